@@ -63,7 +63,7 @@ class Bulk:
 
     @staticmethod
     def frames(count, seconds):
-        """A rate of frames, as the payload that so many full segments carry."""
+        """A rate of frames, as the payload that this many full segments carry."""
         return {"mib_s": count * PAYLOAD_BYTES / seconds / (1 << 20), "kpps": count / seconds / 1e3, "client_cpu_s": 0,
                 "retransmitted": 0}
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The Debian packages, into build/deb. PREBUILT=1: of the programs that are in the build folder, without source package and debug
-# symbols, which takes seconds; else everything is compiled anew, with Debian's flags.
+# symbols, which takes seconds; else everything is compiled from scratch, with Debian's flags.
 PREBUILT ?=
 
 .PHONY: deb

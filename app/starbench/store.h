@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Benches of the parameter store in this process and on one core: no network, no service, the calls that a reactor makes. Each
- * measures the store and a limit in turn, batch by batch, in rounds: plain loops over the same memory that know beforehand
- * where everything lies.
+ * Benches of the parameter store in this process and on one core: no network, no service, the calls that a reactor
+ * makes. Each measures the store and a limit in turn, batch by batch, in rounds: plain loops over the same memory that
+ * know beforehand where everything lies.
  */
 #ifndef STARBENCH_STORE_H
 #define STARBENCH_STORE_H
@@ -48,7 +48,7 @@ struct store_bench {
 	struct power_law law; /* if the options want one */
 };
 
-/* Memory for so many bytes of rows and what goes with them: of 2 MiB hugepages if there are any, else transparent ones. */
+/* Memory for n bytes of rows and what goes with them: of 2 MiB hugepages if there are any, else transparent ones. */
 int store_bench_open(struct store_bench *b, const struct store_options *options, uint64_t bytes,
 		     struct star_error *err);
 void store_bench_close(struct store_bench *b);

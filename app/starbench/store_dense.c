@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A variable as large as --mib, in its blocks and in requests of 256 KiB: pulled, against memcpy; updated, against a plain fused
- * loop. A pull writes to the same 256 KiB each time, as a reply's buffers are used again, and so does memcpy.
+ * A variable as large as --mib, in its blocks and in requests of 256 KiB: pulled, against memcpy; updated, against a
+ * plain fused loop. A pull writes to the same 256 KiB each time, as a reply's buffers are used again, and so does
+ * memcpy.
  */
 #include "app/starbench/store.h"
 #include "app/starbench/store_plain.h"
@@ -36,8 +37,8 @@ static unsigned next_keys(uint64_t keys[SLICE], uint32_t at, uint32_t end)
 	return n;
 }
 
-/* As the service copies rows into a reply: forwards, 16 bytes at a time (rte_memcpy on x86-64-v2). The C library's own begins
- * with the end of what it copies, which is not there yet. */
+/* As the service copies rows into a reply: forwards, 16 bytes at a time (rte_memcpy on x86-64-v2). The C library's own
+ * begins with the end of what it copies, which is not there yet. */
 static void copy_block(float *to, const float *from)
 {
 	for (unsigned i = 0; i < BLOCK; i += 4)
@@ -187,8 +188,8 @@ static void measure(struct dense *d, json_t *result, const char *mine, uint64_t 
 	free(theirs);
 }
 
-/* A stretch of the arena's kind of memory, with numbers in it. It begins at another place of its page than the others, so that
- * the plain loops' streams do not meet in the same sets of the caches. */
+/* A stretch of the arena's kind of memory, with numbers in it. It begins at another place of its page than the others,
+ * so that the plain loops' streams do not meet in the same sets of the caches. */
 static float *make_array(struct dense *d, struct store_bench *memory, unsigned number, struct star_error *err)
 {
 	const size_t n = (size_t)d->blocks * BLOCK, shift = number * SHIFT;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A table that grows from nothing: what new rows cost at first and at last, how long a pull takes meanwhile, and what memory
- * takes beside the values.
+ * A table that grows from nothing: what new rows cost at first and at last, how long a pull takes meanwhile, and what
+ * memory takes beside the values.
  *
- * The last rows of a large table miss the caches more than its first ones did, whatever holds them. So they are compared with
- * the last rows of 50 small tables that grow side by side and are as large together: by turns with the large one, pull by pull.
+ * The last rows of a large table miss the caches more than its first ones did, whatever holds them. So they are
+ * compared with the last rows of 50 small tables that grow side by side and are as large together: by turns with the
+ * large one, pull by pull.
  *
- * What the store does in a pull it does again when a table grows from nothing once more, by the same keys in the same memory; gaps
- * that the machine makes come elsewhere. So of each pull the least of three growths is its time, net of gaps.
+ * What the store does in a pull it does again when a table grows from nothing once more, by the same keys in the same
+ * memory; gaps that the machine makes come elsewhere. So of each pull the least of three growths is its time, net of
+ * gaps.
  */
 #include "app/starbench/store.h"
 #include "store/table.h"
@@ -20,7 +22,7 @@ enum {
 	WINDOW_SHARE = 50, /* of the rows: first and last */
 	TABLES = 50,
 	GROWTHS = 3,
-	WARM_UP = 4096,	      /* pulls after which the spin's length is set, anew each time */
+	WARM_UP = 4096,	      /* pulls after which the spin's length is set again each time */
 	SMALL_TABLE = 200000, /* rows from which on memory a row means something */
 };
 

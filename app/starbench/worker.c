@@ -194,7 +194,8 @@ static int begin_slot(struct worker *w, struct slot *s, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->op.count; i++)
 		s->keys[i] = prng_below(&w->prng, (uint64_t)w->o.keys);
-	/* Alone it is measured from here on, exactly. Else looks at the clock, at 36 ns each, would be a tenth of what is measured. */
+	/* Alone it is measured from here on, exactly. Else looks at the clock, at 36 ns each, would be a tenth of what
+	 * is measured. */
 	s->begun_ns = w->o.depth == 1 ? clock_ns() : now_ns;
 	if (w->o.depth == 1)
 		return 0;
@@ -242,7 +243,7 @@ static int end(struct worker *w, struct slot *s, uint64_t counts_ns, uint64_t *n
 	return 0;
 }
 
-/* The slots in turn: the oldest is waited for, and begun anew. */
+/* The slots in turn: the oldest is waited for, and started again. */
 static int loop(struct worker *w)
 {
 	const unsigned depth = (unsigned)w->o.depth;

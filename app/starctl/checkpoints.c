@@ -62,7 +62,7 @@ void checkpoint_progress_begin(struct checkpoint_progress *progress, const struc
 	};
 }
 
-bool checkpoint_progress_tell(void *ctx, uint64_t done, uint64_t total)
+bool checkpoint_progress_report(void *ctx, uint64_t done, uint64_t total)
 {
 	struct checkpoint_progress *p = ctx;
 	const int percent = total ? (int)((double)done * 100 / (double)total) : 0;
@@ -88,7 +88,7 @@ void checkpoint_progress_end(struct checkpoint_progress *p)
 
 static const char *state_of(const struct ckpt_entry *entry)
 {
-	return entry->complete ? "complete" : entry->partial ? "unfinished" : "damaged";
+	return entry->whole ? "complete" : entry->partial ? "unfinished" : "damaged";
 }
 
 static json_t *entry_to_json(const struct ckpt_entry *entry)
@@ -170,74 +170,53 @@ int run_checkpoint_list(const struct invocation *invocation)
 
 struct verify {
 	const struct invocation *invocation;
+	struct checkpoint_progress progress;
 	json_t *results;
-	unsigned damaged;
 };
 
-/* One of them, and its line. */
-static bool verify_one(struct verify *v, const char *path)
+static bool verify_progress(void *ctx, uint64_t done, uint64_t total)
 {
-	const struct invocation *invocation = v->invocation;
-	const char *name = strrchr(path, '/') + 1;
-	struct checkpoint_progress progress;
-	struct star_error err = { 0 };
-	json_t *result;
-	bool good;
+	struct verify *v = ctx;
 
-	checkpoint_progress_begin(&progress, invocation, name);
-	good = ckpt_verify(path, checkpoint_progress_tell, &progress, &err) == 0;
-	checkpoint_progress_end(&progress);
-	v->damaged += !good;
-	if (invocation->json) {
-		result = json_pack("{s:s, s:b}", "name", name, "ok", good);
-		if (!good)
-			json_object_set_new(result, "error", json_string(err.text));
+	return checkpoint_progress_report(&v->progress, done, total);
+}
+
+/* The line of one of them. What was never finished is said, and is no damage. */
+static void verify_tell(void *ctx, const struct ckpt_entry *entry, const char *why)
+{
+	struct verify *v = ctx;
+	const struct invocation *invocation = v->invocation;
+	json_t *result;
+
+	checkpoint_progress_end(&v->progress);
+	if (invocation->json && !entry->partial) {
+		result = json_pack("{s:s, s:b}", "name", entry->name, "ok", !why);
+		if (why)
+			json_object_set_new(result, "error", json_string(why));
 		json_array_append_new(v->results, result);
-	} else {
-		fprintf(invocation->out, "%s ", name);
-		print_text(good ? "is in order" : err.text, invocation->out);
+	} else if (!invocation->json) {
+		fprintf(invocation->out, "%s ", entry->name);
+		print_text(entry->partial ? "was never finished, and does not count"
+			   : why	  ? why
+					  : "is in order",
+			   invocation->out);
 		fputc('\n', invocation->out);
 		fflush(invocation->out);
 	}
-	return good;
 }
 
-/* All that a restore of it takes. */
-static int verify_chain(struct verify *v, const char *directory, uint64_t id, struct star_error *err)
+static int verify(struct verify *v, const char *directory, uint64_t id, struct star_error *err)
 {
-	uint32_t count;
-	char **chain;
-	int rc = ckpt_chain(directory, id, &chain, &count, err);
-
-	for (uint32_t i = 0; rc == 0 && i < count; i++)
-		verify_one(v, chain[i]);
-	if (rc == 0)
-		ckpt_chain_free(chain, count);
-	return rc;
-}
-
-/* Whatever is there. What was never finished is said, and is no damage. */
-static int verify_all(struct verify *v, const char *directory, struct star_error *err)
-{
+	const struct ckpt_search search = { .progress = verify_progress, .ctx = v };
 	struct ckpt_entry *entries;
 	uint32_t count;
 	int rc = ckpt_list(directory, &entries, &count, err);
 
-	for (uint32_t i = 0; rc == 0 && i < count; i++) {
-		char path[CKPT_PATH_MAX];
-
-		if (entries[i].partial && !v->invocation->json)
-			fprintf(v->invocation->out, "%s was never finished, and does not count\n", entries[i].name);
-		if (entries[i].partial)
-			continue;
-		if (snprintf(path, sizeof(path), "%s/%s", directory, entries[i].name) < (int)sizeof(path))
-			verify_one(v, path);
-	}
-	if (rc == 0 && count == 0)
-		rc = star_error_set(err, -ENOENT, "no checkpoints in %.300s", directory);
-	if (rc == 0)
-		free(entries);
-	return rc;
+	if (rc < 0)
+		return rc;
+	free(entries);
+	return count == 0 ? star_error_set(err, -ENOENT, "no checkpoints in %.300s", directory)
+			  : ckpt_check(directory, id, &search, verify_tell, err);
 }
 
 int run_checkpoint_verify(const struct invocation *invocation)
@@ -246,11 +225,12 @@ int run_checkpoint_verify(const struct invocation *invocation)
 	char directory[CKPT_PATH_MAX];
 	struct star_error err = { 0 };
 	uint64_t id;
-	int rc = checkpoint_locate(invocation->argv[0], directory, &id, &err);
+	int wrong = checkpoint_locate(invocation->argv[0], directory, &id, &err);
 
-	if (rc == 0)
-		rc = id ? verify_chain(&v, directory, id, &err) : verify_all(&v, directory, &err);
-	if (rc < 0) {
+	checkpoint_progress_begin(&v.progress, invocation, "verify");
+	if (wrong == 0)
+		wrong = verify(&v, directory, id, &err);
+	if (wrong < 0) {
 		json_decref(v.results);
 		return fail(invocation, &err, STARCTL_FAILED);
 	}
@@ -258,13 +238,37 @@ int run_checkpoint_verify(const struct invocation *invocation)
 		print_json(v.results, invocation->out);
 	else
 		json_decref(v.results);
-	return v.damaged ? STARCTL_FAILED : STARCTL_OK;
+	return wrong ? STARCTL_FAILED : STARCTL_OK;
 }
 
 /* ---- prune ---- */
 
+struct prune {
+	const struct invocation *invocation;
+	struct checkpoint_progress progress;
+};
+
+static bool prune_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	struct prune *p = ctx;
+
+	return checkpoint_progress_report(&p->progress, done, total);
+}
+
+static void prune_refused(void *ctx, const char *name, const char *why)
+{
+	struct prune *p = ctx;
+
+	checkpoint_progress_end(&p->progress);
+	fprintf(p->invocation->errors, "starctl: %s does not count: ", name);
+	print_text(why, p->invocation->errors);
+	fputc('\n', p->invocation->errors);
+}
+
 int run_checkpoint_prune(const struct invocation *invocation)
 {
+	struct prune p = { .invocation = invocation };
+	struct ckpt_pruning pruning = { .refused = prune_refused, .progress = prune_progress, .ctx = &p };
 	const char *word = invocation->argv[1];
 	struct star_error err = { 0 };
 	char *end = NULL;
@@ -277,7 +281,10 @@ int run_checkpoint_prune(const struct invocation *invocation)
 		star_error_set(&err, -EINVAL, "\"%.60s\" is no number of full checkpoints to keep, as in keep=2", word);
 		return fail(invocation, &err, STARCTL_USAGE);
 	}
-	removed = ckpt_prune(invocation->argv[0], (uint32_t)keep, NULL, &err);
+	pruning.keep = (uint32_t)keep;
+	checkpoint_progress_begin(&p.progress, invocation, "prune");
+	removed = ckpt_prune(invocation->argv[0], &pruning, &err);
+	checkpoint_progress_end(&p.progress);
 	if (removed < 0)
 		return fail(invocation, &err, STARCTL_FAILED);
 	if (invocation->json)

@@ -9,7 +9,7 @@
 /* DIR, DIR/7, DIR/00000007-full: the directory, and the number; 0: none was given. */
 int checkpoint_locate(const char *argument, char directory[static CKPT_PATH_MAX], uint64_t *id, struct star_error *err);
 
-/* One line on a terminal that is written anew; elsewhere nothing. */
+/* One line on a terminal that is rewritten; elsewhere nothing. */
 struct checkpoint_progress {
 	FILE *out;
 	const char *doing;
@@ -18,7 +18,7 @@ struct checkpoint_progress {
 };
 void checkpoint_progress_begin(struct checkpoint_progress *progress, const struct invocation *invocation,
 			       const char *doing);
-bool checkpoint_progress_tell(void *progress, uint64_t done, uint64_t total); /* a ckpt_progress */
+bool checkpoint_progress_report(void *progress, uint64_t done, uint64_t total); /* a ckpt_progress */
 void checkpoint_progress_end(struct checkpoint_progress *progress);
 
 #endif

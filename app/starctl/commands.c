@@ -193,8 +193,8 @@ static struct config_address_text address_text(const struct config_address *addr
 	return config_show(address->host, address->port);
 }
 
-/* A map has no roles. A data address that only the kernel can own is good for a worker, and wrong for a PS task: it is pointed
- * out, and a map without any other cannot serve a cluster. */
+/* A map has no roles. A data address that only the kernel can own is good for a worker, and wrong for a PS task: it is
+ * pointed out, and a map without any other cannot serve a cluster. */
 static int check_owners(const struct config_endpoint *endpoints, uint32_t count, const char *file, FILE *out,
 			struct star_error *err)
 {

@@ -10,7 +10,7 @@
 #include "graph/text.h"
 #include "offload/compile.h"
 #include "offload/cut.h"
-#include "offload/sent.h"
+#include "offload/traffic.h"
 
 enum { BATCH_MAX = 1 << 30, REACTORS_MAX = 1024 };
 
@@ -112,9 +112,9 @@ static int read_option(const struct option_word *option, struct graph_question *
 
 static int read_question(const struct invocation *invocation, struct graph_question *question, struct star_error *err)
 {
-	*question =
-		(struct graph_question){ .file = invocation->argv[0],
-					 .cut = { .may_move = offload_compile_may_move, .count = offload_sent_count } };
+	*question = (struct graph_question){ .file = invocation->argv[0],
+					     .cut = { .may_move = offload_compile_may_move,
+						      .count = offload_traffic_count } };
 	for (unsigned i = 0; i < invocation->options_count; i++) {
 		const int rc = read_option(&invocation->options[i], question, err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A cut as a picture: a box a part, its colour that of the place, one part below the other by waves; and the `dot` program. */
+/* A cut as a picture: a box a part, its colour that of the place, one part below the other by waves; and the `dot`
+ * program. */
 #include "app/starctl/graph.h"
 #include "offload/cut.h"
 
@@ -109,7 +110,8 @@ static bool is_first_use(const struct picture *p, const struct graph_part *part,
 	return true;
 }
 
-/* What travels for a value between two parts, one of which is a PS task's. stays: an earlier request has left it there. */
+/* What travels for a value between two parts, one of which is a PS task's. stays: an earlier request has left it
+ * there. */
 static uint64_t sent_bytes(const struct graph_cut *cut, uint32_t from, uint32_t to, struct graph_value value,
 			   bool *stays)
 {
@@ -117,13 +119,13 @@ static uint64_t sent_bytes(const struct graph_cut *cut, uint32_t from, uint32_t 
 
 	for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->feeds_count; i++)
 		if (graph_same(part->feeds[i], value)) {
-			*stays = cut->sent[to].stays[i];
-			return cut->sent[to].feeds[i];
+			*stays = cut->traffic[to].stays[i];
+			return cut->traffic[to].feeds[i];
 		}
 	part = &cut->parts[from];
 	for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->fetches_count; i++)
 		if (graph_same(part->fetches[i], value))
-			return cut->sent[from].fetches[i];
+			return cut->traffic[from].fetches[i];
 	return 0;
 }
 

@@ -36,7 +36,7 @@ static json_t *values(const struct graph_question *question, const struct graph 
 static json_t *part_json(const struct graph_question *question, const struct graph_cut *cut,
 			 const struct graph_part *part)
 {
-	const struct graph_sent *sent = &cut->sent[part - cut->parts];
+	const struct graph_traffic *traffic = &cut->traffic[part - cut->parts];
 	char place[GRAPH_PLACE_TEXT];
 	json_t *after = json_array();
 
@@ -45,11 +45,11 @@ static json_t *part_json(const struct graph_question *question, const struct gra
 	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "wave", (int)part->wave, "place",
 			 graph_place_text(part->place, place), "nodes",
 			 names(cut->graph, part->nodes, part->nodes_count), "feeds",
-			 values(question, cut->graph, part->feeds, part->feeds_count, sent->feeds, sent->stays),
+			 values(question, cut->graph, part->feeds, part->feeds_count, traffic->feeds, traffic->stays),
 			 "fetches",
-			 values(question, cut->graph, part->fetches, part->fetches_count, sent->fetches, NULL), "kept",
-			 values(question, cut->graph, part->kept, part->kept_count, NULL, NULL), "after", after,
-			 "to_ps_bytes", (json_int_t)sent->to_ps, "from_ps_bytes", (json_int_t)sent->from_ps);
+			 values(question, cut->graph, part->fetches, part->fetches_count, traffic->fetches, NULL),
+			 "kept", values(question, cut->graph, part->kept, part->kept_count, NULL, NULL), "after", after,
+			 "to_ps_bytes", (json_int_t)traffic->to_ps, "from_ps_bytes", (json_int_t)traffic->from_ps);
 }
 
 json_t *graph_cut_json(const struct graph_question *question, const struct graph_cut *cut)
@@ -70,5 +70,5 @@ json_t *graph_cut_json(const struct graph_question *question, const struct graph
 			 "requests", (int)cut->requests, "to_ps_bytes", (json_int_t)cut->to_ps_bytes, "from_ps_bytes",
 			 (json_int_t)cut->from_ps_bytes, "parts", parts, "moved",
 			 names(cut->graph, cut->moved, cut->moved_count), "warnings", warnings, "bodies", bodies,
-			 "undone", cut->undone);
+			 "undone", cut->unsupported);
 }

@@ -77,19 +77,19 @@ static void add_value(struct lines *lines, const struct graph_cut *cut, struct g
 static void print_values(const struct graph_question *question, const struct graph_cut *cut, unsigned indent,
 			 const struct graph_part *part, bool to_ps, FILE *out)
 {
-	const struct graph_sent *sent = &cut->sent[part - cut->parts];
+	const struct graph_traffic *traffic = &cut->traffic[part - cut->parts];
 	const struct graph_value *values = to_ps ? part->feeds : part->fetches;
 	const bool *shapes = to_ps ? part->feed_shapes : part->fetch_shapes;
-	uint64_t others = to_ps ? sent->to_ps : sent->from_ps;
+	uint64_t others = to_ps ? traffic->to_ps : traffic->from_ps;
 	struct lines lines;
 	char text[SENT_TEXT];
 
-	begin_lines(&lines, out, indent, to_ps ? "brings" : "takes home");
+	begin_lines(&lines, out, indent, to_ps ? "inputs" : "outputs");
 	for (uint32_t i = 0; i < (to_ps ? part->feeds_count : part->fetches_count); i++) {
-		const uint64_t bytes = to_ps ? sent->feeds[i] : sent->fetches[i];
+		const uint64_t bytes = to_ps ? traffic->feeds[i] : traffic->fetches[i];
 
 		others -= bytes;
-		if (!to_ps || !sent->stays[i])
+		if (!to_ps || !traffic->stays[i])
 			add_value(&lines, cut, values[i],
 				  shapes[i] ? "its shape alone"
 					    : sent_text(cut, values[i], bytes, question->cut.batch, text));
@@ -106,13 +106,13 @@ static void print_values(const struct graph_question *question, const struct gra
 static void print_kept(const struct graph_question *question, const struct graph_cut *cut, unsigned indent,
 		       const struct graph_part *part, FILE *out)
 {
-	const struct graph_sent *sent = &cut->sent[part - cut->parts];
+	const struct graph_traffic *traffic = &cut->traffic[part - cut->parts];
 	uint32_t count = part->kept_count;
 	struct lines lines;
 	char text[24];
 
 	for (uint32_t i = 0; i < part->feeds_count; i++)
-		count += sent->stays[i];
+		count += traffic->stays[i];
 	if (!count)
 		return;
 	begin_lines(&lines, out, indent, "kept there");
@@ -120,7 +120,7 @@ static void print_kept(const struct graph_question *question, const struct graph
 		const uint32_t feed = i - part->kept_count;
 		const struct graph_value value = i < part->kept_count ? part->kept[i] : part->feeds[feed];
 
-		if (i < part->kept_count || sent->stays[feed])
+		if (i < part->kept_count || traffic->stays[feed])
 			add_value(&lines, cut, value,
 				  human_bytes((double)graph_cut_bytes(cut->graph, value, question->cut.batch), text));
 	}
@@ -191,9 +191,9 @@ static void print_warnings(const struct graph_cut *cut, unsigned indent, FILE *o
 		print_text(cut->warnings[i], out);
 		fputc('\n', out);
 	}
-	if (cut->undone) {
+	if (cut->unsupported) {
 		fprintf(out, "%*swarning: a session has the worker compute all of it: ", (int)indent, "");
-		print_text(cut->undone, out);
+		print_text(cut->unsupported, out);
 		fputc('\n', out);
 	}
 }

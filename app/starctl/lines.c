@@ -42,7 +42,7 @@ static int export_to(struct watched_output *out, const char *directory, uint64_t
 
 	if (!lines)
 		return star_error_set(err, -ENOMEM, "no memory for what is to be written");
-	rc = ckpt_export(directory, id, table, lines, checkpoint_progress_tell, progress, err);
+	rc = ckpt_export(directory, id, table, lines, checkpoint_progress_report, progress, err);
 	fclose(lines);
 	return out->error ? star_error_set(err, -out->error, "cannot write the lines: %s", strerror(out->error)) : rc;
 }
@@ -84,7 +84,7 @@ int run_checkpoint_import(const struct invocation *invocation)
 		return fail(invocation, &err, STARCTL_FAILED);
 	}
 	checkpoint_progress_begin(&progress, invocation, "import");
-	rc = ckpt_import(in, directory, size_of(in), &imported, checkpoint_progress_tell, &progress, &err);
+	rc = ckpt_import(in, directory, size_of(in), &imported, checkpoint_progress_report, &progress, &err);
 	checkpoint_progress_end(&progress);
 	if (name)
 		fclose(in);

@@ -172,7 +172,7 @@ static json_t *ask_rows(struct row_source *source, uint32_t node, const uint64_t
 			    json_pack("{s:s, s:o}", "name", source->spec.name, "keys", list), STARCTL_CALL_US, err);
 }
 
-int row_source_read(struct row_source *source, uint32_t node, const uint64_t *keys, size_t n, row_taker *take,
+int row_source_read(struct row_source *source, uint32_t node, const uint64_t *keys, size_t n, row_consumer *take,
 		    void *ctx, struct star_error *err)
 {
 	uint8_t *record = malloc(source->shape.bytes);
@@ -229,7 +229,7 @@ static int ask_keys(struct row_source *source, uint32_t node, uint32_t reactor, 
 	return ok ? 0 : star_error_set(err, -EPROTO, "PS task %u answers with what are no keys", node);
 }
 
-static int walk_reactor(struct row_source *source, uint32_t node, uint32_t reactor, row_taker *take, void *ctx,
+static int walk_reactor(struct row_source *source, uint32_t node, uint32_t reactor, row_consumer *take, void *ctx,
 			struct star_error *err)
 {
 	uint64_t at = 0;
@@ -247,7 +247,7 @@ static int walk_reactor(struct row_source *source, uint32_t node, uint32_t react
 	return rc;
 }
 
-int row_source_walk(struct row_source *source, row_taker *take, void *ctx, struct star_error *err)
+int row_source_walk(struct row_source *source, row_consumer *take, void *ctx, struct star_error *err)
 {
 	int rc = 0;
 

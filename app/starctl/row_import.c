@@ -98,7 +98,7 @@ static int read_batch(struct import *m, struct star_error *err)
 		n++;
 	}
 	row_reader_share(m->reader, &done, &total);
-	checkpoint_progress_tell(&m->progress, done < total ? done : total, total);
+	checkpoint_progress_report(&m->progress, done < total ? done : total, total);
 	return rc < 0 ? rc : (int)n;
 }
 

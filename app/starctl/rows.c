@@ -171,7 +171,7 @@ static int export_row(void *ctx, uint64_t key, const uint8_t *record, struct sta
 	if (!record)
 		return 0; /* it has gone meanwhile */
 	e->rows++;
-	checkpoint_progress_tell(&e->progress, e->rows < e->total ? e->rows : e->total, e->total);
+	checkpoint_progress_report(&e->progress, e->rows < e->total ? e->rows : e->total, e->total);
 	return row_writer_put(e->writer, record, err);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of a table of a running cluster: the nodes that have them, and what they are written to and read from. One thread. */
+/* Rows of a table of a running cluster: the nodes that have them, and what they are written to and read from. One
+ * thread. */
 #ifndef STARCTL_ROWS_H
 #define STARCTL_ROWS_H
 
@@ -29,12 +30,13 @@ int row_source_open(struct row_source *source, const struct invocation *invocati
 		    struct star_error *err);
 void row_source_close(struct row_source *source); /* also after a failure; zeros are allowed */
 
-/* Is told each of n keys of a node, in their order: its row as a checkpoint has it, or NULL. 0, or a negative errno, which ends it. */
-typedef int row_taker(void *ctx, uint64_t key, const uint8_t *record, struct star_error *err);
-int row_source_read(struct row_source *source, uint32_t node, const uint64_t *keys, size_t n, row_taker *take,
+/* Is told each of n keys of a node, in their order: its row as a checkpoint has it, or NULL. 0, or a negative errno,
+ * which ends it. */
+typedef int row_consumer(void *ctx, uint64_t key, const uint8_t *record, struct star_error *err);
+int row_source_read(struct row_source *source, uint32_t node, const uint64_t *keys, size_t n, row_consumer *take,
 		    void *ctx, struct star_error *err);
 /* All rows of all nodes, each once. */
-int row_source_walk(struct row_source *source, row_taker *take, void *ctx, struct star_error *err);
+int row_source_walk(struct row_source *source, row_consumer *take, void *ctx, struct star_error *err);
 
 /* ---- row_file.c: rows in files ---- */
 
@@ -75,7 +77,8 @@ struct row_reader;
 /* in: for lines without a path. An error names file and line. NULL with err. */
 struct row_reader *row_reader_open(const struct object_spec *spec, enum row_format format, const char *path, FILE *in,
 				   struct star_error *err);
-/* The next row: its key and values, of the type row_reader_dtype. 1; 0: there are no more, and it ended as it should; or an error. */
+/* The next row: its key and values, of the type row_reader_dtype. 1; 0: there are no more, and it ended as it should;
+ * or an error. */
 int row_reader_next(struct row_reader *reader, uint64_t *key, void *values, struct star_error *err);
 unsigned row_reader_dtype(const struct row_reader *reader); /* as wire/object.h has them; known from the beginning */
 void row_reader_share(const struct row_reader *reader, uint64_t *done, uint64_t *total); /* bytes; total 0: unknown */

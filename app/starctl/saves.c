@@ -126,8 +126,8 @@ int run_checkpoint_save(const struct invocation *invocation)
 	return STARCTL_OK;
 }
 
-/* One look at PS task 0, which may be gone for a while. NULL: there is nothing new; else its status as it serves again (*back), or as it
- * says why it stays what it is. */
+/* One look at PS task 0, which may be gone for a while. NULL: there is nothing new; else its status as it serves again
+ * (*back), or as it says why it stays what it is. */
 static json_t *look_back(const char *node, json_int_t before, bool *back, struct star_error *err)
 {
 	struct jsonrpc_client *client = connect_node(node, STARCTL_CALL_US, err);
@@ -146,7 +146,8 @@ static json_t *look_back(const char *node, json_int_t before, bool *back, struct
 	return status;
 }
 
-/* Waits as long as there is a PS task 0; returns the checkpoint that it has gone back to, or NULL with why it has not. */
+/* Waits as long as there is a PS task 0; returns the checkpoint that it has rolled back to, or NULL with why it has
+ * not. */
 static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct star_error *err)
 {
 	json_t *status, *id;
@@ -161,8 +162,8 @@ static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct 
 	}
 	id = back ? json_incref(json_object_get(status, "gone_back_to")) : NULL;
 	if (!id)
-		star_error_set(err, -EIO, "the cluster does not go back: %s",
-			       back ? "PS task 0 was started anew otherwise"
+		star_error_set(err, -EIO, "the cluster does not roll back: %s",
+			       back ? "PS task 0 was restarted otherwise"
 				    : json_string_value(json_object_get(status, "error")));
 	json_decref(status);
 	return id;
@@ -210,7 +211,7 @@ int run_checkpoint_restore(const struct invocation *invocation)
 	if (invocation->json) {
 		print_json(json_pack("{s:o}", "gone_back_to", back), invocation->out);
 	} else {
-		fprintf(invocation->out, "all nodes have gone back to checkpoint %.0f\n", json_number_value(back));
+		fprintf(invocation->out, "all nodes have rolled back to checkpoint %.0f\n", json_number_value(back));
 		json_decref(back);
 	}
 	return STARCTL_OK;

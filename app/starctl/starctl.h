@@ -127,8 +127,8 @@ int run_graph_explain(const struct invocation *invocation);
 bool graph_option_is_switch(const char *name);
 void print_graph_options(FILE *out);
 
-/* saves.c: of the last checkpoint that was asked for, when it was written; a new reference. NULL with why there is none. Waits as long as it
- * takes, on a terminal with how far it is. */
+/* saves.c: of the last checkpoint that was asked for, when it was written; a new reference. NULL with why there is
+ * none. Waits as long as it takes, on a terminal with how far it is. */
 json_t *wait_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err);
 
 /* tables.c */
@@ -180,7 +180,8 @@ void render_connections(const json_t *reply, FILE *out);
 json_t *sum_counters(const json_t *status);
 void render_counters(const json_t *sums, FILE *out);
 
-/* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text of less than TABLE_CELL_MAX bytes; control characters in them are not printed. */
+/* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text of less
+ * than TABLE_CELL_MAX bytes; control characters in them are not printed. */
 enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 512, TABLE_WIDTH = 100 };
 
 struct table {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One table or variable: shown, created, swept, emptied, dropped; and what there is to say of it. */
+/* One table or variable: shown, created, swept, emptied, dropped; and what to say of it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -314,7 +314,8 @@ int run_tables_sweep(const struct invocation *invocation)
 	return status;
 }
 
-/* Whether an administrator wants that: by --yes, or when asked. deletes: "all rows of "; asks: "Delete all rows of ". */
+/* Whether an administrator wants that: by --yes, or when asked. deletes: "all rows of "; asks: "Delete all rows of
+ * ". */
 static int confirm(const struct invocation *invocation, const char *deletes, const char *asks, struct star_error *err)
 {
 	char answer[16] = "";

@@ -61,7 +61,7 @@ const struct command starctl_commands[] = {
 	  "They are gone with their rows; their memory is given back, and their names can be created again at once, "
 	  "with "
 	  "any\ndefinition. Workers that use them get errors. Asks first on a terminal; scripts give --yes. A full "
-	  "checkpoint is\nasked for afterwards where checkpoint.directory is set; to go back to an older one brings "
+	  "checkpoint is\nasked for afterwards where checkpoint.directory is set; to roll back to an older one brings "
 	  "the "
 	  "tables back.",
 	  run_tables_drop },
@@ -91,15 +91,19 @@ const struct command starctl_commands[] = {
 	{ "checkpoint verify", "DIR[/ID]", 1, 1, 0, "read checkpoints whole, and check every byte",
 	  "All of a directory; with an ID (7, or 00000007-delta) that one, and those that it goes on from. Needs no "
 	  "node.\n"
-	  "Status 1 when one is damaged: the line says in which file and block.",
+	  "Status 1 when a node would not begin with one, because it is damaged, renamed, or what it goes on from is "
+	  "gone:\nthe line says what is wrong, with file and block.",
 	  run_checkpoint_verify },
 	{ "checkpoint prune", "DIR keep=N", 2, 2, 0, "remove old checkpoints",
-	  "All but the newest N full ones and what goes on from them; and what was never finished. Needs no node.",
+	  "All but the newest N full ones and what goes on from them; and what was never finished. Those N are read "
+	  "first:\n"
+	  "a damaged one does not count, and while fewer are in order only what was never finished goes. Needs no "
+	  "node.",
 	  run_checkpoint_prune },
 	{ "checkpoint export", "DIR[/ID] TABLE", 2, 2, 0, "write a table as JSON lines",
-	  "The newest checkpoint, or that with this ID, together with those that it goes on from. The first line is "
-	  "the\n"
-	  "table's definition, each other one a row. Numbers read back bit for bit. Needs no node.",
+	  "The newest checkpoint, or that with this ID, together with those that it goes on from; status 1 if that one "
+	  "is\nnot whole, with the newest older one that could be had. The first line is the table's definition, each "
+	  "other\none a row. Numbers read back bit for bit. Needs no node.",
 	  run_checkpoint_export },
 	{ "checkpoint import", "DIR [FILE]", 1, 2, 0, "make a checkpoint of JSON lines",
 	  "What `checkpoint export` wrote, of one table or of several one after the other, from a file or from "
@@ -133,9 +137,9 @@ const struct command starctl_commands[] = {
 	  "since the\nlast one, where that is possible, and else a full one. Ctrl-C ends the waiting, not the "
 	  "checkpoint.",
 	  run_checkpoint_save },
-	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes go back to a checkpoint, and wait until they serve",
-	  "The newest, or that with this ID (`checkpoint list`). It is read to its end first; then every node begins "
-	  "anew in its\n"
+	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes roll back to a checkpoint, and wait until they serve",
+	  "The newest, or that with this ID (`checkpoint list`). It is read to its end first; then every node restarts "
+	  "in its\n"
 	  "process, with its share. What was learned since is lost; workers are told -ESTALE, and open the cluster "
 	  "again. A full\n"
 	  "checkpoint follows at once. On the machine of PS task 0 only. Ctrl-C ends the waiting, not the restore.",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * starserver --local. Each node is this program again, with its configuration as --set options. The nodes report that they serve as
- * they do to a service manager (sd_notify), and the kernel ends them by SIGTERM when this process dies.
+ * starserver --local. Each node is this program again, with its configuration as --set options. The nodes report that
+ * they serve as they do to a service manager (sd_notify), and the kernel ends them by SIGTERM when this process dies.
  */
 #include "local.h"
 #include "local_directory.h"
@@ -253,7 +253,8 @@ static void become_node(const struct local *local, unsigned task)
 
 /* ---- running them ---- */
 
-/* Two that start at once would find the same ports free: the name is this network namespace's. Held until the nodes listen. */
+/* Two that start at once would find the same ports free: the name is this network namespace's. Held until the nodes
+ * listen. */
 static void lock_ports(struct local *local)
 {
 	static const char name[] = "starserver/local";
@@ -352,7 +353,8 @@ static void stop_nodes(struct local *local)
 			kill(local->nodes[i].pid, SIGTERM);
 }
 
-/* Those that have not ended in time: one that is stopped, or waits for its storage, hears no SIGTERM. False: nor SIGKILL. */
+/* Those that have not ended in time: one that is stopped, or waits for its storage, hears no SIGTERM. False: nor
+ * SIGKILL. */
 static bool kill_nodes(struct local *local)
 {
 	bool heard = true;
@@ -458,7 +460,8 @@ static void take_signal(struct local *local)
 	while (read(local->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		const uint64_t now_us = clock_us();
 
-		/* A later one ends the nodes at once. But timeout, systemd and shells may send the same one twice in a row. */
+		/* A later one ends the nodes at once. But timeout, systemd and shells may send the same one twice in a
+		 * row. */
 		if (info.ssi_signo == SIGCHLD || (local->stopping && now_us - local->signal_us < SIGNAL_AGAIN_US))
 			continue;
 		local->signal_us = now_us;

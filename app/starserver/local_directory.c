@@ -76,7 +76,8 @@ static bool has_open(const char *pid, const char *path)
 	return found;
 }
 
-/* A node of a --local that has ended itself, whose lock the node has inherited; 0: there is none, or it cannot be known. */
+/* A node of a --local that has ended itself, whose lock the node has inherited; 0: there is none, or it cannot be
+ * known. */
 static pid_t find_orphan(const char *path, const char *owner)
 {
 	const struct dirent *entry;
@@ -99,8 +100,8 @@ static pid_t find_orphan(const char *path, const char *owner)
 	return pid;
 }
 
-/* Whether another process keeps its checkpoints there, and which; *orphan: one that should be ending, or 0. Where a file system has no
- * locks it cannot be known. */
+/* Whether another process keeps its checkpoints there, and which; *orphan: one that should be ending, or 0. Where a
+ * file system has no locks it cannot be known. */
 static bool is_taken(int fd, const char *directory, const char *path, char who[static WHO_BYTES], pid_t *orphan)
 {
 	const pid_t pid = ckpt_claim_holder(directory);

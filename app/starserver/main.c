@@ -21,8 +21,8 @@
 
 enum { EXIT_CONFIG = 2, EXIT_NOT_SAVED = LOCAL_NOT_SAVED, SIGNAL_AGAIN_NS = 100000000, OVERRIDES_MAX = 64 };
 
-/* From begin_anew to the next main. */
-#define GO_BACK_TO "STARSERVER_GO_BACK_TO"
+/* From begin_again to the next main. */
+#define ROLL_BACK_TO "STARSERVER_GO_BACK_TO"
 
 struct options {
 	const char *file;
@@ -259,7 +259,8 @@ static int serve_metrics(const struct config *config, struct control *control, s
 	return 0;
 }
 
-/* Until SIGTERM, SIGINT or SIGHUP, or until the cluster goes back to a checkpoint: then *again is its id. The exit status. */
+/* Until SIGTERM, SIGINT or SIGHUP, or until the cluster rolls back to a checkpoint: then *again is its id. The exit
+ * status. */
 static int wait_for_end(struct node *node, struct control *control, struct supervise *supervise,
 			const sigset_t *signals, uint64_t *again)
 {
@@ -269,16 +270,16 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	supervise_control(supervise, control);
 	do {
 		sigwait(signals, &signal);
-		*again = signal == GO_BACK_SIGNAL ? __atomic_load_n(&node->goes_back_to, __ATOMIC_ACQUIRE) : 0;
-	} while (signal == GO_BACK_SIGNAL && !*again);
+		*again = signal == ROLL_BACK_SIGNAL ? __atomic_load_n(&node->rolls_back_to, __ATOMIC_ACQUIRE) : 0;
+	} while (signal == ROLL_BACK_SIGNAL && !*again);
 	__atomic_store_n(&node->stopping, true, __ATOMIC_RELAXED);
-	sigdelset(&end, GO_BACK_SIGNAL);
+	sigdelset(&end, ROLL_BACK_SIGNAL);
 	/* timeout, shells and supervisors may send the same one twice in a row: that is one. */
 	while (sigtimedwait(&end, NULL, &(struct timespec){ .tv_nsec = SIGNAL_AGAIN_NS }) > 0)
 		;
 	pthread_sigmask(SIG_UNBLOCK, &end, NULL); /* a later one ends it at once */
 	if (*again)
-		log_info("beginning anew with checkpoint %" PRIu64, *again);
+		log_info("restarting with checkpoint %" PRIu64, *again);
 	else
 		log_info("%s: stopping", strsignal(signal));
 	supervise_stop(supervise, *again != 0);
@@ -291,9 +292,9 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	return status;
 }
 
-/* Serves until a signal. gone_back_to, again: a checkpoint that the cluster goes back to, with which this process has begun or is to
- * begin again; or 0. */
-static int serve(const struct config *config, const sigset_t *signals, uint64_t gone_back_to, uint64_t *again)
+/* Serves until a signal. rolled_back_to, again: a checkpoint that the cluster rolls back to, with which this process
+ * has begun or is to begin again; or 0. */
+static int serve(const struct config *config, const sigset_t *signals, uint64_t rolled_back_to, uint64_t *again)
 {
 	static struct node node;
 	struct star_error err = { 0 };
@@ -306,7 +307,7 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 		const struct control_options options = { .config = config,
 							 .incarnation = node.incarnation,
 							 .steering = node_steering(&node),
-							 .gone_back_to = gone_back_to,
+							 .rolled_back_to = rolled_back_to,
 							 .data_plane = node_data_plane(&node) };
 
 		supervise = supervise_start(&node);
@@ -343,27 +344,27 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 }
 
 /* The same program in the same process, so that who watches it sees none end. Returns when that fails. */
-static int begin_anew(char **argv, const struct options *o, uint64_t id)
+static int begin_again(char **argv, const struct options *o, uint64_t id)
 {
 	char text[24];
 
 	for (unsigned i = 0; i < o->overrides_count; i++)
 		((char *)o->overrides[i].value)[-1] = '='; /* as add_override found it */
 	snprintf(text, sizeof(text), "%" PRIu64, id);
-	setenv(GO_BACK_TO, text, 1);
+	setenv(ROLL_BACK_TO, text, 1);
 	close_range(STDERR_FILENO + 1, ~0U, 0); /* what DPDK leaves open */
 	execv("/proc/self/exe", argv);
-	fprintf(stderr, "starserver: it cannot begin anew with checkpoint %s: %s\n", text, strerror(errno));
+	fprintf(stderr, "starserver: it cannot restart with checkpoint %s: %s\n", text, strerror(errno));
 	return EXIT_FAILURE;
 }
 
-/* What begin_anew has left for this process. */
-static uint64_t take_go_back(struct config *config)
+/* What begin_again has left for this process. */
+static uint64_t take_roll_back(struct config *config)
 {
-	const char *text = getenv(GO_BACK_TO);
+	const char *text = getenv(ROLL_BACK_TO);
 	const uint64_t id = text ? strtoull(text, NULL, 10) : 0;
 
-	unsetenv(GO_BACK_TO);
+	unsetenv(ROLL_BACK_TO);
 	if (!config->checkpoint_directory[0] || !config->checkpoint_restore || id > INT32_MAX)
 		return 0;
 	if (id)
@@ -412,7 +413,7 @@ int main(int argc, char **argv)
 		signal(SIGHUP, SIG_IGN); /* nohup: who started it wants it to stay */
 	else
 		sigaddset(&signals, SIGHUP);
-	sigaddset(&signals, GO_BACK_SIGNAL);
+	sigaddset(&signals, ROLL_BACK_SIGNAL);
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit();
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
@@ -421,9 +422,9 @@ int main(int argc, char **argv)
 	else if (options.check)
 		status = report_check(config, options.file);
 	else
-		status = serve(config, &signals, take_go_back(config), &again);
+		status = serve(config, &signals, take_roll_back(config), &again);
 	if (options.print)
 		status = EXIT_SUCCESS;
 	config_free(config);
-	return again ? begin_anew(argv, &options, again) : output_end("starserver", status, EXIT_FAILURE);
+	return again ? begin_again(argv, &options, again) : output_end("starserver", status, EXIT_FAILURE);
 }

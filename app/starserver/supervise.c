@@ -63,7 +63,7 @@ static bool reactors_alive(struct supervise *s)
 	return alive;
 }
 
-static void tell_state(struct supervise *s)
+static void report_state(struct supervise *s)
 {
 	char state[CONTROL_STATE_MAX] = "starting";
 	const bool serves = s->control && control_serves(s->control, state);
@@ -85,7 +85,7 @@ static void *loop(void *arg)
 
 	pthread_mutex_lock(&s->lock);
 	while (!s->stopping) {
-		tell_state(s);
+		report_state(s);
 		if (reactors_alive(s) && s->keepalive_us)
 			sd_notify(0, "WATCHDOG=1");
 		next = clock_timespec(clock_ns() + look_us * 1000);
@@ -142,7 +142,7 @@ void supervise_stop(struct supervise *s, bool again)
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
 	/* The manager's patience is what there is until the node looks at its reactors again. */
-	sd_notify(0, again ? "WATCHDOG=1\nSTATUS=going back to a checkpoint" : "STOPPING=1\nSTATUS=stopping");
+	sd_notify(0, again ? "WATCHDOG=1\nSTATUS=rolling back to a checkpoint" : "STOPPING=1\nSTATUS=stopping");
 	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);
 	free(s);

@@ -70,7 +70,8 @@ void batch_fini(struct batch *b)
 	memset(b, 0, sizeof(*b));
 }
 
-/* A negative that is the centre or one of its contexts would pull a true pair apart: it is left out, as word2vec.c does. */
+/* A negative that is the centre or one of its contexts would pull a true pair apart: it is left out, as word2vec.c
+ * does. */
 static bool is_positive(uint32_t word, uint32_t center, const uint32_t *contexts, uint32_t count)
 {
 	bool found = word == center;

@@ -49,8 +49,8 @@ static void child_main(struct job *job, job_task *task, uint32_t index, pid_t pa
 	int rc;
 
 	/*
-	 * A group of its own: Ctrl-C reaches the parent alone, which then ends its children and says so once. Should the
-	 * parent die without doing so, the kernel does; unless it died before prctl, which getppid shows.
+	 * A group of its own: Ctrl-C reaches the parent alone, which then ends its children and says so once. Should
+	 * the parent die without doing so, the kernel does; unless it died before prctl, which getppid shows.
 	 */
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job on this machine: a parent that starts processes, watches them and shows progress, and never talks to a parameter
- * server itself, so that it always hears Ctrl-C and a dying child. It runs three phases one after the other: prepare
- * (one process: create the tables, measure), train (the workers), finish (one process: measure, print). A phase ends
- * well when all its processes do; else everything is ended and the first error is the job's.
+ * A job on this machine: a parent that starts processes, watches them and shows progress, and never talks to a
+ * parameter server itself, so that it always hears Ctrl-C and a dying child. It runs three phases one after the other:
+ * prepare (one process: create the tables, measure), train (the workers), finish (one process: measure, print). A phase
+ * ends well when all its processes do; else everything is ended and the first error is the job's.
  */
 #ifndef STARTRAIN_JOB_H
 #define STARTRAIN_JOB_H
@@ -50,7 +50,7 @@ struct job {
 /* What a process of a phase does: worker is its number in the job. 0 or a negative errno with err. */
 typedef int job_task(struct job *job, uint32_t worker, struct star_error *err);
 
-/* Memory and signals, for options.local_workers; job_release frees what there is, also after a failure. */
+/* Memory and signals, for options.local_workers; job_release frees what was made, also after a failure. */
 int job_prepare(struct job *job, struct star_error *err);
 void job_release(struct job *job);
 
@@ -60,7 +60,8 @@ void job_release(struct job *job);
  */
 int job_run(struct job *job, const char *name, job_task *task, uint32_t count, struct star_error *err);
 
-/* The program's exit status when its job has ended with rc; prints the error. failed: the status unless a signal ended it. */
+/* The program's exit status when its job has ended with rc; prints the error. failed: the status unless a signal ended
+ * it. */
 int job_exit_status(int rc, int failed, const struct star_error *err);
 
 /* The three tasks. */

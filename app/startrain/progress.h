@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a running job shows: one line for all workers on standard error, drawn again each second on a terminal, with a bar, and
- * written every five seconds otherwise; and, a second each, the report (a JSON object) and summaries.
+ * What a running job shows: one line for all workers on standard error, drawn again each second on a terminal, with a
+ * bar, and written every five seconds otherwise; and, a second each, the report (a JSON object) and summaries.
  */
 #ifndef STARTRAIN_PROGRESS_H
 #define STARTRAIN_PROGRESS_H
@@ -22,7 +22,7 @@ void progress_tick(struct progress *p);
 /* Writes what happened since the last line of the report. */
 void progress_finish(struct progress *p);
 
-/* "[=====     ]" of so many characters between the brackets; share: 0 to 1. */
+/* "[=====     ]" of n characters between the brackets; share: 0 to 1. */
 void progress_bar(double share, unsigned width, char *text);
 
 /* Sums of all local workers. */

@@ -323,8 +323,8 @@ static __rte_noinline unsigned server_turn(struct appliance *a, struct rte_mbuf 
 	wheel_advance(net_wheel(rig.server.net), now, 16);
 	if (a->turned)
 		a->turned(a, received, at);
-	if (a->tend)
-		a->tend(a, now, slices != 0);
+	if (a->housekeeping)
+		a->housekeeping(a, now, slices != 0);
 	return n;
 }
 

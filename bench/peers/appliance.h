@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One reactor of an appliance in this process, but for its driver: its stack, sessions, service and shard, fed frame by frame by a
- * worker's stack. Frames are copied into the server's mbufs before the clock is read, so they are cold to nobody. One thread.
- * Whatever goes wrong ends the program.
+ * One reactor of an appliance in this process, but for its driver: its stack, sessions, service and shard, fed frame by
+ * frame by a worker's stack. Frames are copied into the server's mbufs before the clock is read, so they are cold to
+ * nobody. One thread. Whatever goes wrong ends the program.
  */
 #ifndef BENCH_APPLIANCE_H
 #define BENCH_APPLIANCE_H
@@ -43,18 +43,19 @@ struct appliance {
 	void *ctx;		/* the caller's */
 	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */
 	void (*turned)(struct appliance *a, unsigned received, const uint64_t cycles[APPLIANCE_MOMENTS]);
-	/* At the end of each turn, as reactor_ops.tend; may be NULL. busy: there were requests in it. */
-	void (*tend)(struct appliance *a, uint64_t now_ns, bool busy);
+	/* At the end of each turn, as reactor_ops.housekeeping; may be NULL. busy: there were requests in it. */
+	void (*housekeeping)(struct appliance *a, uint64_t now_ns, bool busy);
 };
 
-/* Whether the moments in between are told: to read the clock is to wait for all that is under way, so every other request is
- * measured as a whole. */
+/* Whether the moments in between are told: to read the clock is to wait for all that is under way, so every other
+ * request is measured as a whole. */
 static inline bool appliance_by_stage(const struct appliance *a)
 {
 	return a->sequence % 2;
 }
 
-/* Starts DPDK, without hugepages and devices, and makes both sides. snapshots: NULL, or what store_snapshot_init is given. */
+/* Starts DPDK, without hugepages and devices, and makes both sides. snapshots: NULL, or what store_snapshot_init is
+ * given. */
 void appliance_start(struct appliance *a, const struct store_snapshot_options *snapshots);
 
 /* A request for rows is sent (WIRE_PULL; WIRE_PUSH: gradients of 0; WIRE_RUN: the program), ... */
@@ -69,10 +70,11 @@ static inline void appliance_request(struct appliance *a, enum wire_op_kind kind
 
 /* A turn of each side, without a request. */
 void appliance_turn(struct appliance *a);
-/* For a caller that is the workers itself: what they have to send comes to the server, which makes one turn with it, in bursts as a
- * reactor has them, and what that brings about goes to them; returns how many frames there were. */
+/* For a caller that is the workers itself: what they have to send comes to the server, which makes one turn with it, in
+ * bursts as a reactor has them, and what that brings about goes to them; returns how many frames there were. */
 unsigned appliance_round(struct appliance *a);
-/* The endpoint of such workers' sessions: as the appliance's own one, but for its handler, and with as much credit for each of them. */
+/* The endpoint of such workers' sessions: as the appliance's own one, but for its handler, and with as much credit for
+ * each of them. */
 struct dgram *appliance_sessions(struct appliance *a, const struct dgram_handler *handler);
 /* A whole request, in memory that the next call uses again; returns its bytes. session, sequence: of the worker. */
 uint32_t appliance_fill(uint64_t session, uint64_t sequence, enum wire_op_kind kind, const uint64_t *keys, uint32_t n,

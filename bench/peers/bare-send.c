@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How fast a DPDK driver sends full frames, with nothing behind it: one queue, datagrams of 1514 bytes from a mempool, as
- * bursts, until it is told to end. What testpmd does with --forward-mode=txonly. They are for a reader on the kernel's
- * UDP (udp-count.c), which counts them; after SIGUSR2 for a station that is not there, so that the kernel at the other end
- * drops them at once, and after SIGUSR1 for the reader again.
+ * How fast a DPDK driver sends full frames, with nothing behind it: one queue, datagrams of 1514 bytes from a mempool,
+ * as bursts, until it is told to end. What testpmd does with --forward-mode=txonly. They are for a reader on the
+ * kernel's UDP (udp-count.c), which counts them; after SIGUSR2 for a station that is not there, so that the kernel at
+ * the other end drops them at once, and after SIGUSR1 for the reader again.
  */
 #include <arpa/inet.h>
 #include <rte_eal.h>

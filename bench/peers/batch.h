@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What store-end-to-end's own peers (zmq-map.cc, epoll-batch.c) and its client (batches/) say to each other: a head, then the
- * keys, then for a push the gradients; the reply is the head, then for a pull the rows. Over ZeroMQ each is a part of a message,
- * and a pull's reply brings the keys too, as ps-lite's does. Little endian. Rows of BATCH_DIM float32; one that was never pushed
- * to is zero. A push subtracts rate * gradient, which is all that ps-lite's default handler does (it adds).
+ * What store-end-to-end's own peers (zmq-map.cc, epoll-batch.c) and its client (batches/) say to each other: a head,
+ * then the keys, then for a push the gradients; the reply is the head, then for a pull the rows. Over ZeroMQ each is a
+ * part of a message, and a pull's reply brings the keys too, as ps-lite's does. Little endian. Rows of BATCH_DIM
+ * float32; one that was never pushed to is zero. A push subtracts rate * gradient, which is all that ps-lite's default
+ * handler does (it adds).
  */
 #ifndef PEERS_BATCH_H
 #define PEERS_BATCH_H

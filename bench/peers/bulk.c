@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A bulk transfer over one kernel TCP connection, timed, every byte of it compared: rows pulled from an appliance, or
- * gradients pushed to it, or the same number of plain bytes from or to epoll-bulk. Reading and comparing are the same for
- * both, and cheap, so that what is measured is the other side and the way in between.
+ * gradients pushed to it, or the same number of plain bytes from or to epoll-bulk. Reading and comparing are the same
+ * for both, and cheap, so that what is measured is the other side and the way in between.
  *
  * The appliance's table must be there: float32, rows of BULK_DIM, plain SGD. A pull's replies are compared with what a
- * first pull has brought; a push's gradients are small whole numbers, so that what the rows must be afterwards is exact.
+ * first pull has brought; a push's gradients are small whole numbers, so that what the rows must be afterwards is
+ * exact.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -238,7 +239,7 @@ static void take(struct bulk *b, const uint8_t *from, size_t bytes)
 	}
 }
 
-/* Requests, so many in flight, until all replies are there or the time is over. */
+/* Requests, this many in flight, until all replies are there or the time is over. */
 static void converse(struct bulk *b, uint64_t count, void (*ask)(struct bulk *b))
 {
 	const uint64_t first = b->sent;

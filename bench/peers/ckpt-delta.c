@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a delta costs, by the share of the rows that were touched since the last checkpoint: the bytes of its file, the reactor's time
- * (its slices) and the whole time from its begin to its commit, on a node that has nothing else to do. Touched rows are drawn
- * evenly from the whole table, in random order. Prints a JSON object.
+ * What a delta costs, by the share of the rows that were touched since the last checkpoint: the bytes of its file, the
+ * reactor's time (its slices) and the whole time from its begin to its commit, on a node that has nothing else to do.
+ * Touched rows are drawn evenly from the whole table, in random order. Prints a JSON object.
  *
  *   ckpt-delta DIRECTORY ROUNDS SHARE-IN-PERCENT...
  */
@@ -20,7 +20,7 @@ static struct appliance appliance;
 static struct saves saves;
 static uint8_t other[OTHER_BYTES];
 
-/* So many rows, each once: multiples of an odd number go through all residues of a power of two. */
+/* This many rows, each once: multiples of an odd number go through all residues of a power of two. */
 static void touch(uint64_t count)
 {
 	const uint64_t odd = prng_next(&appliance.prng) | 1, first = prng_next(&appliance.prng);
@@ -29,8 +29,8 @@ static void touch(uint64_t count)
 		appliance_request(&appliance, WIRE_PUSH, (first + i * odd) % ROWS);
 }
 
-/* When a delta is written, the caches have other things than what it looks at. They are read only: to have lines written back would be
- * in the delta's time. */
+/* When a delta is written, the caches have other things than what it looks at. They are read only: to have lines
+ * written back would be in the delta's time. */
 static void forget(void)
 {
 	for (uint64_t i = 0; i < OTHER_BYTES; i += RTE_CACHE_LINE_SIZE)

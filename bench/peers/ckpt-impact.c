@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a checkpoint costs the requests that are served meanwhile: the reactor's own time for a pull and a push of one row, from
- * receive burst to transmit burst, in turn while there is none and none to go on from ("none"), while what changes is noted for
- * the next delta ("noted"), and while a full one is written ("saving"). Prints a JSON object.
+ * What a checkpoint costs the requests that are served meanwhile: the reactor's own time for a pull and a push of one
+ * row, from receive burst to transmit burst, in turn while there is none and none to go on from ("none"), while what
+ * changes is noted for the next delta ("noted"), and while a full one is written ("saving"). Prints a JSON object.
  *
  *   ckpt-impact DIRECTORY ROUNDS REQUESTS
  */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checkpoint files against plain ones: the same number of bytes in writes (or reads) of the same sizes with the same flags, and one
- * fsync, in turn. Prints a JSON object with the bytes a second of each round.
+ * Checkpoint files against plain ones: the same number of bytes in writes (or reads) of the same sizes with the same
+ * flags, and one fsync, in turn. Prints a JSON object with the bytes a second of each round.
  *
  *   ckpt-raw save|restore DIRECTORY MIB ROUNDS
  *   ckpt-raw make DIRECTORY MIB	only writes both, for
- *   ckpt-raw read DIRECTORY MIB	which reads the plain one once, and prints how many bytes it has and the MiB a second
+ *   ckpt-raw read DIRECTORY MIB     which reads the plain one once, and prints how many bytes it has and the MiB a
+ *   second
  */
 #include <errno.h>
 #include <fcntl.h>

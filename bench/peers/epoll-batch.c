@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The best that a parameter server could do on the kernel's TCP: an epoll loop that never sleeps, one recv and one send a batch,
- * rows in hugepages behind an open-addressing hash, found in passes with prefetching, and nothing else: no checksums, no
- * sessions, no types, no other optimizer than a subtraction. What store-end-to-end's ratio_best is held against.
+ * The best that a parameter server could do on the kernel's TCP: an epoll loop that never sleeps, one recv and one send
+ * a batch, rows in hugepages behind an open-addressing hash, found in passes with prefetching, and nothing else: no
+ * checksums, no sessions, no types, no other optimizer than a subtraction. What store-end-to-end's ratio_best is held
+ * against.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -75,7 +76,8 @@ static bool table_init(struct table *t, uint64_t rows_max)
 	return t->slots && t->rows;
 }
 
-/* The row of a key, made if `make` and there is room; else 0. At most half of the slots are used, so there is a free one. */
+/* The row of a key, made if `make` and there is room; else 0. At most half of the slots are used, so there is a free
+ * one. */
 static uint64_t find(struct table *t, uint64_t key, bool make)
 {
 	uint64_t at = hash_mix(key) & t->mask;
@@ -87,7 +89,8 @@ static uint64_t find(struct table *t, uint64_t key, bool make)
 	return t->slots[at].row;
 }
 
-/* Finds a group's rows: all slots are on their way before the first is looked at, and all rows before the first is used. */
+/* Finds a group's rows: all slots are on their way before the first is looked at, and all rows before the first is
+ * used. */
 static void find_group(struct table *t, const uint64_t *keys, uint32_t n, bool make, struct batch_row **rows)
 {
 	for (uint32_t i = 0; i < n; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernel's side of a bulk transfer, as plain as can be: an epoll loop that, as its client asks, sends so many bytes,
- * as much a send() as the socket takes, or reads them and compares them. What tcp-goodput and tcp-loss are held against.
+ * The kernel's side of a bulk transfer, as plain as can be: an epoll loop that, as its client asks, sends n bytes, as
+ * much a send() as the socket takes, or reads them and compares them. What tcp-goodput and tcp-loss are held against.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pushes of ROWS gradients to random rows of 16 float32, over kernel TCP, for so many seconds; what bench/journal runs.
+/* Pushes of ROWS gradients to random rows of 16 float32, over kernel TCP, for n seconds; what bench/journal runs.
  * Usage: journal-push HOST:PORT ROWS SECONDS */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's host with very many sessions to one reactor, of which few do anything: opens them all over the port of a worker's
- * file, then keeps one pull of one row in flight on each of the busy ones, which stand evenly among the others. Rate and
- * latency as JSON. Its end of each session is the library's own (rpc/datagram.h); one thread, which polls.
+ * A worker's host with very many sessions to one reactor, of which few do anything: opens them all over the port of a
+ * worker's file, then keeps one pull of one row in flight on each of the busy ones, which stand evenly among the
+ * others. Rate and latency as JSON. Its end of each session is the library's own (rpc/datagram.h); one thread, which
+ * polls.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Very many workers with light steps: each has a kernel-TCP connection of its own to every reactor, and goes on and on pulling some rows
- * and then pushing gradients for them; in between it may think. The worker's end is this program's own, in one thread: libstar makes
- * threads for each cluster that is open, and two thousand times those would be what is measured. All rows are pulled before and after, and
- * must be what all pushes together have made of them. Prints one JSON object.
+ * Very many workers with light steps: each has a kernel-TCP connection of its own to every reactor, and goes on and on
+ * pulling some rows and then pushing gradients for them; in between it may think. The worker's end is this program's
+ * own, in one thread: libstar makes threads for each cluster that is open, and two thousand times those would be what
+ * is measured. All rows are pulled before and after, and must be what all pushes together have made of them. Prints one
+ * JSON object.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -56,7 +57,7 @@ struct worker {
 	struct wheel_timer thinks; /* first */
 	struct part *parts;	   /* by reactor */
 	uint64_t begun_ns;
-	uint32_t waits; /* for so many replies */
+	uint32_t waits; /* for this many replies */
 	bool pushes;
 	struct prng prng;
 };

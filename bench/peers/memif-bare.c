@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a memif between two processes carries with nothing behind it: the limit that requests over datagrams are measured
- * against. Mbufs as the appliance's, one queue, no hugepages needed, the server's and the client's side each on its core.
+ * What a memif between two processes carries with nothing behind it: the limit that requests over datagrams are
+ * measured against. Mbufs as the appliance's, one queue, no hugepages needed, the server's and the client's side each
+ * on its core.
  *
  *   echo    a server: answers each frame by one of REPLY_BYTES, until it is told to end
  *   source  a server: sends full frames, into each of which it copies a part of 16 MiB and sums its checksum

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pulls of one row by star_pull, one after the other, of which bench/instructions has callgrind count some: those by counted_pull. Between
- * two of them there are others, since callgrind writes a file after each, which takes long.
+ * Pulls of one row by star_pull, one after the other, of which bench/instructions has callgrind count some: those by
+ * counted_pull. Between two of them there are others, since callgrind writes a file after each, which takes long.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a request costs the appliance from the receive burst to the transmit burst, by stage, in cycles: a reactor's stack,
- * sessions, service and shard in this process, fed with the frames of a worker's stack, one request at a time; and what each
- * costs when several come at once. The driver's own part is left out. With "programs": pulls, and runs of a program that looks up the
- * same rows, in turns.
+ * What a request costs the appliance from the receive burst to the transmit burst, by stage, in cycles: a reactor's
+ * stack, sessions, service and shard in this process, fed with the frames of a worker's stack, one request at a time;
+ * and what each costs when several come at once. The driver's own part is left out. With "programs": pulls, and runs of
+ * a program that looks up the same rows, in turns.
  */
 #include <jansson.h>
 #include <rte_cycles.h>

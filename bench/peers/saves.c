@@ -25,8 +25,8 @@ static struct saves *of(struct appliance *a)
 	return a->ctx;
 }
 
-/* A node's tend. */
-static void tend(struct appliance *a, uint64_t now_ns, bool busy)
+/* A node's housekeeping. */
+static void housekeeping(struct appliance *a, uint64_t now_ns, bool busy)
 {
 	struct saves *s = of(a);
 	struct snapshot_turns *turns = &a->service->snapshots;
@@ -87,7 +87,7 @@ void saves_start(struct saves *s, struct appliance *a, const char *directory)
 		memset(s->blocks[b].memory, 0, CHECKPOINT_BLOCK_MAX);
 		s->snapshot.blocks[s->snapshot.blocks_count++] = &s->blocks[b];
 	}
-	a->tend = tend;
+	a->housekeeping = housekeeping;
 }
 
 /* ---- the thread ---- */
@@ -212,7 +212,7 @@ struct saves_result saves_keep(struct saves *s)
 					.bytes = s->file.bytes,
 					.whole_ns = clock_ns() - s->begun_ns,
 					.slices_cycles = s->slices_cycles };
-	if (!s->parent && ckpt_prune(s->directory, 1, NULL, &err) < 0)
+	if (!s->parent && ckpt_prune(s->directory, &(struct ckpt_pruning){ .keep = 1 }, &err) < 0)
 		refuse(&err);
 	s->kept = s->id;
 	end(s, true);

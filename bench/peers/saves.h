@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checkpoints of the appliance in this process: its turns fill blocks, a thread of its own, on another core where there is one,
- * writes them to a file, as a node's does (lib/node/checkpoint.c). Whatever goes wrong ends the program.
+ * Checkpoints of the appliance in this process: its turns fill blocks, a thread of its own, on another core where there
+ * is one, writes them to a file, as a node's does (lib/node/checkpoint.c). Whatever goes wrong ends the program.
  */
 #ifndef BENCH_SAVES_H
 #define BENCH_SAVES_H
@@ -52,8 +52,8 @@ void saves_begin(struct saves *s, enum store_snapshot_kind kind);
 bool saves_under_way(const struct saves *s);
 /* Turns without requests until the last block is there. */
 void saves_finish(struct saves *s);
-/* Keeps it, after the last block, or gives it up; goes on until its marks are cleared. A full one that is kept has those before it
- * removed. */
+/* Keeps it, after the last block, or gives it up; goes on until its marks are cleared. A full one that is kept has
+ * those before it removed. */
 struct saves_result saves_keep(struct saves *s);
 void saves_give_up(struct saves *s);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Time that passes more slowly, for LD_PRELOAD: valgrind runs a program that much slower than it is, and both sides of a connection would
- * take that for pauses and losses. Only what is asked of clock_gettime; sleeps and timeouts of the kernel last as long as ever.
+ * Time that passes more slowly, for LD_PRELOAD: valgrind runs a program that much slower than it is, and both sides of
+ * a connection would take that for pauses and losses. Only what is asked of clock_gettime; sleeps and timeouts of the
+ * kernel last as long as ever.
  */
 #include <stdint.h>
 #include <sys/syscall.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a light step, a pull of some rows and a push for them, costs a reactor by the number of workers that step: its stack, its
- * requests over TCP or over sessions of datagrams, service and shard, in this process, fed with the frames of as many workers. Each has
- * one request in flight, so that with many of them most wait for their turns in the reactor. Cycles a step by stage of the turns, and
- * the rows/s that a core has time for: of the tenth of all periods that was disturbed least; and frames a step, in and out. Neither the
- * kernel nor a driver is in it. The workers take their part of the caches, too.
+ * What a light step, a pull of some rows and a push for them, costs a reactor by the number of workers that step: its
+ * stack, its requests over TCP or over sessions of datagrams, service and shard, in this process, fed with the frames
+ * of as many workers. Each has one request in flight, so that with many of them most wait for their turns in the
+ * reactor. Cycles a step by stage of the turns, and the rows/s that a core has time for: of the tenth of all periods
+ * that was disturbed least; and frames a step, in and out. Neither the kernel nor a driver is in it. The workers take
+ * their part of the caches, too.
  */
 #include <jansson.h>
 #include <rte_cycles.h>

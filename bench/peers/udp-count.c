@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads datagrams by recvmmsg, as many at a time as there are, and counts them: what of bare-send's frames a receiver on the
- * kernel takes in. From the first one on, for so many seconds; then prints a JSON object.
+ * Reads datagrams by recvmmsg, as many at a time as there are, and counts them: what of bare-send's frames a receiver
+ * on the kernel takes in. From the first one on, for n seconds; then prints a JSON object.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The example of docs/libstar.rst: one table, some steps of training, one look. Usage: pull_push HOST:PORT[,HOST:PORT...] */
+/* The example of docs/libstar.rst: one table, some steps of training, one look. Usage: pull_push
+ * HOST:PORT[,HOST:PORT...] */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -45,9 +45,10 @@ static inline uint64_t clock_cycles(void)
 }
 
 /*
- * Nanoseconds of CLOCK_MONOTONIC at a third of its cost: read anew when CLOCK_TRUST_CYCLES have passed, and told by the time stamp
- * counter in between. So whatever that counter does (it differs from core to core, it changes its frequency), this is never wrong by
- * more than such a moment; and it never goes back. One thread at a time. Begins with zeros.
+ * Nanoseconds of CLOCK_MONOTONIC at a third of its cost: read again when CLOCK_TRUST_CYCLES have passed, and told by
+ * the time stamp counter in between. So whatever that counter does (it differs from core to core, it changes its
+ * frequency), this is never wrong by more than such a moment; and it never goes back. One thread at a time. Begins with
+ * zeros.
  */
 struct clock {
 	uint64_t cycles, ns; /* when it was read */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC-32 of the Ethernet FCS (reflected 0x04c11db7, the one of zlib), by ipsec-mb; below 256 bytes by code of our own, which is
- * faster there. Thread-safe: what it needs is set up before main and is constant afterwards.
+ * CRC-32 of the Ethernet FCS (reflected 0x04c11db7, the one of zlib), by ipsec-mb; below 256 bytes by code of our own,
+ * which is faster there. Thread-safe: what it needs is set up before main and is constant afterwards.
  */
 #ifndef BASE_CRC32_H
 #define BASE_CRC32_H

@@ -127,7 +127,8 @@ void log_tell_held(uint64_t now_us)
 	pthread_mutex_unlock(&kinds_lock);
 }
 
-/* Its own, or a free one, or one whose window is over; NULL: all have lines these days, and this one is not limited. Under the lock. */
+/* Its own, or a free one, or one whose window is over; NULL: all have lines these days, and this one is not limited.
+ * Under the lock. */
 static struct kind *find_kind(const char *format, uint64_t now_us)
 {
 	struct kind *room = NULL;

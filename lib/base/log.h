@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log of the control path: one line an event on standard error, as "2026-11-22T09:15:02.117Z level text", or as pairs that programs
- * read, or with a priority for the journal, which has the time itself. Of one message (one format) LOG_LINES_MAX lines are written in
- * LOG_WINDOW_US, and then how many were held back. Thread-safe (one write a line). Never called in a reactor's turn: `make lint` sees
- * to that.
+ * The log of the control path: one line an event on standard error, as "2026-11-22T09:15:02.117Z level text", or as
+ * pairs that programs read, or with a priority for the journal, which has the time itself. Of one message (one format)
+ * LOG_LINES_MAX lines are written in LOG_WINDOW_US, and then how many were held back. Thread-safe (one write a line).
+ * Never called in a reactor's turn: `make lint` sees to that.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -22,7 +22,8 @@ enum log_level log_get_level(void);
 /* debug, info, warning, error; NULL: there is no such level. */
 const char *log_level_name(enum log_level level);
 bool log_level_from(const char *name, enum log_level *level);
-/* Says what was held back in windows that are over at that time (clock_us); to be called now and then, and with UINT64_MAX at the end. */
+/* Says what was held back in windows that are over at that time (clock_us); to be called now and then, and with
+ * UINT64_MAX at the end. */
 void log_tell_held(uint64_t now_us);
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

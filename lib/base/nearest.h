@@ -5,13 +5,13 @@
 
 #include <stddef.h>
 
-/* Edit distance with swaps of neighbours, the commonest slip in typing (optimal string alignment); of each text the first
- * 96 bytes count. */
+/* Edit distance with swaps of neighbours, the commonest slip in typing (optimal string alignment); of each text the
+ * first 96 bytes count. */
 unsigned nearest_distance(const char *a, const char *b);
 
 /*
- * The name with the least distance to the text. names is a table whose entries of entry_bytes begin with a `const char *`
- * name, ended by one with NULL. NULL only when the table is empty.
+ * The name with the least distance to the text. names is a table whose entries of entry_bytes begin with a `const char
+ * *` name, ended by one with NULL. NULL only when the table is empty.
  */
 const char *nearest_name(const char *text, const void *names, size_t entry_bytes);
 

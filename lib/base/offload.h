@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a network port does in a stack's stead. The stack makes use of what its port has and does the rest by software: the same
- * bytes on the wire. Pure data.
+ * What a network port does in a stack's stead. The stack makes use of what its port has and does the rest by software:
+ * the same bytes on the wire. Pure data.
  */
 #ifndef BASE_OFFLOAD_H
 #define BASE_OFFLOAD_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks by a power law: rank k of 1 to n with a probability in proportion to k^-s. By rejection-inversion (Hörmann, Derflinger,
- * "Rejection-inversion to generate variates from monotone discrete distributions", ACM TOMACS 6, 1996): some floating-point
- * operations a draw, whatever n. Constant once made: any thread may draw, each with its own generator.
+ * Ranks by a power law: rank k of 1 to n with a probability in proportion to k^-s. By rejection-inversion (Hörmann,
+ * Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", ACM TOMACS 6, 1996):
+ * some floating-point operations a draw, whatever n. Constant once made: any thread may draw, each with its own
+ * generator.
  */
 #ifndef BASE_POWER_LAW_H
 #define BASE_POWER_LAW_H

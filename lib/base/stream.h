@@ -10,8 +10,8 @@
 
 enum { STREAM_LINE = 64 };
 
-/* As memcpy, but that lines which are written whole go past the caches, and are not read before. Another thread that is told of them by a
- * flag or a ring sees them after stream_end. */
+/* As memcpy, but that lines which are written whole go past the caches, and are not read before. Another thread that is
+ * told of them by a flag or a ring sees them after stream_end. */
 static inline void stream_copy(void *to, const void *from, size_t bytes)
 {
 	const size_t head = (size_t)(-(uintptr_t)to % STREAM_LINE);

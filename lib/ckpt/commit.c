@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A checkpoint's way from nothing to something that counts. What counts is one rename, of "<id>.partial" to "<id>", and everything
- * that it brings into view was synced before: a crash, or a loss of power, at any moment leaves the whole or nothing.
+ * A checkpoint's way from nothing to something that counts. What counts is one rename, of "<id>.partial" to "<id>", and
+ * everything that it brings into view was synced before: a crash, or a loss of power, at any moment leaves the whole or
+ * nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -89,7 +90,7 @@ int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[st
 	return rc;
 }
 
-static int check_files(int folder, const char *path, const struct ckpt_manifest *manifest, struct star_error *err)
+int ckpt_check_files(int folder, const char *path, const struct ckpt_manifest *manifest, struct star_error *err)
 {
 	for (uint32_t i = 0; i < manifest->files_count; i++) {
 		const struct ckpt_file *file = &manifest->files[i];
@@ -162,8 +163,8 @@ static int split(const char *path, char directory[static CKPT_PATH_MAX], char na
 	return 0;
 }
 
-/* The rename that counts. When it cannot be made durable it is undone: else the caller would hear that there is no checkpoint, and
- * there were one. */
+/* The rename that counts. When it cannot be made durable it is undone: else the caller would hear that there is no
+ * checkpoint, and there were one. */
 static int rename_whole(const char *directory, const char *name, struct star_error *err)
 {
 	char partial[CHECKPOINT_ID_MAX + sizeof(CKPT_PARTIAL)];
@@ -185,10 +186,11 @@ static int rename_whole(const char *directory, const char *name, struct star_err
 	return rc;
 }
 
-int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct star_error *err)
+int ckpt_commit(const char *path, struct ckpt_manifest *manifest, struct star_error *err)
 {
 	char directory[CKPT_PATH_MAX], name[CHECKPOINT_ID_MAX], expected[CHECKPOINT_ID_MAX];
 	int folder, rc = split(path, directory, name, err);
+	struct ckpt_entry entry = { 0 };
 	size_t bytes;
 	char *text;
 
@@ -198,18 +200,22 @@ int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct s
 	if (strcmp(name, expected) != 0)
 		return star_error_set(err, -EINVAL, "the manifest of %s does not belong into %.280s", expected, path);
 	/* As it is now: somebody may have pruned what it goes on from since it was begun. */
-	rc = ckpt_chain_check(directory, manifest->parent, manifest->partitions, CKPT_CHAIN_MAX, err);
+	ckpt_entry_fill(&entry, manifest);
+	rc = ckpt_chain_check(directory, &entry, CKPT_CHAIN_MAX, err);
 	if (rc < 0)
 		return rc;
+	manifest->parent_sum = entry.parent_sum;
+	manifest->parent_named = entry.parent_named;
 	text = ckpt_manifest_text(manifest, &bytes, err);
 	if (!text)
 		return err && err->code ? err->code : -EINVAL;
 	folder = ckpt_open_folder(path, err);
-	rc = folder < 0 ? folder : check_files(folder, path, manifest, err);
+	rc = folder < 0 ? folder : ckpt_check_files(folder, path, manifest, err);
 	if (rc == 0)
 		rc = write_manifest(folder, path, text, bytes, err);
 	if (folder >= 0)
 		close(folder);
+	manifest->sum = ckpt_manifest_sum(text, bytes);
 	free(text);
 	return rc == 0 ? rename_whole(directory, name, err) : rc;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which objects of a directory's checkpoints were dropped since: a file beside them, written by the cluster's first node. */
+/* Which objects of a directory's checkpoints were dropped since: a file beside them, written by the cluster's first
+ * node. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An element as JSON that reads back bit for bit: integers as they are; reals with as many digits as their type needs; "inf", "-inf",
- * and a NaN by its bits, "nan:7fc00000". Pure functions.
+ * An element as JSON that reads back bit for bit: integers as they are; reals with as many digits as their type needs;
+ * "inf", "-inf", and a NaN by its bits, "nan:7fc00000". Pure functions.
  */
 #ifndef CKPT_ELEMENT_H
 #define CKPT_ELEMENT_H

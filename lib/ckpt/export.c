@@ -114,8 +114,8 @@ static int take_block(struct export *e, const struct ckpt_manifest *manifest, ui
 }
 
 /* What a pass over a file does with a block: 0, 1 when the rest of the file does not matter, or a negative errno. */
-typedef int block_taker(struct export *e, const struct ckpt_manifest *manifest, uint32_t object, const uint8_t *payload,
-			uint32_t bytes, struct star_error *err);
+typedef int block_consumer(struct export *e, const struct ckpt_manifest *manifest, uint32_t object,
+			   const uint8_t *payload, uint32_t bytes, struct star_error *err);
 
 static void keep_greatest(uint64_t *greatest, uint64_t number)
 {
@@ -164,7 +164,7 @@ static int take_figures(struct export *e, const struct ckpt_manifest *manifest, 
 }
 
 static int take_file(struct export *e, const char *path, const struct ckpt_manifest *manifest,
-		     const struct ckpt_file *file, uint32_t object, block_taker *take, struct star_error *err)
+		     const struct ckpt_file *file, uint32_t object, block_consumer *take, struct star_error *err)
 {
 	struct ckpt_reader *reader = ckpt_reader_create(path, manifest, file, err);
 	const uint8_t *payload;
@@ -314,6 +314,33 @@ static int end(const struct export *e)
 	return fflush(e->out) != 0 || ferror(e->out) ? -EIO : 0;
 }
 
+/* The chain of that one; of id 0 the newest that there is, as nodes with restore = "latest" take it: an older one
+ * without a word would be taken for it. */
+static int find_chain(const char *directory, uint64_t id, char ***chain, uint32_t *count, struct star_error *err)
+{
+	struct star_error why = { 0 };
+	struct ckpt_next next = { 0 };
+	int rc = id ? 0 : ckpt_next_id(directory, false, &next, err);
+
+	*chain = NULL;
+	*count = 0;
+	if (rc < 0)
+		return rc;
+	if (id || next.id == 1)
+		return ckpt_chain(directory, id, chain, count, err);
+	rc = ckpt_chain(directory, next.id - 1, chain, count, &why);
+	if (rc == 0 || rc == -ENOMEM)
+		return rc < 0 ? star_error_set(err, rc, "%s", why.text) : 0;
+	if (ckpt_chain(directory, 0, chain, count, NULL) < 0)
+		return star_error_set(err, rc, "the newest checkpoint is not whole: %.400s", why.text);
+	star_error_set(err, rc, "the newest checkpoint is not whole: %.300s. To have an older one, name it: %.120s",
+		       why.text, (*chain)[*count - 1]);
+	ckpt_chain_free(*chain, *count);
+	*chain = NULL;
+	*count = 0;
+	return rc;
+}
+
 int ckpt_export(const char *directory, uint64_t id, const char *table, FILE *out, ckpt_progress *progress, void *ctx,
 		struct star_error *err)
 {
@@ -321,7 +348,7 @@ int ckpt_export(const char *directory, uint64_t id, const char *table, FILE *out
 	struct star_error why = { 0 };
 	uint32_t count;
 	char **chain;
-	int rc = ckpt_chain(directory, id, &chain, &count, &why);
+	int rc = find_chain(directory, id, &chain, &count, &why);
 
 	if (rc == 0 && progress)
 		add_up(&e, chain, count);

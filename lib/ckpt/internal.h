@@ -42,6 +42,18 @@ const struct object_spec *ckpt_manifest_object(const struct ckpt_manifest *manif
 /* directory.c: "00000007-full", "00000008-delta.partial". */
 void ckpt_name(char name[static CHECKPOINT_ID_MAX], uint64_t id, bool delta, const char *ending);
 
+/* commit.c: whether all data files are in a checkpoint's folder, with the sizes that the manifest says. */
+int ckpt_check_files(int folder, const char *path, const struct ckpt_manifest *manifest, struct star_error *err);
+
+/* directory.c: what a manifest says. */
+void ckpt_entry_fill(struct ckpt_entry *entry, const struct ckpt_manifest *manifest);
+
+/* manifest.c: the sum that a manifest's text of at least n bytes must end with. */
+uint32_t ckpt_manifest_sum(const char *text, size_t bytes);
+
+/* chain.c: whether it keeps this process from reading, and says nothing of what it would read. */
+bool ckpt_is_unread(int rc);
+
 /* commit.c: removes a folder with the files in it; 0 when there is none. */
 int ckpt_remove_folder(int parent, const char *name);
 

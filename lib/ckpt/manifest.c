@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The manifest: JSON whose last member is the CRC-32 of all bytes before that member's line, which has one form only. So a flipped
- * byte is found wherever it is, and who writes JSON by hand can still add the sum.
+ * The manifest: JSON whose last member is the CRC-32 of all bytes before that member's line, which has one form only.
+ * So a flipped byte is found wherever it is, and who writes JSON by hand can still add the sum.
  */
 #include "ckpt/manifest.h"
 
@@ -23,8 +23,9 @@
 
 enum { TAIL_BYTES = 25 };
 
-static const char *const members[] = { "format",   "version", "id",	 "parent",  "time_ms", "partitions", "tasks",
-				       "reactors", "step",    "lineage", "objects", "files",   "crc32",	     NULL };
+static const char *const members[] = { "format",	  "version", "id",	 "parent", "time_ms",
+				       "partitions",	  "tasks",   "reactors", "step",   "lineage",
+				       "parent_checksum", "objects", "files",	 "crc32",  NULL };
 static const char *const file_members[] = { "name", "task", "reactor", "bytes", "rows", "deleted", "checksum", NULL };
 
 void ckpt_manifest_free(struct ckpt_manifest *manifest)
@@ -232,10 +233,19 @@ static int read_head(const json_t *json, struct ckpt_manifest *manifest, struct 
 	    jsonrpc_member_u64(json, "step", &manifest->step, err) < 0 ||
 	    (json_object_get(json, "lineage") && jsonrpc_member_u64(json, "lineage", &manifest->lineage, err) < 0))
 		return -EINVAL;
+	manifest->parent_named = json_object_get(json, "parent_checksum") != NULL;
+	if (manifest->parent_named &&
+	    jsonrpc_member_u32(json, "parent_checksum", 0, UINT32_MAX, &manifest->parent_sum, err) < 0)
+		return -EINVAL;
 	if (manifest->partitions & (manifest->partitions - 1))
 		return star_error_set(err, -EINVAL, "member \"partitions\" must be a power of two, not %u",
 				      manifest->partitions);
 	return 0;
+}
+
+uint32_t ckpt_manifest_sum(const char *text, size_t bytes)
+{
+	return base_crc32(text, bytes - TAIL_BYTES);
 }
 
 /* The sum over what stands before its own line, and that line as it must be. */
@@ -245,7 +255,7 @@ static int check_sum(const char *text, size_t bytes, struct star_error *err)
 
 	if (bytes < TAIL_BYTES)
 		return star_error_set(err, -EINVAL, "it has %zu bytes: it is cut off", bytes);
-	snprintf(tail, sizeof(tail), TAIL, base_crc32(text, bytes - TAIL_BYTES));
+	snprintf(tail, sizeof(tail), TAIL, ckpt_manifest_sum(text, bytes));
 	return memcmp(tail, text + bytes - TAIL_BYTES, TAIL_BYTES) == 0
 		       ? 0
 		       : star_error_set(err, -EINVAL,
@@ -264,6 +274,7 @@ int ckpt_manifest_parse(const char *path, const char *text, size_t bytes, struct
 	*manifest = (struct ckpt_manifest){ 0 };
 	if (check_sum(text, bytes, &why) < 0)
 		return ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "%s", why.text);
+	manifest->sum = ckpt_manifest_sum(text, bytes);
 	json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &position);
 	if (!json)
 		return ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "line %d: %.160s", position.line, position.text);
@@ -272,6 +283,8 @@ int ckpt_manifest_parse(const char *path, const char *text, size_t bytes, struct
 		rc = read_objects(json_object_get(json, "objects"), manifest, &why);
 	if (rc == 0)
 		rc = read_files(json_object_get(json, "files"), manifest, &why);
+	if (rc == 0 && manifest->parent_named && !manifest->parent)
+		rc = star_error_set(&why, -EINVAL, "it has a member \"parent_checksum\", and no parent");
 	json_decref(json);
 	if (rc == 0)
 		return 0;
@@ -290,12 +303,13 @@ static json_t *to_json(const struct ckpt_manifest *manifest)
 		json_array_append_new(objects, jsonrpc_object_encode(&manifest->objects[i]));
 	for (uint32_t i = 0; i < manifest->files_count; i++)
 		json_array_append_new(files, ckpt_file_to_json(&manifest->files[i]));
-	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o}", "format", FORMAT, "version",
-			 CHECKPOINT_VERSION, "id", (json_int_t)manifest->id, "parent", (json_int_t)manifest->parent,
-			 "time_ms", (json_int_t)manifest->time_ms, "partitions", (json_int_t)manifest->partitions,
-			 "tasks", (json_int_t)manifest->tasks, "reactors", (json_int_t)manifest->reactors, "step",
-			 jsonrpc_member_from_u64(manifest->step), "lineage",
-			 manifest->lineage ? jsonrpc_member_from_u64(manifest->lineage) : NULL, "objects", objects,
+	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o*, s:o*, s:o, s:o}", "format", FORMAT,
+			 "version", CHECKPOINT_VERSION, "id", (json_int_t)manifest->id, "parent",
+			 (json_int_t)manifest->parent, "time_ms", (json_int_t)manifest->time_ms, "partitions",
+			 (json_int_t)manifest->partitions, "tasks", (json_int_t)manifest->tasks, "reactors",
+			 (json_int_t)manifest->reactors, "step", jsonrpc_member_from_u64(manifest->step), "lineage",
+			 manifest->lineage ? jsonrpc_member_from_u64(manifest->lineage) : NULL, "parent_checksum",
+			 manifest->parent_named ? json_integer(manifest->parent_sum) : NULL, "objects", objects,
 			 "files", files);
 }
 

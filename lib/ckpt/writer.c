@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A data file, block by block, past the page cache where the file system can: a checkpoint must not push out what others use. */
+/* A data file, block by block, past the page cache where the file system can: a checkpoint must not push out what
+ * others use. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

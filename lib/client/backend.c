@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport by DPDK, in a library of its own, so that libstar needs none of DPDK's. It is looked for where this library is (a build
- * folder) and in starserver below that (installed: it is nobody's to link with), then from there where programs that libstar is linked into
- * have it: in a build folder, in a prefix, and in Debian's folder for libraries. At last where the loader looks.
- * It stays once it is loaded: it has threads, and DPDK's state is made once a process.
+ * The transport by DPDK, in a library of its own, so that libstar needs none of DPDK's. It is looked for where this
+ * library is (a build folder) and in starserver below that (installed: it is nobody's to link with), then from there
+ * where programs that libstar is linked into have it: in a build folder, in a prefix, and in Debian's folder for
+ * libraries. At last where the loader looks. It stays once it is loaded: it has threads, and DPDK's state is made once
+ * a process.
  */
 #include "client/client.h"
 

@@ -39,7 +39,7 @@ static struct call *begin_call(struct star_cluster *cluster)
 	if (!call)
 		return NULL;
 	call->cluster = cluster;
-	call->keeper = NULL;
+	call->waiter = NULL;
 	call->retries = 0;
 	call->cancelled = call->runs = call->waits = call->driven = call->async = false;
 	atomic_store_explicit(&call->done, false, memory_order_relaxed);
@@ -58,8 +58,8 @@ static struct call *begin_call(struct star_cluster *cluster)
 }
 
 /*
- * A commit goes to every reactor that may have sums of the object, by a key that it owns: the first one of each, so of a variable to those
- * that have blocks. Each reactor has a share of the partitions, and so of the keys.
+ * A commit goes to every reactor that may have sums of the object, by a key that it owns: the first one of each, so of
+ * a variable to those that have blocks. Each reactor has a share of the partitions, and so of the keys.
  */
 static int fill_commit(struct call *call, struct call_op *op, struct star_error *err)
 {
@@ -178,9 +178,9 @@ struct call *client_call_create(struct star_cluster *cluster, const struct star_
 	return call;
 }
 
-void client_call_drop(struct call *call, struct keeper *self)
+void client_call_drop(struct call *call, struct waiter *self)
 {
-	struct keeper *k = call->keeper;
+	struct waiter *k = call->waiter;
 
 	if (--call->remaining)
 		return;
@@ -188,13 +188,13 @@ void client_call_drop(struct call *call, struct keeper *self)
 	if (call->async)
 		TAILQ_INSERT_TAIL(&k->finished, call, link);
 	if (call->async || k != self) /* who waits looks by itself */
-		keeper_signal(k, self);
+		waiter_signal(k, self);
 }
 
-void client_part_finish(struct part *part, const struct star_error *err, struct keeper *self)
+void client_part_finish(struct part *part, const struct star_error *err, struct waiter *self)
 {
 	struct call *call = part->call;
-	struct keeper *k = call->keeper;
+	struct waiter *k = call->waiter;
 
 	pthread_mutex_lock(&k->lock);
 	if (err && !call->error.code)
@@ -203,10 +203,10 @@ void client_part_finish(struct part *part, const struct star_error *err, struct 
 	pthread_mutex_unlock(&k->lock);
 }
 
-void client_part_finish_stale(struct part *part, struct keeper *self)
+void client_part_finish_stale(struct part *part, struct waiter *self)
 {
 	struct call *call = part->call;
-	struct keeper *k = call->keeper;
+	struct waiter *k = call->waiter;
 
 	pthread_mutex_lock(&k->lock);
 	TAILQ_INSERT_TAIL(&call->stale, part, link);

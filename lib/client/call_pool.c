@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls, used again without a lock: a stack of the free ones (Treiber, IBM RJ 5118, 1986), whose head counts its changes. */
+/* Calls, used again without a lock: a stack of the free ones (Treiber, IBM RJ 5118, 1986), whose head counts its
+ * changes. */
 #include "client/client.h"
 
 #include <stdlib.h>

@@ -33,8 +33,8 @@ static void past_the_end(struct codec_out *out)
 	abort();
 }
 
-/* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. It is one that has to be sent
- * again, or that of the part which waits longest. */
+/* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. It is one that
+ * has to be sent again, or that of the part which waits longest. */
 static void build(struct channel *ch, uint64_t now_ns)
 {
 	struct codec_out payload = { .at = ch->out + sizeof(struct wire_frame), .next = past_the_end };
@@ -78,7 +78,7 @@ void client_channel_pump(struct channel *ch, uint64_t now_ns)
 		} else if (errno == EAGAIN) {
 			return;
 		} else if (errno != EINTR) {
-			/* The keeper takes what was answered before, then sees the end; shutdown wakes its poll. */
+			/* The waiter takes what was answered before, then sees the end; shutdown wakes its poll. */
 			ch->broken = true;
 			shutdown(ch->fd, SHUT_RDWR);
 		}
@@ -111,7 +111,7 @@ static bool reserve(struct channel *ch, size_t bytes)
 	return true;
 }
 
-void client_channel_submit(struct channel *ch, struct part *part, struct keeper *self)
+void client_channel_submit(struct channel *ch, struct part *part, struct waiter *self)
 {
 	const uint64_t now = clock_ns();
 
@@ -125,7 +125,7 @@ void client_channel_submit(struct channel *ch, struct part *part, struct keeper 
 		client_part_finish(part, &err, self);
 		return;
 	}
-	if (!ch->keeper)
+	if (!ch->waiter)
 		client_channel_check_idle(ch, now);
 	part->state = PART_QUEUED;
 	TAILQ_INSERT_TAIL(&ch->queue, part, link);
@@ -136,10 +136,10 @@ void client_channel_submit(struct channel *ch, struct part *part, struct keeper 
 	if (ch->state == CHANNEL_WAITING && now >= ch->not_before_ns)
 		client_connect_start(ch, now);
 	client_channel_pump(ch, now);
-	if (!ch->keeper)
-		client_keeper_give(part->call->async ? ch->io : part->call->keeper, ch, self);
-	else if (ch->keeper != self && (ch->state != CHANNEL_OPEN || ch->out_sent < ch->out_bytes))
-		keeper_wake(ch->keeper); /* it polls for something else by now */
+	if (!ch->waiter)
+		client_waiter_give(part->call->async ? ch->io : part->call->waiter, ch, self);
+	else if (ch->waiter != self && (ch->state != CHANNEL_OPEN || ch->out_sent < ch->out_bytes))
+		waiter_wake(ch->waiter); /* it polls for something else by now */
 	pthread_mutex_unlock(&ch->lock);
 }
 
@@ -166,7 +166,7 @@ bool client_channel_cancel(struct channel *ch, struct part *part, int code, uint
 	return cancelled;
 }
 
-static void fail_all(struct channel *ch, const struct star_error *err, struct keeper *self)
+static void fail_all(struct channel *ch, const struct star_error *err, struct waiter *self)
 {
 	const uint64_t now = clock_ns();
 	struct parts taken;
@@ -191,7 +191,7 @@ static void fail_all(struct channel *ch, const struct star_error *err, struct ke
 	}
 }
 
-void client_channel_die(struct channel *ch, int code, const char *why, struct keeper *self)
+void client_channel_die(struct channel *ch, int code, const char *why, struct waiter *self)
 {
 	struct star_error err;
 
@@ -199,7 +199,7 @@ void client_channel_die(struct channel *ch, int code, const char *why, struct ke
 	fail_all(ch, &err, self);
 }
 
-void client_channel_lose(struct channel *ch, int code, const char *why, struct keeper *self)
+void client_channel_lose(struct channel *ch, int code, const char *why, struct waiter *self)
 {
 	const uint64_t now = clock_ns();
 	bool resends;
@@ -249,7 +249,7 @@ int client_channel_interest(struct channel *ch, short *events, uint64_t *until_n
 	return fd;
 }
 
-void client_channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct keeper *self)
+void client_channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct waiter *self)
 {
 	struct star_error err;
 	bool given_up = false, open;
@@ -292,17 +292,17 @@ static bool hopeless(const struct channel *ch)
 	       (channel_in_flight(ch) && clock_ns() - ch->heard_ns > (connect_ns < silent_ns ? connect_ns : silent_ns));
 }
 
-void client_channel_release(struct channel *ch, struct keeper *self)
+void client_channel_release(struct channel *ch, struct waiter *self)
 {
 	pthread_mutex_lock(&ch->lock);
 	if (ch->live) {
 		const struct call *call = client_oldest_live(ch)->call;
 
-		client_keeper_give(call->async ? ch->io : call->keeper, ch, self);
+		client_waiter_give(call->async ? ch->io : call->waiter, ch, self);
 	} else {
 		if (hopeless(ch))
 			client_channel_close(ch);
-		ch->keeper = NULL;
+		ch->waiter = NULL;
 	}
 	pthread_mutex_unlock(&ch->lock);
 }
@@ -311,7 +311,7 @@ void client_channel_retire(struct channel *ch)
 {
 	pthread_mutex_lock(&ch->lock);
 	ch->retired = true;
-	if (!ch->keeper)
+	if (!ch->waiter)
 		client_channel_close(ch);
 	pthread_mutex_unlock(&ch->lock);
 }

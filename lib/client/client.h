@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libstar's inside. A call (star_execute, star_execute_async) is split into parts: one request frame each, for one
- * reactor. A channel is the way to one reactor. How requests and replies travel is a transport's business; there are two:
- * - TCP (channel.c, connect.c, receive.c, steer.c, keeper.c). A keeper is a thread that looks after channels: the scheme, and
- *   the reasons why nothing is lost or written twice, stand at the top of keeper.c.
- * - datagrams by DPDK: lib/client_dpdk, a shared library of its own that backend.c loads. Whoever waits drives it: poller.h there.
+ * reactor. A channel is the way to one reactor. How requests and replies travel is a transport's business; there are
+ * two:
+ * - TCP (channel.c, connect.c, receive.c, steer.c, waiter.c). A waiter is a thread that looks after channels: the
+ *   scheme, and
+ *   the reasons why nothing is lost or written twice, stand at the top of waiter.c.
+ * - datagrams by DPDK: lib/client_dpdk, a shared library of its own that backend.c loads. Whoever waits drives it:
+ *   poller.h there.
  *
- * Lock order: cluster, channel, keeper. No lock is held during a system call that can block, nor during a callback.
+ * Lock order: cluster, channel, waiter. No lock is held during a system call that can block, nor during a callback.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
@@ -47,7 +50,7 @@ enum client_limits {
 	RECEIVE_BYTES = 16 << 10, /* a channel's first receive buffer; it grows to the largest reply */
 	CALL_BYTES = 1400,	  /* of a call's own memory: a small call's operations and parts */
 	CHUNK_BYTES = 4000,	  /* of what it gets beyond that */
-	TIMERS_A_TURN = 256,	  /* deadlines that fire in one turn of an I/O thread; the rest in the next */
+	TIMERS_PER_TURN = 256,	  /* deadlines that fire in one turn of an I/O thread; the rest in the next */
 	DEADLINE_MAX_S = 365 * 86400 /* longer deadlines are cut to this */
 };
 
@@ -83,7 +86,8 @@ struct part {
 	bool alone;
 	bool applied; /* its pushes were, when it was sent before: only its pulls are asked for */
 	bool pushes, deletes,
-		apart; /* has such an operation (a commit goes as a delete); one that must not be in a request with pushes */
+		/* has such an operation (a commit goes as a delete); one that must not be in a request with pushes */
+		apart;
 	uint32_t epoch;	       /* of the layout by which it was split */
 	uint32_t busy;	       /* how often the node had no buffers for it */
 	bool again;	       /* in the channel's queue for a second time: it stands before what was never sent */
@@ -103,7 +107,8 @@ struct pieces {
 	uint32_t bytes;	   /* of a row in the caller's memory */
 };
 
-/* An operation as it is sent: rows of keys. What a caller calls a row may be several of them, or a part of one (rows.c). */
+/* An operation as it is sent: rows of keys. What a caller calls a row may be several of them, or a part of one
+ * (rows.c). */
 struct call_op {
 	struct star_table *table;
 	const uint64_t *keys;	     /* NULL for a whole variable: key == position */
@@ -118,9 +123,9 @@ struct call_op {
 	uint64_t tag; /* of sums; 0: none */
 	float rate, scale;
 	uint32_t row_bytes; /* in a frame */
-	uint32_t
-		last_bytes; /* of a whole variable's last block in the caller's memory; of another row as of row_bytes */
-	uint16_t flags;	    /* enum wire_op_flags */
+	/* of a whole variable's last block in the caller's memory; of another row as of row_bytes */
+	uint32_t last_bytes;
+	uint16_t flags; /* enum wire_op_flags */
 	uint8_t kind, dtype;
 	bool undivided; /* a push that the node needs in one request */
 	bool at_once;	/* what it pulls must not be later than what it pushes */
@@ -149,8 +154,8 @@ struct chunk {
 };
 
 /*
- * The rows of a pull where they lie. What a transport keeps of a reply stands in parts; the rest was copied to its place in `copy`,
- * which is as large as all, and of which only that is ever touched.
+ * The rows of a pull where they lie. What a transport keeps of a reply stands in parts; the rest was copied to its
+ * place in `copy`, which is as large as all, and of which only that is ever touched.
  */
 struct star_view {
 	struct star_view_part *parts; /* as they came; in order and without gaps once it is complete */
@@ -186,12 +191,12 @@ struct small {
 	struct small_head head;
 };
 
-/* Owned by its keeper's thread, but for what stands under the keeper's lock. */
+/* Owned by its waiter's thread, but for what stands under the waiter's lock. */
 struct call {
 	uint32_t number;	     /* in the pool; constant */
 	_Atomic(uint32_t) next_free; /* the pool's */
 	struct star_cluster *cluster;
-	struct keeper *keeper;
+	struct waiter *waiter;
 	uint64_t start_ns, deadline_ns; /* see call_begin; before it, 0 and how long it may take */
 	struct call_op *ops;
 	uint32_t ops_count;
@@ -202,7 +207,7 @@ struct call {
 	struct parts parts;
 	struct chunk *chunks;
 	char *at, *end; /* memory that is left */
-	/* under the keeper's lock; of datagrams the driver's until it is finished */
+	/* under the waiter's lock; of datagrams the driver's until it is finished */
 	struct parts stale;	    /* parts that a node answered with STALE_LAYOUT */
 	uint32_t remaining;	    /* parts that are not finished, and one while parts are being given to channels */
 	_Atomic(uint32_t) finished; /* enum call_state */
@@ -218,7 +223,7 @@ struct call {
 	TAILQ_ENTRY(call) link;	   /* finished or the relay's queue */
 	TAILQ_ENTRY(call) running; /* incoming, then the I/O thread's calls in flight */
 	struct small small;
-	struct star_error error; /* the first one; under the keeper's lock, as above */
+	struct star_error error; /* the first one; under the waiter's lock, as above */
 	_Alignas(16) char memory[CALL_BYTES];
 };
 TAILQ_HEAD(calls, call);
@@ -226,27 +231,27 @@ TAILQ_HEAD(calls, call);
 enum { POOL_SLABS = 20, POOL_FIRST = 8 };
 
 /*
- * A cluster's calls. They are made a slab at a time, each twice as large as the one before, are used again and again, and go
- * with the cluster: whether or not they were given back.
+ * A cluster's calls. They are made a slab at a time, each twice as large as the one before, are used again and again,
+ * and go with the cluster: whether or not they were given back.
  */
 struct call_pool {
-	/* The number of a free call (from 1), which names the next one by next_free; 0: none. Above it how often this has
-	 * changed, so that whoever was held up between a look and an exchange finds that out. */
+	/* The number of a free call (from 1), which names the next one by next_free; 0: none. Above it how often this
+	 * has changed, so that whoever was held up between a look and an exchange finds that out. */
 	_Alignas(64) _Atomic(uint64_t) free;
 	_Alignas(64) struct call *slabs[POOL_SLABS];
 	uint32_t slabs_count; /* under the cluster's lock */
 };
 
-struct keeper {
+struct waiter {
 	struct star_cluster *cluster;
 	bool io;
 	int event_fd;
-	struct keeper *next_free, *next_all; /* under the cluster's lock */
+	struct waiter *next_free, *next_all; /* under the cluster's lock */
 
 	pthread_mutex_t lock;
 	atomic_bool signalled;		 /* written under the lock, as is the next */
 	atomic_bool news;		 /* there is something in the inbox, in incoming or in finished */
-	struct channel *inbox;		 /* under the lock: channels given to this keeper */
+	struct channel *inbox;		 /* under the lock: channels given to this waiter */
 	struct calls incoming, finished; /* under the lock; I/O threads */
 	pthread_cond_t done;		 /* some call's done has become true */
 	_Atomic(uint32_t) awaiting;	 /* threads that wait for that */
@@ -270,7 +275,7 @@ struct channel {
 	/* constant */
 	struct star_cluster *cluster;
 	struct channel *next_all;
-	struct keeper *io; /* keeps it for asynchronous calls */
+	struct waiter *io; /* keeps it for asynchronous calls */
 	uint32_t task, reactor, incarnation;
 	socklen_t address_bytes;
 	struct sockaddr_storage address;
@@ -300,14 +305,14 @@ struct channel {
 	struct channel_seen *seen; /* by object, for tables with staleness; NULL: none yet */
 	/* and of TCP */
 	int fd;
-	bool broken; /* a send failed; the keeper will see the reason when it receives */
-	struct keeper *keeper;
+	bool broken; /* a send failed; the waiter will see the reason when it receives */
+	struct waiter *waiter;
 	char *out;
 	size_t out_size, out_bytes, out_sent;
 
-	struct channel *inbox_next; /* under the lock of the keeper in whose inbox it is */
+	struct channel *inbox_next; /* under the lock of the waiter in whose inbox it is */
 
-	/* the keeper's */
+	/* the waiter's */
 	char *in;
 	size_t in_size, in_bytes;
 
@@ -335,7 +340,7 @@ static inline bool channel_may_send(const struct channel *ch)
 struct transport {
 	uint32_t abi; /* TRANSPORT_ABI, of the library that it is in */
 	const char *release;
-	/* Who waits for a call without a callback ends it by itself; no keeper has to. */
+	/* Who waits for a call without a callback ends it by itself; no waiter has to. */
 	bool unattended;
 	/* Makes it ready for a cluster: transport_state, polling and io's cores. 0 or a negative errno. */
 	int (*attach)(struct star_cluster *cluster, const struct config *config, struct star_error *err);
@@ -346,16 +351,17 @@ struct transport {
 	void (*close)(struct channel *ch);
 	/* The layout no longer names it. */
 	void (*retire)(struct channel *ch);
-	/* Sends all parts of a call. self: the calling thread's keeper, or NULL. A call that does not wait may be gone when it returns. */
-	void (*submit)(struct call *call, struct keeper *self);
+	/* Sends all parts of a call. self: the calling thread's waiter, or NULL. A call that does not wait may be gone
+	 * when it returns. */
+	void (*submit)(struct call *call, struct waiter *self);
 	/* As submit and wait, of a small call (small.h), from its own thread. */
-	void (*small)(struct call *call, struct keeper *self);
+	void (*small)(struct call *call, struct waiter *self);
 	/* Takes off what is not finished, and fails it. The call's owner only. */
-	void (*cancel)(struct call *call, int code, struct keeper *self);
+	void (*cancel)(struct call *call, int code, struct waiter *self);
 	/* Waits until the call is finished, or fails it when its time has come. Of unattended transports k is NULL. */
-	void (*wait)(struct keeper *k, struct call *call);
+	void (*wait)(struct waiter *k, struct call *call);
 	/* A turn of an I/O thread: works, or waits for something to do, at most until then. */
-	void (*turn)(struct keeper *k, uint64_t until_ns);
+	void (*turn)(struct waiter *k, uint64_t until_ns);
 };
 
 /* What a library of another build would see differently, as far as a number can tell. */
@@ -386,7 +392,7 @@ struct star_table {
 };
 
 struct io {
-	struct keeper keeper;
+	struct waiter waiter;
 	pthread_t thread;
 	int core; /* -1: not pinned */
 	struct wheel wheel;
@@ -413,7 +419,7 @@ struct star_cluster {
 	atomic_bool closing; /* written under the lock */
 	atomic_bool stop;    /* the I/O threads may end */
 	struct call_pool pool;
-	_Atomic(struct keeper *) spare;	       /* a waiter, for the next small call */
+	_Atomic(struct waiter *) spare;	       /* a waiter, for the next small call */
 	_Alignas(64) _Atomic(uint32_t) inside; /* threads inside a public call, and CLUSTER_CLOSING */
 
 	_Alignas(64) pthread_mutex_t lock;
@@ -421,7 +427,7 @@ struct star_cluster {
 	bool refreshing;	/* somebody asks for the layout */
 	bool relay_stop;
 	struct calls relay_queue;
-	struct keeper *waiters_free, *waiters;
+	struct waiter *waiters_free, *waiters;
 	struct star_table *tables;
 	struct star_program *programs;
 	struct route *routes;
@@ -429,7 +435,8 @@ struct star_cluster {
 	uint32_t channels_count;
 };
 
-/* cluster.c: every public call is between enter and leave; enter refuses closed clusters and, of a call that waits, I/O threads. */
+/* cluster.c: every public call is between enter and leave; enter refuses closed clusters and, of a call that waits, I/O
+ * threads. */
 int client_cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
 /* While it is being closed. */
 void client_cluster_leave_closing(struct star_cluster *cluster);
@@ -464,7 +471,7 @@ struct layout *client_catalogue_layout(struct star_cluster *cluster, uint64_t de
 
 /* route.c */
 struct channel *client_channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor,
-				      uint32_t incarnation, const char *host, uint16_t port, struct keeper *io,
+				      uint32_t incarnation, const char *host, uint16_t port, struct waiter *io,
 				      struct star_error *err);
 void client_channel_destroy(struct channel *ch);
 int client_route_install(struct star_cluster *cluster, const struct layout *layout, struct star_error *err);
@@ -472,10 +479,10 @@ int client_route_install(struct star_cluster *cluster, const struct layout *layo
 int client_route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadline_ns, struct star_error *err);
 
 /* io.c */
-/* The calling thread's keeper if it is an I/O thread of this cluster, else NULL. */
-struct keeper *client_io_self(const struct star_cluster *cluster);
+/* The calling thread's waiter if it is an I/O thread of this cluster, else NULL. */
+struct waiter *client_io_self(const struct star_cluster *cluster);
 /* Waits until the call's callback has returned, on k. */
-void client_io_await(struct keeper *k, struct call *call);
+void client_io_await(struct waiter *k, struct call *call);
 int client_io_init(struct io *io, struct star_cluster *cluster, int core, struct star_error *err);
 int client_io_start(struct io *io, struct star_error *err);
 void client_io_stop(struct io *io);
@@ -507,23 +514,23 @@ static inline void call_begin(struct call *call, uint64_t now_ns)
 	call->start_ns = now_ns;
 	call->deadline_ns += now_ns;
 }
-static inline void call_submit(struct call *call, struct keeper *self)
+static inline void call_submit(struct call *call, struct waiter *self)
 {
 	call->cluster->transport->submit(call, self);
 }
 /* Fails what is not finished, with -ETIMEDOUT or -ECANCELED. Its owner only. */
-static inline void call_cancel(struct call *call, int code, struct keeper *self)
+static inline void call_cancel(struct call *call, int code, struct waiter *self)
 {
 	call->cancelled = true;
 	call->cluster->transport->cancel(call, code, self);
 }
-/* Splits the stale parts anew, by a newer layout; 0, or a negative errno, which is in call->error too. */
+/* Splits the stale parts again, by a newer layout; 0, or a negative errno, which is in call->error too. */
 int client_call_reroute(struct call *call);
-/* One part fewer remains. With the keeper's lock held: the call may be freed by its owner as soon as it is released. */
-void client_call_drop(struct call *call, struct keeper *self);
-/* err NULL: it went well. self: the calling thread's keeper or NULL. The call may be gone when it returns. */
-void client_part_finish(struct part *part, const struct star_error *err, struct keeper *self);
-void client_part_finish_stale(struct part *part, struct keeper *self);
+/* One part fewer remains. With the waiter's lock held: the call may be freed by its owner as soon as it is released. */
+void client_call_drop(struct call *call, struct waiter *self);
+/* err NULL: it went well. self: the calling thread's waiter or NULL. The call may be gone when it returns. */
+void client_part_finish(struct part *part, const struct star_error *err, struct waiter *self);
+void client_part_finish_stale(struct part *part, struct waiter *self);
 
 /* table.c: asks the control plane for an object by that method, and remembers it. params is stolen. */
 struct star_table *client_table_ask(struct star_cluster *cluster, const char *method, json_t *params,
@@ -537,8 +544,8 @@ int client_check_step(const struct star_op *op, uint32_t i, const char *name, st
 /* rows.c: fills op's keys, count, gradients and results, and pieces, for rows of a variable; memory is the call's. */
 int client_rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
 
-/* execute.c: waits for a call that was submitted, and returns its outcome. k: the thread's keeper, as of run. */
-int client_call_finish(struct keeper *k, struct call *call, struct star_error *err);
+/* execute.c: waits for a call that was submitted, and returns its outcome. k: the thread's waiter, as of run. */
+int client_call_finish(struct waiter *k, struct call *call, struct star_error *err);
 /* Made and split; NULL with err. */
 struct call *client_call_make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
 			      uint64_t deadline_us, struct star_error *err);
@@ -551,11 +558,11 @@ int client_split_call(struct call *call, const struct route *route, const struct
 /* For qsort_r over positions: by their keys, then by themselves. */
 int client_split_by_key(const void *a, const void *b, void *keys);
 
-/* keeper.c */
-int client_keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err);
-void client_keeper_fini(struct keeper *k);
-/* With k's lock held: there is something in its lists. self: the calling thread's keeper, or NULL. */
-static inline void keeper_signal(struct keeper *k, struct keeper *self)
+/* waiter.c */
+int client_waiter_init(struct waiter *k, struct star_cluster *cluster, bool io, struct star_error *err);
+void client_waiter_fini(struct waiter *k);
+/* With k's lock held: there is something in its lists. self: the calling thread's waiter, or NULL. */
+static inline void waiter_signal(struct waiter *k, struct waiter *self)
 {
 	const uint64_t one = 1;
 
@@ -569,34 +576,34 @@ static inline void keeper_signal(struct keeper *k, struct keeper *self)
 }
 
 /* Of an I/O thread, by itself: whether there is something for it in its lists. */
-static inline bool keeper_has_news(const struct keeper *k)
+static inline bool waiter_has_news(const struct waiter *k)
 {
 	return atomic_load_explicit(&k->news, memory_order_relaxed) || !TAILQ_EMPTY(&k->own_finished) ||
 	       !TAILQ_EMPTY(&k->own_incoming);
 }
 
-static inline void keeper_wake(struct keeper *k)
+static inline void waiter_wake(struct waiter *k)
 {
 	pthread_mutex_lock(&k->lock);
-	keeper_signal(k, NULL);
+	waiter_signal(k, NULL);
 	pthread_mutex_unlock(&k->lock);
 }
 
 /* With the channel's lock held. */
-void client_keeper_give(struct keeper *k, struct channel *ch, struct keeper *self);
+void client_waiter_give(struct waiter *k, struct channel *ch, struct waiter *self);
 /* Takes over what is in the inbox; of an I/O thread, moves what is in the other lists to these. */
-void client_keeper_collect(struct keeper *k, struct calls *incoming, struct calls *finished);
-/* Waits for something to happen to a kept channel or the keeper, at most until then, and handles it. */
-void client_keeper_turn(struct keeper *k, uint64_t until_ns);
+void client_waiter_collect(struct waiter *k, struct calls *incoming, struct calls *finished);
+/* Waits for something to happen to a kept channel or the waiter, at most until then, and handles it. */
+void client_waiter_turn(struct waiter *k, uint64_t until_ns);
 /* Whether there is room for one more channel. */
-bool client_keeper_may_keep(struct keeper *k);
+bool client_waiter_may_keep(struct waiter *k);
 /* Gives up all channels (or those without work). */
-void client_keeper_release(struct keeper *k, bool all);
+void client_waiter_release(struct waiter *k, bool all);
 /* Waits until the call is finished, or fails it when its time has come. */
-void client_keeper_wait(struct keeper *k, struct call *call);
-/* A keeper for a thread that waits for a call. NULL with err. */
-struct keeper *client_waiter_get(struct star_cluster *cluster, struct star_error *err);
-void client_waiter_put(struct keeper *k);
+void client_waiter_wait(struct waiter *k, struct call *call);
+/* A waiter for a thread that waits for a call. NULL with err. */
+struct waiter *client_waiter_get(struct star_cluster *cluster, struct star_error *err);
+void client_waiter_put(struct waiter *k);
 
 /* call_pool.c. A call's fields are what its last user left; NULL: out of memory. */
 struct call *client_call_pool_take(struct star_cluster *cluster);
@@ -607,12 +614,13 @@ void client_call_pool_fini(struct call_pool *pool);
 const struct transport *client_backend_load(struct star_error *err);
 
 /* reply.c: what every transport does with a request's and a reply's header */
-/* Writes the header of the next request, without its checksum; its part is in the channel's ring then, and counts as sent. */
+/* Writes the header of the next request, without its checksum; its part is in the channel's ring then, and counts as
+ * sent. */
 void client_request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char *to);
 /*
- * The connection is lost. Whether what is in flight is to be sent again, by another one; else it is to be failed. Then, once there is
- * one, client_reply_resent writes the header of the next request, and returns its part: NULL, and an empty frame, for one that was
- * cancelled meanwhile, whose number must not be left out.
+ * The connection is lost. Whether what is in flight is to be sent again, by another one; else it is to be failed. Then,
+ * once there is one, client_reply_resent writes the header of the next request, and returns its part: NULL, and an
+ * empty frame, for one that was cancelled meanwhile, whose number must not be left out.
  */
 bool client_reply_resend(struct channel *ch);
 static inline bool channel_resends(const struct channel *ch)
@@ -622,8 +630,8 @@ static inline bool channel_resends(const struct channel *ch)
 struct part *client_reply_resent(struct channel *ch, uint64_t now_ns, char *to);
 /* What can be said of a reply's frame by its header; NULL if it is good. With the channel's lock held. */
 const char *client_reply_check(const struct channel *ch, const struct wire_frame *frame);
-/* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may have been
- * executed before: then there is nothing to be read of the reply (WIRE_REPEATED). With the lock. */
+/* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may
+ * have been executed before: then there is nothing to be read of the reply (WIRE_REPEATED). With the lock. */
 struct part *client_reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns);
 /* Of one that was executed before: whether its results are lost for good (STAR_AT_ONCE). */
 bool client_reply_is_lost(const struct part *part);
@@ -641,41 +649,43 @@ struct part *client_oldest_live(struct channel *ch);
 extern const struct transport client_transport_tcp;
 
 /* channel.c */
-void client_channel_submit(struct channel *ch, struct part *part, struct keeper *self);
+void client_channel_submit(struct channel *ch, struct part *part, struct waiter *self);
 /* Takes the part off, if it is not taken yet, and fills err. */
 bool client_channel_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err);
 /* What to poll for; until: when to look again. -1: nothing to poll. */
 int client_channel_interest(struct channel *ch, short *events, uint64_t *until_ns);
-void client_channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct keeper *self);
-/* Fails all that is on the channel, and closes it. Its keeper only. */
-void client_channel_die(struct channel *ch, int code, const char *why, struct keeper *self);
-/* The connection is lost: what is in flight is sent again by another one, if that may help, or fails so. Its keeper only. */
-void client_channel_lose(struct channel *ch, int code, const char *why, struct keeper *self);
-/* The keeper gives it up. */
-void client_channel_release(struct channel *ch, struct keeper *self);
+void client_channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct waiter *self);
+/* Fails all that is on the channel, and closes it. Its waiter only. */
+void client_channel_die(struct channel *ch, int code, const char *why, struct waiter *self);
+/* The connection is lost: what is in flight is sent again by another one, if that may help, or fails so. Its waiter
+ * only. */
+void client_channel_lose(struct channel *ch, int code, const char *why, struct waiter *self);
+/* The waiter gives it up. */
+void client_channel_release(struct channel *ch, struct waiter *self);
 bool client_channel_idle(struct channel *ch);
 void client_channel_retire(struct channel *ch);
-/* With the lock held, before a channel without a keeper is used: nobody has looked at the connection while it was idle. If the node has
- * closed it, that is no failure of this call. */
+/* With the lock held, before a channel without a waiter is used: nobody has looked at the connection while it was idle.
+ * If the node has closed it, that is no failure of this call. */
 void client_channel_check_idle(struct channel *ch, uint64_t now_ns);
 /* With the lock held: sends what can be sent now. */
 void client_channel_pump(struct channel *ch, uint64_t now_ns);
-/* With the lock held, by the keeper, or while there is none: closes and forgets the connection. */
+/* With the lock held, by the waiter, or while there is none: closes and forgets the connection. */
 void client_channel_close(struct channel *ch);
 
 /* small_tcp.c: transport.small */
-void client_small_tcp(struct call *call, struct keeper *k);
+void client_small_tcp(struct call *call, struct waiter *k);
 
 /* connect.c: with the lock held */
-/* Binds a socket that is to be connected to a source port whose flow reaches the channel's reactor, where that matters. */
+/* Binds a socket that is to be connected to a source port whose flow reaches the channel's reactor, where that
+ * matters. */
 void client_steer_bind(struct channel *ch);
 void client_connect_start(struct channel *ch, uint64_t now_ns);
 /* false: given up; err says why. */
 bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err);
 
-/* receive.c: by the keeper, without the lock; false: the channel has died. */
-bool client_receive_reply(struct channel *ch, struct keeper *self);
+/* receive.c: by the waiter, without the lock; false: the channel has died. */
+bool client_receive_reply(struct channel *ch, struct waiter *self);
 /* The same with bytes that have been received into the channel's buffer. */
-bool client_receive_more(struct channel *ch, size_t bytes, struct keeper *self);
+bool client_receive_more(struct channel *ch, size_t bytes, struct waiter *self);
 
 #endif

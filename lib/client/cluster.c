@@ -168,7 +168,7 @@ uint32_t star_reactors(const struct star_cluster *cluster)
 /* No thread uses it any more. */
 static void destroy(struct star_cluster *cluster)
 {
-	struct keeper *waiter;
+	struct waiter *waiter;
 	struct channel *ch;
 	struct star_table *table;
 	struct route *route;
@@ -179,7 +179,7 @@ static void destroy(struct star_cluster *cluster)
 	}
 	while ((waiter = cluster->waiters)) {
 		cluster->waiters = waiter->next_all;
-		client_keeper_fini(waiter);
+		client_waiter_fini(waiter);
 		free(waiter);
 	}
 	for (uint32_t i = 0; i < cluster->io_count; i++)
@@ -309,10 +309,10 @@ void star_close(struct star_cluster *cluster)
 	atomic_store(&cluster->closing, true);
 	atomic_fetch_or(&cluster->inside, CLUSTER_CLOSING);
 	pthread_cond_broadcast(&cluster->changed);
-	for (struct keeper *k = cluster->waiters; k; k = k->next_all)
-		keeper_wake(k);
+	for (struct waiter *k = cluster->waiters; k; k = k->next_all)
+		waiter_wake(k);
 	for (uint32_t i = 0; i < cluster->io_count; i++)
-		keeper_wake(&cluster->io[i].keeper);
+		waiter_wake(&cluster->io[i].waiter);
 	/* Each of them fails its own call and leaves; callbacks still run. */
 	while (atomic_load(&cluster->inside) != CLUSTER_CLOSING)
 		pthread_cond_wait(&cluster->changed, &cluster->lock);

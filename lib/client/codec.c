@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part's bytes: its request's payload from the caller's memory, and a reply's payload back into it, piece by piece of the
- * transport's memory, whose boundaries fall anywhere.
+ * A part's bytes: its request's payload from the caller's memory, and a reply's payload back into it, piece by piece of
+ * the transport's memory, whose boundaries fall anywhere.
  */
 #include "client/codec.h"
 #include "client/run.h"
@@ -31,7 +31,7 @@ static inline bool contiguous(const struct call_op *op, const struct slice *s)
 	return !s->order && !op->pieces && real_bytes(op, s->first + s->count - 1) == op->row_bytes;
 }
 
-/* Of the present piece, or of the next one if that is used up: at most so many bytes. */
+/* Of the present piece, or of the next one if that is used up: at most n bytes. */
 static size_t out_bytes(struct codec_out *out, size_t most)
 {
 	size_t n;
@@ -172,8 +172,8 @@ static inline size_t elements_at(const struct call_op *op, uint32_t element)
 }
 
 /*
- * The rows of a variable that lie in block `at`, and zeros. Of a push they are all different and in the order of their places, and
- * a row with a scale is alone.
+ * The rows of a variable that lie in block `at`, and zeros. Of a push they are all different and in the order of their
+ * places, and a row with a scale is alone.
  */
 static void put_pieces(const struct call_op *op, uint64_t at, struct codec_out *out)
 {
@@ -563,7 +563,8 @@ bool client_codec_show(const struct part *part, struct codec_in in)
 int client_codec_errno(unsigned status)
 {
 	switch (status) {
-	case WIRE_BAD_REQUEST: /* the caller's: what libstar makes of a call is well-formed, and its connection goes on */
+	/* the caller's: what libstar makes of a call is well-formed, and its connection goes on */
+	case WIRE_BAD_REQUEST:
 		return -EINVAL;
 	case WIRE_STALE_INCARNATION:
 		return -ESTALE;

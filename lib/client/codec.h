@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part's bytes. Pure functions, but for what a channel has seen of its objects' versions: those are called with its lock held.
+ * A part's bytes. Pure functions, but for what a channel has seen of its objects' versions: those are called with its
+ * lock held.
  */
 #ifndef CLIENT_CODEC_H
 #define CLIENT_CODEC_H
@@ -32,7 +33,8 @@ static inline uint32_t op_reply_bytes(const struct call_op *op, uint32_t count)
 	return (op_pulls(op) ? count * op->row_bytes : 0) + (op->versions ? (uint32_t)wire_versions_bytes(count) : 0);
 }
 
-/* Bytes of a frame written where they are sent from: a copy by larger words would wait for the stores of single fields. */
+/* Bytes of a frame written where they are sent from: a copy by larger words would wait for the stores of single
+ * fields. */
 struct unaligned_frame {
 	struct wire_frame frame;
 } __attribute__((packed));
@@ -40,8 +42,8 @@ struct unaligned_op {
 	struct wire_op op;
 } __attribute__((packed));
 
-/* Memory of a transport, a piece at a time. next makes at and end those of the next piece; it is called when a piece is used up
- * and there is more to come. A copy of a codec_in reads on from the same place by itself. */
+/* Memory of a transport, a piece at a time. next makes at and end those of the next piece; it is called when a piece is
+ * used up and there is more to come. A copy of a codec_in reads on from the same place by itself. */
 struct codec_out {
 	char *at, *end;
 	void (*next)(struct codec_out *out);
@@ -72,7 +74,8 @@ const char *client_codec_check(const struct part *part, struct codec_in in, uint
 void client_codec_remember(const struct part *part, struct codec_in in);
 /* Copies the rows of a checked payload to the caller's memory. */
 void client_codec_scatter(const struct part *part, struct codec_in in);
-/* Of a part that is one slice of a view's: where the rows of a checked payload lie goes to the view. False: no memory for that. */
+/* Of a part that is one slice of a view's: where the rows of a checked payload lie goes to the view. False: no memory
+ * for that. */
 bool client_codec_show(const struct part *part, struct codec_in in);
 /* A reply's status as an errno. */
 int client_codec_errno(unsigned status);

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-int client_call_finish(struct keeper *k, struct call *call, struct star_error *err)
+int client_call_finish(struct waiter *k, struct call *call, struct star_error *err)
 {
 	for (;;) {
 		call->cluster->transport->wait(k, call);
@@ -21,10 +21,10 @@ int client_call_finish(struct keeper *k, struct call *call, struct star_error *e
 }
 
 /* Waits for it too. */
-static int run_call(struct call *call, struct keeper *k, struct star_error *err)
+static int run_call(struct call *call, struct waiter *k, struct star_error *err)
 {
 	call->waits = true;
-	call->keeper = k;
+	call->waiter = k;
 	call_submit(call, k);
 	return client_call_finish(k, call, err);
 }
@@ -45,7 +45,7 @@ static int execute(struct star_cluster *cluster, const struct star_op *ops, uint
 		   struct star_error *err)
 {
 	struct star_error ignored;
-	struct keeper *k = NULL;
+	struct waiter *k = NULL;
 	struct call *call;
 	int rc;
 
@@ -104,7 +104,7 @@ struct star_request *star_execute_async(struct star_cluster *cluster, const stru
 		call->async = done || !cluster->transport->unattended;
 		call->callback = done;
 		call->arg = arg;
-		call->keeper = TAILQ_FIRST(&call->parts)->channel->io;
+		call->waiter = TAILQ_FIRST(&call->parts)->channel->io;
 		call_submit(call, client_io_self(cluster));
 	}
 	client_cluster_leave(cluster);
@@ -124,7 +124,7 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	if (rc < 0)
 		return rc;
 	if (call->async)
-		client_io_await(call->keeper, call);
+		client_io_await(call->waiter, call);
 	else
 		client_call_finish(NULL, call, NULL);
 	rc = call->error.code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The I/O threads: keepers of channels for asynchronous calls, and the place where those calls' deadlines fire and
+ * The I/O threads: waiters of channels for asynchronous calls, and the place where those calls' deadlines fire and
  * their callbacks run. And the relay: a thread that asks the control plane for the layout on behalf of asynchronous
  * calls, since that takes longer than an I/O thread may be away.
  */
@@ -15,13 +15,13 @@
 
 #include "base/clock.h"
 
-static _Thread_local struct keeper *own; /* of an I/O thread */
+static _Thread_local struct waiter *own; /* of an I/O thread */
 
 #define CALL_OF(t) ((struct call *)((char *)(t)-offsetof(struct call, timer)))
 
-struct keeper *client_io_self(const struct star_cluster *cluster)
+struct waiter *client_io_self(const struct star_cluster *cluster)
 {
-	struct keeper *self = own;
+	struct waiter *self = own;
 
 	return self && self->cluster == cluster ? self : NULL;
 }
@@ -30,7 +30,7 @@ static void deadline_passed(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct call *call = CALL_OF(timer);
 
-	call_cancel(call, -ETIMEDOUT, call->keeper);
+	call_cancel(call, -ETIMEDOUT, call->waiter);
 }
 
 static void start_calls(struct io *io, struct calls *incoming)
@@ -47,7 +47,7 @@ static void start_calls(struct io *io, struct calls *incoming)
 
 static bool to_relay(struct io *io, struct call *call)
 {
-	struct star_cluster *cluster = io->keeper.cluster;
+	struct star_cluster *cluster = io->waiter.cluster;
 
 	if (TAILQ_EMPTY(&call->stale) || call->error.code || call->cancelled)
 		return false;
@@ -60,7 +60,7 @@ static bool to_relay(struct io *io, struct call *call)
 
 static void end(struct io *io, struct calls *finished)
 {
-	struct keeper *k = &io->keeper;
+	struct waiter *k = &io->waiter;
 	struct call *call;
 	bool some = false;
 
@@ -73,7 +73,8 @@ static void end(struct io *io, struct calls *finished)
 		client_run_gather(call);
 		if (call->callback)
 			call->callback(call->arg, call->error.code, &call->error);
-		/* From here on star_request_wait may free it. Pairs with client_io_await: either it sees this, or we see that it waits. */
+		/* From here on star_request_wait may free it. Pairs with client_io_await: either it sees this, or we
+		 * see that it waits. */
 		atomic_store(&call->done, true);
 		some = true;
 	}
@@ -84,7 +85,7 @@ static void end(struct io *io, struct calls *finished)
 	pthread_mutex_unlock(&k->lock);
 }
 
-void client_io_await(struct keeper *k, struct call *call)
+void client_io_await(struct waiter *k, struct call *call)
 {
 	if (atomic_load_explicit(&call->done, memory_order_acquire))
 		return;
@@ -102,23 +103,23 @@ static void cancel_all(struct io *io)
 
 	TAILQ_FOREACH(call, &io->running, running)
 	if (!call->cancelled)
-		call_cancel(call, -ECANCELED, &io->keeper);
+		call_cancel(call, -ECANCELED, &io->waiter);
 }
 
 /* What other threads left here, and this one for itself. */
-static void take_calls(struct keeper *k, struct calls *incoming, struct calls *finished)
+static void take_calls(struct waiter *k, struct calls *incoming, struct calls *finished)
 {
 	TAILQ_INIT(incoming);
 	TAILQ_INIT(finished);
 	TAILQ_CONCAT(incoming, &k->own_incoming, running);
 	TAILQ_CONCAT(finished, &k->own_finished, link);
-	client_keeper_collect(k, incoming, finished);
+	client_waiter_collect(k, incoming, finished);
 }
 
 static void *run_io(void *arg)
 {
 	struct io *io = arg;
-	struct keeper *k = &io->keeper;
+	struct waiter *k = &io->waiter;
 	struct star_cluster *cluster = k->cluster;
 
 	own = k;
@@ -130,16 +131,16 @@ static void *run_io(void *arg)
 		end(io, &finished);
 		if (atomic_load(&cluster->closing))
 			cancel_all(io);
-		wheel_advance(&io->wheel, clock_ns(), TIMERS_A_TURN);
-		client_keeper_release(k, false);
+		wheel_advance(&io->wheel, clock_ns(), TIMERS_PER_TURN);
+		client_waiter_release(k, false);
 		/* Our own doing (a cancelled call, a channel handed to ourselves) is not signalled to us. */
-		if (keeper_has_news(k))
+		if (waiter_has_news(k))
 			continue;
 		if (atomic_load(&cluster->stop) && TAILQ_EMPTY(&io->running))
 			break;
 		cluster->transport->turn(k, wheel_next(&io->wheel));
 	}
-	client_keeper_release(k, true);
+	client_waiter_release(k, true);
 	return NULL;
 }
 
@@ -148,7 +149,7 @@ int client_io_init(struct io *io, struct star_cluster *cluster, int core, struct
 	io->core = core;
 	TAILQ_INIT(&io->running);
 	wheel_init(&io->wheel, clock_ns());
-	return client_keeper_init(&io->keeper, cluster, true, err);
+	return client_waiter_init(&io->waiter, cluster, true, err);
 }
 
 int client_io_start(struct io *io, struct star_error *err)
@@ -173,7 +174,7 @@ int client_io_start(struct io *io, struct star_error *err)
 	if (rc == 0) {
 		char name[16]; /* the kernel's bound; top and /proc show it */
 
-		snprintf(name, sizeof(name), "star-io/%u", (unsigned)(io - io->keeper.cluster->io) % 1000);
+		snprintf(name, sizeof(name), "star-io/%u", (unsigned)(io - io->waiter.cluster->io) % 1000);
 		pthread_setname_np(io->thread, name);
 	}
 	return rc ? star_error_set(err, -rc, "cannot start an I/O thread: %s; see ulimit -u", strerrordesc_np(rc)) : 0;
@@ -182,13 +183,13 @@ int client_io_start(struct io *io, struct star_error *err)
 /* The cluster's `stop` is set. */
 void client_io_stop(struct io *io)
 {
-	keeper_wake(&io->keeper);
+	waiter_wake(&io->waiter);
 	pthread_join(io->thread, NULL);
 }
 
 void client_io_fini(struct io *io)
 {
-	client_keeper_fini(&io->keeper);
+	client_waiter_fini(&io->waiter);
 }
 
 static void *relay(void *arg)

@@ -198,7 +198,7 @@ static struct star_program *remember(const struct star_program_builder *b, struc
 	}
 	made->object = object;
 	wire_program_check(&object->spec.program, &made->shape, &node); /* wire_object_spec_check has found it good */
-	made->brings_all = true;
+	made->carries_all = true;
 	for (unsigned i = 0; i < object->spec.program.count; i++) {
 		const struct program_node *n = &object->spec.program.nodes[i];
 
@@ -206,7 +206,7 @@ static struct star_program *remember(const struct star_program_builder *b, struc
 			made->tables[made->shape.values[i].keys] = b->tables[i];
 		if (n->op == PROGRAM_KEEP &&
 		    wire_program_op(object->spec.program.nodes[n->a].op)->kind != PROGRAM_KIND_FEED)
-			made->brings_all = false;
+			made->carries_all = false;
 		if (n->op == PROGRAM_FETCH)
 			made->fetches[made->fetches_count++] = n->a;
 		if (wire_program_op(n->op)->kind != PROGRAM_KIND_FEED)

@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/crc32.h"
 
-enum { ROUNDS = 16 }; /* of one visit, so that a fast node does not keep its keeper from its other channels */
+enum { ROUNDS = 16 }; /* of one visit, so that a fast node does not keep its waiter from its other channels */
 
-static bool die(struct channel *ch, int code, const char *why, struct keeper *self)
+static bool die(struct channel *ch, int code, const char *why, struct waiter *self)
 {
 	client_channel_die(ch, code, why, self);
 	return false;
@@ -40,7 +40,7 @@ static void past_the_end(struct codec_in *in)
 }
 
 /* A whole frame with a good checksum. */
-static bool handle(struct channel *ch, const struct wire_frame *frame, const char *payload, struct keeper *self)
+static bool handle(struct channel *ch, const struct wire_frame *frame, const char *payload, struct waiter *self)
 {
 	struct part *part = take_part_of(ch, frame);
 	const struct codec_in in = { .at = payload, .end = payload + frame->payload_bytes, .next = past_the_end };
@@ -91,7 +91,7 @@ static const char *check_header(struct channel *ch, const struct wire_frame *fra
 }
 
 static bool died_of_our_frame(struct channel *ch, const struct wire_frame *frame, const char *payload,
-			      struct keeper *self)
+			      struct waiter *self)
 {
 	char why[WIRE_ERROR_TEXT_MAX + 64];
 
@@ -100,7 +100,7 @@ static bool died_of_our_frame(struct channel *ch, const struct wire_frame *frame
 }
 
 /* Handles the whole frames of the buffer; *need: how much memory the next one takes. */
-static bool handle_frames(struct channel *ch, size_t *need, struct keeper *self)
+static bool handle_frames(struct channel *ch, size_t *need, struct waiter *self)
 {
 	size_t at = 0;
 
@@ -148,7 +148,7 @@ static bool make_room(struct channel *ch, size_t need)
 	return true;
 }
 
-static bool lost(struct channel *ch, ssize_t n, int error, struct keeper *self)
+static bool lost(struct channel *ch, ssize_t n, int error, struct waiter *self)
 {
 	char why[128];
 
@@ -160,7 +160,7 @@ static bool lost(struct channel *ch, ssize_t n, int error, struct keeper *self)
 	return false;
 }
 
-bool client_receive_more(struct channel *ch, size_t bytes, struct keeper *self)
+bool client_receive_more(struct channel *ch, size_t bytes, struct waiter *self)
 {
 	size_t need;
 
@@ -170,7 +170,7 @@ bool client_receive_more(struct channel *ch, size_t bytes, struct keeper *self)
 	return make_room(ch, need) || die(ch, -ENOMEM, "sent a reply for which there is no memory", self);
 }
 
-bool client_receive_reply(struct channel *ch, struct keeper *self)
+bool client_receive_reply(struct channel *ch, struct waiter *self)
 {
 	size_t need = RECEIVE_BYTES;
 

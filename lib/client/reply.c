@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is the same for every transport: a request's header, what a reply's header says, and how long to wait before the next
- * attempt. Pure, but for the channel that is given; its lock is held.
+ * What is the same for every transport: a request's header, what a reply's header says, and how long to wait before the
+ * next attempt. Pure, but for the channel that is given; its lock is held.
  */
 #include "client/codec.h"
 
@@ -96,7 +96,7 @@ void client_reply_refused(const struct channel *ch, const struct wire_frame *fra
 		star_error_set(
 			err, -ESTALE,
 			"%s was restarted since this cluster was opened, and what it held then is lost: open the "
-			"cluster again, and restore or create its tables anew",
+			"cluster again, and restore or create its tables again",
 			ch->label);
 		return;
 	}
@@ -130,8 +130,8 @@ static void queue_again(struct channel *ch, struct part *part)
 }
 
 /*
- * The node was too busy. Requests keep their order: what was sent behind this one is refused as well (WIRE_BEHIND), and nothing more is sent
- * until all of it has been answered.
+ * The node was too busy. Requests keep their order: what was sent behind this one is refused as well (WIRE_BEHIND), and
+ * nothing more is sent until all of it has been answered.
  */
 static void ask_later(struct channel *ch, struct part *part, uint64_t now_ns)
 {
@@ -157,8 +157,8 @@ static bool ask_for_pulls(struct channel *ch, struct part *part)
 	return true;
 }
 
-/* What its runs take is not there, or what they keep has no room, and nothing of it was executed. What other calls have sent behind it is
- * executed before. */
+/* What its runs take is not there, or what they keep has no room, and nothing of it was executed. What other calls have
+ * sent behind it is executed before. */
 static bool ask_alone(struct channel *ch, struct part *part)
 {
 	if (!client_codec_bring_all(part))

@@ -46,7 +46,7 @@ static int check_restarts(const struct route *old, const struct layout *layout, 
 			return star_error_set(
 				err, -ESTALE,
 				"PS task %u (%s) was restarted since this cluster was opened, and what it held "
-				"then is lost: open the cluster again, and restore or create its tables anew",
+				"then is lost: open the cluster again, and restore or create its tables again",
 				ch->task,
 				config_show(layout->nodes[ch->task].data_host, layout->nodes[ch->task].data_port).text);
 	}
@@ -60,7 +60,7 @@ static int check_restarts(const struct route *old, const struct layout *layout, 
 }
 
 struct channel *client_channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor,
-				      uint32_t incarnation, const char *host, uint16_t port, struct keeper *io,
+				      uint32_t incarnation, const char *host, uint16_t port, struct waiter *io,
 				      struct star_error *err)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
@@ -113,7 +113,7 @@ void client_channel_destroy(struct channel *ch)
 static struct channel *add_channel(struct star_cluster *cluster, const struct layout_node *node, uint32_t task,
 				   uint32_t reactor, struct star_error *err)
 {
-	struct keeper *io = &cluster->io[cluster->channels_count % cluster->io_count].keeper;
+	struct waiter *io = &cluster->io[cluster->channels_count % cluster->io_count].waiter;
 	struct channel *ch = client_channel_create(cluster, task, reactor, node->incarnation, node->data_host,
 						   (uint16_t)(node->data_port + reactor), io, err);
 

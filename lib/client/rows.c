@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows of a variable's first dimension, as the blocks that they lie in. A row that is longer than a block is whole blocks, if its
- * length allows it: its keys follow one another, and so do its bytes. Shorter rows lie several in a block. A pull then gets each
- * block once and takes its rows out. A push sends, for each block, a gradient that is zero but for its rows; a row that occurs
- * again is in another such gradient of the same block, and the node sums them, in the order of occurrence.
+ * Rows of a variable's first dimension, as the blocks that they lie in. A row that is longer than a block is whole
+ * blocks, if its length allows it: its keys follow one another, and so do its bytes. Shorter rows lie several in a
+ * block. A pull then gets each block once and takes its rows out. A push sends, for each block, a gradient that is zero
+ * but for its rows; a row that occurs again is in another such gradient of the same block, and the node sums them, in
+ * the order of occurrence.
  */
 #include "client/client.h"
 
@@ -63,7 +64,8 @@ static int by_block_and_round(const void *a, const void *b, void *rows_of_a_bloc
 	return by_row(a, b);
 }
 
-/* Gives each entry its round: a row that occurs again goes to the next one; rows with a scale of their own have one each. */
+/* Gives each entry its round: a row that occurs again goes to the next one; rows with a scale of their own have one
+ * each. */
 static void number_rounds(struct entry *entries, uint32_t count, const struct call_op *op, uint64_t rows)
 {
 	const bool alone = op->dtype == STAR_SCALED_INT8;

@@ -143,7 +143,7 @@ int client_run_fill(struct call *call, struct call_op *op, const struct star_op 
 		.segments = given->segments,
 		.tag = given->tag,
 		.frees = given->last,
-		.may_bring = given->program->brings_all,
+		.may_bring = given->program->carries_all,
 	};
 	for (unsigned f = 0; f < given->feeds_count; f++)
 		run->may_bring &= feeds[f].data || !is_kept(given->program, f);
@@ -179,7 +179,8 @@ static int by_position(const void *a, const void *b)
 	return i < j ? -1 : i > j;
 }
 
-/* Positions of a KEYS feed that parts of this run had, *n of them, in the order in which every run has them. NULL: out of memory. */
+/* Positions of a KEYS feed that parts of this run had, *n of them, in the order in which every run has them. NULL: out
+ * of memory. */
 static uint32_t *positions_of(struct call *call, uint32_t op, unsigned k, const struct parts *from, uint32_t *n)
 {
 	const struct part *part;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs of programs among a call's operations: checked and copied, cut by reactor, written and read. A run goes to each reactor that
- * owns some of its keys in one piece; pools come back as a part from each, and are added up when the call has ended.
+ * Runs of programs among a call's operations: checked and copied, cut by reactor, written and read. A run goes to each
+ * reactor that owns some of its keys in one piece; pools come back as a part from each, and are added up when the call
+ * has ended.
  */
 #ifndef CLIENT_RUN_H
 #define CLIENT_RUN_H
@@ -14,7 +15,7 @@ struct star_program {
 	struct star_table *object; /* the catalogue's entry */
 	struct program_shape shape;
 	const struct star_table *tables[PROGRAM_KEYS_MAX]; /* by KEYS feed */
-	bool brings_all;				   /* what it keeps are feeds: others can bring them */
+	bool carries_all;				   /* what it keeps are feeds: others can bring them */
 	uint8_t feeds_count, fetches_count;
 	uint8_t feeds[PROGRAM_NODES_MAX], fetches[PROGRAM_NODES_MAX]; /* nodes; of fetches those that are fetched */
 	uint8_t feed_of[PROGRAM_NODES_MAX];			      /* of a feed's node: its place among the feeds */
@@ -37,7 +38,7 @@ struct run_share {
 	struct run_share *next; /* of the run, by reactor */
 	uint32_t keys;		/* of all feeds */
 	uint32_t request_bytes, reply_bytes;
-	uint32_t alone_bytes; /* of a request that brings what was kept */
+	uint32_t alone_bytes; /* of a request that carries what was kept */
 	bool came;	      /* its results are there */
 	char *pools;	      /* its part of the pools, as it came */
 	uint32_t counts[PROGRAM_KEYS_MAX];
@@ -63,7 +64,8 @@ int client_run_check_op(const struct star_cluster *cluster, const struct star_op
 int client_run_fill(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
 /* How many times it pushes. */
 uint32_t client_run_pushes(const struct call_op *op);
-/* Shares by reactor, NULL where there is none: of all keys, or of those that parts of this run had. NULL: out of memory. */
+/* Shares by reactor, NULL where there is none: of all keys, or of those that parts of this run had. NULL: out of
+ * memory. */
 struct run_share **client_run_cut(struct call *call, const struct route *route, uint32_t op, const struct parts *from);
 int client_run_too_large(const struct call_op *op, const struct run_share *share, uint32_t payload_max,
 			 struct star_error *err);

@@ -86,21 +86,21 @@ static inline void renew_small(struct call *call, const struct small_op *o, cons
 }
 
 /* One of the cluster's waiters is at hand for calls like this, without its lock. */
-static inline struct keeper *take_waiter(struct star_cluster *cluster, struct star_error *err)
+static inline struct waiter *take_waiter(struct star_cluster *cluster, struct star_error *err)
 {
-	struct keeper *k = atomic_exchange_explicit(&cluster->spare, NULL, memory_order_acquire);
+	struct waiter *k = atomic_exchange_explicit(&cluster->spare, NULL, memory_order_acquire);
 
 	return k ? k : client_waiter_get(cluster, err);
 }
 
-static inline void put_waiter(struct star_cluster *cluster, struct keeper *k)
+static inline void put_waiter(struct star_cluster *cluster, struct waiter *k)
 {
 	k = atomic_exchange_explicit(&cluster->spare, k, memory_order_acq_rel);
 	if (k)
 		client_waiter_put(k);
 }
 
-static int run_small(struct call *call, struct keeper *k, uint64_t deadline_us, struct star_error *err)
+static int run_small(struct call *call, struct waiter *k, uint64_t deadline_us, struct star_error *err)
 {
 	struct small *small = &call->small;
 	int rc;
@@ -108,7 +108,7 @@ static int run_small(struct call *call, struct keeper *k, uint64_t deadline_us, 
 	small->deadline_us = deadline_bounded(deadline_us);
 	small->head.deadline_us = small->deadline_us > UINT32_MAX ? UINT32_MAX : (uint32_t)small->deadline_us;
 	small->plain = false;
-	call->keeper = k;
+	call->waiter = k;
 	call->cluster->transport->small(call, k);
 	if (small->plain)
 		return 0;
@@ -122,7 +122,7 @@ int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct 
 {
 	struct star_cluster *cluster = o->table->cluster;
 	_Atomic(struct call *) *spare = &o->table->spare[o->kind == STAR_PUSH];
-	struct keeper *k = NULL;
+	struct waiter *k = NULL;
 	const struct route *route;
 	struct star_error ignored;
 	struct call *call;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The small call: a pull or a push of one row of a table, which its thread waits for. It is an ordinary call of one part, made, checked
- * and split as any other, but kept when it is over (star_table.spare): the next one of its kind to the same table finds operation,
- * part, and the bytes of frame and operation as they were, and writes over what differs. A transport sends it by those bytes and takes the
- * reply that it expects, byte for byte but for the row, without a look at the rest; whatever is not so plain (a queue, a refusal, a
- * lost connection, another layout) goes the general way, which finds the call as its own. What small_sent and small_take do is what
- * client_request_frame and client_reply_take (reply.c) do for such a request; a channel's lock, where it has one, is held.
+ * The small call: a pull or a push of one row of a table, which its thread waits for. It is an ordinary call of one
+ * part, made, checked and split as any other, but kept when it is over (star_table.spare): the next one of its kind to
+ * the same table finds operation, part, and the bytes of frame and operation as they were, and writes over what
+ * differs. A transport sends it by those bytes and takes the reply that it expects, byte for byte but for the row,
+ * without a look at the rest; whatever is not so plain (a queue, a refusal, a lost connection, another layout) goes the
+ * general way, which finds the call as its own. What small_sent and small_take do is what client_request_frame and
+ * client_reply_take (reply.c) do for such a request; a channel's lock, where it has one, is held.
  */
 #ifndef CLIENT_SMALL_H
 #define CLIENT_SMALL_H
@@ -87,8 +88,8 @@ static inline void small_sent(struct channel *ch, struct call *call, uint64_t no
 }
 
 /*
- * Whether a frame of small.reply_bytes is the reply that the call expects, as the channel's next; then its row has been copied. Nothing
- * was changed else. What is no such reply is for the general way to look at.
+ * Whether a frame of small.reply_bytes is the reply that the call expects, as the channel's next; then its row has been
+ * copied. Nothing was changed else. What is no such reply is for the general way to look at.
  */
 static inline bool small_take_row(const struct call *call, const struct channel *ch, char *frame)
 {

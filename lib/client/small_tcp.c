@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small call over TCP (small.h): where nobody uses the connection, its thread sends the request and is the channel's keeper at once, by
- * one hold of the lock, and by another one takes the reply and gives the channel up. By the rules of keeper.c; what is not so
- * plain is left to it.
+ * A small call over TCP (small.h): where nobody uses the connection, its thread sends the request and is the channel's
+ * waiter at once, by one hold of the lock, and by another one takes the reply and gives the channel up. By the rules of
+ * waiter.c; what is not so plain is left to it.
  */
 #include "client/small.h"
 
@@ -12,20 +12,20 @@
 
 enum {
 	LOOKS = 256,	       /* at a socket, with polling: longer than any reply takes for which it matters */
-	PATIENCE_NS = 1000000, /* without; then client_keeper_wait sees to deadlines and interruptions, too */
+	PATIENCE_NS = 1000000, /* without; then client_waiter_wait sees to deadlines and interruptions, too */
 };
 
 enum sent { NOT_SENT, SENT_PARTLY, SENT };
 
 static inline bool is_unused(const struct channel *ch, const struct small *small)
 {
-	return !ch->keeper && ch->first_sequence == ch->next_sequence && ch->out_sent == ch->out_bytes &&
+	return !ch->waiter && ch->first_sequence == ch->next_sequence && ch->out_sent == ch->out_bytes &&
 	       !ch->in_bytes && ch->out_size >= small->request_bytes && ch->in_size >= small->reply_bytes &&
 	       !ch->broken && !ch->retired;
 }
 
 /* NOT_SENT: nothing is changed. */
-static enum sent send_first(struct channel *ch, struct call *call, struct keeper *k, uint64_t now_ns)
+static enum sent send_first(struct channel *ch, struct call *call, struct waiter *k, uint64_t now_ns)
 {
 	const struct small *small = &call->small;
 	enum sent sent = NOT_SENT;
@@ -40,7 +40,7 @@ static enum sent send_first(struct channel *ch, struct call *call, struct keeper
 
 		small_write(call, ch, ch->out);
 		small_sent(ch, call, now_ns);
-		ch->keeper = k;
+		ch->waiter = k;
 		n = send(ch->fd, ch->out, small->request_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 		ch->out_bytes = small->request_bytes;
 		ch->out_sent = n > 0 ? (size_t)n : 0; /* what is wrong client_channel_pump is told again */
@@ -50,8 +50,8 @@ static enum sent send_first(struct channel *ch, struct call *call, struct keeper
 	return sent;
 }
 
-/* Bytes that have come; 0: client_keeper_wait is to see why not. */
-static size_t await_reply(struct channel *ch, struct keeper *k)
+/* Bytes that have come; 0: client_waiter_wait is to see why not. */
+static size_t await_reply(struct channel *ch, struct waiter *k)
 {
 	static const struct timespec patience = { .tv_nsec = PATIENCE_NS };
 	const bool polling = k->cluster->polling;
@@ -83,16 +83,16 @@ static bool take_reply(struct channel *ch, struct call *call)
 	small_take(ch, call, call->start_ns);
 	alone = ch->first_sequence == ch->next_sequence && TAILQ_EMPTY(&ch->queue) && !ch->retired && !ch->broken;
 	if (alone)
-		ch->keeper = NULL;
+		ch->waiter = NULL;
 	pthread_mutex_unlock(&ch->lock);
 	return alone;
 }
 
-void client_small_tcp(struct call *call, struct keeper *k)
+void client_small_tcp(struct call *call, struct waiter *k)
 {
 	struct channel *ch = call->small.part->channel;
 	const uint64_t now = clock_ns();
-	const enum sent sent = client_keeper_may_keep(k) ? send_first(ch, call, k, now) : NOT_SENT;
+	const enum sent sent = client_waiter_may_keep(k) ? send_first(ch, call, k, now) : NOT_SENT;
 	size_t n;
 
 	call->start_ns = 0;
@@ -110,7 +110,7 @@ void client_small_tcp(struct call *call, struct keeper *k)
 		if (take_reply(ch, call))
 			k->kept_count = 0;
 		else
-			client_keeper_release(k, true);
+			client_waiter_release(k, true);
 	} else if (n) {
 		client_receive_more(ch, n, k);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program says of a table or variable (struct star_spec), as what it is: with defaults filled in, and checked. Pure functions.
+ * What a program says of a table or variable (struct star_spec), as what it is: with defaults filled in, and checked.
+ * Pure functions.
  */
 #ifndef CLIENT_SPEC_H
 #define CLIENT_SPEC_H

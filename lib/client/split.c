@@ -7,14 +7,17 @@
  * within one request; so a reactor's share of a push that needs several requests is ordered by key first (stably: the
  * order in which gradients of one key are summed stays), and never cut between duplicates.
  *
- * A pull needs no such care, and goes in requests of the transport's pull_bytes of rows: the first ones are on their way, and
- * copied by this side, while the node looks for the next. Not so one with versions, of which most rows may stay behind.
+ * A pull needs no such care, and goes in requests of the transport's pull_bytes of rows: the first ones are on their
+ * way, and copied by this side, while the node looks for the next. Not so one with versions, of which most rows may
+ * stay behind.
  *
- * A dense push goes in requests of DENSE_BYTES, since the node goes through each of them twice: it looks at all its gradients
- * before it applies the first one. The second time it finds those of such a request in its second-level cache. What is not large
- * goes in smaller ones still: the node executes the first while the next are on their way, which is a fifth of a step of DLRM.
+ * A dense push goes in requests of DENSE_BYTES, since the node goes through each of them twice: it looks at all its
+ * gradients before it applies the first one. The second time it finds those of such a request in its second-level
+ * cache. What is not large goes in smaller ones still: the node executes the first while the next are on their way,
+ * which is a fifth of a step of DLRM.
  *
- * A push that is cut is one push all the same: all its requests but a reactor's last one say that more of it follows (WIRE_MORE).
+ * A push that is cut is one push all the same: all its requests but a reactor's last one say that more of it follows
+ * (WIRE_MORE).
  */
 #include "client/codec.h"
 #include "client/run.h"
@@ -82,7 +85,7 @@ static uint32_t left(uint32_t most, uint32_t used)
 	return used < most ? most - used : 0;
 }
 
-/* How many more keys of this operation the part can take, of so many. */
+/* How many more keys of this operation the part can take, of this many. */
 static uint32_t room(const struct split *s, const struct part *part, const struct call_op *op, uint32_t keys)
 {
 	/* 14: versions are padded, and the body is. */
@@ -234,7 +237,7 @@ static uint32_t owner(const struct split *s, const struct call_op *o, uint64_t k
 	return layout_owner(s->route->partitions, s->route->reactors, layout_partition(hash, s->route->partitions));
 }
 
-/* Whether all keys of an operation, so many, are one reactor's. */
+/* Whether all keys of an operation, this many, are one reactor's. */
 static bool is_one_reactors(const struct split *s, const struct call_op *o, uint64_t n)
 {
 	return n == 1 || s->route->reactors == 1 || o->table->spec.whole;

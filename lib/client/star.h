@@ -1,30 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libstar: the worker's side of StarServer. A worker opens a cluster by the control addresses of its PS tasks, creates or
- * looks up tables and variables, pulls rows and pushes gradients.
+ * libstar: the worker's side of StarServer. A worker opens a cluster by the control addresses of its PS tasks, creates
+ * or looks up tables and variables, pulls rows and pushes gradients.
  *
- * Threads: every call may be made from any thread, except that star_close must be the last one. Completion callbacks run
- * on one of libstar's I/O threads and must not block; calls that wait (those without _async, star_request_wait) are
+ * Threads: every call may be made from any thread, except that star_close must be the last one. Completion callbacks
+ * run on one of libstar's I/O threads and must not block; calls that wait (those without _async, star_request_wait) are
  * refused there with -EDEADLK.
  *
- * Order: first in, first out for each pair of (cluster handle, reactor): a pull that is started after a push sees the push.
+ * Order: first in, first out for each pair of (cluster handle, reactor): a pull that is started after a push sees the
+ * push.
  *
  * Time: each call has a deadline in microseconds from now; 0 means STAR_DEADLINE_DEFAULT_US. When it passes, the call
  * fails with -ETIMEDOUT; nothing waits for ever. Errors are negative errno values, with a sentence that names the node:
- *   -EINVAL     the call makes no sense (sizes, types, zero keys; STAR_BY_ROW, and the sums were opened without): nothing was sent, or the
+ *   -EINVAL     the call makes no sense (sizes, types, zero keys; STAR_BY_ROW, and the sums were opened without):
+ *   nothing was sent, or the
  *               node has refused it and applied nothing
  *   -ENOENT     no such table or variable        -EEXIST      it exists with another definition
  *   -EDOM       a gradient has NaN or infinities, which its table refuses
  *   -EALREADY   the sums with that tag are closed, or not open yet (STAR_ACCUMULATE)
- *   -ENODATA, -ENOBUFS  what a run of a program has kept is gone, or finds no room (star_program.h): the step is to be made again
+ *   -ENODATA, -ENOBUFS  what a run of a program has kept is gone, or finds no room (star_program.h): the step is to be
+ *   made again
  *   -E2BIG      over a limit of the protocol     -ENOSPC      the parameter memory of a node is full
- *   -ETIMEDOUT  the deadline passed              -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  the node cannot be reached, or was
- *   -ESTALE     a node was restarted and has lost what it held       lost in the middle of the call, and not reached again
+ *   -ETIMEDOUT  the deadline passed              -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  the node cannot be reached,
+ *   or was
+ *   -ESTALE     a node was restarted and has lost what it held       lost in the middle of the call, and not reached
+ *   again
  *   -EBUSY      a node has had no buffers for requests until the deadline: it is overloaded
  *   -EREMOTEIO  a push was applied, and its results are lost (STAR_AT_ONCE)
  *   -EPROTO, -EBADMSG  a node does not keep to the protocol, or a checksum does not match; its connection was closed
  *   -ECANCELED  the cluster is being closed         -EDEADLK     a callback must not wait
- *   -EACCES     the control plane wants a key, or does not take this one; -EPERM  others may read the key file, or its role may not do this
+ *   -EACCES     the control plane wants a key, or does not take this one; -EPERM  others may read the key file, or its
+ *   role may not do this
  *   -EINTR      the thread's star_interrupted has said so
  *   -ENOMEM     this process is out of memory; other negative errno values come from connecting
  * After a failed push it is unknown which of its rows were applied (never half a row), except for -EINVAL.
@@ -53,22 +59,24 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
 
 /*
  * Opens a cluster. Waits until every PS task has joined the layout. ps:
- *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order. I/O threads,
+ *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order.
+ *   I/O threads,
  *     polling and pinning come from the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING,
  *     WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
- *     STAR_KEY names the key file of a cluster whose control plane has keys (docs/security.rst): read again at each question, never in clear
+ *     STAR_KEY names the key file of a cluster whose control plane has keys (docs/security.rst): read again at each
+ *     question, never in clear
  *     then. Pulls and pushes go over the data network, which has no keys yet.
  *   "dpdk:FILE": a worker's file (docs/libstar.rst), with those addresses and a network port of the worker's own.
  */
 STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Fails what is in flight with -ECANCELED (callbacks still run), then frees the cluster, its tables, and the requests that
- * were not waited for. NULL is allowed. Not from a callback.
+ * Fails what is in flight with -ECANCELED (callbacks still run), then frees the cluster, its tables, and the requests
+ * that were not waited for. NULL is allowed. Not from a callback.
  */
 STAR_API void star_close(struct star_cluster *cluster);
 
-/* Reactors of all its PS tasks together: so many have a part of a table's rows. */
+/* Reactors of all its PS tasks together: this many have a part of a table's rows. */
 STAR_API uint32_t star_reactors(const struct star_cluster *cluster);
 
 /* What a table or variable is. Zero in a field means the default in brackets. */
@@ -85,14 +93,15 @@ struct star_spec {
 	uint64_t seed;		 /* of the initializer */
 	const char *optimizer;	 /* "sgd", "adagrad", "adam", ...: docs/optimizers.rst [sgd] */
 	float rate;		 /* learning rate [0.01; adam's family 0.001]; a rate of 0 is the option "rate=0" */
-	/* Everything else by name: "beta1=0.8, schedule=cosine, schedule_steps=100000, filter=counter, filter_frequency=3".
-	 * `starctl tables options` lists names, bounds and defaults; so does docs/optimizers.rst. NULL: all defaults. */
+	/* Everything else by name: "beta1=0.8, schedule=cosine, schedule_steps=100000, filter=counter,
+	 * filter_frequency=3". `starctl tables options` lists names, bounds and defaults; so does docs/optimizers.rst.
+	 * NULL: all defaults. */
 	const char *options;
 };
 
 /*
- * Creates a table (or variable), or finds it when it exists with the same definition: any number of workers may do so at
- * the same moment. NULL with -EEXIST when it exists with another one. The handle lives as long as the cluster.
+ * Creates a table (or variable), or finds it when it exists with the same definition: any number of workers may do so
+ * at the same moment. NULL with -EEXIST when it exists with another one. The handle lives as long as the cluster.
  */
 STAR_API struct star_table *star_table_create(struct star_cluster *cluster, const struct star_spec *spec,
 					      uint64_t deadline_us, struct star_error *err);
@@ -104,35 +113,39 @@ STAR_API struct star_table *star_lookup(struct star_cluster *cluster, const char
 					struct star_error *err);
 
 /*
- * Deletes all rows of a table or variable on all nodes, with their optimizer state and what its admission filter has counted, and waits
- * until it is done. The handle stays valid, and rows begin again at their initial values. Rows that are made meanwhile may be deleted,
- * too. A checkpoint is asked for afterwards, where checkpoint.directory is set. -ESTALE: a PS task was restarted meanwhile; -ETIMEDOUT: the nodes go
- * on; -EHOSTUNREACH ("cannot be emptied:"): nothing was heard of a PS task for 5 s, and nothing was deleted. Of one that fell silent later
- * that is not known: then the error says which PS tasks empty it. It may be called again after any failure.
+ * Deletes all rows of a table or variable on all nodes, with their optimizer state and what its admission filter has
+ * counted, and waits until it is done. The handle stays valid, and rows begin again at their initial values. Rows that
+ * are made meanwhile may be deleted, too. A checkpoint is asked for afterwards, where checkpoint.directory is set.
+ * -ESTALE: a PS task was restarted meanwhile; -ETIMEDOUT: the nodes go on; -EHOSTUNREACH ("cannot be emptied:"):
+ * nothing was heard of a PS task for 5 s, and nothing was deleted. Of one that fell silent later that is not known:
+ * then the error says which PS tasks empty it. It may be called again after any failure.
  */
 STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Drops a table or variable on all nodes: its rows, their optimizer state, and sums and programs of it are gone, their memory is given back,
- * and the name may be created again at once, with any definition. Calls with this handle, or with another one of the same table, fail
- * with -ENOENT from then on, those in flight too unless they came first; they never meet a table that is created under the name later.
- * The handle's memory is freed with the cluster. -EHOSTUNREACH: nothing was heard of a PS task for 5 s, and nothing was dropped; one that
- * fell silent later drops it when it is back. -ENOENT: the table was dropped before; also by this very call, if its answer was lost with the connection. A checkpoint is asked for afterwards, where
- * checkpoint.directory is set; one that is older brings the table back only if the cluster is told to go back to it.
+ * Drops a table or variable on all nodes: its rows, their optimizer state, and sums and programs of it are gone, their
+ * memory is given back, and the name may be created again at once, with any definition. Calls with this handle, or with
+ * another one of the same table, fail with -ENOENT from then on, those in flight too unless they came first; they never
+ * meet a table that is created under the name later. The handle's memory is freed with the cluster. -EHOSTUNREACH:
+ * nothing was heard of a PS task for 5 s, and nothing was dropped; one that fell silent later drops it when it is back.
+ * -ENOENT: the table was dropped before; also by this very call, if its answer was lost with the connection. A
+ * checkpoint is asked for afterwards, where checkpoint.directory is set; one that is older brings the table back only
+ * if the cluster is told to roll back to it.
  */
 STAR_API int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Asks a node's control plane, at "host:port", what docs/control.rst has: params is the text of a JSON object, or NULL. The result is JSON text,
- * for free(); NULL: a code of above, or the node's. By TLS as the key that STAR_KEY names, where it is set.
+ * Asks a node's control plane, at "host:port", what docs/control.rst has: params is the text of a JSON object, or NULL.
+ * The result is JSON text, for free(); NULL: a code of above, or the node's. By TLS as the key that STAR_KEY names,
+ * where it is set.
  */
 STAR_API char *star_ask(const char *address, const char *method, const char *params, uint64_t deadline_us,
 			struct star_error *err);
 
 /*
- * The key of the row that stands for a text in a column of examples, as startrain and libstartrain's readers make it from their files
- * (docs/training.rst, "Rows by their names"): a hash, so that all columns may share a table. Columns count from 0, in the file's order.
- * It stays the same for ever, and is below 2^63. text ends with a zero.
+ * The key of the row that stands for a text in a column of examples, as startrain and libstartrain's readers make it
+ * from their files (docs/training.rst, "Rows by their names"): a hash, so that all columns may share a table. Columns
+ * count from 0, in the file's order. It stays the same for ever, and is below 2^63. text ends with a zero.
  */
 STAR_API uint64_t star_key(uint32_t column, const char *text);
 
@@ -142,28 +155,33 @@ STAR_API uint64_t star_elements(const struct star_table *table);
 /* Keys of the operations on it that name none: a variable's blocks; 0 for a table. */
 STAR_API uint64_t star_blocks(const struct star_table *table);
 
-/* Bytes of a row (of a whole variable) as elements of dtype, NULL for the stored type; 0 for an unknown type. A scaled_int8 row
- * is a float32 scale and its int8s, padded with zeros to 4 bytes; a variable of them is such a row for each block. */
+/* Bytes of a row (of a whole variable) as elements of dtype, NULL for the stored type; 0 for an unknown type. A
+ * scaled_int8 row is a float32 scale and its int8s, padded with zeros to 4 bytes; a variable of them is such a row for
+ * each block. */
 STAR_API uint64_t star_bytes(const struct star_table *table, const char *dtype);
 
 enum star_flags {
 	/* pull: create nothing, count nothing; a row that is not there reads as its initial value */
 	STAR_READ_ONLY = 1 << 0,
-	/* push: is not applied but added, row by row, to the sums with that tag, which a commit applies; they must be open, else -EALREADY */
+	/* push: is not applied but added, row by row, to the sums with that tag, which a commit applies; they must be
+	 * open, else -EALREADY */
 	STAR_ACCUMULATE = 1 << 1,
-	/* commit: throws away what has been summed up, and opens sums with that tag, which must not be less than those that are open */
+	/* commit: throws away what has been summed up, and opens sums with that tag, which must not be less than those
+	 * that are open */
 	STAR_OPEN = 1 << 2,
-	/* push-pull: the rows are those that this push has left. Without, they may be later ones, if the connection was lost with the reply;
-	 * with it, such a call fails with -EREMOTEIO: the push was applied, and what the rows were then is not known */
+	/* push-pull: the rows are those that this push has left. Without, they may be later ones, if the connection was
+	 * lost with the reply; with it, such a call fails with -EREMOTEIO: the push was applied, and what the rows were
+	 * then is not known */
 	STAR_AT_ONCE = 1 << 3,
-	/* push, push_pull, commit, run of a program that applies: `rate` is the learning rate, and 0 is a rate of 0; without it the table's
-	 * own, and `rate` must be 0 */
+	/* push, push_pull, commit, run of a program that applies: `rate` is the learning rate, and 0 is a rate of 0;
+	 * without it the table's own, and `rate` must be 0 */
 	STAR_RATE = 1 << 4,
-	/* the same: `scale` is multiplied with each gradient, and 0 makes nothing of them; without it they are as they are, and `scale` must
-	 * be 0 */
+	/* the same: `scale` is multiplied with each gradient, and 0 makes nothing of them; without it they are as they
+	 * are, and `scale` must be 0 */
 	STAR_SCALE = 1 << 5,
-	/* commit that opens sums: for each row it is counted how many pushes add to it, until sums are opened without this; commit: each
-	 * row's sum is divided by that number (of a variable: each block's). -EINVAL: the sums were opened without it */
+	/* commit that opens sums: for each row it is counted how many pushes add to it, until sums are opened without
+	 * this; commit: each row's sum is divided by that number (of a variable: each block's). -EINVAL: the sums were
+	 * opened without it */
 	STAR_BY_ROW = 1 << 6,
 };
 
@@ -178,29 +196,29 @@ enum star_op_kind {
 };
 
 /*
- * One operation. On a table: with count keys (any 64-bit values; duplicates are allowed: a pull returns the row for each, a push
- * sums their gradients before it applies them). On a variable: all of it, with count 0 and keys NULL; or, with count and keys,
- * those rows of its first dimension (pull: as a gather; push: as indexed slices), if rows are whole numbers of blocks or blocks
- * hold whole rows. Then a block is pushed as one: its other rows get gradients of 0, which most optimizers make nothing of,
- * but momentum, Adam and the like do (docs/libstar.rst).
- * An assign gives rows new values, of any type and with or without an optimizer, whose slots stay as they are: of a key that comes twice
- * the last ones. It is sent, retried and counted as a push is. Rows of a variable must be whole blocks.
- * A commit applies the sums with that tag on all reactors, by the optimizer once a row (a mean: scale is 1 / n), and opens those with the tag
- * + 1. So gradients of many workers for one step, pushed with STAR_ACCUMULATE, become one update. Where that is done already nothing
- * happens: it may be asked for again, by whomever. It names no keys. Sums are the nodes' memory: a restart loses them, and they are not in
- * checkpoints. Not for optimizer lamb and clip_global_norm.
- * values: pull: count rows are written there, in the keys' order; push: as many gradients are read; assign: as many rows; delete, commit: NULL.
- * push_pull reads gradients from values and writes the rows, after the push, to results.
+ * One operation. On a table: with count keys (any 64-bit values; duplicates are allowed: a pull returns the row for
+ * each, a push sums their gradients before it applies them). On a variable: all of it, with count 0 and keys NULL; or,
+ * with count and keys, those rows of its first dimension (pull: as a gather; push: as indexed slices), if rows are
+ * whole numbers of blocks or blocks hold whole rows. Then a block is pushed as one: its other rows get gradients of 0,
+ * which most optimizers make nothing of, but momentum, Adam and the like do (docs/libstar.rst). An assign gives rows
+ * new values, of any type and with or without an optimizer, whose slots stay as they are: of a key that comes twice the
+ * last ones. It is sent, retried and counted as a push is. Rows of a variable must be whole blocks. A commit applies
+ * the sums with that tag on all reactors, by the optimizer once a row (a mean: scale is 1 / n), and opens those with
+ * the tag + 1. So gradients of many workers for one step, pushed with STAR_ACCUMULATE, become one update. Where that is
+ * done already nothing happens: it may be asked for again, by whomever. It names no keys. Sums are the nodes' memory: a
+ * restart loses them, and they are not in checkpoints. Not for optimizer lamb and clip_global_norm. values: pull: count
+ * rows are written there, in the keys' order; push: as many gradients are read; assign: as many rows; delete, commit:
+ * NULL. push_pull reads gradients from values and writes the rows, after the push, to results.
  *
- * Layout of values and results: rows of star_bytes(table, dtype) bytes, one directly behind the other, without gaps; of a variable
- * without keys all its elements, the last dimension counting fastest, star_bytes(variable, dtype) bytes in all; with keys its rows alike.
- * They must be aligned as an element of dtype is (scaled_int8: to 4 bytes), keys and versions as theirs are. What a failed pull has written
- * there is undefined. -EINVAL: values is NULL where it is needed, or is not where it has no use; or dtype is unknown, or not converted from
- * or to what is stored.
- * The memory must stay as it is until the call has completed.
+ * Layout of values and results: rows of star_bytes(table, dtype) bytes, one directly behind the other, without gaps; of
+ * a variable without keys all its elements, the last dimension counting fastest, star_bytes(variable, dtype) bytes in
+ * all; with keys its rows alike. They must be aligned as an element of dtype is (scaled_int8: to 4 bytes), keys and
+ * versions as theirs are. What a failed pull has written there is undefined. -EINVAL: values is NULL where it is
+ * needed, or is not where it has no use; or dtype is unknown, or not converted from or to what is stored. The memory
+ * must stay as it is until the call has completed.
  *
- * Fields that a kind has no use for must be 0: the constructors below (star_op_pull and so on) set what each kind needs, and the caller adds
- * flags, step, dtype and the like.
+ * Fields that a kind has no use for must be 0: the constructors below (star_op_pull and so on) set what each kind
+ * needs, and the caller adds flags, step, dtype and the like.
  */
 struct star_op {
 	enum star_op_kind kind;
@@ -210,23 +228,26 @@ struct star_op {
 	uint32_t count;
 	float rate; /* STAR_RATE */
 	void *values;
-	uint64_t
-		step; /* the training step, from 1: the job's or the worker's, whichever the caller counts; 0: it counts none */
+	/* the training step, from 1: the job's or the worker's, whichever the caller counts; 0: it counts none */
+	uint64_t step;
 	const char *dtype; /* of values: NULL for the stored type */
 	void *results;	   /* push_pull: as values, of the same type */
-	/* pull of a table with versions=1, or of all of a variable: count (star_blocks) versions. Only rows (blocks) that have
-	 * another version now are written, and their new versions here: begin with zeros. NULL: all rows. */
+	/* pull of a table with versions=1, or of all of a variable: count (star_blocks) versions. Only rows (blocks)
+	 * that have another version now are written, and their new versions here: begin with zeros. NULL: all rows. */
 	uint32_t *versions;
 	float scale; /* STAR_SCALE */
-	/* pull without versions: values is NULL, and *view, which begins as NULL, is set by the call that starts it to a view of the rows.
-	 * It may be read once the call has succeeded, and must be released when the call has completed, also if it has failed. */
+	/* pull without versions: values is NULL, and *view, which begins as NULL, is set by the call that starts it to
+	 * a view of the rows. It may be read once the call has succeeded, and must be released when the call has
+	 * completed, also if it has failed. */
 	struct star_view **view;
-	/* run: all else but rate, scale, their flags, and step is 0. Copied, with its arrays; what they point at is not. */
+	/* run: all else but rate, scale, their flags, and step is 0. Copied, with its arrays; what they point at is
+	 * not. */
 	const struct star_run *run;
 	uint64_t tag; /* of sums, from 1: commit, and push with STAR_ACCUMULATE; else 0 */
 };
 
-/* An operation of each kind, with what it cannot do without. keys NULL and count 0: all of a variable. Nothing is checked here. */
+/* An operation of each kind, with what it cannot do without. keys NULL and count 0: all of a variable. Nothing is
+ * checked here. */
 static inline struct star_op star_op_of(enum star_op_kind kind, struct star_table *table, const uint64_t *keys,
 					uint32_t count)
 {
@@ -320,22 +341,24 @@ static inline struct star_op star_op_run(const struct star_run *run)
 }
 
 /*
- * Asks the cluster for a checkpoint of all nodes (checkpoint.directory), and waits until it counts; training may go on meanwhile. kind:
- * "full", or NULL for what fits: a delta where that is possible. -EINVAL: no directory is configured; -EBUSY: one is being
- * written; -EIO: it was not written, and why; -ESTALE: PS task 0 was restarted meanwhile; -ETIMEDOUT: it is still
- * being written.
+ * Asks the cluster for a checkpoint of all nodes (checkpoint.directory), and waits until it counts; training may go on
+ * meanwhile. kind: "full", or NULL for what fits: a delta where that is possible. -EINVAL: no directory is configured;
+ * -EBUSY: one is being written; -EIO: it was not written, and why; -ESTALE: PS task 0 was restarted meanwhile;
+ * -ETIMEDOUT: it is still being written.
  */
 STAR_API int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t deadline_us,
 			     struct star_error *err);
 
-/* Executes operations of one call: one round trip to each reactor concerned, in parallel. 0 or a negative errno, of those above. */
+/* Executes operations of one call: one round trip to each reactor concerned, in parallel. 0 or a negative errno, of
+ * those above. */
 STAR_API int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
 			  struct star_error *err);
 
 /*
- * The same without waiting. done (may be NULL) is called once, with 0 or a negative errno; err is valid during the call.
- * Returns NULL with err when nothing was started. Each request must be given to star_request_wait, which waits, returns
- * the outcome and frees it; it may be called before or after done. The ops array is copied, keys and values are not.
+ * The same without waiting. done (may be NULL) is called once, with 0 or a negative errno; err is valid during the
+ * call. Returns NULL with err when nothing was started. Each request must be given to star_request_wait, which waits,
+ * returns the outcome and frees it; it may be called before or after done. The ops array is copied, keys and values are
+ * not.
  */
 typedef void star_done(void *arg, int status, const struct star_error *err);
 STAR_API struct star_request *star_execute_async(struct star_cluster *cluster, const struct star_op *ops,
@@ -344,17 +367,18 @@ STAR_API struct star_request *star_execute_async(struct star_cluster *cluster, c
 STAR_API int star_request_wait(struct star_request *request, struct star_error *err);
 
 /*
- * For programs that must react to signals while a thread of theirs waits, as Python does to Ctrl-C. In star_execute over kernel TCP the
- * calling thread calls `interrupted` every 20 ms; when it returns nonzero the call ends with -EINTR, as it does at its deadline. Each thread
- * has its own; NULL, as at the beginning: none. It must not call libstar.
+ * For programs that must react to signals while a thread of theirs waits, as Python does to Ctrl-C. In star_execute
+ * over kernel TCP the calling thread calls `interrupted` every 20 ms; when it returns nonzero the call ends with
+ * -EINTR, as it does at its deadline. Each thread has its own; NULL, as at the beginning: none. It must not call
+ * libstar.
  */
 typedef int star_interrupted(void *arg);
 STAR_API void star_set_interrupted(star_interrupted *interrupted, void *arg);
 
 /*
- * One operation, with values of the stored type: count rows of star_bytes(table, NULL) bytes each, or star_bytes(variable, NULL) bytes.
- * flags of a pull: STAR_READ_ONLY or 0. Of a key that is given several times a pull writes the row as often, and a push sums the
- * gradients. Errors are those of star_execute.
+ * One operation, with values of the stored type: count rows of star_bytes(table, NULL) bytes each, or
+ * star_bytes(variable, NULL) bytes. flags of a pull: STAR_READ_ONLY or 0. Of a key that is given several times a pull
+ * writes the row as often, and a push sums the gradients. Errors are those of star_execute.
  */
 STAR_API int star_pull(struct star_table *table, const uint64_t *keys, uint32_t count, void *values, uint32_t flags,
 		       uint64_t deadline_us, struct star_error *err);
@@ -366,13 +390,15 @@ STAR_API int star_variable_push(struct star_table *variable, const void *gradien
 				struct star_error *err);
 
 /*
- * Pulled rows where they lie: over DPDK in the packet buffers that they came in, so that nothing is copied; over TCP, and beyond three
- * eighths of the worker's packet buffers (memory.mbufs) in all views together, in memory of the view's own. The rows, in the keys'
- * order and without gaps, are one sequence of bytes, cut into parts: a part begins and ends anywhere, also inside of a row or of an
- * element, with any alignment. Made for rows of a kilobyte and more, which are read once.
+ * Pulled rows where they lie: over DPDK in the packet buffers that they came in, so that nothing is copied; over TCP,
+ * and beyond three eighths of the worker's packet buffers (memory.mbufs) in all views together, in memory of the view's
+ * own. The rows, in the keys' order and without gaps, are one sequence of bytes, cut into parts: a part begins and ends
+ * anywhere, also inside of a row or of an element, with any alignment. Made for rows of a kilobyte and more, which are
+ * read once.
  *
- * A view is used by one thread at a time, any one. It holds packet buffers back until it is released: soon, as large replies need
- * them; from any thread, a callback too, also after star_close. The memory may not be written, nor read after the release.
+ * A view is used by one thread at a time, any one. It holds packet buffers back until it is released: soon, as large
+ * replies need them; from any thread, a callback too, also after star_close. The memory may not be written, nor read
+ * after the release.
  */
 struct star_view_part {
 	uint64_t offset;  /* of its first byte in the sequence: row i of a table begins at i * star_bytes(table) */
@@ -394,10 +420,11 @@ STAR_API int star_view_copy(struct star_view *view, uint64_t offset, uint64_t by
 STAR_API void star_view_release(struct star_view *view);
 
 /*
- * The L2 norm of the gradients of all push operations together, those of one id summed first and each with its operation's scale,
- * into *norm (which may be NULL); and, if it is above max_norm, the operations' scales multiplied by max_norm / norm, with STAR_SCALE:
- * clipping by the whole gradient's norm, before star_execute. The push operations must have float32 values; others are left alone, and so
- * are all when the norm is not finite. Allocates for operations with keys. 0, -EINVAL or -ENOMEM.
+ * The L2 norm of the gradients of all push operations together, those of one id summed first and each with its
+ * operation's scale, into *norm (which may be NULL); and, if it is above max_norm, the operations' scales multiplied by
+ * max_norm / norm, with STAR_SCALE: clipping by the whole gradient's norm, before star_execute. The push operations
+ * must have float32 values; others are left alone, and so are all when the norm is not finite. Allocates for operations
+ * with keys. 0, -EINVAL or -ENOMEM.
  */
 STAR_API int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_norm, double *norm,
 				   struct star_error *err);

@@ -21,9 +21,9 @@ static int open_channel(struct channel *ch, struct star_error *err)
 	return 0;
 }
 
-static void submit(struct call *call, struct keeper *self)
+static void submit(struct call *call, struct waiter *self)
 {
-	struct keeper *k = call->keeper;
+	struct waiter *k = call->waiter;
 	struct part *part;
 	uint32_t remaining = 1; /* one for this loop: the call is not finished before all parts were given away */
 
@@ -38,13 +38,13 @@ static void submit(struct call *call, struct keeper *self)
 	pthread_mutex_lock(&k->lock);
 	if (call->async) {
 		TAILQ_INSERT_TAIL(&k->incoming, call, running);
-		keeper_signal(k, self);
+		waiter_signal(k, self);
 	}
 	client_call_drop(call, self);
 	pthread_mutex_unlock(&k->lock);
 }
 
-static void cancel(struct call *call, int code, struct keeper *self)
+static void cancel(struct call *call, int code, struct waiter *self)
 {
 	struct part *part;
 
@@ -76,6 +76,6 @@ const struct transport client_transport_tcp = {
 	.submit = submit,
 	.small = client_small_tcp,
 	.cancel = cancel,
-	.wait = client_keeper_wait,
-	.turn = client_keeper_turn,
+	.wait = client_waiter_wait,
+	.turn = client_waiter_turn,
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Views: pulled rows where they lie. While the call runs, a view is its transport's, which adds what it keeps (client_codec_show); then it
- * is the caller's. The first look at it puts the parts in order, and lists what was copied between them.
+ * Views: pulled rows where they lie. While the call runs, a view is its transport's, which adds what it keeps
+ * (client_codec_show); then it is the caller's. The first look at it puts the parts in order, and lists what was copied
+ * between them.
  */
 #include "client/codec.h"
 

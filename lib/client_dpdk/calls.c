@@ -8,7 +8,7 @@
 
 static void finish_call(struct poller *p, struct call *call)
 {
-	struct keeper *k = call->keeper;
+	struct waiter *k = call->waiter;
 
 	if (call->async && k == p->driver) {
 		p->done = true;
@@ -18,7 +18,7 @@ static void finish_call(struct poller *p, struct call *call)
 		pthread_mutex_lock(&k->lock);
 		atomic_store(&call->finished, CALL_FINISHED);
 		TAILQ_INSERT_TAIL(&k->finished, call, link);
-		keeper_signal(k, NULL);
+		waiter_signal(k, NULL);
 		pthread_mutex_unlock(&k->lock);
 	} else if (call == p->awaited) {
 		p->done = true;

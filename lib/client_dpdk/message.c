@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests, written from the caller's memory straight into the mbufs that leave; replies, copied once, from the mbufs that the
- * driver filled to the caller's memory. What a node sends is believed only after it was bounded and checked.
+ * Requests, written from the caller's memory straight into the mbufs that leave; replies, copied once, from the mbufs
+ * that the driver filled to the caller's memory. What a node sends is believed only after it was bounded and checked.
  */
 #include "client_dpdk/poller.h"
 
@@ -45,7 +45,7 @@ static void prefetch_data(const struct rte_mbuf *m)
 		rte_prefetch0(at + i);
 }
 
-/* Of a message of so many bytes at `at`. */
+/* Of a message of n bytes at `at`. */
 static uint32_t chain_crc(const struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 {
 	uint32_t crc;
@@ -97,7 +97,7 @@ void dpdk_poller_reclaim(struct poller *p)
 	}
 }
 
-/* Mbufs for so many bytes, each a packet's. NULL: there are not enough. */
+/* Mbufs for n bytes, each a packet's. NULL: there are not enough. */
 static struct rte_mbuf *make_chain(struct dgram_session *session, uint32_t bytes)
 {
 	const uint32_t most = dgram_payload(session);
@@ -188,7 +188,8 @@ static void copy_text(struct codec_in in, uint32_t bytes, char *text)
 	}
 }
 
-/* Room for so many mbufs more. They are freed long after they were used: a chain would be walked from one cache miss to the next. */
+/* Room for n mbufs more. They are freed long after they were used: a chain would be walked from one cache miss to the
+ * next. */
 static bool make_room(struct star_view *view, uint32_t mbufs)
 {
 	uint32_t size = view->kept_size ? view->kept_size : KEPT_FIRST;
@@ -207,8 +208,8 @@ static bool make_room(struct star_view *view, uint32_t mbufs)
 }
 
 /*
- * A view keeps the reply, whose mbufs it has from now on: the endpoint is told that they are taken, and they are counted here. Not
- * what came in one mbuf, which is soon copied, nor what is too much with all that views keep already.
+ * A view keeps the reply, whose mbufs it has from now on: the endpoint is told that they are taken, and they are
+ * counted here. Not what came in one mbuf, which is soon copied, nor what is too much with all that views keep already.
  */
 static bool keep(struct poller *p, const struct part *part, struct codec_in in)
 {

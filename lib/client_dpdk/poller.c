@@ -29,8 +29,8 @@ enum {
 /* ---- the lock ---- */
 
 /*
- * The mempool keeps a cache for each lcore. The driver is one at a time, whichever thread it is: it borrows the lcore's number,
- * and with it the cache, for as long as it has the lock.
+ * The mempool keeps a cache for each lcore. The driver is one at a time, whichever thread it is: it borrows the lcore's
+ * number, and with it the cache, for as long as it has the lock.
  */
 static inline void borrow_lcore(struct poller *p)
 {
@@ -49,7 +49,7 @@ static inline bool try_lock(struct poller *p)
 	return true;
 }
 
-bool dpdk_poller_try(struct poller *p, struct keeper *k, const struct call *call)
+bool dpdk_poller_try(struct poller *p, struct waiter *k, const struct call *call)
 {
 	if (!try_lock(p))
 		return false;
@@ -210,7 +210,7 @@ void dpdk_poller_flush(struct poller *p)
 	output(p);
 }
 
-/* All there is to do at p->now_ns, when so many frames have been taken in. Returns whether there was something. */
+/* All there is to do at p->now_ns, when this many frames have been taken in. Returns whether there was something. */
 static bool turn_all(struct poller *p, unsigned n)
 {
 	unsigned work = n;
@@ -244,8 +244,8 @@ static inline bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 }
 
 /*
- * Calls in a row: what one leaves, an acknowledgement above all, goes with the next one's request. A call after a pause may be
- * followed by another pause, in which the peer would wonder what has become of its reply.
+ * Calls in a row: what one leaves, an acknowledgement above all, goes with the next one's request. A call after a pause
+ * may be followed by another pause, in which the peer would wonder what has become of its reply.
  */
 static void settle(struct poller *p)
 {
@@ -272,10 +272,10 @@ void dpdk_poller_catch_up(struct poller *p)
 }
 
 /*
- * Until something of the driver's has finished; until that time; until there was nothing to do for a while (unless it polls); or
- * until somebody else wants the lock, or, of an I/O thread, has signalled.
+ * Until something of the driver's has finished; until that time; until there was nothing to do for a while (unless it
+ * polls); or until somebody else wants the lock, or, of an I/O thread, has signalled.
  */
-static void drive(struct poller *p, const struct star_cluster *cluster, const struct keeper *io, uint64_t until_ns)
+static void drive(struct poller *p, const struct star_cluster *cluster, const struct waiter *io, uint64_t until_ns)
 {
 	const bool polls = io && cluster->polling;
 	const bool waits = io && !TAILQ_EMPTY(&((const struct io *)io)->running);
@@ -356,8 +356,9 @@ static void doze(struct poller *p, struct call *call)
 		ns = call->deadline_ns - now;
 	enlist(p, &sleeper);
 	/*
-	 * Who finishes the call (calls.c) changes this word, and sees that we sleep. Who leaves the lock sees us in the list, or we
-	 * see the lock free. If nobody drove when we came, nothing had happened for a while, and we look again after our nap.
+	 * Who finishes the call (calls.c) changes this word, and sees that we sleep. Who leaves the lock sees us in the
+	 * list, or we see the lock free. If nobody drove when we came, nothing had happened for a while, and we look
+	 * again after our nap.
 	 */
 	if ((!driven || atomic_load(&p->locked)) &&
 	    atomic_compare_exchange_strong(&call->finished, &runs, CALL_ASLEEP)) {
@@ -374,7 +375,7 @@ void dpdk_poller_tell_watcher(struct poller *p, struct star_cluster *cluster)
 {
 	if (atomic_load_explicit(&p->watch_ns, memory_order_relaxed) > p->now_ns + 2 * DOZE_MAX_NS &&
 	    p->now_ns - p->busy_ns < WATCH_NS)
-		keeper_wake(&cluster->io[0].keeper);
+		waiter_wake(&cluster->io[0].waiter);
 }
 
 static bool is_finished(const struct call *call)
@@ -382,7 +383,7 @@ static bool is_finished(const struct call *call)
 	return atomic_load_explicit(&call->finished, memory_order_acquire) == CALL_FINISHED;
 }
 
-void dpdk_poller_wait(struct keeper *k, struct call *call)
+void dpdk_poller_wait(struct waiter *k, struct call *call)
 {
 	struct star_cluster *cluster = call->cluster;
 	struct poller *p = cluster->transport_state;
@@ -472,7 +473,7 @@ bool dpdk_poller_small(struct call *call)
 }
 
 /* When an I/O thread is to look again. */
-static uint64_t next_look(struct poller *p, const struct keeper *k, uint64_t due_ns)
+static uint64_t next_look(struct poller *p, const struct waiter *k, uint64_t due_ns)
 {
 	const uint64_t now = clock_ns(), silent = now - p->busy_ns;
 	const bool waits = !TAILQ_EMPTY(&((const struct io *)k)->running);
@@ -483,7 +484,7 @@ static uint64_t next_look(struct poller *p, const struct keeper *k, uint64_t due
 	return now + (ns < DOZE_MIN_NS ? DOZE_MIN_NS : ns > IDLE_MAX_NS ? IDLE_MAX_NS : ns);
 }
 
-void dpdk_poller_turn(struct keeper *k, uint64_t until_ns)
+void dpdk_poller_turn(struct waiter *k, uint64_t until_ns)
 {
 	struct star_cluster *cluster = k->cluster;
 	struct poller *p = cluster->transport_state;
@@ -502,7 +503,7 @@ void dpdk_poller_turn(struct keeper *k, uint64_t until_ns)
 		if (cluster->polling)
 			return;
 	}
-	if (keeper_has_news(k)) /* what comes from now on is signalled too */
+	if (waiter_has_news(k)) /* what comes from now on is signalled too */
 		return;
 	when = next_look(p, k, due);
 	when = when < until_ns ? when : until_ns;

@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport by DPDK: one port, one stack, one endpoint of datagrams in a process, which all its cluster handles share.
+ * The transport by DPDK: one port, one stack, one endpoint of datagrams in a process, which all its cluster handles
+ * share.
  *
- * Who drives. All of it belongs to one thread at a time, the driver: whoever holds the poller's lock. It is taken by a thread
- * that waits in star_execute, which so sends its own request and receives its own reply without a hand-over or a system call;
- * else by an I/O thread. The rules:
+ * Who drives. All of it belongs to one thread at a time, the driver: whoever holds the poller's lock. It is taken by a
+ * thread that waits in star_execute, which so sends its own request and receives its own reply without a hand-over or a
+ * system call; else by an I/O thread. The rules:
  *
- *  1. Nobody sleeps with the lock, and nobody waits for it for long: a driver lets go when its own call is finished, when
- *     nothing has happened for SPIN_NS, or when somebody wants the lock (dpdk_poller_lock). With `polling` the I/O thread drives as
- *     long as it lets nobody else in.
- *  2. A call that is made while another thread drives goes to the inbox, which the driver empties in each turn, and before it
- *     takes a call of its own: so calls keep the order in which they were made.
- *  3. Who has a call in flight and does not drive sleeps, DOZE_MAX_NS at most, and then tries to drive. A driver that leaves
- *     wakes one of the sleepers; the driver that finishes a call wakes its thread.
- *  4. An I/O thread sleeps until the next thing is due (a heartbeat, a retransmission); for WATCH_NS after there was something
- *     to do it looks every DOZE_MAX_NS, so that what the last caller left (an acknowledgement that waits for company) is sent.
- *  5. A small call that does not wait may be sent together with those made next (may_defer in transport.c): with the next turn
- *     of whoever drives.
- *  6. A reply is copied to the caller's rows by the driver, after its part was taken off the channel. A deadline is kept by
- *     the call's owner, who needs the lock to take its parts off: so nothing is written to memory that the caller has back.
+ *  1. Nobody sleeps with the lock, and nobody waits for it for long: a driver lets go when its own call is finished,
+ *     when
+ *     nothing has happened for SPIN_NS, or when somebody wants the lock (dpdk_poller_lock). With `polling` the I/O
+ *     thread drives as
+ *     long as it lets nobody else in. 2. A call that is made while another thread drives goes to the inbox, which the
+ *     driver empties in each turn, and before it
+ *     takes a call of its own: so calls keep the order in which they were made. 3. Who has a call in flight and does
+ *     not drive sleeps, DOZE_MAX_NS at most, and then tries to drive. A driver that leaves
+ *     wakes one of the sleepers; the driver that finishes a call wakes its thread. 4. An I/O thread sleeps until the
+ *     next thing is due (a heartbeat, a retransmission); for WATCH_NS after there was something
+ *     to do it looks every DOZE_MAX_NS, so that what the last caller left (an acknowledgement that waits for company)
+ *     is sent. 5. A small call that does not wait may be sent together with those made next (may_defer in transport.c):
+ *     with the next turn
+ *     of whoever drives. 6. A reply is copied to the caller's rows by the driver, after its part was taken off the
+ *     channel. A deadline is kept by
+ *     the call's owner, who needs the lock to take its parts off: so nothing is written to memory that the caller has
+ *     back.
  */
 #ifndef CLIENT_DPDK_POLLER_H
 #define CLIENT_DPDK_POLLER_H
@@ -75,7 +80,7 @@ struct poller {
 	_Atomic(struct star_view *) released; /* views whose mbufs the driver shall free */
 
 	/* the driver's */
-	_Alignas(64) struct keeper *driver; /* of an I/O thread; else NULL */
+	_Alignas(64) struct waiter *driver; /* of an I/O thread; else NULL */
 	const struct call *awaited;	    /* by the driver; NULL: none */
 	bool done;			    /* a call of the driver's has finished */
 	bool starved;			    /* mbufs were short: streams wait for them in `dirty` */
@@ -116,13 +121,14 @@ void dpdk_poller_link(struct poller *p);
 
 /* poller.c */
 /* k: of an I/O thread, or NULL; call: what the thread waits for, or NULL. */
-bool dpdk_poller_try(struct poller *p, struct keeper *k, const struct call *call);
+bool dpdk_poller_try(struct poller *p, struct waiter *k, const struct call *call);
 /* For short work that cannot wait. */
 void dpdk_poller_lock(struct poller *p);
 void dpdk_poller_leave(struct poller *p);
 /* The driver's: sends what can be sent. */
 void dpdk_poller_flush(struct poller *p);
-/* The same, before a call: takes what has come while nobody looked. A session that was closed meanwhile is no failure of it. */
+/* The same, before a call: takes what has come while nobody looked. A session that was closed meanwhile is no failure
+ * of it. */
 void dpdk_poller_catch_up(struct poller *p);
 /* Gives a call to whoever drives. */
 void dpdk_poller_post(struct poller *p, struct call *call);
@@ -149,8 +155,8 @@ static inline void dpdk_poller_drain(struct poller *p)
 }
 /* The driver's: frees what released views kept (message.c). */
 void dpdk_poller_reclaim(struct poller *p);
-void dpdk_poller_wait(struct keeper *k, struct call *call);
-void dpdk_poller_turn(struct keeper *k, uint64_t until_ns);
+void dpdk_poller_wait(struct waiter *k, struct call *call);
+void dpdk_poller_turn(struct waiter *k, uint64_t until_ns);
 
 /* calls.c: the driver's */
 void dpdk_call_start(struct poller *p, struct call *call);

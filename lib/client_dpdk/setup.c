@@ -198,7 +198,7 @@ void dpdk_poller_put(struct poller *p)
 	pthread_mutex_unlock(&setup_lock);
 }
 
-/* Behind a link that was down there may be another appliance: its link address is asked for anew. */
+/* Behind a link that was down there may be another appliance: its link address is asked for again. */
 static void forget_neighbours(struct poller *p)
 {
 	struct net_interface *interface = net_interface_find(p->net, p->port->id);

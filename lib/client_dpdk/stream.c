@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way to one reactor: a session of datagrams, opened when it is first needed, and again after it was lost. Opening is tried
- * again with exponential backoff and jitter until the time for connecting (control.connect_timeout_ms) is over, as a TCP
- * connection's is.
+ * The way to one reactor: a session of datagrams, opened when it is first needed, and again after it was lost. Opening
+ * is tried again with exponential backoff and jitter until the time for connecting (control.connect_timeout_ms) is
+ * over, as a TCP connection's is.
  */
 #include "client_dpdk/poller.h"
 
@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Packets that may be queued in a session before further requests wait: enough to fill any path, and few enough for the pool. */
+/* Packets that may be queued in a session before further requests wait: enough to fill any path, and few enough for the
+ * pool. */
 enum { QUEUED_MAX = 2048 };
 
 #define STREAM_OF(t) ((struct stream *)((char *)(t)-offsetof(struct stream, timer)))
@@ -61,7 +62,7 @@ static void fail_all(struct stream *s, const struct star_error *err, bool queued
 	}
 }
 
-/* Its messages begin anew. */
+/* Its messages start over. */
 static void begin_messages(struct stream *s)
 {
 	struct channel *ch = s->ch;

@@ -96,7 +96,7 @@ static void retire(struct channel *ch)
 }
 
 /* An asynchronous call has a deadline, of which its I/O thread is to know. */
-static void announce(struct keeper *k, struct call *call, struct keeper *self)
+static void announce(struct waiter *k, struct call *call, struct waiter *self)
 {
 	if (k == self) {
 		TAILQ_INSERT_TAIL(&k->own_incoming, call, running);
@@ -109,11 +109,11 @@ static void announce(struct keeper *k, struct call *call, struct keeper *self)
 }
 
 /*
- * Whether a call that is written need not be sent just now: its I/O thread drives next; or there are so many in flight that the
- * node is busy with them, and the caller comes back, for their replies or with more. At most a fifth of what is in flight stays
- * behind so. Who never comes back finds an I/O thread doing it (rule 4).
+ * Whether a call that is written need not be sent just now: its I/O thread drives next; or there are so many in flight
+ * that the node is busy with them, and the caller comes back, for their replies or with more. At most a fifth of what
+ * is in flight stays behind so. Who never comes back finds an I/O thread doing it (rule 4).
  */
-static bool may_defer(const struct poller *p, const struct call *call, const struct keeper *self)
+static bool may_defer(const struct poller *p, const struct call *call, const struct waiter *self)
 {
 	const struct part *part = TAILQ_FIRST(&call->parts);
 
@@ -124,11 +124,11 @@ static bool may_defer(const struct poller *p, const struct call *call, const str
 }
 
 /* A caller that waits keeps the lock until it has its answer. */
-static void submit(struct call *call, struct keeper *self)
+static void submit(struct call *call, struct waiter *self)
 {
 	struct star_cluster *cluster = call->cluster;
 	struct poller *p = poller_of(cluster);
-	struct keeper *k = call->keeper;
+	struct waiter *k = call->waiter;
 	const bool async = call->async, waits = call->waits;
 	bool defer;
 
@@ -158,10 +158,10 @@ static void submit(struct call *call, struct keeper *self)
 		dpdk_poller_post(p, call);
 	}
 	if (async && k != self)
-		keeper_wake(k);
+		waiter_wake(k);
 }
 
-static void small(struct call *call, struct keeper *self)
+static void small(struct call *call, struct waiter *self)
 {
 	if (dpdk_poller_small(call))
 		return;
@@ -170,7 +170,7 @@ static void small(struct call *call, struct keeper *self)
 	dpdk_poller_wait(self, call);
 }
 
-static void cancel(struct call *call, int code, struct keeper *self)
+static void cancel(struct call *call, int code, struct waiter *self)
 {
 	struct poller *p = poller_of(call->cluster);
 

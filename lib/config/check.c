@@ -310,8 +310,8 @@ int config_load_check(struct config_load *load, struct star_error *err)
 }
 
 /*
- * A link address that follows from the IP address: DPDK's is another one each time, and after a worker was restarted its
- * neighbours would send to the one they know.
+ * A link address that follows from the IP address: DPDK's is another one each time, and after a worker was restarted
+ * its neighbours would send to the one they know.
  */
 static void link_address(const struct config_port *port, char *text, size_t bytes)
 {

@@ -70,8 +70,8 @@ static bool is_pci_address(const char *text)
 	       strchr(text, ':') - text >= 4 && device < 32 && function < 8;
 }
 
-/* DPDK takes a driver by the beginning of a device's name. Of these drivers we have an end of our own, or what they need to be told:
- * under another name DPDK's would run without it. */
+/* DPDK takes a driver by the beginning of a device's name. Of these drivers we have an end of our own, or what they
+ * need to be told: under another name DPDK's would run without it. */
 static int check_driver(const struct checked *k)
 {
 	static const char *const drivers[] = { "net_memif", "net_af_packet", "net_af_xdp" };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who takes part in a training job: the lists of its PS tasks (by *control* address) and workers, and which of them this process is. Given
- * as TensorFlow's ClusterSpec and Server are, or from TF_CONFIG as TensorFlow writes it:
- *   {"cluster": {"ps": ["host:port", ...], "worker": [...], "chief": [...]}, "task": {"type": "worker", "index": 0}}
- * A "chief" is the first worker; workers and chief are counted together, chief first. "master" means chief. "evaluator" is a task
- * beside the cluster. Members that mean nothing here ("environment", "session_master") are passed over.
+ * Who takes part in a training job: the lists of its PS tasks (by *control* address) and workers, and which of them
+ * this process is. Given as TensorFlow's ClusterSpec and Server are, or from TF_CONFIG as TensorFlow writes it:
+ *   {"cluster": {"ps": ["host:port", ...], "worker": [...], "chief": [...]}, "task": {"type": "worker", "index": 0}} A
+ *   "chief" is the first worker; workers and chief are counted together, chief first. "master" means chief. "evaluator"
+ *   is a task beside the cluster. Members that mean nothing here ("environment", "session_master") are passed over.
  *
  * Threads: plain data, built by one.
  */
@@ -34,8 +34,8 @@ struct cluster_spec {
 };
 
 /*
- * From the lists of a ClusterSpec, each address "host:port", and what tf.train.Server is told: job_name, "ps", "worker" or "evaluator", and
- * task_index, the place in its job's list. Worker 0 is the chief. 0, or -EINVAL with what is wrong.
+ * From the lists of a ClusterSpec, each address "host:port", and what tf.train.Server is told: job_name, "ps", "worker"
+ * or "evaluator", and task_index, the place in its job's list. Worker 0 is the chief. 0, or -EINVAL with what is wrong.
  */
 int cluster_spec_make(const char *const *ps_hosts, uint32_t ps_count, const char *const *worker_hosts,
 		      uint32_t workers_count, const char *job_name, uint32_t task_index, struct cluster_spec *spec,

@@ -84,8 +84,8 @@ struct config {
 	struct config_port ports[CONFIG_PORTS_MAX];
 	uint32_t ports_count;
 	/* cores */
-	uint32_t
-		reactors; /* how many; with none given: min(8, tasks, usable cores) for a PS, min(2, the same) for a worker */
+	/* how many; with none given: min(8, tasks, usable cores) for a PS, min(2, the same) for a worker */
+	uint32_t reactors;
 	bool polling;
 	bool pin;
 	uint32_t cores[CONFIG_CORES_MAX]; /* which, one a reactor, when pinned: as given, or the first usable ones */
@@ -165,12 +165,13 @@ struct config *config_load(const char *file, const struct config_override *overr
 void config_free(struct config *config);
 
 /*
- * A port that is not the configuration's, from the texts of its options, named as in a configuration's list of ports: with the
- * same defaults, bounds and checks. 0, or -EINVAL with a sentence.
+ * A port that is not the configuration's, from the texts of its options, named as in a configuration's list of ports:
+ * with the same defaults, bounds and checks. 0, or -EINVAL with a sentence.
  */
 int config_port_read(const struct config_override *options, unsigned count, struct config_port *port,
 		     struct star_error *err);
-/* Whether two ports get along: each has addresses, and an interface or a NIC, of its own. The names are for the sentence. */
+/* Whether two ports get along: each has addresses, and an interface or a NIC, of its own. The names are for the
+ * sentence. */
 int config_port_check_pair(const struct config_port *port, const char *name, const struct config_port *other,
 			   const char *other_name, struct star_error *err);
 
@@ -230,8 +231,9 @@ struct config_worker {
 int config_worker_environment(struct config_worker *worker, struct star_error *err);
 
 /*
- * Reads a worker's file, for libstar's transport by DPDK: as config_load, of a job that is no PS. It has cluster.ps and exactly one
- * port, which is the worker's own; options that mean nothing to a worker are refused. NULL with one sentence in *err.
+ * Reads a worker's file, for libstar's transport by DPDK: as config_load, of a job that is no PS. It has cluster.ps and
+ * exactly one port, which is the worker's own; options that mean nothing to a worker are refused. NULL with one
+ * sentence in *err.
  */
 struct config *config_load_worker(const char *file, struct star_error *err);
 /* What such a file says of libstar's threads: one, which polls and is pinned as cores says. */

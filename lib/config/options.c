@@ -264,7 +264,7 @@ const struct config_option config_options[] = {
 	  .help = "Checkpoints of a chain at most: where a delta would be one more, a full one is written." },
 	{ "tests.loss_ppm", OF_CONFIG(loss_ppm), .type = OPTION_NUMBER, .max = 1000000, .fallback = "0",
 	  .unit = "of a million",
-	  .help = "Loses so many of the frames that come in, and of those that leave, at random: to see what loss "
+	  .help = "Loses this many of the frames that come in, and of those that leave, at random: to see what loss "
 		  "does." },
 
 	{ "control.socket", OF_CONFIG(control_socket), .type = OPTION_TEXT, .min = 1, .max = 107,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data address of a node on the kernel's sockets, which may be a host's name. It is looked up once, when the configuration is
- * read; workers are told the address.
+ * The data address of a node on the kernel's sockets, which may be a host's name. It is looked up once, when the
+ * configuration is read; workers are told the address.
  */
 #include <arpa/inet.h>
 #include <errno.h>

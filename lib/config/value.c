@@ -114,7 +114,8 @@ static int parse_address(const struct config_target *t, const struct config_valu
 		       : 0;
 }
 
-/* An address in its usual form, so that equal ones are equal texts; the longest prefix of its family, 0 when it is none. */
+/* An address in its usual form, so that equal ones are equal texts; the longest prefix of its family, 0 when it is
+ * none. */
 static unsigned long canonical(const char *text, char *host)
 {
 	struct in6_addr literal6;

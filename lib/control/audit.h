@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The audit log: who has come to the control plane, what he has asked for, and what came of it; a JSON object a line, in order. Each line has
- * the SHA-256 of the line before it, so that a line that was changed, taken out or put in shows (control_audit_verify). A thread of its own
- * writes, behind a queue of AUDIT_QUEUE_MAX; what finds no room there is counted, and the next line says how many were lost. Thread-safe.
+ * The audit log: who has come to the control plane, what he has asked for, and what came of it; a JSON object a line,
+ * in order. Each line has the SHA-256 of the line before it, so that a line that was changed, taken out or put in shows
+ * (control_audit_verify). A thread of its own writes, behind a queue of AUDIT_QUEUE_MAX; what finds no room there is
+ * counted, and the next line says how many were lost. Thread-safe.
  */
 #ifndef CONTROL_AUDIT_H
 #define CONTROL_AUDIT_H
@@ -30,8 +31,8 @@ struct audit_event {
 
 struct audit;
 
-/* Goes on with the file that is there: its last line is looked at, and one that a crash has left unfinished is taken away. NULL: it cannot be
- * written, or is no audit log. path is borrowed. */
+/* Goes on with the file that is there: its last line is looked at, and one that a crash has left unfinished is taken
+ * away. NULL: it cannot be written, or is no audit log. path is borrowed. */
 struct audit *control_audit_open(const char *path, struct star_error *err);
 /* Never waits for the disk. */
 void control_audit_note(struct audit *audit, const struct audit_event *event);
@@ -48,8 +49,8 @@ struct audit_check {
 	uint64_t lines, failures, lost;
 	uint64_t first, last;	      /* numbers of lines */
 	char begins[AUDIT_HASH_TEXT]; /* what the first line says of the one before it */
-	char ends
-		[AUDIT_HASH_TEXT]; /* of the last line: to be kept elsewhere, since whoever can write the file can make it anew */
+	/* Of the last line: to be kept elsewhere, since whoever can write the file can make it again. */
+	char ends[AUDIT_HASH_TEXT];
 };
 
 /* 0, or -EBADMSG with the file's name, the line and what is wrong with it; -ENODATA: there is no line. */

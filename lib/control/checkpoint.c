@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checkpoints of the cluster. A thread of PS task 0 tells all nodes to begin one, asks how far they are until all have written
- * their part, has the manifest written, by which it counts, and tells all that it does. Whatever fails on the way, a node that is
- * restarted included, gives up the whole: nothing of it counts then, and the next try begins anew. Training goes on all the while.
+ * Checkpoints of the cluster. A thread of PS task 0 tells all nodes to begin one, asks how far they are until all have
+ * written their part, has the manifest written, by which it counts, and tells all that it does. Whatever fails on the
+ * way, a node that is restarted included, gives up the whole: nothing of it counts then, and the next try starts over.
+ * Training goes on all the while.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -139,7 +140,8 @@ static int commit(struct control *control, const struct control_checkpoint *c, c
 	uint32_t count = 0, reactors;
 	int rc;
 
-	/* What was created since the nodes began is in the catalogue too, and has no rows. Specs live as long as the node. */
+	/* What was created since the nodes began is in the catalogue too, and has no rows. Specs live as long as the
+	 * node. */
 	pthread_mutex_lock(&control->lock);
 	rc = check_same(control, c, err);
 	for (uint32_t id = 1; id <= control->objects_last; id++)
@@ -152,7 +154,7 @@ static int commit(struct control *control, const struct control_checkpoint *c, c
 							      err);
 }
 
-/* Tells all nodes how it ended. One that does not hear it has its next part begin anew, and a full one. */
+/* Tells all nodes how it ended. One that does not hear it has its next part start over, and a full one. */
 static void end_all(struct control *control, const struct control_checkpoint *c, bool kept)
 {
 	for (uint32_t task = 0; task < control->config->ps_count; task++) {
@@ -370,8 +372,8 @@ int control_checkpointer_start(struct control *control, struct star_error *err)
 	if (!control->config->checkpoint_directory[0])
 		return 0;
 	p->full_us = p->delta_us = clock_us();
-	/* What is newer in the directory than what it has gone back to must not come again by a restart. */
-	p->settle = control->gone_back_to != 0;
+	/* What is newer in the directory than what it has rolled back to must not come again by a restart. */
+	p->settle = control->rolled_back_to != 0;
 	rc = jsonrpc_thread_start(&p->thread, "control-ckpt", loop, control, err);
 	p->running = rc == 0;
 	return rc;
@@ -449,8 +451,8 @@ int control_checkpointer_status(struct control *control, json_t **result, struct
 				    json_pack("{s:I, s:b, s:I, s:I, s:f}", "id", (json_int_t)p->last.id, "delta",
 					      p->last.parent != 0, "rows", (json_int_t)p->last_rows, "bytes",
 					      (json_int_t)p->last_bytes, "seconds", (double)p->last_us / 1e6));
-	if (control->gone_back_to)
-		json_object_set_new(*result, "gone_back_to", jsonrpc_member_from_u64(control->gone_back_to));
+	if (control->rolled_back_to)
+		json_object_set_new(*result, "gone_back_to", jsonrpc_member_from_u64(control->rolled_back_to));
 	pthread_mutex_unlock(&control->lock);
 	return 0;
 }
@@ -591,8 +593,8 @@ int control_checkpointer_part(struct control *control, const json_t *params, jso
 	json_object_set_new(*result, "epoch", json_integer(control->epoch));
 	pthread_mutex_unlock(&control->lock);
 	if (part.restart) {
-		log_info("PS task 0 has the cluster go back to checkpoint %" PRIu64, part.id);
-		plane->go_back(plane->ctx, part.id);
+		log_info("PS task 0 has the cluster roll back to checkpoint %" PRIu64, part.id);
+		plane->roll_back(plane->ctx, part.id);
 		control_stop(control); /* as what it is now it joins nobody any more */
 	}
 	return 0;

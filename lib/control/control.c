@@ -142,7 +142,7 @@ struct control *control_create(const struct control_options *options, struct sta
 	control->data_plane = options->data_plane;
 	control->incarnation = options->incarnation;
 	control->steering = options->steering;
-	control->gone_back_to = options->gone_back_to;
+	control->rolled_back_to = options->rolled_back_to;
 	control->task = options->config->task_index;
 	control->started_us = clock_us();
 	control->clock_offset_us = control_health_clock_offset_us();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's control plane: JSON-RPC 2.0, one object a line, on the administrator's Unix socket and on the control address
- * (kernel TCP). It runs on threads of its own and never touches a reactor's memory: what it wants of the data plane it
- * asks through struct control_data_plane, whose functions the appliance provides.
+ * A node's control plane: JSON-RPC 2.0, one object a line, on the administrator's Unix socket and on the control
+ * address (kernel TCP). It runs on threads of its own and never touches a reactor's memory: what it wants of the data
+ * plane it asks through struct control_data_plane, whose functions the appliance provides.
  *
  * PS task 0 owns the catalogue and the layout; the others join it, and get both from it. Methods, with their parameters
  * and results, are described in docs/control.rst.
@@ -20,7 +20,8 @@
 #include "star_error.h"
 #include "wire/object.h"
 
-/* How long a node may take to stop: whoever waits for one (--local, the unit's TimeoutStopSec) waits for so long before it kills it. */
+/* How long a node may take to stop: whoever waits for one (--local, the unit's TimeoutStopSec) waits for so long before
+ * it kills it. */
 enum control_stop {
 	CONTROL_DRAIN_S = 60, /* for a last checkpoint */
 	CONTROL_END_S = 60,   /* after that, for threads that wait for their storage */
@@ -67,85 +68,94 @@ struct control_layout {
 	uint64_t checkpoint;	   /* that a node loads its share of which has served no layout yet; 0: none */
 };
 
-/* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections, port_add,
- * port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the others). */
+/* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections,
+ * port_add, port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the
+ * others). */
 struct control_data_plane {
 	void *ctx;
 	/*
-	 * Makes the object known to every reactor, and returns when all have it. 0 or a negative errno with a sentence; then
-	 * no reactor has it, and its id may come again with another object. The spec stays valid as long as the control plane.
+	 * Makes the object known to every reactor, and returns when all have it. 0 or a negative errno with a sentence;
+	 * then no reactor has it, and its id may come again with another object. The spec stays valid as long as the
+	 * control plane.
 	 */
 	int (*install)(void *ctx, const struct object_spec *spec, struct star_error *err);
-	/* The object is gone from the catalogue: it was dropped, or its create failed on another node. Its reactors know nothing of it when
-	 * this returns, or do so soon, after a large request; its id may come again with another object. NULL: there is nothing to do. */
+	/* The object is gone from the catalogue: it was dropped, or its create failed on another node. Its reactors
+	 * know nothing of it when this returns, or do so soon, after a large request; its id may come again with
+	 * another object. NULL: there is nothing to do. */
 	void (*forget)(void *ctx, uint32_t id);
-	/* PS task 0: remembers beyond a restart what was dropped, if checkpoints are kept: of each id the next generation that it is given,
-	 * WIRE_OBJECTS_MAX + 1 of them. 0 or a negative errno with a sentence. And reads it, after `restored`: of the cluster
-	 * that wrote the checkpoint it said. NULL: nothing is remembered. */
+	/* PS task 0: remembers beyond a restart what was dropped, if checkpoints are kept: of each id the next
+	 * generation that it is given, WIRE_OBJECTS_MAX + 1 of them. 0 or a negative errno with a sentence. And reads
+	 * it, after `restored`: of the cluster that wrote the checkpoint it said. NULL: nothing is remembered. */
 	int (*dropped_write)(void *ctx, const uint32_t *generations, struct star_error *err);
 	int (*dropped_read)(void *ctx, uint32_t *generations, struct star_error *err);
-	/* PS task 0: an administrator goes back to that checkpoint, and so what was dropped since is there again. */
+	/* PS task 0: an administrator rolls back to that checkpoint, and so what was dropped since is there again. */
 	int (*bring_back)(void *ctx, uint64_t id, struct star_error *err);
-	/* Tells every reactor the layout that this node is to serve; before the first one, its share of the checkpoint is loaded. */
+	/* Tells every reactor the layout that this node is to serve; before the first one, its share of the checkpoint
+	 * is loaded. */
 	int (*set_layout)(void *ctx, const struct control_layout *layout, struct star_error *err);
-	/* What workers name the node by, once it serves a layout: it may be what an earlier process had, whose journal it has applied. NULL:
-	 * what control_options says. */
+	/* What workers name the node by, once it serves a layout: it may be what an earlier process had, whose journal
+	 * it has applied. NULL: what control_options says. */
 	uint32_t (*incarnation)(void *ctx);
-	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a sentence. */
+	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a
+	 * sentence. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
-	/* Begins to delete all rows of a table of the catalogue, on every reactor, or with begin false does nothing; adds to *left how many
-	 * are left, about: 0 when it is done. 0 or a negative errno with a sentence. */
+	/* Begins to delete all rows of a table of the catalogue, on every reactor, or with begin false does nothing;
+	 * adds to *left how many are left, about: 0 when it is done. 0 or a negative errno with a sentence. */
 	int (*empty)(void *ctx, const struct object_spec *spec, bool begin, uint64_t *left, struct star_error *err);
-	/* The next keys of rows that a reactor has of a table, appended to an array. 0 or a negative errno with a sentence. */
+	/* The next keys of rows that a reactor has of a table, appended to an array. 0 or a negative errno with a
+	 * sentence. */
 	int (*row_keys)(void *ctx, const struct object_spec *spec, struct control_row_keys *which, json_t *keys,
 			struct star_error *err);
-	/* Appends to an array, for the first of these keys, at least one: the row as a checkpoint has it, in hexadecimal digits, or null,
-	 * if the node has none. Changes nothing, and counts as no pull. 0 or a negative errno with a sentence. */
+	/* Appends to an array, for the first of these keys, at least one: the row as a checkpoint has it, in
+	 * hexadecimal digits, or null, if the node has none. Changes nothing, and counts as no pull. 0 or a negative
+	 * errno with a sentence. */
 	int (*rows)(void *ctx, const struct object_spec *spec, const uint64_t *keys, uint32_t count, json_t *records,
 		    struct star_error *err);
-	/* The figures of one table or variable of the catalogue, over the node's reactors, and the node's; new references. */
+	/* The figures of one table or variable of the catalogue, over the node's reactors, and the node's; new
+	 * references. */
 	json_t *(*object_status)(void *ctx, const struct object_spec *spec);
 	json_t *(*status)(void *ctx);
-	/* Writes the data plane's family of metrics of that number, over these tables; false: there is none from it on. From any thread,
-	 * at any time. NULL: it has none. */
+	/* Writes the data plane's family of metrics of that number, over these tables; false: there is none from it on.
+	 * From any thread, at any time. NULL: it has none. */
 	bool (*metrics)(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
 			const struct openmetrics_page *page);
-	/* {"connections": [...], "more": whether there are more than limit}; a new reference. 0 or a negative errno with a
-	 * sentence. */
+	/* {"connections": [...], "more": whether there are more than limit}; a new reference. 0 or a negative errno
+	 * with a sentence. */
 	int (*connections)(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err);
-	/* Opens a port on every reactor. number: of its name, -1: the lowest that is free. 0 with {"name": ...}, or a negative errno
-	 * with a sentence; then there is no trace of it. */
+	/* Opens a port on every reactor. number: of its name, -1: the lowest that is free. 0 with {"name": ...}, or a
+	 * negative errno with a sentence; then there is no trace of it. */
 	int (*port_add)(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err);
 	/* Takes a port away: {"name": ..., "connections": how many were ended}. */
 	int (*port_remove)(void *ctx, const char *name, json_t **result, struct star_error *err);
 	/* All ports, as in status; at any time. */
 	json_t *(*ports)(void *ctx);
-	/* PS task 0: which checkpoint nodes are to begin with, none younger than *id where that is not 0. There is none: 0 with *id 0.
-	 * specs may be NULL; otherwise it gets the checkpoint's objects, to be freed. */
+	/* PS task 0: which checkpoint nodes are to begin with, none younger than *id where that is not 0. There is
+	 * none: 0 with *id 0. specs may be NULL; otherwise it gets the checkpoint's objects, to be freed. */
 	int (*restored)(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
 	/* PS task 0: makes the next checkpoint's folder, and fills in id and name. */
 	int (*checkpoint_new)(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err);
-	/* Begins to write the node's part, and returns. One that is under way is given up first. -EAGAIN: this would have to be a
-	 * full one. */
+	/* Begins to write the node's part, and returns. One that is under way is given up first. -EAGAIN: this would
+	 * have to be a full one. */
 	int (*checkpoint_begin)(void *ctx, const struct control_checkpoint *checkpoint, struct star_error *err);
-	/* {"id", "loading": whether it has yet to serve its first layout, "restored": rows of the checkpoint that it began with, "state":
-	 * "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"}, and "files" or "error"; at any time. */
+	/* {"id", "loading": whether it has yet to serve its first layout, "restored": rows of the checkpoint that it
+	 * began with, "state": "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"},
+	 * and "files" or "error"; at any time. */
 	json_t *(*checkpoint_state)(void *ctx);
 	/* It counts as written now, and the next delta goes on from it; or it is given up. Holders of the plane. */
 	void (*checkpoint_end)(void *ctx, uint64_t id, bool kept);
-	/* PS task 0: makes it count, with the files of all nodes (those of their states) and the catalogue; removes what is older
-	 * than is to be kept. Or removes it. */
+	/* PS task 0: makes it count, with the files of all nodes (those of their states) and the catalogue; removes
+	 * what is older than is to be kept. Or removes it. */
 	int (*checkpoint_commit)(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 				 const struct object_spec *const *specs, uint32_t count, const json_t *files,
 				 struct star_error *err);
 	void (*checkpoint_abandon)(void *ctx, const struct control_checkpoint *checkpoint);
-	/* PS task 0: reads all of a checkpoint that the cluster is to go back to, and of those that it goes on from; *id 0: the newest,
-	 * which it says then. */
+	/* PS task 0: reads all of a checkpoint that the cluster is to roll back to, and of those that it goes on from;
+	 * *id 0: the newest, which it says then. */
 	int (*checkpoint_check)(void *ctx, uint64_t *id, struct star_error *err);
 	/* Once a second, on a thread of its own: to log what an administrator should know. NULL: nothing. */
 	void (*watch)(void *ctx);
-	/* Asks the appliance to begin anew, with that checkpoint; returns at once. */
-	void (*go_back)(void *ctx, uint64_t id);
+	/* Asks the appliance to restart, with that checkpoint; returns at once. */
+	void (*roll_back)(void *ctx, uint64_t id);
 	/* Asks the appliance to stop; returns at once. */
 	void (*shutdown)(void *ctx);
 };
@@ -154,7 +164,8 @@ struct control_options {
 	const struct config *config; /* must outlive the control plane */
 	uint32_t incarnation;	     /* not 0 */
 	struct steering steering;    /* of its data address; entries 0: none */
-	uint64_t gone_back_to; /* the checkpoint that the cluster was told to go back to, as this node began; 0: none */
+	/* the checkpoint that the cluster was told to roll back to, as this node began; 0: none */
+	uint64_t rolled_back_to;
 	struct control_data_plane data_plane;
 };
 
@@ -167,18 +178,19 @@ struct control *control_create(const struct control_options *options, struct sta
 enum { CONTROL_STATE_MAX = 160 };
 bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX]);
 
-/* Writes the family of metrics of that number (lib/metrics/openmetrics.h), the control plane's and the data plane's, or nothing; false:
- * there is none from it on. At any time. */
+/* Writes the family of metrics of that number (lib/metrics/openmetrics.h), the control plane's and the data plane's, or
+ * nothing; false: there is none from it on. At any time. */
 bool control_metrics(struct control *control, unsigned number, const struct openmetrics_page *page);
 /* The control plane's own of that number, which come first; NULL: there is none from it on. */
 const struct openmetrics_family *control_metric(unsigned number);
 
-/* Whether all is well with the node and, at PS task 0, with the cluster; text: what is wrong, or that nothing is. At any time. */
+/* Whether all is well with the node and, at PS task 0, with the cluster; text: what is wrong, or that nothing is. At
+ * any time. */
 enum { CONTROL_HEALTH_MAX = 512 };
 bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MAX]);
 
-/* Before it ends: has a last checkpoint of the cluster written, if the configuration says so, within its bound of time; or logs why
- * not: 0, or why. On any node. */
+/* Before it ends: has a last checkpoint of the cluster written, if the configuration says so, within its bound of time;
+ * or logs why not: 0, or why. On any node. */
 int control_drain(struct control *control);
 
 /* Stops serving, joins the threads, removes the Unix socket. */

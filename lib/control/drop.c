@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables are dropped on all nodes. PS task 0 begins only while it hears all others. What decides is that it has written down the id's next
- * generation (where checkpoints are kept) and has taken the table out of its catalogue: whoever is not reached from then on, or dies
- * meanwhile, drops it when it joins again, as its catalogue has more (follower.c). A checkpoint that is being written is given up
- * and written again, as a full one.
+ * Tables are dropped on all nodes. PS task 0 begins only while it hears all others. What decides is that it has written
+ * down the id's next generation (where checkpoints are kept) and has taken the table out of its catalogue: whoever is
+ * not reached from then on, or dies meanwhile, drops it when it joins again, as its catalogue has more (follower.c). A
+ * checkpoint that is being written is given up and written again, as a full one.
  *
- * An id that was given back is given to another object with the next generation, so that nobody takes one for the other.
+ * An id that was given back is given to another object with the next generation, so that nobody takes one for the
+ * other.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,9 +20,9 @@ int control_leader_bring_back(struct control *control, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 
-	/* Who starts with a checkpoint that the configuration names wants all that it has. A cluster that went back to one by itself does
-	 * not, and where an administrator asked for that, restore.c has seen to it. */
-	if (control->config->checkpoint_restore && control->config->checkpoint_id && !control->gone_back_to &&
+	/* Who starts with a checkpoint that the configuration names wants all that it has. A cluster that rolled back
+	 * to one by itself does not, and where an administrator asked for that, restore.c has seen to it. */
+	if (control->config->checkpoint_restore && control->config->checkpoint_id && !control->rolled_back_to &&
 	    plane->bring_back)
 		return plane->bring_back(plane->ctx, control->config->checkpoint_id, err);
 	return 0;
@@ -97,7 +98,7 @@ static int check_may_drop(struct control *control, struct drop *drop, uint32_t *
 	if (rc == 0)
 		rc = control_leader_check_heard(control, drop->name, "dropped", err);
 	memcpy(generations, control->generations, sizeof(control->generations));
-	control->dropping = rc == 0; /* from here on nobody goes back to a checkpoint that has it */
+	control->dropping = rc == 0; /* from here on nobody rolls back to a checkpoint that has it */
 	if (rc == 0) {
 		drop->id = spec->id;
 		drop->generation = spec->generation;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables are emptied on all nodes: PS task 0 begins it, only while it hears all others, and whoever has asked for it asks again until no
- * rows are left. A ticket names the nodes' incarnations: one that is restarted meanwhile may have loaded old rows, so the question then
- * fails. At the end PS task 0 has a checkpoint written, as older ones still have the rows.
+ * Tables are emptied on all nodes: PS task 0 begins it, only while it hears all others, and whoever has asked for it
+ * asks again until no rows are left. A ticket names the nodes' incarnations: one that is restarted meanwhile may have
+ * loaded old rows, so the question then fails. At the end PS task 0 has a checkpoint written, as older ones still have
+ * the rows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +25,8 @@ static uint64_t ticket_of(const struct control *control)
 	return ticket ? ticket : 1;
 }
 
-/* Refuses all that is refused when a node is reported as away, so that what is gone on some nodes only is the exception. Under lock. */
+/* Refuses all that is refused when a node is reported as away, so that what is gone on some nodes only is the
+ * exception. Under lock. */
 int control_leader_check_heard(const struct control *control, const char *name, const char *what,
 			       struct star_error *err)
 {

@@ -144,8 +144,8 @@ static int take_objects(struct control *control, const json_t *objects, struct s
 	return rc;
 }
 
-/* What this node holds, and the catalogue does not: what was dropped, and creates that failed on another node, while this one could not be
- * told. */
+/* What this node holds, and the catalogue does not: what was dropped, and creates that failed on another node, while
+ * this one could not be told. */
 static void forget_others(struct control *control, const json_t *objects)
 {
 	uint64_t listed[WIRE_OBJECTS_MAX / 64 + 1] = { 0 };
@@ -329,7 +329,8 @@ static int take_object(struct control *control, const json_t *object, struct sta
 	return control_install(control, &spec, err);
 }
 
-/* Before it has joined this node may lack what the layout's checkpoint has; the reply to its join brings both, in order. */
+/* Before it has joined this node may lack what the layout's checkpoint has; the reply to its join brings both, in
+ * order. */
 static int take_pushed_layout(struct control *control, const json_t *layout, struct star_error *err)
 {
 	bool joined;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether somebody should look after the node: what is wrong, in words that name the next step; and what is good to know. */
+/* Whether somebody should look after the node: what is wrong, in words that name the next step; and what is good to
+ * know. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -102,7 +103,7 @@ static void look_at_restores(const struct control *control, bool serves, json_t 
 	if (control->task)
 		return;
 	if (control->checkpointer.restoring)
-		add(problems, "the cluster is going back to a checkpoint (starctl checkpoint status)");
+		add(problems, "the cluster is rolling back to a checkpoint (starctl checkpoint status)");
 	for (uint32_t task = 1; control->begins_with && task < control->config->ps_count; task++)
 		if (control->nodes[task].joined && control->nodes[task].loads &&
 		    !control_watch_is_away(&control->nodes[task], clock_us()))

@@ -23,7 +23,8 @@ int control_join_read(const struct control *control, const json_t *params, struc
 	/* clang-format off */
 	static const char *const members[] = {
 		"task", "incarnation", "data_host", "data_port", "reactors", "partitions", "ps_count", "epoch",
-		"objects_count", "objects", "steering", "request_max", "cluster_reactors", "first_reactor", "refused", NULL,
+		"objects_count", "objects", "steering", "request_max", "cluster_reactors", "first_reactor",
+		"refused", NULL,
 	};
 	/* clang-format on */
 	const uint32_t last = control->config->ps_count - 1;
@@ -80,8 +81,8 @@ static int check_data_address(const struct config *config, const struct control_
 	return 0;
 }
 
-/* Each reactor has a partition at least: workers refuse another layout, and its last reactors would have no rows. Each node has looked
- * only at its own reactors. Under lock. */
+/* Each reactor has a partition at least: workers refuse another layout, and its last reactors would have no rows. Each
+ * node has looked only at its own reactors. Under lock. */
 static int check_partitions(const struct control *control, const struct control_join *join, struct star_error *err)
 {
 	const struct config *config = control->config;

@@ -56,8 +56,8 @@ int control_leader_complete(const struct control *control, struct star_error *er
 
 	if (count)
 		return star_error_set(err, -EAGAIN, "waiting for PS task%s %s to join", count > 1 ? "s" : "", tasks);
-	if (control->goes_back)
-		return star_error_set(err, -EAGAIN, "waiting for all nodes to go back to checkpoint %" PRIu64,
+	if (control->rolls_back)
+		return star_error_set(err, -EAGAIN, "waiting for all nodes to roll back to checkpoint %" PRIu64,
 				      control->begins_with);
 	if (control->layout_due && control->misfit[0])
 		return star_error_set(err, -EAGAIN, "waiting for nodes that fit: %s", control->misfit);
@@ -167,8 +167,8 @@ static uint32_t count_programs(const struct control *control)
 }
 
 /*
- * The next one, so that ids stay apart as long as they can; then the lowest that no object has. Not one that a node may still hold
- * because it has not heard that it was given back, while there are others. Under lock.
+ * The next one, so that ids stay apart as long as they can; then the lowest that no object has. Not one that a node may
+ * still hold because it has not heard that it was given back, while there are others. Under lock.
  */
 static uint32_t free_id(const struct control *control)
 {
@@ -527,7 +527,8 @@ static void note_refused(struct control *control, const struct control_join *joi
 	}
 }
 
-/* Joined is who holds everything, but for what it has no room for: that shall not keep the whole cluster waiting. Under lock. */
+/* Joined is who holds everything, but for what it has no room for: that shall not keep the whole cluster waiting. Under
+ * lock. */
 static void judge(struct control *control, const struct control_join *join)
 {
 	struct cluster_node *node = &control->nodes[join->task];
@@ -565,9 +566,8 @@ int control_leader_join(struct control *control, const json_t *params, json_t **
 	rc = note(control, &join, err);
 	if (rc == 0 && join.epoch > control->epoch_floor)
 		control->epoch_floor = join.epoch;
-	if (rc == 0 && control->goes_back)
-		rc = star_error_set(err, -EAGAIN, "PS task 0 begins anew with checkpoint %" PRIu64,
-				    control->begins_with);
+	if (rc == 0 && control->rolls_back)
+		rc = star_error_set(err, -EAGAIN, "PS task 0 restarts with checkpoint %" PRIu64, control->begins_with);
 	pthread_mutex_unlock(&control->lock);
 	pthread_mutex_lock(&control->lock);
 	known = control->nodes[join.task].known;

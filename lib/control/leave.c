@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node is stopped, and a last checkpoint is to have all that the cluster has taken. Whichever node it is, it asks PS task 0 for one, and
- * serves until that counts. From the instant of it no node takes requests any more: what was acknowledged is in it. The others
- * serve again when it has failed, or with the next layout, when the node is back; workers find a node that waits for a layout. Nodes that
- * are stopped meanwhile, in whatever order, need no other one. PS task 0 alone knows that it counts: it ends when the others know, too.
+ * A node is stopped, and a last checkpoint is to have all that the cluster has taken. Whichever node it is, it asks PS
+ * task 0 for one, and serves until that counts. From the instant of it no node takes requests any more: what was
+ * acknowledged is in it. The others serve again when it has failed, or with the next layout, when the node is back;
+ * workers find a node that waits for a layout. Nodes that are stopped meanwhile, in whatever order, need no other one.
+ * PS task 0 alone knows that it counts: it ends when the others know, too.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -152,7 +153,8 @@ static bool others_wait(struct control *control)
 	return wait;
 }
 
-/* PS task 0, before it ends. Those who stop ask again and again; who has not been told to stop yet is to find it out in this time. */
+/* PS task 0, before it ends. Those who stop ask again and again; who has not been told to stop yet is to find it out in
+ * this time. */
 static void let_others_ask(struct control *control)
 {
 	const uint64_t until_us = clock_us() + CONTROL_ALONE_US;
@@ -200,7 +202,7 @@ static int wait_for_last(struct control *control, struct star_error *err)
 		if (clock_us() - begun_us > CONTROL_DRAIN_US)
 			return star_error_set(err, -ETIMEDOUT, "it took too long");
 		if (!control_pause(control, CONTROL_POLL_MS, NULL))
-			return star_error_set(err, -ECANCELED, "it goes back to a checkpoint");
+			return star_error_set(err, -ECANCELED, "it rolls back to a checkpoint");
 	}
 	return 0;
 }

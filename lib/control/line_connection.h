@@ -81,7 +81,8 @@ void control_line_accept(struct line_server *server, struct line_listener *liste
 /* line_tls.c. As recv and send on what the connection has, with the negative errno returned. */
 ssize_t control_line_tls_receive(struct line_connection *c, char *to, size_t room);
 ssize_t control_line_tls_send(struct line_connection *c, const char *from, size_t bytes);
-/* Goes on with a connection that has not entered yet, when its socket rings; afterwards it has entered, waits, or is closed. */
+/* Goes on with a connection that has not entered yet, when its socket rings; afterwards it has entered, waits, or is
+ * closed. */
 void control_line_tls_continue(struct line_connection *c);
 /* Of a connection that is closed. */
 void control_line_tls_drop(struct line_connection *c);

@@ -106,7 +106,8 @@ static void flush(struct line_connection *c)
 	}
 }
 
-/* Has whoever holds most bytes lose its largest buffers until there is room for so many more bytes of c's; false: c is to lose. */
+/* Has whoever holds most bytes lose its largest buffers until there is room for this many more bytes of c's; false: c
+ * is to lose. */
 static bool find_room(struct line_connection *c, size_t more)
 {
 	struct line_server *server = c->server;

@@ -4,16 +4,17 @@
  * writes replies in their order. It knows nothing of what is in a line.
  *
  * Bounds: LINE_SERVER_* below; a connection has at most one request or reply in the works, and is not read meanwhile; a
- * peer that takes nothing of a reply for stall_timeout_us, or leaves a line unfinished for so long, is closed, and so is one
- * that says nothing. When all connections or all memory are taken, the address that holds most of them loses some: the
- * connection that has been idle for longest, or the largest buffer. What starts as an HTTP request ends its connection: a web
- * page can have a browser send such, with lines of its own choice behind it.
+ * peer that takes nothing of a reply for stall_timeout_us, or leaves a line unfinished for so long, is closed, and so
+ * is one that says nothing. When all connections or all memory are taken, the address that holds most of them loses
+ * some: the connection that has been idle for longest, or the largest buffer. What starts as an HTTP request ends its
+ * connection: a web page can have a browser send such, with lines of its own choice behind it.
  *
- * With keys, peers have to begin with a TLS handshake (secure/link.h), which greeting_timeout_us bounds from the connection on: lines
- * are read only of whom the keys let in. LINE_SERVER_HANDSHAKES_MAX are under way at a time, of one address
- * LINE_SERVER_SHARE_HANDSHAKES_MAX: its others wait until one of them is over. When all are taken, the address that has most loses the one
- * that takes longest. A handshake reads at most LINE_SERVER_HANDSHAKE_BYTES. On the Unix socket the kernel says whose process has
- * connected: only root's, and those of the user whose this process is, are let in.
+ * With keys, peers have to begin with a TLS handshake (secure/link.h), which greeting_timeout_us bounds from the
+ * connection on: lines are read only of whom the keys let in. LINE_SERVER_HANDSHAKES_MAX are under way at a time, of
+ * one address LINE_SERVER_SHARE_HANDSHAKES_MAX: its others wait until one of them is over. When all are taken, the
+ * address that has most loses the one that takes longest. A handshake reads at most LINE_SERVER_HANDSHAKE_BYTES. On the
+ * Unix socket the kernel says whose process has connected: only root's, and those of the user whose this process is,
+ * are let in.
  */
 #ifndef CONTROL_LINE_SERVER_H
 #define CONTROL_LINE_SERVER_H
@@ -61,13 +62,14 @@ struct line_server_options {
 				   size_t bytes, char **reply);
 	/* Whether a peer is to have longer lines. Must not block. */
 	bool (*is_node)(void *ctx, const struct line_connection *connection);
-	/* What to send for a line of more bytes than may be, and to a connection that is one too many (malloc, or NULL). */
+	/* What to send for a line of more bytes than may be, and to a connection that is one too many (malloc, or
+	 * NULL). */
 	char *(*too_long)(void *ctx, size_t max);
 	char *(*too_many)(void *ctx);
 	/* With keys: what to send to a peer that begins in clear (malloc, or NULL). */
 	char *(*in_clear)(void *ctx);
-	/* Told of each handshake that is over, and of each peer that began in clear: why it was refused, or NULL when it was let in. May be
-	 * NULL itself. */
+	/* Told of each handshake that is over, and of each peer that began in clear: why it was refused, or NULL when
+	 * it was let in. May be NULL itself. */
 	void (*came)(void *ctx, const struct line_connection *connection, const char *refused);
 };
 
@@ -86,12 +88,14 @@ struct line_server_counts {
 /* The peer's address as line_share.h writes it; constant. NULL: an administrator's connection. */
 const uint8_t *control_line_connection_peer(const struct line_connection *connection);
 
-/* As whom a peer has come, with its secret left out; NULL: in clear, or an administrator's connection. Constant from the first line on. */
+/* As whom a peer has come, with its secret left out; NULL: in clear, or an administrator's connection. Constant from
+ * the first line on. */
 const struct secure_key *control_line_connection_principal(const struct line_connection *connection);
 /* The user of an administrator's connection. */
 uint32_t control_line_connection_user(const struct line_connection *connection);
 
-/* From any thread: closes the connections of whom the keys do not let in any more, before another line of theirs is read. */
+/* From any thread: closes the connections of whom the keys do not let in any more, before another line of theirs is
+ * read. */
 void control_line_server_review(struct line_server *server);
 
 /* On the server's thread, so from serve. */
@@ -100,7 +104,8 @@ struct line_server_counts control_line_server_count(const struct line_connection
 /* Stops the thread: serve is called no more, while answers may still come. server may be NULL. */
 void control_line_server_stop(struct line_server *server);
 
-/* After the stop: sends what has been answered since, as far as that goes at once, and closes everything. May be NULL. */
+/* After the stop: sends what has been answered since, as far as that goes at once, and closes everything. May be
+ * NULL. */
 void control_line_server_destroy(struct line_server *server);
 
 #endif

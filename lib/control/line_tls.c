@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a line server's peers come in: their first byte, their handshake, and how many of these there may be at a time. */
+/* How a line server's peers come in: their first byte, their handshake, and how many of these there may be at a
+ * time. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -42,7 +43,8 @@ static void refuse(struct line_connection *c, const char *why)
 	control_line_connection_close(c);
 }
 
-/* What it has sent so far is taken first: closing over unread bytes would reset the connection, and what it is told be lost. */
+/* What it has sent so far is taken first: closing over unread bytes would reset the connection, and what it is told be
+ * lost. */
 static void refuse_in_clear(struct line_connection *c)
 {
 	const struct line_server_options *o = &c->server->options;

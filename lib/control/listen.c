@@ -26,8 +26,7 @@ static int explain(struct star_error *err, int code, const char *address)
 			address, port);
 	case EADDRNOTAVAIL:
 		return star_error_set(
-			err, code,
-			"no interface of this machine has the control address %s; `ip address` shows what there is",
+			err, code, "no interface of this machine has the control address %s; `ip address` lists them",
 			address);
 	case EACCES:
 		return star_error_set(err, code,

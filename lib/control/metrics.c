@@ -159,7 +159,8 @@ const struct openmetrics_family *control_metric(unsigned number)
 	return number < OWN ? &families[number].family : NULL;
 }
 
-/* Those of the catalogue that hold parameters. The list is to be freed; what it names stays as long as the control plane. */
+/* Those of the catalogue that hold parameters. The list is to be freed; what it names stays as long as the control
+ * plane. */
 static const struct object_spec **list_tables(struct control *control, uint32_t *count)
 {
 	const struct object_spec **tables;

@@ -235,7 +235,8 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 
 	pthread_mutex_lock(&control->plane);
 	set_loading(control, control->epoch ? 0 : layout->checkpoint);
-	/* A heartbeat's reply may come after a newer layout that PS task 0 sent by itself. Holders of plane write it. */
+	/* A heartbeat's reply may come after a newer layout that PS task 0 sent by itself. Holders of plane write
+	 * it. */
 	if (layout->epoch > control->epoch) {
 		rc = control->data_plane.set_layout(control->data_plane.ctx, layout, err);
 		if (rc == 0) {

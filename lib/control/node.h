@@ -2,11 +2,11 @@
 /*
  * The state of a node's control plane, shared by the sources of lib/control alone.
  *
- * Threads: the server's ("control-io": every cheap method), the executor's (create, sweep, join, install), the forwarder's
- * (what a node passes on to PS task 0; of its own, because the answer may need an install here first), on PS tasks other
- * than 0 the follower's, and on a PS task 0 with checkpoints the checkpointer's. Locks: `plane` is held while the data
- * plane is changed, which may take long; `lock` protects the fields below it and is never held during a call that waits.
- * Order: plane, then lock.
+ * Threads: the server's ("control-io": every cheap method), the executor's (create, sweep, join, install), the
+ * forwarder's (what a node passes on to PS task 0; of its own, because the answer may need an install here first), on
+ * PS tasks other than 0 the follower's, and on a PS task 0 with checkpoints the checkpointer's. Locks: `plane` is held
+ * while the data plane is changed, which may take long; `lock` protects the fields below it and is never held during a
+ * call that waits. Order: plane, then lock.
  */
 #ifndef CONTROL_NODE_H
 #define CONTROL_NODE_H
@@ -100,9 +100,9 @@ struct checkpointer {
 	bool asked_restore, restoring;
 	uint64_t restore_id;		/* 0: the newest */
 	bool together, together_failed; /* asked_restore: because nodes do not fit (places.c); and it could not be */
-	bool settle;			/* a full one is due as soon as there is a layout: the cluster has gone back */
-	bool asked_last;		/* for one before a node stops */
-	bool closed; /* such a one counts: no node has taken anything since, and none does until the next layout */
+	bool settle;	 /* a full one is due as soon as there is a layout: the cluster has rolled back */
+	bool asked_last; /* for one before a node stops */
+	bool closed;	 /* such a one counts: no node has taken anything since, and none does until the next layout */
 	uint64_t lasts_failed;
 	struct control_checkpoint now;
 	uint32_t incarnations[WIRE_NODES_MAX];	    /* of all nodes as the one under way began; the thread's */
@@ -159,8 +159,8 @@ struct control {
 	struct cluster_node *nodes; /* ps_count */
 	struct checkpointer checkpointer;
 	uint64_t begins_with; /* the checkpoint that nodes which come now begin with; 0: none */
-	uint64_t gone_back_to;
-	bool goes_back;	      /* to begins_with: all nodes are told to begin anew, and none is let in */
+	uint64_t rolled_back_to;
+	bool rolls_back;      /* to begins_with: all nodes are told to restart, and none is let in */
 	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
 	uint32_t ids_given;   /* the highest id that a node may hold which has not heard that it was given back */
 	uint32_t generations[WIRE_OBJECTS_MAX + 1]; /* of each id the next one: what has an earlier one was dropped */
@@ -174,7 +174,8 @@ struct control {
 	uint32_t leader_incarnation;
 	uint64_t leader_seen_us;				     /* 0: never */
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" when it has */
-	bool layout_missed; /* PS task 0 pushed a layout before this node had joined: the next heartbeat asks for it at once */
+	/* PS task 0 pushed a layout before this node had joined: the next heartbeat asks for it at once */
+	bool layout_missed;
 };
 
 /* node.c: what every node does. */
@@ -191,7 +192,8 @@ json_t *control_call(struct control *control, enum control_caller caller, struct
 /* Sets stopping, and ends every call and pause of the other threads. */
 void control_stop(struct control *control);
 
-/* Waits for ms, until `until` holds (under lock, told by wake; NULL: nothing), or until it is time to stop: then false. */
+/* Waits for ms, until `until` holds (under lock, told by wake; NULL: nothing), or until it is time to stop: then
+ * false. */
 bool control_pause(struct control *control, uint32_t ms, const bool *until);
 
 /* Under lock. NULL when there is none. */
@@ -202,8 +204,8 @@ int control_leader_tell(struct control *control, uint32_t task, json_t *params, 
 			struct star_error *err);
 uint64_t control_leader_deadline_us(const struct control *control);
 
-/* undo.c: whether all nodes that an object has to be brought to have been heard of lately: who waits for a dead one keeps everybody
- * else waiting; and the end of a create that failed with this code on one node. */
+/* undo.c: whether all nodes that an object has to be brought to have been heard of lately: who waits for a dead one
+ * keeps everybody else waiting; and the end of a create that failed with this code on one node. */
 int control_leader_all_heard(struct control *control, const struct object_spec *spec, struct star_error *err);
 void control_leader_undo(struct control *control, const struct object_spec *spec, int code);
 
@@ -232,8 +234,8 @@ int control_install(struct control *control, const struct object_spec *spec, str
 /* Serves a layout, unless the one served is as new. Takes both locks. */
 int control_set_layout(struct control *control, const struct control_layout *layout, struct star_error *err);
 
-/* All objects, in the order of their ids; with their figures on this node as "stats", then without programs, or without figures.
- * Takes lock. */
+/* All objects, in the order of their ids; with their figures on this node as "stats", then without programs, or without
+ * figures. Takes lock. */
 json_t *control_objects_json(struct control *control, bool with_stats);
 
 /* The table or variable of that name; NULL with -ENOENT and the nearest name. Under lock. */
@@ -249,8 +251,8 @@ int control_sweep(struct control *control, const char *name, struct star_error *
 int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err);
 
 /*
- * leader.c: PS task 0. On the executor's thread: create, sweep, join, lay_out. On any: the others. Parameters are checked;
- * a wrong one is JSONRPC_INVALID_PARAMS.
+ * leader.c: PS task 0. On the executor's thread: create, sweep, join, lay_out. On any: the others. Parameters are
+ * checked; a wrong one is JSONRPC_INVALID_PARAMS.
  */
 int control_leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err);
@@ -289,7 +291,8 @@ int control_security_acl(struct control *control, const json_t *params, int (*ro
 int control_security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 json_t *control_security_json(const struct control *control);
 
-/* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any time. */
+/* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any
+ * time. */
 int control_metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 /* health.c: {"healthy", "state", "problems": [sentences]}; a new reference. At any time. */
 json_t *control_health_json(struct control *control);
@@ -297,7 +300,8 @@ json_t *control_health_json(struct control *control);
 int64_t control_health_clock_offset_us(void);
 /* A follower's: PS task 0 was heard, and is not heard any more. Under lock. */
 bool control_health_leader_is_away(const struct control *control);
-/* Whether a periodic checkpoint should have been written; how long ago the last one was, and how often one is due. Under lock. */
+/* Whether a periodic checkpoint should have been written; how long ago the last one was, and how often one is due.
+ * Under lock. */
 bool control_health_checkpoint_overdue(const struct control *control, double *age_s, uint32_t *every_s);
 
 /* checkpoint.c: PS task 0's thread that has checkpoints written, and what it asks of the other nodes. */
@@ -314,16 +318,18 @@ json_t *control_checkpointer_ask(struct control *control, enum control_caller ca
 /* Returns 0 when all nodes have answered that they serve this layout, so that none loads any more. */
 int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err);
 
-/* restore.c: PS task 0 has the cluster go back to a checkpoint. The first is the method, the second the checkpointer's thread. */
+/* restore.c: PS task 0 has the cluster roll back to a checkpoint. The first is the method, the second the
+ * checkpointer's thread. */
 int control_restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 void control_restore_run(struct control *control);
-/* A node has come anew: what it is to begin with, if that is still in order, or else what is. */
+/* A node has come again: what it is to begin with, if that is still in order, or else what is. */
 int control_restore_look_again(struct control *control, struct star_error *err);
-/* Has all nodes go back to what they would begin with. False: they do not restore checkpoints, or there is none. Under lock. */
+/* Has all nodes roll back to what they would begin with. False: they do not restore checkpoints, or there is none.
+ * Under lock. */
 bool control_restore_together(struct control *control);
 
-/* places.c: whether the nodes as they are now can have a layout by which each that holds rows keeps them. 0; -EAGAIN: not so, and all
- * nodes go back to a checkpoint; -EINVAL: nor is there one, and err says what to do. Takes lock. */
+/* places.c: whether the nodes as they are now can have a layout by which each that holds rows keeps them. 0; -EAGAIN:
+ * not so, and all nodes roll back to a checkpoint; -EINVAL: nor is there one, and err says what to do. Takes lock. */
 int control_places_check(struct control *control, struct star_error *err);
 /* All nodes hold their rows by the layout that was made. Under lock. */
 void control_places_note(struct control *control);
@@ -335,12 +341,14 @@ int control_leave_take(struct control *control, const json_t *params, json_t **r
 void control_leave_note_begin(struct control *control, const struct control_checkpoint *c);
 void control_leave_note_end(struct control *control, uint64_t id, bool kept);
 void control_leave_note_layout(struct control *control);
-/* What PS task 0 has answered, asked at that time: whether there is a last checkpoint. If not, the node serves again. */
+/* What PS task 0 has answered, asked at that time: whether there is a last checkpoint. If not, the node serves
+ * again. */
 void control_leave_look(struct control *control, bool closing, uint64_t asked_us);
 
 /* watch.c: logs which nodes are away, which are back, and what else should be known. */
 /* Puts into a node's JSON how long it has not been heard, and if that is too long, since when. */
-/* ... and whether one has been silent for so long that it is; and whether it is reported, which comes after that. Under lock. */
+/* ... and whether one has been silent for so long that it is; and whether it is reported, which comes after that. Under
+ * lock. */
 bool control_watch_is_silent(const struct cluster_node *node, uint64_t now_us);
 bool control_watch_is_away(const struct cluster_node *node, uint64_t now_us);
 void control_watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, bool away);
@@ -353,7 +361,8 @@ int control_follower_start(struct control *control, struct star_error *err);
 void control_follower_join(struct control *control); /* after control_stop */
 int control_follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
-/* empty.c: a table is emptied on all nodes; the second is what PS task 0 calls on another node. On the executor's thread. */
+/* empty.c: a table is emptied on all nodes; the second is what PS task 0 calls on another node. On the executor's
+ * thread. */
 int control_leader_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_follower_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
@@ -382,7 +391,8 @@ int control_ports_remove(struct control *control, const json_t *params, json_t *
 int control_rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
-/* origin.c: whether cluster.ps has a caller's address, under that task. The executor must be there before, and be gone after. */
+/* origin.c: whether cluster.ps has a caller's address, under that task. The executor must be there before, and be gone
+ * after. */
 #define ORIGIN_ANY UINT32_MAX
 int control_origins_create(struct control *control, struct star_error *err);
 bool control_origins_has(struct control *control, const uint8_t *address, uint32_t task);

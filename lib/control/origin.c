@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where nodes call from: the addresses of cluster.ps. A host may be a name, whose addresses change when its machine does; names are
- * looked up on the executor's thread, and again when somebody calls whom they do not explain.
+ * Where nodes call from: the addresses of cluster.ps. A host may be a name, whose addresses change when its machine
+ * does; names are looked up on the executor's thread, and again when somebody calls whom they do not explain.
  */
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which rows a node holds follows from the place of its reactors among those of the cluster. A node that comes back with another
- * number of reactors would move the places of others, which hold their rows already and do not load any: these rows would be looked for
- * elsewhere, and read as new ones. So there is no such layout. Where nodes restore checkpoints all of them go back to the last
- * one together, and load it by the new layout; elsewhere the node is refused until it comes with as many reactors as before.
+ * Which rows a node holds follows from the place of its reactors among those of the cluster. A node that comes back
+ * with another number of reactors would move the places of others, which hold their rows already and do not load any:
+ * these rows would be looked for elsewhere, and read as new ones. So there is no such layout. Where nodes restore
+ * checkpoints all of them roll back to the last one together, and load it by the new layout; elsewhere the node is
+ * refused until it comes with as many reactors as before.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -86,9 +87,9 @@ int control_places_check(struct control *control, struct star_error *err)
 		return 0;
 	if (news)
 		log_error("there is no layout: %s%s", misfit,
-			  together ? "; all nodes go back to the last checkpoint" : "");
+			  together ? "; all nodes roll back to the last checkpoint" : "");
 	return star_error_set(err, together ? -EAGAIN : -EINVAL, "%s%s", misfit,
-			      together ? "; all nodes go back to the last checkpoint" : "");
+			      together ? "; all nodes roll back to the last checkpoint" : "");
 }
 
 void control_places_note(struct control *control)

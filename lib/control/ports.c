@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ports at run time: from a request's members to a port of lib/config, with the checks that a configuration's ports have. */
+/* Ports at run time: from a request's members to a port of lib/config, with the checks that a configuration's ports
+ * have. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A running cluster goes back to a checkpoint: each node begins anew, as if it had been killed, and PS task 0 says with which
- * checkpoint. So nothing is restored otherwise than at a start, and workers learn it as they learn any restart. PS task 0 first reads
- * the checkpoint to its end, then tells the others, lets none in meanwhile, and begins anew itself when all have heard it.
+ * A running cluster rolls back to a checkpoint: each node restarts, as if it had been killed, and PS task 0 says with
+ * which checkpoint. So nothing is restored otherwise than at a start, and workers learn it as they learn any restart.
+ * PS task 0 first reads the checkpoint to its end, then tells the others, lets none in meanwhile, and restarts itself
+ * when all have heard it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -97,7 +98,7 @@ static int send_back(struct control *control, uint32_t task, uint32_t incarnatio
 		pthread_mutex_unlock(&control->lock);
 		if (heard)
 			break;
-		log_warn("going back to checkpoint %" PRIu64 ", it has to be told again: %s", id, err->text);
+		log_warn("rolling back to checkpoint %" PRIu64 ", it has to be told again: %s", id, err->text);
 		if (!control_pause(control, CONTROL_BEAT_MS, NULL))
 			return star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
 	}
@@ -105,7 +106,7 @@ static int send_back(struct control *control, uint32_t task, uint32_t incarnatio
 }
 
 /* together: because nodes do not fit, so that there is no layout. */
-static int go_back(struct control *control, uint64_t id, bool together, struct star_error *err)
+static int roll_back(struct control *control, uint64_t id, bool together, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	const uint32_t count = control->config->ps_count;
@@ -125,14 +126,14 @@ static int go_back(struct control *control, uint64_t id, bool together, struct s
 		rc = plane->checkpoint_check(plane->ctx, &id, err);
 	if (rc < 0)
 		goto out;
-	log_info("all nodes go back to checkpoint %" PRIu64, id);
+	log_info("all nodes roll back to checkpoint %" PRIu64, id);
 	pthread_mutex_lock(&control->lock);
 	if (!together)
 		rc = control->dropping ? star_error_set(err, -EBUSY, "a table is being dropped: try again")
 				       : control_leader_laid_out(control, err); /* still? */
 	else if (!control->misfit[0])
 		rc = star_error_set(err, -ECANCELED, "nodes have changed meanwhile");
-	control->goes_back = rc == 0;
+	control->rolls_back = rc == 0;
 	if (rc == 0)
 		control->begins_with = id;
 	for (uint32_t task = 0; task < count; task++)
@@ -142,13 +143,13 @@ static int go_back(struct control *control, uint64_t id, bool together, struct s
 	if (rc == 0 && !together && plane->bring_back) {
 		rc = plane->bring_back(plane->ctx, id, err);
 		pthread_mutex_lock(&control->lock);
-		control->goes_back = rc == 0;
+		control->rolls_back = rc == 0;
 		pthread_mutex_unlock(&control->lock);
 	}
 	for (uint32_t task = 1; rc == 0 && task < count; task++)
 		rc = send_back(control, task, incarnations[task], id, err);
 	if (rc == 0)
-		plane->go_back(plane->ctx, id);
+		plane->roll_back(plane->ctx, id);
 out:
 	free(incarnations);
 	return rc;
@@ -168,10 +169,10 @@ void control_restore_run(struct control *control)
 	together = p->together;
 	id = p->restore_id;
 	pthread_mutex_unlock(&control->lock);
-	rc = go_back(control, id, together, &err);
+	rc = roll_back(control, id, together, &err);
 	if (rc == 0)
 		return; /* what it is now ends */
-	log_error("the cluster does not go back: %s", err.text);
+	log_error("the cluster does not roll back: %s", err.text);
 	pthread_mutex_lock(&control->lock);
 	p->restoring = p->together = false;
 	p->together_failed = together && rc != -ECANCELED; /* until nodes have changed */

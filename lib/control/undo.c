@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PS task 0: a create is all or nothing. It is not begun while a node is silent; and where one node fails, the others forget the
- * object again. Who cannot be told does so when it joins again (follower.c), and the id is not used for another object.
+ * PS task 0: a create is all or nothing. It is not begun while a node is silent; and where one node fails, the others
+ * forget the object again. Who cannot be told does so when it joins again (follower.c), and the id is not used for
+ * another object.
  */
 #include <errno.h>
 

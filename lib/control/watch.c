@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread of each node that looks once a second: at PS task 0 whether the other nodes are heard, and everywhere at what the appliance
- * wants to log. A node that loads a checkpoint may be silent for long, since its heartbeats wait for that: it is away only if it
- * does not answer a question, either. A connection alone says nothing: the kernel of a process that stands still takes it.
+ * A thread of each node that looks once a second: at PS task 0 whether the other nodes are heard, and everywhere at
+ * what the appliance wants to log. A node that loads a checkpoint may be silent for long, since its heartbeats wait for
+ * that: it is away only if it does not answer a question, either. A connection alone says nothing: the kernel of a
+ * process that stands still takes it.
  */
 #include <errno.h>
 #include <inttypes.h>

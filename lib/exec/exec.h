@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Executing a graph. graph_compile makes a plan: nodes that nothing needs are left out, the types of all values are inferred from
- * the greatest ones of the feeds, and memory is laid out in advance, by lifetimes. A run is the memory for one step in flight;
- * graph_run_step executes one step and allocates nothing. Feeds of a step may be smaller than the greatest.
+ * Executing a graph. graph_compile makes a plan: nodes that nothing needs are left out, the types of all values are
+ * inferred from the greatest ones of the feeds, and memory is laid out in advance, by lifetimes. A run is the memory
+ * for one step in flight; graph_run_step executes one step and allocates nothing. Feeds of a step may be smaller than
+ * the greatest.
  *
- * A step is the work of kernels in this process and of calls to PS tasks, which go through struct graph_ps: with a cut, one call
- * for each of its PS parts; without one, one for each node that only PS tasks can do, in topological order (the reference).
+ * A step is the work of kernels in this process and of calls to PS tasks, which go through struct graph_ps: with a cut,
+ * one call for each of its PS parts; without one, one for each node that only PS tasks can do, in topological order
+ * (the reference).
  *
- * Bits: the same for any number of threads. OpenBLAS is set to one thread, for the whole process, by the first plan: what is big is
- * divided here, by sizes alone.
+ * Bits: the same for any number of threads. OpenBLAS is set to one thread, for the whole process, by the first plan:
+ * what is big is divided here, by sizes alone.
  *
- * Threads: plans don't change once compiled, and are read by many. A run belongs to one thread at a time; runs of one plan may be
- * stepped at once in as many threads. The graph and the cut must outlive the plan unchanged, and the plan its runs.
+ * Threads: plans don't change once compiled, and are read by many. A run belongs to one thread at a time; runs of one
+ * plan may be stepped at once in as many threads. The graph and the cut must outlive the plan unchanged, and the plan
+ * its runs.
  */
 #ifndef EXEC_EXEC_H
 #define EXEC_EXEC_H
@@ -53,14 +56,15 @@ struct graph_run *graph_run_create(struct graph_plan *plan, struct star_error *e
 void graph_run_destroy(struct graph_run *run);
 
 /*
- * One step. Feeds are in the order of the plan's options; they are read where they are. Fetches, one for each result of the graph,
- * are set to where the results are: in the run's memory (or a feed's, or the graph's) until its next step. After an error no
- * fetch is valid, and the run is ready for another step. -EINVAL: a feed or an index is out of its bounds; what a PS call
- * failed with, otherwise.
+ * One step. Feeds are in the order of the plan's options; they are read where they are. Fetches, one for each result of
+ * the graph, are set to where the results are: in the run's memory (or a feed's, or the graph's) until its next step.
+ * After an error no fetch is valid, and the run is ready for another step. -EINVAL: a feed or an index is out of its
+ * bounds; what a PS call failed with, otherwise.
  */
 int graph_run_step(struct graph_run *run, uint64_t step, const struct graph_tensor *feeds, struct graph_tensor *fetches,
 		   struct star_error *err);
-/* The same with another number for what PS tasks count by (graph_ps_call.step) than the one that random words are drawn by. */
+/* The same with another number for what PS tasks count by (graph_ps_call.step) than the one that random words are drawn
+ * by. */
 int graph_run_counted(struct graph_run *run, uint64_t step, uint64_t counted, const struct graph_tensor *feeds,
 		      struct graph_tensor *fetches, struct star_error *err);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Kernels: what each operation computes, on tensors in memory. They are pure, keep nothing, allocate nothing; a failure (an index
- * out of its bounds) names the node and is found before anything is written outside. Threads: any, with tensors of their own.
+ * Kernels: what each operation computes, on tensors in memory. They are pure, keep nothing, allocate nothing; a failure
+ * (an index out of its bounds) names the node and is found before anything is written outside. Threads: any, with
+ * tensors of their own.
  */
 #ifndef EXEC_KERNEL_H
 #define EXEC_KERNEL_H

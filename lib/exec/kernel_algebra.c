@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Matrices, by OpenBLAS in one thread a call. What is big is divided into blocks of rows of the result, by sizes alone: a library that
- * divides by the number of threads would give other bits for each.
+ * Matrices, by OpenBLAS in one thread a call. What is big is divided into blocks of rows of the result, by sizes alone:
+ * a library that divides by the number of threads would give other bits for each.
  */
 #include "exec/kernels.h"
 

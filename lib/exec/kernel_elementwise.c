@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Elementwise kernels. A function for each operation and element type does a stretch; integers wrap around, as they do in NumPy.
+ * Elementwise kernels. A function for each operation and element type does a stretch; integers wrap around, as they do
+ * in NumPy.
  */
 #include "exec/kernels.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Softmax, and layer and batch norm with their gradients (Ba, Kiros, Hinton, arXiv:1607.06450; Ioffe, Szegedy, ICML 2015): rows
- * are divided among the team, or blocks of columns where sums go down them.
+ * Softmax, and layer and batch norm with their gradients (Ba, Kiros, Hinton, arXiv:1607.06450; Ioffe, Szegedy, ICML
+ * 2015): rows are divided among the team, or blocks of columns where sums go down them.
  */
 #include "exec/kernels.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random numbers and dropout: element e of step s is a word of Philox (counter e / 4 and s, key from the plan's seed and the
- * node's), so that it depends on nothing else: a gradient draws the same mask again, and so does a step that is repeated.
+ * Random numbers and dropout: element e of step s is a word of Philox (counter e / 4 and s, key from the plan's seed
+ * and the node's), so that it depends on nothing else: a gradient draws the same mask again, and so does a step that is
+ * repeated.
  */
 #include "exec/kernels.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sums, means and greatest elements over some dimensions. Floats are summed in float64, in an order that depends on the shape
- * alone.
+ * Sums, means and greatest elements over some dimensions. Floats are summed in float64, in an order that depends on the
+ * shape alone.
  */
 #include "exec/kernels.h"
 

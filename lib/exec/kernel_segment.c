@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows that are added where an index says: embedding bags, and the gradient of gather. The rows of one target are added in their
- * order, by one thread, whatever the team: the columns of all rows are divided, or the targets.
+ * Rows that are added where an index says: embedding bags, and the gradient of gather. The rows of one target are added
+ * in their order, by one thread, whatever the team: the columns of all rows are divided, or the targets.
  */
 #include "exec/kernels.h"
 
@@ -113,7 +113,8 @@ static void scatter(const struct kernel_call *call, struct bags bags)
 	exec_team_run(call->team, w.bags.parts, scatter_part, &w);
 }
 
-/* What a kernel is called with: in[0]'s rows, which in[1] gives to the rows of `targets`. -EINVAL: one is out of range. */
+/* What a kernel is called with: in[0]'s rows, which in[1] gives to the rows of `targets`. -EINVAL: one is out of
+ * range. */
 static int take_bags(const struct kernel_call *call, const struct graph_tensor *targets, struct bags *bags)
 {
 	const struct graph_shape *shape = &targets->type.shape;

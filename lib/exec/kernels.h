@@ -10,7 +10,7 @@
 #include "exec/kernel_math.h"
 #include "tensor/elementary.h"
 
-/* Exponentials are taken so many at a time. */
+/* Exponentials are taken this many at a time. */
 enum { KERNEL_BLOCK = 64 };
 
 /* The element types that values have, as indices of tables. */
@@ -74,7 +74,8 @@ static inline int64_t kernel_element(const struct graph_tensor *tensor, size_t i
 /* Fills call->err with a sentence that names the node; returns -EINVAL. */
 int kernel_fail(const struct kernel_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Whether all of an int32 or int64 tensor are in [0, bound); else an error that names the node, the index and the bound. */
+/* Whether all of an int32 or int64 tensor are in [0, bound); else an error that names the node, the index and the
+ * bound. */
 int kernel_check_indices(const struct kernel_call *call, const struct graph_tensor *tensor, int64_t bound);
 
 /* How often a loop over n is divided for a team: depends on sizes alone. */
@@ -113,7 +114,8 @@ void kernel_gemm(const struct kernel_gemm *gemm, const void *a, const void *b, v
 void kernel_softmax_float(const float *x, const int32_t *mask, float *y, size_t n);
 void kernel_softmax_double(const double *x, const int32_t *mask, double *y, size_t n);
 
-/* How an operand's elements lie along the output's dimensions, of which neighbours were joined where all operands allow it. */
+/* How an operand's elements lie along the output's dimensions, of which neighbours were joined where all operands allow
+ * it. */
 enum { BROADCAST_OPERANDS = 3 };
 struct broadcast {
 	unsigned ndim, operands;
@@ -122,7 +124,8 @@ struct broadcast {
 };
 void kernel_broadcast_set(struct broadcast *b, const struct graph_shape *out, const struct graph_tensor *const *in,
 			  unsigned operands);
-/* Calls run for each stretch of [from, to) of the output along its last dimension: where it begins in each operand, its length. */
+/* Calls run for each stretch of [from, to) of the output along its last dimension: where it begins in each operand, its
+ * length. */
 void kernel_broadcast_walk(const struct broadcast *b, size_t from, size_t to, void *context,
 			   void (*run)(void *context, size_t out, const size_t at[BROADCAST_OPERANDS], size_t length));
 

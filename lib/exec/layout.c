@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory in advance: a block for each value, each node's scratch and what PS parts give twice, from the level that makes it to the
- * last one that needs it; then offsets, level by level, the smallest gap that is large enough first.
+ * Memory in advance: a block for each value, each node's scratch and what PS parts give twice, from the level that
+ * makes it to the last one that needs it; then offsets, level by level, the smallest gap that is large enough first.
  */
 #include "exec/plan.h"
 

@@ -211,7 +211,8 @@ static int compile_flow(struct graph_plan *plan, const struct graph_node *node, 
 	return 0;
 }
 
-/* The greatest types of all values. Of a feed that is not given they stay as they are, in case that nothing needs it. */
+/* The greatest types of all values. Of a feed that is not given they stay as they are, in case that nothing needs
+ * it. */
 static int infer_all(struct graph_plan *plan, struct star_error *err)
 {
 	const struct graph *graph = plan->graph;

@@ -2,8 +2,8 @@
 /*
  * What a plan is made of. Private to lib/graph and its tests, which check the layout of its memory for themselves.
  *
- * A plan is a list of items in levels: items of one level don't need each other, and may be executed at once. Memory is given to
- * blocks, each for the levels in which it is used. Values are numbered: those of node n from first[n] on.
+ * A plan is a list of items in levels: items of one level don't need each other, and may be executed at once. Memory is
+ * given to blocks, each for the levels in which it is used. Values are numbered: those of node n from first[n] on.
  */
 #ifndef EXEC_PLAN_H
 #define EXEC_PLAN_H
@@ -51,7 +51,8 @@ struct plan_level {
 	bool at_once;	       /* worth more than one thread */
 };
 
-/* A while or cond: plans of its bodies, which lie in the item's scratch: condition, body, then room for carried values. */
+/* A while or cond: plans of its bodies, which lie in the item's scratch: condition, body, then room for carried
+ * values. */
 struct plan_flow {
 	uint32_t node;
 	struct graph_plan *body, *cond;

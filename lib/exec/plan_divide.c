@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unfused grpc++: a PS part of the cut becomes one for each operation, so that each is under way as soon as what it brings is there, as
- * an executor's Send and Recv nodes are. What hands each other values on the PS task, or is ordered by a control edge or by what it
- * does to a variable, stays together, so the parts of one part don't need each other. A part that takes values which an earlier one has
- * left on the task stays whole: requests that share such values must wait for each other.
+ * Unfused grpc++: a PS part of the cut becomes one for each operation, so that each is under way as soon as what it
+ * brings is there, as an executor's Send and Recv nodes are. What hands each other values on the PS task, or is ordered
+ * by a control edge or by what it does to a variable, stays together, so the parts of one part don't need each other. A
+ * part that takes values which an earlier one has left on the task stays whole: requests that share such values must
+ * wait for each other.
  */
 #include "exec/plan.h"
 

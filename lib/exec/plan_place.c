@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is executed in this process and what on PS tasks; what nothing needs is left out; where each value comes from. With a cut its
- * PS parts are the calls; without one, each node that only PS tasks can do is a part of its own.
+ * What is executed in this process and what on PS tasks; what nothing needs is left out; where each value comes from.
+ * With a cut its PS parts are the calls; without one, each node that only PS tasks can do is a part of its own.
  */
 #include "exec/plan.h"
 

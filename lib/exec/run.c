@@ -206,7 +206,7 @@ static void run_one(void *context, uint64_t item)
 		run->errors[item].code = -EINVAL;
 }
 
-/* The first item's error is told, whichever thread was first. */
+/* The first item's error is reported, whichever thread was first. */
 static int run_at_once(struct graph_run *run, const struct plan_level *level, struct star_error *err)
 {
 	run->level = level;

@@ -13,7 +13,7 @@ struct graph_run {
 	struct graph_tensor *values;  /* of this step */
 	uint64_t *changed;	      /* of each value: the stamp of the step in which its type changed */
 	uint64_t stamp;		      /* grows with each step, in a body with each iteration */
-	bool fresh;		      /* types are to be inferred anew: there was no step, or it failed */
+	bool fresh;		      /* types are to be inferred from scratch: there was no step, or it failed */
 	uint64_t step, counted;	      /* numbers of the step: for random words, and for PS tasks */
 	struct graph_tensor *tensors; /* feeds and fetches of calls */
 	struct graph_ps_call *calls;

@@ -30,8 +30,8 @@ static void feed_bodies(struct graph_run *run, const struct plan_item *item, str
 }
 
 /*
- * The results of an iteration become what the next one is fed with. A body may hand carried values on without a change, and to other
- * places: those are put aside before anything is overwritten.
+ * The results of an iteration become what the next one is fed with. A body may hand carried values on without a change,
+ * and to other places: those are put aside before anything is overwritten.
  */
 static int carry(struct graph_run *run, const struct plan_item *item, struct graph_tensor *out, uint32_t carried,
 		 struct star_error *err)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The order of a step. Jobs are nodes, starts and waits of PS parts. As soon as a part can be started it is; then nodes that are
- * ready are executed, and only when there are none a part is waited for: so all parts of a wave are under way before the first
- * is waited for, and the worker computes meanwhile. Without a cut PS calls are made one after the other.
+ * The order of a step. Jobs are nodes, starts and waits of PS parts. As soon as a part can be started it is; then nodes
+ * that are ready are executed, and only when there are none a part is waited for: so all parts of a wave are under way
+ * before the first is waited for, and the worker computes meanwhile. Without a cut PS calls are made one after the
+ * other.
  */
 #include "exec/plan.h"
 
@@ -88,7 +89,8 @@ static void needs_value(struct schedule *s, struct graph_value value, uint32_t j
 		edge(s, start_of(s, provider) + 1, job);
 }
 
-/* A job waits until a node has been executed, wherever that is. own: the job's own part, which may have it; or PLAN_NONE. */
+/* A job waits until a node has been executed, wherever that is. own: the job's own part, which may have it; or
+ * PLAN_NONE. */
 static void needs_node(struct schedule *s, uint32_t node, uint32_t job, uint32_t own)
 {
 	for (uint32_t i = s->home_first[node]; i < s->home_first[node + 1]; i++)
@@ -240,7 +242,8 @@ static void end_level(struct schedule *s)
 	plan->levels[plan->levels_count].first = plan->items_count;
 }
 
-/* Nodes that are ready don't need each other: with inter_op they are one level. Bodies have the threads for themselves. */
+/* Nodes that are ready don't need each other: with inter_op they are one level. Bodies have the threads for
+ * themselves. */
 static void nodes_level(struct schedule *s)
 {
 	struct graph_plan *plan = s->plan;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A few threads that do the parts of one thing at once. What a part is depends on sizes alone, never on the number of threads, so
- * results have the same bits whatever that is. A team belongs to one run and is used by one thread at a time; exec_team_run allocates
- * nothing. A team of NULL is the caller alone.
+ * A few threads that do the parts of one thing at once. What a part is depends on sizes alone, never on the number of
+ * threads, so results have the same bits whatever that is. A team belongs to one run and is used by one thread at a
+ * time; exec_team_run allocates nothing. A team of NULL is the caller alone.
  */
 #ifndef EXEC_TEAM_H
 #define EXEC_TEAM_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of gradients share: one walk from a graph's results back to what is asked for. Private to lib/graph. */
+/* What the files of gradients share: one walk from a graph's results back to what is asked for. Private to
+ * lib/graph. */
 #ifndef GRAPH_BACKWARD_H
 #define GRAPH_BACKWARD_H
 
@@ -44,7 +45,8 @@ struct backward {
 	const struct backward_asked *asked;
 };
 
-/* with_map: all values of from are unmapped at first. false: the graph has an error. Freed by graph_backward_fini, but objects. */
+/* with_map: all values of from are unmapped at first. false: the graph has an error. Freed by graph_backward_fini, but
+ * objects. */
 bool graph_backward_init(struct backward *b, struct graph *graph, const struct graph *from, bool with_map,
 			 const struct backward_asked *asked);
 void graph_backward_fini(struct backward *b);
@@ -99,7 +101,8 @@ struct graph_value graph_backward_zeros_like(struct graph *graph, struct graph_v
 struct graph_value graph_backward_zeros(struct graph *graph, unsigned dtype, const struct graph_shape *shape);
 bool graph_backward_is_float(const struct graph_type *type);
 
-/* The rule of an operation: g has a gradient, or GRAPH_NONE, for each output. NULL: there is none, and nothing goes on. */
+/* The rule of an operation: g has a gradient, or GRAPH_NONE, for each output. NULL: there is none, and nothing goes
+ * on. */
 typedef void backward_rule(struct backward *b, const struct graph_node *node, const struct graph_value *g);
 backward_rule *graph_backward_rule_of(enum graph_op op);
 /* Whether an operation's result depends on its inputs smoothly, so that a gradient goes through it. */

@@ -10,12 +10,12 @@ struct graph_value graph_node_add(struct graph *graph, enum graph_op op, const c
 				  const struct graph_value *inputs, size_t inputs_count, const struct graph_attr *attrs,
 				  size_t attrs_count)
 {
-	return graph_add(graph, &(struct graph_draft){ .op = op,
-						       .name = name,
-						       .inputs = inputs,
-						       .inputs_count = (uint32_t)inputs_count,
-						       .attrs = attrs,
-						       .attrs_count = (uint32_t)attrs_count });
+	return graph_add(graph, &(struct graph_node_spec){ .op = op,
+							   .name = name,
+							   .inputs = inputs,
+							   .inputs_count = (uint32_t)inputs_count,
+							   .attrs = attrs,
+							   .attrs_count = (uint32_t)attrs_count });
 }
 
 struct graph_value graph_op1(struct graph *graph, enum graph_op op, struct graph_value x)
@@ -262,13 +262,13 @@ struct graph_value graph_loop_end(struct graph_loop *loop, struct graph_value mo
 		return GRAPH_NONE;
 	graph_set_results(loop->body, results, results_count);
 	graph_set_results(loop->cond, &more, 1);
-	return graph_add(loop->graph, &(struct graph_draft){ .op = GRAPH_WHILE,
-							     .inputs = loop->outside,
-							     .inputs_count = loop->count,
-							     .attrs = attrs,
-							     .attrs_count = 2,
-							     .body = loop->body,
-							     .cond = loop->cond });
+	return graph_add(loop->graph, &(struct graph_node_spec){ .op = GRAPH_WHILE,
+								 .inputs = loop->outside,
+								 .inputs_count = loop->count,
+								 .attrs = attrs,
+								 .attrs_count = 2,
+								 .body = loop->body,
+								 .cond = loop->cond });
 }
 
 struct graph_branch graph_branch_begin(struct graph *graph, struct graph_value condition,
@@ -289,9 +289,9 @@ struct graph_value graph_branch_end(struct graph_branch *branch, const struct gr
 		return GRAPH_NONE;
 	graph_set_results(branch->yes, yes, count);
 	graph_set_results(branch->no, no, count);
-	return graph_add(branch->graph, &(struct graph_draft){ .op = GRAPH_COND,
-							       .inputs = branch->outside,
-							       .inputs_count = branch->count,
-							       .body = branch->yes,
-							       .cond = branch->no });
+	return graph_add(branch->graph, &(struct graph_node_spec){ .op = GRAPH_COND,
+								   .inputs = branch->outside,
+								   .inputs_count = branch->count,
+								   .body = branch->yes,
+								   .cond = branch->no });
 }

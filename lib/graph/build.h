@@ -60,8 +60,8 @@ struct graph_value graph_use(struct graph *body, const char *name);
 struct graph_value graph_read(struct graph *graph, struct graph_value variable);
 /* Rows of int64 ids [n...]: [n..., dim]. */
 struct graph_value graph_lookup(struct graph *graph, struct graph_value table, struct graph_value ids);
-/* The same, but makes no rows and counts nothing, of admission filters nor of use: a row that is not there reads as its initial value. For
- * evaluating and predicting. */
+/* The same, but makes no rows and counts nothing, of admission filters nor of use: a row that is not there reads as its
+ * initial value. For evaluating and predicting. */
 struct graph_value graph_lookup_read_only(struct graph *graph, struct graph_value table, struct graph_value ids);
 struct graph_value graph_assign(struct graph *graph, struct graph_value variable, struct graph_value value);
 /* A float64 variable "global_step" that counts the steps, one more each: its value. */
@@ -70,8 +70,8 @@ struct graph_value graph_global_step(struct graph *graph);
 struct graph_value graph_global_step_read(struct graph *graph);
 
 /*
- * Embedding bag: rows of ids [n], pooled by GRAPH_SEGMENT_SUM, _MEAN or _SQRTN over segments (int32 [n], each in [0, m)) to [m, dim].
- * like is a tensor of m rows, e.g. the labels.
+ * Embedding bag: rows of ids [n], pooled by GRAPH_SEGMENT_SUM, _MEAN or _SQRTN over segments (int32 [n], each in [0,
+ * m)) to [m, dim]. like is a tensor of m rows, e.g. the labels.
  */
 struct graph_value graph_bag(struct graph *graph, struct graph_value table, struct graph_value ids,
 			     struct graph_value segments, struct graph_value like, enum graph_op pooling);
@@ -161,8 +161,8 @@ struct graph_value graph_hash_cross(struct graph *graph, const struct graph_valu
 /* ---- layers: with variables "<name>/weights", "<name>/bias", "<name>/gamma", "<name>/beta" ---- */
 
 /*
- * x [..., k] -> [..., units]: x times weights plus bias, through an activation (GRAPH_NO_OP: none). k is known, and of the
- * dimensions before it all but one, if there are several.
+ * x [..., k] -> [..., units]: x times weights plus bias, through an activation (GRAPH_NO_OP: none). k is known, and of
+ * the dimensions before it all but one, if there are several.
  */
 struct graph_value graph_dense(struct graph *graph, struct graph_value x, int64_t units, enum graph_op activation,
 			       const char *name, const struct graph_definition *definition);
@@ -197,8 +197,9 @@ struct graph_loop {
 struct graph_loop graph_loop_begin(struct graph *graph, const struct graph_value *carried, uint32_t carried_count,
 				   const struct graph_value *captures, uint32_t captures_count);
 /*
- * more: int32 scalar of cond. results, of body: the carried values of the next iteration, then what goes on tapes. Output i is
- * carried value i at the end; then the number of iterations (int64), then the tapes [most, ...], zero where no iteration was.
+ * more: int32 scalar of cond. results, of body: the carried values of the next iteration, then what goes on tapes.
+ * Output i is carried value i at the end; then the number of iterations (int64), then the tapes [most, ...], zero where
+ * no iteration was.
  */
 struct graph_value graph_loop_end(struct graph_loop *loop, struct graph_value more, const struct graph_value *results,
 				  uint32_t results_count, int64_t most);

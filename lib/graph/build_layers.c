@@ -34,7 +34,7 @@ static struct graph_value define(struct graph *graph, enum graph_op op, const ch
 	for (uint32_t i = 0; i < d->options_count; i++)
 		attrs[count++] = d->options[i];
 	return graph_add(graph,
-			 &(struct graph_draft){
+			 &(struct graph_node_spec){
 				 .op = op, .name = name, .device = d->device, .attrs = attrs, .attrs_count = count });
 }
 
@@ -62,11 +62,11 @@ struct graph_value graph_use(struct graph *body, const char *name)
 			continue;
 		if (g == body)
 			return (struct graph_value){ node->id, 0 };
-		return graph_add(body, &(struct graph_draft){ .op = node->op,
-							      .name = name,
-							      .device = graph_device_text(node->device, device),
-							      .attrs = node->attrs,
-							      .attrs_count = node->attrs_count });
+		return graph_add(body, &(struct graph_node_spec){ .op = node->op,
+								  .name = name,
+								  .device = graph_device_text(node->device, device),
+								  .attrs = node->attrs,
+								  .attrs_count = node->attrs_count });
 	}
 	return graph_fail(body, NULL, "no graph around this one has a variable or table \"%.127s\"", name);
 }
@@ -85,11 +85,11 @@ struct graph_value graph_lookup_read_only(struct graph *graph, struct graph_valu
 {
 	const struct graph_attr read_only = GRAPH_ATTR_INT("read_only", 1);
 
-	return graph_add(graph, &(struct graph_draft){ .op = GRAPH_LOOKUP,
-						       .inputs = (const struct graph_value[]){ table, ids },
-						       .inputs_count = 2,
-						       .attrs = &read_only,
-						       .attrs_count = 1 });
+	return graph_add(graph, &(struct graph_node_spec){ .op = GRAPH_LOOKUP,
+							   .inputs = (const struct graph_value[]){ table, ids },
+							   .inputs_count = 2,
+							   .attrs = &read_only,
+							   .attrs_count = 1 });
 }
 
 struct graph_value graph_assign(struct graph *graph, struct graph_value variable, struct graph_value value)

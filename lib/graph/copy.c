@@ -9,19 +9,19 @@ static struct graph *copy_body(struct graph *outer, const struct graph *from);
 struct graph_value graph_copy_node(struct graph *graph, const struct graph_node *node, const struct graph_value *inputs)
 {
 	char device[GRAPH_DEVICE_TEXT];
-	struct graph_draft draft = { .op = node->op,
-				     .name = graph_find(graph, node->name) ? NULL : node->name,
-				     .device = graph_device_text(node->device, device),
-				     .inputs = inputs,
-				     .inputs_count = node->inputs_count,
-				     .attrs = node->attrs,
-				     .attrs_count = node->attrs_count };
+	struct graph_node_spec spec = { .op = node->op,
+					.name = graph_find(graph, node->name) ? NULL : node->name,
+					.device = graph_device_text(node->device, device),
+					.inputs = inputs,
+					.inputs_count = node->inputs_count,
+					.attrs = node->attrs,
+					.attrs_count = node->attrs_count };
 
 	if (node->body) {
-		draft.body = copy_body(graph, node->body);
-		draft.cond = copy_body(graph, node->cond);
+		spec.body = copy_body(graph, node->body);
+		spec.cond = copy_body(graph, node->cond);
 	}
-	return graph_add(graph, &draft);
+	return graph_add(graph, &spec);
 }
 
 /* All nodes of a body in another of the same outer graph's kind; numbers stay. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gradients, in reverse mode: nodes that compute them are added to the graph (formulas: docs/graph.rst). Those of a node on a PS task
- * are there too. Through loops goes a loop that runs backwards: the forward one puts its carried values, and what it read on PS
- * tasks, on tapes; the rest of its body is computed again from these. Through branches goes a branch.
+ * Gradients, in reverse mode: nodes that compute them are added to the graph (formulas: docs/graph.rst). Those of a
+ * node on a PS task are there too. Through loops goes a loop that runs backwards: the forward one puts its carried
+ * values, and what it read on PS tasks, on tapes; the rest of its body is computed again from these. Through branches
+ * goes a branch.
  *
- * Integers, stop_gradient and what only counts or compares have none. A gradient of a gradient exists where all its operations have
- * one; else the graph gets an error that names the node.
- * Threads and memory: graph.h's.
+ * Integers, stop_gradient and what only counts or compares have none. A gradient of a gradient exists where all its
+ * operations have one; else the graph gets an error that names the node. Threads and memory: graph.h's.
  */
 #ifndef GRAPH_GRADIENT_H
 #define GRAPH_GRADIENT_H
@@ -22,7 +22,8 @@ extern "C" {
 struct graph_gradient {
 	/* Of a value: as that; of a variable: of its reads. GRAPH_NONE: the loss does not depend on it in this way. */
 	struct graph_value dense;
-	/* Of lookups: ids [n...], and a row for each, [n..., dim...]. An id may come several times: its rows are to be summed. */
+	/* Of lookups: ids [n...], and a row for each, [n..., dim...]. An id may come several times: its rows are to be
+	 * summed. */
 	uint32_t pairs_count;
 	struct graph_pair {
 		struct graph_value ids, rows;
@@ -38,9 +39,10 @@ struct graph_train_options {
 };
 
 /*
- * Adds an apply (of all its reads), or apply_rows (of all its lookups, together) for every trainable variable and table that the loss
- * depends on, those of bodies too. A variable that is both read and looked up has one apply of their sum. norm, which may be NULL:
- * the L2 norm of all gradients before the clip (GRAPH_NONE without a clip). 0, or the graph's error.
+ * Adds an apply (of all its reads), or apply_rows (of all its lookups, together) for every trainable variable and table
+ * that the loss depends on, those of bodies too. A variable that is both read and looked up has one apply of their sum.
+ * norm, which may be NULL: the L2 norm of all gradients before the clip (GRAPH_NONE without a clip). 0, or the graph's
+ * error.
  */
 int graph_train(struct graph *graph, struct graph_value loss, const struct graph_train_options *options,
 		struct graph_value *norm);

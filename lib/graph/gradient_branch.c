@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gradients of branches: a branch on the same condition. What the branches read on PS tasks they give out, so that it is not read
- * again; a branch that was not taken gives zeros, and no rows.
+ * Gradients of branches: a branch on the same condition. What the branches read on PS tasks they give out, so that it
+ * is not read again; a branch that was not taken gives zeros, and no rows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static bool extend(struct branching *u)
 }
 
 /* Condition, captures, the gradients that there are, what was read. */
-static bool bring(struct branching *u)
+static bool add_feeds(struct branching *u)
 {
 	const uint32_t reads = u->reads[0].count + u->reads[1].count;
 	uint32_t count = 0;
@@ -253,11 +253,11 @@ static void finish_branches(struct branching *u, struct backward *inner)
 		return;
 	for (unsigned s = 0; s < 2; s++)
 		graph_set_results(inner[s].graph, u->results[s], u->results_count);
-	branch = graph_add(graph, &(struct graph_draft){ .op = GRAPH_COND,
-							 .inputs = u->outside,
-							 .inputs_count = u->outside_count,
-							 .body = inner[0].graph,
-							 .cond = inner[1].graph });
+	branch = graph_add(graph, &(struct graph_node_spec){ .op = GRAPH_COND,
+							     .inputs = u->outside,
+							     .inputs_count = u->outside_count,
+							     .body = inner[0].graph,
+							     .cond = inner[1].graph });
 	if (!graph_is_none(branch))
 		give_all(u, inner, has, branch);
 }
@@ -281,7 +281,7 @@ void graph_gradient_cond(struct backward *b, const struct graph_node *node, cons
 		return;
 	}
 	u.branch = b->graph->nodes[here.node];
-	if (!extend(&u) || !bring(&u))
+	if (!extend(&u) || !add_feeds(&u))
 		return;
 	for (uint32_t i = 1; i < u.outside_count; i++)
 		types[i - 1] = *graph_type(b->graph, u.outside[i]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gradients of loops. Of iterations 0 to n - 1 the gradient is a loop from n - 1 to 0: it carries its iteration, the gradients of
- * the carried values, and sums of the gradients of captures and variables. What an iteration computed is computed again from
- * tapes of its carried values and of what it read on PS tasks. The backward body is built twice: a rehearsal, apart, shows which
- * tapes and captures it needs and which gradients there are.
+ * Gradients of loops. Of iterations 0 to n - 1 the gradient is a loop from n - 1 to 0: it carries its iteration, the
+ * gradients of the carried values, and sums of the gradients of captures and variables. What an iteration computed is
+ * computed again from tapes of its carried values and of what it read on PS tasks. The backward body is built twice: a
+ * rehearsal, apart, shows which tapes and captures it needs and which gradients there are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 #include "backward.h"
 #include "internal.h"
 
-/* The loop that is walked, and what its gradient needs. Values of the forward body are numbered as in backward.first. */
+/* The loop that is walked, and what its gradient needs. Values of the forward body are numbered as in
+ * backward.first. */
 struct unrolling {
 	struct backward *b;	       /* of the graph that the loop is in */
 	const struct graph_node *node; /* in b->from */
@@ -88,7 +89,8 @@ static struct graph_value feed_like(struct graph *body, const struct graph_type 
 	return graph_feed(body, NULL, type->dtype, type->shape.dims, type->shape.ndim);
 }
 
-/* A body in which all that may be on tapes, and all captures, are feeds. What the walk uses of them is what is needed. */
+/* A body in which all that may be on tapes, and all captures, are feeds. What the walk uses of them is what is
+ * needed. */
 static bool rehearse(struct unrolling *u)
 {
 	struct graph *body = graph_body_create(u->b->graph, NULL, 0);
@@ -133,7 +135,7 @@ static bool rehearse(struct unrolling *u)
 /* ---- the backward body ---- */
 
 /* A further input of the backward loop: its number. */
-static uint32_t bring(struct unrolling *u, struct graph_value value)
+static uint32_t add_feed(struct unrolling *u, struct graph_value value)
 {
 	if (u->outside_count == GRAPH_INPUTS_MAX) {
 		u->overflow = true;
@@ -154,16 +156,16 @@ static void bring_carried(struct unrolling *u)
 	struct graph *graph = u->b->graph;
 	const struct graph_value iterations = { u->loop->id, u->carried };
 
-	bring(u, graph_minus(graph, iterations, graph_number(graph, STAR_INT64, 1)));
+	add_feed(u, graph_minus(graph, iterations, graph_number(graph, STAR_INT64, 1)));
 	for (uint32_t i = 0; i < u->carried; i++)
 		if (float_input(u, i))
-			bring(u, zeros_or(u, u->g[i], (struct graph_value){ u->loop->id, i }));
+			add_feed(u, zeros_or(u, u->g[i], (struct graph_value){ u->loop->id, i }));
 	for (uint32_t i = u->carried; i < u->inputs; i++)
 		if (u->sums[i])
-			bring(u, graph_backward_zeros_like(graph, backward_in(u->b, u->node, i)));
+			add_feed(u, graph_backward_zeros_like(graph, backward_in(u->b, u->node, i)));
 	for (const struct backward_object *o = u->objects; o; o = o->next)
 		if (o->dense)
-			bring(u, graph_backward_zeros(graph, o->element, &o->shape));
+			add_feed(u, graph_backward_zeros(graph, o->element, &o->shape));
 	u->backward_carried = u->outside_count;
 }
 
@@ -172,13 +174,13 @@ static void bring_captures(struct unrolling *u)
 {
 	for (uint32_t i = u->carried; i < u->inputs; i++)
 		if (u->captures[i])
-			bring(u, backward_in(u->b, u->node, i));
+			add_feed(u, backward_in(u->b, u->node, i));
 	for (uint32_t n = 0; n < u->values; n++)
 		if (u->tapes[n])
-			bring(u, u->tape[n]);
+			add_feed(u, u->tape[n]);
 	for (uint32_t r = u->carried; r < u->results; r++)
 		if (!graph_is_none(u->g[r + 1]))
-			bring(u, u->g[r + 1]);
+			add_feed(u, u->g[r + 1]);
 }
 
 /* The same order in the backward body: the forward body's values there, and the walk. */
@@ -309,13 +311,13 @@ static struct graph_value add_loop(struct unrolling *u, struct graph *body, stru
 
 	more = graph_less(cond, graph_number(cond, STAR_INT64, -1), (struct graph_value){ 0, 0 });
 	graph_set_results(cond, &more, 1);
-	return graph_add(u->b->graph, &(struct graph_draft){ .op = GRAPH_WHILE,
-							     .inputs = u->outside,
-							     .inputs_count = u->outside_count,
-							     .attrs = attrs,
-							     .attrs_count = 2,
-							     .body = body,
-							     .cond = cond });
+	return graph_add(u->b->graph, &(struct graph_node_spec){ .op = GRAPH_WHILE,
+								 .inputs = u->outside,
+								 .inputs_count = u->outside_count,
+								 .attrs = attrs,
+								 .attrs_count = 2,
+								 .body = body,
+								 .cond = cond });
 }
 
 static void build(struct unrolling *u)

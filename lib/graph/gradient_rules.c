@@ -556,7 +556,8 @@ backward_rule *graph_backward_rule_of(enum graph_op op)
 	return rules[op];
 }
 
-/* What has no rule and is no constant of its inputs stops the walk with an error: gradients of gradients' operations. */
+/* What has no rule and is no constant of its inputs stops the walk with an error: gradients of gradients'
+ * operations. */
 bool graph_backward_passes(enum graph_op op)
 {
 	switch (op) {

@@ -164,25 +164,25 @@ static bool good_name(const char *name)
 }
 
 /* The node's name: the given one, if it is good and free, or one that is made. */
-static const char *name_of(struct graph *graph, const struct graph_draft *draft)
+static const char *name_of(struct graph *graph, const struct graph_node_spec *spec)
 {
-	const char *base = graph_op_name(draft->op);
+	const char *base = graph_op_name(spec->op);
 	char text[GRAPH_NAME_MAX + 1];
 
-	if (draft->name) {
-		if (!good_name(draft->name)) {
+	if (spec->name) {
+		if (!good_name(spec->name)) {
 			graph_fail(graph, NULL, "a node's name is 1 to %d letters, digits and _ . / -, not \"%.140s\"",
-				   GRAPH_NAME_MAX, draft->name);
+				   GRAPH_NAME_MAX, spec->name);
 			return NULL;
 		}
-		if (graph_find(graph, draft->name)) {
-			graph_fail(graph, draft->name, "there is another node of this name");
+		if (graph_find(graph, spec->name)) {
+			graph_fail(graph, spec->name, "there is another node of this name");
 			return NULL;
 		}
-		return copy(graph, draft->name, strlen(draft->name) + 1);
+		return copy(graph, spec->name, strlen(spec->name) + 1);
 	}
 	do {
-		const uint32_t number = whole_of(graph)->made[draft->op]++;
+		const uint32_t number = whole_of(graph)->made[spec->op]++;
 
 		if (number)
 			snprintf(text, sizeof(text), "%s_%u", base, number);
@@ -219,11 +219,11 @@ static bool good_tensor(struct graph *graph, const char *node, const struct grap
 	return true;
 }
 
-static bool copy_attrs(struct graph *graph, struct graph_node *node, const struct graph_draft *draft)
+static bool copy_attrs(struct graph *graph, struct graph_node *node, const struct graph_node_spec *spec)
 {
-	node->attrs_count = draft->attrs_count;
-	node->attrs = copy(graph, draft->attrs, draft->attrs_count * sizeof(*node->attrs));
-	for (uint32_t i = 0; node->attrs && i < draft->attrs_count; i++) {
+	node->attrs_count = spec->attrs_count;
+	node->attrs = copy(graph, spec->attrs, spec->attrs_count * sizeof(*node->attrs));
+	for (uint32_t i = 0; node->attrs && i < spec->attrs_count; i++) {
 		struct graph_attr *attr = &node->attrs[i];
 
 		for (uint32_t k = 0; k < i; k++)
@@ -275,7 +275,7 @@ int graph_make_read_only(struct graph *graph)
 	return graph->err.code;
 }
 
-/* Where the node is: as the draft says, or where its variable or table is. */
+/* Where the node is: as the spec says, or where its variable or table is. */
 static bool place(struct graph *graph, struct graph_node *node, const char *device)
 {
 	const struct graph_op_info *info = graph_op_info(node->op);
@@ -307,18 +307,18 @@ static bool place(struct graph *graph, struct graph_node *node, const char *devi
 	return true;
 }
 
-static bool check_inputs(struct graph *graph, struct graph_node *node, const struct graph_draft *draft)
+static bool check_inputs(struct graph *graph, struct graph_node *node, const struct graph_node_spec *spec)
 {
-	const struct graph_op_info *info = graph_op_info(draft->op);
-	const bool takes_handle = info->place == GRAPH_ON_PS || draft->op == GRAPH_IDENTITY;
+	const struct graph_op_info *info = graph_op_info(spec->op);
+	const bool takes_handle = info->place == GRAPH_ON_PS || spec->op == GRAPH_IDENTITY;
 
-	if (draft->inputs_count < info->inputs_min || draft->inputs_count > info->inputs_max) {
+	if (spec->inputs_count < info->inputs_min || spec->inputs_count > info->inputs_max) {
 		graph_fail(graph, node->name, "%s takes %u to %u inputs, not %u", info->name, info->inputs_min,
-			   info->inputs_max, draft->inputs_count);
+			   info->inputs_max, spec->inputs_count);
 		return false;
 	}
-	for (uint32_t i = 0; i < draft->inputs_count; i++) {
-		const struct graph_type *type = graph_type(graph, draft->inputs[i]);
+	for (uint32_t i = 0; i < spec->inputs_count; i++) {
+		const struct graph_type *type = graph_type(graph, spec->inputs[i]);
 
 		if (!type) {
 			graph_fail(graph, node->name, "its input %u is not a value of this graph", i);
@@ -334,33 +334,33 @@ static bool check_inputs(struct graph *graph, struct graph_node *node, const str
 			return false;
 		}
 	}
-	for (uint32_t i = 0; i < draft->controls_count; i++)
-		if (draft->controls[i] >= graph->nodes_count) {
-			graph_fail(graph, node->name, "there is no node %u to wait for", draft->controls[i]);
+	for (uint32_t i = 0; i < spec->controls_count; i++)
+		if (spec->controls[i] >= graph->nodes_count) {
+			graph_fail(graph, node->name, "there is no node %u to wait for", spec->controls[i]);
 			return false;
 		}
-	node->inputs_count = draft->inputs_count;
-	node->controls_count = draft->controls_count;
-	node->inputs = copy(graph, draft->inputs, draft->inputs_count * sizeof(*node->inputs));
-	node->controls = copy(graph, draft->controls, draft->controls_count * sizeof(*node->controls));
+	node->inputs_count = spec->inputs_count;
+	node->controls_count = spec->controls_count;
+	node->inputs = copy(graph, spec->inputs, spec->inputs_count * sizeof(*node->inputs));
+	node->controls = copy(graph, spec->controls, spec->controls_count * sizeof(*node->controls));
 	return node->inputs && node->controls;
 }
 
-static bool check_bodies(struct graph *graph, struct graph_node *node, const struct graph_draft *draft)
+static bool check_bodies(struct graph *graph, struct graph_node *node, const struct graph_node_spec *spec)
 {
-	const bool wants = draft->op == GRAPH_WHILE || draft->op == GRAPH_COND;
+	const bool wants = spec->op == GRAPH_WHILE || spec->op == GRAPH_COND;
 
-	if (wants != (draft->body != NULL) || wants != (draft->cond != NULL)) {
+	if (wants != (spec->body != NULL) || wants != (spec->cond != NULL)) {
 		graph_fail(graph, node->name, wants ? "%s needs two graphs" : "%s has no graphs",
-			   graph_op_name(draft->op));
+			   graph_op_name(spec->op));
 		return false;
 	}
-	if (wants && (draft->body->outer != graph || draft->cond->outer != graph)) {
+	if (wants && (spec->body->outer != graph || spec->cond->outer != graph)) {
 		graph_fail(graph, node->name, "its graphs were not made by graph_body_create of this graph");
 		return false;
 	}
-	node->body = draft->body;
-	node->cond = draft->cond;
+	node->body = spec->body;
+	node->cond = spec->cond;
 	return true;
 }
 
@@ -458,24 +458,24 @@ static bool room(struct graph *graph)
 	return true;
 }
 
-struct graph_value graph_add(struct graph *graph, const struct graph_draft *draft)
+struct graph_value graph_add(struct graph *graph, const struct graph_node_spec *spec)
 {
 	struct graph_node *node;
 
 	if (graph->err.code)
 		return GRAPH_NONE;
-	if (draft->op <= GRAPH_NO_OP || draft->op >= GRAPH_OPS_END)
-		return graph_fail(graph, draft->name, "there is no operation %d", draft->op);
-	if (draft->attrs_count > GRAPH_ATTRS_MAX)
-		return graph_fail(graph, draft->name, "a node has %d attributes at most", GRAPH_ATTRS_MAX);
+	if (spec->op <= GRAPH_NO_OP || spec->op >= GRAPH_OPS_END)
+		return graph_fail(graph, spec->name, "there is no operation %d", spec->op);
+	if (spec->attrs_count > GRAPH_ATTRS_MAX)
+		return graph_fail(graph, spec->name, "a node has %d attributes at most", GRAPH_ATTRS_MAX);
 	node = room(graph) ? graph_memory(graph, sizeof(*node)) : NULL;
 	if (!node)
 		return GRAPH_NONE;
-	node->op = draft->op;
+	node->op = spec->op;
 	node->id = graph->nodes_count;
-	node->name = name_of(graph, draft);
-	if (!node->name || !check_inputs(graph, node, draft) || !check_bodies(graph, node, draft) ||
-	    !copy_attrs(graph, node, draft) || !place(graph, node, draft->device) || !infer(graph, node))
+	node->name = name_of(graph, spec);
+	if (!node->name || !check_inputs(graph, node, spec) || !check_bodies(graph, node, spec) ||
+	    !copy_attrs(graph, node, spec) || !place(graph, node, spec->device) || !infer(graph, node))
 		return GRAPH_NONE;
 	if ((node->op == GRAPH_VARIABLE || node->op == GRAPH_TABLE) && !check_resource(graph, node))
 		return GRAPH_NONE;
@@ -508,7 +508,7 @@ struct graph *graph_body_create(struct graph *outer, const struct graph_type *in
 			GRAPH_ATTR_INTS("shape", inputs[i].shape.dims, inputs[i].shape.ndim),
 		};
 
-		graph_add(body, &(struct graph_draft){ .op = GRAPH_FEED, .attrs = attrs, .attrs_count = 2 });
+		graph_add(body, &(struct graph_node_spec){ .op = GRAPH_FEED, .attrs = attrs, .attrs_count = 2 });
 	}
 	return body;
 }

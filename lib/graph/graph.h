@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A dataflow graph: nodes with an operation (ops.h), inputs, attributes, control edges and a device. A node comes after its
- * inputs, so the order in which nodes were added is a topological one; loops and branches are nodes with graphs of their own
- * (bodies), which see the outside only by their inputs.
+ * A dataflow graph: nodes with an operation (ops.h), inputs, attributes, control edges and a device. A node comes after
+ * its inputs, so the order in which nodes were added is a topological one; loops and branches are nodes with graphs of
+ * their own (bodies), which see the outside only by their inputs.
  *
- * Building: graph_add and the calls of build.h check what they are given (number and types of inputs, shapes, attributes) and infer
- * the outputs' types and shapes. The first error is kept, names the node and says what is wrong; after it, calls add nothing and
- * return GRAPH_NONE, so that a model is written without a check a line, and checked once (graph_error).
+ * Building: graph_add and the calls of build.h check what they are given (number and types of inputs, shapes,
+ * attributes) and infer the outputs' types and shapes. The first error is kept, names the node and says what is wrong;
+ * after it, calls add nothing and return GRAPH_NONE, so that a model is written without a check a line, and checked
+ * once (graph_error).
  *
- * Names are unique in a graph; "matmul", "matmul_1", ... are made for those that are given none. Devices: "/job:worker", "/job:ps/task:N"
- * (where the home partitions of a variable or table lie), "/job:ps" (over all PS tasks, by partitions: split ones) or none.
+ * Names are unique in a graph; "matmul", "matmul_1", ... are made for those that are given none. Devices:
+ * "/job:worker", "/job:ps/task:N" (where the home partitions of a variable or table lie), "/job:ps" (over all PS tasks,
+ * by partitions: split ones) or none.
  *
- * Thread rule: a graph belongs to one thread while it is changed; what is not changed may be read by many.
- * Memory: all of a graph, its bodies too, is freed by graph_destroy; strings and arrays given are copied. Control path only.
+ * Thread rule: a graph belongs to one thread while it is changed; what is not changed may be read by many. Memory: all
+ * of a graph, its bodies too, is freed by graph_destroy; strings and arrays given are copied. Control path only.
  */
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
@@ -136,7 +138,7 @@ struct graph_value graph_fail(struct graph *graph, const char *node, const char 
 	__attribute__((format(printf, 3, 4)));
 
 /* What graph_add is given. The device may be a text; attributes in any order. */
-struct graph_draft {
+struct graph_node_spec {
 	enum graph_op op;
 	const char *name;   /* NULL: made from the operation's */
 	const char *device; /* NULL: unplaced (GRAPH_ON_PS: that of its variable or table) */
@@ -150,7 +152,7 @@ struct graph_draft {
 };
 
 /* Adds a node; returns its first output (of a node without outputs: output 0, which nobody may read). */
-struct graph_value graph_add(struct graph *graph, const struct graph_draft *draft);
+struct graph_value graph_add(struct graph *graph, const struct graph_node_spec *spec);
 
 /* A graph for a body or condition, with a feed for each type; it belongs to outer. */
 struct graph *graph_body_create(struct graph *outer, const struct graph_type *inputs, uint32_t inputs_count);
@@ -195,7 +197,8 @@ const char *graph_device_text(struct graph_device device, char text[GRAPH_DEVICE
 
 /* ---- types and shapes ---- */
 
-/* Number of elements, or -1 if a size is not known; the product never overflows: more than 2^48 is an error of inference. */
+/* Number of elements, or -1 if a size is not known; the product never overflows: more than 2^48 is an error of
+ * inference. */
 int64_t graph_elements(const struct graph_shape *shape);
 uint64_t graph_type_bytes(const struct graph_type *type); /* 0: not known, or a handle */
 bool graph_shape_same(const struct graph_shape *a, const struct graph_shape *b);
@@ -205,17 +208,18 @@ enum { GRAPH_SHAPE_TEXT = 160 };
 const char *graph_shape_text(const struct graph_shape *shape, char text[GRAPH_SHAPE_TEXT]);
 
 /*
- * The outputs' types of an operation (shape.c): from attributes and inputs' types; used when a node is added, when a plan is
- * laid out (with the greatest sizes), and by kernels (with those of a step). All operations are monotone: greater inputs never
- * give smaller outputs. outputs has room for GRAPH_OUTPUTS_MAX. 0, or -EINVAL with a sentence (without the node's name).
+ * The outputs' types of an operation (shape.c): from attributes and inputs' types; used when a node is added, when a
+ * plan is laid out (with the greatest sizes), and by kernels (with those of a step). All operations are monotone:
+ * greater inputs never give smaller outputs. outputs has room for GRAPH_OUTPUTS_MAX. 0, or -EINVAL with a sentence
+ * (without the node's name).
  */
 int graph_infer(const struct graph_node *node, const struct graph_type *inputs, struct graph_type *outputs,
 		uint32_t *outputs_count, struct star_error *err);
 
 /*
  * The types of all outputs of a graph whose feeds are of these types (in their order; of further ones: as they say), by
- * node and output: one block of memory, for the caller to free. NULL with a sentence that names the node, if some size does
- * not fit. Sizes that a step alone decides (unique's) stay unknown.
+ * node and output: one block of memory, for the caller to free. NULL with a sentence that names the node, if some size
+ * does not fit. Sizes that a step alone decides (unique's) stay unknown.
  */
 struct graph_type **graph_infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
 				    struct star_error *err);

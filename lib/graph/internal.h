@@ -17,7 +17,8 @@ struct graph_value graph_node_add(struct graph *graph, enum graph_op op, const c
 struct graph_value graph_copy_node(struct graph *graph, const struct graph_node *node,
 				   const struct graph_value *inputs);
 
-/* What a node has for outputs, inferred anew after one of its bodies got further results. 0, or the graph's error. */
+/* What a node has for outputs, inferred from scratch after one of its bodies got further results. 0, or the graph's
+ * error. */
 int graph_renew_outputs(struct graph *graph, struct graph_node *node);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The operations of a graph, one line each. Shapes (shape_*.c), kernels (kernel_*.c) and gradients (gradient_*.c) are tables
- * indexed by this list. Their meaning, attributes and formulas stand in docs/graph.rst. Pure data.
+ * The operations of a graph, one line each. Shapes (shape_*.c), kernels (kernel_*.c) and gradients (gradient_*.c) are
+ * tables indexed by this list. Their meaning, attributes and formulas stand in docs/graph.rst. Pure data.
  */
 #ifndef GRAPH_OPS_H
 #define GRAPH_OPS_H
@@ -100,7 +100,7 @@ enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
 	X(SUM, "sum", 1, 1, 1, GRAPH_ANYWHERE, 0) \
 	X(MEAN, "mean", 1, 1, 1, GRAPH_ANYWHERE, 0) \
 	X(REDUCE_MAX, "reduce_max", 1, 1, 1, GRAPH_ANYWHERE, 0) \
-	/* embedding bags: rows [n, dim], segment of each row (int32 [n], in [0, m)), like [m, ...]: only its m counts */ \
+	/* embedding bags: rows [n, dim], segment of each row (int32 [n], in [0, m)), like [m, ...]: only m counts */ \
 	X(SEGMENT_SUM, "segment_sum", 3, 3, 1, GRAPH_ANYWHERE, GRAPH_POOLS) \
 	X(SEGMENT_MEAN, "segment_mean", 3, 3, 1, GRAPH_ANYWHERE, GRAPH_POOLS) /* empty segments give 0 */ \
 	X(SEGMENT_SQRTN, "segment_sqrtn", 3, 3, 1, GRAPH_ANYWHERE, \
@@ -139,9 +139,9 @@ enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
 	  GRAPH_ROWWISE) /* g [n], probabilities, classes */ \
 	/* control flow: graphs of their own (struct graph_node.body, .cond) */ \
 	X(WHILE, "while", 1, GRAPH_INPUTS_MAX, 0, GRAPH_ON_WORKER, 0) \
-	/* carried values, then captures; carried (how many), most (iterations at most; more is an error) -> carried values, the \
-	 * iterations (int64), then a tape [most, ...] of each further output of the body. cond: all inputs -> int32 scalar; body: all \
-	 * inputs -> carried values, then what goes on tapes */ \
+	/* carried values, then captures; carried (how many), most (iterations at most; more is an error) \
+	 * -> carried values, the iterations (int64), then a tape [most, ...] of each further output of the body. \
+	 * cond: all inputs -> int32 scalar; body: all inputs -> carried values, then what goes on tapes */ \
 	X(COND, "cond", 1, GRAPH_INPUTS_MAX, 0, GRAPH_ON_WORKER, 0) \
 	/* int32 scalar, captures -> the outputs of body (not 0) or of cond (0), which have the same types and shapes */
 

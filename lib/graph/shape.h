@@ -34,7 +34,8 @@ const struct graph_rule *graph_rule(enum graph_op op);
 
 /* The most elements of a tensor, counted without its unknown sizes. */
 #define GRAPH_ELEMENTS_MAX (INT64_C(1) << 48)
-/* Whether there are no more: the product stays below it, whatever order it is made in; unknown sizes and zeros count as 1. */
+/* Whether there are no more: the product stays below it, whatever order it is made in; unknown sizes and zeros count as
+ * 1. */
 bool shape_fits(const struct graph_shape *shape);
 
 /* Sets the sentence; returns -EINVAL. */
@@ -48,7 +49,8 @@ int shape_want_dtype(const struct graph_inference *in, uint32_t input, unsigned 
 int shape_want_same_dtype(const struct graph_inference *in, uint32_t a, uint32_t b);
 int shape_want_ndim(const struct graph_inference *in, uint32_t input, unsigned least, unsigned most);
 
-/* Two sizes that must be one: false, they differ. An unknown one takes the other's value: a step refuses what differs. */
+/* Two sizes that must be one: false, they differ. An unknown one takes the other's value: a step refuses what
+ * differs. */
 bool shape_unify(int64_t *a, int64_t b);
 bool shape_unify_all(struct graph_shape *a, const struct graph_shape *b);
 /* As NumPy does; false: they do not broadcast, or have too many dimensions. */

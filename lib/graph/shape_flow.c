@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Types and shapes of loops and branches: their bodies are inferred anew from the types that come in. */
+/* Types and shapes of loops and branches: their bodies are inferred from scratch from the types that come in. */
 #include <errno.h>
 #include <stdlib.h>
 

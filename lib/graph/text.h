@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Graphs as text (".star"): readable, one node a line, so that diff shows what changed. The grammar stands in docs/graph.rst.
+ * Graphs as text (".star"): readable, one node a line, so that diff shows what changed. The grammar stands in
+ * docs/graph.rst.
  *
  *	star 1
  *	words = table() dtype="float32" dim=8 @/job:ps/task:0
@@ -8,9 +9,9 @@
  *	rows = lookup(words, ids)
  *	results rows
  *
- * What graph_print writes, graph_parse reads to the same graph (floats bit by bit, but for the payload of a NaN), and printing that gives
- * the same text. A text is not trusted: every length is bounded, and what graph_add refuses is refused.
- * Thread rule: no state. Control path only.
+ * What graph_print writes, graph_parse reads to the same graph (floats bit by bit, but for the payload of a NaN), and
+ * printing that gives the same text. A text is not trusted: every length is bounded, and what graph_add refuses is
+ * refused. Thread rule: no state. Control path only.
  */
 #ifndef GRAPH_TEXT_H
 #define GRAPH_TEXT_H

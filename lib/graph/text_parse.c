@@ -9,7 +9,7 @@
 
 /* A node as far as it has been read. */
 struct statement {
-	struct graph_draft draft;
+	struct graph_node_spec spec;
 	struct graph_value inputs[GRAPH_INPUTS_MAX];
 	struct graph_attr attrs[GRAPH_ATTRS_MAX];
 	char name[TEXT_NAME_MAX + 1], device[TEXT_NAME_MAX + 1];
@@ -69,7 +69,7 @@ static bool read_inputs(struct reader *r, const struct graph *graph, struct stat
 		return false;
 	if (graph_reader_take(r, ')', true))
 		return true;
-	return read_values(r, graph, s->inputs, GRAPH_INPUTS_MAX, &s->draft.inputs_count) &&
+	return read_values(r, graph, s->inputs, GRAPH_INPUTS_MAX, &s->spec.inputs_count) &&
 	       graph_reader_want(r, ')', true);
 }
 
@@ -94,24 +94,24 @@ static bool read_controls(struct reader *r, const struct graph *graph, struct st
 		}
 		controls[count++] = node->id;
 	} while (graph_reader_take(r, ',', true));
-	s->draft.controls = controls;
-	s->draft.controls_count = count;
+	s->spec.controls = controls;
+	s->spec.controls_count = count;
 	return graph_reader_want(r, ')', true);
 }
 
 static bool read_attr(struct reader *r, struct statement *s, const char *name)
 {
-	struct graph_attr *attr = &s->attrs[s->draft.attrs_count];
+	struct graph_attr *attr = &s->attrs[s->spec.attrs_count];
 	char *kept;
 
-	if (s->draft.attrs_count == GRAPH_ATTRS_MAX)
+	if (s->spec.attrs_count == GRAPH_ATTRS_MAX)
 		return graph_reader_fail(r, "more than %d attributes", GRAPH_ATTRS_MAX);
 	kept = graph_reader_memory(r, &s->blocks, strlen(name) + 1);
 	if (!kept)
 		return false;
 	strcpy(kept, name);
 	attr->name = kept;
-	s->draft.attrs_count++;
+	s->spec.attrs_count++;
 	return graph_reader_attr(r, attr, &s->blocks);
 }
 
@@ -122,11 +122,11 @@ static bool read_device(struct reader *r, struct statement *s)
 
 	while (r->at + n < r->end && !strchr(" \t\r\n{#", r->at[n]) && n < sizeof(s->device) - 1)
 		n++;
-	if (n == 0 || s->draft.device)
+	if (n == 0 || s->spec.device)
 		return graph_reader_expected(r, n ? "one device" : "a device");
 	memcpy(s->device, r->at, n);
 	s->device[n] = 0;
-	s->draft.device = s->device;
+	s->spec.device = s->device;
 	r->at += n;
 	return true;
 }
@@ -151,7 +151,7 @@ static bool read_details(struct reader *r, const struct graph *graph, struct sta
 		if (graph_reader_take(r, '=', false)) {
 			if (!read_attr(r, s, name))
 				return false;
-		} else if (strcmp(name, "after") != 0 || s->draft.controls || !graph_reader_take(r, '(', false)) {
+		} else if (strcmp(name, "after") != 0 || s->spec.controls || !graph_reader_take(r, '(', false)) {
 			return graph_reader_expected(r, "'=' behind the name of an attribute");
 		} else if (!read_controls(r, graph, s)) {
 			return false;
@@ -162,7 +162,7 @@ static bool read_details(struct reader *r, const struct graph *graph, struct sta
 /* "{ cond { ... } body { ... } }", or "then" and "else". */
 static bool read_bodies(struct reader *r, struct graph *graph, struct statement *s)
 {
-	const bool loop = s->draft.op == GRAPH_WHILE;
+	const bool loop = s->spec.op == GRAPH_WHILE;
 	const char *const first = loop ? "body" : "then", *const second = loop ? "cond" : "else";
 	char name[TEXT_NAME_MAX + 1];
 
@@ -173,7 +173,7 @@ static bool read_bodies(struct reader *r, struct graph *graph, struct statement 
 
 		if (!graph_reader_name(r, name, loop ? "cond, body or '}'" : "then, else or '}'"))
 			return false;
-		place = strcmp(name, first) == 0 ? &s->draft.body : strcmp(name, second) == 0 ? &s->draft.cond : NULL;
+		place = strcmp(name, first) == 0 ? &s->spec.body : strcmp(name, second) == 0 ? &s->spec.cond : NULL;
 		if (!place || *place)
 			return graph_reader_fail(r, "expected %s and %s, each once, not \"%s\"", first, second, name);
 		body = graph_body_create(graph, NULL, 0);
@@ -195,16 +195,16 @@ static bool read_node(struct reader *r, struct graph *graph, struct statement *s
 	graph_reader_skip(r, false);
 	if (!graph_reader_name(r, op, "an operation"))
 		return false;
-	s->draft.op = graph_op_parse(op);
-	if (s->draft.op == GRAPH_NO_OP)
+	s->spec.op = graph_op_parse(op);
+	if (s->spec.op == GRAPH_NO_OP)
 		return graph_reader_fail(r, "there is no operation \"%s\"", op);
 	if (!read_inputs(r, graph, s) || !read_details(r, graph, s))
 		return false;
-	if ((s->draft.op == GRAPH_WHILE || s->draft.op == GRAPH_COND) && !read_bodies(r, graph, s))
+	if ((s->spec.op == GRAPH_WHILE || s->spec.op == GRAPH_COND) && !read_bodies(r, graph, s))
 		return false;
 	if (++r->nodes > GRAPH_NODES_MAX)
 		return graph_reader_fail(r, "more than %d nodes", GRAPH_NODES_MAX);
-	if (!graph_is_none(graph_add(graph, &s->draft)))
+	if (!graph_is_none(graph_add(graph, &s->spec)))
 		return true;
 	r->at = start; /* what is wrong is the node, not where it ends */
 	r->line_start = line_start;
@@ -234,9 +234,9 @@ static bool read_statement(struct reader *r, struct graph *graph)
 
 	if (!graph_reader_name(r, s.name, "the name of a node, or results"))
 		return false;
-	s.draft.name = s.name;
-	s.draft.inputs = s.inputs;
-	s.draft.attrs = s.attrs;
+	s.spec.name = s.name;
+	s.spec.inputs = s.inputs;
+	s.spec.attrs = s.attrs;
 	if (graph_reader_take(r, '=', false))
 		ok = read_node(r, graph, &s);
 	else if (strcmp(s.name, "results") == 0)

@@ -7,7 +7,7 @@
 
 #include "graph/text.h"
 
-/* Up to so many elements a tensor is written as numbers; a greater one as the hexadecimal digits of its bytes. */
+/* Up to n elements a tensor is written as numbers; a greater one as the hexadecimal digits of its bytes. */
 enum { NUMBERS_MAX = 64 };
 
 /* The shortest decimal form that reads back as the same double. */

@@ -11,8 +11,8 @@ int input_clicks_init(struct input_clicks *clicks, uint32_t rows, struct star_er
 void input_clicks_fini(struct input_clicks *clicks);
 
 /*
- * Adds what follows the first `fields` ids of a row, pairs of item and category, as the history of the batch's row `number`: the latest
- * `most` of them (0: all). *room: clicks that there is memory for. 0 or a negative errno.
+ * Adds what follows the first `fields` ids of a row, pairs of item and category, as the history of the batch's row
+ * `number`: the latest `most` of them (0: all). *room: clicks that there is memory for. 0 or a negative errno.
  */
 int input_clicks_add(struct input_clicks *clicks, uint32_t *room, uint32_t number, const struct row *row,
 		     uint32_t fields, uint32_t most, struct star_error *err);

@@ -70,7 +70,8 @@ static int open_next(struct input *in)
 	return rc < 0 ? star_error_set(&in->err, rc, "cannot read %s: %s", name_of(in), why.text) : 0;
 }
 
-/* The next line of the file that is open: 1; 0: there is none; or an error. What is behind a zero byte would go unnoticed. */
+/* The next line of the file that is open: 1; 0: there is none; or an error. What is behind a zero byte would go
+ * unnoticed. */
 static int read_line(struct input *in, char **line)
 {
 	const char *path = name_of(in);
@@ -298,7 +299,7 @@ int input_next(struct input *in, const struct input_batch **batch, struct star_e
 	pthread_mutex_lock(&in->lock);
 	while (in->filled == in->taken && !in->over)
 		pthread_cond_wait(&in->changed, &in->lock);
-	if (in->filled > in->taken) { /* its slot is not filled anew before AHEAD - 1 more are taken */
+	if (in->filled > in->taken) { /* its slot is not filled again before AHEAD - 1 more are taken */
 		*batch = &in->batches_ahead[in->taken++ % AHEAD];
 		pthread_cond_signal(&in->changed);
 	} else {

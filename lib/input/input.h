@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Training examples from files, in batches. Formats:
- *   criteo  the Criteo display advertising challenge's: label, 13 integers, 26 words, separated by tabs; any but the label may be empty
- *   census  UCI's Census Income ("Adult"): 14 columns, ", " between them, "<=50K" or ">50K"; lines that begin with '|' are passed over
+ *   criteo  the Criteo display advertising challenge's: label, 13 integers, 26 words, separated by tabs; any but the
+ *   label may be empty
+ *   census  UCI's Census Income ("Adult"): 14 columns, ", " between them, "<=50K" or ">50K"; lines that begin with '|'
+ *   are passed over
  *   libsvm  "label index:value index:value ...", '#' begins a comment
- *   text    a sentence a line, of words as vocabulary.h has them; lines without one are passed over, and there are no labels
- *   histories  label, user, item, category and what the user clicked on before, separated by tabs: "item:category item:category ...",
+ *   text    a sentence a line, of words as vocabulary.h has them; lines without one are passed over, and there are no
+ *   labels
+ *   histories  label, user, item, category and what the user clicked on before, separated by tabs: "item:category
+ *   item:category ...",
  *           the oldest first, or nothing
  * Empty lines are passed over. What does not fit its format is an error with file, line and column.
  *
- * Words become ids by a hash of column and word, so that all columns may live in one table, and a clicked item has the id of the same
- * item in its column; a missing word is a word, but not in histories. Those of a text become ids by a hash, too, or by their place in a
- * vocabulary. Numbers: those of criteo as log(1 + x), 0 where x is missing or negative; those of census as they are.
+ * Words become ids by a hash of column and word, so that all columns may live in one table, and a clicked item has the
+ * id of the same item in its column; a missing word is a word, but not in histories. Those of a text become ids by a
+ * hash, too, or by their place in a vocabulary. Numbers: those of criteo as log(1 + x), 0 where x is missing or
+ * negative; those of census as they are.
  *
- * A thread of the reader's own is some batches ahead. Which rows a worker reads, and in which order, depends on the options alone.
- * Threads: one reader, one thread at a time.
+ * A thread of the reader's own is some batches ahead. Which rows a worker reads, and in which order, depends on the
+ * options alone. Threads: one reader, one thread at a time.
  */
 #ifndef INPUT_INPUT_H
 #define INPUT_INPUT_H
@@ -49,8 +54,9 @@ struct input_options {
 	uint32_t worker, workers; /* of the rows, this worker gets every workers-th, from number worker on */
 	uint32_t shuffle;	  /* rows of which the next one is drawn; 0: the files' order */
 	uint64_t seed;		  /* of that */
-	uint32_t clicks;	  /* of a row's history, the latest so many; 0: all */
-	/* Of text: a word's id is its place in there and one, and 0 if it lacks it; NULL: ids by hash. It is only read. */
+	uint32_t clicks;	  /* of a row's history, the latest this many; 0: all */
+	/* Of text: a word's id is its place in there and one, and 0 if it lacks it; NULL: ids by hash. It is only
+	 * read. */
 	const struct vocabulary *vocabulary;
 };
 
@@ -91,22 +97,23 @@ enum input_format input_format_parse(const char *name, struct star_error *err);
 struct input_shape input_shape(enum input_format format);
 
 /*
- * The column of that name or number, counted from 0 in the file's order, whose words become ids. Names are census's (workclass ...) and
- * those of histories (user, item, category). -EINVAL with the names that there are.
+ * The column of that name or number, counted from 0 in the file's order, whose words become ids. Names are census's
+ * (workclass ...) and those of histories (user, item, category). -EINVAL with the names that there are.
  */
 int input_column(enum input_format format, const char *text, struct star_error *err);
 
 /* Opens the first file, and begins to read. NULL with err. */
 struct input *input_open(const struct input_options *options, struct star_error *err);
 
-/* The next batch, valid until the next call: 1; or 0: there is none; or a negative errno: it could not be read, nor will be. */
+/* The next batch, valid until the next call: 1; or 0: there is none; or a negative errno: it could not be read, nor
+ * will be. */
 int input_next(struct input *input, const struct input_batch **batch, struct star_error *err);
 
 void input_close(struct input *input); /* NULL is allowed */
 
 /*
- * The vocabulary of a text: its `most` most frequent words. sentences and words: how many there are in it, rare words counted too. The
- * caller ends the vocabulary with vocabulary_fini. 0 or a negative errno, as input_next.
+ * The vocabulary of a text: its `most` most frequent words. sentences and words: how many there are in it, rare words
+ * counted too. The caller ends the vocabulary with vocabulary_fini. 0 or a negative errno, as input_next.
  */
 int input_vocabulary(const char *const *paths, uint32_t paths_count, uint32_t most, struct vocabulary *vocabulary,
 		     uint64_t *sentences, uint64_t *words, struct star_error *err);

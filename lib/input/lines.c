@@ -36,7 +36,7 @@ void input_lines_fini(struct lines *lines)
 	free(lines->buffer);
 }
 
-/* More bytes behind what there is; a byte is left for a zero. */
+/* More bytes behind what is there; a byte is left for a zero. */
 static int fill_lines(struct lines *lines, struct star_error *err)
 {
 	int64_t n;

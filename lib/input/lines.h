@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A file's lines, unpacked where it is packed, one after the other, each with its length: zero bytes in it show. Threads: one at a time. */
+/* A file's lines, unpacked where it is packed, one after the other, each with its length: zero bytes in it show.
+ * Threads: one at a time. */
 #ifndef INPUT_LINES_H
 #define INPUT_LINES_H
 
@@ -23,8 +24,9 @@ void input_lines_close(struct lines *lines); /* the file; another one may be ope
 void input_lines_fini(struct lines *lines);
 
 /*
- * The next line without its '\n', a zero in its place, which may be changed until the next call: 1; 0: there is none, also of the last line
- * without '\n' behind it; -E2BIG: it has INPUT_LINE_MAX bytes or more, and no sentence is set; or what reading failed with, with one.
+ * The next line without its '\n', a zero in its place, which may be changed until the next call: 1; 0: there is none,
+ * also of the last line without '\n' behind it; -E2BIG: it has INPUT_LINE_MAX bytes or more, and no sentence is set; or
+ * what reading failed with, with one.
  */
 int input_lines_next(struct lines *lines, char **line, size_t *bytes, struct star_error *err);
 

@@ -17,12 +17,13 @@ struct row {
 	float *values;
 };
 
-/* Parses a line, which is changed; its end is a zero. 1; 0: there is nothing in it; -EINVAL with a sentence that names the column. */
+/* Parses a line, which is changed; its end is a zero. 1; 0: there is nothing in it; -EINVAL with a sentence that names
+ * the column. */
 int input_row_parse(enum input_format format, char *line, struct row *row, struct star_error *err);
 
 /*
- * The same for a line of text. With a vocabulary, ids are its places and one, and 0 for what it lacks. One that learns gets all words,
- * counted; its ids are those of their first sight, and one. Both may be NULL.
+ * The same for a line of text. With a vocabulary, ids are its places and one, and 0 for what it lacks. One that learns
+ * gets all words, counted; its ids are those of their first sight, and one. Both may be NULL.
  */
 int input_row_text(const char *line, const struct vocabulary *vocabulary, struct vocabulary *learns, struct row *row,
 		   struct star_error *err);

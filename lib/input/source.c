@@ -38,7 +38,7 @@ static ssize_t read_some(int fd, void *to, size_t bytes)
 	return n < 0 ? -errno : n;
 }
 
-/* More packed bytes behind what there is, which goes to the beginning. */
+/* More packed bytes behind what is there, which goes to the beginning. */
 static int fill_buffer(struct source *s, struct star_error *err)
 {
 	ssize_t n;
@@ -151,7 +151,7 @@ static int damaged(const struct source *s, const char *why, struct star_error *e
 			      offset(s), why);
 }
 
-/* Unpacks some of what there is: how many bytes, perhaps 0, or an error. */
+/* Unpacks some of what is there: how many bytes, perhaps 0, or an error. */
 static int64_t inflate_some(struct source *s, void *to, size_t bytes, struct star_error *err)
 {
 	z_stream *gzip = s->state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file's bytes, unpacked where it is gzip or zstd, which its first bytes say, whatever it is called. Several streams one behind the other
- * are one, as `cat a.gz b.gz` makes them. Outside bytes: what a small file unpacks to is bounded. Threads: one at a time.
+ * A file's bytes, unpacked where it is gzip or zstd, which its first bytes say, whatever it is called. Several streams
+ * one behind the other are one, as `cat a.gz b.gz` makes them. Outside bytes: what a small file unpacks to is bounded.
+ * Threads: one at a time.
  */
 #ifndef INPUT_SOURCE_H
 #define INPUT_SOURCE_H
@@ -13,7 +14,7 @@
 #include "star_error.h"
 
 enum {
-	/* More than that unpacked, and so many times what was read: no examples are like that, and it is refused. */
+	/* More than that unpacked, and this many times what was read: no examples are like that, and it is refused. */
 	SOURCE_UNPACKED_FREE = 64 << 20,
 	SOURCE_RATIO_MAX = 400,
 	SOURCE_WINDOW_LOG_MAX = 27, /* of zstd: 128 MiB of memory, as its own program allows without --long */

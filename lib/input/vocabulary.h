@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The words of a text, and their ids. While it is read, ids are given in the order of first sight; vocabulary_rank then gives the
- * final ones: the most frequent word is 0, words of one count stand in alphabetical order, rare words are left out. So
- * an id depends on the text alone. One thread.
+ * The words of a text, and their ids. While it is read, ids are given in the order of first sight; vocabulary_rank then
+ * gives the final ones: the most frequent word is 0, words of one count stand in alphabetical order, rare words are
+ * left out. So an id depends on the text alone. One thread.
  *
- * A line is a sentence: what follows the first " | " where there is one (the gloss of a synset in WordNet's data files, wndb(5)),
- * else the whole line; in lines that begin with two spaces (the licence in these files) there is none. A word is a run of the
- * letters a to z, in either case.
+ * A line is a sentence: what follows the first " | " where there is one (the gloss of a synset in WordNet's data files,
+ * wndb(5)), else the whole line; in lines that begin with two spaces (the licence in these files) there is none. A word
+ * is a run of the letters a to z, in either case.
  */
 #ifndef INPUT_VOCABULARY_H
 #define INPUT_VOCABULARY_H
@@ -61,8 +61,8 @@ int vocabulary_add(struct vocabulary *v, const char *text, size_t length, uint32
 uint32_t vocabulary_find(const struct vocabulary *v, const char *text);
 
 /*
- * Gives the final ids to the words with at least min_count occurrences, to the first `most` of them, and forgets the others.
- * renamed[old id] becomes the new id or VOCABULARY_NONE; it may be NULL.
+ * Gives the final ids to the words with at least min_count occurrences, to the first `most` of them, and forgets the
+ * others. renamed[old id] becomes the new id or VOCABULARY_NONE; it may be NULL.
  */
 int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t most, uint32_t *renamed, struct star_error *err);
 

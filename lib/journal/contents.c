@@ -329,7 +329,7 @@ int journal_contents_from(const struct journal_contents *c, uint64_t id, uint32_
 		*first = at;
 		if (begins_with(life, id))
 			return 1;
-		/* What came before a life that begins anew is another story. */
+		/* What came before a life that starts again is another story. */
 		if (!follows(c, at))
 			return 0;
 	}

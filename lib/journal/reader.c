@@ -103,8 +103,8 @@ static int open_file(struct journal_input *in, const struct journal_file *file, 
 	       header->reactor == file->reactor && header->number == file->number;
 }
 
-/* The block at an offset of the open file into in->memory. 1: it is whole, of this stream, and begins at `position`, or, if that is
- * exact, there. */
+/* The block at an offset of the open file into in->memory. 1: it is whole, of this stream, and begins at `position`,
+ * or, if that is exact, there. */
 static int read_block(struct journal_input *in, const struct journal_file *file, uint64_t offset, uint64_t position,
 		      bool exact, struct star_error *err)
 {
@@ -129,7 +129,8 @@ static int read_block(struct journal_input *in, const struct journal_file *file,
 	return block->checksum == journal_block_checksum(block, block + 1);
 }
 
-/* Whether the open file has a whole block from an offset on that lies behind the position: then what is missing is no end. */
+/* Whether the open file has a whole block from an offset on that lies behind the position: then what is missing is no
+ * end. */
 static int find_later(struct journal_input *in, const struct journal_file *file, uint64_t offset, uint64_t position,
 		      struct star_error *err)
 {

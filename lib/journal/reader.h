@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a folder of journals has: read once to know which streams there are, where each ends, and that nothing in between is damaged;
- * then again to apply it. Nothing that is read is believed before it was checked.
+ * What a folder of journals has: read once to know which streams there are, where each ends, and that nothing in
+ * between is damaged; then again to apply it. Nothing that is read is believed before it was checked.
  *
- * A stream ends with its last mark. What comes after that, or is no whole block, is the end of a process that died: it is left out. A block
- * that is damaged with whole ones behind it is an error, which names file and offset; so is a stream that ends before the place up to
- * which a later life has applied it. One thread.
+ * A stream ends with its last mark. What comes after that, or is no whole block, is the end of a process that died: it
+ * is left out. A block that is damaged with whole ones behind it is an error, which names file and offset; so is a
+ * stream that ends before the place up to which a later life has applied it. One thread.
  */
 #ifndef JOURNAL_READER_H
 #define JOURNAL_READER_H
@@ -55,15 +55,15 @@ struct journal_contents *journal_contents_read(const char *directory, bool (*pro
 					       struct star_error *err);
 void journal_contents_free(struct journal_contents *contents);
 
-/* The lives that bring a node from a checkpoint (0: from nothing) to where the journal ends: contents->lives[*first] and those behind
- * it. 1, or 0: there are none; -EBADMSG: one of them is damaged, and where. */
+/* The lives that bring a node from a checkpoint (0: from nothing) to where the journal ends: contents->lives[*first]
+ * and those behind it. 1, or 0: there are none; -EBADMSG: one of them is damaged, and where. */
 int journal_contents_from(const struct journal_contents *contents, uint64_t id, uint32_t *first,
 			  struct star_error *err);
 /* Where in a stream of the first of these the records begin that come after the checkpoint. */
 uint64_t journal_stream_from(const struct journal_past_life *life, const struct journal_stream *stream, uint64_t id);
 
-/* Calls visit for each record up to the stream's end, with the position behind it; it returns 0 or a negative errno, with err. content:
- * aligned to 8. */
+/* Calls visit for each record up to the stream's end, with the position behind it; it returns 0 or a negative errno,
+ * with err. content: aligned to 8. */
 typedef int journal_visit(void *ctx, const struct journal_record *record, const void *content, uint64_t behind,
 			  struct star_error *err);
 int journal_stream_visit(const struct journal_contents *contents, const struct journal_stream *stream,

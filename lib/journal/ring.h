@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a reactor hands to the thread that writes its journal: a stream of bytes through a ring of fixed size. One writer, the reactor
- * (journal_take and what follows it); one reader, the thread. The ring's memory is mapped twice, one behind the other, so that each record
- * lies in one piece. Positions only grow.
+ * What a reactor hands to the thread that writes its journal: a stream of bytes through a ring of fixed size. One
+ * writer, the reactor (journal_take and what follows it); one reader, the thread. The ring's memory is mapped twice,
+ * one behind the other, so that each record lies in one piece. Positions only grow.
  *
- * Nothing here allocates or waits. While the reader is behind (journal_is_behind) the reactor begins nothing new; what it has
- * begun to write has room. If there is none after all, or the reader does not come on for wait_ns, the ring is lost: the reactor goes on
- * without a journal, and the thread says so.
+ * Nothing here allocates or waits. While the reader is behind (journal_is_behind) the reactor begins nothing new; what
+ * it has begun to write has room. If there is none after all, or the reader does not come on for wait_ns, the ring is
+ * lost: the reactor goes on without a journal, and the thread says so.
  */
 #ifndef JOURNAL_RING_H
 #define JOURNAL_RING_H
@@ -62,7 +62,7 @@ static inline uint8_t *journal_at(const struct journal_ring *ring, uint64_t posi
 	return ring->memory + (position & (ring->bytes - 1));
 }
 
-/* Room for a record with so many bytes of content, a multiple of 8; NULL: the ring is lost. Aligned to 8. */
+/* Room for a record with n bytes of content, a multiple of 8; NULL: the ring is lost. Aligned to 8. */
 static inline void *journal_take(struct journal_ring *ring, unsigned kind, unsigned flags, uint32_t content)
 {
 	const uint32_t bytes = (uint32_t)sizeof(struct journal_record) + content;
@@ -78,7 +78,7 @@ static inline void *journal_take(struct journal_ring *ring, unsigned kind, unsig
 	return record + 1;
 }
 
-/* The same for so many bytes more of the record that was taken last. */
+/* The same for n bytes more of the record that was taken last. */
 static inline void *journal_take_more(struct journal_ring *ring, uint32_t bytes)
 {
 	void *at = journal_at(ring, ring->head);

@@ -79,7 +79,8 @@ static int fail(struct journal_writer *w, int code, const char *what, const char
 	return code;
 }
 
-/* Unbuffered and synced as far as the file system can: it may say so when a file is opened, or only when it is written. */
+/* Unbuffered and synced as far as the file system can: it may say so when a file is opened, or only when it is
+ * written. */
 static bool refuses(struct journal_writer *w, int code)
 {
 	if (code == EINVAL && w->direct && fcntl(w->fd, F_SETFL, 0) == 0) {

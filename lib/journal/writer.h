@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor's journal on its way to the disk: a thread takes what the ring has, about every millisecond or as much as a block holds,
- * and writes it down with RWF_DSYNC, past the page cache where the file system can. Segments are preallocated; what no
- * restart needs any more is used again. After an error nothing more is written until a new life is begun.
+ * A reactor's journal on its way to the disk: a thread takes what the ring has, about every millisecond or as much as a
+ * block holds, and writes it down with RWF_DSYNC, past the page cache where the file system can. Segments are
+ * preallocated; what no restart needs any more is used again. After an error nothing more is written until a new life
+ * is begun.
  */
 #ifndef JOURNAL_WRITER_H
 #define JOURNAL_WRITER_H
@@ -21,13 +22,15 @@ struct journal_life {
 
 struct journal_writer;
 
-/* Makes the first segment of the reactor's stream, and starts the thread. former: as in struct journal_segment. NULL with err. */
+/* Makes the first segment of the reactor's stream, and starts the thread. former: as in struct journal_segment. NULL
+ * with err. */
 struct journal_writer *journal_writer_create(const struct journal_life *life, uint32_t reactor, uint64_t former,
 					     struct journal_ring *ring, struct star_error *err);
 /* Writes what was published, ends the thread, and closes the segment. */
 void journal_writer_destroy(struct journal_writer *writer);
 
-/* The checkpoint counts from now on: what lies before its instant goes, once the sessions are written again. From any one thread. */
+/* The checkpoint counts from now on: what lies before its instant goes, once the sessions are written again. From any
+ * one thread. */
 void journal_writer_keep_from(struct journal_writer *writer, uint64_t id);
 /* Whether that has been done, so that former lives are of no use any more. From the same thread. */
 bool journal_writer_keeps_from(struct journal_writer *writer, uint64_t id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A JSON-RPC 2.0 client, one request a line, over kernel TCP, in TLS where there is a key (secure/link.h), or a Unix socket. Blocking,
- * with a deadline; one connection serves one thread at a time.
+ * A JSON-RPC 2.0 client, one request a line, over kernel TCP, in TLS where there is a key (secure/link.h), or a Unix
+ * socket. Blocking, with a deadline; one connection serves one thread at a time.
  */
 #ifndef JSONRPC_JSONRPC_H
 #define JSONRPC_JSONRPC_H
@@ -18,21 +18,22 @@ struct jsonrpc_client;
 struct secure_keys;
 
 /*
- * In clear. address: "host:port", or a path with a slash. deadline_us counts from now; only the look-up of a host name (not of a
- * literal) is bounded by the resolver's own limits instead. NULL with a sentence that names the address and what to check.
+ * In clear. address: "host:port", or a path with a slash. deadline_us counts from now; only the look-up of a host name
+ * (not of a literal) is bounded by the resolver's own limits instead. NULL with a sentence that names the address and
+ * what to check.
  */
 struct jsonrpc_client *jsonrpc_connect(const char *address, uint64_t deadline_us, struct star_error *err);
 
 /*
- * The same with the key of a key file, which is read now: a new one is used from the next connection on. NULL or "": in clear; so is
- * a Unix socket always. Never in clear else: -EACCES, if the node does not take the key; -EPROTO, if it speaks no TLS; -EINVAL, if the file
- * has several principals. A next key is tried when the current one is not taken.
+ * The same with the key of a key file, which is read now: a new one is used from the next connection on. NULL or "": in
+ * clear; so is a Unix socket always. Never in clear else: -EACCES, if the node does not take the key; -EPROTO, if it
+ * speaks no TLS; -EINVAL, if the file has several principals. A next key is tried when the current one is not taken.
  */
 struct jsonrpc_client *jsonrpc_connect_by(const char *key_file, const char *address, uint64_t deadline_us,
 					  struct star_error *err);
 
-/* As one principal, of which keys are all (NULL: in clear), and from an address of this machine, "host:port" of which the port is of no
- * account: by its address a node is known to others. */
+/* As one principal, of which keys are all (NULL: in clear), and from an address of this machine, "host:port" of which
+ * the port is of no account: by its address a node is known to others. */
 struct jsonrpc_client *jsonrpc_connect_from(const char *source, const struct secure_keys *keys, const char *address,
 					    uint64_t deadline_us, struct star_error *err);
 
@@ -46,10 +47,10 @@ pid_t jsonrpc_peer(const struct jsonrpc_client *client);
 void jsonrpc_interrupt(struct jsonrpc_client *client);
 
 /*
- * Calls a method; steals params (may be NULL). deadline_us counts from now. Returns the result (a new reference), or NULL
- * with err: the server's own code (a negative errno, from error.data.number) and message when it answered with an error.
- * After a failure of the connection itself (a deadline that passed included) every further call fails with -ENOTCONN:
- * close it and connect again.
+ * Calls a method; steals params (may be NULL). deadline_us counts from now. Returns the result (a new reference), or
+ * NULL with err: the server's own code (a negative errno, from error.data.number) and message when it answered with an
+ * error. After a failure of the connection itself (a deadline that passed included) every further call fails with
+ * -ENOTCONN: close it and connect again.
  */
 json_t *jsonrpc_call(struct jsonrpc_client *client, const char *method, json_t *params, uint64_t deadline_us,
 		     struct star_error *err);

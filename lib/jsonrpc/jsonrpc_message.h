@@ -2,8 +2,8 @@
 /*
  * JSON-RPC 2.0 messages (jsonrpc.org/specification) to and from lines. Batches are refused. Pure functions.
  *
- * In a star_error, codes down to -4095 are errno values and travel as an application error (-32000) whose data holds the
- * errno's name and number; codes of enum jsonrpc_code travel as they are.
+ * In a star_error, codes down to -4095 are errno values and travel as an application error (-32000) whose data holds
+ * the errno's name and number; codes of enum jsonrpc_code travel as they are.
  */
 #ifndef JSONRPC_JSONRPC_MESSAGE_H
 #define JSONRPC_JSONRPC_MESSAGE_H

@@ -10,14 +10,14 @@
 #include "wire/layout.h"
 #include "wire/object.h"
 
-/* A new reference; NULL when the name is not UTF-8, which JSON cannot carry. The id is left out while it is 0, and so are options
- * that the optimizer has no use for. */
+/* A new reference; NULL when the name is not UTF-8, which JSON cannot carry. The id is left out while it is 0, and so
+ * are options that the optimizer has no use for. */
 json_t *jsonrpc_object_encode(const struct object_spec *spec);
 
 /*
  * Checks every field (wire_object_spec_check too). 0 or -EINVAL with the member's name. Without "id", spec->id is 0; a
- * variable's "dim" follows from its shape and may be left out. "dtype" is float32 and "optimizer" sgd when they are left out,
- * options their defaults.
+ * variable's "dim" follows from its shape and may be left out. "dtype" is float32 and "optimizer" sgd when they are
+ * left out, options their defaults.
  */
 int jsonrpc_object_decode(const json_t *json, struct object_spec *spec, struct star_error *err);
 
@@ -44,7 +44,8 @@ json_t *jsonrpc_layout_encode(const struct layout *layout);
 /* NULL with err; the caller frees it with free(). */
 struct layout *jsonrpc_layout_decode(const json_t *json, struct star_error *err);
 
-/* A node's own part of it, as in a layout's "nodes" and in a join. Checks everything. 0 or -EINVAL with the member's name. */
+/* A node's own part of it, as in a layout's "nodes" and in a join. Checks everything. 0 or -EINVAL with the member's
+ * name. */
 int jsonrpc_layout_node_decode(const json_t *json, struct layout_node *node, struct star_error *err);
 
 /* A node's "steering": {"key": hexadecimal digits, "queues": [...]}; from_json takes NULL for none. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starts the control plane's threads: named, and with all signals blocked, so that those reach the program's main thread. */
+/* Starts the control plane's threads: named, and with all signals blocked, so that those reach the program's main
+ * thread. */
 #ifndef JSONRPC_THREAD_H
 #define JSONRPC_THREAD_H
 

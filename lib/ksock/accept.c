@@ -108,8 +108,8 @@ static struct ksock_conn *find_idle(const struct ksock *ks)
 	return NULL;
 }
 
-/* As lib/net's TCP does: of those looked at, one whose address has many more than the newcomer's. An idle one if there is one, and of
- * these the one that has been silent for longest. */
+/* As lib/net's TCP does: of those looked at, one whose address has many more than the newcomer's. An idle one if there
+ * is one, and of these the one that has been silent for longest. */
 static struct ksock_conn *find_crowded(struct ksock *ks, uint32_t newcomers)
 {
 	struct ksock_conn *worst = NULL;
@@ -183,8 +183,8 @@ static void open_conn(struct ksock *ks, int fd, uint32_t *crowd)
 	ksock_end(conn, 0, true);
 }
 
-/* Without a descriptor nothing is accepted, and who waits is not known: an address that has more than half of all connections gives
- * way. */
+/* Without a descriptor nothing is accepted, and who waits is not known: an address that has more than half of all
+ * connections gives way. */
 static bool make_descriptor(struct ksock *ks)
 {
 	return make_room(ks, ks->open_count / 4);

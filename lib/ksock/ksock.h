@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Byte streams over the kernel's TCP sockets: what lib/net's TCP is to a reactor with NIC queues of its own, this is to one without.
- * It needs no privilege, no hugepages and no address that the kernel does not have.
+ * Byte streams over the kernel's TCP sockets: what lib/net's TCP is to a reactor with NIC queues of its own, this is to
+ * one without. It needs no privilege, no hugepages and no address that the kernel does not have.
  *
- * A stack of sockets belongs to one reactor: an epoll descriptor, a listening socket, and a connection for each worker. All sockets are
- * non-blocking, so no call waits for a peer. In a turn each ready connection is read by one readv into mbufs, which are handed up as
- * lib/net hands them up, and what was queued leaves by one sendmsg a connection. The epoll descriptor is readable when there is
- * something to do: the reactor sleeps on it.
+ * A stack of sockets belongs to one reactor: an epoll descriptor, a listening socket, and a connection for each worker.
+ * All sockets are non-blocking, so no call waits for a peer. In a turn each ready connection is read by one readv into
+ * mbufs, which are handed up as lib/net hands them up, and what was queued leaves by one sendmsg a connection. The
+ * epoll descriptor is readable when there is something to do: the reactor sleeps on it.
  *
- * A reader that gives no window back (rpc_transport.consumed) is not read from: the kernel's window closes, and the peer waits.
+ * A reader that gives no window back (rpc_transport.consumed) is not read from: the kernel's window closes, and the
+ * peer waits.
  *
  * Thread: the reactor's, create and destroy apart. Allocates at creation only.
  */
@@ -93,7 +94,8 @@ struct ksock_connection {
 	uint32_t rto_us, rtt_us, rttvar_us, receive_space, last_sent_ms, last_heard_ms;
 };
 
-/* One step of bounded time: up to max connections from *cursor on (0 at first); *cursor is moved, and UINT32_MAX after the last. */
+/* One step of bounded time: up to max connections from *cursor on (0 at first); *cursor is moved, and UINT32_MAX after
+ * the last. */
 unsigned ksock_list(const struct ksock *ks, uint32_t *cursor, struct ksock_connection *list, unsigned max);
 
 #endif

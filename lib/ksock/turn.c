@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A turn's system calls: one look at what is ready, one readv and one sendmsg for each connection that has something. */
+/* A turn's system calls: one look at what is ready, one readv and one sendmsg for each connection that has
+ * something. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -109,8 +110,8 @@ static unsigned read_conn(struct ksock_conn *conn)
 	return 1;
 }
 
-/* What comes after a close. Where it stayed unread, the kernel would answer the close with a RST, and drop what is still under way
- * to the peer: often the reply that says why the connection ends. */
+/* What comes after a close. Where it stayed unread, the kernel would answer the close with a RST, and drop what is
+ * still under way to the peer: often the reply that says why the connection ends. */
 static void drain(struct ksock_conn *conn)
 {
 	const ssize_t bytes = recv(conn->fd, NULL, KSOCK_DRAIN, MSG_TRUNC | MSG_DONTWAIT);
@@ -186,7 +187,7 @@ static unsigned write_pieces(const struct ksock_conn *conn, struct iovec *pieces
 	return n;
 }
 
-/* The kernel has taken so many bytes. */
+/* The kernel has taken n bytes. */
 static void drop_sent(struct ksock_conn *conn, size_t bytes)
 {
 	conn->queued -= (uint32_t)bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What this machine has, as its kernel says in /proc and /sys, and whether that is what a configuration needs. Reads only; any thread.
- * root is put before each path: "" for the machine itself, a folder with such files in tests.
+ * What this machine has, as its kernel says in /proc and /sys, and whether that is what a configuration needs. Reads
+ * only; any thread. root is put before each path: "" for the machine itself, a folder with such files in tests.
  */
 #ifndef MACHINE_MACHINE_H
 #define MACHINE_MACHINE_H

@@ -132,7 +132,8 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *connection, const s
 	return MHD_NO;
 }
 
-/* With the page's length, as a reply without one is in chunks, of which libmicrohttpd sends the last one even where there is no body. */
+/* With the page's length, as a reply without one is in chunks, of which libmicrohttpd sends the last one even where
+ * there is no body. */
 static enum MHD_Result answer_metrics_head(struct MHD_Connection *connection,
 					   const struct metrics_server_options *options)
 {

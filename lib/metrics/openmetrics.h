@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Metrics in the OpenMetrics text format 1.0, or in the text format 0.0.4 that Prometheus had before it: families of samples, each family
- * written as a whole. Whoever writes a page puts openmetrics_end behind the last family.
+ * Metrics in the OpenMetrics text format 1.0, or in the text format 0.0.4 that Prometheus had before it: families of
+ * samples, each family written as a whole. Whoever writes a page puts openmetrics_end behind the last family.
  *
  * Threads: the functions keep no state; a page belongs to one thread.
  */
@@ -17,7 +17,8 @@
 
 enum openmetrics_kind { OPENMETRICS_GAUGE, OPENMETRICS_COUNTER, OPENMETRICS_INFO };
 
-/* The name has the unit at its end, if that is bytes or seconds ("star_memory_bytes"), and no "_total": samples of counters get that. */
+/* The name has the unit at its end, if that is bytes or seconds ("star_memory_bytes"), and no "_total": samples of
+ * counters get that. */
 struct openmetrics_family {
 	const char *name;
 	enum openmetrics_kind kind;

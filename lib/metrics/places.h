@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The few connections that there are: shares by peer address (of IPv6: by its /64), and since when each has had its place. */
+/* The few connections that there are: shares by peer address (of IPv6: by its /64), and since when each has had its
+ * place. */
 #ifndef METRICS_PLACES_H
 #define METRICS_PLACES_H
 
@@ -26,7 +27,8 @@ bool metrics_places_allow(const struct places *places, const struct sockaddr *pe
 struct place *metrics_places_take(struct places *places, const struct sockaddr *peer, int fd, uint64_t now_ns);
 void metrics_place_give(struct place *place);
 
-/* Ends the connections (shutdown) that have had their places for so long. When the next one will have; UINT64_MAX: there is none. */
+/* Ends the connections (shutdown) that have had their places for so long. When the next one will have; UINT64_MAX:
+ * there is none. */
 uint64_t metrics_places_end_overdue(struct places *places, uint64_t patience_ns, uint64_t now_ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An IP address of either family in one shape: IPv4 is kept as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2), which never stands in a
- * packet. Pure functions.
+ * An IP address of either family in one shape: IPv4 is kept as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2), which never stands
+ * in a packet. Pure functions.
  */
 #ifndef NET_ADDRESS_H
 #define NET_ADDRESS_H
@@ -53,8 +53,8 @@ static inline bool net_address_is_none(const struct net_address *a)
 	return (a->halves[0] | a->halves[1]) == 0;
 }
 
-/* Not "this network", loopback, multicast, reserved or broadcast (RFC 1122, 3.2.1.3); nor, of IPv6, what begins with 64 zeros:
- * unspecified, loopback, and the forms that carry an IPv4 address. What is answered must be a host. */
+/* Not "this network", loopback, multicast, reserved or broadcast (RFC 1122, 3.2.1.3); nor, of IPv6, what begins with 64
+ * zeros: unspecified, loopback, and the forms that carry an IPv4 address. What is answered must be a host. */
 static inline bool net_address_is_host(const struct net_address *a)
 {
 	if (net_address_is_v4(a))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Internet checksum (RFC 1071), 16 bytes at a time, of much data 64 where the machine has AVX2: one's complement sums are the
- * same in any word size that is folded in the end. DPDK's rte_raw_cksum takes two at a time. Pure functions.
+ * The Internet checksum (RFC 1071), 16 bytes at a time, of much data 64 where the machine has AVX2: one's complement
+ * sums are the same in any word size that is folded in the end. DPDK's rte_raw_cksum takes two at a time. Pure
+ * functions.
  */
 #ifndef NET_CHECKSUM_H
 #define NET_CHECKSUM_H
@@ -16,7 +17,7 @@
 
 enum { CHECKSUM_BLOCK = 64, CHECKSUM_BLOCKS_FROM = 256 /* bytes */ };
 
-/* The sum and that of so many blocks; the machine has AVX2. */
+/* The sum and that of n blocks; the machine has AVX2. */
 uint64_t net_checksum_add_blocks(uint64_t sum, const uint8_t *at, size_t blocks);
 
 /* Adds data to a sum that has not been folded; at most 64 KiB together, so that 64 bits never overflow. */
@@ -71,7 +72,7 @@ static inline uint16_t checksum_ip4(const void *header)
 	return checksum_fold((a & UINT32_MAX) + (a >> 32) + (b & UINT32_MAX) + (b >> 32) + c);
 }
 
-/* The sum, not folded, of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1) of so many bytes. */
+/* The sum, not folded, of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1) of n bytes. */
 static inline uint64_t checksum_pseudo(const struct net_address *from, const struct net_address *to, uint8_t protocol,
 				       uint16_t bytes)
 {

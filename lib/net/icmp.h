@@ -28,7 +28,8 @@ struct icmp_quote {
 bool icmp_quote4(const uint8_t *quoted, uint16_t bytes, struct icmp_quote *q);
 bool icmp_quote6(const uint8_t *quoted, uint16_t bytes, struct icmp_quote *q);
 
-/* Does what an error says, when it is about something that we have sent; counts it. mtu: of NET_ICMP_TOO_BIG, else 0. */
+/* Does what an error says, when it is about something that we have sent; counts it. mtu: of NET_ICMP_TOO_BIG, else
+ * 0. */
 void icmp_act(struct net *net, const struct net_packet *packet, const struct icmp_quote *quote,
 	      enum net_icmp_error kind, uint32_t mtu);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ICMP's errors, of both families: what others say of our packets, and what we say of theirs. The first is hostile: it acts
- * on what has just been sent, and on nothing else. The second is bounded, so that nobody can make us flood a third party.
+ * ICMP's errors, of both families: what others say of our packets, and what we say of theirs. The first is hostile: it
+ * acts on what has just been sent, and on nothing else. The second is bounded, so that nobody can make us flood a third
+ * party.
  */
 #include "net/icmp.h"
 #include "net/ip6.h"
 
 enum {
-	ERRORS_A_SECOND = 100,
+	ERRORS_PER_SECOND = 100,
 	ERRORS_BURST = 50,
 	QUOTE4_MAX = 576 - sizeof(struct rte_ipv4_hdr) - ICMP_HEADER_BYTES,	     /* RFC 1812, 4.3.2.3 */
 	QUOTE6_MAX = NET_MTU6_MIN - sizeof(struct rte_ipv6_hdr) - ICMP_HEADER_BYTES, /* RFC 4443, 2.4 (c) */
@@ -145,7 +146,7 @@ void icmp_send_error(struct net *net, const struct rte_mbuf *m, const struct net
 	if (net_address_is_multicast6(&packet->to) || is_error(quoted, bytes, v4) ||
 	    !net_path_find(net, &packet->from, &packet->to, &path))
 		return;
-	if (!net_bucket_take(&net->icmp_errors, net->now_ns, ERRORS_A_SECOND, ERRORS_BURST)) {
+	if (!net_bucket_take(&net->icmp_errors, net->now_ns, ERRORS_PER_SECOND, ERRORS_BURST)) {
 		net->counters.icmp_limited++;
 		return;
 	}

@@ -30,8 +30,8 @@ void net_frame_input(struct net *net, struct rte_mbuf *frame)
 	uint16_t vlan, type, header;
 	bool mine;
 
-	/* Some drivers put a long frame into several mbufs: e1000 above an MTU of 1500, because its buffers are the next lower power of
-	 * two of ours. Ours hold a whole one. */
+	/* Some drivers put a long frame into several mbufs: e1000 above an MTU of 1500, because its buffers are the
+	 * next lower power of two of ours. Ours hold a whole one. */
 	if (rte_pktmbuf_data_len(frame) < sizeof(*eth) ||
 	    (unlikely(frame->nb_segs != 1) && rte_pktmbuf_linearize(frame) != 0) ||
 	    !find_vlan(frame, &vlan, &type, &header)) {
@@ -76,7 +76,7 @@ void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t n
 	net->counters.in_frames += n;
 	if (net->connections >= TCP_FETCH_FROM)
 		tcp_fetch(net, frames, n);
-	if (net->udp_expects)
+	if (net->udp_prefetches)
 		udp_fetch(net, frames, n);
 	for (unsigned i = 0; i < n; i++) {
 		if (i + 2 < n)

@@ -8,8 +8,8 @@
 #include "net/tcp_internal.h"
 
 enum {
-	CONNECTIONS_A_CALL = 256, /* looked at by net_interface_end: some microseconds */
-	RESETS_A_CALL = 64,	  /* and so many ended */
+	CONNECTIONS_PER_CALL = 256, /* looked at by net_interface_end: some microseconds */
+	RESETS_PER_CALL = 64,	    /* and this many ended */
 };
 
 static int check_interface_options(const struct net *net, const struct net_interface_options *interface,
@@ -153,8 +153,8 @@ static void end_connection(struct tcp_conn *conn)
 bool net_interface_end(struct net *net, struct net_interface *interface, uint32_t *cursor, unsigned *ended)
 {
 	const uint32_t count = net->options.connections_max;
-	const uint32_t end = RTE_MIN(count, *cursor + CONNECTIONS_A_CALL);
-	unsigned left = RTE_MIN(net_room(net), (uint32_t)RESETS_A_CALL);
+	const uint32_t end = RTE_MIN(count, *cursor + CONNECTIONS_PER_CALL);
+	unsigned left = RTE_MIN(net_room(net), (uint32_t)RESETS_PER_CALL);
 
 	for (; *cursor < end && left > 0; ++*cursor) {
 		struct tcp_conn *conn = &net->conns[*cursor];

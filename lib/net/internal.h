@@ -65,7 +65,7 @@ static inline struct net_priv *net_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-/* So many of something in a second, and at most a burst of them at once. */
+/* This many of something in a second, and at most a burst of them at once. */
 struct net_bucket {
 	uint64_t filled_ns;
 	uint32_t left;
@@ -103,7 +103,8 @@ struct neighbour {
 } __rte_cache_aligned;
 _Static_assert(sizeof(struct neighbour) == RTE_CACHE_LINE_SIZE, "a neighbour is a cache line");
 
-/* Times are counted in 2^20 ns: nearly milliseconds. They wrap after 52 days, when an entry of then may look young once. */
+/* Times are counted in 2^20 ns: nearly milliseconds. They wrap after 52 days, when an entry of then may look young
+ * once. */
 #define NEIGHBOUR_TICKS(ms) ((uint32_t)((ms)*NET_MS >> 20))
 #define NEIGHBOUR_FRESH NEIGHBOUR_TICKS(30000) /* REACHABLE_TIME: after it a used entry is asked again */
 
@@ -147,8 +148,8 @@ struct tcp_listener {
 struct udp_port {
 	uint16_t port;
 	net_udp_receive *receive;
-	net_udp_quoted *quoted;	  /* may be NULL */
-	net_udp_expected *expect; /* the same */
+	net_udp_quoted *quoted;	       /* may be NULL */
+	net_udp_prefetch_fn *prefetch; /* the same */
 	void *ctx;
 };
 
@@ -168,7 +169,7 @@ struct net {
 	struct rte_mempool *pool;
 	uint32_t hash_mask, hash_seed;
 	unsigned interfaces_count, listeners_count, udp_ports_count;
-	unsigned udp_expects; /* so many ports are told of datagrams ahead */
+	unsigned udp_prefetches; /* this many ports are told of datagrams ahead */
 	/* the turn */
 	uint64_t now_ns;
 	enum net_pressure pressure; /* when frames came in last */
@@ -237,8 +238,8 @@ static inline bool net_is_own(const struct net_interface *interface, const struc
 	return false;
 }
 
-/* interface.c: whether an interface of the stack has the address. A packet is for us whichever of our interfaces it came in by
- * (RFC 1122, 3.3.4.2): workers behind an added port reach the node's data address by it. */
+/* interface.c: whether an interface of the stack has the address. A packet is for us whichever of our interfaces it
+ * came in by (RFC 1122, 3.3.4.2): workers behind an added port reach the node's data address by it. */
 bool net_is_ours(const struct net *net, const struct net_address *address);
 
 /* The address of the interface that has `to` on its own network, or NULL. */
@@ -248,8 +249,9 @@ const struct net_interface_address *net_on_link(const struct net_interface *inte
 bool net_path_find(struct net *net, const struct net_address *to, const struct net_address *from,
 		   struct net_path *path);
 
-/* What the path to an address carries now: the interface's MTU, or what routers on the way have said (pmtu.c). path->mtu is
- * that when the path is found; a connection that keeps its path asks again when it likes: the knowledge ages (RFC 8201, 4). */
+/* What the path to an address carries now: the interface's MTU, or what routers on the way have said (pmtu.c).
+ * path->mtu is that when the path is found; a connection that keeps its path asks again when it likes: the knowledge
+ * ages (RFC 8201, 4). */
 uint16_t net_path_mtu(struct net *net, const struct net_path *path);
 
 /* Bytes of an IP header on this path. */
@@ -258,8 +260,8 @@ static inline uint16_t net_path_header(const struct net_path *path)
 	return net_address_is_v4(&path->remote) ? sizeof(struct rte_ipv4_hdr) : sizeof(struct rte_ipv6_hdr);
 }
 
-/* Puts IP and Ethernet headers before a packet of that protocol and sends it, as soon as the next hop's address is known; in
- * fragments if it is larger than path->mtu. Owns it. tos: as in net_packet. */
+/* Puts IP and Ethernet headers before a packet of that protocol and sends it, as soon as the next hop's address is
+ * known; in fragments if it is larger than path->mtu. Owns it. tos: as in net_packet. */
 void net_send(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos);
 
 /* Whether a TCP or UDP checksum holds. */
@@ -268,8 +270,8 @@ static inline bool net_checksum_holds(const struct net_packet *p, const void *da
 	return checksum_transport(&p->from, &p->to, p->protocol, data, bytes) == 0xffff;
 }
 
-/* The same of what came in m, for whose checksum the port may have looked. RTE_MBUF_F_RX_L4_CKSUM_NONE says that the data is
- * whole and the checksum was never filled in: between guests of one machine. */
+/* The same of what came in m, for whose checksum the port may have looked. RTE_MBUF_F_RX_L4_CKSUM_NONE says that the
+ * data is whole and the checksum was never filled in: between guests of one machine. */
 static inline bool net_checksum_seen_holds(const struct net_packet *p, const struct rte_mbuf *m, const void *data,
 					   uint16_t bytes)
 {
@@ -280,7 +282,7 @@ static inline bool net_checksum_seen_holds(const struct net_packet *p, const str
 	return net_checksum_holds(p, data, bytes);
 }
 
-/* The same of an IPv4 header of so many bytes. */
+/* The same of an IPv4 header of n bytes. */
 static inline bool net_ip4_checksum_holds(const struct net_interface *interface, const struct rte_mbuf *m,
 					  const struct rte_ipv4_hdr *ip, uint16_t header)
 {
@@ -295,8 +297,8 @@ static inline bool net_ip4_checksum_holds(const struct net_interface *interface,
 /* output.c: where a port that fills in a checksum goes on. */
 uint16_t net_leave_checksum(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol, uint8_t header);
 
-/* What to write into the checksum, which is 0, of m's data, a TCP segment or UDP datagram: it, or where a port that fills it in
- * goes on. header: bytes of TCP's or UDP's own. */
+/* What to write into the checksum, which is 0, of m's data, a TCP segment or UDP datagram: it, or where a port that
+ * fills it in goes on. header: bytes of TCP's or UDP's own. */
 static inline uint16_t net_checksum_to_send(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol,
 					    uint8_t header)
 {
@@ -324,7 +326,8 @@ static inline void net_transmit(struct net *net, struct rte_mbuf *frame)
 		net->output[net->output_tail++ % NET_OUTPUT_MAX] = frame;
 }
 
-/* Puts an Ethernet header, and the interface's VLAN tag, before a packet; the destination is for the caller to fill in. */
+/* Puts an Ethernet header, and the interface's VLAN tag, before a packet; the destination is for the caller to fill
+ * in. */
 struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct rte_mbuf *packet, rte_be16_t type);
 /* Sends an IPv6 packet that stays on the link to a link address. */
 void net_send_link(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol,
@@ -345,8 +348,9 @@ static inline struct net_interface *net_interface_of(const struct net *net, uint
 	return NULL;
 }
 
-/* udp_plain.c. udp_take_plain takes a frame over 42 bytes with UDP in IPv4, and udp_send_plain a payload, and both own it then;
- * false: it was left as it was, for the general way. udp_make_plain makes a flow's headers, after it was sent something. */
+/* udp_plain.c. udp_take_plain takes a frame over 42 bytes with UDP in IPv4, and udp_send_plain a payload, and both own
+ * it then; false: it was left as it was, for the general way. udp_make_plain makes a flow's headers, after it was sent
+ * something. */
 bool udp_take_plain(struct net *net, struct rte_mbuf *frame);
 void udp_make_plain(struct net_udp_flow *flow);
 /* Tells the ports that want to know of a burst's datagrams. */
@@ -381,7 +385,8 @@ const struct rte_ether_addr *net_neighbour_known(const struct net *net, struct n
 void net_neighbour_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
 void net_neighbour_fini(struct net *net, struct net_interface *interface);
 
-/* arp.c, nd.c: ask for an address; mac: of the station that had it, NULL: everybody. nd_input: a message whose checksum holds. */
+/* arp.c, nd.c: ask for an address; mac: of the station that had it, NULL: everybody. nd_input: a message whose checksum
+ * holds. */
 enum { ND_SOLICITATION = 135, ND_ADVERTISEMENT = 136 };
 void arp_input(struct net *net, struct net_interface *interface, struct rte_mbuf *m);
 void arp_ask(struct net *net, struct net_interface *interface, const struct net_address *address,
@@ -429,8 +434,8 @@ enum icmp_error_out {
 	ICMP6_UNKNOWN_HEADER,
 	ICMP6_UNKNOWN_OPTION,
 };
-/* Tells a packet's sender what is wrong with it, if that is allowed and not too often. The packet is what stands from its header
- * to m's end; the caller keeps it. word: the place of what is wrong, for the kinds that have one. */
+/* Tells a packet's sender what is wrong with it, if that is allowed and not too often. The packet is what stands from
+ * its header to m's end; the caller keeps it. word: the place of what is wrong, for the kinds that have one. */
 void icmp_send_error(struct net *net, const struct rte_mbuf *m, const struct net_packet *packet,
 		     enum icmp_error_out what, uint32_t word);
 
@@ -447,9 +452,10 @@ enum net_icmp_error {
 };
 
 /*
- * An error about a segment that was sent from local to remote, both as they stand in what the error quotes; its checksum and
- * lengths are right, and local is ours. Anybody can forge it: true only when seq, the segment's first number, is that of data
- * in flight on such a connection (RFC 5927, 4); then what it says of the path's MTU counts for others, too.
+ * An error about a segment that was sent from local to remote, both as they stand in what the error quotes; its
+ * checksum and lengths are right, and local is ours. Anybody can forge it: true only when seq, the segment's first
+ * number, is that of data in flight on such a connection (RFC 5927, 4); then what it says of the path's MTU counts for
+ * others, too.
  */
 bool tcp_icmp_error(struct net *net, const struct net_address *local, rte_be16_t local_port,
 		    const struct net_address *remote, rte_be16_t remote_port, uint32_t seq, enum net_icmp_error kind,
@@ -463,8 +469,8 @@ void icmp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pa
 void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
 void tcp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
 
-/* tcp_fetch.c: loads what the segments of a burst will need, where connections are too many for the nearest cache to hold. The
- * frames are as they came. */
+/* tcp_fetch.c: loads what the segments of a burst will need, where connections are too many for the nearest cache to
+ * hold. The frames are as they came. */
 enum { TCP_FETCH_FROM = 64 };
 void tcp_fetch(const struct net *net, struct rte_mbuf **frames, unsigned n);
 

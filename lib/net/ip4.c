@@ -4,7 +4,8 @@
 
 enum { OPTION_END = 0, OPTION_NOP = 1, OPTION_LOOSE_ROUTE = 131, OPTION_STRICT_ROUTE = 137 };
 
-/* Options are skipped; a list that does not parse and routes that the source has chosen are refused (RFC 7126, 4.3 and 4.4). */
+/* Options are skipped; a list that does not parse and routes that the source has chosen are refused (RFC 7126, 4.3 and
+ * 4.4). */
 static bool options_fine(const uint8_t *option, unsigned bytes)
 {
 	while (bytes && *option != OPTION_END) {

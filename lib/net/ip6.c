@@ -96,8 +96,8 @@ static bool may_be_from(const struct net_interface *interface, const struct net_
 	return !net_address_is_v4(&p->from) && net_address_is_host(&p->from) && !net_is_own(interface, &p->from);
 }
 
-/* No option concerns a host that only ends connections; false: the packet is to be dropped, and its sender told if the option
- * says so. */
+/* No option concerns a host that only ends connections; false: the packet is to be dropped, and its sender told if the
+ * option says so. */
 static bool options_fine(struct net *net, const struct rte_mbuf *m, const struct net_packet *p,
 			 const struct ip6_walk *w)
 {
@@ -131,7 +131,8 @@ static bool take_extension(struct net *net, struct rte_mbuf *m, const struct net
 		if (options_fine(net, m, p, w))
 			return true;
 		break;
-	case IPPROTO_ROUTING: /* we are no router: with segments left it is refused, whatever its type (RFC 8200, 4.4) */
+	/* we are no router: with segments left it is refused, whatever its type (RFC 8200, 4.4) */
+	case IPPROTO_ROUTING:
 		if (w->header[3] == 0)
 			return true;
 		icmp_send_error(net, m, p, ICMP6_BAD_FIELD, (uint32_t)(w->header - w->base) + 2);

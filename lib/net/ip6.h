@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A walk over IPv6's extension headers (RFC 8200, 4), with a bound on their number and bytes. Nothing behind `end` is read. */
+/* A walk over IPv6's extension headers (RFC 8200, 4), with a bound on their number and bytes. Nothing behind `end` is
+ * read. */
 #ifndef NET_IP6_H
 #define NET_IP6_H
 

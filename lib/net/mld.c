@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast listener discovery, version 2 (RFC 3810), as a host that listens to any source: it says in which groups it can be
- * asked for, at its start and when a router or switch wants to know. Switches that keep multicast from who has not said so
- * would hide our IPv6 addresses otherwise.
+ * Multicast listener discovery, version 2 (RFC 3810), as a host that listens to any source: it says in which groups it
+ * can be asked for, at its start and when a router or switch wants to know. Switches that keep multicast from who has
+ * not said so would hide our IPv6 addresses otherwise.
  */
 #include "net/internal.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Neighbour discovery (RFC 4861): solicitations and advertisements of neighbours. What is believed of them is neighbour.c's.
+ * Neighbour discovery (RFC 4861): solicitations and advertisements of neighbours. What is believed of them is
+ * neighbour.c's.
  *
- * Routers' advertisements and redirects are ignored: gateways are configured, and nobody on the link can become one. Addresses
- * are configured too, and are not probed for duplicates before their first use (RFC 4862, 5.4): an appliance that would wait
- * for that would start no safer, because its node has claimed the addresses on its own machine, and a second machine's claim
- * shows in the counter address_conflicts. Who probes for one of ours is told that it is taken.
+ * Routers' advertisements and redirects are ignored: gateways are configured, and nobody on the link can become one.
+ * Addresses are configured too, and are not probed for duplicates before their first use (RFC 4862, 5.4): an appliance
+ * that would wait for that would start no safer, because its node has claimed the addresses on its own machine, and a
+ * second machine's claim shows in the counter address_conflicts. Who probes for one of ours is told that it is taken.
  */
 #include "net/internal.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The neighbours on a link: one bounded, set-associative table for ARP and neighbour discovery, with the states of RFC 4861,
- * 7.3: asked for, confirmed by an answer, gone stale, asked again. Entries age when they are used; only the frames that wait
- * for an answer need a timer.
+ * The neighbours on a link: one bounded, set-associative table for ARP and neighbour discovery, with the states of RFC
+ * 4861, 7.3: asked for, confirmed by an answer, gone stale, asked again. Entries age when they are used; only the
+ * frames that wait for an answer need a timer.
  *
- * Hard to poison: an entry is made for an address that we ask for, or for a neighbour that asks for us; a link address is
- * believed from an answer that we have asked for, or where there is none yet. Whoever claims that an address has moved only
- * makes us ask the station that had it: when that one is silent, everybody is asked. Questions have a rate.
+ * Hard to poison: an entry is made for an address that we ask for, or for a neighbour that asks for us; a link address
+ * is believed from an answer that we have asked for, or where there is none yet. Whoever claims that an address has
+ * moved only makes us ask the station that had it: when that one is silent, everybody is asked. Questions have a rate.
  */
 #include "net/internal.h"
 
@@ -14,7 +14,7 @@
 
 enum {
 	TRIES = 3, /* RFC 4861, 10: MAX_MULTICAST_SOLICIT and MAX_UNICAST_SOLICIT */
-	ASKS_A_SECOND = 1000,
+	ASKS_PER_SECOND = 1000,
 	ASKS_BURST = 1000,
 };
 
@@ -101,8 +101,8 @@ static unsigned worth(const struct net *net, const struct neighbour *n)
 	return n->confirmed && ticks(net) - n->heard < unused ? 3 : 2;
 }
 
-/* A place for an address that has none, instead of the one of the set that is worth least, of these the oldest. Whoever only
- * asks for us gets none where all neighbours are confirmed: NULL. */
+/* A place for an address that has none, instead of the one of the set that is worth least, of these the oldest. Whoever
+ * only asks for us gets none where all neighbours are confirmed: NULL. */
 static struct neighbour *make(struct net *net, struct net_interface *interface, const struct net_address *address,
 			      bool asked_for)
 {
@@ -123,7 +123,7 @@ static struct neighbour *make(struct net *net, struct net_interface *interface, 
 
 static bool may_ask(struct net *net)
 {
-	return net_bucket_take(&net->neighbour_asks, net->now_ns, ASKS_A_SECOND, ASKS_BURST);
+	return net_bucket_take(&net->neighbour_asks, net->now_ns, ASKS_PER_SECOND, ASKS_BURST);
 }
 
 static void ask_neighbour(struct net *net, struct net_interface *interface, struct neighbour *n)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A network stack over mbufs: Ethernet and VLANs, ARP and neighbour discovery, IPv4 and IPv6, ICMP, UDP and TCP. It knows
- * neither NICs nor reactors: frames come in by net_input, go out by net_output, and time is what it is handed. One stack
- * belongs to one thread; nothing is shared between stacks. It allocates at creation only.
+ * A network stack over mbufs: Ethernet and VLANs, ARP and neighbour discovery, IPv4 and IPv6, ICMP, UDP and TCP. It
+ * knows neither NICs nor reactors: frames come in by net_input, go out by net_output, and time is what it is handed.
+ * One stack belongs to one thread; nothing is shared between stacks. It allocates at creation only.
  *
  * What is refused is dropped, freed and counted under a reason of NET_COUNTERS.
  */
@@ -167,12 +167,13 @@ struct net_options {
 	struct rte_mempool *pool; /* all mbufs that the stack makes; private area of NET_PRIV_BYTES */
 	struct net_interface_options interfaces[NET_INTERFACES_MAX];
 	unsigned interfaces_count;
-	bool neighbours_silent; /* learns from ARP and ND, but leaves the answers to another stack with the same addresses */
+	/* learns from ARP and ND, but leaves the answers to another stack with the same addresses */
+	bool neighbours_silent;
 	bool announce; /* tells neighbours at once whose its addresses are, unasked; one stack of an interface */
 	bool mld;      /* tells switches and routers of its IPv6 groups (RFC 3810); one stack of an interface */
 	uint32_t reassembly_mbufs_max; /* fragments that wait for others; 0: 1/32 of the pool */
-	/* A packet was put together from fragments, and made a frame again: true takes it, for another stack (steering sends
-	 * all fragments to one, because only the first shows a port). NULL: all are ours. */
+	/* A packet was put together from fragments, and made a frame again: true takes it, for another stack (steering
+	 * sends all fragments to one, because only the first shows a port). NULL: all are ours. */
 	bool (*reassembled)(void *ctx, struct rte_mbuf *frame);
 	void *reassembled_ctx;
 	/* TCP. What is 0 has the value that stands behind. */
@@ -181,9 +182,9 @@ struct net_options {
 	bool cookies_always;		/* every SYN is answered by a cookie */
 	uint32_t receive_window_bytes;	/* a connection's most unread and out-of-order bytes */
 	uint32_t receive_initial_bytes; /* the same before its reader has taken much; 64 KiB */
-	uint64_t
-		receive_grown_bytes; /* by which the windows of all connections may have grown together; half of the pool */
-	uint64_t unread_bytes;	     /* of all connections: beyond, windows are held small; half of the pool */
+	/* by which the windows of all connections may have grown together; half of the pool */
+	uint64_t receive_grown_bytes;
+	uint64_t unread_bytes;	    /* of all connections: beyond, windows are held small; half of the pool */
 	uint32_t reorder_mbufs_max; /* out-of-order segments of all connections; 1/4 of the pool */
 	uint32_t without;	    /* enum net_without: what is neither offered nor accepted */
 	uint32_t ecn;		    /* enum net_ecn */
@@ -196,9 +197,9 @@ struct net_options {
 	bool idle_keeps_window; /* a congestion window does not decay while nothing is sent */
 	uint32_t delayed_ack_us;
 	uint32_t time_wait_ms;
-	uint32_t
-		user_timeout_ms; /* unacknowledged data for that long ends a connection, unless its user says otherwise */
-	uint64_t secret[2];	 /* random, and no other stack's: numbers that a peer sees are made with it */
+	/* unacknowledged data for that long ends a connection, unless its user says otherwise */
+	uint32_t user_timeout_ms;
+	uint64_t secret[2];	/* random, and no other stack's: numbers that a peer sees are made with it */
 	uint32_t stack, stacks; /* which one of how many with the same addresses this is; 0 of 0: it is alone */
 	uint64_t now_ns;
 };
@@ -210,23 +211,24 @@ struct net *net_create(const struct net_options *options, struct star_error *err
 void net_destroy(struct net *net);
 
 /*
- * Interfaces of a running stack. They are made and freed on any thread (a table of neighbours takes 256 KiB), and used by the
- * stack's own. net_interface_create checks the options against those of the stack: -EADDRINUSE when an address is another
- * interface's; -ENOSPC when there are NET_INTERFACES_MAX.
+ * Interfaces of a running stack. They are made and freed on any thread (a table of neighbours takes 256 KiB), and used
+ * by the stack's own. net_interface_create checks the options against those of the stack: -EADDRINUSE when an address
+ * is another interface's; -ENOSPC when there are NET_INTERFACES_MAX.
  */
 struct net_interface;
 struct net_interface *net_interface_create(const struct net *net, const struct net_interface_options *options,
 					   struct star_error *err);
 void net_interface_add(struct net *net, struct net_interface *interface);
 /* Takes the interface of a port away: it receives no more, and no path leads there. NULL: there is none. Then
- * net_interface_end, again and again until it returns true: each call ends some of its connections (ENETDOWN; their peers
- * hear of it by RST), and the last drops the frames that wait for its neighbours. RSTs leave by net_output. Fragments that
- * have come by it expire. */
+ * net_interface_end, again and again until it returns true: each call ends some of its connections (ENETDOWN; their
+ * peers hear of it by RST), and the last drops the frames that wait for its neighbours. RSTs leave by net_output.
+ * Fragments that have come by it expire. */
 struct net_interface *net_interface_remove(struct net *net, uint16_t port);
 bool net_interface_end(struct net *net, struct net_interface *interface, uint32_t *cursor, unsigned *ended);
 /* Tells neighbours some times whose the interfaces' addresses are, with options.announce: when a link has come up. */
 void net_announce(struct net *net);
-/* That of a port, to be ended without being taken away: all that lived behind it is gone, and others come. NULL: none. */
+/* That of a port, to be ended without being taken away: all that lived behind it is gone, and others come. NULL:
+ * none. */
 struct net_interface *net_interface_find(const struct net *net, uint16_t port);
 /* Of one that was never added, or has ended. */
 void net_interface_free(struct net_interface *interface);
@@ -234,7 +236,7 @@ void net_interface_free(struct net_interface *interface);
 /* Takes n frames, and owns them. */
 void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
 
-/* Starts loading so many bytes, of which nothing may be true: a pointer to nowhere does no harm. */
+/* Starts loading n bytes, of which nothing may be true: a pointer to nowhere does no harm. */
 static inline void net_fetch(const void *from, size_t bytes)
 {
 	for (uintptr_t at = (uintptr_t)from & ~(uintptr_t)(RTE_CACHE_LINE_SIZE - 1); at < (uintptr_t)from + bytes;
@@ -284,25 +286,25 @@ struct net_udp_address {
 	uint16_t local_port, remote_port;
 };
 
-/* payload's data is the datagram's; the callee owns it. address is where an answer goes from and to; tos as the IP header had
- * it: its low two bits are ECN's (RFC 3168). */
+/* payload's data is the datagram's; the callee owns it. address is where an answer goes from and to; tos as the IP
+ * header had it: its low two bits are ECN's (RFC 3168). */
 typedef void net_udp_receive(void *ctx, struct net *net, const struct net_udp_address *address,
 			     struct rte_mbuf *payload, uint8_t tos);
 int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void *ctx);
 /*
- * For a port that is bound: an ICMP error quotes a datagram of ours, of whose payload these are the first bytes, as many as it
- * quotes: perhaps none. refused: it says that nobody has the port that it went to (RFC 1122, 4.1.3.3); else that it is too big for
- * the path. Anybody can forge it who knows both ports: true only when what is quoted is in flight (RFC 8899, 4.6.1). Without a
- * watcher no error is believed.
+ * For a port that is bound: an ICMP error quotes a datagram of ours, of whose payload these are the first bytes, as
+ * many as it quotes: perhaps none. refused: it says that nobody has the port that it went to (RFC 1122, 4.1.3.3); else
+ * that it is too big for the path. Anybody can forge it who knows both ports: true only when what is quoted is in
+ * flight (RFC 8899, 4.6.1). Without a watcher no error is believed.
  */
 typedef bool net_udp_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
 			    uint32_t bytes, bool refused);
 void net_udp_watch(struct net *net, uint16_t port, net_udp_quoted *quoted);
-/* For a port that is bound, where what the datagrams of a burst need lies all over the memory: before the first of them is received,
- * expect is called for each, in two passes, and starts loading it: in the first pass what a datagram names, in the second what that
- * points to. Nothing of a datagram is checked yet. NULL: no more. */
-typedef void net_udp_expected(void *ctx, const void *payload, uint32_t bytes, unsigned pass);
-void net_udp_expect(struct net *net, uint16_t port, net_udp_expected *expect);
+/* For a port that is bound, where what the datagrams of a burst need lies all over the memory: before the first of them
+ * is received, prefetch is called for each, in two passes, and starts loading it: in the first pass what a datagram
+ * names, in the second what that points to. Nothing of a datagram is checked yet. NULL: no more. */
+typedef void net_udp_prefetch_fn(void *ctx, const void *payload, uint32_t bytes, unsigned pass);
+void net_udp_prefetch(struct net *net, uint16_t port, net_udp_prefetch_fn *prefetch);
 void net_udp_unbind(struct net *net, uint16_t port);
 /* 0, or -ENOMEM, -EHOSTUNREACH, -EMSGSIZE (it would have to be fragmented). */
 int net_udp_send(struct net *net, const struct net_udp_address *address, const void *payload, uint16_t bytes);
@@ -324,15 +326,17 @@ struct net_udp_flow {
 	struct net_path path;
 	uint16_t local_port, remote_port;
 	uint32_t path_news; /* of the stack, when the path was looked up */
-	/* Headers made ahead (udp_plain.c), but for lengths, sums and the hop's link address. hop NULL: there are none. */
+	/* Headers made ahead (udp_plain.c), but for lengths, sums and the hop's link address. hop NULL: there are
+	 * none. */
 	const struct neighbour *hop;
 	uint16_t ip_sum, udp_sum;
 	uint8_t headers[NET_UDP_PLAIN_HEADERS];
 };
 /* 0, or -EHOSTUNREACH. */
 int net_udp_flow_init(struct net *net, struct net_udp_flow *flow, const struct net_udp_address *address);
-/* Bytes of a datagram that the path carries whole, as far as is known now; a larger one goes in fragments. Where the link carries
- * NET_UDP_PAYLOAD_BASE bytes it is never less: what is said of the path beyond is then met by fragments. */
+/* Bytes of a datagram that the path carries whole, as far as is known now; a larger one goes in fragments. Where the
+ * link carries NET_UDP_PAYLOAD_BASE bytes it is never less: what is said of the path beyond is then met by
+ * fragments. */
 uint16_t net_udp_flow_payload(struct net *net, struct net_udp_flow *flow);
 /* payload's data is the datagram's, in one segment, with room before it for the headers (NET_UDP_HEADERS). Owns it. */
 void net_udp_flow_send(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos);

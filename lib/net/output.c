@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way out: routes, IP and Ethernet headers, fragments where a packet is too large, the queue that net_output empties. */
+/* The way out: routes, IP and Ethernet headers, fragments where a packet is too large, the queue that net_output
+ * empties. */
 #include "net/internal.h"
 #include "net/siphash.h"
 
@@ -29,7 +30,8 @@ const struct net_interface_address *net_on_link(const struct net_interface *inte
 	return NULL;
 }
 
-/* The address that speaks to hosts elsewhere: one of the gateway's network, else the first that is not of the link only. */
+/* The address that speaks to hosts elsewhere: one of the gateway's network, else the first that is not of the link
+ * only. */
 static const struct net_interface_address *source_for(const struct net_interface *interface,
 						      const struct net_address *gateway)
 {
@@ -108,7 +110,8 @@ bool net_path_find(struct net *net, const struct net_address *to, const struct n
 	return true;
 }
 
-/* The sum of the pseudo header; without the length, which is not yet known, of segments to be cut (rte_ipv4_phdr_cksum). */
+/* The sum of the pseudo header; without the length, which is not yet known, of segments to be cut
+ * (rte_ipv4_phdr_cksum). */
 uint16_t net_leave_checksum(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol, uint8_t header)
 {
 	const uint16_t bytes = m->ol_flags & RTE_MBUF_F_TX_TCP_SEG ? 0 : (uint16_t)rte_pktmbuf_pkt_len(m);
@@ -229,8 +232,9 @@ void net_send_link(struct net *net, const struct net_path *path, struct rte_mbuf
 }
 
 /*
- * The next identification between two addresses, after RFC 7739, 5.3: from a place that nobody can guess, in a row that tells
- * nothing of packets to others. Its low bits name the stack: those that share our addresses never use the same one.
+ * The next identification between two addresses, after RFC 7739, 5.3: from a place that nobody can guess, in a row that
+ * tells nothing of packets to others. Its low bits name the stack: those that share our addresses never use the same
+ * one.
  */
 static uint32_t next_identification(struct net *net, const struct net_path *path)
 {
@@ -243,7 +247,8 @@ static uint32_t next_identification(struct net *net, const struct net_path *path
 	return number * stacks + net->options.stack;
 }
 
-/* A packet that the path does not carry whole: copied into fragments, which alone may need an identification (RFC 6864). */
+/* A packet that the path does not carry whole: copied into fragments, which alone may need an identification (RFC
+ * 6864). */
 static void send_fragments(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol,
 			   uint8_t tos)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Path MTUs as routers have told them (RFC 1191, RFC 8201): a bounded table by destination. What stands there was believed by
- * whoever sent the packet in question; it is forgotten after ten minutes, when a path may have become wider.
+ * Path MTUs as routers have told them (RFC 1191, RFC 8201): a bounded table by destination. What stands there was
+ * believed by whoever sent the packet in question; it is forgotten after ten minutes, when a path may have become
+ * wider.
  */
 #include "net/internal.h"
 

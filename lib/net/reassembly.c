@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fragments to packets, of both families, by DPDK's rte_ip_frag, which holds at most RTE_LIBRTE_IP_FRAG_MAX_FRAG (8) fragments
- * of a packet, and gives up one whose fragments overlap, come twice or are too many (RFC 5722). Around it stand the checks that
- * it leaves to its user, and the bounds: packets and mbufs of a stack, 30 s from a packet's first fragment, and a packet's
- * bytes: what one mbuf holds, which is more than the link's MTU (RFC 1122, 3.3.2; RFC 8200, 5). A packet that is whole goes in
- * again as a frame: to this stack, or to the one that it belongs to.
+ * Fragments to packets, of both families, by DPDK's rte_ip_frag, which holds at most RTE_LIBRTE_IP_FRAG_MAX_FRAG (8)
+ * fragments of a packet, and gives up one whose fragments overlap, come twice or are too many (RFC 5722). Around it
+ * stand the checks that it leaves to its user, and the bounds: packets and mbufs of a stack, 30 s from a packet's first
+ * fragment, and a packet's bytes: what one mbuf holds, which is more than the link's MTU (RFC 1122, 3.3.2; RFC 8200,
+ * 5). A packet that is whole goes in again as a frame: to this stack, or to the one that it belongs to.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_ip_frag_table_del_expired_entries */
 #include "net/ip6.h"
@@ -15,10 +15,10 @@ enum {
 	TABLE_WAYS = 8,
 	PACKETS_MIN = 8,
 	PACKETS_MAX = 512,
-	FRAGMENTS_A_PACKET = RTE_LIBRTE_IP_FRAG_MAX_FRAG,
+	FRAGMENTS_PER_PACKET = RTE_LIBRTE_IP_FRAG_MAX_FRAG,
 	UNIT = 8, /* of offsets */
-	/* What the first fragment must show of a packet: ports, and all of TCP's fixed header, so that the next one cannot
-	 * change them (RFC 1858, RFC 3128). */
+	/* What the first fragment must show of a packet: ports, and all of TCP's fixed header, so that the next one
+	 * cannot change them (RFC 1858, RFC 3128). */
 	TCP_SHOWN = sizeof(struct rte_tcp_hdr),
 	OTHER_SHOWN = 8,
 };
@@ -29,7 +29,7 @@ enum {
 int net_reassembly_init(struct net *net)
 {
 	struct reassembly *r = &net->reassembly;
-	const uint32_t packets = net->options.reassembly_mbufs_max / FRAGMENTS_A_PACKET;
+	const uint32_t packets = net->options.reassembly_mbufs_max / FRAGMENTS_PER_PACKET;
 
 	r->packets_max = packets < PACKETS_MIN ? PACKETS_MIN : RTE_MIN(packets, (uint32_t)PACKETS_MAX);
 	r->table = rte_ip_frag_table_create(RTE_MAX(r->packets_max / TABLE_WAYS, 1u), TABLE_WAYS, r->packets_max,
@@ -105,7 +105,7 @@ static bool upper_is_shown(uint8_t protocol, const uint8_t *upper, uint16_t byte
 	return bytes >= (protocol == IPPROTO_TCP ? (uint16_t)TCP_SHOWN : (uint16_t)OTHER_SHOWN);
 }
 
-/* A fragment of so many bytes of payload at an offset: whether it can be part of a packet that we take. */
+/* A fragment of n bytes of payload at an offset: whether it can be part of a packet that we take. */
 static bool fits(const struct net *net, uint32_t offset, uint32_t bytes, bool more, uint32_t headers)
 {
 	const uint32_t room = rte_pktmbuf_data_room_size(net->pool) - RTE_PKTMBUF_HEADROOM;
@@ -196,7 +196,8 @@ void net_reassembly_put4(struct net *net, struct rte_mbuf *m, const struct net_p
 	go_on(net, p->interface, m, RTE_BE16(RTE_ETHER_TYPE_IPV4));
 }
 
-/* All headers up to the upper layer's stand in the first fragment (RFC 7112), and none of them is a fragment's again. */
+/* All headers up to the upper layer's stand in the first fragment (RFC 7112), and none of them is a fragment's
+ * again. */
 static bool chain_is_shown(const struct ip6_walk *at_fragment)
 {
 	struct ip6_walk w = *at_fragment;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SipHash-2-4 (Aumasson, Bernstein, 2012) of a few words under a secret of 128 bits: numbers that nobody outside can guess,
- * though he chooses the words. Pure functions.
+ * SipHash-2-4 (Aumasson, Bernstein, 2012) of a few words under a secret of 128 bits: numbers that nobody outside can
+ * guess, though he chooses the words. Pure functions.
  */
 #ifndef NET_SIPHASH_H
 #define NET_SIPHASH_H

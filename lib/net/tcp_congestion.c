@@ -62,8 +62,8 @@ uint32_t tcp_slow_start(struct tcp_conn *conn, uint32_t delivered)
 }
 
 /*
- * A window that is not used says nothing about the path, and so does not grow (RFC 7661's reason): it counts as used while
- * sending stopped at it, in slow start also while more than half of it was in flight.
+ * A window that is not used says nothing about the path, and so does not grow (RFC 7661's reason): it counts as used
+ * while sending stopped at it, in slow start also while more than half of it was in flight.
  */
 static bool window_used(const struct tcp_conn *conn)
 {
@@ -78,8 +78,8 @@ static uint32_t decayed(uint32_t cwnd, uint32_t floor, uint64_t timeouts)
 	return RTE_MAX(cwnd, floor);
 }
 
-/* After an idle time the window is halved for each RTO of it, down to the initial one (RFC 2861, 3.1; RFC 5681, 4.1): what the
- * path took once says less and less. */
+/* After an idle time the window is halved for each RTO of it, down to the initial one (RFC 2861, 3.1; RFC 5681, 4.1):
+ * what the path took once says less and less. */
 void tcp_congestion_restart(struct tcp_conn *conn)
 {
 	const uint64_t idle_ns = conn->net->now_ns - conn->sent_ns;
@@ -141,7 +141,8 @@ void tcp_congestion_reduce(struct tcp_conn *conn, enum tcp_reduction why)
 	conn->ssthresh = RTE_MAX(conn->congestion->reduced(conn, why), 2u * conn->mss);
 	if (why == TCP_BY_TIMEOUT)
 		conn->prr_delivered = 0;
-	/* What this turn's ACKs have taken out of the network before the one that told of the loss has not been replaced yet. */
+	/* What this turn's ACKs have taken out of the network before the one that told of the loss has not been
+	 * replaced yet. */
 	conn->prr_flight = RTE_MAX(conn->snd_nxt - conn->snd_una + conn->prr_delivered, 1u);
 	conn->prr_out = 0;
 	if (why != TCP_BY_TIMEOUT && conn->features & TCP_FEATURE_ECN)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Congestion control: how large a connection's window is, behind one small interface. An algorithm decides two things: how the
- * window grows on an acknowledgement, and how far it falls on a loss, a timeout or an ECN mark. What all share is in
- * tcp_congestion.c: initial window, what counts as a window that is used, proportional rate reduction (RFC 6937), undo, idle
- * restart. Windows are bytes. All on the stack's thread.
+ * Congestion control: how large a connection's window is, behind one small interface. An algorithm decides two things:
+ * how the window grows on an acknowledgement, and how far it falls on a loss, a timeout or an ECN mark. What all share
+ * is in tcp_congestion.c: initial window, what counts as a window that is used, proportional rate reduction (RFC 6937),
+ * undo, idle restart. Windows are bytes. All on the stack's thread.
  */
 #ifndef NET_TCP_CONGESTION_H
 #define NET_TCP_CONGESTION_H
@@ -59,7 +59,8 @@ union tcp_congestion_state {
 };
 enum { TCP_DCTCP_ONE = 1 << 20 };
 
-/* Slow start by appropriate byte counting (RFC 3465): grows cwnd by what was delivered, up to ssthresh; returns what is left. */
+/* Slow start by appropriate byte counting (RFC 3465): grows cwnd by what was delivered, up to ssthresh; returns what is
+ * left. */
 uint32_t tcp_slow_start(struct tcp_conn *conn, uint32_t delivered);
 /* Congestion avoidance of RFC 5681, 3.1: one segment a window. */
 void tcp_newreno_avoid(struct tcp_conn *conn, struct tcp_newreno_state *state, uint32_t delivered);
@@ -69,7 +70,8 @@ void tcp_congestion_init(struct tcp_conn *conn);
 void tcp_congestion_use(struct tcp_conn *conn, const struct tcp_congestion *algorithm);
 /* Something is about to be sent, and nothing is in flight. */
 void tcp_congestion_restart(struct tcp_conn *conn);
-/* All that there is and the windows let go has been sent: what is delivered from now on counts for a reduction that may begin. */
+/* All that there is and the windows let go has been sent: what is delivered from now on counts for a reduction that may
+ * begin. */
 void tcp_congestion_tried(struct tcp_conn *conn);
 /* A turn's sending has come to its end; limited: by cwnd. */
 void tcp_congestion_sent(struct tcp_conn *conn, bool limited);

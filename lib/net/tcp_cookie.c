@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SYN cookies (after Bernstein, 1996; RFC 4987, 3.6): once too many connections are half open, a SYN is answered without
- * keeping anything. What is needed comes back with the ACK: our sequence number is 27 bits of SipHash of the four-tuple, the
- * peer's number, the segment size and the time, two bits of that time and three for the segment size. Each period of time
- * has, by that, a function of its own, and a cookie is good in its own and the next period. The other options are in the low
- * bits of the timestamp that the peer echoes, as in Linux; without timestamps they are not used.
+ * SYN cookies (after Bernstein, 1996; RFC 4987, 3.6): once too many connections are half open, a SYN is answered
+ * without keeping anything. What is needed comes back with the ACK: our sequence number is 27 bits of SipHash of the
+ * four-tuple, the peer's number, the segment size and the time, two bits of that time and three for the segment size.
+ * Each period of time has, by that, a function of its own, and a cookie is good in its own and the next period. The
+ * other options are in the low bits of the timestamp that the peer echoes, as in Linux; without timestamps they are not
+ * used.
  */
 #include "net/tcp_internal.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CUBIC (RFC 9438): after a loss the window grows by a cubic function of time, flat around the window of that loss; with
- * HyStart++ (RFC 9406), which leaves the first slow start when round trips become longer. Sections are RFC 9438's where
- * nothing else is said.
+ * CUBIC (RFC 9438): after a loss the window grows by a cubic function of time, flat around the window of that loss;
+ * with HyStart++ (RFC 9406), which leaves the first slow start when round trips become longer. Sections are RFC 9438's
+ * where nothing else is said.
  */
 #include <math.h>
 

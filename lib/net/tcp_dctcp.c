@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data Center TCP (RFC 8257), the sender: the window falls by half of the share of bytes that was marked. In a closed network
- * with switches that mark early this keeps queues short; over an open one it is unfair to others (RFC 8257, 5).
+ * Data Center TCP (RFC 8257), the sender: the window falls by half of the share of bytes that was marked. In a closed
+ * network with switches that mark early this keeps queues short; over an open one it is unfair to others (RFC 8257, 5).
  */
 #include "net/tcp_sender.h"
 

@@ -43,7 +43,8 @@ bool tcp_icmp_error(struct net *net, const struct net_address *local, rte_be16_t
 		tcp_path_mtu(conn, mtu);
 		return true;
 	}
-	/* A connection that has been established outlives what anybody on the way may say of it; its end will have a reason. */
+	/* A connection that has been established outlives what anybody on the way may say of it; its end will have a
+	 * reason. */
 	conn->soft_error = (uint8_t)errno_of(kind);
 	if (conn->state == TCP_SYN_SENT && is_hard(kind)) {
 		net->counters.tcp_attempt_fails++;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where there are thousands of connections, each segment finds the state of its own one in memory: a dozen cache lines. A burst's
- * segments are all known before the first is looked at, so what they need is loaded for all of them together, in passes: the hash
- * table's buckets, then the connections, then what these point to. What is read here is believed nowhere: the segments are checked,
- * and their connections looked up, behind it.
+ * Where there are thousands of connections, each segment finds the state of its own one in memory: a dozen cache lines.
+ * A burst's segments are all known before the first is looked at, so what they need is loaded for all of them together,
+ * in passes: the hash table's buckets, then the connections, then what these point to. What is read here is believed
+ * nowhere: the segments are checked, and their connections looked up, behind it.
  */
 #include "net/tcp_internal.h"
 
 enum {
 	BURST = 32,
-	USER_BYTES =
-		256, /* of what the user keeps of a connection: that it begins where its pointer leads is the usual case */
+	/* Of what the user keeps of a connection: that it begins where its pointer leads is the usual case. */
+	USER_BYTES = 256,
 };
 
 /* The bucket of a segment without IP options or VLAN tag; NULL: it is none. */
@@ -59,7 +59,7 @@ static void fetch_burst(const struct net *net, struct rte_mbuf **frames, unsigne
 
 		conns[i] = number ? &net->conns[number - 1] : NULL;
 		if (conns[i])
-			tcp_expect(conns[i]);
+			tcp_prefetch(conns[i]);
 	}
 	for (unsigned i = 0; i < n; i++) {
 		if (!conns[i])
@@ -78,7 +78,7 @@ void tcp_fetch(const struct net *net, struct rte_mbuf **frames, unsigned n)
 		fetch_burst(net, frames + i, RTE_MIN(n - i, (unsigned)BURST));
 }
 
-void tcp_expect(const struct tcp_conn *conn)
+void tcp_prefetch(const struct tcp_conn *conn)
 {
 	net_fetch(conn, offsetof(struct tcp_conn, older));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of a connection, in the shape of Linux's TCP_INFO and `ss -ti`, and the way over all connections of a stack in
- * steps of bounded time. On the stack's thread; what comes out may go anywhere.
+ * What is known of a connection, in the shape of Linux's TCP_INFO and `ss -ti`, and the way over all connections of a
+ * stack in steps of bounded time. On the stack's thread; what comes out may go anywhere.
  */
 #ifndef NET_TCP_INFO_H
 #define NET_TCP_INFO_H
@@ -75,8 +75,9 @@ enum {
 	TCP_LIST_MAX = 32,    /* and that it may tell of: some tens of microseconds */
 };
 
-/* One step: from *cursor on (0 at first), at most max connections (up to TCP_LIST_MAX) that the filter lets pass; returns how
- * many, and moves *cursor: UINT32_MAX, it was the last step. Connections that come and go between steps may be missed. */
+/* One step: from *cursor on (0 at first), at most max connections (up to TCP_LIST_MAX) that the filter lets pass;
+ * returns how many, and moves *cursor: UINT32_MAX, it was the last step. Connections that come and go between steps may
+ * be missed. */
 unsigned tcp_list_connections(const struct net *net, const struct tcp_filter *filter, uint32_t *cursor,
 			      struct tcp_info *infos, unsigned max);
 

@@ -7,7 +7,7 @@
 #include "net/siphash.h"
 
 enum {
-	CHALLENGE_ACKS_A_SECOND = 1000,
+	CHALLENGE_ACKS_PER_SECOND = 1000,
 	INVALID_ANSWER_MS = 500,
 	TIMESTAMP_OLD_S = 24 * 86400, /* RFC 7323, 5.5 */
 	WINDOW_MAX = 1 << 30,	      /* RFC 7323, 2.3 */
@@ -50,15 +50,16 @@ static bool parse_segment(struct net *net, struct rte_mbuf *m, const struct net_
 		net->counters.tcp_bad_option++;
 		return false;
 	}
-	/* Urgent data is data: the pointer moves nothing, so that nobody can make two readers of a stream disagree (RFC 6093). */
+	/* Urgent data is data: the pointer moves nothing, so that nobody can make two readers of a stream disagree (RFC
+	 * 6093). */
 	net->counters.tcp_urgent += !!(s->flags & RTE_TCP_URG_FLAG);
 	rte_pktmbuf_adj(m, header);
 	return true;
 }
 
-/* Answers to what may be forged: twice a second for a connection, which is all that its peer needs, and so many a second for
- * the stack. That number changes at random every second: who counts them from outside learns nothing of connections that are
- * not his (CVE-2016-5696). */
+/* Answers to what may be forged: twice a second for a connection, which is all that its peer needs, and this many a
+ * second for the stack. That number changes at random every second: who counts them from outside learns nothing of
+ * connections that are not his (CVE-2016-5696). */
 static bool may_answer(struct tcp_conn *conn)
 {
 	struct net *net = conn->net;
@@ -70,8 +71,8 @@ static bool may_answer(struct tcp_conn *conn)
 	}
 	if (net->challenge_second != second) {
 		net->challenge_second = second;
-		net->challenge_acks = CHALLENGE_ACKS_A_SECOND / 2 +
-				      (uint32_t)siphash(net->options.secret, &second, 1) % CHALLENGE_ACKS_A_SECOND;
+		net->challenge_acks = CHALLENGE_ACKS_PER_SECOND / 2 +
+				      (uint32_t)siphash(net->options.secret, &second, 1) % CHALLENGE_ACKS_PER_SECOND;
 	}
 	if (net->challenge_acks == 0) {
 		net->counters.tcp_acks_skipped++;
@@ -90,16 +91,17 @@ void tcp_challenge(struct tcp_conn *conn)
 	tcp_list(conn, TCP_ACK_NOW);
 }
 
-/* Answers a segment that is not acceptable. One without data only now and then: two ends that find each other's ACKs old would
- * never stop. */
+/* Answers a segment that is not acceptable. One without data only now and then: two ends that find each other's ACKs
+ * old would never stop. */
 static void answer(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	if ((s->space && !(s->flags & RTE_TCP_SYN_FLAG)) || may_answer(conn))
 		tcp_list(conn, TCP_ACK_NOW);
 }
 
-/* news: it acknowledges something for the first time, and so is no older than what was heard before. A segment from behind a hole
- * counts as one that stands before it: by its own number it would hide all windows until that is reached. */
+/* news: it acknowledges something for the first time, and so is no older than what was heard before. A segment from
+ * behind a hole counts as one that stands before it: by its own number it would hide all windows until that is
+ * reached. */
 void tcp_take_window(struct tcp_conn *conn, const struct tcp_segment *s, bool news)
 {
 	if (news || seq_lt(conn->snd_wl1, s->seq) || (conn->snd_wl1 == s->seq && seq_le(conn->snd_wl2, s->ack))) {
@@ -116,7 +118,8 @@ void tcp_take_window(struct tcp_conn *conn, const struct tcp_segment *s, bool ne
 	}
 }
 
-/* The sequence number, against the advertised window. A segment that is wholly old or beyond it is answered by an ACK. */
+/* The sequence number, against the advertised window. A segment that is wholly old or beyond it is answered by an
+ * ACK. */
 static bool acceptable(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const uint32_t window = conn->rcv_adv - conn->rcv_nxt;
@@ -194,7 +197,8 @@ static bool outside_window(struct tcp_conn *conn, const struct tcp_segment *s)
 			tcp_send_syn(conn); /* our answer was lost */
 		return false;
 	}
-	/* The peer has not heard that we have its FIN: the time in which it may repeat it begins again (RFC 9293, 3.10.7.4). */
+	/* The peer has not heard that we have its FIN: the time in which it may repeat it begins again (RFC 9293,
+	 * 3.10.7.4). */
 	if (old && s->flags & RTE_TCP_FIN_FLAG && conn->state == TCP_TIME_WAIT)
 		tcp_timer_start(conn, TCP_TIMER_STATE, net->options.time_wait_ms * 1000ul);
 	answer(conn, s);
@@ -335,8 +339,8 @@ static bool is_ack(const struct tcp_segment *s)
 	return (s->flags & (RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG | RTE_TCP_RST_FLAG)) == RTE_TCP_ACK_FLAG;
 }
 
-/* A SYN that cannot be an old one may follow a connection in TIME_WAIT: a number or a timestamp above all that was heard
- * (RFC 9293, 3.6.1; RFC 6191). */
+/* A SYN that cannot be an old one may follow a connection in TIME_WAIT: a number or a timestamp above all that was
+ * heard (RFC 9293, 3.6.1; RFC 6191). */
 static bool may_follow(const struct tcp_conn *former, const struct tcp_segment *s)
 {
 	if (former->state != TCP_TIME_WAIT || !is_syn(s))

@@ -168,7 +168,7 @@ struct tcp_conn {
 	uint32_t owed;		 /* bytes not acknowledged yet */
 	uint32_t ack_sent;	 /* the last ACK that went out */
 	uint16_t rcv_mss;	 /* the largest payload that has come */
-	uint8_t quick;		 /* so many ACKs are not delayed */
+	uint8_t quick;		 /* this many ACKs are not delayed */
 	uint8_t sacks_count : 4; /* in sacks */
 	uint8_t sacks_fresh : 4; /* of them, the first ones: not told yet */
 	uint16_t reorder_runs;
@@ -333,8 +333,8 @@ static inline uint32_t tcp_rttvar_us(const struct tcp_conn *conn)
 /* tcp_recovery.c: acknowledgements, and what comes when there are none */
 /* mss, features and iss are known. */
 void tcp_sender_init(struct tcp_conn *conn);
-/* Takes the acknowledgement of every acceptable segment, before its window: ack is at most snd_nxt, but may be old. true when
- * it acknowledged something new. */
+/* Takes the acknowledgement of every acceptable segment, before its window: ack is at most snd_nxt, but may be old.
+ * true when it acknowledged something new. */
 bool tcp_sender_ack(struct tcp_conn *conn, const struct tcp_segment *s);
 /* The peer's window was closed, and is not any more. */
 void tcp_window_opened(struct tcp_conn *conn);
@@ -350,9 +350,9 @@ void tcp_path_mtu(struct tcp_conn *conn, uint16_t mtu);
 /* tcp_options.c: the one place that reads and writes TCP's options. */
 /* false for a list that does not parse: a length of 0 or 1, or past the end. */
 bool tcp_options_parse(struct tcp_segment *s, const uint8_t *option, unsigned bytes);
-/* Writes the options of a segment with these flags that goes out now, at most room bytes (up to TCP_OPTIONS_MAX; a segment
- * with data: what its payload leaves of the MTU, which is always enough for timestamps); returns how many, a multiple of 4.
- * What is mandatory goes first, SACK blocks take what is left. */
+/* Writes the options of a segment with these flags that goes out now, at most room bytes (up to TCP_OPTIONS_MAX; a
+ * segment with data: what its payload leaves of the MTU, which is always enough for timestamps); returns how many, a
+ * multiple of 4. What is mandatory goes first, SACK blocks take what is left. */
 unsigned tcp_options_put(struct tcp_conn *conn, uint8_t flags, unsigned room, uint8_t *option);
 /* The value of a timestamp that goes out now. */
 uint32_t tcp_timestamp(const struct tcp_conn *conn);
@@ -362,7 +362,7 @@ uint32_t tcp_timestamp_at(const struct tcp_conn *conn, uint64_t ns);
 /* tcp_window.c: the receive window */
 /* The window field of a segment that goes out now; moves the advertised edge. */
 uint16_t tcp_window_field(struct tcp_conn *conn, uint8_t flags);
-/* A segment with an ACK goes out, and so many bytes of data. */
+/* A segment with an ACK goes out, and n bytes of data. */
 void tcp_ack_sent(struct tcp_conn *conn, uint32_t payload);
 /* An ACK is owed: now, or after a while. */
 void tcp_ack_due(struct tcp_conn *conn);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When the path's MTU falls under a connection: what an ICMP error told (RFC 1191, RFC 8201), or what timeouts tell where
- * errors are dropped on the way (packetization layer path MTU discovery, RFC 4821). Segments that are too large are cut when
- * they are sent the next time. The user's segment size stays: he may be filling an mbuf.
+ * When the path's MTU falls under a connection: what an ICMP error told (RFC 1191, RFC 8201), or what timeouts tell
+ * where errors are dropped on the way (packetization layer path MTU discovery, RFC 4821). Segments that are too large
+ * are cut when they are sent the next time. The user's segment size stays: he may be filling an mbuf.
  *
- * There is no probing upwards: RFC 4821 sends larger segments at the risk of losing them, for a gain that a connection whose
- * path carries what its interface does cannot have. A size that was brought down returns after ten minutes, in one step, to
- * what the path is known to carry (RFC 8201, 4).
+ * There is no probing upwards: RFC 4821 sends larger segments at the risk of losing them, for a gain that a connection
+ * whose path carries what its interface does cannot have. A size that was brought down returns after ten minutes, in
+ * one step, to what the path is known to carry (RFC 8201, 4).
  */
 #include "net/tcp_sender.h"
 
@@ -50,7 +50,8 @@ void tcp_path_mtu(struct tcp_conn *conn, uint16_t mtu)
 	tcp_recover_smaller(conn);
 }
 
-/* RFC 4821, 7.7: it may be size that is lost. To the base if that makes the segment smaller, else to what everybody must take. */
+/* RFC 4821, 7.7: it may be size that is lost. To the base if that makes the segment smaller, else to what everybody
+ * must take. */
 void tcp_mtu_timeout(struct tcp_conn *conn)
 {
 	static const uint16_t sizes[] = { BASE_MTU, 0 };

@@ -123,8 +123,8 @@ static uint8_t *put_nops(unsigned count, uint8_t *at)
 	return at + count;
 }
 
-/* A SYN offers what features has; its answer, what was agreed on. The order is that of Linux, which the middle of the network
- * knows best: everything stands at a multiple of 4, SACK-permitted in the place of the timestamps' two NOPs. */
+/* A SYN offers what features has; its answer, what was agreed on. The order is that of Linux, which the middle of the
+ * network knows best: everything stands at a multiple of 4, SACK-permitted in the place of the timestamps' two NOPs. */
 static unsigned put_syn_options(const struct tcp_conn *conn, uint8_t flags, uint8_t *option)
 {
 	const uint16_t mss =

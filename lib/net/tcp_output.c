@@ -26,8 +26,8 @@ static unsigned options_room(const struct tcp_conn *conn, uint32_t payload)
 	return RTE_MIN(most - payload, (unsigned)TCP_OPTIONS_MAX);
 }
 
-/* Puts a header before packet's data, which is the payload of one segment, or of several that the port cuts: then of step bytes
- * each but for the last. Sends it, and owns it. */
+/* Puts a header before packet's data, which is the payload of one segment, or of several that the port cuts: then of
+ * step bytes each but for the last. Sends it, and owns it. */
 static void send_segments(struct tcp_conn *conn, struct rte_mbuf *packet, uint32_t step, uint8_t flags, uint32_t seq,
 			  uint8_t tos)
 {
@@ -66,8 +66,8 @@ static bool send_bare(struct tcp_conn *conn, uint8_t flags, uint32_t seq)
 	return packet;
 }
 
-/* The number of a segment without data: the next one, but not beyond a window that the peer took back, where it would not look
- * at the ACK. */
+/* The number of a segment without data: the next one, but not beyond a window that the peer took back, where it would
+ * not look at the ACK. */
 static uint32_t bare_seq(const struct tcp_conn *conn)
 {
 	const uint32_t edge = conn->snd_una + conn->snd_wnd;
@@ -141,7 +141,8 @@ struct rte_mbuf *tcp_copy_payload(struct net *net, struct rte_mbuf *m)
 	return copy;
 }
 
-/* An mbuf for the headers, and behind it one that refers to m's payload: whoever holds m goes on reading it as it is. */
+/* An mbuf for the headers, and behind it one that refers to m's payload: whoever holds m goes on reading it as it
+ * is. */
 static struct rte_mbuf *refer_to_payload(struct net *net, struct rte_mbuf *m)
 {
 	const struct net_priv *p = net_priv(m);
@@ -162,9 +163,10 @@ static struct rte_mbuf *refer_to_payload(struct net *net, struct rte_mbuf *m)
 	return packet;
 }
 
-/* The packet that a segment of the queue leaves in: a second reference to its mbuf, with the headers before the payload. Not
- * while the driver still holds the one before; and after a partial ACK the payload may begin anywhere, but headers need their
- * alignment: then the headers have an mbuf of their own, or where the port takes no chains, the payload is copied. */
+/* The packet that a segment of the queue leaves in: a second reference to its mbuf, with the headers before the
+ * payload. Not while the driver still holds the one before; and after a partial ACK the payload may begin anywhere, but
+ * headers need their alignment: then the headers have an mbuf of their own, or where the port takes no chains, the
+ * payload is copied. */
 static struct rte_mbuf *packet_of(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	const uint32_t offloads = conn->path.interface->options.offloads;
@@ -173,7 +175,8 @@ static struct rte_mbuf *packet_of(struct tcp_conn *conn, struct rte_mbuf *m)
 	if (unlikely(rte_mbuf_refcnt_read(m) != 1 || p->payload_off % sizeof(uint32_t)))
 		return offloads & OFFLOAD_TX_SEGMENTS ? refer_to_payload(conn->net, m) : tcp_copy_payload(conn->net, m);
 	rte_mbuf_refcnt_update(m, 1);
-	if (offloads) { /* what the time before has left: who frees a chain does not undo it where we hold a reference */
+	/* what the time before has left: who frees a chain does not undo it where we hold a reference */
+	if (offloads) {
 		m->ol_flags = 0;
 		m->next = NULL;
 		m->nb_segs = 1;
@@ -194,8 +197,8 @@ static void note_again(struct tcp_conn *conn)
 		conn->retrans_ts = tcp_timestamp(conn);
 }
 
-/* Whether this new segment follows another of this turn, and the windows let nothing go behind it. A PSH there, where there is
- * more in the queue, makes a receiver that joins segments hand them up without waiting. */
+/* Whether this new segment follows another of this turn, and the windows let nothing go behind it. A PSH there, where
+ * there is more in the queue, makes a receiver that joins segments hand them up without waiting. */
 static bool ends_burst(const struct tcp_conn *conn, const struct net_priv *p)
 {
 	const struct net_priv *next = net_priv(p->next), *before;
@@ -210,9 +213,9 @@ static bool ends_burst(const struct tcp_conn *conn, const struct net_priv *p)
 }
 
 /*
- * New segments that leave as one frame, for the port to cut apart: all of step bytes but for the last. Their headers are made
- * from that of the first: numbers count up, PSH and FIN stand in the last alone. What else may differ from one to the next
- * (CWR, SACK blocks as they fit beside the payload) keeps them apart.
+ * New segments that leave as one frame, for the port to cut apart: all of step bytes but for the last. Their headers
+ * are made from that of the first: numbers count up, PSH and FIN stand in the last alone. What else may differ from one
+ * to the next (CWR, SACK blocks as they fit beside the payload) keeps them apart.
  */
 struct tcp_run {
 	struct rte_mbuf *packet, *last; /* NULL: none has begun */
@@ -227,7 +230,8 @@ static void run_send(struct tcp_conn *conn, struct tcp_run *run)
 
 	if (!packet)
 		return;
-	/* A chain is also a single segment whose headers have an mbuf of their own (refer_to_payload): nothing is to be cut there. */
+	/* A chain is also a single segment whose headers have an mbuf of their own (refer_to_payload): nothing is to be
+	 * cut there. */
 	more = packet->pkt_len > run->step ? packet->nb_segs - 1u : 0;
 	if (more) {
 		packet->ol_flags |= RTE_MBUF_F_TX_TCP_SEG;
@@ -365,8 +369,8 @@ static struct rte_mbuf *next_lost(struct tcp_conn *conn, bool *limited)
 }
 
 /*
- * The next new segment, if it may go. A part of it goes where the whole does not fit into the peer's window but half of the
- * largest window is open; else waiting avoids the silly window (RFC 9293, 3.8.6.2.1), and a timer ends that.
+ * The next new segment, if it may go. A part of it goes where the whole does not fit into the peer's window but half of
+ * the largest window is open; else waiting avoids the silly window (RFC 9293, 3.8.6.2.1), and a timer ends that.
  */
 static struct rte_mbuf *next_new(struct tcp_conn *conn, bool *limited)
 {
@@ -466,8 +470,8 @@ uint64_t tcp_stalled_ns(const struct tcp_conn *conn)
 	return tcp_queued(conn) == 0 ? 0 : conn->net->now_ns - conn->moved_ns;
 }
 
-/* Copies payload behind the last one, if that waits and has room: a small one as a whole, with Nagle's rule also the first
- * part of a larger one, which fills the segment up. */
+/* Copies payload behind the last one, if that waits and has room: a small one as a whole, with Nagle's rule also the
+ * first part of a larger one, which fills the segment up. */
 static void join_payload(struct tcp_conn *conn, struct rte_mbuf *payload)
 {
 	struct net_priv *p = conn->send_next ? net_priv(conn->send_tail) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RACK-TLP (RFC 8985): a segment is lost when one that was sent later has been delivered, and it is late by more than what
- * reordering explains; a probe repairs, or reveals, losses at the end of a flight.
+ * RACK-TLP (RFC 8985): a segment is lost when one that was sent later has been delivered, and it is late by more than
+ * what reordering explains; a probe repairs, or reveals, losses at the end of a flight.
  */
 #include "net/tcp_sender.h"
 
@@ -82,8 +82,8 @@ static int64_t left_us(const struct tcp_conn *conn, const struct net_priv *p, ui
 	return (int64_t)conn->rack_rtt_us + window_us - age_us(conn, p->sent_ns);
 }
 
-/* RFC 8985, 6.3. The round trip that RACK knows may be longer than the timeout, where that is bounded or the path has become
- * shorter since: what has been out for a timeout is as late as the head. */
+/* RFC 8985, 6.3. The round trip that RACK knows may be longer than the timeout, where that is bounded or the path has
+ * become shorter since: what has been out for a timeout is as late as the head. */
 bool tcp_rack_recent(const struct tcp_conn *conn, const struct net_priv *p)
 {
 	return conn->features & TCP_FEATURE_SACK && age_us(conn, p->sent_ns) < RTE_MIN(conn->rack_rtt_us, conn->rto_us);

@@ -32,8 +32,8 @@ static void take_fin(struct tcp_conn *conn)
 		conn->handler->finished(conn->user);
 }
 
-/* Data that nobody will read: the peer must know (RFC 9293, 3.6.1). The number that it has acknowledged is the one that it takes
- * a RST with at once; ours may be further on by what was lost (RFC 5961, 3.2). */
+/* Data that nobody will read: the peer must know (RFC 9293, 3.6.1). The number that it has acknowledged is the one that
+ * it takes a RST with at once; ours may be further on by what was lost (RFC 5961, 3.2). */
 static void refuse_data(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	conn->net->counters.tcp_abort_on_data++;

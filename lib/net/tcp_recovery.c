@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an acknowledgement means to the sender, and what the lack of one does: fast recovery by SACK and RACK (RFC 6675, 8985)
- * or, where the peer has no SACK, by duplicates (NewReno, RFC 6582), timeouts (RFC 6298), and the ways back from a recovery
- * that was a mistake: timestamps (Eifel, RFC 3522 and 4015), D-SACK (RFC 3708's idea) and F-RTO (RFC 5682). Rule (4) of RFC
- * 6675's NextSeg, the rescue retransmission, is left out: RACK finds the same loss one round trip later, and never sends in
- * vain. Limited transmit (RFC 3042) needs no code: a duplicate takes a segment out of the pipe, and so lets one go.
+ * What an acknowledgement means to the sender, and what the lack of one does: fast recovery by SACK and RACK (RFC 6675,
+ * 8985) or, where the peer has no SACK, by duplicates (NewReno, RFC 6582), timeouts (RFC 6298), and the ways back from
+ * a recovery that was a mistake: timestamps (Eifel, RFC 3522 and 4015), D-SACK (RFC 3708's idea) and F-RTO (RFC 5682).
+ * Rule (4) of RFC 6675's NextSeg, the rescue retransmission, is left out: RACK finds the same loss one round trip
+ * later, and never sends in vain. Limited transmit (RFC 3042) needs no code: a duplicate takes a segment out of the
+ * pipe, and so lets one go.
  */
 #include "net/tcp_sender.h"
 
@@ -177,8 +178,8 @@ static void in_recovery(struct tcp_conn *conn, struct tcp_ack *a)
 	}
 }
 
-/* F-RTO (RFC 5682, 3.1): new data is sent after the first ACK that follows a timeout; what the next ACK says of it tells
- * whether the timeout was right. */
+/* F-RTO (RFC 5682, 3.1): new data is sent after the first ACK that follows a timeout; what the next ACK says of it
+ * tells whether the timeout was right. */
 static void after_timeout(struct tcp_conn *conn, struct tcp_ack *a)
 {
 	const bool recovered = !seq_lt(conn->snd_una, conn->recover);
@@ -190,7 +191,8 @@ static void after_timeout(struct tcp_conn *conn, struct tcp_ack *a)
 		return;
 	}
 	if (conn->sender & TCP_SENDER_FRTO) {
-		/* A cumulative ACK alone might cover what came before the timeout and was not acknowledged for a hole. */
+		/* A cumulative ACK alone might cover what came before the timeout and was not acknowledged for a
+		 * hole. */
 		const bool tells = conn->features & TCP_FEATURE_SACK || seq_lt(conn->recover, conn->snd_nxt);
 
 		if (a->original && tells && conn->sender & TCP_SENDER_UNDO) {
@@ -307,7 +309,8 @@ bool tcp_sender_ack(struct tcp_conn *conn, const struct tcp_segment *s)
 	if (conn->congestion->heard)
 		conn->congestion->heard(conn, &a);
 	advance(conn, &a);
-	/* A reduction that has just ended leaves the window at what it led to; the slow start after a timeout goes on. */
+	/* A reduction that has just ended leaves the window at what it led to; the slow start after a timeout goes
+	 * on. */
 	if (conn->recovery == before || (before != TCP_RECOVERY_REDUCING && before != TCP_RECOVERY_FAST))
 		tcp_congestion_ack(conn, &a);
 	if (a.advanced || a.sacked || a.lost)

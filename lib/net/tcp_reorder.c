@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Out-of-order segments: a sorted list of runs, each a chain of mbufs without a gap. What a sender has in flight behind a hole
- * comes in order, so nearly every segment is the last run's next one, which needs no search; else the runs are searched from
- * the front, where a retransmission belongs. Their number is bounded, so a search is. The segments of a connection and those
- * of the whole stack are bounded too: a few hundred peers that leave a hole for ever would take all its mbufs.
+ * Out-of-order segments: a sorted list of runs, each a chain of mbufs without a gap. What a sender has in flight behind
+ * a hole comes in order, so nearly every segment is the last run's next one, which needs no search; else the runs are
+ * searched from the front, where a retransmission belongs. Their number is bounded, so a search is. The segments of a
+ * connection and those of the whole stack are bounded too: a few hundred peers that leave a hole for ever would take
+ * all its mbufs.
  */
 #include "net/tcp_internal.h"
 
@@ -14,8 +15,8 @@ enum {
 	SACKS_AN_ACK = 3,    /* blocks beside timestamps (RFC 2018, 3) */
 };
 
-/* The share is used up: gives up the list of a connection that makes no progress, so that nobody can sit on it. Its peer has
- * no acknowledgement of it, and sends it again. */
+/* The share is used up: gives up the list of a connection that makes no progress, so that nobody can sit on it. Its
+ * peer has no acknowledgement of it, and sends it again. */
 static void give_up_one(struct net *net)
 {
 	for (unsigned i = 0; i < LOOKS_MAX; i++) {
@@ -96,8 +97,9 @@ static bool is_apart(const struct tcp_sack_block *b, uint32_t begin, uint32_t en
 	return seq_lt(b->begin, begin) || seq_lt(end, b->end);
 }
 
-/* How many blocks the peer has not been told of, the one from begin to end apart. One ACK goes out at the end of a turn: what it has
- * no room for goes now, or a peer whose losses are many would take what came between them for lost, too. */
+/* How many blocks the peer has not been told of, the one from begin to end apart. One ACK goes out at the end of a
+ * turn: what it has no room for goes now, or a peer whose losses are many would take what came between them for lost,
+ * too. */
 static unsigned count_fresh(struct tcp_conn *conn, uint32_t begin, uint32_t end)
 {
 	const unsigned room = SACKS_AN_ACK - !!(conn->flags & TCP_DSACK_DUE);

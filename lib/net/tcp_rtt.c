@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Round-trip times and the retransmission timeout (RFC 6298). The clock of what was sent but once is taken first, for it is
- * finer than timestamps'; timestamps (RFC 7323, 4) tell where something was sent twice and Karn's rule forbids that.
+ * Round-trip times and the retransmission timeout (RFC 6298). The clock of what was sent but once is taken first, for
+ * it is finer than timestamps'; timestamps (RFC 7323, 4) tell where something was sent twice and Karn's rule forbids
+ * that.
  */
 #include "net/tcp_sender.h"
 
@@ -40,8 +41,8 @@ static void note_min(struct tcp_conn *conn, uint32_t us)
 }
 
 /*
- * One sample. There may be hundreds in a round trip, so that a variance averaged over samples would forget within one (RFC
- * 7323, 4.2). The one that counts follows the largest of each round trip: up at once, down by a quarter.
+ * One sample. There may be hundreds in a round trip, so that a variance averaged over samples would forget within one
+ * (RFC 7323, 4.2). The one that counts follows the largest of each round trip: up at once, down by a quarter.
  */
 static void sample(struct tcp_conn *conn, uint32_t us)
 {
@@ -110,8 +111,8 @@ void tcp_rtt_ack(struct tcp_conn *conn, struct tcp_ack *a)
 		sample(conn, a->rtt_us);
 		conn->rto_us = rto_us(conn);
 	} else if (a->advanced) {
-		/* Without a sample, and on a lossy path there might be none for long, progress ends the backoff, but for a
-		 * factor of two: a path that has become slower gets a chance. */
+		/* Without a sample, and on a lossy path there might be none for long, progress ends the backoff, but
+		 * for a factor of two: a path that has become slower gets a chance. */
 		conn->rto_us = RTE_MIN(conn->rto_us, 2 * rto_us(conn));
 	}
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The send queue and what is known of its segments (RFC 6675's scoreboard). Peers may lie in SACK blocks: a block counts only
- * within what was sent, and marks whole segments only. What one ACK may cost is bounded: a block's place is found by links
- * that skip 64 segments, and runs that were SACKed before are jumped over by links between them, which are shortened on the
- * way (Tarjan's path halving): the sum over a segment's life is a small constant.
+ * The send queue and what is known of its segments (RFC 6675's scoreboard). Peers may lie in SACK blocks: a block
+ * counts only within what was sent, and marks whole segments only. What one ACK may cost is bounded: a block's place is
+ * found by links that skip 64 segments, and runs that were SACKed before are jumped over by links between them, which
+ * are shortened on the way (Tarjan's path halving): the sum over a segment's life is a small constant.
  */
 #include "net/tcp_sender.h"
 
 enum {
-	SKIP = 64,	   /* one segment in so many is in conn->skips */
+	SKIP = 64,	   /* one segment in this many is in conn->skips */
 	INSERT_STEPS = 16, /* how far the list of lost segments is kept sorted */
 };
 
@@ -228,8 +228,8 @@ static struct rte_mbuf *seek(const struct tcp_conn *conn, uint32_t seq)
 	return m;
 }
 
-/* The first segment behind a SACKed one that is not SACKed. A SACKed segment's `newer` is a later one, with nothing but SACKed
- * segments between; NULL: not known. */
+/* The first segment behind a SACKed one that is not SACKed. A SACKed segment's `newer` is a later one, with nothing but
+ * SACKed segments between; NULL: not known. */
 static struct rte_mbuf *behind(const struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	for (; m && net_priv(m)->segment & TCP_SEG_SACKED; conn->net->counters.tcp_sack_steps++) {
@@ -272,8 +272,8 @@ static void sack_block(struct tcp_conn *conn, const struct tcp_sack_block *block
 	}
 }
 
-/* The first block is a duplicate's if it lies below the ACK or within the second (RFC 2883, 4). What it says must be of what
- * was sent in this and the last window; a peer that lies about that makes us send no more than its own window. */
+/* The first block is a duplicate's if it lies below the ACK or within the second (RFC 2883, 4). What it says must be of
+ * what was sent in this and the last window; a peer that lies about that makes us send no more than its own window. */
 static bool is_dsack(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const struct tcp_sack_block *b = s->sacks;

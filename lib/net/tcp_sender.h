@@ -8,9 +8,9 @@
  *                                   v  |
  *                                   lost            or -> sacked, from either
  *
- * Flying segments are in conn->flying, in the order of their last transmission; lost ones that have not been sent again in
- * conn->lost, by sequence as far as that costs little. Nothing here walks over the window for one ACK: each step deals with
- * a segment that has just changed its state, or jumps over a run that was SACKed before.
+ * Flying segments are in conn->flying, in the order of their last transmission; lost ones that have not been sent again
+ * in conn->lost, by sequence as far as that costs little. Nothing here walks over the window for one ACK: each step
+ * deals with a segment that has just changed its state, or jumps over a run that was SACKed before.
  */
 #ifndef NET_TCP_SENDER_H
 #define NET_TCP_SENDER_H
@@ -60,7 +60,7 @@ static inline uint32_t tcp_pipe(const struct tcp_conn *conn)
 
 /* tcp_scoreboard.c: the queue */
 void tcp_queue_append(struct tcp_conn *conn, struct rte_mbuf *m);
-/* Cuts a segment after so many bytes; false: there is no mbuf for the rest. */
+/* Cuts a segment after n bytes; false: there is no mbuf for the rest. */
 bool tcp_queue_split(struct tcp_conn *conn, struct rte_mbuf *m, uint32_t bytes);
 /* Takes acknowledged bytes off the queue. */
 void tcp_queue_release(struct tcp_conn *conn, uint32_t ack, struct tcp_ack *a);
@@ -71,7 +71,7 @@ void tcp_scoreboard_sack(struct tcp_conn *conn, const struct tcp_segment *s, uin
 void tcp_scoreboard_lose(struct tcp_conn *conn, struct rte_mbuf *m);
 /* After a timeout: what is flying, but for what was sent too recently; with reneged, also what the peer once SACKed. */
 void tcp_scoreboard_timeout(struct tcp_conn *conn, bool reneged);
-/* All flying segments of more than so many bytes; whether there were any. */
+/* All flying segments of more than n bytes; whether there were any. */
 bool tcp_scoreboard_lose_larger(struct tcp_conn *conn, uint32_t bytes);
 /* What was taken for lost is taken to be flying again. */
 void tcp_scoreboard_undo(struct tcp_conn *conn);
@@ -110,7 +110,8 @@ struct rte_mbuf *tcp_copy_payload(struct net *net, struct rte_mbuf *m);
 void tcp_probe(struct tcp_conn *conn);
 
 /* tcp_recovery.c */
-/* Starts the timer that what is in flight, or what waits for the window, needs; restart: the timeout counts from now. */
+/* Starts the timer that what is in flight, or what waits for the window, needs; restart: the timeout counts from
+ * now. */
 void tcp_sender_arm(struct tcp_conn *conn, bool restart);
 /* What was lost and has not been sent again may go now: begins a recovery if there is none. */
 void tcp_enter_recovery(struct tcp_conn *conn);

@@ -214,8 +214,8 @@ static struct tcp_conn *find_idle(struct net *net)
 }
 
 /*
- * A connection, of those looked at, whose address has more than twice as many as the newcomer's would have: an idle one if there is one, and
- * of these the one on which no data has moved for longest. NULL when there is none.
+ * A connection, of those looked at, whose address has more than twice as many as the newcomer's would have: an idle one
+ * if there is one, and of these the one on which no data has moved for longest. NULL when there is none.
  */
 static struct tcp_conn *find_crowded(struct net *net, const struct net_address *newcomer)
 {
@@ -240,7 +240,8 @@ bool tcp_is_crowded(struct net *net, const struct net_address *newcomer)
 	return !net->free_list && !net->time_wait_oldest && !find_idle(net) && find_crowded(net, newcomer);
 }
 
-/* All connections are in use: one that is over, that nobody has used for long, or of an address that has many gives way. */
+/* All connections are in use: one that is over, that nobody has used for long, or of an address that has many gives
+ * way. */
 static void make_room(struct net *net, const struct net_address *newcomer)
 {
 	struct tcp_conn *idle;
@@ -365,8 +366,8 @@ static void flush_conn(struct tcp_conn *conn)
 	tcp_ack_due(conn);
 }
 
-/* The end of a turn: sends what became possible, then the ACKs that no data has carried. What finds the output queue full
- * comes in the next call, behind those that had no turn yet. */
+/* The end of a turn: sends what became possible, then the ACKs that no data has carried. What finds the output queue
+ * full comes in the next call, behind those that had no turn yet. */
 void tcp_flush(struct net *net)
 {
 	struct tcp_conn *list = net->ack_list, **end = net->ack_tail;

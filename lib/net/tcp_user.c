@@ -31,8 +31,8 @@ int tcp_unlisten(struct net *net, uint16_t port)
 	return -ENOENT;
 }
 
-/* May a new connection follow this one? Its timestamps go on where the old ones ended, so that the peer can tell old segments
- * from new ones; one millisecond's worth of them must have passed, and to be safe a second. */
+/* May a new connection follow this one? Its timestamps go on where the old ones ended, so that the peer can tell old
+ * segments from new ones; one millisecond's worth of them must have passed, and to be safe a second. */
 static bool may_follow(const struct tcp_conn *former)
 {
 	return former->state == TCP_TIME_WAIT && former->features & TCP_FEATURE_TIMESTAMP &&
@@ -122,7 +122,8 @@ struct tcp_conn *tcp_connect(struct net *net, const struct net_address *address,
 void tcp_shutdown(struct tcp_conn *conn)
 {
 	switch (conn->state) {
-	case TCP_SYN_RECEIVED: /* of a simultaneous open: the user of a passive one is not told before it is established */
+	/* of a simultaneous open: the user of a passive one is not told before it is established */
+	case TCP_SYN_RECEIVED:
 	case TCP_ESTABLISHED:
 		conn->state = TCP_FIN_WAIT_1;
 		break;

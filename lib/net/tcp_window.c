@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receive window, and when it is told: acknowledgements are delayed (RFC 9293, 3.8.6.3), small steps of the window are not
- * announced (3.8.6.2.2), and its size follows what the reader takes in a round trip (dynamic right-sizing: Fisk, Feng, LACSI
- * 2001), out of a budget that all connections of the stack share.
+ * The receive window, and when it is told: acknowledgements are delayed (RFC 9293, 3.8.6.3), small steps of the window
+ * are not announced (3.8.6.2.2), and its size follows what the reader takes in a round trip (dynamic right-sizing:
+ * Fisk, Feng, LACSI 2001), out of a budget that all connections of the stack share.
  */
 #include "net/tcp_internal.h"
 
@@ -12,13 +12,14 @@ enum {
 	UNKNOWN_RTT_US = 1000000,
 	UNUSED_US = 10000000, /* a window that has grown, and was not used for so long, may be taken back */
 	TIGHT_SEGMENTS = 2,   /* what a reader that has nothing unread may always be sent */
-	/* An ACK waits for an answer that the user has promised, so long, and for no more than so many segments: half of what a
-	 * sender may begin with (RFC 6928), so that it does not wait for the ACK meanwhile. */
+	/* An ACK waits for an answer that the user has promised, so long, and for no more than this many segments: half
+	 * of what a sender may begin with (RFC 6928), so that it does not wait for the ACK meanwhile. */
 	ANSWER_US = 40000,
 	ANSWER_SEGMENTS = 5,
 };
 
-/* The right edge that the reader's room allows. While buffers are short, everybody has room for the next few segments only. */
+/* The right edge that the reader's room allows. While buffers are short, everybody has room for the next few segments
+ * only. */
 static uint32_t room_edge(struct tcp_conn *conn)
 {
 	const struct net *net = conn->net;
@@ -63,8 +64,8 @@ void tcp_ack_sent(struct tcp_conn *conn, uint32_t payload)
 		conn->flags &= ~(uint32_t)TCP_ACK_NOW;
 }
 
-/* At the beginning a sender's slow start waits for every ACK, until one was carried by data: where requests and replies go to
- * and fro, the next reply carries the next one. */
+/* At the beginning a sender's slow start waits for every ACK, until one was carried by data: where requests and replies
+ * go to and fro, the next reply carries the next one. */
 static bool is_quick(struct tcp_conn *conn)
 {
 	if (conn->quick == 0)
@@ -155,8 +156,8 @@ void tcp_consumed(struct tcp_conn *conn, uint32_t bytes)
 	if (conn->state == TCP_CLOSED)
 		return;
 	measure(conn, bytes);
-	/* The edge is announced when it has moved by two segments or half the window (RFC 9293, 3.8.6.2.2), and the peer may
-	 * soon be at the old one. */
+	/* The edge is announced when it has moved by two segments or half the window (RFC 9293, 3.8.6.2.2), and the
+	 * peer may soon be at the old one. */
 	step = RTE_MIN(2u * conn->mss, conn->rcv_buf / 2);
 	if (seq_lt(conn->rcv_adv, conn->rcv_nxt + RTE_MAX(conn->rcv_buf / 4, step)) &&
 	    seq_le(conn->rcv_adv + step, room_edge(conn)))

@@ -52,7 +52,8 @@ void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pac
 	NET_DROP(net, m, udp_no_port);
 }
 
-/* 0 is no checksum: what IPv4 allows (RFC 768; IPv6 does not: RFC 8200, 8.1), and frames through memory can do without. */
+/* 0 is no checksum: what IPv4 allows (RFC 768; IPv6 does not: RFC 8200, 8.1), and frames through memory can do
+ * without. */
 static inline uint16_t checksum_of(const struct net_path *path, struct rte_mbuf *m)
 {
 	uint16_t sum;
@@ -96,19 +97,19 @@ void net_udp_watch(struct net *net, uint16_t port, net_udp_quoted *quoted)
 			net->udp_ports[i].quoted = quoted;
 }
 
-void net_udp_expect(struct net *net, uint16_t port, net_udp_expected *expect)
+void net_udp_prefetch(struct net *net, uint16_t port, net_udp_prefetch_fn *prefetch)
 {
 	for (unsigned i = 0; i < net->udp_ports_count; i++)
 		if (net->udp_ports[i].port == port) {
-			net->udp_expects += !!expect;
-			net->udp_expects -= !!net->udp_ports[i].expect;
-			net->udp_ports[i].expect = expect;
+			net->udp_prefetches += !!prefetch;
+			net->udp_prefetches -= !!net->udp_ports[i].prefetch;
+			net->udp_ports[i].prefetch = prefetch;
 		}
 }
 
 void net_udp_unbind(struct net *net, uint16_t port)
 {
-	net_udp_expect(net, port, NULL);
+	net_udp_prefetch(net, port, NULL);
 	for (unsigned i = 0; i < net->udp_ports_count; i++)
 		if (net->udp_ports[i].port == port) {
 			net->udp_last.interface = NULL;
@@ -130,8 +131,8 @@ int net_udp_flow_init(struct net *net, struct net_udp_flow *flow, const struct n
 	return 0;
 }
 
-/* The path as it is now; false: there is none any more. What was learnt of an MTU is forgotten after a while: a path that is
- * narrower than its link is asked for each time. */
+/* The path as it is now; false: there is none any more. What was learnt of an MTU is forgotten after a while: a path
+ * that is narrower than its link is asked for each time. */
 static bool watch_path(struct net *net, struct net_udp_flow *flow)
 {
 	struct net_path *path = &flow->path;

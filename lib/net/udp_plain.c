@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The short way of nearly all datagrams: IPv4 without options and fragments, in untagged frames, from and to hosts that are known.
- * Each is checked once and its headers are written at once, from those that its flow has ready. The checks are those of the
- * general way (input.c, ip4.c, udp.c; output.c), which takes all that is not so.
+ * The fast path of nearly all datagrams: IPv4 without options and fragments, in untagged frames, from and to hosts that
+ * are known. Each is checked once and its headers are written at once, from those that its flow has ready. The checks
+ * are those of the general way (input.c, ip4.c, udp.c; output.c), which takes all that is not so.
  */
 #include "net/internal.h"
 
@@ -15,8 +15,9 @@ _Static_assert(sizeof(struct plain_headers) == NET_UDP_PLAIN_HEADERS, "plain_hea
 
 /* ---- in ---- */
 
-/* Three overlapping pieces of the headers, and in them what is the same in all plain datagrams to one port of ours: the frame's
- * receiver and type; version, header length, what marks a fragment, protocol, the packet's receiver; the port. */
+/* Three overlapping pieces of the headers, and in them what is the same in all plain datagrams to one port of ours: the
+ * frame's receiver and type; version, header length, what marks a fragment, protocol, the packet's receiver; the
+ * port. */
 static const uint8_t piece_at[3] = { 0, 16, 26 };
 static const uint8_t piece_mask[3][16] = {
 	{ 255, 255, 255, 255, 255, 255, [12] = 255, 255, 255 },
@@ -108,10 +109,10 @@ void udp_fetch(const struct net *net, struct rte_mbuf **frames, unsigned n)
 			    h->ip.version_ihl != RTE_IPV4_VHL_DEF || h->ip.next_proto_id != IPPROTO_UDP)
 				continue;
 			for (unsigned p = 0; p < net->udp_ports_count; p++)
-				if (net->udp_ports[p].expect &&
+				if (net->udp_ports[p].prefetch &&
 				    net->udp_ports[p].port == rte_be_to_cpu_16(h->udp.dst_port))
-					net->udp_ports[p].expect(net->udp_ports[p].ctx, h + 1,
-								 frames[i]->data_len - (uint32_t)sizeof(*h), pass);
+					net->udp_ports[p].prefetch(net->udp_ports[p].ctx, h + 1,
+								   frames[i]->data_len - (uint32_t)sizeof(*h), pass);
 		}
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's part of a checkpoint: reactors put blocks of rows into rings as their turns have time for it, one thread writes them to
- * the reactors' files. Checksums and disks are its business: a reactor never waits for either, it only finds no empty block.
+ * A node's part of a checkpoint: reactors put blocks of rows into rings as their turns have time for it, one thread
+ * writes them to the reactors' files. Checksums and disks are its business: a reactor never waits for either, it only
+ * finds no empty block.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -50,11 +51,14 @@ struct node_checkpoint {
 	uint64_t kept; /* the id of the last one that counts */
 	uint64_t bytes;
 	struct star_error err;
-	const char *
-		no_delta; /* what has happened since the last one began, so that a full one follows; NULL: nothing known */
+	/* what has happened since the last one began, so that a full one follows; NULL: nothing known */
+	const char *no_delta;
 	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
+	uint64_t began, since;		 /* what it began with; the first that was written after that. 0: none */
+	uint64_t last;			 /* that was written, and the checksum of its manifest */
+	uint32_t last_sum;
 	struct part parts[WIRE_REACTORS_MAX];
 };
 
@@ -392,7 +396,8 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		c->lineage = clock_ns();
 	c->lineage = c->lineage % INT64_MAX + 1;
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
-	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
+	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by
+	 * then. */
 	if (node->config->task_index == 0)
 		if (node_checkpoint_claim(c, NULL) == 0)
 			ckpt_dropped_clean(node->config->checkpoint_directory);
@@ -417,10 +422,13 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	free(c);
 }
 
-void node_checkpoint_lineage(struct node_checkpoint *c, uint64_t lineage)
+void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage)
 {
-	if (c)
-		c->lineage = lineage;
+	if (!c)
+		return;
+	c->lineage = lineage;
+	c->began = id;
+	c->since = 0;
 }
 
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *c)
@@ -449,17 +457,27 @@ int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, 
 	return rc;
 }
 
+/* What is there under its id must be it. */
+static bool is_last(const struct node_checkpoint *c, uint64_t parent)
+{
+	return parent && parent == c->last;
+}
+
 int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err)
 {
 	const struct node *node = ctx;
 	const char *directory = node->config->checkpoint_directory, *name;
 	struct node_checkpoint *c = node->checkpoint;
+	struct ckpt_entry entry = { .parent = checkpoint->parent,
+				    .lineage = c->lineage,
+				    .partitions = node->config->partitions,
+				    .parent_sum = c->last_sum,
+				    .parent_named = is_last(c, checkpoint->parent) };
 	char path[PATH_BYTES];
 	int rc = node_checkpoint_claim(c, err);
 
 	if (rc == 0)
-		rc = ckpt_chain_check(directory, checkpoint->parent, node->config->partitions, node->config->chain_max,
-				      err);
+		rc = ckpt_chain_check(directory, &entry, node->config->chain_max, err);
 	if (rc == 0)
 		rc = node_checkpoint_next(c, true, &checkpoint->id, err);
 	if (rc == 0)
@@ -604,44 +622,13 @@ void node_checkpoint_end(void *ctx, uint64_t id, bool kept)
 		open_again(node);
 }
 
-/* Files as their nodes told of them. */
-static int read_files(const json_t *json, struct ckpt_manifest *m, struct star_error *err)
-{
-	const json_t *file;
-	size_t i;
-
-	m->files_count = (uint32_t)json_array_size(json);
-	m->files = calloc(m->files_count + 1, sizeof(*m->files));
-	if (!m->files)
-		return star_error_set(err, -ENOMEM, "out of memory");
-	json_array_foreach(json, i, file)
-	{
-		struct ckpt_file *f = &m->files[i];
-		const char *name;
-		uint64_t step;
-
-		if (jsonrpc_member_string(file, "name", sizeof(f->name) - 1, &name, err) < 0 ||
-		    jsonrpc_member_u32(file, "task", 0, WIRE_NODES_MAX - 1, &f->task, err) < 0 ||
-		    jsonrpc_member_u32(file, "reactor", 0, WIRE_REACTORS_MAX - 1, &f->reactor, err) < 0 ||
-		    jsonrpc_member_u64(file, "bytes", &f->bytes, err) < 0 ||
-		    jsonrpc_member_u64(file, "rows", &f->rows, err) < 0 ||
-		    jsonrpc_member_u64(file, "deleted", &f->deleted, err) < 0 ||
-		    jsonrpc_member_u32(file, "checksum", 0, UINT32_MAX, &f->checksum, err) < 0 ||
-		    jsonrpc_member_u64(file, "step", &step, err) < 0)
-			return -EPROTO;
-		if (step > m->step)
-			m->step = step;
-		strcpy(f->name, name);
-	}
-	return 0;
-}
-
 int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 			   const struct object_spec *const *specs, uint32_t count, const json_t *files,
 			   struct star_error *err)
 {
 	const struct node *node = ctx;
 	const struct config *config = node->config;
+	struct node_checkpoint *c = node->checkpoint;
 	struct timespec now;
 	char path[PATH_BYTES];
 	struct ckpt_manifest m = { .id = checkpoint->id,
@@ -649,8 +636,10 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 				   .partitions = config->partitions,
 				   .tasks = config->ps_count,
 				   .reactors = cluster_reactors,
-				   .lineage = node->checkpoint->lineage };
-	int rc = read_files(files, &m, err);
+				   .lineage = c->lineage,
+				   .parent_sum = c->last_sum,
+				   .parent_named = is_last(c, checkpoint->parent) };
+	int rc = node_checkpoint_read_files(files, &m, err);
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	m.time_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
@@ -664,12 +653,19 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 	if (rc == 0)
 		rc = ckpt_commit(path, &m, err);
 	ckpt_manifest_free(&m);
-	if (rc == 0)
+	if (rc == 0) {
+		c->since = c->since ? c->since : checkpoint->id;
+		c->last = m.id;
+		c->last_sum = m.sum;
 		node_journal_counts(ctx, checkpoint->id);
+	}
 	if (rc == 0 && !checkpoint->parent) {
+		const struct ckpt_pruning pruning = {
+			.keep = config->checkpoint_keep, .lineage = &m.lineage, .began = c->began, .since = c->since
+		};
 		struct star_error why = { 0 };
 
-		if (ckpt_prune(config->checkpoint_directory, config->checkpoint_keep, &m.lineage, &why) < 0)
+		if (ckpt_prune(config->checkpoint_directory, &pruning, &why) < 0)
 			log_warn("older checkpoints stay: %s", why.text);
 	}
 	return rc;

@@ -13,8 +13,12 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 /* Gives up what is under way. While reactors run. NULL is allowed. */
 void node_checkpoint_destroy(struct node_checkpoint *checkpoint);
 
-/* The cluster begins with a checkpoint of this lineage: those that it writes go on with it. NULL is allowed. */
-void node_checkpoint_lineage(struct node_checkpoint *checkpoint, uint64_t lineage);
+/* checkpoint_files.c: what all nodes told of what they wrote, into a manifest. */
+int node_checkpoint_read_files(const json_t *json, struct ckpt_manifest *m, struct star_error *err);
+
+/* The cluster begins with that checkpoint of this lineage: those that it writes go on with it, and it stays until
+ * `keep` full ones that were written after that count. NULL is allowed. */
+void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage);
 /* Of those that it writes. */
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *checkpoint);
 
@@ -32,8 +36,8 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 			   struct star_error *err);
 void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpoint);
 
-/* dropped.c: the same, of the lineage that the cluster goes on with. Without a directory of checkpoints nothing is written, and
- * nothing read. */
+/* dropped.c: the same, of the lineage that the cluster goes on with. Without a directory of checkpoints nothing is
+ * written, and nothing read. */
 int node_dropped_write(void *ctx, const uint32_t *generations, struct star_error *err);
 int node_dropped_read(void *ctx, uint32_t *generations, struct star_error *err);
 int node_bring_back(void *ctx, uint64_t id, struct star_error *err);
@@ -45,7 +49,8 @@ void node_checkpoint_no_delta(struct node_checkpoint *checkpoint, const char *wh
 /* Takes the directory for this cluster, as before each save. */
 int node_checkpoint_claim(struct node_checkpoint *checkpoint, struct star_error *err);
 
-/* restore.c: loads the node's share of a checkpoint, before its first layout is served; and what control_data_plane says. */
+/* restore.c: loads the node's share of a checkpoint, before its first layout is served; and what control_data_plane
+ * says. */
 /* What tables have beyond a shard's share goes, as each one's policy says. */
 int node_trim_tables(struct node *node, struct star_error *err);
 int node_restore(struct node *node, const struct control_layout *layout, struct star_error *err);

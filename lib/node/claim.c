@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A data address has one owner. A packet socket is given every frame, whoever else has one: two owners, appliances or
- * kernel, would both answer, and end each other's connections by RST. So an address that the kernel has is refused, and an
- * appliance claims its own by an abstract Unix socket: the name is this network namespace's, and goes with the process.
+ * kernel, would both answer, and end each other's connections by RST. So an address that the kernel has is refused, and
+ * an appliance claims its own by an abstract Unix socket: the name is this network namespace's, and goes with the
+ * process.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connections of a node's reactors, for the administrator. A reactor is asked step by step, each step a message of bounded
- * work, so that no request waits behind a long list.
+ * The connections of a node's reactors, for the administrator. A reactor is asked step by step, each step a message of
+ * bounded work, so that no request waits behind a long list.
  */
 #include "node/node.h"
 

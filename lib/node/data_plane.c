@@ -98,9 +98,9 @@ int node_ask_copy(struct shard *shard, struct reactor_message *message, size_t b
 }
 
 /* Asks one reactor, and waits for it. */
-static int ask_shard(struct shard *shard, const struct question *draft, struct star_error *err)
+static int ask_shard(struct shard *shard, const struct question *template, struct star_error *err)
 {
-	struct question question = *draft;
+	struct question question = *template;
 	int status = node_ask_copy(shard, &question.message, sizeof(question), err);
 
 	if (status == 0 && question.status < 0)
@@ -174,7 +174,8 @@ static int bring_back(void *ctx, uint64_t id, struct star_error *err)
 	return node_bring_back(ctx, id, err);
 }
 
-/* Loads what the node begins with. Where that fails it may have loaded a part, and nobody shall see that: the process ends. */
+/* Loads what the node begins with. Where that fails it may have loaded a part, and nobody shall see that: the process
+ * ends. */
 static int begin_with(struct node *node, const struct control_layout *layout, struct star_error *err)
 {
 	const bool wanted = node->config->checkpoint_restore != CONFIG_RESTORE_NO;
@@ -314,14 +315,14 @@ static void node_shutdown(void *ctx)
 	kill(getpid(), SIGTERM); /* main waits for it */
 }
 
-static void node_go_back(void *ctx, uint64_t id)
+static void node_roll_back(void *ctx, uint64_t id)
 {
 	struct node *node = ctx;
 
 	if (node_told_to_stop(node))
 		return; /* it ends */
-	__atomic_store_n(&node->goes_back_to, id, __ATOMIC_RELEASE);
-	kill(getpid(), GO_BACK_SIGNAL); /* main waits for it */
+	__atomic_store_n(&node->rolls_back_to, id, __ATOMIC_RELEASE);
+	kill(getpid(), ROLL_BACK_SIGNAL); /* main waits for it */
 }
 
 struct steering node_steering(const struct node *node)
@@ -370,7 +371,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.checkpoint_abandon = node_checkpoint_abandon,
 		.checkpoint_check = node_checkpoint_check,
 		.watch = node_watch,
-		.go_back = node_go_back,
+		.roll_back = node_roll_back,
 		.shutdown = node_shutdown,
 	};
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was dropped since the checkpoints of the directory were written: a file beside them says it, so that a restart does not bring it back. */
+/* What was dropped since the checkpoints of the directory were written: a file beside them says it, so that a restart
+ * does not bring it back. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #include "jsonrpc/object_json.h"
 #include "node/checkpoint.h"
 
-enum { SESSIONS_A_TURN = 32, FILE_MODE = 0640, CATALOGUE_MAX = 64 << 20 };
+enum { SESSIONS_PER_TURN = 32, FILE_MODE = 0640, CATALOGUE_MAX = 64 << 20 };
 
 /* ---- begin and end ---- */
 
@@ -251,8 +251,8 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 	return 0;
 }
 
-/* Workers go on as if nothing had happened, if nothing has: every change that they were told of is there but for the last moments', and how
- * their requests ended. */
+/* Workers go on as if nothing had happened, if nothing has: every change that they were told of is there but for the
+ * last moments', and how their requests ended. */
 static bool may_inherit(const struct node_journal *j)
 {
 	const struct journal_past_life *last = last_life(j);
@@ -445,7 +445,7 @@ unsigned node_journal_turn(struct shard *shard, uint64_t now_ns)
 		if (due != shard->sessions_of)
 			shard->sessions_at = 0;
 		shard->sessions_of = due;
-		if (!rpc_outcomes(shard->rpc, &shard->sessions_at, SESSIONS_A_TURN, write_outcome, shard)) {
+		if (!rpc_outcomes(shard->rpc, &shard->sessions_at, SESSIONS_PER_TURN, write_outcome, shard)) {
 			service_journal_sessions_done(shard->service, due);
 			shard->sessions_of = 0;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's journal: what it begins with, and what is written down while it serves. docs/availability.rst says what is promised. The control
- * plane's threads only, but for node_journal_turn.
+ * A node's journal: what it begins with, and what is written down while it serves. docs/availability.rst says what is
+ * promised. The control plane's threads only, but for node_journal_turn.
  */
 #ifndef STARSERVER_JOURNAL_H
 #define STARSERVER_JOURNAL_H
@@ -26,19 +26,22 @@ struct node_journal {
 	double read_s, replayed_s;
 };
 
-/* Before the reactors run: takes the folder and makes the rings. After both node_journal_close, when they have ended. */
+/* Before the reactors run: takes the folder and makes the rings. After both node_journal_close, when they have
+ * ended. */
 int node_journal_open(struct node *node, struct star_error *err);
 void node_journal_close(struct node *node);
 
 /* What the folder has is read, once. */
 int node_journal_read(struct node *node, struct star_error *err);
-/* A cluster that was taken back to an older checkpoint does not begin with `id`: the checkpoint that it begins with at the latest. */
+/* A cluster that was taken back to an older checkpoint does not begin with `id`: the checkpoint that it begins with at
+ * the latest. */
 uint64_t node_journal_at_latest(const struct node *node, uint64_t id);
-/* The node is to begin with this checkpoint (0: with nothing): with what the journal has after it, unless the checkpoint was asked for
- * by its id. The catalogue is then that of the journal: *specs and *count are replaced. */
+/* The node is to begin with this checkpoint (0: with nothing): with what the journal has after it, unless the
+ * checkpoint was asked for by its id. The catalogue is then that of the journal: *specs and *count are replaced. */
 int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct object_spec **specs, uint32_t *count,
 			struct star_error *err);
-/* After the checkpoint was loaded: applies what comes after it, and begins to write. The node's incarnation may be what it was before. */
+/* After the checkpoint was loaded: applies what comes after it, and begins to write. The node's incarnation may be what
+ * it was before. */
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err);
 
 /* journal_load.c: applies lives from `first` on. */
@@ -51,7 +54,7 @@ void node_journal_counts(struct node *node, uint64_t id);
 /* Once a second: removes what is of no use any more, and logs what has failed. */
 void node_journal_watch(struct node *node);
 
-/* In a reactor's turn: marks, and sessions after an instant. 0: no hurry. */
+/* In a reactor's turn: marks, and sessions after an instant. 0: nothing is due. */
 unsigned node_journal_turn(struct shard *shard, uint64_t now_ns);
 
 /* Of a reactor; false: there is none. From any thread. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A journal, into the reactors, behind the checkpoint that it goes on from. Each record goes to the reactor that has its stream, or, if
- * the node has another number of them now, each row to the one that it is of now. Streams may be applied one after the other: no
- * two of one life have the same key.
+ * A journal, into the reactors, behind the checkpoint that it goes on from. Each record goes to the reactor that has
+ * its stream, or, if the node has another number of them now, each row to the one that it is of now. Streams may be
+ * applied one after the other: no two of one life have the same key.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A shard on the kernel's TCP sockets (network.stack = "kernel"): what takes the place of ports. Its stack of lib/net has no interface
- * then, and only lends its clock and timers.
+ * A shard on the kernel's TCP sockets (network.stack = "kernel"): what takes the place of ports. Its stack of lib/net
+ * has no interface then, and only lends its clock and timers.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The catalogue of metrics of reactors, ports and tables. Counters come from the lists of the libraries that count them: a new
- * one there is a new metric here. They are read while their reactors write them: each is one aligned word.
+ * The catalogue of metrics of reactors, ports and tables. Counters come from the lists of the libraries that count
+ * them: a new one there is a new metric here. They are read while their reactors write them: each is one aligned word.
  */
 #include <rte_cycles.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks after NICs and kernel interfaces: says when a link goes down or comes up (neighbours are then told whose the addresses are), resets a
- * device whose driver asks for it, and lets go of one that was taken out of the machine. A node whose NIC is gone goes on with
- * the ports that it has left, and tells of it.
+ * Looks after NICs and kernel interfaces: says when a link goes down or comes up (neighbours are then told whose the
+ * addresses are), resets a device whose driver asks for it, and lets go of one that was taken out of the machine. A
+ * node whose NIC is gone goes on with the ports that it has left, and tells of it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,9 +49,10 @@ static void look_at_link(struct node *node, struct node_port *p)
 		return;
 	}
 	if (!up && !port_is_nic(p->port) && port_state(p->port) == PORT_IS_REMOVED)
-		log_error("port %s: its interface %s was deleted: make it again, and remove and add the port, or start "
-			  "the node anew",
-			  p->port->name, p->port->interface);
+		log_error(
+			"port %s: its interface %s was deleted: make it again, and remove and add the port, or restart "
+			"the node",
+			p->port->name, p->port->interface);
 	else if (up || p->link_seen)
 		log_info("port %s: the link is %s", p->port->name, up ? "up" : "down");
 	else

@@ -15,7 +15,7 @@
 #include "node/journal.h"
 #include "wire/layout.h"
 
-enum { RPC_SLICES_A_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
+enum { RPC_SLICES_PER_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
 
 enum {
 	DATAGRAM_WINDOW = 256,	    /* packets of a session */
@@ -87,11 +87,11 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 	struct shard *shard = ctx;
 
 	net_turn(shard->net, now_ns);
-	shard->slices = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
-	return shard->slices + rpc_expects(shard->rpc);
+	shard->slices = rpc_run(shard->rpc, RPC_SLICES_PER_TURN, now_ns);
+	return shard->slices + rpc_datagrams_due(shard->rpc);
 }
 
-static unsigned shard_tend(void *ctx, uint64_t now_ns)
+static unsigned shard_housekeeping(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
@@ -307,7 +307,7 @@ static int shard_make_reactor(struct shard *shard, struct star_error *err)
 			 .receive = shard_receive,
 			 .work = shard_work,
 			 .transmit = shard_transmit,
-			 .tend = shard_tend,
+			 .housekeeping = shard_housekeeping,
 			 .wheel = net_wheel(shard->net) },
 	};
 
@@ -367,7 +367,8 @@ static int open_ports(struct node *node, struct star_error *err)
 	return 0;
 }
 
-/* The cores of cores.list are asked for, though they may be in nobody's mask (isolcpus). Other threads shall not inherit them. */
+/* The cores of cores.list are asked for, though they may be in nobody's mask (isolcpus). Other threads shall not
+ * inherit them. */
 static int join_reactors(const struct node *node, struct reactor *const *reactors, struct star_error *err)
 {
 	const struct config *config = node->config;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node: its ports, and for each reactor a mempool, a stack, a shard and the service between them. Everything here is the
- * control path; what the reactors run is in lib/.
+ * A node: its ports, and for each reactor a mempool, a stack, a shard and the service between them. Everything here is
+ * the control path; what the reactors run is in lib/.
  */
 #ifndef STARSERVER_NODE_H
 #define STARSERVER_NODE_H
@@ -79,7 +79,7 @@ struct node {
 	struct control_layout layout;	       /* the last that it served; holders of the plane */
 	bool closed;			       /* it serves none at present; the same */
 	bool stopping;			       /* main has got a signal */
-	uint64_t goes_back_to;		       /* the checkpoint that the process is to begin anew with; 0: it ends */
+	uint64_t rolls_back_to;		       /* the checkpoint that the process is to restart with; 0: it ends */
 	struct star_error failure;	       /* why it cannot go on; main's once `failed` is set */
 	bool failed;
 	struct node_watch {
@@ -105,8 +105,8 @@ void node_disclaim(struct node_port *port);
 /* touch.c: all of the shards' parameter memory is there when their reactors start. */
 int node_touch(struct node *node, struct star_error *err);
 
-/* touch.c: while a checkpoint is loaded, of ordinary memory what its rows will take in each shard, ahead of the reactors: by a thread
- * of its own until node_touch_end. NULL: there is nothing to do, or no thread for it. */
+/* touch.c: while a checkpoint is loaded, of ordinary memory what its rows will take in each shard, ahead of the
+ * reactors: by a thread of its own until node_touch_end. NULL: there is nothing to do, or no thread for it. */
 struct touch_ahead;
 struct touch_ahead *node_touch_begin(struct node *node, uint64_t bytes, uint64_t rows);
 void node_touch_end(struct touch_ahead *ahead);
@@ -142,10 +142,11 @@ void node_rest_end(struct rest *rest);
 int node_nics_begin(struct node *node, struct star_error *err);
 void node_nics_end(struct node *node);
 
-/* What main waits for beside SIGTERM, SIGINT and SIGHUP: the cluster goes back to node.goes_back_to. */
-#define GO_BACK_SIGNAL SIGUSR1
+/* What main waits for beside SIGTERM, SIGINT and SIGHUP: the cluster rolls back to node.rolls_back_to. */
+#define ROLL_BACK_SIGNAL SIGUSR1
 
-/* data_plane.c: no request is begun from now on, or again. A part of a last checkpoint begins, or was given up. Holders of the plane. */
+/* data_plane.c: no request is begun from now on, or again. A part of a last checkpoint begins, or was given up. Holders
+ * of the plane. */
 int node_close(struct node *node, struct star_error *err);
 int node_open(struct node *node, struct star_error *err);
 
@@ -159,7 +160,8 @@ struct steering node_steering(const struct node *node);
 
 /* Gives a reactor a message, and waits until it was run. -ETIMEDOUT: it may still be, and must live on. */
 int node_ask(struct shard *shard, struct reactor_message *message, struct star_error *err);
-/* The same with a copy of a message of so many bytes, which may go when it returns; what the reactor wrote into the copy is there then. */
+/* The same with a copy of a message of n bytes, which may go when it returns; what the reactor wrote into the copy is
+ * there then. */
 int node_ask_copy(struct shard *shard, struct reactor_message *message, size_t bytes, struct star_error *err);
 
 /* connections.c: what the reactors' stacks know of their connections; a new reference in *result. */
@@ -177,7 +179,8 @@ json_t *node_status(struct node *node);
 json_t *node_ports(struct node *node);
 json_t *node_object_status(const struct node *node, const struct object_spec *spec);
 
-/* metrics.c: writes the family of metrics of that number, over these tables; false: there is none from it on. From any thread. */
+/* metrics.c: writes the family of metrics of that number, over these tables; false: there is none from it on. From any
+ * thread. */
 bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
 		  const struct openmetrics_page *page);
 /* The family of that number; NULL: there is none from it on. */

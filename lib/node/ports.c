@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports at run time. The control path opens and closes them; each reactor is told by messages, and stands still in one meanwhile
- * where the driver touches its mempool. A port is added to one reactor after the other, its interface first. It is removed from
- * all in three steps: its interface is taken away, so that nothing comes in or is sent any more but by what exists; its connections
- * are ended, some in each message; and when every reactor has sent what it had to, the port is taken from it and closed.
+ * Ports at run time. The control path opens and closes them; each reactor is told by messages, and stands still in one
+ * meanwhile where the driver touches its mempool. A port is added to one reactor after the other, its interface first.
+ * It is removed from all in three steps: its interface is taken away, so that nothing comes in or is sent any more but
+ * by what exists; its connections are ended, some in each message; and when every reactor has sent what it had to, the
+ * port is taken from it and closed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -303,7 +304,7 @@ static int check_new_port(const struct node *node, const struct config_port *por
 	if (strcmp(port->device, "pci") == 0)
 		return star_error_set(err, -ENOTSUP,
 				      "a NIC is found when the node starts: put it into the configuration's ports, and "
-				      "start the node anew");
+				      "restart the node");
 	if (node->ports_count == CONFIG_PORTS_MAX)
 		return star_error_set(err, -ENOSPC,
 				      "this node has %u ports, and more are not possible: remove one first",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's share of a checkpoint, into its reactors: before the first layout is served, so nobody asks for rows meanwhile. One
- * thread reads the files, all of them, since another number of nodes or reactors may have written them, and sorts what is
- * this node's by reactor; each reactor loads some batches while the next is filled.
+ * A node's share of a checkpoint, into its reactors: before the first layout is served, so nobody asks for rows
+ * meanwhile. One thread reads the files, all of them, since another number of nodes or reactors may have written them,
+ * and sorts what is this node's by reactor; each reactor loads some batches while the next is filled.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "node/journal.h"
 #include "wire/layout.h"
 
-/* So many batches that neither the thread nor a reactor waits for the other's every pause. */
+/* Enough batches that neither the thread nor a reactor waits for the other's every pause. */
 enum { BATCH_BYTES = 128 * 1024, BATCHES = 8, TELL_US = 5000000, LOAD_WAIT_US = 60000000, TRIM_ROWS = 1024 };
 
 /* Records of one run on their way to a reactor. */
@@ -111,7 +111,8 @@ static int add_record(struct restore *r, unsigned shard, const struct checkpoint
 	return 0;
 }
 
-/* What a shard knows of a table goes to the same shard where the layout is the same, else to all: the greatest figures count. */
+/* What a shard knows of a table goes to the same shard where the layout is the same, else to all: the greatest figures
+ * count. */
 static int add_table(struct restore *r, const struct checkpoint_run *run, const void *table, struct star_error *err)
 {
 	const bool same = r->manifest->reactors == r->cluster_reactors;
@@ -123,7 +124,8 @@ static int add_table(struct restore *r, const struct checkpoint_run *run, const 
 	return rc;
 }
 
-/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: two at most, but for filters of few blocks. */
+/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: two at most, but for filters
+ * of few blocks. */
 static int add_bloom(struct restore *r, const struct object_spec *spec, const struct checkpoint_run *run,
 		     const void *record, struct star_error *err)
 {
@@ -193,7 +195,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 }
 
 /* Between blocks: whether to go on. */
-static int tell(struct restore *r, struct star_error *err)
+static int report(struct restore *r, struct star_error *err)
 {
 	const uint64_t now_us = clock_us();
 
@@ -224,7 +226,7 @@ static int restore_file(struct restore *r, const char *path, const struct ckpt_f
 				rc = err->code;
 		r->bytes += bytes;
 		if (rc == 0)
-			rc = tell(r, err) < 0 ? -ECANCELED : 1;
+			rc = report(r, err) < 0 ? -ECANCELED : 1;
 	}
 	ckpt_reader_destroy(reader);
 	/* Before the next file: what it says of a key that was in this one must come after. */
@@ -303,7 +305,8 @@ static int trim_object(struct node *node, uint32_t object, struct star_error *er
 	return rc;
 }
 
-/* Loading goes beyond shares, which are cut otherwise than where the rows were: now each table's policy says which go. */
+/* Loading goes beyond shares, which are cut otherwise than where the rows were: now each table's policy says which
+ * go. */
 int node_trim_tables(struct node *node, struct star_error *err)
 {
 	int rc = 0;
@@ -470,7 +473,8 @@ static bool tell_read(void *ctx, uint64_t done, uint64_t total)
 	return !node_told_to_stop(s->node);
 }
 
-/* The chain that the configuration asks for, none younger than `newest` where that is not 0. -ENOENT, and *any false: there is none at all. */
+/* The chain that the configuration asks for, none younger than `newest` where that is not 0. -ENOENT, and *any false:
+ * there is none at all. */
 static int find_chain(const struct node *node, uint64_t newest, char ***chain, uint32_t *length, bool *any,
 		      struct star_error *err)
 {
@@ -551,7 +555,7 @@ static int choose(const struct node *node, uint64_t newest, uint64_t *id, struct
 		return star_error_set(err, rc, "%.400s%s", why.text, hint(node, rc));
 	}
 	*id = manifest.id;
-	node_checkpoint_lineage(node->checkpoint, manifest.lineage);
+	node_checkpoint_begins(node->checkpoint, manifest.id, manifest.lineage);
 	if (specs) {
 		*specs = manifest.objects;
 		*count = manifest.objects_count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows of a running node for the administrator: their keys, and what they hold. A reactor is asked step by step, each step a message of
- * bounded work, so that no request waits behind a large table.
+ * Rows of a running node for the administrator: their keys, and what they hold. A reactor is asked step by step, each
+ * step a message of bounded work, so that no request waits behind a large table.
  */
 #include "node/node.h"
 
@@ -153,7 +153,8 @@ static json_t *hexadecimal(const uint8_t *from, uint32_t bytes)
 	return json;
 }
 
-/* The first keys that one reactor has, or that are no reactor's here; appends what there is of them. Returns how many, or an error. */
+/* The first keys that one reactor has, or that are no reactor's here; appends what there is of them. Returns how many,
+ * or an error. */
 static int look_up(struct node *node, const struct object_spec *spec, const uint64_t *keys, uint32_t count,
 		   json_t *records, struct star_error *err)
 {

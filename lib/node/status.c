@@ -124,7 +124,8 @@ static json_t *errors_json(const struct shard *shard)
 	return errors;
 }
 
-/* The stack's counters under the names that the kernel's have in nstat, and those of sessions; what stands at 0 is left out. */
+/* The stack's counters under the names that the kernel's have in nstat, and those of sessions; what stands at 0 is left
+ * out. */
 static json_t *counters_json(const struct net_counters *net, const struct dgram *dgram, const struct ksock *sockets)
 {
 	static const struct dgram_counters none;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hugepages for parameters are set aside when they are mapped, but found and cleared only when they are touched: 100 us and more
- * for each that a reactor would have to wait for as its tables grow. They are touched before it starts, on its core, so
- * that they are of its NUMA node; all reactors' at a time. Ordinary memory is not: what is never used costs nothing then. But where
- * it is known what will be used, because a checkpoint is loaded, a thread touches that ahead of the reactors.
+ * Hugepages for parameters are set aside when they are mapped, but found and cleared only when they are touched: 100 us
+ * and more for each that a reactor would have to wait for as its tables grow. They are touched before it starts, on its
+ * core, so that they are of its NUMA node; all reactors' at a time. Ordinary memory is not: what is never used costs
+ * nothing then. But where it is known what will be used, because a checkpoint is loaded, a thread touches that ahead of
+ * the reactors.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -72,7 +73,7 @@ int node_touch(struct node *node, struct star_error *err)
 
 enum {
 	PIECE_BYTES = 4 << 20,
-	INDEX_BYTES_OF_A_ROW = 8, /* about */
+	INDEX_BYTES_PER_ROW = 8, /* about */
 };
 
 struct touch_ahead {
@@ -127,7 +128,7 @@ struct touch_ahead *node_touch_begin(struct node *node, uint64_t bytes, uint64_t
 	if (!ahead)
 		return NULL;
 	ahead->node = node;
-	ahead->index_bytes = pages(rows * INDEX_BYTES_OF_A_ROW, node->arena_bytes / 2);
+	ahead->index_bytes = pages(rows * INDEX_BYTES_PER_ROW, node->arena_bytes / 2);
 	ahead->rows_bytes = pages(bytes, node->arena_bytes - ahead->index_bytes);
 	if (jsonrpc_thread_start(&ahead->thread, "touch", touch_all, ahead, &err) == 0)
 		return ahead;

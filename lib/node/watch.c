@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an administrator should read in the log, though it happens in reactors, which write none: looked at once a second. */
+/* What an administrator should read in the log, though it happens in reactors, which write none: looked at once a
+ * second. */
 #include <inttypes.h>
 
 #include "base/clock.h"

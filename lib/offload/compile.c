@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "compile_internal.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 
 static bool is_handle(const struct graph_node *node)
 {
@@ -14,7 +14,7 @@ static bool is_handle(const struct graph_node *node)
 
 static bool is_member(const struct graph_part *part, const struct graph_node *node)
 {
-	return !is_handle(node) && !offload_draft_goes_along(part, node);
+	return !is_handle(node) && !offload_template_goes_along(part, node);
 }
 
 static uint32_t root_of(uint32_t *labels, uint32_t i)
@@ -24,7 +24,8 @@ static uint32_t root_of(uint32_t *labels, uint32_t i)
 	return i;
 }
 
-/* Labels of components: the first node of each, as an index of the part's nodes. at: of the graph's nodes, index + 1. */
+/* Labels of components: the first node of each, as an index of the part's nodes. at: of the graph's nodes, index +
+ * 1. */
 static void find_components(const struct graph_ps_plan *plan, const struct graph_part *part, const uint32_t *at,
 			    uint32_t *labels)
 {
@@ -176,8 +177,8 @@ static int find_keys(struct compile_build *b)
 					&feed);
 }
 
-/* What others need of a node is taken home, unless it is a pool, which is already. */
-static int take_home(struct compile_build *b)
+/* What others need of a node is returned, unless it is a pool, which is already. */
+static int add_outputs(struct compile_build *b)
 {
 	const struct graph_value value = { b->node->id, 0 };
 	uint32_t fetch = 0;
@@ -189,7 +190,7 @@ static int take_home(struct compile_build *b)
 	    graph_cut_is_shape(b->part, fetch))
 		return 0;
 	if (b->c->blocks)
-		return offload_compile_blocks_home(b, fetch);
+		return offload_compile_blocks_output(b, fetch);
 	if (b->c->fetches_count == COMPILE_FETCHES_MAX)
 		return offload_compile_not_done(b, " with so many others");
 	rc = offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = b->step[b->node->id] });
@@ -235,7 +236,7 @@ static int compile_component(struct compile_build *b)
 		if (rc < 0)
 			break;
 		b->step[b->node->id] = (uint8_t)rc;
-		rc = take_home(b);
+		rc = add_outputs(b);
 	}
 	if (rc >= 0)
 		rc = b->c->blocks ? offload_compile_blocks_size(b) : check_size(b);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a PS part of a cut computes, as programs (star_program.h, docs/programs.rst): a component of its nodes that hand each other
- * values on the PS task becomes a program. All of it goes by the keys of one lookup or apply_rows:
+ * What a PS part of a cut computes, as programs (star_program.h, docs/programs.rst): a component of its nodes that hand
+ * each other values on the PS task becomes a program. All of it goes by the keys of one lookup or apply_rows:
  *
- *   lookup -> elementwise, sums over a row -> sums over bags -> what is taken home
+ *   lookup -> elementwise, sums over a row -> sums over bags -> what is returned
  *   a bag's gradient -> to each of its rows -> elementwise -> apply_rows
  *
- * Bags are those of the segment operations and of gather, and those that sum, mean and expand make of neighbouring ids of a row of
- * ids. Means are sums there, divided here. Or by all blocks of one variable, each of which is a row (compile_blocks.c):
+ * Bags are those of the segment operations and of gather, and those that sum, mean and expand make of neighbouring ids
+ * of a row of ids. Means are sums there, divided here. Or by all blocks of one variable, each of which is a row
+ * (compile_blocks.c):
  *
- *   read -> elementwise -> what is taken home, sums over all elements, apply
+ *   read -> elementwise -> what is returned, sums over all elements, apply
  *
- * A node that stands alone, and is what PS tasks hold, is an operation (draft.h).
+ * A node that stands alone, and is what PS tasks hold, is an operation (template.h).
  *
  * Threads: none of this has a state, but for a run's memory, which is one call's.
  */
@@ -26,7 +27,7 @@ enum {
 	COMPILE_FEEDS_MAX = 16,
 	COMPILE_FETCHES_MAX = 16,
 	COMPILE_PLACES_MAX = 8, /* of what is kept with a group's ids */
-	/* What one run may bring or fetch: what nodes take when their files say nothing else. */
+	/* What one run may carry or fetch: what nodes take when their files say nothing else. */
 	COMPILE_BYTES_MAX = 4 << 20,
 	COMPILE_KEYS_MAX = 65536,
 	COMPILE_SEGMENTS_MAX = 65536,
@@ -34,8 +35,8 @@ enum {
 };
 
 /*
- * graph_cut_options.may_move: whether a node of this kind may be moved to PS tasks. Only what gives the same bits there, but for the
- * order of sums.
+ * graph_cut_options.may_move: whether a node of this kind may be moved to PS tasks. Only what gives the same bits
+ * there, but for the order of sums.
  */
 bool offload_compile_may_move(const struct graph *graph, const struct graph_node *node);
 
@@ -50,7 +51,7 @@ enum { COMPILE_NO_FEED = UINT32_MAX };
 enum compile_how {
 	COMPILE_AS_IT_IS,
 	COMPILE_NARROWED,     /* int64 segments */
-	COMPILE_NEIGHBOURS,   /* segments: each of so many keys, one after the other */
+	COMPILE_NEIGHBOURS,   /* segments: each of this many keys, one after the other */
 	COMPILE_DIVIDED,      /* by how many keys the segment has */
 	COMPILE_DIVIDED_ROOT, /* by the root of it */
 	/* Of a variable as a whole. */
@@ -96,7 +97,8 @@ struct compile_step {
 struct compile_fetch {
 	uint32_t fetch; /* of the part */
 	bool pooled;
-	uint8_t how; /* what becomes of a pool: COMPILE_AS_IT_IS, _DIVIDED or _DIVIDED_ROOT; or of a variable's blocks */
+	/* what becomes of a pool: COMPILE_AS_IT_IS, _DIVIDED or _DIVIDED_ROOT; or of a variable's blocks */
+	uint8_t how;
 	uint32_t segments; /* of what is divided: the feed with the segments */
 	uint64_t scratch;  /* for counts; or for blocks */
 };
@@ -149,8 +151,8 @@ struct compile_plan {
 	struct compile_group *groups;
 };
 
-/* The components of a plan's PS parts; offload_compile_free also after an error. 0; -ENOTSUP: what programs cannot do, with what to do about it;
- * -ENOMEM. */
+/* The components of a plan's PS parts; offload_compile_free also after an error. 0; -ENOTSUP: what programs cannot do,
+ * with what to do about it; -ENOMEM. */
 int offload_compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, struct star_error *err);
 void offload_compile_free(struct compile_plan *all);
 

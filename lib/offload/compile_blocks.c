@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Components on a variable as a whole: its blocks are the keys, all of them. Values of the variable's shape are rows by block, whose
- * last one is padded (wire/object.h); numbers are shared. Of a sum each block has its part, which comes home as float64 and is added here
- * in the blocks' order: so it has the worker's bits (tensor/sums.h), however many reactors there are.
+ * Components on a variable as a whole: its blocks are the keys, all of them. Values of the variable's shape are rows by
+ * block, whose last one is padded (wire/object.h); numbers are shared. Of a sum each block has its part, which comes
+ * back as float64 and is added here in the blocks' order: so it has the worker's bits (tensor/sums.h), however many
+ * reactors there are.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "client/spec.h"
 #include "compile_internal.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 
 int offload_compile_blocks(struct compile_build *b, const struct graph_node *variable)
 {
 	const struct compile_feed keys = { .kind = COMPILE_KEYS, .source = { .feed = COMPILE_NO_FEED } };
 	struct compiled *c = b->c;
-	struct draft_object object;
+	struct template_object object;
 	struct object_spec spec;
 	uint32_t index;
 
-	if (offload_draft_object(variable, &object, b->err) < 0 ||
+	if (offload_template_object(variable, &object, b->err) < 0 ||
 	    client_spec_of(&spec, &object.spec, OBJECT_VARIABLE, b->err) < 0)
 		return b->err->code;
 	if (wire_object_blocks(&spec) > COMPILE_KEYS_MAX)
@@ -170,16 +171,16 @@ static int fetch(struct compile_build *b, int step, struct compile_fetch fetch)
 	return rc;
 }
 
-int offload_compile_blocks_home(struct compile_build *b, uint32_t of)
+int offload_compile_blocks_output(struct compile_build *b, uint32_t of)
 {
 	struct compile_fetch to = { .fetch = of };
 	const unsigned step = b->step[b->node->id];
 
 	if (!has_blocks(b->c, step))
-		return offload_compile_not_done(b, " and taken home");
+		return offload_compile_not_done(b, " and returned");
 	for (unsigned s = 0; s < b->c->steps_count; s++) /* of two reads, and what is as it was */
 		if (b->c->steps[s].kind == COMPILE_FETCH && b->c->steps[s].a == step)
-			return offload_compile_not_done(b, " and taken home twice");
+			return offload_compile_not_done(b, " and returned twice");
 	if (is_padded(b->c)) {
 		to.how = COMPILE_PADDED;
 		to.scratch = offload_compile_add_scratch(b, padded_bytes(b->c));
@@ -187,7 +188,7 @@ int offload_compile_blocks_home(struct compile_build *b, uint32_t of)
 	return fetch(b, (int)step, to);
 }
 
-/* A sum over all elements: it can be taken home, and nothing else. */
+/* A sum over all elements: it can be returned, and nothing else. */
 static int blocks_sum(struct compile_build *b)
 {
 	const struct graph_value value = { b->node->id, 0 };

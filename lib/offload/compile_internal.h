@@ -4,13 +4,14 @@
 #define OFFLOAD_COMPILE_INTERNAL_H
 
 #include "offload/compile.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 
 /*
- * What PS tasks can do of graphs. X(operation, what programs call it, when it may move there, by rows, by blocks): the last two name the
- * function that makes its steps where all goes by the keys of a table (rows_NAME in compile_node.c), and where it goes by a variable's
- * blocks (blocks_NAME in compile_blocks.c). What is not here is not done there, nor is `none`. Sigmoids and the like are good to 1e-6 on PS
- * tasks, so that they are done there only where the graph's author says so; all else has the worker's bits there.
+ * What PS tasks can do of graphs. X(operation, what programs call it, when it may move there, by rows, by blocks): the
+ * last two name the function that makes its steps where all goes by the keys of a table (rows_NAME in compile_node.c),
+ * and where it goes by a variable's blocks (blocks_NAME in compile_blocks.c). What is not here is not done there, nor
+ * is `none`. Sigmoids and the like are good to 1e-6 on PS tasks, so that they are done there only where the graph's
+ * author says so; all else has the worker's bits there.
  */
 #define COMPILE_OPS(X) \
 	X(NEG, "neg", IF_FLOAT, elementwise, elementwise) \
@@ -87,11 +88,11 @@ int64_t offload_compile_most_bags(const struct compile_build *b);
 /* The step that the node in hand is made by; COMPILE_NOT_MADE: it is nothing that others can work on; or -ENOTSUP. */
 int offload_compile_node(struct compile_build *b);
 
-/* compile_blocks.c: all of a variable's blocks are the component's keys; the node in hand, as offload_compile_node; it is taken home; whether it
- * is too large for a run. */
+/* compile_blocks.c: all of a variable's blocks are the component's keys; the node in hand, as offload_compile_node; it
+ * is returned; whether it is too large for a run. */
 int offload_compile_blocks(struct compile_build *b, const struct graph_node *variable);
 int offload_compile_blocks_node(struct compile_build *b);
-int offload_compile_blocks_home(struct compile_build *b, uint32_t fetch);
+int offload_compile_blocks_output(struct compile_build *b, uint32_t fetch);
 int offload_compile_blocks_size(struct compile_build *b);
 /* What offload_compiled_fill and offload_compiled_finish do with them. */
 int offload_compiled_blocks_fill(const struct compiled *c, const struct graph_ps_call *call, struct compiled_run *run,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What stays on PS tasks between two requests of a step (docs/programs.rst): a component whose rows, or whose ids, a later one of the
- * same place needs keeps them there. Those that share an entry are a group; each of its requests comes after all others of them, so the
- * last one is known, and frees it.
+ * What stays on PS tasks between two requests of a step (docs/programs.rst): a component whose rows, or whose ids, a
+ * later one of the same place needs keeps them there. Those that share an entry are a group; each of its requests comes
+ * after all others of them, so the last one is known, and frees it.
  */
 #include <errno.h>
 #include <stdlib.h>

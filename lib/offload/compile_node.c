@@ -44,7 +44,8 @@ static bool is_on_variable(const struct graph *graph, const struct graph_node *n
 	return node->op == GRAPH_READ;
 }
 
-/* Whether all blocks go into one run: there are 1,024 elements in each, or as many as rows of the first dimension come to. */
+/* Whether all blocks go into one run: there are 1,024 elements in each, or as many as rows of the first dimension come
+ * to. */
 static bool is_one_run(const struct graph_shape *shape)
 {
 	return graph_elements(shape) <= (int64_t)COMPILE_KEYS_MAX * BLOCK_LEAST;
@@ -350,7 +351,7 @@ static int given_segments(struct compile_build *b, struct graph_value value, str
 	return segments_feed(b, feed, index);
 }
 
-/* A sum over bags: it can be taken home, and nothing else. */
+/* A sum over bags: it can be returned, and nothing else. */
 static int pool(struct compile_build *b, int rows, int segments, uint32_t index, uint8_t how)
 {
 	const struct graph_value value = { b->node->id, 0 };
@@ -500,7 +501,7 @@ int offload_compile_add_apply(struct compile_build *b, int gradients)
 	for (unsigned s = 0; s < c->steps_count; s++)
 		if (c->steps[s].kind == COMPILE_APPLY)
 			return offload_compile_not_done(b, c->blocks ? " twice" : " twice for the same ids");
-	if (offload_draft_rates(b->node, &c->applies, b->err) < 0)
+	if (offload_template_rates(b->node, &c->applies, b->err) < 0)
 		return b->err->code;
 	return offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_APPLY, .b = (uint8_t)gradients });
 }
@@ -513,8 +514,8 @@ static int rows_apply(struct compile_build *b)
 	return gradients < 0 ? gradients : offload_compile_add_apply(b, gradients);
 }
 
-/* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows, and of one that had a single
- * element for each row it is the row's sum. */
+/* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows, and of one that
+ * had a single element for each row it is the row's sum. */
 static int rows_reduce_like(struct compile_build *b)
 {
 	const struct graph_value *inputs = b->node->inputs;

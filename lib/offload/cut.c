@@ -109,8 +109,8 @@ static struct graph_cut *cut_still(struct cutter *cutter, const char *why)
 	return lite_once(cutter);
 }
 
-/* With what moves if what pools are given stays for their gradients, or does not. NULL: nothing moves, PS tasks cannot do it (why), or
- * there is no memory. */
+/* With what moves if what pools are given stays for their gradients, or does not. NULL: nothing moves, PS tasks cannot
+ * do it (why), or there is no memory. */
 static struct graph_cut *cut_moved(struct cutter *cutter, bool stays, char *why, size_t why_bytes)
 {
 	struct graph_cut *moved;
@@ -118,9 +118,9 @@ static struct graph_cut *cut_moved(struct cutter *cutter, bool stays, char *why,
 	start_again(cutter, true);
 	cutter->stays = stays;
 	moved = offload_cut_move(cutter) ? lite_once(cutter) : NULL;
-	if (!moved || !moved->undone)
+	if (!moved || !moved->unsupported)
 		return moved;
-	snprintf(why, why_bytes, "%s", moved->undone);
+	snprintf(why, why_bytes, "%s", moved->unsupported);
 	graph_cut_destroy(moved);
 	return NULL;
 }
@@ -131,7 +131,7 @@ static struct graph_cut *cut_components(struct cutter *cutter, const struct grap
 	struct graph_cut *best = cut_still(cutter, "");
 	char why[sizeof(((struct star_error *)0)->text)] = "";
 
-	for (unsigned turn = 0; best && !cutter->options.stay && turn < (cutter->options.count ? 2 : 1); turn++) {
+	for (unsigned turn = 0; best && !cutter->options.no_offload && turn < (cutter->options.count ? 2 : 1); turn++) {
 		struct graph_cut *moved = cut_moved(cutter, turn == 1, why, sizeof(why)), *worse = moved;
 
 		if (moved && no_worse(moved, waves) && no_worse(moved, best) &&
@@ -141,7 +141,7 @@ static struct graph_cut *cut_components(struct cutter *cutter, const struct grap
 		}
 		graph_cut_destroy(worse);
 	}
-	if (!best || best->moved_count || best->undone || !why[0])
+	if (!best || best->moved_count || best->unsupported || !why[0])
 		return best;
 	graph_cut_destroy(best);
 	return cut_still(cutter, why);
@@ -204,7 +204,8 @@ static struct graph_type **types_of_batch(const struct graph *graph, int64_t bat
 	return types;
 }
 
-/* Those of a loop's or branch's body, whose first nodes are its feeds: a loop's inputs, or a branch's behind its condition. */
+/* Those of a loop's or branch's body, whose first nodes are its feeds: a loop's inputs, or a branch's behind its
+ * condition. */
 static struct graph_type **types_of_body(const struct graph_node *node, const struct graph *body,
 					 struct graph_type *const *types)
 {

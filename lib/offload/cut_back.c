@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What lite moves to PS tasks before an apply_rows, so that less is sent: where the gradient of rows is that of bags, handed to each of
- * a bag's rows (gather, expand, the segments' gradients), the bags' is sent, and their numbers. Operations in between that go row by
- * row move along. Nobody else may need what moves: what nodes have one user is a tree, which is gone through from the apply_rows.
+ * What lite moves to PS tasks before an apply_rows, so that less is sent: where the gradient of rows is that of bags,
+ * handed to each of a bag's rows (gather, expand, the segments' gradients), the bags' is sent, and their numbers.
+ * Operations in between that go row by row move along. Nobody else may need what moves: what nodes have one user is a
+ * tree, which is gone through from the apply_rows.
  */
 #include <stdlib.h>
 

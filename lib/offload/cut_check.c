@@ -31,11 +31,11 @@ static bool is_handle(const struct graph_node *node)
 	return node->outputs_count > 0 && node->outputs[0].dtype == 0;
 }
 
-static int32_t home(const struct checker *c, const struct graph_node *node)
+static int32_t place_of(const struct checker *c, const struct graph_node *node)
 {
 	if (node->device.job != GRAPH_PS)
 		return GRAPH_PLACE_WORKER;
-	if (c->cut->home && !is_handle(node) &&
+	if (c->cut->worker_only && !is_handle(node) &&
 	    !(node->inputs_count && is_handle(c->graph->nodes[node->inputs[0].node])))
 		return GRAPH_PLACE_WORKER;
 	return node->device.task < 0 ? GRAPH_PLACE_ALL : node->device.task;
@@ -79,11 +79,11 @@ static int check_nodes(const struct checker *c, uint32_t number)
 			return wrong(c, number, v, "nodes are not in order");
 		node = c->graph->nodes[v];
 		if (may_be_copied(c, node)) {
-			if (is_handle(node) && home(c, node) != part->place)
+			if (is_handle(node) && place_of(c, node) != part->place)
 				return wrong(c, number, v, "a handle is not on its place");
 		} else if (c->executed[v]) {
 			return wrong(c, number, v, "it is in two parts");
-		} else if (home(c, node) != part->place &&
+		} else if (place_of(c, node) != part->place &&
 			   !(part->place != GRAPH_PLACE_WORKER && graph_cut_moved(c->cut, v))) {
 			return wrong(c, number, v, "it is not on its place");
 		}
@@ -384,22 +384,22 @@ static int check_sent(const struct checker *c)
 
 	for (uint32_t p = 0; p < c->cut->parts_count; p++) {
 		const struct graph_part *part = &c->cut->parts[p];
-		const struct graph_sent *sent = &c->cut->sent[p];
+		const struct graph_traffic *traffic = &c->cut->traffic[p];
 		uint64_t to = 0, from = 0;
 
 		for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->feeds_count; i++) {
-			to += sent->feeds[i];
-			if (sent->feeds[i] && (part->feed_shapes[i] || sent->stays[i]))
+			to += traffic->feeds[i];
+			if (traffic->feeds[i] && (part->feed_shapes[i] || traffic->stays[i]))
 				return wrong(c, p, part->feeds[i].node, "it is sent, and need not be");
-			if (sent->stays[i] && !was_brought(c, p, part->feeds[i]))
+			if (traffic->stays[i] && !was_brought(c, p, part->feeds[i]))
 				return wrong(c, p, part->feeds[i].node, "it stays, and was never brought");
 		}
 		for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->fetches_count; i++)
-			from += sent->fetches[i];
-		if (to > sent->to_ps || from > sent->from_ps)
+			from += traffic->fetches[i];
+		if (to > traffic->to_ps || from > traffic->from_ps)
 			return wrong(c, p, UINT32_MAX, "its values are more than all");
-		to_ps += sent->to_ps;
-		from_ps += sent->from_ps;
+		to_ps += traffic->to_ps;
+		from_ps += traffic->from_ps;
 	}
 	return to_ps == c->cut->to_ps_bytes && from_ps == c->cut->from_ps_bytes
 		       ? 0

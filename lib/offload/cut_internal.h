@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the cut share: a cutter is the work on one graph (bodies have their own). A level is what a wave is in the
- * result: worker nodes have even ones, PS nodes odd ones. Single-threaded; all memory is the cutter's until the end.
+ * What the files of the cut share: a cutter is the work on one graph (bodies have their own). A level is what a wave is
+ * in the result: worker nodes have even ones, PS nodes odd ones. Single-threaded; all memory is the cutter's until the
+ * end.
  */
 #ifndef OFFLOAD_CUT_INTERNAL_H
 #define OFFLOAD_CUT_INTERNAL_H
@@ -32,8 +33,8 @@ struct cutter {
 	bool copies; /* constants are copied to where they are needed (lite) */
 	int32_t *place;
 	uint8_t *kind; /* enum cut_kind */
-	/* What node v waits for: deps[first[v]] to before deps[data_end[v]] by data, from there to before deps[first[v + 1]] by control
-	 * edges, by shapes alone, and by the order of stateful nodes. */
+	/* What node v waits for: deps[first[v]] to before deps[data_end[v]] by data, from there to before deps[first[v
+	 * + 1]] by control edges, by shapes alone, and by the order of stateful nodes. */
 	uint32_t *first, *data_end, *deps;
 	uint32_t (*state)[2]; /* pairs of nodes, sorted by the second: the order of stateful nodes */
 	uint32_t state_count;
@@ -45,12 +46,12 @@ struct cutter {
 	uint32_t *moved;
 	uint32_t moved_count;
 	bool *pools; /* of nodes: on a PS task they would be sums in parts, one of each reactor */
-	/* Of nodes that work on bags of neighbouring ids, if they are on a PS task: 1 + the lookup or apply_rows whose ids those are.
-	 * The bags' numbers go along with them, in 4 bytes. Else 0. */
+	/* Of nodes that work on bags of neighbouring ids, if they are on a PS task: 1 + the lookup or apply_rows whose
+	 * ids those are. The bags' numbers go along with them, in 4 bytes. Else 0. */
 	uint32_t *numbered;
 };
 
-/* cut_sent.c: the bytes of such numbers. */
+/* cut_traffic.c: the bytes of such numbers. */
 uint64_t offload_cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of);
 
 enum { CUT_WARNINGS_MAX = 32 };
@@ -69,7 +70,8 @@ static inline bool cut_copied_to(const struct cutter *cutter, uint32_t node, int
 	       n->device.job == GRAPH_UNPLACED && !n->controls_count;
 }
 
-/* How many levels a dependency takes: none within a place, one between worker and PS, two between PS tasks (over the worker). */
+/* How many levels a dependency takes: none within a place, one between worker and PS, two between PS tasks (over the
+ * worker). */
 static inline uint32_t cut_step(int32_t from, int32_t to)
 {
 	return from == to ? 0 : from == GRAPH_PLACE_WORKER || to == GRAPH_PLACE_WORKER ? 1 : 2;
@@ -86,16 +88,17 @@ static inline uint32_t cut_pieces(const struct graph_cut_options *options, int32
 	return cut_tasks(options, place) * (options->reactors ? options->reactors : 1);
 }
 
-/* cut_sent.c: what a value takes on the wire; and what all parts send. False: no memory. */
+/* cut_traffic.c: what a value takes on the wire; and what all parts send. False: no memory. */
 uint64_t offload_cut_bytes(const struct cutter *cutter, struct graph_value value);
 bool offload_cut_count(const struct cutter *cutter, struct graph_cut *cut);
 
-/* cut_order.c: places and the order of stateful nodes; then, also anew when places have changed, what each waits for. */
+/* cut_order.c: places and the order of stateful nodes; then, also again when places have changed, what each waits
+ * for. */
 int offload_cut_order_init(struct cutter *cutter, const struct graph *graph, const struct graph_cut_options *options,
 			   struct star_error *err);
 void offload_cut_order_update(struct cutter *cutter);
-/* The least level of each node, where those that wait for nothing are at 0 (worker) and 1 (PS); or, ps_first, at 2 and 1. Returns
- * the greatest of a PS node. */
+/* The least level of each node, where those that wait for nothing are at 0 (worker) and 1 (PS); or, ps_first, at 2 and
+ * 1. Returns the greatest of a PS node. */
 uint32_t offload_cut_levels(const struct cutter *cutter, bool ps_first, uint32_t *level);
 /* Frames to PS tasks when nodes have these levels. */
 uint32_t offload_cut_requests(struct cutter *cutter, const uint32_t *level);
@@ -119,8 +122,8 @@ static inline bool cut_is_free(const struct cutter *cutter, const struct graph_n
 	       graph_op_info(node->op)->place == GRAPH_ANYWHERE && cutter->kind[node->id] == CUT_WORK;
 }
 
-/* cut_move.c: operations element by element; shapes of what is the same for each of those rows, whose first lead dimensions count
- * them; and of what has a row for each. */
+/* cut_move.c: operations element by element; shapes of what is the same for each of those rows, whose first lead
+ * dimensions count them; and of what has a row for each. */
 bool offload_cut_is_elementwise(enum graph_op op);
 bool offload_cut_is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsigned lead);
 bool offload_cut_is_for_each_row(const struct graph_shape *shape, const struct graph_shape *rows, unsigned lead);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * star_server_lite's components. A unit is what is executed together: a connected component of a PS task's nodes, or what of it
- * lies in one wave, or one node of the worker. Units that wait for each other in a circle (Tarjan 1972) are broken into waves, as
- * are those that would cost a round; the rest is ordered, and each unit gets a level between its least and its greatest, so that
- * few levels of each PS task are used: each is a request.
+ * star_server_lite's components. A unit is what is executed together: a connected component of a PS task's nodes, or
+ * what of it lies in one wave, or one node of the worker. Units that wait for each other in a cycle (Tarjan 1972) are
+ * broken into waves, as are those that would cost a round; the rest is ordered, and each unit gets a level between its
+ * least and its greatest, so that few levels of each PS task are used: each is a request.
  */
 #include <stdlib.h>
 #include <stdio.h>
@@ -24,11 +24,11 @@ struct lite {
 	uint32_t *label;	   /* of each node: the first node of its unit */
 	uint32_t *unit;		   /* of each node that is work */
 	uint32_t *first, *members; /* of each unit: its nodes, ascending */
-	uint32_t *circle;	   /* of each unit: the circle that it is in; numbers of their own when in none */
-	uint32_t *circle_size;
+	uint32_t *cycle;	   /* of each unit: the cycle that it is in; numbers of their own when in none */
+	uint32_t *cycle_size;
 	uint32_t *order;			       /* units, each behind those that it waits for */
 	int64_t *least, *greatest;		       /* levels of units */
-	uint32_t *index, *low, *stack, *frames, *next; /* of the search for circles */
+	uint32_t *index, *low, *stack, *frames, *next; /* of the search for cycles */
 	uint32_t *level_mark, *level_first;	       /* of each level */
 	uint32_t marks;
 	bool *told; /* nodes whose component a warning has named */
@@ -43,7 +43,8 @@ static uint32_t find_root(uint32_t *parent, uint32_t v)
 	return v;
 }
 
-/* Nodes of one PS place with data between them; and with any order between them, within a wave: they go together in any case. */
+/* Nodes of one PS place with data between them; and with any order between them, within a wave: they go together in any
+ * case. */
 static void find_components(struct lite *lite)
 {
 	const struct cutter *c = lite->cutter;
@@ -106,9 +107,10 @@ static bool is_tall(const struct lite *lite, uint32_t unit)
 	return false;
 }
 
-/* ---- circles ---- */
+/* ---- cycles ---- */
 
-/* The edges of a unit, one after the other: member by member, dependency by dependency. UINT32_MAX: there are no more. */
+/* The edges of a unit, one after the other: member by member, dependency by dependency. UINT32_MAX: there are no
+ * more. */
 struct walk {
 	uint32_t member, edge;
 };
@@ -129,13 +131,14 @@ static uint32_t walk_next(const struct lite *lite, uint32_t unit, struct walk *w
 	return UINT32_MAX;
 }
 
-/* Tarjan's algorithm with a stack of its own. Edges lead to what a unit waits for, so circles come out in the order of execution. */
-static uint32_t find_circles(struct lite *lite, struct walk *walks)
+/* Tarjan's algorithm with a stack of its own. Edges lead to what a unit waits for, so cycles come out in the order of
+ * execution. */
+static uint32_t find_cycles(struct lite *lite, struct walk *walks)
 {
-	uint32_t numbered = 0, stacked = 0, ordered = 0, circles = 0;
+	uint32_t numbered = 0, stacked = 0, ordered = 0, cycles = 0;
 
 	memset(lite->index, 0, lite->count * sizeof(*lite->index));
-	memset(lite->circle, 0xff, lite->count * sizeof(*lite->circle));
+	memset(lite->cycle, 0xff, lite->count * sizeof(*lite->cycle));
 	for (uint32_t root = 0; root < lite->count; root++) {
 		uint32_t frames = 0;
 
@@ -152,7 +155,7 @@ static uint32_t find_circles(struct lite *lite, struct walk *walks)
 				walks[u] = (struct walk){ .member = lite->first[u] };
 			}
 			while ((to = walk_next(lite, u, &walks[u])) != UINT32_MAX && lite->index[to])
-				if (lite->circle[to] == UINT32_MAX && lite->index[to] < lite->low[u])
+				if (lite->cycle[to] == UINT32_MAX && lite->index[to] < lite->low[u])
 					lite->low[u] = lite->index[to];
 			if (to != UINT32_MAX) {
 				lite->frames[frames++] = to;
@@ -163,17 +166,17 @@ static uint32_t find_circles(struct lite *lite, struct walk *walks)
 				lite->low[lite->frames[frames - 1]] = lite->low[u];
 			if (lite->low[u] != lite->index[u])
 				continue;
-			lite->circle_size[circles] = 0;
+			lite->cycle_size[cycles] = 0;
 			do {
 				to = lite->stack[--stacked];
-				lite->circle[to] = circles;
-				lite->circle_size[circles]++;
+				lite->cycle[to] = cycles;
+				lite->cycle_size[cycles]++;
 				lite->order[ordered++] = to;
 			} while (to != u);
-			circles++;
+			cycles++;
 		}
 	}
-	return circles;
+	return cycles;
 }
 
 /* ---- breaking ---- */
@@ -194,7 +197,7 @@ static void name_members(const struct lite *lite, uint32_t unit, char *text, siz
 }
 
 /* Says which nodes, and which of them needs what the worker makes of others of them. */
-static void warn(struct lite *lite, uint32_t unit, bool in_circle)
+static void warn(struct lite *lite, uint32_t unit, bool in_cycle)
 {
 	struct cutter *c = lite->cutter;
 	char device[GRAPH_DEVICE_TEXT], names[512];
@@ -208,7 +211,7 @@ static void warn(struct lite *lite, uint32_t unit, bool in_circle)
 	name_members(lite, unit, names, sizeof(names));
 	graph_device_text((struct graph_device){ GRAPH_PS, place_of(lite, unit) < 0 ? -1 : place_of(lite, unit) },
 			  device);
-	if (!in_circle) {
+	if (!in_cycle) {
 		offload_cut_warn(
 			c,
 			"nodes on %s are cut by waves: as one request %s would wait for the worker, and cost the "
@@ -217,7 +220,7 @@ static void warn(struct lite *lite, uint32_t unit, bool in_circle)
 		return;
 	}
 	while ((to = walk_next(lite, unit, &walk)) != UINT32_MAX)
-		if (to != unit && lite->circle[to] == lite->circle[unit])
+		if (to != unit && lite->cycle[to] == lite->cycle[unit])
 			break;
 	if (to == UINT32_MAX)
 		return;
@@ -286,21 +289,21 @@ static void find_greatest(struct lite *lite)
 /* Breaks what stands in the way; false: nothing does. all: everything that may. */
 static bool break_some(struct lite *lite, struct walk *walks, bool all)
 {
-	const uint32_t circles = find_circles(lite, walks);
-	const bool in_circle = circles < lite->count;
+	const uint32_t cycles = find_cycles(lite, walks);
+	const bool in_cycle = cycles < lite->count;
 	bool broke = false;
 
-	if (!in_circle) {
+	if (!in_cycle) {
 		find_least(lite, false, lite->least);
 		find_greatest(lite);
 	}
 	for (uint32_t u = 0; u < lite->count; u++) {
-		if (!all && (in_circle ? lite->circle_size[lite->circle[u]] == 1 : lite->least[u] <= lite->greatest[u]))
+		if (!all && (in_cycle ? lite->cycle_size[lite->cycle[u]] == 1 : lite->least[u] <= lite->greatest[u]))
 			continue;
 		if (place_of(lite, u) == GRAPH_PLACE_WORKER || !is_tall(lite, u))
 			continue;
 		if (!all)
-			warn(lite, u, in_circle);
+			warn(lite, u, in_cycle);
 		break_unit(lite, u);
 		broke = true;
 	}
@@ -380,7 +383,8 @@ static uint64_t cost(const struct lite *lite, struct search *s, const int64_t *l
 	return requests;
 }
 
-/* All units of a slot and level to a later level, and what waits for them behind them; false: that is too late for some. */
+/* All units of a slot and level to a later level, and what waits for them behind them; false: that is too late for
+ * some. */
 static bool raise(const struct lite *lite, const struct search *s, uint32_t slot, int64_t from, int64_t to)
 {
 	for (uint32_t i = 0; i < lite->count; i++) {
@@ -475,8 +479,8 @@ static struct walk *init(struct lite *lite, struct cutter *cutter)
 	lite->unit = offload_cut_memory(pool, n, sizeof(*lite->unit));
 	lite->first = offload_cut_memory(pool, n + 1, sizeof(*lite->first));
 	lite->members = offload_cut_memory(pool, n, sizeof(*lite->members));
-	lite->circle = offload_cut_memory(pool, n, sizeof(*lite->circle));
-	lite->circle_size = offload_cut_memory(pool, n, sizeof(*lite->circle_size));
+	lite->cycle = offload_cut_memory(pool, n, sizeof(*lite->cycle));
+	lite->cycle_size = offload_cut_memory(pool, n, sizeof(*lite->cycle_size));
 	lite->order = offload_cut_memory(pool, n, sizeof(*lite->order));
 	lite->least = offload_cut_memory(pool, n, sizeof(*lite->least));
 	lite->greatest = offload_cut_memory(pool, n, sizeof(*lite->greatest));

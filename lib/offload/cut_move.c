@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What lite moves to PS tasks: operations behind a lookup or read, so that less comes back. A PS task holds its rows on many
- * reactors, so only such may be moved as each reactor can do to its own: row by row (also with a row of the worker's for each),
- * over a row's elements, or sums over rows in parts. A value's "rows" say whose rows it lies by: those of one lookup,
- * or what was read of a variable, of which each element is one, since its blocks may end anywhere. One pass forward finds what could be moved; one back, what it would save: fewest(v) is the least that must come back, in bytes, for what v makes, if v is on the
- * PS task. Both again, as what one moved operation is fed costs nothing for another one. What that guesses wrong is seen by the caller, who compares the whole.
+ * What lite moves to PS tasks: operations behind a lookup or read, so that less comes back. A PS task holds its rows on
+ * many reactors, so only such may be moved as each reactor can do to its own: row by row (also with a row of the
+ * worker's for each), over a row's elements, or sums over rows in parts. A value's "rows" say whose rows it lies by:
+ * those of one lookup, or what was read of a variable, of which each element is one, since its blocks may end anywhere.
+ * One pass forward finds what could be moved; one back, what it would save: fewest(v) is the least that must come back,
+ * in bytes, for what v makes, if v is on the PS task. Both again, as what one moved operation is fed costs nothing for
+ * another one. What that guesses wrong is seen by the caller, who compares the whole.
  */
 #include <string.h>
 
@@ -58,7 +60,8 @@ static bool is_early(const struct moving *m, uint32_t input, uint32_t rows)
 	       cutter->level[input] <= cutter->level[rows];
 }
 
-/* All inputs are the rows of one place, constants that are the same for each row, or have a row for each. at: the first one's. */
+/* All inputs are the rows of one place, constants that are the same for each row, or have a row for each. at: the first
+ * one's. */
 static bool is_rowwise(const struct moving *m, const struct graph_node *node, uint32_t at)
 {
 	const struct graph *graph = m->cutter->graph;
@@ -156,7 +159,8 @@ static bool is_pooling(const struct moving *m, const struct graph_node *node)
 	return true;
 }
 
-/* The first input whose elements could be on a PS task, if all such are on the same one; inputs_count: there is none. */
+/* The first input whose elements could be on a PS task, if all such are on the same one; inputs_count: there is
+ * none. */
 static uint32_t first_there(const struct moving *m, const struct graph_node *node)
 {
 	uint32_t at = node->inputs_count;

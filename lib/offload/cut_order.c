@@ -113,7 +113,8 @@ static void add_state(struct cutter *cutter, uint32_t from, uint32_t to)
 	cutter->state[cutter->state_count++][1] = to;
 }
 
-/* A change comes after the reads since the last change, or after that; a read after the last change: two edges a use at most. */
+/* A change comes after the reads since the last change, or after that; a read after the last change: two edges a use at
+ * most. */
 static void chain(struct cutter *cutter, const struct use *uses, uint32_t count)
 {
 	uint32_t last = UINT32_MAX, reads = 0; /* the last change; the first read after it */
@@ -168,10 +169,10 @@ static uint32_t count_tasks(const struct graph *graph, uint32_t tasks)
 	return tasks;
 }
 
-static int32_t place_of(const struct graph_node *node, bool home)
+static int32_t place_of(const struct graph_node *node, bool worker_only)
 {
 	if (node->device.job != GRAPH_PS ||
-	    (home && !cut_is_handle(node) && graph_op_info(node->op)->place != GRAPH_ON_PS))
+	    (worker_only && !cut_is_handle(node) && graph_op_info(node->op)->place != GRAPH_ON_PS))
 		return GRAPH_PLACE_WORKER;
 	return node->device.task < 0 ? GRAPH_PLACE_ALL : node->device.task;
 }
@@ -184,7 +185,7 @@ static int find_places(struct cutter *cutter, struct star_error *err)
 		const struct graph_node *node = cutter->graph->nodes[v];
 		const struct graph_device device = node->device;
 
-		cutter->place[v] = place_of(node, cutter->options.home);
+		cutter->place[v] = place_of(node, cutter->options.worker_only);
 		if (device.job == GRAPH_PS && device.task >= (int32_t)cutter->options.ps_tasks)
 			return star_error_set(err, -EINVAL,
 					      "node \"%s\" is on /job:ps/task:%d, but there are %u PS tasks, from 0",
@@ -343,15 +344,16 @@ uint32_t offload_cut_requests(struct cutter *cutter, const uint32_t *level)
 }
 
 /*
- * Why these waves are as few as any cut can have: call a way through the graph that touches PS tasks k times (two PS nodes after each
- * other count once where they are on the same task) a way of k rounds. Whatever the cut, its k touches are in k different
- * parts (what lies between is elsewhere, and parts have no cycles), each of which waits for the one before: k dependent round
- * trips at least. A node's level here is 2 k - 1 (PS) for the longest such way to it, so the last wave is the longest way's: no
- * cut has fewer, and all nodes have the least level at once, so nothing is given up for it.
+ * Why these waves are as few as any cut can have: call a way through the graph that touches PS tasks k times (two PS
+ * nodes after each other count once where they are on the same task) a way of k rounds. Whatever the cut, its k touches
+ * are in k different parts (what lies between is elsewhere, and parts have no cycles), each of which waits for the one
+ * before: k dependent round trips at least. A node's level here is 2 k - 1 (PS) for the longest such way to it, so the
+ * last wave is the longest way's: no cut has fewer, and all nodes have the least level at once, so nothing is given up
+ * for it.
  *
- * Starting with what PS tasks can do without the worker cannot make it less, by the same argument; it makes it one more, where
- * the longest way starts with the worker. Where it does not, the first wave may take what a later one would have needed another
- * request for: then that is taken.
+ * Starting with what PS tasks can do without the worker cannot make it less, by the same argument; it makes it one
+ * more, where the longest way starts with the worker. Where it does not, the first wave may take what a later one would
+ * have needed another request for: then that is taken.
  */
 void offload_cut_waves(struct cutter *cutter)
 {

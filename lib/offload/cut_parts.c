@@ -359,7 +359,7 @@ struct graph_cut *offload_cut_parts(struct cutter *cutter)
 		return NULL;
 	a.whole->cut.graph = cutter->graph;
 	a.whole->cut.protocol = cutter->options.protocol;
-	a.whole->cut.home = cutter->options.home;
+	a.whole->cut.worker_only = cutter->options.worker_only;
 	a.whole->cut.fuse = cutter->options.fuse && cutter->options.protocol == GRAPH_GRPCPP;
 	done = assemble(&a);
 	offload_cut_pool_free(&a.scratch);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The row kernels of one SIMD level and one element width. Each such pair is a file of its own that says what a vector is
- * and takes the formulas from kernels.inc, where each stands once. "real" below is float or double, as the file has it. */
+/* The row kernels of one SIMD level and one element width. Each such pair is a file of its own that says what a vector
+ * is and takes the formulas from kernels.inc, where each stands once. "real" below is float or double, as the file has
+ * it. */
 #ifndef OPTIM_KERNELS_H
 #define OPTIM_KERNELS_H
 
@@ -41,17 +42,19 @@ enum optim_formula {
 struct optim_terms {
 	double rate;	/* what the update's direction is multiplied by, bias correction included */
 	double epsilon; /* the same in Adam's family */
-	double keep; /* adamw: share of the weight that its decay leaves; ftrl: 1 / rate; lamb: rate times trust ratio */
+	/* adamw: share of the weight that its decay leaves; ftrl: 1 / rate; lamb: rate times trust ratio */
+	double keep;
 	double scale, factor, l1, l2; /* what prepares the gradient; factor is that of the clip by the row's norm */
 	int64_t next;		      /* optim_step's */
 };
 
-/* What a row's kernel does besides: nothing; it prepares the gradient first; it tells whether the gradient is finite. */
+/* What a row's kernel does besides: nothing; it prepares the gradient first; it tells whether the gradient is
+ * finite. */
 enum optim_way { OPTIM_PLAIN, OPTIM_PREPARED, OPTIM_WATCHED, OPTIM_WAYS };
 
 struct optim_kernels {
-	/* [formula][way]. slots: arrays of n reals one after the other. True but for gradients that were watched and are not
-	 * finite. */
+	/* [formula][way]. slots: arrays of n reals one after the other. True but for gradients that were watched and
+	 * are not finite. */
 	bool (*rows[OPTIM_FORMULA_COUNT][OPTIM_WAYS])(const struct optim *o, const struct optim_terms *t, void *value,
 						      void *slots, const void *grad, uint32_t n);
 	/* Of scaled gradients, each cut to [-clip, clip] (0: not). */

@@ -170,8 +170,8 @@ static double power_of(const double powers[2][OPTIM_POWERS], uint64_t count)
 	return power;
 }
 
-/* Bias correction put into rate and epsilon: a m' / (sqrt(v') + e), m' = m / (1 - beta1^t) and v' = v / (1 - beta2^t), is
- * a sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + e sqrt(1 - beta2^t)). */
+/* Bias correction put into rate and epsilon: a m' / (sqrt(v') + e), m' = m / (1 - beta1^t) and v' = v / (1 - beta2^t),
+ * is a sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + e sqrt(1 - beta2^t)). */
 static void correct_bias(const struct optim *o, struct optim_terms *t, double rate, uint64_t count)
 {
 	const double root = sqrt(1 - power_of(o->powers[1], count));

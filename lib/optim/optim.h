@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Optimizers by row: value, slots and gradient of one row, in float32 (float64 for rows of float64), the same bits at every
- * SIMD level and so on every machine: no fused multiply-add, no approximations; mul, add, sqrt and div are exact in IEEE 754
- * whatever the lane count, powers of betas are our own. Pure functions; the fast path's.
+ * Optimizers by row: value, slots and gradient of one row, in float32 (float64 for rows of float64), the same bits at
+ * every SIMD level and so on every machine: no fused multiply-add, no approximations; mul, add, sqrt and div are exact
+ * in IEEE 754 whatever the lane count, powers of betas are our own. Pure functions; the fast path's.
  *
- * docs/optimizers.rst has the formulas, their sources and defaults; kernels.inc has them as code. Order of a row's update:
- * scale, clip by value, clip by the row's norm, L2, L1, then the formula.
+ * docs/optimizers.rst has the formulas, their sources and defaults; kernels.inc has them as code. Order of a row's
+ * update: scale, clip by value, clip by the row's norm, L2, L1, then the formula.
  */
 #ifndef OPTIM_OPTIM_H
 #define OPTIM_OPTIM_H
@@ -26,7 +26,8 @@ struct optim_step {
 	float scale;	/* on each gradient: that of a clip by the whole gradient's norm; else 1 */
 	uint64_t step;	/* the worker's training step, from 1; 0: it does not count */
 	uint64_t count; /* of the table, with this push, from 1: for count_per_table */
-	int64_t next; /* bytes from this row to the next one's, whose beginning is then loaded along with this one's end; 0: none */
+	/* bytes from this row to the next one's, whose beginning is then loaded along with this one's end; 0: none */
+	int64_t next;
 };
 
 struct optim_kernels; /* of one SIMD level and one element width */
@@ -45,8 +46,8 @@ struct optim {
 	double powers[2][2][OPTIM_POWERS];
 };
 
-/* What a row keeps beside its values: arrays of n elements, and uint32_t words, in their order; and what they are called where people
- * see them (docs/optimizers.rst). 0, or -EINVAL for options that do not hold. */
+/* What a row keeps beside its values: arrays of n elements, and uint32_t words, in their order; and what they are
+ * called where people see them (docs/optimizers.rst). 0, or -EINVAL for options that do not hold. */
 struct optim_state {
 	uint8_t slots, words;
 	const char *slot_names[OPTIM_SLOTS_MAX];
@@ -69,10 +70,10 @@ bool optim_apply_watched(const struct optim *o, const struct optim_step *step, f
 			 uint32_t *words, const float *grad, uint32_t n);
 
 /*
- * LAMB on a tensor that lies in one place, block by block: first all blocks through optim_lamb_moments, which brings the
- * moments up to date and adds the squares of weights and of update directions to norms[0] and norms[1]; then all through
- * optim_lamb_apply with the finished norms. updates is how many the tensor has had, this one counted: it has one word for all
- * its blocks.
+ * LAMB on a tensor that lies in one place, block by block: first all blocks through optim_lamb_moments, which brings
+ * the moments up to date and adds the squares of weights and of update directions to norms[0] and norms[1]; then all
+ * through optim_lamb_apply with the finished norms. updates is how many the tensor has had, this one counted: it has
+ * one word for all its blocks.
  */
 void optim_lamb_moments(const struct optim *o, const struct optim_step *step, const float *value, float *slots,
 			const float *grad, uint32_t n, uint32_t updates, double norms[2]);
@@ -91,7 +92,8 @@ void optim_accumulate64(const struct optim *o, double *sum, const double *grad, 
 double optim_square_sum(const struct optim *o, const float *grad, uint32_t n);
 double optim_square_sum64(const struct optim *o, const double *grad, uint32_t n);
 
-/* Whether all are finite; and with all finite put in: NaN becomes 0, an infinity the greatest finite number of its sign. */
+/* Whether all are finite; and with all finite put in: NaN becomes 0, an infinity the greatest finite number of its
+ * sign. */
 bool optim_finite(const struct optim *o, const float *grad, uint32_t n);
 bool optim_finite64(const struct optim *o, const double *grad, uint32_t n);
 void optim_make_finite(const struct optim *o, float *grad, uint32_t n);

@@ -175,8 +175,8 @@ static int wanted_numa(const struct config *config)
 	return numa;
 }
 
-/* The core that the EAL calls its own. Of that core's NUMA node is what DPDK takes for itself, and it aborts the process when that has no
- * hugepages: so it is one where the node's memory is, or at least one with hugepages. */
+/* The core that the EAL calls its own. Of that core's NUMA node is what DPDK takes for itself, and it aborts the
+ * process when that has no hugepages: so it is one where the node's memory is, or at least one with hugepages. */
 static int main_core(const struct config *config, const cpu_set_t *cores, bool hugepages)
 {
 	const int wanted = wanted_numa(config);
@@ -217,7 +217,8 @@ static bool needs_root(const struct config *config)
 	return !memif || !is_worker(config);
 }
 
-/* Root, or a user who was given what a port on a kernel interface needs, as the unit starserver@.service gives it to its own. */
+/* Root, or a user who was given what a port on a kernel interface needs, as the unit starserver@.service gives it to
+ * its own. */
 static bool may_drive_ports(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What devices say of themselves outside their bursts: that their link is up or down, that they want a reset (ENA when it hangs,
- * iavf when its physical function was reset), that they have been taken out. The EAL calls back on its own thread, which only
- * notes it; the node's watcher asks (lib/node/nics.c). A NIC by vfio-pci is taken out with the process's consent: the kernel
- * asks (the bus's event), and waits until the device is closed. One by uio is gone at once, and nothing is said to DPDK: its folder in
- * /sys is looked for.
+ * What devices say of themselves outside their bursts: that their link is up or down, that they want a reset (ENA when
+ * it hangs, iavf when its physical function was reset), that they have been taken out. The EAL calls back on its own
+ * thread, which only notes it; the node's watcher asks (lib/node/nics.c). A NIC by vfio-pci is taken out with the
+ * process's consent: the kernel asks (the bus's event), and waits until the device is closed. One by uio is gone at
+ * once, and nothing is said to DPDK: its folder in /sys is looked for.
  */
 /* Not promised by DPDK 22.11 to stay as it is. */
 #define ALLOW_EXPERIMENTAL_API

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The multicast groups of a port with IPv6 addresses, in which neighbours are asked for (RFC 4861, RFC 2464, 7): a NIC passes on
- * what it was told to. A NIC of DPDK's is told by its driver. That of an interface of the kernel's is told by the kernel, which
- * does so for members of the group: a packet socket that receives nothing is one, for as long as the port is open.
+ * The multicast groups of a port with IPv6 addresses, in which neighbours are asked for (RFC 4861, RFC 2464, 7): a NIC
+ * passes on what it was told to. A NIC of DPDK's is told by its driver. That of an interface of the kernel's is told by
+ * the kernel, which does so for members of the group: a packet socket that receives nothing is one, for as long as the
+ * port is open.
  */
 #include "port/internal.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * net_af_packet joins the sockets of its queues to a fanout group whose number is the exclusive or of process id and
- * interface index, cut to 16 bits. Two appliances of one machine can come to the same number (processes started one after
- * the other, on interfaces made one after the other, often do), and the kernel then refuses the second one. The driver
- * lets nobody choose. So when a device does not come up, it is tried again by a child that shares this process's memory and
- * descriptors (as a thread does), but has an id of its own.
+ * interface index, cut to 16 bits. Two appliances of one machine can come to the same number (processes started one
+ * after the other, on interfaces made one after the other, often do), and the kernel then refuses the second one. The
+ * driver lets nobody choose. So when a device does not come up, it is tried again by a child that shares this process's
+ * memory and descriptors (as a thread does), but has an id of its own.
  */
 #include <errno.h>
 #include <rte_dev.h>

@@ -27,7 +27,8 @@ void port_chatter_listen(struct port_chatter *chatter);
 /* Stops listening, and puts the first line into cause ("" when nothing was said). */
 void port_chatter_end(struct port_chatter *chatter, char *cause, size_t bytes);
 
-/* What the EAL complained of when it was started: a NIC that it could not probe is missed only when its port is opened. */
+/* What the EAL complained of when it was started: a NIC that it could not probe is missed only when its port is
+ * opened. */
 extern char port_eal_said[256];
 
 /* Whether a NUMA node has hugepages that nobody uses. */
@@ -41,7 +42,7 @@ struct port_hugepages {
 
 void port_hugepages_read(struct port_hugepages *pages);
 
-/* What is asked of them: by the EAL itself, and in so many parts of the same size for mempools and parameters. */
+/* What is asked of them: by the EAL itself, and in this many parts of the same size for mempools and parameters. */
 struct port_memory {
 	uint64_t eal_bytes, mempool_bytes, arena_bytes;
 	unsigned parts;
@@ -56,9 +57,10 @@ bool port_hugepages_hold(const struct port_hugepages *pages, const struct port_m
 uint32_t port_frame_bytes(uint32_t mtu);
 
 /*
- * Whether no mbuf may lie across the end of a page: for NICs, before the first mempool is made. Neighbouring pages may be far from
- * each other in the machine's memory. The IOMMU joins them for a real NIC, but an emulated one maps a frame by one address and
- * drops it where that does not reach its end (qemu's e1000e and vmxnet3): the same frame each time it is sent again.
+ * Whether no mbuf may lie across the end of a page: for NICs, before the first mempool is made. Neighbouring pages may
+ * be far from each other in the machine's memory. The IOMMU joins them for a real NIC, but an emulated one maps a frame
+ * by one address and drops it where that does not reach its end (qemu's e1000e and vmxnet3): the same frame each time
+ * it is sent again.
  */
 void port_mempool_within_pages(bool on);
 /* Whether mempools are one piece of memory without gaps. */
@@ -67,8 +69,9 @@ bool port_mempool_is_whole(void);
 /* Has an empty mempool keep what is free in a LIFO (lifo.c); DPDK's return value. */
 int port_lifo(struct rte_mempool *pool);
 /*
- * Packet buffers that a thread frees while the reactors that own their pools run: between port_strays_begin and _end what this
- * thread frees (it has no lcore's cache) is set aside. port_strays_return is for when the reactors are at rest, or have ended.
+ * Packet buffers that a thread frees while the reactors that own their pools run: between port_strays_begin and _end
+ * what this thread frees (it has no lcore's cache) is set aside. port_strays_return is for when the reactors are at
+ * rest, or have ended.
  */
 void port_strays_begin(struct port_strays *of);
 void port_strays_end(void);
@@ -85,7 +88,8 @@ struct port_quirks {
 	const char *driver;
 	uint16_t tso_segments;	   /* at most; 0: as announced */
 	bool last_segment_refused; /* one less than announced */
-	bool vlan_by_software; /* the driver inserts tags itself, but not into mbufs that TCP keeps for retransmission */
+	/* the driver inserts tags itself, but not into mbufs that TCP keeps for retransmission */
+	bool vlan_by_software;
 };
 
 /* Fills port->steers and ->steering: of a port that has been started. */

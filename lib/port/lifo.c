@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A mempool's store that gives the mbuf back that was freed last: what is in use stays in the caches, where a ring would
- * go round all the pool's memory. It belongs to one thread at a time, as its pool does: no lock, no atomic. It lies where the pool does, in DPDK's
- * memory: on its NUMA node, and not found to have leaked by who looks for pointers everywhere else.
+ * A mempool's store that gives the mbuf back that was freed last: what is in use stays in the caches, where a ring
+ * would go round all the pool's memory. It belongs to one thread at a time, as its pool does: no lock, no atomic. It
+ * lies where the pool does, in DPDK's memory: on its NUMA node, and not found to have leaked by who looks for pointers
+ * everywhere else.
  */
 #include <errno.h>
 #include <rte_eal.h>
@@ -99,8 +100,8 @@ static unsigned lifo_count(const struct rte_mempool *pool)
 	return lifo->count;
 }
 
-/* DPDK's own leaves gaps, because it keeps objects from lying across the ends of pages: memory.c's one piece of memory, where no
- * NIC reads it, needs none. */
+/* DPDK's own leaves gaps, because it keeps objects from lying across the ends of pages: memory.c's one piece of memory,
+ * where no NIC reads it, needs none. */
 static int lifo_populate(struct rte_mempool *pool, unsigned most, void *memory, rte_iova_t iova, size_t bytes,
 			 rte_mempool_populate_obj_cb_t *add, void *ctx)
 {

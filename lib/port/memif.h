@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's side of memif, the shared-memory packet interface of VPP and DPDK: a port of the device net_memif, for a worker on
- * this machine. Ours, and not DPDK's driver, which unmaps a client's memory while other threads still read it when the client
- * dies, believes what the client writes into its rings, cannot wake a sleeper, and keeps its socket open when its port is gone.
+ * The server's side of memif, the shared-memory packet interface of VPP and DPDK: a port of the device net_memif, for a
+ * worker on this machine. Ours, and not DPDK's driver, which unmaps a client's memory while other threads still read it
+ * when the client dies, believes what the client writes into its rings, cannot wake a sleeper, and keeps its socket
+ * open when its port is gone.
  *
- * The client makes the memory: rings of descriptors, and buffers. We map it, copy, and share none of ours. The protocol is that of
- * libmemif 4.0 (memif version 2.0): 128-byte messages over a SOCK_SEQPACKET socket, memory and event fds passed along.
+ * The client makes the memory: rings of descriptors, and buffers. We map it, copy, and share none of ours. The protocol
+ * is that of libmemif 4.0 (memif version 2.0): 128-byte messages over a SOCK_SEQPACKET socket, memory and event fds
+ * passed along.
  *
- * Threads: memif_receive, memif_send, memif_arm and memif_disarm belong to the reactor of the queue; the rest to the control path.
- * A thread of the port's own speaks with the client. It gives a connection to the reactors by queue->offered, and takes it back by
- * offering none; a reactor takes what is offered in its next burst and says so in queue->taken. Only then is memory unmapped.
+ * Threads: memif_receive, memif_send, memif_arm and memif_disarm belong to the reactor of the queue; the rest to the
+ * control path. A thread of the port's own speaks with the client. It gives a connection to the reactors by
+ * queue->offered, and takes it back by offering none; a reactor takes what is offered in its next burst and says so in
+ * queue->taken. Only then is memory unmapped.
  */
 #ifndef PORT_MEMIF_H
 #define PORT_MEMIF_H

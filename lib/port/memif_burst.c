@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames from and to a client's memory. The rings' cursors go round in 16 bits; a ring's producer moves head, its consumer tail, in
- * the direction to us; in the direction to the client it offers empty buffers up to head, and we fill them up to tail.
+ * Frames from and to a client's memory. The rings' cursors go round in 16 bits; a ring's producer moves head, its
+ * consumer tail, in the direction to us; in the direction to the client it offers empty buffers up to head, and we fill
+ * them up to tail.
  */
 #include <errno.h>
 #include <string.h>
@@ -45,8 +46,8 @@ static uint8_t *resolve(const struct memif_link *link, uint16_t region, uint32_t
 	return r->memory + offset;
 }
 
-/* One frame of at most `ready` descriptors from *at on, to an mbuf. 0: it is whole; -EMSGSIZE: it does not fit, and is passed over;
- * -EAGAIN: its rest has not come; -EBADMSG: it is nonsense. *at goes behind it. */
+/* One frame of at most `ready` descriptors from *at on, to an mbuf. 0: it is whole; -EMSGSIZE: it does not fit, and is
+ * passed over; -EAGAIN: its rest has not come; -EBADMSG: it is nonsense. *at goes behind it. */
 static int copy_in(const struct memif_link *link, const struct memif_end *end, uint16_t *at, uint16_t ready,
 		   struct rte_mbuf *m)
 {
@@ -75,8 +76,8 @@ static int copy_in(const struct memif_link *link, const struct memif_end *end, u
 	return fits && used ? 0 : -EMSGSIZE;
 }
 
-/* The frame that comes after the one being copied, and where it will most likely go: its lines are still the client's core's, and
- * after a request's rows the translations of neither are at hand. */
+/* The frame that comes after the one being copied, and where it will most likely go: its lines are still the client's
+ * core's, and after a request's rows the translations of neither are at hand. */
 __attribute__((target("prfchw"))) static void expect_frame(const struct memif_link *link, const struct memif_end *end,
 							   uint16_t at, const struct rte_mbuf *m)
 {
@@ -145,7 +146,8 @@ __attribute__((target("prfchw"))) static void fetch_buffer(const struct memif_li
 		__builtin_prefetch(to + i, 1);
 }
 
-/* Copies a frame into the buffers from *at on; 0, -EAGAIN: there is not enough room yet, -EBADMSG: a buffer is nonsense. */
+/* Copies a frame into the buffers from *at on; 0, -EAGAIN: there is not enough room yet, -EBADMSG: a buffer is
+ * nonsense. */
 static int copy_out(const struct memif_link *link, const struct memif_end *end, uint16_t *at, uint16_t ready,
 		    const struct rte_mbuf *m)
 {
@@ -178,7 +180,8 @@ static void wake(const struct memif *memif, struct memif_end *end)
 {
 	const uint64_t one = 1;
 
-	rte_smp_mb(); /* between tail and the look at flags; pairs with the client's between flags and its look at tail */
+	/* between tail and the look at flags; pairs with the client's between flags and its look at tail */
+	rte_smp_mb();
 	if (ONCE(end->ring->flags) & MEMIF_RING_MASKED)
 		return;
 	/* Still wanted: the thread has not looked yet, and wakes the client after this frame, too. */
@@ -189,8 +192,8 @@ static void wake(const struct memif *memif, struct memif_end *end)
 		return; /* its count is near 2^64: it rings */
 }
 
-/* Only a client with fewer rings than there are reactors costs this. Who holds a ring copies a burst: some microseconds; one that
- * has lost its core meanwhile is not waited for. */
+/* Only a client with fewer rings than there are reactors costs this. Who holds a ring copies a burst: some
+ * microseconds; one that has lost its core meanwhile is not waited for. */
 static bool lock(struct memif_end *end)
 {
 	for (unsigned i = 0; i < LOCK_LOOKS; i++) {
@@ -275,8 +278,8 @@ void memif_disarm(struct memif *memif, uint16_t queue)
 		__atomic_store_n(&q->in->ring->flags, MEMIF_RING_MASKED, __ATOMIC_RELAXED);
 	if (read(q->bell, &rings, sizeof(rings)) < 0)
 		rings = 0; /* it did not ring */
-	/* The client's event fd is watched for edges: taking its event from our own epoll set quiets it. It is never read, since
-	 * nothing but the kernel may touch it on a reactor. */
+	/* The client's event fd is watched for edges: taking its event from our own epoll set quiets it. It is never
+	 * read, since nothing but the kernel may touch it on a reactor. */
 	if (epoll_wait(q->wait_fd, events, RTE_DIM(events), 0) < 0)
 		return;
 }

@@ -158,9 +158,10 @@ static const char *introduce(struct memif *memif, const struct memif_message *m)
 }
 
 /*
- * Whether a client's memory stays as it is while we use it: a memfd that is sealed against shrinking, or else an access beyond its end
- * is SIGBUS. VPP, libmemif, DPDK's and our own client seal it; where a client has left that open, it is done here. And of ordinary
- * pages: one of a hugetlbfs may be punched out, and then there may be no other one in the pool: SIGBUS again.
+ * Whether a client's memory stays as it is while we use it: a memfd that is sealed against shrinking, or else an access
+ * beyond its end is SIGBUS. VPP, libmemif, DPDK's and our own client seal it; where a client has left that open, it is
+ * done here. And of ordinary pages: one of a hugetlbfs may be punched out, and then there may be no other one in the
+ * pool: SIGBUS again.
  */
 static bool keeps_its_size(int fd)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waking a client that sleeps. Its event fd is an open file that it shares with us: it may clear O_NONBLOCK and fill the counter at any
- * moment, so a write may block for ever, and a million epoll sets may watch it, so any use of it may take long. No reactor touches it
- * therefore: reactors ask the port's thread by an event fd of ours. The thread does not write either. It has the kernel signal the
- * event fd on completion of an operation that is complete at once (IOCB_FLAG_RESFD): the one way to add to a counter that never waits.
+ * Waking a client that sleeps. Its event fd is an open file that it shares with us: it may clear O_NONBLOCK and fill
+ * the counter at any moment, so a write may block for ever, and a million epoll sets may watch it, so any use of it may
+ * take long. No reactor touches it therefore: reactors ask the port's thread by an event fd of ours. The thread does
+ * not write either. It has the kernel signal the event fd on completion of an operation that is complete at once
+ * (IOCB_FLAG_RESFD): the one way to add to a counter that never waits.
  */
 #include <linux/aio_abi.h>
 #include <poll.h>

@@ -235,7 +235,8 @@ bool memif_worker_link(struct memif_worker *w)
 
 /* ---- frames ---- */
 
-/* A frame from the buffers at *at, of which so many are filled. False: there is none in them that fits. *at goes behind it. */
+/* A frame from the buffers at *at, of which this many are filled. False: there is none in them that fits. *at goes
+ * behind it. */
 static bool copy_in(const struct memif_worker *w, uint16_t *at, uint16_t filled, struct rte_mbuf *m)
 {
 	const uint32_t room = rte_pktmbuf_tailroom(m);
@@ -315,7 +316,8 @@ uint16_t memif_worker_send(struct memif_worker *w, struct rte_mbuf **mbufs, uint
 	for (uint16_t i = 0; i < n; i++)
 		copy_out(w, mbufs[i]);
 	__atomic_store_n(&w->out->head, w->out_head, __ATOMIC_RELEASE);
-	rte_smp_mb(); /* between head and the look at flags; pairs with the server's between flags and its look at head */
+	/* between head and the look at flags; pairs with the server's between flags and its look at head */
+	rte_smp_mb();
 	if (!(ONCE(w->out->flags) & MEMIF_RING_MASKED) && write(w->out_fd, &one, sizeof(one)) < 0)
 		used = 0; /* its count is near 2^64: the server has been told often enough */
 	rte_pktmbuf_free_bulk(mbufs, n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client's side of memif, for a worker (memif.h is the appliance's): one queue pair, whose memory is ours, and into and out of
- * which we copy. Not DPDK's driver, whose interrupt thread unmaps that memory when the appliance dies, also while another thread
- * is reading it; which carries no frame over 1518 bytes, and never connects again.
+ * The client's side of memif, for a worker (memif.h is the appliance's): one queue pair, whose memory is ours, and into
+ * and out of which we copy. Not DPDK's driver, whose interrupt thread unmaps that memory when the appliance dies, also
+ * while another thread is reading it; which carries no frame over 1518 bytes, and never connects again.
  *
  * No thread of its own: all calls are those of whoever drives the port, one at a time.
  */
@@ -25,8 +25,8 @@ struct memif_worker *memif_worker_open(const struct config_port *config, uint16_
 void memif_worker_close(struct memif_worker *worker);
 void memif_worker_mac(const struct memif_worker *worker, struct rte_ether_addr *mac);
 
-/* Whether it is connected. Notices that the appliance has gone, and takes the next step of connecting to one that is there: to be
- * called every few milliseconds. Some system calls; waits for nothing. */
+/* Whether it is connected. Notices that the appliance has gone, and takes the next step of connecting to one that is
+ * there: to be called every few milliseconds. Some system calls; waits for nothing. */
 bool memif_worker_link(struct memif_worker *worker);
 
 /* As port_receive and port_send. */

@@ -59,7 +59,8 @@ bool port_hugepages_hold(const struct port_hugepages *pages, const struct port_m
 	const uint64_t arena = round_up(memory->arena_bytes / parts, PAGE_2M);
 	uint64_t free_2m = pages->free_2m * PAGE_2M, free_1g = pages->free_1g * PAGE_1G, on_1g = 0;
 
-	/* The EAL takes each piece from pages of one size, the smaller ones first; and the last 1 GiB page as a whole. */
+	/* The EAL takes each piece from pages of one size, the smaller ones first; and the last 1 GiB page as a
+	 * whole. */
 	for (uint64_t part = 0; part <= parts; part++) {
 		const uint64_t bytes = part == 0 ? memory->eal_bytes : round_up(pool, PAGE_2M);
 
@@ -281,9 +282,10 @@ static void free_zone(struct rte_mempool_memhdr *header, void *zone)
 }
 
 /*
- * Where devices use virtual addresses, and none is a NIC: one piece without gaps at the ends of pages. net_af_xdp gives the kernel a
- * piece of memory as long as the mbufs together, and an mbuf behind its end is never sent. The devices' addresses have to be given
- * here: without them (RTE_MEMPOOL_F_NO_IOVA_CONTIG) DPDK takes the pool for one that no device reads.
+ * Where devices use virtual addresses, and none is a NIC: one piece without gaps at the ends of pages. net_af_xdp gives
+ * the kernel a piece of memory as long as the mbufs together, and an mbuf behind its end is never sent. The devices'
+ * addresses have to be given here: without them (RTE_MEMPOOL_F_NO_IOVA_CONTIG) DPDK takes the pool for one that no
+ * device reads.
  */
 static int populate_whole(struct rte_mempool *pool)
 {

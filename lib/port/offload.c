@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which of a driver's offloads are used. RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE never is: TCP keeps references to what it has sent.
- * Nor is LRO, and no frame is received in pieces.
+ * Which of a driver's offloads are used. RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE never is: TCP keeps references to what it
+ * has sent. Nor is LRO, and no frame is received in pieces.
  */
 #include "port/internal.h"
 
@@ -27,11 +27,14 @@ static const struct {
 
 /*
  * Sources, in DPDK's repository:
- * - vmxnet3: commit 8fb18591f8 (23.07) limits a TSO frame to 24 descriptors (VMXNET3_MAX_TSO_TXD_PER_PKT in base/vmxnet3_defs.h), which
+ * - vmxnet3: commit 8fb18591f8 (23.07) limits a TSO frame to 24 descriptors (VMXNET3_MAX_TSO_TXD_PER_PKT in
+ *   base/vmxnet3_defs.h), which
  *   devices with UPT want; 22.11 announces 255 (VMXNET3_TX_MAX_SEG), and has no limit of its own.
- * - ENA: 22.11's ena_ethdev.c announces the device's max_tx_sgl_size, at most ENA_PKT_MAX_BUFS, which is 17, but eth_ena_prep_pkts
+ * - ENA: 22.11's ena_ethdev.c announces the device's max_tx_sgl_size, at most ENA_PKT_MAX_BUFS, which is 17, but
+ *   eth_ena_prep_pkts
  *   refuses a frame of as many: one less is sent.
- * - virtio: 22.11's virtio_rxtx.c (virtio_xmit_pkts_prepare) calls rte_vlan_insert, which refuses an mbuf with a second reference.
+ * - virtio: 22.11's virtio_rxtx.c (virtio_xmit_pkts_prepare) calls rte_vlan_insert, which refuses an mbuf with a second
+ *   reference.
  */
 static const struct port_quirks quirks[] = {
 	{ .driver = "net_vmxnet3", .tso_segments = 24 },

@@ -65,8 +65,8 @@ static bool is_to_be_cut(const struct rte_mbuf *m)
 	return m->ol_flags & RTE_MBUF_F_TX_TCP_SEG;
 }
 
-/* What the kernel wants to know of a frame that it cuts, and to find in its headers: IPv4's checksum, and TCP's begun with the
- * length of all. May be done again. */
+/* What the kernel wants to know of a frame that it cuts, and to find in its headers: IPv4's checksum, and TCP's begun
+ * with the length of all. May be done again. */
 static void prepare(struct rte_mbuf *m, struct virtio_net_hdr *head)
 {
 	const uint16_t tcp_at = (uint16_t)(m->l2_len + m->l3_len);
@@ -129,8 +129,8 @@ static uint16_t send_run(int fd, struct rte_mbuf **mbufs, uint16_t n)
 	if (ready == 0)
 		return 0;
 	sent = sendmmsg(fd, messages, ready, MSG_DONTWAIT);
-	/* A frame that the interface does not carry (its mtu was lowered) is lost, and does not hinder those behind it. An interface
-	 * that is full or down: the caller tries again, and counts what is lost. */
+	/* A frame that the interface does not carry (its mtu was lowered) is lost, and does not hinder those behind it.
+	 * An interface that is full or down: the caller tries again, and counts what is lost. */
 	if (sent < 0 && (errno == EMSGSIZE || errno == EINVAL))
 		sent = 1;
 	if (sent <= 0)

@@ -39,7 +39,8 @@ bool port_can_close(const struct config_port *config)
 
 bool port_needs_rest(const struct config_port *config)
 {
-	/* These two copy, in their bursts alone. Other drivers fill their rings when they start, and empty them at the end. */
+	/* These two copy, in their bursts alone. Other drivers fill their rings when they start, and empty them at the
+	 * end. */
 	return !port_is_af_packet(config) && !is_driver(config, "net_memif");
 }
 
@@ -206,8 +207,8 @@ static int start_device(struct port *port, const struct config_port *config, str
 {
 	int ret = start_with(port, config, pools, port_is_pci(config), step);
 
-	/* Some have no interrupt for each queue, or not by the kernel driver that they are bound to, and do not start with them:
-	 * virtio and ENA by uio. An idle reactor's sleep is then ended by a timer. */
+	/* Some have no interrupt for each queue, or not by the kernel driver that they are bound to, and do not start
+	 * with them: virtio and ENA by uio. An idle reactor's sleep is then ended by a timer. */
 	if (ret && port_is_pci(config))
 		ret = start_with(port, config, pools, false, step);
 	return ret;

@@ -30,11 +30,11 @@ enum {
 };
 
 /*
- * Starts the EAL as the configuration says: hugepages or none, no PCI unless a port asks for it, no telemetry socket unless it says so
- * unless configured. memory_bytes: what mempools (port_mempool_bytes) and parameters (config->parameter_mib) will take
- * together. Once a process; the calling thread keeps its affinity. Refuses, with what there is and what was asked and
- * the command that mends it, when hugepages are required and missing, or when it is not root. When hugepages are
- * preferred and missing it says so in one line of the log and goes on without.
+ * Starts the EAL as the configuration says: hugepages or none, no PCI unless a port asks for it, no telemetry socket
+ * unless it says so unless configured. memory_bytes: what mempools (port_mempool_bytes) and parameters
+ * (config->parameter_mib) will take together. Once a process; the calling thread keeps its affinity. Refuses, with what
+ * is available and what was asked and the command that mends it, when hugepages are required and missing, or when it is
+ * not root. When hugepages are preferred and missing it says so in one line of the log and goes on without.
  */
 int port_eal_start(const struct config *config, uint64_t memory_bytes, struct star_error *err);
 void port_eal_stop(void);
@@ -126,35 +126,38 @@ struct port {
 const char *port_offload_text(unsigned i);
 
 /* Opens a port with a queue pair for each of `queues` mempools (one a reactor), starts it, finds what its queues can be
- * waited on with, and steers flows to data_port + queue (0: the port has no data ports) as well as the NIC can. Its name is the
- * device's and the number, or the PCI address. A NIC must have been known when the EAL was started.
- * NULL with a sentence and the command that mends it (interface missing, busy, no root). */
+ * waited on with, and steers flows to data_port + queue (0: the port has no data ports) as well as the NIC can. Its
+ * name is the device's and the number, or the PCI address. A NIC must have been known when the EAL was started. NULL
+ * with a sentence and the command that mends it (interface missing, busy, no root). */
 struct port *port_open(const struct config_port *config, unsigned number, struct rte_mempool *const *pools,
 		       uint16_t queues, uint16_t data_port, struct star_error *err);
 /* Whether it is a NIC: a PCI device. */
 bool port_is_nic(const struct port *port);
 /* Whether it has a link that goes up and down: a NIC's, or an interface's of the kernel. */
 bool port_has_link(const struct port *port);
-/* Whether its link is up, as its driver says: net_af_packet and net_af_xdp always say so. A worker's memif is connected by it, step by
- * step: for the thread that bursts, every few milliseconds. */
+/* Whether its link is up, as its driver says: net_af_packet and net_af_xdp always say so. A worker's memif is connected
+ * by it, step by step: for the thread that bursts, every few milliseconds. */
 bool port_link(struct port *port);
-/* The same for control threads: of an interface the kernel is asked, in the calling thread's network namespace, which is to be port_open's. */
+/* The same for control threads: of an interface the kernel is asked, in the calling thread's network namespace, which
+ * is to be port_open's. */
 bool port_carrier(struct port *port);
 /* enum port_state, as of now. */
 enum port_state port_state(const struct port *port);
 /* What wakes a reactor that sleeps: for people. */
 const char *port_wakes_text(const struct port *port);
-/* Has the driver free what it has sent and still keeps in the queue's ring, where it can. For the reactor that owns the queue. */
+/* Has the driver free what it has sent and still keeps in the queue's ring, where it can. For the reactor that owns the
+ * queue. */
 void port_clean(const struct port *port, uint16_t queue);
-/* Stops the device, resets it and starts it again: no reactor may run meanwhile. 0, or a negative errno with a sentence. */
+/* Stops the device, resets it and starts it again: no reactor may run meanwhile. 0, or a negative errno with a
+ * sentence. */
 int port_reset(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
 	       struct star_error *err);
 /* Of a port that was taken out: port_link and port_state make no call to its driver any more. Not while one does. */
 void port_gone(struct port *port);
 /*
- * Closes the device of a port that is gone and that no reactor uses any more; port_close is all that may follow. Drivers ask registers
- * that nobody answers any more, again and again: it takes seconds. So reactors go on meanwhile, and what the driver's rings held is
- * set aside in *strays: port_strays_return gives it back when they are at rest.
+ * Closes the device of a port that is gone and that no reactor uses any more; port_close is all that may follow.
+ * Drivers ask registers that nobody answers any more, again and again: it takes seconds. So reactors go on meanwhile,
+ * and what the driver's rings held is set aside in *strays: port_strays_return gives it back when they are at rest.
  */
 struct port_stray {
 	struct rte_mempool *pool;
@@ -168,13 +171,14 @@ void port_shut(struct port *port, struct port_strays *strays);
 void port_strays_return(struct port_strays *strays);
 /* No reactor uses it any more. */
 void port_close(struct port *port);
-/* Whether port_open and port_close may take mbufs from the pools, or give some back: then no reactor may run meanwhile. */
+/* Whether port_open and port_close may take mbufs from the pools, or give some back: then no reactor may run
+ * meanwhile. */
 bool port_needs_rest(const struct config_port *config);
 /* Whether port_close gives back all that the port took. net_af_xdp's driver keeps the mbufs of its rings. */
 bool port_can_close(const struct config_port *config);
 
-/* Calls gone with the port's id whenever its client has gone, on a thread of the port's own, until port_close: which waits for a
- * call that is in progress. Of a port without clients: never. */
+/* Calls gone with the port's id whenever its client has gone, on a thread of the port's own, until port_close: which
+ * waits for a call that is in progress. Of a port without clients: never. */
 void port_on_gone(struct port *port, void (*gone)(void *ctx, uint16_t id), void *ctx);
 
 static inline uint16_t port_receive(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
@@ -189,9 +193,9 @@ static inline uint16_t port_receive(const struct port *port, uint16_t queue, str
 uint16_t port_send_refused(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n, uint16_t good,
 			   uint64_t *refused);
 
-/* Sends what it can; the rest is freed by the caller, and counted. A driver may want to look at frames first that leave it
- * something to do (rte_eth_tx_prepare: each its own way to begin a checksum). A frame that it refuses is freed and counted in
- * *refused, as if it had been sent: it does not hold up those behind it. */
+/* Sends what it can; the rest is freed by the caller, and counted. A driver may want to look at frames first that leave
+ * it something to do (rte_eth_tx_prepare: each its own way to begin a checksum). A frame that it refuses is freed and
+ * counted in *refused, as if it had been sent: it does not hold up those behind it. */
 static inline uint16_t port_transmit(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n,
 				     uint64_t *refused)
 {

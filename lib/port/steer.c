@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How flows reach their reactor without being handed over: by a rule a data port, where the NIC takes such rules; else by the
- * client's choice of source port, for which key and table of the NIC's own hash are read here. Neither: software hands over.
+ * How flows reach their reactor without being handed over: by a rule a data port, where the NIC takes such rules; else
+ * by the client's choice of source port, for which key and table of the NIC's own hash are read here. Neither: software
+ * hands over.
  */
 #include "port/internal.h"
 
@@ -51,7 +52,8 @@ static bool make_rules(uint16_t id, uint16_t queues, uint16_t data_port)
 	return true;
 }
 
-/* Key and table of a NIC that hashes TCP by Toeplitz; false when it cannot tell them, or they are beyond what is published. */
+/* Key and table of a NIC that hashes TCP by Toeplitz; false when it cannot tell them, or they are beyond what is
+ * published. */
 static bool read_rss(uint16_t id, uint16_t queues, const struct rte_eth_dev_info *info, struct steering *s)
 {
 	struct rte_eth_rss_reta_entry64 table[STEERING_TABLE_MAX / RTE_ETH_RETA_GROUP_SIZE];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls: those that wait, which Ctrl-C interrupts, and those that do not. The latter are flights: libstar's I/O thread marks
- * a flight as landed, and the thread in completions() releases its buffers and hands its future over. So no I/O thread
- * ever waits for the GIL.
+ * Calls: those that wait, which Ctrl-C interrupts, and those that do not. The latter are flights: libstar's I/O thread
+ * marks a flight as landed, and the thread in completions() releases its buffers and hands its future over. So no I/O
+ * thread ever waits for the GIL.
  */
 #include "native.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * starserver._native: star.h for Python, by CPython's limited API. What is Python's own (names, defaults, futures) is in
- * starserver/; here is what needs C: memory by the buffer protocol, calls without the GIL, completions.
+ * starserver._native: star.h for Python, by CPython's limited API. What is Python's own (names, defaults, futures) is
+ * in starserver/; here is what needs C: memory by the buffer protocol, calls without the GIL, completions.
  *
- * Who frees a handle. A cluster counts the threads that are inside of a libstar call (users, under the GIL). close() lets
- * nobody in any more; whoever is the last to leave calls star_close. A child of fork has none of libstar's threads, so it
- * is let in nowhere, and frees nothing.
+ * Who frees a handle. A cluster counts the threads that are inside of a libstar call (users, under the GIL). close()
+ * lets nobody in any more; whoever is the last to leave calls star_close. A child of fork has none of libstar's
+ * threads, so it is let in nowhere, and frees nothing.
  */
 #ifndef STAR_PYTHON_NATIVE_H
 #define STAR_PYTHON_NATIVE_H
@@ -64,11 +64,13 @@ struct ops {
 	PyObject *sequence; /* keeps tables and strings alive */
 };
 
-/* From a list of tuples (kind, flags, table, elements of a row, keys, values, results, dtype, step, rate, scale, tag, versions). */
+/* From a list of tuples (kind, flags, table, elements of a row, keys, values, results, dtype, step, rate, scale, tag,
+ * versions). */
 bool native_ops_fill(struct ops *ops, struct py_cluster *cluster, PyObject *list);
 void native_ops_release(struct ops *ops);
 
-/* Executes the operations and waits. view: NULL, or of the first one, a pull: set as star_op's, also if it fails. False with an exception. */
+/* Executes the operations and waits. view: NULL, or of the first one, a pull: set as star_op's, also if it fails. False
+ * with an exception. */
 bool native_flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **view,
 		       unsigned long long deadline_us);
 PyObject *native_flight_execute(PyObject *self, PyObject *args);

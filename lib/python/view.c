@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * View: pulled rows in libstar's memory, for whoever takes memory by the buffer protocol or by DLPack. The memory is counted by
- * itself, without the GIL: each consumer of DLPack lets it go when it likes, from any thread, also after the interpreter's end.
+ * View: pulled rows in libstar's memory, for whoever takes memory by the buffer protocol or by DLPack. The memory is
+ * counted by itself, without the GIL: each consumer of DLPack lets it go when it likes, from any thread, also after the
+ * interpreter's end.
  */
 #include "native.h"
 
@@ -73,7 +74,8 @@ static void let_go(struct memory *memory)
 	free(memory);
 }
 
-/* Takes the view over, also if it fails. Puts the rows together unless they lie in one piece, where their elements may lie. */
+/* Takes the view over, also if it fails. Puts the rows together unless they lie in one piece, where their elements may
+ * lie. */
 static struct memory *hold(struct star_view *view, size_t align)
 {
 	struct memory *memory = calloc(1, sizeof(*memory));
@@ -225,7 +227,8 @@ static void capsule_destructor(PyObject *capsule)
 	managed->deleter(managed);
 }
 
-/* __dlpack__(stream=None, max_version=None, dl_device=None, copy=None): memory of the CPU has no streams, and is copied by nobody here. */
+/* __dlpack__(stream=None, max_version=None, dl_device=None, copy=None): memory of the CPU has no streams, and is copied
+ * by nobody here. */
 static PyObject *view_dlpack(PyObject *self, PyObject *args, PyObject *options)
 {
 	struct py_view *view = (struct py_view *)self;

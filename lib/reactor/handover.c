@@ -8,22 +8,22 @@
 /* Frames taken from others in a turn: as many as four ports could bring, so that 63 others cannot starve one's own. */
 enum { TAKE_MAX = 4 * PORT_BURST };
 
-int reactor_hand_over_create(struct reactor *owner, struct reactor *taker)
+int reactor_hand_over_create(struct reactor *owner, struct reactor *consumer)
 {
 	const unsigned size = owner->count > HAND_OVER_FEW ? HAND_OVER_RING_MANY : HAND_OVER_RING;
 	const size_t bytes = (size_t)rte_ring_get_memsize(size);
-	struct link *link = &owner->out[taker->index];
+	struct link *link = &owner->out[consumer->index];
 	/* From the heap, and not by rte_ring_create: 64 reactors need more rings than the EAL has memory zones. */
 	uint8_t *memory = aligned_alloc(RTE_CACHE_LINE_SIZE, 2 * bytes);
 	const unsigned flags = RING_F_SP_ENQ | RING_F_SC_DEQ;
 
 	if (!memory)
 		return -ENOMEM;
-	link->there = (struct rte_ring *)memory;
-	link->back = (struct rte_ring *)(memory + bytes);
-	rte_ring_init(link->there, "there", size, flags);
-	rte_ring_init(link->back, "back", size, flags);
-	taker->in[owner->index] = *link;
+	link->hand_over_ring = (struct rte_ring *)memory;
+	link->return_ring = (struct rte_ring *)(memory + bytes);
+	rte_ring_init(link->hand_over_ring, "hand-over", size, flags);
+	rte_ring_init(link->return_ring, "return", size, flags);
+	consumer->in[owner->index] = *link;
 	return 0;
 }
 
@@ -35,30 +35,31 @@ static void drain(struct rte_ring *ring)
 		rte_pktmbuf_free(frame);
 }
 
-void reactor_hand_over_destroy(struct reactor *owner, unsigned taker)
+void reactor_hand_over_destroy(struct reactor *owner, unsigned consumer)
 {
-	struct link *link = &owner->out[taker];
+	struct link *link = &owner->out[consumer];
 
-	if (!link->there)
+	if (!link->hand_over_ring)
 		return;
-	drain(link->there);
-	drain(link->back);
-	free(link->there); /* one allocation for both */
+	drain(link->hand_over_ring);
+	drain(link->return_ring);
+	free(link->hand_over_ring); /* one allocation for both */
 	*link = (struct link){ 0 };
-	if (owner->peers[taker])
-		owner->peers[taker]->in[owner->index] = (struct link){ 0 };
+	if (owner->peers[consumer])
+		owner->peers[consumer]->in[owner->index] = (struct link){ 0 };
 }
 
-void reactor_hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame)
+void reactor_hand_over_give(struct reactor *r, unsigned consumer, struct rte_mbuf *frame)
 {
-	struct rte_ring *there = r->out[taker].there;
+	struct rte_ring *hand_over_ring = r->out[consumer].hand_over_ring;
 
-	if (r->lent[taker] == rte_ring_get_capacity(there) || rte_ring_sp_enqueue(there, frame) != 0) {
+	if (r->in_flight[consumer] == rte_ring_get_capacity(hand_over_ring) ||
+	    rte_ring_sp_enqueue(hand_over_ring, frame) != 0) {
 		rte_pktmbuf_free(frame);
 		r->stats.hand_over_full++;
 		return;
 	}
-	r->lent[taker]++;
+	r->in_flight[consumer]++;
 	r->stats.handed_over++;
 }
 
@@ -70,14 +71,14 @@ void reactor_give(struct reactor *r, unsigned to, struct rte_mbuf *frame)
 
 void reactor_hand_over_give_all(struct reactor *r, struct rte_mbuf *frame)
 {
-	for (unsigned taker = 0; taker < r->count; taker++) {
+	for (unsigned consumer = 0; consumer < r->count; consumer++) {
 		struct rte_mbuf *copy;
 
-		if (taker == r->index)
+		if (consumer == r->index)
 			continue;
 		copy = rte_pktmbuf_copy(frame, r->pool, 0, UINT32_MAX);
 		if (copy)
-			reactor_hand_over_give(r, taker, copy);
+			reactor_hand_over_give(r, consumer, copy);
 		else
 			r->stats.hand_over_full++;
 	}
@@ -88,7 +89,7 @@ static unsigned take_from(struct reactor *r, const struct link *link, uint64_t n
 	struct rte_mbuf *originals[PORT_BURST], *copies[PORT_BURST];
 	unsigned n, copied = 0;
 
-	n = rte_ring_sc_dequeue_burst(link->there, (void **)originals, PORT_BURST, NULL);
+	n = rte_ring_sc_dequeue_burst(link->hand_over_ring, (void **)originals, PORT_BURST, NULL);
 	if (n == 0)
 		return 0;
 	for (unsigned i = 0; i < n; i++)
@@ -103,7 +104,7 @@ static unsigned take_from(struct reactor *r, const struct link *link, uint64_t n
 			r->stats.hand_over_full++;
 	}
 	/* All of them fit: the owner lends no more than this ring holds. */
-	rte_ring_sp_enqueue_bulk(link->back, (void *const *)originals, n, NULL);
+	rte_ring_sp_enqueue_bulk(link->return_ring, (void *const *)originals, n, NULL);
 	r->stats.handed_in += copied;
 	if (copied)
 		r->ops.receive(r->ops.ctx, copies, copied, now_ns);
@@ -127,16 +128,16 @@ void reactor_hand_over_reclaim(struct reactor *r)
 {
 	struct rte_mbuf *frames[PORT_BURST];
 
-	for (unsigned taker = 0; taker < r->count; taker++) {
-		/* Ends by itself: nothing is lent meanwhile, and what is lent fits the ring. */
-		while (r->lent[taker]) {
-			const unsigned n =
-				rte_ring_sc_dequeue_burst(r->out[taker].back, (void **)frames, PORT_BURST, NULL);
+	for (unsigned consumer = 0; consumer < r->count; consumer++) {
+		/* Ends by itself: nothing new is in flight meanwhile, and what is fits the ring. */
+		while (r->in_flight[consumer]) {
+			const unsigned n = rte_ring_sc_dequeue_burst(r->out[consumer].return_ring, (void **)frames,
+								     PORT_BURST, NULL);
 
 			if (n == 0)
 				break;
 			rte_pktmbuf_free_bulk(frames, n);
-			r->lent[taker] -= n;
+			r->in_flight[consumer] -= n;
 		}
 	}
 }
@@ -144,7 +145,7 @@ void reactor_hand_over_reclaim(struct reactor *r)
 bool reactor_hand_over_waiting(const struct reactor *r)
 {
 	for (unsigned peer = 0; peer < r->count; peer++)
-		if (peer != r->index && !rte_ring_empty(r->in[peer].there))
+		if (peer != r->index && !rte_ring_empty(r->in[peer].hand_over_ring))
 			return true;
 	return false;
 }

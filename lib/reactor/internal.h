@@ -10,8 +10,8 @@
 #include "reactor/reactor.h"
 
 enum {
-	/* Frames under way from one reactor to another, less one. A reactor that has lost its core for some milliseconds
-	 * must find them all when it comes back: senders pay a lost one with a retransmission timeout. */
+	/* Frames under way from one reactor to another, less one. A reactor that has lost its core for some
+	 * milliseconds must find them all when it comes back: senders pay a lost one with a retransmission timeout. */
 	HAND_OVER_RING = 2048,
 	HAND_OVER_RING_MANY = 512, /* with more than HAND_OVER_FEW reactors, whose pairs are many */
 	HAND_OVER_FEW = 16,
@@ -20,12 +20,12 @@ enum {
 };
 
 /*
- * Frames from one reactor, the owner of their pool, to another one, the taker. A pool has one producer and one
- * consumer, so the taker may not free a frame: it copies it, and puts the original on the way back. The owner counts
- * what is under way (`lent`) and stops at the rings' capacity; so neither can overflow.
+ * Frames from one reactor, the owner of their pool, to another one, the consumer. A pool has one producer and one
+ * consumer, so the consumer may not free a frame: it copies it, and puts the original on the way back. The owner counts
+ * what is under way (`in_flight`) and stops at the rings' capacity; so neither can overflow.
  */
 struct link {
-	struct rte_ring *there, *back; /* SP/SC both */
+	struct rte_ring *hand_over_ring, *return_ring; /* SP/SC both */
 };
 
 /* What a port's ring had no room for, in order (send.c). */
@@ -61,7 +61,7 @@ struct reactor {
 	struct port *ports[CONFIG_PORTS_MAX];
 	unsigned ports_count;
 	const struct port *port_of[PORT_IDS_MAX];	   /* by id */
-	uint32_t lent[REACTOR_MAX];			   /* frames on the way to each other reactor, or back */
+	uint32_t in_flight[REACTOR_MAX];		   /* frames on the way to each other reactor, or back */
 	unsigned next_peer;				   /* whose frames are taken first */
 	uint64_t busy_ns;				   /* when there was work last */
 	unsigned waiting;				   /* frames in all backlogs */
@@ -84,11 +84,11 @@ unsigned reactor_transmit(struct reactor *r);
 /* The same until ops have nothing more, and nothing waits. */
 void reactor_transmit_all(struct reactor *r);
 
-/* handover.c: the rings between two reactors, and their use by owner and taker. */
-int reactor_hand_over_create(struct reactor *owner, struct reactor *taker);
-void reactor_hand_over_destroy(struct reactor *owner, unsigned taker);
+/* handover.c: the rings between two reactors, and their use by owner and consumer. */
+int reactor_hand_over_create(struct reactor *owner, struct reactor *consumer);
+void reactor_hand_over_destroy(struct reactor *owner, unsigned consumer);
 /* Gives a frame to another reactor, or drops and counts it. */
-void reactor_hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame);
+void reactor_hand_over_give(struct reactor *r, unsigned consumer, struct rte_mbuf *frame);
 /* Gives a copy to each other reactor; the frame stays. */
 void reactor_hand_over_give_all(struct reactor *r, struct rte_mbuf *frame);
 /* Takes what others gave, and passes it to ops.receive; returns how many. */

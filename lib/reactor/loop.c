@@ -16,7 +16,8 @@ enum {
 	RECEIVE_BURSTS_MAX = 4, /* of a port: the ACKs of what a turn sends, one for some segments, fit into it */
 };
 
-/* Sorts a burst by whose frames they are: others' go to the rings, ours to the stack in one call. A lone reactor's are its own. */
+/* Sorts a burst by whose frames they are: others' go to the rings, ours to the stack in one call. A lone reactor's are
+ * its own. */
 static void distribute(struct reactor *r, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
 {
 	uint64_t given = 0; /* one bit a reactor */
@@ -114,8 +115,8 @@ static bool turn(struct reactor *r, uint64_t now_ns)
 	work += reactor_transmit(r);
 	if (unlikely(port_mempool_low(r->pool)))
 		clean(r);
-	if (r->ops.tend)
-		work += r->ops.tend(r->ops.ctx, now_ns);
+	if (r->ops.housekeeping)
+		work += r->ops.housekeeping(r->ops.ctx, now_ns);
 	return work != 0;
 }
 

@@ -134,8 +134,8 @@ int reactor_join(struct reactor *const *reactors, unsigned count, struct star_er
 		memcpy(reactors[i]->peers, reactors, count * sizeof(reactors[0]));
 	}
 	for (unsigned owner = 0; owner < count; owner++)
-		for (unsigned taker = 0; taker < count; taker++)
-			if (owner != taker && reactor_hand_over_create(reactors[owner], reactors[taker]) != 0)
+		for (unsigned consumer = 0; consumer < count; consumer++)
+			if (owner != consumer && reactor_hand_over_create(reactors[owner], reactors[consumer]) != 0)
 				return star_error_set(err, -ENOMEM, "no memory for the hand-over between %u reactors",
 						      count);
 	return 0;

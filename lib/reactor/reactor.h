@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A reactor: one thread that owns a queue pair of every port, and what is built on it (its stack, its shard), and runs
- * them in turns: receive, hand-over, work, timers, mailbox, transmit, tend. It knows neither TCP nor parameters: those are
- * behind struct reactor_ops.
+ * them in turns: receive, hand-over, work, timers, mailbox, transmit, housekeeping. It knows neither TCP nor
+ * parameters: those are behind struct reactor_ops.
  *
  * Threads: everything but reactor_post, reactor_stats and the calls of the control path (create, start, stop, destroy)
  * belongs to the reactor's own thread. Between reactors there are single-producer single-consumer rings only.
@@ -28,10 +28,12 @@ struct reactor_message {
 
 struct reactor_ops {
 	void *ctx;
-	/* Which reactor a received frame belongs to: its index, REACTOR_HERE, or REACTOR_ALL (a copy for each: ARP and ND). An
-	 * index beyond the reactors is taken for REACTOR_HERE. Reads the frame only; it may be damaged or hostile. */
+	/* Which reactor a received frame belongs to: its index, REACTOR_HERE, or REACTOR_ALL (a copy for each: ARP and
+	 * ND). An index beyond the reactors is taken for REACTOR_HERE. Reads the frame only; it may be damaged or
+	 * hostile. */
 	unsigned (*steer)(void *ctx, const struct rte_mbuf *frame);
-	/* Instead of ports: receives what has come by other ways, some of it, and returns how much it did. NULL: there are ports. */
+	/* Instead of ports: receives what has come by other ways, some of it, and returns how much it did. NULL: there
+	 * are ports. */
 	unsigned (*poll)(void *ctx, uint64_t now_ns);
 	/* Takes n <= PORT_BURST frames, all of the own pool, and owns them. frame->port is DPDK's id of the port that
 	 * they came in by. */
@@ -40,9 +42,9 @@ struct reactor_ops {
 	unsigned (*work)(void *ctx, uint64_t now_ns);
 	/* Gives up to max frames to send, each with ->port set; called again while it returns max. */
 	unsigned (*transmit)(void *ctx, struct rte_mbuf **frames, unsigned max);
-	/* At the end of a turn, when what it had to send is on its way: a slice of what no request waits for, up to some tens of
-	 * microseconds. Returns as work does. NULL: there is none. */
-	unsigned (*tend)(void *ctx, uint64_t now_ns);
+	/* At the end of a turn, when what it had to send is on its way: a slice of what no request waits for, up to
+	 * some tens of microseconds. Returns as work does. NULL: there is none. */
+	unsigned (*housekeeping)(void *ctx, uint64_t now_ns);
 	/* The stack's timers. A reactor with nothing to do sleeps until the next is due. */
 	struct wheel *wheel;
 };
@@ -83,9 +85,9 @@ struct reactor;
 
 /*
  * Reactors are created first, all of them, then joined, then started. The join makes the hand-over rings between each
- * two (33 KiB a pair and direction, 9 KiB with more than 16 reactors), and refuses more polling reactors than there are usable cores, a core that is not
- * usable, and one core for two. All are stopped before the first is destroyed: that frees what still lies in the rings,
- * so that every mbuf that ops do not hold is back in its pool.
+ * two (33 KiB a pair and direction, 9 KiB with more than 16 reactors), and refuses more polling reactors than there are
+ * usable cores, a core that is not usable, and one core for two. All are stopped before the first is destroyed: that
+ * frees what still lies in the rings, so that every mbuf that ops do not hold is back in its pool.
  */
 struct reactor *reactor_create(const struct reactor_options *options, struct star_error *err);
 int reactor_join(struct reactor *const *reactors, unsigned count, struct star_error *err);
@@ -98,9 +100,9 @@ void reactor_destroy(struct reactor *reactor);
 void reactor_give(struct reactor *reactor, unsigned to, struct rte_mbuf *frame);
 
 /*
- * From a message's run, on the reactor's own thread: the set of its ports changes between turns, and costs the turn nothing.
- * Before a port is removed, what ops have to send is sent; what they still send to it later is dropped and counted. -ENOSPC when
- * there are CONFIG_PORTS_MAX already.
+ * From a message's run, on the reactor's own thread: the set of its ports changes between turns, and costs the turn
+ * nothing. Before a port is removed, what ops have to send is sent; what they still send to it later is dropped and
+ * counted. -ENOSPC when there are CONFIG_PORTS_MAX already.
  */
 int reactor_add_port(struct reactor *reactor, struct port *port);
 void reactor_remove_port(struct reactor *reactor, const struct port *port);

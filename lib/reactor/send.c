@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What ops have to send goes to the ports. A full ring of a NIC is no reason to drop a frame: TCP takes that for a loss in the
- * network. What does not fit waits in the port's backlog, as in the kernel's queue before a NIC, and goes first in the next turn.
- * A memif port has none: its ring is its client's, who must not make the reactor wait.
+ * What ops have to send goes to the ports. A full ring of a NIC is no reason to drop a frame: TCP takes that for a loss
+ * in the network. What does not fit waits in the port's backlog, as in the kernel's queue before a NIC, and goes first
+ * in the next turn. A memif port has none: its ring is its client's, who must not make the reactor wait.
  */
 #include "reactor/internal.h"
 

@@ -2,11 +2,15 @@
 /*
  * The mbufs of a stack are few beside what its peers may send and not read. Rules keep one peer from taking them all:
  *
- * - Requests that are under way may hold held_mbufs_max. From half of it on, TCP's window is opened to one stream at a time,
- *   until its request is whole, or nothing of it has come for a while; the others wait, in the order in which they came, and
+ * - Requests that are under way may hold held_mbufs_max. From half of it on, TCP's window is opened to one stream at a
+ *   time,
+ *   until its request is whole, or nothing of it has come for a while; the others wait, in the order in which they
+ *   came, and
  *   their peers with them.
- * - Requests of an address (of IPv6: a /64) that has half of the mbufs in unread replies wait; less is enough when mbufs are short.
- *   Then, and when there are no mbufs for replies, those are given up that do not read: of the address that has most, all of them.
+ * - Requests of an address (of IPv6: a /64) that has half of the mbufs in unread replies wait; less is enough when
+ *   mbufs are short.
+ *   Then, and when there are no mbufs for replies, those are given up that do not read: of the address that has most,
+ *   all of them.
  */
 #include "net/siphash.h"
 #include "rpc/link.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading a payload where it lies, in a chain of mbufs whose boundaries fall anywhere. The caller has checked that the bytes
- * are there. Pure functions over the caller's memory.
+ * Reading a payload where it lies, in a chain of mbufs whose boundaries fall anywhere. The caller has checked that the
+ * bytes are there. Pure functions over the caller's memory.
  */
 #ifndef RPC_CURSOR_H
 #define RPC_CURSOR_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sessions over UDP: messages of any size, in order, exactly once, in both directions, with credits, selective repeat,
- * congestion control and heartbeats (docs/datagrams.rst; bytes in wire/packet.h). The same code on both sides: a server's
- * endpoint accepts sessions, a client's opens them. One thread, the stack's; it allocates at creation only.
+ * congestion control and heartbeats (docs/datagrams.rst; bytes in wire/packet.h). The same code on both sides: a
+ * server's endpoint accepts sessions, a client's opens them. One thread, the stack's; it allocates at creation only.
  *
- * A message is a wire_frame and its payload. It is sent from the mbufs that it was written into, which the session keeps until
- * they are acknowledged, and received in the mbufs that the driver filled. Nothing is copied on the way. Small messages that
- * wait to be sent share a packet: none waits for others.
+ * A message is a wire_frame and its payload. It is sent from the mbufs that it was written into, which the session
+ * keeps until they are acknowledged, and received in the mbufs that the driver filled. Nothing is copied on the way.
+ * Small messages that wait to be sent share a packet: none waits for others.
  *
- * Time is the stack's: net_turn, net_input and the wheel bring it. Timeouts come from the stack's wheel; pacing below its tick
- * comes from dgram_turn.
+ * Time is the stack's: net_turn, net_input and the wheel bring it. Timeouts come from the stack's wheel; pacing below
+ * its tick comes from dgram_turn.
  */
 #ifndef RPC_DATAGRAM_H
 #define RPC_DATAGRAM_H
@@ -60,23 +60,23 @@ struct dgram_session;
 struct dgram_handler {
 	/* Server: a client has opened a session. *user is the session's, to be set. False refuses. */
 	bool (*opened)(void *ctx, struct dgram_session *session, void **user);
-	/* Client: it is open, or was resumed, with what it had in flight (resumed), or is a new one at a server that has forgotten
-	 * the old: all that was given to dgram_send before this call is dropped, sent or not (!resumed). The first time it is
-	 * !resumed too, but what was queued is sent. */
+	/* Client: it is open, or was resumed, with what it had in flight (resumed), or is a new one at a server that
+	 * has forgotten the old: all that was given to dgram_send before this call is dropped, sent or not (!resumed).
+	 * The first time it is !resumed too, but what was queued is sent. */
 	void (*connected)(void *user, bool resumed, uint32_t incarnation);
 	/*
-	 * The next message, bytes long, as a chain of mbufs by ->next, of which data_off and data_len show the message's bytes, the
-	 * first starting with the wire_frame (checked by wire_frame_check, and to be as long as the chain; its checksum is not). Or
-	 * several messages in one mbuf, each checked so: dgram_next walks over them. The callee owns it, and says by dgram_taken
-	 * when so many mbufs are freed.
-	 * status is WIRE_OK, or WIRE_OVER_LIMIT: then the message is too large for message_max, or needs more than half of
-	 * held_mbufs_max, and only its frame is there (in the first mbuf); it may still be on its way.
+	 * The next message, bytes long, as a chain of mbufs by ->next, of which data_off and data_len show the
+	 * message's bytes, the first starting with the wire_frame (checked by wire_frame_check, and to be as long as
+	 * the chain; its checksum is not). Or several messages in one mbuf, each checked so: dgram_next walks over
+	 * them. The callee owns it, and says by dgram_taken when this many mbufs are freed. status is WIRE_OK, or
+	 * WIRE_OVER_LIMIT: then the message is too large for message_max, or needs more than half of held_mbufs_max,
+	 * and only its frame is there (in the first mbuf); it may still be on its way.
 	 */
 	void (*received)(void *user, struct rte_mbuf *message, uint32_t bytes, enum wire_status status);
 	/* Some of what was sent has been acknowledged: dgram_queued has fallen. */
 	void (*acknowledged)(void *user);
-	/* It is gone: 0 when the peer closed it; ETIMEDOUT: the peer is silent; ECONNREFUSED: it would not open it, or is not there; EPROTO: it sent
-	 * what is no message. Called once for each session; what was queued is freed. */
+	/* It is gone: 0 when the peer closed it; ETIMEDOUT: the peer is silent; ECONNREFUSED: it would not open it, or
+	 * is not there; EPROTO: it sent what is no message. Called once for each session; what was queued is freed. */
 	void (*closed)(void *user, int reason);
 };
 
@@ -89,8 +89,8 @@ struct dgram_options {
 	uint32_t sessions_max;
 	uint32_t active_max; /* sessions with something in flight or half received, at once */
 	uint32_t window_max; /* packets of a session in flight, each way; a power of two, at most 1024 */
-	uint32_t
-		credits; /* packets that all sessions together may be allowed to send us: of the size of the receive ring */
+	/* packets that all sessions together may be allowed to send us: of the size of the receive ring */
+	uint32_t credits;
 	uint32_t
 		held_mbufs_max; /* that messages which are not taken yet, or not whole, may occupy together; for a while
 				  * twice as many when one of them must be finished first */
@@ -136,29 +136,32 @@ struct rte_mbuf *dgram_alloc(struct dgram_session *session);
 /* Queues a message: a chain by ->next in which all but the last hold exactly dgram_payload bytes. Owns it. */
 void dgram_send(struct dgram_session *session, struct rte_mbuf *message);
 /*
- * The way of a small message: dgram_room gives a reference to the packet that is queued last, if it holds whole messages and has
- * room for so many bytes more (else NULL: the message needs an mbuf of its own, and dgram_send). They are written behind its
- * data, whose length was made a multiple of 8; data_len moves on with them. dgram_append makes them a part of the packet, and
- * takes the reference back; false: the packet has left meanwhile, and the reference is still the caller's. Who gives up
- * frees it. One writer a session at a time.
+ * The way of a small message: dgram_room gives a reference to the packet that is queued last, if it holds whole
+ * messages and has room for n bytes more (else NULL: the message needs an mbuf of its own, and dgram_send). They are
+ * written behind its data, whose length was made a multiple of 8; data_len moves on with them. dgram_append makes them
+ * a part of the packet, and takes the reference back; false: the packet has left meanwhile, and the reference is still
+ * the caller's. Who gives up frees it. One writer a session at a time.
  */
 struct rte_mbuf *dgram_room(struct dgram_session *session, uint32_t bytes);
 bool dgram_append(struct dgram_session *session, struct rte_mbuf *packet);
 /* Something will be sent: starts loading what that needs. */
-void dgram_expect(const struct dgram_session *session);
+void dgram_prefetch(const struct dgram_session *session);
 /* Packets queued and not acknowledged. */
 uint32_t dgram_queued(const struct dgram_session *session);
-/* Its peer's address, with all sessions from there, has more unacknowledged than its share: what it asks for next is to wait. */
+/* Its peer's address, with all sessions from there, has more unacknowledged than its share: what it asks for next is to
+ * wait. */
 bool dgram_over_share(const struct dgram_session *session);
 /* For how long the peer has acknowledged nothing of what is queued; 0 when nothing is. */
 uint64_t dgram_stalled_ns(const struct dgram_session *session);
-/* What was received as so many mbufs, a message or a packet of several, was freed by its reader; the session may be gone by then. */
+/* What was received as n mbufs, a message or a packet of several, was freed by its reader; the session may be gone by
+ * then. */
 void dgram_taken(struct dgram_session *session, uint32_t mbufs);
 
-/* Sends what may be sent, and the acknowledgements that are due: after the turn's work, before net_output, and again after it
- * while it returns true (there was more than the output queue took). */
+/* Sends what may be sent, and the acknowledgements that are due: after the turn's work, before net_output, and again
+ * after it while it returns true (there was more than the output queue took). */
 bool dgram_turn(struct dgram *dgram, uint64_t now_ns);
-/* When dgram_turn wants to be called at the latest, for pacing, acknowledgements and losses; UINT64_MAX: the wheel will do. */
+/* When dgram_turn wants to be called at the latest, for pacing, acknowledgements and losses; UINT64_MAX: the wheel will
+ * do. */
 uint64_t dgram_next_ns(const struct dgram *dgram);
 
 struct net *dgram_net(const struct dgram_session *session);

@@ -204,8 +204,8 @@ struct dgram_session *dgram_session_make(struct dgram *d, const struct net_udp_a
 	dgram_congestion_init(&s->congestion);
 	dgram_peer_join(s);
 	dgram_session_reset(s);
-	if (++d->sessions == DGRAM_EXPECT_FROM)
-		net_udp_expect(d->net, d->port, dgram_expected);
+	if (++d->sessions == DGRAM_PREFETCH_FROM)
+		net_udp_prefetch(d->net, d->port, dgram_prefetch_packet);
 	return s;
 }
 
@@ -218,8 +218,8 @@ void dgram_session_free(struct dgram_session *s)
 	dgram_peer_leave(s);
 	wheel_cancel(wheel, &s->timer);
 	wheel_cancel(wheel, &s->life);
-	if (s->dgram->sessions-- == DGRAM_EXPECT_FROM)
-		net_udp_expect(s->dgram->net, s->dgram->port, NULL);
+	if (s->dgram->sessions-- == DGRAM_PREFETCH_FROM)
+		net_udp_prefetch(s->dgram->net, s->dgram->port, NULL);
 	put_free(s);
 }
 

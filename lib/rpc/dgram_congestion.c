@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* The paper's names and values: ai, beta, max_mdf; fs_range, fs_min_cwnd, fs_max_cwnd (its 3.5); RETX_RESET_THRESHOLD. */
+/* The paper's names and values: ai, beta, max_mdf; fs_range, fs_min_cwnd, fs_max_cwnd (its 3.5);
+ * RETX_RESET_THRESHOLD. */
 #define INCREASE 1.0f
 #define BETA 0.8f
 #define DECREASE_MAX 0.5f
@@ -13,7 +14,7 @@
 #define TIMEOUTS_RESET 5
 /* DCTCP's g. */
 #define MARKS_GAIN (1.0f / 16)
-#define LOST_SHARE 32 /* one of so many is no congestion; nor are two */
+#define LOST_SHARE 32 /* one of this many is no congestion; nor are two */
 #define PACE_ALL \
 	16.0f /* smaller windows are told apart by gaps; of larger ones these are shorter: acknowledgements hold back */
 #define PACE 0.8f

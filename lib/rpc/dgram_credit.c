@@ -2,19 +2,27 @@
 /*
  * Credit: how far a peer may send. Two things are few beside what all peers together would send:
  *
- * - The places of the receive ring. Each session has credit for one packet; a session whose peer wants more is active, and gets
- *   edges up to a share of the endpoint's credits beyond. A share is what each would have if there was one session more: so the
- *   next one that becomes active finds some. A session that was not sent data for a while is active no more, and its credit has
+ * - The places of the receive ring. Each session has credit for one packet; a session whose peer wants more is active,
+ *   and gets
+ *   edges up to a share of the endpoint's credits beyond. A share is what each would have if there was one session
+ *   more: so the
+ *   next one that becomes active finds some. A session that was not sent data for a while is active no more, and its
+ *   credit has
  *   lapsed on both sides (wire/packet.h).
  *
- *   Where many are active, a share is less than a message. Then what is wanted of it, up to a short message's packets, is granted at
+ *   Where many are active, a share is less than a message. Then what is wanted of it, up to a short message's packets,
+ *   is granted at
  *   once and in turn: first come, first served, each when there is credit for all of it.
  *
- * - The mbufs that messages hold until they are whole and taken. From half of held_mbufs_max on, the edge moves for one favoured
- *   session only, until its message is whole, or nothing of it has come for a while; the others wait in the order in which they
- *   came, and all do while a quarter is held by messages that are whole and not taken. The favoured one always finds room for
- *   its message, and beyond held_mbufs_max for nothing else: no message is begun that needs more than half, and none is favoured
- *   anew while one and a half are held. So twice held_mbufs_max is the most that is ever held.
+ * - The mbufs that messages hold until they are whole and taken. From half of held_mbufs_max on, the edge moves for one
+ *   favoured
+ *   session only, until its message is whole, or nothing of it has come for a while; the others wait in the order in
+ *   which they
+ *   came, and all do while a quarter is held by messages that are whole and not taken. The favoured one always finds
+ *   room for
+ *   its message, and beyond held_mbufs_max for nothing else: no message is begun that needs more than half, and none is
+ *   favoured
+ *   again while one and a half are held. So twice held_mbufs_max is the most that is ever held.
  */
 #include <errno.h>
 
@@ -119,7 +127,8 @@ static bool may_grow(struct dgram_session *s, uint64_t now_ns)
 	return false;
 }
 
-/* Packets that are still to come of the message that is under way, and wanted. Without one, the next packet begins one. */
+/* Packets that are still to come of the message that is under way, and wanted. Without one, the next packet begins
+ * one. */
 static uint32_t packets_due(const struct dgram_session *s)
 {
 	if (!s->message_need || is_refused(s))
@@ -138,7 +147,8 @@ bool dgram_credit_admit(struct dgram_session *s, const struct wire_packet *p, ui
 		return false;
 	if (is_refused(s))
 		return true;
-	/* One that has only asked gives way to one that sends: else whoever asks again and again would shut out all others. */
+	/* One that has only asked gives way to one that sends: else whoever asks again and again would shut out all
+	 * others. */
 	if (d->favoured && !d->favoured_sends)
 		d->favoured = NULL;
 	if (!credit_may_favour(d))
@@ -275,8 +285,8 @@ void dgram_credit_turn(struct dgram *d, uint64_t now_ns)
 		serve(d, DGRAM_WANTS, now_ns);
 }
 
-/* Looks whether the session that others wait for goes on. When it does not, and such as it hold too much already, it ends: else
- * peers that begin messages and never end them would take all mbufs one after the other. */
+/* Looks whether the session that others wait for goes on. When it does not, and such as it hold too much already, it
+ * ends: else peers that begin messages and never end them would take all mbufs one after the other. */
 void dgram_credit_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct dgram *d = (struct dgram *)((char *)timer - offsetof(struct dgram, favour_timer));

@@ -85,8 +85,8 @@ static inline bool take_whole(struct dgram_session *s, struct rte_mbuf *m)
 	return s->number == number && s->state != DGRAM_FREE; /* its user may have closed it */
 }
 
-/* Whether a message may come whose first packet this is, and not its last; 0: it is none. One that needs more mbufs than messages may
- * hold is refused for good: there will never be more. */
+/* Whether a message may come whose first packet this is, and not its last; 0: it is none. One that needs more mbufs
+ * than messages may hold is refused for good: there will never be more. */
 static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m)
 {
 	struct dgram *d = s->dgram;
@@ -128,8 +128,8 @@ static void deliver(struct dgram_session *s)
 	d->options.handler->received(s->user, first, bytes, WIRE_OK);
 }
 
-/* A packet of a refused message. The first one's frame is delivered at once, the rest is dropped as it comes: so a peer that stops in the
- * middle of such a message holds no mbufs. */
+/* A packet of a refused message. The first one's frame is delivered at once, the rest is dropped as it comes: so a peer
+ * that stops in the middle of such a message holds no mbufs. */
 static void take_refused(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
 {
 	struct dgram *d = s->dgram;
@@ -254,8 +254,8 @@ static bool put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t numb
 	return true;
 }
 
-/* Packets after which an acknowledgement does not wait: it brings credit. What comes of a message that has all it needs waits for the
- * reply, or for the delay. */
+/* Packets after which an acknowledgement does not wait: it brings credit. What comes of a message that has all it needs
+ * waits for the reply, or for the delay. */
 static inline uint32_t unacked_most(const struct dgram_session *s, const struct wire_packet *p)
 {
 	if (unlikely((p->flags & WHOLE) != WHOLE && !p->wants))
@@ -329,8 +329,8 @@ static inline bool is_from(const struct dgram_session *s, const struct net_udp_a
 	       net_address_equal(&s->flow.path.local, &address->local);
 }
 
-/* What every packet of a session says. What is said of the present is believed of packets only that are no older than any that
- * has come. False: the session's user has closed it. */
+/* What every packet of a session says. What is said of the present is believed of packets only that are no older than
+ * any that has come. False: the session's user has closed it. */
 static inline bool take_header(struct dgram_session *s, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
@@ -422,13 +422,13 @@ static void take_outside(struct dgram *d, const struct dgram_from *from)
 		dgram_open_stranger(d, from);
 }
 
-void dgram_expect(const struct dgram_session *s)
+void dgram_prefetch(const struct dgram_session *s)
 {
 	net_fetch(s, offsetof(struct dgram_session, client));
 }
 
 /* Nothing of the packet is believed: where it says nonsense, something is loaded in vain. */
-void dgram_expected(void *ctx, const void *payload, uint32_t bytes, unsigned pass)
+void dgram_prefetch_packet(void *ctx, const void *payload, uint32_t bytes, unsigned pass)
 {
 	const struct dgram *d = ctx;
 	const struct dgram_session *s;
@@ -442,7 +442,7 @@ void dgram_expected(void *ctx, const void *payload, uint32_t bytes, unsigned pas
 		return;
 	s = &d->all[index];
 	if (pass == 0) {
-		dgram_expect(s);
+		dgram_prefetch(s);
 		return;
 	}
 	net_fetch(s->user, USER_BYTES);

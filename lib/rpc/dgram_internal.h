@@ -21,15 +21,15 @@ enum dgram_internal {
 	DGRAM_INDEX_BITS = 20,
 	DGRAM_SESSIONS_MAX = 1 << DGRAM_INDEX_BITS,
 	DGRAM_WINDOW_MAX = 1024,
-	DGRAM_ACK_EVERY = 16,	       /* packets, or less: unacked_most */
-	DGRAM_TURN_PACKETS = 32,       /* of a session, before others have their turn */
-	DGRAM_PACE_SLOTS = 1024,       /* of DGRAM_PACE_NS */
-	DGRAM_PACE_SHIFT = 10,	       /* ns */
-	DGRAM_COOKIE_SHIFT = 32,       /* a cookie's time slot: 4.3 s. It is good in its own and the next one. */
-	DGRAM_ANSWERS_A_SECOND = 1000, /* to packets of no session */
+	DGRAM_ACK_EVERY = 16,		 /* packets, or less: unacked_most */
+	DGRAM_TURN_PACKETS = 32,	 /* of a session, before others have their turn */
+	DGRAM_PACE_SLOTS = 1024,	 /* of DGRAM_PACE_NS */
+	DGRAM_PACE_SHIFT = 10,		 /* ns */
+	DGRAM_COOKIE_SHIFT = 32,	 /* a cookie's time slot: 4.3 s. It is good in its own and the next one. */
+	DGRAM_ANSWERS_PER_SECOND = 1000, /* to packets of no session */
 	DGRAM_ANSWERS_BURST = 100,
-	DGRAM_QUOTES_A_SECOND = 100, /* ICMP errors that are looked at */
-	DGRAM_EXPECT_FROM = 64,	     /* so many sessions are more than the nearest cache holds */
+	DGRAM_QUOTES_PER_SECOND = 100, /* ICMP errors that are looked at */
+	DGRAM_PREFETCH_FROM = 64,      /* this many sessions are more than the nearest cache holds */
 };
 _Static_assert(DGRAM_BODY_OFF >= NET_UDP_HEADERS + sizeof(struct wire_packet), "headers fit before a body");
 _Static_assert(DGRAM_BODY_OFF % 64 == 0, "headers are aligned");
@@ -93,7 +93,8 @@ enum dgram_flags {
 	DGRAM_KNOWN = 1 << 9,  /* of a client: it was open */
 };
 
-/* Lists that a session may be in, each first in, first out. What is in one stays until it is taken, though the reason be gone. */
+/* Lists that a session may be in, each first in, first out. What is in one stays until it is taken, though the reason
+ * be gone. */
 enum dgram_list {
 	DGRAM_DUE,     /* has something to send */
 	DGRAM_ACKS,    /* owes an acknowledgement, at ack_ns */
@@ -293,7 +294,7 @@ struct dgram_session *dgram_session_make(struct dgram *d, const struct net_udp_a
 void dgram_session_free(struct dgram_session *s);
 /* The same, after its user was told. */
 void dgram_session_end(struct dgram_session *s, int reason);
-/* Drops what is queued and in flight, and what has come of a message; numbers begin anew. */
+/* Drops what is queued and in flight, and what has come of a message; numbers start over. */
 void dgram_session_reset(struct dgram_session *s);
 /* By client, or by the peer's token. */
 void dgram_session_hash(struct dgram_session *s);
@@ -325,12 +326,13 @@ void dgram_open_send_close(struct dgram_session *s);
 
 /* dgram_input.c */
 net_udp_receive dgram_receive;
-net_udp_expected dgram_expected;
+net_udp_prefetch_fn dgram_prefetch_packet;
 /* The packet behind those that have come: m's data is its body. False: s has ended. */
 bool dgram_message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags);
 void dgram_message_drop(struct dgram_session *s);
 
-/* dgram_recovery.c: what a packet acknowledges; news: and says of the present. False: the session's user has closed it. */
+/* dgram_recovery.c: what a packet acknowledges; news: and says of the present. False: the session's user has closed
+ * it. */
 bool dgram_recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool news);
 /* Of packets sent before what was acknowledged, those are lost that had time enough. */
 void dgram_recovery_detect(struct dgram_session *s, uint64_t now_ns);
@@ -386,7 +388,8 @@ static inline bool credit_strained(const struct dgram *d)
 {
 	return d->held > d->options.held_mbufs_max + d->options.held_mbufs_max / 2;
 }
-/* and that one only when most of them are not waiting for their users, and a message's worth is left of twice as many. */
+/* and that one only when most of them are not waiting for their users, and a message's worth is left of twice as
+ * many. */
 static inline bool credit_may_favour(const struct dgram *d)
 {
 	return !d->favoured && d->held_whole <= d->options.held_mbufs_max / 4 && !credit_strained(d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How sessions are opened, resumed and refused. Nothing is kept of a stranger before it has shown, by a cookie, that it hears
- * what is sent to its address; and it is never sent more than it has sent itself.
+ * How sessions are opened, resumed and refused. Nothing is kept of a stranger before it has shown, by a cookie, that it
+ * hears what is sent to its address; and it is never sent more than it has sent itself.
  */
 #include <errno.h>
 
@@ -204,8 +204,8 @@ static bool is_to(const struct dgram_session *s, const struct net_udp_address *a
 	return s->flow.remote_port == address->remote_port && net_address_equal(&s->flow.path.remote, &address->remote);
 }
 
-/* Nobody is at the port, so we are told. Of a session that is being opened it ends the attempt, as an RST would; one that was open
- * once asks on until its lease is over. */
+/* Nobody is at the port, so we are told. Of a session that is being opened it ends the attempt, as an RST would; one
+ * that was open once asks on until its lease is over. */
 static bool end_attempt(struct dgram *d, const struct net_udp_address *address, const struct wire_packet_open *open)
 {
 	for (uint32_t i = 0; i < d->sessions_made; i++) {
@@ -237,7 +237,8 @@ static bool is_in_flight(const struct dgram *d, const struct net_udp_address *ad
 	return false;
 }
 
-/* What is quoted must have the peer's secret, and be a packet that is under way: that nobody can know but who has seen it. */
+/* What is quoted must have the peer's secret, and be a packet that is under way: that nobody can know but who has seen
+ * it. */
 bool dgram_open_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
 		       uint32_t bytes, bool refused)
 {
@@ -249,7 +250,7 @@ bool dgram_open_quoted(void *ctx, struct net *net, const struct net_udp_address 
 
 	memcpy(&quoted, payload, RTE_MIN(bytes, (uint32_t)sizeof(quoted)));
 	if (bytes < offsetof(struct wire_packet, ack) || quoted.packet.magic != WIRE_PACKET_MAGIC ||
-	    !bucket_take(&d->quotes, net_now_ns(net), DGRAM_QUOTES_A_SECOND))
+	    !bucket_take(&d->quotes, net_now_ns(net), DGRAM_QUOTES_PER_SECOND))
 		return false;
 	if (quoted.packet.kind == WIRE_PACKET_DATA)
 		return is_in_flight(d, address, &quoted.packet);
@@ -364,14 +365,14 @@ void dgram_open_asked(struct dgram *d, const struct dgram_from *from)
 	send_opened(s, &open, resumed, from);
 }
 
-/* A packet of no session that we have: its sender may be a client of ours from before we were started anew. */
+/* A packet of no session that we have: its sender may be a client of ours from before we were restarted. */
 void dgram_open_stranger(struct dgram *d, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
 	const struct wire_packet header = header_of(WIRE_PACKET_UNKNOWN, p->session, p->token);
 
 	if (d->options.accepts && p->kind >= WIRE_PACKET_DATA && p->kind <= WIRE_PACKET_PING &&
-	    bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_A_SECOND))
+	    bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_PER_SECOND))
 		send_to(d, from->address, &header, NULL, 0);
 }
 
@@ -383,7 +384,7 @@ void dgram_open_foreign(struct dgram *d, const struct dgram_from *from)
 
 	d->counters.bad_versions++;
 	if (!d->options.accepts || from->packet->kind != WIRE_PACKET_OPEN || from->bytes < sizeof(open) ||
-	    !bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_A_SECOND))
+	    !bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_PER_SECOND))
 		return;
 	memcpy(&open, from->body, sizeof(open));
 	header = header_of(WIRE_PACKET_CLOSE, open.session, open.token);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Times below the tick of the stack's wheel: a ring of slots of a microsecond, of which one bit each tells whether sessions
- * wait there (as in Carousel: Saeed et al., SIGCOMM 2017). What is farther away than the ring reaches waits for its end, and
- * is looked at again then.
+ * Times below the tick of the stack's wheel: a ring of slots of a microsecond, of which one bit each tells whether
+ * sessions wait there (as in Carousel: Saeed et al., SIGCOMM 2017). What is farther away than the ring reaches waits
+ * for its end, and is looked at again then.
  */
 #include "rpc/dgram_internal.h"
 

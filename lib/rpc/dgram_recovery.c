@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What became of the packets that were sent: acknowledgements, round trips, losses and timeouts. After RACK-TLP (RFC 8985), by
- * packets instead of bytes: what was sent sufficiently long before something that was acknowledged is lost; a silence at the
- * tail is broken by a probe; a timeout (RFC 6298) is the last resort.
+ * What became of the packets that were sent: acknowledgements, round trips, losses and timeouts. After RACK-TLP (RFC
+ * 8985), by packets instead of bytes: what was sent sufficiently long before something that was acknowledged is lost; a
+ * silence at the tail is broken by a probe; a timeout (RFC 6298) is the last resort.
  */
 #include <errno.h>
 
@@ -49,7 +49,8 @@ static uint64_t probe_ns(const struct dgram_session *s)
 	return s->srtt_ns ? RTE_MIN(probe, rto_ns(s)) : rto_ns(s);
 }
 
-/* For credit, when nothing is in flight: our peer knows what we want, unless that was lost, or the credit that it sent. */
+/* For credit, when nothing is in flight: our peer knows what we want, unless that was lost, or the credit that it
+ * sent. */
 static uint64_t ask_ns(const struct dgram_session *s)
 {
 	const uint64_t rto = rto_ns(s), ask = ASK_NS << RTE_MIN(s->backoff, (uint8_t)BACKOFF_MAX);
@@ -149,8 +150,8 @@ static inline void take_congestion(struct dgram_session *s, const struct dgram_f
 	const bool marked = from->packet->flags & WIRE_PACKET_MARKED;
 	const struct congestion_limits limits = limits_of(s);
 
-	/* Through memory there is no queue but the receiver's ring, which credits bound: a delay there, or a silence, is a peer
-	 * that is at work or has lost its core, and says nothing of the path. */
+	/* Through memory there is no queue but the receiver's ring, which credits bound: a delay there, or a silence,
+	 * is a peer that is at work or has lost its core, and says nothing of the path. */
 	if (s->flow.path.memory) {
 		congestion_open(&s->congestion, &limits);
 		return;
@@ -228,8 +229,8 @@ static void lose(struct dgram_session *s, struct rte_mbuf *m)
 	s->tx_flying--;
 }
 
-/* RFC 8985, 6.2, step 5, and its reordering window (step 4): none where packets behind a gap show it and the path has kept
- * the order so far; the largest that it allows where the path has not. */
+/* RFC 8985, 6.2, step 5, and its reordering window (step 4): none where packets behind a gap show it and the path has
+ * kept the order so far; the largest that it allows where the path has not. */
 void dgram_recovery_detect(struct dgram_session *s, uint64_t now_ns)
 {
 	const uint32_t sacked = s->tx_next - s->tx_una - s->tx_held;

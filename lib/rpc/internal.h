@@ -17,7 +17,7 @@ struct rpc_work {
 		struct tcp_conn *conn;	       /* of a stream */
 		struct dgram_session *session; /* of a session */
 	};
-	struct rpc_work *next; /* in a lane or a free list */
+	struct rpc_work *next; /* in a queue or a free list */
 	struct rte_mbuf *reply_head, *reply_tail;
 	uint64_t starved_ns;  /* since when the reply has found no mbufs; 0: it has not waited */
 	uint32_t reply_bytes; /* of payload */
@@ -26,7 +26,8 @@ struct rpc_work {
 	uint8_t hopeless;  /* it needs more mbufs than there are */
 	uint8_t is_session;
 	uint8_t refuses; /* a request was refused as BUSY: those sent behind it are refused, too (WIRE_BEHIND) */
-	uint8_t refusal; /* enum wire_status with which the request is refused before the service sees it; WIRE_OK: it is not */
+	/* enum wire_status with which the request is refused before the service sees it; WIRE_OK: it is not */
+	uint8_t refusal;
 	uint8_t replayed; /* the reply says what became of the request when it was sent before */
 	uint32_t replay;  /* its session's place in replay.c; 0: none yet */
 	struct rpc_request request;
@@ -63,14 +64,14 @@ struct rpc_stream {
 	uint32_t crc, crc_done;
 	uint32_t dropped; /* bytes of the current request's payload that were thrown away: work.refusal says why */
 	uint16_t crowd;	  /* where its peer's address counts: in rpc_server's unread */
-	uint16_t
-		unread; /* mbufs of replies that the peer had not acknowledged at the last look; their bytes: request.unread_bytes */
+	/* mbufs of replies that the peer had not acknowledged at the last look; their bytes: request.unread_bytes */
+	uint16_t unread;
 	struct wheel_timer timer; /* stall, or draining */
 	TAILQ_ENTRY(rpc_stream) wait_link;
 };
 
-/* An idle established connection is a TCP connection, at most twice four bytes of its table, and a stream; mbufs, and a task for
- * what is executed, it has only while there is something to do. */
+/* An idle established connection is a TCP connection, at most twice four bytes of its table, and a stream; mbufs, and a
+ * task for what is executed, it has only while there is something to do. */
 _Static_assert(TCP_CONN_BYTES + 8 + sizeof(struct rpc_stream) <= 1024, "memory of an idle connection");
 
 enum rpc_session_state {
@@ -85,7 +86,8 @@ struct rpc_session {
 	struct rpc_work work;
 	struct dgram_session *from; /* the session, even when it is gone: what it has brought is given back to it */
 	uint8_t state;
-	/* whole requests, the first one being executed: session.c keeps what it knows of them in the private area of their first mbuf */
+	/* whole requests, the first one being executed: session.c keeps what it knows of them in the private area of
+	 * their first mbuf */
 	struct rte_mbuf *head, *tail;
 	uint32_t at; /* of the one that is executed, in the first mbuf's data */
 };
@@ -102,10 +104,10 @@ static inline struct rpc_session *session_of(struct rpc_work *work)
 
 enum { CROWDS = 1024 }; /* a power of two */
 
-/* What is ready, in the order in which it came. Of many, what the first ones need is being loaded, step by step, but for the very
- * next one's. */
+/* What is ready, in the order in which it came. Of many, what the first ones need is being loaded, step by step, but
+ * for the very next one's. */
 enum { AHEAD = 6 };
-struct lane {
+struct work_queue {
 	struct rpc_work *head, *tail;
 	uint32_t count;
 	struct {
@@ -125,8 +127,8 @@ struct rpc_server {
 	struct rpc_stream *streams;
 	struct rpc_session *sessions;
 	struct rpc_work *free_streams, *free_sessions;
-	struct lane ready, full; /* full: of several mbufs each, which have just come */
-	uint32_t full_run;	 /* of these executed since the last other one */
+	struct work_queue small, bulk; /* bulk: of several mbufs each, which have just come */
+	uint32_t bulk_run;	       /* of these executed since the last other one */
 	struct replay *replay;
 	struct dgram *dgram; /* NULL: there are no sessions */
 	char *tasks;
@@ -152,19 +154,20 @@ void rpc_work_begin(struct rpc_work *work);
 /* A request is whole, and waits for its turn from now on. */
 void rpc_work_arrived(struct rpc_work *work);
 /* A request will be executed: says so to the service, as far as it lies in one piece. */
-static inline void work_expect(const struct rpc_server *server, const struct rte_mbuf *m, uint32_t at, bool soon)
+static inline void work_prefetch(const struct rpc_server *server, const struct rte_mbuf *m, uint32_t at, bool imminent)
 {
 	const struct rpc_service *service = &server->options.service;
 
-	if (m && at < m->data_len && service->expect)
-		service->expect(service->ctx, rte_pktmbuf_mtod_offset(m, const void *, at), m->data_len - at, soon);
+	if (m && at < m->data_len && service->prefetch)
+		service->prefetch(service->ctx, rte_pktmbuf_mtod_offset(m, const void *, at), m->data_len - at,
+				  imminent);
 }
 
 /* Drops the reply, and gives back what the execution of a request needs. */
 void rpc_work_end(struct rpc_work *work);
 /* What is said of a request that is over the node's limit, written to the text, which is returned. */
 const char *rpc_work_over_limit(const struct rpc_server *server, char text[WIRE_ERROR_TEXT_MAX]);
-/* Makes a free list of n structs of so many bytes that begin with a work; they are zeroed. */
+/* Makes a free list of n structs of this many bytes that begin with a work; they are zeroed. */
 struct rpc_work *rpc_work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes);
 
 /* stream.c */
@@ -177,8 +180,8 @@ void rpc_stream_free(struct rpc_stream *s);
 extern const struct dgram_handler rpc_session_handler;
 void rpc_session_next(struct rpc_session *s);
 void rpc_session_free(struct rpc_session *s);
-/* work_expect for the request behind the one that is being executed. */
-void rpc_session_expect_next(const struct rpc_session *s);
+/* work_prefetch for the request behind the one that is being executed. */
+void rpc_session_prefetch_next(const struct rpc_session *s);
 /* Ends it: its peer does not read. */
 void rpc_session_give_up(struct rpc_session *s);
 
@@ -195,13 +198,14 @@ void rpc_budget_resume(struct rpc_server *server);
 void rpc_budget_relieve(struct rpc_server *server);
 /* Where a new stream counts. */
 uint16_t rpc_budget_crowd(const struct rpc_server *server, const struct tcp_conn *conn);
-/* A reply of so many mbufs was given to TCP; */
+/* A reply of n mbufs was given to TCP; */
 void rpc_budget_sent(struct rpc_stream *s, uint32_t mbufs);
 /* the peer has acknowledged some; */
 void rpc_budget_read(struct rpc_stream *s);
 /* the stream ends. */
 void rpc_budget_forget(struct rpc_stream *s);
-/* The peer's address has more mbufs unacknowledged than its share: the same part of the pool as with sessions (dgram_over_share). */
+/* The peer's address has more mbufs unacknowledged than its share: the same part of the pool as with sessions
+ * (dgram_over_share). */
 static inline bool budget_over_share(const struct rpc_stream *s)
 {
 	const struct rpc_server *server = s->work.server;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls on the stream that a request came by: direct ones to lib/net's TCP, or those of the server's transport. The test costs the
-  * direct calls one predictable branch.
+ * Calls on the stream that a request came by: direct ones to lib/net's TCP, or those of the server's transport. The
+ * test costs the direct calls one predictable branch.
  */
 #ifndef RPC_LINK_H
 #define RPC_LINK_H
@@ -55,10 +55,10 @@ static inline void link_will_answer(const struct rpc_work *w)
 		tcp_will_answer(w->conn);
 }
 
-static inline void link_expect(const struct rpc_work *w)
+static inline void link_prefetch(const struct rpc_work *w)
 {
 	if (likely(!link_transport(w)))
-		tcp_expect(w->conn);
+		tcp_prefetch(w->conn);
 }
 
 static inline void link_close(const struct rpc_work *w)

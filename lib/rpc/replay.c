@@ -33,7 +33,8 @@ struct replay {
 	bool forgot; /* a session was forgotten: of one that is not here nobody knows whether it ever was */
 	uint32_t *buckets;
 	struct entry *entries; /* [0] is nobody's */
-	/* of each entry: how its last requests ended, enum wire_status or UNKNOWN, by sequence. Not touched as long as all are executed. */
+	/* of each entry: how its last requests ended, enum wire_status or UNKNOWN, by sequence. Not touched as long as
+	 * all are executed. */
 	uint8_t (*outcomes)[WIRE_IN_FLIGHT_MAX];
 };
 
@@ -87,8 +88,8 @@ static uint32_t find_entry_of(struct replay *r, uint64_t session)
 	return at;
 }
 
-/* The first of the line that has no owner; 0: all have. Those that have found one meanwhile leave it: each once for each time that it
- * lost its owner, so a walk over many has been paid for. */
+/* The first of the line that has no owner; 0: all have. Those that have found one meanwhile leave it: each once for
+ * each time that it lost its owner, so a walk over many has been paid for. */
 static uint32_t oldest(struct replay *r)
 {
 	uint32_t at;

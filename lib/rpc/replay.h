@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Exactly once across reconnects: a channel keeps its session number (wire_frame.session, chosen at random) and goes on counting
- * when it has to connect again (WIRE_GOES_ON), and says of requests that it sends a second time that it does (WIRE_RESENT). Here is
- * kept, for each session, how its last WIRE_IN_FLIGHT_MAX requests ended: executed, or refused and with which status. A request that
- * comes again is answered by that. Requests of a session are executed in their order, so one that is later than the last has never
- * come. A refused one is not tried again: those behind it may have been executed. A session belongs to one stream or session of datagrams, its owner, at a time: the newest that sent a request of it; the one before is closed,
- * so that nothing of it is executed later, and what it has begun is waited for.
+ * Exactly once across reconnects: a channel keeps its session number (wire_frame.session, chosen at random) and goes on
+ * counting when it has to connect again (WIRE_GOES_ON), and says of requests that it sends a second time that it does
+ * (WIRE_RESENT). Here is kept, for each session, how its last WIRE_IN_FLIGHT_MAX requests ended: executed, or refused
+ * and with which status. A request that comes again is answered by that. Requests of a session are executed in their
+ * order, so one that is later than the last has never come. A refused one is not tried again: those behind it may have
+ * been executed. A session belongs to one stream or session of datagrams, its owner, at a time: the newest that sent a
+ * request of it; the one before is closed, so that nothing of it is executed later, and what it has begun is waited
+ * for.
  *
- * REPLAY_SESSIONS are remembered, however many peers there may be: of those without an owner the oldest goes first. A peer that
- * finds no place has its requests executed all the same; of those that it sends again nobody knows. One thread, the stack's.
+ * REPLAY_SESSIONS are remembered, however many peers there may be: of those without an owner the oldest goes first. A
+ * peer that finds no place has its requests executed all the same; of those that it sends again nobody knows. One
+ * thread, the stack's.
  */
 #ifndef RPC_REPLAY_H
 #define RPC_REPLAY_H
@@ -24,7 +27,7 @@ struct rpc_work;
 
 enum { REPLAY_SESSIONS = 8192 };
 
-/* For so many; NULL: no memory. secret: random, so that nobody can choose sessions that all meet in one place. */
+/* For this many; NULL: no memory. secret: random, so that nobody can choose sessions that all meet in one place. */
 struct replay *rpc_replay_create(uint32_t sessions, uint64_t secret);
 void rpc_replay_destroy(struct replay *replay);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies, written once into the mbufs that leave. The frame header has its place in the first mbuf and is filled in last;
- * the checksum is computed mbuf by mbuf and combined. A small reply of a session is written behind those that wait in its last
- * packet, where there is room.
+ * Replies, written once into the mbufs that leave. The frame header has its place in the first mbuf and is filled in
+ * last; the checksum is computed mbuf by mbuf and combined. A small reply of a session is written behind those that
+ * wait in its last packet, where there is room.
  */
 #include "rpc/link.h"
 
@@ -15,7 +15,7 @@
 
 enum {
 	LARGE_MBUFS = 32,  /* a reply of more mbufs than these ... */
-	RECEIVE_SHARE = 8, /* ... leaves one in so many to what comes in */
+	RECEIVE_SHARE = 8, /* ... leaves one in this many to what comes in */
 };
 
 static struct rte_mbuf *alloc(const struct rpc_work *w)
@@ -120,8 +120,8 @@ static void give_back_empty(struct rte_mbuf *last)
 	}
 }
 
-/* Makes n empty mbufs behind the last one, or none at all: requests that each hold a part of what they need would wait for
- * one another for ever. */
+/* Makes n empty mbufs behind the last one, or none at all: requests that each hold a part of what they need would wait
+ * for one another for ever. */
 static bool add_empty(struct rpc_work *w, struct rte_mbuf *last, uint32_t n)
 {
 	struct rte_mbuf *m = last;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests, the server's side, over TCP streams and over sessions of datagrams: checks frames whole (length, checksum), runs
- * them one after the other for each peer and by turns between peers, and sends the replies. What a request means is the
- * service's business. One thread, the stack's; it allocates at creation only.
+ * Requests, the server's side, over TCP streams and over sessions of datagrams: checks frames whole (length, checksum),
+ * runs them one after the other for each peer and by turns between peers, and sends the replies. What a request means
+ * is the service's business. One thread, the stack's; it allocates at creation only.
  *
- * A request is executed in slices: rpc_run calls the service's execute again and again, in between those of other peers,
- * until it says that the request is done. A request that was begun is always finished, even when its peer has died.
+ * A request is executed in slices: rpc_run calls the service's execute again and again, in between those of other
+ * peers, until it says that the request is done. A request that was begun is always finished, even when its peer has
+ * died.
  */
 #ifndef RPC_RPC_H
 #define RPC_RPC_H
@@ -73,12 +74,14 @@ struct rpc_service {
 	uint32_t task_bytes;
 	/* One slice of some tens of microseconds at most. Writes its results by rpc_reply_*. */
 	enum rpc_progress (*execute)(void *ctx, struct rpc_request *request, uint64_t now_ns);
-	/* May be NULL. Asked first: does a small request at once, without a task (RPC_DONE), or leaves it to execute (RPC_MORE). */
+	/* May be NULL. Asked first: does a small request at once, without a task (RPC_DONE), or leaves it to execute
+	 * (RPC_MORE). */
 	enum rpc_progress (*direct)(void *ctx, struct rpc_request *request);
-	/* May be NULL. A request whose payload begins with these bytes will be executed: starts loading what it will need; once more
-	 * (soon) when it is the next. Nothing is checked yet, and nothing is to be changed. */
-	void (*expect)(void *ctx, const void *payload, uint32_t bytes, bool soon);
-	/* For requests that have `changed`: how the session's last requests have ended, with this one; session 0: nobody remembers. */
+	/* May be NULL. A request whose payload begins with these bytes will be executed: starts loading what it will
+	 * need; once more (imminent) when it is the next. Nothing is checked yet, and nothing is to be changed. */
+	void (*prefetch)(void *ctx, const void *payload, uint32_t bytes, bool imminent);
+	/* For requests that have `changed`: how the session's last requests have ended, with this one; session 0:
+	 * nobody remembers. */
 	void (*ended)(void *ctx, const struct rpc_outcome *outcome);
 };
 
@@ -110,12 +113,13 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns);
 void rpc_transmit(struct rpc_server *server, uint64_t now_ns);
 
 /* Whether datagrams will be due sooner than the stack's wheel tells: no time to sleep. */
-bool rpc_expects(const struct rpc_server *server);
+bool rpc_datagrams_due(const struct rpc_server *server);
 
 const struct rpc_counters *rpc_counters(const struct rpc_server *server);
 /* NULL: it takes no datagrams. */
 const struct dgram *rpc_datagrams(const struct rpc_server *server);
-/* Of up to n sessions from *at on, which is 0 at first: false behind the last. And: a session as it was, before it has sent anything. */
+/* Of up to n sessions from *at on, which is 0 at first: false behind the last. And: a session as it was, before it has
+ * sent anything. */
 bool rpc_outcomes(struct rpc_server *server, uint32_t *at, unsigned n,
 		  void (*visit)(void *ctx, const struct rpc_outcome *outcome), void *ctx);
 void rpc_restore_outcome(struct rpc_server *server, const struct rpc_outcome *outcome);
@@ -123,20 +127,20 @@ void rpc_restore_outcome(struct rpc_server *server, const struct rpc_outcome *ou
 void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t incarnation);
 
 /*
- * The reply to the request that is being executed. Bytes are written once, into the mbufs that leave; rpc_reply_room makes
- * sure that the next n bytes can be written, and false means: nothing was taken, return RPC_MORE and try again in the next
- * slice. Ask for all of a reply at once, before its first byte and before the request is begun: the answer is given by
- * turning the request away when there are no mbufs for stall_ns, or never enough. For a request whose peer has gone,
- * writing costs nothing and always succeeds.
+ * The reply to the request that is being executed. Bytes are written once, into the mbufs that leave; rpc_reply_room
+ * makes sure that the next n bytes can be written, and false means: nothing was taken, return RPC_MORE and try again in
+ * the next slice. Ask for all of a reply at once, before its first byte and before the request is begun: the answer is
+ * given by turning the request away when there are no mbufs for stall_ns, or never enough. For a request whose peer has
+ * gone, writing costs nothing and always succeeds.
  */
 bool rpc_reply_room(struct rpc_request *request, uint32_t n);
 void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n);
-/* The same for n rows of so many bytes. */
+/* The same for n rows of this many bytes. */
 void rpc_reply_put_rows(struct rpc_request *request, const void *const *rows, unsigned n, uint32_t bytes);
 void rpc_reply_pad(struct rpc_request *request); /* zeros up to a multiple of 8 */
 
-/* For `direct`: a whole reply of n bytes in one piece, to be filled in; NULL when it is more than a packet holds, or when there is
- * no mbuf. rpc_reply_unput takes it back. */
+/* For `direct`: a whole reply of n bytes in one piece, to be filled in; NULL when it is more than a packet holds, or
+ * when there is no mbuf. rpc_reply_unput takes it back. */
 void *rpc_reply_piece(struct rpc_request *request, uint32_t n);
 void rpc_reply_unput(struct rpc_request *request);
 

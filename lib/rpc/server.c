@@ -9,10 +9,10 @@
 
 enum {
 	BURST = 32, /* mbufs of replies that need not wait for what comes after them: no port sends more at once */
-	BEGIN_BYTES =
-		256, /* of an mbuf's data: the rest follows by itself, as the processor sees that they are read in a row */
-	AHEAD_FROM = 16, /* so many that are ready are more than the nearest cache holds */
-	FULL_RUN = 3,
+	/* Of an mbuf's data: the rest follows by itself, as the processor sees that they are read in a row. */
+	BEGIN_BYTES = 256,
+	AHEAD_FROM = 16, /* this many that are ready are more than the nearest cache holds */
+	BULK_RUN = 3,
 };
 
 /* What a request needs while it is executed; false: all are in use by others. */
@@ -63,61 +63,61 @@ void rpc_work_end(struct rpc_work *w)
 	rpc_reply_drop(w);
 }
 
-static void join_lane(struct lane *lane, struct rpc_work *w)
+static void work_enqueue(struct work_queue *queue, struct rpc_work *w)
 {
 	w->next = NULL;
-	if (lane->tail)
-		lane->tail->next = w;
+	if (queue->tail)
+		queue->tail->next = w;
 	else
-		lane->head = w;
-	lane->tail = w;
-	lane->count++;
+		queue->head = w;
+	queue->tail = w;
+	queue->count++;
 }
 
-static struct rpc_work *leave(struct lane *lane)
+static struct rpc_work *work_dequeue(struct work_queue *queue)
 {
-	struct rpc_work *w = lane->head;
+	struct rpc_work *w = queue->head;
 
-	lane->head = w->next;
-	if (!lane->head)
-		lane->tail = NULL;
-	lane->count--;
-	if (lane->ahead.count) {
-		lane->ahead.count--;
-		lane->ahead.first = (lane->ahead.first + 1) % AHEAD;
+	queue->head = w->next;
+	if (!queue->head)
+		queue->tail = NULL;
+	queue->count--;
+	if (queue->ahead.count) {
+		queue->ahead.count--;
+		queue->ahead.first = (queue->ahead.first + 1) % AHEAD;
 	}
 	return w;
 }
 
 /*
- * Requests that wait in a long line leave the caches and hold mbufs. Those that hold several, pushes that is, go first, while they
- * are near: then it is the small ones that wait, and gradients are applied before rows are read. Where both never end, one of
- * FULL_RUN + 1 is a small one; and what needs more than one slice goes on among those.
+ * Requests that wait in a long line leave the caches and hold mbufs. Those that hold several, pushes that is, go first,
+ * while they are near: then it is the small ones that wait, and gradients are applied before rows are read. Where both
+ * never end, one of BULK_RUN + 1 is a small one; and what needs more than one slice goes on among those.
  */
 void rpc_work_arrived(struct rpc_work *w)
 {
 	const struct rte_mbuf *payload = w->request.payload.m;
 
-	join_lane(payload && payload->next ? &w->server->full : &w->server->ready, w);
+	work_enqueue(payload && payload->next ? &w->server->bulk : &w->server->small, w);
 }
 
 static void work_waits(struct rpc_work *w)
 {
-	join_lane(&w->server->ready, w);
+	work_enqueue(&w->server->small, w);
 }
 
-static struct lane *next_lane(struct rpc_server *server)
+static struct work_queue *next_queue(struct rpc_server *server)
 {
-	return server->full.head && (server->full_run < FULL_RUN || !server->ready.head) ? &server->full
-											 : &server->ready;
+	return server->bulk.head && (server->bulk_run < BULK_RUN || !server->small.head) ? &server->bulk
+											 : &server->small;
 }
 
-static struct rpc_work *take_ready(struct rpc_server *server)
+static struct rpc_work *take_next(struct rpc_server *server)
 {
-	struct lane *lane = next_lane(server);
+	struct work_queue *queue = next_queue(server);
 
-	server->full_run = lane == &server->full ? server->full_run + 1 : 0;
-	return leave(lane);
+	server->bulk_run = queue == &server->bulk ? server->bulk_run + 1 : 0;
+	return work_dequeue(queue);
 }
 
 static void work_free(struct rpc_work *w)
@@ -270,44 +270,44 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 }
 
 /*
- * What waits in a long line has left the caches since it came: the state of its peer, and its payload. Each turn of another one
- * it is brought a step nearer: the work itself; then the peer, and the payload's first mbuf; then that one's data, and the
- * next mbuf; and so on. Each step looks only at what an earlier one has loaded.
+ * What waits in a long line has left the caches since it came: the state of its peer, and its payload. Each turn of
+ * another one it is brought a step nearer: the work itself; then the peer, and the payload's first mbuf; then that
+ * one's data, and the next mbuf; and so on. Each step looks only at what an earlier one has loaded.
  */
-static void step_nearer(struct lane *lane, unsigned i)
+static void step_nearer(struct work_queue *queue, unsigned i)
 {
-	struct rpc_work *w = lane->ahead.at[i].work;
-	const struct rte_mbuf *m = lane->ahead.at[i].m;
+	struct rpc_work *w = queue->ahead.at[i].work;
+	const struct rte_mbuf *m = queue->ahead.at[i].m;
 
-	if (!lane->ahead.at[i].begun) {
-		lane->ahead.at[i].begun = true;
-		lane->ahead.at[i].m = m = w->request.payload.m;
+	if (!queue->ahead.at[i].begun) {
+		queue->ahead.at[i].begun = true;
+		queue->ahead.at[i].m = m = w->request.payload.m;
 		if (w->peer && w->is_session)
-			dgram_expect(w->session);
+			dgram_prefetch(w->session);
 		else if (w->peer)
-			link_expect(w);
+			link_prefetch(w);
 	} else if (m) {
 		net_fetch(rte_pktmbuf_mtod(m, const void *), RTE_MIN(m->data_len, (uint32_t)BEGIN_BYTES));
-		lane->ahead.at[i].m = m = m->next;
+		queue->ahead.at[i].m = m = m->next;
 	}
 	if (m)
 		net_fetch(m, sizeof(*m));
 }
 
-static void fetch_ahead(struct lane *lane)
+static void fetch_ahead(struct work_queue *queue)
 {
-	for (unsigned i = 0; i < lane->ahead.count; i++)
-		step_nearer(lane, (lane->ahead.first + i) % AHEAD);
-	while (lane->ahead.count < AHEAD) {
-		const unsigned end = (lane->ahead.first + lane->ahead.count) % AHEAD;
+	for (unsigned i = 0; i < queue->ahead.count; i++)
+		step_nearer(queue, (queue->ahead.first + i) % AHEAD);
+	while (queue->ahead.count < AHEAD) {
+		const unsigned end = (queue->ahead.first + queue->ahead.count) % AHEAD;
 		struct rpc_work *next =
-			lane->ahead.count ? lane->ahead.at[(end + AHEAD - 1) % AHEAD].work->next : lane->head;
+			queue->ahead.count ? queue->ahead.at[(end + AHEAD - 1) % AHEAD].work->next : queue->head;
 
 		if (!next)
 			break;
-		lane->ahead.at[end].work = next;
-		lane->ahead.at[end].begun = false;
-		lane->ahead.count++;
+		queue->ahead.at[end].work = next;
+		queue->ahead.at[end].begun = false;
+		queue->ahead.count++;
 		net_fetch(next, sizeof(struct rpc_stream));
 	}
 }
@@ -315,16 +315,16 @@ static void fetch_ahead(struct lane *lane)
 /* What comes after w need not wait for memory then. */
 static void look_ahead(struct rpc_server *server, struct rpc_work *w)
 {
-	const struct rpc_work *next = next_lane(server)->head;
+	const struct rpc_work *next = next_queue(server)->head;
 
-	if (server->ready.count >= AHEAD_FROM)
-		fetch_ahead(&server->ready);
-	if (server->full.count >= AHEAD_FROM)
-		fetch_ahead(&server->full);
+	if (server->small.count >= AHEAD_FROM)
+		fetch_ahead(&server->small);
+	if (server->bulk.count >= AHEAD_FROM)
+		fetch_ahead(&server->bulk);
 	if (next)
-		work_expect(server, next->request.payload.m, next->request.payload.offset, true);
+		work_prefetch(server, next->request.payload.m, next->request.payload.offset, true);
 	else if (w->is_session)
-		rpc_session_expect_next(session_of(w));
+		rpc_session_prefetch_next(session_of(w));
 }
 
 unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
@@ -332,8 +332,8 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 	unsigned slices = 0;
 
 	server->turn_mbufs = 0;
-	for (; slices < max && server->turn_mbufs < BURST && next_lane(server)->head; slices++) {
-		struct rpc_work *w = take_ready(server);
+	for (; slices < max && server->turn_mbufs < BURST && next_queue(server)->head; slices++) {
+		struct rpc_work *w = take_next(server);
 
 		look_ahead(server, w);
 		if (!w->peer && !w->request.begun)
@@ -354,7 +354,7 @@ void rpc_transmit(struct rpc_server *server, uint64_t now_ns)
 		dgram_turn(server->dgram, now_ns);
 }
 
-bool rpc_expects(const struct rpc_server *server)
+bool rpc_datagrams_due(const struct rpc_server *server)
 {
 	return server->dgram && dgram_next_ns(server->dgram) != UINT64_MAX;
 }

@@ -45,8 +45,8 @@ static uint32_t checksum(struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 	return crc;
 }
 
-/* The frame is answered at once, and not remembered: of a damaged one nothing is certain. It ends nothing: whose it was, the session has
- * seen to. */
+/* The frame is answered at once, and not remembered: of a damaged one nothing is certain. It ends nothing: whose it
+ * was, the session has seen to. */
 static void refuse_message(struct rpc_work *w, enum wire_status status, const char *why)
 {
 	rpc_reply_fail(&w->request, status, "%s", why);
@@ -108,12 +108,12 @@ void rpc_session_next(struct rpc_session *s)
 	start_request(s);
 }
 
-void rpc_session_expect_next(const struct rpc_session *s)
+void rpc_session_prefetch_next(const struct rpc_session *s)
 {
 	const uint32_t at = s->head ? dgram_next(s->head, s->at) : 0;
 	const struct rte_mbuf *m = at || !s->head ? s->head : message_of(s->head)->next;
 
-	work_expect(s->work.server, m, at + (uint32_t)sizeof(struct wire_frame), true);
+	work_prefetch(s->work.server, m, at + (uint32_t)sizeof(struct wire_frame), true);
 }
 
 void rpc_session_free(struct rpc_session *s)
@@ -153,7 +153,7 @@ static void session_received(void *user, struct rte_mbuf *m, uint32_t bytes, enu
 
 	*message_of(m) = (struct message){ .arrived_ns = net_now_ns(net), .status = (uint8_t)status };
 	do
-		work_expect(s->work.server, m, at + (uint32_t)sizeof(struct wire_frame), false);
+		work_prefetch(s->work.server, m, at + (uint32_t)sizeof(struct wire_frame), false);
 	while ((at = dgram_next(m, at)));
 	if (s->head) {
 		message_of(s->tail)->next = m;

@@ -91,7 +91,8 @@ static void consume(struct rpc_stream *s, uint32_t n)
 		pop(s);
 }
 
-/* Takes off n bytes that are done with; their part of TCP's window goes back even where the budget has not opened it yet. */
+/* Takes off n bytes that are done with; their part of TCP's window goes back even where the budget has not opened it
+ * yet. */
 static void take_off(struct rpc_stream *s, uint32_t n)
 {
 	if (s->granted < n) {
@@ -171,8 +172,8 @@ static void discard(struct rpc_stream *s)
 }
 
 /*
- * The request would take too many mbufs. It is read to its end all the same, without being held, and then answered when its turn comes: so
- * the stream stays in step, and its peer may send the request again on it.
+ * The request would take too many mbufs. It is read to its end all the same, without being held, and then answered when
+ * its turn comes: so the stream stays in step, and its peer may send the request again on it.
  */
 static void refuse_greedy(struct rpc_stream *s)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The byte streams that requests come in by. By default they are connections of lib/net's TCP, called directly; a server that is given
- * this table uses another implementation instead, such as kernel sockets (lib/ksock). A connection is opaque to rpc: it is given back
- * to the operations that it came from.
+ * The byte streams that requests come in by. By default they are connections of lib/net's TCP, called directly; a
+ * server that is given this table uses another implementation instead, such as kernel sockets (lib/ksock). A connection
+ * is opaque to rpc: it is given back to the operations that it came from.
  *
  * What each call promises stands in net/tcp.h, at the function of the same name. One thread, the reactor's.
  */

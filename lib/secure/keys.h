@@ -4,12 +4,12 @@
  *
  *   starkey1 PRINCIPAL ROLE ID current|next SECRET CHECK
  *
- * SECRET are 64 hexadecimal digits, ID 8, and CHECK the CRC-32 of the line before it: a slip of an editor is noticed. Blank lines and
- * lines that begin with # are left out. A principal has a current key, a next one, or both, of one role. A node's file has all
- * principals that get in; a worker's or an administrator's has its own only.
+ * SECRET are 64 hexadecimal digits, ID 8, and CHECK the CRC-32 of the line before it: a slip of an editor is noticed.
+ * Blank lines and lines that begin with # are left out. A principal has a current key, a next one, or both, of one
+ * role. A node's file has all principals that get in; a worker's or an administrator's has its own only.
  *
- * A file is read only if nobody but its owner can do so, and that is the reader or root. Everything that holds a secret is memory of
- * secure_alloc. Thread rule: what is loaded is constant; each list belongs to its caller.
+ * A file is read only if nobody but its owner can do so, and that is the reader or root. Everything that holds a secret
+ * is memory of secure_alloc. Thread rule: what is loaded is constant; each list belongs to its caller.
  */
 #ifndef SECURE_KEYS_H
 #define SECURE_KEYS_H
@@ -47,10 +47,11 @@ struct secure_keys {
 struct secure_keys *secure_keys_parse(const char *name, const char *text, size_t bytes, struct star_error *err);
 
 /*
- * Reads a key file. path "credential:NAME" is what systemd has given this service under that name (LoadCredential=). Refused with what
- * to do: a file that its group or others may read or anybody but its owner may write, or that belongs to another user than
- * this one or root. Mode 0400 is usual; 0600 is taken as well: whoever owns a file can make it writable anyway. Of a credential systemd
- * shows the group's bits, which say what its access control list allows, and not the group: 0440 is taken there.
+ * Reads a key file. path "credential:NAME" is what systemd has given this service under that name (LoadCredential=).
+ * Refused with what to do: a file that its group or others may read or anybody but its owner may write, or that belongs
+ * to another user than this one or root. Mode 0400 is usual; 0600 is taken as well: whoever owns a file can make it
+ * writable anyway. Of a credential systemd shows the group's bits, which say what its access control list allows, and
+ * not the group: 0440 is taken there.
  */
 struct secure_keys *secure_keys_load(const char *path, struct star_error *err);
 
@@ -69,8 +70,8 @@ unsigned secure_keys_principals(const struct secure_keys *keys);
 /* One principal's keys, the current one first; NULL with -ENOENT. */
 struct secure_keys *secure_keys_select(const struct secure_keys *keys, const char *principal, struct star_error *err);
 
-/* A list with room for one key more, which is in it already, with a secret and an id by chance. -EEXIST, -EINVAL with a sentence.
- * role SECURE_ROLES: as the principal's other key has it. */
+/* A list with room for one key more, which is in it already, with a secret and an id by chance. -EEXIST, -EINVAL with a
+ * sentence. role SECURE_ROLES: as the principal's other key has it. */
 struct secure_keys *secure_keys_add(const struct secure_keys *keys, const char *principal, enum secure_role role,
 				    bool next, struct star_error *err);
 /* The list without a principal's keys, or without its key of that id (NULL: all). -ENOENT. */

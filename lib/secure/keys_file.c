@@ -180,12 +180,12 @@ static void sync_folder(const char *path)
 
 int secure_keys_write(const char *path, const struct secure_keys *keys, bool fresh, struct star_error *err)
 {
-	char draft[PATH_MAX];
+	char fresh_path[PATH_MAX];
 	int fd, rc;
 
-	if (snprintf(draft, sizeof(draft), "%s.XXXXXX", path) >= (int)sizeof(draft))
+	if (snprintf(fresh_path, sizeof(fresh_path), "%s.XXXXXX", path) >= (int)sizeof(fresh_path))
 		return star_error_set(err, -ENAMETOOLONG, "the path of the key file is too long");
-	fd = mkostemp(draft, O_CLOEXEC);
+	fd = mkostemp(fresh_path, O_CLOEXEC);
 	if (fd < 0)
 		return cannot("write", path, err);
 	rc = write_lines(fd, keys);
@@ -193,10 +193,10 @@ int secure_keys_write(const char *path, const struct secure_keys *keys, bool fre
 		rc = -errno;
 	close(fd);
 	/* link refuses to take the place of a file; rename does it in one step. */
-	if (rc == 0 && (fresh ? link(draft, path) : rename(draft, path)) < 0)
+	if (rc == 0 && (fresh ? link(fresh_path, path) : rename(fresh_path, path)) < 0)
 		rc = -errno;
 	if (rc < 0 || fresh)
-		unlink(draft);
+		unlink(fresh_path);
 	if (rc == 0)
 		sync_folder(path);
 	return rc < 0 ? star_error_set(err, rc, "cannot write the key file %.200s: %s", path, strerrordesc_np(-rc)) : 0;

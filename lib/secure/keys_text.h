@@ -5,7 +5,7 @@
 
 #include "secure/keys.h"
 
-/* An empty list with room for so many. */
+/* An empty list with room for this many. */
 struct secure_keys *secure_keys_alloc(unsigned count, struct star_error *err);
 /* Whether the key may stand beside those of the list; -EINVAL or -EEXIST with a sentence without a secret. */
 int secure_keys_check_new(const struct secure_keys *keys, const struct secure_key *key, struct star_error *err);

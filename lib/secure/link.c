@@ -108,7 +108,8 @@ static bool take_identity(const unsigned char *identity, size_t bytes, struct se
 	return secure_name_is_good(key->principal) && strspn(key->id, "0123456789abcdef") == SECURE_ID_BYTES;
 }
 
-/* One whom the ring does not have is given a secret by chance, so that what follows tells nobody which principals there are. */
+/* One whom the ring does not have is given a secret by chance, so that what follows tells nobody which principals there
+ * are. */
 static int find_session(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_SESSION **session)
 {
 	struct secure_link *link = SSL_get_app_data(ssl);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sums of gradients, and their commits: how a step of a synchronous job, to which many workers contribute, is applied once. An object's
- * sums have a tag; pushes to them carry it, so that what comes late, or from a worker that was taken for dead meanwhile, is
- * refused. Sums are closed while they are emptied, which goes on in slices; who asks for it again helps. So a commit that was begun and
- * given up, with its connection or its worker, is finished by the next one.
+ * Sums of gradients, and their commits: how a step of a synchronous job, to which many workers contribute, is applied
+ * once. An object's sums have a tag; pushes to them carry it, so that what comes late, or from a worker that was taken
+ * for dead meanwhile, is refused. Sums are closed while they are emptied, which goes on in slices; who asks for it
+ * again helps. So a commit that was begun and given up, with its connection or its worker, is finished by the next one.
  *
- * A large push to sums that were closed between its preparation and its run adds to rows that are no longer in them: it is lost, as it would
- * have been had it come later.
+ * A large push to sums that were closed between its preparation and its run adds to rows that are no longer in them: it
+ * is lost, as it would have been had it come later.
  */
 #include "service/internal.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The straight way of small requests: one operation on a few rows of a table, in one piece of memory, whose reply fits a packet,
- * with nothing to convert. Such a request needs no task: it is looked at once and done at once, and its reply is written where
- * it leaves from. All that is not so plain, and whatever is wrong, is left to the general way before anything has changed; so
- * both give the same replies, and what refusals say stands there.
+ * The fast path of small requests: one operation on a few rows of a table, in one piece of memory, whose reply fits a
+ * packet, with nothing to convert. Such a request needs no task: it is looked at once and done at once, and its reply
+ * is written where it leaves from. All that is not so plain, and whatever is wrong, is left to the general way before
+ * anything has changed; so both give the same replies, and what refusals say stands there.
  */
 #include "service/internal.h"
 
@@ -236,7 +236,7 @@ enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 }
 
 /* Of the first operation, which has not been looked at yet, the first keys: a look-up of many has passes of its own. */
-void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon)
+void service_prefetch(void *ctx, const void *payload, uint32_t bytes, bool imminent)
 {
 	const struct service *service = ctx;
 	const struct direct_table *t;
@@ -253,6 +253,6 @@ void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon)
 	     i < op.count && i < EXPECT_KEYS && at + sizeof(key) <= bytes; i++) {
 		memcpy(&key, (const uint8_t *)payload + at, sizeof(key));
 		at += (uint32_t)sizeof(key);
-		store_expect(t->table, key, op_pushes(&op) ? STORE_PUSH : STORE_PULL, soon);
+		store_prefetch_key(t->table, key, op_pushes(&op) ? STORE_PUSH : STORE_PULL, imminent);
 	}
 }

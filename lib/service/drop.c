@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Objects are dropped between two requests that must not be torn: when no large push has rows in the scratch, and nothing is in the middle of
- * changes that go over several slices. New ones of these wait for it, as they do for a snapshot's instant. All that may still
- * be under way then can be ended: before its next slice a request looks whether what it works on is still there.
+ * Objects are dropped between two requests that must not be torn: when no large push has rows in the scratch, and
+ * nothing is in the middle of changes that go over several slices. New ones of these wait for it, as they do for a
+ * snapshot's instant. All that may still be under way then can be ended: before its next slice a request looks whether
+ * what it works on is still there.
  */
 #include "service/internal.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Executes a validated request. Most pulls and deletes run at once. A request with pushes, or with pulls that ask for what is
- * new, is prepared first (prepare.c), so that it can be refused before any value has changed; from then on it is finished
- * whatever happens.
+ * Executes a validated request. Most pulls and deletes run at once. A request with pushes, or with pulls that ask for
+ * what is new, is prepared first (prepare.c), so that it can be refused before any value has changed; from then on it
+ * is finished whatever happens.
  */
 #include "service/internal.h"
 
@@ -60,7 +60,8 @@ static unsigned choose_sent(struct service *service, const struct task *task, un
 static enum rpc_progress pull_batch(struct service *service, struct rpc_request *request, unsigned n)
 {
 	struct task *task = request->task;
-	/* What was prepared was found or made, and counted, then; it is finished even if the layout has changed meanwhile. */
+	/* What was prepared was found or made, and counted, then; it is finished even if the layout has changed
+	 * meanwhile. */
 	const bool look = task->prepared || (task->op.flags & WIRE_READ_ONLY);
 
 	if (!task->prepared && service_operation_check_keys(service, request, n) == RPC_DONE)
@@ -243,8 +244,8 @@ static enum rpc_progress run_operations(struct service *service, struct rpc_requ
 }
 
 /*
- * Takes what the request needs to be finished: room for its whole reply and, if it is prepared first, the scratch, which a large
- * one has to itself. Nothing is held while anything is missing.
+ * Takes what the request needs to be finished: room for its whole reply and, if it is prepared first, the scratch,
+ * which a large one has to itself. Nothing is held while anything is missing.
  */
 static bool start_operation(struct service *service, struct rpc_request *request)
 {

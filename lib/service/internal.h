@@ -13,13 +13,14 @@
 enum {
 	SLICE_KEYS = 256,	 /* keys of one slice, and ... */
 	SLICE_BYTES = 64 * 1024, /* ... bytes of their rows: some tens of microseconds */
-	SMALL_KEYS = 64,	 /* requests that are prepared first, up to so many keys, are executed in one slice */
+	SMALL_KEYS = 64,	 /* requests that are prepared first, up to this many keys, are executed in one slice */
 };
 
 enum task_phase {
 	TASK_NEW,
 	TASK_WAIT, /* for what it needs to be finished */
-	TASK_PREPARE, /* rows are found or made, and gradients looked at, so that nothing can fail once a value has changed */
+	/* rows are found or made, and gradients looked at, so that nothing can fail once a value has changed */
+	TASK_PREPARE,
 	TASK_RUN,
 };
 
@@ -43,7 +44,8 @@ struct task {
 	uint8_t prepared; /* it has pushes or pulls with versions, and so a phase TASK_PREPARE */
 	uint8_t has_push;
 	uint8_t large; /* it goes over several slices, with the large scratch to itself if it is a prepared one */
-	uint8_t changes; /* it has begun to change rows in several slices without that scratch: no snapshot begins meanwhile */
+	/* it has begun to change rows in several slices without that scratch: no snapshot begins meanwhile */
+	uint8_t changes;
 	uint32_t redefined; /* service.redefined, when its objects were looked up */
 	uint32_t ops, ops_left;
 	uint32_t reply_bytes;	  /* at most */
@@ -71,7 +73,8 @@ struct task {
 /* What the preparation of a request leaves behind for its run. */
 struct prepared {
 	struct store_push *push;
-	/* of pulls with versions: for each key its version, and whether its row is sent; for each operation how many are */
+	/* of pulls with versions: for each key its version, and whether its row is sent; for each operation how many
+	 * are */
 	uint32_t *versions;
 	uint8_t *sent;
 	uint32_t sent_count[WIRE_OPS_MAX];
@@ -79,7 +82,7 @@ struct prepared {
 	uint8_t *pools;
 };
 
-/* What the straight way looks at of a table, in half a cache line. */
+/* What the fast path looks at of a table, in half a cache line. */
 struct direct_table {
 	struct store_table *table; /* NULL: its requests go the general way */
 	uint64_t name_hash;
@@ -111,7 +114,8 @@ struct service {
 	struct accumulator accumulators[WIRE_OBJECTS_MAX + 1];	    /* by id: commit.c */
 	struct store *sums;					    /* the store of their tables */
 	struct direct_table direct[OBJECT_IDS] __rte_cache_aligned; /* of whatever a request may name */
-	/* Scratch of requests that are prepared. A large one goes over several slices, and has its scratch to itself meanwhile. */
+	/* Scratch of requests that are prepared. A large one goes over several slices, and has its scratch to itself
+	 * meanwhile. */
 	struct prepared small, large;
 	uint32_t small_versions[SMALL_KEYS], large_versions[WIRE_KEYS_MAX];
 	uint8_t small_sent[SMALL_KEYS], large_sent[WIRE_KEYS_MAX];
@@ -168,7 +172,7 @@ struct service {
 };
 _Static_assert(SLICE_BYTES >= WIRE_DIM_MAX * sizeof(double), "a slice holds at least one row");
 
-/* An assignment is a push, but for what becomes of the rows that it brings. */
+/* An assignment is a push, but for what becomes of the rows that it carries. */
 static inline bool op_pushes(const struct wire_op *op)
 {
 	return wire_op_brings_rows(op);
@@ -236,14 +240,15 @@ static inline bool service_owns(const struct service *service, uint64_t name_has
 	return partition - service->first_partition < service->end_partition - service->first_partition;
 }
 
-/* direct.c: a request whose way is straight is answered; RPC_MORE: it is none, and nothing has changed but that its rows may
- * have been made. */
+/* direct.c: a request that can take the fast path is answered; RPC_MORE: it is none, and nothing has changed but that
+ * its rows may have been made. */
 enum rpc_progress service_direct(void *ctx, struct rpc_request *request);
-void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon);
+void service_prefetch(void *ctx, const void *payload, uint32_t bytes, bool imminent);
 /* A table or a program was installed. */
 void service_direct_note(struct service *service, uint32_t id);
 
-/* drop.c: before an id becomes that of something else, what was left behind under it is dropped. -EBUSY: it cannot be now. */
+/* drop.c: before an id becomes that of something else, what was left behind under it is dropped. -EBUSY: it cannot be
+ * now. */
 int service_drop_left_behind(struct service *service, const struct object_spec *spec, struct star_error *err);
 /* Whether what has that id waits for its end. */
 bool service_drop_is_due(const struct service *service, uint32_t id);
@@ -263,7 +268,8 @@ static inline bool journal_holds(const struct service *service)
 /* Whether all that a request works on, which was there when it was validated, still is. */
 bool service_drop_spares(const struct service *service, const struct rpc_request *request);
 
-/* validate.c: checks a new request whole, and fills its task. RPC_MORE: it may run; RPC_DONE: it was answered by an error. */
+/* validate.c: checks a new request whole, and fills its task. RPC_MORE: it may run; RPC_DONE: it was answered by an
+ * error. */
 /* Whether it is meant for the layout that is served now. RPC_DONE: refused. */
 enum rpc_progress service_validate_layout(struct service *service, struct rpc_request *request);
 enum rpc_progress service_validate(struct service *service, struct rpc_request *request);
@@ -295,8 +301,8 @@ enum rpc_progress service_commit_check(struct rpc_request *request, const struct
 				       const struct wire_op *op);
 enum rpc_progress service_commit_check_push(struct service *service, struct rpc_request *request,
 					    const struct wire_op *op);
-/* Before a request changes rows in several slices, of which a snapshot is to have all or none. False: not now, a snapshot is about to
- * begin. From then on the request is finished whatever happens. */
+/* Before a request changes rows in several slices, of which a snapshot is to have all or none. False: not now, a
+ * snapshot is about to begin. From then on the request is finished whatever happens. */
 bool service_snapshot_lets_change(struct service *service, struct rpc_request *request);
 /* Works on the commit at hand, or ends it. RPC_DONE: refused. */
 enum rpc_progress service_commit_slice(struct service *service, struct rpc_request *request, int64_t *budget);
@@ -326,7 +332,8 @@ static inline bool snapshot_room_small(struct service *service, struct rpc_reque
 	       service_snapshot_asks_room(service, service_snapshot_need_small(service, request));
 }
 
-/* prepare.c: one slice of preparation, or all of it if the request is small; *ready when all operations are prepared. */
+/* prepare.c: one slice of preparation, or all of it if the request is small; *ready when all operations are
+ * prepared. */
 enum rpc_progress service_prepare_slice(struct service *service, struct rpc_request *request, bool *ready);
 /* The n keys at hand are pushed to, at that step. And: their gradients are looked at. RPC_DONE: refused. */
 enum rpc_progress service_prepare_keys(struct service *service, struct rpc_request *request, unsigned n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the service brings to the journal beside what its store does: how requests of sessions have ended, and marks, between which and the
- * end of what they mark no request is executed in part. A restart goes back to the last mark, so a request is there
- * whole or not at all, and its outcome with it.
+ * What the service brings to the journal beside what its store does: how requests of sessions have ended, and marks,
+ * between which and the end of what they mark no request is executed in part. A restart goes back to the last mark, so
+ * a request is there whole or not at all, and its outcome with it.
  */
 #include "service/internal.h"
 
@@ -56,8 +56,8 @@ void service_ended(void *ctx, const struct rpc_outcome *outcome)
 
 	if (outcome->session)
 		service_journal_outcome(service, outcome);
-	/* One large request may follow the other without a turn in between. The time is that of the last slice: small requests, which
-	 * have none, leave it to the turn's end. */
+	/* One large request may follow the other without a turn in between. The time is that of the last slice: small
+	 * requests, which have none, leave it to the turn's end. */
 	if (is_whole(service) && (int64_t)(service->now_ns - service->journal_marked_ns) >= MARK_NS)
 		mark(service, service->now_ns);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks and entries are numbers; lists of them lie in arrays, and whatever is done to a list takes the same time, however long it is. */
+/* Blocks and entries are numbers; lists of them lie in arrays, and whatever is done to a list takes the same time,
+ * however long it is. */
 #include "service/kept.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ struct peer {
 struct kept {
 	uint64_t lease_ns;
 	uint64_t secret; /* so that nobody can choose what has the same hash */
-	uint32_t count;	 /* of blocks; and so many entries and peers there may be, too */
+	uint32_t count;	 /* of blocks; and this many entries and peers there may be, too */
 	uint32_t mask;	 /* of hashes */
 	uint32_t share;	 /* blocks of a session at most */
 	uint32_t free;	 /* blocks that are nobody's, nor promised */

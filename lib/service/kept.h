@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What runs of programs keep on a shard for later runs of their step: entries in an arena of blocks. An entry is found by its client's
- * session and its tag; it has keys, and in places rows or segments of them. It is a request's own while that works on it; it is freed
- * by its last user, or when nobody has asked for it for as long as the lease. A session has a share of the arena and no more.
+ * What runs of programs keep on a shard for later runs of their step: entries in an arena of blocks. An entry is found
+ * by its client's session and its tag; it has keys, and in places rows or segments of them. It is a request's own while
+ * that works on it; it is freed by its last user, or when nobody has asked for it for as long as the lease. A session
+ * has a share of the arena and no more.
  *
  * One thread, the reactor's; it allocates at creation only. Figures may be read by any thread.
  */
@@ -17,7 +18,7 @@
 
 enum {
 	KEPT_BLOCK_BYTES = 2048,
-	KEPT_SHARES = 4,		      /* a session's part of the arena is one of so many */
+	KEPT_SHARES = 4,		      /* a session's part of the arena is one of this many */
 	KEPT_KEYS = PROGRAM_PLACES_MAX,	      /* the keys' place */
 	KEPT_PLACES = PROGRAM_PLACES_MAX + 1, /* with that of the keys */
 	KEPT_EXPIRE = 8,		      /* entries that are looked at in one go, whether their lease has ended */
@@ -82,12 +83,14 @@ struct kept_entry *service_kept_find(struct kept *kept, uint64_t session, uint64
 /* A new entry, in the place of one with the same name. NULL: there is no room, or a request works on it. */
 struct kept_entry *service_kept_begin(struct kept *kept, uint64_t session, uint64_t tag, uint64_t now_ns);
 
-/* The entry is the owner's until it lets go of all that it has; *owned is the first of those, KEPT_NONE in the beginning. */
+/* The entry is the owner's until it lets go of all that it has; *owned is the first of those, KEPT_NONE in the
+ * beginning. */
 void service_kept_own(struct kept *kept, struct kept_entry *entry, const void *owner, uint32_t *owned);
-/* done: what it was to fill is there, and what it was to be the last user of is freed; else all is as before, or gone. */
+/* done: what it was to fill is there, and what it was to be the last user of is freed; else all is as before, or
+ * gone. */
 void service_kept_disown(struct kept *kept, uint32_t *owned, bool done, uint64_t now_ns);
 
-/* Its owner will fill a place with so many bytes. False: there is no room, or the session has its share. */
+/* Its owner will fill a place with n bytes. False: there is no room, or the session has its share. */
 bool service_kept_reserve(struct kept *kept, struct kept_entry *entry, unsigned place, uint64_t bytes, uint64_t now_ns);
 void service_kept_append(struct kept *kept, struct kept_entry *entry, unsigned place, const void *from, uint32_t bytes);
 

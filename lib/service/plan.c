@@ -10,7 +10,8 @@
 
 int service_plan_memory_create(struct service *service, struct star_error *err)
 {
-	/* The rows by segment of a request, and as much again for pools. Of all this only what is used is ever touched. */
+	/* The rows by segment of a request, and as much again for pools. Of all this only what is used is ever
+	 * touched. */
 	service->pools_max = 2 * (uint64_t)service->options.payload_max;
 	service->plans_memory = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(PROGRAMS_MAX * sizeof(struct plan),
 										  (size_t)RTE_CACHE_LINE_SIZE));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Programs on a shard. A plan is what a program becomes when it is installed: its steps by KEYS feed, and where in the tile each
- * one's rows lie. A run goes through the keys of one feed after the other, a tile of up to STORE_BATCH keys at a time through all
- * steps: rows are looked up, computed on, fetched, pooled, and last applied. Between tiles there is nothing to keep but pools.
+ * Programs on a shard. A plan is what a program becomes when it is installed: its steps by KEYS feed, and where in the
+ * tile each one's rows lie. A run goes through the keys of one feed after the other, a tile of up to STORE_BATCH keys
+ * at a time through all steps: rows are looked up, computed on, fetched, pooled, and last applied. Between tiles there
+ * is nothing to keep but pools.
  */
 #ifndef SERVICE_PLAN_H
 #define SERVICE_PLAN_H
@@ -98,7 +99,8 @@ bool service_plan_is_bound(const struct service *service, const struct plan *pla
 /* The table of a program that does nothing but fetch its rows as they are; NULL: it is none. */
 struct store_table *service_plan_plain_table(const struct plan *plan);
 
-/* run_check.c: one run's header and the counts in its body, of which `left` bytes are there at `at`. RPC_DONE: refused. */
+/* run_check.c: one run's header and the counts in its body, of which `left` bytes are there at `at`. RPC_DONE:
+ * refused. */
 enum rpc_progress service_run_check(struct service *service, struct rpc_request *request, const struct wire_op *op,
 				    struct rpc_cursor at, uint32_t left, struct run_sums *sums);
 
@@ -111,8 +113,8 @@ enum rpc_progress service_run_prepare(struct service *service, struct rpc_reques
 enum rpc_progress service_run_slice(struct service *service, struct rpc_request *request, int64_t *budget);
 uint64_t service_run_snapshot_need(const struct task *task);
 
-/* run_entry.c: the entry of the feed at hand, if it has one, and what the run keeps in it, is the request's until its end. RPC_DONE:
- * refused. */
+/* run_entry.c: the entry of the feed at hand, if it has one, and what the run keeps in it, is the request's until its
+ * end. RPC_DONE: refused. */
 enum rpc_progress service_run_entry_prepare(struct service *service, struct rpc_request *request);
 /* Sets the feed's cursors to the entry, if it has one that was prepared. */
 void service_run_entry_open(struct service *service, const struct rpc_request *request);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The preparation of requests with pushes or with conditional pulls. All rows of pushes are found or made, and their gradients
- * looked at where the table wants it, so that what can be refused is refused before any value has changed. Of conditional
- * pulls it is noted which rows are to be sent: the reply says so before its first row, and other requests may change rows
- * while it is written. A row that changes meanwhile is sent as it is then, under the version noted: the next pull brings it again.
+ * The preparation of requests with pushes or with conditional pulls. All rows of pushes are found or made, and their
+ * gradients looked at where the table wants it, so that what can be refused is refused before any value has changed. Of
+ * conditional pulls it is noted which rows are to be sent: the reply says so before its first row, and other requests
+ * may change rows while it is written. A row that changes meanwhile is sent as it is then, under the version noted: the
+ * next pull brings it again.
  */
 #include "service/internal.h"
 
 #include <errno.h>
 
-/* LAMB works on a tensor: a push brings all of it. */
+/* LAMB works on a tensor: a push carries all of it. */
 static enum rpc_progress check_dense(const struct service *service, struct rpc_request *request, unsigned n)
 {
 	const struct task *task = request->task;
@@ -78,11 +79,12 @@ static enum rpc_progress prepare_push(struct service *service, struct rpc_reques
 	    check_dense(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	if (unlikely(task->op.flags & WIRE_ACCUMULATE)) {
-		/* They may have been closed since the slice before: rows that are made from now on would be in the next sums. */
+		/* They may have been closed since the slice before: rows that are made from now on would be in the next
+		 * sums. */
 		if (service_commit_check_push(service, request, &task->op) == RPC_DONE)
 			return RPC_DONE;
-		/* A commit finds the rows in the order of an index, in which one cannot be filled within bounds: they are made now. So it
-		 * also is told now that there is no room for them. */
+		/* A commit finds the rows in the order of an index, in which one cannot be filled within bounds: they
+		 * are made now. So it also is told now that there is no room for them. */
 		if (store_find(operation_object(service, task), service->keys, n, STORE_PULL, task->op.step,
 			       service->rows))
 			return service_operation_refuse_room(request, operation_object(service, task));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs of programs, feed by feed and tile by tile. As with other operations, a request that changes something, or that keeps
- * something from tile to tile, is prepared first: rows are found or made, segments and gradients looked at, rows by segment
- * copied to the scratch, and the pools begun. A run that does no more than look up and compute is done at once.
+ * Runs of programs, feed by feed and tile by tile. As with other operations, a request that changes something, or that
+ * keeps something from tile to tile, is prepared first: rows are found or made, segments and gradients looked at, rows
+ * by segment copied to the scratch, and the pools begun. A run that does no more than look up and compute is done at
+ * once.
  */
 #include "service/internal.h"
 

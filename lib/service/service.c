@@ -49,7 +49,7 @@ struct rpc_service service_rpc(struct service *service)
 				     .task_bytes = sizeof(struct task),
 				     .execute = service_execute,
 				     .direct = service_direct,
-				     .expect = service_expect,
+				     .prefetch = service_prefetch,
 				     .ended = service_ended };
 }
 

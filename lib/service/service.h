@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data plane's operations on a shard: validates a request whole, then executes its operations in batches and slices.
- * One thread, the reactor's; it allocates at creation only. service_install, service_drop, service_set_layout, service_sweep_begin, service_empty_begin,
- * service_snapshot_begin, _give and _end, service_load and service_trim run on that thread too: the control plane sends them as messages.
+ * The data plane's operations on a shard: validates a request whole, then executes its operations in batches and
+ * slices. One thread, the reactor's; it allocates at creation only. service_install, service_drop, service_set_layout,
+ * service_sweep_begin, service_empty_begin, service_snapshot_begin, _give and _end, service_load and service_trim run
+ * on that thread too: the control plane sends them as messages.
  */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
@@ -54,18 +55,19 @@ struct rpc_service service_rpc(struct service *service);
 /* Makes a table, or a program ready to run, or does nothing when it is there. 0 or a negative errno. */
 int service_install(struct service *service, const struct object_spec *spec, struct star_error *err);
 /*
- * The object is unknown from now on: requests that name it are refused, those that wait or are in the middle of pulls included, and of a
- * table also its sums, what was kept of its keys, and programs that work on it. Its memory goes back in service_sweep. A large push, or
- * whatever else must come to its end once it has begun, does so before: -EBUSY: not yet; the table is dropped as soon as that is done,
- * without being asked again, and new ones wait for it. 0: it is gone, or never was.
+ * The object is unknown from now on: requests that name it are refused, those that wait or are in the middle of pulls
+ * included, and of a table also its sums, what was kept of its keys, and programs that work on it. Its memory goes back
+ * in service_sweep. A large push, or whatever else must come to its end once it has begun, does so before: -EBUSY: not
+ * yet; the table is dropped as soon as that is done, without being asked again, and new ones wait for it. 0: it is
+ * gone, or never was.
  */
 int service_drop(struct service *service, uint32_t id);
 
 /* The layout that requests must carry, and the partitions [first, end) that this shard owns. */
 void service_set_layout(struct service *service, uint32_t epoch, uint32_t first_partition, uint32_t end_partition);
 
-/* A slice of eviction, if it is time for one, and of what dropped tables give back: called once a turn, when requests were served. 0: no
- * hurry for the next. */
+/* A slice of eviction, if it is time for one, and of what dropped tables give back: called once a turn, when requests
+ * were served. 0: the next one may wait. */
 unsigned service_sweep(struct service *service, uint64_t now_ns);
 
 /* Asks for a full pass of eviction over a table, which goes on in service_sweep. 0, or -ENOENT. */
@@ -76,7 +78,8 @@ int service_empty_begin(struct service *service, uint32_t id);
 /* ---- snapshots: the reactor fills blocks, another thread writes them down ---- */
 
 struct service_block {
-	void *memory; /* CHECKPOINT_BLOCK_MAX bytes, aligned to 8: the payload lies behind room for a struct checkpoint_block */
+	/* CHECKPOINT_BLOCK_MAX bytes, aligned to 8: the payload lies behind room for a struct checkpoint_block */
+	void *memory;
 	uint32_t payload_bytes; /* perhaps 0 in the last one */
 	uint64_t rows, deleted; /* in it */
 	uint64_t step; /* the latest training step of the tables whose figures were written, in it and before it */
@@ -85,35 +88,38 @@ struct service_block {
 
 enum { SERVICE_BLOCKS_MAX = 8 };
 
-/* Of one snapshot. Stays where it is from service_snapshot_begin to service_snapshot_end, and may be used again then. */
+/* Of one snapshot. Stays where it is from service_snapshot_begin to service_snapshot_end, and may be used again
+ * then. */
 struct service_snapshot {
-	/* All are the reactor's at the begin. It puts filled ones into the ring, which has room for all; when they were written,
-	 * service_snapshot_give has them filled again. */
+	/* All are the reactor's at the begin. It puts filled ones into the ring, which has room for all; when they were
+	 * written, service_snapshot_give has them filled again. */
 	struct service_block *blocks[SERVICE_BLOCKS_MAX];
 	unsigned blocks_count;
 	struct rte_ring *full; /* of struct service_block * */
 	uint64_t id;	       /* of the checkpoint; for the journal */
-	uint64_t
-		wait_max_ns; /* it is given up when requests wait longer for room for copies; 0: they wait as long as they may */
-	/* Read by the other thread (service_snapshot_status): 0; negative: it was given up by the reactor, -EAGAIN since a delta is
-	 * not possible any more, -ETIME since requests waited too long, -ENOBUFS since a row could not be copied. No more blocks
-	 * come then, the last one is missing; service_snapshot_end need not be called. -ESTALE: a table was dropped. */
+	/* it is given up when requests wait longer for room for copies; 0: they wait as long as they may */
+	uint64_t wait_max_ns;
+	/* Read by the other thread (service_snapshot_status): 0; negative: it was given up by the reactor, -EAGAIN
+	 * since a delta is not possible any more, -ETIME since requests waited too long, -ENOBUFS since a row could not
+	 * be copied. No more blocks come then, the last one is missing; service_snapshot_end need not be called.
+	 * -ESTALE: a table was dropped. */
 	int status;
 };
 
-/* Asks for a snapshot. Its instant is soon after: when no large push is between its first row and its end, to which new ones wait.
- * 0; -EBUSY: one is under way; -EAGAIN: a delta is not possible; -ENOTSUP: the store has no marks. */
+/* Asks for a snapshot. Its instant is soon after: when no large push is between its first row and its end, to which new
+ * ones wait. 0; -EBUSY: one is under way; -EAGAIN: a delta is not possible; -ENOTSUP: the store has no marks. */
 int service_snapshot_begin(struct service *service, enum store_snapshot_kind kind, struct service_snapshot *snapshot);
 
-/* After the last block, or to give it up: store_snapshot_end. Blocks that the reactor still had are the caller's again. */
+/* After the last block, or to give it up: store_snapshot_end. Blocks that the reactor still had are the caller's
+ * again. */
 void service_snapshot_end(struct service *service, bool kept);
 
-/* A block was written down: it is to be filled again. Without a snapshot nothing happens, and it is the caller's. On the reactor's
- * thread, as a message, which also ends its sleep when it waits for nothing else. */
+/* A block was written down: it is to be filled again. Without a snapshot nothing happens, and it is the caller's. On
+ * the reactor's thread, as a message, which also ends its sleep when it waits for nothing else. */
 void service_snapshot_give(struct service *service, struct service_block *block);
 
-/* Its slice of a turn, if it is time for one; busy: requests were served in this turn, so seven eighths of the time are theirs.
- * 0: no hurry for the next: there is nothing to do, or no block to do it in. */
+/* Its slice of a turn, if it is time for one; busy: requests were served in this turn, so seven eighths of the time are
+ * theirs. 0: idle: there is nothing to do, or no block to do it in. */
 unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool busy);
 
 static inline int service_snapshot_status(const struct service_snapshot *snapshot)
@@ -125,11 +131,13 @@ static inline int service_snapshot_status(const struct service_snapshot *snapsho
 
 /* All that changes from now on is written to the ring. */
 void service_journal_begin(struct service *service, struct journal_ring *ring);
-/* Once a turn, busy as for snapshots: a mark, where one is due and nothing is executed in part. 0: no hurry for the next. */
+/* Once a turn, busy as for snapshots: a mark, where one is due and nothing is executed in part. 0: the next one
+ * may wait. */
 unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool busy);
 /* A session as it is now. */
 void service_journal_outcome(struct service *service, const struct rpc_outcome *outcome);
-/* The checkpoint whose instant has come, and behind which all sessions are to be written again; 0: none. And: they were. */
+/* The checkpoint whose instant has come, and behind which all sessions are to be written again; 0: none. And: they
+ * were. */
 uint64_t service_journal_sessions_due(const struct service *service);
 void service_journal_sessions_done(struct service *service, uint64_t id);
 /* A record of a journal that is applied: JOURNAL_CLEARED. */
@@ -137,12 +145,13 @@ int service_load_cleared(struct service *service, uint32_t id);
 /* Requests carry this one: as in service_options, until the first layout. */
 void service_set_incarnation(struct service *service, uint32_t incarnation);
 
-/* Loads n records of a run into the object that it names (store_load), however many: before requests are served. -ENOENT: no such
- * object. */
+/* Loads n records of a run into the object that it names (store_load), however many: before requests are served.
+ * -ENOENT: no such object. */
 int service_load(struct service *service, const struct checkpoint_run *run, const void *records, uint32_t n,
 		 struct star_error *err);
 
-/* After all was loaded: evicts up to `budget` rows that the object has beyond the shard's share (store_trim). How many; 0: none is over. */
+/* After all was loaded: evicts up to `budget` rows that the object has beyond the shard's share (store_trim). How many;
+ * 0: none is over. */
 unsigned service_trim(struct service *service, uint32_t id, unsigned budget);
 
 const struct service_counters *service_counters(const struct service *service);
@@ -151,8 +160,8 @@ struct kept_stats;
 /* Of what programs keep. May be read by any thread. */
 const struct kept_stats *service_kept_stats(const struct service *service);
 
-/* The figures of all the shard's tables together; and those of one table, added to *sum, nothing without one. May be read by
- * any thread. */
+/* The figures of all the shard's tables together; and those of one table, added to *sum, nothing without one. May be
+ * read by any thread. */
 struct store_stats service_store_stats(const struct service *service);
 void service_table_stats(const struct service *service, uint32_t id, struct store_stats *sum);
 /* Rows that the passes of eviction which were asked for have still to look at: by any thread, about. */

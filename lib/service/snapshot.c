@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Snapshots in slices: a slice a turn, of some ten microseconds, into blocks that another thread writes down. While requests are
- * served it pauses after each slice for seven times as long as that took, so that it has an eighth of the time, and always
- * that: the less often caches are filled with rows to be written, the less requests see of it. When no empty block is there it waits for one to be given: the store goes on, and copies rows that change, as long as it
- * has room.
+ * Snapshots in slices: a slice a turn, of some ten microseconds, into blocks that another thread writes down. While
+ * requests are served it pauses after each slice for seven times as long as that took, so that it has an eighth of the
+ * time, and always that: the less often caches are filled with rows to be written, the less requests see of it. When no
+ * empty block is there it waits for one to be given: the store goes on, and copies rows that change, as long as it has
+ * room.
  */
 #include "service/internal.h"
 
@@ -122,7 +123,8 @@ static void fill_piece(struct service *service, struct service_block *block)
 	uint8_t *payload = (uint8_t *)block->memory + sizeof(struct checkpoint_block);
 	uint32_t bytes;
 
-	/* Blocks are another core's: by way of a little memory that stays in the cache, and past what requests have there. */
+	/* Blocks are another core's: by way of a little memory that stays in the cache, and past what requests have
+	 * there. */
 	bytes = (uint32_t)store_snapshot_slice(store, service->records, sizeof(service->records), PIECE_ROWS,
 					       &block->last);
 	stream_copy(payload + block->payload_bytes, service->records, bytes);

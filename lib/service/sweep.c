@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eviction in slices. What was asked for goes on at once, a slice a turn. By themselves tables are swept by steps to live, when
- * the store sees that enough steps have come; then at most 64 rows for each 100 us that have gone by are looked at, up to a
- * second's after a sleep: some 3 % of the time. An idle reactor wakes up every second anyway (reactor/idle.c), so none is woken
- * for it.
+ * Eviction in slices. What was asked for goes on at once, a slice a turn. By themselves tables are swept by steps to
+ * live, when the store sees that enough steps have come; then at most 64 rows for each 100 us that have gone by are
+ * looked at, up to a second's after a sleep: some 3 % of the time. An idle reactor wakes up every second anyway
+ * (reactor/idle.c), so none is woken for it.
  */
 #include "service/internal.h"
 
@@ -14,7 +14,7 @@ enum {
 	RECLAIM_STEPS = 8, /* the same: some microseconds */
 	SWEEP_EVERY_NS = 100000,
 	SLEEP_NS = 1000000000,
-	TABLES_A_SLICE = 16, /* looked at, in turns, for one that is being swept */
+	TABLES_PER_SLICE = 16, /* looked at, in turns, for one that is being swept */
 };
 
 void service_sweep_note(struct service *service, uint32_t id)
@@ -99,7 +99,7 @@ static bool sweep_asked(struct service *service)
 
 static bool is_sweeping(struct service *service)
 {
-	const uint32_t tables = RTE_MIN(service->evicting_count, (uint32_t)TABLES_A_SLICE);
+	const uint32_t tables = RTE_MIN(service->evicting_count, (uint32_t)TABLES_PER_SLICE);
 	bool sweeping = false;
 
 	for (uint32_t i = 0; i < tables && !sweeping; i++) {

@@ -25,7 +25,7 @@ enum {
 	LOOK_BYTES_MAX = 16384, /* of gradients looked at before the first of them is applied */
 };
 
-/* Of so many gradients one after the other. */
+/* Of n gradients one after the other. */
 static bool is_finite(const struct store_table *t, const void *gradients, uint32_t count)
 {
 	return t->wide ? optim_finite64(&t->optim, gradients, count * t->dim)
@@ -180,7 +180,8 @@ static int refuse_gradient(struct store_table *t, const void *gradient)
 	return -EDOM;
 }
 
-/* The squares of the operation's gradient: of rows' sums, so these are made now. -ERANGE: a sum has overflowed, and is refused. */
+/* The squares of the operation's gradient: of rows' sums, so these are made now. -ERANGE: a sum has overflowed, and is
+ * refused. */
 static int measure(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient)
 {
 	struct store_table *t = op->table;
@@ -344,8 +345,8 @@ void store_push_step(struct store_push *p, struct store_table *table, const stru
 	op->begun = true;
 }
 
-/* A gradient that nothing is done about but that one with NaN or infinities is counted: a long one is as it is applied, so
- * that it is loaded once. */
+/* A gradient that nothing is done about but that one with NaN or infinities is counted: a long one is as it is applied,
+ * so that it is loaded once. */
 static bool is_watched(const struct store_table *t, const struct push_op *op, unsigned dtype)
 {
 	return t->spec.nonfinite == NONFINITE_PASS && t->is_long && !t->wide && dtype == STAR_FLOAT32 && !op->summed &&
@@ -411,8 +412,8 @@ static bool all_finite(const struct store_table *t, const void *const *gradients
 	return true;
 }
 
-/* Most pushes: finite gradients of float32 for rows that are worked on where they lie. Those that nobody has looked at are
- * looked at together, if the first-level cache holds them until they are applied. */
+/* Most pushes: finite gradients of float32 for rows that are worked on where they lie. Those that nobody has looked at
+ * are looked at together, if the first-level cache holds them until they are applied. */
 static bool is_plain(const struct push_op *op, const void *const *gradients, unsigned dtype, unsigned n)
 {
 	const struct store_table *t = op->table;
@@ -423,7 +424,8 @@ static bool is_plain(const struct push_op *op, const void *const *gradients, uns
 	       (n * work_bytes(t) <= LOOK_BYTES_MAX && all_finite(t, gradients, n));
 }
 
-/* Of the next n rows those that were applied just now, one gradient each: the others are written with the last of theirs. */
+/* Of the next n rows those that were applied just now, one gradient each: the others are written with the last of
+ * theirs. */
 static void journal_plain(const struct store_push *p, const struct push_op *op, unsigned n)
 {
 	const struct push_entry *e = &p->entries[op->first + op->taken];

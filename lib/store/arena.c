@@ -8,8 +8,8 @@ enum {
 	LOOK_MAX =
 		8, /* extents of a size that are looked at, of which some may be too small: then a larger one is cut */
 	LOOK_HARD_MAX = 256, /* ... when there is no larger one */
-	/* Memory that dropped tables are about to give back is given back at once when it is needed: so many times so many steps, which
-	 * takes a millisecond or so, seldom more than one of them. */
+	/* Memory that dropped tables are about to give back is given back at once when it is needed: this many times
+	 * this many steps, which takes a millisecond or so, seldom more than one of them. */
 	RECLAIM_TRIES = 256,
 	RECLAIM_STEPS = 4,
 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of a store: rows, directories, filters and tables are taken from the bottom, index pages from the top, so that the
- * index lies together and costs few TLB entries. Between the two lies what was never taken. What is given back becomes a free
- * extent: it is joined with free neighbours, and with the untouched middle where it borders on it, and is taken before the middle
- * by whoever needs memory on its side; once the middle is used up, by anybody. So a table that was dropped leaves room for any other.
+ * The memory of a store: rows, directories, filters and tables are taken from the bottom, index pages from the top, so
+ * that the index lies together and costs few TLB entries. Between the two lies what was never taken. What is given back
+ * becomes a free extent: it is joined with free neighbours, and with the untouched middle where it borders on it, and
+ * is taken before the middle by whoever needs memory on its side; once the middle is used up, by anybody. So a table
+ * that was dropped leaves room for any other.
  *
- * Free extents are kept by size (TLSF: Masmano, Ripoll, Crespo, Real, ECRTS 2004): taking and giving back cost the same however
- * many there are. Their heads and ends lie in themselves; a bitmap says where they are. One thread.
+ * Free extents are kept by size (TLSF: Masmano, Ripoll, Crespo, Real, ECRTS 2004): taking and giving back cost the same
+ * however many there are. Their heads and ends lie in themselves; a bitmap says where they are. One thread.
  */
 #ifndef STORE_ARENA_H
 #define STORE_ARENA_H
@@ -71,7 +72,8 @@ void *store_arena_take_page(struct arena *a);
 /* Gives back what was taken, of that size, or neighbouring pieces as one. */
 void store_arena_give(struct arena *a, void *piece, uint64_t bytes);
 
-/* drop.c: gives back some of the memory of dropped tables, in about so many steps of a microsecond. false: there is none to give. */
+/* drop.c: gives back some of the memory of dropped tables, in about n steps of a microsecond. false: there is none to
+ * give. */
 bool store_arena_reclaim(struct arena *a, unsigned steps);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables are dropped: from one moment on the store knows nothing of them, and what they have taken of the arena goes back a slab or a
- * segment at a time, when there is time for it or when somebody needs it. Rows are not looked at.
+ * Tables are dropped: from one moment on the store knows nothing of them, and what they have taken of the arena goes
+ * back a slab or a segment at a time, when there is time for it or when somebody needs it. Rows are not looked at.
  */
 #include <string.h>
 

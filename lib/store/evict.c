@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Room for a new row at the cost of an old one, in the buckets around the new one's place in the index: of the first dozen
- * rows or so that stand there, a random sample since the hash is random, the one goes that was used longest ago (LRU) or
- * least often (LFU; of equals the one used longest ago). Redis's sampled LRU comes near to an exact one with ten samples. No
- * list is kept, the work is bounded, and the index need not grow for the new row.
+ * Room for a new row at the cost of an old one, in the buckets around the new one's place in the index: of the first
+ * dozen rows or so that stand there, a random sample since the hash is random, the one goes that was used longest ago
+ * (LRU) or least often (LFU; of equals the one used longest ago). Redis's sampled LRU comes near to an exact one with
+ * ten samples. No list is kept, the work is bounded, and the index need not grow for the new row.
  */
 #include "store/journal_note.h"
 #include "store/snapshot.h"
 #include "store/touch.h"
 
 enum {
-	SAMPLE = 8, /* buckets are added until there are so many rows ... */
+	SAMPLE = 8, /* buckets are added until there are this many rows ... */
 	SAMPLE_MAX = SAMPLE + INDEX_ENTRIES,
-	BUCKETS_MAX = 2 * INDEX_BUCKETS, /* ... or so many were looked at: a table of some size needs two or three */
+	BUCKETS_MAX = 2 * INDEX_BUCKETS, /* ... or this many were looked at: a table of some size needs two or three */
 	BUCKET_BIT = 40,		 /* of a hash */
 };
 

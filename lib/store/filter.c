@@ -233,8 +233,8 @@ void store_filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash)
 		__builtin_prefetch(p.block + p.at[i]);
 }
 
-/* Memory for a new key's count is gone: that of the least counted key of its bucket, or STORE_NO_ROW. Of equals any, as the
- * new key's hash has it, so that those that come again soon have a chance. */
+/* Memory for a new key's count is gone: that of the least counted key of its bucket, or STORE_NO_ROW. Of equals any, as
+ * the new key's hash has it, so that those that come again soon have a chance. */
 static store_row replace_least(struct filter *f, uint64_t hash)
 {
 	const struct index_bucket *home = index_home(&f->index, hash);

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Admission: which keys may have rows. Every pull and push of a key without a row counts; at the filter's frequency the key
- * is admitted. As DeepRec has it, there are two kinds:
+ * Admission: which keys may have rows. Every pull and push of a key without a row counts; at the filter's frequency the
+ * key is admitted. As DeepRec has it, there are two kinds:
  *
- * counter: a record of 16 bytes for each key that waits, found by an index of its own and given back when the key gets its
- *   row. When there is no memory for another one (an eighth of the arena is left for rows), the least counted of a bucket
- *   makes room.
- * Bloom: a counting Bloom filter (Fan, Cao, Almeida, Broder, IEEE/ACM ToN 8, 2000) with conservative update (Estan, Varghese,
- *   SIGCOMM 2002): of a key's k counters only the smallest go up. Laid out for n keys and a share p of keys admitted early:
- *   n ln(1/p) / ln(2)^2 counters, k = ln(2) counters / n. All counters of a key lie in one block of 4 KiB, that is in one
+ * counter: a record of 16 bytes for each key that waits, found by an index of its own and given back when the key gets
+ * its
+ *   row. When there is no memory for another one (an eighth of the arena is left for rows), the least counted of a
+ *   bucket
+ *   makes room. Bloom: a counting Bloom filter (Fan, Cao, Almeida, Broder, IEEE/ACM ToN 8, 2000) with conservative
+ *   update (Estan, Varghese,
+ *   SIGCOMM 2002): of a key's k counters only the smallest go up. Laid out for n keys and a share p of keys admitted
+ *   early:
+ *   n ln(1/p) / ln(2)^2 counters, k = ln(2) counters / n. All counters of a key lie in one block of 4 KiB, that is in
+ *   one
  *   page, which is zeroed when it is first touched; its counters never go down. Counters have 1, 2 or 4 bytes, as the
- *   frequency needs. Blocks are numbered over all shards, by the hash that partitions are cut by (wire/checkpoint.h), so that
- *   counts go with their partitions when a checkpoint is restored on another number of shards. A shard has as many slots for blocks
- *   as its share asks for; block i lies in slot i % slots, which is nobody else's as long as the shard's partitions are one
+ *   frequency needs. Blocks are numbered over all shards, by the hash that partitions are cut by (wire/checkpoint.h),
+ *   so that
+ *   counts go with their partitions when a checkpoint is restored on another number of shards. A shard has as many
+ *   slots for blocks
+ *   as its share asks for; block i lies in slot i % slots, which is nobody else's as long as the shard's partitions are
+ *   one
  *   range and no more than its share. If they are more, blocks that meet in a slot are counted together.
  *
  * One thread.
@@ -77,15 +84,15 @@ void store_filter_forget(struct filter *f, uint64_t key, uint64_t hash);
 /* Forgets one that waits. */
 void store_filter_drop(struct filter *f, store_row count);
 
-/* Forgets what some slots of a Bloom filter have counted, from *slot on, which it moves on. True: that was the last; also for other
- * filters. */
+/* Forgets what some slots of a Bloom filter have counted, from *slot on, which it moves on. True: that was the last;
+ * also for other filters. */
 bool store_filter_bloom_clear(struct filter *f, uint32_t *slot, uint32_t slots);
 
 /* How often a Bloom filter takes a key to have come. */
 uint32_t store_filter_bloom_count(const struct filter *f, uint64_t key);
 
-/* The counters of the first block that the slot has the counts of, and whose number is *number at least; its number is written. NULL:
- * there is none. */
+/* The counters of the first block that the slot has the counts of, and whose number is *number at least; its number is
+ * written. NULL: there is none. */
 const uint8_t *store_filter_bloom_block(const struct filter *f, uint32_t slot, uint64_t *number);
 
 /* The key counts as having come so often at least. */

@@ -133,7 +133,7 @@ static inline __attribute__((always_inline)) store_row candidate(const struct st
 	return row;
 }
 
-void store_expect(const struct store_table *table, uint64_t key, enum store_find_mode mode, bool soon)
+void store_prefetch_key(const struct store_table *table, uint64_t key, enum store_find_mode mode, bool imminent)
 {
 	const uint64_t hash = index_hash(key);
 	const struct index_bucket *home;
@@ -141,14 +141,14 @@ void store_expect(const struct store_table *table, uint64_t key, enum store_find
 	if (table->stats.memory_bytes < CACHED_BYTES)
 		return;
 	home = index_home(&table->index, hash);
-	if (soon)
+	if (imminent)
 		candidate(table, home, index_tag(hash), mode == STORE_PUSH ? table->row_lines : table->find_lines);
 	else
 		table_prefetch(home);
 }
 
-/* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap. making:
- * those without one will get rows. */
+/* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap.
+ * making: those without one will get rows. */
 static inline __attribute__((always_inline)) void guess(const struct store_table *t, const uint64_t *keys, unsigned n,
 							unsigned row_lines, bool making, uint64_t *hashes,
 							store_row *rows)
@@ -225,8 +225,8 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 	return row;
 }
 
-/* What remains of a look-up in a table with policies. Rows that are there are touched before any is made, so that none of
- * this batch makes room for another. */
+/* What remains of a look-up in a table with policies. Rows that are there are touched before any is made, so that none
+ * of this batch makes room for another. */
 static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, const uint64_t *hashes, unsigned n,
 			       enum store_find_mode mode, uint64_t step, store_row *rows)
 {
@@ -315,7 +315,8 @@ unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned 
 	assert(n <= STORE_BATCH);
 	guess(table, keys, n, 1, false, hashes, rows);
 	for (unsigned i = 0; i < n; i++) {
-		/* Looked up again: an earlier place may have deleted it, and the row's key may be a link of the free list. */
+		/* Looked up again: an earlier place may have deleted it, and the row's key may be a link of the free
+		 * list. */
 		const store_row row = store_index_find(&table->index, keys[i], hashes[i]);
 
 		if (row == STORE_NO_ROW)

@@ -16,22 +16,22 @@ enum {
 	 * granted in small directories only; what is refused then is about as rare as the crowd's entries there. */
 	SPARSE_MAX = 8,
 	SPARSE_ENTRIES = 1024,
-	/* The same while rows are loaded that were written in the order of a walk, which fill one end of the directory after the
-	 * other: 4 MiB of it, as a billion rows need; and only while that and the segments that must not be too far behind it take a
-	 * small part of the memory that is left. */
+	/* The same while rows are loaded that were written in the order of a walk, which fill one end of the directory
+	 * after the other: 4 MiB of it, as a billion rows need; and only while that and the segments that must not be
+	 * too far behind it take a small part of the memory that is left. */
 	LOAD_ENTRIES = 1 << 20,
 	LOAD_BYTES = 512, /* left, for each entry */
 	/* Buckets whose rows are being loaded, if they are needed, while a split sorts an earlier one. */
 	SPLIT_AHEAD = 4,
-	/* Two segments are joined when they have no more entries together: far enough from full that the next few rows do
-	 * not split them again. */
+	/* Two segments are joined when they have no more entries together: far enough from full that the next few rows
+	 * do not split them again. */
 	JOIN_MAX = INDEX_SEGMENT_ENTRIES * 3 / 4,
-	/* By so many bits the directory may be ahead of a segment: 256 entries, which is what one split or join writes. Only keys that
-	 * somebody chose leave a segment so far behind; it splits before the directory doubles, however empty it is. And so an index
-	 * that was large once keeps some pages. */
+	/* By this many bits the directory may be ahead of a segment: 256 entries, which is what one split or join
+	 * writes. Only keys that somebody chose leave a segment so far behind; it splits before the directory doubles,
+	 * however empty it is. And so an index that was large once keeps some pages. */
 	LAG_MAX = 8,
-	/* To look whether segments can be joined reads both; so an erased entry asks for it only if it leaves so few in its
-	 * bucket, and has one tag in so many. */
+	/* To look whether segments can be joined reads both; so an erased entry asks for it only if it leaves so few in
+	 * its bucket, and has one tag in this many. */
 	JOIN_BUCKET_MAX = 4,
 	JOIN_TAGS = 8,
 };
@@ -156,8 +156,8 @@ static bool move_over(struct index_bucket *bucket, unsigned i)
 	return true;
 }
 
-/* Makes room in a full bucket by moving an entry over. To make room for that one in turn would fill segments by 3 % more, and
- * cost as much as all the rest of a split. */
+/* Makes room in a full bucket by moving an entry over. To make room for that one in turn would fill segments by 3 %
+ * more, and cost as much as all the rest of a split. */
 static bool relieve(struct index_bucket *bucket)
 {
 	for (unsigned i = 0; i < INDEX_ENTRIES; i++)
@@ -285,7 +285,7 @@ static __m128i spread_bits(uint32_t bits)
 	return _mm_cmpeq_epi8(of, each);
 }
 
-/* Moves the entries of a bucket that have a side to the same places of another, which is written anew. */
+/* Moves the entries of a bucket that have a side to the same places of another, which is rewritten. */
 static unsigned sort_bucket(const struct store_index *ix, struct index_bucket *from, struct index_bucket *to,
 			    unsigned bit)
 {
@@ -468,8 +468,8 @@ static void take_out(struct index_bucket *home, uint8_t tag, store_row row)
 	}
 }
 
-/* Places the entries of one segment, which are of one side, in another as well, whose keys have the same homes there; stops
- * before `limit` of them. Returns how many found a place. */
+/* Places the entries of one segment, which are of one side, in another as well, whose keys have the same homes there;
+ * stops before `limit` of them. Returns how many found a place. */
 static unsigned pour(const struct index_segment *from, struct index_segment *to, unsigned limit, bool side, bool back)
 {
 	unsigned moved = 0;

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A table's index: 64-bit key to row, by extendible hashing (Fagin, Nievergelt, Pippenger, Strong, TODS 4, 1979). The low
- * bits of a key's hash pick a segment from the directory; a segment is a page of 128 buckets, a bucket a cache line of 12
- * entries: an 8-bit tag of the hash and the row's number each. The key itself stands in the row. An entry lies in its
- * home bucket or, when that was full, in one other bucket of the segment, which tag and home determine; so a look-up
- * reads one line, seldom two, never more (cuckoo hashing with partial keys: Fan, Andersen, Kaminsky, NSDI 2013). A
- * segment that can't place an entry, at some 95 % full, splits in two, which moves the entries of that segment only; two
- * that deletions have left with less than three quarters of a segment together are joined again, and a page comes back.
+ * A table's index: 64-bit key to row, by extendible hashing (Fagin, Nievergelt, Pippenger, Strong, TODS 4, 1979). The
+ * low bits of a key's hash pick a segment from the directory; a segment is a page of 128 buckets, a bucket a cache line
+ * of 12 entries: an 8-bit tag of the hash and the row's number each. The key itself stands in the row. An entry lies in
+ * its home bucket or, when that was full, in one other bucket of the segment, which tag and home determine; so a
+ * look-up reads one line, seldom two, never more (cuckoo hashing with partial keys: Fan, Andersen, Kaminsky, NSDI
+ * 2013). A segment that can't place an entry, at some 95 % full, splits in two, which moves the entries of that segment
+ * only; two that deletions have left with less than three quarters of a segment together are joined again, and a page
+ * comes back.
  *
- * With equal shares of the keys all segments would be full, and so split, at about the same time, over and over again. So the
- * lowest bits of a hash are none of a key's random bits, but one of 32 shares made from them, whose sizes are those of a
- * geometric series from 1 to 2 (the idea of spiral storage: Martin, 1979): at any time there are segments of every fill
- * between a half and full, as many split while a table grows by a tenth as while it grows by the next one, and the index takes
- * as many bytes a row at one moment as at another.
+ * With equal shares of the keys all segments would be full, and so split, at about the same time, over and over again.
+ * So the lowest bits of a hash are none of a key's random bits, but one of 32 shares made from them, whose sizes are
+ * those of a geometric series from 1 to 2 (the idea of spiral storage: Martin, 1979): at any time there are segments of
+ * every fill between a half and full, as many split while a table grows by a tenth as while it grows by the next one,
+ * and the index takes as many bytes a row at one moment as at another.
  *
- * A split reads no keys: each entry has the bit that tells its side. A bucket learns those of the entries that the last split
- * left in it when the next entry comes.
+ * A split reads no keys: each entry has the bit that tells its side. A bucket learns those of the entries that the last
+ * split left in it when the next entry comes.
  *
- * The directory of twice the size is made ready a piece with each split. A segment that it would leave too far behind, as only
- * chosen keys can, splits before: so whatever the keys and the size, one operation splits or joins one segment, and writes a
- * bounded part of the directory.
+ * The directory of twice the size is made ready a piece with each split. A segment that it would leave too far behind,
+ * as only chosen keys can, splits before: so whatever the keys and the size, one operation splits or joins one segment,
+ * and writes a bounded part of the directory.
  *
  * The hash is not the one that partitions are cut by (base/hash.h: hash_key), so a shard's keys spread over the whole
  * directory.
  *
- * More than 24 keys that share bucket, tag and all bits of the directory, which nobody meets who does not look for them,
- * are refused instead of being split without end. One thread.
+ * More than 24 keys that share bucket, tag and all bits of the directory, which nobody meets who does not look for
+ * them, are refused instead of being split without end. One thread.
  */
 #ifndef STORE_INDEX_H
 #define STORE_INDEX_H
@@ -47,7 +48,7 @@ enum index_shape {
 	INDEX_AWAY_MAX = 127,
 	INDEX_ALL = (1 << INDEX_ENTRIES) - 1, /* a bit for each entry of a bucket */
 	INDEX_PAGE_BITS = 25,		      /* of a directory's entry: 256 GiB */
-	/* The lowest bits of a hash say which of 32 unequal shares it belongs to, by so many bits from there on. */
+	/* The lowest bits of a hash say which of 32 unequal shares it belongs to, by this many bits from there on. */
 	INDEX_SHARE_BITS = 5,
 	INDEX_SHARE_FROM = 26,
 	INDEX_SHARE_OF = 14,
@@ -71,9 +72,9 @@ _Static_assert(sizeof(struct index_segment) == ARENA_PAGE, "a bucket's address x
 
 struct store_index {
 	uint8_t *base; /* of the arena */
-	uint32_t *
-		directory; /* 2^depth segments: page of the arena, and the low bits of the hash that all its keys share */
-	uint64_t mask;	   /* 2^depth - 1 */
+	/* 2^depth segments: page of the arena, and the low bits of the hash that all its keys share */
+	uint32_t *directory;
+	uint64_t mask; /* 2^depth - 1 */
 	uint8_t depth;
 	uint8_t row_shift; /* log2 of the bytes that a row number counts */
 	uint32_t segments;
@@ -97,21 +98,21 @@ store_row store_index_find(const struct store_index *ix, uint64_t key, uint64_t 
 /* Adds an entry for a key that has none. false when there is no room for it. */
 bool store_index_insert(struct store_index *ix, uint64_t hash, store_row row);
 
-/* The same for entries that come in the order of a walk over another index: with as many splits and as large a directory as it
- * takes. */
+/* The same for entries that come in the order of a walk over another index: with as many splits and as large a
+ * directory as it takes. */
 bool store_index_load(struct store_index *ix, uint64_t hash, store_row row);
 
 /* Takes an entry out, which must be there. */
 void store_index_erase(struct store_index *ix, uint64_t hash, store_row row);
 
-/* Gives an index's memory back to the arena, some segments at a time, from *at (0) on; of one that could not be made, too. true: that
- * was the last of it. */
+/* Gives an index's memory back to the arena, some segments at a time, from *at (0) on; of one that could not be made,
+ * too. true: that was the last of it. */
 bool store_index_drop(struct store_index *ix, uint64_t *at, unsigned segments);
 
 /*
- * A walk over all entries, a segment at a time, in the order of the segments' reversed hash bits (as Redis's SCAN does): in it a
- * split or a join changes nothing before or after itself, so an entry that stays is met, whatever happens between two calls.
- * Begins as { 0 }.
+ * A walk over all entries, a segment at a time, in the order of the segments' reversed hash bits (as Redis's SCAN
+ * does): in it a split or a join changes nothing before or after itself, so an entry that stays is met, whatever
+ * happens between two calls. Begins as { 0 }.
  */
 struct index_walk {
 	uint64_t at; /* reversed hash where the next segment begins */
@@ -131,8 +132,8 @@ static inline uint64_t index_order(uint64_t hash)
 }
 
 /*
- * Directory: bits 0 to 25, of which the share takes the lowest; bucket: bits 40 to 46; tag: bits 56 to 63. Share s of 32 gets
- * about 2^(s / 32) / 46 of the keys, the logarithm by a parabola: s = 32 (u + 11/32 u (1 - u)), u in [0, 1).
+ * Directory: bits 0 to 25, of which the share takes the lowest; bucket: bits 40 to 46; tag: bits 56 to 63. Share s of
+ * 32 gets about 2^(s / 32) / 46 of the keys, the logarithm by a parabola: s = 32 (u + 11/32 u (1 - u)), u in [0, 1).
  */
 static inline uint64_t index_hash(uint64_t key)
 {
@@ -199,7 +200,8 @@ static inline uint64_t index_key(const struct store_index *ix, store_row row)
 	return *(const uint64_t *)index_record(ix, row);
 }
 
-/* Before an entry is added: loads the rows of a bucket that has to learn its entries' sides. Inlined always, as table_prefetch. */
+/* Before an entry is added: loads the rows of a bucket that has to learn its entries' sides. Inlined always, as
+ * table_prefetch. */
 static inline __attribute__((always_inline)) void index_load_to_learn(const struct store_index *ix,
 								      const struct index_bucket *bucket)
 {

@@ -8,7 +8,7 @@
 #include "tensor/elementary.h"
 #include "tensor/philox.h"
 
-enum { ATTEMPTS_MAX = 64 }; /* one in 22 is drawn again: all of so many never are */
+enum { ATTEMPTS_MAX = 64 }; /* one in 22 is drawn again: all of this many never are */
 
 /* Standard deviation of a normal that is cut at two of them. */
 #define TRUNCATED_DEVIATION 0.87962566103423978

@@ -10,11 +10,12 @@
  * uniform:  scale * (2^-23 * (word >> 8) - 1), in float32: one rounding, by the last product. In [-scale, scale).
  * normal:   Box and Muller (Ann. Math. Stat. 29, 1958) on the words in pairs (a, b) = (0, 1) and (2, 3), in float64:
  *             r = sqrt(-2 ln(2^-32 (a + 1))),  t = 2 pi 2^-32 b,  the first element r cos t, the second r sin t,
- *           rounded to float32 and multiplied by scale. ln, sin and cos are those of tensor/elementary.h.
- * truncated normal: the same, from the first attempt, counted from 0, whose r cos t or r sin t is within [-2, 2].
- * The mean is added last. The rest follows from these: glorot and he (Glorot, Bengio, AISTATS 2010; He, Zhang, Ren, Sun, ICCV
- * 2015) have as scale for uniform the bound that initializer's name stands for, sqrt(3 variance), and for truncated normal
- * sqrt(variance) / 0.8796..., which is what two standard deviations leave of one. Fans as TensorFlow counts them.
+ *           rounded to float32 and multiplied by scale. ln, sin and cos are those of tensor/elementary.h. truncated
+ *           normal: the same, from the first attempt, counted from 0, whose r cos t or r sin t is within [-2, 2]. The
+ *           mean is added last. The rest follows from these: glorot and he (Glorot, Bengio, AISTATS 2010; He, Zhang,
+ *           Ren, Sun, ICCV 2015) have as scale for uniform the bound that initializer's name stands for, sqrt(3
+ *           variance), and for truncated normal sqrt(variance) / 0.8796..., which is what two standard deviations leave
+ *           of one. Fans as TensorFlow counts them.
  *
  * Elements of a variable's last block that are not the variable's are 0, so that no norm sees them.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a store's changes bring to its journal: rows as they are after each change, keys that go, counts of admission filters and what is
- * known of tables, as runs like those of a checkpoint (wire/journal.h). So nothing that decides about rows needs to be done again, or in
- * the same order of anything but changes of one row: neither admission and eviction, nor sums, nor programs. One thread, the store's.
+ * What a store's changes bring to its journal: rows as they are after each change, keys that go, counts of admission
+ * filters and what is known of tables, as runs like those of a checkpoint (wire/journal.h). So nothing that decides
+ * about rows needs to be done again, or in the same order of anything but changes of one row: neither admission and
+ * eviction, nor sums, nor programs. One thread, the store's.
  */
 #ifndef STORE_JOURNAL_H
 #define STORE_JOURNAL_H

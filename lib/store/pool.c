@@ -28,7 +28,7 @@ void store_pool_init(struct pool *pool, struct arena *arena, struct store_stats 
 	};
 }
 
-/* A slab of as many rows as go into so many bytes, and of one at least. */
+/* A slab of as many rows as go into n bytes, and of one at least. */
 static struct pool_slab *make_slab(struct pool *pool, uint64_t bytes, uint8_t **begin, uint32_t *rows)
 {
 	struct pool_slab *slab;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Rows of one size: taken from the arena by slabs, given back to a list, and taken from there first. While a push is in
- * flight that may still hold a row's handle, a row given back waits aside, so that it is nobody else's when the push writes
- * to it. Slabs are linked, and go back to the arena when the pool's owner is dropped. One thread.
+ * flight that may still hold a row's handle, a row given back waits aside, so that it is nobody else's when the push
+ * writes to it. Slabs are linked, and go back to the arena when the pool's owner is dropped. One thread.
  */
 #ifndef STORE_POOL_H
 #define STORE_POOL_H
@@ -36,14 +36,16 @@ struct pool_slab {
 void store_pool_init(struct pool *pool, struct arena *arena, struct store_stats *stats, unsigned row_shift,
 		     uint32_t row_bytes);
 
-/* A row, not zeroed; STORE_NO_ROW when there is no room. rows: how many the pool's owner has, which is what slabs grow by. */
+/* A row, not zeroed; STORE_NO_ROW when there is no room. rows: how many the pool's owner has, which is what slabs grow
+ * by. */
 store_row store_pool_take(struct pool *pool, uint64_t rows);
 
 /* Gives a row back; with wait only after the next store_pool_settle. */
 void store_pool_give(struct pool *pool, store_row row, bool wait);
 void store_pool_settle(struct pool *pool);
 
-/* Gives the slab that was taken last back to the arena, whatever rows it has; *slab, *bytes: which. false: there is none. */
+/* Gives the slab that was taken last back to the arena, whatever rows it has; *slab, *bytes: which. false: there is
+ * none. */
 bool store_pool_drop_slab(struct pool *pool, uint8_t **slab, uint64_t *bytes);
 
 #endif

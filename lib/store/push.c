@@ -12,15 +12,16 @@
 enum {
 	KEYS_MAX = 1 << 29,
 	ALIGN = 64,
-	/* A sum stands for at least two gradients of the request. In float64 it takes less than four times as many bytes as
-	 * they do in scaled_int8, the widest and the narrowest type there are; other pairs take less. */
+	/* A sum stands for at least two gradients of the request. In float64 it takes less than four times as many
+	 * bytes as they do in scaled_int8, the widest and the narrowest type there are; other pairs take less. */
 	SUMS_SHARE = 4,
-	/* Of operations of so many keys it is seen whether they are in order. If they turn out not to be, all that came before get their
-	 * cells at once, in some 20 us. */
+	/* Of operations of this many keys it is seen whether they are in order. If they turn out not to be, all that
+	 * came before get their cells at once, in some 20 us. */
 	ORDERED_MAX = 4096,
 };
 
-/* The least power of two that leaves three quarters of the cells free: a search that goes on is a branch mispredicted. */
+/* The least power of two that leaves three quarters of the cells free: a search that goes on is a branch
+ * mispredicted. */
 static uint32_t cells_for(uint32_t keys)
 {
 	return 2u << (32 - __builtin_clz(2 * keys - 1));
@@ -156,8 +157,8 @@ static bool take_sum(struct store_push *p, struct push_entry *first, const struc
 }
 
 /*
- * The entry of a row's cell, which becomes the entry of position `self` if the row has none yet in this operation. The search for a cell
- * ends, since most of the operation's cells are free; and soon, since the salt spreads the rows.
+ * The entry of a row's cell, which becomes the entry of position `self` if the row has none yet in this operation. The
+ * search for a cell ends, since most of the operation's cells are free; and soon, since the salt spreads the rows.
  */
 static inline __attribute__((always_inline)) uint32_t first_of(struct store_push *p, const struct push_op *op,
 							       uint32_t self, store_row row)

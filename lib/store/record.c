@@ -194,7 +194,8 @@ static bool load_row(struct store_table *t, const uint8_t *record)
 	return true;
 }
 
-/* Without room the key is forgotten, as when it comes to a full memory: it waits longer, and no row is refused for it. */
+/* Without room the key is forgotten, as when it comes to a full memory: it waits longer, and no row is refused for
+ * it. */
 static void load_count(struct store_table *t, const struct checkpoint_count *from)
 {
 	const uint64_t hash = index_hash(from->key);

@@ -9,7 +9,7 @@
 
 enum {
 	ROWS_AHEAD = 12,	/* loaded before their turn */
-	BYTES_OF_A_ROW = 256,	/* longer ones count as several */
+	BYTES_PER_ROW = 256,	/* longer ones count as several */
 	SEGMENT_COST = 64,	/* what reading a segment of the index counts as, in rows */
 	SLOTS_OF_A_ROW = 16,	/* of the log, read one after the other */
 	LOG_AHEAD = ROWS_AHEAD, /* slots */
@@ -45,7 +45,7 @@ static void *take_record(struct out *o, const struct store_table *t, unsigned ki
 	o->at += bytes;
 	o->left -= head + bytes;
 	o->written += head + bytes;
-	o->budget -= 1 + bytes / BYTES_OF_A_ROW;
+	o->budget -= 1 + bytes / BYTES_PER_ROW;
 	return record;
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a store knows of its snapshots: marks of rows, the log for the next delta, rows that were copied, and how far the walk is.
+ * What a store knows of its snapshots: marks of rows, the log for the next delta, rows that were copied, and how far
+ * the walk is.
  *
- * Marks: two bits for each 16 bytes of the arena, which is the least that a row takes. The bit of the current generation: the row
- * was made or touched since the instant of the last snapshot; it is then copied if it had to be, and logged. The generations
- * change places at each instant; then the other one's bits say what the delta that begins has still to write, and are cleared
- * with the log. After a full snapshot, or one that was given up, all marks are gone through to clear them. Free memory has no
- * bit of the current generation, nor, while a delta is written, of the other: it is cleared when a row goes.
+ * Marks: two bits for each 16 bytes of the arena, which is the least that a row takes. The bit of the current
+ * generation: the row was made or touched since the instant of the last snapshot; it is then copied if it had to be,
+ * and logged. The generations change places at each instant; then the other one's bits say what the delta that begins
+ * has still to write, and are cleared with the log. After a full snapshot, or one that was given up, all marks are gone
+ * through to clear them. Free memory has no bit of the current generation, nor, while a delta is written, of the other:
+ * it is cleared when a row goes.
  *
  * One thread, the store's.
  */
@@ -40,8 +42,9 @@ struct snapshot {
 	uint8_t *marks;
 	uint64_t marks_bytes, clean_at;
 
-	/* A ring of 8 byte slots; positions only grow, but for log_at. A row: its table, and its handle in the low half. A deleted key: its
-	 * table and STORE_NO_ROW, then the key. From log_tail to log_split: of the delta that is under way. */
+	/* A ring of 8 byte slots; positions only grow, but for log_at. A row: its table, and its handle in the low
+	 * half. A deleted key: its table and STORE_NO_ROW, then the key. From log_tail to log_split: of the delta that
+	 * is under way. */
 	uint64_t *log;
 	uint64_t log_slots, log_tail, log_split, log_head;
 	uint64_t log_at;      /* log_head, as an index */

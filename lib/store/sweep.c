@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eviction by age and by weight: walks over a table's index, in slices. Walks by age begin by themselves; rows are weighed when
- * somebody asks for it, as DeepRec does it at a checkpoint: a row that is still learning weighs little. A row that a push in
- * flight holds may go; its memory then waits for the push's end, which updates what nobody reads.
+ * Eviction by age and by weight: walks over a table's index, in slices. Walks by age begin by themselves; rows are
+ * weighed when somebody asks for it, as DeepRec does it at a checkpoint: a row that is still learning weighs little. A
+ * row that a push in flight holds may go; its memory then waits for the push's end, which updates what nobody reads.
  *
- * A table is emptied by such a walk, too: an entry that stays is met, so all rows that were there at its begin are gone at its end.
+ * A table is emptied by such a walk, too: an entry that stays is met, so all rows that were there at its begin are gone
+ * at its end.
  */
 #include "store/journal_note.h"
 #include "store/snapshot.h"
 #include "store/touch.h"
 
 enum {
-	AGAIN_SHARE = 16,  /* a walk by age begins anew after this part of the steps to live */
+	AGAIN_SHARE = 16,  /* a walk by age starts again after this part of the steps to live */
 	TABLES_MAX = 16,   /* looked at in a slice for one that has work */
 	SOME = 16,	   /* rows that are loaded together */
 	SEGMENT_COST = 64, /* what reading a segment of the index counts as, in rows */
 	SOME_SLOTS = 1024, /* of a Bloom filter: some microseconds */
 };
 
-/* No stamp is later than the table's step. A row whose last step is unknown is as good as used at the first that is known. */
+/* No stamp is later than the table's step. A row whose last step is unknown is as good as used at the first that is
+ * known. */
 static bool is_expired(const struct store_table *t, uint32_t *seen)
 {
 	if (*seen == 0)
@@ -49,8 +51,8 @@ static bool is_light(const struct store_table *t, const uint8_t *row)
 	return half < (double)t->spec.l2_threshold;
 }
 
-/* Rows of a segment that was read in an earlier slice may be gone by now, or be another key's: the index knows. Only those that
- * are to go are asked about. */
+/* Rows of a segment that was read in an earlier slice may be gone by now, or be another key's: the index knows. Only
+ * those that are to go are asked about. */
 static bool is_there(const struct store_index *ix, store_row row)
 {
 	const uint64_t key = index_key(ix, row);

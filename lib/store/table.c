@@ -10,13 +10,13 @@
 #include "tensor/dtype.h"
 
 enum {
-	/* Rows of so many lines are loaded whole before their turn. Of longer ones only the first lines: the rest is better
-	 * loaded along the way. */
+	/* Rows of this many lines are loaded whole before their turn. Of longer ones only the first lines: the rest is
+	 * better loaded along the way. */
 	LOAD_LINES_MAX = 8,
 	LONG_LOAD_LINES = 2,
 	ROW_ALIGN = 8,
-	/* Values and slots of rows of so many bytes begin cache lines, which costs few bytes of theirs: a vector that lies in two
-	 * lines costs twice. */
+	/* Values and slots of rows of this many bytes begin cache lines, which costs few bytes of theirs: a vector that
+	 * lies in two lines costs twice. */
 	LONG_ROW_BYTES = 4096,
 	UNDO_STEPS = 64, /* a table without rows has no more to give back */
 };
@@ -117,7 +117,8 @@ static bool settle_memory(struct store_table *t, double share)
 	       store_index_init(&t->index, store->memory, store->row_shift, &t->stats);
 }
 
-/* Tables that were dropped leave theirs behind: whoever reads figures on another thread then always finds those of a table. */
+/* Tables that were dropped leave theirs behind: whoever reads figures on another thread then always finds those of a
+ * table. */
 static struct store_table *take_table(struct arena *memory)
 {
 	struct store_table *t = memory->spare;

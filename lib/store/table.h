@@ -30,8 +30,9 @@ struct store {
 };
 
 /*
- * Where in a row, in bytes, what begins; 0: the row has it not. A row begins with its key; what policies keep for a row comes
- * next, so that a look-up finds it in the line that has the key, then values, float32 masters of narrow values, slots.
+ * Where in a row, in bytes, what begins; 0: the row has it not. A row begins with its key; what policies keep for a row
+ * comes next, so that a look-up finds it in the line that has the key, then values, float32 masters of narrow values,
+ * slots.
  */
 struct table_layout {
 	/* uint32_t each */
@@ -77,8 +78,8 @@ struct store_table {
 	struct pool pool;
 	uint64_t rows_max; /* this store's share; UINT64_MAX: none */
 
-	/* Policies. tick goes up by two with each look-up; a row's `used` is odd when that, or one before it that was of a push still
-	 * in flight, was for a push: together with pinned <= used it is held. */
+	/* Policies. tick goes up by two with each look-up; a row's `used` is odd when that, or one before it that was
+	 * of a push still in flight, was for a push: together with pinned <= used it is held. */
 	struct filter filter;
 	uint32_t tick;
 	uint32_t pinned;      /* while pushes_open */
@@ -95,7 +96,8 @@ struct store_table {
 		uint64_t step; /* at which the last pass began */
 	} sweep;
 	struct table_snapshot snapshot;
-	/* Of the journal: the object as requests name it, the tick that was written last, and whether the table is due to be. */
+	/* Of the journal: the object as requests name it, the tick that was written last, and whether the table is due
+	 * to be. */
 	uint32_t journal_object, journal_tick;
 	struct store_table *journal_next;
 	bool journal_due;
@@ -119,8 +121,9 @@ static inline uint8_t *table_row(const struct store_table *t, store_row row)
 	return index_record(&t->index, row);
 }
 
-/* To the second-level cache: it has three times as many misses under way as the first, and the first would not hold a batch's
- * rows anyway. Measured: a third less time a row. Inlined always, since gcc drops calls of functions that do nothing else. */
+/* To the second-level cache: it has three times as many misses under way as the first, and the first would not hold a
+ * batch's rows anyway. Measured: a third less time a row. Inlined always, since gcc drops calls of functions that do
+ * nothing else. */
 static inline __attribute__((always_inline)) void table_prefetch(const void *address)
 {
 	__builtin_prefetch(address, 0, 2);
@@ -156,8 +159,8 @@ static inline uint64_t row_key(const uint8_t *row)
 	return *(const uint64_t *)row;
 }
 
-/* One of table_layout.used; held: the row is one of a push in flight. A clock of 31 bits: a row that was not used for as many
- * look-ups as it counts seems fresh again. */
+/* One of table_layout.used; held: the row is one of a push in flight. A clock of 31 bits: a row that was not used for
+ * as many look-ups as it counts seems fresh again. */
 enum { TABLE_TICK = 2 };
 static inline bool table_holds(const struct store_table *t, uint32_t used)
 {
@@ -176,16 +179,18 @@ void store_table_store_floats(const struct store_table *t, void *values, const f
 /* find.c: takes a row out of the index and gives its memory back. */
 void store_table_remove(struct store_table *t, uint64_t hash, store_row row);
 
-/* find.c: memory for a row that there is not, and its place in the index, by store_index_insert or store_index_load; at the cost of other rows if
- * need be, and once there are rows_max of them. It has no content yet. STORE_NO_ROW, which is counted: no room. */
+/* find.c: memory for a row that there is not, and its place in the index, by store_index_insert or store_index_load; at
+ * the cost of other rows if need be, and once there are rows_max of them. It has no content yet. STORE_NO_ROW, which is
+ * counted: no room. */
 typedef bool table_insert(struct store_index *ix, uint64_t hash, store_row row);
 store_row store_table_place(struct store_table *t, uint64_t hash, uint64_t rows_max, table_insert *insert);
 
-/* drop.c: gives back some of the memory of a table that nothing refers to. true: that was the last of it, but for the table itself. */
+/* drop.c: gives back some of the memory of a table that nothing refers to. true: that was the last of it, but for the
+ * table itself. */
 bool store_table_give_back(struct store_table *t, unsigned steps);
 
-/* evict.c: removes one row that may be removed and is worth least of a few, so that one with this hash has a place. false
- * when there is none. */
+/* evict.c: removes one row that may be removed and is worth least of a few, so that one with this hash has a place.
+ * false when there is none. */
 bool store_evict_one(struct store_table *t, uint64_t hash);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What snapshots want to know of rows: marks are set, rows copied and logged when they are touched for the first time. */
+/* What snapshots want to know of rows: marks are set, rows copied and logged when they are touched for the first
+ * time. */
 #ifndef STORE_TOUCH_H
 #define STORE_TOUCH_H
 
@@ -71,10 +72,12 @@ void store_snapshot_made(struct store_table *t, store_row row);
 /* Before a row is taken out of the index. */
 void store_snapshot_gone(struct store_table *t, uint64_t hash, store_row row);
 
-/* Deltas cannot tell what has happened: the next snapshot is to be a full one, and the one after one that is under way, too. */
+/* Deltas cannot tell what has happened: the next snapshot is to be a full one, and the one after one that is under way,
+ * too. */
 void store_snapshot_ask_full(struct store *store);
 
-/* record.c: a row as it is in a checkpoint, at->record bytes, whose `used` counts back from that tick. `to` is aligned to 8. */
+/* record.c: a row as it is in a checkpoint, at->record bytes, whose `used` counts back from that tick. `to` is aligned
+ * to 8. */
 void store_record_write(const struct store_table *t, const uint8_t *row, uint8_t *to, uint32_t tick);
 
 #endif

@@ -84,7 +84,8 @@ static uint16_t float_to_half(float x)
 		return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
 	if (a >= bits_of(65536))
 		return (uint16_t)(sign | 0x7c00);
-	/* Below the least normal number, 2^-14, a step is 2^-24, as it is for floats from 0.5 on: adding that rounds. */
+	/* Below the least normal number, 2^-14, a step is 2^-24, as it is for floats from 0.5 on: adding that
+	 * rounds. */
 	if (a < bits_of(0x1p-14f))
 		return (uint16_t)(sign | (bits_of(float_of(a) + 0.5f) - bits_of(0.5f)));
 	return (uint16_t)(sign | ((a - (112u << 23) + 0xfff + (a >> 13 & 1)) >> 13));

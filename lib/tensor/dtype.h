@@ -14,8 +14,8 @@ enum star_dtype {
 	STAR_INT8 = 5,
 	STAR_INT32 = 6,
 	STAR_INT64 = 7,
-	/* A row is one float32 scale, then an int8 for each element, padded with zeros to 4 bytes: element i is scale * q[i].
-	 * The scale is the row's greatest magnitude / 127, so that q is in [-127, 127]. */
+	/* A row is one float32 scale, then an int8 for each element, padded with zeros to 4 bytes: element i is scale *
+	 * q[i]. The scale is the row's greatest magnitude / 127, so that q is in [-127, 127]. */
 	STAR_SCALED_INT8 = 8,
 };
 
@@ -31,7 +31,8 @@ unsigned dtype_alignment(unsigned dtype);
 /* float16, bfloat16, float32, float64 and scaled_int8: the types that optimizers work on. */
 bool dtype_is_real(unsigned dtype);
 
-/* Whether rows of one type may be asked for (pull) or sent (push) as the other: all pairs of real types, else equal ones. */
+/* Whether rows of one type may be asked for (pull) or sent (push) as the other: all pairs of real types, else equal
+ * ones. */
 bool dtype_converts(unsigned from, unsigned to);
 
 /* "float32"; NULL for an unknown type. */

@@ -72,8 +72,8 @@ double tensor_elementary_pow(double x, double y)
 }
 
 /*
- * The nearest quarter turn is taken off exactly, in integers; what is left, |x| <= pi/4, goes through the power series of
- * Abramowitz and Stegun, 4.3.65 and 4.3.66, to x^13 and x^14: the rest is below 3e-14.
+ * The nearest quarter turn is taken off exactly, in integers; what is left, |x| <= pi/4, goes through the power series
+ * of Abramowitz and Stegun, 4.3.65 and 4.3.66, to x^13 and x^14: the rest is below 3e-14.
  */
 void tensor_elementary_sincos(uint32_t turn, double *sine, double *cosine)
 {

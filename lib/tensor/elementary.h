@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Elementary functions with the same bits on every machine (C libraries differ in their last bits), for first values of rows,
- * schedules and bias corrections: additions, multiplications and divisions of float64 in the order written. Good to 1e-13,
- * relative. Pure functions.
+ * Elementary functions with the same bits on every machine (C libraries differ in their last bits), for first values of
+ * rows, schedules and bias corrections: additions, multiplications and divisions of float64 in the order written. Good
+ * to 1e-13, relative. Pure functions.
  */
 #ifndef TENSOR_ELEMENTARY_H
 #define TENSOR_ELEMENTARY_H

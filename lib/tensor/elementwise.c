@@ -23,8 +23,9 @@ static inline uint32_t to_bits(float x)
 }
 
 /*
- * x = k ln 2 + r, |r| <= ln 2 / 2, e^r by its power series to r^7: the rest is below 6e-9. k is read from the bits of a sum with
- * 1.5 * 2^23, which rounds: no conversion that NaN would make undefined. 2^k in two factors, since it may be beyond the range.
+ * x = k ln 2 + r, |r| <= ln 2 / 2, e^r by its power series to r^7: the rest is below 6e-9. k is read from the bits of a
+ * sum with 1.5 * 2^23, which rounds: no conversion that NaN would make undefined. 2^k in two factors, since it may be
+ * beyond the range.
  */
 static inline float exponential(float x)
 {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Element by element: what programs compute on rows of float32 (docs/programs.rst). Rows may lie anywhere: they come as pointers;
- * results lie one after the other. Additions, multiplications, divisions and square roots in the order written, an exp of our
- * own, and sums in eight lanes whatever the machine: the same bits everywhere. All but exp, sigmoid and tanh have the bits that workers
- * come to (lib/graph), whose sums are those of tensor/sums.h too. Which NaN a result is, is no part of that. Pure functions; any thread.
+ * Element by element: what programs compute on rows of float32 (docs/programs.rst). Rows may lie anywhere: they come as
+ * pointers; results lie one after the other. Additions, multiplications, divisions and square roots in the order
+ * written, an exp of our own, and sums in eight lanes whatever the machine: the same bits everywhere. All but exp,
+ * sigmoid and tanh have the bits that workers come to (lib/graph), whose sums are those of tensor/sums.h too. Which NaN
+ * a result is, is no part of that. Pure functions; any thread.
  */
 #ifndef TENSOR_ELEMENTWISE_H
 #define TENSOR_ELEMENTWISE_H
 
 #include <stdint.h>
 
-/* X(NAME, number, name, cost, what becomes of x). The cost of an element: 1, or several where an exp is in it. exp is good to 3e-7,
- * relative; sigmoid and tanh to 1e-6. */
+/* X(NAME, number, name, cost, what becomes of x). The cost of an element: 1, or several where an exp is in it. exp is
+ * good to 3e-7, relative; sigmoid and tanh to 1e-6. */
 #define ELEMENTWISE_UNARIES(X) \
 	X(NEG, 32, neg, 1, "-x") \
 	X(RELU, 33, relu, 1, "0 where x < 0, else x") \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The area under the ROC curve, exactly: the share of pairs of a positive and a negative example in which the positive one has the
- * higher score, those with equal scores counting half (Mann-Whitney; Fawcett 2006, "An introduction to ROC analysis", section 7).
- * Pure.
+ * The area under the ROC curve, exactly: the share of pairs of a positive and a negative example in which the positive
+ * one has the higher score, those with equal scores counting half (Mann-Whitney; Fawcett 2006, "An introduction to ROC
+ * analysis", section 7). Pure.
  */
 #ifndef TRAIN_AUC_H
 #define TRAIN_AUC_H

@@ -13,7 +13,7 @@
 #include "train/internal.h"
 #include "train/local.h"
 #include "train/remote.h"
-#include "offload/sent.h"
+#include "offload/traffic.h"
 
 /* Variables and tables exist, and memory is laid out. */
 static int make_plan(struct session *s, struct star_error *err)
@@ -84,12 +84,13 @@ int session_make_cut(struct session *s, enum session_moves moves, struct star_er
 		.fuse = c->tensor_fuse,
 		.ps_tasks = tasks,
 		.reactors = tasks ? (star_reactors(s->cluster) + tasks - 1) / tasks : 0,
-		/* Where PS tasks are in this process nothing is saved, nor computed elsewhere; and what they sum for many workers
-		 * comes as it is. */
-		.stay = moves != SESSION_MOVES || session_is_local(c) || session_consistency(c) == SESSION_SYNCHRONOUS,
-		.home = moves == SESSION_COMES_HOME || session_is_local(c),
+		/* Where PS tasks are in this process nothing is saved, nor computed elsewhere; and what they sum for
+		 * many workers comes as it is. */
+		.no_offload = moves != SESSION_OFFLOADS || session_is_local(c) ||
+			      session_consistency(c) == SESSION_SYNCHRONOUS,
+		.worker_only = moves == SESSION_WORKER_ONLY || session_is_local(c),
 		.may_move = offload_compile_may_move,
-		.count = offload_sent_count,
+		.count = offload_traffic_count,
 		.types = types,
 	};
 
@@ -124,25 +125,25 @@ static void drop_plan(struct session *s)
 }
 
 /*
- * What has moved and is too large for one program stays in the worker after all; and so does, in the end, what the graph's author has put on
- * PS tasks and they do not compute.
+ * What has moved and is too large for one program stays in the worker after all; and so does, in the end, what the
+ * graph's author has put on PS tasks and they do not compute.
  */
 static int make_plan_somehow(struct session *s, struct star_error *err)
 {
 	/* What is worth moving depends on how many reactors there are. */
 	int rc = has_moved(s->cut) && star_reactors(s->cluster) != session_count_tasks(s->config.ps, err)
-			 ? session_make_cut(s, SESSION_MOVES, err)
+			 ? session_make_cut(s, SESSION_OFFLOADS, err)
 			 : 0;
 
 	if (rc == 0)
 		rc = make_plan(s, err);
-	while (rc == -ENOTSUP && !s->cut->home) {
+	while (rc == -ENOTSUP && !s->cut->worker_only) {
 		const bool moved = has_moved(s->cut);
 
 		fprintf(stderr, "warning: %s%s\n",
 			moved ? "nothing is moved to PS tasks: " : "the worker computes all: ", err->text);
 		drop_plan(s);
-		rc = session_make_cut(s, moved ? SESSION_STAYS : SESSION_COMES_HOME, err);
+		rc = session_make_cut(s, moved ? SESSION_NO_OFFLOAD : SESSION_WORKER_ONLY, err);
 		if (rc == 0)
 			rc = make_plan(s, err);
 	}
@@ -253,8 +254,9 @@ static int join_peers(struct session *s, struct star_error *err)
 }
 
 /*
- * Whoever says how many threads communicate, or where, has them do so. Nobody does by default: the thread that makes a step then receives
- * by itself, which saves two wake-ups a request. A worker's file ("dpdk:") is not the environment's; there one thread does it all anyway.
+ * Whoever says how many threads communicate, or where, has them do so. Nobody does by default: the thread that makes a
+ * step then receives by itself, which saves two wake-ups a request. A worker's file ("dpdk:") is not the environment's;
+ * there one thread does it all anyway.
  */
 static bool wants_io_threads(const char *ps)
 {
@@ -287,7 +289,8 @@ static int open_remote(struct session *s, uint64_t until_ns, struct star_error *
 	return s->ps ? 0 : star_error_set(err, -ENOMEM, "no memory for a session");
 }
 
-/* 1: the PS tasks have one of the graph's tables or variables, besides the counter of steps, which all models have; 0: none; or why it is not known. */
+/* 1: the PS tasks have one of the graph's tables or variables, besides the counter of steps, which all models have; 0:
+ * none; or why it is not known. */
 static int holds_model(const struct session *s, bool *has_any, struct star_error *err)
 {
 	const struct graph *graph = s->model.graph;
@@ -325,9 +328,10 @@ static int read_held_step(const struct session *s, uint64_t *step, struct star_e
 }
 
 /*
- * A job that has trained, by its summaries, of which the PS tasks hold nothing: they came back empty, whatever other models have counted there
- * since. It would begin again from nothing, and its next checkpoints would take the place of those that it could go on from. It is asked before
- * anything is made. Those that are back at an earlier checkpoint are what it goes on from.
+ * A job that has trained, by its summaries, of which the PS tasks hold nothing: they came back empty, whatever other
+ * models have counted there since. It would begin again from nothing, and its next checkpoints would take the place of
+ * those that it could go on from. It is asked before anything is made. Those that are back at an earlier checkpoint are
+ * what it goes on from.
  */
 static int check_held(struct session *s, struct star_error *err)
 {
@@ -360,7 +364,7 @@ static int check_held(struct session *s, struct star_error *err)
 	return 0;
 }
 
-/* A cluster that is open is that of one incarnation of each node: after a restart it is opened anew. */
+/* A cluster that is open is that of one incarnation of each node: after a restart it is opened again. */
 int session_connect(struct session *s, uint64_t until_ns, struct star_error *err)
 {
 	int rc = 0;

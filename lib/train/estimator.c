@@ -315,7 +315,8 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 	return rc == 0 && w->spec.labels ? auc_exact(scores->examples, scores->count, &figures->auc, err) : rc;
 }
 
-/* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are there all the same. */
+/* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are
+ * there all the same. */
 static void summarize(const struct work *w, const struct estimator_figures *figures)
 {
 	const struct summary_scalar scalars[] = { { "loss", figures->loss }, { "auc", figures->auc } };
@@ -404,8 +405,8 @@ static int open_watch(const struct estimator *e, struct work *w, struct star_err
 }
 
 /*
- * Waits for the next evaluation's global step. 1: it is there; 0: it is the last one's; or a negative errno: it stands for as long as PS tasks
- * may be away.
+ * Waits for the next evaluation's global step. 1: it is there; 0: it is the last one's; or a negative errno: it stands
+ * for as long as PS tasks may be away.
  */
 static int await_step(struct work *watch, uint64_t every, uint64_t *from, struct star_error *err)
 {
@@ -419,7 +420,7 @@ static int await_step(struct work *watch, uint64_t every, uint64_t *from, struct
 
 		if (rc < 0)
 			return rc;
-		if (step < *from) /* the cluster went back to a checkpoint */
+		if (step < *from) /* the cluster rolled back to a checkpoint */
 			*from = step;
 		if (step >= config->last_step || (every && step - *from >= every)) {
 			*from = step;

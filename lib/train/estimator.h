@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * After TensorFlow's Estimator: a model function builds the graph for training, evaluating or predicting; input functions bring
- * batches; the estimator trains (by session.h), evaluates and predicts with what the PS tasks hold. RunConfig is struct session_config;
- * without config.ps the environment's TF_CONFIG says who takes part, and what this task is: cluster_spec_take_environment of cluster.h, which a
- * program calls itself that wants to know it first.
+ * After TensorFlow's Estimator: a model function builds the graph for training, evaluating or predicting; input
+ * functions bring batches; the estimator trains (by session.h), evaluates and predicts with what the PS tasks hold.
+ * RunConfig is struct session_config; without config.ps the environment's TF_CONFIG says who takes part, and what this
+ * task is: cluster_spec_take_environment of cluster.h, which a program calls itself that wants to know it first.
  *
  * Threads: one at a time for each estimator.
  */
@@ -31,11 +31,13 @@ struct estimator_spec {
 	const char *labels; /* the feed that evaluation compares predictions with, for the AUC; NULL: no AUC */
 };
 
-/* Builds into an empty graph. It need not look at the graph's error, nor add training. 0 or a negative errno with err. */
+/* Builds into an empty graph. It need not look at the graph's error, nor add training. 0 or a negative errno with
+ * err. */
 typedef int estimator_model_fn(void *params, enum estimator_mode mode, struct graph *graph, struct estimator_spec *spec,
 			       struct star_error *err);
 
-/* The next batch, in the order of spec.feeds: 1; 0: there is none; or a negative errno. What it points to stays until the next call. */
+/* The next batch, in the order of spec.feeds: 1; 0: there is none; or a negative errno. What it points to stays until
+ * the next call. */
 typedef int estimator_input_fn(void *arg, struct graph_tensor *feeds, struct star_error *err);
 
 struct estimator_input {
@@ -59,27 +61,30 @@ struct estimator {
 	uint32_t hooks_count;
 };
 
-/* Trains until the input ends, a hook or config.last_step stops it, or for so many steps of this worker; 0: no such bound. */
+/* Trains until the input ends, a hook or config.last_step stops it, or for n steps of this worker; 0: no such bound. */
 int estimator_train(const struct estimator *estimator, struct estimator_input input, uint64_t steps,
 		    struct estimator_figures *figures, struct star_error *err);
 
 /*
- * Loss and AUC over all of the input; the chief writes them as a summary of the global step, too, to the directory "eval" in model_dir.
- * Creates and counts no row on PS tasks: all look-ups are made read-only, so ids that were never trained read as their initial values.
+ * Loss and AUC over all of the input; the chief writes them as a summary of the global step, too, to the directory
+ * "eval" in model_dir. Creates and counts no row on PS tasks: all look-ups are made read-only, so ids that were never
+ * trained read as their initial values.
  */
 int estimator_evaluate(const struct estimator *estimator, struct estimator_input input,
 		       struct estimator_figures *figures, struct star_error *err);
 
-/* Predictions of each batch, valid during the call; what it returns, if negative, ends it. Look-ups are read-only here, too. */
+/* Predictions of each batch, valid during the call; what it returns, if negative, ends it. Look-ups are read-only here,
+ * too. */
 typedef int estimator_each(void *arg, const struct graph_tensor *predictions, struct star_error *err);
 int estimator_predict(const struct estimator *estimator, struct estimator_input input, estimator_each *each, void *arg,
 		      struct star_error *err);
 
 /*
- * Trains, and evaluates after every so many steps of this worker, and at the end (0: at the end only), if it is the chief; the last evaluation's
- * loss and AUC go to *evaluated. open_eval gives an input of all examples anew each time, and close_eval ends it.
- * An evaluator (config.evaluator) trains nothing: it evaluates whenever the job has made so many global steps more, and when it has made
- * config.last_step, which it needs, and ends. -ETIMEDOUT: the global step stood still for config.recovery_us before.
+ * Trains, and evaluates after every so many steps of this worker, and at the end (0: at the end only), if it is the
+ * chief; the last evaluation's loss and AUC go to *evaluated. open_eval gives an input of all examples again each time,
+ * and close_eval ends it. An evaluator (config.evaluator) trains nothing: it evaluates whenever the job has made this
+ * many global steps more, and when it has made config.last_step, which it needs, and ends. -ETIMEDOUT: the global step
+ * stood still for config.recovery_us before.
  */
 struct estimator_eval {
 	uint64_t every_steps;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Steps in flight: a ring of flights, each with a run and, where there are several, a thread of its own. The session's caller adds to
- * the ring and takes from it; the threads make the steps. Steps start in the order of the ring; none starts while one that has failed
- * is in there, since what it failed of (a PS task is gone) would be met by all others, too.
+ * Steps in flight: a ring of flights, each with a run and, where there are several, a thread of its own. The session's
+ * caller adds to the ring and takes from it; the threads make the steps. Steps start in the order of the ring; none
+ * starts while one that has failed is in there, since what it failed of (a PS task is gone) would be met by all others,
+ * too.
  */
 #include <errno.h>
 #include <signal.h>

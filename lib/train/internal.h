@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of a session share: config.c looks at what is asked for, connect.c cuts the graph and reaches PS tasks, session.c makes
- * the steps, flight.c several at once. One thread, but for the flights' own. */
+/* What the files of a session share: config.c looks at what is asked for, connect.c cuts the graph and reaches PS
+ * tasks, session.c makes the steps, flight.c several at once. One thread, but for the flights' own. */
 #ifndef TRAIN_INTERNAL_H
 #define TRAIN_INTERNAL_H
 
@@ -54,7 +54,7 @@ struct session {
 	struct graph_plan *plan;
 	struct flight flights[SESSION_IN_FLIGHT_MAX]; /* steps_in_flight of them, used in turns */
 	uint32_t oldest, in_flight;	   /* of those that were submitted and not taken: which, and how many */
-	uint32_t at_once;		   /* so many run at most; */
+	uint32_t at_once;		   /* this many run at most; */
 	uint32_t threads;		   /* of the flights; one flight has none */
 	pthread_mutex_t lock;		   /* of their states */
 	pthread_cond_t ended;		   /* one of them has */
@@ -103,9 +103,9 @@ bool session_may_come_back(int code);
 int session_make_step(struct session *s, struct flight *f, uint64_t until_ns, struct star_error *err);
 
 /*
- * The number by which tables count the local step `number` (rates, decays, rows' lives): that of the job, by its counter on the PS tasks as
- * this worker last saw it, and its own steps since. A graph that adds nothing to the counter counts by where it stands; one without by
- * this session's own steps.
+ * The number by which tables count the local step `number` (rates, decays, rows' lives): that of the job, by its
+ * counter on the PS tasks as this worker last saw it, and its own steps since. A graph that adds nothing to the counter
+ * counts by where it stands; one without by this session's own steps.
  */
 static inline uint64_t session_count_steps(const struct session *s, uint64_t number)
 {
@@ -139,7 +139,8 @@ void train_flights_settle(struct session *s);
 bool train_flights_have_failed(struct session *s);
 /* What the done ones have is theirs, and not their runs' any more. */
 int train_flights_keep(struct session *s, struct star_error *err);
-/* Of those that have settled: makes those again that failed, by the calling thread, until one fails or has failed with what does not come back. */
+/* Of those that have settled: makes those again that failed, by the calling thread, until one fails or has failed with
+ * what does not come back. */
 void train_flights_again(struct session *s, uint64_t until_ns);
 /* The oldest one, which is done: it is not in flight any more. */
 struct flight *train_flights_take(struct session *s);
@@ -149,7 +150,7 @@ int train_flights_drop(struct session *s, struct star_error *err);
 /* ---- connect.c ---- */
 
 /* What is moved to PS tasks, besides reads and updates: what lite would; nothing; not even what has their device. */
-enum session_moves { SESSION_MOVES, SESSION_STAYS, SESSION_COMES_HOME };
+enum session_moves { SESSION_OFFLOADS, SESSION_NO_OFFLOAD, SESSION_WORKER_ONLY };
 /* Until there is a cluster, a PS task counts as one reactor. */
 int session_make_cut(struct session *s, enum session_moves moves, struct star_error *err);
 /* The counter of steps that the graph has. */

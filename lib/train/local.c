@@ -111,7 +111,7 @@ static int make_objects(const struct graph *graph, struct prepared *p, struct st
 {
 	for (uint32_t i = 0; i < graph->nodes_count; i++) {
 		const struct graph_node *node = graph->nodes[i];
-		struct draft_object object;
+		struct template_object object;
 		struct object_spec spec;
 
 		if (!node->outputs_count || node->outputs[0].dtype != 0)
@@ -120,7 +120,7 @@ static int make_objects(const struct graph *graph, struct prepared *p, struct st
 			p->tables[i] = p->tables[node->inputs[0].node];
 			continue;
 		}
-		if (offload_draft_object(node, &object, err) < 0 ||
+		if (offload_template_object(node, &object, err) < 0 ||
 		    client_spec_of(&spec, &object.spec, object.is_table ? OBJECT_TABLE : OBJECT_VARIABLE, err) < 0)
 			return err->code;
 		p->tables[i] = find_or_make(&spec, err);
@@ -155,12 +155,12 @@ static int check_push(const struct local_op *o, struct star_error *err)
 {
 	const struct object_spec *spec = o->table->spec;
 
-	if (o->draft.op.kind == STAR_PULL || o->draft.op.kind == STAR_ASSIGN)
+	if (o->template.op.kind == STAR_PULL || o->template.op.kind == STAR_ASSIGN)
 		return 0;
 	if (spec->optim.kind == OPTIM_NONE)
 		return star_error_set(err, -EINVAL, "\"%s\" has no optimizer (element type %s), and takes no gradients",
 				      spec->name, dtype_name(spec->dtype));
-	if (spec->optim.kind == OPTIM_LAMB && o->draft.keys != DRAFT_NOT_THERE)
+	if (spec->optim.kind == OPTIM_LAMB && o->template.keys != TEMPLATE_NOT_THERE)
 		return star_error_set(err, -EINVAL,
 				      "variable \"%s\" has optimizer lamb, which works on the whole tensor: apply all "
 				      "of it, not rows",
@@ -173,16 +173,16 @@ static int plan_op(const struct graph_ps_plan *plan, const struct graph_part *fr
 		   uint64_t *bytes, struct star_error *err)
 {
 	const struct object_spec *spec = o->table->spec;
-	const bool pushes = o->draft.op.kind != STAR_PULL;
+	const bool pushes = o->template.op.kind != STAR_PULL;
 	uint64_t given = o->table->blocks, count = given;
 
 	o->blocks_a_row = o->rows_a_block = 1;
 	if (check_push(o, err) < 0)
 		return err->code;
-	if (o->draft.keys != DRAFT_NOT_THERE) {
+	if (o->template.keys != TEMPLATE_NOT_THERE) {
 		if (o->table->blocks && place_rows(o, err) < 0)
 			return err->code;
-		given = (uint64_t)graph_elements(&graph_ps_type(plan, from->feeds[o->draft.keys])->shape);
+		given = (uint64_t)graph_elements(&graph_ps_type(plan, from->feeds[o->template.keys])->shape);
 		count = given * o->blocks_a_row;
 	}
 	if (pushes && o->rows_a_block > 1) {
@@ -202,9 +202,9 @@ static int prepare_part(const struct graph_ps_plan *plan, struct prepared *p, ui
 			uint64_t *bytes, struct star_error *err)
 {
 	struct local_part *part = &p->parts[index];
-	struct draft *drafts;
+	struct request_template *templates;
 	uint32_t count;
-	int rc = offload_draft_part(plan, index, &drafts, &count, err);
+	int rc = offload_template_part(plan, index, &templates, &count, err);
 
 	*keys = *bytes = 0;
 	if (rc == 0 && count) {
@@ -214,12 +214,12 @@ static int prepare_part(const struct graph_ps_plan *plan, struct prepared *p, ui
 			rc = star_error_set(err, -ENOMEM, "no memory for a plan");
 	}
 	for (uint32_t i = 0; rc == 0 && i < count; i++) {
-		part->ops[i].draft = drafts[i];
-		part->ops[i].table = p->tables[drafts[i].handle];
+		part->ops[i].template = templates[i];
+		part->ops[i].table = p->tables[templates[i].handle];
 		part->count++;
 		rc = plan_op(plan, &plan->parts[index], &part->ops[i], keys, bytes, err);
 	}
-	free(drafts);
+	free(templates);
 	return rc;
 }
 

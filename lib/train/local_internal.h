@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "offload/draft.h"
+#include "offload/template.h"
 #include "train/local.h"
 #include "store/push.h"
 #include "wire/object.h"
@@ -23,9 +23,9 @@ struct local_table {
 
 /* An operation of a part, and what it is in a step. Keys of the store are a table's ids, or a variable's blocks. */
 struct local_op {
-	struct draft draft;
+	struct request_template template;
 	struct local_table *table;
-	/* Of rows of a variable: a row is so many blocks, or so many rows are a block; else both are 1. */
+	/* Of rows of a variable: a row is this many blocks, or this many rows are a block; else both are 1. */
 	uint32_t blocks_a_row, rows_a_block;
 	/* For pushes of rows that share blocks: a gradient for each block, and which ones have any. */
 	uint8_t *sums;
@@ -43,7 +43,7 @@ struct local_part {
 	struct local_op *ops;
 	uint32_t count;
 	struct local_op **now; /* those of a step that have something to do */
-	struct draft_step step;
+	struct template_step step;
 };
 
 /* What a request needs, and a row that is converted or padded. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part's operations on the store of this process, as lib/service executes a request: with pushes among them all rows are found or
- * made, and gradients looked at where the table wants it, before the first value changes; then one operation after the other.
+ * A part's operations on the store of this process, as lib/service executes a request: with pushes among them all rows
+ * are found or made, and gradients looked at where the table wants it, before the first value changes; then one
+ * operation after the other.
  */
 #include "train/local_internal.h"
 
@@ -37,7 +38,7 @@ static uint64_t key_at(const struct local_op *o, uint64_t i)
 				   : o->keys[i / o->blocks_a_row] * o->blocks_a_row + i % o->blocks_a_row;
 }
 
-/* The next keys, when so many are done. Returns how many. */
+/* The next keys, when this many are done. Returns how many. */
 static unsigned keys_from(const struct local_op *o, uint64_t done, uint64_t keys[static STORE_BATCH])
 {
 	const unsigned n = o->count - done < STORE_BATCH ? (unsigned)(o->count - done) : STORE_BATCH;
@@ -86,7 +87,8 @@ static void list_blocks(struct local_op *o)
 	o->count = n;
 }
 
-/* Rows that share blocks become one gradient of each block; those of a row that comes again are summed in their order. */
+/* Rows that share blocks become one gradient of each block; those of a row that comes again are summed in their
+ * order. */
 static void sum_rows(struct local_op *o)
 {
 	const uint32_t dim = o->table->spec->dim, row = dim / o->rows_a_block;
@@ -280,10 +282,10 @@ static int check_rows(const struct local_op *o, struct star_error *err)
 }
 
 /* 1; 0: there is nothing to do. */
-static int fill_local_op(struct local_op *o, const struct graph_ps_call *call, struct draft_step *step,
+static int fill_local_op(struct local_op *o, const struct graph_ps_call *call, struct template_step *step,
 			 struct star_error *err)
 {
-	int rc = offload_draft_fill(&o->draft, call, step, &o->op, err);
+	int rc = offload_template_fill(&o->template, call, step, &o->op, err);
 
 	if (rc <= 0)
 		return rc;

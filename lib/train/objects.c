@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "client/star.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 
 enum { LOOK_MS = 100 };
 
@@ -14,9 +14,9 @@ static struct star_table *create_object(const struct remote_options *options, co
 					struct star_error *err)
 {
 	const uint64_t deadline_us = options->deadline_us;
-	struct draft_object object;
+	struct template_object object;
 
-	if (offload_draft_object(node, &object, err) < 0)
+	if (offload_template_object(node, &object, err) < 0)
 		return NULL;
 	return object.is_table ? star_table_create(options->cluster, &object.spec, deadline_us, err)
 			       : star_variable_create(options->cluster, &object.spec, deadline_us, err);
@@ -43,7 +43,7 @@ static struct star_table *await_object(const struct remote_options *options, con
 struct star_table *train_objects_make(const struct remote_options *options, const struct graph_node *node,
 				      struct star_error *err)
 {
-	/* What there is is taken, if it is what the graph says: creating compares. */
+	/* What exists is used, if it is what the graph says: creating compares. */
 	if (options->wait && !await_object(options, node, err))
 		return NULL;
 	return create_object(options, node, err);

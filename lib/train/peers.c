@@ -17,7 +17,7 @@ enum {
 	CLOCK,
 	ROW,						 /* elements */
 	SETTING_ROWS = (PEERS_SETTINGS + ROW - 1) / ROW, /* of a worker, behind the rows of all: from PEERS_MAX on */
-	BEATS_A_LEASE = 8,
+	BEATS_PER_LEASE = 8,
 	PAUSE_MIN_US = 100,
 	PAUSE_MAX_US = 10000,
 	TELL_S = 5,
@@ -51,7 +51,8 @@ struct peers {
 	double clock, beat;
 };
 
-/* Under the lock, so that an older clock does not follow a newer one. The beat is not the same again in another life of the process. */
+/* Under the lock, so that an older clock does not follow a newer one. The beat is not the same again in another life of
+ * the process. */
 static int write_own(struct peers *p, struct star_error *err)
 {
 	const uint64_t key = p->options.index;
@@ -86,7 +87,7 @@ static int write_settings(struct peers *p, struct star_error *err)
 static void *beat(void *arg)
 {
 	struct peers *p = arg;
-	const uint64_t pause_ns = p->options.lease_us * 1000 / BEATS_A_LEASE;
+	const uint64_t pause_ns = p->options.lease_us * 1000 / BEATS_PER_LEASE;
 	struct star_error ignored;
 
 	pthread_mutex_lock(&p->lock);
@@ -272,7 +273,8 @@ static int say_difference(const struct peers *p, uint32_t who, enum peers_settin
 			      names[setting], ours, who, others, p->options.job);
 }
 
-/* Whether a worker was told otherwise: 1 with err, 0, or what a call failed with. Rows without settings are of nobody who could be refused. */
+/* Whether a worker was told otherwise: 1 with err, 0, or what a call failed with. Rows without settings are of nobody
+ * who could be refused. */
 static int differs(const struct peers *p, uint32_t who, struct star_error *err)
 {
 	double theirs[SETTING_ROWS * ROW];
@@ -407,7 +409,8 @@ int train_peers_await(struct peers *p, uint64_t staleness, uint64_t *clock, uint
 	uint64_t told_ns = 0;
 	unsigned pause_us = 0;
 
-	/* Clocks go forward, and who comes late does so with those of the others: what was enough at the last look is enough now. */
+	/* Clocks go forward, and who comes late does so with those of the others: what was enough at the last look is
+	 * enough now. */
 	while (!may_begin(p, staleness, *clock)) {
 		uint32_t behind = 0;
 		int rc = train_peers_look(p, err);

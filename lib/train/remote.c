@@ -9,9 +9,9 @@
 
 #include "client/star.h"
 #include "offload/compile.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 #include "train/objects.h"
-#include "train/once.h"
+#include "train/dedup.h"
 
 struct remote {
 	struct graph_ps ps; /* first */
@@ -23,11 +23,11 @@ struct remote {
 
 /* An operation of a part: a pull, push, ..., or a program's run. */
 struct item {
-	struct draft draft;
+	struct request_template template;
 	const struct graph_node *node;
 	const struct compiled *compiled; /* of a run; or NULL */
 	struct star_program *program;
-	bool once;	     /* its ids may go once each */
+	bool dedup;	     /* its ids may go once each */
 	uint64_t sums_bytes; /* of gradients that are summed here, at most */
 };
 
@@ -45,10 +45,10 @@ struct token {
 	struct star_request **requests;
 	uint32_t requests_count;
 	uint32_t ops_count; /* that wait is to execute */
-	struct draft_step step;
+	struct template_step step;
 	struct compiled_run *runs; /* of items that are runs */
 	bool *ran;
-	const struct once **once; /* of items whose ids went once each; or NULL */
+	const struct dedup **dedup; /* of items whose ids went once each; or NULL */
 	float **sums;
 };
 
@@ -56,8 +56,8 @@ struct prepared {
 	struct star_table **tables; /* by node: what a handle is of */
 	struct part *parts;
 	uint32_t parts_count;
-	bool each;	   /* operation is a call of its own */
-	struct once *once; /* under the lock; its entries are their runs' */
+	bool each;	     /* operation is a call of its own */
+	struct dedup *dedup; /* under the lock; its entries are their runs' */
 	struct compile_plan compiled;
 	pthread_mutex_t lock;
 	struct compiled_left **left; /* by run; under the lock */
@@ -72,7 +72,8 @@ static struct compiled *compiled_at(struct compiled *list, const uint32_t *in, u
 	return in[i] && list[in[i] - 1].after == node->id ? &list[in[i] - 1] : NULL;
 }
 
-/* Whether rows of these ids are summed by bags, which star_server_lite has PS tasks do: it is never to send more than star_server. */
+/* Whether rows of these ids are summed by bags, which star_server_lite has PS tasks do: it is never to send more than
+ * star_server. */
 static bool are_bags(const struct graph *graph, struct graph_value ids)
 {
 	for (uint32_t n = 0; n < graph->nodes_count; n++) {
@@ -88,15 +89,15 @@ static bool are_bags(const struct graph *graph, struct graph_value ids)
 }
 
 /*
- * Whether it makes no difference but to bytes that the ids of an operation go once each: not where occurrences are counted, or each
- * gradient is looked at.
+ * Whether it makes no difference but to bytes that the ids of an operation go once each: not where occurrences are
+ * counted, or each gradient is looked at.
  */
-static bool may_go_once(const struct graph_ps_plan *plan, const struct draft *d)
+static bool may_deduplicate(const struct graph_ps_plan *plan, const struct request_template *d)
 {
 	static const char *const counted[] = { "filter", "full", "nonfinite" };
 	const struct graph_node *node;
 
-	if (d->keys == DRAFT_NOT_THERE || d->handle == DRAFT_NOT_THERE)
+	if (d->keys == TEMPLATE_NOT_THERE || d->handle == TEMPLATE_NOT_THERE)
 		return false;
 	for (node = plan->graph->nodes[d->handle]; node->op == GRAPH_IDENTITY;)
 		node = plan->graph->nodes[node->inputs[0].node];
@@ -109,13 +110,13 @@ static bool may_go_once(const struct graph_ps_plan *plan, const struct draft *d)
 
 static void set_once(const struct graph_ps_plan *plan, const struct graph_part *from, struct item *item)
 {
-	const struct draft *d = &item->draft;
+	const struct request_template *d = &item->template;
 
-	item->once = may_go_once(plan, d) && !are_bags(plan->graph, from->feeds[d->keys]);
-	if (!item->once || d->op.kind != STAR_PUSH)
+	item->dedup = may_deduplicate(plan, d) && !are_bags(plan->graph, from->feeds[d->keys]);
+	if (!item->dedup || d->op.kind != STAR_PUSH)
 		return;
-	item->once = d->values != DRAFT_NOT_THERE;
-	if (item->once)
+	item->dedup = d->values != TEMPLATE_NOT_THERE;
+	if (item->dedup)
 		item->sums_bytes = graph_type_bytes(graph_ps_type(plan, from->feeds[d->values]));
 }
 
@@ -146,9 +147,9 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 								 remote->options.deadline_us, err);
 			rc = item->program ? 1 : err->code;
 		} else if (!in[i]) {
-			rc = offload_draft_node(plan, from, node, &item->draft, err);
-			if (rc > 0 && item->draft.handle != DRAFT_NOT_THERE)
-				item->draft.op.table = p->tables[item->draft.handle];
+			rc = offload_template_node(plan, from, node, &item->template, err);
+			if (rc > 0 && item->template.handle != TEMPLATE_NOT_THERE)
+				item->template.op.table = p->tables[item->template.handle];
 			if (rc > 0)
 				set_once(plan, from, item);
 		} else {
@@ -195,7 +196,7 @@ static void free_token(struct token *token)
 		free(token->sums[i]);
 	free(token->runs);
 	free(token->ran);
-	free(token->once);
+	free(token->dedup);
 	free(token->sums);
 	free(token->ops);
 	free(token->requests);
@@ -222,25 +223,25 @@ static void release(void *ctx, void *prepared)
 	offload_compile_free(&p->compiled);
 	free(p->parts);
 	free(p->tables);
-	train_once_free(p->once);
+	train_dedup_free(p->dedup);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
 
 static bool updates(const struct item *item)
 {
-	return !item->compiled && (item->draft.op.kind == STAR_PUSH || item->draft.op.kind == STAR_PUSH_PULL);
+	return !item->compiled && (item->template.op.kind == STAR_PUSH || item->template.op.kind == STAR_PUSH_PULL);
 }
 
 /*
- * How often a row's sum was added to is what it is divided by: so a worker is to add to it once a step, with all that it has for it. Of a
- * variable blocks are counted, and must not be several rows'.
+ * How often a row's sum was added to is what it is divided by: so a worker is to add to it once a step, with all that
+ * it has for it. Of a variable blocks are counted, and must not be several rows'.
  */
 static int check_by_row(const struct remote *remote, const struct graph_ps_plan *plan, const struct item *item,
 			const struct remote_update *known, struct star_error *err)
 {
-	const struct graph_node *handle = plan->graph->nodes[item->draft.handle];
-	const struct star_table *table = item->draft.op.table;
+	const struct graph_node *handle = plan->graph->nodes[item->template.handle];
+	const struct star_table *table = item->template.op.table;
 
 	if ((known && known->node != item->node) || plan->graph != remote->options.mean_by_row)
 		return star_error_set(
@@ -286,7 +287,7 @@ static int list_updates(struct remote *remote, const struct graph_ps_plan *plan,
 	for (uint32_t i = 0; i < p->parts_count; i++)
 		for (uint32_t k = 0; k < p->parts[i].count; k++) {
 			const struct item *item = &p->parts[i].items[k];
-			const struct star_op *op = &item->draft.op;
+			const struct star_op *op = &item->template.op;
 			const struct remote_update *known = find_update(remote, op->table);
 
 			if (!updates(item))
@@ -360,9 +361,9 @@ static struct token *make_token(struct part *part)
 	token->requests = calloc(count, sizeof(struct star_request *));
 	token->runs = calloc(count, sizeof(*token->runs));
 	token->ran = calloc(count, sizeof(*token->ran));
-	token->once = calloc(count, sizeof(struct once *));
+	token->dedup = calloc(count, sizeof(struct dedup *));
 	token->sums = calloc(count, sizeof(float *));
-	good = token->ops && token->requests && token->runs && token->ran && token->once && token->sums;
+	good = token->ops && token->requests && token->runs && token->ran && token->dedup && token->sums;
 	for (uint32_t i = 0; good && i < part->count; i++) {
 		if (part->items[i].sums_bytes) {
 			token->sums[i] = malloc(part->items[i].sums_bytes);
@@ -461,7 +462,7 @@ static int fill_remote_op(struct remote *remote, struct prepared *p, const struc
 			  struct compiled_run *run, struct star_op *op, struct star_error *err)
 {
 	if (!item->compiled)
-		return offload_draft_fill(&item->draft, call, &token->step, op, err);
+		return offload_template_fill(&item->template, call, &token->step, op, err);
 	if (item->compiled->group && !left)
 		return star_error_set(err, -ENOMEM, "no memory for a call");
 	if (item->compiled->begins && offload_compiled_leave(&p->compiled, item->compiled, call,
@@ -488,26 +489,26 @@ static int wait_all(struct token *token, struct star_error *err)
 static void go_once(struct prepared *p, const struct graph_ps_call *call, struct token *token, uint32_t item,
 		    struct star_op *op)
 {
-	const struct draft *d = &token->part->items[item].draft;
+	const struct request_template *d = &token->part->items[item].template;
 	const struct graph_value ids = call->plan->parts[call->part].feeds[d->keys];
 	const uint64_t most = (uint64_t)graph_elements(&graph_ps_type(call->plan, ids)->shape);
-	struct once *once = NULL;
+	struct dedup *dedup = NULL;
 
 	if (most <= UINT32_MAX / 4) {
 		pthread_mutex_lock(&p->lock);
-		once = train_once_get(&p->once, ids, call->run, (uint32_t)most);
+		dedup = train_dedup_get(&p->dedup, ids, call->run, (uint32_t)most);
 		pthread_mutex_unlock(&p->lock);
 	}
-	if (!once || !train_once_find(once, op->keys, op->count))
+	if (!dedup || !train_dedup_find(dedup, op->keys, op->count))
 		return;
-	op->keys = once->keys;
-	op->count = once->count;
+	op->keys = dedup->keys;
+	op->count = dedup->count;
 	if (op->kind == STAR_PULL) {
-		token->once[item] = once;
+		token->dedup[item] = dedup;
 		return;
 	}
-	train_once_sum(once, op->values, (size_t)graph_elements(&call->feeds[d->values].type.shape) / once->n,
-		       token->sums[item]);
+	train_dedup_sum(dedup, op->values, (size_t)graph_elements(&call->feeds[d->values].type.shape) / dedup->n,
+			token->sums[item]);
 	op->values = token->sums[item];
 }
 
@@ -541,8 +542,8 @@ static int start_remote_part(void *ctx, const struct graph_ps_call *call, void *
 			return rc;
 		}
 		token->ran[i] = item->compiled && rc > 0;
-		token->once[i] = NULL;
-		if (rc > 0 && item->once && !summed)
+		token->dedup[i] = NULL;
+		if (rc > 0 && item->dedup && !summed)
 			go_once(p, call, token, i, op);
 		count += (uint32_t)rc;
 	}
@@ -568,11 +569,11 @@ static int start_remote_part(void *ctx, const struct graph_ps_call *call, void *
 	return 0;
 }
 
-static void hand_out(const struct graph_ps_call *call, const struct draft *d, const struct once *once)
+static void expand_rows(const struct graph_ps_call *call, const struct request_template *d, const struct dedup *dedup)
 {
 	const struct graph_tensor *rows = &call->fetches[d->fetch];
 
-	train_once_hand_out(once, rows->data, graph_type_bytes(&rows->type) / once->n);
+	train_dedup_expand(dedup, rows->data, graph_type_bytes(&rows->type) / dedup->n);
 }
 
 static int wait(void *ctx, const struct graph_ps_call *call, void *given, struct star_error *err)
@@ -586,8 +587,8 @@ static int wait(void *ctx, const struct graph_ps_call *call, void *given, struct
 	for (uint32_t i = 0; rc == 0 && i < token->part->count; i++) {
 		if (token->ran[i])
 			offload_compiled_finish(token->part->items[i].compiled, call, &token->runs[i]);
-		if (token->once[i])
-			hand_out(call, &token->part->items[i].draft, token->once[i]);
+		if (token->dedup[i])
+			expand_rows(call, &token->part->items[i].template, token->dedup[i]);
 	}
 	give_token(call->prepared, token);
 	if (rc != -EALREADY || !remote->options.admit)

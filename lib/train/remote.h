@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The PS tasks of a cluster, as an executed graph sees them (graph/exec.h): a PS part is one call of libstar, so that each reactor
- * concerned gets one request with all of the part's operations; under unfused grpc++ each operation is a call of its own.
+ * The PS tasks of a cluster, as an executed graph sees them (graph/exec.h): a PS part is one call of libstar, so that
+ * each reactor concerned gets one request with all of the part's operations; under unfused grpc++ each operation is a
+ * call of its own.
  *
- * Variables and tables are made when a plan is, from their nodes' attributes: dtype, shape or dim, initializer, scale, seed, optimizer,
- * rate; all others but trainable are options by name (star_spec.options).
+ * Variables and tables are made when a plan is, from their nodes' attributes: dtype, shape or dim, initializer, scale,
+ * seed, optimizer, rate; all others but trainable are options by name (star_spec.options).
  *
  * Threads: those of graph_ps; the cluster must outlive it.
  */
@@ -25,8 +26,8 @@ struct remote_round {
 };
 
 struct remote_options {
-	/* Asked before gradients of a step are pushed, perhaps several times, by any thread of the step. NULL: they are applied. And: told when
-	 * their sums were closed meanwhile, which is no error. */
+	/* Asked before gradients of a step are pushed, perhaps several times, by any thread of the step. NULL: they are
+	 * applied. And: told when their sums were closed meanwhile, which is no error. */
 	int (*admit)(void *arg, struct remote_round *round, struct star_error *err);
 	void (*refused)(void *arg);
 	void *arg;
@@ -34,8 +35,8 @@ struct remote_options {
 	uint64_t deadline_us; /* of each call; 0: libstar's */
 	bool wait;	      /* variables and tables are somebody else's to make: they are waited for */
 	uint64_t until_ns;    /* by clock_ns: how long, for all of them together */
-	const struct graph *
-		mean_by_row; /* rows that are updated by ids are divided by their contributors; the graph; NULL: they are not */
+	/* rows that are updated by ids are divided by their contributors; the graph; NULL: they are not */
+	const struct graph *mean_by_row;
 	bool io_threads; /* send and receive, also where the step's own thread has nothing else to do */
 };
 

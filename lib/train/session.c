@@ -39,7 +39,8 @@ static int stop_at_nan(const struct session_step *step, struct star_error *err)
 	return 0;
 }
 
-/* Steps since the mark. Nothing is known of those before this session's first, nor after the cluster went back to a checkpoint. */
+/* Steps since the mark. Nothing is known of those before this session's first, nor after the cluster rolled back to a
+ * checkpoint. */
 static uint64_t steps_since(const struct session_step *step, struct mark *mark)
 {
 	if (step->local_step == 1 || step->global_step < mark->step)
@@ -65,7 +66,8 @@ static void log_step(struct session *s, const struct session_step *step, uint64_
 	s->logged = (struct mark){ step->global_step, now_ns };
 }
 
-/* Training goes on when they cannot be written (a disk is full): it is told once, and tried again with the next ones. */
+/* Training goes on when they cannot be written (a disk is full): it is reported once, and tried again with the next
+ * ones. */
 static void write_summary(struct session *s, const struct session_step *step, uint32_t every, uint64_t now_ns)
 {
 	const uint64_t steps = steps_since(step, &s->summarized);
@@ -84,7 +86,7 @@ static void write_summary(struct session *s, const struct session_step *step, ui
 	s->no_summaries = failed;
 }
 
-/* A save that fails is told, and tried again after as many steps: training goes on. */
+/* A save that fails is reported, and tried again after as many steps: training goes on. */
 static void save_checkpoint(struct session *s, const struct session_step *step)
 {
 	struct star_error err;
@@ -250,8 +252,8 @@ static double scalar(const struct graph_tensor *tensor)
 }
 
 /*
- * A step's own count may be below that of one before it, if both were in flight at once. One that was not yet submitted then has a greater
- * one, if PS tasks have not gone back.
+ * A step's own count may be below that of one before it, if both were in flight at once. One that was not yet submitted
+ * then has a greater one, if PS tasks have not rolled back.
  */
 static void set_global_step(struct session *s, const struct flight *f)
 {
@@ -279,9 +281,8 @@ static int land(struct session *s, const struct graph_tensor **results, struct s
 
 	s->local_step++;
 	s->clock++;
-	if (s->peers &&
-	    session_consistency(&s->config) ==
-		    SESSION_BOUNDED) /* what this fails with, the next step will fail with, too, and say again how many there are */
+	/* What this fails with, the next step will fail with, too, and say again how many there are. */
+	if (s->peers && session_consistency(&s->config) == SESSION_BOUNDED)
 		train_peers_set_clock(s->peers, s->clock, &(struct star_error){ 0 });
 	set_global_step(s, f);
 	/* A step that comes late has counted from where it began; the others have gone on. */
@@ -289,7 +290,7 @@ static int land(struct session *s, const struct graph_tensor **results, struct s
 		s->global_step = s->sync.round.global_step;
 	if (s->global_step < before)
 		fprintf(stderr,
-			"the PS tasks went back from global step %" PRIu64
+			"the PS tasks rolled back from global step %" PRIu64
 			", and hold that of an earlier checkpoint, or nothing: "
 			"training goes on from step %" PRIu64 "\n",
 			before, s->global_step);
@@ -431,7 +432,7 @@ static int open_session(struct session *s, struct star_error *err)
 	if (rc == 0)
 		session_find_counter(s);
 	if (rc == 0)
-		rc = session_make_cut(s, SESSION_MOVES, err);
+		rc = session_make_cut(s, SESSION_OFFLOADS, err);
 	if (rc == 0 && session_is_chief(&s->config) && s->config.log_step_count_steps != UINT32_MAX)
 		session_tell_warnings(s->cut);
 	if (rc == 0)

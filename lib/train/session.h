@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A training session, after TensorFlow's MonitoredTrainingSession: opens the cluster, cuts the graph by the protocol, makes its variables
- * and tables (the chief, worker 0, does; others wait until they are there), executes steps, and calls hooks around them. When a PS
- * task goes away in the middle of a step, the session waits until it is back, makes anew what it has lost (it restores
- * checkpoints by itself, if so configured), and executes the step again, as a whole.
+ * A training session, after TensorFlow's MonitoredTrainingSession: opens the cluster, cuts the graph by the protocol,
+ * makes its variables and tables (the chief, worker 0, does; others wait until they are there), executes steps, and
+ * calls hooks around them. When a PS task goes away in the middle of a step, the session waits until it is back, makes
+ * again what it has lost (it restores checkpoints by itself, if so configured), and executes the step again, as a
+ * whole.
  *
  * Threads: one thread at a time for each session, which has threads of its own where several steps are in flight.
  */
@@ -26,12 +27,14 @@ struct session;
 enum { SESSION_IN_FLIGHT_MAX = 16 };
 
 /*
- * Instead of PS tasks: variables and tables are kept in this process, by one store for all of its sessions, until it ends. One worker, no
- * network, no hugepages, no checkpoints; all sessions that use it belong to one thread together. The same bits as a node with one reactor.
+ * Instead of PS tasks: variables and tables are kept in this process, by one store for all of its sessions, until it
+ * ends. One worker, no network, no hugepages, no checkpoints; all sessions that use it belong to one thread together.
+ * The same bits as a node with one reactor.
  */
 #define SESSION_LOCAL "local"
 
-/* TensorFlow's RunConfig and ConfigProto, as far as they mean something here, under their names. Zero means the default in brackets. */
+/* TensorFlow's RunConfig and ConfigProto, as far as they mean something here, under their names. Zero means the default
+ * in brackets. */
 struct session_config {
 	const char *ps;	      /* as star_open takes it; or SESSION_LOCAL */
 	uint32_t task_index;  /* of the worker; 0 is the chief */
@@ -46,24 +49,25 @@ struct session_config {
 	uint32_t save_summary_steps;   /* [100] */
 	uint32_t log_step_count_steps; /* a line on standard error [100]; UINT32_MAX: none */
 	uint64_t last_step;	       /* of the whole job: global step at which session_should_stop says so; 0: none */
-	uint32_t
-		save_checkpoints_steps; /* the chief has the cluster write a checkpoint every so many global steps, and waits for it; 0: never */
+	/* the chief has the cluster write a checkpoint every so many global steps, and waits for it; 0: never */
+	uint32_t save_checkpoints_steps;
 	uint64_t seed;	      /* of random numbers in the graph */
 	uint64_t deadline_us; /* of each call to PS tasks [30 s] */
 	uint64_t recovery_us; /* how long PS tasks may be away, and others wait for the chief [300 s] */
 	uint64_t connect_us;  /* how long PS tasks may take to answer at first [recovery_us] */
 
-	/* How far workers wait for each other. "asynchronous": not at all; "ssp": none begins a step while another one that lives is more than
-	 * `staleness` steps behind (0: all make each step together); "synchronous": the mean of the gradients of the first grads_to_wait
-	 * workers is applied once a step, and what comes later is dropped (TensorFlow's SyncReplicasOptimizer) [asynchronous]. All but
-	 * the first need the number of workers. */
+	/* How far workers wait for each other. "asynchronous": not at all; "ssp": none begins a step while another one
+	 * that lives is more than `staleness` steps behind (0: all make each step together); "synchronous": the mean of
+	 * the gradients of the first grads_to_wait workers is applied once a step, and what comes later is dropped
+	 * (TensorFlow's SyncReplicasOptimizer) [asynchronous]. All but the first need the number of workers. */
 	const char *consistency;
 	const char *job;	/* the name under which its workers know of each other ["job"] */
 	uint32_t workers;	/* of the job */
 	uint64_t staleness;	/* steps */
 	uint32_t grads_to_wait; /* the others are backup workers [workers] */
-	/* synchronous: a row that is updated by ids is divided by the number of workers of the round that have touched it, as TensorFlow's
-	 * SyncReplicasOptimizer does, and not by grads_to_wait [off]; the same for all workers. A graph then updates each table in one place. */
+	/* synchronous: a row that is updated by ids is divided by the number of workers of the round that have touched
+	 * it, as TensorFlow's SyncReplicasOptimizer does, and not by grads_to_wait [off]; the same for all workers. A
+	 * graph then updates each table in one place. */
 	bool mean_by_row;
 	uint64_t lease_us; /* how long a worker that is not heard of is waited for [10 s] */
 };
@@ -79,7 +83,8 @@ struct session_model {
 	uint32_t feeds_count;
 };
 
-/* The results with a meaning for the session: "global_step" (graph_global_step), "loss" (a scalar: NaN ends training). */
+/* The results with a meaning for the session: "global_step" (graph_global_step), "loss" (a scalar: NaN ends
+ * training). */
 #define SESSION_GLOBAL_STEP "global_step"
 #define SESSION_LOSS "loss"
 
@@ -91,7 +96,8 @@ struct session_step {
 	double loss; /* NAN without a result "loss" */
 };
 
-/* Called in the order in which they were given; a negative errno with err ends the step, or session_create, with that error. Any may be NULL. */
+/* Called in the order in which they were given; a negative errno with err ends the step, or session_create, with that
+ * error. Any may be NULL. */
 struct session_hook {
 	void *arg;
 	int (*begin)(void *arg, struct session *session, struct star_error *err); /* before the first step */
@@ -105,44 +111,52 @@ struct session *session_create(const struct session_config *config, const struct
 			       const struct session_hook *hooks, uint32_t hooks_count, struct star_error *err);
 
 /*
- * One step, with none in flight. Results are valid until the next one. 0; -EDOM: the loss is not a number; what a call to PS tasks failed with, if they did not
- * come back within recovery_us; -EINVAL as graph_run_step; -EBUSY: steps are in flight.
+ * One step, with none in flight. Results are valid until the next one. 0; -EDOM: the loss is not a number; what a call
+ * to PS tasks failed with, if they did not come back within recovery_us; -EINVAL as graph_run_step; -EBUSY: steps are
+ * in flight.
  */
 int session_run(struct session *session, const struct graph_tensor *feeds, const struct graph_tensor **results,
 		struct star_error *err);
 
 /*
- * Several steps at once, so that one computes while others wait for PS tasks: where TensorFlow has Session.run called from several threads.
+ * Several steps at once, so that one computes while others wait for PS tasks: where TensorFlow has Session.run called
+ * from several threads.
  *
- * session_submit starts a step and does not wait. There are steps_in_flight at most that have not been taken: -EAGAIN. Feeds are as of
- * session_run; what they point to must stay until the step is taken, the array itself need not. (With 1 the step is made by session_take.)
+ * session_submit starts a step and does not wait. There are steps_in_flight at most that have not been taken: -EAGAIN.
+ * Feeds are as of session_run; what they point to must stay until the step is taken, the array itself need not. (With 1
+ * the step is made by session_take.)
  *
- * session_take waits for the oldest step that was submitted. It returns what session_run would, so steps end in the order in which they were
- * submitted, whichever was faster, and so are hooks called. Results are valid until the next session_submit, session_take or
- * session_run. -EINVAL: nothing is in flight. After any error nothing is: the steps behind are waited for and dropped; what they pushed stays.
+ * session_take waits for the oldest step that was submitted. It returns what session_run would, so steps end in the
+ * order in which they were submitted, whichever was faster, and so are hooks called. Results are valid until the next
+ * session_submit, session_take or session_run. -EINVAL: nothing is in flight. After any error nothing is: the steps
+ * behind are waited for and dropped; what they pushed stays.
  *
- * Steps in flight know nothing of each other: what one reads may lack what those before it push, as with other workers' steps, and
- * their results "global_step" may be in another order. The session's own global step goes back only when that of the PS tasks has.
- * When PS tasks go away, the steps in flight are waited for, then those that failed are made again, one after the other, and those
- * that succeeded are not. The chief's checkpoints wait for the steps in flight, so that none of its own is in one by half.
+ * Steps in flight know nothing of each other: what one reads may lack what those before it push, as with other workers'
+ * steps, and their results "global_step" may be in another order. The session's own global step rolls back only when
+ * that of the PS tasks has. When PS tasks go away, the steps in flight are waited for, then those that failed are made
+ * again, one after the other, and those that succeeded are not. The chief's checkpoints wait for the steps in flight,
+ * so that none of its own is in one by half.
  */
 int session_submit(struct session *session, const struct graph_tensor *feeds, struct star_error *err);
 int session_take(struct session *session, const struct graph_tensor **results, struct star_error *err);
 uint32_t session_in_flight(const struct session *session);
 
-/* Also while the steps in flight are enough for last_step; when they have been taken it may turn out that they were not. */
+/* Also while the steps in flight are enough for last_step; when they have been taken it may turn out that they were
+ * not. */
 bool session_should_stop(const struct session *session);
 void session_request_stop(struct session *session);
 uint64_t session_global_step(const struct session *session); /* as of the last step */
 /* Of a synchronous job: steps of this worker whose gradients came too late and were dropped. */
 uint64_t session_dropped(const struct session *session);
-/* How many steps this worker has made, as the others count them: one that has been away for long goes on where they are. From 0. */
+/* How many steps this worker has made, as the others count them: one that has been away for long goes on where they
+ * are. From 0. */
 uint64_t session_clock(const struct session *session);
 
 /* Round trips, requests and what else the cut says. */
 const struct graph_cut *session_cut(const struct session *session);
 
-/* Waits for the steps in flight, without hooks, calls the hooks' ends, and frees. 0, or the first error of a step or a hook. NULL is allowed. */
+/* Waits for the steps in flight, without hooks, calls the hooks' ends, and frees. 0, or the first error of a step or a
+ * hook. NULL is allowed. */
 int session_close(struct session *session, struct star_error *err);
 
 #ifdef __cplusplus

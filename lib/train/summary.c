@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The formats: TensorFlow's tensorflow/core/lib/io/record_writer.h (a record: length, its masked CRC, data, its masked CRC),
- * tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto (the fields' numbers below).
+ * The formats: TensorFlow's tensorflow/core/lib/io/record_writer.h (a record: length, its masked CRC, data, its masked
+ * CRC), tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto (the fields' numbers below).
  */
 #include "train/summary.h"
 
@@ -93,8 +93,8 @@ static void put_scalar(struct message *m, const struct summary_scalar *scalar)
 }
 
 /*
- * All of it or nothing: a reader of the events stops at a record that is cut off, and would never see what comes after the disk was full.
- * 0 or a negative errno.
+ * All of it or nothing: a reader of the events stops at a record that is cut off, and would never see what comes after
+ * the disk was full. 0 or a negative errno.
  */
 static int append(const struct output *out, const void *data, size_t bytes)
 {
@@ -222,7 +222,7 @@ static void close_files(struct summary *s)
 	close_output(&s->lines);
 }
 
-/* Who takes files away while they are written, to begin anew, would get nothing more: they are made again. */
+/* Who takes files away while they are written, to start again, would get nothing more: they are made again. */
 static int keep_files(struct summary *s, struct star_error *err)
 {
 	const struct output *const all[] = { &s->events, &s->lines };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Summaries: what a training run says of itself by step, for people and programs. In a directory, two files with the same figures: a
- * TensorBoard event file ("events.out.tfevents.<time>.<host>.<pid>": records with masked CRC-32C, of Event messages), and
- * "summaries.jsonl", a JSON object a step. A run that is continued writes event files of its own, as TensorBoard expects, and
- * appends to the other. Files that are taken away, with their directory or without, are made again.
+ * Summaries: what a training run says of itself by step, for people and programs. In a directory, two files with the
+ * same figures: a TensorBoard event file ("events.out.tfevents.<time>.<host>.<pid>": records with masked CRC-32C, of
+ * Event messages), and "summaries.jsonl", a JSON object a step. A run that is continued writes event files of its own,
+ * as TensorBoard expects, and appends to the other. Files that are taken away, with their directory or without, are
+ * made again.
  *
  * Threads: one at a time. Nothing is buffered: what was written is there when the process dies.
  */
@@ -31,7 +32,8 @@ enum { SUMMARY_SCALARS_MAX = 64 };
 /* Makes the directory if it is not there. NULL with err. */
 struct summary *summary_create(const char *directory, struct star_error *err);
 
-/* One step's figures. 0 or a negative errno: what could not be written is missing, as a whole, and later steps may be tried. */
+/* One step's figures. 0 or a negative errno: what could not be written is missing, as a whole, and later steps may be
+ * tried. */
 int summary_write(struct summary *summary, uint64_t step, const struct summary_scalar *scalars, unsigned count,
 		  struct star_error *err);
 

@@ -12,17 +12,18 @@
 
 enum {
 	PRESENT = 0, /* the row of the present round */
-	ROWS_A_LOOK = 64,
+	ROWS_PER_LOOK = 64,
 	NAME_BYTES = 128,
 	OPS = 16,	     /* of a call */
 	LOST_KEPT = 1 << 16, /* rounds after which the row of one that was thrown away is deleted, too */
-	LOOKS_A_LEASE = 16,
+	LOOKS_PER_LEASE = 16,
 	PATIENCE = 2, /* leases for which a ticket may be out though all live: its worker may have been started again */
 };
 
 /*
- * Elements of a round's row. The last three stand in the rounds' own sums, and come into the row when these are committed: how many leaders
- * have opened the round, and the sums of the gradients that it takes, and of their squares, as these leaders had it.
+ * Elements of a round's row. The last three stand in the rounds' own sums, and come into the row when these are
+ * committed: how many leaders have opened the round, and the sums of the gradients that it takes, and of their squares,
+ * as these leaders had it.
  */
 enum { TICKETS, DONE, OPENED, NEEDS, SQUARES };
 
@@ -84,7 +85,8 @@ static int execute(struct sync *s, struct star_op *op, struct star_error *err)
 	return star_execute(s->cluster, op, 1, s->options.deadline_us, err);
 }
 
-/* Adds to a round's row, which is as in row then. -EREMOTEIO: it was added, but the reply was lost, and what the row was then. */
+/* Adds to a round's row, which is as in row then. -EREMOTEIO: it was added, but the reply was lost, and what the row
+ * was then. */
 static int add_to_row(struct sync *s, uint64_t tag, unsigned element, double what, double row[static SYNC_ROW],
 		      struct star_error *err)
 {
@@ -121,7 +123,8 @@ static struct sync_round round_of(const double row[static SYNC_ROW])
 				    .by_row = row[BY_ROW] != 0 };
 }
 
-/* Whether a round is committed, by its row after the rounds' sums have gone on. Leaders that differ in what it takes have spoiled it. */
+/* Whether a round is committed, by its row after the rounds' sums have gone on. Leaders that differ in what it takes
+ * have spoiled it. */
 static bool is_applied(const struct sync_round *round, const double row[static SYNC_ROW])
 {
 	return round->need > 0 && row[OPENED] > 0 && row[NEEDS] == row[OPENED] * round->need &&
@@ -152,7 +155,7 @@ static int look(struct sync *s, struct sync_round *present, struct star_error *e
 	s->done = rows[1][DONE];
 	if (s->round.tag && is_applied(&s->round, rows[1]))
 		s->applied = s->round.tag;
-	if (s->looked_ns && now_ns - s->looked_ns < s->options.lease_us * 1000 / LOOKS_A_LEASE)
+	if (s->looked_ns && now_ns - s->looked_ns < s->options.lease_us * 1000 / LOOKS_PER_LEASE)
 		return 0;
 	s->looked_ns = now_ns;
 	return train_peers_look(s->peers, err);
@@ -193,7 +196,8 @@ uint64_t train_sync_step(const struct sync *s)
 	return s->round.step + 1;
 }
 
-/* Of all that the graph updates: of what has no sums with that tag, too, the rest is committed. -EALREADY: there was such. */
+/* Of all that the graph updates: of what has no sums with that tag, too, the rest is committed. -EALREADY: there was
+ * such. */
 static int commit_all(struct sync *s, uint64_t tag, uint32_t flags, struct star_error *err)
 {
 	/* A round of the job's last run, too, is committed as it was opened. */
@@ -228,10 +232,10 @@ static int commit_all(struct sync *s, uint64_t tag, uint32_t flags, struct star_
 }
 
 /*
- * The rounds' own sums go on before all others, and so decide: in them stands what the round's leaders have opened it with, and either a
- * commit brings that into its row, which takes one reactor one moment, or it is thrown away. Whoever comes second changes nothing, and
- * reads what the first one has done. -EALREADY: later rounds are decided, or a node has lost its sums.
- * rows: of the round that this worker is at, and of an older one.
+ * The rounds' own sums go on before all others, and so decide: in them stands what the round's leaders have opened it
+ * with, and either a commit brings that into its row, which takes one reactor one moment, or it is thrown away. Whoever
+ * comes second changes nothing, and reads what the first one has done. -EALREADY: later rounds are decided, or a node
+ * has lost its sums. rows: of the round that this worker is at, and of an older one.
  */
 static int decide(struct sync *s, uint64_t tag, uint32_t flags, double rows[static 2][SYNC_ROW], struct star_error *err)
 {
@@ -250,8 +254,9 @@ static int decide(struct sync *s, uint64_t tag, uint32_t flags, double rows[stat
 }
 
 /*
- * And deletes the row of a round that is long over, if `forget`: if it was committed. A worker that stood still, and finds no row, knows by
- * that that what it has brought was applied. Rows of rounds that were thrown away stay for as long as any worker may stand still.
+ * And deletes the row of a round that is long over, if `forget`: if it was committed. A worker that stood still, and
+ * finds no row, knows by that that what it has brought was applied. Rows of rounds that were thrown away stay for as
+ * long as any worker may stand still.
  */
 static int write_present(struct sync *s, const struct sync_round *round, bool forget, struct star_error *err)
 {
@@ -303,17 +308,17 @@ static int open_round(struct sync *s, uint64_t tag, bool applied, bool forget, s
 }
 
 /*
- * A leader that stood still for longer than its lease, and goes on between two of its calls, writes an old round into the row of the present
- * one. Tags grow: the latest that any leader has written is the present one.
+ * A leader that stood still for longer than its lease, and goes on between two of its calls, writes an old round into
+ * the row of the present one. Tags grow: the latest that any leader has written is the present one.
  */
 static int find_present(struct sync *s, struct sync_round *present, struct star_error *err)
 {
 	const uint64_t shown = present->tag;
 
-	for (uint32_t first = 0; first < s->options.workers; first += ROWS_A_LOOK) {
-		const uint32_t left = s->options.workers - first, count = left < ROWS_A_LOOK ? left : ROWS_A_LOOK;
-		uint64_t keys[ROWS_A_LOOK];
-		double rows[ROWS_A_LOOK][SYNC_ROW];
+	for (uint32_t first = 0; first < s->options.workers; first += ROWS_PER_LOOK) {
+		const uint32_t left = s->options.workers - first, count = left < ROWS_PER_LOOK ? left : ROWS_PER_LOOK;
+		uint64_t keys[ROWS_PER_LOOK];
+		double rows[ROWS_PER_LOOK][SYNC_ROW];
 		int rc;
 
 		for (uint32_t i = 0; i < count; i++)
@@ -334,8 +339,9 @@ static bool is_complete(const struct sync *s)
 }
 
 /*
- * The round that this worker is at ends: the mean of the gradients is applied if `apply`, or what has been summed up is thrown away; unless
- * another leader was first, who has decided it, and perhaps not finished. Then comes the round `next`, of the next step or the same.
+ * The round that this worker is at ends: the mean of the gradients is applied if `apply`, or what has been summed up is
+ * thrown away; unless another leader was first, who has decided it, and perhaps not finished. Then comes the round
+ * `next`, of the next step or the same.
  */
 static int settle(struct sync *s, bool apply, uint64_t next, struct star_error *err)
 {
@@ -374,10 +380,10 @@ static int go_to_present(struct sync *s, struct star_error *err)
 }
 
 /*
- * The first time since it is connected: nodes may have been started anew, and with them sums, rounds and what was decided are lost. A round
- * that was complete is first committed where that is still possible. The next tag is above all that there were, in a life of which the
- * row of the present round knows nothing, too. When the rounds' sums have it no other leader decides an earlier round; and what such a one
- * has written until then is found, and followed.
+ * The first time since it is connected: nodes may have been restarted, and with them sums, rounds and what was decided
+ * are lost. A round that was complete is first committed where that is still possible. The next tag is above all that
+ * there were, in a life of which the row of the present round knows nothing, too. When the rounds' sums have it no
+ * other leader decides an earlier round; and what such a one has written until then is found, and followed.
  */
 static int take_over(struct sync *s, struct star_error *err)
 {
@@ -453,7 +459,8 @@ static bool is_ours(const struct sync *s, const struct sync_round *present, uint
 	       !(s->fresh && leads(s));
 }
 
-/* A look, and the leader's work: until the present round has at least that tag, and is another one than the given up. */
+/* A look, and the leader's work: until the present round has at least that tag, and is another one than the given
+ * up. */
 static int await_round(struct sync *s, uint64_t least, struct sync_round *present, uint64_t until_ns,
 		       struct star_error *err)
 {
@@ -527,7 +534,8 @@ int train_sync_admit(void *arg, struct remote_round *round, struct star_error *e
 		s->admitted = rc == 0 && row[TICKETS] <= s->round.need;
 		s->counts = rc == 0 && row[TICKETS] == 1;
 		s->unsure = rc < 0;
-		/* Nobody knows which ticket this worker has. The others would wait for its gradients, or count no step. */
+		/* Nobody knows which ticket this worker has. The others would wait for its gradients, or count no
+		 * step. */
 		if (rc == -EREMOTEIO)
 			rc = spoil(s, s->round.tag, err);
 		s->asked = rc == 0;
@@ -548,13 +556,15 @@ void train_sync_refused(void *arg)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* The round is over: whether what this worker has brought was thrown away with it. Only rows of committed ones are deleted. */
+/* The round is over: whether what this worker has brought was thrown away with it. Only rows of committed ones are
+ * deleted. */
 static int ask_whether_late(struct sync *s, const struct sync_round *round, struct star_error *err)
 {
 	double row[SYNC_ROW];
 	int rc = star_pull(s->table, &round->tag, 1, row, STAR_READ_ONLY, s->options.deadline_us, err);
 
-	/* This worker has added to DONE. Where it is 0, the row was deleted, and another one that came late has added its ticket. */
+	/* This worker has added to DONE. Where it is 0, the row was deleted, and another one that came late has added
+	 * its ticket. */
 	s->late = rc == 0 && row[DONE] != 0 && !is_applied(round, row);
 	return rc;
 }
@@ -570,8 +580,8 @@ int train_sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
 	if (s->admitted && !s->late) {
 		s->counted = true; /* or perhaps not, if this fails: then it is missed, and the round is made again */
 		rc = add_to_row(s, s->round.tag, DONE, 1, row, err);
-		/* A step of another worker has failed, or the row was forgotten since. If the reply is lost, what became of the round
-		 * is seen when it is over. */
+		/* A step of another worker has failed, or the row was forgotten since. If the reply is lost, what
+		 * became of the round is seen when it is over. */
 		s->late = rc == 0 && (row[DONE] <= 0 || row[TICKETS] < 1);
 		rc = rc == -EREMOTEIO ? 0 : rc;
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of a checkpoint (docs/checkpoints.rst says what they mean). Little endian, fixed width, naturally aligned. Pure data and
- * functions.
+ * The bytes of a checkpoint (docs/checkpoints.rst says what they mean). Little endian, fixed width, naturally aligned.
+ * Pure data and functions.
  *
- * A checkpoint is a directory: one data file for each reactor that wrote, and a manifest (JSON) that names them, is written last,
- * and without which nothing in the directory counts. A data file is a header, then blocks, the last of which says so. A block's
- * payload is a sequence of runs: rows of one table, or keys that were deleted from it.
+ * A checkpoint is a directory: one data file for each reactor that wrote, and a manifest (JSON) that names them, is
+ * written last, and without which nothing in the directory counts. A data file is a header, then blocks, the last of
+ * which says so. A block's payload is a sequence of runs: rows of one table, or keys that were deleted from it.
  */
 #ifndef WIRE_CHECKPOINT_H
 #define WIRE_CHECKPOINT_H
@@ -57,12 +57,14 @@ enum { CHECKPOINT_PAYLOAD_MAX = CHECKPOINT_BLOCK_MAX - (int)sizeof(struct checkp
 enum checkpoint_run_kind {
 	/* n rows, one after the other, each of row_bytes. */
 	CHECKPOINT_ROWS = 1,
-	/* n keys of 8 bytes: rows that were deleted or evicted since the parent. To be applied before the file's rows. row_bytes 8. */
+	/* n keys of 8 bytes: rows that were deleted or evicted since the parent. To be applied before the file's rows.
+	 * row_bytes 8. */
 	CHECKPOINT_DELETED = 2,
-	/* n entries of an admission filter that counts by key (checkpoint_count). In full checkpoints only, as they are when they
-	 * are written: a key may have come a few times more since the instant. */
+	/* n entries of an admission filter that counts by key (checkpoint_count). In full checkpoints only, as they are
+	 * when they are written: a key may have come a few times more since the instant. */
 	CHECKPOINT_COUNTS = 3,
-	/* One: what a shard knows of a table as a whole (checkpoint_table). Before all rows and deleted keys of the file. */
+	/* One: what a shard knows of a table as a whole (checkpoint_table). Before all rows and deleted keys of the
+	 * file. */
 	CHECKPOINT_TABLE = 4,
 	/* n blocks of a counting Bloom filter (checkpoint_bloom). As CHECKPOINT_COUNTS. */
 	CHECKPOINT_BLOOM = 5,
@@ -78,8 +80,8 @@ struct checkpoint_run {
 };
 _Static_assert(sizeof(struct checkpoint_run) == 16, "checkpoint_run");
 
-/* Of a shard's table, since its beginning, at the snapshot's instant: in full checkpoints and in deltas. Where several are
- * restored into one, be it those of a chain or those of other shards, the greatest of each counts. */
+/* Of a shard's table, since its beginning, at the snapshot's instant: in full checkpoints and in deltas. Where several
+ * are restored into one, be it those of a chain or those of other shards, the greatest of each counts. */
 struct checkpoint_table {
 	uint64_t step;	  /* the latest training step that came */
 	uint64_t pushes;  /* store_stats.pushes */
@@ -97,10 +99,10 @@ struct checkpoint_count {
 _Static_assert(sizeof(struct checkpoint_count) == 16, "checkpoint_count");
 
 /*
- * A table's filter=bloom has b blocks in all, however many shards it is cut over: block i has the counters of those keys whose hash
- * (hash_key), of which the highest bits are the partition, is h with floor((h >> 32) * b / 2^32) = i. So blocks follow the partitions
- * in order; one at the edge of a shard may be in the files of two. Restored into one, of each counter the greatest counts: no
- * key's count is then lower than it was.
+ * A table's filter=bloom has b blocks in all, however many shards it is cut over: block i has the counters of those
+ * keys whose hash (hash_key), of which the highest bits are the partition, is h with floor((h >> 32) * b / 2^32) = i.
+ * So blocks follow the partitions in order; one at the edge of a shard may be in the files of two. Restored into one,
+ * of each counter the greatest counts: no key's count is then lower than it was.
  */
 enum { CHECKPOINT_BLOOM_BYTES = 4096, CHECKPOINT_BLOOM_BLOCKS_MAX = INT32_MAX - 1 };
 struct checkpoint_bloom {
@@ -120,15 +122,16 @@ uint32_t wire_checkpoint_bloom_counter(const uint8_t *counter, unsigned width);
 struct object_spec;
 uint32_t wire_checkpoint_bloom_blocks(const struct object_spec *spec);
 
-/* The hashes of the keys that the block counts: from *first to *last. It is to be loaded wherever one of their partitions is. False:
- * the filter has no such block. */
+/* The hashes of the keys that the block counts: from *first to *last. It is to be loaded wherever one of their
+ * partitions is. False: the filter has no such block. */
 bool wire_checkpoint_bloom_hashes(const struct object_spec *spec, uint64_t number, uint64_t *first, uint64_t *last);
 
 /* block: a struct checkpoint_bloom, wherever it lies. Whether the filter has one of this number, and counts as far. */
 bool wire_checkpoint_bloom_possible(const struct object_spec *spec, const void *block);
 
 /*
- * A row in a run, without padding between its members; each is there or not as the table's definition (struct object_spec) says:
+ * A row in a run, without padding between its members; each is there or not as the table's definition (struct
+ * object_spec) says:
  *   uint64 key
  *   uint32 version	 versions, and all variables
  *   uint32 rounds	 stochastic rounding

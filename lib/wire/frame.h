@@ -35,7 +35,7 @@ enum wire_limits {
 	WIRE_REACTORS_MAX = 64,		/* reactors of a node */
 	WIRE_PARTITIONS_MAX = 1 << 20,
 	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's sentence */
-	WIRE_IN_FLIGHT_MAX = 256,  /* unanswered requests of a session: a node remembers the outcome of so many */
+	WIRE_IN_FLIGHT_MAX = 256,  /* unanswered requests of a session: a node remembers the outcome of this many */
 };
 
 enum wire_opcode {
@@ -75,15 +75,18 @@ enum wire_status {
 #undef X
 };
 
-/* A channel that has to connect again keeps its session, goes on counting, and says so in the requests that it sends again. */
+/* A channel that has to connect again keeps its session, goes on counting, and says so in the requests that it sends
+ * again. */
 enum wire_frame_flags {
-	/* The first request of a connection: the session goes on, and what was executed of it stands. Without: it begins anew. */
+	/* The first request of a connection: the session goes on, and what was executed of it stands. Without: it
+	 * starts again. */
 	WIRE_GOES_ON = 1 << 0,
-	/* The request was sent before. It is executed if it never came; else it is answered by what became of it then: REPEATED if it
-	 * was executed, the status with which it was refused, or FORGOTTEN. */
+	/* The request was sent before. It is executed if it never came; else it is answered by what became of it then:
+	 * REPEATED if it was executed, the status with which it was refused, or FORGOTTEN. */
 	WIRE_RESENT = 1 << 1,
-	/* Another request of the session was sent before it and was not answered yet. If that one is refused as BUSY, so is this one, and
-	 * what follows it up to the first request without this flag: the client sends all of them again, in their order. */
+	/* Another request of the session was sent before it and was not answered yet. If that one is refused as BUSY,
+	 * so is this one, and what follows it up to the first request without this flag: the client sends all of them
+	 * again, in their order. */
 	WIRE_BEHIND = 1 << 2,
 };
 
@@ -93,8 +96,8 @@ struct wire_frame {
 	uint8_t opcode;
 	uint8_t flags; /* of requests: enum wire_frame_flags */
 	uint8_t status;
-	uint64_t
-		session; /* chosen at random by the client for a channel, which keeps it when it connects again; 0: none */
+	/* chosen at random by the client for a channel, which keeps it when it connects again; 0: none */
+	uint64_t session;
 	uint64_t sequence; /* of the request within its session, from 1; a reply repeats it */
 	uint32_t epoch;	   /* of the layout the client used */
 	uint32_t incarnation;
@@ -107,57 +110,65 @@ struct wire_frame {
 _Static_assert(sizeof(struct wire_frame) == 64, "wire_frame");
 _Static_assert(offsetof(struct wire_frame, checksum) == 60, "wire_frame.checksum");
 
-/* "rows" are count rows of dim elements of a type, in the keys' order, each dtype_row_bytes long. Deletes, and pulls with
- * versions, stand in requests without pushes: what a request's pushes will work on is looked up before its first operation. */
+/* "rows" are count rows of dim elements of a type, in the keys' order, each dtype_row_bytes long. Deletes, and pulls
+ * with versions, stand in requests without pushes: what a request's pushes will work on is looked up before its first
+ * operation. */
 enum wire_op_kind {
 	WIRE_PULL = 1, /* body: count keys (uint64). Result body: rows of result_dtype */
 	WIRE_PUSH = 2, /* body: count keys, then gradient rows of dtype. Result body: empty */
 	/* Both in one trip: body as of a push; result body as of a pull, after the push was applied. */
 	WIRE_PUSH_PULL = 3,
 	WIRE_DELETE = 4, /* body: count keys. Result: count is that of the rows there were; body: empty */
-	/* body as of a push: the rows' values become these, of a key that comes twice the last ones; slots stay. For all types, with an
-	 * optimizer or without. Counts as a push. Result body: empty */
+	/* body as of a push: the rows' values become these, of a key that comes twice the last ones; slots stay. For
+	 * all types, with an optimizer or without. Counts as a push. Result body: empty */
 	WIRE_ASSIGN = 5,
-	/* Runs a program, `object`: wire/program.h has its bodies. count is that of the keys of all its feeds, dim that of segments; rate,
-	 * scale and step are those of what it applies. */
+	/* Runs a program, `object`: wire/program.h has its bodies. count is that of the keys of all its feeds, dim that
+	 * of segments; rate, scale and step are those of what it applies. */
 	WIRE_RUN = 6,
-	/* What pushes with WIRE_ACCUMULATE have summed up on this shard is applied at once, by the optimizer once a row, and the next
-	 * sums are open: version is their tag, and they get the next number. Sums that have that number already: nothing happens, so
-	 * it may be asked for again. rate, scale (1 / n of a mean) and step are a push's. With WIRE_BY_ROW each row's sum is also divided by
-	 * the number of pushes that have added to the row. body:
-	 * one key, any of the shard's; result body: empty. */
+	/* What pushes with WIRE_ACCUMULATE have summed up on this shard is applied at once, by the optimizer once a
+	 * row, and the next sums are open: version is their tag, and they get the next number. Sums that have that
+	 * number already: nothing happens, so it may be asked for again. rate, scale (1 / n of a mean) and step are a
+	 * push's. With WIRE_BY_ROW each row's sum is also divided by the number of pushes that have added to the row.
+	 * body: one key, any of the shard's; result body: empty. */
 	WIRE_COMMIT = 7,
 };
 
 enum wire_op_flags {
 	/* pull: creates nothing and counts nothing; a row that is not there reads as its initial value */
 	WIRE_READ_ONLY = 1 << 0,
-	/* pull of rows with versions: the keys are followed by count versions (uint32, padded to 8 bytes in all). Result body: count
-	 * versions as they are now (padded alike), then only those rows, in the keys' order, whose version differs from the one
-	 * given, or for which 0 was given. A row's version goes up by one with each push that is applied to it; 0: no such row. */
+	/* pull of rows with versions: the keys are followed by count versions (uint32, padded to 8 bytes in all).
+	 * Result body: count versions as they are now (padded alike), then only those rows, in the keys' order, whose
+	 * version differs from the one given, or for which 0 was given. A row's version goes up by one with each push
+	 * that is applied to it; 0: no such row. */
 	WIRE_VERSIONS = 1 << 1,
 	/* run of a program that applies: what it applies was applied when it was sent before, and is left out */
 	WIRE_APPLIED = 1 << 2,
-	/* push: makes rows as a pull does, and is added to the sums with the tag `version`, which must be open; their commit applies it */
+	/* push: makes rows as a pull does, and is added to the sums with the tag `version`, which must be open; their
+	 * commit applies it */
 	WIRE_ACCUMULATE = 1 << 3,
-	/* commit: what has been summed up is thrown away, and sums with the tag `version` are open. Tags only grow; nothing happens where it
-	 * is open already */
+	/* commit: what has been summed up is thrown away, and sums with the tag `version` are open. Tags only grow;
+	 * nothing happens where it is open already */
 	WIRE_OPEN = 1 << 4,
-	/* run of a program that keeps something, or takes what was kept: it does neither, and brings all of its feeds itself */
+	/* run of a program that keeps something, or takes what was kept: it does neither, and carries all of its feeds
+	 * itself */
 	WIRE_ALONE = 1 << 5,
-	/* run of a program that takes what was kept: no other will, so that it is freed when the request has been executed */
+	/* run of a program that takes what was kept: no other will, so that it is freed when the request has been
+	 * executed */
 	WIRE_LAST = 1 << 6,
-	/* push, commit, run that applies: `rate` is the learning rate; without the flag it is the object's own, and `rate` is 0 */
+	/* push, commit, run that applies: `rate` is the learning rate; without the flag it is the object's own, and
+	 * `rate` is 0 */
 	WIRE_RATE = 1 << 7,
-	/* push, commit, run that applies: `scale` is multiplied with each gradient; without the flag nothing is, and `scale` is 0 */
+	/* push, commit, run that applies: `scale` is multiplied with each gradient; without the flag nothing is, and
+	 * `scale` is 0 */
 	WIRE_SCALE = 1 << 8,
-	/* push: `version` is the wire_result.version of the last pull that the gradient comes from; without the flag that is unknown */
+	/* push: `version` is the wire_result.version of the last pull that the gradient comes from; without the flag
+	 * that is unknown */
 	WIRE_PULLED = 1 << 9,
-	/* push, push_pull, assign: one of several requests for this shard that a push is cut into, and not the last of them. The push counts
-	 * once, with the last: all of them are applied as the same push of the object. */
+	/* push, push_pull, assign: one of several requests for this shard that a push is cut into, and not the last of
+	 * them. The push counts once, with the last: all of them are applied as the same push of the object. */
 	WIRE_MORE = 1 << 10,
-	/* commit with WIRE_OPEN: the sums count for each row how many pushes add to it; without it: they do not. They do as before after
-	 * a commit. commit: divides by that; of sums that do not count, it is refused. */
+	/* commit with WIRE_OPEN: the sums count for each row how many pushes add to it; without it: they do not. They
+	 * do as before after a commit. commit: divides by that; of sums that do not count, it is refused. */
 	WIRE_BY_ROW = 1 << 11,
 };
 
@@ -187,7 +198,8 @@ struct wire_result {
 };
 _Static_assert(sizeof(struct wire_result) == 24, "wire_result");
 
-/* Whether rate and scale are what an operation that pushes may have: finite, not negative, and 0 where they are not given. */
+/* Whether rate and scale are what an operation that pushes may have: finite, not negative, and 0 where they are not
+ * given. */
 static inline bool wire_op_step_is_good(const struct wire_op *op)
 {
 	/* Written so that NaN fails; infinities are above the greatest number. */
@@ -212,8 +224,8 @@ static inline uint64_t wire_versions_bytes(uint64_t count)
 	return (count * sizeof(uint32_t) + 7) & ~UINT64_C(7);
 }
 
-/* Of all operations but runs: the size of an operation's body, and the most that its result's may have (what is not all of it: a pull with versions). count is
- * up to WIRE_KEYS_MAX and dim to WIRE_DIM_MAX: check them first. */
+/* Of all operations but runs: the size of an operation's body, and the most that its result's may have (what is not all
+ * of it: a pull with versions). count is up to WIRE_KEYS_MAX and dim to WIRE_DIM_MAX: check them first. */
 static inline uint64_t wire_op_bytes(const struct wire_op *op)
 {
 	return op->count * (uint64_t)sizeof(uint64_t) +
@@ -229,7 +241,8 @@ static inline uint64_t wire_op_result_bytes(const struct wire_op *op)
 	       (op->flags & WIRE_VERSIONS ? wire_versions_bytes(op->count) : 0);
 }
 
-/* Checks magic, version, opcode and payload_bytes. Returns WIRE_OK or WIRE_BAD_FRAME; *why, if given, gets a sentence. */
+/* Checks magic, version, opcode and payload_bytes. Returns WIRE_OK or WIRE_BAD_FRAME; *why, if given, gets a
+ * sentence. */
 enum wire_status wire_frame_check(const struct wire_frame *frame, const char **why);
 
 /* The header's part of a checksum: CRC of the 64 bytes with the checksum field taken as zero. */

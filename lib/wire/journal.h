@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of the journal (docs/availability.rst says what they mean). Little endian, fixed width, naturally aligned. Pure data.
+ * The bytes of the journal (docs/availability.rst says what they mean). Little endian, fixed width, naturally aligned.
+ * Pure data.
  *
- * Each reactor has one stream of records, which never begins anew while a node lives: a position is a byte of it. A process that
- * begins or goes on with a journal is a life, numbered from 1; the streams of a life begin at position 0. A stream lies in
- * segments, files whose payloads follow one another: a header, then blocks of what was written down at once. Records go from one block
- * into the next as they come.
+ * Each reactor has one stream of records, which never starts again while a node lives: a position is a byte of it. A
+ * process that begins or goes on with a journal is a life, numbered from 1; the streams of a life begin at position 0.
+ * A stream lies in segments, files whose payloads follow one another: a header, then blocks of what was written down at
+ * once. Records go from one block into the next as they come.
  */
 #ifndef WIRE_JOURNAL_H
 #define WIRE_JOURNAL_H
@@ -19,7 +20,7 @@ enum journal_constants {
 	JOURNAL_ALIGN = 4096, /* of blocks in a file: they can be written past the page cache */
 	JOURNAL_BLOCK_MAX = 1 << 20,
 	JOURNAL_RECORD_MAX = 256 << 10, /* bytes of a record: more than the longest row */
-	JOURNAL_RUN_BYTES = 32 << 10,	/* a run of rows begins anew behind so many */
+	JOURNAL_RUN_BYTES = 32 << 10,	/* a run of rows starts again behind this many */
 };
 #define JOURNAL_MAGIC UINT64_C(0x4c4e524a52415453) /* "STARJRNL" */
 #define JOURNAL_BLOCK_MAGIC 0x4b4c424au		   /* "JBLK" */
@@ -40,13 +41,13 @@ struct journal_segment {
 	uint32_t incarnation;	       /* under which it was served */
 	uint32_t after;		       /* GOES_ON: the life before it */
 	uint64_t position;	       /* in the stream, of the first block's payload */
-	/* The life that began anew, which this one goes on from, or itself; the checkpoint that it began with (0: with nothing); and
-	 * checkpoints up to this one that are younger do not count: the cluster was taken back. */
+	/* The life that began again, which this one goes on from, or itself; the checkpoint that it began with (0: with
+	 * nothing); and checkpoints up to this one that are younger do not count: the cluster was taken back. */
 	uint32_t story, reserved;
 	uint64_t base, passed_over;
-	uint64_t
-		former; /* GOES_ON: where the streams of the life before end, of all whose number leaves `reactor` when divided by
-			       * `reactors`: the sum */
+	/* GOES_ON: where the streams of the life before end, of all whose number leaves `reactor` when divided by
+	 * `reactors`: the sum. */
+	uint64_t former;
 };
 _Static_assert(sizeof(struct journal_segment) == 88, "journal_segment");
 
@@ -63,19 +64,22 @@ _Static_assert(sizeof(struct journal_block) == 32, "journal_block");
 enum { JOURNAL_PAYLOAD_MAX = JOURNAL_BLOCK_MAX - (int)sizeof(struct journal_block) };
 
 enum journal_kind {
-	/* A run of rows or keys as checkpoints have them (wire/checkpoint.h), but for its object, which is named with its generation
-	 * as requests do it: rows as they are from now on; keys that are gone; counts of an admission filter; what is known of a table. */
+	/* A run of rows or keys as checkpoints have them (wire/checkpoint.h), but for its object, which is named with
+	 * its generation as requests do it: rows as they are from now on; keys that are gone; counts of an admission
+	 * filter; what is known of a table. */
 	JOURNAL_RUN = 1,
-	/* A request of a session has ended that has changed something: struct journal_outcome, and with JOURNAL_REFUSALS how its
-	 * last WIRE_IN_FLIGHT_MAX requests ended. */
+	/* A request of a session has ended that has changed something: struct journal_outcome, and with
+	 * JOURNAL_REFUSALS how its last WIRE_IN_FLIGHT_MAX requests ended. */
 	JOURNAL_OUTCOME = 2,
-	/* Here no request is executed in part: what comes before is whole, and what comes after the last of these is not applied. */
+	/* Here no request is executed in part: what comes before is whole, and what comes after the last of these is
+	 * not applied. */
 	JOURNAL_MARK = 3,
 	/* The same, and the instant of a checkpoint: struct journal_instant. */
 	JOURNAL_INSTANT = 4,
 	/* Behind an instant: the outcomes of all sessions have been written again since. struct journal_instant. */
 	JOURNAL_SESSIONS = 5,
-	/* Sums of gradients were opened, which are not in the journal: a node that comes back must not go on as if it had them. */
+	/* Sums of gradients were opened, which are not in the journal: a node that comes back must not go on as if it
+	 * had them. */
 	JOURNAL_SUMS = 6,
 	/* A table's admission filter has forgotten all: struct journal_object. */
 	JOURNAL_CLEARED = 7,

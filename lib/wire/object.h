@@ -3,12 +3,12 @@
  * What a table or a variable is: the catalogue's entry, agreed on by client, control plane and store. Plain data.
  *
  * A variable is kept as a table: its elements, in row-major order, are cut into blocks of block_elements (the last one
- * padded with elements that nobody reads), and block b is the row of key b. So a variable is spread over the
- * partitions like any table, and the store knows rows only. A `whole` variable has all its blocks in one home partition, that of
+ * padded with elements that nobody reads), and block b is the row of key b. So a variable is spread over the partitions
+ * like any table, and the store knows rows only. A `whole` variable has all its blocks in one home partition, that of
  * its name and key 0.
  *
- * A program (wire/program.h) is an entry of the catalogue too: so it gets an id, reaches all nodes and stays, as tables do. It has
- * a name, which follows from its bytes, an id and those bytes, and nothing of what a table has.
+ * A program (wire/program.h) is an entry of the catalogue too: so it gets an id, reaches all nodes and stays, as tables
+ * do. It has a name, which follows from its bytes, an id and those bytes, and nothing of what a table has.
  */
 #ifndef WIRE_OBJECT_H
 #define WIRE_OBJECT_H
@@ -23,8 +23,8 @@
 
 enum object_kind { OBJECT_TABLE = 1, OBJECT_VARIABLE = 2, OBJECT_PROGRAM = 3 };
 
-/* X(NAME, number, "name", text). fan_in and fan_out of glorot and he are those of the table: 1 and dim; of a variable: of its
- * last two dimensions, times the product of the others (docs/libstar.rst). */
+/* X(NAME, number, "name", text). fan_in and fan_out of glorot and he are those of the table: 1 and dim; of a variable:
+ * of its last two dimensions, times the product of the others (docs/libstar.rst). */
 #define OBJECT_INITIALIZERS(X) \
 	X(ZEROS, 1, "zeros", "0") \
 	X(CONSTANT, 2, "constant", "scale") \
@@ -83,8 +83,8 @@ enum object_nonfinite { OBJECT_NONFINITES(X) };
 enum { OBJECT_NDIM_MAX = 8 };
 
 /*
- * Ids are given again after a table was dropped, each time with the next generation: requests name both (wire_op.object), and so a worker's
- * handle of a dropped table never becomes one of another table.
+ * Ids are given again after a table was dropped, each time with the next generation: requests name both
+ * (wire_op.object), and so a worker's handle of a dropped table never becomes one of another table.
  */
 enum {
 	OBJECT_ID_BITS = 11,
@@ -107,8 +107,9 @@ struct object_spec {
 	uint8_t master;	    /* narrow types: float32 values beside them, which the optimizer works on */
 	uint8_t stochastic; /* narrow types: stochastic rounding instead of to nearest */
 	uint8_t versions;   /* rows count their pushes; variables always do */
-	uint8_t staleness; /* rate / max(1, pushes that the shard's table had since the worker last pulled): ElasticDL's */
-	uint32_t dim;	   /* elements of a row; of a variable: of a block */
+	/* rate / max(1, pushes that the shard's table had since the worker last pulled): ElasticDL's */
+	uint8_t staleness;
+	uint32_t dim; /* elements of a row; of a variable: of a block */
 	uint32_t ndim;
 	uint64_t shape[OBJECT_NDIM_MAX]; /* variables */
 	uint64_t seed;
@@ -123,7 +124,7 @@ struct object_spec {
 	uint64_t filter_keys; /* Bloom: distinct keys that it is laid out for, in all, and ... */
 	float filter_error;   /* ... its share of keys admitted early at that number */
 	/* Eviction. */
-	uint64_t steps_to_live; /* rows not pushed or pulled for so many training steps; 0: for ever */
+	uint64_t steps_to_live; /* rows not pushed or pulled for this many training steps; 0: for ever */
 	float l2_threshold;	/* rows whose half sum of squares is below; 0: none (DeepRec's l2_weight_threshold) */
 	uint64_t rows_max;	/* of the table, over all shards; 0: as the memory has */
 	char name[WIRE_NAME_MAX + 1];
@@ -146,8 +147,8 @@ static inline bool object_is_used_by(const struct object_spec *spec, const struc
 	return program->kind == OBJECT_PROGRAM && wire_program_uses(&program->program, spec->id, spec->generation);
 }
 
-/* One member of a spec for JSON, star_spec.options, help and comparison: every one after `dim` and `shape`, the optimizer's kind
- * apart, which the optimizer's own members follow from. */
+/* One member of a spec for JSON, star_spec.options, help and comparison: every one after `dim` and `shape`, the
+ * optimizer's kind apart, which the optimizer's own members follow from. */
 enum object_option_type { OPTION_FLOAT, OPTION_U32, OPTION_U64, OPTION_SWITCH, OPTION_NAME };
 struct object_option {
 	const char *name;
@@ -188,12 +189,12 @@ void wire_object_spec_defaults(struct object_spec *spec, unsigned optimizer);
 /* "beta1=0.8, filter=counter" into spec; an unknown name is answered by the nearest one. NULL: nothing. */
 int wire_object_spec_options(struct object_spec *spec, const char *text, struct star_error *err);
 
-/* Checks names, types, sizes, numbers, and what goes with what; fills in what follows from it: a variable's dim, and that its rows
- * have versions. 0, or -EINVAL with a sentence. */
+/* Checks names, types, sizes, numbers, and what goes with what; fills in what follows from it: a variable's dim, and
+ * that its rows have versions. 0, or -EINVAL with a sentence. */
 int wire_object_spec_check(struct object_spec *spec, struct star_error *err);
 
-/* Whether the gradient of a variable of which all is needed at once (optimizer lamb, clip_global_norm) fits into a request of so many
- * bytes. 0, or -EINVAL with a sentence. */
+/* Whether the gradient of a variable of which all is needed at once (optimizer lamb, clip_global_norm) fits into a
+ * request of this many bytes. 0, or -EINVAL with a sentence. */
 int wire_object_check_whole(const struct object_spec *spec, uint32_t payload_max, struct star_error *err);
 
 /* Equal but for the id and its generation? If not, a sentence with both sides, and -EEXIST. */
@@ -203,7 +204,8 @@ int wire_object_spec_same(const struct object_spec *have, const struct object_sp
 uint64_t wire_object_elements(const struct object_spec *spec);
 uint64_t wire_object_blocks(const struct object_spec *spec);
 
-/* The learning rate of a push at that step, from 1 as pushes carry it: schedule and warm-up on rate. The same bits everywhere. */
+/* The learning rate of a push at that step, from 1 as pushes carry it: schedule and warm-up on rate. The same bits
+ * everywhere. */
 float wire_object_rate(const struct object_spec *spec, float rate, uint64_t step);
 
 /* The key that a row's partition follows from. */

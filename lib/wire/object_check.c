@@ -129,8 +129,8 @@ static bool is_bloom(const struct object_spec *spec)
 	return spec->filter == FILTER_BLOOM;
 }
 
-/* Options that mean something only where `holds`; elsewhere they stand at their defaults. The first that fails is reported,
- * so what a rule presumes stands above it. */
+/* Options that mean something only where `holds`; elsewhere they stand at their defaults. The first that fails is
+ * reported, so what a rule presumes stands above it. */
 static const struct {
 	const char *option;
 	bool (*holds)(const struct object_spec *spec);

@@ -80,7 +80,7 @@ const struct object_option wire_object_options[] = {
 			NAMED(schedule, schedule_name, SCHEDULE_CONSTANT, "of the learning rate, by the pushes' step"),
 	U64(schedule_steps, 1e15, "steps of the schedule"),
 	FLOAT(schedule_rate, 0, 1, 0, "exponential: factor of each schedule_steps; cosine: factor at the end"),
-	U64(warmup_steps, 1e15, "the learning rate rises in even steps for so many; then the schedule begins"),
+	U64(warmup_steps, 1e15, "the learning rate rises in even steps for this many; then the schedule begins"),
 	SWITCH(staleness, "learning rate / pushes to the shard's table since the worker last pulled: ElasticDL's"),
 	FLOAT(clip_global_norm, 0, 1e30, 0,
 	      "whole variables: a push's gradient is scaled down to this L2 norm; 0: not"),
@@ -90,11 +90,11 @@ const struct object_option wire_object_options[] = {
 	SWITCH(master, "float16, bfloat16, scaled_int8: float32 values beside them, which the optimizer works on"),
 	SWITCH(stochastic, "float16, bfloat16, scaled_int8: stochastic rounding instead of to nearest"),
 	NAMED(filter, filter_name, FILTER_NONE, "which keys get a row"),
-	U32(filter_frequency, 4294967295.0, "a key gets its row with so many pulls and pushes"),
+	U32(filter_frequency, 4294967295.0, "a key gets its row with this many pulls and pushes"),
 	FLOAT(filter_value, -any, any, 0, "what a key reads until then"),
 	U64(filter_keys, 1e12, "bloom: distinct keys that it is laid out for, over all shards"),
-	FLOAT(filter_error, 1e-6, 0.5, 0.01, "bloom: share of keys that get their row too early, at so many keys"),
-	U64(steps_to_live, 1e15, "rows that were not used for so many training steps are evicted; 0: none"),
+	FLOAT(filter_error, 1e-6, 0.5, 0.01, "bloom: share of keys that get their row too early, at this many keys"),
+	U64(steps_to_live, 1e15, "rows that were not used for this many training steps are evicted; 0: none"),
 	FLOAT(l2_threshold, 0, 1e30, 0, "rows with half a sum of squares below are evicted; 0: none"),
 	U64(rows_max, 1e15, "rows of the table, over all shards; 0: what the memory holds"),
 	NAMED(full, full_name, FULL_REFUSE, "when a new row has no room"),
@@ -253,7 +253,8 @@ static int read_whole(const char *text, uint64_t *whole)
 	return errno || *end ? -EINVAL : 0;
 }
 
-/* Of a value that stands there as text. What does not fit into the member is caught here, bounds by wire_object_spec_check. */
+/* Of a value that stands there as text. What does not fit into the member is caught here, bounds by
+ * wire_object_spec_check. */
 static int set_text(const struct object_option *option, struct object_spec *spec, const char *text,
 		    struct star_error *err)
 {

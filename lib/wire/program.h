@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Programs: what a PS subgraph of a step is on the wire (docs/programs.rst). A program is registered once, as an object of the
- * catalogue; a request then runs it by its id (WIRE_RUN) with feeds, and gets its fetches. It is a list of nodes, each of which
- * uses earlier ones: feeds, which a request brings, and steps. Outside bytes: wire_program_check is the only way to a shape. Pure
- * functions, no allocation.
+ * Programs: what a PS subgraph of a step is on the wire (docs/programs.rst). A program is registered once, as an object
+ * of the catalogue; a request then runs it by its id (WIRE_RUN) with feeds, and gets its fetches. It is a list of
+ * nodes, each of which uses earlier ones: feeds, which a request carries, and steps. Outside bytes: wire_program_check
+ * is the only way to a shape. Pure functions, no allocation.
  *
- * Everything goes by keys: a KEYS feed names rows of one table (or blocks of one variable), and what is aligned with it has one row,
- * or one segment number, for each of its keys. The client sends each reactor the keys that it owns with what is aligned with them.
+ * Everything goes by keys: a KEYS feed names rows of one table (or blocks of one variable), and what is aligned with it
+ * has one row, or one segment number, for each of its keys. The client sends each reactor the keys that it owns with
+ * what is aligned with them.
  *
  * A WIRE_RUN's body, each part padded with zeros to 8 bytes, numbers and rows of float32 little endian:
- *   for each KEYS feed how many keys (uint32); the SHARED feeds; the SEGMENT_ROWS feeds; then for each KEYS feed the keys
- *   (uint64), and what is aligned with it, in the nodes' order: ROWS (float32), SEGMENTS (uint32). What is PROGRAM_KEPT is not
- *   there, unless the run has WIRE_ALONE.
- * A run may leave something on each reactor for later runs of its step: an entry, which has the run's tag (wire_op.version) and belongs
- * to the request's session. An entry has the keys of one KEYS feed, and in up to PROGRAM_PLACES_MAX places rows or segments of them.
- * Its result's body, padded alike:
- *   for each KEYS feed with fetches: for each key a record of all that is fetched of it, in the FETCH nodes' order; then each
+ *   for each KEYS feed how many keys (uint32); the SHARED feeds; the SEGMENT_ROWS feeds; then for each KEYS feed the
+ *   keys
+ *   (uint64), and what is aligned with it, in the nodes' order: ROWS (float32), SEGMENTS (uint32). What is PROGRAM_KEPT
+ *   is not
+ *   there, unless the run has WIRE_ALONE. A run may leave something on each reactor for later runs of its step: an
+ *   entry, which has the run's tag (wire_op.version) and belongs to the request's session. An entry has the keys of one
+ *   KEYS feed, and in up to PROGRAM_PLACES_MAX places rows or segments of them. Its result's body, padded alike:
+ *   for each KEYS feed with fetches: for each key a record of all that is fetched of it, in the FETCH nodes' order;
+ *   then each
  *   fetched POOL: the sums of this reactor, a row for each segment.
  */
 #ifndef WIRE_PROGRAM_H
@@ -34,17 +37,17 @@ enum program_limits {
 	PROGRAM_ALIGNED_MAX = 7, /* feeds that are aligned with one of them */
 	PROGRAM_PLACES_MAX = 8,	 /* of what is kept with an entry's keys */
 	PROGRAM_SEGMENTS_MAX = 65536,
-	/* Elements of all nodes' rows together, so that a row of a program takes some tens of microseconds. What is dear counts as
-	 * several: program_op_info.cost. */
+	/* Elements of all nodes' rows together, so that a row of a program takes some tens of microseconds. What is
+	 * dear counts as several: program_op_info.cost. */
 	PROGRAM_ELEMENTS_MAX = 32768,
 	PROGRAMS_MAX = 256, /* of a cluster */
 	PROGRAM_NONE = 255, /* no node */
 };
 
 /*
- * The operations of programs: these, and all of tensor/elementwise.h. Whatever has to know what an operation takes and is reads it from
- * wire_program_op, which is made from these lists: the check, libstar, a shard's plan, and what runs it.
- * X(NAME, number, name, kind, fields of the node that it uses, flags that the node may have, text)
+ * The operations of programs: these, and all of tensor/elementwise.h. Whatever has to know what an operation takes and
+ * is reads it from wire_program_op, which is made from these lists: the check, libstar, a shard's plan, and what runs
+ * it. X(NAME, number, name, kind, fields of the node that it uses, flags that the node may have, text)
  */
 #define PROGRAM_FEEDS(X) \
 	X(KEYS, 1, keys, FEED, PROGRAM_USES_DIM | PROGRAM_USES_OBJECT, PROGRAM_KEPT, \
@@ -169,8 +172,8 @@ struct program_shape {
 };
 
 /*
- * Reads and checks a program as it travels, n bytes. NULL if it is good: *program and *shape are filled in. Else what is wrong; *node
- * is the node that it is wrong with, or PROGRAM_NONE.
+ * Reads and checks a program as it travels, n bytes. NULL if it is good: *program and *shape are filled in. Else what
+ * is wrong; *node is the node that it is wrong with, or PROGRAM_NONE.
  */
 const char *wire_program_read(const void *bytes, size_t n, struct program *program, struct program_shape *shape,
 			      unsigned *node);
@@ -208,8 +211,8 @@ static inline uint32_t program_aligned_bytes(uint32_t dim)
 	return dim ? dim * (uint32_t)sizeof(float) : (uint32_t)sizeof(uint32_t);
 }
 
-/* Bytes of a run's body before the first KEYS feed's keys; of a KEYS feed's part, for so many keys; of its records; and of what
- * the nodes of op (SEGMENT_ROWS) have, or fetched pools, each padded. alone: also of what is KEPT. */
+/* Bytes of a run's body before the first KEYS feed's keys; of a KEYS feed's part, for n keys; of its records; and of
+ * what the nodes of op (SEGMENT_ROWS) have, or fetched pools, each padded. alone: also of what is KEPT. */
 uint64_t wire_program_head_bytes(const struct program *program, const struct program_shape *shape, uint32_t segments);
 uint64_t wire_program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,
 				 uint32_t count, bool alone);

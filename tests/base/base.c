@@ -31,7 +31,8 @@ static uint32_t crc_by_bits(const uint8_t *data, size_t bytes)
 	return ~crc;
 }
 
-/* The data end where the memory does, so that a sanitizer sees whoever reads on; or, the other way round, begin there. */
+/* The data end where the memory does, so that a sanitizer sees whoever reads on; or, the other way round, begin
+ * there. */
 static void crc_of_all_lengths_is_that_by_bits(void)
 {
 	enum { LONGEST = 700 };
@@ -253,7 +254,7 @@ static void told_time_keeps_to_the_clock(void)
 		while (clock_cycles() - cycles <= CLOCK_TRUST_CYCLES)
 			;
 		before = clock_ns();
-		CHECK(clock_read(&c) >= before); /* read anew */
+		CHECK(clock_read(&c) >= before); /* read again */
 	}
 	/* Whatever the counter did meanwhile. */
 	c.cycles += UINT64_C(1) << 40;

@@ -53,6 +53,14 @@ void long_chains_are_read(void);
 void deltas_that_could_not_be_restored_are_refused(void);
 void files_are_not_for_everybody(void);
 
+/* sound.c */
+void what_nodes_refuse_is_told(void);
+void no_older_one_is_exported_without_a_word(void);
+void prune_counts_what_is_whole(void);
+void deltas_go_on_from_what_is_whole(void);
+void deltas_know_what_they_go_on_from(void);
+void deltas_are_of_their_parents_lineage(void);
+
 /* lines.c */
 void import_respects_who_writes_there(void);
 void tables_go_out_as_lines_and_come_back(void);

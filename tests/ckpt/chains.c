@@ -12,23 +12,6 @@
 #include "tests/ckpt/support.h"
 #include "tests/unit.h"
 
-/* "3 4<3 9": checkpoints 3, 4 on top of 3, and 9. */
-static void save_all(const char *directory, const char *text)
-{
-	for (const char *at = text; *at;) {
-		struct save save = { .files = 1, .rows = 1, .run_rows = 1 };
-		struct star_error err = { 0 };
-		char *end;
-
-		save.id = strtoull(at, &end, 10);
-		if (*end == '<')
-			save.parent = strtoull(end + 1, &end, 10);
-		if (!CHECK_INT(save_checkpoint(directory, &save, &err), 0))
-			printf("# %s\n", err.text);
-		at = *end ? end + 1 : end;
-	}
-}
-
 /* The names of a chain's checkpoints, as "3-full 4-delta". */
 static const char *names_of(char *const *chain, uint32_t count, char text[static 512])
 {
@@ -51,32 +34,6 @@ static const char *chain_text(const char *directory, uint64_t id, char text[stat
 	names_of(chain, count, text);
 	ckpt_chain_free(chain, count);
 	return text;
-}
-
-static const char *list_text(const char *directory, char text[static 512])
-{
-	struct ckpt_entry *entries;
-	uint32_t count;
-	size_t used = 0;
-
-	text[0] = 0;
-	if (!CHECK_INT(ckpt_list(directory, &entries, &count, NULL), 0))
-		return "none";
-	for (uint32_t i = 0; i < count; i++)
-		used += (size_t)snprintf(text + used, 512 - used, "%s%s%s", i ? " " : "",
-					 entries[i].name + strspn(entries[i].name, "0"),
-					 entries[i].complete || entries[i].partial ? "" : "!");
-	free(entries);
-	return text;
-}
-
-/* "5-full" */
-static void destroy(const char *directory, const char *short_name)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "%08lu%s", strtoul(short_name, NULL, 10), strchr(short_name, '-'));
-	unlink(in(in(directory, name).text, CKPT_MANIFEST_NAME).text);
 }
 
 void chains_are_found(void)
@@ -110,7 +67,7 @@ void chains_are_found(void)
 		make_memory_directory(directory);
 		save_all(directory, cases[i].saved);
 		if (cases[i].destroyed)
-			destroy(directory, cases[i].destroyed);
+			destroy_manifest(directory, cases[i].destroyed);
 		if (!CHECK_STR(chain_text(directory, cases[i].id, text, &err), cases[i].chain) ||
 		    (cases[i].says && !CHECK_HAS(err.text, cases[i].says)))
 			printf("# case %u: %s\n", i, err.text);
@@ -118,23 +75,7 @@ void chains_are_found(void)
 	}
 }
 
-/* "5-full": a byte of its data. */
-static void damage(const char *directory, const char *short_name)
-{
-	char name[64];
-	struct path path;
-	uint8_t *data;
-	size_t bytes;
-
-	snprintf(name, sizeof(name), "%08lu%s", strtoul(short_name, NULL, 10), strchr(short_name, '-'));
-	path = in(in(directory, name).text, "node0-reactor0.star");
-	data = read_file(path.text, &bytes);
-	data[CHECKPOINT_ALIGN + 64] ^= 1;
-	write_file(path.text, data, bytes);
-	free(data);
-}
-
-/* What was passed over, as "3-delta: why; "; gives up after so many looks. */
+/* What was passed over, as "3-delta: why; "; gives up after this many looks. */
 struct passed_over {
 	char text[1024];
 	unsigned looks;
@@ -201,9 +142,9 @@ void good_chains_are_found(void)
 		make_memory_directory(directory);
 		save_all(directory, cases[i].saved);
 		if (cases[i].damaged)
-			damage(directory, cases[i].damaged);
+			damage_data(directory, cases[i].damaged);
 		if (cases[i].destroyed)
-			destroy(directory, cases[i].destroyed);
+			destroy_manifest(directory, cases[i].destroyed);
 		rc = ckpt_chain_good(directory, &search, &chain, &count, &err);
 		CHECK_STR(rc < 0 ? "none" : names_of(chain, count, text), cases[i].chain);
 		if (rc < 0) {
@@ -259,7 +200,7 @@ void what_does_not_count_is_listed(void)
 	make_memory_directory(directory);
 	check_next(directory, 1, 1, "");
 	save_all(directory, "2 3<2 4<3 5");
-	destroy(directory, "5-full");
+	destroy_manifest(directory, "5-full");
 	CHECK_INT(ckpt_begin(directory, 6, 4, path, &err), 0);
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		CHECK_INT(mkdir(in(directory, others[i]).text, 0755), 0);
@@ -310,7 +251,7 @@ void strange_numbers_stop_no_save(void)
 			write_file(in(directory, far[i]).text, "x", 1);
 		check_next(directory, i + 1, i + 1, is_name ? far[i] : "");
 		CHECK_INT(save_checkpoint(directory, &save, &err), 0);
-		CHECK_INT(ckpt_prune(directory, 1, NULL, &err), i ? 1 : 0);
+		CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1 }, &err), i ? 1 : 0);
 		snprintf(text, sizeof(text), "%u-full", i + 1);
 		CHECK_STR(chain_text(directory, 0, text, &err), text);
 		CHECK(access(in(directory, far[i]).text, F_OK) == 0);
@@ -348,7 +289,8 @@ void prune_keeps_chains_whole(void)
 		/* A delta that does not go on from the latest full one: what it needs stays. */
 		{ "1 2<1 3 4<2", NULL, 0, 1, 0, "1-full 2-delta 3-full 4-delta" },
 		{ "1 2<1 3<2 4 5<2", NULL, 0, 1, 1, "1-full 2-delta 4-full 5-delta" },
-		/* A damaged one does not count as kept; one from after the last good one is left for people to look at. */
+		/* A damaged one does not count as kept; one from after the last good one is left for people to look
+		 * at. */
 		{ "1 2<1 3 4", "4-full", 0, 1, 2, "3-full 4-full!" },
 		{ "1 2 3", "1-full", 0, 2, 1, "2-full 3-full" },
 		{ "1 2<1", "1-full", 0, 1, 0, "1-full! 2-delta" },
@@ -364,17 +306,18 @@ void prune_keeps_chains_whole(void)
 		make_memory_directory(directory);
 		save_all(directory, cases[i].saved);
 		if (cases[i].destroyed)
-			destroy(directory, cases[i].destroyed);
+			destroy_manifest(directory, cases[i].destroyed);
 		if (cases[i].partial) {
 			CHECK_INT(ckpt_begin(directory, cases[i].partial, 0, path, &err), 0);
 			write_file(in(path, "a.star").text, "x", 1);
 		}
-		if (!CHECK_INT(ckpt_prune(directory, cases[i].keep, NULL, &err), cases[i].removed) ||
+		if (!CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = cases[i].keep }, &err),
+			       cases[i].removed) ||
 		    !CHECK_STR(list_text(directory, text), cases[i].left))
 			printf("# case %u: %s\n", i, err.text);
 		unit_remove(directory);
 	}
-	CHECK_INT(ckpt_prune("/", 0, NULL, &err), -EINVAL);
+	CHECK_INT(ckpt_prune("/", &(struct ckpt_pruning){ .keep = 0 }, &err), -EINVAL);
 }
 
 /* A folder within a checkpoint that is to go; names of unfinished ones that are links and files. */
@@ -390,7 +333,7 @@ void prune_goes_past_what_is_not_ours(void)
 	CHECK_INT(mkdir(in(directory, "00000003-full/notes").text, 0755), 0);
 	CHECK_INT(symlink(outside, in(directory, "00000004-full.partial").text), 0);
 	write_file(in(directory, "00000005-delta.partial").text, "x", 1);
-	CHECK_INT(ckpt_prune(directory, 1, NULL, &err), -EISDIR);
+	CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1 }, &err), -EISDIR);
 	CHECK_HAS(err.text, "cannot remove ");
 	CHECK_HAS(err.text, "00000003-full.partial: Is a directory");
 	CHECK_STR(list_text(directory, text), "3-full.partial 6-full 7-delta");
@@ -402,7 +345,7 @@ void prune_goes_past_what_is_not_ours(void)
 	CHECK_STR(list_text(directory, text), "3-full.partial 6-full 7-delta 8-full");
 	CHECK(access(in(outside, "file").text, F_OK) == 0);
 	rmdir(in(directory, "00000003-full.partial/notes").text);
-	CHECK_INT(ckpt_prune(directory, 1, NULL, &err), 3);
+	CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1 }, &err), 3);
 	unit_remove(directory);
 	unit_remove(outside);
 }
@@ -441,14 +384,17 @@ void prune_leaves_what_others_wrote(void)
 	for (unsigned i = 0; i < sizeof(saves) / sizeof(saves[0]); i++)
 		save_bare(directory, &saves[i]);
 	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		CHECK_INT(ckpt_prune(directory, steps[i].keep, &steps[i].lineage, &err), steps[i].removed);
+		CHECK_INT(ckpt_prune(directory,
+				     &(struct ckpt_pruning){ .keep = steps[i].keep, .lineage = &steps[i].lineage },
+				     &err),
+			  steps[i].removed);
 		CHECK_STR(list_text(directory, text), steps[i].left);
 	}
 	/* What cannot be read may be anybody's; who asks for it by hand has all of it pruned. */
-	destroy(directory, "4-full");
+	destroy_manifest(directory, "4-full");
 	save_bare(directory, &(struct bare){ .id = 10, .lineage = 6 });
-	CHECK_INT(ckpt_prune(directory, 1, &(uint64_t){ 6 }, &err), 0);
-	CHECK_INT(ckpt_prune(directory, 1, NULL, &err), 4);
+	CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1, .lineage = &(uint64_t){ 6 } }, &err), 0);
+	CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1 }, &err), 4);
 	CHECK_STR(list_text(directory, text), "10-full");
 	unit_remove(directory);
 }
@@ -534,7 +480,7 @@ void deltas_that_could_not_be_restored_are_refused(void)
 	save_bare(directory, &(struct bare){ .id = 3, .parent = 2 });
 	CHECK_INT(save_checkpoint(directory, &delta, &err), -EAGAIN);
 	CHECK_HAS(err.text, "has 64 partitions, not 1024");
-	destroy(directory, "2-full");
+	destroy_manifest(directory, "2-full");
 	CHECK_INT(save_checkpoint(directory, &delta, &err), -EAGAIN);
 	CHECK_HAS(err.text, "checkpoint 2 in ");
 	/* The longest chain that is written. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A save or a prune that ends, or fails, at each of its writes, syncs and renames: the last good checkpoint is always found. */
+/* A save or a prune that ends, or fails, at each of its writes, syncs and renames: the last good checkpoint is always
+ * found. */
 #include "tests/ckpt/cases.h"
 
 #include <dirent.h>
@@ -61,7 +62,7 @@ static int save_next(const struct scene *scene, struct star_error *err)
 
 static int prune_old(const struct scene *scene, struct star_error *err)
 {
-	return ckpt_prune(scene->directory, 1, NULL, err);
+	return ckpt_prune(scene->directory, &(struct ckpt_pruning){ .keep = 1 }, err);
 }
 
 /* The id of the newest that restores; its whole chain is in order, bit for bit. 0 with failures recorded. */

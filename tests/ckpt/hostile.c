@@ -250,8 +250,8 @@ static void note_refused(void *ctx, const char *name, const char *why)
 	snprintf(told + strlen(told), 1024 - strlen(told), "%s: %s\n", name, why);
 }
 
-/* With checksums that are right: the newest has a block that its variable has not, the next is of another cluster, then come two deltas, of
- * which the second has another object under the first one's id, then a good one. */
+/* With checksums that are right: the newest has a block that its variable has not, the next is of another cluster, then
+ * come two deltas, of which the second has another object under the first one's id, then a good one. */
 void what_no_node_loads_is_passed_over(void)
 {
 	const uint64_t last = wire_object_blocks(&sample_objects()[8]);

@@ -99,7 +99,7 @@ static bool write_protect(const char *directory)
 	       CHECK_HAS(err.text, "00000002-full.partial: Read-only file system: mount it for writing") &&
 	       check_saved(checkpoint_path(directory, &small).text, &small) &&
 	       CHECK_INT(ckpt_verify(checkpoint_path(directory, &small).text, NULL, NULL, &err), 0) &&
-	       CHECK_INT(ckpt_prune(directory, 1, NULL, &err), 0);
+	       CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1 }, &err), 0);
 }
 
 void read_only_directory_is_told(void)

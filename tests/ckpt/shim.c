@@ -20,7 +20,7 @@ struct change {
 	bool durable;
 	int fd;	       /* of the file, or of the folder in which the name is */
 	uint64_t file; /* its inode */
-	off_t offset;  /* DATA: the file had so many bytes */
+	off_t offset;  /* DATA: the file had this many bytes */
 	char name[300], to[300];
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * System calls that change a file system, on their way from lib/ckpt to the kernel: counted, failed, or the last thing that happens.
- * This program's own definitions stand before libc's.
+ * System calls that change a file system, on their way from lib/ckpt to the kernel: counted, failed, or the last thing
+ * that happens. This program's own definitions stand before libc's.
  *
- * A loss of power forgets what was not synced: data of files since their last fsync, names since that of their directory. Which of it
- * is forgotten is up to the machine, so the cases try both for each. Names are forgotten in the order of a journal: the
- * latest first. One thread.
+ * A loss of power forgets what was not synced: data of files since their last fsync, names since that of their
+ * directory. Which of it is forgotten is up to the machine, so the cases try both for each. Names are forgotten in the
+ * order of a journal: the latest first. One thread.
  */
 #ifndef TESTS_CKPT_SHIM_H
 #define TESTS_CKPT_SHIM_H
@@ -29,7 +29,8 @@ struct shim_plan {
 
 enum { SHIM_EXIT = 77 };
 
-/* File systems that know no O_DIRECT: they say so when a file is opened (it is made nevertheless), or when it is used. */
+/* File systems that know no O_DIRECT: they say so when a file is opened (it is made nevertheless), or when it is
+ * used. */
 enum shim_direct { SHIM_DIRECT_TAKEN, SHIM_DIRECT_NOT_OPENED, SHIM_DIRECT_NOT_USED };
 void shim_refuse_direct(enum shim_direct where);
 

@@ -437,3 +437,59 @@ void write_file(const char *path, const void *data, size_t bytes)
 		abort();
 	}
 }
+
+void save_all(const char *directory, const char *text)
+{
+	for (const char *at = text; *at;) {
+		struct save save = { .files = 1, .rows = 1, .run_rows = 1 };
+		struct star_error err = { 0 };
+		char *end;
+
+		save.id = strtoull(at, &end, 10);
+		if (*end == '<')
+			save.parent = strtoull(end + 1, &end, 10);
+		if (!CHECK_INT(save_checkpoint(directory, &save, &err), 0))
+			printf("# %s\n", err.text);
+		at = *end ? end + 1 : end;
+	}
+}
+
+const char *list_text(const char *directory, char text[static 512])
+{
+	struct ckpt_entry *entries;
+	uint32_t count;
+	size_t used = 0;
+
+	text[0] = 0;
+	if (!CHECK_INT(ckpt_list(directory, &entries, &count, NULL), 0))
+		return "none";
+	for (uint32_t i = 0; i < count; i++)
+		used += (size_t)snprintf(text + used, 512 - used, "%s%s%s", i ? " " : "",
+					 entries[i].name + strspn(entries[i].name, "0"),
+					 entries[i].whole || entries[i].partial ? "" : "!");
+	free(entries);
+	return text;
+}
+
+void destroy_manifest(const char *directory, const char *short_name)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%08lu%s", strtoul(short_name, NULL, 10), strchr(short_name, '-'));
+	unlink(in(in(directory, name).text, CKPT_MANIFEST_NAME).text);
+}
+
+void damage_data(const char *directory, const char *short_name)
+{
+	char name[64];
+	struct path path;
+	uint8_t *data;
+	size_t bytes;
+
+	snprintf(name, sizeof(name), "%08lu%s", strtoul(short_name, NULL, 10), strchr(short_name, '-'));
+	path = in(in(directory, name).text, "node0-reactor0.star");
+	data = read_file(path.text, &bytes);
+	data[CHECKPOINT_ALIGN + 64] ^= 1;
+	write_file(path.text, data, bytes);
+	free(data);
+}

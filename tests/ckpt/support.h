@@ -22,7 +22,8 @@ struct path in(const char *directory, const char *name);
 enum { OBJECTS = 9, FILES_MAX = 16 };
 const struct object_spec *sample_objects(void);
 
-/* What a save writes: rows of each object in each file; a delta's keys are the first of its parent's, and the one after them is gone. */
+/* What a save writes: rows of each object in each file; a delta's keys are the first of its parent's, and the one after
+ * them is gone. */
 struct save {
 	uint64_t id, parent;
 	uint32_t files;
@@ -42,7 +43,8 @@ void sample_row(const struct save *save, uint32_t file, const struct object_spec
 /* Writes it; 0, or what failed. It is abandoned then. */
 int save_checkpoint(const char *directory, const struct save *save, struct star_error *err);
 
-/* A checkpoint of no rows, whose manifest is written as it is told: where its parent may be missing, or its chain too long. */
+/* A checkpoint of no rows, whose manifest is written as it is told: where its parent may be missing, or its chain too
+ * long. */
 struct bare {
 	uint64_t id, parent, lineage;
 	uint32_t partitions; /* 0: those of save_checkpoint */
@@ -57,6 +59,14 @@ char *changed_manifest(const char *text, const char *from, const char *to, size_
 
 /* Reads a checkpoint and compares all of it with what was saved; false with failures recorded. */
 bool check_saved(const char *path, const struct save *save);
+
+/* "3 4<3 9": checkpoints 3, 4 on top of 3, and 9. */
+void save_all(const char *directory, const char *text);
+/* "5-full": its manifest goes; a byte of its data is flipped. */
+void destroy_manifest(const char *directory, const char *short_name);
+void damage_data(const char *directory, const char *short_name);
+/* What there is, as "3-full 4-delta!": '!' where it is damaged. */
+const char *list_text(const char *directory, char text[static 512]);
 
 /* A whole file, to be freed; and back. */
 uint8_t *read_file(const char *path, size_t *bytes);

@@ -553,7 +553,7 @@ void shared_library_exports_the_api_only(void)
 		"star_push",	 "star_variable_pull", "star_variable_push",	"star_error_set",	"star_blocks",
 		"star_reactors", "star_bytes",	       "star_clip_global_norm",
 	};
-	static const char *const inside[] = { "client_channel_submit", "client_keeper_turn", "jsonrpc_call",
+	static const char *const inside[] = { "client_channel_submit", "client_waiter_turn", "jsonrpc_call",
 					      "base_crc32", "config_load" };
 	char path[4096];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -587,7 +587,8 @@ static void check_same(int line, struct star_op made, struct star_op expected)
 		unit_fail(__FILE__, line, "the constructor has made another operation of kind %d", (int)made.kind);
 }
 
-/* What a constructor makes is what the header says of its kind, and nothing else; and an execution takes each of them. */
+/* What a constructor makes is what the header says of its kind, and nothing else; and an execution takes each of
+ * them. */
 void operations_have_constructors(void)
 {
 	struct bench b = bench_start(1, 1, 1);

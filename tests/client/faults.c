@@ -90,7 +90,8 @@ void a_bad_node_fails_the_call_and_is_reconnected(void)
 		}
 }
 
-/* Over TCP by another connection with the same session, some times; over datagrams there is nothing to lose but the session. */
+/* Over TCP by another connection with the same session, some times; over datagrams there is nothing to lose but the
+ * session. */
 void a_lost_connection_is_replaced_in_the_middle_of_calls(void)
 {
 	static const struct {

@@ -2,8 +2,8 @@
 /*
  * The other end of libstar in these tests: a cluster of PS nodes on loopback whose reactors keep rows in an array and
  * speak the wire protocol honestly, checking all that a client sends, until they are told to misbehave; and the answers
- * of a control plane. A thread for each connection; over datagrams too (peer_link.c). This is a double of the peer, for injecting faults: the appliance
- * itself is tested by the system tests.
+ * of a control plane. A thread for each connection; over datagrams too (peer_link.c). This is a double of the peer, for
+ * injecting faults: the appliance itself is tested by the system tests.
  */
 #ifndef TESTS_CLIENT_PEER_H
 #define TESTS_CLIENT_PEER_H
@@ -54,7 +54,7 @@ struct peer_row {
 	uint32_t object;
 	uint64_t key;
 	uint32_t applied; /* pushes; duplicates in one push count once. Its version is one more */
-	bool deleted;	  /* begins anew when it is asked for again */
+	bool deleted;	  /* starts again when it is asked for again */
 	float *values;
 };
 
@@ -99,7 +99,7 @@ struct peer {
 	uint32_t incarnation[PEER_NODES_MAX];
 	uint32_t active_nodes;		      /* that the layout names, and by which keys belong to reactors */
 	uint32_t request_max[PEER_NODES_MAX]; /* at most PEER_PAYLOAD_MAX; set before the layout that says so */
-	uint32_t layout_again;		      /* so many layout questions are answered with EAGAIN */
+	uint32_t layout_again;		      /* this many layout questions are answered with EAGAIN */
 	struct layout *layout;
 	uint32_t dropped;    /* tables */
 	uint32_t empty_left; /* rows that "empty" says are left when it begins; each question after that takes one */
@@ -145,7 +145,7 @@ uint64_t peer_largest_request(struct peer *p);
 void peer_forget_largest(struct peer *p);
 /* Stops accepting on, and closes the connections of, all reactors; the data ports stay refused. */
 void peer_unplug(struct peer *p);
-/* A new layout: so many nodes are active, in a new epoch; published or only in force on the nodes. */
+/* A new layout: this many nodes are active, in a new epoch; published or only in force on the nodes. */
 void peer_relayout(struct peer *p, uint32_t active_nodes, bool publish);
 void peer_refuse_layout(struct peer *p, uint32_t times);
 void peer_restart_node(struct peer *p, uint32_t node);
@@ -157,7 +157,8 @@ bool peer_find(struct peer *p, uint32_t object, uint64_t key, uint32_t *applied,
 
 /* peer_control.c */
 void *peer_control_main(void *arg);
-/* peer_run.c: a run of a program, whose body has so many bytes and more; bytes of its result, or -1: it is not as it must be. */
+/* peer_run.c: a run of a program, whose body has n bytes and more; bytes of its result, or -1: it is not as it must
+ * be. */
 enum wire_status peer_run_keeps(const struct peer_reactor *r, const struct wire_op *op);
 int64_t peer_run(struct peer_reactor *r, const struct wire_op *op, const char *body, uint32_t left, char *to);
 /* peer_serve.c: a row, made if need be */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The double's reactors over datagrams: the other end of a memif in this same process, with a stack and an endpoint for each
- * reactor. A session is bridged to a socket pair, at whose other end the double serves it as it does a TCP connection.
+ * The double's reactors over datagrams: the other end of a memif in this same process, with a stack and an endpoint for
+ * each reactor. A session is bridged to a socket pair, at whose other end the double serves it as it does a TCP
+ * connection.
  */
 #include "tests/client/peer.h"
 

@@ -74,7 +74,8 @@ void nothing_of_earlier_calls_is_left(void)
 	bench_stop(&b);
 }
 
-/* Calls that are made while so many are in flight may be sent together: but sent they are, whether or not anybody comes back. */
+/* Calls that are made while this many are in flight may be sent together: but sent they are, whether or not anybody
+ * comes back. */
 void what_nobody_waits_for_is_sent(void)
 {
 	enum { CALLS = 100 };

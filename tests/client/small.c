@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pulls and pushes of one row, which have a short way of their own (client/small.h): they end as others do, whatever happens. */
+/* Pulls and pushes of one row, which have a fast path of their own (client/small.h): they end as others do, whatever
+ * happens. */
 #include "tests/client/cases.h"
 
 #include <errno.h>
@@ -227,7 +228,8 @@ struct worker {
 
 enum { THREADS = 4, CALLS = 400 };
 
-/* Each its own row: what it pushed last is what it pulls. Now and then a call that is not small, by the same connection. */
+/* Each its own row: what it pushed last is what it pulls. Now and then a call that is not small, by the same
+ * connection. */
 static void *pull_and_push(void *arg)
 {
 	struct worker *w = arg;

@@ -132,7 +132,8 @@ void deletes_and_conditional_pulls_go_apart(void)
 	bench_stop(&b);
 }
 
-/* Of a key that comes twice the last values, over requests and reactors; a variable as a whole and by rows of whole blocks. */
+/* Of a key that comes twice the last values, over requests and reactors; a variable as a whole and by rows of whole
+ * blocks. */
 void values_are_assigned(void)
 {
 	enum { KEYS = 150000, DIM = 8, BLOCKS = 5 };

@@ -31,7 +31,8 @@ static bool wait_away(const struct cluster *cluster, unsigned task)
 	return away;
 }
 
-/* It has joined, and has its share of a checkpoint to load: then it stands still, and the kernel takes connections for it. */
+/* It has joined, and has its share of a checkpoint to load: then it stands still, and the kernel takes connections for
+ * it. */
 void a_node_that_stands_still_before_its_first_heartbeat_is_away(void)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

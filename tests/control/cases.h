@@ -118,7 +118,7 @@
 	X(half_a_node_is_never_saved) \
 	X(parts_that_were_written_do_not_outlive_their_node) \
 	X(parts_are_of_one_incarnation_and_layout) \
-	X(nodes_that_do_not_fit_go_back_together) \
+	X(nodes_that_do_not_fit_roll_back_together) \
 	X(a_checkpoint_that_does_not_come_is_told) \
 	X(a_delta_right_after_a_start_is_a_full_one) \
 	X(a_table_that_is_empty_in_no_checkpoint_is_told) \
@@ -139,7 +139,7 @@
 	X(long_lines_keep_nobody_out) \
 	X(a_long_line_of_a_stranger_is_not_parsed) \
 	X(who_says_nothing_is_closed) \
-	X(all_nodes_go_back_or_none)
+	X(all_nodes_roll_back_or_none)
 
 #define X(name) void name(void);
 CONTROL_CASES(X)

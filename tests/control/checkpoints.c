@@ -61,7 +61,7 @@ static void damage(const char *checkpoint)
 
 void checkpoints_are_looked_at_without_a_node(void)
 {
-	char directory[UNIT_FOLDER], checkpoint[UNIT_FOLDER + 16], file[UNIT_FOLDER + 8], words[128];
+	char directory[UNIT_FOLDER], checkpoint[UNIT_FOLDER + 16], file[UNIT_FOLDER + 16], words[128];
 	struct outcome o;
 
 	if (!unit_folder(directory, "checkpoints"))
@@ -91,6 +91,11 @@ void checkpoints_are_looked_at_without_a_node(void)
 	says("checkpoint import @ /nonexistent/lines", directory, STARCTL_FAILED, "cannot open /nonexistent/lines");
 	says("checkpoint", directory, STARCTL_USAGE, "no command \"checkpoint\"");
 	damage(checkpoint);
+	o = starctl("/nonexistent", "checkpoint prune @ keep=1", directory);
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_HAS(o.errors, "starctl: 00000001-full does not count: ");
+	CHECK_HAS(o.errors, "its checksum does not match");
+	release(&o);
 	o = starctl("/nonexistent", "checkpoint verify @", directory);
 	CHECK_INT(o.status, STARCTL_FAILED);
 	CHECK_HAS(o.out, "node0-reactor0.star: block 0, at byte 4096: its checksum does not match");
@@ -103,5 +108,13 @@ void checkpoints_are_looked_at_without_a_node(void)
 	CHECK_INT(o.status, STARCTL_FAILED);
 	CHECK_HAS(o.errors, "its checksum does not match");
 	release(&o);
+	/* One under another's name is none that a node would begin with. */
+	snprintf(file, sizeof(file), "%s/00000002-full", directory);
+	CHECK_INT(rename(checkpoint, file), 0);
+	o = starctl("/nonexistent", "checkpoint verify @", directory);
+	CHECK_INT(o.status, STARCTL_FAILED);
+	CHECK_HAS(o.out, "00000002-full/manifest.json: it is of another checkpoint than its folder's name says");
+	release(&o);
+	says("checkpoint export @ t", directory, STARCTL_FAILED, "the newest checkpoint is not whole: ");
 	unit_remove(directory);
 }

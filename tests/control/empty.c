@@ -76,7 +76,8 @@ void tables_are_emptied_on_every_node(void)
 	cluster_fini(&cluster);
 }
 
-/* It is refused before any node begins: who asked would wait for the silent one, and other nodes' rows would be gone meanwhile. */
+/* It is refused before any node begins: who asked would wait for the silent one, and other nodes' rows would be gone
+ * meanwhile. */
 void a_silent_node_keeps_tables_as_they_are(void)
 {
 	const uint64_t until_us = clock_us() + 3 * WAIT_US;

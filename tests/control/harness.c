@@ -325,12 +325,12 @@ static int fake_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err
 	return fail ? star_error_set(err, fail, "block 5 is damaged in /cut\xc3") : 0;
 }
 
-static void fake_go_back(void *ctx, uint64_t id)
+static void fake_roll_back(void *ctx, uint64_t id)
 {
 	struct fake_plane *p = ctx;
 
 	pthread_mutex_lock(&p->lock);
-	p->goes_back = id;
+	p->rolls_back = id;
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -420,7 +420,7 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 				.checkpoint_commit = fake_checkpoint_commit,
 				.checkpoint_abandon = fake_checkpoint_abandon,
 				.checkpoint_check = fake_checkpoint_check,
-				.go_back = fake_go_back,
+				.roll_back = fake_roll_back,
 				.shutdown = fake_shutdown },
 	};
 

@@ -59,8 +59,8 @@ struct fake_plane {
 	bool slow_part;	 /* its part is being written until it is false */
 	bool hold_state; /* who asks for its part waits until it is false */
 	unsigned holding_state;
-	int fail_check;	    /* what checkpoint_check returns, when not 0 */
-	uint64_t goes_back; /* go_back's id */
+	int fail_check;	     /* what checkpoint_check returns, when not 0 */
+	uint64_t rolls_back; /* roll_back's id */
 };
 
 struct node {

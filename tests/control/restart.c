@@ -328,8 +328,8 @@ static int push_layout(const struct node *node, uint32_t epoch, uint32_t incarna
 	return rc;
 }
 
-/* PS task 0 may push a layout while the node is starting again: without the catalogue its checkpoint could not be loaded, and the node
- * would end. (Seen in chaos, seed 11.) */
+/* PS task 0 may push a layout while the node is starting again: without the catalogue its checkpoint could not be
+ * loaded, and the node would end. (Seen in chaos, seed 11.) */
 void layouts_come_after_the_catalogue_and_to_whom_they_are_for(void)
 {
 	struct cluster cluster;

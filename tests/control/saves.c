@@ -172,7 +172,7 @@ void a_checkpoint_that_does_not_come_is_told(void)
 	cluster_fini(&cluster);
 }
 
-/* PS task 0's storage stalls, and a node begins anew meanwhile. */
+/* PS task 0's storage stalls, and a node restarts meanwhile. */
 void half_a_node_is_never_saved(void)
 {
 	const uint64_t until_us = clock_us() + WAIT_US;
@@ -219,7 +219,8 @@ static unsigned part_held(struct node *node, bool slow, bool hold)
 	return holding;
 }
 
-/* Node 1 begins anew after its part was written, while PS task 0 asks node `last` how far it is; why: what is said of it. */
+/* Node 1 restarts after its part was written, while PS task 0 asks node `last` how far it is; why: what is said of
+ * it. */
 static void restart_behind(unsigned last, const char *why)
 {
 	const uint64_t until_us = clock_us() + WAIT_US;
@@ -258,7 +259,8 @@ static void restart_behind(unsigned last, const char *why)
 
 void parts_that_were_written_do_not_outlive_their_node(void)
 {
-	/* Of the round of questions that finds the last part written, or behind its answer about that node, before the manifest. */
+	/* Of the round of questions that finds the last part written, or behind its answer about that node, before the
+	 * manifest. */
 	restart_behind(0, "was restarted meanwhile, or another node was");
 	restart_behind(2, "there is another layout meanwhile");
 }
@@ -315,7 +317,7 @@ void parts_are_of_one_incarnation_and_layout(void)
 }
 
 /* Asks for it, and waits for what comes of it. */
-static void refuse_to_go_back(const struct cluster *cluster, const char *why)
+static void refuse_to_roll_back(const struct cluster *cluster, const char *why)
 {
 	struct star_error err = { 0 };
 	json_t *asked = call(cluster->nodes[0].config.control_socket, "checkpoint_restore", NULL, &err), *status;
@@ -331,7 +333,7 @@ static void refuse_to_go_back(const struct cluster *cluster, const char *why)
 static void check_gone_back(struct cluster *cluster, uint64_t id)
 {
 	for (unsigned i = 0; i < cluster->count; i++)
-		CHECK_UINT(figure(&cluster->nodes[i], &cluster->nodes[i].plane.goes_back), id);
+		CHECK_UINT(figure(&cluster->nodes[i], &cluster->nodes[i].plane.rolls_back), id);
 }
 
 static void is_refused(const char *address, json_t *params, const char *why)
@@ -344,7 +346,7 @@ static void is_refused(const char *address, json_t *params, const char *why)
 	json_decref(result);
 }
 
-void all_nodes_go_back_or_none(void)
+void all_nodes_roll_back_or_none(void)
 {
 	struct star_error err = { 0 };
 	struct cluster cluster;
@@ -357,25 +359,25 @@ void all_nodes_go_back_or_none(void)
 	is_refused(cluster.nodes[0].config.control_socket, json_pack("{s:i}", "id", 0), "\"id\"");
 	is_refused(cluster.nodes[0].config.control_socket, json_pack("{s:i}", "it", 7), "\"it\"");
 	set_fail_check(&cluster.nodes[0], -EBADMSG);
-	refuse_to_go_back(&cluster, "block 5 is damaged in /cut");
+	refuse_to_roll_back(&cluster, "block 5 is damaged in /cut");
 	set_fail_check(&cluster.nodes[0], 0);
 	node_stop(&cluster, 2);
-	refuse_to_go_back(&cluster, "PS task 2");
+	refuse_to_roll_back(&cluster, "PS task 2");
 	check_gone_back(&cluster, 0);
 	node_start(&cluster, 2, 300);
 	free(wait_layout(&cluster, 2));
 	asked = call(cluster.nodes[0].config.control_socket, "checkpoint_restore", json_pack("{s:i}", "id", 5), &err);
 	CHECK(asked);
 	json_decref(asked);
-	for (until_us = clock_us() + WAIT_US; !figure(&cluster.nodes[0], &cluster.nodes[0].plane.goes_back);)
+	for (until_us = clock_us() + WAIT_US; !figure(&cluster.nodes[0], &cluster.nodes[0].plane.rolls_back);)
 		if (!CHECK(clock_us() < until_us))
 			break;
 		else
 			usleep(NAP_US);
 	check_gone_back(&cluster, 5);
-	/* From now on nobody is let in until PS task 0 has begun anew as well. */
+	/* From now on nobody is let in until PS task 0 has restarted as well. */
 	CHECK(!call(cluster.nodes[0].address, "layout", NULL, &err));
-	CHECK_HAS(err.text, "waiting for all nodes to go back to checkpoint 5");
+	CHECK_HAS(err.text, "waiting for all nodes to roll back to checkpoint 5");
 	is_refused(cluster.nodes[0].config.control_socket, NULL, "being written or restored");
 	node_stop(&cluster, 1);
 	node_start(&cluster, 1, 301);
@@ -390,11 +392,11 @@ void all_nodes_go_back_or_none(void)
 	cluster_fini(&cluster);
 }
 
-static void wait_goes_back(struct cluster *cluster, unsigned task, uint64_t id)
+static void wait_rolls_back(struct cluster *cluster, unsigned task, uint64_t id)
 {
 	const uint64_t until_us = clock_us() + WAIT_US;
 
-	while (figure(&cluster->nodes[task], &cluster->nodes[task].plane.goes_back) != id)
+	while (figure(&cluster->nodes[task], &cluster->nodes[task].plane.rolls_back) != id)
 		if (!CHECK(clock_us() < until_us))
 			break;
 		else
@@ -402,7 +404,7 @@ static void wait_goes_back(struct cluster *cluster, unsigned task, uint64_t id)
 }
 
 /* A node comes back with other reactors: what the others hold would be looked for elsewhere. */
-void nodes_that_do_not_fit_go_back_together(void)
+void nodes_that_do_not_fit_roll_back_together(void)
 {
 	struct star_error err = { 0 };
 	struct cluster cluster;
@@ -413,7 +415,7 @@ void nodes_that_do_not_fit_go_back_together(void)
 	node_stop(&cluster, 1);
 	cluster.nodes[1].config.reactors = 5;
 	node_start(&cluster, 1, 201);
-	wait_goes_back(&cluster, 0, 8);
+	wait_rolls_back(&cluster, 0, 8);
 	check_gone_back(&cluster, 8);
 	CHECK_UINT(cluster.nodes[2].plane.layouts, 1);
 	/* As the appliance does it. */
@@ -422,7 +424,7 @@ void nodes_that_do_not_fit_go_back_together(void)
 	for (unsigned i = 0; i < 3; i++)
 		node_start(&cluster, i, 300 + i);
 	free(wait_layout(&cluster, 1));
-	/* PS task 0 is what has changed; and what it would go back to is damaged. */
+	/* PS task 0 is what has changed; and what it would roll back to is damaged. */
 	json_decref(call(cluster.nodes[0].address, "checkpoint_save", NULL, &err));
 	json_decref(settled(&cluster));
 	set_fail_check(&cluster.nodes[0], -EBADMSG);
@@ -576,8 +578,8 @@ void a_silent_node_is_away(void)
 	cluster_fini(&cluster);
 }
 
-/* It closes for a last checkpoint, and PS task 0 never says how that ended: a restart, or a lost message. Its heartbeats show that none is
- * being written. */
+/* It closes for a last checkpoint, and PS task 0 never says how that ended: a restart, or a lost message. Its
+ * heartbeats show that none is being written. */
 void a_last_checkpoint_that_was_given_up_lets_the_node_serve_again(void)
 {
 	const uint64_t until_us = clock_us() + WAIT_US;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is no node of the cluster, and has only the control address: what it cannot ask for, and whom it cannot keep out. */
+/* Who is no node of the cluster, and has only the control address: what it cannot ask for, and whom it cannot keep
+ * out. */
 #include "tests/control/cases.h"
 #include "tests/control/harness.h"
 
@@ -100,7 +101,7 @@ void strangers_have_no_word_among_nodes(void)
 		CHECK_STR(layout->nodes[1].data_host, "198.18.0.2");
 		free(layout);
 	}
-	CHECK_UINT(cluster.nodes[1].plane.goes_back, 0);
+	CHECK_UINT(cluster.nodes[1].plane.rolls_back, 0);
 	CHECK_UINT(cluster.nodes[1].plane.epoch, 1);
 	CHECK_UINT(cluster.nodes[0].plane.begun, 0);
 	cluster_fini(&cluster);

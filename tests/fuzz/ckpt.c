@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checkpoints that somebody made: their checksums are right, as an input asks for it. The first byte says what the rest is: a
- * manifest without its last lines, the blocks of a data file, or lines to import. What is accepted is written again, and must come
- * out as it went in.
+ * Checkpoints that somebody made: their checksums are right, as an input asks for it. The first byte says what the rest
+ * is: a manifest without its last lines, the blocks of a data file, or lines to import. What is accepted is written
+ * again, and must come out as it went in.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libstar's way of replies, in one thread: calls go out on a socket pair, and the input says what the node at its other end
- * answers, in pieces of any length. What comes out right is in the caller's memory, and every call ends once.
+ * libstar's way of replies, in one thread: calls go out on a socket pair, and the input says what the node at its other
+ * end answers, in pieces of any length. What comes out right is in the caller's memory, and every call ends once.
  */
 #include "tests/fuzz/client_sides.h"
 
@@ -13,7 +13,7 @@ enum { STEPS_MAX = 200, CALLS_MAX = 32, REQUESTS_MAX = 64, BYTES_MAX = 64 << 10 
 
 static struct world {
 	struct star_cluster cluster;
-	struct keeper keeper;
+	struct waiter waiter;
 	struct channel *ch;
 	struct star_table table;
 	int fd; /* the node's end */
@@ -46,8 +46,8 @@ static void ask(struct input *in)
 	}
 	w.calls_count++;
 	asked_make(a, in, &w.table, route, 1, false);
-	a->call->keeper = &w.keeper;
-	call_submit(a->call, &w.keeper);
+	a->call->waiter = &w.waiter;
+	call_submit(a->call, &w.waiter);
 }
 
 static void check_call(unsigned i)
@@ -88,7 +88,7 @@ static void send_bytes(struct input *in, const uint8_t *bytes, uint32_t n, bool 
 		bytes += piece;
 		n -= piece;
 		if (w.ch->state == CHANNEL_OPEN)
-			client_receive_reply(w.ch, &w.keeper);
+			client_receive_reply(w.ch, &w.waiter);
 	}
 }
 
@@ -140,7 +140,7 @@ static void step(struct input *in)
 		if (take8(in) >= 0xf0)
 			shutdown(w.fd, SHUT_RDWR);
 		if (w.ch->state == CHANNEL_OPEN)
-			client_receive_reply(w.ch, &w.keeper);
+			client_receive_reply(w.ch, &w.waiter);
 		break;
 	}
 	for (unsigned i = 0; i < w.calls_count; i++)
@@ -159,17 +159,17 @@ static void begin(void)
 	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0, "no socket pair");
 	w.fd = pair[1];
 	w.cluster.transport = &client_transport_tcp;
-	w.ch = route->channels[0] = client_channel_create(&w.cluster, 0, 0, 7, "127.0.0.1", 1, &w.keeper, &err);
+	w.ch = route->channels[0] = client_channel_create(&w.cluster, 0, 0, 7, "127.0.0.1", 1, &w.waiter, &err);
 	FUZZ_CHECK(w.ch, "no channel: %s", err.text);
 	w.ch->fd = pair[0];
 	w.ch->state = CHANNEL_OPEN;
-	w.ch->keeper = &w.keeper;
+	w.ch->waiter = &w.waiter;
 	w.ch->session = 5;
 }
 
 static void end(void)
 {
-	client_channel_die(w.ch, -ECONNRESET, "is gone", &w.keeper);
+	client_channel_die(w.ch, -ECONNRESET, "is gone", &w.waiter);
 	for (unsigned i = 0; i < w.calls_count; i++) {
 		struct asked *a = &w.calls[i];
 
@@ -187,7 +187,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	struct star_error err = { 0 };
 
 	pthread_mutex_init(&w.cluster.lock, NULL);
-	FUZZ_CHECK(client_keeper_init(&w.keeper, &w.cluster, false, &err) == 0, "no keeper: %s", err.text);
+	FUZZ_CHECK(client_waiter_init(&w.waiter, &w.cluster, false, &err) == 0, "no waiter: %s", err.text);
 	sides_table(&w.table, &w.cluster);
 	route = calloc(1, sizeof(*route) + sizeof(route->channels[0]));
 	FUZZ_CHECK(route, "no memory");

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libstar-dpdk's side of the sessions: streams, messages and calls over a real endpoint, in one thread, with a node behind another
- * one. The input is a program: calls are made, aborted and looked at, frames are delivered, lost and repeated, the node answers,
- * refuses, closes, forgets; time passes, mbufs are short. The node of channel 0 is honest. That of channel 1 knows its sessions'
- * tokens, and in half of the programs lies in every field (tests/rpc/dgram_liar.h), with requests and replies in flight: also
- * with replies to what was really asked, whole and spoiled. The input's first byte says how, and whether all goes over IPv6.
+ * libstar-dpdk's side of the sessions: streams, messages and calls over a real endpoint, in one thread, with a node
+ * behind another one. The input is a program: calls are made, aborted and looked at, frames are delivered, lost and
+ * repeated, the node answers, refuses, closes, forgets; time passes, mbufs are short. The node of channel 0 is honest.
+ * That of channel 1 knows its sessions' tokens, and in half of the programs lies in every field
+ * (tests/rpc/dgram_liar.h), with requests and replies in flight: also with replies to what was really asked, whole and
+ * spoiled. The input's first byte says how, and whether all goes over IPv6.
  *
- * Besides memory errors (a call's memory is freed as soon as the call has ended) it finds: a call that does not end, or ends well
- * with wrong rows; requests of an honest session out of order; an honest node that is called a liar; an mbuf that is missing in
- * the end; books that contradict each other.
+ * Besides memory errors (a call's memory is freed as soon as the call has ended) it finds: a call that does not end, or
+ * ends well with wrong rows; requests of an honest session out of order; an honest node that is called a liar; an mbuf
+ * that is missing in the end; books that contradict each other.
  */
 #include <errno.h>
 
@@ -41,7 +42,7 @@ static struct {
 	struct poller poller;
 	struct port port;
 	struct star_cluster cluster;
-	struct keeper keeper;
+	struct waiter waiter;
 	struct star_table table;
 	struct route *routes[CHANNELS];
 	struct node node;
@@ -281,7 +282,7 @@ static void make_call(struct input *in, uint8_t op)
 	w.call_channel[i] = channel;
 	asked_make(a, in, &w.table, w.routes[channel], op & 32 ? SIDES_SCALE_MAX : 1, true);
 	call = a->call;
-	call->keeper = &w.keeper;
+	call->waiter = &w.waiter;
 	atomic_store(&call->finished, CALL_RUNS);
 	call_begin(call, w.now_ns);
 	if (op & 64) { /* as while another thread drives */
@@ -518,7 +519,7 @@ static void make_client(uint8_t first)
 	TAILQ_INIT(&w.poller.dirty);
 	for (unsigned i = 0; i < CHANNELS; i++) {
 		w.routes[i]->channels[0] = client_channel_create(&w.cluster, i, 0, NODE_INCARNATION, "198.18.0.1",
-								 NODE_PORT, &w.keeper, &err);
+								 NODE_PORT, &w.waiter, &err);
 		FUZZ_CHECK(w.routes[i]->channels[0], "no channel: %s", err.text);
 		prng_seed(&channel_of(i)->prng, i);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The node behind libstar-dpdk's fuzz target: an endpoint that keeps what it is asked until the input lets it answer. */
+/* The node behind libstar-dpdk's fuzz target: an endpoint that keeps what it is asked until the input lets it
+ * answer. */
 #ifndef TESTS_FUZZ_CLIENT_DPDK_H
 #define TESTS_FUZZ_CLIENT_DPDK_H
 
@@ -36,12 +37,13 @@ struct node {
 /* With what it had forgotten. */
 void node_start(struct node *node);
 void node_restart(struct node *node, bool other_incarnation);
-/* The right answer to a session's oldest request; or a refusal, of it and of those behind it. False: nothing was asked, or mbufs are
- * short. */
+/* The right answer to a session's oldest request; or a refusal, of it and of those behind it. False: nothing was asked,
+ * or mbufs are short. */
 bool node_answer(struct node_session *n, bool refuse);
 /* An answer that is not right; returns to which channel, or -1. */
 int node_spoil(struct node_session *n, struct input *in);
-/* Writes an answer, right or not, to one of a channel's requests, as much as there is room for; returns its bytes, 0: none is there. */
+/* Writes an answer, right or not, to one of a channel's requests, as much as there is room for; returns its bytes, 0:
+ * none is there. */
 uint32_t node_lie(const struct node *node, int channel, struct input *in, uint8_t *to, uint32_t room);
 void node_close(struct node_session *n);
 

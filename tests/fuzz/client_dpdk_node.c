@@ -47,8 +47,8 @@ static void on_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wir
 	for (bool more = status == WIRE_OK && n->channel >= 0; more && n->count < NODE_REQUESTS; more = at) {
 		const uint32_t next = mbufs == 1 ? dgram_next(m, at) : 0;
 
-		/* Whoever was told a lie, that the session begins anew, numbers its packets anew, too: messages of both ages are mixed
-		 * here. A server of lib/rpc ends the connection then. */
+		/* Whoever was told a lie, that the session starts over, numbers its packets again, too: messages of
+		 * both ages are mixed here. A server of lib/rpc ends the connection then. */
 		if (n->channel && !request_is_sound(message + at, have - at))
 			break;
 		take_request(n, message + at, have - at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Both ends of a call, for the fuzz targets of libstar: a caller with its memory, and the node that answers. One table, whose row of
- * a key has known content.
+ * Both ends of a call, for the fuzz targets of libstar: a caller with its memory, and the node that answers. One table,
+ * whose row of a key has known content.
  */
 #ifndef TESTS_FUZZ_CLIENT_SIDES_H
 #define TESTS_FUZZ_CLIENT_SIDES_H
@@ -42,7 +42,8 @@ struct request {
 
 void sides_table(struct star_table *table, struct star_cluster *cluster);
 
-/* A call of operations that the input chooses. scale: 1, or more keys by so much; views: some pulls are views. It is not submitted. */
+/* A call of operations that the input chooses. scale: 1, or more keys by so much; views: some pulls are views. It is
+ * not submitted. */
 void asked_make(struct asked *a, struct input *in, struct star_table *table, const struct route *route, uint32_t scale,
 		bool views);
 /* Of a call that has ended well: the caller has what it asked for. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A configuration: lines that begin with ! are what --set gives, the rest is the file. What is accepted is printed as a file
- * that means the same.
+ * A configuration: lines that begin with ! are what --set gives, the rest is the file. What is accepted is printed as a
+ * file that means the same.
  */
 #include "tests/fuzz/fuzz.h"
 

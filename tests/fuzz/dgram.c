@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A server's and a client's endpoint, and whoever stands between them. The input is a program: messages of either side, frames
- * that are delivered, lost, repeated, held back, or forged from what was seen; time that passes, mbufs that are short. The
- * sessions 0 and 1 are honest; whoever forges does not know their tokens. Of session 2 he knows all: in half of the programs
- * either of its ends gets packets that lie in every field (tests/rpc/dgram_liar.h) while its messages are in flight. The input's
- * first byte says how, and whether all goes over IPv6.
+ * A server's and a client's endpoint, and whoever stands between them. The input is a program: messages of either side,
+ * frames that are delivered, lost, repeated, held back, or forged from what was seen; time that passes, mbufs that are
+ * short. The sessions 0 and 1 are honest; whoever forges does not know their tokens. Of session 2 he knows all: in half
+ * of the programs either of its ends gets packets that lie in every field (tests/rpc/dgram_liar.h) while its messages
+ * are in flight. The input's first byte says how, and whether all goes over IPv6.
  *
- * Besides memory errors it finds: an mbuf that is missing in the end, a message of an honest session that comes out of order,
- * twice or with other bytes, an honest session that ends though its peer was to be heard, books that contradict each other, and
- * what does not get through when the link is good again.
+ * Besides memory errors it finds: an mbuf that is missing in the end, a message of an honest session that comes out of
+ * order, twice or with other bytes, an honest session that ends though its peer was to be heard, books that contradict
+ * each other, and what does not get through when the link is good again.
  */
 #include <errno.h>
 #include <rte_ip.h>
@@ -324,7 +324,8 @@ static bool is_known(const struct wire_packet *p, bool to_server)
 	return to_server ? p->token == rogue->peer_token : p->token == rogue->token || p->token == rogue->open_token;
 }
 
-/* A frame that was seen, with changes, and what follows to its receiver. Of an honest session neither token nor client is known. */
+/* A frame that was seen, with changes, and what follows to its receiver. Of an honest session neither token nor client
+ * is known. */
 static void forge(struct input *in, int side, unsigned i)
 {
 	struct rte_mbuf *m = frames_copy(w.pool, w.link[side].at[i]);
@@ -553,8 +554,8 @@ static bool all_is_through(void)
 	return through;
 }
 
-/* The link loses nothing any more: what honest sessions have queued gets through. Then most programs end; the others see leases end,
- * which takes as long as a dozen programs. */
+/* The link loses nothing any more: what honest sessions have queued gets through. Then most programs end; the others
+ * see leases end, which takes as long as a dozen programs. */
 static void be_good(void)
 {
 	const bool long_one = w.steps % 16 == 0;

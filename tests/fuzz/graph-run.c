@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is done with a graph's text that was accepted: no protocol refuses it, each cut is right by the checker, and can be compiled where
- * the graph can; steps with feeds of several sizes stay in their memory; and the same of the graph with its training, if its first result
- * is a loss. PS tasks give arbitrary values. Graphs that would take long are left out.
+ * What is done with a graph's text that was accepted: no protocol refuses it, each cut is right by the checker, and can
+ * be compiled where the graph can; steps with feeds of several sizes stay in their memory; and the same of the graph
+ * with its training, if its first result is a loss. PS tasks give arbitrary values. Graphs that would take long are
+ * left out.
  */
 #include "offload/cut.h"
 #include "tests/fuzz/fuzz.h"
@@ -161,7 +162,7 @@ static void try_all(const struct graph *graph)
 		{ .protocol = GRAPH_GRPCPP, .fuse = true },
 		{ .protocol = GRAPH_STAR_SERVER },
 		{ .protocol = GRAPH_STAR_SERVER_LITE, .batch = 100, .reactors = 2 },
-		{ .protocol = GRAPH_STAR_SERVER_LITE, .home = true },
+		{ .protocol = GRAPH_STAR_SERVER_LITE, .worker_only = true },
 	};
 	struct star_error err = { 0 }, why = { 0 };
 	bool good;

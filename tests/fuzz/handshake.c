@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a stranger sends to a control address with keys, in pieces: nobody gets in, and nothing is left. The first byte says whether
- * it is the server or a client that hears it, the second how long a piece is.
+ * What a stranger sends to a control address with keys, in pieces: nobody gets in, and nothing is left. The first byte
+ * says whether it is the server or a client that hears it, the second how long a piece is.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control plane's messages, without its sockets and threads, for which this file stands in. The first byte says whose
- * ear it is: PS task 0 alone, PS task 0 of three, PS task 1, or a client and a follower that read replies; the rest are
- * lines. Every request gets one line that is a JSON-RPC reply with its id.
+ * The control plane's messages, without its sockets and threads, for which this file stands in. The first byte says
+ * whose ear it is: PS task 0 alone, PS task 0 of three, PS task 1, or a client and a follower that read replies; the
+ * rest are lines. Every request gets one line that is a JSON-RPC reply with its id.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A key file. The first byte says whether its lines are given the check that belongs to them, so that what is behind that is
- * reached. What is accepted is written as a file that means the same, and its changes keep its rules.
+ * A key file. The first byte says whether its lines are given the check that belongs to them, so that what is behind
+ * that is reached. What is accepted is written as a file that means the same, and its changes keep its rules.
  */
 #include "tests/fuzz/fuzz.h"
 

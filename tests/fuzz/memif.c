@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memif server against a client that lies: in its messages, in the memory that it passes, in its rings and by its event fds. The
- * input is a program of steps; most are nearly right, so that the server gets as far as to copy frames. What the server maps has guard
- * pages and a poisoned rest around it, so that an access beside a region is seen. Client, port's thread and reactors are one thread here:
- * where the server waits for reactors, they get a turn.
+ * The memif server against a client that lies: in its messages, in the memory that it passes, in its rings and by its
+ * event fds. The input is a program of steps; most are nearly right, so that the server gets as far as to copy frames.
+ * What the server maps has guard pages and a poisoned rest around it, so that an access beside a region is seen.
+ * Client, port's thread and reactors are one thread here: where the server waits for reactors, they get a turn.
  */
 #include <fcntl.h>
 #include <stdbool.h>

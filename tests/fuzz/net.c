@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A stack and its peers. The input is a program: inject a segment whose numbers are relative to what the stack expects, or
- * a raw frame; let time pass; send, consume, close, abort, connect; take mbufs away; hold frames as a driver does.
+ * A stack and its peers. The input is a program: inject a segment whose numbers are relative to what the stack expects,
+ * or a raw frame; let time pass; send, consume, close, abort, connect; take mbufs away; hold frames as a driver does.
  *
- * Besides memory errors it finds: an mbuf that is missing in the end, queues and numbers that contradict each other, a byte
- * that is sent or handed up at the wrong place, a frame that is malformed, data that does not get through to a peer who
- * turned honest, and a connection that outlives its close although nobody answers.
+ * Besides memory errors it finds: an mbuf that is missing in the end, queues and numbers that contradict each other, a
+ * byte that is sent or handed up at the wrong place, a frame that is malformed, data that does not get through to a
+ * peer who turned honest, and a connection that outlives its close although nobody answers.
  */
 #include "tests/fuzz/net_world.h"
 
@@ -305,7 +305,8 @@ static unsigned peer_of(const struct tcp_conn *c)
 		       : PEERS;
 }
 
-/* From now on all peers are honest, starting from what the stack thinks of them: all that was queued must get through. */
+/* From now on all peers are honest, starting from what the stack thinks of them: all that was queued must get
+ * through. */
 static void be_honest(void)
 {
 	w.habits = 0;

@@ -50,7 +50,7 @@ struct world {
 	bool tainted; /* frames with other bytes than those of content() were injected */
 	bool honest;
 	bool v6;       /* the peers speak IPv6 */
-	unsigned hold; /* of the next frames sent, so many stay with the driver */
+	unsigned hold; /* of the next frames sent, this many stay with the driver */
 	struct rte_mbuf *held[HELD_MAX], *taken[MBUFS];
 	unsigned held_count, taken_count;
 	struct rte_mempool *pool;
@@ -90,7 +90,8 @@ void inject_segment(const struct made_segment *s);
 /* A segment of a peer that the input describes. */
 void step_segment(struct input *in, unsigned peer);
 
-/* Frames out: what is sent is well-formed and carries the right bytes; peers learn from it, and answer when they are honest. */
+/* Frames out: what is sent is well-formed and carries the right bytes; peers learn from it, and answer when they are
+ * honest. */
 void check_frame(struct rte_mbuf *m);
 
 /* net_check.c: what holds at any time. */

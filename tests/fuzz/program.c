@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs as they come in a registration: refused with a sentence, or what follows from their shape is within bounds. */
+/* Programs as they come in a registration: refused with a sentence, or what follows from their shape is within
+ * bounds. */
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

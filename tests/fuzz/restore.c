@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Nodes that begin with a checkpoint that somebody made: every checksum is right, the contents are an input's. The input draws tables
- * of every shape (types, optimizers, slots, filters, eviction, variables), a chain of a full checkpoint and deltas, how many reactors
- * wrote it, and how many load it; records of the right sizes or not. lib/node/restore.c loads it into real services and
- * stores, over reactors that run their messages late.
+ * Nodes that begin with a checkpoint that somebody made: every checksum is right, the contents are an input's. The
+ * input draws tables of every shape (types, optimizers, slots, filters, eviction, variables), a chain of a full
+ * checkpoint and deltas, how many reactors wrote it, and how many load it; records of the right sizes or not.
+ * lib/node/restore.c loads it into real services and stores, over reactors that run their messages late.
  *
- * What is accepted must be whole: no table that evicts has more rows than its share, and what is restored can be saved and restored
- * again and is the same then. A store that was restored goes on: rows are made, evicted, deleted.
+ * What is accepted must be whole: no table that evicts has more rows than its share, and what is restored can be saved
+ * and restored again and is the same then. A store that was restored goes on: rows are made, evicted, deleted.
  */
 #include <errno.h>
 #include <fcntl.h>

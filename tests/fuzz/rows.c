@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines of training files: the first byte says of which format; the rest are lines. What is accepted keeps its bounds. */
+/* Lines of training files: the first byte says of which format; the rest are lines. What is accepted keeps its
+ * bounds. */
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>

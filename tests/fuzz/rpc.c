@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests over streams: rpc's server, the real service and store, over a TCP that this file stands in for. The input is a
- * program: open a stream, write a request (right or wrong) or bytes, deliver segments of any length, run slices, read
- * replies, close, reset, take mbufs away, let time pass.
+ * Requests over streams: rpc's server, the real service and store, over a TCP that this file stands in for. The input
+ * is a program: open a stream, write a request (right or wrong) or bytes, deliver segments of any length, run slices,
+ * read replies, close, reset, take mbufs away, let time pass.
  *
- * Besides memory errors it finds: an mbuf or a stream that is missing in the end, a stream in which nothing can make progress
- * though its peer reads, a row that is seen half-updated, and a push that was applied not at all, twice or to other rows. One
- * more table has all policies at once; what becomes of its rows is not followed.
+ * Besides memory errors it finds: an mbuf or a stream that is missing in the end, a stream in which nothing can make
+ * progress though its peer reads, a row that is seen half-updated, and a push that was applied not at all, twice or to
+ * other rows. One more table has all policies at once; what becomes of its rows is not followed.
  */
 #include <errno.h>
 #include <string.h>
@@ -145,7 +145,7 @@ static void take_bytes(struct tcp_conn *c, const uint8_t *bytes, uint32_t n)
 	}
 }
 
-/* Reads so many segments; true when there was one. */
+/* Reads n segments; true when there was one. */
 static bool read_replies(struct tcp_conn *c, uint32_t segments)
 {
 	bool some = false;
@@ -471,7 +471,8 @@ static void install(uint32_t id, unsigned dtype, uint32_t dim, const char *optio
 		   "no table: %s", err.text);
 }
 
-/* A shard as after its start, but for the scratch of pushes and runs: to make that anew would take most of the time. */
+/* A shard as after its start, but for the scratch of pushes and runs: to make that again would take most of the
+ * time. */
 enum { LEASE_NS = 1000000000 };
 
 static void make_service(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The target rpc is about streams, and its server opens no sessions: what only sessions call. (The target dgram is theirs.) */
+/* The target rpc is about streams, and its server opens no sessions: what only sessions call. (The target dgram is
+ * theirs.) */
 #include "rpc/datagram.h"
 #include "tests/fuzz/pool.h"
 
@@ -18,6 +19,7 @@ void dgram_destroy(struct dgram *dgram)
 
 void dgram_set_incarnation(struct dgram *dgram, uint32_t incarnation)
 {
+	NEVER();
 }
 
 void dgram_close(struct dgram_session *session)
@@ -25,7 +27,7 @@ void dgram_close(struct dgram_session *session)
 	NEVER();
 }
 
-void dgram_expect(const struct dgram_session *session)
+void dgram_prefetch(const struct dgram_session *session)
 {
 	NEVER();
 }

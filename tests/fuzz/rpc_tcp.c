@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands in for lib/net: streams without segments, which keep to the contract of net/tcp.h, and see that rpc does. */
+/* What stands in for lib/net: streams without segments, which keep to the contract of net/tcp.h, and see that rpc
+ * does. */
 #include <errno.h>
 
 #include "tests/fuzz/rpc_world.h"
@@ -87,7 +88,7 @@ void tcp_will_answer(struct tcp_conn *c)
 	FUZZ_CHECK(c->open, "an answer for a connection that is gone");
 }
 
-void tcp_expect(const struct tcp_conn *c)
+void tcp_prefetch(const struct tcp_conn *c)
 {
 	FUZZ_CHECK(c->open, "something is to be sent to a connection that is gone");
 }

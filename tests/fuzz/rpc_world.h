@@ -88,8 +88,8 @@ struct world {
 
 extern struct world w;
 
-/* rpc_run.c: a run, mostly of the right length; its feeds, segments and gradients included, are small numbers, or any bytes. Returns how
- * many. */
+/* rpc_run.c: a run, mostly of the right length; its feeds, segments and gradients included, are small numbers, or any
+ * bytes. Returns how many. */
 extern const struct program rpc_program, rpc_keeper, rpc_taker;
 uint32_t rpc_run_write(uint8_t *to, struct input *in);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files that may be packed. The first byte says how: the rest as it is; or packed here by gzip or zstd, cut off and changed in a byte, so
- * that what unpacks gets far. What is read is then what was packed, up to where it goes wrong; and no more than is allowed of it.
+ * Files that may be packed. The first byte says how: the rest as it is; or packed here by gzip or zstd, cut off and
+ * changed in a byte, so that what unpacks gets far. What is read is then what was packed, up to where it goes wrong;
+ * and no more than is allowed of it.
  */
 #include "tests/fuzz/fuzz.h"
 

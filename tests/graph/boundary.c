@@ -283,7 +283,8 @@ void an_operation_of_grpcpp_is_started_when_it_can_be(void)
 	graph_destroy(g);
 }
 
-/* Every call fails once, at its start or its end: what is in flight is waited for, the next step is as if nothing had been. */
+/* Every call fails once, at its start or its end: what is in flight is waited for, the next step is as if nothing had
+ * been. */
 void a_failed_call_fails_its_step_only(void)
 {
 	struct graph *g = three_tasks();
@@ -331,12 +332,12 @@ void ps_tasks_say_how_much_there_is(void)
 	const struct graph_value x = graph_feed(g, "x", STAR_FLOAT32, GRAPH_DIMS(4)),
 				 count = graph_feed(g, "count", STAR_INT64, GRAPH_SCALAR);
 	const struct graph_value rows =
-		graph_add(g, &(struct graph_draft){ .op = GRAPH_HEAD,
-						    .device = "/job:ps/task:0",
-						    .inputs = (struct graph_value[]){ x, count },
-						    .inputs_count = 2 });
+		graph_add(g, &(struct graph_node_spec){ .op = GRAPH_HEAD,
+							.device = "/job:ps/task:0",
+							.inputs = (struct graph_value[]){ x, count },
+							.inputs_count = 2 });
 	const struct graph_value turned =
-		graph_add(g, &(struct graph_draft){
+		graph_add(g, &(struct graph_node_spec){
 				     .op = GRAPH_NEG, .device = "/job:ps/task:0", .inputs = &rows, .inputs_count = 1 });
 	const struct graph_value results[] = { graph_exp(g, turned), graph_sum(g, turned) };
 	const struct graph_plan_feed feeds[] = { four, { "count", { .dtype = STAR_INT64 } } };
@@ -381,10 +382,10 @@ static struct graph *two_of_one(struct graph_value values[4])
 
 	values[0] = graph_variable(g, "w", GRAPH_DIMS(4), &(struct graph_definition){ .device = "/job:ps/task:0" });
 	values[1] = graph_read(g, values[0]);
-	values[2] = graph_add(g, &(struct graph_draft){ .op = GRAPH_NEG,
-							.device = "/job:ps/task:0",
-							.inputs = &values[1],
-							.inputs_count = 1 });
+	values[2] = graph_add(g, &(struct graph_node_spec){ .op = GRAPH_NEG,
+							    .device = "/job:ps/task:0",
+							    .inputs = &values[1],
+							    .inputs_count = 1 });
 	one = graph_exp(g, values[1]);
 	values[3] = graph_plus(g, one, graph_exp(g, values[2]));
 	graph_set_results(g, &values[3], 1);

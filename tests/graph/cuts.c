@@ -226,7 +226,7 @@ void bare_changes_and_unused_variables(void)
 	PUT0(g, GRAPH_VARIABLE, "unused", ps1);
 	CHECK_FIGURES(g, GRAPH_STAR_SERVER, false, 0, 0);
 	step = graph_add(
-		g, &(struct graph_draft){
+		g, &(struct graph_node_spec){
 			   .op = GRAPH_VARIABLE, .name = "step", .attrs = attrs, .attrs_count = 2, .device = ps0 });
 	PUT1(g, GRAPH_STEP_ADD, "add", NULL, step);
 	CHECK_FIGURES(g, GRAPH_GRPCPP, false, 1, 1);
@@ -319,7 +319,7 @@ static struct graph *make_pooling(const char *device, int64_t rows, const char *
 	segments = put_feed(g, "segments", "int32", rows, 0);
 	like = put_feed(g, "like", "float32", 8, 0);
 	table = graph_add(
-		g, &(struct graph_draft){
+		g, &(struct graph_node_spec){
 			   .op = GRAPH_TABLE, .name = "table", .attrs = attrs, .attrs_count = 2, .device = device });
 	looked = PUT2(g, GRAPH_LOOKUP, "rows", NULL, table, ids);
 	bag = put(g, GRAPH_SEGMENT_SUM, "bag", pooling_device, looked, segments, like);
@@ -382,7 +382,8 @@ void rows_are_reduced_where_they_are(void)
 	graph_destroy(g);
 }
 
-/* A row of 16 for each of [4, 8] ids: a sum over the 16 is a reactor's, one over the 8 is so in parts; the 4 are not neighbours. */
+/* A row of 16 for each of [4, 8] ids: a sum over the 16 is a reactor's, one over the 8 is so in parts; the 4 are not
+ * neighbours. */
 void rows_have_as_many_dimensions_as_their_ids(void)
 {
 	for (int64_t axis = 0; axis <= 2; axis++) {
@@ -397,7 +398,7 @@ void rows_have_as_many_dimensions_as_their_ids(void)
 		struct star_error err = { 0 };
 		struct graph_cut *cut;
 
-		table = graph_add(g, &(struct graph_draft){ .op = GRAPH_TABLE, .attrs = attrs, .attrs_count = 2 });
+		table = graph_add(g, &(struct graph_node_spec){ .op = GRAPH_TABLE, .attrs = attrs, .attrs_count = 2 });
 		sum = put_sum(g, "sum", PUT2(g, GRAPH_LOOKUP, NULL, NULL, table, ids), axis);
 		graph_set_results(g, &sum, 1);
 		cut = graph_cut_create(g, &options, &err);

@@ -20,23 +20,23 @@ struct graph_value put(struct graph *graph, enum graph_op op, const char *name, 
 	const struct graph_value inputs[] = { a, b, c };
 	const struct graph_type type = { .dtype = STAR_FLOAT32, .shape = { 2, { 4, 3 } } };
 	struct graph_attr attrs[2];
-	struct graph_draft draft = { .op = op, .name = name, .device = device, .inputs = inputs, .attrs = attrs };
+	struct graph_node_spec spec = { .op = op, .name = name, .device = device, .inputs = inputs, .attrs = attrs };
 
-	while (draft.inputs_count < 3 && !graph_is_none(inputs[draft.inputs_count]))
-		draft.inputs_count++;
+	while (spec.inputs_count < 3 && !graph_is_none(inputs[spec.inputs_count]))
+		spec.inputs_count++;
 	if (op == GRAPH_FEED || op == GRAPH_VARIABLE || op == GRAPH_TABLE)
-		attrs[draft.attrs_count++] = GRAPH_ATTR_STRING("dtype", "float32");
+		attrs[spec.attrs_count++] = GRAPH_ATTR_STRING("dtype", "float32");
 	if (op == GRAPH_FEED || op == GRAPH_VARIABLE)
-		attrs[draft.attrs_count++] = GRAPH_ATTR_INTS("shape", matrix, 2);
+		attrs[spec.attrs_count++] = GRAPH_ATTR_INTS("shape", matrix, 2);
 	if (op == GRAPH_TABLE)
-		attrs[draft.attrs_count++] = GRAPH_ATTR_INT("dim", 3);
+		attrs[spec.attrs_count++] = GRAPH_ATTR_INT("dim", 3);
 	if (op == GRAPH_CONST) {
-		attrs[draft.attrs_count].name = "value";
-		attrs[draft.attrs_count].kind = GRAPH_TENSOR;
-		attrs[draft.attrs_count].type = type;
-		attrs[draft.attrs_count++].data = ones;
+		attrs[spec.attrs_count].name = "value";
+		attrs[spec.attrs_count].kind = GRAPH_TENSOR;
+		attrs[spec.attrs_count].type = type;
+		attrs[spec.attrs_count++].data = ones;
 	}
-	return graph_add(graph, &draft);
+	return graph_add(graph, &spec);
 }
 
 struct graph_value put_feed(struct graph *graph, const char *name, const char *dtype, int64_t rows, int64_t columns)
@@ -46,19 +46,19 @@ struct graph_value put_feed(struct graph *graph, const char *name, const char *d
 					    GRAPH_ATTR_INTS("shape", sizes, columns ? 2 : 1) };
 
 	return graph_add(graph,
-			 &(struct graph_draft){ .op = GRAPH_FEED, .name = name, .attrs = attrs, .attrs_count = 2 });
+			 &(struct graph_node_spec){ .op = GRAPH_FEED, .name = name, .attrs = attrs, .attrs_count = 2 });
 }
 
 struct graph_value put_sum(struct graph *graph, const char *name, struct graph_value x, int64_t axis)
 {
 	const struct graph_attr attrs[] = { GRAPH_ATTR_INTS("axes", &axis, 1) };
 
-	return graph_add(graph, &(struct graph_draft){ .op = GRAPH_SUM,
-						       .name = name,
-						       .inputs = &x,
-						       .inputs_count = 1,
-						       .attrs = attrs,
-						       .attrs_count = 1 });
+	return graph_add(graph, &(struct graph_node_spec){ .op = GRAPH_SUM,
+							   .name = name,
+							   .inputs = &x,
+							   .inputs_count = 1,
+							   .attrs = attrs,
+							   .attrs_count = 1 });
 }
 
 /* ---- random graphs ---- */
@@ -118,16 +118,16 @@ static void put_flow(struct maker *m)
 					    { .dtype = STAR_FLOAT32, .shape = { 2, { 4, 3 } } } };
 	const struct graph_attr attrs[] = { GRAPH_ATTR_INT("carried", 1), GRAPH_ATTR_INT("most", 5) };
 	const struct graph_value inputs[] = { any(m), any(m) };
-	struct graph_draft draft = { .op = GRAPH_WHILE,
-				     .inputs = inputs,
-				     .inputs_count = 2,
-				     .attrs = attrs,
-				     .attrs_count = 2,
-				     .body = graph_body_create(m->graph, types, 2),
-				     .cond = graph_body_create(m->graph, types, 2) };
+	struct graph_node_spec spec = { .op = GRAPH_WHILE,
+					.inputs = inputs,
+					.inputs_count = 2,
+					.attrs = attrs,
+					.attrs_count = 2,
+					.body = graph_body_create(m->graph, types, 2),
+					.cond = graph_body_create(m->graph, types, 2) };
 
 	for (unsigned i = 0; i < 2; i++) {
-		struct maker inner = { .graph = i ? draft.cond : draft.body,
+		struct maker inner = { .graph = i ? spec.cond : spec.body,
 				       .random = m->random,
 				       .tasks = m->tasks,
 				       .depth = m->depth + 1 };
@@ -162,7 +162,7 @@ static void put_flow(struct maker *m)
 		}
 		graph_set_results(inner.graph, &result, 1);
 	}
-	remember(m, graph_add(m->graph, &draft));
+	remember(m, graph_add(m->graph, &spec));
 }
 
 static void put_stateful(struct maker *m)

@@ -71,7 +71,7 @@ void plans_compute_what_an_interpreter_does(void)
 	}
 }
 
-/* ---- the layout, looked at anew ---- */
+/* ---- the layout, looked at again ---- */
 
 /* The levels in which each value's memory is written or read, found from the items alone. */
 struct life {

@@ -24,11 +24,11 @@ static struct graph_value ids(struct numeric *n, const int64_t *dims, size_t ndi
 static struct graph_value node(struct numeric *n, enum graph_op op, const struct graph_value *inputs, uint32_t count,
 			       const struct graph_attr *attrs, uint32_t attrs_count)
 {
-	return graph_add(n->g, &(struct graph_draft){ .op = op,
-						      .inputs = inputs,
-						      .inputs_count = count,
-						      .attrs = attrs,
-						      .attrs_count = attrs_count });
+	return graph_add(n->g, &(struct graph_node_spec){ .op = op,
+							  .inputs = inputs,
+							  .inputs_count = count,
+							  .attrs = attrs,
+							  .attrs_count = attrs_count });
 }
 
 static struct graph_value of_one(struct numeric *n, enum graph_op op)

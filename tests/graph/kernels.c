@@ -23,7 +23,7 @@ static double tolerance(enum graph_op op, unsigned dtype)
 	return differences ? 1e-6 : 1e-11;
 }
 
-/* Executes with so many threads, into fetches. */
+/* Executes with n threads, into fetches. */
 static struct graph_run *execute(struct trial *t, uint32_t threads, struct graph_plan **plan,
 				 struct graph_tensor *fetches)
 {
@@ -101,11 +101,11 @@ static bool try(enum graph_op op, void (*inputs)(struct trial *t, enum graph_op 
 	t->real = prng_below(&t->prng, 2) ? STAR_FLOAT32 : STAR_FLOAT64;
 	t->zero = zero;
 	inputs(t, op);
-	value = graph_add(t->graph, &(struct graph_draft){ .op = op,
-							   .inputs = t->inputs,
-							   .inputs_count = t->count,
-							   .attrs = t->attrs,
-							   .attrs_count = t->attrs_count });
+	value = graph_add(t->graph, &(struct graph_node_spec){ .op = op,
+							       .inputs = t->inputs,
+							       .inputs_count = t->count,
+							       .attrs = t->attrs,
+							       .attrs_count = t->attrs_count });
 	if (graph_error(t->graph, &err) < 0) {
 		unit_fail(__FILE__, __LINE__, "%s, seed %llu: %s", graph_op_name(op), (unsigned long long)seed,
 			  err.text);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PS tasks as plain memory, for tests: variables and tables by name, sgd, the nodes of a part one after the other when it is waited
- * for. It sees whether feeds stay as they were, and keeps a list of what was started and waited for. Allocates in prepare only.
+ * PS tasks as plain memory, for tests: variables and tables by name, sgd, the nodes of a part one after the other when
+ * it is waited for. It sees whether feeds stay as they were, and keeps a list of what was started and waited for.
+ * Allocates in prepare only.
  */
 #ifndef TESTS_GRAPH_PLAIN_PS_H
 #define TESTS_GRAPH_PLAIN_PS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs of PS tasks compute on rows (tensor/elementwise.h) has the bits of the workers' kernels: each step that a session makes of an
- * operation, with numbers at all edges. tests/system/samebits.test does the same with sessions and nodes.
+ * What programs of PS tasks compute on rows (tensor/elementwise.h) has the bits of the workers' kernels: each step that
+ * a session makes of an operation, with numbers at all edges. tests/system/samebits.test does the same with sessions
+ * and nodes.
  */
 #include <math.h>
 #include <stdio.h>
@@ -72,11 +73,11 @@ static bool worker(enum graph_op op, const struct graph_shape *a, const struct g
 					   { "b", { .dtype = STAR_FLOAT32, .shape = b ? *b : *a } } };
 	const struct graph_plan_options options = { .feeds = types, .feeds_count = b ? 2 : 1 };
 	const struct graph_tensor feeds[] = { { types[0].type, left }, { types[1].type, right } };
-	const struct graph_value y = graph_add(g, &(struct graph_draft){ .op = op,
-									 .inputs = inputs,
-									 .inputs_count = b ? 2 : 1,
-									 .attrs = &axes,
-									 .attrs_count = axis != NULL });
+	const struct graph_value y = graph_add(g, &(struct graph_node_spec){ .op = op,
+									     .inputs = inputs,
+									     .inputs_count = b ? 2 : 1,
+									     .attrs = &axes,
+									     .attrs_count = axis != NULL });
 	struct graph_tensor out;
 	struct stepper s = { 0 };
 	bool good;

@@ -112,14 +112,14 @@ static void add_any(struct prng *p, struct graph *graph)
 		return;
 	if (node.op == GRAPH_HEAD && graph->nodes[inputs[1].node]->op == GRAPH_CONST)
 		return; /* it may be too many: add_head makes them */
-	graph_add(graph, &(struct graph_draft){ .op = node.op,
-						.inputs = inputs,
-						.inputs_count = node.inputs_count,
-						.attrs = node.attrs,
-						.attrs_count = node.attrs_count,
-						.device = prng_below(p, 4) ? NULL : "/job:worker",
-						.controls = &after,
-						.controls_count = prng_below(p, 8) == 0 });
+	graph_add(graph, &(struct graph_node_spec){ .op = node.op,
+						    .inputs = inputs,
+						    .inputs_count = node.inputs_count,
+						    .attrs = node.attrs,
+						    .attrs_count = node.attrs_count,
+						    .device = prng_below(p, 4) ? NULL : "/job:worker",
+						    .controls = &after,
+						    .controls_count = prng_below(p, 8) == 0 });
 }
 
 static void fill(struct prng *p, struct graph *graph, unsigned nodes, unsigned depth, bool open);

@@ -6,7 +6,7 @@
 #include "base/prng.h"
 #include "graph/graph.h"
 
-/* Up to so many nodes, bodies not counted; it has results and no error. open: sizes of feeds may be unknown. */
+/* Up to this many nodes, bodies not counted; it has results and no error. open: sizes of feeds may be unknown. */
 struct graph *random_graph(struct prng *p, unsigned nodes, bool open);
 
 #endif

@@ -42,11 +42,11 @@ static void keep(struct maker *m, struct graph_value value)
 static struct graph_value add(struct maker *m, enum graph_op op, const struct graph_value *inputs, uint32_t count,
 			      const struct graph_attr *attrs, uint32_t attrs_count)
 {
-	return graph_add(m->graph, &(struct graph_draft){ .op = op,
-							  .inputs = inputs,
-							  .inputs_count = count,
-							  .attrs = attrs,
-							  .attrs_count = attrs_count });
+	return graph_add(m->graph, &(struct graph_node_spec){ .op = op,
+							      .inputs = inputs,
+							      .inputs_count = count,
+							      .attrs = attrs,
+							      .attrs_count = attrs_count });
 }
 
 static void add_elementwise(struct maker *m)
@@ -108,7 +108,8 @@ static void add_bag(struct maker *m)
 	keep(m, add(m, GRAPH_SEGMENT_MEAN, (struct graph_value[]){ rows, m->segments, x }, 3, NULL, 0));
 }
 
-/* Of a variable as a whole: where it lies by its author's will or not, all of it or a sum, that is the worker's to go on with. */
+/* Of a variable as a whole: where it lies by its author's will or not, all of it or a sum, that is the worker's to go
+ * on with. */
 static void add_whole(struct maker *m, uint32_t which)
 {
 	const struct graph_value number = graph_number(m->graph, STAR_FLOAT32, 0.25);
@@ -121,19 +122,19 @@ static void add_whole(struct maker *m, uint32_t which)
 		const struct graph_value inputs[] = { value, prng_below(&m->prng, 2) ? value : number };
 
 		value = graph_add(m->graph,
-				  &(struct graph_draft){ .op = prng_below(&m->prng, 2) ? GRAPH_MUL : GRAPH_SUB,
-							 .device = placed ? device : NULL,
-							 .inputs = inputs,
-							 .inputs_count = 2 });
+				  &(struct graph_node_spec){ .op = prng_below(&m->prng, 2) ? GRAPH_MUL : GRAPH_SUB,
+							     .device = placed ? device : NULL,
+							     .inputs = inputs,
+							     .inputs_count = 2 });
 	}
 	if (prng_below(&m->prng, 2)) {
 		keep(m, graph_tanh(m->graph, graph_matmul(m->graph, pick(m), value)));
 		return;
 	}
-	value = graph_add(m->graph, &(struct graph_draft){ .op = prng_below(&m->prng, 2) ? GRAPH_SUM : GRAPH_MEAN,
-							   .device = placed ? device : NULL,
-							   .inputs = &value,
-							   .inputs_count = 1 });
+	value = graph_add(m->graph, &(struct graph_node_spec){ .op = prng_below(&m->prng, 2) ? GRAPH_SUM : GRAPH_MEAN,
+							       .device = placed ? device : NULL,
+							       .inputs = &value,
+							       .inputs_count = 1 });
 	keep(m, graph_minus(m->graph, pick(m), graph_tanh(m->graph, value)));
 }
 
@@ -164,18 +165,18 @@ static void add_ps(struct maker *m)
 		value = graph_op1(m->graph, GRAPH_TANH, graph_read(m->graph, m->variables[which]));
 		snprintf(name, sizeof(name), "on_ps_%u", m->graph->nodes_count);
 		snprintf(device, sizeof(device), "/job:ps/task:%u", which % m->ps_tasks);
-		value = graph_add(m->graph, &(struct graph_draft){ .op = GRAPH_NEG,
-								   .name = name,
-								   .device = device,
-								   .inputs = &value,
-								   .inputs_count = 1 });
+		value = graph_add(m->graph, &(struct graph_node_spec){ .op = GRAPH_NEG,
+								       .name = name,
+								       .device = device,
+								       .inputs = &value,
+								       .inputs_count = 1 });
 		keep(m, graph_matmul(m->graph, pick(m), value));
 		break;
 	default:
 		value = graph_op1(m->graph, GRAPH_NEG, pick(m));
 		snprintf(device, sizeof(device), "/job:ps/task:%u", prng_below(&m->prng, m->ps_tasks));
 		keep(m, graph_add(m->graph,
-				  &(struct graph_draft){
+				  &(struct graph_node_spec){
 					  .op = GRAPH_TANH, .device = device, .inputs = &value, .inputs_count = 1 }));
 	}
 }

@@ -25,7 +25,7 @@ struct random_graph {
 
 void random_graph_make(struct random_graph *random, uint64_t seed, const struct random_graph_options *options);
 void random_graph_free(struct random_graph *random);
-/* The feeds of a step, with so many of the batch. */
+/* The feeds of a step, with this many of the batch. */
 void random_graph_feed(const struct random_graph *random, int64_t n, struct graph_tensor feeds[RANDOM_FEEDS]);
 
 /* Executes node after node, a graph without loops or PS nodes; results are the caller's to free. */

@@ -8,7 +8,8 @@
 #include "tests/graph/cases.h"
 #include "tests/unit.h"
 
-/* "f[8,?]": float32; d, i, l: float64, int32, int64; h: a handle of float32. Inputs and outputs stand one after the other. */
+/* "f[8,?]": float32; d, i, l: float64, int32, int64; h: a handle of float32. Inputs and outputs stand one after the
+ * other. */
 static const char *read_type(const char *text, struct graph_type *type)
 {
 	static const struct {
@@ -313,11 +314,11 @@ static struct graph_value add(struct graph *graph, enum graph_op op, const char 
 	struct attrs attrs;
 
 	read_attrs(attrs_text, &attrs);
-	return graph_add(graph, &(struct graph_draft){ .op = op,
-						       .inputs = inputs,
-						       .inputs_count = count,
-						       .attrs = attrs.list,
-						       .attrs_count = attrs.count });
+	return graph_add(graph, &(struct graph_node_spec){ .op = op,
+							   .inputs = inputs,
+							   .inputs_count = count,
+							   .attrs = attrs.list,
+							   .attrs_count = attrs.count });
 }
 
 static void check_type(const struct graph *graph, struct graph_value value, const char *expected)
@@ -336,13 +337,13 @@ void handles_have_their_shapes(void)
 	struct star_error err = { 0 };
 	struct graph_value table, ids, rows;
 
-	table = graph_add(graph,
-			  &(struct graph_draft){ .op = GRAPH_TABLE,
-						 .name = "words",
-						 .device = "/job:ps",
-						 .attrs = (struct graph_attr[]){ GRAPH_ATTR_STRING("dtype", "float16"),
-										 GRAPH_ATTR_INT("dim", 8) },
-						 .attrs_count = 2 });
+	table = graph_add(graph, &(struct graph_node_spec){
+					 .op = GRAPH_TABLE,
+					 .name = "words",
+					 .device = "/job:ps",
+					 .attrs = (struct graph_attr[]){ GRAPH_ATTR_STRING("dtype", "float16"),
+									 GRAPH_ATTR_INT("dim", 8) },
+					 .attrs_count = 2 });
 	ids = add(graph, GRAPH_FEED, "dtype='int64' shape=-1,", NULL, 0);
 	rows = add(graph, GRAPH_LOOKUP, "", (struct graph_value[]){ table, ids }, 2);
 	check_type(graph, rows, "f[?,8]");
@@ -382,13 +383,13 @@ static struct graph_value loop(struct graph *graph, const char *x_type, const ch
 	graph_set_results(body, (struct graph_value[]){ i, x, x }, 3);
 	i = add(cond, GRAPH_LESS, "", (struct graph_value[]){ first, first }, 2);
 	graph_set_results(cond, &i, 1);
-	return graph_add(graph, &(struct graph_draft){ .op = GRAPH_WHILE,
-						       .inputs = in,
-						       .inputs_count = 3,
-						       .attrs = attrs,
-						       .attrs_count = 2,
-						       .body = body,
-						       .cond = cond });
+	return graph_add(graph, &(struct graph_node_spec){ .op = GRAPH_WHILE,
+							   .inputs = in,
+							   .inputs_count = 3,
+							   .attrs = attrs,
+							   .attrs_count = 2,
+							   .body = body,
+							   .cond = cond });
 }
 
 void loops_have_the_shapes_of_their_bodies(void)
@@ -445,11 +446,11 @@ void branches_have_one_shape(void)
 			bodies[k] = graph_body_create(graph, types, 2);
 			graph_set_results(bodies[k], &(struct graph_value){ k, 0 }, 1);
 		}
-		result = graph_add(graph, &(struct graph_draft){ .op = GRAPH_COND,
-								 .inputs = in,
-								 .inputs_count = 3,
-								 .body = bodies[0],
-								 .cond = bodies[1] });
+		result = graph_add(graph, &(struct graph_node_spec){ .op = GRAPH_COND,
+								     .inputs = in,
+								     .inputs_count = 3,
+								     .body = bodies[0],
+								     .cond = bodies[1] });
 		if (rows[i].output)
 			check_type(graph, result, rows[i].output);
 		CHECK_INT(graph_error(graph, &err), rows[i].sentence ? -22 : 0);

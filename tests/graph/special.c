@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels without a reference of their own: random numbers, ids, constants; numbers at the edges; broadcasting by hand. */
+/* Kernels without a reference of their own: random numbers, ids, constants; numbers at the edges; broadcasting by
+ * hand. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static double draw(uint64_t seed_of_plan, int64_t seed, uint64_t number, unsigne
 					    GRAPH_ATTR_INTS("shape", (const int64_t[]){ MANY }, 1) };
 	struct graph *g = graph_create();
 	const struct graph_value x =
-		graph_add(g, &(struct graph_draft){ .op = GRAPH_RANDOM, .attrs = attrs, .attrs_count = 3 });
+		graph_add(g, &(struct graph_node_spec){ .op = GRAPH_RANDOM, .attrs = attrs, .attrs_count = 3 });
 	struct graph_tensor out;
 	struct stepper s;
 	double sum = 0;
@@ -95,10 +96,10 @@ void dropout_drops_and_scales(void)
 	struct graph *g = graph_create();
 	const struct graph_value x = graph_feed(g, "x", STAR_FLOAT32, GRAPH_DIMS(-1));
 	const struct graph_attr attrs[] = { GRAPH_ATTR_FLOAT("rate", 0.25), GRAPH_ATTR_INT("seed", 9) };
-	const struct graph_draft draft = {
+	const struct graph_node_spec spec = {
 		.op = GRAPH_DROPOUT, .inputs = &x, .inputs_count = 1, .attrs = attrs, .attrs_count = 2
 	};
-	const struct graph_value results[] = { graph_add(g, &draft), graph_add(g, &draft) };
+	const struct graph_value results[] = { graph_add(g, &spec), graph_add(g, &spec) };
 	float *data = calloc(MANY, sizeof(*data));
 	struct graph_tensor given = vector(STAR_FLOAT32, MANY, data), out[2];
 	struct stepper s;
@@ -191,11 +192,11 @@ void crosses_are_hashed(void)
 	}
 	results[0] = graph_hash_cross(g, (struct graph_value[]){ a, b }, 2, 1000);
 	results[1] = graph_hash_cross(g, (struct graph_value[]){ b, a }, 2, 1000);
-	results[2] = graph_add(g, &(struct graph_draft){ .op = GRAPH_HASH_CROSS,
-							 .inputs = (struct graph_value[]){ a, b },
-							 .inputs_count = 2,
-							 .attrs = salted,
-							 .attrs_count = 2 });
+	results[2] = graph_add(g, &(struct graph_node_spec){ .op = GRAPH_HASH_CROSS,
+							     .inputs = (struct graph_value[]){ a, b },
+							     .inputs_count = 2,
+							     .attrs = salted,
+							     .attrs_count = 2 });
 	graph_set_results(g, results, 3);
 	if (step(g, given, 2, 1, 1, &s, out))
 		for (unsigned i = 0; i < 2000; i++) {

@@ -196,7 +196,7 @@ void gradients_are_where_their_nodes_are(void)
 	struct graph_value v = graph_read(graph, graph_variable(graph, "v", GRAPH_DIMS(3), &d)), x;
 	const struct graph_node *tanh, *gradient = NULL;
 
-	x = graph_add(graph, &(struct graph_draft){
+	x = graph_add(graph, &(struct graph_node_spec){
 				     .op = GRAPH_TANH, .device = "/job:ps/task:2", .inputs = &v, .inputs_count = 1 });
 	tanh = graph->nodes[x.node];
 	x = graph_sum(graph, graph_exp(graph, x));

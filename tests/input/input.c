@@ -231,7 +231,8 @@ static void a_line_of_too_many_words_is_refused(void)
 
 static char folder[UNIT_FOLDER];
 
-/* A libsvm file of rows first to end - 1, whose first id is the number and whose label is its last bit, with number % 3 ids more. */
+/* A libsvm file of rows first to end - 1, whose first id is the number and whose label is its last bit, with number % 3
+ * ids more. */
 static const char *write_file(const char *name, unsigned first, unsigned end)
 {
 	static char path[2][128];

@@ -64,7 +64,7 @@ static struct journal_ring *make_ring(void)
 	return ring;
 }
 
-/* A journal of so many blocks in a new folder, some to a segment. */
+/* A journal of n blocks in a new folder, some to a segment. */
 static void write_some(const char *directory, unsigned blocks)
 {
 	const struct journal_life life = life_of(directory, 1);
@@ -403,7 +403,7 @@ static void lives_that_were_cut_are_told(void)
 	CHECK_INT(truncate(path, 2 * JOURNAL_ALIGN), 0);
 	CHECK_INT(count_blocks(directory, &why), -1);
 	CHECK_HAS(why.text, "the end of life 1 is missing");
-	/* One that begins anew has nothing to do with it. */
+	/* One that starts again has nothing to do with it. */
 	life = life_of(directory, 3);
 	ring = make_ring();
 	journal_writer_destroy(journal_writer_create(&life, 0, 0, ring, &why));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams over kernel sockets, against clients with sockets of their own on 127.0.0.1. Time is the test's; only bytes travel for real. */
+/* Streams over kernel sockets, against clients with sockets of their own on 127.0.0.1. Time is the test's; only bytes
+ * travel for real. */
 #include "ksock/ksock.h"
 
 #include <arpa/inet.h>
@@ -475,8 +476,8 @@ static void a_full_table_evicts_the_idlest(void)
 	rig_down();
 }
 
-/* One address has all places, and uses them. Another one gets a place all the same, of the connection that was silent for longest; and
- * keeps it, whatever the first one does. */
+/* One address has all places, and uses them. Another one gets a place all the same, of the connection that was silent
+ * for longest; and keeps it, whatever the first one does. */
 static void one_address_leaves_places_to_others(void)
 {
 	int fds[ROOM], worker, further;

@@ -21,6 +21,7 @@ __atomic_exchange_n usleep nanosleep sleep read write
 FAST_LIBRARIES = "net rpc service store optim tensor wire reactor".split()
 
 PREFIXES = "lint/symbol-prefixes"
+WORDS = "lint/banned-words"
 BUILT = {
     PREFIXES: S + "base sgd_log\noptim sgd\n",
     "lib/base/a.c": function("", "base_run") + function("", "sgd_log"),
@@ -45,6 +46,23 @@ CASES = [
     ("unfinished", {"lib/optim/a.c": C + "/* TO" "DO: all of it */\n"}, "text", "unfinished"),
     ("unfinished_script", {"scripts/x": "#!/bin/bash\n" + S + "# FIX" "ME\n"}, "text", "unfinished"),
     ("part_of_a_word", {"lib/optim/a.c": C + "/* mktemp X" "XXXXX */\n"}, "text", None),
+    # columns, with tabs of 8
+    ("line_of_120_columns", {"lib/optim/a.c": C + "/* " + "x" * 114 + " */\n"}, "columns", None),
+    ("line_of_121_columns", {"lib/optim/a.c": C + "/* " + "x" * 115 + " */\n"}, "columns", "lib/optim/a.c:2: error: the line ends at column 121"),
+    ("tabs_count_eight", {"lib/optim/a.h": C + "\t/* " + "x" * 107 + " */\n"}, "columns", "column 121"),
+    ("tabs_that_fit", {"lib/optim/a.h": C + "\t/* " + "x" * 106 + " */\n"}, "columns", None),
+    ("table_of_numbers", {"lib/optim/a.inc": C + "0.5, " * 40 + "1,\n"}, "columns", None),
+    ("text_of_121_columns", {"docs/x.rst": "x" * 121 + "\n"}, "columns", None),
+    # words
+    ("banned_word", {WORDS: S + "anew -> again\n", "docs/x.rst": "It begins\nanew.\n"}, "words",
+     'docs/x.rst:2: error: "anew": the field says: again (lint/banned-words)'),
+    ("banned_word_that_begins_a_sentence", {WORDS: S + "takers? -> consumer\n", "lib/optim/a.c": C + "/* Takers wait. */\n"}, "words", '"Takers"'),
+    ("banned_word_in_a_script", {WORDS: S + "anew -> again\n", "scripts/x": "#!/bin/bash\n" + S + "# anew\n"}, "words", "scripts/x:3: error"),
+    ("banned_identifier", {WORDS: S + "\\w+_A_TURN -> _PER_TURN\n", "lib/optim/a.c": C + "enum { ROWS_A_TURN = 3 };\n"}, "words", '"ROWS_A_TURN"'),
+    ("part_of_another_word", {WORDS: S + "lent -> in flight\n", "docs/x.rst": "silent and lently\n"}, "words", None),
+    ("banned_in_the_changelog", {WORDS: S + "anew -> again\n", "CHANGELOG.rst": "* Made anew.\n"}, "words", None),
+    ("banned_words_that_do_not_parse", {WORDS: S + "(anew -> again\n"}, "words", "lint/banned-words:2: error: a line is PATTERN -> INSTEAD"),
+    ("banned_words_without_an_arrow", {WORDS: S + "anew\n"}, "words", "lint/banned-words:2: error: a line is PATTERN -> INSTEAD"),
     # what a merge leaves
     ("told_twice", {"CHANGELOG.rst": "Changes\n=======\n\n* TCP: SACK, timestamps and more.\n* UDP.\n* TCP: SACK, timestamps and more.\n"},
      "changelog", "line 4 says the same"),

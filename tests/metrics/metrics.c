@@ -223,7 +223,7 @@ static void a_connection_has_as_long_for_each_request(void)
 	metrics_server_stop(server);
 }
 
-/* As many bytes as are there when so many replies have come. */
+/* As many bytes as are there when this many replies have come. */
 static size_t take_replies(int fd, unsigned replies, char *text, size_t room)
 {
 	size_t bytes = 0;

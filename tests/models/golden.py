@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes tests/models/golden.inc: the first 100 losses of each model of the zoo, written anew in plain PyTorch, for models.c.
+"""Writes tests/models/golden.inc: the first 100 losses of each model of the zoo, rewritten in plain PyTorch, for models.c.
 
 Needs python3-torch, which the tests themselves do not: the vectors are committed. Batches and first values are computed here and
 there: batches follow from a hash (draw), first values are those that lib/store/initial.h says (Philox; glorot_uniform, normal). Optimizers
@@ -123,7 +123,7 @@ class Tasks:
 
 
 class Table:
-    """Rows are made when they are looked up first. Each step they are one leaf, gathered anew."""
+    """Rows are made when they are looked up first. Each step they are one leaf, gathered again."""
 
     def __init__(self, tasks, name, dim):
         self.torch, self.tasks, self.dim, self.name = tasks.torch, tasks, dim, f"{tasks.model}/{name}"

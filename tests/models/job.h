@@ -43,8 +43,8 @@ struct job {
 	uint32_t clicks_feed; /* the first of the CLICKS_FEEDS that have a row for each click; FEEDS: there are none */
 };
 
-/* A graph that trains: options has its model, optimizers and rates; the rest is golden.py's. Its only result is its loss. open: batches may be
- * of any size. */
+/* A graph that trains: options has its model, optimizers and rates; the rest is golden.py's. Its only result is its
+ * loss. open: batches may be of any size. */
 void job_build(struct job *j, const struct zoo_options *options, bool open);
 
 /* The batch of a step. full: each row has HISTORY clicks. */

@@ -58,7 +58,7 @@ static double follow(struct job *j, unsigned v, struct graph_run *run)
 /* The same. */
 static double train(unsigned v, enum graph_protocol protocol)
 {
-	const struct graph_cut_options how = { .protocol = protocol, .ps_tasks = 1, .stay = true };
+	const struct graph_cut_options how = { .protocol = protocol, .ps_tasks = 1, .no_offload = true };
 	struct star_error err = { 0 };
 	struct graph_ps *ps = train_local_create(&err);
 	struct graph_plan_options options = { .ps = ps };

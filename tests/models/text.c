@@ -117,7 +117,7 @@ void workers_share_sentences(void)
 	unlink(path);
 }
 
-/* Sentences of so many words, none of which is there twice: word i of all is the i-th by name, too. */
+/* Sentences of this many words, none of which is there twice: word i of all is the i-th by name, too. */
 static void write_different_words(unsigned count, unsigned of_sentence)
 {
 	char *text = NULL;

@@ -74,7 +74,7 @@ void an_idle_connection_takes_a_bounded_memory(void);
 	X(who_asks_for_us_is_learnt_and_answered) \
 	X(a_claimed_address_is_verified) \
 	X(an_advertisement_that_may_not_override_does_not) \
-	X(a_neighbour_that_answers_no_more_is_asked_for_anew) \
+	X(a_neighbour_that_answers_no_more_is_asked_for_again) \
 	X(bad_neighbour_discovery_is_dropped) \
 	X(who_probes_for_our_address_hears_that_it_is_taken) \
 	X(a_silent_stack_learns_and_leaves_the_answers) \
@@ -187,7 +187,7 @@ void icmp_ends_opens_only(void);
 	X(a_probe_that_repairs_a_loss_slows_down) \
 	X(a_probe_in_vain_changes_nothing) \
 	X(a_probe_prefers_new_data) \
-	X(timeouts_double_and_are_measured_anew) \
+	X(timeouts_double_and_are_measured_again) \
 	X(the_floor_of_the_timeout_is_an_option) \
 	X(timestamps_measure_what_was_sent_twice) \
 	X(after_a_timeout_only_what_is_missing_is_sent) \
@@ -276,12 +276,12 @@ void dctcp_hears_of_every_mark(void);
 
 /* timers.c */
 void a_silent_peer_is_asked_and_given_up(void);
-void an_answer_begins_the_silence_anew(void);
+void an_answer_begins_the_silence_again(void);
 void data_in_flight_needs_no_keepalive(void);
 void a_user_sets_his_own_keepalive(void);
 void a_user_timeout_is_kept_to(void);
 void a_closed_window_may_time_out(void);
-void progress_begins_the_user_timeout_anew(void);
+void progress_begins_the_user_timeout_again(void);
 
 /* limits.c */
 void idle_connections_give_way(void);

@@ -142,9 +142,9 @@ void newreno_adds_a_segment_a_round_trip_and_halves(void)
 	sender_end();
 }
 
-/* The ACKs of a whole flight come in one turn, as they do from a near peer, and tell of the loss at its end only. What they took out
- * of the network is replaced up to the new window: the retransmission is not alone, where a second loss would take a timeout
- * to be found. */
+/* The ACKs of a whole flight come in one turn, as they do from a near peer, and tell of the loss at its end only. What
+ * they took out of the network is replaced up to the new window: the retransmission is not alone, where a second loss
+ * would take a timeout to be found. */
 void a_loss_at_the_end_of_a_turn_leaves_the_window_in_use(void)
 {
 	struct script_segment s = { .flags = A, .seq = 1, .ack = 1 };
@@ -284,7 +284,8 @@ void slow_start_ends_when_round_trips_grow(void)
 	}
 }
 
-/* ECT(0) on new data, not on what is sent again nor on ACKs; one reduction a round trip, told by CWR (RFC 3168, 6.1). */
+/* ECT(0) on new data, not on what is sent again nor on ACKs; one reduction a round trip, told by CWR (RFC 3168,
+ * 6.1). */
 void marks_reduce_the_window_once_a_round_trip(void)
 {
 	const struct script_segment ece = { .flags = A | E, .seq = 1, .ack = 1001 };

@@ -179,7 +179,8 @@ void a_cookies_timestamp_is_looked_at(void)
 	script_end();
 }
 
-/* A SYN that may follow a connection in TIME_WAIT is answered by a cookie, too, and its ACK does not meet the old one. */
+/* A SYN that may follow a connection in TIME_WAIT is answered by a cookie, too, and its ACK does not meet the old
+ * one. */
 void a_cookie_may_follow_time_wait(void)
 {
 	begin(true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Thousands of connections from one address, or from several, that are half open or idle; and an ordinary worker with another address,
- * which is served throughout.
+ * Thousands of connections from one address, or from several, that are half open or idle; and an ordinary worker with
+ * another address, which is served throughout.
  */
 #include <rte_ether.h>
 #include <rte_ip.h>
@@ -152,16 +152,16 @@ static bool worker_is_answered(void *ctx)
 }
 
 /* Over the connection that it has; or over a new one. */
-static void is_served(bool anew)
+static void is_served(bool again)
 {
 	struct star_error err = { 0 };
 	unsigned before = c.worker.answers;
 
-	if (anew && c.worker.conn) {
+	if (again && c.worker.conn) {
 		tcp_close(c.worker.conn);
 		link_run(&net_link, 20 * LINK_MS, NULL, NULL);
 	}
-	if (anew)
+	if (again)
 		c.worker.conn = tcp_connect(net_link.net[1], link_ip(0), PORT, &caller, NULL, &c.worker, &err);
 	else if (CHECK(c.worker.conn))
 		say(c.worker.conn);
@@ -229,7 +229,8 @@ static bool is_connected(void *ctx)
 	return one->opens > one->ends;
 }
 
-/* One host takes another address of its /64 for each connection, until all places are taken: they are its share together. */
+/* One host takes another address of its /64 for each connection, until all places are taken: they are its share
+ * together. */
 void addresses_of_one_64_share(void)
 {
 	enum { ADDRESSES = 6 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A port that does what a NIC with offloads does, and fails the test when it is asked for what it does not have, or in another
- * way than DPDK wants it. Made anew here from DPDK's documentation, with none of lib/net's code.
+ * A port that does what a NIC with offloads does, and fails the test when it is asked for what it does not have, or in
+ * another way than DPDK wants it. Made again here from DPDK's documentation, with none of lib/net's code.
  */
 #ifndef TESTS_NET_EMULATE_H
 #define TESTS_NET_EMULATE_H

@@ -45,7 +45,7 @@ void a_syn_in_the_window_is_challenged(void)
 		script_out(A, 1, 1, 0);
 	}
 	CHECK_UINT(script.ends, 0);
-	/* The peer has indeed begun anew: it answers our ACK by a RST that is exact. */
+	/* The peer has indeed started again: it answers our ACK by a RST that is exact. */
 	script_in(SEGMENT(.flags = R, .seq = 1));
 	CHECK_UINT(script.ends, 1);
 	script_end();
@@ -72,8 +72,8 @@ void an_acknowledgement_must_be_likely(void)
 	}
 }
 
-/* A connection answers twice a second, whatever happens to others; of the stack's answers in a second nobody knows how many
- * there will be, so that counting them tells nothing (CVE-2016-5696). */
+/* A connection answers twice a second, whatever happens to others; of the stack's answers in a second nobody knows how
+ * many there will be, so that counting them tells nothing (CVE-2016-5696). */
 void challenges_are_rare_and_tell_nothing(void)
 {
 	enum { PEERS = 2000, SECONDS = 4 };

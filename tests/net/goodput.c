@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much a path carries under loss and marks: two stacks and a bottleneck, in virtual time, so that the figures are the same
- * on every machine. */
+/* How much a path carries under loss and marks: two stacks and a bottleneck, in virtual time, so that the figures are
+ * the same on every machine. */
 #include <stdlib.h>
 
 #include "tests/net/cases.h"
@@ -108,7 +108,8 @@ void losses_in_a_data_centre_cost_little(void)
 	CHECK(one.retrans <= 20000000 / 1448 * 13 / 1000); /* what was lost, and hardly more */
 }
 
-/* The same with a switch that marks: DCTCP keeps the queue short and the link full (RFC 8257); CUBIC fills the queue. */
+/* The same with a switch that marks: DCTCP keeps the queue short and the link full (RFC 8257); CUBIC fills the
+ * queue. */
 void dctcp_keeps_the_queue_short(void)
 {
 	struct course c = data_centre;
@@ -124,8 +125,8 @@ void dctcp_keeps_the_queue_short(void)
 	CHECK_UINT(dctcp.retrans, 0);
 }
 
-/* A peer on the same machine: the ACKs of a whole flight come at once, and a round trip takes no time. What is lost, and lost again,
- * is found by what follows it: a timeout would cost ten thousand round trips. */
+/* A peer on the same machine: the ACKs of a whole flight come at once, and a round trip takes no time. What is lost,
+ * and lost again, is found by what follows it: a timeout would cost ten thousand round trips. */
 void losses_to_a_near_peer_take_no_timeouts(void)
 {
 	struct course c = { .delay_ns = 5000, .bytes = 100000000 };

@@ -149,7 +149,8 @@ void interfaces_that_do_not_fit_are_refused(void)
 	link_down(&net_link);
 }
 
-/* A worker behind the second interface speaks to the address of the first one; an address of the link is that link's alone. */
+/* A worker behind the second interface speaks to the address of the first one; an address of the link is that link's
+ * alone. */
 void a_packet_for_us_may_come_by_any_interface(void)
 {
 	const struct net_address own = net_address_v4(RTE_BE32(0xc6120901)),

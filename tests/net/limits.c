@@ -27,7 +27,8 @@ static void fill(unsigned count)
 	}
 }
 
-/* A table full of connections that are in use takes no more; one that nobody has used for long gives way, the idlest first. */
+/* A table full of connections that are in use takes no more; one that nobody has used for long gives way, the idlest
+ * first. */
 void idle_connections_give_way(void)
 {
 	begin();
@@ -53,7 +54,8 @@ void idle_connections_give_way(void)
 	script_end();
 }
 
-/* A peer that answers keepalives is there, and has no use for its connection. Data that is sent and acknowledged is one, too. */
+/* A peer that answers keepalives is there, and has no use for its connection. Data that is sent and acknowledged is
+ * one, too. */
 void acknowledgements_alone_are_no_use(void)
 {
 	const uint16_t last = 1000 + CONNECTIONS - 1;
@@ -103,7 +105,7 @@ void time_wait_gives_way_first(void)
 static struct rte_mbuf *taken[SCRIPT_MBUFS];
 static unsigned taken_count;
 
-/* Leaves so many mbufs in the pool. */
+/* Leaves n mbufs in the pool. */
 static void leave_mbufs(unsigned count)
 {
 	while (rte_mempool_avail_count(script.pool) > count)

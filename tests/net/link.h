@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two stacks joined by a simulated link, with a virtual clock: delay, loss, duplication, reordering and corruption from a
- * seed; on request a bottleneck, with a queue that drops or marks. Each stack has a mempool of its own, so that a test can
- * count that every mbuf came back.
+ * Two stacks joined by a simulated link, with a virtual clock: delay, loss, duplication, reordering and corruption from
+ * a seed; on request a bottleneck, with a queue that drops or marks. Each stack has a mempool of its own, so that a
+ * test can count that every mbuf came back.
  */
 #ifndef TESTS_NET_LINK_H
 #define TESTS_NET_LINK_H
@@ -38,10 +38,12 @@ struct link {
 		uint32_t longest_bytes;
 		uint64_t dropped, marked;
 	} bottleneck[2];
-	/* the ports (emulate.h): enum offload, and how many frames one keeps before it frees them, as a NIC's ring does */
+	/* the ports (emulate.h): enum offload, and how many frames one keeps before it frees them, as a NIC's ring
+	 * does */
 	uint32_t offloads[2];
 	unsigned keeps[2];
-	bool partial; /* checksums that the sender leaves to its port are never filled in, as between guests of one machine */
+	/* checksums that the sender leaves to its port are never filled in, as between guests of one machine */
+	bool partial;
 	struct rte_mbuf *kept[2][LINK_KEPT_MAX];
 	uint64_t kept_count[2];
 	uint64_t
@@ -49,7 +51,8 @@ struct link {
 	/* sees every frame that is sent; may be NULL; true swallows it */
 	bool (*tap)(struct link *link, int from, struct rte_mbuf *m);
 	void *tap_ctx;
-	/* what runs above a stack: before its output is taken, again after it while true; and when it wants to be called next */
+	/* what runs above a stack: before its output is taken, again after it while true; and when it wants to be
+	 * called next */
 	bool (*turn)(struct link *link, int side);
 	uint64_t (*next_ns)(const struct link *link);
 };
@@ -60,7 +63,7 @@ void link_eal(void);
 /* Options of side 0 or 1, to be changed before link_up_with. */
 struct net_options link_options(struct link *link, int side);
 void link_init(struct link *link, uint64_t seed);
-/* Before link_options: a side's mempool has so many mbufs. */
+/* Before link_options: a side's mempool has n mbufs. */
 void link_pool(struct link *link, int side, unsigned mbufs);
 void link_up(struct link *link);
 void link_up_with(struct link *link, const struct net_options *a, const struct net_options *b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the RFCs leave to us, and is done as most peers and boxes on the way are used to from Linux; and what its scripts found. */
+/* What the RFCs leave to us, and is done as most peers and boxes on the way are used to from Linux; and what its
+ * scripts found. */
 #include "tests/net/cases.h"
 #include "tests/net/script.h"
 

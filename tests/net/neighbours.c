@@ -92,7 +92,8 @@ void who_asks_for_us_is_learnt_and_answered(void)
 	}
 }
 
-/* Whoever claims a neighbour's address gets nothing as long as the neighbour answers, and all of it when that one is gone. */
+/* Whoever claims a neighbour's address gets nothing as long as the neighbour answers, and all of it when that one is
+ * gone. */
 void a_claimed_address_is_verified(void)
 {
 	for (int v4 = 0; v4 < 2; v4++)
@@ -147,7 +148,7 @@ void an_advertisement_that_may_not_override_does_not(void)
 	link_down(&net_link);
 }
 
-void a_neighbour_that_answers_no_more_is_asked_for_anew(void)
+void a_neighbour_that_answers_no_more_is_asked_for_again(void)
 {
 	unsigned last = 0, questions = 0;
 

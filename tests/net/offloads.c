@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A port with offloads (emulate.h) and one without put the same bytes on the wire, at the same times: whole conversations are
- * recorded and compared frame by frame, loss, marks and retransmission included. IPv4's identification is left out: a NIC that
- * cuts segments counts it up, and in a packet that may not be fragmented nobody reads it (RFC 6864, 4.1).
+ * A port with offloads (emulate.h) and one without put the same bytes on the wire, at the same times: whole
+ * conversations are recorded and compared frame by frame, loss, marks and retransmission included. IPv4's
+ * identification is left out: a NIC that cuts segments counts it up, and in a packet that may not be fragmented nobody
+ * reads it (RFC 6864, 4.1).
  */
 #include <rte_ip.h>
 #include <rte_tcp.h>
@@ -243,8 +244,8 @@ static void give_seen(const struct packet *p, uint64_t seen)
 	net_input(net_link.net[0], &m, 1, net_link.now_ns);
 }
 
-/* What the port has seen of a checksum counts, and nothing else; where it has not looked, and of a port that has no such
- * offload, software looks. */
+/* What the port has seen of a checksum counts, and nothing else; where it has not looked, and of a port that has no
+ * such offload, software looks. */
 void checksums_are_looked_at_once(void)
 {
 	static const struct {

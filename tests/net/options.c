@@ -75,7 +75,8 @@ void segments_keep_to_the_size_that_was_agreed_on(void)
 	}
 }
 
-/* A shift of more than 14 is one of 14 (RFC 7323, 2.3): by it a window of 2 is 32 KiB, and one of 1 too small for 20 KiB. */
+/* A shift of more than 14 is one of 14 (RFC 7323, 2.3): by it a window of 2 is 32 KiB, and one of 1 too small for 20
+ * KiB. */
 void a_window_scale_is_clamped(void)
 {
 	script_begin(NULL);
@@ -87,8 +88,8 @@ void a_window_scale_is_clamped(void)
 	script_end();
 }
 
-/* Lists that do not parse, one of them TAS's length of 0, are dropped with their segment, and counted; odd ones that do parse
- * are taken for what they are. */
+/* Lists that do not parse, one of them TAS's length of 0, are dropped with their segment, and counted; odd ones that do
+ * parse are taken for what they are. */
 void hostile_option_lists_are_dropped_and_counted(void)
 {
 	static const struct {

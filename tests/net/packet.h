@@ -38,7 +38,8 @@ void packet_tcp(struct packet *p, const struct net_address *from, const struct n
 /* ICMP or ICMPv6, by the addresses' family. word: the header's second half. */
 void packet_icmp(struct packet *p, const struct net_address *from, const struct net_address *to, uint8_t type,
 		 uint8_t code, uint32_t word, const void *body, unsigned n);
-/* Cuts a packet into fragments of so many bytes of payload (a multiple of 8). cut makes the i-th; false when there is none. */
+/* Cuts a packet into fragments of n bytes of payload (a multiple of 8). cut makes the i-th; false when there is
+ * none. */
 bool packet_cut(const struct packet *whole, unsigned step, unsigned i, uint32_t id, struct packet *fragment);
 
 /* The packets that side 0 has sent, and that went nowhere. */
@@ -58,13 +59,13 @@ extern unsigned packets_received;
 extern struct net_udp_address packets_received_by;
 extern uint8_t packets_received_bytes[9200];
 
-/* A link of which only side 0 is of interest: it hears datagrams at port 53, and what it sends is caught. options: its own, of
- * an earlier link (NULL: the usual ones). */
+/* A link of which only side 0 is of interest: it hears datagrams at port 53, and what it sends is caught. options: its
+ * own, of an earlier link (NULL: the usual ones). */
 void packets_alone(uint64_t seed, const struct net_options *options);
 #define COUNTER(name) (net_counters(net_link.net[0])->name)
 /* Lets side 0 send what it has, and forget what it sent before. */
 void packets_turn(void);
-/* So many milliseconds pass; what is sent meanwhile is kept with the rest. */
+/* This many milliseconds pass; what is sent meanwhile is kept with the rest. */
 void packets_pass(unsigned ms);
 /* Side 0 knows side 1's addresses, as after an exchange with it; and is answered whenever it asks for them. */
 void packets_introduce(void);

@@ -94,8 +94,8 @@ void after_24_days_any_timestamp_will_do(void)
 	script_end();
 }
 
-/* What is echoed is the timestamp of the segment that the ACK answers: of several, the first; after a hole, the last before it
- * (RFC 7323, 4.3: Last.ACK.sent). */
+/* What is echoed is the timestamp of the segment that the ACK answers: of several, the first; after a hole, the last
+ * before it (RFC 7323, 4.3: Last.ACK.sent). */
 void the_echo_is_that_of_the_segment_that_is_answered(void)
 {
 	connect_stamped();
@@ -126,7 +126,8 @@ void a_wrong_ack_does_not_set_the_clock(void)
 	script_end();
 }
 
-/* The clock starts at a random place for each connection, the same one when it comes again: nobody reads our uptime there. */
+/* The clock starts at a random place for each connection, the same one when it comes again: nobody reads our uptime
+ * there. */
 void timestamps_begin_anywhere(void)
 {
 	uint32_t stamps[3];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The short way of plain datagrams, in and out, does what the general way does. */
+/* The fast path of plain datagrams, in and out, does what the general way does. */
 #include <rte_ip.h>
 
 #include "net/internal.h"
@@ -166,7 +166,7 @@ void plain_datagrams_leave_as_all_others(void)
 	link_down(&net_link);
 }
 
-/* A frame in mbufs of so many bytes. */
+/* A frame in mbufs of n bytes. */
 static struct rte_mbuf *in_pieces(const struct packet *p, unsigned piece)
 {
 	struct rte_mbuf *first = NULL;

@@ -50,7 +50,8 @@ void reordering_is_not_taken_for_loss(void)
 	sender_end();
 }
 
-/* Duplicates that the peer reports widen the window, once a round trip; sixteen recoveries without make it narrow again. */
+/* Duplicates that the peer reports widen the window, once a round trip; sixteen recoveries without make it narrow
+ * again. */
 void duplicates_widen_the_reordering_window(void)
 {
 	uint32_t una = 1;
@@ -106,8 +107,8 @@ void a_lost_retransmission_is_sent_again(void)
 	sender_end();
 }
 
-/* A timeout shorter than the round trip that RACK knows, where it is bounded so: all that is as old as the timeout is lost with the
- * head, or each timeout would tell of one segment only. */
+/* A timeout shorter than the round trip that RACK knows, where it is bounded so: all that is as old as the timeout is
+ * lost with the head, or each timeout would tell of one segment only. */
 void what_is_as_old_as_the_timeout_is_lost_with_the_head(void)
 {
 	struct net_options o = sender_options();

@@ -3,8 +3,8 @@
 #include "tests/net/cases.h"
 #include "tests/net/sender.h"
 
-/* RFC 6298: the floor on top of the round trip, doubled each time, and measured anew when an ACK comes. */
-void timeouts_double_and_are_measured_anew(void)
+/* RFC 6298: the floor on top of the round trip, doubled each time, and measured again when an ACK comes. */
+void timeouts_double_and_are_measured_again(void)
 {
 	sender_begin(NULL, 0, 100);
 	CHECK_UINT(script.conn->rto_us, 300000);
@@ -173,8 +173,8 @@ static void window(uint32_t ack, uint16_t window)
 		&(struct script_segment){ .flags = A, .seq = 1, .ack = ack, .window = window, .closed = window == 0 });
 }
 
-/* Probes of a closed window: without data, of a number that was acknowledged, at longer and longer intervals; when the window
- * opens everything goes at once. */
+/* Probes of a closed window: without data, of a number that was acknowledged, at longer and longer intervals; when the
+ * window opens everything goes at once. */
 void a_closed_window_is_probed(void)
 {
 	uint64_t probes = 0;
@@ -202,8 +202,8 @@ void a_closed_window_is_probed(void)
 	sender_end();
 }
 
-/* A peer that answers probes is waited for, however long it does not read; the probes never come so rarely that it seems
- * dead. */
+/* A peer that answers probes is waited for, however long it does not read; the probes never come so rarely that it
+ * seems dead. */
 void a_reader_that_sleeps_is_waited_for(void)
 {
 	struct net_options o = sender_options();
@@ -260,7 +260,8 @@ void silly_windows_are_not_filled(void)
 	sender_end();
 }
 
-/* The peer took a part of its window back (RFC 9293, 3.8.6): nothing is sent again beyond it, but for the first segment. */
+/* The peer took a part of its window back (RFC 9293, 3.8.6): nothing is sent again beyond it, but for the first
+ * segment. */
 void what_is_beyond_a_window_taken_back_waits(void)
 {
 	sender_begin(NULL, PEER_SACK, 100);

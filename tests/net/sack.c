@@ -36,7 +36,8 @@ void only_the_holes_are_sent_again(void)
 	sender_end();
 }
 
-/* Proportional rate reduction: in recovery there goes out what ssthresh is to the window of what comes in (RFC 6937). */
+/* Proportional rate reduction: in recovery there goes out what ssthresh is to the window of what comes in (RFC
+ * 6937). */
 void a_recovery_sends_in_proportion(void)
 {
 	uint32_t sent = 0;
@@ -144,7 +145,8 @@ static uint32_t steps(void)
 	return (uint32_t)script_counters()->tcp_sack_steps;
 }
 
-/* Thousands of segments in flight, and blocks all over them: an ACK costs a bounded number of looks, whatever it says. */
+/* Thousands of segments in flight, and blocks all over them: an ACK costs a bounded number of looks, whatever it
+ * says. */
 void an_ack_costs_no_walk_over_the_window(void)
 {
 	enum { MANY = 3000 };

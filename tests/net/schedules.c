@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random schedules: two stacks of ours over a link that loses, repeats, reorders and damages frames, or drops what is too
- * large, with options and users chosen at random; all from a seed, which a failure prints. Each byte stream must arrive whole,
- * every connection end, every mbuf come back, and the senders' books hold after every event. STAR_SEED runs one of them.
+ * Random schedules: two stacks of ours over a link that loses, repeats, reorders and damages frames, or drops what is
+ * too large, with options and users chosen at random; all from a seed, which a failure prints. Each byte stream must
+ * arrive whole, every connection end, every mbuf come back, and the senders' books hold after every event. STAR_SEED
+ * runs one of them.
  */
 #include <errno.h>
 #include <rte_ip.h>

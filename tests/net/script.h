@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One stack against a peer that is written by hand, segment by segment, in virtual time. Sequence numbers are relative: seq to
- * the sender's initial one, ack to the other's; so are those of SACK blocks.
+ * One stack against a peer that is written by hand, segment by segment, in virtual time. Sequence numbers are relative:
+ * seq to the sender's initial one, ack to the other's; so are those of SACK blocks.
  */
 #ifndef TESTS_NET_SCRIPT_H
 #define TESTS_NET_SCRIPT_H
@@ -44,7 +44,8 @@ struct script_segment {
 	uint16_t mss;
 	int scale; /* one more than it is; 0: no such option */
 	bool sack_permitted;
-	bool stamped; /* has timestamps: of an injected one ts_value, and, if ts_echo is 0, the last that the stack sent */
+	/* has timestamps: of an injected one ts_value, and, if ts_echo is 0, the last that the stack sent */
+	bool stamped;
 	uint32_t ts_value, ts_echo;
 	unsigned sacks_count;
 	struct script_block sacks[4];

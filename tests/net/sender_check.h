@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The send queue's numbers and lists, against each other: what every test that lets things happen can ask at any time. */
+/* The send queue's numbers and lists, against each other: what every test that lets things happen can ask at any
+ * time. */
 #ifndef TESTS_NET_SENDER_CHECK_H
 #define TESTS_NET_SENDER_CHECK_H
 

@@ -268,7 +268,8 @@ void time_wait_hears_the_last_fin_again(void)
 	script_end();
 }
 
-/* A SYN may follow a connection in TIME_WAIT when nothing old can be taken for its data; our own numbers go on above, too. */
+/* A SYN may follow a connection in TIME_WAIT when nothing old can be taken for its data; our own numbers go on above,
+ * too. */
 void time_wait_is_reused_safely(void)
 {
 	const uint32_t jump = 1 << 20;
@@ -286,7 +287,8 @@ void time_wait_is_reused_safely(void)
 	CHECK((int32_t)(script.stack_iss - former) > 0);
 	script_in(SEGMENT(.flags = A, .seq = 1, .ack = 1));
 	CHECK_UINT(script.opens, 2);
-	/* Much was sent, in so short a time that the clock of initial numbers is behind: the next one is above all the same. */
+	/* Much was sent, in so short a time that the clock of initial numbers is behind: the next one is above all the
+	 * same. */
 	for (uint32_t sent = 0; sent < jump; sent += 1460) {
 		script_write(1460);
 		script_in(SEGMENT(.flags = A, .seq = 1, .ack = 1 + sent + 1460));

@@ -40,7 +40,7 @@ void a_silent_peer_is_asked_and_given_up(void)
 	script_end();
 }
 
-void an_answer_begins_the_silence_anew(void)
+void an_answer_begins_the_silence_again(void)
 {
 	begin_keepalive();
 	for (unsigned round = 0; round < 3; round++) {
@@ -143,7 +143,7 @@ void a_closed_window_may_time_out(void)
 }
 
 /* What is acknowledged step by step does not time out. */
-void progress_begins_the_user_timeout_anew(void)
+void progress_begins_the_user_timeout_again(void)
 {
 	script_begin(NULL);
 	script_connect(SEGMENT(.mss = 1000));

@@ -42,7 +42,8 @@ void a_timeout_that_was_right_stays(void)
 	sender_end();
 }
 
-/* F-RTO (RFC 5682): new data goes out after the timeout's first ACK, and the next ACK is of what was never sent again. */
+/* F-RTO (RFC 5682): new data goes out after the timeout's first ACK, and the next ACK is of what was never sent
+ * again. */
 void new_data_shows_that_a_timeout_was_wrong(void)
 {
 	sender_begin(NULL, 0, 100);

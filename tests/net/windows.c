@@ -79,7 +79,8 @@ void acknowledgements_are_delayed(void)
 	script_end();
 }
 
-/* What the user will answer waits for the answer, if neither for ever nor for more than some segments; what comes after the answer does not. */
+/* What the user will answer waits for the answer, if neither for ever nor for more than some segments; what comes after
+ * the answer does not. */
 void an_answer_carries_the_acknowledgement(void)
 {
 	begin(NULL);
@@ -120,7 +121,8 @@ void an_answer_carries_the_acknowledgement(void)
 	script_end();
 }
 
-/* A peer without SACK counts duplicates: one for each segment behind a hole, even of one turn; and its filling is news. */
+/* A peer without SACK counts duplicates: one for each segment behind a hole, even of one turn; and its filling is
+ * news. */
 void a_hole_is_told_of_at_once(void)
 {
 	script_begin(NULL);

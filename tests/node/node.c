@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node is made of, as far as it needs no ports and no reactors: addresses that have one owner, memory that is there ahead. */
+/* What a node is made of, as far as it needs no ports and no reactors: addresses that have one owner, memory that is
+ * there ahead. */
 #include "node/node.h"
 
 #include <errno.h>

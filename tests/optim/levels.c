@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same bits at every SIMD level, for every kind, any length, and numbers that SIMD units might treat in their own way. */
+/* The same bits at every SIMD level, for every kind, any length, and numbers that SIMD units might treat in their own
+ * way. */
 #include "tests/optim/cases.h"
 
 #include <float.h>

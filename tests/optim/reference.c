@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The optimizers once more, in float64, element by element, written from the papers and the pages that docs/optimizers.rst
- * names and not from lib/optim: what the kernels are measured by. Slots lie in the order in which that page lists them.
+ * The optimizers once more, in float64, element by element, written from the papers and the pages that
+ * docs/optimizers.rst names and not from lib/optim: what the kernels are measured by. Slots lie in the order in which
+ * that page lists them.
  */
 #include "tests/optim/cases.h"
 
@@ -310,7 +311,8 @@ static bool compare(const struct subject *s, bool wide, unsigned step, double to
 
 enum { OPTIONS_DRAWN = 12 };
 
-/* Runs every kind with many options and lengths; resynchronized: the reference starts each step at the kernels' numbers. */
+/* Runs every kind with many options and lengths; resynchronized: the reference starts each step at the kernels'
+ * numbers. */
 static void run_all(bool wide, bool resynchronized, unsigned steps, double tolerance, uint64_t seed)
 {
 	static struct subject s;

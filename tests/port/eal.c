@@ -87,7 +87,8 @@ static unsigned across_pages(struct rte_mempool *pool, uintptr_t page)
 	return across;
 }
 
-/* An emulated NIC drops a frame whose pages are apart. The NIC of this case is not there, which is noticed when it is opened. */
+/* An emulated NIC drops a frame whose pages are apart. The NIC of this case is not there, which is noticed when it is
+ * opened. */
 void buffers_for_nics(void)
 {
 	struct star_error err = { 0 };
@@ -223,7 +224,8 @@ static void *shut_aside(void *ctx)
 	return NULL;
 }
 
-/* What a driver frees while the device is closed that was taken out: the reactor goes on taking from its pool, and nobody else touches it. */
+/* What a driver frees while the device is closed that was taken out: the reactor goes on taking from its pool, and
+ * nobody else touches it. */
 void freed_aside(void)
 {
 	struct star_error err = { 0 };

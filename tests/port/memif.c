@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memif server against clients made by hand: good ones, wrong ones, and some that write nonsense into their rings. */
+/* The memif server against clients made by hand: good ones, wrong ones, and some that write nonsense into their
+ * rings. */
 #include "port/memif_internal.h"
 
 #include <errno.h>
@@ -182,7 +183,7 @@ static void make_rings(const struct client *c)
 	}
 }
 
-/* With so many queue pairs. */
+/* With n queue pairs. */
 static bool join_with(struct client *c, unsigned pairs)
 {
 	struct memif_message m = init_message();
@@ -208,7 +209,7 @@ static bool join(struct client *c)
 	return join_with(c, QUEUES);
 }
 
-/* A frame of so many bytes from the client, in as many buffers as it takes; false: the ring is full, or
+/* A frame of n bytes from the client, in as many buffers as it takes; false: the ring is full, or
  * spoilt. */
 static bool put_frame(const struct client *c, unsigned queue, unsigned bytes, uint8_t mark)
 {
@@ -315,7 +316,8 @@ void memif_carries_frames(void)
 	end();
 }
 
-/* A sleeper is woken by its client's event fd, and when a client comes; a frame that is there already keeps it awake. */
+/* A sleeper is woken by its client's event fd, and when a client comes; a frame that is there already keeps it
+ * awake. */
 void memif_wakes_the_sleeper(void)
 {
 	const uint64_t one = 1;
@@ -345,7 +347,8 @@ void memif_wakes_the_sleeper(void)
 	end();
 }
 
-/* A client that sleeps is woken; one that has its event fd block, and fills it, keeps nobody waiting: child_run ends what hangs. */
+/* A client that sleeps is woken; one that has its event fd block, and fills it, keeps nobody waiting: child_run ends
+ * what hangs. */
 void memif_is_not_held_up_by_its_client(void)
 {
 	const uint64_t full = UINT64_MAX - 1;
@@ -429,7 +432,8 @@ void memif_refuses_memory_that_may_go(void)
 	end();
 }
 
-/* One change to what a good client says, and what it hears. step: 0 the introduction, 1 the region, 2 a ring, 3 the rest. */
+/* One change to what a good client says, and what it hears. step: 0 the introduction, 1 the region, 2 a ring, 3 the
+ * rest. */
 struct wrong {
 	unsigned step;
 	void (*spoil)(struct memif_message *m);

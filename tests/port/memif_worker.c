@@ -74,7 +74,7 @@ static bool becomes(bool up)
 	return false;
 }
 
-/* A frame of so many bytes, in mbufs of at most `part`. */
+/* A frame of n bytes, in mbufs of at most `part`. */
 static struct rte_mbuf *make_frame(struct rte_mempool *pool, unsigned bytes, unsigned part, uint8_t mark)
 {
 	struct rte_mbuf *first = NULL, *last = NULL;
@@ -192,7 +192,8 @@ void memif_worker_waits_for_room(void)
 	end();
 }
 
-/* The appliance's memory errors are not the worker's: nothing that stands in the rings makes it read or write elsewhere. */
+/* The appliance's memory errors are not the worker's: nothing that stands in the rings makes it read or write
+ * elsewhere. */
 void memif_worker_survives_nonsense(void)
 {
 	if (!begin() || !CHECK(becomes(true)))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device that asks for a reset, and one that is taken out, as its driver says so: by the events that ENA and iavf raise. No driver
- * without a NIC can reset its device, so that step is ours here; all before and behind it is real. Real NICs: tests/system/pci.
+ * A device that asks for a reset, and one that is taken out, as its driver says so: by the events that ENA and iavf
+ * raise. No driver without a NIC can reset its device, so that step is ours here; all before and behind it is real.
+ * Real NICs: tests/system/pci.
  */
 #include <errno.h>
 #include <rte_ethdev.h>

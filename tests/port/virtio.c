@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A port with offloads that needs no NIC: net_virtio_user, as a guest has it, whose other end is net_vhost, as its host has it.
- * Two stacks talk over the pair. The guest's leaves checksums and the cutting of segments to its port; what comes out at the
- * host's end are frames as large as they were sent, as a host with LRO sees them. Ours takes none such: they are cut here.
+ * A port with offloads that needs no NIC: net_virtio_user, as a guest has it, whose other end is net_vhost, as its host
+ * has it. Two stacks talk over the pair. The guest's leaves checksums and the cutting of segments to its port; what
+ * comes out at the host's end are frames as large as they were sent, as a host with LRO sees them. Ours takes none
+ * such: they are cut here.
  */
 #include <rte_ip.h>
 #include <rte_tcp.h>

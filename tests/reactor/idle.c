@@ -233,7 +233,7 @@ static void give_work(void *ctx, struct reactor_message *message)
 	struct rig_node *node = ctx;
 
 	node->work = 2000;
-	node->tend = 5000;
+	node->housekeeping = 5000;
 }
 
 void work_keeps_it_awake(void)
@@ -256,7 +256,7 @@ void work_keeps_it_awake(void)
 	CHECK(rig_await(&stats(rig, 0)->sleeps, sleeps + 1));
 	CHECK_UINT(stats(rig, 0)->busy_turns, turns + 5000);
 	CHECK_UINT(rig->nodes[0]->work, 0);
-	CHECK_UINT(rig->nodes[0]->tend, 0);
+	CHECK_UINT(rig->nodes[0]->housekeeping, 0);
 	/* One for the post that may ring in vain, one after the work. */
 	CHECK(stats(rig, 0)->sleeps <= sleeps + 2);
 	rig_destroy(rig);

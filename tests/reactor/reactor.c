@@ -142,7 +142,7 @@ static void full_ring_drops_and_counts(void)
 
 	rig_start(rig);
 	for (int round = 1; round <= 3; round++) {
-		/* The taker does not take; what is over the ring's capacity is dropped by the owner. */
+		/* The consumer does not take; what is over the ring's capacity is dropped by the owner. */
 		rig_block(rig->nodes[1]->reactor, &block);
 		for (uint32_t number = 0; number < FRAMES; number++)
 			rig_inject(rig, 0, 0, 1, number);
@@ -157,14 +157,14 @@ static void full_ring_drops_and_counts(void)
 	rig_destroy(rig);
 }
 
-static void taker_without_mbufs_gives_the_frames_back(void)
+static void consumer_without_mbufs_gives_the_frames_back(void)
 {
 	const struct rig_options options = { .reactors = 2, .ports = 1, .mbufs = 127, .mode = RIG_HOLD };
 	enum { FRAMES = 300 };
 	struct rig *rig = rig_create(&options);
 
 	rig_start(rig);
-	/* More than either pool holds: the owner's come back again and again, the taker keeps its copies. */
+	/* More than either pool holds: the owner's come back again and again, the consumer keeps its copies. */
 	for (uint32_t number = 0; number < FRAMES; number++)
 		rig_inject(rig, 0, 0, 1, number);
 	CHECK(rig_await(&stats(rig, 0)->handed_over, FRAMES));
@@ -193,7 +193,7 @@ static void frames_under_way_at_the_stop_return(void)
 	for (uint32_t number = 0; number < 200; number++)
 		rig_inject(rig, 0, 0, 1, number);
 	CHECK(rig_await(&stats(rig, 0)->handed_over, 200));
-	/* The taker is told to stop while it is held, and so never looks at its ring again. */
+	/* The consumer is told to stop while it is held, and so never looks at its ring again. */
 	pthread_create(&thread, NULL, release_later, &block);
 	reactor_stop(rig->nodes[1]->reactor);
 	pthread_join(thread, NULL);
@@ -211,7 +211,7 @@ static void frames_given_back_after_the_stop_return(void)
 	for (uint32_t number = 0; number < 200; number++)
 		rig_inject(rig, 0, 0, 1, number);
 	CHECK(rig_await(&stats(rig, 0)->handed_over, 200));
-	/* The owner ends; the taker puts the originals where nobody takes them any more. */
+	/* The owner ends; the consumer puts the originals where nobody takes them any more. */
 	reactor_stop(rig->nodes[0]->reactor);
 	rig_release(&block);
 	CHECK(rig_await(&rig->nodes[1]->received, 200));
@@ -561,7 +561,7 @@ const struct unit_case unit_cases[] = {
 	{ "frames_for_all_are_copied", frames_for_all_are_copied },
 	{ "a_stack_gives_frames_to_another", a_stack_gives_frames_to_another },
 	{ "full_ring_drops_and_counts", full_ring_drops_and_counts },
-	{ "taker_without_mbufs_gives_the_frames_back", taker_without_mbufs_gives_the_frames_back },
+	{ "consumer_without_mbufs_gives_the_frames_back", consumer_without_mbufs_gives_the_frames_back },
 	{ "frames_under_way_at_the_stop_return", frames_under_way_at_the_stop_return },
 	{ "frames_given_back_after_the_stop_return", frames_given_back_after_the_stop_return },
 	{ "some_bursts_are_received_in_a_turn", some_bursts_are_received_in_a_turn },

@@ -112,7 +112,7 @@ static uint16_t receive_burst(void *data, struct rte_mbuf **frames, uint16_t n)
 }
 
 /* The queue of rig_keep_sent. */
-static struct rig_queue *keeper;
+static struct rig_queue *holder;
 
 static void give_back(struct rig_queue *queue)
 {
@@ -123,18 +123,18 @@ static void give_back(struct rig_queue *queue)
 /* Instead of DPDK's: the rig's ports are none of its own. */
 int rte_eth_dev_is_valid_port(uint16_t id)
 {
-	return keeper && id == keeper->port;
+	return holder && id == holder->port;
 }
 
 int rte_eth_tx_done_cleanup(uint16_t id, uint16_t queue, uint32_t n)
 {
-	give_back(keeper);
+	give_back(holder);
 	return 0;
 }
 
 void rig_keep_sent(struct rig *rig)
 {
-	keeper = &rig->queues[0][0];
+	holder = &rig->queues[0][0];
 }
 
 static uint16_t send_burst(void *data, struct rte_mbuf **frames, uint16_t n)
@@ -151,7 +151,7 @@ static uint16_t send_burst(void *data, struct rte_mbuf **frames, uint16_t n)
 	for (taken = 0; taken < n && queue->room; taken++) {
 		if (queue->sent < sizeof(queue->order) / sizeof(queue->order[0]))
 			queue->order[queue->sent] = rte_pktmbuf_mtod(frames[taken], struct content *)->number;
-		if (queue == keeper && queue->kept_count < RTE_DIM(queue->kept))
+		if (queue == holder && queue->kept_count < RTE_DIM(queue->kept))
 			queue->kept[queue->kept_count++] = frames[taken];
 		else
 			rte_pktmbuf_free(frames[taken]);
@@ -218,15 +218,15 @@ static unsigned node_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
 	return n;
 }
 
-static unsigned node_tend(void *ctx, uint64_t now_ns)
+static unsigned node_housekeeping(void *ctx, uint64_t now_ns)
 {
 	struct rig_node *node = ctx;
 
 	if (node->mode == RIG_ECHO && node->held_count)
 		count(&node->wrong);
-	if (node->tend == 0)
+	if (node->housekeeping == 0)
 		return 0;
-	__atomic_store_n(&node->tend, node->tend - 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&node->housekeeping, node->housekeeping - 1, __ATOMIC_RELEASE);
 	return 1;
 }
 
@@ -312,7 +312,7 @@ void rig_reactor_options(struct rig *rig, unsigned index, struct reactor_options
 			 .receive = node_receive,
 			 .work = node_work,
 			 .transmit = node_transmit,
-			 .tend = node_tend,
+			 .housekeeping = node_housekeeping,
 			 .wheel = &rig->nodes[index]->wheel },
 	};
 }
@@ -344,9 +344,9 @@ void rig_destroy(struct rig *rig)
 			reactor_stop(rig->nodes[i]->reactor);
 	for (unsigned i = 0; i < rig->options.reactors; i++)
 		reactor_destroy(rig->nodes[i]->reactor);
-	if (keeper)
-		give_back(keeper);
-	keeper = NULL;
+	if (holder)
+		give_back(holder);
+	holder = NULL;
 	for (unsigned i = 0; i < rig->options.reactors; i++) {
 		struct rig_node *node = rig->nodes[i];
 

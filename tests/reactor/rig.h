@@ -28,14 +28,14 @@ struct rig_node {
 	enum rig_mode mode;
 	struct rte_mbuf *held[4096];
 	unsigned held_count;
-	unsigned dawdle;   /* how long transmit takes, in pauses */
-	uint64_t work;	   /* slices of work left */
-	uint64_t tend;	   /* and of what is done at a turn's end */
-	uint64_t received; /* read by the test's thread */
-	uint64_t before;   /* of them before this turn */
-	uint64_t turn_max; /* the most in one turn; read by the test's thread */
-	uint64_t
-		wrong; /* frames that are damaged, of a foreign pool, on a foreign thread, or not sent at a turn's end */
+	unsigned dawdle;       /* how long transmit takes, in pauses */
+	uint64_t work;	       /* slices of work left */
+	uint64_t housekeeping; /* and of what is done at a turn's end */
+	uint64_t received;     /* read by the test's thread */
+	uint64_t before;       /* of them before this turn */
+	uint64_t turn_max;     /* the most in one turn; read by the test's thread */
+	/* frames that are damaged, of a foreign pool, on a foreign thread, or not sent at a turn's end */
+	uint64_t wrong;
 	uint8_t seen[RIG_FRAMES_MAX];
 	pthread_t thread; /* the first that called */
 };
@@ -47,7 +47,7 @@ struct rig_queue {
 	uint16_t port;
 	/* The transmit side. */
 	uint32_t room;	  /* frames that it takes, and then no more */
-	uint32_t refuses; /* so many calls, before it takes any */
+	uint32_t refuses; /* this many calls, before it takes any */
 	uint32_t slow;	  /* it takes one frame in this many calls; 0: it does not hesitate */
 	uint32_t calls;
 	uint64_t sent;

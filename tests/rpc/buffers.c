@@ -80,7 +80,7 @@ void blocked_streams_that_die_are_freed(void)
 	rig_stop(&rig);
 }
 
-/* Sends so many bytes of a request of the given size. */
+/* Sends n bytes of a request of the given size. */
 static void send_part(struct peer *peer, uint32_t data_bytes, uint32_t part)
 {
 	struct wire_frame frame = peer_frame(peer, WIRE_EXECUTE);
@@ -456,7 +456,8 @@ void empty_pool_delays_replies_only(void)
 	rig_stop(&rig);
 }
 
-/* One address has taken all connections: idle ones, parts of requests, unread replies. Another one's worker is served throughout. */
+/* One address has taken all connections: idle ones, parts of requests, unread replies. Another one's worker is served
+ * throughout. */
 void connections_of_one_address_leave_room_for_others(void)
 {
 	enum { CONNECTIONS = 24 };

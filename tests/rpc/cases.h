@@ -173,7 +173,7 @@ struct toy {
 	unsigned started, finished, refused_room;
 	uint64_t slices;
 	bool drain;	/* takes the mbufs of the server's pool before it answers ... */
-	unsigned leave; /* ... but for so many */
+	unsigned leave; /* ... but for this many */
 	struct rte_mbuf *drained[2048];
 	unsigned drained_count;
 	/* the sessions in the order of their slices */

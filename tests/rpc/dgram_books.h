@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What must hold of an endpoint between two calls, whatever its peers say. For the simulator and for the fuzz target. */
+/* What must hold of an endpoint between two calls, whatever its peers say. For the simulator and for the fuzz
+ * target. */
 #ifndef TESTS_RPC_DGRAM_BOOKS_H
 #define TESTS_RPC_DGRAM_BOOKS_H
 

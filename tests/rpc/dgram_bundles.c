@@ -124,8 +124,8 @@ void dgram_packets_leave_without_what_is_not_whole(void)
 	dg_down();
 }
 
-/* Frames at multiples of 8, which say that they have so much payload, in a packet of so many bytes; counted: so many messages
- * come, 0: the session ends. */
+/* Frames at multiples of 8, which say that they have so much payload, in a packet of n bytes; counted: this many
+ * messages come, 0: the session ends. */
 static const struct bundle {
 	const char *what;
 	uint32_t parts, payloads[PARTS_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Credit where more sessions are active than there is credit for: short messages get theirs at once and in turn, nobody is left
- * behind, and never is more granted than there is. */
+/* Credit where more sessions are active than there is credit for: short messages get theirs at once and in turn, nobody
+ * is left behind, and never is more granted than there is. */
 #include <rte_ip.h>
 #include <rte_udp.h>
 

@@ -32,7 +32,7 @@ static bool keep(struct link *link, int from, struct rte_mbuf *m)
 	return seen.cut && from == 0;
 }
 
-/* "Destination unreachable" to a side, about a packet of which so many bytes are quoted. */
+/* "Destination unreachable" to a side, about a packet of which n bytes are quoted. */
 static void unreachable(int to, uint8_t code, uint16_t mtu, const uint8_t *quoted, unsigned bytes)
 {
 	uint8_t frame[ETH + sizeof(struct rte_ipv4_hdr) + 8 + QUOTED] = { 0 };

@@ -154,7 +154,8 @@ void dgram_asking_favourites_let_others_go_on(void)
 	dg_down();
 }
 
-/* Messages that stand still hold one and a half times the budget; what fits besides is one message, of whichever size. */
+/* Messages that stand still hold one and a half times the budget; what fits besides is one message, of whichever
+ * size. */
 void dgram_standing_messages_leave_room_for_one(void)
 {
 	enum { STANDING = 4, WHOLE = STANDING, LARGE, CLIENTS, MOST = 20 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Congestion control over a bottleneck of 100 Gb/s: it is filled, its queue stays short, it is shared, and losses that are no
- * congestion cost little. */
+/* Congestion control over a bottleneck of 100 Gb/s: it is filled, its queue stays short, it is shared, and losses that
+ * are no congestion cost little. */
 #include <stdio.h>
 
 #include "tests/rpc/cases.h"
@@ -135,7 +135,8 @@ void dgram_marks_hold_the_queue(void)
 	dg_down();
 }
 
-/* A worker that stands still for a while, and then goes on: the window that its peer has for it afterwards, of window_max. */
+/* A worker that stands still for a while, and then goes on: the window that its peer has for it afterwards, of
+ * window_max. */
 static bool is_open_after_silence(bool memory)
 {
 	const struct dg_end *server;

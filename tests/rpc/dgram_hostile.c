@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets from others than the peer, and from peers that break the protocol: nothing of theirs ends or changes a session that
- * is not their own, and nobody is sent more than he has sent. */
+/* Packets from others than the peer, and from peers that break the protocol: nothing of theirs ends or changes a
+ * session that is not their own, and nobody is sent more than he has sent. */
 #include <errno.h>
 
 #include "tests/rpc/cases.h"
@@ -333,10 +333,11 @@ static bool all_answered(void *ctx)
 	return true;
 }
 
-/* So many that a burst's packets are looked at ahead: of sessions, of none, and of none that ever was; and fewer again. */
+/* So many that a burst's packets are looked at ahead: of sessions, of none, and of none that ever was; and fewer
+ * again. */
 void dgram_many_sessions_are_loaded_ahead(void)
 {
-	unsigned many = DGRAM_EXPECT_FROM + 36;
+	unsigned many = DGRAM_PREFETCH_FROM + 36;
 
 	begin(69);
 	for (unsigned i = 1; i < many; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets of a peer that lies. It knows all that a peer may know of a session, token included, and says in each field what is
- * true, nearly true, or nothing of the kind. Most values lie near the session's own: what lies far from them is dropped at once
- * and reaches no state. For the simulator and for the fuzz target, which choose the bytes.
+ * Packets of a peer that lies. It knows all that a peer may know of a session, token included, and says in each field
+ * what is true, nearly true, or nothing of the kind. Most values lie near the session's own: what lies far from them is
+ * dropped at once and reaches no state. For the simulator and for the fuzz target, which choose the bytes.
  */
 #ifndef TESTS_RPC_DGRAM_LIAR_H
 #define TESTS_RPC_DGRAM_LIAR_H

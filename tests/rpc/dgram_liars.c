@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers that lie about what they have received and what they will take, in sessions with messages in flight: of the node and of
- * the worker alike, over both families. Whatever they say, the books of the endpoint hold, and honest sessions go on.
+ * Peers that lie about what they have received and what they will take, in sessions with messages in flight: of the
+ * node and of the worker alike, over both families. Whatever they say, the books of the endpoint hold, and honest
+ * sessions go on.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions that are opened anew, or after a silence: what is of the one before does not pass for the new one's, and who has been
- * answered has been heard. */
+/* Sessions that are opened again, or after a silence: what is of the one before does not pass for the new one's, and
+ * who has been answered has been heard. */
 #include <errno.h>
 #include <rte_ip.h>
 #include <rte_udp.h>
@@ -42,7 +42,7 @@ static void asks_and_is_answered(struct dg_end *client, uint32_t bytes)
 	CHECK_UINT(client->received, client->sent);
 }
 
-/* What is sent to the deaf client once it opens anew is late. */
+/* What is sent to the deaf client once it opens again is late. */
 static bool keep_late(struct link *link, int from, struct rte_mbuf *m)
 {
 	const struct dgram_session *client = dg.clients[0].session;
@@ -66,7 +66,7 @@ static void arrive(unsigned which)
 	dg_wait(LINK_MS);
 }
 
-static bool is_connected_anew(void *ctx)
+static bool is_connected_again(void *ctx)
 {
 	const struct dg_end *client = ctx;
 
@@ -74,10 +74,11 @@ static bool is_connected_anew(void *ctx)
 }
 
 /*
- * The client is deaf, opens anew, and repeats its OPEN. By the first one the server resumes the session; then it gives that up, and by
- * the next one makes another. The client hears of the second, and then what was sent to it of the first.
+ * The client is deaf, opens again, and repeats its OPEN. By the first one the server resumes the session; then it gives
+ * that up, and by the next one makes another. The client hears of the second, and then what was sent to it of the
+ * first.
  */
-static struct dg_end *begin_anew(uint64_t seed)
+static struct dg_end *begin_again(uint64_t seed)
 {
 	struct dg_end *client, *server;
 
@@ -103,7 +104,7 @@ static struct dg_end *begin_anew(uint64_t seed)
 	arrive(LATE_CLOSE); /* it refuses nothing */
 	CHECK_UINT(client->closes, 0);
 	seen.deaf = false;
-	CHECK(dg_run(DG_S, is_connected_anew, client));
+	CHECK(dg_run(DG_S, is_connected_again, client));
 	CHECK_UINT(client->closes, 0);
 	CHECK_UINT(client->resumes, 0);
 	return client;
@@ -111,7 +112,7 @@ static struct dg_end *begin_anew(uint64_t seed)
 
 void dgram_late_packets_of_a_session_given_up_are_dropped(void)
 {
-	struct dg_end *client = begin_anew(230);
+	struct dg_end *client = begin_again(230);
 
 	/* A message's beginning in the place of a reply, */
 	arrive(LATE_FIRST);
@@ -196,7 +197,7 @@ void dgram_other_versions_are_refused_at_once(void)
 	CHECK_UINT(seen.answers, 1);
 	CHECK_UINT(dg_counters(0)->bad_versions, 1);
 	CHECK_UINT(dgram_sessions(dg.dgram[0]), 0);
-	/* One that was open when the server was replaced hears nothing, opens anew, and is told. */
+	/* One that was open when the server was replaced hears nothing, opens again, and is told. */
 	dg.link.tap = NULL;
 	client = dg_open(1);
 	dg.link.loss = 1000;

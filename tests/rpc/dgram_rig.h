@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two endpoints over the simulated link of tests/net/link.h: side 0 is a server, side 1 the clients. Messages carry their
- * number and bytes that follow from it; each side checks that they come whole, once, and in their order. A request says how
- * long its reply is to be. One rig at a time.
+ * Two endpoints over the simulated link of tests/net/link.h: side 0 is a server, side 1 the clients. Messages carry
+ * their number and bytes that follow from it; each side checks that they come whole, once, and in their order. A
+ * request says how long its reply is to be. One rig at a time.
  */
 #ifndef TESTS_RPC_DGRAM_RIG_H
 #define TESTS_RPC_DGRAM_RIG_H
@@ -42,7 +42,7 @@ struct dg_rig {
 	struct dgram *dgram[2];
 	bool down[2]; /* the side does nothing */
 	bool refuse;
-	bool resend;	/* what a session has lost is sent anew, in numbers that begin behind what was answered */
+	bool resend;	/* what a session has lost is sent again, in numbers that begin behind what was answered */
 	bool unchecked; /* messages' bytes: where time counts */
 	bool apart;	/* no message shares a packet with others */
 	bool v6;	/* sessions are opened over IPv6 */
@@ -69,7 +69,7 @@ static inline void dg_wait(uint64_t for_ns)
 /* Opens client i; and waits until it is open. */
 struct dg_end *dg_open(unsigned i);
 struct dg_end *dg_client(unsigned i);
-/* Sends a message of so many bytes of payload; of a client: that asks for a reply of so many, and one (0: for none). False:
+/* Sends a message of n bytes of payload; of a client: that asks for a reply of this many, and one (0: for none). False:
  * mbufs were short. */
 bool dg_send(struct dg_end *end, uint32_t bytes, uint32_t reply);
 /* Takes what was held. */

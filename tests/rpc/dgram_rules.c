@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules of sessions over UDP, one by one: what is lost comes again and soon, credit is shared and lapses, messages are held
- * within a budget. */
+/* Rules of sessions over UDP, one by one: what is lost comes again and soon, credit is shared and lapses, messages are
+ * held within a budget. */
 #include <rte_ip.h>
 #include <rte_udp.h>
 
@@ -312,8 +312,8 @@ void dgram_messages_are_held_within_a_budget(void)
 	dg_down();
 }
 
-/* What comes behind a favoured session's message waits for its turn: else a peer that leaves out a packet, and sends on, would
- * hold a window more than there is. */
+/* What comes behind a favoured session's message waits for its turn: else a peer that leaves out a packet, and sends
+ * on, would hold a window more than there is. */
 void dgram_favourites_hold_no_more_than_their_message(void)
 {
 	struct dg_end *client;
@@ -328,7 +328,8 @@ void dgram_favourites_hold_no_more_than_their_message(void)
 	CHECK(dg_run(DG_S, dg_answered, client));
 	CHECK(client->session->congestion.packets > 64);
 	CHECK(client->session->tx_edge - client->session->tx_next > 64);
-	/* The first packet comes late, when others fill the budget, and makes its session the favoured one; the second one does not. */
+	/* The first packet comes late, when others fill the budget, and makes its session the favoured one; the second
+	 * one does not. */
 	memset(&tap, 0, sizeof(tap));
 	tap.from = 1;
 	tap.first = client->session->tx_next;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random schedules of sessions over UDP: clients and a server over a link that delays, loses, repeats, reorders and damages
- * packets, has a bottleneck, is cut for a while; clients whose address changes, and a server that starts anew; all from a seed,
- * which a failure prints. Within a session each message comes once, in order and whole (the rig checks it); nothing waits for
- * longer than the lease; in the end everything has been given back. STAR_SEED runs one of them.
+ * Random schedules of sessions over UDP: clients and a server over a link that delays, loses, repeats, reorders and
+ * damages packets, has a bottleneck, is cut for a while; clients whose address changes, and a server that starts again;
+ * all from a seed, which a failure prints. Within a session each message comes once, in order and whole (the rig checks
+ * it); nothing waits for longer than the lease; in the end everything has been given back. STAR_SEED runs one of them.
  */
 #include <errno.h>
 #include <rte_ip.h>
@@ -23,7 +23,7 @@ static struct schedule {
 	uint32_t size_max, ahead_max;
 	uint64_t cut_ns, mend_ns; /* the link is cut in between */
 	uint64_t move_ns;	  /* the clients' address changes; 0: no */
-	uint64_t restart_ns;	  /* the server is started anew; 0: no */
+	uint64_t restart_ns;	  /* the server is restarted; 0: no */
 	uint64_t take_ns;	  /* lazy readers take what they hold */
 	uint16_t client_port;
 	bool moved;
@@ -137,7 +137,7 @@ static void pump(unsigned i)
 {
 	struct dg_end *client = &dg.clients[i];
 
-	if (client->closes && client->received < sched.wanted[i]) { /* given up: anew */
+	if (client->closes && client->received < sched.wanted[i]) { /* given up: again */
 		const uint64_t received = client->received;
 
 		dg_client(i);

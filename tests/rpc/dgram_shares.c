@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many sessions from one address, which does its worst; and an ordinary worker with another one, which is served throughout. The
- * crowd speaks IPv4, the worker IPv6.
+ * Many sessions from one address, which does its worst; and an ordinary worker with another one, which is served
+ * throughout. The crowd speaks IPv4, the worker IPv6.
  */
 #include <errno.h>
 
@@ -99,7 +99,8 @@ void dgram_one_address_leaves_places_for_others(void)
 	dg_down();
 }
 
-/* One host takes another address of its /64 for each session, until all places are taken: they are its share together. */
+/* One host takes another address of its /64 for each session, until all places are taken: they are its share
+ * together. */
 void dgram_addresses_of_one_64_share(void)
 {
 	enum { ADDRESSES = 6 };

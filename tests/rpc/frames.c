@@ -215,7 +215,8 @@ void each_bad_frame_ends_its_stream_only(void)
 		  .status = WIRE_BAD_FRAME,
 		  .sentence = "limit of 4 MiB of this node (limits.request_mib)" },
 		{ { .payload_bytes = INT32_MAX }, .status = WIRE_BAD_FRAME, .sentence = "limit of 64 MiB" },
-		/* the session (not the bits that the reply repeats), the checksum itself, first and last of the payload */
+		/* the session (not the bits that the reply repeats), the checksum itself, first and last of the
+		 * payload */
 		{ .flip = 1 + 8 * 24, .status = WIRE_BAD_CHECKSUM, .sentence = "checksum does not match" },
 		{ .flip = 1 + 8 * 60, .status = WIRE_BAD_CHECKSUM, .sentence = "checksum does not match" },
 		{ .flip = 1 + 8 * 64, .status = WIRE_BAD_CHECKSUM, .sentence = "checksum does not match" },

@@ -31,7 +31,7 @@ static void send_late(struct peer *peer, unsigned flags)
 	struct peer *other = rig_peer(&rig, 5);
 	struct wire_frame frame = peer_frame(peer, WIRE_EXECUTE);
 
-	rig.slices_a_turn = 1;
+	rig.slices_per_turn = 1;
 	toy_send(other, slow, 0);
 	frame.flags = (uint8_t)flags;
 	frame.deadline_us = 1;

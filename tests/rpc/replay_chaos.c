@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Executed and refused requests of one session in flight together, over TCP, over datagrams, and over both by turns; connections that are
- * lost at any moment, with and without a word to the node. What the client hears of each request is what the service did, which counts.
+ * Executed and refused requests of one session in flight together, over TCP, over datagrams, and over both by turns;
+ * connections that are lost at any moment, with and without a word to the node. What the client hears of each request
+ * is what the service did, which counts.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,7 +25,7 @@ void rig_init(struct rig *rig, uint64_t seed, unsigned server_mbufs)
 		.held_mbufs_max = 8192,
 		.stall_ns = 30 * RIG_S,
 	};
-	rig->slices_a_turn = 8;
+	rig->slices_per_turn = 8;
 }
 
 void rig_start(struct rig *rig, const struct rpc_service *service)
@@ -58,7 +58,7 @@ static bool turn(void *ctx)
 {
 	struct rig *rig = ctx;
 
-	rig->worked = rpc_run(rig->server, rig->slices_a_turn, rig->link.now_ns);
+	rig->worked = rpc_run(rig->server, rig->slices_per_turn, rig->link.now_ns);
 	rig->slices += rig->worked;
 	return rig->worked || (rig->until && rig->until(rig->until_ctx));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A server of requests on side 0 of a simulated link, and clients of it on side 1, in virtual time: a slice takes SLICE_NS.
- * Shared by the tests of rpc and of service.
+ * A server of requests on side 0 of a simulated link, and clients of it on side 1, in virtual time: a slice takes
+ * SLICE_NS. Shared by the tests of rpc and of service.
  */
 #ifndef TESTS_RPC_RIG_H
 #define TESTS_RPC_RIG_H
@@ -43,7 +43,7 @@ struct rig {
 	struct rpc_server_options options;
 	struct rpc_server *server;
 	struct peer peers[RIG_PEERS_MAX];
-	unsigned slices_a_turn;
+	unsigned slices_per_turn;
 	uint64_t slices;
 	/* of the current rig_run */
 	unsigned worked;

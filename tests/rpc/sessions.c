@@ -266,7 +266,8 @@ void requests_of_a_session_have_the_nodes_limit(void)
 	end();
 }
 
-/* Workers that die while their requests wait: the budget of mbufs, of which each had nearly a quarter, is whole again. */
+/* Workers that die while their requests wait: the budget of mbufs, of which each had nearly a quarter, is whole
+ * again. */
 void what_dead_sessions_brought_is_given_back(void)
 {
 	begin();
@@ -301,9 +302,9 @@ void a_server_that_owes_an_acknowledgement_stays_awake(void)
 	w.stuck = true; /* no reply that it could ride on */
 	ask(16, false);
 	CHECK(link_run(&w.link, 1000 * LINK_MS, has_come, NULL));
-	CHECK(rpc_expects(w.server));
+	CHECK(rpc_datagrams_due(w.server));
 	link_run(&w.link, 100 * LINK_MS, NULL, NULL);
-	CHECK(!rpc_expects(w.server));
+	CHECK(!rpc_datagrams_due(w.server));
 	w.stuck = false;
 	link_run(&w.link, 1000 * LINK_MS, all_answered, NULL);
 	CHECK_UINT(w.answered, 1);

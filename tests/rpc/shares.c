@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many streams from one address, which does its worst, by IPv4 and by IPv6; and an ordinary worker that speaks the other one, which is
- * served throughout. Half-open connections: tests/net/cookies.c.
+ * Many streams from one address, which does its worst, by IPv4 and by IPv6; and an ordinary worker that speaks the
+ * other one, which is served throughout. Half-open connections: tests/net/cookies.c.
  */
 #include "rpc/internal.h"
 #include "tests/rpc/cases.h"
@@ -66,8 +66,8 @@ void streams_that_never_speak_end(void)
 	check_mute(true);
 }
 
-/* They ask for small replies, of which each gets its mbufs, and read none. Their requests wait for their address's share, and are refused in
- * the end; then all of them are given up at once. */
+/* They ask for small replies, of which each gets its mbufs, and read none. Their requests wait for their address's
+ * share, and are refused in the end; then all of them are given up at once. */
 static void check_unread(bool v6)
 {
 	enum { POOL = 1023, REQUESTS = 8 };

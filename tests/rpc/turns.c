@@ -59,15 +59,15 @@ void small_requests_do_not_wait_for_big_ones(void)
 	toy_await(peers[BIGS], 1, small, 0);
 	/* On the wire, in a turn that has begun, and then one slice of each other stream before each of its own. */
 	CHECK_UINT(longest_wait(peers[BIGS]->session), BIGS);
-	CHECK(toy.logged - before <= (BIGS + 1) * (small.slices + 1) + 2 * DELAY_SLICES + 2 * rig.slices_a_turn);
+	CHECK(toy.logged - before <= (BIGS + 1) * (small.slices + 1) + 2 * DELAY_SLICES + 2 * rig.slices_per_turn);
 	CHECK_UINT(toy.finished, 1);
 	for (unsigned i = 0; i < BIGS; i++)
 		toy_await(peers[i], 1, big, 100000);
 	rig_stop(&rig);
 }
 
-/* Requests that hold several mbufs go before small ones, in the order in which they came, but for one of four; what needs more slices goes on
- * among the small ones. */
+/* Requests that hold several mbufs go before small ones, in the order in which they came, but for one of four; what
+ * needs more slices goes on among the small ones. */
 void full_requests_go_first_and_starve_none(void)
 {
 	enum { FULL = 8, SMALL = 20 };
@@ -80,12 +80,12 @@ void full_requests_go_first_and_starve_none(void)
 	for (unsigned i = 0; i < SMALL + FULL; i++)
 		peers[i] = rig_peer(&rig, i);
 	from = toy.logged;
-	rig.slices_a_turn = 0; /* all are there before the first is executed */
+	rig.slices_per_turn = 0; /* all are there before the first is executed */
 	for (unsigned i = 0; i < SMALL + FULL; i++)
 		toy_send(peers[i], i < SMALL ? small : full, i < SMALL ? 100 : 5000);
 	rig_wait(&rig, 10 * LINK_MS);
 	CHECK_UINT(toy.logged, from);
-	rig.slices_a_turn = 8;
+	rig.slices_per_turn = 8;
 	for (unsigned i = 0; i < SMALL + FULL; i++)
 		toy_await(peers[i], 1, i < SMALL ? small : full, i < SMALL ? 100 : 5000);
 	CHECK_UINT(toy.logged, from + SMALL + 2 * FULL);
@@ -168,8 +168,8 @@ void deadlines_pass_while_waiting(void)
 }
 
 /*
- * A middle box that closes the client's half of a stream: the last segment of what it sends gets a FIN, of which the client
- * itself does not know. lib/net closes both halves only.
+ * A middle box that closes the client's half of a stream: the last segment of what it sends gets a FIN, of which the
+ * client itself does not know. lib/net closes both halves only.
  */
 struct half_close {
 	bool armed, marked;
@@ -334,7 +334,8 @@ void creation_refuses_a_port_in_use(void)
 	rig_stop(&rig);
 }
 
-/* So many wait that they are loaded ahead of their turns: those whose peers die meanwhile, and those with several turns, too. */
+/* So many wait that they are loaded ahead of their turns: those whose peers die meanwhile, and those with several
+ * turns, too. */
 void long_lines_are_loaded_ahead_and_some_leave_them(void)
 {
 	enum { PEERS = 60, REQUESTS = 3 };

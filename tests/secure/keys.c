@@ -380,7 +380,8 @@ void credentials_of_systemd_are_found(void)
 	CHECK(secure_keys_load("credential:control.keys", &err) == NULL);
 	CHECK_HAS(err.text, "LoadCredential=control.keys:");
 	setenv("CREDENTIALS_DIRECTORY", folder, 1);
-	/* systemd gives it to the service's user by an access control list, whose mask stands where the group's bits do. */
+	/* systemd gives it to the service's user by an access control list, whose mask stands where the group's bits
+	 * do. */
 	chmod(path, 0440);
 	read = secure_keys_load("credential:control.keys", &err);
 	CHECK(read && read->count == 3);

@@ -19,8 +19,8 @@ static struct wire_op assign_op(unsigned object, uint32_t count)
 	return op;
 }
 
-/* To whole numbers, to a variable whose optimizer takes pushes of the whole alone, beside a push in one request, in many slices;
- * and what is refused changes nothing. */
+/* To whole numbers, to a variable whose optimizer takes pushes of the whole alone, beside a push in one request, in
+ * many slices; and what is refused changes nothing. */
 void values_are_assigned(void)
 {
 	enum { MANY = 5000 };

@@ -22,7 +22,7 @@
 	/* tables.c */ \
 	X(rows_are_converted_on_their_way) \
 	X(push_and_pull_in_one_trip) \
-	X(deleted_rows_begin_anew) \
+	X(deleted_rows_start_again) \
 	X(only_new_rows_are_sent) \
 	X(large_conditional_pulls_keep_their_word) \
 	X(results_count_the_pushes) \
@@ -35,7 +35,7 @@
 	X(whole_variables_have_one_home) \
 	X(integers_take_no_gradients) \
 	X(old_rows_are_swept_in_slices) \
-	X(emptied_tables_begin_anew) \
+	X(emptied_tables_start_again) \
 	/* assign.c */ \
 	X(values_are_assigned) \
 	/* drop.c */ \
@@ -149,7 +149,7 @@ struct shard {
 	void *arena, *marks, *copies;
 	struct store *store, *twin_store;
 	struct service *service;
-	bool general;				/* set before the start: requests have no straight way */
+	bool general;				/* set before the start: requests have no fast path */
 	struct store_table *twins[OBJECTS + 1]; /* the same tables in another store */
 };
 

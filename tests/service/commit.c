@@ -70,7 +70,8 @@ static void commit(struct peer *peer, unsigned object, uint64_t tag, float scale
 	request_good(&r, peer);
 }
 
-/* As one push of the sums, by an optimizer that would not make the same of two; also of a variable, and of narrow rows. */
+/* As one push of the sums, by an optimizer that would not make the same of two; also of a variable, and of narrow
+ * rows. */
 void sums_are_applied_once(void)
 {
 	static const unsigned objects[] = { ADAGRAD, VARIABLE, HALVES, WORDS };
@@ -218,8 +219,8 @@ void wrong_sums_are_refused(void)
 }
 
 /*
- * Random sums of many rows by several workers, against plain arrays, with commits that go over many slices, pulls in between, commits that
- * are asked for twice while they are at work, and sums that are thrown away.
+ * Random sums of many rows by several workers, against plain arrays, with commits that go over many slices, pulls in
+ * between, commits that are asked for twice while they are at work, and sums that are thrown away.
  */
 void random_sums_follow_plain_arrays(void)
 {
@@ -321,8 +322,8 @@ void commits_go_by_slices(void)
 }
 
 /*
- * Two workers' pushes, the first of which is large, and waits in slices: rows have one of them or both. Commits go on counting; what was thrown
- * away is not counted.
+ * Two workers' pushes, the first of which is large, and waits in slices: rows have one of them or both. Commits go on
+ * counting; what was thrown away is not counted.
  */
 void rows_are_divided_by_the_pushes_to_them(void)
 {

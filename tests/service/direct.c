@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The straight way of small requests against the general one: the same random requests, good and bad, to two shards that begin
- * alike, of which one has no straight way. Replies and what the store has counted must be the same to the byte.
+ * The fast path of small requests against the general one: the same random requests, good and bad, to two shards that
+ * begin alike, of which one has no fast path. Replies and what the store has counted must be the same to the byte.
  */
 #include "tests/service/cases.h"
 
@@ -159,25 +159,25 @@ static void run(struct record *r, uint64_t seed, bool general, size_t arena_byte
 
 static void compare(uint64_t seed, size_t arena_bytes, enum wire_status sought)
 {
-	struct record straight = { 0 }, general = { 0 };
+	struct record fast = { 0 }, general = { 0 };
 
-	run(&straight, seed, false, arena_bytes);
+	run(&fast, seed, false, arena_bytes);
 	run(&general, seed, true, arena_bytes);
-	if (CHECK_UINT(straight.n, general.n))
-		CHECK_MEM(straight.bytes, general.bytes, general.n);
-#define X(name, text) CHECK_UINT(straight.stats.name, general.stats.name);
+	if (CHECK_UINT(fast.n, general.n))
+		CHECK_MEM(fast.bytes, general.bytes, general.n);
+#define X(name, text) CHECK_UINT(fast.stats.name, general.stats.name);
 	STORE_STATS(X)
 #undef X
-	CHECK_UINT(straight.counters.pulls, general.counters.pulls);
-	CHECK_UINT(straight.counters.pushes, general.counters.pushes);
-	CHECK_UINT(straight.counters.rows_pulled, general.counters.rows_pulled);
-	CHECK_UINT(straight.counters.rows_pushed, general.counters.rows_pushed);
+	CHECK_UINT(fast.counters.pulls, general.counters.pulls);
+	CHECK_UINT(fast.counters.pushes, general.counters.pushes);
+	CHECK_UINT(fast.counters.rows_pulled, general.counters.rows_pulled);
+	CHECK_UINT(fast.counters.rows_pushed, general.counters.rows_pushed);
 	/* Both ways were taken, and what was to be refused was there. */
 	CHECK_UINT(general.counters.direct, 0);
-	CHECK(straight.counters.direct > REQUESTS / 4);
-	CHECK(straight.counters.direct < REQUESTS * 9 / 10);
-	CHECK(straight.statuses[sought] > 0);
-	free(straight.bytes);
+	CHECK(fast.counters.direct > REQUESTS / 4);
+	CHECK(fast.counters.direct < REQUESTS * 9 / 10);
+	CHECK(fast.statuses[sought] > 0);
+	free(fast.bytes);
 	free(general.bytes);
 }
 

@@ -29,7 +29,7 @@ static void reclaim(void)
 		;
 }
 
-/* Small pulls and pushes, the straight way and the general one; then with the table's definition under its id again. */
+/* Small pulls and pushes, the fast path and the general one; then with the table's definition under its id again. */
 void handles_of_dropped_tables_are_refused(void)
 {
 	for (unsigned general = 0; general < 2; general++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs keep from one run to the next: the same bits as in one, whose it is, how long it is there, and how much of it. */
+/* What programs keep from one run to the next: the same bits as in one, whose it is, how long it is there, and how much
+ * of it. */
 #include "tests/service/programs.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@ static uint32_t segments[N];
 static float gradients[N * DIM], rows[N * DIM];
 
 /* Keeps keys, segments (place 1), rows (0) and their squares (7). */
-static struct program keeper(void)
+static struct program keeping_program(void)
 {
 	struct program p = { 0 };
 	const unsigned k = node_keys(&p, WORDS), s = node(&p, PROGRAM_SEGMENTS, k, 0),
@@ -85,7 +86,7 @@ static struct peer *begin(uint64_t seed)
 	for (unsigned i = 0; i < N * DIM; i++)
 		gradients[i] = (float)(int)(i * 7 % 31) / 8 - 1.5f;
 	pull(peer, WORDS, keys, N, 0, rows);
-	programs[0] = keeper();
+	programs[0] = keeping_program();
 	programs[1] = user(WORDS);
 	programs[2] = grower();
 	programs[3] = reader();
@@ -216,7 +217,8 @@ void kept_values_belong_to_a_session_and_a_tag(void)
 	shard_stop();
 }
 
-/* A request that is sent again is executed again if it changes nothing: the entry is there once, with what the last one has kept. */
+/* A request that is sent again is executed again if it changes nothing: the entry is there once, with what the last one
+ * has kept. */
 void kept_values_may_be_kept_and_used_again(void)
 {
 	static float second[N * DIM];
@@ -239,7 +241,8 @@ void kept_values_may_be_kept_and_used_again(void)
 		CHECK_UINT(stats()->bytes, bytes + KEPT_BLOCK_BYTES);
 	}
 	CHECK_UINT(stats()->entries, 1);
-	/* In one request some may take from the entry, and another one add to it, but not what they take, nor two the same. */
+	/* In one request some may take from the entry, and another one add to it, but not what they take, nor two the
+	 * same. */
 	for (unsigned i = 0; i < 3; i++) {
 		static const unsigned seconds[] = { USER, OTHER, GROWER };
 		struct request r = { 0 };
@@ -337,7 +340,7 @@ void kept_values_have_a_lease(void)
 	good(keep_body(TAG, N), peer);
 	good(keep_body(TAG + 1, N), peer);
 	rig_wait(&shard.rig, KEPT_LEASE_S * RIG_S * 2 / 3);
-	check_used(use_body(TAG, N, 0), peer, N, rows); /* from here on it is counted anew */
+	check_used(use_body(TAG, N, 0), peer, N, rows); /* from here on it is counted again */
 	rig_wait(&shard.rig, KEPT_LEASE_S * RIG_S / 2);
 	sweep();
 	CHECK_UINT(stats()->entries, 1);
@@ -413,7 +416,8 @@ static struct program pooler(bool takes)
 	return p;
 }
 
-/* Large requests: what one keeps another one takes; and what is begun for a peer that goes away is finished, and has its lease. */
+/* Large requests: what one keeps another one takes; and what is begun for a peer that goes away is finished, and has
+ * its lease. */
 void kept_values_go_by_slices(void)
 {
 	enum { MANY = 20000 };
@@ -434,7 +438,7 @@ void kept_values_go_by_slices(void)
 		many[i] = 1000 + i;
 		numbers[i] = i % SEGMENTS;
 	}
-	shard.rig.slices_a_turn = 1;
+	shard.rig.slices_per_turn = 1;
 	for (unsigned i = 0; i < 2; i++) {
 		body_begin(&b, 104, &keeps, &count, SEGMENTS);
 		b.op.version = TAG;

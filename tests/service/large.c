@@ -24,8 +24,8 @@ static bool has_begun(void *ctx)
 	return (*(unsigned *)ctx ? counters->rows_pulled : counters->rows_pushed) > 0;
 }
 
-/* An id that was given to something of which the creation failed elsewhere: a large push is finished before it becomes another
- * table's, a large pull is refused. */
+/* An id that was given to something of which the creation failed elsewhere: a large push is finished before it becomes
+ * another table's, a large pull is refused. */
 void ids_change_their_meaning_between_requests(void)
 {
 	struct peer *peer = shard_simple(1);
@@ -130,7 +130,7 @@ void slices_are_bounded(void)
 			struct reply reply;
 			uint64_t before = shard.rig.slices;
 
-			shard.rig.slices_a_turn = 1;
+			shard.rig.slices_per_turn = 1;
 			fill(0, 1);
 			if (kind)
 				request_push(&r, cases[i].object, keys, gradients, cases[i].count, 0);
@@ -174,7 +174,7 @@ void small_requests_are_answered_in_between(void)
 		struct reply reply;
 		uint64_t slices;
 
-		shard.rig.slices_a_turn = 1;
+		shard.rig.slices_per_turn = 1;
 		fill(0, 1);
 		if (kind)
 			request_push(&r, EIGHTS, keys, gradients, N, 0);
@@ -185,7 +185,8 @@ void small_requests_are_answered_in_between(void)
 		slices = shard.rig.slices;
 		push(small, COUNTS, keys, gradients, 10);
 		CHECK_NEAR(pull_one(small, COUNTS, 3), -0.5, 0);
-		/* Two round trips on the wire; and for each one slice that had begun, one of the big request's and its own. */
+		/* Two round trips on the wire; and for each one slice that had begun, one of the big request's and its
+		 * own. */
 		CHECK_NEAR((double)(shard.rig.slices - slices), 2 * (2 * DELAY_SLICES + 3), 4);
 		CHECK(!peer_has_reply(big));
 		CHECK(service_counters(shard.service)->rows_pulled + service_counters(shard.service)->rows_pushed < N);

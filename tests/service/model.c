@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random requests of several streams over a bad link, against plain arrays. Each stream has keys of its own, so that its
- * replies do not depend on the others' turns: they are computed when the request is sent, and compared bit by bit.
+ * Random requests of several streams over a bad link, against plain arrays. Each stream has keys of its own, so that
+ * its replies do not depend on the others' turns: they are computed when the request is sent, and compared bit by bit.
  */
 #include "tests/service/cases.h"
 

@@ -375,7 +375,8 @@ void gradients_of_pools_are_pushed(void)
 	shard_stop();
 }
 
-/* A step of logistic regression on the node: what it fetches are the rows before it; and what was applied once is not again. */
+/* A step of logistic regression on the node: what it fetches are the rows before it; and what was applied once is not
+ * again. */
 void one_run_reads_computes_and_applies(void)
 {
 	static float after[N * DIM], expected[N * DIM];
@@ -450,7 +451,8 @@ static unsigned gradients_of(struct program *p, unsigned how, unsigned k, unsign
 	}
 }
 
-/* What lies beyond a variable's end in its last block is in no sum, and gets no gradient; also where the block comes again. */
+/* What lies beyond a variable's end in its last block is in no sum, and gets no gradient; also where the block comes
+ * again. */
 void sums_and_gradients_end_where_a_variable_does(void)
 {
 	enum { BLOCKS = 9, LAST = 100 * 64 % BLOCK };

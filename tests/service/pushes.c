@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a push says of itself: that more of it follows, its rate and scale; and gradients of one key that add up to too much. */
+/* What a push says of itself: that more of it follows, its rate and scale; and gradients of one key that add up to too
+ * much. */
 #include "tests/service/cases.h"
 
 #include "service/internal.h"
@@ -28,7 +29,7 @@ void parts_of_a_push_count_once(void)
 
 	fill_keys(keys, 3 * N, 0);
 	fill_floats(gradients, N, 1);
-	for (uint32_t n = 1; n <= N; n += N - 1) /* the straight way, and slices */
+	for (uint32_t n = 1; n <= N; n += N - 1) /* the fast path, and slices */
 		for (unsigned k = 0; k < RTE_DIM(kinds); k++) {
 			const uint64_t before = store_table_stats(shard.service->tables[COUNTS])->pushes;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of programs as requests: what is refused, and changes nothing; slices; memory that is full; layouts that change. */
+/* Runs of programs as requests: what is refused, and changes nothing; slices; memory that is full; layouts that
+ * change. */
 #include "tests/service/programs.h"
 
 #include "service/internal.h"
@@ -239,7 +240,7 @@ void large_runs_go_by_slices(void)
 	learn_body(&b, LEARNER, &l, keys, gradients, 1, 1);
 	body_into(&b, &r);
 	request_refused(&r, big, WIRE_OVER_LIMIT, "65537 keys in one request");
-	shard.rig.slices_a_turn = 1;
+	shard.rig.slices_per_turn = 1;
 	slices = shard.rig.slices;
 	pool_body(&b, &p, keys, segments, N);
 	body_into(&b, &r);
@@ -253,7 +254,7 @@ void large_runs_go_by_slices(void)
 	CHECK(peer_reply(big, &reply));
 	CHECK_UINT(reply.frame.payload_bytes, sizeof(struct wire_result) + SEGMENTS * 16 * sizeof(float));
 	CHECK(shard.rig.slices - slices > 2 * N / 256);
-	shard.rig.slices_a_turn = 8;
+	shard.rig.slices_per_turn = 8;
 	learn_body(&b, LEARNER, &l, keys, gradients, N, 1);
 	body_into(&b, &r);
 	request_good(&r, big);
@@ -282,13 +283,13 @@ void large_runs_of_dead_streams_are_finished(void)
 
 	install_good(POOLER, &p);
 	fill_keys(keys, N, 0);
-	shard.rig.slices_a_turn = 1;
+	shard.rig.slices_per_turn = 1;
 	pool_body(&b, &p, keys, segments, N);
 	body_into(&b, &r);
 	request_send(&r, dead);
 	CHECK(rig_run(&shard.rig, 60 * RIG_S, has_rows, &until));
 	tcp_abort(dead->conn);
-	shard.rig.slices_a_turn = 8;
+	shard.rig.slices_per_turn = 8;
 	pool_body(&b, &p, keys, segments, N);
 	body_into(&b, &r);
 	request_good(&r, other);
@@ -417,7 +418,7 @@ void programs_are_installed_once_and_bound_to_tables(void)
 	wrong.nodes[3].constant = 0.5f;
 	CHECK_INT(install_program(200 + PROGRAMS_MAX, &wrong, &err), -ENOSPC);
 	CHECK_HAS(err.text, "there are 256 programs already");
-	/* A table that was made anew under its id: the program is one of the table before. */
+	/* A table that was made again under its id: the program is one of the table before. */
 	other = *specs[WORDS];
 	strcpy(other.name, "other words");
 	CHECK_INT(service_install(shard.service, &other, &err), 0);

@@ -109,7 +109,7 @@ void shard_start(size_t arena_bytes)
 	rpc = service_rpc(shard.service);
 	if (shard.general) {
 		rpc.direct = NULL;
-		rpc.expect = NULL;
+		rpc.prefetch = NULL;
 	}
 	rig_start(&shard.rig, &rpc);
 }

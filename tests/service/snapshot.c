@@ -406,7 +406,7 @@ void large_pushes_and_instants_wait_for_each_other(void)
 
 	writer_open();
 	have_blocks();
-	shard.rig.slices_a_turn = 1;
+	shard.rig.slices_per_turn = 1;
 	fill_keys(keys, N, 0);
 	fill_floats(gradients, RTE_DIM(gradients), 2);
 	request_push(&r, COUNTS, keys, gradients, N, 0);
@@ -454,7 +454,8 @@ static bool is_committing(void *ctx)
 	return shard.service->accumulators[*(const unsigned *)ctx].emptying;
 }
 
-/* A step of two objects, with the snapshot's begin in the middle of one of them: all of the step is in it, or nothing. */
+/* A step of two objects, with the snapshot's begin in the middle of one of them: all of the step is in it, or
+ * nothing. */
 void commits_and_instants_wait_for_each_other(void)
 {
 	for (unsigned object = COUNTS; object <= EIGHTS; object += EIGHTS - COUNTS) {
@@ -463,7 +464,7 @@ void commits_and_instants_wait_for_each_other(void)
 
 		writer_open();
 		have_blocks();
-		shard.rig.slices_a_turn = 1;
+		shard.rig.slices_per_turn = 1;
 		fill_keys(keys, N, 0);
 		for (unsigned i = 0; i < RTE_DIM(gradients); i++)
 			gradients[i] = 1;
@@ -510,7 +511,7 @@ void large_deletes_and_instants_wait_for_each_other(void)
 
 	writer_open();
 	have_blocks();
-	shard.rig.slices_a_turn = 1;
+	shard.rig.slices_per_turn = 1;
 	fill_keys(keys, N, 0);
 	fill_floats(gradients, RTE_DIM(gradients), 2);
 	request_push(&r, COUNTS, keys, gradients, N, 0);
@@ -543,7 +544,7 @@ void what_waits_is_refused_by_another_layout(void)
 
 	writer_open();
 	have_blocks();
-	shard.rig.slices_a_turn = 1;
+	shard.rig.slices_per_turn = 1;
 	fill_keys(keys, N, 0);
 	fill_floats(gradients, RTE_DIM(gradients), 2);
 	request_push(&r, COUNTS, keys, gradients, N, 0);
@@ -562,7 +563,8 @@ void what_waits_is_refused_by_another_layout(void)
 	shard_stop();
 }
 
-/* By the clock that it is measured with: many turns that end at once give few slices, turns without requests one each. */
+/* By the clock that it is measured with: many turns that end at once give few slices, turns without requests one
+ * each. */
 void snapshots_have_an_eighth_of_busy_turns(void)
 {
 	enum { TURNS = 10000000 };

@@ -114,7 +114,7 @@ void push_and_pull_in_one_trip(void)
 	shard_stop();
 }
 
-void deleted_rows_begin_anew(void)
+void deleted_rows_start_again(void)
 {
 	static const uint64_t keys[] = { 1, 2, 3, 2 };
 	static const float ones[3] = { 1, 1, 1 };
@@ -212,8 +212,8 @@ void only_new_rows_are_sent(void)
 	shard_stop();
 }
 
-/* In many slices, between which another stream pushes to the same rows: a reply is whole, and what it does not bring comes
- * with the next. */
+/* In many slices, between which another stream pushes to the same rows: a reply is whole, and what it does not bring
+ * comes with the next. */
 void large_conditional_pulls_keep_their_word(void)
 {
 	enum { N = 20000, ROUNDS = 30 };
@@ -537,7 +537,8 @@ void old_rows_are_swept_in_slices(void)
 	CHECK_UINT(shard_rows(), 10);
 	service_table_stats(shard.service, LIVING, &stats);
 	CHECK_UINT(stats.evicted, N - 10);
-	/* Of a sleep the time is made up for, in slices of a turn each; then there is nothing to do, however long it slept. */
+	/* Of a sleep the time is made up for, in slices of a turn each; then there is nothing to do, however long it
+	 * slept. */
 	push_at(peer, keys, N, 200);
 	push_at(peer, keys, 10, 300);
 	now += RIG_S;
@@ -561,7 +562,7 @@ void old_rows_are_swept_in_slices(void)
 }
 
 /* On request: in slices of a turn each, while requests are served. */
-void emptied_tables_begin_anew(void)
+void emptied_tables_start_again(void)
 {
 	enum { N = 1000 };
 	static uint64_t keys[N];

@@ -17,7 +17,7 @@ enum { WORKERS = 4 };
 /* Parses the words of a command line; the strings must outlive the options. */
 static int parse(struct options *o, struct star_error *err, char **words, int count)
 {
-	optind = 0; /* glibc's getopt then starts anew */
+	optind = 0; /* glibc's getopt then starts again */
 	opterr = 0;
 	return options_parse(o, count, words, err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counts of Bloom filters over checkpoints: on another number of shards, too, no key is taken to have come less often than before. */
+/* Counts of Bloom filters over checkpoints: on another number of shards, too, no key is taken to have come less often
+ * than before. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +106,8 @@ static unsigned load_shard(struct store *from, const struct cut *to, const struc
 	return blocks;
 }
 
-/* Each key comes up to four times, in no order; a look-up counts it in a cut and, as if there were but one shard, in a whole. */
+/* Each key comes up to four times, in no order; a look-up counts it in a cut and, as if there were but one shard, in a
+ * whole. */
 static void count_keys(const struct cut *cut, const struct cut *whole, uint32_t *came)
 {
 	struct prng prng;

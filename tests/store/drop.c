@@ -36,7 +36,8 @@ static uint64_t spare_bytes(const struct store *store)
 	return bytes;
 }
 
-/* One table fills the arena, again and again, in another shape each time: as many rows fit as at first, about: pieces that are given back on demand lie in another order. */
+/* One table fills the arena, again and again, in another shape each time: as many rows fit as at first, about: pieces
+ * that are given back on demand lie in another order. */
 void dropped_tables_memory_is_used_again(void)
 {
 	static const struct {
@@ -77,7 +78,8 @@ void dropped_tables_memory_is_used_again(void)
 	fixture_close(&f);
 }
 
-/* Some of several tables go, in any order, while others grow and shrink: nobody's rows are harmed, and nothing is lost. */
+/* Some of several tables go, in any order, while others grow and shrink: nobody's rows are harmed, and nothing is
+ * lost. */
 void tables_come_and_go_beside_others(void)
 {
 	enum { TABLES = 6, STEPS = 4000 };
@@ -161,8 +163,8 @@ void dropped_sums_leave_nothing(void)
 	fixture_close(&f);
 }
 
-/* A table is dropped before, during and after a snapshot: that one is lost, and the next full one has the others' rows and no other. What is
- * made in its memory afterwards is in the delta that follows. */
+/* A table is dropped before, during and after a snapshot: that one is lost, and the next full one has the others' rows
+ * and no other. What is made in its memory afterwards is in the delta that follows. */
 void snapshots_know_nothing_of_dropped_tables(void)
 {
 	static struct shots shots;

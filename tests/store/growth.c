@@ -29,7 +29,8 @@ void growth_is_bounded_in_moves_and_memory(void)
 			least = extra < least ? extra : least;
 		}
 	}
-	/* Key included. Segments split one by one, so it is nearly the same at any moment, and less in one that is about to. */
+	/* Key included. Segments split one by one, so it is nearly the same at any moment, and less in one that is
+	 * about to. */
 	CHECK_NEAR(most, 16.5, 0.5);
 	CHECK_NEAR(least, 15.5, 0.5);
 	CHECK_NEAR(sizeof(uint64_t) +
@@ -117,7 +118,8 @@ void index_counts_agree_at_any_fill(void)
 
 			CHECK_UINT(entries, keys);
 			CHECK_UINT(segments, ix->segments);
-			/* Segments are of every fill at any time, so few entries are away: the second line is seldom read. */
+			/* Segments are of every fill at any time, so few entries are away: the second line is seldom
+			 * read. */
 			if (segments > 32)
 				CHECK(away <= entries / 20);
 		}
@@ -188,8 +190,8 @@ void rows_stay_where_they_are(void)
 
 #define ONE_HASH UINT64_C(0x4200420000000060)
 
-/* Bits 47 to 55 of the hash pick nothing, and the lowest of those that make the share hardly anything: bits 26 to 32 as zeros or
- * ones give share 0. So all these keys want the same two buckets for ever. */
+/* Bits 47 to 55 of the hash pick nothing, and the lowest of those that make the share hardly anything: bits 26 to 32 as
+ * zeros or ones give share 0. So all these keys want the same two buckets for ever. */
 static uint64_t one_hash(uint64_t i)
 {
 	return key_of_hash((i & 0x7f) << 26 | (i >> 7 & 0x1ff) << 47 | ONE_HASH);
@@ -308,7 +310,8 @@ static struct work most_work(struct work a, struct work b)
 			      a.copied > b.copied ? a.copied : b.copied, a.taken > b.taken ? a.taken : b.taken };
 }
 
-/* Half of all hashes are kept out, so the segment that they belong to is left behind by the directory; then they come. */
+/* Half of all hashes are kept out, so the segment that they belong to is left behind by the directory; then they
+ * come. */
 void one_row_is_bounded_work_whatever_the_keys(void)
 {
 	enum { ROWS = 1000000, LATE = 100000, ENTRIES_MAX = 1 << 13 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random operations on a store and on a plain array of rows in float64, compared after each. The formulas, the filters and the
- * bookkeeping stand here once more, in the plainest way. Which row makes room for another is the store's choice: the model
- * looks which one went, and judges it. Rows of narrow types are compared to within one rounding, then taken over.
+ * Random operations on a store and on a plain array of rows in float64, compared after each. The formulas, the filters
+ * and the bookkeeping stand here once more, in the plainest way. Which row makes room for another is the store's
+ * choice: the model looks which one went, and judges it. Rows of narrow types are compared to within one rounding, then
+ * taken over.
  */
 #include "tests/store/cases.h"
 
@@ -185,8 +186,8 @@ static bool visit(struct model *m, struct model_row *r, uint64_t step)
 	return true;
 }
 
-/* Rows that the store has chosen to evict: none of this operation. Adds up how old they were (LRU) or how often used (LFU), and
- * what as many rows picked blindly would have been. */
+/* Rows that the store has chosen to evict: none of this operation. Adds up how old they were (LRU) or how often used
+ * (LFU), and what as many rows picked blindly would have been. */
 static bool judge_evictions(struct model *m, uint64_t evicted)
 {
 	double worth_all = 0;

@@ -45,7 +45,7 @@ void counter_admits_at_its_frequency(void)
 	CHECK_UINT(stats->rows, 2);
 	CHECK_UINT(stats->unadmitted, 6);
 	CHECK_UINT(stats->pushes, 2);
-	/* A row that was deleted must be earned anew. */
+	/* A row that was deleted must be earned again. */
 	CHECK_UINT(store_delete(t, keys, 1), 1);
 	CHECK_UINT(find_one(t, 1, STORE_PULL), STORE_UNADMITTED);
 	CHECK_UINT(find_one(t, 1, STORE_PULL), STORE_UNADMITTED);
@@ -57,7 +57,8 @@ void counter_admits_at_its_frequency(void)
 	fixture_close(&f);
 }
 
-/* Keys without end wait, each seen once, in an arena that they have filled: those that come often get in all the same. */
+/* Keys without end wait, each seen once, in an arena that they have filled: those that come often get in all the
+ * same. */
 void counter_in_a_full_arena_still_counts(void)
 {
 	enum { OFTEN = 200, FULL = 100000, PULLS = 12 };
@@ -226,7 +227,7 @@ void rows_max_refuses_and_serves_the_rest(void)
 	fixture_close(&f);
 }
 
-/* Hits of an exact LRU, or LFU, of so many rows on the same keys. */
+/* Hits of an exact LRU, or LFU, of n rows on the same keys. */
 static unsigned exact_hits(const uint32_t *keys, unsigned n, unsigned range, unsigned rows_max, bool lfu)
 {
 	uint64_t *used = calloc(range, sizeof(*used)), *count = calloc(range, sizeof(*count));

@@ -81,7 +81,7 @@ void push_of_one_key_many_times(void)
 	fixture_close(&f);
 }
 
-/* Positions are counted in 32 bits, and begin anew in time. */
+/* Positions are counted in 32 bits, and start over in time. */
 void push_after_four_billion_keys(void)
 {
 	struct fixture f = fixture_open(1 << 20);

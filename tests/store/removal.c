@@ -66,7 +66,8 @@ void deleted_rows_are_gone(void)
 	fixture_close(&f);
 }
 
-/* What the store says of its memory is what the arena has given, and a table that shrank can grow without taking any more. */
+/* What the store says of its memory is what the arena has given, and a table that shrank can grow without taking any
+ * more. */
 void deleted_rows_memory_comes_back(void)
 {
 	enum { ROWS = 300000, DIM = 6 };

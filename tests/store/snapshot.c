@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Snapshots against plain copies of all rows, taken at the same instants while random operations go on: what slices wrote is
- * loaded into fresh stores, and must be what was copied.
+ * Snapshots against plain copies of all rows, taken at the same instants while random operations go on: what slices
+ * wrote is loaded into fresh stores, and must be what was copied.
  */
 #include "tests/store/snapshots.h"
 

@@ -213,7 +213,8 @@ static int load_keys(struct store_table *t, unsigned n)
 	return rc;
 }
 
-/* A table that was full on another number of shards: none of its rows is lost on the way, and what is over goes by the policy. */
+/* A table that was full on another number of shards: none of its rows is lost on the way, and what is over goes by the
+ * policy. */
 void shares_do_not_bind_what_is_loaded(void)
 {
 	static const uint8_t fulls[] = { FULL_REFUSE, FULL_EVICT_LRU, FULL_EVICT_LFU };
@@ -268,8 +269,8 @@ void rows_of_the_last_look_up_are_trimmed(void)
 	fixture_close(&f);
 }
 
-/* Memory that rows have filled has none for keys that wait: they are forgotten, as they are when they come then, and the rows are
- * restored. */
+/* Memory that rows have filled has none for keys that wait: they are forgotten, as they are when they come then, and
+ * the rows are restored. */
 void counts_without_room_are_forgotten(void)
 {
 	struct fixture f = fixture_open(1 << 20);
@@ -349,7 +350,8 @@ void versions_rise_over_a_restore(void)
 	fixture_close(&f);
 }
 
-/* After so many rows removed that the count of 32 bits begins anew: 0 is the version of no row, and no checkpoint may have it. */
+/* After so many rows removed that the count of 32 bits starts over: 0 is the version of no row, and no checkpoint may
+ * have it. */
 void no_row_begins_as_none(void)
 {
 	static const uint64_t removed[] = { UINT32_MAX, UINT64_MAX };

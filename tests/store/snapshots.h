@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of snapshots share: a store with tables of many kinds, random operations on it, plain copies of all its rows
- * (images), and what slices wrote (captures).
+ * What the tests of snapshots share: a store with tables of many kinds, random operations on it, plain copies of all
+ * its rows (images), and what slices wrote (captures).
  */
 #ifndef TESTS_STORE_SNAPSHOTS_H
 #define TESTS_STORE_SNAPSHOTS_H
@@ -70,7 +70,8 @@ void shots_slice(struct shots *s);
 bool shots_finish(struct shots *s);
 
 void image_take(const struct shots *s, struct store_table *const tables[SHOT_TABLES], struct image *image);
-/* All rows of a, in tables that may lie in several stores (tables[shard * SHOT_TABLES + i], by partition), are those of image. */
+/* All rows of a, in tables that may lie in several stores (tables[shard * SHOT_TABLES + i], by partition), are those of
+ * image. */
 bool image_is(const struct shots *s, const struct image *image, const struct image *found);
 
 /* The next run of a capture, from *at = 0 on; NULL at the end. */

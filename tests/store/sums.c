@@ -40,7 +40,8 @@ static void close_sums(struct summing *s)
 	fixture_close(&s->f);
 }
 
-/* Gradients of one worker, as the service adds them: the object's rows are made first. What the first call that refuses says. */
+/* Gradients of one worker, as the service adds them: the object's rows are made first. What the first call that refuses
+ * says. */
 static int add_up(struct summing *s, const uint64_t *keys, const void *gradients, unsigned dtype, unsigned n)
 {
 	const uint32_t bytes = (uint32_t)dtype_row_bytes(dtype, DIM);
@@ -250,7 +251,8 @@ void sums_are_as_wide_as_their_object(void)
 	close_sums(&s);
 }
 
-/* Rows may be deleted, and made again, between two slices of a commit, and after parts of a push of which no last one comes. */
+/* Rows may be deleted, and made again, between two slices of a commit, and after parts of a push of which no last one
+ * comes. */
 void versions_rise_while_sums_go_out(void)
 {
 	const struct store_push_step step = { 0 };
@@ -290,8 +292,8 @@ void versions_rise_while_sums_go_out(void)
 }
 
 /*
- * Of several pushes, each of which names some rows more than once, and is seen in batches. Memory of rows is used again by the next round, which
- * counts from 0; then without counting, and with it again.
+ * Of several pushes, each of which names some rows more than once, and is seen in batches. Memory of rows is used again
+ * by the next round, which counts from 0; then without counting, and with it again.
  */
 void sums_are_divided_by_the_pushes_of_each_row(void)
 {

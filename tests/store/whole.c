@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a push does besides applying rows: non-finite gradients, rates by step and staleness, norms and LAMB over a variable. */
+/* What a push does besides applying rows: non-finite gradients, rates by step and staleness, norms and LAMB over a
+ * variable. */
 #include "tests/store/cases.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@ $(eval $(call binary,tool,star-bits,tests/system/star-bits,train,))
 $(eval $(call binary,tool,star-sync,tests/system/star-sync,train,))
 $(eval $(call binary,tool,star-memif,tests/system,net,tests/system/tools/star-memif.c))
 $(BUILD)/tests/system/star-sync/star-sync: EXTRA_LIBS += -Wl,--wrap=star_execute,--wrap=star_execute_async
-$(BUILD)/tests/system/star-sent/star-sent: EXTRA_LIBS += -Wl,--wrap=star_execute,--wrap=star_execute_async,--wrap=train_once_find
+$(BUILD)/tests/system/star-sent/star-sent: EXTRA_LIBS += -Wl,--wrap=star_execute,--wrap=star_execute_async,--wrap=train_dedup_find
 # Preloaded into nodes: it needs nothing of ours, and no sanitizer may come before it.
 $(BUILD)/tests/system/storage/star-%.so: tests/system/storage/%.c
 	@mkdir -p $(@D)

@@ -22,7 +22,7 @@ WHOLE = 3  # flags: a message begins and ends with it
 
 
 def files(count):
-    """This process may have so many open."""
+    """This process may have this many open."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
         raise Skip(f"this process may open {hard} files, {count} are needed")
@@ -157,7 +157,7 @@ class Sessions:
                 self.answers[number, head[5]] = body
 
     def open(self, count, for_s=10):
-        """So many more, in time; what is lost on the way is asked again."""
+        """This many more, in time; what is lost on the way is asked again."""
         first = len(self.opened) + len(self.wanted) + self.closed + 1
         self.wanted.update({number: (random.getrandbits(64), random.getrandbits(64)) for number in range(first, first + count)})
         until = time.monotonic() + for_s * SLOW

@@ -45,7 +45,7 @@ def folder():
 
 
 def free_ports(count, host="127.0.0.1"):
-    """The first of so many ports in a row, below those that the kernel gives out by itself."""
+    """The first of this many ports in a row, below those that the kernel gives out by itself."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for _ in range(1000):
         first = random.randrange(12000, 32000 - count)

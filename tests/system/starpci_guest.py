@@ -16,7 +16,7 @@ import starwire
 from starlib import run
 from starpci_rig import CELLS, Trial, WorkerNet, channel
 
-EMULATED_SLOW = 5  # an emulated processor is so many times slower
+EMULATED_SLOW = 5  # an emulated processor is this many times slower
 CELL_S = 900  # on a machine that has more to do than this; a cell takes a few seconds on one that has not
 
 

@@ -7,7 +7,7 @@
 void crc32c_is_the_published_one(void);
 void summaries_refuse_what_they_cannot_write(void);
 void summaries_that_do_not_fit_leave_nothing_behind(void);
-void summaries_that_are_taken_away_are_begun_anew(void);
+void summaries_that_are_taken_away_are_started_again(void);
 void auc_is_that_of_all_pairs(void);
 void auc_needs_both_kinds(void);
 
@@ -55,7 +55,7 @@ void steps_are_whole_whoever_leads_and_stands_still(void);
 void steps_are_whole_when_replies_are_lost(void);
 void a_round_that_leaders_differ_about_is_not_committed(void);
 
-/* once.c */
+/* dedup.c */
 void ids_go_once_and_their_rows_to_all_places(void);
 void ids_that_differ_go_as_they_are(void);
 

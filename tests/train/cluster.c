@@ -228,7 +228,8 @@ static int next(void *arg, struct graph_tensor *feeds, struct star_error *err)
 	return (*left)-- > 0;
 }
 
-/* With what is wrong it ends before it looks for PS tasks. That it works with PS tasks is tests/system/models.test's. */
+/* With what is wrong it ends before it looks for PS tasks. That it works with PS tasks is
+ * tests/system/models.test's. */
 void an_estimator_takes_its_place_from_the_environment(void)
 {
 	int left = 3;

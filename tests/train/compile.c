@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is kept on PS tasks between a step's requests, by whom, and who takes it. That the bits are right is tests/system/compute.test's. */
+/* What is kept on PS tasks between a step's requests, by whom, and who takes it. That the bits are right is
+ * tests/system/compute.test's. */
 #include "exec/exec.h"
 #include "offload/compile.h"
 
@@ -149,7 +150,7 @@ void ids_and_segments_are_sent_once(void)
 	offload_compile_free(&all);
 }
 
-/* Of a variable that the worker has no other use for; its sum alone comes home, however its size is written. */
+/* Of a variable that the worker has no other use for; its sum alone is returned, however its size is written. */
 void a_variable_goes_by_its_blocks(void)
 {
 	static const char body[] = "w = variable() dtype=\"float32\" shape=[70, 300] @/job:ps\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several steps of a session at once, on a double of PS nodes that holds its answers, refuses and counts what was pushed. */
+/* Several steps of a session at once, on a double of PS nodes that holds its answers, refuses and counts what was
+ * pushed. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -203,7 +204,8 @@ void as_many_steps_are_in_flight_as_are_asked_for(void)
 	CHECK_UINT(job.ended, 1);
 }
 
-/* Steps on all rows, of which some are in flight together; each shows the row as it was when no more steps before it were in flight. */
+/* Steps on all rows, of which some are in flight together; each shows the row as it was when no more steps before it
+ * were in flight. */
 void each_step_in_flight_is_applied_once(void)
 {
 	const struct graph_tensor *results;
@@ -227,7 +229,8 @@ void each_step_in_flight_is_applied_once(void)
 	finish(&job);
 }
 
-/* A node is started anew before their pushes arrive: the first two fail, and what the others have shown stays. The session goes there anew, once. */
+/* A node is restarted before their pushes arrive: the first two fail, and what the others have shown stays. The session
+ * goes there again, once. */
 void steps_that_failed_are_made_again_and_others_are_not(void)
 {
 	const struct graph_tensor *results;
@@ -289,7 +292,8 @@ void an_error_ends_what_is_in_flight_behind_it(void)
 	CHECK_UINT(job.ended, 1);
 }
 
-/* What a step was to leave on a node finds no room: from then on half as many are made at once, and others wait for their turns. */
+/* What a step was to leave on a node finds no room: from then on half as many are made at once, and others wait for
+ * their turns. */
 void fewer_steps_are_in_flight_when_nodes_have_no_room(void)
 {
 	struct star_error err = { .text = "" };

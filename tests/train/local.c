@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PS tasks in this process. That they come to the same bits as a node is tests/system/models.test's to show; here is what no model of the
- * zoo does: rows of variables, sums, options, refusals.
+ * PS tasks in this process. That they come to the same bits as a node is tests/system/models.test's to show; here is
+ * what no model of the zoo does: rows of variables, sums, options, refusals.
  */
 #include "exec/exec.h"
 #include "train/local.h"

@@ -204,7 +204,7 @@ void a_worker_is_so_many_steps_ahead_at_most(void)
 	train_peers_close(p, true);
 }
 
-/* Those that have died, or ended, and begin anew: when it was alone it does not go on as if it were so for ever. */
+/* Those that have died, or ended, and start again: when it was alone it does not go on as if it were so for ever. */
 void a_worker_that_was_alone_sees_others_come_back(void)
 {
 	static const double before[] = { 5, CLOCK_DONE };

@@ -7,7 +7,7 @@ const struct unit_case unit_cases[] = {
 	{ "CRC-32C is the published one", crc32c_is_the_published_one },
 	{ "summaries refuse what they cannot write", summaries_refuse_what_they_cannot_write },
 	{ "summaries that do not fit leave nothing behind", summaries_that_do_not_fit_leave_nothing_behind },
-	{ "summaries that are taken away are begun anew", summaries_that_are_taken_away_are_begun_anew },
+	{ "summaries that are taken away are started again", summaries_that_are_taken_away_are_started_again },
 	{ "AUC is that of all pairs", auc_is_that_of_all_pairs },
 	{ "AUC needs both kinds", auc_needs_both_kinds },
 	{ "steps are counted from a session's first", steps_are_counted_from_a_sessions_first },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a session does without PS tasks; with them, tests/system/models.test. Its source, for what comes after a step. */
+/* What a session does without PS tasks; with them, tests/system/models.test. Its source, for what comes after a
+ * step. */
 #include "lib/train/session.c"
 
 #include <sys/stat.h>
@@ -17,7 +18,7 @@ void steps_are_counted_from_a_sessions_first(void)
 		{ 1, 1, 0, 1 },					  /* a new cluster */
 		{ 5001, 1, 0, 1 },				  /* one that was trained before */
 		{ 0, 1, 0, 0 },					  /* not counted at all */
-		{ 5100, 100, 5000, 100 }, { 4000, 101, 5100, 1 }, /* one that went back to a checkpoint */
+		{ 5100, 100, 5000, 100 }, { 4000, 101, 5100, 1 }, /* one that rolled back to a checkpoint */
 		{ 5100, 102, 5100, 0 },
 	};
 
@@ -30,7 +31,8 @@ void steps_are_counted_from_a_sessions_first(void)
 	}
 }
 
-/* A variable whose rate is halved with each step, in a session of its own for every two of them; and what it has come to. */
+/* A variable whose rate is halved with each step, in a session of its own for every two of them; and what it has come
+ * to. */
 void a_resumed_job_counts_on(void)
 {
 	const float ones[4] = { 1, 1, 1, 1 };
@@ -214,7 +216,7 @@ void a_session_goes_on_without_its_summaries(void)
 	unit_remove(directory);
 }
 
-/* Three steps in flight at a time; the PS tasks have gone back to a checkpoint where they do so for good. */
+/* Three steps in flight at a time; the PS tasks have rolled back to a checkpoint where they do so for good. */
 void counts_that_come_in_another_order_do_not_go_back(void)
 {
 	static const struct {

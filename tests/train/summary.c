@@ -170,7 +170,7 @@ void summaries_that_do_not_fit_leave_nothing_behind(void)
 	unit_remove(directory);
 }
 
-void summaries_that_are_taken_away_are_begun_anew(void)
+void summaries_that_are_taken_away_are_started_again(void)
 {
 	const struct summary_scalar scalar = { "loss", 1 };
 	char directory[UNIT_FOLDER];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Synchronous steps (its source) against PS tasks that are simulated, by workers of whom each believes all the time that the others are dead:
- * all of them lead. They are coroutines that take turns at each request to a reactor. Who goes on is tried in all ways with a bounded number of
- * switches, where one is left standing until the others have done all they can, or until a switch back: so each may stand still between any
- * two requests, and go on at any time. A state that was seen before is not gone on from: the PS tasks, and all that each worker was told.
+ * Synchronous steps (its source) against PS tasks that are simulated, by workers of whom each believes all the time
+ * that the others are dead: all of them lead. They are coroutines that take turns at each request to a reactor. Who
+ * goes on is tried in all ways with a bounded number of switches, where one is left standing until the others have done
+ * all they can, or until a switch back: so each may stand still between any two requests, and go on at any time. A
+ * state that was seen before is not gone on from: the PS tasks, and all that each worker was told.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -530,7 +531,8 @@ static void work(void)
 	world.held &= ~(UINT64_C(1) << pick % 64);
 }
 
-/* Each step is applied as a whole everywhere, and consists of so many whole gradients; and each worker knows which were its own. */
+/* Each step is applied as a whole everywhere, and consists of this many whole gradients; and each worker knows which
+ * were its own. */
 static bool check_end(void)
 {
 	const struct part *counter = &world.parts[COUNTER][0];

@@ -285,15 +285,16 @@ static void redis_replies(void)
 
 enum { IDLE_MAX = 8 };
 
-/* An echo on loopback that takes some idle connections and then one that is not, and hangs up after so many replies. */
+/* An echo on loopback that takes some idle connections and then one that is not, and hangs up after this many
+ * replies. */
 struct echo_server {
 	int listener;
 	char address[32];
 	uint32_t replies_max;
 	uint32_t idle;	       /* connections that are taken before */
-	uint32_t idle_dropped; /* of which so many are closed before the first reply */
-	uint32_t idle_silent;  /* out: so many had said nothing when they ended, */
-	uint32_t idle_reset;   /* and so many ended by a reset */
+	uint32_t idle_dropped; /* of which this many are closed before the first reply */
+	uint32_t idle_silent;  /* out: this many had said nothing when they ended, */
+	uint32_t idle_reset;   /* and this many ended by a reset */
 };
 
 static void *echo_serve(void *arg)

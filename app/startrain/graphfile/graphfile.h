@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `startrain FILE.star`: trains a graph that is written as text, as starserver.torch.export_graph() writes it, with batches and first values
- * from files of arrays (arrays.h).
+ * `startrain FILE.star`: trains a graph that is written as text, as starserver.torch.export_graph() writes it, with
+ * batches and first values from files of arrays (arrays.h).
  */
 #ifndef STARTRAIN_GRAPHFILE_H
 #define STARTRAIN_GRAPHFILE_H
@@ -30,10 +30,11 @@ int graphfile_main(int argc, char **argv);
 int graphfile_options_parse(struct graphfile_options *o, int argc, char **argv, struct star_error *err);
 
 /*
- * First values. A variable that is to be given its values is made with -60000 in each element, as starserver.torch.Optimizer makes it, so
- * that a node that was restarted shows what it has lost. The chief gives those that are so the arrays of the file `path`, which has one
- * for each such variable in the graph's order (NULL: no file); the others wait until there are values. Values that are there stay.
- * 0; -ENODATA: there are none, or a part of them is lost; or what the session failed with.
+ * First values. A variable that is to be given its values is made with -60000 in each element, as
+ * starserver.torch.Optimizer makes it, so that a node that was restarted shows what it has lost. The chief gives those
+ * that are so the arrays of the file `path`, which has one for each such variable in the graph's order (NULL: no file);
+ * the others wait until there are values. Values that are there stay. 0; -ENODATA: there are none, or a part of them is
+ * lost; or what the session failed with.
  */
 int graphfile_give_values(const struct graph *graph, const struct session_config *config, const char *path,
 			  struct star_error *err);

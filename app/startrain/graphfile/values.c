@@ -45,11 +45,11 @@ static struct graph_value copy(struct graph *graph, const struct graph_node *nod
 {
 	char device[GRAPH_DEVICE_TEXT];
 
-	return graph_add(graph, &(struct graph_draft){ .op = node->op,
-						       .name = node->name,
-						       .device = graph_device_text(node->device, device),
-						       .attrs = node->attrs,
-						       .attrs_count = node->attrs_count });
+	return graph_add(graph, &(struct graph_node_spec){ .op = node->op,
+							   .name = node->name,
+							   .device = graph_device_text(node->device, device),
+							   .attrs = node->attrs,
+							   .attrs_count = node->attrs_count });
 }
 
 /* A session that reads or assigns, and takes no part in training. */
@@ -220,8 +220,8 @@ static int complain(const struct ungiven *u, const struct session_config *config
 			return star_error_set(
 				err, -ENODATA,
 				"a part of the values of \"%s\" is lost: a node was restarted without what it "
-				"held. Go back to a checkpoint (starctl checkpoint restore), or drop the model's "
-				"variables (starctl tables drop) and begin anew",
+				"held. Roll back to a checkpoint (starctl checkpoint restore), or drop the model's "
+				"variables (starctl tables drop) and start again",
 				u->nodes[k]->name);
 	if (config->task_index > 0)
 		return star_error_set(err, -ENODATA,

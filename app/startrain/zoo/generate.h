@@ -13,8 +13,8 @@
 double teacher_weight(uint64_t seed, uint64_t kind, uint64_t a, uint64_t b);
 
 /*
- * Of clicks in users' histories: the candidate's chances grow with how alike it is to items that were clicked on, to those of late the
- * most; what is unlike it does not count. A mean over the history knows little of that.
+ * Of clicks in users' histories: the candidate's chances grow with how alike it is to items that were clicked on, to
+ * those of late the most; what is unlike it does not count. A mean over the history knows little of that.
  */
 struct history_teacher {
 	uint64_t seed;

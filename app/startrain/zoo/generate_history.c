@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows with a history, in the format "histories". Users have some categories that they like, and stay with what they have clicked on
- * last; users, categories and the items of each follow a power law. Each item has a place in a space of few dimensions, near that of
- * its category.
+ * Rows with a history, in the format "histories". Users have some categories that they like, and stay with what they
+ * have clicked on last; users, categories and the items of each follow a power law. Each item has a place in a space of
+ * few dimensions, near that of its category.
  */
 #include <math.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Models of what a user clicked on before. Clicks of all rows lie one behind the other, each with its row's number: nothing is
- * padded, but for the time steps of DIEN.
+ * Models of what a user clicked on before. Clicks of all rows lie one behind the other, each with its row's number:
+ * nothing is padded, but for the time steps of DIEN.
  */
 #include <stdio.h>
 
@@ -84,9 +84,9 @@ static struct graph_value mean_of_clicks(struct zoo *zoo, struct graph_value row
 }
 
 /*
- * Huang et al., "Learning deep structured semantic models for web search using clickthrough data", CIKM 2013: two towers and their
- * cosine. Files say what was not clicked on, too: so the loss is of each candidate by itself, with the cosine's factor (there gamma)
- * learned, where there it is a softmax over sampled ones.
+ * Huang et al., "Learning deep structured semantic models for web search using clickthrough data", CIKM 2013: two
+ * towers and their cosine. Files say what was not clicked on, too: so the loss is of each candidate by itself, with the
+ * cosine's factor (there gamma) learned, where there it is a softmax over sampled ones.
  */
 struct graph_value zoo_dssm(struct zoo *zoo, const struct zoo_inputs *in)
 {
@@ -105,9 +105,9 @@ struct graph_value zoo_dssm(struct zoo *zoo, const struct zoo_inputs *in)
 /* ---- DIN ---- */
 
 /*
- * Zhou et al., "Deep interest network for click-through rate prediction", KDD 2018: each click counts as much as an activation unit
- * says, which sees it beside the candidate; weights are not normalized (section 4.3). PReLU, not Dice: Dice needs means over all
- * batches, which workers would have to agree on.
+ * Zhou et al., "Deep interest network for click-through rate prediction", KDD 2018: each click counts as much as an
+ * activation unit says, which sees it beside the candidate; weights are not normalized (section 4.3). PReLU, not Dice:
+ * Dice needs means over all batches, which workers would have to agree on.
  */
 struct graph_value zoo_din(struct zoo *zoo, const struct zoo_inputs *in)
 {
@@ -153,8 +153,8 @@ static void gru_read(struct zoo *zoo, const char *name, int64_t units, struct gr
 }
 
 /*
- * A step from h, with x: equations 2 to 5 of the paper (Cho et al. 2014, Chung et al. 2014). attention: [n, 1], or none; the update
- * gate is multiplied by it (AUGRU, equations 13 and 14).
+ * A step from h, with x: equations 2 to 5 of the paper (Cho et al. 2014, Chung et al. 2014). attention: [n, 1], or
+ * none; the update gate is multiplied by it (AUGRU, equations 13 and 14).
  */
 static struct graph_value gru_step(struct graph *g, const struct graph_value *gru, struct graph_value x,
 				   struct graph_value h, struct graph_value attention, int64_t units)
@@ -198,7 +198,8 @@ static struct graph_value behind_zeros(struct zoo *zoo, struct graph_value rows,
 			    2, 0);
 }
 
-/* How well h, of the clicks before, tells the click x from another one: equation 6, of the rows that have both; a sum. */
+/* How well h, of the clicks before, tells the click x from another one: equation 6, of the rows that have both; a
+ * sum. */
 static struct graph_value tells_apart(struct graph *g, struct graph_value h, struct graph_value x,
 				      struct graph_value other, struct graph_value has)
 {
@@ -294,9 +295,9 @@ static struct graph_value evolve_interest(struct zoo *zoo, const struct zoo_inpu
 }
 
 /*
- * Zhou et al., "Deep interest evolution network for click-through rate prediction", AAAI 2019: a GRU extracts interests from the
- * clicks, helped by a loss of its own (does its state tell the next click from another row's?), and a second one, whose update gate
- * attends to the candidate, lets them evolve.
+ * Zhou et al., "Deep interest evolution network for click-through rate prediction", AAAI 2019: a GRU extracts interests
+ * from the clicks, helped by a loss of its own (does its state tell the next click from another row's?), and a second
+ * one, whose update gate attends to the candidate, lets them evolve.
  */
 struct graph_value zoo_dien(struct zoo *zoo, const struct zoo_inputs *in)
 {

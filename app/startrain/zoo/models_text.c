@@ -30,8 +30,8 @@ static struct graph_value affine(struct graph *g, struct graph_value x, struct g
 }
 
 /*
- * The gated recurrent unit of Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014, with r first, then z:
- * h' = z h + (1 - z) tanh(W [x, r h] + b).
+ * The gated recurrent unit of Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014, with r
+ * first, then z: h' = z h + (1 - z) tanh(W [x, r h] + b).
  */
 static struct graph_value recurrent_unit(struct graph *g, struct graph_value x, struct graph_value state,
 					 const struct graph_value weights[4])
@@ -44,7 +44,8 @@ static struct graph_value recurrent_unit(struct graph *g, struct graph_value x, 
 	return graph_plus(g, candidate, graph_times(g, keep, graph_minus(g, state, candidate)));
 }
 
-/* The states after each word but the last: [n window, STATE]. Rows of a step's words are looked up in that step of the loop. */
+/* The states after each word but the last: [n window, STATE]. Rows of a step's words are looked up in that step of the
+ * loop. */
 static struct graph_value states(struct zoo *zoo, const struct zoo_text_inputs *in)
 {
 	struct graph *g = zoo->graph;
@@ -88,7 +89,8 @@ struct graph_value zoo_language(struct zoo *zoo, const struct zoo_text_inputs *i
 	return graph_softmax_loss(g, logits, next);
 }
 
-/* Mikolov et al., "Distributed representations of words and phrases and their compositionality", 2013: negative sampling. */
+/* Mikolov et al., "Distributed representations of words and phrases and their compositionality", 2013: negative
+ * sampling. */
 struct graph_value zoo_skip_gram(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions)
 {
 	struct graph *g = zoo->graph;

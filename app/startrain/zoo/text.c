@@ -171,7 +171,8 @@ static void tell_by_frequency(struct zoo_text *text, int64_t word)
 	text->told++;
 }
 
-/* A window into words: 1; 0: there is no word left; or an error. The last one of all is filled up with ends of sentences. */
+/* A window into words: 1; 0: there is no word left; or an error. The last one of all is filled up with ends of
+ * sentences. */
 static int next_window(struct zoo_text *text, int64_t *words, struct star_error *err)
 {
 	const uint32_t window = text->options->window;

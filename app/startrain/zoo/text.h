@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A text in batches: windows of words that follow one another, for models of the next word; or pairs of a word and one that is near it,
- * with words that are drawn. Which they are depends on files and options alone. Words become ids by the training files' vocabulary.
- * One thread.
+ * A text in batches: windows of words that follow one another, for models of the next word; or pairs of a word and one
+ * that is near it, with words that are drawn. Which they are depends on files and options alone. Words become ids by
+ * the training files' vocabulary. One thread.
  */
 #ifndef STARTRAIN_ZOO_TEXT_H
 #define STARTRAIN_ZOO_TEXT_H
@@ -36,7 +36,8 @@ struct zoo_text {
 	float *labels;				  /* [batch, 1 + negatives] */
 };
 
-/* Reads the training files' vocabulary: before anything else. 0 or a negative errno; zoo_text_close frees what there is in any case. */
+/* Reads the training files' vocabulary: before anything else. 0 or a negative errno; zoo_text_close frees what was made
+ * in any case. */
 int zoo_text_learn(struct zoo_text *text, const struct zoo_options *options, struct star_error *err);
 
 /* Opens the files for training or testing. */

@@ -10,7 +10,7 @@
 #include "app/startrain/zoo/text.h"
 #include "app/startrain/zoo/zoo.h"
 
-enum { IDS_A_ROW = 1024 /* without columns, on average in a batch */ };
+enum { IDS_PER_ROW = 1024 /* without columns, on average in a batch */ };
 
 /* ---- the model function ---- */
 
@@ -34,7 +34,7 @@ static struct zoo_inputs make_inputs(struct graph *g, struct estimator_spec *spe
 {
 	const struct zoo_options *o = p->options;
 	const struct input_shape shape = input_shape(o->format);
-	const int64_t ids = (int64_t)o->batch * IDS_A_ROW;
+	const int64_t ids = (int64_t)o->batch * IDS_PER_ROW;
 	struct zoo_inputs in = { .dense_count = shape.dense, .fields = shape.fields };
 
 	in.labels = zoo_feed(g, spec, "labels", zoo_type(STAR_FLOAT32, 1, o->batch, 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The model zoo: models of click rates as graphs, trained by any number of workers: `startrain MODEL ...`. A model is a function from
- * the batch's values to logits; everything else is common to all.
+ * The model zoo: models of click rates as graphs, trained by any number of workers: `startrain MODEL ...`. A model is a
+ * function from the batch's values to logits; everything else is common to all.
  */
 #ifndef STARTRAIN_ZOO_H
 #define STARTRAIN_ZOO_H
@@ -127,8 +127,8 @@ struct zoo_figures {
 };
 
 /*
- * One worker's training, or the evaluation of what the PS tasks hold. seen is told what has been done while it is: of sentences, ZOO_WHOLE
- * is all. 0 or a negative errno.
+ * One worker's training, or the evaluation of what the PS tasks hold. seen is told what has been done while it is: of
+ * sentences, ZOO_WHOLE is all. 0 or a negative errno.
  */
 enum { ZOO_WHOLE = 1000000 };
 struct figures;
@@ -136,7 +136,8 @@ int zoo_train(const struct zoo_options *o, uint32_t worker, struct figures *seen
 	      struct star_error *err);
 int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struct star_error *err);
 
-/* Adds a feed to the graph and to the specification; most: its type in the greatest step. The first size is that of a step. */
+/* Adds a feed to the graph and to the specification; most: its type in the greatest step. The first size is that of a
+ * step. */
 struct graph_value zoo_feed(struct graph *g, struct estimator_spec *spec, const char *name, struct graph_type most);
 
 static inline struct graph_type zoo_type(unsigned dtype, unsigned ndim, int64_t rows, int64_t columns)

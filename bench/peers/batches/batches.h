@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker of store-end-to-end: pulls and pushes batches of keys at one server, whichever it is, and knows at any moment what
- * every row must be (`mirror`). Batches are made once, so that a round measures the way to the server and back alone; a batch's
- * keys are distinct and in order, as ps-lite wants them and as a worker has them that joins duplicates. All numbers are
- * multiples of RATE below 2^14, so that float32 holds each sum exactly, in whatever order it is made. One thread.
+ * The worker of store-end-to-end: pulls and pushes batches of keys at one server, whichever it is, and knows at any
+ * moment what every row must be (`mirror`). Batches are made once, so that a round measures the way to the server and
+ * back alone; a batch's keys are distinct and in order, as ps-lite wants them and as a worker has them that joins
+ * duplicates. All numbers are multiples of RATE below 2^14, so that float32 holds each sum exactly, in whatever order
+ * it is made. One thread.
  */
 #ifndef PEERS_BATCHES_H
 #define PEERS_BATCHES_H
@@ -49,8 +50,8 @@ struct batch {
 };
 
 /*
- * A kind of server. begin starts a batch, end waits for the oldest one that was begun; both end the program with a sentence
- * when something is wrong. Batches are answered in order.
+ * A kind of server. begin starts a batch, end waits for the oldest one that was begun; both end the program with a
+ * sentence when something is wrong. Batches are answered in order.
  */
 struct side {
 	const char *name;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Commands come on standard input, a line each; each is answered by a line: a JSON object. What goes wrong ends the program. */
+/* Commands come on standard input, a line each; each is answered by a line: a JSON object. What goes wrong ends the
+ * program. */
 #include "bench/peers/batches/batches.h"
 
 #include <getopt.h>

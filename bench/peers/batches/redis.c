@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Redis: MGET of all keys, or a SET for each row, as one piece. Keys are their 8 bytes. It computes nothing: the worker sets rows. */
+/* Redis: MGET of all keys, or a SET for each row, as one piece. Keys are their 8 bytes. It computes nothing: the worker
+ * sets rows. */
 #include "bench/peers/batches/batches.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * zmq-map, as ps-lite's worker speaks: keys and gradients are sent from where they lie, and the rows that come are copied to
- * where the caller wants them.
+ * zmq-map, as ps-lite's worker speaks: keys and gradients are sent from where they lie, and the rows that come are
+ * copied to where the caller wants them.
  */
 #include "bench/peers/batches/batches.h"
 

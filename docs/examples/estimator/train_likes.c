@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The example of docs/training.rst: a model, trained and evaluated. Usage: train_likes HOST:PORT[,HOST:PORT...], or train_likes local; without an
- * argument who takes part comes from TF_CONFIG.
+ * The example of docs/training.rst: a model, trained and evaluated. Usage: train_likes HOST:PORT[,HOST:PORT...], or
+ * train_likes local; without an argument who takes part comes from TF_CONFIG.
  */
 #include <stdio.h>
 #include <stdlib.h>

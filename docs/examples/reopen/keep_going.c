@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The second example of docs/libstar.rst: calls that do not wait, and a node that was restarted. Usage: keep_going HOST:PORT[,...] */
+/* The second example of docs/libstar.rst: calls that do not wait, and a node that was restarted. Usage: keep_going
+ * HOST:PORT[,...] */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,8 @@ static int step(struct star_cluster *cluster, struct star_table *table, struct s
 	return pull_status < 0 ? pull_status : status;
 }
 
-/* reopen: a node that was restarted has lost what it held, or has begun with its checkpoint: all handles are made again */
+/* reopen: a node that was restarted has lost what it held, or has begun with its checkpoint: all handles are made
+ * again */
 static int run(const char *nodes, struct star_error *err)
 {
 	struct star_cluster *cluster = NULL;

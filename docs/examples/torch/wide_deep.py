@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="where adult.data and adult.test are")
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=1 << 30, help="so many rows of the training data at most")
+    parser.add_argument("--rows", type=int, default=1 << 30, help="this many rows of the training data at most")
     parser.add_argument("--freeze", metavar="DIR", help="write the model for serving, and score by it")
     args = parser.parse_args()
     torch.manual_seed(1)

@@ -183,7 +183,7 @@ class Cluster:
 
     @property
     def reactors(self):
-        """Reactors of all nodes together: so many have a part of each table."""
+        """Reactors of all nodes together: this many have a part of each table."""
         return self._native.reactors()
 
     @property

@@ -71,7 +71,7 @@ def _find_server(server):
 
 
 def _free_ports(count):
-    """So many ports in a row that nobody listens on now."""
+    """This many ports in a row that nobody listens on now."""
     for _ in range(100):
         held = []
         try:
@@ -92,7 +92,7 @@ def _free_ports(count):
 
 
 def _end(processes, folder, pid, patience):
-    """Whatever state they are in, after so many seconds at most. A child of fork has no part in it."""
+    """Whatever state they are in, after this many seconds at most. A child of fork has no part in it."""
     if os.getpid() != pid:
         return
     for process in processes:

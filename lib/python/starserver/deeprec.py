@@ -142,7 +142,7 @@ class CBFFilter:
 
 
 class GlobalStepEvict:
-    """Rows that were not used for so many steps are removed; None or 0: none."""
+    """Rows that were not used for this many steps are removed; None or 0: none."""
 
     def __init__(self, steps_to_live=None):
         self.steps_to_live = _count("steps_to_live", steps_to_live or 0)
@@ -167,7 +167,7 @@ class L2WeightEvict:
 
 class InitializerOption:
     """initializer: of rows, where get_embedding_variable() is given none. default_value_no_permission: what a key reads that has no row
-    yet. default_value_dim: means nothing; DeepRec draws so many rows in advance, here each key has its own."""
+    yet. default_value_dim: means nothing; DeepRec draws this many rows in advance, here each key has its own."""
 
     def __init__(self, initializer=None, default_value_dim=4096, default_value_no_permission=0.0):
         self.initializer = initializer

@@ -15,8 +15,8 @@ enum { ASKED_BEFORE_SPINNING = 4, SPIN_NS = 1000 };
 
 struct shim shim = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
-/* Of threads other than the main one: whether it counts as running, and when its last call returned. That is the time it is
- * told when it asks next: the main thread may have gone on. */
+/* Of threads other than the main one: whether it counts as running, and when its last call returned. That is the time
+ * it is told when it asks next: the main thread may have gone on. */
 static __thread bool counted, finishing;
 static __thread uint64_t returned_ns;
 

@@ -2,7 +2,7 @@
 /*
  * What packetdrill's --so_filename asks of a shared object: it looks up packetdrill_interface_init, and calls the stack
  * under test by the pointers that this has filled in, the object's own pointer first. Order and types are the binary
- * interface, declared here anew. Calls return as the system calls of their names do: -1 with errno.
+ * interface, declared here again. Calls return as the system calls of their names do: -1 with errno.
  */
 #ifndef TESTS_PACKETDRILL_INTERFACE_H
 #define TESTS_PACKETDRILL_INTERFACE_H

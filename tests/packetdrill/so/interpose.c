@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The shared object is preloaded into packetdrill as well. packetdrill reads TCP_INFO and calls sendfile by the C library
- * even where the stack under test is a shared object: those calls are answered here. What it does for precise timing on a
- * kernel (pinned memory, real-time priority, waiting for ten clock ticks) serves nothing under a virtual clock, and is left
- * out. In a program that only opens the object, nothing of this is in force.
+ * The shared object is preloaded into packetdrill as well. packetdrill reads TCP_INFO and calls sendfile by the C
+ * library even where the stack under test is a shared object: those calls are answered here. What it does for precise
+ * timing on a kernel (pinned memory, real-time priority, waiting for ten clock ticks) serves nothing under a virtual
+ * clock, and is left out. In a program that only opens the object, nothing of this is in force.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -18,7 +18,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Preloaded, the object's own calls stand before libc's. (Looked up from here its other names are found in any case.) */
+/* Preloaded, the object's own calls stand before libc's. (Looked up from here its other names are found in any
+ * case.) */
 __attribute__((constructor)) static void look_whether_preloaded(void)
 {
 	Dl_info first, own;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MSG_ZEROCOPY's notices in the error queue. The data was copied into the stack's mbufs, and the notices say so; they come
- * when it has been acknowledged, as Linux's do. Adjoining ones are one while nobody has read them.
+ * MSG_ZEROCOPY's notices in the error queue. The data was copied into the stack's mbufs, and the notices say so; they
+ * come when it has been acknowledged, as Linux's do. Adjoining ones are one while nobody has read them.
  */
 #include <errno.h>
 #include <netinet/in.h>

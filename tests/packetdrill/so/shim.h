@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * BSD sockets over the stack, as Linux means them, under a virtual clock. One lock (shim.lock) guards everything, the stack
- * included: a call of the interface takes it by shim_enter and gives it back by shim_leave.
+ * BSD sockets over the stack, as Linux means them, under a virtual clock. One lock (shim.lock) guards everything, the
+ * stack included: a call of the interface takes it by shim_enter and gives it back by shim_leave.
  *
  * packetdrill runs calls that may block in a thread of its own. Time passes only in the main thread (usleep,
- * netdev_receive, a call that blocks), or in another one while the main thread waits for that one. Who was woken goes on
- * before time does: a blocked call returns at the very moment that its condition came true, and packetdrill has seen the
- * result before the main thread sleeps or goes on after a sleep.
+ * netdev_receive, a call that blocks), or in another one while the main thread waits for that one. Who was woken goes
+ * on before time does: a blocked call returns at the very moment that its condition came true, and packetdrill has seen
+ * the result before the main thread sleeps or goes on after a sleep.
  */
 #ifndef TESTS_PACKETDRILL_SHIM_H
 #define TESTS_PACKETDRILL_SHIM_H
@@ -230,9 +230,9 @@ int shim_epoll_wait(void *self, int epoll, struct epoll_event *events, int max, 
 int shim_pipe(void *self, int fds[2]);
 int shim_splice(void *self, int from, loff_t *from_offset, int to, loff_t *to_offset, size_t bytes, unsigned int flags);
 /*
- * Waits on shim.changed. A call of pthread_cond_wait from this library, which has one of its own, carries no version: where the
- * library is loaded later than libc, that means the oldest one there, whose conditions look otherwise than those which
- * pthread_cond_broadcast wakes.
+ * Waits on shim.changed. A call of pthread_cond_wait from this library, which has one of its own, carries no version:
+ * where the library is loaded later than libc, that means the oldest one there, whose conditions look otherwise than
+ * those which pthread_cond_broadcast wakes.
  */
 void shim_wait_changed(void);
 ssize_t shim_sendfile(int to, int from, off_t *offset, size_t bytes);

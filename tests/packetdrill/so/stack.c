@@ -14,7 +14,7 @@
 #include "net/tcp.h"
 #include "net/tcp_internal.h" /* for what tcp.h does not tell yet: stack_info and stack_unsent */
 
-enum { MBUFS = 8192, LONG_MBUFS = 64, TIMERS_A_TURN = 1000 };
+enum { MBUFS = 8192, LONG_MBUFS = 64, TIMERS_PER_TURN = 1000 };
 
 static const struct rte_ether_addr own_mac = { { 2, 0, 0, 0, 0, 1 } }, peer_mac = { { 2, 0, 0, 0, 0, 2 } };
 
@@ -288,7 +288,7 @@ void stack_turn(uint64_t now_ns)
 	stack.now_ns = now_ns;
 	if (!stack.net)
 		return;
-	while (wheel_advance(net_wheel(stack.net), now_ns, TIMERS_A_TURN) == TIMERS_A_TURN)
+	while (wheel_advance(net_wheel(stack.net), now_ns, TIMERS_PER_TURN) == TIMERS_PER_TURN)
 		;
 	net_turn(stack.net, now_ns);
 	while ((n = net_output(stack.net, frames, RTE_DIM(frames))) > 0)

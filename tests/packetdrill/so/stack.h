@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The only place that knows lib/net: a stack in this process, without a NIC, whose packets begin with their IP header. Its
- * one interface reaches all others through a gateway, which answers at once. One stack at a time; the caller keeps
+ * The only place that knows lib/net: a stack in this process, without a NIC, whose packets begin with their IP header.
+ * Its one interface reaches all others through a gateway, which answers at once. One stack at a time; the caller keeps
  * calls apart. Connections tell their user, a struct sock, by the calls named socket_* below.
  */
 #ifndef TESTS_PACKETDRILL_STACK_H
@@ -86,8 +86,8 @@ void stack_close(struct tcp_conn *conn);
 void stack_abort(struct tcp_conn *conn);
 void stack_info(const struct tcp_conn *conn, struct stack_info *info);
 
-/* What a connection tells. socket_opened's listener is NULL for an active open; it returns the connection's sock, or NULL to
- * refuse. data is valid during the call. */
+/* What a connection tells. socket_opened's listener is NULL for an active open; it returns the connection's sock, or
+ * NULL to refuse. data is valid during the call. */
 struct sock *socket_opened(struct sock *listener, struct sock *sock, struct tcp_conn *conn);
 void socket_received(struct sock *sock, const void *data, uint32_t bytes);
 void socket_acknowledged(struct sock *sock);

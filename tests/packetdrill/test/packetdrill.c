@@ -296,7 +296,8 @@ static void *read_blocking(void *arg)
 	return NULL;
 }
 
-/* A call that blocks in another thread returns at the moment at which its data came, however far the first thread is. */
+/* A call that blocks in another thread returns at the moment at which its data came, however far the first thread
+ * is. */
 static void case_blocks_in_a_thread(void)
 {
 	struct reader reader = { 0 };

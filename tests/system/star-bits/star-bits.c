@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bits of a graph's results: star-bits PS FILE PROTOCOL STEPS (or SECONDSs, as many as there is time for) steps the graph of a file, which
- * is not trained but applies what it wants to, and prints a line a step with all elements of all results in hexadecimal ("nan" for any NaN:
- * which one it is, is not promised).
- * Feeds, of known sizes, are drawn anew for each step: floats at all edges, int64 ids of which many come more than once, int32 segments of which
- * some have nothing. Those of int64 whose names begin with "many" have ids of which few come twice. A feed whose name begins with "finite" has
- * what can be summed: nothing that is not finite, nor what soon comes to that.
+ * The bits of a graph's results: star-bits PS FILE PROTOCOL STEPS (or SECONDSs, as many as there is time for) steps the
+ * graph of a file, which is not trained but applies what it wants to, and prints a line a step with all elements of all
+ * results in hexadecimal ("nan" for any NaN: which one it is, is not promised). Feeds, of known sizes, are drawn again
+ * for each step: floats at all edges, int64 ids of which many come more than once, int32 segments of which some have
+ * nothing. Those of int64 whose names begin with "many" have ids of which few come twice. A feed whose name begins with
+ * "finite" has what can be summed: nothing that is not finite, nor what soon comes to that.
  */
 #include <errno.h>
 #include <math.h>
@@ -90,7 +90,7 @@ static void print(const struct graph_tensor *result)
 	}
 }
 
-/* So many steps, or as many as begin within a time ("600s"). */
+/* This many steps, or as many as begin within a time ("600s"). */
 struct limit {
 	uint64_t steps, until_us;
 };

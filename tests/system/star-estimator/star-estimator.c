@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An estimator at work: star-estimator PS STEPS STOP EVERY [MODEL_DIR] trains a logistic model for up to STEPS batches, evaluates it after every
- * EVERY steps, and then predicts. With a PS that is empty it is told its place by the environment's TF_CONFIG, and STOP is training's end for all. A hook ends training at global step STOP (0: it does not), another counts. The chief has a checkpoint
- * written every 5 steps. Prints one JSON object of what happened.
+ * An estimator at work: star-estimator PS STEPS STOP EVERY [MODEL_DIR] trains a logistic model for up to STEPS batches,
+ * evaluates it after every EVERY steps, and then predicts. With a PS that is empty it is told its place by the
+ * environment's TF_CONFIG, and STOP is training's end for all. A hook ends training at global step STOP (0: it does
+ * not), another counts. The chief has a checkpoint written every 5 steps. Prints one JSON object of what happened.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What evaluating leaves behind: star-evaluate PS PROTOCOL trains on ids 0 to 9, evaluates and predicts on ids 0 to 99 several times, and
- * prints the predictions. One table has room for the trained rows alone and refuses more; another admits an id that was looked up often.
+ * What evaluating leaves behind: star-evaluate PS PROTOCOL trains on ids 0 to 9, evaluates and predicts on ids 0 to 99
+ * several times, and prints the predictions. One table has room for the trained rows alone and refuses more; another
+ * admits an id that was looked up often.
  */
 #include <errno.h>
 #include <stdio.h>

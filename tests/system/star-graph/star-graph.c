@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Trains a graph: star-graph PS FILE PROTOCOL STEPS adds training to the graph of a file, whose only result is its loss, unless it applies
- * gradients itself, and prints the loss of each step, all of its bits. Feeds are drawn anew for each step: ids in [0, 16384), other integers in [0, 16), floats in [-1, 1). Of those whose first
- * size is open it is between 0 and MOST, the same for all; none in the first step.
+ * Trains a graph: star-graph PS FILE PROTOCOL STEPS adds training to the graph of a file, whose only result is its
+ * loss, unless it applies gradients itself, and prints the loss of each step, all of its bits. Feeds are drawn again
+ * for each step: ids in [0, 16384), other integers in [0, 16), floats in [-1, 1). Of those whose first size is open it
+ * is between 0 and MOST, the same for all; none in the first step.
  */
 #include <errno.h>
 #include <stdio.h>

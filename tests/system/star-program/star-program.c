@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * star-program PS: programs on a cluster against the same by pulls, pushes and this worker's own arithmetic: a bag of embeddings of
- * two tables with weights, and its way back. What is row by row must be the same bits, sums agree to 1e-5. Prints one JSON
- * object: "rows" and "trained", hashes of what was fetched by key and of the rows in the end; "pooled", some of the sums.
+ * star-program PS: programs on a cluster against the same by pulls, pushes and this worker's own arithmetic: a bag of
+ * embeddings of two tables with weights, and its way back. What is row by row must be the same bits, sums agree to
+ * 1e-5. Prints one JSON object: "rows" and "trained", hashes of what was fetched by key and of the rows in the end;
+ * "pooled", some of the sums.
  */
 #include <errno.h>
 #include <inttypes.h>

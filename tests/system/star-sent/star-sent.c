@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a session sends: star-sent PS MODEL PROTOCOL FILE [fuse] [apart] makes some steps of a model of the zoo, with batches of
- * tests/models/job.h's sizes, or of the graph in a file, and prints how many bytes of values all operations of a step have brought to PS
- * tasks and taken home, as the library is given them. FILE gets the graph that was executed, for `starctl graph explain`. fuse: with
- * tensor_fuse; apart: a table for each column. Feeds of a graph in a file have known sizes; ids are 0, 1, ..., numbers ITERATIONS, all else
- * is 0.
+ * What a session sends: star-sent PS MODEL PROTOCOL FILE [fuse] [apart] makes some steps of a model of the zoo, with
+ * batches of tests/models/job.h's sizes, or of the graph in a file, and prints how many bytes of values all operations
+ * of a step have brought to PS tasks and returned, as the library is given them. FILE gets the graph that was executed,
+ * for `starctl graph explain`. fuse: with tensor_fuse; apart: a table for each column. Feeds of a graph in a file have
+ * known sizes; ids are 0, 1, ..., numbers ITERATIONS, all else is 0.
  *
- * Repeated ids go as often as they come (train_once_find finds nothing here): how many do is the data's.
+ * Repeated ids go as often as they come (train_dedup_find finds nothing here): how many do is the data's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "graph/build.h"
 #include "graph/gradient.h"
 #include "graph/text.h"
-#include "train/once.h"
+#include "train/dedup.h"
 #include "train/session.h"
 #include "tests/models/job.h"
 
@@ -100,7 +100,7 @@ int __wrap_star_execute(struct star_cluster *cluster, struct star_op *ops, uint3
 struct star_request *__wrap_star_execute_async(struct star_cluster *cluster, const struct star_op *ops,
 					       uint32_t ops_count, uint64_t deadline_us, star_done *done, void *arg,
 					       struct star_error *err);
-bool __wrap_train_once_find(struct once *once, const uint64_t *ids, uint32_t n);
+bool __wrap_train_dedup_find(struct dedup *dedup, const uint64_t *ids, uint32_t n);
 
 int __wrap_star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
 			struct star_error *err)
@@ -117,7 +117,7 @@ struct star_request *__wrap_star_execute_async(struct star_cluster *cluster, con
 	return __real_star_execute_async(cluster, ops, ops_count, deadline_us, done, arg, err);
 }
 
-bool __wrap_train_once_find(struct once *once, const uint64_t *ids, uint32_t n)
+bool __wrap_train_dedup_find(struct dedup *dedup, const uint64_t *ids, uint32_t n)
 {
 	return false;
 }

@@ -12,8 +12,8 @@
 
 struct hold hold;
 
-/* What a call is, by its operations, and how much of it is done when the worker stops. A session pushes and pulls at once in rounds' rows alone, and
- * commits and pulls in one call where it decides about a round. */
+/* What a call is, by its operations, and how much of it is done when the worker stops. A session pushes and pulls at
+ * once in rounds' rows alone, and commits and pulls in one call where it decides about a round. */
 enum kind { OTHER, TICKET, GRADIENTS, DONE, KEEP, DROP, COMMIT, OPEN };
 enum when { BEFORE, HALF, AFTER };
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker of a job whose workers wait for each other: star-sync PS [NAME=VALUE...] makes its steps and prints a line for each, "step
- * LOCAL global GLOBAL sum SUM", then "dropped N" and "done". Options by number: index, workers, steps, last_step, pause_ms (before a step),
- * lease_ms, recovery_ms, staleness, grads_to_wait, by_row (0 or 1), checkpoints (every so many steps), in_flight (steps), hold_step; by name: mode
- * (asynchronous, ssp, ...), hold (points of hold.c, at each of which it stops once, after hold_step steps) and model:
+ * A worker of a job whose workers wait for each other: star-sync PS [NAME=VALUE...] makes its steps and prints a line
+ * for each, "step LOCAL global GLOBAL sum SUM", then "dropped N" and "done". Options by number: index, workers, steps,
+ * last_step, pause_ms (before a step), lease_ms, recovery_ms, staleness, grads_to_wait, by_row (0 or 1), checkpoints
+ * (every so many steps), in_flight (steps), hold_step; by name: mode (asynchronous, ssp, ...), hold (points of hold.c,
+ * at each of which it stops once, after hold_step steps) and model:
  *
- * integers: a variable "w" [4] and a table "t" of rows of 4, from zeros, by sgd with rate 1. A step's gradient is (index + 1) for
- * each element of w, and for each row of the ids 1, 2 and 10 + index. SUM is that of w's elements as the step read them.
- * Steps in flight have the same feeds.
- * counted: the same, but w's rate halves with each step that tables count, and rows of t live 10 of them.
- * twice: integers, and a table "t2" is updated in two places. shared: and some rows of a variable "s", which share a block.
- * learning: dense layers "d" and a table "e", by adam, of batches of 24 rows, of which each worker takes its share; SUM is the loss.
+ * integers: a variable "w" [4] and a table "t" of rows of 4, from zeros, by sgd with rate 1. A step's gradient is
+ * (index + 1) for each element of w, and for each row of the ids 1, 2 and 10 + index. SUM is that of w's elements as
+ * the step read them. Steps in flight have the same feeds. counted: the same, but w's rate halves with each step that
+ * tables count, and rows of t live 10 of them. twice: integers, and a table "t2" is updated in two places. shared: and
+ * some rows of a variable "s", which share a block. learning: dense layers "d" and a table "e", by adam, of batches of
+ * 24 rows, of which each worker takes its share; SUM is the loss.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -104,7 +105,8 @@ static struct graph_value learning(struct worker *w, struct graph_value *shown)
 	return *shown = graph_sigmoid_loss(g, graph_reshape(g, last, GRAPH_DIMS(n)), y);
 }
 
-/* The batch of a step is the same for all, one of a few: its rows are drawn by the step's number, and this worker's are taken. */
+/* The batch of a step is the same for all, one of a few: its rows are drawn by the step's number, and this worker's are
+ * taken. */
 static void fill(struct worker *w, uint64_t step)
 {
 	const unsigned n = ROWS / w->config.workers, first = w->config.task_index * n;

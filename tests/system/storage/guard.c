@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An unmapped page behind each large block of aligned_alloc: preloaded into a starserver that no sanitizer watches, so that a write
- * beyond one ends it, where the slack of malloc's mappings would take it. At its end the process says how many blocks there were.
+ * An unmapped page behind each large block of aligned_alloc: preloaded into a starserver that no sanitizer watches, so
+ * that a write beyond one ends it, where the slack of malloc's mappings would take it. At its end the process says how
+ * many blocks there were.
  */
 #include <errno.h>
 #include <pthread.h>

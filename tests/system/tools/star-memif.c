@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's side of a memif port: DPDK's net_memif as the client, and our own stack over it. Opens a TCP connection to an
- * appliance and sends it what stands in a file, over and over, until it is ended; "connected" and then the number of bytes that came
- * back are told on standard output.
+ * A worker's side of a memif port: DPDK's net_memif as the client, and our own stack over it. Opens a TCP connection to
+ * an appliance and sends it what stands in a file, over and over, until it is ended; "connected" and then the number of
+ * bytes that came back are told on standard output.
  *
  *     star-memif DEVICE QUEUES ADDRESS GATEWAY TO PORT [FILE]
  */

@@ -58,7 +58,7 @@ class Pair(tuple[Any, Any]):
 
 
 def zeros(example: Tensor, copies: int = 1) -> Tensor:
-    """As the example, its first size so many times as large."""
+    """As the example, its first size this many times as large."""
     shape = list(example.shape)
     if shape:
         shape[0] *= copies
@@ -235,7 +235,7 @@ class GraphText:
         return " ".join(parts + [device] * bool(device))
 
     def node(self, operation: str, *inputs: str, outputs: int = 0, **attributes: Any) -> Any:
-        """Its name; with `outputs` those of so many outputs."""
+        """Its name; with `outputs` those of this many outputs."""
         name = self.unique(operation)
         self._lines.append(self._line(name, operation, inputs, attributes))
         return [f"{name}:{i}" if i else name for i in range(outputs)] if outputs else name

@@ -24,7 +24,7 @@ POLL_S = 0.02
 # What a variable's elements are until somebody gives them values, so that a node that was restarted shows what it has lost. Float16 has
 # it, too, and it is so great that a model that computes with it is seen to be wrong.
 UNGIVEN = -60000.0
-BLOCK = 1024  # elements of a variable that are on one node: so many, or as many whole rows (docs/libstar.rst)
+BLOCK = 1024  # elements of a variable that are on one node: this many, or as many whole rows (docs/libstar.rst)
 READY, STEPS = 0, 1  # elements of the variable that says how far a model is
 ONE_MORE = numpy.array([0.0, -1.0])  # the gradient of a step, for sgd with rate 1
 
@@ -146,10 +146,10 @@ class Optimizer(torch.optim.Optimizer):
     for a call (30).
 
     staleness: bounds how far the `workers` (None: as the environment says) drift apart (stale synchronous parallel): after its step a
-    worker waits while it is more than so many steps ahead of the slowest one that takes part; 0 is lock-step. Call finish()
+    worker waits while it is more than this many steps ahead of the slowest one that takes part; 0 is lock-step. Call finish()
     when a worker is done, else the others wait for it until their timeout. None: nobody waits for anybody.
 
-    grads_to_wait: synchronous training, as by SyncReplicasOptimizer: the gradients of so many of the `workers` are one update, by their
+    grads_to_wait: synchronous training, as by SyncReplicasOptimizer: the gradients of this many of the `workers` are one update, by their
     mean, and each step() returns when that is applied: N workers with batches of n train as one with batches of N * n. With fewer
     than there are workers the rest are backups: what comes too late is dropped, and counted in `dropped`. Call finish() when a worker
     is done. Not with staleness, and not for the optimizer lamb and clip_global_norm.
@@ -259,9 +259,9 @@ class Optimizer(torch.optim.Optimizer):
     def _refuse(self, parts: Sequence[_Dense]) -> None:
         if parts:
             raise StarError(errno.ENODATA, "a part of the values is lost of " + ", ".join(one.variable.name for one in parts) +
-                            ": a node was restarted without what it held, or worker 0 ended while it gave them. Go back to a "
+                            ": a node was restarted without what it held, or worker 0 ended while it gave them. Roll back to a "
                             "checkpoint (starctl checkpoint restore), or drop the model's variables (starctl tables drop "
-                            f"{self.name}/state {parts[0].variable.name} and so on) and begin anew")
+                            f"{self.name}/state {parts[0].variable.name} and so on) and start again")
 
     def _is_ready(self) -> bool:
         state = self._state.pull(read_only=True, timeout=self.timeout)
@@ -387,7 +387,7 @@ class Optimizer(torch.optim.Optimizer):
         for module in self._modules:
             module.gradients.clear()
 
-    # What there is to save: rows, parameters and their optimizers' state are in the cluster's checkpoints
+    # What is to be saved: rows, parameters and their optimizers' state are in the cluster's checkpoints
 
     def state_dict(self) -> dict[str, Any]:
         """The names of tables and variables, the steps so far, and the rates. Values are in the cluster's checkpoints."""

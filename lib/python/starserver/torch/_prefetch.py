@@ -44,7 +44,7 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, depth: int = 1, *, keys:
     keys: of a batch, what each embedding module will be called with; without it the model's method embedding_keys(batch) says so.
     What a forward pass asks for beyond that it pulls by itself.
 
-    depth: so many batches ahead. With 0 a batch's rows are pulled before it is yielded: the values are those of a loop without
+    depth: this many batches ahead. With 0 a batch's rows are pulled before it is yielded: the values are those of a loop without
     prefetch, to the bit. With 1 they are pulled while the batch before is computed, so they lack that batch's update
     by this worker: rows that both batches have are one step old, with depth n up to n steps. Other workers' updates may
     be missed in the same measure.

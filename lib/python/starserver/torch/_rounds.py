@@ -51,7 +51,7 @@ def _minus(place: int, value: float = 1.0) -> Any:
 
 
 class Rounds:
-    """commits: of a number of a step and a tag, the operations that apply the sums of the model with that tag; wait_for: so many gradients
+    """commits: of a number of a step and a tag, the operations that apply the sums of the model with that tag; wait_for: this many gradients
     are one update, of those workers that have not ended."""
 
     def __init__(self, cluster: Cluster, name: str, rank: int, workers: int, wait_for: int, model: Sequence[Table | Variable],

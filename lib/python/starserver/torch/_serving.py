@@ -41,7 +41,7 @@ def load_frozen(model: nn.Module, directory: str | os.PathLike[str], *, cache_ro
     """Makes `model`, built as for training on tables of the serving cluster, read-only: its dense values are those that freeze()
     has written, its rows are pulled with READ_ONLY and cached. Returns the model, in evaluation.
 
-    cache_rows: so many rows of each embedding are cached, those used last; 0: none. fresh_s: seconds for which a cached row is
+    cache_rows: this many rows of each embedding are cached, those used last; 0: none. fresh_s: seconds for which a cached row is
     used without a question; then its version is checked, and the row is sent again only if it has changed (tables made
     with versions=True; of others all rows are sent). Raises ValueError when the folder is another model's.
     """

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "offload/draft.h"
+#include "offload/template.h"
 
 #include <errno.h>
 #include <float.h>
@@ -10,7 +10,7 @@
 /* ---- variables and tables ---- */
 
 /* What star_spec has no member for: "beta1=0.8,whole=1". */
-static int options_text(const struct graph_node *node, char text[static DRAFT_OPTIONS_TEXT], struct star_error *err)
+static int options_text(const struct graph_node *node, char text[static TEMPLATE_OPTIONS_TEXT], struct star_error *err)
 {
 	static const char *const others[] = { "dtype", "shape",	    "dim",  "initializer", "scale",
 					      "seed",  "optimizer", "rate", "trainable" };
@@ -29,14 +29,14 @@ static int options_text(const struct graph_node *node, char text[static DRAFT_OP
 			other = false; /* in star_spec.rate it would be the default */
 		if (other)
 			continue;
-		n = attr->kind == GRAPH_INT ? snprintf(text + used, DRAFT_OPTIONS_TEXT - used, "%s%s=%lld", comma,
+		n = attr->kind == GRAPH_INT ? snprintf(text + used, TEMPLATE_OPTIONS_TEXT - used, "%s%s=%lld", comma,
 						       attr->name, (long long)attr->i)
-		    : attr->kind == GRAPH_FLOAT
-			    ? snprintf(text + used, DRAFT_OPTIONS_TEXT - used, "%s%s=%.17g", comma, attr->name, attr->f)
+		    : attr->kind == GRAPH_FLOAT ? snprintf(text + used, TEMPLATE_OPTIONS_TEXT - used, "%s%s=%.17g",
+							   comma, attr->name, attr->f)
 		    : attr->kind == GRAPH_STRING && !strpbrk(attr->s, ",=") /* which would begin another option */
-			    ? snprintf(text + used, DRAFT_OPTIONS_TEXT - used, "%s%s=%s", comma, attr->name, attr->s)
+			    ? snprintf(text + used, TEMPLATE_OPTIONS_TEXT - used, "%s%s=%s", comma, attr->name, attr->s)
 			    : -1;
-		if (n < 0 || (size_t)n >= DRAFT_OPTIONS_TEXT - used)
+		if (n < 0 || (size_t)n >= TEMPLATE_OPTIONS_TEXT - used)
 			return star_error_set(err, -EINVAL, "node \"%s\": attribute %s is no option", node->name,
 					      attr->name);
 		used += (size_t)n;
@@ -44,7 +44,7 @@ static int options_text(const struct graph_node *node, char text[static DRAFT_OP
 	return 0;
 }
 
-int offload_draft_object(const struct graph_node *node, struct draft_object *object, struct star_error *err)
+int offload_template_object(const struct graph_node *node, struct template_object *object, struct star_error *err)
 {
 	struct star_spec *spec = &object->spec;
 
@@ -78,7 +78,7 @@ static uint32_t find_value(const struct graph_value *values, uint32_t count, str
 	for (uint32_t i = 0; i < count; i++)
 		if (graph_same(values[i], value))
 			return i;
-	return DRAFT_NOT_THERE;
+	return TEMPLATE_NOT_THERE;
 }
 
 /* The feed that a node's input is, or constant; an error if it is made on the PS task itself. */
@@ -88,8 +88,8 @@ static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *pa
 	const struct graph_node *from = plan->graph->nodes[node->inputs[input].node];
 
 	*feed = find_value(part->feeds, part->feeds_count, node->inputs[input]);
-	*constant = *feed == DRAFT_NOT_THERE && from->op == GRAPH_CONST ? graph_attr(from, "value") : NULL;
-	if (*feed == DRAFT_NOT_THERE && !*constant)
+	*constant = *feed == TEMPLATE_NOT_THERE && from->op == GRAPH_CONST ? graph_attr(from, "value") : NULL;
+	if (*feed == TEMPLATE_NOT_THERE && !*constant)
 		return star_error_set(
 			err, -ENOTSUP,
 			"node \"%s\": its input %u is made on a PS task, and used there: let it come by the "
@@ -98,20 +98,20 @@ static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *pa
 	return 0;
 }
 
-bool offload_draft_goes_along(const struct graph_part *part, const struct graph_node *node)
+bool offload_template_goes_along(const struct graph_part *part, const struct graph_node *node)
 {
 	return node->op == GRAPH_CONST &&
-	       (node->device.job != GRAPH_PS ||
-		find_value(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 }) == DRAFT_NOT_THERE);
+	       (node->device.job != GRAPH_PS || find_value(part->fetches, part->fetches_count,
+							   (struct graph_value){ node->id, 0 }) == TEMPLATE_NOT_THERE);
 }
 
 /* Nobody waits for what a pull without a fetch would bring. */
-static bool is_needed(const struct draft *d)
+static bool is_needed(const struct request_template *d)
 {
-	return d->op.kind != STAR_PULL || d->fetch != DRAFT_NOT_THERE;
+	return d->op.kind != STAR_PULL || d->fetch != TEMPLATE_NOT_THERE;
 }
 
-int offload_draft_rates(const struct graph_node *node, struct star_op *op, struct star_error *err)
+int offload_template_rates(const struct graph_node *node, struct star_op *op, struct star_error *err)
 {
 	const double rate = graph_attr_float(node, "rate", 0), scale = graph_attr_float(node, "scale", 0);
 
@@ -126,20 +126,22 @@ int offload_draft_rates(const struct graph_node *node, struct star_op *op, struc
 	return 0;
 }
 
-int offload_draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
-		       struct draft *d, struct star_error *err)
+int offload_template_node(const struct graph_ps_plan *plan, const struct graph_part *part,
+			  const struct graph_node *node, struct request_template *d, struct star_error *err)
 {
 	int rc = 0;
 
-	if ((node->outputs_count && node->outputs[0].dtype == 0) || offload_draft_goes_along(part, node))
+	if ((node->outputs_count && node->outputs[0].dtype == 0) || offload_template_goes_along(part, node))
 		return 0;
-	*d = (struct draft){ .keys = DRAFT_NOT_THERE, .values = DRAFT_NOT_THERE, .fetch = DRAFT_NOT_THERE };
+	*d = (struct request_template){ .keys = TEMPLATE_NOT_THERE,
+					.values = TEMPLATE_NOT_THERE,
+					.fetch = TEMPLATE_NOT_THERE };
 	/* What takes no handle, or no input at all, is refused below. */
-	d->handle = node->inputs_count ? node->inputs[0].node : DRAFT_NOT_THERE;
+	d->handle = node->inputs_count ? node->inputs[0].node : TEMPLATE_NOT_THERE;
 	if (node->outputs_count)
 		d->fetch = find_value(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 });
-	if (d->fetch != DRAFT_NOT_THERE && graph_cut_is_shape(part, d->fetch) && node->op != GRAPH_STEP_ADD)
-		d->fetch = DRAFT_NOT_THERE;
+	if (d->fetch != TEMPLATE_NOT_THERE && graph_cut_is_shape(part, d->fetch) && node->op != GRAPH_STEP_ADD)
+		d->fetch = TEMPLATE_NOT_THERE;
 	switch (node->op) {
 	case GRAPH_READ:
 		d->op.kind = STAR_PULL;
@@ -152,13 +154,13 @@ int offload_draft_node(const struct graph_ps_plan *plan, const struct graph_part
 	case GRAPH_APPLY:
 	case GRAPH_ASSIGN:
 		d->op.kind = node->op == GRAPH_APPLY ? STAR_PUSH : STAR_ASSIGN;
-		rc = node->op == GRAPH_APPLY ? offload_draft_rates(node, &d->op, err) : 0;
+		rc = node->op == GRAPH_APPLY ? offload_template_rates(node, &d->op, err) : 0;
 		if (rc == 0)
 			rc = feed_of(plan, part, node, 1, &d->values, &d->values_constant, err);
 		break;
 	case GRAPH_APPLY_ROWS:
 		d->op.kind = STAR_PUSH;
-		rc = offload_draft_rates(node, &d->op, err);
+		rc = offload_template_rates(node, &d->op, err);
 		if (rc == 0)
 			rc = feed_of(plan, part, node, 1, &d->keys, &d->keys_constant, err);
 		if (rc == 0)
@@ -176,22 +178,22 @@ int offload_draft_node(const struct graph_ps_plan *plan, const struct graph_part
 	return rc < 0 ? rc : is_needed(d);
 }
 
-int offload_draft_part(const struct graph_ps_plan *plan, uint32_t index, struct draft **drafts, uint32_t *count,
-		       struct star_error *err)
+int offload_template_part(const struct graph_ps_plan *plan, uint32_t index, struct request_template **templates,
+			  uint32_t *count, struct star_error *err)
 {
 	const struct graph_part *from = &plan->parts[index];
 
-	*drafts = NULL;
+	*templates = NULL;
 	*count = 0;
 	if (from->place == GRAPH_PLACE_WORKER)
 		return 0;
-	*drafts = calloc(from->nodes_count, sizeof(**drafts));
-	if (!*drafts)
+	*templates = calloc(from->nodes_count, sizeof(**templates));
+	if (!*templates)
 		return star_error_set(err, -ENOMEM, "no memory for a plan");
 	for (uint32_t i = 0; i < from->nodes_count; i++) {
 		const struct graph_node *node = plan->graph->nodes[from->nodes[i]];
-		struct draft *d = &(*drafts)[*count];
-		const int rc = offload_draft_node(plan, from, node, d, err);
+		struct request_template *d = &(*templates)[*count];
+		const int rc = offload_template_node(plan, from, node, d, err);
 
 		if (rc < 0)
 			return rc;
@@ -204,7 +206,7 @@ int offload_draft_part(const struct graph_ps_plan *plan, uint32_t index, struct 
 static const void *data_of(const struct graph_ps_call *call, uint32_t feed, const struct graph_attr *constant,
 			   const struct graph_type **type)
 {
-	if (feed != DRAFT_NOT_THERE) {
+	if (feed != TEMPLATE_NOT_THERE) {
 		*type = &call->feeds[feed].type;
 		return call->feeds[feed].data;
 	}
@@ -212,8 +214,8 @@ static const void *data_of(const struct graph_ps_call *call, uint32_t feed, cons
 	return constant ? constant->data : NULL;
 }
 
-int offload_draft_fill(const struct draft *d, const struct graph_ps_call *call, struct draft_step *step,
-		       struct star_op *op, struct star_error *err)
+int offload_template_fill(const struct request_template *d, const struct graph_ps_call *call,
+			  struct template_step *step, struct star_op *op, struct star_error *err)
 {
 	const struct graph_type *keys, *values;
 	const void *ids = data_of(call, d->keys, d->keys_constant, &keys);
@@ -236,8 +238,8 @@ int offload_draft_fill(const struct draft *d, const struct graph_ps_call *call, 
 	else if (op->kind == STAR_PUSH_PULL)
 		op->values = &step->minus_one;
 	if (op->kind == STAR_PUSH_PULL)
-		op->results = d->fetch != DRAFT_NOT_THERE ? call->fetches[d->fetch].data : &step->counted;
-	else if (d->fetch != DRAFT_NOT_THERE)
+		op->results = d->fetch != TEMPLATE_NOT_THERE ? call->fetches[d->fetch].data : &step->counted;
+	else if (d->fetch != TEMPLATE_NOT_THERE)
 		op->values = call->fetches[d->fetch].data;
 	if (!op->dtype)
 		op->dtype = dtype_name(values ? values->dtype : call->fetches[d->fetch].type.dtype);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "offload/sent.h"
+#include "offload/traffic.h"
 
 #include "offload/compile.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 
 /* A part, and what is known of what it sends. */
 struct count {
 	const struct graph_ps_plan *plan;
 	const struct graph_part *part;
-	struct graph_sent *sent;
+	struct graph_traffic *traffic;
 };
 
-static void bring(struct count *c, uint32_t feed, uint64_t bytes)
+static void add_feed(struct count *c, uint32_t feed, uint64_t bytes)
 {
-	c->sent->to_ps += bytes;
+	c->traffic->to_ps += bytes;
 	if (feed != COMPILE_NO_FEED)
-		c->sent->feeds[feed] += bytes;
+		c->traffic->feeds[feed] += bytes;
 }
 
 static void count_fetch(struct count *c, uint32_t fetch, uint64_t bytes)
 {
-	c->sent->from_ps += bytes;
-	if (fetch != DRAFT_NOT_THERE)
-		c->sent->fetches[fetch] += bytes;
+	c->traffic->from_ps += bytes;
+	if (fetch != TEMPLATE_NOT_THERE)
+		c->traffic->fetches[fetch] += bytes;
 }
 
 static uint64_t feed_bytes(const struct count *c, uint32_t feed, const struct graph_attr *constant)
@@ -34,16 +34,16 @@ static uint64_t feed_bytes(const struct count *c, uint32_t feed, const struct gr
 
 /* ---- operations ---- */
 
-_Static_assert((uint32_t)DRAFT_NOT_THERE == (uint32_t)COMPILE_NO_FEED, "no feed");
+_Static_assert((uint32_t)TEMPLATE_NOT_THERE == (uint32_t)COMPILE_NO_FEED, "no feed");
 
-static void count_draft(struct count *c, const struct draft *d)
+static void count_template(struct count *c, const struct request_template *d)
 {
-	bring(c, d->keys, feed_bytes(c, d->keys, d->keys_constant));
-	bring(c, d->values, feed_bytes(c, d->values, d->values_constant));
+	add_feed(c, d->keys, feed_bytes(c, d->keys, d->keys_constant));
+	add_feed(c, d->values, feed_bytes(c, d->values, d->values_constant));
 	if (d->op.kind == STAR_PUSH_PULL) { /* the counter of steps */
-		bring(c, COMPILE_NO_FEED, sizeof(double));
+		add_feed(c, COMPILE_NO_FEED, sizeof(double));
 		count_fetch(c, d->fetch, sizeof(double));
-	} else if (d->fetch != DRAFT_NOT_THERE) {
+	} else if (d->fetch != TEMPLATE_NOT_THERE) {
 		count_fetch(c, d->fetch, graph_type_bytes(graph_ps_type(c->plan, c->part->fetches[d->fetch])));
 	}
 }
@@ -52,12 +52,12 @@ static void count_draft(struct count *c, const struct draft *d)
 
 static void count_feed(struct count *c, const struct compile_feed *feed, uint64_t keys)
 {
-	const uint64_t row = feed->dim * sizeof(float), reactors = c->sent->reactors;
+	const uint64_t row = feed->dim * sizeof(float), reactors = c->traffic->reactors;
 	uint64_t bytes = 0;
 
 	if (feed->kept) {
 		if (feed->source.feed != COMPILE_NO_FEED)
-			c->sent->stays[feed->source.feed] = true;
+			c->traffic->stays[feed->source.feed] = true;
 		return;
 	}
 	switch (feed->kind) {
@@ -76,15 +76,15 @@ static void count_feed(struct count *c, const struct compile_feed *feed, uint64_
 	default: /* a row for each segment */
 		bytes = reactors * feed_bytes(c, feed->source.feed, feed->source.constant);
 	}
-	bring(c, feed->source.feed, bytes);
+	add_feed(c, feed->source.feed, bytes);
 }
 
-/* What comes home of a fetch: of a variable as a whole its blocks, the last one padded, or a float64 of each. */
+/* What comes back of a fetch: of a variable as a whole its blocks, the last one padded, or a float64 of each. */
 static uint64_t fetch_bytes(const struct count *c, const struct compiled *run, const struct compile_fetch *fetch)
 {
 	if (!run->blocks)
 		return graph_type_bytes(graph_ps_type(c->plan, c->part->fetches[fetch->fetch])) *
-		       (fetch->pooled ? c->sent->reactors : 1);
+		       (fetch->pooled ? c->traffic->reactors : 1);
 	return (fetch->how == COMPILE_SUMMED || fetch->how == COMPILE_AVERAGED ? sizeof(double)
 									       : run->block * sizeof(float)) *
 	       run->blocks;
@@ -108,28 +108,29 @@ static int count_part(struct count *c, const struct compile_parts *compiled, str
 	int rc = 0;
 
 	for (uint32_t i = 0; rc >= 0 && i < c->part->nodes_count; i++) {
-		struct draft draft;
+		struct request_template template;
 
 		if (compiled->in[i])
 			continue;
-		rc = offload_draft_node(c->plan, c->part, c->plan->graph->nodes[c->part->nodes[i]], &draft, err);
+		rc = offload_template_node(c->plan, c->part, c->plan->graph->nodes[c->part->nodes[i]], &template, err);
 		if (rc > 0)
-			count_draft(c, &draft);
+			count_template(c, &template);
 	}
 	for (uint32_t i = 0; rc >= 0 && i < compiled->count; i++)
 		count_run(c, &compiled->list[i]);
 	for (uint32_t f = 0; f < c->part->feeds_count; f++)
-		c->sent->stays[f] &= c->sent->feeds[f] == 0; /* an operation beside it may bring it all the same */
+		c->traffic->stays[f] &=
+			c->traffic->feeds[f] == 0; /* an operation beside it may bring it all the same */
 	return rc < 0 ? rc : 0;
 }
 
-int offload_sent_count(const struct graph_ps_plan *plan, struct graph_sent *sent, struct star_error *err)
+int offload_traffic_count(const struct graph_ps_plan *plan, struct graph_traffic *traffic, struct star_error *err)
 {
 	struct compile_plan all = { 0 };
 	int rc = offload_compile_parts(plan, &all, err);
 
 	for (uint32_t p = 0; rc == 0 && p < plan->parts_count; p++) {
-		struct count c = { plan, &plan->parts[p], &sent[p] };
+		struct count c = { plan, &plan->parts[p], &traffic[p] };
 
 		if (c.part->place != GRAPH_PLACE_WORKER)
 			rc = count_part(&c, &all.parts[p], err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is sent: of each PS part, and of all. Who sends it knows best (graph_cut_options.count): which operation brings which value anew, and
- * what an earlier request has left there. Without that a value goes once to each part that needs it.
+ * What is sent: of each PS part, and of all. Who sends it knows best (graph_cut_options.count): which operation carries
+ * which value again, and what an earlier request has left there. Without that a value goes once to each part that needs
+ * it.
  */
 #include <string.h>
 
@@ -72,23 +73,23 @@ static bool is_spread(const struct graph *graph, const struct graph_part *part, 
 	return false;
 }
 
-static void count_values(const struct cutter *cutter, const struct graph_part *part, struct graph_sent *sent)
+static void count_values(const struct cutter *cutter, const struct graph_part *part, struct graph_traffic *traffic)
 {
 	for (uint32_t i = 0; i < part->nodes_count; i++)
 		if (cutter->numbered[part->nodes[i]])
-			sent->to_ps += offload_cut_numbers_bytes(cutter, cutter->numbered[part->nodes[i]] - 1);
+			traffic->to_ps += offload_cut_numbers_bytes(cutter, cutter->numbered[part->nodes[i]] - 1);
 	for (uint32_t i = 0; i < part->feeds_count; i++) {
 		if (!part->feed_shapes[i])
-			sent->feeds[i] =
+			traffic->feeds[i] =
 				offload_cut_bytes(cutter, part->feeds[i]) *
-				(is_spread(cutter->graph, part, part->feeds[i]) ? sent->reactors : UINT64_C(1));
-		sent->to_ps += sent->feeds[i];
+				(is_spread(cutter->graph, part, part->feeds[i]) ? traffic->reactors : UINT64_C(1));
+		traffic->to_ps += traffic->feeds[i];
 	}
 	for (uint32_t i = 0; i < part->fetches_count; i++) {
 		if (!part->fetch_shapes[i])
-			sent->fetches[i] = offload_cut_bytes(cutter, part->fetches[i]) *
-					   (cutter->pools[part->fetches[i].node] ? sent->reactors : UINT64_C(1));
-		sent->from_ps += sent->fetches[i];
+			traffic->fetches[i] = offload_cut_bytes(cutter, part->fetches[i]) *
+					      (cutter->pools[part->fetches[i].node] ? traffic->reactors : UINT64_C(1));
+		traffic->from_ps += traffic->fetches[i];
 	}
 }
 
@@ -98,13 +99,13 @@ static bool make_room(const struct cutter *cutter, struct graph_cut *cut)
 {
 	struct cut_pool *pool = offload_cut_pool_of(cut);
 
-	cut->sent = offload_cut_memory(pool, cut->parts_count + UINT64_C(1), sizeof(*cut->sent));
-	for (uint32_t i = 0; cut->sent && i < cut->parts_count; i++) {
+	cut->traffic = offload_cut_memory(pool, cut->parts_count + UINT64_C(1), sizeof(*cut->traffic));
+	for (uint32_t i = 0; cut->traffic && i < cut->parts_count; i++) {
 		const struct graph_part *part = &cut->parts[i];
 
 		if (part->place == GRAPH_PLACE_WORKER)
 			continue;
-		cut->sent[i] = (struct graph_sent){
+		cut->traffic[i] = (struct graph_traffic){
 			.feeds = offload_cut_memory(pool, part->feeds_count + UINT64_C(1), sizeof(uint64_t)),
 			.fetches = offload_cut_memory(pool, part->fetches_count + UINT64_C(1), sizeof(uint64_t)),
 			.stays = offload_cut_memory(pool, part->feeds_count + UINT64_C(1), sizeof(bool)),
@@ -134,10 +135,10 @@ static bool count_cut(const struct cutter *cutter, struct graph_cut *cut)
 	for (uint32_t v = 0; types && v < graph->nodes_count; v++)
 		for (uint32_t o = 0; o < graph->nodes[v]->outputs_count; o++)
 			types[cutter->value_first[v] + o] = type_of(cutter, (struct graph_value){ v, o });
-	if (types && cutter->options.count(&plan, cut->sent, &why) < 0) {
-		cut->undone = offload_cut_memory(offload_cut_pool_of(cut), strlen(why.text) + 1, 1);
-		if (cut->undone)
-			strcpy(cut->undone, why.text);
+	if (types && cutter->options.count(&plan, cut->traffic, &why) < 0) {
+		cut->unsupported = offload_cut_memory(offload_cut_pool_of(cut), strlen(why.text) + 1, 1);
+		if (cut->unsupported)
+			strcpy(cut->unsupported, why.text);
 	}
 	offload_cut_pool_free(&scratch);
 	return types && !offload_cut_pool_of(cut)->failed;
@@ -147,13 +148,13 @@ bool offload_cut_count(const struct cutter *cutter, struct graph_cut *cut)
 {
 	if (!make_room(cutter, cut) || (cutter->options.count && !count_cut(cutter, cut)))
 		return false;
-	if (cut->undone && !make_room(cutter, cut))
+	if (cut->unsupported && !make_room(cutter, cut))
 		return false;
 	for (uint32_t i = 0; i < cut->parts_count; i++) {
-		if (cut->parts[i].place != GRAPH_PLACE_WORKER && (cut->undone || !cutter->options.count))
-			count_values(cutter, &cut->parts[i], &cut->sent[i]);
-		cut->to_ps_bytes += cut->sent[i].to_ps;
-		cut->from_ps_bytes += cut->sent[i].from_ps;
+		if (cut->parts[i].place != GRAPH_PLACE_WORKER && (cut->unsupported || !cutter->options.count))
+			count_values(cutter, &cut->parts[i], &cut->traffic[i]);
+		cut->to_ps_bytes += cut->traffic[i].to_ps;
+		cut->from_ps_bytes += cut->traffic[i].from_ps;
 	}
 	return true;
 }

@@ -4,19 +4,19 @@
  *
  * Any thread may put parts on a channel and send them, under the channel's lock. All the rest of a channel's work
  * (connecting, sending what the socket did not take at once, receiving, noticing its death) is done by one thread at a
- * time: its keeper. A keeper is either a thread inside star_execute, which so receives its own reply without a
+ * time: its waiter. A waiter is either a thread inside star_execute, which so receives its own reply without a
  * hand-over between threads, or one of the I/O threads. The rules:
  *
- *  1. While a channel has live parts (queued or sent, and not cancelled) it has a keeper. Whoever puts the first one
+ *  1. While a channel has live parts (queued or sent, and not cancelled) it has a waiter. Whoever puts the first one
  *     there names it, under the same hold of the channel's lock: itself for a synchronous call, else the channel's I/O
  *     thread.
- *  2. A keeper stays until it gives the channel up (client_keeper_release): a synchronous caller when its own call is
- *     finished, an I/O thread when the channel has no live part. If there are live parts then, the keeper becomes that
+ *  2. A waiter stays until it gives the channel up (client_waiter_release): a synchronous caller when its own call is
+ *     finished, an I/O thread when the channel has no live part. If there are live parts then, the waiter becomes that
  *     of the oldest one, again under the channel's lock; a signal on its event fd tells it.
  *  3. A synchronous caller does not leave before its call is finished, which needs all its parts finished, and each
- *     part is taken off its channel under the channel's lock. So a caller that is named keeper by rule 2 is still
+ *     part is taken off its channel under the channel's lock. So a caller that is named waiter by rule 2 is still
  *     there; and as it empties its inbox before it leaves, no channel is forgotten.
- *  4. Each part is finished once: by whoever marks it PART_TAKEN under the channel's lock (the keeper that received its
+ *  4. Each part is finished once: by whoever marks it PART_TAKEN under the channel's lock (the waiter that received its
  *     reply or saw the channel die; the owner of the call when the deadline has passed or the cluster is closed).
  *  5. A reply is received into memory of the channel, and copied to the caller's rows only after its part was taken. A
  *     deadline that passes later finds the part taken and waits for that copy; a reply that comes later finds no part
@@ -37,7 +37,7 @@
 
 #define INTERRUPTED_NS UINT64_C(20000000)
 
-int client_keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err)
+int client_waiter_init(struct waiter *k, struct star_cluster *cluster, bool io, struct star_error *err)
 {
 	k->cluster = cluster;
 	k->io = io;
@@ -59,7 +59,7 @@ int client_keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, 
 	return 0;
 }
 
-void client_keeper_fini(struct keeper *k)
+void client_waiter_fini(struct waiter *k)
 {
 	pthread_mutex_destroy(&k->lock);
 	pthread_cond_destroy(&k->done);
@@ -68,18 +68,18 @@ void client_keeper_fini(struct keeper *k)
 	close(k->event_fd);
 }
 
-void client_keeper_give(struct keeper *k, struct channel *ch, struct keeper *self)
+void client_waiter_give(struct waiter *k, struct channel *ch, struct waiter *self)
 {
-	ch->keeper = k;
+	ch->waiter = k;
 	pthread_mutex_lock(&k->lock);
 	ch->inbox_next = k->inbox;
 	k->inbox = ch;
-	keeper_signal(k, self);
+	waiter_signal(k, self);
 	pthread_mutex_unlock(&k->lock);
 }
 
 /* In both arrays; polls has one more, for the event fd. */
-bool client_keeper_may_keep(struct keeper *k)
+bool client_waiter_may_keep(struct waiter *k)
 {
 	const uint32_t size = k->kept_size ? k->kept_size * 2 : 8;
 	struct channel **kept;
@@ -99,7 +99,7 @@ bool client_keeper_may_keep(struct keeper *k)
 	return true;
 }
 
-void client_keeper_collect(struct keeper *k, struct calls *incoming, struct calls *finished)
+void client_waiter_collect(struct waiter *k, struct calls *incoming, struct calls *finished)
 {
 	struct channel *ch;
 	uint64_t count;
@@ -123,7 +123,7 @@ void client_keeper_collect(struct keeper *k, struct calls *incoming, struct call
 	while (ch) {
 		struct channel *next = ch->inbox_next;
 
-		if (client_keeper_may_keep(k)) {
+		if (client_waiter_may_keep(k)) {
 			k->kept[k->kept_count++] = ch;
 		} else {
 			client_channel_die(ch, -ENOMEM, "cannot be served: out of memory", k);
@@ -134,7 +134,7 @@ void client_keeper_collect(struct keeper *k, struct calls *incoming, struct call
 }
 
 /* Fills the poll array; returns the earliest time at which a channel wants to be looked at again. */
-static uint64_t prepare(struct keeper *k, uint64_t until_ns, bool *all_open)
+static uint64_t prepare(struct waiter *k, uint64_t until_ns, bool *all_open)
 {
 	*all_open = true;
 	k->polls[0] = (struct pollfd){ .fd = k->event_fd, .events = POLLIN };
@@ -152,7 +152,7 @@ static uint64_t prepare(struct keeper *k, uint64_t until_ns, bool *all_open)
 	return until_ns;
 }
 
-static void wait_for_events(struct keeper *k, uint64_t until_ns)
+static void wait_for_events(struct waiter *k, uint64_t until_ns)
 {
 	const uint64_t now = clock_ns();
 	const uint64_t left = until_ns > now ? until_ns - now : 0;
@@ -164,7 +164,7 @@ static void wait_for_events(struct keeper *k, uint64_t until_ns)
 			k->polls[i].revents = 0;
 }
 
-void client_keeper_turn(struct keeper *k, uint64_t until_ns)
+void client_waiter_turn(struct waiter *k, uint64_t until_ns)
 {
 	/* An idle I/O thread sleeps even with polling on: it has nothing to poll. */
 	const bool spin = k->cluster->polling && (k->kept_count || !k->io);
@@ -187,7 +187,7 @@ void client_keeper_turn(struct keeper *k, uint64_t until_ns)
 		client_channel_serve(k->kept[i], k->polls[i + 1].revents, now, k);
 }
 
-void client_keeper_release(struct keeper *k, bool all)
+void client_waiter_release(struct waiter *k, bool all)
 {
 	uint32_t kept = 0;
 
@@ -200,7 +200,7 @@ void client_keeper_release(struct keeper *k, bool all)
 	k->kept_count = kept;
 }
 
-static bool is_finished(struct keeper *k, const struct call *call)
+static bool is_finished(struct waiter *k, const struct call *call)
 {
 	bool finished;
 
@@ -221,18 +221,18 @@ void star_set_interrupted(star_interrupted *ask, void *arg)
 	interrupted.arg = arg;
 }
 
-void client_keeper_wait(struct keeper *k, struct call *call)
+void client_waiter_wait(struct waiter *k, struct call *call)
 {
 	uint64_t ask_ns = interrupted.ask ? clock_ns() + INTERRUPTED_NS : UINT64_MAX;
 
 	for (;;) {
 		uint64_t now;
 
-		client_keeper_collect(k, NULL, NULL);
+		client_waiter_collect(k, NULL, NULL);
 		if (is_finished(k, call))
 			break;
 		if (call->cancelled) { /* it waits for copies that have begun; their end is signalled */
-			client_keeper_turn(k, UINT64_MAX);
+			client_waiter_turn(k, UINT64_MAX);
 			continue;
 		}
 		now = clock_ns();
@@ -241,7 +241,7 @@ void client_keeper_wait(struct keeper *k, struct call *call)
 		} else if (now >= call->deadline_ns) {
 			call_cancel(call, -ETIMEDOUT, k);
 		} else if (now < ask_ns) {
-			client_keeper_turn(k, call->deadline_ns < ask_ns ? call->deadline_ns : ask_ns);
+			client_waiter_turn(k, call->deadline_ns < ask_ns ? call->deadline_ns : ask_ns);
 		} else {
 			ask_ns = now + INTERRUPTED_NS;
 			if (interrupted.ask(interrupted.arg))
@@ -249,19 +249,19 @@ void client_keeper_wait(struct keeper *k, struct call *call)
 		}
 	}
 	/* Between collect and the last part's end a channel may have come in: rule 3. */
-	client_keeper_collect(k, NULL, NULL);
-	client_keeper_release(k, true);
+	client_waiter_collect(k, NULL, NULL);
+	client_waiter_release(k, true);
 }
 
-static struct keeper *waiter_create(struct star_cluster *cluster, struct star_error *err)
+static struct waiter *waiter_create(struct star_cluster *cluster, struct star_error *err)
 {
-	struct keeper *k = calloc(1, sizeof(*k));
+	struct waiter *k = calloc(1, sizeof(*k));
 
 	if (!k) {
 		star_error_set(err, -ENOMEM, "out of memory for a thread's state");
 		return NULL;
 	}
-	if (client_keeper_init(k, cluster, false, err) < 0) {
+	if (client_waiter_init(k, cluster, false, err) < 0) {
 		free(k);
 		return NULL;
 	}
@@ -272,9 +272,9 @@ static struct keeper *waiter_create(struct star_cluster *cluster, struct star_er
 	return k;
 }
 
-struct keeper *client_waiter_get(struct star_cluster *cluster, struct star_error *err)
+struct waiter *client_waiter_get(struct star_cluster *cluster, struct star_error *err)
 {
-	struct keeper *k;
+	struct waiter *k;
 
 	pthread_mutex_lock(&cluster->lock);
 	k = cluster->waiters_free;
@@ -284,7 +284,7 @@ struct keeper *client_waiter_get(struct star_cluster *cluster, struct star_error
 	return k ? k : waiter_create(cluster, err);
 }
 
-void client_waiter_put(struct keeper *k)
+void client_waiter_put(struct waiter *k)
 {
 	struct star_cluster *cluster = k->cluster;
 
