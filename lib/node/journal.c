@@ -243,7 +243,7 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 	if (rc < 0)
 		return rc;
 	if (!id) /* else the checkpoint's manifest has said it */
-		node_checkpoint_lineage(node->checkpoint, lineage);
+		node_checkpoint_begins(node->checkpoint, 0, lineage);
 	free(*specs);
 	*specs = mine;
 	*count = mine_count;
