@@ -111,6 +111,7 @@ enum net_limits {
 	X(tcp_cookies_received, "TcpExtSyncookiesRecv", "connections opened by a cookie that came back") \
 	X(tcp_cookies_failed, "TcpExtSyncookiesFailed", "ACKs whose cookie was none of ours, or too old") \
 	X(tcp_paws, "TcpExtPAWSEstab", "dropped: an old timestamp (RFC 7323, PAWS)") \
+	X(tcp_paws_old_acks, "TcpExtPAWSOldAck", "ACKs that a newer segment overtook: dropped") \
 	X(tcp_paws_active, "TcpExtPAWSActive", "answers to our SYN refused: they echo no timestamp of ours") \
 	X(tcp_no_timestamp, "NetTcpNoTimestamp", "dropped: without the timestamp that was agreed on (RFC 7323, 3.2)") \
 	X(tcp_acks_skipped, "NetTcpAcksSkipped", "answers to unacceptable segments that were not sent: too many") \

@@ -206,6 +206,13 @@ static bool outside_window(struct tcp_conn *conn, const struct tcp_segment *s)
 	return old && s->flags & RTE_TCP_ACK_FLAG && conn->state != TCP_SYN_RECEIVED;
 }
 
+/* Networks reorder: an ACK that says nothing new was overtaken by what has set the clock, and is no sign of old data. */
+static bool is_overtaken_ack(const struct tcp_conn *conn, const struct tcp_segment *s)
+{
+	return s->space == 0 && s->flags & RTE_TCP_ACK_FLAG && seq_le(s->seq, conn->rcv_nxt) &&
+	       seq_le(s->ack, conn->snd_una);
+}
+
 /* Timestamps (RFC 7323, 5.3): false when the segment is an old one, or bears none. A RST may be as old as it likes. */
 static bool timestamp_holds(struct tcp_conn *conn, const struct tcp_segment *s)
 {
@@ -220,7 +227,10 @@ static bool timestamp_holds(struct tcp_conn *conn, const struct tcp_segment *s)
 		return false;
 	}
 	if ((int32_t)(s->ts_value - conn->ts_recent) < 0 && net_s(net) - conn->ts_heard_s < TIMESTAMP_OLD_S) {
-		net->counters.tcp_paws++;
+		if (is_overtaken_ack(conn, s))
+			net->counters.tcp_paws_old_acks++;
+		else
+			net->counters.tcp_paws++;
 		if (s->flags & RTE_TCP_SYN_FLAG)
 			tcp_challenge(conn);
 		else

@@ -128,6 +128,7 @@ void the_number_of_gaps_is_bounded(void);
 
 /* paws.c */
 void an_old_timestamp_is_dropped_and_answered(void);
+void an_overtaken_ack_is_no_error(void);
 void timestamps_wrap(void);
 void resets_may_be_old(void);
 void a_segment_without_its_timestamp_is_dropped(void);

@@ -234,6 +234,7 @@ const struct unit_case unit_cases[] = {
 	{ "blocks_that_data_cannot_carry_go_alone", blocks_that_data_cannot_carry_go_alone },
 	{ "the_number_of_gaps_is_bounded", the_number_of_gaps_is_bounded },
 	{ "an_old_timestamp_is_dropped_and_answered", an_old_timestamp_is_dropped_and_answered },
+	{ "an_overtaken_ack_is_no_error", an_overtaken_ack_is_no_error },
 	{ "timestamps_wrap", timestamps_wrap },
 	{ "resets_may_be_old", resets_may_be_old },
 	{ "a_segment_without_its_timestamp_is_dropped", a_segment_without_its_timestamp_is_dropped },

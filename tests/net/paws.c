@@ -37,6 +37,25 @@ void an_old_timestamp_is_dropped_and_answered(void)
 	script_end();
 }
 
+/* A network that reorders is no error: an ACK that a later one, or data, has overtaken is counted as that. */
+void an_overtaken_ack_is_no_error(void)
+{
+	connect_stamped();
+	send_stamped(A, 1, 100, 7010);
+	send_stamped(A, 101, 0, 7012);
+	send_stamped(A, 101, 0, 7011);
+	send_stamped(A, 1, 0, 7009);
+	CHECK_UINT(script_counters()->tcp_paws_old_acks, 2);
+	CHECK_UINT(script_counters()->tcp_paws, 0);
+	/* Neither what acknowledges more than has been acknowledged, nor data, can have been overtaken. */
+	script_write(50);
+	script_in(&(struct script_segment){ .flags = A, .seq = 101, .ack = 51, .stamped = true, .ts_value = 7011 });
+	send_stamped(A, 101, 10, 7011);
+	CHECK_UINT(script_counters()->tcp_paws, 2);
+	CHECK_UINT(script_counters()->tcp_paws_old_acks, 2);
+	script_end();
+}
+
 /* Numbers go round: what is below by half of them is above. */
 void timestamps_wrap(void)
 {
