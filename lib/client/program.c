@@ -82,6 +82,13 @@ int star_program_segments(struct star_program_builder *b, int keys)
 	return add_program_node(b, PROGRAM_SEGMENTS, keys, 0, (struct program_node){ 0 });
 }
 
+int star_program_few_segments(struct star_program_builder *b, int keys, uint32_t most)
+{
+	if (b && (most < 1 || most > PROGRAM_SEGMENTS_MAX))
+		return fail(b, -EINVAL, "a run has 1 to 65536 segments", "");
+	return add_program_node(b, program_segments_op(most), keys, 0, (struct program_node){ 0 });
+}
+
 /* The same of an earlier run's. */
 static int add_kept(struct star_program_builder *b, int node, uint32_t place)
 {

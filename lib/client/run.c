@@ -33,7 +33,7 @@ static int check_keys(const struct star_run *run, unsigned k, uint32_t i, struct
 		const unsigned node = keys->aligned[f];
 		const uint32_t *segments = run->feeds[p->feed_of[node]].data;
 
-		if (p->object->spec.program.nodes[node].op != PROGRAM_SEGMENTS || !segments)
+		if (!program_segment_bytes(p->object->spec.program.nodes[node].op) || !segments)
 			continue;
 		for (uint32_t n = 0; n < feed->count; n++)
 			if (segments[n] >= run->segments)
@@ -57,8 +57,8 @@ static int check_feeds(const struct star_run *run, uint32_t i, struct star_error
 
 	for (unsigned f = 0; f < p->feeds_count; f++) {
 		const unsigned op = program->nodes[p->feeds[f]].op;
-		const unsigned of =
-			op == PROGRAM_ROWS || op == PROGRAM_SEGMENTS ? program->nodes[p->feeds[f]].a : p->feeds[f];
+		const bool aligned = wire_program_op(op)->uses & PROGRAM_USES_A;
+		const unsigned of = aligned ? program->nodes[p->feeds[f]].a : p->feeds[f];
 		const bool empty = program->nodes[of].op == PROGRAM_KEYS && run->feeds[p->feed_of[of]].count == 0;
 
 		if (!run->feeds[f].data && !empty && (op == PROGRAM_KEYS || !is_kept(p, f)))
@@ -75,6 +75,14 @@ static int check_feeds(const struct star_run *run, uint32_t i, struct star_error
 	return 0;
 }
 
+static bool has_few_segments(const struct star_program *p)
+{
+	for (unsigned f = 0; f < p->feeds_count; f++)
+		if (p->object->spec.program.nodes[p->feeds[f]].op == PROGRAM_SEGMENTS8)
+			return true;
+	return false;
+}
+
 static int check_numbers(const struct star_op *op, uint32_t i, struct star_error *err)
 {
 	const struct program_shape *shape = &op->run->program->shape;
@@ -83,6 +91,10 @@ static int check_numbers(const struct star_op *op, uint32_t i, struct star_error
 	if (shape->segments ? segments < 1 || segments > PROGRAM_SEGMENTS_MAX : segments != 0)
 		return star_error_set(err, -EINVAL, "operation %u: the run has %u segments: %s", i, segments,
 				      shape->segments ? "1 to 65536 are possible" : "its program has none");
+	if (segments > 256 && has_few_segments(op->run->program))
+		return star_error_set(err, -EINVAL,
+				      "operation %u: the run has %u segments, and its program was made for 256 at most",
+				      i, segments);
 	if (program_has_entry(shape) ? op->run->tag == 0 : op->run->tag != 0)
 		return star_error_set(err, -EINVAL, "operation %u: the run's tag is %llu, and its program %s", i,
 				      (unsigned long long)op->run->tag,

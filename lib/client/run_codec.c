@@ -4,6 +4,8 @@
 
 #include "client/run.h"
 
+enum { NARROW_BYTES = 256 }; /* of segments' numbers at a time; even */
+
 static void pad(struct codec_out *out, uint64_t bytes)
 {
 	if (bytes % 8)
@@ -20,6 +22,30 @@ static void put_aligned(struct codec_out *out, const struct run_share *share, un
 	for (uint32_t i = 0; order && i < count; i++)
 		client_codec_put(out, (const char *)data + order[i] * each, each);
 	pad(out, count * (uint64_t)each);
+}
+
+/* The same of segments' numbers, which the caller has as uint32, in one byte or two. */
+static void put_segments(struct codec_out *out, const struct run_share *share, unsigned k, const uint32_t *segments,
+			 uint32_t bytes)
+{
+	const uint32_t count = share->counts[k], *order = share->orders[k];
+	uint8_t numbers[NARROW_BYTES];
+	uint32_t used = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t number = segments[order ? order[i] : i];
+
+		numbers[used++] = (uint8_t)number;
+		if (bytes == 2)
+			numbers[used++] = (uint8_t)(number >> 8);
+		if (used == sizeof(numbers)) {
+			client_codec_put(out, numbers, used);
+			used = 0;
+		}
+	}
+	if (used)
+		client_codec_put(out, numbers, used);
+	pad(out, count * (uint64_t)bytes);
 }
 
 /* Feeds that every reactor gets: those of this op. */
@@ -50,9 +76,15 @@ static void put_keys(struct codec_out *out, const struct call_op *op, const stru
 	for (unsigned i = 0; i < keys->aligned_count; i++) {
 		const struct program_node *n = &run_program(op)->nodes[keys->aligned[i]];
 
-		if (alone || !(n->flags & PROGRAM_KEPT))
-			put_aligned(out, share, k, feeds[p->feed_of[keys->aligned[i]]].data,
-				    program_aligned_bytes(n->dim));
+		const void *data = feeds[p->feed_of[keys->aligned[i]]].data;
+		const uint32_t bytes = program_aligned_bytes(n);
+
+		if (!alone && n->flags & PROGRAM_KEPT)
+			continue;
+		if (bytes < sizeof(uint32_t))
+			put_segments(out, share, k, data, bytes);
+		else
+			put_aligned(out, share, k, data, bytes);
 	}
 }
 

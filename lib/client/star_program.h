@@ -38,6 +38,10 @@ STAR_API int star_program_rows(struct star_program_builder *b, int keys, uint32_
 /* For each of these keys the number of a segment (uint32_t), below star_run.segments: a bag, an example of the
  * batch. */
 STAR_API int star_program_segments(struct star_program_builder *b, int keys);
+/* The same of runs with `most` segments at most, 1 to 65536: a number takes one byte up to 256 of them, else two, where
+ * star_program_segments takes four. The run's feed is uint32_t all the same. A run with more than 256 segments of a
+ * program that was made for 256 or fewer is refused with -EINVAL. */
+STAR_API int star_program_few_segments(struct star_program_builder *b, int keys, uint32_t most);
 /* One row, which every reactor gets. */
 STAR_API int star_program_shared(struct star_program_builder *b, uint32_t dim);
 /* A row for each segment, which every reactor gets. */

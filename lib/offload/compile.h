@@ -65,6 +65,7 @@ struct compile_feed {
 	uint8_t kind; /* enum compile_step_kind */
 	uint8_t how;
 	uint32_t dim;
+	uint32_t most;	   /* of segments: how many bags there are at most */
 	uint32_t segments; /* of what is divided: the feed with the segments */
 	uint64_t scratch;  /* where it lies in a run's memory, if it is not as it is */
 	bool kept;	   /* an earlier request has left it there, ... */
@@ -91,6 +92,7 @@ struct compile_step {
 	uint8_t kind, a, b, place;
 	bool kept; /* of a feed */
 	uint32_t dim;
+	uint32_t most;	  /* of segments */
 	const char *name; /* of unary and binary steps */
 };
 

@@ -169,8 +169,11 @@ int offload_compile_add_feed(struct compile_build *b, struct compile_feed feed, 
 	}
 	if (c->feeds_count == COMPILE_FEEDS_MAX)
 		return offload_compile_not_done(b, " with so many others");
-	step = offload_compile_add_step(
-		b, (struct compile_step){ .kind = feed.kind, .dim = feed.dim, .kept = feed.kept, .place = feed.place });
+	step = offload_compile_add_step(b, (struct compile_step){ .kind = feed.kind,
+								  .dim = feed.dim,
+								  .most = feed.most,
+								  .kept = feed.kept,
+								  .place = feed.place });
 	if (step < 0)
 		return step;
 	*index = c->feeds_count;
@@ -318,7 +321,10 @@ int64_t offload_compile_most_bags(const struct compile_build *b)
 
 static int segments_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index)
 {
+	const int64_t most = offload_compile_most_bags(b);
+
 	feed.kind = COMPILE_SEGMENTS;
+	feed.most = most >= 1 && most < COMPILE_SEGMENTS_MAX ? (uint32_t)most : COMPILE_SEGMENTS_MAX;
 	if (feed.how != COMPILE_AS_IT_IS)
 		feed.scratch =
 			offload_compile_add_scratch(b, (uint64_t)graph_elements(offload_compile_shape_of(b, b->ids)) *

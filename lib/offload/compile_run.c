@@ -19,7 +19,7 @@ static int add_step(struct star_program_builder *b, const struct compiled *c, co
 	case COMPILE_SHARED:
 		return star_program_shared(b, s->dim);
 	case COMPILE_SEGMENTS:
-		return s->kept ? star_program_kept_segments(b, 0, s->place) : star_program_segments(b, 0);
+		return s->kept ? star_program_kept_segments(b, 0, s->place) : star_program_few_segments(b, 0, s->most);
 	case COMPILE_KEEP:
 		return star_program_keep(b, s->a, s->place);
 	case COMPILE_SEGMENT_ROWS:

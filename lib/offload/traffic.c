@@ -3,6 +3,7 @@
 
 #include "offload/compile.h"
 #include "offload/template.h"
+#include "wire/program.h"
 
 /* A part, and what is known of what it sends. */
 struct count {
@@ -68,7 +69,7 @@ static void count_feed(struct count *c, const struct compile_feed *feed, uint64_
 		bytes = keys * row;
 		break;
 	case COMPILE_SEGMENTS:
-		bytes = keys * sizeof(uint32_t);
+		bytes = keys * program_segment_bytes(program_segments_op(feed->most));
 		break;
 	case COMPILE_SHARED:
 		bytes = reactors * row;

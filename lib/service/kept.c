@@ -320,7 +320,7 @@ bool service_kept_reserve(struct kept *kept, struct kept_entry *entry, unsigned 
 
 	service_kept_expire(kept, now_ns);
 	if (entry->have >> place & 1) { /* by the same request, when it was sent before */
-		const uint64_t had = (uint64_t)entry->count * program_aligned_bytes(entry->dims[place]);
+		const uint64_t had = (uint64_t)entry->count * program_kept_bytes(entry->dims[place]);
 
 		free_chain(kept, &entry->chains[place]);
 		count_blocks(kept, entry, blocks_of(had), false);

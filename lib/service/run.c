@@ -80,7 +80,7 @@ static bool next_keys(struct task *task)
 
 		run->aligned[i] = run->next;
 		if (!(node->flags & PROGRAM_KEPT) || run->alone)
-			rpc_cursor_skip(&run->next, wire_padded(run->count * program_aligned_bytes(node->dim)));
+			rpc_cursor_skip(&run->next, wire_padded(run->count * program_aligned_bytes(node)));
 	}
 	task->table = of->table;
 	task->spec = store_table_spec(of->table);
@@ -146,7 +146,7 @@ static enum rpc_progress check_segments(const struct service *service, struct rp
 	const struct program_keys *keys = &plan->shape.keys[task->run.keys];
 
 	for (unsigned i = 0; i < keys->aligned_count; i++) {
-		if (plan->program.nodes[keys->aligned[i]].op != PROGRAM_SEGMENTS)
+		if (!program_segment_bytes(plan->program.nodes[keys->aligned[i]].op))
 			continue;
 		for (unsigned k = 0; k < n; k++)
 			if (service->tile->segments[i][k] >= task->op.dim)

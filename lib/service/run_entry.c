@@ -58,7 +58,7 @@ static bool reserve(struct service *service, const struct task *task, struct kep
 		const struct program_node *keep = &plan->program.nodes[plan->keeps[k]];
 		const uint16_t dim = plan->shape.values[keep->a].dim;
 
-		if (!service_kept_reserve(service->kept, entry, keep->b, count * program_aligned_bytes(dim),
+		if (!service_kept_reserve(service->kept, entry, keep->b, count * program_kept_bytes(dim),
 					  service->now_ns))
 			return false;
 		entry->dims[keep->b] = dim;

@@ -58,7 +58,30 @@ static void compute_once(struct tile *tile, const struct task *task)
 	tile->once_left = task->ops_left;
 }
 
-/* The same from an entry. */
+/* Numbers of one or two bytes, that lie at the beginning of where they shall have four. */
+static void widen(uint32_t *segments, unsigned n, uint32_t bytes)
+{
+	const uint8_t *from = (const uint8_t *)segments;
+	uint16_t number;
+
+	for (unsigned i = n; i-- > 0;) {
+		if (bytes == 1) {
+			segments[i] = from[i];
+		} else {
+			memcpy(&number, from + i * sizeof(number), sizeof(number));
+			segments[i] = number;
+		}
+	}
+}
+
+static void take_segments(struct tile *tile, struct run *run, unsigned i, unsigned n, uint32_t bytes)
+{
+	rpc_cursor_copy(&run->aligned[i], tile->segments[i], n * bytes);
+	if (bytes < sizeof(uint32_t))
+		widen(tile->segments[i], n, bytes);
+}
+
+/* What is aligned with a tile's keys, from an entry. */
 static void take_kept(struct service *service, struct run *run, unsigned i, unsigned n, bool rows)
 {
 	struct tile *tile = service->tile;
@@ -90,8 +113,8 @@ void service_tile_take(struct service *service, struct task *task, unsigned n, b
 			take_kept(service, &task->run, i, n, rows);
 			continue;
 		}
-		if (plan->program.nodes[node].op == PROGRAM_SEGMENTS) {
-			rpc_cursor_copy(&task->run.aligned[i], tile->segments[i], n * (uint32_t)sizeof(uint32_t));
+		if (dim == 0) {
+			take_segments(tile, &task->run, i, n, program_segment_bytes(plan->program.nodes[node].op));
 			continue;
 		}
 		for (unsigned k = 0; rows && k < n; k++, to += dim)

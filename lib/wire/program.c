@@ -27,6 +27,11 @@ static bool is_op(const struct check *c, unsigned i, unsigned op)
 	return node_of(c, i)->op == op;
 }
 
+static bool is_segments(const struct check *c, unsigned i)
+{
+	return program_segment_bytes(node_of(c, i)->op) != 0;
+}
+
 static struct program_keys *keys_of(const struct check *c, unsigned i)
 {
 	return &c->shape->keys[c->shape->values[i].keys];
@@ -147,6 +152,16 @@ static const char *check_segments(struct check *c, const struct program_node *n)
 	return set(c, PROGRAM_NO_ROWS, c->shape->values[n->a].keys, 0);
 }
 
+static const char *check_segments16(struct check *c, const struct program_node *n)
+{
+	return check_segments(c, n);
+}
+
+static const char *check_segments8(struct check *c, const struct program_node *n)
+{
+	return check_segments(c, n);
+}
+
 static const char *check_lookup(struct check *c, const struct program_node *n)
 {
 	struct program_keys *keys;
@@ -185,7 +200,7 @@ static const char *check_apply(struct check *c, const struct program_node *n)
 
 static const char *check_pool(struct check *c, const struct program_node *n)
 {
-	if (!is_op(c, n->b, PROGRAM_SEGMENTS))
+	if (!is_segments(c, n->b))
 		return "its segments are no segment feed";
 	return goes_with(c, n->a, n->b) ? set(c, PROGRAM_POOLED, 0, c->shape->values[n->a].dim)
 					: "the segments are not those of these rows' keys";
@@ -193,7 +208,7 @@ static const char *check_pool(struct check *c, const struct program_node *n)
 
 static const char *check_unpool(struct check *c, const struct program_node *n)
 {
-	if (!is_op(c, n->b, PROGRAM_SEGMENTS))
+	if (!is_segments(c, n->b))
 		return "its segments are no segment feed";
 	return is_op(c, n->a, PROGRAM_SEGMENT_ROWS)
 		       ? set(c, PROGRAM_BY_KEY, c->shape->values[n->b].keys, c->shape->values[n->a].dim)
@@ -228,7 +243,7 @@ static const char *check_keep(struct check *c, const struct program_node *n)
 		s->begins = true;
 		return set(c, PROGRAM_NO_ROWS, 0, 0);
 	}
-	if (v->axis != PROGRAM_BY_KEY && !is_op(c, n->a, PROGRAM_SEGMENTS))
+	if (v->axis != PROGRAM_BY_KEY && !is_segments(c, n->a))
 		return "only keys, and rows and segments of them, can be kept";
 	why = check_place(c, v->keys, n->b, &s->keeps);
 	return why ? why : set(c, PROGRAM_NO_ROWS, 0, 0);
@@ -440,7 +455,7 @@ uint64_t wire_program_keys_bytes(const struct program *program, const struct pro
 		const struct program_node *n = &program->nodes[k->aligned[i]];
 
 		if (alone || !(n->flags & PROGRAM_KEPT))
-			bytes += program_padded((uint64_t)count * program_aligned_bytes(n->dim));
+			bytes += program_padded((uint64_t)count * program_aligned_bytes(n));
 	}
 	return bytes;
 }

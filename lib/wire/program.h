@@ -12,7 +12,8 @@
  * A WIRE_RUN's body, each part padded with zeros to 8 bytes, numbers and rows of float32 little endian:
  *   for each KEYS feed how many keys (uint32); the SHARED feeds; the SEGMENT_ROWS feeds; then for each KEYS feed the
  *   keys
- *   (uint64), and what is aligned with it, in the nodes' order: ROWS (float32), SEGMENTS (uint32). What is PROGRAM_KEPT
+ *   (uint64), and what is aligned with it, in the nodes' order: ROWS (float32), SEGMENTS (uint32;
+ *   SEGMENTS16 and SEGMENTS8: uint16 and uint8). What is PROGRAM_KEPT
  *   is not
  *   there, unless the run has WIRE_ALONE. A run may leave something on each reactor for later runs of its step: an
  *   entry, which has the run's tag (wire_op.version) and belongs to the request's session. An entry has the keys of one
@@ -58,7 +59,11 @@ enum program_limits {
 	  "a segment number for each key of a") \
 	X(SHARED, 4, shared, FEED, PROGRAM_USES_DIM, 0, "one row of `dim`, which every reactor gets") \
 	X(SEGMENT_ROWS, 5, segment_rows, FEED, PROGRAM_USES_DIM, 0, \
-	  "a row of `dim` for each segment, which every reactor gets")
+	  "a row of `dim` for each segment, which every reactor gets") \
+	X(SEGMENTS16, 6, segments16, FEED, PROGRAM_USES_A | PROGRAM_USES_KEPT_PLACE, PROGRAM_KEPT, \
+	  "SEGMENTS in two bytes each") \
+	X(SEGMENTS8, 7, segments8, FEED, PROGRAM_USES_A | PROGRAM_USES_KEPT_PLACE, PROGRAM_KEPT, \
+	  "the same in one byte each: of 256 segments at most")
 #define PROGRAM_STEPS(X) \
 	X(LOOKUP, 16, lookup, STORE, PROGRAM_USES_A, PROGRAM_READ_ONLY, \
 	  "the rows of the keys a, as float32; made if they are not there, unless PROGRAM_READ_ONLY") \
@@ -205,8 +210,27 @@ static inline bool program_has_entry(const struct program_shape *shape)
 	return shape->entry != PROGRAM_NONE;
 }
 
-/* Of something aligned with keys, a feed of `dim` elements, or segments (0): bytes for each of them. */
-static inline uint32_t program_aligned_bytes(uint32_t dim)
+/* Bytes of a segment's number in such a feed; 0: it is none. */
+static inline uint32_t program_segment_bytes(unsigned op)
+{
+	return op == PROGRAM_SEGMENTS ? 4 : op == PROGRAM_SEGMENTS16 ? 2 : op == PROGRAM_SEGMENTS8 ? 1 : 0;
+}
+
+/* The feed for so many segments at most that takes the fewest bytes; no run has more than two bytes tell apart. */
+static inline unsigned program_segments_op(uint32_t most)
+{
+	return most <= 256 ? PROGRAM_SEGMENTS8 : PROGRAM_SEGMENTS16;
+}
+_Static_assert(PROGRAM_SEGMENTS_MAX <= 65536, "SEGMENTS16 has the number of every segment");
+
+/* Of something aligned with keys, rows or segments: bytes for each of them in a request. */
+static inline uint32_t program_aligned_bytes(const struct program_node *feed)
+{
+	return feed->dim ? feed->dim * (uint32_t)sizeof(float) : program_segment_bytes(feed->op);
+}
+
+/* The same in an entry: rows of `dim` elements, or segments (0), which are uint32 there. */
+static inline uint32_t program_kept_bytes(uint32_t dim)
 {
 	return dim ? dim * (uint32_t)sizeof(float) : (uint32_t)sizeof(uint32_t);
 }

@@ -106,6 +106,8 @@ void views_are_released_whatever_becomes_of_the_call(void);
 
 /* programs.c */
 void programs_go_to_all_reactors(void);
+void few_segments_take_fewer_bytes(void);
+void few_segments_have_bounds(void);
 void runs_follow_the_layout(void);
 void runs_that_were_executed_are_not_applied_again(void);
 void wrong_results_of_runs_are_refused(void);

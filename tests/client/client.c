@@ -80,6 +80,8 @@ bool pull_works(struct bench *b)
 	X(too_many_duplicates_are_refused) \
 	X(variables_of_odd_shapes) \
 	X(programs_go_to_all_reactors) \
+	X(few_segments_take_fewer_bytes) \
+	X(few_segments_have_bounds) \
 	X(what_is_not_kept_is_brought) \
 	X(runs_follow_the_layout) \
 	X(wrong_results_of_runs_are_refused) \

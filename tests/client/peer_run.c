@@ -82,9 +82,10 @@ static void fetch_pool(struct run *run, const struct program_node *n)
 	while (keys->aligned[a] != n->b)
 		a++;
 	for (uint32_t i = 0; i < run->keys[v->keys].count; i++) {
-		uint32_t segment;
+		const uint32_t bytes = program_segment_bytes(run->program->nodes[n->b].op);
+		uint32_t segment = 0; /* little endian */
 
-		memcpy(&segment, run->keys[v->keys].aligned[a] + i * sizeof(segment), sizeof(segment));
+		memcpy(&segment, run->keys[v->keys].aligned[a] + i * bytes, bytes);
 		value_of(run, n->a, i, row);
 		for (uint32_t d = 0; d < v->dim; d++)
 			sums[segment * v->dim + d] += row[d];
@@ -135,10 +136,9 @@ static bool read_feeds(struct run *run, const char *body, uint32_t left)
 		run->keys[k] = (struct keys){ .ids = at, .count = counts[k] };
 		at += counts[k] * sizeof(uint64_t);
 		for (unsigned a = 0; a < keys->aligned_count; a++) {
-			const uint32_t dim = run->shape.values[keys->aligned[a]].dim;
-
 			run->keys[k].aligned[a] = at;
-			at += program_padded(counts[k] * sizeof(float) * (dim ? dim : 1));
+			at += program_padded((uint64_t)counts[k] *
+					     program_aligned_bytes(&run->program->nodes[keys->aligned[a]]));
 		}
 		for (uint32_t i = 0; i < counts[k]; i++) {
 			uint64_t key;

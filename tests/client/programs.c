@@ -11,14 +11,16 @@ enum { DIM = 3, KEYS = 500, BAGS = 7 };
 
 static uint64_t keys[KEYS];
 static uint32_t bags[KEYS];
+static uint32_t most; /* bags, as it is said beforehand; 0: it is not */
 static float gradients[KEYS * DIM], rows[KEYS * DIM], fed[KEYS * DIM], sums[BAGS * DIM];
 
 /* Pools rows, fetches them and what was fed, and applies that. */
 static struct star_program *program_of(struct bench *b)
 {
 	struct star_program_builder *p = star_program_begin(b->cluster);
-	const int k = star_program_keys(p, b->table), s = star_program_segments(p, k), g = star_program_rows(p, k, DIM);
-	const int l = star_program_lookup(p, k, 0);
+	const int k = star_program_keys(p, b->table);
+	const int s = most ? star_program_few_segments(p, k, most) : star_program_segments(p, k);
+	const int g = star_program_rows(p, k, DIM), l = star_program_lookup(p, k, 0);
 	struct star_program *program;
 	struct star_error err;
 
@@ -92,6 +94,60 @@ void programs_go_to_all_reactors(void)
 		check_results(times);
 	}
 	CHECK_UINT(peer_requests(b.peer), 3 * 4);
+	bench_stop(&b);
+}
+
+/* The results are the same, and the requests shorter. */
+void few_segments_take_fewer_bytes(void)
+{
+	static const struct {
+		uint32_t most, bytes;
+	} cases[] = { { 0, 4 }, { BAGS, 1 }, { 256, 1 }, { 257, 2 }, { 65536, 2 } };
+	struct star_error err = { 0 };
+
+	fill();
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bench b = bench_start(1, 1, DIM);
+		struct star_program *program;
+
+		most = cases[i].most;
+		program = program_of(&b);
+		memset(sums, 0x7f, sizeof(sums));
+		if (!CHECK_INT(run(&b, program, KEYS, false, &err), 0))
+			unit_fail(__FILE__, __LINE__, "%s", err.text);
+		check_results(0);
+		CHECK_UINT(peer_last_op(b.peer).body_bytes,
+			   8 + KEYS * (8 + DIM * 4) + program_padded(KEYS * cases[i].bytes));
+		bench_stop(&b);
+	}
+	most = 0;
+}
+
+void few_segments_have_bounds(void)
+{
+	static const uint32_t wrong[] = { 0, 65537 };
+	struct bench b = bench_start(1, 1, DIM);
+	const struct star_feed feeds[] = { { keys, 2 }, { bags, 0 }, { gradients, 0 } };
+	static float many[257 * DIM];
+	float *const fetches[] = { rows, many, fed };
+	struct star_run bad = { .feeds = feeds, .feeds_count = 3, .fetches = fetches, .fetches_count = 3 };
+	struct star_op op = { .kind = STAR_RUN, .run = &bad };
+	struct star_error err = { 0 };
+
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct star_program_builder *p = star_program_begin(b.cluster);
+
+		CHECK_INT(star_program_few_segments(p, star_program_keys(p, b.table), wrong[i]), -EINVAL);
+		CHECK(!star_program_register(p, LONG_US, &err));
+		CHECK_HAS(err.text, "a run has 1 to 65536 segments");
+	}
+	fill();
+	most = 200;
+	bad.program = program_of(&b);
+	bad.segments = 257;
+	CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), -EINVAL);
+	CHECK_HAS(err.text, "has 257 segments, and its program was made for 256 at most");
+	most = 0;
 	bench_stop(&b);
 }
 

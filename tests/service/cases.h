@@ -85,6 +85,7 @@
 	X(binary_steps_are_those_of_plain_c) \
 	X(reductions_are_those_of_plain_c) \
 	X(pools_are_sums_by_segment) \
+	X(segments_of_one_and_two_bytes_are_those_of_four) \
 	X(gradients_of_pools_are_pushed) \
 	X(one_run_reads_computes_and_applies) \
 	X(rows_may_be_their_own_gradients) \

@@ -331,6 +331,72 @@ void pools_are_sums_by_segment(void)
 	shard_stop();
 }
 
+static void body_segments(struct body *b, unsigned op, const uint32_t *segments, unsigned n)
+{
+	const uint32_t bytes = program_segment_bytes(op);
+	uint8_t numbers[N * sizeof(*segments)];
+
+	for (unsigned i = 0; i < n; i++)
+		memcpy(numbers + i * bytes, &segments[i], bytes); /* little endian */
+	body_part(b, numbers, n * bytes);
+}
+
+/* Sums, and what is handed back to rows, to the last number that a feed has; and one that is not there. */
+void segments_of_one_and_two_bytes_are_those_of_four(void)
+{
+	static const struct {
+		unsigned op;
+		uint32_t segments;
+	} cases[] = { { PROGRAM_SEGMENTS8, 256 },
+		      { PROGRAM_SEGMENTS16, 256 },
+		      { PROGRAM_SEGMENTS16, 1000 },
+		      { PROGRAM_SEGMENTS, 1000 } };
+	enum { WIDTH = 2 };
+	static uint32_t segments[N];
+	static float sums[1000 * DIM], by_segment[1000 * WIDTH];
+	struct peer *peer = begin(6);
+
+	for (unsigned i = 0; i < 1000 * WIDTH; i++)
+		by_segment[i] = (float)i;
+	for (unsigned c = 0; c < RTE_DIM(cases); c++) {
+		const unsigned op = cases[c].op;
+		const uint32_t count = cases[c].segments;
+		struct program p = { 0 };
+		const unsigned k = node_keys(&p, WORDS), s = node(&p, op, k, 0);
+		const unsigned g = node_rows(&p, PROGRAM_SEGMENT_ROWS, 0, WIDTH);
+		const float *at;
+		struct reply reply;
+		struct request r = { 0 };
+		struct body b;
+
+		node(&p, PROGRAM_FETCH, node(&p, PROGRAM_POOL, node(&p, PROGRAM_LOOKUP, k, 0), s), 0);
+		node(&p, PROGRAM_FETCH, node(&p, PROGRAM_UNPOOL, g, s), 0);
+		install_good(100 + c, &p);
+		memset(sums, 0, sizeof(sums));
+		for (unsigned i = 0; i < N; i++) {
+			segments[i] = count - 1 - i * i % count;
+			for (unsigned d = 0; d < DIM; d++)
+				sums[segments[i] * DIM + d] += rows[i * DIM + d];
+		}
+		body_begin(&b, 100 + c, &p, (uint32_t[]){ N }, count);
+		body_part(&b, by_segment, count * WIDTH * sizeof(float));
+		body_part(&b, keys, sizeof(keys[0]) * N);
+		body_segments(&b, op, segments, N);
+		at = body_run(&b, peer, &reply);
+		for (unsigned i = 0; i < N; i++)
+			CHECK_MEM(at + i * WIDTH, by_segment + segments[i] * WIDTH, WIDTH * sizeof(float));
+		CHECK_MEM((const uint8_t *)at + program_padded(N * WIDTH * sizeof(float)), sums,
+			  count * DIM * sizeof(float));
+		body_begin(&b, 100 + c, &p, (uint32_t[]){ N }, count - 1);
+		body_part(&b, by_segment, (count - 1) * WIDTH * sizeof(float));
+		body_part(&b, keys, sizeof(keys[0]) * N);
+		body_segments(&b, op, segments, N);
+		body_into(&b, &r);
+		request_refused(&r, peer, WIRE_BAD_REQUEST, "names segment");
+	}
+	shard_stop();
+}
+
 /* The gradient of a pool, handed back to the rows and applied, is that of a push; duplicates are summed first. */
 void gradients_of_pools_are_pushed(void)
 {

@@ -19,6 +19,7 @@
 	X(small_consecutive_ids_spread_evenly) \
 	/* program.c */ \
 	X(programs_have_a_shape) \
+	X(segments_take_the_bytes_of_their_feed) \
 	X(programs_have_one_table) \
 	X(bad_programs_are_refused_by_node) \
 	X(programs_are_bounded) \

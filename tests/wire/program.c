@@ -66,6 +66,32 @@ void programs_have_a_shape(void)
 	CHECK_UINT(wire_program_reply_bytes(&good, &s, counts, 7), 184 + 7 * 32);
 }
 
+void segments_take_the_bytes_of_their_feed(void)
+{
+	static const struct {
+		unsigned op, bytes;
+	} cases[] = { { PROGRAM_SEGMENTS, 4 }, { PROGRAM_SEGMENTS16, 2 }, { PROGRAM_SEGMENTS8, 1 } };
+	const uint32_t counts[2] = { 9, 3 };
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct program p = good;
+		struct program_shape s;
+		unsigned node;
+
+		p.nodes[2].op = (uint8_t)cases[i].op;
+		CHECK(!wire_program_check(&p, &s, &node));
+		CHECK(s.segments && s.keys[0].segments);
+		CHECK_UINT(wire_program_request_bytes(&p, &s, counts, 7, false),
+			   8 + 8 + 7 * 32 + 9 * 8 + 9 * 32 + program_padded(9 * cases[i].bytes) + 3 * 8 + 40);
+		p.nodes[2].dim = 1;
+		CHECK(wire_program_check(&p, &s, &node) && node == 2);
+	}
+	CHECK_UINT(program_segments_op(1), PROGRAM_SEGMENTS8);
+	CHECK_UINT(program_segments_op(256), PROGRAM_SEGMENTS8);
+	CHECK_UINT(program_segments_op(257), PROGRAM_SEGMENTS16);
+	CHECK_UINT(program_segments_op(PROGRAM_SEGMENTS_MAX), PROGRAM_SEGMENTS16);
+}
+
 #define NODE(i, ...) (p.nodes[i] = (struct program_node){ __VA_ARGS__ })
 
 static void refuse(int line, const struct program *p, unsigned at, const char *why)

@@ -59,8 +59,8 @@ static void count_run(const struct star_run *run)
 			continue;
 		if (node->op == PROGRAM_KEYS)
 			sent.to_ps += keys * sizeof(uint64_t);
-		else if (node->op == PROGRAM_SEGMENTS)
-			sent.to_ps += keys * sizeof(uint32_t);
+		else if (program_segment_bytes(node->op))
+			sent.to_ps += keys * program_segment_bytes(node->op);
 		else
 			sent.to_ps += rows_of(run, &p->shape.values[p->feeds[f]], keys) * node->dim * sizeof(float);
 	}
