@@ -22,6 +22,7 @@
 	X(SQUARE, "square", IF_FLOAT, elementwise, elementwise) \
 	X(SQRT, "sqrt", IF_FLOAT, elementwise, elementwise) \
 	X(ABS, "abs", IF_FLOAT, elementwise, elementwise) \
+	X(SIGN, "sign", IF_FLOAT, elementwise, elementwise) \
 	X(ADD, "add", IF_FLOAT, elementwise, elementwise) \
 	X(SUB, "sub", IF_FLOAT, elementwise, elementwise) \
 	X(MUL, "mul", IF_FLOAT, elementwise, elementwise) \

@@ -92,6 +92,7 @@ UNARY(unary_exp, exponential(x))
 UNARY(unary_square, x *x)
 UNARY(unary_sqrt, sqrtf(x))
 UNARY(unary_abs, x < 0 ? -x : x + 0) /* + 0: of -0 too */
+UNARY(unary_sign, (float)((x > 0) - (x < 0)))
 UNARY(unary_scale, x *c)
 UNARY(unary_offset, x + c)
 
@@ -106,6 +107,7 @@ void tensor_elementwise_unary(unsigned op, float constant, const float *const *x
 		[ELEMENTWISE_SQUARE - ELEMENTWISE_NEG] = unary_square,
 		[ELEMENTWISE_SQRT - ELEMENTWISE_NEG] = unary_sqrt,
 		[ELEMENTWISE_ABS - ELEMENTWISE_NEG] = unary_abs,
+		[ELEMENTWISE_SIGN - ELEMENTWISE_NEG] = unary_sign,
 		[ELEMENTWISE_SCALE - ELEMENTWISE_NEG] = unary_scale,
 		[ELEMENTWISE_OFFSET - ELEMENTWISE_NEG] = unary_offset,
 	};

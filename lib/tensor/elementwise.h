@@ -21,7 +21,8 @@
 	X(EXP, 36, exp, 4, "exp(x)") \
 	X(SQUARE, 37, square, 1, "x * x") \
 	X(SQRT, 38, sqrt, 1, "square root of x") \
-	X(ABS, 39, abs, 1, "|x|")
+	X(ABS, 39, abs, 1, "|x|") \
+	X(SIGN, 42, sign, 1, "1 where x > 0, -1 where x < 0, else 0")
 
 /* The same with c, the step's constant. */
 #define ELEMENTWISE_CONSTANTS(X) \

@@ -113,6 +113,8 @@ static float plain_unary(unsigned op, float x, float c)
 		return sqrtf(x);
 	case ELEMENTWISE_ABS:
 		return fabsf(x);
+	case ELEMENTWISE_SIGN:
+		return x > 0 ? 1 : x < 0 ? -1 : 0;
 	case ELEMENTWISE_SCALE:
 		return x * c;
 	default:
