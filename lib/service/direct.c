@@ -13,8 +13,8 @@
 #include "tensor/dtype.h"
 
 enum {
-	DIRECT_KEYS = 32, /* of a pull */
-	EXPECT_KEYS = 2,  /* whose rows are loaded before a request's turn */
+	DIRECT_KEYS = 32,  /* of a pull */
+	PREFETCH_KEYS = 2, /* whose rows are loaded before a request's turn */
 };
 
 /* A request's only operation, and where its body is. */
@@ -250,7 +250,7 @@ void service_prefetch(void *ctx, const void *payload, uint32_t bytes, bool immin
 	if (!t->table)
 		return;
 	for (uint32_t i = 0, at = sizeof(op) + (op.kind == WIRE_RUN ? sizeof(key) : 0);
-	     i < op.count && i < EXPECT_KEYS && at + sizeof(key) <= bytes; i++) {
+	     i < op.count && i < PREFETCH_KEYS && at + sizeof(key) <= bytes; i++) {
 		memcpy(&key, (const uint8_t *)payload + at, sizeof(key));
 		at += (uint32_t)sizeof(key);
 		store_prefetch_key(t->table, key, op_pushes(&op) ? STORE_PUSH : STORE_PULL, imminent);

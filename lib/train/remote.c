@@ -31,7 +31,7 @@ struct item {
 	uint64_t sums_bytes; /* of gradients that are summed here, at most */
 };
 
-struct part {
+struct remote_part {
 	struct item *items;
 	uint32_t count;
 	struct token *idle; /* under the lock */
@@ -40,7 +40,7 @@ struct part {
 /* What a call needs while it is in flight; later ones use it again. */
 struct token {
 	struct token *next;
-	struct part *part;
+	struct remote_part *part;
 	struct star_op *ops;
 	struct star_request **requests;
 	uint32_t requests_count;
@@ -54,7 +54,7 @@ struct token {
 
 struct prepared {
 	struct star_table **tables; /* by node: what a handle is of */
-	struct part *parts;
+	struct remote_part *parts;
 	uint32_t parts_count;
 	bool each;			     /* operation is a call of its own */
 	struct dedup *dedup;		     /* under the lock; its entries are their runs' */
@@ -127,7 +127,7 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 {
 	const uint32_t *in = p->compiled->parts[index].in;
 	const struct graph_part *from = &plan->parts[index];
-	struct part *part = &p->parts[index];
+	struct remote_part *part = &p->parts[index];
 	int rc = 0;
 
 	for (uint32_t i = 0; rc >= 0 && i < from->nodes_count; i++) {
@@ -164,7 +164,7 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 static int prepare_part(const struct remote *remote, const struct graph_ps_plan *plan, struct prepared *p,
 			uint32_t index, struct star_error *err)
 {
-	struct part *part = &p->parts[index];
+	struct remote_part *part = &p->parts[index];
 
 	if (plan->parts[index].place == GRAPH_PLACE_WORKER)
 		return 0;
@@ -357,7 +357,7 @@ uint32_t train_remote_updates(const struct graph_ps *ps, const struct remote_upd
 
 /* ---- calls ---- */
 
-static struct token *make_token(struct part *part)
+static struct token *make_token(struct remote_part *part)
 {
 	const uint32_t count = part->count ? part->count : 1;
 	struct token *token = calloc(1, sizeof(*token));
@@ -389,7 +389,7 @@ static struct token *make_token(struct part *part)
 	return NULL;
 }
 
-static struct token *take_token(struct prepared *p, struct part *part)
+static struct token *take_token(struct prepared *p, struct remote_part *part)
 {
 	struct token *token;
 
@@ -429,7 +429,7 @@ static bool to_sums(const struct remote_round *round, struct star_op *op)
 }
 
 /* 0: the part's gradients are applied, or it has none; 1: they go to *round's sums, or nowhere. */
-static int ask_admission(const struct remote *remote, const struct part *part, struct remote_round *round,
+static int ask_admission(const struct remote *remote, const struct remote_part *part, struct remote_round *round,
 			 struct star_error *err)
 {
 	bool any = false;
@@ -526,7 +526,7 @@ static int start_remote_part(void *ctx, const struct graph_ps_call *call, void *
 	struct remote *remote = ctx;
 	struct prepared *p = call->prepared;
 	struct compiled_left *left = left_of(p, call->run);
-	const struct part *part = &p->parts[call->part];
+	const struct remote_part *part = &p->parts[call->part];
 	struct token *token = take_token(p, &p->parts[call->part]);
 	struct remote_round round = { 0 };
 	uint32_t count = 0, step;
