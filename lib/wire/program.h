@@ -216,7 +216,7 @@ static inline uint32_t program_segment_bytes(unsigned op)
 	return op == PROGRAM_SEGMENTS ? 4 : op == PROGRAM_SEGMENTS16 ? 2 : op == PROGRAM_SEGMENTS8 ? 1 : 0;
 }
 
-/* The feed for so many segments at most that takes the fewest bytes; no run has more than two bytes tell apart. */
+/* The feed that takes the fewest bytes where runs have `most` segments at most; two bytes are enough for any. */
 static inline unsigned program_segments_op(uint32_t most)
 {
 	return most <= 256 ? PROGRAM_SEGMENTS8 : PROGRAM_SEGMENTS16;

@@ -246,7 +246,7 @@ void programs_have_one_table(void)
 		CHECK(!(info->uses & PROGRAM_USES_B) || !(info->uses & (PROGRAM_USES_PLACE | PROGRAM_USES_KEPT_PLACE)));
 		CHECK(info->kind < PROGRAM_KIND_SPREAD || info->uses & PROGRAM_USES_A);
 	}
-	CHECK_UINT(known, 5 + 6 + 10 + 9 + 5);
+	CHECK_UINT(known, 7 + 6 + 11 + 9 + 5);
 	CHECK_UINT(known + unknown, 1000);
 	CHECK_UINT(wire_program_op_find("relu"), ELEMENTWISE_RELU);
 	CHECK_UINT(wire_program_op_find("segment_rows"), PROGRAM_SEGMENT_ROWS);
