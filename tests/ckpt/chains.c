@@ -64,10 +64,7 @@ void chains_are_found(void)
 		char directory[DIRECTORY_MAX], text[512];
 		struct star_error err = { 0 };
 
-		make_memory_directory(directory);
-		save_all(directory, cases[i].saved);
-		if (cases[i].destroyed)
-			destroy_manifest(directory, cases[i].destroyed);
+		save_and_spoil(directory, cases[i].saved, NULL, cases[i].destroyed);
 		if (!CHECK_STR(chain_text(directory, cases[i].id, text, &err), cases[i].chain) ||
 		    (cases[i].says && !CHECK_HAS(err.text, cases[i].says)))
 			printf("# case %u: %s\n", i, err.text);
@@ -139,12 +136,7 @@ void good_chains_are_found(void)
 		char **chain;
 		int rc;
 
-		make_memory_directory(directory);
-		save_all(directory, cases[i].saved);
-		if (cases[i].damaged)
-			damage_data(directory, cases[i].damaged);
-		if (cases[i].destroyed)
-			destroy_manifest(directory, cases[i].destroyed);
+		save_and_spoil(directory, cases[i].saved, cases[i].damaged, cases[i].destroyed);
 		rc = ckpt_chain_good(directory, &search, &chain, &count, &err);
 		CHECK_STR(rc < 0 ? "none" : names_of(chain, count, text), cases[i].chain);
 		if (rc < 0) {
@@ -303,10 +295,7 @@ void prune_keeps_chains_whole(void)
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char directory[DIRECTORY_MAX], path[CKPT_PATH_MAX], text[512];
 
-		make_memory_directory(directory);
-		save_all(directory, cases[i].saved);
-		if (cases[i].destroyed)
-			destroy_manifest(directory, cases[i].destroyed);
+		save_and_spoil(directory, cases[i].saved, NULL, cases[i].destroyed);
 		if (cases[i].partial) {
 			CHECK_INT(ckpt_begin(directory, cases[i].partial, 0, path, &err), 0);
 			write_file(in(path, "a.star").text, "x", 1);

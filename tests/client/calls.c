@@ -498,7 +498,6 @@ void open_by_dpdk_says_what_is_wrong(void)
 	struct star_error err = { 0 };
 	char path[128], text[1024];
 	struct bench b;
-	FILE *file;
 
 	CHECK(!star_open("dpdk:/nowhere/worker.conf", LONG_US, &err));
 	CHECK_INT(err.code, -ENOENT);
@@ -506,17 +505,12 @@ void open_by_dpdk_says_what_is_wrong(void)
 	peer_datagrams = true;
 	b = bench_start(1, 1, 2);
 	peer_datagrams = false;
-	file = fopen(b.peer->worker_file, "r");
-	text[file ? fread(text, 1, sizeof(text) - 1, file) : 0] = 0;
-	if (file)
-		fclose(file);
+	unit_read(b.peer->worker_file, text, sizeof(text));
 	/* The same cluster by another port, while the first is open. */
 	snprintf(path, sizeof(path), "dpdk:%s.2", b.peer->worker_file);
-	file = fopen(path + strlen("dpdk:"), "w");
-	if (CHECK(file && strstr(text, "251.2"))) {
+	if (CHECK(strstr(text, "251.2"))) {
 		strstr(text, "251.2")[4] = '3';
-		fputs(text, file);
-		fclose(file);
+		unit_write_text(path + strlen("dpdk:"), text);
 		CHECK(!star_open(path, LONG_US, &err));
 		CHECK_INT(err.code, -EBUSY);
 		CHECK_HAS(err.text, "another port");
