@@ -66,6 +66,7 @@ void import_respects_who_writes_there(void);
 void tables_go_out_as_lines_and_come_back(void);
 void uses_count_back_from_the_youngest(void);
 void elements_read_back_bit_for_bit(void);
+void elements_of_text_are_rounded_once(void);
 void wrong_lines_are_refused(void);
 void lines_that_no_node_would_load_are_refused(void);
 void bloom_filters_go_out_as_lines_and_come_back(void);

@@ -243,6 +243,7 @@ const struct unit_case unit_cases[] = {
 	{ "tables go out as lines and come back", tables_go_out_as_lines_and_come_back },
 	{ "uses count back from the youngest", uses_count_back_from_the_youngest },
 	{ "elements read back bit for bit", elements_read_back_bit_for_bit },
+	{ "elements of text are rounded once", elements_of_text_are_rounded_once },
 	{ "wrong lines are refused", wrong_lines_are_refused },
 	{ "lines that no node would load are refused", lines_that_no_node_would_load_are_refused },
 	{ "bloom filters go out as lines and come back", bloom_filters_go_out_as_lines_and_come_back },
