@@ -204,6 +204,30 @@ void duplicates_are_summed_in_large_pushes(void)
 	}
 }
 
+/* A request of exactly what the nodes take, and one of a gradient more: its head, and a key with each gradient. */
+void a_request_is_as_large_as_the_limit(void)
+{
+	enum { LIMIT = 4 << 20 };
+	static const uint32_t dims[] = { 20, 909, 3896 };
+	struct star_error err = { 0 };
+
+	for (unsigned i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
+		const uint32_t fit = (LIMIT - (uint32_t)sizeof(struct wire_op)) / (8 + 4 * dims[i]);
+		struct bench b = bench_start(1, 1, dims[i]);
+		uint64_t *keys = calloc(fit + 1, sizeof(*keys));
+		float *rows = calloc((size_t)(fit + 1) * dims[i], sizeof(*rows));
+
+		CHECK(LIMIT - sizeof(struct wire_op) - (size_t)fit * (8 + 4 * dims[i]) < 14); /* or it shows nothing */
+		CHECK_INT(star_push(b.table, keys, fit, rows, LONG_US, &err), 0);
+		CHECK_UINT(peer_requests(b.peer), 1);
+		CHECK_INT(star_push(b.table, keys, fit + 1, rows, LONG_US, &err), -E2BIG);
+		CHECK_UINT(peer_requests(b.peer), 1);
+		free(keys);
+		free(rows);
+		bench_stop(&b);
+	}
+}
+
 void too_many_duplicates_are_refused(void)
 {
 	enum { KEYS = 300, DIM = 4096 };
