@@ -90,6 +90,8 @@ void wrong_usage_is_explained(void)
 		  "optimizer sgd cannot work on element type int32" },
 		{ "tables options amad", "there is no optimizer \"amad\"; possible are sgd, " },
 		{ "-- --json", "no command \"--json\"" },
+		{ "rows get -- t --json", "\"--json\" is no key" },
+		{ "rows get t -- -7x", "\"-7x\" is no key" },
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
