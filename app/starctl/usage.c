@@ -214,6 +214,7 @@ static const struct {
 	{ "--json", "print JSON, for programs" },
 	{ "--help", "explain starctl, or the command" },
 	{ "--version", "print the version" },
+	{ "--", "what follows is no option; negative keys need it not" },
 };
 
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };

@@ -477,13 +477,17 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 	int rc = node_checkpoint_claim(c, err);
 
 	if (rc == 0)
+		rc = ckpt_claim_write(&c->claim, directory, CKPT_WAIT_US, err);
+	if (rc == 0)
 		rc = ckpt_chain_check(directory, &entry, node->config->chain_max, err);
 	if (rc == 0)
 		rc = node_checkpoint_next(c, true, &checkpoint->id, err);
 	if (rc == 0)
 		rc = ckpt_begin(directory, checkpoint->id, checkpoint->parent, path, err);
-	if (rc < 0)
+	if (rc < 0) {
+		ckpt_claim_written(&c->claim);
 		return rc;
+	}
 	name = strrchr(path, '/') + 1;
 	if (strlen(name) >= sizeof(checkpoint->name))
 		return star_error_set(err, -ENAMETOOLONG, "the name %s is too long", name);
@@ -653,6 +657,7 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 	if (rc == 0)
 		rc = ckpt_commit(path, &m, err);
 	ckpt_manifest_free(&m);
+	ckpt_claim_written(&c->claim);
 	if (rc == 0) {
 		c->since = c->since ? c->since : checkpoint->id;
 		c->last = m.id;
@@ -660,9 +665,11 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 		node_journal_counts(ctx, checkpoint->id);
 	}
 	if (rc == 0 && !checkpoint->parent) {
-		const struct ckpt_pruning pruning = {
-			.keep = config->checkpoint_keep, .lineage = &m.lineage, .began = c->began, .since = c->since
-		};
+		const struct ckpt_pruning pruning = { .keep = config->checkpoint_keep,
+						      .lineage = &m.lineage,
+						      .began = c->began,
+						      .since = c->since,
+						      .wait_us = CKPT_WAIT_US };
 		struct star_error why = { 0 };
 
 		if (ckpt_prune(config->checkpoint_directory, &pruning, &why) < 0)
@@ -679,4 +686,5 @@ void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpo
 	if (checkpoint->name[0] && snprintf(path, sizeof(path), "%s/%s", node->config->checkpoint_directory,
 					    checkpoint->name) < (int)sizeof(path))
 		ckpt_abandon(path);
+	ckpt_claim_written(&node->checkpoint->claim);
 }

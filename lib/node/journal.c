@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
@@ -73,21 +74,6 @@ static void catalogue_name(char name[static JOURNAL_NAME_MAX], uint32_t story)
 	snprintf(name, JOURNAL_NAME_MAX, "%08" PRIu32 ".json", story);
 }
 
-static int write_all(int fd, const char *text, size_t bytes)
-{
-	while (bytes > 0) {
-		const ssize_t n = write(fd, text, bytes);
-
-		if (n <= 0 && errno != EINTR)
-			return -errno;
-		if (n > 0) {
-			text += n;
-			bytes -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
 /* A whole file takes the place of the one before, or nothing happens. */
 static int replace_file(const struct node_journal *j, const char *name, const char *text, struct star_error *err)
 {
@@ -96,7 +82,7 @@ static int replace_file(const struct node_journal *j, const char *name, const ch
 
 	snprintf(partial, sizeof(partial), "%s.partial", name);
 	fd = openat(j->folder, partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
-	rc = fd < 0 ? -errno : write_all(fd, text, strlen(text));
+	rc = fd < 0 ? -errno : base_write_all(fd, text, strlen(text));
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
 	if (fd >= 0)

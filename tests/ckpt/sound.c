@@ -73,12 +73,7 @@ void what_nodes_refuse_is_told(void)
 		struct star_error err = { 0 };
 		const char *at = text;
 
-		make_memory_directory(directory);
-		save_all(directory, cases[i].saved);
-		if (cases[i].damaged)
-			damage_data(directory, cases[i].damaged);
-		if (cases[i].destroyed)
-			destroy_manifest(directory, cases[i].destroyed);
+		save_and_spoil(directory, cases[i].saved, cases[i].damaged, cases[i].destroyed);
 		if (cases[i].renamed)
 			rename_one(directory, cases[i].renamed);
 		CHECK_INT(ckpt_check(directory, cases[i].id, &search, note, &err), cases[i].wrong);
@@ -116,10 +111,7 @@ void no_older_one_is_exported_without_a_word(void)
 		size_t bytes;
 		FILE *out = open_memstream(&lines, &bytes);
 
-		make_memory_directory(directory);
-		save_all(directory, cases[i].saved);
-		if (cases[i].destroyed)
-			destroy_manifest(directory, cases[i].destroyed);
+		save_and_spoil(directory, cases[i].saved, NULL, cases[i].destroyed);
 		CHECK_INT(ckpt_export(directory, cases[i].id, sample_objects()[0].name, out, NULL, NULL, &err),
 			  cases[i].rc);
 		fclose(out);
