@@ -57,6 +57,7 @@ struct node_checkpoint {
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
 	uint64_t began, since;		 /* what it began with; the first that was written after that. 0: none */
+	uint32_t began_sum;		 /* of the manifest that it began with */
 	uint64_t last;			 /* that was written, and the checksum of its manifest */
 	uint32_t last_sum;
 	struct part parts[WIRE_REACTORS_MAX];
@@ -422,18 +423,24 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	free(c);
 }
 
-void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage)
+void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage, uint32_t sum)
 {
 	if (!c)
 		return;
 	c->lineage = lineage;
 	c->began = id;
+	c->began_sum = sum;
 	c->since = 0;
 }
 
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *c)
 {
 	return c->lineage;
+}
+
+uint32_t node_checkpoint_own_sum(const struct node_checkpoint *c)
+{
+	return c->began_sum;
 }
 
 int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)
@@ -662,7 +669,7 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 		c->since = c->since ? c->since : checkpoint->id;
 		c->last = m.id;
 		c->last_sum = m.sum;
-		node_journal_counts(ctx, checkpoint->id);
+		node_journal_counts(ctx, m.id, m.sum);
 	}
 	if (rc == 0 && !checkpoint->parent) {
 		const struct ckpt_pruning pruning = { .keep = config->checkpoint_keep,
