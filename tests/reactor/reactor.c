@@ -321,6 +321,68 @@ static void few_frames_wait_for_a_ring(void)
 	rig_destroy(rig);
 }
 
+/* Five bursts a turn, where one waits: they must not meet a backlog that gives the ring one of them. */
+static void what_waits_leaves_as_soon_as_there_is_room(void)
+{
+	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 4095, .mode = RIG_ECHO };
+	struct rig *rig = rig_create(&options);
+	struct rig_block block;
+
+	rig->queues[0][0].refuses = 6; /* two turns */
+	rig_start(rig);
+	rig_block(rig->nodes[0]->reactor, &block);
+	inject_all(rig, 0, 4000);
+	rig_release(&block);
+	CHECK(rig_await(&stats(rig, 0)->sent, 4000));
+	CHECK_UINT(stats(rig, 0)->transmit_dropped, 0);
+	for (uint32_t i = 0; i < 256; i++)
+		CHECK_UINT(rig->queues[0][0].order[i], i);
+	rig_destroy(rig);
+}
+
+/* It has tried often enough, but not since it lost its core. Who loses it before, too, may take the ring to be stuck:
+ * that does not happen each time. */
+static void a_reactor_that_loses_its_core_tries_again(void)
+{
+	enum { LIVES = 10, STUCK_TRIES = 1000, CALLS = 3 };
+	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 127, .mode = RIG_ECHO };
+	unsigned lost = 0;
+
+	for (unsigned life = 0; life < LIVES; life++) {
+		struct rig *rig = rig_create(&options);
+
+		rig->queues[0][0].refuses = (STUCK_TRIES + 5) * CALLS;
+		rig->queues[0][0].nap_us = 150000;
+		rig_start(rig);
+		rig_inject(rig, 0, 0, REACTOR_HERE, 1);
+		while (rig_read(&stats(rig, 0)->sent) + rig_read(&stats(rig, 0)->transmit_dropped) == 0)
+			usleep(1000);
+		lost += stats(rig, 0)->transmit_dropped > 0;
+		rig_destroy(rig);
+	}
+	if (lost > LIVES / 2)
+		unit_fail(__FILE__, __LINE__, "the frame was dropped %u times of %u", lost, LIVES);
+}
+
+/* The ring is never stuck, and would need half a minute. */
+static void a_stop_does_not_wait_for_a_slow_ring(void)
+{
+	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 1023, .mode = RIG_ECHO };
+	struct rig *rig = rig_create(&options);
+	uint64_t begin_ns;
+
+	rig->queues[0][0].pause_ns = 60000000;
+	rig_start(rig);
+	inject_all(rig, 0, 500);
+	CHECK(rig_await_received(rig, 500));
+	begin_ns = clock_ns();
+	reactor_stop(rig->nodes[0]->reactor);
+	CHECK(clock_ns() - begin_ns < 15000000000);
+	CHECK_UINT(stats(rig, 0)->sent + stats(rig, 0)->transmit_dropped, 500);
+	CHECK(stats(rig, 0)->transmit_dropped > 0);
+	rig_destroy(rig);
+}
+
 static void what_a_driver_keeps_comes_back_when_mbufs_are_short(void)
 {
 	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 255, .mode = RIG_ECHO };
@@ -418,6 +480,76 @@ static void ports_come_and_go(void)
 	for (unsigned i = 2; i < CONFIG_PORTS_MAX; i++)
 		CHECK_INT(change(rig, &rig->ports[1], true), 0);
 	CHECK_INT(change(rig, &rig->ports[1], true), -ENOSPC);
+	rig_destroy(rig);
+}
+
+struct port_drain {
+	struct reactor_message message;
+	const struct port *port;
+	bool done;
+};
+
+static void drain_port(void *ctx, struct reactor_message *message)
+{
+	const struct rig_node *node = ctx;
+	struct port_drain *drain = (struct port_drain *)message;
+
+	drain->done = reactor_drain_port(node->reactor, drain->port);
+}
+
+/* Whether nothing waits for it. */
+static bool drained(struct rig *rig, const struct port *port)
+{
+	struct port_drain drain = { .message.run = drain_port, .port = port };
+
+	CHECK_INT(reactor_post(rig->nodes[0]->reactor, &drain.message), 0);
+	CHECK_INT(reactor_wait(&drain.message, 5000000), 0);
+	return drain.done;
+}
+
+/* What waits for one that goes is its own: the other's frames stay, and a port that gets its id begins anew. */
+static void a_slow_port_goes(void)
+{
+	const struct rig_options options = { .reactors = 1, .ports = 2, .mbufs = 2047, .mode = RIG_ECHO };
+	struct rig *rig = rig_create(&options);
+
+	for (unsigned p = 0; p < 2; p++)
+		rig->queues[p][0].pause_ns = 60000000;
+	rig_start(rig);
+	for (uint32_t number = 0; number < 400; number++)
+		rig_inject(rig, number & 1, 0, REACTOR_HERE, number);
+	CHECK(rig_await_received(rig, 400));
+	CHECK(!drained(rig, &rig->ports[1]));
+	CHECK_INT(change(rig, &rig->ports[1], false), 0); /* would take twelve seconds */
+	CHECK(drained(rig, &rig->ports[1]));
+	CHECK_UINT(rig->queues[1][0].sent + stats(rig, 0)->transmit_dropped, 200);
+	CHECK(!drained(rig, &rig->ports[0]));
+	rig->queues[1][0].pause_ns = 0;
+	CHECK_INT(change(rig, &rig->ports[1], true), 0);
+	__atomic_store_n(&rig->queues[0][0].pause_ns, 0, __ATOMIC_RELEASE);
+	CHECK(rig_await(&rig->queues[0][0].sent, 200));
+	for (uint32_t i = 0; i < 200; i++)
+		CHECK_UINT(rig->queues[0][0].order[i], 2 * i);
+	rig_destroy(rig);
+}
+
+static void a_port_that_follows_a_stuck_one_is_waited_for(void)
+{
+	const struct rig_options options = { .reactors = 1, .ports = 2, .mbufs = 1023, .mode = RIG_ECHO };
+	struct rig *rig = rig_create(&options);
+
+	rig->queues[1][0].room = 0;
+	rig_start(rig);
+	rig_inject(rig, 1, 0, REACTOR_HERE, 0);
+	CHECK(rig_await(&stats(rig, 0)->transmit_dropped, 1));
+	CHECK_INT(change(rig, &rig->ports[1], false), 0);
+	rig->queues[1][0].room = UINT32_MAX;
+	rig->queues[1][0].refuses = 30;
+	CHECK_INT(change(rig, &rig->ports[1], true), 0);
+	for (uint32_t number = 1; number <= 10; number++)
+		rig_inject(rig, 1, 0, REACTOR_HERE, number);
+	CHECK(rig_await(&stats(rig, 0)->sent, 10));
+	CHECK_UINT(stats(rig, 0)->transmit_dropped, 1);
 	rig_destroy(rig);
 }
 
@@ -569,9 +701,14 @@ const struct unit_case unit_cases[] = {
 	{ "a_ring_that_takes_nothing_is_not_waited_for", a_ring_that_takes_nothing_is_not_waited_for },
 	{ "a_full_ring_makes_frames_wait", a_full_ring_makes_frames_wait },
 	{ "few_frames_wait_for_a_ring", few_frames_wait_for_a_ring },
+	{ "what_waits_leaves_as_soon_as_there_is_room", what_waits_leaves_as_soon_as_there_is_room },
+	{ "a_reactor_that_loses_its_core_tries_again", a_reactor_that_loses_its_core_tries_again },
+	{ "a_stop_does_not_wait_for_a_slow_ring", a_stop_does_not_wait_for_a_slow_ring },
 	{ "what_a_driver_keeps_comes_back_when_mbufs_are_short", what_a_driver_keeps_comes_back_when_mbufs_are_short },
 	{ "frames_for_unknown_ports_are_freed_and_counted", frames_for_unknown_ports_are_freed_and_counted },
 	{ "ports_come_and_go", ports_come_and_go },
+	{ "a_slow_port_goes", a_slow_port_goes },
+	{ "a_port_that_follows_a_stuck_one_is_waited_for", a_port_that_follows_a_stuck_one_is_waited_for },
 	{ "nothing_stays_behind", nothing_stays_behind },
 	{ "pinned_thread_stays_on_its_core", pinned_thread_stays_on_its_core },
 	{ "more_than_the_cores_can_do_is_refused", more_than_the_cores_can_do_is_refused },
