@@ -340,6 +340,24 @@ static void what_waits_leaves_as_soon_as_there_is_room(void)
 	rig_destroy(rig);
 }
 
+/* A slow ring has them one by one; the others make room for what comes in. */
+static void buffers_that_are_short_do_not_wait(void)
+{
+	const struct rig_options options = { .reactors = 1, .ports = 2, .mbufs = 127, .mode = RIG_ECHO };
+	struct rig *rig = rig_create(&options);
+
+	rig->queues[0][0].pause_ns = 60000000;
+	rig_start(rig);
+	inject_all(rig, 0, 600);
+	CHECK(rig_await_received(rig, 600));
+	CHECK(rig_read(&rig->queues[0][0].sent) < 400);
+	for (uint32_t number = 600; number < 700; number++)
+		rig_inject(rig, 1, 0, REACTOR_HERE, number);
+	CHECK(rig_await(&rig->queues[1][0].sent, 100));
+	CHECK(rig_read(&rig->queues[0][0].sent) < 400);
+	rig_destroy(rig);
+}
+
 /* It has tried often enough, but not since it lost its core. Who loses it before, too, may take the ring to be stuck:
  * that does not happen each time. */
 static void a_reactor_that_loses_its_core_tries_again(void)
@@ -702,6 +720,7 @@ const struct unit_case unit_cases[] = {
 	{ "a_full_ring_makes_frames_wait", a_full_ring_makes_frames_wait },
 	{ "few_frames_wait_for_a_ring", few_frames_wait_for_a_ring },
 	{ "what_waits_leaves_as_soon_as_there_is_room", what_waits_leaves_as_soon_as_there_is_room },
+	{ "buffers_that_are_short_do_not_wait", buffers_that_are_short_do_not_wait },
 	{ "a_reactor_that_loses_its_core_tries_again", a_reactor_that_loses_its_core_tries_again },
 	{ "a_stop_does_not_wait_for_a_slow_ring", a_stop_does_not_wait_for_a_slow_ring },
 	{ "what_a_driver_keeps_comes_back_when_mbufs_are_short", what_a_driver_keeps_comes_back_when_mbufs_are_short },
