@@ -3,8 +3,8 @@
  * Ports at run time. The control path opens and closes them; each reactor is told by messages, and stands still in one
  * meanwhile where the driver touches its mempool. A port is added to one reactor after the other, its interface first.
  * It is removed from all in three steps: its interface is taken away, so that nothing comes in or is sent any more but
- * by what exists; its connections are ended, some in each message; and when every reactor has sent what it had to, the
- * port is taken from it and closed.
+ * by what exists; its connections are ended, some in each message; and when every reactor has sent what it had to (or
+ * its ring has taken nothing for a while), the port is taken from it and closed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static int ask_reactor(struct shard *shard, struct port_message *m, void (*run)(
 static int remove_from(struct shard *shard, struct port *port, unsigned *ended, struct star_error *err)
 {
 	struct port_message *m = calloc(1, sizeof(*m));
-	const uint64_t begin_us = clock_us();
+	uint64_t begin_us;
 	int status;
 
 	if (!m)
@@ -101,6 +101,7 @@ static int remove_from(struct shard *shard, struct port *port, unsigned *ended, 
 	while (status == 0 && !m->done)
 		status = ask_reactor(shard, m, end_on_reactor, err);
 	m->done = false;
+	begin_us = clock_us();
 	while (status == 0 && !m->done && clock_us() - begin_us < DRAIN_US)
 		status = ask_reactor(shard, m, drain_on_reactor, err);
 	if (status == 0)

@@ -525,7 +525,7 @@ static bool drained(struct rig *rig, const struct port *port)
 	return drain.done;
 }
 
-/* What waits for one that goes is its own: the other's frames stay, and a port that gets its id begins anew. */
+/* What waits for one that goes is its own: the other's frames stay, and a port that gets its id starts from scratch. */
 static void a_slow_port_goes(void)
 {
 	const struct rig_options options = { .reactors = 1, .ports = 2, .mbufs = 2047, .mode = RIG_ECHO };
