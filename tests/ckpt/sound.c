@@ -257,6 +257,7 @@ void deltas_know_what_they_go_on_from(void)
 	CHECK_INT(save_checkpoint(aside, &other, &err), 0);
 	put(aside, directory, "00000001-full");
 	CHECK_INT(ckpt_chain(directory, 2, &chain, &count, &err), -ENOENT);
+	ckpt_chain_free(chain, count);
 	CHECK_HAS(err.text, "00000002-delta goes on from another save's checkpoint 1 than the one that is there");
 	CHECK_INT(ckpt_check(directory, 0, &search, note, &err), 1);
 	CHECK_HAS(text, "1-full, 2-delta: ");
@@ -270,8 +271,8 @@ void deltas_know_what_they_go_on_from(void)
 	save_all(directory, "3");
 	put(aside, directory, "00000003-delta");
 	if (CHECK_INT(ckpt_chain(directory, 4, &chain, &count, &err), 0)) {
-		CHECK_UINT(count, 4);
-		CHECK(strstr(chain[2], "00000003-delta"));
+		if (CHECK_UINT(count, 4))
+			CHECK(strstr(chain[2], "00000003-delta"));
 		ckpt_chain_free(chain, count);
 	}
 	unit_remove(directory);
