@@ -73,6 +73,11 @@ def has(text, part):
     check(part in text, f"no {part!r} in:\n{text}")
 
 
+def saves_in(directory):
+    """What is in a directory of checkpoints, but for the file by which saves and prunes wait for each other."""
+    return sorted(name for name in os.listdir(directory) if name != "starserver-saves.lock")
+
+
 def wait_until(condition, timeout_s=10, what="the condition"):
     """Returns the first true value of condition()."""
     end = time.monotonic() + timeout_s * SLOW
