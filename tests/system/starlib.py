@@ -37,7 +37,7 @@ import traceback
 
 __all__ = ["ROOT", "BUILD", "SLOW", "SOAK", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
-           "all_together", "check", "equal", "has", "libconfig"]
+           "all_together", "check", "equal", "has", "libconfig", "saves_in"]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("STAR_BUILD", "build/release"))
