@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads and writes that are whole: what the kernel cuts short, or a signal interrupts, goes on. They wait for as long as
- * the descriptor does. Threads: any; two that write to one file mix their bytes.
+ * Reads and writes that are whole: what the kernel cuts short, or a signal interrupts, goes on. They wait for as long
+ * as the descriptor does. Threads: any; two that write to one file mix their bytes.
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H

@@ -37,7 +37,7 @@ import traceback
 
 __all__ = ["ROOT", "BUILD", "SLOW", "SOAK", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
-           "all_together", "check", "equal", "has", "libconfig", "cpu_s", "load_percent"]
+           "all_together", "check", "equal", "has", "libconfig", "cpu_s", "load_percent", "saves_in"]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("STAR_BUILD", "build/release"))
@@ -71,6 +71,11 @@ def equal(actual, expected, what="value"):
 
 def has(text, part):
     check(part in text, f"no {part!r} in:\n{text}")
+
+
+def saves_in(directory):
+    """What is in a directory of checkpoints, but for the file by which saves and prunes wait for each other."""
+    return sorted(name for name in os.listdir(directory) if name != "starserver-saves.lock")
 
 
 def wait_until(condition, timeout_s=10, what="the condition"):
