@@ -320,8 +320,8 @@ static struct rte_mbuf *pop(struct tcp_conn *conn)
 	return m;
 }
 
-/* What of the first run has come meanwhile by another way is one duplicate, however many segments it was in (RFC 2883, 4
- * (3)). *noted is the run's last segment, which stays while its first ones leave. */
+/* What of the first run has come meanwhile by another way is one duplicate, however many segments it was in (RFC
+ * 2883, 4 (3)). *noted is the run's last segment, which stays while its first ones leave. */
 static void note_overtaken(struct tcp_conn *conn, const struct rte_mbuf **noted)
 {
 	const struct tcp_reorder_priv *p = tcp_reorder_priv(conn->reorder);
