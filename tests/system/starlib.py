@@ -47,6 +47,7 @@ SLOW = 1 if os.path.basename(BUILD) in ("release", "coverage") else 3
 # `make soak`: the same cases, with as much as the issues ask for.
 SOAK = os.environ.get("STAR_SOAK") == "1"
 SOAK_SLOW = 20
+LONG_S = 5  # a case that takes as long says so, and how much of a processor it took
 PR_SET_PDEATHSIG = 1
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -142,11 +143,16 @@ def _on_stop(number, frame):
     raise SystemExit(f"stopped by {signal.Signals(number).name}")
 
 
+def _cpu_s():
+    """Of this process and of those that it has started and seen end."""
+    return sum(os.times()[:4])
+
+
 def run_case(name, function, timeout_s, owns=True):
     """Runs it, prints and returns its outcome. Without `owns` what it starts outlives it."""
     global _owner
     outcome = "ok " + name
-    before = _owner
+    before, started, used = _owner, time.monotonic(), _cpu_s()
     try:
         with contextlib.ExitStack() as stack:
             if owns:
@@ -168,6 +174,9 @@ def run_case(name, function, timeout_s, owns=True):
         traceback.print_exc()
     finally:
         _owner = before
+    seconds = time.monotonic() - started
+    if seconds >= LONG_S:
+        print(f"# {seconds:.1f} s, {_cpu_s() - used:.1f} s of CPU", flush=True)
     print(outcome, flush=True)
     return outcome
 
