@@ -101,7 +101,7 @@ struct star_run {
 	const struct star_feed *feeds; /* all, in the order in which they were added */
 	uint32_t feeds_count;
 	/* Of each fetch, in order, where it goes: a row for each key in the keys' order, or for each segment the sum
-	 * over all reactors, those of the first one first. Each has room for so many rows of dim floats (row_sum64: of
+	 * over all reactors, those of the first one first. Each has room for as many rows of dim floats (row_sum64: of
 	 * two), without gaps. After a failed run what stands there is undefined. */
 	float *const *fetches;
 	uint32_t fetches_count;
