@@ -110,7 +110,7 @@ $(BUILD)/%.o: %.cc
 	@echo "  CXX     $<"
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
-.PHONY: all tests demo test soak chaos bench lint format docs install uninstall help clean facts
+.PHONY: all tests demo test soak chaos bench lint abi format docs install uninstall help clean facts shared
 #: all        build the programs, libstar and libstartrain (the default)
 all: $(BINARIES_program) $(BUILD)/lib/libstar.so $(BUILD)/lib/libstar-dpdk.so $(BUILD)/lib/libstartrain.so
 #: tests      build everything, the test programs included
@@ -146,6 +146,10 @@ bench:
 #: lint       check the rules of the source tree; changes nothing
 lint:
 	$(Q)scripts/lint
+#: abi        write what libstar and libstartrain offer to programs into lint/abi: accepts what lint says has changed
+abi:
+	$(call build,$(patsubst %,$(BUILD)/lib/%.so,$(SHARED)))
+	$(Q)scripts/lint --accept-abi
 #: format     clang-format all C files
 format:
 	$(Q)git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.inc' | xargs -r clang-format-14 -i
@@ -154,6 +158,10 @@ format:
 facts:
 	@true$(foreach l,$(LIBRARIES),$(info $(l) | $(call closure,$(l)) | $(foreach d,$(call closure,$(l)),$(EXT_CFLAGS_$(d))) \
 		$(CPPFLAGS) $(CFLAGS)))
+
+# The same of libraries for programs: "name | the headers that programs include".
+shared:
+	@true$(foreach l,$(SHARED),$(info $(l) | $(HEADERS_$(l))))
 
 #: help       this list; switches: V=1 ASAN=1 UBSAN=1 TSAN=1 COVERAGE=1 JOBS=n PREFIX=dir DESTDIR=dir LIBDIR=lib
 help:

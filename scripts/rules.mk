@@ -8,7 +8,7 @@ share = $(PREFIX)/share
 INSTALL_FILES = \
 	$(foreach b,$(BINARIES_program),$(b):$(PREFIX)/bin/$(notdir $(b))) \
 	$(foreach s,$(INSTALL_SCRIPTS),scripts/$(s):$(PREFIX)/sbin/starserver-$(s)) \
-	$(foreach h,lib/client/star.h lib/client/star_program.h lib/base/star_error.h,$(h):$(PREFIX)/include/$(notdir $(h))) \
+	$(foreach h,$(HEADERS_libstar),$(h):$(PREFIX)/include/$(notdir $(h))) \
 	$(foreach h,$(STARTRAIN_HEADERS),lib/$(h):$(PREFIX)/include/startrain/$(h)) \
 	$(foreach l,libstar libstartrain,$(BUILD)/lib/$(l).so:$(PREFIX)/$(LIBDIR)/$(l).so.$(ABI)) \
 	$(BUILD)/lib/libstar-dpdk.so:$(PREFIX)/$(LIBDIR)/starserver/libstar-dpdk.so \

@@ -3,6 +3,8 @@ $(eval $(call library,client))
 
 # libstar: what workers link with. Only the STAR_API symbols are visible; of the other libraries only what is used goes
 # in.
+SHARED += libstar
+HEADERS_libstar := lib/client/star.h lib/client/star_program.h lib/base/star_error.h
 # Its symbols have a version, by libstar.map. nodelete: it has threads, and state that is made once a process, so a dlclose must not unmap it.
 STAR_LIBRARIES := $(foreach l,$(filter-out client,$(call closure,client)),$(BUILD)/lib/lib$(l).a)
 $(BUILD)/lib/libstar.so: $(OBJ_lib_client) $(STAR_LIBRARIES) lib/client/libstar.map

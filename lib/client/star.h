@@ -10,30 +10,40 @@
  * Order: first in, first out for each pair of (cluster handle, reactor): a pull that is started after a push sees the
  * push.
  *
- * Time: each call has a deadline in microseconds from now; 0 means STAR_DEADLINE_DEFAULT_US. When it passes, the call
- * fails with -ETIMEDOUT; nothing waits for ever. Errors are negative errno values, with a sentence that names the node:
- *   -EINVAL     the call makes no sense (sizes, types, zero keys; STAR_BY_ROW, and the sums were opened without):
- *   nothing was sent, or the
- *               node has refused it and applied nothing
- *   -ENOENT     no such table or variable        -EEXIST      it exists with another definition
- *   -EDOM       a gradient has NaN or infinities, which its table refuses
- *   -EALREADY   the sums with that tag are closed, or not open yet (STAR_ACCUMULATE)
- *   -ENODATA, -ENOBUFS  what a run of a program has kept is gone, or finds no room (star_program.h): the step is to be
- *   made again
- *   -E2BIG      over a limit of the protocol     -ENOSPC      the parameter memory of a node is full
- *   -ETIMEDOUT  the deadline passed              -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  the node cannot be reached,
- *   or was
- *   -ESTALE     a node was restarted and has lost what it held       lost in the middle of the call, and not reached
- *   again
- *   -EBUSY      a node has had no buffers for requests until the deadline: it is overloaded
- *   -EREMOTEIO  a push was applied, and its results are lost (STAR_AT_ONCE)
- *   -EPROTO, -EBADMSG  a node does not keep to the protocol, or a checksum does not match; its connection was closed
- *   -ECANCELED  the cluster is being closed         -EDEADLK     a callback must not wait
- *   -EACCES     the control plane wants a key, or does not take this one; -EPERM  others may read the key file, or its
- *   role may not do this
- *   -EINTR      the thread's star_interrupted has said so
- *   -ENOMEM     this process is out of memory; other negative errno values come from connecting
- * After a failed push it is unknown which of its rows were applied (never half a row), except for -EINVAL.
+ * Time: each call has a deadline in microseconds from now; 0 means STAR_DEADLINE_DEFAULT_US, and more than a
+ * year is a year. When it passes, the call fails with -ETIMEDOUT; nothing waits for ever.
+ *
+ * Keys: any 64-bit values, in any order, and several times: a pull returns the row for each, a push sums the gradients
+ * of a key before it applies them once, an assign leaves the last values, a delete passes over what is gone.
+ *
+ * Errors are negative errno values; err (which may be NULL) then has the same code, and a sentence that names the node.
+ * After a success it says nothing. Any call may fail with these, and has its own besides where it says so:
+ *   -EINVAL                  the call makes no sense (NULL, sizes, types, flags): nothing was sent, or the node has
+ *                            refused it and applied nothing
+ *   -ENOENT                  no such table or variable, or it was dropped
+ *   -EEXIST                  it exists with another definition
+ *   -EDOM                    a gradient has NaN or infinities, which its table refuses
+ *   -EALREADY                the sums with that tag are closed, or not open yet (STAR_ACCUMULATE)
+ *   -ENODATA, -ENOBUFS       what a run of a program has kept is gone, or finds no room (star_program.h): make the step
+ *                            again
+ *   -E2BIG                   over a limit of the protocol
+ *   -ENOSPC                  the parameter memory of a node is full
+ *   -ETIMEDOUT               the deadline passed
+ *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH
+ *                            the node cannot be reached, or was lost in the middle of the call and not reached again
+ *   -ESTALE                  a node was restarted and has lost what it held: close the cluster, and open it again
+ *   -EBUSY                   a node has had no buffers for requests until the deadline: it is overloaded
+ *   -EREMOTEIO               a push was applied, and its results are lost (STAR_AT_ONCE)
+ *   -EPROTO, -EBADMSG        a node does not keep to the protocol, or a checksum does not match; its connection was
+ *                            closed
+ *   -ECANCELED               the cluster is being closed
+ *   -EDEADLK                 a callback must not wait
+ *   -EACCES                  the control plane wants a key, or does not take this one
+ *   -EPERM                   others may read the key file, or its role may not do this
+ *   -EINTR                   the thread's star_interrupted has said so
+ *   -ENOMEM                  this process is out of memory
+ * and with others that come from connecting. After a failed push or assign it is unknown which of its rows were applied
+ * (never half a row), except for -EINVAL.
  */
 #ifndef STAR_H
 #define STAR_H
@@ -67,6 +77,10 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
  *     question, never in clear
  *     then. Pulls and pushes go over the data network, which has no keys yet.
  *   "dpdk:FILE": a worker's file (docs/libstar.rst), with those addresses and a network port of the worker's own.
+ *
+ * NULL with err: -EINVAL (an address, the file, or a variable of the environment), -E2BIG (more than 1024 PS tasks),
+ * -ETIMEDOUT (not all have joined), -ENOENT or -EPROTO ("dpdk:" without libstar-dpdk.so, or with another release's), or
+ * as above. ps is copied.
  */
 STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err);
 
@@ -76,7 +90,8 @@ STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, st
  */
 STAR_API void star_close(struct star_cluster *cluster);
 
-/* Reactors of all its PS tasks together: this many have a part of a table's rows. */
+/* Reactors of all its PS tasks together, by the layout that libstar knows now: this many have a part of a table's rows.
+ * Does not wait. */
 STAR_API uint32_t star_reactors(const struct star_cluster *cluster);
 
 /* What a table or variable is. Zero in a field means the default in brackets. */
@@ -101,14 +116,17 @@ struct star_spec {
 
 /*
  * Creates a table (or variable), or finds it when it exists with the same definition: any number of workers may do so
- * at the same moment. NULL with -EEXIST when it exists with another one. The handle lives as long as the cluster.
+ * at the same moment, and a worker again, which gets the same handle. The handle lives as long as the cluster; spec is
+ * copied. NULL with err: -EEXIST (it exists with another definition; the sentence says what differs), -EINVAL (the
+ * definition makes no sense, and why), -ENOSPC (there are too many objects), or as above.
  */
 STAR_API struct star_table *star_table_create(struct star_cluster *cluster, const struct star_spec *spec,
 					      uint64_t deadline_us, struct star_error *err);
 STAR_API struct star_table *star_variable_create(struct star_cluster *cluster, const struct star_spec *spec,
 						 uint64_t deadline_us, struct star_error *err);
 
-/* Finds a table or variable by name; NULL with -ENOENT. */
+/* Finds a table or variable by its name, as the cluster has it now. NULL with err: -ENOENT (there is none), -EINVAL (no
+ * name of 1 to 127 bytes), or as above. */
 STAR_API struct star_table *star_lookup(struct star_cluster *cluster, const char *name, uint64_t deadline_us,
 					struct star_error *err);
 
@@ -118,7 +136,7 @@ STAR_API struct star_table *star_lookup(struct star_cluster *cluster, const char
  * are made meanwhile may be deleted, too. A checkpoint is asked for afterwards, where checkpoint.directory is set.
  * -ESTALE: a PS task was restarted meanwhile; -ETIMEDOUT: the nodes go on; -EHOSTUNREACH ("cannot be emptied:"):
  * nothing was heard of a PS task for 5 s, and nothing was deleted. Of one that fell silent later that is not known:
- * then the error says which PS tasks empty it. It may be called again after any failure.
+ * then the error says which PS tasks empty it. It may be called again after any failure. 0, or as above.
  */
 STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 
@@ -130,14 +148,15 @@ STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, st
  * nothing was heard of a PS task for 5 s, and nothing was dropped; one that fell silent later drops it when it is back.
  * -ENOENT: the table was dropped before; also by this very call, if its answer was lost with the connection. A
  * checkpoint is asked for afterwards, where checkpoint.directory is set; one that is older brings the table back only
- * if the cluster is told to roll back to it.
+ * if the cluster is told to roll back to it. 0, or as above.
  */
 STAR_API int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Asks a node's control plane, at "host:port", what docs/control.rst has: params is the text of a JSON object, or NULL.
- * The result is JSON text, for free(); NULL: a code of above, or the node's. By TLS as the key that STAR_KEY names,
- * where it is set.
+ * Asks a node's control plane, at "host:port", what docs/control.rst has: params is the text of a JSON object, or
+ * NULL; a member that stands there twice is refused. The result is JSON text of any length, for free(). NULL with err:
+ * -EINVAL (params is no JSON object), a code of above, or the node's own, as the page says for each method. Needs no
+ * cluster; by TLS as the key that STAR_KEY names, where it is set.
  */
 STAR_API char *star_ask(const char *address, const char *method, const char *params, uint64_t deadline_us,
 			struct star_error *err);
@@ -145,17 +164,20 @@ STAR_API char *star_ask(const char *address, const char *method, const char *par
 /*
  * The key of the row that stands for a text in a column of examples, as startrain and libstartrain's readers make it
  * from their files (docs/training.rst, "Rows by their names"): a hash, so that all columns may share a table. Columns
- * count from 0, in the file's order. It stays the same for ever, and is below 2^63. text ends with a zero.
+ * count from 0, in the file's order. It stays the same for ever, and is below 2^63. text may
+ * have any length and any bytes, and ends with a zero; it must not be NULL.
  */
 STAR_API uint64_t star_key(uint32_t column, const char *text);
 
-/* Elements of a table's row, or of a whole variable. */
+/* Elements of a table's row, or of a whole variable; 0 of NULL. */
 STAR_API uint64_t star_elements(const struct star_table *table);
 
-/* Keys of the operations on it that name none: a variable's blocks; 0 for a table. */
+/* A variable's blocks: how many versions a pull of all of it takes, and what programs name by keys. 0 for a table and
+ * NULL. */
 STAR_API uint64_t star_blocks(const struct star_table *table);
 
-/* Bytes of a row (of a whole variable) as elements of dtype, NULL for the stored type; 0 for an unknown type. A
+/* What a buffer needs: bytes of a row (of a whole variable) as elements of dtype, NULL for the stored type. 0 for an
+ * unknown type, and for a table of NULL. A
  * scaled_int8 row is a float32 scale and its int8s, padded with zeros to 4 bytes; a variable of them is such a row for
  * each block. */
 STAR_API uint64_t star_bytes(const struct star_table *table, const char *dtype);
@@ -342,23 +364,31 @@ static inline struct star_op star_op_run(const struct star_run *run)
 
 /*
  * Asks the cluster for a checkpoint of all nodes (checkpoint.directory), and waits until it counts; training may go on
- * meanwhile. kind: "full", or NULL for what fits: a delta where that is possible. -EINVAL: no directory is configured;
+ * meanwhile. kind: "full", or NULL for what fits: a delta where that is possible. 0, or: -EINVAL: another kind, or no
+ * directory is configured;
  * -EBUSY: one is being written; -EIO: it was not written, and why; -ESTALE: PS task 0 was restarted meanwhile;
  * -ETIMEDOUT: it is still being written.
  */
 STAR_API int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t deadline_us,
 			     struct star_error *err);
 
-/* Executes operations of one call: one round trip to each reactor concerned, in parallel. 0 or a negative errno, of
- * those above. */
+/*
+ * Executes 1 to STAR_OPS_MAX operations as one call: one round trip to each reactor concerned, in parallel. Each
+ * reactor executes them in their order, so that of a key that several operations name a pull sees the pushes that
+ * stand before it; two operations may be on the same table, and write to memory that must not overlap. The ops are not
+ * changed. 0, or as above: -EINVAL, also of a single operation, before anything was sent (the sentence has its number,
+ * from 0); -E2BIG: more operations, or gradients of one key that fit into no request (docs/libstar.rst). Of several
+ * errors of a call it is the one that came first; of the other operations it is unknown what became of them.
+ */
 STAR_API int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
 			  struct star_error *err);
 
 /*
- * The same without waiting. done (may be NULL) is called once, with 0 or a negative errno; err is valid during the
- * call. Returns NULL with err when nothing was started. Each request must be given to star_request_wait, which waits,
- * returns the outcome and frees it; it may be called before or after done. The ops array is copied, keys and values are
- * not.
+ * The same without waiting, from callbacks, too. done (may be NULL) is called once, with 0 or a negative errno; err is
+ * valid during the call. Returns NULL with err when nothing was started: then done is not called. Each request must be
+ * given to star_request_wait, once, which waits, returns the outcome as star_execute would, and frees it; it may be
+ * called before or after done, but not in a callback (-EDEADLK, and the request is still there). The ops array is
+ * copied; keys, versions and what values, results and view point at must stay until then.
  */
 typedef void star_done(void *arg, int status, const struct star_error *err);
 STAR_API struct star_request *star_execute_async(struct star_cluster *cluster, const struct star_op *ops,
@@ -376,9 +406,11 @@ typedef int star_interrupted(void *arg);
 STAR_API void star_set_interrupted(star_interrupted *interrupted, void *arg);
 
 /*
- * One operation, with values of the stored type: count rows of star_bytes(table, NULL) bytes each, or
- * star_bytes(variable, NULL) bytes. flags of a pull: STAR_READ_ONLY or 0. Of a key that is given several times a pull
- * writes the row as often, and a push sums the gradients. Errors are those of star_execute.
+ * One operation, with values of the stored type: count rows of star_bytes(table, NULL) bytes each (of a variable with
+ * keys, rows of its first dimension), or of a whole variable star_bytes(variable, NULL) bytes. A table needs at least
+ * one key; NULL and 0 stand for all of a variable. flags of a pull: STAR_READ_ONLY or 0; a push has none. Of a key
+ * that is given several times a pull writes the row as often, and a push sums the gradients and applies them once.
+ * Errors are those of star_execute; what a failed pull has written to values is undefined.
  */
 STAR_API int star_pull(struct star_table *table, const uint64_t *keys, uint32_t count, void *values, uint32_t flags,
 		       uint64_t deadline_us, struct star_error *err);
@@ -406,17 +438,20 @@ struct star_view_part {
 	uint64_t bytes;
 };
 
-/* As star_pull; *view is NULL if it fails. */
+/* As star_pull, with its flags, repeated keys and errors; the view has star_bytes bytes for each key, in their order.
+ * *view is NULL if it fails. */
 STAR_API int star_pull_view(struct star_table *table, const uint64_t *keys, uint32_t count, uint32_t flags,
 			    uint64_t deadline_us, struct star_view **view, struct star_error *err);
 
-/* The parts, in order, after the call has succeeded; returns how many, 0 when there is no memory to list them. */
+/* *parts is set to the parts, in order and without gaps, after the call has succeeded; returns how many, at least 1, or
+ * 0 when there is no memory to list them. The list, as what it points at, is valid until the release. */
 STAR_API uint32_t star_view_parts(struct star_view *view, const struct star_view_part **parts);
 
-/* Copies bytes from offset on: a row that is cut, in one piece. 0, -EINVAL (beyond the end) or -ENOMEM. */
+/* Copies so many bytes from offset on: a row that is cut, in one piece. `to` has room for them, with any alignment. 0,
+ * -EINVAL (beyond the end: nothing was copied) or -ENOMEM. */
 STAR_API int star_view_copy(struct star_view *view, uint64_t offset, uint64_t bytes, void *to);
 
-/* NULL is allowed. */
+/* Gives the packet buffers back, and frees it. NULL is allowed. */
 STAR_API void star_view_release(struct star_view *view);
 
 /*
@@ -424,7 +459,8 @@ STAR_API void star_view_release(struct star_view *view);
  * operation's scale, into *norm (which may be NULL); and, if it is above max_norm, the operations' scales multiplied by
  * max_norm / norm, with STAR_SCALE: clipping by the whole gradient's norm, before star_execute. The push operations
  * must have float32 values; others are left alone, and so are all when the norm is not finite. Allocates for operations
- * with keys. 0, -EINVAL or -ENOMEM.
+ * with keys. max_norm is finite and above 0. 0; -EINVAL: as star_execute would refuse an operation, or max_norm;
+ * -ENOMEM. After an error no operation has changed.
  */
 STAR_API int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_norm, double *norm,
 				   struct star_error *err);

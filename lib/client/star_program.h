@@ -9,9 +9,12 @@
  *     star_program_fetch(b, star_program_pool(b, star_program_lookup(b, keys, 0), bags));
  *     program = star_program_register(b, 0, &err);
  *
- * Every call between begin and register adds a node, and returns its number, for later ones; or a negative errno, after
- * which register fails with the reason. Rows are float32. A builder is one thread's; programs are anybody's, as tables
- * are.
+ * Every call between begin and register adds a node, and returns its number, from 0, for later ones; or a negative
+ * errno, after which register fails with the reason: -EINVAL (a node, name, flag or place that there is not, a table of
+ * another cluster handle, a dim that is not 1 to 4096), -E2BIG (more than 64 nodes), -ENOMEM (the builder is NULL).
+ * What only the whole shows, register refuses. Rows are float32. A builder is one thread's; programs are anybody's, as
+ * tables are. Of a key that a run names several times a look-up gives the row for each, pool counts each, and apply
+ * sums the gradients first and applies them once.
  */
 #ifndef STAR_PROGRAM_H
 #define STAR_PROGRAM_H
@@ -25,7 +28,7 @@ extern "C" {
 struct star_program;
 struct star_program_builder;
 
-/* NULL: out of memory (then the other calls do nothing, and register says so). */
+/* NULL: out of memory (then the other calls do nothing, and register says so). cluster must stay open. */
 STAR_API struct star_program_builder *star_program_begin(struct star_cluster *cluster);
 
 /* ---- feeds: what each run carries, in the order of these calls ---- */
@@ -102,7 +105,8 @@ struct star_run {
 	const struct star_feed *feeds; /* all, in the order in which they were added */
 	uint32_t feeds_count;
 	/* Of each fetch, in order, where it goes: a row for each key in the keys' order, or for each segment the sum
-	 * over all reactors, those of the first one first. */
+	 * over all reactors, those of the first one first. Each has room for as many rows of dim floats (row_sum64: of
+	 * two), without gaps. After a failed run what stands there is undefined. */
 	float *const *fetches;
 	uint32_t fetches_count;
 	uint32_t segments; /* 1 to 65536; 0 of a program without */

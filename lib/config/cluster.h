@@ -44,7 +44,7 @@ int cluster_spec_make(const char *const *ps_hosts, uint32_t ps_count, const char
 /* From the text of TF_CONFIG. 0, or -EINVAL with what is wrong with it and, for malformed JSON, where. */
 int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct star_error *err);
 
-void cluster_spec_fini(struct cluster_spec *spec);
+void cluster_spec_fini(struct cluster_spec *spec); /* also one of zeros, and again */
 
 #ifdef __cplusplus
 }

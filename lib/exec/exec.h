@@ -43,23 +43,25 @@ struct graph_plan_options {
 struct graph_plan;
 struct graph_run;
 
-/* NULL: the error names the node. */
+/* NULL with err: -EINVAL (the graph has an error, a feed is missing, given twice or of another type, or nothing bounds
+ * a size; the error names the node), -ENOMEM, or what ps->prepare failed with. cut may be NULL. */
 struct graph_plan *graph_compile(const struct graph *graph, const struct graph_cut *cut,
 				 const struct graph_plan_options *options, struct star_error *err);
-void graph_plan_destroy(struct graph_plan *plan);
+void graph_plan_destroy(struct graph_plan *plan); /* NULL is allowed; not before its runs */
 
 /* What a run takes, and what laying values out by lifetimes saved, in bytes. */
 uint64_t graph_plan_bytes(const struct graph_plan *plan);
 uint64_t graph_plan_bytes_apart(const struct graph_plan *plan);
 
+/* NULL: -ENOMEM, with how much it takes. */
 struct graph_run *graph_run_create(struct graph_plan *plan, struct star_error *err);
-void graph_run_destroy(struct graph_run *run);
+void graph_run_destroy(struct graph_run *run); /* NULL is allowed */
 
 /*
- * One step. Feeds are in the order of the plan's options; they are read where they are. Fetches, one for each result of
- * the graph, are set to where the results are: in the run's memory (or a feed's, or the graph's) until its next step.
- * After an error no fetch is valid, and the run is ready for another step. -EINVAL: a feed or an index is out of its
- * bounds; what a PS call failed with, otherwise.
+ * One step. Feeds are in the order of the plan's options; they are read where they are. Fetches, one for each result
+ * of the graph, are set to where the results are: in the run's memory (or a feed's, or the graph's) until its next
+ * step. Both arrays have an element for each. After an error no fetch is valid, and the run is ready for another step.
+ * -EINVAL: a feed or an index is out of its bounds; what a PS call failed with, otherwise.
  */
 int graph_run_step(struct graph_run *run, uint64_t step, const struct graph_tensor *feeds, struct graph_tensor *fetches,
 		   struct star_error *err);

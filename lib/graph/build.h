@@ -8,6 +8,10 @@
  *	struct graph_value logits = graph_dense(g, hidden, 1, GRAPH_NO_OP, "logits", NULL);
  *	struct graph_value loss = graph_mean(graph_op2(g, GRAPH_SIGMOID_LOSS, logits, labels));
  *
+ * What is refused (types, shapes, a name that is there already, an axis or option that there is not) is the graph's
+ * error, -EINVAL, with the node's name; so is more than graph.h's limits. Arrays have as many elements as the argument
+ * behind them says, and are copied, as data and names are.
+ *
  * Thread rule and memory: graph.h's.
  */
 #ifndef GRAPH_BUILD_H
@@ -27,6 +31,7 @@ extern "C" {
 /* ---- what comes in ---- */
 
 struct graph_value graph_feed(struct graph *graph, const char *name, unsigned dtype, const int64_t *dims, size_t ndim);
+/* data: all elements in row-major order, at most GRAPH_CONST_MAX bytes. */
 struct graph_value graph_constant(struct graph *graph, unsigned dtype, const int64_t *dims, size_t ndim,
 				  const void *data);
 /* A constant without dimensions. */
@@ -58,7 +63,8 @@ struct graph_value graph_table(struct graph *graph, const char *name, int64_t di
 struct graph_value graph_use(struct graph *body, const char *name);
 
 struct graph_value graph_read(struct graph *graph, struct graph_value variable);
-/* Rows of int64 ids [n...]: [n..., dim]. */
+/* Rows of int64 ids [n...]: [n..., dim]. An id may come several times: its row stands there as often, and their
+ * gradients are summed before they are applied. */
 struct graph_value graph_lookup(struct graph *graph, struct graph_value table, struct graph_value ids);
 /* The same, but makes no rows and counts nothing, of admission filters nor of use: a row that is not there reads as its
  * initial value. For evaluating and predicting. */

@@ -30,7 +30,8 @@ struct graph_gradient {
 	} * pairs; /* the graph's memory */
 };
 
-/* loss: a float scalar. of: floats, or handles of variables and tables. 0, or the graph's error. */
+/* loss: a float scalar. of: count floats, or handles of variables and tables, perhaps the same several times; gradients
+ * has room for as many. 0, or the graph's error. */
 int graph_gradients(struct graph *graph, struct graph_value loss, const struct graph_value *of, uint32_t count,
 		    struct graph_gradient *gradients);
 

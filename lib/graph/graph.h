@@ -127,10 +127,12 @@ struct graph {
 	struct star_error err; /* the first error, or code 0 */
 };
 
-struct graph *graph_create(void);
+struct graph *graph_create(void); /* NULL: no memory */
+/* The whole graph, its bodies too; not a body alone. NULL is allowed. */
 void graph_destroy(struct graph *graph);
 
-/* 0, or the first error of building, also of a body. */
+/* 0, or the first error of building, also of a body: -EINVAL (the sentence names the node) or -ENOMEM. err may be NULL,
+ * here and in all calls that take one. */
 int graph_error(const struct graph *graph, struct star_error *err);
 
 /* Keeps an error that names the node; returns GRAPH_NONE, for callers to return. Only the first one is kept. */
@@ -151,24 +153,26 @@ struct graph_node_spec {
 	struct graph *body, *cond; /* made by graph_body_create of this graph */
 };
 
-/* Adds a node; returns its first output (of a node without outputs: output 0, which nobody may read). */
+/* Adds a node; returns its first output (of a node without outputs: output 0, which nobody may read), or GRAPH_NONE,
+ * and the graph has an error. A name, or an attribute, that is given twice is one. */
 struct graph_value graph_add(struct graph *graph, const struct graph_node_spec *spec);
 
-/* A graph for a body or condition, with a feed for each type; it belongs to outer. */
+/* A graph for a body or condition, with a feed for each type; it belongs to outer. NULL: no memory, or too deep; outer
+ * has the error. */
 struct graph *graph_body_create(struct graph *outer, const struct graph_type *inputs, uint32_t inputs_count);
 
-/* What the graph gives back, in order; replaces what it was. */
+/* What the graph gives back, in order, a value perhaps several times; replaces what it was. 0 or the graph's error. */
 int graph_set_results(struct graph *graph, const struct graph_value *results, uint32_t count);
 
 /* Makes all look-ups of the graph, and of the bodies in it, read-only (build.h). 0 or the graph's error. */
 int graph_make_read_only(struct graph *graph);
 
-/* A node must be executed before another that comes after it. */
+/* A node must be executed before another that comes after it; saying so again is harmless. 0 or the graph's error. */
 int graph_add_control(struct graph *graph, uint32_t node, uint32_t before);
 
 /* ---- looking ---- */
 
-const char *graph_op_name(enum graph_op op);
+const char *graph_op_name(enum graph_op op); /* of one that there is */
 /* GRAPH_NO_OP: unknown. */
 enum graph_op graph_op_parse(const char *name);
 
@@ -178,9 +182,9 @@ struct graph_op_info {
 };
 const struct graph_op_info *graph_op_info(enum graph_op op);
 
-struct graph_node *graph_find(const struct graph *graph, const char *name); /* NULL: none */
-const struct graph_type *graph_type(const struct graph *graph, struct graph_value value);
-const struct graph_attr *graph_attr(const struct graph_node *node, const char *name); /* NULL: it is not given */
+struct graph_node *graph_find(const struct graph *graph, const char *name);		  /* NULL: none */
+const struct graph_type *graph_type(const struct graph *graph, struct graph_value value); /* NULL: no such value */
+const struct graph_attr *graph_attr(const struct graph_node *node, const char *name);	  /* NULL: it is not given */
 int64_t graph_attr_int(const struct graph_node *node, const char *name, int64_t otherwise);
 double graph_attr_float(const struct graph_node *node, const char *name, double otherwise); /* an integer too */
 const char *graph_attr_string(const struct graph_node *node, const char *name, const char *otherwise);
@@ -188,11 +192,13 @@ const char *graph_attr_string(const struct graph_node *node, const char *name, c
 /* Whether an operation looks at the elements of an input; of others the shape alone counts ("like"). */
 bool graph_reads(const struct graph_node *node, uint32_t input);
 
-/* The node of the variable or table behind a handle's value, through identities. */
+/* The node of the variable or table behind a handle's value, through identities; NULL: it is none. */
 const struct graph_node *graph_resource(const struct graph *graph, struct graph_value value);
 
+/* "/job:worker", "/job:ps", "/job:ps/task:N"; 0 or -EINVAL. */
 int graph_device_parse(const char *text, struct graph_device *device, struct star_error *err);
 enum { GRAPH_DEVICE_TEXT = 32 };
+/* Writes it to text, which it returns. */
 const char *graph_device_text(struct graph_device device, char text[GRAPH_DEVICE_TEXT]);
 
 /* ---- types and shapes ---- */
@@ -204,7 +210,7 @@ uint64_t graph_type_bytes(const struct graph_type *type); /* 0: not known, or a 
 bool graph_shape_same(const struct graph_shape *a, const struct graph_shape *b);
 
 enum { GRAPH_SHAPE_TEXT = 160 };
-/* "[8, ?, 3]" */
+/* Writes "[8, ?, 3]" to text, which it returns. */
 const char *graph_shape_text(const struct graph_shape *shape, char text[GRAPH_SHAPE_TEXT]);
 
 /*

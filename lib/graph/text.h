@@ -28,10 +28,11 @@ enum { GRAPH_TEXT_VERSION = 1, GRAPH_TEXT_MAX = 64 << 20 /* bytes */ };
 /* The text, for the caller to free; NULL: no memory, or the graph has an error. */
 char *graph_print(const struct graph *graph);
 
-/* NULL with "file:line:column: what is wrong". The text need not end with 0. */
+/* NULL with "file:line:column: what is wrong" (-EINVAL), -EFBIG (more than GRAPH_TEXT_MAX) or -ENOMEM. The text need
+ * not end with 0. A name or attribute that stands there twice is refused. */
 struct graph *graph_parse(const char *text, size_t bytes, const char *file, struct star_error *err);
 
-/* Reads a file. */
+/* Reads a file. NULL: as graph_parse, or the errno of reading. */
 struct graph *graph_load(const char *path, struct star_error *err);
 
 #ifdef __cplusplus

@@ -102,11 +102,13 @@ struct input_shape input_shape(enum input_format format);
  */
 int input_column(enum input_format format, const char *text, struct star_error *err);
 
-/* Opens the first file, and begins to read. NULL with err. */
+/* Opens the first file, and begins to read. A file that is named several times is read as often. NULL with err: -EINVAL
+ * (the options), -ENOMEM, or the errno of opening. options and paths are copied; a vocabulary is not. */
 struct input *input_open(const struct input_options *options, struct star_error *err);
 
-/* The next batch, valid until the next call: 1; or 0: there is none; or a negative errno: it could not be read, nor
- * will be. */
+/* The next batch, valid until the next call: 1; or 0: there is none; or a negative errno: -EINVAL (what
+ * does not fit the format), -E2BIG (a line or row beyond input_limits), or of reading; it could not be read, nor will
+ * be. */
 int input_next(struct input *input, const struct input_batch **batch, struct star_error *err);
 
 void input_close(struct input *input); /* NULL is allowed */

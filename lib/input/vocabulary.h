@@ -51,18 +51,21 @@ struct vocabulary {
 	uint64_t count; /* sum of the words' counts */
 };
 
+/* 0 or -ENOMEM. */
 int vocabulary_init(struct vocabulary *v, struct star_error *err);
-void vocabulary_fini(struct vocabulary *v);
+void vocabulary_fini(struct vocabulary *v); /* also one of zeros, and again */
 
-/* The id of text[length], 0 < length < VOCABULARY_WORD_BYTES, added with a count of 0 when it is new; *id is set. */
+/* The id of text[length], 0 < length < VOCABULARY_WORD_BYTES, added with a count of 0 when it is new; *id is set. 0,
+ * -ENOMEM, or -E2BIG: there are VOCABULARY_WORDS_MAX. */
 int vocabulary_add(struct vocabulary *v, const char *text, size_t length, uint32_t *id, struct star_error *err);
 
-/* The id of a word, or VOCABULARY_NONE. */
+/* The id of a word that ends with a zero, or VOCABULARY_NONE. */
 uint32_t vocabulary_find(const struct vocabulary *v, const char *text);
 
 /*
  * Gives the final ids to the words with at least min_count occurrences, to the first `most` of them, and forgets the
- * others. renamed[old id] becomes the new id or VOCABULARY_NONE; it may be NULL.
+ * others. renamed[old id], of v->size elements as it was, becomes the new id or VOCABULARY_NONE; it may be NULL. 0 or
+ * -ENOMEM.
  */
 int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t most, uint32_t *renamed, struct star_error *err);
 

@@ -78,6 +78,7 @@ enum net_limits {
 	X(tcp_bad_header, "TcpInErrs", "dropped: TCP header length") \
 	X(tcp_bad_option, "NetTcpBadOption", "dropped: malformed TCP options") \
 	X(tcp_no_port, "NetTcpNoPort", "segments to a closed port, answered by RST") \
+	X(tcp_no_flags, "NetTcpNoFlags", "dropped: to a port where we listen, without SYN, ACK or RST") \
 	X(tcp_listen_overflow, "TcpExtListenOverflows", "SYNs dropped: no free connection or too many half open") \
 	X(tcp_passive_opens, "TcpPassiveOpens", "connections accepted") \
 	X(tcp_active_opens, "TcpActiveOpens", "connections opened") \

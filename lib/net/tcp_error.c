@@ -22,10 +22,12 @@ static int errno_of(enum net_icmp_error kind)
 	}
 }
 
-/* Errors that will not pass by themselves; a network that is out of reach, or a loop, may. */
+/* Errors that will not pass by themselves (RFC 9293, 3.9.2.2, and a filter's). A network or host that is out of
+ * reach, or a loop, may: an open goes on (MUST-56), and what was heard is its reason if it ends without an answer. */
 static bool is_hard(enum net_icmp_error kind)
 {
-	return kind != NET_ICMP_TIME_EXCEEDED && kind != NET_ICMP_PARAMETER_PROBLEM;
+	return kind == NET_ICMP_PROTOCOL_UNREACHABLE || kind == NET_ICMP_PORT_UNREACHABLE ||
+	       kind == NET_ICMP_PROHIBITED;
 }
 
 bool tcp_icmp_error(struct net *net, const struct net_address *local, rte_be16_t local_port,

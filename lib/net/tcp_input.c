@@ -372,6 +372,10 @@ static bool listen_input(struct net *net, const struct tcp_segment *s, struct tc
 	}
 	if (listener && is_ack(s) && (conn = tcp_cookie_open(net, listener, s)))
 		return conn_input(conn, s);
+	if (listener && !(s->flags & (RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG | RTE_TCP_RST_FLAG))) {
+		net->counters.tcp_no_flags++; /* RFC 9293, 3.10.7.2: "other" */
+		return false;
+	}
 	net->counters.tcp_no_port++;
 	tcp_refuse(net, s->packet, s->tcp, s->space);
 	return false;

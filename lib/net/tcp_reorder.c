@@ -320,21 +320,36 @@ static struct rte_mbuf *pop(struct tcp_conn *conn)
 	return m;
 }
 
+/* What of the first run has come meanwhile by another way is one duplicate, however many segments it was in (RFC
+ * 2883, 4 (3)). *noted is the run's last segment, which stays while its first ones leave. */
+static void note_overtaken(struct tcp_conn *conn, const struct rte_mbuf **noted)
+{
+	const struct tcp_reorder_priv *p = tcp_reorder_priv(conn->reorder);
+
+	if (p->tail == *noted || p->seq == conn->rcv_nxt)
+		return;
+	*noted = p->tail;
+	note_repeated(conn, p->seq, seq_lt(p->end, conn->rcv_nxt) ? p->end : conn->rcv_nxt);
+}
+
 struct rte_mbuf *tcp_reorder_take(struct tcp_conn *conn, bool *fin)
 {
-	while (conn->reorder && seq_le(tcp_reorder_priv(conn->reorder)->seq, conn->rcv_nxt)) {
-		struct rte_mbuf *m = pop(conn);
-		const struct tcp_reorder_priv *p = tcp_reorder_priv(m);
-		const uint32_t old = conn->rcv_nxt - p->seq;
+	const struct rte_mbuf *noted = NULL;
 
+	while (conn->reorder && seq_le(tcp_reorder_priv(conn->reorder)->seq, conn->rcv_nxt)) {
+		const struct tcp_reorder_priv *p;
+		struct rte_mbuf *m;
+		uint32_t old;
+
+		note_overtaken(conn, &noted);
+		m = pop(conn);
+		p = tcp_reorder_priv(m);
+		old = conn->rcv_nxt - p->seq;
 		if (old < m->data_len || (old == m->data_len && p->fin)) {
-			if (old)
-				note_repeated(conn, p->seq, conn->rcv_nxt);
 			rte_pktmbuf_adj(m, (uint16_t)old);
 			*fin = p->fin;
 			return m;
 		}
-		note_repeated(conn, p->seq, p->seq + m->data_len); /* came meanwhile by another way */
 		rte_pktmbuf_free(m);
 	}
 	if (conn->sacks_count)

@@ -71,7 +71,7 @@ struct graph_cut_options {
 /* NULL: no memory; -EINVAL: the graph has an error, or a node is on a PS task that is not there. */
 struct graph_cut *graph_cut_create(const struct graph *graph, const struct graph_cut_options *options,
 				   struct star_error *err);
-void graph_cut_destroy(struct graph_cut *cut);
+void graph_cut_destroy(struct graph_cut *cut); /* NULL is allowed */
 
 /* Whether lite moved the node to a PS task. */
 bool graph_cut_moved(const struct graph_cut *cut, uint32_t node);

@@ -61,7 +61,9 @@ struct estimator {
 	uint32_t hooks_count;
 };
 
-/* Trains until the input ends, a hook or config.last_step stops it, or for n steps of this worker; 0: no such bound. */
+/* Trains until the input ends, a hook or config.last_step stops it, or for n steps of this worker; 0: no such bound.
+ * All calls here return 0 or a negative errno: that of the model or input function, of a hook, or as session_create
+ * and session_run; figures are then of what was done. */
 int estimator_train(const struct estimator *estimator, struct estimator_input input, uint64_t steps,
 		    struct estimator_figures *figures, struct star_error *err);
 

@@ -106,7 +106,9 @@ struct session_hook {
 		   struct star_error *err); /* by session_close, if no step failed */
 };
 
-/* config, model and hooks are copied; what they point to must outlive the session. NULL with err. */
+/* config, model and hooks are copied; what they point to must outlive the session. NULL with err: -EINVAL (config
+ * or model), -ETIMEDOUT (PS tasks, or the chief, within connect_us and
+ * recovery_us), what a hook's begin returned, or as star_open and star_table_create. */
 struct session *session_create(const struct session_config *config, const struct session_model *model,
 			       const struct session_hook *hooks, uint32_t hooks_count, struct star_error *err);
 

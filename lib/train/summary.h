@@ -29,11 +29,11 @@ struct summary_scalar {
 
 enum { SUMMARY_SCALARS_MAX = 64 };
 
-/* Makes the directory if it is not there. NULL with err. */
+/* Makes the directory if it is not there. NULL with err: -ENOMEM, or the errno of writing there. */
 struct summary *summary_create(const char *directory, struct star_error *err);
 
-/* One step's figures. 0 or a negative errno: what could not be written is missing, as a whole, and later steps may be
- * tried. */
+/* One step's figures, 1 to SUMMARY_SCALARS_MAX, each tag once. 0; -EINVAL (a tag, or their number); or the errno of
+ * writing: what could not be written is missing, as a whole, and later steps may be tried. */
 int summary_write(struct summary *summary, uint64_t step, const struct summary_scalar *scalars, unsigned count,
 		  struct star_error *err);
 

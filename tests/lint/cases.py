@@ -29,7 +29,39 @@ BUILT = {
     "lib/optim/sgd.c": function("", "sgd"),
 }
 
+# A library for programs, as it was accepted: a call and a struct that programs see, and a struct that they do not.
+OFFERS = "struct optim_rate {\n\tint kind;\n\tfloat rate;\n};\n"
+CALLS = "struct optim_state;\nint optim_run(struct optim_rate *rate, struct optim_state *state);\n"
+CODE = C + '#include "optim/optim.h"\n\nstruct optim_state {\n\tint steps;\n};\n\n'
+RUN = "int optim_run(struct optim_rate *rate, struct optim_state *state)\n{\n\treturn rate->kind + state->steps;\n}\n"
+ACCEPTED = {
+    "lib/optim/rules.mk": S + "$(eval $(call library,optim))\nSHARED += liboptim\nHEADERS_liboptim := lib/optim/optim.h\n",
+    "accepted/lib/optim/optim.h": C + OFFERS + CALLS,
+    "accepted/lib/optim/a.c": CODE + RUN,
+    "lib/optim/optim.h": C + OFFERS + CALLS,
+    "lib/optim/a.c": CODE + RUN,
+}
+
 CASES = [
+    # what libraries offer to programs
+    ("abi_as_accepted", ACCEPTED, "abi", None),
+    ("abi_with_a_longer_struct", {**ACCEPTED, "lib/optim/optim.h": C + OFFERS.replace("float", "double") + CALLS}, "abi",
+     "liboptim is not as it was last accepted (programs that are linked with it may break)"),
+    ("abi_with_members_that_changed_places",
+     {**ACCEPTED, "lib/optim/optim.h": C + OFFERS.replace("int kind", "float scale").replace("float rate", "int kind") + CALLS}, "abi", "make abi"),
+    ("abi_without_a_function",
+     {**ACCEPTED, "lib/optim/a.c": CODE + RUN.replace("optim_run", "optim_go"), "lib/optim/optim.h": C + OFFERS + CALLS.replace("optim_run", "optim_go")},
+     "abi", "programs that are linked with it may break"),
+    ("abi_with_another_argument",
+     {**ACCEPTED, "lib/optim/a.c": CODE + RUN.replace("*state)", "*state, int n)").replace("kind +", "kind + n +"),
+      "lib/optim/optim.h": C + OFFERS + CALLS.replace("*state)", "*state, int n)")}, "abi", "make abi"),
+    ("abi_with_one_function_more",
+     {**ACCEPTED, "lib/optim/a.c": CODE + RUN + "\nint optim_more(void)\n{\n\treturn 0;\n}\n",
+      "lib/optim/optim.h": C + OFFERS + CALLS + "int optim_more(void);\n"}, "abi", "(it has changed)"),
+    ("abi_whose_inside_has_changed", {**ACCEPTED, "lib/optim/a.c": CODE.replace("int steps;", "int more;\n\tint steps;") + RUN}, "abi", None),
+    ("abi_that_was_never_accepted", {name: text for name, text in ACCEPTED.items() if not name.startswith("accepted/")}, "abi",
+     "lint/abi/liboptim.abi:1: error: is not there; run: make abi"),
+    ("abi_of_a_library_that_is_not_built", {name: ACCEPTED[name] for name in ("lib/optim/rules.mk", "lib/optim/optim.h")}, "abi", "warning: not compared"),
     # layout of the text
     ("bad_format", {"lib/optim/a.c": C + "int  x ( void ) ;\n"}, "format", "make format"),
     ("no_licence_c", {"lib/optim/a.c": "int x;\n"}, "text", "first line"),

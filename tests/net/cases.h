@@ -123,6 +123,7 @@ void sack_blocks_tell_of_the_newest_first(void);
 void sack_blocks_of_one_turn_are_all_told(void);
 void sack_blocks_share_the_room_with_timestamps(void);
 void duplicates_are_reported_first(void);
+void a_duplicate_is_reported_whole(void);
 void blocks_that_data_cannot_carry_go_alone(void);
 void the_number_of_gaps_is_bounded(void);
 
@@ -156,6 +157,7 @@ void time_wait_is_reused_by_timestamps(void);
 void an_active_open_follows_time_wait(void);
 void initial_numbers_are_no_ones_guess(void);
 void urgent_data_is_data(void);
+void a_listener_drops_what_says_nothing(void);
 void nobody_listens_any_more(void);
 void a_user_may_refuse(void);
 

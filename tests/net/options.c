@@ -269,6 +269,34 @@ void duplicates_are_reported_first(void)
 	script_end();
 }
 
+/* What a segment repeats without a gap is one block, however many segments it had come in; of several the first (RFC
+ * 2883, 4 (3)). */
+void a_duplicate_is_reported_whole(void)
+{
+	static const uint32_t apart[] = { 101, 201, 401, 701 };
+	const struct script_segment *s;
+
+	script_begin(NULL);
+	script_connect(&(struct script_segment){ .mss = 1000, .sack_permitted = true });
+	for (unsigned i = 0; i < sizeof(apart) / sizeof(apart[0]); i++)
+		script_in(&(struct script_segment){ .flags = A, .seq = apart[i], .ack = 1, .bytes = 100 });
+	script_drop();
+	script_in(&(struct script_segment){ .flags = A, .seq = 1, .ack = 1, .bytes = 600 });
+	s = script_out(A, 1, 601, 0);
+	CHECK_UINT(s->sacks_count, 2);
+	check_block(s, 0, 101, 301);
+	check_block(s, 1, 701, 801);
+	script_in(&(struct script_segment){ .flags = A, .seq = 801, .ack = 1, .bytes = 100 });
+	script_drop();
+	script_in(&(struct script_segment){ .flags = A, .seq = 601, .ack = 1, .bytes = 250 }); /* into the second */
+	s = script_out(A, 1, 901, 0);
+	CHECK_UINT(s->sacks_count, 1);
+	check_block(s, 0, 701, 851);
+	CHECK_UINT(script_counters()->tcp_dsack_ofo_sent, 2);
+	CHECK_UINT(script.received, 900);
+	script_end();
+}
+
 /* A full segment has no room for blocks: an ACK of their own follows it. */
 void blocks_that_data_cannot_carry_go_alone(void)
 {

@@ -377,6 +377,23 @@ void urgent_data_is_data(void)
 	script_end();
 }
 
+/* RFC 9293, 3.10.7.2: an ACK is refused, a SYN answered, and what has none of the three flags is dropped. */
+void a_listener_drops_what_says_nothing(void)
+{
+	script_begin(NULL);
+	script_in(SEGMENT(.flags = 0, .seq = 5));
+	script_in(SEGMENT(.flags = P, .seq = 5, .bytes = 100));
+	script_in(SEGMENT(.flags = F, .seq = 5));
+	script_in(SEGMENT(.flags = R, .seq = 5));
+	script_quiet();
+	CHECK_UINT(script_counters()->tcp_no_flags, 3);
+	script_in(SEGMENT(.flags = F | A, .seq = 5, .ack = 1));
+	script_out(R, 1, 0, 0);
+	script_in(SEGMENT(.flags = S));
+	script_out(S | A, 0, 1, 0);
+	script_end();
+}
+
 void nobody_listens_any_more(void)
 {
 	script_begin(NULL);

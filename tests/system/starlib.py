@@ -35,7 +35,7 @@ import threading
 import time
 import traceback
 
-__all__ = ["ROOT", "BUILD", "SLOW", "SOAK", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "RpcError", "call",
+__all__ = ["ROOT", "BUILD", "SLOW", "SOAK", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "standing", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
            "all_together", "check", "equal", "has", "libconfig", "cpu_s", "load_percent", "saves_in"]
 
@@ -47,6 +47,7 @@ SLOW = 1 if os.path.basename(BUILD) in ("release", "coverage") else 3
 # `make soak`: the same cases, with as much as the issues ask for.
 SOAK = os.environ.get("STAR_SOAK") == "1"
 SOAK_SLOW = 20
+LONG_S = 5  # a case that takes as long says so, and how much of a processor it took
 PR_SET_PDEATHSIG = 1
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -145,13 +146,13 @@ def case(function=None, *, timeout_s=120):
 
 
 def shared(function):
-    """Calls the function at most once; what it starts lives until the program ends."""
+    """Calls the function at most once (with the same arguments); what it starts lives until the program ends."""
     @functools.lru_cache(None)
-    def once():
+    def once(*args):
         global _owner
         case_owner, _owner = _owner, _program_owns
         try:
-            return function()
+            return function(*args)
         finally:
             _owner = case_owner
     return once
@@ -168,11 +169,16 @@ def _on_stop(number, frame):
     raise SystemExit(f"stopped by {signal.Signals(number).name}")
 
 
+def _cpu_s():
+    """Of this process and of those that it has started and seen end."""
+    return sum(os.times()[:4])
+
+
 def run_case(name, function, timeout_s, owns=True):
     """Runs it, prints and returns its outcome. Without `owns` what it starts outlives it."""
     global _owner
     outcome = "ok " + name
-    before = _owner
+    before, started, used = _owner, time.monotonic(), _cpu_s()
     try:
         with contextlib.ExitStack() as stack:
             if owns:
@@ -194,6 +200,9 @@ def run_case(name, function, timeout_s, owns=True):
         traceback.print_exc()
     finally:
         _owner = before
+    seconds = time.monotonic() - started
+    if seconds >= LONG_S:
+        print(f"# {seconds:.1f} s, {_cpu_s() - used:.1f} s of CPU", flush=True)
     print(outcome, flush=True)
     return outcome
 
@@ -617,13 +626,14 @@ class Server:
 
 
 class Cluster:
-    """A cluster of `nodes` servers; .ps is what startrain's --ps and star_open take. The options are Server's."""
+    """A cluster of `nodes` servers; .ps is what startrain's --ps and star_open take, .control the first node's address. The options are Server's."""
 
     def __init__(self, net, nodes, **options):
         self.servers = [Server(net, task, nodes, wait=False, **options) for task in range(nodes)]
         for server in self.servers:
             server.wait_ready()
         self.ps = "tcp:" + ",".join(server.control for server in self.servers)
+        self.control = self.servers[0].control
 
     def layout(self, timeout_s=30):
         return self.servers[0].layout(timeout_s)
@@ -634,3 +644,32 @@ class Cluster:
     def __exit__(self, *_):
         for server in reversed(self.servers):
             server.__exit__()
+
+    def call(self, method, timeout_s=20, **params):
+        return self.servers[0].call(method, timeout_s, **params)
+
+    def starctl(self, *words, **options):
+        return self.servers[0].starctl(*words, **options)
+
+    def clear(self):
+        """Drops all tables and variables: what is created then is as on nodes that have just begun."""
+        while kept := [entry["name"] for entry in self.call("tables")]:
+            for name in kept:
+                self.call("table_drop", name=name)
+
+
+@shared
+def _standing(nodes, reactors):
+    net = Net(data=nodes)
+    return net, Cluster(net, nodes, reactors=reactors)
+
+
+@contextlib.contextmanager
+def standing(nodes=1, reactors=1):
+    """
+    (network, cluster) of nodes that hold nothing. They are started once for all cases of a program that ask for such nodes, and go on
+    afterwards: what was left there is dropped before the next use.
+    """
+    net, cluster = _standing(nodes, reactors)
+    cluster.clear()
+    yield net, cluster

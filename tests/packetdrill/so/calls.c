@@ -58,7 +58,7 @@ static int listen_sock(struct sock *sock)
 		errno = EINVAL;
 		return -1;
 	}
-	result = stack_listen(sock->local.port, sock);
+	result = stack_listen(sock->local.port, sock, sock_receive_bytes(sock));
 	if (result < 0) {
 		errno = -result;
 		return -1;
@@ -156,7 +156,7 @@ int sock_connect(struct sock *sock, const struct sockaddr *address, socklen_t by
 	any.family = sock->family = sock->remote.family;
 	if (!shim_stack_for(sock->local.family == AF_UNSPEC ? &any : &sock->local))
 		return -1;
-	result = stack_connect(sock, &sock->local, &sock->remote, &sock->conn);
+	result = stack_connect(sock, &sock->local, &sock->remote, sock_receive_bytes(sock), &sock->conn);
 	if (result < 0) {
 		errno = -result;
 		return -1;

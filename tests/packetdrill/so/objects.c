@@ -113,6 +113,8 @@ static bool unspecified(const struct endpoint *e)
 	return memcmp(e->address, zero, sizeof(zero)) == 0;
 }
 
+enum { RECEIVE_INITIAL_MAX = 65536 }; /* what a window without a scale can say, as Linux begins */
+
 /* The stack is made when its first address is known: only then have the script's commands run. */
 bool shim_stack_for(const struct endpoint *local)
 {
@@ -125,6 +127,9 @@ bool shim_stack_for(const struct endpoint *local)
 		o.local = shim.local;
 	shim_setting_text("net/ipv4/tcp_congestion_control", congestion, sizeof(congestion));
 	o.receive_window_bytes = (uint32_t)shim_setting("net/ipv4/tcp_rmem", 2, 6 * 1024 * 1024);
+	o.receive_initial_bytes = (uint32_t)shim_setting("net/ipv4/tcp_rmem", 1, 131072) / 2;
+	if (o.receive_initial_bytes > RECEIVE_INITIAL_MAX)
+		o.receive_initial_bytes = RECEIVE_INITIAL_MAX;
 	o.rto_min_us = (uint32_t)shim_setting("route/rto_min", 0, 200) * 1000;
 	o.sack = shim_setting("net/ipv4/tcp_sack", 0, 1);
 	o.timestamps = shim_setting("net/ipv4/tcp_timestamps", 0, 1);

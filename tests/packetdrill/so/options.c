@@ -211,6 +211,11 @@ int shim_getsockopt(void *self, int fd, int level, int name, void *value, sockle
 	return (int)shim_leave(sock ? get_option(sock, level, name, value, bytes) : -1);
 }
 
+uint32_t sock_receive_bytes(const struct sock *sock)
+{
+	return sock->options.rcvbuf_set ? (uint32_t)sock->options.rcvbuf / 2 : 0;
+}
+
 void sock_apply(struct sock *sock)
 {
 	const struct sock_options *o = &sock->options;
@@ -220,6 +225,7 @@ void sock_apply(struct sock *sock)
 		.keepalive_idle_s = o->keepalive ? (uint32_t)o->keepidle_s : 0,
 		.keepalive_interval_s = (uint32_t)o->keepintvl_s,
 		.keepalive_probes = (uint32_t)o->keepcnt,
+		.receive_bytes = sock_receive_bytes(sock),
 	};
 
 	if (sock->conn)
@@ -282,6 +288,8 @@ static int set_option(struct sock *sock, int level, int name, const void *value,
 	}
 	if (level == SOL_SOCKET && name == SO_RCVBUF) {
 		o->rcvbuf = buffer_size(number, "net/core/rmem_max", 2304);
+		o->rcvbuf_set = true;
+		sock_apply(sock);
 		return 0;
 	}
 	if (level == SOL_SOCKET && name == SO_LINGER && bytes >= sizeof(o->linger)) {

@@ -39,7 +39,7 @@ enum sock_state { SOCK_NEW, SOCK_LISTENING, SOCK_CONNECTING, SOCK_OPEN, SOCK_END
 
 struct sock_options {
 	int sndbuf, rcvbuf, rcvlowat;
-	bool sndbuf_set, rcvbuf_set;
+	bool rcvbuf_set;
 	int reuseaddr, keepalive, nodelay, cork, quickack, inq;
 	int maxseg, user_timeout_ms, keepidle_s, keepintvl_s, keepcnt, syncnt, linger2_s, defer_accept_s, window_clamp;
 	int tos, mark, priority, freebind, mtu_discover, zerocopy, recverr;
@@ -221,6 +221,8 @@ int shim_ioctl(void *self, int fd, unsigned long request, ...);
 int shim_getsockopt(void *self, int fd, int level, int name, void *value, socklen_t *bytes);
 int shim_setsockopt(void *self, int fd, int level, int name, const void *value, socklen_t bytes);
 void options_init(struct sock_options *options);
+/* What SO_RCVBUF asked for, of which Linux keeps the double; 0: it was not set. */
+uint32_t sock_receive_bytes(const struct sock *sock);
 /* Tells the connection what it is to know of them. */
 void sock_apply(struct sock *sock);
 int shim_poll(void *self, struct pollfd *fds, nfds_t count, int timeout_ms);

@@ -28,8 +28,10 @@ static struct {
 	struct {
 		uint16_t port;
 		struct sock *sock;
+		uint32_t receive_bytes;
 	} listeners[NET_LISTENERS_MAX];
 	unsigned listeners_count;
+	uint32_t receive_window_bytes, receive_initial_bytes; /* as the stack began */
 } stack;
 
 static bool start_eal(void)
@@ -122,6 +124,7 @@ bool stack_up(const struct stack_options *options, void (*output)(void *ctx, con
 		.interfaces_count = 1,
 		.connections_max = 256,
 		.receive_window_bytes = options->receive_window_bytes,
+		.receive_initial_bytes = options->receive_initial_bytes,
 		.without = without(options),
 		.ecn = options->ecn == 1   ? NET_ECN_ASK
 		       : options->ecn == 0 ? NET_ECN_OFF
@@ -150,6 +153,8 @@ bool stack_up(const struct stack_options *options, void (*output)(void *ctx, con
 		fprintf(stderr, "packetdrill.so: %s\n", err.text);
 		return false;
 	}
+	stack.receive_window_bytes = stack.net->options.receive_window_bytes;
+	stack.receive_initial_bytes = stack.net->options.receive_initial_bytes;
 	stack.family = options->local.family;
 	stack.now_ns = options->now_ns;
 	stack.output = output;
@@ -197,11 +202,59 @@ static void frame_in(uint16_t type, const void *data, size_t bytes)
 		net_input(stack.net, &m, 1, stack.now_ns);
 }
 
+/* ---- receive buffers: tcp.h has one size for all connections, SO_RCVBUF one for each socket ---- */
+
+/* What connections begin with from now on, and may grow to; 0: as the stack began. The first window that Linux offers
+ * is of whole segments. */
+static void size_new(uint32_t bytes)
+{
+	struct net_options *o = &stack.net->options;
+	const uint32_t mss = o->interfaces[0].mtu - (stack.family == AF_INET ? 40u : 60u);
+
+	o->receive_window_bytes = bytes ? bytes : stack.receive_window_bytes;
+	o->receive_initial_bytes = bytes < mss ? bytes : bytes / mss * mss;
+	if (bytes == 0)
+		o->receive_initial_bytes = stack.receive_initial_bytes;
+}
+
+/* What a buffer of this size has of the budget that all share. */
+static uint64_t grown(uint32_t bytes)
+{
+	return bytes > stack.receive_initial_bytes ? bytes - stack.receive_initial_bytes : 0;
+}
+
+static void size_conn(struct tcp_conn *conn, uint32_t bytes)
+{
+	if (bytes == 0)
+		return;
+	stack.net->grown_bytes += grown(bytes) - grown(conn->rcv_buf);
+	conn->rcv_buf = bytes;
+}
+
+/* The size that the listener of a packet's port gives to connections, 0 when it is of no such port. */
+static uint32_t size_of_listener(const uint8_t *packet, size_t bytes)
+{
+	const bool v6 = packet[0] >> 4 == 6;
+	const size_t header = v6 ? sizeof(struct rte_ipv6_hdr) : (packet[0] & 0xfu) * 4u;
+	rte_be16_t port;
+
+	if (bytes < header + 4 || packet[v6 ? 6 : 9] != IPPROTO_TCP)
+		return 0;
+	memcpy(&port, packet + header + 2, sizeof(port));
+	for (unsigned i = 0; i < stack.listeners_count; i++)
+		if (stack.listeners[i].port == rte_be_to_cpu_16(port))
+			return stack.listeners[i].receive_bytes;
+	return 0;
+}
+
 void stack_input(const void *packet, size_t bytes, uint64_t now_ns)
 {
 	stack.now_ns = now_ns;
-	if (stack.net && bytes > 0 && bytes <= STACK_PACKET_MAX)
-		frame_in(*(const uint8_t *)packet >> 4 == 6 ? RTE_ETHER_TYPE_IPV6 : RTE_ETHER_TYPE_IPV4, packet, bytes);
+	if (!stack.net || bytes < sizeof(struct rte_ipv4_hdr) || bytes > STACK_PACKET_MAX)
+		return;
+	size_new(size_of_listener(packet, bytes));
+	frame_in(*(const uint8_t *)packet >> 4 == 6 ? RTE_ETHER_TYPE_IPV6 : RTE_ETHER_TYPE_IPV4, packet, bytes);
+	size_new(0);
 }
 
 /* Every address is at the same neighbour. */
@@ -334,7 +387,7 @@ static const struct tcp_handler handler = {
 };
 
 /* tcp.h cannot end a listener: a port that was given up stays, and refuses. */
-int stack_listen(uint16_t port, struct sock *listener)
+int stack_listen(uint16_t port, struct sock *listener, uint32_t receive_bytes)
 {
 	int result;
 
@@ -343,12 +396,14 @@ int stack_listen(uint16_t port, struct sock *listener)
 			if (stack.listeners[i].sock)
 				return -EADDRINUSE;
 			stack.listeners[i].sock = listener;
+			stack.listeners[i].receive_bytes = receive_bytes;
 			return 0;
 		}
 	result = tcp_listen(stack.net, port, &handler, &stack);
 	if (result < 0)
 		return result;
 	stack.listeners[stack.listeners_count].port = port;
+	stack.listeners[stack.listeners_count].receive_bytes = receive_bytes;
 	stack.listeners[stack.listeners_count++].sock = listener;
 	return 0;
 }
@@ -361,12 +416,14 @@ void stack_unlisten(uint16_t port)
 }
 
 int stack_connect(struct sock *sock, const struct endpoint *local, const struct endpoint *remote,
-		  struct tcp_conn **conn)
+		  uint32_t receive_bytes, struct tcp_conn **conn)
 {
 	const struct net_address address = address_of(remote);
 	struct star_error err = { 0 };
 
+	size_new(receive_bytes);
 	*conn = tcp_connect(stack.net, &address, remote->port, &handler, NULL, sock, &err);
+	size_new(0);
 	return *conn ? 0 : err.code;
 }
 
@@ -409,9 +466,11 @@ bool stack_send(struct tcp_conn *conn, const void *data, uint32_t bytes)
 	return tcp_send(conn, m);
 }
 
-void stack_consumed(struct tcp_conn *conn, uint32_t bytes)
+void stack_consumed(struct tcp_conn *conn, uint32_t bytes, uint32_t receive_bytes)
 {
+	size_new(receive_bytes); /* it may grow so far */
 	tcp_consumed(conn, bytes);
+	size_new(0);
 }
 
 void stack_finish(struct tcp_conn *conn)
@@ -425,6 +484,7 @@ void stack_set(struct tcp_conn *conn, const struct stack_conn_options *o)
 		tcp_set_congestion(conn, *find_congestion(o->congestion));
 	tcp_set_user_timeout(conn, o->user_timeout_ms);
 	tcp_set_keepalive(conn, o->keepalive_idle_s, o->keepalive_interval_s, o->keepalive_probes);
+	size_conn(conn, o->receive_bytes);
 }
 
 void stack_close(struct tcp_conn *conn)

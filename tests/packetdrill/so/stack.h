@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STACK_PACKET_MAX = 65000 }; /* packetdrill hands in what Linux would have joined, too */
+enum { STACK_PACKET_MAX = 65300 }; /* packetdrill hands in what Linux would have joined, too */
 
 struct sock;
 struct tcp_conn;
@@ -27,7 +27,7 @@ struct stack_options {
 	struct endpoint local;
 	unsigned mtu;
 	uint64_t now_ns;
-	uint32_t receive_window_bytes;
+	uint32_t receive_window_bytes, receive_initial_bytes;
 	uint32_t rto_min_us;
 	bool sack, timestamps, scale, idle_restart;
 	int ecn; /* as Linux's sysctl: 0 off, 1 asked for, 2 accepted */
@@ -38,6 +38,7 @@ struct stack_conn_options {
 	const char *congestion; /* NULL: stays */
 	uint32_t user_timeout_ms;
 	uint32_t keepalive_idle_s, keepalive_interval_s, keepalive_probes; /* idle 0: none */
+	uint32_t receive_bytes; /* its receive buffer, which grows no more; 0: stays */
 };
 
 /* Names and units are those of Linux's struct tcp_info. */
@@ -62,12 +63,12 @@ void stack_turn(uint64_t now_ns);
 /* When something may become due; UINT64_MAX: never. */
 uint64_t stack_next_ns(void);
 
-/* 0 or -errno. */
-int stack_listen(uint16_t port, struct sock *listener);
+/* 0 or -errno. receive_bytes: the receive buffer of a connection, which does not grow; 0: as stack_options say. */
+int stack_listen(uint16_t port, struct sock *listener, uint32_t receive_bytes);
 void stack_unlisten(uint16_t port);
 /* local's port may be 0. */
 int stack_connect(struct sock *sock, const struct endpoint *local, const struct endpoint *remote,
-		  struct tcp_conn **conn);
+		  uint32_t receive_bytes, struct tcp_conn **conn);
 void stack_addresses(const struct tcp_conn *conn, struct endpoint *local, struct endpoint *remote);
 
 uint32_t stack_mss(const struct tcp_conn *conn);
@@ -76,7 +77,7 @@ uint32_t stack_unacked(const struct tcp_conn *conn);
 uint32_t stack_unsent(const struct tcp_conn *conn);
 /* A segment of at most stack_mss bytes; false when there is no memory, or no connection to send on. */
 bool stack_send(struct tcp_conn *conn, const void *data, uint32_t bytes);
-void stack_consumed(struct tcp_conn *conn, uint32_t bytes);
+void stack_consumed(struct tcp_conn *conn, uint32_t bytes, uint32_t receive_bytes);
 /* Half-close. */
 void stack_finish(struct tcp_conn *conn);
 void stack_set(struct tcp_conn *conn, const struct stack_conn_options *options);

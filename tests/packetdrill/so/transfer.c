@@ -144,7 +144,7 @@ ssize_t sock_read(struct sock *sock, const struct iovec *parts, size_t count, in
 	for (size_t i = 0; i < count; i++)
 		done += bytes_take(&sock->in, parts[i].iov_base, parts[i].iov_len, flags & MSG_PEEK);
 	if (sock->conn && !(flags & MSG_PEEK))
-		stack_consumed(sock->conn, (uint32_t)done);
+		stack_consumed(sock->conn, (uint32_t)done, sock_receive_bytes(sock));
 	return (ssize_t)done;
 }
 

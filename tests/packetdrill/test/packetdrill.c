@@ -27,7 +27,7 @@ struct out {
 	uint32_t seq, ack;
 	uint16_t port;
 	uint8_t flags;
-	uint16_t bytes;
+	uint16_t bytes, window;
 	const uint8_t *data;
 	uint8_t packet[PACKET_MAX];
 };
@@ -130,6 +130,7 @@ static struct out receive(void)
 	o.ack = ntohl(tcp->ack_seq);
 	o.port = ntohs(tcp->source);
 	o.flags = tcp->th_flags;
+	o.window = ntohs(tcp->window);
 	o.data = (const uint8_t *)tcp + tcp->doff * 4;
 	o.bytes = (uint16_t)(bytes - sizeof(*ip) - tcp->doff * 4u);
 	return o;
@@ -343,6 +344,49 @@ static void case_keeps_options(void)
 	stop();
 }
 
+static void set_receive(int fd, int bytes)
+{
+	CHECK_INT(so.setsockopt(so.self, fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+}
+
+static uint16_t offered_to(uint16_t port)
+{
+	struct out o;
+
+	send_in(port, PORT, SYN, PEER_ISN, 0, NULL, 0);
+	o = receive();
+	CHECK_UINT(o.flags, SYN | ACK);
+	send_in(port, PORT, ACK, PEER_ISN + 1, o.seq + 1, NULL, 0);
+	return o.window;
+}
+
+/* SO_RCVBUF is one socket's: a listener's connections have it, and a connection may be given another. */
+static void case_sizes_one_receive_buffer(void)
+{
+	const struct sockaddr_in local = address_of(LOCAL, PORT + 1);
+	uint8_t data[1000] = { 0 };
+	uint32_t iss;
+	int fd, other;
+
+	start();
+	fd = listen_on(PORT);
+	other = so.socket(so.self, AF_INET, SOCK_STREAM, IPPROTO_TCP);
+	set_receive(other, 3 * 1460 + 100);
+	CHECK_INT(so.bind(so.self, other, (const struct sockaddr *)&local, sizeof(local)), 0);
+	CHECK_INT(so.listen(so.self, other, 1), 0);
+	CHECK_UINT(offered_to(PEER_PORT + 1), 65535);
+	CHECK(so.accept(so.self, fd, NULL, NULL) >= 0);
+	send_in(PEER_PORT, PORT + 1, SYN, PEER_ISN, 0, NULL, 0);
+	CHECK_UINT(receive().window, 3 * 1460);
+	CHECK_UINT(offered_to(PEER_PORT + 2), 65535);
+	CHECK(so.accept(so.self, fd, NULL, NULL) >= 0);
+	fd = accept_one(fd, &iss);
+	set_receive(fd, 60000);
+	send_in(PEER_PORT, PORT, ACK, PEER_ISN + 1, iss + 1, data, sizeof(data));
+	CHECK_UINT(receive().window, 64535); /* what was offered stays */
+	stop();
+}
+
 const char *const unit_suite = "packetdrill";
 const struct unit_case unit_cases[] = {
 	{ "serves_a_connection", case_serves_a_connection },
@@ -350,5 +394,6 @@ const struct unit_case unit_cases[] = {
 	{ "lets_time_pass", case_lets_time_pass },
 	{ "blocks_in_a_thread", case_blocks_in_a_thread },
 	{ "keeps_options", case_keeps_options },
+	{ "sizes_one_receive_buffer", case_sizes_one_receive_buffer },
 	{ NULL, NULL },
 };
