@@ -40,8 +40,10 @@ def sanitized(tests):
     names = [name for name in ("asan", "tsan") if name in os.path.basename(BUILD)]
     if not names:
         return {}
-    # A sanitizer's library must be the first one of a program that was built without it.
-    environment = {"LD_PRELOAD": run("gcc", f"-print-file-name=lib{names[0]}.so").stdout.strip()}
+    # A sanitizer's library must be the first one of a program that was built without it. It looks for what throws C++'s exceptions,
+    # which PyTorch does, when the program begins.
+    environment = {"LD_PRELOAD": " ".join(run("gcc", f"-print-file-name={name}").stdout.strip()
+                                          for name in (f"lib{names[0]}.so", "libstdc++.so.6"))}
     if names[0] == "asan":
         # Each of Python's objects is a piece of malloc's, which the sanitizer sees, with Python's own debug hooks around it.
         environment |= {"PYTHONMALLOC": "malloc_debug", "LSAN_OPTIONS": f"suppressions={tests}/leaks.supp:print_suppressions=0",

@@ -127,13 +127,13 @@ class LocalCluster:
         with starserver.LocalCluster(nodes=2) as local, local.connect() as cluster:
             table = cluster.table("words", dim=16)
 
-    nodes: how many. reactors: of each node. memory_mib: for the parameters of each node. checkpoints: a folder, which
-    is made if need be: they begin with the newest one there, and write a last one when they end with stop() or the object. Without
+    nodes: how many. reactors: of each node. memory_mib: for the parameters of each node, taken from the machine as
+    rows come. checkpoints: a folder, which is made if need be: they begin with the newest one there, and write a last one when they end with stop() or the object. Without
     it what they hold is lost. server: the program, else the environment's STARSERVER, or starserver in PATH. timeout:
     seconds until they must be ready. They end with stop(), with the object, and when this process dies, SIGKILL included.
     """
 
-    def __init__(self, nodes=1, *, reactors=1, memory_mib=64, checkpoints=None, server=None, timeout=30):
+    def __init__(self, nodes=1, *, reactors=1, memory_mib=1024, checkpoints=None, server=None, timeout=30):
         for what, value, most in (("nodes", nodes, 64), ("reactors", reactors, 64), ("memory_mib", memory_mib, 1 << 20)):
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise ValueError(f"{what} is a whole number from 1 to {most}, not {value!r}")
