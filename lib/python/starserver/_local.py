@@ -37,18 +37,22 @@ class _Starter:
         while True:
             function, answer = self.wanted.get()
             try:
-                answer.put((function(), None))
+                function()
+                answer.put(None)
             except BaseException as error:
-                answer.put((None, error))
+                answer.put(error)
             function = answer = None
 
     def start(self, function):
         answer = queue.SimpleQueue()
         self.wanted.put((function, answer))
-        result, error = answer.get()
+        try:
+            error = answer.get()
+        except BaseException:
+            answer.get()  # after Ctrl-C, too, the caller knows what was started
+            raise
         if error:
             raise error
-        return result
 
 
 def _start(function):
@@ -56,7 +60,7 @@ def _start(function):
     with _starter_lock:
         if _starter is None or _starter.pid != os.getpid():
             _starter = _Starter()
-    return _starter.start(function)
+    _starter.start(function)
 
 
 def _find_server(server):
@@ -151,8 +155,7 @@ class LocalCluster:
         for attempt in range(TRIES):
             self._folder = tempfile.mkdtemp(prefix="starserver-")
             self.processes = []
-            self._finalizer = weakref.finalize(self, _end, self.processes, self._folder, os.getpid(),
-                                               STOP_S if checkpoints else 10)
+            self._finalizer = self._end_with_this()
             try:
                 self._begin()
                 self._wait_ready(end)
@@ -165,6 +168,9 @@ class LocalCluster:
                 if not taken or attempt == TRIES - 1 or not isinstance(error, StarError):
                     raise
 
+    def _end_with_this(self):
+        return weakref.finalize(self, _end, self.processes, self._folder, os.getpid(), STOP_S if self._checkpoints else 10)
+
     def _begin(self):
         self._controls = []
         data = []
@@ -174,7 +180,7 @@ class LocalCluster:
             data.append(f"127.0.0.1:{base + 1}")
         self.address = "tcp:" + ",".join(self._controls)
         for task in range(self.nodes):
-            self.processes.append(self._start_node(task, self._write_file(task, data)))
+            self._start_node(task, self._write_file(task, data))
 
     def _write_file(self, task, data):
         """The node's configuration file."""
@@ -200,9 +206,9 @@ class LocalCluster:
 
         def start():
             with open(self._log(task), "wb") as log:
-                return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-                                        cwd=self._folder, start_new_session=True)  # Ctrl-C is for the interpreter
-        return _start(start)
+                self.processes.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                                                       cwd=self._folder, start_new_session=True))  # Ctrl-C is for the interpreter
+        _start(start)
 
     def _log(self, task):
         return os.path.join(self._folder, f"node-{task}.log")
@@ -233,8 +239,12 @@ class LocalCluster:
         return connect(self.address, timeout)
 
     def stop(self):
-        """Ends the nodes. May be called again."""
-        self._finalizer()
+        """Ends the nodes, and waits for that. May be called again, also after Ctrl-C has ended the waiting."""
+        try:
+            self._finalizer()
+        except BaseException:
+            self._finalizer = self._end_with_this()
+            raise
 
     def __enter__(self):
         return self
