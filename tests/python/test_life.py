@@ -6,6 +6,7 @@ import errno
 import gc
 import multiprocessing
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -74,16 +75,19 @@ class Interrupts(WithCluster):
                 file.write(f"#!/bin/sh\necho $$ >> {pids}\nexec sleep 600\n")
             os.chmod(server, 0o755)
             self.interrupted(lambda: starserver.LocalCluster(nodes=2, server=server))
+            with open(pids) as file:
+                self.assertEqual([pid for pid in file.read().split() if running(pid)], [])
             # In the moment in which a process is started.
-            found = subprocess.Popen
+            found, made = subprocess.Popen, queue.SimpleQueue()
 
             def slowly(*args, **options):
                 time.sleep(0.5)
-                return found(*args, **options)
+                process = found(*args, **options)
+                made.put(process)
+                return process
             with mock.patch("starserver._local.subprocess.Popen", slowly), ctrl_c_after(0.15), self.assertRaises(KeyboardInterrupt):
                 starserver.LocalCluster(server=server)
-            with open(pids) as file:
-                self.assertEqual([pid for pid in file.read().split() if running(pid)], [])
+            self.assertEqual(made.get(timeout=60 * SLOW).wait(10 * SLOW), -signal.SIGKILL)
 
     def test_ctrl_c_while_local_nodes_end(self):
         with starserver.LocalCluster(nodes=2) as local:
