@@ -334,7 +334,7 @@ class Optimizer(torch.optim.Optimizer):
         dense_rate, *rates = self._rates()
         tag, number = over.tag, over.step + 1
         # Sums that are divided by row take no other scale.
-        by_table = {"by_row": True} if over.by_row else {"scale": 1 / done}
+        by_table: dict[str, Any] = {"by_row": True} if over.by_row else {"scale": 1 / done}
         return [*(table.commit_op(tag, step=number, rate=rate, **by_table) for table, rate in zip(self._tables.values(), rates)),
                 *(one.variable.commit_op(tag, step=number, rate=dense_rate, scale=1 / done) for one in self._dense),
                 self._state.assign_op([1.0, float(number)])]
