@@ -171,4 +171,8 @@ help:
 clean:
 	$(Q)rm -rf build
 
+# Goals are reached in turn (`make -j4 all wheel`): some are a make of their own, which writes the same files.
+earlier :=
+$(foreach g,$(filter-out $(BUILD)/%,$(MAKECMDGOALS)),$(if $(filter-out $(g),$(earlier)),$(eval $(g): | $(earlier)))$(eval earlier := $(g)))
+
 -include $(sort $(OBJECTS:.o=.d))

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Steps/s of the DLRM of docs/examples/torch, for bench/python-dlrm: python-dlrm.py SIDE PS WORKERS SECONDS.
 
-star: embeddings and optimizer on the node PS. local: nn.EmbeddingBag(sparse=True), SparseAdam and Adam in this process. rpc: a
-parameter server as in PyTorch's tutorial on its RPC: the whole model in a process of its own, which trainers call.
+PS: the node's address, and the ids of its processes, with commas. star: embeddings and optimizer on that node. local: nn.EmbeddingBag(sparse=True), SparseAdam and Adam in this process. rpc: a
+parameter server as in PyTorch's tutorial on its RPC: the whole model in a process of its own, which trainers call. Of several
+trainers one may change a weight between another one's forward and backward pass, which autograd refuses: that step is lost.
+
+Prints steps/s of all workers, the steps that were lost, and the milliseconds of processor time a step, the server's included.
 """
 import contextlib
 import ctypes
@@ -14,6 +17,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 
 import dlrm
 import starserver
@@ -55,15 +59,27 @@ class LocalRows(Rows):
         return ((keys >> 48) * dlrm.IDS + (keys & (1 << 48) - 1)).reshape(-1, 1)
 
 
-def steps_a_second(batches, step, seconds):
-    """Of one worker, from a time on that all agree about."""
+def processor_s(pid):
+    """What a process has used."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        words = file.read().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measured(rank, batches, step, seconds, servers):
+    """Of one worker: (steps, steps that were lost, seconds, processor time of its own, and of the servers). Their time is worker 0's to
+    tell."""
+    pids = [os.getpid(), *(servers if rank == 0 else [])]
     for batch in itertools.islice(batches, WARM_STEPS):
         step(batch)
-    count, began = 0, time.monotonic()
+    done, lost, began, used = 0, 0, time.monotonic(), [processor_s(pid) for pid in pids]
     while time.monotonic() - began < seconds:
-        step(next(batches))
-        count += 1
-    return count / (time.monotonic() - began)
+        if step(next(batches)) is False:
+            lost += 1
+        else:
+            done += 1
+    spent = [processor_s(pid) - before for pid, before in zip(pids, used)]
+    return done, lost, time.monotonic() - began, spent[0], sum(spent[1:])
 
 
 def data(rank):
@@ -75,7 +91,8 @@ def loss_of(model, batch):
 
 
 def star(rank, workers, ps, seconds):
-    with starserver.connect(ps) as cluster:
+    address, *servers = ps.split(",")
+    with starserver.connect(address) as cluster:
         table = cluster.table("rows", DIM, optimizer="adam", rate=RATE, initializer="normal", scale=0.1)
         model = dlrm.DLRM(Rows(starserver.torch.EmbeddingBag(table, "sum")), DIM)
         optimizer = starserver.torch.Optimizer(model, "adam", rate=RATE, rank=rank)
@@ -84,8 +101,8 @@ def star(rank, workers, ps, seconds):
             loss_of(model, batch).backward()
             optimizer.step()
             optimizer.zero_grad()
-        return steps_a_second(starserver.torch.prefetch(data(rank), model, 1, keys=lambda batch: {model.rows.bag: Rows.keys(batch[1])}),
-                              step, seconds)
+        return measured(rank, starserver.torch.prefetch(data(rank), model, 1, keys=lambda batch: {model.rows.bag: Rows.keys(batch[1])}),
+                        step, seconds, servers)
 
 
 def local(rank, workers, ps, seconds):
@@ -98,7 +115,7 @@ def local(rank, workers, ps, seconds):
         for optimizer in (sparse, dense):
             optimizer.step()
             optimizer.zero_grad()
-    return steps_a_second(data(rank), step, seconds)
+    return measured(rank, data(rank), step, seconds, [])
 
 
 class Server:
@@ -109,6 +126,9 @@ class Server:
 
     def forward(self, dense, keys):
         return self.model(dense, keys)
+
+    def pid(self):
+        return os.getpid()
 
     def parameters(self, sparse):
         return [rpc.RRef(p) for name, p in self.model.named_parameters() if name.startswith("rows.") == sparse]
@@ -146,12 +166,18 @@ def through_rpc(rank, workers, ps, seconds):
     def step(batch):
         with dist_autograd.context() as context:
             score = server.rpc_sync(timeout=120).forward(batch[0], batch[1])
-            dist_autograd.backward(context, [nn.functional.binary_cross_entropy_with_logits(score, batch[2])])
+            try:
+                dist_autograd.backward(context, [nn.functional.binary_cross_entropy_with_logits(score, batch[2])])
+            except RuntimeError as error:
+                if "modified by an inplace operation" not in str(error):
+                    raise
+                return False
             sparse.step(context)
             dense.step(context)
-    rate = steps_a_second(data(rank), step, seconds)
+        return True
+    result = measured(rank, data(rank), step, seconds, [server.rpc_sync(timeout=120).pid()])
     rpc.shutdown()
-    return rate
+    return result
 
 
 SIDES = {"star": star, "local": local, "rpc": through_rpc}
@@ -165,7 +191,11 @@ def work(side, rank, workers, ps, seconds, answers):
     end_with_parent()
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    answers.put(SIDES[side](rank, workers, ps, seconds))
+    try:
+        answers.put(SIDES[side](rank, workers, ps, seconds))
+    except BaseException:
+        answers.put(f"worker {rank}: {traceback.format_exc()}")
+        raise
 
 
 def main():
@@ -179,10 +209,16 @@ def main():
             processes.append(context.Process(target=rpc_server, args=(workers,)))
         for process in processes:
             process.start()
-        rates = [answers.get(timeout=300 + 10 * seconds) for _ in range(workers)]
+        results = []
+        for _ in range(workers):
+            results.append(answers.get(timeout=300 + 10 * seconds))
+            if isinstance(results[-1], str):
+                sys.exit(results[-1])
         for process in processes:
             process.join(60)
-    print(json.dumps({"rate": sum(rates)}))
+    done, lost, _, own, servers = (sum(column) for column in zip(*results))
+    print(json.dumps({"rate": sum(result[0] / result[2] for result in results), "lost": lost / max(1, done + lost),
+                      "cpu_ms": 1000 * (own + servers) / max(1, done), "server_ms": 1000 * servers / max(1, done)}))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import unittest
 import starserver
 
 SLOW = int(os.environ.get("STAR_TEST_SLOW", "1"))
+SANITIZED = "san" in os.environ.get("LD_PRELOAD", "")  # which keeps freed memory for a while, and finds leaks by itself
 
 
 class WithCluster(unittest.TestCase):

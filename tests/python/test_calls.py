@@ -272,6 +272,12 @@ class Calls(WithCluster):
         table.assign(keys, values, timeout=60)
         self.assertTrue((table.pull(keys[::-1].copy(), timeout=60) == values[::-1]).all())
 
+    def test_a_local_node_holds_a_million_rows_unless_it_is_told_otherwise(self):
+        with starserver.LocalCluster() as local, local.connect() as cluster:
+            table = cluster.table("t", 16, optimizer="adagrad")
+            for first in range(0, 1_100_000, 100_000):
+                table.pull(numpy.arange(first, first + 100_000))
+
     def test_status_and_repr(self):
         self.assertEqual([node["task"] for node in self.cluster.status()], [0, 1])
         self.assertEqual(self.cluster.reactors, 2)

@@ -285,10 +285,38 @@ class Sync(WithTorch):
                 lambda rank: train(self.cluster, "again", [keys[rank::2] for keys in batches(4)], rank=rank, workers=2, grads_to_wait=2), 2)],
                 [4 * run] * 2)
 
+    def moved(self, name, **options):
+        """By how much rows 1 and 2 move in a step: both workers have a gradient of 1 for row 1, and one of them two such for row 2."""
+        def work(rank):
+            rows = starserver.torch.EmbeddingBag(self.cluster.table(f"{name}/rows", 2, optimizer="sgd", rate=1.0), "sum")
+            model = nn.Sequential(rows, nn.Linear(2, 1, bias=False))
+            with torch.no_grad():
+                model[1].weight.fill_(1)
+            optimizer = starserver.torch.Optimizer(model, "sgd", rate=1.0, name=name, rank=rank, workers=2, grads_to_wait=2, **options)
+            model(torch.tensor([[1], [2], [2]] if rank else [[1]])).sum().backward()
+            optimizer.step()
+            optimizer.finish()
+            return model[1].weight.tolist()
+        dense = self.together(work, 2)
+        self.assertEqual(dense[0], dense[1])
+        return -self.cluster.lookup(f"{name}/rows").pull([1, 2], read_only=True)[:, 0]
+
+    def test_rows_move_by_the_mean_of_who_has_touched_them(self):
+        self.assertEqual(self.moved("by-all").tolist(), [1, 1])
+        self.assertEqual(self.moved("by-row", mean_by_row=True).tolist(), [1, 2])
+
+    def test_what_gradients_are_divided_by_is_the_same_for_all(self):
+        first, second = (starserver.torch.Optimizer(Model(self.cluster, "divided"), "sgd", rate=RATE, name="divided", rank=rank, workers=2,
+                                                    grads_to_wait=1, mean_by_row=rank == 1) for rank in (0, 1))
+        with self.assertRaisesRegex(starserver.StarError, "mean_by_row=True, and this one False"):
+            first.step()
+        second.step()
+        self.assertEqual(second.global_step, 1)
+
     def test_arguments(self):
         for options, what in (({"grads_to_wait": 1, "staleness": 1, "workers": 1}, "give one of them"),
                               ({"grads_to_wait": 1, "rank": 0}, "workers="), ({"grads_to_wait": 0, "workers": 2, "rank": 0}, "from 1 to"),
-                              ({"grads_to_wait": 3, "workers": 2, "rank": 0}, "from 1 to")):
+                              ({"grads_to_wait": 3, "workers": 2, "rank": 0}, "from 1 to"), ({"mean_by_row": True}, "grads_to_wait=, too")):
             with self.assertRaisesRegex(ValueError, what):
                 starserver.torch.Optimizer(Model(self.cluster, "arguments"), "sgd", rate=RATE, name="arguments", **options)
         with self.assertRaisesRegex(starserver.StarError, "lamb"):

@@ -22,22 +22,34 @@ def site():
         shutil.copytree(origin, os.path.join(folder, name), ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("golden.py", "golden.inc"):
         shutil.copy(os.path.join(ROOT, "tests/models", name), f"{folder}/tests")
-    for name in ("starserver", "startrain"):
-        shutil.copy(program(name), folder)
+    for name in ("starserver", "startrain"):  # of a sanitized build there may be the package alone (`make ASAN=1 python`)
+        built = program(name)
+        shutil.copy(built if os.path.exists(built) else os.path.join(ROOT, f"build/release/app/{name}/{name}"), folder)
     home = os.path.join(folder, "home")
     os.mkdir(home)
     if os.geteuid() == 0:
         os.chown(home, NOBODY, NOBODY)
     environment = {"PYTHONPATH": f"{folder}/package:{folder}/tests:{folder}/examples", "STARSERVER": f"{folder}/starserver",
                    "STARTRAIN": f"{folder}/startrain", "HOME": home, "TMPDIR": home, "PYTHONDONTWRITEBYTECODE": "1", "STAR_TEST_SLOW": str(SLOW), "PYTHONFAULTHANDLER": "1",
-                   "LD_PRELOAD": preload()}
+                   **sanitized(f"{folder}/tests")}
     return environment, folder
 
 
-def preload():
-    """A sanitizer's library must be the first one of a program that was built without it."""
-    names = [f"lib{name}.so" for name in ("asan", "tsan") if name in os.path.basename(BUILD)]
-    return run("gcc", f"-print-file-name={names[0]}").stdout.strip() if names else None
+def sanitized(tests):
+    """What an interpreter without sanitizers needs for a package that was built with them."""
+    names = [name for name in ("asan", "tsan") if name in os.path.basename(BUILD)]
+    if not names:
+        return {}
+    # A sanitizer's library must be the first one of a program that was built without it. It looks for what throws C++'s exceptions,
+    # which PyTorch does, when the program begins.
+    environment = {"LD_PRELOAD": " ".join(run("gcc", f"-print-file-name={name}").stdout.strip()
+                                          for name in (f"lib{names[0]}.so", "libstdc++.so.6"))}
+    if names[0] == "asan":
+        # Each of Python's objects is a piece of malloc's, which the sanitizer sees, with Python's own debug hooks around it.
+        environment |= {"PYTHONMALLOC": "malloc_debug", "LSAN_OPTIONS": f"suppressions={tests}/leaks.supp:print_suppressions=0",
+                        # Two frames are malloc and its caller, of whom the suppressions speak.
+                        "ASAN_OPTIONS": "detect_leaks=1:malloc_context_size=2"}
+    return environment
 
 
 def as_user(*argv, **options):

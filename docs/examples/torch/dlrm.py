@@ -28,7 +28,8 @@ class DLRM(nn.Module):
         self.rows = embedding
         self.bottom = nn.Sequential(nn.Linear(DENSE, 64), nn.ReLU(), nn.Linear(64, dim), nn.ReLU())
         self.top = nn.Sequential(nn.Linear(dim + (SPARSE + 1) * SPARSE // 2, 64), nn.ReLU(), nn.Linear(64, 1))
-        self.register_buffer("pairs", torch.tril_indices(SPARSE + 1, SPARSE + 1, -1), persistent=False)
+        rows, columns = torch.tril_indices(SPARSE + 1, SPARSE + 1, -1)
+        self.register_buffer("pairs", rows * (SPARSE + 1) + columns, persistent=False)  # in the matrix of products, as one row
 
     def embedding_keys(self, batch):
         """For starserver.torch.prefetch."""
@@ -37,7 +38,7 @@ class DLRM(nn.Module):
     def forward(self, dense: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         bottom = self.bottom(dense)
         vectors = torch.cat([bottom.unsqueeze(1), self.rows(keys)], 1)
-        products = (vectors @ vectors.transpose(1, 2))[:, self.pairs[0], self.pairs[1]]
+        products = (vectors @ vectors.transpose(1, 2)).flatten(1).index_select(1, self.pairs)
         return self.top(torch.cat([bottom, products], 1)).squeeze(1)
 
 

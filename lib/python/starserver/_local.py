@@ -38,18 +38,22 @@ class _Starter:
         while True:
             function, answer = self.wanted.get()
             try:
-                answer.put((function(), None))
+                function()
+                answer.put(None)
             except BaseException as error:
-                answer.put((None, error))
+                answer.put(error)
             function = answer = None
 
     def start(self, function):
         answer = queue.SimpleQueue()
         self.wanted.put((function, answer))
-        result, error = answer.get()
+        try:
+            error = answer.get()
+        except BaseException:
+            answer.get()  # after Ctrl-C, too, the caller knows what was started
+            raise
         if error:
             raise error
-        return result
 
 
 def _start(function):
@@ -57,7 +61,7 @@ def _start(function):
     with _starter_lock:
         if _starter is None or _starter.pid != os.getpid():
             _starter = _Starter()
-    return _starter.start(function)
+    _starter.start(function)
 
 
 def _find_server(server):
@@ -164,13 +168,14 @@ class LocalCluster:
         with starserver.LocalCluster(nodes=2) as local, local.connect() as cluster:
             table = cluster.table("words", dim=16)
 
-    nodes: how many. reactors: of each node. memory_mib: for the parameters of each node. checkpoints: a folder, which
-    is made if need be: they begin with the newest one there, and write a last one when they end with stop() or the object. It is one
-    cluster's: while another one writes there it is StarError with errno EBUSY. Without it what they hold is lost. server: the program, else the environment's STARSERVER, or starserver in PATH. timeout:
+    nodes: how many. reactors: of each node. memory_mib: for the parameters of each node, taken from the machine as
+    rows come. checkpoints: a folder, which is made if need be: they begin with the newest one there, and write a last one when
+    they end with stop() or the object. It is one cluster's: while another one writes there it is StarError with errno EBUSY.
+    Without it what they hold is lost. server: the program, else the environment's STARSERVER, or starserver in PATH. timeout:
     seconds until they must be ready. They end with stop(), with the object, and when this process dies, SIGKILL included.
     """
 
-    def __init__(self, nodes=1, *, reactors=1, memory_mib=64, checkpoints=None, server=None, timeout=30):
+    def __init__(self, nodes=1, *, reactors=1, memory_mib=1024, checkpoints=None, server=None, timeout=30):
         for what, value, most in (("nodes", nodes, 64), ("reactors", reactors, 64), ("memory_mib", memory_mib, 1 << 20)):
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise ValueError(f"{what} is a whole number from 1 to {most}, not {value!r}")
@@ -190,8 +195,7 @@ class LocalCluster:
         for attempt in range(TRIES):
             self._folder = tempfile.mkdtemp(prefix="starserver-")
             self.processes = []
-            self._finalizer = weakref.finalize(self, _end, self.processes, self._folder, os.getpid(),
-                                               STOP_S if checkpoints else 10)
+            self._finalizer = self._end_with_this()
             try:
                 self._begin()
                 self._wait_ready(end)
@@ -204,6 +208,9 @@ class LocalCluster:
                 if not taken or attempt == TRIES - 1 or not isinstance(error, StarError):
                     raise
 
+    def _end_with_this(self):
+        return weakref.finalize(self, _end, self.processes, self._folder, os.getpid(), STOP_S if self._checkpoints else 10)
+
     def _begin(self):
         self._controls = []
         data = []
@@ -213,7 +220,7 @@ class LocalCluster:
             data.append(f"127.0.0.1:{base + 1}")
         self.address = "tcp:" + ",".join(self._controls)
         for task in range(self.nodes):
-            self.processes.append(self._start_node(task, self._write_file(task, data)))
+            self._start_node(task, self._write_file(task, data))
 
     def _write_file(self, task, data):
         """The node's configuration file."""
@@ -239,9 +246,9 @@ class LocalCluster:
 
         def start():
             with open(self._log(task), "wb") as log:
-                return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-                                        cwd=self._folder, start_new_session=True)  # Ctrl-C is for the interpreter
-        return _start(start)
+                self.processes.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                                                       cwd=self._folder, start_new_session=True))  # Ctrl-C is for the interpreter
+        _start(start)
 
     def _log(self, task):
         return os.path.join(self._folder, f"node-{task}.log")
@@ -272,8 +279,12 @@ class LocalCluster:
         return connect(self.address, timeout)
 
     def stop(self):
-        """Ends the nodes. May be called again."""
-        self._finalizer()
+        """Ends the nodes, and waits for that. May be called again, also after Ctrl-C has ended the waiting."""
+        try:
+            self._finalizer()
+        except BaseException:
+            self._finalizer = self._end_with_this()
+            raise
 
     def __enter__(self):
         return self

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .. import Cluster, Operation, StarError, Table, TimeoutError, Variable
 from ._embedding import _Rows, sum_by_key
-from ._rounds import Rounds
+from ._rounds import Round, Rounds
 from ._workers import Worker
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16"}
@@ -152,7 +152,8 @@ class Optimizer(torch.optim.Optimizer):
     grads_to_wait: synchronous training, as by SyncReplicasOptimizer: the gradients of this many of the `workers` are one update, by their
     mean, and each step() returns when that is applied: N workers with batches of n train as one with batches of N * n. With fewer
     than there are workers the rest are backups: what comes too late is dropped, and counted in `dropped`. Call finish() when a worker
-    is done. Not with staleness, and not for the optimizer lamb and clip_global_norm.
+    is done. Not with staleness, and not for the optimizer lamb and clip_global_norm. mean_by_row: each row of a table moves by the mean of
+    those workers of the round that have touched it, as in TensorFlow, and not by that of all.
 
     param_groups, for schedulers of torch.optim.lr_scheduler: one of the dense parameters, one for each table; "lr" is the rate
     that a push brings. A rate that is left as it was made is the server's, with its schedule. global_step: steps of all workers.
@@ -162,9 +163,11 @@ class Optimizer(torch.optim.Optimizer):
 
     def __init__(self, model: nn.Module, dense: str = "adam", *, rate: float | None = None, name: str = "model", rank: int | None = None,
                  local: Sequence[str] = (), cluster: Cluster | None = None, staleness: int | None = None, grads_to_wait: int | None = None,
-                 workers: int | None = None, timeout: float | None = None, **options: object) -> None:
+                 mean_by_row: bool = False, workers: int | None = None, timeout: float | None = None, **options: object) -> None:
         if staleness is not None and grads_to_wait is not None:
             raise ValueError("staleness= is for asynchronous training, grads_to_wait= for synchronous: give one of them")
+        if mean_by_row and grads_to_wait is None:
+            raise ValueError("mean_by_row= says what the gradients of synchronous steps are divided by: give grads_to_wait=, too")
         if (staleness is not None or grads_to_wait is not None) and rank is not None and workers is None:
             raise ValueError("staleness= and grads_to_wait= with rank= need workers=, the number of workers that take part")
         self._modules = embeddings(model)
@@ -190,7 +193,7 @@ class Optimizer(torch.optim.Optimizer):
         self._begin(rank)
         self._clocks = None if staleness is None else _Clocks(self.cluster, name, rank, workers, staleness, timeout)
         self._rounds = None if grads_to_wait is None else Rounds(
-            self.cluster, name, rank, workers, grads_to_wait, [*self._tables.values(), *(one.variable for one in self._dense)],
+            self.cluster, name, rank, workers, grads_to_wait, mean_by_row, [*self._tables.values(), *(one.variable for one in self._dense)],
             self._commits, self.global_step, timeout)
 
     def _variable(self, path: str, parameter: nn.Parameter, optimizer: str, rate: float | None, options: dict[str, Any]) -> Variable:
@@ -326,12 +329,14 @@ class Optimizer(torch.optim.Optimizer):
         rounds.step(pushes)
         self.refresh()
 
-    def _commits(self, number: int, tag: int, scale: float) -> list[Operation]:
-        """What applies the sums of a round, as step `number`."""
+    def _commits(self, over: Round, done: int) -> list[Operation]:
+        """What applies the sums of a round, to which so many workers have added."""
         dense_rate, *rates = self._rates()
-        of_rate: list[tuple[Table | Variable, float | None]] = [*zip(self._tables.values(), rates),
-                                                                *((one.variable, dense_rate) for one in self._dense)]
-        return [*(made.commit_op(tag, step=number, rate=rate, scale=scale) for made, rate in of_rate),
+        tag, number = over.tag, over.step + 1
+        # Sums that are divided by row take no other scale.
+        by_table: dict[str, Any] = {"by_row": True} if over.by_row else {"scale": 1 / done}
+        return [*(table.commit_op(tag, step=number, rate=rate, **by_table) for table, rate in zip(self._tables.values(), rates)),
+                *(one.variable.commit_op(tag, step=number, rate=dense_rate, scale=1 / done) for one in self._dense),
                 self._state.assign_op([1.0, float(number)])]
 
     @property

@@ -25,7 +25,7 @@ import numpy
 from .. import Cluster, Operation, StarError, Table, TimeoutError, Variable
 
 TAG, STEP, STATE, SINCE = range(4)  # of a worker's row
-TAKES_PART, ENDED = 1, 2  # STATE; 0: has not begun
+TAKES_PART, ENDED, BY_ROW = 1, 2, 4  # STATE: one of the first two, or 0: has not begun; and BY_ROW, of the round
 TICKETS, DONE, OPENED = range(3)  # of a round's row
 HELP_S = 0.1  # a round that is complete for so long is ended by somebody else than who has completed it
 KEPT = 64  # rows of rounds
@@ -33,10 +33,12 @@ WAIT_S = 0.0005, 0.01
 
 
 class Round(NamedTuple):
-    """tag: of its sums. step: steps of the model before it. since: the tag of the first round of this run of the job."""
+    """tag: of its sums. step: steps of the model before it. since: the tag of the first round of this run of the job. by_row: each
+    row's sum in tables is divided by the number of workers that have touched it."""
     tag: int
     step: int
     since: int
+    by_row: bool
 
 
 def _is_over(error: StarError) -> bool:
@@ -51,20 +53,21 @@ def _minus(place: int, value: float = 1.0) -> Any:
 
 
 class Rounds:
-    """commits: of a number of a step and a tag, the operations that apply the sums of the model with that tag; wait_for: this many gradients
-    are one update, of those workers that have not ended."""
+    """commits: of a round, the operations that apply its sums, as their mean by so many workers; wait_for: this many gradients
+    are one update, of those workers that have not ended; by_row: of the rounds that this worker opens."""
 
-    def __init__(self, cluster: Cluster, name: str, rank: int, workers: int, wait_for: int, model: Sequence[Table | Variable],
-                 commits: Callable[[int, int, float], list[Operation]], step: int, timeout: float | None) -> None:
+    def __init__(self, cluster: Cluster, name: str, rank: int, workers: int, wait_for: int, by_row: bool,
+                 model: Sequence[Table | Variable], commits: Callable[[Round, int], list[Operation]], step: int,
+                 timeout: float | None) -> None:
         if not 0 < wait_for <= workers or not 0 <= rank < workers:
             raise ValueError(f"grads_to_wait is from 1 to workers, and rank from 0 to workers - 1: not grads_to_wait={wait_for}, "
                              f"rank={rank}, workers={workers}")
         self._cluster, self._model, self._commits, self._timeout = cluster, model, commits, timeout
         self._table = cluster.table(f"{name}/rounds", 4, dtype="float64", optimizer="sgd", rate=1.0, timeout=timeout)
-        self._workers, self._own, self._wait_for = numpy.arange(workers), numpy.array([rank]), wait_for
+        self._workers, self._own, self._wait_for, self._by_row = numpy.arange(workers), numpy.array([rank]), wait_for, by_row
         self._spoilt = False  # what became of this worker's ticket is not known
         self.dropped = 0
-        self._round = Round(0, step, 0)
+        self._round = Round(0, step, 0, by_row)
         self._renew()
 
     # Rows
@@ -78,10 +81,11 @@ class Rounds:
 
     def _of(self, rows: Any, row: Any) -> tuple[Round, Any, Any]:
         last = rows[rows[:, TAG].argmax()]
-        return Round(int(last[TAG]), int(last[STEP]), int(last[SINCE])), rows, row[0]
+        return Round(int(last[TAG]), int(last[STEP]), int(last[SINCE]), bool(last[STATE] >= BY_ROW)), rows, row[0]
 
     def _publish(self, opened: Round, state: int = TAKES_PART) -> None:
-        self._table.assign(self._own, numpy.array([[opened.tag, opened.step, state, opened.since]], "float64"), timeout=self._timeout)
+        row = [opened.tag, opened.step, state + (BY_ROW if opened.by_row else 0), opened.since]
+        self._table.assign(self._own, numpy.array([row], "float64"), timeout=self._timeout)
         self._round = opened
 
     def _open(self, opened: Round) -> None:
@@ -90,7 +94,7 @@ class Rounds:
         self._publish(opened)
 
     def _needed(self, rows: Any) -> int:
-        ended = (rows[:, STATE] == ENDED) & (rows[:, TAG] >= rows[rows[:, TAG].argmax(), SINCE])
+        ended = (rows[:, STATE] % BY_ROW == ENDED) & (rows[:, TAG] >= rows[rows[:, TAG].argmax(), SINCE])
         return max(1, min(self._wait_for, len(rows) - int(ended.sum())))
 
     def _is_complete(self, rows: Any, row: Any) -> bool:
@@ -98,23 +102,24 @@ class Rounds:
 
     # Ends of rounds
 
-    def _apply(self, tag: int, step: int, done: int) -> None:
+    def _apply(self, over: Round, done: int) -> None:
         try:
-            self._cluster.execute(self._commits(step + 1, tag, 1 / done), self._timeout)
+            self._cluster.execute(self._commits(over, done), self._timeout)
         except StarError as error:
             if not _is_over(error):  # it was done, or the sums were lost with a node
                 raise
 
     def _complete(self) -> None:
         """Applies the sums of the present round, unless it was thrown away before, and opens the next one."""
-        tag, step, since = self._round
+        over = self._round
+        tag = over.tag
         try:
             self._table.commit(tag, timeout=self._timeout)
             row = self._table.pull([tag], read_only=True, timeout=self._timeout)[0]
             if not row[OPENED]:
                 return
-            self._apply(tag, step, int(row[DONE]))
-            self._open(Round(tag + 1, step + 1, since))
+            self._apply(over, int(row[DONE]))
+            self._open(over._replace(tag=tag + 1, step=over.step + 1))
             self._table.delete([tag - KEPT], timeout=self._timeout)
         except StarError as error:
             if not _is_over(error):
@@ -135,19 +140,21 @@ class Rounds:
         row = self._table.pull([present.tag], read_only=True, timeout=self._timeout)[0]
         step = present.step
         if present.tag and row[OPENED]:
-            self._apply(present.tag, step, int(row[DONE]))
+            self._apply(present, int(row[DONE]))
             step += 1
         step = max(step, self._round.step)  # there may have been steps of another kind of training
         # All that there were have ended: it is another run of the job, whose workers may not have begun yet.
-        since = present.since if (rows[:, STATE] == TAKES_PART).any() else tag
+        since = present.since if (rows[:, STATE] % BY_ROW == TAKES_PART).any() else tag
+        opened = Round(tag, step, since, self._by_row)
         try:
-            self._cluster.execute([one.commit_op(tag, open=True) for one in self._model], self._timeout)
-            self._open(Round(tag, step, since))
+            self._cluster.execute([one.commit_op(tag, open=True, by_row=self._by_row and isinstance(one, Table)) for one in self._model],
+                                  self._timeout)
+            self._open(opened)
         except StarError as error:
             if not _is_over(error):
                 raise
             # Somebody has begun another one, which all will follow, and this worker too, where that says that it takes part.
-            self._publish(Round(tag, step, since))
+            self._publish(opened)
         self._spoilt = False
 
     # Steps
@@ -165,6 +172,9 @@ class Rounds:
     def _try(self, pushes: Callable[[int], list[Operation]], end: float) -> bool:
         """False: the round was thrown away, or is another one."""
         mine = self._round
+        if mine.by_row != self._by_row:
+            raise StarError(errno.EINVAL, f"another worker of the job has mean_by_row={mine.by_row}, and this one {self._by_row}: give it "
+                                          "to all alike")
         ticket = self._table.push_pull_op([mine.tag], _minus(TICKETS), at_once=True)
         present, rows, row = self._of(*self._cluster.execute([*self._pulls(mine.tag), ticket], self._timeout)[:2])
         if present.tag != mine.tag:
