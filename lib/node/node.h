@@ -34,6 +34,7 @@ struct shard {
 	struct service *service;
 	struct net *net;
 	struct ksock *sockets; /* network.stack "kernel"; else NULL */
+	struct observe *observe; /* NULL: the configuration wants none */
 	struct rpc_server *rpc;
 	struct reactor *reactor;
 	unsigned slices;	      /* of requests in this turn */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The node's figures as JSON. Counters are read while their reactors write them: each is one aligned word. */
 #include "node/journal.h"
+#include "node/observe.h"
 #include "service/kept.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
@@ -192,6 +193,8 @@ static json_t *shard_json(const struct shard *shard)
 	put(json, "sent", READ(stats->sent));
 	put(json, "handed_over", READ(stats->handed_over));
 	put(json, "handed_in", READ(stats->handed_in));
+	if (shard->observe)
+		json_object_set_new(json, "latency_us", node_latency_summary(shard));
 	json_object_set_new(json, "errors", errors_json(shard));
 	json_object_set_new(json, "counters",
 			    counters_json(net_counters(shard->net), rpc_datagrams(shard->rpc), shard->sockets));
