@@ -49,7 +49,7 @@ static void sample_keys(struct observe *o, const struct wire_op *op, struct rpc_
 {
 	uint64_t counts;
 
-	if (op->kind == WIRE_COMMIT)
+	if (op->kind == WIRE_COMMIT || op->count > op->body_bytes / sizeof(uint64_t))
 		return;
 	if (op->kind == WIRE_RUN) {
 		rpc_cursor_copy(&keys, &counts, sizeof(counts));
