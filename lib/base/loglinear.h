@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buckets of a log-linear histogram, after HdrHistogram: each octave is cut in 2^bits equal buckets, so that a bucket is
- * exact below 2^(bits+1) and at most 1 / 2^bits of its value wide above. Pure functions.
+ * Buckets of a log-linear histogram, after HdrHistogram: each octave is cut in 2^bits equal buckets, so that a bucket
+ * is exact below 2^(bits+1) and at most 1 / 2^bits of its value wide above. Pure functions.
  */
 #ifndef BASE_LOGLINEAR_H
 #define BASE_LOGLINEAR_H

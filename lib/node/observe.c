@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the reactors remember of requests (lib/observe), for the administrator: how long they took, and which keys are hot.
- * No reactor is asked. */
+/* What the reactors remember of requests (lib/observe), for the administrator: how long they took, and which keys are
+ * hot. No reactor is asked. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ static json_t *times_json(const struct observe_histogram *h)
 	return json;
 }
 
-/* Adds a line, if there were such requests: of one reactor, or all (reactor -1), a class, and a size, or all (size -1). */
+/* Adds a line, if there were such requests: of one reactor, or all (-1), a class, and a size, or all (-1). */
 static void add_line(const struct node *node, int reactor, enum observe_class class, int size, json_t *lines)
 {
 	json_t *line = json_object();

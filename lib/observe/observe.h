@@ -3,9 +3,9 @@
  * What a reactor remembers of the requests that it has served: how long they took, in histograms; each of the last
  * OBSERVE_RECORDS, as a flight recorder; and some of their keys. All of it in memory of fixed size.
  *
- * Threads: one writer, the reactor (the inline functions and observe_sent, observe_sample, observe_peer); any thread may
- * read by observe_read.h, without a lock and without the writer noticing. Counters are plain words; a copy of records is
- * checked by the numbers of records before and after.
+ * Threads: one writer, the reactor (the inline functions and observe_sent, observe_sample, observe_peer); any thread
+ * may read by observe_read.h, without a lock and without the writer noticing. Counters are plain words; a copy of
+ * records is checked by the numbers of records before and after.
  *
  * Clocks: reading one would cost more than all of this, so that none is read for a small request. A turn has the
  * reactor's two stamps: its begin, and the end of its transmit burst. What a larger request does in slices is timed by
@@ -239,14 +239,14 @@ static inline void observe_commit(struct observe *o)
 		observe_sent(o, 0, 0);
 }
 
-/* Whether some of so many keys of a request are to be remembered: observe_sample. */
+/* Whether some of a request's keys are to be remembered: observe_sample. */
 static inline bool observe_wants_sample(struct observe *o, uint32_t keys)
 {
 	o->until_sample -= (int32_t)keys;
 	return __builtin_expect(o->until_sample < 0, 0);
 }
 
-/* After observe_wants_sample said so: calls take for the keys to be remembered, each with its number among these keys. */
+/* After observe_wants_sample said so: calls take for the keys to be remembered, each with its number among them. */
 void observe_sample(struct observe *o, uint32_t keys, uint32_t object, uint64_t (*take)(void *ctx, uint32_t number),
 		    void *ctx);
 

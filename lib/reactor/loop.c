@@ -102,8 +102,8 @@ static void clean(struct reactor *r)
 
 /*
  * Returns whether there was something to do. *cycles is the time stamp counter as the turn begins, and then as it ends:
- * behind the transmit burst, so that ops can be told, unless there was no work, or housekeeping has done some. So what
- * is left undone of a turn, and looks for housekeeping, count for the next one; and the clock is read once in most turns.
+ * behind the transmit burst, so that ops can be told, unless there was no work, or housekeeping has done some. So the
+ * clock is read once in most turns, and what comes after that burst counts for the next turn.
  */
 static bool turn(struct reactor *r, uint64_t now_ns, uint64_t *cycles)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is remembered of requests (lib/observe): what they asked for is read once more where it lies, so that the service
- * need not know of it.
+ * What is remembered of requests (lib/observe), but for small ones. What they asked for is read once more where it
+ * lies, so that the service need not know of it.
  */
 #include <rte_branch_prediction.h>
 #include <string.h>
