@@ -15,6 +15,7 @@
 #define RPC_DATAGRAM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -121,11 +122,12 @@ void dgram_close(struct dgram_session *session);
 /* Where the message behind the one at `at` begins in what was received; 0: there is none. */
 static inline uint32_t dgram_next(const struct rte_mbuf *m, uint32_t at)
 {
-	struct wire_frame frame;
+	const uint32_t length_at = at + (uint32_t)offsetof(struct wire_frame, payload_bytes);
+	uint32_t payload_bytes;
 	uint64_t next;
 
-	memcpy(&frame, rte_pktmbuf_mtod_offset(m, const void *, at), sizeof(frame));
-	next = at + sizeof(frame) + (((uint64_t)frame.payload_bytes + 7) & ~UINT64_C(7));
+	memcpy(&payload_bytes, rte_pktmbuf_mtod_offset(m, const void *, length_at), sizeof(payload_bytes));
+	next = at + sizeof(struct wire_frame) + (((uint64_t)payload_bytes + 7) & ~UINT64_C(7));
 	return next < m->data_len ? (uint32_t)next : 0;
 }
 
