@@ -88,7 +88,7 @@ static void render_lines(const json_t *lines, const char *first_title, const cha
 static void render_latency(const json_t *latency, FILE *out)
 {
 	if (json_array_size(json_object_get(latency, "all")) == 0) {
-		fputs("no requests yet\n", out);
+		fputs("no requests\n", out);
 		return;
 	}
 	render_lines(json_object_get(latency, "all"), "KEYS", "keys", out);
@@ -98,7 +98,11 @@ static void render_latency(const json_t *latency, FILE *out)
 
 int run_latency(const struct invocation *invocation)
 {
-	return show(invocation, "latency", NULL, render_latency);
+	static const struct filter filters[] = { { "seconds", true }, { NULL, false } };
+	struct star_error err = { 0 };
+	json_t *params = take_filters(filters, "seconds=N", invocation->argc, invocation->argv, &err);
+
+	return params ? show(invocation, "latency", params, render_latency) : fail(invocation, &err, STARCTL_USAGE);
 }
 
 /* ---- slow ---- */

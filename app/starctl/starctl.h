@@ -27,7 +27,7 @@ enum { OPTION_WORDS_MAX = 16 };
 struct invocation {
 	const char *socket;  /* --socket, or NULL */
 	const char *address; /* --address, or NULL */
-	bool json, watch, words, yes;
+	bool json, watch, words, yes, once;
 	struct option_word {
 		const char *name, *value;
 	} options[OPTION_WORDS_MAX]; /* "--name value" behind a command that takes any */
@@ -55,6 +55,7 @@ enum command_flags {
 	COMMAND_OPTIONS = 1 << 3, /* takes options of its own, behind its words: --address is one of them then */
 	COMMAND_GRAPH = 1 << 4,	  /* those of graphs, of which some take no value */
 	COMMAND_SLOW = 1 << 6,	  /* takes filters of requests */
+	COMMAND_ONCE = 1 << 7,	  /* takes --once */
 	COMMAND_YES = 1 << 5,	  /* destroys something: asks first on a terminal, and takes --yes */
 };
 
@@ -186,6 +187,9 @@ int run_slow(const struct invocation *invocation);
 int run_trace(const struct invocation *invocation);
 int run_hot(const struct invocation *invocation);
 void print_slow_filters(FILE *out);
+
+/* top.c */
+int run_top(const struct invocation *invocation);
 
 /* connections.c: a node's TCP, in the shapes of `ss -ti` and `nstat` */
 /* "name=value" words as parameters of the method; NULL with a sentence. */

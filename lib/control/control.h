@@ -58,7 +58,7 @@ struct control_observed {
 	enum control_observed_what what;
 	int reactor;	  /* slow: -1: all; trace */
 	uint32_t limit;	  /* slow, hot: of how many it is told */
-	uint32_t seconds; /* slow: of how many, up to now */
+	uint32_t seconds; /* slow, latency: of how many, up to now; 0: since the node began */
 	uint64_t from;	  /* trace: the number of the first record, from 0 */
 };
 enum { CONTROL_SLOW_MAX = 100, CONTROL_SLOW_USUAL = 10, CONTROL_SLOW_SECONDS = 60 };

@@ -14,14 +14,17 @@ int control_observed(struct control *control, enum control_observed_what what, c
 		     struct star_error *err)
 {
 	static const char *const members[][5] = {
-		[CONTROL_LATENCY] = { NULL },
+		[CONTROL_LATENCY] = { "seconds", NULL },
 		[CONTROL_SLOW] = { "reactor", "limit", "seconds", NULL },
 		[CONTROL_TRACE] = { "reactor", "from", NULL },
 		[CONTROL_HOT] = { "limit", NULL },
 	};
 	const struct control_data_plane *plane = &control->data_plane;
 	struct control_observed which = {
-		.what = what, .reactor = -1, .limit = CONTROL_SLOW_USUAL, .seconds = CONTROL_SLOW_SECONDS
+		.what = what,
+		.reactor = -1,
+		.limit = CONTROL_SLOW_USUAL,
+		.seconds = what == CONTROL_SLOW ? CONTROL_SLOW_SECONDS : 0,
 	};
 	uint32_t reactor = 0;
 

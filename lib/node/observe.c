@@ -3,7 +3,9 @@
  * hot. No reactor is asked. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clock.h"
 #include "jsonrpc/member.h"
 #include "node/observe.h"
 #include "wire/layout.h"
@@ -33,47 +35,119 @@ static json_t *times_json(const struct observe_histogram *h)
 	return json;
 }
 
-/* Adds a line, if there were such requests: of one reactor, or all (-1), a class, and a size, or all (-1). */
-static void add_line(const struct node *node, int reactor, enum observe_class class, int size, json_t *lines)
+/* Times of requests, of one reactor or of several. */
+struct window {
+	struct observe_histogram of[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
+};
+
+/* Adds those of all requests of a reactor; or, with records to copy them to, of those that ended within that time. */
+static void fill(const struct observe *o, uint64_t since_ns, struct observe_record *records, struct window *window)
 {
-	json_t *line = json_object();
-	uint64_t requests = 0;
+	uint64_t from = 0;
+	const size_t n = records ? observe_copy(o, &from, records, OBSERVE_RECORDS) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct observe_record *r = &records[i];
+		struct observe_histogram *h = window->of[observe_class(r)][observe_size(observe_keys(r))];
+
+		if (r->arrived_ns + observe_units_ns(r->total) < since_ns)
+			continue;
+		observe_note(&h[OBSERVE_total], r->total);
+		observe_note(&h[OBSERVE_wait], r->wait);
+		observe_note(&h[OBSERVE_run], r->run);
+	}
+	for (enum observe_class c = 0; !records && c < OBSERVE_CLASSES_COUNT; c++)
+		for (unsigned s = 0; s < OBSERVE_SIZES; s++)
+			for (enum observe_time t = 0; t < OBSERVE_TIMES_COUNT; t++)
+				observe_add(o, c, s, t, &window->of[c][s][t]);
+}
+
+static void add_to(struct observe_histogram *to, const struct observe_histogram *from)
+{
+	for (unsigned i = 0; i < OBSERVE_BUCKETS; i++)
+		to->buckets[i] += from->buckets[i];
+}
+
+/* A line of a class and of the sizes [from, to), or none if there were no such requests. */
+static json_t *line_json(const struct window *window, enum observe_class class, unsigned from, unsigned to)
+{
+	json_t *line = NULL;
 
 	for (enum observe_time t = 0; t < OBSERVE_TIMES_COUNT; t++) {
 		struct observe_histogram sum = { 0 };
+		uint64_t requests;
 
-		requests = 0;
-		for (unsigned i = 0; i < node->shards_count; i++)
-			for (unsigned s = 0; s < OBSERVE_SIZES; s++)
-				if ((reactor < 0 || i == (unsigned)reactor) && (size < 0 || s == (unsigned)size))
-					requests += observe_add(node->shards[i].observe, class, s, t, &sum);
-		if (requests == 0)
-			break;
-		json_object_set_new(line, time_names[t], times_json(&sum));
+		for (unsigned s = from; s < to; s++)
+			add_to(&sum, &window->of[class][s][t]);
+		requests = observe_at_most(&sum, UINT64_MAX);
+		if (t == OBSERVE_total && requests)
+			line = json_pack("{s:s, s:I}", "class", observe_class_text(class), "requests",
+					 (json_int_t)requests);
+		if (line)
+			json_object_set_new(line, time_names[t], times_json(&sum));
 	}
-	if (requests) {
-		if (reactor >= 0)
-			json_object_set_new(line, "reactor", json_integer(reactor));
-		json_object_set_new(line, "class", json_string(observe_class_text(class)));
-		if (size >= 0)
-			json_object_set_new(line, "keys", json_string(observe_size_text((unsigned)size)));
-		json_object_set_new(line, "requests", json_integer((json_int_t)requests));
-		json_array_append(lines, line);
-	}
-	json_decref(line);
+	return line;
 }
 
-static json_t *latency(const struct node *node)
+static void add_reactor(unsigned reactor, const struct window *window, json_t *lines)
 {
-	json_t *all = json_array(), *reactors = json_array();
+	for (enum observe_class c = 0; c < OBSERVE_CLASSES_COUNT; c++) {
+		json_t *line = line_json(window, c, 0, OBSERVE_SIZES);
 
+		if (!line)
+			continue;
+		json_object_set_new(line, "reactor", json_integer(reactor));
+		json_array_append_new(lines, line);
+	}
+}
+
+static void add_sizes(const struct window *window, json_t *lines)
+{
 	for (enum observe_class c = 0; c < OBSERVE_CLASSES_COUNT; c++)
-		for (int s = 0; s < OBSERVE_SIZES; s++)
-			add_line(node, -1, c, s, all);
-	for (unsigned i = 0; i < node->shards_count; i++)
-		for (enum observe_class c = 0; c < OBSERVE_CLASSES_COUNT; c++)
-			add_line(node, (int)i, c, -1, reactors);
-	return json_pack("{s:o, s:o}", "all", all, "reactors", reactors);
+		for (unsigned s = 0; s < OBSERVE_SIZES; s++) {
+			json_t *line = line_json(window, c, s, s + 1);
+
+			if (!line)
+				continue;
+			json_object_set_new(line, "keys", json_string(observe_size_text(s)));
+			json_array_append_new(lines, line);
+		}
+}
+
+static int no_memory(struct star_error *err)
+{
+	return star_error_set(err, -ENOMEM, "no memory for a copy of what the reactors remember");
+}
+
+static int latency(const struct node *node, const struct control_observed *which, json_t **result,
+		   struct star_error *err)
+{
+	struct window *one = malloc(sizeof(*one)), *all = calloc(1, sizeof(*all));
+	struct observe_record *records = which->seconds ? malloc(OBSERVE_RECORDS * sizeof(*records)) : NULL;
+	const uint64_t now_ns = clock_ns(), span_ns = which->seconds * UINT64_C(1000000000);
+	json_t *sizes, *reactors;
+	int status = 0;
+
+	if (!one || !all || (which->seconds && !records)) {
+		status = no_memory(err);
+		goto free_all;
+	}
+	sizes = json_array();
+	reactors = json_array();
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		memset(one, 0, sizeof(*one));
+		fill(node->shards[i].observe, now_ns > span_ns ? now_ns - span_ns : 0, records, one);
+		add_reactor(i, one, reactors);
+		for (size_t h = 0; h < sizeof(one->of) / sizeof(struct observe_histogram); h++)
+			add_to(&all->of[0][0][0] + h, &one->of[0][0][0] + h);
+	}
+	add_sizes(all, sizes);
+	*result = json_pack("{s:o, s:o}", "all", sizes, "reactors", reactors);
+free_all:
+	free(records);
+	free(one);
+	free(all);
+	return status;
 }
 
 json_t *node_latency_summary(const struct shard *shard)
@@ -211,11 +285,6 @@ static json_t *partitions_json(const struct heat *heats, size_t n, uint64_t weig
 	return json;
 }
 
-static int no_memory(struct star_error *err)
-{
-	return star_error_set(err, -ENOMEM, "no memory for a copy of what the reactors remember");
-}
-
 static int hot(const struct node *node, const struct control_observed *which, json_t **result, struct star_error *err)
 {
 	const size_t most = (size_t)node->shards_count * OBSERVE_SAMPLES;
@@ -259,15 +328,11 @@ int node_observed(void *ctx, const struct control_observed *which, json_t **resu
 				      "this node remembers no requests: its configuration says metrics.requests = "
 				      "false");
 	if (which->what == CONTROL_LATENCY)
-		*result = latency(node);
-	else if (which->what == CONTROL_HOT)
+		return latency(node, which, result, err);
+	if (which->what == CONTROL_HOT)
 		return hot(node, which, result, err);
-	else if (which->reactor >= (int)node->shards_count)
+	if (which->reactor >= (int)node->shards_count)
 		return star_error_set(err, -EINVAL, "there is no reactor %d: this node has 0 to %u", which->reactor,
 				      node->shards_count - 1);
-	else if (which->what == CONTROL_SLOW)
-		return node_slow(node, which, result, err);
-	else
-		return node_trace(node, which, result, err);
-	return 0;
+	return which->what == CONTROL_SLOW ? node_slow(node, which, result, err) : node_trace(node, which, result, err);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The node's figures as JSON. Counters are read while their reactors write them: each is one aligned word. */
+#include <rte_cycles.h>
+
 #include "node/journal.h"
 #include "node/observe.h"
 #include "service/kept.h"
@@ -188,6 +190,7 @@ static json_t *shard_json(const struct shard *shard)
 	put(json, "mbufs_used", rte_mempool_in_use_count(shard->pool)); /* a glimpse: its caches change meanwhile */
 	put(json, "mbufs", shard->pool->size);
 	json_object_set_new(json, "busy_percent", json_real(cycles ? 100.0 * (double)busy / (double)cycles : 0));
+	json_object_set_new(json, "busy_s", json_real((double)busy / (double)rte_get_tsc_hz()));
 	put(json, "sleeps", READ(stats->sleeps));
 	put(json, "received", READ(stats->received));
 	put(json, "sent", READ(stats->sent));

@@ -35,14 +35,14 @@ void observe_destroy(struct observe *o)
 static const uint8_t sizes[] = { 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3 };
 _Static_assert(OBSERVE_KEYS_MAX >> (sizeof(sizes) - 1) == 0, "all have their place");
 
-unsigned observe_size(uint32_t keys)
+static inline unsigned size_of(uint32_t keys)
 {
 	return sizes[32 - __builtin_clz(keys | 1)];
 }
 
-static inline void count(struct observe_histogram *h, uint32_t units)
+unsigned observe_size(uint32_t keys)
 {
-	h->buckets[loglinear_bucket(units, OBSERVE_BITS, OBSERVE_OCTAVES)]++;
+	return size_of(keys);
 }
 
 /* What each of n small requests took of their turn. */
@@ -55,18 +55,35 @@ static uint64_t share(uint64_t ns, uint64_t n)
 	return n < sizeof(parts) / sizeof(parts[0]) ? ns * parts[n] >> 16 : ns / n;
 }
 
+/* Requests that came and went together took as long: the bucket is known then. */
+struct last {
+	uint32_t units;
+	unsigned bucket;
+};
+
+static inline void count(struct observe_histogram *h, uint32_t units, struct last *last)
+{
+	if (units != last->units) {
+		last->units = units;
+		last->bucket = loglinear_bucket(units, OBSERVE_BITS, OBSERVE_OCTAVES);
+	}
+	h->buckets[last->bucket]++;
+}
+
 void observe_count(struct observe *o)
 {
+	struct last total = { 0 }, wait = { 0 }, run = { 0 };
+
 	for (uint64_t i = o->head; i != o->timed; i++) {
 		const struct observe_record *r = &o->records[i % OBSERVE_RECORDS];
-		struct observe_histogram *h = o->histograms[r->what & 7][observe_size(observe_keys(r))];
+		struct observe_histogram *h = o->histograms[r->what & 7][size_of(observe_keys(r))];
 
 		/* The ring is more than the near caches hold: what comes next is to be there. */
 		__builtin_prefetch(&o->records[(i + AHEAD) % OBSERVE_RECORDS], 1);
-		count(&h[OBSERVE_total], r->total);
+		count(&h[OBSERVE_total], r->total, &total);
 		if (r->wait) /* zeros are what is missing of them */
-			count(&h[OBSERVE_wait], r->wait);
-		count(&h[OBSERVE_run], r->run);
+			count(&h[OBSERVE_wait], r->wait, &wait);
+		count(&h[OBSERVE_run], r->run, &run);
 	}
 	__atomic_store_n(&o->head, o->timed, __ATOMIC_RELEASE);
 }

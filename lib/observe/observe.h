@@ -112,7 +112,7 @@ struct observe_sample {
 struct observe_peer {
 	uint8_t address[16]; /* IPv4 as ::ffff:a.b.c.d */
 	uint64_t opened_ns;
-	uint32_t peer; /* as rpc names it, and not 0; 0: nobody */
+	uint32_t peer; /* as rpc names it; 0: nobody */
 	uint16_t port;
 };
 
@@ -250,7 +250,7 @@ static inline bool observe_wants_sample(struct observe *o, uint32_t keys)
 void observe_sample(struct observe *o, uint32_t keys, uint32_t object, uint64_t (*take)(void *ctx, uint32_t number),
 		    void *ctx);
 
-/* Somebody has that number, not 0, from now on. */
+/* Somebody has that number from now on. */
 void observe_peer(struct observe *o, uint32_t peer, const uint8_t address[static 16], uint16_t port, uint64_t now_ns);
 /* Where that is. */
 static inline unsigned observe_peer_at(uint32_t peer)

@@ -36,6 +36,12 @@ size_t observe_copy_samples(const struct observe *o, struct observe_sample *to);
 /* Who is meant by the number of a peer in a record that arrived then; false: nobody knows any more. */
 bool observe_find_peer(const struct observe *o, uint32_t peer, uint64_t arrived_ns, struct observe_peer *found);
 
+/* One time more, in units. */
+static inline void observe_note(struct observe_histogram *h, uint32_t units)
+{
+	h->buckets[loglinear_bucket(units, OBSERVE_BITS, OBSERVE_OCTAVES)]++;
+}
+
 static inline uint64_t observe_units_ns(uint32_t units)
 {
 	return (uint64_t)units << OBSERVE_UNIT_SHIFT;

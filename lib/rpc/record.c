@@ -18,7 +18,7 @@ KIND(ASSIGN);
 KIND(COMMIT);
 _Static_assert((int)OBSERVE_PROGRAM == (int)WIRE_RUN, "the same");
 _Static_assert((int)WIRE_KEYS_MAX < (int)OBSERVE_KEYS_MAX, "keys have their bits");
-_Static_assert(sizeof(struct rpc_stream) % 16 == 0 && sizeof(struct rpc_session) % 16 == 0, "name_of");
+_Static_assert(sizeof(struct rpc_stream) % 16 == 0 && sizeof(struct rpc_session) % 16 == 0, "record_peer");
 
 enum rpc_progress rpc_record_slice(struct rpc_work *w, uint64_t now_ns)
 {

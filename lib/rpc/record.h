@@ -27,12 +27,10 @@ static inline struct observe_spent *record_spent(const struct rpc_work *w)
 	return (struct observe_spent *)((char *)w->request.task + w->server->spent_offset);
 }
 
-/* A number of its own for each stream and session. Both structs are multiples of 16 bytes long. */
+/* A number of its own for each stream and session: both structs begin at multiples of 16. */
 static inline uint32_t record_peer(const struct rpc_work *w)
 {
-	const char *first = w->is_session ? (const char *)w->server->sessions : (const char *)w->server->streams;
-
-	return (uint32_t)((uintptr_t)((const char *)w - first) >> 4) + (w->is_session ? UINT32_C(1) << 31 : 1);
+	return (uint32_t)((uintptr_t)w >> 4);
 }
 
 /* The request is done; counts with observe_commit. While it still has its task. */

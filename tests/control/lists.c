@@ -55,9 +55,10 @@ void requests_are_shown(void)
 		{ "hot limit=3",
 		  "5 samples, of the last 320 keys of requests\n\nTABLE                   KEY  REACTOR    "
 		  "SHARE\nw      18446744073709551615        0  40.00 %\n",
-		  "3 -1 3 60 0", STARCTL_OK },
-		{ "latency", "no requests yet\n", "0 -1 10 60 0", STARCTL_OK },
-		{ "trace", "\"name\":\"reactor 1\"}}\n]\n", "2 1 10 60 0", STARCTL_OK },
+		  "3 -1 3 0 0", STARCTL_OK },
+		{ "latency", "no requests\n", "0 -1 10 0 0", STARCTL_OK },
+		{ "latency seconds=5", "no requests\n", "0 -1 10 5 0", STARCTL_OK },
+		{ "trace", "\"name\":\"reactor 1\"}}\n]\n", "2 1 10 0 0", STARCTL_OK },
 		{ "slow limit=0", "", "", STARCTL_FAILED },
 		{ "hot limit=101", "", "", STARCTL_FAILED },
 		{ "hot reactor=1", "", "", STARCTL_USAGE },
