@@ -321,7 +321,7 @@ static __rte_noinline unsigned server_turn(struct appliance *a, struct rte_mbuf 
 	rpc_transmit(rig.rpc, now);
 	n = net_output(rig.server.net, frames, FRAMES);
 	/* A reactor has read the clock anyway; here the length of the last turn does. */
-	if (a->observe && n)
+	if (a->observe && (n || slices))
 		rpc_turn_sent(rig.rpc, at[APPLIANCE_RECEIVE], at[APPLIANCE_RECEIVE] + rig.turn_cycles);
 	if (a->observe && !slices)
 		observe_idle(a->observe);

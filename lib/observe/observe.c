@@ -51,7 +51,7 @@ static uint64_t share(uint64_t ns, uint64_t n)
 	static const uint16_t parts[] = { 0, 0, 32768, 21845, 16384, 13107, 10923, 9362, 8192 }; /* of 65536 */
 
 	if (n <= 1)
-		return ns;
+		return n ? ns : 0;
 	return n < sizeof(parts) / sizeof(parts[0]) ? ns * parts[n] >> 16 : ns / n;
 }
 
@@ -72,9 +72,10 @@ static inline void count(struct observe_histogram *h, uint32_t units, struct las
 
 void observe_count(struct observe *o)
 {
+	const uint64_t end = o->timed;
 	struct last total = { 0 }, wait = { 0 }, run = { 0 };
 
-	for (uint64_t i = o->head; i != o->timed; i++) {
+	for (uint64_t i = o->head; i != end; i++) {
 		const struct observe_record *r = &o->records[i % OBSERVE_RECORDS];
 		struct observe_histogram *h = o->histograms[r->what & 7][size_of(observe_keys(r))];
 
@@ -85,29 +86,38 @@ void observe_count(struct observe *o)
 			count(&h[OBSERVE_wait], r->wait, &wait);
 		count(&h[OBSERVE_run], r->run, &run);
 	}
-	__atomic_store_n(&o->head, o->timed, __ATOMIC_RELEASE);
+	__atomic_store_n(&o->head, end, __ATOMIC_RELEASE);
 }
 
-void observe_sent(struct observe *o, uint64_t begun, uint64_t ended)
+/* The times of the records [first, end), of which small ones were executed for that long. */
+static void complete(struct observe *o, uint64_t first, uint64_t end, uint64_t end_ns, uint32_t small)
 {
-	const uint64_t cycles = ended - begun, n = o->filled - o->timed;
-	const uint64_t end_ns = o->turn_ns + observe_ns(o, cycles);
-	uint32_t small = 0;
-
-	if (n == 0)
-		return;
-	if (n != o->large && cycles > o->slices_cycles)
-		small = observe_units(share(observe_ns(o, cycles - o->slices_cycles), n - o->large));
-	for (; o->timed != o->filled; o->timed++) {
-		struct observe_record *r = &o->records[o->timed % OBSERVE_RECORDS];
+	for (uint64_t i = first; i != end; i++) {
+		struct observe_record *r = &o->records[i % OBSERVE_RECORDS];
 		const int64_t total = (int64_t)(end_ns - r->arrived_ns);
 
 		r->total = total > 0 ? observe_units((uint64_t)total) : 0;
 		if (observe_slices(r) == 0)
 			r->run = small;
 	}
-	if (o->timed - o->head >= COUNTED)
+	o->timed = end;
+	if (end - o->head >= COUNTED)
 		observe_count(o);
+}
+
+void observe_sent(struct observe *o, uint64_t begun, uint64_t ended)
+{
+	const uint64_t first = o->timed, end = o->filled, cycles = ended - begun, ns = observe_ns(o, cycles);
+	uint64_t small_ns = ns;
+
+	if (__builtin_expect(o->slices_cycles != 0, 0)) {
+		small_ns = cycles > o->slices_cycles ? observe_ns(o, cycles - o->slices_cycles) : 0;
+		o->slices_cycles = 0;
+	}
+	if (first != end)
+		complete(o, first, end, o->turn_ns + ns, observe_units(share(small_ns, end - first - o->large)));
+	o->large = 0;
+	o->stamp = 0;
 }
 
 /* George Marsaglia, Xorshift RNGs, 2003: so that keys at the same place of each request are not all or never taken. */

@@ -15,7 +15,9 @@
 #define OBSERVE_OBSERVE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/loglinear.h"
 #include "star_error.h"
@@ -155,9 +157,6 @@ void observe_destroy(struct observe *observe);
 static inline void observe_turn(struct observe *o, uint64_t now_ns)
 {
 	o->turn_ns = now_ns;
-	o->slices_cycles = 0;
-	o->stamp = 0;
-	o->large = 0;
 }
 
 static inline uint64_t observe_ns(const struct observe *o, uint64_t cycles)
@@ -194,6 +193,17 @@ static inline enum observe_class observe_class(const struct observe_record *r)
 	return (enum observe_class)(r->what & 7);
 }
 
+/* What a record has in its last four bytes, in one go. */
+static inline void observe_end_of(struct observe_record *r, uint32_t object, uint32_t status, uint32_t why)
+{
+	const uint32_t all = object | status << 16 | why << 24;
+
+	memcpy(&r->object, &all, sizeof(all));
+}
+_Static_assert(offsetof(struct observe_record, object) == 28 && offsetof(struct observe_record, status) == 30 &&
+		       offsetof(struct observe_record, why) == 31,
+	       "observe_end_of");
+
 /* How long a request that has just begun has waited; slices of others in this turn count. */
 static inline uint64_t observe_waited(const struct observe *o, uint64_t arrived_ns)
 {
@@ -227,8 +237,8 @@ static inline void observe_idle(struct observe *o)
 		observe_count(o);
 }
 
-/* Completes the records of a turn: the time stamp counter as it began, and at the end of its transmit burst; 0:
- * nobody knows. */
+/* Completes the records of a turn, and ends it: the time stamp counter as it began, and at the end of its transmit
+ * burst; 0: nobody knows. */
 void observe_sent(struct observe *o, uint64_t begun, uint64_t ended);
 
 /* The record of observe_next is complete but for what the turn's end tells. */

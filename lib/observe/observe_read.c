@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* What races with the reactor on purpose, and is checked afterwards. */
+#define RACES __attribute__((no_sanitize("thread")))
+
 /* Records behind the head that the reactor may be writing. */
 enum { IN_WORK = 2 * OBSERVE_TURN_MAX };
 
@@ -110,7 +113,7 @@ static uint64_t oldest(uint64_t head)
 	return head > OBSERVE_RECORDS - IN_WORK ? head - (OBSERVE_RECORDS - IN_WORK) : 0;
 }
 
-size_t observe_copy(const struct observe *o, uint64_t *from, struct observe_record *to, size_t n)
+RACES size_t observe_copy(const struct observe *o, uint64_t *from, struct observe_record *to, size_t n)
 {
 	const uint64_t head = __atomic_load_n(&o->head, __ATOMIC_ACQUIRE);
 	uint64_t first = *from > oldest(head) ? *from : oldest(head), good;
@@ -135,7 +138,7 @@ size_t observe_copy(const struct observe *o, uint64_t *from, struct observe_reco
 	return n;
 }
 
-size_t observe_copy_samples(const struct observe *o, struct observe_sample *to)
+RACES size_t observe_copy_samples(const struct observe *o, struct observe_sample *to)
 {
 	const uint64_t end = __atomic_load_n(&o->sampled, __ATOMIC_ACQUIRE);
 	const uint64_t begin = end > OBSERVE_SAMPLES ? end - OBSERVE_SAMPLES : 0;
@@ -156,7 +159,7 @@ size_t observe_copy_samples(const struct observe *o, struct observe_sample *to)
 	return n;
 }
 
-bool observe_find_peer(const struct observe *o, uint32_t peer, uint64_t arrived_ns, struct observe_peer *found)
+RACES bool observe_find_peer(const struct observe *o, uint32_t peer, uint64_t arrived_ns, struct observe_peer *found)
 {
 	const struct observe_peer *p = &o->peers[observe_peer_at(peer)];
 	const uint32_t before = __atomic_load_n(&p->peer, __ATOMIC_ACQUIRE);

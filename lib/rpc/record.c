@@ -43,13 +43,13 @@ static uint64_t take_key(void *ctx, uint32_t number)
 	return key;
 }
 
-/* Some of the keys of an operation that was executed, which begin there; a program's only where it has one list of
- * them. */
-static void sample_keys(struct observe *o, const struct wire_op *op, struct rpc_cursor keys)
+/* Some of the keys of an operation that was executed, which begin there, in as many bytes as are left of the request; a
+ * program's only where it has one list of them. */
+static void sample_keys(struct observe *o, const struct wire_op *op, struct rpc_cursor keys, uint32_t left)
 {
 	uint64_t counts;
 
-	if (op->kind == WIRE_COMMIT || op->count > op->body_bytes / sizeof(uint64_t))
+	if (op->kind == WIRE_COMMIT || op->count >= left / sizeof(uint64_t) + (op->kind != WIRE_RUN))
 		return;
 	if (op->kind == WIRE_RUN) {
 		rpc_cursor_copy(&keys, &counts, sizeof(counts));
@@ -64,7 +64,7 @@ void rpc_record_sample(struct rpc_work *w, const struct wire_op *op)
 	struct rpc_cursor keys = w->request.payload;
 
 	rpc_cursor_skip(&keys, sizeof(*op));
-	sample_keys(w->server->options.observe, op, keys);
+	sample_keys(w->server->options.observe, op, keys, w->request.frame.payload_bytes - (uint32_t)sizeof(*op));
 }
 
 /* Of a request that was executed, and so is as it should be: observe_what, and its first operation's object. */
@@ -86,9 +86,9 @@ static uint32_t sum_operations(struct rpc_work *w, uint32_t slices, uint32_t *ob
 			class = OBSERVE_OTHER;
 		}
 		keys += op.count;
-		if (observe_wants_sample(o, op.count))
-			sample_keys(o, &op, at);
 		left -= (uint32_t)sizeof(op);
+		if (observe_wants_sample(o, op.count))
+			sample_keys(o, &op, at, left);
 		if (left <= wire_padded(op.body_bytes))
 			break;
 		left -= wire_padded(op.body_bytes);
@@ -107,7 +107,7 @@ void rpc_record_large(struct rpc_work *w, struct observe_record *r)
 	r->what = w->reply_status == WIRE_OK && w->request.frame.opcode == WIRE_EXECUTE
 			  ? sum_operations(w, slices, &object)
 			  : observe_what(0, slices, OBSERVE_OTHER);
-	r->object = (uint16_t)object_id_of(object);
+	observe_end_of(r, object_id_of(object), w->reply_status, w->request.why);
 	if (slices) {
 		r->wait = observe_units(spent->wait_ns);
 		r->run = observe_units(spent->run_ns);

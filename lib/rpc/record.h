@@ -43,16 +43,15 @@ static inline void record_request(struct rpc_work *w)
 
 	r->arrived_ns = arrived_ns;
 	r->peer = record_peer(w);
-	r->status = w->reply_status;
-	r->why = request->why;
 	r->wait = observe_units(observe_waited(o, arrived_ns));
-	if (likely(!request->task && w->reply_status == WIRE_OK && request->frame.opcode == WIRE_EXECUTE)) {
-		/* Done at once, and so in one piece. */
+	if (likely(!request->task && w->reply_status == WIRE_OK && request->frame.opcode == WIRE_EXECUTE &&
+		   !w->reply_due)) {
+		/* Done at once, and so in one piece. One whose reply is due has had a task, perhaps. */
 		const struct wire_op *op =
 			rte_pktmbuf_mtod_offset(request->payload.m, const struct wire_op *, request->payload.offset);
 
 		r->what = observe_what(op->count, 0, op->kind & 7);
-		r->object = (uint16_t)object_id_of(op->object);
+		observe_end_of(r, object_id_of(op->object), WIRE_OK, request->why);
 		if (observe_wants_sample(o, op->count))
 			rpc_record_sample(w, op);
 	} else {

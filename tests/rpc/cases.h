@@ -41,6 +41,7 @@
 	X(destroyed_in_every_state) \
 	/* records.c */ \
 	X(requests_are_remembered) \
+	X(requests_whose_replies_are_due_count_once) \
 	X(what_requests_wait_for_is_remembered) \
 	/* replay.c */ \
 	X(resent_requests_are_executed_once) \

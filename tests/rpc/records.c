@@ -77,6 +77,36 @@ void requests_are_remembered(void)
 	stop(o);
 }
 
+/* A request whose reply finds no packet buffer at its end, when its task is gone: one record. */
+void requests_whose_replies_are_due_count_once(void)
+{
+	static const struct order echo = { .slices = 3, .reply_bytes = 8 };
+	struct observe_record records[RECORDS];
+	struct observe *o = start(1024);
+	struct peer *peer = rig_peer(&rig, 0);
+	struct reply reply;
+	size_t n;
+
+	toy_send(peer, echo, 5000);
+	toy_await(peer, 1, echo, 5000);
+	toy.drain = true;
+	toy_send(peer, (struct order){ .slices = 3, .reply_bytes = 8, .fail = 1 }, 5000);
+	rig_wait(&rig, RIG_S / 10);
+	toy.drain = false;
+	toy_refill();
+	peer_await(peer, &reply);
+	CHECK_UINT(reply.frame.status, WIRE_NO_KEYS);
+	n = records_of(o, records);
+	CHECK_UINT(n, 2);
+	CHECK_UINT(rpc_counters(rig.server)->requests, 2);
+	if (n == 2) {
+		CHECK_UINT(records[1].status, WIRE_NO_KEYS);
+		CHECK(records[1].why & OBSERVE_WHY_BUFFERS);
+		CHECK(observe_units_ns(records[1].total) >= RIG_S / 20);
+	}
+	stop(o);
+}
+
 /* No packet buffers for a reply. */
 void what_requests_wait_for_is_remembered(void)
 {
