@@ -192,27 +192,26 @@ static int fake_connections(void *ctx, const struct control_connections *which, 
 /* Requests with everything that there may be; names as somebody may have chosen them. */
 static int fake_observed(void *ctx, const struct control_observed *which, json_t **result, struct star_error *err)
 {
+	static const char *const answers[] = {
+		[CONTROL_LATENCY] = "{\"all\": [], \"reactors\": []}",
+		[CONTROL_SLOW] =
+			"{\"looked_at\": 77, \"requests\": [{\"ago_s\": 1.5, \"reactor\": 1, \"total_us\": 5300, "
+			"\"wait_us\": 5000, \"run_us\": 2.5, \"class\": \"pull\", \"table\": \"w\\u001bx\", \"keys\": "
+			"3, "
+			"\"peer\": \"198.18.0.1:40000\", \"status\": \"ok\", \"why\": [\"waited behind\\u001b "
+			"others\"]}]}",
+		[CONTROL_TRACE] = "{\"reactors\": 2, \"from\": 0, \"next\": 0, \"records\": []}",
+		[CONTROL_HOT] =
+			"{\"samples\": 5, \"of_keys\": 320, \"partitions\": [], \"keys\": [{\"table\": \"w\", \"key\": "
+			"\"18446744073709551615\", \"reactor\": 0, \"percent\": 40}]}",
+	};
 	struct fake_plane *p = ctx;
 
 	pthread_mutex_lock(&p->lock);
 	snprintf(p->asked, sizeof(p->asked), "%d %d %u %u %llu", which->what, which->reactor, which->limit,
 		 which->seconds, (unsigned long long)which->from);
 	pthread_mutex_unlock(&p->lock);
-	if (which->what == CONTROL_SLOW)
-		*result = json_pack("{s:i, s:[{s:f, s:i, s:f, s:f, s:f, s:s, s:s, s:i, s:s, s:s, s:i, s:[s]}]}",
-				    "looked_at", 77, "requests", "ago_s", 1.5, "reactor", 1, "total_us", 5300.0,
-				    "wait_us", 5000.0, "run_us", 2.5, "class", "pull", "table", "w\033x", "keys", 3,
-				    "peer", "198.18.0.1:40000", "status", "ok", "slices", 0, "why",
-				    "waited behind\033 others");
-	else if (which->what == CONTROL_TRACE)
-		*result = json_pack("{s:i, s:I, s:I, s:[]}", "reactors", 2, "from", (json_int_t)which->from, "next",
-				    (json_int_t)which->from, "records");
-	else if (which->what == CONTROL_HOT)
-		*result = json_pack("{s:i, s:i, s:[{s:s, s:s, s:i, s:i, s:f}], s:[]}", "samples", 5, "of_keys", 320,
-				    "keys", "table", "w", "key", "18446744073709551615", "reactor", 0, "samples", 2,
-				    "percent", 40.0, "partitions");
-	else
-		*result = json_pack("{s:[], s:[]}", "all", "reactors");
+	*result = json_loads(answers[which->what], 0, NULL);
 	return 0;
 }
 

@@ -125,7 +125,8 @@ void every_command_has_its_help_and_words(void)
 	release(&o);
 	o = starctl("/nonexistent", "help --words", "");
 	CHECK_STR(o.out, "status\nhealth\nmetrics\nlog-"
-			 "level\ndoctor\ntables\nrows\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\nhot\ncounters\nport\nendpoint-"
+			 "level\ndoctor\ntables\nrows\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\n"
+			 "hot\ncounters\nport\nendpoint-"
 			 "map\ngraph\nconfig\nkey\nacl\naudit\nshutdown\nhelp\n--socket\n--"
 			 "address\n--key\n--json\n--help\n--"
 			 "version\n");
