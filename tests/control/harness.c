@@ -197,11 +197,10 @@ static int fake_observed(void *ctx, const struct control_observed *which, json_t
 		[CONTROL_LATENCY] = "{\"all\": [], \"reactors\": []}",
 		[CONTROL_SLOW] =
 			"{\"looked_at\": 77, \"requests\": [{\"ago_s\": 1.5, \"reactor\": 1, \"total_us\": 5300, "
-			"\"wait_us\": 5000, \"run_us\": 2.5, \"class\": \"pull\", \"table\": \"w\\u001bx\", \"keys\": "
-			"3, "
-			"\"peer\": \"198.18.0.1:40000\", \"status\": \"ok\", \"why\": [\"waited behind\\u001b "
-			"others\"]}]}",
-		[CONTROL_TRACE] = "{\"reactors\": 2, \"from\": 0, \"next\": 0, \"records\": []}",
+			"\"wait_us\": 5000, \"run_us\": 2.5, \"class\": \"pull\", \"table\": \"w\\u001bx\", "
+			"\"keys\": 3, \"peer\": \"198.18.0.1:40000\", \"status\": \"ok\", "
+			"\"why\": [\"waited behind\\u001b others\"]}]}",
+		[CONTROL_TRACE] = "{\"reactors\": 2, \"next\": 0, \"records\": []}",
 		[CONTROL_HOT] =
 			"{\"samples\": 5, \"of_keys\": 320, \"partitions\": [], \"keys\": [{\"table\": \"w\", \"key\": "
 			"\"18446744073709551615\", \"reactor\": 0, \"percent\": 40}]}",
@@ -209,8 +208,7 @@ static int fake_observed(void *ctx, const struct control_observed *which, json_t
 	struct fake_plane *p = ctx;
 
 	pthread_mutex_lock(&p->lock);
-	snprintf(p->asked, sizeof(p->asked), "%d %d %u %u %llu", which->what, which->reactor, which->limit,
-		 which->seconds, (unsigned long long)which->from);
+	snprintf(p->asked, sizeof(p->asked), "%d %d %u %u", which->what, which->reactor, which->limit, which->seconds);
 	pthread_mutex_unlock(&p->lock);
 	*result = json_loads(answers[which->what], 0, NULL);
 	return 0;
