@@ -3,12 +3,7 @@
 
 static double bucket_middle(unsigned bucket)
 {
-	unsigned shift;
-
-	if (bucket < 2u << HISTOGRAM_BITS)
-		return bucket;
-	shift = (bucket >> HISTOGRAM_BITS) - 1;
-	return ((bucket - (shift << HISTOGRAM_BITS)) + 0.5) * (double)(UINT64_C(1) << shift);
+	return loglinear_middle(bucket, HISTOGRAM_BITS);
 }
 
 double histogram_quantile(const struct histogram *h, double share)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A log-linear histogram of nanoseconds, after HdrHistogram: each octave is cut in 256 equal buckets, so that a bucket
- * is exact below 512 ns and at most 0.4 % wide above. Recording is one increment. One thread a histogram.
+ * A log-linear histogram of nanoseconds (base/loglinear.h): exact below 512 ns, and buckets at most 0.4 % wide above.
+ * Recording is one increment. One thread a histogram.
  */
 #ifndef STARBENCH_HISTOGRAM_H
 #define STARBENCH_HISTOGRAM_H
 
 #include <stdint.h>
 
+#include "base/loglinear.h"
+
 enum {
 	HISTOGRAM_BITS = 8, /* log2 of the buckets of an octave */
 	HISTOGRAM_OCTAVES = 32,
-	HISTOGRAM_BUCKETS = (HISTOGRAM_OCTAVES + 1) << HISTOGRAM_BITS,
+	HISTOGRAM_BUCKETS = LOGLINEAR_BUCKETS(HISTOGRAM_BITS, HISTOGRAM_OCTAVES),
 };
 
 struct histogram {
@@ -20,15 +22,10 @@ struct histogram {
 	uint64_t buckets[HISTOGRAM_BUCKETS];
 };
 
+/* Over some 18 minutes everything falls into the last bucket; max_ns still tells. */
 static inline unsigned histogram_bucket(uint64_t ns)
 {
-	unsigned shift;
-
-	if (ns < 1u << HISTOGRAM_BITS)
-		return (unsigned)ns;
-	shift = 63 - HISTOGRAM_BITS - (unsigned)__builtin_clzll(ns);
-	/* Over some 18 minutes everything falls into the last bucket; max_ns still tells. */
-	return shift < HISTOGRAM_OCTAVES ? (shift << HISTOGRAM_BITS) + (unsigned)(ns >> shift) : HISTOGRAM_BUCKETS - 1;
+	return loglinear_bucket(ns, HISTOGRAM_BITS, HISTOGRAM_OCTAVES);
 }
 
 static inline void histogram_record(struct histogram *h, uint64_t ns)

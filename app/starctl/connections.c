@@ -7,53 +7,18 @@
 
 #include "app/starctl/starctl.h"
 
-static const char *const filters[] = { "reactor", "state", "peer", "limit", NULL };
-
-/* "name=value" as a member of the call's parameters. */
-static int add_filter(const char *word, json_t *params, struct star_error *err)
-{
-	const char *equals = strchr(word, '=');
-	const size_t bytes = equals ? (size_t)(equals - word) : 0;
-	unsigned i = 0;
-	char *end;
-
-	while (filters[i] && (strlen(filters[i]) != bytes || memcmp(filters[i], word, bytes) != 0))
-		i++;
-	if (!filters[i])
-		return star_error_set(err, -EINVAL,
-				      "\"%.80s\" is no filter; there are reactor=N, state=NAME, peer=ADDRESS[:PORT] "
-				      "and limit=N",
-				      word);
-	if (json_object_get(params, filters[i]))
-		return star_error_set(err, -EINVAL, "the filter %s is given twice", filters[i]);
-	if (strcmp(filters[i], "reactor") == 0 || strcmp(filters[i], "limit") == 0) {
-		const unsigned long long value = strtoull(equals + 1, &end, 10);
-
-		if (equals[1] < '0' || equals[1] > '9' || *end || value > INT32_MAX)
-			return star_error_set(err, -EINVAL, "%s needs a number, not \"%.40s\"", filters[i], equals + 1);
-		json_object_set_new(params, filters[i], json_integer((json_int_t)value));
-	} else {
-		json_object_set_new(params, filters[i], json_string(equals + 1));
-	}
-	return 0;
-}
+static const struct filter filters[] = {
+	{ "reactor", true }, { "state", false }, { "peer", false }, { "limit", true }, { NULL, false }
+};
 
 json_t *connection_filters(int argc, char **argv, struct star_error *err)
 {
-	json_t *params = json_object();
-
-	for (int i = 0; i < argc; i++)
-		if (add_filter(argv[i], params, err) < 0) {
-			json_decref(params);
-			return NULL;
-		}
-	return params;
+	return take_filters(filters, "reactor=N, state=NAME, peer=ADDRESS[:PORT] and limit=N", argc, argv, err);
 }
 
 void print_connection_filters(FILE *out)
 {
-	for (unsigned i = 0; filters[i]; i++)
-		fprintf(out, "%s=\n", filters[i]);
+	print_filters(filters, out);
 }
 
 static json_int_t number(const json_t *object, const char *name)

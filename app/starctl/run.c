@@ -53,6 +53,8 @@ static int take_option(char **argv, int argc, int *i, struct invocation *invocat
 		invocation->watch = true;
 	else if (strcmp(word, "--words") == 0)
 		invocation->words = true;
+	else if (strcmp(word, "--once") == 0)
+		invocation->once = true;
 	else if (strcmp(word, "--yes") == 0)
 		invocation->yes = true;
 	else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
@@ -149,6 +151,8 @@ static int check_command(const struct command *command, const struct invocation 
 				      command->arguments[0] ? " " : "", command->arguments);
 	if (invocation->watch && !(command->flags & COMMAND_WATCH))
 		return star_error_set(err, -EINVAL, "\"%s\" does not take --watch", command->name);
+	if (invocation->once && !(command->flags & COMMAND_ONCE))
+		return star_error_set(err, -EINVAL, "\"%s\" does not take --once", command->name);
 	if (invocation->yes && !(command->flags & COMMAND_YES))
 		return star_error_set(err, -EINVAL, "\"%s\" does not take --yes", command->name);
 	if (invocation->words && !(command->flags & COMMAND_WORDS))

@@ -27,7 +27,7 @@ enum { OPTION_WORDS_MAX = 16 };
 struct invocation {
 	const char *socket;  /* --socket, or NULL */
 	const char *address; /* --address, or NULL */
-	bool json, watch, words, yes;
+	bool json, watch, words, yes, once;
 	struct option_word {
 		const char *name, *value;
 	} options[OPTION_WORDS_MAX]; /* "--name value" behind a command that takes any */
@@ -54,6 +54,8 @@ enum command_flags {
 	COMMAND_FILTERS = 1 << 2, /* takes filters of connections */
 	COMMAND_OPTIONS = 1 << 3, /* takes options of its own, behind its words: --address is one of them then */
 	COMMAND_GRAPH = 1 << 4,	  /* those of graphs, of which some take no value */
+	COMMAND_SLOW = 1 << 6,	  /* takes filters of requests */
+	COMMAND_ONCE = 1 << 7,	  /* takes --once */
 	COMMAND_YES = 1 << 5,	  /* destroys something: asks first on a terminal, and takes --yes */
 };
 
@@ -170,6 +172,24 @@ void render_tables(const json_t *tables, FILE *out);
 void render_table(const json_t *object, FILE *out);
 void render_ports(const json_t *ports, FILE *out);
 void render_endpoints(const json_t *endpoints, FILE *out);
+
+/* filters.c: "name=value" words as parameters of a method; NULL with a sentence. The list ends with no name. */
+struct filter {
+	const char *name;
+	bool number;
+};
+json_t *take_filters(const struct filter *filters, const char *help, int argc, char **argv, struct star_error *err);
+void print_filters(const struct filter *filters, FILE *out);
+
+/* requests.c */
+int run_latency(const struct invocation *invocation);
+int run_slow(const struct invocation *invocation);
+int run_trace(const struct invocation *invocation);
+int run_hot(const struct invocation *invocation);
+void print_slow_filters(FILE *out);
+
+/* top.c */
+int run_top(const struct invocation *invocation);
 
 /* connections.c: a node's TCP, in the shapes of `ss -ti` and `nstat` */
 /* "name=value" words as parameters of the method; NULL with a sentence. */

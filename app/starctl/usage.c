@@ -114,6 +114,30 @@ const struct command starctl_commands[] = {
 	  "As `ss -ti` does. Filters: reactor=N, state=established (or another of TCP's), peer=ADDRESS[:PORT],\n"
 	  "limit=N (1000 unless it says otherwise, at most 10000).",
 	  run_connections },
+	{ "top", "[--once] [sort=NAME]", 0, 1, COMMAND_ONCE,
+	  "watch reactors, requests, tables and connections of the node",
+	  "Every second, until q; s sorts tables by something else: pushes, memory, rows or made. With --once, in a "
+	  "pipe, "
+	  "and with\n--json it is one look of a second.",
+	  run_top },
+	{ "latency", "[seconds=N]", 0, 1, 0, "show how long requests took, by class, size and reactor",
+	  "TOTAL is from the receive burst that brought the end of a request to the transmit burst that took its "
+	  "reply; "
+	  "WAIT until\nit began; RUN while it was executed. Since the node began, or of the last N seconds, of the "
+	  "65,000 requests that each reactor remembers.",
+	  run_latency },
+	{ "slow", "[FILTER...]", 0, 3, COMMAND_SLOW, "show the slowest of the last requests, and why they were slow",
+	  "Each reactor remembers its last 65,000. Filters: minutes=N (1 unless it says otherwise), reactor=N, limit=N "
+	  "(10).",
+	  run_slow },
+	{ "trace", "[FILE]", 0, 1, 0, "write the last requests as a trace, for Perfetto or chrome://tracing",
+	  "Of each reactor its last 65,000, each connection on a track of its own. Without FILE, or with -, to "
+	  "standard "
+	  "output.",
+	  run_trace },
+	{ "hot", "[limit=N]", 0, 1, 0, "show the keys and partitions that are asked for most",
+	  "From samples of the last million keys of each reactor, about. A share of 1 % is told to a tenth of itself.",
+	  run_hot },
 	{ "counters", "", 0, 0, 0, "show what the node's network stack has counted",
 	  "As `nstat -a` does, under the kernel's names where it has them; of all reactors together, zeros left out.",
 	  run_counters },
@@ -317,10 +341,14 @@ static void print_words(const struct invocation *invocation)
 	command = find_command(invocation->argc, invocation->argv, &words, &err);
 	if (command && command->flags & COMMAND_WATCH)
 		fprintf(invocation->out, "--watch\n");
+	if (command && command->flags & COMMAND_ONCE)
+		fprintf(invocation->out, "--once\nsort=\n");
 	if (command && command->flags & COMMAND_YES)
 		fprintf(invocation->out, "--yes\n");
 	if (command && command->flags & COMMAND_FILTERS)
 		print_connection_filters(invocation->out);
+	if (command && command->flags & COMMAND_SLOW)
+		print_slow_filters(invocation->out);
 	if (command && command->flags & COMMAND_OPTIONS)
 		print_port_options(invocation->out);
 	if (command && command->flags & COMMAND_GRAPH)

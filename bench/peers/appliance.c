@@ -35,6 +35,7 @@ static struct {
 	struct rpc_server *rpc;
 	struct dgram *dgram;
 	struct dgram_session *session;
+	uint64_t turn_cycles; /* that the last turn took */
 } rig;
 
 void appliance_fail(const char *what)
@@ -319,7 +320,13 @@ static __rte_noinline unsigned server_turn(struct appliance *a, struct rte_mbuf 
 		at[APPLIANCE_TRANSMIT] = rte_rdtsc_precise();
 	rpc_transmit(rig.rpc, now);
 	n = net_output(rig.server.net, frames, FRAMES);
+	/* A reactor has read the clock anyway; here the length of the last turn does. */
+	if (a->observe && (n || slices))
+		rpc_turn_sent(rig.rpc, at[APPLIANCE_RECEIVE], at[APPLIANCE_RECEIVE] + rig.turn_cycles);
+	if (a->observe && !slices)
+		observe_idle(a->observe);
 	at[APPLIANCE_END] = rte_rdtsc_precise();
+	rig.turn_cycles = at[APPLIANCE_END] - at[APPLIANCE_RECEIVE];
 	wheel_advance(net_wheel(rig.server.net), now, 16);
 	if (a->turned)
 		a->turned(a, received, at);
@@ -348,6 +355,12 @@ static void exchange(struct appliance *a)
 		if (a->answered == a->sequence)
 			return;
 	}
+}
+
+void appliance_observe(struct appliance *a, struct observe *observe)
+{
+	a->observe = observe;
+	rpc_observe(rig.rpc, observe);
 }
 
 void appliance_turn(struct appliance *a)

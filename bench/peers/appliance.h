@@ -38,9 +38,10 @@ struct appliance {
 	struct prng prng;
 	/* Given before the start: workers whose place there is on both sides, and mbufs of each; 0: few. */
 	uint32_t workers, mbufs;
-	bool alone;		/* the caller is the workers itself, */
-	struct net *worker_net; /* by this stack of theirs */
-	void *ctx;		/* the caller's */
+	struct observe *observe; /* what its server is to remember requests in, or NULL: appliance_observe */
+	bool alone;		 /* the caller is the workers itself, */
+	struct net *worker_net;	 /* by this stack of theirs */
+	void *ctx;		 /* the caller's */
 	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */
 	void (*turned)(struct appliance *a, unsigned received, const uint64_t cycles[APPLIANCE_MOMENTS]);
 	/* At the end of each turn, as reactor_ops.housekeeping; may be NULL. busy: there were requests in it. */
@@ -67,6 +68,9 @@ static inline void appliance_request(struct appliance *a, enum wire_op_kind kind
 	appliance_ask(a, kind, &key, 1);
 	appliance_await(a);
 }
+
+/* With observe, or without, from now on. */
+void appliance_observe(struct appliance *a, struct observe *observe);
 
 /* A turn of each side, without a request. */
 void appliance_turn(struct appliance *a);

@@ -16,7 +16,7 @@
 
 enum {
 	BURST = 16, /* requests that come together */
-	TURN = 500, /* requests of one kind, before it is the other one's turn */
+	TURN = 480, /* requests of one kind, before it is the other one's turn */
 	WARM_UP = 20000,
 	GAP_CYCLES = 4000, /* longer between two reads of the clock of an idle spin is the machine's doing */
 };
@@ -132,6 +132,77 @@ static json_t *programs(uint64_t requests)
 			 (json_int_t)b.appliance.bad);
 }
 
+/* Of a request, `burst` at once: all the cycles of TURN of them, those of the server's turns, and those of both sides,
+ * whose differences are as large, since the worker's side does the same; in turns with observe and without. What a side
+ * finds in the caches when its turn comes does not count. */
+static json_t *compare_observed(struct observe *observe, enum wire_op_kind kind, unsigned burst, uint64_t requests)
+{
+	enum { SERVER, BOTH, WAYS };
+	struct histogram *cycles[2][WAYS] = { { &b.cycles[0], &b.cycles[1] }, { &b.cycles[2], &b.cycles[3] } };
+	json_t *json;
+
+	for (uint64_t turn = 0; turn < 2 * requests / TURN; turn++) {
+		const unsigned side = turn % 2;
+		uint64_t begun = 0;
+
+		appliance_observe(&b.appliance, side ? observe : NULL);
+		for (unsigned done = 0; done < TURN + TURN / 5; done += burst) {
+			if (done >= TURN / 5 && !begun) {
+				b.spent = 0;
+				begun = rte_rdtsc_precise();
+			}
+			for (unsigned k = 0; k < burst; k++)
+				appliance_ask(&b.appliance, kind, &(uint64_t){ prng_below(&b.appliance.prng, b.rows) },
+					      1);
+			appliance_await(&b.appliance);
+		}
+		histogram_record(cycles[side][SERVER], b.spent * 10 / TURN);
+		histogram_record(cycles[side][BOTH], (rte_rdtsc_precise() - begun) * 10 / TURN);
+	}
+	appliance_observe(&b.appliance, NULL);
+	json = json_pack("{s:f, s:f, s:f, s:f}", "without", histogram_quantile(cycles[0][SERVER], 0.5) / 10, "with",
+			 histogram_quantile(cycles[1][SERVER], 0.5) / 10, "both_without",
+			 histogram_quantile(cycles[0][BOTH], 0.5) / 10, "both_with",
+			 histogram_quantile(cycles[1][BOTH], 0.5) / 10);
+	memset(b.cycles, 0, sizeof(b.cycles));
+	return json;
+}
+
+static struct observe *make_observe(void)
+{
+	struct star_error err;
+	struct observe *observe = observe_create(rte_get_tsc_hz(), &err);
+
+	if (!observe)
+		appliance_fail(err.text);
+	return observe;
+}
+
+static json_t *observed(uint64_t requests)
+{
+	struct observe *observe = make_observe();
+	json_t *json = json_object();
+
+	measure(WIRE_PULL, WARM_UP, false);
+	json_object_set_new(json, "pull", compare_observed(observe, WIRE_PULL, 1, requests));
+	json_object_set_new(json, "pull_burst", compare_observed(observe, WIRE_PULL, BURST, requests));
+	json_object_set_new(json, "push", compare_observed(observe, WIRE_PUSH, 1, requests));
+	json_object_set_new(json, "push_burst", compare_observed(observe, WIRE_PUSH, BURST, requests));
+	json_object_set_new(json, "remembered", json_integer((json_int_t)observe->head));
+	json_object_set_new(json, "tsc_hz", json_real((double)rte_get_tsc_hz()));
+	observe_destroy(observe);
+	return json;
+}
+
+/* In one way alone. */
+static json_t *counted(uint64_t requests, bool with)
+{
+	if (with)
+		appliance_observe(&b.appliance, make_observe());
+	measure(WIRE_PULL, requests, false);
+	return json_integer((json_int_t)requests);
+}
+
 static json_t *stages(uint64_t requests, double ns)
 {
 	json_t *pull, *push;
@@ -149,24 +220,38 @@ static json_t *stages(uint64_t requests, double ns)
 			 (double)rte_get_tsc_hz());
 }
 
+static json_t *run(const char *mode, uint64_t requests)
+{
+	if (!mode)
+		return stages(requests, 1e9 / (double)rte_get_tsc_hz());
+	if (strcmp(mode, "programs") == 0)
+		return programs(requests);
+	if (strcmp(mode, "observe") == 0)
+		return observed(requests);
+	if (strcmp(mode, "observed") == 0 || strcmp(mode, "unobserved") == 0)
+		return counted(requests, mode[0] == 'o');
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	const uint64_t requests = argc >= 3 ? strtoull(argv[1], NULL, 10) : 0;
-	const bool of_programs = argc == 4 && strcmp(argv[3], "programs") == 0;
-	json_t *json;
+	json_t *json = NULL;
 
 	b.rows = argc >= 3 ? strtoull(argv[2], NULL, 10) : 0;
-	if (requests == 0 || b.rows == 0 || b.rows > APPLIANCE_ROWS_MAX || argc > 3 + of_programs) {
-		fprintf(stderr, "usage: reactor-cost REQUESTS ROWS [programs]\n"
+	if (requests && b.rows && b.rows <= APPLIANCE_ROWS_MAX && argc <= 4) {
+		b.appliance.turned = turned;
+		appliance_start(&b.appliance, NULL);
+		for (uint64_t key = 0; key < b.rows; key++) /* every row is there */
+			appliance_request(&b.appliance, WIRE_PULL, key);
+		json = run(argc == 4 ? argv[3] : NULL, requests);
+	}
+	if (!json) {
+		fprintf(stderr, "usage: reactor-cost REQUESTS ROWS [programs|observe|observed|unobserved]\n"
 				"of each kind, at random rows of a table; at most 1048576\n");
 		return 2;
 	}
-	b.appliance.turned = turned;
-	appliance_start(&b.appliance, NULL);
-	for (uint64_t key = 0; key < b.rows; key++) /* every row is there */
-		appliance_request(&b.appliance, WIRE_PULL, key);
-	json = of_programs ? programs(requests) : stages(requests, 1e9 / (double)rte_get_tsc_hz());
-	json_dumpf(json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	json_dumpf(json, stdout, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
 	putchar('\n');
 	json_decref(json);
 	return b.appliance.bad ? EXIT_FAILURE : EXIT_SUCCESS;

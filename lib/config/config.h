@@ -143,6 +143,7 @@ struct config {
 	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
 	char metrics_address[INET6_ADDRSTRLEN];
 	bool metrics_telemetry;
+	bool observe_requests; /* metrics.requests */
 	/* security: of the control plane */
 	char security_control_keys[CONFIG_TEXT_MAX + 1]; /* "": everybody gets in */
 	char security_control_principal[64]; /* as which this node calls others; "": the only one of role node */

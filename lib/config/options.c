@@ -28,7 +28,7 @@ const struct config_group config_groups[] = {
 	{ "journal", false, "The journal: what has changed since the last checkpoint, on disk." },
 	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
-	{ "metrics", false, "Metrics over HTTP, for Prometheus, and over DPDK's telemetry." },
+	{ "metrics", false, "What the node tells of itself: over HTTP, for Prometheus, and over DPDK's telemetry." },
 	{ "security", false, "Who gets in at the control plane. The data network is open to whoever reaches it." },
 	{ "log", false, "The log on standard error." },
 };
@@ -287,6 +287,10 @@ const struct config_option config_options[] = {
 	{ "metrics.telemetry", OF_CONFIG(metrics_telemetry), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "Whether DPDK's telemetry socket is there, for dpdk-telemetry.py: its own figures of ports and "
 		  "mempools, and the metrics below /star." },
+	{ "metrics.requests", OF_CONFIG(observe_requests), .type = OPTION_BOOL, .fallback = "true",
+	  .help = "Whether each reactor remembers how long requests took, the last 65,536 of them, and some of their "
+		  "keys, for `starctl latency`, `slow`, `trace` and `hot`: in 4 MiB, and for some nanoseconds a "
+		  "request." },
 
 	{ "security.control_keys", OF_CONFIG(security_control_keys), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",

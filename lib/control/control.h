@@ -52,6 +52,17 @@ enum {
 	CONTROL_ROWS_US = 500000,     /* for one reply: others wait for the same thread */
 };
 
+/* What is asked of the requests that reactors remember. */
+enum control_observed_what { CONTROL_LATENCY, CONTROL_SLOW, CONTROL_TRACE, CONTROL_HOT };
+struct control_observed {
+	enum control_observed_what what;
+	int reactor;	  /* slow: -1: all; trace */
+	uint32_t limit;	  /* slow, hot: of how many it is told */
+	uint32_t seconds; /* slow, latency: of how many, up to now; 0: since the node began */
+	uint64_t from;	  /* trace: the number of the first record, from 0 */
+};
+enum { CONTROL_SLOW_MAX = 100, CONTROL_SLOW_USUAL = 10, CONTROL_SLOW_SECONDS = 60 };
+
 /* A checkpoint under way. */
 struct control_checkpoint {
 	uint64_t id, parent;		    /* parent 0: a full one */
@@ -122,6 +133,9 @@ struct control_data_plane {
 	/* {"connections": [...], "more": whether there are more than limit}; a new reference. 0 or a negative errno
 	 * with a sentence. */
 	int (*connections)(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err);
+	/* What the reactors remember of requests, as docs/control.rst says; a new reference. 0 or a negative errno with
+	 * a sentence. From any thread, at any time. */
+	int (*observed)(void *ctx, const struct control_observed *which, json_t **result, struct star_error *err);
 	/* Opens a port on every reactor. number: of its name, -1: the lowest that is free. 0 with {"name": ...}, or a
 	 * negative errno with a sentence; then there is no trace of it. */
 	int (*port_add)(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err);

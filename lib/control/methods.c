@@ -295,6 +295,26 @@ static int run_connections(const struct call *call, json_t **result, struct star
 	return data_plane->connections(data_plane->ctx, &which, result, err);
 }
 
+static int run_latency(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_observed(call->control, CONTROL_LATENCY, call->request.params, result, err);
+}
+
+static int run_slow(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_observed(call->control, CONTROL_SLOW, call->request.params, result, err);
+}
+
+static int run_trace(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_observed(call->control, CONTROL_TRACE, call->request.params, result, err);
+}
+
+static int run_hot(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_observed(call->control, CONTROL_HOT, call->request.params, result, err);
+}
+
 static int run_row_keys(const struct call *call, json_t **result, struct star_error *err)
 {
 	return control_rows_keys(call->control, call->request.params, result, err);
@@ -383,6 +403,10 @@ static const struct method methods[] = {
 	{ "log_level", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_log_level },
 	{ "endpoint_map", 0, LOOKERS | WORKERS, run_endpoint_map },
 	{ "connections", METHOD_SLOW, KEEPERS, run_connections },
+	{ "latency", METHOD_SLOW, LOOKERS, run_latency },
+	{ "slow", METHOD_SLOW, KEEPERS, run_slow },
+	{ "trace", METHOD_SLOW, KEEPERS, run_trace },
+	{ "hot", METHOD_SLOW, LOOKERS, run_hot },
 	{ "ports", 0, LOOKERS, run_ports },
 	{ "port_add", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_port_add },
 	{ "port_remove", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_port_remove },

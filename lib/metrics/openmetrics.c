@@ -9,11 +9,13 @@ static const char *const kinds[] = {
 	[OPENMETRICS_GAUGE] = "gauge",
 	[OPENMETRICS_COUNTER] = "counter",
 	[OPENMETRICS_INFO] = "info",
+	[OPENMETRICS_HISTOGRAM] = "histogram",
 };
 static const char *const suffixes[] = {
 	[OPENMETRICS_GAUGE] = "",
 	[OPENMETRICS_COUNTER] = "_total",
 	[OPENMETRICS_INFO] = "_info",
+	[OPENMETRICS_HISTOGRAM] = "",
 };
 
 /* Backslash, newline and quote are escaped in label values and in help texts alike. */
@@ -57,9 +59,10 @@ void openmetrics_family(const struct openmetrics_page *page, const struct openme
 	fputc('\n', page->out);
 }
 
-static void write_name(FILE *out, const struct openmetrics_family *family, const struct openmetrics_label *labels)
+static void write_sample(FILE *out, const struct openmetrics_family *family, const char *suffix,
+			 const struct openmetrics_label *labels)
 {
-	fprintf(out, "%s%s", family->name, suffixes[family->kind]);
+	fprintf(out, "%s%s", family->name, suffix);
 	if (!labels || !labels->name)
 		return;
 	for (char before = '{'; labels->name; labels++, before = ',') {
@@ -68,6 +71,11 @@ static void write_name(FILE *out, const struct openmetrics_family *family, const
 		fputc('"', out);
 	}
 	fputc('}', out);
+}
+
+static void write_name(FILE *out, const struct openmetrics_family *family, const struct openmetrics_label *labels)
+{
+	write_sample(out, family, suffixes[family->kind], labels);
 }
 
 void openmetrics_count(const struct openmetrics_page *page, const struct openmetrics_family *family,
@@ -97,6 +105,33 @@ void openmetrics_real(const struct openmetrics_page *page, const struct openmetr
 		fprintf(page->out, " %.12g\n", value);
 }
 
+void openmetrics_histogram(const struct openmetrics_page *page, const struct openmetrics_family *family,
+			   const struct openmetrics_label *labels, const double *bounds, const uint64_t *counts,
+			   unsigned n, uint64_t count, double sum)
+{
+	enum { LABELS_MAX = 4 };
+	struct openmetrics_label with[LABELS_MAX + 2] = { { NULL, NULL } };
+	unsigned used = 0;
+	char text[32];
+
+	if (page->take) {
+		page->take(page->ctx, labels, (double)count);
+		return;
+	}
+	for (; labels && labels[used].name && used < LABELS_MAX; used++)
+		with[used] = labels[used];
+	with[used] = (struct openmetrics_label){ "le", text };
+	for (unsigned i = 0; i <= n; i++) {
+		snprintf(text, sizeof(text), i < n ? "%.12g" : "+Inf", i < n ? bounds[i] : 0);
+		write_sample(page->out, family, "_bucket", with);
+		fprintf(page->out, " %" PRIu64 "\n", i < n ? counts[i] : count);
+	}
+	write_sample(page->out, family, "_count", labels);
+	fprintf(page->out, " %" PRIu64 "\n", count);
+	write_sample(page->out, family, "_sum", labels);
+	fprintf(page->out, " %.12g\n", sum);
+}
+
 void openmetrics_end(const struct openmetrics_page *page)
 {
 	if (!page->plain)
@@ -112,6 +147,8 @@ void openmetrics_rst_begin(FILE *out)
 
 void openmetrics_rst(FILE *out, const struct openmetrics_family *family)
 {
-	fprintf(out, "   * - ``%s%s``\n     - %s\n     - %s\n     - %s\n", family->name, suffixes[family->kind],
-		kinds[family->kind], family->labels ? family->labels : "", family->help);
+	/* Of a histogram the samples that one asks for. */
+	fprintf(out, "   * - ``%s%s``\n     - %s\n     - %s\n     - %s\n", family->name,
+		family->kind == OPENMETRICS_HISTOGRAM ? "_bucket" : suffixes[family->kind], kinds[family->kind],
+		family->labels ? family->labels : "", family->help);
 }

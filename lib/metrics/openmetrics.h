@@ -15,7 +15,7 @@
 #define OPENMETRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define OPENMETRICS_PLAIN_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-enum openmetrics_kind { OPENMETRICS_GAUGE, OPENMETRICS_COUNTER, OPENMETRICS_INFO };
+enum openmetrics_kind { OPENMETRICS_GAUGE, OPENMETRICS_COUNTER, OPENMETRICS_INFO, OPENMETRICS_HISTOGRAM };
 
 /* The name has the unit at its end, if that is bytes or seconds ("star_memory_bytes"), and no "_total": samples of
  * counters get that. */
@@ -46,6 +46,10 @@ void openmetrics_count(const struct openmetrics_page *page, const struct openmet
 		       const struct openmetrics_label *labels, uint64_t value);
 void openmetrics_real(const struct openmetrics_page *page, const struct openmetrics_family *family,
 		      const struct openmetrics_label *labels, double value);
+/* One histogram of it: how many were at most bounds[i] (ascending, without infinity), all of them, and their sum. */
+void openmetrics_histogram(const struct openmetrics_page *page, const struct openmetrics_family *family,
+			   const struct openmetrics_label *labels, const double *bounds, const uint64_t *counts,
+			   unsigned n, uint64_t count, double sum);
 void openmetrics_end(const struct openmetrics_page *page);
 
 /* A family as a row of the reference of all metrics (docs/metrics.rst), which openmetrics_rst_begin starts. */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
+#include "node/observe.h"
 #include "wire/layout.h"
 
 /* A question to one reactor. */
@@ -151,7 +152,7 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = ask_shard(&node->shards[i], &question, err);
 	if (status == 0) {
-		node->specs[spec->id] = spec;
+		__atomic_store_n(&node->specs[spec->id], spec, __ATOMIC_RELEASE); /* node_observed_object looks */
 		node_journal_catalogue(node);
 	} else {
 		node_forget(node, spec->id);
@@ -359,6 +360,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.status = node_figures,
 		.metrics = node_metrics,
 		.connections = list_connections,
+		.observed = node_observed,
 		.port_add = add_port,
 		.port_remove = remove_port,
 		.ports = list_ports,

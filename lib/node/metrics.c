@@ -7,6 +7,7 @@
 
 #include "metrics/openmetrics.h"
 #include "node/journal.h"
+#include "node/observe.h"
 #include "service/kept.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
@@ -238,6 +239,47 @@ static void write_journal(const struct node *node, const struct counter *figure,
 	}
 }
 
+/* How long requests took: histograms of a few buckets, which end where those of lib/observe do, about. */
+static const struct openmetrics_family request_times[] = {
+#define X(name, text) \
+	[OBSERVE_##name] = { "star_request_" #name "_seconds", OPENMETRICS_HISTOGRAM, text, "reactor, class, le" },
+	OBSERVE_TIMES(X)
+#undef X
+};
+
+static void write_class(const struct shard *shard, enum observe_class class, enum observe_time time,
+			const struct openmetrics_page *page)
+{
+	static const double bounds[] = { 1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4,
+					 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 1e-1, 1 };
+	enum { BOUNDS = sizeof(bounds) / sizeof(bounds[0]) };
+	const struct reactor_text name = reactor_name(shard);
+	const struct openmetrics_label labels[] = { { "reactor", name.text },
+						    { "class", observe_class_text(class) },
+						    { NULL, NULL } };
+	struct observe_histogram sum = { 0 };
+	uint64_t counts[BOUNDS], count;
+
+	for (unsigned s = 0; s < OBSERVE_SIZES; s++)
+		observe_add(shard->observe, class, s, time, &sum);
+	for (unsigned i = 0; i < BOUNDS; i++)
+		counts[i] = observe_at_most(&sum, (uint64_t)(bounds[i] * 1e9 + 0.5));
+	count = observe_at_most(&sum, UINT64_MAX); /* of the same moment */
+	if (count)
+		openmetrics_histogram(page, &request_times[time], labels, bounds, counts, BOUNDS, count,
+				      observe_mean(&sum) * (double)count / 1e9);
+}
+
+static void write_request_times(const struct node *node, enum observe_time time, const struct openmetrics_page *page)
+{
+	if (!node->config->observe_requests)
+		return;
+	openmetrics_family(page, &request_times[time]);
+	for (unsigned i = 0; i < node->shards_count; i++)
+		for (enum observe_class c = 0; c < OBSERVE_CLASSES_COUNT; c++)
+			write_class(&node->shards[i], c, time, page);
+}
+
 enum {
 	JOURNAL = sizeof(journal_figures) / sizeof(journal_figures[0]),
 	LEVELS = sizeof(levels) / sizeof(levels[0]),
@@ -256,7 +298,10 @@ const struct openmetrics_family *node_metric(unsigned number)
 	number -= LEVELS + COUNTERS + FIGURES;
 	if (number < JOURNAL)
 		return &journal_figures[number].family;
-	return number == JOURNAL ? &link_family : NULL;
+	number -= JOURNAL;
+	if (number < OBSERVE_TIMES_COUNT)
+		return &request_times[number];
+	return number == OBSERVE_TIMES_COUNT ? &link_family : NULL;
 }
 
 bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
@@ -272,7 +317,9 @@ bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *t
 		write_tables(node, &table_figures[number - LEVELS - COUNTERS], tables, count, page);
 	else if (number < LEVELS + COUNTERS + FIGURES + JOURNAL)
 		write_journal(node, &journal_figures[number - LEVELS - COUNTERS - FIGURES], page);
-	else if (number == LEVELS + COUNTERS + FIGURES + JOURNAL)
+	else if (number < LEVELS + COUNTERS + FIGURES + JOURNAL + OBSERVE_TIMES_COUNT)
+		write_request_times(node, (enum observe_time)(number - LEVELS - COUNTERS - FIGURES - JOURNAL), page);
+	else if (number == LEVELS + COUNTERS + FIGURES + JOURNAL + OBSERVE_TIMES_COUNT)
 		write_links(node, page);
 	else
 		return false;

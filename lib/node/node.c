@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <rte_cycles.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -91,6 +92,13 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 	return shard->slices + rpc_datagrams_due(shard->rpc);
 }
 
+static void shard_sent(void *ctx, uint64_t begun, uint64_t ended)
+{
+	const struct shard *shard = ctx;
+
+	rpc_turn_sent(shard->rpc, begun, ended);
+}
+
 static unsigned shard_housekeeping(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
@@ -98,6 +106,8 @@ static unsigned shard_housekeeping(void *ctx, uint64_t now_ns)
 	unsigned hurry = service_sweep(shard->service, now_ns) +
 			 service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
 
+	if (shard->observe && !shard->slices)
+		observe_idle(shard->observe);
 	if (unlikely(shard->journal))
 		hurry += node_journal_turn(shard, now_ns);
 	return hurry;
@@ -276,6 +286,12 @@ static int shard_build(struct shard *shard, struct star_error *err)
 		return err->code;
 	rpc.transport = shard->sockets ? &ksock_transport : NULL;
 	rpc.transport_ctx = shard->sockets;
+	if (config->observe_requests) {
+		shard->observe = observe_create(rte_get_tsc_hz(), err);
+		if (!shard->observe)
+			return err->code;
+	}
+	rpc.observe = shard->observe;
 	rpc.net = shard->net;
 	rpc.service = service_rpc(shard->service);
 	if (!shard->sockets)
@@ -307,6 +323,7 @@ static int shard_make_reactor(struct shard *shard, struct star_error *err)
 			 .receive = shard_receive,
 			 .work = shard_work,
 			 .transmit = shard_transmit,
+			 .sent = shard->observe ? shard_sent : NULL,
 			 .housekeeping = shard_housekeeping,
 			 .wheel = net_wheel(shard->net) },
 	};
@@ -495,6 +512,7 @@ void node_stop(struct node *node)
 		if (shard->reactor)
 			reactor_destroy(shard->reactor);
 		rpc_server_destroy(shard->rpc);
+		observe_destroy(shard->observe);
 		ksock_destroy(shard->sockets);
 		net_destroy(shard->net);
 		service_destroy(shard->service);

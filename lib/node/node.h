@@ -33,7 +33,8 @@ struct shard {
 	struct store *store;
 	struct service *service;
 	struct net *net;
-	struct ksock *sockets; /* network.stack "kernel"; else NULL */
+	struct ksock *sockets;	 /* network.stack "kernel"; else NULL */
+	struct observe *observe; /* NULL: the configuration wants none */
 	struct rpc_server *rpc;
 	struct reactor *reactor;
 	unsigned slices;	      /* of requests in this turn */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The node's figures as JSON. Counters are read while their reactors write them: each is one aligned word. */
+#include <rte_cycles.h>
+
 #include "node/journal.h"
+#include "node/observe.h"
 #include "service/kept.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
@@ -187,11 +190,14 @@ static json_t *shard_json(const struct shard *shard)
 	put(json, "mbufs_used", rte_mempool_in_use_count(shard->pool)); /* a glimpse: its caches change meanwhile */
 	put(json, "mbufs", shard->pool->size);
 	json_object_set_new(json, "busy_percent", json_real(cycles ? 100.0 * (double)busy / (double)cycles : 0));
+	json_object_set_new(json, "busy_s", json_real((double)busy / (double)rte_get_tsc_hz()));
 	put(json, "sleeps", READ(stats->sleeps));
 	put(json, "received", READ(stats->received));
 	put(json, "sent", READ(stats->sent));
 	put(json, "handed_over", READ(stats->handed_over));
 	put(json, "handed_in", READ(stats->handed_in));
+	if (shard->observe)
+		json_object_set_new(json, "latency_us", node_latency_summary(shard));
 	json_object_set_new(json, "errors", errors_json(shard));
 	json_object_set_new(json, "counters",
 			    counters_json(net_counters(shard->net), rpc_datagrams(shard->rpc), shard->sockets));

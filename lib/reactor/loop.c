@@ -100,10 +100,15 @@ static void clean(struct reactor *r)
 		port_clean(r->ports[i], (uint16_t)r->index);
 }
 
-/* Returns whether there was something to do. */
-static bool turn(struct reactor *r, uint64_t now_ns)
+/*
+ * Returns whether there was something to do. *cycles is the time stamp counter as the turn begins, and then as it ends:
+ * behind the transmit burst, so that ops can be told, unless there was no work, or housekeeping has done some. So the
+ * clock is read once in most turns, and what comes after that burst counts for the next turn.
+ */
+static bool turn(struct reactor *r, uint64_t now_ns, uint64_t *cycles)
 {
-	unsigned work;
+	const uint64_t begun = *cycles;
+	unsigned work, kept = 0;
 
 	reactor_hand_over_reclaim(r);
 	work = receive(r, now_ns);
@@ -113,11 +118,18 @@ static bool turn(struct reactor *r, uint64_t now_ns)
 	wheel_advance(r->ops.wheel, now_ns, TIMERS_MAX);
 	work += run_messages(r, MESSAGES_MAX);
 	work += reactor_transmit(r);
+	if (work) {
+		*cycles = clock_cycles();
+		if (r->ops.sent)
+			r->ops.sent(r->ops.ctx, begun, *cycles);
+	}
 	if (unlikely(port_mempool_low(r->pool)))
 		clean(r);
 	if (r->ops.housekeeping)
-		work += r->ops.housekeeping(r->ops.ctx, now_ns);
-	return work != 0;
+		kept = r->ops.housekeeping(r->ops.ctx, now_ns);
+	if (!work || kept)
+		*cycles = clock_cycles();
+	return work + kept != 0;
 }
 
 static void account(struct reactor_stats *stats, bool busy, uint64_t cycles)
@@ -137,14 +149,15 @@ static void run_turns(struct reactor *r)
 
 	while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE)) {
 		const uint64_t now_ns = clock_ns();
-		const bool busy = turn(r, now_ns);
-		uint64_t end;
+		uint64_t end = cycles;
+		const bool busy = turn(r, now_ns, &end);
 
-		if (busy)
+		if (busy) {
 			r->busy_ns = now_ns;
-		else if (!r->polling && now_ns - r->busy_ns >= r->spin_ns)
+		} else if (!r->polling && now_ns - r->busy_ns >= r->spin_ns) {
 			reactor_idle_sleep(r); /* counted as idle, as it belongs to this turn */
-		end = clock_cycles();
+			end = clock_cycles();
+		}
 		account(&r->stats, busy, end - cycles);
 		cycles = end;
 	}

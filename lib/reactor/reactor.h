@@ -42,6 +42,9 @@ struct reactor_ops {
 	unsigned (*work)(void *ctx, uint64_t now_ns);
 	/* Gives up to max frames to send, each with ->port set; called again while it returns max. */
 	unsigned (*transmit)(void *ctx, struct rte_mbuf **frames, unsigned max);
+	/* After the transmit burst of a turn that did work: the time stamp counter as it began, and now. NULL: nobody
+	 * wants to know. */
+	void (*sent)(void *ctx, uint64_t begun, uint64_t ended);
 	/* At the end of a turn, when what it had to send is on its way: a slice of what no request waits for, up to
 	 * some tens of microseconds. Returns as work does. NULL: there is none. */
 	unsigned (*housekeeping)(void *ctx, uint64_t now_ns);

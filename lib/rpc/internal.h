@@ -61,7 +61,12 @@ struct rpc_stream {
 	uint32_t granted; /* of them: given back to TCP's window, because the current frame needs them */
 	/* the checksum of the current request's payload, as far as it has come */
 	struct rte_mbuf *crc_at;
-	uint32_t crc, crc_done;
+	union {
+		struct {
+			uint32_t crc, crc_done;
+		};
+		uint64_t arrived_ns; /* once the request is whole: when its last byte came */
+	};
 	uint32_t dropped; /* bytes of the current request's payload that were thrown away: work.refusal says why */
 	uint16_t crowd;	  /* where its peer's address counts: in rpc_server's unread */
 	/* mbufs of replies that the peer had not acknowledged at the last look; their bytes: request.unread_bytes */
@@ -133,6 +138,7 @@ struct rpc_server {
 	struct dgram *dgram; /* NULL: there are no sessions */
 	char *tasks;
 	uint32_t task_bytes, tasks_max, tasks_used; /* used so far */
+	uint32_t spent_offset;			    /* in a task: record.c's */
 	void *free_tasks;			    /* of these; each begins with a pointer to the next */
 	uint32_t pool_mbufs;			    /* of the stack's pool */
 	uint32_t held_mbufs;
@@ -184,6 +190,13 @@ void rpc_session_free(struct rpc_session *s);
 void rpc_session_prefetch_next(const struct rpc_session *s);
 /* Ends it: its peer does not read. */
 void rpc_session_give_up(struct rpc_session *s);
+
+/* When the request at hand came, which is whole. */
+uint64_t rpc_session_arrived_ns(const struct rpc_session *s);
+static inline uint64_t work_arrived_ns(struct rpc_work *work)
+{
+	return work->is_session ? rpc_session_arrived_ns(session_of(work)) : stream_of(work)->arrived_ns;
+}
 
 /* budget.c */
 /* Gives TCP's window back what belongs to the current frame, n bytes long; what follows it waits, unread. */

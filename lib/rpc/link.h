@@ -15,6 +15,11 @@ static inline const struct rpc_transport *link_transport(const struct rpc_work *
 	return w->server->options.transport;
 }
 
+static inline struct tcp_address link_address(const struct rpc_work *w)
+{
+	return likely(!link_transport(w)) ? tcp_address(w->conn) : link_transport(w)->address(w->conn);
+}
+
 static inline struct rte_mbuf *link_alloc(const struct rpc_work *w)
 {
 	return likely(!link_transport(w)) ? tcp_alloc(w->conn) : link_transport(w)->alloc(w->conn);

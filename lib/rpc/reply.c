@@ -33,6 +33,7 @@ static uint32_t mbuf_room(const struct rpc_work *w)
 static bool starve(struct rpc_work *w)
 {
 	w->server->short_of_mbufs = 1;
+	w->request.why |= OBSERVE_WHY_BUFFERS;
 	if (w->starved_ns == 0)
 		w->starved_ns = net_now_ns(w->server->options.net);
 	return false;

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "net/tcp.h"
+#include "observe/observe.h"
 #include "rpc/cursor.h"
 #include "rpc/datagram.h"
 #include "rpc/transport.h"
@@ -50,6 +51,7 @@ struct rpc_request {
 	uint64_t deadline_ns;	   /* UINT64_MAX: none */
 	bool begun;		   /* set by the service: from now on it is finished whatever happens */
 	bool changed;		   /* set by the service: `ended` is to be called */
+	uint8_t why;		   /* enum observe_reason: what it has waited for */
 	uint32_t unread_bytes;	   /* budget.c's: of its stream, in a gap that costs no memory */
 	void *task; /* task_bytes of memory for the service, zeroed before the first slice; NULL before */
 };
@@ -97,6 +99,7 @@ struct rpc_server_options {
 	uint32_t send_queue_bytes; /* a peer with more unsent replies is not served until it has read */
 	uint32_t held_mbufs_max;   /* mbufs that requests may occupy, all streams together, and as many all sessions */
 	uint64_t stall_ns;	   /* over TCP a request must be whole within that time after its first byte */
+	struct observe *observe;   /* remembers what was served; NULL: nothing does */
 	struct rpc_service service;
 };
 
@@ -108,6 +111,11 @@ void rpc_server_destroy(struct rpc_server *server);
 
 /* Executes slices, at most max; returns how many. 0: nothing to do. */
 unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns);
+
+/* With observe: the time stamp counter as the turn began, and at the end of its transmit burst. */
+void rpc_turn_sent(struct rpc_server *server, uint64_t begun, uint64_t ended);
+/* Another observe from the next turn on, or NULL: none. */
+void rpc_observe(struct rpc_server *server, struct observe *observe);
 
 /* Sends what datagrams are due: before each net_output of a turn. */
 void rpc_transmit(struct rpc_server *server, uint64_t now_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whose turn it is. */
 #include "rpc/link.h"
+#include "rpc/record.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,6 +29,8 @@ static bool task_take(struct rpc_work *w)
 	else
 		return false;
 	memset(task, 0, server->options.service.task_bytes);
+	if (server->options.observe)
+		memset(task + server->spent_offset, 0, sizeof(struct observe_spent));
 	w->request.task = task;
 	return true;
 }
@@ -42,6 +45,7 @@ void rpc_work_begin(struct rpc_work *w)
 {
 	w->request.begun = false;
 	w->request.changed = false;
+	w->request.why = 0;
 	w->hopeless = 0;
 	w->starved_ns = 0;
 	w->reply_due = 0;
@@ -132,7 +136,10 @@ static void work_free(struct rpc_work *w)
 static void finish_work(struct rpc_work *w)
 {
 	struct rpc_server *server = w->server;
+	struct observe *observe = server->options.observe;
 
+	if (observe && w->peer)
+		record_request(w);
 	task_end(w);
 	if (w->reply_status == WIRE_BUSY)
 		w->refuses = 1;
@@ -154,6 +161,8 @@ static void finish_work(struct rpc_work *w)
 		return;
 	}
 	server->counters.requests++;
+	if (observe)
+		observe_commit(observe);
 	if (w->is_session)
 		rpc_session_next(session_of(w));
 	else
@@ -239,6 +248,7 @@ static inline bool over_share(const struct rpc_work *w)
 static bool waits_for_share(struct rpc_work *w, uint64_t now_ns)
 {
 	w->server->short_of_mbufs = 1;
+	w->request.why |= OBSERVE_WHY_SHARE;
 	if (w->starved_ns == 0)
 		w->starved_ns = now_ns;
 	return now_ns - w->starved_ns <= w->server->options.stall_ns;
@@ -247,6 +257,7 @@ static bool waits_for_share(struct rpc_work *w, uint64_t now_ns)
 static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 {
 	const struct rpc_service *service = &w->server->options.service;
+	struct observe *observe = w->server->options.observe;
 	struct rpc_request *r = &w->request;
 	bool wait = false;
 
@@ -261,12 +272,17 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 	if (unlikely(wait))
 		return RPC_MORE;
 	if (!r->task) {
-		if (service->direct && service->direct(service->ctx, r) == RPC_DONE)
+		if (service->direct && service->direct(service->ctx, r) == RPC_DONE) {
+			if (observe)
+				observe->stamp = 0;
 			return RPC_DONE;
-		if (!task_take(w))
+		}
+		if (!task_take(w)) {
+			r->why |= OBSERVE_WHY_TASK;
 			return RPC_MORE;
+		}
 	}
-	return service->execute(service->ctx, r, now_ns);
+	return observe ? rpc_record_slice(w, now_ns) : service->execute(service->ctx, r, now_ns);
 }
 
 /*
@@ -332,6 +348,8 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 	unsigned slices = 0;
 
 	server->turn_mbufs = 0;
+	if (server->options.observe && next_queue(server)->head)
+		observe_turn(server->options.observe, now_ns);
 	for (; slices < max && server->turn_mbufs < BURST && next_queue(server)->head; slices++) {
 		struct rpc_work *w = take_next(server);
 
@@ -420,7 +438,9 @@ static int listen_for_streams(struct rpc_server *server, struct star_error *err)
 
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err)
 {
-	const uint32_t task_bytes = RTE_ALIGN_CEIL(options->service.task_bytes + 1, RTE_CACHE_LINE_SIZE);
+	const uint32_t spent_offset = RTE_ALIGN_CEIL(options->service.task_bytes + 1, (uint32_t)sizeof(uint64_t));
+	const uint32_t task_bytes =
+		RTE_ALIGN_CEIL(spent_offset + (uint32_t)sizeof(struct observe_spent), RTE_CACHE_LINE_SIZE);
 	/* What is executed holds a buffer at least: there are no more requests at once. */
 	const uint32_t tasks =
 		RTE_MIN(options->streams_max + options->datagrams.sessions_max, options->held_mbufs_max + 1);
@@ -436,6 +456,7 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->tasks = calloc(tasks, task_bytes);
 	server->tasks_max = tasks;
 	server->task_bytes = task_bytes;
+	server->spent_offset = spent_offset;
 	server->replay = rpc_replay_create(REPLAY_SESSIONS, options->datagrams.secret[0]);
 	if (!server->streams || !server->tasks || !server->replay)
 		goto fail;

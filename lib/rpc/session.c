@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests over sessions of datagrams, which bring whole messages in order: several may lie in one packet. */
-#include "rpc/internal.h"
+#include "rpc/record.h"
 
 #include "base/crc32.h"
 
@@ -14,6 +14,11 @@ struct message {
 static struct message *message_of(struct rte_mbuf *m)
 {
 	return rte_mbuf_to_priv(m);
+}
+
+uint64_t rpc_session_arrived_ns(const struct rpc_session *s)
+{
+	return message_of(s->head)->arrived_ns;
 }
 
 /* Frees the first message's mbufs. */
@@ -141,6 +146,11 @@ static bool session_opened(void *ctx, struct dgram_session *session, void **user
 	*s = (struct rpc_session){ .work = { .server = server, .session = session, .is_session = 1 },
 				   .from = session,
 				   .state = SESSION_IDLE };
+	if (server->options.observe) {
+		const struct net_udp_address address = dgram_address(session);
+
+		rpc_record_peer(&s->work, &address.remote, address.remote_port);
+	}
 	*user = s;
 	return true;
 }

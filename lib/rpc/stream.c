@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests over TCP: a stream's bytes are cut into frames. */
 #include "rpc/link.h"
+#include "rpc/record.h"
 
 #include "base/crc32.h"
 
@@ -31,6 +32,12 @@ void rpc_stream_free(struct rpc_stream *s)
 	rpc_budget_resume(server);
 }
 
+/* When the last bytes came that an mbuf of the chain has. */
+static uint64_t *arrived_ns_of(struct rte_mbuf *m)
+{
+	return rte_mbuf_to_priv(m);
+}
+
 static void make_ready(struct rpc_stream *s)
 {
 	s->state = STREAM_READY;
@@ -40,6 +47,7 @@ static void make_ready(struct rpc_stream *s)
 
 static void append(struct rpc_stream *s, struct rte_mbuf *m)
 {
+	const uint64_t now_ns = net_now_ns(s->work.server->options.net);
 	struct rte_mbuf *tail = s->tail;
 	const uint16_t bytes = m->data_len;
 
@@ -48,9 +56,11 @@ static void append(struct rpc_stream *s, struct rte_mbuf *m)
 	if (tail && bytes <= 512 && rte_pktmbuf_tailroom(tail) >= bytes && s->crc_at != tail) {
 		memcpy(rte_pktmbuf_mtod_offset(tail, char *, tail->data_len), rte_pktmbuf_mtod(m, void *), bytes);
 		tail->data_len += bytes;
+		*arrived_ns_of(tail) = now_ns;
 		rte_pktmbuf_free(m);
 		return;
 	}
+	*arrived_ns_of(m) = now_ns;
 	m->next = NULL;
 	if (tail)
 		tail->next = m;
@@ -222,11 +232,22 @@ static void block(struct rpc_stream *s)
 	rpc_budget_resume(s->work.server);
 }
 
+/* Of the request at hand, whose checksum is done: when its last byte came. */
+static uint64_t came_whole_ns(const struct rpc_stream *s)
+{
+	struct rte_mbuf *last = s->crc_at ? s->crc_at : s->head;
+
+	if (!last || s->work.refusal || s->work.request.frame.payload_bytes == 0)
+		return net_now_ns(s->work.server->options.net);
+	return *arrived_ns_of(last);
+}
+
 /* As far as the bytes reach: header, payload, and when both are whole, the ready list. */
 static void parse_bytes(struct rpc_stream *s)
 {
 	struct rpc_server *server = s->work.server;
 	struct rpc_request *r = &s->work.request;
+	uint64_t arrived_ns;
 
 	if (s->state == STREAM_HEADER) {
 		if (s->have < sizeof(struct wire_frame)) {
@@ -253,13 +274,16 @@ static void parse_bytes(struct rpc_stream *s)
 			      "the frame's checksum does not match its bytes: the stream is closed");
 		return;
 	}
+	arrived_ns = came_whole_ns(s);
 	if (link_queued(&s->work) <= server->options.send_queue_bytes) {
+		s->arrived_ns = arrived_ns;
 		r->payload = (struct rpc_cursor){ s->head, 0 };
 		make_ready(s);
 		return;
 	}
 	if (over_budget(s) && !s->work.refusal)
 		refuse_greedy(s); /* it would keep what it holds until its peer reads */
+	s->arrived_ns = arrived_ns;
 	r->payload = (struct rpc_cursor){ s->head, 0 };
 	block(s);
 }
@@ -304,6 +328,11 @@ static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
 				  .mute = 1,
 				  .crowd = rpc_budget_crowd(server, conn),
 				  .timer.fire = stream_timer };
+	if (server->options.observe) {
+		const struct tcp_address address = link_address(&s->work);
+
+		rpc_record_peer(&s->work, &address.remote, address.remote_port);
+	}
 	wheel_arm(net_wheel(server->options.net), &s->timer,
 		  net_now_ns(server->options.net) + MUTE_MS * UINT64_C(1000000));
 	*user = s;

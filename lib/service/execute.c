@@ -199,6 +199,7 @@ static enum rpc_progress run_batch(struct service *service, struct rpc_request *
 	unsigned n = RTE_MIN(task->op.count - task->done, task->batch);
 
 	if (must_wait(service, task, n)) {
+		request->why |= OBSERVE_WHY_SNAPSHOT;
 		*budget = 0;
 		return RPC_MORE;
 	}
@@ -272,10 +273,17 @@ static bool start_operation(struct service *service, struct rpc_request *request
 	struct task *task = request->task;
 
 	if (task->prepared && task->large &&
-	    (service->large_owner || service->snapshots.holds || drop_waits(service) || journal_holds(service)))
+	    (service->large_owner || service->snapshots.holds || drop_waits(service) || journal_holds(service))) {
+		request->why |= service->large_owner	   ? OBSERVE_WHY_LARGE
+				: service->snapshots.holds ? OBSERVE_WHY_SNAPSHOT
+				: drop_waits(service)	   ? OBSERVE_WHY_DROP
+							   : OBSERVE_WHY_JOURNAL;
 		return false;
-	if (task->prepared && !task->large && !snapshot_room_small(service, request))
+	}
+	if (task->prepared && !task->large && !snapshot_room_small(service, request)) {
+		request->why |= OBSERVE_WHY_SNAPSHOT;
 		return false;
+	}
 	if (!rpc_reply_room(request, task->reply_bytes))
 		return false;
 	task->phase = TASK_RUN;
@@ -315,7 +323,11 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 		return RPC_DONE; /* there is another one since it waits, or none */
 	}
 	if (task->phase == TASK_WAIT) {
-		if (!start_operation(service, request) || task->reply_bytes > SLICE_BYTES)
+		if (!start_operation(service, request)) {
+			request->why |= OBSERVE_WAITS;
+			return RPC_MORE;
+		}
+		if (task->reply_bytes > SLICE_BYTES)
 			return RPC_MORE; /* making so many mbufs was a slice's work */
 	}
 	if (task->phase == TASK_PREPARE) {
@@ -363,8 +375,10 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 
 	if (likely(!journal))
 		return execute(service, request, now_ns);
-	if (journal_is_behind(journal, now_ns))
+	if (journal_is_behind(journal, now_ns)) {
+		request->why |= OBSERVE_WHY_JOURNAL | OBSERVE_WAITS;
 		return RPC_MORE;
+	}
 	changes = journal->changes;
 	progress = execute(service, request, now_ns);
 	request->changed |= changes != journal->changes;

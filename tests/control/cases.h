@@ -99,6 +99,7 @@
 	X(tables_are_made_shown_and_swept) \
 	X(a_full_status_is_laid_out) \
 	X(connections_are_shown_as_ss_does) \
+	X(requests_are_shown) \
 	X(filters_of_connections_are_checked) \
 	X(counters_are_shown_as_nstat_does) \
 	X(a_wide_table_continues_below) \

@@ -190,6 +190,30 @@ static int fake_connections(void *ctx, const struct control_connections *which, 
 	return 0;
 }
 
+/* Requests with everything that there may be; names as somebody may have chosen them. */
+static int fake_observed(void *ctx, const struct control_observed *which, json_t **result, struct star_error *err)
+{
+	static const char *const answers[] = {
+		[CONTROL_LATENCY] = "{\"all\": [], \"reactors\": []}",
+		[CONTROL_SLOW] =
+			"{\"looked_at\": 77, \"requests\": [{\"ago_s\": 1.5, \"reactor\": 1, \"total_us\": 5300, "
+			"\"wait_us\": 5000, \"run_us\": 2.5, \"class\": \"pull\", \"table\": \"w\\u001bx\", "
+			"\"keys\": 3, \"peer\": \"198.18.0.1:40000\", \"status\": \"ok\", "
+			"\"why\": [\"waited behind\\u001b others\"]}]}",
+		[CONTROL_TRACE] = "{\"reactors\": 2, \"next\": 0, \"records\": []}",
+		[CONTROL_HOT] =
+			"{\"samples\": 5, \"of_keys\": 320, \"partitions\": [], \"keys\": [{\"table\": \"w\", \"key\": "
+			"\"18446744073709551615\", \"reactor\": 0, \"percent\": 40}]}",
+	};
+	struct fake_plane *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	snprintf(p->asked, sizeof(p->asked), "%d %d %u %u", which->what, which->reactor, which->limit, which->seconds);
+	pthread_mutex_unlock(&p->lock);
+	*result = json_loads(answers[which->what], 0, NULL);
+	return 0;
+}
+
 static int fake_port_add(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err)
 {
 	struct fake_plane *p = ctx;
@@ -410,6 +434,7 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 				.object_status = fake_object_status,
 				.status = fake_status,
 				.connections = fake_connections,
+				.observed = fake_observed,
 				.port_add = fake_port_add,
 				.port_remove = fake_port_remove,
 				.ports = fake_ports,

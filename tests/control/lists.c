@@ -40,6 +40,48 @@ void connections_are_shown_as_ss_does(void)
 	cluster_fini(&cluster);
 }
 
+/* What others have named is safe for a terminal; and what is asked for arrives. */
+void requests_are_shown(void)
+{
+	static const struct {
+		const char *words, *says, *asked;
+		int status;
+	} cases[] = {
+		{ "slow",
+		  "5.3 ms: pull of 3 keys of w?x, from 198.18.0.1:40000, 1.5 s ago, reactor 1: waited 5 ms, "
+		  "executed 2.5 us; ok\n    waited behind? others\n",
+		  "1 -1 10 60", STARCTL_OK },
+		{ "slow minutes=5 reactor=1 limit=7", "77 requests are remembered", "1 1 7 300", STARCTL_OK },
+		{ "hot limit=3",
+		  "5 samples, of the last 320 keys of requests\n\nTABLE                   KEY  REACTOR    "
+		  "SHARE\nw      18446744073709551615        0  40.00 %\n",
+		  "3 -1 3 0", STARCTL_OK },
+		{ "latency", "no requests\n", "0 -1 10 0", STARCTL_OK },
+		{ "latency seconds=5", "no requests\n", "0 -1 10 5", STARCTL_OK },
+		{ "trace", "\"name\":\"reactor 1\"}}\n]\n", "2 1 10 0", STARCTL_OK },
+		{ "slow limit=0", "", "", STARCTL_FAILED },
+		{ "hot limit=101", "", "", STARCTL_FAILED },
+		{ "hot reactor=1", "", "", STARCTL_USAGE },
+		{ "slow minutes=soon", "", "", STARCTL_USAGE },
+		{ "trace /nonexistent/file", "", "", STARCTL_FAILED },
+	};
+	struct cluster cluster;
+
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct outcome o;
+
+		cluster.nodes[0].plane.asked[0] = 0;
+		o = starctl(cluster.folder, cases[i].words, "");
+		if (!CHECK_INT(o.status, cases[i].status) || !CHECK_HAS(o.out, cases[i].says) ||
+		    !CHECK_STR(cluster.nodes[0].plane.asked, cases[i].asked))
+			unit_fail(__FILE__, __LINE__, "starctl %s: %s", cases[i].words, o.errors);
+		release(&o);
+	}
+	cluster_fini(&cluster);
+}
+
 void filters_of_connections_are_checked(void)
 {
 	static const struct {

@@ -127,7 +127,8 @@ void every_command_has_its_help_and_words(void)
 	release(&o);
 	o = starctl("/nonexistent", "help --words", "");
 	CHECK_STR(o.out, "status\nhealth\nmetrics\nlog-"
-			 "level\ndoctor\ntables\nrows\ncheckpoint\nconnections\ncounters\nport\nendpoint-"
+			 "level\ndoctor\ntables\nrows\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\n"
+			 "hot\ncounters\nport\nendpoint-"
 			 "map\ngraph\nconfig\nkey\nacl\naudit\nshutdown\nhelp\n--socket\n--"
 			 "address\n--key\n--json\n--help\n--"
 			 "version\n");
@@ -142,6 +143,12 @@ void every_command_has_its_help_and_words(void)
 	release(&o);
 	o = starctl("/nonexistent", "help --words connections", "");
 	CHECK_STR(o.out, "reactor=\nstate=\npeer=\nlimit=\n--socket\n--address\n--key\n--json\n--help\n--version\n");
+	release(&o);
+	o = starctl("/nonexistent", "help --words slow", "");
+	CHECK_STR(o.out, "minutes=\nreactor=\nlimit=\n--socket\n--address\n--key\n--json\n--help\n--version\n");
+	release(&o);
+	o = starctl("/nonexistent", "help --words top", "");
+	CHECK_STR(o.out, "--once\nsort=\n--socket\n--address\n--key\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words status", "");
 	CHECK_STR(o.out, "--watch\n--socket\n--address\n--key\n--json\n--help\n--version\n");

@@ -73,6 +73,12 @@ bool dgram_over_share(const struct dgram_session *session)
 	return false;
 }
 
+struct net_udp_address dgram_address(const struct dgram_session *session)
+{
+	NEVER();
+	return (struct net_udp_address){ 0 };
+}
+
 uint64_t dgram_stalled_ns(const struct dgram_session *session)
 {
 	NEVER();

@@ -240,7 +240,7 @@ void work_keeps_it_awake(void)
 {
 	struct reactor_message message = { .run = give_work };
 	struct rig_options options = one_reactor;
-	uint64_t sleeps, turns;
+	uint64_t sleeps, turns, sent;
 	struct rig *rig;
 
 	options.spin_us = 0;
@@ -249,6 +249,7 @@ void work_keeps_it_awake(void)
 	CHECK(rig_await(&stats(rig, 0)->sleeps, 1));
 	sleeps = stats(rig, 0)->sleeps;
 	turns = rig_read(&stats(rig, 0)->busy_turns);
+	sent = rig_read(&rig->nodes[0]->sent);
 	CHECK_INT(reactor_post(rig->nodes[0]->reactor, &message), 0);
 	CHECK_INT(reactor_wait(&message, 10000000), 0);
 	/* 5000 slices, the first in the turn of the message. */
@@ -257,6 +258,9 @@ void work_keeps_it_awake(void)
 	CHECK_UINT(stats(rig, 0)->busy_turns, turns + 5000);
 	CHECK_UINT(rig->nodes[0]->work, 0);
 	CHECK_UINT(rig->nodes[0]->housekeeping, 0);
+	/* The message's turn, and those of the slices behind it: housekeeping alone has nothing to send. */
+	CHECK_UINT(rig_read(&rig->nodes[0]->sent), sent + 2001);
+	CHECK_UINT(rig_read(&rig->nodes[0]->wrong), 0);
 	/* One for the post that may ring in vain, one after the work. */
 	CHECK(stats(rig, 0)->sleeps <= sleeps + 2);
 	rig_destroy(rig);

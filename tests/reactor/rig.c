@@ -224,6 +224,17 @@ static unsigned node_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
 	return n;
 }
 
+/* Turns do not overlap. */
+static void node_sent(void *ctx, uint64_t begun, uint64_t ended)
+{
+	struct rig_node *node = ctx;
+
+	if (begun < node->ended || ended <= begun || (node->mode == RIG_ECHO && node->held_count))
+		count(&node->wrong);
+	node->ended = ended;
+	count(&node->sent);
+}
+
 static unsigned node_housekeeping(void *ctx, uint64_t now_ns)
 {
 	struct rig_node *node = ctx;
@@ -318,6 +329,7 @@ void rig_reactor_options(struct rig *rig, unsigned index, struct reactor_options
 			 .receive = node_receive,
 			 .work = node_work,
 			 .transmit = node_transmit,
+			 .sent = node_sent,
 			 .housekeeping = node_housekeeping,
 			 .wheel = &rig->nodes[index]->wheel },
 	};

@@ -31,9 +31,11 @@ struct rig_node {
 	unsigned dawdle;       /* how long transmit takes, in pauses */
 	uint64_t work;	       /* slices of work left */
 	uint64_t housekeeping; /* and of what is done at a turn's end */
-	uint64_t received;     /* read by the test's thread */
-	uint64_t before;       /* of them before this turn */
-	uint64_t turn_max;     /* the most in one turn; read by the test's thread */
+	uint64_t sent,
+		ended; /* turns that were told when their transmit burst ended, and when; read by the test's thread */
+	uint64_t received; /* read by the test's thread */
+	uint64_t before;   /* of them before this turn */
+	uint64_t turn_max; /* the most in one turn; read by the test's thread */
 	/* frames that are damaged, of a foreign pool, on a foreign thread, or not sent at a turn's end */
 	uint64_t wrong;
 	uint8_t seen[RIG_FRAMES_MAX];

@@ -39,6 +39,10 @@
 	X(long_lines_are_loaded_ahead_and_some_leave_them) \
 	X(creation_refuses_a_port_in_use) \
 	X(destroyed_in_every_state) \
+	/* records.c */ \
+	X(requests_are_remembered) \
+	X(requests_whose_replies_are_due_count_once) \
+	X(what_requests_wait_for_is_remembered) \
 	/* replay.c */ \
 	X(resent_requests_are_executed_once) \
 	X(refused_requests_are_answered_as_they_were) \

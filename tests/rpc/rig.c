@@ -60,6 +60,9 @@ static bool turn(void *ctx)
 
 	rig->worked = rpc_run(rig->server, rig->slices_per_turn, rig->link.now_ns);
 	rig->slices += rig->worked;
+	rpc_turn_sent(rig->server, 0, 0);
+	if (rig->options.observe && !rig->worked)
+		observe_idle(rig->options.observe);
 	return rig->worked || (rig->until && rig->until(rig->until_ctx));
 }
 

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How long requests took, the slowest of them, all of them as a trace, and the keys that are asked for most. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/starctl/starctl.h"
+#include "jsonrpc/jsonrpc.h"
+#include "jsonrpc/member.h"
+
+static const struct filter slow_filters[] = {
+	{ "minutes", true }, { "reactor", true }, { "limit", true }, { NULL, false }
+};
+
+void print_slow_filters(FILE *out)
+{
+	print_filters(slow_filters, out);
+}
+
+static double real(const json_t *object, const char *name)
+{
+	return json_number_value(json_object_get(object, name));
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text && *text ? text : "-";
+}
+
+/* Microseconds for people. */
+static const char *duration(double us, char text[static 24])
+{
+	if (us < 1000)
+		snprintf(text, 24, "%.3g us", us);
+	else if (us < 1e6)
+		snprintf(text, 24, "%.3g ms", us / 1e3);
+	else
+		snprintf(text, 24, "%.3g s", us / 1e6);
+	return text;
+}
+
+/* ---- latency ---- */
+
+static void add_times(struct table *table, unsigned column, const json_t *line, const char *time)
+{
+	static const char *const quantiles[] = { "p50", "p99", "max" };
+	char text[24];
+
+	for (unsigned i = 0; i < 3; i++)
+		table_set(table, column + i, "%s", duration(real(json_object_get(line, time), quantiles[i]), text));
+}
+
+static void render_lines(const json_t *lines, const char *first_title, const char *first, FILE *out)
+{
+	static const char *const titles[] = { "TOTAL p50", "p99",     "max", "WAIT p50", "p99",
+					      "max",	   "RUN p50", "p99", "max" };
+	const json_t *line;
+	struct table table;
+	size_t i;
+
+	table_init(&table);
+	table_column(&table, "CLASS", false);
+	table_column(&table, first_title, true);
+	table_column(&table, "REQUESTS", true);
+	for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+		table_column(&table, titles[i], true);
+	json_array_foreach(lines, i, line)
+	{
+		const json_t *which = json_object_get(line, first);
+
+		table_row(&table);
+		table_set(&table, 0, "%s", text_of(line, "class"));
+		if (json_is_integer(which))
+			table_set(&table, 1, "%" JSON_INTEGER_FORMAT, json_integer_value(which));
+		else
+			table_set(&table, 1, "%s", text_of(line, first));
+		table_set(&table, 2, "%.0f", real(line, "requests"));
+		add_times(&table, 3, line, "total_us");
+		add_times(&table, 6, line, "wait_us");
+		add_times(&table, 9, line, "run_us");
+	}
+	table_print(&table, out);
+	table_fini(&table);
+}
+
+static void render_latency(const json_t *latency, FILE *out)
+{
+	if (json_array_size(json_object_get(latency, "all")) == 0) {
+		fputs("no requests\n", out);
+		return;
+	}
+	render_lines(json_object_get(latency, "all"), "KEYS", "keys", out);
+	fputc('\n', out);
+	render_lines(json_object_get(latency, "reactors"), "REACTOR", "reactor", out);
+}
+
+int run_latency(const struct invocation *invocation)
+{
+	static const struct filter filters[] = { { "seconds", true }, { NULL, false } };
+	struct star_error err = { 0 };
+	json_t *params = take_filters(filters, "seconds=N", invocation->argc, invocation->argv, &err);
+
+	return params ? show(invocation, "latency", params, render_latency) : fail(invocation, &err, STARCTL_USAGE);
+}
+
+/* ---- slow ---- */
+
+static void render_slow(const json_t *slow, FILE *out)
+{
+	const json_t *request, *why;
+	char total[24], wait[24], run[24];
+	size_t i, k;
+
+	fprintf(out, "%.0f requests are remembered", real(slow, "looked_at"));
+	fputs(json_array_size(json_object_get(slow, "requests")) ? "; the slowest of them:\n" : ", none of that time\n",
+	      out);
+	json_array_foreach(json_object_get(slow, "requests"), i, request)
+	{
+		fprintf(out, "%s: %s of %.0f keys", duration(real(request, "total_us"), total),
+			text_of(request, "class"), real(request, "keys"));
+		if (strcmp(text_of(request, "table"), "-") != 0) {
+			fputs(" of ", out);
+			print_text(text_of(request, "table"), out);
+		}
+		fprintf(out, ", from %s, %.1f s ago, reactor %.0f: waited %s, executed %s; ", text_of(request, "peer"),
+			real(request, "ago_s"), real(request, "reactor"), duration(real(request, "wait_us"), wait),
+			duration(real(request, "run_us"), run));
+		print_text(text_of(request, "status"), out);
+		fputc('\n', out);
+		json_array_foreach(json_object_get(request, "why"), k, why)
+		{
+			fputs("    ", out);
+			print_text(json_string_value(why), out);
+			fputc('\n', out);
+		}
+	}
+}
+
+int run_slow(const struct invocation *invocation)
+{
+	struct star_error err = { 0 };
+	json_t *params = take_filters(slow_filters, "minutes=N, reactor=N and limit=N", invocation->argc,
+				      invocation->argv, &err);
+	const json_t *minutes = params ? json_object_get(params, "minutes") : NULL;
+
+	if (!params)
+		return fail(invocation, &err, STARCTL_USAGE);
+	if (minutes) {
+		json_object_set_new(params, "seconds", json_integer(60 * json_integer_value(minutes)));
+		json_object_del(params, "minutes");
+	}
+	return show(invocation, "slow", params, render_slow);
+}
+
+/* ---- trace ---- */
+
+struct trace {
+	const struct invocation *invocation;
+	struct jsonrpc_client *client;
+	FILE *out;
+	json_t *peers; /* of the reactor at hand: numbers of tracks by address */
+	int reactors;
+	bool begun;
+	unsigned long long written;
+};
+
+/* Steals json. */
+static void put_event(struct trace *trace, json_t *event)
+{
+	fputs(trace->begun ? ",\n" : "[\n", trace->out);
+	trace->begun = true;
+	json_dumpf(event, trace->out, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	json_decref(event);
+}
+
+static void put_name(struct trace *trace, const char *of, int reactor, json_int_t track, const char *name)
+{
+	put_event(trace, json_pack("{s:s, s:s, s:i, s:I, s:{s:s}}", "ph", "M", "name", of, "pid", reactor, "tid", track,
+				   "args", "name", name));
+}
+
+/* The track of a connection. */
+static json_int_t track_of(struct trace *trace, int reactor, const char *peer)
+{
+	json_t *track = json_object_get(trace->peers, peer);
+
+	if (!track) {
+		track = json_integer((json_int_t)json_object_size(trace->peers) + 1);
+		json_object_set_new(trace->peers, peer, track);
+		put_name(trace, "thread_name", reactor, json_integer_value(track),
+			 *peer ? peer : "connections that have ended");
+	}
+	return json_integer_value(track);
+}
+
+/* Two events: that it was executed, on its connection's track; and that it waited. */
+static void put_record(struct trace *trace, int reactor, const json_t *record)
+{
+	json_int_t arrived, wait, run, total, track;
+	const char *class, *table, *peer, *status;
+	int keys, slices;
+	char name[512];
+	double at;
+
+	if (json_unpack((json_t *)record, "[I, I, I, I, s, s, i, s, s, i]", &arrived, &wait, &run, &total, &class,
+			&table, &keys, &peer, &status, &slices) < 0)
+		return;
+	track = track_of(trace, reactor, peer);
+	at = (double)arrived / 1e3;
+	snprintf(name, sizeof(name), "%s %.300s", class, table);
+	put_event(trace, json_pack("{s:s, s:s, s:s, s:i, s:I, s:f, s:f, s:{s:i, s:f, s:f, s:f, s:i, s:s}}", "ph", "X",
+				   "cat", "request", "name", name, "pid", reactor, "tid", track, "ts",
+				   at + (double)wait / 1e3, "dur", (double)(total > wait ? total - wait : 0) / 1e3,
+				   "args", "keys", keys, "wait_us", (double)wait / 1e3, "run_us", (double)run / 1e3,
+				   "total_us", (double)total / 1e3, "slices", slices, "status", status));
+	trace->written++;
+	if (wait == 0)
+		return;
+	for (unsigned end = 0; end < 2; end++)
+		put_event(trace, json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:f}", "ph", end ? "e" : "b", "cat", "wait",
+					   "name", "wait", "pid", reactor, "tid", track, "id",
+					   (json_int_t)trace->written, "ts", at + (end ? (double)wait / 1e3 : 0)));
+}
+
+/* All records of a reactor that there are; those that come meanwhile are left out. */
+static int trace_reactor(struct trace *trace, int reactor, struct star_error *err)
+{
+	enum { PAGES_MAX = 64 };
+	json_int_t from = 0;
+	char name[32];
+	size_t count = 1;
+
+	snprintf(name, sizeof(name), "reactor %d", reactor);
+	put_name(trace, "process_name", reactor, 0, name);
+	for (unsigned page = 0; count && page < PAGES_MAX; page++) {
+		json_t *reply = jsonrpc_call(trace->client, "trace",
+					     json_pack("{s:i, s:o}", "reactor", reactor, "from",
+						       jsonrpc_member_from_u64((uint64_t)from)),
+					     STARCTL_WAIT_US, err);
+		const json_t *record;
+		size_t i;
+
+		if (!reply)
+			return err->code;
+		trace->reactors = (int)json_integer_value(json_object_get(reply, "reactors"));
+		from = json_integer_value(json_object_get(reply, "next"));
+		json_array_foreach(json_object_get(reply, "records"), i, record)
+		{
+			put_record(trace, reactor, record);
+		}
+		count = i;
+		json_decref(reply);
+	}
+	return 0;
+}
+
+static int write_trace(struct trace *trace, struct star_error *err)
+{
+	int rc = 0;
+
+	trace->reactors = 1;
+	for (int reactor = 0; rc >= 0 && reactor < trace->reactors; reactor++) {
+		trace->peers = json_object();
+		rc = trace_reactor(trace, reactor, err);
+		json_decref(trace->peers);
+	}
+	if (rc >= 0)
+		fputs("\n]\n", trace->out);
+	return rc;
+}
+
+int run_trace(const struct invocation *invocation)
+{
+	const char *name = invocation->argc && strcmp(invocation->argv[0], "-") != 0 ? invocation->argv[0] : NULL;
+	struct trace trace = { .invocation = invocation, .out = invocation->out };
+	struct star_error err = { 0 };
+	int rc;
+
+	trace.client = open_node(invocation, true, &err);
+	if (!trace.client)
+		return fail(invocation, &err, STARCTL_FAILED);
+	if (name)
+		trace.out = fopen(name, "w");
+	if (!trace.out) {
+		star_error_set(&err, -errno, "%s cannot be written: %s", name, strerror(errno));
+		jsonrpc_close(trace.client);
+		return fail(invocation, &err, STARCTL_FAILED);
+	}
+	rc = write_trace(&trace, &err);
+	jsonrpc_close(trace.client);
+	if (name && fclose(trace.out) != 0 && rc >= 0)
+		rc = star_error_set(&err, -errno, "%s cannot be written: %s", name, strerror(errno));
+	if (rc < 0)
+		return fail(invocation, &err, STARCTL_FAILED);
+	if (name && invocation->json)
+		print_json(json_pack("{s:s, s:I}", "file", name, "requests", (json_int_t)trace.written),
+			   invocation->out);
+	else if (name)
+		fprintf(invocation->out, "%llu requests in %s: open it in Perfetto or chrome://tracing\n",
+			trace.written, name);
+	return STARCTL_OK;
+}
+
+/* ---- hot ---- */
+
+static void render_hot(const json_t *hot, FILE *out)
+{
+	const json_t *line;
+	struct table table;
+	size_t i;
+
+	fprintf(out, "%.0f samples, of the last %.0f keys of requests\n\n", real(hot, "samples"), real(hot, "of_keys"));
+	table_init(&table);
+	table_column(&table, "TABLE", false);
+	table_column(&table, "KEY", true);
+	table_column(&table, "REACTOR", true);
+	table_column(&table, "SHARE", true);
+	json_array_foreach(json_object_get(hot, "keys"), i, line)
+	{
+		const json_t *key = json_object_get(line, "key");
+
+		table_row(&table);
+		table_set(&table, 0, "%s", text_of(line, "table"));
+		if (json_is_string(key))
+			table_set(&table, 1, "%s", json_string_value(key));
+		else
+			table_set(&table, 1, "%" JSON_INTEGER_FORMAT, json_integer_value(key));
+		table_set(&table, 2, "%.0f", real(line, "reactor"));
+		table_set(&table, 3, "%.2f %%", real(line, "percent"));
+	}
+	table_print(&table, out);
+	table_fini(&table);
+	fputc('\n', out);
+	table_init(&table);
+	table_column(&table, "PARTITION", true);
+	table_column(&table, "REACTOR", true);
+	table_column(&table, "SHARE", true);
+	json_array_foreach(json_object_get(hot, "partitions"), i, line)
+	{
+		table_row(&table);
+		table_set(&table, 0, "%.0f", real(line, "partition"));
+		table_set(&table, 1, "%.0f", real(line, "reactor"));
+		table_set(&table, 2, "%.2f %%", real(line, "percent"));
+	}
+	table_print(&table, out);
+	table_fini(&table);
+}
+
+int run_hot(const struct invocation *invocation)
+{
+	static const struct filter filters[] = { { "limit", true }, { NULL, false } };
+	struct star_error err = { 0 };
+	json_t *params = take_filters(filters, "limit=N", invocation->argc, invocation->argv, &err);
+
+	return params ? show(invocation, "hot", params, render_hot) : fail(invocation, &err, STARCTL_USAGE);
+}

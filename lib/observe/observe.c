@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reactor's side. */
+#include "observe/observe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	COUNTED = 16, /* records that are counted together: that costs less than one by one */
+	AHEAD = 2 * COUNTED,
+};
+
+struct observe *observe_create(uint64_t cycles_hz, struct star_error *err)
+{
+	struct observe *o = aligned_alloc(64, sizeof(*o));
+
+	if (!o) {
+		star_error_set(err, -ENOMEM, "no memory for %zu KiB in which a reactor remembers its last requests",
+			       sizeof(*o) >> 10);
+		return NULL;
+	}
+	memset(o, 0, sizeof(*o)); /* and so all of it is there before the reactor runs */
+	o->scale = (UINT64_C(1000000000) << 32) / cycles_hz;
+	o->random = 1;
+	return o;
+}
+
+void observe_destroy(struct observe *o)
+{
+	free(o);
+}
+
+/* By the bits of a number of keys. */
+static const uint8_t sizes[] = { 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3 };
+_Static_assert(OBSERVE_KEYS_MAX >> (sizeof(sizes) - 1) == 0, "all have their place");
+
+static inline unsigned size_of(uint32_t keys)
+{
+	return sizes[32 - __builtin_clz(keys | 1)];
+}
+
+unsigned observe_size(uint32_t keys)
+{
+	return size_of(keys);
+}
+
+/* What each of n small requests took of their turn. */
+static uint64_t share(uint64_t ns, uint64_t n)
+{
+	static const uint16_t parts[] = { 0, 0, 32768, 21845, 16384, 13107, 10923, 9362, 8192 }; /* of 65536 */
+
+	if (n <= 1)
+		return n ? ns : 0;
+	return n < sizeof(parts) / sizeof(parts[0]) ? ns * parts[n] >> 16 : ns / n;
+}
+
+/* Requests that came and went together took as long: the bucket is known then. */
+struct last {
+	uint32_t units;
+	unsigned bucket;
+};
+
+static inline void count(struct observe_histogram *h, uint32_t units, struct last *last)
+{
+	if (units != last->units) {
+		last->units = units;
+		last->bucket = loglinear_bucket(units, OBSERVE_BITS, OBSERVE_OCTAVES);
+	}
+	h->buckets[last->bucket]++;
+}
+
+void observe_count(struct observe *o)
+{
+	const uint64_t end = o->timed;
+	struct last total = { 0 }, wait = { 0 }, run = { 0 };
+
+	for (uint64_t i = o->head; i != end; i++) {
+		const struct observe_record *r = &o->records[i % OBSERVE_RECORDS];
+		struct observe_histogram *h = o->histograms[r->what & 7][size_of(observe_keys(r))];
+
+		/* The ring is more than the near caches hold: what comes next is to be there. */
+		__builtin_prefetch(&o->records[(i + AHEAD) % OBSERVE_RECORDS], 1);
+		count(&h[OBSERVE_total], r->total, &total);
+		if (r->wait) /* zeros are what is missing of them */
+			count(&h[OBSERVE_wait], r->wait, &wait);
+		count(&h[OBSERVE_run], r->run, &run);
+	}
+	__atomic_store_n(&o->head, end, __ATOMIC_RELEASE);
+}
+
+/* The times of the records [first, end), of which small ones were executed for that long. */
+static void complete(struct observe *o, uint64_t first, uint64_t end, uint64_t end_ns, uint32_t small)
+{
+	for (uint64_t i = first; i != end; i++) {
+		struct observe_record *r = &o->records[i % OBSERVE_RECORDS];
+		const int64_t total = (int64_t)(end_ns - r->arrived_ns);
+
+		r->total = total > 0 ? observe_units((uint64_t)total) : 0;
+		if (observe_slices(r) == 0)
+			r->run = small;
+	}
+	o->timed = end;
+	if (end - o->head >= COUNTED)
+		observe_count(o);
+}
+
+void observe_sent(struct observe *o, uint64_t begun, uint64_t ended)
+{
+	const uint64_t first = o->timed, end = o->filled, cycles = ended - begun, ns = observe_ns(o, cycles);
+	uint64_t small_ns = ns;
+
+	if (__builtin_expect(o->slices_cycles != 0, 0)) {
+		small_ns = cycles > o->slices_cycles ? observe_ns(o, cycles - o->slices_cycles) : 0;
+		o->slices_cycles = 0;
+	}
+	if (first != end)
+		complete(o, first, end, o->turn_ns + ns, observe_units(share(small_ns, end - first - o->large)));
+	o->large = 0;
+	o->stamp = 0;
+}
+
+/* George Marsaglia, Xorshift RNGs, 2003: so that keys at the same place of each request are not all or never taken. */
+static uint32_t draw(struct observe *o)
+{
+	o->random ^= o->random << 13;
+	o->random ^= o->random >> 17;
+	o->random ^= o->random << 5;
+	return o->random;
+}
+
+void observe_sample(struct observe *o, uint32_t keys, uint32_t object, uint64_t (*take)(void *ctx, uint32_t number),
+		    void *ctx)
+{
+	/* Of many, every so many'th only, which stand for more. */
+	const uint32_t part = keys / (OBSERVE_SAMPLES_EACH * ((OBSERVE_SAMPLE_MASK + 1) / 2)) + 1;
+	int64_t at = (int64_t)keys + o->until_sample;
+
+	for (; at < keys; at += ((int64_t)(draw(o) & OBSERVE_SAMPLE_MASK) + 1) * part) {
+		o->samples[o->sampled % OBSERVE_SAMPLES] = (struct observe_sample){
+			.key = take(ctx, (uint32_t)at),
+			.object = object,
+			.weight = part,
+		};
+		__atomic_store_n(&o->sampled, o->sampled + 1, __ATOMIC_RELEASE);
+	}
+	o->until_sample = (int32_t)(at - keys);
+}
+
+void observe_peer(struct observe *o, uint32_t peer, const uint8_t address[static 16], uint16_t port, uint64_t now_ns)
+{
+	struct observe_peer *p = &o->peers[observe_peer_at(peer)];
+
+	/* A reader that meets this in the middle sees nobody. */
+	__atomic_store_n(&p->peer, 0, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	memcpy(p->address, address, sizeof(p->address));
+	p->port = port;
+	p->opened_ns = now_ns;
+	__atomic_store_n(&p->peer, peer, __ATOMIC_RELEASE);
+}
