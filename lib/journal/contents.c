@@ -120,6 +120,7 @@ static int read_stream(const struct journal_contents *c, struct journal_stream *
 		if (!s->begin.magic && in.begun) {
 			s->begin = in.begin;
 			s->end = in.begin.position;
+			s->sums = in.begin.flags & JOURNAL_SUMS_BEFORE;
 		}
 		if (rc <= 0)
 			break;
@@ -153,7 +154,7 @@ static int read_life(const struct journal_contents *c, uint32_t first, uint32_t 
 {
 	const uint32_t reactors = c->files[end - 1].reactor + 1;
 	const struct journal_stream *known = NULL;
-	bool writes = false;
+	bool writes = false, complete;
 	uint32_t there = 0;
 	int rc = 1;
 
@@ -187,11 +188,12 @@ static int read_life(const struct journal_contents *c, uint32_t first, uint32_t 
 	if (!known)
 		return 0;
 	/* It serves only when all of its streams have begun. */
-	if (known->begin.reactors != there && writes)
+	complete = known->begin.reactors == there && reactors == there;
+	if (!complete && writes)
 		star_error_set(&life->fault, -EBADMSG,
 			       "the journal is damaged: in %.200s files of life %u are missing. " JOURNAL_MOVE_AWAY,
 			       c->directory, life->number);
-	else if (known->begin.reactors != there)
+	else if (!complete)
 		return 0;
 	life->goes_on = known->begin.flags & JOURNAL_GOES_ON;
 	life->after = known->begin.after;

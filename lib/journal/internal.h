@@ -20,6 +20,7 @@ struct journal_input {
 	uint64_t position; /* of that block's payload */
 	int fd, folder;
 	uint64_t file_bytes;
+	uint32_t skip;	 /* of the payloads that come: no record that is there begins in them */
 	uint8_t *memory; /* a block */
 	uint8_t *buffer; /* records that are not whole yet */
 	size_t at, left; /* in it: what has not been given */

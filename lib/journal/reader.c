@@ -115,7 +115,8 @@ static int read_block(struct journal_input *in, const struct journal_file *file,
 	if (n < 0)
 		return read_error(in, file, err);
 	if (n < JOURNAL_ALIGN || block->magic != JOURNAL_BLOCK_MAGIC || block->life != file->life ||
-	    block->reactor != file->reactor || block->bytes == 0 || block->bytes > JOURNAL_PAYLOAD_MAX ||
+	    block->reactor != file->reactor || block->bytes == 0 || block->bytes % 8 ||
+	    block->bytes > JOURNAL_PAYLOAD_MAX ||
 	    (exact ? block->position != position : block->position < position))
 		return 0;
 	all = sizeof(*block) + block->bytes;
@@ -161,6 +162,38 @@ static int check_end(struct journal_input *in, struct star_error *err)
 	return rc > 0 ? damaged(in, at, offset, "a block is damaged, and others follow it", err) : rc;
 }
 
+static int other_version(const struct journal_input *in, const struct journal_segment *header, struct star_error *err)
+{
+	return star_error_set(
+		err, -EPROTONOSUPPORT,
+		"the journal in %.200s is of version %u, this program reads version %d. " JOURNAL_MOVE_AWAY
+		"; to keep that, start the program that wrote it once more, have a checkpoint written (starctl "
+		"checkpoint save), stop it, and move the folder away then",
+		in->contents->directory, header->version, JOURNAL_VERSION);
+}
+
+/* How much of a record is still to come. */
+static uint64_t record_left(const struct journal_input *in)
+{
+	const struct journal_record *record = (const struct journal_record *)(in->buffer + in->at);
+
+	return in->left ? record->bytes - in->left : in->skip;
+}
+
+/* Whether a segment's header can be what follows what was read. */
+static int check_header(const struct journal_input *in, const struct journal_file *file,
+			const struct journal_segment *header, struct star_error *err)
+{
+	if (header->version != JOURNAL_VERSION)
+		return other_version(in, header, err);
+	if (in->begun && header->position != in->position)
+		return damaged(in, &in->files[in->file], in->offset, "a block is missing", err);
+	if (header->position > INT64_MAX || header->first_record >= JOURNAL_RECORD_MAX || header->first_record % 8 ||
+	    (in->begun ? header->first_record != record_left(in) : !header->position && header->first_record))
+		return damaged(in, file, 0, "where its first record begins cannot be", err);
+	return 0;
+}
+
 /* The first file's header, or the next one's. */
 static int next_file(struct journal_input *in, uint32_t file, struct star_error *err)
 {
@@ -175,14 +208,13 @@ static int next_file(struct journal_input *in, uint32_t file, struct star_error 
 		/* Where it begins says nothing: any block of it shows that it was begun. */
 		return check_end(in, err);
 	}
-	if (in->begun && header.position != in->position)
-		return damaged(in, &in->files[in->file], in->offset, "a block is missing", err);
-	if (header.version != JOURNAL_VERSION)
-		return star_error_set(err, -EPROTONOSUPPORT,
-				      "the journal in %.200s is of version %u, this program knows version %d",
-				      in->contents->directory, header.version, JOURNAL_VERSION);
-	if (!in->begun)
+	rc = check_header(in, &in->files[file], &header, err);
+	if (rc < 0)
+		return rc;
+	if (!in->begun) {
 		in->begin = header;
+		in->skip = header.first_record;
+	}
 	in->begun = true;
 	in->file = file;
 	in->position = header.position;
@@ -194,6 +226,7 @@ static int next_file(struct journal_input *in, uint32_t file, struct star_error 
 static int next_block(struct journal_input *in, struct star_error *err)
 {
 	const struct journal_block *block = (const struct journal_block *)in->memory;
+	uint32_t skip;
 	int rc = 0;
 
 	if (!in->begun && !in->over)
@@ -220,8 +253,10 @@ static int next_block(struct journal_input *in, struct star_error *err)
 		return rc;
 	memmove(in->buffer, in->buffer + in->at, in->left);
 	in->at = 0;
-	memcpy(in->buffer + in->left, block + 1, block->bytes);
-	in->left += block->bytes;
+	skip = in->skip < block->bytes ? in->skip : block->bytes;
+	in->skip -= skip;
+	memcpy(in->buffer + in->left, (const uint8_t *)(block + 1) + skip, block->bytes - skip);
+	in->left += block->bytes - skip;
 	in->position += block->bytes;
 	in->offset += (sizeof(*block) + block->bytes + JOURNAL_ALIGN - 1) / JOURNAL_ALIGN * JOURNAL_ALIGN;
 	return 1;

@@ -111,6 +111,7 @@ void journal_mark(struct journal_ring *ring)
 void journal_instant(struct journal_ring *ring, uint64_t id)
 {
 	struct journal_instant *instant;
+	const uint64_t at = ring->head;
 
 	instant = journal_take(ring, JOURNAL_INSTANT, 0, sizeof(*instant));
 	if (!instant)
@@ -119,7 +120,7 @@ void journal_instant(struct journal_ring *ring, uint64_t id)
 	ring->marked = ring->head;
 	/* Between these two nobody takes the new position for that of the checkpoint before. */
 	__atomic_store_n(&ring->instant_id, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&ring->instant_at, ring->head, __ATOMIC_RELEASE);
+	__atomic_store_n(&ring->instant_at, at, __ATOMIC_RELEASE);
 	__atomic_store_n(&ring->instant_id, id, __ATOMIC_RELEASE);
 	journal_publish(ring);
 }

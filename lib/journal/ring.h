@@ -43,7 +43,7 @@ struct journal_ring {
 	/* the reactor's, read by others */
 	uint64_t published __attribute__((aligned(64))); /* head, as far as the thread may read */
 	uint64_t waits;					 /* times that it has waited */
-	uint64_t instant_id, instant_at; /* of the last checkpoint that was begun, where in the stream, ... */
+	uint64_t instant_id, instant_at; /* of the last checkpoint that was begun, where its record begins, ... */
 	uint64_t sessions_of;		 /* ... and of which all sessions are written again */
 	/* the thread's */
 	uint64_t tail __attribute__((aligned(64)));

@@ -41,6 +41,8 @@ struct journal_writer {
 	int fd, folder;
 	bool direct, synced; /* O_DIRECT; RWF_DSYNC */
 	uint64_t offset;     /* where the next block goes */
+	uint64_t record_at;  /* where the first record begins that is in no block yet */
+	bool sums;	     /* there is a record of JOURNAL_SUMS before it */
 	struct segment *segments;
 	uint32_t segments_count, unneeded;
 	uint8_t *block;
@@ -125,6 +127,9 @@ static int open_segment(struct journal_writer *w, const char *name)
 		journal_segment_name(old, w->life.number, w->reactor, w->segments[0].number);
 		if (renameat(w->folder, old, w->folder, name) < 0)
 			return fail(w, -errno, "renamed", old);
+		/* Before its header is another's: the old name would have a file of the new number. */
+		if (fsync(w->folder) < 0)
+			return fail(w, -errno, "synced", "folder");
 		memmove(w->segments, w->segments + 1, --w->segments_count * sizeof(*w->segments));
 		w->unneeded--;
 	}
@@ -158,12 +163,13 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 					  .life = w->life.number,
 					  .reactor = w->reactor,
 					  .number = number,
-					  .flags = w->life.flags,
+					  .flags = w->life.flags | (w->sums ? JOURNAL_SUMS_BEFORE : 0),
 					  .reactors = w->life.reactors,
 					  .partitions = w->life.partitions,
 					  .incarnation = w->life.incarnation,
 					  .after = w->life.after,
 					  .story = w->life.story,
+					  .first_record = (uint32_t)(w->record_at - position),
 					  .position = position,
 					  .base = w->life.base,
 					  .passed_over = w->life.passed_over,
@@ -199,6 +205,17 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 	return 0;
 }
 
+/* A block is to end there, perhaps in the middle of a record. */
+static void follow_records(struct journal_writer *w, uint64_t end)
+{
+	while (w->record_at < end) {
+		const struct journal_record *record = (const struct journal_record *)journal_at(w->ring, w->record_at);
+
+		w->sums |= record->kind == JOURNAL_SUMS;
+		w->record_at += record->bytes;
+	}
+}
+
 /* A block of what is there, up to `published`. */
 static int write_block(struct journal_writer *w, uint64_t published)
 {
@@ -229,6 +246,7 @@ static int write_block(struct journal_writer *w, uint64_t published)
 	if (rc < 0)
 		return rc;
 	w->offset += all;
+	follow_records(w, ring->tail + bytes);
 	__atomic_store_n(&ring->tail, ring->tail + bytes, __ATOMIC_RELEASE);
 	took_us = clock_us() - begun_us;
 	pthread_mutex_lock(&w->lock);
@@ -241,7 +259,7 @@ static int write_block(struct journal_writer *w, uint64_t published)
 	return 0;
 }
 
-/* Files that end before the position are not needed any more; some of them are kept to be used again. */
+/* Files that end before a record begins are not needed any more; some of them are kept to be used again. */
 static void drop_before(struct journal_writer *w, uint64_t position)
 {
 	char name[JOURNAL_NAME_MAX];
