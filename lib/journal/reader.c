@@ -116,8 +116,7 @@ static int read_block(struct journal_input *in, const struct journal_file *file,
 		return read_error(in, file, err);
 	if (n < JOURNAL_ALIGN || block->magic != JOURNAL_BLOCK_MAGIC || block->life != file->life ||
 	    block->reactor != file->reactor || block->bytes == 0 || block->bytes % 8 ||
-	    block->bytes > JOURNAL_PAYLOAD_MAX ||
-	    (exact ? block->position != position : block->position < position))
+	    block->bytes > JOURNAL_PAYLOAD_MAX || (exact ? block->position != position : block->position < position))
 		return 0;
 	all = sizeof(*block) + block->bytes;
 	if (all > JOURNAL_ALIGN) {

@@ -346,8 +346,8 @@ static void put_records(struct written *w, uint32_t bytes)
 	const uint32_t content_max = JOURNAL_RECORD_MAX - sizeof(struct journal_record);
 
 	for (const uint64_t until = w->ring->head + bytes; w->ring->head < until;) {
-		const uint32_t one = prng_below(&w->prng, 4) ? content_max - prng_below(&w->prng, 64) / 8 * 8 :
-							       prng_below(&w->prng, content_max) / 8 * 8;
+		const uint32_t one = prng_below(&w->prng, 4) ? content_max - prng_below(&w->prng, 64) / 8 * 8
+							     : prng_below(&w->prng, content_max) / 8 * 8;
 		const uint64_t left = until - w->ring->head;
 
 		if (left <= sizeof(struct journal_record))
@@ -448,8 +448,8 @@ static void check_behind(const struct written *w, const char *directory, uint64_
 static void check_place(uint32_t segment_bytes, unsigned place, bool settles)
 {
 	/* The last ones: an instant whose first half is the end of a full block. */
-	const uint32_t before = place < PLACES - 2 ? place * (JOURNAL_PAYLOAD_MAX / 32 * 8) :
-						     (place - PLACES + 3) * JOURNAL_PAYLOAD_MAX - 8;
+	const uint32_t before = place < PLACES - 2 ? place * (JOURNAL_PAYLOAD_MAX / 32 * 8)
+						   : (place - PLACES + 3) * JOURNAL_PAYLOAD_MAX - 8;
 	char directory[UNIT_FOLDER];
 	struct written w;
 	unsigned first_record;
@@ -613,24 +613,61 @@ static void limits_and_full_rings_end_it(void)
 	unit_remove(directory);
 }
 
+static void fill(struct journal_ring *ring)
+{
+	while (journal_is_easy(ring))
+		CHECK(journal_take(ring, JOURNAL_RUN, 0, 64 << 10));
+}
+
+/* Looks every millisecond from one time to another; until it is not behind, or to the end: when that was. */
+static uint64_t look_on(struct journal_ring *ring, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t at = from_ns;
+
+	while (at < to_ns && journal_is_behind(ring, at))
+		at += 1000000;
+	return at < to_ns ? at : to_ns;
+}
+
 static void rings_wait_and_then_give_up(void)
 {
+	const uint64_t begun = 1000000;
 	struct journal_ring *ring = make_ring();
+	uint64_t end;
 
 	if (!ring)
 		return;
-	while (journal_is_easy(ring))
-		CHECK(journal_take(ring, JOURNAL_RUN, 0, 64 << 10));
-	CHECK(journal_is_behind(ring, 1000));
-	CHECK(journal_is_behind(ring, 1000 + ring->wait_ns));
+	end = begun + ring->wait_ns;
+	fill(ring);
+	CHECK_UINT(look_on(ring, begun, end), end);
 	ring->tail = ring->head;
-	CHECK(!journal_is_behind(ring, 2000 + ring->wait_ns));
-	while (journal_is_easy(ring))
-		CHECK(journal_take(ring, JOURNAL_RUN, 0, 64 << 10));
-	CHECK(journal_is_behind(ring, 3000 + ring->wait_ns));
-	CHECK(!journal_is_behind(ring, 3001 + 2 * ring->wait_ns));
+	CHECK(!journal_is_behind(ring, end));
+	fill(ring);
+	CHECK_UINT(look_on(ring, end, end + 2 * ring->wait_ns), end + ring->wait_ns + 1000000);
 	CHECK(ring->lost);
 	CHECK_UINT(ring->waits, 2);
+	journal_ring_destroy(ring);
+}
+
+/* A machine that was paused, for longer than a ring waits: that is no disk that does not answer. */
+static void time_without_a_look_counts_little(void)
+{
+	const uint64_t begun = 1000000;
+	struct journal_ring *ring = make_ring();
+	uint64_t back, left;
+
+	if (!ring)
+		return;
+	back = begun + 100 * ring->wait_ns;
+	left = ring->wait_ns - JOURNAL_LOOK_NS;
+	fill(ring);
+	CHECK(journal_is_behind(ring, begun));
+	CHECK(journal_is_behind(ring, back));
+	CHECK(!ring->lost);
+	/* It waits on for what is left of its time. */
+	CHECK_UINT(look_on(ring, back, back + 2 * ring->wait_ns), back + left + 1000000);
+	CHECK(ring->lost);
+	CHECK_UINT(ring->waits, 1);
 	journal_ring_destroy(ring);
 }
 
@@ -706,6 +743,7 @@ const struct unit_case unit_cases[] = {
 	{ "other versions are told", other_versions_are_told },
 	{ "limits and full rings end it", limits_and_full_rings_end_it },
 	{ "rings wait and then give up", rings_wait_and_then_give_up },
+	{ "time without a look counts little", time_without_a_look_counts_little },
 	{ "lives that were cut are told", lives_that_were_cut_are_told },
 	{ "names are exact", names_are_exact },
 	{ NULL, NULL },
