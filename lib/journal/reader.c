@@ -15,7 +15,7 @@
 enum { BUFFER = JOURNAL_BLOCK_MAX + JOURNAL_RECORD_MAX };
 
 int journal_input_open(struct journal_input *in, const struct journal_contents *contents,
-		       const struct journal_file *files, uint32_t count, struct star_error *err)
+		       struct journal_file *files, uint32_t count, struct star_error *err)
 {
 	*in = (struct journal_input){ .contents = contents, .files = files, .files_count = count, .fd = -1 };
 	in->folder = open(contents->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -158,6 +158,7 @@ static int check_end(struct journal_input *in, struct star_error *err)
 			rc = find_later(in, &in->files[i], JOURNAL_ALIGN, in->position, err);
 	}
 	in->over = true;
+	in->files[in->file].used = offset;
 	return rc > 0 ? damaged(in, at, offset, "a block is damaged, and others follow it", err) : rc;
 }
 
@@ -201,6 +202,8 @@ static int next_file(struct journal_input *in, uint32_t file, struct star_error 
 
 	if (rc < 0)
 		return rc;
+	if (in->begun)
+		in->files[in->file].used = in->offset;
 	if (rc == 0) {
 		in->file = file;
 		in->offset = 0;

@@ -34,6 +34,7 @@ struct journal_writer {
 	char directory[PATH_MAX];
 	uint32_t reactor;
 	uint64_t former;
+	uint64_t limit_bytes;
 	struct journal_ring *ring;
 	pthread_t thread;
 	bool stop, threaded;
@@ -179,7 +180,8 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 
 	journal_segment_name(name, w->life.number, w->reactor, number);
 	if (!w->unneeded && (w->segments_count == SEGMENTS_MAX ||
-			     (w->segments_count + 1) * w->life.segment_bytes > w->life.limit_bytes))
+			     (w->segments_count + 1) * w->life.segment_bytes >
+				     __atomic_load_n(&w->limit_bytes, __ATOMIC_RELAXED)))
 		return over_limit(w);
 	if (w->fd >= 0)
 		close(w->fd);
@@ -198,8 +200,11 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 		rc = write_out(w, name, w->block, JOURNAL_ALIGN, 0);
 	if (rc == 0 && fsync(w->folder) < 0)
 		rc = fail(w, -errno, "synced", "folder");
-	if (rc < 0)
+	if (rc < 0) {
+		/* Nothing is in it, and others need its room. */
+		unlinkat(w->folder, name, 0);
 		return rc;
+	}
 	w->segments[w->segments_count++] = (struct segment){ .number = number, .position = position };
 	w->offset = JOURNAL_ALIGN;
 	return 0;
@@ -360,6 +365,7 @@ struct journal_writer *journal_writer_create(const struct journal_life *life, ui
 	w->life.directory = w->directory;
 	w->reactor = reactor;
 	w->former = former;
+	w->limit_bytes = life->limit_bytes;
 	w->ring = ring;
 	w->fd = -1;
 	w->synced = true;
@@ -409,6 +415,11 @@ void journal_writer_keep_from(struct journal_writer *w, uint64_t id)
 	pthread_mutex_lock(&w->lock);
 	w->keep_id = id;
 	pthread_mutex_unlock(&w->lock);
+}
+
+void journal_writer_limit(struct journal_writer *w, uint64_t bytes)
+{
+	__atomic_store_n(&w->limit_bytes, bytes, __ATOMIC_RELAXED);
 }
 
 bool journal_writer_keeps_from(struct journal_writer *w, uint64_t id)

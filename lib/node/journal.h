@@ -17,6 +17,10 @@ struct node_journal {
 	struct journal_writer *writers[WIRE_REACTORS_MAX];
 	struct journal_contents *contents; /* until it begins */
 	bool usable, begun, failure_told, removed;
+	bool ended;		/* it could not begin, ... */
+	struct star_error why;	/* ... and why */
+	uint64_t former_bytes;	/* of the files of former lives, as long as they are there */
+	bool wants_checkpoint;	/* for their sake */
 	uint32_t first;	 /* usable: of its lives the one that the checkpoint is in */
 	uint64_t chosen; /* that checkpoint; 0: none */
 	uint64_t newest; /* there is, of any kind */
@@ -49,6 +53,8 @@ int node_journal_apply(struct node *node, const struct control_layout *layout, s
 
 /* The catalogue has changed. */
 void node_journal_catalogue(struct node *node);
+/* Whether one should be begun now, though none is due. From any thread. */
+bool node_journal_wants_checkpoint(void *ctx);
 /* A checkpoint counts. */
 void node_journal_counts(struct node *node, uint64_t id);
 /* Once a second: removes what is of no use any more, and logs what has failed. */
