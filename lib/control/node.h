@@ -103,7 +103,7 @@ struct checkpointer {
 	bool settle;	 /* a full one is due as soon as there is a layout: the cluster has rolled back */
 	bool asked_last; /* for one before a node stops */
 	bool closed;	 /* such a one counts: no node has taken anything since, and none does until the next layout */
-	uint64_t wanted_us;  /* when one was begun at last that the node wants; 0: never */
+	uint64_t wanted_us; /* when one was begun at last that the node wants; 0: never */
 	uint64_t lasts_failed;
 	struct control_checkpoint now;
 	uint32_t incarnations[WIRE_NODES_MAX];	    /* of all nodes as the one under way began; the thread's */

@@ -26,8 +26,8 @@ struct journal_input {
 	size_t at, left; /* in it: what has not been given */
 };
 
-int journal_input_open(struct journal_input *in, const struct journal_contents *contents,
-		       struct journal_file *files, uint32_t count, struct star_error *err);
+int journal_input_open(struct journal_input *in, const struct journal_contents *contents, struct journal_file *files,
+		       uint32_t count, struct star_error *err);
 void journal_input_close(struct journal_input *in);
 /* The next record, good until the next call. 1, or 0 at the end, or a negative errno. */
 int journal_input_next(struct journal_input *in, const struct journal_record **record, struct star_error *err);

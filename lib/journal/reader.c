@@ -14,8 +14,8 @@
 
 enum { BUFFER = JOURNAL_BLOCK_MAX + JOURNAL_RECORD_MAX };
 
-int journal_input_open(struct journal_input *in, const struct journal_contents *contents,
-		       struct journal_file *files, uint32_t count, struct star_error *err)
+int journal_input_open(struct journal_input *in, const struct journal_contents *contents, struct journal_file *files,
+		       uint32_t count, struct star_error *err)
 {
 	*in = (struct journal_input){ .contents = contents, .files = files, .files_count = count, .fd = -1 };
 	in->folder = open(contents->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

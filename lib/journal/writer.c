@@ -179,9 +179,9 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 	int rc;
 
 	journal_segment_name(name, w->life.number, w->reactor, number);
-	if (!w->unneeded && (w->segments_count == SEGMENTS_MAX ||
-			     (w->segments_count + 1) * w->life.segment_bytes >
-				     __atomic_load_n(&w->limit_bytes, __ATOMIC_RELAXED)))
+	if (!w->unneeded &&
+	    (w->segments_count == SEGMENTS_MAX ||
+	     (w->segments_count + 1) * w->life.segment_bytes > __atomic_load_n(&w->limit_bytes, __ATOMIC_RELAXED)))
 		return over_limit(w);
 	if (w->fd >= 0)
 		close(w->fd);

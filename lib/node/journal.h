@@ -17,13 +17,13 @@ struct node_journal {
 	struct journal_writer *writers[WIRE_REACTORS_MAX];
 	struct journal_contents *contents; /* until it begins */
 	bool usable, begun, failure_told, removed;
-	bool ended;		/* it could not begin, ... */
-	struct star_error why;	/* ... and why */
-	uint64_t former_bytes;	/* of the files of former lives, as long as they are there */
-	bool wants_checkpoint;	/* for their sake */
-	uint32_t first;	 /* usable: of its lives the one that the checkpoint is in */
-	uint64_t chosen; /* that checkpoint; 0: none */
-	uint64_t newest; /* there is, of any kind */
+	bool ended;	       /* it could not begin, ... */
+	struct star_error why; /* ... and why */
+	uint64_t former_bytes; /* of the files of former lives, as long as they are there */
+	bool wants_checkpoint; /* for their sake */
+	uint32_t first;	       /* usable: of its lives the one that the checkpoint is in */
+	uint64_t chosen;       /* that checkpoint; 0: none */
+	uint64_t newest;       /* there is, of any kind */
 	struct journal_life life;
 	uint64_t kept_id; /* the last checkpoint that counts */
 	uint64_t replayed_rows, replayed_bytes;
