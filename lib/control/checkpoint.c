@@ -17,7 +17,7 @@
 #include "control/node.h"
 #include "jsonrpc/thread.h"
 
-enum { SECOND_US = 1000000, IDLE_MS = 3600 * 1000, DROPPED_TRIES = 3 };
+enum { SECOND_US = 1000000, IDLE_MS = 3600 * 1000, DROPPED_TRIES = 3, WANTED_AGAIN_US = 60 * SECOND_US };
 
 static json_t *part_begin(const struct control *control, const struct control_checkpoint *c, uint32_t task)
 {
@@ -402,6 +402,22 @@ static int ask_for(struct control *control, bool full, struct star_error *err)
 	p->asked_full = full;
 	pthread_cond_broadcast(&control->wake);
 	return 0;
+}
+
+void control_checkpointer_look(struct control *control)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	struct checkpointer *p = &control->checkpointer;
+	const uint64_t now_us = clock_us();
+	struct star_error err;
+
+	pthread_mutex_lock(&control->lock);
+	/* One that goes wrong is not begun again at once. */
+	if (control->task == 0 && plane->checkpoint_wanted && !p->settle && !p->closed &&
+	    (!p->wanted_us || now_us - p->wanted_us >= WANTED_AGAIN_US) && plane->checkpoint_wanted(plane->ctx) &&
+	    control_leader_laid_out(control, &err) == 0 && ask_for(control, false, &err) == 0)
+		p->wanted_us = now_us;
+	pthread_mutex_unlock(&control->lock);
 }
 
 int control_checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err)

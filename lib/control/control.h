@@ -163,6 +163,9 @@ struct control_data_plane {
 				 const struct object_spec *const *specs, uint32_t count, const json_t *files,
 				 struct star_error *err);
 	void (*checkpoint_abandon)(void *ctx, const struct control_checkpoint *checkpoint);
+	/* PS task 0: whether one should be begun, though none is due: the node's journal has no room without. At any
+	 * time, under locks. NULL: never. */
+	bool (*checkpoint_wanted)(void *ctx);
 	/* PS task 0: reads all of a checkpoint that the cluster is to roll back to, and of those that it goes on from;
 	 * *id 0: the newest, which it says then. */
 	int (*checkpoint_check)(void *ctx, uint64_t *id, struct star_error *err);

@@ -214,10 +214,17 @@ static void look_at_ports(const json_t *figures, json_t *problems)
 
 static void look_at_journal(const json_t *figures, json_t *problems)
 {
-	const char *error = json_string_value(json_object_get(json_object_get(figures, "journal"), "error"));
+	const json_t *journal = json_object_get(figures, "journal");
+	const json_t *former = json_object_get(journal, "former_bytes");
+	const char *error = json_string_value(json_object_get(journal, "error"));
 
 	if (error)
 		add(problems, "the node serves without its journal: %.200s", error);
+	else if (former)
+		add(problems,
+		    "former lives of the journal take %lld MiB, more than half of journal.limit_mib, until a "
+		    "checkpoint counts (starctl checkpoint status)",
+		    (long long)json_integer_value(former) >> 20);
 }
 
 json_t *control_health_json(struct control *control)

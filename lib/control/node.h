@@ -103,6 +103,7 @@ struct checkpointer {
 	bool settle;	 /* a full one is due as soon as there is a layout: the cluster has rolled back */
 	bool asked_last; /* for one before a node stops */
 	bool closed;	 /* such a one counts: no node has taken anything since, and none does until the next layout */
+	uint64_t wanted_us; /* when one was begun at last that the node wants; 0: never */
 	uint64_t lasts_failed;
 	struct control_checkpoint now;
 	uint32_t incarnations[WIRE_NODES_MAX];	    /* of all nodes as the one under way began; the thread's */
@@ -307,6 +308,8 @@ bool control_health_checkpoint_overdue(const struct control *control, double *ag
 /* checkpoint.c: PS task 0's thread that has checkpoints written, and what it asks of the other nodes. */
 int control_checkpointer_start(struct control *control, struct star_error *err);
 void control_checkpointer_join(struct control *control); /* after control_stop */
+/* Once a second: begins one if the node wants it. */
+void control_checkpointer_look(struct control *control);
 /* Asks for one; kind is "full", "delta" or "auto". -EBUSY with a sentence when one is under way. */
 int control_checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_checkpointer_status(struct control *control, json_t **result, struct star_error *err);

@@ -133,6 +133,7 @@ static void *loop(void *arg)
 		}
 		if (control->data_plane.watch)
 			control->data_plane.watch(control->data_plane.ctx);
+		control_checkpointer_look(control);
 		look_for_checkpoint(control);
 		log_tell_held(clock_us());
 	}

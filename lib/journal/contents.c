@@ -56,8 +56,11 @@ static int list_files(struct journal_contents *c, struct star_error *err)
 			}
 			c->files = files;
 		}
+		file.bytes = file.used = 0;
+		file.right = false;
 		if (fstatat(dirfd(folder), entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) == 0)
-			c->bytes += (uint64_t)stat.st_size;
+			file.bytes = (uint64_t)stat.st_size;
+		c->bytes += file.bytes;
 		c->files[c->files_count++] = file;
 		if (file.life > c->last)
 			c->last = file.life;
@@ -120,6 +123,7 @@ static int read_stream(const struct journal_contents *c, struct journal_stream *
 		if (!s->begin.magic && in.begun) {
 			s->begin = in.begin;
 			s->end = in.begin.position;
+			s->sums = in.begin.flags & JOURNAL_SUMS_BEFORE;
 		}
 		if (rc <= 0)
 			break;
@@ -128,6 +132,8 @@ static int read_stream(const struct journal_contents *c, struct journal_stream *
 			rc = star_error_set(err, -ECANCELED, "told to stop while the journal was read");
 	}
 	journal_input_close(&in);
+	for (uint32_t i = 0; rc == 0 && i < s->files_count; i++)
+		c->files[s->first_file + i].right = true;
 	return rc < 0 ? rc : s->begin.magic != 0;
 }
 
@@ -153,7 +159,7 @@ static int read_life(const struct journal_contents *c, uint32_t first, uint32_t 
 {
 	const uint32_t reactors = c->files[end - 1].reactor + 1;
 	const struct journal_stream *known = NULL;
-	bool writes = false;
+	bool writes = false, complete;
 	uint32_t there = 0;
 	int rc = 1;
 
@@ -187,11 +193,12 @@ static int read_life(const struct journal_contents *c, uint32_t first, uint32_t 
 	if (!known)
 		return 0;
 	/* It serves only when all of its streams have begun. */
-	if (known->begin.reactors != there && writes)
+	complete = known->begin.reactors == there && reactors == there;
+	if (!complete && writes)
 		star_error_set(&life->fault, -EBADMSG,
 			       "the journal is damaged: in %.200s files of life %u are missing. " JOURNAL_MOVE_AWAY,
 			       c->directory, life->number);
-	else if (known->begin.reactors != there)
+	else if (!complete)
 		return 0;
 	life->goes_on = known->begin.flags & JOURNAL_GOES_ON;
 	life->after = known->begin.after;
@@ -250,6 +257,30 @@ struct journal_contents *journal_contents_read(const char *directory, bool (*pro
 		return c;
 	journal_contents_free(c);
 	return NULL;
+}
+
+void journal_contents_cut(struct journal_contents *c)
+{
+	const int folder = open(c->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	for (uint32_t i = 0; folder >= 0 && i < c->files_count; i++) {
+		struct journal_file *file = &c->files[i];
+		char name[JOURNAL_NAME_MAX];
+		int fd;
+
+		if (!file->right || file->used >= file->bytes)
+			continue;
+		journal_segment_name(name, file->life, file->reactor, file->number);
+		fd = openat(folder, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd >= 0 && ftruncate(fd, (off_t)file->used) == 0) {
+			c->bytes -= file->bytes - file->used;
+			file->bytes = file->used;
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+	if (folder >= 0)
+		close(folder);
 }
 
 void journal_contents_free(struct journal_contents *c)

@@ -20,7 +20,7 @@ bool journal_segment_parse(const char *name, uint32_t *life, uint32_t *reactor, 
 	    sscanf(name, "%" SCNu32 "-%" SCNu32 "-%" SCNu32 ".log", life, reactor, number) != 3)
 		return false;
 	journal_segment_name(again, *life, *reactor, *number);
-	return strcmp(name, again) == 0 && *life && *number;
+	return strcmp(name, again) == 0 && *life && *life < UINT32_MAX && *reactor < WIRE_REACTORS_MAX && *number;
 }
 
 void journal_whole_name(char name[static JOURNAL_NAME_MAX], uint32_t life)

@@ -11,7 +11,7 @@
 /* A stream that is being read. */
 struct journal_input {
 	const struct journal_contents *contents;
-	const struct journal_file *files;
+	struct journal_file *files;
 	uint32_t files_count;
 	struct journal_segment begin; /* once begun */
 	bool begun, over;
@@ -20,13 +20,14 @@ struct journal_input {
 	uint64_t position; /* of that block's payload */
 	int fd, folder;
 	uint64_t file_bytes;
+	uint32_t skip;	 /* of the payloads that come: no record that is there begins in them */
 	uint8_t *memory; /* a block */
 	uint8_t *buffer; /* records that are not whole yet */
 	size_t at, left; /* in it: what has not been given */
 };
 
-int journal_input_open(struct journal_input *in, const struct journal_contents *contents,
-		       const struct journal_file *files, uint32_t count, struct star_error *err);
+int journal_input_open(struct journal_input *in, const struct journal_contents *contents, struct journal_file *files,
+		       uint32_t count, struct star_error *err);
 void journal_input_close(struct journal_input *in);
 /* The next record, good until the next call. 1, or 0 at the end, or a negative errno. */
 int journal_input_next(struct journal_input *in, const struct journal_record **record, struct star_error *err);

@@ -15,8 +15,8 @@
 
 enum { BUFFER = JOURNAL_BLOCK_MAX + JOURNAL_RECORD_MAX };
 
-int journal_input_open(struct journal_input *in, const struct journal_contents *contents,
-		       const struct journal_file *files, uint32_t count, struct star_error *err)
+int journal_input_open(struct journal_input *in, const struct journal_contents *contents, struct journal_file *files,
+		       uint32_t count, struct star_error *err)
 {
 	*in = (struct journal_input){ .contents = contents, .files = files, .files_count = count, .fd = -1 };
 	in->folder = open(contents->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -98,8 +98,8 @@ static int read_block(struct journal_input *in, const struct journal_file *file,
 	if (n < 0)
 		return read_error(in, file, n, err);
 	if (n < JOURNAL_ALIGN || block->magic != JOURNAL_BLOCK_MAGIC || block->life != file->life ||
-	    block->reactor != file->reactor || block->bytes == 0 || block->bytes > JOURNAL_PAYLOAD_MAX ||
-	    (exact ? block->position != position : block->position < position))
+	    block->reactor != file->reactor || block->bytes == 0 || block->bytes % 8 ||
+	    block->bytes > JOURNAL_PAYLOAD_MAX || (exact ? block->position != position : block->position < position))
 		return 0;
 	all = sizeof(*block) + block->bytes;
 	if (all > JOURNAL_ALIGN) {
@@ -141,7 +141,40 @@ static int check_end(struct journal_input *in, struct star_error *err)
 			rc = find_later(in, &in->files[i], JOURNAL_ALIGN, in->position, err);
 	}
 	in->over = true;
+	in->files[in->file].used = offset;
 	return rc > 0 ? damaged(in, at, offset, "a block is damaged, and others follow it", err) : rc;
+}
+
+static int other_version(const struct journal_input *in, const struct journal_segment *header, struct star_error *err)
+{
+	return star_error_set(
+		err, -EPROTONOSUPPORT,
+		"the journal in %.200s is of version %u, this program reads version %d. " JOURNAL_MOVE_AWAY
+		"; to keep that, start the program that wrote it once more, have a checkpoint written (starctl "
+		"checkpoint save), stop it, and move the folder away then",
+		in->contents->directory, header->version, JOURNAL_VERSION);
+}
+
+/* How much of a record is still to come. */
+static uint64_t record_left(const struct journal_input *in)
+{
+	const struct journal_record *record = (const struct journal_record *)(in->buffer + in->at);
+
+	return in->left ? record->bytes - in->left : in->skip;
+}
+
+/* Whether a segment's header can be what follows what was read. */
+static int check_header(const struct journal_input *in, const struct journal_file *file,
+			const struct journal_segment *header, struct star_error *err)
+{
+	if (header->version != JOURNAL_VERSION)
+		return other_version(in, header, err);
+	if (in->begun && header->position != in->position)
+		return damaged(in, &in->files[in->file], in->offset, "a block is missing", err);
+	if (header->position > INT64_MAX || header->first_record >= JOURNAL_RECORD_MAX || header->first_record % 8 ||
+	    (in->begun ? header->first_record != record_left(in) : !header->position && header->first_record))
+		return damaged(in, file, 0, "where its first record begins cannot be", err);
+	return 0;
 }
 
 /* The first file's header, or the next one's. */
@@ -152,20 +185,21 @@ static int next_file(struct journal_input *in, uint32_t file, struct star_error 
 
 	if (rc < 0)
 		return rc;
+	if (in->begun)
+		in->files[in->file].used = in->offset;
 	if (rc == 0) {
 		in->file = file;
 		in->offset = 0;
 		/* Where it begins says nothing: any block of it shows that it was begun. */
 		return check_end(in, err);
 	}
-	if (in->begun && header.position != in->position)
-		return damaged(in, &in->files[in->file], in->offset, "a block is missing", err);
-	if (header.version != JOURNAL_VERSION)
-		return star_error_set(err, -EPROTONOSUPPORT,
-				      "the journal in %.200s is of version %u, this program knows version %d",
-				      in->contents->directory, header.version, JOURNAL_VERSION);
-	if (!in->begun)
+	rc = check_header(in, &in->files[file], &header, err);
+	if (rc < 0)
+		return rc;
+	if (!in->begun) {
 		in->begin = header;
+		in->skip = header.first_record;
+	}
 	in->begun = true;
 	in->file = file;
 	in->position = header.position;
@@ -177,6 +211,7 @@ static int next_file(struct journal_input *in, uint32_t file, struct star_error 
 static int next_block(struct journal_input *in, struct star_error *err)
 {
 	const struct journal_block *block = (const struct journal_block *)in->memory;
+	uint32_t skip;
 	int rc = 0;
 
 	if (!in->begun && !in->over)
@@ -203,8 +238,10 @@ static int next_block(struct journal_input *in, struct star_error *err)
 		return rc;
 	memmove(in->buffer, in->buffer + in->at, in->left);
 	in->at = 0;
-	memcpy(in->buffer + in->left, block + 1, block->bytes);
-	in->left += block->bytes;
+	skip = in->skip < block->bytes ? in->skip : block->bytes;
+	in->skip -= skip;
+	memcpy(in->buffer + in->left, (const uint8_t *)(block + 1) + skip, block->bytes - skip);
+	in->left += block->bytes - skip;
 	in->position += block->bytes;
 	in->offset += (sizeof(*block) + block->bytes + JOURNAL_ALIGN - 1) / JOURNAL_ALIGN * JOURNAL_ALIGN;
 	return 1;

@@ -42,7 +42,9 @@ struct journal_contents {
 	char *directory;
 	struct journal_file {
 		uint32_t life, reactor, number;
-	} * files; /* sorted */
+		uint64_t bytes, used; /* of the file; up to where it has whole blocks */
+		bool right;	      /* its stream was read to the end, and nothing is wrong with it */
+	} * files;		      /* sorted */
 	uint32_t files_count;
 	struct journal_past_life *lives; /* sorted */
 	uint32_t lives_count;
@@ -54,6 +56,10 @@ struct journal_contents {
 struct journal_contents *journal_contents_read(const char *directory, bool (*progress)(void *ctx), void *ctx,
 					       struct star_error *err);
 void journal_contents_free(struct journal_contents *contents);
+
+/* What files hold beyond their last whole blocks is given back to the disk: it was made before it was needed. Those that
+ * cannot be cut stay as they are. contents->bytes is what it is then. */
+void journal_contents_cut(struct journal_contents *contents);
 
 /* The lives that bring a node from a checkpoint (0: from nothing) to where the journal ends: contents->lives[*first]
  * and those behind it. 1, or 0: there are none; -EBADMSG: one of them is damaged, and where. */

@@ -84,15 +84,17 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
 {
 	journal_look(ring, now_ns);
 	if (ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes && !ring->slow) {
-		ring->waits_ns = 0;
+		ring->looked_ns = ring->waited_ns = 0;
 		return false;
 	}
-	if (!ring->waits_ns) {
-		ring->waits_ns = now_ns;
+	if (!ring->looked_ns)
 		__atomic_store_n(&ring->waits, ring->waits + 1, __ATOMIC_RELAXED);
-	}
-	if (__atomic_load_n(&ring->off, __ATOMIC_RELAXED) || now_ns - ring->waits_ns > ring->wait_ns) {
-		ring->waits_ns = 0;
+	else if (now_ns > ring->looked_ns)
+		ring->waited_ns +=
+			now_ns - ring->looked_ns < JOURNAL_LOOK_NS ? now_ns - ring->looked_ns : JOURNAL_LOOK_NS;
+	ring->looked_ns = now_ns;
+	if (__atomic_load_n(&ring->off, __ATOMIC_RELAXED) || ring->waited_ns > ring->wait_ns) {
+		ring->looked_ns = ring->waited_ns = 0;
 		lose(ring);
 		return false;
 	}
@@ -111,6 +113,7 @@ void journal_mark(struct journal_ring *ring)
 void journal_instant(struct journal_ring *ring, uint64_t id)
 {
 	struct journal_instant *instant;
+	const uint64_t at = ring->head;
 
 	instant = journal_take(ring, JOURNAL_INSTANT, 0, sizeof(*instant));
 	if (!instant)
@@ -119,7 +122,7 @@ void journal_instant(struct journal_ring *ring, uint64_t id)
 	ring->marked = ring->head;
 	/* Between these two nobody takes the new position for that of the checkpoint before. */
 	__atomic_store_n(&ring->instant_id, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&ring->instant_at, ring->head, __ATOMIC_RELEASE);
+	__atomic_store_n(&ring->instant_at, at, __ATOMIC_RELEASE);
 	__atomic_store_n(&ring->instant_id, id, __ATOMIC_RELEASE);
 	journal_publish(ring);
 }

@@ -22,6 +22,9 @@ enum {
 	JOURNAL_RING_MIN = 8 << 20,
 	JOURNAL_SLICE_MAX = 4 << 20, /* what a slice of a request may write at most */
 	JOURNAL_LAG_NS = 100000000,  /* the reactor waits when what it has written is not on disk after so long */
+	/* What passes between two looks counts as waiting so much at most: the process may not have run, and its thread
+	 * not either. */
+	JOURNAL_LOOK_NS = 100000000,
 };
 
 struct journal_ring {
@@ -34,7 +37,8 @@ struct journal_ring {
 	uint64_t tail_seen;
 	uint64_t changes;	       /* goes up with all that is to be remembered, written or not */
 	uint64_t marked;	       /* head behind the last mark */
-	uint64_t waits_ns;	       /* since when it waits for the reader; 0: it does not */
+	uint64_t waited_ns;	       /* how long it has waited for the reader, ... */
+	uint64_t looked_ns;	       /* ... up to this time; 0: it does not wait */
 	struct journal_record *record; /* a run that goes on, up to head; NULL: none */
 	uint64_t lag_at,
 		lag_since_ns; /* a position that the thread has not come to, and since when it has had to; 0: none */
@@ -43,7 +47,7 @@ struct journal_ring {
 	/* the reactor's, read by others */
 	uint64_t published __attribute__((aligned(64))); /* head, as far as the thread may read */
 	uint64_t waits;					 /* times that it has waited */
-	uint64_t instant_id, instant_at; /* of the last checkpoint that was begun, where in the stream, ... */
+	uint64_t instant_id, instant_at; /* of the last checkpoint that was begun, where its record begins, ... */
 	uint64_t sessions_of;		 /* ... and of which all sessions are written again */
 	/* the thread's */
 	uint64_t tail __attribute__((aligned(64)));

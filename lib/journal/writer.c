@@ -34,6 +34,7 @@ struct journal_writer {
 	char directory[PATH_MAX];
 	uint32_t reactor;
 	uint64_t former;
+	uint64_t limit_bytes;
 	struct journal_ring *ring;
 	pthread_t thread;
 	bool stop, threaded;
@@ -41,6 +42,8 @@ struct journal_writer {
 	int fd, folder;
 	bool direct, synced; /* O_DIRECT; RWF_DSYNC */
 	uint64_t offset;     /* where the next block goes */
+	uint64_t record_at;  /* where the first record begins that is in no block yet */
+	bool sums;	     /* there is a record of JOURNAL_SUMS before it */
 	struct segment *segments;
 	uint32_t segments_count, unneeded;
 	uint8_t *block;
@@ -125,6 +128,9 @@ static int open_segment(struct journal_writer *w, const char *name)
 		journal_segment_name(old, w->life.number, w->reactor, w->segments[0].number);
 		if (renameat(w->folder, old, w->folder, name) < 0)
 			return fail(w, -errno, "renamed", old);
+		/* Before its header is another's: the old name would have a file of the new number. */
+		if (fsync(w->folder) < 0)
+			return fail(w, -errno, "synced", "folder");
 		memmove(w->segments, w->segments + 1, --w->segments_count * sizeof(*w->segments));
 		w->unneeded--;
 	}
@@ -158,12 +164,13 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 					  .life = w->life.number,
 					  .reactor = w->reactor,
 					  .number = number,
-					  .flags = w->life.flags,
+					  .flags = w->life.flags | (w->sums ? JOURNAL_SUMS_BEFORE : 0),
 					  .reactors = w->life.reactors,
 					  .partitions = w->life.partitions,
 					  .incarnation = w->life.incarnation,
 					  .after = w->life.after,
 					  .story = w->life.story,
+					  .first_record = (uint32_t)(w->record_at - position),
 					  .position = position,
 					  .base = w->life.base,
 					  .passed_over = w->life.passed_over,
@@ -172,8 +179,9 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 	int rc;
 
 	journal_segment_name(name, w->life.number, w->reactor, number);
-	if (!w->unneeded && (w->segments_count == SEGMENTS_MAX ||
-			     (w->segments_count + 1) * w->life.segment_bytes > w->life.limit_bytes))
+	if (!w->unneeded &&
+	    (w->segments_count == SEGMENTS_MAX ||
+	     (w->segments_count + 1) * w->life.segment_bytes > __atomic_load_n(&w->limit_bytes, __ATOMIC_RELAXED)))
 		return over_limit(w);
 	if (w->fd >= 0)
 		close(w->fd);
@@ -192,11 +200,25 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 		rc = write_out(w, name, w->block, JOURNAL_ALIGN, 0);
 	if (rc == 0 && fsync(w->folder) < 0)
 		rc = fail(w, -errno, "synced", "folder");
-	if (rc < 0)
+	if (rc < 0) {
+		/* Nothing is in it, and others need its room. */
+		unlinkat(w->folder, name, 0);
 		return rc;
+	}
 	w->segments[w->segments_count++] = (struct segment){ .number = number, .position = position };
 	w->offset = JOURNAL_ALIGN;
 	return 0;
+}
+
+/* A block is to end there, perhaps in the middle of a record. */
+static void follow_records(struct journal_writer *w, uint64_t end)
+{
+	while (w->record_at < end) {
+		const struct journal_record *record = (const struct journal_record *)journal_at(w->ring, w->record_at);
+
+		w->sums |= record->kind == JOURNAL_SUMS;
+		w->record_at += record->bytes;
+	}
 }
 
 /* A block of what is there, up to `published`. */
@@ -229,6 +251,7 @@ static int write_block(struct journal_writer *w, uint64_t published)
 	if (rc < 0)
 		return rc;
 	w->offset += all;
+	follow_records(w, ring->tail + bytes);
 	__atomic_store_n(&ring->tail, ring->tail + bytes, __ATOMIC_RELEASE);
 	took_us = clock_us() - begun_us;
 	pthread_mutex_lock(&w->lock);
@@ -241,7 +264,7 @@ static int write_block(struct journal_writer *w, uint64_t published)
 	return 0;
 }
 
-/* Files that end before the position are not needed any more; some of them are kept to be used again. */
+/* Files that end before a record begins are not needed any more; some of them are kept to be used again. */
 static void drop_before(struct journal_writer *w, uint64_t position)
 {
 	char name[JOURNAL_NAME_MAX];
@@ -342,6 +365,7 @@ struct journal_writer *journal_writer_create(const struct journal_life *life, ui
 	w->life.directory = w->directory;
 	w->reactor = reactor;
 	w->former = former;
+	w->limit_bytes = life->limit_bytes;
 	w->ring = ring;
 	w->fd = -1;
 	w->synced = true;
@@ -391,6 +415,11 @@ void journal_writer_keep_from(struct journal_writer *w, uint64_t id)
 	pthread_mutex_lock(&w->lock);
 	w->keep_id = id;
 	pthread_mutex_unlock(&w->lock);
+}
+
+void journal_writer_limit(struct journal_writer *w, uint64_t bytes)
+{
+	__atomic_store_n(&w->limit_bytes, bytes, __ATOMIC_RELAXED);
 }
 
 bool journal_writer_keeps_from(struct journal_writer *w, uint64_t id)

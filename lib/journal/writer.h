@@ -35,6 +35,9 @@ void journal_writer_keep_from(struct journal_writer *writer, uint64_t id);
 /* Whether that has been done, so that former lives are of no use any more. From the same thread. */
 bool journal_writer_keeps_from(struct journal_writer *writer, uint64_t id);
 
+/* Another limit_bytes from now on. From any thread. */
+void journal_writer_limit(struct journal_writer *writer, uint64_t bytes);
+
 /* Ends it, for that reason. From any thread. */
 void journal_writer_fail(struct journal_writer *writer, const struct star_error *why);
 

@@ -373,6 +373,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.checkpoint_abandon = node_checkpoint_abandon,
 		.checkpoint_check = node_checkpoint_check,
 		.watch = node_watch,
+		.checkpoint_wanted = node_journal_wants_checkpoint,
 		.roll_back = node_roll_back,
 		.shutdown = node_shutdown,
 	};

@@ -16,7 +16,7 @@
 #include "jsonrpc/object_json.h"
 #include "node/checkpoint.h"
 
-enum { SESSIONS_PER_TURN = 32, FILE_MODE = 0640, CATALOGUE_MAX = 64 << 20 };
+enum { SESSIONS_PER_TURN = 32, FILE_MODE = 0640, CATALOGUE_MAX = 64 << 20, SEGMENT_MIN = 2 << 20 };
 
 /* ---- begin and end ---- */
 
@@ -91,6 +91,8 @@ static int replace_file(const struct node_journal *j, const char *name, const ch
 		close(fd);
 	if (rc == 0 && (renameat(j->folder, partial, j->folder, name) < 0 || fsync(j->folder) < 0))
 		rc = -errno;
+	if (rc < 0)
+		unlinkat(j->folder, partial, 0);
 	return rc < 0 ? star_error_set(err, rc, "the journal's %s cannot be written in %.200s: %s", name,
 				       j->node->config->journal_directory, strerror(-rc))
 		      : 0;
@@ -360,22 +362,30 @@ static void begin_on_reactor(void *ctx, struct reactor_message *message)
 	service_journal_begin(shard->service, shard->journal);
 }
 
+/* What former lives leave of the limit to each reactor. */
+static uint64_t room_of(const struct node_journal *j, uint64_t former_bytes)
+{
+	const uint64_t limit = (uint64_t)j->node->config->journal_limit_mib << 20;
+
+	return (limit > former_bytes ? limit - former_bytes : 0) / j->node->shards_count;
+}
+
 static void describe_life(struct node_journal *j)
 {
 	const struct config *config = j->node->config;
 	const struct journal_past_life *last = last_life(j);
-	const uint64_t segment = (uint64_t)config->journal_segment_mib << 20,
-		       limit = (uint64_t)config->journal_limit_mib << 20, past = j->usable ? j->contents->bytes : 0;
+	const uint64_t segment = (uint64_t)config->journal_segment_mib << 20, room = room_of(j, j->former_bytes);
 
 	j->life = (struct journal_life){ .directory = config->journal_directory,
 					 .number = j->contents->last + 1,
 					 .reactors = j->node->shards_count,
 					 .partitions = config->partitions,
 					 .incarnation = j->node->incarnation,
-					 .segment_bytes = segment };
-	/* What is left of the limit, and so much at least that a checkpoint can be written. */
-	j->life.limit_bytes = (limit > past ? limit - past : 0) / j->node->shards_count;
-	j->life.limit_bytes = RTE_MAX(j->life.limit_bytes, 2 * segment);
+					 .segment_bytes = segment,
+					 .limit_bytes = room };
+	/* Two files at least, smaller ones if there is little room. */
+	if (room < 2 * segment)
+		j->life.segment_bytes = RTE_MAX(room / 2 / JOURNAL_ALIGN * JOURNAL_ALIGN, (uint64_t)SEGMENT_MIN);
 	if (j->usable) {
 		j->life.flags = JOURNAL_GOES_ON;
 		j->life.after = last->number;
@@ -427,9 +437,90 @@ static int begin_to_write(struct node_journal *j, struct star_error *err)
 	return rc;
 }
 
+/* Takes back what begin_to_write has made. */
+static void discard_life(struct node_journal *j)
+{
+	char name[JOURNAL_NAME_MAX];
+
+	for (unsigned i = 0; i < j->node->shards_count; i++) {
+		journal_writer_destroy(j->writers[i]);
+		j->writers[i] = NULL;
+		journal_segment_name(name, j->life.number, i, 1);
+		unlinkat(j->folder, name, 0);
+	}
+	journal_whole_name(name, j->life.number);
+	unlinkat(j->folder, name, 0);
+}
+
+static bool is_full(int code)
+{
+	return code == -ENOSPC || code == -EDQUOT;
+}
+
+static void fail(struct node_journal *j, const struct star_error *why)
+{
+	if (!j->failure_told)
+		log_error("%s. The node serves on without a journal: what comes from now on is lost when it dies, but "
+			  "for what checkpoints have; restart it when that is mended",
+			  why->text);
+	j->failure_told = true;
+}
+
+/* All that the journal had was applied: better a node without a journal than none. Workers are not to go on as if it
+ * had one, nor those of the life before, should the node come back to that. */
+static void serve_without(struct node_journal *j, const struct star_error *why)
+{
+	char whole[JOURNAL_NAME_MAX];
+
+	j->why = *why;
+	j->ended = true;
+	journal_whole_name(whole, last_life(j)->number);
+	unlinkat(j->folder, whole, 0);
+	fail(j, why);
+}
+
+/* Begins to write, where it can. */
+static int begin_life(struct node_journal *j, struct star_error *err)
+{
+	struct node *node = j->node;
+	const char *directory = node->config->journal_directory;
+	int rc = begin_to_write(j, err);
+
+	if (rc == 0)
+		return j->usable ? 0 : journal_remove(directory, j->life.number - 1, err);
+	discard_life(j);
+	if (j->usable && (is_full(rc) || rc == -EROFS || rc == -EIO || rc == -EFBIG)) {
+		serve_without(j, err);
+		return 0;
+	}
+	/* What is there is of no use; but for this, that younger checkpoints do not count. */
+	if (!is_full(rc) || j->usable || j->newest > j->chosen ||
+	    journal_remove(directory, j->life.number - 1, err) < 0)
+		return rc;
+	rc = begin_to_write(j, err);
+	if (rc < 0)
+		discard_life(j);
+	return rc;
+}
+
+/* When former lives take more than half of the limit, they are to go soon; and where the disk has no room, at once. */
+static void look_at_former(struct node_journal *j)
+{
+	const uint64_t limit = (uint64_t)j->node->config->journal_limit_mib << 20;
+
+	if (!j->ended && j->former_bytes <= limit / 2)
+		return;
+	j->wants_checkpoint = true;
+	if (!j->ended)
+		log_warn("former lives of the journal take %" PRIu64
+			 " MiB, more than half of journal.limit_mib: a checkpoint is begun, so that they can go",
+			 j->former_bytes >> 20);
+}
+
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err)
 {
 	struct node_journal *j = node->journal;
+	const uint32_t own = node->incarnation;
 	int rc = node_journal_read(node, err);
 
 	if (rc == 0 && layout->checkpoint != j->chosen)
@@ -440,6 +531,10 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 		rc = node_journal_apply(node, layout, err);
 	if (rc < 0)
 		return rc;
+	if (j->usable) {
+		journal_contents_cut(j->contents);
+		j->former_bytes = j->contents->bytes;
+	}
 	if (may_inherit(j))
 		node->incarnation = last_life(j)->incarnation;
 	else if (j->usable && node->restored_rows + j->replayed_rows)
@@ -447,29 +542,21 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 			 last_life(j)->sums	? "sums of gradients were open, which the journal does not have"
 			 : !last_life(j)->whole ? "the journal had ended before the node did"
 						: "the node has other reactors than before");
-	rc = begin_to_write(j, err);
-	if (rc == 0 && !j->usable)
-		rc = journal_remove(node->config->journal_directory, j->life.number - 1, err);
+	rc = begin_life(j, err);
 	if (rc < 0)
 		return rc;
+	if (j->ended)
+		node->incarnation = own;
+	else
+		log_info("the journal goes on in %s, life %u", node->config->journal_directory, j->life.number);
+	look_at_former(j);
 	journal_contents_free(j->contents);
 	j->contents = NULL;
 	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
-	log_info("the journal goes on in %s, life %u", node->config->journal_directory, j->life.number);
 	return 0;
 }
 
 /* ---- while it serves ---- */
-
-static void fail(struct node_journal *j, const struct star_error *why)
-{
-	if (!j->failure_told)
-		log_error("%s. The node serves on without a journal: what comes from now on is lost when it dies, but "
-			  "for "
-			  "what checkpoints have; restart it when that is mended",
-			  why->text);
-	j->failure_told = true;
-}
 
 /* Without its catalogue a journal cannot be read: it ends. */
 static void update_catalogue(struct node_journal *j)
@@ -507,9 +594,43 @@ void node_journal_counts(struct node *node, uint64_t id, uint32_t sum)
 	add_counted(j, id, sum);
 	update_catalogue(j);
 	pthread_mutex_unlock(&j->lock);
-	for (unsigned i = 0; i < node->shards_count; i++)
+	for (unsigned i = 0; !j->ended && i < node->shards_count; i++)
 		journal_writer_keep_from(j->writers[i], id);
+	__atomic_store_n(&j->wants_checkpoint, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&j->kept_id, id, __ATOMIC_RELEASE);
+}
+
+bool node_journal_wants_checkpoint(void *ctx)
+{
+	const struct node *node = ctx;
+	const struct node_journal *j = node->journal;
+
+	return j && __atomic_load_n(&j->begun, __ATOMIC_ACQUIRE) &&
+	       __atomic_load_n(&j->wants_checkpoint, __ATOMIC_RELAXED);
+}
+
+/* Of all reactors. */
+static void add_figures(const struct node_journal *j, struct journal_figures *sum, struct star_error *why)
+{
+	for (unsigned i = 0; !j->ended && i < j->node->shards_count; i++)
+		journal_writer_figures(j->writers[i], sum, why);
+	sum->failed |= j->ended;
+	if (j->ended)
+		*why = j->why;
+}
+
+/* What a checkpoint has makes former lives useless. */
+static void remove_former(struct node_journal *j)
+{
+	struct star_error why = { 0 };
+
+	if (journal_remove(j->node->config->journal_directory, j->life.number - 1, &why) < 0)
+		log_warn("former lives of the journal stay: %s", why.text);
+	else
+		__atomic_store_n(&j->former_bytes, 0, __ATOMIC_RELAXED);
+	for (unsigned i = 0; !j->ended && i < j->node->shards_count; i++)
+		journal_writer_limit(j->writers[i], room_of(j, j->former_bytes));
+	j->removed = true;
 }
 
 void node_journal_watch(struct node *node)
@@ -521,19 +642,16 @@ void node_journal_watch(struct node *node)
 
 	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE))
 		return;
-	for (unsigned i = 0; i < node->shards_count; i++)
-		journal_writer_figures(j->writers[i], &sum, &why);
+	add_figures(j, &sum, &why);
 	if (sum.failed)
 		fail(j, &why);
 	kept = __atomic_load_n(&j->kept_id, __ATOMIC_ACQUIRE);
 	if (!kept || j->removed)
 		return;
-	for (unsigned i = 0; i < node->shards_count; i++)
+	for (unsigned i = 0; !j->ended && i < node->shards_count; i++)
 		if (!journal_writer_keeps_from(j->writers[i], kept))
 			return;
-	if (journal_remove(node->config->journal_directory, j->life.number - 1, &why) < 0)
-		log_warn("former lives of the journal stay: %s", why.text);
-	j->removed = true;
+	remove_former(j);
 }
 
 static void write_outcome(void *ctx, const struct rpc_outcome *outcome)
@@ -566,7 +684,10 @@ bool node_journal_figures(const struct node *node, unsigned reactor, struct jour
 	*figures = (struct journal_figures){ 0 };
 	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE))
 		return false;
-	journal_writer_figures(j->writers[reactor], figures, NULL);
+	if (j->ended)
+		figures->failed = 1;
+	else
+		journal_writer_figures(j->writers[reactor], figures, NULL);
 	return true;
 }
 
@@ -575,20 +696,23 @@ json_t *node_journal_status(const struct node *node)
 	const struct node_journal *j = node->journal;
 	struct journal_figures sum = { 0 };
 	struct star_error why = { 0 };
+	uint64_t former_bytes;
 	json_t *json;
 
 	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE))
 		return NULL;
-	for (unsigned i = 0; i < node->shards_count; i++)
-		journal_writer_figures(j->writers[i], &sum, &why);
+	add_figures(j, &sum, &why);
+	former_bytes = __atomic_load_n(&j->former_bytes, __ATOMIC_RELAXED);
 	json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "directory",
 			 node->config->journal_directory, "state", sum.failed ? "failed" : "writing", "lag_bytes",
 			 (json_int_t)sum.lag_bytes, "bytes", (json_int_t)sum.bytes, "commits", (json_int_t)sum.commits,
 			 "commit_max_us", (json_int_t)sum.commit_max_us, "waits", (json_int_t)sum.waits, "disk_bytes",
-			 (json_int_t)(sum.segments * j->life.segment_bytes), "replayed_rows",
+			 (json_int_t)(former_bytes + sum.segments * j->life.segment_bytes), "replayed_rows",
 			 (json_int_t)j->replayed_rows, "replayed_s", j->replayed_s);
 	json_object_set_new(json, "replayed_bytes", json_integer((json_int_t)j->replayed_bytes));
 	if (sum.failed)
 		json_object_set_new(json, "error", jsonrpc_member_from_text(why.text));
+	else if (__atomic_load_n(&j->wants_checkpoint, __ATOMIC_RELAXED))
+		json_object_set_new(json, "former_bytes", json_integer((json_int_t)former_bytes));
 	return json;
 }

@@ -26,12 +26,16 @@ struct node_journal {
 	struct journal_writer *writers[WIRE_REACTORS_MAX];
 	struct journal_contents *contents; /* until it begins */
 	bool usable, begun, failure_told, removed;
-	uint32_t first;	      /* usable: of its lives the one that the checkpoint is in */
-	uint64_t chosen;      /* that checkpoint; 0: none */
-	pthread_mutex_t lock; /* of the catalogue's file, and of: */
+	bool ended;	       /* it could not begin, ... */
+	struct star_error why; /* ... and why */
+	uint64_t former_bytes; /* of the files of former lives, as long as they are there */
+	bool wants_checkpoint; /* for their sake */
+	uint32_t first;	       /* usable: of its lives the one that the checkpoint is in */
+	uint64_t chosen;       /* that checkpoint; 0: none */
+	uint64_t newest;       /* there is, of any kind */
+	pthread_mutex_t lock;  /* of the catalogue's file, and of: */
 	struct journal_counted counted[JOURNAL_COUNTED_MAX]; /* that the story has seen, in the order of their ids */
 	unsigned counted_count;
-	uint64_t newest; /* there is, of any kind */
 	struct journal_life life;
 	uint64_t kept_id; /* the last checkpoint that counts */
 	uint64_t replayed_rows, replayed_bytes;
@@ -64,6 +68,8 @@ int node_journal_apply(struct node *node, const struct control_layout *layout, s
 void node_journal_catalogue(struct node *node);
 /* A checkpoint counts, whose manifest has this sum. */
 void node_journal_counts(struct node *node, uint64_t id, uint32_t sum);
+/* Whether one should be begun now, though none is due. From any thread. */
+bool node_journal_wants_checkpoint(void *ctx);
 /* Once a second: removes what is of no use any more, and logs what has failed. */
 void node_journal_watch(struct node *node);
 

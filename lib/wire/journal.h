@@ -16,7 +16,7 @@
 #include "wire/frame.h"
 
 enum journal_constants {
-	JOURNAL_VERSION = 1,
+	JOURNAL_VERSION = 2,
 	JOURNAL_ALIGN = 4096, /* of blocks in a file: they can be written past the page cache */
 	JOURNAL_BLOCK_MAX = 1 << 20,
 	JOURNAL_RECORD_MAX = 256 << 10, /* bytes of a record: more than the longest row */
@@ -26,7 +26,8 @@ enum journal_constants {
 #define JOURNAL_BLOCK_MAGIC 0x4b4c424au		   /* "JBLK" */
 
 enum journal_segment_flags {
-	JOURNAL_GOES_ON = 1 << 0, /* the life goes on where the one before it ended: nothing lies between */
+	JOURNAL_GOES_ON = 1 << 0,     /* the life goes on where the one before it ended: nothing lies between */
+	JOURNAL_SUMS_BEFORE = 1 << 1, /* a record of JOURNAL_SUMS is in a segment of the stream before this one */
 };
 
 /* The first JOURNAL_ALIGN bytes of a segment; the rest of them is 0. */
@@ -41,9 +42,13 @@ struct journal_segment {
 	uint32_t incarnation;	       /* under which it was served */
 	uint32_t after;		       /* GOES_ON: the life before it */
 	uint64_t position;	       /* in the stream, of the first block's payload */
-	/* The life that began again, which this one goes on from, or itself; the checkpoint that it began with (0: with
-	 * nothing); and checkpoints up to this one that are younger do not count: the cluster was taken back. */
-	uint32_t story, reserved;
+	/* The life that began again, which this one goes on from, or itself. */
+	uint32_t story;
+	/* Of the payload so many bytes are the end of a record that began in the segment before, or its middle: that
+	 * one may be gone. Less than JOURNAL_RECORD_MAX. */
+	uint32_t first_record;
+	/* The checkpoint that it began with (0: with nothing); and checkpoints up to this one that are younger do not
+	 * count: the cluster was taken back. */
 	uint64_t base, passed_over;
 	/* GOES_ON: where the streams of the life before end, of all whose number leaves `reactor` when divided by
 	 * `reactors`: the sum. */
@@ -57,7 +62,7 @@ struct journal_block {
 	uint32_t checksum; /* CRC-32 of header (in which this field counts as 0) and payload */
 	uint32_t life, reactor;
 	uint64_t position; /* of its first byte, in the stream */
-	uint32_t bytes;	   /* of payload */
+	uint32_t bytes;	   /* of payload; a multiple of 8 */
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct journal_block) == 32, "journal_block");

@@ -122,7 +122,7 @@ void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uin
 {
 }
 
-/* The node has no journal. (tests/journal flips each byte of one.) */
+/* The node has no journal. (journal.c has some.) */
 int node_journal_read(struct node *node, struct star_error *err)
 {
 	return 0;

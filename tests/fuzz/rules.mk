@@ -42,6 +42,7 @@ $(eval $(call fuzzer,client,client,tests/fuzz/client_sides.c,))
 $(eval $(call fuzzer,client_dpdk,client_dpdk,$(addprefix tests/fuzz/,client_dpdk_node.c client_sides.c pool.c),lib/port/% \
 	$(addprefix lib/client_dpdk/,setup.c transport.c) $(addprefix lib/rpc/,budget.c replay.c reply.c server.c session.c stream.c)))
 $(eval $(call fuzzer,ckpt,ckpt,,))
+$(eval $(call fuzzer,journal,journal,,))
 # A node's own loading, over reactors that restore.c stands in for.
 $(eval $(call fuzzer,restore,service config ckpt,lib/node/restore.c,))
 $(eval $(call fuzzer,rows,input,,))

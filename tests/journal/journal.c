@@ -8,33 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "journal/reader.h"
 #include "journal/writer.h"
+#include "tests/journal/support.h"
 #include "tests/unit.h"
 
-enum { SEGMENT = 32 << 10, BLOCKS = 12, RECORDS = 3, CONTENT = 64, LOOK_US = 100, WAIT_US = 20000000 };
-
-static struct journal_life life_of(const char *directory, uint32_t number)
-{
-	return (struct journal_life){ .directory = directory,
-				      .number = number,
-				      .reactors = 1,
-				      .partitions = 64,
-				      .incarnation = 77,
-				      .story = number,
-				      .segment_bytes = SEGMENT,
-				      .limit_bytes = 1 << 30 };
-}
-
-static void settle(struct journal_ring *ring)
-{
-	const uint64_t until_us = clock_us() + WAIT_US;
-
-	while (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != ring->published && clock_us() < until_us)
-		usleep(LOOK_US);
-	CHECK_UINT(ring->tail, ring->published);
-}
+enum { BLOCKS = 12, RECORDS = 3, CONTENT = 64 };
 
 /* One block: some records and a mark. */
 static void put_block(struct journal_ring *ring, unsigned number)
@@ -52,16 +31,6 @@ static void put_block(struct journal_ring *ring, unsigned number)
 static uint64_t end_of(unsigned blocks)
 {
 	return blocks * (RECORDS * (sizeof(struct journal_record) + CONTENT) + sizeof(struct journal_record));
-}
-
-static struct journal_ring *make_ring(void)
-{
-	struct star_error err = { 0 };
-	struct journal_ring *ring = journal_ring_create(1, UINT64_C(60000000000), &err);
-
-	if (!CHECK(ring))
-		printf("# %s\n", err.text);
-	return ring;
 }
 
 /* A journal of n blocks in a new folder, some to a segment. */
@@ -315,6 +284,121 @@ static void what_a_checkpoint_has_is_used_again(void)
 	unit_remove(directory);
 }
 
+/* A header with something else in it, and its checksum right. */
+static void reseal(const char *directory, uint32_t version, uint32_t first_record)
+{
+	char path[UNIT_FOLDER + JOURNAL_NAME_MAX + 1];
+	struct journal_segment header;
+	int fd;
+
+	path_of(path, directory, 1);
+	fd = open(path, O_RDWR);
+	CHECK_INT(pread(fd, &header, sizeof(header), 0), sizeof(header));
+	header.version = version;
+	header.first_record = first_record;
+	header.checksum = journal_segment_checksum(&header);
+	CHECK_INT(pwrite(fd, &header, sizeof(header), 0), sizeof(header));
+	close(fd);
+}
+
+static void other_versions_are_told(void)
+{
+	char directory[UNIT_FOLDER];
+	struct star_error why = { 0 };
+
+	if (!unit_folder(directory, "journal"))
+		return;
+	write_some(directory, 1);
+	reseal(directory, 1, 0);
+	CHECK(!journal_contents_read(directory, NULL, NULL, &why));
+	CHECK_INT(why.code, -EPROTONOSUPPORT);
+	CHECK_HAS(why.text, "is of version 1, this program reads version 2");
+	CHECK_HAS(why.text, "starctl checkpoint save");
+	CHECK_HAS(why.text, "move the folder away");
+	/* A first record that cannot be there: the stream begins here. */
+	reseal(directory, JOURNAL_VERSION, 8);
+	CHECK_INT(count_blocks(directory, &why), -1);
+	CHECK_HAS(why.text, "-00000001.log, byte 0: where its first record begins cannot be");
+	unit_remove(directory);
+}
+
+/* ---- past lives ---- */
+
+static uint64_t bytes_of(const char *directory, uint32_t number)
+{
+	char path[UNIT_FOLDER + JOURNAL_NAME_MAX + 1];
+	struct stat st;
+
+	path_of(path, directory, number);
+	CHECK_INT(stat(path, &st), 0);
+	return (uint64_t)st.st_size;
+}
+
+/* What was made before it was needed is given back; damage stays as it is. */
+static void past_lives_are_cut_to_what_they_hold(void)
+{
+	char directory[UNIT_FOLDER], path[UNIT_FOLDER + JOURNAL_NAME_MAX + 1];
+	struct star_error why = { 0 };
+	struct journal_contents *c;
+	int fd;
+
+	if (!unit_folder(directory, "journal"))
+		return;
+	write_some(directory, A_SEGMENT + 2);
+	c = journal_contents_read(directory, NULL, NULL, &why);
+	CHECK_UINT(c->bytes, 2 * SEGMENT);
+	journal_contents_cut(c);
+	CHECK_UINT(c->bytes, SEGMENT + 3 * JOURNAL_ALIGN);
+	journal_contents_free(c);
+	CHECK_UINT(bytes_of(directory, 1), SEGMENT);
+	CHECK_UINT(bytes_of(directory, 2), 3 * JOURNAL_ALIGN);
+	CHECK_INT(count_blocks(directory, &why), A_SEGMENT + 2);
+	path_of(path, directory, 2);
+	CHECK_INT(truncate(path, SEGMENT), 0);
+	path_of(path, directory, 1);
+	fd = open(path, O_RDWR);
+	set_byte(fd, JOURNAL_ALIGN, 0);
+	close(fd);
+	c = journal_contents_read(directory, NULL, NULL, &why);
+	journal_contents_cut(c);
+	CHECK_UINT(c->bytes, 2 * SEGMENT);
+	journal_contents_free(c);
+	CHECK_UINT(bytes_of(directory, 2), SEGMENT);
+	CHECK_INT(count_blocks(directory, &why), -1);
+	unit_remove(directory);
+}
+
+/* When past lives have gone there is more room. */
+static void limits_may_be_raised(void)
+{
+	char directory[UNIT_FOLDER];
+	struct journal_figures figures = { 0 };
+	struct star_error why = { 0 };
+	struct journal_ring *ring = make_ring();
+	struct journal_writer *writer;
+	struct journal_life life;
+
+	if (!ring || !unit_folder(directory, "journal"))
+		return;
+	life = life_of(directory, 1);
+	life.limit_bytes = SEGMENT - 1;
+	CHECK(!journal_writer_create(&life, 0, 0, ring, &why));
+	CHECK_INT(why.code, -EFBIG);
+	CHECK_UINT(logs(directory), 0);
+	ring->off = false;
+	life.limit_bytes = SEGMENT;
+	writer = journal_writer_create(&life, 0, 0, ring, &why);
+	journal_writer_limit(writer, 2 * SEGMENT);
+	for (unsigned i = 0; i < 2 * A_SEGMENT; i++)
+		put_block(ring, i);
+	journal_writer_figures(writer, &figures, &why);
+	CHECK_UINT(figures.failed, 0);
+	journal_writer_destroy(writer);
+	journal_ring_destroy(ring);
+	CHECK_INT(count_blocks(directory, &why), 2 * A_SEGMENT);
+	unit_remove(directory);
+}
+
 static void limits_and_full_rings_end_it(void)
 {
 	char directory[UNIT_FOLDER];
@@ -353,24 +437,61 @@ static void limits_and_full_rings_end_it(void)
 	unit_remove(directory);
 }
 
+static void fill(struct journal_ring *ring)
+{
+	while (journal_is_easy(ring))
+		CHECK(journal_take(ring, JOURNAL_RUN, 0, 64 << 10));
+}
+
+/* Looks every millisecond from one time to another; until it is not behind, or to the end: when that was. */
+static uint64_t look_on(struct journal_ring *ring, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t at = from_ns;
+
+	while (at < to_ns && journal_is_behind(ring, at))
+		at += 1000000;
+	return at < to_ns ? at : to_ns;
+}
+
 static void rings_wait_and_then_give_up(void)
 {
+	const uint64_t begun = 1000000;
 	struct journal_ring *ring = make_ring();
+	uint64_t end;
 
 	if (!ring)
 		return;
-	while (journal_is_easy(ring))
-		CHECK(journal_take(ring, JOURNAL_RUN, 0, 64 << 10));
-	CHECK(journal_is_behind(ring, 1000));
-	CHECK(journal_is_behind(ring, 1000 + ring->wait_ns));
+	end = begun + ring->wait_ns;
+	fill(ring);
+	CHECK_UINT(look_on(ring, begun, end), end);
 	ring->tail = ring->head;
-	CHECK(!journal_is_behind(ring, 2000 + ring->wait_ns));
-	while (journal_is_easy(ring))
-		CHECK(journal_take(ring, JOURNAL_RUN, 0, 64 << 10));
-	CHECK(journal_is_behind(ring, 3000 + ring->wait_ns));
-	CHECK(!journal_is_behind(ring, 3001 + 2 * ring->wait_ns));
+	CHECK(!journal_is_behind(ring, end));
+	fill(ring);
+	CHECK_UINT(look_on(ring, end, end + 2 * ring->wait_ns), end + ring->wait_ns + 1000000);
 	CHECK(ring->lost);
 	CHECK_UINT(ring->waits, 2);
+	journal_ring_destroy(ring);
+}
+
+/* A machine that was paused, for longer than a ring waits: that is no disk that does not answer. */
+static void time_without_a_look_counts_little(void)
+{
+	const uint64_t begun = 1000000;
+	struct journal_ring *ring = make_ring();
+	uint64_t back, left;
+
+	if (!ring)
+		return;
+	back = begun + 100 * ring->wait_ns;
+	left = ring->wait_ns - JOURNAL_LOOK_NS;
+	fill(ring);
+	CHECK(journal_is_behind(ring, begun));
+	CHECK(journal_is_behind(ring, back));
+	CHECK(!ring->lost);
+	/* It waits on for what is left of its time. */
+	CHECK_UINT(look_on(ring, back, back + 2 * ring->wait_ns), back + left + 1000000);
+	CHECK(ring->lost);
+	CHECK_UINT(ring->waits, 1);
 	journal_ring_destroy(ring);
 }
 
@@ -422,6 +543,8 @@ static void names_are_exact(void)
 					     "00000000-000-00000001.log",
 					     "00000001-000-00000000.log",
 					     "00000001-000-00000001.log.partial",
+					     "4294967295-000-00000001.log",
+					     "00000001-064-00000001.log",
 					     "../etc/passwd" };
 	uint32_t life, reactor, number;
 
@@ -438,8 +561,15 @@ const struct unit_case unit_cases[] = {
 	{ "torn ends are left out", torn_ends_are_left_out },
 	{ "missing segments are told", missing_segments_are_told },
 	{ "what a checkpoint has is used again", what_a_checkpoint_has_is_used_again },
+	{ "records may go from one segment into the next", records_may_go_from_one_segment_into_the_next },
+	{ "checkpoint follows checkpoint", checkpoint_follows_checkpoint },
+	{ "sums stay known", sums_stay_known },
+	{ "other versions are told", other_versions_are_told },
+	{ "past lives are cut to what they hold", past_lives_are_cut_to_what_they_hold },
+	{ "limits may be raised", limits_may_be_raised },
 	{ "limits and full rings end it", limits_and_full_rings_end_it },
 	{ "rings wait and then give up", rings_wait_and_then_give_up },
+	{ "time without a look counts little", time_without_a_look_counts_little },
 	{ "lives that were cut are told", lives_that_were_cut_are_told },
 	{ "names are exact", names_are_exact },
 	{ NULL, NULL },
