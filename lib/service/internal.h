@@ -17,9 +17,9 @@ enum {
 };
 
 /*
- * The operations of requests, an entry each. X(kind, the flags that it may have, how it is checked, prepared, begun): the
- * last three name a check_NAME of validate.c, a prepare_NAME of prepare.c and a begin_NAME of execute.c. What its body
- * and its result carry says wire/frame.h.
+ * The operations of requests, an entry each. X(kind, the flags that it may have, how it is checked, prepared, begun):
+ * the last three name a check_NAME of validate.c, a prepare_NAME of prepare.c and a begin_NAME of execute.c. What its
+ * body and its result carry says wire/frame.h.
  */
 #define SERVICE_OPS(X) \
 	X(PULL, WIRE_READ_ONLY | WIRE_VERSIONS, unscaled, pull, pull) \
