@@ -57,6 +57,31 @@ int unit_file(char path[static UNIT_FOLDER], const char *name)
 	return fd;
 }
 
+size_t unit_read(const char *path, char *text, size_t room)
+{
+	FILE *file = fopen(path, "re");
+	const size_t bytes = file ? fread(text, 1, room - 1, file) : 0;
+
+	if (file)
+		fclose(file);
+	text[bytes] = 0;
+	return bytes;
+}
+
+bool unit_write(const char *path, const void *data, size_t bytes)
+{
+	FILE *file = fopen(path, "we");
+	const bool good = file && fwrite(data, 1, bytes, file) == bytes;
+
+	return ((!file || fclose(file) == 0) && good) ||
+	       unit_fail(__FILE__, __LINE__, "%s cannot be written: %m", path);
+}
+
+bool unit_write_text(const char *path, const char *text)
+{
+	return unit_write(path, text, strlen(text));
+}
+
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
 {
 	(void)status, (void)type, (void)where;

@@ -54,6 +54,13 @@ bool unit_folder(char path[static UNIT_FOLDER], const char *name);
 /* The same of a file: open for reading and writing, or -1. */
 int unit_file(char path[static UNIT_FOLDER], const char *name);
 
+/* The beginning of a file, ended by a NUL byte: how many bytes, fewer than room; 0 when there is none. */
+size_t unit_read(const char *path, char *text, size_t room);
+
+/* A file has just these bytes then. False: recorded as a failure. */
+bool unit_write(const char *path, const void *data, size_t bytes);
+bool unit_write_text(const char *path, const char *text);
+
 /* Takes a folder away with all that is in it; does not follow links. */
 void unit_remove(const char *folder);
 

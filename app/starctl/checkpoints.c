@@ -268,7 +268,9 @@ static void prune_refused(void *ctx, const char *name, const char *why)
 int run_checkpoint_prune(const struct invocation *invocation)
 {
 	struct prune p = { .invocation = invocation };
-	struct ckpt_pruning pruning = { .refused = prune_refused, .progress = prune_progress, .ctx = &p };
+	struct ckpt_pruning pruning = {
+		.refused = prune_refused, .progress = prune_progress, .ctx = &p, .wait_us = CKPT_WAIT_US
+	};
 	const char *word = invocation->argv[1];
 	struct star_error err = { 0 };
 	char *end = NULL;

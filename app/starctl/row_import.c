@@ -24,8 +24,26 @@ struct import {
 	size_t row_bytes, room; /* bytes of a row's, and how many rows there is memory for */
 	uint64_t *keys;
 	uint8_t *values;
+	uint16_t *narrow; /* of float32 for a bfloat16 table: the same; else NULL */
 	uint64_t rows;
 };
+
+/*
+ * The floats of a bfloat16 table as bfloat16, if none of them has more than that holds, as in a file that an export
+ * wrote: a node that rounds makes signalling NaNs quiet.
+ */
+static bool narrow(const struct import *m, size_t count, uint16_t *to)
+{
+	for (size_t i = 0; i < count * m->spec->dim; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, m->values + i * sizeof(bits), sizeof(bits));
+		if (bits & 0xffff)
+			return false;
+		to[i] = (uint16_t)(bits >> 16);
+	}
+	return true;
+}
 
 /* Of a variable the blocks that the file has, and nothing else: workers may push to the others meanwhile. */
 static int assign(struct import *m, size_t count, struct star_error *err)
@@ -38,6 +56,10 @@ static int assign(struct import *m, size_t count, struct star_error *err)
 			      .values = m->values,
 			      .dtype = dtype_name(m->dtype) };
 
+	if (m->narrow && narrow(m, count, m->narrow)) {
+		op.values = m->narrow;
+		op.dtype = dtype_name(STAR_BFLOAT16);
+	}
 	return star_execute(m->cluster, &op, 1, IMPORT_US, err);
 }
 
@@ -50,15 +72,22 @@ static size_t rows_of_batch(const struct import *m)
 
 static int open_file(struct import *m, enum row_format format, const char *path, struct star_error *err)
 {
+	bool widened;
+
 	m->reader = row_reader_open(m->spec, format, path, stdin, err);
 	if (!m->reader)
 		return err->code;
 	m->dtype = row_reader_dtype(m->reader);
+	widened = m->spec->dtype == STAR_BFLOAT16 && m->dtype == STAR_FLOAT32;
 	m->row_bytes = dtype_row_bytes(m->dtype, m->spec->dim);
 	m->room = rows_of_batch(m);
 	m->keys = calloc(m->room, sizeof(*m->keys));
 	m->values = calloc(m->room, m->row_bytes);
-	return m->keys && m->values ? 0 : star_error_set(err, -ENOMEM, "no memory for %zu rows", m->room);
+	if (widened)
+		m->narrow = calloc(m->room * m->spec->dim, sizeof(*m->narrow));
+	return m->keys && m->values && (m->narrow || !widened)
+		       ? 0
+		       : star_error_set(err, -ENOMEM, "no memory for %zu rows", m->room);
 }
 
 static void close_file(struct import *m)
@@ -66,6 +95,8 @@ static void close_file(struct import *m)
 	row_reader_close(m->reader);
 	free(m->keys);
 	free(m->values);
+	free(m->narrow);
+	m->narrow = NULL;
 	m->reader = NULL;
 	m->keys = NULL;
 	m->values = NULL;

@@ -223,6 +223,8 @@ static void print_options(FILE *out)
 	fprintf(out, "\nOptions:\n");
 	for (unsigned i = 0; i < OPTIONS; i++)
 		fprintf(out, "  %-24s %s\n", options[i].text, options[i].summary);
+	/* No word to be completed. */
+	fprintf(out, "  %-24s %s\n", "--", "what follows is no option; negative keys need it not");
 }
 
 void print_usage(FILE *out)

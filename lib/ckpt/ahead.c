@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { RING_BYTES = AHEAD_PIECES * AHEAD_PIECE_BYTES, HUGE_BYTES = 2 << 20 };
 
 /* In huge pages if there are any: the disk's descriptors, and the kernel's work for each page, are that much fewer. */
@@ -52,23 +54,17 @@ static int read_piece(struct ckpt_ahead *a, uint64_t position)
 {
 	const uint32_t bytes = length_of(a, position);
 	uint8_t *to = a->ring + position % a->ring_bytes;
+	ssize_t n = base_read_at(a->fd, to, bytes, position);
 
-	for (uint32_t done = 0; done < bytes;) {
-		const ssize_t n = pread(a->fd, to + done, bytes - done, (off_t)(position + done));
-
-		if (n > 0) {
-			done += (uint32_t)n;
-		} else if (n == 0) {
-			return -ESTALE;
-		} else if (errno == EINVAL && a->direct) {
-			/* A file system may take O_DIRECT when a file is opened and refuse it afterwards. */
-			a->direct = false;
-			if (fcntl(a->fd, F_SETFL, 0) < 0)
-				return -EINVAL;
-		} else if (errno != EINTR) {
-			return -errno;
-		}
+	/* A file system may take O_DIRECT when a file is opened and refuse it afterwards. */
+	if (n == -EINVAL && a->direct) {
+		a->direct = false;
+		n = fcntl(a->fd, F_SETFL, 0) < 0 ? -EINVAL : base_read_at(a->fd, to, bytes, position);
 	}
+	if (n < 0)
+		return (int)n;
+	if (n < bytes)
+		return -ESTALE;
 	a->read[piece_of(position)] = true;
 	return 0;
 }

@@ -74,11 +74,19 @@ int ckpt_manifest_read(const char *path, struct ckpt_manifest *manifest, struct 
  */
 struct ckpt_claim {
 	int folder; /* that is locked; -1: none yet */
+	int saves;  /* the file by which write holds off prunes; -1: not now */
 	bool mounted;
 };
 void ckpt_claim_init(struct ckpt_claim *claim, const char *directory);
 int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star_error *err);
 void ckpt_claim_fini(struct ckpt_claim *claim);
+/*
+ * From before a checkpoint is begun until it counts or is abandoned: what it goes on from is not pruned. -EBUSY:
+ * somebody has been removing checkpoints there for wait_us. Once is enough; written gives it back, if it was taken.
+ */
+enum { CKPT_WAIT_US = 10000000 };
+int ckpt_claim_write(struct ckpt_claim *claim, const char *directory, uint64_t wait_us, struct star_error *err);
+void ckpt_claim_written(struct ckpt_claim *claim);
 /* The process of this machine that has taken it; 0: none, or it cannot be known. */
 pid_t ckpt_claim_holder(const char *directory);
 
@@ -231,7 +239,8 @@ int ckpt_check(const char *directory, uint64_t id, const struct ckpt_search *sea
 /*
  * Removes all but the newest `keep` full checkpoints that are whole and what belongs to them, and partial ones older
  * than the newest; nothing but partial ones while there are fewer than that. How many were removed, or a negative
- * errno.
+ * errno. -EBUSY: a checkpoint has been written there for wait_us (ckpt_claim_write), and nothing is removed. What comes
+ * while those that are kept are read stays, with what it goes on from.
  */
 struct ckpt_pruning {
 	uint32_t keep;
@@ -243,6 +252,7 @@ struct ckpt_pruning {
 	void (*refused)(void *ctx, const char *name, const char *why);
 	ckpt_progress *progress; /* may be NULL */
 	void *ctx;
+	uint64_t wait_us;
 };
 int ckpt_prune(const char *directory, const struct ckpt_pruning *pruning, struct star_error *err);
 

@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "ckpt/internal.h"
 
 /* Whether something is mounted on the folder; what cannot be looked at is not told as such. */
@@ -39,7 +40,7 @@ static pid_t find_holder(int folder)
 		uint64_t inode;
 		int who;
 
-		if (sscanf(line, "%*u: FLOCK ADVISORY WRITE %d %x:%x:%" SCNu64, &who, &high, &low, &inode) == 4 &&
+		if (sscanf(line, "%*u: FLOCK ADVISORY %*s %d %x:%x:%" SCNu64, &who, &high, &low, &inode) == 4 &&
 		    who > 0 && inode == at.st_ino && makedev(high, low) == at.st_dev)
 			pid = who;
 	}
@@ -76,7 +77,7 @@ void ckpt_claim_init(struct ckpt_claim *claim, const char *directory)
 {
 	const int folder = ckpt_open_folder(directory, NULL);
 
-	*claim = (struct ckpt_claim){ .folder = -1, .mounted = folder >= 0 && is_mount(folder) };
+	*claim = (struct ckpt_claim){ .folder = -1, .saves = -1, .mounted = folder >= 0 && is_mount(folder) };
 	if (folder >= 0)
 		close(folder);
 }
@@ -102,14 +103,98 @@ int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star
 		close(folder);
 		return rc < 0 ? rc : 0;
 	}
-	ckpt_claim_fini(claim);
+	if (claim->folder >= 0)
+		close(claim->folder);
 	claim->folder = folder;
 	claim->mounted = is_mount(folder);
 	return 0;
 }
 
+/* ---- saves and prunes ---- */
+
+#define SAVES_NAME "starserver-saves.lock"
+enum { LOOK_US = 50000 };
+
+/* Made by whoever comes first, which may be root; it is to be the node's. */
+static int make_saves(int folder)
+{
+	const int fd = openat(folder, SAVES_NAME, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, CKPT_FILE_MODE);
+	struct stat here;
+
+	if (fd >= 0 && geteuid() == 0 && fstat(folder, &here) == 0)
+		(void)!fchown(fd, here.st_uid, here.st_gid);
+	return fd;
+}
+
+/* *locks: where nothing can be written nothing is to be locked, and the folder itself is opened. */
+static int open_saves(const char *directory, bool *locks, struct star_error *err)
+{
+	const int folder = ckpt_open_folder(directory, err);
+	int fd = -1, code = -ENOENT;
+
+	if (folder < 0)
+		return folder;
+	/* Twice: another one may make it meanwhile. */
+	for (unsigned i = 0; i < 2 && fd < 0 && (code == -ENOENT || code == -EEXIST); i++) {
+		fd = openat(folder, SAVES_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd < 0 && errno == ENOENT)
+			fd = make_saves(folder);
+		code = fd < 0 ? -errno : 0;
+	}
+	*locks = code != -EROFS;
+	if (!*locks)
+		return folder;
+	close(folder);
+	return fd < 0 ? ckpt_io_error(err, code, "open", directory, SAVES_NAME) : fd;
+}
+
+int ckpt_lock_saves(const char *directory, int how, uint64_t wait_us, struct star_error *err)
+{
+	const uint64_t until_us = clock_us() + wait_us;
+	char who[32] = "";
+	bool locks = false;
+	const int fd = open_saves(directory, &locks, err);
+	pid_t pid;
+
+	if (fd < 0)
+		return fd;
+	/* Where a file system has no locks it cannot be known. */
+	while (locks && flock(fd, how | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		if (clock_us() < until_us) {
+			usleep(LOOK_US);
+			continue;
+		}
+		pid = find_holder(fd);
+		close(fd);
+		if (pid)
+			snprintf(who, sizeof(who), " (process %d)", (int)pid);
+		return star_error_set(err, -EBUSY,
+				      how == LOCK_EX
+					      ? "a checkpoint is being written to %.280s%s, and what it goes on "
+						"from must stay: nothing was removed; try again after it"
+					      : "checkpoints are being removed from %.280s%s: try again after it",
+				      directory, who);
+	}
+	return fd;
+}
+
+int ckpt_claim_write(struct ckpt_claim *claim, const char *directory, uint64_t wait_us, struct star_error *err)
+{
+	if (claim->saves < 0)
+		claim->saves = ckpt_lock_saves(directory, LOCK_SH, wait_us, err);
+	return claim->saves < 0 ? claim->saves : 0;
+}
+
+void ckpt_claim_written(struct ckpt_claim *claim)
+{
+	if (claim->saves >= 0)
+		close(claim->saves);
+	claim->saves = -1;
+}
+
 void ckpt_claim_fini(struct ckpt_claim *claim)
 {
+	ckpt_claim_written(claim);
 	if (claim->folder >= 0)
 		close(claim->folder);
 	claim->folder = -1;

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "ckpt/internal.h"
 
 /* Removes a folder with the files in it; a folder in it is not ours, and stays. 0 when there is none. */
@@ -105,20 +106,6 @@ int ckpt_check_files(int folder, const char *path, const struct ckpt_manifest *m
 	return 0;
 }
 
-static int write_all(int fd, const char *text, size_t bytes)
-{
-	for (size_t done = 0; done < bytes;) {
-		const ssize_t n = write(fd, text + done, bytes - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 /* Written under another name, so that a manifest is whole wherever there is one. */
 static int write_manifest(int folder, const char *path, const char *text, size_t bytes, struct star_error *err)
 {
@@ -129,7 +116,7 @@ static int write_manifest(int folder, const char *path, const char *text, size_t
 
 	if (fd < 0)
 		return ckpt_io_error(err, -errno, "create", path, name);
-	rc = write_all(fd, text, bytes);
+	rc = base_write_all(fd, text, bytes);
 	if (rc == 0 && fsync(fd) < 0) {
 		rc = -errno;
 		doing = "sync";

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "ckpt/internal.h"
 #include "jsonrpc/member.h"
 
@@ -102,26 +103,18 @@ int ckpt_dropped_parse(const char *text, size_t bytes, uint64_t lineage,
 	return json ? 0 : -EINVAL;
 }
 
-/* A file, and nothing that waits for ever or leads elsewhere. NULL with errno. */
-static FILE *open_file(const char *path)
+/* A file, and nothing that waits for ever or leads elsewhere: that is -ELOOP. */
+static int open_file(const char *path)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct stat status;
-	FILE *file = NULL;
 
 	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &status) == 0 && !S_ISREG(status.st_mode))
-		errno = ELOOP;
-	else
-		file = fdopen(fd, "r");
-	if (!file) {
-		const int code = errno;
-
-		close(fd);
-		errno = code;
-	}
-	return file;
+		return -errno;
+	if (fstat(fd, &status) < 0 || S_ISREG(status.st_mode))
+		return fd;
+	close(fd);
+	return -ELOOP;
 }
 
 /* *json: NULL when there is no file. */
@@ -129,43 +122,38 @@ static int read_file(const char *directory, json_t **json, struct star_error *er
 {
 	char path[CKPT_PATH_MAX], *text;
 	struct star_error why = { 0 };
-	size_t bytes;
-	FILE *file;
-	int rc = path_of(directory, "", path, err);
+	int fd, rc = path_of(directory, "", path, err);
+	ssize_t bytes;
 
 	*json = NULL;
 	if (rc < 0)
 		return rc;
-	file = open_file(path);
-	if (!file && errno == ENOENT)
+	fd = open_file(path);
+	if (fd == -ENOENT)
 		return 0;
-	if (!file && errno == ELOOP)
+	if (fd == -ELOOP)
 		return star_error_set(
 			err, -EBADMSG,
 			"%.300s is no file. It says which tables were dropped; remove it, and those of the "
 			"newest checkpoint are there again",
 			path);
-	text = file ? malloc(DROPPED_BYTES_MAX + 1) : NULL;
-	if (!text) {
-		rc = ckpt_io_error(err, -errno, "read", directory, DROPPED_NAME);
-		if (file)
-			fclose(file);
-		return rc;
-	}
-	bytes = fread(text, 1, DROPPED_BYTES_MAX + 1, file);
-	if (ferror(file))
-		rc = ckpt_io_error(err, -EIO, "read", directory, DROPPED_NAME);
+	if (fd < 0)
+		return ckpt_io_error(err, fd, "read", directory, DROPPED_NAME);
+	text = malloc(DROPPED_BYTES_MAX + 1);
+	bytes = text ? base_read_all(fd, text, DROPPED_BYTES_MAX + 1) : -ENOMEM;
+	close(fd);
+	if (bytes < 0)
+		rc = ckpt_io_error(err, (int)bytes, "read", directory, DROPPED_NAME);
 	else if (bytes > DROPPED_BYTES_MAX)
 		star_error_set(&why, -EINVAL, "it has more than %d bytes", DROPPED_BYTES_MAX);
 	else
-		*json = parse_dropped_text(text, bytes, &why);
+		*json = parse_dropped_text(text, (size_t)bytes, &why);
 	if (why.text[0])
 		rc = star_error_set(
 			err, -EBADMSG,
 			"%.300s is damaged: %.100s. It says which tables were dropped; remove it, and those of "
 			"the newest checkpoint are there again",
 			path, why.text);
-	fclose(file);
 	free(text);
 	return rc;
 }
@@ -232,19 +220,11 @@ static char *to_text(json_t *list)
 static int write_synced(const char *path, const char *text)
 {
 	const int fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, CKPT_FILE_MODE);
-	const size_t bytes = strlen(text);
-	int rc = 0;
+	int rc;
 
 	if (fd < 0)
 		return -errno;
-	for (size_t at = 0; rc == 0 && at < bytes;) {
-		const ssize_t n = write(fd, text + at, bytes - at);
-
-		if (n < 0 && errno != EINTR)
-			rc = -errno;
-		else if (n > 0)
-			at += (size_t)n;
-	}
+	rc = base_write_all(fd, text, strlen(text));
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
 	if (close(fd) < 0 && rc == 0)

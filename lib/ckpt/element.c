@@ -91,7 +91,7 @@ static bool parse_real(unsigned dtype, const json_t *json, void *element)
 {
 	const char *text = json_string_value(json);
 	double number = json_number_value(json);
-	float single;
+	float scratch;
 
 	if (text && strncmp(text, "nan:", 4) == 0)
 		return parse_bits(dtype, text + 4, element);
@@ -101,13 +101,7 @@ static bool parse_real(unsigned dtype, const json_t *json, void *element)
 		number = text[0] == '-' ? -HUGE_VAL : HUGE_VAL;
 	else if (!json_is_number(json))
 		return false;
-	single = (float)number;
-	if (dtype == STAR_FLOAT64)
-		memcpy(element, &number, sizeof(number));
-	else if (dtype == STAR_FLOAT32)
-		memcpy(element, &single, sizeof(single));
-	else
-		tensor_convert_find(dtype, CONVERT_SCALAR)->from_float(element, &single, 1);
+	tensor_convert_row(element, dtype, &number, STAR_FLOAT64, 1, &scratch);
 	return text || isfinite(real_of(dtype, element));
 }
 

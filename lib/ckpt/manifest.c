@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/crc32.h"
+#include "base/file.h"
 #include "ckpt/internal.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
@@ -372,7 +373,7 @@ static char *read_text(int fd, const char *path, size_t *bytes, struct star_erro
 {
 	struct stat status;
 	char *text;
-	ssize_t n = 1;
+	ssize_t n;
 
 	if (fstat(fd, &status) < 0) {
 		ckpt_io_error(err, -errno, "look at", path, CKPT_MANIFEST_NAME);
@@ -388,13 +389,13 @@ static char *read_text(int fd, const char *path, size_t *bytes, struct star_erro
 		star_error_set(err, -ENOMEM, "no memory left for %s's manifest", path);
 		return NULL;
 	}
-	for (*bytes = 0; *bytes < (size_t)status.st_size && n > 0; *bytes += (size_t)(n > 0 ? n : 0))
-		n = read(fd, text + *bytes, (size_t)status.st_size - *bytes);
+	n = base_read_all(fd, text, (size_t)status.st_size);
 	if (n < 0) {
-		ckpt_io_error(err, -errno, "read", path, CKPT_MANIFEST_NAME);
+		ckpt_io_error(err, (int)n, "read", path, CKPT_MANIFEST_NAME);
 		free(text);
 		return NULL;
 	}
+	*bytes = (size_t)n;
 	return text;
 }
 

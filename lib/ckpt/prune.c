@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "ckpt/internal.h"
@@ -140,7 +141,7 @@ int ckpt_prune(const char *directory, const struct ckpt_pruning *pruning, struct
 	struct ckpt_entry *entries;
 	struct kept kept = { 0 };
 	uint32_t count;
-	int rc;
+	int saves, rc;
 
 	if (pruning->keep < 1)
 		return star_error_set(err, -EINVAL, "at least one full checkpoint must be kept");
@@ -148,8 +149,18 @@ int ckpt_prune(const char *directory, const struct ckpt_pruning *pruning, struct
 	if (rc < 0)
 		return rc;
 	rc = find_kept(directory, entries, count, pruning, &kept, err);
-	if (rc == 0)
-		rc = prune(directory, entries, count, &kept, pruning->lineage, err);
 	free(entries);
+	if (rc < 0)
+		return rc;
+	saves = ckpt_lock_saves(directory, LOCK_EX, pruning->wait_us, err);
+	if (saves < 0)
+		return saves;
+	/* Again: reading those takes long, and a delta may have come since that goes on from what would go. */
+	rc = ckpt_list(directory, &entries, &count, err);
+	if (rc == 0) {
+		rc = prune(directory, entries, count, &kept, pruning->lineage, err);
+		free(entries);
+	}
+	close(saves);
 	return rc;
 }

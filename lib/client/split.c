@@ -88,10 +88,9 @@ static uint32_t left(uint32_t most, uint32_t used)
 /* How many more keys of this operation the part can take, of this many. */
 static uint32_t room(const struct split *s, const struct part *part, const struct call_op *op, uint32_t keys)
 {
-	/* 14: versions are padded, and the body is. */
 	const uint32_t most = s->route->payload_max;
-	const uint32_t request_used = part->request_bytes + part->alone_more + (uint32_t)sizeof(struct wire_op) + 14;
-	const uint32_t reply_used = part->reply_bytes + (uint32_t)sizeof(struct wire_result) + 14;
+	const uint32_t request_used = part->request_bytes + part->alone_more + (uint32_t)sizeof(struct wire_op);
+	const uint32_t reply_used = part->reply_bytes + (uint32_t)sizeof(struct wire_result);
 
 	if (part->slices_count + part->more_pushes >= WIRE_OPS_MAX || request_used > most || reply_used > most ||
 	    (part->pushes && goes_apart(op)) || (part->apart && op_pushes(op)))
@@ -100,6 +99,10 @@ static uint32_t room(const struct split *s, const struct part *part, const struc
 		keys = WIRE_KEYS_MAX - part->keys;
 	keys = fewer(keys, most - request_used, op_request_key_bytes(op));
 	keys = fewer(keys, most - reply_used, op_reply_key_bytes(op));
+	/* Versions are padded, and bodies are: of less than a key. */
+	while (keys && (wire_padded(op_request_bytes(op, keys)) > most - request_used ||
+			wire_padded(op_reply_bytes(op, keys)) > most - reply_used))
+		keys--;
 	if (op->kind == STAR_PULL && !op->versions && !part->pushes)
 		keys = fewer(keys, left(s->call->cluster->pull_bytes, part->reply_bytes), op_reply_key_bytes(op));
 	else if (op_pushes(op) && !op->keys && !op->undivided)

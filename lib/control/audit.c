@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/thread.h"
@@ -40,10 +41,8 @@ struct audit {
 	struct queued queue[AUDIT_QUEUE_MAX];
 };
 
-static int cannot(const char *what, const char *path, struct star_error *err)
+static int cannot(int code, const char *what, const char *path, struct star_error *err)
 {
-	const int code = -errno;
-
 	return star_error_set(err, code, "cannot %s the audit log %.200s: %s", what, path, strerrordesc_np(-code));
 }
 
@@ -53,7 +52,7 @@ static int open_file(const char *path, struct star_error *err)
 	int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY, 0600);
 
 	if (fd < 0)
-		return cannot("open", path, err);
+		return cannot(-errno, "open", path, err);
 	if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
 		return fd;
 	close(fd);
@@ -71,17 +70,17 @@ static int read_end(struct audit *audit, struct star_error *err)
 	ssize_t n;
 
 	if (fstat(audit->fd, &file) < 0)
-		return cannot("look at", audit->path, err);
+		return cannot(-errno, "look at", audit->path, err);
 	from = file.st_size > (off_t)sizeof(text) ? file.st_size - (off_t)sizeof(text) : 0;
-	n = pread(audit->fd, text, sizeof(text), from);
+	n = base_read_at(audit->fd, text, sizeof(text), (uint64_t)from);
 	if (n < 0)
-		return cannot("read", audit->path, err);
+		return cannot((int)n, "read", audit->path, err);
 	end = n ? memrchr(text, '\n', (size_t)n) : NULL;
 	audit->cut = (uint64_t)n - (end ? (uint64_t)(end - text) + 1 : 0);
 	if (audit->cut >= AUDIT_LINE_MAX || (!end && from))
 		return star_error_set(err, -EINVAL, "%.200s is no audit log: its last line is too long", audit->path);
 	if (audit->cut && ftruncate(audit->fd, file.st_size - (off_t)audit->cut) < 0)
-		return cannot("repair", audit->path, err);
+		return cannot(-errno, "repair", audit->path, err);
 	if (!end)
 		return 0;
 	line = end == text ? NULL : memrchr(text, '\n', (size_t)(end - text));
@@ -149,22 +148,14 @@ static json_t *line_json(struct audit *audit, const struct queued *q, uint64_t l
 	return json;
 }
 
-/* Whole or not at all. */
 static int write_line(struct audit *audit, const char *line, size_t bytes)
 {
-	struct stat file;
-	ssize_t n;
-	int code;
+	bool torn;
+	const int rc = base_append_all(audit->fd, line, bytes, &torn);
 
-	if (fstat(audit->fd, &file) < 0)
-		return -errno;
-	n = write(audit->fd, line, bytes);
-	if (n == (ssize_t)bytes)
-		return 0;
-	code = n < 0 ? -errno : -ENOSPC;
-	if (n > 0 && ftruncate(audit->fd, file.st_size) < 0)
-		log_error("the audit log %s has a line that is not whole: %s", audit->path, strerrordesc_np(errno));
-	return code;
+	if (torn)
+		log_error("the audit log %s has a line that is not whole: %s", audit->path, strerrordesc_np(-rc));
+	return rc;
 }
 
 static int write_event(struct audit *audit, const struct queued *q, uint64_t lost)

@@ -77,6 +77,8 @@ struct graph_cut {
 	/* ... and the values' bytes, those of `traffic` together: what is on all PS tasks is divided among them, but
 	 * each returns its own partial sums. */
 	uint64_t to_ps_bytes, from_ps_bytes;
+	/* What the PS parts have been compiled to, for their bytes to be counted (offload/compile.h); NULL: nothing. */
+	struct compile_plan *compiled;
 };
 
 static inline bool graph_cut_is_shape(const struct graph_part *part, uint32_t fetch)

@@ -29,6 +29,8 @@ struct graph_ps_plan {
 	 * never exceed it. */
 	const struct graph_type *types;
 	const uint32_t *first;
+	/* Where the cut keeps what these parts have been compiled to (offload/compile.h); NULL: nowhere. */
+	struct compile_plan **compiled;
 };
 
 static inline const struct graph_type *graph_ps_type(const struct graph_ps_plan *plan, struct graph_value value)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "journal/internal.h"
 #include "journal/writer.h"
 
@@ -54,31 +55,13 @@ static int damaged(const struct journal_input *in, const struct journal_file *fi
 			      in->contents->directory, name_of(file, name), offset, what);
 }
 
-static int read_error(const struct journal_input *in, const struct journal_file *file, struct star_error *err)
+static int read_error(const struct journal_input *in, const struct journal_file *file, ssize_t code,
+		      struct star_error *err)
 {
 	char name[JOURNAL_NAME_MAX];
 
-	return star_error_set(err, -errno, "%.200s/%s cannot be read: %s", in->contents->directory, name_of(file, name),
-			      strerror(errno));
-}
-
-/* Up to `bytes`, fewer at the file's end. */
-static ssize_t read_at(int fd, void *to, size_t bytes, uint64_t offset)
-{
-	size_t done = 0;
-
-	while (done < bytes) {
-		const ssize_t n = pread(fd, (char *)to + done, bytes - done, (off_t)(offset + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		done += (size_t)n;
-	}
-	return (ssize_t)done;
+	return star_error_set(err, (int)code, "%.200s/%s cannot be read: %s", in->contents->directory,
+			      name_of(file, name), strerror((int)-code));
 }
 
 /* Opens a file and reads its header. 1: it has one; 0: it has not begun, or has that of another; negative: an error. */
@@ -93,11 +76,11 @@ static int open_file(struct journal_input *in, const struct journal_file *file, 
 		close(in->fd);
 	in->fd = openat(in->folder, name_of(file, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (in->fd < 0 || fstat(in->fd, &stat) < 0)
-		return read_error(in, file, err);
+		return read_error(in, file, -errno, err);
 	in->file_bytes = (uint64_t)stat.st_size;
-	n = read_at(in->fd, header, sizeof(*header), 0);
+	n = base_read_at(in->fd, header, sizeof(*header), 0);
 	if (n < 0)
-		return read_error(in, file, err);
+		return read_error(in, file, n, err);
 	return n == (ssize_t)sizeof(*header) && header->magic == JOURNAL_MAGIC &&
 	       header->checksum == journal_segment_checksum(header) && header->life == file->life &&
 	       header->reactor == file->reactor && header->number == file->number;
@@ -109,20 +92,20 @@ static int read_block(struct journal_input *in, const struct journal_file *file,
 		      bool exact, struct star_error *err)
 {
 	const struct journal_block *block = (const struct journal_block *)in->memory;
-	ssize_t n = read_at(in->fd, in->memory, JOURNAL_ALIGN, offset);
+	ssize_t n = base_read_at(in->fd, in->memory, JOURNAL_ALIGN, offset);
 	size_t all;
 
 	if (n < 0)
-		return read_error(in, file, err);
+		return read_error(in, file, n, err);
 	if (n < JOURNAL_ALIGN || block->magic != JOURNAL_BLOCK_MAGIC || block->life != file->life ||
 	    block->reactor != file->reactor || block->bytes == 0 || block->bytes % 8 ||
 	    block->bytes > JOURNAL_PAYLOAD_MAX || (exact ? block->position != position : block->position < position))
 		return 0;
 	all = sizeof(*block) + block->bytes;
 	if (all > JOURNAL_ALIGN) {
-		n = read_at(in->fd, in->memory + JOURNAL_ALIGN, all - JOURNAL_ALIGN, offset + JOURNAL_ALIGN);
+		n = base_read_at(in->fd, in->memory + JOURNAL_ALIGN, all - JOURNAL_ALIGN, offset + JOURNAL_ALIGN);
 		if (n < 0)
-			return read_error(in, file, err);
+			return read_error(in, file, n, err);
 		if ((size_t)n < all - JOURNAL_ALIGN)
 			return 0;
 	}

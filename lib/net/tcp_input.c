@@ -206,7 +206,7 @@ static bool outside_window(struct tcp_conn *conn, const struct tcp_segment *s)
 	return old && s->flags & RTE_TCP_ACK_FLAG && conn->state != TCP_SYN_RECEIVED;
 }
 
-/* Networks reorder: an ACK that says nothing new was overtaken by what has set the clock, and is no sign of old data. */
+/* Networks reorder: an ACK that says nothing new was overtaken by what set the clock, and is no sign of old data. */
 static bool is_overtaken_ack(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	return s->space == 0 && s->flags & RTE_TCP_ACK_FLAG && seq_le(s->seq, conn->rcv_nxt) &&

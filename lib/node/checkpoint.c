@@ -57,6 +57,7 @@ struct node_checkpoint {
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
 	uint64_t began, since;		 /* what it began with; the first that was written after that. 0: none */
+	uint32_t began_sum;		 /* of the manifest that it began with */
 	uint64_t last;			 /* that was written, and the checksum of its manifest */
 	uint32_t last_sum;
 	struct part parts[WIRE_REACTORS_MAX];
@@ -422,18 +423,24 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	free(c);
 }
 
-void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage)
+void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage, uint32_t sum)
 {
 	if (!c)
 		return;
 	c->lineage = lineage;
 	c->began = id;
+	c->began_sum = sum;
 	c->since = 0;
 }
 
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *c)
 {
 	return c->lineage;
+}
+
+uint32_t node_checkpoint_own_sum(const struct node_checkpoint *c)
+{
+	return c->began_sum;
 }
 
 int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)
@@ -477,13 +484,17 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 	int rc = node_checkpoint_claim(c, err);
 
 	if (rc == 0)
+		rc = ckpt_claim_write(&c->claim, directory, CKPT_WAIT_US, err);
+	if (rc == 0)
 		rc = ckpt_chain_check(directory, &entry, node->config->chain_max, err);
 	if (rc == 0)
 		rc = node_checkpoint_next(c, true, &checkpoint->id, err);
 	if (rc == 0)
 		rc = ckpt_begin(directory, checkpoint->id, checkpoint->parent, path, err);
-	if (rc < 0)
+	if (rc < 0) {
+		ckpt_claim_written(&c->claim);
 		return rc;
+	}
 	name = strrchr(path, '/') + 1;
 	if (strlen(name) >= sizeof(checkpoint->name))
 		return star_error_set(err, -ENAMETOOLONG, "the name %s is too long", name);
@@ -653,16 +664,19 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 	if (rc == 0)
 		rc = ckpt_commit(path, &m, err);
 	ckpt_manifest_free(&m);
+	ckpt_claim_written(&c->claim);
 	if (rc == 0) {
 		c->since = c->since ? c->since : checkpoint->id;
 		c->last = m.id;
 		c->last_sum = m.sum;
-		node_journal_counts(ctx, checkpoint->id);
+		node_journal_counts(ctx, m.id, m.sum);
 	}
 	if (rc == 0 && !checkpoint->parent) {
-		const struct ckpt_pruning pruning = {
-			.keep = config->checkpoint_keep, .lineage = &m.lineage, .began = c->began, .since = c->since
-		};
+		const struct ckpt_pruning pruning = { .keep = config->checkpoint_keep,
+						      .lineage = &m.lineage,
+						      .began = c->began,
+						      .since = c->since,
+						      .wait_us = CKPT_WAIT_US };
 		struct star_error why = { 0 };
 
 		if (ckpt_prune(config->checkpoint_directory, &pruning, &why) < 0)
@@ -679,4 +693,5 @@ void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpo
 	if (checkpoint->name[0] && snprintf(path, sizeof(path), "%s/%s", node->config->checkpoint_directory,
 					    checkpoint->name) < (int)sizeof(path))
 		ckpt_abandon(path);
+	ckpt_claim_written(&node->checkpoint->claim);
 }

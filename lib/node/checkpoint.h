@@ -16,11 +16,13 @@ void node_checkpoint_destroy(struct node_checkpoint *checkpoint);
 /* checkpoint_files.c: what all nodes told of what they wrote, into a manifest. */
 int node_checkpoint_read_files(const json_t *json, struct ckpt_manifest *m, struct star_error *err);
 
-/* The cluster begins with that checkpoint of this lineage: those that it writes go on with it, and it stays until
- * `keep` full ones that were written after that count. NULL is allowed. */
-void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage);
+/* The cluster begins with that checkpoint of this lineage, whose manifest has this sum: those that it writes go on with
+ * it, and it stays until `keep` full ones that were written after that count. NULL is allowed. */
+void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage, uint32_t sum);
 /* Of those that it writes. */
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *checkpoint);
+/* Of the manifest that the cluster began with. */
+uint32_t node_checkpoint_own_sum(const struct node_checkpoint *checkpoint);
 
 /* Gives a shard's store what it needs for snapshots, before its first table. */
 int node_shard_add_snapshots(struct shard *shard, struct star_error *err);

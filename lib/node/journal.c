@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
@@ -31,6 +32,7 @@ int node_journal_open(struct node *node, struct star_error *err)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	node->journal = j;
 	j->node = node;
+	pthread_mutex_init(&j->lock, NULL);
 	j->folder = open(config->journal_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (j->folder < 0)
 		return star_error_set(err, -errno, "journal.directory: %.300s cannot be opened: %s",
@@ -62,6 +64,7 @@ void node_journal_close(struct node *node)
 	journal_contents_free(j->contents);
 	if (j->folder >= 0)
 		close(j->folder);
+	pthread_mutex_destroy(&j->lock);
 	free(j);
 	node->journal = NULL;
 }
@@ -73,21 +76,6 @@ static void catalogue_name(char name[static JOURNAL_NAME_MAX], uint32_t story)
 	snprintf(name, JOURNAL_NAME_MAX, "%08" PRIu32 ".json", story);
 }
 
-static int write_all(int fd, const char *text, size_t bytes)
-{
-	while (bytes > 0) {
-		const ssize_t n = write(fd, text, bytes);
-
-		if (n <= 0 && errno != EINTR)
-			return -errno;
-		if (n > 0) {
-			text += n;
-			bytes -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
 /* A whole file takes the place of the one before, or nothing happens. */
 static int replace_file(const struct node_journal *j, const char *name, const char *text, struct star_error *err)
 {
@@ -96,7 +84,7 @@ static int replace_file(const struct node_journal *j, const char *name, const ch
 
 	snprintf(partial, sizeof(partial), "%s.partial", name);
 	fd = openat(j->folder, partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
-	rc = fd < 0 ? -errno : write_all(fd, text, strlen(text));
+	rc = fd < 0 ? -errno : base_write_all(fd, text, strlen(text));
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
 	if (fd >= 0)
@@ -110,6 +98,57 @@ static int replace_file(const struct node_journal *j, const char *name, const ch
 		      : 0;
 }
 
+static json_t *counted_json(const struct node_journal *j)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < j->counted_count; i++)
+		json_array_append_new(list, json_pack("{s:I, s:I}", "id", (json_int_t)j->counted[i].id, "sum",
+						      (json_int_t)j->counted[i].sum));
+	return list;
+}
+
+static int counted_from(const json_t *list, struct node_journal *j, struct star_error *err)
+{
+	static const char *const members[] = { "id", "sum", NULL };
+	uint64_t sum;
+
+	if (!json_is_array(list) || json_array_size(list) > JOURNAL_COUNTED_MAX)
+		return star_error_set(err, -EBADMSG, "the journal has no list of checkpoints");
+	for (j->counted_count = 0; j->counted_count < json_array_size(list); j->counted_count++) {
+		const json_t *each = json_array_get(list, j->counted_count);
+		struct journal_counted *c = &j->counted[j->counted_count];
+
+		if (jsonrpc_member_only(each, members, err) < 0 || jsonrpc_member_u64(each, "id", &c->id, err) < 0 ||
+		    jsonrpc_member_u64(each, "sum", &sum, err) < 0)
+			return err->code;
+		if (sum > UINT32_MAX || c->id > INT64_MAX || c->id <= (j->counted_count ? c[-1].id : 0))
+			return star_error_set(err, -EBADMSG, "the journal's list of checkpoints is not in order");
+		c->sum = (uint32_t)sum;
+	}
+	return 0;
+}
+
+/* Ids rise; the oldest, which the journal no longer goes back to, makes room. */
+static void add_counted(struct node_journal *j, uint64_t id, uint32_t sum)
+{
+	while (j->counted_count && j->counted[j->counted_count - 1].id >= id)
+		j->counted_count--;
+	if (j->counted_count == JOURNAL_COUNTED_MAX) {
+		j->counted_count--;
+		memmove(j->counted, j->counted + 1, j->counted_count * sizeof(j->counted[0]));
+	}
+	j->counted[j->counted_count++] = (struct journal_counted){ .id = id, .sum = sum };
+}
+
+static const struct journal_counted *find_counted(const struct node_journal *j, uint64_t id)
+{
+	for (unsigned i = 0; i < j->counted_count; i++)
+		if (j->counted[i].id == id)
+			return &j->counted[i];
+	return NULL;
+}
+
 static int write_catalogue(const struct node_journal *j, struct star_error *err)
 {
 	const struct node *node = j->node;
@@ -120,8 +159,9 @@ static int write_catalogue(const struct node_journal *j, struct star_error *err)
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
 		if (node->specs[id])
 			json_array_append_new(objects, jsonrpc_object_encode(node->specs[id]));
-	json = json_pack("{s:o, s:o}", "lineage",
-			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "objects", objects);
+	json = json_pack("{s:o, s:o, s:o}", "lineage",
+			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "checkpoints",
+			 counted_json(j), "objects", objects);
 	text = json_dumps(json, JSON_INDENT(1));
 	json_decref(json);
 	if (!text)
@@ -132,10 +172,10 @@ static int write_catalogue(const struct node_journal *j, struct star_error *err)
 	return rc;
 }
 
-static int read_catalogue(const struct node_journal *j, uint32_t story, uint64_t *lineage, struct object_spec **specs,
+static int read_catalogue(struct node_journal *j, uint32_t story, uint64_t *lineage, struct object_spec **specs,
 			  uint32_t *count, struct star_error *err)
 {
-	static const char *const members[] = { "lineage", "objects", NULL };
+	static const char *const members[] = { "lineage", "checkpoints", "objects", NULL };
 	char name[JOURNAL_NAME_MAX];
 	json_t *json = NULL, *objects, *object;
 	json_error_t why = { 0 };
@@ -154,7 +194,8 @@ static int read_catalogue(const struct node_journal *j, uint32_t story, uint64_t
 		return star_error_set(err, -EBADMSG, "the journal's %s cannot be read in %.200s: %.150s", name,
 				      j->node->config->journal_directory, fd < 0 ? strerror(errno) : why.text);
 	objects = json_object_get(json, "objects");
-	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "lineage", lineage, err) < 0)
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "lineage", lineage, err) < 0 ||
+	    counted_from(json_object_get(json, "checkpoints"), j, err) < 0)
 		rc = err->code;
 	else if (!json_is_array(objects) || json_array_size(objects) > WIRE_OBJECTS_MAX)
 		rc = star_error_set(err, -EBADMSG, "the journal's %s has no list of objects", name);
@@ -212,12 +253,52 @@ uint64_t node_journal_at_latest(const struct node *node, uint64_t id)
 	return last && id > last->base && id <= last->passed_over ? last->base : id;
 }
 
+/* What a checkpoint is to the journal. */
+enum checkpoint_place {
+	PLACE_WITHIN, /* the journal goes on from it */
+	PLACE_BEHIND, /* the cluster wrote it when the journal had ended */
+	PLACE_ELSEWHERE,
+};
+
+/* found: the journal has its instant, or begins with it. That one was written down as counting just before a crash may
+ * be missing: it is the last one then. */
+static enum checkpoint_place place_of(const struct node_journal *j, uint64_t lineage, bool found)
+{
+	const struct journal_past_life *last = last_life(j);
+	const struct journal_counted *counted = find_counted(j, j->chosen);
+	const uint64_t seen = j->counted_count ? j->counted[j->counted_count - 1].id : 0;
+	const uint64_t begun = RTE_MAX(last->base, last->passed_over);
+	const bool ours = lineage == node_checkpoint_own_lineage(j->node->checkpoint);
+
+	if (j->chosen == 0)
+		return found ? PLACE_WITHIN : PLACE_ELSEWHERE;
+	if (!ours || (counted && counted->sum != node_checkpoint_own_sum(j->node->checkpoint)))
+		return PLACE_ELSEWHERE;
+	if (found)
+		return counted || j->chosen > seen ? PLACE_WITHIN : PLACE_ELSEWHERE;
+	return j->chosen >= RTE_MAX(seen, begun) ? PLACE_BEHIND : PLACE_ELSEWHERE;
+}
+
+static int refuse_to_begin(const struct node_journal *j, struct star_error *err)
+{
+	char with[64] = "nothing";
+
+	if (j->chosen)
+		snprintf(with, sizeof(with), "checkpoint %" PRIu64, j->chosen);
+	return star_error_set(err, -ESTALE,
+			      "the journal in %.200s does not go on from %s, which the node would begin with: is "
+			      "checkpoint.directory (%.200s) the one that belongs to it, and all there? Nothing was "
+			      "restored. To begin without what the journal has, move its folder away",
+			      j->node->config->journal_directory, with, j->node->config->checkpoint_directory);
+}
+
 int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct object_spec **specs, uint32_t *count,
 			struct star_error *err)
 {
 	struct node_journal *j = node->journal;
 	struct object_spec *mine = NULL;
 	uint32_t mine_count = 0;
+	enum checkpoint_place place;
 	uint64_t lineage;
 	int rc;
 
@@ -235,17 +316,22 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 		return 0;
 	}
 	rc = journal_contents_from(j->contents, id, &j->first, err);
-	if (rc == 0)
-		log_warn("the journal does not go on from checkpoint %" PRIu64
-			 ", which the node begins with: it is not applied",
-			 id);
-	if (rc <= 0)
-		return rc;
-	rc = read_catalogue(j, last_life(j)->story, &lineage, &mine, &mine_count, err);
 	if (rc < 0)
 		return rc;
+	if (read_catalogue(j, last_life(j)->story, &lineage, &mine, &mine_count, err) < 0)
+		return err->code;
+	place = place_of(j, lineage, rc > 0);
+	if (place != PLACE_WITHIN) {
+		free(mine);
+		if (place == PLACE_ELSEWHERE)
+			return refuse_to_begin(j, err);
+		log_warn("the journal had ended before checkpoint %" PRIu64
+			 ", which the node begins with: it is not applied",
+			 id);
+		return 0;
+	}
 	if (!id) /* else the checkpoint's manifest has said it */
-		node_checkpoint_begins(node->checkpoint, 0, lineage);
+		node_checkpoint_begins(node->checkpoint, 0, lineage, 0);
 	free(*specs);
 	*specs = mine;
 	*count = mine_count;
@@ -330,6 +416,11 @@ static int begin_to_write(struct node_journal *j, struct star_error *err)
 	int rc;
 
 	describe_life(j);
+	if (!j->usable) {
+		j->counted_count = 0;
+		if (j->chosen)
+			add_counted(j, j->chosen, node_checkpoint_own_sum(node->checkpoint));
+	}
 	rc = write_catalogue(j, err);
 	journal_whole_name(whole, j->life.number);
 	if (rc == 0)
@@ -467,27 +558,42 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 
 /* ---- while it serves ---- */
 
-void node_journal_catalogue(struct node *node)
+/* Without its catalogue a journal cannot be read: it ends. */
+static void update_catalogue(struct node_journal *j)
 {
-	struct node_journal *j = node->journal;
 	struct star_error err = { 0 };
 	char whole[JOURNAL_NAME_MAX];
 
-	if (!j || !j->begun || j->failure_told || write_catalogue(j, &err) == 0)
+	if (j->failure_told || write_catalogue(j, &err) == 0)
 		return;
 	journal_whole_name(whole, j->life.number);
 	unlinkat(j->folder, whole, 0);
-	for (unsigned i = 0; i < node->shards_count; i++)
+	for (unsigned i = 0; i < j->node->shards_count; i++)
 		journal_writer_fail(j->writers[i], &err);
 	fail(j, &err);
 }
 
-void node_journal_counts(struct node *node, uint64_t id)
+void node_journal_catalogue(struct node *node)
 {
 	struct node_journal *j = node->journal;
 
 	if (!j || !j->begun)
 		return;
+	pthread_mutex_lock(&j->lock);
+	update_catalogue(j);
+	pthread_mutex_unlock(&j->lock);
+}
+
+void node_journal_counts(struct node *node, uint64_t id, uint32_t sum)
+{
+	struct node_journal *j = node->journal;
+
+	if (!j || !j->begun)
+		return;
+	pthread_mutex_lock(&j->lock);
+	add_counted(j, id, sum);
+	update_catalogue(j);
+	pthread_mutex_unlock(&j->lock);
 	for (unsigned i = 0; !j->ended && i < node->shards_count; i++)
 		journal_writer_keep_from(j->writers[i], id);
 	__atomic_store_n(&j->wants_checkpoint, false, __ATOMIC_RELAXED);

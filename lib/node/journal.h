@@ -6,9 +6,18 @@
 #ifndef STARSERVER_JOURNAL_H
 #define STARSERVER_JOURNAL_H
 
+#include <pthread.h>
+
 #include "journal/reader.h"
 #include "journal/writer.h"
 #include "node/node.h"
+
+/* A checkpoint that counts: its id may come again, after it was lost, with other rows. */
+struct journal_counted {
+	uint64_t id;
+	uint32_t sum; /* of its manifest */
+};
+enum { JOURNAL_COUNTED_MAX = 64 };
 
 struct node_journal {
 	struct node *node;
@@ -23,7 +32,10 @@ struct node_journal {
 	bool wants_checkpoint; /* for their sake */
 	uint32_t first;	       /* usable: of its lives the one that the checkpoint is in */
 	uint64_t chosen;       /* that checkpoint; 0: none */
-	uint64_t newest;       /* there is, of any kind */
+	pthread_mutex_t lock;  /* of the catalogue's file, and of: */
+	struct journal_counted counted[JOURNAL_COUNTED_MAX]; /* that the story has seen, in the order of their ids */
+	unsigned counted_count;
+	uint64_t newest; /* there is, of any kind */
 	struct journal_life life;
 	uint64_t kept_id; /* the last checkpoint that counts */
 	uint64_t replayed_rows, replayed_bytes;
@@ -41,7 +53,8 @@ int node_journal_read(struct node *node, struct star_error *err);
  * the latest. */
 uint64_t node_journal_at_latest(const struct node *node, uint64_t id);
 /* The node is to begin with this checkpoint (0: with nothing): with what the journal has after it, unless the
- * checkpoint was asked for by its id. The catalogue is then that of the journal: *specs and *count are replaced. */
+ * checkpoint was asked for by its id, or the cluster has gone on without the journal since. The catalogue is then that
+ * of the journal: *specs and *count are replaced. -ESTALE: it is not what the journal goes on from. */
 int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct object_spec **specs, uint32_t *count,
 			struct star_error *err);
 /* After the checkpoint was loaded: applies what comes after it, and begins to write. The node's incarnation may be what
@@ -55,8 +68,8 @@ int node_journal_apply(struct node *node, const struct control_layout *layout, s
 void node_journal_catalogue(struct node *node);
 /* Whether one should be begun now, though none is due. From any thread. */
 bool node_journal_wants_checkpoint(void *ctx);
-/* A checkpoint counts. */
-void node_journal_counts(struct node *node, uint64_t id);
+/* A checkpoint counts, whose manifest has this sum. */
+void node_journal_counts(struct node *node, uint64_t id, uint32_t sum);
 /* Once a second: removes what is of no use any more, and logs what has failed. */
 void node_journal_watch(struct node *node);
 

@@ -3,18 +3,19 @@
  * Ports at run time. The control path opens and closes them; each reactor is told by messages, and stands still in one
  * meanwhile where the driver touches its mempool. A port is added to one reactor after the other, its interface first.
  * It is removed from all in three steps: its interface is taken away, so that nothing comes in or is sent any more but
- * by what exists; its connections are ended, some in each message; and when every reactor has sent what it had to, the
- * port is taken from it and closed.
+ * by what exists; its connections are ended, some in each message; and when every reactor has sent what it had to (or
+ * its ring has taken nothing for a while), the port is taken from it and closed.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "node/node.h"
 
-enum { ARRIVE_PAUSE_US = 20, ARRIVE_LOOKS = 500000 };
+enum { ARRIVE_PAUSE_US = 20, ARRIVE_LOOKS = 500000, DRAIN_US = 1000000 };
 
 struct port_message {
 	struct reactor_message message;
@@ -53,6 +54,14 @@ static void end_on_reactor(void *ctx, struct reactor_message *message)
 	m->done = !m->interface || net_interface_end(shard->net, m->interface, &m->cursor, &m->ended);
 }
 
+static void drain_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct port_message *m = (struct port_message *)message;
+
+	m->done = reactor_drain_port(shard->reactor, m->port);
+}
+
 static void remove_on_reactor(void *ctx, struct reactor_message *message)
 {
 	struct shard *shard = ctx;
@@ -82,6 +91,7 @@ static int ask_reactor(struct shard *shard, struct port_message *m, void (*run)(
 static int remove_from(struct shard *shard, struct port *port, unsigned *ended, struct star_error *err)
 {
 	struct port_message *m = calloc(1, sizeof(*m));
+	uint64_t begin_us;
 	int status;
 
 	if (!m)
@@ -90,6 +100,10 @@ static int remove_from(struct shard *shard, struct port *port, unsigned *ended, 
 	status = ask_reactor(shard, m, detach_on_reactor, err);
 	while (status == 0 && !m->done)
 		status = ask_reactor(shard, m, end_on_reactor, err);
+	m->done = false;
+	begin_us = clock_us();
+	while (status == 0 && !m->done && clock_us() - begin_us < DRAIN_US)
+		status = ask_reactor(shard, m, drain_on_reactor, err);
 	if (status == 0)
 		status = ask_reactor(shard, m, remove_on_reactor, err);
 	if (status == 0)

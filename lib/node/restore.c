@@ -555,7 +555,7 @@ static int choose(const struct node *node, uint64_t newest, uint64_t *id, struct
 		return star_error_set(err, rc, "%.400s%s", why.text, hint(node, rc));
 	}
 	*id = manifest.id;
-	node_checkpoint_begins(node->checkpoint, manifest.id, manifest.lineage);
+	node_checkpoint_begins(node->checkpoint, manifest.id, manifest.lineage, manifest.sum);
 	if (specs) {
 		*specs = manifest.objects;
 		*count = manifest.objects_count;

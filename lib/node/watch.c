@@ -48,7 +48,7 @@ static const struct {
 	{ LOG_ERROR, without_buffers, "packet buffers ran out", "requests or packets had to wait or were refused",
 	  "raise memory.mbufs" },
 	{ LOG_WARN, frames_dropped, "frames were dropped for lack of room", "of them",
-	  "a reactor or a port cannot keep up: give the node more reactors" },
+	  "a link is down (`starctl port list`), or a reactor or a port cannot keep up: give the node more reactors" },
 };
 
 static void look_at(const struct node *node, struct node_watch *watch, unsigned which, uint64_t now_us)

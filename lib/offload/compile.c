@@ -277,27 +277,68 @@ static int compile_part(const struct graph_ps_plan *plan, struct compile_plan *a
 	return rc < 0 ? rc : 0;
 }
 
-int offload_compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, struct star_error *err)
+static uint32_t count_values(const struct graph *graph)
 {
+	uint32_t count = 0;
+
+	for (uint32_t v = 0; v < graph->nodes_count; v++)
+		count += graph->nodes[v]->outputs_count;
+	return count;
+}
+
+struct compile_plan *offload_compile_parts(const struct graph_ps_plan *plan, struct star_error *err)
+{
+	const uint32_t values = count_values(plan->graph);
+	struct compile_plan *all = calloc(1, sizeof(*all));
 	int rc = 0;
 
+	if (all) {
+		all->parts = calloc(plan->parts_count + UINT64_C(1), sizeof(*all->parts));
+		all->types = calloc(values + UINT64_C(1), sizeof(*all->types));
+	}
+	if (!all || !all->parts || !all->types) {
+		star_error_set(err, -ENOMEM, "no memory for a plan");
+		offload_compile_free(all);
+		return NULL;
+	}
 	all->parts_count = plan->parts_count;
-	all->parts = calloc(plan->parts_count + UINT64_C(1), sizeof(*all->parts));
-	if (!all->parts)
-		return star_error_set(err, -ENOMEM, "no memory for a plan");
+	all->from = plan->parts;
+	for (uint32_t i = 0; i < values; i++)
+		all->types[i] = plan->types[i];
 	for (uint32_t i = 0; rc == 0 && i < plan->parts_count; i++)
 		if (plan->parts[i].place != GRAPH_PLACE_WORKER)
 			rc = compile_part(plan, all, i, err);
-	return rc;
+	if (rc == 0)
+		return all;
+	offload_compile_free(all);
+	return NULL;
+}
+
+const struct compile_plan *offload_compile_found(const struct graph_ps_plan *plan)
+{
+	const struct compile_plan *all = plan->cut ? plan->cut->compiled : NULL;
+	const uint32_t values = all ? count_values(plan->graph) : 0;
+
+	if (!all || all->from != plan->parts || all->parts_count != plan->parts_count)
+		return NULL;
+	for (uint32_t i = 0; i < values; i++)
+		if (all->types[i].dtype != plan->types[i].dtype ||
+		    (plan->types[i].dtype && !graph_shape_same(&all->types[i].shape, &plan->types[i].shape)))
+			return NULL;
+	return all;
 }
 
 void offload_compile_free(struct compile_plan *all)
 {
+	if (!all)
+		return;
 	for (uint32_t i = 0; all->parts && i < all->parts_count; i++) {
 		free(all->parts[i].list);
 		free(all->parts[i].in);
 		free(all->parts[i].made);
 	}
 	free(all->parts);
+	free(all->types);
 	free(all->groups);
+	free(all);
 }

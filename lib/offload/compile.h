@@ -149,12 +149,19 @@ struct compile_plan {
 	struct compile_parts *parts;
 	uint32_t parts_count, groups_count;
 	struct compile_group *groups;
+	/* What it was compiled from. */
+	const struct graph_part *from;
+	struct graph_type *types; /* of each value of the graph */
 };
 
-/* The components of a plan's PS parts; offload_compile_free also after an error. 0; -ENOTSUP: what programs cannot do,
- * with what to do about it; -ENOMEM. */
-int offload_compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, struct star_error *err);
+/* The components of a plan's PS parts; to be freed. NULL: -ENOTSUP: what programs cannot do, with what to do about it;
+ * -ENOMEM. */
+struct compile_plan *offload_compile_parts(const struct graph_ps_plan *plan, struct star_error *err);
 void offload_compile_free(struct compile_plan *all);
+
+/* What the plan's cut has been compiled to when its bytes were counted, which is the cut's; NULL: it was not, or for
+ * other parts (those of unfused grpc++ are divided), or for other sizes of feeds. */
+const struct compile_plan *offload_compile_found(const struct graph_ps_plan *plan);
 
 /* The program, registered. NULL as star_program_register; -ENOTSUP where it is too large for one. */
 struct star_program *offload_compile_register(const struct compiled *c, struct star_cluster *cluster,

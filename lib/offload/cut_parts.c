@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "offload/compile.h"
 #include "offload/cut_internal.h"
 
 /* A result with its memory. */
@@ -384,6 +385,7 @@ void graph_cut_destroy(struct graph_cut *cut)
 		graph_cut_destroy(cut->bodies[i].body);
 		graph_cut_destroy(cut->bodies[i].cond);
 	}
+	offload_compile_free(cut->compiled);
 	offload_cut_pool_free(&whole->pool);
 	free(whole);
 }

@@ -129,6 +129,7 @@ static bool count_cut(const struct cutter *cutter, struct graph_cut *cut)
 		.parts_count = cut->parts_count,
 		.types = types,
 		.first = cutter->value_first,
+		.compiled = &cut->compiled,
 	};
 	struct star_error why = { 0 };
 

@@ -126,15 +126,18 @@ static int count_part(struct count *c, const struct compile_parts *compiled, str
 
 int offload_traffic_count(const struct graph_ps_plan *plan, struct graph_traffic *traffic, struct star_error *err)
 {
-	struct compile_plan all = { 0 };
-	int rc = offload_compile_parts(plan, &all, err);
+	struct compile_plan *all = offload_compile_parts(plan, err);
+	int rc = all ? 0 : err->code;
 
 	for (uint32_t p = 0; rc == 0 && p < plan->parts_count; p++) {
 		struct count c = { plan, &plan->parts[p], &traffic[p] };
 
 		if (c.part->place != GRAPH_PLACE_WORKER)
-			rc = count_part(&c, &all.parts[p], err);
+			rc = count_part(&c, &all->parts[p], err);
 	}
-	offload_compile_free(&all);
+	if (rc == 0 && plan->compiled)
+		*plan->compiled = all;
+	else
+		offload_compile_free(all);
 	return rc;
 }

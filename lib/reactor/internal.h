@@ -81,8 +81,9 @@ void *reactor_loop(void *argument);
 
 /* send.c: gives what ops have to send to the ports; returns how many frames that were, and how many wait for room. */
 unsigned reactor_transmit(struct reactor *r);
-/* The same until ops have nothing more, and nothing waits. */
-void reactor_transmit_all(struct reactor *r);
+/* The same until ops have nothing more, and nothing waits for the port (NULL: for any); what a slow ring has not taken
+ * after a while is dropped. */
+void reactor_transmit_all(struct reactor *r, const struct port *port);
 
 /* handover.c: the rings between two reactors, and their use by owner and consumer. */
 int reactor_hand_over_create(struct reactor *owner, struct reactor *consumer);

@@ -150,7 +150,7 @@ static void run_turns(struct reactor *r)
 	}
 	/* Nothing is posted after the stop; what was before is run. */
 	run_messages(r, MAILBOX_RING);
-	reactor_transmit_all(r);
+	reactor_transmit_all(r, NULL);
 	reactor_hand_over_reclaim(r);
 }
 

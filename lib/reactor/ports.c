@@ -9,6 +9,8 @@ int reactor_add_port(struct reactor *r, struct port *port)
 	if (r->ports_count == CONFIG_PORTS_MAX)
 		return -ENOSPC;
 	r->port_of[port->id] = port;
+	if (port->id < RTE_DIM(r->backlogs))
+		r->backlogs[port->id].stuck = false; /* that was the port that had this id before */
 	r->ports[r->ports_count++] = port;
 	return 0;
 }
@@ -17,7 +19,7 @@ void reactor_remove_port(struct reactor *r, const struct port *port)
 {
 	unsigned i = 0;
 
-	reactor_transmit_all(r);
+	reactor_transmit_all(r, port);
 	while (i < r->ports_count && r->ports[i] != port)
 		i++;
 	if (i == r->ports_count)

@@ -92,7 +92,8 @@ struct reactor;
 struct reactor *reactor_create(const struct reactor_options *options, struct star_error *err);
 int reactor_join(struct reactor *const *reactors, unsigned count, struct star_error *err);
 int reactor_start(struct reactor *reactor, struct star_error *err);
-/* Asks, and waits for the thread: its turn and the messages posted until now are run first. May be called twice. */
+/* Asks, and waits for the thread: its turn and the messages posted until now are run first, and what waits for a slow
+ * port is sent, for some tenths of a second. May be called twice. */
 void reactor_stop(struct reactor *reactor);
 void reactor_destroy(struct reactor *reactor);
 
@@ -101,10 +102,13 @@ void reactor_give(struct reactor *reactor, unsigned to, struct rte_mbuf *frame);
 
 /*
  * From a message's run, on the reactor's own thread: the set of its ports changes between turns, and costs the turn
- * nothing. Before a port is removed, what ops have to send is sent; what they still send to it later is dropped and
- * counted. -ENOSPC when there are CONFIG_PORTS_MAX already.
+ * nothing. Before a port is removed, what ops have to send is sent, as far as its ring takes it within some tenths of a
+ * second: nothing else is done meanwhile, so reactor_drain_port is asked first, in messages, until nothing waits for
+ * the port any more. What ops still send to it later is dropped and counted. -ENOSPC when there are CONFIG_PORTS_MAX
+ * already.
  */
 int reactor_add_port(struct reactor *reactor, struct port *port);
+bool reactor_drain_port(struct reactor *reactor, const struct port *port);
 void reactor_remove_port(struct reactor *reactor, const struct port *port);
 
 /* Puts a message into the mailbox (from any control thread) and wakes the reactor. A message that was accepted is run,

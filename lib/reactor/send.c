@@ -13,6 +13,8 @@ enum {
 	SEND_TRIES = 3,
 	STUCK_TRIES = 1000, /* and STUCK_NS: a reactor that has lost its core for a while has not tried */
 	STUCK_NS = 100000000,
+	LAST_TRIES = 1000, /* and LAST_NS, in reactor_transmit_all: a slow ring may need seconds */
+	LAST_NS = 300000000,
 };
 
 static unsigned send_now(struct reactor *r, const struct port *port, struct rte_mbuf **frames, unsigned n)
@@ -71,16 +73,23 @@ static void backlog_drop(struct reactor *r, struct reactor_backlog *backlog)
 	backlog_take(r, backlog, backlog->n);
 }
 
-/* Without a link most drivers take frames until the ring is full, and then none: nothing waits for that. */
+/* All that the ring takes: what is added in a turn may be many bursts, and would else find the backlog full. Without a
+ * link most drivers take frames until the ring is full, and then none: nothing waits for that. */
 static void backlog_send(struct reactor *r, const struct port *port, struct reactor_backlog *backlog)
 {
-	const unsigned sent = send_now(r, port, backlog->frames, RTE_MIN(backlog->n, (unsigned)PORT_BURST));
+	const uint64_t now_ns = clock_ns(); /* before the try: the core may be lost after it for long */
+	unsigned sent = 0, part, asked;
 
+	do {
+		asked = RTE_MIN(backlog->n - sent, (unsigned)PORT_BURST);
+		part = asked ? send_now(r, port, backlog->frames + sent, asked) : 0;
+		sent += part;
+	} while (part && part == asked);
 	if (sent) {
 		backlog_take(r, backlog, sent);
 		backlog->tries = 0;
 		backlog->progress_ns = clock_ns();
-	} else if (++backlog->tries > STUCK_TRIES && clock_ns() - backlog->progress_ns > STUCK_NS) {
+	} else if (++backlog->tries > STUCK_TRIES && now_ns > backlog->progress_ns + STUCK_NS) {
 		backlog->stuck = true;
 		backlog_drop(r, backlog);
 	}
@@ -126,11 +135,31 @@ unsigned reactor_transmit(struct reactor *r)
 	return total + r->waiting;
 }
 
-void reactor_transmit_all(struct reactor *r)
+static unsigned waiting_for(struct reactor *r, const struct port *port)
+{
+	const struct reactor_backlog *backlog = backlog_of(r, port);
+
+	return backlog ? backlog->n : 0;
+}
+
+void reactor_transmit_all(struct reactor *r, const struct port *port)
 {
 	enum { ROUNDS = 16 }; /* of what ops have queued: they bound it, but a round may bring about the next */
+	const uint64_t begin_ns = clock_ns();
+	unsigned tries = 0;
 
+	/* Until the ring has taken it, or is stuck, or time is over. */
 	for (unsigned round = 0; round < ROUNDS && reactor_transmit(r) > 0; round++)
-		while (r->waiting)
-			reactor_transmit(r); /* until the ring has taken it, or is stuck */
+		while ((port ? waiting_for(r, port) : r->waiting) &&
+		       (tries++ < LAST_TRIES || clock_ns() - begin_ns < LAST_NS))
+			reactor_transmit(r);
+	for (unsigned i = 0; i < r->ports_count; i++)
+		if ((!port || r->ports[i] == port) && waiting_for(r, r->ports[i]))
+			backlog_drop(r, backlog_of(r, r->ports[i]));
+}
+
+bool reactor_drain_port(struct reactor *r, const struct port *port)
+{
+	reactor_transmit(r);
+	return waiting_for(r, port) == 0;
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "secure/keys_text.h"
 #include "secure/memory.h"
 
@@ -58,30 +59,9 @@ static int check_file(const struct stat *file, const char *path, bool credential
 	return 0;
 }
 
-static int cannot(const char *what, const char *path, struct star_error *err)
+static int cannot(int code, const char *what, const char *path, struct star_error *err)
 {
-	const int code = -errno;
-
 	return star_error_set(err, code, "cannot %s the key file %.200s: %s", what, path, strerrordesc_np(-code));
-}
-
-/* All bytes of it, as far as there is room; a negative code. */
-static ssize_t read_whole(int fd, char *text, size_t room, const char *path, struct star_error *err)
-{
-	size_t used = 0;
-
-	while (used < room) {
-		const ssize_t n = read(fd, text + used, room - used);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return cannot("read", path, err);
-		if (n == 0)
-			break;
-		used += (size_t)n;
-	}
-	return (ssize_t)used;
 }
 
 static struct secure_keys *read_file(int fd, const char *path, bool credential, struct star_error *err)
@@ -92,7 +72,7 @@ static struct secure_keys *read_file(int fd, const char *path, bool credential, 
 	char *text;
 
 	if (fstat(fd, &file) < 0) {
-		cannot("look at", path, err);
+		cannot(-errno, "look at", path, err);
 		return NULL;
 	}
 	if (check_file(&file, path, credential, err) < 0)
@@ -103,8 +83,10 @@ static struct secure_keys *read_file(int fd, const char *path, bool credential, 
 		return NULL;
 	}
 	/* One that grows meanwhile ends in the middle of a line, and is refused. */
-	bytes = read_whole(fd, text, (size_t)file.st_size, path, err);
-	if (bytes >= 0)
+	bytes = base_read_all(fd, text, (size_t)file.st_size);
+	if (bytes < 0)
+		cannot((int)bytes, "read", path, err);
+	else
 		keys = secure_keys_parse(path, text, (size_t)bytes, err);
 	secure_free(text);
 	return keys;
@@ -125,27 +107,12 @@ struct secure_keys *secure_keys_load(const char *name, struct star_error *err)
 	/* Without waiting: it may be a pipe. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0) {
-		cannot("open", path, err);
+		cannot(-errno, "open", path, err);
 		return NULL;
 	}
 	keys = read_file(fd, path, credential, err);
 	close(fd);
 	return keys;
-}
-
-static int write_whole(int fd, const char *text, size_t bytes)
-{
-	while (bytes) {
-		const ssize_t n = write(fd, text, bytes);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		text += n;
-		bytes -= (size_t)n;
-	}
-	return fsync(fd) < 0 ? -errno : 0;
 }
 
 static int write_lines(int fd, const struct secure_keys *keys)
@@ -158,7 +125,9 @@ static int write_lines(int fd, const struct secure_keys *keys)
 		return -ENOMEM;
 	for (unsigned i = 0; i < keys->count; i++)
 		used += secure_keys_write_line(&keys->list[i], text + used);
-	rc = write_whole(fd, text, used);
+	rc = base_write_all(fd, text, used);
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
 	secure_free(text);
 	return rc;
 }
@@ -187,7 +156,7 @@ int secure_keys_write(const char *path, const struct secure_keys *keys, bool fre
 		return star_error_set(err, -ENAMETOOLONG, "the path of the key file is too long");
 	fd = mkostemp(fresh_path, O_CLOEXEC);
 	if (fd < 0)
-		return cannot("write", path, err);
+		return cannot(-errno, "write", path, err);
 	rc = write_lines(fd, keys);
 	if (rc == 0 && fchmod(fd, 0400) < 0)
 		rc = -errno;
@@ -199,5 +168,5 @@ int secure_keys_write(const char *path, const struct secure_keys *keys, bool fre
 		unlink(fresh_path);
 	if (rc == 0)
 		sync_folder(path);
-	return rc < 0 ? star_error_set(err, rc, "cannot write the key file %.200s: %s", path, strerrordesc_np(-rc)) : 0;
+	return rc < 0 ? cannot(rc, "write", path, err) : 0;
 }

@@ -82,8 +82,9 @@ static void push_batch(struct service *service, struct task *task, unsigned n)
 	service->counters.rows_pushed += n;
 }
 
-static void begin_push(struct service *service, struct task *task)
+static void begin_push(struct service *service, struct rpc_request *request)
 {
+	struct task *task = request->task;
 	const struct wire_op *op = &task->op;
 	struct store_push_step step = op_step(op);
 
@@ -111,19 +112,38 @@ static void begin_pull(struct service *service, struct rpc_request *request)
 	task->stage = versions ? STAGE_VERSIONS : STAGE_PULL;
 }
 
+static void begin_delete(struct service *service, struct rpc_request *request)
+{
+	(void)service;
+	((struct task *)request->task)->stage = STAGE_DELETE;
+}
+
+static void begin_run(struct service *service, struct rpc_request *request)
+{
+	service_run_begin(service, request);
+}
+
+static void begin_commit(struct service *service, struct rpc_request *request)
+{
+	(void)service;
+	((struct task *)request->task)->stage = STAGE_COMMIT;
+}
+
 static void begin_operation(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
 	service_operation_next(service, task);
-	if (task->op.kind == WIRE_RUN)
-		service_run_begin(service, request);
-	else if (op_pushes(&task->op))
-		begin_push(service, task);
-	else if (op_pulls(&task->op))
-		begin_pull(service, request);
-	else
-		task->stage = task->op.kind == WIRE_COMMIT ? STAGE_COMMIT : STAGE_DELETE;
+	switch (task->op.kind) {
+#define X(KIND, flags, checked, prepared, begun) \
+	case WIRE_##KIND: \
+		begin_##begun(service, request); \
+		break;
+		SERVICE_OPS(X)
+#undef X
+	default:
+		break; /* there are no others: validate.c */
+	}
 }
 
 /* All keys of the current stage are done. */
@@ -136,7 +156,7 @@ static void end_stage(struct service *service, struct rpc_request *request)
 	if (stage == STAGE_PUSH) {
 		task->stage = STAGE_FINISH;
 	} else if (stage == STAGE_FINISH) {
-		if (task->op.kind == WIRE_PUSH_PULL)
+		if (op_pulls(&task->op))
 			begin_pull(service, request);
 		else
 			put_result(service, request, task->op.count, 0);

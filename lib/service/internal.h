@@ -16,6 +16,20 @@ enum {
 	SMALL_KEYS = 64,	 /* requests that are prepared first, up to this many keys, are executed in one slice */
 };
 
+/*
+ * The operations of requests, an entry each. X(kind, the flags that it may have, how it is checked, prepared, begun): the
+ * last three name a check_NAME of validate.c, a prepare_NAME of prepare.c and a begin_NAME of execute.c. What its body
+ * and its result carry says wire/frame.h.
+ */
+#define SERVICE_OPS(X) \
+	X(PULL, WIRE_READ_ONLY | WIRE_VERSIONS, unscaled, pull, pull) \
+	X(PUSH, WIRE_ACCUMULATE | WIRE_RATE | WIRE_SCALE | WIRE_PULLED | WIRE_MORE, push, push, push) \
+	X(PUSH_PULL, WIRE_RATE | WIRE_SCALE | WIRE_PULLED | WIRE_MORE, push, push, push) \
+	X(DELETE, 0, delete, keys, delete) \
+	X(ASSIGN, WIRE_MORE, unscaled, assign, push) \
+	X(RUN, 0, run, run, run) \
+	X(COMMIT, WIRE_OPEN | WIRE_RATE | WIRE_SCALE | WIRE_BY_ROW, commit, keys, commit)
+
 enum task_phase {
 	TASK_NEW,
 	TASK_WAIT, /* for what it needs to be finished */
@@ -180,7 +194,7 @@ static inline bool op_pushes(const struct wire_op *op)
 
 static inline bool op_pulls(const struct wire_op *op)
 {
-	return op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL;
+	return wire_op_returns_rows(op);
 }
 
 /* How the keys of an operation are looked up for the first time; a delete counts as a push. */

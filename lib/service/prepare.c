@@ -71,7 +71,7 @@ static enum rpc_progress look(struct service *service, struct rpc_request *reque
 	return service_prepare_look(request, service->gradients, task->op.dtype, n);
 }
 
-static enum rpc_progress prepare_push(struct service *service, struct rpc_request *request, unsigned n)
+static enum rpc_progress push_keys(struct service *service, struct rpc_request *request, unsigned n)
 {
 	struct task *task = request->task;
 
@@ -112,7 +112,7 @@ static void note_versions(struct service *service, struct task *task, unsigned n
 	}
 }
 
-static enum rpc_progress prepare_pull(struct service *service, struct rpc_request *request, unsigned n)
+static enum rpc_progress pull_keys(struct service *service, struct rpc_request *request, unsigned n)
 {
 	struct task *task = request->task;
 	const bool make = !(task->op.flags & WIRE_READ_ONLY), versions = task->op.flags & WIRE_VERSIONS;
@@ -134,7 +134,9 @@ static enum rpc_progress prepare_batch(struct service *service, struct rpc_reque
 		return look(service, request, n);
 	if (service_operation_check_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
-	return op_pushes(&task->op) ? prepare_push(service, request, n) : prepare_pull(service, request, n);
+	if (task->stage == STAGE_DELETE)
+		return RPC_MORE;
+	return task->stage == STAGE_PUSH ? push_keys(service, request, n) : pull_keys(service, request, n);
 }
 
 /* A snapshot has no room for the rows as they were. No value has changed yet, so its deadline holds. */
@@ -157,6 +159,68 @@ static bool look_again(struct task *task)
 	return true;
 }
 
+static enum rpc_progress prepare_pull(struct service *service, struct rpc_request *request)
+{
+	(void)service;
+	((struct task *)request->task)->stage = STAGE_PULL;
+	return RPC_MORE;
+}
+
+static enum rpc_progress prepare_push(struct service *service, struct rpc_request *request)
+{
+	struct task *task = request->task;
+
+	/* It may have waited since it was validated: for the scratch, or for room. */
+	if (unlikely(task->op.flags & WIRE_ACCUMULATE) &&
+	    service_commit_check_push(service, request, &task->op) == RPC_DONE)
+		return RPC_DONE;
+	store_push_op(task->scratch->push, task->table, task->op.count);
+	task->stage = STAGE_PUSH;
+	return RPC_MORE;
+}
+
+static enum rpc_progress prepare_assign(struct service *service, struct rpc_request *request)
+{
+	struct task *task = request->task;
+
+	(void)service;
+	store_push_assign(task->scratch->push, task->table, task->op.count);
+	task->stage = STAGE_PUSH;
+	return RPC_MORE;
+}
+
+static enum rpc_progress prepare_run(struct service *service, struct rpc_request *request)
+{
+	(void)service;
+	((struct task *)request->task)->stage = STAGE_RUN;
+	return RPC_MORE;
+}
+
+/* A delete or a commit: its keys are to be this shard's, and no rows are made for them. */
+static enum rpc_progress prepare_keys(struct service *service, struct rpc_request *request)
+{
+	(void)service;
+	((struct task *)request->task)->stage = STAGE_DELETE;
+	return RPC_MORE;
+}
+
+/* Takes the next operation, and says where its preparation begins. */
+static enum rpc_progress prepare_next(struct service *service, struct rpc_request *request)
+{
+	struct task *task = request->task;
+
+	service_operation_next(service, task);
+	switch (task->op.kind) {
+#define X(KIND, flags, checked, prepared, begun) \
+	case WIRE_##KIND: \
+		return prepare_##prepared(service, request);
+		SERVICE_OPS(X)
+#undef X
+	default:
+		return RPC_MORE; /* there are no others: validate.c */
+	}
+}
+
 enum rpc_progress service_prepare_slice(struct service *service, struct rpc_request *request, bool *ready)
 {
 	struct task *task = request->task;
@@ -170,18 +234,8 @@ enum rpc_progress service_prepare_slice(struct service *service, struct rpc_requ
 				*ready = true;
 				return RPC_MORE;
 			}
-			service_operation_next(service, task);
-			task->stage = task->op.kind == WIRE_RUN ? STAGE_RUN
-				      : op_pushes(&task->op)	? STAGE_PUSH
-								: STAGE_PULL;
-			/* It may have waited since it was validated: for the scratch, or for room. */
-			if (unlikely(task->op.flags & WIRE_ACCUMULATE) &&
-			    service_commit_check_push(service, request, &task->op) == RPC_DONE)
+			if (prepare_next(service, request) == RPC_DONE)
 				return RPC_DONE;
-			if (task->op.kind == WIRE_ASSIGN)
-				store_push_assign(task->scratch->push, task->table, task->op.count);
-			else if (task->stage == STAGE_PUSH)
-				store_push_op(task->scratch->push, task->table, task->op.count);
 		}
 		if (task->stage == STAGE_RUN) {
 			bool waits = false;

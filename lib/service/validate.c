@@ -7,6 +7,24 @@
 #include "tensor/dtype.h"
 #include "wire/object.h"
 
+/* Sums over the operations of a request. */
+struct sums {
+	uint64_t keys, push_keys, gradient_bytes, reply_bytes;
+	uint32_t version_ops, apart, push_ops;
+	struct run_sums runs;
+};
+
+/* An operation that is checked. */
+struct check {
+	struct service *service;
+	struct rpc_request *request;
+	const struct wire_op *op;
+	const struct object_spec *spec; /* of what it works on; not of runs */
+	struct rpc_cursor at;		/* behind its header, ... */
+	uint32_t left;			/* ... what the payload has there */
+	struct sums *sums;
+};
+
 enum rpc_progress service_validate_layout(struct service *service, struct rpc_request *request)
 {
 	const struct wire_frame *frame = &request->frame;
@@ -46,19 +64,38 @@ static enum rpc_progress check_dtype(struct rpc_request *request, const struct o
 			      dtype_name(dtype) ? dtype_name(dtype) : "an unknown one");
 }
 
-/* What a push must be to be applied to this object. */
-static enum rpc_progress check_push(struct rpc_request *request, const struct object_spec *spec,
-				    const struct wire_op *op)
+/* It is no push or commit: it has nothing that belongs to those. */
+static enum rpc_progress check_unscaled(const struct check *c)
 {
-	if (op->kind == WIRE_COMMIT)
-		return service_commit_check(request, spec, op);
-	if (!op_pushes(op) || op->kind == WIRE_ASSIGN) {
-		if (op->rate == 0 && op->scale == 0 && op->version == 0)
-			return RPC_MORE;
-		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
-				      "the operation on \"%.80s\" is no push: its rate, scale and version must be 0",
-				      spec->name);
-	}
+	if (c->op->rate == 0 && c->op->scale == 0 && c->op->version == 0)
+		return RPC_MORE;
+	return rpc_reply_fail(c->request, WIRE_BAD_REQUEST,
+			      "the operation on \"%.80s\" is no push: its rate, scale and version must be 0",
+			      c->spec->name);
+}
+
+static enum rpc_progress check_delete(const struct check *c)
+{
+	c->sums->apart++;
+	if (c->spec->kind == OBJECT_VARIABLE)
+		return rpc_reply_fail(c->request, WIRE_BAD_REQUEST,
+				      "\"%.80s\" is a variable: its blocks cannot be deleted", c->spec->name);
+	return check_unscaled(c);
+}
+
+static enum rpc_progress check_commit(const struct check *c)
+{
+	c->sums->apart++;
+	return service_commit_check(c->request, c->spec, c->op);
+}
+
+/* What a push must be to be applied to this object. */
+static enum rpc_progress check_push(const struct check *c)
+{
+	const struct object_spec *spec = c->spec;
+	struct rpc_request *request = c->request;
+	const struct wire_op *op = c->op;
+
 	if (spec->optim.kind == OPTIM_NONE)
 		return rpc_reply_fail(request, WIRE_WRONG_TYPE,
 				      "\"%.80s\" has no optimizer (element type %s): it takes no pushes", spec->name,
@@ -83,16 +120,11 @@ static enum rpc_progress check_push(struct rpc_request *request, const struct ob
 static unsigned flags_of(unsigned kind)
 {
 	switch (kind) {
-	case WIRE_PULL:
-		return WIRE_READ_ONLY | WIRE_VERSIONS;
-	case WIRE_PUSH:
-		return WIRE_ACCUMULATE | WIRE_RATE | WIRE_SCALE | WIRE_PULLED | WIRE_MORE;
-	case WIRE_PUSH_PULL:
-		return WIRE_RATE | WIRE_SCALE | WIRE_PULLED | WIRE_MORE;
-	case WIRE_ASSIGN:
-		return WIRE_MORE;
-	case WIRE_COMMIT:
-		return WIRE_OPEN | WIRE_RATE | WIRE_SCALE | WIRE_BY_ROW;
+#define X(KIND, flags, checked, prepared, begun) \
+	case WIRE_##KIND: \
+		return flags;
+		SERVICE_OPS(X)
+#undef X
 	default:
 		return 0;
 	}
@@ -123,18 +155,38 @@ static enum rpc_progress refuse_unknown(struct rpc_request *request, uint32_t ob
 			      object_id_of(object), object >> OBJECT_ID_BITS);
 }
 
-/* One operation's header against its table and the limits. bytes_left: of the payload, after the header. */
-static enum rpc_progress check_op(struct service *service, struct rpc_request *request, const struct wire_op *op,
-				  uint32_t bytes_left)
+static enum rpc_progress check_run(const struct check *c)
 {
+	return service_run_check(c->service, c->request, c->op, c->at, c->left, &c->sums->runs);
+}
+
+static enum rpc_progress check_kind(const struct check *c)
+{
+	switch (c->op->kind) {
+#define X(KIND, flags, checked, prepared, begun) \
+	case WIRE_##KIND: \
+		return check_##checked(c);
+		SERVICE_OPS(X)
+#undef X
+	default:
+		return rpc_reply_fail(c->request, WIRE_BAD_REQUEST, "unknown operation %u", c->op->kind);
+	}
+}
+
+/* Against its table and the limits. */
+static enum rpc_progress check_table_op(struct check *c)
+{
+	struct service *service = c->service;
+	struct rpc_request *request = c->request;
+	const struct wire_op *op = c->op;
 	const struct object_spec *spec;
 	uint64_t body;
 
 	if (op->kind < WIRE_PULL || op->kind > WIRE_COMMIT)
-		return rpc_reply_fail(request, WIRE_BAD_REQUEST, "unknown operation %u", op->kind);
+		return check_kind(c);
 	if (!service_table(service, op->object))
 		return refuse_unknown(request, op->object);
-	spec = store_table_spec(service_table(service, op->object));
+	c->spec = spec = store_table_spec(service_table(service, op->object));
 	if (check_dtype(request, spec, op->dtype, op_pushes(op)) == RPC_DONE ||
 	    check_dtype(request, spec, op->result_dtype, op_pulls(op)) == RPC_DONE)
 		return RPC_DONE;
@@ -146,39 +198,39 @@ static enum rpc_progress check_op(struct service *service, struct rpc_request *r
 	if (op->count > WIRE_KEYS_MAX)
 		return rpc_reply_fail(request, WIRE_OVER_LIMIT, "%u keys in one request: at most %d are possible",
 				      op->count, WIRE_KEYS_MAX);
-	if (op->kind == WIRE_DELETE && spec->kind == OBJECT_VARIABLE)
-		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
-				      "\"%.80s\" is a variable: its blocks cannot be deleted", spec->name);
-	if (check_flags(request, spec, op) == RPC_DONE || check_push(request, spec, op) == RPC_DONE)
+	if (check_flags(request, spec, op) == RPC_DONE || check_kind(c) == RPC_DONE)
 		return RPC_DONE;
 	body = wire_op_bytes(op);
-	if (op->body_bytes != body || wire_padded(op->body_bytes) > bytes_left)
+	if (op->body_bytes != body || wire_padded(op->body_bytes) > c->left)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "the operation on \"%.80s\" has a body of %u bytes: %" PRIu64
 				      " are needed, %u are left",
-				      spec->name, op->body_bytes, body, bytes_left);
+				      spec->name, op->body_bytes, body, c->left);
 	return op->flags & WIRE_ACCUMULATE ? service_commit_check_push(service, request, op) : RPC_MORE;
 }
-
-/* Sums over the operations of a request. */
-struct sums {
-	uint64_t keys, push_keys, gradient_bytes, reply_bytes;
-	uint32_t version_ops, deletes, push_ops;
-	struct run_sums runs;
-};
 
 static void add_op(struct sums *sums, const struct wire_op *op, unsigned stored)
 {
 	sums->keys += op->count;
 	sums->reply_bytes += sizeof(struct wire_result) + ((wire_op_result_bytes(op) + 7) & ~UINT64_C(7));
 	sums->version_ops += op->flags & WIRE_VERSIONS ? 1 : 0;
-	sums->deletes += op->kind == WIRE_DELETE || op->kind == WIRE_COMMIT;
 	if (!op_pushes(op))
 		return;
 	sums->push_ops++;
 	sums->push_keys += op->count;
 	sums->gradient_bytes +=
 		(uint64_t)op->count * op->dim * (stored == STAR_FLOAT64 ? sizeof(double) : sizeof(float));
+}
+
+/* RPC_DONE: refused; else it is in the sums. */
+static enum rpc_progress check_op(struct check *c)
+{
+	if (c->op->kind == WIRE_RUN)
+		return check_kind(c);
+	if (check_table_op(c) == RPC_DONE)
+		return RPC_DONE;
+	add_op(c->sums, c->op, c->spec->dtype);
+	return RPC_MORE;
 }
 
 static enum rpc_progress check_sums(const struct service *service, struct rpc_request *request, const struct sums *sums,
@@ -195,10 +247,10 @@ static enum rpc_progress check_sums(const struct service *service, struct rpc_re
 				      "the reply would have %" PRIu64
 				      " bytes: at most %u are possible; split the request",
 				      sums->reply_bytes, service->options.payload_max);
-	if (sums->push_keys && (sums->version_ops || sums->deletes))
+	if (sums->push_keys && (sums->version_ops || sums->apart))
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "a request with pushes has %s as well: they must go apart",
-				      sums->deletes ? "deletes or commits" : "pulls with versions");
+				      sums->apart ? "deletes or commits" : "pulls with versions");
 	if (sums->push_ops > WIRE_OPS_MAX)
 		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
 				      "the operations and programs of one request push more than %d times",
@@ -227,14 +279,14 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 	struct rpc_cursor at = request->payload;
 	uint32_t left = request->frame.payload_bytes;
 	struct sums sums = { 0 };
+	struct wire_op op;
+	struct check c = { .service = service, .request = request, .op = &op, .sums = &sums };
 
 	task->owned = KEPT_NONE;
 	task->redefined = service->redefined;
 	if (service_validate_layout(service, request) == RPC_DONE)
 		return RPC_DONE;
 	for (task->ops = 0; left; task->ops++) {
-		struct wire_op op;
-
 		if (left < sizeof(op))
 			return rpc_reply_fail(request, WIRE_BAD_REQUEST, "%u bytes are left over after %u operations",
 					      left, task->ops);
@@ -243,13 +295,12 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 					      WIRE_OPS_MAX);
 		rpc_cursor_copy(&at, &op, sizeof(op));
 		left -= sizeof(op);
-		if (op.kind == WIRE_RUN ? service_run_check(service, request, &op, at, left, &sums.runs) == RPC_DONE
-					: check_op(service, request, &op, left) == RPC_DONE)
+		c.at = at;
+		c.left = left;
+		if (check_op(&c) == RPC_DONE)
 			return RPC_DONE;
 		rpc_cursor_skip(&at, wire_padded(op.body_bytes));
 		left -= wire_padded(op.body_bytes);
-		if (op.kind != WIRE_RUN)
-			add_op(&sums, &op, store_table_spec(service_table(service, op.object))->dtype);
 	}
 	add_runs(&sums);
 	if (check_sums(service, request, &sums, task->ops) == RPC_DONE)

@@ -2,6 +2,7 @@
 #include "tensor/convert.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -42,6 +43,26 @@ const struct converter *tensor_convert_find(unsigned dtype, enum convert_simd si
 	return level && dtype_is_real(dtype) ? &level[dtype] : NULL;
 }
 
+/*
+ * Floats between doubles and a narrower type, without a second rounding: what a float has no number for becomes the
+ * neighbour whose last bit is 1 (round to odd), which lies on the same side of all that the narrower type rounds at
+ * (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, IEEE TC 2008).
+ */
+static void round_to_odd(float *to, const double *from, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t bits;
+
+		to[i] = (float)from[i];
+		if ((double)to[i] == from[i] || isnan(from[i]))
+			continue;
+		memcpy(&bits, &to[i], sizeof(bits));
+		/* Towards zero, and from infinity to the greatest number. */
+		bits = (bits - (fabs((double)to[i]) > fabs(from[i]))) | 1;
+		memcpy(&to[i], &bits, sizeof(bits));
+	}
+}
+
 void tensor_convert_row(void *to, unsigned to_dtype, const void *from, unsigned from_dtype, uint32_t n, float *scratch)
 {
 	assert(dtype_converts(from_dtype, to_dtype));
@@ -57,6 +78,9 @@ void tensor_convert_row(void *to, unsigned to_dtype, const void *from, unsigned 
 		tensor_convert_find(from_dtype, CONVERT_BEST)->to_float(to, from, n);
 		return;
 	}
-	tensor_convert_find(from_dtype, CONVERT_BEST)->to_float(scratch, from, n);
+	if (from_dtype == STAR_FLOAT64 && to_dtype != STAR_SCALED_INT8)
+		round_to_odd(scratch, from, n);
+	else
+		tensor_convert_find(from_dtype, CONVERT_BEST)->to_float(scratch, from, n);
 	tensor_convert_find(to_dtype, CONVERT_BEST)->from_float(to, scratch, n);
 }

@@ -32,7 +32,8 @@ struct converter {
 /* For a real type; NULL for others, or for a level that this machine lacks. */
 const struct converter *tensor_convert_find(unsigned dtype, enum convert_simd simd);
 
-/* Any pair of dtype_converts, by way of float32 (float64 to float64 and equal types are copied). scratch: n floats. */
+/* Any pair of dtype_converts, rounded once (to scaled_int8 by way of float32); equal types are copied. scratch: n
+ * floats; NULL is allowed to and from float32. */
 void tensor_convert_row(void *to, unsigned to_dtype, const void *from, unsigned from_dtype, uint32_t n, float *scratch);
 
 #endif

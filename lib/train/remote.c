@@ -56,9 +56,10 @@ struct prepared {
 	struct star_table **tables; /* by node: what a handle is of */
 	struct part *parts;
 	uint32_t parts_count;
-	bool each;	     /* operation is a call of its own */
-	struct dedup *dedup; /* under the lock; its entries are their runs' */
-	struct compile_plan compiled;
+	bool each;			     /* operation is a call of its own */
+	struct dedup *dedup;		     /* under the lock; its entries are their runs' */
+	const struct compile_plan *compiled; /* the cut's, or: */
+	struct compile_plan *own;
 	pthread_mutex_t lock;
 	struct compiled_left **left; /* by run; under the lock */
 	uint32_t left_count;
@@ -66,8 +67,8 @@ struct prepared {
 
 /* ---- parts ---- */
 
-static struct compiled *compiled_at(struct compiled *list, const uint32_t *in, uint32_t i,
-				    const struct graph_node *node)
+static const struct compiled *compiled_at(const struct compiled *list, const uint32_t *in, uint32_t i,
+					  const struct graph_node *node)
 {
 	return in[i] && list[in[i] - 1].after == node->id ? &list[in[i] - 1] : NULL;
 }
@@ -124,7 +125,7 @@ static void set_once(const struct graph_ps_plan *plan, const struct graph_part *
 static int make_items(const struct remote *remote, const struct graph_ps_plan *plan, struct prepared *p, uint32_t index,
 		      struct star_error *err)
 {
-	const uint32_t *in = p->compiled.parts[index].in;
+	const uint32_t *in = p->compiled->parts[index].in;
 	const struct graph_part *from = &plan->parts[index];
 	struct part *part = &p->parts[index];
 	int rc = 0;
@@ -134,7 +135,7 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 		struct item *item = &part->items[part->count];
 
 		item->node = node;
-		item->compiled = compiled_at(p->compiled.parts[index].list, in, i, node);
+		item->compiled = compiled_at(p->compiled->parts[index].list, in, i, node);
 		if (item->compiled && remote->options.admit &&
 		    (node->op == GRAPH_APPLY_ROWS || node->op == GRAPH_APPLY))
 			return star_error_set(err, -ENOTSUP,
@@ -218,9 +219,9 @@ static void release(void *ctx, void *prepared)
 		free(p->parts[i].items);
 	}
 	for (uint32_t i = 0; i < p->left_count; i++)
-		offload_compiled_left_free(&p->compiled, p->left[i]);
+		offload_compiled_left_free(p->compiled, p->left[i]);
 	free(p->left);
-	offload_compile_free(&p->compiled);
+	offload_compile_free(p->own);
 	free(p->parts);
 	free(p->tables);
 	train_dedup_free(p->dedup);
@@ -307,6 +308,14 @@ static int list_updates(struct remote *remote, const struct graph_ps_plan *plan,
 	return 0;
 }
 
+static int find_compiled(const struct graph_ps_plan *plan, struct prepared *p, struct star_error *err)
+{
+	p->compiled = offload_compile_found(plan);
+	if (!p->compiled)
+		p->compiled = p->own = offload_compile_parts(plan, err);
+	return p->compiled ? 0 : err->code;
+}
+
 static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared, struct star_error *err)
 {
 	const struct remote *remote = ctx;
@@ -326,7 +335,7 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 	if (rc == 0)
 		rc = make_objects(remote, plan->graph, p, err);
 	if (rc == 0)
-		rc = offload_compile_parts(plan, &p->compiled, err);
+		rc = find_compiled(plan, p, err);
 	for (uint32_t i = 0; rc == 0 && i < plan->parts_count; i++)
 		rc = prepare_part(remote, plan, p, i, err);
 	if (rc == 0)
@@ -437,7 +446,7 @@ static struct compiled_left *left_of(struct prepared *p, uint32_t run)
 {
 	struct compiled_left *left = NULL, **more;
 
-	if (p->compiled.groups_count == 0)
+	if (p->compiled->groups_count == 0)
 		return NULL;
 	pthread_mutex_lock(&p->lock);
 	if (run >= p->left_count) {
@@ -449,7 +458,7 @@ static struct compiled_left *left_of(struct prepared *p, uint32_t run)
 	}
 	if (run < p->left_count) {
 		if (!p->left[run])
-			p->left[run] = calloc(p->compiled.groups_count, sizeof(*left));
+			p->left[run] = calloc(p->compiled->groups_count, sizeof(*left));
 		left = p->left[run];
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -465,10 +474,10 @@ static int fill_remote_op(struct remote *remote, struct prepared *p, const struc
 		return offload_template_fill(&item->template, call, &token->step, op, err);
 	if (item->compiled->group && !left)
 		return star_error_set(err, -ENOMEM, "no memory for a call");
-	if (item->compiled->begins && offload_compiled_leave(&p->compiled, item->compiled, call,
+	if (item->compiled->begins && offload_compiled_leave(p->compiled, item->compiled, call,
 							     atomic_fetch_add(&remote->tag, 1) + 1, left, err) < 0)
 		return err->code;
-	return offload_compiled_fill(&p->compiled, item->compiled, item->program, call, left, run, op, err);
+	return offload_compiled_fill(p->compiled, item->compiled, item->program, call, left, run, op, err);
 }
 
 static int wait_all(struct token *token, struct star_error *err)

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "train/crc32c.h"
 
 enum {
@@ -92,33 +93,6 @@ static void put_scalar(struct message *m, const struct summary_scalar *scalar)
 	put_raw(m, &value, sizeof(value));
 }
 
-/*
- * All of it or nothing: a reader of the events stops at a record that is cut off, and would never see what comes after
- * the disk was full. 0 or a negative errno.
- */
-static int append(const struct output *out, const void *data, size_t bytes)
-{
-	const uint8_t *at = data;
-	struct stat before;
-	size_t done = 0;
-
-	if (fstat(out->fd, &before) < 0)
-		return -errno;
-	while (done < bytes) {
-		const ssize_t n = write(out->fd, at + done, bytes - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			const int code = n < 0 ? errno : EIO;
-
-			return done && ftruncate(out->fd, before.st_size) < 0 ? -EIO : -code;
-		}
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 static int write_record(const struct summary *s, const struct message *m)
 {
 	uint8_t record[RECORD_MAX + FRAME_BYTES];
@@ -129,7 +103,8 @@ static int write_record(const struct summary *s, const struct message *m)
 	memcpy(record + 8, &length_crc, sizeof(length_crc));
 	memcpy(record + 12, m->bytes, m->used);
 	memcpy(record + 12 + m->used, &data_crc, sizeof(data_crc));
-	return append(&s->events, record, m->used + FRAME_BYTES);
+	/* A reader stops at a record that is cut off, and would never see what comes after the disk was full. */
+	return base_append_all(s->events.fd, record, m->used + FRAME_BYTES, NULL);
 }
 
 static int write_line(const struct summary *s, uint64_t step, const struct summary_scalar *scalars, unsigned count)
@@ -148,7 +123,7 @@ static int write_line(const struct summary *s, uint64_t step, const struct summa
 				       isfinite(scalars[i].value) ? "\": %.9g" : "\": null", scalars[i].value);
 	}
 	at += (size_t)snprintf(line + at, sizeof(line) - at, "}\n");
-	return append(&s->lines, line, at);
+	return base_append_all(s->lines.fd, line, at, NULL);
 }
 
 static int check_scalars(const struct summary_scalar *scalars, unsigned count, struct star_error *err)
@@ -306,7 +281,7 @@ uint64_t summary_last_step(const char *directory)
 	if (fd < 0)
 		return 0;
 	(void)lseek(fd, -(off_t)(sizeof(end) - 1), SEEK_END); /* a shorter file is read from its beginning */
-	n = read(fd, end, sizeof(end) - 1);
+	n = base_read_all(fd, end, sizeof(end) - 1);
 	close(fd);
 	end[n > 0 ? n : 0] = 0;
 	for (const char *line = end; line; line = strchr(line, '\n')) {

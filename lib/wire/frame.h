@@ -213,6 +213,12 @@ static inline bool wire_op_brings_rows(const struct wire_op *op)
 	return op->kind == WIRE_PUSH || op->kind == WIRE_PUSH_PULL || op->kind == WIRE_ASSIGN;
 }
 
+/* Whether its result has rows of the result_dtype. */
+static inline bool wire_op_returns_rows(const struct wire_op *op)
+{
+	return op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL;
+}
+
 static inline uint32_t wire_padded(uint32_t bytes)
 {
 	return (bytes + 7) & ~UINT32_C(7);
@@ -235,9 +241,7 @@ static inline uint64_t wire_op_bytes(const struct wire_op *op)
 
 static inline uint64_t wire_op_result_bytes(const struct wire_op *op)
 {
-	const bool pull = op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL;
-
-	return (pull ? op->count * dtype_row_bytes(op->result_dtype, op->dim) : 0) +
+	return (wire_op_returns_rows(op) ? op->count * dtype_row_bytes(op->result_dtype, op->dim) : 0) +
 	       (op->flags & WIRE_VERSIONS ? wire_versions_bytes(op->count) : 0);
 }
 

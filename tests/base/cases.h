@@ -13,6 +13,13 @@ void output_to_a_full_disk_is_told(void);
 void output_that_failed_before_is_told(void);
 void output_that_was_closed_matters_when_there_is_some(void);
 
+/* file.c */
+void a_slow_reader_and_signals_get_all_bytes(void);
+void a_slow_writer_and_signals_give_all_bytes(void);
+void a_write_that_does_not_fit_is_an_error(void);
+void what_is_appended_is_whole_or_nothing(void);
+void a_short_file_is_told(void);
+
 /* log.c */
 void log_lines_have_their_date_and_level(void);
 void log_lines_are_cut(void);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,10 +65,7 @@ void chains_are_found(void)
 		char directory[DIRECTORY_MAX], text[512];
 		struct star_error err = { 0 };
 
-		make_memory_directory(directory);
-		save_all(directory, cases[i].saved);
-		if (cases[i].destroyed)
-			destroy_manifest(directory, cases[i].destroyed);
+		save_and_spoil(directory, cases[i].saved, NULL, cases[i].destroyed);
 		if (!CHECK_STR(chain_text(directory, cases[i].id, text, &err), cases[i].chain) ||
 		    (cases[i].says && !CHECK_HAS(err.text, cases[i].says)))
 			printf("# case %u: %s\n", i, err.text);
@@ -139,12 +137,7 @@ void good_chains_are_found(void)
 		char **chain;
 		int rc;
 
-		make_memory_directory(directory);
-		save_all(directory, cases[i].saved);
-		if (cases[i].damaged)
-			damage_data(directory, cases[i].damaged);
-		if (cases[i].destroyed)
-			destroy_manifest(directory, cases[i].destroyed);
+		save_and_spoil(directory, cases[i].saved, cases[i].damaged, cases[i].destroyed);
 		rc = ckpt_chain_good(directory, &search, &chain, &count, &err);
 		CHECK_STR(rc < 0 ? "none" : names_of(chain, count, text), cases[i].chain);
 		if (rc < 0) {
@@ -303,10 +296,7 @@ void prune_keeps_chains_whole(void)
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char directory[DIRECTORY_MAX], path[CKPT_PATH_MAX], text[512];
 
-		make_memory_directory(directory);
-		save_all(directory, cases[i].saved);
-		if (cases[i].destroyed)
-			destroy_manifest(directory, cases[i].destroyed);
+		save_and_spoil(directory, cases[i].saved, NULL, cases[i].destroyed);
 		if (cases[i].partial) {
 			CHECK_INT(ckpt_begin(directory, cases[i].partial, 0, path, &err), 0);
 			write_file(in(path, "a.star").text, "x", 1);
@@ -348,6 +338,73 @@ void prune_goes_past_what_is_not_ours(void)
 	CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1 }, &err), 3);
 	unit_remove(directory);
 	unit_remove(outside);
+}
+
+/* While a prune reads: a cluster that went back to checkpoint 1 goes on from that. */
+static bool save_meanwhile(void *ctx, uint64_t done, uint64_t total)
+{
+	char text[512];
+
+	if (!strstr(list_text(ctx, text), "4-delta"))
+		save_all(ctx, "4<1");
+	return true;
+}
+
+static void refuse_none(void *ctx, const char *name, const char *why)
+{
+	unit_fail(__FILE__, __LINE__, "%s: %s", name, why);
+}
+
+void prune_leaves_what_comes_meanwhile(void)
+{
+	char directory[DIRECTORY_MAX], text[512];
+	struct ckpt_pruning pruning = { .keep = 1, .refused = refuse_none, .progress = save_meanwhile };
+	struct star_error err = { 0 };
+
+	make_memory_directory(directory);
+	save_all(directory, "1 2 3");
+	pruning.ctx = directory;
+	CHECK_INT(ckpt_prune(directory, &pruning, &err), 1);
+	CHECK_STR(list_text(directory, text), "1-full 3-full 4-delta");
+	CHECK_STR(chain_text(directory, 4, text, &err), "1-full 4-delta");
+	unit_remove(directory);
+}
+
+void a_save_and_a_prune_wait_for_each_other(void)
+{
+	const struct ckpt_pruning pruning = { .keep = 1, .wait_us = 100000 };
+	char directory[DIRECTORY_MAX], path[CKPT_PATH_MAX], text[512], pid[32];
+	struct star_error err = { 0 };
+	struct ckpt_claim claim;
+	int prune;
+
+	make_memory_directory(directory);
+	save_all(directory, "1 2");
+	snprintf(pid, sizeof(pid), "(process %d)", (int)getpid());
+	ckpt_claim_init(&claim, directory);
+	ckpt_claim_written(&claim); /* it was none */
+	CHECK_INT(ckpt_claim_write(&claim, directory, 0, &err), 0);
+	CHECK_INT(ckpt_claim_write(&claim, directory, 0, &err), 0);
+	CHECK_INT(ckpt_begin(directory, 3, 1, path, &err), 0);
+	CHECK_INT(ckpt_prune(directory, &pruning, &err), -EBUSY);
+	CHECK_HAS(err.text, "a checkpoint is being written to ");
+	CHECK_HAS(err.text, pid);
+	CHECK_STR(list_text(directory, text), "1-full 2-full 3-delta.partial");
+	ckpt_abandon(path);
+	ckpt_claim_written(&claim);
+	CHECK_INT(ckpt_prune(directory, &pruning, &err), 1);
+	CHECK_STR(list_text(directory, text), "2-full");
+	/* The other way round. */
+	prune = open(in(directory, "starserver-saves.lock").text, O_RDONLY | O_CLOEXEC);
+	CHECK_INT(flock(prune, LOCK_EX | LOCK_NB), 0);
+	CHECK_INT(ckpt_claim_write(&claim, directory, 100000, &err), -EBUSY);
+	CHECK_HAS(err.text, "checkpoints are being removed from ");
+	CHECK_INT(ckpt_prune(directory, &pruning, &err), -EBUSY);
+	close(prune);
+	CHECK_INT(ckpt_claim_write(&claim, directory, 0, &err), 0);
+	ckpt_claim_fini(&claim);
+	CHECK_INT(ckpt_prune(directory, &pruning, &err), 0);
+	unit_remove(directory);
 }
 
 /* One lineage's newest full ones are kept, and another's all. */

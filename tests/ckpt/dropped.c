@@ -28,7 +28,6 @@ void what_was_dropped_is_written_down(void)
 	struct star_error err = { 0 };
 	char path[DIRECTORY_MAX];
 	uint32_t count = 1;
-	FILE *file;
 
 	make_directory(path);
 	/* Without a file nothing was. */
@@ -51,9 +50,7 @@ void what_was_dropped_is_written_down(void)
 	CHECK_INT(ckpt_dropped_remove(path, NULL, &err), 0);
 	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
 	CHECK_UINT(read[1], 0);
-	file = fopen(in(path, "dropped.json").text, "w");
-	fputs("{\"format\"", file);
-	fclose(file);
+	unit_write_text(in(path, "dropped.json").text, "{\"format\"");
 	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), -EBADMSG);
 	CHECK_HAS(err.text, "dropped.json is damaged: it is no JSON");
 	/* What would be waited for, or leads elsewhere. */

@@ -281,6 +281,30 @@ void elements_read_back_bit_for_bit(void)
 	      check_element(STAR_FLOAT32, 0x80000000) && check_element(STAR_INT64, UINT64_C(1) << 63));
 }
 
+/* Numbers between two of the type, just above the middle: a float on the way would be the middle itself. */
+void elements_of_text_are_rounded_once(void)
+{
+	static const struct {
+		unsigned dtype;
+		const char *text;
+		uint16_t bits;
+	} cases[] = {
+		{ STAR_BFLOAT16, "1.00390625", 0x3f80 },       { STAR_BFLOAT16, "1.0039062500001", 0x3f81 },
+		{ STAR_BFLOAT16, "-1.0117187499999", 0xbf81 }, { STAR_FLOAT16, "1.00048828125", 0x3c00 },
+		{ STAR_FLOAT16, "1.0004882812501", 0x3c01 },   { STAR_FLOAT16, "2.98023223877e-08", 0x0001 },
+		{ STAR_FLOAT16, "2.98023223877e-07", 0x0005 }, { STAR_FLOAT16, "65519.9999999", 0x7bff },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *json = json_loads(cases[i].text, JSON_DECODE_ANY, NULL);
+		uint16_t found = 0;
+
+		if (!CHECK(ckpt_element_parse(cases[i].dtype, json, &found)) || !CHECK_UINT(found, cases[i].bits))
+			printf("# %s as %s\n", cases[i].text, dtype_name(cases[i].dtype));
+		json_decref(json);
+	}
+}
+
 #define HEAD \
 	"{\"table\": {\"name\": \"t\", \"kind\": \"table\", \"dim\": 2, \"optimizer\": \"adam\"}, \"partitions\": 4, " \
 	"\"step\": 0, \"pushes\": 0, \"removed\": 0, \"looks\": 0}\n"

@@ -73,12 +73,7 @@ void what_nodes_refuse_is_told(void)
 		struct star_error err = { 0 };
 		const char *at = text;
 
-		make_memory_directory(directory);
-		save_all(directory, cases[i].saved);
-		if (cases[i].damaged)
-			damage_data(directory, cases[i].damaged);
-		if (cases[i].destroyed)
-			destroy_manifest(directory, cases[i].destroyed);
+		save_and_spoil(directory, cases[i].saved, cases[i].damaged, cases[i].destroyed);
 		if (cases[i].renamed)
 			rename_one(directory, cases[i].renamed);
 		CHECK_INT(ckpt_check(directory, cases[i].id, &search, note, &err), cases[i].wrong);
@@ -116,10 +111,7 @@ void no_older_one_is_exported_without_a_word(void)
 		size_t bytes;
 		FILE *out = open_memstream(&lines, &bytes);
 
-		make_memory_directory(directory);
-		save_all(directory, cases[i].saved);
-		if (cases[i].destroyed)
-			destroy_manifest(directory, cases[i].destroyed);
+		save_and_spoil(directory, cases[i].saved, NULL, cases[i].destroyed);
 		CHECK_INT(ckpt_export(directory, cases[i].id, sample_objects()[0].name, out, NULL, NULL, &err),
 			  cases[i].rc);
 		fclose(out);
@@ -265,6 +257,7 @@ void deltas_know_what_they_go_on_from(void)
 	CHECK_INT(save_checkpoint(aside, &other, &err), 0);
 	put(aside, directory, "00000001-full");
 	CHECK_INT(ckpt_chain(directory, 2, &chain, &count, &err), -ENOENT);
+	ckpt_chain_free(chain, count);
 	CHECK_HAS(err.text, "00000002-delta goes on from another save's checkpoint 1 than the one that is there");
 	CHECK_INT(ckpt_check(directory, 0, &search, note, &err), 1);
 	CHECK_HAS(text, "1-full, 2-delta: ");
@@ -278,8 +271,8 @@ void deltas_know_what_they_go_on_from(void)
 	save_all(directory, "3");
 	put(aside, directory, "00000003-delta");
 	if (CHECK_INT(ckpt_chain(directory, 4, &chain, &count, &err), 0)) {
-		CHECK_UINT(count, 4);
-		CHECK(strstr(chain[2], "00000003-delta"));
+		if (CHECK_UINT(count, 4))
+			CHECK(strstr(chain[2], "00000003-delta"));
 		ckpt_chain_free(chain, count);
 	}
 	unit_remove(directory);

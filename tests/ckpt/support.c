@@ -493,3 +493,13 @@ void damage_data(const char *directory, const char *short_name)
 	write_file(path.text, data, bytes);
 	free(data);
 }
+
+void save_and_spoil(char directory[static DIRECTORY_MAX], const char *saved, const char *damaged, const char *destroyed)
+{
+	make_memory_directory(directory);
+	save_all(directory, saved);
+	if (damaged)
+		damage_data(directory, damaged);
+	if (destroyed)
+		destroy_manifest(directory, destroyed);
+}

@@ -65,6 +65,9 @@ void save_all(const char *directory, const char *text);
 /* "5-full": its manifest goes; a byte of its data is flipped. */
 void destroy_manifest(const char *directory, const char *short_name);
 void damage_data(const char *directory, const char *short_name);
+/* All of that in a new directory in memory; of the two, NULL is none. */
+void save_and_spoil(char directory[static DIRECTORY_MAX], const char *saved, const char *damaged,
+		    const char *destroyed);
 /* What there is, as "3-full 4-delta!": '!' where it is damaged. */
 const char *list_text(const char *directory, char text[static 512]);
 

@@ -204,6 +204,30 @@ void duplicates_are_summed_in_large_pushes(void)
 	}
 }
 
+/* A request of exactly what the nodes take, and one of a gradient more: its head, and a key with each gradient. */
+void a_request_is_as_large_as_the_limit(void)
+{
+	enum { LIMIT = 4 << 20 };
+	static const uint32_t dims[] = { 20, 909, 3896 };
+	struct star_error err = { 0 };
+
+	for (unsigned i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
+		const uint32_t fit = (LIMIT - (uint32_t)sizeof(struct wire_op)) / (8 + 4 * dims[i]);
+		struct bench b = bench_start(1, 1, dims[i]);
+		uint64_t *keys = calloc(fit + 1, sizeof(*keys));
+		float *rows = calloc((size_t)(fit + 1) * dims[i], sizeof(*rows));
+
+		CHECK(LIMIT - sizeof(struct wire_op) - (size_t)fit * (8 + 4 * dims[i]) < 14); /* or it shows nothing */
+		CHECK_INT(star_push(b.table, keys, fit, rows, LONG_US, &err), 0);
+		CHECK_UINT(peer_requests(b.peer), 1);
+		CHECK_INT(star_push(b.table, keys, fit + 1, rows, LONG_US, &err), -E2BIG);
+		CHECK_UINT(peer_requests(b.peer), 1);
+		free(keys);
+		free(rows);
+		bench_stop(&b);
+	}
+}
+
 void too_many_duplicates_are_refused(void)
 {
 	enum { KEYS = 300, DIM = 4096 };
@@ -498,7 +522,6 @@ void open_by_dpdk_says_what_is_wrong(void)
 	struct star_error err = { 0 };
 	char path[128], text[1024];
 	struct bench b;
-	FILE *file;
 
 	CHECK(!star_open("dpdk:/nowhere/worker.conf", LONG_US, &err));
 	CHECK_INT(err.code, -ENOENT);
@@ -506,17 +529,12 @@ void open_by_dpdk_says_what_is_wrong(void)
 	peer_datagrams = true;
 	b = bench_start(1, 1, 2);
 	peer_datagrams = false;
-	file = fopen(b.peer->worker_file, "r");
-	text[file ? fread(text, 1, sizeof(text) - 1, file) : 0] = 0;
-	if (file)
-		fclose(file);
+	unit_read(b.peer->worker_file, text, sizeof(text));
 	/* The same cluster by another port, while the first is open. */
 	snprintf(path, sizeof(path), "dpdk:%s.2", b.peer->worker_file);
-	file = fopen(path + strlen("dpdk:"), "w");
-	if (CHECK(file && strstr(text, "251.2"))) {
+	if (CHECK(strstr(text, "251.2"))) {
 		strstr(text, "251.2")[4] = '3';
-		fputs(text, file);
-		fclose(file);
+		unit_write_text(path + strlen("dpdk:"), text);
 		CHECK(!star_open(path, LONG_US, &err));
 		CHECK_INT(err.code, -EBUSY);
 		CHECK_HAS(err.text, "another port");

@@ -47,6 +47,7 @@ void large_pulls_are_split(void);
 void many_operations_are_split(void);
 void duplicates_are_summed_in_large_pushes(void);
 void too_many_duplicates_are_refused(void);
+void a_request_is_as_large_as_the_limit(void);
 void nonsense_is_refused_before_it_is_sent(void);
 void variables_of_odd_shapes(void);
 void tables_are_created_and_found(void);

@@ -78,6 +78,7 @@ bool pull_works(struct bench *b)
 	X(many_operations_are_split) \
 	X(duplicates_are_summed_in_large_pushes) \
 	X(too_many_duplicates_are_refused) \
+	X(a_request_is_as_large_as_the_limit) \
 	X(variables_of_odd_shapes) \
 	X(programs_go_to_all_reactors) \
 	X(what_is_not_kept_is_brought) \

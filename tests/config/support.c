@@ -27,12 +27,9 @@ const char *support_folder(void)
 const char *support_write(const char *name, const char *text, size_t bytes)
 {
 	static char path[128];
-	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/%s", support_folder(), name);
-	file = fopen(path, "w");
-	if (!file || fwrite(text, 1, bytes, file) != bytes || fclose(file))
-		unit_fail(__FILE__, __LINE__, "cannot write %s", path);
+	unit_write(path, text, bytes);
 	return path;
 }
 

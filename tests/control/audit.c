@@ -47,26 +47,6 @@ static int verify(const char *path, struct audit_check *check, struct star_error
 	return rc;
 }
 
-static size_t read_file(const char *path, char *text)
-{
-	FILE *file = fopen(path, "re");
-	const size_t bytes = file ? fread(text, 1, TEXT_MAX - 1, file) : 0;
-
-	if (file)
-		fclose(file);
-	text[bytes] = 0;
-	return bytes;
-}
-
-static void write_file(const char *path, const char *text, size_t bytes)
-{
-	FILE *file = fopen(path, "we");
-
-	CHECK(file && fwrite(text, 1, bytes, file) == bytes);
-	if (file)
-		fclose(file);
-}
-
 /* A log with three lines. */
 static size_t three_lines(const struct place *p, char *text)
 {
@@ -79,7 +59,7 @@ static size_t three_lines(const struct place *p, char *text)
 	control_audit_note(audit, &refused);
 	control_audit_note(audit, &done);
 	control_audit_close(audit);
-	return read_file(p->path, text);
+	return unit_read(p->path, text, TEXT_MAX);
 }
 
 void an_audit_log_is_a_chain(void)
@@ -123,7 +103,7 @@ void no_changed_byte_of_an_audit_log_passes(void)
 	CHECK_INT(verify(p.path, &whole, &err), 0);
 	for (size_t at = 0; at < bytes; at++) {
 		text[at] ^= 1;
-		write_file(p.path, text, bytes);
+		unit_write(p.path, text, bytes);
 		/* Of the last line nothing in the file speaks: its hash, which is kept elsewhere, does. */
 		if (verify(p.path, &check, &err) == 0 && strcmp(check.ends, whole.ends) == 0)
 			unit_fail(__FILE__, __LINE__, "byte %zu may be changed", at);
@@ -131,16 +111,16 @@ void no_changed_byte_of_an_audit_log_passes(void)
 	}
 	second = strchr(text, '\n') + 1;
 	third = strchr(second, '\n') + 1;
-	write_file(p.path, text, (size_t)(second - text));
+	unit_write(p.path, text, (size_t)(second - text));
 	CHECK_INT(verify(p.path, &check, &err), 0);
 	memmove(second, third, strlen(third) + 1);
-	write_file(p.path, text, strlen(text));
+	unit_write_text(p.path, text);
 	CHECK_INT(verify(p.path, &check, &err), -EBADMSG);
 	CHECK_HAS(err.text, "log:2: ");
 	CHECK_HAS(err.text, "taken out or put in");
-	write_file(p.path, text, strlen(text) - 1);
+	unit_write(p.path, text, strlen(text) - 1);
 	CHECK_INT(verify(p.path, &check, &err), -EBADMSG);
-	write_file(p.path, "", 0);
+	unit_write(p.path, "", 0);
 	CHECK_INT(verify(p.path, &check, &err), -ENODATA);
 	unit_remove(p.folder);
 }
@@ -156,21 +136,21 @@ void a_torn_line_is_taken_away_and_told(void)
 
 	place_init(&p);
 	bytes = three_lines(&p, text);
-	write_file(p.path, text, bytes - 7);
+	unit_write(p.path, text, bytes - 7);
 	audit = control_audit_open(p.path, &err);
 	control_audit_note(audit, &done);
 	control_audit_close(audit);
 	CHECK_INT(verify(p.path, &check, &err), 0);
 	CHECK_UINT(check.lines, 3);
-	read_file(p.path, text);
+	unit_read(p.path, text, TEXT_MAX);
 	CHECK_HAS(text, "\"cut\":");
-	write_file(p.path, "this is a letter\n", 17);
+	unit_write(p.path, "this is a letter\n", 17);
 	CHECK(control_audit_open(p.path, &err) == NULL);
 	CHECK_HAS(err.text, "is no audit log");
 	memset(text, 'x', TEXT_MAX);
-	write_file(p.path, text, TEXT_MAX);
+	unit_write(p.path, text, TEXT_MAX);
 	CHECK(control_audit_open(p.path, &err) == NULL);
-	read_file(p.path, text);
+	unit_read(p.path, text, TEXT_MAX);
 	CHECK_INT(text[TEXT_MAX - 2], 'x');
 	unlink(p.path);
 	CHECK(symlink("/dev/null", p.path) == 0 && control_audit_open(p.path, &err) == NULL);
@@ -258,7 +238,7 @@ void a_disk_that_refuses_is_told_later(void)
 	control_audit_note(audit, &refused);
 	wait_lost(audit, 2);
 	CHECK_INT(setrlimit(RLIMIT_FSIZE, &before), 0);
-	CHECK_UINT(read_file(p.path, text), bytes);
+	CHECK_UINT(unit_read(p.path, text, TEXT_MAX), bytes);
 	control_audit_note(audit, &done);
 	control_audit_close(audit);
 	signal(SIGXFSZ, SIG_DFL);

@@ -18,13 +18,6 @@ static const char lines[] = "{\"table\": {\"name\": \"t\", \"kind\": \"table\", 
 			    "{\"key\": \"18446744073709551615\", \"values\": [-0.0, \"nan:7fc00001\"]}\n"
 			    "{\"rows\": 2, \"waiting_keys\": 0}\n";
 
-static void write_text(const char *path, const char *text)
-{
-	FILE *file = fopen(path, "w");
-
-	CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
 /* Says what it must on the stream that its status belongs to. */
 static void says(const char *words, const char *path, int status, const char *text)
 {
@@ -69,7 +62,7 @@ void checkpoints_are_looked_at_without_a_node(void)
 	snprintf(checkpoint, sizeof(checkpoint), "%s/00000001-full", directory);
 	snprintf(file, sizeof(file), "%s/lines", directory);
 	snprintf(words, sizeof(words), "checkpoint import @ %s", file);
-	write_text(file, lines);
+	unit_write_text(file, lines);
 	says("checkpoint list @", directory, STARCTL_OK, "no checkpoints in /tmp/star-checkpoints-");
 	says("checkpoint verify @", directory, STARCTL_FAILED, "no checkpoints in /tmp/star-checkpoints-");
 	says(words, directory, STARCTL_OK, "checkpoint 1 has 2 rows of 1 table\n");

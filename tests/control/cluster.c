@@ -46,7 +46,7 @@ void a_cluster_of_one_node_has_its_layout_at_once(void)
 		CHECK_STR(layout->nodes[0].data_host, "198.18.0.1");
 		CHECK_UINT(layout->nodes[0].data_port, 5555);
 	}
-	CHECK_UINT(cluster.nodes[0].plane.epoch, 1);
+	CHECK_UINT(PLANE(&cluster.nodes[0], epoch), 1);
 	CHECK_UINT(cluster.nodes[0].plane.cluster_reactors, 1);
 	free(layout);
 	json_decref(json);
@@ -84,7 +84,7 @@ void create_and_lookup(void)
 	CHECK_UINT(json_array_size(object), 2);
 	CHECK_STR(json_string_value(json_object_get(json_array_get(object, 1), "name")), "contexts");
 	json_decref(object);
-	CHECK_UINT(installed_count(node), 2);
+	CHECK_UINT(PLANE(node, installed_count), 2);
 	cluster_fini(&cluster);
 }
 
@@ -251,8 +251,8 @@ void creators_at_the_same_moment_agree(void)
 		clashes += creators[i].clashes;
 	}
 	CHECK_UINT(clashes, 4);
-	CHECK_UINT(installed_count(&cluster.nodes[0]), 8);
-	CHECK_UINT(installed_count(&cluster.nodes[1]), 8);
+	CHECK_UINT(PLANE(&cluster.nodes[0], installed_count), 8);
+	CHECK_UINT(PLANE(&cluster.nodes[1], installed_count), 8);
 	cluster_fini(&cluster);
 }
 
@@ -337,7 +337,7 @@ void a_peer_that_cannot_install_is_named_and_mended(void)
 	set_fail(&cluster.nodes[1], 0);
 	CHECK_INT(create(&cluster.nodes[0], "contexts", 8, &err), 1);
 	CHECK_INT(create(&cluster.nodes[0], "words", 4, &err), 2);
-	CHECK_UINT(installed_count(&cluster.nodes[1]), 2);
+	CHECK_UINT(PLANE(&cluster.nodes[1], installed_count), 2);
 	cluster_fini(&cluster);
 }
 

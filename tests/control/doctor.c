@@ -43,16 +43,10 @@ static void put(const char *path, const char *text, const char *target)
 		mkdir(whole, 0755);
 		*slash = '/';
 	}
-	if (target) {
+	if (target)
 		CHECK_INT(symlink(target, whole), 0);
-	} else {
-		FILE *file = fopen(whole, "w");
-
-		if (CHECK(file != NULL)) {
-			fputs(text, file);
-			fclose(file);
-		}
-	}
+	else
+		unit_write_text(whole, text);
 }
 
 /* The last finding of a check; "" when it has none. */

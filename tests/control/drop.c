@@ -13,16 +13,6 @@ static json_t *ask_drop(struct node *node, const char *name, struct star_error *
 	return call(node->address, "table_drop", json_pack("{s:s}", "name", name), err);
 }
 
-static unsigned installed(struct node *node)
-{
-	unsigned count;
-
-	pthread_mutex_lock(&node->plane.lock);
-	count = node->plane.installed_count;
-	pthread_mutex_unlock(&node->plane.lock);
-	return count;
-}
-
 static json_int_t create(struct node *node, const char *name, unsigned dim, json_int_t *generation)
 {
 	struct star_error err = { 0 };
@@ -53,7 +43,7 @@ void a_table_is_dropped_on_all_nodes(void)
 	cluster.nodes[0].plane.fail_dropped = -ENOSPC;
 	CHECK(ask_drop(&cluster.nodes[0], "words", &err) == NULL);
 	CHECK_INT(err.code, -ENOSPC);
-	CHECK_UINT(installed(&cluster.nodes[0]), 1);
+	CHECK_UINT(PLANE(&cluster.nodes[0], installed_count), 1);
 	cluster.nodes[0].plane.fail_dropped = 0;
 	/* Another node passes it on. */
 	result = ask_drop(&cluster.nodes[1], "words", &err);
@@ -61,7 +51,7 @@ void a_table_is_dropped_on_all_nodes(void)
 	CHECK_UINT(json_array_size(json_object_get(result, "later")), 0);
 	json_decref(result);
 	for (unsigned i = 0; i < 2; i++) {
-		CHECK_UINT(installed(&cluster.nodes[i]), 0);
+		CHECK_UINT(PLANE(&cluster.nodes[i], installed_count), 0);
 		CHECK_UINT(cluster.nodes[i].plane.forgotten, 1);
 	}
 	CHECK_UINT(cluster.nodes[0].plane.dropped[id], first + 1);
@@ -106,7 +96,7 @@ void a_node_that_is_away_drops_when_it_joins_again(void)
 	json_decref(result);
 	CHECK(node_start(&cluster, 1, 77));
 	free(wait_layout(&cluster, 2));
-	CHECK_UINT(installed(&cluster.nodes[1]), 1);
+	CHECK_UINT(PLANE(&cluster.nodes[1], installed_count), 1);
 	CHECK_STR(cluster.nodes[1].plane.installed[0].name, "contexts");
 	cluster_fini(&cluster);
 }

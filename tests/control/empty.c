@@ -137,7 +137,7 @@ void a_table_that_is_empty_in_no_checkpoint_is_told(void)
 	o = starctl(cluster.folder, "tables empty emb --yes", "");
 	CHECK_INT(o.status, STARCTL_OK);
 	CHECK_STR(o.out, "\"emb\" is empty on all nodes\n");
-	CHECK_UINT(cluster.nodes[0].plane.committed, 1); /* it was waited for, too */
+	CHECK_UINT(PLANE(&cluster.nodes[0], committed), 1); /* it was waited for, too */
 	release(&o);
 	cluster_fini(&cluster);
 }

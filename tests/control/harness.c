@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -502,21 +503,29 @@ struct layout *wait_layout(const struct cluster *cluster, uint32_t epoch)
 	}
 }
 
+uint64_t plane_figure(struct node *node, const uint64_t *at)
+{
+	uint64_t value;
+
+	pthread_mutex_lock(&node->plane.lock);
+	value = *at;
+	pthread_mutex_unlock(&node->plane.lock);
+	return value;
+}
+
 /* Waits until a figure of the data plane is at least so much. */
-static bool wait_for(struct node *node, const uint32_t *figure, uint32_t least, const char *what)
+static bool wait_for(struct node *node, const uint64_t *figure, uint64_t least, const char *what)
 {
 	const uint64_t until_us = clock_us() + WAIT_US;
 
 	for (;;) {
-		uint32_t now;
+		const uint64_t now = plane_figure(node, figure);
 
-		pthread_mutex_lock(&node->plane.lock);
-		now = *figure;
-		pthread_mutex_unlock(&node->plane.lock);
 		if (now >= least)
 			return true;
 		if (clock_us() > until_us)
-			return unit_fail(__FILE__, __LINE__, "%s is %u, not %u within ten seconds", what, now, least);
+			return unit_fail(__FILE__, __LINE__, "%s is %" PRIu64 ", not %" PRIu64 " within ten seconds",
+					 what, now, least);
 		usleep(NAP_US);
 	}
 }
@@ -549,16 +558,6 @@ void set_fail(struct node *node, int fail)
 	pthread_mutex_lock(&node->plane.lock);
 	node->plane.fail = fail;
 	pthread_mutex_unlock(&node->plane.lock);
-}
-
-unsigned installed_count(struct node *node)
-{
-	unsigned count;
-
-	pthread_mutex_lock(&node->plane.lock);
-	count = node->plane.installed_count;
-	pthread_mutex_unlock(&node->plane.lock);
-	return count;
 }
 
 bool has_installed(struct node *node, uint32_t id, const char *name)

@@ -24,13 +24,14 @@ struct fake_plane {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct object_spec installed[INSTALLED_MAX];
-	unsigned installed_count;
-	uint32_t epoch, cluster_reactors, first_reactor;
+	uint64_t installed_count;
+	uint64_t epoch;
+	uint32_t cluster_reactors, first_reactor;
 	unsigned layouts; /* calls of set_layout */
 	unsigned inside;  /* calls in progress: installs and layouts come one at a time */
 	bool collided;	  /* and when they did not */
 	bool hold;	  /* installs wait until it is false */
-	unsigned holding; /* installs that wait */
+	uint64_t holding; /* installs that wait */
 	int fail;	  /* what installs return, when not 0 */
 	int fail_layout;  /* the same for set_layout */
 	bool hold_layout; /* set_layout waits until it is false */
@@ -50,9 +51,9 @@ struct fake_plane {
 	unsigned ports;			      /* that were added, and not removed */
 	bool loading;			      /* what it says of itself when it is asked for its part of a checkpoint */
 	struct control_checkpoint checkpoint; /* the last that was begun */
-	unsigned begun, committed, abandoned;
+	uint64_t begun, committed, abandoned;
 	int fail_commit;      /* what checkpoint_commit returns, when not 0 */
-	unsigned ended, kept; /* parts that were ended, and that count */
+	uint64_t ended, kept; /* parts that were ended, and that count */
 	bool hold_end;	      /* who ends its part waits until it is false */
 	bool hold_new;	      /* PS task 0's storage stalls: checkpoint_new waits until it is false */
 	unsigned holding_new;
@@ -101,9 +102,12 @@ struct layout *wait_layout(const struct cluster *cluster, uint32_t epoch);
 bool wait_epoch(struct node *node, uint32_t epoch);
 bool wait_installed(struct node *node, unsigned count);
 bool wait_holding(struct node *node, unsigned count);
+
+/* A figure of node->plane as it is now. */
+uint64_t plane_figure(struct node *node, const uint64_t *at);
+#define PLANE(node, figure) plane_figure(node, &(node)->plane.figure)
 void set_hold(struct node *node, bool hold);
 void set_fail(struct node *node, int fail);
-unsigned installed_count(struct node *node);
 bool has_installed(struct node *node, uint32_t id, const char *name);
 
 json_t *table_json(const char *name, uint32_t dim);

@@ -46,8 +46,8 @@ void a_restarted_node_gets_the_catalogue_and_all_a_new_layout(void)
 		for (unsigned i = 0; i < 3; i++)
 			CHECK(wait_epoch(&cluster.nodes[i], round));
 	}
-	CHECK_UINT(installed_count(&cluster.nodes[0]), 2);
-	CHECK_UINT(installed_count(&cluster.nodes[2]), 2);
+	CHECK_UINT(PLANE(&cluster.nodes[0], installed_count), 2);
+	CHECK_UINT(PLANE(&cluster.nodes[2], installed_count), 2);
 	cluster_fini(&cluster);
 }
 
@@ -171,7 +171,7 @@ void a_restarted_task_0_gets_its_catalogue_from_the_others(void)
 		CHECK_UINT(json_array_size(tables), 3);
 		json_decref(tables);
 		CHECK(wait_epoch(&cluster.nodes[i], 2));
-		CHECK_UINT(installed_count(&cluster.nodes[i]), 3);
+		CHECK_UINT(PLANE(&cluster.nodes[i], installed_count), 3);
 	}
 	cluster_fini(&cluster);
 }
@@ -195,7 +195,7 @@ void who_keeps_the_catalogue_shares_it(void)
 	for (unsigned i = 0; i < 3; i++) {
 		CHECK(has_installed(&cluster.nodes[i], 1, "words"));
 		CHECK(has_installed(&cluster.nodes[i], 2, "contexts"));
-		CHECK_UINT(installed_count(&cluster.nodes[i]), 2);
+		CHECK_UINT(PLANE(&cluster.nodes[i], installed_count), 2);
 	}
 	cluster_fini(&cluster);
 }

@@ -25,26 +25,6 @@ static void begin(struct cluster *cluster, unsigned count)
 	cluster_start(cluster);
 }
 
-static uint64_t figure(struct node *node, const uint64_t *at)
-{
-	uint64_t value;
-
-	pthread_mutex_lock(&node->plane.lock);
-	value = *at;
-	pthread_mutex_unlock(&node->plane.lock);
-	return value;
-}
-
-static unsigned begun(struct node *node)
-{
-	unsigned value;
-
-	pthread_mutex_lock(&node->plane.lock);
-	value = node->plane.begun;
-	pthread_mutex_unlock(&node->plane.lock);
-	return value;
-}
-
 static void set_loading(struct node *node, bool loading)
 {
 	pthread_mutex_lock(&node->plane.lock);
@@ -88,7 +68,7 @@ void checkpoints_wait_for_nodes_that_load(void)
 	set_loading(&cluster.nodes[1], true);
 	json_decref(call(cluster.nodes[1].address, "checkpoint_save", NULL, &err));
 	usleep(LONG_US);
-	CHECK_UINT(begun(&cluster.nodes[0]) + begun(&cluster.nodes[1]), 0);
+	CHECK_UINT(PLANE(&cluster.nodes[0], begun) + PLANE(&cluster.nodes[1], begun), 0);
 	/* Nor does it wait for ever when it is to end. */
 	node_stop(&cluster, 0);
 	node_start(&cluster, 0, 200);
@@ -98,10 +78,10 @@ void checkpoints_wait_for_nodes_that_load(void)
 	status = settled(&cluster);
 	CHECK_UINT(json_integer_value(json_object_get(status, "saved")), 1);
 	json_decref(status);
-	CHECK_UINT(begun(&cluster.nodes[0]), 1);
-	CHECK_UINT(begun(&cluster.nodes[1]), 1);
-	CHECK_UINT(cluster.nodes[0].plane.committed, 1);
-	CHECK_UINT(cluster.nodes[0].plane.abandoned, 0);
+	CHECK_UINT(PLANE(&cluster.nodes[0], begun), 1);
+	CHECK_UINT(PLANE(&cluster.nodes[1], begun), 1);
+	CHECK_UINT(PLANE(&cluster.nodes[0], committed), 1);
+	CHECK_UINT(PLANE(&cluster.nodes[0], abandoned), 0);
 	cluster_fini(&cluster);
 }
 
@@ -194,9 +174,9 @@ void half_a_node_is_never_saved(void)
 	CHECK_UINT(json_integer_value(json_object_get(status, "saved")), 0);
 	CHECK_UINT(json_integer_value(json_object_get(status, "failed")), 1);
 	json_decref(status);
-	CHECK_UINT(begun(&cluster.nodes[1]), 0);
-	CHECK_UINT(cluster.nodes[0].plane.committed, 0);
-	CHECK_UINT(cluster.nodes[0].plane.abandoned, 1);
+	CHECK_UINT(PLANE(&cluster.nodes[1], begun), 0);
+	CHECK_UINT(PLANE(&cluster.nodes[0], committed), 0);
+	CHECK_UINT(PLANE(&cluster.nodes[0], abandoned), 1);
 	CHECK_UINT(cluster.nodes[0].plane.kept + cluster.nodes[2].plane.kept, 0);
 	set_loading(&cluster.nodes[1], false);
 	json_decref(call(cluster.nodes[0].address, "checkpoint_save", NULL, &err));
@@ -232,7 +212,7 @@ static void restart_behind(unsigned last, const char *why)
 	begin(&cluster, 3);
 	part_held(asked, true, false);
 	json_decref(call(cluster.nodes[0].address, "checkpoint_save", NULL, &err));
-	while ((!begun(&cluster.nodes[2]) || !begun(node)) && CHECK(clock_us() < until_us))
+	while ((!PLANE(&cluster.nodes[2], begun) || !PLANE(node, begun)) && CHECK(clock_us() < until_us))
 		usleep(NAP_US);
 	while (!part_held(asked, true, true) && CHECK(clock_us() < until_us))
 		usleep(NAP_US);
@@ -250,10 +230,10 @@ static void restart_behind(unsigned last, const char *why)
 	CHECK_UINT(json_integer_value(json_object_get(status, "failed")), 1);
 	CHECK_HAS(json_string_value(json_object_get(status, "error")), why);
 	json_decref(status);
-	CHECK_UINT(cluster.nodes[0].plane.committed, 0);
-	CHECK_UINT(cluster.nodes[0].plane.abandoned, 1);
+	CHECK_UINT(PLANE(&cluster.nodes[0], committed), 0);
+	CHECK_UINT(PLANE(&cluster.nodes[0], abandoned), 1);
 	for (unsigned i = 0; i < 3; i++)
-		CHECK_UINT(cluster.nodes[i].plane.kept, 0);
+		CHECK_UINT(PLANE(&cluster.nodes[i], kept), 0);
 	cluster_fini(&cluster);
 }
 
@@ -306,13 +286,13 @@ void parts_are_of_one_incarnation_and_layout(void)
 	CHECK_INT(part(node, begin_json(101, 1), &err), -EBUSY);
 	CHECK_HAS(err.text, "not now: it has not finished restoring");
 	set_loading(node, false);
-	CHECK_UINT(begun(node), 0);
+	CHECK_UINT(PLANE(node, begun), 0);
 	CHECK_INT(part(node, begin_json(101, 1), &err), 0);
-	CHECK_UINT(begun(node), 1);
+	CHECK_UINT(PLANE(node, begun), 1);
 	CHECK_INT(part(node, end_json(101, 2), &err), 0);
-	CHECK_UINT(node->plane.kept, 0);
+	CHECK_UINT(PLANE(node, kept), 0);
 	CHECK_INT(part(node, end_json(101, 1), &err), 0);
-	CHECK_UINT(node->plane.kept, 1);
+	CHECK_UINT(PLANE(node, kept), 1);
 	cluster_fini(&cluster);
 }
 
@@ -333,7 +313,7 @@ static void refuse_to_roll_back(const struct cluster *cluster, const char *why)
 static void check_gone_back(struct cluster *cluster, uint64_t id)
 {
 	for (unsigned i = 0; i < cluster->count; i++)
-		CHECK_UINT(figure(&cluster->nodes[i], &cluster->nodes[i].plane.rolls_back), id);
+		CHECK_UINT(PLANE(&cluster->nodes[i], rolls_back), id);
 }
 
 static void is_refused(const char *address, json_t *params, const char *why)
@@ -369,7 +349,7 @@ void all_nodes_roll_back_or_none(void)
 	asked = call(cluster.nodes[0].config.control_socket, "checkpoint_restore", json_pack("{s:i}", "id", 5), &err);
 	CHECK(asked);
 	json_decref(asked);
-	for (until_us = clock_us() + WAIT_US; !figure(&cluster.nodes[0], &cluster.nodes[0].plane.rolls_back);)
+	for (until_us = clock_us() + WAIT_US; !PLANE(&cluster.nodes[0], rolls_back);)
 		if (!CHECK(clock_us() < until_us))
 			break;
 		else
@@ -396,7 +376,7 @@ static void wait_rolls_back(struct cluster *cluster, unsigned task, uint64_t id)
 {
 	const uint64_t until_us = clock_us() + WAIT_US;
 
-	while (figure(&cluster->nodes[task], &cluster->nodes[task].plane.rolls_back) != id)
+	while (PLANE(&cluster->nodes[task], rolls_back) != id)
 		if (!CHECK(clock_us() < until_us))
 			break;
 		else
@@ -466,17 +446,17 @@ void a_last_checkpoint_is_written_whoever_stops(void)
 		for (unsigned i = 0; i < NODES; i++)
 			if (who == NODES || i == who)
 				pthread_join(threads[i], NULL);
-		CHECK_UINT(cluster.nodes[0].plane.committed, 1);
+		CHECK_UINT(PLANE(&cluster.nodes[0], committed), 1);
 		for (unsigned i = 0; i < NODES; i++) {
 			CHECK(cluster.nodes[i].plane.checkpoint.last);
-			CHECK_UINT(cluster.nodes[i].plane.kept, 1);
+			CHECK_UINT(PLANE(&cluster.nodes[i], kept), 1);
 		}
 		/* No worker is let in any more, and nobody else needs another one. */
 		CHECK(!call(cluster.nodes[0].address, "layout", NULL, &err));
 		CHECK_HAS(err.text, "which was stopped, to join again");
 		for (unsigned i = NODES; i-- > 0;)
 			drain(&cluster.nodes[i]);
-		CHECK_UINT(cluster.nodes[0].plane.committed, 1);
+		CHECK_UINT(PLANE(&cluster.nodes[0], committed), 1);
 		cluster_fini(&cluster);
 	}
 }
@@ -487,16 +467,6 @@ static void set_hold_end(struct node *node, bool hold)
 	node->plane.hold_end = hold;
 	pthread_cond_broadcast(&node->plane.changed);
 	pthread_mutex_unlock(&node->plane.lock);
-}
-
-static unsigned ended(struct node *node)
-{
-	unsigned value;
-
-	pthread_mutex_lock(&node->plane.lock);
-	value = node->plane.ended;
-	pthread_mutex_unlock(&node->plane.lock);
-	return value;
 }
 
 static bool drained;
@@ -539,7 +509,7 @@ void who_writes_the_last_checkpoint_ends_when_the_others_know(void)
 	set_hold_end(&cluster.nodes[1], true);
 	drained = false;
 	pthread_create(&thread, NULL, drain_and_note, &cluster.nodes[0]);
-	while (!ended(&cluster.nodes[1]) && CHECK(clock_us() < until_us))
+	while (!PLANE(&cluster.nodes[1], ended) && CHECK(clock_us() < until_us))
 		usleep(NAP_US);
 	CHECK(!is_drained());
 	while (!last_counts(cluster.nodes[0].control) && CHECK(clock_us() < until_us))
@@ -586,24 +556,17 @@ void a_last_checkpoint_that_was_given_up_lets_the_node_serve_again(void)
 	struct star_error err = { 0 };
 	struct cluster cluster;
 	struct node *node = &cluster.nodes[1];
-	unsigned ended = 0;
 
 	begin(&cluster, 2);
 	CHECK(wait_epoch(node, 1));
 	CHECK_INT(part(node, begin_last_json(101, 1, true), &err), 0);
-	while (!ended && CHECK(clock_us() < until_us)) {
+	while (!PLANE(node, ended) && CHECK(clock_us() < until_us))
 		usleep(NAP_US);
-		pthread_mutex_lock(&node->plane.lock);
-		ended = node->plane.ended;
-		pthread_mutex_unlock(&node->plane.lock);
-	}
-	CHECK_UINT(ended, 1);
-	CHECK_UINT(node->plane.kept, 0);
+	CHECK_UINT(PLANE(node, ended), 1);
+	CHECK_UINT(PLANE(node, kept), 0);
 	/* Once: it is not closed any more. And one that is no last checkpoint is not touched. */
 	CHECK_INT(part(node, begin_last_json(101, 1, false), &err), 0);
 	usleep(8 * LONG_US);
-	pthread_mutex_lock(&node->plane.lock);
-	CHECK_UINT(node->plane.ended, 1);
-	pthread_mutex_unlock(&node->plane.lock);
+	CHECK_UINT(PLANE(node, ended), 1);
 	cluster_fini(&cluster);
 }

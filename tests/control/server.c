@@ -436,13 +436,13 @@ void status_answers_while_the_executor_is_busy(void)
 	fd = raw_connect(cluster.nodes[0].address);
 	for (int i = 0; i < 50; i++)
 		CHECK_INT(raw_code(fd, STATUS), 0);
-	CHECK_UINT(installed_count(&cluster.nodes[0]), 0);
+	CHECK_UINT(PLANE(&cluster.nodes[0], installed_count), 0);
 	set_hold(&cluster.nodes[0], false);
 	text = raw_line(busy);
 	CHECK_HAS(text ? text : "", "\"id\":5");
 	free(text);
 	CHECK_INT(raw_code(fd, STATUS), 0);
-	CHECK_UINT(installed_count(&cluster.nodes[0]), 1);
+	CHECK_UINT(PLANE(&cluster.nodes[0], installed_count), 1);
 	close(fd);
 	close(busy);
 	free(line);

@@ -90,6 +90,8 @@ void wrong_usage_is_explained(void)
 		  "optimizer sgd cannot work on element type int32" },
 		{ "tables options amad", "there is no optimizer \"amad\"; possible are sgd, " },
 		{ "-- --json", "no command \"--json\"" },
+		{ "rows get -- t --json", "\"--json\" is no key" },
+		{ "rows get t -- -7x", "\"-7x\" is no key" },
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -379,16 +381,6 @@ void numbers_are_for_people(void)
 	CHECK_STR(human_time(1e300, text), "0 s");
 }
 
-static void write_file(const char *path, const char *text)
-{
-	FILE *file = fopen(path, "w");
-
-	if (CHECK(file != NULL)) {
-		fputs(text, file);
-		fclose(file);
-	}
-}
-
 void files_are_checked_without_a_node(void)
 {
 	char folder[UNIT_FOLDER], path[UNIT_FOLDER + 8];
@@ -397,7 +389,7 @@ void files_are_checked_without_a_node(void)
 	if (!unit_folder(folder, "control"))
 		return;
 	snprintf(path, sizeof(path), "%s/map", folder);
-	write_file(path, "# two nodes\n198.18.0.1:3333 = 198.18.0.2:5555\n198.18.0.3:3333=198.18.0.4:5555\n");
+	unit_write_text(path, "# two nodes\n198.18.0.1:3333 = 198.18.0.2:5555\n198.18.0.3:3333=198.18.0.4:5555\n");
 	o = starctl(folder, "endpoint-map check @", path);
 	CHECK_INT(o.status, STARCTL_OK);
 	CHECK_HAS(o.out, "2 endpoints");
@@ -406,22 +398,22 @@ void files_are_checked_without_a_node(void)
 	CHECK_INT(o.status, STARCTL_OK);
 	CHECK_HAS(o.out, "\"data\": \"198.18.0.4:5555\"");
 	release(&o);
-	write_file(path, "127.0.0.1:3333=127.0.0.1:5555\n198.18.0.3:4444=198.18.0.4:6666\n");
+	unit_write_text(path, "127.0.0.1:3333=127.0.0.1:5555\n198.18.0.3:4444=198.18.0.4:6666\n");
 	o = starctl(folder, "endpoint-map check @", path);
 	CHECK_INT(o.status, STARCTL_OK);
 	CHECK_HAS(o.out, "127.0.0.1:5555 of 127.0.0.1:3333 is the kernel's (loopback)");
 	release(&o);
-	write_file(path, "127.0.0.1:3333=127.0.0.1:5555\n127.0.0.1:4444=127.0.0.1:6666\n");
+	unit_write_text(path, "127.0.0.1:3333=127.0.0.1:5555\n127.0.0.1:4444=127.0.0.1:6666\n");
 	o = starctl(folder, "endpoint-map check @", path);
 	CHECK_INT(o.status, STARCTL_USAGE);
 	CHECK_HAS(o.errors, "127.0.0.1:3333=198.18.0.1:5555");
 	release(&o);
-	write_file(path, "198.18.0.1:3333=198.18.0.2:5555\n198.18.0.1:3333=198.18.0.2:99999\n");
+	unit_write_text(path, "198.18.0.1:3333=198.18.0.2:5555\n198.18.0.1:3333=198.18.0.2:99999\n");
 	o = starctl(folder, "endpoint-map check @", path);
 	CHECK_INT(o.status, STARCTL_USAGE);
 	CHECK_HAS(o.errors, "map:2:");
 	release(&o);
-	write_file(path, "nonsense = ;\n");
+	unit_write_text(path, "nonsense = ;\n");
 	o = starctl(folder, "config check @", path);
 	CHECK_INT(o.status, STARCTL_USAGE);
 	CHECK_HAS(o.errors, "map:1");

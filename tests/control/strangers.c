@@ -102,8 +102,8 @@ void strangers_have_no_word_among_nodes(void)
 		free(layout);
 	}
 	CHECK_UINT(cluster.nodes[1].plane.rolls_back, 0);
-	CHECK_UINT(cluster.nodes[1].plane.epoch, 1);
-	CHECK_UINT(cluster.nodes[0].plane.begun, 0);
+	CHECK_UINT(PLANE(&cluster.nodes[1], epoch), 1);
+	CHECK_UINT(PLANE(&cluster.nodes[0], begun), 0);
 	cluster_fini(&cluster);
 }
 

@@ -118,7 +118,7 @@ void node_touch_end(struct touch_ahead *ahead)
 {
 }
 
-void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage)
+void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage, uint32_t sum)
 {
 }
 

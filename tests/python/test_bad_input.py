@@ -125,6 +125,9 @@ class BadInput(WithCluster):
                         {"seed": 1 << 64}, {"seed": 1.5}, {"dim": True}):
             with self.assertRaises((starserver.StarError, ValueError, TypeError), msg=str(options)):
                 self.table("bad2", **options)
+        for seed in (1 << 64, -(1 << 63) - 1):
+            with self.assertRaisesRegex(ValueError, rf"seed is from -2\^63 to 2\^64 - 1, not {seed}"):
+                self.table("bad2", seed=seed)
         for name in ("", "n" * 128, "a\0b", 7, None, "\ud800"):
             with self.assertRaises((starserver.StarError, ValueError, TypeError), msg=repr(name)):
                 self.cluster.table(name, 4)

@@ -138,6 +138,12 @@ class Calls(WithCluster):
         self.assertEqual(integers.pull([1]).tolist(), [[0] * 4])
 
     def test_numpy_numbers_make_tables(self):
+        # A negative seed k is 2^64 + k.
+        for number, seed in enumerate((-1, -1 << 63, numpy.int64(-7))):
+            options = {"name": f"seed-{number}", "initializer": "uniform", "scale": 1}
+            rows = self.table(seed=seed, **options).pull([1, 2]).tolist()
+            self.assertEqual(int(self.cluster.definition(options["name"])["seed"]), int(seed) + (1 << 64))
+            self.assertEqual(self.table(seed=int(seed) + (1 << 64), **options).pull([1, 2]).tolist(), rows)
         t = self.table("numpy-numbers", dim=numpy.int64(4), seed=numpy.uint64(7))
         self.assertEqual((t.dim, t.pull([1]).shape), (4, (1, 4)))
         self.assertEqual(self.cluster.variable("numpy-size", numpy.int32(3)).pull().shape, (3,))
@@ -287,6 +293,23 @@ class Checkpoints(unittest.TestCase):
             # What came after it is in the last one, which is written at the end.
             with starserver.LocalCluster(2, checkpoints=folder) as local, local.connect() as cluster:
                 self.assertEqual(cluster.lookup("t").pull(range(1, 50)).tolist(), [[1, 2, 3, 4]] + [[1] * 4] * 48)
+
+    def test_a_folder_is_one_clusters(self):
+        with tempfile.TemporaryDirectory() as parent:
+            folder = pathlib.Path(parent, "folder")
+            with starserver.LocalCluster(2, checkpoints=folder) as local, local.connect() as cluster:
+                cluster.table("t", 4).assign([1], [[1, 2, 3, 4]])
+                with self.assertRaisesRegex(starserver.StarError, f"another cluster writes its checkpoints to {folder} "
+                                                                  rf"\(process {local.processes[0].pid}\)") as raised:
+                    starserver.LocalCluster(checkpoints=folder)
+                self.assertEqual(raised.exception.errno, errno.EBUSY)
+            with starserver.LocalCluster(checkpoints=folder) as local, local.connect() as cluster:
+                self.assertEqual(cluster.lookup("t").pull([1]).tolist(), [[1, 2, 3, 4]])
+                # Whoever is killed leaves it free, as soon as the kernel has let go.
+                for process in local.processes:
+                    process.kill()
+                with starserver.LocalCluster(checkpoints=folder) as other, other.connect() as cluster:
+                    self.assertEqual(cluster.lookup("t").pull([1]).tolist(), [[1, 2, 3, 4]])
 
     def test_a_last_checkpoint_that_fails_is_a_warning(self):
         with tempfile.TemporaryDirectory() as parent:

@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of idle.c: mailboxes, sleeping and waking. */
+/* The cases of transmit.c, and of idle.c: mailboxes, sleeping and waking. */
 #ifndef TESTS_REACTOR_CASES_H
 #define TESTS_REACTOR_CASES_H
+
+void transmit_keeps_order_and_ports(void);
+void a_ring_that_takes_nothing_is_not_waited_for(void);
+void a_full_ring_makes_frames_wait(void);
+void few_frames_wait_for_a_ring(void);
+void what_waits_leaves_as_soon_as_there_is_room(void);
+void buffers_that_are_short_do_not_wait(void);
+void a_reactor_that_loses_its_core_tries_again(void);
+void a_stop_does_not_wait_for_a_slow_ring(void);
+void what_a_driver_keeps_comes_back_when_mbufs_are_short(void);
+void frames_for_unknown_ports_are_freed_and_counted(void);
+void ports_come_and_go(void);
+void a_slow_port_goes(void);
+void a_port_that_follows_a_stuck_one_is_waited_for(void);
 
 void messages_of_many_threads_run_once_each(void);
 void full_mailbox_refuses(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hand-over, transmit and lives of reactors; the table of all cases. */
+/* Hand-over and lives of reactors; the table of all cases. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -236,191 +236,6 @@ static void some_bursts_are_received_in_a_turn(void)
 	rig_destroy(rig);
 }
 
-static void transmit_keeps_order_and_ports(void)
-{
-	const struct rig_options options = { .reactors = 1, .ports = 2, .mbufs = 1023, .mode = RIG_ECHO };
-	struct rig *rig = rig_create(&options);
-	struct rig_block block;
-
-	rig_start(rig);
-	rig_block(rig->nodes[0]->reactor, &block);
-	for (uint32_t number = 0; number < 400; number++)
-		rig_inject(rig, number & 1, 0, REACTOR_HERE, number);
-	rig_release(&block);
-	CHECK(rig_await(&rig->queues[0][0].sent, 200));
-	CHECK(rig_await(&rig->queues[1][0].sent, 200));
-	for (uint32_t i = 0; i < 200; i++) {
-		CHECK_UINT(rig->queues[0][0].order[i], 2 * i);
-		CHECK_UINT(rig->queues[1][0].order[i], 2 * i + 1);
-	}
-	CHECK(rig_await(&stats(rig, 0)->sent, 400));
-	CHECK_UINT(stats(rig, 0)->transmit_dropped, 0);
-	rig_destroy(rig);
-}
-
-static void inject_all(struct rig *rig, uint32_t from, uint32_t to)
-{
-	for (uint32_t number = from; number < to; number++)
-		rig_inject(rig, 0, 0, REACTOR_HERE, number);
-}
-
-static void a_ring_that_takes_nothing_is_not_waited_for(void)
-{
-	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 255, .mode = RIG_ECHO };
-	struct rig *rig = rig_create(&options);
-
-	rig->queues[0][0].room = 70;
-	rig_start(rig);
-	inject_all(rig, 0, 100);
-	CHECK(rig_await(&stats(rig, 0)->transmit_dropped, 30));
-	CHECK_UINT(stats(rig, 0)->sent, 70);
-	/* What comes now is dropped at once, until the ring takes something. */
-	inject_all(rig, 100, 110);
-	CHECK(rig_await(&stats(rig, 0)->transmit_dropped, 40));
-	CHECK_UINT(stats(rig, 0)->sent, 70);
-	__atomic_store_n(&rig->queues[0][0].room, 20, __ATOMIC_RELEASE);
-	inject_all(rig, 110, 130);
-	CHECK(rig_await(&stats(rig, 0)->sent, 90));
-	CHECK_UINT(stats(rig, 0)->transmit_dropped, 40);
-	rig_destroy(rig);
-}
-
-static void a_full_ring_makes_frames_wait(void)
-{
-	const struct rig_options options = { .reactors = 1, .ports = 2, .mbufs = 1023, .mode = RIG_ECHO };
-	struct rig *rig = rig_create(&options);
-
-	rig->queues[0][0].slow = 7;
-	rig_start(rig);
-	for (uint32_t number = 0; number < 800; number++)
-		rig_inject(rig, number & 1, 0, REACTOR_HERE, number);
-	CHECK(rig_await(&rig->queues[1][0].sent, 400));
-	CHECK(rig_await(&rig->queues[0][0].sent, 400));
-	for (uint32_t i = 0; i < 256; i++)
-		CHECK_UINT(rig->queues[0][0].order[i], 2 * i);
-	CHECK(rig_await(&stats(rig, 0)->sent, 800));
-	CHECK_UINT(stats(rig, 0)->transmit_dropped, 0);
-	rig_destroy(rig);
-}
-
-static void few_frames_wait_for_a_ring(void)
-{
-	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 2047, .mode = RIG_ECHO };
-	struct rig *rig = rig_create(&options);
-	struct rig_block block;
-
-	rig->queues[0][0].refuses = 500; /* the frames come within a tenth of that */
-	rig_start(rig);
-	rig_block(rig->nodes[0]->reactor, &block);
-	inject_all(rig, 0, 900);
-	rig_release(&block);
-	CHECK(rig_await(&stats(rig, 0)->sent, 512));
-	CHECK_UINT(stats(rig, 0)->transmit_dropped, 900 - 512);
-	for (uint32_t i = 0; i < 256; i++)
-		CHECK_UINT(rig->queues[0][0].order[i], i);
-	rig_destroy(rig);
-}
-
-static void what_a_driver_keeps_comes_back_when_mbufs_are_short(void)
-{
-	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 255, .mode = RIG_ECHO };
-	struct rig *rig = rig_create(&options);
-
-	rig_keep_sent(rig);
-	rig_start(rig);
-	for (uint32_t number = 0; number < 1000; number++)
-		rig_inject(rig, 0, 0, REACTOR_HERE, number);
-	CHECK(rig_await(&rig->queues[0][0].sent, 1000));
-	CHECK_UINT(stats(rig, 0)->transmit_dropped, 0);
-	rig_destroy(rig);
-}
-
-/* Sends held frames by ports that do not exist. */
-static void misdirect(void *ctx, struct reactor_message *message)
-{
-	struct rig_node *node = ctx;
-
-	for (unsigned i = 0; i < node->held_count; i++)
-		node->held[i]->port = i & 1 ? 3 : UINT16_MAX;
-	node->mode = RIG_ECHO;
-}
-
-static void frames_for_unknown_ports_are_freed_and_counted(void)
-{
-	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 255, .mode = RIG_HOLD };
-	struct reactor_message message = { .run = misdirect };
-	struct rig *rig = rig_create(&options);
-
-	rig_start(rig);
-	for (uint32_t number = 0; number < 10; number++)
-		rig_inject(rig, 0, 0, REACTOR_HERE, number);
-	CHECK(rig_await_received(rig, 10));
-	CHECK_INT(reactor_post(rig->nodes[0]->reactor, &message), 0);
-	CHECK(rig_await(&stats(rig, 0)->transmit_dropped, 10));
-	CHECK_UINT(stats(rig, 0)->sent, 0);
-	rig_destroy(rig);
-}
-
-struct port_change {
-	struct reactor_message message;
-	struct port *port;
-	bool add;
-	int result;
-};
-
-static void change_ports(void *ctx, struct reactor_message *message)
-{
-	struct rig_node *node = ctx;
-	struct port_change *change = (struct port_change *)message;
-
-	if (change->add)
-		change->result = reactor_add_port(node->reactor, change->port);
-	else
-		reactor_remove_port(node->reactor, change->port);
-}
-
-static int change(struct rig *rig, struct port *port, bool add)
-{
-	struct port_change change = { .message.run = change_ports, .port = port, .add = add };
-
-	CHECK_INT(reactor_post(rig->nodes[0]->reactor, &change.message), 0);
-	CHECK_INT(reactor_wait(&change.message, 5000000), 0);
-	return change.result;
-}
-
-/* What is echoed to a port is sent before the port is gone, and what comes back later finds it again. */
-static void ports_come_and_go(void)
-{
-	const struct rig_options options = {
-		.reactors = 1, .ports = 2, .mbufs = 1023, .spin_us = 20, .mode = RIG_ECHO
-	};
-	struct rig *rig = rig_create(&options);
-	uint32_t number = 0;
-
-	rig->queues[1][0].slow = 3; /* some wait for room when their port is to go */
-	rig_start(rig);
-	for (int life = 0; life < 20; life++) {
-		for (unsigned i = 0; i < 40; i++)
-			rig_inject(rig, i % 2, 0, REACTOR_HERE, number++);
-		CHECK(rig_await_received(rig, number));
-		CHECK_INT(change(rig, &rig->ports[1], false), 0);
-		CHECK_UINT(stats(rig, 0)->sent, number);
-		CHECK_UINT(stats(rig, 0)->transmit_dropped, 0);
-		/* It is not looked at any more; the other one is. */
-		rig_inject(rig, 1, 0, REACTOR_HERE, number);
-		rig_inject(rig, 0, 0, REACTOR_HERE, number + 1);
-		CHECK(rig_await_received(rig, number + 1));
-		CHECK_UINT(rig->nodes[0]->seen[number], 0);
-		CHECK_INT(change(rig, &rig->ports[1], true), 0);
-		number += 2;
-		CHECK(rig_await_received(rig, number));
-	}
-	for (unsigned i = 2; i < CONFIG_PORTS_MAX; i++)
-		CHECK_INT(change(rig, &rig->ports[1], true), 0);
-	CHECK_INT(change(rig, &rig->ports[1], true), -ENOSPC);
-	rig_destroy(rig);
-}
-
 static void nothing_stays_behind(void)
 {
 	const struct rig_options options = { .reactors = 4, .ports = 1, .mbufs = 127, .rings = true };
@@ -569,9 +384,15 @@ const struct unit_case unit_cases[] = {
 	{ "a_ring_that_takes_nothing_is_not_waited_for", a_ring_that_takes_nothing_is_not_waited_for },
 	{ "a_full_ring_makes_frames_wait", a_full_ring_makes_frames_wait },
 	{ "few_frames_wait_for_a_ring", few_frames_wait_for_a_ring },
+	{ "what_waits_leaves_as_soon_as_there_is_room", what_waits_leaves_as_soon_as_there_is_room },
+	{ "buffers_that_are_short_do_not_wait", buffers_that_are_short_do_not_wait },
+	{ "a_reactor_that_loses_its_core_tries_again", a_reactor_that_loses_its_core_tries_again },
+	{ "a_stop_does_not_wait_for_a_slow_ring", a_stop_does_not_wait_for_a_slow_ring },
 	{ "what_a_driver_keeps_comes_back_when_mbufs_are_short", what_a_driver_keeps_comes_back_when_mbufs_are_short },
 	{ "frames_for_unknown_ports_are_freed_and_counted", frames_for_unknown_ports_are_freed_and_counted },
 	{ "ports_come_and_go", ports_come_and_go },
+	{ "a_slow_port_goes", a_slow_port_goes },
+	{ "a_port_that_follows_a_stuck_one_is_waited_for", a_port_that_follows_a_stuck_one_is_waited_for },
 	{ "nothing_stays_behind", nothing_stays_behind },
 	{ "pinned_thread_stays_on_its_core", pinned_thread_stays_on_its_core },
 	{ "more_than_the_cores_can_do_is_refused", more_than_the_cores_can_do_is_refused },

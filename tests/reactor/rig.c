@@ -142,11 +142,16 @@ static uint16_t send_burst(void *data, struct rte_mbuf **frames, uint16_t n)
 	struct rig_queue *queue = data;
 	uint16_t taken;
 
-	if (queue->refuses && queue->refuses--)
+	if (queue->refuses) {
+		if (--queue->refuses == 0)
+			usleep(queue->nap_us);
 		return 0;
+	}
 	if (queue->slow && ++queue->calls % queue->slow)
 		return 0;
-	if (queue->slow)
+	if (queue->pause_ns && clock_ns() - queue->took_ns < queue->pause_ns)
+		return 0;
+	if (queue->slow || queue->pause_ns)
 		n = 1;
 	for (taken = 0; taken < n && queue->room; taken++) {
 		if (queue->sent < sizeof(queue->order) / sizeof(queue->order[0]))
@@ -156,6 +161,7 @@ static uint16_t send_burst(void *data, struct rte_mbuf **frames, uint16_t n)
 		else
 			rte_pktmbuf_free(frames[taken]);
 		queue->room--;
+		queue->took_ns = queue->pause_ns ? clock_ns() : 0;
 		count(&queue->sent);
 	}
 	return taken;

@@ -86,17 +86,6 @@ static struct secure_keys *parse(const char *text, struct star_error *err)
 	return secure_keys_parse("the file", text, strlen(text), err);
 }
 
-static size_t read_back(const char *path, char *text, size_t room)
-{
-	FILE *file = fopen(path, "re");
-	const size_t bytes = file ? fread(text, 1, room - 1, file) : 0;
-
-	if (file)
-		fclose(file);
-	text[bytes] = 0;
-	return bytes;
-}
-
 /* nodes and a worker that has two keys. */
 static struct secure_keys *some_keys(void)
 {
@@ -406,12 +395,12 @@ void a_fresh_file_takes_no_place(void)
 	unit_folder(folder, "fresh");
 	snprintf(path, sizeof(path), "%s/ring", folder);
 	CHECK_INT(secure_keys_write(path, keys, true, &err), 0);
-	read_back(path, before, sizeof(before));
+	unit_read(path, before, sizeof(before));
 	CHECK_INT(secure_keys_write(path, one, true, &err), -EEXIST);
-	read_back(path, after, sizeof(after));
+	unit_read(path, after, sizeof(after));
 	CHECK_STR(after, before);
 	CHECK_INT(secure_keys_write(path, one, false, &err), 0);
-	CHECK(read_back(path, after, sizeof(after)) < strlen(before));
+	CHECK(unit_read(path, after, sizeof(after)) < strlen(before));
 	CHECK_UINT(unit_entries(folder), 3);
 	CHECK(secure_keys_write("/nonexistent/ring", one, false, &err) < 0);
 	secure_keys_free(one);

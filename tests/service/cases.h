@@ -24,6 +24,7 @@
 	X(push_and_pull_in_one_trip) \
 	X(deleted_rows_start_again) \
 	X(only_new_rows_are_sent) \
+	X(deletes_beside_conditional_pulls_make_no_rows) \
 	X(large_conditional_pulls_keep_their_word) \
 	X(results_count_the_pushes) \
 	X(unadmitted_keys_read_the_filter_value) \

@@ -212,6 +212,41 @@ void only_new_rows_are_sent(void)
 	shard_stop();
 }
 
+/* The request is prepared for its pull; what it deletes, or commits, is not: no row is made for that. */
+void deletes_beside_conditional_pulls_make_no_rows(void)
+{
+	static const uint64_t keys[] = { 1, 9, 2 };
+	static const float ones[4] = { 1, 1, 1, 1 };
+	const uint32_t given[2] = { 0 };
+	struct peer *peer = shard_simple(5);
+	struct wire_op pulled = with_body(pull_op(HALVES, 1, WIRE_VERSIONS)), commit = delete_op(HALVES, 1);
+	struct request r = { 0 };
+	struct wire_result result;
+	struct reply reply;
+
+	push(peer, HALVES, keys, ones, 1);
+	add(&r, delete_op(HALVES, 2), keys, NULL);
+	request_append(&r, &pulled, sizeof(pulled));
+	request_append(&r, &keys[2], sizeof(*keys));
+	request_append(&r, given, sizeof(given));
+	reply = request_run(&r, peer);
+	result_of(&reply, 0, &result);
+	CHECK_UINT(result.count, 1); /* key 9 was not there */
+	result_of(&reply, 1, &result);
+	CHECK_UINT(result.count, 1);
+	CHECK_UINT(shard_rows(), 1);
+	commit.kind = WIRE_COMMIT;
+	commit.flags = WIRE_OPEN;
+	commit.version = 7;
+	add(&r, commit, keys, NULL);
+	request_append(&r, &pulled, sizeof(pulled));
+	request_append(&r, &keys[2], sizeof(*keys));
+	request_append(&r, given, sizeof(given));
+	request_good(&r, peer);
+	CHECK_UINT(shard_rows(), 1);
+	shard_stop();
+}
+
 /* In many slices, between which another stream pushes to the same rows: a reply is whole, and what it does not bring
  * comes with the next. */
 void large_conditional_pulls_keep_their_word(void)

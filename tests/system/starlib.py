@@ -37,7 +37,7 @@ import traceback
 
 __all__ = ["ROOT", "BUILD", "SLOW", "SOAK", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
-           "all_together", "check", "equal", "has", "libconfig"]
+           "all_together", "check", "equal", "has", "libconfig", "cpu_s", "load_percent", "saves_in"]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("STAR_BUILD", "build/release"))
@@ -73,6 +73,11 @@ def has(text, part):
     check(part in text, f"no {part!r} in:\n{text}")
 
 
+def saves_in(directory):
+    """What is in a directory of checkpoints, but for the file by which saves and prunes wait for each other."""
+    return sorted(name for name in os.listdir(directory) if name != "starserver-saves.lock")
+
+
 def wait_until(condition, timeout_s=10, what="the condition"):
     """Returns the first true value of condition()."""
     end = time.monotonic() + timeout_s * SLOW
@@ -82,6 +87,27 @@ def wait_until(condition, timeout_s=10, what="the condition"):
             return value
         check(time.monotonic() < end, f"{what} did not come about within {timeout_s * SLOW} s")
         time.sleep(0.02)
+
+
+def cpu_s(pid):
+    """Seconds of processor time of all threads: of the scheduler, which knows them exactly, or else in ticks."""
+    try:
+        used_ns = 0
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/schedstat") as file:
+                used_ns += int(file.read().split()[0])
+        return used_ns / 1e9
+    except FileNotFoundError:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def load_percent(pid, seconds):
+    """How much of a core a process takes meanwhile."""
+    before, start = cpu_s(pid), time.monotonic()
+    time.sleep(seconds)
+    return 100 * (cpu_s(pid) - before) / (time.monotonic() - start)
 
 
 def all_together(functions):

@@ -6,9 +6,9 @@ import tempfile
 import time
 
 import starbits
-from starlib import Skip, check, equal, has, run, scratch, wait_until
+from starlib import Skip, check, equal, has, load_percent, run, scratch, wait_until
 from starpci_rig import *
-from starwire import Stream, own_keys
+from starwire import Stream, own_keys, pull_op
 
 VLAN = 7
 SPARE, SPARE_WORKER = "198.18.7.1", "198.18.7.2"
@@ -145,7 +145,21 @@ def small_mss(t):
 
 @cell
 def link(t):
+    """Goes down in the middle of replies: they are whole when it is up again."""
     node = t.need()
+    table = t.table(ROW_16K)
+    keys = own_keys(node.layout(), table, 0, 50)
+    with Stream(node, timeout_s=60) as stream:
+        want = stream.execute(pull_op(table, keys))
+        for _ in range(4):
+            stream.send(pull_op(table, keys))
+        link_goes_down_and_up(t, node)
+        for _ in range(4):
+            equal([values for _, values in stream.receive().results], want, "what was pulled")
+    t.exchange(16, 10)
+
+
+def link_goes_down_and_up(t, node):
     channel.send(link=t.nic, up=False)
     try:
         wait_until(lambda: node.port()["link"] is False, 10, "a link that is down")
@@ -154,7 +168,6 @@ def link(t):
         channel.send(link=t.nic, up=True)
     wait_until(lambda: node.port()["link"] is True, 20, "a link that is up")
     wait_until(lambda: "link is up" in node.text(), 10, "a word of it in the log")
-    t.exchange(16, 10)
 
 
 @cell
@@ -162,22 +175,17 @@ def idle(t):
     node = t.need()
     t.exchange(16, 10)
     time.sleep(2)
-    before, start_s = cpu_s(node.pid), time.monotonic()
-    time.sleep(5)
-    load = 100 * (cpu_s(node.pid) - before) / (time.monotonic() - start_s)
+    load = load_percent(node.pid, 5)
     wakes = node.port()["wakes"]
     print(f"# {t.nic} by {t.driver}: idle {load:.1f} % of a core; it is woken by {wakes}")
+    # Of these only e1000e has an interrupt of its queue's by uio: the others have to start without, and say so.
+    if t.driver == "uio_pci_generic" and t.nic != "e1000e":
+        equal(wakes, "a timer", "what wakes it")
+    else:
+        has(wakes, "interrupts")
     # In an emulator a timer of a millisecond costs some tens of per cent.
-    check(load < (60 if wakes == "timer" else 20), f"an idle node takes {load:.0f} % of a core (woken by {wakes})")
+    check(load < (60 if wakes == "a timer" else 20), f"an idle node takes {load:.0f} % of a core (woken by {wakes})")
     t.exchange(16, 10)
-
-
-def cpu_s(pid):
-    used_ns = 0
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/schedstat") as file:
-            used_ns += int(file.read().split()[0])
-    return used_ns / 1e9
 
 
 @cell

@@ -31,6 +31,7 @@
 	X(stochastic_leaves_exact_numbers) \
 	X(stochastic_at_a_random_zero) \
 	X(rows_of_any_pair_of_types) \
+	X(doubles_become_narrow_in_one_step) \
 	X(what_is_not_converted)
 
 #define X(name) void name(void);

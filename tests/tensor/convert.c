@@ -301,10 +301,74 @@ void rows_of_any_pair_of_types(void)
 		}
 	tensor_convert_row(to, STAR_INT64, from, STAR_INT64, 37, scratch);
 	CHECK_MEM(to, from, 37 * 8);
-	/* float64 does not go by way of float32. */
+	/* float64 to itself does not go by way of float32. */
 	*(double *)from = 0.1;
 	tensor_convert_row(to, STAR_FLOAT64, from, STAR_FLOAT64, 1, scratch);
 	CHECK_NEAR(*(double *)to, 0.1, 0);
+}
+
+/* Of the two numbers around it the nearer one, and between both the even one: by doubles, which hold all of them. */
+static bool round_once(unsigned dtype, double number)
+{
+	const struct converter *c = tensor_convert_find(dtype, CONVERT_SCALAR);
+	uint16_t found = 0, bits;
+	float near, scratch;
+
+	tensor_convert_row(&found, dtype, &number, STAR_FLOAT64, 1, &scratch);
+	c->to_float(&near, &found, 1);
+	for (int step = -1; step <= 1; step += 2) {
+		float other;
+
+		bits = (uint16_t)(found + step);
+		if ((bits ^ found) & 0x8000)
+			continue; /* beyond zero */
+		c->to_float(&other, &bits, 1);
+		if (!isfinite(near) || !isfinite(other))
+			continue;
+		if (fabs(number - (double)other) < fabs(number - (double)near) ||
+		    (fabs(number - (double)other) == fabs(number - (double)near) && (found & 1)))
+			return unit_fail(__FILE__, __LINE__, "%s of %a is %a, and %a is nearer", dtype_name(dtype),
+					 number, (double)near, (double)other);
+	}
+	return true;
+}
+
+void doubles_become_narrow_in_one_step(void)
+{
+	static const double more[] = { 0, 0x1p-50, -0x1p-50, 0x1p-40, -0x1p-40 };
+	const unsigned types[] = { STAR_FLOAT16, STAR_BFLOAT16 };
+	uint16_t found;
+	float scratch;
+
+	for (unsigned t = 0; t < 2; t++) {
+		bool good = true;
+
+		for (uint32_t bits = 0; bits < 0xffff && good; bits++) {
+			const uint16_t pair[2] = { (uint16_t)bits, (uint16_t)(bits + 1) };
+			float ends[2];
+			double middle;
+
+			tensor_convert_find(types[t], CONVERT_SCALAR)->to_float(ends, pair, 2);
+			if (!isfinite(ends[0]) || !isfinite(ends[1]))
+				continue;
+			middle = ((double)ends[0] + (double)ends[1]) / 2;
+			for (unsigned i = 0; i < 5 && good; i++)
+				good = round_once(types[t], middle * (1 + more[i]));
+		}
+	}
+	/* Beyond the greatest number, from the middle to what would be the next one. */
+	for (unsigned i = 0; i < 5; i++) {
+		const double last = 65520 * (1 + more[i]);
+
+		tensor_convert_row(&found, STAR_FLOAT16, &last, STAR_FLOAT64, 1, &scratch);
+		CHECK_UINT(found, more[i] < 0 ? 0x7bff : 0x7c00);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		const double beyond[] = { 1e300, -INFINITY, 0x1.ffp127 * (1 + 0x1p-50) };
+
+		tensor_convert_row(&found, STAR_BFLOAT16, &beyond[i], STAR_FLOAT64, 1, &scratch);
+		CHECK_UINT(found, i == 1 ? 0xff80 : 0x7f80);
+	}
 }
 
 void what_is_not_converted(void)

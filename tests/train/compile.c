@@ -11,10 +11,13 @@
 #include "graph/gradient.h"
 #include "graph/text.h"
 #include "offload/cut.h"
+#include "offload/traffic.h"
 #include "tests/train/cases.h"
 #include "tests/unit.h"
 
 enum { IDS = 100, DIM = 8, BAGS = 16 };
+
+static int64_t batch = IDS; /* the sizes that the cut takes */
 
 static const char head[] = "star 1\n"
 			   "ids = feed() dtype=\"int64\" shape=[-1]\n"
@@ -30,20 +33,21 @@ static const struct graph_plan_feed feeds[] = {
 	{ "wanted", { .dtype = STAR_FLOAT32, .shape = { .ndim = 2, .dims = { BAGS, DIM } } } },
 };
 
-static struct compile_plan all;
+static struct compile_plan *all;
+static bool counts, once;		/* the cut counts bytes; the plan needed nothing compiled beyond that */
 static const struct compiled *found[8]; /* components, by part */
 static unsigned count;
 
 static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared, struct star_error *err)
 {
-	const int rc = offload_compile_parts(plan, &all, err);
-
 	(void)ctx;
 	*prepared = NULL;
-	for (uint32_t p = 0; rc == 0 && p < all.parts_count; p++)
-		for (uint32_t i = 0; i < all.parts[p].count && count < 8; i++)
-			found[count++] = &all.parts[p].list[i];
-	return rc;
+	once = offload_compile_found(plan) != NULL;
+	all = offload_compile_parts(plan, err);
+	for (uint32_t p = 0; all && p < all->parts_count; p++)
+		for (uint32_t i = 0; i < all->parts[p].count && count < 8; i++)
+			found[count++] = &all->parts[p].list[i];
+	return all ? 0 : err->code;
 }
 
 /* Compiles the PS parts of a graph; with its loss's gradient, if it has one. */
@@ -51,15 +55,18 @@ static int compile(const char *body, enum graph_protocol protocol, bool trains, 
 {
 	const struct graph_ps ps = { .prepare = prepare };
 	const struct graph_plan_options options = { .feeds = feeds, .feeds_count = 3, .ps = &ps };
-	const struct graph_cut_options cut_options = {
-		.protocol = protocol, .ps_tasks = 1, .reactors = 1, .batch = IDS, .may_move = offload_compile_may_move
-	};
+	const struct graph_cut_options cut_options = { .protocol = protocol,
+						       .ps_tasks = 1,
+						       .reactors = 1,
+						       .batch = batch,
+						       .may_move = offload_compile_may_move,
+						       .count = counts ? offload_traffic_count : NULL };
 	char text[2048];
 	struct graph *graph;
 	struct graph_cut *cut;
 	struct graph_plan *plan;
 
-	memset(&all, 0, sizeof(all));
+	all = NULL;
 	count = 0;
 	snprintf(text, sizeof(text), "%s%s", head, body);
 	graph = graph_parse(text, strlen(text), "text", err);
@@ -109,7 +116,7 @@ void rows_are_kept_for_later_parts(void)
 
 	if (!CHECK_INT(compile(body, GRAPH_STAR_SERVER, false, &err), 0))
 		printf("# %s\n", err.text);
-	if (!CHECK_UINT(count, 3) || !CHECK_UINT(all.groups_count, 1))
+	if (!CHECK_UINT(count, 3) || !CHECK_UINT(all->groups_count, 1))
 		return;
 	CHECK(found[0]->begins && !found[1]->begins && !found[2]->begins);
 	for (unsigned i = 0; i < 3; i++)
@@ -120,10 +127,10 @@ void rows_are_kept_for_later_parts(void)
 	CHECK_UINT(takes(found[2]), 256 | 2 | 1);
 	CHECK_UINT(keeps(found[2]), 0);
 	CHECK_UINT(found[1]->feeds[0].source.feed, COMPILE_NO_FEED);
-	CHECK(all.groups[0].remembers);
-	CHECK_UINT(all.groups[0].last_part, found[2]->part);
-	CHECK_UINT(all.groups[0].last_after, found[2]->after);
-	offload_compile_free(&all);
+	CHECK(all->groups[0].remembers);
+	CHECK_UINT(all->groups[0].last_part, found[2]->part);
+	CHECK_UINT(all->groups[0].last_after, found[2]->after);
+	offload_compile_free(all);
 }
 
 /* The gradients' request of a pool: it brings the bags' gradients, and nothing for each id. */
@@ -138,16 +145,16 @@ void ids_and_segments_are_sent_once(void)
 
 	if (!CHECK_INT(compile(body, GRAPH_STAR_SERVER_LITE, true, &err), 0))
 		printf("# %s\n", err.text);
-	if (!CHECK_UINT(count, 2) || !CHECK_UINT(all.groups_count, 1))
+	if (!CHECK_UINT(count, 2) || !CHECK_UINT(all->groups_count, 1))
 		return;
 	CHECK(found[0]->begins);
 	CHECK_UINT(keeps(found[0]), 256 | 1);
 	CHECK_UINT(takes(found[1]), 256 | 1);
-	CHECK(found[1]->feeds[0].source.feed != COMPILE_NO_FEED && !all.groups[0].remembers);
+	CHECK(found[1]->feeds[0].source.feed != COMPILE_NO_FEED && !all->groups[0].remembers);
 	for (unsigned f = 1; f < found[1]->feeds_count; f++)
 		CHECK_INT(found[1]->feeds[f].kept, found[1]->feeds[f].kind == COMPILE_SEGMENTS);
-	CHECK_UINT(all.groups[0].last_part, found[1]->part);
-	offload_compile_free(&all);
+	CHECK_UINT(all->groups[0].last_part, found[1]->part);
+	offload_compile_free(all);
 }
 
 /* Of a variable that the worker has no other use for; its sum alone is returned, however its size is written. */
@@ -172,8 +179,8 @@ void a_variable_goes_by_its_blocks(void)
 	CHECK_UINT(found[0]->fetches_count, 1);
 	CHECK_UINT(found[0]->fetches[0].how, COMPILE_AVERAGED);
 	CHECK_UINT(found[0]->feeds_count, 2);
-	CHECK_UINT(all.groups_count, 0);
-	offload_compile_free(&all);
+	CHECK_UINT(all->groups_count, 0);
+	offload_compile_free(all);
 }
 
 /* Which follows from pulls and pushes: lite leaves it alone, and what its author has put there is refused. */
@@ -190,7 +197,7 @@ void staleness_needs_pulls_and_pushes(void)
 		snprintf(body, sizeof(body), stale, placed ? "@/job:ps" : "");
 		CHECK_INT(compile(body, GRAPH_STAR_SERVER_LITE, false, &err), placed ? -ENOTSUP : 0);
 		CHECK_UINT(count, 0);
-		offload_compile_free(&all);
+		offload_compile_free(all);
 	}
 	CHECK_HAS(err.text, "where there is staleness");
 }
@@ -206,5 +213,37 @@ void what_cannot_be_kept_is_told(void)
 
 	CHECK_INT(compile(body, GRAPH_STAR_SERVER, false, &err), -ENOTSUP);
 	CHECK_HAS(err.text, "node \"weighted\": mul is not done on PS tasks");
-	offload_compile_free(&all);
+	offload_compile_free(all);
+}
+
+/* What the cut counted its bytes from is what is executed: unless it counted nothing, or for other sizes, or the plan
+ * has divided its parts. */
+void a_cut_is_compiled_once(void)
+{
+	static const char body[] = "half = mul(rows, rows) @/job:ps\n"
+				   "bag = segment_sum(half, segments, wanted)\n"
+				   "results bag\n";
+	static const struct {
+		enum graph_protocol protocol;
+		bool counts;
+		int64_t batch;
+		bool once;
+	} cases[] = { { GRAPH_STAR_SERVER, true, IDS, true },
+		      { GRAPH_STAR_SERVER_LITE, true, IDS, true },
+		      { GRAPH_STAR_SERVER, true, IDS - 1, false },
+		      { GRAPH_STAR_SERVER, false, IDS, false },
+		      { GRAPH_GRPCPP, true, IDS, false } };
+	struct star_error err = { 0 };
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		counts = cases[i].counts;
+		batch = cases[i].batch;
+		if (!CHECK_INT(compile(body, cases[i].protocol, false, &err), 0))
+			printf("# %s\n", err.text);
+		if (!CHECK_INT(once, cases[i].once))
+			printf("# case %u\n", i);
+		offload_compile_free(all);
+	}
+	counts = false;
+	batch = IDS;
 }

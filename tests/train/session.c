@@ -32,6 +32,7 @@ const struct unit_case unit_cases[] = {
 	{ "a variable goes by its blocks", a_variable_goes_by_its_blocks },
 	{ "staleness needs pulls and pushes", staleness_needs_pulls_and_pushes },
 	{ "what cannot be kept is told", what_cannot_be_kept_is_told },
+	{ "a cut is compiled once", a_cut_is_compiled_once },
 	{ "a local variable gives and takes rows", a_local_variable_gives_and_takes_rows },
 	{ "local tables stay until they are forgotten", local_tables_stay_until_they_are_forgotten },
 	{ "a local step that is refused changes nothing", a_local_step_that_is_refused_changes_nothing },

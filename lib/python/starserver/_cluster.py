@@ -85,7 +85,8 @@ class Cluster:
         name: 1 to 127 bytes. dim: elements of a row, 1 to 4096. dtype: as stored: "float32", "float16", "bfloat16",
         "float64", "scaled_int8"; without optimizer "int8", "int32", "int64". optimizer: "sgd" (the default), "adagrad",
         "adam", ... (docs/optimizers.rst); rate: learning rate (None: 0.01; adam's family 0.001). initializer: "zeros", "uniform",
-        "normal", ...; scale: its range or standard deviation; seed: its seed. timeout: seconds. Further options by name as
+        "normal", ...; scale: its range or standard deviation; seed: its seed, from -2^63 to 2^64 - 1: a negative one k
+        stands for 2^64 + k, as with keys. timeout: seconds. Further options by name as
         `starctl tables options` lists them: filter="counter", filter_frequency=3, steps_to_live=1000, ...
         Returns a Table. Raises StarError with errno EEXIST when it exists with another definition.
         """
@@ -107,7 +108,7 @@ class Cluster:
             raise TypeError(f"a name is a string, not {type(name).__name__}")
         dim, seed = _whole("dim", dim), _whole("seed", seed)
         if not -1 << 63 <= seed < 1 << 64:
-            raise ValueError(f"seed does not fit into 64 bits: {seed}")
+            raise ValueError(f"seed is from -2^63 to 2^64 - 1, not {seed}: a negative one k stands for 2^64 + k")
         if dim < 0 or dim >= 1 << 31:
             raise ValueError(f"dim is from 1 to 4096, not {dim}")
         if rate == 0:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes on this machine, for notebooks and tests."""
 import errno
+import fcntl
 import glob
 import os
 import queue
@@ -91,6 +92,42 @@ def _free_ports(count):
     raise StarError(errno.EADDRINUSE, f"there are no {count} free ports in a row on 127.0.0.1")
 
 
+def _check_free(folder):
+    """Nobody keeps checkpoints there, as nodes tell it, by a lock on the folder: else these nodes' could not be written, which
+    only a save would say. Nodes that are just ending have a second."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise StarError(error.errno, f"checkpoints: {folder} cannot be read: {os.strerror(error.errno)}") from None
+    try:
+        end = time.monotonic() + 1
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return  # closing it gives it back
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise StarError(errno.EBUSY, f"checkpoints: another cluster writes its checkpoints to {folder}{_holder(fd)}: "
+                                                 "end that one before, or give this one another folder") from None
+                time.sleep(0.05)
+            except OSError:
+                return  # a file system without such locks: there it cannot be known
+    finally:
+        os.close(fd)
+
+
+def _holder(fd):
+    """Which process of this machine has locked it, as words; none, if that cannot be known."""
+    here = os.fstat(fd)
+    where = f"{os.major(here.st_dev):02x}:{os.minor(here.st_dev):02x}:{here.st_ino}"
+    try:
+        with open("/proc/locks", encoding="ascii") as file:
+            found = [line.split()[4] for line in file if where in line.split() and "FLOCK" in line and "->" not in line]
+    except OSError:
+        found = []
+    return f" (process {found[0]})" if found and found[0].isdigit() and found[0] != "0" else ""
+
+
 def _end(processes, folder, pid, patience):
     """Whatever state they are in, after this many seconds at most. A child of fork has no part in it."""
     if os.getpid() != pid:
@@ -128,8 +165,8 @@ class LocalCluster:
             table = cluster.table("words", dim=16)
 
     nodes: how many. reactors: of each node. memory_mib: for the parameters of each node. checkpoints: a folder, which
-    is made if need be: they begin with the newest one there, and write a last one when they end with stop() or the object. Without
-    it what they hold is lost. server: the program, else the environment's STARSERVER, or starserver in PATH. timeout:
+    is made if need be: they begin with the newest one there, and write a last one when they end with stop() or the object. It is one
+    cluster's: while another one writes there it is StarError with errno EBUSY. Without it what they hold is lost. server: the program, else the environment's STARSERVER, or starserver in PATH. timeout:
     seconds until they must be ready. They end with stop(), with the object, and when this process dies, SIGKILL included.
     """
 
@@ -144,6 +181,8 @@ class LocalCluster:
             os.makedirs(checkpoints, mode=0o750, exist_ok=True)
         self.nodes, self.reactors = nodes, reactors
         self.processes = []
+        if checkpoints is not None:
+            _check_free(checkpoints)
         self._memory_mib, self._checkpoints, self._server = memory_mib, checkpoints, _find_server(server)
         if shutil.which("setpriv") is None:
             raise StarError(errno.ENOENT, "there is no program setpriv, which ends nodes when this process dies: install util-linux")

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/file.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int write_some(int fd, const uint8_t *from, size_t bytes, size_t *done)
+{
+	while (*done < bytes) {
+		const ssize_t n = write(fd, from + *done, bytes - *done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		/* A device that takes nothing and says nothing would be asked for ever. */
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		*done += (size_t)n;
+	}
+	return 0;
+}
+
+int base_write_all(int fd, const void *from, size_t bytes)
+{
+	size_t done = 0;
+
+	return write_some(fd, from, bytes, &done);
+}
+
+int base_append_all(int fd, const void *from, size_t bytes, bool *torn)
+{
+	struct stat before;
+	size_t done = 0;
+	bool left;
+	int rc;
+
+	if (torn)
+		*torn = false;
+	if (fstat(fd, &before) < 0)
+		return -errno;
+	rc = write_some(fd, from, bytes, &done);
+	left = rc < 0 && done && ftruncate(fd, before.st_size) < 0;
+	if (torn)
+		*torn = left;
+	return rc;
+}
+
+static ssize_t read_some(int fd, uint8_t *to, size_t bytes, const uint64_t *offset)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		const ssize_t n = offset ? pread(fd, to + done, bytes - done, (off_t)(*offset + done))
+					 : read(fd, to + done, bytes - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+ssize_t base_read_all(int fd, void *to, size_t bytes)
+{
+	return read_some(fd, to, bytes, NULL);
+}
+
+ssize_t base_read_at(int fd, void *to, size_t bytes, uint64_t offset)
+{
+	return read_some(fd, to, bytes, &offset);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reads and writes that are whole: what the kernel cuts short, or a signal interrupts, goes on. They wait for as long
+ * as the descriptor does. Threads: any; two that write to one file mix their bytes.
+ */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* 0 when all bytes are written; else a negative errno, and some of them may stand there. */
+int base_write_all(int fd, const void *from, size_t bytes);
+
+/* The same at a file's end, all of it or nothing: the file has its length again when that fails. A negative errno;
+ * *torn, where that is wanted: a part of it stands there, since that failed too. One writer at a time. */
+int base_append_all(int fd, const void *from, size_t bytes, bool *torn);
+
+/* How many bytes were read: fewer than wanted are all that there are up to the end. Or a negative errno. */
+ssize_t base_read_all(int fd, void *to, size_t bytes);
+
+/* The same from an offset on, without moving the descriptor's own. */
+ssize_t base_read_at(int fd, void *to, size_t bytes, uint64_t offset);
+
+#endif
