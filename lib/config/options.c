@@ -251,7 +251,8 @@ const struct config_option config_options[] = {
 	  .help = "Size of the journal's files, which are made before they are needed, and used again." },
 	{ "journal.limit_mib", OF_CONFIG(journal_limit_mib), .type = OPTION_NUMBER, .min = 16, .max = INT32_MAX,
 	  .fallback = "65536", .unit = "MiB",
-	  .help = "What the journal may take on disk, since the last checkpoint that counts. Beyond that it ends, and "
+	  .help = "What the journal may take on disk, since the last checkpoint that counts, over restarts. Beyond "
+		  "that it ends, and "
 		  "the "
 		  "node's health says so." },
 	{ "journal.wait_s", OF_CONFIG(journal_wait_s), .type = OPTION_NUMBER, .min = 1, .max = 3600, .fallback = "5",
