@@ -308,7 +308,8 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 							 .incarnation = node.incarnation,
 							 .steering = node_steering(&node),
 							 .rolled_back_to = rolled_back_to,
-							 .data_plane = node_data_plane(&node) };
+							 .data_plane = node_data_plane(&node),
+							 .tickets = node.tickets };
 
 		supervise = supervise_start(&node);
 		control = control_create(&options, &err);

@@ -2,9 +2,10 @@
 #include "base/crc32.h"
 
 #include <immintrin.h>
-#include <intel-ipsec-mb.h>
 #include <stdbool.h>
 #include <stdlib.h>
+
+#include "base/ipsec_mb.h"
 
 enum { SHORT_END = 256 };
 
@@ -13,7 +14,7 @@ static uint32_t shift_power[64];
 /* What a byte at distance k from the end of four contributes, times x^32: takes 64 bits down to 32. */
 static uint32_t fold[4][256];
 static bool has_clmul;
-static IMB_MGR *manager;
+IMB_MGR *base_ipsec_mb;
 
 /* a * b modulo the polynomial; x^0 is the top bit. The reference of multiply_fast. */
 static uint32_t multiply(uint32_t a, uint32_t b)
@@ -42,10 +43,10 @@ __attribute__((target("pclmul"))) static uint32_t multiply_fast(uint32_t a, uint
 /* A constructor, because a CRC has no place to fail: after it, everything here is constant. */
 __attribute__((constructor)) static void crc32_setup(void)
 {
-	manager = alloc_mb_mgr(0);
-	if (!manager)
+	base_ipsec_mb = alloc_mb_mgr(0);
+	if (!base_ipsec_mb)
 		abort(); /* out of memory before main */
-	init_mb_mgr_auto(manager, NULL);
+	init_mb_mgr_auto(base_ipsec_mb, NULL);
 	shift_power[0] = 0x80000000u >> 8;
 	for (int k = 1; k < 64; k++)
 		shift_power[k] = multiply(shift_power[k - 1], shift_power[k - 1]);
@@ -120,7 +121,7 @@ uint32_t base_crc32(const void *data, size_t bytes)
 {
 	if (bytes < SHORT_END && bytes >= 16 && has_clmul)
 		return crc32_short(data, bytes);
-	return IMB_CRC32_ETHERNET_FCS(manager, data, bytes);
+	return IMB_CRC32_ETHERNET_FCS(base_ipsec_mb, data, bytes);
 }
 
 uint32_t base_crc32_combine(uint32_t crc_a, uint32_t crc_b, size_t bytes_b)

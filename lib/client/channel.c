@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The TCP connection to one reactor: its queue, what is in flight on it, its death. Receiving is in receive.c. */
 #include "client/codec.h"
+#include "client/seal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ void client_channel_close(struct channel *ch)
 		close(ch->fd);
 	ch->fd = -1;
 	ch->state = CHANNEL_CLOSED;
+	client_seal_close(ch);
 	ch->broken = false;
 	ch->first_sequence = ch->next_sequence = ch->resend = 1;
 	ch->resumed = false;
@@ -52,14 +54,18 @@ static void build(struct channel *ch, uint64_t now_ns)
 	payload.end = ch->out + ch->out_bytes;
 	if (part)
 		client_codec_request(part, &payload);
+	ch->out_sent = 0;
+	if (ch->seal) {
+		client_seal_request(ch);
+		return;
+	}
 	checksum = base_crc32(ch->out, ch->out_bytes);
 	memcpy(ch->out + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
-	ch->out_sent = 0;
 }
 
 static bool may_build(const struct channel *ch)
 {
-	return channel_resends(ch) || channel_may_send(ch);
+	return (channel_resends(ch) || channel_may_send(ch)) && seal_lets_send(ch);
 }
 
 void client_channel_pump(struct channel *ch, uint64_t now_ns)
@@ -97,7 +103,7 @@ void client_channel_check_idle(struct channel *ch, uint64_t now_ns)
 		client_channel_close(ch);
 }
 
-static bool reserve(struct channel *ch, size_t bytes)
+bool client_channel_reserve(struct channel *ch, size_t bytes)
 {
 	char *out;
 
@@ -116,7 +122,7 @@ void client_channel_submit(struct channel *ch, struct part *part, struct waiter 
 	const uint64_t now = clock_ns();
 
 	pthread_mutex_lock(&ch->lock);
-	if (!reserve(ch, sizeof(struct wire_frame) + part->request_bytes)) {
+	if (!client_channel_reserve(ch, sizeof(struct wire_frame) + part->request_bytes)) {
 		struct star_error err;
 
 		part->state = PART_TAKEN;
@@ -212,6 +218,7 @@ void client_channel_lose(struct channel *ch, int code, const char *why, struct w
 		ch->fd = -1;
 		ch->broken = false;
 		ch->out_bytes = ch->out_sent = ch->in_bytes = 0;
+		client_seal_close(ch);
 		ch->state = CHANNEL_WAITING;
 		ch->not_before_ns = now + client_backoff_ns(&ch->prng, ch->attempts);
 		ch->give_up_ns = now + ch->cluster->connect_timeout_ns;
@@ -286,7 +293,7 @@ static bool hopeless(const struct channel *ch)
 {
 	const uint64_t connect_ns = ch->cluster->connect_timeout_ns, silent_ns = SILENT_US * UINT64_C(1000);
 
-	if (ch->retired || ch->broken)
+	if (ch->retired || ch->broken || (ch->state == CHANNEL_OPEN && !seal_lets_send(ch)))
 		return true;
 	return channel_in_flight(ch) == IN_FLIGHT_MAX ||
 	       (channel_in_flight(ch) && clock_ns() - ch->heard_ns > (connect_ns < silent_ns ? connect_ns : silent_ns));

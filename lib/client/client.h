@@ -310,6 +310,8 @@ struct channel {
 	char *out;
 	size_t out_size, out_bytes, out_sent;
 
+	struct channel_seal *seal; /* of nodes that want tickets (seal.h); else NULL */
+
 	struct channel *inbox_next; /* under the lock of the waiter in whose inbox it is */
 
 	/* the waiter's */
@@ -407,7 +409,8 @@ struct star_cluster {
 	void *transport_state;
 	char **ps;
 	uint32_t ps_count;
-	char *key_file; /* of STAR_KEY; NULL: the control plane is asked in clear */
+	char *key_file;		 /* of STAR_KEY; NULL: the control plane is asked in clear */
+	struct tickets *tickets; /* for the data network; NULL: it is open */
 	uint64_t connect_timeout_ns;
 	bool polling;
 	uint32_t io_count;
@@ -667,6 +670,8 @@ void client_channel_retire(struct channel *ch);
 /* With the lock held, before a channel without a waiter is used: nobody has looked at the connection while it was idle.
  * If the node has closed it, that is no failure of this call. */
 void client_channel_check_idle(struct channel *ch, uint64_t now_ns);
+/* With the lock held: makes the send buffer at least as large as that. */
+bool client_channel_reserve(struct channel *ch, size_t bytes);
 /* With the lock held: sends what can be sent now. */
 void client_channel_pump(struct channel *ch, uint64_t now_ns);
 /* With the lock held, by the waiter, or while there is none: closes and forgets the connection. */
@@ -680,6 +685,8 @@ void client_small_tcp(struct call *call, struct waiter *k);
  * matters. */
 void client_steer_bind(struct channel *ch);
 void client_connect_start(struct channel *ch, uint64_t now_ns);
+/* The connection came to nothing: the next attempt waits its time. */
+void client_connect_failed(struct channel *ch, int error, uint64_t now_ns);
 /* false: given up; err says why. */
 bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err);
 

@@ -2,6 +2,7 @@
 /* A cluster handle: opened, entered by every call, closed. */
 #include "client/client.h"
 #include "client/run.h"
+#include "client/seal.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -154,6 +155,8 @@ static int start_threads(struct star_cluster *cluster, const struct config_worke
 			started++;
 	}
 	if (rc == 0)
+		rc = client_tickets_start(cluster, layout, err);
+	if (rc == 0)
 		rc = client_relay_start(cluster, err);
 	if (rc < 0)
 		stop_io(cluster, started);
@@ -173,6 +176,7 @@ static void destroy(struct star_cluster *cluster)
 	struct star_table *table;
 	struct route *route;
 
+	client_tickets_stop(cluster);
 	while ((ch = cluster->channels)) {
 		cluster->channels = ch->next_all;
 		client_channel_destroy(ch);

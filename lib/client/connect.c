@@ -5,6 +5,7 @@
  * backoff outlives a failure, so a node that is down is not hammered by call after call.
  */
 #include "client/client.h"
+#include "client/seal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,11 +20,14 @@ enum { SYN_RETRIES = 2 };
 /* Less than STAR_DEADLINE_DEFAULT_US together. */
 enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 3, KEEPALIVE_PROBES = 4 };
 
-static void failed(struct channel *ch, int error, uint64_t now_ns)
+void client_connect_failed(struct channel *ch, int error, uint64_t now_ns)
 {
 	if (ch->fd >= 0)
 		close(ch->fd);
 	ch->fd = -1;
+	ch->broken = false;
+	ch->out_bytes = ch->out_sent = ch->in_bytes = 0;
+	client_seal_close(ch);
 	ch->connect_error = error;
 	ch->not_before_ns = now_ns + client_backoff_ns(&ch->prng, ch->attempts - 1);
 	ch->state = CHANNEL_WAITING;
@@ -31,6 +35,12 @@ static void failed(struct channel *ch, int error, uint64_t now_ns)
 
 static void connected(struct channel *ch, uint64_t now_ns)
 {
+	const int error = client_seal_greet(ch);
+
+	if (error) {
+		client_connect_failed(ch, error, now_ns);
+		return;
+	}
 	ch->state = CHANNEL_OPEN;
 	ch->connect_error = 0;
 	ch->answered = false;
@@ -57,11 +67,16 @@ static void set_options(int fd)
 
 void client_connect_start(struct channel *ch, uint64_t now_ns)
 {
+	const int error = client_seal_prepare(ch);
 
 	ch->attempts++;
+	if (error) {
+		client_connect_failed(ch, error, now_ns);
+		return;
+	}
 	ch->fd = socket(ch->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (ch->fd < 0) {
-		failed(ch, errno, now_ns);
+		client_connect_failed(ch, errno, now_ns);
 		return;
 	}
 	client_steer_bind(ch);
@@ -74,13 +89,15 @@ void client_connect_start(struct channel *ch, uint64_t now_ns)
 	else if (errno == EINPROGRESS)
 		ch->state = CHANNEL_CONNECTING;
 	else
-		failed(ch, errno, now_ns);
+		client_connect_failed(ch, errno, now_ns);
 }
 
 static bool give_up(struct channel *ch, struct star_error *err)
 {
 	const int error = ch->connect_error ? ch->connect_error : ETIMEDOUT;
 
+	if ((error == ENOKEY || error == EKEYREJECTED) && client_tickets_why(ch->cluster, ch->task, err))
+		return false;
 	star_error_set(
 		err, -error,
 		"cannot connect to %s: %s (%u attempts, the last ones within %.1f s); is starserver running there, "
@@ -101,7 +118,7 @@ bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns,
 			connected(ch, now_ns);
 			return true;
 		}
-		failed(ch, error, now_ns);
+		client_connect_failed(ch, error, now_ns);
 	}
 	if (now_ns >= ch->give_up_ns)
 		return give_up(ch, err);

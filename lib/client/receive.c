@@ -4,6 +4,7 @@
  * believed only after it was bounded and checked; anything else is the end of the connection.
  */
 #include "client/codec.h"
+#include "client/seal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -99,6 +100,63 @@ static bool died_of_our_frame(struct channel *ch, const struct wire_frame *frame
 	return die(ch, frame->status == WIRE_BAD_CHECKSUM ? -EBADMSG : -EPROTO, why, self);
 }
 
+/* The connection came to nothing before any request was sent on it. */
+static bool not_welcome(struct channel *ch, int error)
+{
+	pthread_mutex_lock(&ch->lock);
+	if (error != EBUSY) /* its refusal may be lost */
+		client_tickets_refused(ch->cluster, ch->task, ch->seal->by.number);
+	client_connect_failed(ch, error, clock_ns());
+	pthread_mutex_unlock(&ch->lock);
+	return false;
+}
+
+static bool take_welcome(struct channel *ch, const struct wire_frame *frame, const char *payload)
+{
+	bool good;
+
+	pthread_mutex_lock(&ch->lock);
+	good = client_seal_welcome(ch, frame, payload);
+	if (good)
+		client_channel_pump(ch, clock_ns());
+	pthread_mutex_unlock(&ch->lock);
+	return good || not_welcome(ch, frame->status == WIRE_BUSY ? EBUSY : EKEYREJECTED);
+}
+
+/* Whoever is between can end the connection so, and nothing else: what is in flight is sent by another one. */
+static bool bad_record(struct channel *ch, const char *wrong, struct waiter *self)
+{
+	if (ch->seal->stage == SEAL_GREETING)
+		return not_welcome(ch, EPROTO);
+	client_channel_lose(ch, -EBADMSG, wrong, self);
+	return false;
+}
+
+/* A whole record. */
+static bool open_record(struct channel *ch, struct wire_frame *frame, char *payload, struct waiter *self)
+{
+	const char *wrong = NULL;
+
+	if (!client_seal_open(ch, frame, payload))
+		wrong = "is not who sent this reply, or it was changed on the way";
+	else if (frame->status == WIRE_NO_TICKET)
+		wrong = "does not take the key any more, or found a request changed on the way";
+	if (wrong)
+		return bad_record(ch, wrong, self);
+	wrong = check_header(ch, frame);
+	return !wrong || die(ch, -EPROTO, wrong, self);
+}
+
+/* A header by itself: of a record it is believed no further, before its tag. */
+static const char *look_at_header(struct channel *ch, const struct wire_frame *frame)
+{
+	if (!ch->seal)
+		return check_header(ch, frame);
+	return wire_frame_check(frame, NULL) == WIRE_OK && frame->opcode == WIRE_REPLY
+		       ? NULL
+		       : "sent something that is not a reply frame; is that address StarServer's?";
+}
+
 /* Handles the whole frames of the buffer; *need: how much memory the next one takes. */
 static bool handle_frames(struct channel *ch, size_t *need, struct waiter *self)
 {
@@ -112,7 +170,9 @@ static bool handle_frames(struct channel *ch, size_t *need, struct waiter *self)
 		size_t bytes;
 
 		memcpy(&frame, start, sizeof(frame));
-		wrong = check_header(ch, &frame);
+		wrong = look_at_header(ch, &frame);
+		if (wrong && ch->seal)
+			return bad_record(ch, wrong, self);
 		if (wrong)
 			return die(ch, -EPROTO, wrong, self);
 		bytes = sizeof(frame) + frame.payload_bytes;
@@ -120,8 +180,16 @@ static bool handle_frames(struct channel *ch, size_t *need, struct waiter *self)
 			*need = bytes;
 			break;
 		}
+		if (ch->seal && ch->seal->stage == SEAL_GREETING) {
+			if (!take_welcome(ch, &frame, start + sizeof(frame)))
+				return false;
+			at += bytes;
+			continue;
+		}
+		if (ch->seal && !open_record(ch, &frame, start + sizeof(frame), self))
+			return false;
 		memset(start + offsetof(struct wire_frame, checksum), 0, sizeof(frame.checksum));
-		if (base_crc32(start, bytes) != frame.checksum)
+		if (!ch->seal && base_crc32(start, bytes) != frame.checksum)
 			return die(ch, -EBADMSG, "sent a reply whose checksum does not match", self);
 		if (frame.status == WIRE_BAD_FRAME || frame.status == WIRE_BAD_CHECKSUM)
 			return died_of_our_frame(ch, &frame, start + sizeof(frame), self);
@@ -152,6 +220,8 @@ static bool lost(struct channel *ch, ssize_t n, int error, struct waiter *self)
 {
 	char why[128];
 
+	if (ch->seal && ch->seal->stage == SEAL_GREETING)
+		return not_welcome(ch, n ? error : ECONNRESET);
 	if (n == 0)
 		snprintf(why, sizeof(why), "closed the connection while this call was in flight; its log may say why");
 	else

@@ -4,6 +4,7 @@
  * next attempt. Pure, but for the channel that is given; its lock is held.
  */
 #include "client/codec.h"
+#include "client/seal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -227,6 +228,9 @@ int client_cancel_error(const struct channel *ch, int code, uint64_t start_ns, s
 				      ch->label, waited_s);
 	if (ch->state == CHANNEL_OPEN)
 		return star_error_set(err, code, "%s did not answer within %.3f s", ch->label, waited_s);
+	if ((ch->connect_error == ENOKEY || ch->connect_error == EKEYREJECTED) &&
+	    client_tickets_why(ch->cluster, ch->task, err))
+		return err->code;
 	if (ch->connect_error)
 		return star_error_set(err, -ch->connect_error,
 				      "cannot connect to %s within %.3f s: %s; is starserver running "

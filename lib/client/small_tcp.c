@@ -19,7 +19,7 @@ enum sent { NOT_SENT, SENT_PARTLY, SENT };
 
 static inline bool is_unused(const struct channel *ch, const struct small *small)
 {
-	return !ch->waiter && ch->first_sequence == ch->next_sequence && ch->out_sent == ch->out_bytes &&
+	return !ch->waiter && !ch->seal && ch->first_sequence == ch->next_sequence && ch->out_sent == ch->out_bytes &&
 	       !ch->in_bytes && ch->out_size >= small->request_bytes && ch->in_size >= small->reply_bytes &&
 	       !ch->broken && !ch->retired;
 }

@@ -75,7 +75,7 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
  *     WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
  *     STAR_KEY names the key file of a cluster whose control plane has keys (docs/security.rst): read again at each
  *     question, never in clear
- *     then. Pulls and pushes go over the data network, which has no keys yet.
+ *     then. Where the data network wants tickets, libstar asks for them with it.
  *   "dpdk:FILE": a worker's file (docs/libstar.rst), with those addresses and a network port of the worker's own.
  *
  * NULL with err: -EINVAL (an address, the file, or a variable of the environment), -E2BIG (more than 1024 PS tasks),

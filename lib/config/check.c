@@ -277,6 +277,10 @@ static int check_values(struct config_load *load, struct star_error *err)
 	if (c->security_control_principal[0] && !c->security_control_keys[0])
 		return config_fail(config_check_origin(load, "security.control_principal"), err,
 				   "a principal is one of a key file: set security.control_keys");
+	if (c->security_data != CONFIG_DATA_OPEN && !c->security_control_keys[0])
+		return config_fail(config_check_origin(load, "security.data"), err,
+				   "tickets for the data network are for those who have a key: set "
+				   "security.control_keys");
 	if (check_journal(load, err) < 0)
 		return -EINVAL;
 	if (c->rto_max_us < c->rto_min_us)

@@ -26,6 +26,9 @@ enum config_limits {
 enum config_stack { CONFIG_STACK_DPDK, CONFIG_STACK_KERNEL };
 enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, CONFIG_HUGEPAGES_NONE };
 
+/* As enum secure_data has them. */
+enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED };
+
 enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
 
 /* host:port; host is an IPv4 or IPv6 literal in its usual form, without brackets, or, for control addresses, a name. */
@@ -144,10 +147,11 @@ struct config {
 	char metrics_address[INET6_ADDRSTRLEN];
 	bool metrics_telemetry;
 	bool observe_requests; /* metrics.requests */
-	/* security: of the control plane */
+	/* security: of the control plane, but for the last */
 	char security_control_keys[CONFIG_TEXT_MAX + 1]; /* "": everybody gets in */
 	char security_control_principal[64]; /* as which this node calls others; "": the only one of role node */
 	char security_audit_log[CONFIG_TEXT_MAX + 1]; /* "": none */
+	uint32_t security_data;			      /* enum config_data: of the data network */
 	uint32_t log_level;			      /* enum log_level */
 	uint32_t log_format;			      /* enum log_format */
 };

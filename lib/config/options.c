@@ -29,7 +29,7 @@ const struct config_group config_groups[] = {
 	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
 	{ "metrics", false, "What the node tells of itself: over HTTP, for Prometheus, and over DPDK's telemetry." },
-	{ "security", false, "Who gets in at the control plane. The data network is open to whoever reaches it." },
+	{ "security", false, "Who gets in at the control plane, and on the data network." },
 	{ "log", false, "The log on standard error." },
 };
 const unsigned config_groups_count = sizeof(config_groups) / sizeof(config_groups[0]);
@@ -299,7 +299,7 @@ const struct config_option config_options[] = {
 		  "makes "
 		  "it. credential:NAME is one of systemd's (LoadCredential=). Nothing: whoever reaches that address "
 		  "gets "
-		  "in. It says nothing of the data network, which has no keys yet." },
+		  "in. The data network has security.data." },
 	{ "security.control_principal", OF_CONFIG(security_control_principal), .type = OPTION_TEXT, .max = 63,
 	  .fallback = "",
 	  .help = "The principal of that file as which this node calls the others; nothing: the only one of role "
@@ -308,6 +308,13 @@ const struct config_option config_options[] = {
 	  .fallback = "",
 	  .help = "A file for the audit log of the control plane, in JSON lines: who came, what he changed, and what "
 		  "was refused. `starctl audit verify` checks it. Nothing: there is none." },
+	{ "security.data", OF_CONFIG(security_data), .type = OPTION_CHOICE, .choices = "open|checked|sealed",
+	  .fallback = "open",
+	  .help = "open: whoever reaches the data address reads and changes parameters. checked: who comes there has "
+		  "a ticket, "
+		  "which libstar asks the control plane for with its key, and nobody changes anything on the way. "
+		  "sealed: and nobody reads keys and values there (AES-128-GCM). Other than open it needs "
+		  "security.control_keys, is the same on all nodes, and lets workers come by TCP only." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
 	  .fallback = "info", .worker = true,

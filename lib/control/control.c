@@ -143,6 +143,7 @@ struct control *control_create(const struct control_options *options, struct sta
 	control->incarnation = options->incarnation;
 	control->steering = options->steering;
 	control->rolled_back_to = options->rolled_back_to;
+	control->tickets = options->tickets;
 	control->task = options->config->task_index;
 	control->started_us = clock_us();
 	control->clock_offset_us = control_health_clock_offset_us();

@@ -71,6 +71,8 @@ struct control_checkpoint {
 	bool last;	/* a node is about to stop: nobody takes requests from the instant on, unless it fails */
 };
 
+struct secure_tickets;
+
 /* What a node is to serve. */
 struct control_layout {
 	uint32_t epoch;
@@ -184,6 +186,8 @@ struct control_options {
 	/* the checkpoint that the cluster was told to roll back to, as this node began; 0: none */
 	uint64_t rolled_back_to;
 	struct control_data_plane data_plane;
+	/* those that the data plane takes; they outlive the control plane. NULL: whoever comes there gets in */
+	struct secure_tickets *tickets;
 };
 
 struct control;

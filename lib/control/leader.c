@@ -328,8 +328,14 @@ int control_leader_layout(struct control *control, json_t **result, struct star_
 	layout->partitions = control->config->partitions;
 	layout->nodes_count = count;
 	layout->reactors = control->cluster_reactors;
-	for (uint32_t task = 0; task < count; task++)
+	for (uint32_t task = 0; task < count; task++) {
+		char *at = layout->nodes[task].control;
+
 		layout->nodes[task] = control->nodes[task].layout;
+		at[0] = 0;
+		if (control->tickets)
+			control_ps_address(control, task, at);
+	}
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
 		*result = jsonrpc_layout_encode(layout);

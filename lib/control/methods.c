@@ -382,6 +382,13 @@ static int run_acl_check(const struct call *call, json_t **result, struct star_e
 	return control_security_acl(call->control, call->request.params, control_methods_roles, result, err);
 }
 
+static int run_ticket(const struct call *call, json_t **result, struct star_error *err)
+{
+	const int rc = no_params(call, err);
+
+	return rc ? rc : control_security_ticket(call->control, call->connection, result, err);
+}
+
 static int run_key_reload(const struct call *call, json_t **result, struct star_error *err)
 {
 	return control_security_reload(call->control, call->request.params, result, err);
@@ -419,6 +426,7 @@ static const struct method methods[] = {
 	{ "checkpoint_restore", METHOD_ADMIN | METHOD_AT_LEADER | METHOD_NOTED, ADMINS, run_checkpoint_restore },
 	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, NODES, run_checkpoint_part },
 	{ "shutdown", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_shutdown },
+	{ "ticket", 0, ADMINS | WORKERS, run_ticket },
 	{ "acl_check", 0, KEEPERS, run_acl_check },
 	{ "key_reload", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_key_reload },
 	{ NULL, 0, 0, NULL },

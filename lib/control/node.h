@@ -22,6 +22,7 @@
 #include "control/line_share.h"
 #include "jsonrpc/object_json.h"
 #include "secure/ring.h"
+#include "secure/ticket.h"
 #include "wire/frame.h"
 
 enum control_times {
@@ -129,8 +130,9 @@ struct control {
 	struct line_server *server;
 	struct executor *executor, *forwarder;
 	struct origins *origins;
-	struct secure_ring *ring; /* who gets in; NULL: everybody */
-	struct audit *audit;	  /* NULL: none is kept */
+	struct secure_ring *ring;	/* who gets in; NULL: everybody */
+	struct secure_tickets *tickets; /* for the data network; NULL: it is open */
+	struct audit *audit;		/* NULL: none is kept */
 	pthread_t follower;
 	bool following;
 
@@ -290,6 +292,8 @@ void control_security_note(const struct control *control, struct audit_event *ev
 int control_security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method),
 			 json_t **result, struct star_error *err);
 int control_security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_security_ticket(const struct control *control, const struct line_connection *connection, json_t **result,
+			    struct star_error *err);
 json_t *control_security_json(const struct control *control);
 
 /* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any

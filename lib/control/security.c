@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "jsonrpc/jsonrpc_message.h"
@@ -20,10 +21,9 @@ int control_security_create(struct control *control, struct star_error *err)
 			secure_ring_create(config->security_control_keys, config->security_control_principal, err);
 		if (!control->ring)
 			return err->code;
-		log_info(
-			"the control plane lets in %u principals, with keys of %s; the data network is open to whoever "
-			"reaches it",
-			secure_ring_principals(control->ring), config->security_control_keys);
+		log_info("the control plane lets in %u principals, with keys of %s; the data network %s",
+			 secure_ring_principals(control->ring), config->security_control_keys,
+			 control->tickets ? "lets in who has a ticket" : "is open to whoever reaches it");
 	} else {
 		log_warn("everybody who reaches the control address %s gets in, and the data network is open too: no "
 			 "security.control_keys",
@@ -60,6 +60,49 @@ char *control_security_in_clear(void *ctx)
 		       "`starctl --key FILE`",
 		       control->task);
 	return jsonrpc_error_line(NULL, &err);
+}
+
+/* Digits, two a byte. */
+static json_t *hexadecimal(const uint8_t *bytes, size_t count)
+{
+	char text[2 * SECURE_TICKET_BYTES + 1];
+	json_t *json;
+
+	for (size_t i = 0; i < count; i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	json = json_stringn(text, 2 * count);
+	explicit_bzero(text, sizeof(text));
+	return json;
+}
+
+int control_security_ticket(const struct control *control, const struct line_connection *connection, json_t **result,
+			    struct star_error *err)
+{
+	const struct secure_key *principal = control_line_connection_principal(connection);
+	uint8_t secret[SECURE_HASH_BYTES];
+	struct secure_ticket ticket;
+	int rc;
+
+	if (!control->tickets)
+		return star_error_set(err, -ENOTSUP,
+				      "the data network of PS task %u is open: it takes no tickets (security.data)",
+				      control->task);
+	if (!principal || principal->role >= SECURE_ROLES)
+		return star_error_set(err, -EPERM, "a ticket is for who comes with a key, at the control address");
+	rc = secure_tickets_issue(control->tickets, principal, clock_ns(), &ticket, secret, err);
+	if (rc < 0)
+		return rc;
+	*result = json_pack("{s:o, s:o, s:s, s:I}", "ticket", hexadecimal(ticket.bytes, sizeof(ticket.bytes)), "secret",
+			    hexadecimal(secret, sizeof(secret)), "data",
+			    secure_data_name(secure_tickets_data(control->tickets)), "good_for_s",
+			    (json_int_t)(SECURE_TICKET_NS / 1000000000));
+	explicit_bzero(secret, sizeof(secret));
+	return 0;
+}
+
+static bool still_let_in(void *ctx, const struct secure_key *key)
+{
+	return secure_ring_has(ctx, key->principal, key->id, key->role);
 }
 
 static void write_origin(const struct line_connection *connection, char *text, size_t bytes)
@@ -167,6 +210,8 @@ int control_security_reload(struct control *control, const json_t *params, json_
 	if (rc < 0)
 		return rc;
 	control_line_server_review(control->server);
+	if (control->tickets)
+		secure_tickets_review(control->tickets, still_let_in, control->ring);
 	count = secure_ring_principals(control->ring);
 	log_info("the keys were read again: %u principals", count);
 	*result = json_pack("{s:i}", "principals", (int)count);
@@ -175,7 +220,9 @@ int control_security_reload(struct control *control, const json_t *params, json_
 
 json_t *control_security_json(const struct control *control)
 {
-	json_t *json = json_pack("{s:s, s:s}", "control", control->ring ? "keys" : "open", "data", "open");
+	json_t *json = json_pack("{s:s, s:s}", "control", control->ring ? "keys" : "open", "data",
+				 secure_data_name(control->tickets ? secure_tickets_data(control->tickets)
+								   : SECURE_DATA_OPEN));
 	struct audit_counts counts;
 
 	if (control->ring)

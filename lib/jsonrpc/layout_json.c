@@ -21,6 +21,8 @@ json_t *jsonrpc_layout_encode(const struct layout *layout)
 
 		if (node->steering.entries)
 			json_object_set_new(json, "steering", jsonrpc_steering_encode(&node->steering));
+		if (node->control[0])
+			json_object_set_new(json, "tickets", json_string(node->control));
 		json_array_append_new(nodes, json);
 	}
 	return json_pack("{s:I, s:i, s:i, s:o}", "epoch", (json_int_t)layout->epoch, "partitions",
@@ -29,7 +31,7 @@ json_t *jsonrpc_layout_encode(const struct layout *layout)
 
 int jsonrpc_layout_node_decode(const json_t *json, struct layout_node *node, struct star_error *err)
 {
-	const char *host;
+	const char *host, *tickets = "";
 	uint32_t port;
 
 	if (!json_is_object(json))
@@ -46,6 +48,10 @@ int jsonrpc_layout_node_decode(const json_t *json, struct layout_node *node, str
 	for (const char *c = host; *c; c++)
 		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f)
 			return star_error_set(err, -EINVAL, "member \"data_host\" is no address");
+	if (json_object_get(json, "tickets") &&
+	    jsonrpc_member_string(json, "tickets", sizeof(node->control) - 1, &tickets, err) < 0)
+		return -EINVAL;
+	strcpy(node->control, tickets);
 	if (port + node->reactors - 1 > UINT16_MAX)
 		return star_error_set(
 			err, -EINVAL,

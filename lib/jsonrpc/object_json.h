@@ -29,6 +29,7 @@ struct layout_node {
 	uint32_t reactors;
 	uint32_t request_max;	  /* bytes of a request's or reply's payload */
 	struct steering steering; /* entries 0: source ports do not matter */
+	char control[80];	  /* where it gives tickets for the data network; "": that is open */
 };
 
 struct layout {

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
+#include "secure/ticket.h"
 #include "wire/layout.h"
 
 enum { RPC_SLICES_PER_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
@@ -25,6 +26,9 @@ enum {
 	DATAGRAM_RTO_MIN_ASLEEP_NS = 1000000, /* a reactor may have to wake up first */
 	DATAGRAM_ACK_DELAY_NS = 100000,
 };
+_Static_assert((int)CONFIG_DATA_SEALED == (int)SECURE_DATA_SEALED &&
+		       (int)CONFIG_DATA_CHECKED == (int)SECURE_DATA_CHECKED,
+	       "the option's choices");
 #define DATAGRAM_LEASE_NS UINT64_C(10000000000)
 
 /* ---- what a reactor runs ---- */
@@ -294,7 +298,8 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	rpc.observe = shard->observe;
 	rpc.net = shard->net;
 	rpc.service = service_rpc(shard->service);
-	if (!shard->sockets)
+	rpc.tickets = node->tickets;
+	if (!shard->sockets && !node->tickets) /* nobody comes by datagrams with a ticket yet */
 		fill_datagram_options(node, shard, &rpc.datagrams);
 	/* Without sessions, too: rpc's tables of peers are hashed by it. */
 	if (draw_secret(rpc.datagrams.secret, err) < 0)
@@ -446,6 +451,11 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return star_error_set(err, -EIO, "the kernel gives no random numbers");
 	node->incarnation = random | 1;
+	if (config->security_data != CONFIG_DATA_OPEN) {
+		node->tickets = secure_tickets_create((enum secure_data)config->security_data, err);
+		if (!node->tickets)
+			return err->code;
+	}
 	node->arena_bytes = ((size_t)config->parameter_mib << 20) / config->reactors & ~(size_t)4095;
 	status = port_eal_start(config, mempools + ((uint64_t)config->parameter_mib << 20), err);
 	node->eal_started = status == 0;
@@ -526,6 +536,7 @@ void node_stop(struct node *node)
 		rte_mempool_free(node->shards[i].pool);
 	for (unsigned i = 0; i < CONFIG_PORTS_MAX; i++)
 		node_disclaim(&node->ports[i]);
+	secure_tickets_destroy(node->tickets);
 	if (node->eal_started)
 		port_eal_stop();
 }

@@ -59,16 +59,18 @@ enum { NODE_WATCHED = 3 }; /* watch.c: what is logged when it happens in reactor
 
 struct node_checkpoint;
 struct node_journal;
+struct secure_tickets;
 struct nic_watch;
 
 struct node {
 	const struct config *config;
 	uint32_t incarnation;
 	bool eal_started;
-	size_t arena_bytes;	      /* of each shard */
-	pthread_mutex_t ports_change; /* held while ports come, go, or are reset; before ports_lock */
-	struct nic_watch *nics;	      /* NULL: there is no NIC */
-	pthread_mutex_t ports_lock;   /* protects ports from ports.c, where other threads look at them */
+	struct secure_tickets *tickets; /* NULL: the data network is open */
+	size_t arena_bytes;		/* of each shard */
+	pthread_mutex_t ports_change;	/* held while ports come, go, or are reset; before ports_lock */
+	struct nic_watch *nics;		/* NULL: there is no NIC */
+	pthread_mutex_t ports_lock;	/* protects ports from ports.c, where other threads look at them */
 	struct node_port ports[CONFIG_PORTS_MAX];
 	unsigned ports_count, shards_count;
 	const struct object_spec

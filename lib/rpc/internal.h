@@ -52,9 +52,10 @@ struct rpc_stream {
 	struct rpc_work work;
 	uint8_t state;
 	uint8_t peer_finished;
-	uint8_t waiting; /* for the budget */
-	uint8_t mute;	 /* nothing has come of it */
-	uint32_t mbufs;	 /* in the chain */
+	uint8_t waiting;    /* for the budget */
+	uint8_t mute : 1;   /* nothing has come of it */
+	uint8_t sealed : 1; /* its hello was taken: what comes and goes are records (sealed.h) */
+	uint32_t mbufs;	    /* in the chain */
 	/* received: a chain of mbufs, in order; the first starts at the current frame */
 	struct rte_mbuf *head, *tail;
 	uint32_t have;	  /* bytes in the chain */
@@ -135,6 +136,10 @@ struct rpc_server {
 	struct work_queue small, bulk; /* bulk: of several mbufs each, which have just come */
 	uint32_t bulk_run;	       /* of these executed since the last other one */
 	struct replay *replay;
+	struct rpc_seal *seals;		 /* of the streams; NULL: the data network is open */
+	uint64_t welcomes;		 /* so far */
+	struct wheel_timer review_timer; /* and of sealed.c, for those who were thrown out */
+	uint32_t reviews, review_at;
 	struct dgram *dgram; /* NULL: there are no sessions */
 	char *tasks;
 	uint32_t task_bytes, tasks_max, tasks_used; /* used so far */

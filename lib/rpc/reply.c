@@ -5,6 +5,7 @@
  * wait in its last packet, where there is room.
  */
 #include "rpc/link.h"
+#include "rpc/sealed.h"
 
 #include <rte_memcpy.h>
 #include <stdarg.h>
@@ -295,12 +296,28 @@ static void send_segments(struct rpc_work *w, struct rte_mbuf *m)
 	rpc_budget_sent(stream_of(w), n);
 }
 
+/* Of a reply's bytes in its first mbuf, and the others; returns how many of these there are. */
+static uint32_t add_checksum(const struct rte_mbuf *m, struct wire_frame *frame, uint32_t bytes)
+{
+	uint32_t crc = base_crc32(frame, bytes), more = 0;
+
+	for (m = m->next; m && m->data_len; m = m->next, more++)
+		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
+	frame->checksum = crc;
+	return more;
+}
+
+static inline bool is_sealed(struct rpc_work *w)
+{
+	return !w->is_session && stream_of(w)->sealed;
+}
+
 /* Completes the header and gives the mbufs to the transport. false: there is no mbuf for it now. */
 bool rpc_reply_send(struct rpc_work *w)
 {
 	struct rte_mbuf *m = w->reply_head;
 	struct wire_frame *frame;
-	uint32_t crc, at;
+	uint32_t at;
 
 	if (!w->peer) {
 		rpc_reply_drop(w);
@@ -322,11 +339,11 @@ bool rpc_reply_send(struct rpc_work *w)
 		.incarnation = w->server->incarnation,
 		.payload_bytes = w->reply_bytes,
 	};
-	crc = base_crc32(frame, m->data_len - at);
 	w->server->turn_mbufs += at == 0;
-	for (m = m->next; m && m->data_len; m = m->next, w->server->turn_mbufs++)
-		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
-	frame->checksum = crc;
+	if (unlikely(is_sealed(w)))
+		w->server->turn_mbufs += rpc_sealed_reply(stream_of(w));
+	else
+		w->server->turn_mbufs += add_checksum(m, frame, m->data_len - at);
 	if (at && !dgram_append(w->session, w->reply_head)) {
 		if (!part_packet(w))
 			return false;

@@ -29,6 +29,9 @@
 	X(errors, "requests answered with an error status") \
 	X(bad_frames, "streams closed: malformed frame") \
 	X(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
+	X(bad_tags, "streams closed: a record was changed, moved, repeated or left out on the way") \
+	X(strangers, "streams closed: no ticket, or none that is good") \
+	X(revoked, "streams closed: their principal was revoked") \
 	X(late, "requests refused: their deadline had passed") \
 	X(repeated, "requests not executed: they were sent, and perhaps executed, before") \
 	X(no_buffers, "requests refused: they would take too many mbufs") \
@@ -87,6 +90,8 @@ struct rpc_service {
 	void (*ended)(void *ctx, const struct rpc_outcome *outcome);
 };
 
+struct secure_tickets;
+
 struct rpc_server_options {
 	struct net *net;
 	uint16_t port;
@@ -100,6 +105,8 @@ struct rpc_server_options {
 	uint32_t held_mbufs_max;   /* mbufs that requests may occupy, all streams together, and as many all sessions */
 	uint64_t stall_ns;	   /* over TCP a request must be whole within that time after its first byte */
 	struct observe *observe;   /* remembers what was served; NULL: nothing does */
+	/* NULL: whoever comes is served. Else streams come by ticket, and there are no datagrams: sessions_max 0. */
+	const struct secure_tickets *tickets;
 	struct rpc_service service;
 };
 

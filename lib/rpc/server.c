@@ -2,6 +2,7 @@
 /* Whose turn it is. */
 #include "rpc/link.h"
 #include "rpc/record.h"
+#include "rpc/sealed.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -458,9 +459,13 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->task_bytes = task_bytes;
 	server->spent_offset = spent_offset;
 	server->replay = rpc_replay_create(REPLAY_SESSIONS, options->datagrams.secret[0]);
-	if (!server->streams || !server->tasks || !server->replay)
+	if (options->tickets)
+		server->seals = rpc_sealed_create(options->streams_max);
+	if (!server->streams || !server->tasks || !server->replay || (options->tickets && !server->seals))
 		goto fail;
 	server->free_streams = rpc_work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
+	if (server->seals)
+		rpc_sealed_watch(server);
 	if (listen_for_streams(server, err) < 0) {
 		rpc_server_destroy(server);
 		return NULL;
@@ -481,8 +486,10 @@ void rpc_server_destroy(struct rpc_server *server)
 {
 	if (!server)
 		return;
-	if (server->options.net)
+	if (server->options.net) {
 		wheel_cancel(net_wheel(server->options.net), &server->favour_timer);
+		wheel_cancel(net_wheel(server->options.net), &server->review_timer);
+	}
 	for (uint32_t i = 0; server->streams && i < server->options.streams_max; i++)
 		if (server->streams[i].state != STREAM_FREE)
 			rpc_stream_free(&server->streams[i]);
@@ -491,6 +498,7 @@ void rpc_server_destroy(struct rpc_server *server)
 			rpc_session_free(&server->sessions[i]);
 	dgram_destroy(server->dgram);
 	rpc_replay_destroy(server->replay);
+	rpc_sealed_destroy(server->seals);
 	free(server->sessions);
 	free(server->streams);
 	free(server->tasks);

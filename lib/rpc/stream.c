@@ -2,6 +2,7 @@
 /* Requests over TCP: a stream's bytes are cut into frames. */
 #include "rpc/link.h"
 #include "rpc/record.h"
+#include "rpc/sealed.h"
 
 #include "base/crc32.h"
 
@@ -26,6 +27,9 @@ void rpc_stream_free(struct rpc_stream *s)
 		rte_pktmbuf_free(s->head);
 		s->head = next;
 	}
+	if (unlikely(s->sealed))
+		explicit_bzero(seal_of(s), sizeof(struct rpc_seal));
+	s->sealed = 0;
 	s->state = STREAM_FREE;
 	s->work.next = server->free_streams;
 	server->free_streams = &s->work;
@@ -136,7 +140,11 @@ static void begin_checksum(struct rpc_stream *s)
 	uint8_t *at = rte_pktmbuf_mtod(s->head, uint8_t *);
 
 	s->crc_at = NULL;
-	if (s->head->data_len >= sizeof(*frame) + frame->payload_bytes) {
+	if (unlikely(s->work.server->seals)) {
+		if (s->sealed)
+			rpc_sealed_begin(s);
+		s->crc_done = s->sealed ? 0 : frame->payload_bytes; /* of a hello */
+	} else if (s->head->data_len >= sizeof(*frame) + frame->payload_bytes) {
 		memset(at + offsetof(struct wire_frame, checksum), 0, sizeof(frame->checksum));
 		s->crc = base_crc32(at, sizeof(*frame) + frame->payload_bytes);
 		s->crc_done = frame->payload_bytes;
@@ -165,7 +173,10 @@ static void checksum(struct rpc_stream *s)
 
 		if (!m->next && part < left && rte_pktmbuf_tailroom(m) >= 64 && !s->work.refusal)
 			return; /* may still grow */
-		s->crc = base_crc32_combine(s->crc, base_crc32(rte_pktmbuf_mtod(m, const void *), part), part);
+		if (unlikely(s->sealed))
+			secure_open_update(&seal_of(s)->in, rte_pktmbuf_mtod(m, void *), part);
+		else
+			s->crc = base_crc32_combine(s->crc, base_crc32(rte_pktmbuf_mtod(m, const void *), part), part);
 		s->crc_done += part;
 		s->crc_at = m;
 		m = m->next;
@@ -194,16 +205,26 @@ static void refuse_greedy(struct rpc_stream *s)
 	rpc_budget_resume(s->work.server);
 }
 
+static bool refuse_stranger(struct rpc_stream *s, const char *why)
+{
+	s->work.server->counters.strangers++;
+	refuse_stream(s, WIRE_NO_TICKET, why);
+	return false;
+}
+
 /* The header is there: checks it, and takes it off the chain. */
 static bool begin_request(struct rpc_stream *s)
 {
 	struct rpc_server *server = s->work.server;
 	struct rpc_request *r = &s->work.request;
 	struct rpc_cursor at = { s->head, 0 };
+	const bool greets = unlikely(server->seals) && !s->sealed;
 	const char *why;
 
 	rpc_cursor_copy(&at, &r->frame, sizeof(r->frame));
-	if (wire_frame_check(&r->frame, &why) != WIRE_OK || r->frame.opcode == WIRE_REPLY) {
+	if (greets && (why = rpc_sealed_check(&r->frame)))
+		return refuse_stranger(s, why);
+	if (!greets && (wire_frame_check(&r->frame, &why) != WIRE_OK || r->frame.opcode == WIRE_REPLY)) {
 		server->counters.bad_frames++;
 		refuse_stream(s, WIRE_BAD_FRAME, why ? why : "a reply was sent to a server");
 		return false;
@@ -242,6 +263,28 @@ static uint64_t came_whole_ns(const struct rpc_stream *s)
 	return *arrived_ns_of(last);
 }
 
+/* Where there are tickets, what has come is whole: a record, or else the hello. Whether it is a request. */
+static bool take_sealed(struct rpc_stream *s)
+{
+	const char *why;
+	bool starved;
+
+	if (s->sealed) {
+		why = rpc_sealed_end(s);
+		if (why)
+			refuse_stream(s, WIRE_NO_TICKET, why);
+		return !why;
+	}
+	why = rpc_sealed_greet(s, &starved);
+	if (why)
+		return refuse_stranger(s, why);
+	if (starved)
+		refuse_stream(s, WIRE_BUSY, "the node has no buffers left for the reply: retry later");
+	else
+		rpc_stream_next(s);
+	return false;
+}
+
 /* As far as the bytes reach: header, payload, and when both are whole, the ready list. */
 static void parse_bytes(struct rpc_stream *s)
 {
@@ -268,7 +311,10 @@ static void parse_bytes(struct rpc_stream *s)
 	wheel_cancel(net_wheel(server->options.net), &s->timer);
 	rpc_budget_leave(s);
 	checksum(s);
-	if (s->crc != r->frame.checksum) {
+	if (unlikely(server->seals)) {
+		if (!take_sealed(s))
+			return;
+	} else if (s->crc != r->frame.checksum) {
 		server->counters.bad_checksums++;
 		refuse_stream(s, WIRE_BAD_CHECKSUM,
 			      "the frame's checksum does not match its bytes: the stream is closed");

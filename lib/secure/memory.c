@@ -27,8 +27,8 @@ void *secure_alloc(size_t bytes)
 		munmap(header, mapped);
 		return NULL;
 	}
-	/* A worker's limit may be too low for it; docs/security.rst says so. */
-	(void)mlock(header, mapped);
+	/* As pages are touched; a worker's limit may be too low for it: docs/security.rst says so. */
+	(void)mlock2(header, mapped, MLOCK_ONFAULT);
 	header->mapped = mapped;
 	return header + 1;
 }

@@ -42,6 +42,9 @@ enum wire_opcode {
 	WIRE_EXECUTE = 1, /* a request: execute operations */
 	WIRE_REPLY = 2,
 	WIRE_PING = 3, /* answered by a reply with an empty payload */
+	/* The first of a connection to a node that wants tickets (secure/ticket.h); all after it and its reply are
+	 * records, whose tag stands in auth_tag, and whose checksum is 0. No other node takes it. */
+	WIRE_HELLO = 4,
 };
 
 /* What a reply's status says. X(name, code, text). A client may try again after those marked "retry". */
@@ -67,7 +70,8 @@ enum wire_opcode {
 	X(FORGOTTEN, 18, "nobody knows whether the request was executed when it was sent before") \
 	X(CLOSED, 19, "the sums for which the gradients are meant are closed, or not open yet") \
 	X(GONE, 20, "what an earlier request has kept for this one is not there") \
-	X(NOT_KEPT, 21, "there is no room for what the request is to keep")
+	X(NOT_KEPT, 21, "there is no room for what the request is to keep") \
+	X(NO_TICKET, 22, "the node wants a ticket that is good") /* the stream is closed; retry with another ticket */
 
 enum wire_status {
 #define X(name, code, text) WIRE_##name = code,
@@ -103,7 +107,7 @@ struct wire_frame {
 	uint32_t incarnation;
 	uint32_t deadline_us; /* microseconds that the request may still take; 0: no limit of the client's */
 	uint32_t payload_bytes;
-	uint8_t auth_tag[16]; /* 0; room for an authentication tag */
+	uint8_t auth_tag[16]; /* of a record; else 0 */
 	uint32_t reserved;    /* 0 */
 	uint32_t checksum;
 };

@@ -99,6 +99,12 @@ void small_calls_follow_the_layout(void);
 void threads_make_small_calls_side_by_side(void);
 void close_ends_small_calls(void);
 
+/* sealed.c */
+void changed_replies_are_asked_for_again(void);
+void tickets_that_are_good_no_more_are_replaced(void);
+void who_gets_no_ticket_is_told_why(void);
+void replies_in_clear_are_not_believed(void);
+
 /* views.c */
 void views_show_what_a_pull_copies(void);
 void views_of_variables_show_their_values(void);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "secure/ticket.h"
 #include "tests/client/cases.h"
 
 #include <stdlib.h>
@@ -147,15 +148,53 @@ bool pull_works(struct bench *b)
 	}
 OVER_BOTH(DATAGRAMS)
 
+/* Some of them over records: what is special there is in sealed.c. */
+#define OVER_RECORDS(X) \
+	X(pull_and_push_over_reactors) \
+	X(one_frame_a_reactor_carries_all_operations) \
+	X(large_pulls_are_split) \
+	X(variables_of_odd_shapes) \
+	X(programs_go_to_all_reactors) \
+	X(pushes_and_pulls_of_a_channel_keep_their_order) \
+	X(many_threads_share_the_channels) \
+	X(many_threads_share_the_channels_polling) \
+	X(close_fails_what_is_in_flight) \
+	X(small_calls_find_their_rows) \
+	X(small_calls_survive_lost_connections) \
+	X(threads_make_small_calls_side_by_side) \
+	X(a_lost_connection_is_replaced_in_the_middle_of_calls) \
+	X(deadlines_fire) \
+	X(late_replies_are_dropped) \
+	X(a_connection_closed_while_idle_is_replaced) \
+	X(slow_bytes_are_put_together) \
+	X(a_busy_node_is_asked_again) \
+	X(refused_requests_keep_their_order) \
+	X(stale_layouts_are_fetched_again) \
+	X(restarts_never_go_unnoticed)
+
+#define RECORDS(name) \
+	static void name##_sealed(void) \
+	{ \
+		peer_data = SECURE_DATA_SEALED; \
+		name(); \
+		peer_data = SECURE_DATA_OPEN; \
+	}
+OVER_RECORDS(RECORDS)
+
 #define CASE(name) \
 	{ \
 #name, name \
 	}
+#define SEALED(name) CASE(name##_sealed),
 #define BOTH(name) CASE(name), CASE(name##_by_dpdk),
 
 const char *const unit_suite = "client";
 const struct unit_case unit_cases[] = {
-	OVER_BOTH(BOTH) CASE(nonsense_is_refused_before_it_is_sent),
+	OVER_BOTH(BOTH) OVER_RECORDS(SEALED) CASE(changed_replies_are_asked_for_again),
+	CASE(tickets_that_are_good_no_more_are_replaced),
+	CASE(who_gets_no_ticket_is_told_why),
+	CASE(replies_in_clear_are_not_believed),
+	CASE(nonsense_is_refused_before_it_is_sent),
 	CASE(tables_are_created_and_found),
 	CASE(bad_definitions_are_refused),
 	CASE(open_waits_for_all_tasks),

@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include "tests/unit.h"
+#include "secure/ticket.h"
 
 bool peer_datagrams;
+unsigned peer_data;
 
 void peer_violation(struct peer *p, const char *format, ...)
 {
@@ -108,6 +110,31 @@ static void *accept_main(void *arg)
 	}
 }
 
+static void peer_make_tickets(struct peer *p)
+{
+	struct star_error err;
+
+	p->tickets = peer_data ? secure_tickets_create((enum secure_data)peer_data, &err) : NULL;
+}
+
+void peer_forget_tickets(struct peer *p)
+{
+	pthread_mutex_lock(&p->lock);
+	secure_tickets_destroy(p->tickets);
+	peer_make_tickets(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+uint32_t peer_tickets_asked(struct peer *p)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&p->lock);
+	n = p->tickets_asked;
+	pthread_mutex_unlock(&p->lock);
+	return n;
+}
+
 struct peer *peer_start(uint32_t nodes, uint32_t reactors_per_node)
 {
 	struct peer *p = calloc(1, sizeof(*p));
@@ -119,6 +146,7 @@ struct peer *peer_start(uint32_t nodes, uint32_t reactors_per_node)
 	p->reactors_count = nodes * reactors_per_node;
 	p->partitions = 1024;
 	p->datagrams = peer_datagrams;
+	peer_make_tickets(p);
 	p->fault_reactor = -1;
 	p->epoch = p->published_epoch = 7;
 	pthread_mutex_init(&p->lock, NULL);
@@ -197,6 +225,7 @@ void peer_stop(struct peer *p)
 			free(p->reactors[i].rows[row].values);
 		free(p->reactors[i].rows);
 	}
+	secure_tickets_destroy(p->tickets);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
 	if (p->datagrams)

@@ -70,8 +70,11 @@ struct peer_reactor {
 	uint64_t pushes[PEER_OBJECTS_MAX + 1]; /* by object */
 };
 
+struct peer_seal;
+
 struct peer_connection {
 	struct peer_reactor *reactor;
+	struct peer_seal *seal; /* of peers with tickets */
 	int fd;
 	bool refuses; /* what was sent behind a request that was refused as BUSY */
 	pthread_t thread;
@@ -92,8 +95,12 @@ struct peer {
 	int fault_reactor; /* -1: any */
 	unsigned status;
 	const char *sentence;
-	bool full;    /* programs find no room for what they are to keep */
-	bool repeats; /* what is sent a second time was executed the first time, it says */
+	/* of peers with tickets: those of its nodes; and this many questions for one are refused */
+	struct secure_tickets *tickets;
+	uint32_t tickets_asked, tickets_refused;
+	unsigned tampered; /* replies that somebody has changed on the way: a byte of this many, in turn */
+	bool full;	   /* programs find no room for what they are to keep */
+	bool repeats;	   /* what is sent a second time was executed the first time, it says */
 	/* layout */
 	uint32_t epoch, published_epoch;
 	uint32_t incarnation[PEER_NODES_MAX];
@@ -123,6 +130,8 @@ struct peer {
 
 /* Over what the peers that are started from now on speak. */
 extern bool peer_datagrams;
+/* Whether they want tickets, and what for: enum secure_data. */
+extern unsigned peer_data;
 /* The data address of their nodes. */
 #define PEER_DATA_HOST "198.18.251.1"
 /* Starts all threads. */
@@ -143,6 +152,9 @@ uint32_t peer_connections(struct peer *p);
 struct wire_op peer_last_op(struct peer *p);
 uint64_t peer_largest_request(struct peer *p);
 void peer_forget_largest(struct peer *p);
+/* Its tickets are good no more, as after a restart. */
+void peer_forget_tickets(struct peer *p);
+uint32_t peer_tickets_asked(struct peer *p);
 /* Stops accepting on, and closes the connections of, all reactors; the data ports stay refused. */
 void peer_unplug(struct peer *p);
 /* A new layout: this many nodes are active, in a new epoch; published or only in force on the nodes. */

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "jsonrpc/jsonrpc_message.h"
+#include "secure/ticket.h"
+#include "base/clock.h"
 
 static json_t *layout(struct peer *p, struct star_error *err)
 {
@@ -27,6 +29,7 @@ static json_t *layout(struct peer *p, struct star_error *err)
 		p->layout->nodes[n].reactors = p->reactors_per_node;
 		p->layout->nodes[n].incarnation = p->incarnation[n];
 		p->layout->nodes[n].request_max = p->request_max[n];
+		strcpy(p->layout->nodes[n].control, p->tickets ? p->address + strlen("tcp:") : "");
 		strcpy(p->layout->nodes[n].data_host, p->datagrams ? PEER_DATA_HOST : "127.0.0.1");
 	}
 	return jsonrpc_layout_encode(p->layout);
@@ -104,6 +107,34 @@ static json_t *drop(struct peer *p, const json_t *params, struct star_error *err
 	return NULL;
 }
 
+static json_t *hexadecimal(const uint8_t *bytes, size_t count)
+{
+	char text[512];
+
+	for (size_t i = 0; i < count; i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	return json_string(text);
+}
+
+static json_t *ticket(struct peer *p, struct star_error *err)
+{
+	static const struct secure_key worker = { .principal = "worker", .role = SECURE_WORKER, .id = "01234567" };
+	uint8_t secret[SECURE_HASH_BYTES];
+	struct secure_ticket t;
+
+	p->tickets_asked++;
+	if (p->tickets_refused) {
+		p->tickets_refused--;
+		star_error_set(err, -EPERM, "no ticket for you");
+		return NULL;
+	}
+	if (!p->tickets || secure_tickets_issue(p->tickets, &worker, clock_ns(), &t, secret, err) < 0)
+		return NULL;
+	return json_pack("{s:o, s:o, s:s, s:i}", "ticket", hexadecimal(t.bytes, sizeof(t.bytes)), "secret",
+			 hexadecimal(secret, sizeof(secret)), "data", secure_data_name(secure_tickets_data(p->tickets)),
+			 "good_for_s", 600);
+}
+
 static char *answer(struct peer *p, const char *line, size_t bytes)
 {
 	struct jsonrpc_request request;
@@ -119,6 +150,8 @@ static char *answer(struct peer *p, const char *line, size_t bytes)
 			result = create(p, request.params, &err);
 		else if (strcmp(request.method, "lookup") == 0)
 			result = lookup(p, request.params, &err);
+		else if (strcmp(request.method, "ticket") == 0)
+			result = ticket(p, &err);
 		else if (strcmp(request.method, "empty") == 0)
 			result = empty(p, request.params, &err);
 		else if (strcmp(request.method, "table_drop") == 0)

@@ -12,6 +12,8 @@
 #include "base/crc32.h"
 #include "tensor/convert.h"
 #include "wire/layout.h"
+#include "secure/ticket.h"
+#include "base/clock.h"
 
 struct reply {
 	char bytes[sizeof(struct wire_frame) + PEER_PAYLOAD_MAX + 4096];
@@ -297,7 +299,81 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 	return pushes && apart ? WIRE_BAD_REQUEST : WIRE_OK;
 }
 
-static void seal(struct reply *reply, const struct wire_frame *request, enum wire_status status)
+/* Of a connection by ticket. */
+struct peer_seal {
+	struct secure_direction in, out;
+	bool on;
+};
+
+static void seal_record(struct secure_direction *d, struct reply *reply, struct wire_frame *frame)
+{
+	memset(frame->auth_tag, 0, sizeof(frame->auth_tag));
+	secure_seal_begin(d, frame, sizeof(*frame));
+	secure_seal_update(d, reply->bytes + sizeof(*frame), reply->used - sizeof(*frame));
+	secure_seal_end(d, frame->auth_tag);
+	memcpy(reply->bytes, frame, sizeof(*frame));
+}
+
+static bool open_record(struct secure_direction *d, const struct wire_frame *frame, char *payload)
+{
+	struct wire_frame header = *frame;
+
+	memset(header.auth_tag, 0, sizeof(header.auth_tag));
+	secure_open_begin(d, &header, sizeof(header));
+	secure_open_update(d, payload, frame->payload_bytes);
+	return secure_open_end(d, frame->auth_tag);
+}
+
+/* Answers the hello; false: it is not taken, and the connection ends. */
+static bool greet(struct peer_connection *c)
+{
+	const struct peer_reactor *r = c->reactor;
+	struct peer *p = r->peer;
+	const uint32_t port = p->layout->nodes[r->node].data_port + r->index % p->reactors_per_node;
+	const struct secure_place place = { p->incarnation[r->node], port };
+	struct {
+		struct wire_frame frame;
+		struct secure_hello hello;
+	} in;
+	struct {
+		struct wire_frame frame;
+		struct secure_welcome welcome;
+	} out = { 0 };
+	uint8_t secret[SECURE_HASH_BYTES], tag[SECURE_TAG_BYTES], right[SECURE_TAG_BYTES];
+	struct secure_guest guest;
+	bool good;
+
+	if (!read_all(c->fd, &in, sizeof(in)))
+		return false;
+	if (in.frame.opcode != WIRE_HELLO || in.frame.payload_bytes != sizeof(in.hello))
+		peer_violation(p, "a connection begins without a hello");
+	memcpy(tag, in.frame.auth_tag, sizeof(tag));
+	memset(in.frame.auth_tag, 0, sizeof(in.frame.auth_tag));
+	out.frame = in.frame;
+	out.frame.opcode = WIRE_REPLY;
+	pthread_mutex_lock(&p->lock);
+	good = secure_tickets_open(p->tickets, &in.hello.ticket, clock_ns(), &guest, secret);
+	secure_welcome_make(p->tickets, port, (uint64_t)(uintptr_t)c, &out.welcome);
+	pthread_mutex_unlock(&p->lock);
+	if (good) {
+		secure_hello_tag(secret, place, &in.frame, sizeof(in.frame), &in.hello, right);
+		if (!secure_same(tag, right, sizeof(tag)))
+			peer_violation(p, "a hello's tag is wrong");
+		out.frame.payload_bytes = sizeof(out.welcome);
+		secure_welcome_tag(secret, &in.hello, &out.frame, sizeof(out.frame), &out.welcome, out.frame.auth_tag);
+		secure_connection_keys(secret, place, &in.hello, &out.welcome, peer_data == SECURE_DATA_SEALED,
+				       &c->seal->in, &c->seal->out);
+		c->seal->on = true;
+		return write_all(c->fd, (char *)&out, sizeof(out));
+	}
+	out.frame.status = WIRE_NO_TICKET;
+	out.frame.payload_bytes = 0;
+	write_all(c->fd, (char *)&out, sizeof(out.frame));
+	return false;
+}
+
+static void seal(struct peer_connection *c, struct reply *reply, const struct wire_frame *request,
+		 enum wire_status status)
 {
 	struct wire_frame frame = *request;
 
@@ -305,9 +381,26 @@ static void seal(struct reply *reply, const struct wire_frame *request, enum wir
 	frame.status = (uint8_t)status;
 	frame.payload_bytes = (uint32_t)(reply->used - sizeof(frame));
 	frame.checksum = 0;
+	if (c->seal) {
+		seal_record(&c->seal->out, reply, &frame);
+		return;
+	}
 	memcpy(reply->bytes, &frame, sizeof(frame));
 	frame.checksum = base_crc32(reply->bytes, reply->used);
 	memcpy(reply->bytes, &frame, sizeof(frame));
+}
+
+/* Somebody on the way changes a bit of it. */
+static void tamper(struct peer *p, struct reply *reply)
+{
+	pthread_mutex_lock(&p->lock);
+	if (p->tampered) {
+		const size_t bit = (size_t)p->tampered * 2654435761u % (8 * reply->used);
+
+		reply->bytes[bit / 8] ^= (char)(1 << bit % 8);
+		p->tampered--;
+	}
+	pthread_mutex_unlock(&p->lock);
 }
 
 static void sentence(struct reply *reply, const char *text)
@@ -464,7 +557,8 @@ static bool serve_one(struct peer_connection *c, struct wire_frame *frame, char 
 		memset(reply->bytes + sizeof(*frame), 'x', 4000);
 		status = WIRE_NO_MEMORY;
 	}
-	seal(reply, frame, status);
+	seal(c, reply, frame, status);
+	tamper(p, reply);
 	return answer(p, c->fd, reply, fault);
 }
 
@@ -482,7 +576,7 @@ static bool check_frame(struct peer *p, const struct wire_frame *frame, const ch
 			       (unsigned long long)sequence);
 		return false;
 	}
-	if (wire_checksum(&copy, payload, frame->payload_bytes) != frame->checksum) {
+	if (p->tickets ? frame->checksum : wire_checksum(&copy, payload, frame->payload_bytes) != frame->checksum) {
 		peer_violation(p, "a request's checksum does not match");
 		return false;
 	}
@@ -511,13 +605,20 @@ void *peer_serve_main(void *arg)
 	struct linger linger;
 	socklen_t bytes = sizeof(linger);
 
-	while (read_all(c->fd, &frame, sizeof(frame))) {
+	c->seal = p->tickets ? aligned_alloc(64, sizeof(*c->seal)) : NULL;
+	if (c->seal)
+		c->seal->on = false;
+	while ((!c->seal || c->seal->on || greet(c)) && read_all(c->fd, &frame, sizeof(frame))) {
 		if (wire_frame_check(&frame, NULL) != WIRE_OK || frame.payload_bytes > request_max(c->reactor)) {
 			peer_violation(p, "a request's frame is malformed");
 			break;
 		}
 		if (!read_all(c->fd, payload, frame.payload_bytes))
 			break;
+		if (c->seal && !open_record(&c->seal->in, &frame, payload)) {
+			peer_violation(p, "a request's tag is wrong");
+			break;
+		}
 		if (!session && frame.flags & WIRE_GOES_ON)
 			sequence = frame.sequence - 1;
 		if (!check_frame(p, &frame, payload, session, ++sequence))
@@ -536,6 +637,7 @@ void *peer_serve_main(void *arg)
 	} else {
 		shutdown(c->fd, SHUT_RDWR);
 	}
+	free(c->seal);
 	free(payload);
 	free(reply);
 	return NULL;

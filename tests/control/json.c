@@ -252,8 +252,9 @@ static struct layout *example_layout(void)
 	layout->partitions = 16384;
 	layout->nodes_count = 2;
 	layout->reactors = 5;
-	layout->nodes[0] = (struct layout_node){ UINT32_MAX, "198.18.0.1", 5555, 2, WIRE_PAYLOAD_MAX, { 0 } };
-	layout->nodes[1] = (struct layout_node){ 7, "198.18.0.2", 65533, 3, WIRE_PAYLOAD_DEFAULT, { 0 } };
+	layout->nodes[0] =
+		(struct layout_node){ UINT32_MAX, "198.18.0.1", 5555, 2, WIRE_PAYLOAD_MAX, { 0 }, "ps0:3333" };
+	layout->nodes[1] = (struct layout_node){ 7, "198.18.0.2", 65533, 3, WIRE_PAYLOAD_DEFAULT, { 0 }, "" };
 	layout->nodes[1].steering.entries = 128;
 	layout->nodes[1].steering.key_bytes = STEERING_KEY_MAX;
 	for (unsigned i = 0; i < STEERING_KEY_MAX; i++)
@@ -307,6 +308,8 @@ void each_malformed_member_of_a_layout_is_named(void)
 		{ "reactors", "65", "1 to 64" },
 		{ "request_max", "0", "1048576 to 67108864" },
 		{ "request_max", "67108865", "1048576 to 67108864" },
+		{ "tickets", "3", "\"tickets\"" },
+		{ "tickets", "\"\"", "1 to 79 bytes" },
 		{ "steering", "3", "must be an object" },
 		{ "steering", "{}", "\"key\" is missing" },
 		{ "steering", "{\"key\": \"00\", \"queues\": [0]}", "40 to 52 bytes" },

@@ -34,13 +34,14 @@ $(eval $(call fuzzer,memif,port net,tests/fuzz/pool.c,lib/port/memif_client.c))
 $(eval $(call fuzzer,config,config,,))
 $(eval $(call fuzzer,keys,secure,,))
 $(eval $(call fuzzer,handshake,secure,,))
+$(eval $(call fuzzer,ticket,secure,,))
 $(eval $(call fuzzer,audit,control,,))
 $(eval $(call fuzzer,endpoint-map,config,,))
 $(eval $(call fuzzer,program,wire,,))
 $(eval $(call fuzzer,client,client,tests/fuzz/client_sides.c,))
 # Without threads and ports: client_dpdk.c stands in for who has them. And without the server's half of lib/rpc.
 $(eval $(call fuzzer,client_dpdk,client_dpdk,$(addprefix tests/fuzz/,client_dpdk_node.c client_sides.c pool.c),lib/port/% \
-	$(addprefix lib/client_dpdk/,setup.c transport.c) $(addprefix lib/rpc/,budget.c replay.c reply.c server.c session.c stream.c)))
+	$(addprefix lib/client_dpdk/,setup.c transport.c) $(addprefix lib/rpc/,budget.c replay.c reply.c sealed.c server.c session.c stream.c)))
 $(eval $(call fuzzer,ckpt,ckpt,,))
 $(eval $(call fuzzer,journal,journal,,))
 # A node's own loading, over reactors that restore.c stands in for.

@@ -19,6 +19,16 @@
 	X(random_bytes_end_their_stream_only) \
 	X(partial_requests_do_not_stall_for_ever) \
 	X(limits_travel_over_a_bad_link) \
+	/* sealed.c */ \
+	X(records_are_served_in_any_pieces) \
+	X(records_are_served_byte_by_byte) \
+	X(nothing_of_a_sealed_request_is_readable) \
+	X(who_has_no_good_ticket_is_refused) \
+	X(what_is_touched_on_the_way_is_not_executed) \
+	X(what_is_repeated_is_not_executed) \
+	X(who_is_revoked_is_out_at_once) \
+	X(sessions_are_each_principals_own) \
+	X(a_hello_that_is_torn_ends) \
 	/* sessions.c */ \
 	X(requests_over_a_session_keep_their_order) \
 	X(damaged_requests_of_a_session_are_refused_alone) \

@@ -211,13 +211,38 @@ static void queue(struct peer *peer, const void *bytes, size_t n)
 	peer->out_bytes += n;
 }
 
+void peer_seal(struct peer *peer, struct wire_frame *frame, void *payload)
+{
+	memset(frame->auth_tag, 0, sizeof(frame->auth_tag));
+	secure_seal_begin(peer->to_node, frame, sizeof(*frame));
+	secure_seal_update(peer->to_node, payload, frame->payload_bytes);
+	secure_seal_end(peer->to_node, frame->auth_tag);
+}
+
+static bool open_reply(struct peer *peer, const struct reply *reply)
+{
+	struct wire_frame header = reply->frame;
+
+	memset(header.auth_tag, 0, sizeof(header.auth_tag));
+	secure_open_begin(peer->from_node, &header, sizeof(header));
+	secure_open_update(peer->from_node, (void *)(uintptr_t)reply->payload, header.payload_bytes);
+	return secure_open_end(peer->from_node, reply->frame.auth_tag);
+}
+
 void peer_send(struct peer *peer, struct wire_frame frame, const void *payload, uint32_t bytes)
 {
+	const size_t at = peer->out_bytes;
+
 	frame.payload_bytes = bytes;
-	frame.checksum = wire_checksum(&frame, payload, bytes);
+	if (!peer->to_node)
+		frame.checksum = wire_checksum(&frame, payload, bytes);
 	queue(peer, &frame, sizeof(frame));
 	if (bytes)
 		queue(peer, payload, bytes);
+	if (peer->to_node) {
+		peer_seal(peer, &frame, peer->out + at + sizeof(frame));
+		memcpy(peer->out + at, &frame, sizeof(frame));
+	}
 	pump(peer);
 }
 
@@ -277,7 +302,10 @@ bool peer_reply(struct peer *peer, struct reply *reply)
 	CHECK_UINT(reply->frame.opcode, WIRE_REPLY);
 	CHECK_UINT(reply->frame.epoch, RIG_EPOCH);
 	CHECK_UINT(reply->frame.incarnation, RIG_INCARNATION);
-	CHECK_UINT(wire_checksum(&reply->frame, reply->payload, n), reply->frame.checksum);
+	if (peer->from_node)
+		CHECK(open_reply(peer, reply));
+	else
+		CHECK_UINT(wire_checksum(&reply->frame, reply->payload, n), reply->frame.checksum);
 	if (reply->frame.status != WIRE_OK && CHECK(n <= WIRE_ERROR_TEXT_MAX))
 		memcpy(reply->text, reply->payload, n);
 	peer->in_taken += sizeof(reply->frame) + n;

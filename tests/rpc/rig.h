@@ -7,6 +7,7 @@
 #define TESTS_RPC_RIG_H
 
 #include "rpc/rpc.h"
+#include "secure/ticket.h"
 #include "tests/net/link.h"
 
 enum { RIG_PORT = 5555, RIG_EPOCH = 3, RIG_INCARNATION = 77, RIG_PEERS_MAX = 64, SLICE_NS = 20000 };
@@ -27,6 +28,9 @@ struct peer {
 	size_t in_bytes, in_room, in_taken;
 	bool hold; /* leaves what it receives in TCP's window */
 	uint32_t held;
+	/* by which its frames are records (sealed.c); NULL: they are in clear */
+	struct secure_direction *to_node, *from_node;
+	const struct secure_guest *guest; /* as whom the server knows it */
 	bool opened, finished, closed;
 	int reason;
 };
@@ -73,6 +77,8 @@ struct peer *rig_peer_at(struct rig *rig, unsigned i, const struct net_address *
 struct wire_frame peer_frame(struct peer *peer, enum wire_opcode opcode);
 /* Sends a frame with its right length and checksum. */
 void peer_send(struct peer *peer, struct wire_frame frame, const void *payload, uint32_t bytes);
+/* Makes a record of a frame and its payload. */
+void peer_seal(struct peer *peer, struct wire_frame *frame, void *payload);
 /* Sends bytes as they are, in segments of their own. */
 void peer_write(struct peer *peer, const void *bytes, size_t n);
 /* Reads again after hold, and gives the window back. */

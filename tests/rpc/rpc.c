@@ -158,6 +158,8 @@ bool toy_await(struct peer *peer, uint64_t sequence, struct order order, uint32_
 	if (!CHECK_UINT(reply.frame.status, WIRE_OK) ||
 	    !CHECK_UINT(reply.frame.payload_bytes, wire_padded(order.reply_bytes)))
 		return false;
+	if (peer->guest) /* the service knows its session by another number */
+		reply.frame.session = secure_guest_number(peer->guest, peer->session);
 	memcpy(&crc, reply.payload, sizeof(crc));
 	if (!CHECK_UINT(crc, base_crc32(toy_payload(peer->session, sequence, order, data_bytes),
 					sizeof(order) + data_bytes)))

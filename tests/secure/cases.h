@@ -24,7 +24,18 @@
 	X(long_texts_arrive_whole) \
 	X(a_cut_connection_is_no_end) \
 	X(no_changed_record_is_taken) \
-	X(a_handshake_of_any_bytes_fails)
+	X(a_handshake_of_any_bytes_fails) \
+	X(hashes_are_the_rfcs) \
+	X(hashes_are_openssls) \
+	X(records_are_openssls_in_any_pieces) \
+	X(no_touched_record_opens) \
+	X(keys_are_renewed_at_the_same_record) \
+	X(a_ticket_is_taken_in_its_time) \
+	X(no_other_ticket_is_taken) \
+	X(who_is_thrown_out_stays_out) \
+	X(places_have_a_bound) \
+	X(both_ends_come_to_the_same_keys) \
+	X(numbers_are_each_principals_own)
 
 #define X(name) void name(void);
 SECURE_CASES(X)

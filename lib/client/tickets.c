@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tickets for the data network: a thread asks each node for one, and for the next when half of its time is over. */
+#include "client/seal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "jsonrpc/jsonrpc.h"
+#include "jsonrpc/member.h"
+#include "secure/memory.h"
+
+enum { ASK_US = 2000000, GOOD_FOR_MAX_S = 86400 };
+#define AGAIN_NS UINT64_C(50000000) /* at least this long between two questions to a node */
+
+struct node_ticket {
+	char control[sizeof(((struct layout_node *)0)->control)];
+	struct client_ticket at_hand;
+	uint64_t ask_ns; /* when the next is asked for */
+	uint64_t asked_ns;
+	uint32_t failures;
+	struct star_error why; /* of the last question; code 0: it was answered */
+};
+
+struct tickets {
+	struct star_cluster *cluster;
+	pthread_t thread;
+	pthread_mutex_t lock; /* protects what follows; after a channel's */
+	pthread_cond_t changed;
+	bool stop;
+	struct jsonrpc_client *asking;
+	uint64_t number;
+	struct prng prng;
+	uint32_t count;
+	struct node_ticket nodes[];
+};
+
+/* Digits, two a byte. */
+static bool read_bytes(const char *text, uint8_t *bytes, size_t count)
+{
+	if (strlen(text) != 2 * count || strspn(text, "0123456789abcdef") != 2 * count)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		bytes[i] = (uint8_t)((text[2 * i] <= '9' ? text[2 * i] - '0' : text[2 * i] - 'a' + 10) << 4 |
+				     (text[2 * i + 1] <= '9' ? text[2 * i + 1] - '0' : text[2 * i + 1] - 'a' + 10));
+	return true;
+}
+
+/* What a node has answered. */
+static int read_answer(const json_t *json, uint64_t asked_ns, struct client_ticket *ticket, struct star_error *err)
+{
+	const char *text, *secret, *data;
+	uint32_t good_for_s;
+
+	if (jsonrpc_member_string(json, "ticket", 2 * SECURE_TICKET_BYTES, &text, err) < 0 ||
+	    jsonrpc_member_string(json, "secret", 2 * SECURE_HASH_BYTES, &secret, err) < 0 ||
+	    jsonrpc_member_string(json, "data", 16, &data, err) < 0 ||
+	    jsonrpc_member_u32(json, "good_for_s", 1, GOOD_FOR_MAX_S, &good_for_s, err) < 0)
+		return -EPROTO;
+	ticket->sealed = strcmp(data, secure_data_name(SECURE_DATA_SEALED)) == 0;
+	if ((!ticket->sealed && strcmp(data, secure_data_name(SECURE_DATA_CHECKED)) != 0) ||
+	    !read_bytes(text, ticket->ticket.bytes, SECURE_TICKET_BYTES) ||
+	    !read_bytes(secret, ticket->secret, SECURE_HASH_BYTES))
+		return star_error_set(err, -EPROTO, "the node has answered something that is no ticket");
+	ticket->until_ns = asked_ns + good_for_s * UINT64_C(1000000000);
+	return 0;
+}
+
+/* Without the lock, but for the call that a stop is to interrupt. */
+static int ask_node(struct tickets *t, const char *control, struct client_ticket *ticket, struct star_error *err)
+{
+	struct jsonrpc_client *client = jsonrpc_connect_by(t->cluster->key_file, control, ASK_US, err);
+	const uint64_t now = clock_ns();
+	json_t *json = NULL;
+	int rc;
+
+	if (!client)
+		return err->code;
+	pthread_mutex_lock(&t->lock);
+	t->asking = client;
+	if (t->stop)
+		jsonrpc_interrupt(client);
+	pthread_mutex_unlock(&t->lock);
+	json = jsonrpc_call(client, "ticket", NULL, ASK_US, err);
+	pthread_mutex_lock(&t->lock);
+	t->asking = NULL;
+	pthread_mutex_unlock(&t->lock);
+	jsonrpc_close(client);
+	rc = json ? read_answer(json, now, ticket, err) : err->code;
+	json_decref(json);
+	return rc;
+}
+
+/* With the lock, which is let go of meanwhile. */
+static void renew(struct tickets *t, struct node_ticket *node)
+{
+	struct client_ticket ticket = { .until_ns = 0 };
+	struct star_error err = { 0 };
+	uint64_t now;
+	int rc;
+
+	pthread_mutex_unlock(&t->lock);
+	rc = ask_node(t, node->control, &ticket, &err);
+	pthread_mutex_lock(&t->lock);
+	now = clock_ns();
+	node->asked_ns = now;
+	if (rc == 0) {
+		ticket.number = ++t->number;
+		node->at_hand = ticket;
+		node->failures = 0;
+		node->why.code = 0;
+		node->ask_ns = now + (ticket.until_ns - now) / 2;
+	} else {
+		node->why = err;
+		node->ask_ns = now + client_backoff_ns(&t->prng, node->failures++);
+	}
+	explicit_bzero(&ticket, sizeof(ticket));
+}
+
+static struct node_ticket *next_of(struct tickets *t)
+{
+	struct node_ticket *next = &t->nodes[0];
+
+	for (uint32_t i = 1; i < t->count; i++)
+		if (t->nodes[i].ask_ns < next->ask_ns)
+			next = &t->nodes[i];
+	return next;
+}
+
+static void *run_tickets(void *arg)
+{
+	struct tickets *t = arg;
+
+	pthread_mutex_lock(&t->lock);
+	while (!t->stop) {
+		struct node_ticket *next = next_of(t);
+
+		if (next->ask_ns <= clock_ns()) {
+			renew(t, next);
+		} else {
+			const struct timespec until = clock_timespec(next->ask_ns);
+
+			pthread_cond_timedwait(&t->changed, &t->lock, &until);
+		}
+	}
+	pthread_mutex_unlock(&t->lock);
+	return NULL;
+}
+
+static int start_thread(struct tickets *t, struct star_error *err)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all); /* the program's signals are for its own threads */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&t->thread, NULL, run_tickets, t);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc ? star_error_set(err, -rc, "cannot start a thread: %s; see ulimit -u", strerrordesc_np(rc)) : 0;
+}
+
+static void free_tickets(struct tickets *t)
+{
+	pthread_cond_destroy(&t->changed);
+	pthread_mutex_destroy(&t->lock);
+	secure_free(t);
+}
+
+int client_tickets_start(struct star_cluster *cluster, const struct layout *layout, struct star_error *err)
+{
+	struct tickets *t;
+	int rc;
+
+	if (!layout->nodes[0].control[0])
+		return 0;
+	if (cluster->transport->unattended)
+		return star_error_set(err, -ENOTSUP,
+				      "the cluster's nodes take requests by ticket only (security.data), and those are "
+				      "for workers over TCP: open it with tcp: instead of dpdk:");
+	t = secure_alloc(sizeof(*t) + layout->nodes_count * sizeof(t->nodes[0]));
+	if (!t)
+		return star_error_set(err, -ENOMEM, "out of memory for tickets");
+	t->cluster = cluster;
+	t->count = layout->nodes_count;
+	for (uint32_t i = 0; i < t->count; i++)
+		memcpy(t->nodes[i].control, layout->nodes[i].control, sizeof(t->nodes[i].control));
+	prng_seed(&t->prng, clock_ns() ^ (uintptr_t)t);
+	pthread_mutex_init(&t->lock, NULL);
+	clock_condition_init(&t->changed);
+	rc = start_thread(t, err);
+	if (rc < 0)
+		free_tickets(t);
+	else
+		cluster->tickets = t;
+	return rc;
+}
+
+void client_tickets_stop(struct star_cluster *cluster)
+{
+	struct tickets *t = cluster->tickets;
+
+	if (!t)
+		return;
+	pthread_mutex_lock(&t->lock);
+	t->stop = true;
+	if (t->asking)
+		jsonrpc_interrupt(t->asking);
+	pthread_cond_signal(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+	pthread_join(t->thread, NULL);
+	free_tickets(t);
+	cluster->tickets = NULL;
+}
+
+/* With the lock. */
+static void ask_soon(struct tickets *t, struct node_ticket *node)
+{
+	const uint64_t now = clock_ns(), soonest = node->asked_ns + AGAIN_NS;
+
+	if (node->failures) /* it is asked already, at its pace */
+		return;
+	node->ask_ns = soonest > now ? soonest : now;
+	pthread_cond_signal(&t->changed);
+}
+
+bool client_tickets_take(struct star_cluster *cluster, uint32_t task, struct client_ticket *ticket)
+{
+	struct tickets *t = cluster->tickets;
+	bool good = false;
+
+	pthread_mutex_lock(&t->lock);
+	if (task < t->count && t->nodes[task].at_hand.until_ns > clock_ns()) {
+		*ticket = t->nodes[task].at_hand;
+		good = true;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return good;
+}
+
+void client_tickets_refused(struct star_cluster *cluster, uint32_t task, uint64_t number)
+{
+	struct tickets *t = cluster->tickets;
+
+	pthread_mutex_lock(&t->lock);
+	if (task < t->count && t->nodes[task].at_hand.number == number && t->nodes[task].at_hand.until_ns) {
+		explicit_bzero(&t->nodes[task].at_hand, sizeof(t->nodes[task].at_hand));
+		ask_soon(t, &t->nodes[task]);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool client_tickets_why(struct star_cluster *cluster, uint32_t task, struct star_error *err)
+{
+	struct tickets *t = cluster->tickets;
+	bool known = false;
+
+	if (!t)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	if (task < t->count && t->nodes[task].why.code) {
+		star_error_set(err, t->nodes[task].why.code, "no ticket for PS task %u: %s", task,
+			       t->nodes[task].why.text);
+		known = true;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return known;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rpc/sealed.h"
+
+#include <string.h>
+
+#include "rpc/link.h"
+#include "secure/memory.h"
+
+enum {
+	LOOKS = 1024, /* at streams, in one go */
+	REVIEW_STEP_NS = 1000000,
+	REVIEW_NS = 500000000,
+};
+
+struct rpc_seal *rpc_sealed_create(uint32_t n)
+{
+	return secure_alloc(n * sizeof(struct rpc_seal));
+}
+
+void rpc_sealed_destroy(struct rpc_seal *seals)
+{
+	secure_free(seals);
+}
+
+const char *rpc_sealed_check(const struct wire_frame *frame)
+{
+	if (frame->magic != WIRE_MAGIC || frame->version != WIRE_VERSION)
+		return "this is not a frame of this version of StarServer";
+	if (frame->opcode != WIRE_HELLO)
+		return "this node takes requests by ticket only (security.data): a libstar that is told so asks for "
+		       "one with the key in STAR_KEY";
+	return frame->payload_bytes == sizeof(struct secure_hello) ? NULL : "a hello of another length";
+}
+
+static struct secure_place place_of(const struct rpc_server *server)
+{
+	return (struct secure_place){ .incarnation = server->incarnation, .port = server->options.port };
+}
+
+/* The reply to a hello: in clear, with a tag. false: there is no mbuf. */
+static bool send_welcome(struct rpc_stream *s, const uint8_t secret[SECURE_HASH_BYTES],
+			 const struct secure_hello *hello, const struct secure_welcome *welcome)
+{
+	const struct rpc_server *server = s->work.server;
+	struct rte_mbuf *m = link_alloc(&s->work);
+	struct wire_frame frame = {
+		.magic = WIRE_MAGIC,
+		.version = WIRE_VERSION,
+		.opcode = WIRE_REPLY,
+		.session = s->work.request.frame.session,
+		.sequence = s->work.request.frame.sequence,
+		.epoch = server->epoch,
+		.incarnation = server->incarnation,
+		.payload_bytes = sizeof(*welcome),
+	};
+
+	if (!m)
+		return false;
+	secure_welcome_tag(secret, hello, &frame, sizeof(frame), welcome, frame.auth_tag);
+	memcpy(rte_pktmbuf_append(m, sizeof(frame)), &frame, sizeof(frame));
+	memcpy(rte_pktmbuf_append(m, sizeof(*welcome)), welcome, sizeof(*welcome));
+	link_send(&s->work, m);
+	return true;
+}
+
+const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved)
+{
+	struct rpc_server *server = s->work.server;
+	struct wire_frame *frame = &s->work.request.frame;
+	struct rpc_seal *seal = seal_of(s);
+	uint8_t secret[SECURE_HASH_BYTES], tag[SECURE_TAG_BYTES], right[SECURE_TAG_BYTES];
+	struct rpc_cursor at = { s->head, 0 };
+	struct secure_welcome welcome;
+	struct secure_hello hello;
+	const char *why = NULL;
+
+	*starved = false;
+	rpc_cursor_copy(&at, &hello, sizeof(hello));
+	memcpy(tag, frame->auth_tag, sizeof(tag));
+	memset(frame->auth_tag, 0, sizeof(frame->auth_tag));
+	if (!secure_tickets_open(server->options.tickets, &hello.ticket, net_now_ns(server->options.net), &seal->guest,
+				 secret))
+		return "the ticket is not one of this node's, or is too old, or its principal was revoked";
+	secure_hello_tag(secret, place_of(server), frame, sizeof(*frame), &hello, right);
+	if (!secure_same(tag, right, sizeof(tag))) {
+		why = "who sent the ticket has not shown that it is his";
+	} else {
+		secure_welcome_make(server->options.tickets, server->options.port, ++server->welcomes, &welcome);
+		*starved = !send_welcome(s, secret, &hello, &welcome);
+	}
+	if (!why && !*starved) {
+		secure_connection_keys(secret, place_of(server), &hello, &welcome,
+				       secure_tickets_data(server->options.tickets) == SECURE_DATA_SEALED, &seal->in,
+				       &seal->out);
+		seal->chosen = seal->session = 0;
+		s->sealed = 1;
+	}
+	explicit_bzero(secret, sizeof(secret));
+	return why;
+}
+
+/* Of a record's header its tag alone is not guarded. */
+static struct wire_frame guarded(const struct wire_frame *frame)
+{
+	struct wire_frame copy = *frame;
+
+	memset(copy.auth_tag, 0, sizeof(copy.auth_tag));
+	return copy;
+}
+
+void rpc_sealed_begin(struct rpc_stream *s)
+{
+	const struct wire_frame header = guarded(&s->work.request.frame);
+
+	secure_open_begin(&seal_of(s)->in, &header, sizeof(header));
+}
+
+/* Nobody gets at another principal's session by its number, which is there to be read. */
+static void bind_session(struct rpc_stream *s)
+{
+	struct rpc_seal *seal = seal_of(s);
+	struct wire_frame *frame = &s->work.request.frame;
+
+	if (unlikely(frame->session != seal->chosen)) {
+		seal->chosen = frame->session;
+		seal->session = frame->session ? secure_guest_number(&seal->guest, frame->session) : 0;
+	}
+	frame->session = seal->session;
+}
+
+const char *rpc_sealed_end(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->work.server;
+
+	if (unlikely(!secure_open_end(&seal_of(s)->in, s->work.request.frame.auth_tag))) {
+		server->counters.bad_tags++;
+		return "the record is not as it was sent: the stream is closed";
+	}
+	if (unlikely(!secure_tickets_hold(server->options.tickets, &seal_of(s)->guest))) {
+		server->counters.revoked++;
+		return "the key was revoked: the stream is closed";
+	}
+	bind_session(s);
+	return NULL;
+}
+
+static void review(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct rpc_server *server = (struct rpc_server *)((char *)timer - offsetof(struct rpc_server, review_timer));
+	const uint32_t all = server->options.streams_max, reviews = secure_tickets_reviews(server->options.tickets);
+	const uint32_t end = all - server->review_at > LOOKS ? server->review_at + LOOKS : all;
+
+	if (server->review_at == 0 && server->reviews == reviews) {
+		wheel_arm(net_wheel(server->options.net), timer, now_ns + REVIEW_NS);
+		return;
+	}
+	if (server->review_at == 0)
+		server->reviews = reviews;
+	for (; server->review_at < end; server->review_at++) {
+		struct rpc_stream *s = &server->streams[server->review_at];
+
+		if (s->state == STREAM_FREE || !s->sealed || !s->work.conn ||
+		    secure_tickets_hold(server->options.tickets, &seal_of(s)->guest))
+			continue;
+		server->counters.revoked++;
+		link_abort(&s->work);
+	}
+	if (server->review_at == all)
+		server->review_at = 0;
+	wheel_arm(net_wheel(server->options.net), timer, now_ns + (server->review_at ? REVIEW_STEP_NS : REVIEW_NS));
+}
+
+void rpc_sealed_watch(struct rpc_server *server)
+{
+	server->review_timer.fire = review;
+	wheel_arm(net_wheel(server->options.net), &server->review_timer, net_now_ns(server->options.net) + REVIEW_NS);
+}
+
+uint32_t rpc_sealed_reply(struct rpc_stream *s)
+{
+	struct secure_direction *out = &seal_of(s)->out;
+	struct rte_mbuf *m = s->work.reply_head;
+	struct wire_frame *frame = rte_pktmbuf_mtod(m, struct wire_frame *);
+	uint32_t more = 0;
+
+	frame->session = seal_of(s)->chosen;
+	secure_seal_begin(out, frame, sizeof(*frame));
+	secure_seal_update(out, frame + 1, m->data_len - sizeof(*frame));
+	for (m = m->next; m && m->data_len; m = m->next, more++)
+		secure_seal_update(out, rte_pktmbuf_mtod(m, void *), m->data_len);
+	secure_seal_end(out, frame->auth_tag);
+	return more;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Streams to a node that wants tickets (secure/ticket.h): the first frame of each is a hello, others are records. */
+#ifndef RPC_SEALED_H
+#define RPC_SEALED_H
+
+#include "rpc/internal.h"
+#include "secure/ticket.h"
+
+/* What a stream has beside the others; only where there are tickets. */
+struct rpc_seal {
+	struct secure_direction in, out;
+	struct secure_guest guest;
+	uint64_t chosen, session; /* the number that the client has chosen for its session, and what it is here */
+};
+
+/* The seals of n streams, zeroed; NULL: no memory. */
+struct rpc_seal *rpc_sealed_create(uint32_t n);
+void rpc_sealed_destroy(struct rpc_seal *seals);
+
+static inline struct rpc_seal *seal_of(const struct rpc_stream *s)
+{
+	return &s->work.server->seals[s - s->work.server->streams];
+}
+
+/* Whether a frame's header is that of a hello; NULL, or why not. */
+const char *rpc_sealed_check(const struct wire_frame *frame);
+/* The hello is there, whole: answers it. NULL, or why it is not taken. *starved: there was no mbuf for the answer. */
+const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved);
+
+/* Begins to look, from time to time, for streams whose guests may not stay any more: what they send is refused in any
+ * case. */
+void rpc_sealed_watch(struct rpc_server *server);
+
+/* A record's header has come. */
+void rpc_sealed_begin(struct rpc_stream *s);
+/* Its payload has, and was given to secure_open_update. NULL: it is as it was sent, and its sender may stay. */
+const char *rpc_sealed_end(struct rpc_stream *s);
+/* Makes a record of the reply, whose header is complete but for its tag; returns its mbufs beyond the first. */
+uint32_t rpc_sealed_reply(struct rpc_stream *s);
+
+#endif

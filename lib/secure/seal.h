@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data plane's cryptography: what keys are made of, and records. By ipsec-mb's direct calls alone: no lock, no
+ * allocation, no system call. Reactors use it, and workers.
+ *
+ * Keys: HMAC-SHA256 and HKDF's expansion (RFC 2104, RFC 5869). Records: AES-128-GCM (NIST SP 800-38D), or GMAC, which
+ * leaves the bytes as they are and only guards them. A direction has keys of its own, and numbers its records from 0:
+ * the number, in little endian, is in the nonce, as in TLS 1.3 (RFC 8446, 5.3), so that a record that is lost,
+ * repeated, moved or sent back has a wrong tag. After SECURE_RENEW_BYTES, or 2^32 records, both ends go over to the
+ * next key, at the same record, without a word. One thread at a time uses a direction.
+ */
+#ifndef SECURE_SEAL_H
+#define SECURE_SEAL_H
+
+#include <intel-ipsec-mb.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SECURE_HASH_BYTES = 32, /* of a secret from which keys are made */
+	SECURE_TAG_BYTES = 16,
+	SECURE_IV_BYTES = 12,
+	SECURE_HMAC_MAX = 448, /* bytes of text */
+};
+#define SECURE_RENEW_BYTES (UINT64_C(64) << 30)
+#define SECURE_RENEW_RECORDS (UINT64_C(1) << 32)
+
+/* Nothing here looks at bounds: lengths are the caller's own constants. Text up to SECURE_HMAC_MAX, key up to 64
+ * bytes. */
+void secure_hmac(const void *key, size_t key_bytes, const void *text, size_t bytes, uint8_t out[SECURE_HASH_BYTES]);
+/* HKDF-Expand for up to SECURE_HASH_BYTES: label and context, together up to 256 bytes, are its info. */
+void secure_expand(const uint8_t secret[SECURE_HASH_BYTES], const char *label, const void *context,
+		   size_t context_bytes, void *out, size_t bytes);
+/* In a time that depends on the number of bytes only. */
+bool secure_same(const void *a, const void *b, size_t bytes);
+
+/* One direction of a connection; aligned as ipsec-mb wants it. Zero it when it is done with (explicit_bzero). */
+struct secure_direction {
+	_Alignas(64) struct gcm_key_data key;	    /* its header leaves the alignment out */
+	_Alignas(16) struct gcm_context_data state; /* of the record under way */
+	uint8_t secret[SECURE_HASH_BYTES];
+	uint8_t iv[SECURE_IV_BYTES];
+	bool sealed;			 /* or only guarded */
+	uint64_t number;		 /* of the record under way, or the next */
+	uint64_t records, bytes;	 /* so far under this key */
+	uint64_t records_max, bytes_max; /* then it is renewed */
+};
+
+void secure_direction_init(struct secure_direction *d, const uint8_t secret[SECURE_HASH_BYTES], bool sealed);
+
+/*
+ * A record: bytes that stay as they are (its header), then others in pieces of any length, in their order, each sealed
+ * or opened in place. What was opened is not to be looked at before secure_open_end has returned true; after false the
+ * direction is of no use any more.
+ */
+void secure_seal_begin(struct secure_direction *d, const void *header, size_t bytes);
+void secure_seal_update(struct secure_direction *d, void *data, size_t bytes);
+void secure_seal_end(struct secure_direction *d, uint8_t tag[SECURE_TAG_BYTES]);
+void secure_open_begin(struct secure_direction *d, const void *header, size_t bytes);
+void secure_open_update(struct secure_direction *d, void *data, size_t bytes);
+bool secure_open_end(struct secure_direction *d, const uint8_t tag[SECURE_TAG_BYTES]);
+
+#endif

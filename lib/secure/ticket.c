@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "secure/ticket.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/ipsec_mb.h"
+#include "secure/memory.h"
+
+enum { TICKET_VERSION = 1, KEY_BYTES = 16, PLACES = 2 * SECURE_KEYS_MAX };
+
+/* What a ticket says, sealed under the root. The number is its nonce, and no other ticket of this root has it. */
+struct content {
+	uint64_t expires_ns; /* of this node's clock */
+	uint32_t place, generation;
+	char principal[SECURE_NAME_MAX + 1];
+};
+struct layout {
+	uint32_t version, reserved;
+	uint64_t number;
+	uint8_t content[sizeof(struct content)];
+	uint8_t tag[SECURE_TAG_BYTES];
+};
+_Static_assert(sizeof(struct content) == 80 && sizeof(struct layout) == SECURE_TICKET_BYTES, "no holes");
+
+/* Who has tickets: a key, without its secret. */
+struct holder {
+	bool used;
+	enum secure_role role;
+	char principal[SECURE_NAME_MAX + 1], id[SECURE_ID_BYTES + 1];
+};
+
+struct secure_tickets {
+	_Alignas(64) struct gcm_key_data key; /* under which tickets are sealed */
+	uint8_t root[SECURE_HASH_BYTES];
+	enum secure_data data;
+	_Atomic(uint32_t) generations[PLACES]; /* what a guest's must be */
+	_Atomic(uint32_t) reviews;
+	pthread_mutex_t lock; /* protects what follows, among control threads */
+	uint64_t issued;
+	struct holder holders[PLACES];
+};
+
+const char *secure_data_name(enum secure_data data)
+{
+	static const char *const names[] = { "open", "checked", "sealed" };
+
+	return names[data];
+}
+
+struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_error *err)
+{
+	struct secure_tickets *t = secure_alloc(sizeof(*t));
+	uint8_t key[KEY_BYTES];
+
+	if (!t) {
+		star_error_set(err, -ENOMEM, "no memory for tickets");
+		return NULL;
+	}
+	if (getrandom(t->root, sizeof(t->root), 0) != (ssize_t)sizeof(t->root)) {
+		star_error_set(err, -EIO, "the kernel gives no random numbers");
+		secure_free(t);
+		return NULL;
+	}
+	t->data = data;
+	secure_expand(t->root, "starserver ticket key", NULL, 0, key, sizeof(key));
+	IMB_AES128_GCM_PRE(base_ipsec_mb, key, &t->key);
+	explicit_bzero(key, sizeof(key));
+	pthread_mutex_init(&t->lock, NULL);
+	return t;
+}
+
+void secure_tickets_destroy(struct secure_tickets *t)
+{
+	if (!t)
+		return;
+	pthread_mutex_destroy(&t->lock);
+	secure_free(t);
+}
+
+enum secure_data secure_tickets_data(const struct secure_tickets *t)
+{
+	return t->data;
+}
+
+/* The holder's place, or a new one; PLACES: there is none. With the lock. */
+static uint32_t find_place(struct secure_tickets *t, const struct secure_key *principal)
+{
+	uint32_t unused = PLACES;
+
+	for (uint32_t i = 0; i < PLACES; i++) {
+		const struct holder *h = &t->holders[i];
+
+		if (h->used && h->role == principal->role && strcmp(h->principal, principal->principal) == 0 &&
+		    strcmp(h->id, principal->id) == 0)
+			return i;
+		if (!h->used && unused == PLACES)
+			unused = i;
+	}
+	if (unused < PLACES) {
+		t->holders[unused] = (struct holder){ .used = true, .role = principal->role };
+		memcpy(t->holders[unused].principal, principal->principal, sizeof(principal->principal));
+		memcpy(t->holders[unused].id, principal->id, sizeof(principal->id));
+	}
+	return unused;
+}
+
+static void make_nonce(uint64_t number, uint8_t nonce[SECURE_IV_BYTES])
+{
+	memset(nonce, 0, SECURE_IV_BYTES);
+	memcpy(nonce, &number, sizeof(number));
+}
+
+static void seal_ticket(const struct secure_tickets *t, const struct content *content, struct layout *layout)
+{
+	_Alignas(64) struct gcm_context_data state;
+	uint8_t nonce[SECURE_IV_BYTES];
+
+	make_nonce(layout->number, nonce);
+	IMB_AES128_GCM_ENC(base_ipsec_mb, &t->key, &state, layout->content, (const uint8_t *)content, sizeof(*content),
+			   nonce, (const uint8_t *)layout, offsetof(struct layout, content), layout->tag,
+			   sizeof(layout->tag));
+	explicit_bzero(&state, sizeof(state));
+}
+
+static void ticket_secret(const struct secure_tickets *t, const struct secure_ticket *ticket,
+			  uint8_t secret[SECURE_HASH_BYTES])
+{
+	secure_expand(t->root, "starserver ticket secret", ticket->bytes, sizeof(ticket->bytes), secret,
+		      SECURE_HASH_BYTES);
+}
+
+int secure_tickets_issue(struct secure_tickets *t, const struct secure_key *principal, uint64_t now_ns,
+			 struct secure_ticket *ticket, uint8_t secret[SECURE_HASH_BYTES], struct star_error *err)
+{
+	struct layout layout = { .version = TICKET_VERSION };
+	struct content content = { .expires_ns = now_ns + SECURE_TICKET_NS };
+
+	memcpy(content.principal, principal->principal, sizeof(content.principal));
+	pthread_mutex_lock(&t->lock);
+	content.place = find_place(t, principal);
+	layout.number = ++t->issued;
+	if (content.place < PLACES)
+		content.generation = atomic_load(&t->generations[content.place]);
+	pthread_mutex_unlock(&t->lock);
+	if (content.place == PLACES)
+		return star_error_set(err, -ENOSPC, "there are tickets of %d keys already", PLACES);
+	seal_ticket(t, &content, &layout);
+	memcpy(ticket->bytes, &layout, sizeof(ticket->bytes));
+	ticket_secret(t, ticket, secret);
+	return 0;
+}
+
+unsigned secure_tickets_review(struct secure_tickets *t, bool (*stays)(void *ctx, const struct secure_key *key),
+			       void *ctx)
+{
+	unsigned out = 0;
+
+	pthread_mutex_lock(&t->lock);
+	for (uint32_t i = 0; i < PLACES; i++) {
+		struct secure_key key = { .role = t->holders[i].role };
+
+		if (!t->holders[i].used)
+			continue;
+		memcpy(key.principal, t->holders[i].principal, sizeof(key.principal));
+		memcpy(key.id, t->holders[i].id, sizeof(key.id));
+		if (stays(ctx, &key))
+			continue;
+		/* Tickets that were issued for the place, and who came by them, are out from here on. */
+		atomic_fetch_add(&t->generations[i], 1);
+		t->holders[i].used = false;
+		out++;
+	}
+	if (out)
+		atomic_fetch_add(&t->reviews, 1);
+	pthread_mutex_unlock(&t->lock);
+	return out;
+}
+
+bool secure_tickets_open(const struct secure_tickets *t, const struct secure_ticket *ticket, uint64_t now_ns,
+			 struct secure_guest *guest, uint8_t secret[SECURE_HASH_BYTES])
+{
+	_Alignas(64) struct gcm_context_data state;
+	struct content content;
+	struct layout layout;
+	uint8_t nonce[SECURE_IV_BYTES], tag[SECURE_TAG_BYTES];
+	bool good;
+
+	memcpy(&layout, ticket->bytes, sizeof(layout));
+	make_nonce(layout.number, nonce);
+	IMB_AES128_GCM_DEC(base_ipsec_mb, &t->key, &state, (uint8_t *)&content, layout.content, sizeof(content), nonce,
+			   (const uint8_t *)&layout, offsetof(struct layout, content), tag, sizeof(tag));
+	/* The rest of what is read here is believed because of the tag. */
+	good = secure_same(tag, layout.tag, sizeof(tag)) && layout.version == TICKET_VERSION &&
+	       now_ns < content.expires_ns && content.expires_ns - now_ns <= SECURE_TICKET_NS && content.place < PLACES;
+	if (good) {
+		*guest = (struct secure_guest){ .place = content.place, .generation = content.generation };
+		memcpy(guest->principal, content.principal, sizeof(guest->principal));
+		good = secure_tickets_hold(t, guest);
+	}
+	if (good)
+		ticket_secret(t, ticket, secret);
+	explicit_bzero(&state, sizeof(state));
+	return good;
+}
+
+uint32_t secure_tickets_reviews(const struct secure_tickets *t)
+{
+	return atomic_load_explicit(&t->reviews, memory_order_acquire);
+}
+
+bool secure_tickets_hold(const struct secure_tickets *t, const struct secure_guest *guest)
+{
+	return atomic_load_explicit(&t->generations[guest->place], memory_order_acquire) == guest->generation;
+}
+
+uint64_t secure_guest_number(const struct secure_guest *guest, uint64_t chosen)
+{
+	uint8_t hash[SECURE_HASH_BYTES];
+	uint64_t number;
+
+	secure_hmac(guest->principal, sizeof(guest->principal), &chosen, sizeof(chosen), hash);
+	memcpy(&number, hash, sizeof(number));
+	return number ? number : 1; /* 0 stands for none */
+}
+
+void secure_welcome_make(const struct secure_tickets *t, uint32_t port, uint64_t number, struct secure_welcome *welcome)
+{
+	const uint64_t context[2] = { port, number };
+
+	secure_expand(t->root, "starserver random", context, sizeof(context), welcome->random, sizeof(welcome->random));
+}
+
+void secure_hello_tag(const uint8_t secret[SECURE_HASH_BYTES], struct secure_place place, const void *header,
+		      size_t header_bytes, const struct secure_hello *hello, uint8_t tag[SECURE_TAG_BYTES])
+{
+	uint8_t key[SECURE_HASH_BYTES], text[SECURE_HMAC_MAX], hash[SECURE_HASH_BYTES];
+
+	secure_expand(secret, "starserver hello", &place, sizeof(place), key, sizeof(key));
+	memcpy(text, header, header_bytes);
+	memcpy(text + header_bytes, hello, sizeof(*hello));
+	secure_hmac(key, sizeof(key), text, header_bytes + sizeof(*hello), hash);
+	memcpy(tag, hash, SECURE_TAG_BYTES);
+	explicit_bzero(key, sizeof(key));
+}
+
+void secure_welcome_tag(const uint8_t secret[SECURE_HASH_BYTES], const struct secure_hello *hello, const void *header,
+			size_t header_bytes, const struct secure_welcome *welcome, uint8_t tag[SECURE_TAG_BYTES])
+{
+	uint8_t key[SECURE_HASH_BYTES], text[SECURE_HMAC_MAX], hash[SECURE_HASH_BYTES];
+
+	secure_expand(secret, "starserver welcome", hello->random, sizeof(hello->random), key, sizeof(key));
+	memcpy(text, header, header_bytes);
+	memcpy(text + header_bytes, welcome, sizeof(*welcome));
+	secure_hmac(key, sizeof(key), text, header_bytes + sizeof(*welcome), hash);
+	memcpy(tag, hash, SECURE_TAG_BYTES);
+	explicit_bzero(key, sizeof(key));
+}
+
+void secure_connection_keys(const uint8_t secret[SECURE_HASH_BYTES], struct secure_place place,
+			    const struct secure_hello *hello, const struct secure_welcome *welcome, bool sealed,
+			    struct secure_direction *to_node, struct secure_direction *from_node)
+{
+	struct {
+		uint8_t client[SECURE_RANDOM_BYTES], node[SECURE_RANDOM_BYTES];
+		struct secure_place place;
+		uint32_t sealed;
+	} context = { .place = place, .sealed = sealed };
+	uint8_t direction[SECURE_HASH_BYTES];
+
+	memcpy(context.client, hello->random, sizeof(context.client));
+	memcpy(context.node, welcome->random, sizeof(context.node));
+	secure_expand(secret, "starserver to node", &context, sizeof(context), direction, sizeof(direction));
+	secure_direction_init(to_node, direction, sealed);
+	secure_expand(secret, "starserver from node", &context, sizeof(context), direction, sizeof(direction));
+	secure_direction_init(from_node, direction, sealed);
+	explicit_bzero(direction, sizeof(direction));
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tickets for the data network. A principal asks a node's control plane for one, over TLS, and gets with it a secret
+ * that only this node can tell from the ticket. A connection begins with a hello, which carries the ticket and shows
+ * that its sender has the secret; the node answers with a welcome, which shows that it has it, too. From the secret and
+ * both ends' random numbers come the keys of that one connection (seal.h).
+ *
+ * A node's root is drawn when it starts and is nowhere but in its memory: tickets, and what was recorded with them, end
+ * with it. Thread rule: tickets are issued and reviewed on control threads; everything else any thread may call at any
+ * time, also while those work: it changes nothing, waits for nothing and allocates nothing.
+ */
+#ifndef SECURE_TICKET_H
+#define SECURE_TICKET_H
+
+#include "secure/keys.h"
+#include "secure/seal.h"
+
+enum secure_data {
+	SECURE_DATA_OPEN,    /* whoever reaches the data network gets in */
+	SECURE_DATA_CHECKED, /* by ticket; nobody changes anything on the way */
+	SECURE_DATA_SEALED,  /* and nobody reads the payload */
+};
+
+enum { SECURE_RANDOM_BYTES = 32, SECURE_TICKET_BYTES = 112 };
+#define SECURE_TICKET_NS (UINT64_C(600) * 1000000000)
+
+/* A ticket, as the worker sees it. */
+struct secure_ticket {
+	uint8_t bytes[SECURE_TICKET_BYTES];
+};
+
+/* The payload of a connection's first frame, and of the node's reply. */
+struct secure_hello {
+	struct secure_ticket ticket;
+	uint8_t random[SECURE_RANDOM_BYTES];
+};
+struct secure_welcome {
+	uint8_t random[SECURE_RANDOM_BYTES];
+};
+
+/* Who came by a ticket, and his place among those who have tickets. */
+struct secure_guest {
+	uint32_t place, generation;
+	char principal[SECURE_NAME_MAX + 1];
+};
+
+struct secure_tickets;
+
+/* "open", "checked", "sealed". */
+const char *secure_data_name(enum secure_data data);
+
+struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_error *err);
+void secure_tickets_destroy(struct secure_tickets *tickets); /* may be NULL */
+enum secure_data secure_tickets_data(const struct secure_tickets *tickets);
+
+/* A ticket for a principal, which is good for SECURE_TICKET_NS from now on, by clock_ns; and its secret. */
+int secure_tickets_issue(struct secure_tickets *tickets, const struct secure_key *principal, uint64_t now_ns,
+			 struct secure_ticket *ticket, uint8_t secret[SECURE_HASH_BYTES], struct star_error *err);
+/* Throws out whoever does not stay; returns how many. The secrets are not in the keys. */
+unsigned secure_tickets_review(struct secure_tickets *tickets, bool (*stays)(void *ctx, const struct secure_key *key),
+			       void *ctx);
+
+/* Whether it is one of this node's, and good; then who came, and the secret. */
+bool secure_tickets_open(const struct secure_tickets *tickets, const struct secure_ticket *ticket, uint64_t now_ns,
+			 struct secure_guest *guest, uint8_t secret[SECURE_HASH_BYTES]);
+/* How often somebody was thrown out so far. */
+uint32_t secure_tickets_reviews(const struct secure_tickets *tickets);
+/* Whether a guest may stay. */
+bool secure_tickets_hold(const struct secure_tickets *tickets, const struct secure_guest *guest);
+/* A guest's own number for one that he has chosen: another principal that chooses the same has another one. The same on
+ * all nodes, and after a restart. */
+uint64_t secure_guest_number(const struct secure_guest *guest, uint64_t chosen);
+
+/* A welcome that no other is like: number differs from one to the next at a port. */
+void secure_welcome_make(const struct secure_tickets *tickets, uint32_t port, uint64_t number,
+			 struct secure_welcome *welcome);
+
+/* What a connection is told apart by, beside the random numbers. */
+struct secure_place {
+	uint32_t incarnation; /* of the node */
+	uint32_t port;	      /* of the reactor */
+};
+
+/* The tag of a hello whose frame's header is this, and of the welcome to it. */
+void secure_hello_tag(const uint8_t secret[SECURE_HASH_BYTES], struct secure_place place, const void *header,
+		      size_t header_bytes, const struct secure_hello *hello, uint8_t tag[SECURE_TAG_BYTES]);
+void secure_welcome_tag(const uint8_t secret[SECURE_HASH_BYTES], const struct secure_hello *hello, const void *header,
+			size_t header_bytes, const struct secure_welcome *welcome, uint8_t tag[SECURE_TAG_BYTES]);
+/* The keys of a connection: to the node, and from it. */
+void secure_connection_keys(const uint8_t secret[SECURE_HASH_BYTES], struct secure_place place,
+			    const struct secure_hello *hello, const struct secure_welcome *welcome, bool sealed,
+			    struct secure_direction *to_node, struct secure_direction *from_node);
+
+#endif

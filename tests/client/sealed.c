@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Nodes that want tickets: getting them, and what comes of a node that does not take one, or of somebody in between. */
+#include "tests/client/cases.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "secure/ticket.h"
+
+enum { DIM = 4 };
+
+static struct bench start(enum secure_data data)
+{
+	peer_data = data;
+	return bench_start(1, 1, DIM);
+}
+
+static void stop(struct bench *b)
+{
+	bench_stop(b);
+	peer_data = SECURE_DATA_OPEN;
+}
+
+static int push_one(struct bench *b, uint64_t key)
+{
+	const float gradient[DIM] = { 1, 1, 1, 1 };
+	struct star_error err = { 0 };
+	const int rc = star_push(b->table, &key, 1, gradient, LONG_US, &err);
+
+	if (rc < 0)
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	return rc;
+}
+
+/* Nothing of it reaches the caller, the connection ends, and the next one brings it, once. */
+void changed_replies_are_asked_for_again(void)
+{
+	for (int data = SECURE_DATA_CHECKED; data <= SECURE_DATA_SEALED; data++) {
+		struct bench b = start((enum secure_data)data);
+		uint32_t applied = 0;
+		float first;
+
+		pull_works(&b);
+		CHECK_UINT(peer_connections(b.peer), 1);
+		for (unsigned i = 1; i <= 60; i++) {
+			pthread_mutex_lock(&b.peer->lock);
+			b.peer->tampered = i % 3 ? 1 : 2; /* the second time over, too */
+			b.peer->repeats = true;
+			pthread_mutex_unlock(&b.peer->lock);
+			if (i % 2)
+				pull_works(&b);
+			else if (push_one(&b, 77) == 0)
+				peer_find(b.peer, 1, 77, &applied, &first);
+			if (i % 2 == 0 && !CHECK_UINT(applied, i / 2))
+				break;
+			pthread_mutex_lock(&b.peer->lock);
+			CHECK_UINT(b.peer->tampered, 0);
+			pthread_mutex_unlock(&b.peer->lock);
+		}
+		CHECK(peer_connections(b.peer) > 60);
+		stop(&b);
+	}
+}
+
+void tickets_that_are_good_no_more_are_replaced(void)
+{
+	struct bench b = start(SECURE_DATA_SEALED);
+
+	pull_works(&b);
+	CHECK_UINT(peer_tickets_asked(b.peer), 1);
+	for (uint32_t i = 1; i <= 3; i++) {
+		peer_forget_tickets(b.peer);
+		peer_misbehave(b.peer, FAULT_CLOSE, 0, 1);
+		pull_works(&b);
+		CHECK_UINT(peer_tickets_asked(b.peer), 1 + i);
+	}
+	stop(&b);
+}
+
+void who_gets_no_ticket_is_told_why(void)
+{
+	struct bench b = start(SECURE_DATA_SEALED);
+	struct star_error err = { 0 };
+	uint64_t key = 1;
+	float row[DIM];
+
+	peer_misbehave(b.peer, FAULT_CLOSE_AFTER, 0, 1);
+	pull_works(&b);
+	sleep_ms(20);
+	pthread_mutex_lock(&b.peer->lock);
+	b.peer->tickets_refused = 1000000;
+	pthread_mutex_unlock(&b.peer->lock);
+	peer_forget_tickets(b.peer);
+	CHECK_INT(star_pull(b.table, &key, 1, row, 0, 1500000, &err), -EPERM);
+	CHECK_HAS(err.text, "no ticket for PS task 0: ");
+	CHECK_HAS(err.text, "no ticket for you");
+	/* And goes on as soon as it is given one. */
+	pthread_mutex_lock(&b.peer->lock);
+	b.peer->tickets_refused = 0;
+	pthread_mutex_unlock(&b.peer->lock);
+	pull_works(&b);
+	stop(&b);
+}
+
+/* A well-formed answer with a good checksum, from somebody without the keys. */
+void replies_in_clear_are_not_believed(void)
+{
+	struct bench b = start(SECURE_DATA_SEALED);
+
+	pull_works(&b);
+	for (unsigned i = 0; i < 3; i++) {
+		peer_misbehave(b.peer, i == 0 ? FAULT_WRONG_COUNT : i == 1 ? FAULT_SEQUENCE : FAULT_TWICE, 0, 1);
+		pull_works(&b);
+		pull_works(&b);
+	}
+	CHECK(peer_connections(b.peer) > 3);
+	stop(&b);
+}
