@@ -59,6 +59,7 @@ static int check_key(struct row_reader *r, uint64_t key, struct star_error *why)
 /* 1, 0 at the end, or an error. */
 static int next_text(struct row_reader *r, struct star_error *why)
 {
+	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, as spreadsheets begin files with it */
 	const ssize_t bytes = getline(&r->text, &r->text_bytes, r->in[0]);
 
 	if (bytes < 0)
@@ -70,6 +71,8 @@ static int next_text(struct row_reader *r, struct star_error *why)
 	if (memchr(r->text, 0, (size_t)bytes))
 		return star_error_set(why, -EINVAL, "there is a zero byte in the line");
 	r->text[strcspn(r->text, "\r\n")] = 0;
+	if (r->line == 1 && strncmp(r->text, mark, strlen(mark)) == 0)
+		memmove(r->text, r->text + strlen(mark), strlen(r->text + strlen(mark)) + 1);
 	return 1;
 }
 

@@ -21,7 +21,22 @@ static inline uint64_t clock_us(void)
 	return clock_ns() / 1000;
 }
 
-/* The same moment as the C library's calls take it. */
+/* Microseconds since 1970, as files have them: by a clock that is set to before, as that of a machine without a battery
+ * may be, 0. */
+static inline uint64_t clock_date_us_of(const struct timespec *now)
+{
+	return now->tv_sec < 0 ? 0 : (uint64_t)now->tv_sec * 1000000 + (uint64_t)now->tv_nsec / 1000;
+}
+
+static inline uint64_t clock_date_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return clock_date_us_of(&now);
+}
+
+/* The same moment as the C library's calls take it: of clock_ns. */
 static inline struct timespec clock_timespec(uint64_t ns)
 {
 	return (struct timespec){ (time_t)(ns / 1000000000), (long)(ns % 1000000000) };

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "ckpt/internal.h"
 #include "ckpt/keyset.h"
 #include "ckpt/line.h"
@@ -372,7 +373,7 @@ static int finish_import(struct import *m, struct star_error *err)
 {
 	struct ckpt_file file;
 	struct ckpt_manifest manifest = { .id = ID,
-					  .time_ms = (uint64_t)time(NULL) * 1000,
+					  .time_ms = clock_date_us() / 1000,
 					  .partitions = m->partitions,
 					  .tasks = 1,
 					  .reactors = 1,

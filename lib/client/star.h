@@ -226,8 +226,9 @@ enum star_op_kind {
  * new values, of any type and with or without an optimizer, whose slots stay as they are: of a key that comes twice the
  * last ones. It is sent, retried and counted as a push is. Rows of a variable must be whole blocks. A commit applies
  * the sums with that tag on all reactors, by the optimizer once a row (a mean: scale is 1 / n), and opens those with
- * the tag + 1. So gradients of many workers for one step, pushed with STAR_ACCUMULATE, become one update. Where that is
- * done already nothing happens: it may be asked for again, by whomever. It names no keys. Sums are the nodes' memory: a
+ * the tag + 1. So gradients of many workers for one step, pushed with STAR_ACCUMULATE, become one update. Where they
+ * were the last ones that were committed nothing happens: it may be asked for again, by whomever. -EALREADY: other sums
+ * are open there, and these were thrown away, or never were. It names no keys. Sums are the nodes' memory: a
  * restart loses them, and they are not in checkpoints. Not for optimizer lamb and clip_global_norm. values: pull: count
  * rows are written there, in the keys' order; push: as many gradients are read; assign: as many rows; delete, commit:
  * NULL. push_pull reads gradients from values and writes the rows, after the push, to results.

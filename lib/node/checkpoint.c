@@ -640,10 +640,10 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 	const struct node *node = ctx;
 	const struct config *config = node->config;
 	struct node_checkpoint *c = node->checkpoint;
-	struct timespec now;
 	char path[PATH_BYTES];
 	struct ckpt_manifest m = { .id = checkpoint->id,
 				   .parent = checkpoint->parent,
+				   .time_ms = clock_date_us() / 1000,
 				   .partitions = config->partitions,
 				   .tasks = config->ps_count,
 				   .reactors = cluster_reactors,
@@ -652,8 +652,6 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 				   .parent_named = is_last(c, checkpoint->parent) };
 	int rc = node_checkpoint_read_files(files, &m, err);
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	m.time_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 	m.objects = calloc(count + 1, sizeof(*m.objects));
 	if (rc == 0 && !m.objects)
 		rc = star_error_set(err, -ENOMEM, "out of memory");

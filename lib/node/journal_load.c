@@ -17,6 +17,14 @@
 
 enum { BATCH_BYTES = JOURNAL_RECORD_MAX, BATCHES = 8, WAIT_US = 60000000, TELL_US = 5000000 };
 
+/* Of a record that no journal has: a life is over. */
+enum { LIFE_END = UINT16_MAX };
+struct life_end {
+	struct journal_record record;
+	uint32_t lives; /* with those after it that have left nothing */
+	uint32_t reserved;
+};
+
 /* Records on their way to a reactor. */
 struct batch {
 	struct reactor_message message;
@@ -74,6 +82,8 @@ static void load_on_reactor(void *ctx, struct reactor_message *message)
 			load_outcome(shard, record);
 		else if (record->kind == JOURNAL_CLEARED)
 			service_load_cleared(shard->service, ((const struct journal_object *)(record + 1))->object);
+		else if (record->kind == LIFE_END)
+			service_load_life_end(shard->service, ((const struct life_end *)record)->lives);
 	}
 }
 
@@ -280,9 +290,13 @@ static int visit(void *ctx, const struct journal_record *record, const void *con
 	return rc < 0 ? rc : apply_record(ctx, record, content, behind, err);
 }
 
+/* next: the number of the life that comes after it. */
 static int apply_life(struct apply *a, const struct node_journal *j, const struct journal_past_life *life,
-		      bool is_first, struct star_error *err)
+		      uint32_t next, struct star_error *err)
 {
+	const struct life_end end = { .record = { .bytes = sizeof(end), .kind = LIFE_END },
+				      .lives = next - life->number };
+	const bool is_first = life == &j->contents->lives[j->first];
 	int rc = 0;
 
 	a->same = life->reactors == a->node->shards_count && life->partitions == a->node->config->partitions;
@@ -292,6 +306,8 @@ static int apply_life(struct apply *a, const struct node_journal *j, const struc
 		a->from = is_first ? journal_stream_from(life, s, j->chosen) : 0;
 		rc = journal_stream_visit(j->contents, s, visit, a, err);
 	}
+	if (rc == 0)
+		rc = add_to_all(a, &end.record, err);
 	for (unsigned i = 0; rc == 0 && i < a->node->shards_count; i++)
 		rc = flush(a, i, err);
 	return rc;
@@ -317,7 +333,10 @@ int node_journal_apply(struct node *node, const struct control_layout *layout, s
 			rc = star_error_set(err, -ENOMEM, "out of memory");
 	}
 	for (uint32_t i = j->first; rc == 0 && i < j->contents->lives_count; i++) {
-		rc = apply_life(&a, j, &j->contents->lives[i], i == j->first, err);
+		const struct journal_past_life *life = &j->contents->lives[i];
+		const bool is_last = i + 1 == j->contents->lives_count;
+
+		rc = apply_life(&a, j, life, is_last ? j->contents->last + 1 : life[1].number, err);
 		others |= !a.same;
 	}
 	for (unsigned i = 0; a.batches && i < batches; i++) {

@@ -87,7 +87,10 @@ static bool empty(struct service *service, struct task *task, struct accumulator
 		*budget -= operation_cost(task, taken) + SLICE_BYTES / 4;
 		return false;
 	}
-	service->counters.commits += a->applies;
+	if (a->applies) {
+		service->counters.commits++;
+		a->committed = a->open;
+	}
 	a->emptying = false;
 	a->open = a->next;
 	store_sums_set_by_row(a->sums, a->next_by_row);
@@ -196,7 +199,8 @@ enum rpc_progress service_commit_slice(struct service *service, struct rpc_reque
 		return RPC_DONE;
 	if (op->flags & WIRE_OPEN)
 		return open_slice(service, request, a, budget);
-	if (a->sums && a->open == op->version + 1)
+	/* Not by the tag that is open: those before it may have been thrown away. */
+	if (a->committed == op->version)
 		return done(service, request);
 	if (!a->sums || a->open != op->version)
 		return refuse_tag(service, request, op);

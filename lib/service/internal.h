@@ -114,6 +114,7 @@ _Static_assert(sizeof(struct direct_table) == 32, "half a cache line");
 struct accumulator {
 	struct store_table *sums; /* NULL: were never opened */
 	uint64_t open;		  /* their tag */
+	uint64_t committed;	  /* that of the last ones that were; 0: none */
 	uint64_t next;		  /* emptying: the one that follows */
 	bool next_by_row;	  /* emptying: whether that one counts, for each row, the pushes that add to it */
 	bool emptying; /* in slices, by whatever commit comes: the one that began it may have been given up */

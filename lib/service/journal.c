@@ -110,6 +110,13 @@ void service_journal_sums(struct service *service)
 	journal_take(service->journal, JOURNAL_SUMS, 0, 0);
 }
 
+void service_load_life_end(struct service *service, uint32_t lives)
+{
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+		if (service->tables[id])
+			store_load_life_end(service->tables[id], lives);
+}
+
 int service_load_cleared(struct service *service, uint32_t id)
 {
 	if (id < 1 || id > WIRE_OBJECTS_MAX || !service->tables[id])

@@ -142,6 +142,8 @@ uint64_t service_journal_sessions_due(const struct service *service);
 void service_journal_sessions_done(struct service *service, uint64_t id);
 /* A record of a journal that is applied: JOURNAL_CLEARED. */
 int service_load_cleared(struct service *service, uint32_t id);
+/* Behind the records of a life: store_load_life_end of all that is there. */
+void service_load_life_end(struct service *service, uint32_t lives);
 /* Requests carry this one: as in service_options, until the first layout. */
 void service_set_incarnation(struct service *service, uint32_t incarnation);
 

@@ -102,12 +102,15 @@ static void close_values(const struct store_table *t, uint8_t *row, const void *
 
 static void count_version(const struct store_table *t, uint8_t *row)
 {
-	uint32_t *version;
+	uint32_t next;
 
 	if (!t->at.version)
 		return;
-	version = row_word(row, t->at.version);
-	*version += 1 + (*version == UINT32_MAX); /* 0 is that of no row */
+	next = *row_word(row, t->at.version) + 1;
+	/* Of numbers that go round. */
+	if (t->version_least && (int32_t)(t->version_least - next) > 0)
+		next = t->version_least;
+	*row_word(row, t->at.version) = next + (next == 0); /* 0 is that of no row */
 }
 
 /* watched: nobody has looked for NaN and infinities yet. */

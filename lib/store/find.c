@@ -14,8 +14,7 @@ void store_prefetch(const struct store_table *table, store_row row)
 		table_load(table, row, table->value_lines);
 }
 
-/* Above all versions that an earlier row of its key can have had, which no push, or part of one, has raised twice. */
-static uint32_t first_version(const struct store_table *t)
+uint32_t store_table_first_version(const struct store_table *t)
 {
 	const uint64_t removed = table_removed(t);
 	const uint64_t raised = t->stats.pushes + t->pushes_open + t->uncounted;
@@ -51,7 +50,7 @@ static void fill_row(struct store_table *t, store_row row, uint64_t key, uint32_
 	for (unsigned w = 0; w < t->optim.words; w++)
 		row_word(record, t->at.words)[w] = 0;
 	if (t->at.version)
-		*row_word(record, t->at.version) = first_version(t);
+		*row_word(record, t->at.version) = store_table_first_version(t);
 	if (t->at.rounds)
 		*row_word(record, t->at.rounds) = 0;
 	if (t->at.frequency)

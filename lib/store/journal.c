@@ -145,6 +145,15 @@ void store_journal_cleared(struct store_table *t)
 		*object = (struct journal_object){ .object = t->journal_object };
 }
 
+/* As if so many rows had gone: checkpoints and the journal have their number from then on. */
+void store_load_life_end(struct store_table *t, uint32_t lives)
+{
+	if (!t->at.version)
+		return;
+	t->removed_before += (uint64_t)lives * STORE_LOST_VERSIONS;
+	t->version_least = store_table_first_version(t);
+}
+
 void store_load_cleared(struct store_table *t)
 {
 	store_row *rows = t->store->sweep_rows;

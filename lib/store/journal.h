@@ -17,6 +17,15 @@ void store_journal_begin(struct store *store, struct journal_ring *ring);
 /* What is known of tables as a whole, of those that have changed since it was written: before a mark. */
 void store_journal_tables(struct store *store);
 
+/*
+ * Behind what a journal has of a life, when it is applied, and of `lives` - 1 of which it has nothing: the last moments
+ * of each are not in it. Workers may have rows of those moments, with versions that pushes would now give again to other
+ * values. So versions go on a good way above all that there can have been: more than some 100 ms can raise them by. Rows
+ * keep what they have until they are changed.
+ */
+enum { STORE_LOST_VERSIONS = 1 << 24 };
+void store_load_life_end(struct store_table *table, uint32_t lives);
+
 /* JOURNAL_CLEARED, when it is applied: a table's admission filter forgets all. */
 void store_load_cleared(struct store_table *table);
 

@@ -102,6 +102,9 @@ struct store_table {
 	struct store_table *journal_next;
 	bool journal_due;
 	uint64_t removed_before; /* rows, in the life that a checkpoint was taken of */
+	/* A journal was applied: the least version that a push gives, above those of the moments that it has not; 0:
+	 * none was. */
+	uint32_t version_least;
 	/* What has raised versions of rows, and is not in stats.pushes: parts of pushes, and a commit that goes on. */
 	uint64_t uncounted;
 	uint64_t given_back; /* of one that was dropped: up to where its index is */
@@ -175,6 +178,10 @@ static inline uint32_t step_stamp(uint64_t step)
 
 /* table.c: rows of the stored type from float32, and the values that an optimizer works on from a row. */
 void store_table_store_floats(const struct store_table *t, void *values, const float *from);
+
+/* find.c: above all versions that a row of the table can have had, which no push, or part of one, has raised twice; 1
+ * where no row has gone. */
+uint32_t store_table_first_version(const struct store_table *t);
 
 /* find.c: takes a row out of the index and gives its memory back. */
 void store_table_remove(struct store_table *t, uint64_t hash, store_row row);

@@ -388,7 +388,6 @@ static int go_to_present(struct sync *s, struct star_error *err)
 static int take_over(struct sync *s, struct star_error *err)
 {
 	double rows[2][SYNC_ROW];
-	struct timespec now;
 	uint64_t next;
 	int rc = go_to_present(s, err);
 
@@ -396,8 +395,7 @@ static int take_over(struct sync *s, struct star_error *err)
 		rc = decide(s, s->round.tag, 0, rows, err);
 	if (rc < 0 && rc != -EALREADY)
 		return rc;
-	clock_gettime(CLOCK_REALTIME, &now);
-	next = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	next = clock_date_us();
 	next = next > s->round.tag ? next : s->round.tag + 1;
 	rc = decide(s, next, STAR_OPEN, rows, err);
 	if (rc == 0)

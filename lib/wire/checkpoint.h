@@ -85,7 +85,8 @@ _Static_assert(sizeof(struct checkpoint_run) == 16, "checkpoint_run");
 struct checkpoint_table {
 	uint64_t step;	  /* the latest training step that came */
 	uint64_t pushes;  /* store_stats.pushes */
-	uint64_t removed; /* rows deleted and evicted: what versions of new rows begin above */
+	uint64_t removed; /* rows deleted and evicted, and what lost moments count for (store/journal.h): what
+			   * versions of new rows begin above */
 	uint32_t looks;	  /* evict_lru and evict_lfu: look-ups, of 31 bits; `used` of rows counts back from it */
 	uint32_t reserved;
 };

@@ -130,8 +130,9 @@ enum wire_op_kind {
 	 * of segments; rate, scale and step are those of what it applies. */
 	WIRE_RUN = 6,
 	/* What pushes with WIRE_ACCUMULATE have summed up on this shard is applied at once, by the optimizer once a
-	 * row, and the next sums are open: version is their tag, and they get the next number. Sums that have that
-	 * number already: nothing happens, so it may be asked for again. rate, scale (1 / n of a mean) and step are a
+	 * row, and the next sums are open: version is their tag, and they get the next number. Where those were the
+	 * last that were committed nothing happens, so it may be asked for again; sums that are open under another
+	 * number were thrown away, or never there, and are refused. rate, scale (1 / n of a mean) and step are a
 	 * push's. With WIRE_BY_ROW each row's sum is also divided by the number of pushes that have added to the row.
 	 * body: one key, any of the shard's; result body: empty. */
 	WIRE_COMMIT = 7,

@@ -235,6 +235,16 @@ static void power_law_over_one_rank_draws_it(void)
 		CHECK_UINT(power_law_draw(&law, &p), 0);
 }
 
+/* The time of a checkpoint is one that its readers take. */
+static void dates_before_1970_are_0(void)
+{
+	CHECK_UINT(clock_date_us_of(&(struct timespec){ -96672489, 345999999 }), 0);
+	CHECK_UINT(clock_date_us_of(&(struct timespec){ -1, 999999999 }), 0);
+	CHECK_UINT(clock_date_us_of(&(struct timespec){ 0, 1999 }), 1);
+	CHECK_UINT(clock_date_us_of(&(struct timespec){ 1795490660, 5000 }), UINT64_C(1795490660000005));
+	CHECK(clock_date_us() > 0);
+}
+
 static void told_time_keeps_to_the_clock(void)
 {
 	struct clock c = { 0 };
@@ -271,6 +281,7 @@ const struct unit_case unit_cases[] = {
 	{ "crc_is_the_ethernet_fcs", crc_is_the_ethernet_fcs },
 	{ "crc_of_all_lengths_is_that_by_bits", crc_of_all_lengths_is_that_by_bits },
 	{ "crc_of_parts_is_the_crc_of_the_whole", crc_of_parts_is_the_crc_of_the_whole },
+	{ "dates_before_1970_are_0", dates_before_1970_are_0 },
 	{ "told_time_keeps_to_the_clock", told_time_keeps_to_the_clock },
 	{ "error_text_is_cut_and_code_returned", error_text_is_cut_and_code_returned },
 	{ "small_consecutive_keys_spread_evenly", small_consecutive_keys_spread_evenly },

@@ -48,6 +48,7 @@
 	/* commit.c */ \
 	X(sums_are_applied_once) \
 	X(sums_have_tags) \
+	X(sums_thrown_away_are_not_committed) \
 	X(wrong_sums_are_refused) \
 	X(random_sums_follow_plain_arrays) \
 	X(commits_go_by_slices) \

@@ -163,6 +163,42 @@ void sums_have_tags(void)
 	shard_stop();
 }
 
+/* What an open has thrown away was not committed, though the next tag is open, and nobody is told so. What was
+ * committed stays so, whatever has been opened since. */
+void sums_thrown_away_are_not_committed(void)
+{
+	static const struct {
+		uint64_t mine, other;
+	} tags[] = { { 4, 5 }, { 10, 15 }, { 20, 21 } };
+	const uint64_t key = 7;
+	const float one = 1;
+	struct peer *peer = shard_simple(39), *other = rig_peer(&shard.rig, 1);
+	struct request r = { 0 };
+	float there = 0;
+
+	for (unsigned i = 0; i < RTE_DIM(tags); i++) {
+		open_sums(peer, COUNTS, tags[i].mine);
+		add_sums(&r, COUNTS, tags[i].mine, &key, &one, 1, 0);
+		request_good(&r, peer);
+		open_sums(other, COUNTS, tags[i].other);
+		add_commit(&r, COUNTS, tags[i].mine, 0, 0);
+		request_refused(&r, peer, WIRE_CLOSED, "are not open: others are");
+		CHECK_NEAR(pull_one(peer, COUNTS, key), there, 0);
+		commit(other, COUNTS, tags[i].other, 0); /* of no gradients */
+		open_sums(peer, COUNTS, tags[i].other + 2);
+		commit(other, COUNTS, tags[i].other, 0);
+		add_commit(&r, COUNTS, tags[i].other + 1, 0, 0);
+		request_refused(&r, peer, WIRE_CLOSED, "are not open: others are");
+		add_sums(&r, COUNTS, tags[i].other + 2, &key, &one, 1, 0);
+		request_good(&r, peer);
+		commit(other, COUNTS, tags[i].other + 2, 0);
+		commit(peer, COUNTS, tags[i].other + 2, 0);
+		there -= 0.5f;
+		CHECK_NEAR(pull_one(peer, COUNTS, key), there, 0);
+	}
+	shard_stop();
+}
+
 void wrong_sums_are_refused(void)
 {
 	static float gradients[7 * 1024];

@@ -100,6 +100,7 @@
 	/* journal.c */ \
 	X(a_journal_makes_the_same_store) \
 	X(a_journal_counts_who_waits) \
+	X(versions_of_lost_moments_never_come_again) \
 	X(a_row_that_went_under_a_push_stays_away) \
 	/* snapshot_load.c */ \
 	X(snapshot_memory_is_checked) \

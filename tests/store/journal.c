@@ -9,33 +9,39 @@
 static struct shots shots;
 static struct image want, found;
 
+static void apply_record(const struct journal_record *record, struct store_table *const *tables, unsigned count)
+{
+	struct checkpoint_run run;
+	const uint8_t *rows = (const uint8_t *)(record + 1) + sizeof(run);
+	struct store_table *t = NULL;
+	struct star_error err = { 0 };
+	uint32_t object;
+
+	memcpy(&object, record + 1, sizeof(object));
+	for (unsigned i = 0; i < count; i++)
+		if (object_wire_id(store_table_spec(tables[i])) == object)
+			t = tables[i];
+	if (record->kind != JOURNAL_MARK && !CHECK(t))
+		return;
+	if (record->kind == JOURNAL_CLEARED)
+		store_load_cleared(t);
+	memcpy(&run, record + 1, sizeof(run));
+	run.object = object_id_of(run.object);
+	for (uint32_t done = 0; record->kind == JOURNAL_RUN && done < run.count; done += STORE_LOAD_MAX) {
+		const uint32_t left = run.count - done, n = left < STORE_LOAD_MAX ? left : STORE_LOAD_MAX;
+
+		if (!CHECK_INT(store_load(t, &run, rows + (size_t)done * run.row_bytes, n, &err), 0))
+			printf("# %s\n", err.text);
+	}
+}
+
 /* Applies what the ring has to the tables that have those ids; forgets it. */
 static void apply(struct journal_ring *ring, struct store_table *const *tables, unsigned count)
 {
 	while (ring->tail != ring->head) {
 		const struct journal_record *record = (const struct journal_record *)journal_at(ring, ring->tail);
-		struct checkpoint_run run;
-		const uint8_t *rows = (const uint8_t *)(record + 1) + sizeof(run);
-		struct store_table *t = NULL;
-		struct star_error err = { 0 };
-		uint32_t object;
 
-		memcpy(&object, record + 1, sizeof(object));
-		for (unsigned i = 0; i < count; i++)
-			if (object_wire_id(store_table_spec(tables[i])) == object)
-				t = tables[i];
-		if (record->kind != JOURNAL_MARK && !CHECK(t))
-			return;
-		if (record->kind == JOURNAL_CLEARED)
-			store_load_cleared(t);
-		memcpy(&run, record + 1, sizeof(run));
-		run.object = object_id_of(run.object);
-		for (uint32_t done = 0; record->kind == JOURNAL_RUN && done < run.count; done += STORE_LOAD_MAX) {
-			const uint32_t left = run.count - done, n = left < STORE_LOAD_MAX ? left : STORE_LOAD_MAX;
-
-			if (!CHECK_INT(store_load(t, &run, rows + (size_t)done * run.row_bytes, n, &err), 0))
-				printf("# %s\n", err.text);
-		}
+		apply_record(record, tables, count);
 		ring->tail += record->bytes;
 	}
 }
@@ -161,4 +167,112 @@ void a_row_that_went_under_a_push_stays_away(void)
 	journal_ring_destroy(ring);
 	fixture_close(&f);
 	fixture_close(&g);
+}
+
+enum { LIVES = 60, LIFE_KEYS = 6, STORY_BYTES = 1 << 20, LIFE_END = UINT16_MAX };
+
+/* What the journal of all lives so far has, and where one ends. */
+static uint8_t story[STORY_BYTES] __attribute__((aligned(8)));
+static size_t story_bytes;
+
+static void story_add(const void *bytes, size_t n)
+{
+	if (!CHECK(n <= STORY_BYTES - story_bytes))
+		return;
+	memcpy(story + story_bytes, bytes, n);
+	story_bytes += n;
+}
+
+static void story_apply(struct store_table *t)
+{
+	const struct journal_record *record;
+
+	for (size_t at = 0; at < story_bytes; at += record->bytes) {
+		record = (const struct journal_record *)(story + at);
+		if (record->kind == LIFE_END)
+			store_load_life_end(t, 1);
+		else
+			apply_record(record, &t, 1);
+	}
+}
+
+static void push_keys(struct store_table *t, struct store_push *push, const uint64_t *keys, unsigned n, float value)
+{
+	const float gradient[2] = { value, value };
+	const void *gradients[LIFE_KEYS];
+
+	for (unsigned i = 0; i < n; i++)
+		gradients[i] = gradient;
+	store_push_begin(push);
+	CHECK_INT(store_push_keys(push, t, keys, n, 0), 0);
+	store_push_rows(push, t, gradients, STAR_FLOAT32, n);
+	CHECK(store_push_finish(push, t, UINT32_MAX));
+}
+
+/* What some pushes, deletes and pulls of a life have shown. */
+struct seen {
+	uint32_t version;
+	float value;
+};
+static struct seen seen[LIVES * 16][LIFE_KEYS];
+static unsigned seen_count, seen_wrong;
+
+static void look_at_rows(struct store_table *t, const uint64_t *keys)
+{
+	for (unsigned i = 0; i < LIFE_KEYS; i++) {
+		const store_row row = find_one(t, keys[i], STORE_PULL);
+		float values[2];
+
+		store_read(t, row, keys[i], STAR_FLOAT32, values);
+		seen[seen_count][i] = (struct seen){ store_version(t, row), values[0] };
+		for (unsigned before = 0; before < seen_count; before++)
+			seen_wrong += seen[before][i].version == seen[seen_count][i].version &&
+				      seen[before][i].value != values[0];
+	}
+	seen_count++;
+}
+
+/* Rows change, go, and are made again; each time by another gradient. */
+static void live_some(struct store_table *t, struct store_push *push, const uint64_t *keys, unsigned life, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		push_keys(t, push, keys + (life + i) % 4, 3, (float)(life * 16 + i));
+		look_at_rows(t, keys);
+		if ((life + i) % 3 == 0)
+			store_delete(t, keys + i % LIFE_KEYS, 1);
+	}
+}
+
+/*
+ * Lives one after the other: the journal has the first part of each, and not the last moments; of some it has nothing.
+ * What rows have shown under a version none of them ever shows under it with another value.
+ */
+void versions_of_lost_moments_never_come_again(void)
+{
+	struct store_push *push = store_push_create(LIFE_KEYS, 1024, NULL);
+	struct journal_ring *ring = journal_ring_create(1, 1, NULL);
+	const uint64_t keys[LIFE_KEYS] = { 1, 2, 3, 4, 5, 6 };
+
+	for (unsigned life = 0; life < LIVES; life++) {
+		const struct journal_record end = { .bytes = sizeof(end), .kind = LIFE_END };
+		struct fixture f = fixture_open(8 << 20);
+		struct store_table *t = table_with(&f, "t", 2, OPTIM_SGD, STAR_FLOAT32, "versions=1");
+
+		story_apply(t);
+		if (life)
+			look_at_rows(t, keys);
+		store_journal_begin(f.store, ring);
+		live_some(t, push, keys, life, life % 4);
+		store_journal_tables(f.store);
+		story_add(journal_at(ring, ring->tail), ring->head - ring->tail);
+		story_add(&end, sizeof(end));
+		live_some(t, push, keys, life + LIVES, life * 7 % 6);
+		journal_publish(ring);
+		ring->tail = ring->head;
+		fixture_close(&f);
+	}
+	CHECK_UINT(seen_wrong, 0);
+	CHECK(seen_count > 3 * LIVES);
+	journal_ring_destroy(ring);
+	store_push_destroy(push);
 }

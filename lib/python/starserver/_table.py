@@ -58,7 +58,8 @@ class _Object:
         """Applies the sums with that tag, which pushes with tag= have added to, by the optimizer, once a row; scale: 1 / n for the mean of n
         gradients. Then those with tag + 1 are open. Each node does it once, however often it is asked. open: throws away what is there,
         and opens sums with that tag, which never fall. by_row: each row's sum is divided by how many pushes have added to it;
-        to be given when they are opened, too. Raises StarError (EALREADY) when a later tag is open already."""
+        to be given when they are opened, too. Raises StarError (EALREADY) when a later tag is open already,
+        unless these sums were the last that were committed."""
         self._run(self.commit_op(tag, open=open, by_row=by_row, step=step, rate=rate, scale=scale), timeout)
 
     def commit_async(self, tag, *, open=False, by_row=False, step=0, rate=None, scale=None, timeout=None):
