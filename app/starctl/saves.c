@@ -66,8 +66,23 @@ static void render_checkpoints(const json_t *status, FILE *out)
 	}
 }
 
-/* Asks until nothing is being written any more; shows how far it is on a terminal. */
-static json_t *wait_written(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err)
+/* How the try of that number ended; NULL: it has not, or nobody knows any more. */
+static json_t *find_end(const json_t *status, json_int_t asked)
+{
+	const json_t *ended = json_object_get(status, "ended");
+	json_t *end;
+	size_t i;
+
+	json_array_foreach(ended, i, end)
+		if (json_integer_value(json_object_get(end, "asked")) == asked)
+			return end;
+	return NULL;
+}
+
+/* Asks until the try of that number is over (0: until nothing is being written any more); shows how far it is on a
+ * terminal. */
+static json_t *wait_written(const struct invocation *invocation, struct jsonrpc_client *client, json_int_t asked,
+			    struct star_error *err)
 {
 	const bool terminal = isatty(fileno(invocation->errors)) && !invocation->json;
 	json_t *status;
@@ -75,7 +90,7 @@ static json_t *wait_written(const struct invocation *invocation, struct jsonrpc_
 	while ((status = jsonrpc_call(client, "checkpoint_status", NULL, STARCTL_CALL_US, err))) {
 		const json_t *now = json_object_get(status, "now");
 
-		if (!json_is_true(json_object_get(status, "writing")))
+		if (!json_is_true(json_object_get(status, "writing")) || (asked && find_end(status, asked)))
 			break;
 		if (terminal && now) {
 			fputs("\r\33[K", invocation->errors);
@@ -92,7 +107,7 @@ static json_t *wait_written(const struct invocation *invocation, struct jsonrpc_
 
 json_t *wait_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err)
 {
-	json_t *status = wait_written(invocation, client, err);
+	json_t *status = wait_written(invocation, client, 0, err);
 	const char *error = json_string_value(json_object_get(status, "error"));
 
 	if (!error || !error[0])
@@ -107,21 +122,36 @@ int run_checkpoint_save(const struct invocation *invocation)
 	const char *kind = invocation->argc ? invocation->argv[0] : "auto";
 	struct star_error err = { 0 };
 	struct jsonrpc_client *client = open_node(invocation, true, &err);
-	json_t *asked = NULL, *status = NULL;
+	json_t *asked = NULL, *status = NULL, *end;
+	json_int_t number = 0;
 
 	if (client)
 		asked = jsonrpc_call(client, "checkpoint_save", json_pack("{s:s}", "kind", kind), STARCTL_CALL_US,
 				     &err);
-	if (asked)
-		status = wait_saved(invocation, client, &err);
+	if (asked) {
+		number = json_integer_value(json_object_get(asked, "asked"));
+		status = wait_written(invocation, client, number, &err);
+	}
 	json_decref(asked);
 	jsonrpc_close(client);
-	if (!status)
+	/* Its own, and not the one that somebody else has asked for since. */
+	end = find_end(status, number);
+	if (status && !end)
+		star_error_set(&err, -ENOENT, "it is not known how the save ended: others have come since. See starctl "
+					      "checkpoint list");
+	else if (json_object_get(end, "error"))
+		star_error_set(&err, -EIO, "there is no new checkpoint: %s",
+			       json_string_value(json_object_get(end, "error")));
+	else if (status)
+		json_object_del(end, "asked");
+	if (!status || err.code) {
+		json_decref(status);
 		return fail(invocation, &err, STARCTL_FAILED);
+	}
 	if (invocation->json)
-		print_json(json_incref(json_object_get(status, "last")), invocation->out);
+		print_json(json_incref(end), invocation->out);
 	else
-		render_last(json_object_get(status, "last"), invocation->out);
+		render_last(end, invocation->out);
 	json_decref(status);
 	return STARCTL_OK;
 }

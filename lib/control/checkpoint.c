@@ -254,6 +254,41 @@ static bool has_dropped(struct control *control)
 	return dropped;
 }
 
+/* The try that was made last is over. Under lock. */
+static void note_end(struct checkpointer *p, const struct control_checkpoint *c)
+{
+	const unsigned at = (p->saved + p->failed) % CHECKPOINT_ENDS;
+
+	p->ends[at].id = c->id;
+	p->ends[at].delta = c->parent != 0;
+	p->ends[at].rows = p->rows;
+	p->ends[at].bytes = p->bytes;
+	p->ends[at].us = clock_us() - p->begun_us;
+	strcpy(p->ends[at].error, p->error);
+}
+
+static json_t *show_ends(const struct checkpointer *p)
+{
+	const uint64_t tries = p->saved + p->failed;
+	json_t *shown = json_array();
+
+	for (uint64_t i = tries > CHECKPOINT_ENDS ? tries - CHECKPOINT_ENDS + 1 : 1; i <= tries; i++) {
+		const unsigned at = i % CHECKPOINT_ENDS;
+
+		if (p->ends[at].error[0])
+			json_array_append_new(shown, json_pack("{s:I, s:o}", "asked", (json_int_t)i, "error",
+							       jsonrpc_member_from_text(p->ends[at].error)));
+		else
+			json_array_append_new(shown,
+					      json_pack("{s:I, s:I, s:b, s:I, s:I, s:f}", "asked", (json_int_t)i, "id",
+							(json_int_t)p->ends[at].id, "delta", p->ends[at].delta, "rows",
+							(json_int_t)p->ends[at].rows, "bytes",
+							(json_int_t)p->ends[at].bytes, "seconds",
+							(double)p->ends[at].us / 1e6));
+	}
+	return shown;
+}
+
 /* One checkpoint; a full one where a delta is not possible. */
 static void run_one(struct control *control, bool delta, bool last)
 {
@@ -288,6 +323,7 @@ static void run_one(struct control *control, bool delta, bool last)
 		p->failed++;
 		strcpy(p->error, err.text);
 	}
+	note_end(p, &c);
 	p->closed |= last && rc == 0;
 	p->lasts_failed += last && rc < 0;
 	if (last)
@@ -450,11 +486,11 @@ int control_checkpointer_status(struct control *control, json_t **result, struct
 
 	(void)err;
 	pthread_mutex_lock(&control->lock);
-	*result = json_pack("{s:o, s:b, s:b, s:I, s:I, s:o}", "directory",
+	*result = json_pack("{s:o, s:b, s:b, s:I, s:I, s:o, s:o}", "directory",
 			    jsonrpc_member_from_text(control->config->checkpoint_directory), "writing",
 			    p->writing || p->asked || p->asked_last, "restoring", p->restoring || p->asked_restore,
 			    "saved", (json_int_t)p->saved, "failed", (json_int_t)p->failed, "error",
-			    jsonrpc_member_from_text(p->error));
+			    jsonrpc_member_from_text(p->error), "ended", show_ends(p));
 	if (p->writing)
 		json_object_set_new(*result, "now",
 				    json_pack("{s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:f}", "id", (json_int_t)p->now.id,

@@ -91,6 +91,8 @@ struct cluster_node {
 	uint32_t refuses_count;
 };
 
+enum { CHECKPOINT_ENDS = 8 };
+
 /* What PS task 0 knows of checkpoints; under control.lock but for the thread. */
 struct checkpointer {
 	pthread_t thread;
@@ -116,6 +118,12 @@ struct checkpointer {
 	uint64_t last_rows, last_bytes, last_us, last_ended_us;
 	uint64_t saved, failed;
 	char error[sizeof(((struct star_error *)0)->text)]; /* of the last try; "": it went well */
+	/* The last tries, by their number modulo ENDS: whoever asked for one finds how that one ended. */
+	struct {
+		uint64_t id, rows, bytes, us;
+		bool delta;
+		char error[sizeof(((struct star_error *)0)->text)];
+	} ends[CHECKPOINT_ENDS];
 };
 
 struct control {

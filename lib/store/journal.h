@@ -19,9 +19,9 @@ void store_journal_tables(struct store *store);
 
 /*
  * Behind what a journal has of a life, when it is applied, and of `lives` - 1 of which it has nothing: the last moments
- * of each are not in it. Workers may have rows of those moments, with versions that pushes would now give again to other
- * values. So versions go on a good way above all that there can have been: more than some 100 ms can raise them by. Rows
- * keep what they have until they are changed.
+ * of each are not in it. Workers may have rows of those moments, with versions that pushes would now give again to
+ * other values. So versions go on a good way above all that there can have been: more than some 100 ms can raise them
+ * by. Rows keep what they have until they are changed.
  */
 enum { STORE_LOST_VERSIONS = 1 << 24 };
 void store_load_life_end(struct store_table *table, uint32_t lives);

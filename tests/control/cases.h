@@ -122,6 +122,7 @@
 	X(nodes_that_do_not_fit_roll_back_together) \
 	X(a_checkpoint_that_does_not_come_is_told) \
 	X(a_delta_right_after_a_start_is_a_full_one) \
+	X(each_save_is_found_by_its_number) \
 	X(a_table_that_is_empty_in_no_checkpoint_is_told) \
 	X(a_last_checkpoint_is_written_whoever_stops) \
 	X(who_writes_the_last_checkpoint_ends_when_the_others_know) \

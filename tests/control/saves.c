@@ -108,6 +108,36 @@ void a_delta_right_after_a_start_is_a_full_one(void)
 	cluster_fini(&cluster);
 }
 
+/* Also one that others have followed, as long as it is one of the last eight. */
+void each_save_is_found_by_its_number(void)
+{
+	struct star_error err = { 0 };
+	struct cluster cluster;
+
+	begin(&cluster, 1);
+	for (unsigned i = 1; i <= 11; i++) {
+		json_t *asked = call(cluster.nodes[0].address, "checkpoint_save",
+				     json_pack("{s:s}", "kind", i % 3 ? "delta" : "full"), &err);
+		json_t *status = settled(&cluster), *ended = json_object_get(status, "ended"), *end;
+		const size_t known = i < 8 ? i : 8;
+		size_t at;
+
+		CHECK_UINT(json_integer_value(json_object_get(asked, "asked")), i);
+		CHECK_UINT(json_array_size(ended), known);
+		json_array_foreach(ended, at, end)
+		{
+			const unsigned number = (unsigned)(i - known + at + 1);
+
+			CHECK_UINT(json_integer_value(json_object_get(end, "asked")), number);
+			CHECK_INT(json_is_true(json_object_get(end, "delta")), number != 1 && number % 3 != 0);
+			CHECK(!json_object_get(end, "error"));
+		}
+		json_decref(asked);
+		json_decref(status);
+	}
+	cluster_fini(&cluster);
+}
+
 static unsigned held(struct node *node, bool hold)
 {
 	unsigned holding;
