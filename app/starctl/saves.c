@@ -73,9 +73,7 @@ static json_t *find_end(const json_t *status, json_int_t asked)
 	json_t *end;
 	size_t i;
 
-	json_array_foreach(ended, i, end)
-		if (json_integer_value(json_object_get(end, "asked")) == asked)
-			return end;
+	json_array_foreach(ended, i, end) if (json_integer_value(json_object_get(end, "asked")) == asked) return end;
 	return NULL;
 }
 
@@ -137,8 +135,9 @@ int run_checkpoint_save(const struct invocation *invocation)
 	/* Its own, and not the one that somebody else has asked for since. */
 	end = find_end(status, number);
 	if (status && !end)
-		star_error_set(&err, -ENOENT, "it is not known how the save ended: others have come since. See starctl "
-					      "checkpoint list");
+		star_error_set(&err, -ENOENT,
+			       "it is not known how the save ended: others have come since. See starctl "
+			       "checkpoint list");
 	else if (json_object_get(end, "error"))
 		star_error_set(&err, -EIO, "there is no new checkpoint: %s",
 			       json_string_value(json_object_get(end, "error")));

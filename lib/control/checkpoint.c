@@ -279,12 +279,11 @@ static json_t *show_ends(const struct checkpointer *p)
 			json_array_append_new(shown, json_pack("{s:I, s:o}", "asked", (json_int_t)i, "error",
 							       jsonrpc_member_from_text(p->ends[at].error)));
 		else
-			json_array_append_new(shown,
-					      json_pack("{s:I, s:I, s:b, s:I, s:I, s:f}", "asked", (json_int_t)i, "id",
-							(json_int_t)p->ends[at].id, "delta", p->ends[at].delta, "rows",
-							(json_int_t)p->ends[at].rows, "bytes",
-							(json_int_t)p->ends[at].bytes, "seconds",
-							(double)p->ends[at].us / 1e6));
+			json_array_append_new(shown, json_pack("{s:I, s:I, s:b, s:I, s:I, s:f}", "asked", (json_int_t)i,
+							       "id", (json_int_t)p->ends[at].id, "delta",
+							       p->ends[at].delta, "rows", (json_int_t)p->ends[at].rows,
+							       "bytes", (json_int_t)p->ends[at].bytes, "seconds",
+							       (double)p->ends[at].us / 1e6));
 	}
 	return shown;
 }
