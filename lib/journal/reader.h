@@ -57,8 +57,8 @@ struct journal_contents *journal_contents_read(const char *directory, bool (*pro
 					       struct star_error *err);
 void journal_contents_free(struct journal_contents *contents);
 
-/* What files hold beyond their last whole blocks is given back to the disk: it was made before it was needed. Those that
- * cannot be cut stay as they are. contents->bytes is what it is then. */
+/* What files have beyond their last whole blocks is given back to the disk: it was made before it was needed. Those
+ * that cannot be cut stay as they are. contents->bytes is what it is then. */
 void journal_contents_cut(struct journal_contents *contents);
 
 /* The lives that bring a node from a checkpoint (0: from nothing) to where the journal ends: contents->lives[*first]

@@ -76,6 +76,8 @@ void node_journal_watch(struct node *node);
 /* In a reactor's turn: marks, and sessions after an instant. 0: nothing is due. */
 unsigned node_journal_turn(struct shard *shard, uint64_t now_ns);
 
+/* journal_status.c. Adds those of all reactors; why it has ended, where it has. */
+void node_journal_add(const struct node_journal *j, struct journal_figures *sum, struct star_error *why);
 /* Of a reactor; false: there is none. From any thread. */
 bool node_journal_figures(const struct node *node, unsigned reactor, struct journal_figures *figures);
 /* NULL: there is none. */
