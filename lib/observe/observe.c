@@ -129,6 +129,11 @@ static uint32_t draw(struct observe *o)
 	return o->random;
 }
 
+void observe_pass(struct observe *o)
+{
+	o->until_sample = (int32_t)(draw(o) & OBSERVE_SAMPLE_MASK);
+}
+
 void observe_sample(struct observe *o, uint32_t keys, uint32_t object, uint64_t (*take)(void *ctx, uint32_t number),
 		    void *ctx)
 {

@@ -47,16 +47,15 @@ static uint64_t take_key(void *ctx, uint32_t number)
  * program's only where it has one list of them. */
 static void sample_keys(struct observe *o, const struct wire_op *op, struct rpc_cursor keys, uint32_t left)
 {
-	uint64_t counts;
+	uint64_t counts = op->count;
+	const bool there = op->kind != WIRE_COMMIT && op->count < left / sizeof(uint64_t) + (op->kind != WIRE_RUN);
 
-	if (op->kind == WIRE_COMMIT || op->count >= left / sizeof(uint64_t) + (op->kind != WIRE_RUN))
-		return;
-	if (op->kind == WIRE_RUN) {
+	if (there && op->kind == WIRE_RUN)
 		rpc_cursor_copy(&keys, &counts, sizeof(counts));
-		if (counts != op->count)
-			return;
-	}
-	observe_sample(o, op->count, op->object, take_key, &keys);
+	if (there && counts == op->count)
+		observe_sample(o, op->count, op->object, take_key, &keys);
+	else
+		observe_pass(o);
 }
 
 void rpc_record_sample(struct rpc_work *w, const struct wire_op *op)

@@ -239,6 +239,31 @@ static uint64_t key_at(void *ctx, uint32_t number)
 	return keys[number];
 }
 
+static uint64_t number_below(void *ctx, uint32_t number)
+{
+	CHECK(number < *(const uint32_t *)ctx);
+	return number;
+}
+
+/* Requests whose keys cannot be had may come in any order among others. */
+static void samples_are_of_the_request_at_hand(void)
+{
+	struct observe *o = create();
+	uint32_t keys;
+
+	for (unsigned i = 0; i < 100000; i++) {
+		keys = 1 + i * 7919 % 300;
+		if (!observe_wants_sample(o, keys))
+			continue;
+		if (i % 3)
+			observe_pass(o);
+		else
+			observe_sample(o, keys, 7, number_below, &keys);
+	}
+	CHECK(o->sampled > 0);
+	observe_destroy(o);
+}
+
 /* However many keys a request has, each is as likely to be remembered as it is to be asked for, by its weight. */
 static void samples_are_fair(void)
 {
@@ -306,6 +331,7 @@ const struct unit_case unit_cases[] = {
 	CASE(turns_without_an_end_count),
 	CASE(copies_are_of_the_last_records),
 	CASE(copies_are_whole_while_the_reactor_writes),
+	CASE(samples_are_of_the_request_at_hand),
 	CASE(samples_are_fair),
 	CASE(peers_are_those_of_that_time),
 	{ NULL, NULL },
