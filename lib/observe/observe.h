@@ -258,7 +258,8 @@ static inline bool observe_wants_sample(struct observe *o, uint32_t keys)
 
 /* After observe_wants_sample said so, of keys that cannot be had: those of a later request are taken. */
 void observe_pass(struct observe *o);
-/* After observe_wants_sample said so, else: calls take for the keys to be remembered, each with its number among them. */
+/* After observe_wants_sample said so, else: calls take for the keys to be remembered, each with its number among
+ * them. */
 void observe_sample(struct observe *o, uint32_t keys, uint32_t object, uint64_t (*take)(void *ctx, uint32_t number),
 		    void *ctx);
 
