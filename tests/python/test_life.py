@@ -166,15 +166,15 @@ class Deaths(unittest.TestCase):
     def test_a_port_that_was_taken_meanwhile_is_left_to_its_owner(self):
         from starserver import _local
         found = _local._free_ports
-        for offset in (0, 1):  # the control address, then the data address
+        for nodes, offset in ((1, 0), (1, 1), (2, 0), (2, 1)):  # of the last node the control address, then the data address
             taken = socket.socket()
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             answers = [taken.getsockname()[1] - offset]
-            _local._free_ports = lambda count: answers.pop() if answers else found(count)
+            _local._free_ports = lambda nodes, count: found(nodes, count)[:nodes - len(answers)] + [answers.pop() for _ in answers[:]]
             try:
-                with taken, starserver.LocalCluster() as local, local.connect() as cluster:
-                    self.assertEqual(cluster.reactors, 1)
+                with taken, starserver.LocalCluster(nodes) as local, local.connect() as cluster:
+                    self.assertEqual(cluster.reactors, nodes)
                     self.assertEqual(answers, [])
             finally:
                 _local._free_ports = found

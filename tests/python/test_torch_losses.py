@@ -95,7 +95,8 @@ class Losses(WithTorch):
                         trained[name] = one
                 local.processes[1].kill()
                 local.processes[1].wait()
-                local.processes[1] = local._start_node(1, os.path.join(local._folder, "node-1.conf"))
+                del local.processes[1]
+                local._start_node(1, os.path.join(local._folder, "node-1.conf"))
                 local._wait_ready(time.monotonic() + 60)
                 with local.connect() as cluster:
                     for rank in (0, 1):

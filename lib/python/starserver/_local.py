@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes on this machine, for notebooks and tests."""
+import contextlib
 import errno
 import fcntl
 import glob
@@ -75,25 +76,26 @@ def _find_server(server):
                                   "LocalCluster(server=...) or the environment's STARSERVER")
 
 
-def _free_ports(count):
-    """This many ports in a row that nobody listens on now."""
-    for _ in range(100):
-        held = []
-        try:
-            first = socket.socket()
-            held.append(first)
-            first.bind(("127.0.0.1", 0))
-            base = first.getsockname()[1]
-            for port in range(base + 1, base + count):
-                held.append(socket.socket())
-                held[-1].bind(("127.0.0.1", port))
-            return base
-        except (OSError, OverflowError):
-            continue
-        finally:
-            for one in held:
-                one.close()
-    raise StarError(errno.EADDRINUSE, f"there are no {count} free ports in a row on 127.0.0.1")
+def _free_ports(nodes, count):
+    """For each node the first of this many ports in a row that nobody has now. All are held until the last is found: else two
+    nodes could get the same."""
+    with contextlib.ExitStack() as all_held:
+        found = []
+        for _ in range(100 * nodes):
+            with contextlib.ExitStack() as held:
+                try:
+                    first = held.enter_context(socket.socket())
+                    first.bind(("127.0.0.1", 0))
+                    base = first.getsockname()[1]
+                    for port in range(base + 1, base + count):
+                        held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                except (OSError, OverflowError):
+                    continue
+                all_held.enter_context(held.pop_all())
+                found.append(base)
+            if len(found) == nodes:
+                return found
+    raise StarError(errno.EADDRINUSE, f"there are no {nodes} times {count} free ports in a row on 127.0.0.1")
 
 
 def _check_free(folder):
@@ -214,8 +216,7 @@ class LocalCluster:
     def _begin(self):
         self._controls = []
         data = []
-        for _ in range(self.nodes):
-            base = _free_ports(1 + self.reactors)
+        for base in _free_ports(self.nodes, 1 + self.reactors):
             self._controls.append(f"127.0.0.1:{base}")
             data.append(f"127.0.0.1:{base + 1}")
         self.address = "tcp:" + ",".join(self._controls)
@@ -258,12 +259,16 @@ class LocalCluster:
         with open(self._log(task), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def _wait_ready(self, end):
+    def _check_running(self):
+        """A node that has ended is told of at once: the others wait for it."""
         for task, process in enumerate(self.processes):
+            if process.poll() is not None:
+                raise StarError(errno.ECHILD, f"node {task} has ended with status {process.returncode}:\n{self.log(task)[-2000:]}")
+
+    def _wait_ready(self, end):
+        for task in range(self.nodes):
             while True:
-                if process.poll() is not None:
-                    raise StarError(errno.ECHILD, f"node {task} has ended with status {process.returncode}:\n"
-                                                  f"{self.log(task)[-2000:]}")
+                self._check_running()
                 try:
                     if task == 0:
                         _control.call(self._controls[task], "layout", 2)
@@ -271,7 +276,8 @@ class LocalCluster:
                     break
                 except StarError:
                     if time.monotonic() > end:
-                        raise TimeoutError(errno.ETIMEDOUT, f"node {task} is not ready:\n{self.log(task)[-2000:]}") from None
+                        logs = "".join(f"node {one}:\n{self.log(one)[-2000:]}" for one in range(self.nodes))
+                        raise TimeoutError(errno.ETIMEDOUT, f"node {task} is not ready; the nodes said:\n{logs}") from None
                     time.sleep(0.02)
 
     def connect(self, timeout=None):
