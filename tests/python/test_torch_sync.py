@@ -113,16 +113,17 @@ class Sync(WithTorch):
         first, second = (starserver.torch.Optimizer(Model(self.cluster, "late"), "sgd", rate=RATE, name="late", rank=rank, workers=2,
                                                     grads_to_wait=1) for rank in (0, 1))
         rounds, complete = first._rounds, first._rounds._complete
+        first_has_come = threading.Event()
 
         def when_both_have_tickets():
+            first_has_come.set()
             while rounds._table.pull([rounds._round.tag], read_only=True)[0, _rounds.TICKETS] < 2:
                 time.sleep(0.001)
             complete()
         rounds._complete = when_both_have_tickets
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             step = pool.submit(first.step)
-            while rounds._table.pull([rounds._round.tag], read_only=True)[0, _rounds.TICKETS] < 1:
-                time.sleep(0.001)
+            self.assertTrue(first_has_come.wait(60))
             second.step()
             step.result(60)
         self.assertEqual([(each.global_step, each.dropped) for each in (first, second)], [(1, 0), (1, 1)])
