@@ -75,6 +75,7 @@ struct node {
 	unsigned ports_count, shards_count;
 	const struct object_spec
 		*specs[WIRE_OBJECTS_MAX + 1];  /* installed, by id; control threads that hold the plane */
+	uint64_t specs_ns[WIRE_OBJECTS_MAX + 1]; /* since when: no reactor has executed a request on it before */
 	struct node_checkpoint *checkpoint;    /* NULL: no directory for them is configured */
 	struct node_journal *journal;	       /* the same */
 	bool restored;			       /* or had nothing to restore: it has served a layout */
