@@ -100,7 +100,7 @@ static void device_arguments(const struct config_port *config, uint16_t queues, 
 }
 
 /* Makes the device known to DPDK. A PCI device was probed when the EAL started. */
-static int attach(struct port *port, const struct config_port *config, unsigned index)
+static int attach_device(struct port *port, const struct config_port *config, unsigned index)
 {
 	char arguments[ARGUMENT_BYTES];
 	int ret;
@@ -117,7 +117,7 @@ static int attach(struct port *port, const struct config_port *config, unsigned 
 	return rte_eth_dev_get_port_by_name(port->name, &port->id);
 }
 
-static void detach(struct port *port)
+static void detach_device(struct port *port)
 {
 	struct rte_eth_dev_info info;
 
@@ -343,7 +343,7 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 
 	port_sockets_find(config, &before);
 	port_chatter_begin(&chatter);
-	ret = attach(port, config, number);
+	ret = attach_device(port, config, number);
 	attached = ret == 0;
 	if (attached)
 		ret = start_device(port, config, pools, &step);
@@ -354,7 +354,7 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 			rte_eth_dev_stop(port->id);
 	}
 	if (attached && ret)
-		detach(port);
+		detach_device(port);
 	else if (attached)
 		port_steer(port, data_port);
 	port_chatter_end(&chatter, cause, sizeof(cause));
@@ -452,7 +452,7 @@ static void shut(struct port *port)
 	port_unwatch(port);
 	port_leave_groups(port);
 	rte_eth_dev_stop(port->id);
-	detach(port);
+	detach_device(port);
 	port->shut = true;
 }
 
