@@ -19,7 +19,7 @@ extern "C" {
 #include <vector>
 
 #include "bench/peers/batch.h"
-#include "bench/peers/grpc-call.h"
+#include "bench/peers/grpc-call.hh"
 
 namespace
 {

@@ -14,7 +14,7 @@ extern "C" {
 #include <cstring>
 #include <vector>
 
-#include "bench/peers/grpc-call.h"
+#include "bench/peers/grpc-call.hh"
 #include "bench/peers/step.h"
 
 namespace

@@ -6,7 +6,7 @@ extern "C" {
 
 #include <cstring>
 
-#include "bench/peers/grpc-call.h"
+#include "bench/peers/grpc-call.hh"
 
 namespace
 {

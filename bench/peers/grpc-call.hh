@@ -20,7 +20,8 @@ inline std::shared_ptr<grpc::Channel> grpc_connect(const std::string &address)
 	arguments.SetMaxReceiveMessageSize(-1);
 	const std::shared_ptr<grpc::Channel> channel =
 		grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-	return channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10)) ? channel : nullptr;
+	const auto until = std::chrono::system_clock::now() + std::chrono::seconds(10);
+	return channel->WaitForConnected(until) ? channel : nullptr;
 }
 
 inline grpc::ByteBuffer grpc_bytes(grpc_slice slice)
@@ -53,7 +54,7 @@ struct grpc_unary {
 	}
 };
 
-/* A call that takes message after message. Of begin, write and read one is under way at a time, with `this` as its tag. */
+/* A call that takes message after message. */
 struct grpc_stream {
 	grpc::ClientContext context;
 	std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream;
