@@ -34,11 +34,6 @@ struct picture {
 	FILE *out;
 };
 
-static bool is_handle(const struct graph_node *node)
-{
-	return node->outputs_count && node->outputs[0].dtype == 0;
-}
-
 /* Handles and constants are drawn in each part that has them. */
 static void print_id(const struct picture *p, uint32_t part, uint32_t node)
 {
@@ -52,7 +47,7 @@ static void print_node(const struct picture *p, uint32_t part, const struct grap
 
 	fprintf(p->out, "\t\t");
 	print_id(p, part, node->id);
-	if (is_handle(node))
+	if (graph_is_handle(node))
 		fprintf(p->out, " [label=\"%s\", shape=cylinder, fillcolor=white];\n", node->name);
 	else if (node->body)
 		fprintf(p->out, " [label=\"%s\\n%s\", shape=box3d, fillcolor=white];\n", node->name, op);
@@ -163,8 +158,8 @@ static void print_edges(const struct picture *p, uint32_t number)
 
 		for (uint32_t k = 0; k < node->inputs_count; k++)
 			print_edge(p, number, i, k);
-		for (uint32_t k = 0; k < node->controls_count && !is_handle(node); k++) {
-			if (is_handle(p->cut->graph->nodes[node->controls[k]]))
+		for (uint32_t k = 0; k < node->controls_count && !graph_is_handle(node); k++) {
+			if (graph_is_handle(p->cut->graph->nodes[node->controls[k]]))
 				continue;
 			fprintf(p->out, "\t");
 			print_id(p, p->part_of[node->controls[k]], node->controls[k]);

@@ -74,9 +74,8 @@ static int fill_commit(struct call *call, struct call_op *op, struct star_error 
 	memset(known, 0, route->reactors * sizeof(*known));
 	op->count = 0;
 	for (uint64_t key = 0; key < end && op->count < route->reactors; key++) {
-		const uint64_t hash = hash_key(t->name_hash, object_partition_key(&t->spec, key));
 		const uint32_t owner =
-			layout_owner(route->partitions, route->reactors, layout_partition(hash, route->partitions));
+			layout_key_owner(route->partitions, route->reactors, &t->spec, t->name_hash, key);
 
 		if (!known[owner])
 			keys[op->count++] = key;

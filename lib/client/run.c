@@ -225,9 +225,7 @@ static struct run_share *share_of(struct call *call, struct run_share **shares, 
 
 static uint32_t run_key_owner(const struct route *route, const struct star_table *table, uint64_t key)
 {
-	const uint64_t hash = hash_key(table->name_hash, object_partition_key(&table->spec, key));
-
-	return layout_owner(route->partitions, route->reactors, layout_partition(hash, route->partitions));
+	return layout_key_owner(route->partitions, route->reactors, &table->spec, table->name_hash, key);
 }
 
 /* One KEYS feed: n positions (NULL: all), by reactor, in their order. starts: of each reactor, and one more. */

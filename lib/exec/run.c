@@ -27,7 +27,7 @@ static int refresh(struct graph_run *run, const struct graph_node *node, bool an
 
 	for (uint32_t i = 0; i < node->inputs_count && !changed; i++)
 		changed = run->changed[plan_number(plan, node->inputs[i])] == run->stamp;
-	if (!changed || plan_is_source(node) || plan_is_handle(node))
+	if (!changed || plan_is_source(node) || graph_is_handle(node))
 		return 0;
 	for (uint32_t i = 0; i < node->inputs_count; i++)
 		in[i] = run->values[plan_number(plan, node->inputs[i])].type;

@@ -183,9 +183,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 			continue;
 		}
 		memcpy(&key, record, sizeof(key));
-		owner = layout_owner(partitions, r->cluster_reactors,
-				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
-						      partitions));
+		owner = layout_key_owner(partitions, r->cluster_reactors, spec, name_hash, key);
 		if (owner < r->first_reactor || owner >= r->first_reactor + r->node->shards_count)
 			continue;
 		rc = add_record(r, owner - r->first_reactor, run, record, err);
