@@ -2,6 +2,7 @@
 /* A cut as a picture: a box a part, its colour that of the place, one part below the other by waves; and the `dot`
  * program. */
 #include "app/starctl/graph.h"
+#include "graph/handle.h"
 #include "offload/cut.h"
 
 #include <errno.h>

@@ -7,6 +7,7 @@
  * wait for each other.
  */
 #include "exec/plan.h"
+#include "graph/handle.h"
 
 #include <stdlib.h>
 #include <string.h>

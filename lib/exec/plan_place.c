@@ -4,6 +4,7 @@
  * With a cut its PS parts are the calls; without one, each node that only PS tasks can do is a part of its own.
  */
 #include "exec/plan.h"
+#include "graph/handle.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Executing a step of a plan, level by level. */
 #include "exec/run.h"
+#include "graph/handle.h"
 
 #include <errno.h>
 #include <stdio.h>

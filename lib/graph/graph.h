@@ -233,12 +233,6 @@ struct graph_type **graph_infer_all(const struct graph *graph, const struct grap
 struct graph_type **graph_infer_most(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
 				     struct star_error *err);
 
-/* A variable or table, or an identity of one: it has no data, and is in each part that uses it. */
-static inline bool graph_is_handle(const struct graph_node *node)
-{
-	return node->outputs_count && node->outputs[0].dtype == 0;
-}
-
 /* The number of rows of its first output is known only when it has been executed. */
 static inline bool graph_is_open(const struct graph_node *node)
 {

@@ -13,7 +13,7 @@
 #include "jsonrpc/member.h"
 #include "store/look.h"
 #include "store/snapshot.h"
-#include "wire/layout.h"
+#include "wire/owner.h"
 
 enum { STEP_KEYS = 128, STEP_BYTES = 64 << 10, RECORDS_BYTES = STORE_SNAPSHOT_SLICE_MIN };
 _Static_assert((int)STEP_BYTES < (int)RECORDS_BYTES,
@@ -128,7 +128,7 @@ static struct shard *shard_of(struct node *node, const struct object_spec *spec,
 {
 	const uint32_t partitions = node->config->partitions;
 	const uint32_t owner =
-		layout_key_owner(partitions, node->layout.cluster_reactors, spec, hash_name(spec->name), key);
+		wire_key_owner(partitions, node->layout.cluster_reactors, spec, hash_name(spec->name), key);
 	const uint32_t index = owner - node->layout.first_reactor;
 
 	return index < node->shards_count ? &node->shards[index] : NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compile_internal.h"
+#include "graph/handle.h"
 #include "offload/template.h"
 
 static bool is_member(const struct graph_part *part, const struct graph_node *node)

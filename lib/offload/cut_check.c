@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "offload/cut.h"
+#include "graph/handle.h"
 
 /* Everything by number: nodes, values (all nodes' outputs, one after the other) and parts. */
 struct checker {

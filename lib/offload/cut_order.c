@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "offload/cut_internal.h"
+#include "graph/handle.h"
 
 struct cut_block {
 	struct cut_block *next;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "offload/compile.h"
+#include "graph/handle.h"
 #include "offload/cut_internal.h"
 
 /* A result with its memory. */

@@ -22,28 +22,28 @@
 #include "star_error.h"
 #include "wire/frame.h"
 
-/* X(name, what it counts). E: it is among the errors of `starctl status`. */
-#define RPC_COUNTERS(X, E) \
+/* X(name, what it counts). */
+#define RPC_COUNTERS(X) \
 	X(requests, "requests executed") \
 	X(replies, "replies sent") \
 	X(errors, "requests answered with an error status") \
-	E(bad_frames, "streams closed: malformed frame") \
-	E(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
-	E(bad_tags, "streams closed: a record was changed, moved, repeated or left out on the way") \
-	E(strangers, "streams closed: no ticket, or none that is good") \
-	E(revoked, "streams closed: their principal was revoked") \
-	E(late, "requests refused: their deadline had passed") \
-	E(repeated, "requests not executed: they were sent, and perhaps executed, before") \
-	E(no_buffers, "requests refused: they would take too many mbufs") \
-	E(stalled, "streams closed: no request came in time, or only in part") \
-	E(no_stream, "connections or sessions refused: there are too many") \
-	E(starved, "requests refused: no mbufs for their replies") \
-	E(unread, "peers given up: mbufs were short, and they did not read") \
-	E(abandoned, "requests finished for a peer that had gone")
+	X(bad_frames, "streams closed: malformed frame") \
+	X(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
+	X(bad_tags, "streams closed: a record was changed, moved, repeated or left out on the way") \
+	X(strangers, "streams closed: no ticket, or none that is good") \
+	X(revoked, "streams closed: their principal was revoked") \
+	X(late, "requests refused: their deadline had passed") \
+	X(repeated, "requests not executed: they were sent, and perhaps executed, before") \
+	X(no_buffers, "requests refused: they would take too many mbufs") \
+	X(stalled, "streams closed: no request came in time, or only in part") \
+	X(no_stream, "connections or sessions refused: there are too many") \
+	X(starved, "requests refused: no mbufs for their replies") \
+	X(unread, "peers given up: mbufs were short, and they did not read") \
+	X(abandoned, "requests finished for a peer that had gone")
 
 struct rpc_counters {
 #define X(name, text) uint64_t name;
-	RPC_COUNTERS(X, X)
+	RPC_COUNTERS(X)
 #undef X
 };
 

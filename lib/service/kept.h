@@ -57,18 +57,18 @@ struct kept_cursor {
 	uint32_t block, at;
 };
 
-/* X(name, what it is): as it stands now, and since the start. E: among the errors of `starctl status`. */
+/* X(name, what it is): as it stands now, and since the start. */
 #define KEPT_LEVELS(X) \
 	X(entries, "values that programs keep for a step") \
 	X(bytes, "memory of values that programs keep")
-#define KEPT_EVENTS(X, E) \
-	E(refused, "values not kept: there was no room, or the session has its share") \
-	E(expired, "values that nobody asked for in time")
+#define KEPT_EVENTS(X) \
+	X(refused, "values not kept: there was no room, or the session has its share") \
+	X(expired, "values that nobody asked for in time")
 
 struct kept_stats {
 #define X(name, text) uint64_t name;
 	KEPT_LEVELS(X)
-	KEPT_EVENTS(X, X)
+	KEPT_EVENTS(X)
 #undef X
 };
 

@@ -11,7 +11,6 @@
 
 #include "base/hash.h"
 #include "wire/frame.h"
-#include "wire/object.h"
 
 /* log2 of the partitions, to the shift of a hash. */
 static inline unsigned layout_shift(uint32_t partitions)
@@ -34,15 +33,6 @@ static inline uint32_t layout_first(uint32_t partitions, uint32_t reactors, uint
 static inline uint32_t layout_owner(uint32_t partitions, uint32_t reactors, uint32_t partition)
 {
 	return (uint32_t)((((uint64_t)partition + 1) * reactors - 1) >> __builtin_ctz(partitions));
-}
-
-/* The reactor that has a row of a table or variable. */
-static inline uint32_t layout_key_owner(uint32_t partitions, uint32_t reactors, const struct object_spec *spec,
-					uint64_t name_hash, uint64_t key)
-{
-	const uint64_t hash = hash_key(name_hash, object_partition_key(spec, key));
-
-	return layout_owner(partitions, reactors, layout_partition(hash, partitions));
 }
 
 #endif
