@@ -12,7 +12,6 @@
 #include "base/log.h"
 
 enum {
-	DESCRIPTORS = CONFIG_DESCRIPTORS,
 	AF_PACKET_FRAMES = 2048, /* of each queue and direction */
 	ARGUMENT_BYTES = CONFIG_TEXT_MAX + 160,
 };
@@ -162,7 +161,7 @@ static void set_vlan(const struct port *port, const struct config_port *config, 
 static int start_with(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
 		      bool interrupts, const char **step)
 {
-	uint16_t rx = DESCRIPTORS, tx = DESCRIPTORS;
+	uint16_t rx, tx = CONFIG_DESCRIPTORS;
 	struct rte_eth_dev_info info;
 	struct rte_eth_conf conf;
 	int ret;
@@ -176,6 +175,7 @@ static int start_with(struct port *port, const struct config_port *config, struc
 		return -ERANGE;
 	fill_conf(&conf, &info, port, config, interrupts);
 	port_choose_offloads(port, config, &info, &conf);
+	rx = port_receive_descriptors(&info);
 	*step = "be configured";
 	ret = rte_eth_dev_configure(port->id, port->queues, port->queues, &conf);
 	if (!ret)
@@ -435,6 +435,8 @@ int port_reset(struct port *port, const struct config_port *config, struct rte_m
 	ret = rte_eth_dev_reset(port->id);
 	if (ret == 0)
 		ret = start_device(port, config, pools, &step);
+	if (ret == 0)
+		port_steer_again(port);
 	port_chatter_end(&chatter, cause, sizeof(cause));
 	if (ret)
 		return star_error_set(err, ret, "port %s cannot %s (%s)", port->name, step,
