@@ -43,19 +43,9 @@ static void fail_all(struct stream *s, const struct star_error *err, bool queued
 	struct parts taken;
 	struct part *part;
 
-	TAILQ_INIT(&taken);
-	for (uint64_t q = ch->first_sequence; q != ch->next_sequence; q++)
-		if (*channel_slot(ch, q))
-			TAILQ_INSERT_TAIL(&taken, *channel_slot(ch, q), link);
-	if (queued_too)
-		TAILQ_CONCAT(&taken, &ch->queue, link);
+	client_reply_take_all(ch, queued_too, &taken);
 	ch->first_sequence = ch->next_sequence = ch->resend = 1;
 	memset(ch->ring, 0, sizeof(ch->ring));
-	TAILQ_FOREACH(part, &taken, link)
-	{
-		part->state = PART_TAKEN;
-		ch->live--;
-	}
 	while ((part = TAILQ_FIRST(&taken))) {
 		TAILQ_REMOVE(&taken, part, link);
 		dpdk_part_end(s->poller, part, err);
@@ -209,18 +199,8 @@ bool dpdk_stream_cancel(struct stream *s, struct part *part, int code, struct st
 {
 	struct channel *ch = s->ch;
 
-	if (part->state == PART_QUEUED) {
-		TAILQ_REMOVE(&ch->queue, part, link);
-	} else if (part->state == PART_SENT) {
-		for (uint64_t q = ch->first_sequence; q != ch->next_sequence; q++)
-			if (*channel_slot(ch, q) == part)
-				*channel_slot(ch, q) = NULL;
-	} else {
+	if (!client_reply_cancel(ch, part, code, part->call->start_ns, err))
 		return false;
-	}
-	part->state = PART_TAKEN;
-	ch->live--;
-	client_cancel_error(ch, code, part->call->start_ns, err);
 	/* A session on which only cancelled requests are in flight, and that can take no more, is not worth keeping. */
 	if (ch->live == 0 && ch->state == CHANNEL_OPEN && channel_in_flight(ch) == IN_FLIGHT_MAX)
 		dpdk_stream_close(s);

@@ -183,7 +183,7 @@ static void cancel(struct call *call, int code, struct waiter *self)
 __attribute__((visibility("default"))) extern const struct transport star_transport_dpdk;
 
 const struct transport star_transport_dpdk = {
-	.abi = TRANSPORT_ABI,
+	.version = TRANSPORT_VERSION,
 	.release = STAR_VERSION,
 	.unattended = true,
 	.attach = dpdk_attach,

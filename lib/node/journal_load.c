@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
-#include "wire/layout.h"
+#include "wire/owner.h"
 
 enum { BATCH_BYTES = JOURNAL_RECORD_MAX, BATCHES = 8, WAIT_US = 60000000, TELL_US = 5000000 };
 
@@ -190,9 +190,7 @@ static int route(struct apply *a, const struct object_spec *spec, const struct c
 		uint32_t owner;
 
 		memcpy(&key, row, sizeof(key));
-		owner = layout_owner(partitions, a->cluster_reactors,
-				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
-						      partitions));
+		owner = wire_key_owner(partitions, a->cluster_reactors, spec, name_hash, key);
 		if (owner < a->first_reactor || owner >= a->first_reactor + a->node->shards_count)
 			return star_error_set(err, -EBADMSG, "the journal has rows of another node");
 		rc = add_row(a, run, row, owner - a->first_reactor, err);

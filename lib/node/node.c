@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "node/node.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <rte_cycles.h>
 #include <sched.h>
@@ -14,6 +13,7 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
+#include "port/net_interface.h"
 #include "secure/ticket.h"
 #include "wire/layout.h"
 
@@ -135,44 +135,12 @@ static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max
 
 /* ---- start and stop ---- */
 
-/* A literal that lib/config has checked; or none. */
-static struct net_address parse_address(const char *host)
-{
-	struct net_address address;
-
-	net_address_parse(host, &address);
-	return address;
-}
-
 bool node_port_has(const struct node_port *port, const char *host)
 {
 	for (unsigned i = 0; i < port->config.addresses_count; i++)
 		if (strcmp(port->config.addresses[i].host, host) == 0)
 			return true;
 	return false;
-}
-
-struct net_interface_options node_interface(const struct node_port *p)
-{
-	const struct config_port *config = &p->config;
-	struct net_interface_options o = {
-		.port = p->port->id,
-		.mtu = p->port->mtu,
-		.mac = p->port->mac,
-		.vlan = (uint16_t)config->vlan,
-		.offloads = p->port->offloads,
-		.tso_bytes = p->port->tso_bytes,
-		.tso_segments = p->port->tso_segments,
-		.addresses_count = config->addresses_count,
-		.gateway4 = parse_address(config->gateway),
-		.gateway6 = parse_address(config->gateway6),
-	};
-
-	for (unsigned i = 0; i < config->addresses_count; i++) {
-		o.addresses[i].address = parse_address(config->addresses[i].host);
-		o.addresses[i].prefix = config->addresses[i].prefix;
-	}
-	return o;
 }
 
 static void fill_net_options(const struct node *node, struct shard *shard, struct net_options *o)
@@ -204,7 +172,7 @@ static void fill_net_options(const struct node *node, struct shard *shard, struc
 		.now_ns = clock_ns(),
 	};
 	for (unsigned i = 0; i < node->ports_count; i++)
-		o->interfaces[i] = node_interface(&node->ports[i]);
+		o->interfaces[i] = port_net_interface(node->ports[i].port, &node->ports[i].config);
 }
 
 static void fill_datagram_options(const struct node *node, const struct shard *shard, struct dgram_options *o)

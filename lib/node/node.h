@@ -124,8 +124,6 @@ void node_shard_explain_sockets(const struct shard *shard, struct star_error *er
 unsigned node_shard_poll_sockets(void *ctx, uint64_t now_ns);
 unsigned node_shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max);
 
-/* What a stack is told of a port. */
-struct net_interface_options node_interface(const struct node_port *port);
 bool node_port_has(const struct node_port *port, const char *host);
 
 /* ports.c: ports that come and go while the node runs. Results are new references. */

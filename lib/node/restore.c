@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
-#include "wire/layout.h"
+#include "wire/owner.h"
 
 /* Enough batches that neither the thread nor a reactor waits for the other's every pause. */
 enum { BATCH_BYTES = 128 * 1024, BATCHES = 8, TELL_US = 5000000, LOAD_WAIT_US = 60000000, TRIM_ROWS = 1024 };
@@ -183,9 +183,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 			continue;
 		}
 		memcpy(&key, record, sizeof(key));
-		owner = layout_owner(partitions, r->cluster_reactors,
-				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
-						      partitions));
+		owner = wire_key_owner(partitions, r->cluster_reactors, spec, name_hash, key);
 		if (owner < r->first_reactor || owner >= r->first_reactor + r->node->shards_count)
 			continue;
 		rc = add_record(r, owner - r->first_reactor, run, record, err);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests over sessions of datagrams, which bring whole messages in order: several may lie in one packet. */
+#include "rpc/chain.h"
 #include "rpc/record.h"
-
-#include "base/crc32.h"
 
 /* A message that waits for its turn, or several in one packet, in the private area of its first mbuf. */
 struct message {
@@ -41,13 +40,9 @@ static void pop_message(struct rpc_session *s)
 static uint32_t checksum(struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 {
 	uint8_t *frame = rte_pktmbuf_mtod_offset(m, uint8_t *, at);
-	uint32_t crc;
 
 	memset(frame + offsetof(struct wire_frame, checksum), 0, sizeof(uint32_t));
-	crc = base_crc32(frame, RTE_MIN(bytes, m->data_len - at));
-	for (m = m->next; m; m = m->next)
-		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
-	return crc;
+	return rpc_chain_crc(m, at, bytes);
 }
 
 /* The frame is answered at once, and not remembered: of a damaged one nothing is certain. It ends nothing: whose it
