@@ -4,6 +4,7 @@ import copy
 import errno
 import gc
 import os
+import pickle
 import threading
 import time
 import unittest
@@ -369,8 +370,14 @@ class Training(WithTorch):
         embedding = starserver.torch.Embedding(self.table())
         with self.assertRaisesRegex(ValueError, "workers="):
             self.optimizer(embedding, staleness=1, rank=0)
+        optimizer = self.optimizer(embedding)
         with self.assertRaisesRegex(TypeError, "GradScaler"):
-            self.optimizer(embedding).step(grad_scaler=object())
+            optimizer.step(grad_scaler=object())
+        with self.assertRaisesRegex(ValueError, "of the whole model"):
+            optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+        for call in (copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "state_dict"):
+                call(optimizer)
 
     def test_gradients_that_have_gradients(self):
         embedding = starserver.torch.Embedding(self.table(optimizer="sgd", rate=1.0))

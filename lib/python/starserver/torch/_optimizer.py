@@ -207,6 +207,17 @@ class Optimizer(torch.optim.Optimizer):
     def _rate(self, made: Table | Variable) -> float:
         return float(self.cluster.definition(made.name, self.timeout)["rate"])
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused once the optimizer is made: what it trains are all parameters and embeddings that the model had then."""
+        if len(self.param_groups) >= len(self._made_with):
+            raise ValueError("parameters cannot be added to a starserver.torch.Optimizer: make another one of the whole model, with the same "
+                             "name; what is trained already keeps its values")
+        super().add_param_group(param_group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("an Optimizer of starserver.torch cannot be pickled or copied: save state_dict(), and make it again; the values are "
+                        "on the servers")
+
     # First values
 
     def _begin(self, rank: int) -> None:
