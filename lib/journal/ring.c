@@ -75,7 +75,7 @@ static bool has_lease(const struct journal_ring *ring)
 	return __atomic_load_n(&ring->lease_ns, __ATOMIC_ACQUIRE) != 0;
 }
 
-static void lose(struct journal_ring *ring)
+static void ring_lose(struct journal_ring *ring)
 {
 	__atomic_store_n(&ring->lost, true, __ATOMIC_RELEASE);
 	ring->passes = !has_lease(ring);
@@ -87,7 +87,7 @@ bool journal_has_room(struct journal_ring *ring, uint64_t bytes)
 	ring->tail_seen = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	if (ring->head + bytes - ring->tail_seen <= ring->bytes)
 		return true;
-	lose(ring);
+	ring_lose(ring);
 	return false;
 }
 
@@ -126,7 +126,7 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
 	ring->looked_ns = now_ns;
 	if (__atomic_load_n(&ring->off, __ATOMIC_RELAXED) || ring->waited_ns > ring->wait_ns) {
 		ring->looked_ns = ring->waited_ns = 0;
-		lose(ring);
+		ring_lose(ring);
 		return !ring->passes;
 	}
 	return true;

@@ -15,7 +15,7 @@ enum {
 	HOLD_NS = 20000000, /* and if nothing has made one possible for so long, large requests wait for one */
 };
 
-static bool is_whole(const struct service *service)
+static bool is_journal_whole(const struct service *service)
 {
 	return !service->large_owner && !service->changing;
 }
@@ -40,7 +40,7 @@ void service_journal_begin(struct service *service, struct journal_ring *ring)
 
 bool service_journal_settle(struct service *service, uint64_t now_ns)
 {
-	if (!is_whole(service))
+	if (!is_journal_whole(service))
 		return false;
 	mark(service, now_ns);
 	return !service->journal->lost;
@@ -70,7 +70,7 @@ void service_ended(void *ctx, const struct rpc_outcome *outcome)
 		service_journal_outcome(service, outcome);
 	/* One large request may follow the other without a turn in between. The time is that of the last slice: small
 	 * requests, which have none, leave it to the turn's end. */
-	if (is_whole(service) && (int64_t)(service->now_ns - service->journal_marked_ns) >= MARK_NS)
+	if (is_journal_whole(service) && (int64_t)(service->now_ns - service->journal_marked_ns) >= MARK_NS)
 		mark(service, service->now_ns);
 }
 
@@ -84,7 +84,7 @@ unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool bus
 		service->journal_marked_ns = now_ns;
 		return 0;
 	}
-	if (is_whole(service) && (!busy || now_ns - service->journal_marked_ns >= MARK_NS))
+	if (is_journal_whole(service) && (!busy || now_ns - service->journal_marked_ns >= MARK_NS))
 		mark(service, now_ns);
 	else if (now_ns - service->journal_marked_ns >= HOLD_NS)
 		service->journal_holds = true;
