@@ -113,6 +113,9 @@ int run_key_reload(const struct invocation *invocation);
 int run_acl_check(const struct invocation *invocation);
 int run_audit_verify(const struct invocation *invocation);
 
+/* pair.c */
+int run_promote(const struct invocation *invocation);
+
 /* health.c */
 int run_health(const struct invocation *invocation);
 int run_metrics(const struct invocation *invocation);

@@ -222,6 +222,14 @@ const struct command starctl_commands[] = {
 	  "The "
 	  "exit status\nis 1 when a line was changed, taken out or put in: it is named. Needs no node.",
 	  run_audit_verify },
+	{ "promote", "", 0, 0, 0, "have a standby take its primary's place",
+	  "The node that is asked serves from then on. The other one is told to stop first, and gives what it has; if "
+	  "it "
+	  "cannot\nbe reached, its lease is waited for: make sure that it is dead, or it may go on alone for those who "
+	  "reach it\n(standby.alone_s). Of two nodes that have both begun again, it says which one serves. By the "
+	  "node's "
+	  "Unix socket, or\nwith an admin's key.",
+	  run_promote },
 	{ "shutdown", "", 0, 0, 0, "stop the node and wait until it is gone",
 	  "By the node's Unix socket, or with an admin's key. Waits for at most 30 seconds.", run_shutdown },
 	{ "help", "[--words] [COMMAND]", 0, 15, COMMAND_WORDS, "explain a command",

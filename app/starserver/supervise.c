@@ -68,9 +68,11 @@ static void report_state(struct supervise *s)
 	char state[CONTROL_STATE_MAX] = "starting";
 	const bool serves = s->control && control_serves(s->control, state);
 
-	if (serves && !s->ready)
+	/* A node of a pair is ready when it can be asked: which of the two serves is found out by both. */
+	if ((serves || (s->control && s->node->pair)) && !s->ready) {
 		sd_notify(0, "READY=1");
-	s->ready |= serves;
+		s->ready = true;
+	}
 	if (strcmp(state, s->state) == 0)
 		return;
 	strcpy(s->state, state);

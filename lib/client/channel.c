@@ -224,7 +224,7 @@ int client_channel_interest(struct channel *ch, short *events, uint64_t *until_n
 		break;
 	case CHANNEL_CONNECTING:
 		*events = POLLOUT;
-		*until_ns = ch->give_up_ns;
+		*until_ns = ch->attempt_ns < ch->give_up_ns ? ch->attempt_ns : ch->give_up_ns;
 		break;
 	case CHANNEL_WAITING:
 		*until_ns = ch->not_before_ns < ch->give_up_ns ? ch->not_before_ns : ch->give_up_ns;

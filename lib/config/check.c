@@ -249,6 +249,39 @@ static int check_journal(struct config_load *load, struct star_error *err)
 	return 0;
 }
 
+/* Two nodes are one PS task; and each of them needs a place for what it is to remember. */
+static int check_pair(struct config_load *load, struct star_error *err)
+{
+	const struct config *c = load->config;
+	const struct config_origin *at = config_check_origin(load, "standby.peer");
+	struct config_address address;
+	struct star_error why;
+
+	if (!c->standby_peer[0])
+		return 0;
+	if (config_parse_address(c->standby_peer, &address, &why) < 0)
+		return config_fail(at, err, "standby.peer: %.300s", why.text);
+	if (config_parse_address(c->standby_listen, &address, &why) < 0)
+		return config_fail(config_check_origin(load, "standby.listen"), err,
+				   "a node of a pair listens for the other one: standby.listen: %.300s", why.text);
+	if (!strcmp(c->standby_peer, c->standby_listen))
+		return config_fail(at, err, "standby.peer is the other node's address, and not this one's");
+	if (!c->standby_directory[0])
+		return config_fail(at, err, "a node of a pair remembers what it was: set standby.directory");
+	if (c->ps_count > 1)
+		return config_fail(at, err, "only clusters of one PS task have a standby, and this one has %u",
+				   c->ps_count);
+	if (c->security_data != CONFIG_DATA_OPEN)
+		return config_fail(
+			at, err,
+			"tickets for the data network are one node's: a pair needs security.data = open, so far");
+	if (c->journal_directory[0])
+		return config_fail(at, err,
+				   "a node has a standby or keeps a journal, so far not both: leave out one of "
+				   "standby.peer and journal.directory");
+	return 0;
+}
+
 static int check_values(struct config_load *load, struct star_error *err)
 {
 	struct config *c = load->config;
@@ -281,7 +314,7 @@ static int check_values(struct config_load *load, struct star_error *err)
 		return config_fail(config_check_origin(load, "security.data"), err,
 				   "tickets for the data network are for those who have a key: set "
 				   "security.control_keys");
-	if (check_journal(load, err) < 0)
+	if (check_journal(load, err) < 0 || check_pair(load, err) < 0)
 		return -EINVAL;
 	if (c->rto_max_us < c->rto_min_us)
 		return config_fail(config_check_origin(load, "tcp.rto_max_us"), err,

@@ -142,6 +142,15 @@ struct config {
 	uint32_t journal_segment_mib;
 	uint32_t journal_limit_mib; /* on disk, of the node */
 	uint32_t journal_wait_s;    /* how long requests may wait for it */
+	/* the pair */
+	char standby_peer[CONFIG_TEXT_MAX + 1]; /* "": the node is in none */
+	char standby_listen[CONFIG_TEXT_MAX + 1];
+	char standby_directory[CONFIG_TEXT_MAX + 1];
+	uint32_t standby_first; /* 0: primary, 1: standby */
+	uint32_t standby_lease_ms;
+	uint32_t standby_alone_s; /* 0: never */
+	uint32_t standby_wait_s;
+	uint32_t standby_hold_mib; /* of each reactor */
 	/* control plane */
 	char control_socket[108];    /* path of the administrator's Unix socket */
 	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */

@@ -26,6 +26,7 @@ const struct config_group config_groups[] = {
 	{ "datagrams", false, "Sessions of workers with DPDK." },
 	{ "checkpoint", false, "Checkpoints: what is kept of the parameters when nodes end." },
 	{ "journal", false, "The journal: what has changed since the last checkpoint, on disk." },
+	{ "standby", false, "The pair: a node that serves, and one that takes its place." },
 	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
 	{ "metrics", false, "What the node tells of itself: over HTTP, for Prometheus, and over DPDK's telemetry." },
@@ -260,6 +261,36 @@ const struct config_option config_options[] = {
 	  .help = "When that memory is full for so long, the journal ends, the node serves on without it, and its "
 		  "health "
 		  "says so." },
+
+	{ "standby.peer", OF_CONFIG(standby_peer), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
+	  .help = "Where the other node of the pair listens: its standby.listen. The two are a cluster of one PS task: "
+		  "one of them serves, the other one is its standby. Nothing: the node has none." },
+	{ "standby.listen", OF_CONFIG(standby_listen), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
+	  .help = "Where this node listens for the other one: an address of the kernel's, and a port that nobody else "
+		  "has." },
+	{ "standby.directory", OF_CONFIG(standby_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
+	  .fallback = "",
+	  .help = "A folder of this node alone, on a local disk: what it was in the pair stands there, and while it "
+		  "gets the "
+		  "primary's rows, what has changed meanwhile." },
+	{ "standby.first", OF_CONFIG(standby_first), .type = OPTION_CHOICE, .choices = "primary|standby",
+	  .fallback = "primary",
+	  .help = "What the node is when that folder does not say it: one of the two begins as the standby." },
+	{ "standby.lease_ms", OF_CONFIG(standby_lease_ms), .type = OPTION_NUMBER, .min = 100, .max = 60000,
+	  .fallback = "1000", .unit = "milliseconds",
+	  .help = "How long the primary changes anything without hearing of a standby that has all; a standby waits as "
+		  "long before it takes the place of a primary that does not answer. Give both the same." },
+	{ "standby.alone_s", OF_CONFIG(standby_alone_s), .type = OPTION_NUMBER, .max = 3600, .fallback = "5",
+	  .unit = "seconds",
+	  .help = "How long changes wait for a standby that cannot be reached, before the primary goes on without it; "
+		  "0: as long as their deadlines. It waits for none whose process has ended." },
+	{ "standby.wait_s", OF_CONFIG(standby_wait_s), .type = OPTION_NUMBER, .min = 1, .max = 3600, .fallback = "5",
+	  .unit = "seconds",
+	  .help = "How long requests wait for a standby that is connected and does not keep up (journal.ring_mib), "
+		  "before it is given up." },
+	{ "standby.hold_mib", OF_CONFIG(standby_hold_mib), .type = OPTION_NUMBER, .min = 64, .max = 16 << 20,
+	  .fallback = "65536", .unit = "MiB",
+	  .help = "What a standby may hold in that folder, of each reactor, until it has the primary's rows." },
 
 	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",
 	  .help = "Checkpoints of a chain at most: where a delta would be one more, a full one is written." },

@@ -377,6 +377,17 @@ static int run_shutdown(const struct call *call, json_t **result, struct star_er
 	return rc;
 }
 
+static int run_promote(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *data_plane = &call->control->data_plane;
+	const int rc = no_params(call, err);
+
+	if (rc)
+		return rc;
+	return data_plane->promote ? data_plane->promote(data_plane->ctx, result, err)
+				   : star_error_set(err, -ENOTSUP, "the node is in no pair: it has no standby.peer");
+}
+
 static int run_acl_check(const struct call *call, json_t **result, struct star_error *err)
 {
 	return control_security_acl(call->control, call->request.params, control_methods_roles, result, err);
@@ -426,6 +437,7 @@ static const struct method methods[] = {
 	{ "checkpoint_restore", METHOD_ADMIN | METHOD_AT_LEADER | METHOD_NOTED, ADMINS, run_checkpoint_restore },
 	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, NODES, run_checkpoint_part },
 	{ "shutdown", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_shutdown },
+	{ "promote", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_promote },
 	{ "ticket", 0, ADMINS | WORKERS, run_ticket },
 	{ "acl_check", 0, KEEPERS, run_acl_check },
 	{ "key_reload", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_key_reload },

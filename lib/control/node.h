@@ -171,6 +171,10 @@ struct control {
 	struct checkpointer checkpointer;
 	uint64_t begins_with; /* the checkpoint that nodes which come now begin with; 0: none */
 	uint64_t rolled_back_to;
+	/* of a pair: why there is no layout; "": there may be one. And how often the catalogue or the layout has
+	 * changed. */
+	char pair_waits[CONTROL_STATE_MAX];
+	uint64_t version;
 	bool rolls_back;      /* to begins_with: all nodes are told to restart, and none is let in */
 	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
 	uint32_t ids_given;   /* the highest id that a node may hold which has not heard that it was given back */
@@ -280,6 +284,9 @@ int control_leader_complete(const struct control *control, struct star_error *er
 int control_leader_laid_out(const struct control *control, struct star_error *err);
 /* Installs an object under its id, here. */
 int control_leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
+
+/* control.c: the catalogue of what the cluster begins with. */
+int control_begin_with(struct control *control, struct star_error *err);
 
 /* security.c: keys, roles, and what is written down of who came. */
 int control_security_create(struct control *control, struct star_error *err);

@@ -14,6 +14,7 @@
 #include "node/checkpoint.h"
 #include "node/journal.h"
 #include "node/observe.h"
+#include "node/pair.h"
 #include "wire/layout.h"
 
 /* A question to one reactor. */
@@ -38,8 +39,11 @@ static void install_on_reactor(void *ctx, struct reactor_message *message)
 static void set_layout_on_reactor(void *ctx, struct reactor_message *message)
 {
 	struct shard *shard = ctx;
-	const struct question *question = (const struct question *)message;
+	struct question *question = (struct question *)message;
 
+	if (question->epoch)
+		question->status = rpc_server_listen(shard->rpc, &question->err);
+	service_set_follows(shard->service, false);
 	service_set_incarnation(shard->service, shard->node->incarnation);
 	service_set_layout(shard->service, question->epoch, question->first_partition, question->end_partition);
 	rpc_server_set_layout(shard->rpc, question->epoch, shard->node->incarnation);
@@ -327,6 +331,21 @@ static void node_roll_back(void *ctx, uint64_t id)
 	kill(getpid(), ROLL_BACK_SIGNAL); /* main waits for it */
 }
 
+void node_begin_again(struct node *node)
+{
+	node_roll_back(node, NODE_BEGINS_AGAIN);
+}
+
+static int node_leave_off(void *ctx, struct star_error *err)
+{
+	return node_close(ctx, err);
+}
+
+static int promote(void *ctx, json_t **result, struct star_error *err)
+{
+	return node_pair_promote(ctx, result, err);
+}
+
 struct steering node_steering(const struct node *node)
 {
 	for (unsigned i = 0; i < node->ports_count; i++)
@@ -376,6 +395,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.watch = node_watch,
 		.checkpoint_wanted = node_journal_wants_checkpoint,
 		.roll_back = node_roll_back,
+		.close = node_leave_off,
+		.promote = node->pair ? promote : NULL,
 		.shutdown = node_shutdown,
 	};
 }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
+#include "node/pair.h"
 #include "port/net_interface.h"
 #include "secure/ticket.h"
 #include "wire/layout.h"
@@ -92,6 +93,8 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 	struct shard *shard = ctx;
 
 	net_turn(shard->net, now_ns);
+	if (unlikely(shard->journal && shard->journal->lease_ns))
+		journal_look(shard->journal, now_ns); /* the process may not have run for long */
 	shard->slices = rpc_run(shard->rpc, RPC_SLICES_PER_TURN, now_ns);
 	return shard->slices + rpc_datagrams_due(shard->rpc);
 }
@@ -220,6 +223,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	struct net_options net_options;
 	struct rpc_server_options rpc = {
 		.port = (uint16_t)(config->own.data.port + shard->index),
+		.closed = config->standby_peer[0] != 0,
 		.streams_max = config->connections_max,
 		.payload_max = config->request_mib << 20,
 		.send_queue_bytes = config->send_queue_kib << 10,
@@ -234,16 +238,17 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	shard->store = store_create(shard->arena, node->arena_bytes, err);
 	if (!shard->store)
 		return err->code;
-	if (config->checkpoint_directory[0] && node_shard_add_snapshots(shard, err) < 0)
+	if ((config->checkpoint_directory[0] || config->standby_peer[0]) && node_shard_add_snapshots(shard, err) < 0)
 		return err->code;
 	shard->service = service_create(
-		&(struct service_options){ .incarnation = node->config->journal_directory[0] ? 0 : node->incarnation,
-					   .partitions = config->partitions,
-					   .store = shard->store,
-					   .payload_max = config->request_mib << 20,
-					   .kept_bytes = (uint64_t)config->kept_mib << 20,
-					   .kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
-					   .share = largest_share(config) },
+		&(struct service_options){
+			.incarnation = config->journal_directory[0] || config->standby_peer[0] ? 0 : node->incarnation,
+			.partitions = config->partitions,
+			.store = shard->store,
+			.payload_max = config->request_mib << 20,
+			.kept_bytes = (uint64_t)config->kept_mib << 20,
+			.kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
+			.share = largest_share(config) },
 		err);
 	if (!shard->service)
 		return err->code;
@@ -442,6 +447,8 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (status == 0)
 		status = node_journal_open(node, err);
 	if (status == 0)
+		status = node_pair_open(node, err);
+	if (status == 0)
 		status = start_reactors(node, err);
 	if (status == 0 && config->checkpoint_directory[0]) {
 		node->checkpoint = node_checkpoint_create(node, err);
@@ -481,6 +488,7 @@ void node_stop(struct node *node)
 		if (node->shards[i].reactor)
 			reactor_stop(node->shards[i].reactor);
 	node_journal_close(node);
+	node_pair_close(node);
 	/* A port's thread may still ask a reactor that has stopped. */
 	for (unsigned i = 0; i < node->ports_count; i++)
 		port_close(node->ports[i].port);

@@ -59,6 +59,7 @@ enum { NODE_WATCHED = 3 }; /* watch.c: what is logged when it happens in reactor
 
 struct node_checkpoint;
 struct node_journal;
+struct node_pair;
 struct secure_tickets;
 struct nic_watch;
 
@@ -78,6 +79,7 @@ struct node {
 	uint64_t specs_ns[WIRE_OBJECTS_MAX + 1]; /* since when: no reactor has executed a request on it before */
 	struct node_checkpoint *checkpoint;    /* NULL: no directory for them is configured */
 	struct node_journal *journal;	       /* the same */
+	struct node_pair *pair;		       /* NULL: it is in none */
 	bool restored;			       /* or had nothing to restore: it has served a layout */
 	uint64_t restored_rows, restored_from; /* and of which checkpoint; 0: of none */
 	struct control_layout layout;	       /* the last that it served; holders of the plane */
@@ -144,8 +146,11 @@ void node_rest_end(struct rest *rest);
 int node_nics_begin(struct node *node, struct star_error *err);
 void node_nics_end(struct node *node);
 
-/* What main waits for beside SIGTERM, SIGINT and SIGHUP: the cluster rolls back to node.rolls_back_to. */
+/* What main waits for beside SIGTERM, SIGINT and SIGHUP: the cluster rolls back to node.rolls_back_to. Or it only
+ * begins again, with whatever it would. */
 #define ROLL_BACK_SIGNAL SIGUSR1
+#define NODE_BEGINS_AGAIN UINT64_MAX
+void node_begin_again(struct node *node);
 
 /* data_plane.c: no request is begun from now on, or again. A part of a last checkpoint begins, or was given up. Holders
  * of the plane. */

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/apply.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
 #include "wire/owner.h"
@@ -129,18 +130,13 @@ static int add_table(struct restore *r, const struct checkpoint_run *run, const 
 static int add_bloom(struct restore *r, const struct object_spec *spec, const struct checkpoint_run *run,
 		     const void *record, struct star_error *err)
 {
-	const uint32_t partitions = r->node->config->partitions;
-	uint64_t number, first, last;
+	uint32_t first, end;
 	int rc = 0;
 
-	memcpy(&number, record, sizeof(number));
-	if (!wire_checkpoint_bloom_hashes(spec, number, &first, &last))
-		return star_error_set(err, -EBADMSG, "\"%s\": the filter has no block %" PRIu64, spec->name, number);
-	first = layout_owner(partitions, r->cluster_reactors, layout_partition(first, partitions));
-	last = layout_owner(partitions, r->cluster_reactors, layout_partition(last, partitions));
-	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
-		if (r->first_reactor + i >= first && r->first_reactor + i <= last)
-			rc = add_record(r, i, run, record, err);
+	if (!node_bloom_shards(r->node, r->first_reactor, r->cluster_reactors, spec, record, &first, &end))
+		return star_error_set(err, -EBADMSG, "\"%s\": the filter has no such block", spec->name);
+	for (; rc == 0 && first < end; first++)
+		rc = add_record(r, first, run, record, err);
 	return rc;
 }
 

@@ -73,7 +73,7 @@ static void look_on_reactor(void *ctx, struct reactor_message *message)
 
 static int check_served(const struct node *node, struct star_error *err)
 {
-	return node->layout.epoch ? 0 : star_error_set(err, -EAGAIN, "the node serves no layout yet");
+	return node->layout.cluster_reactors ? 0 : star_error_set(err, -EAGAIN, "the node serves no layout yet");
 }
 
 /* A step, by a reactor that may not come to it in time: then it is left to it, and *step is gone. */

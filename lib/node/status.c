@@ -3,6 +3,7 @@
 #include <rte_cycles.h>
 
 #include "node/journal.h"
+#include "node/pair.h"
 #include "node/observe.h"
 #include "service/kept.h"
 
@@ -229,6 +230,7 @@ json_t *node_object_status(const struct node *node, const struct object_spec *sp
 json_t *node_status(struct node *node)
 {
 	json_t *reactors = json_array(), *json = json_object(), *journal = node_journal_status(node);
+	json_t *pair = node_pair_status(node);
 
 	for (unsigned i = 0; i < node->shards_count; i++)
 		json_array_append_new(reactors, shard_json(&node->shards[i]));
@@ -238,5 +240,7 @@ json_t *node_status(struct node *node)
 	json_object_set_new(json, "reactors", reactors);
 	if (journal)
 		json_object_set_new(json, "journal", journal);
+	if (pair)
+		json_object_set_new(json, "pair", pair);
 	return json;
 }

@@ -97,6 +97,7 @@ struct rpc_server_options {
 	uint16_t port;
 	const struct rpc_transport *transport; /* NULL: lib/net's TCP */
 	void *transport_ctx;
+	bool closed; /* streams are listened for when rpc_server_listen says so */
 	uint32_t streams_max;
 	struct dgram_options
 		datagrams; /* sessions_max 0: none. The server fills in net, port, what it accepts and its handler. */
@@ -113,6 +114,8 @@ struct rpc_server_options {
 struct rpc_server;
 
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);
+/* From now on streams come in; nothing, where they do already. On the stack's thread, once it runs. */
+int rpc_server_listen(struct rpc_server *server, struct star_error *err);
 /* Before net_destroy. */
 void rpc_server_destroy(struct rpc_server *server);
 

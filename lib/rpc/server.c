@@ -437,6 +437,14 @@ static int listen_for_streams(struct rpc_server *server, struct star_error *err)
 	return 0;
 }
 
+int rpc_server_listen(struct rpc_server *server, struct star_error *err)
+{
+	const int status = server->options.closed ? listen_for_streams(server, err) : 0;
+
+	server->options.closed = server->options.closed && status < 0;
+	return status;
+}
+
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err)
 {
 	const uint32_t spent_offset = RTE_ALIGN_CEIL(options->service.task_bytes + 1, (uint32_t)sizeof(uint64_t));
@@ -466,7 +474,7 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->free_streams = rpc_work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
 	if (server->seals)
 		rpc_sealed_watch(server);
-	if (listen_for_streams(server, err) < 0) {
+	if (!options->closed && listen_for_streams(server, err) < 0) {
 		rpc_server_destroy(server);
 		return NULL;
 	}

@@ -138,6 +138,8 @@ struct service {
 	uint32_t changing; /* tasks with `changes` */
 	/* journal.c */
 	struct journal_ring *journal;	     /* NULL: none */
+	bool sums_opened;		     /* once, since the beginning */
+	bool follows;			     /* a standby's: nothing is evicted but what its primary says */
 	bool journal_holds;		     /* new large requests wait for a mark */
 	uint64_t journal_marked_ns;	     /* when the last mark was made, or found nothing to do */
 	uint64_t journal_instant;	     /* whose sessions are still to be written; 0: none */

@@ -44,8 +44,9 @@ $(eval $(call fuzzer,client_dpdk,client_dpdk,$(addprefix tests/fuzz/,client_dpdk
 	$(addprefix lib/client_dpdk/,setup.c transport.c) $(addprefix lib/rpc/,budget.c record.c replay.c reply.c sealed.c server.c session.c stream.c)))
 $(eval $(call fuzzer,ckpt,ckpt,,))
 $(eval $(call fuzzer,journal,journal,,))
+$(eval $(call fuzzer,replication,pair,,))
 # A node's own loading, over reactors that restore.c stands in for.
-$(eval $(call fuzzer,restore,service config ckpt,lib/node/restore.c,))
+$(eval $(call fuzzer,restore,service config ckpt,lib/node/restore.c lib/node/apply.c,))
 $(eval $(call fuzzer,rows,input,,))
 $(eval $(call fuzzer,source,input,,))
 $(eval $(call fuzzer,graph,graph,,))
