@@ -14,7 +14,7 @@ static int refuse_ps(const struct cluster_spec *spec, const char *where, struct 
 		where, spec->task);
 }
 
-static void tell(const struct cluster_spec *spec, struct session_config *config)
+static void configure_session(const struct cluster_spec *spec, struct session_config *config)
 {
 	if (spec->job != CLUSTER_UNTOLD)
 		config->task_index = spec->task;
@@ -30,7 +30,7 @@ int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *
 	if (spec->job == CLUSTER_EVALUATOR)
 		return star_error_set(err, -EINVAL, "this is the evaluator; a worker is wanted here");
 	config->ps = spec->ps;
-	tell(spec, config);
+	configure_session(spec, config);
 	return 0;
 }
 
@@ -63,7 +63,7 @@ int cluster_spec_take_environment(struct cluster_spec *spec, struct session_conf
 		cluster_spec_fini(spec);
 		return rc;
 	}
-	tell(spec, config);
+	configure_session(spec, config);
 	config->ps = config->ps ? config->ps : spec->ps;
 	return 0;
 }

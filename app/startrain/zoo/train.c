@@ -137,7 +137,7 @@ static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, u
 /* ---- scaling ---- */
 
 /* Means and deviations of the numbers over the training files; criteo's are about standardized as they are read. */
-static int measure(const struct zoo_options *o, struct zoo_scaling *scaling, struct star_error *err)
+static int measure_zoo(const struct zoo_options *o, struct zoo_scaling *scaling, struct star_error *err)
 {
 	const uint32_t dense = input_shape(o->format).dense;
 	double sum[ZOO_NUMBERS_MAX] = { 0 }, squares[ZOO_NUMBERS_MAX] = { 0 }, count = 0;
@@ -344,7 +344,7 @@ static int run_estimator(const struct zoo_options *o, uint32_t worker, enum purp
 	int rc = transport_ps(o->ps, o->dpdk, worker, ps, err);
 
 	if (rc == 0)
-		rc = of_rows(o) ? measure(o, &w.params.scaling, err) : zoo_text_learn(&w.params.text, o, err);
+		rc = of_rows(o) ? measure_zoo(o, &w.params.scaling, err) : zoo_text_learn(&w.params.text, o, err);
 	if (rc == 0)
 		rc = work_of(&estimator, &w, purpose, &watch, figures, err);
 	figures->unigram_loss = w.params.text.told ? w.params.text.unigram / (double)w.params.text.told : 0;
