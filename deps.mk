@@ -28,7 +28,7 @@ DEPS_exec := base tensor graph
 DEPS_client := base config tensor optim wire secure jsonrpc
 DEPS_offload := base tensor optim wire graph client
 DEPS_client_dpdk := base config wire net rpc port client
-DEPS_train := base config tensor optim wire store graph exec offload client
+DEPS_train := base config tensor optim wire store input graph exec offload client
 DEPS_input := base
 DEPS_python := client
 

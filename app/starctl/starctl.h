@@ -136,6 +136,10 @@ void print_graph_options(FILE *out);
  * none. Waits as long as it takes, on a terminal with how far it is. */
 json_t *wait_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err);
 
+/* queues.c: work queues of a running cluster */
+int run_queue_list(const struct invocation *invocation);
+int run_queue_drop(const struct invocation *invocation);
+
 /* tables.c */
 int run_tables_show(const struct invocation *invocation);
 int run_tables_options(const struct invocation *invocation);

@@ -85,6 +85,13 @@ const struct command starctl_commands[] = {
 	  "Of the whole cluster, and without counting as a pull. `startrain key COLUMN TEXT` gives the key of a "
 	  "feature's\ntext. Keys are decimal, or hexadecimal behind 0x; a negative one k is 2^64 + k.",
 	  run_rows_get },
+	{ "queue list", "", 0, 0, 0, "list the work queues, and how far they are",
+	  "Slices of all epochs: done, at work, and waiting to be handed out; expired leases since PS task 0 began. "
+	  "With "
+	  "--json also\nwhich worker has which slice.",
+	  run_queue_list },
+	{ "queue drop", "NAME", 1, 1, 0, "drop a work queue",
+	  "Jobs of the same name begin it again from its first slice; so do workers that are at it.", run_queue_drop },
 	{ "checkpoint list", "DIR", 1, 1, 0, "list the checkpoints in a directory",
 	  "A delta goes on from another one. Unfinished and damaged ones do not count. Needs no node.",
 	  run_checkpoint_list },

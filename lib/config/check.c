@@ -406,7 +406,7 @@ int config_load_check_worker(struct config_load *load, struct star_error *err)
 		return star_error_set(
 			err, -EINVAL,
 			"cluster.ps is empty; list the control address of each PS task, as in cluster = { ps "
-			"= [ \"198.18.1.1:3333\" ]; };");
+			"= [ \"198.18.1.1:3333\" ]; }; or set TF_CONFIG");
 	if (c->ports_count != 1)
 		return star_error_set(
 			err, -EINVAL,

@@ -9,6 +9,17 @@
 static const char example[] = "{\"cluster\": {\"ps\": [\"198.18.0.1:3333\"], \"worker\": [\"198.18.0.2:2222\"]}, "
 			      "\"task\": {\"type\": \"worker\", \"index\": 0}}";
 
+/* What a server's target begins with: TensorFlow's addresses may have it, and mean the same without. */
+static const char *skip_scheme(const char *address)
+{
+	static const char *const schemes[] = { "grpc://", "grpc++://", "star_server://", "star_server_lite://" };
+
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
+		if (!strncmp(address, schemes[i], strlen(schemes[i])))
+			return address + strlen(schemes[i]);
+	return address;
+}
+
 /* "host:port": what else is wrong with it, connecting tells. */
 static bool good_address(const char *text)
 {
@@ -24,82 +35,150 @@ static bool good_address(const char *text)
 	return digits >= 1 && digits <= 5 && !colon[1 + digits] && atoi(colon + 1) > 0 && atoi(colon + 1) < 65536;
 }
 
-/* The tasks of a job, 0 if it is not there; -EINVAL. */
-static int count_job(const json_t *cluster, const char *job, struct star_error *err)
+/* A number, or the text of one, which TensorFlow takes, too; -1: neither. */
+static json_int_t read_digits(const char *text)
+{
+	return *text && strlen(text) <= 9 && !text[strspn(text, "0123456789")] ? atoi(text) : -1;
+}
+
+/* The tasks of a job by their indices: without an address where a sparse list has none. */
+struct tasks {
+	const char *job;
+	const char **addresses;
+	uint32_t count; /* and one more than the greatest index */
+};
+
+static int put_task(struct tasks *tasks, json_int_t index, const json_t *address, struct star_error *err)
+{
+	const char *text = json_string_value(address);
+
+	if (!text || !good_address(skip_scheme(text)))
+		return star_error_set(err, -EINVAL, "\"%s\": task %d is not \"host:port\"", tasks->job, (int)index);
+	if (tasks->addresses[index])
+		return star_error_set(err, -EINVAL, "\"%s\" has task %d twice", tasks->job, (int)index);
+	tasks->addresses[index] = skip_scheme(text);
+	if (index >= tasks->count)
+		tasks->count = (uint32_t)index + 1;
+	return 0;
+}
+
+/* {"0": "host:port", "3": ...}: those that this task is told of. */
+static int read_sparse(struct tasks *tasks, json_t *object, struct star_error *err)
+{
+	const char *key;
+	json_t *address;
+
+	json_object_foreach(object, key, address)
+	{
+		const json_int_t index = read_digits(key);
+
+		if (index < 0 || index >= CLUSTER_TASKS_MAX)
+			return star_error_set(err, -EINVAL, "\"%s\": \"%.40s\" is no task's index: they are 0 to %d",
+					      tasks->job, key, CLUSTER_TASKS_MAX - 1);
+		if (put_task(tasks, index, address, err) < 0)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/* A list, or a dict of sparse indices; nothing of a job that is not there. */
+static int read_job(const json_t *cluster, const char *job, struct tasks *tasks, struct star_error *err)
 {
 	json_t *list = json_object_get(cluster, job), *address;
 	size_t i;
 
+	*tasks = (struct tasks){ .job = job };
 	if (!list)
 		return 0;
-	if (!json_is_array(list) || json_array_size(list) > CLUSTER_TASKS_MAX)
-		return star_error_set(err, -EINVAL, "\"%s\" is a list of up to %d addresses", job, CLUSTER_TASKS_MAX);
-	json_array_foreach(list, i, address) if (!json_is_string(address) ||
-						 !good_address(json_string_value(
-							 address))) return star_error_set(err, -EINVAL,
-											  "\"%s\": task %zu "
-											  "is not \"host:port\"",
-											  job, i);
-	return (int)json_array_size(list);
-}
-
-/* Two lists as one text, their members in order; NULL: no memory. */
-static char *join_address(const char *prefix, const json_t *first, const json_t *second)
-{
-	const json_t *lists[] = { first, second }, *address;
-	const size_t members = json_array_size(first) + json_array_size(second);
-	char *text = malloc(strlen(prefix) + members * (CLUSTER_ADDRESS_MAX + 1) + 1), *end = text;
-	size_t i;
-
-	if (!text)
-		return NULL;
-	end = stpcpy(end, prefix);
-	for (unsigned list = 0; list < 2; list++)
-		json_array_foreach(lists[list], i, address) end =
-			stpcpy(stpcpy(end, end > text + strlen(prefix) ? "," : ""), json_string_value(address));
-	return text;
-}
-
-static int check_ps(const json_t *list, struct star_error *err)
-{
-	const json_t *address, *other;
-	size_t i, k;
-
+	if (!(json_is_array(list) || json_is_object(list)) || json_array_size(list) > CLUSTER_TASKS_MAX)
+		return star_error_set(err, -EINVAL,
+				      "\"%s\" is a list of up to %d addresses, or a dict of them by their index", job,
+				      CLUSTER_TASKS_MAX);
+	tasks->addresses =
+		calloc(json_is_array(list) ? json_array_size(list) + 1 : CLUSTER_TASKS_MAX, sizeof(*tasks->addresses));
+	if (!tasks->addresses)
+		return star_error_set(err, -ENOMEM, "no memory for the list of tasks");
+	if (json_is_object(list))
+		return read_sparse(tasks, list, err);
 	json_array_foreach(list, i, address)
-		json_array_foreach(list, k, other) if (k < i && json_equal(address, other)) return star_error_set(
-			err, -EINVAL, "\"ps\" has %s twice", json_string_value(address));
+	{
+		if (put_task(tasks, (json_int_t)i, address, err) < 0)
+			return -EINVAL;
+	}
 	return 0;
 }
 
-/* A number, or the text of one, which TensorFlow takes, too; -1: neither. */
-static json_int_t read_index(const json_t *index)
+static size_t join_bytes(const struct tasks *tasks)
 {
-	const char *text = json_string_value(index);
+	size_t bytes = 0;
 
-	if (!text)
-		return json_is_integer(index) ? json_integer_value(index) : -1;
-	return *text && strlen(text) <= 9 && !text[strspn(text, "0123456789")] ? atoi(text) : -1;
+	for (uint32_t i = 0; i < tasks->count; i++)
+		bytes += tasks->addresses[i] ? strlen(tasks->addresses[i]) + 1 : 0;
+	return bytes;
 }
 
-/* Which task this process is. */
-static int read_task(const json_t *task, struct cluster_spec *spec, int chiefs, struct star_error *err)
+static char *append_tasks(char *end, const char *begin, const struct tasks *tasks)
+{
+	for (uint32_t i = 0; i < tasks->count; i++)
+		if (tasks->addresses[i])
+			end = stpcpy(stpcpy(end, end > begin ? "," : ""), tasks->addresses[i]);
+	return end;
+}
+
+/* Two lists as one text, their members in order; NULL: no memory. */
+static char *join_addresses(const char *prefix, const struct tasks *first, const struct tasks *second)
+{
+	char *text = malloc(strlen(prefix) + join_bytes(first) + join_bytes(second) + 1), *begin;
+
+	if (!text)
+		return NULL;
+	begin = stpcpy(text, prefix);
+	append_tasks(append_tasks(begin, begin, first), begin, second);
+	return text;
+}
+
+/* Each PS task holds a part of the parameters: all must be known, and each by its own address. */
+static int check_ps(const struct tasks *ps, struct star_error *err)
+{
+	json_t *seen = json_object();
+	int rc = seen ? 0 : star_error_set(err, -ENOMEM, "no memory for the list of tasks");
+
+	for (uint32_t i = 0; rc == 0 && i < ps->count; i++) {
+		if (!ps->addresses[i])
+			rc = star_error_set(err, -EINVAL,
+					    "\"ps\" lacks task %u: parameters are on all PS tasks, so each must be "
+					    "listed",
+					    i);
+		else if (json_object_get(seen, ps->addresses[i]))
+			rc = star_error_set(err, -EINVAL, "\"ps\" has %s twice", ps->addresses[i]);
+		else if (json_object_set_new(seen, ps->addresses[i], json_true()) < 0)
+			rc = star_error_set(err, -ENOMEM, "no memory for the list of tasks");
+	}
+	json_decref(seen);
+	return rc;
+}
+
+/* Which task this process is: of which list, and behind how many of others. */
+static int read_task(const json_t *task, struct cluster_spec *spec, uint32_t chiefs, struct star_error *err)
 {
 	const char *type = json_string_value(json_object_get(task, "type"));
 	const json_t *index = json_object_get(task, "index");
-	const json_int_t number = read_index(index);
+	const json_int_t number = json_is_string(index)	   ? read_digits(json_string_value(index))
+				  : json_is_integer(index) ? json_integer_value(index)
+							   : -1;
+	const bool worker = type && !strcmp(type, "worker");
 	uint32_t tasks;
 
+	if (!task || json_is_null(task) || (json_is_object(task) && json_object_size(task) == 0))
+		return 0; /* it is not told */
 	if (!type || (number < 0 && !json_is_integer(index)))
 		return star_error_set(err, -EINVAL, "\"task\" is {\"type\": ..., \"index\": N}, as in %s", example);
 	if (!strcmp(type, "ps")) {
 		spec->job = CLUSTER_PS;
 		tasks = spec->ps_count;
-	} else if (!strcmp(type, "chief") || !strcmp(type, "master")) {
+	} else if (worker || !strcmp(type, "chief") || !strcmp(type, "master")) {
 		spec->job = CLUSTER_WORKER;
-		tasks = (uint32_t)chiefs;
-	} else if (!strcmp(type, "worker")) {
-		spec->job = CLUSTER_WORKER;
-		tasks = spec->workers_count - (uint32_t)chiefs;
+		tasks = worker ? spec->workers_count - chiefs : chiefs;
 	} else if (!strcmp(type, "evaluator")) {
 		spec->job = CLUSTER_EVALUATOR;
 		tasks = 1;
@@ -110,40 +189,65 @@ static int read_task(const json_t *task, struct cluster_spec *spec, int chiefs, 
 	if (number < 0 || number >= tasks)
 		return star_error_set(err, -EINVAL, "there is no %s %lld: the cluster has %u", type, (long long)number,
 				      tasks);
-	spec->task = (uint32_t)number + (!strcmp(type, "worker") ? (uint32_t)chiefs : 0);
+	spec->task = (uint32_t)number + (worker ? chiefs : 0);
 	return 0;
 }
 
-static int read_spec(const json_t *root, struct cluster_spec *spec, struct star_error *err)
-{
-	const json_t *cluster = json_object_get(root, "cluster");
-	int ps, workers, chiefs, masters;
+enum { JOB_PS_TASKS, JOB_CHIEF, JOB_MASTER, JOB_WORKERS, JOBS_READ };
 
-	if (!json_is_object(cluster))
-		return star_error_set(err, -EINVAL, "\"cluster\" is missing; an example: %s", example);
-	ps = count_job(cluster, "ps", err);
-	workers = ps < 0 ? ps : count_job(cluster, "worker", err);
-	chiefs = workers < 0 ? workers : count_job(cluster, "chief", err);
-	masters = chiefs < 0 ? chiefs : count_job(cluster, "master", err);
-	if (masters < 0)
-		return -EINVAL;
-	chiefs += masters;
+static int fill_spec(const json_t *root, const struct tasks jobs[static JOBS_READ], struct cluster_spec *spec,
+		     struct star_error *err)
+{
+	const struct tasks *chief = &jobs[jobs[JOB_MASTER].count ? JOB_MASTER : JOB_CHIEF];
+	const uint32_t chiefs = jobs[JOB_CHIEF].count + jobs[JOB_MASTER].count;
+
 	if (chiefs > 1)
-		return star_error_set(err, -EINVAL, "a cluster has one chief, not %d", chiefs);
-	if (ps == 0 || workers + chiefs == 0)
-		return star_error_set(err, -EINVAL, "a cluster has PS tasks and workers; an example: %s", example);
-	spec->ps_count = (uint32_t)ps;
-	spec->workers_count = (uint32_t)(workers + chiefs);
-	if (read_task(json_object_get(root, "task"), spec, chiefs, err) < 0 ||
-	    check_ps(json_object_get(cluster, "ps"), err) < 0)
-		return -EINVAL;
-	spec->ps = join_address("tcp:", json_object_get(cluster, "ps"), NULL);
-	spec->workers = join_address("", json_object_get(cluster, masters ? "master" : "chief"),
-				     json_object_get(cluster, "worker"));
+		return star_error_set(err, -EINVAL, "a cluster has one chief, not %u", chiefs);
+	if (jobs[JOB_PS_TASKS].count == 0)
+		return star_error_set(err, -EINVAL, "a cluster has PS tasks; an example: %s", example);
+	spec->ps_count = jobs[JOB_PS_TASKS].count;
+	spec->workers_count = chiefs + jobs[JOB_WORKERS].count;
+	if (read_task(json_object_get(root, "task"), spec, chiefs, err) < 0 || check_ps(&jobs[JOB_PS_TASKS], err) < 0)
+		return err->code;
+	spec->ps = join_addresses("tcp:", &jobs[JOB_PS_TASKS], &(struct tasks){ 0 });
+	spec->workers = join_addresses("", chief, &jobs[JOB_WORKERS]);
 	if (spec->ps && spec->workers)
 		return 0;
 	cluster_spec_fini(spec);
 	return star_error_set(err, -ENOMEM, "no memory for the lists of tasks");
+}
+
+/* Without a cluster a process is alone, as TensorFlow has it: worker 0 of nobody's. */
+static int check_alone(const json_t *task, struct star_error *err)
+{
+	const char *type = json_string_value(json_object_get(task, "type"));
+
+	return !type || !strcmp(type, "worker")
+		       ? 0
+		       : star_error_set(err, -EINVAL, "a task \"%.40s\" needs a \"cluster\"; an example: %s", type,
+					example);
+}
+
+static int read_spec(const json_t *root, struct cluster_spec *spec, struct star_error *err)
+{
+	static const char *const names[JOBS_READ] = { "ps", "chief", "master", "worker" };
+	const json_t *cluster = json_object_get(root, "cluster");
+	struct tasks jobs[JOBS_READ] = { 0 };
+	int rc = 0;
+
+	if (!json_is_object(root))
+		return star_error_set(err, -EINVAL, "it is no object; an example: %s", example);
+	if (!cluster || (json_is_object(cluster) && json_object_size(cluster) == 0))
+		return check_alone(json_object_get(root, "task"), err);
+	if (!json_is_object(cluster))
+		return star_error_set(err, -EINVAL, "\"cluster\" is no object; an example: %s", example);
+	for (unsigned i = 0; rc == 0 && i < JOBS_READ; i++)
+		rc = read_job(cluster, names[i], &jobs[i], err);
+	if (rc == 0)
+		rc = fill_spec(root, jobs, spec, err);
+	for (unsigned i = 0; i < JOBS_READ; i++)
+		free(jobs[i].addresses);
+	return rc;
 }
 
 /* Where what is wrong was given, before what is wrong. */

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Who takes part in a training job: the lists of its PS tasks (by *control* address) and workers, and which of them
- * this process is. Given as TensorFlow's ClusterSpec and Server are, or from TF_CONFIG as TensorFlow writes it:
- *   {"cluster": {"ps": ["host:port", ...], "worker": [...], "chief": [...]}, "task": {"type": "worker", "index": 0}} A
- *   "chief" is the first worker; workers and chief are counted together, chief first. "master" means chief. "evaluator"
- *   is a task beside the cluster. Members that mean nothing here ("environment", "session_master") are passed over.
+ * this process is. Given as TensorFlow's ClusterSpec and Server are, or from TF_CONFIG in each form that TensorFlow's
+ * own resolver takes:
+ *   {"cluster": {"ps": ["host:port", ...], "worker": [...], "chief": [...]}, "task": {"type": "worker", "index": 0}}
+ * A "chief" is the first worker; workers and chief are counted together, chief first. "master" means chief. "evaluator"
+ * is a task beside the cluster. A job may be a dict of addresses by index, {"1": "host:port"}: the tasks that this one
+ * need not know are left out; PS tasks must all be there. Addresses may begin with "grpc://" (or a protocol of
+ * StarServer's), which means nothing here. Without a "task" the program says what it is; without a "cluster" ({}, too)
+ * nothing is said. Members that mean nothing here ("environment", "session_master", other jobs) are passed over.
  *
  * Threads: plain data, built by one.
  */
@@ -21,16 +25,17 @@
 extern "C" {
 #endif
 
-enum { CLUSTER_TASKS_MAX = 4096, CLUSTER_ADDRESS_MAX = 255 };
+enum { CLUSTER_TASKS_MAX = 65536, CLUSTER_ADDRESS_MAX = 255 };
 
-enum cluster_job { CLUSTER_PS = 1, CLUSTER_WORKER, CLUSTER_EVALUATOR };
+enum cluster_job { CLUSTER_UNTOLD, CLUSTER_PS, CLUSTER_WORKER, CLUSTER_EVALUATOR };
 
 struct cluster_spec {
-	char *ps;      /* "tcp:host:port,host:port,...": as star_open takes it */
-	char *workers; /* "host:port,host:port,...", the chief first */
-	uint32_t ps_count, workers_count;
-	enum cluster_job job; /* what this process is */
-	uint32_t task;	      /* and its number in it; the chief is worker 0 */
+	char *ps;      /* "tcp:host:port,host:port,...": as star_open takes it; NULL: there is no cluster */
+	char *workers; /* "host:port,host:port,...", the chief first; without those that were left out */
+	uint32_t ps_count;
+	uint32_t workers_count; /* one more than the last one's number; 0: none is listed */
+	enum cluster_job job;	/* what this process is; CLUSTER_UNTOLD: there is no "task" */
+	uint32_t task;		/* and its number in it; the chief is worker 0 */
 };
 
 /*

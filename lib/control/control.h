@@ -148,6 +148,9 @@ struct control_data_plane {
 	/* PS task 0: which checkpoint nodes are to begin with, none younger than *id where that is not 0. There is
 	 * none: 0 with *id 0. specs may be NULL; otherwise it gets the checkpoint's objects, to be freed. */
 	int (*restored)(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
+	/* The work queues that a checkpoint has, as checkpoint_commit was given them: a new reference, or NULL where it
+	 * has none. The function may be NULL. */
+	int (*restored_queues)(void *ctx, uint64_t id, json_t **queues, struct star_error *err);
 	/* PS task 0: makes the next checkpoint's folder, and fills in id and name. */
 	int (*checkpoint_new)(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err);
 	/* Begins to write the node's part, and returns. One that is under way is given up first. -EAGAIN: this would
@@ -159,11 +162,11 @@ struct control_data_plane {
 	json_t *(*checkpoint_state)(void *ctx);
 	/* It counts as written now, and the next delta goes on from it; or it is given up. Holders of the plane. */
 	void (*checkpoint_end)(void *ctx, uint64_t id, bool kept);
-	/* PS task 0: makes it count, with the files of all nodes (those of their states) and the catalogue; removes
-	 * what is older than is to be kept. Or removes it. */
+	/* PS task 0: makes it count, with the files of all nodes (those of their states), the catalogue and the work
+	 * queues; removes what is older than is to be kept. Or removes it. */
 	int (*checkpoint_commit)(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 				 const struct object_spec *const *specs, uint32_t count, const json_t *files,
-				 struct star_error *err);
+				 const json_t *queues, struct star_error *err);
 	void (*checkpoint_abandon)(void *ctx, const struct control_checkpoint *checkpoint);
 	/* PS task 0: whether one should be begun, though none is due: the node's journal has no room without. At any
 	 * time, under locks. NULL: never. */

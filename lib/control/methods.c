@@ -91,6 +91,31 @@ static int run_lookup(const struct call *call, json_t **result, struct star_erro
 	return rc ? rc : control_leader_lookup(call->control, name, result, err);
 }
 
+static int run_queue_open(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_queue_make(call->control, call->request.params, result, err);
+}
+
+static int run_queue_work(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_queue_ask(call->control, call->request.params, result, err);
+}
+
+static int run_queues(const struct call *call, json_t **result, struct star_error *err)
+{
+	const int rc = no_params(call, err);
+
+	return rc ? rc : control_queue_list(call->control, result, err);
+}
+
+static int run_queue_drop(const struct call *call, json_t **result, struct star_error *err)
+{
+	const char *name;
+	const int rc = take_name(call, &name, err);
+
+	return rc ? rc : control_queue_remove(call->control, name, err);
+}
+
 static int run_sweep(const struct call *call, json_t **result, struct star_error *err)
 {
 	const char *name;
@@ -413,6 +438,10 @@ static const struct method methods[] = {
 	{ "sweep", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, KEEPERS | NODES, run_sweep },
 	{ "empty", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, ADMINS | WORKERS | NODES, run_empty },
 	{ "table_drop", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, ADMINS | WORKERS | NODES, run_drop },
+	{ "queue_open", METHOD_LEADER, ADMINS | WORKERS | NODES, run_queue_open },
+	{ "queue_work", METHOD_LEADER, ADMINS | WORKERS | NODES, run_queue_work },
+	{ "queues", METHOD_LEADER, LOOKERS | WORKERS | NODES, run_queues },
+	{ "queue_drop", METHOD_LEADER | METHOD_NOTED, KEEPERS | NODES, run_queue_drop },
 	{ "row_keys", METHOD_SLOW, LOOKERS, run_row_keys },
 	{ "rows", METHOD_SLOW, LOOKERS, run_rows },
 	{ "status", 0, LOOKERS | WORKERS, run_status },

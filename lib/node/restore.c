@@ -560,6 +560,28 @@ static int choose_restore(const struct node *node, uint64_t newest, uint64_t *id
 	return 0;
 }
 
+int node_restored_queues(void *ctx, uint64_t id, json_t **queues, struct star_error *err)
+{
+	struct node *node = ctx;
+	struct ckpt_manifest manifest = { .id = 0 };
+	uint32_t length;
+	char **chain;
+	/* It was looked through when it was chosen. */
+	int rc = ckpt_chain(node->config->checkpoint_directory, id, &chain, &length, err);
+
+	*queues = NULL;
+	if (rc < 0)
+		return rc;
+	rc = ckpt_manifest_read(chain[length - 1], &manifest, err);
+	ckpt_chain_free(chain, length);
+	if (rc == 0 && manifest.queues) {
+		*queues = json_loads(manifest.queues, JSON_REJECT_DUPLICATES, NULL);
+		rc = *queues ? 0 : star_error_set(err, -ENOMEM, "no memory for them");
+	}
+	ckpt_manifest_free(&manifest);
+	return rc;
+}
+
 int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)
 {
 	struct node *node = ctx;

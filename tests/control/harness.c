@@ -316,7 +316,7 @@ static void fake_checkpoint_end(void *ctx, uint64_t id, bool kept)
 
 static int fake_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 				  const struct object_spec *const *specs, uint32_t count, const json_t *files,
-				  struct star_error *err)
+				  const json_t *queues, struct star_error *err)
 {
 	struct fake_plane *p = ctx;
 

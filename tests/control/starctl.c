@@ -127,7 +127,7 @@ void every_command_has_its_help_and_words(void)
 	release(&o);
 	o = starctl("/nonexistent", "help --words", "");
 	CHECK_STR(o.out, "status\nhealth\nmetrics\nlog-"
-			 "level\ndoctor\ntables\nrows\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\n"
+			 "level\ndoctor\ntables\nrows\nqueue\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\n"
 			 "hot\ncounters\nport\nendpoint-"
 			 "map\ngraph\nconfig\nkey\nacl\naudit\nshutdown\nhelp\n--socket\n--"
 			 "address\n--key\n--json\n--help\n--"

@@ -37,6 +37,7 @@ $(eval $(call fuzzer,handshake,secure,,))
 $(eval $(call fuzzer,ticket,secure,,))
 $(eval $(call fuzzer,audit,control,,))
 $(eval $(call fuzzer,endpoint-map,config,,))
+$(eval $(call fuzzer,tf-config,config,,))
 $(eval $(call fuzzer,program,wire,,))
 $(eval $(call fuzzer,client,client,tests/fuzz/client_sides.c,))
 # Without threads and ports: client_dpdk.c stands in for who has them. And without the server's half of lib/rpc.
