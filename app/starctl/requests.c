@@ -3,10 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "app/starctl/starctl.h"
 #include "jsonrpc/jsonrpc.h"
 #include "jsonrpc/member.h"
+#include "recorder/file.h"
+
+enum { SLOW_USUAL = 10, SLOW_SECONDS = 60 };
 
 static const struct filter slow_filters[] = {
 	{ "minutes", true }, { "reactor", true }, { "limit", true }, { NULL, false }
@@ -138,6 +142,60 @@ static void render_slow(const json_t *slow, FILE *out)
 	}
 }
 
+/* Of whom a file is, and why it was written. */
+static json_t *file_json(const struct recorder_file *file)
+{
+	const time_t written = (time_t)file->written_s;
+	char text[32] = "?", why[64];
+	struct tm parts;
+
+	if (gmtime_r(&written, &parts))
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+	if (file->stuck >= 0)
+		snprintf(why, sizeof(why), "reactor %d was stuck", file->stuck);
+	else
+		snprintf(why, sizeof(why), "SIG%s", sigabbrev_np(file->signal) ? sigabbrev_np(file->signal) : "?");
+	return json_pack("{s:s, s:I, s:s, s:s}", "node", file->node, "incarnation", (json_int_t)file->incarnation,
+			 "written", text, "why", why);
+}
+
+static void render_left(const json_t *slow, FILE *out)
+{
+	const json_t *left = json_object_get(slow, "left_by");
+
+	print_text(text_of(left, "node"), out);
+	fprintf(out, " has left this behind at %s: ", text_of(left, "written"));
+	print_text(text_of(left, "why"), out);
+	fputs(".\n", out);
+	render_slow(slow, out);
+}
+
+static uint32_t member_or(const json_t *params, const char *name, uint32_t otherwise)
+{
+	const json_t *member = json_object_get(params, name);
+
+	return member ? (uint32_t)json_integer_value(member) : otherwise;
+}
+
+/* What a node has left behind, instead of asking one. Takes params. */
+static int show_left(const struct invocation *invocation, json_t *params)
+{
+	const struct recorder_slow which = { .reactor = (int)member_or(params, "reactor", UINT32_MAX),
+					     .limit = member_or(params, "limit", SLOW_USUAL),
+					     .seconds = member_or(params, "seconds", SLOW_SECONDS) };
+	struct star_error err = { 0 };
+	struct recorder_file *file = recorder_open(invocation->records, &err);
+	json_t *slow = file ? recorder_slow(&file->recorder, &which) : NULL;
+
+	json_decref(params);
+	if (file && !slow)
+		star_error_set(&err, -ENOMEM, "out of memory");
+	if (slow)
+		json_object_set_new(slow, "left_by", file_json(file));
+	recorder_close(file);
+	return slow ? print(invocation, slow, render_left) : fail(invocation, &err, STARCTL_FAILED);
+}
+
 int run_slow(const struct invocation *invocation)
 {
 	struct star_error err = { 0 };
@@ -151,14 +209,15 @@ int run_slow(const struct invocation *invocation)
 		json_object_set_new(params, "seconds", json_integer(60 * json_integer_value(minutes)));
 		json_object_del(params, "minutes");
 	}
-	return show(invocation, "slow", params, render_slow);
+	return invocation->records ? show_left(invocation, params) : show(invocation, "slow", params, render_slow);
 }
 
 /* ---- trace ---- */
 
 struct trace {
 	const struct invocation *invocation;
-	struct jsonrpc_client *client;
+	struct jsonrpc_client *client; /* or */
+	struct recorder_file *file;
 	FILE *out;
 	json_t *peers; /* of the reactor at hand: numbers of tracks by address */
 	int reactors;
@@ -224,6 +283,21 @@ static void put_record(struct trace *trace, int reactor, const json_t *record)
 					   (json_int_t)trace->written, "ts", at + (end ? (double)wait / 1e3 : 0)));
 }
 
+static json_t *ask_page(struct trace *trace, int reactor, json_int_t from, struct star_error *err)
+{
+	json_t *page;
+
+	if (!trace->file)
+		return jsonrpc_call(trace->client, "trace",
+				    json_pack("{s:i, s:o}", "reactor", reactor, "from",
+					      jsonrpc_member_from_u64((uint64_t)from)),
+				    STARCTL_WAIT_US, err);
+	page = recorder_trace(&trace->file->recorder, (unsigned)reactor, (uint64_t)from);
+	if (!page)
+		star_error_set(err, -ENOMEM, "out of memory");
+	return page;
+}
+
 /* All records of a reactor that there are; those that come meanwhile are left out. */
 static int trace_reactor(struct trace *trace, int reactor, struct star_error *err)
 {
@@ -235,10 +309,7 @@ static int trace_reactor(struct trace *trace, int reactor, struct star_error *er
 	snprintf(name, sizeof(name), "reactor %d", reactor);
 	put_name(trace, "process_name", reactor, 0, name);
 	for (unsigned page = 0; count && page < PAGES_MAX; page++) {
-		json_t *reply = jsonrpc_call(trace->client, "trace",
-					     json_pack("{s:i, s:o}", "reactor", reactor, "from",
-						       jsonrpc_member_from_u64((uint64_t)from)),
-					     STARCTL_WAIT_US, err);
+		json_t *reply = ask_page(trace, reactor, from, err);
 		const json_t *record;
 		size_t i;
 
@@ -278,18 +349,22 @@ int run_trace(const struct invocation *invocation)
 	struct star_error err = { 0 };
 	int rc;
 
-	trace.client = open_node(invocation, true, &err);
-	if (!trace.client)
+	if (invocation->records)
+		trace.file = recorder_open(invocation->records, &err);
+	else
+		trace.client = open_node(invocation, true, &err);
+	if (!trace.client && !trace.file)
 		return fail(invocation, &err, STARCTL_FAILED);
 	if (name)
 		trace.out = fopen(name, "w");
-	if (!trace.out) {
-		star_error_set(&err, -errno, "%s cannot be written: %s", name, strerror(errno));
-		jsonrpc_close(trace.client);
-		return fail(invocation, &err, STARCTL_FAILED);
-	}
-	rc = write_trace(&trace, &err);
+	if (trace.out)
+		rc = write_trace(&trace, &err);
+	else
+		rc = star_error_set(&err, -errno, "%s cannot be written: %s", name, strerror(errno));
+	recorder_close(trace.file);
 	jsonrpc_close(trace.client);
+	if (!trace.out)
+		return fail(invocation, &err, STARCTL_FAILED);
 	if (name && fclose(trace.out) != 0 && rc >= 0)
 		rc = star_error_set(&err, -errno, "%s cannot be written: %s", name, strerror(errno));
 	if (rc < 0)

@@ -27,7 +27,9 @@ enum { OPTION_WORDS_MAX = 16 };
 struct invocation {
 	const char *socket;  /* --socket, or NULL */
 	const char *address; /* --address, or NULL */
-	bool json, watch, words, yes, once;
+	const char *write;   /* -w, or NULL */
+	const char *records; /* --records, or NULL: a file that a node has left behind */
+	bool json, watch, words, yes, once, cluster;
 	struct option_word {
 		const char *name, *value;
 	} options[OPTION_WORDS_MAX]; /* "--name value" behind a command that takes any */
@@ -56,6 +58,10 @@ enum command_flags {
 	COMMAND_GRAPH = 1 << 4,	  /* those of graphs, of which some take no value */
 	COMMAND_SLOW = 1 << 6,	  /* takes filters of requests */
 	COMMAND_ONCE = 1 << 7,	  /* takes --once */
+	COMMAND_RECORDS = 1 << 8, /* takes --records */
+	COMMAND_CLUSTER = 1 << 9, /* takes --cluster */
+	COMMAND_EVENTS = 1 << 10, /* takes filters of events */
+	COMMAND_CAPTURE = 1 << 11, /* takes -w, and filters of frames */
 	COMMAND_YES = 1 << 5,	  /* destroys something: asks first on a terminal, and takes --yes */
 };
 
@@ -187,6 +193,22 @@ int run_slow(const struct invocation *invocation);
 int run_trace(const struct invocation *invocation);
 int run_hot(const struct invocation *invocation);
 void print_slow_filters(FILE *out);
+
+/* events.c, memory.c */
+int run_events(const struct invocation *invocation);
+void print_event_filters(FILE *out);
+int run_memory(const struct invocation *invocation);
+
+/* survey.c, report.c */
+int run_nodes(const struct invocation *invocation);
+int run_report(const struct invocation *invocation);
+
+/* capture.c */
+int run_capture(const struct invocation *invocation);
+void print_capture_filters(FILE *out);
+
+/* core.c: no node is asked */
+int run_core(const struct invocation *invocation);
 
 /* top.c */
 int run_top(const struct invocation *invocation);

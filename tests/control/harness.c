@@ -204,6 +204,7 @@ static int fake_observed(void *ctx, const struct control_observed *which, json_t
 		[CONTROL_HOT] =
 			"{\"samples\": 5, \"of_keys\": 320, \"partitions\": [], \"keys\": [{\"table\": \"w\", \"key\": "
 			"\"18446744073709551615\", \"reactor\": 0, \"percent\": 40}]}",
+		[CONTROL_HISTORY] = "{\"period_s\": 10, \"at\": [0]}",
 	};
 	struct fake_plane *p = ctx;
 
@@ -211,6 +212,30 @@ static int fake_observed(void *ctx, const struct control_observed *which, json_t
 	snprintf(p->asked, sizeof(p->asked), "%d %d %u %u", which->what, which->reactor, which->limit, which->seconds);
 	pthread_mutex_unlock(&p->lock);
 	*result = json_loads(answers[which->what], 0, NULL);
+	return 0;
+}
+
+/* Two frames and then none: the one of a reactor's, and its answer. */
+static int fake_capture(void *ctx, const json_t *params, json_t **result, struct star_error *err)
+{
+	const json_t *proto = json_object_get(params, "proto");
+
+	if (proto && strcmp(json_string_value(proto), "tcp") != 0)
+		return star_error_set(err, -EINVAL, "there is no protocol");
+	*result = json_pack("{s:i, s:i, s:I, s:[{s:i, s:s}, {s:i, s:s}]}", "capture", 3, "snap", 96, "offset_ns",
+			    (json_int_t)1000000000, "ports", "id", 0, "name", "net_memif0", "id", 33, "name", "x\033");
+	return 0;
+}
+
+static int fake_capture_take(void *ctx, const json_t *params, json_t **result, struct star_error *err)
+{
+	const bool ends = json_is_true(json_object_get(params, "end"));
+
+	*result = json_loads("{\"frames\": [[5, 1, 0, 1, 60, \"000102\"], [7, 1, 33, 2, 1514, \"0a0b0c0d\"]], "
+			     "\"more\": false, \"matched\": 9, \"dropped\": 7}",
+			     0, NULL);
+	if (ends)
+		json_array_clear(json_object_get(*result, "frames"));
 	return 0;
 }
 
@@ -435,6 +460,8 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 				.status = fake_status,
 				.connections = fake_connections,
 				.observed = fake_observed,
+				.capture = fake_capture,
+				.capture_take = fake_capture_take,
 				.port_add = fake_port_add,
 				.port_remove = fake_port_remove,
 				.ports = fake_ports,
