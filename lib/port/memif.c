@@ -100,7 +100,7 @@ static void close_socket(const struct config_memif *options, int fd)
 
 /* ---- the thread ---- */
 
-static void *serve(void *argument)
+static void *serve_memif(void *argument)
 {
 	struct memif *memif = argument;
 
@@ -138,7 +138,7 @@ static int start_thread(struct memif *memif)
 
 	base_signals_of_others(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&memif->thread, NULL, serve, memif);
+	ret = pthread_create(&memif->thread, NULL, serve_memif, memif);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (ret == 0) {
 		snprintf(name, sizeof(name), "%.15s", memif->name + strlen("net_"));

@@ -300,7 +300,7 @@ static bool make_pools(struct dgram *d)
 	return true;
 }
 
-static void release(struct dgram *d)
+static void release_dgram(struct dgram *d)
 {
 	free(d->windows_memory);
 	free(d->reorders_memory);
@@ -342,7 +342,7 @@ struct dgram *dgram_create(const struct dgram_options *options, struct star_erro
 		goto fail;
 	return d;
 fail:
-	release(d);
+	release_dgram(d);
 	return NULL;
 }
 
@@ -357,7 +357,7 @@ void dgram_destroy(struct dgram *d)
 		}
 	wheel_cancel(net_wheel(d->net), &d->favour_timer);
 	net_udp_unbind(d->net, d->port);
-	release(d);
+	release_dgram(d);
 }
 
 /* ---- what users call ---- */
