@@ -17,8 +17,8 @@ enum { PAUSE_US = 100000, PORTS_MAX = 64, SNAP_MAX = 9216 };
 enum { BLOCK_SECTION = 0x0a0d0d0a, BLOCK_INTERFACE = 1, BLOCK_PACKET = 6, BYTE_ORDER_MAGIC = 0x1a2b3c4d, ETHERNET = 1 };
 enum { OPTION_NAME = 2, OPTION_RESOLUTION = 9, OPTION_APPLICATION = 4, OPTION_FLAGS = 2 };
 
-static const struct filter filters[] = { { "host", false },	 { "port", true },  { "proto", false },
-					 { "direction", false }, { "snap", true },  { "reactor", true },
+static const struct filter filters[] = { { "host", false },	 { "port", true },    { "proto", false },
+					 { "direction", false }, { "snap", true },    { "reactor", true },
 					 { "count", true },	 { "seconds", true }, { NULL, false } };
 
 void print_capture_filters(FILE *out)
@@ -45,7 +45,7 @@ struct block {
 	size_t n;
 };
 
-static void put(struct block *b, const void *bytes, size_t n)
+static void block_put(struct block *b, const void *bytes, size_t n)
 {
 	if (n)
 		memcpy(b->bytes + b->n, bytes, n);
@@ -56,15 +56,15 @@ static void put(struct block *b, const void *bytes, size_t n)
 
 static void put32(struct block *b, uint32_t value)
 {
-	put(b, &value, sizeof(value));
+	block_put(b, &value, sizeof(value));
 }
 
 static void put_option(struct block *b, uint16_t code, const void *value, uint16_t n)
 {
 	const uint16_t head[2] = { code, n };
 
-	put(b, head, sizeof(head));
-	put(b, value, n);
+	block_put(b, head, sizeof(head));
+	block_put(b, value, n);
 }
 
 static void write_block(FILE *out, uint32_t type, struct block *b)
@@ -85,8 +85,8 @@ static void write_section(FILE *out)
 	struct block b = { .n = 0 };
 
 	put32(&b, BYTE_ORDER_MAGIC);
-	put(&b, version, sizeof(version));
-	put(&b, &length, sizeof(length));
+	block_put(&b, version, sizeof(version));
+	block_put(&b, &length, sizeof(length));
 	put_option(&b, OPTION_APPLICATION, program, sizeof(program) - 1);
 	put32(&b, 0);
 	write_block(out, BLOCK_SECTION, &b);
@@ -98,7 +98,7 @@ static void write_interface(FILE *out, const char *name, uint32_t snap)
 	const uint8_t nanoseconds = 9;
 	struct block b = { .n = 0 };
 
-	put(&b, link, sizeof(link));
+	block_put(&b, link, sizeof(link));
 	put32(&b, snap);
 	put_option(&b, OPTION_NAME, name, (uint16_t)strnlen(name, 128));
 	put_option(&b, OPTION_RESOLUTION, &nanoseconds, 1);
@@ -117,7 +117,7 @@ static void write_packet(struct capture *c, unsigned interface, uint64_t ns, uin
 	put32(&b, (uint32_t)ns);
 	put32(&b, taken);
 	put32(&b, bytes);
-	put(&b, head, taken);
+	block_put(&b, head, taken);
 	put_option(&b, OPTION_FLAGS, &flags, sizeof(flags));
 	put32(&b, 0);
 	write_block(c->out, BLOCK_PACKET, &b);
@@ -177,10 +177,10 @@ static bool has_all(const struct capture *c)
 }
 
 /* Takes what there is; *more: there is more at once. */
-static int take(struct capture *c, bool end, bool *more, struct star_error *err)
+static int capture_take(struct capture *c, bool end, bool *more, struct star_error *err)
 {
-	json_t *reply = jsonrpc_call(c->client, "capture_take",
-				     json_pack("{s:I, s:b}", "capture", c->id, "end", end), STARCTL_CALL_US, err);
+	json_t *reply = jsonrpc_call(c->client, "capture_take", json_pack("{s:I, s:b}", "capture", c->id, "end", end),
+				     STARCTL_CALL_US, err);
 	const json_t *frame;
 	int rc = reply ? 0 : err->code;
 	size_t i;
@@ -199,7 +199,7 @@ static int take(struct capture *c, bool end, bool *more, struct star_error *err)
 	return rc;
 }
 
-static int begin(struct capture *c, json_t *params, struct star_error *err)
+static int capture_begin(struct capture *c, json_t *params, struct star_error *err)
 {
 	json_t *reply = jsonrpc_call(c->client, "capture", params, STARCTL_CALL_US, err);
 	const json_t *port;
@@ -247,7 +247,7 @@ static int run_until_end(struct capture *c, struct star_error *err)
 	sigaction(SIGTERM, &end, &before[1]);
 	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = SIG_IGN }, &pipe_before);
 	while (rc == 0 && !told_to_end && !has_all(c) && !(c->until_us && clock_us() >= c->until_us)) {
-		rc = take(c, false, &more, err);
+		rc = capture_take(c, false, &more, err);
 		if (fflush(c->out) != 0 || ferror(c->out)) {
 			told_to_end = 1; /* nobody reads on: that is how a pipe ends */
 		} else if (rc == 0 && !more) {
@@ -255,14 +255,14 @@ static int run_until_end(struct capture *c, struct star_error *err)
 		}
 	}
 	if (rc == 0)
-		rc = take(c, true, &more, err);
+		rc = capture_take(c, true, &more, err);
 	sigaction(SIGINT, &before[0], NULL);
 	sigaction(SIGTERM, &before[1], NULL);
 	sigaction(SIGPIPE, &pipe_before, NULL);
 	return rc;
 }
 
-static void report(const struct invocation *invocation, const struct capture *c, bool pipe)
+static void capture_report(const struct invocation *invocation, const struct capture *c, bool pipe)
 {
 	FILE *out = pipe ? invocation->errors : invocation->out;
 
@@ -298,7 +298,8 @@ int run_capture(const struct invocation *invocation)
 	int rc;
 
 	if (!file || (pipe && isatty(fileno(invocation->out)))) {
-		star_error_set(&err, -EINVAL, "where to? -w FILE, or -w - into a pipe: starctl capture -w - | tcpdump -nr -");
+		star_error_set(&err, -EINVAL,
+			       "where to? -w FILE, or -w - into a pipe: starctl capture -w - | tcpdump -nr -");
 		json_decref(params);
 		params = NULL;
 	}
@@ -314,7 +315,7 @@ int run_capture(const struct invocation *invocation)
 	if (!pipe)
 		c.out = fopen(file, "w");
 	if (c.out) {
-		rc = begin(&c, params, &err);
+		rc = capture_begin(&c, params, &err);
 	} else {
 		json_decref(params);
 		rc = star_error_set(&err, -errno, "%s cannot be written: %s", file, strerror(errno));
@@ -327,6 +328,6 @@ int run_capture(const struct invocation *invocation)
 		rc = star_error_set(&err, -errno, "%s cannot be written: %s", file, strerror(errno));
 	if (rc < 0)
 		return fail(invocation, &err, STARCTL_FAILED);
-	report(invocation, &c, pipe);
+	capture_report(invocation, &c, pipe);
 	return STARCTL_OK;
 }

@@ -30,8 +30,8 @@ static bool find_script(char path[static PATH_MAX])
 
 		for (unsigned up = 0; slash && up < places[i].up; up++)
 			slash = memrchr(program, '/', (size_t)(slash - program));
-		if (slash && snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - program), program, places[i].name) <
-				     PATH_MAX &&
+		if (slash &&
+		    snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - program), program, places[i].name) < PATH_MAX &&
 		    access(path, R_OK) == 0)
 			return true;
 	}

@@ -114,8 +114,8 @@ static double full_in(const struct growth *g)
 
 static json_t *growth_json(const struct growth *g, bool node)
 {
-	json_t *json = json_pack("{s:s, s:f, s:f, s:f, s:f}", "name", g->name, "rows", g->rows, "memory_bytes", g->bytes,
-				 "rows_an_hour", g->rows_s * 3600, "bytes_an_hour", g->bytes_s * 3600);
+	json_t *json = json_pack("{s:s, s:f, s:f, s:f, s:f}", "name", g->name, "rows", g->rows, "memory_bytes",
+				 g->bytes, "rows_an_hour", g->rows_s * 3600, "bytes_an_hour", g->bytes_s * 3600);
 
 	if (node) {
 		json_object_set_new(json, "limit_bytes", json_real(g->limit_bytes));

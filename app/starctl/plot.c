@@ -10,8 +10,9 @@ enum { WIDTH = 640, HEIGHT = 240, LEFT = 78, RIGHT = 12, TOP = 12, BOTTOM = 26, 
 static const struct {
 	const char *color, *dash;
 } styles[PLOT_LINES_MAX] = {
-	{ "#0072b2", "none" }, { "#d55e00", "none" }, { "#009e73", "none" }, { "#cc79a7", "none" }, { "#000000", "none" },
-	{ "#0072b2", "6 3" },  { "#d55e00", "6 3" },  { "#009e73", "6 3" },	 { "#cc79a7", "6 3" },	{ "#000000", "6 3" },
+	{ "#0072b2", "none" }, { "#d55e00", "none" }, { "#009e73", "none" }, { "#cc79a7", "none" },
+	{ "#000000", "none" }, { "#0072b2", "6 3" },  { "#d55e00", "6 3" },  { "#009e73", "6 3" },
+	{ "#cc79a7", "6 3" },  { "#000000", "6 3" },
 };
 
 void plot_text(const char *text, FILE *out)
@@ -33,7 +34,7 @@ void plot_text(const char *text, FILE *out)
 }
 
 /* The next of 1, 2, 5, 10, ... from a value on. */
-static double round_up(double value)
+static double plot_round(double value)
 {
 	const double power = value > 0 ? pow(10, floor(log10(value))) : 1;
 
@@ -46,7 +47,7 @@ struct scale {
 	double from, to, top;
 };
 
-static struct scale scale_of(const struct plot *plot)
+static struct scale plot_scale(const struct plot *plot)
 {
 	struct scale s = { INFINITY, -INFINITY, plot->least_top };
 
@@ -57,7 +58,7 @@ static struct scale scale_of(const struct plot *plot)
 			s.top = fmax(s.top, plot->lines[l].value[i]);
 		}
 	if (s.top != plot->least_top || s.top <= 0)
-		s.top = round_up(s.top);
+		s.top = plot_round(s.top);
 	if (s.to <= s.from)
 		s.to = s.from + 1;
 	return s;
@@ -80,8 +81,10 @@ static void write_axes(const struct plot *plot, const struct scale *s, FILE *out
 	for (unsigned i = 0; i <= STEPS; i++) {
 		const double value = s->top * i / STEPS, y = y_of(s, value);
 
-		fprintf(out, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" class=\"grid\"/>", LEFT, y, WIDTH - RIGHT, y);
-		fprintf(out, "<text x=\"%d\" y=\"%.1f\" class=\"y\">%s</text>\n", LEFT - 6, y + 4, plot->show(value, text));
+		fprintf(out, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" class=\"grid\"/>", LEFT, y,
+			WIDTH - RIGHT, y);
+		fprintf(out, "<text x=\"%d\" y=\"%.1f\" class=\"y\">%s</text>\n", LEFT - 6, y + 4,
+			plot->show(value, text));
 	}
 	for (unsigned i = 0; i <= STEPS; i++) {
 		const double at = s->from + (s->to - s->from) * i / STEPS;
@@ -90,11 +93,13 @@ static void write_axes(const struct plot *plot, const struct scale *s, FILE *out
 
 		if (gmtime_r(&seconds, &parts))
 			strftime(text, sizeof(text), "%H:%M:%S", &parts);
-		fprintf(out, "<text x=\"%.1f\" y=\"%d\" class=\"x\">%s</text>\n", x_of(s, at), HEIGHT - 8, text);
+		/* The last one would reach beyond the edge. */
+		fprintf(out, "<text x=\"%.1f\" y=\"%d\" class=\"x\"%s>%s</text>\n", x_of(s, at), HEIGHT - 8,
+			i == STEPS ? " style=\"text-anchor:end\"" : "", text);
 	}
 }
 
-static void write_line(const struct plot_line *line, const struct scale *s, unsigned style, FILE *out)
+static void draw_line(const struct plot_line *line, const struct scale *s, unsigned style, FILE *out)
 {
 	fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\" stroke-dasharray=\"%s\" points=\"",
 		styles[style].color, styles[style].dash);
@@ -112,7 +117,8 @@ static void write_legend(const struct plot *plot, FILE *out)
 		const struct plot_line *line = &plot->lines[i];
 
 		fprintf(out,
-			"<span><svg width=\"26\" height=\"10\"><line x1=\"1\" y1=\"5\" x2=\"25\" y2=\"5\" stroke=\"%s\" "
+			"<span><svg width=\"26\" height=\"10\"><line x1=\"1\" y1=\"5\" x2=\"25\" y2=\"5\" "
+			"stroke=\"%s\" "
 			"stroke-width=\"2\" stroke-dasharray=\"%s\"/></svg> ",
 			styles[i].color, styles[i].dash);
 		plot_text(line->name, out);
@@ -137,13 +143,13 @@ void plot_write(const struct plot *plot, FILE *out)
 		fputs("<p class=\"none\">Nothing is known yet: nodes look every ten seconds.</p></figure>\n", out);
 		return;
 	}
-	s = scale_of(plot);
+	s = plot_scale(plot);
 	fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
 	plot_text(plot->title, out);
 	fputs("\">\n", out);
 	write_axes(plot, &s, out);
 	for (unsigned i = 0; i < plot->count; i++)
-		write_line(&plot->lines[i], &s, i, out);
+		draw_line(&plot->lines[i], &s, i, out);
 	fputs("</svg>\n", out);
 	write_legend(plot, out);
 	fputs("</figure>\n", out);

@@ -45,13 +45,6 @@ static char *show_percent(double value, char text[static 24])
 	return text;
 }
 
-static char *show_time(double us, char text[static 24])
-{
-	snprintf(text, 24, us < 999.5 ? "%.3g us" : us < 999500 ? "%.3g ms" : "%.3g s",
-		 us < 999.5 ? us : us < 999500 ? us / 1e3 : us / 1e6);
-	return text;
-}
-
 static char *show_bytes(double value, char text[static 24])
 {
 	return human_bytes(value, text);
@@ -80,8 +73,8 @@ static void add_point(struct plot_line *line, double when, double value)
 /* Values as they are; or, of counts, how fast they grow. */
 static void add_values(struct plot *plot, const char *name, const json_t *dates, const json_t *values, bool rates)
 {
-	const size_t n = json_array_size(dates) < json_array_size(values) ? json_array_size(dates)
-									  : json_array_size(values);
+	const size_t n =
+		json_array_size(dates) < json_array_size(values) ? json_array_size(dates) : json_array_size(values);
 	struct plot_line *line = n ? new_line(plot, name) : NULL;
 
 	for (size_t i = rates; i < n; i++) {
@@ -120,8 +113,8 @@ static const struct {
 	{ "Requests a second", "requests", show_rate, true },
 	{ "Rows pulled a second", "rows_pulled", show_rate, true },
 	{ "Rows pushed a second", "rows_pushed", show_rate, true },
-	{ "Requests: 99 % took at most", "p99_us", show_time, false },
-	{ "Requests: half took at most", "p50_us", show_time, false },
+	{ "Requests: 99 % took at most", "p99_us", human_us, false },
+	{ "Requests: half took at most", "p50_us", human_us, false },
 	{ "Parameter memory", "memory_bytes", show_bytes, false },
 	{ "Connections", "connections", show_rate, false },
 };
@@ -213,8 +206,8 @@ static void write_nodes(const struct cluster *cluster, const struct told *told, 
 
 static void write_latency(const struct cluster *cluster, const struct told *told, FILE *out)
 {
-	static const char *const titles[] = { "Node",	"Class", "Keys", "Requests", "Total p50", "p99",
-					      "longest", "Wait p99", "Run p99", NULL };
+	static const char *const titles[] = { "Node", "Class",	 "Keys",     "Requests", "Total p50",
+					      "p99",  "longest", "Wait p99", "Run p99",	 NULL };
 
 	fputs("<h2>How long requests took</h2>\n", out);
 	head(titles, out);
@@ -232,11 +225,11 @@ static void write_latency(const struct cluster *cluster, const struct told *told
 			cell("", text_of(line, "class"), out);
 			cell("n", text_of(line, "keys"), out);
 			cell("n", human_count(number(line, "requests"), text), out);
-			cell("n", show_time(number(total, "p50"), text), out);
-			cell("n", show_time(number(total, "p99"), text), out);
-			cell("n", show_time(number(total, "max"), text), out);
-			cell("n", show_time(number(json_object_get(line, "wait_us"), "p99"), text), out);
-			cell("n", show_time(number(json_object_get(line, "run_us"), "p99"), text), out);
+			cell("n", human_us(number(total, "p50"), text), out);
+			cell("n", human_us(number(total, "p99"), text), out);
+			cell("n", human_us(number(total, "max"), text), out);
+			cell("n", human_us(number(json_object_get(line, "wait_us"), "p99"), text), out);
+			cell("n", human_us(number(json_object_get(line, "run_us"), "p99"), text), out);
 			fputs("</tr>\n", out);
 		}
 	}
@@ -300,12 +293,17 @@ static void write_events(const struct cluster *cluster, const struct told *told,
 static const char style[] =
 	"body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1340px;padding:0 1em;color:#222}"
 	"h1{font-size:1.5em;margin-bottom:0}h2{font-size:1.15em;margin-top:1.6em}"
-	"table{border-collapse:collapse;font-size:.9em}th,td{padding:.25em .8em;text-align:left;border-bottom:1px solid #ddd;"
-	"vertical-align:top}td.n{text-align:right;font-variant-numeric:tabular-nums}td.good{color:#00704f}td.bad{color:#b00020;"
+	"table{border-collapse:collapse;font-size:.9em}th,td{padding:.25em .8em;text-align:left;border-bottom:1px "
+	"solid #ddd;"
+	"vertical-align:top}td.n{text-align:right;font-variant-numeric:tabular-nums}td.good{color:#00704f}td.bad{color:"
+	"#b00020;"
 	"font-weight:600}"
-	".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:1em}figure{margin:0;border:1px solid "
-	"#ddd;padding:.6em}figcaption{font-weight:600;font-size:.9em}svg{width:100%;height:auto}.legend svg{width:26px;height:"
-	"10px}.legend{font-size:.8em}.legend span{margin-right:1em;white-space:nowrap}.grid{stroke:#e4e4e4}text{font-size:11px;"
+	".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:1em}figure{margin:0;border:"
+	"1px solid "
+	"#ddd;padding:.6em}figcaption{font-weight:600;font-size:.9em}svg{width:100%;height:auto}.legend "
+	"svg{width:26px;height:"
+	"10px}.legend{font-size:.8em}.legend "
+	"span{margin-right:1em;white-space:nowrap}.grid{stroke:#e4e4e4}text{font-size:11px;"
 	"fill:#555}.y{text-anchor:end}.x{text-anchor:middle}.none{color:#777;font-size:.9em}";
 
 static void write_page(const struct cluster *cluster, const struct told *told, FILE *out)
@@ -355,11 +353,10 @@ static json_t *told_json(const struct cluster *cluster, const struct told *told)
 	json_t *nodes = json_array();
 
 	for (unsigned i = 0; i < cluster->count; i++)
-		json_array_append_new(nodes,
-				      json_pack("{s:s, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "name",
-						cluster->nodes[i].name, "status", told[i].status, "health",
-						told[i].health, "history", told[i].history, "latency", told[i].latency,
-						"hot", told[i].hot, "events", told[i].events));
+		json_array_append_new(nodes, json_pack("{s:s, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "name",
+						       cluster->nodes[i].name, "status", told[i].status, "health",
+						       told[i].health, "history", told[i].history, "latency",
+						       told[i].latency, "hot", told[i].hot, "events", told[i].events));
 	return json_pack("{s:o}", "nodes", nodes);
 }
 

@@ -5,8 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "app/starctl/starctl.h"
-#include "jsonrpc/jsonrpc.h"
+#include "app/starctl/cluster.h"
 #include "jsonrpc/member.h"
 #include "recorder/file.h"
 
@@ -33,18 +32,6 @@ static const char *text_of(const json_t *object, const char *name)
 	return text && *text ? text : "-";
 }
 
-/* Microseconds for people. */
-static const char *duration(double us, char text[static 24])
-{
-	if (us < 1000)
-		snprintf(text, 24, "%.3g us", us);
-	else if (us < 1e6)
-		snprintf(text, 24, "%.3g ms", us / 1e3);
-	else
-		snprintf(text, 24, "%.3g s", us / 1e6);
-	return text;
-}
-
 /* ---- latency ---- */
 
 static void add_times(struct table *table, unsigned column, const json_t *line, const char *time)
@@ -53,7 +40,7 @@ static void add_times(struct table *table, unsigned column, const json_t *line, 
 	char text[24];
 
 	for (unsigned i = 0; i < 3; i++)
-		table_set(table, column + i, "%s", duration(real(json_object_get(line, time), quantiles[i]), text));
+		table_set(table, column + i, "%s", human_us(real(json_object_get(line, time), quantiles[i]), text));
 }
 
 static void render_lines(const json_t *lines, const char *first_title, const char *first, FILE *out)
@@ -122,15 +109,17 @@ static void render_slow(const json_t *slow, FILE *out)
 	      out);
 	json_array_foreach(json_object_get(slow, "requests"), i, request)
 	{
-		fprintf(out, "%s: %s of %.0f keys", duration(real(request, "total_us"), total),
+		fprintf(out, "%s: %s of %.0f keys", human_us(real(request, "total_us"), total),
 			text_of(request, "class"), real(request, "keys"));
 		if (strcmp(text_of(request, "table"), "-") != 0) {
 			fputs(" of ", out);
 			print_text(text_of(request, "table"), out);
 		}
-		fprintf(out, ", from %s, %.1f s ago, reactor %.0f: waited %s, executed %s; ", text_of(request, "peer"),
-			real(request, "ago_s"), real(request, "reactor"), duration(real(request, "wait_us"), wait),
-			duration(real(request, "run_us"), run));
+		fprintf(out, ", from %s, %.1f s ago, ", text_of(request, "peer"), real(request, "ago_s"));
+		if (json_object_get(request, "node"))
+			fprintf(out, "%s, ", text_of(request, "node"));
+		fprintf(out, "reactor %.0f: waited %s, executed %s; ", real(request, "reactor"),
+			human_us(real(request, "wait_us"), wait), human_us(real(request, "run_us"), run));
 		print_text(text_of(request, "status"), out);
 		fputc('\n', out);
 		json_array_foreach(json_object_get(request, "why"), k, why)
@@ -168,6 +157,93 @@ static void render_left(const json_t *slow, FILE *out)
 	print_text(text_of(left, "why"), out);
 	fputs(".\n", out);
 	render_slow(slow, out);
+}
+
+/* ---- of all nodes ---- */
+
+static const char *sorts_by;
+
+static int by_member(const void *a, const void *b)
+{
+	const double x = real(*(json_t *const *)a, sorts_by), y = real(*(json_t *const *)b, sorts_by);
+
+	return x > y ? -1 : x < y;
+}
+
+/* The first of a list, by a member, the greatest first; takes the list. */
+static json_t *first_of(json_t *list, const char *member, size_t limit)
+{
+	const size_t n = json_array_size(list);
+	json_t **lines = calloc(n + 1, sizeof(*lines)), *sorted = json_array();
+
+	for (size_t i = 0; lines && i < n; i++)
+		lines[i] = json_array_get(list, i);
+	sorts_by = member;
+	if (lines)
+		qsort(lines, n, sizeof(*lines), by_member);
+	for (size_t i = 0; lines && i < n && i < limit; i++)
+		json_array_append(sorted, lines[i]);
+	free(lines);
+	json_decref(list);
+	return sorted;
+}
+
+static void append_named(json_t *to, const json_t *lines, const char *node)
+{
+	json_t *line;
+	size_t i;
+
+	json_array_foreach(lines, i, line)
+	{
+		json_object_set_new(line, "node", json_string(node));
+		json_array_append(to, line);
+	}
+}
+
+/* Asks all nodes of the cluster; takes params. The lists of that name together, and the sums of counts. */
+static int show_all(const struct invocation *invocation, const char *method, json_t *params, const char *const *counts,
+		    const char *const *lists, const char *sort, void (*finish)(json_t *all),
+		    void (*render)(const json_t *, FILE *))
+{
+	const json_t *given = json_object_get(params, "limit");
+	const size_t limit = given ? (size_t)json_integer_value(given) : SLOW_USUAL;
+	struct star_error err = { 0 };
+	json_t *all = json_object();
+	struct cluster cluster;
+	unsigned missing;
+
+	if (cluster_open(&cluster, invocation, true, &err) < 0) {
+		json_decref(params);
+		json_decref(all);
+		return fail(invocation, &err, STARCTL_FAILED);
+	}
+	for (const char *const *list = lists; *list; list++)
+		json_object_set_new(all, *list, json_array());
+	for (unsigned i = 0; i < cluster.count; i++) {
+		json_t *one = cluster_ask(&cluster, i, method, json_deep_copy(params));
+
+		for (const char *const *count = counts; one && *count; count++)
+			json_object_set_new(all, *count, json_real(real(all, *count) + real(one, *count)));
+		for (const char *const *list = lists; *list; list++)
+			append_named(json_object_get(all, *list), json_object_get(one, *list), cluster.nodes[i].name);
+		json_decref(one);
+	}
+	json_decref(params);
+	for (const char *const *list = lists; *list; list++)
+		json_object_set_new(all, *list, first_of(json_incref(json_object_get(all, *list)), sort, limit));
+	if (finish)
+		finish(all);
+	missing = cluster_complain(&cluster, invocation);
+	cluster_close(&cluster);
+	print(invocation, all, render);
+	return missing ? STARCTL_FAILED : STARCTL_OK;
+}
+
+static int show_slow_of_all(const struct invocation *invocation, json_t *params)
+{
+	static const char *const counts[] = { "looked_at", NULL }, *const lists[] = { "requests", NULL };
+
+	return show_all(invocation, "slow", params, counts, lists, "total_us", NULL, render_slow);
 }
 
 static uint32_t member_or(const json_t *params, const char *name, uint32_t otherwise)
@@ -209,7 +285,10 @@ int run_slow(const struct invocation *invocation)
 		json_object_set_new(params, "seconds", json_integer(60 * json_integer_value(minutes)));
 		json_object_del(params, "minutes");
 	}
-	return invocation->records ? show_left(invocation, params) : show(invocation, "slow", params, render_slow);
+	if (invocation->records)
+		return show_left(invocation, params);
+	return invocation->cluster ? show_slow_of_all(invocation, params)
+				   : show(invocation, "slow", params, render_slow);
 }
 
 /* ---- trace ---- */
@@ -380,6 +459,32 @@ int run_trace(const struct invocation *invocation)
 
 /* ---- hot ---- */
 
+/* A reactor, and whose it is where there are several nodes. */
+static void set_place(struct table *table, unsigned column, const json_t *line)
+{
+	if (json_object_get(line, "node"))
+		table_set(table, column, "%s/%.0f", text_of(line, "node"), real(line, "reactor"));
+	else
+		table_set(table, column, "%.0f", real(line, "reactor"));
+}
+
+/* Shares of all samples: each stands for as many keys. */
+static void share_among_all(json_t *hot)
+{
+	static const char *const lists[] = { "keys", "partitions" };
+	const double keys_a_sample = 64.5, of = real(hot, "of_keys") / keys_a_sample;
+
+	for (unsigned l = 0; l < 2; l++) {
+		json_t *line;
+		size_t i;
+
+		json_array_foreach(json_object_get(hot, lists[l]), i, line)
+		{
+			json_object_set_new(line, "percent", json_real(of > 0 ? 100 * real(line, "samples") / of : 0));
+		}
+	}
+}
+
 static void render_hot(const json_t *hot, FILE *out)
 {
 	const json_t *line;
@@ -402,7 +507,7 @@ static void render_hot(const json_t *hot, FILE *out)
 			table_set(&table, 1, "%s", json_string_value(key));
 		else
 			table_set(&table, 1, "%" JSON_INTEGER_FORMAT, json_integer_value(key));
-		table_set(&table, 2, "%.0f", real(line, "reactor"));
+		set_place(&table, 2, line);
 		table_set(&table, 3, "%.2f %%", real(line, "percent"));
 	}
 	table_print(&table, out);
@@ -416,7 +521,7 @@ static void render_hot(const json_t *hot, FILE *out)
 	{
 		table_row(&table);
 		table_set(&table, 0, "%.0f", real(line, "partition"));
-		table_set(&table, 1, "%.0f", real(line, "reactor"));
+		set_place(&table, 1, line);
 		table_set(&table, 2, "%.2f %%", real(line, "percent"));
 	}
 	table_print(&table, out);
@@ -425,9 +530,15 @@ static void render_hot(const json_t *hot, FILE *out)
 
 int run_hot(const struct invocation *invocation)
 {
+	static const char *const counts[] = { "samples", "of_keys", NULL }, *const lists[] = { "keys", "partitions",
+											       NULL };
 	static const struct filter filters[] = { { "limit", true }, { NULL, false } };
 	struct star_error err = { 0 };
 	json_t *params = take_filters(filters, "limit=N", invocation->argc, invocation->argv, &err);
 
-	return params ? show(invocation, "hot", params, render_hot) : fail(invocation, &err, STARCTL_USAGE);
+	if (!params)
+		return fail(invocation, &err, STARCTL_USAGE);
+	return invocation->cluster
+		       ? show_all(invocation, "hot", params, counts, lists, "samples", share_among_all, render_hot)
+		       : show(invocation, "hot", params, render_hot);
 }

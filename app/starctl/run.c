@@ -171,8 +171,7 @@ static int check_command(const struct command *command, const struct invocation 
 				      command->arguments[0] ? " " : "", command->arguments);
 	for (unsigned i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
 		if (switches[i].given && !(command->flags & switches[i].flag))
-			return star_error_set(err, -EINVAL, "\"%s\" does not take %s", command->name,
-					      switches[i].name);
+			return star_error_set(err, -EINVAL, "\"%s\" does not take %s", command->name, switches[i].name);
 	return 0;
 }
 

@@ -51,18 +51,18 @@ struct command {
 };
 
 enum command_flags {
-	COMMAND_WATCH = 1 << 0,	  /* takes --watch */
-	COMMAND_WORDS = 1 << 1,	  /* takes --words */
-	COMMAND_FILTERS = 1 << 2, /* takes filters of connections */
-	COMMAND_OPTIONS = 1 << 3, /* takes options of its own, behind its words: --address is one of them then */
-	COMMAND_GRAPH = 1 << 4,	  /* those of graphs, of which some take no value */
-	COMMAND_SLOW = 1 << 6,	  /* takes filters of requests */
-	COMMAND_ONCE = 1 << 7,	  /* takes --once */
-	COMMAND_RECORDS = 1 << 8, /* takes --records */
-	COMMAND_CLUSTER = 1 << 9, /* takes --cluster */
-	COMMAND_EVENTS = 1 << 10, /* takes filters of events */
+	COMMAND_WATCH = 1 << 0,	   /* takes --watch */
+	COMMAND_WORDS = 1 << 1,	   /* takes --words */
+	COMMAND_FILTERS = 1 << 2,  /* takes filters of connections */
+	COMMAND_OPTIONS = 1 << 3,  /* takes options of its own, behind its words: --address is one of them then */
+	COMMAND_GRAPH = 1 << 4,	   /* those of graphs, of which some take no value */
+	COMMAND_SLOW = 1 << 6,	   /* takes filters of requests */
+	COMMAND_ONCE = 1 << 7,	   /* takes --once */
+	COMMAND_RECORDS = 1 << 8,  /* takes --records */
+	COMMAND_CLUSTER = 1 << 9,  /* takes --cluster */
+	COMMAND_EVENTS = 1 << 10,  /* takes filters of events */
 	COMMAND_CAPTURE = 1 << 11, /* takes -w, and filters of frames */
-	COMMAND_YES = 1 << 5,	  /* destroys something: asks first on a terminal, and takes --yes */
+	COMMAND_YES = 1 << 5,	   /* destroys something: asks first on a terminal, and takes --yes */
 };
 
 /* Ended by an entry without a name. */
@@ -247,5 +247,7 @@ void print_text(const char *text, FILE *out);
 char *human_count(double number, char text[static 24]);
 char *human_bytes(double bytes, char text[static 24]);
 char *human_time(double seconds, char text[static 24]);
+/* Microseconds: 1.65 us, 5.3 ms. */
+char *human_us(double us, char text[static 24]);
 
 #endif

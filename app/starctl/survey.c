@@ -94,13 +94,6 @@ static json_t *node_json(const struct cluster_one *node, const struct survey *s)
 			 json_array_get(json_object_get(s->slow, "requests"), 0));
 }
 
-static const char *duration(double us, char text[static 24])
-{
-	snprintf(text, 24, us < 999.5 ? "%.3g us" : us < 999500 ? "%.3g ms" : "%.3g s",
-		 us < 999.5 ? us : us < 999500 ? us / 1e3 : us / 1e6);
-	return text;
-}
-
 static void show_row(struct table *table, const json_t *node)
 {
 	const double limit = number(node, "memory_limit_bytes");
@@ -120,10 +113,10 @@ static void show_row(struct table *table, const json_t *node)
 	if (!class || !*class)
 		return;
 	table_set(table, 4, "%s", class);
-	table_set(table, 5, "%s", duration(number(node, "p50_us"), text));
-	table_set(table, 6, "%s", duration(number(node, "p99_us"), text));
-	table_set(table, 7, "%s", duration(number(node, "wait_p99_us"), text));
-	table_set(table, 8, "%s", duration(number(node, "run_p99_us"), text));
+	table_set(table, 5, "%s", human_us(number(node, "p50_us"), text));
+	table_set(table, 6, "%s", human_us(number(node, "p99_us"), text));
+	table_set(table, 7, "%s", human_us(number(node, "wait_p99_us"), text));
+	table_set(table, 8, "%s", human_us(number(node, "run_p99_us"), text));
 }
 
 /* The node whose usual requests take longest, with its slowest request of the last minute. */
@@ -143,7 +136,7 @@ static void show_slowest(const json_t *nodes, FILE *out)
 	if (!json_is_object(request))
 		return;
 	fprintf(out, "\nslowest: %s; its slowest request of the last minute took %s: %s of %.0f keys",
-		json_string_value(json_object_get(slowest, "name")), duration(number(request, "total_us"), total),
+		json_string_value(json_object_get(slowest, "name")), human_us(number(request, "total_us"), total),
 		json_string_value(json_object_get(request, "class")), number(request, "keys"));
 	fputs(" of ", out);
 	print_text(json_string_value(json_object_get(request, "table")), out);

@@ -82,8 +82,8 @@ struct control_layout {
 };
 
 /* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections,
- * capture, capture_take, port_add, port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the
- * others). */
+ * capture, capture_take, port_add, port_remove), on the thread that sees to checkpoints or the executor
+ * (checkpoint_*), or at any time (the others). */
 struct control_data_plane {
 	void *ctx;
 	/*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Questions about what the node remembers: the requests of its reactors, its figures of the last hour, and its events. */
+/* Questions about what the node remembers: requests of its reactors, figures of the last hour, and events. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -22,10 +22,8 @@ int control_observed(struct control *control, enum control_observed_what what, c
 		     struct star_error *err)
 {
 	static const char *const members[][5] = {
-		[CONTROL_LATENCY] = { "seconds", NULL },
-		[CONTROL_SLOW] = { "reactor", "limit", "seconds", NULL },
-		[CONTROL_TRACE] = { "reactor", "from", NULL },
-		[CONTROL_HOT] = { "limit", NULL },
+		[CONTROL_LATENCY] = { "seconds", NULL },       [CONTROL_SLOW] = { "reactor", "limit", "seconds", NULL },
+		[CONTROL_TRACE] = { "reactor", "from", NULL }, [CONTROL_HOT] = { "limit", NULL },
 		[CONTROL_HISTORY] = { "seconds", NULL },
 	};
 	const struct control_data_plane *plane = &control->data_plane;
@@ -75,7 +73,7 @@ int control_events(struct control *control, const json_t *params, json_t **resul
 	int rc = 0;
 
 	if (jsonrpc_member_only(params, members, err) < 0 ||
-	    take(params, "seconds", 1, UINT32_MAX, &seconds, err) < 0 ||
+	    take_param(params, "seconds", 1, UINT32_MAX, &seconds, err) < 0 ||
 	    (json_object_get(params, "level") && jsonrpc_member_string(params, "level", 16, &name, err) < 0))
 		rc = control_invalid(err);
 	else if (name && !log_level_from(name, &level))

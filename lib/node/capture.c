@@ -60,7 +60,7 @@ static void set_on_reactor(void *ctx, struct reactor_message *message)
 	reactor_set_capture(shard->reactor, ((const struct turn_on *)message)->capture);
 }
 
-static int set(struct shard *shard, struct reactor_capture *capture, struct star_error *err)
+static int capture_set(struct shard *shard, struct reactor_capture *capture, struct star_error *err)
 {
 	struct turn_on question = { { .run = set_on_reactor }, capture };
 
@@ -68,20 +68,20 @@ static int set(struct shard *shard, struct reactor_capture *capture, struct star
 }
 
 /* A ring whose reactor does not answer may still be written to: it is left, and lost. Under the lock. */
-static void end(struct node *node, struct node_capture *c)
+static void capture_end(struct node *node, struct node_capture *c)
 {
 	struct star_error err;
 
 	for (unsigned i = 0; i < node->shards_count; i++) {
-		if (c->of[i] && set(&node->shards[i], NULL, &err) == 0)
+		if (c->of[i] && capture_set(&node->shards[i], NULL, &err) == 0)
 			reactor_capture_destroy(c->of[i]);
 		c->of[i] = NULL;
 	}
 	c->on = false;
 }
 
-static int begin(struct node *node, struct node_capture *c, const struct reactor_capture_filter *filter, uint32_t snap,
-		 int reactor, struct star_error *err)
+static int capture_begin(struct node *node, struct node_capture *c, const struct reactor_capture_filter *filter,
+			 uint32_t snap, int reactor, struct star_error *err)
 {
 	int rc = 0;
 
@@ -89,10 +89,10 @@ static int begin(struct node *node, struct node_capture *c, const struct reactor
 		if (reactor >= 0 && (unsigned)reactor != i)
 			continue;
 		c->of[i] = reactor_capture_create(filter, snap, err);
-		rc = c->of[i] ? set(&node->shards[i], c->of[i], err) : err->code;
+		rc = c->of[i] ? capture_set(&node->shards[i], c->of[i], err) : err->code;
 	}
 	if (rc < 0)
-		end(node, c);
+		capture_end(node, c);
 	else
 		c->on = true;
 	return rc;
@@ -105,8 +105,9 @@ static const struct {
 	uint16_t type;
 	uint8_t protocol;
 } protocols[] = {
-	{ "tcp", 0, IPPROTO_TCP },   { "udp", 0, IPPROTO_UDP }, { "icmp", 0, IPPROTO_ICMP }, { "icmp6", 0, IPPROTO_ICMPV6 },
-	{ "arp", 0x0806, 0 },	     { "ip", 0x0800, 0 },	{ "ip6", 0x86dd, 0 },
+	{ "tcp", 0, IPPROTO_TCP },	{ "udp", 0, IPPROTO_UDP }, { "icmp", 0, IPPROTO_ICMP },
+	{ "icmp6", 0, IPPROTO_ICMPV6 }, { "arp", 0x0806, 0 },	   { "ip", 0x0800, 0 },
+	{ "ip6", 0x86dd, 0 },
 };
 
 static int take_protocol(const char *name, struct reactor_capture_filter *filter, struct star_error *err)
@@ -118,8 +119,8 @@ static int take_protocol(const char *name, struct reactor_capture_filter *filter
 		filter->protocol = protocols[i].protocol;
 		return 0;
 	}
-	return star_error_set(err, -EINVAL, "there is no protocol \"%.20s\" here: tcp, udp, icmp, icmp6, arp, ip or ip6",
-			      name);
+	return star_error_set(err, -EINVAL,
+			      "there is no protocol \"%.20s\" here: tcp, udp, icmp, icmp6, arp, ip or ip6", name);
 }
 
 static int take_way(const char *name, struct reactor_capture_filter *filter, struct star_error *err)
@@ -210,7 +211,8 @@ int node_capture(void *ctx, const json_t *params, json_t **result, struct star_e
 
 	if (node->config->stack == CONFIG_STACK_KERNEL)
 		return star_error_set(err, -ENOTSUP,
-				      "this node's packets are the kernel's (network.stack = \"kernel\"), which captures "
+				      "this node's packets are the kernel's (network.stack = \"kernel\"), which "
+				      "captures "
 				      "them: tcpdump -i any -w FILE tcp portrange %u-%u",
 				      port, port + node->shards_count - 1);
 	if (take_filter(node, params, &filter, &snap, &reactor, err) < 0)
@@ -219,8 +221,8 @@ int node_capture(void *ctx, const json_t *params, json_t **result, struct star_e
 	if (c->on && clock_us() - c->asked_us < LEASE_US) {
 		rc = star_error_set(err, -EBUSY, "somebody else captures at present: one at a time");
 	} else {
-		end(node, c);
-		rc = begin(node, c, &filter, snap, reactor == UINT32_MAX ? -1 : (int)reactor, err);
+		capture_end(node, c);
+		rc = capture_begin(node, c, &filter, snap, reactor == UINT32_MAX ? -1 : (int)reactor, err);
 	}
 	if (rc == 0) {
 		c->asked_us = clock_us();
@@ -301,7 +303,7 @@ int node_capture_take(void *ctx, const json_t *params, json_t **result, struct s
 		c->asked_us = clock_us();
 		*result = taken_json(node, c);
 		if (json_is_true(json_object_get(params, "end")))
-			end(node, c);
+			capture_end(node, c);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return rc;
@@ -313,6 +315,6 @@ void node_capture_watch(struct node *node)
 
 	pthread_mutex_lock(&c->lock);
 	if (c->on && clock_us() - c->asked_us >= LEASE_US)
-		end(node, c);
+		capture_end(node, c);
 	pthread_mutex_unlock(&c->lock);
 }

@@ -15,7 +15,8 @@ static const struct fault {
 	int signal;
 	const char *name;
 } faults[] = {
-	{ SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" }, { SIGILL, "SIGILL" }, { SIGFPE, "SIGFPE" }, { SIGABRT, "SIGABRT" },
+	{ SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" },	{ SIGILL, "SIGILL" },
+	{ SIGFPE, "SIGFPE" },	{ SIGABRT, "SIGABRT" },
 };
 enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
 
@@ -51,7 +52,7 @@ static int write_records(int signal, int stuck)
 	return dump->reactors ? recorder_write(dump) : -ENODATA;
 }
 
-static void say(const char *text)
+static void write_text(const char *text)
 {
 	if (write(STDERR_FILENO, text, strlen(text)) < 0)
 		return; /* nobody reads it */
@@ -59,11 +60,11 @@ static void say(const char *text)
 
 static void tell(const char *name, bool written)
 {
-	say("starserver: ");
-	say(name);
-	say(written ? ": the last requests are in " : ": the last requests could not be written to ");
-	say(crash.dump.path);
-	say(written ? " (starctl slow --records)\n" : "\n");
+	write_text("starserver: ");
+	write_text(name);
+	write_text(written ? ": the last requests are in " : ": the last requests could not be written to ");
+	write_text(crash.dump.path);
+	write_text(written ? " (starctl slow --records)\n" : "\n");
 }
 
 static void on_fault(int signal, siginfo_t *info, void *context)

@@ -180,8 +180,8 @@ static json_t *counts_json(const struct node_history *h, const struct chosen *ch
 	json_t *json = json_array();
 
 	for (unsigned i = 0; i < chosen->n; i++)
-		json_array_append_new(json, json_integer(*(const json_int_t *)((const char *)&h->samples[chosen->at[i]] +
-									       offset)));
+		json_array_append_new(
+			json, json_integer(*(const json_int_t *)((const char *)&h->samples[chosen->at[i]] + offset)));
 	return json;
 }
 
@@ -190,8 +190,8 @@ static json_t *times_json(const struct node_history *h, const struct chosen *cho
 	json_t *json = json_array();
 
 	for (unsigned i = 0; i < chosen->n; i++)
-		json_array_append_new(
-			json, rounded((double)*(const float *)((const char *)&h->samples[chosen->at[i]] + offset)));
+		json_array_append_new(json, rounded((double)*(const float *)((const char *)&h->samples[chosen->at[i]] +
+									     offset)));
 	return json;
 }
 

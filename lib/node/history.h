@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A node's figures of the last hour, every ten seconds: what it did, how long requests took, what memory and tables
- * have grown by. In memory of fixed size, and of each table some KiB. Written by the watch's thread, and read by others.
+ * have grown by. In memory of fixed size, and of each table some KiB. Written by the watch's thread, read by others.
  */
 #ifndef NODE_HISTORY_H
 #define NODE_HISTORY_H

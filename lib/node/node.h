@@ -92,7 +92,7 @@ struct node {
 	} watch[NODE_WATCHED];
 	struct node_capture *capture; /* what reactors capture of frames */
 	struct node_history *history; /* the figures of the last hour */
-	bool nearly_full; /* the watch's: parameter memory, as last logged */
+	bool nearly_full;	      /* the watch's: parameter memory, as last logged */
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 

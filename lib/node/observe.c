@@ -344,7 +344,7 @@ static int recorded(struct node *node, const struct control_observed *which, jso
 	*result = which->what == CONTROL_SLOW
 			  ? recorder_slow(&recorder, &slow)
 			  : recorder_trace(&recorder, which->reactor < 0 ? 0 : (unsigned)which->reactor, which->from);
-	return *result ? 0 : no_memory(err);
+	return *result ? 0 : observe_no_memory(err);
 }
 
 int node_observed(void *ctx, const struct control_observed *which, json_t **result, struct star_error *err)
@@ -353,7 +353,7 @@ int node_observed(void *ctx, const struct control_observed *which, json_t **resu
 
 	if (which->what == CONTROL_HISTORY) {
 		*result = node_history_json(node, which->seconds);
-		return *result ? 0 : no_memory(err);
+		return *result ? 0 : observe_no_memory(err);
 	}
 	if (!node->config->observe_requests)
 		return star_error_set(err, -ENOTSUP,

@@ -21,7 +21,8 @@ enum {
 struct record {
 	struct reactor_capture_frame frame;
 };
-_Static_assert(sizeof(struct record) == 24 && REACTOR_CAPTURE_SNAP_MAX + sizeof(struct record) < RING / 4, "records fit");
+_Static_assert(sizeof(struct record) == 24 && REACTOR_CAPTURE_SNAP_MAX + sizeof(struct record) < RING / 4,
+	       "records fit");
 
 struct reactor_capture {
 	struct reactor_capture_filter filter;
@@ -146,9 +147,8 @@ static bool matches(const struct reactor_capture_filter *f, const struct rte_mbu
 		return false;
 	if (f->port && !(s.ports && (f->port == s.from || f->port == s.to)))
 		return false;
-	return memcmp(f->host, any, sizeof(any)) == 0 ||
-	       (s.ip && (memcmp(f->host, s.source, sizeof(any)) == 0 ||
-			 memcmp(f->host, s.destination, sizeof(any)) == 0));
+	return memcmp(f->host, any, sizeof(any)) == 0 || (s.ip && (memcmp(f->host, s.source, sizeof(any)) == 0 ||
+								   memcmp(f->host, s.destination, sizeof(any)) == 0));
 }
 
 /* ---- the ring ---- */

@@ -61,7 +61,7 @@ struct reactor {
 	struct reactor_stats stats __rte_cache_aligned;
 	struct port *ports[CONFIG_PORTS_MAX];
 	unsigned ports_count;
-	struct reactor_capture *capture; /* NULL: nobody looks */
+	struct reactor_capture *capture;		   /* NULL: nobody looks */
 	const struct port *port_of[PORT_IDS_MAX];	   /* by id */
 	uint32_t in_flight[REACTOR_MAX];		   /* frames on the way to each other reactor, or back */
 	unsigned next_peer;				   /* whose frames are taken first */

@@ -32,7 +32,7 @@ struct recorder_dump {
 	unsigned reactors;
 	const struct observe *of[WIRE_REACTORS_MAX];
 	struct recorder_reactor now[WIRE_REACTORS_MAX];
-	unsigned objects; /* of names; ids count from 1 */
+	unsigned objects;			 /* of names; ids count from 1 */
 	const char *names[WIRE_OBJECTS_MAX + 1]; /* by id; NULL: none */
 };
 

@@ -27,7 +27,7 @@ static const void *take(struct rest *rest, size_t bytes)
 	return at;
 }
 
-static const char *name_of(void *ctx, uint32_t id)
+static const char *recorded_name(void *ctx, uint32_t id)
 {
 	const struct recorder_file *file = ctx;
 
@@ -136,7 +136,7 @@ struct recorder_file *recorder_read(const uint8_t *bytes, size_t n, const char *
 		recorder_close(file);
 		return NULL;
 	}
-	file->recorder.name = name_of;
+	file->recorder.name = recorded_name;
 	file->recorder.ctx = file;
 	rc = read_all(file, &rest, path, err);
 	if (rc == 0)

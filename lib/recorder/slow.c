@@ -80,8 +80,8 @@ static struct behind look_behind(const struct observe_record *r, const struct ob
 	return behind;
 }
 
-static void say(json_t *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(json_t *why, const char *format, ...)
+static void add_reason(json_t *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_reason(json_t *why, const char *format, ...)
 {
 	char text[320];
 	va_list args;
@@ -98,8 +98,8 @@ static bool is_much(uint32_t part, uint32_t of)
 }
 
 /* What took a tenth of its time or more, and whatever it had to wait for. */
-static json_t *reasons(const struct recorder *recorder, const struct observe_record *r, const struct observe_record *all,
-		       size_t n)
+static json_t *reasons(const struct recorder *recorder, const struct observe_record *r,
+		       const struct observe_record *all, size_t n)
 {
 	const double wait_ms = (double)observe_units_ns(r->wait) / 1e6, run_ms = (double)observe_units_ns(r->run) / 1e6;
 	const uint32_t spent = r->wait + r->run, keys = observe_keys(r), slices = observe_slices(r);
@@ -108,29 +108,31 @@ static json_t *reasons(const struct recorder *recorder, const struct observe_rec
 
 	for (unsigned bit = 0; bit < OBSERVE_REASONS_COUNT; bit++)
 		if (r->why >> bit & 1)
-			say(why, "it had to wait: %s", observe_reason_text((enum observe_reason_bit)bit));
+			add_reason(why, "it had to wait: %s", observe_reason_text((enum observe_reason_bit)bit));
 	if (is_much(r->wait, r->total) && behind.longest)
-		say(why,
-		    "waited %.3f ms, behind %u other request%s that took %.3f ms; the longest: %s of %u keys of "
-		    "\"%.80s\", %.3f ms",
-		    wait_ms, behind.count, behind.count == 1 ? "" : "s", (double)behind.run_ns / 1e6,
-		    observe_class_text(observe_class(behind.longest)), observe_keys(behind.longest),
-		    table_name(recorder, behind.longest), (double)observe_units_ns(behind.longest->run) / 1e6);
+		add_reason(why,
+			   "waited %.3f ms, behind %u other request%s that took %.3f ms; the longest: %s of %u keys of "
+			   "\"%.80s\", %.3f ms",
+			   wait_ms, behind.count, behind.count == 1 ? "" : "s", (double)behind.run_ns / 1e6,
+			   observe_class_text(observe_class(behind.longest)), observe_keys(behind.longest),
+			   table_name(recorder, behind.longest), (double)observe_units_ns(behind.longest->run) / 1e6);
 	else if (is_much(r->wait, r->total))
-		say(why, "waited %.3f ms before it began, behind no other request that is remembered", wait_ms);
+		add_reason(why, "waited %.3f ms before it began, behind no other request that is remembered", wait_ms);
 	if (is_much(r->run, r->total) && keys >= COLD_KEYS && observe_units_ns(r->run) / keys >= COLD_NS)
-		say(why,
-		    "executed for %.3f ms in %u slices, %.0f ns a key: rows that were made, or that the caches did not "
-		    "have",
-		    run_ms, slices, (double)observe_units_ns(r->run) / keys);
+		add_reason(why,
+			   "executed for %.3f ms in %u slices, %.0f ns a key: rows that were made, or that the caches "
+			   "did not "
+			   "have",
+			   run_ms, slices, (double)observe_units_ns(r->run) / keys);
 	else if (is_much(r->run, r->total) && slices)
-		say(why, "executed for %.3f ms, in %u slice%s", run_ms, slices, slices == 1 ? "" : "s");
+		add_reason(why, "executed for %.3f ms, in %u slice%s", run_ms, slices, slices == 1 ? "" : "s");
 	else if (is_much(r->run, r->total))
-		say(why, "executed for %.3f ms", run_ms);
+		add_reason(why, "executed for %.3f ms", run_ms);
 	if (r->total > spent && is_much(r->total - spent, r->total))
-		say(why,
-		    "%.3f ms went by between its slices, for other requests and their packets, or until its reply left",
-		    (double)observe_units_ns(r->total - spent) / 1e6);
+		add_reason(why,
+			   "%.3f ms went by between its slices, for other requests and their packets, or until its "
+			   "reply left",
+			   (double)observe_units_ns(r->total - spent) / 1e6);
 	return why;
 }
 
@@ -167,8 +169,8 @@ static void join(struct slow *slowest, unsigned *count, unsigned limit, unsigned
 }
 
 /* The records of a reactor, if it is one that is asked for. */
-static size_t copy(const struct recorder *recorder, const struct recorder_slow *which, unsigned reactor,
-		   struct observe_record *to)
+static size_t copy_records(const struct recorder *recorder, const struct recorder_slow *which, unsigned reactor,
+			   struct observe_record *to)
 {
 	uint64_t from = 0;
 
@@ -190,7 +192,7 @@ json_t *recorder_slow(const struct recorder *recorder, const struct recorder_slo
 	if (!all)
 		return NULL;
 	for (unsigned i = 0; i < recorder->reactors; i++) {
-		const size_t n = copy(recorder, which, i, all);
+		const size_t n = copy_records(recorder, which, i, all);
 
 		join(slowest, &count, limit, i, all, n, now_ns > span_ns ? now_ns - span_ns : 0);
 		looked_at += n;
@@ -201,7 +203,7 @@ json_t *recorder_slow(const struct recorder *recorder, const struct recorder_slo
 	for (unsigned k = 0; k < count; k++)
 		json_array_append_new(list, json_null());
 	for (unsigned i = 0; i < recorder->reactors; i++) {
-		const size_t n = copy(recorder, which, i, all);
+		const size_t n = copy_records(recorder, which, i, all);
 
 		for (unsigned k = 0; k < count; k++)
 			if (slowest[k].reactor == i)
