@@ -215,30 +215,6 @@ static int fake_observed(void *ctx, const struct control_observed *which, json_t
 	return 0;
 }
 
-/* Two frames and then none: the one of a reactor's, and its answer. */
-static int fake_capture(void *ctx, const json_t *params, json_t **result, struct star_error *err)
-{
-	const json_t *proto = json_object_get(params, "proto");
-
-	if (proto && strcmp(json_string_value(proto), "tcp") != 0)
-		return star_error_set(err, -EINVAL, "there is no protocol");
-	*result = json_pack("{s:i, s:i, s:I, s:[{s:i, s:s}, {s:i, s:s}]}", "capture", 3, "snap", 96, "offset_ns",
-			    (json_int_t)1000000000, "ports", "id", 0, "name", "net_memif0", "id", 33, "name", "x\033");
-	return 0;
-}
-
-static int fake_capture_take(void *ctx, const json_t *params, json_t **result, struct star_error *err)
-{
-	const bool ends = json_is_true(json_object_get(params, "end"));
-
-	*result = json_loads("{\"frames\": [[5, 1, 0, 1, 60, \"000102\"], [7, 1, 33, 2, 1514, \"0a0b0c0d\"]], "
-			     "\"more\": false, \"matched\": 9, \"dropped\": 7}",
-			     0, NULL);
-	if (ends)
-		json_array_clear(json_object_get(*result, "frames"));
-	return 0;
-}
-
 static int fake_port_add(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err)
 {
 	struct fake_plane *p = ctx;
@@ -265,12 +241,6 @@ static int fake_port_remove(void *ctx, const char *name, json_t **result, struct
 		return star_error_set(err, -EBUSY, "%s is the last port", name);
 	*result = json_pack("{s:s, s:i}", "name", name, "connections", 3);
 	return 0;
-}
-
-static json_t *fake_ports(void *ctx)
-{
-	return json_pack("[{s:s, s:[s, s], s:i, s:b}]", "name", "net_memif0", "addresses", "198.18.4.1/24",
-			 "2001:2::4/64", "mtu", 1500, "client", true);
 }
 
 /* ---- checkpoints, all of which are written at once; the newest is 7 ---- */

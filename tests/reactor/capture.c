@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Captured frames: which match, and the ring that they go through, many times round. On mbufs of a pool of no port's. */
+/* Captured frames: which match, and the ring that they go through, many times round. On mbufs of no pool. */
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
