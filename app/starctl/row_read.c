@@ -220,8 +220,7 @@ static int csv_header(struct row_reader *r, struct star_error *why)
 		return star_error_set(why, -ENOMEM, "out of memory");
 	rc = next_text(r, why);
 	if (rc <= 0)
-		return rc < 0 ? rc
-			      : star_error_set(why, -EINVAL, "there is no first line with the columns' names");
+		return rc < 0 ? rc : star_error_set(why, -EINVAL, "there is no first line with the columns' names");
 	at = r->text;
 	while ((name = strsep(&at, ","))) {
 		uint32_t place;
