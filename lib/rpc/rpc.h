@@ -105,7 +105,7 @@ struct rpc_server_options {
 	uint32_t held_mbufs_max;   /* mbufs that requests may occupy, all streams together, and as many all sessions */
 	uint64_t stall_ns;	   /* over TCP a request must be whole within that time after its first byte */
 	struct observe *observe;   /* remembers what was served; NULL: nothing does */
-	/* NULL: whoever comes is served. Else streams come by ticket, and there are no datagrams: sessions_max 0. */
+	/* NULL: whoever comes is served. Else streams and sessions come by ticket. */
 	const struct secure_tickets *tickets;
 	struct rpc_service service;
 };

@@ -251,7 +251,7 @@ static void open_client(unsigned i)
 	if (w.clients[i].session)
 		return;
 	w.clients[i] = (struct user){ .client = true, .honest = i < HONEST, .any_number = true };
-	w.clients[i].session = dgram_open(w.dgram[1], &to, PORT, &w.clients[i], &err);
+	w.clients[i].session = dgram_open(w.dgram[1], &to, PORT, &w.clients[i], NULL, &err);
 }
 
 /* ---- the link ---- */

@@ -30,6 +30,9 @@
 	X(records_are_openssls_in_any_pieces) \
 	X(no_touched_record_opens) \
 	X(keys_are_renewed_at_the_same_record) \
+	X(packets_are_openssls) \
+	X(no_touched_packet_opens) \
+	X(windows_know_what_has_come) \
 	X(a_ticket_is_taken_in_its_time) \
 	X(no_other_ticket_is_taken) \
 	X(who_is_thrown_out_stays_out) \
