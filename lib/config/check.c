@@ -27,6 +27,9 @@ static int check_security(struct config_load *load, struct star_error *err)
 		return config_fail(config_check_origin(load, "security.data"), err,
 				   "tickets for the data network are for those who have a key: set "
 				   "security.control_keys");
+	if (c->security_rights[0] && c->security_data == CONFIG_DATA_OPEN)
+		return config_fail(config_check_origin(load, "security.rights"), err,
+				   "rights are for those who have a ticket: set security.data");
 	if (c->security_require && (!c->security_control_keys[0] || c->security_data == CONFIG_DATA_OPEN))
 		return config_fail(config_check_origin(load, "security.require"), err,
 				   "with security.require nobody gets in without a key: set %s",

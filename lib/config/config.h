@@ -156,8 +156,9 @@ struct config {
 	uint32_t security_data;			      /* enum config_data: of the data network */
 	uint32_t security_memif;		      /* enum config_sealing: of memif */
 	bool security_require;
-	uint32_t log_level;  /* enum log_level */
-	uint32_t log_format; /* enum log_format */
+	char security_rights[CONFIG_TEXT_MAX + 1]; /* "": none */
+	uint32_t log_level;			   /* enum log_level */
+	uint32_t log_format;			   /* enum log_format */
 };
 
 /* A command line's --set name=value, in order. */

@@ -166,7 +166,7 @@ struct dgram_session {
 	uint8_t backoff;
 	uint8_t reordering; /* recoveries for which the path is taken to reorder */
 	uint64_t progress_ns, due_ns, pace_ns;
-	uint64_t sent_ns; /* data, or when credit came: lapses some time after */
+	uint64_t sent_ns;	  /* data, or when credit came: lapses some time after */
 	struct wheel_timer timer; /* retransmission, probes, OPEN */
 	struct wheel_timer life;  /* lease, heartbeat */
 	struct dgram_congestion congestion;

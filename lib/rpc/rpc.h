@@ -112,6 +112,9 @@ struct rpc_server_options {
 
 struct rpc_server;
 
+/* What the sender of a request may do with tables, by their ids (secure/rights.h); NULL: everything. */
+const _Atomic(uint8_t) *rpc_request_rights(const struct rpc_request *request);
+
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);
 /* Before net_destroy. */
 void rpc_server_destroy(struct rpc_server *server);

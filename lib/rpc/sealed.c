@@ -186,3 +186,13 @@ uint32_t rpc_sealed_reply(struct rpc_stream *s)
 	secure_seal_end(out, frame->auth_tag);
 	return more;
 }
+
+const _Atomic(uint8_t) *rpc_request_rights(const struct rpc_request *request)
+{
+	struct rpc_work *w = work_of((struct rpc_request *)(uintptr_t)request);
+	const struct secure_tickets *tickets = w->server->options.tickets;
+
+	if (!tickets)
+		return NULL;
+	return secure_tickets_rights_of(tickets, w->is_session ? session_of(w)->guest : &seal_of(stream_of(w))->guest);
+}

@@ -135,7 +135,7 @@ static const struct {
 	{ "checkpoint_restore", "a" },
 	{ "checkpoint_part", "n" },
 	{ "shutdown", "a" },
-	{ "ticket", "wa" },
+	{ "ticket", "wra" },
 	{ "acl_check", "oa" },
 	{ "key_reload", "a" },
 };

@@ -38,7 +38,11 @@
 	X(who_is_thrown_out_stays_out) \
 	X(places_have_a_bound) \
 	X(both_ends_come_to_the_same_keys) \
-	X(numbers_are_each_principals_own)
+	X(numbers_are_each_principals_own) \
+	X(rights_are_by_principal_verb_and_prefix) \
+	X(each_malformed_right_is_named) \
+	X(files_of_rights_are_nobody_elses) \
+	X(reactors_look_up_rights_by_id)
 
 #define X(name) void name(void);
 SECURE_CASES(X)
