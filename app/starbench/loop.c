@@ -21,7 +21,7 @@ enum {
 };
 
 /* Closes a connection; what was in flight on it counts as failed. */
-static void fail(struct bench *b, struct connection *c)
+static void fail_connection(struct bench *b, struct connection *c)
 {
 	close(c->fd);
 	c->fd = -1;
@@ -58,7 +58,7 @@ static void send_requests(struct bench *b, struct connection *c, uint32_t count)
 	if (sent == (ssize_t)bytes)
 		return;
 	bench_wrong(b, "sending %u bytes: %s", bytes, sent < 0 ? strerror(errno) : "the send buffer is full");
-	fail(b, c);
+	fail_connection(b, c);
 }
 
 /* Takes the replies that are complete; returns how many, or -1. */
@@ -94,7 +94,7 @@ static int take_replies(struct bench *b, struct connection *c, uint64_t now)
 }
 
 /* One turn of a connection: what has come in, then as many requests as replies. */
-static void serve(struct bench *b, struct connection *c)
+static void serve_connection(struct bench *b, struct connection *c)
 {
 	const size_t room = (size_t)b->options->depth * b->reply_bytes + BENCH_ROOM_BYTES;
 	const ssize_t got = recv(c->fd, c->in + c->in_bytes, room - c->in_bytes, 0);
@@ -104,13 +104,13 @@ static void serve(struct bench *b, struct connection *c)
 		if (got < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		bench_wrong(b, "a connection was lost: %s", got ? strerror(errno) : "closed by the server");
-		fail(b, c);
+		fail_connection(b, c);
 		return;
 	}
 	c->in_bytes += (uint32_t)got;
 	taken = take_replies(b, c, clock_ns());
 	if (taken < 0)
-		fail(b, c);
+		fail_connection(b, c);
 	else if (taken > 0 && b->phase != BENCH_DRAIN)
 		send_requests(b, c, (uint32_t)taken);
 }
@@ -121,7 +121,7 @@ static void wait_and_serve(struct bench *b)
 	const int ready = epoll_wait(b->epoll_fd, events, EVENTS_MAX, WAIT_MS);
 
 	for (int i = 0; i < ready; i++)
-		serve(b, events[i].data.ptr);
+		serve_connection(b, events[i].data.ptr);
 }
 
 static void spin_and_serve(struct bench *b)
@@ -129,7 +129,7 @@ static void spin_and_serve(struct bench *b)
 	for (uint32_t turn = 0; turn < SPIN_TURNS; turn++)
 		for (uint32_t i = 0; i < b->options->connections; i++)
 			if (b->connections[i].fd >= 0)
-				serve(b, &b->connections[i]);
+				serve_connection(b, &b->connections[i]);
 }
 
 static uint64_t seconds_ns(double seconds)

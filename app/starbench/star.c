@@ -103,7 +103,7 @@ static int make_targets(struct bench *b, const struct layout *layout, struct sta
 	return 0;
 }
 
-static struct target *owner(const struct bench *b, const struct star *star, uint32_t key)
+static struct target *key_target(const struct bench *b, const struct star *star, uint32_t key)
 {
 	const uint64_t hash = hash_key(hash_name(star->spec.name), b->keys[key]);
 	const uint32_t partitions = star->layout->partitions;
@@ -115,7 +115,7 @@ static struct target *owner(const struct bench *b, const struct star *star, uint
 static int share_keys(struct bench *b, const struct star *star, struct star_error *err)
 {
 	for (uint32_t key = 0; key < b->options->keys; key++)
-		owner(b, star, key)->keys_count++;
+		key_target(b, star, key)->keys_count++;
 	for (uint32_t t = 0; t < b->targets_count; t++) {
 		struct target *target = &b->targets[t];
 
@@ -128,7 +128,7 @@ static int share_keys(struct bench *b, const struct star *star, struct star_erro
 		target->keys_count = 0;
 	}
 	for (uint32_t key = 0; key < b->options->keys; key++) {
-		struct target *target = owner(b, star, key);
+		struct target *target = key_target(b, star, key);
 
 		target->keys[target->keys_count++] = key;
 	}
@@ -218,7 +218,7 @@ static int refused(struct bench *b, const struct wire_frame *frame, const uint8_
 			   (int)frame->payload_bytes, (const char *)sentence);
 }
 
-static int check_header(struct bench *b, struct connection *c, const struct wire_frame *frame)
+static int check_reply_header(struct bench *b, struct connection *c, const struct wire_frame *frame)
 {
 	const char *why;
 
@@ -266,7 +266,7 @@ static int check_reply(struct bench *b, struct connection *c, uint8_t *in, uint3
 
 	if (bytes < sizeof(reply->frame))
 		return 0;
-	if (check_header(b, c, &reply->frame) < 0)
+	if (check_reply_header(b, c, &reply->frame) < 0)
 		return -1;
 	if (reply->frame.status != WIRE_OK)
 		return refused(b, &reply->frame, in + sizeof(reply->frame), bytes - (uint32_t)sizeof(reply->frame));

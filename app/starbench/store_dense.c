@@ -169,8 +169,8 @@ __attribute__((target("avx2"))) static uint64_t time_two_loops(struct dense *d)
 }
 
 /* Both sides in turn; GB/s of the variable's own bytes would be 4 / ns. */
-static void measure(struct dense *d, json_t *result, const char *mine, uint64_t (*own)(struct dense *),
-		    const char *limit, uint64_t (*other)(struct dense *))
+static void measure_dense(struct dense *d, json_t *result, const char *mine, uint64_t (*own)(struct dense *),
+			  const char *limit, uint64_t (*other)(struct dense *))
 {
 	const uint32_t rounds = d->b.options->rounds;
 	const double elements = (double)d->blocks * BLOCK;
@@ -219,10 +219,10 @@ static int run_dense(struct dense *d, json_t *result, struct star_error *err)
 			return err->code;
 		d->adam = strcmp(sides[i].optimizer, "adam") == 0;
 		if (sides[i].pulled)
-			measure(d, result, "pull", time_pull, "memcpy", time_memcpy);
-		measure(d, result, sides[i].mine, time_push, sides[i].limit, time_plain);
+			measure_dense(d, result, "pull", time_pull, "memcpy", time_memcpy);
+		measure_dense(d, result, sides[i].mine, time_push, sides[i].limit, time_plain);
 		if (sides[i].pulled)
-			measure(d, result, "two loops", time_two_loops, "sgd loop, two", time_plain);
+			measure_dense(d, result, "two loops", time_two_loops, "sgd loop, two", time_plain);
 	}
 	return 0;
 }

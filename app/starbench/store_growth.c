@@ -89,7 +89,7 @@ static int open_small(struct growth *g, struct star_error *err)
 }
 
 /* A pull of the large table and one of the same keys of a small one, in turn. */
-static void grow(struct growth *g)
+static void grow_table(struct growth *g)
 {
 	const uint64_t rows = g->b.options->rows, window = rows / WINDOW_SHARE;
 	uint64_t spin_ns = 0, pulls = 0;
@@ -142,7 +142,7 @@ static int grow_all(struct growth *g, struct star_error *err)
 	g->least_ns = calloc(pulls, sizeof(*g->least_ns));
 	if (!g->least_ns)
 		return star_error_set(err, -ENOMEM, "out of memory");
-	grow(g);
+	grow_table(g);
 	for (unsigned i = 1; i < GROWTHS; i++)
 		if (grow_again(g, err) < 0)
 			return err->code;
@@ -160,7 +160,7 @@ static double extra_split(const struct growth *g)
 	return t->pool.row_bytes - g->b.row_bytes + sizeof(struct index_segment) / entries;
 }
 
-static void report(const struct growth *g, json_t *result)
+static void report_growth(const struct growth *g, json_t *result)
 {
 	const double gap_us = (histogram_quantile(&g->spins, 0.9999) - histogram_quantile(&g->spins, 0.5)) * 1e-3;
 	const double pull_us = histogram_quantile(&g->pulls, 0.9999) * 1e-3;
@@ -194,7 +194,7 @@ int store_bench_growth(const struct store_options *options, json_t *result, stru
 	if (!outcome)
 		outcome = grow_all(g, err);
 	if (!outcome) {
-		report(g, result);
+		report_growth(g, result);
 		json_object_set_new(result, "memory", json_string(g->b.memory_kind));
 		if (store_table_stats(g->b.table)->refused)
 			outcome = star_error_set(err, -ENOMEM, "the store is full with %llu rows",

@@ -141,7 +141,7 @@ static int parse_store_options(int argc, char **argv, struct store_options *o, b
 	return EXIT_SUCCESS;
 }
 
-static json_t *describe(const struct store_options *o, const char *mode)
+static json_t *describe_store(const struct store_options *o, const char *mode)
 {
 	return json_pack("{s:s, s:I, s:I, s:I, s:f, s:s, s:I}", "mode", mode, "rows", (json_int_t)o->rows, "dim",
 			 (json_int_t)o->dim, "keys", (json_int_t)o->keys, "power", o->power, "optimizer", o->optimizer,
@@ -180,7 +180,7 @@ int store_main(int argc, char **argv)
 			continue;
 		if (!o.optimizer)
 			o.optimizer = strcmp(mode, "push") == 0 ? "adagrad" : "sgd";
-		result = describe(&o, mode);
+		result = describe_store(&o, mode);
 		if (modes[i].run(&o, result, &err) < 0) {
 			fprintf(stderr, "starbench: %s\n", err.text);
 			status = EXIT_FAILURE;

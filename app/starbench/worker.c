@@ -220,7 +220,7 @@ static void drop_view(struct slot *s)
 }
 
 /* *now_ns: when it ended. */
-static int end(struct worker *w, struct slot *s, uint64_t counts_ns, uint64_t *now_ns)
+static int end_slot(struct worker *w, struct slot *s, uint64_t counts_ns, uint64_t *now_ns)
 {
 	const uint32_t dim = (uint32_t)w->o.dim;
 	const int status = s->request ? star_request_wait(s->request, &w->err)
@@ -244,7 +244,7 @@ static int end(struct worker *w, struct slot *s, uint64_t counts_ns, uint64_t *n
 }
 
 /* The slots in turn: the oldest is waited for, and started again. */
-static int loop(struct worker *w)
+static int worker_loop(struct worker *w)
 {
 	const unsigned depth = (unsigned)w->o.depth;
 	const uint64_t from = clock_ns() + (uint64_t)(w->o.warmup_s * 1e9),
@@ -255,7 +255,7 @@ static int loop(struct worker *w)
 	for (unsigned i = 0; i < depth && status == 0; i++)
 		status = begin_slot(w, &w->slots[i], now);
 	for (unsigned i = 0; status == 0 && now < until; i = i + 1 == depth ? 0 : i + 1) {
-		status = end(w, &w->slots[i], from, &now);
+		status = end_slot(w, &w->slots[i], from, &now);
 		if (status == 0)
 			status = begin_slot(w, &w->slots[i], now);
 	}
@@ -316,7 +316,7 @@ int worker_main(int argc, char **argv)
 	}
 	status = open_worker(&w);
 	if (status == 0)
-		status = loop(&w);
+		status = worker_loop(&w);
 	if (w.pulls)
 		print(&w, lost_share());
 	if (status < 0)

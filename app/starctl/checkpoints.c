@@ -86,7 +86,7 @@ void checkpoint_progress_end(struct checkpoint_progress *p)
 
 /* ---- list ---- */
 
-static const char *state_of(const struct ckpt_entry *entry)
+static const char *entry_state(const struct ckpt_entry *entry)
 {
 	return entry->whole ? "complete" : entry->partial ? "unfinished" : "damaged";
 }
@@ -97,7 +97,7 @@ static json_t *entry_to_json(const struct ckpt_entry *entry)
 			 (json_int_t)entry->id, "kind", entry->delta ? "delta" : "full", "parent",
 			 (json_int_t)entry->parent, "time_ms", (json_int_t)entry->time_ms, "step",
 			 jsonrpc_member_from_u64(entry->step), "rows", (json_int_t)entry->rows, "deleted",
-			 (json_int_t)entry->deleted, "bytes", (json_int_t)entry->bytes, "state", state_of(entry));
+			 (json_int_t)entry->deleted, "bytes", (json_int_t)entry->bytes, "state", entry_state(entry));
 }
 
 static void time_text(uint64_t time_ms, char *text, size_t size)
@@ -137,7 +137,7 @@ static void render_list(const struct ckpt_entry *entries, uint32_t count, FILE *
 			table_set(&table, 5, "%s", human_count((double)e->deleted, human));
 			table_set(&table, 6, "%s", human_bytes((double)e->bytes, human));
 		}
-		table_set(&table, 7, "%s", state_of(e));
+		table_set(&table, 7, "%s", entry_state(e));
 	}
 	table_print(&table, out);
 	table_fini(&table);

@@ -85,7 +85,7 @@ int show(const struct invocation *invocation, const char *method, json_t *params
 }
 
 /* Until Ctrl-C, or until the node is gone. */
-static int watch(const struct invocation *invocation)
+static int watch_status(const struct invocation *invocation)
 {
 	const bool terminal = isatty(fileno(invocation->out));
 	struct star_error err = { 0 };
@@ -148,7 +148,7 @@ int run_status(const struct invocation *invocation)
 	int rc;
 
 	if (invocation->watch)
-		return watch(invocation);
+		return watch_status(invocation);
 	status = ask(invocation, "status", NULL, &err);
 	if (!status)
 		return fail(invocation, &err, STARCTL_FAILED);

@@ -21,7 +21,7 @@ void print_connection_filters(FILE *out)
 	print_filters(filters, out);
 }
 
-static json_int_t number(const json_t *object, const char *name)
+static json_int_t connection_number(const json_t *object, const char *name)
 {
 	return json_integer_value(json_object_get(object, name));
 }
@@ -37,13 +37,13 @@ static const char *text(const json_t *object, const char *name)
 static void put_number(const json_t *c, const char *member, const char *name, FILE *out)
 {
 	if (json_object_get(c, member))
-		fprintf(out, " %s:%" JSON_INTEGER_FORMAT, name, number(c, member));
+		fprintf(out, " %s:%" JSON_INTEGER_FORMAT, name, connection_number(c, member));
 }
 
 static void put_milliseconds(const json_t *c, const char *member, const char *name, FILE *out)
 {
 	if (json_object_get(c, member))
-		fprintf(out, " %s:%.3g", name, (double)number(c, member) / 1000);
+		fprintf(out, " %s:%.3g", name, (double)connection_number(c, member) / 1000);
 }
 
 /* The second line of a connection. */
@@ -80,7 +80,7 @@ static void render_details(const json_t *c, FILE *out)
 	const json_t *option, *scale = json_object_get(c, "wscale"), *timer = json_object_get(c, "timer");
 	size_t i;
 
-	fprintf(out, "\treactor:%" JSON_INTEGER_FORMAT, number(c, "reactor"));
+	fprintf(out, "\treactor:%" JSON_INTEGER_FORMAT, connection_number(c, "reactor"));
 	json_array_foreach(json_object_get(c, "options"), i, option)
 	{
 		fputc(' ', out);
@@ -93,8 +93,8 @@ static void render_details(const json_t *c, FILE *out)
 			json_integer_value(json_array_get(scale, 0)), json_integer_value(json_array_get(scale, 1)));
 	put_milliseconds(c, "rto_us", "rto", out);
 	if (json_object_get(c, "rtt_us"))
-		fprintf(out, " rtt:%.3g/%.3g", (double)number(c, "rtt_us") / 1000,
-			(double)number(c, "rttvar_us") / 1000);
+		fprintf(out, " rtt:%.3g/%.3g", (double)connection_number(c, "rtt_us") / 1000,
+			(double)connection_number(c, "rttvar_us") / 1000);
 	put_milliseconds(c, "min_rtt_us", "minrtt", out);
 	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		put_number(c, numbers[i].member, numbers[i].name, out);
@@ -105,7 +105,7 @@ static void render_details(const json_t *c, FILE *out)
 	if (timer) {
 		fprintf(out, " timer:(");
 		print_text(text(timer, "name"), out);
-		fprintf(out, ",%.4gms)", (double)number(timer, "us") / 1000);
+		fprintf(out, ",%.4gms)", (double)connection_number(timer, "us") / 1000);
 	}
 	fputc('\n', out);
 }
@@ -133,8 +133,8 @@ void render_connections(const json_t *reply, FILE *out)
 		char state[64], local[64], peer[64];
 
 		fprintf(out, "%-11s %8" JSON_INTEGER_FORMAT " %8" JSON_INTEGER_FORMAT " %28s %28s\n",
-			safe(text(c, "state"), state), number(c, "receive_queue"), number(c, "send_queue"),
-			safe(text(c, "local"), local), safe(text(c, "peer"), peer));
+			safe(text(c, "state"), state), connection_number(c, "receive_queue"),
+			connection_number(c, "send_queue"), safe(text(c, "local"), local), safe(text(c, "peer"), peer));
 		render_details(c, out);
 	}
 	if (json_is_true(json_object_get(reply, "more")))

@@ -63,7 +63,7 @@ const char *graph_type_text(const struct graph_type *type, char text[static GRAP
 
 /* ---- the question ---- */
 
-static int read_number(const struct option_word *option, int64_t most, int64_t *number, struct star_error *err)
+static int read_graph_number(const struct option_word *option, int64_t most, int64_t *number, struct star_error *err)
 {
 	char *end;
 
@@ -95,13 +95,13 @@ static int read_option(const struct option_word *option, struct graph_question *
 	} else if (!strcmp(option->name, "svg")) {
 		question->svg = option->value;
 	} else if (!strcmp(option->name, "ps-tasks")) {
-		rc = read_number(option, GRAPH_TASKS_MAX, &number, err);
+		rc = read_graph_number(option, GRAPH_TASKS_MAX, &number, err);
 		question->cut.ps_tasks = (uint32_t)number;
 	} else if (!strcmp(option->name, "reactors")) {
-		rc = read_number(option, REACTORS_MAX, &number, err);
+		rc = read_graph_number(option, REACTORS_MAX, &number, err);
 		question->cut.reactors = (uint32_t)number;
 	} else if (!strcmp(option->name, "batch")) {
-		rc = read_number(option, BATCH_MAX, &number, err);
+		rc = read_graph_number(option, BATCH_MAX, &number, err);
 		question->cut.batch = number;
 	} else {
 		rc = star_error_set(err, -EINVAL, "there is no option --%.40s of \"graph explain\"; did you mean --%s?",
@@ -189,8 +189,8 @@ static void answer_json(const struct graph_question *question, struct graph_cut 
 	print_json(answer, out);
 }
 
-static int answer(const struct invocation *invocation, const struct graph_question *question,
-		  struct graph_cut *const *cuts, unsigned count)
+static int answer_question(const struct invocation *invocation, const struct graph_question *question,
+			   struct graph_cut *const *cuts, unsigned count)
 {
 	struct star_error err = { 0 };
 
@@ -230,7 +230,7 @@ int run_graph_explain(const struct invocation *invocation)
 	if (!graph || cut_all(&question, graph, cuts, &count, &err) < 0)
 		status = fail(invocation, &err, STARCTL_USAGE);
 	else
-		status = answer(invocation, &question, cuts, count);
+		status = answer_question(invocation, &question, cuts, count);
 	while (count-- > 0)
 		graph_cut_destroy(cuts[count]);
 	graph_destroy(graph);

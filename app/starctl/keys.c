@@ -123,7 +123,7 @@ static int run_change(const struct invocation *invocation, const struct change *
 	return print(invocation, list, render_keys);
 }
 
-static struct secure_keys *add(const struct secure_keys *keys, char **argv, struct star_error *err)
+static struct secure_keys *add_key(const struct secure_keys *keys, char **argv, struct star_error *err)
 {
 	const bool next = strcmp(argv[2], "next") == 0;
 	const enum secure_role role = next ? SECURE_ROLES : secure_role_from(argv[2]);
@@ -141,7 +141,7 @@ static struct secure_keys *add(const struct secure_keys *keys, char **argv, stru
 
 int run_key_create(const struct invocation *invocation)
 {
-	return run_change(invocation, &(struct change){ add, true });
+	return run_change(invocation, &(struct change){ add_key, true });
 }
 
 static struct secure_keys *promote(const struct secure_keys *keys, char **argv, struct star_error *err)
@@ -154,7 +154,7 @@ int run_key_promote(const struct invocation *invocation)
 	return run_change(invocation, &(struct change){ promote, false });
 }
 
-static struct secure_keys *take_out(const struct secure_keys *keys, char **argv, struct star_error *err)
+static struct secure_keys *take_out_key(const struct secure_keys *keys, char **argv, struct star_error *err)
 {
 	return secure_keys_without(keys, argv[1], argv[2], err);
 }
@@ -167,7 +167,7 @@ int run_key_revoke(const struct invocation *invocation)
 	int status;
 
 	own.argv = argv;
-	status = run_change(&own, &(struct change){ take_out, false });
+	status = run_change(&own, &(struct change){ take_out_key, false });
 	if (status == STARCTL_OK && !invocation->json)
 		fprintf(invocation->errors,
 			"starctl: a node lets it in until it has this file and reads it again: `starctl "

@@ -32,7 +32,7 @@ struct import {
  * The floats of a bfloat16 table as bfloat16, if none of them has more than that holds, as in a file that an export
  * wrote: a node that rounds makes signalling NaNs quiet.
  */
-static bool narrow(const struct import *m, size_t count, uint16_t *to)
+static bool narrow_row(const struct import *m, size_t count, uint16_t *to)
 {
 	for (size_t i = 0; i < count * m->spec->dim; i++) {
 		uint32_t bits;
@@ -56,7 +56,7 @@ static int assign(struct import *m, size_t count, struct star_error *err)
 			      .values = m->values,
 			      .dtype = dtype_name(m->dtype) };
 
-	if (m->narrow && narrow(m, count, m->narrow)) {
+	if (m->narrow && narrow_row(m, count, m->narrow)) {
 		op.values = m->narrow;
 		op.dtype = dtype_name(STAR_BFLOAT16);
 	}
@@ -70,7 +70,7 @@ static size_t rows_of_batch(const struct import *m)
 	return most > IMPORT_KEYS ? IMPORT_KEYS : most ? most : 1;
 }
 
-static int open_file(struct import *m, enum row_format format, const char *path, struct star_error *err)
+static int open_rows(struct import *m, enum row_format format, const char *path, struct star_error *err)
 {
 	bool widened;
 
@@ -136,7 +136,7 @@ static int read_batch(struct import *m, struct star_error *err)
 /* The whole file, and nothing is assigned: one that is bad changes nothing. */
 static int look_through(struct import *m, enum row_format format, const char *path, struct star_error *err)
 {
-	int rc = open_file(m, format, path, err);
+	int rc = open_rows(m, format, path, err);
 
 	if (rc == 0)
 		while ((rc = read_batch(m, err)) > 0)
@@ -148,7 +148,7 @@ static int look_through(struct import *m, enum row_format format, const char *pa
 static int assign_all(struct import *m, enum row_format format, const char *path, struct star_error *err)
 {
 	struct star_error why = { 0 };
-	int rc = open_file(m, format, path, err);
+	int rc = open_rows(m, format, path, err);
 
 	while (rc == 0) {
 		const int n = read_batch(m, &why);
@@ -167,7 +167,7 @@ static int assign_all(struct import *m, enum row_format format, const char *path
 }
 
 /* What an assign would drop without a word. */
-static int check_table(const struct object_spec *spec, struct star_error *err)
+static int check_import_table(const struct object_spec *spec, struct star_error *err)
 {
 	if (spec->filter == FILTER_NONE)
 		return 0;
@@ -181,7 +181,7 @@ static int check_table(const struct object_spec *spec, struct star_error *err)
 static int import(struct import *m, const struct row_source *source, enum row_format format, const char *path,
 		  struct star_error *err)
 {
-	int rc = check_table(&source->spec, err);
+	int rc = check_import_table(&source->spec, err);
 
 	m->spec = &source->spec;
 	if (rc == 0 && path)

@@ -107,7 +107,7 @@ static int take_end(struct row_reader *r, const json_t *json, struct star_error 
 					r->rows, rows);
 }
 
-static int take_row(struct row_reader *r, const json_t *json, uint64_t *key, void *values, struct star_error *why)
+static int read_row_json(struct row_reader *r, const json_t *json, uint64_t *key, void *values, struct star_error *why)
 {
 	const char *members[CKPT_LINE_MEMBERS];
 
@@ -136,7 +136,7 @@ static int take_line(struct row_reader *r, uint64_t *key, void *values, struct s
 	else if (json_object_get(json, "waiting") || json_object_get(json, "bloom"))
 		rc = 0; /* of an admission filter: no row */
 	else
-		rc = take_row(r, json, key, values, why);
+		rc = read_row_json(r, json, key, values, why);
 	json_decref(json);
 	return rc;
 }

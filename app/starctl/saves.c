@@ -11,29 +11,29 @@
 
 enum { POLL_US = 100000 };
 
-static double number(const json_t *json, const char *name)
+static double save_number(const json_t *json, const char *name)
 {
 	return json_number_value(json_object_get(json, name));
 }
 
 static void render_progress(const json_t *now, FILE *out)
 {
-	const double rows = number(now, "rows"), left = number(now, "left");
+	const double rows = save_number(now, "rows"), left = save_number(now, "left");
 	char count[24], bytes[24];
 
-	fprintf(out, "checkpoint %.0f (%s): %s rows, %s, %.0f %%", number(now, "id"),
+	fprintf(out, "checkpoint %.0f (%s): %s rows, %s, %.0f %%", save_number(now, "id"),
 		json_is_true(json_object_get(now, "delta")) ? "delta" : "full", human_count(rows, count),
-		human_bytes(number(now, "bytes"), bytes), rows + left > 0 ? 100 * rows / (rows + left) : 0);
+		human_bytes(save_number(now, "bytes"), bytes), rows + left > 0 ? 100 * rows / (rows + left) : 0);
 }
 
 static void render_last(const json_t *last, FILE *out)
 {
 	char count[24], bytes[24], time[24];
 
-	fprintf(out, "checkpoint %.0f (%s): %s rows, %s in %s\n", number(last, "id"),
+	fprintf(out, "checkpoint %.0f (%s): %s rows, %s in %s\n", save_number(last, "id"),
 		json_is_true(json_object_get(last, "delta")) ? "delta" : "full",
-		human_count(number(last, "rows"), count), human_bytes(number(last, "bytes"), bytes),
-		human_time(number(last, "seconds"), time));
+		human_count(save_number(last, "rows"), count), human_bytes(save_number(last, "bytes"), bytes),
+		human_time(save_number(last, "seconds"), time));
 }
 
 static void render_checkpoints(const json_t *status, FILE *out)
@@ -48,8 +48,8 @@ static void render_checkpoints(const json_t *status, FILE *out)
 	}
 	fprintf(out, "directory  ");
 	print_text(directory, out);
-	fprintf(out, "\nwritten    %.0f since PS task 0 began; %.0f failed\n", number(status, "saved"),
-		number(status, "failed"));
+	fprintf(out, "\nwritten    %.0f since PS task 0 began; %.0f failed\n", save_number(status, "saved"),
+		save_number(status, "failed"));
 	if (last) {
 		fprintf(out, "last       ");
 		render_last(last, out);
@@ -57,7 +57,8 @@ static void render_checkpoints(const json_t *status, FILE *out)
 	if (now) {
 		fprintf(out, "now        ");
 		render_progress(now, out);
-		fprintf(out, ", %.0f rows copied, %.0f pushes waited\n", number(now, "copied"), number(now, "waited"));
+		fprintf(out, ", %.0f rows copied, %.0f pushes waited\n", save_number(now, "copied"),
+			save_number(now, "waited"));
 	}
 	if (error && error[0]) {
 		fprintf(out, "error      ");

@@ -24,7 +24,7 @@ const char *option_text(const char *name)
 }
 
 /* The table of that name from the list; a new reference, or NULL with the nearest name. */
-static json_t *choose(const json_t *list, const char *name, struct star_error *err)
+static json_t *choose_table(const json_t *list, const char *name, struct star_error *err)
 {
 	const char **names = calloc(json_array_size(list) + 1, sizeof(*names)), *nearest;
 	json_t *found = NULL, *object;
@@ -52,7 +52,7 @@ static json_t *choose(const json_t *list, const char *name, struct star_error *e
 json_t *table_of_node(struct jsonrpc_client *client, const char *name, struct star_error *err)
 {
 	json_t *list = jsonrpc_call(client, "tables", NULL, STARCTL_CALL_US, err);
-	json_t *found = list ? choose(list, name, err) : NULL;
+	json_t *found = list ? choose_table(list, name, err) : NULL;
 
 	json_decref(list);
 	return found;
@@ -340,7 +340,7 @@ static int confirm(const struct invocation *invocation, const char *deletes, con
 }
 
 /* Begins, then asks until no rows are left. The last answer, or NULL. */
-static json_t *empty(struct jsonrpc_client *client, const char *name, struct star_error *err)
+static json_t *empty_table(struct jsonrpc_client *client, const char *name, struct star_error *err)
 {
 	const uint64_t until_us = clock_us() + SWEEP_WAIT_US;
 	json_t *params = json_pack("{s:s}", "name", name), *result;
@@ -392,7 +392,7 @@ int run_tables_empty(const struct invocation *invocation)
 	if (confirm(invocation, "all rows of ", "Delete all rows of ", &err) < 0)
 		return fail(invocation, &err, err.code == -EINVAL ? STARCTL_USAGE : STARCTL_FAILED);
 	client = open_node(invocation, true, &err);
-	result = client ? empty(client, name, &err) : NULL;
+	result = client ? empty_table(client, name, &err) : NULL;
 	if (result && check_saved(invocation, client, &err) < 0) {
 		json_decref(result);
 		result = NULL;
@@ -419,7 +419,7 @@ static int check_all(const struct invocation *invocation, struct jsonrpc_client 
 	int rc = list ? 0 : err->code;
 
 	for (int i = 0; rc == 0 && i < invocation->argc; i++) {
-		json_t *found = choose(list, invocation->argv[i], err);
+		json_t *found = choose_table(list, invocation->argv[i], err);
 
 		rc = found ? 0 : err->code;
 		for (int j = 0; rc == 0 && j < i; j++)

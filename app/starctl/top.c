@@ -64,7 +64,7 @@ static int take_look(struct top *top, struct star_error *err)
 	return 0;
 }
 
-static double number(const json_t *object, const char *name)
+static double top_number(const json_t *object, const char *name)
 {
 	return json_number_value(json_object_get(object, name));
 }
@@ -72,7 +72,7 @@ static double number(const json_t *object, const char *name)
 /* How fast a figure grows; 0 when it was not there, or began again. */
 static double rate(const struct top *top, const json_t *before, const json_t *now, const char *name)
 {
-	const double passed = top->now.at_s - top->before.at_s, more = number(now, name) - number(before, name);
+	const double passed = top->now.at_s - top->before.at_s, more = top_number(now, name) - top_number(before, name);
 
 	return before && passed > 0 && more > 0 ? more / passed : 0;
 }
@@ -135,12 +135,12 @@ static void show_head(const struct top *top, FILE *out)
 	{
 		requests += rate(top, same(json_object_get(top->before.status, "reactors"), "index", reactor), reactor,
 				 "requests");
-		memory += number(reactor, "memory_bytes");
-		limit += number(reactor, "memory_limit_bytes");
+		memory += top_number(reactor, "memory_bytes");
+		limit += top_number(reactor, "memory_limit_bytes");
 	}
 	put_name(json_string_value(json_object_get(status, "name")), 10, out);
-	fprintf(out, " epoch %.0f, up %s, %s requests/s, %.0f %% of %s\n\n", number(status, "epoch"),
-		human_time(number(status, "uptime_s"), text[0]), brief(requests, text[1]),
+	fprintf(out, " epoch %.0f, up %s, %s requests/s, %.0f %% of %s\n\n", top_number(status, "epoch"),
+		human_time(top_number(status, "uptime_s"), text[0]), brief(requests, text[1]),
 		limit > 0 ? 100 * memory / limit : 0, human_bytes(limit, text[2]));
 }
 
@@ -153,17 +153,17 @@ static void show_reactors(const struct top *top, FILE *out)
 	json_array_foreach(json_object_get(top->now.status, "reactors"), i, reactor)
 	{
 		const json_t *before = same(json_object_get(top->before.status, "reactors"), "index", reactor);
-		const double limit = number(reactor, "memory_limit_bytes");
+		const double limit = top_number(reactor, "memory_limit_bytes");
 		char text[5][24];
 
-		fprintf(out, "%7.0f %4.0f%% %10s %8s %8s %8s %8s %5.0f%% %5.0f %5.0f\n", number(reactor, "index"),
+		fprintf(out, "%7.0f %4.0f%% %10s %8s %8s %8s %8s %5.0f%% %5.0f %5.0f\n", top_number(reactor, "index"),
 			100 * rate(top, before, reactor, "busy_s"),
 			brief(rate(top, before, reactor, "requests"), text[0]),
 			brief(rate(top, before, reactor, "rows_pulled"), text[1]),
 			brief(rate(top, before, reactor, "rows_pushed"), text[2]),
-			brief(rate(top, before, reactor, "rows"), text[3]), brief(number(reactor, "rows"), text[4]),
-			limit > 0 ? 100 * number(reactor, "memory_bytes") / limit : 0, number(reactor, "connections"),
-			number(reactor, "sessions"));
+			brief(rate(top, before, reactor, "rows"), text[3]), brief(top_number(reactor, "rows"), text[4]),
+			limit > 0 ? 100 * top_number(reactor, "memory_bytes") / limit : 0,
+			top_number(reactor, "connections"), top_number(reactor, "sessions"));
 	}
 }
 
@@ -184,10 +184,10 @@ static void show_requests(const struct top *top, FILE *out)
 		run = json_object_get(line, "run_us");
 		put_name(json_string_value(json_object_get(line, "class")), 12, out);
 		put_name(json_string_value(json_object_get(line, "keys")), 8, out);
-		fprintf(out, "%11s %9s %8s %8s %8s %8s\n", brief(number(line, "requests"), text[0]),
-			duration(number(total, "p50"), text[1]), duration(number(total, "p99"), text[2]),
-			duration(number(total, "max"), text[3]), duration(number(wait, "p99"), text[4]),
-			duration(number(run, "p50"), text[5]));
+		fprintf(out, "%11s %9s %8s %8s %8s %8s\n", brief(top_number(line, "requests"), text[0]),
+			duration(top_number(total, "p50"), text[1]), duration(top_number(total, "p99"), text[2]),
+			duration(top_number(total, "max"), text[3]), duration(top_number(wait, "p99"), text[4]),
+			duration(top_number(run, "p50"), text[5]));
 	}
 }
 
@@ -225,7 +225,7 @@ static size_t rank(const struct top *top, const json_t *now, const json_t *befor
 			r->before = json_object_get(r->before, inside);
 		}
 		for (const char *const *m = members; *m; m++)
-			r->value += rates ? rate(top, r->before, r->now, *m) : number(r->now, *m);
+			r->value += rates ? rate(top, r->before, r->now, *m) : top_number(r->now, *m);
 	}
 	qsort(*ranked, n, sizeof(**ranked), by_value);
 	return n;
@@ -246,9 +246,9 @@ static void show_tables(const struct top *top, FILE *out)
 		char text[6][24];
 
 		put_name(json_string_value(json_object_get(ranked[i].line, "name")), 20, out);
-		fprintf(out, "%10s %10s %8s %8s %9s %9s\n", brief(number(t, "rows"), text[0]),
-			human_bytes(number(t, "memory_bytes"), text[1]), brief(rate(top, before, t, "pushes"), text[2]),
-			brief(rate(top, before, t, "created"), text[3]),
+		fprintf(out, "%10s %10s %8s %8s %9s %9s\n", brief(top_number(t, "rows"), text[0]),
+			human_bytes(top_number(t, "memory_bytes"), text[1]),
+			brief(rate(top, before, t, "pushes"), text[2]), brief(rate(top, before, t, "created"), text[3]),
 			brief(rate(top, before, t, "evicted"), text[4]),
 			brief(rate(top, before, t, "refused"), text[5]));
 	}
@@ -272,10 +272,10 @@ static void show_connections(const struct top *top, FILE *out)
 		char text[3][24];
 
 		put_name(json_string_value(json_object_get(c, "peer")), 38, out);
-		fprintf(out, "%8.0f %10s %10s %6s\n", number(c, "reactor"),
+		fprintf(out, "%8.0f %10s %10s %6s\n", top_number(c, "reactor"),
 			human_bytes(rate(top, before, c, "bytes_received"), text[0]),
 			human_bytes(rate(top, before, c, "bytes_acked"), text[1]),
-			duration(number(c, "rtt_us"), text[2]));
+			duration(top_number(c, "rtt_us"), text[2]));
 	}
 	free(ranked);
 }
@@ -290,7 +290,7 @@ static void show_all(const struct top *top, FILE *out)
 }
 
 /* The screen, as far as it reaches. */
-static void draw(const struct top *top)
+static void draw_top(const struct top *top)
 {
 	static const char help[] = "q ends, s sorts tables by something else";
 	char *text = NULL, *line, *rest;
@@ -311,7 +311,7 @@ static void draw(const struct top *top)
 }
 
 /* Until q, or until the node is gone. */
-static int watch(struct top *top, struct star_error *err)
+static int watch_top(struct top *top, struct star_error *err)
 {
 	int rc, key = 0;
 
@@ -326,7 +326,7 @@ static int watch(struct top *top, struct star_error *err)
 			top->sorting = (top->sorting + 1) % SORTINGS;
 		rc = key == 's' || key == KEY_RESIZE ? 0 : take_look(top, err);
 		if (rc == 0)
-			draw(top);
+			draw_top(top);
 	} while (rc == 0 && (key = getch()) != 'q');
 	endwin();
 	return rc;
@@ -386,7 +386,7 @@ int run_top(const struct invocation *invocation)
 	if (!top.client)
 		return fail(invocation, &err, STARCTL_FAILED);
 	rc = invocation->once || invocation->json || !isatty(fileno(invocation->out)) ? once(&top, invocation, &err)
-										      : watch(&top, &err);
+										      : watch_top(&top, &err);
 	forget(&top.before);
 	forget(&top.now);
 	jsonrpc_close(top.client);

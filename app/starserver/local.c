@@ -68,7 +68,7 @@ struct local {
 	uint64_t stop_us;   /* when nodes that are told to end must have done so; UINT64_MAX: none is */
 };
 
-static int fail(const char *what, const char *arg)
+static int fail_local(const char *what, const char *arg)
 {
 	fprintf(stderr, "starserver: %s%s\n", what, arg);
 	return EXIT_FAILURE;
@@ -171,7 +171,7 @@ struct words {
 	bool failed;
 };
 
-static void __attribute__((format(printf, 2, 3))) add(struct words *words, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) add_word(struct words *words, const char *format, ...)
 {
 	va_list args;
 
@@ -183,16 +183,16 @@ static void __attribute__((format(printf, 2, 3))) add(struct words *words, const
 	va_end(args);
 }
 
-static void set(struct words *words, const char *name, const char *value)
+static void set_word(struct words *words, const char *name, const char *value)
 {
-	add(words, "--set");
-	add(words, "%s=%s", name, value);
+	add_word(words, "--set");
+	add_word(words, "%s=%s", name, value);
 }
 
 static void set_number(struct words *words, const char *name, unsigned value)
 {
-	add(words, "--set");
-	add(words, "%s=%u", name, value);
+	add_word(words, "--set");
+	add_word(words, "%s=%u", name, value);
 }
 
 /* What the user has set; a port for metrics is the first node's, and each further node has the next one. */
@@ -204,7 +204,7 @@ static void set_override(struct words *words, const struct config_override *over
 	if (task && number && !*end && strcmp(override->name, "metrics.port") == 0)
 		set_number(words, override->name, (unsigned)number + task);
 	else
-		set(words, override->name, override->value);
+		set_word(words, override->name, override->value);
 }
 
 /* The command line of a node. What the user has set comes last, and is stronger. */
@@ -213,27 +213,27 @@ static void make_words(const struct local *local, unsigned task, struct words *w
 	const struct local_options *o = local->options;
 
 	*words = (struct words){ .count = 0 };
-	add(words, "starserver");
-	add(words, "--config=/dev/null");
-	set(words, "node.job_name", "ps");
+	add_word(words, "starserver");
+	add_word(words, "--config=/dev/null");
+	set_word(words, "node.job_name", "ps");
 	set_number(words, "node.task_index", task);
-	set(words, "cluster.ps", local->controls);
-	set(words, "endpoint_map", local->endpoints);
-	set(words, "network.stack", "kernel");
+	set_word(words, "cluster.ps", local->controls);
+	set_word(words, "endpoint_map", local->endpoints);
+	set_word(words, "network.stack", "kernel");
 	set_number(words, "cores.number", local->reactors);
-	set(words, "memory.hugepages", "none");
+	set_word(words, "memory.hugepages", "none");
 	set_number(words, "memory.mbufs", 4095);
 	set_number(words, "memory.parameter_mib", local->parameter_mib);
-	add(words, "--set");
-	add(words, "control.socket=%s/local-%u.sock", local->folder, local->control + task);
+	add_word(words, "--set");
+	add_word(words, "control.socket=%s/local-%u.sock", local->folder, local->control + task);
 	if (local->directory[0]) {
-		set(words, "checkpoint.directory", local->directory);
-		set(words, "checkpoint.on_stop", "true");
+		set_word(words, "checkpoint.directory", local->directory);
+		set_word(words, "checkpoint.on_stop", "true");
 	}
 	for (unsigned i = 0; i < o->overrides_count; i++)
 		set_override(words, &o->overrides[i], task);
 	if (o->print)
-		add(words, "--print");
+		add_word(words, "--print");
 }
 
 /* Returns only when that fails. */
@@ -484,10 +484,10 @@ static int stop_ms(const struct local *local)
 static int run_nodes(struct local *local)
 {
 	if (open_events(local) < 0)
-		return fail("no descriptors for the nodes: ", strerror(errno));
+		return fail_local("no descriptors for the nodes: ", strerror(errno));
 	for (unsigned i = 0; i < local->options->nodes && !local->stopping; i++)
 		if (!start_node(local, i)) {
-			local->status = fail("a node cannot be started: ", strerror(errno));
+			local->status = fail_local("a node cannot be started: ", strerror(errno));
 			stop_nodes(local);
 		}
 	while (local->alive) {
@@ -495,7 +495,7 @@ static int run_nodes(struct local *local)
 					   { .fd = local->notify_fd, .events = POLLIN } };
 
 		if (poll(events, 2, stop_ms(local)) < 0 && errno != EINTR)
-			return fail("poll: ", strerror(errno)); /* the nodes end with this process */
+			return fail_local("poll: ", strerror(errno)); /* the nodes end with this process */
 		if (events[1].revents)
 			take_report(local);
 		if (events[0].revents)
@@ -536,7 +536,7 @@ int local_run(const struct local_options *options)
 	}
 	lock_ports(&local);
 	if (!find_ports(&local))
-		return fail("no ports in a row are free from 3333 on: `ss -ltn` shows who has them", "");
+		return fail_local("no ports in a row are free from 3333 on: `ss -ltn` shows who has them", "");
 	choose_memory(&local);
 	list_addresses(&local);
 	if (options->print) {

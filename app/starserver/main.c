@@ -294,7 +294,7 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 
 /* Serves until a signal. rolled_back_to, again: a checkpoint that the cluster rolls back to, with which this process
  * has begun or is to begin again; or 0. */
-static int serve(const struct config *config, const sigset_t *signals, uint64_t rolled_back_to, uint64_t *again)
+static int serve_node(const struct config *config, const sigset_t *signals, uint64_t rolled_back_to, uint64_t *again)
 {
 	static struct node node;
 	struct star_error err = { 0 };
@@ -423,7 +423,7 @@ int main(int argc, char **argv)
 	else if (options.check)
 		status = report_check(config, options.file);
 	else
-		status = serve(config, &signals, take_roll_back(config), &again);
+		status = serve_node(config, &signals, take_roll_back(config), &again);
 	if (options.print)
 		status = EXIT_SUCCESS;
 	config_free(config);

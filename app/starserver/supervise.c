@@ -77,7 +77,7 @@ static void report_state(struct supervise *s)
 	sd_notifyf(0, "STATUS=%s", state);
 }
 
-static void *loop(void *arg)
+static void *supervise_loop(void *arg)
 {
 	struct supervise *s = arg;
 	const uint64_t look_us = s->keepalive_us && s->keepalive_us / 4 < LOOK_US ? s->keepalive_us / 4 : LOOK_US;
@@ -113,7 +113,7 @@ struct supervise *supervise_start(const struct node *node)
 		s->keepalive_us = 0;
 	clock_condition_init(&s->wake);
 	pthread_mutex_init(&s->lock, NULL);
-	if (jsonrpc_thread_start(&s->thread, "supervise", loop, s, &err) == 0)
+	if (jsonrpc_thread_start(&s->thread, "supervise", supervise_loop, s, &err) == 0)
 		return s;
 	log_warn("the service manager is told nothing: %s", err.text);
 	pthread_cond_destroy(&s->wake);

@@ -8,7 +8,7 @@
 
 #include "input/source.h"
 
-static int out_of_memory(struct star_error *err)
+static int corpus_no_memory(struct star_error *err)
 {
 	return star_error_set(err, -ENOMEM, "not enough memory for the text");
 }
@@ -23,7 +23,7 @@ static int sentences_add(struct sentences *s, uint64_t length, uint32_t word, st
 		uint32_t *words = realloc(s->words, room * sizeof(*words));
 
 		if (words == NULL)
-			return out_of_memory(err);
+			return corpus_no_memory(err);
 		s->words = words;
 		s->words_room = room;
 	}
@@ -39,7 +39,7 @@ static int sentences_end(struct sentences *s, uint64_t length, struct star_error
 		uint64_t *starts = s->count < UINT32_MAX / 4 ? realloc(s->starts, room * sizeof(*starts)) : NULL;
 
 		if (starts == NULL)
-			return out_of_memory(err);
+			return corpus_no_memory(err);
 		s->starts = starts;
 		s->starts_room = room;
 	}
@@ -52,7 +52,7 @@ static int sentences_init(struct sentences *s, struct star_error *err)
 {
 	s->starts_room = 1024;
 	s->starts = calloc(s->starts_room, sizeof(*s->starts));
-	return s->starts != NULL ? 0 : out_of_memory(err);
+	return s->starts != NULL ? 0 : corpus_no_memory(err);
 }
 
 static void sentences_free(struct sentences *s)
@@ -112,7 +112,7 @@ static int read_file(struct corpus *c, const char *path, struct star_error *err)
 	if (rc == 0) {
 		file = fopencookie(&text, "r", (cookie_io_functions_t){ .read = read_source });
 		if (file == NULL)
-			rc = out_of_memory(&text.err);
+			rc = corpus_no_memory(&text.err);
 	}
 	while (file != NULL && rc == 0 && (length = getline(&line, &room, file)) >= 0)
 		rc = read_line(c, line, (size_t)length, err);
@@ -155,7 +155,7 @@ int corpus_load(struct corpus *c, const char *const *paths, uint32_t paths_count
 	if (rc == 0) {
 		renamed = malloc(((size_t)c->vocabulary.size + 1) * sizeof(*renamed));
 		rc = renamed != NULL ? vocabulary_rank(&c->vocabulary, min_count, UINT32_MAX, renamed, err)
-				     : out_of_memory(err);
+				     : corpus_no_memory(err);
 	}
 	if (rc == 0) {
 		rename_words(&c->training, renamed);

@@ -45,7 +45,7 @@ static uint64_t count_sentences(const struct job *job)
 	return sentences * o->training.epochs;
 }
 
-static int train(struct job *job, FILE *report, struct summary *summary, struct star_error *err)
+static int train_job(struct job *job, FILE *report, struct summary *summary, struct star_error *err)
 {
 	const uint64_t begin = clock_ns();
 	int rc;
@@ -89,7 +89,7 @@ static int run_job(struct job *job, struct star_error *err)
 	if (rc == 0)
 		rc = job_run(job, NULL, prepare_run, 1, err);
 	if (rc == 0)
-		rc = train(job, report, summary, err);
+		rc = train_job(job, report, summary, err);
 	if (rc == 0)
 		rc = job_run(job, NULL, finish_run, 1, err);
 	unload(job);

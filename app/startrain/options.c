@@ -97,7 +97,7 @@ static int add_text(struct options *o, const char *path, struct star_error *err)
 }
 
 /* Of an option in --table that is one of startrain's own. */
-static int check_table(const char *text, struct star_error *err)
+static int check_table_options(const char *text, struct star_error *err)
 {
 	static const struct {
 		const char *name, *option;
@@ -151,7 +151,7 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 			rc = star_error_set(err, -EINVAL,
 					    "--table is given twice: give all its options in one, with commas between");
 		else
-			rc = check_table(value, err);
+			rc = check_table_options(value, err);
 		o->table = value;
 		break;
 	case REPORT:
@@ -188,7 +188,7 @@ static int read_environment(struct options *o, struct star_error *err)
 	return rc;
 }
 
-static int complete(struct options *o, struct star_error *err)
+static int complete_options(struct options *o, struct star_error *err)
 {
 	if (o->ps == NULL && read_environment(o, err) != 0)
 		return err->code;
@@ -243,5 +243,5 @@ int options_parse(struct options *o, int argc, char **argv, struct star_error *e
 					      "%s: an argument without an option; files follow --text, and the first "
 					      "argument may be one of: " MODELS ", generate",
 					      argv[optind]);
-	return rc == 0 ? complete(o, err) : rc;
+	return rc == 0 ? complete_options(o, err) : rc;
 }

@@ -94,7 +94,7 @@ void progress_bar(double share, unsigned width, char *text)
 }
 
 /* How much is done, how long the rest will take, and the rates; rows only where the job counts them. */
-static int describe(const struct progress *p, const struct mark *now, char *text, size_t bytes)
+static int describe_progress(const struct progress *p, const struct mark *now, char *text, size_t bytes)
 {
 	const struct rates r = rates_between(&p->line, now);
 	const double done = p->sentences > 0 ? (double)now->totals.sentences / (double)p->sentences : 1;
@@ -117,7 +117,7 @@ static void show_line(struct progress *p, const struct mark *now)
 {
 	struct winsize window = { 0 };
 	char text[200];
-	const int width = describe(p, now, text, sizeof(text));
+	const int width = describe_progress(p, now, text, sizeof(text));
 
 	if (!p->terminal) {
 		fprintf(stderr, "%s\n", text);

@@ -19,7 +19,7 @@ enum {
 static const char *const shown_words[] = { "king", "mother",  "france", "city", "river",    "ocean",
 					   "bird", "disease", "music",	"wine", "computer", "ship" };
 
-static int out_of_memory(struct star_error *err)
+static int quality_no_memory(struct star_error *err)
 {
 	return star_error_set(err, -ENOMEM, "not enough memory to judge the vectors");
 }
@@ -63,7 +63,8 @@ int quality_held_out(const struct reader *reader, const struct training *t, cons
 		goto fini_stream;
 	in = malloc((size_t)HELD_OUT_BATCH * t->dim * sizeof(*in));
 	out = malloc((size_t)batch_rows_max(&b) * t->dim * sizeof(*out));
-	rc = in != NULL && out != NULL ? sum_loss(reader, t->dim, &b, &stream, in, out, loss, err) : out_of_memory(err);
+	rc = in != NULL && out != NULL ? sum_loss(reader, t->dim, &b, &stream, in, out, loss, err)
+				       : quality_no_memory(err);
 	free(in);
 	free(out);
 	batch_fini(&b);
@@ -79,7 +80,7 @@ float *quality_read_all(const struct reader *reader, enum side side, uint32_t wo
 	uint64_t keys[READ_KEYS];
 
 	if (rows == NULL) {
-		out_of_memory(err);
+		quality_no_memory(err);
 		return NULL;
 	}
 	for (uint32_t done = 0, n; done < words; done += n) {
@@ -94,7 +95,7 @@ float *quality_read_all(const struct reader *reader, enum side side, uint32_t wo
 	return rows;
 }
 
-static double product(const float *a, const float *b, uint32_t dim)
+static double dot_product(const float *a, const float *b, uint32_t dim)
 {
 	double sum = 0;
 
@@ -112,8 +113,8 @@ uint32_t quality_neighbours(const struct vocabulary *v, const float *rows, uint3
 
 	for (uint32_t id = 0; count > 0 && id < v->size && v->words[id].count >= NEIGHBOUR_MIN_COUNT; id++) {
 		const float *row = rows + (size_t)id * dim;
-		const double norm = sqrt(product(row, row, dim) * product(own, own, dim));
-		const double cosine = norm > 0 ? product(row, own, dim) / norm : 0;
+		const double norm = sqrt(dot_product(row, row, dim) * dot_product(own, own, dim));
+		const double cosine = norm > 0 ? dot_product(row, own, dim) / norm : 0;
 		uint32_t at = found;
 
 		if (id == word || (found == count && cosine <= cosines[count - 1]))

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int out_of_memory(struct star_error *err)
+static int sampler_no_memory(struct star_error *err)
 {
 	return star_error_set(err, -ENOMEM, "not enough memory for the sampler");
 }
@@ -51,7 +51,7 @@ int sampler_init(struct sampler *s, const struct vocabulary *vocabulary, double 
 	s->other = malloc(size * sizeof(*s->other));
 	if (weight == NULL || stack == NULL || s->keep == NULL || s->take == NULL || s->other == NULL) {
 		sampler_fini(s);
-		rc = out_of_memory(err);
+		rc = sampler_no_memory(err);
 		goto free_scratch;
 	}
 	for (uint32_t i = 0; i < size; i++) {
@@ -91,7 +91,7 @@ int stream_init_empty(struct stream *s, const struct sampler *sampler, uint64_t 
 	*s = (struct stream){ .sampler = sampler, .window = window };
 	prng_seed(&s->random, seed);
 	s->words = malloc((longest + 1) * sizeof(*s->words));
-	return s->words != NULL ? 0 : out_of_memory(err);
+	return s->words != NULL ? 0 : sampler_no_memory(err);
 }
 
 int stream_init(struct stream *s, const struct sampler *sampler, const struct sentences *sentences, uint32_t window,
@@ -110,7 +110,7 @@ int stream_init(struct stream *s, const struct sampler *sampler, const struct se
 	s->order = malloc(((size_t)sentences->count / shares + 1) * sizeof(*s->order));
 	if (s->order == NULL) {
 		stream_fini(s);
-		return out_of_memory(err);
+		return sampler_no_memory(err);
 	}
 	for (uint64_t i = share; i < sentences->count; i += shares)
 		s->order[s->order_count++] = (uint32_t)i;

@@ -33,7 +33,7 @@ const char *const training_texts[TRAINING_TEXTS] = {
 	"/usr/share/wordnet/data.adv",
 };
 
-static void set(struct training *t, const struct training_option *o, double value)
+static void set_field(struct training *t, const struct training_option *o, double value)
 {
 	void *field = (char *)t + o->offset;
 
@@ -57,7 +57,7 @@ void training_default(struct training *t)
 {
 	memset(t, 0, sizeof(*t));
 	for (int i = 0; i < TRAINING_OPTIONS; i++)
-		set(t, &training_options[i], training_options[i].value);
+		set_field(t, &training_options[i], training_options[i].value);
 }
 
 static int parse_bounded(const char *name, const char *text, int whole, double low, double high, double *value,
@@ -111,7 +111,7 @@ int training_set(struct training *t, const struct training_option *o, const char
 			       &value, err);
 
 	if (rc == 0)
-		set(t, o, value);
+		set_field(t, o, value);
 	return rc;
 }
 

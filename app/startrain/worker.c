@@ -105,8 +105,8 @@ static int next_batch(struct worker *w, struct batch *b, struct star_error *err)
 	return 0;
 }
 
-static void describe(struct worker *w, const struct batch *b, enum star_op_kind kind, void *const *values,
-		     struct star_op *ops)
+static void describe_batch(struct worker *w, const struct batch *b, enum star_op_kind kind, void *const *values,
+			   struct star_op *ops)
 {
 	const struct row_set *sets[SIDES] = { [WORDS_IN] = &b->in, [WORDS_OUT] = &b->out };
 
@@ -145,7 +145,7 @@ static int run_batch(struct worker *w, const struct batch *b, struct star_error 
 	int rc;
 
 	w->step++;
-	describe(w, b, STAR_PULL, w->pulled, ops);
+	describe_batch(w, b, STAR_PULL, w->pulled, ops);
 	rc = star_execute(w->tables.cluster, ops, SIDES, deadline_us, err);
 	if (rc == 0)
 		rc = wait_for_push(w, err); /* it reads the gradients until it has completed */
@@ -157,7 +157,7 @@ static int run_batch(struct worker *w, const struct batch *b, struct star_error 
 			  w->gradients[WORDS_IN], w->gradients[WORDS_OUT]);
 	tables_pack(&w->tables, w->pushed[WORDS_IN], w->gradients[WORDS_IN], b->in.count);
 	tables_pack(&w->tables, w->pushed[WORDS_OUT], w->gradients[WORDS_OUT], b->out.count);
-	describe(w, b, STAR_PUSH, w->pushed, ops);
+	describe_batch(w, b, STAR_PUSH, w->pushed, ops);
 	w->push = star_execute_async(w->tables.cluster, ops, SIDES, deadline_us, NULL, NULL, err);
 	if (w->push == NULL)
 		return err->code;

@@ -6,7 +6,7 @@
 #include <stdio_ext.h>
 #include <string.h>
 
-static int report(const char *name, int status, struct star_error *err)
+static int report_output(const char *name, int status, struct star_error *err)
 {
 	return star_error_set(err, status ? status : -EIO, "cannot write %s: %s", name,
 			      status ? strerror(-status) : "part of it could not be written; is the disk full?");
@@ -16,7 +16,7 @@ int output_flush(FILE *file, const char *name, struct star_error *err)
 {
 	const int status = fflush(file) == 0 ? 0 : -errno;
 
-	return status < 0 || ferror(file) ? report(name, status, err) : 0;
+	return status < 0 || ferror(file) ? report_output(name, status, err) : 0;
 }
 
 int output_close(FILE *file, const char *name, struct star_error *err)
@@ -25,7 +25,7 @@ int output_close(FILE *file, const char *name, struct star_error *err)
 	const int status = fclose(file) == 0 ? 0 : -errno;
 
 	if (before || (status < 0 && !(idle && status == -EBADF)))
-		return report(name, status, err);
+		return report_output(name, status, err);
 	return 0;
 }
 

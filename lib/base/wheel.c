@@ -10,7 +10,7 @@ void wheel_init(struct wheel *w, uint64_t now_ns)
 }
 
 /* Level l holds what is due within 256^(l+1) ticks, by the tick's bits 8l to 8l+7. */
-static void place(struct wheel *w, struct wheel_timer *timer)
+static void place_timer(struct wheel *w, struct wheel_timer *timer)
 {
 	const uint64_t reach = (UINT64_C(1) << (8 * WHEEL_LEVELS)) - 1;
 	uint64_t tick = timer->tick, distance;
@@ -36,7 +36,7 @@ void wheel_arm(struct wheel *w, struct wheel_timer *timer, uint64_t when_ns)
 {
 	wheel_cancel(w, timer);
 	timer->tick = (when_ns + (1u << WHEEL_TICK_SHIFT) - 1) >> WHEEL_TICK_SHIFT;
-	place(w, timer);
+	place_timer(w, timer);
 	w->armed++;
 }
 
@@ -52,7 +52,7 @@ void wheel_cancel(struct wheel *w, struct wheel_timer *timer)
 }
 
 /* Takes a slot's list off the wheel; its timers stay linked to *list, so that they can still be cancelled. */
-static void detach(struct wheel *w, unsigned level, unsigned slot, struct wheel_timer **list)
+static void detach_list(struct wheel *w, unsigned level, unsigned slot, struct wheel_timer **list)
 {
 	*list = w->slots[level][slot];
 	if (*list)
@@ -79,12 +79,12 @@ static void cascade(struct wheel *w)
 
 		if (w->tick & ((UINT64_C(1) << (8 * level)) - 1))
 			return;
-		detach(w, level, w->tick >> (8 * level) & (WHEEL_SLOTS - 1), &list);
+		detach_list(w, level, w->tick >> (8 * level) & (WHEEL_SLOTS - 1), &list);
 		while (list) {
 			struct wheel_timer *timer = list;
 
 			unlink_first(&list);
-			place(w, timer);
+			place_timer(w, timer);
 		}
 	}
 }
@@ -117,7 +117,7 @@ unsigned wheel_advance(struct wheel *w, uint64_t now_ns, unsigned max)
 			w->tick = due + 1;
 			return fired;
 		}
-		detach(w, 0, slot, &list);
+		detach_list(w, 0, slot, &list);
 		/* Empty ticks are skipped up to the next occupied slot or cascade. The tick moves on before anything
 		 * fires, so that what a timer arms for "now" is still ahead. */
 		w->tick = tick + (list ? 1 : next_occupied(w, 0, slot + 1) - slot);
@@ -130,7 +130,7 @@ unsigned wheel_advance(struct wheel *w, uint64_t now_ns, unsigned max)
 
 			unlink_first(&list);
 			if (timer->tick > tick || fired == max) {
-				place(w, timer);
+				place_timer(w, timer);
 				continue;
 			}
 			w->armed--;

@@ -42,8 +42,8 @@ static const struct ckpt_entry *find_parent(const struct ckpt_entry *entries, ui
 
 /* From an entry back to its full checkpoint, in steps[], which has room for all entries; how many, or a negative errno.
  * Ids fall from step to step: it ends. */
-static int walk(const char *directory, const struct ckpt_entry *entries, uint32_t count, const struct ckpt_entry *from,
-		const struct ckpt_entry **steps, struct star_error *err)
+static int walk_chain(const char *directory, const struct ckpt_entry *entries, uint32_t count,
+		      const struct ckpt_entry *from, const struct ckpt_entry **steps, struct star_error *err)
 {
 	uint32_t n = 0;
 
@@ -138,7 +138,7 @@ int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *coun
 	/* The newest first; a delta whose parents are gone does not hide an older one that restores. */
 	for (uint32_t i = entries_count; i-- > 0 && n <= 0;) {
 		if (entries[i].complete && (!id || entries[i].id == id))
-			n = walk(directory, entries, entries_count, &entries[i], steps, why.code ? NULL : &why);
+			n = walk_chain(directory, entries, entries_count, &entries[i], steps, why.code ? NULL : &why);
 		else if (entries[i].id == id && !entries[i].partial && !why.code)
 			say_damaged(directory, &entries[i], &why);
 	}
@@ -178,7 +178,8 @@ static int check_parent(const char *path, bool delta, const struct ckpt_entry *c
 }
 
 /* What a delta goes on from. -EAGAIN: there is none, or it is not whole. */
-static int look_up(const char *directory, const struct ckpt_entry *child, struct ckpt_entry *at, struct star_error *err)
+static int look_up_parent(const char *directory, const struct ckpt_entry *child, struct ckpt_entry *at,
+			  struct star_error *err)
 {
 	struct star_error why = { .text = "there is no such folder" };
 
@@ -211,7 +212,7 @@ static int chain_length(const char *directory, struct ckpt_entry *child, struct 
 	int n = 0, rc;
 
 	for (; below.parent; below = at, n++) {
-		rc = look_up(directory, &below, &at, err);
+		rc = look_up_parent(directory, &below, &at, err);
 		if (rc < 0)
 			return rc;
 		if (at.partitions != child->partitions)
@@ -306,7 +307,7 @@ static int check_entry(const char *directory, const struct ckpt_search *search, 
 		       uint32_t count, const struct ckpt_entry *entry, enum soundness *known,
 		       const struct ckpt_entry **steps, struct star_error *err)
 {
-	const int n = entry->complete ? walk(directory, entries, count, entry, steps, err)
+	const int n = entry->complete ? walk_chain(directory, entries, count, entry, steps, err)
 				      : say_damaged(directory, entry, err);
 	int rc = n < 0 ? n : read_chain(directory, search, entries, steps, n, known, err);
 
@@ -344,7 +345,7 @@ struct looked_at {
 	uint32_t count;
 };
 
-static int look_at(const char *directory, struct looked_at *l, struct star_error *err)
+static int look_at_chain(const char *directory, struct looked_at *l, struct star_error *err)
 {
 	const int rc = list_with_steps(directory, &l->entries, &l->count, &l->steps, err);
 
@@ -367,7 +368,7 @@ int ckpt_chain_good(const char *directory, const struct ckpt_search *search, cha
 		    struct star_error *err)
 {
 	struct looked_at l;
-	int n = look_at(directory, &l, err);
+	int n = look_at_chain(directory, &l, err);
 
 	*chain = NULL;
 	*count = 0;
@@ -386,7 +387,7 @@ int ckpt_chain_good(const char *directory, const struct ckpt_search *search, cha
 }
 
 /* Which are asked for: all, or those of an id with what they go on from. False: there are none. */
-static bool choose(const char *directory, uint64_t id, const struct looked_at *l, bool *chosen)
+static bool choose_checkpoint(const char *directory, uint64_t id, const struct looked_at *l, bool *chosen)
 {
 	bool any = false;
 
@@ -398,7 +399,7 @@ static bool choose(const char *directory, uint64_t id, const struct looked_at *l
 			continue;
 		any = chosen[i] = true;
 		if (id && entry->complete)
-			n = walk(directory, l->entries, l->count, entry, l->steps, NULL);
+			n = walk_chain(directory, l->entries, l->count, entry, l->steps, NULL);
 		for (int k = 0; k < n; k++)
 			chosen[l->steps[k] - l->entries] = true;
 	}
@@ -410,14 +411,14 @@ int ckpt_check(const char *directory, uint64_t id, const struct ckpt_search *sea
 {
 	struct looked_at l;
 	bool *chosen;
-	int wrong = look_at(directory, &l, err);
+	int wrong = look_at_chain(directory, &l, err);
 
 	if (wrong < 0)
 		return wrong;
 	chosen = calloc(l.count + 1, sizeof(*chosen));
 	if (!chosen)
 		wrong = star_error_set(err, -ENOMEM, "no memory left for the checkpoints of %s", directory);
-	else if (!choose(directory, id, &l, chosen) && id)
+	else if (!choose_checkpoint(directory, id, &l, chosen) && id)
 		wrong = star_error_set(err, -ENOENT, "%.280s has no whole checkpoint %" PRIu64, directory, id);
 	/* The oldest first: what others go on from is told before them. */
 	for (uint32_t i = 0; wrong >= 0 && i < l.count; i++) {

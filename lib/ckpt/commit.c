@@ -52,7 +52,7 @@ static bool exists(int folder, const char *name)
 }
 
 /* Neither a full checkpoint nor a delta may have the id, and what is left of one that was not finished goes. */
-static int make_room(int folder, const char *directory, uint64_t id, struct star_error *err)
+static int make_commit_room(int folder, const char *directory, uint64_t id, struct star_error *err)
 {
 	for (unsigned delta = 0; delta < 2; delta++) {
 		char name[CHECKPOINT_ID_MAX];
@@ -84,7 +84,7 @@ int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[st
 	folder = ckpt_open_folder(directory, err);
 	if (folder < 0)
 		return folder;
-	rc = make_room(folder, directory, id, err);
+	rc = make_commit_room(folder, directory, id, err);
 	if (rc == 0 && mkdirat(folder, name, CKPT_FOLDER_MODE) < 0)
 		rc = ckpt_io_error(err, -errno, "create", directory, name);
 	close(folder);
@@ -136,8 +136,8 @@ static int write_manifest(int folder, const char *path, const char *text, size_t
 }
 
 /* "directory/name.partial" in two, name without the ending. */
-static int split(const char *path, char directory[static CKPT_PATH_MAX], char name[static CHECKPOINT_ID_MAX],
-		 struct star_error *err)
+static int split_path(const char *path, char directory[static CKPT_PATH_MAX], char name[static CHECKPOINT_ID_MAX],
+		      struct star_error *err)
 {
 	const char *slash = strrchr(path, '/');
 	const size_t bytes = slash ? strlen(slash + 1) : 0, ending = strlen(CKPT_PARTIAL);
@@ -176,7 +176,7 @@ static int rename_whole(const char *directory, const char *name, struct star_err
 int ckpt_commit(const char *path, struct ckpt_manifest *manifest, struct star_error *err)
 {
 	char directory[CKPT_PATH_MAX], name[CHECKPOINT_ID_MAX], expected[CHECKPOINT_ID_MAX];
-	int folder, rc = split(path, directory, name, err);
+	int folder, rc = split_path(path, directory, name, err);
 	struct ckpt_entry entry = { 0 };
 	size_t bytes;
 	char *text;
@@ -212,7 +212,7 @@ void ckpt_abandon(const char *path)
 	char directory[CKPT_PATH_MAX], name[CHECKPOINT_ID_MAX];
 	int parent;
 
-	if (split(path, directory, name, NULL) < 0)
+	if (split_path(path, directory, name, NULL) < 0)
 		return;
 	parent = ckpt_open_folder(directory, NULL);
 	if (parent < 0)

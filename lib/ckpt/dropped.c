@@ -104,7 +104,7 @@ int ckpt_dropped_parse(const char *text, size_t bytes, uint64_t lineage,
 }
 
 /* A file, and nothing that waits for ever or leads elsewhere: that is -ELOOP. */
-static int open_file(const char *path)
+static int open_dropped(const char *path)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct stat status;
@@ -128,7 +128,7 @@ static int read_file(const char *directory, json_t **json, struct star_error *er
 	*json = NULL;
 	if (rc < 0)
 		return rc;
-	fd = open_file(path);
+	fd = open_dropped(path);
 	if (fd == -ENOENT)
 		return 0;
 	if (fd == -ELOOP)

@@ -305,7 +305,7 @@ static void add_up(struct export *e, char **chain, uint32_t count)
 }
 
 /* So that what was cut off is not taken for the whole. */
-static int end(const struct export *e)
+static int end_export(const struct export *e)
 {
 	fprintf(e->out, "{\"rows\": %" PRIu64 ", \"waiting_keys\": %" PRIu64, e->rows, e->waiting);
 	if (e->spec.filter == FILTER_BLOOM)
@@ -358,7 +358,7 @@ int ckpt_export(const char *directory, uint64_t id, const char *table, FILE *out
 		e.oldest = i == 0;
 		rc = take_checkpoint(&e, chain[i], &why);
 	}
-	if (rc == 0 && end(&e) < 0)
+	if (rc == 0 && end_export(&e) < 0)
 		rc = star_error_set(&why, -EIO, "the lines cannot be written");
 	ckpt_chain_free(chain, count);
 	ckpt_keyset_fini(&e.seen);

@@ -52,7 +52,7 @@ static struct object_spec *spec_of(struct import *m)
 /* ---- into blocks ---- */
 
 /* The file is made with its first block: its header has the number of partitions, which the first line tells. */
-static int flush(struct import *m, struct star_error *err)
+static int flush_import(struct import *m, struct star_error *err)
 {
 	const struct ckpt_writer_options options = { .header = { .id = ID, .partitions = m->partitions } };
 	int rc;
@@ -69,13 +69,13 @@ static int flush(struct import *m, struct star_error *err)
 }
 
 /* Records are multiples of 8 bytes: a run needs no padding. */
-static int put(struct import *m, unsigned kind, const void *record, uint32_t bytes, struct star_error *err)
+static int put_record(struct import *m, unsigned kind, const void *record, uint32_t bytes, struct star_error *err)
 {
 	uint8_t *payload = m->block + sizeof(struct checkpoint_block);
 	bool begins = !m->run || m->run->kind != kind || m->run->object != spec_of(m)->id;
 
 	if (m->used + bytes + sizeof(*m->run) > CHECKPOINT_PAYLOAD_MAX) {
-		if (flush(m, err) < 0)
+		if (flush_import(m, err) < 0)
 			return err->code;
 		begins = true;
 	}
@@ -162,7 +162,7 @@ static int check_block(struct import *m, uint64_t key, struct star_error *err)
 			      key, spec->name, wire_object_blocks(spec));
 }
 
-static int take_row(struct import *m, const json_t *json, struct star_error *err)
+static int import_row(struct import *m, const json_t *json, struct star_error *err)
 {
 	const struct ckpt_row_shape *s = &m->shape;
 	uint8_t *row = m->record;
@@ -185,7 +185,7 @@ static int take_row(struct import *m, const json_t *json, struct star_error *err
 		return -EINVAL;
 	memcpy(row, &key, sizeof(key));
 	m->rows++;
-	return put(m, CHECKPOINT_ROWS, row, s->bytes, err);
+	return put_record(m, CHECKPOINT_ROWS, row, s->bytes, err);
 }
 
 /* Such a key may have a row as well: counts are as they were a little after the rows. */
@@ -201,7 +201,7 @@ static int take_waiting(struct import *m, const json_t *json, struct star_error 
 	if (spec_of(m)->filter != FILTER_COUNTER)
 		return star_error_set(err, -EINVAL, "\"%s\" has no filter that counts by key", spec_of(m)->name);
 	m->waiting++;
-	return put(m, CHECKPOINT_COUNTS, &count, sizeof(count), err);
+	return put_record(m, CHECKPOINT_COUNTS, &count, sizeof(count), err);
 }
 
 /* [place, count] into the block. */
@@ -246,10 +246,10 @@ static int take_bloom(struct import *m, const json_t *json, struct star_error *e
 					      i);
 	}
 	m->blooms++;
-	return put(m, CHECKPOINT_BLOOM, &m->bloom, sizeof(m->bloom), err);
+	return put_record(m, CHECKPOINT_BLOOM, &m->bloom, sizeof(m->bloom), err);
 }
 
-static int check_table(struct import *m, const struct object_spec *spec, uint32_t partitions, struct star_error *err)
+static int check_imported(struct import *m, const struct object_spec *spec, uint32_t partitions, struct star_error *err)
 {
 	for (uint32_t i = 0; i < m->objects_count; i++)
 		if (strcmp(m->objects[i].name, spec->name) == 0)
@@ -281,7 +281,7 @@ static int take_table(struct import *m, const json_t *json, struct star_error *e
 	    jsonrpc_member_u64(json, "pushes", &table.pushes, err) < 0 ||
 	    jsonrpc_member_u64(json, "removed", &table.removed, err) < 0 ||
 	    jsonrpc_member_u32(json, "looks", 0, INT32_MAX, &table.looks, err) < 0 ||
-	    check_table(m, &spec, partitions, err) < 0)
+	    check_imported(m, &spec, partitions, err) < 0)
 		return -EINVAL;
 	if (ckpt_row_shape(&spec, &m->shape) < 0)
 		return star_error_set(err, -EINVAL, "\"%s\" has no rows that this program knows", spec.name);
@@ -295,7 +295,7 @@ static int take_table(struct import *m, const json_t *json, struct star_error *e
 	m->step = table.step > m->step ? table.step : m->step;
 	m->rows = m->waiting = m->blooms = 0;
 	m->open = true;
-	return put(m, CHECKPOINT_TABLE, &table, sizeof(table), err);
+	return put_record(m, CHECKPOINT_TABLE, &table, sizeof(table), err);
 }
 
 static int take_end(struct import *m, const json_t *json, struct star_error *err)
@@ -339,7 +339,7 @@ static int take_line(struct import *m, size_t bytes, struct star_error *err)
 	else if (json_object_get(json, "rows"))
 		rc = take_end(m, json, err);
 	else
-		rc = take_row(m, json, err);
+		rc = import_row(m, json, err);
 	json_decref(json);
 	return rc;
 }
@@ -383,7 +383,7 @@ static int finish_import(struct import *m, struct star_error *err)
 					  .files_count = 1,
 					  .files = &file };
 
-	if (flush(m, err) < 0 || ckpt_writer_finish(m->writer, &file, err) < 0)
+	if (flush_import(m, err) < 0 || ckpt_writer_finish(m->writer, &file, err) < 0)
 		return err->code;
 	return ckpt_commit(m->path, &manifest, err);
 }

@@ -9,7 +9,7 @@
 enum { SIZE_MIN = 1024 };
 
 /* Its place, or the free one where it would be; the set is never full. */
-static uint64_t *place(const struct keyset *set, uint64_t key)
+static uint64_t *keyset_place(const struct keyset *set, uint64_t key)
 {
 	uint64_t at = hash_mix(key) & (set->size - 1);
 
@@ -20,10 +20,10 @@ static uint64_t *place(const struct keyset *set, uint64_t key)
 
 bool ckpt_keyset_has(const struct keyset *set, uint64_t key)
 {
-	return key ? set->size && *place(set, key) : set->has_zero;
+	return key ? set->size && *keyset_place(set, key) : set->has_zero;
 }
 
-static int grow(struct keyset *set)
+static int keyset_grow(struct keyset *set)
 {
 	struct keyset larger = *set;
 
@@ -33,7 +33,7 @@ static int grow(struct keyset *set)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < set->size; i++)
 		if (set->keys[i])
-			*place(&larger, set->keys[i]) = set->keys[i];
+			*keyset_place(&larger, set->keys[i]) = set->keys[i];
 	free(set->keys);
 	*set = larger;
 	return 0;
@@ -50,9 +50,9 @@ int ckpt_keyset_add(struct keyset *set, uint64_t key)
 		return is_new;
 	}
 	/* Half full at most. */
-	if (2 * (set->count + 1) > set->size && grow(set) < 0)
+	if (2 * (set->count + 1) > set->size && keyset_grow(set) < 0)
 		return -ENOMEM;
-	at = place(set, key);
+	at = keyset_place(set, key);
 	if (*at)
 		return 0;
 	*at = key;

@@ -26,7 +26,7 @@ struct ckpt_reader {
 };
 
 /* The next bytes of the file. */
-static int get(struct ckpt_reader *r, uint32_t bytes, const uint8_t **at, struct star_error *err)
+static int reader_get(struct ckpt_reader *r, uint32_t bytes, const uint8_t **at, struct star_error *err)
 {
 	const int rc = ckpt_ahead_get(&r->ahead, bytes, at);
 
@@ -48,12 +48,12 @@ static bool all_zero(const uint8_t *from, size_t bytes)
 	return bytes == 0 || (from[0] == 0 && memcmp(from, from + 1, bytes - 1) == 0);
 }
 
-static int check_header(struct ckpt_reader *r, struct star_error *err)
+static int check_file_header(struct ckpt_reader *r, struct star_error *err)
 {
 	const char *name = r->file.name;
 	struct checkpoint_header header;
 	const uint8_t *page;
-	int rc = get(r, CHECKPOINT_ALIGN, &page, err);
+	int rc = reader_get(r, CHECKPOINT_ALIGN, &page, err);
 
 	if (rc < 0)
 		return rc;
@@ -78,7 +78,7 @@ static int check_header(struct ckpt_reader *r, struct star_error *err)
 	return 0;
 }
 
-static int open_file(struct ckpt_reader *r, struct star_error *err)
+static int open_checkpoint(struct ckpt_reader *r, struct star_error *err)
 {
 	const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, folder = ckpt_open_folder(r->path, err);
 	struct stat status;
@@ -130,13 +130,13 @@ struct ckpt_reader *ckpt_reader_create(const char *path, const struct ckpt_manif
 	r->partitions = manifest->partitions;
 	r->file = *file;
 	strcpy(r->path, path);
-	if (open_file(r, err) < 0)
+	if (open_checkpoint(r, err) < 0)
 		goto fail;
 	if (ckpt_ahead_init(&r->ahead, r->fd, r->direct, file->bytes, CHECKPOINT_ALIGN) < 0) {
 		star_error_set(err, -ENOMEM, "no memory left to read %s", file->name);
 		goto fail;
 	}
-	if (check_header(r, err) == 0)
+	if (check_file_header(r, err) == 0)
 		return r;
 fail:
 	ckpt_reader_destroy(r);
@@ -185,7 +185,7 @@ static int next_block(struct ckpt_reader *r, const uint8_t **payload, uint32_t *
 	struct checkpoint_block block;
 	uint32_t whole, used;
 	const uint8_t *at;
-	int rc = get(r, CHECKPOINT_ALIGN, &at, err);
+	int rc = reader_get(r, CHECKPOINT_ALIGN, &at, err);
 
 	if (rc < 0)
 		return rc;
@@ -193,7 +193,7 @@ static int next_block(struct ckpt_reader *r, const uint8_t **payload, uint32_t *
 	rc = check_block_header(r, &block, err);
 	whole = ckpt_block_bytes(block.bytes);
 	if (rc == 0)
-		rc = get(r, whole, &at, err);
+		rc = reader_get(r, whole, &at, err);
 	if (rc < 0)
 		return rc;
 	used = (uint32_t)sizeof(block) + block.bytes;

@@ -82,7 +82,7 @@ static int write_header(struct ckpt_writer *w, struct star_error *err)
 	return write_out(w, w->page, CHECKPOINT_ALIGN, err);
 }
 
-static int open_file(struct ckpt_writer *w, bool buffered, struct star_error *err)
+static int open_part(struct ckpt_writer *w, bool buffered, struct star_error *err)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
 	const int folder = ckpt_open_folder(w->path, err);
@@ -125,7 +125,7 @@ struct ckpt_writer *ckpt_writer_create(const char *path, const char *name, const
 	w->limit_bytes_s = (uint64_t)options->limit_mib_s << 20;
 	strcpy(w->path, path);
 	strcpy(w->name, name);
-	if (open_file(w, options->buffered, err) < 0 || write_header(w, err) < 0) {
+	if (open_part(w, options->buffered, err) < 0 || write_header(w, err) < 0) {
 		ckpt_writer_destroy(w);
 		return NULL;
 	}

@@ -16,7 +16,7 @@
 #endif
 
 /* Slab s holds the POOL_FIRST << s numbers from (POOL_FIRST << s) - POOL_FIRST + 1 on. */
-static inline struct call *at(const struct call_pool *pool, uint32_t number)
+static inline struct call *pool_at(const struct call_pool *pool, uint32_t number)
 {
 	const uint32_t n = number - 1 + POOL_FIRST;
 	const unsigned slab = 31u - (unsigned)__builtin_clz(n / POOL_FIRST);
@@ -24,7 +24,7 @@ static inline struct call *at(const struct call_pool *pool, uint32_t number)
 	return &pool->slabs[slab][n - ((uint32_t)POOL_FIRST << slab)];
 }
 
-static void push(struct call_pool *pool, struct call *call)
+static void pool_put(struct call_pool *pool, struct call *call)
 {
 	uint64_t head = atomic_load_explicit(&pool->free, memory_order_relaxed), next;
 
@@ -35,12 +35,12 @@ static void push(struct call_pool *pool, struct call *call)
 							memory_order_relaxed));
 }
 
-static struct call *pop(struct call_pool *pool)
+static struct call *pop_call(struct call_pool *pool)
 {
 	uint64_t head = atomic_load_explicit(&pool->free, memory_order_acquire);
 
 	while ((uint32_t)head) {
-		struct call *call = at(pool, (uint32_t)head);
+		struct call *call = pool_at(pool, (uint32_t)head);
 		/* Somebody else may have taken it: then this is nonsense, and the head has changed. */
 		const uint32_t next = atomic_load_explicit(&call->next_free, memory_order_relaxed);
 
@@ -52,7 +52,7 @@ static struct call *pop(struct call_pool *pool)
 }
 
 /* A slab more, of which the first call is for whoever asks. With the cluster's lock held. */
-static struct call *grow(struct call_pool *pool)
+static struct call *grow_pool(struct call_pool *pool)
 {
 	const uint32_t s = pool->slabs_count, count = (uint32_t)POOL_FIRST << s;
 	struct call *slab = s < POOL_SLABS ? aligned_alloc(_Alignof(struct call), count * sizeof(*slab)) : NULL;
@@ -66,18 +66,18 @@ static struct call *grow(struct call_pool *pool)
 		slab[i].chunks = NULL;
 		FORBID(&slab[i]);
 		if (i)
-			push(pool, &slab[i]);
+			pool_put(pool, &slab[i]);
 	}
 	return slab;
 }
 
 struct call *client_call_pool_take(struct star_cluster *cluster)
 {
-	struct call *call = pop(&cluster->pool);
+	struct call *call = pop_call(&cluster->pool);
 
 	if (!call) {
 		pthread_mutex_lock(&cluster->lock);
-		call = grow(&cluster->pool);
+		call = grow_pool(&cluster->pool);
 		pthread_mutex_unlock(&cluster->lock);
 	}
 	if (call)
@@ -100,7 +100,7 @@ void client_call_pool_give(struct call_pool *pool, struct call *call)
 	if (call->chunks)
 		free_chunks(call);
 	FORBID(call);
-	push(pool, call);
+	pool_put(pool, call);
 }
 
 void client_call_pool_fini(struct call_pool *pool)

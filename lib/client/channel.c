@@ -37,7 +37,7 @@ static void past_the_end(struct codec_out *out)
 
 /* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. It is one that
  * has to be sent again, or that of the part which waits longest. */
-static void build(struct channel *ch, uint64_t now_ns)
+static void build_request(struct channel *ch, uint64_t now_ns)
 {
 	struct codec_out payload = { .at = ch->out + sizeof(struct wire_frame), .next = past_the_end };
 	struct part *part;
@@ -76,7 +76,7 @@ void client_channel_pump(struct channel *ch, uint64_t now_ns)
 		if (ch->out_sent == ch->out_bytes) {
 			if (!may_build(ch) || now_ns < ch->pause_until_ns)
 				return;
-			build(ch, now_ns);
+			build_request(ch, now_ns);
 		}
 		n = send(ch->fd, ch->out + ch->out_sent, ch->out_bytes - ch->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n > 0) {

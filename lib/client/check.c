@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <math.h>
 
-static bool pushes(const struct star_op *op)
+static bool op_has_gradients(const struct star_op *op)
 {
 	return op->kind == STAR_PUSH || op->kind == STAR_PUSH_PULL || op->kind == STAR_COMMIT;
 }
@@ -25,7 +25,7 @@ static int check_blocks(const struct star_op *op, uint32_t i, struct star_error 
 	return 0;
 }
 
-static int check_keys(const struct star_op *op, uint32_t i, struct star_error *err)
+static int check_op_keys(const struct star_op *op, uint32_t i, struct star_error *err)
 {
 	const struct object_spec *spec = &op->table->spec;
 
@@ -87,8 +87,8 @@ static int check_type(const struct star_op *op, uint32_t i, struct star_error *e
 		return star_error_set(
 			err, -EINVAL,
 			"operation %u on \"%s\": its elements are of type %s, which is not converted %s %s", i,
-			spec->name, dtype_name(spec->dtype), pushes(op) || op->kind == STAR_ASSIGN ? "from" : "to",
-			op->dtype);
+			spec->name, dtype_name(spec->dtype),
+			op_has_gradients(op) || op->kind == STAR_ASSIGN ? "from" : "to", op->dtype);
 	return 0;
 }
 
@@ -118,7 +118,7 @@ static int check_push(const struct star_op *op, uint32_t i, struct star_error *e
 {
 	const struct object_spec *spec = &op->table->spec;
 
-	if (!pushes(op))
+	if (!op_has_gradients(op))
 		return op->rate == 0 && op->scale == 0 && !(op->flags & (STAR_RATE | STAR_SCALE))
 			       ? 0
 			       : star_error_set(err, -EINVAL,
@@ -215,5 +215,5 @@ int client_check_op(const struct star_cluster *cluster, const struct star_op *op
 	if (check_pull(op, i, err) < 0 || check_push(op, i, err) < 0 || check_memory(op, i, err) < 0 ||
 	    check_type(op, i, err) < 0 || check_sums(op, i, err) < 0)
 		return -EINVAL;
-	return op->kind == STAR_COMMIT ? 0 : check_keys(op, i, err);
+	return op->kind == STAR_COMMIT ? 0 : check_op_keys(op, i, err);
 }

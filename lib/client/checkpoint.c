@@ -9,7 +9,7 @@
 
 enum { LOOK_MS = 20 };
 
-static uint64_t number(const json_t *json, const char *name)
+static uint64_t checkpoint_number(const json_t *json, const char *name)
 {
 	return (uint64_t)json_integer_value(json_object_get(json, name));
 }
@@ -20,7 +20,7 @@ static int await_saved(struct star_cluster *cluster, uint64_t asked, uint64_t de
 	for (;;) {
 		json_t *status = client_catalogue_call(cluster, "checkpoint_status", NULL, deadline_ns, err);
 		const json_t *error = json_object_get(status, "error");
-		const bool done = number(status, "saved") + number(status, "failed") >= asked;
+		const bool done = checkpoint_number(status, "saved") + checkpoint_number(status, "failed") >= asked;
 		const bool lost = !done && json_is_false(json_object_get(status, "writing"));
 		int rc = 0;
 
@@ -54,7 +54,7 @@ int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t dea
 	json_decref(params);
 	if (!asked)
 		return params ? err->code : star_error_set(err, -ENOMEM, "no memory for a question");
-	count = number(asked, "asked");
+	count = checkpoint_number(asked, "asked");
 	json_decref(asked);
 	return await_saved(cluster, count, deadline_ns, err);
 }

@@ -44,7 +44,7 @@ static int keyed_squares(const struct star_op *op, uint64_t row, double *squares
 	return 0;
 }
 
-static bool pushes(const struct star_op *op)
+static bool op_is_clipped(const struct star_op *op)
 {
 	return op->kind == STAR_PUSH || op->kind == STAR_PUSH_PULL;
 }
@@ -85,7 +85,7 @@ int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_nor
 		const double scale = scale_of(&ops[i]);
 		double squares = 0;
 
-		if (!pushes(&ops[i]))
+		if (!op_is_clipped(&ops[i]))
 			continue;
 		rc = op_squares(&ops[i], i, &squares, err);
 		sum += squares * scale * scale;
@@ -97,7 +97,7 @@ int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_nor
 		*norm = total;
 	/* NaN or infinite: what becomes of such a gradient is the table's to decide. */
 	for (uint32_t i = 0; i < ops_count && isfinite(total) && total > (double)max_norm; i++)
-		if (pushes(&ops[i])) {
+		if (op_is_clipped(&ops[i])) {
 			ops[i].scale = (float)(scale_of(&ops[i]) * ((double)max_norm / total));
 			ops[i].flags |= STAR_SCALE;
 		}

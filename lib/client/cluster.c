@@ -210,7 +210,7 @@ static void destroy(struct star_cluster *cluster)
 	free(cluster);
 }
 
-static struct star_cluster *allocate(struct star_error *err)
+static struct star_cluster *allocate_cluster(struct star_error *err)
 {
 	struct star_cluster *cluster = aligned_alloc(_Alignof(struct star_cluster), sizeof(*cluster));
 	const char *key_file = getenv("STAR_KEY");
@@ -292,7 +292,7 @@ struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star
 			       "no addresses: give those of the PS tasks, as in \"198.18.0.1:3333,198.18.0.2:3333\"");
 		return NULL;
 	}
-	cluster = allocate(err);
+	cluster = allocate_cluster(err);
 	if (!cluster)
 		return NULL;
 	rc = read_address(cluster, ps, &config, err);

@@ -64,7 +64,7 @@ static void put_spanning(struct codec_out *out, const char *from, size_t bytes)
 	}
 }
 
-static inline void put(struct codec_out *out, const void *from, size_t bytes)
+static inline void codec_put(struct codec_out *out, const void *from, size_t bytes)
 {
 	if (bytes <= (size_t)(out->end - out->at)) {
 		memcpy(out->at, from, bytes);
@@ -107,7 +107,7 @@ static void get_spanning(struct codec_in *in, char *to, size_t bytes)
 	}
 }
 
-static inline void get(struct codec_in *in, void *to, size_t bytes)
+static inline void codec_get(struct codec_in *in, void *to, size_t bytes)
 {
 	if (bytes <= (size_t)(in->end - in->at)) {
 		copy_part(in, to, bytes);
@@ -127,7 +127,7 @@ static inline void skip(struct codec_in *in, size_t bytes)
 
 void client_codec_put(struct codec_out *out, const void *from, size_t bytes)
 {
-	put(out, from, bytes);
+	codec_put(out, from, bytes);
 }
 
 void client_codec_put_zeros(struct codec_out *out, size_t bytes)
@@ -137,7 +137,7 @@ void client_codec_put_zeros(struct codec_out *out, size_t bytes)
 
 void client_codec_get(struct codec_in *in, void *to, size_t bytes)
 {
-	get(in, to, bytes);
+	codec_get(in, to, bytes);
 }
 
 void client_codec_skip(struct codec_in *in, size_t bytes)
@@ -148,21 +148,21 @@ void client_codec_skip(struct codec_in *in, size_t bytes)
 static void put_keys(const struct call_op *op, const struct slice *s, struct codec_out *out)
 {
 	if (!s->order && op->keys) {
-		put(out, op->keys + s->first, s->count * sizeof(uint64_t));
+		codec_put(out, op->keys + s->first, s->count * sizeof(uint64_t));
 		return;
 	}
 	for (uint32_t i = 0; i < s->count; i++) {
 		const uint64_t at = position(s, i), key = op->keys ? op->keys[at] : at;
 
-		put(out, &key, sizeof(key));
+		codec_put(out, &key, sizeof(key));
 	}
 }
 
 static void put_versions(const struct call_op *op, const struct slice *s, struct codec_out *out)
 {
 	for (uint32_t i = 0; i < s->count; i++)
-		put(out, &op->versions[position(s, i)],
-		    sizeof(uint32_t)); /* a body's padding is theirs too: no rows follow */
+		codec_put(out, &op->versions[position(s, i)],
+			  sizeof(uint32_t)); /* a body's padding is theirs too: no rows follow */
 }
 
 /* Where the elements of a row begin, and what one takes: of a scaled row the scale comes first. */
@@ -181,13 +181,13 @@ static void put_pieces(const struct call_op *op, uint64_t at, struct codec_out *
 	const size_t scale = elements_at(op, 0), bytes = elements_at(op, pieces->elements) - scale;
 	size_t used = scale;
 
-	put(out, op->gradients + (size_t)pieces->of[pieces->first[at]].position * pieces->bytes, scale);
+	codec_put(out, op->gradients + (size_t)pieces->of[pieces->first[at]].position * pieces->bytes, scale);
 	for (uint32_t i = pieces->first[at]; i < pieces->first[at + 1]; i++) {
 		const struct piece *piece = &pieces->of[i];
 		const size_t place = elements_at(op, piece->offset);
 
 		put_zeros(out, place - used);
-		put(out, op->gradients + (size_t)piece->position * pieces->bytes + scale, bytes);
+		codec_put(out, op->gradients + (size_t)piece->position * pieces->bytes + scale, bytes);
 		used = place + bytes;
 	}
 	put_zeros(out, op->row_bytes - used);
@@ -203,9 +203,9 @@ static void take_pieces(const struct call_op *op, uint64_t at, struct codec_in *
 		const size_t scale = elements_at(op, 0), bytes = elements_at(op, pieces->elements);
 		struct codec_in from = *in; /* a pull may name a row twice */
 
-		get(&from, row, scale);
+		codec_get(&from, row, scale);
 		skip(&from, elements_at(op, piece->offset) - scale);
-		get(&from, row + scale, bytes - scale);
+		codec_get(&from, row + scale, bytes - scale);
 		memset(row + bytes, 0, pieces->bytes - bytes);
 	}
 	skip(in, op->row_bytes);
@@ -216,11 +216,11 @@ static void put_row(const struct call_op *op, uint64_t at, struct codec_out *out
 {
 	const size_t real = real_bytes(op, at);
 
-	put(out, op->gradients + at * op->row_bytes, real);
+	codec_put(out, op->gradients + at * op->row_bytes, real);
 	put_zeros(out, op->row_bytes - real);
 }
 
-static void take_row(const struct call_op *op, uint64_t at, struct codec_in *in)
+static void take_pulled_row(const struct call_op *op, uint64_t at, struct codec_in *in)
 {
 	const size_t real = real_bytes(op, at);
 	const struct star_table *t = op->table;
@@ -229,7 +229,7 @@ static void take_row(const struct call_op *op, uint64_t at, struct codec_in *in)
 	/* What pads a short block's int8s to 4 bytes are elements that nobody reads. */
 	if (real != op->row_bytes && op->dtype == STAR_SCALED_INT8)
 		used = elements_at(op, (uint32_t)(t->elements - (t->blocks - 1) * t->spec.dim));
-	get(in, op->results + at * op->row_bytes, used);
+	codec_get(in, op->results + at * op->row_bytes, used);
 	skip(in, op->row_bytes - used);
 	memset(op->results + at * op->row_bytes + used, 0, real - used);
 }
@@ -237,7 +237,7 @@ static void take_row(const struct call_op *op, uint64_t at, struct codec_in *in)
 static void put_rows(const struct call_op *op, const struct slice *s, struct codec_out *out)
 {
 	if (contiguous(op, s)) {
-		put(out, op->gradients + s->first * op->row_bytes, s->count * (size_t)op->row_bytes);
+		codec_put(out, op->gradients + s->first * op->row_bytes, s->count * (size_t)op->row_bytes);
 		return;
 	}
 	for (uint32_t i = 0; i < s->count; i++) {
@@ -340,7 +340,7 @@ static void put_head(struct codec_out *out, const struct part *part, const struc
 		out->at += sizeof(head);
 	} else {
 		fill_head(&head, part, op, s);
-		put(out, &head, sizeof(head));
+		codec_put(out, &head, sizeof(head));
 	}
 }
 
@@ -375,7 +375,7 @@ static inline bool row_came(const struct call_op *op, const struct slice *s, uin
 {
 	const uint32_t had = op->versions[position(s, i)];
 
-	get(versions, now, sizeof(*now));
+	codec_get(versions, now, sizeof(*now));
 	return had == 0 || had != *now;
 }
 
@@ -415,7 +415,7 @@ const char *client_codec_check(const struct part *part, struct codec_in in, uint
 
 		if (bytes < sizeof(result))
 			return "answered with a payload of the wrong length";
-		get(&in, &result, sizeof(result));
+		codec_get(&in, &result, sizeof(result));
 		bytes -= (uint32_t)sizeof(result);
 		if (!check_result(op, s, &result, &in, bytes))
 			return "answered with results that are not those of the request";
@@ -435,7 +435,7 @@ void client_codec_remember(const struct part *part, struct codec_in in)
 		const struct call_op *op = &part->call->ops[s->op];
 		struct wire_result result;
 
-		get(&in, &result, sizeof(result));
+		codec_get(&in, &result, sizeof(result));
 		skip(&in, wire_padded(result.body_bytes));
 		/* What follows of a pull may have come later; its gradients are as old as the first of it. */
 		if (!op_pulls(op) || !op->table->spec.staleness || s->goes_on)
@@ -461,7 +461,7 @@ static void scatter_new(const struct call_op *op, const struct slice *s, struct 
 
 		if (!row_came(op, s, i, &versions, &now) || bytes < op->row_bytes)
 			continue;
-		take_row(op, at, &rows);
+		take_pulled_row(op, at, &rows);
 		op->versions[at] = now;
 		bytes -= op->row_bytes;
 	}
@@ -470,14 +470,14 @@ static void scatter_new(const struct call_op *op, const struct slice *s, struct 
 static void scatter(const struct call_op *op, const struct slice *s, struct codec_in in)
 {
 	if (contiguous(op, s)) {
-		get(&in, op->results + s->first * op->row_bytes, s->count * (size_t)op->row_bytes);
+		codec_get(&in, op->results + s->first * op->row_bytes, s->count * (size_t)op->row_bytes);
 		return;
 	}
 	for (uint32_t i = 0; i < s->count; i++) {
 		if (op->pieces)
 			take_pieces(op, position(s, i), &in);
 		else
-			take_row(op, position(s, i), &in);
+			take_pulled_row(op, position(s, i), &in);
 	}
 }
 
@@ -489,7 +489,7 @@ void client_codec_scatter(const struct part *part, struct codec_in in)
 		const struct call_op *op = &part->call->ops[s->op];
 		struct wire_result result;
 
-		get(&in, &result, sizeof(result));
+		codec_get(&in, &result, sizeof(result));
 		/* Rows that are more than a core's cache holds would only drive out what is in there. */
 		in.streams = op->count * (uint64_t)op->row_bytes >= STREAM_BYTES;
 		if (op->versions)
@@ -507,7 +507,7 @@ void client_codec_scatter(const struct part *part, struct codec_in in)
 }
 
 /* Bytes that follow those of the last part in the sequence and in memory make it longer. */
-static bool show(struct star_view *view, uint64_t offset, const char *data, size_t bytes)
+static bool show_values(struct star_view *view, uint64_t offset, const char *data, size_t bytes)
 {
 	struct star_view_part *last = view->parts_count ? &view->parts[view->parts_count - 1] : NULL;
 
@@ -533,7 +533,7 @@ static bool show_bytes(struct star_view *view, struct codec_in *in, uint64_t off
 	while (bytes) {
 		const size_t n = in_bytes(in, bytes);
 
-		if (!show(view, offset, in->at, n))
+		if (!show_values(view, offset, in->at, n))
 			return false;
 		in->at += n;
 		offset += n;

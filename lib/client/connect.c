@@ -92,7 +92,7 @@ void client_connect_start(struct channel *ch, uint64_t now_ns)
 		client_connect_failed(ch, errno, now_ns);
 }
 
-static bool give_up(struct channel *ch, struct star_error *err)
+static bool give_up_connecting(struct channel *ch, struct star_error *err)
 {
 	const int error = ch->connect_error ? ch->connect_error : ETIMEDOUT;
 
@@ -121,7 +121,7 @@ bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns,
 		client_connect_failed(ch, error, now_ns);
 	}
 	if (now_ns >= ch->give_up_ns)
-		return give_up(ch, err);
+		return give_up_connecting(ch, err);
 	if (ch->state == CHANNEL_WAITING && now_ns >= ch->not_before_ns)
 		client_connect_start(ch, now_ns);
 	return true;

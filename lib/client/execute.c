@@ -41,8 +41,8 @@ struct call *client_call_make(struct star_cluster *cluster, const struct star_op
 	return NULL;
 }
 
-static int execute(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
-		   struct star_error *err)
+static int execute_ops(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+		       uint64_t deadline_us, struct star_error *err)
 {
 	struct star_error ignored;
 	struct waiter *k = NULL;
@@ -89,7 +89,7 @@ int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops
 		if (small_is(&small))
 			return client_small_execute(&small, deadline_us, err);
 	}
-	return execute(cluster, ops, ops_count, deadline_us, err);
+	return execute_ops(cluster, ops, ops_count, deadline_us, err);
 }
 
 struct star_request *star_execute_async(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
@@ -135,11 +135,11 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	return rc;
 }
 
-static int one(const struct star_op *op, uint64_t deadline_us, struct star_error *err)
+static int execute_one(const struct star_op *op, uint64_t deadline_us, struct star_error *err)
 {
 	if (!op->table)
 		return star_error_set(err, -EINVAL, "the table is NULL");
-	return execute(op->table->cluster, op, 1, deadline_us, err);
+	return execute_ops(op->table->cluster, op, 1, deadline_us, err);
 }
 
 int star_pull(struct star_table *table, const uint64_t *keys, uint32_t count, void *values, uint32_t flags,
@@ -154,7 +154,7 @@ int star_pull(struct star_table *table, const uint64_t *keys, uint32_t count, vo
 		return client_small_execute(&small, deadline_us, err);
 	op = star_op_pull(table, keys, count, values);
 	op.flags = flags;
-	return one(&op, deadline_us, err);
+	return execute_one(&op, deadline_us, err);
 }
 
 int star_push(struct star_table *table, const uint64_t *keys, uint32_t count, const void *gradients,
@@ -165,7 +165,7 @@ int star_push(struct star_table *table, const uint64_t *keys, uint32_t count, co
 
 	if (count == 1 && table && small_is(&small))
 		return client_small_execute(&small, deadline_us, err);
-	return one(&op, deadline_us, err);
+	return execute_one(&op, deadline_us, err);
 }
 
 int star_variable_pull(struct star_table *variable, void *values, uint64_t deadline_us, struct star_error *err)

@@ -58,7 +58,7 @@ static bool to_relay(struct io *io, struct call *call)
 	return true;
 }
 
-static void end(struct io *io, struct calls *finished)
+static void end_calls(struct io *io, struct calls *finished)
 {
 	struct waiter *k = &io->waiter;
 	struct call *call;
@@ -128,7 +128,7 @@ static void *run_io(void *arg)
 
 		take_calls(k, &incoming, &finished);
 		start_calls(io, &incoming);
-		end(io, &finished);
+		end_calls(io, &finished);
 		if (atomic_load(&cluster->closing))
 			cancel_all(io);
 		wheel_advance(&io->wheel, clock_ns(), TIMERS_PER_TURN);

@@ -29,7 +29,7 @@ void star_program_abandon(struct star_program_builder *b)
 	free(b);
 }
 
-static int fail(struct star_program_builder *b, int code, const char *what, const char *name)
+static int fail_program(struct star_program_builder *b, int code, const char *what, const char *name)
 {
 	if (!b->err.code)
 		star_error_set(&b->err, code, "node %u of the program: %s%.40s", b->program.count, what, name);
@@ -42,9 +42,9 @@ static int add_program_node(struct star_program_builder *b, unsigned op, int x, 
 	if (!b)
 		return -ENOMEM;
 	if (x < 0 || y < 0 || x >= b->program.count + !b->program.count || y >= b->program.count + !b->program.count)
-		return fail(b, -EINVAL, "it uses a node that is not there", "");
+		return fail_program(b, -EINVAL, "it uses a node that is not there", "");
 	if (b->program.count == PROGRAM_NODES_MAX)
-		return fail(b, -E2BIG, "there are too many", "");
+		return fail_program(b, -E2BIG, "there are too many", "");
 	rest.op = (uint8_t)op;
 	rest.a = (uint8_t)x;
 	rest.b = (uint8_t)y;
@@ -55,15 +55,15 @@ static int add_program_node(struct star_program_builder *b, unsigned op, int x, 
 static int add_rows(struct star_program_builder *b, unsigned op, int keys, uint32_t dim)
 {
 	if (b && (dim < 1 || dim > WIRE_DIM_MAX))
-		return fail(b, -EINVAL, "a row has 1 to 4096 elements", "");
+		return fail_program(b, -EINVAL, "a row has 1 to 4096 elements", "");
 	return add_program_node(b, op, keys, 0, (struct program_node){ .dim = (uint16_t)dim });
 }
 
 int star_program_keys(struct star_program_builder *b, const struct star_table *table)
 {
 	if (b && (!table || table->cluster != b->cluster))
-		return fail(b, -EINVAL, table ? "its table belongs to another cluster handle" : "its table is NULL",
-			    "");
+		return fail_program(b, -EINVAL,
+				    table ? "its table belongs to another cluster handle" : "its table is NULL", "");
 	if (b && b->program.count < PROGRAM_NODES_MAX)
 		b->tables[b->program.count] = table;
 	return add_program_node(b, PROGRAM_KEYS, 0, 0,
@@ -85,7 +85,7 @@ int star_program_segments(struct star_program_builder *b, int keys)
 int star_program_few_segments(struct star_program_builder *b, int keys, uint32_t most)
 {
 	if (b && (most < 1 || most > PROGRAM_SEGMENTS_MAX))
-		return fail(b, -EINVAL, "a run has 1 to 65536 segments", "");
+		return fail_program(b, -EINVAL, "a run has 1 to 65536 segments", "");
 	return add_program_node(b, program_segments_op(most), keys, 0, (struct program_node){ 0 });
 }
 
@@ -95,7 +95,7 @@ static int add_kept(struct star_program_builder *b, int node, uint32_t place)
 	if (node < 0)
 		return node;
 	if (place >= PROGRAM_PLACES_MAX)
-		return fail(b, -EINVAL, "places are 0 to 7", "");
+		return fail_program(b, -EINVAL, "places are 0 to 7", "");
 	b->program.nodes[node].b = (uint8_t)place;
 	b->program.nodes[node].flags = PROGRAM_KEPT;
 	return node;
@@ -139,7 +139,7 @@ int star_program_segment_rows(struct star_program_builder *b, uint32_t dim)
 int star_program_lookup(struct star_program_builder *b, int keys, uint32_t flags)
 {
 	if (b && flags & ~(uint32_t)STAR_READ_ONLY)
-		return fail(b, -EINVAL, "a look-up's flags may be STAR_READ_ONLY", "");
+		return fail_program(b, -EINVAL, "a look-up's flags may be STAR_READ_ONLY", "");
 	return add_program_node(b, PROGRAM_LOOKUP, keys, 0,
 				(struct program_node){ .flags = flags & STAR_READ_ONLY ? PROGRAM_READ_ONLY : 0 });
 }
@@ -158,7 +158,7 @@ int star_program_unary(struct star_program_builder *b, const char *name, int x, 
 	const unsigned op = find_step(name, false);
 
 	if (b && !op)
-		return fail(b, -EINVAL, "there is no step of one operand called ", name ? name : "NULL");
+		return fail_program(b, -EINVAL, "there is no step of one operand called ", name ? name : "NULL");
 	return add_program_node(b, op, x, 0, (struct program_node){ .constant = constant });
 }
 
@@ -167,7 +167,7 @@ int star_program_binary(struct star_program_builder *b, const char *name, int x,
 	const unsigned op = find_step(name, true);
 
 	if (b && !op)
-		return fail(b, -EINVAL, "there is no step of two operands called ", name ? name : "NULL");
+		return fail_program(b, -EINVAL, "there is no step of two operands called ", name ? name : "NULL");
 	return add_program_node(b, op, x, y, (struct program_node){ 0 });
 }
 
@@ -192,8 +192,8 @@ int star_program_fetch(struct star_program_builder *b, int x)
 }
 
 /* The handle of that object, made if it is not there yet. */
-static struct star_program *remember(const struct star_program_builder *b, struct star_table *object,
-				     struct star_error *err)
+static struct star_program *remember_program(const struct star_program_builder *b, struct star_table *object,
+					     struct star_error *err)
 {
 	struct star_cluster *cluster = b->cluster;
 	struct star_program *program, *made = calloc(1, sizeof(*made));
@@ -244,7 +244,7 @@ static struct star_program *ask_program(const struct star_program_builder *b, ui
 	if (wire_object_spec_check(&spec, err) < 0)
 		return NULL;
 	object = client_table_ask(b->cluster, "create", jsonrpc_object_encode(&spec), &spec, deadline_us, err);
-	return object ? remember(b, object, err) : NULL;
+	return object ? remember_program(b, object, err) : NULL;
 }
 
 struct star_program *star_program_register(struct star_program_builder *b, uint64_t deadline_us, struct star_error *err)

@@ -81,7 +81,7 @@ static bool handle(struct channel *ch, const struct wire_frame *frame, const cha
 	return true;
 }
 
-static const char *check_header(struct channel *ch, const struct wire_frame *frame)
+static const char *check_frame_header(struct channel *ch, const struct wire_frame *frame)
 {
 	const char *wrong;
 
@@ -143,7 +143,7 @@ static bool open_record(struct channel *ch, struct wire_frame *frame, char *payl
 		wrong = "does not take the key any more, or found a request changed on the way";
 	if (wrong)
 		return bad_record(ch, wrong, self);
-	wrong = check_header(ch, frame);
+	wrong = check_frame_header(ch, frame);
 	return !wrong || die(ch, -EPROTO, wrong, self);
 }
 
@@ -151,7 +151,7 @@ static bool open_record(struct channel *ch, struct wire_frame *frame, char *payl
 static const char *look_at_header(struct channel *ch, const struct wire_frame *frame)
 {
 	if (!ch->seal)
-		return check_header(ch, frame);
+		return check_frame_header(ch, frame);
 	return wire_frame_check(frame, NULL) == WIRE_OK && frame->opcode == WIRE_REPLY
 		       ? NULL
 		       : "sent something that is not a reply frame; is that address StarServer's?";
@@ -202,7 +202,7 @@ static bool handle_frames(struct channel *ch, size_t *need, struct waiter *self)
 	return true;
 }
 
-static bool make_room(struct channel *ch, size_t need)
+static bool make_receive_room(struct channel *ch, size_t need)
 {
 	char *in;
 
@@ -216,7 +216,7 @@ static bool make_room(struct channel *ch, size_t need)
 	return true;
 }
 
-static bool lost(struct channel *ch, ssize_t n, int error, struct waiter *self)
+static bool connection_lost(struct channel *ch, ssize_t n, int error, struct waiter *self)
 {
 	char why[128];
 
@@ -237,7 +237,7 @@ bool client_receive_more(struct channel *ch, size_t bytes, struct waiter *self)
 	ch->in_bytes += bytes;
 	if (!handle_frames(ch, &need, self))
 		return false;
-	return make_room(ch, need) || die(ch, -ENOMEM, "sent a reply for which there is no memory", self);
+	return make_receive_room(ch, need) || die(ch, -ENOMEM, "sent a reply for which there is no memory", self);
 }
 
 bool client_receive_reply(struct channel *ch, struct waiter *self)
@@ -248,7 +248,7 @@ bool client_receive_reply(struct channel *ch, struct waiter *self)
 		size_t space;
 		ssize_t n;
 
-		if (!make_room(ch, need))
+		if (!make_receive_room(ch, need))
 			return die(ch, -ENOMEM, "sent a reply for which there is no memory", self);
 		space = ch->in_size - ch->in_bytes;
 		n = recv(ch->fd, ch->in + ch->in_bytes, space, MSG_DONTWAIT);
@@ -257,7 +257,7 @@ bool client_receive_reply(struct channel *ch, struct waiter *self)
 		if (n < 0 && errno == EAGAIN)
 			return true;
 		if (n <= 0)
-			return lost(ch, n, n ? errno : 0, self);
+			return connection_lost(ch, n, n ? errno : 0, self);
 		ch->in_bytes += (size_t)n;
 		if (!handle_frames(ch, &need, self))
 			return false;

@@ -17,7 +17,7 @@ struct entry {
 	uint32_t round; /* which of the block's gradients it is in */
 };
 
-static int no_memory(struct star_error *err)
+static int rows_no_memory(struct star_error *err)
 {
 	return star_error_set(err, -ENOMEM, "out of memory for the rows of a variable");
 }
@@ -35,7 +35,7 @@ static int whole_blocks(struct call *call, struct call_op *op, const struct star
 				      (unsigned long long)count, op->table->spec.name);
 	keys = call_alloc(call, count * sizeof(*keys));
 	if (!keys)
-		return no_memory(err);
+		return rows_no_memory(err);
 	for (uint64_t i = 0; i < count; i++)
 		keys[i] = from->keys[i / blocks] * blocks + i % blocks;
 	op->keys = keys;
@@ -91,7 +91,7 @@ static int inside_blocks(struct call *call, struct call_op *op, const struct sta
 	uint32_t blocks = 0;
 
 	if (!entries || !pieces || !keys || !first || !of)
-		return no_memory(err);
+		return rows_no_memory(err);
 	for (uint32_t i = 0; i < count; i++)
 		entries[i] = (struct entry){ .row = from->keys[i], .position = i };
 	number_rounds(entries, count, op, rows);

@@ -16,7 +16,7 @@ static const struct star_feed *keys_feed(const struct star_program *p, const str
 }
 
 /* What is aligned with keys: its segments are there, and a variable's blocks. */
-static int check_keys(const struct star_run *run, unsigned k, uint32_t i, struct star_error *err)
+static int check_run_keys(const struct star_run *run, unsigned k, uint32_t i, struct star_error *err)
 {
 	const struct star_program *p = run->program;
 	const struct program_keys *keys = &p->shape.keys[k];
@@ -70,7 +70,7 @@ static int check_feeds(const struct star_run *run, uint32_t i, struct star_error
 		return star_error_set(err, keys ? -E2BIG : -EINVAL, "operation %u: the run names %llu keys", i,
 				      (unsigned long long)keys);
 	for (unsigned k = 0; k < p->shape.keys_count; k++)
-		if (check_keys(run, k, i, err) < 0)
+		if (check_run_keys(run, k, i, err) < 0)
 			return -EINVAL;
 	return 0;
 }
@@ -223,7 +223,7 @@ static struct run_share *share_of(struct call *call, struct run_share **shares, 
 	return shares[reactor];
 }
 
-static uint32_t owner(const struct route *route, const struct star_table *table, uint64_t key)
+static uint32_t run_key_owner(const struct route *route, const struct star_table *table, uint64_t key)
 {
 	const uint64_t hash = hash_key(table->name_hash, object_partition_key(&table->spec, key));
 
@@ -242,7 +242,7 @@ static bool cut_keys(struct call *call, const struct route *route, struct run_sh
 		return false;
 	memset(starts, 0, (route->reactors + 1) * sizeof(*starts));
 	for (uint32_t i = 0; i < n; i++) {
-		owners[i] = owner(route, table, keys[positions ? positions[i] : i]);
+		owners[i] = run_key_owner(route, table, keys[positions ? positions[i] : i]);
 		starts[owners[i] + 1]++;
 	}
 	for (uint32_t r = 0; r < route->reactors; r++) {

@@ -10,7 +10,7 @@
 
 enum { HELLO_BYTES = sizeof(struct wire_frame) + sizeof(struct secure_hello) };
 
-static struct secure_place place_of(const struct channel *ch)
+static struct secure_place channel_place(const struct channel *ch)
 {
 	const in_port_t port = ch->address.ss_family == AF_INET
 				       ? ((const struct sockaddr_in *)&ch->address)->sin_port
@@ -49,7 +49,7 @@ int client_seal_greet(struct channel *ch)
 	seal->hello.ticket = seal->by.ticket;
 	if (getrandom(seal->hello.random, sizeof(seal->hello.random), 0) != (ssize_t)sizeof(seal->hello.random))
 		return EIO;
-	secure_hello_tag(seal->by.secret, place_of(ch), &frame, sizeof(frame), &seal->hello, frame.auth_tag);
+	secure_hello_tag(seal->by.secret, channel_place(ch), &frame, sizeof(frame), &seal->hello, frame.auth_tag);
 	memcpy(ch->out, &frame, sizeof(frame));
 	memcpy(ch->out + sizeof(frame), &seal->hello, sizeof(seal->hello));
 	ch->out_bytes = HELLO_BYTES;
@@ -72,8 +72,8 @@ bool client_seal_welcome(struct channel *ch, const struct wire_frame *frame, con
 	secure_welcome_tag(seal->by.secret, &seal->hello, &header, sizeof(header), &welcome, right);
 	if (!secure_same(right, frame->auth_tag, sizeof(right)))
 		return false;
-	secure_connection_keys(seal->by.secret, place_of(ch), &seal->hello, &welcome, seal->by.sealed, &seal->to_node,
-			       &seal->from_node);
+	secure_connection_keys(seal->by.secret, channel_place(ch), &seal->hello, &welcome, seal->by.sealed,
+			       &seal->to_node, &seal->from_node);
 	explicit_bzero(seal->by.secret, sizeof(seal->by.secret));
 	seal->stage = SEAL_ON;
 	return true;

@@ -36,7 +36,7 @@ struct split {
 	struct star_error *err;
 };
 
-static int no_memory(struct split *s)
+static int split_no_memory(struct split *s)
 {
 	return star_error_set(s->err, -ENOMEM, "out of memory for a call");
 }
@@ -86,7 +86,7 @@ static uint32_t left(uint32_t most, uint32_t used)
 }
 
 /* How many more keys of this operation the part can take, of this many. */
-static uint32_t room(const struct split *s, const struct part *part, const struct call_op *op, uint32_t keys)
+static uint32_t room_for_keys(const struct split *s, const struct part *part, const struct call_op *op, uint32_t keys)
 {
 	const uint32_t most = s->route->payload_max;
 	const uint32_t request_used = part->request_bytes + part->alone_more + (uint32_t)sizeof(struct wire_op);
@@ -113,7 +113,7 @@ static uint32_t room(const struct split *s, const struct part *part, const struc
 	return keys == 0 && part->slices_count == 0 ? 1 : keys;
 }
 
-static void append(struct part *part, struct slice *slice)
+static void append_slice(struct part *part, struct slice *slice)
 {
 	if (part->last)
 		part->last->next = slice;
@@ -131,11 +131,11 @@ static int add_slice(struct split *s, struct part *part, uint32_t op, const uint
 	struct slice *slice = call_alloc(s->call, sizeof(*slice));
 
 	if (!slice)
-		return no_memory(s);
+		return split_no_memory(s);
 	*slice = (struct slice){
 		.op = op, .count = count, .order = order, .first = first, .goes_on = first > 0, .more = left > 0
 	};
-	append(part, slice);
+	append_slice(part, slice);
 	part->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(op_request_bytes(o, count));
 	part->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(op_reply_bytes(o, count));
 	part->pushes |= op_pushes(o);
@@ -203,14 +203,14 @@ static int emit(struct split *s, struct part **open, uint32_t reactor, uint32_t 
 
 	while (at < n) {
 		struct part *part = *open;
-		uint32_t fit = part ? room(s, part, o, n - at) : 0, take;
+		uint32_t fit = part ? room_for_keys(s, part, o, n - at) : 0, take;
 		int rc;
 
 		if (fit == 0 || (together && fit < n - at && part->slices_count)) {
 			*open = part = open_part(s, reactor);
 			if (!part)
-				return no_memory(s);
-			fit = room(s, part, o, n - at);
+				return split_no_memory(s);
+			fit = room_for_keys(s, part, o, n - at);
 		}
 		take = fit < n - at ? fit : n - at;
 		if (take < n - at && o->undivided)
@@ -218,7 +218,7 @@ static int emit(struct split *s, struct part **open, uint32_t reactor, uint32_t 
 		if (together && take < n - at && !sorted) {
 			order = order_by_key(s, o, order, n);
 			if (!order)
-				return no_memory(s);
+				return split_no_memory(s);
 			sorted = true;
 		}
 		if (together && take < n - at)
@@ -233,7 +233,7 @@ static int emit(struct split *s, struct part **open, uint32_t reactor, uint32_t 
 	return 0;
 }
 
-static uint32_t owner(const struct split *s, const struct call_op *o, uint64_t key)
+static uint32_t key_owner(const struct split *s, const struct call_op *o, uint64_t key)
 {
 	const uint64_t hash = hash_key(o->table->name_hash, object_partition_key(&o->table->spec, key));
 
@@ -251,7 +251,7 @@ static uint32_t reactor_of(const struct split *s, const struct call_op *o, const
 {
 	const uint64_t at = positions ? positions[0] : 0;
 
-	return s->route->reactors == 1 ? 0 : owner(s, o, o->keys ? o->keys[at] : at);
+	return s->route->reactors == 1 ? 0 : key_owner(s, o, o->keys ? o->keys[at] : at);
 }
 
 /* Positions of an operation: the n given, or all. */
@@ -269,12 +269,12 @@ static int split_op(struct split *s, uint32_t op, const uint32_t *positions, uin
 	owners = call_alloc(s->call, (size_t)n * sizeof(*owners));
 	order = call_alloc(s->call, (size_t)n * sizeof(*order));
 	if (!owners || !order)
-		return no_memory(s);
+		return split_no_memory(s);
 	memset(s->counts, 0, route->reactors * sizeof(*s->counts));
 	for (uint32_t i = 0; i < n; i++) {
 		const uint64_t at = positions ? positions[i] : i;
 
-		owners[i] = owner(s, o, o->keys ? o->keys[at] : at);
+		owners[i] = key_owner(s, o, o->keys ? o->keys[at] : at);
 		s->counts[owners[i]]++;
 	}
 	for (uint32_t r = 0; r < route->reactors; r++) {
@@ -312,7 +312,7 @@ static int split_again(struct split *s, uint32_t op, const struct parts *from)
 		return 0;
 	positions = call_alloc(s->call, (size_t)n * sizeof(*positions));
 	if (!positions)
-		return no_memory(s);
+		return split_no_memory(s);
 	TAILQ_FOREACH(part, from, link)
 	for (const struct slice *slice = part->slices; slice; slice = slice->next)
 		for (uint32_t i = 0; slice->op == op && i < slice->count; i++)
@@ -340,7 +340,7 @@ static int split_run(struct split *s, uint32_t op, const struct parts *from)
 	struct run_share **shares = client_run_cut(s->call, s->route, op, from);
 
 	if (!shares)
-		return no_memory(s);
+		return split_no_memory(s);
 	for (uint32_t r = 0; r < s->route->reactors; r++) {
 		struct part **open = &s->open[r];
 		struct slice *slice;
@@ -351,11 +351,11 @@ static int split_run(struct split *s, uint32_t op, const struct parts *from)
 			*open = open_part(s, r);
 		slice = call_alloc(s->call, sizeof(*slice));
 		if (!*open || !slice)
-			return no_memory(s);
+			return split_no_memory(s);
 		if (!run_fits(s, *open, shares[r], pushes))
 			return client_run_too_large(o, shares[r], s->route->payload_max, s->err);
 		*slice = (struct slice){ .op = op, .count = shares[r]->keys, .share = shares[r] };
-		append(*open, slice);
+		append_slice(*open, slice);
 		(*open)->more_pushes += pushes ? pushes - 1 : 0;
 		(*open)->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(shares[r]->request_bytes);
 		(*open)->alone_more += wire_padded(shares[r]->alone_bytes) - wire_padded(shares[r]->request_bytes);
@@ -379,7 +379,7 @@ int client_split_call(struct call *call, const struct route *route, const struct
 	s.open = call_alloc(call, route->reactors * sizeof(*s.open));
 	s.counts = call_alloc(call, route->reactors * sizeof(*s.counts));
 	if (!s.open || !s.counts)
-		return no_memory(&s);
+		return split_no_memory(&s);
 	memset(s.open, 0, route->reactors * sizeof(*s.open));
 	for (uint32_t op = 0; op < call->ops_count && rc == 0; op++)
 		rc = call->ops[op].run ? split_run(&s, op, from)

@@ -15,7 +15,8 @@
 enum { EMPTY_LOOK_NS = 20000000 };
 
 /* The handle of that object, made if it is not there yet. */
-static struct star_table *remember(struct star_cluster *cluster, const struct object_spec *spec, struct star_error *err)
+static struct star_table *remember_table(struct star_cluster *cluster, const struct object_spec *spec,
+					 struct star_error *err)
 {
 	struct star_table *table, *made = calloc(1, sizeof(*made));
 
@@ -69,14 +70,14 @@ struct star_table *client_table_ask(struct star_cluster *cluster, const char *me
 			star_error_set(err, -EPROTO, "the control plane answered \"%s\" of \"%s\" with another object",
 				       method, wanted->name);
 		else if (!wanted->kind || wire_object_spec_same(&spec, wanted, err) == 0)
-			table = remember(cluster, &spec, err);
+			table = remember_table(cluster, &spec, err);
 	}
 	json_decref(json);
 	return table;
 }
 
-static struct star_table *create(struct star_cluster *cluster, const struct star_spec *from, unsigned kind,
-				 uint64_t deadline_us, struct star_error *err)
+static struct star_table *create_table(struct star_cluster *cluster, const struct star_spec *from, unsigned kind,
+				       uint64_t deadline_us, struct star_error *err)
 {
 	struct star_table *table = NULL;
 	struct star_error ignored;
@@ -95,13 +96,13 @@ static struct star_table *create(struct star_cluster *cluster, const struct star
 struct star_table *star_table_create(struct star_cluster *cluster, const struct star_spec *spec, uint64_t deadline_us,
 				     struct star_error *err)
 {
-	return create(cluster, spec, OBJECT_TABLE, deadline_us, err);
+	return create_table(cluster, spec, OBJECT_TABLE, deadline_us, err);
 }
 
 struct star_table *star_variable_create(struct star_cluster *cluster, const struct star_spec *spec,
 					uint64_t deadline_us, struct star_error *err)
 {
-	return create(cluster, spec, OBJECT_VARIABLE, deadline_us, err);
+	return create_table(cluster, spec, OBJECT_VARIABLE, deadline_us, err);
 }
 
 struct star_table *star_lookup(struct star_cluster *cluster, const char *name, uint64_t deadline_us,
@@ -123,7 +124,7 @@ struct star_table *star_lookup(struct star_cluster *cluster, const char *name, u
 }
 
 /* Begins, then asks until no rows are left. */
-static int empty(struct star_table *table, uint64_t deadline_ns, struct star_error *err)
+static int empty_object(struct star_table *table, uint64_t deadline_ns, struct star_error *err)
 {
 	struct star_cluster *cluster = table->cluster;
 	json_t *params = json_pack("{s:s}", "name", table->spec.name);
@@ -148,7 +149,7 @@ static int empty(struct star_table *table, uint64_t deadline_ns, struct star_err
 	return rc;
 }
 
-static int drop(struct star_table *table, uint64_t deadline_ns, struct star_error *err)
+static int drop_object(struct star_table *table, uint64_t deadline_ns, struct star_error *err)
 {
 	json_t *params, *result;
 	int rc;
@@ -184,12 +185,12 @@ static int change_whole(struct star_table *table, table_change *change, uint64_t
 
 int star_table_empty(struct star_table *table, uint64_t deadline_us, struct star_error *err)
 {
-	return change_whole(table, empty, deadline_us, err);
+	return change_whole(table, empty_object, deadline_us, err);
 }
 
 int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err)
 {
-	return change_whole(table, drop, deadline_us, err);
+	return change_whole(table, drop_object, deadline_us, err);
 }
 
 uint64_t star_elements(const struct star_table *table)

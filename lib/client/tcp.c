@@ -7,12 +7,12 @@
 
 #include "base/clock.h"
 
-static int attach(struct star_cluster *cluster, const struct config *config, struct star_error *err)
+static int tcp_attach(struct star_cluster *cluster, const struct config *config, struct star_error *err)
 {
 	return 0;
 }
 
-static void detach(struct star_cluster *cluster)
+static void tcp_detach(struct star_cluster *cluster)
 {
 }
 
@@ -70,8 +70,8 @@ static void close_channel(struct channel *ch)
 const struct transport client_transport_tcp = {
 	.abi = TRANSPORT_ABI,
 	.release = STAR_VERSION,
-	.attach = attach,
-	.detach = detach,
+	.attach = tcp_attach,
+	.detach = tcp_detach,
 	.open = open_channel,
 	.close = close_channel,
 	.retire = client_channel_retire,

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct star_view *create(const struct call_op *op)
+static struct star_view *create_view(const struct call_op *op)
 {
 	struct star_view *view = calloc(1, sizeof(*view));
 	const uint64_t rows = op->pieces ? op->pieces->first[op->count] : op->count;
@@ -32,7 +32,7 @@ int client_view_begin(struct call *call, const struct star_op *ops, struct star_
 
 		if (!ops[i].view)
 			continue;
-		*ops[i].view = op->view = create(op);
+		*ops[i].view = op->view = create_view(op);
 		if (!op->view)
 			return star_error_set(err, -ENOMEM, "out of memory for a view of \"%s\"", op->table->spec.name);
 		op->results = op->view->copy;
@@ -82,7 +82,7 @@ static bool fill_gaps(struct star_view *view)
 	return true;
 }
 
-static bool complete(struct star_view *view)
+static bool complete_view(struct star_view *view)
 {
 	if (!view->complete) {
 		if (!in_order(view))
@@ -94,7 +94,7 @@ static bool complete(struct star_view *view)
 
 uint32_t star_view_parts(struct star_view *view, const struct star_view_part **parts)
 {
-	if (!complete(view))
+	if (!complete_view(view))
 		return 0;
 	*parts = view->parts;
 	return view->parts_count;
@@ -122,7 +122,7 @@ int star_view_copy(struct star_view *view, uint64_t offset, uint64_t bytes, void
 
 	if (offset > view->bytes || bytes > view->bytes - offset)
 		return -EINVAL;
-	if (!complete(view))
+	if (!complete_view(view))
 		return -ENOMEM;
 	for (uint32_t i = find_view_part(view, offset); bytes; i++) {
 		const struct star_view_part *part = &view->parts[i];

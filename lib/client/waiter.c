@@ -134,7 +134,7 @@ void client_waiter_collect(struct waiter *k, struct calls *incoming, struct call
 }
 
 /* Fills the poll array; returns the earliest time at which a channel wants to be looked at again. */
-static uint64_t prepare(struct waiter *k, uint64_t until_ns, bool *all_open)
+static uint64_t prepare_waits(struct waiter *k, uint64_t until_ns, bool *all_open)
 {
 	*all_open = true;
 	k->polls[0] = (struct pollfd){ .fd = k->event_fd, .events = POLLIN };
@@ -171,7 +171,7 @@ void client_waiter_turn(struct waiter *k, uint64_t until_ns)
 	bool all_open;
 	uint64_t now;
 
-	until_ns = prepare(k, until_ns, &all_open);
+	until_ns = prepare_waits(k, until_ns, &all_open);
 	if (!spin) {
 		wait_for_events(k, until_ns);
 	} else if (all_open) {

@@ -72,7 +72,7 @@ static void free_chain(struct rte_mbuf *m)
 }
 
 /* A view's owner's: the driver frees it in its next turn. */
-static void release(struct star_view *view)
+static void release_view(struct star_view *view)
 {
 	struct poller *p = view->transport;
 
@@ -192,7 +192,7 @@ static void copy_text(struct codec_in in, uint32_t bytes, char *text)
 
 /* Room for n mbufs more. They are freed long after they were used: a chain would be walked from one cache miss to the
  * next. */
-static bool make_room(struct star_view *view, uint32_t mbufs)
+static bool make_view_room(struct star_view *view, uint32_t mbufs)
 {
 	uint32_t size = view->kept_size ? view->kept_size : KEPT_FIRST;
 	void **kept;
@@ -213,7 +213,7 @@ static bool make_room(struct star_view *view, uint32_t mbufs)
  * A view keeps the reply, whose mbufs it has from now on: the endpoint is told that they are taken, and they are
  * counted here. Not what came in one mbuf, which is soon copied, nor what is too much with all that views keep already.
  */
-static bool keep(struct poller *p, const struct part *part, struct codec_in in)
+static bool keep_view(struct poller *p, const struct part *part, struct codec_in in)
 {
 	struct star_view *view = part->slices_count == 1 ? part->call->ops[part->slices->op].view : NULL;
 	struct rte_mbuf *message = (struct rte_mbuf *)(uintptr_t)in.piece; /* its first one */
@@ -223,7 +223,7 @@ static bool keep(struct poller *p, const struct part *part, struct codec_in in)
 		return false;
 	for (const struct rte_mbuf *m = message; m; m = m->next)
 		mbufs++;
-	if (p->viewed + mbufs > p->viewed_max || !make_room(view, mbufs) || !client_codec_show(part, in))
+	if (p->viewed + mbufs > p->viewed_max || !make_view_room(view, mbufs) || !client_codec_show(part, in))
 		return false;
 	for (struct rte_mbuf *next; message; message = next) {
 		next = message->next;
@@ -231,14 +231,14 @@ static bool keep(struct poller *p, const struct part *part, struct codec_in in)
 		view->kept[view->kept_count++] = message;
 	}
 	view->transport = p;
-	view->release = release;
+	view->release = release_view;
 	p->viewed += mbufs;
 	p->kept = true;
 	return true;
 }
 
 /* A reply to a part. */
-static void answer(struct stream *s, struct part *part, const struct wire_frame *frame, struct codec_in in)
+static void answer_part(struct stream *s, struct part *part, const struct wire_frame *frame, struct codec_in in)
 {
 	char text[WIRE_ERROR_TEXT_MAX];
 	struct star_error err;
@@ -262,7 +262,7 @@ static void answer(struct stream *s, struct part *part, const struct wire_frame 
 		return;
 	}
 	client_codec_remember(part, in);
-	if (!keep(s->poller, part, in))
+	if (!keep_view(s->poller, part, in))
 		client_codec_scatter(part, in);
 	dpdk_part_end(s->poller, part, NULL);
 }
@@ -323,7 +323,7 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 	}
 	part = client_reply_take(s->ch, &frame, s->poller->now_ns);
 	if (part)
-		answer(s, part, &frame, in);
+		answer_part(s, part, &frame, in);
 	/* There is room for a further request; or this one is asked again; or the last one has ended. */
 	if (!TAILQ_EMPTY(&s->ch->queue) || s->ch->retired)
 		dpdk_stream_touch(s);

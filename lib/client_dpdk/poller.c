@@ -234,7 +234,7 @@ static inline bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 		net_input(p->net, frames, n, p->now_ns);
 	else
 		net_turn(p->net, p->now_ns);
-	/* The driver has what it waited for, and goes: who drives next sends what is left, very soon (settle). */
+	/* The driver has what it waited for, and goes; who drives next sends what is left, soon (settle_poller). */
 	if (p->done && p->awaited && !p->deferred && TAILQ_EMPTY(&p->dirty) &&
 	    p->now_ns - p->turned_ns < FULL_TURN_NS) {
 		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
@@ -247,7 +247,7 @@ static inline bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
  * Calls in a row: what one leaves, an acknowledgement above all, goes with the next one's request. A call after a pause
  * may be followed by another pause, in which the peer would wonder what has become of its reply.
  */
-static void settle(struct poller *p)
+static void settle_poller(struct poller *p)
 {
 	const uint64_t before_ns = p->left_ns;
 
@@ -394,7 +394,7 @@ void dpdk_poller_wait(struct waiter *k, struct call *call)
 		if (mine || dpdk_poller_try(p, NULL, call)) {
 			if (!is_finished(call))
 				drive(p, cluster, NULL, call->deadline_ns);
-			settle(p);
+			settle_poller(p);
 			dpdk_poller_tell_watcher(p, cluster);
 			dpdk_poller_leave(p);
 			let_in(p);
@@ -465,7 +465,7 @@ bool dpdk_poller_small(struct call *call)
 	if (unlikely(!p->done))
 		drive(p, cluster, NULL, call->deadline_ns);
 	done = p->done; /* so it was finished before anybody else drives */
-	settle(p);
+	settle_poller(p);
 	dpdk_poller_tell_watcher(p, cluster);
 	leave_lock(p);
 	let_in(p);

@@ -131,7 +131,7 @@ static void await_link(const struct poller *p)
 		nanosleep(&moment, NULL);
 }
 
-static struct poller *create(const struct config *config, struct star_error *err)
+static struct poller *create_poller(const struct config *config, struct star_error *err)
 {
 	struct poller *p = aligned_alloc(64, (sizeof(*p) + 63) & ~(size_t)63);
 	int rc = 0;
@@ -182,7 +182,7 @@ struct poller *dpdk_poller_get(const struct config *config, struct star_error *e
 	} else if (!same) {
 		if (p)
 			destroy(p);
-		p = the_poller = create(config, err);
+		p = the_poller = create_poller(config, err);
 	}
 	if (p)
 		p->users++;

@@ -118,7 +118,7 @@ static void failed(struct stream *s, int error)
 	dpdk_stream_touch(s);
 }
 
-static void give_up(struct stream *s)
+static void give_up_session(struct stream *s)
 {
 	struct channel *ch = s->ch;
 	const int error = ch->connect_error ? ch->connect_error : ETIMEDOUT;
@@ -188,7 +188,7 @@ void dpdk_stream_pump(struct stream *s)
 	if (ch->state == CHANNEL_CLOSED)
 		ch->state = CHANNEL_WAITING;
 	if ((ch->state == CHANNEL_WAITING || ch->state == CHANNEL_CONNECTING) && now >= ch->give_up_ns) {
-		give_up(s);
+		give_up_session(s);
 		return;
 	}
 	if (ch->state == CHANNEL_WAITING && now >= ch->not_before_ns)

@@ -32,7 +32,7 @@ static uint32_t sendable(const struct config *config)
 	return bytes < WIRE_PAYLOAD_MAX ? (uint32_t)bytes : WIRE_PAYLOAD_MAX;
 }
 
-static int attach(struct star_cluster *cluster, const struct config *config, struct star_error *err)
+static int dpdk_attach(struct star_cluster *cluster, const struct config *config, struct star_error *err)
 {
 	struct poller *p = dpdk_poller_get(config, err);
 
@@ -44,7 +44,7 @@ static int attach(struct star_cluster *cluster, const struct config *config, str
 	return 0;
 }
 
-static void detach(struct star_cluster *cluster)
+static void dpdk_detach(struct star_cluster *cluster)
 {
 	dpdk_poller_put(cluster->transport_state);
 }
@@ -189,8 +189,8 @@ const struct transport star_transport_dpdk = {
 	.abi = TRANSPORT_ABI,
 	.release = STAR_VERSION,
 	.unattended = true,
-	.attach = attach,
-	.detach = detach,
+	.attach = dpdk_attach,
+	.detach = dpdk_detach,
 	.open = open_channel,
 	.close = close_channel,
 	.retire = retire,

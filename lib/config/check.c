@@ -223,7 +223,7 @@ static int check_rings(struct config_load *load, struct star_error *err)
 
 	for (uint32_t i = 0; i < c->ports_count; i++) {
 		if (!strcmp(c->ports[i].device, "pci"))
-			kept += 2 * CONFIG_DESCRIPTORS;
+			kept += CONFIG_NIC_MBUFS;
 		else if (!strcmp(c->ports[i].device, "net_af_xdp"))
 			kept += CONFIG_AF_XDP_MBUFS;
 	}

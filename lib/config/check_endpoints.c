@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct config_address_text show(const struct config_address *address)
+static struct config_address_text show_address(const struct config_address *address)
 {
 	return config_show(address->host, address->port);
 }
@@ -39,12 +39,12 @@ static int fail_missing(struct config_load *load, const struct config_address *o
 			"no endpoint map says which data address this node, %s (cluster.ps[%u]), has; "
 			"write endpoint_map = ( { control = \"%s\"; data = \"%s\"; } ); or give "
 			"endpoint_map_file, or TF_SEASTAR_ENDPOINT_MAP_PATH with the folder of .endpoint_map",
-			show(own).text, c->task_index, show(own).text, example(c, 5555).text);
+			show_address(own).text, c->task_index, show_address(own).text, example(c, 5555).text);
 	return config_fail(
 		&map->origin, err,
 		"the endpoint map has no entry for this node's own control address %s (cluster.ps[%u]); add a "
 		"line like %s=%s",
-		show(own).text, c->task_index, show(own).text, example(c, 5555).text);
+		show_address(own).text, c->task_index, show_address(own).text, example(c, 5555).text);
 }
 
 /* A data address of a PS: one that the appliance can own. */
@@ -63,14 +63,14 @@ static int check_ps_entry(const struct config_load *load, uint32_t index, struct
 			"appliance: give it the address of a port, as in %s=%s; or, to use the kernel's addresses, "
 			"write "
 			"network = { stack = \"kernel\"; };",
-			show(&e->data).text, show(&e->control).text, kernel, show(&e->control).text,
-			example(load->config, e->data.port).text);
+			show_address(&e->data).text, show_address(&e->control).text, kernel,
+			show_address(&e->control).text, example(load->config, e->data.port).text);
 	if (!config_is_literal(e->data.host))
 		return config_fail(&origin, err,
 				   "the data address %s of the PS %s is a name; a data address is an IP address, as in "
 				   "%s=%s",
-				   show(&e->data).text, show(&e->control).text, show(&e->control).text,
-				   example(load->config, e->data.port).text);
+				   show_address(&e->data).text, show_address(&e->control).text,
+				   show_address(&e->control).text, example(load->config, e->data.port).text);
 	return 0;
 }
 
@@ -87,8 +87,8 @@ static int check_overlap(const struct config_load *load, uint32_t own, uint32_t 
 	return config_fail(&origin, err,
 			   "the data ports %u to %u of this node's %u reactors overlap with those of the PS %s, which "
 			   "start at %s; keep them %u apart",
-			   a->data.port, a->data.port + c->reactors - 1, c->reactors, show(&b->control).text,
-			   show(&b->data).text, c->reactors);
+			   a->data.port, a->data.port + c->reactors - 1, c->reactors, show_address(&b->control).text,
+			   show_address(&b->data).text, c->reactors);
 }
 
 /* Whether a port has the address; all that there are, for people. */
@@ -122,7 +122,8 @@ static int check_own(const struct config_load *load, uint32_t index, struct star
 			&origin, err,
 			"the data address %s of this node is the address of none of its ports, which have %s; "
 			"write %s=%s, or give a port that address",
-			show(&e->data).text, addresses, show(&e->control).text, example(c, e->data.port).text);
+			show_address(&e->data).text, addresses, show_address(&e->control).text,
+			example(c, e->data.port).text);
 	if (e->data.port + c->reactors - 1 > 65535)
 		return config_fail(&origin, err,
 				   "the data ports of this node's %u reactors start at %u and would end above 65535; "

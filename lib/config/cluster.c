@@ -147,7 +147,7 @@ static int read_spec(const json_t *root, struct cluster_spec *spec, struct star_
 }
 
 /* Where what is wrong was given, before what is wrong. */
-static int report(struct star_error *err, int status, const char *where, const struct star_error *why)
+static int report_cluster(struct star_error *err, int status, const char *where, const struct star_error *why)
 {
 	return status < 0 ? star_error_set(err, status, "%s: %s", where, why->text) : status;
 }
@@ -165,7 +165,7 @@ int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct 
 				      where.column, where.text, example);
 	status = read_spec(root, spec, &why);
 	json_decref(root);
-	return report(err, status, "TF_CONFIG", &why);
+	return report_cluster(err, status, "TF_CONFIG", &why);
 }
 
 /* NULL: one is no text. */
@@ -199,7 +199,7 @@ int cluster_spec_make(const char *const *ps_hosts, uint32_t ps_count, const char
 	json_decref(root);
 	json_decref(workers);
 	json_decref(ps);
-	return report(err, status, "the cluster", &why);
+	return report_cluster(err, status, "the cluster", &why);
 }
 
 void cluster_spec_fini(struct cluster_spec *spec)

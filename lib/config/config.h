@@ -66,7 +66,9 @@ struct config_port {
 
 /* What becomes of packet buffers besides holding requests and replies. */
 enum {
-	CONFIG_DESCRIPTORS = 1024,	/* of a NIC's queue, each way: one buffer each */
+	CONFIG_DESCRIPTORS = 1024, /* of a NIC's queue, each way */
+	/* One a descriptor; and what is sent again has two descriptors, and keeps the first one's buffer besides. */
+	CONFIG_NIC_MBUFS = 2 * CONFIG_DESCRIPTORS + CONFIG_DESCRIPTORS / 2,
 	CONFIG_AF_XDP_MBUFS = 3 * 1024, /* a queue's fill ring and what is being sent */
 	CONFIG_OWN_MBUFS = 1023,	/* in a burst, on the way between reactors, in a reply */
 };

@@ -16,7 +16,7 @@ struct config_origin config_map_origin(const struct config_map *map, uint32_t en
 	return origin;
 }
 
-static int grow(struct config_map *map, struct star_error *err)
+static int grow_map(struct config_map *map, struct star_error *err)
 {
 	uint32_t room = map->count ? map->count * 2 : 16;
 	struct config_endpoint *entries;
@@ -63,7 +63,7 @@ int config_map_add(struct config_map *map, const struct config_endpoint *entry, 
 			return fail_duplicate(map, i, line, err);
 	if (map->count == CONFIG_ENDPOINTS_MAX)
 		return config_fail(&origin, err, "the endpoint map has more than %d entries", CONFIG_ENDPOINTS_MAX);
-	rc = grow(map, err);
+	rc = grow_map(map, err);
 	if (rc)
 		return rc;
 	map->entries[map->count] = *entry;

@@ -31,7 +31,7 @@ static unsigned list_addresses(const struct addrinfo *found, char *first, size_t
 	return count;
 }
 
-static int look_up(const struct config_origin *origin, char *host, size_t bytes, struct star_error *err)
+static int look_up_host(const struct config_origin *origin, char *host, size_t bytes, struct star_error *err)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct addrinfo *found = NULL;
@@ -78,5 +78,5 @@ int config_resolve_data(struct config_load *load, uint32_t index, struct star_er
 			config_show(data->host, data->port).text, kind);
 	if (inet_pton(AF_INET, data->host, &v4) == 1 || inet_pton(AF_INET6, data->host, &v6) == 1)
 		return 0;
-	return look_up(&origin, data->host, sizeof(data->host), err);
+	return look_up_host(&origin, data->host, sizeof(data->host), err);
 }

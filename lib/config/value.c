@@ -32,7 +32,7 @@ int config_fail(const struct config_origin *origin, struct star_error *err, cons
 }
 
 /* The value as it was written, for messages. */
-static const char *show(const struct config_value *v, char *text, size_t bytes)
+static const char *show_value(const struct config_value *v, char *text, size_t bytes)
 {
 	switch (v->kind) {
 	case VALUE_NUMBER:
@@ -56,7 +56,7 @@ static int fail_type(const struct config_target *t, const struct config_value *v
 	char takes[TAKES_MAX], shown[100];
 
 	return config_fail(&t->origin, err, "%s cannot be %s; it takes %s", t->option->name,
-			   show(v, shown, sizeof(shown)), config_option_takes(t->option, takes, sizeof(takes)));
+			   show_value(v, shown, sizeof(shown)), config_option_takes(t->option, takes, sizeof(takes)));
 }
 
 static int fail_range(const struct config_target *t, const struct config_value *v, struct star_error *err)

@@ -46,7 +46,7 @@ static int cannot(int code, const char *what, const char *path, struct star_erro
 	return star_error_set(err, code, "cannot %s the audit log %.200s: %s", what, path, strerrordesc_np(-code));
 }
 
-static int open_file(const char *path, struct star_error *err)
+static int open_audit(const char *path, struct star_error *err)
 {
 	struct stat file;
 	int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY, 0600);
@@ -105,7 +105,7 @@ static int follow_path(struct audit *audit)
 	if (fstat(audit->fd, &here) == 0 && stat(audit->path, &there) == 0 && here.st_ino == there.st_ino &&
 	    here.st_dev == there.st_dev)
 		return 0;
-	fd = open_file(audit->path, NULL);
+	fd = open_audit(audit->path, NULL);
 	if (fd < 0)
 		return fd;
 	close(audit->fd);
@@ -113,7 +113,7 @@ static int follow_path(struct audit *audit)
 	return 0;
 }
 
-static void put(json_t *json, const char *name, const char *text)
+static void put_text(json_t *json, const char *name, const char *text)
 {
 	if (text[0])
 		json_object_set_new(json, name, jsonrpc_member_from_text(text));
@@ -129,22 +129,22 @@ static json_t *line_json(struct audit *audit, const struct queued *q, uint64_t l
 	gmtime_r(&q->time.tv_sec, &day);
 	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &day);
 	snprintf(full, sizeof(full), "%s.%06ldZ", date, q->time.tv_nsec / 1000);
-	put(json, "time", full);
-	put(json, "principal", e->principal);
-	put(json, "role", e->role);
-	put(json, "from", e->from);
-	put(json, "method", e->method);
-	put(json, "outcome", e->code ? "refused" : "done");
+	put_text(json, "time", full);
+	put_text(json, "principal", e->principal);
+	put_text(json, "role", e->role);
+	put_text(json, "from", e->from);
+	put_text(json, "method", e->method);
+	put_text(json, "outcome", e->code ? "refused" : "done");
 	if (e->code) {
 		json_object_set_new(json, "code", json_integer(e->code));
-		put(json, "reason", e->text);
+		put_text(json, "reason", e->text);
 		json_object_set_new(json, "failures", json_integer((json_int_t)q->failures));
 	}
 	if (lost)
 		json_object_set_new(json, "lost", json_integer((json_int_t)lost));
 	if (audit->cut)
 		json_object_set_new(json, "cut", json_integer((json_int_t)audit->cut));
-	put(json, "previous", audit->previous);
+	put_text(json, "previous", audit->previous);
 	return json;
 }
 
@@ -180,7 +180,7 @@ static int write_event(struct audit *audit, const struct queued *q, uint64_t los
 }
 
 /* Says once that the disk refuses, and once that it goes on. */
-static void tell(struct audit *audit, int rc)
+static void report_audit_disk(struct audit *audit, int rc)
 {
 	if (rc < 0 && !audit->failing)
 		log_error("the audit log %s cannot be written, and events are lost: %s", audit->path,
@@ -211,7 +211,7 @@ static void write_next(struct audit *audit)
 	take_next(audit);
 	pthread_mutex_unlock(&audit->lock);
 	rc = write_event(audit, &audit->taken, lost);
-	tell(audit, rc);
+	report_audit_disk(audit, rc);
 	pthread_mutex_lock(&audit->lock);
 	if (rc == 0) {
 		audit->lost -= lost;
@@ -221,7 +221,7 @@ static void write_next(struct audit *audit)
 	}
 }
 
-static void *loop(void *arg)
+static void *audit_loop(void *arg)
 {
 	struct audit *audit = arg;
 
@@ -254,12 +254,12 @@ struct audit *control_audit_open(const char *path, struct star_error *err)
 	}
 	audit->path = path;
 	memset(audit->previous, '0', sizeof(audit->previous) - 1);
-	audit->fd = open_file(path, err);
+	audit->fd = open_audit(path, err);
 	if (audit->fd < 0 || read_end(audit, err) < 0)
 		goto fail;
 	pthread_mutex_init(&audit->lock, NULL);
 	pthread_cond_init(&audit->wake, NULL);
-	if (jsonrpc_thread_start(&audit->thread, "control-audit", loop, audit, err) == 0)
+	if (jsonrpc_thread_start(&audit->thread, "control-audit", audit_loop, audit, err) == 0)
 		return audit;
 	pthread_cond_destroy(&audit->wake);
 	pthread_mutex_destroy(&audit->lock);

@@ -27,7 +27,7 @@ static int bad(const char *name, uint64_t number, const char *why, struct star_e
 }
 
 /* What is wrong with a line behind those that were looked at; NULL: nothing. */
-static const char *look(const json_t *json, struct audit_check *check)
+static const char *look_at_line(const json_t *json, struct audit_check *check)
 {
 	const json_t *number = json_object_get(json, "n"), *lost = json_object_get(json, "lost");
 	const char *previous = json_string_value(json_object_get(json, "previous"));
@@ -64,7 +64,7 @@ int control_audit_verify_line(const char *line, size_t bytes, const char *name, 
 	if (bytes >= AUDIT_LINE_MAX)
 		return bad(name, number, "it is longer than any line of an audit log", err);
 	json = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &ignored);
-	why = json_is_object(json) ? look(json, check) : "it is no JSON object";
+	why = json_is_object(json) ? look_at_line(json, check) : "it is no JSON object";
 	json_decref(json);
 	if (why)
 		return bad(name, number, why, err);

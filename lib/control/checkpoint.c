@@ -78,7 +78,8 @@ static void add_count(uint64_t *sum, const json_t *state, const char *name)
 }
 
 /* One round of questions. 1: all have written their part, and files has what they wrote; 0: not yet. */
-static int look(struct control *control, const struct control_checkpoint *c, json_t *files, struct star_error *err)
+static int look_at_parts(struct control *control, const struct control_checkpoint *c, json_t *files,
+			 struct star_error *err)
 {
 	struct checkpointer sums = { .bytes = 0 };
 	uint32_t written = 0;
@@ -229,7 +230,7 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 		json_decref(state);
 	}
 	while (rc == 0) {
-		rc = look(control, c, files, err);
+		rc = look_at_parts(control, c, files, err);
 		if (rc == 0 && !control_pause(control, CONTROL_POLL_MS, NULL))
 			rc = star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
 	}
@@ -378,7 +379,7 @@ static bool is_time(struct control *control, bool *delta, bool *last, uint32_t *
 	return true;
 }
 
-static void *loop(void *arg)
+static void *checkpoint_loop(void *arg)
 {
 	struct control *control = arg;
 	bool delta = false, last = false, time, restore;
@@ -409,7 +410,7 @@ int control_checkpointer_start(struct control *control, struct star_error *err)
 	p->full_us = p->delta_us = clock_us();
 	/* What is newer in the directory than what it has rolled back to must not come again by a restart. */
 	p->settle = control->rolled_back_to != 0;
-	rc = jsonrpc_thread_start(&p->thread, "control-ckpt", loop, control, err);
+	rc = jsonrpc_thread_start(&p->thread, "control-ckpt", checkpoint_loop, control, err);
 	p->running = rc == 0;
 	return rc;
 }

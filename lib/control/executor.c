@@ -15,7 +15,7 @@ struct executor {
 	bool stopping;
 };
 
-static void *loop(void *arg)
+static void *executor_loop(void *arg)
 {
 	struct executor *executor = arg;
 
@@ -52,7 +52,7 @@ struct executor *control_executor_create(const char *name, struct star_error *er
 	pthread_mutex_init(&executor->lock, NULL);
 	pthread_cond_init(&executor->posted, NULL);
 	executor->last = &executor->first;
-	if (jsonrpc_thread_start(&executor->thread, name, loop, executor, err) < 0) {
+	if (jsonrpc_thread_start(&executor->thread, name, executor_loop, executor, err) < 0) {
 		pthread_cond_destroy(&executor->posted);
 		pthread_mutex_destroy(&executor->lock);
 		free(executor);

@@ -271,7 +271,7 @@ static void note_failure(struct control *control, const struct star_error *err)
 		log_warn("not joined to PS task 0, trying on: %s", err->text);
 }
 
-static void *loop(void *arg)
+static void *follower_loop(void *arg)
 {
 	struct control *control = arg;
 	struct leader_link link = { .retry_ms = CONTROL_RETRY_MIN_MS };
@@ -301,7 +301,7 @@ static void *loop(void *arg)
 
 int control_follower_start(struct control *control, struct star_error *err)
 {
-	int rc = jsonrpc_thread_start(&control->follower, "control-join", loop, control, err);
+	int rc = jsonrpc_thread_start(&control->follower, "control-join", follower_loop, control, err);
 
 	control->following = rc == 0;
 	return rc;

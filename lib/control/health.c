@@ -256,7 +256,7 @@ json_t *control_health_json(struct control *control)
 }
 
 /* Adds them to what stands there. */
-static void append(char text[static CONTROL_HEALTH_MAX], const json_t *sentences)
+static void append_sentences(char text[static CONTROL_HEALTH_MAX], const json_t *sentences)
 {
 	const json_t *sentence;
 	size_t index;
@@ -277,9 +277,9 @@ bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MA
 	text[0] = 0;
 	if (healthy)
 		snprintf(text, CONTROL_HEALTH_MAX, "ok: %s", json_string_value(json_object_get(json, "state")));
-	append(text, json_object_get(json, "problems"));
+	append_sentences(text, json_object_get(json, "problems"));
 	if (healthy)
-		append(text, json_object_get(json, "notes"));
+		append_sentences(text, json_object_get(json, "notes"));
 	json_decref(json);
 	return healthy;
 }

@@ -468,7 +468,7 @@ static int adopt_all(struct control *control, const struct control_join *join, s
 }
 
 /* Notes the node under its incarnation. Under lock. */
-static int note(struct control *control, const struct control_join *join, struct star_error *err)
+static int note_join(struct control *control, const struct control_join *join, struct star_error *err)
 {
 	struct cluster_node *node = &control->nodes[join->task];
 	const struct layout_node *had = &node->layout, *has = &join->node;
@@ -569,7 +569,7 @@ int control_leader_join(struct control *control, const json_t *params, json_t **
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&control->lock);
-	rc = note(control, &join, err);
+	rc = note_join(control, &join, err);
 	if (rc == 0 && join.epoch > control->epoch_floor)
 		control->epoch_floor = join.epoch;
 	if (rc == 0 && control->rolls_back)

@@ -87,7 +87,7 @@ void control_line_connection_close(struct line_connection *c)
 	}
 }
 
-static void flush(struct line_connection *c)
+static void flush_line(struct line_connection *c)
 {
 	while (c->out) {
 		const ssize_t n = control_line_tls_send(c, c->out + c->out_sent, c->out_bytes - c->out_sent);
@@ -145,7 +145,7 @@ static void reply(struct line_connection *c, char *text)
 	c->out_sent = 0;
 	c->progress_us = clock_us();
 	account(c, c->out_bytes, 0);
-	flush(c);
+	flush_line(c);
 	if (!c->closed && !find_room(c, 0)) {
 		server->counts.refused++;
 		log_warn("a control connection is closed: replies that nobody reads take too much memory");
@@ -272,7 +272,7 @@ static void serve_input(struct line_connection *c)
 								 : EPOLLIN);
 }
 
-static bool make_room(struct line_connection *c)
+static bool make_line_room(struct line_connection *c)
 {
 	const size_t size = c->in_size ? c->in_size * 2 : READ_BYTES;
 	char *in;
@@ -298,7 +298,7 @@ static bool read_some(struct line_connection *c)
 	ssize_t n;
 
 	do {
-		if (!make_room(c)) {
+		if (!make_line_room(c)) {
 			c->server->counts.refused++;
 			control_line_connection_close(c);
 			return false;
@@ -348,13 +348,13 @@ static void on_connection(struct line_connection *c, uint32_t events)
 		control_line_connection_close(c);
 		return;
 	}
-	flush(c);
+	flush_line(c);
 	if (!c->closed)
 		serve_input(c);
 }
 
 /* Delivers what other threads have answered, and serves those connections on; false when the server is to stop. */
-static bool deliver(struct line_server *server, bool serve_on)
+static bool deliver_replies(struct line_server *server, bool serve_on)
 {
 	struct line_connection *c, *next;
 	bool stopping;
@@ -413,7 +413,7 @@ static bool on_wake(struct line_server *server)
 	pthread_mutex_unlock(&server->lock);
 	if (due)
 		review(server);
-	return deliver(server, true);
+	return deliver_replies(server, true);
 }
 
 /* A peer that has nothing to say. */
@@ -454,7 +454,7 @@ static void bury(struct line_server *server)
 	}
 }
 
-static void *loop(void *arg)
+static void *line_loop(void *arg)
 {
 	struct line_server *server = arg;
 	const uint64_t stall_ms = server->options.stall_timeout_us / 2000;
@@ -571,7 +571,7 @@ struct line_server *control_line_server_create(const struct line_server_options 
 		star_error_set(err, -errno, "cannot watch the control sockets: %s", strerrordesc_np(errno));
 		goto fail;
 	}
-	if (jsonrpc_thread_start(&server->thread, "control-io", loop, server, err) < 0)
+	if (jsonrpc_thread_start(&server->thread, "control-io", line_loop, server, err) < 0)
 		goto fail;
 	return server;
 fail:
@@ -600,7 +600,7 @@ void control_line_server_destroy(struct line_server *server)
 {
 	if (!server)
 		return;
-	deliver(server, false);
+	deliver_replies(server, false);
 	while (server->connections)
 		control_line_connection_close(server->connections);
 	bury(server);

@@ -28,7 +28,7 @@ ssize_t control_line_tls_send(struct line_connection *c, const char *from, size_
 	return n < 0 && !c->tls ? -errno : n;
 }
 
-static void tell(const struct line_connection *c, const char *refused)
+static void log_refused(const struct line_connection *c, const char *refused)
 {
 	const struct line_server_options *o = &c->server->options;
 
@@ -39,7 +39,7 @@ static void tell(const struct line_connection *c, const char *refused)
 static void refuse(struct line_connection *c, const char *why)
 {
 	c->server->counts.strangers++;
-	tell(c, why);
+	log_refused(c, why);
 	control_line_connection_close(c);
 }
 
@@ -160,5 +160,5 @@ void control_line_tls_continue(struct line_connection *c)
 	leave_handshake(c);
 	c->active_us = clock_us();
 	control_line_source_watch(c->server, &c->source, EPOLLIN);
-	tell(c, NULL);
+	log_refused(c, NULL);
 }

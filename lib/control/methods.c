@@ -518,7 +518,7 @@ static int forward(const struct call *call, json_t **result, struct star_error *
 }
 
 /* What came of it, where that is worth a line. */
-static void note(const struct call *call, int rc, const struct star_error *err)
+static void note_call(const struct call *call, int rc, const struct star_error *err)
 {
 	struct audit_event event = call->event;
 
@@ -534,7 +534,7 @@ static char *perform(const struct call *call)
 	json_t *result = NULL;
 	const int rc = passed_on(call) ? forward(call, &result, &err) : call->method->run(call, &result, &err);
 
-	note(call, rc, &err);
+	note_call(call, rc, &err);
 	if (!call->request.id) {
 		json_decref(result);
 		return NULL;
@@ -632,7 +632,7 @@ enum line_outcome control_methods_serve(void *ctx, struct line_connection *conne
 	if (slow && rc == 0)
 		return put_off(&call);
 	if (rc < 0)
-		note(&call, rc, &err);
+		note_call(&call, rc, &err);
 	if (rc == 0)
 		*reply = perform(&call);
 	else if (answer)

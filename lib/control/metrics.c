@@ -18,7 +18,7 @@ struct view {
 	const struct openmetrics_page *page;
 };
 
-static void one(const struct view *view, double value)
+static void put_sample(const struct view *view, double value)
 {
 	openmetrics_family(view->page, view->family);
 	openmetrics_real(view->page, view->family, NULL, value);
@@ -39,14 +39,14 @@ static void write_build(const struct view *view)
 
 static void write_uptime(const struct view *view)
 {
-	one(view, (double)(clock_us() - view->control->started_us) / 1e6);
+	put_sample(view, (double)(clock_us() - view->control->started_us) / 1e6);
 }
 
 static void write_serving(const struct view *view)
 {
 	char state[CONTROL_STATE_MAX];
 
-	one(view, control_serves(view->control, state));
+	put_sample(view, control_serves(view->control, state));
 }
 
 static void write_epoch(const struct view *view)
@@ -56,7 +56,7 @@ static void write_epoch(const struct view *view)
 	pthread_mutex_lock(&view->control->lock);
 	epoch = view->control->epoch;
 	pthread_mutex_unlock(&view->control->lock);
-	one(view, epoch);
+	put_sample(view, epoch);
 }
 
 static void write_objects(const struct view *view)
@@ -66,7 +66,7 @@ static void write_objects(const struct view *view)
 	pthread_mutex_lock(&view->control->lock);
 	count = view->control->objects_count;
 	pthread_mutex_unlock(&view->control->lock);
-	one(view, count);
+	put_sample(view, count);
 }
 
 /* PS task 0 alone: which nodes have joined, and are heard. */
@@ -103,7 +103,7 @@ static void write_of_checkpoints(const struct view *view, const uint64_t *count)
 	value = *count;
 	pthread_mutex_unlock(&view->control->lock);
 	if (has_checkpoints(view))
-		one(view, (double)value);
+		put_sample(view, (double)value);
 }
 
 static void write_saved(const struct view *view)
@@ -125,7 +125,7 @@ static void write_last(const struct view *view)
 	ended_us = view->control->checkpointer.last_ended_us;
 	pthread_mutex_unlock(&view->control->lock);
 	if (has_checkpoints(view) && id)
-		one(view, (double)time(NULL) - (double)(clock_us() - ended_us) / 1e6);
+		put_sample(view, (double)time(NULL) - (double)(clock_us() - ended_us) / 1e6);
 }
 
 static const struct {

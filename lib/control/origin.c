@@ -44,7 +44,7 @@ static void resolve(const struct control *control, uint32_t task, struct origin 
 	freeaddrinfo(list);
 }
 
-static void look_up(struct executor_job *job, bool cancelled)
+static void look_up_origin(struct executor_job *job, bool cancelled)
 {
 	struct origins *origins = (struct origins *)job;
 	struct control *control = origins->control;
@@ -75,7 +75,7 @@ int control_origins_create(struct control *control, struct star_error *err)
 	if (!origins)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	origins->control = control;
-	origins->job.run = look_up;
+	origins->job.run = look_up_origin;
 	for (uint32_t task = 0; task < count; task++) {
 		origins->tasks[task].named = !config_is_literal(control->config->ps[task].host);
 		if (origins->tasks[task].named)

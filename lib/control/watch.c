@@ -122,7 +122,7 @@ static void look_for_checkpoint(struct control *control)
 		  age_s, every_s);
 }
 
-static void *loop(void *arg)
+static void *watch_loop(void *arg)
 {
 	struct control *control = arg;
 
@@ -142,7 +142,7 @@ static void *loop(void *arg)
 
 int control_watch_start(struct control *control, struct star_error *err)
 {
-	const int rc = jsonrpc_thread_start(&control->watch, "control-watch", loop, control, err);
+	const int rc = jsonrpc_thread_start(&control->watch, "control-watch", watch_loop, control, err);
 
 	control->watching = rc == 0;
 	return rc;

@@ -30,7 +30,7 @@ void kernel_gemm(const struct kernel_gemm *gemm, const void *a, const void *b, v
 		cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, (float)gemm->alpha, a, lda, b, ldb, 0, c, n);
 }
 
-static bool fits(const struct graph_tensor *tensor)
+static bool fits_blas(const struct graph_tensor *tensor)
 {
 	const struct graph_shape *shape = &tensor->type.shape;
 
@@ -80,7 +80,7 @@ int kernel_matmul(const struct kernel_call *call)
 		.bytes = dtype_bytes(call->out[0]->type.dtype),
 	};
 
-	if (!fits(call->in[0]) || !fits(call->in[1]))
+	if (!fits_blas(call->in[0]) || !fits_blas(call->in[1]))
 		return kernel_fail(call, "a matrix has %d rows and columns at most", INT_MAX);
 	w.block = BLOCK_WORK / (w.gemm.n * w.gemm.k + 1);
 	w.block = w.block < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : w.block;
@@ -100,8 +100,8 @@ struct attention_work {
 };
 
 /* a of sizes [m, k], b [k, n] as they are when transposed as said; of matrix i of each. */
-static void product(const struct attention_work *w, struct kernel_gemm gemm, const void *a, const void *b, void *c,
-		    size_t i)
+static void attention_product(const struct attention_work *w, struct kernel_gemm gemm, const void *a, const void *b,
+			      void *c, size_t i)
 {
 	gemm.is_double = w->is_double;
 	kernel_gemm(&gemm, (const uint8_t *)a + i * gemm.m * gemm.k * w->bytes,
@@ -115,16 +115,18 @@ static void attention_part(void *context, uint64_t part)
 	const int32_t *mask = w->call->node->inputs_count == 4 ? (const int32_t *)in[3]->data + part * w->n : NULL;
 	void *weights = w->call->out[1]->data;
 
-	product(w, (struct kernel_gemm){ .m = w->m, .k = w->k, .n = w->n, .transpose_b = true, .alpha = w->scale },
-		in[0]->data, in[1]->data, weights, part);
+	attention_product(w,
+			  (struct kernel_gemm){
+				  .m = w->m, .k = w->k, .n = w->n, .transpose_b = true, .alpha = w->scale },
+			  in[0]->data, in[1]->data, weights, part);
 	for (size_t row = part * w->m; row < (part + 1) * w->m; row++)
 		if (w->is_double)
 			kernel_softmax_double((double *)weights + row * w->n, mask, (double *)weights + row * w->n,
 					      w->n);
 		else
 			kernel_softmax_float((float *)weights + row * w->n, mask, (float *)weights + row * w->n, w->n);
-	product(w, (struct kernel_gemm){ .m = w->m, .k = w->n, .n = w->d, .alpha = 1 }, weights, in[2]->data,
-		w->call->out[0]->data, part);
+	attention_product(w, (struct kernel_gemm){ .m = w->m, .k = w->n, .n = w->d, .alpha = 1 }, weights, in[2]->data,
+			  w->call->out[0]->data, part);
 }
 
 static int attention_work(const struct kernel_call *call, unsigned q, struct attention_work *w)
@@ -141,7 +143,7 @@ static int attention_work(const struct kernel_call *call, unsigned q, struct att
 		.bytes = dtype_bytes(in[0]->type.dtype),
 	};
 	w->scale = graph_attr_float(call->node, "scale", 1 / sqrt((double)w->k));
-	if (!fits(in[0]) || !fits(in[1]) || !fits(in[2]))
+	if (!fits_blas(in[0]) || !fits_blas(in[1]) || !fits_blas(in[2]))
 		return kernel_fail(call, "a matrix has %d rows and columns at most", INT_MAX);
 	return 0;
 }
@@ -187,18 +189,20 @@ static void attention_grad_part(void *context, uint64_t part)
 	void *scores = w->call->scratch;
 	const size_t at = part * w->m * w->n;
 
-	product(w, (struct kernel_gemm){ .m = w->n, .k = w->m, .n = w->d, .transpose_a = true, .alpha = 1 },
-		in[4]->data, in[0]->data, out[2]->data, part);
-	product(w, (struct kernel_gemm){ .m = w->m, .k = w->d, .n = w->n, .transpose_b = true, .alpha = 1 },
-		in[0]->data, in[3]->data, scores, part);
+	attention_product(w, (struct kernel_gemm){ .m = w->n, .k = w->m, .n = w->d, .transpose_a = true, .alpha = 1 },
+			  in[4]->data, in[0]->data, out[2]->data, part);
+	attention_product(w, (struct kernel_gemm){ .m = w->m, .k = w->d, .n = w->n, .transpose_b = true, .alpha = 1 },
+			  in[0]->data, in[3]->data, scores, part);
 	if (w->is_double)
 		scores_double((const double *)in[4]->data + at, (double *)scores + at, w->m, w->n);
 	else
 		scores_float((const float *)in[4]->data + at, (float *)scores + at, w->m, w->n);
-	product(w, (struct kernel_gemm){ .m = w->m, .k = w->n, .n = w->k, .alpha = w->scale }, scores, in[2]->data,
-		out[0]->data, part);
-	product(w, (struct kernel_gemm){ .m = w->n, .k = w->m, .n = w->k, .transpose_a = true, .alpha = w->scale },
-		scores, in[1]->data, out[1]->data, part);
+	attention_product(w, (struct kernel_gemm){ .m = w->m, .k = w->n, .n = w->k, .alpha = w->scale }, scores,
+			  in[2]->data, out[0]->data, part);
+	attention_product(w,
+			  (struct kernel_gemm){
+				  .m = w->n, .k = w->m, .n = w->k, .transpose_a = true, .alpha = w->scale },
+			  scores, in[1]->data, out[1]->data, part);
 }
 
 int kernel_attention_grad(const struct kernel_call *call)

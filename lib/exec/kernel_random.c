@@ -19,7 +19,7 @@ struct random_work {
 	double scale;
 };
 
-static void draw(const struct random_work *w, size_t element, uint32_t words[4])
+static void draw_words(const struct random_work *w, size_t element, uint32_t words[4])
 {
 	const uint64_t at = element / 4;
 
@@ -35,7 +35,7 @@ static void random_part(void *context, uint64_t part)
 
 	for (size_t i = from; i < to; i++) {
 		if (i % 4 == 0)
-			draw(w, i, words);
+			draw_words(w, i, words);
 		if (is_double)
 			((double *)w->call->out[0]->data)[i] = words[i % 4] * 0x1p-32;
 		else /* 24 bits: 1 is never reached by rounding */
@@ -54,7 +54,7 @@ static void random_part(void *context, uint64_t part)
 \
 		for (size_t i = from; i < to; i++) { \
 			if (i % 4 == 0) \
-				draw(w, i, words); \
+				draw_words(w, i, words); \
 			out[i] = words[i % 4] < w->dropped ? 0 : in[i] * scale; \
 		} \
 	}

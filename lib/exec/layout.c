@@ -30,7 +30,7 @@ static int add_block(struct graph_plan *plan, uint64_t bytes, uint32_t from, uin
 }
 
 /* A value made in a level. */
-static int make(struct graph_plan *plan, uint32_t number, uint32_t level, struct star_error *err)
+static int make_layout(struct graph_plan *plan, uint32_t number, uint32_t level, struct star_error *err)
 {
 	struct plan_value *value = &plan->values[number];
 
@@ -71,7 +71,7 @@ static int node_blocks(struct graph_plan *plan, struct plan_item *item, uint32_t
 		in[i] = &plan->types[plan_number(plan, node->inputs[i])];
 	for (uint32_t o = 0; o < node->outputs_count; o++) {
 		out[o] = &plan->types[plan->first[item->id] + o];
-		if (make(plan, plan->first[item->id] + o, level, err) < 0)
+		if (make_layout(plan, plan->first[item->id] + o, level, err) < 0)
 			return err->code;
 	}
 	scratch =
@@ -89,7 +89,7 @@ static int start_blocks(struct graph_plan *plan, uint32_t p, uint32_t level, str
 		int rc;
 
 		if (plan->values[number].provider == p)
-			rc = make(plan, number, level, err);
+			rc = make_layout(plan, number, level, err);
 		else
 			rc = add_block(plan, graph_type_bytes(&plan->types[number]), level, level, &mine->spare[i],
 				       err);

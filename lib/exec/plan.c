@@ -257,7 +257,7 @@ static int number_values(struct graph_plan *plan, struct star_error *err)
 	return plan->types && plan->values && plan->flows ? 0 : err->code;
 }
 
-static int prepare(struct graph_plan *plan, struct star_error *err)
+static int prepare_plan(struct graph_plan *plan, struct star_error *err)
 {
 	int rc = 0;
 
@@ -297,7 +297,7 @@ static struct graph_plan *compile(const struct graph *graph, const struct graph_
 			plan->feeds_count++;
 	if (number_values(plan, err) == 0 && set_feeds(plan, options, inputs, err) == 0 && infer_all(plan, err) == 0 &&
 	    exec_plan_place(plan, err) == 0 && exec_plan_schedule(plan, err) == 0 && exec_plan_layout(plan, err) == 0 &&
-	    prepare(plan, err) == 0)
+	    prepare_plan(plan, err) == 0)
 		return plan;
 	graph_plan_destroy(plan);
 	return NULL;

@@ -82,7 +82,7 @@ static int run_node(struct graph_run *run, const struct plan_item *item, struct 
 	return rc;
 }
 
-static int share(struct graph_run *run, const struct plan_item *item, struct star_error *err)
+static int share_item(struct graph_run *run, const struct plan_item *item, struct star_error *err)
 {
 	const struct graph_node *node = run->plan->graph->nodes[item->id];
 
@@ -184,7 +184,7 @@ static int run_item(struct graph_run *run, const struct plan_item *item, struct 
 {
 	switch (item->kind) {
 	case PLAN_SHARE:
-		return share(run, item, err);
+		return share_item(run, item, err);
 	case PLAN_FLOW:
 		return exec_run_flow(run, item, err);
 	case PLAN_START:

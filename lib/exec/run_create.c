@@ -87,8 +87,8 @@ static void set_calls(struct graph_run *run)
 	}
 }
 
-static struct graph_run *create(struct graph_plan *plan, const struct graph_run *outer, uint8_t *arena,
-				struct star_error *err);
+static struct graph_run *create_run(struct graph_plan *plan, const struct graph_run *outer, uint8_t *arena,
+				    struct star_error *err);
 
 /* The bodies' memory is in the item's scratch. */
 static int create_bodies(struct graph_run *run, struct star_error *err)
@@ -104,10 +104,11 @@ static int create_bodies(struct graph_run *run, struct star_error *err)
 			continue;
 		if (item->scratch != PLAN_NONE)
 			arena = run->arena + plan->blocks[item->scratch].offset;
-		run->bodies[item->flow] = create(flow->body, run, arena, err);
+		run->bodies[item->flow] = create_run(flow->body, run, arena, err);
 		run->conds[item->flow] =
-			run->bodies[item->flow] ? create(flow->cond, run, arena ? arena + flow->cond_offset : NULL, err)
-						: NULL;
+			run->bodies[item->flow]
+				? create_run(flow->cond, run, arena ? arena + flow->cond_offset : NULL, err)
+				: NULL;
 		if (!run->conds[item->flow])
 			return err->code;
 	}
@@ -153,8 +154,8 @@ static int create_teams(struct graph_run *run, struct star_error *err)
 }
 
 /* outer: NULL for a whole graph. */
-static struct graph_run *create(struct graph_plan *plan, const struct graph_run *outer, uint8_t *arena,
-				struct star_error *err)
+static struct graph_run *create_run(struct graph_plan *plan, const struct graph_run *outer, uint8_t *arena,
+				    struct star_error *err)
 {
 	struct graph_run *run = calloc(1, sizeof(*run));
 	int rc;
@@ -200,7 +201,7 @@ struct graph_run *graph_run_create(struct graph_plan *plan, struct star_error *e
 {
 	struct star_error ignored;
 
-	return create(plan, NULL, NULL, err ? err : &ignored);
+	return create_run(plan, NULL, NULL, err ? err : &ignored);
 }
 
 void graph_run_destroy(struct graph_run *run)

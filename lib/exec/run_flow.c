@@ -10,7 +10,7 @@ static struct graph_tensor *input(struct graph_run *run, const struct graph_node
 	return &run->values[plan_number(run->plan, node->inputs[i])];
 }
 
-static int changes(const struct graph_node *node, const char *what, uint32_t i, struct star_error *err)
+static int refuse_change(const struct graph_node *node, const char *what, uint32_t i, struct star_error *err)
 {
 	return star_error_set(err, -EINVAL, "node \"%s\": the size of %s %u changes from iteration to iteration",
 			      node->name, what, i);
@@ -33,8 +33,8 @@ static void feed_bodies(struct graph_run *run, const struct plan_item *item, str
  * The results of an iteration become what the next one is fed with. A body may hand carried values on without a change,
  * and to other places: those are put aside before anything is overwritten.
  */
-static int carry(struct graph_run *run, const struct plan_item *item, struct graph_tensor *out, uint32_t carried,
-		 struct star_error *err)
+static int carry_value(struct graph_run *run, const struct plan_item *item, struct graph_tensor *out, uint32_t carried,
+		       struct star_error *err)
 {
 	const struct graph_node *node = run->plan->graph->nodes[item->id];
 	const struct plan_flow *flow = &run->plan->flows[item->flow];
@@ -49,7 +49,7 @@ static int carry(struct graph_run *run, const struct plan_item *item, struct gra
 		const uint64_t bytes = graph_type_bytes(&result->type);
 
 		if (!exec_plan_same_type(&result->type, &out[i].type))
-			return changes(node, "carried value", i, err);
+			return refuse_change(node, "carried value", i, err);
 		from[i] = result->data;
 		for (uint32_t k = 0; k < carried; k++)
 			if (k != i && from[i] == out[k].data && bytes) {
@@ -89,7 +89,7 @@ static int write_tapes(struct graph_run *run, const struct plan_item *item, stru
 		if (iteration == 0)
 			exec_run_set_type(run, run->plan->first[item->id] + i + 1, &type);
 		else if (!exec_plan_same_type(&out[i + 1].type, &type))
-			return changes(node, "tape", i - carried, err);
+			return refuse_change(node, "tape", i - carried, err);
 		if (bytes)
 			memcpy(tape + iteration * bytes, result->data, bytes);
 	}
@@ -144,7 +144,7 @@ static int run_while(struct graph_run *run, const struct plan_item *item, struct
 		if (rc == 0)
 			rc = write_tapes(run, item, out, carried, (uint64_t)iterations, err);
 		if (rc == 0)
-			rc = carry(run, item, out, carried, err);
+			rc = carry_value(run, item, out, carried, err);
 		if (rc < 0)
 			break;
 	}

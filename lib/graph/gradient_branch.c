@@ -43,7 +43,7 @@ static void find_reads(const struct graph *body, struct reads *reads)
 }
 
 /* Both branches give what either reads: the reader its values, the other one zeros. */
-static bool extend(struct branching *u)
+static bool extend_branch(struct branching *u)
 {
 	struct graph *graph = u->b->graph;
 
@@ -94,7 +94,7 @@ static bool add_feeds(struct branching *u)
 }
 
 /* The walk through one branch. */
-static void walk(struct branching *u, unsigned s, struct backward *inner)
+static void walk_branch(struct branching *u, unsigned s, struct backward *inner)
 {
 	const struct graph *from = side(u->node, s);
 	uint32_t next = u->captures, read = u->outside_count - 1 - u->reads[0].count - u->reads[1].count;
@@ -159,7 +159,7 @@ static struct graph_value dense_or_zeros(struct backward *inner, const struct ba
 }
 
 /* [n..., tail...] -> [-1, tail...], of which no size is known before a step: the other branch has none. */
-static struct graph_value flat(struct graph *graph, struct graph_value x, const struct graph_shape *row)
+static struct graph_value flat_rows(struct graph *graph, struct graph_value x, const struct graph_shape *row)
 {
 	int64_t dims[GRAPH_DIMS_MAX + 1] = { -1 };
 	const struct graph_type *type;
@@ -190,8 +190,8 @@ static void pairs_results(struct branching *u, struct backward *inner, unsigned 
 
 	for (const struct backward_object *o = inner[s].objects; o; o = o->next)
 		for (const struct backward_pair *pair = o->pairs; pair; pair = pair->next) {
-			const struct graph_value ids = flat(inner[s].graph, pair->ids, &id);
-			const struct graph_value rows = flat(inner[s].graph, pair->rows, &o->shape);
+			const struct graph_value ids = flat_rows(inner[s].graph, pair->ids, &id);
+			const struct graph_value rows = flat_rows(inner[s].graph, pair->rows, &o->shape);
 			const struct graph_value no_ids = none(inner[!s].graph, STAR_INT64, &id);
 			const struct graph_value no_rows = none(inner[!s].graph, o->element, &o->shape);
 
@@ -241,7 +241,7 @@ static void finish_branches(struct branching *u, struct backward *inner)
 	struct graph_value branch;
 
 	for (unsigned s = 0; s < 2; s++)
-		walk(u, s, &inner[s]);
+		walk_branch(u, s, &inner[s]);
 	captures_results(u, inner, has);
 	for (unsigned s = 0; s < 2; s++)
 		for (const struct backward_object *o = inner[s].objects; o; o = o->next)
@@ -281,7 +281,7 @@ void graph_gradient_cond(struct backward *b, const struct graph_node *node, cons
 		return;
 	}
 	u.branch = b->graph->nodes[here.node];
-	if (!extend(&u) || !add_feeds(&u))
+	if (!extend_branch(&u) || !add_feeds(&u))
 		return;
 	for (uint32_t i = 1; i < u.outside_count; i++)
 		types[i - 1] = *graph_type(b->graph, u.outside[i]);

@@ -39,7 +39,7 @@ static bool is_ps_value(const struct graph_node *node)
 }
 
 /* Puts what is needed on tapes of the forward loop: tape[number] is the output of the loop. */
-static bool extend(struct unrolling *u, const struct backward *inner)
+static bool extend_loop(struct unrolling *u, const struct backward *inner)
 {
 	struct graph *body = u->loop->body;
 	struct graph_value *results = calloc(body->results_count + u->values + 1, sizeof(*results));
@@ -73,7 +73,7 @@ static bool float_input(const struct unrolling *u, uint32_t i)
 }
 
 /* From the gradients of the body's results, by number, to those of its inputs. */
-static void walk(struct unrolling *u, struct backward *inner, const struct graph_value *g)
+static void walk_loop(struct unrolling *u, struct backward *inner, const struct graph_value *g)
 {
 	for (uint32_t r = 0; r < u->results; r++)
 		graph_backward_add(inner, u->body->results[r], g[r]);
@@ -112,7 +112,7 @@ static bool rehearse(struct unrolling *u)
 
 		g[r] = some && graph_backward_is_float(type) ? feed_like(body, type) : GRAPH_NONE;
 	}
-	walk(u, &inner, g);
+	walk_loop(u, &inner, g);
 	for (uint32_t n = 0; n < inner.nodes_count; n++) {
 		const struct graph_node *node = u->body->nodes[n];
 		const bool capture = node->op == GRAPH_FEED && n >= u->carried;
@@ -127,7 +127,7 @@ static bool rehearse(struct unrolling *u)
 	}
 	u->objects = inner.objects;
 	if (!u->b->graph->err.code)
-		extend(u, &inner);
+		extend_loop(u, &inner);
 	graph_backward_fini(&inner);
 	return !u->b->graph->err.code;
 }
@@ -209,11 +209,12 @@ static void start_inner(struct unrolling *u, struct backward *inner, struct grap
 			next.node++;
 		}
 	}
-	walk(u, inner, g);
+	walk_loop(u, inner, g);
 }
 
 /* What is carried to the iteration before: one less, gradients of carried values, sums. Returns how many results. */
-static uint32_t carry(struct unrolling *u, struct backward *inner, struct graph *body, struct graph_value *results)
+static uint32_t carry_gradients(struct unrolling *u, struct backward *inner, struct graph *body,
+				struct graph_value *results)
 {
 	uint32_t count = 0;
 
@@ -256,7 +257,8 @@ static uint32_t carry(struct unrolling *u, struct backward *inner, struct graph 
 /* ---- after the loop ---- */
 
 /* [most, n..., tail...] -> [iterations * n, tail...]: what was written. count: number of iterations. */
-static struct graph_value flat(struct graph *graph, struct graph_value tape, struct graph_value count, unsigned tail)
+static struct graph_value flat_tape(struct graph *graph, struct graph_value tape, struct graph_value count,
+				    unsigned tail)
 {
 	struct graph_value rows = graph_op2(graph, GRAPH_HEAD, tape, count);
 	const struct graph_type *type = graph_type(graph, rows);
@@ -298,8 +300,9 @@ static void give_all(struct unrolling *u, const struct backward *inner, struct g
 	for (const struct backward_object *o = inner->objects; o; o = o->next)
 		for (const struct backward_pair *pair = o->pairs; pair; pair = pair->next, next += 2)
 			graph_backward_add_pair(u->b, object_like(u->b, o),
-						flat(graph, graph_output(loop, next), count, 0),
-						flat(graph, graph_output(loop, next + 1), count, o->shape.ndim - 1u));
+						flat_tape(graph, graph_output(loop, next), count, 0),
+						flat_tape(graph, graph_output(loop, next + 1), count,
+							  o->shape.ndim - 1u));
 }
 
 /* The backward loop. */
@@ -320,7 +323,7 @@ static struct graph_value add_loop(struct unrolling *u, struct graph *body, stru
 								 .cond = cond });
 }
 
-static void build(struct unrolling *u)
+static void build_loop(struct unrolling *u)
 {
 	struct graph *graph = u->b->graph, *body, *cond;
 	struct graph_type types[GRAPH_INPUTS_MAX];
@@ -341,7 +344,7 @@ static void build(struct unrolling *u)
 	if (!body || !cond || !graph_backward_init(&inner, body, u->body, true, u->b->asked))
 		return;
 	start_inner(u, &inner, body);
-	count = graph->err.code ? 0 : carry(u, &inner, body, results);
+	count = graph->err.code ? 0 : carry_gradients(u, &inner, body, results);
 	graph_set_results(body, results, count);
 	loop = graph->err.code ? GRAPH_NONE : add_loop(u, body, cond);
 	if (!graph_is_none(loop))
@@ -376,7 +379,7 @@ void graph_gradient_while(struct backward *b, const struct graph_node *node, con
 	if (!u.tapes || !u.tape)
 		graph_fail(b->graph, node->name, "out of memory");
 	else if (rehearse(&u))
-		build(&u);
+		build_loop(&u);
 	free(u.tapes);
 	free(u.tape);
 }

@@ -14,7 +14,7 @@
 #define GIVE(i, value) graph_backward_give(b, node, i, value)
 
 /* A number of an output's type. */
-static struct graph_value number(struct backward *b, const struct graph_node *node, double value)
+static struct graph_value constant(struct backward *b, const struct graph_node *node, double value)
 {
 	return graph_number(b->graph, node->outputs[0].dtype, value);
 }
@@ -65,7 +65,7 @@ RULE(of_abs)
 
 RULE(of_relu)
 {
-	struct graph_value zero = number(b, node, 0);
+	struct graph_value zero = constant(b, node, 0);
 
 	GIVE(0, graph_select(b->graph, graph_less(b->graph, zero, X(0)), g[0], zero));
 }
@@ -79,7 +79,7 @@ RULE(of_sigmoid)
 
 RULE(of_tanh)
 {
-	struct graph_value slope = graph_minus(b->graph, number(b, node, 1), graph_square(b->graph, Y(0)));
+	struct graph_value slope = graph_minus(b->graph, constant(b, node, 1), graph_square(b->graph, Y(0)));
 
 	GIVE(0, graph_times(b->graph, g[0], slope));
 }
@@ -130,7 +130,7 @@ static void give_where(struct backward *b, const struct graph_node *node, uint32
 
 	if (!WANTS(i))
 		return;
-	zero = number(b, node, 0);
+	zero = constant(b, node, 0);
 	GIVE(i, fit(b, graph_select(b->graph, condition, is ? g : zero, is ? zero : g), X(i)));
 }
 
@@ -401,8 +401,8 @@ RULE(of_segment_sqrtn)
 
 /* ---- dense algebra ---- */
 
-static struct graph_value product(struct backward *b, struct graph_value x, struct graph_value y, bool transpose_x,
-				  bool transpose_y)
+static struct graph_value matrix_product(struct backward *b, struct graph_value x, struct graph_value y,
+					 bool transpose_x, bool transpose_y)
 {
 	const struct graph_attr attrs[] = { GRAPH_ATTR_INT("transpose_a", transpose_x),
 					    GRAPH_ATTR_INT("transpose_b", transpose_y) };
@@ -415,9 +415,9 @@ RULE(of_matmul)
 	const bool ta = graph_attr_int(node, "transpose_a", 0) != 0, tb = graph_attr_int(node, "transpose_b", 0) != 0;
 
 	if (WANTS(0))
-		GIVE(0, ta ? product(b, X(1), g[0], tb, true) : product(b, g[0], X(1), false, !tb));
+		GIVE(0, ta ? matrix_product(b, X(1), g[0], tb, true) : matrix_product(b, g[0], X(1), false, !tb));
 	if (WANTS(1))
-		GIVE(1, tb ? product(b, g[0], X(0), true, ta) : product(b, X(0), g[0], !ta, false));
+		GIVE(1, tb ? matrix_product(b, g[0], X(0), true, ta) : matrix_product(b, X(0), g[0], !ta, false));
 }
 
 RULE(of_softmax)

@@ -57,7 +57,8 @@ static void find_trained(struct graph *graph, const struct graph *in, struct tra
 }
 
 /* [n..., tail...] -> [-1, tail...] */
-static struct graph_value flat(struct graph *graph, struct graph_value x, const struct graph_shape *row, unsigned ndim)
+static struct graph_value flat_gradient(struct graph *graph, struct graph_value x, const struct graph_shape *row,
+					unsigned ndim)
 {
 	const struct graph_type *type = graph_type(graph, x);
 	int64_t dims[GRAPH_DIMS_MAX] = { -1 };
@@ -80,8 +81,8 @@ static void join_gradient(struct graph *graph, const struct graph_shape *row, st
 		while (gradient->pairs_count && count < GRAPH_INPUTS_MAX) {
 			const struct graph_pair *pair = &gradient->pairs[--gradient->pairs_count];
 
-			ids[count] = flat(graph, pair->ids, row, 1);
-			rows[count++] = flat(graph, pair->rows, row, row->ndim);
+			ids[count] = flat_gradient(graph, pair->ids, row, 1);
+			rows[count++] = flat_gradient(graph, pair->rows, row, row->ndim);
 		}
 		gradient->pairs[gradient->pairs_count++] = (struct graph_pair){
 			graph_concat(graph, ids, count, 0),
@@ -91,7 +92,7 @@ static void join_gradient(struct graph *graph, const struct graph_shape *row, st
 }
 
 /* Of a variable that is also read whole, rows are added to that gradient. */
-static void settle(struct graph *graph, struct graph_value handle, struct graph_gradient *gradient)
+static void settle_gradient(struct graph *graph, struct graph_value handle, struct graph_gradient *gradient)
 {
 	const struct graph_shape row = graph_type(graph, handle)->shape;
 	struct graph_value sum;
@@ -147,7 +148,7 @@ static void clip(struct graph *graph, struct trained *t, struct graph_value norm
 	}
 }
 
-static void apply(struct graph *graph, struct graph_value handle, const struct graph_gradient *gradient)
+static void apply_gradient(struct graph *graph, struct graph_value handle, const struct graph_gradient *gradient)
 {
 	if (!graph_is_none(gradient->dense))
 		graph_op2(graph, GRAPH_APPLY, handle, gradient->dense);
@@ -169,7 +170,7 @@ int graph_train(struct graph *graph, struct graph_value loss, const struct graph
 	else
 		graph_gradients(graph, loss, t.handles, t.count, t.gradients);
 	for (uint32_t i = 0; i < t.count && !graph->err.code; i++) {
-		settle(graph, t.handles[i], &t.gradients[i]);
+		settle_gradient(graph, t.handles[i], &t.gradients[i]);
 		some |= value_of(&t.gradients[i]) != NULL;
 	}
 	if (!graph->err.code && !some)
@@ -182,7 +183,7 @@ int graph_train(struct graph *graph, struct graph_value loss, const struct graph
 		clip(graph, &t, all, dtype, options->clip_norm);
 	}
 	for (uint32_t i = 0; i < t.count && !graph->err.code; i++)
-		apply(graph, t.handles[i], &t.gradients[i]);
+		apply_gradient(graph, t.handles[i], &t.gradients[i]);
 	if (norm)
 		*norm = all;
 	free(t.handles);

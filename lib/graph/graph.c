@@ -276,7 +276,7 @@ int graph_make_read_only(struct graph *graph)
 }
 
 /* Where the node is: as the spec says, or where its variable or table is. */
-static bool place(struct graph *graph, struct graph_node *node, const char *device)
+static bool place_node(struct graph *graph, struct graph_node *node, const char *device)
 {
 	const struct graph_op_info *info = graph_op_info(node->op);
 	const struct graph_node *resource = NULL;
@@ -438,7 +438,7 @@ int graph_renew_outputs(struct graph *graph, struct graph_node *node)
 }
 
 /* Room for one more in the list of nodes. */
-static bool room(struct graph *graph)
+static bool node_room(struct graph *graph)
 {
 	const uint32_t n = graph->nodes_count;
 	struct graph_node **more;
@@ -468,14 +468,14 @@ struct graph_value graph_add(struct graph *graph, const struct graph_node_spec *
 		return graph_fail(graph, spec->name, "there is no operation %d", spec->op);
 	if (spec->attrs_count > GRAPH_ATTRS_MAX)
 		return graph_fail(graph, spec->name, "a node has %d attributes at most", GRAPH_ATTRS_MAX);
-	node = room(graph) ? graph_memory(graph, sizeof(*node)) : NULL;
+	node = node_room(graph) ? graph_memory(graph, sizeof(*node)) : NULL;
 	if (!node)
 		return GRAPH_NONE;
 	node->op = spec->op;
 	node->id = graph->nodes_count;
 	node->name = name_of(graph, spec);
 	if (!node->name || !check_inputs(graph, node, spec) || !check_bodies(graph, node, spec) ||
-	    !copy_attrs(graph, node, spec) || !place(graph, node, spec->device) || !infer(graph, node))
+	    !copy_attrs(graph, node, spec) || !place_node(graph, node, spec->device) || !infer(graph, node))
 		return GRAPH_NONE;
 	if ((node->op == GRAPH_VARIABLE || node->op == GRAPH_TABLE) && !check_resource(graph, node))
 		return GRAPH_NONE;

@@ -6,7 +6,7 @@
 #include "graph/shape.h"
 
 /* The types of all nodes' outputs, by node; one block of memory. */
-static struct graph_type **room(const struct graph *graph)
+static struct graph_type **create_types(const struct graph *graph)
 {
 	size_t outputs = 0;
 	struct graph_type **types, *next;
@@ -43,7 +43,7 @@ static int infer_node(const struct graph_node *node, struct graph_type **types, 
 static struct graph_type **infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
 				     bool most, struct star_error *err)
 {
-	struct graph_type **types = room(graph);
+	struct graph_type **types = create_types(graph);
 	uint32_t fed = 0;
 
 	if (!types) {
@@ -111,7 +111,8 @@ static int infer_body(const struct graph_inference *in, const struct graph *body
 }
 
 /* A carried value has one type in all iterations. */
-static int carry(const struct graph_inference *in, uint32_t i, const struct graph_type *result, struct graph_type *type)
+static int carry_type(const struct graph_inference *in, uint32_t i, const struct graph_type *result,
+		      struct graph_type *type)
 {
 	char before[GRAPH_SHAPE_TEXT], after[GRAPH_SHAPE_TEXT];
 
@@ -143,7 +144,7 @@ int shape_of_while(struct graph_inference *in)
 		inputs[i] = in->in[i];
 	rc = infer_body(in, body, "body", inputs, in->in_count, results);
 	for (uint32_t i = 0; rc == 0 && i < carried; i++) {
-		rc = carry(in, i, &results[i], &inputs[i]);
+		rc = carry_type(in, i, &results[i], &inputs[i]);
 		if (rc == 0)
 			shape_out(in, inputs[i].dtype, &inputs[i].shape);
 	}

@@ -20,7 +20,7 @@ void input_clicks_fini(struct input_clicks *clicks)
 	free(clicks->lengths);
 }
 
-static int grow(struct input_clicks *clicks, uint32_t *room, uint32_t need, struct star_error *err)
+static int grow_clicks(struct input_clicks *clicks, uint32_t *room, uint32_t need, struct star_error *err)
 {
 	uint32_t more = *room ? *room : 1024;
 	int64_t *items, *categories;
@@ -50,7 +50,7 @@ int input_clicks_add(struct input_clicks *clicks, uint32_t *room, uint32_t numbe
 
 	if (clicks->count + (uint64_t)count > INT32_MAX)
 		return star_error_set(err, -E2BIG, "a batch of more than 2^31 clicks");
-	if (grow(clicks, room, clicks->count + count, err) < 0)
+	if (grow_clicks(clicks, room, clicks->count + count, err) < 0)
 		return err->code;
 	clicks->first[number] = clicks->count;
 	clicks->lengths[number] = count;

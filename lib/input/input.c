@@ -158,7 +158,7 @@ static int next_row(struct input *in, struct row *row)
 /* ---- batches ---- */
 
 /* A row from the pool, which is filled first; NULL: there is none, or an error (err.code). */
-static struct row *draw(struct input *in)
+static struct row *draw_row(struct input *in)
 {
 	const uint32_t most = in->options.shuffle ? in->options.shuffle : 1;
 	struct row *last, *chosen;
@@ -241,7 +241,7 @@ static int add_row(struct input *in, unsigned slot, const struct row *row)
 }
 
 /* What waits in the pool was read, but not handed out. */
-static double share(const struct input *in)
+static double share_of_workers(const struct input *in)
 {
 	if (!in->all_bytes || !in->mine)
 		return 0;
@@ -258,7 +258,7 @@ static int fill_slot(struct input *in, unsigned slot)
 	b->ids_count = 0;
 	b->clicks.count = 0;
 	while (b->rows < in->options.batch) {
-		const struct row *row = draw(in);
+		const struct row *row = draw_row(in);
 
 		if (!row)
 			break;
@@ -266,7 +266,7 @@ static int fill_slot(struct input *in, unsigned slot)
 			return in->err.code;
 	}
 	b->number = in->batches++;
-	b->share = share(in);
+	b->share = share_of_workers(in);
 	return in->err.code ? in->err.code : b->rows > 0;
 }
 
@@ -350,7 +350,7 @@ static uint64_t count_bytes(const struct input_options *o)
 	return bytes * o->epochs;
 }
 
-static int allocate(struct input *in)
+static int allocate_input(struct input *in)
 {
 	const struct input_options *o = &in->options;
 	bool ok = input_lines_init(&in->lines) == 0;
@@ -369,7 +369,7 @@ static int allocate(struct input *in)
 	return ok && in->pool && in->paths ? 0 : star_error_set(&in->err, -ENOMEM, "no memory for reading");
 }
 
-static void release(struct input *in)
+static void release_input(struct input *in)
 {
 	input_lines_fini(&in->lines);
 	for (unsigned i = 0; i < AHEAD; i++) {
@@ -408,7 +408,7 @@ static struct input *open_input(const struct input_options *options, struct voca
 	prng_seed(&in->prng, options->seed);
 	pthread_mutex_init(&in->lock, NULL);
 	pthread_cond_init(&in->changed, NULL);
-	status = allocate(in);
+	status = allocate_input(in);
 	if (status == 0)
 		status = open_next(in);
 	if (status == 0) {
@@ -419,7 +419,7 @@ static struct input *open_input(const struct input_options *options, struct voca
 	if (status < 0) {
 		if (err)
 			*err = in->err;
-		release(in);
+		release_input(in);
 		return NULL;
 	}
 	return in;
@@ -439,7 +439,7 @@ void input_close(struct input *in)
 	pthread_cond_signal(&in->changed);
 	pthread_mutex_unlock(&in->lock);
 	pthread_join(in->thread, NULL);
-	release(in);
+	release_input(in);
 }
 
 int input_vocabulary(const char *const *paths, uint32_t paths_count, uint32_t most, struct vocabulary *vocabulary,

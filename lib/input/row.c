@@ -139,7 +139,7 @@ static int64_t word_id(unsigned column, const char *word)
 }
 
 /* All of text is a finite number. */
-static bool number(const char *text, double *value)
+static bool read_real(const char *text, double *value)
 {
 	char *end;
 
@@ -169,7 +169,7 @@ static int parse_criteo(char *line, struct row *row, struct star_error *err)
 				return -EINVAL;
 		} else if (column <= CRITEO_NUMBERS) {
 			value = 0;
-			if (*word && !number(word, &value))
+			if (*word && !read_real(word, &value))
 				return star_error_set(err, -EINVAL, "column %u: \"%.40s\" is not a number", column + 1,
 						      word);
 			row->dense[column - 1] = value > 0 ? (float)log1p(value) : 0;
@@ -205,7 +205,7 @@ static int parse_census(char *line, struct row *row, struct star_error *err)
 						      CENSUS_COLUMNS, word);
 			row->label = *word == '>';
 		} else if (column < CENSUS_COLUMNS && census[column].number) {
-			if (!number(word, &value))
+			if (!read_real(word, &value))
 				return star_error_set(err, -EINVAL, "column %u (%s): \"%.40s\" is not a number",
 						      column + 1, census[column].name, word);
 			row->dense[dense++] = (float)value;
@@ -232,7 +232,7 @@ static int parse_pair(char *word, struct row *row, struct star_error *err)
 
 	errno = 0;
 	index = isdigit((unsigned char)*word) ? strtoll(word, &end, 10) : -1;
-	if (!colon || index < 0 || errno || end != colon || !number(colon + 1, &value))
+	if (!colon || index < 0 || errno || end != colon || !read_real(colon + 1, &value))
 		return star_error_set(err, -EINVAL, "\"%.40s\" is not index:value", word);
 	return add_id(row, index, (float)value, err);
 }
@@ -252,7 +252,7 @@ static int parse_libsvm(char *line, struct row *row, struct star_error *err)
 		if (labelled) {
 			status = parse_pair(word, row, err);
 		} else {
-			if (!number(word, &value) || (value != 0 && fabs(value) != 1))
+			if (!read_real(word, &value) || (value != 0 && fabs(value) != 1))
 				return star_error_set(err, -EINVAL,
 						      "the label is 0 or 1 (-1 counts as 0), not \"%.40s\"", word);
 			row->label = value == 1;

@@ -23,7 +23,7 @@ static uint64_t offset(const struct source *s)
 	return s->read - (s->end - s->begin);
 }
 
-static int no_memory(struct star_error *err)
+static int source_no_memory(struct star_error *err)
 {
 	return star_error_set(err, -ENOMEM, "not enough memory to unpack it");
 }
@@ -63,13 +63,13 @@ static int begin_unpacking(struct source *s, struct star_error *err)
 		s->state = ZSTD_createDStream();
 		if (!s->state ||
 		    ZSTD_isError(ZSTD_DCtx_setParameter(s->state, ZSTD_d_windowLogMax, SOURCE_WINDOW_LOG_MAX)))
-			return no_memory(err);
+			return source_no_memory(err);
 		return 0;
 	}
 	gzip = calloc(1, sizeof(*gzip));
 	if (!gzip || inflateInit2(gzip, GZIP_WINDOW) != Z_OK) {
 		free(gzip);
-		return no_memory(err);
+		return source_no_memory(err);
 	}
 	s->state = gzip;
 	return 0;
@@ -90,7 +90,7 @@ int input_source_open_fd(struct source *s, int fd, struct star_error *err)
 
 	*s = (struct source){ .fd = fd, .packed = malloc(PACKED_BYTES) };
 	if (!s->packed)
-		rc = no_memory(err);
+		rc = source_no_memory(err);
 	while (rc == 0 && !s->ended && s->end < MAGIC_BYTES)
 		rc = fill_buffer(s, err);
 	if (rc == 0 && s->end >= 2 && s->packed[0] == 0x1f && s->packed[1] == 0x8b)
@@ -158,7 +158,7 @@ static int64_t inflate_some(struct source *s, void *to, size_t bytes, struct sta
 	int rc;
 
 	if (!s->inside && inflateReset(gzip) != Z_OK)
-		return no_memory(err);
+		return source_no_memory(err);
 	s->inside = true;
 	gzip->next_in = s->packed + s->begin;
 	gzip->avail_in = (uInt)(s->end - s->begin);
@@ -168,7 +168,7 @@ static int64_t inflate_some(struct source *s, void *to, size_t bytes, struct sta
 	s->begin = s->end - gzip->avail_in;
 	s->inside = rc != Z_STREAM_END;
 	if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
-		return rc == Z_MEM_ERROR ? no_memory(err)
+		return rc == Z_MEM_ERROR ? source_no_memory(err)
 					 : damaged(s, gzip->msg ? gzip->msg : "it needs a dictionary", err);
 	return (int64_t)(bytes - gzip->avail_out);
 }

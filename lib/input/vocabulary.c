@@ -41,7 +41,7 @@ size_t input_line_words_next(struct line_words *words, char text[static VOCABULA
 	return 0;
 }
 
-static int out_of_memory(struct star_error *err)
+static int vocabulary_no_memory(struct star_error *err)
 {
 	return star_error_set(err, -ENOMEM, "not enough memory for the vocabulary");
 }
@@ -55,7 +55,7 @@ int vocabulary_init(struct vocabulary *v, struct star_error *err)
 	v->words = malloc(v->room * sizeof(*v->words));
 	if (v->index == NULL || v->words == NULL) {
 		vocabulary_fini(v);
-		return out_of_memory(err);
+		return vocabulary_no_memory(err);
 	}
 	memset(v->index, 0xff, v->index_size * sizeof(*v->index));
 	return 0;
@@ -86,18 +86,18 @@ static void index_all(struct vocabulary *v)
 		v->index[slot_of(v, v->words[id].text)] = id;
 }
 
-static int grow(struct vocabulary *v, struct star_error *err)
+static int grow_vocabulary(struct vocabulary *v, struct star_error *err)
 {
 	struct word *words = realloc(v->words, (size_t)v->room * 2 * sizeof(*words));
 	uint32_t *index;
 
 	if (words == NULL)
-		return out_of_memory(err);
+		return vocabulary_no_memory(err);
 	v->words = words;
 	v->room *= 2;
 	index = realloc(v->index, (size_t)v->index_size * 2 * sizeof(*index));
 	if (index == NULL)
-		return out_of_memory(err);
+		return vocabulary_no_memory(err);
 	v->index = index;
 	v->index_size *= 2;
 	index_all(v);
@@ -119,7 +119,7 @@ int vocabulary_add(struct vocabulary *v, const char *text, size_t length, uint32
 	if (v->size == VOCABULARY_WORDS_MAX)
 		return star_error_set(err, -E2BIG, "the text has more than %d different words", VOCABULARY_WORDS_MAX);
 	if (v->size * 2 >= v->index_size || v->size == v->room) {
-		rc = grow(v, err);
+		rc = grow_vocabulary(v, err);
 		if (rc != 0)
 			return rc;
 		slot = slot_of(v, word.text);
@@ -149,7 +149,7 @@ int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t most, uin
 	const uint32_t old_size = v->size;
 
 	if (old == NULL)
-		return out_of_memory(err);
+		return vocabulary_no_memory(err);
 	memcpy(old, v->words, (size_t)old_size * sizeof(*old));
 	qsort(v->words, v->size, sizeof(*v->words), by_rank);
 	if (v->size > most)

@@ -145,7 +145,7 @@ static void free_life(struct journal_past_life *life)
 	*life = (struct journal_past_life){ 0 };
 }
 
-static bool is_whole(const struct journal_contents *c, uint32_t life)
+static bool is_whole_life(const struct journal_contents *c, uint32_t life)
 {
 	char path[PATH_MAX], name[JOURNAL_NAME_MAX];
 
@@ -203,7 +203,7 @@ static int read_life(const struct journal_contents *c, uint32_t first, uint32_t 
 	life->goes_on = known->begin.flags & JOURNAL_GOES_ON;
 	life->after = known->begin.after;
 	life->story = known->begin.story;
-	life->whole = is_whole(c, life->number);
+	life->whole = is_whole_life(c, life->number);
 	life->incarnation = known->begin.incarnation;
 	life->partitions = known->begin.partitions;
 	life->base = known->begin.base;
@@ -296,7 +296,7 @@ void journal_contents_free(struct journal_contents *c)
 }
 
 /* Where the checkpoint is in a stream; UINT64_MAX: nowhere. */
-static uint64_t find(const struct journal_stream *s, uint64_t id)
+static uint64_t find_instant(const struct journal_stream *s, uint64_t id)
 {
 	for (uint32_t i = s->instants_count; i > 0; i--)
 		if (s->instants[i - 1].id == id)
@@ -306,7 +306,7 @@ static uint64_t find(const struct journal_stream *s, uint64_t id)
 
 uint64_t journal_stream_from(const struct journal_past_life *life, const struct journal_stream *stream, uint64_t id)
 {
-	const uint64_t at = find(stream, id);
+	const uint64_t at = find_instant(stream, id);
 
 	if (at != UINT64_MAX)
 		return at;

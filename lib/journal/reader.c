@@ -65,8 +65,8 @@ static int read_error(const struct journal_input *in, const struct journal_file 
 }
 
 /* Opens a file and reads its header. 1: it has one; 0: it has not begun, or has that of another; negative: an error. */
-static int open_file(struct journal_input *in, const struct journal_file *file, struct journal_segment *header,
-		     struct star_error *err)
+static int open_segment(struct journal_input *in, const struct journal_file *file, struct journal_segment *header,
+			struct star_error *err)
 {
 	char name[JOURNAL_NAME_MAX];
 	struct stat stat;
@@ -134,7 +134,7 @@ static int check_end(struct journal_input *in, struct star_error *err)
 	for (uint32_t i = in->file + 1; rc == 0 && i < in->files_count; i++) {
 		struct journal_segment header;
 
-		rc = open_file(in, &in->files[i], &header, err);
+		rc = open_segment(in, &in->files[i], &header, err);
 		if (rc > 0)
 			break; /* it was begun: so what is missing was there */
 		if (rc == 0)
@@ -164,8 +164,8 @@ static uint64_t record_left(const struct journal_input *in)
 }
 
 /* Whether a segment's header can be what follows what was read. */
-static int check_header(const struct journal_input *in, const struct journal_file *file,
-			const struct journal_segment *header, struct star_error *err)
+static int check_segment_header(const struct journal_input *in, const struct journal_file *file,
+				const struct journal_segment *header, struct star_error *err)
 {
 	if (header->version != JOURNAL_VERSION)
 		return other_version(in, header, err);
@@ -181,7 +181,7 @@ static int check_header(const struct journal_input *in, const struct journal_fil
 static int next_file(struct journal_input *in, uint32_t file, struct star_error *err)
 {
 	struct journal_segment header;
-	int rc = open_file(in, &in->files[file], &header, err);
+	int rc = open_segment(in, &in->files[file], &header, err);
 
 	if (rc < 0)
 		return rc;
@@ -193,7 +193,7 @@ static int next_file(struct journal_input *in, uint32_t file, struct star_error 
 		/* Where it begins says nothing: any block of it shows that it was begun. */
 		return check_end(in, err);
 	}
-	rc = check_header(in, &in->files[file], &header, err);
+	rc = check_segment_header(in, &in->files[file], &header, err);
 	if (rc < 0)
 		return rc;
 	if (!in->begun) {

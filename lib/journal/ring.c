@@ -54,7 +54,7 @@ void journal_ring_destroy(struct journal_ring *ring)
 	free(ring);
 }
 
-static void lose(struct journal_ring *ring)
+static void ring_lose(struct journal_ring *ring)
 {
 	__atomic_store_n(&ring->lost, true, __ATOMIC_RELEASE);
 }
@@ -64,7 +64,7 @@ bool journal_has_room(struct journal_ring *ring, uint64_t bytes)
 	ring->tail_seen = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	if (ring->head + bytes - ring->tail_seen <= ring->bytes)
 		return true;
-	lose(ring);
+	ring_lose(ring);
 	return false;
 }
 
@@ -95,7 +95,7 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
 	ring->looked_ns = now_ns;
 	if (__atomic_load_n(&ring->off, __ATOMIC_RELAXED) || ring->waited_ns > ring->wait_ns) {
 		ring->looked_ns = ring->waited_ns = 0;
-		lose(ring);
+		ring_lose(ring);
 		return false;
 	}
 	return true;

@@ -68,7 +68,7 @@ static void set_failed(struct journal_writer *w, const struct star_error *why)
 	unlinkat(w->folder, name, 0);
 }
 
-static int fail(struct journal_writer *w, int code, const char *what, const char *name)
+static int fail_write(struct journal_writer *w, int code, const char *what, const char *name)
 {
 	struct star_error err;
 
@@ -106,11 +106,11 @@ static int write_out(struct journal_writer *w, const char *name, const void *fro
 		if (n > 0)
 			done += (size_t)n;
 		else if (n == 0 || (errno != EINTR && !refuses(w, errno)))
-			return fail(w, n == 0 ? -EIO : -errno, "written", name);
+			return fail_write(w, n == 0 ? -EIO : -errno, "written", name);
 		if (n > 0 && n % JOURNAL_ALIGN)
 			refuses(w, EINVAL);
 	}
-	return w->synced || fdatasync(w->fd) == 0 ? 0 : fail(w, -errno, "synced", name);
+	return w->synced || fdatasync(w->fd) == 0 ? 0 : fail_write(w, -errno, "synced", name);
 }
 
 static struct segment *last_segment(struct journal_writer *w)
@@ -127,10 +127,10 @@ static int open_segment(struct journal_writer *w, const char *name)
 	if (w->unneeded) {
 		journal_segment_name(old, w->life.number, w->reactor, w->segments[0].number);
 		if (renameat(w->folder, old, w->folder, name) < 0)
-			return fail(w, -errno, "renamed", old);
+			return fail_write(w, -errno, "renamed", old);
 		/* Before its header is another's: the old name would have a file of the new number. */
 		if (fsync(w->folder) < 0)
-			return fail(w, -errno, "synced", "folder");
+			return fail_write(w, -errno, "synced", "folder");
 		memmove(w->segments, w->segments + 1, --w->segments_count * sizeof(*w->segments));
 		w->unneeded--;
 	}
@@ -140,7 +140,7 @@ static int open_segment(struct journal_writer *w, const char *name)
 		w->direct = false;
 		w->fd = openat(w->folder, name, flags | O_CREAT, FILE_MODE);
 	}
-	return w->fd < 0 ? fail(w, -errno, "opened", name) : 0;
+	return w->fd < 0 ? fail_write(w, -errno, "opened", name) : 0;
 }
 
 static int over_limit(struct journal_writer *w)
@@ -191,7 +191,7 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 	if (rc == 0) {
 		rc = -posix_fallocate(w->fd, 0, (off_t)w->life.segment_bytes);
 		if (rc < 0)
-			fail(w, rc, "made as long as it will be", name);
+			fail_write(w, rc, "made as long as it will be", name);
 	}
 	header.checksum = journal_segment_checksum(&header);
 	memset(w->block, 0, JOURNAL_ALIGN);
@@ -199,7 +199,7 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 	if (rc == 0)
 		rc = write_out(w, name, w->block, JOURNAL_ALIGN, 0);
 	if (rc == 0 && fsync(w->folder) < 0)
-		rc = fail(w, -errno, "synced", "folder");
+		rc = fail_write(w, -errno, "synced", "folder");
 	if (rc < 0) {
 		/* Nothing is in it, and others need its room. */
 		unlinkat(w->folder, name, 0);
@@ -320,7 +320,7 @@ static bool has_failed(struct journal_writer *w)
 	return true;
 }
 
-static void *run(void *arg)
+static void *writer_loop(void *arg)
 {
 	struct journal_writer *w = arg;
 	bool stop;
@@ -380,7 +380,7 @@ struct journal_writer *journal_writer_create(const struct journal_life *life, ui
 		star_error_set(err, -ENOMEM, "out of memory");
 	else if (begin_segment(w, 0) < 0)
 		*err = w->why;
-	else if ((rc = pthread_create(&w->thread, NULL, run, w)) != 0)
+	else if ((rc = pthread_create(&w->thread, NULL, writer_loop, w)) != 0)
 		star_error_set(err, -rc, "no thread for the journal: %s", strerror(rc));
 	else
 		w->threaded = true;

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 /* host is cut off text at the last colon; brackets around an IPv6 literal are taken off. */
-static int split(const char *text, char *host, size_t host_size, const char **port, struct star_error *err)
+static int split_address(const char *text, char *host, size_t host_size, const char **port, struct star_error *err)
 {
 	const char *colon = strrchr(text, ':');
 	size_t bytes = colon ? (size_t)(colon - text) : 0;
@@ -38,7 +38,7 @@ int jsonrpc_address_resolve(const char *text, bool passive, struct addrinfo **li
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST };
 	char host[256];
 	const char *port = NULL;
-	int rc = split(text, host, sizeof(host), &port, err);
+	int rc = split_address(text, host, sizeof(host), &port, err);
 
 	if (rc < 0)
 		return rc;

@@ -311,7 +311,7 @@ void jsonrpc_interrupt(struct jsonrpc_client *client)
 	shutdown(client->fd, SHUT_RDWR);
 }
 
-static int lost(struct jsonrpc_client *client, struct star_error *err, int code, const char *method)
+static int connection_lost(struct jsonrpc_client *client, struct star_error *err, int code, const char *method)
 {
 	client->broken = true;
 	if (code == -ETIMEDOUT)
@@ -359,7 +359,7 @@ static int send_all(struct jsonrpc_client *client, const char *text, size_t byte
 	return 0;
 }
 
-static int make_room(struct jsonrpc_client *client)
+static int make_reply_room(struct jsonrpc_client *client)
 {
 	size_t size = client->in_size ? client->in_size * 2 : READ_BYTES;
 	char *in;
@@ -391,7 +391,7 @@ static int receive_line(struct jsonrpc_client *client, uint64_t until_us, size_t
 			return 0;
 		}
 		scanned = client->in_used;
-		rc = make_room(client);
+		rc = make_reply_room(client);
 		if (rc < 0)
 			return rc;
 		n = receive_some(client, client->in + client->in_used, client->in_size - client->in_used);
@@ -418,7 +418,7 @@ static json_t *exchange(struct jsonrpc_client *client, const char *method, char 
 	if (rc == 0)
 		rc = receive_line(client, until_us, &bytes);
 	if (rc < 0) {
-		lost(client, err, rc, method);
+		connection_lost(client, err, rc, method);
 		return NULL;
 	}
 	result = jsonrpc_reply_parse(client->in, bytes, client->last_id, client->address, err);

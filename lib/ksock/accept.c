@@ -32,7 +32,7 @@ static socklen_t fill_address(const struct net_address *host, uint16_t port, uni
 	return sizeof(a->v6);
 }
 
-static void set(int fd, int level, int option, int value)
+static void set_socket(int fd, int level, int option, int value)
 {
 	setsockopt(fd, level, option, &value, sizeof(value)); /* advice: a connection works without */
 }
@@ -127,7 +127,7 @@ static struct ksock_conn *find_crowded(struct ksock *ks, uint32_t newcomers)
 }
 
 /* False: nobody gives way. */
-static bool make_room(struct ksock *ks, uint32_t newcomers)
+static bool make_conn_place(struct ksock *ks, uint32_t newcomers)
 {
 	struct ksock_conn *conn = find_idle(ks);
 
@@ -145,14 +145,14 @@ static void open_conn(struct ksock *ks, int fd, uint32_t *crowd)
 	struct ksock_conn *conn = TAILQ_FIRST(&ks->free);
 	struct epoll_event event = { .events = EPOLLIN };
 
-	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_socket(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	if (ks->user_timeout_ms)
-		set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)ks->user_timeout_ms);
+		set_socket(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)ks->user_timeout_ms);
 	if (ks->keepalive_s) {
-		set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-		set(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)ks->keepalive_s);
-		set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
-		set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+		set_socket(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+		set_socket(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)ks->keepalive_s);
+		set_socket(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+		set_socket(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
 	}
 	*conn = (struct ksock_conn){
 		.ks = ks,
@@ -187,7 +187,7 @@ static void open_conn(struct ksock *ks, int fd, uint32_t *crowd)
  * connections gives way. */
 static bool make_descriptor(struct ksock *ks)
 {
-	return make_room(ks, ks->open_count / 4);
+	return make_conn_place(ks, ks->open_count / 4);
 }
 
 void ksock_accept(struct ksock *ks)
@@ -218,7 +218,7 @@ void ksock_accept(struct ksock *ks)
 		accepted = true;
 		ksock_read_address(&from, &remote, &port);
 		crowd = crowd_of(&ks->crowds, &remote);
-		if (TAILQ_EMPTY(&ks->free) && !make_room(ks, *crowd)) {
+		if (TAILQ_EMPTY(&ks->free) && !make_conn_place(ks, *crowd)) {
 			ks->counters.refused++;
 			close(fd);
 		} else {

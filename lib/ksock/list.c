@@ -45,7 +45,7 @@ static void ask_kernel(const struct ksock_conn *conn, struct ksock_connection *c
 	c->last_heard_ms = info.tcpi_last_data_recv;
 }
 
-static struct ksock_connection describe(const struct ksock_conn *conn)
+static struct ksock_connection describe_connection(const struct ksock_conn *conn)
 {
 	struct ksock_connection c = {
 		.address = ksock_transport.address((const struct tcp_conn *)conn),
@@ -68,7 +68,7 @@ unsigned ksock_list(const struct ksock *ks, uint32_t *cursor, struct ksock_conne
 
 	for (; i < end && n < max; i++)
 		if (ks->conns[i].state != KSOCK_FREE)
-			list[n++] = describe(&ks->conns[i]);
+			list[n++] = describe_connection(&ks->conns[i]);
 	*cursor = i < ks->connections_max ? i : UINT32_MAX;
 	return n;
 }

@@ -28,7 +28,7 @@ static bool fill_spares(struct ksock *ks)
 }
 
 /* Hands up what the last spares now hold; the connection may end meanwhile. */
-static void deliver(struct ksock_conn *conn, size_t bytes)
+static void deliver_read(struct ksock_conn *conn, size_t bytes)
 {
 	struct ksock *ks = conn->ks;
 	const uint32_t generation = conn->generation;
@@ -100,7 +100,7 @@ static unsigned read_conn(struct ksock_conn *conn)
 		conn->received_ns = ks->now_ns;
 		TAILQ_REMOVE(&ks->open, conn, by_age);
 		TAILQ_INSERT_TAIL(&ks->open, conn, by_age);
-		deliver(conn, (size_t)bytes);
+		deliver_read(conn, (size_t)bytes);
 	} else if (bytes == 0) {
 		finish_connection(conn);
 	} else if (errno != EAGAIN && errno != EINTR) {

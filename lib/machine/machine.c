@@ -56,7 +56,7 @@ int machine_check(const struct config *config, struct star_error *err)
 }
 
 /* A file that holds one number; "max", or no such file: UINT64_MAX. */
-static uint64_t read_number(const char *folder, const char *name)
+static uint64_t read_sysfs_number(const char *folder, const char *name)
 {
 	char path[PATH_MAX];
 	unsigned long long value = UINT64_MAX;
@@ -87,7 +87,8 @@ static uint64_t group_free_bytes(void)
 	line[strcspn(line, "\n")] = 0;
 	snprintf(folder, sizeof(folder), "%s%s", root, line + 3);
 	while (strlen(folder) >= strlen(root)) {
-		const uint64_t limit = read_number(folder, "memory.max"), used = read_number(folder, "memory.current");
+		const uint64_t limit = read_sysfs_number(folder, "memory.max"),
+			       used = read_sysfs_number(folder, "memory.current");
 
 		if (limit != UINT64_MAX && used != UINT64_MAX)
 			least = MIN(least, limit > used ? limit - used : 0);
@@ -154,9 +155,9 @@ unsigned machine_pages(const char *root, struct machine_pages pages[static MACHI
 	while (sizes && n < MACHINE_PAGES_MAX && (entry = readdir(sizes)))
 		if (sscanf(entry->d_name, "hugepages-%llukB", &kib) == 1 &&
 		    snprintf(own, sizeof(own), "%s/%s", folder, entry->d_name) < (int)sizeof(own)) {
-			const uint64_t total = read_number(own, "nr_hugepages"),
-				       free_pages = read_number(own, "free_hugepages"),
-				       reserved = read_number(own, "resv_hugepages"),
+			const uint64_t total = read_sysfs_number(own, "nr_hugepages"),
+				       free_pages = read_sysfs_number(own, "free_hugepages"),
+				       reserved = read_sysfs_number(own, "resv_hugepages"),
 				       promised = reserved == UINT64_MAX ? 0 : reserved;
 
 			pages[n++] = (struct machine_pages){ .bytes = kib << 10,

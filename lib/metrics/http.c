@@ -83,8 +83,8 @@ static void page_free(void *cls)
 	free(page);
 }
 
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, struct MHD_Response *response,
-			      const char *type)
+static enum MHD_Result answer_http(struct MHD_Connection *connection, unsigned status, struct MHD_Response *response,
+				   const char *type)
 {
 	enum MHD_Result result = MHD_NO;
 
@@ -98,9 +98,9 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 
 static enum MHD_Result answer_text(struct MHD_Connection *connection, unsigned status, const char *text)
 {
-	return answer(connection, status,
-		      MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY),
-		      "text/plain; charset=utf-8");
+	return answer_http(connection, status,
+			   MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY),
+			   "text/plain; charset=utf-8");
 }
 
 /* OpenMetrics is for those who ask for it, as Prometheus does; others may not read it, and get what was before it. */
@@ -127,7 +127,7 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *connection, const s
 	page->plain = wants_plain(connection);
 	response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, page_read, page, page_free);
 	if (response)
-		return answer(connection, MHD_HTTP_OK, response, type_of(page));
+		return answer_http(connection, MHD_HTTP_OK, response, type_of(page));
 	page_free(page);
 	return MHD_NO;
 }
@@ -146,7 +146,7 @@ static enum MHD_Result answer_metrics_head(struct MHD_Connection *connection,
 	free(page.text);
 	if (page.ended)
 		response = MHD_create_response_from_callback(bytes, BLOCK, page_read, NULL, NULL);
-	return answer(connection, MHD_HTTP_OK, response, type_of(&page));
+	return answer_http(connection, MHD_HTTP_OK, response, type_of(&page));
 }
 
 static enum MHD_Result answer_health(struct MHD_Connection *connection, const struct metrics_server_options *options)
@@ -238,7 +238,7 @@ static void note_completed(void *cls, struct MHD_Connection *connection, void **
 	pthread_mutex_unlock(&server->lock);
 }
 
-static void *watch(void *arg)
+static void *watch_places(void *arg)
 {
 	struct metrics_server *server = arg;
 	const uint64_t patience_ns =
@@ -267,7 +267,7 @@ static int start_watch(struct metrics_server *server)
 	clock_condition_init(&server->wake);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&server->watch, NULL, watch, server);
+	rc = pthread_create(&server->watch, NULL, watch_places, server);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc == 0)
 		return 0;

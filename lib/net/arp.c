@@ -44,7 +44,7 @@ void arp_announce(struct net *net, struct net_interface *interface, const struct
 	send_arp(net, interface, RTE_ARP_OP_REQUEST, address, NULL, address);
 }
 
-static bool is_whole(const struct rte_mbuf *m)
+static bool is_whole_arp(const struct rte_mbuf *m)
 {
 	const struct rte_arp_hdr *arp = rte_pktmbuf_mtod(m, const struct rte_arp_hdr *);
 
@@ -60,7 +60,7 @@ void arp_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 	struct net_address from, to;
 	bool for_us, request;
 
-	if (!is_whole(m)) {
+	if (!is_whole_arp(m)) {
 		NET_DROP(net, m, arp_bad);
 		return;
 	}

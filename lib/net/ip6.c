@@ -147,7 +147,7 @@ static bool take_extension(struct net *net, struct rte_mbuf *m, const struct net
 	return false;
 }
 
-static void deliver(struct net *net, struct rte_mbuf *m, struct net_packet *p, const struct ip6_walk *w)
+static void deliver_ip6(struct net *net, struct rte_mbuf *m, struct net_packet *p, const struct ip6_walk *w)
 {
 	p->protocol = w->next;
 	if (net_address_is_none(&p->from) && p->protocol != IPPROTO_ICMPV6) {
@@ -214,5 +214,5 @@ void ip6_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 		NET_DROP(net, m, ip_bad_extension);
 		return;
 	}
-	deliver(net, m, &p, &w);
+	deliver_ip6(net, m, &p, &w);
 }

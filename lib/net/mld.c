@@ -50,7 +50,7 @@ static uint16_t put_records(const struct net_interface *interface, uint8_t type,
 	return count;
 }
 
-static void report(struct net *net, struct net_interface *interface, uint8_t type)
+static void report_listener(struct net *net, struct net_interface *interface, uint8_t type)
 {
 	static const struct rte_ether_addr mac = { { 0x33, 0x33, 0, 0, 0, 0x16 } };
 	static const uint8_t alert[ALERT_BYTES] = { IPPROTO_ICMPV6, 0, 5, 2, 0, 0, 1, 0 }; /* RFC 2711 */
@@ -83,7 +83,7 @@ void mld_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
 
 	net->now_ns = now_ns;
 	for (unsigned i = 0; i < net->interfaces_count; i++)
-		report(net, net->interfaces[i], news ? RECORD_CHANGES_EXCLUDE : RECORD_IS_EXCLUDE);
+		report_listener(net, net->interfaces[i], news ? RECORD_CHANGES_EXCLUDE : RECORD_IS_EXCLUDE);
 	if (news && --net->mld_news)
 		wheel_arm(&net->wheel, timer, now_ns + NEWS_NS);
 }

@@ -103,8 +103,8 @@ static bool find_link(const uint8_t *option, unsigned bytes, uint8_t type, const
 }
 
 /* Tells who asked, or all when it could not be told apart from others because it has no address yet. */
-static void answer(struct net *net, const struct net_packet *p, const struct net_address *target,
-		   const struct rte_ether_addr *mac)
+static void answer_solicitation(struct net *net, const struct net_packet *p, const struct net_address *target,
+				const struct rte_ether_addr *mac)
 {
 	struct net_path path = { .interface = p->interface, .local = *target, .remote = p->from };
 	struct rte_ether_addr group;
@@ -136,7 +136,7 @@ static bool solicited(struct net *net, const struct net_packet *p, const struct 
 	if (!mac && !probe)
 		mac = net_neighbour_known(net, p->interface, &p->from);
 	if (!net->options.neighbours_silent)
-		answer(net, p, &target, mac);
+		answer_solicitation(net, p, &target, mac);
 	return true;
 }
 

@@ -103,8 +103,8 @@ static unsigned worth(const struct net *net, const struct neighbour *n)
 
 /* A place for an address that has none, instead of the one of the set that is worth least, of these the oldest. Whoever
  * only asks for us gets none where all neighbours are confirmed: NULL. */
-static struct neighbour *make(struct net *net, struct net_interface *interface, const struct net_address *address,
-			      bool asked_for)
+static struct neighbour *make_neighbour(struct net *net, struct net_interface *interface,
+					const struct net_address *address, bool asked_for)
 {
 	struct neighbour *set = find_set(net, interface, address), *victim = &set[0];
 
@@ -174,7 +174,7 @@ void net_neighbour_heard(struct net *net, struct net_interface *interface, const
 
 	if (!n) {
 		if (news == NEIGHBOUR_ASKS) {
-			n = make(net, interface, address, false);
+			n = make_neighbour(net, interface, address, false);
 			if (n)
 				learn(net, n, mac);
 		}
@@ -226,7 +226,7 @@ const struct rte_ether_addr *net_neighbour_resolve(struct net *net, struct net_i
 			return NULL;
 		}
 		if (!n)
-			n = make(net, interface, address, true);
+			n = make_neighbour(net, interface, address, true);
 		if (n->tries >= TRIES) {
 			drop_pending(net, n);
 			n->tries = 0;

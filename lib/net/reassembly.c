@@ -106,7 +106,7 @@ static bool upper_is_shown(uint8_t protocol, const uint8_t *upper, uint16_t byte
 }
 
 /* A fragment of n bytes of payload at an offset: whether it can be part of a packet that we take. */
-static bool fits(const struct net *net, uint32_t offset, uint32_t bytes, bool more, uint32_t headers)
+static bool fragment_fits(const struct net *net, uint32_t offset, uint32_t bytes, bool more, uint32_t headers)
 {
 	const uint32_t room = rte_pktmbuf_data_room_size(net->pool) - RTE_PKTMBUF_HEADROOM;
 
@@ -184,7 +184,7 @@ void net_reassembly_put4(struct net *net, struct rte_mbuf *m, const struct net_p
 	const bool more = field & RTE_IPV4_HDR_MF_FLAG;
 
 	net->counters.ip_reasm_reqds++;
-	if (!fits(net, offset, bytes, more, header) ||
+	if (!fragment_fits(net, offset, bytes, more, header) ||
 	    (offset == 0 && !upper_is_shown(p->protocol, (const uint8_t *)ip + header, bytes)) ||
 	    (offset == UNIT && p->protocol == IPPROTO_TCP) || !hold(net)) {
 		NET_DROP(net, m, ip_reasm_fails);
@@ -217,7 +217,8 @@ void net_reassembly_put6(struct net *net, struct rte_mbuf *m, const struct net_p
 	struct rte_ipv6_hdr *ip;
 
 	net->counters.ip_reasm_reqds++;
-	if (!fits(net, offset, bytes, field & 1, sizeof(*ip)) || (offset == 0 && !chain_is_shown(w)) || !hold(net)) {
+	if (!fragment_fits(net, offset, bytes, field & 1, sizeof(*ip)) || (offset == 0 && !chain_is_shown(w)) ||
+	    !hold(net)) {
 		NET_DROP(net, m, ip_reasm_fails);
 		return;
 	}

@@ -38,7 +38,7 @@ static bool is_first_slow_start(const struct tcp_conn *conn)
 	return conn->ssthresh == UINT32_MAX;
 }
 
-static void init(struct tcp_conn *conn)
+static void cubic_init(struct tcp_conn *conn)
 {
 	if (!is_first_slow_start(conn))
 		return;
@@ -131,7 +131,7 @@ static void avoid(struct tcp_conn *conn, uint32_t delivered)
 	s->fraction = (float)(grown - (uint32_t)grown);
 }
 
-static void acked(struct tcp_conn *conn, const struct tcp_ack *a)
+static void cubic_acked(struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	uint32_t delivered = a->delivered;
 
@@ -146,7 +146,7 @@ static void acked(struct tcp_conn *conn, const struct tcp_ack *a)
 }
 
 /* 4.6, 4.7: a window that fell short of the last one leaves room to others. */
-static uint32_t reduced(struct tcp_conn *conn, enum tcp_reduction why)
+static uint32_t cubic_reduced(struct tcp_conn *conn, enum tcp_reduction why)
 {
 	struct tcp_cubic_state *s = &conn->cc.cubic;
 
@@ -164,7 +164,7 @@ static void undone(struct tcp_conn *conn)
 {
 	if (is_first_slow_start(conn)) {
 		memset(&conn->cc, 0, sizeof(conn->cc));
-		init(conn);
+		cubic_init(conn);
 		return;
 	}
 	conn->cc.cubic.w_max = conn->cc.cubic.w_max_before;
@@ -180,9 +180,9 @@ static void idle(struct tcp_conn *conn, uint64_t ns)
 
 const struct tcp_congestion tcp_cubic = {
 	.name = "cubic",
-	.init = init,
-	.acked = acked,
-	.reduced = reduced,
+	.init = cubic_init,
+	.acked = cubic_acked,
+	.reduced = cubic_reduced,
 	.undone = undone,
 	.idle = idle,
 };

@@ -7,7 +7,7 @@
 
 enum { GAIN_SHIFT = 4 }; /* g = 1/16 */
 
-static void init(struct tcp_conn *conn)
+static void dctcp_init(struct tcp_conn *conn)
 {
 	/* As if all had been marked: the first mark halves (RFC 8257, 3.3). */
 	conn->cc.dctcp.alpha = TCP_DCTCP_ONE;
@@ -31,7 +31,7 @@ static void heard(struct tcp_conn *conn, const struct tcp_ack *a)
 	d->window_end = conn->snd_nxt;
 }
 
-static void acked(struct tcp_conn *conn, const struct tcp_ack *a)
+static void dctcp_acked(struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	uint32_t delivered = a->delivered;
 
@@ -41,7 +41,7 @@ static void acked(struct tcp_conn *conn, const struct tcp_ack *a)
 		tcp_newreno_avoid(conn, &conn->cc.dctcp.newreno, delivered);
 }
 
-static uint32_t reduced(struct tcp_conn *conn, enum tcp_reduction why)
+static uint32_t dctcp_reduced(struct tcp_conn *conn, enum tcp_reduction why)
 {
 	conn->cc.dctcp.newreno.acked = 0;
 	if (why != TCP_BY_ECN)
@@ -51,9 +51,9 @@ static uint32_t reduced(struct tcp_conn *conn, enum tcp_reduction why)
 
 const struct tcp_congestion tcp_dctcp = {
 	.name = "dctcp",
-	.init = init,
+	.init = dctcp_init,
 	.heard = heard,
-	.acked = acked,
-	.reduced = reduced,
+	.acked = dctcp_acked,
+	.reduced = dctcp_reduced,
 };
 _Static_assert(TCP_DCTCP_ONE == 1 << 20, "the shifts above");

@@ -16,7 +16,7 @@ const char *tcp_state_name(enum tcp_info_state state)
 	return state < TCP_INFO_STATES && names[state] ? names[state] : "UNKNOWN";
 }
 
-static enum tcp_info_state state_of(const struct tcp_conn *conn)
+static enum tcp_info_state info_state(const struct tcp_conn *conn)
 {
 	static const uint8_t states[] = {
 		[TCP_CLOSED] = TCP_INFO_CLOSED,
@@ -97,7 +97,7 @@ void tcp_info(const struct tcp_conn *conn, struct tcp_info *info)
 {
 	*info = (struct tcp_info){
 		.address = tcp_address(conn),
-		.state = state_of(conn),
+		.state = info_state(conn),
 		.passive = conn->flags & TCP_PASSIVE,
 		.sack = conn->features & TCP_FEATURE_SACK,
 		.timestamps = conn->features & TCP_FEATURE_TIMESTAMP,
@@ -120,7 +120,7 @@ void tcp_info(const struct tcp_conn *conn, struct tcp_info *info)
 
 static bool passes(const struct tcp_conn *conn, const struct tcp_filter *filter)
 {
-	return conn->state != TCP_CLOSED && (filter->states == 0 || filter->states >> state_of(conn) & 1) &&
+	return conn->state != TCP_CLOSED && (filter->states == 0 || filter->states >> info_state(conn) & 1) &&
 	       (net_address_is_none(&filter->remote) || net_address_equal(&filter->remote, &conn->path.remote)) &&
 	       (filter->remote_port == 0 || filter->remote_port == rte_be_to_cpu_16(conn->remote_port));
 }

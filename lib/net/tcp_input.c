@@ -93,7 +93,7 @@ void tcp_challenge(struct tcp_conn *conn)
 
 /* Answers a segment that is not acceptable. One without data only now and then: two ends that find each other's ACKs
  * old would never stop. */
-static void answer(struct tcp_conn *conn, const struct tcp_segment *s)
+static void answer_segment(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	if ((s->space && !(s->flags & RTE_TCP_SYN_FLAG)) || may_answer(conn))
 		tcp_list(conn, TCP_ACK_NOW);
@@ -201,7 +201,7 @@ static bool outside_window(struct tcp_conn *conn, const struct tcp_segment *s)
 	 * 3.10.7.4). */
 	if (old && s->flags & RTE_TCP_FIN_FLAG && conn->state == TCP_TIME_WAIT)
 		tcp_timer_start(conn, TCP_TIMER_STATE, net->options.time_wait_ms * 1000ul);
-	answer(conn, s);
+	answer_segment(conn, s);
 	/* Data that was sent again because our ACK was lost brings an ACK that may be news. */
 	return old && s->flags & RTE_TCP_ACK_FLAG && conn->state != TCP_SYN_RECEIVED;
 }
@@ -234,7 +234,7 @@ static bool timestamp_holds(struct tcp_conn *conn, const struct tcp_segment *s)
 		if (s->flags & RTE_TCP_SYN_FLAG)
 			tcp_challenge(conn);
 		else
-			answer(conn, s);
+			answer_segment(conn, s);
 		return false;
 	}
 	return true;

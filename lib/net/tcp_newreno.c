@@ -2,7 +2,7 @@
 /* NewReno's window: RFC 5681, with byte counting by RFC 3465. */
 #include "net/tcp_sender.h"
 
-static void init(struct tcp_conn *conn)
+static void newreno_init(struct tcp_conn *conn)
 {
 }
 
@@ -15,7 +15,7 @@ void tcp_newreno_avoid(struct tcp_conn *conn, struct tcp_newreno_state *state, u
 	}
 }
 
-static void acked(struct tcp_conn *conn, const struct tcp_ack *a)
+static void newreno_acked(struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	uint32_t delivered = a->delivered;
 
@@ -25,7 +25,7 @@ static void acked(struct tcp_conn *conn, const struct tcp_ack *a)
 		tcp_newreno_avoid(conn, &conn->cc.newreno, delivered);
 }
 
-static uint32_t reduced(struct tcp_conn *conn, enum tcp_reduction why)
+static uint32_t newreno_reduced(struct tcp_conn *conn, enum tcp_reduction why)
 {
 	conn->cc.newreno.acked = 0;
 	return conn->cwnd / 2;
@@ -33,7 +33,7 @@ static uint32_t reduced(struct tcp_conn *conn, enum tcp_reduction why)
 
 const struct tcp_congestion tcp_newreno = {
 	.name = "newreno",
-	.init = init,
-	.acked = acked,
-	.reduced = reduced,
+	.init = newreno_init,
+	.acked = newreno_acked,
+	.reduced = newreno_reduced,
 };

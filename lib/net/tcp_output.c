@@ -346,7 +346,7 @@ void tcp_transmit_head(struct tcp_conn *conn)
 		tcp_transmit_fin(conn);
 }
 
-static bool fits(const struct tcp_conn *conn, uint32_t bytes)
+static bool segment_fits(const struct tcp_conn *conn, uint32_t bytes)
 {
 	const uint32_t pipe = tcp_pipe(conn);
 
@@ -359,7 +359,7 @@ static struct rte_mbuf *next_lost(struct tcp_conn *conn, bool *limited)
 	struct rte_mbuf *m = conn->lost.first;
 	const struct net_priv *p = net_priv(m);
 
-	if (!fits(conn, RTE_MIN(p->payload_len, conn->mss))) {
+	if (!segment_fits(conn, RTE_MIN(p->payload_len, conn->mss))) {
 		*limited = true;
 		return NULL;
 	}
@@ -380,7 +380,7 @@ static struct rte_mbuf *next_new(struct tcp_conn *conn, bool *limited)
 	const uint32_t edge = conn->snd_una + conn->snd_wnd;
 	const uint32_t usable = seq_lt(conn->snd_nxt, edge) ? edge - conn->snd_nxt : 0;
 
-	if (!fits(conn, bytes)) {
+	if (!segment_fits(conn, bytes)) {
 		*limited = true;
 		return NULL;
 	}

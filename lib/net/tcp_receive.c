@@ -42,7 +42,7 @@ static void refuse_data(struct tcp_conn *conn, const struct tcp_segment *s)
 }
 
 /* Data that is due; owns it. */
-static void deliver(struct tcp_conn *conn, struct rte_mbuf *payload, bool fin)
+static void deliver_payload(struct tcp_conn *conn, struct rte_mbuf *payload, bool fin)
 {
 	const uint32_t bytes = payload->data_len;
 
@@ -76,7 +76,7 @@ static void deliver_queued(struct tcp_conn *conn)
 
 	tcp_list(conn, TCP_ACK_NOW); /* a gap was filled, if only in part (RFC 5681, 4.2) */
 	while (conn->state >= TCP_ESTABLISHED && (m = tcp_reorder_take(conn, &fin)))
-		deliver(conn, m, fin);
+		deliver_payload(conn, m, fin);
 }
 
 /* Data before its turn. A duplicate ACK says so at once; a peer without SACK counts them, one for each segment. */
@@ -128,7 +128,7 @@ void tcp_take_data(struct tcp_conn *conn, const struct tcp_segment *s)
 		put_aside(conn, m, seq, fin);
 		return;
 	}
-	deliver(conn, m, fin);
+	deliver_payload(conn, m, fin);
 	if (unlikely(conn->reorder) && conn->state >= TCP_ESTABLISHED)
 		deliver_queued(conn);
 }

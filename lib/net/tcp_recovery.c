@@ -38,7 +38,7 @@ static void set_state(struct tcp_conn *conn, enum tcp_recovery state)
 }
 
 /* Open, or with something out of order. */
-static void settle(struct tcp_conn *conn)
+static void settle_recovery(struct tcp_conn *conn)
 {
 	set_state(conn, conn->sacked_segs || conn->dupacks || conn->lost.first || conn->retrans_segs
 				? TCP_RECOVERY_DISORDER
@@ -187,7 +187,7 @@ static void after_timeout(struct tcp_conn *conn, struct tcp_ack *a)
 	conn->sender &= ~(uint32_t)TCP_SENDER_FRTO_NEW;
 	if (a->advanced && undo_recovery(conn, a)) {
 		tcp_scoreboard_undo(conn);
-		settle(conn);
+		settle_recovery(conn);
 		return;
 	}
 	if (conn->sender & TCP_SENDER_FRTO) {
@@ -199,7 +199,7 @@ static void after_timeout(struct tcp_conn *conn, struct tcp_ack *a)
 			conn->net->counters.tcp_timeout_undos++;
 			undo(conn);
 			tcp_scoreboard_undo(conn);
-			settle(conn);
+			settle_recovery(conn);
 			return;
 		}
 		if (seq_lt(conn->recover, conn->snd_nxt)) {
@@ -215,7 +215,7 @@ static void after_timeout(struct tcp_conn *conn, struct tcp_ack *a)
 		}
 	}
 	if (recovered)
-		settle(conn);
+		settle_recovery(conn);
 }
 
 /* What is flying when a reduction or recovery began has been acknowledged. */
@@ -227,12 +227,12 @@ static void finish_recovery(struct tcp_conn *conn, const struct tcp_ack *a)
 		forget_duplicates(conn);
 		tcp_rack_recovered(conn);
 		if (undo_recovery(conn, a)) {
-			settle(conn);
+			settle_recovery(conn);
 			return;
 		}
 	}
 	tcp_congestion_reduced(conn);
-	settle(conn);
+	settle_recovery(conn);
 }
 
 /* The states, and the ways between them. */
@@ -247,9 +247,9 @@ static void advance(struct tcp_conn *conn, struct tcp_ack *a)
 	else if (conn->recovery == TCP_RECOVERY_REDUCING && seq_lt(conn->recover, conn->snd_una))
 		finish_recovery(conn, a);
 	else if (fast && a->advanced && echoes_original(conn, a) && undo_recovery(conn, a))
-		tcp_scoreboard_undo(conn), settle(conn);
+		tcp_scoreboard_undo(conn), settle_recovery(conn);
 	else if (a->dsack && undo_recovery(conn, a)) /* perhaps long after the recovery */
-		settle(conn);
+		settle_recovery(conn);
 	else if (fast)
 		in_recovery(conn, a);
 	a->lost |= find_losses(conn, a);
@@ -260,7 +260,7 @@ static void advance(struct tcp_conn *conn, struct tcp_ack *a)
 	if (conn->lost.first)
 		tcp_enter_recovery(conn);
 	else if (conn->recovery < TCP_RECOVERY_REDUCING)
-		settle(conn);
+		settle_recovery(conn);
 }
 
 static void take_news(struct tcp_conn *conn, uint32_t ack, struct tcp_ack *a)

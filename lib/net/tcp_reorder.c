@@ -216,7 +216,7 @@ static void clear_way(struct tcp_conn *conn, struct rte_mbuf *before, struct arr
 }
 
 /* The segment goes on where the run ends. */
-static void extend(struct tcp_conn *conn, struct rte_mbuf *run, struct arrival *a)
+static void extend_run(struct tcp_conn *conn, struct rte_mbuf *run, struct arrival *a)
 {
 	struct tcp_reorder_priv *p = tcp_reorder_priv(run);
 
@@ -256,7 +256,7 @@ static void join_run(struct tcp_conn *conn, struct rte_mbuf *run)
 	p->end = tcp_reorder_priv(next)->end;
 }
 
-static void drop(struct tcp_conn *conn, struct rte_mbuf *m)
+static void drop_segment(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	NET_DROP(conn->net, m, tcp_out_of_order_dropped);
 }
@@ -280,17 +280,17 @@ void tcp_reorder_put(struct tcp_conn *conn, struct rte_mbuf *payload, uint32_t s
 		trim_front(&a, p->end);
 	}
 	if (refuse || (p && p->end == a.begin && tcp_reorder_priv(p->tail)->fin)) {
-		drop(conn, payload);
+		drop_segment(conn, payload);
 		return;
 	}
 	clear_way(conn, run, &a);
 	if (p && p->end == a.begin) {
-		extend(conn, run, &a);
+		extend_run(conn, run, &a);
 	} else if (conn->reorder_runs < TCP_REORDER_RUNS_MAX) {
 		insert_run(conn, run, &a);
 		run = a.m;
 	} else {
-		drop(conn, payload);
+		drop_segment(conn, payload);
 		return;
 	}
 	join_run(conn, run);
@@ -298,7 +298,7 @@ void tcp_reorder_put(struct tcp_conn *conn, struct rte_mbuf *payload, uint32_t s
 }
 
 /* The first mbuf of the first run leaves; the run's own figures move on to its next one. */
-static struct rte_mbuf *pop(struct tcp_conn *conn)
+static struct rte_mbuf *pop_segment(struct tcp_conn *conn)
 {
 	struct rte_mbuf *m = conn->reorder;
 	const struct tcp_reorder_priv *p = tcp_reorder_priv(m);
@@ -342,7 +342,7 @@ struct rte_mbuf *tcp_reorder_take(struct tcp_conn *conn, bool *fin)
 		uint32_t old;
 
 		note_overtaken(conn, &noted);
-		m = pop(conn);
+		m = pop_segment(conn);
 		p = tcp_reorder_priv(m);
 		old = conn->rcv_nxt - p->seq;
 		if (old < m->data_len || (old == m->data_len && p->fin)) {

@@ -54,7 +54,7 @@ static void fly(struct tcp_conn *conn, struct rte_mbuf *m)
 	conn->retrans_segs += p->transmissions > 1;
 }
 
-static void land(struct tcp_conn *conn, struct rte_mbuf *m)
+static void land_segment(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	struct net_priv *p = net_priv(m);
 
@@ -72,10 +72,10 @@ static void lost_remove(struct tcp_conn *conn, struct rte_mbuf *m)
 }
 
 /* Takes a segment out of the list it is in. */
-static void take_out(struct tcp_conn *conn, struct rte_mbuf *m)
+static void take_out_segment(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	if (net_priv(m)->segment & TCP_SEG_FLYING)
-		land(conn, m);
+		land_segment(conn, m);
 	else if (net_priv(m)->segment & TCP_SEG_LOST)
 		lost_remove(conn, m);
 }
@@ -102,7 +102,7 @@ void tcp_scoreboard_lose(struct tcp_conn *conn, struct rte_mbuf *m)
 	struct net_priv *p = net_priv(m);
 
 	if (p->segment & TCP_SEG_FLYING)
-		land(conn, m);
+		land_segment(conn, m);
 	else if (p->segment & TCP_SEG_LOST)
 		return;
 	conn->lost_segs += !(p->segment & TCP_SEG_LOST);
@@ -114,7 +114,7 @@ void tcp_queue_sent(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	struct net_priv *p = net_priv(m);
 
-	take_out(conn, m);
+	take_out_segment(conn, m);
 	p->sent_ns = conn->net->now_ns;
 	if (p->transmissions < UINT8_MAX)
 		p->transmissions++;
@@ -171,7 +171,7 @@ static void release_one(struct tcp_conn *conn, struct rte_mbuf *m, struct tcp_ac
 {
 	struct net_priv *p = net_priv(m);
 
-	take_out(conn, m);
+	take_out_segment(conn, m);
 	if (p->segment & TCP_SEG_SKIP)
 		conn->skips.first = p->skip;
 	conn->lost_segs -= !!(p->segment & TCP_SEG_LOST);
@@ -247,7 +247,7 @@ static void sack_one(struct tcp_conn *conn, struct rte_mbuf *m, struct tcp_ack *
 {
 	struct net_priv *p = net_priv(m);
 
-	take_out(conn, m);
+	take_out_segment(conn, m);
 	conn->lost_segs -= !!(p->segment & TCP_SEG_LOST);
 	p->segment = (uint8_t)((p->segment & ~TCP_SEG_LOST) | TCP_SEG_SACKED);
 	p->newer = p->next;

@@ -77,7 +77,7 @@ void tcp_table_fini(struct net *net)
 }
 
 /* Numbers of connections begin at 1. */
-static struct tcp_conn *at(const struct net *net, uint32_t number)
+static struct tcp_conn *conn_at(const struct net *net, uint32_t number)
 {
 	return number ? &net->conns[number - 1] : NULL;
 }
@@ -109,11 +109,11 @@ uint32_t *tcp_bucket(const struct net *net, const struct net_address *local, rte
 struct tcp_conn *tcp_find(struct net *net, const struct net_address *local, rte_be16_t local_port,
 			  const struct net_address *remote, rte_be16_t remote_port)
 {
-	struct tcp_conn *conn = at(net, *tcp_bucket(net, local, local_port, remote, remote_port));
+	struct tcp_conn *conn = conn_at(net, *tcp_bucket(net, local, local_port, remote, remote_port));
 
 	while (conn && (conn->remote_port != remote_port || conn->local_port != local_port ||
 			!net_address_equal(&conn->path.remote, remote) || !net_address_equal(&conn->path.local, local)))
-		conn = at(net, conn->hash_next);
+		conn = conn_at(net, conn->hash_next);
 	return conn;
 }
 
@@ -242,7 +242,7 @@ bool tcp_is_crowded(struct net *net, const struct net_address *newcomer)
 
 /* All connections are in use: one that is over, that nobody has used for long, or of an address that has many gives
  * way. */
-static void make_room(struct net *net, const struct net_address *newcomer)
+static void make_conn_room(struct net *net, const struct net_address *newcomer)
 {
 	struct tcp_conn *idle;
 
@@ -269,7 +269,7 @@ struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *liste
 	uint32_t *chain;
 
 	if (!net->free_list)
-		make_room(net, &path->remote);
+		make_conn_room(net, &path->remote);
 	conn = net->free_list;
 	if (!conn)
 		return NULL;
@@ -290,7 +290,7 @@ static void unhash(struct tcp_conn *conn)
 		tcp_bucket(conn->net, &conn->path.local, conn->local_port, &conn->path.remote, conn->remote_port);
 
 	while (*link != number_of(conn))
-		link = &at(conn->net, *link)->hash_next;
+		link = &conn_at(conn->net, *link)->hash_next;
 	*link = conn->hash_next;
 }
 

@@ -26,7 +26,7 @@ void tcp_timer_start(struct tcp_conn *conn, enum tcp_timer which, uint64_t delay
 }
 
 /* The peer is not there any more. What it might still hear is said by the caller. */
-static void give_up(struct tcp_conn *conn)
+static void give_up_conn(struct tcp_conn *conn)
 {
 	conn->net->counters.tcp_timeouts++;
 	tcp_conn_end(conn, conn->soft_error ? conn->soft_error : ETIMEDOUT);
@@ -58,7 +58,7 @@ static void retransmission(struct tcp_conn *conn)
 	if (conn->state == TCP_SYN_SENT || conn->state == TCP_SYN_RECEIVED)
 		syn_timeout(conn);
 	else if (timed_out(conn))
-		give_up(conn);
+		give_up_conn(conn);
 	else
 		tcp_sender_timer(conn, TCP_TIMER_RETRANSMIT);
 }
@@ -98,7 +98,7 @@ static void keep_alive(struct tcp_conn *conn)
 	else if (conn->keep_sent >= conn->keep_probes ||
 		 (conn->keep_sent && conn->flags & TCP_OWN_TIMEOUT && silent_ms >= conn->user_timeout_ms)) {
 		tcp_reset_peer(conn);
-		give_up(conn);
+		give_up_conn(conn);
 	} else {
 		probe(conn);
 	}

@@ -114,7 +114,7 @@ static void take_back(struct net *net)
 	}
 }
 
-static void grow(struct tcp_conn *conn, uint32_t want)
+static void grow_window(struct tcp_conn *conn, uint32_t want)
 {
 	struct net *net = conn->net;
 	const uint64_t budget = net->options.receive_grown_bytes;
@@ -132,7 +132,7 @@ static void grow(struct tcp_conn *conn, uint32_t want)
 }
 
 /* Each round trip: room for twice what the reader has taken in it. */
-static void measure(struct tcp_conn *conn, uint32_t bytes)
+static void measure_window(struct tcp_conn *conn, uint32_t bytes)
 {
 	const uint32_t now_us = net_us(conn->net), elapsed_us = now_us - conn->taken_us;
 	const uint32_t srtt_us = tcp_srtt_us(conn), rtt_us = srtt_us ? srtt_us : UNKNOWN_RTT_US;
@@ -141,7 +141,7 @@ static void measure(struct tcp_conn *conn, uint32_t bytes)
 	if (elapsed_us < rtt_us && (srtt_us || conn->taken < conn->rcv_buf))
 		return;
 	if (elapsed_us < 2 * rtt_us || !srtt_us)
-		grow(conn, 2 * RTE_MIN(conn->taken, (uint32_t)1 << 29) + SLACK_SEGMENTS * conn->mss);
+		grow_window(conn, 2 * RTE_MIN(conn->taken, (uint32_t)1 << 29) + SLACK_SEGMENTS * conn->mss);
 	conn->taken = 0;
 	conn->taken_us = now_us;
 }
@@ -155,7 +155,7 @@ void tcp_consumed(struct tcp_conn *conn, uint32_t bytes)
 	conn->net->unread_bytes -= bytes;
 	if (conn->state == TCP_CLOSED)
 		return;
-	measure(conn, bytes);
+	measure_window(conn, bytes);
 	/* The edge is announced when it has moved by two segments or half the window (RFC 9293, 3.8.6.2.2), and the
 	 * peer may soon be at the old one. */
 	step = RTE_MIN(2u * conn->mss, conn->rcv_buf / 2);

@@ -45,7 +45,7 @@ static inline bool is_like_last(const struct net *net, const struct rte_mbuf *fr
 }
 
 /* Whether it is for us at all; then frames like it are known from now on. */
-static bool remember(struct net *net, const struct rte_mbuf *frame)
+static bool learn_flow(struct net *net, const struct rte_mbuf *frame)
 {
 	const struct plain_headers *h = rte_pktmbuf_mtod(frame, const struct plain_headers *);
 	struct net_interface *interface = net_interface_of(net, frame->port, 0);
@@ -76,7 +76,7 @@ bool udp_take_plain(struct net *net, struct rte_mbuf *frame)
 	struct net_packet packet;
 	struct net_udp_address address;
 
-	if (unlikely(!is_like_last(net, frame)) && !remember(net, frame))
+	if (unlikely(!is_like_last(net, frame)) && !learn_flow(net, frame))
 		return false;
 	packet = (struct net_packet){ .interface = last->interface,
 				      .from = net_address_v4(h->ip.src_addr),

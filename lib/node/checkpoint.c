@@ -145,7 +145,7 @@ static int make_part(struct part *part, unsigned reactor, struct star_error *err
 
 /* ---- the thread ---- */
 
-static enum state state_of(struct node_checkpoint *c)
+static enum state checkpoint_state(struct node_checkpoint *c)
 {
 	enum state state;
 
@@ -200,7 +200,7 @@ static int write_ready(struct node_checkpoint *c, unsigned reactor, struct star_
 }
 
 /* The reactor has given it up. */
-static int lost(const struct service_snapshot *snapshot, unsigned reactor, struct star_error *err)
+static int snapshot_lost(const struct service_snapshot *snapshot, unsigned reactor, struct star_error *err)
 {
 	const int status = service_snapshot_status(snapshot);
 
@@ -231,7 +231,7 @@ static int write_all(struct node_checkpoint *c, struct star_error *err)
 			written += n;
 			over += c->parts[i].over;
 			if (service_snapshot_status(&c->parts[i].snapshot) < 0)
-				return lost(&c->parts[i].snapshot, i, err);
+				return snapshot_lost(&c->parts[i].snapshot, i, err);
 		}
 		if (!written && over < parts)
 			usleep(LOOK_US);
@@ -326,7 +326,7 @@ static void finish_checkpoint(struct node_checkpoint *c, bool kept)
 	if (c->threaded)
 		pthread_join(c->thread, NULL);
 	c->threaded = false;
-	written = state_of(c) == WRITTEN;
+	written = checkpoint_state(c) == WRITTEN;
 	if (written)
 		end_snapshots(c, kept);
 	pthread_mutex_lock(&c->lock);
@@ -414,7 +414,7 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 {
 	if (!c)
 		return;
-	if (state_of(c) != IDLE)
+	if (checkpoint_state(c) != IDLE)
 		finish_checkpoint(c, false);
 	for (unsigned i = 0; i < c->node->shards_count; i++)
 		free_part(&c->parts[i]);
@@ -547,7 +547,7 @@ int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint
 	struct node_checkpoint *c = node->checkpoint;
 	int rc;
 
-	if (state_of(c) != IDLE)
+	if (checkpoint_state(c) != IDLE)
 		finish_checkpoint(c, false);
 	rc = checkpoint->parent ? delta_possible(c, checkpoint->parent, err) : 0;
 	if (rc == 0)
@@ -627,7 +627,7 @@ void node_checkpoint_end(void *ctx, uint64_t id, bool kept)
 	struct node *node = ctx;
 	struct node_checkpoint *c = node->checkpoint;
 
-	if (state_of(c) != IDLE && c->now.id == id)
+	if (checkpoint_state(c) != IDLE && c->now.id == id)
 		finish_checkpoint(c, kept);
 	if (!kept)
 		open_again(node);

@@ -109,7 +109,7 @@ static json_t *end_json(const struct net_address *address, uint16_t port)
 	return json_string(config_show(host, port).text);
 }
 
-static void put(json_t *object, const char *name, uint64_t value)
+static void put_member(json_t *object, const char *name, uint64_t value)
 {
 	json_object_set_new(object, name, json_integer((json_int_t)value));
 }
@@ -117,15 +117,15 @@ static void put(json_t *object, const char *name, uint64_t value)
 static void put_if(json_t *object, const char *name, uint64_t value)
 {
 	if (value)
-		put(object, name, value);
+		put_member(object, name, value);
 }
 
 static void put_sending(json_t *json, const struct tcp_info *info)
 {
-	put(json, "cwnd", info->cwnd);
+	put_member(json, "cwnd", info->cwnd);
 	if (info->ssthresh != UINT32_MAX)
-		put(json, "ssthresh", info->ssthresh);
-	put(json, "send_queue", info->queued);
+		put_member(json, "ssthresh", info->ssthresh);
+	put_member(json, "send_queue", info->queued);
 	put_if(json, "unacked", info->unacked_segs);
 	put_if(json, "unsent", info->unsent);
 	put_if(json, "sacked", info->sacked_segs);
@@ -133,22 +133,22 @@ static void put_sending(json_t *json, const struct tcp_info *info)
 	put_if(json, "retransmitted", info->retrans_segs);
 	put_if(json, "retransmitted_total", info->total_retrans);
 	put_if(json, "retransmits", info->retransmits);
-	put(json, "send_window", info->snd_wnd);
-	put(json, "bytes_acked", info->bytes_acked);
-	put(json, "segments_out", info->segs_out);
+	put_member(json, "send_window", info->snd_wnd);
+	put_member(json, "bytes_acked", info->bytes_acked);
+	put_member(json, "segments_out", info->segs_out);
 	if (info->last_sent_ms != UINT32_MAX)
-		put(json, "last_sent_ms", info->last_sent_ms);
+		put_member(json, "last_sent_ms", info->last_sent_ms);
 }
 
 static void put_receiving(json_t *json, const struct tcp_info *info)
 {
-	put(json, "receive_queue", info->unread);
-	put(json, "receive_window", info->rcv_wnd);
-	put(json, "receive_buffer", info->rcv_buf);
+	put_member(json, "receive_queue", info->unread);
+	put_member(json, "receive_window", info->rcv_wnd);
+	put_member(json, "receive_buffer", info->rcv_buf);
 	put_if(json, "out_of_order", info->out_of_order_segs);
-	put(json, "bytes_received", info->bytes_received);
-	put(json, "segments_in", info->segs_in);
-	put(json, "last_heard_ms", info->last_heard_ms);
+	put_member(json, "bytes_received", info->bytes_received);
+	put_member(json, "segments_in", info->segs_in);
+	put_member(json, "last_heard_ms", info->last_heard_ms);
 }
 
 /* The timer that will fire first, as ss names it. */
@@ -201,7 +201,7 @@ static json_t *connection_json(const struct shard *shard, const struct tcp_info 
 	static const char *const recovery[] = { "open", "disorder", "reducing", "recovery", "loss" };
 	json_t *json = json_object();
 
-	put(json, "reactor", shard->index);
+	put_member(json, "reactor", shard->index);
 	json_object_set_new(json, "state", json_string(tcp_state_name(info->state)));
 	json_object_set_new(json, "local", end_json(&info->address.local, info->address.local_port));
 	json_object_set_new(json, "peer", end_json(&info->address.remote, info->address.remote_port));
@@ -212,14 +212,14 @@ static json_t *connection_json(const struct shard *shard, const struct tcp_info 
 			    json_string(info->ca_state < sizeof(recovery) / sizeof(recovery[0])
 						? recovery[info->ca_state]
 						: "other"));
-	put(json, "mss", info->mss);
+	put_member(json, "mss", info->mss);
 	put_if(json, "received_mss", info->rcv_mss);
-	put(json, "advertised_mss", info->advmss);
-	put(json, "pmtu", info->pmtu);
-	put(json, "rto_us", info->rto_us);
+	put_member(json, "advertised_mss", info->advmss);
+	put_member(json, "pmtu", info->pmtu);
+	put_member(json, "rto_us", info->rto_us);
 	if (info->rtt_us) {
-		put(json, "rtt_us", info->rtt_us);
-		put(json, "rttvar_us", info->rttvar_us);
+		put_member(json, "rtt_us", info->rtt_us);
+		put_member(json, "rttvar_us", info->rttvar_us);
 	}
 	put_if(json, "min_rtt_us", info->min_rtt_us);
 	put_sending(json, info);

@@ -262,7 +262,7 @@ enum checkpoint_place {
 
 /* found: the journal has its instant, or begins with it. That one was written down as counting just before a crash may
  * be missing: it is the last one then. */
-static enum checkpoint_place place_of(const struct node_journal *j, uint64_t lineage, bool found)
+static enum checkpoint_place journal_place(const struct node_journal *j, uint64_t lineage, bool found)
 {
 	const struct journal_past_life *last = last_life(j);
 	const struct journal_counted *counted = find_counted(j, j->chosen);
@@ -320,7 +320,7 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 		return rc;
 	if (read_catalogue(j, last_life(j)->story, &lineage, &mine, &mine_count, err) < 0)
 		return err->code;
-	place = place_of(j, lineage, rc > 0);
+	place = journal_place(j, lineage, rc > 0);
 	if (place != PLACE_WITHIN) {
 		free(mine);
 		if (place == PLACE_ELSEWHERE)
@@ -457,7 +457,7 @@ static bool is_full(int code)
 	return code == -ENOSPC || code == -EDQUOT;
 }
 
-static void fail(struct node_journal *j, const struct star_error *why)
+static void fail_journal(struct node_journal *j, const struct star_error *why)
 {
 	if (!j->failure_told)
 		log_error("%s. The node serves on without a journal: what comes from now on is lost when it dies, but "
@@ -476,7 +476,7 @@ static void serve_without(struct node_journal *j, const struct star_error *why)
 	j->ended = true;
 	journal_whole_name(whole, last_life(j)->number);
 	unlinkat(j->folder, whole, 0);
-	fail(j, why);
+	fail_journal(j, why);
 }
 
 /* Begins to write, where it can. */
@@ -570,7 +570,7 @@ static void update_catalogue(struct node_journal *j)
 	unlinkat(j->folder, whole, 0);
 	for (unsigned i = 0; i < j->node->shards_count; i++)
 		journal_writer_fail(j->writers[i], &err);
-	fail(j, &err);
+	fail_journal(j, &err);
 }
 
 void node_journal_catalogue(struct node *node)
@@ -634,7 +634,7 @@ void node_journal_watch(struct node *node)
 		return;
 	node_journal_add(j, &sum, &why);
 	if (sum.failed)
-		fail(j, &why);
+		fail_journal(j, &why);
 	kept = __atomic_load_n(&j->kept_id, __ATOMIC_ACQUIRE);
 	if (!kept || j->removed)
 		return;

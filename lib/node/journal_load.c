@@ -89,7 +89,7 @@ static void load_on_reactor(void *ctx, struct reactor_message *message)
 
 /* ---- batches ---- */
 
-static int settle(unsigned shard, struct batch *b, struct star_error *err)
+static int settle_batch(unsigned shard, struct batch *b, struct star_error *err)
 {
 	if (!b->posted)
 		return 0;
@@ -105,7 +105,7 @@ static struct batch *batch_of(const struct apply *a, unsigned shard)
 	return &a->batches[shard * BATCHES + a->filling[shard]];
 }
 
-static int flush(struct apply *a, unsigned shard, struct star_error *err)
+static int flush_loaded(struct apply *a, unsigned shard, struct star_error *err)
 {
 	struct batch *b = batch_of(a, shard);
 	int rc;
@@ -118,17 +118,18 @@ static int flush(struct apply *a, unsigned shard, struct star_error *err)
 		return star_error_set(err, rc, "reactor %u takes no messages", shard);
 	b->posted = true;
 	a->filling[shard] = (a->filling[shard] + 1) % BATCHES;
-	return settle(shard, batch_of(a, shard), err);
+	return settle_batch(shard, batch_of(a, shard), err);
 }
 
 /* Room for a record in a shard's batch. */
-static int take(struct apply *a, unsigned shard, uint32_t bytes, struct journal_record **to, struct star_error *err)
+static int take_record_room(struct apply *a, unsigned shard, uint32_t bytes, struct journal_record **to,
+			    struct star_error *err)
 {
 	struct batch *b = batch_of(a, shard);
 	int rc = 0;
 
 	if (b->bytes + bytes > BATCH_BYTES)
-		rc = flush(a, shard, err);
+		rc = flush_loaded(a, shard, err);
 	b = batch_of(a, shard);
 	*to = (struct journal_record *)(b->records + b->bytes);
 	b->bytes += rc == 0 ? bytes : 0;
@@ -138,7 +139,7 @@ static int take(struct apply *a, unsigned shard, uint32_t bytes, struct journal_
 static int add_record(struct apply *a, unsigned shard, const struct journal_record *record, struct star_error *err)
 {
 	struct journal_record *to;
-	const int rc = take(a, shard, record->bytes, &to, err);
+	const int rc = take_record_room(a, shard, record->bytes, &to, err);
 
 	if (rc == 0)
 		memcpy(to, record, record->bytes);
@@ -163,7 +164,7 @@ static int add_row(struct apply *a, const struct checkpoint_run *run, const uint
 	const uint32_t bytes = (uint32_t)(sizeof(struct journal_record) + sizeof(*run)) + run->row_bytes;
 	struct journal_record *to;
 	struct checkpoint_run *one;
-	const int rc = take(a, shard, bytes, &to, err);
+	const int rc = take_record_room(a, shard, bytes, &to, err);
 
 	if (rc < 0)
 		return rc;
@@ -270,7 +271,7 @@ static int apply_record(void *ctx, const struct journal_record *record, const vo
 	return record->kind == JOURNAL_RUN ? apply_run(a, mine, err) : 0;
 }
 
-static int tell(struct apply *a, struct star_error *err)
+static int report_loaded(struct apply *a, struct star_error *err)
 {
 	const uint64_t now_us = clock_us();
 
@@ -285,7 +286,7 @@ static int tell(struct apply *a, struct star_error *err)
 static int visit(void *ctx, const struct journal_record *record, const void *content, uint64_t behind,
 		 struct star_error *err)
 {
-	const int rc = record->kind == JOURNAL_MARK ? tell(ctx, err) : 0;
+	const int rc = record->kind == JOURNAL_MARK ? report_loaded(ctx, err) : 0;
 
 	return rc < 0 ? rc : apply_record(ctx, record, content, behind, err);
 }
@@ -309,7 +310,7 @@ static int apply_life(struct apply *a, const struct node_journal *j, const struc
 	if (rc == 0)
 		rc = add_to_all(a, &end.record, err);
 	for (unsigned i = 0; rc == 0 && i < a->node->shards_count; i++)
-		rc = flush(a, i, err);
+		rc = flush_loaded(a, i, err);
 	return rc;
 }
 
@@ -340,7 +341,7 @@ int node_journal_apply(struct node *node, const struct control_layout *layout, s
 		others |= !a.same;
 	}
 	for (unsigned i = 0; a.batches && i < batches; i++) {
-		const int settled = settle(i / BATCHES, &a.batches[i], rc < 0 ? &ignored : err);
+		const int settled = settle_batch(i / BATCHES, &a.batches[i], rc < 0 ? &ignored : err);
 
 		rc = rc < 0 ? rc : settled;
 		/* What a reactor may still come to must live on, and so must all of them. */

@@ -129,7 +129,7 @@ static void reset(struct node *node, struct node_port *p)
 	p->link_seen = false;
 }
 
-static void look_at(struct node *node, struct node_port *p)
+static void look_at_nic(struct node *node, struct node_port *p)
 {
 	if (!port_has_link(p->port) || p->port->shut)
 		return;
@@ -162,7 +162,7 @@ static bool pause_is_over(struct nic_watch *watch)
 	return !over;
 }
 
-static void *loop(void *arg)
+static void *nics_loop(void *arg)
 {
 	struct nic_watch *watch = arg;
 	struct node *node = watch->node;
@@ -170,7 +170,7 @@ static void *loop(void *arg)
 	do {
 		pthread_mutex_lock(&node->ports_change);
 		for (unsigned i = 0; i < node->ports_count; i++)
-			look_at(node, &node->ports[i]);
+			look_at_nic(node, &node->ports[i]);
 		pthread_mutex_unlock(&node->ports_change);
 	} while (pause_is_over(watch));
 	return NULL;
@@ -190,7 +190,7 @@ int node_nics_begin(struct node *node, struct star_error *err)
 	watch->node = node;
 	pthread_mutex_init(&watch->lock, NULL);
 	clock_condition_init(&watch->wake);
-	status = jsonrpc_thread_start(&watch->thread, "watch", loop, watch, err);
+	status = jsonrpc_thread_start(&watch->thread, "watch", nics_loop, watch, err);
 	if (status < 0)
 		free(watch);
 	else

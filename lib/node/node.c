@@ -65,7 +65,7 @@ static bool shard_reassembled(void *ctx, struct rte_mbuf *frame)
 }
 
 /* tests.loss_ppm: frees some of n frames; returns how many are left. */
-static unsigned lose(struct shard *shard, struct rte_mbuf **frames, unsigned n)
+static unsigned lose_frames(struct shard *shard, struct rte_mbuf **frames, unsigned n)
 {
 	unsigned left = 0;
 
@@ -83,7 +83,7 @@ static void shard_receive(void *ctx, struct rte_mbuf **frames, unsigned n, uint6
 	struct shard *shard = ctx;
 
 	if (unlikely(shard->node->config->loss_ppm))
-		n = lose(shard, frames, n);
+		n = lose_frames(shard, frames, n);
 	net_input(shard->net, frames, n, now_ns);
 }
 
@@ -128,7 +128,7 @@ static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max
 		n = net_output(shard->net, frames, max);
 		if (likely(!shard->node->config->loss_ppm || n == 0))
 			return n;
-		n = lose(shard, frames, n);
+		n = lose_frames(shard, frames, n);
 	} while (n == 0);
 	return n;
 }

@@ -114,7 +114,7 @@ static void add_sizes(const struct window *window, json_t *lines)
 		}
 }
 
-static int no_memory(struct star_error *err)
+static int observe_no_memory(struct star_error *err)
 {
 	return star_error_set(err, -ENOMEM, "no memory for a copy of what the reactors remember");
 }
@@ -129,7 +129,7 @@ static int latency(const struct node *node, const struct control_observed *which
 	int status = 0;
 
 	if (!one || !all || (which->seconds && !records)) {
-		status = no_memory(err);
+		status = observe_no_memory(err);
 		goto free_all;
 	}
 	sizes = json_array();
@@ -297,7 +297,7 @@ static int hot(const struct node *node, const struct control_observed *which, js
 	if (!samples || !heats) {
 		free(samples);
 		free(heats);
-		return no_memory(err);
+		return observe_no_memory(err);
 	}
 	n = collect(node, samples, heats, &weight);
 	different = rank(heats, n);

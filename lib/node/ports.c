@@ -245,7 +245,8 @@ static int open_or_close(struct node *node, struct node_port *p, int number, str
 }
 
 /* From the first reactors of the node. */
-static int detach(struct node *node, struct port *port, unsigned shards, unsigned *ended, struct star_error *err)
+static int detach_from_shards(struct node *node, struct port *port, unsigned shards, unsigned *ended,
+			      struct star_error *err)
 {
 	int status = 0;
 
@@ -260,14 +261,14 @@ static int detach(struct node *node, struct port *port, unsigned shards, unsigne
 
 int node_port_detach(struct node *node, struct port *port, unsigned *ended, struct star_error *err)
 {
-	return detach(node, port, node->shards_count, ended, err);
+	return detach_from_shards(node, port, node->shards_count, ended, err);
 }
 
 /* From the first reactors of the node. The port is closed when all have let go of it. */
 static int remove_and_close(struct node *node, struct node_port *p, unsigned shards, unsigned *ended,
 			    struct star_error *err)
 {
-	int status = detach(node, p->port, shards, ended, err);
+	int status = detach_from_shards(node, p->port, shards, ended, err);
 
 	if (status < 0)
 		return status;

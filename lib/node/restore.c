@@ -54,7 +54,7 @@ static struct batch *batch_of(const struct restore *r, unsigned shard)
 }
 
 /* Waits until the reactor has loaded it. */
-static int settle(const struct restore *r, unsigned shard, struct batch *b, struct star_error *err)
+static int wait_loaded(const struct restore *r, unsigned shard, struct batch *b, struct star_error *err)
 {
 	if (!b->posted)
 		return 0;
@@ -70,7 +70,7 @@ static int settle(const struct restore *r, unsigned shard, struct batch *b, stru
 }
 
 /* Gives the reactor its batch, and makes the oldest one free. */
-static int flush(struct restore *r, unsigned shard, struct star_error *err)
+static int flush_batch(struct restore *r, unsigned shard, struct star_error *err)
 {
 	struct batch *b = batch_of(r, shard);
 	int rc;
@@ -83,7 +83,7 @@ static int flush(struct restore *r, unsigned shard, struct star_error *err)
 		return star_error_set(err, rc, "reactor %u takes no messages", shard);
 	b->posted = true;
 	r->filling[shard] = (r->filling[shard] + 1) % BATCHES;
-	return settle(r, shard, batch_of(r, shard), err);
+	return wait_loaded(r, shard, batch_of(r, shard), err);
 }
 
 static int add_record(struct restore *r, unsigned shard, const struct checkpoint_run *run, const void *record,
@@ -94,7 +94,7 @@ static int add_record(struct restore *r, unsigned shard, const struct checkpoint
 
 	if (b->run.count && (b->run.object != run->object || b->run.kind != run->kind ||
 			     (b->run.count + 1) * (size_t)run->row_bytes > r->batch_bytes)) {
-		rc = flush(r, shard, err);
+		rc = flush_batch(r, shard, err);
 		if (rc < 0)
 			return rc;
 		b = batch_of(r, shard);
@@ -195,7 +195,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 }
 
 /* Between blocks: whether to go on. */
-static int report(struct restore *r, struct star_error *err)
+static int report_restore(struct restore *r, struct star_error *err)
 {
 	const uint64_t now_us = clock_us();
 
@@ -226,12 +226,12 @@ static int restore_file(struct restore *r, const char *path, const struct ckpt_f
 				rc = err->code;
 		r->bytes += bytes;
 		if (rc == 0)
-			rc = report(r, err) < 0 ? -ECANCELED : 1;
+			rc = report_restore(r, err) < 0 ? -ECANCELED : 1;
 	}
 	ckpt_reader_destroy(reader);
 	/* Before the next file: what it says of a key that was in this one must come after. */
 	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
-		rc = flush(r, i, err);
+		rc = flush_batch(r, i, err);
 	return rc;
 }
 
@@ -388,7 +388,8 @@ static int restore_chain(struct restore *r, char **chain, uint32_t count, struct
 	for (; rc == 0 && at < count; at++)
 		rc = restore_one(r, chain[at], &why);
 	for (unsigned i = 0; r->batches && i < batches; i++) {
-		const int settled = settle(r, i / BATCHES, &r->batches[i], rc < 0 ? &(struct star_error){ 0 } : &why);
+		const int settled =
+			wait_loaded(r, i / BATCHES, &r->batches[i], rc < 0 ? &(struct star_error){ 0 } : &why);
 
 		rc = rc < 0 ? rc : settled;
 		/* What a reactor may still come to must live on, and so must all of them. */
@@ -531,8 +532,8 @@ int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err)
 }
 
 /* None younger than `newest`, where that is not 0. */
-static int choose(const struct node *node, uint64_t newest, uint64_t *id, struct object_spec **specs, uint32_t *count,
-		  struct star_error *err)
+static int choose_restore(const struct node *node, uint64_t newest, uint64_t *id, struct object_spec **specs,
+			  uint32_t *count, struct star_error *err)
 {
 	struct ckpt_manifest manifest;
 	uint32_t length = 0;
@@ -573,7 +574,7 @@ int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t 
 	int rc = specs ? node_journal_read(node, err) : 0;
 
 	if (rc == 0)
-		rc = choose(node, asked_for, id, specs, count, err);
+		rc = choose_restore(node, asked_for, id, specs, count, err);
 	if (rc < 0 || !specs || !node->journal)
 		return rc;
 	latest = asked_for ? *id : node_journal_at_latest(node, *id);
@@ -582,7 +583,7 @@ int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t 
 		*specs = NULL;
 		*count = 0;
 		*id = 0;
-		rc = latest ? choose(node, latest, id, specs, count, err) : 0;
+		rc = latest ? choose_restore(node, latest, id, specs, count, err) : 0;
 	}
 	return rc < 0 ? rc : node_journal_choose(node, *id, asked_for != 0, specs, count, err);
 }

@@ -94,7 +94,7 @@ static int take_step(struct shard *shard, struct rows_step **step, const struct 
 	return status;
 }
 
-static int no_memory(struct star_error *err)
+static int answer_no_memory(struct star_error *err)
 {
 	return star_error_set(err, -ENOMEM, "no memory for a step through the rows");
 }
@@ -113,7 +113,7 @@ int node_row_keys(void *ctx, const struct object_spec *spec, struct control_row_
 		return status;
 	step = malloc(sizeof(*step));
 	if (!step)
-		return no_memory(err);
+		return answer_no_memory(err);
 	step->walk.at = which->at;
 	status = take_step(&node->shards[which->reactor], &step, spec, walk_on_reactor, err);
 	for (unsigned i = 0; status == 0 && i < step->walk.count; i++)
@@ -155,8 +155,8 @@ static json_t *hexadecimal(const uint8_t *from, uint32_t bytes)
 
 /* The first keys that one reactor has, or that are no reactor's here; appends what there is of them. Returns how many,
  * or an error. */
-static int look_up(struct node *node, const struct object_spec *spec, const uint64_t *keys, uint32_t count,
-		   json_t *records, struct star_error *err)
+static int look_up_records(struct node *node, const struct object_spec *spec, const uint64_t *keys, uint32_t count,
+			   json_t *records, struct star_error *err)
 {
 	struct shard *shard = shard_of(node, spec, keys[0]);
 	struct rows_step *step;
@@ -173,7 +173,7 @@ static int look_up(struct node *node, const struct object_spec *spec, const uint
 	}
 	step = malloc(sizeof(*step));
 	if (!step)
-		return no_memory(err);
+		return answer_no_memory(err);
 	step->look.count = n;
 	memcpy(step->look.keys, keys, n * sizeof(*keys));
 	status = take_step(shard, &step, spec, look_on_reactor, err);
@@ -181,7 +181,7 @@ static int look_up(struct node *node, const struct object_spec *spec, const uint
 	for (unsigned i = 0; status == 0 && i < step->look.done; i++) {
 		if (json_array_append_new(records, step->look.found[i] ? hexadecimal(record, step->look.record_bytes)
 								       : json_null()) < 0)
-			status = no_memory(err);
+			status = answer_no_memory(err);
 		record += step->look.found[i] ? step->look.record_bytes : 0;
 	}
 	if (status == 0)
@@ -202,7 +202,7 @@ int node_rows(void *ctx, const struct object_spec *spec, const uint64_t *keys, u
 	     done += (uint32_t)status) {
 		const size_t before = json_array_size(records);
 
-		status = look_up(node, spec, keys + done, count - done, records, err);
+		status = look_up_records(node, spec, keys + done, count - done, records, err);
 		for (size_t i = before; i < json_array_size(records); i++)
 			bytes += json_string_length(json_array_get(records, i));
 	}

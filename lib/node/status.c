@@ -63,7 +63,7 @@ json_t *node_ports(struct node *node)
 	return ports;
 }
 
-static void put(json_t *object, const char *name, uint64_t value)
+static void put_count(json_t *object, const char *name, uint64_t value)
 {
 	json_object_set_new(object, name, json_integer((json_int_t)value));
 }
@@ -135,7 +135,7 @@ static json_t *errors_json(const struct shard *shard)
 
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
 		if (reasons[i].value)
-			put(errors, reasons[i].name, reasons[i].value);
+			put_count(errors, reasons[i].name, reasons[i].value);
 	return errors;
 }
 
@@ -164,7 +164,7 @@ static json_t *counters_json(const struct net_counters *net, const struct dgram_
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		if (counters[i].value)
-			put(json, counters[i].name, counters[i].value);
+			put_count(json, counters[i].name, counters[i].value);
 	return json;
 }
 
@@ -177,36 +177,38 @@ static json_t *shard_json(const struct shard *shard)
 	const uint64_t busy = READ(stats->busy_cycles), cycles = busy + READ(stats->idle_cycles);
 	json_t *json = json_object();
 
-	put(json, "index", shard->index);
+	put_count(json, "index", shard->index);
 	if (shard->node->config->pin)
-		put(json, "core", shard->node->config->cores[shard->index]);
+		put_count(json, "core", shard->node->config->cores[shard->index]);
 	if (shard->numa >= 0)
-		put(json, "numa_node", (uint64_t)shard->numa);
-	put(json, "connections", shard->sockets ? ksock_connections(shard->sockets) : net_connections(shard->net));
-	put(json, "sessions", rpc_datagrams(shard->rpc) ? dgram_sessions(rpc_datagrams(shard->rpc)) : 0);
-	put(json, "requests", READ(rpc_counters(shard->rpc)->requests));
-	put(json, "pulls", READ(service->pulls));
-	put(json, "pushes", READ(service->pushes));
-	put(json, "commits", READ(service->commits));
-	put(json, "late_pushes", READ(service->late));
-	put(json, "rows_pulled", READ(service->rows_pulled));
-	put(json, "rows_pushed", READ(service->rows_pushed));
-	put(json, "rows", store.rows);
-	put(json, "rows_refused", store.refused);
-	put(json, "rows_evicted", store.evicted);
-	put(json, "memory_bytes", store.memory_bytes);
-	put(json, "memory_limit_bytes", shard->node->arena_bytes);
-	put(json, "kept_entries", READ(kept->entries));
-	put(json, "kept_bytes", READ(kept->bytes));
-	put(json, "mbufs_used", rte_mempool_in_use_count(shard->pool)); /* a glimpse: its caches change meanwhile */
-	put(json, "mbufs", shard->pool->size);
+		put_count(json, "numa_node", (uint64_t)shard->numa);
+	put_count(json, "connections",
+		  shard->sockets ? ksock_connections(shard->sockets) : net_connections(shard->net));
+	put_count(json, "sessions", rpc_datagrams(shard->rpc) ? dgram_sessions(rpc_datagrams(shard->rpc)) : 0);
+	put_count(json, "requests", READ(rpc_counters(shard->rpc)->requests));
+	put_count(json, "pulls", READ(service->pulls));
+	put_count(json, "pushes", READ(service->pushes));
+	put_count(json, "commits", READ(service->commits));
+	put_count(json, "late_pushes", READ(service->late));
+	put_count(json, "rows_pulled", READ(service->rows_pulled));
+	put_count(json, "rows_pushed", READ(service->rows_pushed));
+	put_count(json, "rows", store.rows);
+	put_count(json, "rows_refused", store.refused);
+	put_count(json, "rows_evicted", store.evicted);
+	put_count(json, "memory_bytes", store.memory_bytes);
+	put_count(json, "memory_limit_bytes", shard->node->arena_bytes);
+	put_count(json, "kept_entries", READ(kept->entries));
+	put_count(json, "kept_bytes", READ(kept->bytes));
+	put_count(json, "mbufs_used",
+		  rte_mempool_in_use_count(shard->pool)); /* a glimpse: its caches change meanwhile */
+	put_count(json, "mbufs", shard->pool->size);
 	json_object_set_new(json, "busy_percent", json_real(cycles ? 100.0 * (double)busy / (double)cycles : 0));
 	json_object_set_new(json, "busy_s", json_real((double)busy / (double)rte_get_tsc_hz()));
-	put(json, "sleeps", READ(stats->sleeps));
-	put(json, "received", READ(stats->received));
-	put(json, "sent", READ(stats->sent));
-	put(json, "handed_over", READ(stats->handed_over));
-	put(json, "handed_in", READ(stats->handed_in));
+	put_count(json, "sleeps", READ(stats->sleeps));
+	put_count(json, "received", READ(stats->received));
+	put_count(json, "sent", READ(stats->sent));
+	put_count(json, "handed_over", READ(stats->handed_over));
+	put_count(json, "handed_in", READ(stats->handed_in));
 	if (shard->observe)
 		json_object_set_new(json, "latency_us", node_latency_summary(shard));
 	json_object_set_new(json, "errors", errors_json(shard));
@@ -225,10 +227,10 @@ json_t *node_object_status(const struct node *node, const struct object_spec *sp
 		service_table_stats(node->shards[i].service, spec->id, &sum);
 		left += service_sweep_left(node->shards[i].service, spec->id);
 	}
-#define X(name, text) put(json, #name, sum.name);
+#define X(name, text) put_count(json, #name, sum.name);
 	STORE_STATS(X)
 #undef X
-	put(json, "sweep_left", left);
+	put_count(json, "sweep_left", left);
 	return json;
 }
 

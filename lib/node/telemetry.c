@@ -63,7 +63,7 @@ static void take_sample(void *ctx, const struct openmetrics_label *labels, doubl
 	add_value(ctx, name, value);
 }
 
-static int one(const char *command, const char *params, struct rte_tel_data *data)
+static int answer_metric(const char *command, const char *params, struct rte_tel_data *data)
 {
 	const struct openmetrics_page page = { .take = take_sample, .ctx = data };
 	const struct openmetrics_family *family;
@@ -123,7 +123,7 @@ int node_telemetry_begin(struct control *control, struct star_error *err)
 		telemetry_cb run;
 	} commands[] = {
 		{ "/star/metrics", "Returns the names of all metrics of the node. Takes no parameters", list },
-		{ "/star/metric", "Returns the samples of a metric. Parameters: its name", one },
+		{ "/star/metric", "Returns the samples of a metric. Parameters: its name", answer_metric },
 		{ "/star/reactor", "Returns all metrics of a reactor. Parameters: its number", reactor },
 	};
 

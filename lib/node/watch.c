@@ -51,7 +51,7 @@ static const struct {
 	  "a link is down (`starctl port list`), or a reactor or a port cannot keep up: give the node more reactors" },
 };
 
-static void look_at(const struct node *node, struct node_watch *watch, unsigned which, uint64_t now_us)
+static void look_at_counter(const struct node *node, struct node_watch *watch, unsigned which, uint64_t now_us)
 {
 	uint64_t count = 0;
 
@@ -92,5 +92,5 @@ void node_watch(void *ctx)
 	look_at_memory(node);
 	node_journal_watch(node);
 	for (unsigned i = 0; i < NODE_WATCHED; i++)
-		look_at(node, &node->watch[i], i, now_us);
+		look_at_counter(node, &node->watch[i], i, now_us);
 }

@@ -46,7 +46,7 @@ unsigned observe_size(uint32_t keys)
 }
 
 /* What each of n small requests took of their turn. */
-static uint64_t share(uint64_t ns, uint64_t n)
+static uint64_t share_of_turn(uint64_t ns, uint64_t n)
 {
 	static const uint16_t parts[] = { 0, 0, 32768, 21845, 16384, 13107, 10923, 9362, 8192 }; /* of 65536 */
 
@@ -90,7 +90,7 @@ void observe_count(struct observe *o)
 }
 
 /* The times of the records [first, end), of which small ones were executed for that long. */
-static void complete(struct observe *o, uint64_t first, uint64_t end, uint64_t end_ns, uint32_t small)
+static void complete_requests(struct observe *o, uint64_t first, uint64_t end, uint64_t end_ns, uint32_t small)
 {
 	for (uint64_t i = first; i != end; i++) {
 		struct observe_record *r = &o->records[i % OBSERVE_RECORDS];
@@ -115,13 +115,14 @@ void observe_sent(struct observe *o, uint64_t begun, uint64_t ended)
 		o->slices_cycles = 0;
 	}
 	if (first != end)
-		complete(o, first, end, o->turn_ns + ns, observe_units(share(small_ns, end - first - o->large)));
+		complete_requests(o, first, end, o->turn_ns + ns,
+				  observe_units(share_of_turn(small_ns, end - first - o->large)));
 	o->large = 0;
 	o->stamp = 0;
 }
 
 /* George Marsaglia, Xorshift RNGs, 2003: so that keys at the same place of each request are not all or never taken. */
-static uint32_t draw(struct observe *o)
+static uint32_t draw_sample(struct observe *o)
 {
 	o->random ^= o->random << 13;
 	o->random ^= o->random >> 17;
@@ -131,7 +132,7 @@ static uint32_t draw(struct observe *o)
 
 void observe_pass(struct observe *o)
 {
-	o->until_sample = (int32_t)(draw(o) & OBSERVE_SAMPLE_MASK);
+	o->until_sample = (int32_t)(draw_sample(o) & OBSERVE_SAMPLE_MASK);
 }
 
 void observe_sample(struct observe *o, uint32_t keys, uint32_t object, uint64_t (*take)(void *ctx, uint32_t number),
@@ -141,7 +142,7 @@ void observe_sample(struct observe *o, uint32_t keys, uint32_t object, uint64_t 
 	const uint32_t part = keys / (OBSERVE_SAMPLES_EACH * ((OBSERVE_SAMPLE_MASK + 1) / 2)) + 1;
 	int64_t at = (int64_t)keys + o->until_sample;
 
-	for (; at < keys; at += ((int64_t)(draw(o) & OBSERVE_SAMPLE_MASK) + 1) * part) {
+	for (; at < keys; at += ((int64_t)(draw_sample(o) & OBSERVE_SAMPLE_MASK) + 1) * part) {
 		o->samples[o->sampled % OBSERVE_SAMPLES] = (struct observe_sample){
 			.key = take(ctx, (uint32_t)at),
 			.object = object,

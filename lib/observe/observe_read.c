@@ -9,7 +9,7 @@
 /* Records behind the head that the reactor may be writing. */
 enum { IN_WORK = 2 * OBSERVE_TURN_MAX };
 
-static uint64_t add(const struct observe_histogram *from, struct observe_histogram *sum)
+static uint64_t add_histogram(const struct observe_histogram *from, struct observe_histogram *sum)
 {
 	uint64_t all = 0;
 
@@ -30,9 +30,9 @@ uint64_t observe_add(const struct observe *o, enum observe_class class, unsigned
 	uint64_t all, waited;
 
 	if (time != OBSERVE_wait)
-		return add(&h[time], sum);
-	waited = add(&h[OBSERVE_wait], sum);
-	all = add(&h[OBSERVE_total], NULL);
+		return add_histogram(&h[time], sum);
+	waited = add_histogram(&h[OBSERVE_wait], sum);
+	all = add_histogram(&h[OBSERVE_total], NULL);
 	if (all > waited)
 		sum->buckets[0] += all - waited;
 	return all > waited ? all : waited;

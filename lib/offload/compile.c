@@ -73,7 +73,7 @@ static uint32_t number_components(const struct graph_ps_plan *plan, uint32_t ind
 	return count;
 }
 
-static bool changes(const struct graph_node *node)
+static bool changes_rows(const struct graph_node *node)
 {
 	return node->op != GRAPH_READ && node->op != GRAPH_LOOKUP;
 }
@@ -107,25 +107,25 @@ static int find_kept_keys(struct compile_build *b, const struct graph_node *firs
 }
 
 /* Of a variable as a whole. */
-static bool is_whole(const struct graph_node *node)
+static bool is_whole_variable(const struct graph_node *node)
 {
 	return node->op == GRAPH_READ || node->op == GRAPH_APPLY;
 }
 
 /* Whether a node goes by the keys of another one. */
-static int check_keys(struct compile_build *b, const struct graph_node *node, const struct graph_node *other)
+static int check_same_keys(struct compile_build *b, const struct graph_node *node, const struct graph_node *other)
 {
 	const struct graph *graph = b->plan->graph;
 
-	if (node->op != GRAPH_LOOKUP && node->op != GRAPH_APPLY_ROWS && !is_whole(node))
+	if (node->op != GRAPH_LOOKUP && node->op != GRAPH_APPLY_ROWS && !is_whole_variable(node))
 		return offload_compile_not_done(b, " with values that are made there");
 	if (!other)
 		return 0;
-	if (is_whole(node) && is_whole(other))
+	if (is_whole_variable(node) && is_whole_variable(other))
 		return graph_resource(graph, node->inputs[0]) == graph_resource(graph, other->inputs[0])
 			       ? 0
 			       : offload_compile_not_done(b, " with another variable's values");
-	if (is_whole(node) || is_whole(other) ||
+	if (is_whole_variable(node) || is_whole_variable(other) ||
 	    graph_resource(graph, node->inputs[0]) != graph_resource(graph, other->inputs[0]) ||
 	    !graph_same(node->inputs[1], other->inputs[1]))
 		return offload_compile_not_done(b, " with rows of other ids");
@@ -149,18 +149,18 @@ static int find_keys(struct compile_build *b)
 		if (graph_op_info(node->op)->place != GRAPH_ON_PS || is_handle(node))
 			continue;
 		if (!member) {
-			if (looked_up != UINT32_MAX && changes(node) &&
+			if (looked_up != UINT32_MAX && changes_rows(node) &&
 			    graph_resource(graph, node->inputs[0]) == resource)
 				looked_up = node->id; /* it has been changed since */
 			continue;
 		}
-		if (check_keys(b, node, keyed) < 0)
+		if (check_same_keys(b, node, keyed) < 0)
 			return b->err->code;
 		if (looked_up != UINT32_MAX && looked_up != b->c->after)
 			return offload_compile_not_done(b, " with rows from before another change");
 		keyed = node;
 		resource = graph_resource(graph, node->inputs[0]);
-		b->ids = is_whole(node) ? (struct graph_value){ 0 } : node->inputs[1];
+		b->ids = is_whole_variable(node) ? (struct graph_value){ 0 } : node->inputs[1];
 		b->c->handle = node->inputs[0].node;
 		b->c->after = looked_up = node->id;
 	}
@@ -168,7 +168,7 @@ static int find_keys(struct compile_build *b)
 		return find_kept_keys(b, first);
 	if (graph_attr_int(resource, "staleness", 0))
 		return offload_compile_not_done(b, " where there is staleness, for which workers pull and push");
-	if (is_whole(keyed))
+	if (is_whole_variable(keyed))
 		return offload_compile_blocks(b, resource);
 	if (resource->op != GRAPH_TABLE || !offload_compile_is_feed(b, b->ids, &feed))
 		return offload_compile_not_done(b, resource->op != GRAPH_TABLE ? " with a variable's rows"

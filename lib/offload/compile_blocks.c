@@ -45,7 +45,7 @@ static uint64_t padded_bytes(const struct compiled *c)
 	return (uint64_t)c->blocks * c->block * sizeof(float);
 }
 
-static bool is_whole(const struct compile_build *b, struct graph_value value)
+static bool has_whole_blocks(const struct compile_build *b, struct graph_value value)
 {
 	return graph_shape_same(offload_compile_shape_of(b, value), b->whole);
 }
@@ -70,7 +70,7 @@ static int fed(struct compile_build *b, struct graph_value value, struct compile
 	const bool one = graph_elements(offload_compile_shape_of(b, value)) == 1;
 	uint32_t index;
 
-	if (!is_whole(b, value) || (one && feed.source.constant)) {
+	if (!has_whole_blocks(b, value) || (one && feed.source.constant)) {
 		if (!one)
 			return offload_compile_not_done(b, " with an input of that shape");
 		feed.kind = COMPILE_SHARED;
@@ -97,8 +97,8 @@ static int operand(struct compile_build *b, struct graph_value value)
 		return offload_compile_not_done(b, " with this input");
 	if (offload_compile_find_source(b, value, &feed.source))
 		return fed(b, value, feed);
-	return is_whole(b, value) ? offload_compile_take(b, value, b->c->block)
-				  : offload_compile_not_done(b, " with this input");
+	return has_whole_blocks(b, value) ? offload_compile_take(b, value, b->c->block)
+					  : offload_compile_not_done(b, " with this input");
 }
 
 static int blocks_of(struct compile_build *b, struct graph_value value)
@@ -153,7 +153,8 @@ static int blocks_elementwise(struct compile_build *b)
 											.b = (uint8_t)other,
 											.name = name });
 	}
-	if (result >= 0 && has_blocks(b->c, (unsigned)result) && !is_whole(b, (struct graph_value){ node->id, 0 }))
+	if (result >= 0 && has_blocks(b->c, (unsigned)result) &&
+	    !has_whole_blocks(b, (struct graph_value){ node->id, 0 }))
 		return offload_compile_not_done(b, " to this shape");
 	return result;
 }
@@ -221,7 +222,8 @@ static int blocks_expand(struct compile_build *b)
 
 static int blocks_reduce_like(struct compile_build *b)
 {
-	return is_whole(b, (struct graph_value){ b->node->id, 0 }) ? operand(b, b->node->inputs[0]) : blocks_sum(b);
+	return has_whole_blocks(b, (struct graph_value){ b->node->id, 0 }) ? operand(b, b->node->inputs[0])
+									   : blocks_sum(b);
 }
 
 static int blocks_none(struct compile_build *b)

@@ -93,7 +93,7 @@ static int join_step(struct compile_build *b, struct compiled *from)
 }
 
 /* The place in which a step's rows or segments are kept. */
-static int keep(struct compile_build *b, struct compiled *from, unsigned step)
+static int keep_step(struct compile_build *b, struct compiled *from, unsigned step)
 {
 	struct compile_group *group = group_of(b, from);
 
@@ -158,7 +158,7 @@ int offload_compile_take(struct compile_build *b, struct graph_value value, uint
 		return offload_compile_not_done(b, " with rows of other ids");
 	if (join_step(b, from) < 0)
 		return b->err->code;
-	place = keep(b, from, step);
+	place = keep_step(b, from, step);
 	feed.place = (uint8_t)place;
 	feed.dim = dim;
 	return place < 0 ? place : offload_compile_add_feed(b, feed, &index);
@@ -176,7 +176,7 @@ static unsigned step_of(const struct compiled *c, unsigned feed)
 }
 
 /* A gradient's segments may be those of its bag, made wider. */
-static struct graph_value narrow(const struct compile_build *b, struct graph_value value)
+static struct graph_value narrow_kept(const struct compile_build *b, struct graph_value value)
 {
 	const struct graph_node *node = b->plan->graph->nodes[value.node];
 
@@ -193,8 +193,8 @@ static bool same_source(const struct compile_build *b, const struct compiled *fr
 	    (x->source.feed == COMPILE_NO_FEED) != (y->source.feed == COMPILE_NO_FEED))
 		return false;
 	return x->source.feed == COMPILE_NO_FEED ||
-	       graph_same(narrow(b, b->plan->parts[from->part].feeds[x->source.feed]),
-			  narrow(b, b->part->feeds[y->source.feed]));
+	       graph_same(narrow_kept(b, b->plan->parts[from->part].feeds[x->source.feed]),
+			  narrow_kept(b, b->part->feeds[y->source.feed]));
 }
 
 /* Whether a feed of both is the same for each id. */
@@ -242,7 +242,7 @@ int offload_compile_share(struct compile_build *b)
 			if (!same_feed(b, from, &from->feeds[g], &c->feeds[f]) ||
 			    from->steps_count == COMPILE_STEPS_MAX || group_of(b, c)->places == COMPILE_PLACES_MAX)
 				continue;
-			place = keep(b, from, step_of(from, g));
+			place = keep_step(b, from, step_of(from, g));
 			if (place < 0)
 				return place;
 			c->feeds[f].kept = step->kept = true;

@@ -147,7 +147,7 @@ static void divide_rows(const struct compile_feed *feed, const struct graph_ps_c
 }
 
 /* Whether a tensor has what the program was compiled for. */
-static bool fits(const struct compile_feed *feed, const struct graph_ps_call *call, uint32_t keys, uint32_t bags)
+static bool feed_fits(const struct compile_feed *feed, const struct graph_ps_call *call, uint32_t keys, uint32_t bags)
 {
 	const uint64_t rows = feed->kind == COMPILE_SEGMENT_ROWS ? bags : feed->kind == COMPILE_SHARED ? 1 : keys;
 
@@ -163,7 +163,7 @@ static int fill_feed(const struct compiled *c, unsigned f, const struct graph_ps
 	const struct compile_feed *feed = &c->feeds[f];
 	int rc = 0;
 
-	if (!fits(feed, call, keys, bags))
+	if (!feed_fits(feed, call, keys, bags))
 		return star_error_set(err, -EINVAL, "node \"%s\": what it is given is not of the size of its rows",
 				      c->first->name);
 	run->feeds[f] = (struct star_feed){ offload_compiled_data(&feed->source, call), 0 };

@@ -260,8 +260,8 @@ static int cut_bodies(struct graph_cut *cut, const struct graph_cut_options *opt
 }
 
 /* With all that is known of types. */
-static struct graph_cut *create(const struct graph *graph, const struct graph_cut_options *options,
-				struct star_error *err)
+static struct graph_cut *create_cut(const struct graph *graph, const struct graph_cut_options *options,
+				    struct star_error *err)
 {
 	struct graph_cut *cut = NULL;
 	struct cutter cutter;
@@ -295,7 +295,7 @@ struct graph_cut *graph_cut_create(const struct graph *graph, const struct graph
 		return NULL;
 	if (!options->types)
 		known.types = types = types_of_batch(graph, options->batch);
-	cut = create(graph, &known, err);
+	cut = create_cut(graph, &known, err);
 	free(types);
 	return cut;
 }

@@ -87,7 +87,7 @@ static const struct graph_node *find_pool(const struct back *b, uint32_t moved_c
 }
 
 /* Segments may have been made wider. */
-static struct graph_value narrow(const struct back *b, struct graph_value value)
+static struct graph_value narrow_back(const struct back *b, struct graph_value value)
 {
 	const struct graph_node *node = b->cutter->graph->nodes[value.node];
 
@@ -100,7 +100,7 @@ static uint64_t numbers_bytes(const struct back *b, const struct graph_node *nod
 	const bool numbered = node->op == GRAPH_EXPAND;
 
 	if (b->pool && (b->cutter->numbered[b->pool->id] != 0) == numbered &&
-	    (numbered || graph_same(narrow(b, b->pool->inputs[1]), narrow(b, node->inputs[1]))))
+	    (numbered || graph_same(narrow_back(b, b->pool->inputs[1]), narrow_back(b, node->inputs[1]))))
 		return 0;
 	return numbered || b->cutter->stays ? offload_cut_numbers_bytes(b->cutter, b->apply->id)
 					    : offload_cut_bytes(b->cutter, node->inputs[1]);

@@ -31,7 +31,7 @@ static bool is_handle(const struct graph_node *node)
 	return node->outputs_count > 0 && node->outputs[0].dtype == 0;
 }
 
-static int32_t place_of(const struct checker *c, const struct graph_node *node)
+static int32_t node_place(const struct checker *c, const struct graph_node *node)
 {
 	if (node->device.job != GRAPH_PS)
 		return GRAPH_PLACE_WORKER;
@@ -79,11 +79,11 @@ static int check_nodes(const struct checker *c, uint32_t number)
 			return wrong(c, number, v, "nodes are not in order");
 		node = c->graph->nodes[v];
 		if (may_be_copied(c, node)) {
-			if (is_handle(node) && place_of(c, node) != part->place)
+			if (is_handle(node) && node_place(c, node) != part->place)
 				return wrong(c, number, v, "a handle is not on its place");
 		} else if (c->executed[v]) {
 			return wrong(c, number, v, "it is in two parts");
-		} else if (place_of(c, node) != part->place &&
+		} else if (node_place(c, node) != part->place &&
 			   !(part->place != GRAPH_PLACE_WORKER && graph_cut_moved(c->cut, v))) {
 			return wrong(c, number, v, "it is not on its place");
 		}

@@ -93,7 +93,7 @@ static void make_units(struct lite *lite)
 			lite->members[lite->next[lite->unit[v]]++] = v;
 }
 
-static int32_t place_of(const struct lite *lite, uint32_t unit)
+static int32_t unit_place(const struct lite *lite, uint32_t unit)
 {
 	return lite->cutter->place[lite->members[lite->first[unit]]];
 }
@@ -209,7 +209,7 @@ static void warn(struct lite *lite, uint32_t unit, bool in_cycle)
 	for (uint32_t i = lite->first[unit]; i < lite->first[unit + 1]; i++)
 		lite->told[lite->members[i]] = true;
 	name_members(lite, unit, names, sizeof(names));
-	graph_device_text((struct graph_device){ GRAPH_PS, place_of(lite, unit) < 0 ? -1 : place_of(lite, unit) },
+	graph_device_text((struct graph_device){ GRAPH_PS, unit_place(lite, unit) < 0 ? -1 : unit_place(lite, unit) },
 			  device);
 	if (!in_cycle) {
 		offload_cut_warn(
@@ -247,9 +247,9 @@ static void break_unit(struct lite *lite, uint32_t unit)
 	}
 }
 
-static int64_t step(const struct lite *lite, uint32_t from, uint32_t to)
+static int64_t walk_step(const struct lite *lite, uint32_t from, uint32_t to)
 {
-	return cut_step(place_of(lite, from), place_of(lite, to));
+	return cut_step(unit_place(lite, from), unit_place(lite, to));
 }
 
 /* The least levels, with the worker or PS tasks first; returns the greatest of a PS unit. */
@@ -259,13 +259,13 @@ static int64_t find_least(const struct lite *lite, bool ps_first, int64_t *least
 
 	for (uint32_t i = 0; i < lite->count; i++) {
 		const uint32_t u = lite->order[i];
-		const bool works = place_of(lite, u) == GRAPH_PLACE_WORKER;
+		const bool works = unit_place(lite, u) == GRAPH_PLACE_WORKER;
 		struct walk walk = { .member = lite->first[u] };
 
 		least[u] = !works ? 1 : ps_first ? 2 : 0;
 		for (uint32_t d; (d = walk_next(lite, u, &walk)) != UINT32_MAX;)
-			if (d != u && least[d] + step(lite, d, u) > least[u])
-				least[u] = least[d] + step(lite, d, u);
+			if (d != u && least[d] + walk_step(lite, d, u) > least[u])
+				least[u] = least[d] + walk_step(lite, d, u);
 		if (!works && least[u] > top)
 			top = least[u];
 	}
@@ -275,14 +275,14 @@ static int64_t find_least(const struct lite *lite, bool ps_first, int64_t *least
 static void find_greatest(struct lite *lite)
 {
 	for (uint32_t u = 0; u < lite->count; u++)
-		lite->greatest[u] = (int64_t)lite->top + (place_of(lite, u) == GRAPH_PLACE_WORKER);
+		lite->greatest[u] = (int64_t)lite->top + (unit_place(lite, u) == GRAPH_PLACE_WORKER);
 	for (uint32_t i = lite->count; i-- > 0;) {
 		const uint32_t u = lite->order[i];
 		struct walk walk = { .member = lite->first[u] };
 
 		for (uint32_t d; (d = walk_next(lite, u, &walk)) != UINT32_MAX;)
-			if (d != u && lite->greatest[u] - step(lite, d, u) < lite->greatest[d])
-				lite->greatest[d] = lite->greatest[u] - step(lite, d, u);
+			if (d != u && lite->greatest[u] - walk_step(lite, d, u) < lite->greatest[d])
+				lite->greatest[d] = lite->greatest[u] - walk_step(lite, d, u);
 	}
 }
 
@@ -300,7 +300,7 @@ static bool break_some(struct lite *lite, struct walk *walks, bool all)
 	for (uint32_t u = 0; u < lite->count; u++) {
 		if (!all && (in_cycle ? lite->cycle_size[lite->cycle[u]] == 1 : lite->least[u] <= lite->greatest[u]))
 			continue;
-		if (place_of(lite, u) == GRAPH_PLACE_WORKER || !is_tall(lite, u))
+		if (unit_place(lite, u) == GRAPH_PLACE_WORKER || !is_tall(lite, u))
 			continue;
 		if (!all)
 			warn(lite, u, in_cycle);
@@ -343,8 +343,8 @@ static bool init_search(struct lite *lite, struct search *s)
 	if (pool->failed)
 		return false;
 	for (uint32_t u = 0; u < lite->count; u++)
-		if (place_of(lite, u) != GRAPH_PLACE_WORKER)
-			places[s->slots++] = place_of(lite, u);
+		if (unit_place(lite, u) != GRAPH_PLACE_WORKER)
+			places[s->slots++] = unit_place(lite, u);
 	qsort(places, s->slots, sizeof(*places), by_place);
 	for (uint32_t i = 0, all = s->slots; i < all; i++)
 		if (i == 0)
@@ -354,7 +354,7 @@ static bool init_search(struct lite *lite, struct search *s)
 	for (uint32_t i = 0; i < s->slots; i++)
 		s->weight[i] = cut_tasks(&lite->cutter->options, places[i]);
 	for (uint32_t u = 0; u < lite->count; u++) {
-		const int32_t place = place_of(lite, u);
+		const int32_t place = unit_place(lite, u);
 		const int32_t *at = bsearch(&place, places, s->slots, sizeof(*places), by_place);
 
 		s->slot[u] = at ? (uint32_t)(at - places) : UINT32_MAX;
@@ -393,8 +393,8 @@ static bool raise(const struct lite *lite, const struct search *s, uint32_t slot
 
 		s->trial[u] = s->slot[u] == slot && s->best[u] == from ? to : s->best[u];
 		for (uint32_t d; (d = walk_next(lite, u, &walk)) != UINT32_MAX;)
-			if (d != u && s->trial[d] + step(lite, d, u) > s->trial[u])
-				s->trial[u] = s->trial[d] + step(lite, d, u);
+			if (d != u && s->trial[d] + walk_step(lite, d, u) > s->trial[u])
+				s->trial[u] = s->trial[d] + walk_step(lite, d, u);
 		if (s->trial[u] > lite->greatest[u])
 			return false;
 	}
@@ -469,7 +469,7 @@ static void choose_levels(struct lite *lite)
 			c->level[v] = (uint32_t)s.best[lite->unit[v]];
 }
 
-static struct walk *init(struct lite *lite, struct cutter *cutter)
+static struct walk *walk_init(struct lite *lite, struct cutter *cutter)
 {
 	const size_t n = cutter->graph->nodes_count + 1, levels = 2 * (size_t)cutter->graph->nodes_count + 4;
 	struct cut_pool *pool = &cutter->pool;
@@ -498,7 +498,7 @@ static struct walk *init(struct lite *lite, struct cutter *cutter)
 void offload_cut_lite(struct cutter *cutter)
 {
 	struct lite lite;
-	struct walk *walks = init(&lite, cutter);
+	struct walk *walks = walk_init(&lite, cutter);
 	bool broke = true;
 
 	if (cutter->pool.failed)

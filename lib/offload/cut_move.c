@@ -178,7 +178,7 @@ static uint32_t first_there(const struct moving *m, const struct graph_node *nod
 }
 
 /* Levels of what could be moved are those of the rows it would be with: as if it were there. */
-static void look(struct moving *m, uint32_t v)
+static void look_at_movable(struct moving *m, uint32_t v)
 {
 	struct cutter *cutter = m->cutter;
 	const struct graph_node *node = cutter->graph->nodes[v];
@@ -354,7 +354,7 @@ bool offload_cut_move(struct cutter *cutter)
 		return false;
 	offload_cut_waves(cutter); /* what is there before what */
 	for (uint32_t v = 0; v < n; v++)
-		look(&m, v);
+		look_at_movable(&m, v);
 	for (unsigned turn = 0; turn < 2; turn++) {
 		begin_moving(&m);
 		for (uint32_t v = n; v-- > 0;)

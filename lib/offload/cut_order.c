@@ -48,7 +48,7 @@ struct uses {
 	bool failed;
 };
 
-static bool changes(enum graph_op op)
+static bool op_changes(enum graph_op op)
 {
 	return op == GRAPH_APPLY || op == GRAPH_APPLY_ROWS || op == GRAPH_ASSIGN || op == GRAPH_STEP_ADD;
 }
@@ -84,7 +84,7 @@ static void find_uses(struct uses *uses, const struct graph *graph, uint32_t as)
 			continue;
 		resource = graph_resource(graph, node->inputs[0]);
 		if (resource)
-			add_use(uses, (struct use){ resource->name, id, changes(node->op) });
+			add_use(uses, (struct use){ resource->name, id, op_changes(node->op) });
 	}
 }
 
@@ -169,7 +169,7 @@ static uint32_t count_tasks(const struct graph *graph, uint32_t tasks)
 	return tasks;
 }
 
-static int32_t place_of(const struct graph_node *node, bool worker_only)
+static int32_t device_place(const struct graph_node *node, bool worker_only)
 {
 	if (node->device.job != GRAPH_PS ||
 	    (worker_only && !cut_is_handle(node) && graph_op_info(node->op)->place != GRAPH_ON_PS))
@@ -185,7 +185,7 @@ static int find_places(struct cutter *cutter, struct star_error *err)
 		const struct graph_node *node = cutter->graph->nodes[v];
 		const struct graph_device device = node->device;
 
-		cutter->place[v] = place_of(node, cutter->options.worker_only);
+		cutter->place[v] = device_place(node, cutter->options.worker_only);
 		if (device.job == GRAPH_PS && device.task >= (int32_t)cutter->options.ps_tasks)
 			return star_error_set(err, -EINVAL,
 					      "node \"%s\" is on /job:ps/task:%d, but there are %u PS tasks, from 0",

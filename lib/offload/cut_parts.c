@@ -140,7 +140,7 @@ static void take_input(struct assembly *a, struct graph_part *part, struct graph
 	a->fetched[value] = true;
 }
 
-static void *keep(struct assembly *a, const void *from, size_t count, size_t bytes)
+static void *keep_copy(struct assembly *a, const void *from, size_t count, size_t bytes)
 {
 	void *to = offload_cut_memory(&a->whole->pool, count + 1, bytes);
 
@@ -173,11 +173,11 @@ static void fill_assembly_part(struct assembly *a, struct graph_part *part, cons
 			take_input(a, part, node->inputs[k], graph_reads(node, k), &ids);
 	}
 	qsort(a->ids, ids, sizeof(*a->ids), by_id);
-	part->nodes = keep(a, a->ids, ids, sizeof(*a->ids));
+	part->nodes = keep_copy(a, a->ids, ids, sizeof(*a->ids));
 	part->nodes_count = ids;
-	part->feeds = keep(a, a->feeds, part->feeds_count, sizeof(*a->feeds));
+	part->feeds = keep_copy(a, a->feeds, part->feeds_count, sizeof(*a->feeds));
 	part->feed_shapes = keep_shapes(a, a->feeds, part->feeds_count, number + 1);
-	part->kept = keep(a, a->kept, part->kept_count, sizeof(*a->kept));
+	part->kept = keep_copy(a, a->kept, part->kept_count, sizeof(*a->kept));
 	for (uint32_t i = 0; i < works; i++)
 		for (uint32_t k = cutter->first[work[i]]; k < cutter->first[work[i] + 1]; k++) {
 			const uint32_t other = a->part_of[cutter->deps[k]];
@@ -188,7 +188,7 @@ static void fill_assembly_part(struct assembly *a, struct graph_part *part, cons
 			a->ids[after++] = other;
 		}
 	qsort(a->ids, after, sizeof(*a->ids), by_id);
-	part->after = keep(a, a->ids, after, sizeof(*a->ids));
+	part->after = keep_copy(a, a->ids, after, sizeof(*a->ids));
 	part->after_count = after;
 }
 
@@ -203,7 +203,7 @@ static void fetch(struct assembly *a, struct graph_part *part, const uint32_t *w
 			if (a->fetched[cutter->value_first[work[i]] + o])
 				a->feeds[count++] = (struct graph_value){ work[i], o };
 	part->fetches_count = count;
-	part->fetches = keep(a, a->feeds, count, sizeof(*a->feeds));
+	part->fetches = keep_copy(a, a->feeds, count, sizeof(*a->feeds));
 	part->fetch_shapes = keep_shapes(a, a->feeds, count, 0);
 }
 
@@ -292,18 +292,18 @@ static bool keep_words(struct assembly *a)
 	struct graph_cut *cut = &a->whole->cut;
 
 	cut->warnings = offload_cut_memory(&a->whole->pool, cutter->warnings_count + 2, sizeof(*cut->warnings));
-	cut->moved = keep(a, cutter->moved, cutter->moved_count, sizeof(*cut->moved));
+	cut->moved = keep_copy(a, cutter->moved, cutter->moved_count, sizeof(*cut->moved));
 	cut->moved_count = cutter->moved_count;
 	if (!cut->warnings || !cut->moved)
 		return false;
 	for (uint32_t i = 0; i < cutter->warnings_count; i++)
-		cut->warnings[i] = keep(a, cutter->warnings[i], strlen(cutter->warnings[i]) + 1, 1);
+		cut->warnings[i] = keep_copy(a, cutter->warnings[i], strlen(cutter->warnings[i]) + 1, 1);
 	cut->warnings_count = cutter->warnings_count;
 	if (cutter->warnings_more) {
 		char text[64];
 
 		snprintf(text, sizeof(text), "and %u more warnings like these", cutter->warnings_more);
-		cut->warnings[cut->warnings_count++] = keep(a, text, strlen(text) + 1, 1);
+		cut->warnings[cut->warnings_count++] = keep_copy(a, text, strlen(text) + 1, 1);
 	}
 	return !a->whole->pool.failed;
 }

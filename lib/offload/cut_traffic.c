@@ -95,7 +95,7 @@ static void count_values(const struct cutter *cutter, const struct graph_part *p
 
 /* ---- asking ---- */
 
-static bool make_room(const struct cutter *cutter, struct graph_cut *cut)
+static bool make_traffic_room(const struct cutter *cutter, struct graph_cut *cut)
 {
 	struct cut_pool *pool = offload_cut_pool_of(cut);
 
@@ -147,9 +147,9 @@ static bool count_cut(const struct cutter *cutter, struct graph_cut *cut)
 
 bool offload_cut_count(const struct cutter *cutter, struct graph_cut *cut)
 {
-	if (!make_room(cutter, cut) || (cutter->options.count && !count_cut(cutter, cut)))
+	if (!make_traffic_room(cutter, cut) || (cutter->options.count && !count_cut(cutter, cut)))
 		return false;
-	if (cut->unsupported && !make_room(cutter, cut))
+	if (cut->unsupported && !make_traffic_room(cutter, cut))
 		return false;
 	for (uint32_t i = 0; i < cut->parts_count; i++) {
 		if (cut->parts[i].place != GRAPH_PLACE_WORKER && (cut->unsupported || !cutter->options.count))

@@ -277,8 +277,8 @@ static __attribute__((noinline)) void apply_each(const struct optim *o, const st
 }
 
 /* Short rows are done in less time than it takes to find out what to do with them: most need nothing found out. */
-static inline void apply(const struct optim *o, const struct optim_kernels *kernels, const struct optim_step *step,
-			 void *value, void *slots, uint32_t *words, const void *grad, uint32_t n)
+static inline void apply_row(const struct optim *o, const struct optim_kernels *kernels, const struct optim_step *step,
+			     void *value, void *slots, uint32_t *words, const void *grad, uint32_t n)
 {
 	const struct optim_terms t = { .rate = step->rate, .epsilon = o->options.epsilon, .next = step->next };
 
@@ -291,13 +291,13 @@ static inline void apply(const struct optim *o, const struct optim_kernels *kern
 void optim_apply(const struct optim *o, const struct optim_step *step, float *value, float *slots, uint32_t *words,
 		 const float *grad, uint32_t n)
 {
-	apply(o, o->kernels, step, value, slots, words, grad, n);
+	apply_row(o, o->kernels, step, value, slots, words, grad, n);
 }
 
 void optim_apply64(const struct optim *o, const struct optim_step *step, double *value, double *slots, uint32_t *words,
 		   const double *grad, uint32_t n)
 {
-	apply(o, o->kernels64, step, value, slots, words, grad, n);
+	apply_row(o, o->kernels64, step, value, slots, words, grad, n);
 }
 
 bool optim_apply_watched(const struct optim *o, const struct optim_step *step, float *value, float *slots,

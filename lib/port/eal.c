@@ -69,7 +69,7 @@ void port_chatter_end(struct port_chatter *chatter, char *cause, size_t bytes)
 	free(chatter->text);
 }
 
-static void __attribute__((format(printf, 2, 3))) add(struct arguments *args, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) add_argument(struct arguments *args, const char *format, ...)
 {
 	char *text = args->text[args->count];
 	va_list list;
@@ -129,15 +129,15 @@ static void add_memory(struct arguments *args, const struct config *config, uint
 
 	if (hugepages) {
 		/* Pages are taken one by one as mempools need them, without files and without a mount. */
-		add(args, "--in-memory");
+		add_argument(args, "--in-memory");
 		return;
 	}
-	add(args, "--no-huge");
-	add(args, "--no-shconf");
+	add_argument(args, "--no-huge");
+	add_argument(args, "--no-shconf");
 	/* Parameters live outside the EAL. An mbuf does not cross a 4 KiB page here, and so takes up to twice its
 	 * size. Nothing of it is touched before it is used. */
-	add(args, "-m");
-	add(args, "%llu", (unsigned long long)mib(2 * mempools + eal_bytes));
+	add_argument(args, "-m");
+	add_argument(args, "%llu", (unsigned long long)mib(2 * mempools + eal_bytes));
 }
 
 static unsigned count_ports(const struct config *config, bool (*is)(const struct config_port *port))
@@ -156,13 +156,13 @@ static void add_devices(struct arguments *args, const struct config *config)
 
 		if (!port_is_pci(port))
 			continue;
-		add(args, "-a");
-		add(args, "%s%s%s", port->pci, port->options[0] ? "," : "", port->options);
+		add_argument(args, "-a");
+		add_argument(args, "%s%s%s", port->pci, port->options[0] ? "," : "", port->options);
 	}
 	if (count_ports(config, port_is_pci))
 		return;
-	add(args, "--no-pci");
-	add(args, "--iova-mode=va");
+	add_argument(args, "--no-pci");
+	add_argument(args, "--iova-mode=va");
 }
 
 /* Where the first reactor's memory will be: -1: anywhere. */
@@ -252,13 +252,13 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 		return star_error_set(err, -errno, "cannot read the cores that this process may use: %m");
 
 	args.count = 0;
-	add(&args, "starserver");
-	add(&args, "--file-prefix=star-%d", (int)getpid());
+	add_argument(&args, "starserver");
+	add_argument(&args, "--file-prefix=star-%d", (int)getpid());
 	if (!config->metrics_telemetry)
-		add(&args, "--no-telemetry");
-	add(&args, "--log-level=error");
+		add_argument(&args, "--no-telemetry");
+	add_argument(&args, "--log-level=error");
 	/* One lcore, for the calling thread; reactors register themselves. */
-	add(&args, "--lcores=0@%d", main_core(config, &cores, hugepages));
+	add_argument(&args, "--lcores=0@%d", main_core(config, &cores, hugepages));
 	add_memory(&args, config, memory_bytes, hugepages);
 	add_devices(&args, config);
 	args.vector[args.count] = NULL;

@@ -17,7 +17,7 @@
 
 #include "port/internal.h"
 
-static void note(struct port *port, enum port_state state)
+static void note_state(struct port *port, enum port_state state)
 {
 	/* A removal is the last that there is to say. */
 	if (__atomic_load_n(&port->state, __ATOMIC_RELAXED) != PORT_IS_REMOVED)
@@ -28,7 +28,7 @@ static int on_event(uint16_t id, enum rte_eth_event_type event, void *ctx, void 
 {
 	(void)id;
 	(void)detail;
-	note(ctx, event == RTE_ETH_EVENT_INTR_RMV ? PORT_IS_REMOVED : PORT_NEEDS_RESET);
+	note_state(ctx, event == RTE_ETH_EVENT_INTR_RMV ? PORT_IS_REMOVED : PORT_NEEDS_RESET);
 	return 0;
 }
 
@@ -36,7 +36,7 @@ static void on_bus_event(const char *device, enum rte_dev_event_type event, void
 {
 	(void)device;
 	if (event == RTE_DEV_EVENT_REMOVE)
-		note(ctx, PORT_IS_REMOVED);
+		note_state(ctx, PORT_IS_REMOVED);
 }
 
 void port_expect_removal(void)

@@ -80,6 +80,9 @@ void port_strays_end(void);
 void port_choose_offloads(struct port *port, const struct config_port *config, const struct rte_eth_dev_info *info,
 			  struct rte_eth_conf *conf);
 
+/* Of a queue: so that it keeps no more packet buffers than CONFIG_DESCRIPTORS, whatever its driver makes of them. */
+uint16_t port_receive_descriptors(const struct rte_eth_dev_info *info);
+
 /* Whether a device of this driver's is not to be asked for what it announces (offload.c). */
 const struct port_quirks *port_quirks(const struct rte_eth_dev_info *info);
 
@@ -88,12 +91,15 @@ struct port_quirks {
 	const char *driver;
 	uint16_t tso_segments;	   /* at most; 0: as announced */
 	bool last_segment_refused; /* one less than announced */
+	uint16_t receive_rings;	   /* that a queue fills with packet buffers; 0: one */
 	/* the driver inserts tags itself, but not into mbufs that TCP keeps for retransmission */
 	bool vlan_by_software;
 };
 
 /* Fills port->steers and ->steering: of a port that has been started. */
 void port_steer(struct port *port, uint16_t data_port);
+/* The same way again, of a device that was reset and has forgotten it: clients know its key and its table. */
+void port_steer_again(struct port *port);
 
 /* Has the frames of IPv6's multicast groups let through, as long as the port is open; a port that has been started. */
 void port_join_groups(struct port *port, const struct config_port *config);

@@ -99,7 +99,7 @@ static void close_socket(const struct config_memif *options, int fd)
 
 /* ---- the thread ---- */
 
-static void *serve(void *argument)
+static void *serve_memif(void *argument)
 {
 	struct memif *memif = argument;
 
@@ -137,7 +137,7 @@ static int start_thread(struct memif *memif)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&memif->thread, NULL, serve, memif);
+	ret = pthread_create(&memif->thread, NULL, serve_memif, memif);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (ret == 0) {
 		snprintf(name, sizeof(name), "%.15s", memif->name + strlen("net_"));

@@ -92,7 +92,7 @@ static void offer(struct memif *memif, struct memif_link *link)
 	wait_taken(memif, link);
 }
 
-static void watch(const struct memif *memif, int operation)
+static void watch_socket(const struct memif *memif, int operation)
 {
 	/* By edges: see memif_disarm. */
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -124,7 +124,7 @@ void memif_client_end(struct memif *memif, const char *why)
 		refuse_client(memif->client_fd, why);
 	if (memif->connected) {
 		__atomic_store_n(&memif->connected, false, __ATOMIC_RELAXED);
-		watch(memif, EPOLL_CTL_DEL);
+		watch_socket(memif, EPOLL_CTL_DEL);
 		offer(memif, NULL);
 		gone = __atomic_load_n(&memif->gone, __ATOMIC_ACQUIRE);
 		if (gone)
@@ -269,7 +269,7 @@ static const char *join_server(struct memif *memif)
 		end->at = __atomic_load_n(&end->ring->tail, __ATOMIC_RELAXED);
 	}
 	link->shared = link->out_count < memif->queues;
-	watch(memif, EPOLL_CTL_ADD);
+	watch_socket(memif, EPOLL_CTL_ADD);
 	__atomic_store_n(&memif->connected, true, __ATOMIC_RELAXED);
 	offer(memif, link);
 	put_name(answer.connect.name, memif->name);

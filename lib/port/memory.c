@@ -21,7 +21,7 @@ static size_t round_up(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-static uint64_t read_number(const char *page, const char *what)
+static uint64_t read_page_number(const char *page, const char *what)
 {
 	unsigned long long number = 0;
 	char path[128];
@@ -39,15 +39,16 @@ static uint64_t read_number(const char *page, const char *what)
 
 static uint64_t pages_free(const char *page)
 {
-	const uint64_t free_pages = read_number(page, "free_hugepages"), taken = read_number(page, "resv_hugepages");
+	const uint64_t free_pages = read_page_number(page, "free_hugepages"),
+		       taken = read_page_number(page, "resv_hugepages");
 
 	return free_pages > taken ? free_pages - taken : 0;
 }
 
 void port_hugepages_read(struct port_hugepages *pages)
 {
-	pages->total_2m = read_number("2048kB", "nr_hugepages");
-	pages->total_1g = read_number("1048576kB", "nr_hugepages");
+	pages->total_2m = read_page_number("2048kB", "nr_hugepages");
+	pages->total_1g = read_page_number("1048576kB", "nr_hugepages");
 	pages->free_2m = pages_free("2048kB");
 	pages->free_1g = pages_free("1048576kB");
 	pages->free_bytes = pages->free_2m * PAGE_2M + pages->free_1g * PAGE_1G;

@@ -33,14 +33,23 @@ static const struct {
  * - ENA: 22.11's ena_ethdev.c announces the device's max_tx_sgl_size, at most ENA_PKT_MAX_BUFS, which is 17, but
  *   eth_ena_prep_pkts
  *   refuses a frame of as many: one less is sent.
+ * - vmxnet3: 22.11's vmxnet3_rxtx.c (vmxnet3_dev_rxtx_init) fills two rings of as many descriptors as a queue was
+ *   asked for.
  * - virtio: 22.11's virtio_rxtx.c (virtio_xmit_pkts_prepare) calls rte_vlan_insert, which refuses an mbuf with a second
  *   reference.
  */
 static const struct port_quirks quirks[] = {
-	{ .driver = "net_vmxnet3", .tso_segments = 24 },
+	{ .driver = "net_vmxnet3", .tso_segments = 24, .receive_rings = 2 },
 	{ .driver = "net_ena", .last_segment_refused = true },
 	{ .driver = "net_virtio", .vlan_by_software = true },
 };
+
+uint16_t port_receive_descriptors(const struct rte_eth_dev_info *info)
+{
+	const uint16_t rings = port_quirks(info)->receive_rings;
+
+	return CONFIG_DESCRIPTORS / RTE_MAX(rings, 1);
+}
 
 const struct port_quirks *port_quirks(const struct rte_eth_dev_info *info)
 {

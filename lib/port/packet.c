@@ -67,7 +67,7 @@ static bool is_to_be_cut(const struct rte_mbuf *m)
 
 /* What the kernel wants to know of a frame that it cuts, and to find in its headers: IPv4's checksum, and TCP's begun
  * with the length of all. May be done again. */
-static void prepare(struct rte_mbuf *m, struct virtio_net_hdr *head)
+static void prepare_head(struct rte_mbuf *m, struct virtio_net_hdr *head)
 {
 	const uint16_t tcp_at = (uint16_t)(m->l2_len + m->l3_len);
 	struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod_offset(m, struct rte_tcp_hdr *, tcp_at);
@@ -92,7 +92,7 @@ static void prepare(struct rte_mbuf *m, struct virtio_net_hdr *head)
 }
 
 /* The pieces of a frame; 0: there is no room for them. */
-static unsigned split(const struct rte_mbuf *m, struct iovec *parts, unsigned room)
+static unsigned split_frame(const struct rte_mbuf *m, struct iovec *parts, unsigned room)
 {
 	unsigned n = 0;
 
@@ -115,12 +115,13 @@ static uint16_t send_run(int fd, struct rte_mbuf **mbufs, uint16_t n)
 
 	for (; ready < n && ready < PORT_BURST && is_to_be_cut(mbufs[ready]) == cut; ready++) {
 		struct iovec *first = parts + used;
-		const unsigned count = used + cut < PARTS ? split(mbufs[ready], first + cut, PARTS - used - cut) : 0;
+		const unsigned count =
+			used + cut < PARTS ? split_frame(mbufs[ready], first + cut, PARTS - used - cut) : 0;
 
 		if (count == 0)
 			break;
 		if (cut) {
-			prepare(mbufs[ready], &heads[ready]);
+			prepare_head(mbufs[ready], &heads[ready]);
 			*first = (struct iovec){ &heads[ready], sizeof(heads[ready]) };
 		}
 		messages[ready] = (struct mmsghdr){ .msg_hdr = { .msg_iov = first, .msg_iovlen = count + cut } };

@@ -12,7 +12,6 @@
 #include "base/log.h"
 
 enum {
-	DESCRIPTORS = CONFIG_DESCRIPTORS,
 	AF_PACKET_FRAMES = 2048, /* of each queue and direction */
 	ARGUMENT_BYTES = CONFIG_TEXT_MAX + 160,
 };
@@ -101,7 +100,7 @@ static void device_arguments(const struct config_port *config, uint16_t queues, 
 }
 
 /* Makes the device known to DPDK. A PCI device was probed when the EAL started. */
-static int attach(struct port *port, const struct config_port *config, unsigned index)
+static int attach_device(struct port *port, const struct config_port *config, unsigned index)
 {
 	char arguments[ARGUMENT_BYTES];
 	int ret;
@@ -118,7 +117,7 @@ static int attach(struct port *port, const struct config_port *config, unsigned 
 	return rte_eth_dev_get_port_by_name(port->name, &port->id);
 }
 
-static void detach(struct port *port)
+static void detach_device(struct port *port)
 {
 	struct rte_eth_dev_info info;
 
@@ -162,7 +161,7 @@ static void set_vlan(const struct port *port, const struct config_port *config, 
 static int start_with(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
 		      bool interrupts, const char **step)
 {
-	uint16_t rx = DESCRIPTORS, tx = DESCRIPTORS;
+	uint16_t rx, tx = CONFIG_DESCRIPTORS;
 	struct rte_eth_dev_info info;
 	struct rte_eth_conf conf;
 	int ret;
@@ -176,6 +175,7 @@ static int start_with(struct port *port, const struct config_port *config, struc
 		return -ERANGE;
 	fill_conf(&conf, &info, port, config, interrupts);
 	port_choose_offloads(port, config, &info, &conf);
+	rx = port_receive_descriptors(&info);
 	*step = "be configured";
 	ret = rte_eth_dev_configure(port->id, port->queues, port->queues, &conf);
 	if (!ret)
@@ -343,7 +343,7 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 
 	port_sockets_find(config, &before);
 	port_chatter_begin(&chatter);
-	ret = attach(port, config, number);
+	ret = attach_device(port, config, number);
 	attached = ret == 0;
 	if (attached)
 		ret = start_device(port, config, pools, &step);
@@ -354,7 +354,7 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 			rte_eth_dev_stop(port->id);
 	}
 	if (attached && ret)
-		detach(port);
+		detach_device(port);
 	else if (attached)
 		port_steer(port, data_port);
 	port_chatter_end(&chatter, cause, sizeof(cause));
@@ -435,6 +435,8 @@ int port_reset(struct port *port, const struct config_port *config, struct rte_m
 	ret = rte_eth_dev_reset(port->id);
 	if (ret == 0)
 		ret = start_device(port, config, pools, &step);
+	if (ret == 0)
+		port_steer_again(port);
 	port_chatter_end(&chatter, cause, sizeof(cause));
 	if (ret)
 		return star_error_set(err, ret, "port %s cannot %s (%s)", port->name, step,
@@ -450,7 +452,7 @@ static void shut(struct port *port)
 	port_unwatch(port);
 	port_leave_groups(port);
 	rte_eth_dev_stop(port->id);
-	detach(port);
+	detach_device(port);
 	port->shut = true;
 }
 

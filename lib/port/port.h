@@ -116,6 +116,7 @@ struct port {
 	bool shut;		  /* the device is closed, and the port only a name */
 	uint32_t state;		  /* enum port_state; written by the EAL's thread */
 	enum port_steers steers;
+	uint16_t data_port;		  /* of queue 0; 0: the port has none */
 	struct steering steering;	  /* of PORT_SOURCE_PORTS */
 	int wait_fds[PORT_QUEUES_MAX];	  /* readable when the queue has packets; -1 where the driver cannot tell */
 	int send_fds[PORT_QUEUES_MAX];	  /* port_packet_open's */

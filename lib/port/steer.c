@@ -6,8 +6,12 @@
  */
 #include "port/internal.h"
 
+#include <errno.h>
+#include <rte_errno.h>
 #include <rte_flow.h>
 #include <string.h>
+
+#include "base/log.h"
 
 /* TCP or UDP, over IPv4 or IPv6, to one port: to one queue. */
 static struct rte_flow *make_rule(uint16_t port, uint16_t queue, uint16_t data_port, enum rte_flow_item_type ip,
@@ -52,6 +56,18 @@ static bool make_rules(uint16_t id, uint16_t queues, uint16_t data_port)
 	return true;
 }
 
+/* Has each entry of the NIC's table name its queue. */
+static int write_table(uint16_t id, const struct steering *s)
+{
+	struct rte_eth_rss_reta_entry64 table[STEERING_TABLE_MAX / RTE_ETH_RETA_GROUP_SIZE];
+
+	for (unsigned i = 0; i < s->entries; i++) {
+		table[i / RTE_ETH_RETA_GROUP_SIZE].mask = UINT64_MAX;
+		table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] = s->table[i];
+	}
+	return rte_eth_dev_rss_reta_update(id, table, (uint16_t)s->entries);
+}
+
 /* Key and table of a NIC that hashes TCP by Toeplitz; false when it cannot tell them, or they are beyond what is
  * published. */
 static bool read_rss(uint16_t id, uint16_t queues, const struct rte_eth_dev_info *info, struct steering *s)
@@ -65,13 +81,14 @@ static bool read_rss(uint16_t id, uint16_t queues, const struct rte_eth_dev_info
 	    info->reta_size % RTE_ETH_RETA_GROUP_SIZE || key_bytes < 40 || key_bytes > STEERING_KEY_MAX ||
 	    rte_eth_dev_rss_hash_conf_get(id, &rss) != 0 || !(rss.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_TCP))
 		return false;
-	memset(table, 0, sizeof(table));
-	for (unsigned i = 0; i < info->reta_size; i++) {
-		table[i / RTE_ETH_RETA_GROUP_SIZE].mask = UINT64_MAX;
-		table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] = (uint16_t)(i % queues);
-	}
 	/* Evenly; where the table can't be changed it is taken as it is. */
-	rte_eth_dev_rss_reta_update(id, table, info->reta_size);
+	s->entries = info->reta_size;
+	for (unsigned i = 0; i < s->entries; i++)
+		s->table[i] = (uint8_t)(i % queues);
+	write_table(id, s);
+	memset(table, 0, sizeof(table));
+	for (unsigned i = 0; i < info->reta_size; i += RTE_ETH_RETA_GROUP_SIZE)
+		table[i / RTE_ETH_RETA_GROUP_SIZE].mask = UINT64_MAX;
 	if (rte_eth_dev_rss_reta_query(id, table, info->reta_size) != 0)
 		return false;
 	for (unsigned i = 0; i < info->reta_size; i++) {
@@ -82,7 +99,6 @@ static bool read_rss(uint16_t id, uint16_t queues, const struct rte_eth_dev_info
 		s->table[i] = (uint8_t)queue;
 	}
 	s->key_bytes = key_bytes;
-	s->entries = info->reta_size;
 	return true;
 }
 
@@ -91,6 +107,7 @@ void port_steer(struct port *port, uint16_t data_port)
 	struct rte_eth_dev_info info;
 
 	port->steering = (struct steering){ 0 };
+	port->data_port = data_port;
 	port->steers = PORT_HANDS_OVER;
 	if (port->queues == 1)
 		port->steers = PORT_ONE_QUEUE;
@@ -98,6 +115,32 @@ void port_steer(struct port *port, uint16_t data_port)
 		port->steers = PORT_RULES;
 	else if (rte_eth_dev_info_get(port->id, &info) == 0 && read_rss(port->id, port->queues, &info, &port->steering))
 		port->steers = PORT_SOURCE_PORTS;
+	if (port->steers != PORT_SOURCE_PORTS)
+		port->steering.entries = 0; /* a table that was read in part is nobody's */
+}
+
+void port_steer_again(struct port *port)
+{
+	struct steering *s = &port->steering;
+	struct rte_eth_rss_conf rss = { .rss_key = s->key, .rss_key_len = s->key_bytes };
+	struct rte_eth_rss_conf now = { 0 };
+	int ret = 0;
+
+	if (port->steers == PORT_RULES)
+		ret = make_rules(port->id, port->queues, port->data_port) ? 0 : -ENOTSUP;
+	if (port->steers == PORT_SOURCE_PORTS) {
+		/* Some draw another key each time (iavf). */
+		ret = rte_eth_dev_rss_hash_conf_get(port->id, &now);
+		rss.rss_hf = now.rss_hf;
+		if (ret == 0)
+			ret = rte_eth_dev_rss_hash_update(port->id, &rss);
+		if (ret == 0)
+			ret = write_table(port->id, s);
+	}
+	if (ret)
+		log_warn("port %s: since its reset the device does not steer flows as before (%s): the node hands them "
+			 "over in software",
+			 port->name, rte_strerror(-ret));
 }
 
 const char *port_steers_text(enum port_steers how)

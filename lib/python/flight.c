@@ -89,7 +89,7 @@ PyObject *native_flight_execute(PyObject *self, PyObject *args)
 }
 
 /* With the cluster's lock. */
-static void land(struct flight *flight)
+static void land_flight(struct flight *flight)
 {
 	struct py_cluster *cluster = flight->cluster;
 
@@ -110,7 +110,7 @@ static void on_done(void *arg, int status, const struct star_error *err)
 		flight->err = *err;
 	flight->done = true;
 	if (flight->started)
-		land(flight);
+		land_flight(flight);
 	pthread_mutex_unlock(&cluster->lock);
 }
 
@@ -144,7 +144,7 @@ static bool start_flight(struct flight *flight, uint64_t deadline_us)
 		flight->request = request;
 		flight->started = true;
 		if (flight->done)
-			land(flight);
+			land_flight(flight);
 	}
 	pthread_mutex_unlock(&cluster->lock);
 	Py_END_ALLOW_THREADS;

@@ -24,7 +24,7 @@ static bool tight(const struct rpc_server *server)
 	return server->held_mbufs > server->options.held_mbufs_max / 2;
 }
 
-static void wait(struct rpc_stream *s)
+static void wait_for_mbufs(struct rpc_stream *s)
 {
 	struct rpc_server *server = s->work.server;
 
@@ -47,7 +47,7 @@ void rpc_budget_grant(struct rpc_stream *s, uint32_t n)
 		return;
 	if (tight(server)) {
 		if (server->favoured && server->favoured != s) {
-			wait(s);
+			wait_for_mbufs(s);
 			return;
 		}
 		server->favoured = s;

@@ -303,7 +303,7 @@ static bool make_pools(struct dgram *d)
 	return true;
 }
 
-static void release(struct dgram *d)
+static void release_dgram(struct dgram *d)
 {
 	secure_free(d->seals);
 	free(d->windows_memory);
@@ -348,7 +348,7 @@ struct dgram *dgram_create(const struct dgram_options *options, struct star_erro
 		goto fail;
 	return d;
 fail:
-	release(d);
+	release_dgram(d);
 	return NULL;
 }
 
@@ -363,7 +363,7 @@ void dgram_destroy(struct dgram *d)
 		}
 	wheel_cancel(net_wheel(d->net), &d->favour_timer);
 	net_udp_unbind(d->net, d->port);
-	release(d);
+	release_dgram(d);
 }
 
 /* ---- what users call ---- */

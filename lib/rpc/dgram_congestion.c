@@ -52,7 +52,8 @@ static float target(const struct dgram_congestion *c, const struct congestion_li
 	return base + (float)limits->target_ns * less_of(more_of(scale, 0), SCALE_RANGE);
 }
 
-static void set(struct dgram_congestion *c, const struct congestion_limits *limits, float window, uint32_t srtt_ns)
+static void set_window(struct dgram_congestion *c, const struct congestion_limits *limits, float window,
+		       uint32_t srtt_ns)
 {
 	const float most = (float)limits->window_max;
 	const float slowest = less_of(more_of(GAP_MAX_NS, 2 * (float)srtt_ns), GAP_MOST_NS);
@@ -72,7 +73,7 @@ static void decrease(struct dgram_congestion *c, const struct congestion_limits 
 {
 	c->starting = 0;
 	c->decreased_ns = now_ns;
-	set(c, limits, c->window * (1 - less_of(by, DECREASE_MAX)), srtt_ns);
+	set_window(c, limits, c->window * (1 - less_of(by, DECREASE_MAX)), srtt_ns);
 }
 
 /* A round trip with losses or marks is over. */
@@ -126,11 +127,11 @@ void dgram_congestion_ack(struct dgram_congestion *c, const struct congestion_li
 	} else if (!ack->marked) {
 		const float acked = (float)ack->acked;
 
-		set(c, limits,
-		    c->window + (c->starting	  ? acked
-				 : c->window >= 1 ? INCREASE * acked / c->window
-						  : INCREASE * acked),
-		    ack->srtt_ns);
+		set_window(c, limits,
+			   c->window + (c->starting	 ? acked
+					: c->window >= 1 ? INCREASE * acked / c->window
+							 : INCREASE * acked),
+			   ack->srtt_ns);
 	}
 }
 
@@ -148,7 +149,7 @@ void dgram_congestion_timeout(struct dgram_congestion *c, const struct congestio
 	if (c->timeouts >= TIMEOUTS_RESET) {
 		c->starting = 0;
 		c->decreased_ns = now_ns;
-		set(c, limits, CONGESTION_MIN, srtt_ns);
+		set_window(c, limits, CONGESTION_MIN, srtt_ns);
 	} else if (now_ns - c->decreased_ns >= srtt_ns) {
 		decrease(c, limits, DECREASE_MAX, now_ns, srtt_ns);
 	}

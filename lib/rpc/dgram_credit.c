@@ -38,7 +38,7 @@ enum {
 	SHORT_SHARE = 32, /* and at most so small a part of all credits */
 };
 
-static void share(struct dgram *d)
+static void share_credit(struct dgram *d)
 {
 	d->share = d->options.credits / (d->actives + 1);
 }
@@ -207,7 +207,7 @@ void dgram_credit_wanted(struct dgram_session *s, const struct wire_packet *p, u
 		s->flags |= DGRAM_ACTIVE;
 		s->data_ns = now_ns;
 		d->actives++;
-		share(d);
+		share_credit(d);
 		list_put(s, DGRAM_ACTIVES);
 	}
 	at.in_turn = is_in_turn(s);
@@ -224,7 +224,7 @@ static void deactivate(struct dgram_session *s)
 	s->flags &= (uint16_t)~DGRAM_ACTIVE;
 	charge(s, 0);
 	s->dgram->actives--;
-	share(s->dgram);
+	share_credit(s->dgram);
 }
 
 void dgram_credit_leave(struct dgram_session *s)
@@ -257,7 +257,7 @@ static void look_for_lapsed(struct dgram *d, uint64_t now_ns)
 }
 
 /* Moves the edges of sessions that could not have more before. */
-static void serve(struct dgram *d, enum dgram_list list, uint64_t now_ns)
+static void serve_list(struct dgram *d, enum dgram_list list, uint64_t now_ns)
 {
 	struct dgram_session *s = list_take(d, list);
 	uint32_t edge;
@@ -280,9 +280,9 @@ void dgram_credit_turn(struct dgram *d, uint64_t now_ns)
 	if (d->actives && now_ns >= d->lapse_ns)
 		look_for_lapsed(d, now_ns);
 	for (unsigned i = 0; i < WAKES && waits_end(d); i++)
-		serve(d, DGRAM_WAITS, now_ns);
+		serve_list(d, DGRAM_WAITS, now_ns);
 	for (unsigned i = 0; i < WAKES && d->lists[DGRAM_WANTS].first && has_credits(d); i++)
-		serve(d, DGRAM_WANTS, now_ns);
+		serve_list(d, DGRAM_WANTS, now_ns);
 }
 
 /* Looks whether the session that others wait for goes on. When it does not, and such as it hold too much already, it

@@ -113,7 +113,7 @@ static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m)
 }
 
 /* The message is whole. */
-static void deliver(struct dgram_session *s)
+static void deliver_messages(struct dgram_session *s)
 {
 	struct dgram *d = s->dgram;
 	struct rte_mbuf *first = s->message.first;
@@ -180,7 +180,7 @@ bool dgram_message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t fl
 		s->message.last = m;
 		s->message_mbufs++;
 		if (flags & WIRE_PACKET_LAST)
-			deliver(s);
+			deliver_messages(s);
 	}
 	return s->number == number && s->state != DGRAM_FREE; /* its user may have closed it */
 }

@@ -36,7 +36,7 @@ static struct dgram_peer *find_peer(struct dgram *d, const struct net_address *a
 }
 
 /* There are as many places as sessions, and one for a session that moves. */
-static struct dgram_peer *make(struct dgram *d, const struct net_address *address)
+static struct dgram_peer *make_peer(struct dgram *d, const struct net_address *address)
 {
 	uint32_t *at = bucket(d, address);
 	struct dgram_peer *peer = d->peers_free ? &d->peers[d->peers_free - 1] : &d->peers[d->peers_made++];
@@ -48,7 +48,7 @@ static struct dgram_peer *make(struct dgram *d, const struct net_address *addres
 	return peer;
 }
 
-static void drop(struct dgram *d, struct dgram_peer *peer)
+static void drop_peer(struct dgram *d, struct dgram_peer *peer)
 {
 	const uint32_t own = (uint32_t)(peer - d->peers) + 1;
 	uint32_t *at = bucket(d, &peer->address);
@@ -67,7 +67,7 @@ void dgram_peer_join(struct dgram_session *s)
 	struct dgram_peer *peer = find_peer(d, &sharer);
 
 	if (!peer)
-		peer = make(d, &sharer);
+		peer = make_peer(d, &sharer);
 	peer->sessions++;
 	peer->mbufs += s->tx_queued + s->tx_held;
 	peer->windows += !!s->window;
@@ -81,7 +81,7 @@ void dgram_peer_leave(struct dgram_session *s)
 	peer->mbufs -= s->tx_queued + s->tx_held;
 	peer->windows -= !!s->window;
 	if (--peer->sessions == 0)
-		drop(s->dgram, peer);
+		drop_peer(s->dgram, peer);
 	s->peer = NULL;
 }
 

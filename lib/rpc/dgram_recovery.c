@@ -73,7 +73,7 @@ void dgram_recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart)
 /* ---- acknowledgements ---- */
 
 /* A packet was acknowledged: by then it was in the network, or taken for lost. */
-static inline void release(struct dgram_session *s, struct rte_mbuf *m, uint64_t now_ns)
+static inline void release_packet(struct dgram_session *s, struct rte_mbuf *m, uint64_t now_ns)
 {
 	const struct dgram_priv *p = dgram_priv(m);
 
@@ -113,7 +113,7 @@ static uint32_t take_bits(struct dgram_session *s, uint32_t first, uint64_t bits
 		if (!m)
 			continue;
 		s->window->packets[number & mask] = NULL;
-		release(s, m, now_ns);
+		release_packet(s, m, now_ns);
 		if (number_before(s->sacked_edge, number + 1))
 			s->sacked_edge = number + 1;
 		n++;
@@ -189,7 +189,7 @@ bool dgram_recovery_ack(struct dgram_session *s, const struct dgram_from *from, 
 
 		if (likely(m)) {
 			s->window->packets[s->tx_una & mask] = NULL;
-			release(s, m, from->now_ns);
+			release_packet(s, m, from->now_ns);
 		}
 	}
 	if (unlikely(p->sack || (p->kind == WIRE_PACKET_ACK && from->bytes)) && s->window)
@@ -221,7 +221,7 @@ bool dgram_recovery_ack(struct dgram_session *s, const struct dgram_from *from, 
 
 /* ---- losses ---- */
 
-static void lose(struct dgram_session *s, struct rte_mbuf *m)
+static void lose_packet(struct dgram_session *s, struct rte_mbuf *m)
 {
 	chain_remove(&s->flying, m);
 	dgram_priv(m)->lost = 1;
@@ -251,7 +251,7 @@ void dgram_recovery_detect(struct dgram_session *s, uint64_t now_ns)
 			dgram_pace_at(s, until);
 			break;
 		}
-		lose(s, m);
+		lose_packet(s, m);
 		n++;
 	}
 	if (n == 0)
@@ -274,7 +274,7 @@ static void timeout(struct dgram_session *s, uint64_t now_ns)
 		dgram_congestion_timeout(&s->congestion, &limits, now_ns, s->srtt_ns);
 	}
 	while (s->flying.first)
-		lose(s, s->flying.first);
+		lose_packet(s, s->flying.first);
 	s->pace_ns = now_ns;
 	list_put(s, DGRAM_DUE);
 }
@@ -285,7 +285,7 @@ static bool is_unread(const struct dgram_session *s, uint64_t now_ns)
 	return s->flags & DGRAM_ACCEPTED && s->tx_held && now_ns - s->progress_ns >= s->dgram->options.lease_ns;
 }
 
-static void give_up(struct dgram_session *s)
+static void give_up_peer(struct dgram_session *s)
 {
 	s->dgram->counters.expired++;
 	dgram_open_send_close(s);
@@ -296,7 +296,7 @@ static void give_up(struct dgram_session *s)
 static void retransmit(struct dgram_session *s, uint64_t now_ns)
 {
 	if (is_unread(s, now_ns)) {
-		give_up(s);
+		give_up_peer(s);
 		return;
 	}
 	if (s->tx_held == 0) {
@@ -347,7 +347,7 @@ void dgram_recovery_life(struct wheel_timer *timer, uint64_t now_ns)
 	}
 	/* A client opens a session because it has a request. */
 	if (s->flags & DGRAM_ACCEPTED && s->data_ns == 0 && now_ns - s->opening_ns >= o->lease_ns) {
-		give_up(s);
+		give_up_peer(s);
 		return;
 	}
 	if (!(s->flags & DGRAM_ACCEPTED) && silence >= o->heartbeat_ns) {

@@ -168,7 +168,7 @@ bool rpc_reply_room(struct rpc_request *request, uint32_t n)
 	return starve(w);
 }
 
-static void put(struct rte_mbuf *m, const void *data, uint32_t n)
+static void put_bytes(struct rte_mbuf *m, const void *data, uint32_t n)
 {
 	rte_memcpy(rte_pktmbuf_mtod_offset(m, char *, m->data_len), data, n);
 	m->data_len += n;
@@ -188,7 +188,7 @@ void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n)
 
 		for (uint32_t i = part; i < RTE_MIN(n, 2 * part); i += RTE_CACHE_LINE_SIZE)
 			rte_prefetch0(from + i); /* what the next mbuf takes of a long row */
-		put(w->reply_tail, from, part);
+		put_bytes(w->reply_tail, from, part);
 		from += part;
 		n -= part;
 		if (n)

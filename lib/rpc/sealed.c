@@ -32,7 +32,7 @@ const char *rpc_sealed_check(const struct wire_frame *frame)
 	return frame->payload_bytes == sizeof(struct secure_hello) ? NULL : "a hello of another length";
 }
 
-static struct secure_place place_of(const struct rpc_server *server)
+static struct secure_place server_place(const struct rpc_server *server)
 {
 	return (struct secure_place){ .incarnation = server->incarnation, .port = server->options.port };
 }
@@ -81,7 +81,7 @@ const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved)
 	if (!secure_tickets_open(server->options.tickets, &hello.ticket, net_now_ns(server->options.net), &seal->guest,
 				 secret))
 		return "the ticket is not one of this node's, or is too old, or its principal was revoked";
-	secure_hello_tag(secret, place_of(server), frame, sizeof(*frame), &hello, right);
+	secure_hello_tag(secret, server_place(server), frame, sizeof(*frame), &hello, right);
 	if (!secure_same(tag, right, sizeof(tag))) {
 		why = "who sent the ticket has not shown that it is his";
 	} else {
@@ -89,7 +89,7 @@ const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved)
 		*starved = !send_welcome(s, secret, &hello, &welcome);
 	}
 	if (!why && !*starved) {
-		secure_connection_keys(secret, place_of(server), &hello, &welcome,
+		secure_connection_keys(secret, server_place(server), &hello, &welcome,
 				       secure_tickets_data(server->options.tickets) == SECURE_DATA_SEALED, &seal->in,
 				       &seal->out);
 		seal->bound = (struct rpc_bound){ 0 };

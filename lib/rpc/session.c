@@ -23,7 +23,7 @@ uint64_t rpc_session_arrived_ns(const struct rpc_session *s)
 }
 
 /* Frees the first message's mbufs. */
-static void pop(struct rpc_session *s)
+static void pop_message(struct rpc_session *s)
 {
 	struct rte_mbuf *m = s->head;
 	uint32_t mbufs = 0;
@@ -113,7 +113,7 @@ void rpc_session_next(struct rpc_session *s)
 {
 	s->at = dgram_next(s->head, s->at);
 	if (s->at == 0)
-		pop(s);
+		pop_message(s);
 	start_request(s);
 }
 
@@ -131,7 +131,7 @@ void rpc_session_free(struct rpc_session *s)
 
 	rpc_work_end(&s->work);
 	while (s->head)
-		pop(s);
+		pop_message(s);
 	s->state = SESSION_FREE;
 	s->work.next = server->free_sessions;
 	server->free_sessions = &s->work;

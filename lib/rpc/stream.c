@@ -49,7 +49,7 @@ static void make_ready(struct rpc_stream *s)
 	rpc_work_arrived(&s->work);
 }
 
-static void append(struct rpc_stream *s, struct rte_mbuf *m)
+static void append_mbuf(struct rpc_stream *s, struct rte_mbuf *m)
 {
 	const uint64_t now_ns = net_now_ns(s->work.server->options.net);
 	struct rte_mbuf *tail = s->tail;
@@ -75,7 +75,7 @@ static void append(struct rpc_stream *s, struct rte_mbuf *m)
 	s->work.server->held_mbufs++;
 }
 
-static void pop(struct rpc_stream *s)
+static void pop_mbuf(struct rpc_stream *s)
 {
 	struct rte_mbuf *m = s->head;
 
@@ -99,10 +99,10 @@ static void consume(struct rpc_stream *s, uint32_t n)
 		s->head->data_len -= part;
 		n -= part;
 		if (s->head->data_len == 0)
-			pop(s);
+			pop_mbuf(s);
 	}
 	while (s->head && s->head->data_len == 0)
-		pop(s);
+		pop_mbuf(s);
 }
 
 /* Takes off n bytes that are done with; their part of TCP's window goes back even where the budget has not opened it
@@ -399,7 +399,7 @@ static void stream_received(void *user, struct rte_mbuf *payload)
 		s->mute = 0;
 		wheel_cancel(net_wheel(s->work.server->options.net), &s->timer);
 	}
-	append(s, payload);
+	append_mbuf(s, payload);
 	over = over_budget(s);
 	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
 		parse_stream(s);

@@ -33,7 +33,7 @@ void secure_keys_free(struct secure_keys *keys)
 	secure_free(keys);
 }
 
-static const struct secure_key *find(const struct secure_keys *keys, const char *principal, bool next)
+static const struct secure_key *find_key(const struct secure_keys *keys, const char *principal, bool next)
 {
 	for (unsigned i = 0; i < keys->count; i++)
 		if (keys->list[i].next == next && strcmp(keys->list[i].principal, principal) == 0)
@@ -51,9 +51,9 @@ const struct secure_key *secure_keys_find(const struct secure_keys *keys, const 
 
 const struct secure_key *secure_keys_of(const struct secure_keys *keys, const char *principal)
 {
-	const struct secure_key *current = find(keys, principal, false);
+	const struct secure_key *current = find_key(keys, principal, false);
 
-	return current ? current : find(keys, principal, true);
+	return current ? current : find_key(keys, principal, true);
 }
 
 /* The first key that a principal has in the list: each counts once. */
@@ -103,7 +103,7 @@ struct secure_keys *secure_keys_select(const struct secure_keys *keys, const cha
 	}
 	own = secure_keys_alloc(2, err);
 	for (int next = 0; own && next < 2; next++) {
-		const struct secure_key *key = find(keys, principal, next);
+		const struct secure_key *key = find_key(keys, principal, next);
 
 		if (key)
 			own->list[own->count++] = *key;
@@ -214,8 +214,8 @@ struct secure_keys *secure_keys_promote(const struct secure_keys *keys, const ch
 {
 	struct secure_keys *left;
 
-	if (!find(keys, principal, true)) {
-		if (find(keys, principal, false))
+	if (!find_key(keys, principal, true)) {
+		if (find_key(keys, principal, false))
 			star_error_set(err, -ENOENT, "\"%.63s\" has no next key; `starctl key create --next` makes one",
 				       principal);
 		else

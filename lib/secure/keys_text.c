@@ -29,7 +29,7 @@ size_t secure_keys_write_line(const struct secure_key *key, char line[static KEY
 }
 
 /* Exactly WORDS of them, with one space between. */
-static bool split(const char *line, size_t bytes, struct words *words)
+static bool split_words(const char *line, size_t bytes, struct words *words)
 {
 	unsigned count = 0;
 	size_t at = 0;
@@ -67,7 +67,7 @@ static const char *take_line(const char *line, size_t bytes, struct words *words
 	static const uint8_t zeros[SECURE_SECRET_BYTES];
 	uint8_t id[SECURE_ID_BYTES / 2];
 
-	if (!split(line, bytes, words) || strcmp(words->text[0], MARK) != 0)
+	if (!split_words(line, bytes, words) || strcmp(words->text[0], MARK) != 0)
 		return "it is no key: \"" MARK " PRINCIPAL ROLE ID current|next SECRET CHECK\" is needed";
 	if (!secure_name_is_good(words->text[1]))
 		return "the principal has a bad name";

@@ -289,7 +289,7 @@ static int explain(const struct secure_link *link, struct star_error *err)
 	return star_error_set(err, -EPROTO, "%s", text ? text : "the TLS handshake failed");
 }
 
-static int fail(struct secure_link *link, int how, struct star_error *err)
+static int fail_link(struct secure_link *link, int how, struct star_error *err)
 {
 	if (how != SSL_ERROR_SSL && link->error)
 		return star_error_set(err, -link->error, "%s", strerrordesc_np(link->error));
@@ -315,7 +315,7 @@ int secure_link_handshake(struct secure_link *link, short *events, struct star_e
 		*events = how == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
 		return -EAGAIN;
 	}
-	rc = fail(link, how, err);
+	rc = fail_link(link, how, err);
 	ERR_clear_error();
 	return rc;
 }

@@ -73,7 +73,7 @@ enum rpc_progress service_commit_check_push(struct service *service, struct rpc_
 }
 
 /* Some rows go out. True: it is done. */
-static bool empty(struct service *service, struct task *task, struct accumulator *a, int64_t *budget)
+static bool empty_sums(struct service *service, struct task *task, struct accumulator *a, int64_t *budget)
 {
 	struct store_table *table = operation_object(service, task);
 	unsigned taken;
@@ -131,7 +131,7 @@ static bool begin_commit(struct service *service, struct rpc_request *request, s
 	return true;
 }
 
-static enum rpc_progress create(struct service *service, struct rpc_request *request, struct accumulator *a)
+static enum rpc_progress create_sums(struct service *service, struct rpc_request *request, struct accumulator *a)
 {
 	const struct task *task = request->task;
 	const double share =
@@ -168,7 +168,7 @@ static enum rpc_progress open_slice(struct service *service, struct rpc_request 
 	const struct wire_op *op = &task->op;
 	const bool by_row = op->flags & WIRE_BY_ROW;
 
-	if (!a->sums && create(service, request, a) == RPC_DONE)
+	if (!a->sums && create_sums(service, request, a) == RPC_DONE)
 		return RPC_DONE;
 	if (a->open == op->version)
 		return store_sums_by_row(a->sums) == by_row ? done(service, request) : refuse_by_row(request, task);
@@ -191,7 +191,7 @@ enum rpc_progress service_commit_slice(struct service *service, struct rpc_reque
 		task->done = 1;
 	}
 	while (a->emptying && *budget > 0)
-		empty(service, task, a, budget);
+		empty_sums(service, task, a, budget);
 	if (a->emptying)
 		return RPC_MORE;
 	/* The node has closed since it was validated, for a last checkpoint, or has another layout. */

@@ -195,7 +195,7 @@ static enum rpc_progress pull(struct service *service, struct rpc_request *reque
 	return RPC_DONE;
 }
 
-static enum rpc_progress push(struct service *service, struct rpc_request *request, const struct direct *d)
+static enum rpc_progress direct_push(struct service *service, struct rpc_request *request, const struct direct *d)
 {
 	const struct wire_op *op = &d->op;
 	const struct store_push_step step = op_step(op);
@@ -239,7 +239,7 @@ enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 			return RPC_MORE;
 		changes = journal->changes;
 	}
-	progress = d.op.kind == WIRE_PUSH ? push(service, request, &d) : pull(service, request, &d);
+	progress = d.op.kind == WIRE_PUSH ? direct_push(service, request, &d) : pull(service, request, &d);
 	if (unlikely(journal))
 		request->changed |= changes != journal->changes;
 	service->counters.direct += progress == RPC_DONE;

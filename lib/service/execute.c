@@ -300,7 +300,7 @@ static bool start_operation(struct service *service, struct rpc_request *request
 }
 
 /* A small request that is prepared is prepared and run in one slice, so that its scratch serves many streams. */
-static enum rpc_progress step(struct service *service, struct rpc_request *request)
+static enum rpc_progress step_request(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 	enum rpc_progress progress;
@@ -345,14 +345,14 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 	return progress;
 }
 
-static enum rpc_progress execute(struct service *service, struct rpc_request *request, uint64_t now_ns)
+static enum rpc_progress execute_request(struct service *service, struct rpc_request *request, uint64_t now_ns)
 {
 	struct task *task = request->task;
 	enum rpc_progress progress;
 
 	service->now_ns = now_ns;
 	service_tile_forget(service);
-	progress = step(service, request);
+	progress = step_request(service, request);
 	if (progress != RPC_DONE)
 		return progress;
 	if (task->phase == TASK_PREPARE && task->has_push)
@@ -374,13 +374,13 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 	uint64_t changes;
 
 	if (likely(!journal))
-		return execute(service, request, now_ns);
+		return execute_request(service, request, now_ns);
 	if (journal_is_behind(journal, now_ns)) {
 		request->why |= OBSERVE_WHY_JOURNAL | OBSERVE_WAITS;
 		return RPC_MORE;
 	}
 	changes = journal->changes;
-	progress = execute(service, request, now_ns);
+	progress = execute_request(service, request, now_ns);
 	request->changed |= changes != journal->changes;
 	return progress;
 }

@@ -21,7 +21,7 @@ void service_journal_begin(struct service *service, struct journal_ring *ring)
 	store_journal_begin(service->options.store, ring);
 }
 
-static bool is_whole(const struct service *service)
+static bool is_journal_whole(const struct service *service)
 {
 	return !service->large_owner && !service->changing;
 }
@@ -58,7 +58,7 @@ void service_ended(void *ctx, const struct rpc_outcome *outcome)
 		service_journal_outcome(service, outcome);
 	/* One large request may follow the other without a turn in between. The time is that of the last slice: small
 	 * requests, which have none, leave it to the turn's end. */
-	if (is_whole(service) && (int64_t)(service->now_ns - service->journal_marked_ns) >= MARK_NS)
+	if (is_journal_whole(service) && (int64_t)(service->now_ns - service->journal_marked_ns) >= MARK_NS)
 		mark(service, service->now_ns);
 }
 
@@ -72,7 +72,7 @@ unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool bus
 		service->journal_marked_ns = now_ns;
 		return 0;
 	}
-	if (is_whole(service) && (!busy || now_ns - service->journal_marked_ns >= MARK_NS))
+	if (is_journal_whole(service) && (!busy || now_ns - service->journal_marked_ns >= MARK_NS))
 		mark(service, now_ns);
 	else if (now_ns - service->journal_marked_ns >= HOLD_NS)
 		service->journal_holds = true;

@@ -34,8 +34,9 @@ void service_plan_memory_destroy(struct service *service)
 }
 
 /* A KEYS feed against the table that it names. */
-static int check_table(const struct service *service, const struct object_spec *program,
-		       const struct program_shape *shape, const struct program_keys *keys, struct star_error *err)
+static int check_program_table(const struct service *service, const struct object_spec *program,
+			       const struct program_shape *shape, const struct program_keys *keys,
+			       struct star_error *err)
 {
 	const struct program_node *node = &program->program.nodes[keys->node];
 	const struct store_table *table = service->tables[node->object];
@@ -218,7 +219,7 @@ int service_plan_install(struct service *service, const struct object_spec *spec
 	if (wire_program_check(&spec->program, &shape, &node))
 		return star_error_set(err, -EINVAL, "\"%.80s\" is no program", spec->name);
 	for (unsigned k = 0; k < shape.keys_count; k++) {
-		rc = check_table(service, spec, &shape, &shape.keys[k], err);
+		rc = check_program_table(service, spec, &shape, &shape.keys[k], err);
 		if (rc < 0)
 			return rc;
 	}

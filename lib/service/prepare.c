@@ -63,7 +63,7 @@ enum rpc_progress service_prepare_look(struct rpc_request *request, const void *
 	return RPC_MORE;
 }
 
-static enum rpc_progress look(struct service *service, struct rpc_request *request, unsigned n)
+static enum rpc_progress look_up_keys(struct service *service, struct rpc_request *request, unsigned n)
 {
 	struct task *task = request->task;
 
@@ -91,7 +91,7 @@ static enum rpc_progress push_keys(struct service *service, struct rpc_request *
 	}
 	if (service_prepare_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
-	return task->look ? look(service, request, n) : RPC_MORE;
+	return task->look ? look_up_keys(service, request, n) : RPC_MORE;
 }
 
 /* The versions that the worker has, against those of the rows now. */
@@ -131,7 +131,7 @@ static enum rpc_progress prepare_batch(struct service *service, struct rpc_reque
 	struct task *task = request->task;
 
 	if (task->stage == STAGE_LOOK)
-		return look(service, request, n);
+		return look_up_keys(service, request, n);
 	if (service_operation_check_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	if (task->stage == STAGE_DELETE)

@@ -23,7 +23,7 @@ static enum rpc_progress refuse_room(struct rpc_request *request)
 }
 
 /* Why an entry cannot be taken; NULL: it can. */
-static const char *look(const struct rpc_request *request, const struct kept_entry *entry)
+static const char *look_at_entry(const struct rpc_request *request, const struct kept_entry *entry)
 {
 	const struct task *task = request->task;
 	const struct plan *plan = task->run.plan;
@@ -101,7 +101,7 @@ enum rpc_progress service_run_entry_prepare(struct service *service, struct rpc_
 		const char *why;
 
 		entry = service_kept_find(service->kept, session, tag);
-		why = look(request, entry);
+		why = look_at_entry(request, entry);
 		if (why)
 			return refuse_gone(request, why);
 	}

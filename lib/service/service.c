@@ -54,7 +54,7 @@ struct rpc_service service_rpc(struct service *service)
 }
 
 /* Until there is a layout, all nodes are taken to have as many reactors as this one. */
-static double share(const struct service *service)
+static double share_of_memory(const struct service *service)
 {
 	return service->epoch ? (double)(service->end_partition - service->first_partition) /
 					(double)service->options.partitions
@@ -77,7 +77,7 @@ int service_install(struct service *service, const struct object_spec *spec, str
 		return 0;
 	if (service_drop_left_behind(service, spec, err) < 0)
 		return err->code;
-	table = store_table_create(service->options.store, spec, share(service), err);
+	table = store_table_create(service->options.store, spec, share_of_memory(service), err);
 	if (!table)
 		return err->code;
 	/* With release, for service_store_stats on another thread: it must find the table finished. */

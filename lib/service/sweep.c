@@ -28,7 +28,7 @@ void service_sweep_note(struct service *service, uint32_t id)
 		service->evicting[service->evicting_count++] = (uint16_t)id;
 }
 
-static uint32_t take_out(uint16_t *ids, uint32_t count, uint32_t id)
+static uint32_t take_out_id(uint16_t *ids, uint32_t count, uint32_t id)
 {
 	uint32_t left = 0;
 
@@ -40,8 +40,8 @@ static uint32_t take_out(uint16_t *ids, uint32_t count, uint32_t id)
 
 void service_sweep_forget(struct service *service, uint32_t id)
 {
-	service->evicting_count = take_out(service->evicting, service->evicting_count, id);
-	service->asked_count = take_out(service->asked, service->asked_count, id);
+	service->evicting_count = take_out_id(service->evicting, service->evicting_count, id);
+	service->asked_count = take_out_id(service->asked, service->asked_count, id);
 	__atomic_store_n(&service->asked_left[id], 0, __ATOMIC_RELAXED);
 }
 

@@ -114,7 +114,7 @@ static void count_version(const struct store_table *t, uint8_t *row)
 }
 
 /* watched: nobody has looked for NaN and infinities yet. */
-static void apply(struct store_table *t, struct push_op *op, store_row handle, const void *gradient, bool watched)
+static void apply_entry(struct store_table *t, struct push_op *op, store_row handle, const void *gradient, bool watched)
 {
 	uint8_t *row = table_row(t, handle);
 	uint32_t *words = row_word(row, t->at.words);
@@ -185,7 +185,7 @@ static int refuse_gradient(struct store_table *t, const void *gradient)
 
 /* The squares of the operation's gradient: of rows' sums, so these are made now. -ERANGE: a sum has overflowed, and is
  * refused. */
-static int measure(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient)
+static int measure_gradient(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient)
 {
 	struct store_table *t = op->table;
 	struct push_entry *first = &p->entries[e->first];
@@ -227,8 +227,8 @@ static int refuse_value(struct store_table *t, const void *value)
 }
 
 /* One of the operation's gradients, which may be known to be finite; -EDOM or -ERANGE when it is refused. */
-static int look_at(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient,
-		   unsigned dtype, bool finite)
+static int look_at_gradient(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient,
+			    unsigned dtype, bool finite)
 {
 	struct store_table *t = op->table;
 
@@ -241,7 +241,7 @@ static int look_at(struct store_push *p, struct push_op *op, const struct push_e
 	}
 	if (op->assign)
 		return refuse_value(t, gradient);
-	return op->summed ? measure(p, op, e, gradient) : 0;
+	return op->summed ? measure_gradient(p, op, e, gradient) : 0;
 }
 
 /* How many of the gradients lie one after the other. */
@@ -264,7 +264,7 @@ static bool needs_sums(const struct push_op *op)
 }
 
 /* All keys are in: so it is known which of them are the same. */
-static bool is_whole(const struct push_op *op)
+static bool is_whole_push(const struct push_op *op)
 {
 	return op->keys == op->end - op->first;
 }
@@ -273,7 +273,7 @@ bool store_push_look_again(struct store_push *p)
 {
 	struct push_op *op = p->ops_count ? &p->ops[p->ops_count - 1] : NULL;
 
-	if (!op || op->summed || !needs_sums(op) || !is_whole(op))
+	if (!op || op->summed || !needs_sums(op) || !is_whole_push(op))
 		return false;
 	op->looked = 0;
 	p->look = p->ops_count - 1;
@@ -296,7 +296,7 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 	assert(n <= op->keys - op->looked);
 	entries = &p->entries[op->first + op->looked];
 	if (op->looked == 0)
-		op->summed = needs_sums(op) && is_whole(op);
+		op->summed = needs_sums(op) && is_whole_push(op);
 	op->looked += n;
 	if (!op->summed && table->spec.clip_global_norm > 0 && !op->assign)
 		return 0; /* they come again */
@@ -309,7 +309,7 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 		if (finite && !op->summed && !(op->assign && is_narrow(table)))
 			continue;
 		for (unsigned r = i; r < i + run; r++) {
-			const int rc = look_at(p, op, &entries[r], gradients[r], dtype, finite);
+			const int rc = look_at_gradient(p, op, &entries[r], gradients[r], dtype, finite);
 
 			if (rc < 0)
 				return rc;
@@ -367,21 +367,21 @@ static void take_gradient(struct store_push *p, struct push_op *op, const struct
 	if (op->summed && first->sum != PUSH_NO_SUM) {
 		/* Not before: a program that applies reads the row for each of them, as it was. */
 		if (e->left == PUSH_LAST)
-			apply(t, op, first->row, push_sum(p, first), false);
+			apply_entry(t, op, first->row, push_sum(p, first), false);
 		return;
 	}
 	if (first->sum == PUSH_NO_SUM && is_watched(t, op, dtype)) {
-		apply(t, op, first->row, gradient, true);
+		apply_entry(t, op, first->row, gradient, true);
 		return;
 	}
 	gradient = take_in(t, gradient, dtype, !op->summed); /* the look has counted it */
 	if (first->sum == PUSH_NO_SUM) {
-		apply(t, op, first->row, gradient, false);
+		apply_entry(t, op, first->row, gradient, false);
 		return;
 	}
 	add_gradient(p, t, e, gradient);
 	if (first != e && --first->left == 1)
-		apply(t, op, first->row, push_sum(p, first), false);
+		apply_entry(t, op, first->row, push_sum(p, first), false);
 }
 
 /* Rows are loaded while those before them are worked on, from one slice into the next. */
@@ -521,7 +521,7 @@ void store_push_apply(struct store_table *t, const struct optim_step *step, cons
 			t->stats.nonfinite++;
 			journal_note_row(t, rows[i]);
 		} else {
-			apply(t, &op, rows[i], gradient, false);
+			apply_entry(t, &op, rows[i], gradient, false);
 		}
 	}
 }

@@ -56,7 +56,7 @@ static unsigned size_of(uint64_t bytes)
 	return 63u - (unsigned)__builtin_clzll(bytes / ARENA_ALIGN);
 }
 
-static uint64_t place_of(const struct arena *a, const struct arena_extent *e)
+static uint64_t extent_place(const struct arena *a, const struct arena_extent *e)
 {
 	return (uint64_t)((const uint8_t *)e - a->base);
 }
@@ -90,9 +90,9 @@ static void insert(struct arena *a, uint64_t at, uint64_t bytes)
 	a->free_bytes += bytes;
 }
 
-static void take_out(struct arena *a, struct arena_extent *e)
+static void take_out_extent(struct arena *a, struct arena_extent *e)
 {
-	const uint64_t at = place_of(a, e);
+	const uint64_t at = extent_place(a, e);
 	struct arena_extents *side = side_of(a, at);
 	const unsigned size = size_of(e->bytes);
 
@@ -109,14 +109,14 @@ static void take_out(struct arena *a, struct arena_extent *e)
 /* Where in an extent a piece can lie, aligned to `align`; UINT64_MAX: nowhere. */
 static uint64_t fit(const struct arena *a, const struct arena_extent *e, uint64_t bytes, uint64_t align)
 {
-	const uint64_t at = place_of(a, e), from = (at + align - 1) & ~(align - 1);
+	const uint64_t at = extent_place(a, e), from = (at + align - 1) & ~(align - 1);
 
 	return from + bytes <= at + e->bytes ? from : UINT64_MAX;
 }
 
 /* An extent of one size that has room. */
-static struct arena_extent *look(const struct arena *a, const struct arena_extents *side, unsigned size, uint64_t bytes,
-				 uint64_t align, unsigned most)
+static struct arena_extent *look_for_extent(const struct arena *a, const struct arena_extents *side, unsigned size,
+					    uint64_t bytes, uint64_t align, unsigned most)
 {
 	struct arena_extent *e = side->first[size];
 
@@ -128,9 +128,9 @@ static struct arena_extent *look(const struct arena *a, const struct arena_exten
 
 static void *cut(struct arena *a, struct arena_extent *e, uint64_t bytes, uint64_t align)
 {
-	const uint64_t at = place_of(a, e), end = at + e->bytes, from = fit(a, e, bytes, align);
+	const uint64_t at = extent_place(a, e), end = at + e->bytes, from = fit(a, e, bytes, align);
 
-	take_out(a, e);
+	take_out_extent(a, e);
 	if (from > at)
 		insert(a, at, from - at);
 	if (from + bytes < end)
@@ -146,11 +146,11 @@ static void *take_extent(struct arena *a, enum side which, uint64_t bytes, uint6
 
 	if (!(side->sizes >> size))
 		return NULL;
-	e = look(a, side, size, bytes, align, LOOK_MAX);
+	e = look_for_extent(a, side, size, bytes, align, LOOK_MAX);
 	for (uint64_t left = side->sizes >> size >> 1 << size << 1; !e && left; left &= left - 1)
-		e = look(a, side, (unsigned)__builtin_ctzll(left), bytes, align, LOOK_MAX);
+		e = look_for_extent(a, side, (unsigned)__builtin_ctzll(left), bytes, align, LOOK_MAX);
 	if (!e)
-		e = look(a, side, size, bytes, align, LOOK_HARD_MAX);
+		e = look_for_extent(a, side, size, bytes, align, LOOK_HARD_MAX);
 	return e ? cut(a, e, bytes, align) : NULL;
 }
 
@@ -211,7 +211,7 @@ void store_arena_give(struct arena *a, void *piece, uint64_t bytes)
 	if (at > 0 && at != a->high && is_edge(a, at - ARENA_ALIGN)) {
 		const uint64_t before = *last_word(a, at);
 
-		take_out(a, (struct arena_extent *)(a->base + at - before));
+		take_out_extent(a, (struct arena_extent *)(a->base + at - before));
 		at -= before;
 	}
 	if (end == a->low) {
@@ -222,7 +222,7 @@ void store_arena_give(struct arena *a, void *piece, uint64_t bytes)
 		struct arena_extent *next = (struct arena_extent *)(a->base + end);
 
 		end += next->bytes;
-		take_out(a, next);
+		take_out_extent(a, next);
 	}
 	if (at == a->high) {
 		whole = (end - at) / ARENA_PAGE * ARENA_PAGE;

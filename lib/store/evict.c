@@ -56,7 +56,7 @@ static unsigned take_bucket(const struct store_table *t, const struct index_buck
 }
 
 /* The least worthy of n rows that is not pinned; STORE_NO_ROW: all are. */
-static store_row choose(const struct store_table *t, const store_row *rows, unsigned n)
+static store_row choose_victim(const struct store_table *t, const store_row *rows, unsigned n)
 {
 	store_row least = STORE_NO_ROW;
 
@@ -78,11 +78,11 @@ static store_row choose_near(const struct store_table *t, uint64_t hash)
 
 		n += take_bucket(t, index_home(&t->index, near), rows + n);
 		if (n >= SAMPLE) {
-			least = choose(t, rows, n);
+			least = choose_victim(t, rows, n);
 			n = 0;
 		}
 	}
-	return least != STORE_NO_ROW ? least : choose(t, rows, n);
+	return least != STORE_NO_ROW ? least : choose_victim(t, rows, n);
 }
 
 bool store_evict_one(struct store_table *t, uint64_t hash)

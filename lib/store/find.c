@@ -278,8 +278,9 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 	return refused;
 }
 
-static inline __attribute__((always_inline)) unsigned find(struct store_table *table, const uint64_t *keys, unsigned n,
-							   enum store_find_mode mode, uint64_t step, store_row *rows)
+static inline __attribute__((always_inline)) unsigned find_rows(struct store_table *table, const uint64_t *keys,
+								unsigned n, enum store_find_mode mode, uint64_t step,
+								store_row *rows)
 {
 	uint64_t hashes[STORE_BATCH];
 	unsigned missing = 0;
@@ -302,7 +303,7 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 {
 	assert(n <= STORE_BATCH);
 	/* One key alone needs neither passes nor what they leave to one another. */
-	return n == 1 ? find(table, keys, 1, mode, step, rows) : find(table, keys, n, mode, step, rows);
+	return n == 1 ? find_rows(table, keys, 1, mode, step, rows) : find_rows(table, keys, n, mode, step, rows);
 }
 
 unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned n)

@@ -122,7 +122,7 @@ static uint32_t with_bit(uint32_t mask, unsigned i, bool set)
 	return ((mask & ~(1u << i)) | (uint32_t)set << i) & INDEX_ALL;
 }
 
-static void put(struct index_bucket *bucket, unsigned i, struct entry e, bool away)
+static void put_entry(struct index_bucket *bucket, unsigned i, struct entry e, bool away)
 {
 	bucket->tags[i] = e.tag;
 	bucket->rows[i] = e.row;
@@ -146,7 +146,7 @@ static bool move_over(struct index_bucket *bucket, unsigned i)
 
 	if (!room || (!home_coming && bucket->strayed == INDEX_AWAY_MAX))
 		return false;
-	put(other, (unsigned)__builtin_ctz(room), e, !home_coming);
+	put_entry(other, (unsigned)__builtin_ctz(room), e, !home_coming);
 	other->known &= bucket->known;
 	if (home_coming)
 		other->strayed--;
@@ -175,12 +175,12 @@ static bool put_into(struct index_bucket *bucket, struct entry e, bool away, boo
 	room = index_match(bucket, 0);
 	if (!room)
 		return false;
-	put(bucket, (unsigned)__builtin_ctz(room), e, away);
+	put_entry(bucket, (unsigned)__builtin_ctz(room), e, away);
 	return true;
 }
 
 /* At home, or in the other bucket, or in the place of an entry that can move to its own other one. */
-static bool place(struct index_bucket *home, struct entry e)
+static bool place_entry(struct index_bucket *home, struct entry e)
 {
 	struct index_bucket *other = index_other(home, e.tag);
 
@@ -330,7 +330,7 @@ static unsigned sort_out(const struct store_index *ix, struct index_segment *fro
 }
 
 /* Brings entries home where there is room again; returns how many. */
-static unsigned settle(struct index_segment *segment)
+static unsigned settle_segment(struct index_segment *segment)
 {
 	unsigned moved = 0;
 
@@ -362,8 +362,8 @@ static bool split_segment(struct store_index *ix, uint64_t hash)
 	moved = sort_out(ix, old, new, depth);
 	enter_segment(ix, old, hash & (bit - 1), depth + 1);
 	enter_segment(ix, new, (hash & (bit - 1)) | bit, depth + 1);
-	moved += settle(old);
-	settle(new); /* these moved already */
+	moved += settle_segment(old);
+	settle_segment(new); /* these moved already */
 	if (ix->stats->moved_max < moved)
 		ix->stats->moved_max = moved;
 	return true;
@@ -390,7 +390,7 @@ static void complete_directory(struct store_index *ix)
 	}
 }
 
-static bool split(struct store_index *ix, uint64_t hash, bool loading)
+static bool split_crowded(struct store_index *ix, uint64_t hash, bool loading)
 {
 	const unsigned depth = index_depth(ix, hash), entries = count_entries(index_segment_of(ix, hash));
 
@@ -418,14 +418,14 @@ static bool enter(const struct store_index *ix, uint64_t hash, store_row row)
 		home->side = sides_of(ix, home, depth) & INDEX_ALL;
 		home->known = 1;
 	}
-	return place(home, (struct entry){ row, index_tag(hash), hash >> depth & 1 });
+	return place_entry(home, (struct entry){ row, index_tag(hash), hash >> depth & 1 });
 }
 
 bool store_index_insert(struct store_index *ix, uint64_t hash, store_row row)
 {
 	/* After a split by random hashes there is room; if not, somebody chose the keys, and one split is enough. */
 	if (!enter(ix, hash, row))
-		return split(ix, hash, false) && enter(ix, hash, row);
+		return split_crowded(ix, hash, false) && enter(ix, hash, row);
 	/* One split is what an operation does: another segment's waits for a row that needs none. */
 	if (ix->behind)
 		catch_up(ix, false);
@@ -438,7 +438,7 @@ bool store_index_load(struct store_index *ix, uint64_t hash, store_row row)
 	for (unsigned splits = 0; splits <= INDEX_DEPTH_MAX; splits++) {
 		if (enter(ix, hash, row))
 			return true;
-		if (!split(ix, hash, true))
+		if (!split_crowded(ix, hash, true))
 			return false;
 	}
 	return false;
@@ -457,7 +457,7 @@ static bool take_from(struct index_bucket *bucket, uint8_t tag, store_row row)
 	return false;
 }
 
-static void take_out(struct index_bucket *home, uint8_t tag, store_row row)
+static void take_out_entry(struct index_bucket *home, uint8_t tag, store_row row)
 {
 	if (!take_from(home, tag, row)) {
 		const bool taken = take_from(index_other(home, tag), tag, row);
@@ -486,8 +486,8 @@ static unsigned pour(const struct index_segment *from, struct index_segment *to,
 			if (moved == limit)
 				return moved;
 			if (back)
-				take_out(new_home, tag, bucket->rows[i]);
-			else if (!place(new_home, (struct entry){ bucket->rows[i], tag, side }))
+				take_out_entry(new_home, tag, bucket->rows[i]);
+			else if (!place_entry(new_home, (struct entry){ bucket->rows[i], tag, side }))
 				return moved;
 			moved++;
 		}
@@ -550,7 +550,7 @@ void store_index_erase(struct store_index *ix, uint64_t hash, store_row row)
 	struct index_bucket *home = index_home(ix, hash);
 	const uint8_t tag = index_tag(hash);
 
-	take_out(home, tag, row);
+	take_out_entry(home, tag, row);
 	if (tag % JOIN_TAGS == 0 && INDEX_ENTRIES - __builtin_popcount(index_match(home, 0)) <= JOIN_BUCKET_MAX)
 		join_segment(ix, hash);
 }

@@ -102,7 +102,7 @@ static void truncate_normal(const struct initial *in, uint32_t counter[4], doubl
 	counter[3] = 0;
 }
 
-static void draw(const struct initial *in, uint32_t counter[4], float values[4])
+static void draw_values(const struct initial *in, uint32_t counter[4], float values[4])
 {
 	uint32_t words[4];
 	double normals[4];
@@ -132,7 +132,7 @@ void store_initial_values(const struct initial *in, uint64_t key, float *values,
 			const uint32_t n = dim - i < 4 ? dim - i : 4;
 
 			counter[2] = i / 4;
-			draw(in, counter, four);
+			draw_values(in, counter, four);
 			memcpy(values + i, four, n * sizeof(*four));
 		}
 	if (in->elements && key >= in->elements / dim) {

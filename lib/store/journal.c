@@ -35,7 +35,7 @@ void store_journal_forget(struct store_table *t)
 }
 
 /* Room for a record in a run of its own kind. */
-static void *take(struct store_table *t, unsigned kind, uint32_t bytes)
+static void *take_run_room(struct store_table *t, unsigned kind, uint32_t bytes)
 {
 	struct journal_ring *ring = t->store->journal;
 	struct checkpoint_run *run = ring->record ? (struct checkpoint_run *)(ring->record + 1) : NULL;
@@ -58,7 +58,7 @@ static void *take(struct store_table *t, unsigned kind, uint32_t bytes)
 
 static void write_table(struct store_table *t)
 {
-	struct checkpoint_table *table = take(t, CHECKPOINT_TABLE, sizeof(*table));
+	struct checkpoint_table *table = take_run_room(t, CHECKPOINT_TABLE, sizeof(*table));
 
 	if (!table)
 		return;
@@ -101,7 +101,7 @@ void store_journal_row(struct store_table *t, store_row row)
 	/* `used` counts back from the table's last record. */
 	if (t->at.used && t->journal_tick != t->tick)
 		write_table(t);
-	to = take(t, CHECKPOINT_ROWS, t->at.record);
+	to = take_run_room(t, CHECKPOINT_ROWS, t->at.record);
 	if (!to)
 		return;
 	if (t->at.as_it_lies)
@@ -122,7 +122,7 @@ void store_journal_deleted(struct store_table *t, uint64_t key)
 	uint64_t *to;
 
 	store_journal_table_changed(t);
-	to = take(t, CHECKPOINT_DELETED, sizeof(*to));
+	to = take_run_room(t, CHECKPOINT_DELETED, sizeof(*to));
 	if (to)
 		*to = key;
 }
@@ -132,7 +132,7 @@ void store_journal_count(struct store_table *t, uint64_t key, uint32_t count, ui
 	struct checkpoint_count *to;
 
 	store_journal_table_changed(t);
-	to = take(t, CHECKPOINT_COUNTS, sizeof(*to));
+	to = take_run_room(t, CHECKPOINT_COUNTS, sizeof(*to));
 	if (to)
 		*to = (struct checkpoint_count){ .key = key, .count = count, .seen = seen };
 }

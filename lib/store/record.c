@@ -23,7 +23,7 @@ static uint32_t slots_bytes(const struct store_table *t)
 	return t->optim.slots * t->dim * (uint32_t)(t->wide ? sizeof(double) : sizeof(float));
 }
 
-static void *append(uint8_t *to, const void *from, uint32_t bytes)
+static void *append_bytes(uint8_t *to, const void *from, uint32_t bytes)
 {
 	memcpy(to, from, bytes);
 	return to + bytes;
@@ -41,9 +41,9 @@ void store_record_write(const struct store_table *t, const uint8_t *row, uint8_t
 		used = (tick - used + 1) / TABLE_TICK;
 		memcpy(to + t->at.used, &used, sizeof(used));
 	}
-	to = append(to + t->at.record_head, row + t->at.values, (uint32_t)dtype_row_bytes(t->spec.dtype, t->dim));
-	to = append(to, row + t->at.master, masters_bytes(t));
-	append(to, row + t->at.slots, slots_bytes(t));
+	to = append_bytes(to + t->at.record_head, row + t->at.values, (uint32_t)dtype_row_bytes(t->spec.dtype, t->dim));
+	to = append_bytes(to, row + t->at.master, masters_bytes(t));
+	append_bytes(to, row + t->at.slots, slots_bytes(t));
 }
 
 static void record_read(const struct store_table *t, uint8_t *row, const uint8_t *from)

@@ -95,7 +95,7 @@ static void write_deleted(struct store *store, struct out *o)
 	o->budget--;
 }
 
-static void *take_row(struct snapshot *s, struct out *o, const struct store_table *t)
+static void *take_snapshot_row(struct snapshot *s, struct out *o, const struct store_table *t)
 {
 	void *record = take_record(o, t, CHECKPOINT_ROWS, t->at.record);
 
@@ -115,7 +115,7 @@ static void write_copy(struct store *store, struct out *o)
 		s->copies_tail += s->copies_bytes - at;
 		return;
 	}
-	record = take_row(s, o, snapshot_table(store, copy->table));
+	record = take_snapshot_row(s, o, snapshot_table(store, copy->table));
 	if (!record)
 		return;
 	memcpy(record, copy + 1, copy->bytes);
@@ -166,7 +166,7 @@ static void write_row(struct store *store, struct out *o)
 		table_prefetch(snapshot_mark(store, next));
 	}
 	if (!snapshot_marked(store, row, s->generation)) {
-		record = take_row(s, o, t);
+		record = take_snapshot_row(s, o, t);
 		if (!record)
 			return;
 		store_record_write(t, table_row(t, row), record, t->snapshot.tick);
@@ -231,7 +231,7 @@ static void write_logged(struct store *store, struct out *o)
 	load_logged(store);
 	if (snapshot_marked(store, row, generation)) {
 		const struct store_table *t = snapshot_table(store, (uint32_t)(slot >> 32));
-		void *record = take_row(s, o, t);
+		void *record = take_snapshot_row(s, o, t);
 
 		if (!record)
 			return;
@@ -312,7 +312,7 @@ static void next_phase(struct snapshot *s)
 	s->from = 0;
 }
 
-static void step(struct store *store, struct out *o)
+static void step_snapshot(struct store *store, struct out *o)
 {
 	struct snapshot *s = &store->snapshot;
 	const bool full = s->kind == STORE_SNAPSHOT_FULL;
@@ -340,7 +340,7 @@ size_t store_snapshot_slice(struct store *store, void *to, size_t bytes, unsigne
 
 	assert(bytes >= STORE_SNAPSHOT_SLICE_MIN);
 	while (s->kind && s->phase != SNAPSHOT_OVER && !s->lost && o.budget > 0 && !o.full)
-		step(store, &o);
+		step_snapshot(store, &o);
 	*over = !s->kind || s->phase == SNAPSHOT_OVER || s->lost;
 	return o.written;
 }

@@ -14,7 +14,7 @@ static int refuse_ps(const struct cluster_spec *spec, const char *where, struct 
 		where, spec->task);
 }
 
-static void tell(const struct cluster_spec *spec, struct session_config *config)
+static void configure_session(const struct cluster_spec *spec, struct session_config *config)
 {
 	config->ps = spec->ps;
 	config->task_index = spec->task;
@@ -28,7 +28,7 @@ int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *
 		return refuse_ps(spec, "", err);
 	if (spec->job == CLUSTER_EVALUATOR)
 		return star_error_set(err, -EINVAL, "this is the evaluator; a worker is wanted here");
-	tell(spec, config);
+	configure_session(spec, config);
 	return 0;
 }
 
@@ -54,6 +54,6 @@ int cluster_spec_take_environment(struct cluster_spec *spec, struct session_conf
 	if (rc < 0)
 		cluster_spec_fini(spec);
 	else
-		tell(spec, config);
+		configure_session(spec, config);
 	return rc;
 }

@@ -14,7 +14,7 @@ enum {
 	SLOTS_MIN = 16
 };
 
-static struct dedup *make(struct graph_value value, uint32_t run, uint32_t most)
+static struct dedup *make_dedup(struct graph_value value, uint32_t run, uint32_t most)
 {
 	struct dedup *dedup = calloc(1, sizeof(*dedup));
 	uint64_t slots = SLOTS_MIN;
@@ -42,7 +42,7 @@ struct dedup *train_dedup_get(struct dedup **list, struct graph_value value, uin
 		dedup = dedup->next;
 	if (dedup)
 		return dedup;
-	dedup = make(value, run, most);
+	dedup = make_dedup(value, run, most);
 	if (dedup) {
 		dedup->next = *list;
 		*list = dedup;

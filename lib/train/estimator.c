@@ -56,7 +56,7 @@ static int set_results(struct work *w, enum estimator_mode mode)
 	return graph_set_results(w->graph, values, train ? 2 : mode == ESTIMATOR_EVAL ? 3 : 1);
 }
 
-static int build(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
+static int build_model(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
 {
 	int rc = e->model_fn(e->params, mode, w->graph, &w->spec, err);
 
@@ -105,7 +105,7 @@ static int open_work(const struct estimator *e, enum estimator_mode mode, struct
 				    "this is the evaluator, which does not train: estimator_train_and_evaluate and "
 				    "estimator_evaluate are for it");
 	if (rc == 0)
-		rc = build(e, mode, w, err);
+		rc = build_model(e, mode, w, err);
 	if (rc < 0)
 		return rc;
 	config = train ? w->config : aside(w->config);

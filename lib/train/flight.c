@@ -40,7 +40,7 @@ static void start_flights(struct session *s)
 	}
 }
 
-static void settle(struct session *s)
+static void wait_all_ended(struct session *s)
 {
 	while (count(s, FLIGHT_RUNS))
 		pthread_cond_wait(&s->ended, &s->lock);
@@ -216,7 +216,7 @@ int train_flights_await(struct session *s, uint64_t until_ns, struct star_error 
 void train_flights_settle(struct session *s)
 {
 	pthread_mutex_lock(&s->lock);
-	settle(s);
+	wait_all_ended(s);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -289,7 +289,7 @@ int train_flights_drop(struct session *s, struct star_error *err)
 	for (uint32_t i = 0; i < s->in_flight; i++)
 		if (flights_at(s, i)->state == FLIGHT_WAITS)
 			flights_at(s, i)->state = FLIGHT_FREE;
-	settle(s);
+	wait_all_ended(s);
 	while (s->in_flight) {
 		const struct flight *f = flights_at(s, 0);
 

@@ -223,7 +223,7 @@ static int prepare_part(const struct graph_ps_plan *plan, struct prepared *p, ui
 	return rc;
 }
 
-static void release(void *ctx, void *prepared)
+static void release_local(void *ctx, void *prepared)
 {
 	struct prepared *p = prepared;
 
@@ -262,7 +262,7 @@ static int prepare_parts(const struct graph_ps_plan *plan, struct prepared *p, s
 	return p->scratch.push ? 0 : err->code;
 }
 
-static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared, struct star_error *err)
+static int prepare_local(void *ctx, const struct graph_ps_plan *plan, void **prepared, struct star_error *err)
 {
 	struct prepared *p = calloc(1, sizeof(*p));
 	int rc;
@@ -279,7 +279,7 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 	if (rc == 0)
 		rc = prepare_parts(plan, p, err);
 	if (rc < 0)
-		release(ctx, p);
+		release_local(ctx, p);
 	else
 		*prepared = p;
 	return rc;
@@ -300,7 +300,7 @@ static int start_local_part(void *ctx, const struct graph_ps_call *call, void **
 	return rc;
 }
 
-static int wait(void *ctx, const struct graph_ps_call *call, void *token, struct star_error *err)
+static int wait_local_part(void *ctx, const struct graph_ps_call *call, void *token, struct star_error *err)
 {
 	(void)ctx;
 	(void)call;
@@ -319,9 +319,10 @@ struct graph_ps *train_local_create(struct star_error *err)
 		free(ps);
 		ps = NULL;
 	} else {
-		*ps = (struct graph_ps){
-			.prepare = prepare, .release = release, .start = start_local_part, .wait = wait
-		};
+		*ps = (struct graph_ps){ .prepare = prepare_local,
+					 .release = release_local,
+					 .start = start_local_part,
+					 .wait = wait_local_part };
 	}
 	return ps;
 }

@@ -13,7 +13,7 @@
 
 #include "tensor/dtype.h"
 
-static bool pushes(const struct local_op *o)
+static bool local_op_pushes(const struct local_op *o)
 {
 	return o->op.kind != STAR_PULL;
 }
@@ -170,7 +170,7 @@ static int prepare_push(struct local_scratch *scratch, struct local_op *o, struc
 	return 0;
 }
 
-static void push(struct local_scratch *scratch, const struct local_op *o)
+static void local_push(struct local_scratch *scratch, const struct local_op *o)
 {
 	const struct store_push_step step = {
 		.has_rate = o->op.flags & STAR_RATE,
@@ -234,8 +234,8 @@ static int run_op(struct local_scratch *scratch, struct local_op *o, bool prepar
 {
 	const enum store_find_mode mode = prepared ? STORE_LOOK : mode_of(o);
 
-	if (pushes(o))
-		push(scratch, o);
+	if (local_op_pushes(o))
+		local_push(scratch, o);
 	if (!pulls(o))
 		return 0;
 	o->table->seen = store_table_stats(o->table->store)->pushes;
@@ -250,11 +250,11 @@ static int run_request(struct local_scratch *scratch, struct local_op **ops, uin
 	int rc = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		prepared |= pushes(ops[i]);
+		prepared |= local_op_pushes(ops[i]);
 	if (prepared)
 		store_push_begin(scratch->push);
 	for (uint32_t i = 0; prepared && rc == 0 && i < count; i++) {
-		if (pushes(ops[i]))
+		if (local_op_pushes(ops[i]))
 			rc = prepare_push(scratch, ops[i], err);
 		else if (mode_of(ops[i]) == STORE_PULL)
 			rc = pull(scratch, ops[i], STORE_PULL, NULL, err);
@@ -296,7 +296,7 @@ static int fill_local_op(struct local_op *o, const struct graph_ps_call *call, s
 	o->bytes = train_local_element_bytes(o->dtype);
 	o->keys = o->op.keys;
 	o->count = o->keys ? (uint64_t)o->op.count * o->blocks_a_row : o->table->blocks;
-	if (pushes(o) && o->rows_a_block > 1)
+	if (local_op_pushes(o) && o->rows_a_block > 1)
 		sum_rows(o);
 	return 1;
 }

@@ -114,7 +114,7 @@ static int make_table(struct peers *p, struct star_error *err)
 	return p->table ? 0 : err->code;
 }
 
-static void release(struct peers *p)
+static void release_peers(struct peers *p)
 {
 	pthread_cond_destroy(&p->ends);
 	pthread_mutex_destroy(&p->lock);
@@ -161,7 +161,7 @@ struct peers *train_peers_open(const struct peers_options *options, struct star_
 	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->ends);
 	if (start_peers(p, err) < 0) {
-		release(p);
+		release_peers(p);
 		return NULL;
 	}
 	return p;
@@ -181,7 +181,7 @@ void train_peers_close(struct peers *p, bool done)
 	p->clock = CLOCK_DONE;
 	if (done) /* if it does not arrive, others wait for a lease */
 		write_own(p, &ignored);
-	release(p);
+	release_peers(p);
 }
 
 int train_peers_set_clock(struct peers *p, uint64_t clock, struct star_error *err)
@@ -195,7 +195,7 @@ int train_peers_set_clock(struct peers *p, uint64_t clock, struct star_error *er
 	return rc;
 }
 
-static int look_at(struct peers *p, uint32_t count, struct star_error *err)
+static int look_at_peers(struct peers *p, uint32_t count, struct star_error *err)
 {
 	const int rc = star_pull(p->table, p->keys, count, p->rows, STAR_READ_ONLY, p->options.deadline_us, err);
 	const uint64_t now_ns = clock_ns();
@@ -223,7 +223,7 @@ static int look_at(struct peers *p, uint32_t count, struct star_error *err)
 
 int train_peers_look(struct peers *p, struct star_error *err)
 {
-	return look_at(p, p->options.count, err);
+	return look_at_peers(p, p->options.count, err);
 }
 
 bool train_peers_lives(const struct peers *p, uint32_t index)
@@ -243,7 +243,7 @@ bool train_peers_ended(const struct peers *p, uint32_t index)
 }
 
 /* One setting, for people. */
-static void show(enum peers_setting setting, double value, char text[static SETTING_BYTES])
+static void show_setting(enum peers_setting setting, double value, char text[static SETTING_BYTES])
 {
 	static const char *const consistencies[] = { "asynchronous", "ssp", "synchronous" };
 
@@ -265,8 +265,8 @@ static int say_difference(const struct peers *p, uint32_t who, enum peers_settin
 	char ours[SETTING_BYTES], others[SETTING_BYTES];
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == PEERS_SETTINGS, "each has a name");
-	show(setting, p->options.settings[setting], ours);
-	show(setting, theirs, others);
+	show_setting(setting, p->options.settings[setting], ours);
+	show_setting(setting, theirs, others);
 	return star_error_set(err, -EINVAL,
 			      "this worker has %s = %s, and worker %" PRIu32
 			      " has %s: it must be the same for all workers of job \"%.100s\"",
@@ -298,7 +298,7 @@ static int differs(const struct peers *p, uint32_t who, struct star_error *err)
 /* PEERS_MAX: nobody; err has what differs. */
 static int find_other(struct peers *p, uint32_t *who, struct star_error *err)
 {
-	int rc = look_at(p, PEERS_MAX, err);
+	int rc = look_at_peers(p, PEERS_MAX, err);
 	uint32_t may = PEERS_MAX;
 
 	*who = PEERS_MAX;

@@ -204,7 +204,7 @@ static void free_token(struct token *token)
 	free(token);
 }
 
-static void release(void *ctx, void *prepared)
+static void release_remote(void *ctx, void *prepared)
 {
 	struct prepared *p = prepared;
 
@@ -316,7 +316,7 @@ static int find_compiled(const struct graph_ps_plan *plan, struct prepared *p, s
 	return p->compiled ? 0 : err->code;
 }
 
-static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared, struct star_error *err)
+static int prepare_remote(void *ctx, const struct graph_ps_plan *plan, void **prepared, struct star_error *err)
 {
 	const struct remote *remote = ctx;
 	struct prepared *p = calloc(1, sizeof(*p));
@@ -341,7 +341,7 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 	if (rc == 0)
 		rc = list_updates((struct remote *)ctx, plan, p, err);
 	if (rc < 0)
-		release(ctx, p);
+		release_remote(ctx, p);
 	else
 		*prepared = p;
 	return rc;
@@ -585,7 +585,7 @@ static void expand_rows(const struct graph_ps_call *call, const struct request_t
 	train_dedup_expand(dedup, rows->data, graph_type_bytes(&rows->type) / dedup->n);
 }
 
-static int wait(void *ctx, const struct graph_ps_call *call, void *given, struct star_error *err)
+static int wait_remote_part(void *ctx, const struct graph_ps_call *call, void *given, struct star_error *err)
 {
 	struct token *token = given;
 	const struct remote *remote = ctx;
@@ -613,9 +613,11 @@ struct graph_ps *train_remote_create(const struct remote_options *options)
 	if (!remote)
 		return NULL;
 	remote->options = *options;
-	remote->ps = (struct graph_ps){
-		.ctx = remote, .prepare = prepare, .release = release, .start = start_remote_part, .wait = wait
-	};
+	remote->ps = (struct graph_ps){ .ctx = remote,
+					.prepare = prepare_remote,
+					.release = release_remote,
+					.start = start_remote_part,
+					.wait = wait_remote_part };
 	return &remote->ps;
 }
 

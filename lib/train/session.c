@@ -272,7 +272,7 @@ static void set_global_step(struct session *s, const struct flight *f)
 }
 
 /* The oldest step has been made. */
-static int land(struct session *s, const struct graph_tensor **results, struct star_error *err)
+static int land_step(struct session *s, const struct graph_tensor **results, struct star_error *err)
 {
 	const struct flight *f = train_flights_take(s);
 	struct session_step step = { .loss = NAN, .results = f->results };
@@ -324,7 +324,7 @@ int session_take(struct session *s, const struct graph_tensor **results, struct 
 		return star_error_set(err, -EINVAL, "no step is in flight: session_submit starts one");
 	rc = end_oldest(s, err);
 	if (rc == 0)
-		rc = land(s, results, err);
+		rc = land_step(s, results, err);
 	s->failed = rc < 0;
 	if (rc < 0)
 		train_flights_drop(s, &(struct star_error){ 0 });
@@ -446,7 +446,7 @@ static int open_session(struct session *s, struct star_error *err)
 	return rc;
 }
 
-static void release(struct session *s)
+static void release_session(struct session *s)
 {
 	session_disconnect(s);
 	train_flights_fini(s);
@@ -487,7 +487,7 @@ struct session *session_create(const struct session_config *config, const struct
 		memcpy(s->hooks, hooks, hooks_count * sizeof(*hooks));
 	}
 	if (train_flights_init(s, err) < 0 || hooks_count > SESSION_HOOKS_MAX || open_session(s, err) < 0) {
-		release(s);
+		release_session(s);
 		return NULL;
 	}
 	return s;
@@ -511,6 +511,6 @@ int session_close(struct session *s, struct star_error *err)
 	/* Of a short job it is the only one, by which another run knows what PS tasks should hold. */
 	if (s->last.local_step && s->summarized.step != s->last.global_step)
 		write_summary(s, &s->last, 1, clock_ns());
-	release(s);
+	release_session(s);
 	return rc;
 }

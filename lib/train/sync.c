@@ -75,12 +75,12 @@ int train_sync_attach(struct sync *s, struct star_cluster *cluster, struct peers
 
 /* ---- rows ---- */
 
-static uint64_t number(double x)
+static uint64_t whole_number(double x)
 {
 	return x > 0 && x < NUMBER_MAX ? (uint64_t)x : 0;
 }
 
-static int execute(struct sync *s, struct star_op *op, struct star_error *err)
+static int execute_op(struct sync *s, struct star_op *op, struct star_error *err)
 {
 	return star_execute(s->cluster, op, 1, s->options.deadline_us, err);
 }
@@ -102,7 +102,7 @@ static int add_to_row(struct sync *s, uint64_t tag, unsigned element, double wha
 	};
 
 	minus[element] = -what;
-	return execute(s, &op, err);
+	return execute_op(s, &op, err);
 }
 
 /* The round is made again: whoever leads throws away what has been summed up. */
@@ -116,10 +116,10 @@ static int spoil(struct sync *s, uint64_t tag, struct star_error *err)
 
 static struct sync_round round_of(const double row[static SYNC_ROW])
 {
-	return (struct sync_round){ .tag = number(row[TAG]),
-				    .step = number(row[STEP]),
-				    .global_step = number(row[GLOBAL_STEP]),
-				    .need = (uint32_t)number(row[NEED]),
+	return (struct sync_round){ .tag = whole_number(row[TAG]),
+				    .step = whole_number(row[STEP]),
+				    .global_step = whole_number(row[GLOBAL_STEP]),
+				    .need = (uint32_t)whole_number(row[NEED]),
 				    .by_row = row[BY_ROW] != 0 };
 }
 
@@ -134,13 +134,14 @@ static bool is_applied(const struct sync_round *round, const double row[static S
 /* The same, by the row alone. */
 static bool is_row_applied(const double row[static SYNC_ROW])
 {
-	const struct sync_round round = { .need = row[OPENED] > 0 ? (uint32_t)number(row[NEEDS] / row[OPENED]) : 0 };
+	const struct sync_round round = { .need = row[OPENED] > 0 ? (uint32_t)whole_number(row[NEEDS] / row[OPENED])
+								  : 0 };
 
 	return is_applied(&round, row);
 }
 
 /* The present round, and the row of the one that this worker is at. */
-static int look(struct sync *s, struct sync_round *present, struct star_error *err)
+static int look_at_round(struct sync *s, struct sync_round *present, struct star_error *err)
 {
 	const uint64_t keys[2] = { PRESENT, s->round.tag }, now_ns = clock_ns();
 	double rows[2][SYNC_ROW];
@@ -301,7 +302,7 @@ static int open_round(struct sync *s, uint64_t tag, bool applied, bool forget, s
 	rc = star_execute(s->cluster, ops, count, s->options.deadline_us, err);
 	if (rc < 0)
 		return rc;
-	next.global_step = number(global_step);
+	next.global_step = whole_number(global_step);
 	if (applied && s->options.boundary)
 		s->options.boundary(s->options.arg, next.global_step);
 	return write_present(s, &next, forget, err);
@@ -327,7 +328,7 @@ static int find_present(struct sync *s, struct sync_round *present, struct star_
 		if (rc < 0)
 			return rc;
 		for (uint32_t i = 0; i < count; i++)
-			if (number(rows[i][TAG]) > present->tag)
+			if (whole_number(rows[i][TAG]) > present->tag)
 				*present = round_of(rows[i]);
 	}
 	return present->tag == shown ? 0 : write_present(s, present, false, err);
@@ -343,7 +344,7 @@ static bool is_complete(const struct sync *s)
  * thrown away; unless another leader was first, who has decided it, and perhaps not finished. Then comes the round
  * `next`, of the next step or the same.
  */
-static int settle(struct sync *s, bool apply, uint64_t next, struct star_error *err)
+static int settle_round(struct sync *s, bool apply, uint64_t next, struct star_error *err)
 {
 	double rows[2][SYNC_ROW] = { 0 };
 	int rc = apply ? decide(s, s->round.tag, 0, rows, err) : -EALREADY;
@@ -367,7 +368,7 @@ static int settle(struct sync *s, bool apply, uint64_t next, struct star_error *
 static int go_to_present(struct sync *s, struct star_error *err)
 {
 	struct sync_round present;
-	int rc = look(s, &present, err);
+	int rc = look_at_round(s, &present, err);
 
 	if (rc == 0)
 		rc = find_present(s, &present, err);
@@ -376,7 +377,7 @@ static int go_to_present(struct sync *s, struct star_error *err)
 	if (present.tag == 0) /* rounds are lost, or there were none: steps go on */
 		present.step = s->round.step;
 	go_to(s, &present);
-	return look(s, &present, err);
+	return look_at_round(s, &present, err);
 }
 
 /*
@@ -400,7 +401,7 @@ static int take_over(struct sync *s, struct star_error *err)
 	rc = decide(s, next, STAR_OPEN, rows, err);
 	if (rc == 0)
 		rc = go_to_present(s, err);
-	return rc == 0 ? settle(s, false, next, err) : rc;
+	return rc == 0 ? settle_round(s, false, next, err) : rc;
 }
 
 /* A gradient is on its way for longer than its worker can be thought to live. */
@@ -430,9 +431,9 @@ static int lead(struct sync *s, const struct sync_round *present, struct star_er
 	} else if (s->late) { /* its sums are closed, and no other round has begun */
 		s->fresh = true;
 	} else if (is_complete(s)) {
-		rc = settle(s, true, s->round.tag + 1, err);
+		rc = settle_round(s, true, s->round.tag + 1, err);
 	} else if (is_stuck(s) || need(s) < s->round.need) {
-		rc = settle(s, false, s->round.tag + 1, err);
+		rc = settle_round(s, false, s->round.tag + 1, err);
 	}
 	/* Somebody else leads, or a node has lost its sums: what row 0 says then, is true. */
 	s->fresh |= rc == -EALREADY;
@@ -466,7 +467,7 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 	unsigned pause_us = 0;
 
 	for (;;) {
-		int rc = look(s, present, err);
+		int rc = look_at_round(s, present, err);
 
 		if (rc < 0 || is_ours(s, present, least))
 			return rc;
@@ -475,7 +476,7 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 
 			rc = lead(s, present, err);
 			if (rc == 0)
-				rc = look(s, present, err);
+				rc = look_at_round(s, present, err);
 			if (rc < 0)
 				return rc;
 			if (present->tag != was)

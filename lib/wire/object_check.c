@@ -83,7 +83,7 @@ static bool is_variable(const struct object_spec *spec)
 	return spec->kind == OBJECT_VARIABLE;
 }
 
-static bool is_whole(const struct object_spec *spec)
+static bool is_whole_object(const struct object_spec *spec)
 {
 	return spec->whole;
 }
@@ -146,7 +146,7 @@ static const struct {
 	{ "nonfinite", learns, "an optimizer" },
 	{ "whole", is_variable, "a variable: the rows of a table are spread over the shards" },
 	{ "clip_global_norm", learns, "an optimizer" },
-	{ "clip_global_norm", is_whole,
+	{ "clip_global_norm", is_whole_object,
 	  "whole=1, so that one shard sees all of the gradient; star_clip_global_norm is for the others" },
 	{ "master", is_narrow, "element type float16, bfloat16 or scaled_int8" },
 	{ "master", learns, "an optimizer" },

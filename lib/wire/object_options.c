@@ -102,7 +102,7 @@ const struct object_option wire_object_options[] = {
 };
 const unsigned wire_object_options_count = sizeof(wire_object_options) / sizeof(wire_object_options[0]) - 1;
 
-static const void *at(const struct object_option *option, const struct object_spec *spec)
+static const void *option_at(const struct object_option *option, const struct object_spec *spec)
 {
 	return (const char *)spec + option->offset;
 }
@@ -111,17 +111,17 @@ uint64_t wire_object_option_whole(const struct object_option *option, const stru
 {
 	switch (option->type) {
 	case OPTION_U32:
-		return *(const uint32_t *)at(option, spec);
+		return *(const uint32_t *)option_at(option, spec);
 	case OPTION_U64:
-		return *(const uint64_t *)at(option, spec);
+		return *(const uint64_t *)option_at(option, spec);
 	default:
-		return *(const uint8_t *)at(option, spec);
+		return *(const uint8_t *)option_at(option, spec);
 	}
 }
 
 float wire_object_option_float(const struct object_option *option, const struct object_spec *spec)
 {
-	return *(const float *)at(option, spec);
+	return *(const float *)option_at(option, spec);
 }
 
 void wire_object_option_set(const struct object_option *option, struct object_spec *spec, uint64_t whole, float number)
@@ -230,7 +230,7 @@ void wire_object_spec_defaults(struct object_spec *spec, unsigned optimizer)
 }
 
 /* By the C locale, whatever the process's own. */
-static int read_number(const char *text, double *number)
+static int read_option_number(const char *text, double *number)
 {
 	locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 	char *end;
@@ -265,7 +265,7 @@ static int set_text(const struct object_option *option, struct object_spec *spec
 
 	switch (option->type) {
 	case OPTION_FLOAT:
-		rc = read_number(text, &number);
+		rc = read_option_number(text, &number);
 		break;
 	case OPTION_NAME:
 		whole = wire_object_option_parse(option, text);

@@ -37,7 +37,7 @@ static struct program_keys *keys_of(const struct check *c, unsigned i)
 	return &c->shape->keys[c->shape->values[i].keys];
 }
 
-static const char *set(struct check *c, unsigned axis, unsigned keys, unsigned dim)
+static const char *set_shape(struct check *c, unsigned axis, unsigned keys, unsigned dim)
 {
 	c->shape->values[c->at] =
 		(struct program_value){ .axis = (uint8_t)axis, .keys = (uint8_t)keys, .dim = (uint16_t)dim };
@@ -85,7 +85,7 @@ static const char *check_keys(struct check *c, const struct program_node *n)
 	s->keys[s->keys_count] = (struct program_keys){
 		.node = (uint8_t)c->at, .lookup = PROGRAM_NONE, .apply = PROGRAM_NONE, .kept = kept
 	};
-	return set(c, PROGRAM_NO_ROWS, s->keys_count++, 0);
+	return set_shape(c, PROGRAM_NO_ROWS, s->keys_count++, 0);
 }
 
 /* A place of the entry, which is read or written. */
@@ -104,13 +104,13 @@ static const char *check_place(struct check *c, unsigned keys, unsigned place, u
 static const char *check_shared(struct check *c, const struct program_node *n)
 {
 	c->shape->once_bytes += (uint32_t)program_padded(n->dim * sizeof(float));
-	return set(c, PROGRAM_ONCE, 0, n->dim);
+	return set_shape(c, PROGRAM_ONCE, 0, n->dim);
 }
 
 static const char *check_segment_rows(struct check *c, const struct program_node *n)
 {
 	c->shape->segments = true;
-	return set(c, PROGRAM_BY_SEGMENT, 0, n->dim);
+	return set_shape(c, PROGRAM_BY_SEGMENT, 0, n->dim);
 }
 
 /* A feed with something for each key of another one. */
@@ -139,7 +139,7 @@ static const char *check_rows(struct check *c, const struct program_node *n)
 {
 	const char *why = check_aligned(c, n);
 
-	return why ? why : set(c, PROGRAM_BY_KEY, c->shape->values[n->a].keys, n->dim);
+	return why ? why : set_shape(c, PROGRAM_BY_KEY, c->shape->values[n->a].keys, n->dim);
 }
 
 static const char *check_segments(struct check *c, const struct program_node *n)
@@ -149,7 +149,7 @@ static const char *check_segments(struct check *c, const struct program_node *n)
 	if (why)
 		return why;
 	keys_of(c, n->a)->segments = c->shape->segments = true;
-	return set(c, PROGRAM_NO_ROWS, c->shape->values[n->a].keys, 0);
+	return set_shape(c, PROGRAM_NO_ROWS, c->shape->values[n->a].keys, 0);
 }
 
 static const char *check_segments16(struct check *c, const struct program_node *n)
@@ -172,7 +172,7 @@ static const char *check_lookup(struct check *c, const struct program_node *n)
 	if (keys->lookup != PROGRAM_NONE || keys->apply != PROGRAM_NONE)
 		return "a key feed has one look-up at most, before it is applied to";
 	keys->lookup = (uint8_t)c->at;
-	return set(c, PROGRAM_BY_KEY, c->shape->values[n->a].keys, node_of(c, n->a)->dim);
+	return set_shape(c, PROGRAM_BY_KEY, c->shape->values[n->a].keys, node_of(c, n->a)->dim);
 }
 
 /* Rows by key of this node, of the same KEYS feed as another node. */
@@ -195,14 +195,14 @@ static const char *check_apply(struct check *c, const struct program_node *n)
 		return "a key feed is applied to twice";
 	keys->apply = (uint8_t)c->at;
 	c->shape->applies = true;
-	return set(c, PROGRAM_NO_ROWS, 0, 0);
+	return set_shape(c, PROGRAM_NO_ROWS, 0, 0);
 }
 
 static const char *check_pool(struct check *c, const struct program_node *n)
 {
 	if (!is_segments(c, n->b))
 		return "its segments are no segment feed";
-	return goes_with(c, n->a, n->b) ? set(c, PROGRAM_POOLED, 0, c->shape->values[n->a].dim)
+	return goes_with(c, n->a, n->b) ? set_shape(c, PROGRAM_POOLED, 0, c->shape->values[n->a].dim)
 					: "the segments are not those of these rows' keys";
 }
 
@@ -211,7 +211,7 @@ static const char *check_unpool(struct check *c, const struct program_node *n)
 	if (!is_segments(c, n->b))
 		return "its segments are no segment feed";
 	return is_op(c, n->a, PROGRAM_SEGMENT_ROWS)
-		       ? set(c, PROGRAM_BY_KEY, c->shape->values[n->b].keys, c->shape->values[n->a].dim)
+		       ? set_shape(c, PROGRAM_BY_KEY, c->shape->values[n->b].keys, c->shape->values[n->a].dim)
 		       : "what it hands back are no rows by segment";
 }
 
@@ -227,7 +227,7 @@ static const char *check_fetch(struct check *c, const struct program_node *n)
 	c->shape->fetches++;
 	if (v->axis == PROGRAM_BY_KEY)
 		keys_of(c, n->a)->record_bytes += v->dim * (uint32_t)sizeof(float);
-	return set(c, PROGRAM_NO_ROWS, 0, 0);
+	return set_shape(c, PROGRAM_NO_ROWS, 0, 0);
 }
 
 static const char *check_keep(struct check *c, const struct program_node *n)
@@ -241,12 +241,12 @@ static const char *check_keep(struct check *c, const struct program_node *n)
 			return n->b ? "keys have no place" : "a run has one entry";
 		s->entry = v->keys;
 		s->begins = true;
-		return set(c, PROGRAM_NO_ROWS, 0, 0);
+		return set_shape(c, PROGRAM_NO_ROWS, 0, 0);
 	}
 	if (v->axis != PROGRAM_BY_KEY && !is_segments(c, n->a))
 		return "only keys, and rows and segments of them, can be kept";
 	why = check_place(c, v->keys, n->b, &s->keeps);
-	return why ? why : set(c, PROGRAM_NO_ROWS, 0, 0);
+	return why ? why : set_shape(c, PROGRAM_NO_ROWS, 0, 0);
 }
 
 /* Whether elementwise steps may take it. */
@@ -261,7 +261,7 @@ static const char *check_one(struct check *c, const struct program_node *n, unsi
 
 	if (!has_rows(c, n->a))
 		return "what it works on has no rows (of a pool there are those of one reactor only)";
-	return set(c, v->axis, v->keys, dim);
+	return set_shape(c, v->axis, v->keys, dim);
 }
 
 static const char *check_unary(struct check *c, const struct program_node *n)
@@ -285,7 +285,10 @@ static const char *check_two(struct check *c, const struct program_node *n, bool
 		return "its rows are those of different keys";
 	if (a->dim != b->dim && (reduced || (a->dim != 1 && b->dim != 1)))
 		return "its rows are not equally wide, nor is one of them a single element";
-	return set(c, wide->axis, wide->keys, reduced ? elementwise_reduced(n->op) : a->dim > b->dim ? a->dim : b->dim);
+	return set_shape(c, wide->axis, wide->keys,
+			 reduced	   ? elementwise_reduced(n->op)
+			 : a->dim > b->dim ? a->dim
+					   : b->dim);
 }
 
 static const char *check_binary(struct check *c, const struct program_node *n)

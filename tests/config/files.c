@@ -102,8 +102,8 @@ static const struct bad_file bad_files[] = {
 	BAD_PORT("device = \"net_af_xdp\"; interface = \"0123456789abcdef\";", "is 16 bytes long; allowed: 0 to 15"),
 	BAD_PORT("device = \"net_af_xdp\"; interface = \"a/b\";", "is no interface's name"),
 	{ NODE CLUSTER MAP "ports = ( { device = \"pci\"; pci = \"0000:03:00.0\"; address = \"198.18.0.1/24\"; } );\n"
-			   "memory = { mbufs = 3070; };",
-	  "memory.mbufs = 3070 is too few|keep up to 2048 packet buffers|set it to 3071 or more" },
+			   "memory = { mbufs = 3582; };",
+	  "memory.mbufs = 3582 is too few|keep up to 2560 packet buffers|set it to 3583 or more" },
 	BAD_PORT("device = \"pci\";", "ports[0].pci = \"\" is no PCI address"),
 	BAD_PORT("device = \"pci\"; pci = \"03:00.0\";", "is no PCI address|0000:03:00.0"),
 	BAD_PORT("device = \"pci\"; pci = \"0000:03:00.8\";", "is no PCI address"),

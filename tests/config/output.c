@@ -69,7 +69,7 @@ void printed_configuration_reads_back_the_same(void)
 		"  { device = \"net_ring\"; address = [ \"198.18.5.1/31\", \"2001:2::5:1/127\" ]; vlan = 7; gateway6 = "
 		"\"fe80::1\"; } );\n"
 		"cores = { number = 7; list = [ 3, 4, 5 ]; spin_us = 0; };\n"
-		"memory = { hugepages = \"required\"; parameter_mib = 16777216; mbufs = 3071; };\n"
+		"memory = { hugepages = \"required\"; parameter_mib = 16777216; mbufs = 3583; };\n"
 		"limits = { connections = 1; sessions = 0; request_mib = 1; kept_mib = 65536; kept_lease_ms = 100; "
 		"receive_window_kib = 4; send_queue_kib = "
 		"65536; };\n"

@@ -20,6 +20,7 @@ __atomic_exchange_n usleep nanosleep sleep read write
 """.split()
 FAST_LIBRARIES = "net rpc service store optim tensor wire reactor".split()
 
+STATIC = C + "static {} {}(int row)\n{{\n}}\n"
 PREFIXES = "lint/symbol-prefixes"
 WORDS = "lint/banned-words"
 BUILT = {
@@ -43,6 +44,15 @@ ACCEPTED = {
 }
 
 CASES = [
+    # names that perf and gdb can tell apart
+    ("statics_of_a_word_in_three_files", {f"lib/optim/{n}.c": STATIC.format("void", "take") for n in "abc"}, "statics",
+     "a static function take is in 3 files (lib/optim/a.c, lib/optim/b.c, lib/optim/c.c)"),
+    ("statics_of_a_word_in_two_files", {f"lib/optim/{n}.c": STATIC.format("void", "take") for n in "ab"}, "statics", None),
+    ("statics_with_a_subject_in_four_files", {f"lib/optim/{n}.c": STATIC.format("void *", "take_row") for n in "abcd"}, "statics", "take_row is in 4 files"),
+    ("statics_with_a_subject_in_three_files", {f"lib/optim/{n}.c": STATIC.format("void", "take_row") for n in "abc"}, "statics", None),
+    ("statics_with_attributes", {f"lib/optim/{n}.c": STATIC.format("void __attribute__((format(printf, 1, 2)))", "add") for n in "abc"}, "statics", "add is in 3 files"),
+    ("statics_that_are_inline", {f"lib/optim/{n}.c": STATIC.format("inline void", "take") for n in "abcd"}, "statics", None),
+    ("statics_that_are_only_declared", {f"lib/optim/{n}.c": C + "static void take(int row);\n" for n in "abcd"}, "statics", None),
     # what libraries offer to programs
     ("abi_as_accepted", ACCEPTED, "abi", None),
     ("abi_with_a_longer_struct", {**ACCEPTED, "lib/optim/optim.h": C + OFFERS.replace("float", "double") + CALLS}, "abi",

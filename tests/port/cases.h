@@ -8,6 +8,7 @@ void devices_addresses(void);
 void buffers_for_nics(void);
 void freed_aside(void);
 void segment_limits(void);
+void receive_rings(void);
 void whole_pages(void);
 void refused_frames(void);
 void second_start(void);
@@ -22,6 +23,7 @@ void hugepages_are_used_when_there(void);
 void virtio_offloads(void);
 /* reset.c */
 void device_events(void);
+void steering_survives_a_reset(void);
 /* Those of memif.c: all run in a child. */
 void memif_carries_frames(void);
 void memif_wakes_the_sleeper(void);

@@ -209,6 +209,21 @@ void segment_limits(void)
 	}
 }
 
+/* What memory.mbufs is checked against is what a queue keeps, also of a driver that fills two rings. */
+void receive_rings(void)
+{
+	static const struct {
+		const char *driver;
+		unsigned rings;
+	} cases[] = { { "net_vmxnet3", 2 }, { "net_i40e", 1 }, { NULL, 1 } };
+
+	for (unsigned i = 0; i < RTE_DIM(cases); i++) {
+		const struct rte_eth_dev_info info = { .driver_name = cases[i].driver };
+
+		CHECK_UINT(cases[i].rings * port_receive_descriptors(&info), CONFIG_DESCRIPTORS);
+	}
+}
+
 static struct {
 	struct port *port;
 	struct port_strays strays;

@@ -549,6 +549,7 @@ CASE(af_packet_sends_every_mbuf, af_packet_sends_all)
 CASE(af_xdp_sends_every_mbuf, af_xdp_sends_all)
 CASE(drivers_without_interface_open, driver_without_interface)
 CASE(devices_ask_for_a_reset_or_are_taken_out, device_events)
+CASE(a_reset_device_spreads_flows_as_before, steering_survives_a_reset)
 CASE(hash_of_a_nic_is_published, rss_is_read)
 CASE(ipv6_groups_are_joined_while_a_port_is_open, ipv6_groups)
 CASE(bad_interfaces_are_refused, bad_interfaces)
@@ -576,6 +577,7 @@ const struct unit_case unit_cases[] = {
 	{ "a_removed_device_is_closed_beside_the_reactors", a_removed_device_is_closed_beside_the_reactors },
 	{ "whole_hugepages_are_counted", whole_pages },
 	{ "segments_are_as_many_as_the_device_takes", segment_limits },
+	{ "a_queue_keeps_what_memory_is_checked_against", receive_rings },
 	{ "a_refused_frame_does_not_hold_up_others", a_refused_frame_does_not_hold_up_others },
 	{ "second_start_is_refused", second_start_is_refused },
 	{ "start_without_root_is_refused", start_without_root_is_refused },
@@ -604,6 +606,7 @@ const struct unit_case unit_cases[] = {
 	{ "memif_workers_survive_what_appliances_write", memif_workers_survive_what_appliances_write },
 	{ "drivers_without_interface_open", drivers_without_interface_open },
 	{ "devices_ask_for_a_reset_or_are_taken_out", devices_ask_for_a_reset_or_are_taken_out },
+	{ "a_reset_device_spreads_flows_as_before", a_reset_device_spreads_flows_as_before },
 	{ "hash_of_a_nic_is_published", hash_of_a_nic_is_published },
 	{ "ipv6_groups_are_joined_while_a_port_is_open", ipv6_groups_are_joined_while_a_port_is_open },
 	{ "bad_interfaces_are_refused", bad_interfaces_are_refused },

@@ -22,10 +22,25 @@ int rte_eth_dev_reset(uint16_t id);
 
 static unsigned resets;
 static int reset_status;
+static uint16_t forgets; /* a device that was reset: the entries of its table */
+
+enum { RSS_HASHES = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP };
 
 int rte_eth_dev_reset(uint16_t id)
 {
 	resets++;
+	if (forgets) {
+		/* As iavf draws another key, and a table of its own. */
+		uint8_t key[40];
+		struct rte_eth_rss_conf rss = { .rss_key = key, .rss_key_len = sizeof(key), .rss_hf = RSS_HASHES };
+		struct rte_eth_rss_reta_entry64 table[STEERING_TABLE_MAX / RTE_ETH_RETA_GROUP_SIZE] = { { 0 } };
+
+		memset(key, 0x5a, sizeof(key));
+		CHECK_INT(rte_eth_dev_rss_hash_update(id, &rss), 0);
+		for (unsigned i = 0; i < RTE_DIM(table); i++)
+			table[i].mask = UINT64_MAX;
+		CHECK_INT(rte_eth_dev_rss_reta_update(id, table, forgets), 0);
+	}
 	return reset_status;
 }
 
@@ -90,6 +105,45 @@ void device_events(void)
 	CHECK_INT(port_state(port), PORT_IS_REMOVED);
 	port_close(port);
 	CHECK_UINT(rte_mempool_in_use_count(pool), 0);
+	port_eal_stop();
+	CHECK_STR(child_captured(), "");
+}
+
+/* Clients have chosen their ports by a key and a table that were published. */
+void steering_survives_a_reset(void)
+{
+	struct rte_eth_rss_reta_entry64 table[STEERING_TABLE_MAX / RTE_ETH_RETA_GROUP_SIZE] = { { 0 } };
+	uint8_t key[STEERING_KEY_MAX] = { 0 };
+	struct rte_eth_rss_conf rss = { .rss_key = key, .rss_key_len = 40 };
+	struct rte_mempool *pools[2];
+	struct star_error err = { 0 };
+	struct steering before;
+	struct config config;
+	struct port *port;
+
+	child_capture();
+	child_config(&config, "net_null", 1500);
+	config.ports[0].interface[0] = '\0';
+	if (!child_eal(&config))
+		return;
+	for (unsigned i = 0; i < 2; i++)
+		pools[i] = port_mempool_create(i, CHILD_MBUFS, 1500, &err);
+	port = port_open(&config.ports[0], 0, pools, 2, 7000, &err);
+	if (!CHECK(port) || !CHECK_INT(port->steers, PORT_SOURCE_PORTS))
+		return;
+	before = port->steering;
+	forgets = before.entries;
+	CHECK_INT(port_reset(port, &config.ports[0], pools, &err), 0);
+	CHECK_INT(port->steers, PORT_SOURCE_PORTS);
+	CHECK_MEM(&port->steering, &before, sizeof(before));
+	CHECK_INT(rte_eth_dev_rss_hash_conf_get(port->id, &rss), 0);
+	CHECK_MEM(key, before.key, before.key_bytes);
+	for (unsigned i = 0; i < RTE_DIM(table); i++)
+		table[i].mask = UINT64_MAX;
+	CHECK_INT(rte_eth_dev_rss_reta_query(port->id, table, before.entries), 0);
+	for (unsigned i = 0; i < before.entries; i++)
+		CHECK_UINT(table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE], before.table[i]);
+	port_close(port);
 	port_eal_stop();
 	CHECK_STR(child_captured(), "");
 }

@@ -16,5 +16,6 @@ $(BUILD)/tests/system/star-sent/star-sent: EXTRA_LIBS += -Wl,--wrap=star_execute
 $(BUILD)/tests/system/storage/star-%.so: tests/system/storage/%.c
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"
-	$(Q)$(CC) -std=gnu11 -g -O2 -fPIC -shared -D_GNU_SOURCE -fvisibility=hidden $(WARNINGS) -o $@ $< -ldl
-BINARIES_tool += $(BUILD)/tests/system/storage/star-storage.so $(BUILD)/tests/system/storage/star-guard.so
+	$(Q)$(CC) $(EXTRA_CFLAGS) -std=gnu11 -g -O2 -fPIC -shared -D_GNU_SOURCE -fvisibility=hidden $(WARNINGS) -o $@ $< -ldl
+$(BUILD)/tests/system/storage/star-reset.so: EXTRA_CFLAGS = $(DPDK_CFLAGS)
+BINARIES_tool += $(addprefix $(BUILD)/tests/system/storage/star-,storage.so guard.so reset.so)

@@ -6,12 +6,15 @@ import tempfile
 import time
 
 import starbits
-from starlib import Skip, check, equal, has, load_percent, run, scratch, wait_until
+from starlib import BUILD, Skip, check, equal, has, load_percent, run, scratch, wait_until
 from starpci_rig import *
 from starwire import Stream, own_keys, pull_op
 
 VLAN = 7
 SPARE, SPARE_WORKER = "198.18.7.1", "198.18.7.2"
+RING, BURST = 1024, 64
+NIC_BUFFERS = 2 * RING + RING // 2
+FEWEST_BUFFERS = NIC_BUFFERS + 1023  # lib/config/config.h
 PLAIN = ("tx", "off", "tso", "off", "gso", "off", "gro", "off")
 
 
@@ -66,8 +69,13 @@ def reasons(t):
 
 @cell
 def start(t):
-    t.need()
+    wakes = t.need().port()["wakes"]
     print(f"# {t.nic} by {t.driver}: {t.node.port()}")
+    # Of these only e1000e has an interrupt of its queue's by uio: the others have to start without, and say so.
+    if t.driver == "uio_pci_generic" and t.nic != "e1000e":
+        equal(wakes, "a timer", "what wakes it")
+    else:
+        has(wakes, "interrupts")
 
 
 @cell
@@ -146,17 +154,21 @@ def small_mss(t):
 @cell
 def link(t):
     """Goes down in the middle of replies: they are whole when it is up again."""
-    node = t.need()
+    in_the_middle_of_replies(t, t.need(), 50, link_goes_down_and_up)
+    t.exchange(16, 10)
+
+
+def in_the_middle_of_replies(t, node, rows, happens):
+    """Of four, each of n rows. They are whole in the end."""
     table = t.table(ROW_16K)
-    keys = own_keys(node.layout(), table, 0, 50)
+    keys = own_keys(node.layout(), table, 0, rows)
     with Stream(node, timeout_s=60) as stream:
         want = stream.execute(pull_op(table, keys))
         for _ in range(4):
             stream.send(pull_op(table, keys))
-        link_goes_down_and_up(t, node)
+        happens(t, node)
         for _ in range(4):
             equal([values for _, values in stream.receive().results], want, "what was pulled")
-    t.exchange(16, 10)
 
 
 def link_goes_down_and_up(t, node):
@@ -178,11 +190,6 @@ def idle(t):
     load = load_percent(node.pid, 5)
     wakes = node.port()["wakes"]
     print(f"# {t.nic} by {t.driver}: idle {load:.1f} % of a core; it is woken by {wakes}")
-    # Of these only e1000e has an interrupt of its queue's by uio: the others have to start without, and say so.
-    if t.driver == "uio_pci_generic" and t.nic != "e1000e":
-        equal(wakes, "a timer", "what wakes it")
-    else:
-        has(wakes, "interrupts")
     # In an emulator a timer of a millisecond costs some tens of per cent.
     check(load < (60 if wakes == "a timer" else 20), f"an idle node takes {load:.0f} % of a core (woken by {wakes})")
     t.exchange(16, 10)
@@ -208,6 +215,44 @@ def jumbo(t):
     t.exchange(16, 10)
     t.exchange(ROW_16K, 20)
     t.no_loss()
+
+
+@cell
+def fewest_buffers(t):
+    """With as many as --check takes: the rings keep what it counts on, and leave the rest, also when nothing leaves them."""
+    node = t.need(mbufs=FEWEST_BUFFERS)
+    begin = node.sums()
+    equal(begin["mbufs"], FEWEST_BUFFERS, "the packet buffers")
+    check(begin["mbufs_used"] < RING + BURST, f"{begin['mbufs_used']} packet buffers are in use before the first request")
+    t.exchange(ROW_16K, 10, times=5)
+    in_the_middle_of_replies(t, node, 10, link_goes_down_and_up)
+    t.exchange(ROW_16K, 10, times=2)
+    check(node.sums()["mbufs_used"] <= NIC_BUFFERS, f"{node.sums()['mbufs_used']} packet buffers are in use after the last one")
+
+
+def resets(t, node):
+    def said(word):
+        return node.text().count(word)
+    resets, links = said("asked for a reset, and was reset"), said("the link is up")
+    open(t.reset_file, "w").close()
+    wait_until(lambda: said("asked for a reset, and was reset") > resets, 60, "a word of it in the log")
+    wait_until(lambda: said("the link is up") > links, 60, "a word of the link in the log")
+    equal(node.port()["state"], "works", "the port's state")
+
+
+@cell
+def reset(t):
+    """Its driver asks for one, as ENA's and iavf's do, in the middle of replies (star-reset.so raises the event, and the device is stopped,
+    configured and started again): they are whole, and no packet buffer is lost."""
+    t.reset_file = os.path.join(scratch(), "reset-now")
+    node = t.need(env={"LD_PRELOAD": os.path.join(BUILD, "tests/system/storage/star-reset.so"), "STAR_RESET_FILE": t.reset_file})
+    t.exchange(ROW_16K, 20)
+    before = node.sums()["mbufs_used"]
+    for _ in range(3):
+        in_the_middle_of_replies(t, node, 50, resets)
+    t.exchange(16, 10)
+    t.exchange(ROW_16K, 20)
+    check(node.sums()["mbufs_used"] <= before + RING, f"{before} packet buffers were in use, and now {node.sums()['mbufs_used']}")
 
 
 @cell

@@ -138,9 +138,9 @@ def changed(file, *changes):
 class Node(Server):
     """A node from a file of drivers-config, changed as somebody would who copies it: addresses, sizes, cores."""
 
-    def __init__(self, net, pci, file, reactors=1, mtu=1500, vlan=0, mbufs=None, polling=False, directory=None, cores=None):
+    def __init__(self, net, pci, file, reactors=1, mtu=1500, vlan=0, mbufs=None, polling=False, directory=None, cores=None, env=None):
         pair = net.data[0]
-        self.net, self.task, self.env, self.arguments = net, 0, None, ()
+        self.net, self.task, self.env, self.arguments = net, 0, env, ()
         folder = os.path.join(scratch(), f"node-{time.monotonic_ns()}")
         os.makedirs(folder)
         self.control, self.data_host, self.data_port = f"{net.control_host}:3333", pair.appliance, 5555

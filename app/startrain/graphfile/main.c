@@ -114,7 +114,7 @@ static int parse_one(struct graphfile_options *o, int option, const char *text, 
 	return 0;
 }
 
-static int complete(struct graphfile_options *o, struct star_error *err)
+static int complete_graphfile(struct graphfile_options *o, struct star_error *err)
 {
 	if (!o->ps)
 		return star_error_set(err, -EINVAL, "--ps is missing: control addresses of the PS tasks, or local");
@@ -156,7 +156,7 @@ int graphfile_options_parse(struct graphfile_options *o, int argc, char **argv, 
 		last = option == 1 ? last : option;
 		rc = parse_one(o, last, optarg, err);
 	}
-	return rc == 0 ? complete(o, err) : rc;
+	return rc == 0 ? complete_graphfile(o, err) : rc;
 }
 
 /* ---- the job ---- */

@@ -48,7 +48,7 @@ static int find_feeds(struct work *w, struct star_error *err)
 }
 
 /* The first result is the loss. Who has written updates of variables into the graph wants those, and no others. */
-static int complete(struct work *w, struct star_error *err)
+static int complete_graph(struct work *w, struct star_error *err)
 {
 	struct graph *graph = w->graph;
 	struct graph_value results[2];
@@ -110,7 +110,7 @@ static int next_batch(struct work *w, struct arrays *arrays, const char *path, s
 	return 1;
 }
 
-static int measure(struct work *w, struct star_error *err)
+static int measure_work(struct work *w, struct star_error *err)
 {
 	struct graph_tensor batch[GRAPHFILE_FEEDS_MAX];
 	int rc = 0;
@@ -147,8 +147,8 @@ static double loss_of(const struct graph_tensor *results)
 						     : *(const float *)results[1].data;
 }
 
-static int step(struct work *w, const struct graph_tensor *batch, struct graphfile_result *result,
-		struct star_error *err)
+static int train_step(struct work *w, const struct graph_tensor *batch, struct graphfile_result *result,
+		      struct star_error *err)
 {
 	const struct graph_tensor *results;
 	int rc;
@@ -177,12 +177,13 @@ static int train_file(struct work *w, const char *path, struct graphfile_result 
 	int rc = arrays ? 0 : err->code;
 
 	while (rc == 0 && (rc = next_batch(w, arrays, path, batch, err)) > 0)
-		rc = (w->batches - 1) % w->options->workers == w->config.task_index ? step(w, batch, result, err) : 0;
+		rc = (w->batches - 1) % w->options->workers == w->config.task_index ? train_step(w, batch, result, err)
+										    : 0;
 	arrays_close(arrays);
 	return rc;
 }
 
-static int train(struct work *w, struct graphfile_result *result, struct star_error *err)
+static int train_graph(struct work *w, struct graphfile_result *result, struct star_error *err)
 {
 	static const char *const names[] = { SESSION_GLOBAL_STEP, SESSION_LOSS };
 	const struct graphfile_options *o = w->options;
@@ -246,13 +247,13 @@ int graphfile_train(const struct graphfile_options *o, uint32_t worker, struct g
 	if (rc == 0)
 		rc = open_report(&w, err);
 	if (rc == 0)
-		rc = measure(&w, err);
+		rc = measure_work(&w, err);
 	if (rc == 0)
 		rc = graphfile_give_values(w.graph, &w.config, o->values, err);
 	if (rc == 0)
-		rc = complete(&w, err);
+		rc = complete_graph(&w, err);
 	if (rc == 0)
-		rc = train(&w, result, err);
+		rc = train_graph(&w, result, err);
 	rc = close_report(&w, rc, err);
 	for (uint32_t i = 0; i < w.feeds_count; i++)
 		free(w.feeds[i].data);

@@ -69,7 +69,7 @@ static struct session *open_session(const struct graph *graph, const struct sess
 
 /* ---- looking ---- */
 
-static enum state state_of(const struct graph_tensor *values)
+static enum state values_state(const struct graph_tensor *values)
 {
 	const int64_t n = graph_elements(&values->type.shape);
 	int64_t ungiven = 0;
@@ -87,14 +87,14 @@ static int look_once(struct session *session, struct ungiven *u, struct star_err
 
 	u->lost = 0;
 	for (uint32_t i = 0; rc == 0 && i < u->count; i++) {
-		u->states[i] = state_of(&results[i]);
+		u->states[i] = values_state(&results[i]);
 		u->lost += u->states[i] != GIVEN;
 	}
 	return rc;
 }
 
 /* The chief looks once; the others until there are values, or their time is over. */
-static int look(struct ungiven *u, const struct session_config *config, struct star_error *err)
+static int look_for_ungiven(struct ungiven *u, const struct session_config *config, struct star_error *err)
 {
 	const uint64_t until_ns = clock_ns() + config->deadline_us * 1000;
 	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000 };
@@ -242,7 +242,7 @@ int graphfile_give_values(const struct graph *graph, const struct session_config
 		rc = star_error_set(err, -EINVAL,
 				    "%s: no variable of the graph is to be given values; leave --values out", path);
 	if (rc == 0 && u.count)
-		rc = look(&u, config, err);
+		rc = look_for_ungiven(&u, config, err);
 	for (uint32_t i = 0; rc == 0 && i < u.count; i++)
 		parts |= u.states[i] == IN_PART;
 	if (rc == 0 && u.lost)

@@ -59,7 +59,7 @@ struct example {
 	struct auc_example result; /* the teacher's score, and the label */
 };
 
-static void draw(const struct teacher *t, uint64_t row, struct example *e)
+static void draw_example(const struct teacher *t, uint64_t row, struct example *e)
 {
 	double score = BIAS;
 	struct prng prng;
@@ -88,7 +88,7 @@ static struct auc_example teacher_write(const struct teacher *t, uint64_t row, F
 {
 	struct example e;
 
-	draw(t, row, &e);
+	draw_example(t, row, &e);
 	fprintf(file, "%.0f", (double)e.result.label);
 	for (unsigned i = 0; i < NUMBERS; i++)
 		fprintf(file, e.numbers[i] < 0 ? "\t" : "\t%d", e.numbers[i]);

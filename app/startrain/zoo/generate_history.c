@@ -33,7 +33,7 @@ static uint32_t number_of(struct item item)
 	return item.rank * CATEGORIES + item.category;
 }
 
-static void place_of(const struct history_teacher *t, struct item item, double place[static SPACE])
+static void item_place(const struct history_teacher *t, struct item item, double place[static SPACE])
 {
 	double squares = 0;
 
@@ -51,8 +51,8 @@ static double likeness(const struct history_teacher *t, struct item a, struct it
 {
 	double x[SPACE], y[SPACE], cosine = 0;
 
-	place_of(t, a, x);
-	place_of(t, b, y);
+	item_place(t, a, x);
+	item_place(t, b, y);
 	for (unsigned i = 0; i < SPACE; i++)
 		cosine += x[i] * y[i];
 	return cosine > 0 ? cosine : 0;

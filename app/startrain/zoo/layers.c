@@ -30,7 +30,7 @@ static struct graph_definition dense_definition(const struct zoo_options *o)
 					  .options_count = o->dense.count };
 }
 
-static struct graph_value look_up(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids)
+static struct graph_value look_up_rows(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids)
 {
 	const struct zoo_options *o = zoo->options;
 	char own[ZOO_NAME_ROOM];
@@ -62,7 +62,7 @@ static struct graph_value look_columns_up(struct zoo *zoo, const char *name, int
 		char column[32];
 
 		snprintf(column, sizeof(column), "%s/%d", name, (int)i);
-		rows[i] = look_up(zoo, column, dim, graph_slice(zoo->graph, ids, begin, size, 2));
+		rows[i] = look_up_rows(zoo, column, dim, graph_slice(zoo->graph, ids, begin, size, 2));
 	}
 	return graph_concat(zoo->graph, rows, (uint32_t)columns, 1);
 }
@@ -74,7 +74,7 @@ struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, str
 
 	if (zoo->options->apart && columns > 1 && columns <= GRAPH_INPUTS_MAX)
 		return look_columns_up(zoo, name, dim, ids, columns);
-	return look_up(zoo, name, dim, ids);
+	return look_up_rows(zoo, name, dim, ids);
 }
 
 struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t *units, size_t layers,

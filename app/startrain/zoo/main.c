@@ -105,7 +105,7 @@ static void print_result(const struct zoo_job *zoo, double seconds)
 }
 
 /* On a terminal people see how far it is; elsewhere worker 0 writes lines of its steps. */
-static int train(struct zoo_job *zoo, struct star_error *err)
+static int train_zoo(struct zoo_job *zoo, struct star_error *err)
 {
 	const struct zoo_options *o = &zoo->options;
 	int rc;
@@ -136,7 +136,7 @@ static int run_zoo(struct zoo_job *zoo, struct star_error *err)
 	zoo->job.options.local_workers = o->local_workers;
 	rc = zoo->results ? job_prepare(&zoo->job, err) : star_error_set(err, -ENOMEM, "not enough memory");
 	if (rc == 0)
-		rc = train(zoo, err);
+		rc = train_zoo(zoo, err);
 	if (rc == 0 && !local)
 		zoo->results->trained_ns = clock_ns();
 	if (rc == 0 && !local && o->test_count)

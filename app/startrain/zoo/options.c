@@ -461,7 +461,7 @@ static int check_optimizers(const struct zoo_options *o, struct star_error *err)
 			      dense ? "dense-optimizer" : "optimizer", dense ? "dense layers" : "tables");
 }
 
-static int complete(struct zoo_options *o, const bool *given, struct star_error *err)
+static int complete_zoo(struct zoo_options *o, const bool *given, struct star_error *err)
 {
 	int rc;
 
@@ -558,5 +558,5 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 		given[last] = true;
 		rc = parse_one(o, last, optarg, err);
 	}
-	return rc == 0 ? complete(o, given, err) : rc;
+	return rc == 0 ? complete_zoo(o, given, err) : rc;
 }

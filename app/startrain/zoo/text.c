@@ -50,7 +50,7 @@ int zoo_text_learn(struct zoo_text *text, const struct zoo_options *o, struct st
 		       : sampler_init(&text->sampler, &text->vocabulary, SUBSAMPLING, err);
 }
 
-static int allocate(struct zoo_text *text, uint64_t seed, struct star_error *err)
+static int allocate_text(struct zoo_text *text, uint64_t seed, struct star_error *err)
 {
 	const struct zoo_options *o = text->options;
 	const size_t targets = o->negatives + 1;
@@ -87,7 +87,7 @@ int zoo_text_open(struct zoo_text *text, uint32_t worker, bool train, struct sta
 		.seed = o->seed + worker,
 		.vocabulary = &text->vocabulary,
 	};
-	int rc = allocate(text, o->seed + worker, err);
+	int rc = allocate_text(text, o->seed + worker, err);
 
 	if (rc < 0)
 		return rc;

@@ -135,7 +135,7 @@ static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, u
 /* ---- scaling ---- */
 
 /* Means and deviations of the numbers over the training files; criteo's are about standardized as they are read. */
-static int measure(const struct zoo_options *o, struct zoo_scaling *scaling, struct star_error *err)
+static int measure_zoo(const struct zoo_options *o, struct zoo_scaling *scaling, struct star_error *err)
 {
 	const uint32_t dense = input_shape(o->format).dense;
 	double sum[ZOO_NUMBERS_MAX] = { 0 }, squares[ZOO_NUMBERS_MAX] = { 0 }, count = 0;
@@ -254,7 +254,7 @@ static int run_estimator(const struct zoo_options *o, uint32_t worker, struct fi
 	watch.share = rows ? &reader.share : &params.text.share;
 
 	if (rc == 0)
-		rc = rows ? measure(o, &params.scaling, err) : zoo_text_learn(&params.text, o, err);
+		rc = rows ? measure_zoo(o, &params.scaling, err) : zoo_text_learn(&params.text, o, err);
 	if (rc == 0)
 		rc = rows ? open_reader(&reader, o, worker, train, err)
 			  : zoo_text_open(&params.text, worker, train, err);
