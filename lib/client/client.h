@@ -314,7 +314,8 @@ struct channel {
 	char *out;
 	size_t out_size, out_bytes, out_sent;
 
-	struct channel_seal *seal; /* of nodes that want tickets (seal.h); else NULL */
+	struct channel_seal *seal; /* of nodes that want tickets (seal.h), over TCP; else NULL */
+	bool tagged;		   /* what it sends and takes is under a tag already: frames have no checksum */
 
 	struct channel *inbox_next; /* under the lock of the waiter in whose inbox it is */
 

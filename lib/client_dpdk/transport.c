@@ -2,6 +2,8 @@
 /* What libstar sees of this library. */
 #include "client_dpdk/poller.h"
 
+#include "secure/memory.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -81,6 +83,7 @@ static void close_channel(struct channel *ch)
 		TAILQ_REMOVE(&p->dirty, s, link);
 	dpdk_poller_flush(p);
 	dpdk_poller_leave(p);
+	secure_free(s->seal);
 	free(s);
 }
 

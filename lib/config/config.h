@@ -29,6 +29,8 @@ enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, C
 /* As enum secure_data has them. */
 enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED };
 
+enum config_sealing { CONFIG_MEMIF_AS_DATA, CONFIG_MEMIF_TICKETS };
+
 enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
 
 /* host:port; host is an IPv4 or IPv6 literal in its usual form, without brackets, or, for control addresses, a name. */
@@ -164,8 +166,11 @@ struct config {
 	char security_control_principal[64]; /* as which this node calls others; "": the only one of role node */
 	char security_audit_log[CONFIG_TEXT_MAX + 1]; /* "": none */
 	uint32_t security_data;			      /* enum config_data: of the data network */
-	uint32_t log_level;			      /* enum log_level */
-	uint32_t log_format;			      /* enum log_format */
+	uint32_t security_memif;		      /* enum config_sealing: of memif */
+	bool security_require;
+	char security_rights[CONFIG_TEXT_MAX + 1]; /* "": none */
+	uint32_t log_level;			   /* enum log_level */
+	uint32_t log_format;			   /* enum log_format */
 };
 
 /* A command line's --set name=value, in order. */

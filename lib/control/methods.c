@@ -495,7 +495,7 @@ static const struct method methods[] = {
 	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, NODES, run_checkpoint_part },
 	{ "shutdown", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_shutdown },
 	{ "promote", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_promote },
-	{ "ticket", 0, ADMINS | WORKERS, run_ticket },
+	{ "ticket", 0, ADMINS | WORKERS | SECURE_BIT(SECURE_READER), run_ticket },
 	{ "acl_check", 0, KEEPERS, run_acl_check },
 	{ "key_reload", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_key_reload },
 	{ NULL, 0, 0, NULL },

@@ -145,6 +145,8 @@ static void node_forget(void *ctx, uint32_t id)
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (drop_on(&node->shards[i], id, &err) < 0)
 			log_warn("object %u is not dropped yet, a large request goes on: %s", id, err.text);
+	if (node->tickets)
+		secure_tickets_table(node->tickets, id, NULL);
 	node_journal_catalogue(node);
 }
 
@@ -155,6 +157,8 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 	int status = 0;
 
 	node->specs_ns[spec->id] = clock_ns();
+	if (node->tickets && spec->kind != OBJECT_PROGRAM)
+		secure_tickets_table(node->tickets, spec->id, spec->name); /* before anybody can ask for it */
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = ask_shard(&node->shards[i], &question, err);
 	if (status == 0) {

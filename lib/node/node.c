@@ -188,6 +188,7 @@ static void fill_datagram_options(const struct node *node, const struct shard *s
 	*o = (struct dgram_options){
 		.incarnation = node->incarnation,
 		.sessions_max = config->sessions_max,
+		.memory_in_clear = config->security_memif == CONFIG_MEMIF_TICKETS,
 		.active_max = RTE_MIN(config->sessions_max, (uint32_t)DATAGRAM_ACTIVE_MAX),
 		.window_max = DATAGRAM_WINDOW,
 		.credits = config->credits,
@@ -275,7 +276,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	rpc.net = shard->net;
 	rpc.service = service_rpc(shard->service);
 	rpc.tickets = node->tickets;
-	if (!shard->sockets && !node->tickets) /* nobody comes by datagrams with a ticket yet */
+	if (!shard->sockets)
 		fill_datagram_options(node, shard, &rpc.datagrams);
 	/* Without sessions, too: rpc's tables of peers are hashed by it. */
 	if (draw_secret(rpc.datagrams.secret, err) < 0)

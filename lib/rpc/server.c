@@ -414,6 +414,7 @@ static int open_datagrams(struct rpc_server *server, struct star_error *err)
 	o.net = server->options.net;
 	o.port = server->options.port;
 	o.accepts = true;
+	o.tickets = server->options.tickets;
 	o.held_mbufs_max = server->options.held_mbufs_max;
 	o.message_max = sizeof(struct wire_frame) + server->options.payload_max;
 	o.handler = &rpc_session_handler;

@@ -143,7 +143,7 @@ static const struct {
 	{ "checkpoint_restore", "a" },
 	{ "checkpoint_part", "n" },
 	{ "shutdown", "a" },
-	{ "ticket", "wa" },
+	{ "ticket", "wra" },
 	{ "acl_check", "oa" },
 	{ "key_reload", "a" },
 };
