@@ -47,8 +47,10 @@ static int write_records(int signal, int stuck)
 		dump->reactors = i + 1;
 	}
 	dump->objects = WIRE_OBJECTS_MAX;
-	for (unsigned id = 1; id <= WIRE_OBJECTS_MAX; id++)
+	for (unsigned id = 1; id <= WIRE_OBJECTS_MAX; id++) {
 		dump->names[id] = node->specs[id] ? node->specs[id]->name : NULL;
+		dump->since_ns[id] = node->specs_ns[id];
+	}
 	return dump->reactors ? recorder_write(dump) : -ENODATA;
 }
 

@@ -325,11 +325,13 @@ static int hot(const struct node *node, const struct control_observed *which, js
 
 /* ---- the flight recorders ---- */
 
-static const char *object_name(void *ctx, uint32_t id)
+/* A record has the id alone, which may have been another one's when the request came. */
+static const char *object_name(void *ctx, uint32_t id, uint64_t arrived_ns)
 {
-	const struct object_spec *spec = node_observed_object(ctx, id);
+	const struct node *node = ctx;
+	const struct object_spec *spec = node_observed_object(node, id);
 
-	return spec ? spec->name : "";
+	return spec && arrived_ns >= node->specs_ns[id] ? spec->name : "";
 }
 
 static int recorded(struct node *node, const struct control_observed *which, json_t **result, struct star_error *err)

@@ -34,6 +34,7 @@ struct recorder_dump {
 	struct recorder_reactor now[WIRE_REACTORS_MAX];
 	unsigned objects;			 /* of names; ids count from 1 */
 	const char *names[WIRE_OBJECTS_MAX + 1]; /* by id; NULL: none */
+	uint64_t since_ns[WIRE_OBJECTS_MAX + 1]; /* that it has that name */
 };
 
 /* 0 or a negative errno. A file that is there is renamed to the same name with ".1", in place of one that has it. */
@@ -48,6 +49,7 @@ struct recorder_file {
 	uint64_t written_s; /* since 1970 */
 	struct recorder_reactor now[WIRE_REACTORS_MAX];
 	char (*names)[WIRE_NAME_MAX + 1]; /* by id */
+	uint64_t since_ns[WIRE_OBJECTS_MAX + 1];
 };
 
 /* NULL with a sentence: it is not there, not a node's, or not whole. */

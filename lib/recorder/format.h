@@ -19,10 +19,11 @@ struct recorder_head {
 _Static_assert(sizeof(struct recorder_head) == 88, "recorder_head");
 
 struct recorder_name {
-	uint32_t id;
+	uint64_t since_ns; /* CLOCK_MONOTONIC */
+	uint32_t id, zero;
 	char text[WIRE_NAME_MAX + 1];
 };
-_Static_assert(sizeof(struct recorder_name) == 132, "recorder_name");
+_Static_assert(sizeof(struct recorder_name) == 144, "recorder_name");
 
 struct recorder_reactor_head {
 	struct recorder_reactor now;

@@ -22,8 +22,8 @@ struct recorder {
 	unsigned reactors;
 	const struct observe *of[WIRE_REACTORS_MAX];
 	uint64_t now_ns; /* CLOCK_MONOTONIC of that node: "ago" is before it */
-	/* The name of the table or program that has that id; "": none. */
-	const char *(*name)(void *ctx, uint32_t id);
+	/* The name of the table or program that had that id then; "": none, or nobody knows any more. */
+	const char *(*name)(void *ctx, uint32_t id, uint64_t arrived_ns);
 	void *ctx;
 };
 

@@ -50,7 +50,7 @@ static int write_names(int fd, const struct recorder_dump *dump)
 	int rc = 0;
 
 	for (unsigned id = 1; rc == 0 && id <= dump->objects; id++) {
-		struct recorder_name name = { .id = id };
+		struct recorder_name name = { .since_ns = dump->since_ns[id], .id = id };
 
 		if (!dump->names[id])
 			continue;
