@@ -325,6 +325,7 @@ static int hot(const struct node *node, const struct control_observed *which, js
 
 /* ---- the flight recorders ---- */
 
+/* A record has the id alone, which may have been another one's when the request came. */
 static const char *object_name(void *ctx, uint32_t id, uint64_t arrived_ns)
 {
 	const struct node *node = ctx;

@@ -34,13 +34,12 @@ struct recorder_dump {
 	struct recorder_reactor now[WIRE_REACTORS_MAX];
 	unsigned objects;			 /* of names; ids count from 1 */
 	const char *names[WIRE_OBJECTS_MAX + 1]; /* by id; NULL: none */
-	uint64_t since_ns[WIRE_OBJECTS_MAX + 1]; /* by id: CLOCK_MONOTONIC */
+	uint64_t since_ns[WIRE_OBJECTS_MAX + 1]; /* that it has that name */
 };
 
 /* 0 or a negative errno. A file that is there is renamed to the same name with ".1", in place of one that has it. */
 int recorder_write(const struct recorder_dump *dump);
 
-struct recorder_name;
 /* What was read. */
 struct recorder_file {
 	struct recorder recorder;
@@ -49,7 +48,8 @@ struct recorder_file {
 	int signal, stuck;
 	uint64_t written_s; /* since 1970 */
 	struct recorder_reactor now[WIRE_REACTORS_MAX];
-	struct recorder_name *names; /* by id */
+	char (*names)[WIRE_NAME_MAX + 1]; /* by id */
+	uint64_t since_ns[WIRE_OBJECTS_MAX + 1];
 };
 
 /* NULL with a sentence: it is not there, not a node's, or not whole. */

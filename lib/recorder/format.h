@@ -19,9 +19,8 @@ struct recorder_head {
 _Static_assert(sizeof(struct recorder_head) == 88, "recorder_head");
 
 struct recorder_name {
-	uint64_t since_ns; /* CLOCK_MONOTONIC: no request before it was this one's */
-	uint32_t id;
-	uint32_t reserved;
+	uint64_t since_ns; /* CLOCK_MONOTONIC */
+	uint32_t id, zero;
 	char text[WIRE_NAME_MAX + 1];
 };
 _Static_assert(sizeof(struct recorder_name) == 144, "recorder_name");

@@ -31,7 +31,7 @@ static const char *recorded_name(void *ctx, uint32_t id, uint64_t arrived_ns)
 {
 	const struct recorder_file *file = ctx;
 
-	return id && id <= WIRE_OBJECTS_MAX && arrived_ns >= file->names[id].since_ns ? file->names[id].text : "";
+	return id && id <= WIRE_OBJECTS_MAX && arrived_ns >= file->since_ns[id] ? file->names[id] : "";
 }
 
 /* It becomes JSON, which is UTF-8; control characters are looked for where it is printed. */
@@ -53,9 +53,9 @@ static bool read_names(struct recorder_file *file, struct rest *rest, uint32_t o
 		memcpy(&name, at, sizeof(name));
 		if (name.id == 0 || name.id > WIRE_OBJECTS_MAX)
 			return false;
-		name.text[WIRE_NAME_MAX] = 0;
-		make_ascii(name.text);
-		file->names[name.id] = name;
+		memcpy(file->names[name.id], name.text, WIRE_NAME_MAX);
+		file->since_ns[name.id] = name.since_ns;
+		make_ascii(file->names[name.id]);
 	}
 	return true;
 }

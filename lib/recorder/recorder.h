@@ -22,8 +22,7 @@ struct recorder {
 	unsigned reactors;
 	const struct observe *of[WIRE_REACTORS_MAX];
 	uint64_t now_ns; /* CLOCK_MONOTONIC of that node: "ago" is before it */
-	/* The name of the table or program that had that id when a request came; "": none. A record has the id alone,
-	 * which may have been given again since. */
+	/* The name of the table or program that had that id then; "": none, or nobody knows any more. */
 	const char *(*name)(void *ctx, uint32_t id, uint64_t arrived_ns);
 	void *ctx;
 };
