@@ -282,11 +282,9 @@ struct channel {
 	char label[128];	   /* "PS task 1, reactor 0 (198.18.0.2:7000)" */
 
 	pthread_mutex_t lock; /* TCP: of all that follows, up to the next comment. Of datagrams this is the driver's. */
-	/* Where the reactor is; and where the node may be that takes its place, tried by turns: bytes 0: there is
-	 * none. */
-	socklen_t address_bytes, other_bytes;
+	socklen_t address_bytes, other_bytes; /* other: on the node that may take its place; 0: there is none */
 	struct sockaddr_storage address, other;
-	uint64_t attempt_ns; /* when an attempt to connect is given up, since there is another address */
+	uint64_t attempt_ns; /* when an attempt is given up for the other one */
 	enum channel_state state;
 	bool retired;  /* the layout no longer names it */
 	bool answered; /* since it was connected */
@@ -379,7 +377,7 @@ struct star_cluster {
 	void *transport_state;
 	char **ps;
 	uint32_t ps_count;
-	char standby[80];	 /* a further control address, of a standby; "": there is none. Under lock */
+	char standby[80];	 /* its control address; "": there is none. Under lock */
 	char *key_file;		 /* of STAR_KEY; NULL: the control plane is asked in clear */
 	struct tickets *tickets; /* for the data network; NULL: it is open */
 	uint64_t connect_timeout_ns;
@@ -656,11 +654,9 @@ void client_channel_close(struct channel *ch);
 void client_small_tcp(struct call *call, struct waiter *k);
 
 /* connect.c: with the lock held */
-/* Binds a socket that is to be connected to a source port whose flow reaches the channel's reactor, where that
- * matters. */
+/* Binds a socket to a source port whose flow reaches the channel's reactor, where that matters. */
 void client_steer_bind(struct channel *ch);
 void client_connect_start(struct channel *ch, uint64_t now_ns);
-/* How soon its connection is given up when nothing comes: sooner, where there is another address. */
 void client_connect_watch(struct channel *ch);
 /* The connection came to nothing: the next attempt waits its time. */
 void client_connect_failed(struct channel *ch, int error, uint64_t now_ns);

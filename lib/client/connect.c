@@ -84,6 +84,7 @@ static void set_options(int fd)
 		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
+/* How soon a connection is given up when nothing comes. */
 void client_connect_watch(struct channel *ch)
 {
 	static const struct {

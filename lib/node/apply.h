@@ -36,8 +36,8 @@ int node_apply_flush(struct node_apply *apply, struct star_error *err);
 
 uint64_t node_apply_rows(const struct node_apply *apply);
 
-/* The shards of this node, from *first to *last, that may be asked for keys which a block of a Bloom filter counts; false:
- * the filter has no such block. */
+/* The shards of this node, from *first to before *end, that may be asked for keys which a block of a Bloom filter
+ * counts; false: the filter has no such block. */
 bool node_bloom_shards(const struct node *node, uint32_t first_reactor, uint32_t cluster_reactors,
 		       const struct object_spec *spec, const void *block, uint32_t *first, uint32_t *end);
 

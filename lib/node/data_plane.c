@@ -346,7 +346,7 @@ static int node_leave_off(void *ctx, struct star_error *err)
 	return node_close(ctx, err);
 }
 
-static int promote(void *ctx, json_t **result, struct star_error *err)
+static int pair_promote(void *ctx, json_t **result, struct star_error *err)
 {
 	return node_pair_promote(ctx, result, err);
 }
@@ -404,7 +404,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.checkpoint_wanted = node_journal_wants_checkpoint,
 		.roll_back = node_roll_back,
 		.close = node_leave_off,
-		.promote = node->pair ? promote : NULL,
+		.promote = node->pair ? pair_promote : NULL,
 		.shutdown = node_shutdown,
 	};
 }

@@ -135,7 +135,7 @@ int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct
 
 /* What a node that has begun again, and was the primary or is to be, does about an answer. 1: it leads; 0: it is a
  * standby now; -EAGAIN: not yet, and why. */
-static int decide(struct node_pair *p, const struct pair_answer *answer, struct star_error *err)
+static int decide_role(struct node_pair *p, const struct pair_answer *answer, struct star_error *err)
 {
 	const struct config *config = p->node->config;
 	struct pair_answer taken;
@@ -175,7 +175,7 @@ static int find_out(struct node_pair *p, struct star_error *err)
 	const int rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
 
 	if (rc == 0)
-		return decide(p, &answer, err);
+		return decide_role(p, &answer, err);
 	if (p->generation == 0)
 		return 1;
 	return -EAGAIN;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node of a pair: one of two that are one PS task. docs/availability.rst says what is promised, and has the states. One
- * thread does what a node's role asks for: it finds out who serves, sends what changes to a standby, or takes and applies
- * it. Another one answers the other node's questions; the control plane's asks for a promotion.
+ * A node of a pair: one of two that are one PS task. docs/availability.rst says what is promised, and has the states.
+ * One thread does what a node's role asks for: it finds out who serves, sends what changes to a standby, or takes and
+ * applies it. Another one answers the other node's questions; the control plane's asks for a promotion.
  */
 #ifndef STARSERVER_PAIR_H
 #define STARSERVER_PAIR_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primary's end. Each reactor writes its stream into a ring, as for a journal; this thread sends what the rings have,
- * a snapshot of each reactor first, and moves a ring's tail when the standby has it. While a standby has all, changes are
- * made only under a lease, which its answers to pings renew: it takes over no sooner than a lease after its last answer.
+ * The primary's end. Each reactor writes its stream into a ring, as for a journal; this thread sends what the rings
+ * have, a snapshot of each reactor first, and moves a ring's tail when the standby has it. While a standby has all,
+ * changes are made only under a lease, which its answers to pings renew: it takes over no sooner than a lease after
+ * its last answer.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -180,7 +181,7 @@ static bool put_catalogue(struct sender *s)
 	return true;
 }
 
-static bool goes_on(void *ctx)
+static bool pair_goes_on(void *ctx)
 {
 	return !node_pair_stops(ctx);
 }
@@ -206,7 +207,7 @@ static int put_block(struct sender *s, unsigned reactor, struct star_error *err)
 	s->over[reactor] = last;
 	if (last)
 		node_snapshot_end(shard, snapshot, false);
-	else if (node_snapshot_give(shard, block, goes_on, s->p, err) < 0)
+	else if (node_snapshot_give(shard, block, pair_goes_on, s->p, err) < 0)
 		return err->code;
 	return 1;
 }
@@ -454,7 +455,7 @@ static int end_stream(struct sender *s, struct star_error *err)
 	return 0;
 }
 
-static int go_on(struct sender *s, struct star_error *err)
+static int sender_turn(struct sender *s, struct star_error *err)
 {
 	int rc = receive_frames(s, err);
 
@@ -514,7 +515,7 @@ static void serve_standby(struct sender *s, struct star_error *err)
 			s->sent[i] = p->rings[i]->tail;
 	}
 	while (rc == 0 && !node_pair_stops(p))
-		rc = go_on(s, err);
+		rc = sender_turn(s, err);
 	for (unsigned i = 0; i < p->node->shards_count; i++)
 		if (s->begun[i] && !s->over[i])
 			node_snapshot_end(&p->node->shards[i], &p->snapshots[i], false);
@@ -522,8 +523,8 @@ static void serve_standby(struct sender *s, struct star_error *err)
 
 /* ---- when it is gone ---- */
 
-/* Whether the standby cannot take over from now on, and has not: it answers that it has not all; or no process is there,
- * and the lease lasts still, so that none can have been promoted that has died since. */
+/* Whether the standby cannot take over from now on, and has not: it answers that it has not all; or no process is
+ * there, and the lease lasts still, so that none can have been promoted that has died since. */
 static bool is_harmless(struct node_pair *p, struct star_error *err)
 {
 	struct pair_hello hello = node_pair_hello(p, PAIR_ASK);

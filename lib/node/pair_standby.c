@@ -61,7 +61,7 @@ static int take_catalogue(void *ctx, const char *text, size_t bytes, struct star
 	return rc;
 }
 
-static int take_block(void *ctx, uint32_t reactor, const void *runs, uint32_t bytes, struct star_error *err)
+static int load_block(void *ctx, uint32_t reactor, const void *runs, uint32_t bytes, struct star_error *err)
 {
 	struct follower *f = ctx;
 	const uint8_t *at = runs, *end = at + bytes;
@@ -102,7 +102,7 @@ static int take_records(void *ctx, uint32_t reactor, void *records, size_t bytes
 
 /* ---- the connection ---- */
 
-static int say(struct follower *f, unsigned kind, unsigned reactor, uint64_t position)
+static int say_frame(struct follower *f, unsigned kind, unsigned reactor, uint64_t position)
 {
 	struct pair_frame frame = {
 		.magic = PAIR_FRAME_MAGIC, .kind = (uint16_t)kind, .reactor = (uint16_t)reactor, .position = position
@@ -124,13 +124,13 @@ static int acknowledge(struct follower *f)
 		if (!s->begun || s->position == f->acked[i])
 			continue;
 		f->acked[i] = s->position;
-		rc = say(f, PAIR_ACK, i, s->position);
+		rc = say_frame(f, PAIR_ACK, i, s->position);
 	}
 	if (rc == 0 && ping && !f->mute) {
 		pthread_mutex_lock(&f->p->lock);
 		f->p->heard_us = clock_us();
 		pthread_mutex_unlock(&f->p->lock);
-		rc = say(f, PAIR_PONG, 0, ping);
+		rc = say_frame(f, PAIR_PONG, 0, ping);
 	}
 	return rc;
 }
@@ -163,7 +163,7 @@ static int note_whole(struct follower *f, struct star_error *err)
 	if (!f->whole_said && pair_receiver_whole(f->receiver)) {
 		rc = node_apply_flush(f->apply, err);
 		f->whole_said = rc == 0;
-		if (rc == 0 && say(f, PAIR_WHOLE, 0, 0) < 0)
+		if (rc == 0 && say_frame(f, PAIR_WHOLE, 0, 0) < 0)
 			rc = star_error_set(err, -ECONNRESET, "the connection has broken");
 	}
 	if (rc == 0 && f->whole_said && !f->leased && pair_receiver_leased(f->receiver)) {
@@ -207,7 +207,7 @@ static int join(struct follower *f, struct star_error *err)
 	struct node_pair *p = f->p;
 	const struct config *config = p->node->config;
 	const struct pair_receiver_ops ops = {
-		.ctx = f, .catalogue = take_catalogue, .block = take_block, .records = take_records
+		.ctx = f, .catalogue = take_catalogue, .block = load_block, .records = take_records
 	};
 	struct pair_hello hello = node_pair_hello(p, PAIR_JOIN);
 	struct pair_answer answer;
@@ -312,7 +312,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 }
 
 /* True: it is the primary now. */
-static bool promote(struct follower *f, const struct node_pair_promotion *promotion)
+static bool promote_follower(struct follower *f, const struct node_pair_promotion *promotion)
 {
 	struct node_pair *p = f->p;
 	struct star_error err = { 0 };
@@ -406,7 +406,7 @@ static void wait_alone(struct follower *f)
 		struct star_error err = { 0 };
 
 		if (is_asked(p, &promotion)) {
-			if (promote(f, &promotion))
+			if (promote_follower(f, &promotion))
 				return;
 			continue;
 		}
@@ -426,7 +426,7 @@ static void follow(struct follower *f)
 
 	while (!node_pair_stops(p)) {
 		if (is_asked(p, &promotion)) {
-			if (promote(f, &promotion))
+			if (promote_follower(f, &promotion))
 				return;
 			continue;
 		}
@@ -442,7 +442,7 @@ static void follow(struct follower *f)
 		}
 	}
 	if (f->link)
-		say(f, PAIR_BYE, 0, 0);
+		say_frame(f, PAIR_BYE, 0, 0);
 }
 
 void node_pair_standby(struct node_pair *p)

@@ -115,7 +115,7 @@ void pair_link_wait(const struct pair_link *link, int writes, uint32_t us)
 }
 
 /* How an attempt ended: 1: another one may be made. */
-static int go_on(const struct pair_link *link, ssize_t n, int writes, uint64_t until_us)
+static int await_link(const struct pair_link *link, ssize_t n, int writes, uint64_t until_us)
 {
 	struct pollfd p = { .fd = link->fd, .events = writes ? POLLOUT : POLLIN };
 	const uint64_t now_us = clock_us();
@@ -140,7 +140,7 @@ int pair_link_read_all(struct pair_link *link, void *to, size_t bytes, uint64_t 
 		const ssize_t n = pair_link_read(link, (char *)to + done, bytes - done);
 
 		done += n > 0 ? (size_t)n : 0;
-		rc = go_on(link, n, 0, until_us);
+		rc = await_link(link, n, 0, until_us);
 	}
 	return rc < 0 ? rc : 0;
 }
@@ -153,7 +153,7 @@ int pair_link_write_all(struct pair_link *link, const void *from, size_t bytes, 
 		const ssize_t n = pair_link_write(link, (const char *)from + done, bytes - done);
 
 		done += n > 0 ? (size_t)n : 0;
-		rc = go_on(link, n, 1, until_us);
+		rc = await_link(link, n, 1, until_us);
 	}
 	return rc < 0 ? rc : 0;
 }

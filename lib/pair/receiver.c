@@ -178,8 +178,8 @@ static int take_stream(struct pair_receiver *r, const struct pair_frame *f, cons
 	return apply(r, f->reactor, err);
 }
 
-static int take_block(struct pair_receiver *r, const struct pair_frame *f, const uint8_t *payload,
-		      struct star_error *err)
+static int receive_block(struct pair_receiver *r, const struct pair_frame *f, const uint8_t *payload,
+			 struct star_error *err)
 {
 	struct pair_stream *s = &r->streams[f->reactor];
 	int rc;
@@ -237,7 +237,7 @@ static int take_frame(struct pair_receiver *r, struct star_error *err)
 	case PAIR_CATALOGUE:
 		return take_catalogue(r, f, payload, err);
 	case PAIR_BLOCK:
-		return take_block(r, f, payload, err);
+		return receive_block(r, f, payload, err);
 	case PAIR_STREAM:
 		return take_stream(r, f, payload, err);
 	case PAIR_END:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The standby's end of a connection, as far as bytes go: frames as they come, into what can be applied. Nothing that
- * comes is believed before it was checked. A reactor's stream is held back up to its last mark, since what comes behind
- * that may be a request in part; and all of it until the reactor's snapshot is there. What is held lies in a file of its
- * own, mapped, so that the kernel may write it out; it is bounded. One thread.
+ * comes is believed before it was checked. A reactor's stream is held back up to its last mark, since what comes
+ * behind that may be a request in part; and all of it until the reactor's snapshot is there. What is held lies in a
+ * file of its own, mapped, so that the kernel may write it out; it is bounded. One thread.
  */
 #ifndef PAIR_RECEIVER_H
 #define PAIR_RECEIVER_H

@@ -3,9 +3,9 @@
  * What the two nodes of a pair tell each other (docs/availability.rst). Little endian, fixed width, naturally aligned.
  * Pure data.
  *
- * Who connects says a hello, and gets an answer. After one of PAIR_JOIN that was taken both send frames: the primary its
- * catalogue, a snapshot of each reactor, and each reactor's stream as the journal has it (wire/journal.h), from where it
- * begins on; the standby how far it has come.
+ * Who connects says a hello, and gets an answer. After one of PAIR_JOIN that was taken both send frames: the primary
+ * its catalogue, a snapshot of each reactor, and each reactor's stream as the journal has it (wire/journal.h), from
+ * where it begins on; the standby how far it has come.
  */
 #ifndef WIRE_PAIR_H
 #define WIRE_PAIR_H

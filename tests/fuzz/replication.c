@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a primary sends, as somebody would who has got its place: frames of any kind and length, mostly with the checksum
- * that belongs to them, cut anywhere. What reaches the node is whole records up to a mark, aligned and within bounds, and
- * only after a snapshot's end; a refusal has a sentence.
+ * What a primary sends, as somebody would who has got its place: frames of any kind and length, mostly with the
+ * checksum that belongs to them, cut anywhere. What reaches the node is whole records up to a mark, aligned and within
+ * bounds, and only after a snapshot's end; a refusal has a sentence.
  */
 #include "tests/fuzz/fuzz.h"
 
