@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work queues. What this worker has is told to PS task 0 as a whole, each time: by who asks for the next slice, and by a
+ * Work queues. All that this worker has is told to PS task 0 each time: by who asks for the next slice, and by a
  * thread that renews the leases. So a question whose answer was lost is simply put again.
  */
 #include "client/client.h"
@@ -88,7 +88,7 @@ static json_t *make_question(struct star_queue *q, bool wants)
 }
 
 /* Under lock. Those that were named: all, those that were done, or one. */
-static void forget(struct star_queue *q, bool all, const uint64_t *number)
+static void forget_slices(struct star_queue *q, bool all, const uint64_t *number)
 {
 	uint32_t kept = 0;
 
@@ -114,9 +114,9 @@ static void note_answer(struct star_queue *q, const json_t *json, struct answer 
 		uint64_t lost;
 
 		if (jsonrpc_member_to_u64(number, &lost))
-			forget(q, false, &lost);
+			forget_slices(q, false, &lost);
 	}
-	forget(q, false, NULL);
+	forget_slices(q, false, NULL);
 	answer->slice = json_is_integer(json_object_get(json, "slice")) && q->count < HELD_MAX;
 	answer->over = json_is_true(json_object_get(json, "over"));
 	answer->number = (uint64_t)json_integer_value(json_object_get(json, "slice"));
@@ -146,7 +146,7 @@ static int ask(struct star_queue *q, bool wants, uint64_t deadline_ns, struct an
 		note_answer(q, result, answer);
 	if (rc == -ENOENT) {
 		pthread_mutex_lock(&q->lock);
-		forget(q, true, NULL);
+		forget_slices(q, true, NULL);
 		pthread_mutex_unlock(&q->lock);
 		rc = open_queue(q, deadline_ns, err);
 	}
@@ -156,7 +156,7 @@ static int ask(struct star_queue *q, bool wants, uint64_t deadline_ns, struct an
 }
 
 /* Renews, and tells what is done. Errors are left to who asks for the next slice. */
-static void *renew(void *arg)
+static void *renew_leases(void *arg)
 {
 	struct star_queue *q = arg;
 	struct answer answer;
@@ -247,7 +247,7 @@ struct star_queue *star_queue_open(struct star_cluster *cluster, const struct st
 	q = make_queue(cluster, spec, err);
 	rc = q ? open_queue(q, client_deadline_from(clock_ns(), spec->deadline_us), err) : err->code;
 	if (rc == 0) {
-		rc = -pthread_create(&q->thread, NULL, renew, q);
+		rc = -pthread_create(&q->thread, NULL, renew_leases, q);
 		if (rc < 0)
 			star_error_set(err, rc, "cannot start a thread: %s", strerror(-rc));
 	}
@@ -323,7 +323,7 @@ uint64_t star_queue_lost(struct star_queue *q)
 }
 
 /* What it has begun goes to others at once, and what it has done is told. */
-static int give_back(struct star_queue *q, struct star_error *err)
+static int return_slices(struct star_queue *q, struct star_error *err)
 {
 	struct answer answer;
 	uint32_t kept = 0;
@@ -352,7 +352,7 @@ int star_queue_close(struct star_queue *q, struct star_error *err)
 	pthread_join(q->thread, NULL);
 	rc = client_cluster_enter(q->cluster, true, err);
 	if (rc == 0) {
-		rc = give_back(q, err);
+		rc = return_slices(q, err);
 		client_cluster_leave(q->cluster);
 	}
 	free_queue(q);

@@ -374,7 +374,7 @@ STAR_API int star_checkpoint(struct star_cluster *cluster, const char *kind, uin
 			     struct star_error *err);
 
 /*
- * Work queues, after DeepRec's WorkQueue: the slices of a job's examples, of which PS task 0 hands out one after the other
+ * Work queues, after DeepRec's WorkQueue: the slices of a job's examples, which PS task 0 hands out one after the other
  * to whichever worker asks, through all epochs. What a slice is, the workers know: its number in its epoch says it. A
  * slice is a worker's for a lease, which libstar renews as long as the process runs. When it ends before the slice is
  * done, the slice goes to another worker. So a worker that comes later gets its share, each slice is done at least
@@ -397,7 +397,7 @@ struct star_queue_spec {
 };
 
 /*
- * Makes the queue, or finds it; more epochs than it has are added. NULL with err: -EEXIST (it is one of other slices, or
+ * Makes the queue, or finds it; more epochs than it has are added. NULL with err: -EEXIST (it has other slices, or is
  * of more epochs), -ENOSPC (there are 64), -EINVAL, or as above. Close it before the cluster.
  */
 STAR_API struct star_queue *star_queue_open(struct star_cluster *cluster, const struct star_queue_spec *spec,
@@ -410,8 +410,8 @@ struct star_slice {
 };
 
 /*
- * The next slice: 1; 0: all is done. -EAGAIN: for wait_us (an hour at most) others had the last slices, one of which may
- * come back yet: ask again; or as above. A worker that waits has first to end what it has, for which others wait. A
+ * The next slice: 1; 0: all is done. -EAGAIN: for wait_us (an hour at most) others had the last slices, and one may
+ * come back: ask again; or as above. A worker that waits has first to end what it has, for which others wait. A
  * queue that is gone, since PS task 0 was restarted without a checkpoint of it, begins again.
  */
 STAR_API int star_queue_take(struct star_queue *queue, struct star_slice *slice, uint64_t wait_us,

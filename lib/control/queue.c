@@ -176,8 +176,8 @@ static void take_done(struct control_queue *q, const struct control_queue_call *
 	}
 }
 
-static void renew(struct control_queue *q, const struct control_queue_call *call, uint64_t now_us,
-		  struct control_queue_answer *answer)
+static void renew_named(struct control_queue *q, const struct control_queue_call *call, uint64_t now_us,
+			struct control_queue_answer *answer)
 {
 	for (uint32_t i = 0; i < q->count; i++)
 		q->left[i].named = false;
@@ -257,7 +257,7 @@ int control_queue_work(struct control_queue *q, const struct control_queue_call 
 		return -ENOMEM;
 	expire(q, now_us);
 	take_done(q, call, answer);
-	renew(q, call, now_us, answer);
+	renew_named(q, call, now_us, answer);
 	if (call->wants && call->has_count < QUEUE_HELD_MAX) {
 		hand_out(q, call->worker, now_us, answer);
 	} else if (call->wants) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work queues, after DeepRec's WorkQueue: the slices of a job's files, numbered through all epochs, of which each worker
+ * Work queues, after DeepRec's WorkQueue: the slices of a job's files, numbered through all epochs; each worker
  * gets the next one when it asks. A slice that was handed out has a lease; when that ends, because its worker is dead
  * or stands still, it is handed out again. So each is done at least once, and without failures exactly once.
  *

@@ -13,7 +13,7 @@
 
 enum { USUAL_SLICES = 1000, USUAL_MIN = 64 << 10, USUAL_MAX = 16 << 20 };
 
-static const char *name_of(const char *path)
+static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -72,7 +72,7 @@ static void describe(struct input_plan *plan, const char *const *paths)
 	uint32_t packed = 0;
 
 	for (uint32_t i = 0; i < plan->files; i++) {
-		digest = hash_mix(digest ^ hash_word(i, name_of(paths[i])));
+		digest = hash_mix(digest ^ hash_word(i, base_name(paths[i])));
 		digest = hash_mix(digest ^ plan->bytes[i]);
 		packed += plan->bytes[i] == UINT64_MAX;
 		bytes += plan->bytes[i] == UINT64_MAX ? 0 : plan->bytes[i];
@@ -81,7 +81,7 @@ static void describe(struct input_plan *plan, const char *const *paths)
 	snprintf(plan->text, sizeof(plan->text),
 		 "%u file%s from %.60s on, %u of them packed, %" PRIu64 " bytes in slices of %" PRIu64
 		 ", order %" PRIu64,
-		 plan->files, plan->files == 1 ? "" : "s", name_of(paths[0]), packed, bytes, plan->slice_bytes,
+		 plan->files, plan->files == 1 ? "" : "s", base_name(paths[0]), packed, bytes, plan->slice_bytes,
 		 plan->seed);
 }
 

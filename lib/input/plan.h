@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slices of a job's files, for a work queue: pieces of plain files that begin anywhere, and packed files as a whole.
+ * The slices of a job's files, for a work queue: pieces of plain files, begun anywhere, and packed files as a whole.
  * A slice's examples are the lines that begin in it. All workers come to the same ones, if they have the same files.
  * Threads: plain data once it is made.
  */
