@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 #include "jsonrpc/jsonrpc.h"
 #include "jsonrpc/member.h"
 #include "secure/memory.h"
@@ -153,7 +154,7 @@ static int start_thread(struct tickets *t, struct star_error *err)
 	sigset_t all, before;
 	int rc;
 
-	sigfillset(&all); /* the program's signals are for its own threads */
+	base_signals_of_others(&all); /* the program's signals are for its own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&t->thread, NULL, run_tickets, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

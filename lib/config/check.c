@@ -221,6 +221,15 @@ static void choose_control_socket(struct config *c)
 	snprintf(c->control_socket, sizeof(c->control_socket), "%s/%s-%u.sock", folder, c->job_name, c->task_index);
 }
 
+static void choose_records(struct config *c)
+{
+	const size_t length = strlen(c->control_socket);
+	const bool ends = length > 5 && strcmp(c->control_socket + length - 5, ".sock") == 0;
+
+	snprintf(c->metrics_records, sizeof(c->metrics_records), "%.*s.records", (int)(ends ? length - 5 : length),
+		 c->control_socket);
+}
+
 /* It goes on from checkpoints; and what it says of one node's tables has to agree with what the others hold. */
 static int check_journal(struct config_load *load, struct star_error *err)
 {
@@ -291,6 +300,8 @@ static int check_values(struct config_load *load, struct star_error *err)
 		return -EINVAL;
 	if (!c->control_socket[0])
 		choose_control_socket(c);
+	if (!c->metrics_records[0])
+		choose_records(c);
 	return 0;
 }
 

@@ -148,7 +148,8 @@ struct config {
 	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
 	char metrics_address[INET6_ADDRSTRLEN];
 	bool metrics_telemetry;
-	bool observe_requests; /* metrics.requests */
+	bool observe_requests;			   /* metrics.requests */
+	char metrics_records[CONFIG_TEXT_MAX + 1]; /* where they are left behind by a crash; "": beside the socket */
 	/* security: of the control plane, but for the last */
 	char security_control_keys[CONFIG_TEXT_MAX + 1]; /* "": everybody gets in */
 	char security_control_principal[64]; /* as which this node calls others; "": the only one of role node */

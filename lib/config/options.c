@@ -293,6 +293,12 @@ const struct config_option config_options[] = {
 		  "keys, for `starctl latency`, `slow`, `trace` and `hot`: in 4 MiB, and for some nanoseconds a "
 		  "request." },
 
+	{ "metrics.records", OF_CONFIG(metrics_records), .type = OPTION_TEXT, .min = 1, .max = 200,
+	  .fallback_how = "control.socket with .records in place of .sock",
+	  .help = "The file into which the node writes these last requests when it crashes, or when one of its "
+		  "reactors "
+		  "is stuck; at most 32 MiB, and the one of before with .1. `starctl slow --records FILE` reads it." },
+
 	{ "security.control_keys", OF_CONFIG(security_control_keys), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
 	  .help = "The key file of all principals who may use the control address, by TLS 1.3: `starctl key create` "

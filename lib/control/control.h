@@ -53,12 +53,12 @@ enum {
 };
 
 /* What is asked of the requests that reactors remember. */
-enum control_observed_what { CONTROL_LATENCY, CONTROL_SLOW, CONTROL_TRACE, CONTROL_HOT };
+enum control_observed_what { CONTROL_LATENCY, CONTROL_SLOW, CONTROL_TRACE, CONTROL_HOT, CONTROL_HISTORY };
 struct control_observed {
 	enum control_observed_what what;
 	int reactor;	  /* slow: -1: all; trace */
 	uint32_t limit;	  /* slow, hot: of how many it is told */
-	uint32_t seconds; /* slow, latency: of how many, up to now; 0: since the node began */
+	uint32_t seconds; /* slow, latency, history: of how many, up to now; 0: since the node began */
 	uint64_t from;	  /* trace: the number of the first record, from 0 */
 };
 enum { CONTROL_SLOW_MAX = 100, CONTROL_SLOW_USUAL = 10, CONTROL_SLOW_SECONDS = 60 };
@@ -82,8 +82,8 @@ struct control_layout {
 };
 
 /* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections,
- * port_add, port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the
- * others). */
+ * capture, capture_take, port_add, port_remove), on the thread that sees to checkpoints or the executor
+ * (checkpoint_*), or at any time (the others). */
 struct control_data_plane {
 	void *ctx;
 	/*
@@ -138,6 +138,10 @@ struct control_data_plane {
 	/* What the reactors remember of requests, as docs/control.rst says; a new reference. 0 or a negative errno with
 	 * a sentence. From any thread, at any time. */
 	int (*observed)(void *ctx, const struct control_observed *which, json_t **result, struct star_error *err);
+	/* Begins to capture frames, as docs/control.rst says; and takes what there is of them, or ends it. New
+	 * references. 0 or a negative errno with a sentence. NULL: it cannot. */
+	int (*capture)(void *ctx, const json_t *params, json_t **result, struct star_error *err);
+	int (*capture_take)(void *ctx, const json_t *params, json_t **result, struct star_error *err);
 	/* Opens a port on every reactor. number: of its name, -1: the lowest that is free. 0 with {"name": ...}, or a
 	 * negative errno with a sentence; then there is no trace of it. */
 	int (*port_add)(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err);

@@ -315,6 +315,30 @@ static int run_hot(const struct call *call, json_t **result, struct star_error *
 	return control_observed(call->control, CONTROL_HOT, call->request.params, result, err);
 }
 
+static int run_history(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_observed(call->control, CONTROL_HISTORY, call->request.params, result, err);
+}
+
+static int run_events(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_events(call->control, call->request.params, result, err);
+}
+
+static int run_capture(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *plane = &call->control->data_plane;
+
+	return plane->capture(plane->ctx, call->request.params, result, err);
+}
+
+static int run_capture_take(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *plane = &call->control->data_plane;
+
+	return plane->capture_take(plane->ctx, call->request.params, result, err);
+}
+
 static int run_row_keys(const struct call *call, json_t **result, struct star_error *err)
 {
 	return control_rows_keys(call->control, call->request.params, result, err);
@@ -414,6 +438,10 @@ static const struct method methods[] = {
 	{ "slow", METHOD_SLOW, KEEPERS, run_slow },
 	{ "trace", METHOD_SLOW, KEEPERS, run_trace },
 	{ "hot", METHOD_SLOW, LOOKERS, run_hot },
+	{ "history", METHOD_SLOW, LOOKERS, run_history },
+	{ "events", METHOD_SLOW, KEEPERS, run_events },
+	{ "capture", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_capture },
+	{ "capture_take", METHOD_ADMIN | METHOD_SLOW, ADMINS, run_capture_take },
 	{ "ports", 0, LOOKERS, run_ports },
 	{ "port_add", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_port_add },
 	{ "port_remove", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_port_remove },

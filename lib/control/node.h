@@ -406,9 +406,11 @@ int control_ports_remove(struct control *control, const json_t *params, json_t *
 int control_rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
-/* observed.c: the requests that the node's reactors remember. */
+/* observed.c: what the node remembers. */
 int control_observed(struct control *control, enum control_observed_what what, const json_t *params, json_t **result,
 		     struct star_error *err);
+/* The last events: {"node", "events": [...]}. */
+int control_events(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* origin.c: whether cluster.ps has a caller's address, under that task. The executor must be there before, and be gone
  * after. */

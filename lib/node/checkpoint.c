@@ -344,6 +344,7 @@ static void *map(size_t bytes)
 		return NULL;
 	/* Marks are looked up in any order, beside rows in huge pages. */
 	madvise(memory, bytes, MADV_HUGEPAGE);
+	madvise(memory, bytes, MADV_DONTDUMP); /* rows */
 	if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
 		return memory;
 	munmap(memory, bytes);

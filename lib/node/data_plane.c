@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/capture.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
 #include "node/observe.h"
@@ -362,6 +363,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.metrics = node_metrics,
 		.connections = list_connections,
 		.observed = node_observed,
+		.capture = node_capture,
+		.capture_take = node_capture_take,
 		.port_add = add_port,
 		.port_remove = remove_port,
 		.ports = list_ports,

@@ -12,7 +12,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/capture.h"
 #include "node/checkpoint.h"
+#include "node/crash.h"
+#include "node/history.h"
 #include "node/journal.h"
 #include "secure/ticket.h"
 #include "wire/layout.h"
@@ -451,6 +454,11 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return star_error_set(err, -EIO, "the kernel gives no random numbers");
 	node->incarnation = random | 1;
+	node_crash_begin(node);
+	node->capture = node_capture_create(err);
+	node->history = node_history_create(err);
+	if (!node->capture || !node->history)
+		return err->code;
 	if (config->security_data != CONFIG_DATA_OPEN) {
 		node->tickets = secure_tickets_create((enum secure_data)config->security_data, err);
 		if (!node->tickets)
@@ -507,6 +515,7 @@ void node_fail(struct node *node, const struct star_error *why)
 
 void node_stop(struct node *node)
 {
+	node_crash_end();
 	node_nics_end(node);
 	node_checkpoint_destroy(node->checkpoint);
 	for (unsigned i = 0; i < node->shards_count; i++)
@@ -537,6 +546,8 @@ void node_stop(struct node *node)
 	for (unsigned i = 0; i < CONFIG_PORTS_MAX; i++)
 		node_disclaim(&node->ports[i]);
 	secure_tickets_destroy(node->tickets);
+	node_capture_destroy(node->capture);
+	node_history_destroy(node->history);
 	if (node->eal_started)
 		port_eal_stop();
 }

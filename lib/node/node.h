@@ -61,6 +61,8 @@ struct node_checkpoint;
 struct node_journal;
 struct secure_tickets;
 struct nic_watch;
+struct node_capture;
+struct node_history;
 
 struct node {
 	const struct config *config;
@@ -89,7 +91,9 @@ struct node {
 	struct node_watch {
 		uint64_t count, logged_us; /* as last logged, and when that was */
 	} watch[NODE_WATCHED];
-	bool nearly_full; /* the watch's: parameter memory, as last logged */
+	struct node_capture *capture; /* what reactors capture of frames */
+	struct node_history *history; /* the figures of the last hour */
+	bool nearly_full;	      /* the watch's: parameter memory, as last logged */
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
