@@ -149,6 +149,7 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 	const struct question question = { .message.run = install_on_reactor, .spec = *spec };
 	int status = 0;
 
+	node->specs_ns[spec->id] = clock_ns();
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = ask_shard(&node->shards[i], &question, err);
 	if (status == 0) {
