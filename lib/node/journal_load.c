@@ -41,6 +41,11 @@ struct apply {
 	bool same; /* each stream has its reactor */
 	uint32_t stream;
 	uint64_t from; /* rows behind this position are applied */
+	/* Not `same`: where filters have forgotten all is looked for first, in all streams (`clearing`): each reactor has
+	 * keys of several, and is to forget before any of their counts come. By stream and object: counts behind this
+	 * position stand. */
+	bool clearing;
+	uint64_t (*cleared)[WIRE_OBJECTS_MAX + 1];
 	struct batch *batches;
 	unsigned filling[WIRE_REACTORS_MAX];
 	uint64_t rows, told_us;
@@ -209,7 +214,7 @@ static const struct object_spec *find_object(const struct node *node, uint32_t o
 	return spec && spec->kind != OBJECT_PROGRAM && object_wire_id(spec) == object ? spec : NULL;
 }
 
-static int apply_run(struct apply *a, struct journal_record *record, struct star_error *err)
+static int apply_run(struct apply *a, struct journal_record *record, uint64_t behind, struct star_error *err)
 {
 	struct checkpoint_run *run = (struct checkpoint_run *)(record + 1);
 	const struct object_spec *spec;
@@ -222,6 +227,8 @@ static int apply_run(struct apply *a, struct journal_record *record, struct star
 	spec = find_object(a->node, run->object);
 	if (!spec)
 		return 0; /* it was dropped since */
+	if (!a->same && (a->clearing || (run->kind == CHECKPOINT_COUNTS && behind <= a->cleared[a->stream][spec->id])))
+		return 0;
 	run->object = spec->id;
 	a->rows += run->kind == CHECKPOINT_ROWS ? run->count : 0;
 	if (a->same)
@@ -240,7 +247,7 @@ static int apply_outcome(struct apply *a, const struct journal_record *record, s
 	return a->same ? add_record(a, a->stream, record, err) : 0;
 }
 
-static int apply_cleared(struct apply *a, struct journal_record *record, struct star_error *err)
+static int apply_cleared(struct apply *a, struct journal_record *record, uint64_t behind, struct star_error *err)
 {
 	struct journal_object *object = (struct journal_object *)(record + 1);
 	const struct object_spec *spec;
@@ -251,7 +258,10 @@ static int apply_cleared(struct apply *a, struct journal_record *record, struct 
 	if (!spec)
 		return 0;
 	object->object = spec->id;
-	return a->same ? add_record(a, a->stream, record, err) : add_to_all(a, record, err);
+	if (a->same)
+		return add_record(a, a->stream, record, err);
+	a->cleared[a->stream][spec->id] = behind;
+	return a->clearing ? add_to_all(a, record, err) : 0;
 }
 
 static int apply_record(void *ctx, const struct journal_record *record, const void *content, uint64_t behind,
@@ -267,8 +277,8 @@ static int apply_record(void *ctx, const struct journal_record *record, const vo
 	if (behind <= a->from)
 		return 0;
 	if (record->kind == JOURNAL_CLEARED)
-		return apply_cleared(a, mine, err);
-	return record->kind == JOURNAL_RUN ? apply_run(a, mine, err) : 0;
+		return apply_cleared(a, mine, behind, err);
+	return record->kind == JOURNAL_RUN ? apply_run(a, mine, behind, err) : 0;
 }
 
 static int report_loaded(struct apply *a, struct star_error *err)
@@ -291,22 +301,39 @@ static int visit(void *ctx, const struct journal_record *record, const void *con
 	return rc < 0 ? rc : apply_record(ctx, record, content, behind, err);
 }
 
-/* next: the number of the life that comes after it. */
-static int apply_life(struct apply *a, const struct node_journal *j, const struct journal_past_life *life,
-		      uint32_t next, struct star_error *err)
+static int visit_streams(struct apply *a, const struct node_journal *j, const struct journal_past_life *life,
+			 bool clearing, struct star_error *err)
 {
-	const struct life_end end = { .record = { .bytes = sizeof(end), .kind = LIFE_END },
-				      .lives = next - life->number };
 	const bool is_first = life == &j->contents->lives[j->first];
 	int rc = 0;
 
-	a->same = life->reactors == a->node->shards_count && life->partitions == a->node->config->partitions;
+	a->clearing = clearing;
 	for (a->stream = 0; rc == 0 && a->stream < life->reactors; a->stream++) {
 		const struct journal_stream *s = &life->streams[a->stream];
 
 		a->from = is_first ? journal_stream_from(life, s, j->chosen) : 0;
 		rc = journal_stream_visit(j->contents, s, visit, a, err);
 	}
+	return rc;
+}
+
+/* next: the number of the life that comes after it. */
+static int apply_life(struct apply *a, const struct node_journal *j, const struct journal_past_life *life,
+		      uint32_t next, struct star_error *err)
+{
+	const struct life_end end = { .record = { .bytes = sizeof(end), .kind = LIFE_END },
+				      .lives = next - life->number };
+	int rc = 0;
+
+	a->same = life->reactors == a->node->shards_count && life->partitions == a->node->config->partitions;
+	if (!a->same) {
+		a->cleared = calloc(life->reactors, sizeof(*a->cleared));
+		rc = a->cleared ? visit_streams(a, j, life, true, err) : star_error_set(err, -ENOMEM, "out of memory");
+	}
+	if (rc == 0)
+		rc = visit_streams(a, j, life, false, err);
+	free(a->cleared);
+	a->cleared = NULL;
 	if (rc == 0)
 		rc = add_to_all(a, &end.record, err);
 	for (unsigned i = 0; rc == 0 && i < a->node->shards_count; i++)
