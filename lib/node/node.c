@@ -270,7 +270,8 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	if (config->checkpoint_directory[0] && node_shard_add_snapshots(shard, err) < 0)
 		return err->code;
 	shard->service = service_create(
-		&(struct service_options){ .incarnation = node->config->journal_directory[0] ? 0 : node->incarnation,
+		&(struct service_options){ .rights = node->tickets ? rpc_request_rights : NULL,
+					   .incarnation = node->config->journal_directory[0] ? 0 : node->incarnation,
 					   .partitions = config->partitions,
 					   .store = shard->store,
 					   .payload_max = config->request_mib << 20,

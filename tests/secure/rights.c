@@ -3,6 +3,7 @@
 #include "tests/secure/cases.h"
 #include "tests/unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
