@@ -91,9 +91,11 @@ OBJECTS :=
 programS :=
 testS :=
 toolS :=
+peerS :=
 BINARIES_program :=
 BINARIES_test :=
 BINARIES_tool :=
+BINARIES_peer :=
 EXTRA_CFLAGS :=
 EXTRA_LIBS :=
 
@@ -142,7 +144,7 @@ chaos:
 #: bench      install what it needs, build, and run all benchmarks; BENCH=name runs one
 bench:
 	$(call packages,bench)
-	$(call build,all $(BINARIES_tool))
+	$(call build,all $(BINARIES_tool) $(BINARIES_peer))
 	$(Q)STAR_BUILD=$(BUILD) bench/run $(BENCH)
 #: lint       check the rules of the source tree; changes nothing
 lint:

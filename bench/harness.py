@@ -210,23 +210,27 @@ class Stage:
         server.stop()
 
     def start_star(self, polling, device="net_af_packet", pair=0, changes="", port="", name=None, parameter_mib=64, nodes=()):
-        """The appliance on one of its two devices; its name in the results is star, or star-xdp on net_af_xdp. changes
-        and port: further lines of its configuration, and of its port's. nodes: the pairs of its cluster's, in task order."""
-        net, name = self.net, name or ("star-xdp" if device == "net_af_xdp" else "star")
+        """The appliance on one of its two devices, or, where device is "kernel", on the kernel's sockets of the pair whose end here is the
+        kernel's; its name in the results is star, star-xdp on net_af_xdp, star-kernel. changes and port: further lines of its
+        configuration, and of its port's. nodes: the pairs of its cluster's, in task order."""
+        net, name = self.net, name or {"net_af_xdp": "star-xdp", "kernel": "star-kernel"}.get(device, "star")
         nodes = nodes or (pair,)
         controls = {each: f"{net['CONTROL_HOST']}:{STAR_CONTROL_PORT + each}" for each in nodes}
         endpoints = ", ".join(f'{{ control = "{controls[each]}"; data = "{net[f"DATA{each}_APPLIANCE"]}:{STAR_PORT}"; }}'
                               for each in nodes)
         listed, control = ", ".join(f'"{each}"' for each in controls.values()), controls[pair]
         data, interface = net[f"DATA{pair}_APPLIANCE"], net[f"DATA{pair}_INTERFACE"]
+        below = 'network = { stack = "kernel"; };' if device == "kernel" else \
+            f'ports = ( {{ device = "{device}"; interface = "{interface}"; address = "{data}/{net["PREFIX"]}"; {port} }} );'
+        pages = "none" if device == "kernel" else "preferred"
         config = self.work / f"{name}.conf"
         config.write_text(f"""# made by bench/harness.py
 node = {{ job_name = "ps"; task_index = {nodes.index(pair)}; }};
 cluster = {{ ps = [ {listed} ]; }};
 endpoint_map = ( {endpoints} );
-ports = ( {{ device = "{device}"; interface = "{interface}"; address = "{data}/{net['PREFIX']}"; {port} }} );
+{below}
 cores = {{ number = 1; polling = {str(polling).lower()}; spin_us = 0; pin = true; list = [ {self.server_core} ]; }};
-memory = {{ hugepages = "preferred"; parameter_mib = {parameter_mib}; }};
+memory = {{ hugepages = "{pages}"; parameter_mib = {parameter_mib}; }};
 control = {{ socket = "{self.work}/{name}.sock"; }};
 {changes}
 """, encoding="utf-8")
@@ -237,6 +241,11 @@ control = {{ socket = "{self.work}/{name}.sock"; }};
         return self.start("redis", "redis", ["redis-server", "--save", "", "--appendonly", "no", "--bind", address, "--port",
                                     REDIS_PORT, "--protected-mode", "no", "--daemonize", "no", "--dir", self.work],
                           f"{address}:{REDIS_PORT}")
+
+    def start_grpc(self, name, port, threads=1):
+        """grpc-map, at the kernel's address."""
+        address = f"{self.net[f'DATA{self.kernel}_APPLIANCE']}:{port}"
+        return self.start(name, "grpc", [BUILD / "bench/grpc-map", address, threads], address)
 
     def start_echo(self):
         address = self.net["DATA1_APPLIANCE"]

@@ -7,11 +7,21 @@ $(eval $(call binary,tool,syn-flood,bench,,bench/peers/syn-flood.c))
 $(eval $(call binary,tool,bare-send,bench,port,bench/peers/bare-send.c))
 $(eval $(call binary,tool,udp-count,bench,,bench/peers/udp-count.c))
 $(eval $(call binary,tool,epoll-batch,bench,,bench/peers/epoll-batch.c bench/peers/listen.c))
-$(eval $(call binary,tool,zmq-map,bench,,bench/peers/zmq-map.cc))
+# Peers need libraries that no test does: they are built for benches alone.
+$(eval $(call binary,peer,zmq-map,bench,,bench/peers/zmq-map.cc))
 $(BUILD)/bench/zmq-map: EXTRA_LIBS = -lzmq -lstdc++
-# The worker of store-end-to-end; star_'s and ZeroMQ's client are libraries.
-$(eval $(call binary,tool,batches,bench/peers/batches,client,app/starbench/histogram.c))
-$(BUILD)/bench/peers/batches/batches: EXTRA_LIBS = -lzmq
+# The worker of store-end-to-end and kernel-stack; libstar's, ZeroMQ's and gRPC's clients are libraries.
+$(eval $(call binary,peer,batches,bench/peers/batches,client,app/starbench/histogram.c bench/peers/batches/grpc.cc))
+$(BUILD)/bench/peers/batches/batches: EXTRA_LIBS = -lzmq $(GRPC_LIBS)
+GRPC_LIBS = $(shell pkg-config --libs grpc++) -lstdc++
+$(eval $(call binary,peer,grpc-map,bench,,bench/peers/grpc-map.cc))
+$(BUILD)/bench/grpc-map: EXTRA_LIBS = $(GRPC_LIBS)
+$(eval $(call binary,peer,grpc-pull,bench,base,bench/peers/grpc-pull.cc app/starbench/histogram.c))
+$(BUILD)/bench/grpc-pull: EXTRA_LIBS = $(GRPC_LIBS)
+$(eval $(call binary,peer,grpc-step,bench,base,bench/peers/grpc-step.cc))
+$(BUILD)/bench/grpc-step: EXTRA_LIBS = $(GRPC_LIBS)
+$(eval $(call binary,peer,star-step,bench/peers/star-step,client train graph input,$(wildcard app/startrain/*.c $(foreach d,graphfile zoo,app/startrain/$(d)/*.c))))
+$(BUILD)/bench/peers/star-step/star-step: EXTRA_LIBS += -Wl,--wrap=star_execute,--wrap=star_execute_async,--wrap=star_request_wait,--wrap=session_take
 $(eval $(call binary,tool,memif-bare,bench,port,bench/peers/memif-bare.c app/starbench/histogram.c))
 $(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c bench/peers/appliance.c app/starbench/histogram.c))
 $(eval $(call binary,tool,step-cost,bench,port service control,bench/peers/step-cost.c bench/peers/appliance.c))

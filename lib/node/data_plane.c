@@ -153,6 +153,7 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 
 	if (node->tickets && spec->kind != OBJECT_PROGRAM)
 		secure_tickets_table(node->tickets, spec->id, spec->name); /* before anybody can ask for it */
+	node->specs_ns[spec->id] = clock_ns();
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = ask_shard(&node->shards[i], &question, err);
 	if (status == 0) {

@@ -74,16 +74,17 @@ struct node {
 	struct node_port ports[CONFIG_PORTS_MAX];
 	unsigned ports_count, shards_count;
 	const struct object_spec
-		*specs[WIRE_OBJECTS_MAX + 1];  /* installed, by id; control threads that hold the plane */
-	struct node_checkpoint *checkpoint;    /* NULL: no directory for them is configured */
-	struct node_journal *journal;	       /* the same */
-	bool restored;			       /* or had nothing to restore: it has served a layout */
-	uint64_t restored_rows, restored_from; /* and of which checkpoint; 0: of none */
-	struct control_layout layout;	       /* the last that it served; holders of the plane */
-	bool closed;			       /* it serves none at present; the same */
-	bool stopping;			       /* main has got a signal */
-	uint64_t rolls_back_to;		       /* the checkpoint that the process is to restart with; 0: it ends */
-	struct star_error failure;	       /* why it cannot go on; main's once `failed` is set */
+		*specs[WIRE_OBJECTS_MAX + 1];	 /* installed, by id; control threads that hold the plane */
+	uint64_t specs_ns[WIRE_OBJECTS_MAX + 1]; /* since when: no reactor has executed a request on it before */
+	struct node_checkpoint *checkpoint;	 /* NULL: no directory for them is configured */
+	struct node_journal *journal;		 /* the same */
+	bool restored;				 /* or had nothing to restore: it has served a layout */
+	uint64_t restored_rows, restored_from;	 /* and of which checkpoint; 0: of none */
+	struct control_layout layout;		 /* the last that it served; holders of the plane */
+	bool closed;				 /* it serves none at present; the same */
+	bool stopping;				 /* main has got a signal */
+	uint64_t rolls_back_to;			 /* the checkpoint that the process is to restart with; 0: it ends */
+	struct star_error failure;		 /* why it cannot go on; main's once `failed` is set */
 	bool failed;
 	struct node_watch {
 		uint64_t count, logged_us; /* as last logged, and when that was */

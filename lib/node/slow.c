@@ -39,11 +39,12 @@ static int by_total(const void *a, const void *b)
 	return x->record.total > y->record.total ? -1 : x->record.total < y->record.total;
 }
 
+/* A record has the id alone, which may have been another one's when the request came. */
 static const char *table_name(const struct node *node, const struct observe_record *r)
 {
 	const struct object_spec *spec = node_observed_object(node, r->object);
 
-	return spec ? spec->name : "";
+	return spec && r->arrived_ns >= node->specs_ns[r->object] ? spec->name : "";
 }
 
 static void peer_text(const struct shard *shard, const struct observe_record *r, char text[static 80])
@@ -104,6 +105,7 @@ static json_t *reasons(const struct node *node, const struct observe_record *r, 
 	const double wait_ms = (double)observe_units_ns(r->wait) / 1e6, run_ms = (double)observe_units_ns(r->run) / 1e6;
 	const uint32_t spent = r->wait + r->run, keys = observe_keys(r), slices = observe_slices(r);
 	const struct behind behind = look_behind(r, all, n);
+	const char *table = behind.longest ? table_name(node, behind.longest) : "";
 	json_t *why = json_array();
 
 	for (unsigned bit = 0; bit < OBSERVE_REASONS_COUNT; bit++)
@@ -111,11 +113,12 @@ static json_t *reasons(const struct node *node, const struct observe_record *r, 
 			say(why, "it had to wait: %s", observe_reason_text((enum observe_reason_bit)bit));
 	if (is_much(r->wait, r->total) && behind.longest)
 		say(why,
-		    "waited %.3f ms, behind %u other request%s that took %.3f ms; the longest: %s of %u keys of "
-		    "\"%.80s\", %.3f ms",
+		    "waited %.3f ms, behind %u other request%s that took %.3f ms; the longest: %s of %u keys%s%.80s%s, "
+		    "%.3f ms",
 		    wait_ms, behind.count, behind.count == 1 ? "" : "s", (double)behind.run_ns / 1e6,
 		    observe_class_text(observe_class(behind.longest)), observe_keys(behind.longest),
-		    table_name(node, behind.longest), (double)observe_units_ns(behind.longest->run) / 1e6);
+		    *table ? " of \"" : "", table, *table ? "\"" : "",
+		    (double)observe_units_ns(behind.longest->run) / 1e6);
 	else if (is_much(r->wait, r->total))
 		say(why, "waited %.3f ms before it began, behind no other request that is remembered", wait_ms);
 	if (is_much(r->run, r->total) && keys >= COLD_KEYS && observe_units_ns(r->run) / keys >= COLD_NS)

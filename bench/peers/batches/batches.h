@@ -63,7 +63,7 @@ struct side {
 	void (*close)(void);
 };
 
-extern const struct side side_star, side_zmq, side_epoll, side_redis;
+extern const struct side side_star, side_zmq, side_epoll, side_redis, side_grpc, side_grpc_stream;
 
 /* stream.c: a connection over the kernel's TCP, for the sides that have no library. */
 int stream_dial(const char *address);

@@ -17,7 +17,8 @@ enum { EXIT_USAGE = 2, START_STEPS = 2048 };
 
 static const char usage_text[] =
 	"usage: batches SIDE ADDRESS [--rows N] [--keys N] [--sets N] [--power S]\n"
-	"SIDE is star, zmq, epoll or redis; ADDRESS its HOST:PORT (star: a control address). Reads commands:\n"
+	"SIDE is star, zmq, epoll, redis, grpc or grpc-stream; ADDRESS its HOST:PORT (star: a control address). Reads "
+	"commands:\n"
 	"  fill              gives all rows their first values\n"
 	"  pull DEPTH        pulls each batch once, DEPTH of them in flight; checks a sum of each\n"
 	"  push DEPTH        pushes to each batch once\n"
@@ -265,7 +266,8 @@ static int misused(void)
 
 static bool parse(struct worker *w, int argc, char **argv)
 {
-	static const struct side *const sides[] = { &side_star, &side_zmq, &side_epoll, &side_redis };
+	static const struct side *const sides[] = { &side_star,	 &side_zmq,  &side_epoll,
+						    &side_redis, &side_grpc, &side_grpc_stream };
 	static const struct option options[] = { { "rows", required_argument, NULL, 'r' },
 						 { "keys", required_argument, NULL, 'k' },
 						 { "sets", required_argument, NULL, 's' },
