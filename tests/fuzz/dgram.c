@@ -9,9 +9,7 @@
  * Besides memory errors it finds: an mbuf that is missing in the end, a message of an honest session that comes out of
  * order, twice or with other bytes, an honest session that ends though its peer was to be heard, books that contradict
  * each other, and what does not get through when the link is good again.
- *
- * With SEALED (dgram_sealed.c) sessions come by ticket. Then whoever forges may change whatever he has seen of all of
- * them, and they are all honest.
+ * With SEALED (dgram_sealed.c) sessions come by ticket: all are honest, and whoever forges may change what he has seen.
  */
 #ifndef SEALED
 #define SEALED 0

@@ -77,8 +77,6 @@ class Node(Server):
             config["endpoint_map"] = [{"control": a, "data": b} for a, b in self.map]
         for group, members in (changes or {}).items():
             config.setdefault(group, {}).update(members)
-        config = secured(config, os.geteuid() or pwd.getpwnam("nobody").pw_uid)
-        note_socket(self.control, self.socket)
         with open(self.file, "w") as file:
             file.write(libconfig(config))
         os.chmod(self.file, 0o644)

@@ -37,7 +37,7 @@ import traceback
 
 __all__ = ["ROOT", "BUILD", "SLOW", "SOAK", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "standing", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
-           "SECURE", "secured", "note_socket", "all_together", "check", "equal", "has", "libconfig", "cpu_s", "load_percent", "saves_in"]
+           "all_together", "check", "equal", "has", "libconfig", "cpu_s", "load_percent", "saves_in"]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("STAR_BUILD", "build/release"))
@@ -47,8 +47,6 @@ SLOW = 1 if os.path.basename(BUILD) in ("release", "coverage") else 3
 # `make soak`: the same cases, with as much as the issues ask for.
 SOAK = os.environ.get("STAR_SOAK") == "1"
 SOAK_SLOW = 20
-# Nodes have keys and a sealed data network, unless the test says something of security itself; its programs come by a key of role admin.
-SECURE = os.environ.get("STAR_SECURE") == "1"
 LONG_S = 5  # a case that takes as long says so, and how much of a processor it took
 PR_SET_PDEATHSIG = 1
 CLONE_NEWNET = 0x40000000
@@ -493,49 +491,6 @@ def starctl(socket, *words, expect=0, timeout_s=20):
         raise Failure(f"starctl {' '.join(words)} printed no JSON:\n{done.stdout}{done.stderr}") from None
 
 
-@functools.lru_cache(None)
-def _ring():
-    """The folder of this program's key files, with STAR_SECURE."""
-    made = tempfile.mkdtemp(dir=scratch())
-    os.chmod(scratch(), 0o755)
-    os.chmod(made, 0o755)
-    key, ring = program("starctl"), os.path.join(made, "ring")
-    for principal, role in (("nodes", "node"), ("tests", "admin")):
-        run(key, "key", "create", ring, principal, role)
-    run(key, "key", "copy", ring, "tests", os.path.join(made, "tests"))
-    os.environ["STAR_KEY"] = os.path.join(made, "tests")
-    return made
-
-
-def secured(config, owner=0):
-    """A node's configuration as STAR_SECURE wants it; owner: the user whose process it is."""
-    if not SECURE or "security" in config:
-        return config
-    keys = os.path.join(_ring(), f"ring-{owner}")
-    if not os.path.exists(keys):
-        shutil.copy(os.path.join(_ring(), "ring"), keys)
-        os.chown(keys, owner, -1)
-        os.chmod(keys, 0o400)
-    return {**config, "security": {"control_keys": keys, "data": "sealed"}}
-
-
-_sockets = {}  # of nodes, by their control addresses: with STAR_SECURE these take no calls in clear
-
-
-def note_socket(address, path):
-    _sockets[address] = path
-
-
-def _connect(address, timeout_s):
-    if SECURE and address in _sockets:
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(timeout_s)
-        connection.connect(_sockets[address])
-        return connection
-    host, port = address.rsplit(":", 1)
-    return socket.create_connection((host.strip("[]"), int(port)), timeout_s)
-
-
 class RpcError(Failure):
     """The control plane answered with an error."""
     def __init__(self, error):
@@ -545,8 +500,9 @@ class RpcError(Failure):
 
 def call(address, method, timeout_s=20, **params):
     """Calls a method at a control address, from this machine's side of the network."""
+    host, port = address.rsplit(":", 1)
     request = {"jsonrpc": "2.0", "id": 1, "method": method, **({"params": params} if params else {})}
-    with _connect(address, timeout_s * SLOW) as connection:
+    with socket.create_connection((host.strip("[]"), int(port)), timeout_s * SLOW) as connection:
         connection.sendall(json.dumps(request).encode() + b"\n")
         with connection.makefile() as lines:
             line = lines.readline()
@@ -585,9 +541,7 @@ class Server:
             "memory": {"hugepages": "none", "parameter_mib": 64},
             "control": {"socket": self.socket},
         }, config or {})
-        self.config = secured(self.config)
         self.socket = self.config["control"]["socket"]
-        note_socket(self.control, self.socket)
         with open(self.file, "w") as file:
             file.write(libconfig(self.config))
         self.start(wait)
