@@ -266,7 +266,8 @@ const struct command starctl_commands[] = {
 	  run_key_revoke },
 	{ "key reload", "", 0, 0, 0, "have a node read its key file again, and close connections of revoked keys",
 	  "A file that is not in order changes nothing. By the node's socket, or as an admin.", run_key_reload },
-	{ "acl check", "PRINCIPAL METHOD", 2, 2, 0, "say whether a principal may call a method of the control plane",
+	{ "acl check", "PRINCIPAL METHOD [TABLE]", 2, 3, 0,
+	  "say whether a principal may call a method of the control plane, or do something with a table",
 	  "As the node that is asked would decide; docs/control.rst has the methods. The exit status is 0 for yes, "
 	  "else 1.",
 	  run_acl_check },

@@ -298,7 +298,7 @@ static bool take_ticket(void *user, struct dgram_ticket *to)
 	return good;
 }
 
-static void refused(void *user)
+static void ticket_refused(void *user)
 {
 	struct stream *s = user;
 
@@ -311,5 +311,5 @@ const struct dgram_handler dpdk_stream_handler = {
 	.acknowledged = acknowledged,
 	.closed = closed,
 	.ticket = take_ticket,
-	.refused = refused,
+	.refused = ticket_refused,
 };

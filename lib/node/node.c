@@ -246,6 +246,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 		return err->code;
 	shard->service = service_create(
 		&(struct service_options){
+			.rights = node->tickets ? rpc_request_rights : NULL,
 			.incarnation = config->journal_directory[0] || config->standby_peer[0] ? 0 : node->incarnation,
 			.partitions = config->partitions,
 			.store = shard->store,

@@ -37,8 +37,8 @@ const char *rpc_sealed_check(const struct wire_frame *frame);
 /* The hello is there, whole: answers it. NULL, or why it is not taken. *starved: there was no mbuf for the answer. */
 const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved);
 
-/* Begins to look, from time to time, for streams and sessions whose guests may not stay any more: what they send is refused in any
- * case. */
+/* Begins to look, from time to time, for streams and sessions whose guests may not stay any more: what they send is
+ * refused in any case. */
 void rpc_sealed_watch(struct rpc_server *server);
 
 /* A record's header has come. */

@@ -29,8 +29,9 @@ enum wire_packet_constants {
 };
 
 enum wire_packet_kind {
-	/* Client to server, body wire_packet_open, session and token 0; by ticket, once there is a cookie, a secure_hello
-	 * behind it, and a secure_welcome behind the wire_packet_opened that answers it, and a tag in both headers. Answered by a COOKIE, which is no longer than
+	/* Client to server, body wire_packet_open, session and token 0; by ticket, once there is a cookie, a
+	 * secure_hello behind it, and a secure_welcome behind the wire_packet_opened that answers it, and a tag in both
+	 * headers. Answered by a COOKIE, which is no longer than
 	 * it and costs the server nothing to remember, then, when the cookie comes back, by OPENED, or by CLOSE:
 	 * refused. Sent again until one comes; and on a session that has gone silent: it is then resumed, where the
 	 * server still has it. */

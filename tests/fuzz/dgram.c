@@ -9,9 +9,7 @@
  * Besides memory errors it finds: an mbuf that is missing in the end, a message of an honest session that comes out of
  * order, twice or with other bytes, an honest session that ends though its peer was to be heard, books that contradict
  * each other, and what does not get through when the link is good again.
- *
- * With SEALED (dgram_sealed.c) sessions come by ticket. Then whoever forges may change whatever he has seen of all of
- * them, and they are all honest.
+ * With SEALED (dgram_sealed.c) sessions come by ticket: all are honest, and whoever forges may change what he has seen.
  */
 #ifndef SEALED
 #define SEALED 0
@@ -132,7 +130,6 @@ static void take(struct user *u)
 {
 	while (u->held) {
 		struct rte_mbuf *m = u->held;
-
 		uint32_t mbufs = 0;
 
 		memcpy(&u->held, rte_mbuf_to_priv(m), sizeof(u->held));
@@ -240,8 +237,8 @@ static void on_closed(void *user, int reason)
 		on_given_up(u);
 
 	/* The lease may end what the link has kept silent. The server's answer of an honest client's close is 0. */
-	FUZZ_CHECK(!u->honest || reason == ETIMEDOUT || reason == 0 || reason == ECONNREFUSED,
-		   "an honest session ended with %d", reason);
+	FUZZ_CHECK(!u->honest || reason == ETIMEDOUT || reason == 0 || reason == ECONNREFUSED, "it ended with %d",
+		   reason);
 	/* Who has sent nothing since it was opened loses its place. */
 	FUZZ_CHECK(!u->honest || !u->client || reason != 0 || u->sent == 0 || u->given_up ||
 			   w.now_ns - w.silent_ns < 30000 * DGRAM_MS,
