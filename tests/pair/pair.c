@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What two nodes of a pair tell each other: what is sent is applied, up to marks, however it is cut, and nothing else. */
+/* What two nodes of a pair tell each other: what is sent is applied, up to marks, and nothing else, however cut. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
