@@ -16,7 +16,7 @@ struct survey {
 	const char *class;
 };
 
-static double number(const json_t *object, const char *name)
+static double member_number(const json_t *object, const char *name)
 {
 	return json_number_value(json_object_get(object, name));
 }
@@ -29,7 +29,7 @@ static double sum(const json_t *status, const char *name)
 
 	json_array_foreach(json_object_get(status, "reactors"), i, reactor)
 	{
-		all += number(reactor, name);
+		all += member_number(reactor, name);
 	}
 	return all;
 }
@@ -42,16 +42,16 @@ static void take_latency(struct survey *s)
 
 	json_array_foreach(json_object_get(s->latency, "all"), i, line)
 	{
-		if (!most || number(line, "requests") > number(most, "requests"))
+		if (!most || member_number(line, "requests") > member_number(most, "requests"))
 			most = line;
 	}
 	if (!most)
 		return;
 	s->class = json_string_value(json_object_get(most, "class"));
-	s->p50_us = number(json_object_get(most, "total_us"), "p50");
-	s->p99_us = number(json_object_get(most, "total_us"), "p99");
-	s->wait_us = number(json_object_get(most, "wait_us"), "p99");
-	s->run_us = number(json_object_get(most, "run_us"), "p99");
+	s->p50_us = member_number(json_object_get(most, "total_us"), "p50");
+	s->p99_us = member_number(json_object_get(most, "total_us"), "p99");
+	s->wait_us = member_number(json_object_get(most, "wait_us"), "p99");
+	s->run_us = member_number(json_object_get(most, "run_us"), "p99");
 }
 
 static void look(struct cluster *cluster, struct survey *nodes)
@@ -96,7 +96,7 @@ static json_t *node_json(const struct cluster_one *node, const struct survey *s)
 
 static void show_row(struct table *table, const json_t *node)
 {
-	const double limit = number(node, "memory_limit_bytes");
+	const double limit = member_number(node, "memory_limit_bytes");
 	const char *class = json_string_value(json_object_get(node, "class"));
 	char text[24];
 
@@ -107,16 +107,16 @@ static void show_row(struct table *table, const json_t *node)
 		return;
 	}
 	table_set(table, 1, json_is_true(json_object_get(node, "healthy")) ? "ok" : "see health");
-	table_set(table, 2, "%.0f %%", number(node, "busy_percent"));
-	table_set(table, 3, "%s", human_count(number(node, "requests_a_second"), text));
-	table_set(table, 9, "%.0f %%", limit > 0 ? 100 * number(node, "memory_bytes") / limit : 0);
+	table_set(table, 2, "%.0f %%", member_number(node, "busy_percent"));
+	table_set(table, 3, "%s", human_count(member_number(node, "requests_a_second"), text));
+	table_set(table, 9, "%.0f %%", limit > 0 ? 100 * member_number(node, "memory_bytes") / limit : 0);
 	if (!class || !*class)
 		return;
 	table_set(table, 4, "%s", class);
-	table_set(table, 5, "%s", human_us(number(node, "p50_us"), text));
-	table_set(table, 6, "%s", human_us(number(node, "p99_us"), text));
-	table_set(table, 7, "%s", human_us(number(node, "wait_p99_us"), text));
-	table_set(table, 8, "%s", human_us(number(node, "run_p99_us"), text));
+	table_set(table, 5, "%s", human_us(member_number(node, "p50_us"), text));
+	table_set(table, 6, "%s", human_us(member_number(node, "p99_us"), text));
+	table_set(table, 7, "%s", human_us(member_number(node, "wait_p99_us"), text));
+	table_set(table, 8, "%s", human_us(member_number(node, "run_p99_us"), text));
 }
 
 /* The node whose usual requests take longest, with its slowest request of the last minute. */
@@ -129,15 +129,16 @@ static void show_slowest(const json_t *nodes, FILE *out)
 	json_array_foreach(nodes, i, node)
 	{
 		if (json_object_get(node, "slowest") &&
-		    (!slowest || number(node, "p99_us") > number(slowest, "p99_us")))
+		    (!slowest || member_number(node, "p99_us") > member_number(slowest, "p99_us")))
 			slowest = node;
 	}
 	request = json_object_get(slowest, "slowest");
 	if (!json_is_object(request))
 		return;
 	fprintf(out, "\nslowest: %s; its slowest request of the last minute took %s: %s of %.0f keys",
-		json_string_value(json_object_get(slowest, "name")), human_us(number(request, "total_us"), total),
-		json_string_value(json_object_get(request, "class")), number(request, "keys"));
+		json_string_value(json_object_get(slowest, "name")),
+		human_us(member_number(request, "total_us"), total),
+		json_string_value(json_object_get(request, "class")), member_number(request, "keys"));
 	fputs(" of ", out);
 	print_text(json_string_value(json_object_get(request, "table")), out);
 	fputc('\n', out);

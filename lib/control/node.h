@@ -342,6 +342,10 @@ json_t *control_checkpointer_ask(struct control *control, enum control_caller ca
 /* Returns 0 when all nodes have answered that they serve this layout, so that none loads any more. */
 int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err);
 
+/* status.c */
+json_t *control_endpoint_json(const struct config_endpoint *endpoint);
+json_t *control_node_json(struct control *control, struct line_server_counts counts);
+
 /* queue_methods.c: PS task 0's work queues. "queue_open", "queue_work", "queues" and "queue_drop". */
 int control_queue_make(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_queue_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err);

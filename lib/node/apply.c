@@ -33,7 +33,7 @@ struct node_apply {
 	const char *what;
 	uint32_t first_reactor, cluster_reactors;
 	bool same; /* each stream has its reactor */
-	/* By stream and object, where a filter has forgotten all: counts behind this position stand. NULL: as it comes. */
+	/* By stream and object, where a filter has forgotten all: counts behind this position stand. NULL: all do. */
 	uint64_t (*cleared)[WIRE_OBJECTS_MAX + 1];
 	bool clearing; /* these are looked for, and nothing else is applied */
 	uint64_t rows;

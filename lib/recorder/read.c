@@ -16,7 +16,7 @@ struct rest {
 	size_t bytes;
 };
 
-static const void *take(struct rest *rest, size_t bytes)
+static const void *take_bytes(struct rest *rest, size_t bytes)
 {
 	const void *at = rest->at;
 
@@ -46,7 +46,7 @@ static bool read_names(struct recorder_file *file, struct rest *rest, uint32_t o
 {
 	for (uint32_t i = 0; i < objects; i++) {
 		struct recorder_name name;
-		const void *at = take(rest, sizeof(name));
+		const void *at = take_bytes(rest, sizeof(name));
 
 		if (!at)
 			return false;
@@ -64,16 +64,16 @@ static bool read_reactor(struct recorder_file *file, struct rest *rest, unsigned
 {
 	struct recorder_reactor_head head;
 	struct observe *o = calloc(1, sizeof(*o));
-	const void *at = take(rest, sizeof(head)), *peers, *records;
+	const void *at = take_bytes(rest, sizeof(head)), *peers, *records;
 
 	file->recorder.of[reactor] = o;
 	if (!o || !at)
 		return false;
 	memcpy(&head, at, sizeof(head));
-	peers = take(rest, sizeof(o->peers));
+	peers = take_bytes(rest, sizeof(o->peers));
 	if (!peers || head.count > OBSERVE_RECORDS || head.first > UINT64_MAX / 2)
 		return false;
-	records = take(rest, head.count * sizeof(o->records[0]));
+	records = take_bytes(rest, head.count * sizeof(o->records[0]));
 	if (!records)
 		return false;
 	memcpy(o->peers, peers, sizeof(o->peers));
@@ -87,7 +87,7 @@ static bool read_reactor(struct recorder_file *file, struct rest *rest, unsigned
 	return true;
 }
 
-static int refuse(const char *path, const char *why, struct star_error *err)
+static int refuse_file(const char *path, const char *why, struct star_error *err)
 {
 	return star_error_set(err, -EINVAL, "%s is not what a node has left behind of its last requests: %s", path,
 			      why);
@@ -96,17 +96,17 @@ static int refuse(const char *path, const char *why, struct star_error *err)
 static int read_all(struct recorder_file *file, struct rest *rest, const char *path, struct star_error *err)
 {
 	struct recorder_head head;
-	const void *at = take(rest, sizeof(head));
+	const void *at = take_bytes(rest, sizeof(head));
 
 	if (!at)
-		return refuse(path, "it is too short", err);
+		return refuse_file(path, "it is too short", err);
 	memcpy(&head, at, sizeof(head));
 	if (head.magic != RECORDER_MAGIC || head.record_bytes != sizeof(struct observe_record) ||
 	    head.peer_bytes != sizeof(struct observe_peer) || head.peers != OBSERVE_PEERS)
-		return refuse(path, "its begin is another, or another version's", err);
+		return refuse_file(path, "its begin is another, or another version's", err);
 	if (head.reactors == 0 || head.reactors > WIRE_REACTORS_MAX || head.objects > WIRE_OBJECTS_MAX ||
 	    head.written_ns > INT64_MAX)
-		return refuse(path, "its numbers are over their limits", err);
+		return refuse_file(path, "its numbers are over their limits", err);
 	memcpy(file->node, head.node, sizeof(file->node) - 1);
 	make_ascii(file->node);
 	file->incarnation = head.incarnation;
@@ -115,11 +115,11 @@ static int read_all(struct recorder_file *file, struct rest *rest, const char *p
 	file->written_s = head.written_s;
 	file->recorder.now_ns = head.written_ns;
 	if (!read_names(file, rest, head.objects))
-		return refuse(path, "its names of tables are cut off, or wrong", err);
+		return refuse_file(path, "its names of tables are cut off, or wrong", err);
 	for (unsigned i = 0; i < head.reactors; i++) {
 		file->recorder.reactors = i + 1;
 		if (!read_reactor(file, rest, i))
-			return refuse(path, "it is cut off, or its records are wrong", err);
+			return refuse_file(path, "it is cut off, or its records are wrong", err);
 	}
 	return 0;
 }
@@ -157,7 +157,7 @@ struct recorder_file *recorder_open(const char *path, struct star_error *err)
 	if (fd < 0 || fstat(fd, &stat) < 0) {
 		star_error_set(err, -errno, "%s cannot be read: %s", path, strerror(errno));
 	} else if (!S_ISREG(stat.st_mode) || stat.st_size > RECORDER_FILE_MAX) {
-		refuse(path, "it is no file, or too large", err);
+		refuse_file(path, "it is no file, or too large", err);
 	} else {
 		bytes = malloc((size_t)stat.st_size + 1);
 		n = bytes ? base_read_all(fd, bytes, (size_t)stat.st_size) : -ENOMEM;
