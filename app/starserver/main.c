@@ -16,6 +16,7 @@
 #include "machine/machine.h"
 #include "metrics/http.h"
 #include "node/node.h"
+#include "node/pair.h"
 #include "node/telemetry.h"
 #include "supervise.h"
 
@@ -278,7 +279,9 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	while (sigtimedwait(&end, NULL, &(struct timespec){ .tv_nsec = SIGNAL_AGAIN_NS }) > 0)
 		;
 	pthread_sigmask(SIG_UNBLOCK, &end, NULL); /* a later one ends it at once */
-	if (*again)
+	if (*again == NODE_BEGINS_AGAIN)
+		log_info("beginning again");
+	else if (*again)
 		log_info("restarting with checkpoint %" PRIu64, *again);
 	else
 		log_info("%s: stopping", strsignal(signal));
@@ -308,15 +311,21 @@ static int serve_node(const struct config *config, const sigset_t *signals, uint
 							 .incarnation = node.incarnation,
 							 .steering = node_steering(&node),
 							 .rolled_back_to = rolled_back_to,
+							 .pair = node.pair != NULL,
 							 .data_plane = node_data_plane(&node),
 							 .tickets = node.tickets };
 
 		supervise = supervise_start(&node);
 		control = control_create(&options, &err);
+		if (control && node_pair_begin(&node, control, &err) < 0) {
+			control_destroy(control);
+			control = NULL;
+		}
 	}
 	if (control &&
 	    (node_telemetry_begin(control, &err) < 0 || serve_metrics(config, control, &metrics, &err) < 0)) {
 		node_telemetry_end();
+		node_pair_end(&node);
 		control_destroy(control);
 		control = NULL;
 	}
@@ -328,6 +337,7 @@ static int serve_node(const struct config *config, const sigset_t *signals, uint
 		status = wait_for_end(&node, control, supervise, signals, again);
 		metrics_server_stop(metrics);
 		node_telemetry_end();
+		node_pair_end(&node);
 		control_destroy(control);
 		err = node.failure;
 	} else {

@@ -7,6 +7,7 @@
 #include "client/client.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "jsonrpc/jsonrpc.h"
@@ -38,16 +39,16 @@ static uint64_t left_us(uint64_t deadline_ns)
 }
 
 /* One question to one task; connecting may take its share of the time only, so that the others get theirs. */
-static json_t *ask_catalogue(struct star_cluster *cluster, uint32_t task, const char *method, json_t *params,
-			     uint64_t deadline_ns, struct star_error *err)
+static json_t *ask_catalogue(struct star_cluster *cluster, const char *address, uint32_t share, const char *method,
+			     json_t *params, uint64_t deadline_ns, struct star_error *err)
 {
-	uint64_t connect_us = left_us(deadline_ns) / (cluster->ps_count - task);
+	uint64_t connect_us = left_us(deadline_ns) / share;
 	struct jsonrpc_client *client;
 	json_t *result;
 
 	if (connect_us > cluster->connect_timeout_ns / 1000)
 		connect_us = cluster->connect_timeout_ns / 1000;
-	client = jsonrpc_connect_by(cluster->key_file, cluster->ps[task], connect_us, err);
+	client = jsonrpc_connect_by(cluster->key_file, address, connect_us, err);
 	if (!client)
 		return NULL;
 	result = jsonrpc_call(client, method, json_incref(params), left_us(deadline_ns), err);
@@ -59,9 +60,16 @@ static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t 
 		       struct star_error *err)
 {
 	struct star_error first = { 0 };
+	char standby[sizeof(cluster->standby)];
+	uint32_t count;
 
-	for (uint32_t task = 0; task < cluster->ps_count; task++) {
-		json_t *result = ask_catalogue(cluster, task, method, params, deadline_ns, err);
+	pthread_mutex_lock(&cluster->lock);
+	strcpy(standby, cluster->standby);
+	pthread_mutex_unlock(&cluster->lock);
+	count = cluster->ps_count + (standby[0] != 0);
+	for (uint32_t task = 0; task < count; task++) {
+		const char *address = task < cluster->ps_count ? cluster->ps[task] : standby;
+		json_t *result = ask_catalogue(cluster, address, count - task, method, params, deadline_ns, err);
 
 		if (result)
 			return result;

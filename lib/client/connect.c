@@ -17,8 +17,25 @@
 
 /* After 7 s there is another attempt, instead of a kernel that asks ever less often. */
 enum { SYN_RETRIES = 2 };
+/* Where there are two addresses, of which one may be that of a machine that is gone. */
+enum { ATTEMPT_MS = 500 };
+/* And where a machine may be gone without a word: what it has not acknowledged for so long, or a silence. */
+enum { OTHER_TIMEOUT_MS = 1500, OTHER_IDLE_S = 1, OTHER_INTERVAL_S = 1, OTHER_PROBES = 2 };
 /* Less than STAR_DEADLINE_DEFAULT_US together. */
 enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 3, KEEPALIVE_PROBES = 4 };
+
+/* The next attempt is at the other address. True: at once, that is the second of two. */
+static bool try_other(struct channel *ch)
+{
+	const struct sockaddr_storage address = ch->address;
+	const socklen_t bytes = ch->address_bytes;
+
+	ch->address = ch->other;
+	ch->address_bytes = ch->other_bytes;
+	ch->other = address;
+	ch->other_bytes = bytes;
+	return ch->attempts % 2;
+}
 
 void client_connect_failed(struct channel *ch, int error, uint64_t now_ns)
 {
@@ -30,6 +47,8 @@ void client_connect_failed(struct channel *ch, int error, uint64_t now_ns)
 	client_seal_close(ch);
 	ch->connect_error = error;
 	ch->not_before_ns = now_ns + client_backoff_ns(&ch->prng, ch->attempts - 1);
+	if (ch->other_bytes && try_other(ch))
+		ch->not_before_ns = now_ns;
 	ch->state = CHANNEL_WAITING;
 }
 
@@ -65,6 +84,25 @@ static void set_options(int fd)
 		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
+/* How soon a connection is given up when nothing comes. */
+void client_connect_watch(struct channel *ch)
+{
+	static const struct {
+		int name, alone, paired;
+	} options[] = {
+		{ TCP_USER_TIMEOUT, 0, OTHER_TIMEOUT_MS },
+		{ TCP_KEEPIDLE, KEEPALIVE_IDLE_S, OTHER_IDLE_S },
+		{ TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S, OTHER_INTERVAL_S },
+		{ TCP_KEEPCNT, KEEPALIVE_PROBES, OTHER_PROBES },
+	};
+
+	for (size_t i = 0; ch->fd >= 0 && i < sizeof(options) / sizeof(options[0]); i++) {
+		const int value = ch->other_bytes ? options[i].paired : options[i].alone;
+
+		setsockopt(ch->fd, IPPROTO_TCP, options[i].name, &value, sizeof(value));
+	}
+}
+
 void client_connect_start(struct channel *ch, uint64_t now_ns)
 {
 	const int error = client_seal_prepare(ch);
@@ -81,6 +119,9 @@ void client_connect_start(struct channel *ch, uint64_t now_ns)
 	}
 	client_steer_bind(ch);
 	set_options(ch->fd);
+	if (ch->other_bytes)
+		client_connect_watch(ch);
+	ch->attempt_ns = ch->other_bytes ? now_ns + ATTEMPT_MS * UINT64_C(1000000) : UINT64_MAX;
 	if (channel_in_flight(ch) == 0 &&
 	    getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
@@ -119,6 +160,8 @@ bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns,
 			return true;
 		}
 		client_connect_failed(ch, error, now_ns);
+	} else if (ch->state == CHANNEL_CONNECTING && now_ns >= ch->attempt_ns) {
+		client_connect_failed(ch, ETIMEDOUT, now_ns);
 	}
 	if (now_ns >= ch->give_up_ns)
 		return give_up_connecting(ch, err);

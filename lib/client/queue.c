@@ -262,7 +262,7 @@ struct star_queue *star_queue_open(struct star_cluster *cluster, const struct st
 	return rc == 0 ? q : NULL;
 }
 
-static int take(struct star_queue *q, struct star_slice *slice, uint64_t deadline_ns, struct star_error *err)
+static int take_slice(struct star_queue *q, struct star_slice *slice, uint64_t deadline_ns, struct star_error *err)
 {
 	for (;;) {
 		struct answer answer;
@@ -296,7 +296,7 @@ int star_queue_take(struct star_queue *queue, struct star_slice *slice, uint64_t
 	err = err ? err : &ignored;
 	if (client_cluster_enter(queue->cluster, true, err) < 0)
 		return err->code;
-	rc = take(queue, slice, clock_ns() + (wait_us < WAIT_MAX_US ? wait_us : WAIT_MAX_US) * 1000, err);
+	rc = take_slice(queue, slice, clock_ns() + (wait_us < WAIT_MAX_US ? wait_us : WAIT_MAX_US) * 1000, err);
 	client_cluster_leave(queue->cluster);
 	return rc;
 }

@@ -59,30 +59,59 @@ static int check_restarts(const struct route *old, const struct layout *layout, 
 	return 0;
 }
 
+/* A numeric address; false: it is none. */
+static bool read_address(const char *host, uint16_t port, struct sockaddr_storage *address, socklen_t *bytes)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+	struct addrinfo *list;
+	char service[8];
+
+	snprintf(service, sizeof(service), "%u", port);
+	if (getaddrinfo(host, service, &hints, &list) != 0)
+		return false;
+	*bytes = list->ai_addrlen;
+	memcpy(address, list->ai_addr, list->ai_addrlen);
+	freeaddrinfo(list);
+	return true;
+}
+
+/* Where the node is that may take this one's place. */
+static void set_other(struct channel *ch, const struct layout_node *node, uint32_t reactor)
+{
+	struct sockaddr_storage other;
+	socklen_t bytes = 0;
+
+	if (node->standby.data_host[0] &&
+	    !read_address(node->standby.data_host, (uint16_t)(node->standby.data_port + reactor), &other, &bytes))
+		bytes = 0;
+	pthread_mutex_lock(&ch->lock);
+	if (bytes)
+		memcpy(&ch->other, &other, bytes);
+	if (ch->other_bytes != bytes && ch->cluster->transport == &client_transport_tcp) {
+		ch->other_bytes = bytes;
+		client_connect_watch(ch);
+	}
+	ch->other_bytes = bytes;
+	pthread_mutex_unlock(&ch->lock);
+}
+
 struct channel *client_channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor,
 				      uint32_t incarnation, const char *host, uint16_t port, struct waiter *io,
 				      struct star_error *err)
 {
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
-	struct addrinfo *list;
 	struct channel *ch = calloc(1, sizeof(*ch));
-	char service[8];
 
 	if (!ch) {
 		star_error_set(err, -ENOMEM, "out of memory for a connection");
 		return NULL;
 	}
-	snprintf(service, sizeof(service), "%u", port);
-	if (getaddrinfo(host, service, &hints, &list) != 0) {
+	if (!read_address(host, port, &ch->address, &ch->address_bytes)) {
 		star_error_set(err, -EPROTO,
 			       "the layout names \"%.64s\" as the data address of PS task %u: not an IP address", host,
 			       task);
 		free(ch);
 		return NULL;
 	}
-	ch->address_bytes = list->ai_addrlen;
-	memcpy(&ch->address, list->ai_addr, list->ai_addrlen);
-	freeaddrinfo(list);
 	ch->cluster = cluster;
 	ch->io = io;
 	ch->task = task;
@@ -144,20 +173,40 @@ static struct channel *find_channel(const struct route *old, uint32_t *at, uint3
 	return NULL;
 }
 
-static bool same_place(const struct channel *ch, const char *host, uint16_t port)
+static bool is_at(const struct sockaddr_storage *address, const char *host, uint16_t port)
 {
 	struct in_addr v4;
 	struct in6_addr v6;
 
-	if (ch->address.ss_family == AF_INET) {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)&ch->address;
+	if (address->ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)address;
 
 		return inet_pton(AF_INET, host, &v4) == 1 && v4.s_addr == in->sin_addr.s_addr &&
 		       in->sin_port == htons(port);
 	}
 	return inet_pton(AF_INET6, host, &v6) == 1 &&
-	       memcmp(&v6, &((const struct sockaddr_in6 *)&ch->address)->sin6_addr, sizeof(v6)) == 0 &&
-	       ((const struct sockaddr_in6 *)&ch->address)->sin6_port == htons(port);
+	       memcmp(&v6, &((const struct sockaddr_in6 *)address)->sin6_addr, sizeof(v6)) == 0 &&
+	       ((const struct sockaddr_in6 *)address)->sin6_port == htons(port);
+}
+
+static bool same_place(struct channel *ch, const char *host, uint16_t port)
+{
+	bool same;
+
+	pthread_mutex_lock(&ch->lock);
+	same = is_at(&ch->address, host, port);
+	pthread_mutex_unlock(&ch->lock);
+	return same;
+}
+
+/* A further address at which the control plane may answer. */
+static void note_standby(struct star_cluster *cluster, const struct layout *layout)
+{
+	pthread_mutex_lock(&cluster->lock);
+	cluster->standby[0] = 0;
+	for (uint32_t task = 0; task < layout->nodes_count && !cluster->standby[0]; task++)
+		strcpy(cluster->standby, layout->nodes[task].standby.control);
+	pthread_mutex_unlock(&cluster->lock);
 }
 
 static void retire_others(const struct route *old, const struct route *route)
@@ -202,9 +251,11 @@ int client_route_install(struct star_cluster *cluster, const struct layout *layo
 				free(route);
 				return err->code;
 			}
+			set_other(ch, node, r);
 			route->channels[n++] = ch;
 		}
 	}
+	note_standby(cluster, layout);
 	route->next = cluster->routes;
 	cluster->routes = route;
 	atomic_store(&cluster->route, route);

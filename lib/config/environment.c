@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/cluster.h"
+#include "config/cluster_spec.h"
 
 uint32_t config_cores(uint32_t *cores, uint32_t max)
 {

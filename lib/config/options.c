@@ -26,6 +26,7 @@ const struct config_group config_groups[] = {
 	{ "datagrams", false, "Sessions of workers with DPDK." },
 	{ "checkpoint", false, "Checkpoints: what is kept of the parameters when nodes end." },
 	{ "journal", false, "The journal: what has changed since the last checkpoint, on disk." },
+	{ "standby", false, "The pair: a node that serves, and one that takes its place." },
 	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
 	{ "metrics", false, "What the node tells of itself: over HTTP, for Prometheus, and over DPDK's telemetry." },
@@ -261,6 +262,36 @@ const struct config_option config_options[] = {
 		  "health "
 		  "says so." },
 
+	{ "standby.peer", OF_CONFIG(standby_peer), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
+	  .help = "Where the other node of the pair listens: its standby.listen. The two are a cluster of one PS task: "
+		  "one of them serves, the other one is its standby. Nothing: the node has none." },
+	{ "standby.listen", OF_CONFIG(standby_listen), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
+	  .help = "Where this node listens for the other one: an address of the kernel's, and a port that nobody else "
+		  "has." },
+	{ "standby.directory", OF_CONFIG(standby_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
+	  .fallback = "",
+	  .help = "A folder of this node alone, on a local disk: what it was in the pair stands there, and while it "
+		  "gets the "
+		  "primary's rows, what has changed meanwhile." },
+	{ "standby.first", OF_CONFIG(standby_first), .type = OPTION_CHOICE, .choices = "primary|standby",
+	  .fallback = "primary",
+	  .help = "What the node is when that folder does not say it: one of the two begins as the standby." },
+	{ "standby.lease_ms", OF_CONFIG(standby_lease_ms), .type = OPTION_NUMBER, .min = 100, .max = 60000,
+	  .fallback = "1000", .unit = "milliseconds",
+	  .help = "How long the primary changes anything without hearing of a standby that has all; a standby waits as "
+		  "long before it takes the place of a primary that does not answer. Give both the same." },
+	{ "standby.alone_s", OF_CONFIG(standby_alone_s), .type = OPTION_NUMBER, .max = 3600, .fallback = "5",
+	  .unit = "seconds",
+	  .help = "How long changes wait for a standby that cannot be reached, before the primary goes on without it; "
+		  "0: as long as their deadlines. It waits for none whose process has ended." },
+	{ "standby.wait_s", OF_CONFIG(standby_wait_s), .type = OPTION_NUMBER, .min = 1, .max = 3600, .fallback = "5",
+	  .unit = "seconds",
+	  .help = "How long requests wait for a standby that is connected and does not keep up (journal.ring_mib), "
+		  "before it is given up." },
+	{ "standby.hold_mib", OF_CONFIG(standby_hold_mib), .type = OPTION_NUMBER, .min = 64, .max = 16 << 20,
+	  .fallback = "65536", .unit = "MiB",
+	  .help = "What a standby may hold in that folder, of each reactor, until it has the primary's rows." },
+
 	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",
 	  .help = "Checkpoints of a chain at most: where a delta would be one more, a full one is written." },
 	{ "tests.loss_ppm", OF_CONFIG(loss_ppm), .type = OPTION_NUMBER, .max = 1000000, .fallback = "0",
@@ -293,6 +324,12 @@ const struct config_option config_options[] = {
 		  "keys, for `starctl latency`, `slow`, `trace` and `hot`: in 4 MiB, and for some nanoseconds a "
 		  "request." },
 
+	{ "metrics.records", OF_CONFIG(metrics_records), .type = OPTION_TEXT, .min = 1, .max = 200,
+	  .fallback_how = "control.socket with .records in place of .sock",
+	  .help = "The file into which the node writes these last requests when it crashes, or when one of its "
+		  "reactors "
+		  "is stuck; at most 32 MiB, and the one of before with .1. `starctl slow --records FILE` reads it." },
+
 	{ "security.control_keys", OF_CONFIG(security_control_keys), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
 	  .help = "The key file of all principals who may use the control address, by TLS 1.3: `starctl key create` "
@@ -314,7 +351,18 @@ const struct config_option config_options[] = {
 		  "a ticket, "
 		  "which libstar asks the control plane for with its key, and nobody changes anything on the way. "
 		  "sealed: and nobody reads keys and values there (AES-128-GCM). Other than open it needs "
-		  "security.control_keys, is the same on all nodes, and lets workers come by TCP only." },
+		  "security.control_keys, and is the same on all nodes." },
+	{ "security.memif", OF_CONFIG(security_memif), .type = OPTION_CHOICE, .choices = "as-data|tickets",
+	  .fallback = "as-data",
+	  .help = "What goes through shared memory (memif) with security.data. as-data: the same. tickets: who comes "
+		  "there has a ticket, but requests and replies are as without one, which is faster; whoever can "
+		  "attach to the interface's socket, or sees its memory, is trusted." },
+	{ "security.rights", OF_CONFIG(security_rights), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
+	  .help = "A file that says which principals may do what with which tables of the data network "
+		  "(docs/security.rst). Nothing: whoever has a ticket may do everything there." },
+	{ "security.require", OF_CONFIG(security_require), .type = OPTION_BOOL, .fallback = "false",
+	  .help = "The node does not start unless nobody gets in without a key: with security.control_keys, and "
+		  "security.data checked or sealed." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
 	  .fallback = "info", .worker = true,

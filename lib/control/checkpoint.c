@@ -359,7 +359,10 @@ static bool is_time(struct control *control, bool *delta, bool *last, uint32_t *
 		p->settle = false;
 		p->asked = p->asked_full = true;
 	}
-	*wait_ms = p->settle || p->closed ? CONTROL_BEAT_MS : IDLE_MS;
+	*wait_ms = p->settle || p->closed || control->pair_waits[0] ? CONTROL_BEAT_MS : IDLE_MS;
+	/* A standby writes none by itself. */
+	if (control->pair_waits[0] && !p->asked && !p->asked_last)
+		return false;
 	if (p->settle && !p->asked_last)
 		return false;
 	/* All is in the last one, and a node is about to go, or gone. */

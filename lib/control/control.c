@@ -36,7 +36,7 @@ static void init_sync(struct control *control)
 }
 
 /* The catalogue of the checkpoint that is restored. */
-static int begin_with(struct control *control, struct star_error *err)
+int control_begin_with(struct control *control, struct star_error *err)
 {
 	struct object_spec *specs = NULL;
 	uint32_t count = 0;
@@ -78,7 +78,9 @@ static int start_leading(struct control *control, struct star_error *err)
 	own->layout.steering = control->steering;
 	own->joined = true;
 	control->layout_due = true;
-	rc = begin_with(control, err);
+	if (control->pair_waits[0])
+		return 0;
+	rc = control_begin_with(control, err);
 	if (rc == 0)
 		rc = control_leader_lay_out(control, 0, err);
 	if (rc == 0 && control->data_plane.incarnation)
@@ -146,6 +148,8 @@ struct control *control_create(const struct control_options *options, struct sta
 	control->steering = options->steering;
 	control->rolled_back_to = options->rolled_back_to;
 	control->tickets = options->tickets;
+	if (options->pair)
+		strcpy(control->pair_waits, "a node of a pair that has just begun");
 	control->task = options->config->task_index;
 	control->started_us = clock_us();
 	control->clock_offset_us = control_health_clock_offset_us();

@@ -53,12 +53,12 @@ enum {
 };
 
 /* What is asked of the requests that reactors remember. */
-enum control_observed_what { CONTROL_LATENCY, CONTROL_SLOW, CONTROL_TRACE, CONTROL_HOT };
+enum control_observed_what { CONTROL_LATENCY, CONTROL_SLOW, CONTROL_TRACE, CONTROL_HOT, CONTROL_HISTORY };
 struct control_observed {
 	enum control_observed_what what;
 	int reactor;	  /* slow: -1: all; trace */
 	uint32_t limit;	  /* slow, hot: of how many it is told */
-	uint32_t seconds; /* slow, latency: of how many, up to now; 0: since the node began */
+	uint32_t seconds; /* slow, latency, history: of how many, up to now; 0: since the node began */
 	uint64_t from;	  /* trace: the number of the first record, from 0 */
 };
 enum { CONTROL_SLOW_MAX = 100, CONTROL_SLOW_USUAL = 10, CONTROL_SLOW_SECONDS = 60 };
@@ -82,8 +82,8 @@ struct control_layout {
 };
 
 /* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections,
- * port_add, port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the
- * others). */
+ * capture, capture_take, port_add, port_remove), on the thread that sees to checkpoints or the executor
+ * (checkpoint_*), or at any time (the others). */
 struct control_data_plane {
 	void *ctx;
 	/*
@@ -138,6 +138,10 @@ struct control_data_plane {
 	/* What the reactors remember of requests, as docs/control.rst says; a new reference. 0 or a negative errno with
 	 * a sentence. From any thread, at any time. */
 	int (*observed)(void *ctx, const struct control_observed *which, json_t **result, struct star_error *err);
+	/* Begins to capture frames, as docs/control.rst says; and takes what there is of them, or ends it. New
+	 * references. 0 or a negative errno with a sentence. NULL: it cannot. */
+	int (*capture)(void *ctx, const json_t *params, json_t **result, struct star_error *err);
+	int (*capture_take)(void *ctx, const json_t *params, json_t **result, struct star_error *err);
 	/* Opens a port on every reactor. number: of its name, -1: the lowest that is free. 0 with {"name": ...}, or a
 	 * negative errno with a sentence; then there is no trace of it. */
 	int (*port_add)(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err);
@@ -180,6 +184,10 @@ struct control_data_plane {
 	void (*roll_back)(void *ctx, uint64_t id);
 	/* Asks the appliance to stop; returns at once. */
 	void (*shutdown)(void *ctx);
+	/* No request is begun from now on. Holders of the plane. */
+	int (*close)(void *ctx, struct star_error *err);
+	/* A node of a pair: it is to take the other one's place. NULL: it is in none. */
+	int (*promote)(void *ctx, json_t **result, struct star_error *err);
 };
 
 struct control_options {
@@ -188,6 +196,8 @@ struct control_options {
 	struct steering steering;    /* of its data address; entries 0: none */
 	/* the checkpoint that the cluster was told to roll back to, as this node began; 0: none */
 	uint64_t rolled_back_to;
+	/* a node of a pair: it makes no layout before control_pair_lead */
+	bool pair;
 	struct control_data_plane data_plane;
 	/* those that the data plane takes; they outlive the control plane. NULL: whoever comes there gets in */
 	struct secure_tickets *tickets;
@@ -212,6 +222,30 @@ const struct openmetrics_family *control_metric(unsigned number);
  * any time. */
 enum { CONTROL_HEALTH_MAX = 512 };
 bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MAX]);
+
+/* ---- a node of a pair: pair.c. On the pair's thread. ---- */
+
+struct secure_ring;
+struct secure_keys;
+
+/* Why it serves nothing at present, for people. Until control_pair_lead. */
+void control_pair_waits(struct control *control, const char *why);
+/* It is the primary from now on: makes a layout whose epoch is above that one; with `begins` it first restores what its
+ * checkpoints have. */
+int control_pair_lead(struct control *control, uint32_t epoch, bool begins, struct star_error *err);
+/* It serves nothing any more. */
+int control_pair_close(struct control *control, const char *why, struct star_error *err);
+/* The standby's addresses, which workers are to know; "" and 0: there is none. A layout is made if they are others. */
+int control_pair_standby(struct control *control, const char *data_host, uint16_t data_port, const char *address,
+			 struct star_error *err);
+/* Goes up with each change of what control_pair_catalogue says: objects, generations of what was dropped, epoch. */
+uint64_t control_pair_version(struct control *control);
+json_t *control_pair_catalogue(struct control *control);
+/* Makes the catalogue what another node's is; *epoch as it has it. */
+int control_pair_take(struct control *control, const json_t *catalogue, uint32_t *epoch, struct star_error *err);
+/* Who gets in; NULL: everybody. And with which keys this node calls others. */
+struct secure_ring *control_pair_ring(struct control *control);
+int control_pair_keys(struct control *control, struct secure_keys **keys, struct star_error *err);
 
 /* Before it ends: has a last checkpoint of the cluster written, if the configuration says so, within its bound of time;
  * or logs why not: 0, or why. On any node. */

@@ -227,6 +227,21 @@ static void look_at_journal(const json_t *figures, json_t *problems)
 		    (long long)json_integer_value(former) >> 20);
 }
 
+/* A standby that has all is well, though it serves nothing; a primary without one is not. */
+static void look_at_pair(const json_t *figures, const char *state, json_t *problems, json_t *notes)
+{
+	const json_t *pair = json_object_get(figures, "pair");
+	const char *why = json_string_value(json_object_get(pair, "why"));
+	const char *role = json_string_value(json_object_get(pair, "role"));
+
+	if (pair && !why && role && strcmp(role, "standby") == 0) {
+		json_array_clear(problems);
+		add(notes, "%s", state);
+	} else if (why) {
+		add(problems, "%s of a pair: %.200s", role, why);
+	}
+}
+
 json_t *control_health_json(struct control *control)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -237,6 +252,7 @@ json_t *control_health_json(struct control *control)
 
 	if (!serves)
 		add(problems, "%s", state);
+	look_at_pair(figures, state, problems, notes);
 	pthread_mutex_lock(&control->lock);
 	look_at_nodes(control, problems);
 	look_at_leader(control, problems);

@@ -54,6 +54,8 @@ int control_leader_complete(const struct control *control, struct star_error *er
 	char tasks[128];
 	unsigned count = missing(control, tasks, sizeof(tasks));
 
+	if (control->pair_waits[0])
+		return star_error_set(err, -EHOSTDOWN, "%s", control->pair_waits);
 	if (count)
 		return star_error_set(err, -EAGAIN, "waiting for PS task%s %s to join", count > 1 ? "s" : "", tasks);
 	if (control->rolls_back)
@@ -389,7 +391,7 @@ int control_leader_lay_out(struct control *control, uint32_t except, struct star
 		layout.epoch = (control->epoch > control->epoch_floor ? control->epoch : control->epoch_floor) + 1;
 		layout.cluster_reactors = first_reactor(control, control->config->ps_count);
 	}
-	again = control->epoch != 0;
+	again = control->epoch != 0 && control->config->ps_count > 1;
 	pthread_mutex_unlock(&control->lock);
 	if (layout.epoch == 0)
 		return 0;

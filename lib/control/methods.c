@@ -163,12 +163,6 @@ static int run_install(const struct call *call, json_t **result, struct star_err
 	return control_follower_install(call->control, call->request.params, result, err);
 }
 
-static json_t *endpoint_json(const struct config_endpoint *endpoint)
-{
-	return json_pack("{s:s, s:s}", "control", config_show(endpoint->control.host, endpoint->control.port).text,
-			 "data", config_show(endpoint->data.host, endpoint->data.port).text);
-}
-
 static int run_endpoint_map(const struct call *call, json_t **result, struct star_error *err)
 {
 	const struct config *config = call->control->config;
@@ -178,67 +172,8 @@ static int run_endpoint_map(const struct call *call, json_t **result, struct sta
 		return rc;
 	*result = json_array();
 	for (uint32_t i = 0; i < config->endpoints_count; i++)
-		json_array_append_new(*result, endpoint_json(&config->endpoints[i]));
+		json_array_append_new(*result, control_endpoint_json(&config->endpoints[i]));
 	return 0;
-}
-
-/* What a node other than PS task 0 says of its membership. */
-static json_t *membership_json(struct control *control)
-{
-	char address[CONTROL_ADDRESS_MAX];
-	json_t *json;
-
-	control_ps_address(control, 0, address);
-	pthread_mutex_lock(&control->lock);
-	json = json_pack("{s:s, s:b}", "control", address, "joined", control->joined);
-	if (control->leader_incarnation)
-		json_object_set_new(json, "incarnation", json_integer(control->leader_incarnation));
-	if (control->follower_error[0])
-		json_object_set_new(json, "error", jsonrpc_member_from_text(control->follower_error));
-	if (control->leader_seen_us)
-		control_watch_put_silence(json, control->leader_seen_us, clock_us(),
-					  control_health_leader_is_away(control));
-	pthread_mutex_unlock(&control->lock);
-	return json;
-}
-
-static json_t *node_json(const struct call *call)
-{
-	struct control *control = call->control;
-	const struct config *config = control->config;
-	const struct line_server_counts counts = control_line_server_count(call->connection);
-	json_t *status = endpoint_json(&config->own);
-	struct star_error why = { 0 };
-	char name[32];
-
-	snprintf(name, sizeof(name), "%s:%u", config->job_name, control->task);
-	json_object_set_new(status, "name", json_string(name));
-	json_object_set_new(status, "job", json_string(config->job_name));
-	json_object_set_new(status, "task", json_integer(control->task));
-	json_object_set_new(status, "version", json_string(STAR_VERSION));
-	json_object_set_new(status, "pid", json_integer(getpid()));
-	json_object_set_new(status, "incarnation", json_integer(control->incarnation));
-	json_object_set_new(status, "uptime_s", json_real((double)((clock_us() - control->started_us) / 1000) / 1000));
-	json_object_set_new(status, "partitions", json_integer(config->partitions));
-	json_object_set_new(status, "control_plane",
-			    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "admins", (json_int_t)counts.admins,
-				      "peers", (json_int_t)counts.peers, "requests", (json_int_t)counts.requests,
-				      "refused", (json_int_t)counts.refused, "stalled", (json_int_t)counts.stalled,
-				      "strangers", (json_int_t)counts.strangers, "revoked",
-				      (json_int_t)counts.revoked));
-	json_object_set_new(status, "security", control_security_json(control));
-	pthread_mutex_lock(&control->lock);
-	json_object_set_new(status, "epoch", json_integer(control->epoch));
-	json_object_set_new(status, "cluster_reactors", json_integer(control->cluster_reactors));
-	json_object_set_new(status, "objects", json_integer(control->objects_count));
-	if (control->task == 0 && control_leader_laid_out(control, &why) < 0)
-		json_object_set_new(status, "no_layout", jsonrpc_member_from_text(why.text));
-	pthread_mutex_unlock(&control->lock);
-	if (control->task == 0)
-		json_object_set_new(status, "nodes", control_watch_nodes_json(control));
-	else
-		json_object_set_new(status, "leader", membership_json(control));
-	return status;
 }
 
 static int run_status(const struct call *call, json_t **result, struct star_error *err)
@@ -249,7 +184,7 @@ static int run_status(const struct call *call, json_t **result, struct star_erro
 
 	if (rc)
 		return rc;
-	*result = node_json(call);
+	*result = control_node_json(call->control, control_line_server_count(call->connection));
 	figures = data_plane->status(data_plane->ctx);
 	json_object_update_missing(*result, figures);
 	json_decref(figures);
@@ -340,6 +275,30 @@ static int run_hot(const struct call *call, json_t **result, struct star_error *
 	return control_observed(call->control, CONTROL_HOT, call->request.params, result, err);
 }
 
+static int run_history(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_observed(call->control, CONTROL_HISTORY, call->request.params, result, err);
+}
+
+static int run_events(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_events(call->control, call->request.params, result, err);
+}
+
+static int run_capture(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *plane = &call->control->data_plane;
+
+	return plane->capture(plane->ctx, call->request.params, result, err);
+}
+
+static int run_capture_take(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *plane = &call->control->data_plane;
+
+	return plane->capture_take(plane->ctx, call->request.params, result, err);
+}
+
 static int run_row_keys(const struct call *call, json_t **result, struct star_error *err)
 {
 	return control_rows_keys(call->control, call->request.params, result, err);
@@ -402,6 +361,17 @@ static int run_shutdown(const struct call *call, json_t **result, struct star_er
 	return rc;
 }
 
+static int run_promote(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *data_plane = &call->control->data_plane;
+	const int rc = no_params(call, err);
+
+	if (rc)
+		return rc;
+	return data_plane->promote ? data_plane->promote(data_plane->ctx, result, err)
+				   : star_error_set(err, -ENOTSUP, "the node is in no pair: it has no standby.peer");
+}
+
 static int run_acl_check(const struct call *call, json_t **result, struct star_error *err)
 {
 	return control_security_acl(call->control, call->request.params, control_methods_roles, result, err);
@@ -443,6 +413,10 @@ static const struct method methods[] = {
 	{ "slow", METHOD_SLOW, KEEPERS, run_slow },
 	{ "trace", METHOD_SLOW, KEEPERS, run_trace },
 	{ "hot", METHOD_SLOW, LOOKERS, run_hot },
+	{ "history", METHOD_SLOW, LOOKERS, run_history },
+	{ "events", METHOD_SLOW, KEEPERS, run_events },
+	{ "capture", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_capture },
+	{ "capture_take", METHOD_ADMIN | METHOD_SLOW, ADMINS, run_capture_take },
 	{ "ports", 0, LOOKERS, run_ports },
 	{ "port_add", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_port_add },
 	{ "port_remove", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_port_remove },
@@ -455,7 +429,8 @@ static const struct method methods[] = {
 	{ "checkpoint_restore", METHOD_ADMIN | METHOD_AT_LEADER | METHOD_NOTED, ADMINS, run_checkpoint_restore },
 	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, NODES, run_checkpoint_part },
 	{ "shutdown", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_shutdown },
-	{ "ticket", 0, ADMINS | WORKERS, run_ticket },
+	{ "promote", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_promote },
+	{ "ticket", 0, ADMINS | WORKERS | SECURE_BIT(SECURE_READER), run_ticket },
 	{ "acl_check", 0, KEEPERS, run_acl_check },
 	{ "key_reload", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_key_reload },
 	{ NULL, 0, 0, NULL },

@@ -150,6 +150,7 @@ static int install(struct control *control, const struct object_spec *spec, stru
 	}
 	pthread_mutex_lock(&control->lock);
 	control->objects[copy->id] = copy;
+	control->version++;
 	control->objects_count++;
 	if (copy->id > control->objects_last)
 		control->objects_last = copy->id;
@@ -181,6 +182,7 @@ static const struct object_spec *forget_one(struct control *control, uint32_t id
 		control->retired = retired;
 		retired[control->retired_count++] = spec;
 		control->objects[id] = NULL;
+		control->version++;
 		control->objects_count--;
 		control->drops++; /* a checkpoint under way may have it */
 		if (control->generations[id] <= spec->generation)
@@ -242,6 +244,7 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 		if (rc == 0) {
 			pthread_mutex_lock(&control->lock);
 			control->epoch = layout->epoch;
+			control->version++;
 			control->cluster_reactors = layout->cluster_reactors;
 			control->first_reactor = layout->first_reactor;
 			pthread_mutex_unlock(&control->lock);
@@ -329,7 +332,9 @@ int control_sweep(struct control *control, const char *name, struct star_error *
 
 	pthread_mutex_lock(&control->lock);
 	spec = control_find(control, name);
-	if (!spec)
+	if (control->pair_waits[0])
+		rc = star_error_set(err, -EHOSTDOWN, "%s", control->pair_waits);
+	else if (!spec)
 		rc = unknown_table(control, name, err);
 	else if (!spec->steps_to_live && spec->l2_threshold == 0)
 		rc = star_error_set(err, -EINVAL,

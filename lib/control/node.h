@@ -173,6 +173,10 @@ struct control {
 	struct control_queues queues;
 	uint64_t begins_with; /* the checkpoint that nodes which come now begin with; 0: none */
 	uint64_t rolled_back_to;
+	/* of a pair: why there is no layout; "": there may be one. And how often the catalogue or the layout has
+	 * changed. */
+	char pair_waits[CONTROL_STATE_MAX];
+	uint64_t version;
 	bool rolls_back;      /* to begins_with: all nodes are told to restart, and none is let in */
 	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
 	uint32_t ids_given;   /* the highest id that a node may hold which has not heard that it was given back */
@@ -283,6 +287,9 @@ int control_leader_laid_out(const struct control *control, struct star_error *er
 /* Installs an object under its id, here. */
 int control_leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
 
+/* control.c: the catalogue of what the cluster begins with. */
+int control_begin_with(struct control *control, struct star_error *err);
+
 /* security.c: keys, roles, and what is written down of who came. */
 int control_security_create(struct control *control, struct star_error *err);
 void control_security_destroy(struct control *control);
@@ -334,6 +341,10 @@ json_t *control_checkpointer_ask(struct control *control, enum control_caller ca
 				 struct star_error *err);
 /* Returns 0 when all nodes have answered that they serve this layout, so that none loads any more. */
 int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err);
+
+/* status.c */
+json_t *control_endpoint_json(const struct config_endpoint *endpoint);
+json_t *control_node_json(struct control *control, struct line_server_counts counts);
 
 /* queue_methods.c: PS task 0's work queues. "queue_open", "queue_work", "queues" and "queue_drop". */
 int control_queue_make(struct control *control, const json_t *params, json_t **result, struct star_error *err);
@@ -418,9 +429,11 @@ int control_ports_remove(struct control *control, const json_t *params, json_t *
 int control_rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
-/* observed.c: the requests that the node's reactors remember. */
+/* observed.c: what the node remembers. */
 int control_observed(struct control *control, enum control_observed_what what, const json_t *params, json_t **result,
 		     struct star_error *err);
+/* The last events: {"node", "events": [...]}. */
+int control_events(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* origin.c: whether cluster.ps has a caller's address, under that task. The executor must be there before, and be gone
  * after. */

@@ -25,7 +25,10 @@ static uint8_t *map_twice(uint64_t bytes)
 		memory = MAP_FAILED;
 	}
 	close(fd);
-	return memory == MAP_FAILED ? NULL : memory;
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, 2 * bytes, MADV_DONTDUMP); /* rows */
+	return memory;
 }
 
 struct journal_ring *journal_ring_create(uint64_t bytes, uint64_t wait_ns, struct star_error *err)
@@ -54,9 +57,32 @@ void journal_ring_destroy(struct journal_ring *ring)
 	free(ring);
 }
 
+void journal_ring_restart(struct journal_ring *ring)
+{
+	struct journal_ring fresh = { .memory = ring->memory,
+				      .bytes = ring->bytes,
+				      .wait_ns = ring->wait_ns,
+				      .head = ring->head,
+				      .tail_seen = ring->head,
+				      .marked = ring->head,
+				      .published = ring->head,
+				      .tail = ring->head,
+				      .changes = ring->changes,
+				      .waits = ring->waits };
+
+	*ring = fresh;
+}
+
+static bool has_lease(const struct journal_ring *ring)
+{
+	return __atomic_load_n(&ring->lease_ns, __ATOMIC_ACQUIRE) != 0;
+}
+
 static void ring_lose(struct journal_ring *ring)
 {
 	__atomic_store_n(&ring->lost, true, __ATOMIC_RELEASE);
+	ring->passes = !has_lease(ring);
+	ring->slow = !ring->passes;
 }
 
 bool journal_has_room(struct journal_ring *ring, uint64_t bytes)
@@ -70,6 +96,9 @@ bool journal_has_room(struct journal_ring *ring, uint64_t bytes)
 
 void journal_look(struct journal_ring *ring, uint64_t now_ns)
 {
+	const uint64_t lease_ns = __atomic_load_n(&ring->lease_ns, __ATOMIC_ACQUIRE);
+
+	ring->fenced = lease_ns && (ring->lost || now_ns > lease_ns);
 	ring->tail_seen = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	if (!ring->lag_since_ns || ring->tail_seen >= ring->lag_at) {
 		ring->lag_since_ns = ring->published != ring->tail_seen ? now_ns : 0;
@@ -78,6 +107,7 @@ void journal_look(struct journal_ring *ring, uint64_t now_ns)
 	} else if (now_ns - ring->lag_since_ns > JOURNAL_LAG_NS) {
 		ring->slow = true;
 	}
+	ring->slow |= ring->fenced;
 }
 
 bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
@@ -86,6 +116,10 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
 	if (ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes && !ring->slow) {
 		ring->looked_ns = ring->waited_ns = 0;
 		return false;
+	}
+	if (ring->fenced) { /* somebody else decides how long */
+		ring->looked_ns = ring->waited_ns = 0;
+		return true;
 	}
 	if (!ring->looked_ns)
 		__atomic_store_n(&ring->waits, ring->waits + 1, __ATOMIC_RELAXED);
@@ -96,7 +130,7 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
 	if (__atomic_load_n(&ring->off, __ATOMIC_RELAXED) || ring->waited_ns > ring->wait_ns) {
 		ring->looked_ns = ring->waited_ns = 0;
 		ring_lose(ring);
-		return false;
+		return !ring->passes;
 	}
 	return true;
 }

@@ -43,6 +43,8 @@ struct journal_ring {
 	uint64_t lag_at,
 		lag_since_ns; /* a position that the thread has not come to, and since when it has had to; 0: none */
 	bool slow;	      /* it is time to wait for that */
+	bool fenced;	      /* the lease was over at the last look: nothing may be changed */
+	bool passes;	      /* lost, and the reactor goes on without */
 	bool lost;	      /* read by the thread, too */
 	/* the reactor's, read by others */
 	uint64_t published __attribute__((aligned(64))); /* head, as far as the thread may read */
@@ -51,12 +53,17 @@ struct journal_ring {
 	uint64_t sessions_of;		 /* ... and of which all sessions are written again */
 	/* the thread's */
 	uint64_t tail __attribute__((aligned(64)));
+	/* Up to when changes may be made, because a standby has promised not to take over before; 0: always. While
+	 * there is a lease, a reactor whose ring is lost does not go on, but waits until it is told. */
+	uint64_t lease_ns;
 	bool off; /* nobody reads any more */
 };
 
 /* bytes: JOURNAL_RING_MIN at least, made a power of two. NULL with err. */
 struct journal_ring *journal_ring_create(uint64_t bytes, uint64_t wait_ns, struct star_error *err);
 void journal_ring_destroy(struct journal_ring *ring);
+/* Nobody reads it or writes to it: it begins again, empty, where it is. */
+void journal_ring_restart(struct journal_ring *ring);
 
 /* Out of line: the reader's tail is looked at again. */
 bool journal_has_room(struct journal_ring *ring, uint64_t bytes);
@@ -110,7 +117,7 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns);
 static inline bool journal_is_easy(const struct journal_ring *ring)
 {
 	return __builtin_expect((ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes && !ring->slow) ||
-					ring->lost,
+					ring->passes,
 				1);
 }
 static inline bool journal_is_behind(struct journal_ring *ring, uint64_t now_ns)

@@ -287,6 +287,12 @@ struct jsonrpc_client *jsonrpc_connect_from(const char *source, const struct sec
 	return client;
 }
 
+void jsonrpc_stream(const struct jsonrpc_client *client, int *fd, struct secure_link **link)
+{
+	*fd = client->fd;
+	*link = client->link;
+}
+
 void jsonrpc_close(struct jsonrpc_client *client)
 {
 	if (!client)

@@ -40,6 +40,11 @@ struct jsonrpc_client *jsonrpc_connect_from(const char *source, const struct sec
 /* client may be NULL. */
 void jsonrpc_close(struct jsonrpc_client *client);
 
+/* The connection itself, which stays the client's, for who goes on with other bytes than JSON-RPC; nothing was called.
+ * link NULL: in clear. */
+struct secure_link;
+void jsonrpc_stream(const struct jsonrpc_client *client, int *fd, struct secure_link **link);
+
 /* The process that listens at the other end of a Unix socket; 0 when it cannot be seen from here, or over TCP. */
 pid_t jsonrpc_peer(const struct jsonrpc_client *client);
 

@@ -21,12 +21,44 @@ json_t *jsonrpc_layout_encode(const struct layout *layout)
 
 		if (node->steering.entries)
 			json_object_set_new(json, "steering", jsonrpc_steering_encode(&node->steering));
+		if (node->standby.data_host[0])
+			json_object_set_new(json, "standby",
+					    json_pack("{s:s, s:s, s:i}", "control", node->standby.control, "data_host",
+						      node->standby.data_host, "data_port", node->standby.data_port));
 		if (node->control[0])
 			json_object_set_new(json, "tickets", json_string(node->control));
 		json_array_append_new(nodes, json);
 	}
 	return json_pack("{s:I, s:i, s:i, s:o}", "epoch", (json_int_t)layout->epoch, "partitions",
 			 (int)layout->partitions, "reactors", (int)layout->reactors, "nodes", nodes);
+}
+
+static bool is_printable(const char *host)
+{
+	for (const char *c = host; *c; c++)
+		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f)
+			return false;
+	return true;
+}
+
+static int read_standby(const json_t *json, struct layout_node *node, struct star_error *err)
+{
+	const char *host, *control;
+	uint32_t port;
+
+	memset(&node->standby, 0, sizeof(node->standby));
+	if (!json)
+		return 0;
+	if (jsonrpc_member_string(json, "data_host", sizeof(node->standby.data_host) - 1, &host, err) < 0 ||
+	    jsonrpc_member_string(json, "control", sizeof(node->standby.control) - 1, &control, err) < 0 ||
+	    jsonrpc_member_u32(json, "data_port", 1, UINT16_MAX - node->reactors + 1, &port, err) < 0)
+		return -EINVAL;
+	if (!is_printable(host) || !is_printable(control))
+		return star_error_set(err, -EINVAL, "member \"standby\" has no addresses");
+	strcpy(node->standby.data_host, host);
+	strcpy(node->standby.control, control);
+	node->standby.data_port = (uint16_t)port;
+	return 0;
 }
 
 int jsonrpc_layout_node_decode(const json_t *json, struct layout_node *node, struct star_error *err)
@@ -45,9 +77,10 @@ int jsonrpc_layout_node_decode(const json_t *json, struct layout_node *node, str
 	if (json_object_get(json, "request_max") &&
 	    jsonrpc_member_u32(json, "request_max", 1 << 20, WIRE_PAYLOAD_MAX, &node->request_max, err) < 0)
 		return -EINVAL;
-	for (const char *c = host; *c; c++)
-		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f)
-			return star_error_set(err, -EINVAL, "member \"data_host\" is no address");
+	if (!is_printable(host))
+		return star_error_set(err, -EINVAL, "member \"data_host\" is no address");
+	if (read_standby(json_object_get(json, "standby"), node, err) < 0)
+		return -EINVAL;
 	if (json_object_get(json, "tickets") &&
 	    jsonrpc_member_string(json, "tickets", sizeof(node->control) - 1, &tickets, err) < 0)
 		return -EINVAL;

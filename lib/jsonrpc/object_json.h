@@ -29,7 +29,12 @@ struct layout_node {
 	uint32_t reactors;
 	uint32_t request_max;	  /* bytes of a request's or reply's payload */
 	struct steering steering; /* entries 0: source ports do not matter */
-	char control[80];	  /* where it gives tickets for the data network; "": that is open */
+	/* the node that may take its place, and serve under the same incarnation; "": there is none */
+	struct {
+		char data_host[64], control[80];
+		uint16_t data_port; /* as above */
+	} standby;
+	char control[80]; /* where it gives tickets for the data network; "": that is open */
 };
 
 struct layout {

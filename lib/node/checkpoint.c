@@ -17,24 +17,18 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
+#include "node/snapshot.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/thread.h"
 #include "store/snapshot.h"
 
-enum { BLOCKS = 4, LOOK_US = 200, PATH_BYTES = 4096 };
+enum { LOOK_US = 200, PATH_BYTES = 4096 };
 
 enum state { IDLE, WRITING, WRITTEN, FAILED };
 
-/* A block, and the message that gives it back to its reactor: it is there again when that was run. */
-struct block {
-	struct service_block block;
-	struct reactor_message message;
-};
-
 /* A reactor's file. */
 struct part {
-	struct service_snapshot snapshot;
-	struct block blocks[BLOCKS];
+	struct node_snapshot snapshot;
 	struct ckpt_writer *writer;
 	struct ckpt_file file;
 	uint64_t step; /* the latest training step in it */
@@ -65,82 +59,17 @@ struct node_checkpoint {
 
 /* ---- what reactors are told ---- */
 
-struct snapshot_message {
+struct look_message {
 	struct reactor_message message;
-	struct service_snapshot *snapshot;
-	enum store_snapshot_kind kind;
-	bool kept, possible;
-	int status;
+	bool possible;
 };
-
-static void begin_on_reactor(void *ctx, struct reactor_message *message)
-{
-	struct shard *shard = ctx;
-	struct snapshot_message *m = (struct snapshot_message *)message;
-
-	m->status = service_snapshot_begin(shard->service, m->kind, m->snapshot);
-}
-
-static void end_on_reactor(void *ctx, struct reactor_message *message)
-{
-	struct shard *shard = ctx;
-	const struct snapshot_message *m = (const struct snapshot_message *)message;
-
-	service_snapshot_end(shard->service, m->kept);
-}
 
 static void look_on_reactor(void *ctx, struct reactor_message *message)
 {
 	struct shard *shard = ctx;
-	struct snapshot_message *m = (struct snapshot_message *)message;
+	struct look_message *m = (struct look_message *)message;
 
 	m->possible = store_snapshot_delta_possible(shard->store);
-}
-
-static void give_on_reactor(void *ctx, struct reactor_message *message)
-{
-	struct shard *shard = ctx;
-
-	service_snapshot_give(shard->service,
-			      &((struct block *)((char *)message - offsetof(struct block, message)))->block);
-}
-
-static void end_snapshots(struct node_checkpoint *c, bool kept)
-{
-	for (unsigned i = 0; i < c->node->shards_count; i++) {
-		struct snapshot_message m = { .message.run = end_on_reactor, .kept = kept };
-		struct star_error err = { 0 };
-
-		if (node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), &err) < 0)
-			log_warn("checkpoint: %s", err.text);
-	}
-}
-
-/* ---- blocks ---- */
-
-static void free_part(struct part *part)
-{
-	rte_ring_free(part->snapshot.full);
-	for (unsigned b = 0; b < BLOCKS; b++)
-		free(part->blocks[b].block.memory);
-	*part = (struct part){ 0 };
-}
-
-static int make_part(struct part *part, unsigned reactor, struct star_error *err)
-{
-	char name[32];
-	bool made;
-
-	snprintf(name, sizeof(name), "ckpt_full_%u", reactor);
-	part->snapshot.full = rte_ring_create(name, BLOCKS * 2, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
-	made = part->snapshot.full != NULL;
-	for (unsigned b = 0; b < BLOCKS && made; b++) {
-		part->blocks[b].message.run = give_on_reactor;
-		part->blocks[b].block.memory = aligned_alloc(CHECKPOINT_ALIGN, CHECKPOINT_BLOCK_MAX);
-		part->snapshot.blocks[part->snapshot.blocks_count++] = &part->blocks[b].block;
-		made = part->blocks[b].block.memory != NULL;
-	}
-	return made ? 0 : star_error_set(err, -ENOMEM, "no memory for the blocks of a checkpoint");
 }
 
 /* ---- the thread ---- */
@@ -165,15 +94,9 @@ static bool is_given_up(struct node_checkpoint *c)
 	return given_up;
 }
 
-/* Its reactor may sleep until it has this block again. */
-static int give_back(struct node_checkpoint *c, unsigned reactor, struct service_block *written, struct star_error *err)
+static bool goes_on(void *ctx)
 {
-	struct block *block = (struct block *)written;
-	int rc;
-
-	while ((rc = reactor_post(c->node->shards[reactor].reactor, &block->message)) == -EAGAIN && !is_given_up(c))
-		usleep(LOOK_US);
-	return rc < 0 ? star_error_set(err, rc, "reactor %u takes no messages", reactor) : 0;
+	return !is_given_up(ctx);
 }
 
 /* Writes what a reactor has ready; returns how many blocks, or a negative errno. */
@@ -183,7 +106,7 @@ static int write_ready(struct node_checkpoint *c, unsigned reactor, struct star_
 	struct service_block *block;
 	int written = 0;
 
-	while (!part->over && rte_ring_dequeue(part->snapshot.full, (void **)&block) == 0) {
+	while (!part->over && (block = node_snapshot_take(&part->snapshot))) {
 		if (block->payload_bytes && ckpt_writer_block(part->writer, block->memory, block->payload_bytes,
 							      block->rows, block->deleted, err) < 0)
 			return err->code;
@@ -193,7 +116,7 @@ static int write_ready(struct node_checkpoint *c, unsigned reactor, struct star_
 		part->over = block->last;
 		part->step = block->step;
 		written++;
-		if (!part->over && give_back(c, reactor, block, err) < 0)
+		if (!part->over && node_snapshot_give(&c->node->shards[reactor], block, goes_on, c, err) < 0)
 			return err->code;
 	}
 	return written;
@@ -230,8 +153,8 @@ static int write_all(struct node_checkpoint *c, struct star_error *err)
 				return n;
 			written += n;
 			over += c->parts[i].over;
-			if (service_snapshot_status(&c->parts[i].snapshot) < 0)
-				return snapshot_lost(&c->parts[i].snapshot, i, err);
+			if (service_snapshot_status(&c->parts[i].snapshot.snapshot) < 0)
+				return snapshot_lost(&c->parts[i].snapshot.snapshot, i, err);
 		}
 		if (!written && over < parts)
 			usleep(LOOK_US);
@@ -269,26 +192,19 @@ static int open_files(struct node_checkpoint *c, struct star_error *err)
 	return 0;
 }
 
+static void end_snapshots(struct node_checkpoint *c, bool kept)
+{
+	for (unsigned i = 0; i < c->node->shards_count; i++)
+		node_snapshot_end(&c->node->shards[i], &c->parts[i].snapshot, kept);
+}
+
 static int begin_snapshots(struct node_checkpoint *c, struct star_error *err)
 {
-	void *left;
+	const enum store_snapshot_kind kind = c->now.parent ? STORE_SNAPSHOT_DELTA : STORE_SNAPSHOT_FULL;
 	int rc = 0;
 
-	for (unsigned i = 0; rc == 0 && i < c->node->shards_count; i++) {
-		struct snapshot_message m = { .message.run = begin_on_reactor,
-					      .snapshot = &c->parts[i].snapshot,
-					      .kind = c->now.parent ? STORE_SNAPSHOT_DELTA : STORE_SNAPSHOT_FULL };
-
-		while (rte_ring_dequeue(c->parts[i].snapshot.full, &left) == 0)
-			;
-		c->parts[i].snapshot.status = 0;
-		c->parts[i].snapshot.id = c->now.id;
-		c->parts[i].snapshot.wait_max_ns = c->node->config->checkpoint_wait_s * UINT64_C(1000000000);
-		rc = node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), err);
-		if (rc == 0 && m.status < 0)
-			rc = star_error_set(err, m.status, "reactor %u cannot begin: %s", i,
-					    strerrordesc_np(-m.status));
-	}
+	for (unsigned i = 0; rc == 0 && i < c->node->shards_count; i++)
+		rc = node_snapshot_begin(&c->node->shards[i], &c->parts[i].snapshot, kind, c->now.id, err);
 	return rc;
 }
 
@@ -344,6 +260,7 @@ static void *map(size_t bytes)
 		return NULL;
 	/* Marks are looked up in any order, beside rows in huge pages. */
 	madvise(memory, bytes, MADV_HUGEPAGE);
+	madvise(memory, bytes, MADV_DONTDUMP); /* rows */
 	if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
 		return memory;
 	munmap(memory, bytes);
@@ -403,7 +320,7 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		if (node_checkpoint_claim(c, NULL) == 0)
 			ckpt_dropped_clean(node->config->checkpoint_directory);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
-		rc = make_part(&c->parts[i], i, err);
+		rc = node_snapshot_make(&c->parts[i].snapshot, "ckpt", i, err);
 	if (rc == 0)
 		return c;
 	node_checkpoint_destroy(c);
@@ -417,7 +334,7 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	if (checkpoint_state(c) != IDLE)
 		finish_checkpoint(c, false);
 	for (unsigned i = 0; i < c->node->shards_count; i++)
-		free_part(&c->parts[i]);
+		node_snapshot_free(&c->parts[i].snapshot);
 	pthread_mutex_destroy(&c->lock);
 	ckpt_claim_fini(&c->claim);
 	free(c);
@@ -521,7 +438,7 @@ static int delta_possible(struct node_checkpoint *c, uint64_t parent, struct sta
 	if (c->kept != parent)
 		return star_error_set(err, -EAGAIN, "it has not written its part of checkpoint %" PRIu64, parent);
 	for (unsigned i = 0; i < c->node->shards_count; i++) {
-		struct snapshot_message m = { .message.run = look_on_reactor };
+		struct look_message m = { .message.run = look_on_reactor };
 		const int rc = node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), err);
 
 		if (rc < 0)

@@ -11,9 +11,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/capture.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
 #include "node/observe.h"
+#include "node/pair.h"
 #include "wire/layout.h"
 
 /* A question to one reactor. */
@@ -38,8 +40,11 @@ static void install_on_reactor(void *ctx, struct reactor_message *message)
 static void set_layout_on_reactor(void *ctx, struct reactor_message *message)
 {
 	struct shard *shard = ctx;
-	const struct question *question = (const struct question *)message;
+	struct question *question = (struct question *)message;
 
+	if (question->epoch)
+		question->status = rpc_server_listen(shard->rpc, &question->err);
+	service_set_follows(shard->service, false);
 	service_set_incarnation(shard->service, shard->node->incarnation);
 	service_set_layout(shard->service, question->epoch, question->first_partition, question->end_partition);
 	rpc_server_set_layout(shard->rpc, question->epoch, shard->node->incarnation);
@@ -140,6 +145,8 @@ static void node_forget(void *ctx, uint32_t id)
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (drop_on(&node->shards[i], id, &err) < 0)
 			log_warn("object %u is not dropped yet, a large request goes on: %s", id, err.text);
+	if (node->tickets)
+		secure_tickets_table(node->tickets, id, NULL);
 	node_journal_catalogue(node);
 }
 
@@ -150,6 +157,8 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 	int status = 0;
 
 	node->specs_ns[spec->id] = clock_ns();
+	if (node->tickets && spec->kind != OBJECT_PROGRAM)
+		secure_tickets_table(node->tickets, spec->id, spec->name); /* before anybody can ask for it */
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = ask_shard(&node->shards[i], &question, err);
 	if (status == 0) {
@@ -327,6 +336,21 @@ static void node_roll_back(void *ctx, uint64_t id)
 	kill(getpid(), ROLL_BACK_SIGNAL); /* main waits for it */
 }
 
+void node_begin_again(struct node *node)
+{
+	node_roll_back(node, NODE_BEGINS_AGAIN);
+}
+
+static int node_leave_off(void *ctx, struct star_error *err)
+{
+	return node_close(ctx, err);
+}
+
+static int pair_promote(void *ctx, json_t **result, struct star_error *err)
+{
+	return node_pair_promote(ctx, result, err);
+}
+
 struct steering node_steering(const struct node *node)
 {
 	for (unsigned i = 0; i < node->ports_count; i++)
@@ -362,6 +386,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.metrics = node_metrics,
 		.connections = list_connections,
 		.observed = node_observed,
+		.capture = node_capture,
+		.capture_take = node_capture_take,
 		.port_add = add_port,
 		.port_remove = remove_port,
 		.ports = list_ports,
@@ -377,6 +403,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.watch = node_watch,
 		.checkpoint_wanted = node_journal_wants_checkpoint,
 		.roll_back = node_roll_back,
+		.close = node_leave_off,
+		.promote = node->pair ? pair_promote : NULL,
 		.shutdown = node_shutdown,
 	};
 }

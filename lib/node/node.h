@@ -59,8 +59,11 @@ enum { NODE_WATCHED = 3 }; /* watch.c: what is logged when it happens in reactor
 
 struct node_checkpoint;
 struct node_journal;
+struct node_pair;
 struct secure_tickets;
 struct nic_watch;
+struct node_capture;
+struct node_history;
 
 struct node {
 	const struct config *config;
@@ -78,6 +81,7 @@ struct node {
 	uint64_t specs_ns[WIRE_OBJECTS_MAX + 1]; /* since when: no reactor has executed a request on it before */
 	struct node_checkpoint *checkpoint;	 /* NULL: no directory for them is configured */
 	struct node_journal *journal;		 /* the same */
+	struct node_pair *pair;			 /* NULL: it is in none */
 	bool restored;				 /* or had nothing to restore: it has served a layout */
 	uint64_t restored_rows, restored_from;	 /* and of which checkpoint; 0: of none */
 	struct control_layout layout;		 /* the last that it served; holders of the plane */
@@ -89,7 +93,9 @@ struct node {
 	struct node_watch {
 		uint64_t count, logged_us; /* as last logged, and when that was */
 	} watch[NODE_WATCHED];
-	bool nearly_full; /* the watch's: parameter memory, as last logged */
+	struct node_capture *capture; /* what reactors capture of frames */
+	struct node_history *history; /* the figures of the last hour */
+	bool nearly_full;	      /* the watch's: parameter memory, as last logged */
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
@@ -124,8 +130,6 @@ void node_shard_explain_sockets(const struct shard *shard, struct star_error *er
 unsigned node_shard_poll_sockets(void *ctx, uint64_t now_ns);
 unsigned node_shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max);
 
-/* What a stack is told of a port. */
-struct net_interface_options node_interface(const struct node_port *port);
 bool node_port_has(const struct node_port *port, const char *host);
 
 /* ports.c: ports that come and go while the node runs. Results are new references. */
@@ -146,8 +150,11 @@ void node_rest_end(struct rest *rest);
 int node_nics_begin(struct node *node, struct star_error *err);
 void node_nics_end(struct node *node);
 
-/* What main waits for beside SIGTERM, SIGINT and SIGHUP: the cluster rolls back to node.rolls_back_to. */
+/* What main waits for beside SIGTERM, SIGINT and SIGHUP: the cluster rolls back to node.rolls_back_to. Or it only
+ * begins again, with whatever it would. */
 #define ROLL_BACK_SIGNAL SIGUSR1
+#define NODE_BEGINS_AGAIN UINT64_MAX
+void node_begin_again(struct node *node);
 
 /* data_plane.c: no request is begun from now on, or again. A part of a last checkpoint begins, or was given up. Holders
  * of the plane. */

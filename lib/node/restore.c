@@ -11,9 +11,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/apply.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
-#include "wire/layout.h"
+#include "wire/owner.h"
 
 /* Enough batches that neither the thread nor a reactor waits for the other's every pause. */
 enum { BATCH_BYTES = 128 * 1024, BATCHES = 8, TELL_US = 5000000, LOAD_WAIT_US = 60000000, TRIM_ROWS = 1024 };
@@ -129,18 +130,13 @@ static int add_table(struct restore *r, const struct checkpoint_run *run, const 
 static int add_bloom(struct restore *r, const struct object_spec *spec, const struct checkpoint_run *run,
 		     const void *record, struct star_error *err)
 {
-	const uint32_t partitions = r->node->config->partitions;
-	uint64_t number, first, last;
+	uint32_t first, end;
 	int rc = 0;
 
-	memcpy(&number, record, sizeof(number));
-	if (!wire_checkpoint_bloom_hashes(spec, number, &first, &last))
-		return star_error_set(err, -EBADMSG, "\"%s\": the filter has no block %" PRIu64, spec->name, number);
-	first = layout_owner(partitions, r->cluster_reactors, layout_partition(first, partitions));
-	last = layout_owner(partitions, r->cluster_reactors, layout_partition(last, partitions));
-	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
-		if (r->first_reactor + i >= first && r->first_reactor + i <= last)
-			rc = add_record(r, i, run, record, err);
+	if (!node_bloom_shards(r->node, r->first_reactor, r->cluster_reactors, spec, record, &first, &end))
+		return star_error_set(err, -EBADMSG, "\"%s\": the filter has no such block", spec->name);
+	for (; rc == 0 && first < end; first++)
+		rc = add_record(r, first, run, record, err);
 	return rc;
 }
 
@@ -183,9 +179,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 			continue;
 		}
 		memcpy(&key, record, sizeof(key));
-		owner = layout_owner(partitions, r->cluster_reactors,
-				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
-						      partitions));
+		owner = wire_key_owner(partitions, r->cluster_reactors, spec, name_hash, key);
 		if (owner < r->first_reactor || owner >= r->first_reactor + r->node->shards_count)
 			continue;
 		rc = add_record(r, owner - r->first_reactor, run, record, err);

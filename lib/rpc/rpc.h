@@ -97,6 +97,7 @@ struct rpc_server_options {
 	uint16_t port;
 	const struct rpc_transport *transport; /* NULL: lib/net's TCP */
 	void *transport_ctx;
+	bool closed; /* streams are listened for when rpc_server_listen says so */
 	uint32_t streams_max;
 	struct dgram_options
 		datagrams; /* sessions_max 0: none. The server fills in net, port, what it accepts and its handler. */
@@ -105,14 +106,19 @@ struct rpc_server_options {
 	uint32_t held_mbufs_max;   /* mbufs that requests may occupy, all streams together, and as many all sessions */
 	uint64_t stall_ns;	   /* over TCP a request must be whole within that time after its first byte */
 	struct observe *observe;   /* remembers what was served; NULL: nothing does */
-	/* NULL: whoever comes is served. Else streams come by ticket, and there are no datagrams: sessions_max 0. */
+	/* NULL: whoever comes is served. Else streams and sessions come by ticket. */
 	const struct secure_tickets *tickets;
 	struct rpc_service service;
 };
 
 struct rpc_server;
 
+/* What the sender of a request may do with tables, by their ids (secure/rights.h); NULL: everything. */
+const _Atomic(uint8_t) *rpc_request_rights(const struct rpc_request *request);
+
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);
+/* From now on streams come in; nothing, where they do already. On the stack's thread, once it runs. */
+int rpc_server_listen(struct rpc_server *server, struct star_error *err);
 /* Before net_destroy. */
 void rpc_server_destroy(struct rpc_server *server);
 

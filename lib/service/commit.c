@@ -145,6 +145,7 @@ static enum rpc_progress create_sums(struct service *service, struct rpc_request
 			"memory.parameter_mib",
 			task->spec->name);
 	a->open = 0;
+	service->sums_opened = true;
 	if (unlikely(service->journal))
 		service_journal_sums(service);
 	return RPC_MORE;

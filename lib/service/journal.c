@@ -15,12 +15,6 @@ enum {
 	HOLD_NS = 20000000, /* and if nothing has made one possible for so long, large requests wait for one */
 };
 
-void service_journal_begin(struct service *service, struct journal_ring *ring)
-{
-	service->journal = ring;
-	store_journal_begin(service->options.store, ring);
-}
-
 static bool is_journal_whole(const struct service *service)
 {
 	return !service->large_owner && !service->changing;
@@ -32,6 +26,24 @@ static void mark(struct service *service, uint64_t now_ns)
 	journal_mark(service->journal);
 	service->journal_holds = false;
 	service->journal_marked_ns = now_ns;
+}
+
+void service_journal_begin(struct service *service, struct journal_ring *ring)
+{
+	service->journal = ring;
+	service->journal_instant = 0;
+	service->journal_holds = false;
+	store_journal_begin(service->options.store, ring);
+	if (ring && service->sums_opened)
+		service_journal_sums(service);
+}
+
+bool service_journal_settle(struct service *service, uint64_t now_ns)
+{
+	if (!is_journal_whole(service))
+		return false;
+	mark(service, now_ns);
+	return !service->journal->lost;
 }
 
 void service_journal_outcome(struct service *service, const struct rpc_outcome *o)

@@ -94,6 +94,11 @@ void service_set_layout(struct service *service, uint32_t epoch, uint32_t first_
 	service->end_partition = end_partition;
 }
 
+void service_set_follows(struct service *service, bool follows)
+{
+	service->follows = follows;
+}
+
 void service_set_incarnation(struct service *service, uint32_t incarnation)
 {
 	service->options.incarnation = incarnation;

@@ -36,6 +36,9 @@ struct service_counters {
 struct journal_ring;
 
 struct service_options {
+	/* What a request's sender may do with tables, by their ids (secure/rights.h); NULL, or NULL of a request:
+	 * everything. */
+	const _Atomic(uint8_t) *(*rights)(const struct rpc_request *request);
 	uint32_t incarnation; /* 0: it comes with the first layout */
 	uint32_t partitions;
 	struct store *store;  /* the shard's */
@@ -110,6 +113,8 @@ struct service_snapshot {
  * ones wait. 0; -EBUSY: one is under way; -EAGAIN: a delta is not possible; -ENOTSUP: the store has no marks. */
 int service_snapshot_begin(struct service *service, enum store_snapshot_kind kind, struct service_snapshot *snapshot);
 
+/* Whether it is this one that is under way. */
+bool service_snapshot_is(const struct service *service, const struct service_snapshot *snapshot);
 /* After the last block, or to give it up: store_snapshot_end. Blocks that the reactor still had are the caller's
  * again. */
 void service_snapshot_end(struct service *service, bool kept);
@@ -129,8 +134,12 @@ static inline int service_snapshot_status(const struct service_snapshot *snapsho
 
 /* ---- the journal: lib/journal, wire/journal.h ---- */
 
-/* All that changes from now on is written to the ring. */
+/* All that changes from now on is written to the ring; NULL: not any more. */
 void service_journal_begin(struct service *service, struct journal_ring *ring);
+/* A mark behind all that there is, if no request is executed in part; false: not now, or the ring is lost. */
+bool service_journal_settle(struct service *service, uint64_t now_ns);
+/* A standby's shard: what goes, goes because its primary says so. */
+void service_set_follows(struct service *service, bool follows);
 /* Once a turn, busy as for snapshots: a mark, where one is due and nothing is executed in part. 0: the next one
  * may wait. */
 unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool busy);

@@ -47,6 +47,11 @@ int service_snapshot_begin(struct service *service, enum store_snapshot_kind kin
 	return 0;
 }
 
+bool service_snapshot_is(const struct service *service, const struct service_snapshot *snapshot)
+{
+	return service->snapshots.snapshot == snapshot;
+}
+
 void service_snapshot_end(struct service *service, bool kept)
 {
 	struct snapshot_turns *s = &service->snapshots;

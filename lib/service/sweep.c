@@ -115,7 +115,7 @@ unsigned service_sweep(struct service *service, uint64_t now_ns)
 	service_drop_turn(service);
 	if (store_reclaim(service->options.store, RECLAIM_STEPS) || sweep_asked(service))
 		return 1;
-	if (!service->evicting_count || now_ns - service->swept_ns < SWEEP_EVERY_NS)
+	if (!service->evicting_count || service->follows || now_ns - service->swept_ns < SWEEP_EVERY_NS)
 		return 0;
 	store_sweep(service->options.store, SWEEP_ROWS);
 	if (!is_sweeping(service)) {

@@ -9,6 +9,8 @@
 void store_journal_begin(struct store *store, struct journal_ring *ring)
 {
 	store->journal = ring;
+	while (!ring && store->journal_tables)
+		store_journal_forget(store->journal_tables);
 	for (struct store_table *t = store->tables; t; t = t->next)
 		t->journal_tick = t->tick + 1; /* no tick is odd: what was written of it counts no more */
 }

@@ -25,6 +25,7 @@ endef
 
 $(eval $(call fuzzer,net,net,$(addprefix tests/fuzz/,net_frames.c net_options.c net_check.c pool.c),))
 $(eval $(call fuzzer,dgram,rpc,tests/fuzz/pool.c,))
+$(eval $(call fuzzer,dgram_sealed,rpc,tests/fuzz/pool.c,))
 # Streams without the segments under them: rpc_tcp.c stands in for lib/net, and rpc_dgram.c for the sessions that there are not.
 $(eval $(call fuzzer,rpc,service,$(addprefix tests/fuzz/,rpc_tcp.c rpc_dgram.c rpc_run.c pool.c),lib/net/% lib/rpc/dgram%))
 # Methods without sockets and threads: jsonrpc.c stands in for who has them.
@@ -36,6 +37,7 @@ $(eval $(call fuzzer,keys,secure,,))
 $(eval $(call fuzzer,handshake,secure,,))
 $(eval $(call fuzzer,ticket,secure,,))
 $(eval $(call fuzzer,audit,control,,))
+$(eval $(call fuzzer,records,recorder,,))
 $(eval $(call fuzzer,endpoint-map,config,,))
 $(eval $(call fuzzer,tf-config,config,,))
 $(eval $(call fuzzer,program,wire,,))
@@ -45,8 +47,9 @@ $(eval $(call fuzzer,client_dpdk,client_dpdk,$(addprefix tests/fuzz/,client_dpdk
 	$(addprefix lib/client_dpdk/,setup.c transport.c) $(addprefix lib/rpc/,budget.c record.c replay.c reply.c sealed.c server.c session.c stream.c)))
 $(eval $(call fuzzer,ckpt,ckpt,,))
 $(eval $(call fuzzer,journal,journal,,))
+$(eval $(call fuzzer,replication,pair,,))
 # A node's own loading, over reactors that restore.c stands in for.
-$(eval $(call fuzzer,restore,service config ckpt,lib/node/restore.c,))
+$(eval $(call fuzzer,restore,service config ckpt,lib/node/restore.c lib/node/apply.c,))
 $(eval $(call fuzzer,rows,input,,))
 $(eval $(call fuzzer,source,input,,))
 $(eval $(call fuzzer,graph,graph,,))

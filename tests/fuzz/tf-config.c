@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "config/cluster.h"
+#include "config/cluster_spec.h"
 
 enum { TEXT_MAX = 1 << 16 };
 

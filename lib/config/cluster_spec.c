@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/cluster.h"
+#include "config/cluster_spec.h"
 
 #include <errno.h>
 #include <jansson.h>

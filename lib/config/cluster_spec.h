@@ -12,8 +12,8 @@
  *
  * Threads: plain data, built by one.
  */
-#ifndef CONFIG_CLUSTER_H
-#define CONFIG_CLUSTER_H
+#ifndef CONFIG_CLUSTER_SPEC_H
+#define CONFIG_CLUSTER_SPEC_H
 
 #include <stdbool.h>
 #include <stdint.h>

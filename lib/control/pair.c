@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a node of a pair does to its own control plane: it makes no layout until it is the primary, and as a standby has
+ * its catalogue from another node (lib/node/pair.c).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/node.h"
+#include "jsonrpc/member.h"
+
+void control_pair_waits(struct control *control, const char *why)
+{
+	pthread_mutex_lock(&control->lock);
+	snprintf(control->pair_waits, sizeof(control->pair_waits), "%.159s", why);
+	pthread_mutex_unlock(&control->lock);
+}
+
+int control_pair_lead(struct control *control, uint32_t epoch, bool begins, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	int rc = begins ? control_begin_with(control, err) : 0;
+
+	pthread_mutex_lock(&control->lock);
+	if (epoch > control->epoch_floor)
+		control->epoch_floor = epoch;
+	control->layout_due = true;
+	for (uint32_t id = 1; id <= control->objects_last; id++)
+		if (control->objects[id])
+			control_set_bit(control->nodes[0].holds, id);
+	pthread_mutex_unlock(&control->lock);
+	if (rc == 0)
+		rc = control_leader_lay_out(control, 0, err);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&control->lock);
+	control->incarnation = plane->incarnation(plane->ctx);
+	control->nodes[0].layout.incarnation = control->incarnation;
+	control->pair_waits[0] = 0;
+	pthread_mutex_unlock(&control->lock);
+	return 0;
+}
+
+int control_pair_close(struct control *control, const char *why, struct star_error *err)
+{
+	int rc;
+
+	control_pair_waits(control, why);
+	pthread_mutex_lock(&control->plane);
+	rc = control->data_plane.close(control->data_plane.ctx, err);
+	pthread_mutex_unlock(&control->plane);
+	return rc;
+}
+
+int control_pair_standby(struct control *control, const char *data_host, uint16_t data_port, const char *address,
+			 struct star_error *err)
+{
+	struct layout_node *own = &control->nodes[0].layout;
+	bool same;
+
+	pthread_mutex_lock(&control->lock);
+	same = strcmp(own->standby.data_host, data_host) == 0 && own->standby.data_port == data_port &&
+	       strcmp(own->standby.control, address) == 0;
+	if (!same) {
+		snprintf(own->standby.data_host, sizeof(own->standby.data_host), "%.63s", data_host);
+		snprintf(own->standby.control, sizeof(own->standby.control), "%.79s", address);
+		own->standby.data_port = data_port;
+		control->layout_due = true;
+	}
+	pthread_mutex_unlock(&control->lock);
+	return same ? 0 : control_leader_lay_out(control, 0, err);
+}
+
+uint64_t control_pair_version(struct control *control)
+{
+	uint64_t version;
+
+	pthread_mutex_lock(&control->lock);
+	version = control->version;
+	pthread_mutex_unlock(&control->lock);
+	return version;
+}
+
+json_t *control_pair_catalogue(struct control *control)
+{
+	json_t *objects = control_objects_json(control, false), *generations = json_array();
+	uint32_t epoch;
+
+	pthread_mutex_lock(&control->lock);
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+		if (control->generations[id])
+			json_array_append_new(generations,
+					      json_pack("[i, I]", (int)id, (json_int_t)control->generations[id]));
+	epoch = control->epoch;
+	pthread_mutex_unlock(&control->lock);
+	return json_pack("{s:I, s:o, s:o}", "epoch", (json_int_t)epoch, "objects", objects, "generations", generations);
+}
+
+static int take_generations(struct control *control, const json_t *list, struct star_error *err)
+{
+	const json_t *each;
+	size_t i;
+
+	json_array_foreach(list, i, each)
+	{
+		const json_int_t id = json_integer_value(json_array_get(each, 0));
+		const json_int_t generation = json_integer_value(json_array_get(each, 1));
+
+		if (id < 1 || id > WIRE_OBJECTS_MAX || generation < 0 || generation > OBJECT_GENERATION_MAX + 1)
+			return star_error_set(err, -EPROTO, "the primary's catalogue has a generation that is none");
+		pthread_mutex_lock(&control->lock);
+		if (control->generations[id] < (uint32_t)generation)
+			control->generations[id] = (uint32_t)generation;
+		pthread_mutex_unlock(&control->lock);
+	}
+	return 0;
+}
+
+/* What is not among them any more, or is another object under the same id. */
+static void forget_others(struct control *control, const struct object_spec *const *listed)
+{
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++) {
+		bool gone;
+
+		pthread_mutex_lock(&control->lock);
+		gone = control->objects[id] &&
+		       (!listed[id] || listed[id]->generation != control->objects[id]->generation);
+		pthread_mutex_unlock(&control->lock);
+		if (gone)
+			control_forget(control, id, "the primary has dropped it");
+	}
+}
+
+int control_pair_take(struct control *control, const json_t *catalogue, uint32_t *epoch, struct star_error *err)
+{
+	static const char *const members[] = { "epoch", "objects", "generations", NULL };
+	const json_t *objects = json_object_get(catalogue, "objects"), *json;
+	const struct object_spec *listed[WIRE_OBJECTS_MAX + 1] = { 0 };
+	struct object_spec *specs;
+	size_t i;
+	int rc = 0;
+
+	if (jsonrpc_member_only(catalogue, members, err) < 0 ||
+	    jsonrpc_member_u32(catalogue, "epoch", 0, CONTROL_EPOCH_MAX, epoch, err) < 0)
+		return -EPROTO;
+	if (!json_is_array(objects) || json_array_size(objects) > WIRE_OBJECTS_MAX)
+		return star_error_set(err, -EPROTO, "the primary's catalogue has no list of objects");
+	specs = calloc(json_array_size(objects) + 1, sizeof(*specs));
+	if (!specs)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	json_array_foreach(objects, i, json)
+	{
+		rc = jsonrpc_object_decode(json, &specs[i], err);
+		if (rc == 0 && specs[i].id == 0)
+			rc = star_error_set(err, -EPROTO, "the primary sent \"%s\" without its id", specs[i].name);
+		if (rc < 0)
+			break;
+		listed[specs[i].id] = &specs[i];
+	}
+	if (rc == 0)
+		forget_others(control, listed);
+	for (i = 0; rc == 0 && i < json_array_size(objects); i++)
+		rc = control_install(control, &specs[i], err);
+	if (rc == 0)
+		rc = take_generations(control, json_object_get(catalogue, "generations"), err);
+	free(specs);
+	return rc;
+}
+
+struct secure_ring *control_pair_ring(struct control *control)
+{
+	return control->ring;
+}
+
+int control_pair_keys(struct control *control, struct secure_keys **keys, struct star_error *err)
+{
+	return control_security_own(control, keys, err);
+}

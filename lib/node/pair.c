@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "node/pair.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/listen.h"
+#include "jsonrpc/thread.h"
+
+enum { ASK_MS = 1000, TAKE_MS = 60000, AGAIN_MS = 300, TELL_US = 10000000 };
+
+/* ---- what its threads share ---- */
+
+bool node_pair_stops(struct node_pair *p)
+{
+	bool stops;
+
+	pthread_mutex_lock(&p->lock);
+	stops = p->stopping || p->again;
+	pthread_mutex_unlock(&p->lock);
+	return stops;
+}
+
+void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state state, const char *why)
+{
+	pthread_mutex_lock(&p->lock);
+	p->role = role;
+	p->state = state;
+	snprintf(p->why, sizeof(p->why), "%.159s", why);
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void node_pair_pause(struct node_pair *p, uint32_t ms)
+{
+	const struct timespec until = clock_timespec(clock_ns() + ms * UINT64_C(1000000));
+
+	pthread_mutex_lock(&p->lock);
+	if (!p->stopping && !p->again)
+		pthread_cond_timedwait(&p->changed, &p->lock, &until);
+	pthread_mutex_unlock(&p->lock);
+}
+
+struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
+{
+	const struct config *config = p->node->config;
+	struct pair_hello hello = { .intent = intent,
+				    .reactors = p->node->shards_count,
+				    .partitions = config->partitions,
+				    .data_port = config->own.data.port };
+
+	pthread_mutex_lock(&p->lock);
+	hello.role = p->role;
+	hello.generation = p->generation;
+	pthread_mutex_unlock(&p->lock);
+	snprintf(hello.control, sizeof(hello.control), "%.79s",
+		 config_show(config->own.control.host, config->own.control.port).text);
+	snprintf(hello.data_host, sizeof(hello.data_host), "%.79s", config->own.data.host);
+	pair_hello_seal(&hello);
+	return hello;
+}
+
+int node_pair_ask(struct node_pair *p, const struct pair_hello *hello, uint32_t ms, struct pair_answer *answer,
+		  struct pair_link **link, struct star_error *err)
+{
+	const struct config *config = p->node->config;
+	const uint64_t until_us = clock_us() + ms * UINT64_C(1000);
+	struct secure_keys *keys;
+	struct pair_link *to;
+	int rc = control_pair_keys(p->control, &keys, err);
+
+	if (rc < 0)
+		return rc;
+	to = pair_link_connect(config->standby_listen, keys, config->standby_peer, until_us, err);
+	secure_keys_free(keys);
+	if (!to)
+		return err->code;
+	rc = pair_link_ask(to, hello, answer, until_us, err);
+	if (rc == 0) {
+		pthread_mutex_lock(&p->lock);
+		strcpy(p->peer_control, answer->control);
+		pthread_mutex_unlock(&p->lock);
+		if (answer->status < 0)
+			rc = star_error_set(err, answer->status, "%s", answer->text);
+	}
+	if (rc == 0 && link)
+		*link = to;
+	else
+		pair_link_close(to);
+	return rc;
+}
+
+void node_pair_yield(struct node_pair *p, uint64_t generation)
+{
+	struct star_error err = { 0 };
+
+	if (node_pair_remember(p, PAIR_STANDBY, generation, &err) < 0) {
+		node_fail(p->node, &err);
+		return;
+	}
+	log_info("the other node of the pair serves, under generation %" PRIu64
+		 ": this one begins again as its standby",
+		 generation);
+	pthread_mutex_lock(&p->lock);
+	p->role = PAIR_DEPOSED;
+	p->again = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	node_begin_again(p->node);
+}
+
+int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct star_error *err)
+{
+	uint32_t epoch;
+	int rc = node_pair_remember(p, PAIR_PRIMARY, generation, err);
+
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&p->lock);
+	p->generation = generation;
+	epoch = p->primary_epoch;
+	pthread_mutex_unlock(&p->lock);
+	rc = control_pair_lead(p->control, epoch, begins, err);
+	if (rc == 0)
+		log_info("the primary of the pair, generation %" PRIu64, generation);
+	return rc;
+}
+
+/* ---- who serves ---- */
+
+/* What a node that has begun again, and was the primary or is to be, does about an answer. 1: it leads; 0: it is a
+ * standby now; -EAGAIN: not yet, and why. */
+static int decide_role(struct node_pair *p, const struct pair_answer *answer, struct star_error *err)
+{
+	const struct config *config = p->node->config;
+	struct pair_answer taken;
+	struct pair_hello hello;
+
+	if (answer->role == PAIR_PRIMARY && answer->generation >= p->generation)
+		return 0;
+	if (answer->role == PAIR_PRIMARY)
+		return star_error_set(err, -EAGAIN,
+				      "the other node serves under the older generation %" PRIu64
+				      ", and this one has lost what it held: stop one of them",
+				      answer->generation);
+	if (answer->role == PAIR_STANDBY && answer->whole) {
+		hello = node_pair_hello(p, PAIR_TAKE);
+		log_info("the standby has what this node had: it is to take its place");
+		if (node_pair_ask(p, &hello, TAKE_MS, &taken, NULL, err) < 0) {
+			err->code = -EAGAIN;
+			return -EAGAIN;
+		}
+		return 0;
+	}
+	if (answer->role == PAIR_STANDBY)
+		return 1;
+	if (answer->role == PAIR_WAITING && answer->generation != p->generation)
+		return answer->generation < p->generation;
+	if (answer->role == PAIR_WAITING)
+		return strcmp(config->standby_listen, config->standby_peer) < 0;
+	return star_error_set(err, -EAGAIN, "the other node is about to serve, or to stop");
+}
+
+/* A node that was the primary serves only if the other one does not, and has nothing that it lacks; or if it has never
+ * been in a pair, and nobody is there. */
+static int find_out(struct node_pair *p, struct star_error *err)
+{
+	struct pair_hello hello = node_pair_hello(p, PAIR_ASK);
+	struct pair_answer answer;
+	const int rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
+
+	if (rc == 0)
+		return decide_role(p, &answer, err);
+	if (p->generation == 0)
+		return 1;
+	return -EAGAIN;
+}
+
+static bool was_promoted(struct node_pair *p)
+{
+	bool asked;
+
+	pthread_mutex_lock(&p->lock);
+	asked = p->promotion.asked;
+	pthread_mutex_unlock(&p->lock);
+	return asked;
+}
+
+static void end_promotion(struct node_pair *p, int status, const struct star_error *err)
+{
+	pthread_mutex_lock(&p->lock);
+	p->promotion.asked = false;
+	p->promotion.done = true;
+	p->promotion.status = status;
+	p->promotion.err = *err;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* Begins to serve. */
+static int serve(struct node_pair *p, struct star_error *err)
+{
+	const bool asked = was_promoted(p);
+	int rc;
+
+	rc = node_pair_lead(p, p->generation + (asked || p->generation == 0), true, err);
+	if (asked)
+		end_promotion(p, rc, err);
+	return rc;
+}
+
+/* False: it stops. */
+static bool begin(struct node_pair *p)
+{
+	struct star_error err = { 0 };
+	uint64_t told_us = 0;
+	int rc = -EAGAIN;
+
+	while (!node_pair_stops(p) && rc == -EAGAIN) {
+		rc = was_promoted(p) ? 1 : find_out(p, &err);
+		if (rc == 1) {
+			rc = serve(p, &err);
+			if (rc == 0)
+				node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, "no standby has come yet");
+			else if (rc != -ECANCELED)
+				node_fail(p->node, &err);
+			return rc == 0;
+		}
+		if (rc == 0) {
+			node_pair_is(p, PAIR_STANDBY, NODE_PAIR_BEGINS, "it has not reached its primary yet");
+			return true;
+		}
+		if (clock_us() - told_us > TELL_US) {
+			log_warn("this node was the primary, and waits to learn who serves: %s (starctl promote, on "
+				 "one of the two, says it)",
+				 err.text);
+			told_us = clock_us();
+		}
+		node_pair_is(p, PAIR_WAITING, NODE_PAIR_BEGINS, err.text);
+		control_pair_waits(p->control, "waiting to learn which node of the pair serves");
+		node_pair_pause(p, AGAIN_MS);
+	}
+	return false;
+}
+
+static void *run(void *arg)
+{
+	struct node_pair *p = arg;
+
+	if (p->role == PAIR_WAITING && !begin(p))
+		return NULL;
+	if (p->role == PAIR_STANDBY)
+		node_pair_standby(p);
+	if (!node_pair_stops(p) && p->role == PAIR_PRIMARY)
+		node_pair_primary(p);
+	return NULL;
+}
+
+/* ---- begin and end ---- */
+
+int node_pair_open(struct node *node, struct star_error *err)
+{
+	const struct config *config = node->config;
+	struct node_pair *p;
+	enum pair_role was;
+	int rc = 0;
+
+	if (!config->standby_peer[0])
+		return 0;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	node->pair = p;
+	p->node = node;
+	p->listen_fd = -1;
+	p->own_incarnation = node->incarnation;
+	/* Of a standby its administrator may read rows, too. */
+	node->layout = (struct control_layout){ .cluster_reactors = node->shards_count };
+	pthread_mutex_init(&p->lock, NULL);
+	clock_condition_init(&p->changed);
+	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
+		service_set_follows(node->shards[i].service, true);
+		p->rings[i] = journal_ring_create((uint64_t)config->journal_ring_mib << 20,
+						  config->standby_wait_s * UINT64_C(1000000000), err);
+		rc = p->rings[i] ? node_snapshot_make(&p->snapshots[i], "pair", i, err) : err->code;
+	}
+	if (rc == 0)
+		rc = node_pair_recall(p, &was, &p->generation, err);
+	if (rc == 0)
+		p->role = was == PAIR_PRIMARY ? PAIR_WAITING : PAIR_STANDBY;
+	return rc;
+}
+
+void node_pair_close(struct node *node)
+{
+	struct node_pair *p = node->pair;
+
+	if (!p)
+		return;
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		journal_ring_destroy(p->rings[i]);
+		node_snapshot_free(&p->snapshots[i]);
+	}
+	pthread_cond_destroy(&p->changed);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+	node->pair = NULL;
+}
+
+int node_pair_begin(struct node *node, struct control *control, struct star_error *err)
+{
+	struct node_pair *p = node->pair;
+	struct secure_ring *ring;
+	int rc;
+
+	if (!p)
+		return 0;
+	p->control = control;
+	ring = control_pair_ring(control);
+	p->context = ring ? secure_context_create(ring, err) : NULL;
+	if (ring && !p->context)
+		return err->code;
+	p->listen_fd = control_listen_tcp(node->config->standby_listen, err);
+	if (p->listen_fd < 0)
+		return p->listen_fd;
+	rc = jsonrpc_thread_start(&p->listener, "pair-listen", node_pair_listen, p, err);
+	p->listening = rc == 0;
+	if (rc == 0)
+		rc = jsonrpc_thread_start(&p->thread, "pair", run, p, err);
+	p->threaded = rc == 0;
+	if (rc < 0)
+		node_pair_end(node);
+	return rc;
+}
+
+void node_pair_end(struct node *node)
+{
+	struct node_pair *p = node->pair;
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->stopping = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	if (p->threaded)
+		pthread_join(p->thread, NULL);
+	if (p->listening)
+		pthread_join(p->listener, NULL);
+	p->threaded = p->listening = false;
+	pair_link_close(p->joined);
+	p->joined = NULL;
+	if (p->listen_fd >= 0)
+		close(p->listen_fd);
+	p->listen_fd = -1;
+	secure_context_destroy(p->context);
+	p->context = NULL;
+}

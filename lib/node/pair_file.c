@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a node of a pair was: a file that is replaced whole, before anything is done that it allows. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "jsonrpc/member.h"
+#include "node/pair.h"
+
+enum { FILE_MODE = 0640, PATH_BYTES = CONFIG_TEXT_MAX + 32 };
+
+static const char *const names[] = { [PAIR_PRIMARY] = "primary", [PAIR_STANDBY] = "standby" };
+
+static int write_text(const struct node_pair *p, const char *text)
+{
+	const char *directory = p->node->config->standby_directory;
+	char path[PATH_BYTES], partial[PATH_BYTES];
+	int fd, folder, rc;
+
+	snprintf(path, sizeof(path), "%s/pair.json", directory);
+	snprintf(partial, sizeof(partial), "%s/pair.json.partial", directory);
+	fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+	if (fd < 0)
+		return -errno;
+	rc = base_write_all(fd, text, strlen(text));
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	close(fd);
+	folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (rc == 0 && (folder < 0 || rename(partial, path) < 0 || fsync(folder) < 0))
+		rc = -errno;
+	if (folder >= 0)
+		close(folder);
+	return rc;
+}
+
+int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t generation, struct star_error *err)
+{
+	json_t *json = json_pack("{s:s, s:o}", "role", names[role], "generation", jsonrpc_member_from_u64(generation));
+	char *text = json_dumps(json, 0);
+	const int rc = text ? write_text(p, text) : -ENOMEM;
+
+	free(text);
+	json_decref(json);
+	return rc < 0 ? star_error_set(err, rc, "standby.directory: %.200s/pair.json cannot be written: %s",
+				       p->node->config->standby_directory, strerror(-rc))
+		      : 0;
+}
+
+int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *generation, struct star_error *err)
+{
+	static const char *const members[] = { "role", "generation", NULL };
+	char path[PATH_BYTES];
+	json_error_t why = { 0 };
+	const char *name = "";
+	json_t *json;
+	int rc = 0;
+
+	*role = p->node->config->standby_first ? PAIR_STANDBY : PAIR_PRIMARY;
+	*generation = 0;
+	snprintf(path, sizeof(path), "%s/pair.json", p->node->config->standby_directory);
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	json = json_load_file(path, 0, &why);
+	if (!json)
+		return star_error_set(err, -EBADMSG, "standby.directory: %.200s cannot be read: %.100s", path,
+				      why.text);
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_string(json, "role", 16, &name, err) < 0 ||
+	    jsonrpc_member_u64(json, "generation", generation, err) < 0)
+		rc = err->code;
+	else if (strcmp(name, names[PAIR_STANDBY]) == 0)
+		*role = PAIR_STANDBY;
+	else if (strcmp(name, names[PAIR_PRIMARY]) == 0)
+		*role = PAIR_PRIMARY;
+	else
+		rc = star_error_set(err, -EBADMSG, "standby.directory: %.200s has no role", path);
+	json_decref(json);
+	return rc;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the other node of a pair is answered. Only its address is, and with keys only a node's. */
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "jsonrpc/address.h"
+#include "node/pair.h"
+
+enum { LOOK_MS = 100, HELLO_US = 2000000, CLOSE_US = 10000000, TAKE_US = 50000000 };
+
+static bool same_host(const struct sockaddr *a, const struct sockaddr *b)
+{
+	if (a->sa_family != b->sa_family)
+		return false;
+	if (a->sa_family == AF_INET)
+		return memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr,
+			      &((const struct sockaddr_in *)(const void *)b)->sin_addr, sizeof(struct in_addr)) == 0;
+	return a->sa_family == AF_INET6 &&
+	       memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+		      &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+static bool is_peer(const struct node_pair *p, const struct sockaddr *from)
+{
+	struct star_error ignored;
+	struct addrinfo *list;
+	bool found = false;
+
+	if (jsonrpc_address_resolve(p->node->config->standby_peer, false, &list, &ignored) < 0)
+		return false;
+	for (const struct addrinfo *a = list; a; a = a->ai_next)
+		found |= same_host(a->ai_addr, from);
+	freeaddrinfo(list);
+	return found;
+}
+
+/* Under lock. */
+static struct pair_answer stand(const struct node_pair *p)
+{
+	const struct config *config = p->node->config;
+	struct pair_answer a = { .role = p->role,
+				 .generation = p->generation,
+				 .reactors = p->node->shards_count,
+				 .partitions = config->partitions,
+				 .lease_ms = config->standby_lease_ms };
+
+	if (p->role == PAIR_STANDBY) {
+		a.whole = p->promotable;
+		a.silent_ms = p->heard_us ? (clock_us() - p->heard_us) / 1000 : 0;
+	}
+	snprintf(a.control, sizeof(a.control), "%.79s",
+		 config_show(config->own.control.host, config->own.control.port).text);
+	return a;
+}
+
+static void refuse(struct pair_answer *answer, int status, const char *text)
+{
+	answer->status = status;
+	snprintf(answer->text, sizeof(answer->text), "%.255s", text);
+}
+
+/* Under lock. True: the link is the primary's thread's now, which answers. */
+static bool take_standby(struct node_pair *p, struct pair_link *link, const struct pair_hello *hello,
+			 struct pair_answer *answer)
+{
+	if (p->role != PAIR_PRIMARY)
+		refuse(answer, -EAGAIN, "the node serves nothing yet");
+	else if (hello->generation > p->generation)
+		refuse(answer, -ESTALE, "the standby has known a later generation than the primary's");
+	else if (hello->partitions != p->node->config->partitions)
+		refuse(answer, -EINVAL, "the two nodes have not the same cluster.partitions");
+	else if (hello->reactors < 1 || hello->reactors > WIRE_REACTORS_MAX || hello->data_port < 1 ||
+		 hello->data_port + hello->reactors - 1 > UINT16_MAX)
+		refuse(answer, -EINVAL, "the standby's reactors and data ports are none");
+	else if (p->joined)
+		refuse(answer, -EBUSY, "another standby is about to join");
+	if (answer->status)
+		return false;
+	p->joined = link;
+	p->joins = *hello;
+	pthread_cond_broadcast(&p->changed);
+	return true;
+}
+
+/* Under lock: waits until the condition holds, for so long at most. */
+static void await(struct node_pair *p, const bool *until, uint64_t us)
+{
+	const struct timespec end = clock_timespec(clock_ns() + us * 1000);
+
+	while (!*until && !p->stopping && pthread_cond_timedwait(&p->changed, &p->lock, &end) != ETIMEDOUT)
+		;
+}
+
+/* Under lock. The standby takes over: nothing is taken any more, and what there is goes to it first. */
+static void depose(struct node_pair *p, const struct pair_hello *hello, struct pair_answer *answer)
+{
+	if (hello->generation <= p->generation) {
+		refuse(answer, -ESTALE, "the generation that is to take over is no later one");
+		return;
+	}
+	if (p->role != PAIR_PRIMARY && p->role != PAIR_DEPOSED) {
+		refuse(answer, -EALREADY, "the node does not serve");
+		return;
+	}
+	p->deposed_by = hello->generation;
+	pthread_cond_broadcast(&p->changed);
+	await(p, &p->closed, CLOSE_US);
+	answer->role = p->role;
+	answer->whole = p->closed_whole;
+	if (!p->closed)
+		refuse(answer, -ETIMEDOUT, "the node has not come to an end with what it was doing");
+}
+
+/* Under lock. */
+static void take_over(struct node_pair *p, const struct pair_hello *hello, struct pair_answer *answer)
+{
+	if (p->role == PAIR_PRIMARY)
+		return; /* it has, and the answer was lost */
+	if (p->role != PAIR_STANDBY || !p->promotable || hello->generation > p->generation) {
+		refuse(answer, -EAGAIN, "the standby has not all that the primary had");
+		return;
+	}
+	log_warn("the primary has begun again, and lost what it held: this node takes its place");
+	if (!p->promotion.asked)
+		p->promotion = (struct node_pair_promotion){ .asked = true, .deposed = true };
+	pthread_cond_broadcast(&p->changed);
+	await(p, &p->promotion.done, TAKE_US);
+	if (!p->promotion.done || p->promotion.status < 0)
+		refuse(answer, -EAGAIN, "the standby could not take over");
+}
+
+/* True: the link is somebody else's. */
+static bool answer_hello(struct node_pair *p, struct pair_link *link, const struct pair_hello *hello)
+{
+	struct pair_answer answer;
+	bool taken = false, yields;
+
+	pthread_mutex_lock(&p->lock);
+	answer = stand(p);
+	if (hello->intent == PAIR_JOIN)
+		taken = take_standby(p, link, hello, &answer);
+	else if (hello->intent == PAIR_DEPOSE)
+		depose(p, hello, &answer);
+	else if (hello->intent == PAIR_TAKE)
+		take_over(p, hello, &answer);
+	yields = hello->intent == PAIR_DEPOSE && p->closed;
+	pthread_mutex_unlock(&p->lock);
+	if (taken)
+		return true;
+	pair_answer_seal(&answer);
+	pair_link_write_all(link, &answer, sizeof(answer), clock_us() + HELLO_US);
+	if (yields)
+		node_pair_yield(p, hello->generation);
+	return false;
+}
+
+static void serve_one(struct node_pair *p, int fd)
+{
+	const uint64_t until_us = clock_us() + HELLO_US;
+	struct star_error err = { 0 };
+	struct pair_hello hello;
+	struct pair_link *link = pair_link_accept(fd, p->context, until_us, &err);
+	int rc = link ? pair_link_read_all(link, &hello, sizeof(hello), until_us) : err.code;
+
+	if (link && rc < 0)
+		star_error_set(&err, rc, "%s", strerrordesc_np(-rc));
+	if (rc == 0)
+		rc = pair_hello_check(&hello, &err);
+	if (rc < 0)
+		log_warn("what came to standby.listen is not answered: %s", err.text);
+	else if (answer_hello(p, link, &hello))
+		return;
+	pair_link_close(link);
+}
+
+void *node_pair_listen(void *arg)
+{
+	struct node_pair *p = arg;
+
+	while (!node_pair_stops(p)) {
+		struct pollfd poll_fd = { .fd = p->listen_fd, .events = POLLIN };
+		struct sockaddr_storage from;
+		socklen_t bytes = sizeof(from);
+		int fd;
+
+		if (poll(&poll_fd, 1, LOOK_MS) <= 0)
+			continue;
+		fd = accept4(p->listen_fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (is_peer(p, (const struct sockaddr *)&from)) {
+			serve_one(p, fd);
+		} else {
+			log_warn("somebody who is not standby.peer came to standby.listen");
+			close(fd);
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The primary's end. Each reactor writes its stream into a ring, as for a journal; this thread sends what the rings
+ * have, a snapshot of each reactor first, and moves a ring's tail when the standby has it. While a standby has all,
+ * changes are made only under a lease, which its answers to pings renew: it takes over no sooner than a lease after
+ * its last answer.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "node/checkpoint.h"
+#include "node/pair.h"
+
+enum {
+	PIECE_BYTES = 256 << 10, /* of a stream in a frame */
+	PACE_US = 1000,
+	ANSWER_US = 2000000,
+	SILENT_MS = 10000, /* a standby that loads a snapshot may take its time */
+	CLOSE_MS = 6000,   /* for requests under way, when the standby takes over */
+	SNAPSHOT_MS = 50,  /* between tries to begin one: a checkpoint may be under way */
+	ASK_MS = 300,	   /* for an answer of a standby that is gone */
+	IDLE_MS = 200,
+	FIGURES_US = 10000,
+};
+
+struct sender {
+	struct node_pair *p;
+	struct pair_link *link;
+	uint64_t sent[WIRE_REACTORS_MAX]; /* of the stream */
+	bool begun[WIRE_REACTORS_MAX];	  /* the snapshot */
+	bool over[WIRE_REACTORS_MAX];	  /* its last block was sent */
+	uint64_t version;		  /* of the catalogue that was sent */
+	char *catalogue;		  /* that is being sent */
+	size_t catalogue_bytes, catalogue_at;
+	bool whole, leased, bye, end_sent;
+	uint64_t ping_ns, pinged_us, heard_us, tried_us, figures_us;
+	uint64_t closing_us; /* since when it has been deposed; 0: it is not */
+	uint64_t lag_at[WIRE_REACTORS_MAX], lag_since_us;
+	size_t in_bytes, out_bytes, out_sent;
+	struct pair_frame in;
+	struct {
+		struct pair_frame frame;
+		uint8_t payload[PAIR_PAYLOAD_MAX];
+	} out;
+};
+
+/* ---- what reactors are told ---- */
+
+struct stream_message {
+	struct reactor_message message;
+	struct journal_ring *ring;
+	bool settled;
+};
+
+static void attach_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct journal_ring *ring = ((struct stream_message *)message)->ring;
+
+	journal_ring_restart(ring);
+	shard->journal = ring;
+	shard->sessions_of = 0;
+	service_journal_begin(shard->service, ring);
+}
+
+static void detach_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+
+	shard->journal = NULL;
+	service_journal_begin(shard->service, NULL);
+}
+
+static void settle_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+
+	((struct stream_message *)message)->settled =
+		!shard->journal || service_journal_settle(shard->service, clock_ns());
+}
+
+/* All reactors; true: all have settled. */
+static bool tell_all(struct node_pair *p, void (*run)(void *ctx, struct reactor_message *message))
+{
+	struct star_error err = { 0 };
+	bool settled = true;
+
+	for (unsigned i = 0; i < p->node->shards_count; i++) {
+		struct stream_message m = { .message.run = run, .ring = p->rings[i] };
+
+		if (node_ask_copy(&p->node->shards[i], &m.message, sizeof(m), &err) < 0) {
+			log_warn("the pair: %s", err.text);
+			settled = false;
+		}
+		settled &= m.settled;
+	}
+	return settled;
+}
+
+static uint64_t published(const struct node_pair *p, unsigned reactor)
+{
+	return __atomic_load_n(&p->rings[reactor]->published, __ATOMIC_ACQUIRE);
+}
+
+static void set_lease(struct node_pair *p, uint64_t until_ns)
+{
+	for (unsigned i = 0; i < p->node->shards_count; i++)
+		__atomic_store_n(&p->rings[i]->lease_ns, until_ns, __ATOMIC_RELEASE);
+}
+
+static void go_alone(struct node_pair *p, const char *why)
+{
+	set_lease(p, 0);
+	tell_all(p, detach_on_reactor);
+	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, why);
+	log_warn("the primary serves without a standby: %s", why);
+}
+
+/* ---- frames ---- */
+
+static void put(struct sender *s, unsigned kind, unsigned reactor, uint64_t position, const void *payload, size_t bytes)
+{
+	struct pair_frame *f = &s->out.frame;
+
+	*f = (struct pair_frame){ .magic = PAIR_FRAME_MAGIC,
+				  .kind = (uint16_t)kind,
+				  .reactor = (uint16_t)reactor,
+				  .bytes = (uint32_t)bytes,
+				  .position = position };
+	if (bytes)
+		memcpy(s->out.payload, payload, bytes);
+	f->checksum = pair_frame_checksum(f, s->out.payload);
+	s->out_bytes = sizeof(*f) + bytes;
+	s->out_sent = 0;
+}
+
+static bool put_ping(struct sender *s)
+{
+	const uint64_t now_us = clock_us();
+	const uint64_t every_us = s->p->node->config->standby_lease_ms * UINT64_C(1000) / 8;
+
+	if (now_us - s->pinged_us < every_us)
+		return false;
+	s->pinged_us = now_us;
+	s->ping_ns = clock_ns();
+	put(s, PAIR_PING, s->leased, s->ping_ns, NULL, 0);
+	return true;
+}
+
+/* After what the rings have published was looked at: an object is in the catalogue before its first row is in a
+ * stream. */
+static bool put_catalogue(struct sender *s)
+{
+	const uint64_t version = control_pair_version(s->p->control);
+	size_t bytes;
+
+	if (!s->catalogue && version != s->version) {
+		json_t *json = control_pair_catalogue(s->p->control);
+
+		s->catalogue = json_dumps(json, JSON_COMPACT);
+		json_decref(json);
+		if (!s->catalogue)
+			return false;
+		s->catalogue_bytes = strlen(s->catalogue);
+		s->catalogue_at = 0;
+		s->version = version;
+	}
+	if (!s->catalogue)
+		return false;
+	bytes = RTE_MIN(s->catalogue_bytes - s->catalogue_at, (size_t)PAIR_PAYLOAD_MAX);
+	put(s, PAIR_CATALOGUE, 0, s->catalogue_bytes - s->catalogue_at - bytes, s->catalogue + s->catalogue_at, bytes);
+	s->catalogue_at += bytes;
+	if (s->catalogue_at == s->catalogue_bytes) {
+		free(s->catalogue);
+		s->catalogue = NULL;
+	}
+	return true;
+}
+
+static bool pair_goes_on(void *ctx)
+{
+	return !node_pair_stops(ctx);
+}
+
+static int put_block(struct sender *s, unsigned reactor, struct star_error *err)
+{
+	struct node_snapshot *snapshot = &s->p->snapshots[reactor];
+	struct shard *shard = &s->p->node->shards[reactor];
+	struct service_block *block;
+	bool last;
+
+	if (!s->begun[reactor] || s->over[reactor])
+		return 0;
+	if (service_snapshot_status(&snapshot->snapshot) < 0)
+		return star_error_set(err, -ESTALE, "its snapshot of reactor %u was given up, as a checkpoint can be",
+				      reactor);
+	block = node_snapshot_take(snapshot);
+	if (!block)
+		return 0;
+	last = block->last;
+	put(s, PAIR_BLOCK, reactor, last, (const uint8_t *)block->memory + sizeof(struct checkpoint_block),
+	    block->payload_bytes);
+	s->over[reactor] = last;
+	if (last)
+		node_snapshot_end(shard, snapshot, false);
+	else if (node_snapshot_give(shard, block, pair_goes_on, s->p, err) < 0)
+		return err->code;
+	return 1;
+}
+
+static bool put_stream(struct sender *s, unsigned reactor, uint64_t until)
+{
+	const uint64_t from = s->sent[reactor];
+	const size_t bytes = RTE_MIN(until - from, (uint64_t)PIECE_BYTES);
+
+	if (!bytes)
+		return false;
+	put(s, PAIR_STREAM, reactor, from, journal_at(s->p->rings[reactor], from), bytes);
+	s->sent[reactor] += bytes;
+	return true;
+}
+
+/* The next frame. 1, or 0: there is nothing to send. */
+static int next_frame(struct sender *s, struct star_error *err)
+{
+	const unsigned count = s->p->node->shards_count;
+	uint64_t until[WIRE_REACTORS_MAX];
+	int rc = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		until[i] = published(s->p, i);
+	if (put_catalogue(s) || put_ping(s))
+		return 1;
+	for (unsigned i = 0; i < count; i++)
+		if (put_stream(s, i, until[i]))
+			return 1;
+	for (unsigned i = 0; i < count && rc == 0; i++)
+		rc = put_block(s, i, err);
+	return rc;
+}
+
+/* As much as goes at once. */
+static int send_frames(struct sender *s, struct star_error *err)
+{
+	ssize_t n = 1;
+	int rc = 1;
+
+	while (rc > 0 && n > 0) {
+		if (s->out_sent == s->out_bytes)
+			rc = s->end_sent ? 0 : next_frame(s, err);
+		if (rc <= 0)
+			break;
+		n = pair_link_write(s->link, (const uint8_t *)&s->out + s->out_sent, s->out_bytes - s->out_sent);
+		if (n > 0)
+			s->out_sent += (size_t)n;
+		else if (n != -EAGAIN && n != -EINTR)
+			return star_error_set(err, (int)n, "the connection has broken: %s", strerrordesc_np((int)-n));
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* ---- what the standby says ---- */
+
+static void note_whole(struct sender *s)
+{
+	const struct pair_hello *h = &s->p->joins;
+	struct star_error err = { 0 };
+
+	if (s->whole)
+		return;
+	s->whole = true;
+	log_info("the standby at %s has all: it follows", h->control);
+	if (control_pair_standby(s->p->control, h->data_host, (uint16_t)h->data_port, h->control, &err) < 0)
+		log_warn("workers are not told of the standby: %s", err.text);
+	node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_PAIRED, "");
+}
+
+static int take_frame(struct sender *s, struct star_error *err)
+{
+	const struct pair_frame *f = &s->in;
+	struct node_pair *p = s->p;
+
+	if (f->checksum != pair_frame_checksum(f, NULL) || f->reactor >= p->node->shards_count)
+		return star_error_set(err, -EBADMSG, "what it sent is damaged");
+	s->heard_us = clock_us();
+	switch (f->kind) {
+	case PAIR_ACK:
+		if (f->position > s->sent[f->reactor] || f->position < p->rings[f->reactor]->tail)
+			return star_error_set(err, -EBADMSG, "it says that it has what was not sent");
+		__atomic_store_n(&p->rings[f->reactor]->tail, f->position, __ATOMIC_RELEASE);
+		return 0;
+	case PAIR_PONG:
+		if (f->position > s->ping_ns)
+			return star_error_set(err, -EBADMSG, "it answers a ping that was not sent");
+		if (s->whole && f->position) {
+			set_lease(p, f->position + p->node->config->standby_lease_ms * UINT64_C(1000000));
+			s->leased = true;
+		}
+		return 0;
+	case PAIR_WHOLE:
+		note_whole(s);
+		return 0;
+	case PAIR_BYE:
+		s->bye = true;
+		return star_error_set(err, -ESHUTDOWN, "it was stopped");
+	default:
+		return star_error_set(err, -EBADMSG, "it sent a frame of kind %u", f->kind);
+	}
+}
+
+static int receive_frames(struct sender *s, struct star_error *err)
+{
+	for (;;) {
+		const ssize_t n = pair_link_read(s->link, (uint8_t *)&s->in + s->in_bytes, sizeof(s->in) - s->in_bytes);
+		int rc;
+
+		if (n == -EAGAIN || n == -EINTR)
+			return 0;
+		if (n <= 0)
+			return star_error_set(err, n ? (int)n : -ECONNRESET, "its connection has ended");
+		s->in_bytes += (size_t)n;
+		if (s->in_bytes < sizeof(s->in))
+			continue;
+		s->in_bytes = 0;
+		rc = pair_frame_check(&s->in, err);
+		if (rc == 0)
+			rc = take_frame(s, err);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+/* ---- while there is a standby ---- */
+
+static int begin_snapshots(struct sender *s, struct star_error *err)
+{
+	const uint64_t now_us = clock_us();
+
+	if (now_us - s->tried_us < SNAPSHOT_MS * UINT64_C(1000))
+		return 0;
+	s->tried_us = now_us;
+	for (unsigned i = 0; i < s->p->node->shards_count; i++) {
+		int rc;
+
+		if (s->begun[i])
+			continue;
+		rc = node_snapshot_begin(&s->p->node->shards[i], &s->p->snapshots[i], STORE_SNAPSHOT_FULL, PAIR_INSTANT,
+					 err);
+		if (rc < 0)
+			return rc == -EBUSY ? 0 : rc;
+		s->begun[i] = true;
+		node_checkpoint_no_delta(s->p->node->checkpoint,
+					 "a standby was given what the node has since the last checkpoint");
+	}
+	return 0;
+}
+
+static int check_rings(const struct sender *s, struct star_error *err)
+{
+	const uint32_t lease_ms = s->p->node->config->standby_lease_ms;
+	const uint64_t silent_ms = (clock_us() - s->heard_us) / 1000;
+
+	for (unsigned i = 0; i < s->p->node->shards_count; i++)
+		if (__atomic_load_n(&s->p->rings[i]->lost, __ATOMIC_ACQUIRE))
+			return star_error_set(err, -EOVERFLOW, "it did not keep up for standby.wait_s");
+	if (silent_ms > (s->whole ? 2 * (uint64_t)lease_ms : SILENT_MS))
+		return star_error_set(err, -ETIMEDOUT, "it was silent for %.1f s", (double)silent_ms / 1000);
+	return 0;
+}
+
+static void figure(struct sender *s)
+{
+	const uint64_t now_us = clock_us();
+	uint64_t lag = 0, sent = 0;
+	bool past = true;
+
+	if (now_us - s->figures_us < FIGURES_US)
+		return;
+	s->figures_us = now_us;
+	for (unsigned i = 0; i < s->p->node->shards_count; i++) {
+		const uint64_t tail = __atomic_load_n(&s->p->rings[i]->tail, __ATOMIC_RELAXED);
+
+		lag += published(s->p, i) - tail;
+		sent += s->sent[i];
+		past &= tail >= s->lag_at[i];
+	}
+	for (unsigned i = 0; past && i < s->p->node->shards_count; i++)
+		s->lag_at[i] = published(s->p, i);
+	s->lag_since_us = past ? now_us : s->lag_since_us;
+	pthread_mutex_lock(&s->p->lock);
+	s->p->lag_bytes = lag;
+	s->p->lag_us = lag ? now_us - s->lag_since_us : 0;
+	s->p->bytes = sent;
+	pthread_mutex_unlock(&s->p->lock);
+}
+
+static uint64_t deposed_by(struct node_pair *p)
+{
+	uint64_t generation;
+
+	pthread_mutex_lock(&p->lock);
+	generation = p->deposed_by;
+	pthread_mutex_unlock(&p->lock);
+	return generation;
+}
+
+/* Whether the standby has all that there is, after the node has closed. */
+static bool is_drained(struct sender *s)
+{
+	if (!tell_all(s->p, settle_on_reactor))
+		return false;
+	for (unsigned i = 0; i < s->p->node->shards_count; i++)
+		if (__atomic_load_n(&s->p->rings[i]->tail, __ATOMIC_RELAXED) != published(s->p, i))
+			return false;
+	return true;
+}
+
+static void note_closed(struct node_pair *p, bool whole)
+{
+	pthread_mutex_lock(&p->lock);
+	p->role = PAIR_DEPOSED;
+	p->closed = true;
+	p->closed_whole = whole;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void close_down(struct node_pair *p)
+{
+	struct star_error err = { 0 };
+
+	log_info("the standby takes over: no more requests are taken");
+	if (control_pair_close(p->control, "a node whose standby has taken its place", &err) < 0)
+		log_warn("the node is not closed yet: %s", err.text);
+}
+
+/* A deposed primary sends what is left. -ESHUTDOWN: it has. */
+static int end_stream(struct sender *s, struct star_error *err)
+{
+	const bool drained = s->whole && is_drained(s);
+
+	if (s->closing_us && !s->end_sent && drained && s->out_sent == s->out_bytes) {
+		put(s, PAIR_END, 0, 0, NULL, 0);
+		s->end_sent = true;
+		return 0;
+	}
+	if (s->end_sent ? s->out_sent == s->out_bytes : clock_us() - s->closing_us > CLOSE_MS * UINT64_C(1000)) {
+		note_closed(s->p, s->end_sent);
+		return star_error_set(err, -ESHUTDOWN, "it takes over");
+	}
+	return 0;
+}
+
+static int sender_turn(struct sender *s, struct star_error *err)
+{
+	int rc = receive_frames(s, err);
+
+	if (rc == 0 && !s->closing_us && deposed_by(s->p)) {
+		close_down(s->p);
+		s->closing_us = clock_us();
+	}
+	if (rc == 0)
+		rc = begin_snapshots(s, err);
+	if (rc == 0)
+		rc = check_rings(s, err);
+	if (rc == 0)
+		rc = send_frames(s, err);
+	if (rc == 0 && s->closing_us)
+		rc = end_stream(s, err);
+	figure(s);
+	if (rc == 0)
+		pair_link_wait(s->link, s->out_sent < s->out_bytes, PACE_US);
+	return rc;
+}
+
+static int welcome(struct sender *s, struct star_error *err)
+{
+	struct node_pair *p = s->p;
+	const struct config *config = p->node->config;
+	struct pair_answer answer = { .role = PAIR_PRIMARY,
+				      .reactors = p->node->shards_count,
+				      .partitions = config->partitions,
+				      .incarnation = p->node->incarnation,
+				      .lease_ms = config->standby_lease_ms };
+	int rc;
+
+	pthread_mutex_lock(&p->lock);
+	answer.generation = p->generation;
+	snprintf(p->peer_control, sizeof(p->peer_control), "%.79s", p->joins.control);
+	pthread_mutex_unlock(&p->lock);
+	snprintf(answer.control, sizeof(answer.control), "%.79s",
+		 config_show(config->own.control.host, config->own.control.port).text);
+	pair_answer_seal(&answer);
+	rc = pair_link_write_all(s->link, &answer, sizeof(answer), clock_us() + ANSWER_US);
+	return rc < 0 ? star_error_set(err, rc, "the connection has broken") : 0;
+}
+
+/* One standby, to its end; why in err. */
+static void serve_standby(struct sender *s, struct star_error *err)
+{
+	struct node_pair *p = s->p;
+	int rc = welcome(s, err);
+
+	s->version = UINT64_MAX;
+	s->heard_us = s->lag_since_us = clock_us();
+	if (rc == 0) {
+		log_info("a standby has come from %s: it gets what this node has", p->joins.control);
+		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SYNCING, "the standby does not have all yet");
+		tell_all(p, attach_on_reactor);
+		for (unsigned i = 0; i < p->node->shards_count; i++)
+			s->sent[i] = p->rings[i]->tail;
+	}
+	while (rc == 0 && !node_pair_stops(p))
+		rc = sender_turn(s, err);
+	for (unsigned i = 0; i < p->node->shards_count; i++)
+		if (s->begun[i] && !s->over[i])
+			node_snapshot_end(&p->node->shards[i], &p->snapshots[i], false);
+}
+
+/* ---- when it is gone ---- */
+
+/* Whether the standby cannot take over from now on, and has not: it answers that it has not all; or no process is
+ * there, and the lease lasts still, so that none can have been promoted that has died since. */
+static bool is_harmless(struct node_pair *p, struct star_error *err)
+{
+	struct pair_hello hello = node_pair_hello(p, PAIR_ASK);
+	struct pair_answer answer;
+	const int rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
+
+	if (rc == 0 && answer.role == PAIR_PRIMARY && answer.generation > hello.generation)
+		node_pair_yield(p, answer.generation);
+	if (rc == 0)
+		return answer.role == PAIR_STANDBY && !answer.whole;
+	return rc == -ECONNREFUSED && clock_ns() < __atomic_load_n(&p->rings[0]->lease_ns, __ATOMIC_RELAXED);
+}
+
+static bool has_joined(struct node_pair *p)
+{
+	bool joined;
+
+	pthread_mutex_lock(&p->lock);
+	joined = p->joined != NULL;
+	pthread_mutex_unlock(&p->lock);
+	return joined;
+}
+
+static void lose_standby(struct node_pair *p, bool had_all, const char *why)
+{
+	const uint64_t lost_us = clock_us(), alone_us = p->node->config->standby_alone_s * UINT64_C(1000000);
+	struct star_error err = { 0 };
+
+	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_LOST, why);
+	while (had_all && !node_pair_stops(p) && !deposed_by(p)) {
+		if (has_joined(p) || is_harmless(p, &err) || (alone_us && clock_us() - lost_us > alone_us))
+			break;
+		node_pair_pause(p, IDLE_MS);
+	}
+	if (!node_pair_stops(p) && !deposed_by(p))
+		go_alone(p, why);
+}
+
+/* A standby that has come; NULL: none has for a while. */
+static struct pair_link *next_standby(struct node_pair *p)
+{
+	struct pair_link *link;
+
+	if (!has_joined(p))
+		node_pair_pause(p, IDLE_MS);
+	pthread_mutex_lock(&p->lock);
+	link = p->joined;
+	p->joined = NULL;
+	p->syncs += link != NULL;
+	pthread_mutex_unlock(&p->lock);
+	return link;
+}
+
+void node_pair_primary(struct node_pair *p)
+{
+	struct sender *s = malloc(sizeof(*s));
+	struct star_error err;
+
+	while (s && !node_pair_stops(p)) {
+		struct pair_link *link = next_standby(p);
+
+		if (link) {
+			memset(s, 0, offsetof(struct sender, out));
+			s->p = p;
+			s->link = link;
+			err = (struct star_error){ 0 };
+			serve_standby(s, &err);
+			pair_link_close(link);
+			free(s->catalogue);
+			s->catalogue = NULL;
+			if (!node_pair_stops(p) && !s->closing_us) {
+				char why[160];
+
+				snprintf(why, sizeof(why), "the standby is gone: %.120s", err.text);
+				lose_standby(p, s->whole && !s->bye, why);
+			}
+		}
+		if (deposed_by(p) && !node_pair_stops(p)) {
+			bool closed;
+
+			pthread_mutex_lock(&p->lock);
+			closed = p->closed;
+			pthread_mutex_unlock(&p->lock);
+			if (!closed) {
+				close_down(p);
+				note_closed(p, false);
+			}
+		}
+	}
+	if (!s)
+		node_fail(p->node, star_error_set(&err, -ENOMEM, "out of memory") ? &err : &err);
+	free(s);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The standby's end: takes the primary's snapshot and streams, applies them, and takes its place when it is told to. It
+ * has one primary in its life: when the connection ends, it keeps what it has as long as it may be needed, and begins
+ * again, empty, when a primary is there once more.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "node/apply.h"
+#include "node/checkpoint.h"
+#include "node/pair.h"
+
+enum {
+	JOIN_MS = 3000,
+	AGAIN_MS = 200,
+	WAIT_US = 10000,
+	END_MS = 3000, /* for what a deposed primary has sent to come */
+	ASK_MS = 300,
+	DEPOSE_MS = 12000,
+	PROMOTE_US = 60000000,
+	READS_MAX = 64, /* before it says how far it has come */
+	ANSWER_US = 1000000,
+};
+
+struct follower {
+	struct node_pair *p;
+	struct pair_link *link; /* NULL: it has ended */
+	struct pair_receiver *receiver;
+	struct node_apply *apply;
+	uint64_t acked[WIRE_REACTORS_MAX];
+	uint32_t reactors; /* of the primary */
+	bool whole_said, leased;
+	bool mute; /* it is about to take over: the primary's lease is not renewed any more */
+};
+
+/* ---- what comes, into the node ---- */
+
+static int take_catalogue(void *ctx, const char *text, size_t bytes, struct star_error *err)
+{
+	struct follower *f = ctx;
+	json_error_t why = { 0 };
+	json_t *json = json_loadb(text, bytes, 0, &why);
+	uint32_t epoch = 0;
+	int rc;
+
+	if (!json)
+		return star_error_set(err, -EBADMSG, "the primary's catalogue cannot be read: %.100s", why.text);
+	/* What was given for objects that may be dropped now is loaded before. */
+	rc = node_apply_flush(f->apply, err);
+	if (rc == 0)
+		rc = control_pair_take(f->p->control, json, &epoch, err);
+	json_decref(json);
+	pthread_mutex_lock(&f->p->lock);
+	f->p->primary_epoch = epoch;
+	pthread_mutex_unlock(&f->p->lock);
+	return rc;
+}
+
+static int load_block(void *ctx, uint32_t reactor, const void *runs, uint32_t bytes, struct star_error *err)
+{
+	struct follower *f = ctx;
+	const uint8_t *at = runs, *end = at + bytes;
+	int rc = 0;
+
+	while (rc == 0 && at < end) {
+		const struct checkpoint_run *run = (const struct checkpoint_run *)at;
+		const uint64_t left = (uint64_t)(end - at);
+		uint64_t all;
+
+		if (left < sizeof(*run) || run->row_bytes < sizeof(uint64_t) || run->row_bytes % sizeof(uint64_t) ||
+		    run->row_bytes > JOURNAL_RECORD_MAX || run->count == 0)
+			return star_error_set(err, -EBADMSG, "the primary's snapshot has a run of %u rows of %u bytes",
+					      left < sizeof(*run) ? 0 : run->count,
+					      left < sizeof(*run) ? 0 : run->row_bytes);
+		all = sizeof(*run) + (uint64_t)run->count * run->row_bytes;
+		if (all > left)
+			return star_error_set(err, -EBADMSG, "the primary's snapshot has a run that is cut short");
+		rc = node_apply_run(f->apply, reactor, run, run + 1, err);
+		at += all;
+	}
+	return rc;
+}
+
+static int take_records(void *ctx, uint32_t reactor, void *records, size_t bytes, struct star_error *err)
+{
+	struct follower *f = ctx;
+	int rc = 0;
+
+	for (size_t at = 0; rc == 0 && at < bytes;) {
+		struct journal_record *record = (struct journal_record *)((uint8_t *)records + at);
+
+		at += record->bytes;
+		rc = node_apply_record(f->apply, reactor, record, 0, false, err);
+	}
+	return rc;
+}
+
+/* ---- the connection ---- */
+
+static int say_frame(struct follower *f, unsigned kind, unsigned reactor, uint64_t position)
+{
+	struct pair_frame frame = {
+		.magic = PAIR_FRAME_MAGIC, .kind = (uint16_t)kind, .reactor = (uint16_t)reactor, .position = position
+	};
+
+	frame.checksum = pair_frame_checksum(&frame, NULL);
+	return pair_link_write_all(f->link, &frame, sizeof(frame), clock_us() + ANSWER_US);
+}
+
+/* How far it has come. */
+static int acknowledge(struct follower *f)
+{
+	const uint64_t ping = pair_receiver_ping(f->receiver);
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < f->reactors; i++) {
+		const struct pair_stream *s = pair_receiver_stream(f->receiver, i);
+
+		if (!s->begun || s->position == f->acked[i])
+			continue;
+		f->acked[i] = s->position;
+		rc = say_frame(f, PAIR_ACK, i, s->position);
+	}
+	if (rc == 0 && ping && !f->mute) {
+		pthread_mutex_lock(&f->p->lock);
+		f->p->heard_us = clock_us();
+		pthread_mutex_unlock(&f->p->lock);
+		rc = say_frame(f, PAIR_PONG, 0, ping);
+	}
+	return rc;
+}
+
+static void note_figures(struct follower *f)
+{
+	uint64_t held = 0, bytes = 0;
+	bool sums = false;
+
+	for (uint32_t i = 0; i < f->reactors; i++) {
+		const struct pair_stream *s = pair_receiver_stream(f->receiver, i);
+
+		held += s->used;
+		bytes += s->position;
+		sums |= s->sums;
+	}
+	pthread_mutex_lock(&f->p->lock);
+	f->p->lag_bytes = held;
+	f->p->bytes = bytes;
+	f->p->rows = node_apply_rows(f->apply);
+	f->p->primary_sums = sums;
+	pthread_mutex_unlock(&f->p->lock);
+}
+
+/* It has all; and may take over from when the primary changes nothing without a lease. */
+static int note_whole(struct follower *f, struct star_error *err)
+{
+	int rc = 0;
+
+	if (!f->whole_said && pair_receiver_whole(f->receiver)) {
+		rc = node_apply_flush(f->apply, err);
+		f->whole_said = rc == 0;
+		if (rc == 0 && say_frame(f, PAIR_WHOLE, 0, 0) < 0)
+			rc = star_error_set(err, -ECONNRESET, "the connection has broken");
+	}
+	if (rc == 0 && f->whole_said && !f->leased && pair_receiver_leased(f->receiver)) {
+		f->leased = true;
+		pthread_mutex_lock(&f->p->lock);
+		f->p->promotable = true;
+		pthread_mutex_unlock(&f->p->lock);
+		node_pair_is(f->p, PAIR_STANDBY, NODE_PAIR_PAIRED, "");
+		control_pair_waits(f->p->control, "a standby: it has all that its primary has");
+		log_info("the standby has all that the primary has: %" PRIu64 " rows came", node_apply_rows(f->apply));
+	}
+	return rc;
+}
+
+/* What is there to be read, some of it. 0, or a negative errno: the connection is of no use any more. */
+static int receive(struct follower *f, struct star_error *err)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < READS_MAX; i++) {
+		size_t room;
+		void *to = pair_receiver_room(f->receiver, &room);
+		const ssize_t n = pair_link_read(f->link, to, room);
+
+		if (n == -EAGAIN || n == -EINTR) {
+			if (i == 0)
+				pair_link_wait(f->link, 0, WAIT_US);
+			break;
+		}
+		rc = n > 0 ? pair_receiver_came(f->receiver, (size_t)n, err)
+			   : star_error_set(err, n ? (int)n : -ECONNRESET, "the primary's connection has ended");
+	}
+	if (rc == 0 && acknowledge(f) < 0)
+		rc = star_error_set(err, -ECONNRESET, "the connection has broken");
+	note_figures(f);
+	return rc == 0 ? note_whole(f, err) : rc;
+}
+
+static int join(struct follower *f, struct star_error *err)
+{
+	struct node_pair *p = f->p;
+	const struct config *config = p->node->config;
+	const struct pair_receiver_ops ops = {
+		.ctx = f, .catalogue = take_catalogue, .block = load_block, .records = take_records
+	};
+	struct pair_hello hello = node_pair_hello(p, PAIR_JOIN);
+	struct pair_answer answer;
+	int rc = node_pair_ask(p, &hello, JOIN_MS, &answer, &f->link, err);
+
+	if (rc < 0)
+		return rc;
+	if (answer.partitions != config->partitions || answer.reactors < 1 || answer.reactors > WIRE_REACTORS_MAX ||
+	    answer.role != PAIR_PRIMARY || answer.generation < p->generation)
+		return star_error_set(err, -EPROTO, "what answered is no primary that this node can follow");
+	rc = node_pair_remember(p, PAIR_STANDBY, answer.generation, err);
+	if (rc < 0)
+		return rc;
+	f->reactors = answer.reactors;
+	f->apply = node_apply_create(p->node, 0, p->node->shards_count, "what the primary sent", err);
+	f->receiver = f->apply ? pair_receiver_create(config->standby_directory, answer.reactors,
+						      (uint64_t)config->standby_hold_mib << 20, &ops, err)
+			       : NULL;
+	if (!f->receiver)
+		return err->code;
+	pthread_mutex_lock(&p->lock);
+	p->generation = answer.generation;
+	p->primary_incarnation = answer.incarnation;
+	p->primary_lease_ms = answer.lease_ms;
+	p->primary_same = node_apply_from(f->apply, answer.reactors, answer.partitions);
+	p->heard_us = clock_us();
+	p->syncs++;
+	pthread_mutex_unlock(&p->lock);
+	log_info("following the primary at %s, generation %" PRIu64, answer.control, answer.generation);
+	node_pair_is(p, PAIR_STANDBY, NODE_PAIR_SYNCING, "it does not have all yet");
+	return 0;
+}
+
+/* ---- promotion ---- */
+
+static bool is_asked(struct node_pair *p, struct node_pair_promotion *promotion)
+{
+	pthread_mutex_lock(&p->lock);
+	*promotion = p->promotion;
+	pthread_mutex_unlock(&p->lock);
+	return promotion->asked;
+}
+
+/* The rest of what the primary sends; where it could not be asked to stop, until its lease is over. */
+static void hear_out(struct follower *f, const struct node_pair_promotion *promotion)
+{
+	struct node_pair *p = f->p;
+	const uint64_t begun_us = clock_us();
+	struct star_error err = { 0 };
+
+	f->mute = true;
+	for (;;) {
+		const uint64_t now_us = clock_us();
+		uint64_t until_us = begun_us + END_MS * UINT64_C(1000);
+
+		/* A tenth more: two clocks need not go alike. */
+		if (!promotion->deposed)
+			until_us = p->heard_us + p->primary_lease_ms * UINT64_C(1100) + 10000;
+		if (now_us >= until_us || (f->receiver && pair_receiver_ended(f->receiver)) || node_pair_stops(p))
+			break;
+		if (promotion->deposed && !f->link)
+			break;
+		if (!f->link) {
+			node_pair_pause(p, 1);
+		} else if (receive(f, &err) < 0) {
+			pair_link_close(f->link);
+			f->link = NULL;
+		}
+	}
+	pthread_mutex_lock(&p->lock);
+	p->promotion.waited_ms = (clock_us() - begun_us) / 1000;
+	p->promotion.whole = pair_receiver_ended(f->receiver);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static int take_place(struct follower *f, const struct node_pair_promotion *promotion, struct star_error *err)
+{
+	struct node_pair *p = f->p;
+	struct node *node = p->node;
+	bool ended;
+	int rc;
+
+	hear_out(f, promotion);
+	ended = pair_receiver_ended(f->receiver);
+	note_figures(f);
+	rc = ended ? 0 : node_apply_life_end(f->apply, 1, err);
+	if (rc == 0)
+		rc = node_apply_flush(f->apply, err);
+	if (rc == 0 && !p->primary_same)
+		rc = node_trim_tables(node, err);
+	if (rc < 0)
+		return rc;
+	node_pair_is(p, PAIR_PROMOTING, NODE_PAIR_BEGINS, "it is about to serve");
+	if (p->primary_same && !p->primary_sums)
+		node->incarnation = p->primary_incarnation;
+	else
+		log_info("workers have to open the cluster again: %s",
+			 p->primary_sums ? "sums of gradients were opened, which a standby does not have"
+					 : "the node has other reactors than its primary had");
+	__atomic_store_n(&node->restored, true, __ATOMIC_RELEASE);
+	return node_pair_lead(p, p->generation + 1, false, err);
+}
+
+/* True: it is the primary now. */
+static bool promote_follower(struct follower *f, const struct node_pair_promotion *promotion)
+{
+	struct node_pair *p = f->p;
+	struct star_error err = { 0 };
+	const int rc = take_place(f, promotion, &err);
+
+	if (rc == 0)
+		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, "it has taken its primary's place, and has no standby");
+	else if (p->role == PAIR_PROMOTING)
+		node_fail(p->node, &err);
+	else
+		log_error("the standby does not take over: %s", err.text);
+	pthread_mutex_lock(&p->lock);
+	p->promotion.asked = false;
+	p->promotion.done = true;
+	p->promotion.status = rc;
+	p->promotion.err = err;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	return rc == 0;
+}
+
+static void depose(struct node_pair *p, struct node_pair_promotion *promotion, struct star_error *err)
+{
+	struct pair_hello hello = node_pair_hello(p, PAIR_DEPOSE);
+	struct pair_answer answer;
+
+	hello.generation++;
+	pair_hello_seal(&hello);
+	promotion->deposed = node_pair_ask(p, &hello, DEPOSE_MS, &answer, NULL, err) == 0;
+}
+
+static int check_promotable(struct node_pair *p, struct star_error *err)
+{
+	if (p->role == PAIR_PRIMARY)
+		return star_error_set(err, -EALREADY, "the node is the primary");
+	if (p->role != PAIR_WAITING && (p->role != PAIR_STANDBY || !p->promotable))
+		return star_error_set(err, -EAGAIN, "the node has not all that its primary has: %s", p->why);
+	return p->promotion.asked ? star_error_set(err, -EBUSY, "it is being promoted") : 0;
+}
+
+int node_pair_promote(struct node *node, json_t **result, struct star_error *err)
+{
+	struct node_pair *p = node->pair;
+	const struct timespec end = clock_timespec(clock_ns() + PROMOTE_US * UINT64_C(1000));
+	struct node_pair_promotion promotion = { .asked = true };
+	struct star_error why = { 0 };
+	uint64_t silent_ms;
+	int rc;
+
+	pthread_mutex_lock(&p->lock);
+	rc = check_promotable(p, err);
+	silent_ms = p->heard_us ? (clock_us() - p->heard_us) / 1000 : 0;
+	pthread_mutex_unlock(&p->lock);
+	if (rc < 0)
+		return rc;
+	depose(p, &promotion, &why);
+	if (!promotion.deposed)
+		log_warn("the other node could not be asked to stop, and must be dead, or without its lease: %s",
+			 why.text);
+	pthread_mutex_lock(&p->lock);
+	p->promotion = promotion;
+	pthread_cond_broadcast(&p->changed);
+	while (!p->promotion.done && !p->stopping && pthread_cond_timedwait(&p->changed, &p->lock, &end) != ETIMEDOUT)
+		;
+	promotion = p->promotion;
+	pthread_mutex_unlock(&p->lock);
+	if (!promotion.done)
+		return star_error_set(err, -ETIMEDOUT, "the promotion takes longer than expected: see the node's log");
+	if (promotion.status < 0)
+		return star_error_set(err, promotion.status, "%s", promotion.err.text);
+	*result = json_pack("{s:I, s:b, s:b, s:I, s:I, s:b}", "generation", (json_int_t)p->generation, "deposed",
+			    promotion.deposed, "whole", promotion.whole, "waited_ms", (json_int_t)promotion.waited_ms,
+			    "silent_ms", (json_int_t)silent_ms, "inherits", node->incarnation != p->own_incarnation);
+	if (!promotion.deposed)
+		json_object_set_new(*result, "not_deposed", json_string(why.text));
+	return 0;
+}
+
+/* ---- a standby's life ---- */
+
+/* It may be needed as it is, until a primary is there again, which it then follows from the beginning. False: it has
+ * begun to serve, or stops. */
+static void wait_alone(struct follower *f)
+{
+	struct node_pair *p = f->p;
+
+	while (!node_pair_stops(p)) {
+		struct pair_hello hello = node_pair_hello(p, PAIR_ASK);
+		struct node_pair_promotion promotion;
+		struct pair_answer answer;
+		struct star_error err = { 0 };
+
+		if (is_asked(p, &promotion)) {
+			if (promote_follower(f, &promotion))
+				return;
+			continue;
+		}
+		if (node_pair_ask(p, &hello, ASK_MS, &answer, NULL, &err) == 0 && answer.role == PAIR_PRIMARY) {
+			node_pair_yield(p, answer.generation);
+			return;
+		}
+		node_pair_pause(p, AGAIN_MS);
+	}
+}
+
+static void follow(struct follower *f)
+{
+	struct node_pair *p = f->p;
+	struct node_pair_promotion promotion;
+	struct star_error err = { 0 };
+
+	while (!node_pair_stops(p)) {
+		if (is_asked(p, &promotion)) {
+			if (promote_follower(f, &promotion))
+				return;
+			continue;
+		}
+		if (f->link && receive(f, &err) < 0) {
+			log_warn("the standby does not hear of its primary any more: %s", err.text);
+			pair_link_close(f->link);
+			f->link = NULL;
+			node_pair_is(p, PAIR_STANDBY, NODE_PAIR_LOST, err.text);
+		}
+		if (!f->link) {
+			wait_alone(f);
+			return;
+		}
+	}
+	if (f->link)
+		say_frame(f, PAIR_BYE, 0, 0);
+}
+
+void node_pair_standby(struct node_pair *p)
+{
+	struct follower f = { .p = p };
+	struct star_error err = { 0 };
+	char told[sizeof(err.text)] = "";
+	int rc = -1;
+
+	control_pair_waits(p->control, "a standby that does not have all yet");
+	while (rc < 0 && !node_pair_stops(p)) {
+		rc = join(&f, &err);
+		if (rc == 0)
+			break;
+		if (f.receiver || f.apply)
+			node_fail(p->node, &err);
+		pair_link_close(f.link);
+		f.link = NULL;
+		if (strcmp(told, err.text) != 0)
+			log_warn("the standby has no primary yet: %s", err.text);
+		strcpy(told, err.text);
+		node_pair_is(p, PAIR_STANDBY, NODE_PAIR_BEGINS, err.text);
+		node_pair_pause(p, AGAIN_MS);
+	}
+	if (rc == 0)
+		follow(&f);
+	pair_link_close(f.link);
+	pair_receiver_destroy(f.receiver);
+	if (f.apply)
+		node_apply_destroy(f.apply, &err);
+}

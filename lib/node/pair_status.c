@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a node says of its pair. */
+#include "base/clock.h"
+#include "jsonrpc/member.h"
+#include "node/pair.h"
+
+static const char *role_of(const struct node_pair *p)
+{
+	static const char *const names[] = { [PAIR_WAITING] = "waiting",
+					     [PAIR_PRIMARY] = "primary",
+					     [PAIR_STANDBY] = "standby",
+					     [PAIR_DEPOSED] = "deposed",
+					     [PAIR_PROMOTING] = "promoting" };
+
+	return names[p->role];
+}
+
+static const char *state_of(const struct node_pair *p)
+{
+	static const char *const names[] = { [NODE_PAIR_BEGINS] = "begins",
+					     [NODE_PAIR_SOLO] = "solo",
+					     [NODE_PAIR_SYNCING] = "syncing",
+					     [NODE_PAIR_PAIRED] = "paired",
+					     [NODE_PAIR_LOST] = "lost" };
+
+	return names[p->state];
+}
+
+json_t *node_pair_status(const struct node *node)
+{
+	struct node_pair *p = node->pair;
+	json_t *json;
+
+	if (!p)
+		return NULL;
+	pthread_mutex_lock(&p->lock);
+	json = json_pack("{s:s, s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "role", role_of(p), "state", state_of(p),
+			 "generation", jsonrpc_member_from_u64(p->generation), "peer", p->peer_control, "lag_bytes",
+			 (json_int_t)p->lag_bytes, "lag_ms", (json_int_t)(p->lag_us / 1000), "bytes",
+			 (json_int_t)p->bytes, "rows", (json_int_t)p->rows, "syncs", (json_int_t)p->syncs);
+	if (p->role == PAIR_STANDBY && p->heard_us)
+		json_object_set_new(json, "silent_ms", json_integer((json_int_t)((clock_us() - p->heard_us) / 1000)));
+	if (p->role == PAIR_STANDBY)
+		json_object_set_new(json, "promotable", json_boolean(p->promotable));
+	if (p->why[0])
+		json_object_set_new(json, "why", jsonrpc_member_from_text(p->why));
+	pthread_mutex_unlock(&p->lock);
+	return json;
+}
