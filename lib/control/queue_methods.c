@@ -125,7 +125,7 @@ int control_queue_ask(struct control *control, const json_t *params, json_t **re
 		star_error_set(err, -EINVAL, "member \"worker\" must not be 0");
 		return control_invalid(err);
 	}
-	/* What it has is of another life: of its slices that are handed out again now none must pass for one of those. */
+	/* What it has is of another life: slices that are handed out again must not pass for those. */
 	if (incarnation != control->incarnation)
 		return star_error_set(err, -ESTALE, "PS task 0 was restarted: open the queue again");
 	has = read_slices(params, "has", &call.has_count, err);

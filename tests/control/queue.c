@@ -332,5 +332,5 @@ void what_another_life_handed_out_is_lost(void)
 		CHECK_INT(other ? err.code : 0, other ? -ESTALE : 0);
 		json_decref(json);
 	}
-	cluster_stop(&cluster);
+	cluster_fini(&cluster);
 }
