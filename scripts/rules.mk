@@ -19,6 +19,8 @@ INSTALL_FILES = \
 	$(foreach c,$(wildcard scripts/completion/*.bash),$(c):$(share)/bash-completion/completions/$(basename $(notdir $(c)))) \
 	scripts/completion/startrain.bash:$(share)/bash-completion/completions/starbench \
 	$(foreach d,$(wildcard drivers-config/*),$(d):$(share)/starserver/drivers-config/$(notdir $(d))) \
+	$(foreach g,$(wildcard scripts/gdb/*.py),$(g):$(share)/starserver/gdb/$(notdir $(g))) \
+	$(foreach w,$(wildcard scripts/wireshark/*.lua),$(w):$(share)/starserver/wireshark/$(notdir $(w))) \
 	$(foreach r,$(wildcard scripts/prometheus/*),$(r):$(share)/starserver/prometheus/$(notdir $(r))) \
 	$(INSTALL_TEXTS)/dashboard.json:$(share)/starserver/grafana/starserver.json \
 	$(INSTALL_TEXTS)/starserver@.service:$(SYSTEMLIB)/systemd/system/starserver@.service \

@@ -11,7 +11,7 @@
 #include "jsonrpc/object_json.h"
 #include "tensor/dtype.h"
 #include "wire/frame.h"
-#include "wire/layout.h"
+#include "wire/owner.h"
 #include "wire/object.h"
 
 #include <errno.h>
@@ -105,10 +105,8 @@ static int make_targets(struct bench *b, const struct layout *layout, struct sta
 
 static struct target *key_target(const struct bench *b, const struct star *star, uint32_t key)
 {
-	const uint64_t hash = hash_key(hash_name(star->spec.name), b->keys[key]);
-	const uint32_t partitions = star->layout->partitions;
-
-	return &b->targets[layout_owner(partitions, star->layout->reactors, layout_partition(hash, partitions))];
+	return &b->targets[wire_key_owner(star->layout->partitions, star->layout->reactors, &star->spec,
+					  hash_name(star->spec.name), b->keys[key])];
 }
 
 /* Gives each target the keys of its partitions. */

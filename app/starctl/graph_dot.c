@@ -2,6 +2,7 @@
 /* A cut as a picture: a box a part, its colour that of the place, one part below the other by waves; and the `dot`
  * program. */
 #include "app/starctl/graph.h"
+#include "graph/handle.h"
 #include "offload/cut.h"
 
 #include <errno.h>
@@ -34,11 +35,6 @@ struct picture {
 	FILE *out;
 };
 
-static bool is_handle(const struct graph_node *node)
-{
-	return node->outputs_count && node->outputs[0].dtype == 0;
-}
-
 /* Handles and constants are drawn in each part that has them. */
 static void print_id(const struct picture *p, uint32_t part, uint32_t node)
 {
@@ -52,7 +48,7 @@ static void print_node(const struct picture *p, uint32_t part, const struct grap
 
 	fprintf(p->out, "\t\t");
 	print_id(p, part, node->id);
-	if (is_handle(node))
+	if (graph_is_handle(node))
 		fprintf(p->out, " [label=\"%s\", shape=cylinder, fillcolor=white];\n", node->name);
 	else if (node->body)
 		fprintf(p->out, " [label=\"%s\\n%s\", shape=box3d, fillcolor=white];\n", node->name, op);
@@ -163,8 +159,8 @@ static void print_edges(const struct picture *p, uint32_t number)
 
 		for (uint32_t k = 0; k < node->inputs_count; k++)
 			print_edge(p, number, i, k);
-		for (uint32_t k = 0; k < node->controls_count && !is_handle(node); k++) {
-			if (is_handle(p->cut->graph->nodes[node->controls[k]]))
+		for (uint32_t k = 0; k < node->controls_count && !graph_is_handle(node); k++) {
+			if (graph_is_handle(p->cut->graph->nodes[node->controls[k]]))
 				continue;
 			fprintf(p->out, "\t");
 			print_id(p, p->part_of[node->controls[k]], node->controls[k]);

@@ -216,6 +216,16 @@ int run_key_reload(const struct invocation *invocation)
 
 static void render_acl(const json_t *result, FILE *out)
 {
+	const char *table = json_string_value(json_object_get(result, "table"));
+
+	if (table) {
+		fprintf(out, "%s: %s, of role %s, and \"%s\" of \"%s\"\n",
+			json_is_true(json_object_get(result, "allowed")) ? "yes" : "no",
+			json_string_value(json_object_get(result, "principal")),
+			json_string_value(json_object_get(result, "role")),
+			json_string_value(json_object_get(result, "method")), table);
+		return;
+	}
 	fprintf(out, "%s: %s has the role %s, and %s is for %s\n",
 		json_is_true(json_object_get(result, "allowed")) ? "yes" : "no",
 		json_string_value(json_object_get(result, "principal")),
@@ -227,10 +237,13 @@ static void render_acl(const json_t *result, FILE *out)
 int run_acl_check(const struct invocation *invocation)
 {
 	struct star_error err = { 0 };
-	json_t *result =
-		ask(invocation, "acl_check",
-		    json_pack("{s:s, s:s}", "principal", invocation->argv[0], "method", invocation->argv[1]), &err);
+	json_t *params = json_pack("{s:s, s:s}", "principal", invocation->argv[0], "method", invocation->argv[1]);
+	json_t *result;
 	bool allowed;
+
+	if (invocation->argc > 2)
+		json_object_set_new(params, "table", json_string(invocation->argv[2]));
+	result = ask(invocation, "acl_check", params, &err);
 
 	if (!result)
 		return fail(invocation, &err, STARCTL_FAILED);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/starctl/cluster.h"
 #include "app/starctl/rows.h"
 #include "control/control.h"
 #include "jsonrpc/member.h"
@@ -12,8 +13,7 @@
 
 /* ---- the nodes ---- */
 
-/* PS task 0 knows all of them. Steals client, which it may close for another one. */
-static json_t *ask_leader(struct jsonrpc_client **client, struct star_error *err)
+json_t *cluster_ask_leader(struct jsonrpc_client **client, struct star_error *err)
 {
 	json_t *status = jsonrpc_call(*client, "status", NULL, STARCTL_CALL_US, err);
 	const char *leader = json_string_value(json_object_get(json_object_get(status, "leader"), "control"));
@@ -110,7 +110,7 @@ int row_source_open(struct row_source *source, const struct invocation *invocati
 		    struct star_error *err)
 {
 	struct jsonrpc_client *client = open_node(invocation, true, err);
-	json_t *status = client ? ask_leader(&client, err) : NULL, *definition = NULL;
+	json_t *status = client ? cluster_ask_leader(&client, err) : NULL, *definition = NULL;
 	int rc = status ? 0 : err->code;
 
 	*source = (struct row_source){ 0 };

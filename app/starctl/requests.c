@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "app/starctl/starctl.h"
-#include "jsonrpc/jsonrpc.h"
+#include "app/starctl/cluster.h"
 #include "jsonrpc/member.h"
+#include "recorder/file.h"
+
+enum { SLOW_USUAL = 10, SLOW_SECONDS = 60 };
 
 static const struct filter slow_filters[] = {
 	{ "minutes", true }, { "reactor", true }, { "limit", true }, { NULL, false }
@@ -29,18 +32,6 @@ static const char *text_of(const json_t *object, const char *name)
 	return text && *text ? text : "-";
 }
 
-/* Microseconds for people. */
-static const char *duration(double us, char text[static 24])
-{
-	if (us < 1000)
-		snprintf(text, 24, "%.3g us", us);
-	else if (us < 1e6)
-		snprintf(text, 24, "%.3g ms", us / 1e3);
-	else
-		snprintf(text, 24, "%.3g s", us / 1e6);
-	return text;
-}
-
 /* ---- latency ---- */
 
 static void add_times(struct table *table, unsigned column, const json_t *line, const char *time)
@@ -49,7 +40,7 @@ static void add_times(struct table *table, unsigned column, const json_t *line, 
 	char text[24];
 
 	for (unsigned i = 0; i < 3; i++)
-		table_set(table, column + i, "%s", duration(real(json_object_get(line, time), quantiles[i]), text));
+		table_set(table, column + i, "%s", human_us(real(json_object_get(line, time), quantiles[i]), text));
 }
 
 static void render_lines(const json_t *lines, const char *first_title, const char *first, FILE *out)
@@ -118,15 +109,17 @@ static void render_slow(const json_t *slow, FILE *out)
 	      out);
 	json_array_foreach(json_object_get(slow, "requests"), i, request)
 	{
-		fprintf(out, "%s: %s of %.0f keys", duration(real(request, "total_us"), total),
+		fprintf(out, "%s: %s of %.0f keys", human_us(real(request, "total_us"), total),
 			text_of(request, "class"), real(request, "keys"));
 		if (strcmp(text_of(request, "table"), "-") != 0) {
 			fputs(" of ", out);
 			print_text(text_of(request, "table"), out);
 		}
-		fprintf(out, ", from %s, %.1f s ago, reactor %.0f: waited %s, executed %s; ", text_of(request, "peer"),
-			real(request, "ago_s"), real(request, "reactor"), duration(real(request, "wait_us"), wait),
-			duration(real(request, "run_us"), run));
+		fprintf(out, ", from %s, %.1f s ago, ", text_of(request, "peer"), real(request, "ago_s"));
+		if (json_object_get(request, "node"))
+			fprintf(out, "%s, ", text_of(request, "node"));
+		fprintf(out, "reactor %.0f: waited %s, executed %s; ", real(request, "reactor"),
+			human_us(real(request, "wait_us"), wait), human_us(real(request, "run_us"), run));
 		print_text(text_of(request, "status"), out);
 		fputc('\n', out);
 		json_array_foreach(json_object_get(request, "why"), k, why)
@@ -136,6 +129,147 @@ static void render_slow(const json_t *slow, FILE *out)
 			fputc('\n', out);
 		}
 	}
+}
+
+/* Of whom a file is, and why it was written. */
+static json_t *file_json(const struct recorder_file *file)
+{
+	const time_t written = (time_t)file->written_s;
+	char text[32] = "?", why[64];
+	struct tm parts;
+
+	if (gmtime_r(&written, &parts))
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+	if (file->stuck >= 0)
+		snprintf(why, sizeof(why), "reactor %d was stuck", file->stuck);
+	else
+		snprintf(why, sizeof(why), "SIG%s", sigabbrev_np(file->signal) ? sigabbrev_np(file->signal) : "?");
+	return json_pack("{s:s, s:I, s:s, s:s}", "node", file->node, "incarnation", (json_int_t)file->incarnation,
+			 "written", text, "why", why);
+}
+
+static void render_left(const json_t *slow, FILE *out)
+{
+	const json_t *left = json_object_get(slow, "left_by");
+
+	print_text(text_of(left, "node"), out);
+	fprintf(out, " has left this behind at %s: ", text_of(left, "written"));
+	print_text(text_of(left, "why"), out);
+	fputs(".\n", out);
+	render_slow(slow, out);
+}
+
+/* ---- of all nodes ---- */
+
+static const char *sorts_by;
+
+static int by_member(const void *a, const void *b)
+{
+	const double x = real(*(json_t *const *)a, sorts_by), y = real(*(json_t *const *)b, sorts_by);
+
+	return x > y ? -1 : x < y;
+}
+
+/* The first of a list, by a member, the greatest first; takes the list. */
+static json_t *first_of(json_t *list, const char *member, size_t limit)
+{
+	const size_t n = json_array_size(list);
+	json_t **lines = calloc(n + 1, sizeof(*lines)), *sorted = json_array();
+
+	for (size_t i = 0; lines && i < n; i++)
+		lines[i] = json_array_get(list, i);
+	sorts_by = member;
+	if (lines)
+		qsort(lines, n, sizeof(*lines), by_member);
+	for (size_t i = 0; lines && i < n && i < limit; i++)
+		json_array_append(sorted, lines[i]);
+	free(lines);
+	json_decref(list);
+	return sorted;
+}
+
+static void append_named(json_t *to, const json_t *lines, const char *node)
+{
+	json_t *line;
+	size_t i;
+
+	json_array_foreach(lines, i, line)
+	{
+		json_object_set_new(line, "node", json_string(node));
+		json_array_append(to, line);
+	}
+}
+
+/* Asks all nodes of the cluster; takes params. The lists of that name together, and the sums of counts. */
+static int show_all(const struct invocation *invocation, const char *method, json_t *params, const char *const *counts,
+		    const char *const *lists, const char *sort, void (*finish)(json_t *all),
+		    void (*render)(const json_t *, FILE *))
+{
+	const json_t *given = json_object_get(params, "limit");
+	const size_t limit = given ? (size_t)json_integer_value(given) : SLOW_USUAL;
+	struct star_error err = { 0 };
+	json_t *all = json_object();
+	struct cluster cluster;
+	unsigned missing;
+
+	if (cluster_open(&cluster, invocation, true, &err) < 0) {
+		json_decref(params);
+		json_decref(all);
+		return fail(invocation, &err, STARCTL_FAILED);
+	}
+	for (const char *const *list = lists; *list; list++)
+		json_object_set_new(all, *list, json_array());
+	for (unsigned i = 0; i < cluster.count; i++) {
+		json_t *one = cluster_ask(&cluster, i, method, json_deep_copy(params));
+
+		for (const char *const *count = counts; one && *count; count++)
+			json_object_set_new(all, *count, json_real(real(all, *count) + real(one, *count)));
+		for (const char *const *list = lists; *list; list++)
+			append_named(json_object_get(all, *list), json_object_get(one, *list), cluster.nodes[i].name);
+		json_decref(one);
+	}
+	json_decref(params);
+	for (const char *const *list = lists; *list; list++)
+		json_object_set_new(all, *list, first_of(json_incref(json_object_get(all, *list)), sort, limit));
+	if (finish)
+		finish(all);
+	missing = cluster_complain(&cluster, invocation);
+	cluster_close(&cluster);
+	print(invocation, all, render);
+	return missing ? STARCTL_FAILED : STARCTL_OK;
+}
+
+static int show_slow_of_all(const struct invocation *invocation, json_t *params)
+{
+	static const char *const counts[] = { "looked_at", NULL }, *const lists[] = { "requests", NULL };
+
+	return show_all(invocation, "slow", params, counts, lists, "total_us", NULL, render_slow);
+}
+
+static uint32_t member_or(const json_t *params, const char *name, uint32_t otherwise)
+{
+	const json_t *member = json_object_get(params, name);
+
+	return member ? (uint32_t)json_integer_value(member) : otherwise;
+}
+
+/* What a node has left behind, instead of asking one. Takes params. */
+static int show_left(const struct invocation *invocation, json_t *params)
+{
+	const struct recorder_slow which = { .reactor = (int)member_or(params, "reactor", UINT32_MAX),
+					     .limit = member_or(params, "limit", SLOW_USUAL),
+					     .seconds = member_or(params, "seconds", SLOW_SECONDS) };
+	struct star_error err = { 0 };
+	struct recorder_file *file = recorder_open(invocation->records, &err);
+	json_t *slow = file ? recorder_slow(&file->recorder, &which) : NULL;
+
+	json_decref(params);
+	if (file && !slow)
+		star_error_set(&err, -ENOMEM, "out of memory");
+	if (slow)
+		json_object_set_new(slow, "left_by", file_json(file));
+	recorder_close(file);
+	return slow ? print(invocation, slow, render_left) : fail(invocation, &err, STARCTL_FAILED);
 }
 
 int run_slow(const struct invocation *invocation)
@@ -151,14 +285,18 @@ int run_slow(const struct invocation *invocation)
 		json_object_set_new(params, "seconds", json_integer(60 * json_integer_value(minutes)));
 		json_object_del(params, "minutes");
 	}
-	return show(invocation, "slow", params, render_slow);
+	if (invocation->records)
+		return show_left(invocation, params);
+	return invocation->cluster ? show_slow_of_all(invocation, params)
+				   : show(invocation, "slow", params, render_slow);
 }
 
 /* ---- trace ---- */
 
 struct trace {
 	const struct invocation *invocation;
-	struct jsonrpc_client *client;
+	struct jsonrpc_client *client; /* or */
+	struct recorder_file *file;
 	FILE *out;
 	json_t *peers; /* of the reactor at hand: numbers of tracks by address */
 	int reactors;
@@ -224,6 +362,21 @@ static void put_record(struct trace *trace, int reactor, const json_t *record)
 					   (json_int_t)trace->written, "ts", at + (end ? (double)wait / 1e3 : 0)));
 }
 
+static json_t *ask_page(struct trace *trace, int reactor, json_int_t from, struct star_error *err)
+{
+	json_t *page;
+
+	if (!trace->file)
+		return jsonrpc_call(trace->client, "trace",
+				    json_pack("{s:i, s:o}", "reactor", reactor, "from",
+					      jsonrpc_member_from_u64((uint64_t)from)),
+				    STARCTL_WAIT_US, err);
+	page = recorder_trace(&trace->file->recorder, (unsigned)reactor, (uint64_t)from);
+	if (!page)
+		star_error_set(err, -ENOMEM, "out of memory");
+	return page;
+}
+
 /* All records of a reactor that there are; those that come meanwhile are left out. */
 static int trace_reactor(struct trace *trace, int reactor, struct star_error *err)
 {
@@ -235,10 +388,7 @@ static int trace_reactor(struct trace *trace, int reactor, struct star_error *er
 	snprintf(name, sizeof(name), "reactor %d", reactor);
 	put_name(trace, "process_name", reactor, 0, name);
 	for (unsigned page = 0; count && page < PAGES_MAX; page++) {
-		json_t *reply = jsonrpc_call(trace->client, "trace",
-					     json_pack("{s:i, s:o}", "reactor", reactor, "from",
-						       jsonrpc_member_from_u64((uint64_t)from)),
-					     STARCTL_WAIT_US, err);
+		json_t *reply = ask_page(trace, reactor, from, err);
 		const json_t *record;
 		size_t i;
 
@@ -278,18 +428,22 @@ int run_trace(const struct invocation *invocation)
 	struct star_error err = { 0 };
 	int rc;
 
-	trace.client = open_node(invocation, true, &err);
-	if (!trace.client)
+	if (invocation->records)
+		trace.file = recorder_open(invocation->records, &err);
+	else
+		trace.client = open_node(invocation, true, &err);
+	if (!trace.client && !trace.file)
 		return fail(invocation, &err, STARCTL_FAILED);
 	if (name)
 		trace.out = fopen(name, "w");
-	if (!trace.out) {
-		star_error_set(&err, -errno, "%s cannot be written: %s", name, strerror(errno));
-		jsonrpc_close(trace.client);
-		return fail(invocation, &err, STARCTL_FAILED);
-	}
-	rc = write_trace(&trace, &err);
+	if (trace.out)
+		rc = write_trace(&trace, &err);
+	else
+		rc = star_error_set(&err, -errno, "%s cannot be written: %s", name, strerror(errno));
+	recorder_close(trace.file);
 	jsonrpc_close(trace.client);
+	if (!trace.out)
+		return fail(invocation, &err, STARCTL_FAILED);
 	if (name && fclose(trace.out) != 0 && rc >= 0)
 		rc = star_error_set(&err, -errno, "%s cannot be written: %s", name, strerror(errno));
 	if (rc < 0)
@@ -304,6 +458,32 @@ int run_trace(const struct invocation *invocation)
 }
 
 /* ---- hot ---- */
+
+/* A reactor, and whose it is where there are several nodes. */
+static void set_place(struct table *table, unsigned column, const json_t *line)
+{
+	if (json_object_get(line, "node"))
+		table_set(table, column, "%s/%.0f", text_of(line, "node"), real(line, "reactor"));
+	else
+		table_set(table, column, "%.0f", real(line, "reactor"));
+}
+
+/* Shares of all samples: each stands for as many keys. */
+static void share_among_all(json_t *hot)
+{
+	static const char *const lists[] = { "keys", "partitions" };
+	const double keys_a_sample = 64.5, of = real(hot, "of_keys") / keys_a_sample;
+
+	for (unsigned l = 0; l < 2; l++) {
+		json_t *line;
+		size_t i;
+
+		json_array_foreach(json_object_get(hot, lists[l]), i, line)
+		{
+			json_object_set_new(line, "percent", json_real(of > 0 ? 100 * real(line, "samples") / of : 0));
+		}
+	}
+}
 
 static void render_hot(const json_t *hot, FILE *out)
 {
@@ -327,7 +507,7 @@ static void render_hot(const json_t *hot, FILE *out)
 			table_set(&table, 1, "%s", json_string_value(key));
 		else
 			table_set(&table, 1, "%" JSON_INTEGER_FORMAT, json_integer_value(key));
-		table_set(&table, 2, "%.0f", real(line, "reactor"));
+		set_place(&table, 2, line);
 		table_set(&table, 3, "%.2f %%", real(line, "percent"));
 	}
 	table_print(&table, out);
@@ -341,7 +521,7 @@ static void render_hot(const json_t *hot, FILE *out)
 	{
 		table_row(&table);
 		table_set(&table, 0, "%.0f", real(line, "partition"));
-		table_set(&table, 1, "%.0f", real(line, "reactor"));
+		set_place(&table, 1, line);
 		table_set(&table, 2, "%.2f %%", real(line, "percent"));
 	}
 	table_print(&table, out);
@@ -350,9 +530,15 @@ static void render_hot(const json_t *hot, FILE *out)
 
 int run_hot(const struct invocation *invocation)
 {
+	static const char *const counts[] = { "samples", "of_keys", NULL }, *const lists[] = { "keys", "partitions",
+											       NULL };
 	static const struct filter filters[] = { { "limit", true }, { NULL, false } };
 	struct star_error err = { 0 };
 	json_t *params = take_filters(filters, "limit=N", invocation->argc, invocation->argv, &err);
 
-	return params ? show(invocation, "hot", params, render_hot) : fail(invocation, &err, STARCTL_USAGE);
+	if (!params)
+		return fail(invocation, &err, STARCTL_USAGE);
+	return invocation->cluster
+		       ? show_all(invocation, "hot", params, counts, lists, "samples", share_among_all, render_hot)
+		       : show(invocation, "hot", params, render_hot);
 }

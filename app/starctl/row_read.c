@@ -60,7 +60,7 @@ static int check_key(struct row_reader *r, uint64_t key, struct star_error *why)
 static int next_text(struct row_reader *r, struct star_error *why)
 {
 	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, as spreadsheets begin files with it */
-	const ssize_t bytes = getline(&r->text, &r->text_bytes, r->in[0]);
+	ssize_t bytes = getline(&r->text, &r->text_bytes, r->in[0]);
 
 	if (bytes < 0)
 		return ferror(r->in[0]) ? star_error_set(why, -EIO, "it cannot be read: %s", strerror(errno)) : 0;
@@ -70,7 +70,16 @@ static int next_text(struct row_reader *r, struct star_error *why)
 		return star_error_set(why, -EINVAL, "the line has more than %d bytes", ROW_LINE_MAX);
 	if (memchr(r->text, 0, (size_t)bytes))
 		return star_error_set(why, -EINVAL, "there is a zero byte in the line");
-	r->text[strcspn(r->text, "\r\n")] = 0;
+	if (bytes && r->text[bytes - 1] == '\n')
+		bytes--;
+	if (bytes && r->text[bytes - 1] == '\r')
+		bytes--;
+	r->text[bytes] = 0;
+	/* What follows it would be a line to some programs. */
+	if (strchr(r->text, '\r'))
+		return star_error_set(why, -EINVAL,
+				      "there is a carriage return in the line: lines end in a line feed, with one "
+				      "before it at most");
 	if (r->line == 1 && strncmp(r->text, mark, strlen(mark)) == 0)
 		memmove(r->text, r->text + strlen(mark), strlen(r->text + strlen(mark)) + 1);
 	return 1;
@@ -204,12 +213,14 @@ static int csv_header(struct row_reader *r, struct star_error *why)
 	const uint32_t columns = csv_columns(r);
 	char *at, *name, names[48];
 	uint32_t n = 0;
+	int rc;
 
 	r->columns = calloc(columns, sizeof(*r->columns));
 	if (!r->columns)
 		return star_error_set(why, -ENOMEM, "out of memory");
-	if (next_text(r, why) <= 0)
-		return star_error_set(why, -EINVAL, "there is no first line with the columns' names");
+	rc = next_text(r, why);
+	if (rc <= 0)
+		return rc < 0 ? rc : star_error_set(why, -EINVAL, "there is no first line with the columns' names");
 	at = r->text;
 	while ((name = strsep(&at, ","))) {
 		uint32_t place;

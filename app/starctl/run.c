@@ -39,6 +39,10 @@ static int take_option(char **argv, int argc, int *i, struct invocation *invocat
 
 	if (rc == 0)
 		rc = take_value(argv, argc, i, "--address", &invocation->address, err);
+	if (rc == 0)
+		rc = take_value(argv, argc, i, "--records", &invocation->records, err);
+	if (rc == 0)
+		rc = take_value(argv, argc, i, "-w", &invocation->write, err);
 	if (rc == 0) {
 		rc = take_value(argv, argc, i, "--key", &key, err);
 		/* libstar looks there, too, where a command uses it. */
@@ -55,6 +59,8 @@ static int take_option(char **argv, int argc, int *i, struct invocation *invocat
 		invocation->words = true;
 	else if (strcmp(word, "--once") == 0)
 		invocation->once = true;
+	else if (strcmp(word, "--cluster") == 0)
+		invocation->cluster = true;
 	else if (strcmp(word, "--yes") == 0)
 		invocation->yes = true;
 	else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
@@ -146,17 +152,26 @@ static int read_command_line(int argc, char **argv, struct invocation *invocatio
 /* Does the command take what stands there? */
 static int check_command(const struct command *command, const struct invocation *invocation, struct star_error *err)
 {
+	const struct {
+		const char *name;
+		bool given;
+		unsigned flag;
+	} switches[] = {
+		{ "--watch", invocation->watch, COMMAND_WATCH },
+		{ "--once", invocation->once, COMMAND_ONCE },
+		{ "--yes", invocation->yes, COMMAND_YES },
+		{ "--words", invocation->words, COMMAND_WORDS },
+		{ "--records", invocation->records != NULL, COMMAND_RECORDS },
+		{ "--cluster", invocation->cluster, COMMAND_CLUSTER },
+		{ "-w", invocation->write != NULL, COMMAND_CAPTURE },
+	};
+
 	if (invocation->argc < command->arguments_min || invocation->argc > command->arguments_max)
 		return star_error_set(err, -EINVAL, "usage: starctl %s%s%s", command->name,
 				      command->arguments[0] ? " " : "", command->arguments);
-	if (invocation->watch && !(command->flags & COMMAND_WATCH))
-		return star_error_set(err, -EINVAL, "\"%s\" does not take --watch", command->name);
-	if (invocation->once && !(command->flags & COMMAND_ONCE))
-		return star_error_set(err, -EINVAL, "\"%s\" does not take --once", command->name);
-	if (invocation->yes && !(command->flags & COMMAND_YES))
-		return star_error_set(err, -EINVAL, "\"%s\" does not take --yes", command->name);
-	if (invocation->words && !(command->flags & COMMAND_WORDS))
-		return star_error_set(err, -EINVAL, "\"%s\" does not take --words", command->name);
+	for (unsigned i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
+		if (switches[i].given && !(command->flags & switches[i].flag))
+			return star_error_set(err, -EINVAL, "\"%s\" does not take %s", command->name, switches[i].name);
 	return 0;
 }
 

@@ -27,7 +27,9 @@ enum { OPTION_WORDS_MAX = 16 };
 struct invocation {
 	const char *socket;  /* --socket, or NULL */
 	const char *address; /* --address, or NULL */
-	bool json, watch, words, yes, once;
+	const char *write;   /* -w, or NULL */
+	const char *records; /* --records, or NULL: a file that a node has left behind */
+	bool json, watch, words, yes, once, cluster;
 	struct option_word {
 		const char *name, *value;
 	} options[OPTION_WORDS_MAX]; /* "--name value" behind a command that takes any */
@@ -49,14 +51,18 @@ struct command {
 };
 
 enum command_flags {
-	COMMAND_WATCH = 1 << 0,	  /* takes --watch */
-	COMMAND_WORDS = 1 << 1,	  /* takes --words */
-	COMMAND_FILTERS = 1 << 2, /* takes filters of connections */
-	COMMAND_OPTIONS = 1 << 3, /* takes options of its own, behind its words: --address is one of them then */
-	COMMAND_GRAPH = 1 << 4,	  /* those of graphs, of which some take no value */
-	COMMAND_SLOW = 1 << 6,	  /* takes filters of requests */
-	COMMAND_ONCE = 1 << 7,	  /* takes --once */
-	COMMAND_YES = 1 << 5,	  /* destroys something: asks first on a terminal, and takes --yes */
+	COMMAND_WATCH = 1 << 0,	   /* takes --watch */
+	COMMAND_WORDS = 1 << 1,	   /* takes --words */
+	COMMAND_FILTERS = 1 << 2,  /* takes filters of connections */
+	COMMAND_OPTIONS = 1 << 3,  /* takes options of its own, behind its words: --address is one of them then */
+	COMMAND_GRAPH = 1 << 4,	   /* those of graphs, of which some take no value */
+	COMMAND_SLOW = 1 << 6,	   /* takes filters of requests */
+	COMMAND_ONCE = 1 << 7,	   /* takes --once */
+	COMMAND_RECORDS = 1 << 8,  /* takes --records */
+	COMMAND_CLUSTER = 1 << 9,  /* takes --cluster */
+	COMMAND_EVENTS = 1 << 10,  /* takes filters of events */
+	COMMAND_CAPTURE = 1 << 11, /* takes -w, and filters of frames */
+	COMMAND_YES = 1 << 5,	   /* destroys something: asks first on a terminal, and takes --yes */
 };
 
 /* Ended by an entry without a name. */
@@ -136,6 +142,10 @@ void print_graph_options(FILE *out);
  * none. Waits as long as it takes, on a terminal with how far it is. */
 json_t *wait_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err);
 
+/* queues.c: work queues of a running cluster */
+int run_queue_list(const struct invocation *invocation);
+int run_queue_drop(const struct invocation *invocation);
+
 /* tables.c */
 int run_tables_show(const struct invocation *invocation);
 int run_tables_options(const struct invocation *invocation);
@@ -191,6 +201,22 @@ int run_trace(const struct invocation *invocation);
 int run_hot(const struct invocation *invocation);
 void print_slow_filters(FILE *out);
 
+/* events.c, memory.c */
+int run_events(const struct invocation *invocation);
+void print_event_filters(FILE *out);
+int run_memory(const struct invocation *invocation);
+
+/* survey.c, report.c */
+int run_nodes(const struct invocation *invocation);
+int run_report(const struct invocation *invocation);
+
+/* capture.c */
+int run_capture(const struct invocation *invocation);
+void print_capture_filters(FILE *out);
+
+/* core.c: no node is asked */
+int run_core(const struct invocation *invocation);
+
 /* top.c */
 int run_top(const struct invocation *invocation);
 
@@ -228,5 +254,7 @@ void print_text(const char *text, FILE *out);
 char *human_count(double number, char text[static 24]);
 char *human_bytes(double bytes, char text[static 24]);
 char *human_time(double seconds, char text[static 24]);
+/* Microseconds: 1.65 us, 5.3 ms. */
+char *human_us(double us, char text[static 24]);
 
 #endif

@@ -185,3 +185,14 @@ char *human_time(double seconds, char text[static 24])
 		snprintf(text, 24, "%lu s", whole);
 	return text;
 }
+
+char *human_us(double us, char text[static 24])
+{
+	if (us < 1000)
+		snprintf(text, 24, "%.3g us", us);
+	else if (us < 1e6)
+		snprintf(text, 24, "%.3g ms", us / 1e3);
+	else
+		snprintf(text, 24, "%.3g s", us / 1e6);
+	return text;
+}

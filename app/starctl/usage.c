@@ -85,6 +85,13 @@ const struct command starctl_commands[] = {
 	  "Of the whole cluster, and without counting as a pull. `startrain key COLUMN TEXT` gives the key of a "
 	  "feature's\ntext. Keys are decimal, or hexadecimal behind 0x; a negative one k is 2^64 + k.",
 	  run_rows_get },
+	{ "queue list", "", 0, 0, 0, "list the work queues, and how far they are",
+	  "Slices of all epochs: done, at work, and waiting to be handed out; expired leases since PS task 0 began. "
+	  "With "
+	  "--json also\nwhich worker has which slice.",
+	  run_queue_list },
+	{ "queue drop", "NAME", 1, 1, 0, "drop a work queue",
+	  "Jobs of the same name begin it again from its first slice; so do workers that are at it.", run_queue_drop },
 	{ "checkpoint list", "DIR", 1, 1, 0, "list the checkpoints in a directory",
 	  "A delta goes on from another one. Unfinished and damaged ones do not count. Needs no node.",
 	  run_checkpoint_list },
@@ -126,17 +133,63 @@ const struct command starctl_commands[] = {
 	  "WAIT until\nit began; RUN while it was executed. Since the node began, or of the last N seconds, of the "
 	  "65,000 requests that each reactor remembers.",
 	  run_latency },
-	{ "slow", "[FILTER...]", 0, 3, COMMAND_SLOW, "show the slowest of the last requests, and why they were slow",
+	{ "slow", "[FILTER...]", 0, 3, COMMAND_SLOW | COMMAND_RECORDS | COMMAND_CLUSTER,
+	  "show the slowest of the last requests, and why they were slow",
 	  "Each reactor remembers its last 65,000. Filters: minutes=N (1 unless it says otherwise), reactor=N, limit=N "
-	  "(10).",
+	  "(10).\nWith --cluster the slowest of all nodes; with --records FILE those that a node has left behind "
+	  "which crashed, or whose reactor was stuck: the "
+	  "log says which file.",
 	  run_slow },
-	{ "trace", "[FILE]", 0, 1, 0, "write the last requests as a trace, for Perfetto or chrome://tracing",
+	{ "trace", "[FILE]", 0, 1, COMMAND_RECORDS,
+	  "write the last requests as a trace, for Perfetto or chrome://tracing",
 	  "Of each reactor its last 65,000, each connection on a track of its own. Without FILE, or with -, to "
 	  "standard "
-	  "output.",
+	  "output. With --records RECORDS those that a node has left behind.",
 	  run_trace },
-	{ "hot", "[limit=N]", 0, 1, 0, "show the keys and partitions that are asked for most",
-	  "From samples of the last million keys of each reactor, about. A share of 1 % is told to a tenth of itself.",
+	{ "events", "[minutes=N] [level=NAME]", 0, 2, COMMAND_CLUSTER | COMMAND_EVENTS,
+	  "show what has happened to the node in the last hour",
+	  "Nodes that left or returned, layouts, checkpoints, tables, ports, memory, links: the last 1,024 lines of "
+	  "its log at "
+	  "info\nand above, whatever log.level is. level=warning leaves out what is in order. With --cluster those "
+	  "of all "
+	  "nodes.",
+	  run_events },
+	{ "memory", "", 0, 0, COMMAND_CLUSTER, "show what memory is left, for how long, and which tables grow",
+	  "From what the node remembers of the last hour: AN HOUR is how fast that grows at this pace, FULL IN how "
+	  "long it "
+	  "goes on\nso. Tables that grow fastest come first. With --cluster all nodes, and tables on all of them.",
+	  run_memory },
+	{ "capture", "-w FILE [FILTER...]", 0, 8, COMMAND_CAPTURE, "write the frames that the node receives and sends",
+	  "Into a file of pcapng, or with -w - into a pipe: `starctl capture -w - port=5555 | tcpdump -nr -`. The "
+	  "reactors copy "
+	  "the\nheads of frames that match all filters: host=ADDRESS, port=N, proto=tcp (udp, icmp, icmp6, arp, ip, "
+	  "ip6), "
+	  "direction=in\n(or out), reactor=N, snap=BYTES of each (256 unless it says otherwise); count=N and "
+	  "seconds=N end it, "
+	  "and so does Ctrl-C.\nThe heads have what workers send. By the node's socket, or with an admin's key. "
+	  "Wireshark's "
+	  "dissector:\n/usr/share/starserver/wireshark. Of a node on the kernel's sockets tcpdump captures.",
+	  run_capture },
+	{ "nodes", "", 0, 0, 0, "show all nodes of the cluster side by side: which is slow, and why",
+	  "What each is busy with, and how long the kind of requests took in the last minute that it has most of. "
+	  "Below the "
+	  "slowest\nnode, its slowest request and the reasons. Takes a second.",
+	  run_nodes },
+	{ "report", "", 0, 0, 0, "write the last hour of the cluster as a page of HTML, to standard output",
+	  "`starctl report > cluster.html`: health, plots of what nodes did, how long requests took, memory and "
+	  "tables, the "
+	  "hottest keys\nand what has happened. The page needs nothing else. With --json the same as data.",
+	  run_report },
+	{ "core", "CORE [PROGRAM]", 1, 2, 0,
+	  "show what a node did that has left a core: reactors, requests, the last of them",
+	  "By gdb, and the debug symbols of exactly that program (starserver-dbgsym). PROGRAM: if it is not where it "
+	  "was. "
+	  "Parameters,\npackets and keys are not in a core. Needs no node.",
+	  run_core },
+	{ "hot", "[limit=N]", 0, 1, COMMAND_CLUSTER, "show the keys and partitions that are asked for most",
+	  "From samples of the last million keys of each reactor, about. A share of 1 % is told to a tenth of "
+	  "itself. With "
+	  "--cluster\nof all nodes.",
 	  run_hot },
 	{ "counters", "", 0, 0, 0, "show what the node's network stack has counted",
 	  "As `nstat -a` does, under the kernel's names where it has them; of all reactors together, zeros left out.",
@@ -213,7 +266,8 @@ const struct command starctl_commands[] = {
 	  run_key_revoke },
 	{ "key reload", "", 0, 0, 0, "have a node read its key file again, and close connections of revoked keys",
 	  "A file that is not in order changes nothing. By the node's socket, or as an admin.", run_key_reload },
-	{ "acl check", "PRINCIPAL METHOD", 2, 2, 0, "say whether a principal may call a method of the control plane",
+	{ "acl check", "PRINCIPAL METHOD [TABLE]", 2, 3, 0,
+	  "say whether a principal may call a method of the control plane, or do something with a table",
 	  "As the node that is asked would decide; docs/control.rst has the methods. The exit status is 0 for yes, "
 	  "else 1.",
 	  run_acl_check },
@@ -353,8 +407,18 @@ static void print_words(const struct invocation *invocation)
 		fprintf(invocation->out, "--once\nsort=\n");
 	if (command && command->flags & COMMAND_YES)
 		fprintf(invocation->out, "--yes\n");
+	if (command && command->flags & COMMAND_RECORDS)
+		fprintf(invocation->out, "--records\n");
+	if (command && command->flags & COMMAND_CLUSTER)
+		fprintf(invocation->out, "--cluster\n");
 	if (command && command->flags & COMMAND_FILTERS)
 		print_connection_filters(invocation->out);
+	if (command && command->flags & COMMAND_CAPTURE) {
+		fprintf(invocation->out, "-w\n");
+		print_capture_filters(invocation->out);
+	}
+	if (command && command->flags & COMMAND_EVENTS)
+		print_event_filters(invocation->out);
 	if (command && command->flags & COMMAND_SLOW)
 		print_slow_filters(invocation->out);
 	if (command && command->flags & COMMAND_OPTIONS)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "jsonrpc/thread.h"
+#include "node/crash.h"
 
 enum {
 	LOOK_US = 1000000, /* between looks; a quarter of the manager's patience where that is less */
@@ -49,16 +50,20 @@ static bool reactors_alive(struct supervise *s)
 			s->reactors[i].turns = turns;
 			s->reactors[i].moved_us = now_us;
 		} else if (now_us - s->reactors[i].moved_us >= STUCK_US) {
-			if (s->alive)
+			if (s->alive) {
 				log_error(
 					"reactor %u has not taken a turn for %.1f s: the service manager gets no more "
 					"keepalives",
 					i, (double)(now_us - s->reactors[i].moved_us) / 1e6);
+				node_crash_stuck(i);
+			}
 			alive = false;
 		}
 	}
-	if (alive && !s->alive)
+	if (alive && !s->alive) {
 		log_warn("all reactors take their turns again");
+		node_crash_moves();
+	}
 	s->alive = alive;
 	return alive;
 }

@@ -176,22 +176,18 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 	return rc;
 }
 
-static int read_environment(struct options *o, struct star_error *err)
-{
-	struct session_config told;
-	const int rc = transport_read_environment(&o->cluster, &told, err);
-
-	o->ps = told.ps;
-	o->workers = told.workers;
-	o->first_worker = told.task_index;
-	o->local_workers = 1;
-	return rc;
-}
-
 static int complete_options(struct options *o, struct star_error *err)
 {
-	if (o->ps == NULL && read_environment(o, err) != 0)
+	const struct transport_place place = { .ps = &o->ps,
+					       .workers = &o->workers,
+					       .worker = &o->first_worker,
+					       .together = &o->local_workers,
+					       .dpdk = o->dpdk };
+
+	if (transport_take_environment(&place, &o->cluster, err) != 0)
 		return err->code;
+	if (o->workers == 0)
+		o->workers = 1;
 	if (o->first_worker >= o->workers)
 		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
 				      o->workers, o->workers - 1);
@@ -213,7 +209,6 @@ int options_parse(struct options *o, int argc, char **argv, struct star_error *e
 
 	memset(o, 0, sizeof(*o));
 	training_default(&o->training);
-	o->workers = 1;
 	o->wire = "float32";
 	o->deadline_us = 30 * 1000000;
 	memcpy(options, own_options, sizeof(own_options));

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int transport_ps(const char *ps, bool dpdk, uint32_t worker, char address[static TRANSPORT_PS_TEXT],
@@ -19,23 +20,58 @@ int transport_ps(const char *ps, bool dpdk, uint32_t worker, char address[static
 				     : star_error_set(err, -EINVAL, "--ps: more than %d bytes", TRANSPORT_PS_TEXT - 1);
 }
 
-int transport_read_environment(struct cluster_spec *cluster, struct session_config *told, struct star_error *err)
+static int fail_alone(struct star_error *err)
 {
-	*told = (struct session_config){ .ps = NULL };
-	if (cluster_spec_take_environment(cluster, told, err) < 0)
-		return err->code;
-	if (!told->ps)
+	const char *text = getenv("TF_CONFIG");
+
+	return star_error_set(err, -EINVAL,
+			      "--ps is missing: the control addresses of the PS tasks, as in --ps "
+			      "tcp:198.18.1.1:3333%s",
+			      text && *text ? "; TF_CONFIG has no cluster. --ps local trains in this process alone"
+					    : "; or set TF_CONFIG");
+}
+
+/* What TF_CONFIG tells. */
+static int place_worker(const struct transport_place *p, const struct cluster_spec *cluster,
+			const struct session_config *told, struct star_error *err)
+{
+	if (told->evaluator && !p->evaluator)
 		return star_error_set(err, -EINVAL,
-				      "--ps is missing: the control addresses of the PS tasks, as in --ps "
-				      "tcp:198.18.1.1:3333; or set TF_CONFIG");
-	if (!told->evaluator)
+				      "TF_CONFIG: this is the evaluator; without a model startrain has none");
+	if (*p->workers && *p->workers < told->workers)
+		return star_error_set(err, -EINVAL, "--workers %u: TF_CONFIG has %u workers", *p->workers,
+				      told->workers);
+	if (!*p->workers)
+		*p->workers = told->workers;
+	if (p->evaluator)
+		*p->evaluator = told->evaluator;
+	if (cluster->job == CLUSTER_UNTOLD) /* all of them run here, but with --worker */
 		return 0;
-	cluster_spec_fini(cluster);
-	*told = (struct session_config){ .ps = NULL };
-	return star_error_set(
-		err, -EINVAL,
-		"TF_CONFIG: this is the evaluator, and startrain has none: with --test it evaluates when it "
-		"has trained");
+	if (*p->together && *p->worker != told->task_index)
+		return star_error_set(err, -EINVAL, "--worker %u: TF_CONFIG says that this is worker %u", *p->worker,
+				      told->task_index);
+	*p->worker = told->task_index;
+	*p->together = 1;
+	return 0;
+}
+
+int transport_take_environment(const struct transport_place *p, struct cluster_spec *cluster, struct star_error *err)
+{
+	struct session_config told = { .ps = p->dpdk ? "dpdk:" : NULL };
+	int rc;
+
+	if (*p->ps && (!p->dpdk || *p->workers || *p->together))
+		return 0;
+	if (p->dpdk && !*p->ps)
+		return star_error_set(err, -EINVAL, "--transport dpdk needs --ps with a worker's file");
+	rc = cluster_spec_take_environment(cluster, &told, err);
+	if (rc == 0 && !told.ps)
+		rc = fail_alone(err);
+	if (rc == 0 && cluster->ps)
+		rc = place_worker(p, cluster, &told, err);
+	if (rc == 0 && !*p->ps)
+		*p->ps = told.ps;
+	return rc;
 }
 
 int transport_parse(const char *text, bool *dpdk, struct star_error *err)

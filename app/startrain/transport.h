@@ -17,11 +17,24 @@ enum { TRANSPORT_PS_TEXT = 4096 };
 int transport_ps(const char *ps, bool dpdk, uint32_t worker, char address[static TRANSPORT_PS_TEXT],
 		 struct star_error *err);
 
+/* A job's place as the command line has it; none of these points to NULL, but evaluator may. */
+struct transport_place {
+	const char **ps;    /* NULL: --ps was not given */
+	uint32_t *workers;  /* 0: --workers was not given */
+	uint32_t *worker;   /* that of --worker */
+	uint32_t *together; /* workers that run here; 1 with --worker, else 0 */
+	bool *evaluator;    /* NULL: there is no such task here */
+	bool dpdk;
+};
+
 /*
- * Without --ps: who takes part, and which worker this is, as TensorFlow's jobs are told. told has ps, workers and
- * task_index of TF_CONFIG, which cluster keeps. 0, or -EINVAL: there is none, or none of a worker.
+ * Without --ps: who takes part, and which of them this is, as TensorFlow's jobs are told; cluster keeps TF_CONFIG's
+ * texts. With --transport dpdk --ps names a file, and where neither --workers nor --worker is given TF_CONFIG says
+ * which worker of how many this is, if it is there. --workers may be more than are listed. 0, or -EINVAL: nobody says
+ * where PS tasks are, or this is none of the job's workers.
  */
-int transport_read_environment(struct cluster_spec *cluster, struct session_config *told, struct star_error *err);
+int transport_take_environment(const struct transport_place *place, struct cluster_spec *cluster,
+			       struct star_error *err);
 
 /* --transport: tcp or dpdk. */
 int transport_parse(const char *text, bool *dpdk, struct star_error *err);

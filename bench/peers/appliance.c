@@ -215,7 +215,7 @@ static void make_worker(void)
 	struct star_error err = { 0 };
 
 	appliance_sessions(rig.a, &worker_handler);
-	rig.session = dgram_open(rig.dgram, &to, APPLIANCE_PORT, &rig, &err);
+	rig.session = dgram_open(rig.dgram, &to, APPLIANCE_PORT, &rig, NULL, &err);
 	if (!rig.session)
 		appliance_fail(err.text);
 }

@@ -343,7 +343,7 @@ static double open_all(uint32_t sessions)
 		while (i < sessions && i - b.opened < OPENING_MAX) {
 			struct session *s = &b.sessions[i++];
 
-			s->dgram = dgram_open(b.dgram, &to, b.layout->nodes[0].data_port, s, &err);
+			s->dgram = dgram_open(b.dgram, &to, b.layout->nodes[0].data_port, s, NULL, &err);
 			if (!s->dgram)
 				fail(err.text);
 		}

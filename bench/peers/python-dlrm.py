@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Steps/s of the DLRM of docs/examples/torch, for bench/python-dlrm: python-dlrm.py SIDE PS WORKERS SECONDS.
 
-PS: the node's address, and the ids of its processes, with commas. star: embeddings and optimizer on that node. local: nn.EmbeddingBag(sparse=True), SparseAdam and Adam in this process. rpc: a
-parameter server as in PyTorch's tutorial on its RPC: the whole model in a process of its own, which trainers call. Of several
-trainers one may change a weight between another one's forward and backward pass, which autograd refuses: that step is lost.
+PS: the node's address, and the ids of its processes, with commas. star: embeddings and optimizer on that node. local:
+nn.EmbeddingBag(sparse=True), SparseAdam and Adam in this process. rpc: a parameter server as in PyTorch's tutorial on its RPC: the
+whole model in a process of its own, which trainers call. Of several trainers one may change a weight between another one's forward
+and backward pass, which autograd refuses: that step is lost. pslite: rows and weights on a server of ps-lite (pslite.py).
 
 Prints steps/s of all workers, the steps that were lost, and the milliseconds of processor time a step, the server's included.
 """
@@ -20,6 +21,7 @@ import time
 import traceback
 
 import dlrm
+import pslite
 import starserver
 import starserver.torch
 import torch
@@ -180,7 +182,28 @@ def through_rpc(rank, workers, ps, seconds):
     return result
 
 
-SIDES = {"star": star, "local": local, "rpc": through_rpc}
+def through_pslite(rank, workers, ps, seconds):
+    pslite.set_role("worker", workers)
+    step, end = pslite.begin(rank, lambda rows: dlrm.DLRM(rows, DIM))
+    batches = data(rank)
+    following = next(batches)
+
+    def one(_):
+        nonlocal following
+        present, following = following, next(batches)
+        step(present, following, loss_of)
+    result = measured(rank, itertools.repeat(None), one, seconds, [int(pid) for pid in ps.split(",")])
+    end()
+    return result
+
+
+def pslite_server(role, workers):
+    end_with_parent()
+    pslite.set_role(role, workers)
+    pslite.library().pslite_serve(RATE)
+
+
+SIDES = {"star": star, "local": local, "rpc": through_rpc, "pslite": through_pslite}
 
 
 def end_with_parent():
@@ -204,11 +227,19 @@ def main():
     answers = context.Queue()
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: [process.terminate() for process in processes])
-        processes = [context.Process(target=work, args=(side, rank, workers, ps, seconds, answers)) for rank in range(workers)]
+        processes = []
+
+        def start(*call):
+            processes.append(context.Process(target=call[0], args=call[1:]))
+            processes[-1].start()
+            return processes[-1].pid
+        if side == "pslite":
+            start(pslite_server, "scheduler", workers)
+            ps = str(start(pslite_server, "server", workers))
+        for rank in range(workers):
+            start(work, side, rank, workers, ps, seconds, answers)
         if side == "rpc":
-            processes.append(context.Process(target=rpc_server, args=(workers,)))
-        for process in processes:
-            process.start()
+            start(rpc_server, workers)
         results = []
         for _ in range(workers):
             results.append(answers.get(timeout=300 + 10 * seconds))

@@ -205,7 +205,7 @@ static void open_session(struct worker *w, struct dgram *dgram)
 	const struct net_address to = net_address_v4(rte_cpu_to_be_32(APPLIANCE_ADDRESS));
 	struct star_error err;
 
-	w->session = dgram_open(dgram, &to, APPLIANCE_PORT, w, &err);
+	w->session = dgram_open(dgram, &to, APPLIANCE_PORT, w, NULL, &err);
 	if (!w->session)
 		appliance_fail(err.text);
 }

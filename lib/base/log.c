@@ -31,6 +31,46 @@ static struct kind {
 	char last[SAMPLE_MAX];
 } kinds[KINDS_MAX];
 
+/* The last events; a node that has much to say forgets the oldest. */
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct log_event kept[LOG_KEPT];
+static uint64_t kept_count; /* ever */
+
+static void keep(enum log_level level, const char *text)
+{
+	struct timespec now;
+	struct log_event *event;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	pthread_mutex_lock(&kept_lock);
+	event = &kept[kept_count++ % LOG_KEPT];
+	event->ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	event->level = level;
+	snprintf(event->text, sizeof(event->text), "%.*s", LOG_KEPT_TEXT - 1, text);
+	pthread_mutex_unlock(&kept_lock);
+}
+
+unsigned log_events(uint64_t since_ms, enum log_level level, struct log_event *to, unsigned max)
+{
+	unsigned n = 0;
+	uint64_t first;
+
+	pthread_mutex_lock(&kept_lock);
+	first = kept_count > LOG_KEPT ? kept_count - LOG_KEPT : 0;
+	/* From the newest on, and then the other way round. */
+	for (uint64_t i = kept_count; i > first && n < max; i--)
+		if (kept[(i - 1) % LOG_KEPT].ms >= since_ms && kept[(i - 1) % LOG_KEPT].level >= level)
+			to[n++] = kept[(i - 1) % LOG_KEPT];
+	pthread_mutex_unlock(&kept_lock);
+	for (unsigned i = 0; i < n / 2; i++) {
+		const struct log_event event = to[i];
+
+		to[i] = to[n - 1 - i];
+		to[n - 1 - i] = event;
+	}
+	return n;
+}
+
 void log_open(enum log_format format)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -105,7 +145,7 @@ static void tell_held(struct kind *kind)
 {
 	char text[SAMPLE_MAX + 128];
 
-	if (kind->lines > LOG_LINES_MAX) {
+	if (kind->lines > LOG_LINES_MAX && kind->level >= log_get_level()) {
 		snprintf(text, sizeof(text), "%" PRIu64 " more of these were held back within %u s: %s",
 			 kind->lines - LOG_LINES_MAX, LOG_WINDOW_US / 1000000, kind->last);
 		write_line(kind->level, text);
@@ -170,11 +210,15 @@ void log_write(enum log_level level, const char *format, ...)
 	char text[TEXT_MAX];
 	va_list args;
 
-	if (level < log_get_level())
+	if (level < LOG_INFO && level < log_get_level())
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (!is_held(level, format, text))
+	if (is_held(level, format, text))
+		return;
+	if (level >= LOG_INFO)
+		keep(level, text);
+	if (level >= log_get_level())
 		write_line(level, text);
 }

@@ -25,6 +25,17 @@ bool log_level_from(const char *name, enum log_level *level);
 /* Says what was held back in windows that are over at that time (clock_us); to be called now and then, and with
  * UINT64_MAX at the end. */
 void log_tell_held(uint64_t now_us);
+
+/* The last events at info and above, whether they were written or not, for who asks what has happened. */
+enum { LOG_KEPT = 1024, LOG_KEPT_TEXT = 240 };
+struct log_event {
+	uint64_t ms; /* since 1970 */
+	enum log_level level;
+	char text[LOG_KEPT_TEXT];
+};
+/* Copies those from a time on, at that level and above, oldest first: the last `max` of them. Returns how many. */
+unsigned log_events(uint64_t since_ms, enum log_level level, struct log_event *to, unsigned max);
+
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)

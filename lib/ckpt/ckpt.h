@@ -58,6 +58,7 @@ struct ckpt_manifest {
 	uint32_t objects_count, files_count;
 	struct object_spec *objects; /* in ascending order of their ids */
 	struct ckpt_file *files;
+	char *queues; /* the cluster's work queues, JSON as lib/control has it; NULL: none */
 };
 void ckpt_manifest_free(struct ckpt_manifest *manifest);
 

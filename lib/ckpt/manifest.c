@@ -24,15 +24,17 @@
 
 enum { TAIL_BYTES = 25 };
 
-static const char *const members[] = { "format",	  "version", "id",	 "parent", "time_ms",
-				       "partitions",	  "tasks",   "reactors", "step",   "lineage",
-				       "parent_checksum", "objects", "files",	 "crc32",  NULL };
+static const char *const members[] = { "format",  "version",  "id",    "parent",  "time_ms",	     "partitions",
+				       "tasks",	  "reactors", "step",  "lineage", "parent_checksum", "queues",
+				       "objects", "files",    "crc32", NULL };
 static const char *const file_members[] = { "name", "task", "reactor", "bytes", "rows", "deleted", "checksum", NULL };
 
 void ckpt_manifest_free(struct ckpt_manifest *manifest)
 {
 	free(manifest->objects);
 	free(manifest->files);
+	free(manifest->queues);
+	manifest->queues = NULL;
 	manifest->objects = NULL;
 	manifest->files = NULL;
 	manifest->objects_count = manifest->files_count = 0;
@@ -208,6 +210,17 @@ static int read_objects(const json_t *list, struct ckpt_manifest *manifest, stru
 	return check_objects(manifest, err);
 }
 
+/* Who makes them knows what they are. */
+static int read_queues(const json_t *queues, struct ckpt_manifest *manifest, struct star_error *err)
+{
+	if (!queues)
+		return 0;
+	if (!json_is_array(queues) || json_array_size(queues) == 0)
+		return star_error_set(err, -EINVAL, "member \"queues\" must be an array with members");
+	manifest->queues = json_dumps(queues, JSON_COMPACT);
+	return manifest->queues ? 0 : star_error_set(err, -ENOMEM, "no memory left for the queues");
+}
+
 static int read_head(const json_t *json, struct ckpt_manifest *manifest, struct star_error *err)
 {
 	const char *format;
@@ -284,6 +297,8 @@ int ckpt_manifest_parse(const char *path, const char *text, size_t bytes, struct
 		rc = read_objects(json_object_get(json, "objects"), manifest, &why);
 	if (rc == 0)
 		rc = read_files(json_object_get(json, "files"), manifest, &why);
+	if (rc == 0)
+		rc = read_queues(json_object_get(json, "queues"), manifest, &why);
 	if (rc == 0 && manifest->parent_named && !manifest->parent)
 		rc = star_error_set(&why, -EINVAL, "it has a member \"parent_checksum\", and no parent");
 	json_decref(json);
@@ -304,14 +319,15 @@ static json_t *to_json(const struct ckpt_manifest *manifest)
 		json_array_append_new(objects, jsonrpc_object_encode(&manifest->objects[i]));
 	for (uint32_t i = 0; i < manifest->files_count; i++)
 		json_array_append_new(files, ckpt_file_to_json(&manifest->files[i]));
-	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o*, s:o*, s:o, s:o}", "format", FORMAT,
+	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o*, s:o*, s:o*, s:o, s:o}", "format", FORMAT,
 			 "version", CHECKPOINT_VERSION, "id", (json_int_t)manifest->id, "parent",
 			 (json_int_t)manifest->parent, "time_ms", (json_int_t)manifest->time_ms, "partitions",
 			 (json_int_t)manifest->partitions, "tasks", (json_int_t)manifest->tasks, "reactors",
 			 (json_int_t)manifest->reactors, "step", jsonrpc_member_from_u64(manifest->step), "lineage",
 			 manifest->lineage ? jsonrpc_member_from_u64(manifest->lineage) : NULL, "parent_checksum",
-			 manifest->parent_named ? json_integer(manifest->parent_sum) : NULL, "objects", objects,
-			 "files", files);
+			 manifest->parent_named ? json_integer(manifest->parent_sum) : NULL, "queues",
+			 manifest->queues ? json_loads(manifest->queues, 0, NULL) : NULL, "objects", objects, "files",
+			 files);
 }
 
 /* What was written is what reads back: a restore makes the tables from it. */

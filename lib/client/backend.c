@@ -17,6 +17,11 @@
 
 #define LIBRARY "libstar-dpdk.so"
 
+/* Both libraries see these. (On another machine than x86-64 they may be others; then they stand here once more.) */
+_Static_assert(sizeof(struct call) == 2352 && sizeof(struct part) == 112 && sizeof(struct channel) == 2808 &&
+		       sizeof(struct star_cluster) == 768 && sizeof(struct star_error) == 512,
+	       "a struct that transports share has another size: write it here, and count TRANSPORT_VERSION up");
+
 static void *open_library(char *why, size_t bytes)
 {
 	static const char *const places[] = {
@@ -66,7 +71,7 @@ const struct transport *client_backend_load(struct star_error *err)
 		return NULL;
 	}
 	transport = dlsym(handle, TRANSPORT_SYMBOL);
-	if (transport && transport->abi == TRANSPORT_ABI && strcmp(transport->release, STAR_VERSION) == 0)
+	if (transport && transport->version == TRANSPORT_VERSION && strcmp(transport->release, STAR_VERSION) == 0)
 		return transport;
 	star_error_set(err, -EPROTO,
 		       LIBRARY " is of release %.32s, and libstar of another build, " STAR_VERSION

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "wire/layout.h"
+#include "wire/owner.h"
 
 void *client_call_alloc_chunk(struct call *call, size_t bytes)
 {
@@ -74,9 +74,7 @@ static int fill_commit(struct call *call, struct call_op *op, struct star_error 
 	memset(known, 0, route->reactors * sizeof(*known));
 	op->count = 0;
 	for (uint64_t key = 0; key < end && op->count < route->reactors; key++) {
-		const uint64_t hash = hash_key(t->name_hash, object_partition_key(&t->spec, key));
-		const uint32_t owner =
-			layout_owner(route->partitions, route->reactors, layout_partition(hash, route->partitions));
+		const uint32_t owner = wire_key_owner(route->partitions, route->reactors, &t->spec, t->name_hash, key);
 
 		if (!known[owner])
 			keys[op->count++] = key;

@@ -151,23 +151,10 @@ void client_channel_submit(struct channel *ch, struct part *part, struct waiter 
 
 bool client_channel_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err)
 {
-	bool cancelled = false;
+	bool cancelled;
 
 	pthread_mutex_lock(&ch->lock);
-	if (part->state == PART_QUEUED) {
-		TAILQ_REMOVE(&ch->queue, part, link);
-		cancelled = true;
-	} else if (part->state == PART_SENT) {
-		for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
-			if (*channel_slot(ch, s) == part)
-				*channel_slot(ch, s) = NULL;
-		cancelled = true;
-	}
-	if (cancelled) {
-		part->state = PART_TAKEN;
-		ch->live--;
-		client_cancel_error(ch, code, start_ns, err);
-	}
+	cancelled = client_reply_cancel(ch, part, code, start_ns, err);
 	pthread_mutex_unlock(&ch->lock);
 	return cancelled;
 }
@@ -178,15 +165,8 @@ static void fail_all(struct channel *ch, const struct star_error *err, struct wa
 	struct parts taken;
 	struct part *part;
 
-	TAILQ_INIT(&taken);
 	pthread_mutex_lock(&ch->lock);
-	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
-		if (*channel_slot(ch, s))
-			TAILQ_INSERT_TAIL(&taken, *channel_slot(ch, s), link);
-	TAILQ_CONCAT(&taken, &ch->queue, link);
-	TAILQ_FOREACH(part, &taken, link)
-	part->state = PART_TAKEN;
-	ch->live = 0;
+	client_reply_take_all(ch, true, &taken);
 	if (ch->state == CHANNEL_OPEN && !ch->answered) /* connecting again at once would bring the same */
 		ch->not_before_ns = now + client_backoff_ns(&ch->prng, ch->attempts - 1);
 	client_channel_close(ch);

@@ -29,6 +29,7 @@
 #include "base/prng.h"
 #include "base/wheel.h"
 #include "client/small_bytes.h"
+#include "client/transport.h"
 #include "config/config.h"
 #include "jsonrpc/object_json.h"
 #include "star.h"
@@ -311,7 +312,8 @@ struct channel {
 	char *out;
 	size_t out_size, out_bytes, out_sent;
 
-	struct channel_seal *seal; /* of nodes that want tickets (seal.h); else NULL */
+	struct channel_seal *seal; /* of nodes that want tickets (seal.h), over TCP; else NULL */
+	bool tagged;		   /* what it sends and takes is under a tag already: frames have no checksum */
 
 	struct channel *inbox_next; /* under the lock of the waiter in whose inbox it is */
 
@@ -338,41 +340,6 @@ static inline bool channel_may_send(const struct channel *ch)
 {
 	return !TAILQ_EMPTY(&ch->queue) && channel_in_flight(ch) < (ch->refused || ch->careful ? 1 : IN_FLIGHT_MAX);
 }
-
-/* A transport. What it is told to do, it does for channels and calls of clusters that are attached to it. */
-struct transport {
-	uint32_t abi; /* TRANSPORT_ABI, of the library that it is in */
-	const char *release;
-	/* Who waits for a call without a callback ends it by itself; no waiter has to. */
-	bool unattended;
-	/* Makes it ready for a cluster: transport_state, polling and io's cores. 0 or a negative errno. */
-	int (*attach)(struct star_cluster *cluster, const struct config *config, struct star_error *err);
-	/* No thread uses the cluster any more. */
-	void (*detach)(struct star_cluster *cluster);
-	/* A new channel, whose constant fields are set. */
-	int (*open)(struct channel *ch, struct star_error *err);
-	void (*close)(struct channel *ch);
-	/* The layout no longer names it. */
-	void (*retire)(struct channel *ch);
-	/* Sends all parts of a call. self: the calling thread's waiter, or NULL. A call that does not wait may be gone
-	 * when it returns. */
-	void (*submit)(struct call *call, struct waiter *self);
-	/* As submit and wait, of a small call (small.h), from its own thread. */
-	void (*small)(struct call *call, struct waiter *self);
-	/* Takes off what is not finished, and fails it. The call's owner only. */
-	void (*cancel)(struct call *call, int code, struct waiter *self);
-	/* Waits until the call is finished, or fails it when its time has come. Of unattended transports k is NULL. */
-	void (*wait)(struct waiter *k, struct call *call);
-	/* A turn of an I/O thread: works, or waits for something to do, at most until then. */
-	void (*turn)(struct waiter *k, uint64_t until_ns);
-};
-
-/* What a library of another build would see differently, as far as a number can tell. */
-#define TRANSPORT_ABI \
-	((uint32_t)(sizeof(struct call) + 31 * sizeof(struct channel) + 961 * sizeof(struct part) + \
-		    29791 * sizeof(struct star_cluster) + 923521 * sizeof(struct star_error)))
-/* What the library of datagrams exports: its struct transport. */
-#define TRANSPORT_SYMBOL "star_transport_dpdk"
 
 /* A layout in use. Constant; kept until the cluster is closed, since calls hold no reference. */
 struct route {
@@ -645,8 +612,12 @@ void client_reply_refused(const struct channel *ch, const struct wire_frame *fra
 			  struct star_error *err);
 /* The same for a frame that it could not read. */
 void client_reply_refused_frame(const struct wire_frame *frame, const char *text, char *why, size_t size);
-/* Why a part was cancelled. With the channel's lock held. */
-int client_cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err);
+/* Takes a part that nobody has answered off the queue, or off what was sent (its reply is dropped), and says why in
+ * err. With the lock. False: it is taken. */
+bool client_reply_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err);
+/* Takes off all that was sent, in its order, and what is queued, if that is asked for. The caller empties the ring.
+ * With the lock. */
+void client_reply_take_all(struct channel *ch, bool queued_too, struct parts *taken);
 /* The part that waits longest; NULL: there is none. With the lock. */
 struct part *client_oldest_live(struct channel *ch);
 

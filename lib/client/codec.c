@@ -587,6 +587,8 @@ int client_codec_errno(unsigned status)
 		return -ECONNRESET;
 	case WIRE_NOT_FINITE:
 		return -EDOM;
+	case WIRE_NOT_ALLOWED:
+		return -EPERM;
 	case WIRE_NO_TICKET:
 		return -EACCES;
 	case WIRE_GONE:

@@ -14,6 +14,7 @@
 #include <signal.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 
 static _Thread_local struct waiter *own; /* of an I/O thread */
 
@@ -166,7 +167,7 @@ int client_io_start(struct io *io, struct star_error *err)
 		CPU_SET(io->core, &set);
 		pthread_attr_setaffinity_np(&attributes, sizeof(set), &set);
 	}
-	sigfillset(&all); /* the program's signals are for its own threads */
+	base_signals_of_others(&all); /* the program's signals are for its own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&io->thread, &attributes, run_io, io);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -221,7 +222,7 @@ int client_relay_start(struct star_cluster *cluster, struct star_error *err)
 	sigset_t all, before;
 	int rc;
 
-	sigfillset(&all);
+	base_signals_of_others(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&cluster->relay, NULL, relay, cluster);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

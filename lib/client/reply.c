@@ -213,7 +213,8 @@ const char *client_reply_check(const struct channel *ch, const struct wire_frame
 	return NULL;
 }
 
-int client_cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err)
+/* Why a part was cancelled. */
+static int cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err)
 {
 	const double waited_s = (double)(clock_ns() - start_ns) * 1e-9;
 
@@ -238,6 +239,40 @@ int client_cancel_error(const struct channel *ch, int code, uint64_t start_ns, s
 				      ch->label, waited_s, strerrordesc_np(ch->connect_error));
 	return star_error_set(err, code, "no connection to %s within %.3f s; is its data address reachable from here?",
 			      ch->label, waited_s);
+}
+
+bool client_reply_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err)
+{
+	if (part->state == PART_QUEUED) {
+		TAILQ_REMOVE(&ch->queue, part, link);
+	} else if (part->state == PART_SENT) {
+		for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
+			if (*channel_slot(ch, s) == part)
+				*channel_slot(ch, s) = NULL;
+	} else {
+		return false;
+	}
+	part->state = PART_TAKEN;
+	ch->live--;
+	cancel_error(ch, code, start_ns, err);
+	return true;
+}
+
+void client_reply_take_all(struct channel *ch, bool queued_too, struct parts *taken)
+{
+	struct part *part;
+
+	TAILQ_INIT(taken);
+	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
+		if (*channel_slot(ch, s))
+			TAILQ_INSERT_TAIL(taken, *channel_slot(ch, s), link);
+	if (queued_too)
+		TAILQ_CONCAT(taken, &ch->queue, link);
+	TAILQ_FOREACH(part, taken, link)
+	{
+		part->state = PART_TAKEN;
+		ch->live--;
+	}
 }
 
 struct part *client_oldest_live(struct channel *ch)

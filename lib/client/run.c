@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "wire/layout.h"
+#include "wire/owner.h"
 
 /* A feed's place among the run's feeds, by its KEYS feed's number. */
 static const struct star_feed *keys_feed(const struct star_program *p, const struct star_feed *feeds, unsigned k)
@@ -225,9 +225,7 @@ static struct run_share *share_of(struct call *call, struct run_share **shares, 
 
 static uint32_t run_key_owner(const struct route *route, const struct star_table *table, uint64_t key)
 {
-	const uint64_t hash = hash_key(table->name_hash, object_partition_key(&table->spec, key));
-
-	return layout_owner(route->partitions, route->reactors, layout_partition(hash, route->partitions));
+	return wire_key_owner(route->partitions, route->reactors, &table->spec, table->name_hash, key);
 }
 
 /* One KEYS feed: n positions (NULL: all), by reactor, in their order. starts: of each reactor, and one more. */

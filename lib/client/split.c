@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/layout.h"
+#include "wire/owner.h"
 
 struct split {
 	struct call *call;
@@ -235,9 +235,7 @@ static int emit(struct split *s, struct part **open, uint32_t reactor, uint32_t 
 
 static uint32_t key_owner(const struct split *s, const struct call_op *o, uint64_t key)
 {
-	const uint64_t hash = hash_key(o->table->name_hash, object_partition_key(&o->table->spec, key));
-
-	return layout_owner(s->route->partitions, s->route->reactors, layout_partition(hash, s->route->partitions));
+	return wire_key_owner(s->route->partitions, s->route->reactors, &o->table->spec, o->table->name_hash, key);
 }
 
 /* Whether all keys of an operation, this many, are one reactor's. */

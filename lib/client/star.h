@@ -374,6 +374,61 @@ STAR_API int star_checkpoint(struct star_cluster *cluster, const char *kind, uin
 			     struct star_error *err);
 
 /*
+ * Work queues, after DeepRec's WorkQueue: the slices of a job's examples, which PS task 0 hands out one after the other
+ * to whichever worker asks, through all epochs. What a slice is, the workers know: its number in its epoch says it. A
+ * slice is a worker's for a lease, which libstar renews as long as the process runs. When it ends before the slice is
+ * done, the slice goes to another worker. So a worker that comes later gets its share, each slice is done at least
+ * once, and without failures exactly once an epoch. Of several epochs the next begins while the last slices of the one
+ * before are at work. Checkpoints have the queues as they were when the checkpoint began: what is done there is in the
+ * parameters.
+ */
+enum { STAR_QUEUE_NAME_MAX = 64, STAR_QUEUE_SLICES_MAX = 1 << 24 };
+
+struct star_queue;
+
+struct star_queue_spec {
+	const char *name;
+	const char *text;     /* what its slices are, for people: up to 255 bytes; NULL: nothing is said */
+	uint64_t digest;      /* the same in a number: a worker with another one is refused */
+	uint64_t slices;      /* of an epoch */
+	uint32_t epochs;      /* [1] */
+	uint64_t lease_us;    /* how long a worker that is not heard of keeps its slices [10 s] */
+	uint64_t deadline_us; /* of each question to PS task 0 [STAR_DEADLINE_DEFAULT_US] */
+};
+
+/*
+ * Makes the queue, or finds it; more epochs than it has are added. NULL with err: -EEXIST (it has other slices, or is
+ * of more epochs), -ENOSPC (there are 64), -EINVAL, or as above. Close it before the cluster.
+ */
+STAR_API struct star_queue *star_queue_open(struct star_cluster *cluster, const struct star_queue_spec *spec,
+					    struct star_error *err);
+
+struct star_slice {
+	uint64_t number; /* in its epoch, from 0 */
+	uint32_t epoch;	 /* from 0 */
+	uint64_t handle; /* libstar's */
+};
+
+/*
+ * The next slice: 1; 0: all is done. -EAGAIN: for wait_us (an hour at most) others had the last slices, and one may
+ * come back: ask again; or as above. A worker that waits has first to end what it has, for which others wait. A
+ * queue that is gone, since PS task 0 was restarted without a checkpoint of it, begins again.
+ */
+STAR_API int star_queue_take(struct star_queue *queue, struct star_slice *slice, uint64_t wait_us,
+			     struct star_error *err);
+
+/* All that the slice has was pushed: it is told soon, and with the next take or close at the latest. Does not wait. 0;
+ * -ESTALE: its lease had ended, and another worker does it. */
+STAR_API int star_queue_done(struct star_queue *queue, const struct star_slice *slice);
+
+/* How many of its slices went to others. */
+STAR_API uint64_t star_queue_lost(struct star_queue *queue);
+
+/* Slices that are not done go to other workers at once. Errors are those of telling that; all is freed in any case.
+ * NULL is allowed. */
+STAR_API int star_queue_close(struct star_queue *queue, struct star_error *err);
+
+/*
  * Executes 1 to STAR_OPS_MAX operations as one call: one round trip to each reactor concerned, in parallel. Each
  * reactor executes them in their order, so that of a key that several operations name a pull sees the pushes that
  * stand before it; two operations may be on the same table, and write to memory that must not overlap. The ops are not

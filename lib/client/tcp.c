@@ -68,7 +68,7 @@ static void close_channel(struct channel *ch)
 }
 
 const struct transport client_transport_tcp = {
-	.abi = TRANSPORT_ABI,
+	.version = TRANSPORT_VERSION,
 	.release = STAR_VERSION,
 	.attach = tcp_attach,
 	.detach = tcp_detach,

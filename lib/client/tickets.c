@@ -1,41 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tickets for the data network: a thread asks each node for one, and for the next when half of its time is over. */
-#include "client/seal.h"
+#include "client/tickets.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 #include "jsonrpc/jsonrpc.h"
 #include "jsonrpc/member.h"
 #include "secure/memory.h"
 
 enum { ASK_US = 2000000, GOOD_FOR_MAX_S = 86400 };
-#define AGAIN_NS UINT64_C(50000000) /* at least this long between two questions to a node */
-
-struct node_ticket {
-	char control[sizeof(((struct layout_node *)0)->control)];
-	struct client_ticket at_hand;
-	uint64_t ask_ns; /* when the next is asked for */
-	uint64_t asked_ns;
-	uint32_t failures;
-	struct star_error why; /* of the last question; code 0: it was answered */
-};
-
-struct tickets {
-	struct star_cluster *cluster;
-	pthread_t thread;
-	pthread_mutex_t lock; /* protects what follows; after a channel's */
-	pthread_cond_t changed;
-	bool stop;
-	struct jsonrpc_client *asking;
-	uint64_t number;
-	struct prng prng;
-	uint32_t count;
-	struct node_ticket nodes[];
-};
-
 /* Digits, two a byte. */
 static bool read_bytes(const char *text, uint8_t *bytes, size_t count)
 {
@@ -153,7 +130,7 @@ static int start_thread(struct tickets *t, struct star_error *err)
 	sigset_t all, before;
 	int rc;
 
-	sigfillset(&all); /* the program's signals are for its own threads */
+	base_signals_of_others(&all); /* the program's signals are for its own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&t->thread, NULL, run_tickets, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -174,10 +151,6 @@ int client_tickets_start(struct star_cluster *cluster, const struct layout *layo
 
 	if (!layout->nodes[0].control[0])
 		return 0;
-	if (cluster->transport->unattended)
-		return star_error_set(err, -ENOTSUP,
-				      "the cluster's nodes take requests by ticket only (security.data), and those are "
-				      "for workers over TCP: open it with tcp: instead of dpdk:");
 	t = secure_alloc(sizeof(*t) + layout->nodes_count * sizeof(t->nodes[0]));
 	if (!t)
 		return star_error_set(err, -ENOMEM, "out of memory for tickets");
@@ -211,58 +184,4 @@ void client_tickets_stop(struct star_cluster *cluster)
 	pthread_join(t->thread, NULL);
 	free_tickets(t);
 	cluster->tickets = NULL;
-}
-
-/* With the lock. */
-static void ask_soon(struct tickets *t, struct node_ticket *node)
-{
-	const uint64_t now = clock_ns(), soonest = node->asked_ns + AGAIN_NS;
-
-	if (node->failures) /* it is asked already, at its pace */
-		return;
-	node->ask_ns = soonest > now ? soonest : now;
-	pthread_cond_signal(&t->changed);
-}
-
-bool client_tickets_take(struct star_cluster *cluster, uint32_t task, struct client_ticket *ticket)
-{
-	struct tickets *t = cluster->tickets;
-	bool good = false;
-
-	pthread_mutex_lock(&t->lock);
-	if (task < t->count && t->nodes[task].at_hand.until_ns > clock_ns()) {
-		*ticket = t->nodes[task].at_hand;
-		good = true;
-	}
-	pthread_mutex_unlock(&t->lock);
-	return good;
-}
-
-void client_tickets_refused(struct star_cluster *cluster, uint32_t task, uint64_t number)
-{
-	struct tickets *t = cluster->tickets;
-
-	pthread_mutex_lock(&t->lock);
-	if (task < t->count && t->nodes[task].at_hand.number == number && t->nodes[task].at_hand.until_ns) {
-		explicit_bzero(&t->nodes[task].at_hand, sizeof(t->nodes[task].at_hand));
-		ask_soon(t, &t->nodes[task]);
-	}
-	pthread_mutex_unlock(&t->lock);
-}
-
-bool client_tickets_why(struct star_cluster *cluster, uint32_t task, struct star_error *err)
-{
-	struct tickets *t = cluster->tickets;
-	bool known = false;
-
-	if (!t)
-		return false;
-	pthread_mutex_lock(&t->lock);
-	if (task < t->count && t->nodes[task].why.code) {
-		star_error_set(err, t->nodes[task].why.code, "no ticket for PS task %u: %s", task,
-			       t->nodes[task].why.text);
-		known = true;
-	}
-	pthread_mutex_unlock(&t->lock);
-	return known;
 }

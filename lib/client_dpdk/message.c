@@ -6,13 +6,12 @@
 #include "client_dpdk/poller.h"
 
 #include <errno.h>
-#include <rte_prefetch.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/crc32.h"
 #include "client/codec.h"
 #include "client/small.h"
+#include "rpc/chain.h"
 
 enum { KEPT_FIRST = 64 };
 
@@ -34,29 +33,6 @@ static void next_in(struct codec_in *in)
 	in->piece = m;
 	in->at = rte_pktmbuf_mtod(m, const char *);
 	in->end = in->at + m->data_len;
-}
-
-/* What has come was written by another core, or long ago: it is fetched while what stands before it is summed up. */
-static void prefetch_data(const struct rte_mbuf *m)
-{
-	const char *at = m ? rte_pktmbuf_mtod(m, const char *) : NULL;
-
-	for (uint32_t i = 0; m && i < m->data_len; i += RTE_CACHE_LINE_SIZE)
-		rte_prefetch0(at + i);
-}
-
-/* Of a message of n bytes at `at`. */
-static uint32_t chain_crc(const struct rte_mbuf *m, uint32_t at, uint32_t bytes)
-{
-	uint32_t crc;
-
-	prefetch_data(m->next);
-	crc = base_crc32(rte_pktmbuf_mtod_offset(m, const char *, at), RTE_MIN(bytes, m->data_len - at));
-	while ((m = m->next)) {
-		prefetch_data(m->next);
-		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const char *), m->data_len), m->data_len);
-	}
-	return crc;
 }
 
 static void free_chain(struct rte_mbuf *m)
@@ -142,8 +118,10 @@ bool dpdk_message_send(struct stream *s, struct part *part)
 	out.at = first + sizeof(struct wire_frame);
 	out.end = first + message->data_len - at;
 	client_codec_request(part, &out);
-	checksum = chain_crc(message, at, bytes);
-	memcpy(first + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
+	if (likely(!s->ch->tagged)) {
+		checksum = rpc_chain_crc(message, at, bytes);
+		memcpy(first + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
+	}
 	if (shared)
 		dgram_append(s->session, shared); /* nothing was sent meanwhile */
 	else
@@ -306,7 +284,8 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 		return;
 	}
 	memset(first + offsetof(struct wire_frame, checksum), 0, sizeof(frame.checksum));
-	if (chain_crc(message, at, (uint32_t)sizeof(frame) + frame.payload_bytes) != frame.checksum) {
+	if (likely(!s->ch->tagged) &&
+	    rpc_chain_crc(message, at, (uint32_t)sizeof(frame) + frame.payload_bytes) != frame.checksum) {
 		doom(s, -EBADMSG, "sent a reply whose checksum does not match");
 		return;
 	}

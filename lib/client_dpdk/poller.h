@@ -58,9 +58,11 @@ struct stream {
 	struct dgram_session *session; /* NULL: none */
 	struct net_address address;
 	uint16_t port;
-	bool was_open; /* since the session was made */
-	bool dirty;    /* in the poller's list: there may be something to do */
-	int doom;      /* it must be closed, for this errno */
+	bool was_open;		 /* since the session was made */
+	bool dirty;		 /* in the poller's list: there may be something to do */
+	struct dgram_seal *seal; /* keys of its sessions, where the node wants tickets; else NULL */
+	uint64_t ticket;	 /* the number of the one that was taken last */
+	int doom;		 /* it must be closed, for this errno */
 	char why[WIRE_ERROR_TEXT_MAX + 64];
 	struct wheel_timer timer; /* of what the channel waits for */
 	TAILQ_ENTRY(stream) link;

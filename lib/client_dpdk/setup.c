@@ -2,7 +2,6 @@
 /* The process's one poller: DPDK, the port, the stack and the endpoint. Control path. */
 #include "client_dpdk/poller.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "port/net_interface.h"
 
 /* Of the worker's endpoint of datagrams. */
 enum {
@@ -27,15 +27,6 @@ static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct poller *the_poller;
 static bool eal_started; /* once a process: DPDK cannot be started again after its end */
 
-/* A literal that lib/config has checked; or none. */
-static struct net_address parse_address(const char *host)
-{
-	struct net_address address;
-
-	net_address_parse(host, &address);
-	return address;
-}
-
 static int make_net(struct poller *p, const struct config_port *config, struct star_error *err)
 {
 	struct net_options o = {
@@ -51,22 +42,8 @@ static int make_net(struct poller *p, const struct config_port *config, struct s
 		.user_timeout_ms = 30000,
 		.now_ns = clock_ns(),
 	};
-	struct net_interface_options *interface = &o.interfaces[0];
 
-	interface->port = p->port->id;
-	interface->mtu = p->port->mtu;
-	interface->mac = p->port->mac;
-	interface->vlan = (uint16_t)config->vlan;
-	interface->offloads = p->port->offloads;
-	interface->tso_bytes = p->port->tso_bytes;
-	interface->tso_segments = p->port->tso_segments;
-	interface->addresses_count = config->addresses_count;
-	for (unsigned i = 0; i < config->addresses_count; i++) {
-		interface->addresses[i].address = parse_address(config->addresses[i].host);
-		interface->addresses[i].prefix = config->addresses[i].prefix;
-	}
-	interface->gateway4 = parse_address(config->gateway);
-	interface->gateway6 = parse_address(config->gateway6);
+	o.interfaces[0] = port_net_interface(p->port, config);
 	if (getrandom(o.secret, sizeof(o.secret), 0) != sizeof(o.secret))
 		return star_error_set(err, -EIO, "the kernel gives no random numbers");
 	p->net = net_create(&o, err);

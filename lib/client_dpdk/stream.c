@@ -6,6 +6,9 @@
  */
 #include "client_dpdk/poller.h"
 
+#include "client/seal.h"
+#include "secure/memory.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,19 +46,9 @@ static void fail_all(struct stream *s, const struct star_error *err, bool queued
 	struct parts taken;
 	struct part *part;
 
-	TAILQ_INIT(&taken);
-	for (uint64_t q = ch->first_sequence; q != ch->next_sequence; q++)
-		if (*channel_slot(ch, q))
-			TAILQ_INSERT_TAIL(&taken, *channel_slot(ch, q), link);
-	if (queued_too)
-		TAILQ_CONCAT(&taken, &ch->queue, link);
+	client_reply_take_all(ch, queued_too, &taken);
 	ch->first_sequence = ch->next_sequence = ch->resend = 1;
 	memset(ch->ring, 0, sizeof(ch->ring));
-	TAILQ_FOREACH(part, &taken, link)
-	{
-		part->state = PART_TAKEN;
-		ch->live--;
-	}
 	while ((part = TAILQ_FIRST(&taken))) {
 		TAILQ_REMOVE(&taken, part, link);
 		dpdk_part_end(s->poller, part, err);
@@ -121,11 +114,13 @@ static void give_up_session(struct stream *s)
 	const int error = ch->connect_error ? ch->connect_error : ETIMEDOUT;
 	struct star_error err;
 
-	star_error_set(
-		&err, -error,
-		"cannot connect to %s: %s (%u attempts, the last ones within %.1f s); is starserver running there, "
-		"and its data address reachable from this worker's port?",
-		ch->label, strerrordesc_np(error), ch->attempts, (double)ch->cluster->connect_timeout_ns * 1e-9);
+	if (!s->seal || !client_tickets_why(ch->cluster, ch->task, &err))
+		star_error_set(&err, -error,
+			       "cannot connect to %s: %s (%u attempts, the last ones within %.1f s); is starserver "
+			       "running there, "
+			       "and its data address reachable from this worker's port?",
+			       ch->label, strerrordesc_np(error), ch->attempts,
+			       (double)ch->cluster->connect_timeout_ns * 1e-9);
 	fail_all(s, &err, true);
 	dpdk_stream_close(s);
 }
@@ -136,7 +131,12 @@ static void start_session(struct stream *s)
 	struct star_error err;
 
 	ch->attempts++;
-	s->session = dgram_open(s->poller->dgram, &s->address, s->port, s, &err);
+	if (ch->cluster->tickets && !s->seal)
+		s->seal = secure_alloc(dgram_seal_bytes());
+	if (ch->cluster->tickets && !s->seal)
+		star_error_set(&err, -ENOMEM, "out of memory for keys");
+	else
+		s->session = dgram_open(s->poller->dgram, &s->address, s->port, s, s->seal, &err);
 	if (!s->session) {
 		failed(s, -err.code);
 		return;
@@ -209,18 +209,8 @@ bool dpdk_stream_cancel(struct stream *s, struct part *part, int code, struct st
 {
 	struct channel *ch = s->ch;
 
-	if (part->state == PART_QUEUED) {
-		TAILQ_REMOVE(&ch->queue, part, link);
-	} else if (part->state == PART_SENT) {
-		for (uint64_t q = ch->first_sequence; q != ch->next_sequence; q++)
-			if (*channel_slot(ch, q) == part)
-				*channel_slot(ch, q) = NULL;
-	} else {
+	if (!client_reply_cancel(ch, part, code, part->call->start_ns, err))
 		return false;
-	}
-	part->state = PART_TAKEN;
-	ch->live--;
-	client_cancel_error(ch, code, part->call->start_ns, err);
 	/* A session on which only cancelled requests are in flight, and that can take no more, is not worth keeping. */
 	if (ch->live == 0 && ch->state == CHANNEL_OPEN && channel_in_flight(ch) == IN_FLIGHT_MAX)
 		dpdk_stream_close(s);
@@ -254,6 +244,7 @@ static void connected(void *user, bool resumed, uint32_t incarnation)
 		ch->heard_ns = s->poller->now_ns;
 	}
 	s->was_open = true;
+	ch->tagged = dgram_is_tagged(s->session);
 	ch->state = CHANNEL_OPEN;
 	ch->connect_error = 0;
 	wheel_cancel(net_wheel(s->poller->net), &s->timer);
@@ -290,9 +281,35 @@ static void closed(void *user, int reason)
 	dpdk_stream_touch(s);
 }
 
+/* A ticket comes within moments, if the node's control plane gives one: the session asks until then. */
+static bool take_ticket(void *user, struct dgram_ticket *to)
+{
+	struct stream *s = user;
+	struct client_ticket ticket;
+	const bool good = client_tickets_take(s->ch->cluster, s->ch->task, &ticket) &&
+			  getrandom(to->random, sizeof(to->random), 0) == (ssize_t)sizeof(to->random);
+
+	if (good) {
+		to->ticket = ticket.ticket;
+		memcpy(to->secret, ticket.secret, sizeof(to->secret));
+		s->ticket = ticket.number;
+	}
+	explicit_bzero(&ticket, sizeof(ticket));
+	return good;
+}
+
+static void ticket_refused(void *user)
+{
+	struct stream *s = user;
+
+	client_tickets_refused(s->ch->cluster, s->ch->task, s->ticket);
+}
+
 const struct dgram_handler dpdk_stream_handler = {
 	.connected = connected,
 	.received = received,
 	.acknowledged = acknowledged,
 	.closed = closed,
+	.ticket = take_ticket,
+	.refused = ticket_refused,
 };

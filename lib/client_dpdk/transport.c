@@ -2,6 +2,8 @@
 /* What libstar sees of this library. */
 #include "client_dpdk/poller.h"
 
+#include "secure/memory.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -81,6 +83,7 @@ static void close_channel(struct channel *ch)
 		TAILQ_REMOVE(&p->dirty, s, link);
 	dpdk_poller_flush(p);
 	dpdk_poller_leave(p);
+	secure_free(s->seal);
 	free(s);
 }
 
@@ -183,7 +186,7 @@ static void cancel(struct call *call, int code, struct waiter *self)
 __attribute__((visibility("default"))) extern const struct transport star_transport_dpdk;
 
 const struct transport star_transport_dpdk = {
-	.abi = TRANSPORT_ABI,
+	.version = TRANSPORT_VERSION,
 	.release = STAR_VERSION,
 	.unattended = true,
 	.attach = dpdk_attach,

@@ -16,6 +16,28 @@ static bool is_ps(const struct config *c)
 	return !strcmp(c->job_name, "ps");
 }
 
+static int check_security(struct config_load *load, struct star_error *err)
+{
+	const struct config *c = load->config;
+
+	if (c->security_control_principal[0] && !c->security_control_keys[0])
+		return config_fail(config_check_origin(load, "security.control_principal"), err,
+				   "a principal is one of a key file: set security.control_keys");
+	if (c->security_data != CONFIG_DATA_OPEN && !c->security_control_keys[0])
+		return config_fail(config_check_origin(load, "security.data"), err,
+				   "tickets for the data network are for those who have a key: set "
+				   "security.control_keys");
+	if (c->security_rights[0] && c->security_data == CONFIG_DATA_OPEN)
+		return config_fail(config_check_origin(load, "security.rights"), err,
+				   "rights are for those who have a ticket: set security.data");
+	if (c->security_require && (!c->security_control_keys[0] || c->security_data == CONFIG_DATA_OPEN))
+		return config_fail(config_check_origin(load, "security.require"), err,
+				   "with security.require nobody gets in without a key: set %s",
+				   c->security_control_keys[0] ? "security.data to \"sealed\" or \"checked\""
+							       : "security.control_keys, and security.data");
+	return 0;
+}
+
 static int check_node(struct config_load *load, struct star_error *err)
 {
 	const struct config *c = load->config;
@@ -221,6 +243,15 @@ static void choose_control_socket(struct config *c)
 	snprintf(c->control_socket, sizeof(c->control_socket), "%s/%s-%u.sock", folder, c->job_name, c->task_index);
 }
 
+static void choose_records(struct config *c)
+{
+	const size_t length = strlen(c->control_socket);
+	const bool ends = length > 5 && strcmp(c->control_socket + length - 5, ".sock") == 0;
+
+	snprintf(c->metrics_records, sizeof(c->metrics_records), "%.*s.records", (int)(ends ? length - 5 : length),
+		 c->control_socket);
+}
+
 /* It goes on from checkpoints; and what it says of one node's tables has to agree with what the others hold. */
 static int check_journal(struct config_load *load, struct star_error *err)
 {
@@ -307,13 +338,8 @@ static int check_values(struct config_load *load, struct star_error *err)
 	if (c->checkpoint_delta_every_s && !c->checkpoint_log_mib)
 		return config_fail(config_check_origin(load, "checkpoint.delta_every_s"), err,
 				   "checkpoint.delta_every_s needs checkpoint.log_mib of at least 1");
-	if (c->security_control_principal[0] && !c->security_control_keys[0])
-		return config_fail(config_check_origin(load, "security.control_principal"), err,
-				   "a principal is one of a key file: set security.control_keys");
-	if (c->security_data != CONFIG_DATA_OPEN && !c->security_control_keys[0])
-		return config_fail(config_check_origin(load, "security.data"), err,
-				   "tickets for the data network are for those who have a key: set "
-				   "security.control_keys");
+	if (check_security(load, err) < 0)
+		return -EINVAL;
 	if (check_journal(load, err) < 0 || check_pair(load, err) < 0)
 		return -EINVAL;
 	if (c->rto_max_us < c->rto_min_us)
@@ -324,6 +350,8 @@ static int check_values(struct config_load *load, struct star_error *err)
 		return -EINVAL;
 	if (!c->control_socket[0])
 		choose_control_socket(c);
+	if (!c->metrics_records[0])
+		choose_records(c);
 	return 0;
 }
 
@@ -406,7 +434,7 @@ int config_load_check_worker(struct config_load *load, struct star_error *err)
 		return star_error_set(
 			err, -EINVAL,
 			"cluster.ps is empty; list the control address of each PS task, as in cluster = { ps "
-			"= [ \"198.18.1.1:3333\" ]; };");
+			"= [ \"198.18.1.1:3333\" ]; }; or set TF_CONFIG");
 	if (c->ports_count != 1)
 		return star_error_set(
 			err, -EINVAL,

@@ -29,6 +29,8 @@ enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, C
 /* As enum secure_data has them. */
 enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED };
 
+enum config_sealing { CONFIG_MEMIF_AS_DATA, CONFIG_MEMIF_TICKETS };
+
 enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
 
 /* host:port; host is an IPv4 or IPv6 literal in its usual form, without brackets, or, for control addresses, a name. */
@@ -157,14 +159,18 @@ struct config {
 	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
 	char metrics_address[INET6_ADDRSTRLEN];
 	bool metrics_telemetry;
-	bool observe_requests; /* metrics.requests */
+	bool observe_requests;			   /* metrics.requests */
+	char metrics_records[CONFIG_TEXT_MAX + 1]; /* where they are left behind by a crash; "": beside the socket */
 	/* security: of the control plane, but for the last */
 	char security_control_keys[CONFIG_TEXT_MAX + 1]; /* "": everybody gets in */
 	char security_control_principal[64]; /* as which this node calls others; "": the only one of role node */
 	char security_audit_log[CONFIG_TEXT_MAX + 1]; /* "": none */
 	uint32_t security_data;			      /* enum config_data: of the data network */
-	uint32_t log_level;			      /* enum log_level */
-	uint32_t log_format;			      /* enum log_format */
+	uint32_t security_memif;		      /* enum config_sealing: of memif */
+	bool security_require;
+	char security_rights[CONFIG_TEXT_MAX + 1]; /* "": none */
+	uint32_t log_level;			   /* enum log_level */
+	uint32_t log_format;			   /* enum log_format */
 };
 
 /* A command line's --set name=value, in order. */

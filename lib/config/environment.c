@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/cluster.h"
+#include "config/cluster_spec.h"
 
 uint32_t config_cores(uint32_t *cores, uint32_t max)
 {
@@ -90,33 +90,60 @@ static int store_named(struct config_load *load, const char *name, const char *t
 	return config_value_store_text(&target, text, err);
 }
 
-int config_load_tf_config(struct config_load *load, struct star_error *err)
+/* Of a PS task; what is not told there the file or --set says. */
+static int store_cluster(struct config_load *load, const struct cluster_spec *spec, struct star_error *err)
+{
+	char task[16];
+	int rc = 0;
+
+	snprintf(task, sizeof(task), "%u", spec->task);
+	if (spec->job == CLUSTER_PS)
+		rc = store_named(load, "node.job_name", "ps", err);
+	if (!rc && spec->job == CLUSTER_PS)
+		rc = store_named(load, "node.task_index", task, err);
+	if (!rc)
+		rc = store_named(load, "cluster.ps", strchr(spec->ps, ':') + 1, err);
+	if (!rc && *spec->workers)
+		rc = store_named(load, "cluster.worker", spec->workers, err);
+	return rc;
+}
+
+/* One without a cluster is as if it were not there: spec->ps is NULL then. */
+static int read_tf_config(struct cluster_spec *spec, struct star_error *err)
 {
 	const char *text = getenv("TF_CONFIG");
-	struct cluster_spec spec;
-	char task[16];
-	int rc;
 
-	if (!text || !*text)
-		return 0;
-	rc = cluster_spec_parse(text, &spec, err);
-	if (rc < 0)
-		return rc;
-	snprintf(task, sizeof(task), "%u", spec.task);
-	if (spec.job != CLUSTER_PS)
+	memset(spec, 0, sizeof(*spec));
+	return text && *text ? cluster_spec_parse(text, spec, err) : 0;
+}
+
+int config_load_tf_config(struct config_load *load, struct star_error *err)
+{
+	struct cluster_spec spec;
+	int rc = read_tf_config(&spec, err);
+
+	if (!rc && spec.ps && (spec.job == CLUSTER_WORKER || spec.job == CLUSTER_EVALUATOR))
 		rc = star_error_set(
 			err, -EINVAL,
 			"TF_CONFIG: this process is %s %u of its cluster, and starserver is a PS task: give it "
 			"the task of a ps, or unset TF_CONFIG",
 			spec.job == CLUSTER_WORKER ? "worker" : "evaluator", spec.task);
-	if (!rc)
-		rc = store_named(load, "node.job_name", "ps", err);
-	if (!rc)
-		rc = store_named(load, "node.task_index", task, err);
-	if (!rc)
+	if (!rc && spec.ps)
+		rc = store_cluster(load, &spec, err);
+	cluster_spec_fini(&spec);
+	return rc;
+}
+
+int config_load_tf_ps(struct config_load *load, struct star_error *err)
+{
+	struct cluster_spec spec;
+	int rc;
+
+	if (load->config->ps_count)
+		return 0;
+	rc = read_tf_config(&spec, err);
+	if (!rc && spec.ps)
 		rc = store_named(load, "cluster.ps", strchr(spec.ps, ':') + 1, err);
-	if (!rc)
-		rc = store_named(load, "cluster.worker", spec.workers, err);
 	cluster_spec_fini(&spec);
 	return rc;
 }

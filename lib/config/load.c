@@ -221,6 +221,8 @@ static int load_worker(struct config_load *load, const char *file, struct star_e
 	if (!rc)
 		rc = refuse_foreign(load, err);
 	if (!rc)
+		rc = config_load_tf_ps(load, err);
+	if (!rc)
 		rc = config_load_environment(load, JOB_WORKER, err);
 	return rc ? rc : config_load_check_worker(load, err);
 }

@@ -87,6 +87,8 @@ int config_load_port_defaults(struct config_port *port, struct star_error *err);
 int config_load_file(struct config_load *load, const char *file, struct star_error *err);
 /* Who takes part, and which of them this PS task is, if TF_CONFIG is set. */
 int config_load_tf_config(struct config_load *load, struct star_error *err);
+/* The PS tasks alone, for a worker's file that does not list them. */
+int config_load_tf_ps(struct config_load *load, struct star_error *err);
 int config_load_environment(struct config_load *load, enum config_job job, struct star_error *err);
 int config_load_override(struct config_load *load, const struct config_override *override, struct star_error *err);
 

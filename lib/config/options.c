@@ -324,6 +324,12 @@ const struct config_option config_options[] = {
 		  "keys, for `starctl latency`, `slow`, `trace` and `hot`: in 4 MiB, and for some nanoseconds a "
 		  "request." },
 
+	{ "metrics.records", OF_CONFIG(metrics_records), .type = OPTION_TEXT, .min = 1, .max = 200,
+	  .fallback_how = "control.socket with .records in place of .sock",
+	  .help = "The file into which the node writes these last requests when it crashes, or when one of its "
+		  "reactors "
+		  "is stuck; at most 32 MiB, and the one of before with .1. `starctl slow --records FILE` reads it." },
+
 	{ "security.control_keys", OF_CONFIG(security_control_keys), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
 	  .help = "The key file of all principals who may use the control address, by TLS 1.3: `starctl key create` "
@@ -345,7 +351,18 @@ const struct config_option config_options[] = {
 		  "a ticket, "
 		  "which libstar asks the control plane for with its key, and nobody changes anything on the way. "
 		  "sealed: and nobody reads keys and values there (AES-128-GCM). Other than open it needs "
-		  "security.control_keys, is the same on all nodes, and lets workers come by TCP only." },
+		  "security.control_keys, and is the same on all nodes." },
+	{ "security.memif", OF_CONFIG(security_memif), .type = OPTION_CHOICE, .choices = "as-data|tickets",
+	  .fallback = "as-data",
+	  .help = "What goes through shared memory (memif) with security.data. as-data: the same. tickets: who comes "
+		  "there has a ticket, but requests and replies are as without one, which is faster; whoever can "
+		  "attach to the interface's socket, or sees its memory, is trusted." },
+	{ "security.rights", OF_CONFIG(security_rights), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
+	  .help = "A file that says which principals may do what with which tables of the data network "
+		  "(docs/security.rst). Nothing: whoever has a ticket may do everything there." },
+	{ "security.require", OF_CONFIG(security_require), .type = OPTION_BOOL, .fallback = "false",
+	  .help = "The node does not start unless nobody gets in without a key: with security.control_keys, and "
+		  "security.data checked or sealed." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
 	  .fallback = "info", .worker = true,

@@ -135,7 +135,7 @@ static int check_same(const struct control *control, const struct control_checkp
 }
 
 static int commit(struct control *control, const struct control_checkpoint *c, const json_t *files,
-		  struct star_error *err)
+		  const json_t *queues, struct star_error *err)
 {
 	const struct object_spec *specs[WIRE_OBJECTS_MAX];
 	uint32_t count = 0, reactors;
@@ -152,7 +152,7 @@ static int commit(struct control *control, const struct control_checkpoint *c, c
 	pthread_mutex_unlock(&control->lock);
 	return rc < 0 ? rc
 		      : control->data_plane.checkpoint_commit(control->data_plane.ctx, c, reactors, specs, count, files,
-							      err);
+							      queues, err);
 }
 
 /* Tells all nodes how it ended. One that does not hear it has its next part start over, and a full one. */
@@ -213,11 +213,13 @@ int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, 
 static int write_one(struct control *control, struct control_checkpoint *c, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
-	json_t *files = json_array();
+	json_t *files = json_array(), *queues = NULL;
 	int rc = control_checkpointer_wait_for_all(control, &c->epoch, err);
 
 	if (rc == 0)
 		rc = plane->checkpoint_new(plane->ctx, c, err);
+	if (rc == 0)
+		queues = control_queues_keep(control);
 	if (rc < 0)
 		goto out;
 	pthread_mutex_lock(&control->lock);
@@ -235,11 +237,12 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 			rc = star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
 	}
 	if (rc > 0)
-		rc = commit(control, c, files, err);
+		rc = commit(control, c, files, queues, err);
 	end_all(control, c, rc == 0);
 	if (rc < 0)
 		plane->checkpoint_abandon(plane->ctx, c);
 out:
+	json_decref(queues);
 	json_decref(files);
 	return rc;
 }

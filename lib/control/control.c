@@ -53,6 +53,8 @@ int control_begin_with(struct control *control, struct star_error *err)
 		else
 			log_info("%s \"%s\" of the checkpoint is not restored: it was dropped",
 				 wire_object_kind_name(specs[i].kind), specs[i].name);
+	if (rc == 0)
+		rc = control_queues_begin(control, err);
 	free(specs);
 	return rc;
 }
@@ -196,6 +198,7 @@ void control_destroy(struct control *control)
 	for (unsigned i = 0; i < control->retired_count; i++)
 		free(control->retired[i]);
 	free(control->retired);
+	control_queues_fini(&control->queues);
 	free(control->nodes);
 	free(control->origins);
 	pthread_cond_destroy(&control->wake);

@@ -53,12 +53,12 @@ enum {
 };
 
 /* What is asked of the requests that reactors remember. */
-enum control_observed_what { CONTROL_LATENCY, CONTROL_SLOW, CONTROL_TRACE, CONTROL_HOT };
+enum control_observed_what { CONTROL_LATENCY, CONTROL_SLOW, CONTROL_TRACE, CONTROL_HOT, CONTROL_HISTORY };
 struct control_observed {
 	enum control_observed_what what;
 	int reactor;	  /* slow: -1: all; trace */
 	uint32_t limit;	  /* slow, hot: of how many it is told */
-	uint32_t seconds; /* slow, latency: of how many, up to now; 0: since the node began */
+	uint32_t seconds; /* slow, latency, history: of how many, up to now; 0: since the node began */
 	uint64_t from;	  /* trace: the number of the first record, from 0 */
 };
 enum { CONTROL_SLOW_MAX = 100, CONTROL_SLOW_USUAL = 10, CONTROL_SLOW_SECONDS = 60 };
@@ -82,8 +82,8 @@ struct control_layout {
 };
 
 /* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections,
- * port_add, port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the
- * others). */
+ * capture, capture_take, port_add, port_remove), on the thread that sees to checkpoints or the executor
+ * (checkpoint_*), or at any time (the others). */
 struct control_data_plane {
 	void *ctx;
 	/*
@@ -138,6 +138,10 @@ struct control_data_plane {
 	/* What the reactors remember of requests, as docs/control.rst says; a new reference. 0 or a negative errno with
 	 * a sentence. From any thread, at any time. */
 	int (*observed)(void *ctx, const struct control_observed *which, json_t **result, struct star_error *err);
+	/* Begins to capture frames, as docs/control.rst says; and takes what there is of them, or ends it. New
+	 * references. 0 or a negative errno with a sentence. NULL: it cannot. */
+	int (*capture)(void *ctx, const json_t *params, json_t **result, struct star_error *err);
+	int (*capture_take)(void *ctx, const json_t *params, json_t **result, struct star_error *err);
 	/* Opens a port on every reactor. number: of its name, -1: the lowest that is free. 0 with {"name": ...}, or a
 	 * negative errno with a sentence; then there is no trace of it. */
 	int (*port_add)(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err);
@@ -148,6 +152,9 @@ struct control_data_plane {
 	/* PS task 0: which checkpoint nodes are to begin with, none younger than *id where that is not 0. There is
 	 * none: 0 with *id 0. specs may be NULL; otherwise it gets the checkpoint's objects, to be freed. */
 	int (*restored)(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
+	/* The work queues that a checkpoint has, as checkpoint_commit was given them: a new reference, or NULL where it
+	 * has none. The function may be NULL. */
+	int (*restored_queues)(void *ctx, uint64_t id, json_t **queues, struct star_error *err);
 	/* PS task 0: makes the next checkpoint's folder, and fills in id and name. */
 	int (*checkpoint_new)(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err);
 	/* Begins to write the node's part, and returns. One that is under way is given up first. -EAGAIN: this would
@@ -159,11 +166,11 @@ struct control_data_plane {
 	json_t *(*checkpoint_state)(void *ctx);
 	/* It counts as written now, and the next delta goes on from it; or it is given up. Holders of the plane. */
 	void (*checkpoint_end)(void *ctx, uint64_t id, bool kept);
-	/* PS task 0: makes it count, with the files of all nodes (those of their states) and the catalogue; removes
-	 * what is older than is to be kept. Or removes it. */
+	/* PS task 0: makes it count, with the files of all nodes (those of their states), the catalogue and the work
+	 * queues; removes what is older than is to be kept. Or removes it. */
 	int (*checkpoint_commit)(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 				 const struct object_spec *const *specs, uint32_t count, const json_t *files,
-				 struct star_error *err);
+				 const json_t *queues, struct star_error *err);
 	void (*checkpoint_abandon)(void *ctx, const struct control_checkpoint *checkpoint);
 	/* PS task 0: whether one should be begun, though none is due: the node's journal has no room without. At any
 	 * time, under locks. NULL: never. */

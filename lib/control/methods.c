@@ -91,6 +91,31 @@ static int run_lookup(const struct call *call, json_t **result, struct star_erro
 	return rc ? rc : control_leader_lookup(call->control, name, result, err);
 }
 
+static int run_queue_open(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_queue_make(call->control, call->request.params, result, err);
+}
+
+static int run_queue_work(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_queue_ask(call->control, call->request.params, result, err);
+}
+
+static int run_queues(const struct call *call, json_t **result, struct star_error *err)
+{
+	const int rc = no_params(call, err);
+
+	return rc ? rc : control_queue_list(call->control, result, err);
+}
+
+static int run_queue_drop(const struct call *call, json_t **result, struct star_error *err)
+{
+	const char *name;
+	const int rc = take_name(call, &name, err);
+
+	return rc ? rc : control_queue_remove(call->control, name, err);
+}
+
 static int run_sweep(const struct call *call, json_t **result, struct star_error *err)
 {
 	const char *name;
@@ -138,12 +163,6 @@ static int run_install(const struct call *call, json_t **result, struct star_err
 	return control_follower_install(call->control, call->request.params, result, err);
 }
 
-static json_t *endpoint_json(const struct config_endpoint *endpoint)
-{
-	return json_pack("{s:s, s:s}", "control", config_show(endpoint->control.host, endpoint->control.port).text,
-			 "data", config_show(endpoint->data.host, endpoint->data.port).text);
-}
-
 static int run_endpoint_map(const struct call *call, json_t **result, struct star_error *err)
 {
 	const struct config *config = call->control->config;
@@ -153,67 +172,8 @@ static int run_endpoint_map(const struct call *call, json_t **result, struct sta
 		return rc;
 	*result = json_array();
 	for (uint32_t i = 0; i < config->endpoints_count; i++)
-		json_array_append_new(*result, endpoint_json(&config->endpoints[i]));
+		json_array_append_new(*result, control_endpoint_json(&config->endpoints[i]));
 	return 0;
-}
-
-/* What a node other than PS task 0 says of its membership. */
-static json_t *membership_json(struct control *control)
-{
-	char address[CONTROL_ADDRESS_MAX];
-	json_t *json;
-
-	control_ps_address(control, 0, address);
-	pthread_mutex_lock(&control->lock);
-	json = json_pack("{s:s, s:b}", "control", address, "joined", control->joined);
-	if (control->leader_incarnation)
-		json_object_set_new(json, "incarnation", json_integer(control->leader_incarnation));
-	if (control->follower_error[0])
-		json_object_set_new(json, "error", jsonrpc_member_from_text(control->follower_error));
-	if (control->leader_seen_us)
-		control_watch_put_silence(json, control->leader_seen_us, clock_us(),
-					  control_health_leader_is_away(control));
-	pthread_mutex_unlock(&control->lock);
-	return json;
-}
-
-static json_t *node_json(const struct call *call)
-{
-	struct control *control = call->control;
-	const struct config *config = control->config;
-	const struct line_server_counts counts = control_line_server_count(call->connection);
-	json_t *status = endpoint_json(&config->own);
-	struct star_error why = { 0 };
-	char name[32];
-
-	snprintf(name, sizeof(name), "%s:%u", config->job_name, control->task);
-	json_object_set_new(status, "name", json_string(name));
-	json_object_set_new(status, "job", json_string(config->job_name));
-	json_object_set_new(status, "task", json_integer(control->task));
-	json_object_set_new(status, "version", json_string(STAR_VERSION));
-	json_object_set_new(status, "pid", json_integer(getpid()));
-	json_object_set_new(status, "incarnation", json_integer(control->incarnation));
-	json_object_set_new(status, "uptime_s", json_real((double)((clock_us() - control->started_us) / 1000) / 1000));
-	json_object_set_new(status, "partitions", json_integer(config->partitions));
-	json_object_set_new(status, "control_plane",
-			    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "admins", (json_int_t)counts.admins,
-				      "peers", (json_int_t)counts.peers, "requests", (json_int_t)counts.requests,
-				      "refused", (json_int_t)counts.refused, "stalled", (json_int_t)counts.stalled,
-				      "strangers", (json_int_t)counts.strangers, "revoked",
-				      (json_int_t)counts.revoked));
-	json_object_set_new(status, "security", control_security_json(control));
-	pthread_mutex_lock(&control->lock);
-	json_object_set_new(status, "epoch", json_integer(control->epoch));
-	json_object_set_new(status, "cluster_reactors", json_integer(control->cluster_reactors));
-	json_object_set_new(status, "objects", json_integer(control->objects_count));
-	if (control->task == 0 && control_leader_laid_out(control, &why) < 0)
-		json_object_set_new(status, "no_layout", jsonrpc_member_from_text(why.text));
-	pthread_mutex_unlock(&control->lock);
-	if (control->task == 0)
-		json_object_set_new(status, "nodes", control_watch_nodes_json(control));
-	else
-		json_object_set_new(status, "leader", membership_json(control));
-	return status;
 }
 
 static int run_status(const struct call *call, json_t **result, struct star_error *err)
@@ -224,7 +184,7 @@ static int run_status(const struct call *call, json_t **result, struct star_erro
 
 	if (rc)
 		return rc;
-	*result = node_json(call);
+	*result = control_node_json(call->control, control_line_server_count(call->connection));
 	figures = data_plane->status(data_plane->ctx);
 	json_object_update_missing(*result, figures);
 	json_decref(figures);
@@ -313,6 +273,30 @@ static int run_trace(const struct call *call, json_t **result, struct star_error
 static int run_hot(const struct call *call, json_t **result, struct star_error *err)
 {
 	return control_observed(call->control, CONTROL_HOT, call->request.params, result, err);
+}
+
+static int run_history(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_observed(call->control, CONTROL_HISTORY, call->request.params, result, err);
+}
+
+static int run_events(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_events(call->control, call->request.params, result, err);
+}
+
+static int run_capture(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *plane = &call->control->data_plane;
+
+	return plane->capture(plane->ctx, call->request.params, result, err);
+}
+
+static int run_capture_take(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *plane = &call->control->data_plane;
+
+	return plane->capture_take(plane->ctx, call->request.params, result, err);
 }
 
 static int run_row_keys(const struct call *call, json_t **result, struct star_error *err)
@@ -413,6 +397,10 @@ static const struct method methods[] = {
 	{ "sweep", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, KEEPERS | NODES, run_sweep },
 	{ "empty", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, ADMINS | WORKERS | NODES, run_empty },
 	{ "table_drop", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, ADMINS | WORKERS | NODES, run_drop },
+	{ "queue_open", METHOD_LEADER, ADMINS | WORKERS | NODES, run_queue_open },
+	{ "queue_work", METHOD_LEADER, ADMINS | WORKERS | NODES, run_queue_work },
+	{ "queues", METHOD_LEADER, LOOKERS | WORKERS | NODES, run_queues },
+	{ "queue_drop", METHOD_LEADER | METHOD_NOTED, KEEPERS | NODES, run_queue_drop },
 	{ "row_keys", METHOD_SLOW, LOOKERS, run_row_keys },
 	{ "rows", METHOD_SLOW, LOOKERS, run_rows },
 	{ "status", 0, LOOKERS | WORKERS, run_status },
@@ -425,6 +413,10 @@ static const struct method methods[] = {
 	{ "slow", METHOD_SLOW, KEEPERS, run_slow },
 	{ "trace", METHOD_SLOW, KEEPERS, run_trace },
 	{ "hot", METHOD_SLOW, LOOKERS, run_hot },
+	{ "history", METHOD_SLOW, LOOKERS, run_history },
+	{ "events", METHOD_SLOW, KEEPERS, run_events },
+	{ "capture", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_capture },
+	{ "capture_take", METHOD_ADMIN | METHOD_SLOW, ADMINS, run_capture_take },
 	{ "ports", 0, LOOKERS, run_ports },
 	{ "port_add", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_port_add },
 	{ "port_remove", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_port_remove },
@@ -438,7 +430,7 @@ static const struct method methods[] = {
 	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, NODES, run_checkpoint_part },
 	{ "shutdown", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_shutdown },
 	{ "promote", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_promote },
-	{ "ticket", 0, ADMINS | WORKERS, run_ticket },
+	{ "ticket", 0, ADMINS | WORKERS | SECURE_BIT(SECURE_READER), run_ticket },
 	{ "acl_check", 0, KEEPERS, run_acl_check },
 	{ "key_reload", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_key_reload },
 	{ NULL, 0, 0, NULL },

@@ -20,6 +20,7 @@
 #include "jsonrpc/jsonrpc.h"
 #include "control/line_server.h"
 #include "control/line_share.h"
+#include "control/queue.h"
 #include "jsonrpc/object_json.h"
 #include "secure/ring.h"
 #include "secure/ticket.h"
@@ -169,6 +170,7 @@ struct control {
 	/* PS task 0 */
 	struct cluster_node *nodes; /* ps_count */
 	struct checkpointer checkpointer;
+	struct control_queues queues;
 	uint64_t begins_with; /* the checkpoint that nodes which come now begin with; 0: none */
 	uint64_t rolled_back_to;
 	/* of a pair: why there is no layout; "": there may be one. And how often the catalogue or the layout has
@@ -340,6 +342,20 @@ json_t *control_checkpointer_ask(struct control *control, enum control_caller ca
 /* Returns 0 when all nodes have answered that they serve this layout, so that none loads any more. */
 int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err);
 
+/* status.c */
+json_t *control_endpoint_json(const struct config_endpoint *endpoint);
+json_t *control_node_json(struct control *control, struct line_server_counts counts);
+
+/* queue_methods.c: PS task 0's work queues. "queue_open", "queue_work", "queues" and "queue_drop". */
+int control_queue_make(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_queue_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_queue_list(struct control *control, json_t **result, struct star_error *err);
+int control_queue_remove(struct control *control, const char *name, struct star_error *err);
+/* For a checkpoint, taken before it begins: what is done by then was pushed before. A new reference. */
+json_t *control_queues_keep(struct control *control);
+/* Those of the checkpoint that the cluster begins with. */
+int control_queues_begin(struct control *control, struct star_error *err);
+
 /* restore.c: PS task 0 has the cluster roll back to a checkpoint. The first is the method, the second the
  * checkpointer's thread. */
 int control_restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err);
@@ -413,9 +429,11 @@ int control_ports_remove(struct control *control, const json_t *params, json_t *
 int control_rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
-/* observed.c: the requests that the node's reactors remember. */
+/* observed.c: what the node remembers. */
 int control_observed(struct control *control, enum control_observed_what what, const json_t *params, json_t **result,
 		     struct star_error *err);
+/* The last events: {"node", "events": [...]}. */
+int control_events(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* origin.c: whether cluster.ps has a caller's address, under that task. The executor must be there before, and be gone
  * after. */

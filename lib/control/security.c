@@ -12,6 +12,20 @@
 #include "jsonrpc/member.h"
 #include "control/node.h"
 
+/* Reads the file of rights, again; what cannot be read changes nothing. */
+static int load_rights(const struct control *control, struct star_error *err)
+{
+	struct secure_rights *rights;
+
+	if (!control->config->security_rights[0] || !control->tickets)
+		return 0;
+	rights = secure_rights_load(control->config->security_rights, err);
+	if (!rights)
+		return err->code;
+	secure_tickets_rights(control->tickets, rights);
+	return 0;
+}
+
 int control_security_create(struct control *control, struct star_error *err)
 {
 	const struct config *config = control->config;
@@ -29,6 +43,8 @@ int control_security_create(struct control *control, struct star_error *err)
 			 "security.control_keys",
 			 config_show(config->own.control.host, config->own.control.port).text);
 	}
+	if (load_rights(control, err) < 0)
+		return err->code;
 	if (!config->security_audit_log[0])
 		return 0;
 	control->audit = control_audit_open(config->security_audit_log, err);
@@ -89,6 +105,9 @@ int control_security_ticket(const struct control *control, const struct line_con
 				      control->task);
 	if (!principal || principal->role >= SECURE_ROLES)
 		return star_error_set(err, -EPERM, "a ticket is for who comes with a key, at the control address");
+	if (!secure_tickets_may_have(control->tickets, principal))
+		return star_error_set(err, -EPERM, "\"%s\", of role %s, has no right to any table (security.rights)",
+				      principal->principal, secure_role_name(principal->role));
 	rc = secure_tickets_issue(control->tickets, principal, clock_ns(), &ticket, secret, err);
 	if (rc < 0)
 		return rc;
@@ -166,21 +185,52 @@ int control_security_check(const struct control *control, const struct line_conn
 			      secure_role_name(principal ? principal->role : SECURE_ROLES));
 }
 
+/* A verb and a table of the data network. */
+static int check_right(struct control *control, const char *principal, enum secure_role role, const char *verb,
+		       const char *table, json_t **result, struct star_error *err)
+{
+	const uint8_t right = secure_right_from(verb);
+	bool allowed = true;
+
+	if (!right)
+		return star_error_set(
+			err, -EINVAL,
+			"with a table the method is pull, create, push, assign, delete or commit, and not \"%s\"",
+			verb);
+	if (control->tickets)
+		allowed = secure_tickets_look_up(control->tickets, principal, role, table) & right;
+	*result = json_pack("{s:s, s:s, s:s, s:s, s:b}", "principal", principal, "role", secure_role_name(role),
+			    "method", verb, "table", table, "allowed", allowed);
+	return 0;
+}
+
+static int take_acl(const json_t *params, const char **principal, const char **method, const char **table,
+		    struct star_error *err)
+{
+	static const char *const members[] = { "principal", "method", "table", NULL };
+
+	*table = NULL;
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_string(params, "principal", SECURE_NAME_MAX, principal, err) < 0 ||
+	    jsonrpc_member_string(params, "method", 64, method, err) < 0 ||
+	    (json_object_get(params, "table") && jsonrpc_member_string(params, "table", WIRE_NAME_MAX, table, err) < 0))
+		return control_invalid(err);
+	return 0;
+}
+
 int control_security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method),
 			 json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "principal", "method", NULL };
 	enum secure_role role = SECURE_ROLES;
-	const char *principal, *method;
+	const char *principal, *method, *table;
 	char text[SECURE_ROLES_TEXT];
 	bool allowed;
 	int roles;
 
-	if (jsonrpc_member_only(params, members, err) < 0 ||
-	    jsonrpc_member_string(params, "principal", SECURE_NAME_MAX, &principal, err) < 0 ||
-	    jsonrpc_member_string(params, "method", 64, &method, err) < 0)
-		return control_invalid(err);
-	roles = roles_of(method);
+	roles = take_acl(params, &principal, &method, &table, err);
+	if (roles < 0)
+		return roles;
+	roles = table ? 0 : roles_of(method);
 	if (roles < 0)
 		return star_error_set(err, -ENOENT, "there is no method \"%s\" (docs/control.rst)", method);
 	if (!control->ring)
@@ -190,6 +240,8 @@ int control_security_acl(struct control *control, const json_t *params, int (*ro
 	role = secure_ring_role(control->ring, principal);
 	if (role == SECURE_ROLES)
 		return star_error_set(err, -ENOENT, "there is no principal \"%s\" among this node's keys", principal);
+	if (table)
+		return check_right(control, principal, role, method, table, result, err);
 	allowed = (unsigned)roles & SECURE_BIT(role);
 	*result = json_pack("{s:s, s:s, s:s, s:b, s:s}", "principal", principal, "role", secure_role_name(role),
 			    "method", method, "allowed", allowed, "roles", secure_roles_text((unsigned)roles, text));
@@ -206,7 +258,9 @@ int control_security_reload(struct control *control, const json_t *params, json_
 		return control_invalid(err);
 	if (!control->ring)
 		return star_error_set(err, -ENOTSUP, "this node was started without keys (security.control_keys)");
-	rc = secure_ring_reload(control->ring, err);
+	rc = load_rights(control, err);
+	if (rc == 0)
+		rc = secure_ring_reload(control->ring, err);
 	if (rc < 0)
 		return rc;
 	control_line_server_review(control->server);

@@ -115,11 +115,6 @@ static inline bool plan_is_source(const struct graph_node *node)
 	return node->op == GRAPH_FEED || node->op == GRAPH_CONST;
 }
 
-static inline bool plan_is_handle(const struct graph_node *node)
-{
-	return node->outputs_count == 1 && node->outputs[0].dtype == 0;
-}
-
 static inline bool plan_is_flow(const struct graph_node *node)
 {
 	return node->op == GRAPH_WHILE || node->op == GRAPH_COND;

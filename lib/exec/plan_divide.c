@@ -7,6 +7,7 @@
  * wait for each other.
  */
 #include "exec/plan.h"
+#include "graph/handle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static const struct graph_node *node_at(const struct divide *d, const struct gra
 /* Of handles and constants each group has its own. */
 static bool is_work(const struct graph_node *node)
 {
-	return !plan_is_handle(node) && !plan_is_source(node);
+	return !graph_is_handle(node) && !plan_is_source(node);
 }
 
 static uint32_t leader(const struct divide *d, uint32_t i)
@@ -45,7 +46,7 @@ static void join_parts(struct divide *d, uint32_t a, uint32_t b)
 
 static const struct graph_node *resource_of(const struct divide *d, const struct graph_node *node)
 {
-	const bool has = node->inputs_count && plan_is_handle(d->plan->graph->nodes[node->inputs[0].node]);
+	const bool has = node->inputs_count && graph_is_handle(d->plan->graph->nodes[node->inputs[0].node]);
 
 	return has ? graph_resource(d->plan->graph, node->inputs[0]) : NULL;
 }

@@ -4,6 +4,7 @@
  * With a cut its PS parts are the calls; without one, each node that only PS tasks can do is a part of its own.
  */
 #include "exec/plan.h"
+#include "graph/handle.h"
 
 #include <errno.h>
 #include <string.h>
@@ -130,7 +131,7 @@ static bool has_effects(const struct graph *graph)
 
 static void need(struct graph_plan *plan, uint32_t node)
 {
-	if (plan->in_worker[node] && !plan_is_handle(plan->graph->nodes[node]))
+	if (plan->in_worker[node] && !graph_is_handle(plan->graph->nodes[node]))
 		plan->needed[node] = true;
 }
 
@@ -173,7 +174,7 @@ static int place_value(struct graph_plan *plan, const struct graph_node *node, u
 	value->root = number;
 	value->block = PLAN_NONE;
 	value->where = PLAN_NOWHERE;
-	if (plan_is_handle(node) || (!plan->needed[node->id] && value->provider == PLAN_NONE))
+	if (graph_is_handle(node) || (!plan->needed[node->id] && value->provider == PLAN_NONE))
 		return 0;
 	if (graph_elements(&plan->types[number].shape) < 0)
 		return star_error_set(err, -EINVAL,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Executing a step of a plan, level by level. */
 #include "exec/run.h"
+#include "graph/handle.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static int refresh(struct graph_run *run, const struct graph_node *node, bool an
 
 	for (uint32_t i = 0; i < node->inputs_count && !changed; i++)
 		changed = run->changed[plan_number(plan, node->inputs[i])] == run->stamp;
-	if (!changed || plan_is_source(node) || plan_is_handle(node))
+	if (!changed || plan_is_source(node) || graph_is_handle(node))
 		return 0;
 	for (uint32_t i = 0; i < node->inputs_count; i++)
 		in[i] = run->values[plan_number(plan, node->inputs[i])].type;

@@ -14,6 +14,7 @@
 #include "input/clicks.h"
 #include "input/lines.h"
 #include "input/row.h"
+#include "input/slices.h"
 
 enum { AHEAD = 4, /* batches that are read before they are asked for, and the one that the caller has */ };
 
@@ -33,6 +34,12 @@ struct input {
 	struct row *pool;    /* what may be drawn next */
 	uint32_t pool_count; /* rows in it */
 	bool ended;	     /* no more lines */
+	/* with a queue */
+	struct slices slices;
+	struct input_piece piece; /* of the slice that is read */
+	uint32_t slice;		  /* its place; there is one while a file is open */
+	uint64_t at;		  /* where its next line begins */
+	bool waiting;		  /* for slices that others have: what was read goes out first */
 	struct prng prng;
 	struct star_error err;
 	uint32_t room[AHEAD], clicks_room[AHEAD]; /* of ids, and of clicks, in each batch */
@@ -41,9 +48,9 @@ struct input {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct input_batch batches_ahead[AHEAD];
-	uint64_t filled, taken; /* batches, so far */
-	bool over;		/* there will be no more, for err's reason if it has one */
-	bool stop;		/* asked of the thread */
+	uint64_t filled, taken, finished; /* batches, so far */
+	bool over;			  /* there will be no more, for err's reason if it has one */
+	bool stop;			  /* asked of the thread */
 };
 
 /* ---- lines ---- */
@@ -70,6 +77,26 @@ static int open_next(struct input *in)
 	return rc < 0 ? star_error_set(&in->err, rc, "cannot read %s: %s", name_of(in), why.text) : 0;
 }
 
+/* For errors: the line's number in the file, of which those before the slice are counted now. */
+static unsigned long long line_of(const struct input *in)
+{
+	uint64_t offset = 0, lines = 0;
+	struct star_error ignored;
+	struct lines counted;
+	size_t bytes;
+	char *line;
+
+	if (in->piece.begin == 0 || input_lines_init(&counted) < 0)
+		return in->line;
+	if (input_lines_open(&counted, in->paths[in->path], &ignored) == 0)
+		while (offset < in->piece.begin && input_lines_next(&counted, &line, &bytes, &ignored) > 0) {
+			offset += bytes + 1;
+			lines++;
+		}
+	input_lines_fini(&counted);
+	return in->line + lines;
+}
+
 /* The next line of the file that is open: 1; 0: there is none; or an error. What is behind a zero byte would go
  * unnoticed. */
 static int read_line(struct input *in, char **line)
@@ -80,19 +107,109 @@ static int read_line(struct input *in, char **line)
 	const int rc = input_lines_next(&in->lines, line, &bytes, &why);
 
 	in->line += rc != 0;
+	in->at += bytes + 1;
 	/* Of what is packed, its own bytes, which the file's size counts. */
-	in->bytes = in->lines.source.kind == SOURCE_PLAIN ? in->bytes + bytes + (rc > 0)
-							  : in->bytes_before + in->lines.source.read;
+	if (!in->options.slices)
+		in->bytes = in->lines.source.kind == SOURCE_PLAIN ? in->bytes + bytes + (rc > 0)
+								  : in->bytes_before + in->lines.source.read;
 	if (rc == -E2BIG)
-		return star_error_set(&in->err, rc, "%s:%llu: a line has %d bytes at most", path,
-				      (unsigned long long)in->line, INPUT_LINE_MAX - 1);
+		return star_error_set(&in->err, rc, "%s:%llu: a line has %d bytes at most", path, line_of(in),
+				      INPUT_LINE_MAX - 1);
 	if (rc < 0)
-		return star_error_set(&in->err, rc, "cannot read %s behind line %llu: %s", path,
-				      (unsigned long long)in->line - 1, why.text);
+		return star_error_set(&in->err, rc, "cannot read %s behind line %llu: %s", path, line_of(in) - 1,
+				      why.text);
 	if (rc > 0 && memchr(*line, 0, bytes))
 		return star_error_set(&in->err, -EINVAL, "%s:%llu: there is a zero byte in the line", path,
-				      (unsigned long long)in->line);
+				      line_of(in));
 	return rc;
+}
+
+/* ---- slices ---- */
+
+static bool is_stopped(struct input *in)
+{
+	bool stop;
+
+	pthread_mutex_lock(&in->lock);
+	stop = in->stop;
+	pthread_mutex_unlock(&in->lock);
+	return stop;
+}
+
+/* 1; 0: there are no more; -EAGAIN; or an error. wait: for those that others have, as long as it may be. */
+static int take_slice(struct input *in, bool wait, struct input_slice *slice)
+{
+	const struct input_slices *queue = in->options.slices;
+	struct star_error why = { 0 };
+	int rc;
+
+	do
+		rc = queue->take(queue->arg, wait, slice, &why);
+	while (rc == -EAGAIN && wait && !is_stopped(in));
+	return rc < 0 && rc != -EAGAIN ? star_error_set(&in->err, rc, "%s", why.text) : rc;
+}
+
+/* Opens the next one: 1, 0, -EAGAIN or an error. */
+static int open_slice(struct input *in, bool wait)
+{
+	struct input_slice slice;
+	struct star_error why = { 0 };
+	int rc = take_slice(in, wait, &slice), place;
+
+	if (rc <= 0)
+		return rc;
+	place = input_slices_add(&in->slices, &slice);
+	if (place < 0)
+		return star_error_set(&in->err, -ENOMEM, "no memory for a slice");
+	in->slice = (uint32_t)place;
+	in->piece = input_plan_piece(in->options.slices->plan, slice.number, slice.epoch);
+	in->epoch = slice.epoch;
+	in->path = in->piece.file;
+	in->bytes = slice.epoch * in->options.slices->plan->slices + slice.number + 1;
+	if (open_next(in) < 0)
+		return in->err.code;
+	rc = input_lines_seek(&in->lines, in->piece.begin, &in->at, &why);
+	return rc < 0 ? star_error_set(&in->err, rc, "cannot read %s: %s", name_of(in), why.text) : 1;
+}
+
+/* The next line of the slices: 1; 0: there is none; -EAGAIN; or an error. */
+static int next_line_of_slice(struct input *in, char **line)
+{
+	for (;;) {
+		int rc = input_lines_are_open(&in->lines) ? 1 : open_slice(in, false);
+
+		if (rc <= 0)
+			return rc;
+		rc = in->at < in->piece.end ? read_line(in, line) : 0;
+		if (rc != 0)
+			return rc;
+		in->slices.of[in->slice].read = true;
+		input_lines_close(&in->lines);
+	}
+}
+
+/* What is in batches, or was empty, waits for these alone; what they were trained with is done. */
+static int settle(struct input *in)
+{
+	int rc;
+
+	pthread_mutex_lock(&in->lock);
+	rc = input_slices_close(&in->slices);
+	input_slices_finish(&in->slices, in->options.slices, in->finished);
+	pthread_mutex_unlock(&in->lock);
+	return rc < 0 ? star_error_set(&in->err, rc, "no memory for slices") : 0;
+}
+
+/* All that was read is in batches that others wait for: what comes next is waited for here. */
+static int await_slice(struct input *in)
+{
+	int rc = settle(in);
+
+	if (rc == 0)
+		rc = open_slice(in, true);
+	in->waiting = false;
+	in->ended = rc == 0 || rc == -EAGAIN; /* it is stopped */
+	return rc == -EAGAIN ? 0 : rc;
 }
 
 /* The next line of all: 1; 0: all epochs are over; or an error. */
@@ -140,15 +257,17 @@ static int next_row(struct input *in, struct row *row)
 	int status;
 
 	for (;;) {
-		status = next_line(in, &line);
+		status = in->options.slices ? next_line_of_slice(in, &line) : next_line(in, &line);
 		if (status <= 0)
 			return status;
 		status = parse_line(in, line, row, &err);
 		if (status < 0)
-			return star_error_set(&in->err, status, "%s:%llu: %s", name_of(in),
-					      (unsigned long long)in->line, err.text);
+			return star_error_set(&in->err, status, "%s:%llu: %s", name_of(in), line_of(in), err.text);
 		row->number = in->epoch;
-		if (status > 0 && in->rows++ % in->options.workers == in->options.worker) {
+		row->slice = in->slice;
+		if (status > 0 && in->options.slices)
+			in->slices.of[in->slice].rows++;
+		if (status > 0 && (in->options.slices || in->rows++ % in->options.workers == in->options.worker)) {
 			in->mine++;
 			return 1;
 		}
@@ -164,9 +283,13 @@ static struct row *draw_row(struct input *in)
 	struct row *last, *chosen;
 	struct row swap;
 
-	while (!in->ended && in->pool_count < most) {
+	while (!in->ended && !in->waiting && in->pool_count < most) {
 		const int status = next_row(in, &in->pool[in->pool_count]);
 
+		if (status == -EAGAIN && !in->err.code) {
+			in->waiting = true;
+			break;
+		}
 		if (status < 0)
 			return NULL;
 		in->pool_count += status > 0;
@@ -237,6 +360,10 @@ static int add_row(struct input *in, unsigned slot, const struct row *row)
 	memcpy(b->dense + (size_t)b->rows * in->shape.dense, row->dense, in->shape.dense * sizeof(float));
 	b->rows++;
 	b->epoch = row->number;
+	if (in->options.slices) {
+		in->slices.of[row->slice].rows--;
+		in->slices.of[row->slice].batches = in->batches + 1;
+	}
 	return 0;
 }
 
@@ -260,11 +387,13 @@ static int fill_slot(struct input *in, unsigned slot)
 	while (b->rows < in->options.batch) {
 		const struct row *row = draw_row(in);
 
-		if (!row)
-			break;
-		if (add_row(in, slot, row) < 0)
+		if (row && add_row(in, slot, row) < 0)
 			return in->err.code;
+		if (!row && (!in->waiting || b->rows || await_slice(in) < 0))
+			break;
 	}
+	if (in->options.slices && !in->err.code)
+		settle(in);
 	b->number = in->batches++;
 	b->share = share_of_workers(in);
 	return in->err.code ? in->err.code : b->rows > 0;
@@ -312,17 +441,28 @@ int input_next(struct input *in, const struct input_batch **batch, struct star_e
 	return status;
 }
 
+void input_finished(struct input *in, uint64_t batches)
+{
+	pthread_mutex_lock(&in->lock);
+	in->finished = batches;
+	if (in->options.slices)
+		input_slices_finish(&in->slices, in->options.slices, batches);
+	pthread_mutex_unlock(&in->lock);
+}
+
 /* ---- opening and closing ---- */
 
 static int check_input_options(const struct input_options *o, struct star_error *err)
 {
 	if (!o->paths_count)
 		return star_error_set(err, -EINVAL, "no file is given to be read");
-	if (!o->batch || o->batch > INPUT_BATCH_MAX || !o->epochs || o->shuffle > INPUT_SHUFFLE_MAX)
+	if (!o->batch || o->batch > INPUT_BATCH_MAX || (!o->epochs && !o->slices) || o->shuffle > INPUT_SHUFFLE_MAX)
 		return star_error_set(
 			err, -EINVAL,
 			"a batch has 1 to %d rows, there is 1 epoch at least, and %d rows are shuffled at most",
 			INPUT_BATCH_MAX, INPUT_SHUFFLE_MAX);
+	if (o->slices)
+		return 0;
 	if (o->worker >= o->workers)
 		return star_error_set(err, -EINVAL, "worker %u: with %u workers it is below that", o->worker,
 				      o->workers);
@@ -340,6 +480,8 @@ static uint64_t count_bytes(const struct input_options *o)
 {
 	uint64_t bytes = 0;
 
+	if (o->slices)
+		return o->slices->plan->slices * o->slices->epochs;
 	for (uint32_t i = 0; i < o->paths_count; i++) {
 		struct stat file;
 
@@ -384,6 +526,7 @@ static void release_input(struct input *in)
 		input_row_fini(&in->pool[i]);
 	for (uint32_t i = 0; in->paths && i < in->options.paths_count; i++)
 		free(in->paths[i]);
+	input_slices_fini(&in->slices);
 	free(in->paths);
 	free(in->pool);
 	free(in);
@@ -409,7 +552,7 @@ static struct input *open_input(const struct input_options *options, struct voca
 	pthread_mutex_init(&in->lock, NULL);
 	pthread_cond_init(&in->changed, NULL);
 	status = allocate_input(in);
-	if (status == 0)
+	if (status == 0 && !options->slices)
 		status = open_next(in);
 	if (status == 0) {
 		status = -pthread_create(&in->thread, NULL, read_ahead, in);

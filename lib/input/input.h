@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "input/plan.h"
 #include "input/vocabulary.h"
 #include "star_error.h"
 
@@ -45,6 +46,28 @@ enum input_limits {
 	INPUT_COLUMN_MAX = 65535,
 };
 
+/* A slice that a work queue has handed out. */
+struct input_slice {
+	uint64_t number; /* in its epoch */
+	uint32_t epoch;
+	uint64_t handle; /* the queue's */
+};
+
+/*
+ * Where a reader gets its slices from, instead of every workers-th row: a work queue (train/queue.h has one of PS task
+ * 0's). plan: of the same files. take: 1; 0: there are no more; -EAGAIN: others have the last ones, of which some may
+ * come back: without waiting, or after some time; or an error that ends reading. done: all rows of the slice are in
+ * batches that input_finished has named. take is called by the reader's thread, done by any; neither at the same time
+ * as itself.
+ */
+struct input_slices {
+	void *arg;
+	const struct input_plan *plan;
+	uint32_t epochs;
+	int (*take)(void *arg, bool wait, struct input_slice *slice, struct star_error *err);
+	void (*done)(void *arg, const struct input_slice *slice);
+};
+
 struct input_options {
 	enum input_format format;
 	const char *const *paths;
@@ -58,6 +81,7 @@ struct input_options {
 	/* Of text: a word's id is its place in there and one, and 0 if it lacks it; NULL: ids by hash. It is only
 	 * read. */
 	const struct vocabulary *vocabulary;
+	const struct input_slices *slices; /* NULL: there is no queue; else epochs, worker and workers are its own */
 };
 
 /* What all rows of a format have. */
@@ -110,6 +134,10 @@ struct input *input_open(const struct input_options *options, struct star_error 
  * does not fit the format), -E2BIG (a line or row beyond input_limits), or of reading; it could not be read, nor will
  * be. */
 int input_next(struct input *input, const struct input_batch **batch, struct star_error *err);
+
+/* Of a reader with slices: this many of its batches, from the first on, were trained with, and all they came to is
+ * pushed. */
+void input_finished(struct input *input, uint64_t batches);
 
 void input_close(struct input *input); /* NULL is allowed */
 

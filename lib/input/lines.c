@@ -81,3 +81,25 @@ int input_lines_next(struct lines *lines, char **line, size_t *bytes, struct sta
 			return rc;
 	}
 }
+
+int input_lines_seek(struct lines *lines, uint64_t offset, uint64_t *at, struct star_error *err)
+{
+	size_t bytes = 0;
+	char *line;
+	int rc;
+
+	*at = offset;
+	if (offset == 0)
+		return 0;
+	rc = input_source_seek(&lines->source, offset - 1, err);
+	if (rc < 0)
+		return rc;
+	/* What is in the middle of a line there belongs to the slice that the line begins in, which looks at it. */
+	*at = offset - 1;
+	while ((rc = input_lines_next(lines, &line, &bytes, err)) == -E2BIG) {
+		*at += lines->end - lines->begin;
+		lines->begin = lines->end;
+	}
+	*at += bytes + 1;
+	return rc < 0 ? rc : 0;
+}

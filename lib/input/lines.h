@@ -19,6 +19,8 @@ struct lines {
 /* 0 or a negative errno; no file is open then. Sentences do not name it. */
 int input_lines_init(struct lines *lines);
 int input_lines_open(struct lines *lines, const char *path, struct star_error *err); /* "-": standard input */
+/* The next line is the first that begins there or behind; of a plain file that was just opened. *at: where that is. */
+int input_lines_seek(struct lines *lines, uint64_t offset, uint64_t *at, struct star_error *err);
 bool input_lines_are_open(const struct lines *lines);
 void input_lines_close(struct lines *lines); /* the file; another one may be opened */
 void input_lines_fini(struct lines *lines);

@@ -12,6 +12,7 @@ struct row {
 	uint32_t count;	 /* ids; those of a history behind the others: item, category, item, category ... */
 	uint32_t room;	 /* for ids */
 	uint32_t number; /* of the row's epoch */
+	uint32_t slice;	 /* its place among the open ones */
 	float dense[ROW_DENSE_MAX];
 	int64_t *ids;
 	float *values;

@@ -113,6 +113,16 @@ int input_source_open(struct source *s, const char *path, struct star_error *err
 	return fd < 0 ? star_error_set(err, -errno, "%s", strerror(errno)) : input_source_open_fd(s, fd, err);
 }
 
+int input_source_seek(struct source *s, uint64_t offset, struct star_error *err)
+{
+	if (lseek(s->fd, (off_t)offset, SEEK_SET) < 0)
+		return star_error_set(err, -errno, "%s", strerror(errno));
+	s->begin = s->end = 0;
+	s->ended = false;
+	s->read = offset;
+	return 0;
+}
+
 void input_source_close(struct source *s)
 {
 	if (s->fd >= 0)

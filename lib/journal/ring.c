@@ -25,7 +25,10 @@ static uint8_t *map_twice(uint64_t bytes)
 		memory = MAP_FAILED;
 	}
 	close(fd);
-	return memory == MAP_FAILED ? NULL : memory;
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, 2 * bytes, MADV_DONTDUMP); /* rows */
+	return memory;
 }
 
 struct journal_ring *journal_ring_create(uint64_t bytes, uint64_t wait_ns, struct star_error *err)

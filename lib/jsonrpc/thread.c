@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/signals.h"
+
 int jsonrpc_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg,
 			 struct star_error *err)
 {
@@ -11,7 +13,7 @@ int jsonrpc_thread_start(pthread_t *thread, const char *name, void *(*run)(void 
 	int rc;
 
 	/* The new thread inherits the mask: it never sees a signal, not even between its start and its first line. */
-	sigfillset(&all);
+	base_signals_of_others(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

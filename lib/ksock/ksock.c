@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "ksock/internal.h"
 
 static void make_free_list(struct ksock *ks)
@@ -33,6 +34,7 @@ struct ksock *ksock_create(const struct ksock_options *o, struct star_error *err
 			       o->connections_max);
 		return NULL;
 	}
+	base_cores_without_rest(ks->conns, o->connections_max * sizeof(*ks->conns));
 	ks->pool = o->pool;
 	ks->wheel = o->wheel;
 	net_address_parse(o->host, &ks->host);

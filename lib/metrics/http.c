@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 #include "metrics/openmetrics.h"
 #include "metrics/places.h"
 
@@ -265,7 +266,7 @@ static int start_watch(struct metrics_server *server)
 
 	pthread_mutex_init(&server->lock, NULL);
 	clock_condition_init(&server->wake);
-	sigfillset(&all);
+	base_signals_of_others(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&server->watch, NULL, watch_places, server);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

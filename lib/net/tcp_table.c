@@ -4,6 +4,7 @@
 #include <rte_jhash.h>
 #include <stdlib.h>
 
+#include "base/cores.h"
 #include "net/siphash.h"
 #include "net/tcp_internal.h"
 
@@ -51,6 +52,7 @@ int tcp_table_init(struct net *net)
 		free(net->hash);
 		return -ENOMEM;
 	}
+	base_cores_without_rest(net->conns, count * sizeof(*net->conns));
 	net->ack_tail = &net->ack_list;
 	net->hash_mask = buckets - 1;
 	net->hash_seed = net->crowds.seed = (uint32_t)net->options.secret[0];

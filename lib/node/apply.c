@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/layout.h"
+#include "wire/owner.h"
 
 enum { BATCH_BYTES = JOURNAL_RECORD_MAX, BATCHES = 8, WAIT_US = 60000000 };
 
@@ -33,6 +33,9 @@ struct node_apply {
 	const char *what;
 	uint32_t first_reactor, cluster_reactors;
 	bool same; /* each stream has its reactor */
+	/* By stream and object, where a filter has forgotten all: counts behind this position stand. NULL: all do. */
+	uint64_t (*cleared)[WIRE_OBJECTS_MAX + 1];
+	bool clearing; /* these are looked for, and nothing else is applied */
 	uint64_t rows;
 	unsigned filling[WIRE_REACTORS_MAX];
 	struct batch batches[]; /* BATCHES of each reactor */
@@ -181,9 +184,7 @@ static int route(struct node_apply *a, const struct object_spec *spec, const str
 		uint32_t owner;
 
 		memcpy(&key, row, sizeof(key));
-		owner = layout_owner(partitions, a->cluster_reactors,
-				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
-						      partitions));
+		owner = wire_key_owner(partitions, a->cluster_reactors, spec, name_hash, key);
 		if (owner < a->first_reactor || owner >= a->first_reactor + a->node->shards_count)
 			return star_error_set(err, -EBADMSG, "%s has rows of another node", a->what);
 		rc = add_row(a, run, row, owner - a->first_reactor, err);
@@ -200,7 +201,8 @@ static const struct object_spec *find_object(const struct node *node, uint32_t o
 	return spec && spec->kind != OBJECT_PROGRAM && object_wire_id(spec) == object ? spec : NULL;
 }
 
-static int apply_run(struct node_apply *a, uint32_t stream, struct journal_record *record, struct star_error *err)
+static int apply_run(struct node_apply *a, uint32_t stream, struct journal_record *record, uint64_t behind,
+		     struct star_error *err)
 {
 	struct checkpoint_run *run = (struct checkpoint_run *)(record + 1);
 	const struct object_spec *spec;
@@ -213,6 +215,8 @@ static int apply_run(struct node_apply *a, uint32_t stream, struct journal_recor
 	spec = find_object(a->node, run->object);
 	if (!spec)
 		return 0; /* it was dropped since */
+	if (a->cleared && (a->clearing || (run->kind == CHECKPOINT_COUNTS && behind <= a->cleared[stream][spec->id])))
+		return 0;
 	run->object = spec->id;
 	a->rows += run->kind == CHECKPOINT_ROWS ? run->count : 0;
 	if (a->same)
@@ -233,7 +237,8 @@ static int apply_outcome(struct node_apply *a, uint32_t stream, const struct jou
 	return a->same ? add_record(a, stream, record, err) : 0;
 }
 
-static int apply_cleared(struct node_apply *a, uint32_t stream, struct journal_record *record, struct star_error *err)
+static int apply_cleared(struct node_apply *a, uint32_t stream, struct journal_record *record, uint64_t behind,
+			 struct star_error *err)
 {
 	struct journal_object *object = (struct journal_object *)(record + 1);
 	const struct object_spec *spec;
@@ -244,19 +249,35 @@ static int apply_cleared(struct node_apply *a, uint32_t stream, struct journal_r
 	if (!spec)
 		return 0;
 	object->object = spec->id;
-	return a->same ? add_record(a, stream, record, err) : add_to_all(a, record, err);
+	if (a->same)
+		return add_record(a, stream, record, err);
+	if (a->cleared)
+		a->cleared[stream][spec->id] = behind;
+	return !a->cleared || a->clearing ? add_to_all(a, record, err) : 0;
 }
 
-int node_apply_record(struct node_apply *a, uint32_t stream, struct journal_record *record, bool outcome_only,
-		      struct star_error *err)
+int node_apply_record(struct node_apply *a, uint32_t stream, struct journal_record *record, uint64_t behind,
+		      bool outcome_only, struct star_error *err)
 {
 	if (record->kind == JOURNAL_OUTCOME)
-		return apply_outcome(a, stream, record, err);
+		return a->clearing ? 0 : apply_outcome(a, stream, record, err);
 	if (outcome_only)
 		return 0;
 	if (record->kind == JOURNAL_CLEARED)
-		return apply_cleared(a, stream, record, err);
-	return record->kind == JOURNAL_RUN ? apply_run(a, stream, record, err) : 0;
+		return apply_cleared(a, stream, record, behind, err);
+	return record->kind == JOURNAL_RUN ? apply_run(a, stream, record, behind, err) : 0;
+}
+
+int node_apply_cleared_first(struct node_apply *a, uint32_t streams, struct star_error *err)
+{
+	a->cleared = calloc(streams, sizeof(*a->cleared));
+	a->clearing = true;
+	return a->cleared ? 0 : star_error_set(err, -ENOMEM, "out of memory");
+}
+
+void node_apply_cleared_known(struct node_apply *a)
+{
+	a->clearing = false;
 }
 
 /* ---- snapshots ---- */
@@ -351,6 +372,9 @@ int node_apply_run(struct node_apply *a, uint32_t stream, const struct checkpoin
 
 bool node_apply_from(struct node_apply *a, uint32_t reactors, uint32_t partitions)
 {
+	free(a->cleared);
+	a->cleared = NULL;
+	a->clearing = false;
 	a->same = reactors == a->node->shards_count && partitions == a->node->config->partitions;
 	return a->same;
 }
@@ -423,6 +447,8 @@ int node_apply_destroy(struct node_apply *a, struct star_error *err)
 	const int rc = settle_all(a, err);
 	bool stays = false;
 
+	free(a->cleared);
+	a->cleared = NULL;
 	for (unsigned i = 0; i < a->node->shards_count * BATCHES; i++) {
 		/* What a reactor may still come to must live on, and so must all of them. */
 		stays |= a->batches[i].posted;

@@ -23,9 +23,16 @@ int node_apply_destroy(struct node_apply *apply, struct star_error *err);
 /* Who wrote what comes now; whether that is as here. */
 bool node_apply_from(struct node_apply *apply, uint32_t reactors, uint32_t partitions);
 
-/* A record of a stream; it may be changed. outcome_only: of it nothing but how requests ended. */
-int node_apply_record(struct node_apply *apply, uint32_t stream, struct journal_record *record, bool outcome_only,
-		      struct star_error *err);
+/* A record of a stream, which ends `behind`; it may be changed. outcome_only: of it nothing but how requests ended. */
+int node_apply_record(struct node_apply *apply, uint32_t stream, struct journal_record *record, uint64_t behind,
+		      bool outcome_only, struct star_error *err);
+/*
+ * Streams of other reactors that come one after the other are given twice: each reactor here has keys of several, and
+ * its filters are to forget before any of their counts come. After the first of these, records of all streams are
+ * looked through for that alone; after the second they come again, and all else is applied. Until node_apply_from.
+ */
+int node_apply_cleared_first(struct node_apply *apply, uint32_t streams, struct star_error *err);
+void node_apply_cleared_known(struct node_apply *apply);
 /* A run of a snapshot, of which the object is named by its id alone. */
 int node_apply_run(struct node_apply *apply, uint32_t stream, const struct checkpoint_run *run, const void *rows,
 		   struct star_error *err);

@@ -260,6 +260,7 @@ static void *map(size_t bytes)
 		return NULL;
 	/* Marks are looked up in any order, beside rows in huge pages. */
 	madvise(memory, bytes, MADV_HUGEPAGE);
+	madvise(memory, bytes, MADV_DONTDUMP); /* rows */
 	if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
 		return memory;
 	munmap(memory, bytes);
@@ -551,7 +552,7 @@ void node_checkpoint_end(void *ctx, uint64_t id, bool kept)
 
 int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 			   const struct object_spec *const *specs, uint32_t count, const json_t *files,
-			   struct star_error *err)
+			   const json_t *queues, struct star_error *err)
 {
 	const struct node *node = ctx;
 	const struct config *config = node->config;
@@ -573,6 +574,10 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 		rc = star_error_set(err, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		m.objects[m.objects_count++] = *specs[i];
+	if (rc == 0 && json_array_size(queues) > 0) {
+		m.queues = json_dumps(queues, JSON_COMPACT);
+		rc = m.queues ? 0 : star_error_set(err, -ENOMEM, "no memory for the work queues");
+	}
 	if (snprintf(path, sizeof(path), "%s/%s", config->checkpoint_directory, checkpoint->name) >= (int)sizeof(path))
 		rc = star_error_set(err, -ENAMETOOLONG, "the path of the checkpoint is too long");
 	if (rc == 0)

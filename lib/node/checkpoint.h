@@ -35,7 +35,7 @@ json_t *node_checkpoint_state(void *ctx);
 void node_checkpoint_end(void *ctx, uint64_t id, bool kept);
 int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 			   const struct object_spec *const *specs, uint32_t count, const json_t *files,
-			   struct star_error *err);
+			   const json_t *queues, struct star_error *err);
 void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpoint);
 
 /* dropped.c: the same, of the lineage that the cluster goes on with. Without a directory of checkpoints nothing is
@@ -58,5 +58,6 @@ int node_trim_tables(struct node *node, struct star_error *err);
 int node_restore(struct node *node, const struct control_layout *layout, struct star_error *err);
 int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err);
 int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
+int node_restored_queues(void *ctx, uint64_t id, json_t **queues, struct star_error *err);
 
 #endif

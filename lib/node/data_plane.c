@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/capture.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
 #include "node/observe.h"
@@ -144,6 +145,8 @@ static void node_forget(void *ctx, uint32_t id)
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (drop_on(&node->shards[i], id, &err) < 0)
 			log_warn("object %u is not dropped yet, a large request goes on: %s", id, err.text);
+	if (node->tickets)
+		secure_tickets_table(node->tickets, id, NULL);
 	node_journal_catalogue(node);
 }
 
@@ -153,6 +156,9 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 	const struct question question = { .message.run = install_on_reactor, .spec = *spec };
 	int status = 0;
 
+	node->specs_ns[spec->id] = clock_ns();
+	if (node->tickets && spec->kind != OBJECT_PROGRAM)
+		secure_tickets_table(node->tickets, spec->id, spec->name); /* before anybody can ask for it */
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = ask_shard(&node->shards[i], &question, err);
 	if (status == 0) {
@@ -380,10 +386,13 @@ struct control_data_plane node_data_plane(struct node *node)
 		.metrics = node_metrics,
 		.connections = list_connections,
 		.observed = node_observed,
+		.capture = node_capture,
+		.capture_take = node_capture_take,
 		.port_add = add_port,
 		.port_remove = remove_port,
 		.ports = list_ports,
 		.restored = node_restored,
+		.restored_queues = node_restored_queues,
 		.checkpoint_new = node_checkpoint_new,
 		.checkpoint_begin = node_checkpoint_begin,
 		.checkpoint_state = node_checkpoint_state,

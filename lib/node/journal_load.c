@@ -43,23 +43,41 @@ static int visit(void *ctx, const struct journal_record *record, const void *con
 	(void)content;
 	/* The reader's buffer is nobody else's. */
 	return rc < 0 ? rc
-		      : node_apply_record(l->apply, l->stream, (struct journal_record *)record, behind <= l->from, err);
+		      : node_apply_record(l->apply, l->stream, (struct journal_record *)record, behind,
+					  behind <= l->from, err);
 }
 
-/* next: the number of the life that comes after it; *others: it had other reactors. */
-static int apply_life(struct load *l, const struct node_journal *j, const struct journal_past_life *life, uint32_t next,
-		      bool *others, struct star_error *err)
+static int visit_streams(struct load *l, const struct node_journal *j, const struct journal_past_life *life,
+			 struct star_error *err)
 {
 	const bool is_first = life == &j->contents->lives[j->first];
 	int rc = 0;
 
-	*others |= !node_apply_from(l->apply, life->reactors, life->partitions);
 	for (l->stream = 0; rc == 0 && l->stream < life->reactors; l->stream++) {
 		const struct journal_stream *s = &life->streams[l->stream];
 
 		l->from = is_first ? journal_stream_from(life, s, j->chosen) : 0;
 		rc = journal_stream_visit(j->contents, s, visit, l, err);
 	}
+	return rc;
+}
+
+/* next: the number of the life that comes after it; *others: it had other reactors. */
+static int apply_life(struct load *l, const struct node_journal *j, const struct journal_past_life *life, uint32_t next,
+		      bool *others, struct star_error *err)
+{
+	const bool same = node_apply_from(l->apply, life->reactors, life->partitions);
+	int rc = 0;
+
+	*others |= !same;
+	if (!same) {
+		rc = node_apply_cleared_first(l->apply, life->reactors, err);
+		if (rc == 0)
+			rc = visit_streams(l, j, life, err);
+		node_apply_cleared_known(l->apply);
+	}
+	if (rc == 0)
+		rc = visit_streams(l, j, life, err);
 	if (rc == 0)
 		rc = node_apply_life_end(l->apply, next - life->number, err);
 	return rc == 0 ? node_apply_flush(l->apply, err) : rc;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "node/node.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <rte_cycles.h>
 #include <sched.h>
@@ -12,9 +11,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/capture.h"
 #include "node/checkpoint.h"
+#include "node/crash.h"
+#include "node/history.h"
 #include "node/journal.h"
 #include "node/pair.h"
+#include "port/net_interface.h"
 #include "secure/ticket.h"
 #include "wire/layout.h"
 
@@ -138,44 +141,12 @@ static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max
 
 /* ---- start and stop ---- */
 
-/* A literal that lib/config has checked; or none. */
-static struct net_address parse_address(const char *host)
-{
-	struct net_address address;
-
-	net_address_parse(host, &address);
-	return address;
-}
-
 bool node_port_has(const struct node_port *port, const char *host)
 {
 	for (unsigned i = 0; i < port->config.addresses_count; i++)
 		if (strcmp(port->config.addresses[i].host, host) == 0)
 			return true;
 	return false;
-}
-
-struct net_interface_options node_interface(const struct node_port *p)
-{
-	const struct config_port *config = &p->config;
-	struct net_interface_options o = {
-		.port = p->port->id,
-		.mtu = p->port->mtu,
-		.mac = p->port->mac,
-		.vlan = (uint16_t)config->vlan,
-		.offloads = p->port->offloads,
-		.tso_bytes = p->port->tso_bytes,
-		.tso_segments = p->port->tso_segments,
-		.addresses_count = config->addresses_count,
-		.gateway4 = parse_address(config->gateway),
-		.gateway6 = parse_address(config->gateway6),
-	};
-
-	for (unsigned i = 0; i < config->addresses_count; i++) {
-		o.addresses[i].address = parse_address(config->addresses[i].host);
-		o.addresses[i].prefix = config->addresses[i].prefix;
-	}
-	return o;
 }
 
 static void fill_net_options(const struct node *node, struct shard *shard, struct net_options *o)
@@ -207,7 +178,7 @@ static void fill_net_options(const struct node *node, struct shard *shard, struc
 		.now_ns = clock_ns(),
 	};
 	for (unsigned i = 0; i < node->ports_count; i++)
-		o->interfaces[i] = node_interface(&node->ports[i]);
+		o->interfaces[i] = port_net_interface(node->ports[i].port, &node->ports[i].config);
 }
 
 static void fill_datagram_options(const struct node *node, const struct shard *shard, struct dgram_options *o)
@@ -217,6 +188,7 @@ static void fill_datagram_options(const struct node *node, const struct shard *s
 	*o = (struct dgram_options){
 		.incarnation = node->incarnation,
 		.sessions_max = config->sessions_max,
+		.memory_in_clear = config->security_memif == CONFIG_MEMIF_TICKETS,
 		.active_max = RTE_MIN(config->sessions_max, (uint32_t)DATAGRAM_ACTIVE_MAX),
 		.window_max = DATAGRAM_WINDOW,
 		.credits = config->credits,
@@ -274,6 +246,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 		return err->code;
 	shard->service = service_create(
 		&(struct service_options){
+			.rights = node->tickets ? rpc_request_rights : NULL,
 			.incarnation = config->journal_directory[0] || config->standby_peer[0] ? 0 : node->incarnation,
 			.partitions = config->partitions,
 			.store = shard->store,
@@ -304,7 +277,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	rpc.net = shard->net;
 	rpc.service = service_rpc(shard->service);
 	rpc.tickets = node->tickets;
-	if (!shard->sockets && !node->tickets) /* nobody comes by datagrams with a ticket yet */
+	if (!shard->sockets)
 		fill_datagram_options(node, shard, &rpc.datagrams);
 	/* Without sessions, too: rpc's tables of peers are hashed by it. */
 	if (draw_secret(rpc.datagrams.secret, err) < 0)
@@ -456,6 +429,11 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return star_error_set(err, -EIO, "the kernel gives no random numbers");
 	node->incarnation = random | 1;
+	node_crash_begin(node);
+	node->capture = node_capture_create(err);
+	node->history = node_history_create(err);
+	if (!node->capture || !node->history)
+		return err->code;
 	if (config->security_data != CONFIG_DATA_OPEN) {
 		node->tickets = secure_tickets_create((enum secure_data)config->security_data, err);
 		if (!node->tickets)
@@ -514,6 +492,7 @@ void node_fail(struct node *node, const struct star_error *why)
 
 void node_stop(struct node *node)
 {
+	node_crash_end();
 	node_nics_end(node);
 	node_checkpoint_destroy(node->checkpoint);
 	for (unsigned i = 0; i < node->shards_count; i++)
@@ -545,6 +524,8 @@ void node_stop(struct node *node)
 	for (unsigned i = 0; i < CONFIG_PORTS_MAX; i++)
 		node_disclaim(&node->ports[i]);
 	secure_tickets_destroy(node->tickets);
+	node_capture_destroy(node->capture);
+	node_history_destroy(node->history);
 	if (node->eal_started)
 		port_eal_stop();
 }

@@ -62,6 +62,8 @@ struct node_journal;
 struct node_pair;
 struct secure_tickets;
 struct nic_watch;
+struct node_capture;
+struct node_history;
 
 struct node {
 	const struct config *config;
@@ -75,22 +77,25 @@ struct node {
 	struct node_port ports[CONFIG_PORTS_MAX];
 	unsigned ports_count, shards_count;
 	const struct object_spec
-		*specs[WIRE_OBJECTS_MAX + 1];  /* installed, by id; control threads that hold the plane */
-	struct node_checkpoint *checkpoint;    /* NULL: no directory for them is configured */
-	struct node_journal *journal;	       /* the same */
-	struct node_pair *pair;		       /* NULL: it is in none */
-	bool restored;			       /* or had nothing to restore: it has served a layout */
-	uint64_t restored_rows, restored_from; /* and of which checkpoint; 0: of none */
-	struct control_layout layout;	       /* the last that it served; holders of the plane */
-	bool closed;			       /* it serves none at present; the same */
-	bool stopping;			       /* main has got a signal */
-	uint64_t rolls_back_to;		       /* the checkpoint that the process is to restart with; 0: it ends */
-	struct star_error failure;	       /* why it cannot go on; main's once `failed` is set */
+		*specs[WIRE_OBJECTS_MAX + 1];	 /* installed, by id; control threads that hold the plane */
+	uint64_t specs_ns[WIRE_OBJECTS_MAX + 1]; /* since when: no reactor has executed a request on it before */
+	struct node_checkpoint *checkpoint;	 /* NULL: no directory for them is configured */
+	struct node_journal *journal;		 /* the same */
+	struct node_pair *pair;			 /* NULL: it is in none */
+	bool restored;				 /* or had nothing to restore: it has served a layout */
+	uint64_t restored_rows, restored_from;	 /* and of which checkpoint; 0: of none */
+	struct control_layout layout;		 /* the last that it served; holders of the plane */
+	bool closed;				 /* it serves none at present; the same */
+	bool stopping;				 /* main has got a signal */
+	uint64_t rolls_back_to;			 /* the checkpoint that the process is to restart with; 0: it ends */
+	struct star_error failure;		 /* why it cannot go on; main's once `failed` is set */
 	bool failed;
 	struct node_watch {
 		uint64_t count, logged_us; /* as last logged, and when that was */
 	} watch[NODE_WATCHED];
-	bool nearly_full; /* the watch's: parameter memory, as last logged */
+	struct node_capture *capture; /* what reactors capture of frames */
+	struct node_history *history; /* the figures of the last hour */
+	bool nearly_full;	      /* the watch's: parameter memory, as last logged */
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
@@ -125,8 +130,6 @@ void node_shard_explain_sockets(const struct shard *shard, struct star_error *er
 unsigned node_shard_poll_sockets(void *ctx, uint64_t now_ns);
 unsigned node_shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max);
 
-/* What a stack is told of a port. */
-struct net_interface_options node_interface(const struct node_port *port);
 bool node_port_has(const struct node_port *port, const char *host);
 
 /* ports.c: ports that come and go while the node runs. Results are new references. */

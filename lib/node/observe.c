@@ -7,8 +7,12 @@
 
 #include "base/clock.h"
 #include "jsonrpc/member.h"
+#include "node/history.h"
 #include "node/observe.h"
+#include "recorder/recorder.h"
 #include "wire/layout.h"
+
+_Static_assert((int)RECORDER_SLOW_MAX == (int)CONTROL_SLOW_MAX, "what may be asked for is told");
 
 static const char *const time_names[] = {
 #define X(name, text) [OBSERVE_##name] = #name "_us",
@@ -319,10 +323,40 @@ static int hot(const struct node *node, const struct control_observed *which, js
 	return 0;
 }
 
+/* ---- the flight recorders ---- */
+
+/* A record has the id alone, which may have been another one's when the request came. */
+static const char *object_name(void *ctx, uint32_t id, uint64_t arrived_ns)
+{
+	const struct node *node = ctx;
+	const struct object_spec *spec = node_observed_object(node, id);
+
+	return spec && arrived_ns >= node->specs_ns[id] ? spec->name : "";
+}
+
+static int recorded(struct node *node, const struct control_observed *which, json_t **result, struct star_error *err)
+{
+	struct recorder recorder = {
+		.reactors = node->shards_count, .now_ns = clock_ns(), .name = object_name, .ctx = node
+	};
+	const struct recorder_slow slow = { which->reactor, which->limit, which->seconds };
+
+	for (unsigned i = 0; i < node->shards_count; i++)
+		recorder.of[i] = node->shards[i].observe;
+	*result = which->what == CONTROL_SLOW
+			  ? recorder_slow(&recorder, &slow)
+			  : recorder_trace(&recorder, which->reactor < 0 ? 0 : (unsigned)which->reactor, which->from);
+	return *result ? 0 : observe_no_memory(err);
+}
+
 int node_observed(void *ctx, const struct control_observed *which, json_t **result, struct star_error *err)
 {
 	struct node *node = ctx;
 
+	if (which->what == CONTROL_HISTORY) {
+		*result = node_history_json(node, which->seconds);
+		return *result ? 0 : observe_no_memory(err);
+	}
 	if (!node->config->observe_requests)
 		return star_error_set(err, -ENOTSUP,
 				      "this node remembers no requests: its configuration says metrics.requests = "
@@ -334,5 +368,5 @@ int node_observed(void *ctx, const struct control_observed *which, json_t **resu
 	if (which->reactor >= (int)node->shards_count)
 		return star_error_set(err, -EINVAL, "there is no reactor %d: this node has 0 to %u", which->reactor,
 				      node->shards_count - 1);
-	return which->what == CONTROL_SLOW ? node_slow(node, which, result, err) : node_trace(node, which, result, err);
+	return recorded(node, which, result, err);
 }

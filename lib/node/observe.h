@@ -14,8 +14,4 @@ json_t *node_latency_summary(const struct shard *shard);
 /* What has that id now, or NULL. */
 const struct object_spec *node_observed_object(const struct node *node, uint32_t id);
 
-/* slow.c: the slowest requests, and why; and records as they are. */
-int node_slow(const struct node *node, const struct control_observed *which, json_t **result, struct star_error *err);
-int node_trace(const struct node *node, const struct control_observed *which, json_t **result, struct star_error *err);
-
 #endif

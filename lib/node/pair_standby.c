@@ -95,7 +95,7 @@ static int take_records(void *ctx, uint32_t reactor, void *records, size_t bytes
 		struct journal_record *record = (struct journal_record *)((uint8_t *)records + at);
 
 		at += record->bytes;
-		rc = node_apply_record(f->apply, reactor, record, false, err);
+		rc = node_apply_record(f->apply, reactor, record, 0, false, err);
 	}
 	return rc;
 }

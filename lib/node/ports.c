@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/node.h"
+#include "port/net_interface.h"
 
 enum { ARRIVE_PAUSE_US = 20, ARRIVE_LOOKS = 500000, DRAIN_US = 1000000 };
 
@@ -135,7 +136,7 @@ void node_port_gone(void *ctx, uint16_t id)
 
 static int add_to(struct shard *shard, const struct node_port *p, struct star_error *err)
 {
-	const struct net_interface_options options = node_interface(p);
+	const struct net_interface_options options = port_net_interface(p->port, &p->config);
 	struct port_message *m = calloc(1, sizeof(*m));
 	int status;
 

@@ -14,7 +14,7 @@
 #include "node/apply.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
-#include "wire/layout.h"
+#include "wire/owner.h"
 
 /* Enough batches that neither the thread nor a reactor waits for the other's every pause. */
 enum { BATCH_BYTES = 128 * 1024, BATCHES = 8, TELL_US = 5000000, LOAD_WAIT_US = 60000000, TRIM_ROWS = 1024 };
@@ -179,9 +179,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 			continue;
 		}
 		memcpy(&key, record, sizeof(key));
-		owner = layout_owner(partitions, r->cluster_reactors,
-				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
-						      partitions));
+		owner = wire_key_owner(partitions, r->cluster_reactors, spec, name_hash, key);
 		if (owner < r->first_reactor || owner >= r->first_reactor + r->node->shards_count)
 			continue;
 		rc = add_record(r, owner - r->first_reactor, run, record, err);
@@ -560,6 +558,28 @@ static int choose_restore(const struct node *node, uint64_t newest, uint64_t *id
 	}
 	ckpt_manifest_free(&manifest);
 	return 0;
+}
+
+int node_restored_queues(void *ctx, uint64_t id, json_t **queues, struct star_error *err)
+{
+	struct node *node = ctx;
+	struct ckpt_manifest manifest = { .id = 0 };
+	uint32_t length;
+	char **chain;
+	/* It was looked through when it was chosen. */
+	int rc = ckpt_chain(node->config->checkpoint_directory, id, &chain, &length, err);
+
+	*queues = NULL;
+	if (rc < 0)
+		return rc;
+	rc = ckpt_manifest_read(chain[length - 1], &manifest, err);
+	ckpt_chain_free(chain, length);
+	if (rc == 0 && manifest.queues) {
+		*queues = json_loads(manifest.queues, JSON_REJECT_DUPLICATES, NULL);
+		rc = *queues ? 0 : star_error_set(err, -ENOMEM, "no memory for them");
+	}
+	ckpt_manifest_free(&manifest);
+	return rc;
 }
 
 int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)

@@ -13,7 +13,7 @@
 #include "jsonrpc/member.h"
 #include "store/look.h"
 #include "store/snapshot.h"
-#include "wire/layout.h"
+#include "wire/owner.h"
 
 enum { STEP_KEYS = 128, STEP_BYTES = 64 << 10, RECORDS_BYTES = STORE_SNAPSHOT_SLICE_MIN };
 _Static_assert((int)STEP_BYTES < (int)RECORDS_BYTES,
@@ -127,9 +127,8 @@ int node_row_keys(void *ctx, const struct object_spec *spec, struct control_row_
 static struct shard *shard_of(struct node *node, const struct object_spec *spec, uint64_t key)
 {
 	const uint32_t partitions = node->config->partitions;
-	const uint64_t hash = hash_key(hash_name(spec->name), object_partition_key(spec, key));
 	const uint32_t owner =
-		layout_owner(partitions, node->layout.cluster_reactors, layout_partition(hash, partitions));
+		wire_key_owner(partitions, node->layout.cluster_reactors, spec, hash_name(spec->name), key);
 	const uint32_t index = owner - node->layout.first_reactor;
 
 	return index < node->shards_count ? &node->shards[index] : NULL;

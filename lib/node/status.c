@@ -70,12 +70,21 @@ static void put_count(json_t *object, const char *name, uint64_t value)
 }
 
 /* Everything that went wrong, by reason; reasons that never happened are left out. */
+static const struct dgram_counters *sessions_of(const struct shard *shard)
+{
+	static const struct dgram_counters none;
+	const struct dgram *dgram = rpc_datagrams(shard->rpc);
+
+	return dgram ? dgram_counters(dgram) : &none;
+}
+
 static json_t *errors_json(const struct shard *shard)
 {
 	const struct kept_stats *kept = service_kept_stats(shard->service);
 	const struct net_counters *net = net_counters(shard->net);
 	const struct rpc_counters *rpc = rpc_counters(shard->rpc);
 	const struct reactor_stats *stats = reactor_stats(shard->reactor);
+	const struct dgram_counters *sessions = sessions_of(shard);
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -86,9 +95,9 @@ static json_t *errors_json(const struct shard *shard)
 		{ "request_errors", READ(rpc->errors) },
 		{ "bad_frames", READ(rpc->bad_frames) },
 		{ "bad_checksums", READ(rpc->bad_checksums) },
-		{ "bad_tags", READ(rpc->bad_tags) },
-		{ "strangers", READ(rpc->strangers) },
-		{ "revoked", READ(rpc->revoked) },
+		{ "bad_tags", READ(rpc->bad_tags) + READ(sessions->bad_tags) },
+		{ "strangers", READ(rpc->strangers) + READ(sessions->strangers) },
+		{ "revoked", READ(rpc->revoked) + READ(sessions->revoked) },
 		{ "late", READ(rpc->late) },
 		{ "repeated", READ(rpc->repeated) },
 		{ "no_buffers", READ(rpc->no_buffers) },
@@ -133,12 +142,11 @@ static json_t *errors_json(const struct shard *shard)
 
 /* The stack's counters under the names that the kernel's have in nstat, and those of sessions; what stands at 0 is left
  * out. */
-static json_t *counters_json(const struct net_counters *net, const struct dgram *dgram, const struct ksock *sockets)
+static json_t *counters_json(const struct net_counters *net, const struct dgram_counters *sessions,
+			     const struct ksock *sockets)
 {
-	static const struct dgram_counters none;
 	static const struct ksock_counters no_sockets;
 	const struct ksock_counters *kernel = sockets ? ksock_counters(sockets) : &no_sockets;
-	const struct dgram_counters *sessions = dgram ? dgram_counters(dgram) : &none;
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -206,7 +214,7 @@ static json_t *shard_json(const struct shard *shard)
 		json_object_set_new(json, "latency_us", node_latency_summary(shard));
 	json_object_set_new(json, "errors", errors_json(shard));
 	json_object_set_new(json, "counters",
-			    counters_json(net_counters(shard->net), rpc_datagrams(shard->rpc), shard->sockets));
+			    counters_json(net_counters(shard->net), sessions_of(shard), shard->sockets));
 	return json;
 }
 

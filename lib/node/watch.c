@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/capture.h"
+#include "node/history.h"
 #include "node/journal.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
@@ -91,6 +93,8 @@ void node_watch(void *ctx)
 
 	look_at_memory(node);
 	node_journal_watch(node);
+	node_capture_watch(node);
+	node_history_watch(node);
 	for (unsigned i = 0; i < NODE_WATCHED; i++)
 		look_at_counter(node, &node->watch[i], i, now_us);
 }

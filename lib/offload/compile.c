@@ -5,16 +5,12 @@
 #include <string.h>
 
 #include "compile_internal.h"
+#include "graph/handle.h"
 #include "offload/template.h"
-
-static bool is_handle(const struct graph_node *node)
-{
-	return node->outputs_count && node->outputs[0].dtype == 0;
-}
 
 static bool is_member(const struct graph_part *part, const struct graph_node *node)
 {
-	return !is_handle(node) && !offload_template_goes_along(part, node);
+	return !graph_is_handle(node) && !offload_template_goes_along(part, node);
 }
 
 static uint32_t root_of(uint32_t *labels, uint32_t i)
@@ -146,7 +142,7 @@ static int find_keys(struct compile_build *b)
 		b->node = member ? node : b->node;
 		if (member && !first)
 			b->c->first = first = node;
-		if (graph_op_info(node->op)->place != GRAPH_ON_PS || is_handle(node))
+		if (graph_op_info(node->op)->place != GRAPH_ON_PS || graph_is_handle(node))
 			continue;
 		if (!member) {
 			if (looked_up != UINT32_MAX && changes_rows(node) &&

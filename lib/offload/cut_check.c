@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "offload/cut.h"
+#include "graph/handle.h"
 
 /* Everything by number: nodes, values (all nodes' outputs, one after the other) and parts. */
 struct checker {
@@ -26,25 +27,20 @@ static int wrong(const struct checker *c, uint32_t part, uint32_t node, const ch
 			      node < c->graph->nodes_count ? c->graph->nodes[node]->name : "-", what);
 }
 
-static bool is_handle(const struct graph_node *node)
-{
-	return node->outputs_count > 0 && node->outputs[0].dtype == 0;
-}
-
 static int32_t node_place(const struct checker *c, const struct graph_node *node)
 {
 	if (node->device.job != GRAPH_PS)
 		return GRAPH_PLACE_WORKER;
-	if (c->cut->worker_only && !is_handle(node) &&
-	    !(node->inputs_count && is_handle(c->graph->nodes[node->inputs[0].node])))
+	if (c->cut->worker_only && !graph_is_handle(node) &&
+	    !(node->inputs_count && graph_is_handle(c->graph->nodes[node->inputs[0].node])))
 		return GRAPH_PLACE_WORKER;
 	return node->device.task < 0 ? GRAPH_PLACE_ALL : node->device.task;
 }
 
 static bool may_be_copied(const struct checker *c, const struct graph_node *node)
 {
-	return is_handle(node) || (c->cut->protocol == GRAPH_STAR_SERVER_LITE && node->op == GRAPH_CONST &&
-				   node->device.job == GRAPH_UNPLACED && !node->controls_count);
+	return graph_is_handle(node) || (c->cut->protocol == GRAPH_STAR_SERVER_LITE && node->op == GRAPH_CONST &&
+					 node->device.job == GRAPH_UNPLACED && !node->controls_count);
 }
 
 /* ---- where nodes are ---- */
@@ -79,7 +75,7 @@ static int check_nodes(const struct checker *c, uint32_t number)
 			return wrong(c, number, v, "nodes are not in order");
 		node = c->graph->nodes[v];
 		if (may_be_copied(c, node)) {
-			if (is_handle(node) && node_place(c, node) != part->place)
+			if (graph_is_handle(node) && node_place(c, node) != part->place)
 				return wrong(c, number, v, "a handle is not on its place");
 		} else if (c->executed[v]) {
 			return wrong(c, number, v, "it is in two parts");
@@ -100,7 +96,7 @@ static int check_nodes(const struct checker *c, uint32_t number)
 static int check_all_nodes(const struct checker *c)
 {
 	for (uint32_t v = 0; v < c->graph->nodes_count; v++)
-		if (!c->executed[v] && !is_handle(c->graph->nodes[v]))
+		if (!c->executed[v] && !graph_is_handle(c->graph->nodes[v]))
 			return wrong(c, 0, v, "it is in no part");
 	for (uint32_t i = 0; i < c->cut->moved_count; i++)
 		if (c->cut->parts[c->part_of[c->cut->moved[i]]].place == GRAPH_PLACE_WORKER)
@@ -137,7 +133,7 @@ static int check_input(const struct checker *c, uint32_t number, uint32_t v, str
 
 	if (c->in_part[input.node] == number + 1)
 		return 0;
-	if (is_handle(c->graph->nodes[input.node]))
+	if (graph_is_handle(c->graph->nodes[input.node]))
 		return wrong(c, number, v, "its handle is not with it");
 	if (c->fed[value] != number + 1 && c->kept[value] != number + 1 && c->fed[value] != UINT32_MAX - number)
 		return wrong(c, number, v, "an input is not there");
@@ -164,7 +160,7 @@ static int check_input(const struct checker *c, uint32_t number, uint32_t v, str
 
 static int check_controls(const struct checker *c, uint32_t number, const struct graph_node *node)
 {
-	for (uint32_t i = 0; i < node->controls_count && !is_handle(node); i++) {
+	for (uint32_t i = 0; i < node->controls_count && !graph_is_handle(node); i++) {
 		const uint32_t u = node->controls[i];
 
 		if (may_be_copied(c, c->graph->nodes[u]))
@@ -229,7 +225,7 @@ static uint32_t touches_of(const struct graph *graph, uint32_t as, struct touch 
 		if (node->body) {
 			at = touches_of(node->body, id, touches, at);
 			at = touches_of(node->cond, id, touches, at);
-		} else if (info->flags & GRAPH_STATEFUL && !is_handle(node)) {
+		} else if (info->flags & GRAPH_STATEFUL && !graph_is_handle(node)) {
 			if (touches)
 				touches[at] = (struct touch){ graph_resource(graph, node->inputs[0])->name, id,
 							      node->op != GRAPH_READ && node->op != GRAPH_LOOKUP };

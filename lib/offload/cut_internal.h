@@ -56,11 +56,6 @@ uint64_t offload_cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of)
 
 enum { CUT_WARNINGS_MAX = 32 };
 
-static inline bool cut_is_handle(const struct graph_node *node)
-{
-	return node->outputs_count && node->outputs[0].dtype == 0;
-}
-
 /* A constant that a node at this place has with it, instead of being sent it. */
 static inline bool cut_copied_to(const struct cutter *cutter, uint32_t node, int32_t place)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "offload/cut_internal.h"
+#include "graph/handle.h"
 
 struct cut_block {
 	struct cut_block *next;
@@ -80,7 +81,7 @@ static void find_uses(struct uses *uses, const struct graph *graph, uint32_t as)
 			find_uses(uses, node->body, id);
 		if (node->cond)
 			find_uses(uses, node->cond, id);
-		if (cut_is_handle(node) || !node->inputs_count || graph_type(graph, node->inputs[0])->dtype != 0)
+		if (graph_is_handle(node) || !node->inputs_count || graph_type(graph, node->inputs[0])->dtype != 0)
 			continue;
 		resource = graph_resource(graph, node->inputs[0]);
 		if (resource)
@@ -172,7 +173,7 @@ static uint32_t count_tasks(const struct graph *graph, uint32_t tasks)
 static int32_t device_place(const struct graph_node *node, bool worker_only)
 {
 	if (node->device.job != GRAPH_PS ||
-	    (worker_only && !cut_is_handle(node) && graph_op_info(node->op)->place != GRAPH_ON_PS))
+	    (worker_only && !graph_is_handle(node) && graph_op_info(node->op)->place != GRAPH_ON_PS))
 		return GRAPH_PLACE_WORKER;
 	return node->device.task < 0 ? GRAPH_PLACE_ALL : node->device.task;
 }
@@ -239,7 +240,7 @@ static void find_kinds(struct cutter *cutter)
 	for (uint32_t v = 0; v < graph->nodes_count; v++) {
 		const struct graph_node *node = graph->nodes[v];
 
-		cutter->kind[v] = cut_is_handle(node) ? CUT_HANDLE : CUT_WORK;
+		cutter->kind[v] = graph_is_handle(node) ? CUT_HANDLE : CUT_WORK;
 		for (uint32_t i = 0; i < node->inputs_count; i++)
 			if (cut_copied_to(cutter, node->inputs[i].node, cutter->place[v]))
 				cutter->kind[node->inputs[i].node] = CUT_COPIED;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "offload/compile.h"
+#include "graph/handle.h"
 #include "offload/cut_internal.h"
 
 /* A result with its memory. */
@@ -259,7 +260,7 @@ static uint32_t calls_of(const struct graph_cut *cut, const struct graph_part *p
 	for (uint32_t i = 0; i < part->nodes_count; i++) {
 		const struct graph_node *node = cut->graph->nodes[part->nodes[i]];
 
-		calls += !cut_is_handle(node) && graph_op_info(node->op)->place == GRAPH_ON_PS;
+		calls += !graph_is_handle(node) && graph_op_info(node->op)->place == GRAPH_ON_PS;
 	}
 	return calls ? calls : 1;
 }

@@ -8,6 +8,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
+#include <rte_memory.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/log.h"
 
 /* What the EAL needs for itself, beside mempools and parameters; seen: 3 MiB with two ports. */
@@ -230,6 +232,13 @@ static bool may_drive_ports(void)
 	       sets[CAP_TO_INDEX(CAP_NET_RAW)].effective & CAP_TO_MASK(CAP_NET_RAW);
 }
 
+static int leave_out_of_cores(const struct rte_memseg_list *list, void *ctx)
+{
+	(void)ctx;
+	base_cores_without(list->base_va, list->len, list->page_sz);
+	return 0;
+}
+
 int port_eal_start(const struct config *config, uint64_t memory_bytes, struct star_error *err)
 {
 	struct port_chatter chatter;
@@ -273,6 +282,8 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 	sched_setaffinity(0, sizeof(cores), &cores);
 	if (ret)
 		return star_error_set(err, ret, "DPDK does not start: %s", cause[0] ? cause : rte_strerror(-ret));
+	/* Pages that come later: port_mempool_create. */
+	rte_memseg_list_walk(leave_out_of_cores, NULL);
 	/* net_af_xdp needs whole pools. */
 	port_mempool_within_pages(count_ports(config, port_is_pci) && !count_ports(config, port_is_af_xdp));
 	if (count_ports(config, port_is_pci))

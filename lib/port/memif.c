@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 #include "port/memif_internal.h"
 
 enum { BACKLOG = 8 };
@@ -135,7 +136,7 @@ static int start_thread(struct memif *memif)
 	char name[16];
 	int ret;
 
-	sigfillset(&all);
+	base_signals_of_others(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	ret = pthread_create(&memif->thread, NULL, serve_memif, memif);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

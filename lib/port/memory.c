@@ -6,11 +6,13 @@
 #include <linux/mman.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_memory.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/log.h"
 
 enum { FRAME_BYTES_MIN = 2048, MEMPOOL_CACHE = 256, MEMPOOL_FIXED_BYTES = 2 << 20 };
@@ -226,6 +228,7 @@ void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct
 				       "%s of reactor %u: %zu MiB asked, and this machine does not have them: lower "
 				       "memory.parameter_mib",
 				       name, reactor, bytes >> 20);
+		base_cores_without(memory, bytes, PAGE_2M);
 		return memory;
 	}
 	memory = map_huge(bytes);
@@ -236,6 +239,7 @@ void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct
 			       "`scripts/hugepages reserve %zuM`, or lower memory.parameter_mib",
 			       name, reactor, bytes >> 20, (unsigned long long)pages.free_bytes >> 20, bytes >> 20);
 	}
+	base_cores_without(memory, bytes, PAGE_2M);
 	return memory;
 }
 
@@ -306,6 +310,16 @@ static int populate_whole(struct rte_mempool *pool)
 	return ret;
 }
 
+static void leave_out_of_cores(struct rte_mempool *pool, void *ctx, struct rte_mempool_memhdr *memory, unsigned number)
+{
+	const struct rte_memseg_list *list = rte_mem_virt2memseg_list(memory->addr);
+
+	(void)pool;
+	(void)ctx;
+	(void)number;
+	base_cores_without(memory->addr, memory->len, list ? list->page_sz : (size_t)sysconf(_SC_PAGESIZE));
+}
+
 /* As rte_pktmbuf_pool_create_by_ops does. */
 static struct rte_mempool *make_pool_on(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room, int numa)
 {
@@ -329,6 +343,7 @@ static struct rte_mempool *make_pool_on(const char *name, uint32_t mbufs, uint32
 		return NULL;
 	}
 	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	rte_mempool_mem_iter(pool, leave_out_of_cores, NULL);
 	return pool;
 }
 

@@ -137,10 +137,12 @@ void port_steer_again(struct port *port)
 		if (ret == 0)
 			ret = write_table(port->id, s);
 	}
-	if (ret)
-		log_warn("port %s: since its reset the device does not steer flows as before (%s): the node hands them "
-			 "over in software",
-			 port->name, rte_strerror(-ret));
+	if (ret == 0)
+		return;
+	port->steers = PORT_HANDS_OVER;
+	log_warn("port %s: since its reset the device does not steer flows as before (%s): the node hands them over in "
+		 "software",
+		 port->name, rte_strerror(-ret));
 }
 
 const char *port_steers_text(enum port_steers how)

@@ -203,21 +203,22 @@ static bool fill_op(struct star_op *op, Py_buffer *buffers, struct py_cluster *c
 
 bool native_ops_fill(struct ops *ops, struct py_cluster *cluster, PyObject *list)
 {
-	const Py_ssize_t count = PySequence_Size(list);
+	Py_ssize_t count;
 
 	memset(ops, 0, sizeof(*ops));
-	if (count < 0)
+	ops->sequence = PySequence_Tuple(list);
+	if (!ops->sequence)
 		return false;
+	count = PyTuple_Size(ops->sequence);
 	if (count < 1 || count > STAR_OPS_MAX) {
 		PyErr_Format(PyExc_ValueError, "a call has 1 to %d operations, not %zd", STAR_OPS_MAX, count);
+		native_ops_release(ops);
 		return false;
 	}
-	ops->sequence = PySequence_Tuple(list);
 	ops->list = calloc((size_t)count, sizeof(*ops->list));
 	ops->buffers = calloc((size_t)count * BUFFERS, sizeof(*ops->buffers));
-	if (!ops->sequence || !ops->list || !ops->buffers) {
-		if (!PyErr_Occurred())
-			PyErr_NoMemory();
+	if (!ops->list || !ops->buffers) {
+		PyErr_NoMemory();
 		native_ops_release(ops);
 		return false;
 	}

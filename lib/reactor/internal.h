@@ -7,6 +7,7 @@
 #include <rte_ring.h>
 #include <semaphore.h>
 
+#include "reactor/capture.h"
 #include "reactor/reactor.h"
 
 enum {
@@ -60,6 +61,7 @@ struct reactor {
 	struct reactor_stats stats __rte_cache_aligned;
 	struct port *ports[CONFIG_PORTS_MAX];
 	unsigned ports_count;
+	struct reactor_capture *capture;		   /* NULL: nobody looks */
 	const struct port *port_of[PORT_IDS_MAX];	   /* by id */
 	uint32_t in_flight[REACTOR_MAX];		   /* frames on the way to each other reactor, or back */
 	unsigned next_peer;				   /* whose frames are taken first */

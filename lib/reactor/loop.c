@@ -58,6 +58,8 @@ static unsigned receive_port(struct reactor *r, const struct port *port, uint64_
 
 	for (unsigned burst = 0; n == PORT_BURST && burst < RECEIVE_BURSTS_MAX; burst++) {
 		n = port_receive(port, (uint16_t)r->index, frames, PORT_BURST);
+		if (unlikely(r->capture != NULL))
+			reactor_capture_frames(r->capture, port->id, REACTOR_CAPTURE_IN, frames, n);
 		if (n)
 			distribute(r, frames, n, now_ns);
 		received += n;

@@ -29,3 +29,8 @@ void reactor_remove_port(struct reactor *r, const struct port *port)
 	for (; i < r->ports_count; i++)
 		r->ports[i] = r->ports[i + 1];
 }
+
+void reactor_set_capture(struct reactor *r, struct reactor_capture *capture)
+{
+	r->capture = capture;
+}

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 
 static int check_options(const struct reactor_options *options, struct star_error *err)
 {
@@ -155,7 +156,7 @@ static int create_thread(struct reactor *r)
 		pthread_attr_setaffinity_np(&attributes, sizeof(core), &core);
 	}
 	/* Signals are for the control path; the thread inherits the mask. */
-	sigfillset(&all);
+	base_signals_of_others(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	ret = -pthread_create(&r->thread, &attributes, reactor_loop, r);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

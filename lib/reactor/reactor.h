@@ -114,6 +114,10 @@ int reactor_add_port(struct reactor *reactor, struct port *port);
 bool reactor_drain_port(struct reactor *reactor, const struct port *port);
 void reactor_remove_port(struct reactor *reactor, const struct port *port);
 
+/* From a message's run: the frames that come and go are captured from now on; NULL: they are not any more. */
+struct reactor_capture;
+void reactor_set_capture(struct reactor *reactor, struct reactor_capture *capture);
+
 /* Puts a message into the mailbox (from any control thread) and wakes the reactor. A message that was accepted is run,
  * unless the reactor is never started. -EAGAIN when the mailbox is full, -ESHUTDOWN once reactor_stop was called. */
 int reactor_post(struct reactor *reactor, struct reactor_message *message);

@@ -102,6 +102,8 @@ static void send_run(struct reactor *r, struct rte_mbuf **frames, unsigned n)
 	struct reactor_backlog *backlog = backlog_of(r, port);
 	unsigned sent = 0;
 
+	if (unlikely(r->capture != NULL))
+		reactor_capture_frames(r->capture, id, REACTOR_CAPTURE_OUT, frames, n);
 	if (port && likely(!backlog || backlog->n == 0)) {
 		sent = send_now(r, port, frames, n);
 		if (backlog && sent)

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "net/net.h"
+#include "secure/ticket.h"
 #include "star_error.h"
 #include "wire/frame.h"
 
@@ -47,7 +48,12 @@
 	X(refused, "sessions refused: there are too many") \
 	X(evicted, "sessions ended for others: all places were taken, and their address had more than its share") \
 	X(over_limit, "messages refused: over a limit, or over the buffers there are") \
-	X(starved, "packets not sent for lack of mbufs")
+	X(starved, "packets not sent for lack of mbufs") \
+	X(bad_tags, "dropped: changed on the way, or not of the session that they name") \
+	X(repeated, "dropped: packets with a tag that had come before, or are too old to tell") \
+	X(strangers, "sessions refused: no ticket, or none that is good") \
+	X(revoked, "sessions ended: their principal was revoked") \
+	X(renewed, "keys of sessions renewed for sending")
 
 struct dgram_counters {
 #define X(name, text) uint64_t name;
@@ -57,6 +63,14 @@ struct dgram_counters {
 
 struct dgram;
 struct dgram_session;
+struct dgram_seal;
+
+/* By what a client opens a session. */
+struct dgram_ticket {
+	struct secure_ticket ticket;
+	uint8_t secret[SECURE_HASH_BYTES];
+	uint8_t random[SECURE_RANDOM_BYTES]; /* of this attempt alone */
+};
 
 struct dgram_handler {
 	/* Server: a client has opened a session. *user is the session's, to be set. False refuses. */
@@ -79,6 +93,10 @@ struct dgram_handler {
 	/* It is gone: 0 when the peer closed it; ETIMEDOUT: the peer is silent; ECONNREFUSED: it would not open it, or
 	 * is not there; EPROTO: it sent what is no message. Called once for each session; what was queued is freed. */
 	void (*closed)(void *user, int reason);
+	/* Client, of a session by ticket: a ticket, when it is opened, and again; false: there is none now. And: the
+	 * server has not taken it, says somebody; another one is asked for soon. */
+	bool (*ticket)(void *user, struct dgram_ticket *ticket);
+	void (*refused)(void *user);
 };
 
 struct dgram_options {
@@ -103,6 +121,9 @@ struct dgram_options {
 	uint64_t ack_delay_ns;	  /* an acknowledgement waits for data to ride on for so long. 100 us */
 	uint64_t target_delay_ns; /* of congestion control: round trips above are congestion; see dgram_congestion.h */
 	uint64_t secret[2];	  /* random */
+	/* of a server: sessions come by ticket; NULL: they do not */
+	const struct secure_tickets *tickets;
+	bool memory_in_clear; /* with tickets: what comes through shared memory (memif) has no tags */
 	const struct dgram_handler *handler;
 	void *ctx;
 };
@@ -113,9 +134,12 @@ struct dgram *dgram_create(const struct dgram_options *options, struct star_erro
 /* Before net_destroy. Sessions end without a word to handlers; peers are told if they can be. */
 void dgram_destroy(struct dgram *dgram);
 
-/* Client: a session with a server's reactor. Messages may be sent at once; they go when it is open. NULL with err. */
+/* Client: a session with a server's reactor. Messages may be sent at once; they go when it is open. NULL with err.
+ * seal: memory for keys, of dgram_seal_bytes, aligned to 64, that is the session's as long as it lives: it is opened by
+ * ticket; NULL: it is not. */
 struct dgram_session *dgram_open(struct dgram *dgram, const struct net_address *to, uint16_t port, void *user,
-				 struct star_error *err);
+				 struct dgram_seal *seal, struct star_error *err);
+size_t dgram_seal_bytes(void);
 /* Tells the peer, drops what is queued. closed is not called. */
 void dgram_close(struct dgram_session *session);
 
@@ -165,6 +189,13 @@ bool dgram_turn(struct dgram *dgram, uint64_t now_ns);
 /* When dgram_turn wants to be called at the latest, for pacing, acknowledgements and losses; UINT64_MAX: the wheel will
  * do. */
 uint64_t dgram_next_ns(const struct dgram *dgram);
+
+/* Packets have tags: what they bring needs no checksum, and has none. */
+bool dgram_is_tagged(const struct dgram_session *session);
+/* Who has opened it, by ticket; NULL: anybody. */
+const struct secure_guest *dgram_guest(const struct dgram_session *session);
+/* Ends, among n sessions from *at on, those whose guests may not stay; *at is 0 behind the last. */
+void dgram_review(struct dgram *dgram, uint32_t *at, uint32_t n);
 
 struct net *dgram_net(const struct dgram_session *session);
 struct net_udp_address dgram_address(const struct dgram_session *session);

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "net/siphash.h"
-#include "rpc/dgram_internal.h"
+#include "rpc/dgram_seal.h"
+#include "secure/memory.h"
 
 enum { FIRST_PORT = 49152, PORTS = 16384, PORT_TRIES = 64, WINDOW_TRIES = 64 };
 
@@ -134,7 +135,7 @@ void dgram_session_reset(struct dgram_session *s)
 	s->newest_ns = 0;
 	s->newest_number = s->sacked_edge = 0;
 	s->backoff = 0;
-	s->flags &= DGRAM_ACCEPTED | DGRAM_KNOWN;
+	s->flags &= DGRAM_ACCEPTED | DGRAM_KNOWN | DGRAM_TAGGED;
 }
 
 static void put_free(struct dgram_session *s)
@@ -194,6 +195,7 @@ struct dgram_session *dgram_session_make(struct dgram *d, const struct net_udp_a
 	*s = (struct dgram_session){ .dgram = d,
 				     .number = next_number(d, s),
 				     .token = dgram_draw(d),
+				     .seal = d->seals ? &d->seals[s - d->all] : NULL,
 				     .listed = old.listed,
 				     .flow = flow,
 				     .timer.fire = dgram_recovery_timer,
@@ -215,6 +217,7 @@ void dgram_session_free(struct dgram_session *s)
 
 	dgram_session_unhash(s);
 	dgram_session_reset(s);
+	dgram_seal_clear(s);
 	dgram_peer_leave(s);
 	wheel_cancel(wheel, &s->timer);
 	wheel_cancel(wheel, &s->life);
@@ -302,6 +305,7 @@ static bool make_pools(struct dgram *d)
 
 static void release_dgram(struct dgram *d)
 {
+	secure_free(d->seals);
 	free(d->windows_memory);
 	free(d->reorders_memory);
 	free(d->hash);
@@ -333,7 +337,9 @@ struct dgram *dgram_create(const struct dgram_options *options, struct star_erro
 	d->peers_hash = calloc(d->hash_mask + 1, sizeof(*d->peers_hash));
 	d->all = aligned_alloc(RTE_CACHE_LINE_SIZE,
 			       RTE_ALIGN_CEIL(options->sessions_max * sizeof(*d->all), (size_t)RTE_CACHE_LINE_SIZE));
-	if (!d->hash || !d->peers || !d->peers_hash || !d->all || !make_pools(d)) {
+	if (options->tickets)
+		d->seals = secure_alloc(options->sessions_max * sizeof(*d->seals));
+	if (!d->hash || !d->peers || !d->peers_hash || !d->all || (options->tickets && !d->seals) || !make_pools(d)) {
 		star_error_set(err, -ENOMEM, "no memory for %u sessions", options->sessions_max);
 		goto fail;
 	}
@@ -363,7 +369,7 @@ void dgram_destroy(struct dgram *d)
 /* ---- what users call ---- */
 
 struct dgram_session *dgram_open(struct dgram *d, const struct net_address *to, uint16_t port, void *user,
-				 struct star_error *err)
+				 struct dgram_seal *seal, struct star_error *err)
 {
 	const struct net_udp_address address = { d->options.local, *to, d->port, port };
 	struct dgram_session *s = dgram_session_make(d, &address);
@@ -374,6 +380,7 @@ struct dgram_session *dgram_open(struct dgram *d, const struct net_address *to, 
 		return NULL;
 	}
 	s->user = user;
+	s->seal = seal;
 	dgram_open_begin(s);
 	return s;
 }

@@ -2,7 +2,7 @@
 /* Packets on their way in: whose they are, in what order, and the messages that they make up. */
 #include <errno.h>
 
-#include "rpc/dgram_internal.h"
+#include "rpc/dgram_seal.h"
 
 enum {
 	ECN_CE = 3,
@@ -365,7 +365,8 @@ static struct dgram_session *find_session_of(struct dgram *d, const struct wire_
 		d->counters.unknown++;
 		return NULL;
 	}
-	if (likely(p->token == s->token && s->state != DGRAM_OPENING))
+	if (likely((s->flags & DGRAM_TAGGED ? p->token & DGRAM_TOKEN_MASK : p->token) == s->token &&
+		   s->state != DGRAM_OPENING))
 		return s;
 	/* One that is being opened is told so under its new token. */
 	if ((s->state == DGRAM_OPENING || s->state == DGRAM_REOPENING) && p->token == s->open_token &&
@@ -375,9 +376,23 @@ static struct dgram_session *find_session_of(struct dgram *d, const struct wire_
 	return NULL;
 }
 
+static inline bool is_of_opening(const struct dgram_session *s, const struct wire_packet *p)
+{
+	return s->state != DGRAM_OPEN && p->token == s->open_token;
+}
+
+/* Anybody on the way may have said so: a session that was open asks again, by another ticket. */
+static void take_refusal(struct dgram_session *s)
+{
+	if (s->seal)
+		dgram_seal_refused(s);
+	if (!s->seal || s->state == DGRAM_OPENING)
+		dgram_session_end(s, ECONNREFUSED);
+}
+
 static void take_other(struct dgram_session *s, const struct dgram_from *from)
 {
-	const bool opening = s->state != DGRAM_OPEN && from->packet->token == s->open_token;
+	const bool opening = is_of_opening(s, from->packet);
 
 	switch (from->packet->kind) {
 	case WIRE_PACKET_COOKIE:
@@ -389,7 +404,10 @@ static void take_other(struct dgram_session *s, const struct dgram_from *from)
 			dgram_open_opened(s, from);
 		break;
 	case WIRE_PACKET_CLOSE:
-		dgram_session_end(s, opening ? ECONNREFUSED : 0);
+		if (opening)
+			take_refusal(s);
+		else
+			dgram_session_end(s, 0);
 		break;
 	case WIRE_PACKET_PING:
 		if (take_header(s, from))
@@ -408,7 +426,7 @@ static inline bool well_formed(const struct wire_packet *p, uint32_t bytes)
 	return p->magic == WIRE_PACKET_MAGIC && p->version == WIRE_PACKET_VERSION && p->kind >= WIRE_PACKET_OPEN &&
 	       p->kind <= WIRE_PACKET_UNKNOWN &&
 	       (p->kind == WIRE_PACKET_DATA || p->kind == WIRE_PACKET_ACK ||
-		bytes <= sizeof(struct wire_packet_opened));
+		bytes <= sizeof(struct wire_packet_open) + sizeof(struct secure_hello));
 }
 
 /* A packet that is of no session, or about none. */
@@ -478,6 +496,11 @@ void dgram_receive(void *ctx, struct net *net, const struct net_udp_address *add
 	s = p.kind == WIRE_PACKET_OPEN || p.kind == WIRE_PACKET_UNKNOWN ? NULL : find_session_of(d, &p);
 	if (unlikely(!s)) {
 		take_outside(d, &from);
+		rte_pktmbuf_free(m);
+		return;
+	}
+	if (unlikely(s->flags & DGRAM_TAGGED) && !is_of_opening(s, &p) &&
+	    !dgram_seal_open(s, &from, rte_pktmbuf_mtod(m, uint8_t *))) {
 		rte_pktmbuf_free(m);
 		return;
 	}

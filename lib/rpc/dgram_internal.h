@@ -45,6 +45,8 @@ struct dgram_priv {
 	uint16_t flags; /* enum wire_packet_flags: FIRST, LAST */
 	uint8_t lost;
 	uint8_t transmissions; /* 2: or more */
+	uint8_t phase;	       /* of the key by which the body is sealed where it lies, */
+	uint64_t sealed;       /* and the number; 0: it is in clear */
 };
 _Static_assert(sizeof(struct dgram_priv) <= NET_PRIV_BYTES, "dgram_priv");
 
@@ -85,12 +87,13 @@ enum dgram_flags {
 	DGRAM_HEARD = 1 << 1,	 /* peer_stamp is set */
 	DGRAM_ACK_OWED = 1 << 2,
 	DGRAM_ACK_URGENT = 1 << 3,
-	DGRAM_MARKED = 1 << 4, /* a mark has come since the last acknowledgement */
-	DGRAM_ACTIVE = 1 << 5, /* has credit for more than one packet */
-	DGRAM_PING = 1 << 6,   /* one is due */
-	DGRAM_PROBED = 1 << 7, /* the tail was sent again; what comes next is a timeout */
-	DGRAM_ASKED = 1 << 8,  /* for credit, since there was some */
-	DGRAM_KNOWN = 1 << 9,  /* of a client: it was open */
+	DGRAM_MARKED = 1 << 4,	/* a mark has come since the last acknowledgement */
+	DGRAM_ACTIVE = 1 << 5,	/* has credit for more than one packet */
+	DGRAM_PING = 1 << 6,	/* one is due */
+	DGRAM_PROBED = 1 << 7,	/* the tail was sent again; what comes next is a timeout */
+	DGRAM_ASKED = 1 << 8,	/* for credit, since there was some */
+	DGRAM_KNOWN = 1 << 9,	/* of a client: it was open */
+	DGRAM_TAGGED = 1 << 10, /* its packets have tags */
 };
 
 /* Lists that a session may be in, each first in, first out. What is in one stays until it is taken, though the reason
@@ -123,6 +126,7 @@ struct dgram_session {
 	struct dgram *dgram;
 	void *user;
 	struct dgram_peer *peer;
+	struct dgram_seal *seal;      /* NULL: it is opened without a ticket */
 	uint64_t token, peer_token;   /* of the packets that come, and of those that are sent; see wire_packet.token */
 	uint32_t number, peer_number; /* index in the low DGRAM_INDEX_BITS, a generation above */
 	uint32_t payload;
@@ -159,10 +163,10 @@ struct dgram_session {
 	uint32_t newest_number, newest_rtt_ns;
 	uint32_t sacked_edge; /* the highest number acknowledged out of order, and one */
 	uint32_t srtt_ns, rttvar_ns;
-	uint64_t progress_ns, due_ns, pace_ns;
-	uint64_t sent_ns; /* data, or when credit came: lapses some time after */
 	uint8_t backoff;
-	uint8_t reordering;	  /* recoveries for which the path is taken to reorder */
+	uint8_t reordering; /* recoveries for which the path is taken to reorder */
+	uint64_t progress_ns, due_ns, pace_ns;
+	uint64_t sent_ns;	  /* data, or when credit came: lapses some time after */
 	struct wheel_timer timer; /* retransmission, probes, OPEN */
 	struct wheel_timer life;  /* lease, heartbeat */
 	struct dgram_congestion congestion;
@@ -185,6 +189,8 @@ struct dgram {
 	uint32_t sessions, sessions_made; /* in use; ever used */
 	uint64_t random;		  /* how often a number was drawn */
 	struct dgram_session *all, *free_first, *free_last;
+	struct dgram_seal *seals;  /* of a server's sessions by ticket */
+	uint64_t welcomes;	   /* to these */
 	uint32_t *hash, hash_mask; /* index and one: accepted sessions by client, others by the peer's token */
 	struct dgram_peer *peers;  /* of sessions_max + 1 */
 	uint32_t *peers_hash, peers_made, peers_free, peers_hand;
@@ -323,6 +329,38 @@ void dgram_open_foreign(struct dgram *d, const struct dgram_from *from);
 net_udp_quoted dgram_open_quoted;
 /* Closes the peer's end. */
 void dgram_open_send_close(struct dgram_session *s);
+
+/* dgram_seal.c: sessions by ticket */
+/* An OPEN's hello, once it is believed: who has sent it. */
+struct dgram_greeting {
+	struct secure_hello hello;
+	struct secure_guest guest;
+	uint8_t secret[SECURE_HASH_BYTES];
+};
+/* Server: whether the OPEN comes by a good ticket. The client's number of it is made its principal's own. */
+bool dgram_seal_greeted(struct dgram *d, const struct dgram_from *from, struct dgram_greeting *greeting);
+void dgram_seal_accept(struct dgram_session *s, const struct dgram_greeting *greeting);
+/* Whether the client cannot have the keys of a session of ours, which was opened by another OPEN of his. */
+bool dgram_seal_is_stale(const struct dgram_session *s, const struct dgram_greeting *greeting);
+/* Behind the body of OPENED, and into its header; returns how many bytes. */
+uint16_t dgram_seal_welcome(const struct dgram_session *s, const struct dgram_greeting *greeting,
+			    struct wire_packet *header, uint8_t *body, uint16_t bytes);
+/* Client: whether there is a ticket to open with; drops it, as it was not taken. */
+bool dgram_seal_prepare(struct dgram_session *s);
+void dgram_seal_refused(struct dgram_session *s);
+uint16_t dgram_seal_hello(const struct dgram_session *s, struct wire_packet *header, uint8_t *body, uint16_t bytes);
+/* Whether OPENED is from who has the ticket's secret; and what follows when it opens a session that is new. */
+bool dgram_seal_welcomed(const struct dgram_session *s, const struct dgram_from *from);
+void dgram_seal_begin(struct dgram_session *s, const struct dgram_from *from, const struct wire_packet_opened *opened);
+/* A packet that leaves: completes its header. Where the body is sealed in place that is noted in *p, if not NULL. */
+void dgram_seal_packet(struct dgram_session *s, struct wire_packet *header, void *body, uint32_t bytes,
+		       struct dgram_priv *p, uint64_t now_ns);
+/* The body of one that is sent again, in clear. */
+void dgram_seal_undo(struct dgram_session *s, const struct dgram_priv *p, void *body);
+/* A packet that has come, whose header stands at `packet` too. False: nothing of it is believed, or its session has
+ * ended. */
+bool dgram_seal_open(struct dgram_session *s, const struct dgram_from *from, uint8_t *packet);
+void dgram_seal_clear(struct dgram_session *s);
 
 /* dgram_input.c */
 net_udp_receive dgram_receive;

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "net/siphash.h"
-#include "rpc/dgram_internal.h"
+#include "rpc/dgram_seal.h"
 
 #define RETRY_FIRST_NS (2 * DGRAM_MS) /* then twice as long, up to RETRY_SHIFT_MAX times */
 enum { RETRY_SHIFT_MAX = 7 };
@@ -76,16 +76,24 @@ static struct wire_packet header_of(enum wire_packet_kind kind, uint32_t session
 
 /* ---- the client ---- */
 
+/* By ticket once there is a cookie: before that the server looks at nothing else. */
 static void send_open(struct dgram_session *s, uint64_t now_ns)
 {
-	const struct wire_packet_open body = {
+	const struct wire_packet_open open = {
 		.client = s->client, .token = s->open_token, .cookie = s->cookie, .session = s->number, .edge = 2
 	};
 	const struct net_udp_address to = dgram_address(s);
 	struct wire_packet header = header_of(WIRE_PACKET_OPEN, 0, 0);
+	uint8_t body[sizeof(open) + sizeof(struct secure_hello)];
+	uint16_t bytes = sizeof(open);
 
+	if (s->seal && !dgram_seal_prepare(s))
+		return;
 	header.stamp = dgram_stamp(now_ns);
-	send_to(s->dgram, &to, &header, &body, sizeof(body));
+	memcpy(body, &open, sizeof(open));
+	if (s->seal && s->cookie)
+		bytes += dgram_seal_hello(s, &header, body, bytes);
+	send_to(s->dgram, &to, &header, body, bytes);
 }
 
 static void try_open(struct dgram_session *s, uint64_t now_ns)
@@ -109,6 +117,8 @@ void dgram_open_begin(struct dgram_session *s)
 		s->open_token = dgram_draw(s->dgram); /* so that nothing of before passes for what comes after */
 		s->state = DGRAM_REOPENING;
 	}
+	if (s->seal)
+		s->seal->has_ticket = false;
 	s->cookie = 0;
 	s->backoff = 0;
 	s->opening_ns = now_ns;
@@ -149,8 +159,12 @@ void dgram_open_opened(struct dgram_session *s, const struct dgram_from *from)
 	struct wire_packet_opened body;
 	bool same;
 
-	if (from->bytes != sizeof(body)) {
+	if (from->bytes != sizeof(body) + (s->seal ? sizeof(struct secure_welcome) : 0)) {
 		d->counters.bad_packets++;
+		return;
+	}
+	if (s->seal && !dgram_seal_welcomed(s, from)) {
+		d->counters.bad_tags++;
 		return;
 	}
 	memcpy(&body, from->body, sizeof(body));
@@ -169,7 +183,12 @@ void dgram_open_opened(struct dgram_session *s, const struct dgram_from *from)
 	}
 	if (number_before(s->tx_edge, from->packet->edge))
 		s->tx_edge = from->packet->edge;
-	s->token = wire_packet_pair(s->open_token, body.token);
+	if (s->seal && !same)
+		dgram_seal_begin(s, from, &body);
+	if (!(s->flags & DGRAM_TAGGED)) /* of a session with tags that goes on, tokens do, too */
+		s->token = wire_packet_pair(s->open_token, body.token);
+	else if (!same)
+		s->token = wire_packet_pair(s->open_token, body.token) & DGRAM_TOKEN_MASK;
 	s->state = DGRAM_OPEN;
 	s->heard_ns = from->now_ns; /* or the silence before it would go on, though there be nothing to say */
 	s->backoff = 0;
@@ -188,8 +207,11 @@ void dgram_open_opened(struct dgram_session *s, const struct dgram_from *from)
 
 void dgram_open_unknown(struct dgram *d, const struct dgram_from *from)
 {
-	struct dgram_session *s = dgram_session_find(d, from->packet->token, false);
+	const uint64_t token = from->packet->token;
+	struct dgram_session *s = dgram_session_find(d, token, false);
 
+	if (!s)
+		s = dgram_session_find(d, token & DGRAM_TOKEN_MASK, false);
 	if (!s || s->peer_number != from->packet->session || s->state != DGRAM_OPEN) {
 		d->counters.unknown++;
 		return;
@@ -230,7 +252,8 @@ static bool is_in_flight(const struct dgram *d, const struct net_udp_address *ad
 			(const struct dgram_window *)((const char *)d->windows_memory + i * bytes);
 		const struct dgram_session *s = window->session;
 
-		if (s && s->peer_token == p->token && s->peer_number == p->session && is_to(s, address))
+		if (s && s->peer_token == (s->flags & DGRAM_TAGGED ? p->token & DGRAM_TOKEN_MASK : p->token) &&
+		    s->peer_number == p->session && is_to(s, address))
 			return p->number - s->tx_una < s->tx_next - s->tx_una &&
 			       window->packets[p->number & d->window_mask];
 	}
@@ -260,18 +283,20 @@ bool dgram_open_quoted(void *ctx, struct net *net, const struct net_udp_address 
 
 /* ---- the server ---- */
 
-static void send_opened(struct dgram_session *s, const struct wire_packet_open *open, bool resumed,
-			const struct dgram_from *from)
+static void send_opened(struct dgram_session *s, const struct wire_packet_open *open,
+			const struct dgram_greeting *greeting, bool resumed, const struct dgram_from *from)
 {
 	struct dgram *d = s->dgram;
-	const struct wire_packet_opened body = { .client = s->client,
-						 .token = s->token,
-						 .session = s->number,
-						 .incarnation = d->options.incarnation,
-						 .lease_ms = (uint32_t)(d->options.lease_ns / DGRAM_MS),
-						 .resumed = resumed,
-						 .message_max = d->options.message_max };
+	const struct wire_packet_opened opened = { .client = open->client,
+						   .token = s->token,
+						   .session = s->number,
+						   .incarnation = d->options.incarnation,
+						   .lease_ms = (uint32_t)(d->options.lease_ns / DGRAM_MS),
+						   .resumed = resumed,
+						   .message_max = d->options.message_max };
 	struct wire_packet header = header_of(WIRE_PACKET_OPENED, open->session, open->token);
+	uint8_t body[sizeof(opened) + sizeof(struct secure_welcome)];
+	uint16_t bytes = sizeof(opened);
 
 	dgram_credit_update(s, from->now_ns);
 	header.number = s->tx_next;
@@ -279,7 +304,10 @@ static void send_opened(struct dgram_session *s, const struct wire_packet_open *
 	header.edge = s->rx_edge;
 	header.stamp = dgram_stamp(from->now_ns);
 	header.echo = from->packet->stamp;
-	send_to(d, from->address, &header, &body, sizeof(body));
+	memcpy(body, &opened, sizeof(opened));
+	if (greeting)
+		bytes += dgram_seal_welcome(s, greeting, &header, body, bytes);
+	send_to(d, from->address, &header, body, bytes);
 }
 
 static void refuse_open(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
@@ -290,7 +318,8 @@ static void refuse_open(struct dgram *d, const struct wire_packet_open *open, co
 	send_to(d, from->address, &header, NULL, 0);
 }
 
-static struct dgram_session *accept(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
+static struct dgram_session *accept(struct dgram *d, const struct wire_packet_open *open, uint64_t client,
+				    const struct dgram_greeting *greeting, const struct dgram_from *from)
 {
 	struct dgram_session *s = dgram_session_make(d, from->address);
 
@@ -301,9 +330,13 @@ static struct dgram_session *accept(struct dgram *d, const struct wire_packet_op
 		return NULL;
 	s->opening_ns = from->now_ns;
 	s->flags |= DGRAM_ACCEPTED;
-	s->client = open->client;
+	s->client = client;
 	s->state = DGRAM_OPEN;
+	if (greeting)
+		dgram_seal_accept(s, greeting);
 	s->peer_token = wire_packet_pair(open->token, s->token);
+	if (s->flags & DGRAM_TAGGED)
+		s->peer_token &= DGRAM_TOKEN_MASK;
 	s->peer_number = open->session;
 	s->tx_edge = RTE_MIN(open->edge, d->options.window_max);
 	dgram_session_hash(s);
@@ -316,12 +349,15 @@ static struct dgram_session *accept(struct dgram *d, const struct wire_packet_op
 	return s;
 }
 
-/* Its client asks for a session that is there: after a silence, or because our answer was lost. */
+/* Its client asks for a session that is there: after a silence, or because our answer was lost. An OPEN may be repeated
+ * by anybody on the way: where packets have tags it is answered, and changes nothing. */
 static bool resume(struct dgram_session *s, const struct wire_packet_open *open, const struct dgram_from *from)
 {
 	const uint64_t token = wire_packet_pair(open->token, s->token);
 	struct net_udp_flow flow;
 
+	if (s->flags & DGRAM_TAGGED)
+		return true;
 	if (net_udp_flow_init(s->dgram->net, &flow, from->address) < 0)
 		return false;
 	s->flow = flow;
@@ -334,35 +370,62 @@ static bool resume(struct dgram_session *s, const struct wire_packet_open *open,
 	return true;
 }
 
+/* Nothing was kept so far. */
+static void send_cookie(struct dgram *d, struct wire_packet_open *open, const struct dgram_from *from)
+{
+	struct wire_packet header = header_of(WIRE_PACKET_COOKIE, open->session, open->token);
+
+	d->counters.bad_cookies += open->cookie != 0;
+	open->cookie = cookie_of(d, from->address, open->client, from->now_ns >> DGRAM_COOKIE_SHIFT);
+	header.echo = from->packet->stamp;
+	send_to(d, from->address, &header, open, sizeof(*open));
+}
+
+/* Its cookie is good: a session is there, or is made; NULL: there is no room. */
+static struct dgram_session *find_or_accept(struct dgram *d, const struct wire_packet_open *open,
+					    const struct dgram_greeting *greeting, bool *resumed,
+					    const struct dgram_from *from)
+{
+	const uint64_t client = greeting ? secure_guest_number(&greeting->guest, open->client) : open->client;
+	struct dgram_session *s = dgram_session_find(d, client, true);
+
+	if (s && greeting && dgram_seal_is_stale(s, greeting)) {
+		dgram_session_end(s, 0);
+		s = NULL;
+	}
+	*resumed = s;
+	if (!s)
+		return accept(d, open, client, greeting, from);
+	return resume(s, open, from) ? s : NULL;
+}
+
 void dgram_open_asked(struct dgram *d, const struct dgram_from *from)
 {
+	const struct secure_tickets *tickets = d->options.tickets;
+	const uint64_t slot = from->now_ns >> DGRAM_COOKIE_SHIFT;
+	struct dgram_greeting greeting;
 	struct wire_packet_open open;
-	struct wire_packet header;
-	struct dgram_session *s;
-	uint64_t slot = from->now_ns >> DGRAM_COOKIE_SHIFT;
+	struct dgram_session *s = NULL;
 	bool resumed;
 
-	if (from->bytes != sizeof(open) || !d->options.accepts) {
+	if ((tickets ? from->bytes < sizeof(open) : from->bytes != sizeof(open)) || !d->options.accepts) {
 		d->counters.bad_packets++;
 		return;
 	}
 	memcpy(&open, from->body, sizeof(open));
 	if (open.cookie == 0 || (open.cookie != cookie_of(d, from->address, open.client, slot) &&
 				 open.cookie != cookie_of(d, from->address, open.client, slot - 1))) {
-		d->counters.bad_cookies += open.cookie != 0;
-		open.cookie = cookie_of(d, from->address, open.client, slot);
-		header = header_of(WIRE_PACKET_COOKIE, open.session, open.token);
-		header.echo = from->packet->stamp;
-		send_to(d, from->address, &header, &open, sizeof(open));
+		send_cookie(d, &open, from);
 		return;
 	}
-	s = dgram_session_find(d, open.client, true);
-	resumed = s;
-	if (s ? !resume(s, &open, from) : !(s = accept(d, &open, from))) {
+	if (!tickets || dgram_seal_greeted(d, from, &greeting))
+		s = find_or_accept(d, &open, tickets ? &greeting : NULL, &resumed, from);
+	if (s)
+		send_opened(s, &open, tickets ? &greeting : NULL, resumed, from);
+	else
 		refuse_open(d, &open, from);
-		return;
-	}
-	send_opened(s, &open, resumed, from);
+	if (tickets)
+		explicit_bzero(&greeting, sizeof(greeting));
 }
 
 /* A packet of no session that we have: its sender may be a client of ours from before we were restarted. */
@@ -394,9 +457,12 @@ void dgram_open_foreign(struct dgram *d, const struct dgram_from *from)
 
 void dgram_open_send_close(struct dgram_session *s)
 {
-	const struct wire_packet header = header_of(WIRE_PACKET_CLOSE, s->peer_number, s->peer_token);
+	struct wire_packet header = header_of(WIRE_PACKET_CLOSE, s->peer_number, s->peer_token);
 	const struct net_udp_address to = dgram_address(s);
 
-	if (s->flags & (DGRAM_ACCEPTED | DGRAM_KNOWN))
-		send_to(s->dgram, &to, &header, NULL, 0);
+	if (!(s->flags & (DGRAM_ACCEPTED | DGRAM_KNOWN)))
+		return;
+	if (s->flags & DGRAM_TAGGED)
+		dgram_seal_packet(s, &header, &header, 0, NULL, dgram_now(s->dgram));
+	send_to(s->dgram, &to, &header, NULL, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets on their way out. */
-#include "rpc/dgram_internal.h"
+#include "rpc/dgram_seal.h"
 
 enum { ECT_0 = 2 /* RFC 3168, 5 */, SLACK_NS = 1 << DGRAM_PACE_SHIFT };
 
@@ -73,6 +73,15 @@ static inline void put_header(struct dgram_session *s, struct rte_mbuf *m, enum 
 	s->dgram->counters.packets_out++;
 }
 
+/* All of it is there. p: of the packet that is kept, if that is what leaves. */
+static inline void put_tag(struct dgram_session *s, struct rte_mbuf *m, struct dgram_priv *p, uint64_t now_ns)
+{
+	struct wire_packet *h = rte_pktmbuf_mtod(m, struct wire_packet *);
+
+	if (unlikely(s->flags & DGRAM_TAGGED))
+		dgram_seal_packet(s, h, h + 1, m->data_len - (uint32_t)sizeof(*h), p, now_ns);
+}
+
 /* The mbuf that leaves: a second reference, or a copy while the driver still holds the one before. */
 static inline struct rte_mbuf *packet_of(struct dgram_session *s, struct rte_mbuf *m)
 {
@@ -118,7 +127,10 @@ bool dgram_output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t f
 	p->sent_ns = s->sent_ns = now_ns;
 	chain_append(&s->flying, m);
 	s->tx_flying++;
+	if (unlikely(p->sealed))
+		dgram_seal_undo(s, p, rte_pktmbuf_mtod(packet, void *));
 	put_header(s, packet, WIRE_PACKET_DATA, p->number, flags | p->flags, now_ns);
+	put_tag(s, packet, packet == m ? p : NULL, now_ns);
 	net_udp_flow_send(s->dgram->net, &s->flow, packet, ECT_0);
 	return true;
 }
@@ -147,6 +159,7 @@ bool dgram_output_bare(struct dgram_session *s, enum wire_packet_kind kind, uint
 	if (unlikely(s->reorder) && kind == WIRE_PACKET_ACK)
 		put_sacks(s, m);
 	put_header(s, m, kind, s->tx_next, flags, now_ns);
+	put_tag(s, m, NULL, now_ns);
 	net_udp_flow_send(s->dgram->net, &s->flow, m, 0);
 	return true;
 }

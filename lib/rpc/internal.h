@@ -80,6 +80,12 @@ struct rpc_stream {
  * task for what is executed, it has only while there is something to do. */
 _Static_assert(TCP_CONN_BYTES + 8 + sizeof(struct rpc_stream) <= 1024, "memory of an idle connection");
 
+/* The number that a client has chosen for its session, and what it is here: where there are tickets, its principal's
+ * own. */
+struct rpc_bound {
+	uint64_t chosen, session;
+};
+
 enum rpc_session_state {
 	SESSION_FREE,
 	SESSION_IDLE,
@@ -92,10 +98,13 @@ struct rpc_session {
 	struct rpc_work work;
 	struct dgram_session *from; /* the session, even when it is gone: what it has brought is given back to it */
 	uint8_t state;
+	uint8_t tagged; /* no frame has a checksum: its packets have tags */
+	uint32_t at;	/* of the request that is executed, in the first mbuf's data */
 	/* whole requests, the first one being executed: session.c keeps what it knows of them in the private area of
 	 * their first mbuf */
 	struct rte_mbuf *head, *tail;
-	uint32_t at; /* of the one that is executed, in the first mbuf's data */
+	const struct secure_guest *guest; /* by whose ticket it was opened; NULL: by none */
+	struct rpc_bound bound;
 };
 
 static inline struct rpc_stream *stream_of(struct rpc_work *work)
@@ -139,7 +148,8 @@ struct rpc_server {
 	struct rpc_seal *seals;		 /* of the streams; NULL: the data network is open */
 	uint64_t welcomes;		 /* so far */
 	struct wheel_timer review_timer; /* and of sealed.c, for those who were thrown out */
-	uint32_t reviews, review_at;
+	uint32_t reviews, review_at, review_session;
+	bool reviewing_sessions;
 	struct dgram *dgram; /* NULL: there are no sessions */
 	char *tasks;
 	uint32_t task_bytes, tasks_max, tasks_used; /* used so far */

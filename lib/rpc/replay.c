@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cores.h"
 #include "base/hash.h"
 #include "rpc/link.h"
 
@@ -53,6 +54,8 @@ struct replay *rpc_replay_create(uint32_t sessions, uint64_t secret)
 	r->buckets = calloc(buckets, sizeof(*r->buckets));
 	r->entries = calloc((size_t)sessions + 1, sizeof(*r->entries));
 	r->outcomes = calloc((size_t)sessions + 1, sizeof(*r->outcomes));
+	base_cores_without_rest(r->entries, ((size_t)sessions + 1) * sizeof(*r->entries));
+	base_cores_without_rest(r->outcomes, ((size_t)sessions + 1) * sizeof(*r->outcomes));
 	if (!r->buckets || !r->entries || !r->outcomes) {
 		rpc_replay_destroy(r);
 		return NULL;

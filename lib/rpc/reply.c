@@ -307,9 +307,20 @@ static uint32_t add_checksum(const struct rte_mbuf *m, struct wire_frame *frame,
 	return more;
 }
 
-static inline bool is_sealed(struct rpc_work *w)
+/* The reply's header is complete but for what guards it. */
+static uint32_t guard_reply(struct rpc_work *w, struct rte_mbuf *m, struct wire_frame *frame, uint32_t bytes)
 {
-	return !w->is_session && stream_of(w)->sealed;
+	uint32_t more = 0;
+
+	if (!w->is_session)
+		return unlikely(stream_of(w)->sealed) ? rpc_sealed_reply(stream_of(w)) : add_checksum(m, frame, bytes);
+	if (unlikely(session_of(w)->guest))
+		frame->session = session_of(w)->bound.chosen;
+	if (likely(!session_of(w)->tagged))
+		return add_checksum(m, frame, bytes);
+	for (m = m->next; m && m->data_len; m = m->next)
+		more++;
+	return more;
 }
 
 /* Completes the header and gives the mbufs to the transport. false: there is no mbuf for it now. */
@@ -340,10 +351,7 @@ bool rpc_reply_send(struct rpc_work *w)
 		.payload_bytes = w->reply_bytes,
 	};
 	w->server->turn_mbufs += at == 0;
-	if (unlikely(is_sealed(w)))
-		w->server->turn_mbufs += rpc_sealed_reply(stream_of(w));
-	else
-		w->server->turn_mbufs += add_checksum(m, frame, m->data_len - at);
+	w->server->turn_mbufs += guard_reply(w, m, frame, m->data_len - at);
 	if (at && !dgram_append(w->session, w->reply_head)) {
 		if (!part_packet(w))
 			return false;

@@ -106,12 +106,15 @@ struct rpc_server_options {
 	uint32_t held_mbufs_max;   /* mbufs that requests may occupy, all streams together, and as many all sessions */
 	uint64_t stall_ns;	   /* over TCP a request must be whole within that time after its first byte */
 	struct observe *observe;   /* remembers what was served; NULL: nothing does */
-	/* NULL: whoever comes is served. Else streams come by ticket, and there are no datagrams: sessions_max 0. */
+	/* NULL: whoever comes is served. Else streams and sessions come by ticket. */
 	const struct secure_tickets *tickets;
 	struct rpc_service service;
 };
 
 struct rpc_server;
+
+/* What the sender of a request may do with tables, by their ids (secure/rights.h); NULL: everything. */
+const _Atomic(uint8_t) *rpc_request_rights(const struct rpc_request *request);
 
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);
 /* From now on streams come in; nothing, where they do already. On the stack's thread, once it runs. */

@@ -92,7 +92,7 @@ const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved)
 		secure_connection_keys(secret, server_place(server), &hello, &welcome,
 				       secure_tickets_data(server->options.tickets) == SECURE_DATA_SEALED, &seal->in,
 				       &seal->out);
-		seal->chosen = seal->session = 0;
+		seal->bound = (struct rpc_bound){ 0 };
 		s->sealed = 1;
 	}
 	explicit_bzero(secret, sizeof(secret));
@@ -115,19 +115,6 @@ void rpc_sealed_begin(struct rpc_stream *s)
 	secure_open_begin(&seal_of(s)->in, &header, sizeof(header));
 }
 
-/* Nobody gets at another principal's session by its number, which is there to be read. */
-static void bind_session(struct rpc_stream *s)
-{
-	struct rpc_seal *seal = seal_of(s);
-	struct wire_frame *frame = &s->work.request.frame;
-
-	if (unlikely(frame->session != seal->chosen)) {
-		seal->chosen = frame->session;
-		seal->session = frame->session ? secure_guest_number(&seal->guest, frame->session) : 0;
-	}
-	frame->session = seal->session;
-}
-
 const char *rpc_sealed_end(struct rpc_stream *s)
 {
 	struct rpc_server *server = s->work.server;
@@ -140,7 +127,7 @@ const char *rpc_sealed_end(struct rpc_stream *s)
 		server->counters.revoked++;
 		return "the key was revoked: the stream is closed";
 	}
-	bind_session(s);
+	sealed_bind(&seal_of(s)->bound, &seal_of(s)->guest, &s->work.request.frame);
 	return NULL;
 }
 
@@ -150,6 +137,12 @@ static void review(struct wheel_timer *timer, uint64_t now_ns)
 	const uint32_t all = server->options.streams_max, reviews = secure_tickets_reviews(server->options.tickets);
 	const uint32_t end = all - server->review_at > LOOKS ? server->review_at + LOOKS : all;
 
+	if (server->reviewing_sessions) {
+		dgram_review(server->dgram, &server->review_session, LOOKS);
+		server->reviewing_sessions = server->review_session;
+		wheel_arm(net_wheel(server->options.net), timer, now_ns + REVIEW_STEP_NS);
+		return;
+	}
 	if (server->review_at == 0 && server->reviews == reviews) {
 		wheel_arm(net_wheel(server->options.net), timer, now_ns + REVIEW_NS);
 		return;
@@ -165,8 +158,10 @@ static void review(struct wheel_timer *timer, uint64_t now_ns)
 		server->counters.revoked++;
 		link_abort(&s->work);
 	}
-	if (server->review_at == all)
+	if (server->review_at == all) {
 		server->review_at = 0;
+		server->reviewing_sessions = server->dgram;
+	}
 	wheel_arm(net_wheel(server->options.net), timer, now_ns + (server->review_at ? REVIEW_STEP_NS : REVIEW_NS));
 }
 
@@ -183,11 +178,21 @@ uint32_t rpc_sealed_reply(struct rpc_stream *s)
 	struct wire_frame *frame = rte_pktmbuf_mtod(m, struct wire_frame *);
 	uint32_t more = 0;
 
-	frame->session = seal_of(s)->chosen;
+	frame->session = seal_of(s)->bound.chosen;
 	secure_seal_begin(out, frame, sizeof(*frame));
 	secure_seal_update(out, frame + 1, m->data_len - sizeof(*frame));
 	for (m = m->next; m && m->data_len; m = m->next, more++)
 		secure_seal_update(out, rte_pktmbuf_mtod(m, void *), m->data_len);
 	secure_seal_end(out, frame->auth_tag);
 	return more;
+}
+
+const _Atomic(uint8_t) *rpc_request_rights(const struct rpc_request *request)
+{
+	struct rpc_work *w = work_of((struct rpc_request *)(uintptr_t)request);
+	const struct secure_tickets *tickets = w->server->options.tickets;
+
+	if (!tickets)
+		return NULL;
+	return secure_tickets_rights_of(tickets, w->is_session ? session_of(w)->guest : &seal_of(stream_of(w))->guest);
 }

@@ -10,8 +10,18 @@
 struct rpc_seal {
 	struct secure_direction in, out;
 	struct secure_guest guest;
-	uint64_t chosen, session; /* the number that the client has chosen for its session, and what it is here */
+	struct rpc_bound bound;
 };
+
+/* Nobody gets at another principal's session by its number, which is there to be read. */
+static inline void sealed_bind(struct rpc_bound *bound, const struct secure_guest *guest, struct wire_frame *frame)
+{
+	if (unlikely(frame->session != bound->chosen)) {
+		bound->chosen = frame->session;
+		bound->session = frame->session ? secure_guest_number(guest, frame->session) : 0;
+	}
+	frame->session = bound->session;
+}
 
 /* The seals of n streams, zeroed; NULL: no memory. */
 struct rpc_seal *rpc_sealed_create(uint32_t n);
@@ -27,8 +37,8 @@ const char *rpc_sealed_check(const struct wire_frame *frame);
 /* The hello is there, whole: answers it. NULL, or why it is not taken. *starved: there was no mbuf for the answer. */
 const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved);
 
-/* Begins to look, from time to time, for streams whose guests may not stay any more: what they send is refused in any
- * case. */
+/* Begins to look, from time to time, for streams and sessions whose guests may not stay any more: what they send is
+ * refused in any case. */
 void rpc_sealed_watch(struct rpc_server *server);
 
 /* A record's header has come. */

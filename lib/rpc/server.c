@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cores.h"
+
 enum {
 	BURST = 32, /* mbufs of replies that need not wait for what comes after them: no port sends more at once */
 	/* Of an mbuf's data: the rest follows by itself, as the processor sees that they are read in a row. */
@@ -412,6 +414,7 @@ static int open_datagrams(struct rpc_server *server, struct star_error *err)
 	o.net = server->options.net;
 	o.port = server->options.port;
 	o.accepts = true;
+	o.tickets = server->options.tickets;
 	o.held_mbufs_max = server->options.held_mbufs_max;
 	o.message_max = sizeof(struct wire_frame) + server->options.payload_max;
 	o.handler = &rpc_session_handler;
@@ -469,6 +472,8 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->replay = rpc_replay_create(REPLAY_SESSIONS, options->datagrams.secret[0]);
 	if (options->tickets)
 		server->seals = rpc_sealed_create(options->streams_max);
+	base_cores_without_rest(server->streams, options->streams_max * sizeof(*server->streams));
+	base_cores_without_rest(server->tasks, (size_t)tasks * task_bytes);
 	if (!server->streams || !server->tasks || !server->replay || (options->tickets && !server->seals))
 		goto fail;
 	server->free_streams = rpc_work_list(server, server->streams, options->streams_max, sizeof(*server->streams));

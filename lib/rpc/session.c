@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests over sessions of datagrams, which bring whole messages in order: several may lie in one packet. */
+#include "rpc/chain.h"
 #include "rpc/record.h"
-
-#include "base/crc32.h"
+#include "rpc/sealed.h"
 
 /* A message that waits for its turn, or several in one packet, in the private area of its first mbuf. */
 struct message {
@@ -41,13 +41,9 @@ static void pop_message(struct rpc_session *s)
 static uint32_t checksum(struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 {
 	uint8_t *frame = rte_pktmbuf_mtod_offset(m, uint8_t *, at);
-	uint32_t crc;
 
 	memset(frame + offsetof(struct wire_frame, checksum), 0, sizeof(uint32_t));
-	crc = base_crc32(frame, RTE_MIN(bytes, m->data_len - at));
-	for (m = m->next; m; m = m->next)
-		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
-	return crc;
+	return rpc_chain_crc(m, at, bytes);
 }
 
 /* The frame is answered at once, and not remembered: of a damaged one nothing is certain. It ends nothing: whose it
@@ -67,7 +63,8 @@ static void check_message_of(struct rpc_work *w, struct rte_mbuf *m, uint32_t at
 
 	if (status != WIRE_OK) { /* when its turn comes: it may have been executed when it was sent before */
 		w->refusal = status;
-	} else if (checksum(m, at, (uint32_t)sizeof(r->frame) + r->frame.payload_bytes) != r->frame.checksum) {
+	} else if (likely(!session_of(w)->tagged) &&
+		   checksum(m, at, (uint32_t)sizeof(r->frame) + r->frame.payload_bytes) != r->frame.checksum) {
 		server->counters.bad_checksums++;
 		refuse_message(w, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes");
 	} else if (r->frame.opcode == WIRE_REPLY) {
@@ -94,6 +91,8 @@ static void start_request(struct rpc_session *s)
 		return;
 	}
 	memcpy(&r->frame, rte_pktmbuf_mtod_offset(m, const void *, s->at), sizeof(r->frame));
+	if (unlikely(s->guest))
+		sealed_bind(&s->bound, s->guest, &r->frame);
 	rpc_work_begin(w);
 	r->payload = (struct rpc_cursor){ m, s->at + (uint32_t)sizeof(r->frame) };
 	r->deadline_ns =
@@ -145,7 +144,9 @@ static bool session_opened(void *ctx, struct dgram_session *session, void **user
 	server->free_sessions = s->work.next;
 	*s = (struct rpc_session){ .work = { .server = server, .session = session, .is_session = 1 },
 				   .from = session,
-				   .state = SESSION_IDLE };
+				   .state = SESSION_IDLE,
+				   .tagged = dgram_is_tagged(session),
+				   .guest = dgram_guest(session) };
 	if (server->options.observe) {
 		const struct net_udp_address address = dgram_address(session);
 

@@ -33,7 +33,7 @@ static const char *own_principal(const struct secure_ring *ring, const struct se
 	if (!only && count == 0)
 		star_error_set(err, -EINVAL,
 			       "%.200s has no principal of role node, as which this node is to call others; `starctl "
-			       "key create %.200s nodes --role node` makes one",
+			       "key create %.200s nodes node` makes one",
 			       ring->path, ring->path);
 	else if (!only)
 		star_error_set(err, -EINVAL,

@@ -78,17 +78,23 @@ static void renew_key(struct secure_direction *d)
 	set_key(d);
 }
 
+static inline void make_nonce(const struct secure_direction *d, uint64_t number, uint8_t nonce[SECURE_IV_BYTES])
+{
+	uint64_t end;
+
+	memcpy(nonce, d->iv, SECURE_IV_BYTES);
+	memcpy(&end, nonce + SECURE_IV_BYTES - sizeof(end), sizeof(end));
+	end ^= number;
+	memcpy(nonce + SECURE_IV_BYTES - sizeof(end), &end, sizeof(end));
+}
+
 static void begin_record(struct secure_direction *d, const void *header, size_t bytes)
 {
 	uint8_t nonce[SECURE_IV_BYTES];
-	uint64_t number;
 
-	if (d->records >= d->records_max || d->bytes >= d->bytes_max)
+	if (secure_direction_spent(d))
 		renew_key(d);
-	memcpy(nonce, d->iv, sizeof(nonce));
-	memcpy(&number, nonce + sizeof(nonce) - sizeof(number), sizeof(number));
-	number ^= d->number;
-	memcpy(nonce + sizeof(nonce) - sizeof(number), &number, sizeof(number));
+	make_nonce(d, d->number, nonce);
 	d->bytes += bytes;
 	if (d->sealed) {
 		IMB_AES128_GCM_INIT(base_ipsec_mb, &d->key, &d->state, nonce, header, bytes);
@@ -155,4 +161,90 @@ bool secure_open_end(struct secure_direction *d, const uint8_t tag[SECURE_TAG_BY
 	same = secure_same(right, tag, sizeof(right));
 	explicit_bzero(right, sizeof(right));
 	return same;
+}
+
+/* ---- packets ---- */
+
+static void guard_packet(struct secure_direction *d, const uint8_t nonce[SECURE_IV_BYTES], const void *header,
+			 const void *body, size_t bytes, uint8_t tag[SECURE_TAG_BYTES])
+{
+	IMB_AES128_GMAC_INIT(base_ipsec_mb, &d->key, &d->state, nonce, SECURE_IV_BYTES);
+	IMB_AES128_GMAC_UPDATE(base_ipsec_mb, &d->key, &d->state, header, SECURE_PACKET_HEADER_BYTES);
+	if (bytes)
+		IMB_AES128_GMAC_UPDATE(base_ipsec_mb, &d->key, &d->state, body, bytes);
+	IMB_AES128_GMAC_FINALIZE(base_ipsec_mb, &d->key, &d->state, tag, SECURE_TAG_BYTES);
+}
+
+void secure_packet_seal(struct secure_direction *d, uint64_t number, const void *header, void *body, size_t bytes,
+			uint8_t tag[SECURE_TAG_BYTES])
+{
+	uint8_t nonce[SECURE_IV_BYTES];
+
+	make_nonce(d, number, nonce);
+	d->records++;
+	d->bytes += SECURE_PACKET_HEADER_BYTES + bytes;
+	if (d->sealed)
+		IMB_AES128_GCM_ENC(base_ipsec_mb, &d->key, &d->state, body, body, bytes, nonce, header,
+				   SECURE_PACKET_HEADER_BYTES, tag, SECURE_TAG_BYTES);
+	else
+		guard_packet(d, nonce, header, body, bytes, tag);
+}
+
+bool secure_packet_open(struct secure_direction *d, uint64_t number, const void *header, void *body, size_t bytes,
+			const uint8_t tag[SECURE_TAG_BYTES])
+{
+	uint8_t nonce[SECURE_IV_BYTES], right[SECURE_TAG_BYTES];
+
+	make_nonce(d, number, nonce);
+	if (d->sealed)
+		IMB_AES128_GCM_DEC(base_ipsec_mb, &d->key, &d->state, body, body, bytes, nonce, header,
+				   SECURE_PACKET_HEADER_BYTES, right, SECURE_TAG_BYTES);
+	else
+		guard_packet(d, nonce, header, body, bytes, right);
+	return secure_same(right, tag, sizeof(right));
+}
+
+void secure_packet_unseal(struct secure_direction *d, uint64_t number, void *body, size_t bytes)
+{
+	uint8_t nonce[SECURE_IV_BYTES], tag[SECURE_TAG_BYTES];
+
+	if (!d->sealed || bytes == 0)
+		return;
+	make_nonce(d, number, nonce);
+	IMB_AES128_GCM_DEC(base_ipsec_mb, &d->key, &d->state, body, body, bytes, nonce, nonce, 0, tag, sizeof(tag));
+}
+
+void secure_direction_next(const struct secure_direction *d, struct secure_direction *next)
+{
+	memcpy(next->secret, d->secret, sizeof(next->secret));
+	next->sealed = d->sealed;
+	next->records_max = d->records_max;
+	next->bytes_max = d->bytes_max;
+	renew_key(next);
+}
+
+uint64_t secure_window_number(const struct secure_window *w, uint32_t low)
+{
+	return w->last + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)w->last);
+}
+
+bool secure_window_may(const struct secure_window *w, uint64_t number)
+{
+	if (number > w->last)
+		return number <= w->last + INT32_MAX; /* or it has wrapped below 0 */
+	if (number == 0 || w->last - number >= SECURE_WINDOW)
+		return false;
+	return !(w->words[number / 64 % SECURE_WINDOW_WORDS] >> number % 64 & 1);
+}
+
+void secure_window_take(struct secure_window *w, uint64_t number)
+{
+	if (number > w->last) {
+		uint64_t word = w->last / 64;
+
+		for (unsigned i = 0; word < number / 64 && i < SECURE_WINDOW_WORDS; i++)
+			w->words[++word % SECURE_WINDOW_WORDS] = 0;
+		w->last = number;
+	}
+	w->words[number / 64 % SECURE_WINDOW_WORDS] |= UINT64_C(1) << number % 64;
 }

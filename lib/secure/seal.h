@@ -61,4 +61,37 @@ void secure_open_begin(struct secure_direction *d, const void *header, size_t by
 void secure_open_update(struct secure_direction *d, void *data, size_t bytes);
 bool secure_open_end(struct secure_direction *d, const uint8_t tag[SECURE_TAG_BYTES]);
 
+/*
+ * Packets, which may get lost, come twice and in another order: each has a number that both ends know, and that no
+ * other packet of the direction ever has, under whichever key. A header of 48 bytes is guarded, a body in one piece is
+ * sealed or opened in place. Keys are not renewed by themselves: secure_direction_next makes the next one, of which
+ * both ends have to tell.
+ */
+enum { SECURE_PACKET_HEADER_BYTES = 48 };
+void secure_packet_seal(struct secure_direction *d, uint64_t number, const void *header, void *body, size_t bytes,
+			uint8_t tag[SECURE_TAG_BYTES]);
+/* False: the tag is wrong; the body then is no one's. */
+bool secure_packet_open(struct secure_direction *d, uint64_t number, const void *header, void *body, size_t bytes,
+			const uint8_t tag[SECURE_TAG_BYTES]);
+/* A body that was sealed here is as it was before. */
+void secure_packet_unseal(struct secure_direction *d, uint64_t number, void *body, size_t bytes);
+/* As many records and bytes as a key is for have gone through this one. */
+static inline bool secure_direction_spent(const struct secure_direction *d)
+{
+	return d->records >= d->records_max || d->bytes >= d->bytes_max;
+}
+void secure_direction_next(const struct secure_direction *d, struct secure_direction *next);
+
+/* Which numbers of packets have come (RFC 6479): the last SECURE_WINDOW, and none before these is taken any more. */
+enum { SECURE_WINDOW = 2048, SECURE_WINDOW_WORDS = SECURE_WINDOW / 64 + 1 };
+struct secure_window {
+	uint64_t last; /* the highest; numbers begin with 1 */
+	uint64_t words[SECURE_WINDOW_WORDS];
+};
+/* The number that ends in these 32 bits and is nearest to the highest that has come. */
+uint64_t secure_window_number(const struct secure_window *w, uint32_t low);
+/* Whether it has not come before. Nothing is changed: only who has a good tag is believed. */
+bool secure_window_may(const struct secure_window *w, uint64_t number);
+void secure_window_take(struct secure_window *w, uint64_t number);
+
 #endif

@@ -11,7 +11,7 @@
 #include "base/ipsec_mb.h"
 #include "secure/memory.h"
 
-enum { TICKET_VERSION = 1, KEY_BYTES = 16, PLACES = 2 * SECURE_KEYS_MAX };
+enum { TICKET_VERSION = 1, KEY_BYTES = 16, PLACES = 2 * SECURE_KEYS_MAX, NAME_MAX_BYTES = 128 };
 
 /* What a ticket says, sealed under the root. The number is its nonce, and no other ticket of this root has it. */
 struct content {
@@ -43,6 +43,10 @@ struct secure_tickets {
 	pthread_mutex_t lock; /* protects what follows, among control threads */
 	uint64_t issued;
 	struct holder holders[PLACES];
+	struct secure_rights *rights;
+	char (*names)[NAME_MAX_BYTES]; /* of tables, SECURE_TABLES */
+	/* not a secret, and large: what of it is never used takes no memory */
+	_Atomic(uint8_t) *may; /* by place, SECURE_TABLES each */
 };
 
 const char *secure_data_name(enum secure_data data)
@@ -50,6 +54,14 @@ const char *secure_data_name(enum secure_data data)
 	static const char *const names[] = { "open", "checked", "sealed" };
 
 	return names[data];
+}
+
+static void free_tickets(struct secure_tickets *t)
+{
+	secure_rights_free(t->rights);
+	free(t->names);
+	free((void *)t->may);
+	secure_free(t);
 }
 
 struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_error *err)
@@ -66,6 +78,13 @@ struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_
 		secure_free(t);
 		return NULL;
 	}
+	t->may = calloc(PLACES, SECURE_TABLES);
+	t->names = calloc(SECURE_TABLES, sizeof(*t->names));
+	if (!t->may || !t->names) {
+		star_error_set(err, -ENOMEM, "no memory for tickets");
+		free_tickets(t);
+		return NULL;
+	}
 	t->data = data;
 	secure_expand(t->root, "starserver ticket key", NULL, 0, key, sizeof(key));
 	IMB_AES128_GCM_PRE(base_ipsec_mb, key, &t->key);
@@ -79,13 +98,84 @@ void secure_tickets_destroy(struct secure_tickets *t)
 	if (!t)
 		return;
 	pthread_mutex_destroy(&t->lock);
-	secure_free(t);
+	free_tickets(t);
 }
 
 enum secure_data secure_tickets_data(const struct secure_tickets *t)
 {
 	return t->data;
 }
+
+/* ---- what they may do ---- */
+
+/* With the lock. Of no table before it has a name: but where there are no rights, nobody asks for names. */
+static void set_right(struct secure_tickets *t, uint32_t place, uint32_t id)
+{
+	const struct holder *h = &t->holders[place];
+	const uint8_t may =
+		t->rights && !t->names[id][0] ? 0 : secure_rights_of(t->rights, h->principal, h->role, t->names[id]);
+
+	atomic_store_explicit(&t->may[place * SECURE_TABLES + id], may, memory_order_relaxed);
+}
+
+static void set_rights(struct secure_tickets *t, uint32_t place)
+{
+	for (uint32_t id = 0; id < SECURE_TABLES; id++)
+		set_right(t, place, id);
+}
+
+void secure_tickets_table(struct secure_tickets *t, uint32_t id, const char *name)
+{
+	if (id >= SECURE_TABLES)
+		return;
+	pthread_mutex_lock(&t->lock);
+	memset(t->names[id], 0, sizeof(t->names[id]));
+	if (name)
+		memcpy(t->names[id], name, strnlen(name, sizeof(t->names[id]) - 1));
+	for (uint32_t i = 0; i < PLACES; i++)
+		if (t->holders[i].used)
+			set_right(t, i, id);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void secure_tickets_rights(struct secure_tickets *t, struct secure_rights *rights)
+{
+	pthread_mutex_lock(&t->lock);
+	secure_rights_free(t->rights);
+	t->rights = rights;
+	for (uint32_t i = 0; i < PLACES; i++)
+		if (t->holders[i].used)
+			set_rights(t, i);
+	pthread_mutex_unlock(&t->lock);
+}
+
+const _Atomic(uint8_t) *secure_tickets_rights_of(const struct secure_tickets *t, const struct secure_guest *guest)
+{
+	return &t->may[guest->place * SECURE_TABLES];
+}
+
+bool secure_tickets_may_have(struct secure_tickets *t, const struct secure_key *principal)
+{
+	bool may;
+
+	pthread_mutex_lock(&t->lock);
+	may = secure_rights_any(t->rights, principal->principal, principal->role);
+	pthread_mutex_unlock(&t->lock);
+	return may;
+}
+
+uint8_t secure_tickets_look_up(struct secure_tickets *t, const char *principal, enum secure_role role,
+			       const char *table)
+{
+	uint8_t may;
+
+	pthread_mutex_lock(&t->lock);
+	may = secure_rights_of(t->rights, principal, role, table);
+	pthread_mutex_unlock(&t->lock);
+	return may;
+}
+
+/* ---- tickets ---- */
 
 /* The holder's place, or a new one; PLACES: there is none. With the lock. */
 static uint32_t find_place(struct secure_tickets *t, const struct secure_key *principal)
@@ -105,6 +195,7 @@ static uint32_t find_place(struct secure_tickets *t, const struct secure_key *pr
 		t->holders[unused] = (struct holder){ .used = true, .role = principal->role };
 		memcpy(t->holders[unused].principal, principal->principal, sizeof(principal->principal));
 		memcpy(t->holders[unused].id, principal->id, sizeof(principal->id));
+		set_rights(t, unused);
 	}
 	return unused;
 }

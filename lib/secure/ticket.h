@@ -13,6 +13,7 @@
 #define SECURE_TICKET_H
 
 #include "secure/keys.h"
+#include "secure/rights.h"
 #include "secure/seal.h"
 
 enum secure_data {
@@ -21,7 +22,7 @@ enum secure_data {
 	SECURE_DATA_SEALED,  /* and nobody reads the payload */
 };
 
-enum { SECURE_RANDOM_BYTES = 32, SECURE_TICKET_BYTES = 112 };
+enum { SECURE_RANDOM_BYTES = 32, SECURE_TICKET_BYTES = 112, SECURE_TABLES = 2048 /* ids */ };
 #define SECURE_TICKET_NS (UINT64_C(600) * 1000000000)
 
 /* A ticket, as the worker sees it. */
@@ -59,6 +60,22 @@ int secure_tickets_issue(struct secure_tickets *tickets, const struct secure_key
 /* Throws out whoever does not stay; returns how many. The secrets are not in the keys. */
 unsigned secure_tickets_review(struct secure_tickets *tickets, bool (*stays)(void *ctx, const struct secure_key *key),
 			       void *ctx);
+
+/*
+ * What guests may do with tables (rights.h), by the table's id: a byte for each guest and id, which reactors look up.
+ * A table gets its name when it is made (NULL: it is gone); rights are read again. Without both, no table is known, and
+ * each may do everything.
+ */
+void secure_tickets_table(struct secure_tickets *tickets, uint32_t id, const char *name);
+/* Takes them. NULL: everybody who has a ticket may do everything. */
+void secure_tickets_rights(struct secure_tickets *tickets, struct secure_rights *rights);
+/* A guest's bytes, of SECURE_TABLES: sets of enum secure_right. */
+const _Atomic(uint8_t) *secure_tickets_rights_of(const struct secure_tickets *tickets,
+						 const struct secure_guest *guest);
+/* Of who has no ticket yet. */
+bool secure_tickets_may_have(struct secure_tickets *tickets, const struct secure_key *principal);
+uint8_t secure_tickets_look_up(struct secure_tickets *tickets, const char *principal, enum secure_role role,
+			       const char *table);
 
 /* Whether it is one of this node's, and good; then who came, and the secret. */
 bool secure_tickets_open(const struct secure_tickets *tickets, const struct secure_ticket *ticket, uint64_t now_ns,

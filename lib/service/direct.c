@@ -92,6 +92,15 @@ static bool is_run(const struct wire_op *op, const uint8_t *body, uint32_t left)
 	return count == op->count;
 }
 
+/* A program here is one that pulls. */
+static bool may_do(const struct service *service, const struct rpc_request *request, const struct direct *d)
+{
+	const struct wire_op pull = { .kind = WIRE_PULL, .flags = d->op.flags };
+
+	return !service_lacks(service, request, store_table_spec(d->table->table)->id,
+			      op_needs(d->table->run ? &pull : &d->op));
+}
+
 /* What service_validate would find good, as far as it is plain. */
 static bool take_plain_op(const struct service *service, const struct rpc_request *request, struct direct *d)
 {
@@ -121,6 +130,8 @@ static bool take_plain_op(const struct service *service, const struct rpc_reques
 	} else if (is_push(&d->op, d->table))
 		body += d->op.count * d->table->row_bytes;
 	else if (!is_pull(&d->op, d->table))
+		return false;
+	if (unlikely(service->options.rights) && !may_do(service, request, d))
 		return false;
 	return d->op.body_bytes == body && frame->payload_bytes == sizeof(d->op) + wire_padded(body);
 }

@@ -3,7 +3,10 @@
 #ifndef SERVICE_INTERNAL_H
 #define SERVICE_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "journal/ring.h"
+#include "secure/rights.h"
 #include "service/plan.h"
 #include "service/service.h"
 #include "store/push.h"
@@ -199,6 +202,40 @@ static inline bool op_pulls(const struct wire_op *op)
 {
 	return wire_op_returns_rows(op);
 }
+
+/* What an operation needs of rights to its table (not of runs). */
+static inline uint8_t op_needs(const struct wire_op *op)
+{
+	switch (op->kind) {
+	case WIRE_PULL:
+		return op->flags & WIRE_READ_ONLY ? SECURE_PULL : SECURE_PULL | SECURE_CREATE;
+	case WIRE_PUSH:
+		return SECURE_PUSH | SECURE_CREATE;
+	case WIRE_PUSH_PULL:
+		return SECURE_PUSH | SECURE_PULL | SECURE_CREATE;
+	case WIRE_DELETE:
+		return SECURE_DELETE;
+	case WIRE_ASSIGN:
+		return SECURE_ASSIGN | SECURE_CREATE;
+	default:
+		return SECURE_COMMIT;
+	}
+}
+
+/* What is missing of these rights to a table; 0: nothing. */
+static inline uint8_t service_lacks(const struct service *service, const struct rpc_request *request, uint32_t id,
+				    uint8_t needs)
+{
+	const _Atomic(uint8_t) *rights;
+
+	if (likely(!service->options.rights))
+		return 0;
+	rights = service->options.rights(request);
+	return rights ? needs & (uint8_t)~atomic_load_explicit(&rights[id], memory_order_relaxed) : 0;
+}
+
+/* validate.c: refuses what needs these. */
+enum rpc_progress service_refuse_right(struct rpc_request *request, const char *table, uint8_t lacks);
 
 /* How the keys of an operation are looked up for the first time; a delete counts as a push. */
 static inline enum store_find_mode op_mode(const struct wire_op *op)

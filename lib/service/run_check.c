@@ -47,6 +47,25 @@ static enum rpc_progress check_head(struct rpc_request *request, const struct wi
 	return RPC_MORE;
 }
 
+/* To each table that it reads or pushes to. */
+static enum rpc_progress check_rights(const struct service *service, struct rpc_request *request,
+				      const struct plan *plan, const struct wire_op *op)
+{
+	const bool applies = plan->shape.applies && !(op->flags & WIRE_APPLIED);
+
+	for (unsigned k = 0; k < plan->shape.keys_count; k++) {
+		const struct object_spec *spec = store_table_spec(plan->keys[k].table);
+		const bool pushes = applies && plan->shape.keys[k].apply != PROGRAM_NONE;
+		const uint8_t needs = SECURE_PULL | (plan->keys[k].makes ? SECURE_CREATE : 0) |
+				      (pushes ? SECURE_PUSH | SECURE_CREATE : 0);
+		const uint8_t lacks = service_lacks(service, request, spec->id, needs);
+
+		if (lacks)
+			return service_refuse_right(request, spec->name, lacks);
+	}
+	return RPC_MORE;
+}
+
 /* The keys of each feed, which are to be as many as the header says. */
 static enum rpc_progress read_counts(struct rpc_request *request, const struct wire_op *op, const struct plan *plan,
 				     struct rpc_cursor at, uint32_t left, uint32_t *counts)
@@ -110,6 +129,8 @@ enum rpc_progress service_run_check(struct service *service, struct rpc_request 
 			"a table that program %u works on is not the one that it was registered for: register "
 			"it again",
 			op->object);
+	if (service->options.rights && check_rights(service, request, plan, op) == RPC_DONE)
+		return RPC_DONE;
 	if (check_head(request, op, plan) == RPC_DONE || read_counts(request, op, plan, at, left, counts) == RPC_DONE)
 		return RPC_DONE;
 	body = wire_program_request_bytes(&plan->program, &plan->shape, counts, op->dim, op->flags & WIRE_ALONE);

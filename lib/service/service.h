@@ -36,6 +36,9 @@ struct service_counters {
 struct journal_ring;
 
 struct service_options {
+	/* What a request's sender may do with tables, by their ids (secure/rights.h); NULL, or NULL of a request:
+	 * everything. */
+	const _Atomic(uint8_t) *(*rights)(const struct rpc_request *request);
 	uint32_t incarnation; /* 0: it comes with the first layout */
 	uint32_t partitions;
 	struct store *store;  /* the shard's */

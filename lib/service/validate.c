@@ -155,6 +155,21 @@ static enum rpc_progress refuse_unknown(struct rpc_request *request, uint32_t ob
 			      object_id_of(object), object >> OBJECT_ID_BITS);
 }
 
+enum rpc_progress service_refuse_right(struct rpc_request *request, const char *table, uint8_t lacks)
+{
+	return rpc_reply_fail(
+		request, WIRE_NOT_ALLOWED,
+		"the key does not have the right \"%s\" to \"%.80s\" (security.rights; `starctl acl check`)",
+		secure_right_name(lacks), table);
+}
+
+static enum rpc_progress check_rights(const struct check *c)
+{
+	const uint8_t lacks = service_lacks(c->service, c->request, object_id_of(c->op->object), op_needs(c->op));
+
+	return likely(!lacks) ? RPC_MORE : service_refuse_right(c->request, c->spec->name, lacks);
+}
+
 static enum rpc_progress check_run(const struct check *c)
 {
 	return service_run_check(c->service, c->request, c->op, c->at, c->left, &c->sums->runs);
@@ -187,6 +202,8 @@ static enum rpc_progress check_table_op(struct check *c)
 	if (!service_table(service, op->object))
 		return refuse_unknown(request, op->object);
 	c->spec = spec = store_table_spec(service_table(service, op->object));
+	if (check_rights(c) == RPC_DONE)
+		return RPC_DONE;
 	if (check_dtype(request, spec, op->dtype, op_pushes(op)) == RPC_DONE ||
 	    check_dtype(request, spec, op->result_dtype, op_pulls(op)) == RPC_DONE)
 		return RPC_DONE;

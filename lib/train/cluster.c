@@ -16,10 +16,11 @@ static int refuse_ps(const struct cluster_spec *spec, const char *where, struct 
 
 static void configure_session(const struct cluster_spec *spec, struct session_config *config)
 {
-	config->ps = spec->ps;
-	config->task_index = spec->task;
-	config->workers = spec->workers_count;
+	if (spec->job != CLUSTER_UNTOLD)
+		config->task_index = spec->task;
 	config->evaluator = spec->job == CLUSTER_EVALUATOR;
+	if (spec->workers_count)
+		config->workers = spec->workers_count;
 }
 
 int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *config, struct star_error *err)
@@ -28,8 +29,15 @@ int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *
 		return refuse_ps(spec, "", err);
 	if (spec->job == CLUSTER_EVALUATOR)
 		return star_error_set(err, -EINVAL, "this is the evaluator; a worker is wanted here");
+	config->ps = spec->ps;
 	configure_session(spec, config);
 	return 0;
+}
+
+/* A worker's file of the transport by DPDK says where its port is, and neither which worker this is nor of how many. */
+static bool names_a_port(const struct session_config *config)
+{
+	return config->ps && !strncmp(config->ps, "dpdk:", 5) && !config->workers;
 }
 
 int cluster_spec_take_environment(struct cluster_spec *spec, struct session_config *config, struct star_error *err)
@@ -38,22 +46,24 @@ int cluster_spec_take_environment(struct cluster_spec *spec, struct session_conf
 	int rc;
 
 	memset(spec, 0, sizeof(*spec));
-	if (config->ps || !text || !*text)
+	if ((config->ps && !names_a_port(config)) || !text || !*text)
 		return 0;
 	rc = cluster_spec_parse(text, spec, err);
-	if (rc < 0)
+	if (rc < 0 || !spec->ps)
 		return rc;
 	if (spec->job == CLUSTER_PS)
 		rc = refuse_ps(spec, "TF_CONFIG: ", err);
-	else if (config->task_index && config->task_index != spec->task)
+	else if (spec->job != CLUSTER_UNTOLD && config->task_index && config->task_index != spec->task)
 		rc = star_error_set(
 			err, -EINVAL,
 			"TF_CONFIG says that this is %s %u, and the program that it is worker %u: give it ps, too, "
 			"or no task_index",
 			spec->job == CLUSTER_EVALUATOR ? "evaluator" : "worker", spec->task, config->task_index);
-	if (rc < 0)
+	if (rc < 0) {
 		cluster_spec_fini(spec);
-	else
-		configure_session(spec, config);
-	return rc;
+		return rc;
+	}
+	configure_session(spec, config);
+	config->ps = config->ps ? config->ps : spec->ps;
+	return 0;
 }

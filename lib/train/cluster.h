@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a session is told of its cluster (config/cluster.h). Threads: plain data, built by one. */
+/* What a session is told of its cluster (config/cluster_spec.h). Threads: plain data, built by one. */
 #ifndef TRAIN_CLUSTER_H
 #define TRAIN_CLUSTER_H
 
-#include "config/cluster.h"
+#include "config/cluster_spec.h"
 #include "train/session.h"
 
 #pragma GCC visibility push(default) /* of libstartrain.so */

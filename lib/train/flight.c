@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/signals.h"
 #include "train/internal.h"
 
 /* ---- under the lock ---- */
@@ -108,7 +109,7 @@ int train_flights_start(struct session *s, struct star_error *err)
 
 	if (s->config.steps_in_flight == 1)
 		return 0;
-	sigfillset(&all); /* the program's signals are for its own threads */
+	base_signals_of_others(&all); /* the program's signals are for its own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (uint32_t i = 0; rc == 0 && i < s->config.steps_in_flight; i++) {
 		rc = pthread_create(&s->flights[i].thread, NULL, fly, &s->flights[i]);

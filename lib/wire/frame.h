@@ -71,7 +71,8 @@ enum wire_opcode {
 	X(CLOSED, 19, "the sums for which the gradients are meant are closed, or not open yet") \
 	X(GONE, 20, "what an earlier request has kept for this one is not there") \
 	X(NOT_KEPT, 21, "there is no room for what the request is to keep") \
-	X(NO_TICKET, 22, "the node wants a ticket that is good") /* the stream is closed; retry with another ticket */
+	X(NO_TICKET, 22, "the node wants a ticket that is good") /* the stream is closed; retry with another ticket */ \
+	X(NOT_ALLOWED, 23, "the key does not have the right")
 
 enum wire_status {
 #define X(name, code, text) WIRE_##name = code,

@@ -29,7 +29,9 @@ enum wire_packet_constants {
 };
 
 enum wire_packet_kind {
-	/* Client to server, body wire_packet_open, session and token 0. Answered by a COOKIE, which is no longer than
+	/* Client to server, body wire_packet_open, session and token 0; by ticket, once there is a cookie, a
+	 * secure_hello behind it, and a secure_welcome behind the wire_packet_opened that answers it, and a tag in both
+	 * headers. Answered by a COOKIE, which is no longer than
 	 * it and costs the server nothing to remember, then, when the cookie comes back, by OPENED, or by CLOSE:
 	 * refused. Sent again until one comes; and on a session that has gone silent: it is then resumed, where the
 	 * server still has it. */
@@ -56,6 +58,9 @@ enum wire_packet_flags {
 	WIRE_PACKET_MARKED =
 		1 << 2, /* a packet since the last acknowledgement came with a congestion mark (RFC 3168's CE) */
 	WIRE_PACKET_ACK_NOW = 1 << 3, /* the sender can go no further before it hears */
+	/* Of packets with a tag: under which of two keys it was sent; and the phase of the newest that has come */
+	WIRE_PACKET_PHASE = 1 << 4,
+	WIRE_PACKET_PHASE_SEEN = 1 << 5,
 };
 
 struct wire_packet {
@@ -64,7 +69,8 @@ struct wire_packet {
 	uint8_t kind;
 	uint32_t session; /* the receiver's number of the session */
 	/* To a server: its token. To a client: wire_packet_pair of both ends' tokens; but of COOKIE, OPENED, and a
-	 * CLOSE that refuses: the one in its OPEN. UNKNOWN: what the packet had that it answers. */
+	 * CLOSE that refuses: the one in its OPEN. UNKNOWN: what the packet had that it answers. Of packets with a tag
+	 * the upper half alone is the token's; the lower one is that of the packet's number under its key. */
 	uint64_t token;
 	/* DATA: of this packet in its direction, from 1, wrapping; else the next one that will be sent */
 	uint32_t number;
@@ -75,7 +81,7 @@ struct wire_packet {
 	uint32_t echo;	/* the newest stamp that has come, and the time since then added; 0: nothing has come */
 	uint16_t flags;
 	uint16_t wants;	 /* packets that wait for credit: 65535 is this many or more */
-	uint8_t tag[16]; /* 0; room for an authentication tag */
+	uint8_t tag[16]; /* 0; of sessions by ticket: of what stands before it, and of the body (secure/seal.h) */
 };
 _Static_assert(sizeof(struct wire_packet) == 64, "wire_packet");
 _Static_assert(offsetof(struct wire_packet, tag) == 48, "wire_packet.tag");
@@ -100,7 +106,7 @@ struct wire_packet_opened {
 	 * same: then both go on where they were; else everything begins with number 1. */
 	uint32_t resumed;
 	uint32_t message_max; /* bytes of the largest message that it takes */
-	uint32_t reserved;
+	uint32_t seal;	      /* 0: packets have no tag; 1: they have; 2: and their bodies are sealed */
 };
 _Static_assert(sizeof(struct wire_packet_opened) == 40, "wire_packet_opened");
 

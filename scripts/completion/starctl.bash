@@ -89,6 +89,11 @@ _starctl()
 			sed -n 's/^    "name": "\([^" ]*\)",$/\1/p')" -- "$current")
 		return
 		;;
+	"queue drop")
+		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "${node[@]}" --json queue list 2>/dev/null |
+			sed -n 's/^    "name": "\([^" ]*\)",$/\1/p')" -- "$current")
+		return
+		;;
 	"port remove")
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "${node[@]}" --json port list 2>/dev/null |
 			sed -n 's/^    "name": "\([^" ]*\)",$/\1/p')" -- "$current")

@@ -305,5 +305,6 @@ const struct unit_case unit_cases[] = {
 	{ "log_lines_are_cut", log_lines_are_cut },
 	{ "log_says_how_much_it_held_back", log_says_how_much_it_held_back },
 	{ "log_levels_have_names", log_levels_have_names },
+	{ "log_events_are_kept", log_events_are_kept },
 	{ NULL, NULL },
 };

@@ -148,3 +148,29 @@ void log_levels_have_names(void)
 	CHECK(!log_level_from("loud", &level));
 	CHECK(!log_level_name(LOG_LEVELS));
 }
+
+/* The last ones, oldest first, whether they were written or not; and no more of a flood than is written. */
+void log_events_are_kept(void)
+{
+	struct log_event *events = calloc(LOG_KEPT, sizeof(*events));
+	const char *text;
+	unsigned n;
+
+	begin(LOG_TEXT, false);
+	log_set_level(LOG_WARN);
+	log_info("kept 1, and not written");
+	log_debug("kept by nobody");
+	log_error("kept 2");
+	log_set_level(LOG_INFO);
+	text = end();
+	CHECK(strstr(text, "kept 2") && !strstr(text, "kept 1") && !strstr(text, "nobody"));
+	n = log_events(0, LOG_INFO, events, 2);
+	CHECK_UINT(n, 2);
+	CHECK_STR(events[0].text, "kept 1, and not written");
+	CHECK_STR(events[1].text, "kept 2");
+	CHECK(events[0].ms <= events[1].ms && events[1].ms > UINT64_C(1700000000000));
+	CHECK_UINT(log_events(0, LOG_ERROR, events, 1), 1);
+	CHECK_STR(events[0].text, "kept 2");
+	CHECK_UINT(log_events(events[0].ms + 3600000, LOG_INFO, events, LOG_KEPT), 0);
+	free(events);
+}

@@ -346,6 +346,21 @@ void tf_config_says_which_ps_task_it_is(void)
 	support_refused(PS_FILE, NULL, "TF_CONFIG: this process is worker 1 of its cluster");
 	setenv("TF_CONFIG", "{", 1);
 	support_refused(PS_FILE, NULL, "TF_CONFIG: line 1");
+	/* without a task the file says which it is; without a cluster it says nothing */
+	setenv("TF_CONFIG", "{\"cluster\": {\"ps\": {\"0\": \"grpc://198.18.1.1:3333\", \"1\": \"198.18.1.2:3333\"}}}",
+	       1);
+	c = support_load(PS_FILE, NULL, &err);
+	if (CHECK(c != NULL)) {
+		CHECK_UINT(c->task_index, 0);
+		CHECK_UINT(c->ps_count, 2);
+		CHECK_STR(c->ps[1].host, "198.18.1.2");
+	}
+	config_free(c);
+	setenv("TF_CONFIG", "{}", 1);
+	c = support_load(PS_FILE, NULL, &err);
+	if (CHECK(c != NULL))
+		CHECK_UINT(c->workers_count, 1); /* the file's */
+	config_free(c);
 	setenv("TF_CONFIG", "", 1); /* as if it were not there */
 	c = support_load(PS_FILE, NULL, &err);
 	CHECK(c != NULL);

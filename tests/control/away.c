@@ -67,6 +67,10 @@ void a_node_that_stands_still_before_its_first_heartbeat_is_away(void)
 	CHECK_HAS(json_string_value(json_array_get(json_object_get(answer, "problems"), 0)),
 		  "is away: nothing was heard");
 	json_decref(answer);
+	/* Who creates something is told at once, and does not wait until it answers, nor keeps others waiting. */
+	CHECK(!call(cluster.nodes[0].address, "create", table_json("words", 8), &err));
+	CHECK_INT(err.code, -EHOSTUNREACH);
+	CHECK_HAS(err.text, "\"words\" is not yet on PS task 1: nothing was heard of it for");
 	close(fd);
 	cluster_fini(&cluster);
 }

@@ -4,6 +4,13 @@
 #define TESTS_CONTROL_CASES_H
 
 #define CONTROL_CASES(X) \
+	X(each_slice_goes_out_once_an_epoch) \
+	X(the_last_slices_are_waited_for) \
+	X(questions_may_be_put_again) \
+	X(queues_that_differ_are_refused) \
+	X(a_checkpoint_has_what_is_not_done) \
+	X(malformed_queues_are_refused) \
+	X(slices_survive_any_workers) \
 	X(text_of_any_bytes_is_json) \
 	X(object_round_trips) \
 	X(options_round_trip) \

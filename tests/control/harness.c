@@ -204,6 +204,7 @@ static int fake_observed(void *ctx, const struct control_observed *which, json_t
 		[CONTROL_HOT] =
 			"{\"samples\": 5, \"of_keys\": 320, \"partitions\": [], \"keys\": [{\"table\": \"w\", \"key\": "
 			"\"18446744073709551615\", \"reactor\": 0, \"percent\": 40}]}",
+		[CONTROL_HISTORY] = "{\"period_s\": 10, \"at\": [0]}",
 	};
 	struct fake_plane *p = ctx;
 
@@ -240,12 +241,6 @@ static int fake_port_remove(void *ctx, const char *name, json_t **result, struct
 		return star_error_set(err, -EBUSY, "%s is the last port", name);
 	*result = json_pack("{s:s, s:i}", "name", name, "connections", 3);
 	return 0;
-}
-
-static json_t *fake_ports(void *ctx)
-{
-	return json_pack("[{s:s, s:[s, s], s:i, s:b}]", "name", "net_memif0", "addresses", "198.18.4.1/24",
-			 "2001:2::4/64", "mtu", 1500, "client", true);
 }
 
 /* ---- checkpoints, all of which are written at once; the newest is 7 ---- */
@@ -316,7 +311,7 @@ static void fake_checkpoint_end(void *ctx, uint64_t id, bool kept)
 
 static int fake_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 				  const struct object_spec *const *specs, uint32_t count, const json_t *files,
-				  struct star_error *err)
+				  const json_t *queues, struct star_error *err)
 {
 	struct fake_plane *p = ctx;
 
@@ -435,6 +430,8 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 				.status = fake_status,
 				.connections = fake_connections,
 				.observed = fake_observed,
+				.capture = fake_capture,
+				.capture_take = fake_capture_take,
 				.port_add = fake_port_add,
 				.port_remove = fake_port_remove,
 				.ports = fake_ports,

@@ -121,4 +121,9 @@ char *raw_line(int fd);
 /* Sends a line and returns the error code of the reply, 0 for a result, 1 for no reply at all. */
 int raw_code(int fd, const char *line);
 
+/* frames.c: of struct control_data_plane. */
+int fake_capture(void *ctx, const json_t *params, json_t **result, struct star_error *err);
+int fake_capture_take(void *ctx, const json_t *params, json_t **result, struct star_error *err);
+json_t *fake_ports(void *ctx);
+
 #endif

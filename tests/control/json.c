@@ -252,9 +252,17 @@ static struct layout *example_layout(void)
 	layout->partitions = 16384;
 	layout->nodes_count = 2;
 	layout->reactors = 5;
-	layout->nodes[0] =
-		(struct layout_node){ UINT32_MAX, "198.18.0.1", 5555, 2, WIRE_PAYLOAD_MAX, { 0 }, "ps0:3333" };
-	layout->nodes[1] = (struct layout_node){ 7, "198.18.0.2", 65533, 3, WIRE_PAYLOAD_DEFAULT, { 0 }, "" };
+	layout->nodes[0] = (struct layout_node){ .incarnation = UINT32_MAX,
+						 .data_host = "198.18.0.1",
+						 .data_port = 5555,
+						 .reactors = 2,
+						 .request_max = WIRE_PAYLOAD_MAX,
+						 .control = "ps0:3333" };
+	layout->nodes[1] = (struct layout_node){ .incarnation = 7,
+						 .data_host = "198.18.0.2",
+						 .data_port = 65533,
+						 .reactors = 3,
+						 .request_max = WIRE_PAYLOAD_DEFAULT };
 	layout->nodes[1].steering.entries = 128;
 	layout->nodes[1].steering.key_bytes = STEERING_KEY_MAX;
 	for (unsigned i = 0; i < STEERING_KEY_MAX; i++)

@@ -127,7 +127,8 @@ void every_command_has_its_help_and_words(void)
 	release(&o);
 	o = starctl("/nonexistent", "help --words", "");
 	CHECK_STR(o.out, "status\nhealth\nmetrics\nlog-"
-			 "level\ndoctor\ntables\nrows\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\n"
+			 "level\ndoctor\ntables\nrows\nqueue\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\n"
+			 "events\nmemory\ncapture\nnodes\nreport\ncore\n"
 			 "hot\ncounters\nport\nendpoint-"
 			 "map\ngraph\nconfig\nkey\nacl\naudit\nshutdown\nhelp\n--socket\n--"
 			 "address\n--key\n--json\n--help\n--"
@@ -145,7 +146,8 @@ void every_command_has_its_help_and_words(void)
 	CHECK_STR(o.out, "reactor=\nstate=\npeer=\nlimit=\n--socket\n--address\n--key\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words slow", "");
-	CHECK_STR(o.out, "minutes=\nreactor=\nlimit=\n--socket\n--address\n--key\n--json\n--help\n--version\n");
+	CHECK_STR(o.out, "--records\n--cluster\n"
+			 "minutes=\nreactor=\nlimit=\n--socket\n--address\n--key\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words top", "");
 	CHECK_STR(o.out, "--once\nsort=\n--socket\n--address\n--key\n--json\n--help\n--version\n");

@@ -9,13 +9,17 @@
  * Besides memory errors it finds: an mbuf that is missing in the end, a message of an honest session that comes out of
  * order, twice or with other bytes, an honest session that ends though its peer was to be heard, books that contradict
  * each other, and what does not get through when the link is good again.
+ * With SEALED (dgram_sealed.c) sessions come by ticket: all are honest, and whoever forges may change what he has seen.
  */
+#ifndef SEALED
+#define SEALED 0
+#endif
 #include <errno.h>
 #include <rte_ip.h>
 #include <rte_udp.h>
 
 #include "net/checksum.h"
-#include "rpc/dgram_internal.h"
+#include "rpc/dgram_seal.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/pool.h"
 #include "tests/rpc/dgram_books.h"
@@ -24,7 +28,7 @@
 enum {
 	MBUFS = 2048,
 	SESSIONS = 3, /* of the client */
-	HONEST = 2,
+	HONEST = SEALED ? SESSIONS : 2,
 	SERVERS = 16,
 	STEPS_MAX = 600,
 	QUEUED_MAX = 40,
@@ -51,6 +55,9 @@ static struct {
 	uint64_t now_ns, silent_ns; /* since when the link may have lost something */
 	uint64_t evicted;
 	bool hold, lies, v6;
+	struct secure_tickets *tickets; /* with SEALED */
+	uint64_t randoms;
+	_Alignas(64) struct dgram_seal seals[SESSIONS];
 } w;
 
 static size_t udp_off(void)
@@ -123,7 +130,6 @@ static void take(struct user *u)
 {
 	while (u->held) {
 		struct rte_mbuf *m = u->held;
-
 		uint32_t mbufs = 0;
 
 		memcpy(&u->held, rte_mbuf_to_priv(m), sizeof(u->held));
@@ -189,8 +195,8 @@ static bool on_opened(void *ctx, struct dgram_session *session, void **user)
 		if (!w.servers[i].session) {
 			w.servers[i] = (struct user){ .session = session, .any_number = true };
 			for (unsigned j = 0; j < HONEST; j++)
-				w.servers[i].honest |=
-					w.clients[j].session && w.clients[j].session->client == session->client;
+				w.servers[i].honest |= w.clients[j].session &&
+						       (SEALED || w.clients[j].session->client == session->client);
 			*user = &w.servers[i];
 			return true;
 		}
@@ -215,7 +221,7 @@ static void on_given_up(const struct user *u)
 	const struct dgram_session *s = u->session;
 
 	for (unsigned i = 0; i < SESSIONS; i++)
-		if (w.clients[i].session && w.clients[i].session->client == s->client)
+		if (w.clients[i].session && (SEALED || w.clients[i].session->client == s->client))
 			w.clients[i].given_up = true;
 	FUZZ_CHECK(w.dgram[0]->counters.evicted == w.evicted || !u->honest || u->received == 0 ||
 			   w.now_ns - RTE_MAX(s->data_ns, s->opening_ns) >= 60000 * DGRAM_MS,
@@ -231,8 +237,8 @@ static void on_closed(void *user, int reason)
 		on_given_up(u);
 
 	/* The lease may end what the link has kept silent. The server's answer of an honest client's close is 0. */
-	FUZZ_CHECK(!u->honest || reason == ETIMEDOUT || reason == 0 || reason == ECONNREFUSED,
-		   "an honest session ended with %d", reason);
+	FUZZ_CHECK(!u->honest || reason == ETIMEDOUT || reason == 0 || reason == ECONNREFUSED, "it ended with %d",
+		   reason);
 	/* Who has sent nothing since it was opened loses its place. */
 	FUZZ_CHECK(!u->honest || !u->client || reason != 0 || u->sent == 0 || u->given_up ||
 			   w.now_ns - w.silent_ns < 30000 * DGRAM_MS,
@@ -241,7 +247,22 @@ static void on_closed(void *user, int reason)
 	u->session = NULL;
 }
 
-static const struct dgram_handler handler = { on_opened, on_connected, on_received, on_acknowledged, on_closed };
+static bool on_ticket(void *user, struct dgram_ticket *ticket)
+{
+	static const struct secure_key worker = { .principal = "worker", .role = SECURE_WORKER, .id = "01234567" };
+
+	memset(ticket->random, 0, sizeof(ticket->random));
+	memcpy(ticket->random, &w.randoms, sizeof(w.randoms));
+	w.randoms++;
+	return secure_tickets_issue(w.tickets, &worker, w.now_ns, &ticket->ticket, ticket->secret, NULL) == 0;
+}
+
+static void on_refused(void *user)
+{
+}
+
+static const struct dgram_handler handler = { on_opened, on_connected, on_received, on_acknowledged,
+					      on_closed, on_ticket,    on_refused };
 
 static void open_client(unsigned i)
 {
@@ -251,7 +272,7 @@ static void open_client(unsigned i)
 	if (w.clients[i].session)
 		return;
 	w.clients[i] = (struct user){ .client = true, .honest = i < HONEST, .any_number = true };
-	w.clients[i].session = dgram_open(w.dgram[1], &to, PORT, &w.clients[i], &err);
+	w.clients[i].session = dgram_open(w.dgram[1], &to, PORT, &w.clients[i], SEALED ? &w.seals[i] : NULL, &err);
 }
 
 /* ---- the link ---- */
@@ -341,17 +362,19 @@ static void forge(struct input *in, int side, unsigned i)
 	}
 	bytes = rte_pktmbuf_mtod_offset(m, uint8_t *, packet_off());
 	memcpy(&p, bytes, sizeof(p));
-	if (p.kind == WIRE_PACKET_OPEN) /* its client names the session */
+	if (SEALED)
+		bytes[take16(in) % (m->data_len - packet_off())] ^= (uint8_t)(1 + take8(in) % 255);
+	else if (p.kind == WIRE_PACKET_OPEN) /* its client names the session */
 		memset(bytes + sizeof(p), take8(in), RTE_MIN(8u, m->data_len - packet_off() - sizeof(p)));
 	else if (!is_known(&p, side == 1))
 		bytes[8 + take8(in) % 8] ^= (uint8_t)(1 + take8(in) % 255);
 	while (changes--) {
 		const unsigned at = take16(in) % (m->data_len - packet_off());
 
-		if (at < 8 || at >= 16)
+		if (SEALED || at < 8 || at >= 16)
 			bytes[at] = take8(in);
 	}
-	if (p.kind == WIRE_PACKET_OPEN && bytes[3] != WIRE_PACKET_OPEN)
+	if (!SEALED && p.kind == WIRE_PACKET_OPEN && bytes[3] != WIRE_PACKET_OPEN)
 		memset(bytes + 8, 1, 8);
 	if (take8(in) & 1 && m->data_len > packet_off() + 70)
 		m->data_len = m->pkt_len = (uint16_t)(packet_off() + take8(in) % 200 % (m->data_len - packet_off()));
@@ -598,7 +621,10 @@ static void begin(struct input *in)
 	w.evicted = 0;
 	w.hold = false;
 	w.v6 = first & 64;
-	w.lies = first & 128;
+	w.lies = !SEALED && first & 128;
+	w.randoms = 0;
+	if (SEALED && !w.tickets)
+		w.tickets = secure_tickets_create(SECURE_DATA_SEALED, &err);
 	memset(w.clients, 0, sizeof(w.clients));
 	memset(w.servers, 0, sizeof(w.servers));
 	for (int side = 0; side < 2; side++) {
@@ -624,6 +650,7 @@ static void begin(struct input *in)
 					   .ack_delay_ns = 100 * DGRAM_US,
 					   .target_delay_ns = 50 * DGRAM_US,
 					   .secret = { 3, 4 + (uint64_t)side },
+					   .tickets = side ? NULL : w.tickets,
 					   .handler = &handler };
 
 		options.interfaces[0] = (struct net_interface_options){

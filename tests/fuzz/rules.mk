@@ -25,6 +25,7 @@ endef
 
 $(eval $(call fuzzer,net,net,$(addprefix tests/fuzz/,net_frames.c net_options.c net_check.c pool.c),))
 $(eval $(call fuzzer,dgram,rpc,tests/fuzz/pool.c,))
+$(eval $(call fuzzer,dgram_sealed,rpc,tests/fuzz/pool.c,))
 # Streams without the segments under them: rpc_tcp.c stands in for lib/net, and rpc_dgram.c for the sessions that there are not.
 $(eval $(call fuzzer,rpc,service,$(addprefix tests/fuzz/,rpc_tcp.c rpc_dgram.c rpc_run.c pool.c),lib/net/% lib/rpc/dgram%))
 # Methods without sockets and threads: jsonrpc.c stands in for who has them.
@@ -36,7 +37,9 @@ $(eval $(call fuzzer,keys,secure,,))
 $(eval $(call fuzzer,handshake,secure,,))
 $(eval $(call fuzzer,ticket,secure,,))
 $(eval $(call fuzzer,audit,control,,))
+$(eval $(call fuzzer,records,recorder,,))
 $(eval $(call fuzzer,endpoint-map,config,,))
+$(eval $(call fuzzer,tf-config,config,,))
 $(eval $(call fuzzer,program,wire,,))
 $(eval $(call fuzzer,client,client,tests/fuzz/client_sides.c,))
 # Without threads and ports: client_dpdk.c stands in for who has them. And without the server's half of lib/rpc.

@@ -11,4 +11,10 @@ void what_unpacks_to_too_much_is_refused(void);
 void standard_input_is_read_once(void);
 void errors_of_packed_files_name_file_and_line(void);
 
+/* slices.c */
+void each_line_is_in_one_slice(void);
+void readers_hand_out_what_they_have_before_they_wait(void);
+void all_workers_come_to_the_same_plan(void);
+void errors_in_slices_name_file_and_line(void);
+
 #endif

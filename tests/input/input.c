@@ -583,6 +583,10 @@ static void a_reader_may_be_closed_at_any_time(void)
 
 const char *const unit_suite = "input";
 const struct unit_case unit_cases[] = {
+	{ "each line is in one slice", each_line_is_in_one_slice },
+	{ "readers hand out what they have before they wait", readers_hand_out_what_they_have_before_they_wait },
+	{ "all workers come to the same plan", all_workers_come_to_the_same_plan },
+	{ "errors in slices name file and line", errors_in_slices_name_file_and_line },
 	{ "rows of each format are parsed", rows_of_each_format_are_parsed },
 	{ "keys of words are golden", keys_of_words_are_golden },
 	{ "empty lines are passed over", empty_lines_are_passed_over },

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "node/checkpoint.h"
+#include "port/net_interface.h"
 #include "tests/unit.h"
 
 const char *const unit_suite = "node";
@@ -81,7 +82,7 @@ static void ports_become_interfaces(void)
 	port.port = &hardware;
 	port.config.vlan = 12;
 	strncpy(port.config.gateway, "198.18.0.1", sizeof(port.config.gateway) - 1);
-	o = node_interface(&port);
+	o = port_net_interface(port.port, &port.config);
 	CHECK_UINT(o.port, 3);
 	CHECK_UINT(o.mtu, 1500);
 	CHECK_UINT(o.vlan, 12);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "port/net_interface.h"
 #include "tests/net/stream.h"
 #include "tests/port/cases.h"
 #include "tests/port/child.h"
@@ -156,14 +157,10 @@ static void make_stack(struct end *e, int which)
 	struct star_error err = { 0 };
 
 	e->address = net_address_v4(rte_cpu_to_be_32(0xc6120001u + (unsigned)which));
-	o.interfaces[0] = (struct net_interface_options){ .port = e->port->id,
-							  .mtu = e->port->mtu,
-							  .mac = e->port->mac,
-							  .addresses_count = 1,
-							  .addresses = { { e->address, 24 } },
-							  .offloads = e->port->offloads,
-							  .tso_bytes = e->port->tso_bytes,
-							  .tso_segments = e->port->tso_segments };
+	o.interfaces[0] = port_net_interface(e->port, &(struct config_port){ .vlan = 0 });
+	o.interfaces[0].addresses_count = 1;
+	o.interfaces[0].addresses[0].address = e->address;
+	o.interfaces[0].addresses[0].prefix = 24;
 	e->net = net_create(&o, &err);
 	CHECK(e->net);
 }

@@ -2,6 +2,7 @@
 """Wrong types, shapes, keys, definitions: an exception that says what is wrong, and nothing is sent."""
 import array
 import builtins
+import copy
 import errno
 import pickle
 import unittest
@@ -169,6 +170,12 @@ class BadInput(WithCluster):
             theirs = other.lookup("bad")
             with self.assertRaisesRegex(ValueError, "another cluster"):
                 self.cluster.execute([self.t.pull_op([1]), theirs.pull_op([1])])
+
+    def test_nothing_of_a_cluster_is_sent_to_other_processes(self):
+        for thing, words in ((self.cluster, r"cluster\.ps"), (self.t, r'table "bad".* lookup\(\)')):
+            for call in (pickle.dumps, copy.copy, copy.deepcopy):
+                with self.assertRaisesRegex(TypeError, words):
+                    call(thing)
 
     def test_local_cluster_arguments(self):
         for options in ({"nodes": 0}, {"nodes": "2"}, {"reactors": 1000}, {"memory_mib": 0}, {"checkpoints": ""}):

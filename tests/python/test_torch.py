@@ -4,6 +4,7 @@ import copy
 import errno
 import gc
 import os
+import pickle
 import threading
 import time
 import unittest
@@ -369,8 +370,14 @@ class Training(WithTorch):
         embedding = starserver.torch.Embedding(self.table())
         with self.assertRaisesRegex(ValueError, "workers="):
             self.optimizer(embedding, staleness=1, rank=0)
+        optimizer = self.optimizer(embedding)
         with self.assertRaisesRegex(TypeError, "GradScaler"):
-            self.optimizer(embedding).step(grad_scaler=object())
+            optimizer.step(grad_scaler=object())
+        with self.assertRaisesRegex(ValueError, "of the whole model"):
+            optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+        for call in (copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "state_dict"):
+                call(optimizer)
 
     def test_gradients_that_have_gradients(self):
         embedding = starserver.torch.Embedding(self.table(optimizer="sgd", rate=1.0))
@@ -475,6 +482,34 @@ class Faults(WithTorch):
         optimizer.step()
         self.assertTrue(torch.equal(model[1].weight, before))
         self.assertEqual(model[0].table.pull(KEYS).tolist(), [[0] * 4] * 7)
+
+    def test_a_step_with_nan_changes_nothing_on_any_node(self):
+        with starserver.LocalCluster(2) as local, local.connect() as cluster:
+            model, optimizer = self.model(cluster)
+            keys = torch.arange(64)
+            rows = model[0](keys)
+            for spoil, words in ((lambda: rows * torch.where(keys == 5, torch.nan, 1.0).unsqueeze(1), "row 5 of table"),
+                                 (lambda: rows.sum() + model[1].bias * torch.inf, "1.bias")):
+                spoil().sum().backward(retain_graph=True)
+                with self.assertRaisesRegex(starserver.StarError, words) as raised:
+                    optimizer.step()
+                self.assertEqual(raised.exception.errno, errno.EDOM)
+                self.assertFalse(model[0].table.pull(keys, read_only=True).any())
+                optimizer.zero_grad()
+            table = cluster.table("clips", 4, optimizer="sgd", rate=1.0, nonfinite="clip")
+            clips = starserver.torch.Embedding(table)
+            optimizer = starserver.torch.Optimizer(clips, name="clips")
+            (clips(keys[:1]).sum() * torch.nan).backward()
+            optimizer.step()
+            self.assertTrue(numpy.isfinite(table.pull([0])).all())
+            self.assertEqual(optimizer.global_step, 1)
+
+    def test_great_gradients_are_finite(self):
+        embedding = starserver.torch.Embedding(self.table())
+        optimizer = self.optimizer(embedding, rate=1.0)
+        (embedding(torch.arange(4)).sum() * 3e38).backward()  # their sum is not
+        optimizer.step()
+        self.assertEqual(embedding.table.pull([3])[0, 0], numpy.float32(-3e38))
 
     def test_another_definition(self):
         model, _ = self.model()

@@ -2,8 +2,11 @@
 """starserver.torch around the steps: prefetching, the environment, summaries, serving."""
 import concurrent.futures
 import contextlib
+import errno
 import io
 import os
+import pickle
+import sys
 import tempfile
 import threading
 import time
@@ -204,17 +207,39 @@ class Jobs(WithTorch):
         with worker(ps=self.local.address).connect() as other:
             self.assertEqual(other.reactors, 1)
 
-    def test_summaries_and_progress(self):
-        with tempfile.TemporaryDirectory() as folder, starserver.torch.Summaries(folder) as summaries:
-            summaries.write(1, loss=0.5, auc=torch.tensor(0.75))
+    def test_summaries(self):
+        """What is in the file torch.test decodes; here is what becomes of it when the disk is full."""
+        with tempfile.TemporaryDirectory() as folder, starserver.torch.Summaries(f"{folder}/of/run") as summaries:
+            summaries.write(1, loss=0.5)
+            size, write = os.path.getsize(summaries.path), os.write
+
+            def full(fd, data):
+                if len(data) < 20:
+                    raise OSError(errno.ENOSPC, "full")
+                return write(fd, data[:20])
+            with unittest.mock.patch("os.write", full), self.assertRaises(OSError):
+                summaries.write(2, loss=0.25)
+            self.assertEqual(os.path.getsize(summaries.path), size)  # whole records
+            for step in (-1, 1.5, True, 1 << 63):
+                with self.assertRaisesRegex(ValueError, "step"):
+                    summaries.write(step, loss=1)
             summaries.close()
-            self.assertEqual(bool(os.listdir(folder)), summaries.available)
+            summaries.close()
+            with self.assertRaisesRegex(ValueError, "closed"):
+                summaries.write(3, loss=1)
+            with self.assertRaises(OSError):
+                starserver.torch.Summaries(f"{summaries.path}/below-a-file")
+
+    def test_progress(self):
         self.assertEqual(list(starserver.torch.progress(range(5))), [0, 1, 2, 3, 4])
-        terminal = io.StringIO()
-        terminal.isatty = lambda: True
-        with contextlib.redirect_stderr(terminal):
-            self.assertEqual(list(starserver.torch.progress([1, 2, 3, 4], text="steps")), [1, 2, 3, 4])
-        self.assertRegex(terminal.getvalue(), "steps.*4/4")
+        for tqdm in ({}, {"tqdm": None}):  # the package's bar, where there is one, and our own
+            terminal = io.StringIO()
+            terminal.isatty = lambda: True
+            with contextlib.redirect_stderr(terminal), unittest.mock.patch.dict(sys.modules, tqdm):
+                self.assertEqual(list(starserver.torch.progress([1, 2, 3, 4], text="steps")), [1, 2, 3, 4])
+                self.assertRegex(terminal.getvalue(), "steps.*4/4")
+                self.assertEqual(list(starserver.torch.progress(iter([1, 2]), text="endless")), [1, 2])
+                self.assertRegex(terminal.getvalue(), "endless: 2")
 
 
 class Serving(WithTorch):
@@ -269,6 +294,34 @@ class Serving(WithTorch):
             self.assertEqual(cache.misses, misses)
         with self.assertRaises(ValueError):
             Cache(table, -1, 1)
+
+    def test_threads_that_serve_share_a_cache(self):
+        from starserver.torch._serving import Cache
+        _, table = self.trained(self.id(), versions=True)
+        want = table.pull(range(100))
+        cache = Cache(table, 10, 0)
+
+        def serve(_):
+            for _ in range(50):
+                keys = torch.randperm(40)[:12]
+                self.assertTrue((cache.rows(keys).numpy() == want[keys.numpy()]).all())
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(serve, range(4)))
+        self.assertEqual(len(cache), 10)
+        self.assertEqual(sorted(cache._slots.values()), list(range(10)))  # each row has a place of its own
+
+    def test_a_folder_with_more_than_tensors_is_refused(self):
+        model, table = self.trained(self.id())
+
+        class Calls:
+            def __reduce__(self):
+                return os.system, (f"touch {folder}/called",)
+        with tempfile.TemporaryDirectory() as folder:
+            starserver.torch.freeze(model, folder)
+            torch.save({"weight": Calls()}, f"{folder}/dense.pt")
+            with self.assertRaises(pickle.UnpicklingError):
+                self.serving(table, folder)
+            self.assertFalse(os.path.exists(f"{folder}/called"))
 
     def test_another_models_folder_is_refused(self):
         model, table = self.trained(self.id())

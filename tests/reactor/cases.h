@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of transmit.c, and of idle.c: mailboxes, sleeping and waking. */
+/* The cases of transmit.c, of capture.c, and of idle.c: mailboxes, sleeping and waking. */
 #ifndef TESTS_REACTOR_CASES_H
 #define TESTS_REACTOR_CASES_H
 
@@ -16,6 +16,9 @@ void frames_for_unknown_ports_are_freed_and_counted(void);
 void ports_come_and_go(void);
 void a_slow_port_goes(void);
 void a_port_that_follows_a_stuck_one_is_waited_for(void);
+
+void captured_frames_are_those_that_match(void);
+void captured_frames_come_in_order(void);
 
 void messages_of_many_threads_run_once_each(void);
 void full_mailbox_refuses(void);

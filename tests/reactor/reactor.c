@@ -393,6 +393,8 @@ const struct unit_case unit_cases[] = {
 	{ "ports_come_and_go", ports_come_and_go },
 	{ "a_slow_port_goes", a_slow_port_goes },
 	{ "a_port_that_follows_a_stuck_one_is_waited_for", a_port_that_follows_a_stuck_one_is_waited_for },
+	{ "captured_frames_are_those_that_match", captured_frames_are_those_that_match },
+	{ "captured_frames_come_in_order", captured_frames_come_in_order },
 	{ "nothing_stays_behind", nothing_stays_behind },
 	{ "pinned_thread_stays_on_its_core", pinned_thread_stays_on_its_core },
 	{ "more_than_the_cores_can_do_is_refused", more_than_the_cores_can_do_is_refused },

@@ -37,6 +37,7 @@
 	X(a_server_that_owes_an_acknowledgement_stays_awake) \
 	X(replies_that_take_longer_hold_back_no_others) \
 	X(replies_that_share_a_packet_may_grow_or_fail) \
+	X(requests_over_a_sealed_session_are_their_principals) \
 	/* turns.c */ \
 	X(small_requests_do_not_wait_for_big_ones) \
 	X(full_requests_go_first_and_starve_none) \
@@ -166,7 +167,26 @@
 	X(dgram_losses_cost_little) \
 	X(dgram_marks_hold_the_queue) \
 	X(dgram_silence_through_memory_is_no_congestion) \
+	/* dgram_sealed.c */ \
+	X(dgram_sealed_messages_of_all_sizes_arrive) \
+	X(dgram_sealed_messages_are_not_readable) \
+	X(dgram_no_number_is_used_twice) \
+	X(dgram_nothing_touched_passes_and_service_goes_on) \
+	X(dgram_what_is_touched_changes_nothing) \
+	X(dgram_who_has_no_good_ticket_is_refused) \
+	X(dgram_touched_openings_open_nothing) \
+	X(dgram_repeated_openings_change_nothing) \
+	X(dgram_sealed_sessions_resume_after_a_silence) \
+	X(dgram_sealed_sessions_outlive_a_restart) \
+	X(dgram_words_without_a_tag_end_nothing) \
+	X(dgram_keys_are_renewed_without_a_pause) \
+	X(dgram_who_is_revoked_is_out_at_once) \
+	X(dgram_sessions_are_each_principals_own) \
+	X(dgram_tickets_may_come_late) \
+	X(dgram_memory_may_be_in_clear) \
+	X(dgram_cookies_are_no_longer_than_openings) \
 	/* dgram_schedules.c */ \
+	X(dgram_random_sealed_schedules_keep_messages_whole) \
 	X(dgram_random_schedules_keep_messages_whole)
 
 #define X(name) void name(void);

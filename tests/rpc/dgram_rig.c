@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "secure/memory.h"
+
 struct dg_rig dg;
 
 static uint8_t content(uint64_t number, uint32_t i)
@@ -222,7 +224,50 @@ static void on_closed(void *user, int reason)
 	end->session = NULL;
 }
 
-static const struct dgram_handler handler = { on_opened, on_connected, on_received, on_acknowledged, on_closed };
+static bool make_ticket(struct secure_tickets *tickets, struct dgram_ticket *ticket)
+{
+	static uint64_t random;
+
+	random++;
+	memset(ticket->random, 7, sizeof(ticket->random));
+	memcpy(ticket->random, &random, sizeof(random));
+	return secure_tickets_issue(tickets, &dg.principal, dg.link.now_ns - dg.ticket_age_ns, &ticket->ticket,
+				    ticket->secret, NULL) == 0;
+}
+
+void dg_keep_ticket(void)
+{
+	make_ticket(dg.tickets, &dg.kept_ticket);
+}
+
+static bool on_ticket(void *user, struct dgram_ticket *ticket)
+{
+	struct secure_tickets *others;
+	bool good;
+
+	if (dg.no_ticket)
+		return false;
+	dg.tickets_taken++;
+	if (dg.old_ticket) {
+		dg.old_ticket = false;
+		*ticket = dg.kept_ticket;
+		return true;
+	}
+	if (!dg.foreign)
+		return make_ticket(dg.tickets, ticket);
+	others = secure_tickets_create(dg.data, NULL);
+	good = make_ticket(others, ticket);
+	secure_tickets_destroy(others);
+	return good;
+}
+
+static void on_refused(void *user)
+{
+	dg.tickets_refused++;
+}
+
+static const struct dgram_handler handler = { on_opened, on_connected, on_received, on_acknowledged,
+					      on_closed, on_ticket,    on_refused };
 
 static bool on_turn(struct link *link, int side)
 {
@@ -244,6 +289,7 @@ void dg_init(uint64_t seed)
 	memset(&dg, 0, sizeof(dg));
 	link_init(&dg.link, seed);
 	dg.seed = seed;
+	dg.principal = (struct secure_key){ .principal = "job1", .role = SECURE_WORKER, .id = "0123abcd" };
 	dg.link.delay_ns = 5000;
 	dg.link.turn = on_turn;
 	dg.link.next_ns = on_next;
@@ -297,9 +343,25 @@ void dg_destroy(int side)
 	dg.dgram[side] = NULL;
 }
 
+void dg_renew_tickets(void)
+{
+	struct star_error err = { 0 };
+
+	secure_tickets_destroy(dg.tickets);
+	dg.options[0].tickets = dg.tickets = secure_tickets_create(dg.data, &err);
+	if (!dg.tickets) {
+		unit_fail(__FILE__, __LINE__, "no tickets: %s", err.text);
+		exit(EXIT_FAILURE);
+	}
+}
+
 void dg_up(void)
 {
 	link_up_with(&dg.link, &dg.net_options[0], &dg.net_options[1]);
+	if (dg.data != SECURE_DATA_OPEN) {
+		dg_renew_tickets();
+		dg.seals = secure_alloc(DG_ENDS_MAX * dgram_seal_bytes());
+	}
 	dg_create(0);
 	dg_create(1);
 }
@@ -310,6 +372,8 @@ void dg_down(void)
 		if (dg.dgram[side])
 			dg_destroy(side);
 	link_down(&dg.link);
+	secure_tickets_destroy(dg.tickets);
+	secure_free(dg.seals);
 }
 
 bool dg_run(uint64_t for_ns, bool (*until)(void *ctx), void *ctx)
@@ -324,7 +388,8 @@ struct dg_end *dg_client(unsigned i)
 
 	*end = (struct dg_end){ .rig = &dg };
 	net_turn(dg.link.net[1], dg.link.now_ns);
-	end->session = dgram_open(dg.dgram[1], dg.v6 ? link_ip6(0) : link_ip(0), DG_PORT, end, &err);
+	end->session = dgram_open(dg.dgram[1], dg.v6 ? link_ip6(0) : link_ip(0), DG_PORT, end,
+				  dg.seals ? &dg.seals[i] : NULL, &err);
 	if (!end->session)
 		unit_fail(__FILE__, __LINE__, "no session: %s", err.text);
 	return end;
@@ -353,11 +418,19 @@ bool dg_answered(void *client)
 	return end->closes || (end->received == end->sent && (!end->session || dgram_queued(end->session) == 0));
 }
 
+/* What a client's session is called at the server. */
+static uint64_t dg_name(const struct dgram_session *server, const struct dgram_session *client)
+{
+	const struct secure_guest *guest = dgram_guest(server);
+
+	return guest ? secure_guest_number(guest, client->client) : client->client;
+}
+
 struct dg_end *dg_server_of(const struct dg_end *client)
 {
 	for (unsigned i = 0; i < dg.servers_count; i++)
 		if (dg.servers[i].session && client->session &&
-		    dg.servers[i].session->client == client->session->client)
+		    dg.servers[i].session->client == dg_name(dg.servers[i].session, client->session))
 			return &dg.servers[i];
 	return NULL;
 }

@@ -7,7 +7,7 @@
 #ifndef TESTS_RPC_DGRAM_RIG_H
 #define TESTS_RPC_DGRAM_RIG_H
 
-#include "rpc/dgram_internal.h"
+#include "rpc/dgram_seal.h"
 #include "tests/net/link.h"
 #include "tests/unit.h"
 
@@ -46,6 +46,19 @@ struct dg_rig {
 	bool unchecked; /* messages' bytes: where time counts */
 	bool apart;	/* no message shares a packet with others */
 	bool v6;	/* sessions are opened over IPv6 */
+	/* sessions come by ticket; before dg_up. Not SECURE_DATA_OPEN: of packets with tags. In memory: opened by
+	 * ticket, and without tags */
+	enum secure_data data;
+	struct secure_tickets *tickets;
+	struct secure_key principal; /* whose tickets the clients have from now on */
+	bool no_ticket;		     /* none is at hand */
+	bool foreign;		     /* they are another node's */
+	uint64_t ticket_age_ns;
+	/* the first to be taken is this one, of before the node's root was drawn again */
+	bool old_ticket;
+	struct dgram_ticket kept_ticket;
+	unsigned tickets_taken, tickets_refused;
+	struct dgram_seal *seals; /* of the clients */
 	struct dg_end servers[DG_ENDS_MAX], clients[DG_ENDS_MAX];
 	unsigned servers_count;
 	void (*on_reply)(struct dg_end *client);
@@ -57,6 +70,9 @@ void dg_init(uint64_t seed);
 void dg_up(void);
 /* Ends everything, in whatever state it is; checks that no mbuf is missing. */
 void dg_down(void);
+/* The node has drawn another root: no ticket of before is taken. Before the server is created again. */
+void dg_renew_tickets(void);
+void dg_keep_ticket(void);
 void dg_create(int side);
 /* An endpoint ends, and its users forget their sessions. */
 void dg_destroy(int side);

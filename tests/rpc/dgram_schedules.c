@@ -158,6 +158,8 @@ static void events(void)
 		dg_destroy(0);
 		dg.options[0].incarnation++;
 		dg.options[0].secret[0] ^= 0x5555;
+		if (dg.data)
+			dg_renew_tickets();
 		dg_create(0);
 	}
 	if (now_ns >= sched.take_ns) {
@@ -186,11 +188,12 @@ static bool cut(struct link *link, int from, struct rte_mbuf *m)
 	return (link->now_ns >= sched.cut_ns && link->now_ns < sched.mend_ns) || translate(link, from, m);
 }
 
-static void run_schedule(uint64_t seed)
+static void run_schedule_with(uint64_t seed, enum secure_data data)
 {
 	memset(&sched, 0, sizeof(sched));
 	prng_seed(&sched.prng, ~seed);
 	dg_init(seed);
+	dg.data = data;
 	dg.resend = true;
 	choose_link();
 	choose_options();
@@ -221,6 +224,21 @@ static void run_schedule(uint64_t seed)
 				  (unsigned long long)seed, i, dgram_queued(dg.clients[i].session));
 	dg_check_quiet();
 	dg_down();
+}
+
+static void run_schedule(uint64_t seed)
+{
+	run_schedule_with(seed, SECURE_DATA_OPEN);
+}
+
+static void run_sealed_schedule(uint64_t seed)
+{
+	run_schedule_with(seed, seed % 2 ? SECURE_DATA_SEALED : SECURE_DATA_CHECKED);
+}
+
+void dgram_random_sealed_schedules_keep_messages_whole(void)
+{
+	unit_seeds(SCHEDULES / 2, SCHEDULES_SOAK, run_sealed_schedule);
 }
 
 void dgram_random_schedules_keep_messages_whole(void)

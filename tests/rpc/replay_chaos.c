@@ -167,7 +167,7 @@ static void open_connection(enum way way)
 	if (way == BY_TCP || (way == BY_BOTH && prng_below(&c.prng, 2))) {
 		c.conn = tcp_connect(c.link.net[1], link_ip(0), RIG_PORT, &by_tcp, NULL, NULL, &err);
 	} else {
-		c.session = dgram_open(c.endpoint, link_ip(0), RIG_PORT, &c, &err);
+		c.session = dgram_open(c.endpoint, link_ip(0), RIG_PORT, &c, NULL, &err);
 	}
 	CHECK(c.conn || c.session);
 }

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "secure/memory.h"
+#include "secure/ticket.h"
 #include "tests/rpc/cases.h"
 
 enum { PORT = 5555, HELD_MAX = 64, TWO_PACKETS = 2000 };
@@ -12,10 +14,13 @@ static struct {
 	struct rpc_server *server;
 	struct dgram *client;
 	struct dgram_session *session;
-	bool stuck;	  /* the service does not come to an end */
-	uint64_t slow;	  /* this request has half of its reply written, and waits */
-	uint64_t failing; /* this one fails when it has half of its reply */
-	uint64_t growing; /* this one finds that its reply is longer than it thought */
+	struct secure_tickets *tickets; /* NULL: none are wanted */
+	struct dgram_seal *seal;
+	uint64_t chosen, seen; /* the session's number, by the client and by the service */
+	bool stuck;	       /* the service does not come to an end */
+	uint64_t slow;	       /* this request has half of its reply written, and waits */
+	uint64_t failing;      /* this one fails when it has half of its reply */
+	uint64_t growing;      /* this one finds that its reply is longer than it thought */
 	uint64_t executed, sequence, answered;
 	uint8_t statuses[64]; /* of the answers, by sequence */
 	bool disordered;
@@ -26,6 +31,7 @@ static enum rpc_progress execute(void *ctx, struct rpc_request *request, uint64_
 {
 	const uint64_t sequence = request->frame.sequence;
 
+	w.seen = request->frame.session;
 	if (w.stuck)
 		return RPC_MORE;
 	if (!request->begun) {
@@ -67,7 +73,8 @@ static void check_reply(const struct rte_mbuf *m, uint32_t at, struct wire_frame
 		n += part;
 	}
 	CHECK_UINT(n, frame.payload_bytes);
-	CHECK_UINT(frame.checksum, wire_checksum(&frame, payload, n));
+	CHECK_UINT(frame.checksum, w.tickets ? 0 : wire_checksum(&frame, payload, n));
+	CHECK_UINT(frame.session, w.chosen);
 	if (frame.status == WIRE_OK)
 		CHECK_MEM(payload, &frame.sequence, sizeof(frame.sequence));
 	else
@@ -101,9 +108,23 @@ static void closed(void *user, int reason)
 	w.session = NULL;
 }
 
-static const struct dgram_handler handler = {
-	.connected = connected, .received = received, .acknowledged = acknowledged, .closed = closed
-};
+static const struct secure_key principal = { .principal = "job1", .role = SECURE_WORKER, .id = "0123abcd" };
+
+static bool ticket(void *user, struct dgram_ticket *to)
+{
+	return secure_tickets_issue(w.tickets, &principal, w.link.now_ns, &to->ticket, to->secret, NULL) == 0;
+}
+
+static void refused(void *user)
+{
+}
+
+static const struct dgram_handler handler = { .connected = connected,
+					      .received = received,
+					      .acknowledged = acknowledged,
+					      .closed = closed,
+					      .ticket = ticket,
+					      .refused = refused };
 
 static struct dgram_options datagrams(void)
 {
@@ -145,7 +166,7 @@ static void open_client(void)
 	o.handler = &handler;
 	net_turn(w.link.net[1], w.link.now_ns);
 	w.client = dgram_create(&o, &err);
-	w.session = w.client ? dgram_open(w.client, link_ip(0), PORT, &w, &err) : NULL;
+	w.session = w.client ? dgram_open(w.client, link_ip(0), PORT, &w, w.seal, &err) : NULL;
 	if (!w.session) {
 		unit_fail(__FILE__, __LINE__, "no session: %s", err.text);
 		exit(EXIT_FAILURE);
@@ -153,7 +174,7 @@ static void open_client(void)
 	w.sequence = w.answered = 0;
 }
 
-static void begin_with(uint32_t payload_max)
+static void begin_by(uint32_t payload_max, struct secure_tickets *tickets)
 {
 	struct rpc_server_options o = { .port = PORT,
 					.streams_max = 4,
@@ -168,6 +189,10 @@ static void begin_with(uint32_t payload_max)
 	memset(&w, 0, sizeof(w));
 	link_init(&w.link, 1);
 	link_up(&w.link);
+	w.tickets = tickets;
+	if (tickets)
+		w.seal = secure_alloc(dgram_seal_bytes());
+	o.tickets = tickets;
 	o.net = w.link.net[0];
 	w.server = rpc_server_create(&o, &err);
 	if (!w.server) {
@@ -176,6 +201,11 @@ static void begin_with(uint32_t payload_max)
 	}
 	w.link.turn = on_turn;
 	open_client();
+}
+
+static void begin_with(uint32_t payload_max)
+{
+	begin_by(payload_max, NULL);
 }
 
 static void begin(void)
@@ -188,6 +218,8 @@ static void end(void)
 	dgram_destroy(w.client);
 	rpc_server_destroy(w.server);
 	link_down(&w.link);
+	secure_tickets_destroy(w.tickets);
+	secure_free(w.seal);
 }
 
 static bool all_answered(void *ctx)
@@ -200,6 +232,7 @@ static void ask(uint32_t bytes, bool damaged)
 	struct wire_frame frame = { .magic = WIRE_MAGIC,
 				    .version = WIRE_VERSION,
 				    .opcode = WIRE_EXECUTE,
+				    .session = w.chosen,
 				    .sequence = ++w.sequence,
 				    .payload_bytes = bytes };
 	static uint8_t payload[TWO_PACKETS];
@@ -207,7 +240,7 @@ static void ask(uint32_t bytes, bool damaged)
 	struct rte_mbuf *shared = dgram_room(w.session, (uint32_t)sizeof(frame) + bytes);
 	struct rte_mbuf *m = shared ? shared : dgram_alloc(w.session);
 
-	frame.checksum = wire_checksum(&frame, payload, bytes) ^ damaged;
+	frame.checksum = w.tickets ? 0 : wire_checksum(&frame, payload, bytes) ^ damaged;
 	memcpy(rte_pktmbuf_append(m, sizeof(frame)), &frame, sizeof(frame));
 	memset(rte_pktmbuf_append(m, (uint16_t)first), 0, first);
 	if (shared) {
@@ -231,6 +264,32 @@ void requests_over_a_session_keep_their_order(void)
 	CHECK_UINT(w.executed, 40);
 	CHECK(!w.disordered);
 	CHECK_UINT(rpc_counters(w.server)->requests, 40);
+	end();
+}
+
+static bool nobody_stays(void *ctx, const struct secure_key *key)
+{
+	return false;
+}
+
+/* No checksums, and a number of the session that is the principal's; who is thrown out, goes. */
+void requests_over_a_sealed_session_are_their_principals(void)
+{
+	struct secure_guest guest = { .principal = "job1" };
+	struct star_error err;
+
+	begin_by(WIRE_PAYLOAD_DEFAULT, secure_tickets_create(SECURE_DATA_SEALED, &err));
+	w.chosen = 12345;
+	for (unsigned i = 0; i < 40; i++)
+		ask(i % 3 ? 16 : TWO_PACKETS, false);
+	link_run(&w.link, 10000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 40);
+	CHECK_UINT(w.executed, 40);
+	CHECK_UINT(w.seen, secure_guest_number(&guest, 12345));
+	CHECK_UINT(secure_tickets_review(w.tickets, nobody_stays, NULL), 1);
+	link_run(&w.link, 1100 * LINK_MS, NULL, NULL);
+	CHECK(!w.session);
+	CHECK_UINT(dgram_sessions(rpc_datagrams(w.server)), 0);
 	end();
 }
 

@@ -30,12 +30,19 @@
 	X(records_are_openssls_in_any_pieces) \
 	X(no_touched_record_opens) \
 	X(keys_are_renewed_at_the_same_record) \
+	X(packets_are_openssls) \
+	X(no_touched_packet_opens) \
+	X(windows_know_what_has_come) \
 	X(a_ticket_is_taken_in_its_time) \
 	X(no_other_ticket_is_taken) \
 	X(who_is_thrown_out_stays_out) \
 	X(places_have_a_bound) \
 	X(both_ends_come_to_the_same_keys) \
-	X(numbers_are_each_principals_own)
+	X(numbers_are_each_principals_own) \
+	X(rights_are_by_principal_verb_and_prefix) \
+	X(each_malformed_right_is_named) \
+	X(files_of_rights_are_nobody_elses) \
+	X(reactors_look_up_rights_by_id)
 
 #define X(name) void name(void);
 SECURE_CASES(X)

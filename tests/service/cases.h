@@ -60,6 +60,8 @@
 	X(what_is_left_over_or_missing_is_refused) \
 	X(operations_and_keys_have_limits) \
 	X(stale_layouts_are_refused) \
+	X(each_right_is_for_its_operations) \
+	X(a_request_is_refused_whole) \
 	X(keys_of_other_shards_are_refused) \
 	X(full_memory_refuses_a_request_as_a_whole) \
 	/* large.c */ \
@@ -152,7 +154,9 @@ struct shard {
 	void *arena, *marks, *copies;
 	struct store *store, *twin_store;
 	struct service *service;
-	bool general;				/* set before the start: requests have no fast path */
+	bool general; /* set before the start: requests have no fast path */
+	/* the same: as service_options has it */
+	const _Atomic(uint8_t) *(*rights)(const struct rpc_request *request);
 	struct store_table *twins[OBJECTS + 1]; /* the same tables in another store */
 };
 

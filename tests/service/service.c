@@ -87,7 +87,8 @@ void shard_start(size_t arena_bytes)
 		exit(EXIT_FAILURE);
 	shard.store = store_create(shard.arena, arena_bytes, &err);
 	shard.twin_store = store_create((char *)shard.arena + arena_bytes, TWIN_BYTES, &err);
-	shard.service = service_create(&(struct service_options){ .incarnation = RIG_INCARNATION,
+	shard.service = service_create(&(struct service_options){ .rights = shard.rights,
+								  .incarnation = RIG_INCARNATION,
 								  .partitions = PARTITIONS,
 								  .store = shard.store,
 								  .payload_max = WIRE_PAYLOAD_DEFAULT,

@@ -64,9 +64,10 @@ class Memif:
 class Worker:
     """A star-do that stays."""
 
-    def __init__(self, net, address, deadline_s=60):
+    def __init__(self, net, address, deadline_s=60, key=None):
         self.popen = subprocess.Popen(["ip", "netns", "exec", net.netns, STAR_DO, address, str(int(deadline_s * 1e6))],
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=_die_with_parent)
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=_die_with_parent,
+                                      env={**os.environ, **({"STAR_KEY": key} if key else {})})
 
     def say(self, **line):
         self.popen.stdin.write(json.dumps(line) + "\n")

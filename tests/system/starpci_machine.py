@@ -185,7 +185,9 @@ class Page:
         equal(self.node.wait(60), 0, "exit status")
 
     def run(self, line):
-        return run("sh", "-c", line, timeout_s=120).stdout
+        shown = run("sh", "-c", line, timeout_s=120).stdout
+        check(not line.startswith(("ls ", "cat ")) or shown.strip() not in ("", "0"), f"{line}: {shown!r}")
+        return shown
 
     def from_a_worker(self, line):
         print("# " + run_in(self.t.net, "sh", "-c", line, timeout_s=120).stdout.strip().replace("\n", "\n# "))

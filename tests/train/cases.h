@@ -62,6 +62,7 @@ void ids_that_differ_go_as_they_are(void);
 
 /* cluster.c */
 void tf_config_is_read(void);
+void a_tf_config_without_a_cluster_says_nothing(void);
 void wrong_tf_configs_are_refused(void);
 void clusters_are_made_of_lists(void);
 void a_program_that_says_nothing_is_told_by_the_environment(void);

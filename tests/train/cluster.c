@@ -10,7 +10,8 @@
 #include "tests/train/cases.h"
 #include "tests/unit.h"
 
-#define TWO "\"ps\": [\"198.18.0.1:3333\", \"[2001:2::1]:3333\"], \"worker\": [\"w:1\", \"w:2\"]"
+#define PS "\"ps\": [\"198.18.0.1:3333\", \"[2001:2::1]:3333\"]"
+#define TWO PS ", \"worker\": [\"w:1\", \"w:2\"]"
 
 void tf_config_is_read(void)
 {
@@ -29,6 +30,21 @@ void tf_config_is_read(void)
 		{ "{\"cluster\": {" TWO ", \"master\": [\"c:1\"]}, \"task\": {\"type\": \"master\", \"index\": 0}, "
 		  "\"environment\": \"cloud\"}",
 		  CLUSTER_WORKER, 0, 3 },
+		/* TensorFlow's other ways to write the same */
+		{ "{\"cluster\": {\"ps\": {\"1\": \"grpc://[2001:2::1]:3333\", \"0\": \"grpc://198.18.0.1:3333\"}, "
+		  "\"worker\": [\"grpc://w:1\", \"w:2\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
+		  CLUSTER_WORKER, 1, 2 },
+		{ "{\"cluster\": {" PS ", \"worker\": {\"7\": \"w:7\"}}, \"task\": {\"type\": \"worker\", \"index\": "
+		  "7}}",
+		  CLUSTER_WORKER, 7, 8 },
+		{ "{\"cluster\": {" PS ", \"chief\": [\"c:1\"], \"worker\": {\"7\": \"w:7\"}}, "
+		  "\"task\": {\"type\": \"worker\", \"index\": 7}}",
+		  CLUSTER_WORKER, 8, 9 },
+		{ "{\"cluster\": {" PS "}, \"task\": {\"type\": \"evaluator\", \"index\": 0}}", CLUSTER_EVALUATOR, 0,
+		  0 },
+		{ "{\"cluster\": {" TWO ", \"evaluator\": [\"e:1\"], \"tpu_worker\": 3}}", CLUSTER_UNTOLD, 0, 2 },
+		{ "{\"cluster\": {" TWO "}, \"task\": {}}", CLUSTER_UNTOLD, 0, 2 },
+		{ "{\"cluster\": {" TWO "}, \"task\": null, \"rpc_layer\": \"grpc\"}", CLUSTER_UNTOLD, 0, 2 },
 		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"evaluator\", \"index\": 0}}", CLUSTER_EVALUATOR, 0,
 		  2 },
 	};
@@ -48,6 +64,28 @@ void tf_config_is_read(void)
 	}
 }
 
+/* A process without a cluster is alone, and is told nothing. */
+void a_tf_config_without_a_cluster_says_nothing(void)
+{
+	static const char *const texts[] = { "{}", "{\"cluster\": {}}",
+					     "{\"task\": {\"type\": \"worker\", \"index\": 0}}",
+					     "{\"cluster\": {}, \"task\": {}, \"environment\": \"local\"}" };
+
+	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct session_config config = { .task_index = 3, .workers = 5 };
+		struct star_error err = { 0 };
+		struct cluster_spec spec;
+
+		setenv("TF_CONFIG", texts[i], 1);
+		CHECK_INT(cluster_spec_take_environment(&spec, &config, &err), 0);
+		CHECK(!spec.ps && !config.ps && !config.evaluator);
+		CHECK_UINT(config.task_index, 3);
+		CHECK_UINT(config.workers, 5);
+		cluster_spec_fini(&spec);
+	}
+	unsetenv("TF_CONFIG");
+}
+
 void wrong_tf_configs_are_refused(void)
 {
 	static const struct {
@@ -55,9 +93,21 @@ void wrong_tf_configs_are_refused(void)
 	} cases[] = {
 		{ "", "line 1, column 0" },
 		{ "{\"cluster\": 3,}", "line 1" },
-		{ "{}", "\"cluster\" is missing" },
-		{ "[]", "\"cluster\" is missing" },
-		{ "{\"cluster\": []}", "\"cluster\" is missing" },
+		{ "[]", "it is no object" },
+		{ "3", "line 1" },
+		{ "{\"cluster\": []}", "\"cluster\" is no object" },
+		{ "{\"cluster\": \"a:1\"}", "\"cluster\" is no object" },
+		{ "{\"task\": {\"type\": \"ps\", \"index\": 0}}", "a task \"ps\" needs a \"cluster\"" },
+		{ "{\"cluster\": {\"ps\": {\"0\": \"a:1\", \"2\": \"a:2\"}}}", "\"ps\" lacks task 1" },
+		{ "{\"cluster\": {\"ps\": {\"x\": \"a:1\"}}}", "\"x\" is no task's index" },
+		{ "{\"cluster\": {\"ps\": {\"-1\": \"a:1\"}}}", "\"-1\" is no task's index" },
+		{ "{\"cluster\": {\"ps\": {\"\": \"a:1\"}}}", "\"\" is no task's index" },
+		{ "{\"cluster\": {\"ps\": {\"65536\": \"a:1\"}}}", "\"65536\" is no task's index" },
+		{ "{\"cluster\": {\"ps\": {\"0\": \"a:1\", \"00\": \"a:2\"}}}", "\"ps\" has task 0 twice" },
+		{ "{\"cluster\": {\"ps\": {\"0\": 7}}}", "task 0 is not" },
+		{ "{\"cluster\": {\"ps\": [\"grpc://\"]}}", "task 0 is not" },
+		{ "{\"cluster\": {\"ps\": [\"http://\"]}}", "task 0 is not" },
+		{ "{\"cluster\": {\"ps\": [\"a:1\", \"grpc://a:1\"]}}", "a:1 twice" },
 		{ "{\"cluster\": {\"ps\": \"a:1\"}}", "\"ps\" is a list" },
 		{ "{\"cluster\": {\"ps\": [\"a\"]}}", "task 0 is not" },
 		{ "{\"cluster\": {\"ps\": [\"a:1\", \":2\"]}}", "task 1 is not" },
@@ -70,10 +120,12 @@ void wrong_tf_configs_are_refused(void)
 		{ "{\"cluster\": {\"ps\": [\"\u00e4:1\"]}}", "task 0 is not" },
 		{ "{\"cluster\": {\"ps\": [\"a\\u0000:1\"]}}", "\\u0000" },
 		{ "{\"cluster\": {\"ps\": [7]}}", "task 0 is not" },
-		{ "{\"cluster\": {\"worker\": [\"a:1\"]}}", "has PS tasks and workers" },
-		{ "{\"cluster\": {\"ps\": [\"a:1\"]}}", "has PS tasks and workers" },
+		{ "{\"cluster\": {\"worker\": [\"a:1\"]}}", "a cluster has PS tasks" },
+		{ "{\"cluster\": {\"ps\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
+		  "no worker 0: the cluster has 0" },
 		{ "{\"cluster\": {" TWO ", \"chief\": [\"c:1\", \"c:2\"]}}", "one chief, not 2" },
-		{ "{\"cluster\": {" TWO "}}", "\"task\" is" },
+		{ "{\"cluster\": {" TWO "}, \"task\": 3}", "\"task\" is" },
+		{ "{\"cluster\": {" TWO "}, \"task\": {\"index\": 1}}", "\"task\" is" },
 		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\"}}", "\"task\" is" },
 		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\", \"index\": \"\"}}", "\"task\" is" },
 		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\", \"index\": \"1x\"}}", "\"task\" is" },
@@ -129,7 +181,7 @@ void clusters_are_made_of_lists(void)
 	CHECK_INT(cluster_spec_make(twice, 2, workers, 2, "worker", 0, &spec, &err), -EINVAL);
 	CHECK_HAS(err.text, "a:1 twice");
 	CHECK_INT(cluster_spec_make(ps, 0, workers, 2, "worker", 0, &spec, &err), -EINVAL);
-	CHECK_HAS(err.text, "has PS tasks and workers");
+	CHECK_HAS(err.text, "a cluster has PS tasks");
 	/* JSON's library leaves away what is no UTF-8 */
 	CHECK_INT(cluster_spec_make((const char *[]){ "a:1", "\xff:1" }, 2, workers, 2, "worker", 0, &spec, &err),
 		  -EINVAL);
@@ -154,6 +206,11 @@ void a_program_that_says_nothing_is_told_by_the_environment(void)
 		{ JOB("worker", 1), NULL, 1, both, 1, 2, false },
 		{ JOB("evaluator", 0), NULL, 0, both, 0, 2, true },
 		{ JOB("worker", 1), own, 3, own, 3, 0, false },
+		{ "{\"cluster\": {" TWO "}}", NULL, 1, both, 1, 2, false }, /* no task: the program's own */
+		{ "{}", NULL, 1, NULL, 1, 0, false },
+		/* over DPDK a program names a file, and is told its place */
+		{ JOB("worker", 1), "dpdk:w.conf", 0, "dpdk:w.conf", 1, 2, false },
+		{ JOB("evaluator", 0), "dpdk:w.conf", 0, "dpdk:w.conf", 0, 2, true },
 		{ "no JSON at all", own, 0, own, 0, 0, false },
 		{ "", NULL, 2, NULL, 2, 0, false },
 		{ NULL, NULL, 2, NULL, 2, 0, false },
@@ -189,7 +246,7 @@ void wrong_environments_are_refused(void)
 		{ JOB("evaluator", 0), "TF_CONFIG says that this is evaluator 0", 1 },
 		{ JOB("ps", 1), "TF_CONFIG: this is PS task 1, which starserver is", 0 },
 		{ "{\"cluster\": {}", "TF_CONFIG: line 1, column 14", 0 },
-		{ "{\"cluster\": {}}", "TF_CONFIG: a cluster has PS tasks and workers; an example:", 0 },
+		{ "{\"cluster\": {\"ps\": []}}", "TF_CONFIG: a cluster has PS tasks; an example:", 0 },
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

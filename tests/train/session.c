@@ -40,6 +40,7 @@ const struct unit_case unit_cases[] = {
 	{ "ids go once, and their rows to all places", ids_go_once_and_their_rows_to_all_places },
 	{ "ids that differ go as they are", ids_that_differ_go_as_they_are },
 	{ "TF_CONFIG is read", tf_config_is_read },
+	{ "a TF_CONFIG without a cluster says nothing", a_tf_config_without_a_cluster_says_nothing },
 	{ "wrong TF_CONFIGs are refused", wrong_tf_configs_are_refused },
 	{ "clusters are made of lists", clusters_are_made_of_lists },
 	{ "a program that says nothing is told by the environment",

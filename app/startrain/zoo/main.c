@@ -56,50 +56,71 @@ static void *shared_memory(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-static void print_result(const struct zoo_job *zoo, double seconds)
+/* ---- the result ---- */
+
+static void add_test(json_t *json, const struct zoo_options *o, const struct zoo_figures *test)
+{
+	json_object_set_new(json, "test_examples", json_integer((json_int_t)test->estimator.examples));
+	json_object_set_new(json, "test_loss", json_real(test->estimator.loss));
+	if (o->model->kind != ZOO_WINDOWS)
+		json_object_set_new(json, "auc", json_real(test->estimator.auc));
+	else
+		json_object_update_new(json, json_pack("{s:f, s:f}", "perplexity", exp(test->estimator.loss),
+						       "unigram_perplexity", exp(test->unigram_loss)));
+}
+
+static void print_test(const struct zoo_options *o, const struct zoo_figures *test)
+{
+	if (o->model->kind == ZOO_WINDOWS)
+		printf("test: perplexity %.2f, by the words' frequencies alone %.2f, over %llu windows\n",
+		       exp(test->estimator.loss), exp(test->unigram_loss),
+		       (unsigned long long)test->estimator.examples);
+	else
+		printf("test: AUC %.5f, loss %.5f over %llu examples\n", test->estimator.auc, test->estimator.loss,
+		       (unsigned long long)test->estimator.examples);
+}
+
+/* What the workers here have done; seconds: of training. */
+static void add_training(json_t *json, const struct zoo_job *zoo, double seconds)
 {
 	const struct zoo_options *o = &zoo->options;
 	const struct estimator_figures *first = &zoo->results->of[0].estimator;
-	const struct zoo_figures *test = &zoo->results->of[o->local_workers];
 	uint64_t examples = 0, steps = 0;
-	json_t *json;
-	char *text;
 
 	for (uint32_t i = 0; i < o->local_workers; i++) {
 		examples += zoo->results->of[i].estimator.examples;
 		steps += zoo->results->of[i].estimator.steps;
 	}
-	json = json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:i, s:i}", "model", o->model->name, "protocol",
-			 o->protocol, "examples", (json_int_t)examples, "steps", (json_int_t)steps, "seconds", seconds,
-			 "examples_per_s", (double)examples / seconds, "loss", first->loss, "rounds",
-			 (int)first->rounds, "requests", (int)first->requests);
-	json_object_set_new(json, "steps_per_s",
-			    json_real(first->steps > 1 ? (double)(first->steps - 1) / first->seconds : 0));
-	if (o->test_count) {
-		json_object_set_new(json, "test_examples", json_integer((json_int_t)test->estimator.examples));
-		json_object_set_new(json, "test_loss", json_real(test->estimator.loss));
-		if (o->model->kind != ZOO_WINDOWS)
-			json_object_set_new(json, "auc", json_real(test->estimator.auc));
-		else
-			json_object_update_new(json, json_pack("{s:f, s:f}", "perplexity", exp(test->estimator.loss),
-							       "unigram_perplexity", exp(test->unigram_loss)));
-	}
+	json_object_update_new(json,
+			       json_pack("{s:I, s:I, s:f, s:f, s:f, s:i, s:i, s:f}", "examples", (json_int_t)examples,
+					 "steps", (json_int_t)steps, "seconds", seconds, "examples_per_s",
+					 (double)examples / seconds, "loss", first->loss, "rounds", (int)first->rounds,
+					 "requests", (int)first->requests, "steps_per_s",
+					 first->steps > 1 ? (double)(first->steps - 1) / first->seconds : 0));
+	if (o->json)
+		return;
+	printf("%s over %s: %llu examples in %.1f s (%.0f a second), %u round trips and %u requests a step\n",
+	       o->model->name, o->protocol, (unsigned long long)examples, seconds, (double)examples / seconds,
+	       first->rounds, first->requests);
+	printf("training loss %.5f\n", first->loss);
+}
+
+static void print_result(const struct zoo_job *zoo, double seconds)
+{
+	const struct zoo_options *o = &zoo->options;
+	const struct zoo_figures *test = &zoo->results->of[o->local_workers];
+	json_t *json = json_pack("{s:s, s:s}", "model", o->model->name, "protocol", o->protocol);
+	char *text;
+
+	if (!o->evaluator)
+		add_training(json, zoo, seconds);
+	if (o->test_count)
+		add_test(json, o, test);
 	text = o->json ? json_dumps(json, JSON_REAL_PRECISION(17)) : NULL;
-	if (text) {
+	if (text)
 		puts(text);
-	} else {
-		printf("%s over %s: %llu examples in %.1f s (%.0f a second), %u round trips and %u requests a step\n",
-		       o->model->name, o->protocol, (unsigned long long)examples, seconds, (double)examples / seconds,
-		       first->rounds, first->requests);
-		printf("training loss %.5f\n", first->loss);
-		if (o->test_count && o->model->kind == ZOO_WINDOWS)
-			printf("test: perplexity %.2f, by the words' frequencies alone %.2f, over %llu windows\n",
-			       exp(test->estimator.loss), exp(test->unigram_loss),
-			       (unsigned long long)test->estimator.examples);
-		else if (o->test_count)
-			printf("test: AUC %.5f, loss %.5f over %llu examples\n", test->estimator.auc,
-			       test->estimator.loss, (unsigned long long)test->estimator.examples);
-	}
+	else if (o->test_count)
+		print_test(o, test);
 	free(text);
 	json_decref(json);
 }
@@ -135,7 +156,7 @@ static int run_zoo(struct zoo_job *zoo, struct star_error *err)
 	zoo->job.options.first_worker = o->first_worker;
 	zoo->job.options.local_workers = o->local_workers;
 	rc = zoo->results ? job_prepare(&zoo->job, err) : star_error_set(err, -ENOMEM, "not enough memory");
-	if (rc == 0)
+	if (rc == 0 && !o->evaluator)
 		rc = train_zoo(zoo, err);
 	if (rc == 0 && !local)
 		zoo->results->trained_ns = clock_ns();

@@ -27,6 +27,12 @@
 	X(workers, required_argument, "N          worker processes of the job [1]; they all run here, but for:") \
 	X(worker, required_argument, "I          run only worker I of them, counted from 0") \
 	X(epochs, required_argument, "N          passes over the training examples [1]") \
+	X(last_step, required_argument, "N          global step at which the job ends, whatever is left of the files") \
+	X(evaluate_every, required_argument, \
+	  "N          global steps between two evaluations of TF_CONFIG's evaluator [1000]") \
+	X(queue, required_argument, \
+	  "NAME       a work queue: workers get slices of the files as they come for them, and those of dead ones") \
+	X(slice, required_argument, "KIB        of the work queue [a thousandth of the files, 64 to 16384]") \
 	X(batch, required_argument, "N          examples of a step [128]") \
 	X(dim, required_argument, "N          elements of an embedding [8]") \
 	X(apart, no_argument, "           a table for each column of ids, and not one for all") \
@@ -193,6 +199,13 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 		return training_parse_count("worker", text, 0, ZOO_WORKERS_MAX - 1, &o->first_worker, err);
 	case OPTION_epochs:
 		return training_parse_count("epochs", text, 1, 1e6, &o->epochs, err);
+	case OPTION_slice:
+		return training_parse_number("slice", text, INPUT_SLICE_MIN >> 10, INPUT_SLICE_MAX >> 10, &o->slice_kib,
+					     err);
+	case OPTION_last_step:
+		return training_parse_number("last-step", text, 1, 0x1p53, &o->last_step, err);
+	case OPTION_evaluate_every:
+		return training_parse_number("evaluate-every", text, 1, 0x1p53, &o->evaluate_every, err);
 	case OPTION_batch:
 		return training_parse_count("batch", text, 1, 65536, &o->batch, err);
 	case OPTION_dim:
@@ -252,6 +265,9 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 		return transport_parse(text, &o->dpdk, err);
 	case OPTION_train:
 		return add_file(o->train, &o->train_count, text, err);
+	case OPTION_queue:
+		o->queue = text;
+		return *text ? 0 : star_error_set(err, -EINVAL, "--queue: a name is needed");
 	case OPTION_test:
 		return add_file(o->test, &o->test_count, text, err);
 	case OPTION_format:
@@ -290,16 +306,27 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	}
 }
 
-static int read_environment(struct zoo_options *o, struct star_error *err)
+/* Who takes part, and which of them this is. */
+static int take_place(struct zoo_options *o, struct star_error *err)
 {
-	struct session_config told;
-	const int rc = transport_read_environment(&o->cluster, &told, err);
+	const struct transport_place place = { .ps = &o->ps,
+					       .workers = &o->workers,
+					       .worker = &o->first_worker,
+					       .together = &o->local_workers,
+					       .evaluator = &o->evaluator,
+					       .dpdk = o->dpdk };
 
-	o->ps = told.ps;
-	o->workers = told.workers;
-	o->first_worker = told.task_index;
-	o->local_workers = 1;
-	return rc;
+	if (o->dpdk && o->ps && zoo_is_local(o))
+		return star_error_set(err, -EINVAL, "--transport dpdk needs --ps with a worker's file");
+	if (transport_take_environment(&place, &o->cluster, err) < 0)
+		return err->code;
+	if (!o->workers)
+		o->workers = 1;
+	if (!o->evaluator || (o->last_step && o->test_count))
+		return 0;
+	return star_error_set(err, -EINVAL,
+			      "TF_CONFIG: this is the evaluator: it needs --test, and --last-step, as the workers do, "
+			      "to know when training ends");
 }
 
 static bool is_stdin(const char *file)
@@ -380,6 +407,11 @@ static int check_format(struct zoo_options *o, struct star_error *err)
 	return 0;
 }
 
+static bool is_evaluator(const struct zoo_options *o)
+{
+	return o->evaluator;
+}
+
 static bool has_histories(const struct zoo_options *o)
 {
 	return o->model->history;
@@ -415,9 +447,21 @@ static bool is_synchronous(const struct zoo_options *o)
 	return o->consistency && !strcmp(o->consistency, "synchronous");
 }
 
-static bool is_held_together(const struct zoo_options *o)
+static bool has_leases(const struct zoo_options *o)
 {
-	return o->consistency != NULL;
+	return o->consistency || o->queue;
+}
+
+static bool has_queue(const struct zoo_options *o)
+{
+	return o->queue != NULL;
+}
+
+/* Who waits for slices makes no steps, and so must not be waited for. */
+static bool can_queue(const struct zoo_options *o)
+{
+	return o->model->kind == ZOO_ROWS && !o->consistency && o->steps_in_flight == 1 && !zoo_is_local(o) &&
+	       !is_stdin(o->train[0]);
 }
 
 /* Options that would mean nothing: who gives one expects something of it. */
@@ -429,6 +473,10 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		bool (*holds)(const struct zoo_options *o);
 		const char *what;
 	} needs[] = {
+		{ OPTION_evaluate_every, "evaluate-every", is_evaluator, "the evaluator of TF_CONFIG" },
+		{ OPTION_queue, "queue", can_queue,
+		  "asynchronous training with rows of files, one step at a time, and PS tasks" },
+		{ OPTION_slice, "slice", has_queue, "a work queue: give --queue, too" },
 		{ OPTION_history, "history", has_histories, "models of histories: dssm, din and dien" },
 		{ OPTION_vocabulary, "vocabulary", is_of_text, "models of texts: language and skip-gram" },
 		{ OPTION_window, "window", is_of_text, "models of texts: language and skip-gram" },
@@ -439,8 +487,9 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		  "--protocol grpc++; the others have one message for all tensors anyway" },
 		{ OPTION_mean_by_row, "mean-by-row", is_synchronous,
 		  "synchronous steps: give --sync or --grads-to-wait, too" },
-		{ OPTION_lease, "lease", is_held_together,
-		  "workers that wait for each other: give --sync, --grads-to-wait or --staleness, too" },
+		{ OPTION_lease, "lease", has_leases,
+		  "workers that wait for each other, or share a queue: give --sync, --grads-to-wait, --staleness or "
+		  "--queue, too" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
@@ -465,9 +514,7 @@ static int complete_zoo(struct zoo_options *o, const bool *given, struct star_er
 {
 	int rc;
 
-	if (o->dpdk && (!o->ps || zoo_is_local(o)))
-		return star_error_set(err, -EINVAL, "--transport dpdk needs --ps with a worker's file");
-	rc = o->ps ? 0 : read_environment(o, err);
+	rc = take_place(o, err);
 	if (rc < 0)
 		return rc;
 	if (!o->train_count)
@@ -525,7 +572,6 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 
 	*o = (struct zoo_options){ .model = zoo_model_find(argv[1]),
 				   .protocol = "star_server",
-				   .workers = 1,
 				   .batch = 128,
 				   .epochs = 1,
 				   .dim = 8,
@@ -541,6 +587,7 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 				   .dense_rate = 0.001,
 				   .intra_op = 1,
 				   .inter_op = 1,
+				   .evaluate_every = 1000,
 				   .steps_in_flight = 1 };
 	make_table(table, names);
 	optind = 2;

@@ -92,22 +92,35 @@ int zoo_text_open(struct zoo_text *text, uint32_t worker, bool train, struct sta
 	if (rc < 0)
 		return rc;
 	text->last = zoo_text_classes(text) - 1;
+	text->unigram = 0;
+	text->told = 0;
 	text->input = input_open(&options, err);
 	return text->input ? 0 : err->code;
 }
 
-void zoo_text_close(struct zoo_text *text)
+void zoo_text_close_input(struct zoo_text *text)
 {
 	input_close(text->input);
-	sampler_fini(&text->sampler);
 	stream_fini(&text->stream);
-	vocabulary_fini(&text->vocabulary);
 	free(text->words);
 	free(text->known);
 	free(text->contexts);
 	free(text->centers);
 	free(text->targets);
 	free(text->labels);
+	text->input = NULL;
+	text->sentence = NULL;
+	text->words = text->centers = text->targets = NULL;
+	text->known = text->contexts = NULL;
+	text->labels = NULL;
+	text->contexts_count = text->context = 0;
+}
+
+void zoo_text_close(struct zoo_text *text)
+{
+	zoo_text_close_input(text);
+	sampler_fini(&text->sampler);
+	vocabulary_fini(&text->vocabulary);
 }
 
 /* More sentences, if those that were read are used up: 1; 0: there are none; or an error. */

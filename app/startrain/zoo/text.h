@@ -42,6 +42,7 @@ int zoo_text_learn(struct zoo_text *text, const struct zoo_options *options, str
 
 /* Opens the files for training or testing. */
 int zoo_text_open(struct zoo_text *text, uint32_t worker, bool train, struct star_error *err);
+void zoo_text_close_input(struct zoo_text *text); /* others may be opened then */
 void zoo_text_close(struct zoo_text *text);
 
 /* Adds the feeds. */

@@ -125,9 +125,11 @@ static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, u
 		.shuffle = train ? o->shuffle : 0,
 		.seed = o->seed + worker,
 		.clicks = o->history,
+		.slices = reader->queue ? train_queue_slices(reader->queue) : NULL,
 	};
+	struct train_queue *queue = reader->queue;
 
-	*reader = (struct zoo_reader){ .format = o->format, .input = input_open(&options, err) };
+	*reader = (struct zoo_reader){ .format = o->format, .queue = queue, .input = input_open(&options, err) };
 	prng_seed(&reader->clicks.prng, options.seed);
 	return reader->input ? 0 : err->code;
 }
@@ -177,6 +179,7 @@ static int measure_zoo(const struct zoo_options *o, struct zoo_scaling *scaling,
 struct watch {
 	struct figures *seen;
 	struct estimator_input input;
+	struct zoo_reader *reader;	     /* of rows */
 	const double *share;		     /* of the files */
 	int64_t rows[SESSION_IN_FLIGHT_MAX]; /* of the batches in flight, in turns */
 	uint64_t begun, ended;		     /* of them */
@@ -202,79 +205,161 @@ static int show_step(void *arg, struct session *session, const struct session_st
 	const uint64_t examples = atomic_load_explicit(&f->examples, memory_order_relaxed) + (uint64_t)rows;
 
 	(void)session, (void)err;
+	if (w->reader->queue) /* what this step came to is pushed */
+		input_finished(w->reader->input, w->ended);
 	atomic_store_explicit(&f->loss, loss, memory_order_relaxed);
 	atomic_store_explicit(&f->examples, examples, memory_order_relaxed);
 	atomic_store_explicit(&f->sentences, (uint64_t)(*w->share * ZOO_WHOLE), memory_order_relaxed);
 	return 0;
 }
 
-/* One pass or all, for training (seen is given) or evaluating. */
-static int run_estimator(const struct zoo_options *o, uint32_t worker, struct figures *seen,
+/* ---- what a process does ---- */
+
+enum purpose { TRAIN, EVALUATE, EVALUATE_BESIDE };
+
+/* Input and model function of one process. */
+struct work {
+	const struct zoo_options *options;
+	struct params params;
+	struct zoo_reader reader;
+};
+
+static bool of_rows(const struct zoo_options *o)
+{
+	return o->model->kind == ZOO_ROWS;
+}
+
+/* Input of a pass over the files, or of all that this worker trains with. */
+static int open_input(void *arg, bool train, uint32_t worker, struct estimator_input *input, struct star_error *err)
+{
+	struct work *w = arg;
+	const bool rows = of_rows(w->options);
+
+	*input = (struct estimator_input){ rows ? next_batch : next_of_text,
+					   rows ? (void *)&w->reader : (void *)&w->params.text };
+	return rows ? open_reader(&w->reader, w->options, worker, train, err)
+		    : zoo_text_open(&w->params.text, worker, train, err);
+}
+
+static int open_test(void *arg, struct estimator_input *input, struct star_error *err)
+{
+	return open_input(arg, false, 0, input, err);
+}
+
+static void close_input(void *arg, struct estimator_input *input)
+{
+	struct work *w = arg;
+
+	(void)input;
+	input_close(w->reader.input);
+	w->reader.input = NULL;
+	if (!of_rows(w->options))
+		zoo_text_close_input(&w->params.text);
+}
+
+static struct session_config make_config(const struct zoo_options *o, uint32_t worker, const char *ps)
+{
+	return (struct session_config){
+		.ps = ps,
+		.task_index = worker,
+		.evaluator = o->evaluator,
+		.protocol = o->protocol,
+		.tensor_fuse = o->tensor_fuse,
+		.intra_op_parallelism_threads = o->intra_op,
+		.inter_op_parallelism_threads = o->inter_op,
+		.steps_in_flight = o->steps_in_flight,
+		.model_dir = o->model_dir,
+		.log_step_count_steps = worker == 0 && !isatty(STDERR_FILENO) ? 0 : UINT32_MAX,
+		.last_step = o->last_step,
+		.seed = o->seed + worker,
+		.deadline_us = o->deadline_us,
+		.connect_us = o->connect_us,
+		.consistency = o->evaluator ? NULL : o->consistency,
+		.job = o->model->name,
+		.workers = o->workers,
+		.staleness = o->staleness,
+		.grads_to_wait = o->grads_to_wait,
+		.mean_by_row = o->mean_by_row && !o->evaluator,
+		.lease_us = o->lease_us,
+	};
+}
+
+static int open_queue(struct work *w, const char *ps, struct star_error *err)
+{
+	const struct zoo_options *o = w->options;
+	const struct train_queue_options options = { .name = o->queue,
+						     .paths = o->train,
+						     .paths_count = o->train_count,
+						     .epochs = o->epochs,
+						     .slice_bytes = o->slice_kib << 10,
+						     .seed = o->shuffle ? o->seed : 0,
+						     .lease_us = o->lease_us,
+						     .deadline_us = o->deadline_us };
+
+	w->reader.queue = train_queue_open(ps, &options, err);
+	return w->reader.queue ? 0 : err->code;
+}
+
+static int work_of(const struct estimator *e, struct work *w, enum purpose purpose, struct watch *watch,
+		   struct zoo_figures *figures, struct star_error *err)
+{
+	const struct estimator_eval eval = {
+		.every_steps = w->options->evaluate_every, .arg = w, .open = open_test, .close = close_input
+	};
+	struct estimator_figures trained;
+	struct estimator_input input;
+	int rc;
+
+	if (purpose == EVALUATE_BESIDE) /* its input is not asked */
+		return estimator_train_and_evaluate(e, (struct estimator_input){ NULL, NULL }, &eval, &trained,
+						    &figures->estimator, err);
+	rc = purpose == TRAIN && w->options->queue ? open_queue(w, e->config.ps, err) : 0;
+	if (rc == 0)
+		rc = open_input(w, purpose == TRAIN, e->config.task_index, &watch->input, err);
+	input = purpose == TRAIN ? (struct estimator_input){ watched_next, watch } : watch->input;
+	if (rc == 0)
+		rc = purpose == TRAIN ? estimator_train(e, input, 0, &figures->estimator, err)
+				      : estimator_evaluate(e, input, &figures->estimator, err);
+	close_input(w, &input);
+	if (train_queue_close(w->reader.queue, rc < 0 ? NULL : err) < 0 && rc == 0)
+		rc = err->code;
+	w->reader.queue = NULL;
+	return rc;
+}
+
+static int run_estimator(const struct zoo_options *o, uint32_t worker, enum purpose purpose, struct figures *seen,
 			 struct zoo_figures *figures, struct star_error *err)
 {
-	const bool train = seen != NULL;
-	struct params params = { .options = o };
+	struct work w = { .options = o, .params = { .options = o } };
 	char ps[TRANSPORT_PS_TEXT];
-	struct watch watch = { .seen = seen };
+	struct watch watch = { .seen = seen,
+			       .reader = &w.reader,
+			       .share = of_rows(o) ? &w.reader.share : &w.params.text.share };
 	const struct session_hook hook = { .arg = &watch, .after_step = show_step };
-	const struct estimator estimator = {
-		.hooks = &hook,
-		.hooks_count = 1,
-		.model_fn = model_fn,
-		.params = &params,
-		.config = {
-			.ps = ps,
-			.task_index = worker,
-			.protocol = o->protocol,
-			.tensor_fuse = o->tensor_fuse,
-			.intra_op_parallelism_threads = o->intra_op,
-			.inter_op_parallelism_threads = o->inter_op,
-			.steps_in_flight = o->steps_in_flight,
-			.model_dir = o->model_dir,
-			.log_step_count_steps = worker == 0 && !isatty(STDERR_FILENO) ? 0 : UINT32_MAX,
-			.seed = o->seed + worker,
-			.deadline_us = o->deadline_us,
-			.connect_us = o->connect_us,
-			.consistency = o->consistency,
-			.job = o->model->name,
-			.workers = o->workers,
-			.staleness = o->staleness,
-			.grads_to_wait = o->grads_to_wait,
-			.mean_by_row = o->mean_by_row,
-			.lease_us = o->lease_us,
-		},
-	};
-	const bool rows = o->model->kind == ZOO_ROWS;
-	struct zoo_reader reader = { .input = NULL };
-	const struct estimator_input input = { watched_next, &watch };
+	const struct estimator estimator = { .hooks = &hook,
+					     .hooks_count = 1,
+					     .model_fn = model_fn,
+					     .params = &w.params,
+					     .config = make_config(o, worker, ps) };
 	int rc = transport_ps(o->ps, o->dpdk, worker, ps, err);
 
-	watch.input = (struct estimator_input){ rows ? next_batch : next_of_text,
-						rows ? (void *)&reader : (void *)&params.text };
-	watch.share = rows ? &reader.share : &params.text.share;
-
 	if (rc == 0)
-		rc = rows ? measure_zoo(o, &params.scaling, err) : zoo_text_learn(&params.text, o, err);
+		rc = of_rows(o) ? measure_zoo(o, &w.params.scaling, err) : zoo_text_learn(&w.params.text, o, err);
 	if (rc == 0)
-		rc = rows ? open_reader(&reader, o, worker, train, err)
-			  : zoo_text_open(&params.text, worker, train, err);
-	if (rc == 0)
-		rc = train ? estimator_train(&estimator, input, 0, &figures->estimator, err)
-			   : estimator_evaluate(&estimator, input, &figures->estimator, err);
-	figures->unigram_loss = params.text.told ? params.text.unigram / (double)params.text.told : 0;
-	input_close(reader.input);
-	zoo_text_close(&params.text);
-	free(reader.clicks.others);
+		rc = work_of(&estimator, &w, purpose, &watch, figures, err);
+	figures->unigram_loss = w.params.text.told ? w.params.text.unigram / (double)w.params.text.told : 0;
+	zoo_text_close(&w.params.text);
+	free(w.reader.clicks.others);
 	return rc;
 }
 
 int zoo_train(const struct zoo_options *o, uint32_t worker, struct figures *seen, struct zoo_figures *figures,
 	      struct star_error *err)
 {
-	return run_estimator(o, worker, seen, figures, err);
+	return run_estimator(o, worker, TRAIN, seen, figures, err);
 }
 
 int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struct star_error *err)
 {
-	return run_estimator(o, 0, NULL, figures, err);
+	return run_estimator(o, 0, o->evaluator ? EVALUATE_BESIDE : EVALUATE, NULL, figures, err);
 }

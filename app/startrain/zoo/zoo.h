@@ -14,6 +14,7 @@
 #include "input/input.h"
 #include "train/cluster.h"
 #include "train/estimator.h"
+#include "train/queue.h"
 #include "star_error.h"
 
 enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024, ZOO_DIM_MAX = 4096, ZOO_HISTORY_MAX = 1024, ZOO_FURTHER_MAX = 12 };
@@ -33,10 +34,14 @@ struct zoo_options {
 	bool tensor_fuse;
 	bool apart; /* each column of ids has a table of its own */
 	uint32_t workers, first_worker, local_workers;
+	bool evaluator;			    /* it trains nothing: TF_CONFIG says so */
+	uint64_t last_step, evaluate_every; /* global steps; 0: none, and the evaluator's own */
 	enum input_format format;
 	const char *train[ZOO_FILES_MAX], *test[ZOO_FILES_MAX];
 	uint32_t train_count, test_count;
 	uint32_t batch, epochs, dim, shuffle;
+	const char *queue;  /* the name of the work queue that examples come from; NULL: each worker has its share */
+	uint64_t slice_kib; /* of it; 0: the plan's own */
 	uint32_t vocabulary, window, negatives; /* of text */
 	uint32_t history;			/* clicks of a row at most */
 	uint64_t seed, deadline_us;
@@ -159,7 +164,8 @@ int zoo_clicks_next(struct zoo_clicks_reader *reader, const struct input_batch *
 
 struct zoo_reader {
 	struct input *input;
-	double share; /* of all that is to be read, when the last batch was made */
+	struct train_queue *queue; /* that its slices come from, or NULL */
+	double share;		   /* of all that is to be read, when the last batch was made */
 	struct zoo_clicks_reader clicks;
 	enum input_format format;
 };

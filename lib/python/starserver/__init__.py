@@ -10,12 +10,18 @@
 
 LocalCluster starts nodes on this machine, for notebooks and tests. docs/python.rst is the manual.
 """
+try:
+    from . import _native
+except ImportError as error:
+    raise ImportError(f"{error}; starserver needs Debian's libjansson4, libconfig9, libipsec-mb1 and libssl3 beside libstar (docs/python.rst, "
+                      "Install)") from error
 from ._errors import Busy, NotFound, Stale, StarError, TimeoutError
 from ._cluster import Cluster, connect
 from ._table import Operation, Table, Variable
 from ._local import LocalCluster
 from ._futures import Future
-from ._native import View, version as __version__
+
+View, __version__ = _native.View, _native.version
 
 __all__ = ["Busy", "Cluster", "Future", "LocalCluster", "NotFound", "Operation", "Stale", "StarError", "Table", "TimeoutError",
            "Variable", "View", "connect"]

@@ -206,5 +206,9 @@ class Cluster:
     def __exit__(self, *_):
         self.close()
 
+    def __reduce__(self):
+        raise TypeError("a cluster cannot be pickled or copied, as its connections are this process's: pass its address, cluster.ps, and call "
+                        "starserver.connect() there")
+
     def __repr__(self):
         return f"<starserver.Cluster {self.ps}{', closed' if self._closed else ''}>"

@@ -94,6 +94,10 @@ class _Object:
         _check_shape(out, shape, "out")
         return out, dtype
 
+    def __reduce__(self):
+        raise TypeError(f"the {self.kind} \"{self.name}\" cannot be pickled or copied, as its connections are this process's: pass its name, "
+                        "and call connect() and lookup() there")
+
     def __repr__(self):
         return (f"<starserver.{type(self).__name__} \"{self.name}\" {self._describe()} {self.dtype}, optimizer "
                 f"{self.optimizer}, of {self.cluster.ps}>")

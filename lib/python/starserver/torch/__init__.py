@@ -28,7 +28,8 @@ from ._export import ExportedGraph, ExportError, export_graph
 from ._optimizer import Optimizer
 from ._prefetch import prefetch, progress
 from ._serving import freeze, load_frozen
-from ._workers import Summaries, Worker
+from ._summaries import Summaries
+from ._workers import Worker
 
 __all__ = ["Embedding", "EmbeddingBag", "ExportError", "ExportedGraph", "Optimizer", "Summaries", "Worker", "export_graph", "freeze",
            "load_frozen", "prefetch", "progress"]

@@ -43,6 +43,11 @@ def cluster_of(model: nn.Module) -> Cluster:
     return next(iter(found.values()))
 
 
+def is_finite(gradient: Tensor) -> bool:
+    """By their sum, which takes a tenth of the time, and is finite in all cases but these and the greatest of numbers."""
+    return math.isfinite(gradient.sum()) or bool(torch.isfinite(gradient).all())
+
+
 class _Dense:
     """A parameter that the servers train, and its variable."""
 
@@ -63,6 +68,10 @@ class _Dense:
         block = BLOCK if row > BLOCK else BLOCK // row * row
         ungiven = values.reshape(-1) == UNGIVEN
         return numpy.logical_and.reduceat(ungiven, numpy.arange(0, ungiven.size, block))
+
+    def is_finite(self) -> bool:
+        gradient = self.parameter.grad
+        return gradient is None or is_finite(gradient.coalesce().values() if gradient.is_sparse else gradient)
 
     def array(self, tensor: Tensor) -> Any:
         return tensor.detach().cpu().contiguous().numpy().reshape(self.variable.shape)
@@ -183,9 +192,12 @@ class Optimizer(torch.optim.Optimizer):
                        and not any(fnmatch.fnmatchcase(path, pattern) for pattern in local)]
         self._state = self.cluster.variable(f"{name}/state", 2, dtype="float64", optimizer="sgd", rate=1.0, timeout=timeout)
         self._tables: dict[str, Table] = {module.table.name: module.table for module in self._modules}
-        groups: list[dict[str, Any]] = [{"params": [one.parameter for one in self._dense], "name": name,
-                                         "lr": self._rate(self._dense[0].variable) if self._dense else rate or 0.0}]
-        groups += [{"params": [], "name": table.name, "lr": self._rate(table)} for table in self._tables.values()]
+        of_tables = {table.name: self._options(table) for table in self._tables.values()}
+        of_dense = self._options(self._dense[0].variable) if self._dense else {"rate": rate or 0.0, "nonfinite": "pass"}
+        groups: list[dict[str, Any]] = [{"params": [one.parameter for one in self._dense], "name": name, "lr": float(of_dense["rate"])}]
+        groups += [{"params": [], "name": table, "lr": float(made["rate"])} for table, made in of_tables.items()]
+        self._refuses = {table for table, made in of_tables.items() if made["nonfinite"] == "refuse"}
+        self._dense_refuse = of_dense["nonfinite"] == "refuse"
         self._made_with = [group["lr"] for group in groups]
         super().__init__(groups, {})
         place = Worker.from_environment() if rank is None else Worker(rank, workers or rank + 1)
@@ -204,8 +216,19 @@ class Optimizer(torch.optim.Optimizer):
                                      optimizer=optimizer, rate=rate, initializer="constant", scale=UNGIVEN, timeout=self.timeout,
                                      **options)
 
-    def _rate(self, made: Table | Variable) -> float:
-        return float(self.cluster.definition(made.name, self.timeout)["rate"])
+    def _options(self, made: Table | Variable) -> dict[str, Any]:
+        return self.cluster.definition(made.name, self.timeout)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused once the optimizer is made: what it trains are all parameters and embeddings that the model had then."""
+        if len(self.param_groups) >= len(self._made_with):
+            raise ValueError("parameters cannot be added to a starserver.torch.Optimizer: make another one of the whole model, with the same "
+                             "name; what is trained already keeps its values")
+        super().add_param_group(param_group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("an Optimizer of starserver.torch cannot be pickled or copied: save state_dict(), and make it again; the values are "
+                        "on the servers")
 
     # First values
 
@@ -294,10 +317,12 @@ class Optimizer(torch.optim.Optimizer):
                 loss = closure()
         taken = [(module, module.gradients.take()) for module in self._modules]
         try:
+            gradients = self._by_table(taken)
+            self._check_finite(gradients)
             if self._rounds is None:
-                self._push_pull(self._by_table(taken))
+                self._push_pull(gradients)
             else:
-                self._push_to_round(self._rounds, self._by_table(taken))
+                self._push_to_round(self._rounds, gradients)
         except BaseException:
             for module, pairs in taken:
                 module.gradients.put_back(pairs)
@@ -307,6 +332,16 @@ class Optimizer(torch.optim.Optimizer):
         if self._clocks is not None:
             self._clocks.wait()
         return loss
+
+    def _check_finite(self, gradients: Sequence[tuple[Table, list[tuple[Tensor, Tensor]]]]) -> None:
+        """The nodes refuse the rest, too, but each for itself: others would have applied their part of the step."""
+        bad = [f"row {keys[~torch.isfinite(gradient).all(1)][0]} of table \"{table.name}\"" for table, pairs in gradients
+               if table.name in self._refuses for keys, gradient in pairs if not is_finite(gradient)]
+        if self._dense_refuse:
+            bad += [f"\"{one.variable.name}\"" for one in self._dense if not one.is_finite()]
+        if bad:
+            raise StarError(errno.EDOM, f"NaN or infinities are in the gradient of {bad[0]}" + (f" and {len(bad) - 1} more" if bad[1:] else "") +
+                            ": nothing was pushed. Call zero_grad(), and go on with the next batch; tables with nonfinite=\"clip\" take them")
 
     def _push_pull(self, gradients: Sequence[tuple[Table, list[tuple[Tensor, Tensor]]]]) -> None:
         number = self.global_step + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import threading
 import time
 from collections import OrderedDict
 from pathlib import Path
@@ -53,7 +54,8 @@ def load_frozen(model: nn.Module, directory: str | os.PathLike[str], *, cache_ro
         raise ValueError(f"{folder / 'model.json'} is not what freeze() writes: {error!r}") from None
     if not known or found["embeddings"] != _names(model):
         raise ValueError(f"{folder} has another model: its embeddings are {found['embeddings']}, and not {_names(model)}")
-    model.load_state_dict(torch.load(folder / "dense.pt", map_location="cpu"))
+    # A file of pickles may call anything, unless it is told to have nothing but tensors.
+    model.load_state_dict(torch.load(folder / "dense.pt", map_location="cpu", weights_only=True))
     model.requires_grad_(False).eval()
     for module in model.modules():
         if isinstance(module, _Rows):
@@ -62,7 +64,7 @@ def load_frozen(model: nn.Module, directory: str | os.PathLike[str], *, cache_ro
 
 
 class Cache:
-    """Rows of a table, the least recently used ones making room. For one thread at a time."""
+    """Rows of a table, the least recently used ones making room. Any number of threads may ask at once."""
 
     def __init__(self, table: Table, rows: int, fresh_s: float, timeout: float | None = None) -> None:
         if rows < 0 or fresh_s < 0:
@@ -75,28 +77,31 @@ class Cache:
         self._values = numpy.empty((rows, table.dim), table.pull([0], read_only=True, timeout=timeout).dtype)
         self._versions = numpy.zeros(rows, "uint32")
         self._asked = numpy.zeros(rows)  # when each row was last known to be fresh
+        self._lock = threading.Lock()  # all of this, but not while rows are pulled
 
     def rows(self, keys: Tensor) -> Tensor:
         """Of distinct keys."""
         wanted = keys.tolist()
-        slots = numpy.array([self._slots.get(key, -1) for key in wanted], "int64")
-        known = slots >= 0
         rows = numpy.empty((len(wanted), self.table.dim), self._values.dtype)
         versions, asked = numpy.zeros(len(wanted), "uint32"), numpy.full(len(wanted), -math.inf)
-        rows[known], versions[known], asked[known] = (what[slots[known]] for what in (self._values, self._versions, self._asked))
         now = time.monotonic()
-        stale = now - asked > self.fresh_s
-        self.misses += int((~known).sum())
-        self.checks += int((known & stale).sum())
-        self.hits += int((~stale).sum())
+        with self._lock:
+            slots = numpy.array([self._slots.get(key, -1) for key in wanted], "int64")
+            known = slots >= 0
+            rows[known], versions[known], asked[known] = (what[slots[known]] for what in (self._values, self._versions, self._asked))
+            stale = now - asked > self.fresh_s
+            self.misses += int((~known).sum())
+            self.checks += int((known & stale).sum())
+            self.hits += int((~stale).sum())
         if stale.any():
             part, have = rows[stale], versions[stale]
             self.table.pull(keys.numpy()[stale], part, read_only=True, versions=have if self._versioned else None,
                             timeout=self.timeout)
             rows[stale], versions[stale], asked[stale] = part, have, now
         first = max(0, len(wanted) - self._most)
-        places = [self._place(key) for key in wanted[first:]]
-        self._values[places], self._versions[places], self._asked[places] = rows[first:], versions[first:], asked[first:]
+        with self._lock:
+            places = [self._place(key) for key in wanted[first:]]
+            self._values[places], self._versions[places], self._asked[places] = rows[first:], versions[first:], asked[first:]
         return torch.from_numpy(rows)
 
     def _place(self, key: int) -> int:

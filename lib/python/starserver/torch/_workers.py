@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which worker this process is, as TF_CONFIG or torchrun say, and the summaries that it writes for TensorBoard."""
+"""Which worker this process is, as TF_CONFIG or torchrun say."""
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import starserver
 
@@ -62,40 +61,3 @@ class Worker:
             raise ValueError("nothing says where the PS tasks are: set \"ps\" in TF_CONFIG, or STARSERVER_PS to "
                              "\"tcp:host:3333,host:3333\"")
         return starserver.connect(self.ps, timeout)
-
-
-class Summaries:
-    """Figures of a training for TensorBoard, by torch.utils.tensorboard; without the tensorboard package they are dropped, and
-    `available` is False. A context manager.
-
-        with starserver.torch.Summaries("logs") as summaries:
-            summaries.write(optimizer.global_step, loss=loss.item())
-    """
-
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self._writer: Any = None
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            return
-        self._writer = SummaryWriter(os.fspath(directory))
-
-    @property
-    def available(self) -> bool:
-        return self._writer is not None
-
-    def write(self, step: int, **figures: float) -> None:
-        """Each figure under its name, at that step."""
-        if self._writer is not None:
-            for name, value in figures.items():
-                self._writer.add_scalar(name, float(value), step)
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def __enter__(self) -> Summaries:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

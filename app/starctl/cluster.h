@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* All nodes of a running cluster, asked one after the other. Single-threaded. */
+#ifndef STARCTL_CLUSTER_H
+#define STARCTL_CLUSTER_H
+
+#include "app/starctl/starctl.h"
+#include "jsonrpc/jsonrpc.h"
+
+struct cluster_one {
+	char name[32];		       /* "ps:1" */
+	struct jsonrpc_client *client; /* NULL: it is not there, */
+	struct star_error why;	       /* and why */
+};
+
+struct cluster {
+	unsigned count;
+	struct cluster_one *nodes;
+};
+
+/* The nodes of the cluster of the node that the invocation names, or that one alone (whole: false). A node that cannot
+ * be reached is there without a client. 0 or a negative errno with a sentence: none can. */
+int cluster_open(struct cluster *cluster, const struct invocation *invocation, bool whole, struct star_error *err);
+void cluster_close(struct cluster *cluster);
+
+/* Asks a node; a new reference, or NULL with a sentence in its `why`. Takes params. */
+json_t *cluster_ask(struct cluster *cluster, unsigned node, const char *method, json_t *params);
+
+/* Says on errors which nodes did not answer; how many. */
+unsigned cluster_complain(const struct cluster *cluster, const struct invocation *invocation);
+
+/* nodes.c: PS task 0 knows all nodes: its status. Takes *client, which is another one afterwards, perhaps. */
+json_t *cluster_ask_leader(struct jsonrpc_client **client, struct star_error *err);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tickets at hand, for whoever connects: of every transport, libstar-dpdk.so included. */
+#include "client/tickets.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+#define AGAIN_NS UINT64_C(50000000) /* at least this long between two questions to a node */
+
+/* With the lock. */
+static void ask_soon(struct tickets *t, struct node_ticket *node)
+{
+	const uint64_t now = clock_ns(), soonest = node->asked_ns + AGAIN_NS;
+
+	if (node->failures) /* it is asked already, at its pace */
+		return;
+	node->ask_ns = soonest > now ? soonest : now;
+	pthread_cond_signal(&t->changed);
+}
+
+bool client_tickets_take(struct star_cluster *cluster, uint32_t task, struct client_ticket *ticket)
+{
+	struct tickets *t = cluster->tickets;
+	bool good = false;
+
+	pthread_mutex_lock(&t->lock);
+	if (task < t->count && t->nodes[task].at_hand.until_ns > clock_ns()) {
+		*ticket = t->nodes[task].at_hand;
+		good = true;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return good;
+}
+
+void client_tickets_refused(struct star_cluster *cluster, uint32_t task, uint64_t number)
+{
+	struct tickets *t = cluster->tickets;
+
+	pthread_mutex_lock(&t->lock);
+	if (task < t->count && t->nodes[task].at_hand.number == number && t->nodes[task].at_hand.until_ns) {
+		explicit_bzero(&t->nodes[task].at_hand, sizeof(t->nodes[task].at_hand));
+		ask_soon(t, &t->nodes[task]);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool client_tickets_why(struct star_cluster *cluster, uint32_t task, struct star_error *err)
+{
+	struct tickets *t = cluster->tickets;
+	bool known = false;
+
+	if (!t)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	if (task < t->count && t->nodes[task].why.code) {
+		star_error_set(err, t->nodes[task].why.code, "no ticket for PS task %u: %s", task,
+			       t->nodes[task].why.text);
+		known = true;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return known;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes the file: in a handler of signals, too. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "recorder/format.h"
+
+/* Records behind the newest that the reactor may be writing. */
+enum { IN_WORK = 2 * OBSERVE_TURN_MAX };
+
+static uint64_t clock_now(clockid_t id, uint64_t *seconds)
+{
+	struct timespec now = { 0 };
+
+	clock_gettime(id, &now);
+	if (seconds)
+		*seconds = (uint64_t)now.tv_sec;
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static int write_head(int fd, const struct recorder_dump *dump)
+{
+	struct recorder_head head = {
+		.magic = RECORDER_MAGIC,
+		.written_ns = clock_now(CLOCK_MONOTONIC, NULL),
+		.reactors = dump->reactors,
+		.objects = 0,
+		.incarnation = dump->incarnation,
+		.signal = dump->signal,
+		.stuck = dump->stuck,
+		.record_bytes = sizeof(struct observe_record),
+		.peer_bytes = sizeof(struct observe_peer),
+		.peers = OBSERVE_PEERS,
+	};
+
+	clock_now(CLOCK_REALTIME, &head.written_s);
+	memcpy(head.node, dump->node, sizeof(head.node));
+	for (unsigned id = 1; id <= dump->objects; id++)
+		head.objects += dump->names[id] != NULL;
+	return base_write_all(fd, &head, sizeof(head));
+}
+
+static int write_names(int fd, const struct recorder_dump *dump)
+{
+	int rc = 0;
+
+	for (unsigned id = 1; rc == 0 && id <= dump->objects; id++) {
+		struct recorder_name name = { .since_ns = dump->since_ns[id], .id = id };
+
+		if (!dump->names[id])
+			continue;
+		for (unsigned i = 0; i < WIRE_NAME_MAX && dump->names[id][i]; i++)
+			name.text[i] = dump->names[id][i];
+		rc = base_write_all(fd, &name, sizeof(name));
+	}
+	return rc;
+}
+
+/* The newest records: those that are timed, though perhaps not counted in the histograms yet. */
+static int write_reactor(int fd, const struct recorder_dump *dump, unsigned reactor)
+{
+	const struct observe *o = dump->of[reactor];
+	const uint64_t most = RECORDER_RECORDS_BYTES / sizeof(struct observe_record) / dump->reactors;
+	const uint64_t end = __atomic_load_n(&o->timed, __ATOMIC_ACQUIRE);
+	const uint64_t room = most < OBSERVE_RECORDS - IN_WORK ? most : OBSERVE_RECORDS - IN_WORK;
+	const uint64_t count = end < room ? end : room, at = (end - count) % OBSERVE_RECORDS;
+	const uint64_t first = count < OBSERVE_RECORDS - at ? count : OBSERVE_RECORDS - at;
+	const struct recorder_reactor_head head = { .now = dump->now[reactor], .first = end - count, .count = count };
+	int rc = base_write_all(fd, &head, sizeof(head));
+
+	if (rc == 0)
+		rc = base_write_all(fd, o->peers, sizeof(o->peers));
+	if (rc == 0)
+		rc = base_write_all(fd, &o->records[at], first * sizeof(o->records[0]));
+	if (rc == 0)
+		rc = base_write_all(fd, o->records, (count - first) * sizeof(o->records[0]));
+	return rc;
+}
+
+/* The file of before makes room. */
+static void move_old(const char *path)
+{
+	char old[RECORDER_PATH_MAX + 2];
+	size_t n = strnlen(path, RECORDER_PATH_MAX - 1);
+
+	memcpy(old, path, n);
+	memcpy(old + n, ".1", 3);
+	rename(path, old);
+}
+
+int recorder_write(const struct recorder_dump *dump)
+{
+	int fd, rc;
+
+	if (!dump->path[0])
+		return -ENOENT;
+	move_old(dump->path);
+	fd = open(dump->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	rc = write_head(fd, dump);
+	if (rc == 0)
+		rc = write_names(fd, dump);
+	for (unsigned i = 0; rc == 0 && i < dump->reactors; i++)
+		rc = write_reactor(fd, dump, i);
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	return rc;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The checksum of a message that lies in a chain of mbufs. Pure functions. */
+#ifndef RPC_CHAIN_H
+#define RPC_CHAIN_H
+
+#include <rte_mbuf.h>
+#include <rte_prefetch.h>
+
+#include "base/crc32.h"
+
+/* What has come was written by another core, or long ago: it is fetched while what stands before it is summed up. */
+static inline void rpc_chain_prefetch(const struct rte_mbuf *m)
+{
+	const char *at = m ? rte_pktmbuf_mtod(m, const char *) : NULL;
+
+	for (uint32_t i = 0; m && i < m->data_len; i += RTE_CACHE_LINE_SIZE)
+		rte_prefetch0(at + i);
+}
+
+/* Of a message that begins in the first mbuf, `at` bytes behind the beginning of its data, and ends with the chain, or
+ * earlier in that first one: several messages may share a packet. */
+static inline uint32_t rpc_chain_crc(const struct rte_mbuf *m, uint32_t at, uint32_t bytes)
+{
+	uint32_t crc;
+
+	rpc_chain_prefetch(m->next);
+	crc = base_crc32(rte_pktmbuf_mtod_offset(m, const char *, at), RTE_MIN(bytes, m->data_len - at));
+	while ((m = m->next)) {
+		rpc_chain_prefetch(m->next);
+		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const char *), m->data_len), m->data_len);
+	}
+	return crc;
+}
+
+#endif

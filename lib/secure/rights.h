@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who may do what with which tables of the data network: a file of lines "allow PRINCIPAL VERBS PREFIX"
+ * (docs/security.rst). Constant once it is read. Thread-safe.
+ */
+#ifndef SECURE_RIGHTS_H
+#define SECURE_RIGHTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "secure/role.h"
+#include "star_error.h"
+
+enum secure_right {
+	SECURE_PULL = 1 << 0,
+	SECURE_CREATE = 1 << 1, /* rows that are not there */
+	SECURE_PUSH = 1 << 2,
+	SECURE_ASSIGN = 1 << 3,
+	SECURE_DELETE = 1 << 4,
+	SECURE_COMMIT = 1 << 5,
+	SECURE_RIGHTS = (1 << 6) - 1, /* all of them */
+};
+
+struct secure_rights;
+
+/* path is that of a file that nobody but its owner and root can change. NULL with a sentence. */
+struct secure_rights *secure_rights_load(const char *path, struct star_error *err);
+/* The same of bytes, which path is said to have. */
+struct secure_rights *secure_rights_parse(const char *path, const char *text, size_t bytes, struct star_error *err);
+void secure_rights_free(struct secure_rights *rights); /* may be NULL */
+
+/* What a principal may do with a table, a set of enum secure_right. rights NULL: there is no such file. */
+uint8_t secure_rights_of(const struct secure_rights *rights, const char *principal, enum secure_role role,
+			 const char *table);
+/* Whether there is a table with which it may do something. */
+bool secure_rights_any(const struct secure_rights *rights, const char *principal, enum secure_role role);
+
+/* "pull", ...; 0: there is no such one. */
+uint8_t secure_right_from(const char *name);
+/* The first of a set. */
+const char *secure_right_name(uint8_t set);
+
+#endif
