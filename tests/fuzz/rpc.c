@@ -493,8 +493,13 @@ static void make_service(void)
 	memset(w.service, 0, sizeof(*w.service));
 	w.service->sums = store_create_beside(w.store, &err);
 	FUZZ_CHECK(w.service->sums, "no store of sums: %s", err.text);
-	w.service->options =
-		(struct service_options){ INCARNATION, 16, w.store, WIRE_PAYLOAD_DEFAULT, 1, KEPT_BYTES, LEASE_NS };
+	w.service->options = (struct service_options){ .incarnation = INCARNATION,
+						       .partitions = 16,
+						       .store = w.store,
+						       .payload_max = WIRE_PAYLOAD_DEFAULT,
+						       .share = 1,
+						       .kept_bytes = KEPT_BYTES,
+						       .kept_lease_ns = LEASE_NS };
 	w.service->kept = service_kept_create(KEPT_BYTES, LEASE_NS, &err);
 	FUZZ_CHECK(w.service->kept, "no memory");
 	w.service->small = small;
