@@ -45,7 +45,7 @@ struct secure_tickets {
 	struct holder holders[PLACES];
 	struct secure_rights *rights;
 	char (*names)[NAME_MAX_BYTES]; /* of tables, SECURE_TABLES */
-	/* not a secret, and large: what of it is never used takes no memory */
+	/* large: what of it is never used takes no memory */
 	_Atomic(uint8_t) *may; /* by place, SECURE_TABLES each */
 };
 
@@ -59,8 +59,8 @@ const char *secure_data_name(enum secure_data data)
 static void free_tickets(struct secure_tickets *t)
 {
 	secure_rights_free(t->rights);
-	free(t->names);
-	free((void *)t->may);
+	secure_free(t->names);
+	secure_free((void *)t->may);
 	secure_free(t);
 }
 
@@ -78,8 +78,8 @@ struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_
 		secure_free(t);
 		return NULL;
 	}
-	t->may = calloc(PLACES, SECURE_TABLES);
-	t->names = calloc(SECURE_TABLES, sizeof(*t->names));
+	t->may = secure_alloc(PLACES * SECURE_TABLES);
+	t->names = secure_alloc(SECURE_TABLES * sizeof(*t->names));
 	if (!t->may || !t->names) {
 		star_error_set(err, -ENOMEM, "no memory for tickets");
 		free_tickets(t);

@@ -73,7 +73,11 @@ static void on_closed(void *user, int reason)
 	((struct node_session *)user)->session = NULL;
 }
 
-static const struct dgram_handler handler = { on_opened, on_connected, on_received, on_acknowledged, on_closed };
+static const struct dgram_handler handler = { .opened = on_opened,
+					      .connected = on_connected,
+					      .received = on_received,
+					      .acknowledged = on_acknowledged,
+					      .closed = on_closed };
 
 /* False: mbufs are short. */
 static bool send_message(struct dgram_session *s, const uint8_t *bytes, uint32_t count)
