@@ -266,6 +266,7 @@ static void control_begin(struct control *control, struct config *config)
 
 static void control_end(struct control *control)
 {
+	control_queues_fini(&control->queues);
 	for (uint32_t id = 1; id <= control->objects_last; id++)
 		free(control->objects[id]);
 	for (unsigned i = 0; i < control->retired_count; i++)

@@ -6,6 +6,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -21,10 +22,9 @@ static int take_catalogue(void *ctx, const char *text, size_t bytes, struct star
 	uint8_t sum = 0;
 
 	(void)ctx;
-	(void)err;
 	for (size_t i = 0; i < bytes; i++)
 		sum |= (uint8_t)text[i];
-	return sum == 0xff ? -1 : 0;
+	return sum == 0xff ? star_error_set(err, -EBADMSG, "a catalogue that the node does not take") : 0;
 }
 
 static int take_block(void *ctx, uint32_t reactor, const void *runs, uint32_t bytes, struct star_error *err)
