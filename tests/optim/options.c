@@ -102,7 +102,7 @@ void defaults_hold_and_are_documented(void)
 	char *from, *to;
 
 	CHECK_INT(optim_defaults(&d, 0), -EINVAL);
-	CHECK_INT(optim_defaults(&d, 15), -EINVAL);
+	CHECK_INT(optim_defaults(&d, UINT8_MAX), -EINVAL);
 	for (unsigned kind = 1; optim_kind_name(kind); kind++) {
 		d = defaults_of(kind);
 		CHECK_UINT(d.kind, kind);

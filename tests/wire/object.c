@@ -138,7 +138,7 @@ void each_bad_spec_is_refused(void)
 	CASE(c->initializer = 0, "initializer is unknown: possible is zeros, constant, uniform, ");
 	CASE(c->initializer = 11, "initializer is unknown");
 	CASE(c->optim.kind = 0, "there is no optimizer number 0: there are sgd, adagrad, ");
-	CASE(c->optim.kind = 15, "there is no optimizer number 15");
+	CASE(c->optim.kind = 255, "there is no optimizer number 255");
 	CASE(c->scale = NAN, "scale is nan: possible is any number");
 	CASE(c->scale = INFINITY, "scale is inf");
 	CASE(c->optim.rate = -INFINITY, "rate of optimizer adagrad is -inf");
