@@ -89,6 +89,16 @@ class Interrupts(WithCluster):
                 starserver.LocalCluster(server=server)
             self.assertEqual(made.get(timeout=60 * SLOW).wait(10 * SLOW), -signal.SIGKILL)
 
+            # When the starter's answer has just been taken.
+            class Interrupted(queue.SimpleQueue):
+                def get(self):
+                    super().get(timeout=10)
+                    raise KeyboardInterrupt
+            with mock.patch("starserver._local.queue.SimpleQueue", Interrupted), self.assertRaises(KeyboardInterrupt):
+                starserver.LocalCluster(server=server)
+            with open(pids) as file:
+                self.assertEqual([pid for pid in file.read().split() if running(pid)], [])
+
     def test_ctrl_c_while_local_nodes_end(self):
         with starserver.LocalCluster(nodes=2) as local:
             with stopped(local.processes):

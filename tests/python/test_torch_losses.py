@@ -16,6 +16,8 @@ import numpy
 import starserver
 import starserver.torch
 import torch
+from starserver import _control
+from support import SLOW
 from test_torch import WithTorch
 from torch import nn
 
@@ -74,6 +76,14 @@ class Losses(WithTorch):
         self.assertTrue(torch.equal(more["b"].weight, own))
         self.assertTrue(torch.equal(more["a"].weight, first["a"].weight))
 
+    def has_joined(self, local, task):
+        """The layout has the node that runs now, and not the one that was killed, whom calls would still be meant for."""
+        try:
+            known = _control.call(local._controls[0], "layout", 10)["nodes"][task]["incarnation"]
+        except starserver.StarError:  # PS task 0 waits for it
+            return False
+        return known == _control.call(local._controls[task], "status", 10)["incarnation"]
+
     def test_a_node_that_comes_back_without_values(self):
         for older in (False, True):
             with contextlib.ExitStack() as stack:
@@ -98,6 +108,10 @@ class Losses(WithTorch):
                 del local.processes[1]
                 local._start_node(1, os.path.join(local._folder, "node-1.conf"))
                 local._wait_ready(time.monotonic() + 60)
+                end = time.monotonic() + 60 * SLOW
+                while not self.has_joined(local, 1):
+                    self.assertLess(time.monotonic(), end)
+                    time.sleep(0.02)
                 with local.connect() as cluster:
                     for rank in (0, 1):
                         with self.assertRaisesRegex(starserver.StarError, "great/0.weight.*checkpoint restore.*tables drop") as raised:

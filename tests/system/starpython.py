@@ -59,16 +59,16 @@ def as_user(*argv, **options):
     return run(*user, *argv, env={**environment, **options.pop("env", {})}, **options)
 
 
-def python_case(module, group=None):
+def python_case(module, group=None, timeout_s=300):
     name = f"{module}.{group}" if group else module
 
     def function():
         done = as_user("/usr/bin/python3", "-X", "dev", "-W", "ignore", "-m", "unittest", "-v", name,
-                       expect=None, timeout_s=300, cwd="/")
+                       expect=None, timeout_s=timeout_s, cwd="/")
         check(done.returncode == 0, f"{name}:\n{done.stdout}{done.stderr}")
         check(re.search(r"^Ran [1-9]", done.stderr, re.M), f"nothing was run:\n{done.stderr}")
     function.__name__ = name.replace(".", "_").lower()
-    return case(function, timeout_s=320)
+    return case(function, timeout_s=timeout_s + 20)
 
 
 def fresh_venv(*options):

@@ -37,24 +37,27 @@ class _Starter:
 
     def _run(self):
         while True:
-            function, answer = self.wanted.get()
+            function, outcome, ended = self.wanted.get()
             try:
                 function()
-                answer.put(None)
+                outcome.append(None)
             except BaseException as error:
-                answer.put(error)
-            function = answer = None
+                outcome.append(error)
+            ended.put(None)
+            function = outcome = ended = None
 
     def start(self, function):
-        answer = queue.SimpleQueue()
-        self.wanted.put((function, answer))
+        outcome, ended = [], queue.SimpleQueue()
+        self.wanted.put((function, outcome, ended))
         try:
-            error = answer.get()
+            ended.get()
         except BaseException:
-            answer.get()  # after Ctrl-C, too, the caller knows what was started
+            # After Ctrl-C, too, the caller knows what was started. It may have come when get() had its item already.
+            if not outcome:
+                ended.get()
             raise
-        if error:
-            raise error
+        if outcome[0]:
+            raise outcome[0]
 
 
 def _start(function):
