@@ -31,6 +31,7 @@ struct star_queue {
 	uint32_t epochs, lease_ms;
 	pthread_t thread;
 	pthread_mutex_t asking; /* one question at a time; before lock */
+	json_int_t incarnation; /* of the PS task 0 that it was opened at; of who asks */
 	pthread_mutex_t lock;	/* protects what follows */
 	pthread_cond_t changed;
 	struct held held[HELD_MAX];
@@ -63,8 +64,11 @@ static int open_queue(struct star_queue *q, uint64_t deadline_ns, struct star_er
 		return star_error_set(err, -EINVAL, "the queue's name or text is not UTF-8");
 	result = client_catalogue_call(q->cluster, "queue_open", params, deadline_ns, err);
 	json_decref(params);
+	if (!result)
+		return err->code;
+	q->incarnation = json_integer_value(json_object_get(result, "incarnation"));
 	json_decref(result);
-	return result ? 0 : err->code;
+	return 0;
 }
 
 /* Names all that it has. */
@@ -83,8 +87,8 @@ static json_t *make_question(struct star_queue *q, bool wants)
 	q->news = false;
 	q->renew_ns = clock_ns() + q->lease_ms * UINT64_C(1000000) / RENEWALS;
 	pthread_mutex_unlock(&q->lock);
-	return json_pack("{s:s, s:o, s:o, s:o, s:b}", "name", q->name, "worker", jsonrpc_member_from_u64(q->worker),
-			 "has", has, "done", done, "wants", wants);
+	return json_pack("{s:s, s:I, s:o, s:o, s:o, s:b}", "name", q->name, "incarnation", q->incarnation, "worker",
+			 jsonrpc_member_from_u64(q->worker), "has", has, "done", done, "wants", wants);
 }
 
 /* Under lock. Those that were named: all, those that were done, or one. */
@@ -127,7 +131,8 @@ static void note_answer(struct star_queue *q, const json_t *json, struct answer 
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* A queue that is gone, with a PS task 0 that was restarted, or because it was dropped, begins again. */
+/* After a restart of PS task 0 all that it has is lost: what was trained with since the checkpoint is, too. A queue
+ * that is gone, with it or because it was dropped, begins again. */
 static int ask(struct star_queue *q, bool wants, uint64_t deadline_ns, struct answer *answer, struct star_error *err)
 {
 	json_t *params, *result;
@@ -144,7 +149,7 @@ static int ask(struct star_queue *q, bool wants, uint64_t deadline_ns, struct an
 		rc = result ? 0 : err->code;
 	if (rc == 0)
 		note_answer(q, result, answer);
-	if (rc == -ENOENT) {
+	if (rc == -ENOENT || rc == -ESTALE) {
 		pthread_mutex_lock(&q->lock);
 		forget_slices(q, true, NULL);
 		pthread_mutex_unlock(&q->lock);

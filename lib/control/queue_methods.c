@@ -108,14 +108,16 @@ static int work(struct control *control, const char *name, const struct control_
 
 int control_queue_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "name", "worker", "has", "done", "wants", NULL };
+	static const char *const members[] = { "name", "incarnation", "worker", "has", "done", "wants", NULL };
 	struct control_queue_call call = { 0 };
+	uint32_t incarnation;
 	uint64_t *has, *done = NULL;
 	const char *name;
 	int rc;
 
 	if (jsonrpc_member_only(params, members, err) < 0 ||
 	    jsonrpc_member_string(params, "name", QUEUE_NAME_MAX, &name, err) < 0 ||
+	    jsonrpc_member_u32(params, "incarnation", 0, UINT32_MAX, &incarnation, err) < 0 ||
 	    jsonrpc_member_u64(params, "worker", &call.worker, err) < 0 ||
 	    jsonrpc_member_bool(params, "wants", &call.wants, err) < 0)
 		return control_invalid(err);
@@ -123,6 +125,9 @@ int control_queue_ask(struct control *control, const json_t *params, json_t **re
 		star_error_set(err, -EINVAL, "member \"worker\" must not be 0");
 		return control_invalid(err);
 	}
+	/* What it has is of another life: slices that are handed out again must not pass for those. */
+	if (incarnation != control->incarnation)
+		return star_error_set(err, -ESTALE, "PS task 0 was restarted: open the queue again");
 	has = read_slices(params, "has", &call.has_count, err);
 	done = has ? read_slices(params, "done", &call.done_count, err) : NULL;
 	call.has = has;

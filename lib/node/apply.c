@@ -400,12 +400,19 @@ static int settle_all(struct node_apply *a, struct star_error *err)
 	return rc;
 }
 
-int node_apply_flush(struct node_apply *a, struct star_error *err)
+int node_apply_send(struct node_apply *a, struct star_error *err)
 {
 	int rc = 0;
 
 	for (unsigned i = 0; rc == 0 && i < a->node->shards_count; i++)
 		rc = flush(a, i, err);
+	return rc;
+}
+
+int node_apply_flush(struct node_apply *a, struct star_error *err)
+{
+	const int rc = node_apply_send(a, err);
+
 	return rc < 0 ? rc : settle_all(a, err);
 }
 

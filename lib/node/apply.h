@@ -38,7 +38,9 @@ int node_apply_run(struct node_apply *apply, uint32_t stream, const struct check
 		   struct star_error *err);
 /* Behind a life: store_load_life_end. */
 int node_apply_life_end(struct node_apply *apply, uint32_t lives, struct star_error *err);
-/* All that was given so far is loaded when it returns. */
+/* All that was given so far is on its way to the reactors. */
+int node_apply_send(struct node_apply *apply, struct star_error *err);
+/* And loaded when it returns. */
 int node_apply_flush(struct node_apply *apply, struct star_error *err);
 
 uint64_t node_apply_rows(const struct node_apply *apply);

@@ -196,6 +196,8 @@ static int receive(struct follower *f, struct star_error *err)
 		rc = n > 0 ? pair_receiver_came(f->receiver, (size_t)n, err)
 			   : star_error_set(err, n ? (int)n : -ECONNRESET, "the primary's connection has ended");
 	}
+	if (rc == 0)
+		rc = node_apply_send(f->apply, err);
 	if (rc == 0 && acknowledge(f) < 0)
 		rc = star_error_set(err, -ECONNRESET, "the connection has broken");
 	note_figures(f);

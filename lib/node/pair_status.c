@@ -26,6 +26,19 @@ static const char *state_of(const struct node_pair *p)
 	return names[p->state];
 }
 
+/* What the standby has not said to have. */
+static uint64_t behind(const struct node_pair *p)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < p->node->shards_count; i++) {
+		const uint64_t tail = __atomic_load_n(&p->rings[i]->tail, __ATOMIC_ACQUIRE);
+
+		bytes += __atomic_load_n(&p->rings[i]->published, __ATOMIC_ACQUIRE) - tail;
+	}
+	return bytes;
+}
+
 json_t *node_pair_status(const struct node *node)
 {
 	struct node_pair *p = node->pair;
@@ -34,6 +47,8 @@ json_t *node_pair_status(const struct node *node)
 	if (!p)
 		return NULL;
 	pthread_mutex_lock(&p->lock);
+	if (p->role == PAIR_PRIMARY && (p->state == NODE_PAIR_SYNCING || p->state == NODE_PAIR_PAIRED))
+		p->lag_bytes = behind(p);
 	json = json_pack("{s:s, s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "role", role_of(p), "state", state_of(p),
 			 "generation", jsonrpc_member_from_u64(p->generation), "peer", p->peer_control, "lag_bytes",
 			 (json_int_t)p->lag_bytes, "lag_ms", (json_int_t)(p->lag_us / 1000), "bytes",

@@ -11,6 +11,7 @@
 	X(a_checkpoint_has_what_is_not_done) \
 	X(malformed_queues_are_refused) \
 	X(slices_survive_any_workers) \
+	X(what_another_life_handed_out_is_lost) \
 	X(text_of_any_bytes_is_json) \
 	X(object_round_trips) \
 	X(options_round_trip) \

@@ -303,3 +303,34 @@ void slices_survive_any_workers(void)
 		control_queues_fini(&queues);
 	}
 }
+
+/* By the methods: who was told of a slice by a PS task 0 that is gone has none any more. */
+void what_another_life_handed_out_is_lost(void)
+{
+	struct cluster cluster;
+	struct star_error err = { 0 };
+	const char *address;
+	json_int_t incarnation;
+	json_t *json;
+
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	address = cluster.nodes[0].address;
+	json = call(address, "queue_open",
+		    json_pack("{s:s, s:s, s:i, s:i, s:i, s:i}", "name", "job", "text", "t", "digest", 1, "slices", 3,
+			      "epochs", 1, "lease_ms", LEASE_MS),
+		    &err);
+	incarnation = json_integer_value(json_object_get(json, "incarnation"));
+	CHECK(incarnation != 0);
+	json_decref(json);
+	for (int other = 0; other < 2; other++) {
+		json = call(address, "queue_work",
+			    json_pack("{s:s, s:I, s:i, s:[], s:[], s:b}", "name", "job", "incarnation",
+				      incarnation + other, "worker", 5, "has", "done", "wants", true),
+			    &err);
+		CHECK_INT(json_is_integer(json_object_get(json, "slice")), !other);
+		CHECK_INT(other ? err.code : 0, other ? -ESTALE : 0);
+		json_decref(json);
+	}
+	cluster_fini(&cluster);
+}

@@ -146,6 +146,7 @@ static const struct {
 	{ "ticket", "wra" },
 	{ "acl_check", "oa" },
 	{ "key_reload", "a" },
+	{ "promote", "a" },
 };
 
 enum { RIGHTS = sizeof(rights) / sizeof(rights[0]) };
