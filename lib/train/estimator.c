@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,8 +249,10 @@ int estimator_train(const struct estimator *e, struct estimator_input input, uin
 /* ---- evaluating ---- */
 
 struct scores {
+	struct train_metrics metrics;
 	struct auc_example *examples;
 	size_t count, room;
+	bool kinds[2]; /* there are negative ones, and positive ones, as auc.h has them */
 };
 
 static int add_scores(struct scores *s, const struct graph_tensor *predictions, const float *labels,
@@ -267,8 +270,11 @@ static int add_scores(struct scores *s, const struct graph_tensor *predictions, 
 		s->examples = more;
 		s->room = room;
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		s->examples[s->count++] = (struct auc_example){ .score = values[i], .label = labels[i] };
+		s->kinds[labels[i] > 0.5f] = true;
+	}
+	train_metrics_add(&s->metrics, values, labels, n);
 	return 0;
 }
 
@@ -282,7 +288,7 @@ static int find_labels(const struct work *w, uint32_t *feed, struct star_error *
 		return star_error_set(err, -EINVAL, "there is no feed \"%s\" with the labels", w->spec.labels);
 	if (w->spec.feeds[*feed].type.dtype != STAR_FLOAT32 ||
 	    graph_type(w->graph, w->spec.predictions)->dtype != STAR_FLOAT32)
-		return star_error_set(err, -EINVAL, "labels and predictions must be float32 for an AUC");
+		return star_error_set(err, -EINVAL, "labels and predictions must be float32 to be compared");
 	return 0;
 }
 
@@ -294,6 +300,7 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 	double sum = 0;
 	int rc = w->spec.labels ? find_labels(w, &labels, err) : 0;
 
+	train_metrics_begin(&scores->metrics, w->spec.threshold != 0 ? w->spec.threshold : 0.5);
 	while (rc == 0) {
 		const uint64_t before = figures->examples;
 
@@ -310,22 +317,43 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 	}
 	if (rc == 0 && !figures->examples)
 		return star_error_set(err, -ENODATA, "there is not one example to evaluate with");
-	if (rc == 0)
-		figures->loss = sum / (double)figures->examples;
-	return rc == 0 && w->spec.labels ? auc_exact(scores->examples, scores->count, &figures->auc, err) : rc;
+	if (rc < 0)
+		return rc;
+	figures->loss = sum / (double)figures->examples;
+	figures->auc = NAN;
+	figures->metrics = train_metrics_end(&scores->metrics);
+	return scores->kinds[false] && scores->kinds[true]
+		       ? auc_exact(scores->examples, scores->count, &figures->auc, err)
+		       : 0;
 }
 
 /* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are
  * there all the same. */
 static void summarize(const struct work *w, const struct estimator_figures *figures)
 {
-	const struct summary_scalar scalars[] = { { "loss", figures->loss }, { "auc", figures->auc } };
+	const struct train_metrics_figures *m = &figures->metrics;
+	const struct summary_scalar all[] = {
+		{ "loss", figures->loss },
+		{ "auc", figures->auc },
+		{ "accuracy", m->accuracy },
+		{ "precision", m->precision },
+		{ "recall", m->recall },
+		{ "log_loss", m->log_loss },
+		{ "calibration", m->calibration },
+		{ "calibration_error", m->calibration_error },
+		{ "rmse", m->rmse },
+	};
+	struct summary_scalar scalars[sizeof(all) / sizeof(all[0])];
 	const char *const directory = w->config.model_dir;
 	struct summary *summary = NULL;
 	char path[PATH_MAX];
 	struct star_error err;
+	uint32_t count = 0;
 	int rc = -ENAMETOOLONG;
 
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (!isnan(all[i].value))
+			scalars[count++] = all[i];
 	if (!directory || !(session_is_chief(&w->config) || w->config.evaluator))
 		return;
 	mkdir(directory, 0777); /* if it fails, so will the next one, and says so */
@@ -334,7 +362,7 @@ static void summarize(const struct work *w, const struct estimator_figures *figu
 	else
 		star_error_set(&err, rc, "the path %.100s... is too long", directory);
 	if (summary)
-		rc = summary_write(summary, session_global_step(w->session), scalars, w->spec.labels ? 2 : 1, &err);
+		rc = summary_write(summary, session_global_step(w->session), scalars, count, &err);
 	if (rc < 0)
 		fprintf(stderr, "no summary of the evaluation: %s\n", err.text);
 	summary_destroy(summary);
