@@ -18,11 +18,11 @@
 extern "C" {
 #endif
 
-enum { ESTIMATOR_FEEDS_MAX = 64 };
+enum { ESTIMATOR_FEEDS_MAX = 2048 };
 
 enum estimator_mode { ESTIMATOR_TRAIN = 1, ESTIMATOR_EVAL, ESTIMATOR_PREDICT };
 
-/* What a model function has built. */
+/* What a model function has built: some 160 KiB, so that a model may have a feed for each of its columns. */
 struct estimator_spec {
 	/* With the greatest types of a step's feeds, in the order in which input functions give them. */
 	struct graph_plan_feed feeds[ESTIMATOR_FEEDS_MAX];

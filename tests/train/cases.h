@@ -65,6 +65,10 @@ void a_round_that_leaders_differ_about_is_not_committed(void);
 void ids_go_once_and_their_rows_to_all_places(void);
 void ids_that_differ_go_as_they_are(void);
 
+/* estimator.c */
+void a_model_has_thousands_of_feeds(void);
+void more_feeds_than_there_may_be_are_refused(void);
+
 /* cluster.c */
 void tf_config_is_read(void);
 void a_tf_config_without_a_cluster_says_nothing(void);

@@ -40,6 +40,8 @@ const struct unit_case unit_cases[] = {
 	{ "local tables stay until they are forgotten", local_tables_stay_until_they_are_forgotten },
 	{ "a local step that is refused changes nothing", a_local_step_that_is_refused_changes_nothing },
 	{ "local plans that cannot be are refused", local_plans_that_cannot_be_are_refused },
+	{ "a model has thousands of feeds", a_model_has_thousands_of_feeds },
+	{ "more feeds than there may be are refused", more_feeds_than_there_may_be_are_refused },
 	{ "ids go once, and their rows to all places", ids_go_once_and_their_rows_to_all_places },
 	{ "ids that differ go as they are", ids_that_differ_go_as_they_are },
 	{ "TF_CONFIG is read", tf_config_is_read },
