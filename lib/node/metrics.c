@@ -27,10 +27,10 @@ static const struct counter counters[] = {
 	  source, \
 	  offsetof(struct type, name) },
 #define X(name, text) COUNTER("reactor", COUNTER, OF_REACTOR, reactor_stats, name, text)
-	REACTOR_COUNTERS(X)
+	REACTOR_COUNTERS(X, X)
 #undef X
 #define X(name, text) COUNTER("rpc", COUNTER, OF_RPC, rpc_counters, name, text)
-		RPC_COUNTERS(X)
+		RPC_COUNTERS(X, X)
 #undef X
 #define X(name, text) COUNTER("service", COUNTER, OF_SERVICE, service_counters, name, text)
 			SERVICE_COUNTERS(X)
@@ -42,7 +42,7 @@ static const struct counter counters[] = {
 					KEPT_EVENTS(X)
 #undef X
 #define X(name, kernel, text) COUNTER("net", COUNTER, OF_NET, net_counters, name, text)
-						NET_COUNTERS(X)
+						NET_COUNTERS(X, X)
 #undef X
 #define X(name, text) COUNTER("sessions", COUNTER, OF_SESSIONS, dgram_counters, name, text)
 							DGRAM_COUNTERS(X)

@@ -22,28 +22,28 @@
 #include "star_error.h"
 #include "wire/frame.h"
 
-/* X(name, what it counts). */
-#define RPC_COUNTERS(X) \
+/* X(name, what it counts), or F, where something went wrong: `errors` of a node's status. */
+#define RPC_COUNTERS(X, F) \
 	X(requests, "requests executed") \
 	X(replies, "replies sent") \
 	X(errors, "requests answered with an error status") \
-	X(bad_frames, "streams closed: malformed frame") \
-	X(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
-	X(bad_tags, "streams closed: a record was changed, moved, repeated or left out on the way") \
-	X(strangers, "streams closed: no ticket, or none that is good") \
-	X(revoked, "streams closed: their principal was revoked") \
-	X(late, "requests refused: their deadline had passed") \
-	X(repeated, "requests not executed: they were sent, and perhaps executed, before") \
-	X(no_buffers, "requests refused: they would take too many mbufs") \
-	X(stalled, "streams closed: no request came in time, or only in part") \
-	X(no_stream, "connections or sessions refused: there are too many") \
-	X(starved, "requests refused: no mbufs for their replies") \
-	X(unread, "peers given up: mbufs were short, and they did not read") \
-	X(abandoned, "requests finished for a peer that had gone")
+	F(bad_frames, "streams closed: malformed frame") \
+	F(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
+	F(bad_tags, "streams closed: a record was changed, moved, repeated or left out on the way") \
+	F(strangers, "streams closed: no ticket, or none that is good") \
+	F(revoked, "streams closed: their principal was revoked") \
+	F(late, "requests refused: their deadline had passed") \
+	F(repeated, "requests not executed: they were sent, and perhaps executed, before") \
+	F(no_buffers, "requests refused: they would take too many mbufs") \
+	F(stalled, "streams closed: no request came in time, or only in part") \
+	F(no_stream, "connections or sessions refused: there are too many") \
+	F(starved, "requests refused: no mbufs for their replies") \
+	F(unread, "peers given up: mbufs were short, and they did not read") \
+	F(abandoned, "requests finished for a peer that had gone")
 
 struct rpc_counters {
 #define X(name, text) uint64_t name;
-	RPC_COUNTERS(X)
+	RPC_COUNTERS(X, X)
 #undef X
 };
 
