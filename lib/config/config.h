@@ -17,6 +17,7 @@
 enum config_limits {
 	CONFIG_PORTS_MAX = 8,
 	CONFIG_ENDPOINTS_MAX = 4096,
+	CONFIG_ETCD_MAX = 16,
 	CONFIG_CORES_MAX = 64,
 	CONFIG_TEXT_MAX = 255,
 	CONFIG_HOST_MAX = 63,
@@ -152,7 +153,12 @@ struct config {
 	uint32_t standby_lease_ms;
 	uint32_t standby_alone_s; /* 0: never */
 	uint32_t standby_wait_s;
-	uint32_t standby_hold_mib; /* of each reactor */
+	uint32_t standby_hold_mib;	     /* of each reactor */
+	struct config_address *standby_etcd; /* who says which of the two serves; count 0: an operator */
+	uint32_t standby_etcd_count;
+	char standby_etcd_key[256];
+	char standby_etcd_ca[CONFIG_TEXT_MAX + 1]; /* "": in clear */
+	char standby_etcd_certificate[CONFIG_TEXT_MAX + 1], standby_etcd_private_key[CONFIG_TEXT_MAX + 1];
 	/* control plane */
 	char control_socket[108];    /* path of the administrator's Unix socket */
 	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */

@@ -22,6 +22,8 @@ struct etcd {
 	unsigned endpoints_count, last; /* who answered */
 	bool answered, tls;
 	char key[ETCD_KEY_MAX + 1], key64[BASE64_KEY];
+	bool (*goes_on)(void *ctx);
+	void *ctx;
 	char body[BODY_BYTES];
 	char curl_error[CURL_ERROR_SIZE];
 	size_t reply_bytes;
@@ -51,6 +53,13 @@ static size_t take_reply(char *from, size_t size, size_t count, void *ctx)
 	return bytes;
 }
 
+static int look_whether_on(void *ctx, curl_off_t all, curl_off_t now, curl_off_t all_up, curl_off_t now_up)
+{
+	const struct etcd *etcd = ctx;
+
+	return etcd->goes_on && !etcd->goes_on(etcd->ctx);
+}
+
 /* A node may begin again in its process (exec): its connections must not. */
 static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -76,6 +85,9 @@ static int set_up(struct etcd *etcd, const struct etcd_options *o, struct star_e
 	SET(CURLOPT_WRITEDATA, etcd);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_ERRORBUFFER, etcd->curl_error);
+	SET(CURLOPT_NOPROGRESS, 0L);
+	SET(CURLOPT_XFERINFOFUNCTION, look_whether_on);
+	SET(CURLOPT_XFERINFODATA, etcd);
 	if (etcd->tls)
 		SET(CURLOPT_CAINFO, o->ca);
 	if (etcd->tls)
@@ -125,6 +137,8 @@ struct etcd *etcd_create(const struct etcd_options *o, struct star_error *err)
 		return NULL;
 	}
 	etcd->tls = o->ca && o->ca[0];
+	etcd->goes_on = o->goes_on;
+	etcd->ctx = o->ctx;
 	etcd->endpoints_count = o->endpoints_count;
 	for (unsigned i = 0; i < o->endpoints_count; i++)
 		strcpy(etcd->endpoints[i], o->endpoints[i]);
@@ -214,7 +228,8 @@ static int ask_all(struct etcd *etcd, struct question *q, struct star_error *err
 {
 	const unsigned first = etcd->last;
 
-	for (unsigned i = 0; i < etcd->endpoints_count; i++) {
+	star_error_set(err, -EHOSTUNREACH, "etcd is not asked any more");
+	for (unsigned i = 0; i < etcd->endpoints_count && (!etcd->goes_on || etcd->goes_on(etcd->ctx)); i++) {
 		const unsigned at = (first + i) % etcd->endpoints_count;
 
 		if (ask_endpoint(etcd, etcd->endpoints[at], q, err) < 0)

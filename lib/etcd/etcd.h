@@ -30,6 +30,9 @@ struct etcd_options {
 	/* Files in PEM. "" or NULL: none; without ca it is HTTP, in clear. */
 	const char *ca, *certificate, *private_key;
 	uint32_t timeout_ms; /* of connection and answer together, for each endpoint */
+	/* False: nobody is asked any more, and a call returns within a second or so. NULL: always true. */
+	bool (*goes_on)(void *ctx);
+	void *ctx;
 };
 
 struct etcd_value {

@@ -25,6 +25,7 @@ enum node_pair_state {
 /* What a promotion did. */
 struct node_pair_promotion {
 	bool asked, done;
+	bool found;   /* nobody has asked: the standby does not hear of its primary */
 	bool deposed; /* the other node has answered that it serves no more */
 	bool whole;   /* and all that it had has come */
 	uint64_t waited_ms;
@@ -42,6 +43,7 @@ struct node_pair {
 	struct journal_ring *rings[WIRE_REACTORS_MAX];
 	struct node_snapshot snapshots[WIRE_REACTORS_MAX];
 	uint32_t own_incarnation;
+	struct node_pair_register *reg; /* in etcd; NULL: none */
 
 	pthread_mutex_t lock; /* protects what follows */
 	pthread_cond_t changed;

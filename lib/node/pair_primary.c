@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/pair.h"
+#include "node/pair_register.h"
 
 enum {
 	PIECE_BYTES = 256 << 10, /* of a stream in a frame */
@@ -36,6 +37,7 @@ struct sender {
 	uint64_t version;		  /* of the catalogue that was sent */
 	char *catalogue;		  /* that is being sent */
 	size_t catalogue_bytes, catalogue_at;
+	bool claimed; /* the standby has all: etcd is to say so, and is asked */
 	bool whole, leased, bye, end_sent;
 	uint64_t ping_ns, pinged_us, heard_us, tried_us, figures_us;
 	uint64_t closing_us; /* since when it has been deposed; 0: it is not */
@@ -117,6 +119,8 @@ static void go_alone(struct node_pair *p, const char *why)
 	set_lease(p, 0);
 	tell_all(p, detach_on_reactor);
 	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, why);
+	/* It may have gone on by the standby's own word: etcd is told when it can be. */
+	node_pair_register_want(p, PAIR_CLAIM_KEEPS);
 	log_warn("the primary serves without a standby: %s", why);
 }
 
@@ -265,12 +269,24 @@ static int send_frames(struct sender *s, struct star_error *err)
 
 /* ---- what the standby says ---- */
 
+static void claim_pair(struct sender *s)
+{
+	if (s->claimed)
+		return;
+	s->claimed = true;
+	if (node_pair_has_register(s->p))
+		node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_SYNCING,
+			     "the standby has all, and etcd does not say so yet");
+	node_pair_register_want(s->p, PAIR_CLAIM_PAIRED);
+}
+
+/* From when etcd says that the standby may take over, if it is asked. */
 static void note_whole(struct sender *s)
 {
 	const struct pair_hello *h = &s->p->joins;
 	struct star_error err = { 0 };
 
-	if (s->whole)
+	if (s->whole || !s->claimed || node_pair_register_wanted(s->p, 0, NULL) < 0)
 		return;
 	s->whole = true;
 	log_info("the standby at %s has all: it follows", h->control);
@@ -302,7 +318,7 @@ static int take_frame(struct sender *s, struct star_error *err)
 		}
 		return 0;
 	case PAIR_WHOLE:
-		note_whole(s);
+		claim_pair(s);
 		return 0;
 	case PAIR_BYE:
 		s->bye = true;
@@ -463,6 +479,7 @@ static int sender_turn(struct sender *s, struct star_error *err)
 		close_down(s->p);
 		s->closing_us = clock_us();
 	}
+	note_whole(s);
 	if (rc == 0)
 		rc = begin_snapshots(s, err);
 	if (rc == 0)
@@ -524,7 +541,8 @@ static void serve_standby(struct sender *s, struct star_error *err)
 /* ---- when it is gone ---- */
 
 /* Whether the standby cannot take over from now on, and has not: it answers that it has not all; or no process is
- * there, and the lease lasts still, so that none can have been promoted that has died since. */
+ * there, and the lease lasts still, so that none can have been promoted that has died since. What looks like no process
+ * may be something between the two: where there is etcd, only the standby's own word counts. */
 static bool is_harmless(struct node_pair *p, struct star_error *err)
 {
 	struct pair_hello hello = node_pair_hello(p, PAIR_ASK);
@@ -535,7 +553,8 @@ static bool is_harmless(struct node_pair *p, struct star_error *err)
 		node_pair_yield(p, answer.generation);
 	if (rc == 0)
 		return answer.role == PAIR_STANDBY && !answer.whole;
-	return rc == -ECONNREFUSED && clock_ns() < __atomic_load_n(&p->rings[0]->lease_ns, __ATOMIC_RELAXED);
+	return rc == -ECONNREFUSED && !node_pair_has_register(p) &&
+	       clock_ns() < __atomic_load_n(&p->rings[0]->lease_ns, __ATOMIC_RELAXED);
 }
 
 static bool has_joined(struct node_pair *p)
@@ -548,14 +567,26 @@ static bool has_joined(struct node_pair *p)
 	return joined;
 }
 
+/* Etcd says, in time, or the configuration, that the primary may go on without having reached its standby. */
+static bool may_be_alone(struct node_pair *p, uint64_t lost_us)
+{
+	const uint64_t alone_us = p->node->config->standby_alone_s * UINT64_C(1000000);
+
+	if (node_pair_has_register(p))
+		return node_pair_register_wanted(p, IDLE_MS, NULL) == 0;
+	return alone_us && clock_us() - lost_us > alone_us;
+}
+
 static void lose_standby(struct node_pair *p, bool had_all, const char *why)
 {
-	const uint64_t lost_us = clock_us(), alone_us = p->node->config->standby_alone_s * UINT64_C(1000000);
+	const uint64_t lost_us = clock_us();
 	struct star_error err = { 0 };
 
 	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_LOST, why);
+	if (had_all)
+		node_pair_register_want(p, PAIR_CLAIM_ALONE);
 	while (had_all && !node_pair_stops(p) && !deposed_by(p)) {
-		if (has_joined(p) || is_harmless(p, &err) || (alone_us && clock_us() - lost_us > alone_us))
+		if (may_be_alone(p, lost_us) || has_joined(p) || is_harmless(p, &err))
 			break;
 		node_pair_pause(p, IDLE_MS);
 	}

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "jsonrpc/member.h"
 #include "node/pair.h"
+#include "node/pair_register.h"
 
 static const char *role_of(const struct node_pair *p)
 {
@@ -57,6 +58,8 @@ json_t *node_pair_status(const struct node *node)
 		json_object_set_new(json, "silent_ms", json_integer((json_int_t)((clock_us() - p->heard_us) / 1000)));
 	if (p->role == PAIR_STANDBY)
 		json_object_set_new(json, "promotable", json_boolean(p->promotable));
+	if (p->reg)
+		json_object_set_new(json, "etcd", node_pair_register_status(p));
 	if (p->why[0])
 		json_object_set_new(json, "why", jsonrpc_member_from_text(p->why));
 	pthread_mutex_unlock(&p->lock);
