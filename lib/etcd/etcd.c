@@ -66,7 +66,7 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_so
 	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-/* What every request has. Nothing of the environment (proxies), no redirects: the endpoints are those of the options. */
+/* What every request has. Nothing of the environment (proxies), no redirects: the endpoints are the options'. */
 static int set_up(struct etcd *etcd, const struct etcd_options *o, struct star_error *err)
 {
 	CURL *c = etcd->curl;
@@ -100,7 +100,7 @@ static int set_up(struct etcd *etcd, const struct etcd_options *o, struct star_e
 	return rc == CURLE_OK ? 0 : star_error_set(err, -EINVAL, "libcurl: %s", curl_easy_strerror(rc));
 }
 
-static int check_options(const struct etcd_options *o, struct star_error *err)
+static int bound_options(const struct etcd_options *o, struct star_error *err)
 {
 	if (o->endpoints_count < 1 || o->endpoints_count > ETCD_ENDPOINTS_MAX)
 		return star_error_set(err, -EINVAL, "%u endpoints of etcd; allowed: 1 to %u", o->endpoints_count,
@@ -116,7 +116,7 @@ static int check_options(const struct etcd_options *o, struct star_error *err)
 struct etcd *etcd_create(const struct etcd_options *o, struct star_error *err)
 {
 	struct etcd *etcd = NULL;
-	int rc = check_options(o, err);
+	int rc = bound_options(o, err);
 
 	pthread_once(&curl_once, init_curl);
 	if (rc == 0 && curl_status != CURLE_OK)

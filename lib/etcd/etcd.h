@@ -55,8 +55,8 @@ int etcd_read(struct etcd *etcd, struct etcd_value *value, struct star_error *er
  * The key gets `text` if its mod_revision is still `revision`; 0: if it is not there. The text differs from all that
  * anybody else writes, ever: so an endpoint that is asked again, after one that did not answer, tells whether that one
  * had done it.
- * 0: it has the text, and *now is that. -ESTALE: it had changed, and *now is what it has. -EHOSTUNREACH: no endpoint has
- * answered: it may happen still, if the revision is the same then.
+ * 0: it has the text, and *now is that. -ESTALE: it had changed, and *now is what it has. -EHOSTUNREACH: no endpoint
+ * has answered: it may happen still, if the revision is the same then.
  */
 int etcd_swap(struct etcd *etcd, uint64_t revision, const char *text, struct etcd_value *now, struct star_error *err);
 

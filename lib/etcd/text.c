@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What etcd's JSON gateway says. 64-bit numbers are strings of digits there, bytes are base64, and what is false, zero or
- * empty is left out. */
+/* What etcd's JSON gateway says. 64-bit numbers are strings of digits there, bytes are base64, and what is false, zero
+ * or empty is left out. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static int bytes_of(const json_t *json, const char *name, void *to, size_t *room
 }
 
 /* What a range found: the key that was asked for, or nothing. */
-static int value_of(const json_t *range, const char *key, struct etcd_value *value, struct star_error *err)
+static int key_value_of(const json_t *range, const char *key, struct etcd_value *value, struct star_error *err)
 {
 	const json_t *list = json_object_get(range, "kvs"), *entry = json_array_get(list, 0);
 	char found[ETCD_KEY_MAX];
@@ -138,7 +138,7 @@ int etcd_reply_range(const char *text, size_t bytes, const char *key, struct etc
 	/* Each answer of etcd's has it: what has none is something else that answers by HTTP. */
 	rc = positive_of(json_object_get(json, "header"), "revision", &revision, err);
 	if (rc == 0)
-		rc = value_of(json, key, value, err);
+		rc = key_value_of(json, key, value, err);
 	if (rc == 0 && value->revision > revision)
 		rc = star_error_set(err, -EBADMSG, "it has a value that is newer than itself");
 	json_decref(json);
@@ -170,7 +170,7 @@ int etcd_reply_txn(const char *text, size_t bytes, const char *key, bool *swappe
 	if (rc == 0 && *swapped)
 		value->revision = revision;
 	else if (rc == 0)
-		rc = value_of(range, key, value, err);
+		rc = key_value_of(range, key, value, err);
 	json_decref(json);
 	return rc;
 }

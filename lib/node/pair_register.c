@@ -60,8 +60,8 @@ static bool is_of_new_life(enum pair_claim claim)
 }
 
 /*
- * What is claimed is remembered first: a node that may have got it, and has died before it knew, must not begin again as
- * the standby of the other one.
+ * What is claimed is remembered first: a node that may have got it, and has died before it knew, must not begin again
+ * as the standby of the other one.
  */
 static int swap_register(struct node_pair *p, enum pair_claim claim, uint64_t known, const struct etcd_value *value,
 			 struct pair_entry *entry, struct star_error *err)

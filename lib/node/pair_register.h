@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The third party of a pair: a register in etcd that says which of the two serves, and whether the other one may take
- * its place (lib/pair/entry.h). A thread of its own asks etcd, so that who sends to a standby never waits for it. Without
- * standby.etcd there is none, and whatever is asked here is granted at once.
+ * its place (lib/pair/entry.h). A thread of its own asks etcd, so that who sends to a standby never waits for it.
+ * Without standby.etcd there is none, and whatever is asked here is granted at once.
  */
 #ifndef STARSERVER_PAIR_REGISTER_H
 #define STARSERVER_PAIR_REGISTER_H
@@ -12,7 +12,7 @@
 
 struct node_pair_register;
 
-/* Beside node_pair_begin, node_pair_end and node_pair_close: before the pair's thread begins, and after it has ended. */
+/* Beside node_pair_begin, node_pair_end and node_pair_close: before the pair's thread begins, after it has ended. */
 int node_pair_register_begin(struct node_pair *p, struct star_error *err);
 void node_pair_register_end(struct node_pair *p);
 void node_pair_register_close(struct node_pair *p);
@@ -24,8 +24,8 @@ uint32_t node_pair_register_mark(const struct config *config);
 /*
  * Waits until etcd was asked once, and says how it ended: 0; -EHOSTUNREACH: etcd has not answered, and what was claimed
  * may come true still; -EAGAIN: the register has changed meanwhile, ask again; or why not, as pair_entry_next says.
- * *generation, where it is not NULL: the claimed one. *entry, where it is not NULL: what the register has. Of the pair's
- * thread, and of who promotes.
+ * *generation, where it is not NULL: the claimed one. *entry, where it is not NULL: what the register has. Of the
+ * pair's thread, and of who promotes.
  */
 int node_pair_register_ask(struct node_pair *p, enum pair_claim claim, uint64_t *generation, struct pair_entry *entry,
 			   struct star_error *err);

@@ -352,10 +352,13 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	else
 		stay_standby(f, &err);
 	pthread_mutex_lock(&p->lock);
-	p->promotion.asked = false;
-	p->promotion.done = true;
-	p->promotion.status = rc;
-	p->promotion.err = err;
+	/* The operator may have asked meanwhile: that is another one, unless this has done it. */
+	if (rc == 0 || p->promotion.found == promotion->found) {
+		p->promotion.asked = false;
+		p->promotion.done = true;
+		p->promotion.status = rc;
+		p->promotion.err = err;
+	}
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	return rc == 0;
