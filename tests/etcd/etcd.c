@@ -54,22 +54,29 @@ static struct etcd *make_client(const char *const *endpoints, unsigned count, ui
 
 struct real {
 	pid_t pid;
+	bool tls; /* with the certificates in its folder `keys` */
+	char keys[UNIT_FOLDER];
 	char folder[UNIT_FOLDER], endpoint[32];
 };
 
 static void run_real(const struct real *r, uint16_t port, uint16_t peer)
 {
-	char client_url[64], peer_url[64], cluster[80];
+	char client_url[64], peer_url[64], cluster[80], ca[2 * UNIT_FOLDER], certificate[2 * UNIT_FOLDER];
+	char private_key[2 * UNIT_FOLDER];
 	const int null = open("/dev/null", O_RDWR);
 
-	snprintf(client_url, sizeof(client_url), "http://127.0.0.1:%u", port);
+	snprintf(ca, sizeof(ca), "--trusted-ca-file=%s/ca.pem", r->keys);
+	snprintf(certificate, sizeof(certificate), "--cert-file=%s/node.pem", r->keys);
+	snprintf(private_key, sizeof(private_key), "--key-file=%s/node.key", r->keys);
+	snprintf(client_url, sizeof(client_url), "%s://127.0.0.1:%u", r->tls ? "https" : "http", port);
 	snprintf(peer_url, sizeof(peer_url), "http://127.0.0.1:%u", peer);
 	snprintf(cluster, sizeof(cluster), "default=%s", peer_url);
 	dup2(null, STDOUT_FILENO);
 	dup2(null, STDERR_FILENO);
 	execlp("etcd", "etcd", "--data-dir", r->folder, "--listen-client-urls", client_url, "--advertise-client-urls",
 	       client_url, "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
-	       "--initial-cluster", cluster, (char *)NULL);
+	       "--initial-cluster", cluster, r->tls ? "--client-cert-auth" : (char *)NULL, ca, certificate, private_key,
+	       (char *)NULL);
 	_exit(127);
 }
 
@@ -79,6 +86,51 @@ static bool there_is_etcd(void)
 		return true;
 	printf("skip a real etcd: /usr/bin/etcd is missing (scripts/install-packages test)\n");
 	return false;
+}
+
+/* Keys and certificates of one authority, for etcd and its client. */
+static bool make_keys(struct real *r)
+{
+	char line[1400];
+
+	if (!unit_folder(r->keys, "etcd-keys"))
+		return false;
+	snprintf(
+		line, sizeof(line),
+		"cd %s && exec >log 2>&1 && "
+		"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=ca -keyout ca.key "
+		"-out ca.pem -days 2 && "
+		"openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=node -keyout node.key "
+		"-out node.csr && echo subjectAltName=IP:127.0.0.1 >ext && "
+		"openssl x509 -req -in node.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext "
+		"-out node.pem && "
+		"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=other -keyout "
+		"other.key -out other.pem -days 2",
+		r->keys);
+	return system(line) == 0 ? true : unit_fail(__FILE__, __LINE__, "openssl: see %s/log", r->keys);
+}
+
+static struct etcd *make_tls_client(const struct real *r, const char *ca, const char *own)
+{
+	char files[3][2 * UNIT_FOLDER];
+	const char *endpoints[] = { r->endpoint };
+	const struct etcd_options options = { .endpoints = endpoints,
+					      .endpoints_count = 1,
+					      .key = key,
+					      .ca = files[0],
+					      .certificate = own ? files[1] : NULL,
+					      .private_key = own ? files[2] : NULL,
+					      .timeout_ms = 5000 };
+	struct star_error err = { 0 };
+	struct etcd *etcd;
+
+	snprintf(files[0], sizeof(files[0]), "%s/%s.pem", r->keys, ca);
+	snprintf(files[1], sizeof(files[1]), "%s/%s.pem", r->keys, own ? own : "");
+	snprintf(files[2], sizeof(files[2]), "%s/%s.key", r->keys, own ? own : "");
+	etcd = etcd_create(&options, &err);
+	if (!etcd)
+		unit_fail(__FILE__, __LINE__, "no client: %s", err.text);
+	return etcd;
 }
 
 static bool start_real(struct real *r)
@@ -101,7 +153,7 @@ static bool start_real(struct real *r)
 	r->pid = fork();
 	if (r->pid == 0)
 		run_real(r, port, peer);
-	etcd = make_client(endpoints, 1, 2000);
+	etcd = r->tls ? make_tls_client(r, "ca", "node") : make_client(endpoints, 1, 2000);
 	while (rc < 0 && clock_us() < until_us) {
 		rc = etcd_read(etcd, &value, &err);
 		if (rc < 0)
@@ -122,7 +174,7 @@ static void a_real_one_swaps(void)
 {
 	struct etcd_value value, now;
 	struct star_error err = { 0 };
-	struct real real;
+	struct real real = { 0 };
 	char longest[ETCD_VALUE_MAX + 1], shown[256] = "";
 	const char *endpoints[] = { "127.0.0.1:1", real.endpoint };
 	struct etcd *etcd, *other;
@@ -178,6 +230,38 @@ static void a_real_one_swaps(void)
 	etcd_destroy(etcd);
 	etcd_destroy(other);
 	end_real(&real);
+}
+
+/* By HTTPS, with certificates that both check; nobody else is believed, or answered. */
+static void a_real_one_has_certificates(void)
+{
+	struct real real = { .tls = true };
+	struct etcd_value value;
+	struct star_error err = { 0 };
+	const char *endpoints[] = { real.endpoint };
+	struct etcd *etcd;
+
+	if (!there_is_etcd() || !make_keys(&real))
+		return;
+	if (start_real(&real)) {
+		etcd = make_tls_client(&real, "ca", "node");
+		CHECK_INT(etcd_swap(etcd, 0, "sealed", &value, &err), 0);
+		CHECK_INT(etcd_read(etcd, &value, &err), 0);
+		CHECK_STR(value.text, "sealed");
+		etcd_destroy(etcd);
+		etcd = make_tls_client(&real, "other", "node"); /* etcd's is of no authority that it knows */
+		CHECK_INT(etcd_read(etcd, &value, &err), -EHOSTUNREACH);
+		CHECK_HAS(err.text, "certificate");
+		etcd_destroy(etcd);
+		etcd = make_tls_client(&real, "ca", NULL); /* it shows none */
+		CHECK_INT(etcd_read(etcd, &value, &err), -EHOSTUNREACH);
+		etcd_destroy(etcd);
+		etcd = make_client(endpoints, 1, 5000); /* in clear */
+		CHECK_INT(etcd_read(etcd, &value, &err), -EHOSTUNREACH);
+		etcd_destroy(etcd);
+	}
+	end_real(&real);
+	unit_remove(real.keys);
 }
 
 /* ---- one that lies ---- */
@@ -388,5 +472,6 @@ const struct unit_case unit_cases[] = {
 	{ "answers are bounded", answers_are_bounded },
 	{ "swaps are told from answers", swaps_are_told_from_answers },
 	{ "a real one swaps", a_real_one_swaps },
+	{ "a real one has certificates", a_real_one_has_certificates },
 	{ NULL, NULL },
 };
