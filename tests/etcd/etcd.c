@@ -220,7 +220,8 @@ static void a_real_one_swaps(void)
 		pclose(file);
 		CHECK_STR(shown, "xxxxxxxx\n");
 	}
-	kill(real.pid, SIGSTOP); /* it is there, and says nothing */
+	kill(real.pid, SIGSTOP); /* it is there, and says nothing, from when all of its threads have stopped */
+	waitpid(real.pid, NULL, WUNTRACED);
 	etcd_destroy(other);
 	other = make_client(endpoints + 1, 1, TIMEOUT_MS);
 	CHECK_INT(etcd_read(other, &value, &err), -EHOSTUNREACH);
