@@ -392,7 +392,9 @@ int node_pair_register_begin(struct node_pair *p, struct star_error *err)
 		free(r);
 		return err->code;
 	}
+	pthread_mutex_lock(&p->lock); /* somebody may ask for the status */
 	p->reg = r;
+	pthread_mutex_unlock(&p->lock);
 	rc = jsonrpc_thread_start(&r->thread, "pair-etcd", run_register, p, err);
 	r->threaded = rc == 0;
 	return rc;
