@@ -227,7 +227,9 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	struct net_options net_options;
 	struct rpc_server_options rpc = {
 		.port = (uint16_t)(config->own.data.port + shard->index),
-		.closed = config->standby_peer[0] != 0,
+		/* What is sent again would be refused, and then sent as if it were new, before the node knows what it
+		 * has executed. */
+		.closed = config->standby_peer[0] || config->journal_directory[0],
 		.streams_max = config->connections_max,
 		.payload_max = config->request_mib << 20,
 		.send_queue_bytes = config->send_queue_kib << 10,
