@@ -32,6 +32,9 @@ enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED };
 
 enum config_sealing { CONFIG_MEMIF_AS_DATA, CONFIG_MEMIF_TICKETS };
 
+/* When replies leave that tell of changes: at once, or when they are durable. */
+enum config_durability { CONFIG_DURABILITY_ASYNC, CONFIG_DURABILITY_SYNC };
+
 enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
 
 /* host:port; host is an IPv4 or IPv6 literal in its usual form, without brackets, or, for control addresses, a name. */
@@ -145,6 +148,7 @@ struct config {
 	uint32_t journal_segment_mib;
 	uint32_t journal_limit_mib; /* on disk, of the node */
 	uint32_t journal_wait_s;    /* how long requests may wait for it */
+	enum config_durability journal_durability;
 	/* the pair */
 	char standby_peer[CONFIG_TEXT_MAX + 1]; /* "": the node is in none */
 	char standby_listen[CONFIG_TEXT_MAX + 1];
@@ -159,6 +163,7 @@ struct config {
 	char standby_etcd_key[256];
 	char standby_etcd_ca[CONFIG_TEXT_MAX + 1]; /* "": in clear */
 	char standby_etcd_certificate[CONFIG_TEXT_MAX + 1], standby_etcd_private_key[CONFIG_TEXT_MAX + 1];
+	enum config_durability standby_durability;
 	/* control plane */
 	char control_socket[108];    /* path of the administrator's Unix socket */
 	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */

@@ -315,17 +315,20 @@ int node_pair_open(struct node *node, struct star_error *err)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	node->pair = p;
 	p->node = node;
-	p->listen_fd = -1;
+	p->listen_fd = p->bell.fd = -1;
 	p->own_incarnation = node->incarnation;
 	/* Of a standby its administrator may read rows, too. */
 	node->layout = (struct control_layout){ .cluster_reactors = node->shards_count };
 	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->changed);
+	rc = node_bell_make(&p->bell, err);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
 		service_set_follows(node->shards[i].service, true);
 		p->rings[i] = journal_ring_create((uint64_t)config->journal_ring_mib << 20,
 						  config->standby_wait_s * UINT64_C(1000000000), err);
 		rc = p->rings[i] ? node_snapshot_make(&p->snapshots[i], "pair", i, err) : err->code;
+		if (rc == 0 && config->standby_durability == CONFIG_DURABILITY_SYNC)
+			node_gate_watch(&node->shards[i], p->rings[i], &p->bell);
 	}
 	if (rc == 0)
 		rc = node_pair_recall(p, &was, &p->generation, err);
@@ -345,6 +348,7 @@ void node_pair_close(struct node *node)
 		node_snapshot_free(&p->snapshots[i]);
 	}
 	node_pair_register_close(p);
+	node_bell_free(&p->bell);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
 	free(p);

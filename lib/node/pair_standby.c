@@ -194,7 +194,7 @@ static int receive(struct follower *f, struct star_error *err)
 
 		if (n == -EAGAIN || n == -EINTR) {
 			if (i == 0)
-				pair_link_wait(f->link, 0, WAIT_US);
+				pair_link_wait(f->link, 0, WAIT_US, -1);
 			break;
 		}
 		f->came_us = clock_us();
