@@ -54,7 +54,7 @@ struct node_pair {
 	struct node_snapshot snapshots[WIRE_REACTORS_MAX];
 	uint32_t own_incarnation;
 	struct node_pair_register *reg; /* in etcd; NULL: none */
-	struct node_bell bell; /* the primary's thread sleeps by it */
+	struct node_bell bell;		/* the primary's thread sleeps by it */
 
 	pthread_mutex_t lock; /* protects what follows */
 	pthread_cond_t changed;
