@@ -48,6 +48,7 @@ $(eval $(call fuzzer,client_dpdk,client_dpdk,$(addprefix tests/fuzz/,client_dpdk
 $(eval $(call fuzzer,ckpt,ckpt,,))
 $(eval $(call fuzzer,journal,journal,,))
 $(eval $(call fuzzer,replication,pair,,))
+$(eval $(call fuzzer,etcd,etcd pair,,))
 # A node's own loading, over reactors that restore.c stands in for.
 $(eval $(call fuzzer,restore,service config ckpt,lib/node/restore.c lib/node/apply.c,))
 $(eval $(call fuzzer,rows,input,,))
