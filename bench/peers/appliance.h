@@ -29,8 +29,8 @@ enum {
 /* Moments of a turn: before the receive burst, after it, after the requests, and after the transmit burst. */
 enum appliance_moment { APPLIANCE_RECEIVE, APPLIANCE_EXECUTE, APPLIANCE_TRANSMIT, APPLIANCE_END, APPLIANCE_MOMENTS };
 
-/* Doors of it, for one worker each: as without keys, and by ticket, where tags guard what comes and goes, or all of it is
- * sealed. */
+/* Doors of it, for one worker each: as without keys, and by ticket, where tags guard what comes and goes, or all of it
+ * is sealed. */
 enum appliance_way { APPLIANCE_OPEN, APPLIANCE_CHECKED, APPLIANCE_SEALED, APPLIANCE_WAYS };
 
 struct appliance {
@@ -46,7 +46,11 @@ struct appliance {
 	bool keyed;		 /* there are all ways, or the first alone */
 	bool alone;		 /* the caller is the workers itself, */
 	struct net *worker_net;	 /* by this stack of theirs */
-	void *ctx;		 /* the caller's */
+	bool memory, stream; /* its port is a memif, so that nothing has the Internet's checksum; its worker's is TCP */
+	void *ctx;	     /* the caller's */
+	bool counted;	     /* turns with frames are made in counted_turn, which profilers know */
+	/* Before each turn, what came in; may be NULL. */
+	void (*arrived)(struct appliance *a, struct rte_mbuf *const *frames, unsigned n);
 	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */
 	void (*turned)(struct appliance *a, unsigned received, const uint64_t cycles[APPLIANCE_MOMENTS]);
 	/* At the end of each turn, as reactor_ops.housekeeping; may be NULL. busy: there were requests in it. */
@@ -76,6 +80,8 @@ static inline void appliance_request(struct appliance *a, enum wire_op_kind kind
 
 /* With observe, or without, from now on. */
 void appliance_observe(struct appliance *a, struct observe *observe);
+/* What the server's mbufs come from. */
+struct rte_mempool *appliance_pool(void);
 
 /* By which way requests go from now on; nothing is under way. At first: APPLIANCE_OPEN. */
 void appliance_use(struct appliance *a, enum appliance_way way);

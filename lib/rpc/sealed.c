@@ -32,8 +32,8 @@ const char *rpc_sealed_check(const struct wire_frame *frame)
 	return frame->payload_bytes == sizeof(struct secure_hello) ? NULL : "a hello of another length";
 }
 
-/* Which node it is the ticket says: its root is drawn at each start. The incarnation is the one that the worker knows: if
- * the node has begun again since, its requests are to learn that, and it could not ask otherwise. */
+/* Which node it is the ticket says: its root is drawn at each start. The incarnation is the one that the worker knows:
+ * if the node has begun again since, its requests are to learn that, and it could not ask otherwise. */
 static struct secure_place place_of(const struct rpc_server *server, const struct wire_frame *hello)
 {
 	return (struct secure_place){ .incarnation = hello->incarnation, .port = server->options.port };

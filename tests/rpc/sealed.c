@@ -250,8 +250,8 @@ void who_has_no_good_ticket_is_refused(void)
 	stop();
 }
 
-/* A worker of before the node's last start has a ticket of this one. That the node began again it is told by a reply, as
- * one without keys: so it has to be let in. */
+/* A worker of before the node's last start has a ticket of this one. That the node began again it is told by a reply,
+ * as one without keys: so it has to be let in. */
 void who_knew_the_node_before_its_start_is_greeted(void)
 {
 	struct peer *peer;
