@@ -122,11 +122,11 @@ tests: all $(BINARIES_test) $(BINARIES_tool)
 packages = $(Q)scripts/install-packages $(1)
 build = +$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(or $(JOBS),$(shell nproc))) $(1)
 
-#: demo       install what it needs, build, and train word vectors on a test network; TRANSPORT=dpdk without a kernel in between; HA=1 on a pair whose primary is killed
+#: demo       install what it needs, build, and train word vectors on a test network; TRANSPORT=dpdk without a kernel in between, SECURE=1 with keys; HA=1 on a pair whose primary is killed
 demo:
 	$(call packages,$(if $(HA),ha,demo))
 	$(call build,all)
-	$(Q)STAR_BUILD=$(BUILD) $(if $(HA),scripts/demo-ha,scripts/demo --transport $(TRANSPORT))
+	$(Q)STAR_BUILD=$(BUILD) $(if $(HA),scripts/demo-ha,scripts/demo --transport $(TRANSPORT) $(if $(SECURE),--secure))
 #: test       install what it needs, build, and run all tests; TESTS="net config" runs some; AGAIN=1 runs a failed case once more
 test:
 	$(call packages,test)

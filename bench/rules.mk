@@ -3,6 +3,8 @@
 $(eval $(call binary,tool,epoll-echo,bench,,bench/peers/epoll-echo.c bench/peers/listen.c))
 $(eval $(call binary,tool,epoll-bulk,bench,,bench/peers/epoll-bulk.c bench/peers/listen.c))
 $(eval $(call binary,tool,bulk,bench,wire,bench/peers/bulk.c))
+$(eval $(call binary,tool,tls-bulk,bench,base,bench/peers/tls-bulk.c))
+$(BUILD)/bench/tls-bulk: EXTRA_LIBS = -lssl -lcrypto
 $(eval $(call binary,tool,syn-flood,bench,,bench/peers/syn-flood.c))
 $(eval $(call binary,tool,bare-send,bench,port,bench/peers/bare-send.c))
 $(eval $(call binary,tool,udp-count,bench,,bench/peers/udp-count.c))
@@ -24,6 +26,7 @@ $(eval $(call binary,peer,star-step,bench/peers/star-step,client train graph inp
 $(BUILD)/bench/peers/star-step/star-step: EXTRA_LIBS += -Wl,--wrap=star_execute,--wrap=star_execute_async,--wrap=star_request_wait,--wrap=session_take
 $(eval $(call binary,tool,memif-bare,bench,port,bench/peers/memif-bare.c app/starbench/histogram.c))
 $(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c bench/peers/bare-loop.c bench/peers/appliance.c bench/peers/appliance_stream.c app/starbench/histogram.c))
+$(eval $(call binary,tool,secure-cost,bench,port service control,bench/peers/secure-cost.c bench/peers/appliance.c bench/peers/appliance_stream.c app/starbench/histogram.c))
 $(eval $(call binary,tool,step-cost,bench,port service control,bench/peers/step-cost.c bench/peers/appliance.c bench/peers/appliance_stream.c))
 $(eval $(call binary,tool,many-sessions,bench,config control port rpc,bench/peers/many-sessions.c app/starbench/histogram.c))
 $(eval $(call binary,tool,many-workers,bench,wire control,bench/peers/many-workers.c app/starbench/cpu.c app/starbench/histogram.c))

@@ -29,6 +29,10 @@ enum {
 /* Moments of a turn: before the receive burst, after it, after the requests, and after the transmit burst. */
 enum appliance_moment { APPLIANCE_RECEIVE, APPLIANCE_EXECUTE, APPLIANCE_TRANSMIT, APPLIANCE_END, APPLIANCE_MOMENTS };
 
+/* Doors of it, for one worker each: as without keys, and by ticket, where tags guard what comes and goes, or all of it
+ * is sealed. */
+enum appliance_way { APPLIANCE_OPEN, APPLIANCE_CHECKED, APPLIANCE_SEALED, APPLIANCE_WAYS };
+
 struct appliance {
 	struct store *store;
 	struct service *service;
@@ -39,6 +43,7 @@ struct appliance {
 	/* Given before the start: workers whose place there is on both sides, and mbufs of each; 0: few. */
 	uint32_t workers, mbufs;
 	struct observe *observe; /* what its server is to remember requests in, or NULL: appliance_observe */
+	bool keyed;		 /* there are all ways, or the first alone */
 	bool alone;		 /* the caller is the workers itself, */
 	struct net *worker_net;	 /* by this stack of theirs */
 	bool memory, stream; /* its port is a memif, so that nothing has the Internet's checksum; its worker's is TCP */
@@ -77,6 +82,11 @@ static inline void appliance_request(struct appliance *a, enum wire_op_kind kind
 void appliance_observe(struct appliance *a, struct observe *observe);
 /* What the server's mbufs come from. */
 struct rte_mempool *appliance_pool(void);
+
+/* By which way requests go from now on; nothing is under way. At first: APPLIANCE_OPEN. */
+void appliance_use(struct appliance *a, enum appliance_way way);
+/* The worker's session there ends, and it opens another one, by the ticket that it has: with its next request. */
+void appliance_reopen(struct appliance *a);
 
 /* A turn of each side, without a request. */
 void appliance_turn(struct appliance *a);

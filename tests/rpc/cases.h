@@ -27,6 +27,7 @@
 	X(what_is_touched_on_the_way_is_not_executed) \
 	X(what_is_repeated_is_not_executed) \
 	X(who_is_revoked_is_out_at_once) \
+	X(who_knew_the_node_before_its_start_is_greeted) \
 	X(sessions_are_each_principals_own) \
 	X(a_hello_that_is_torn_ends) \
 	/* sessions.c */ \
