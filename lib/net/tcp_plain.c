@@ -79,9 +79,9 @@ bool tcp_send_plain(struct net *net, const struct net_path *path, struct rte_mbu
 	struct plain_headers *h = (struct plain_headers *)((char *)tcp - sizeof(*h));
 
 	if (unlikely(!net_address_is_v4(&path->remote) || interface->options.vlan ||
-		     interface->options.offloads & (OFFLOAD_TX_CHECKSUMS | OFFLOAD_TX_TSO) || segment->nb_segs != 1 ||
-		     bytes + sizeof(h->ip) > path->mtu || segment->data_off < sizeof(*h) || !hop ||
-		     !neighbour_is_sure(net, hop, &path->next_hop)))
+		     interface->options.offloads & OFFLOAD_TX_CHECKSUMS || segment->nb_segs != 1 ||
+		     segment->ol_flags & RTE_MBUF_F_TX_TCP_SEG || bytes + sizeof(h->ip) > path->mtu ||
+		     segment->data_off < sizeof(*h) || !hop || !neighbour_is_sure(net, hop, &path->next_hop)))
 		return false;
 	tcp->cksum = (uint16_t)~checksum_fold(
 		checksum_add(checksum_pseudo(&path->local, &path->remote, IPPROTO_TCP, bytes), tcp, bytes));

@@ -177,9 +177,15 @@ static void answer_arp(void)
 	net_neighbour_heard(script.net, script.conn->path.interface, link_ip(1), &mac, NEIGHBOUR_ANSWERS);
 }
 
-void plain_segments_leave_as_all_others(void)
+/* By a port that has these offloads: one that cuts segments leaves others to the stack. */
+static void compare_ways_out(uint32_t offloads)
 {
-	script_begin(NULL);
+	struct net_options options = script_options();
+
+	options.interfaces[0].offloads = offloads;
+	options.interfaces[0].tso_bytes = UINT16_MAX;
+	options.interfaces[0].tso_segments = 16;
+	script_begin(&options);
 	script_connect(&(struct script_segment){ .flags = S, .mss = 1460 });
 	answer_arp();
 	for (uint32_t bytes = 0; bytes < 1400; bytes += 7) {
@@ -199,9 +205,16 @@ void plain_segments_leave_as_all_others(void)
 		CHECK_UINT(net_output(script.net, out, 2), 2);
 		CHECK_UINT(out[0]->pkt_len, out[1]->pkt_len);
 		CHECK_UINT(out[0]->port, out[1]->port);
+		CHECK_UINT(out[0]->ol_flags, out[1]->ol_flags);
 		CHECK(memcmp(rte_pktmbuf_mtod(out[0], void *), rte_pktmbuf_mtod(out[1], void *), out[0]->data_len) ==
 		      0);
 		rte_pktmbuf_free_bulk(out, 2);
 	}
 	script_end();
+}
+
+void plain_segments_leave_as_all_others(void)
+{
+	compare_ways_out(0);
+	compare_ways_out(OFFLOAD_TX_SEGMENTS | OFFLOAD_TX_TSO);
 }
