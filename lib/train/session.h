@@ -70,6 +70,9 @@ struct session_config {
 	 * graph then updates each table in one place. */
 	bool mean_by_row;
 	uint64_t lease_us; /* how long a worker that is not heard of is waited for [10 s] */
+	/* Nothing is made: -ENOTRECOVERABLE with the first table or variable of the graph that PS tasks do not have.
+	 * For those that only look at what others have trained [off]; without a meaning for SESSION_LOCAL. */
+	bool must_exist;
 };
 
 /* 0, or -EINVAL with what is wrong and what to do. */
@@ -107,8 +110,8 @@ struct session_hook {
 };
 
 /* config, model and hooks are copied; what they point to must outlive the session. NULL with err: -EINVAL (config
- * or model), -ETIMEDOUT (PS tasks, or the chief, within connect_us and
- * recovery_us), what a hook's begin returned, or as star_open and star_table_create. */
+ * or model), -ENOTRECOVERABLE (must_exist), -ETIMEDOUT (PS tasks, or the chief, within connect_us and recovery_us),
+ * what a hook's begin returned, or as star_open and star_table_create. */
 struct session *session_create(const struct session_config *config, const struct session_model *model,
 			       const struct session_hook *hooks, uint32_t hooks_count, struct star_error *err);
 
