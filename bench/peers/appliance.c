@@ -82,7 +82,11 @@ static void make_net(struct side *side, unsigned index)
 		.mac = mac,
 		.addresses_count = 1,
 		.addresses = { { net_address_v4(rte_cpu_to_be_32(APPLIANCE_ADDRESS + index)), 24 } },
-		.offloads = rig.a->memory ? OFFLOAD_MEMORY : 0,
+		.offloads = rig.a->memory		  ? OFFLOAD_MEMORY
+			    : rig.a->stream && index == 0 ? OFFLOAD_TX_SEGMENTS | OFFLOAD_TX_TSO
+							  : 0,
+		.tso_bytes = UINT16_MAX,
+		.tso_segments = 16,
 	};
 	side->net = net_create(&o, &err);
 	if (!side->net)

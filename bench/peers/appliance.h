@@ -46,9 +46,10 @@ struct appliance {
 	bool keyed;		 /* there are all ways, or the first alone */
 	bool alone;		 /* the caller is the workers itself, */
 	struct net *worker_net;	 /* by this stack of theirs */
-	bool memory, stream; /* its port is a memif, so that nothing has the Internet's checksum; its worker's is TCP */
-	void *ctx;	     /* the caller's */
-	bool counted;	     /* turns with frames are made in counted_turn, which profilers know */
+	/* Its port is a memif, where nothing has the Internet's checksum; or its worker comes by TCP. */
+	bool memory, stream;
+	void *ctx;    /* the caller's */
+	bool counted; /* turns with frames are made in counted_turn, which profilers know */
 	/* Before each turn, what came in; may be NULL. */
 	void (*arrived)(struct appliance *a, struct rte_mbuf *const *frames, unsigned n);
 	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */

@@ -261,7 +261,7 @@ static json_t *run(const char *mode, uint64_t requests)
 	return NULL;
 }
 
-/* Over what requests come: memif; or tcp, by a port that leaves all checksums to the stack, as net_af_packet does. */
+/* Over what requests come: memif; or tcp, by a port as net_af_packet is. */
 static bool set_transport(const char *name)
 {
 	b.appliance.memory = strcmp(name, "memif") == 0;
