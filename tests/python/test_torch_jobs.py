@@ -265,6 +265,8 @@ class Serving(WithTorch):
                         some = keys[torch.randperm(100)[:30]]
                         self.assertTrue(torch.allclose(served(some), model.eval()(some)), options)
                     self.assertFalse(served(keys).requires_grad)
+                    self.assertFalse(served.train()(keys).requires_grad, "read-only is read-only")
+                    served.eval()
 
     def test_cached_rows_are_asked_for_again_when_they_are_old(self):
         for versions in (True, False):
