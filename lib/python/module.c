@@ -106,12 +106,14 @@ static bool make_types(void)
 	return native_cluster_type;
 }
 
-/* The types, and the function that makes exceptions, are of one interpreter: another one would end, and take them along. */
+/* The types, and the function that makes exceptions, are of one interpreter: another one would end, and take them
+ * along. */
 static int fill_module(PyObject *module)
 {
 	if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
-		PyErr_SetString(PyExc_ImportError, "starserver serves the main interpreter only: call it there, from any "
-						   "thread, or start a process");
+		PyErr_SetString(PyExc_ImportError,
+				"starserver serves the main interpreter only: call it there, from any "
+				"thread, or start a process");
 		return -1;
 	}
 	if (!make_types() || !add_constants(module) ||

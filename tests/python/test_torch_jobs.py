@@ -173,6 +173,9 @@ class Jobs(WithTorch):
                             ("embedding_keys", lambda: starserver.torch.prefetch([], model.rows))):
             with self.assertRaisesRegex(ValueError, words):
                 call()
+        for keys in ([1], {model.top: [1]}, {"rows": [1]}, None):
+            with self.assertRaisesRegex(TypeError, "a dict of the model's embeddings"):
+                next(starserver.torch.prefetch([1], model, keys=lambda _, keys=keys: keys))
         with stopped(self.local.processes), self.assertRaises(starserver.TimeoutError):
             next(starserver.torch.prefetch([torch.tensor([[1, 2]])], model, timeout=0.3))
 
