@@ -29,6 +29,7 @@ BENCH ?=
 TESTS ?=
 JOBS ?=
 TRANSPORT ?= tcp
+LOCAL ?= 0
 
 variant := $(if $(filter 1,$(ASAN)),asan-)$(if $(filter 1,$(UBSAN)),ubsan-)$(if $(filter 1,$(TSAN)),tsan-)$(if $(filter 1,$(COVERAGE)),coverage-)
 BUILD := build/$(if $(variant),$(variant:-=),release)
@@ -122,11 +123,11 @@ tests: all $(BINARIES_test) $(BINARIES_tool)
 packages = $(Q)scripts/install-packages $(1)
 build = +$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(or $(JOBS),$(shell nproc))) $(1)
 
-#: demo       install what it needs, build, and train word vectors on a test network; TRANSPORT=dpdk without a kernel in between
+#: demo       install what it needs, build, and train word vectors on a test network; TRANSPORT=dpdk without a kernel in between; LOCAL=1 as any user
 demo:
 	$(call packages,demo)
 	$(call build,all)
-	$(Q)STAR_BUILD=$(BUILD) scripts/demo --transport $(TRANSPORT)
+	$(Q)STAR_BUILD=$(BUILD) scripts/demo $(if $(filter 1,$(LOCAL)),--local,--transport $(TRANSPORT))
 #: test       install what it needs, build, and run all tests; TESTS="net config" runs some; AGAIN=1 runs a failed case once more
 test:
 	$(call packages,test)

@@ -241,7 +241,7 @@ void a_worker_that_comes_late_goes_on_with_the_slowest(void)
 	train_peers_close(p, true);
 }
 
-/* The last worker of as many as there may be sees those next to it; a worker that knows of few sees what many were told. */
+/* The last worker of as many as there may be sees those next to it; one that knows of few sees what many were told. */
 void a_job_has_as_many_workers_as_it_may(void)
 {
 	const struct peers_options many = {
