@@ -135,7 +135,7 @@ test:
 	$(Q)scripts/run-tests --build $(BUILD) $(if $(AGAIN),--again) $(addprefix --unit ,$(BINARIES_test)) $(TESTS)
 #: soak       the same with as much of everything as the issues ask for: hours; TESTS="net kernel-peer" runs some
 soak: export STAR_SOAK := 1
-soak: test
+soak: test $(if $(TESTS),,test-fuzz)
 #: chaos      kill, stop and cut off workers and nodes, RUNS=n times (200), from SEED=n (1)
 chaos:
 	$(call packages,test)

@@ -442,7 +442,7 @@ static void render_members(const json_t *object, bool figures, FILE *out)
 	{
 		const char *meaning = figures ? NULL : option_text(key);
 
-		if (json_is_object(value) || (!figures && !meaning))
+		if (json_is_object(value) || json_is_array(value) || (!figures && !meaning))
 			continue;
 		scalar_text(value, text, sizeof(text));
 		if (figures && strstr(key, "_bytes"))
@@ -455,8 +455,45 @@ static void render_members(const json_t *object, bool figures, FILE *out)
 	}
 }
 
+static void render_table_reactors(const json_t *reactors, FILE *out)
+{
+	static const struct {
+		const char *title, *member;
+	} columns[] = { { "ROWS", "rows" },	     { "MEMORY", "memory_bytes" }, { "PULLS", "pulls" },
+			{ "PULLED", "rows_pulled" }, { "PUSHES", "pushes" },	   { "PUSHED", "rows_pushed" },
+			{ "MISSED", "missed" },	     { "EVICTED", "evicted" },	   { "REFUSED", "requests_refused" },
+			{ "IN", "bytes_in" },	     { "OUT", "bytes_out" } };
+	struct table table;
+	json_t *reactor;
+	size_t i;
+
+	table_init(&table);
+	table_column(&table, "REACTOR", true);
+	for (size_t c = 0; c < sizeof(columns) / sizeof(columns[0]); c++)
+		table_column(&table, columns[c].title, true);
+	json_array_foreach(reactors, i, reactor)
+	{
+		table_row(&table);
+		table_set(&table, 0, "%zu", i);
+		for (size_t c = 0; c < sizeof(columns) / sizeof(columns[0]); c++) {
+			const double value = json_number_value(json_object_get(reactor, columns[c].member));
+			char text[24];
+
+			if (strcmp(columns[c].title, "IN") == 0 || strcmp(columns[c].title, "OUT") == 0 ||
+			    strcmp(columns[c].title, "MEMORY") == 0)
+				table_set(&table, (unsigned)c + 1, "%s", human_bytes(value, text));
+			else
+				table_set(&table, (unsigned)c + 1, "%.0f", value);
+		}
+	}
+	fputc('\n', out);
+	table_print(&table, out);
+	table_fini(&table);
+}
+
 void render_table(const json_t *object, FILE *out)
 {
+	const json_t *reactors;
 	char text[TABLE_CELL_MAX];
 
 	field(object, "kind", "kind", out);
@@ -469,6 +506,9 @@ void render_table(const json_t *object, FILE *out)
 	render_members(object, false, out);
 	fprintf(out, "\nOn this node:\n");
 	render_members(json_object_get(object, "stats"), true, out);
+	reactors = json_object_get(json_object_get(object, "stats"), "reactors");
+	if (json_array_size(reactors) > 1)
+		render_table_reactors(reactors, out);
 }
 
 void render_ports(const json_t *ports, FILE *out)

@@ -62,8 +62,15 @@ int run_tables_show(const struct invocation *invocation)
 {
 	struct star_error err = { 0 };
 	struct jsonrpc_client *client = open_node(invocation, true, &err);
-	json_t *object = client ? table_of_node(client, invocation->argv[0], &err) : NULL;
+	json_t *object = client ? table_of_node(client, invocation->argv[0], &err) : NULL, *list;
 
+	if (object) { /* now with the figures of each reactor */
+		json_decref(object);
+		list = jsonrpc_call(client, "tables", json_pack("{s:s}", "name", invocation->argv[0]), STARCTL_CALL_US,
+				    &err);
+		object = json_incref(json_array_get(list, 0));
+		json_decref(list);
+	}
 	jsonrpc_close(client);
 	if (!object)
 		return fail(invocation, &err, STARCTL_FAILED);

@@ -41,7 +41,11 @@ struct appliance {
 	struct observe *observe; /* what its server is to remember requests in, or NULL: appliance_observe */
 	bool alone;		 /* the caller is the workers itself, */
 	struct net *worker_net;	 /* by this stack of theirs */
-	void *ctx;		 /* the caller's */
+	bool memory, stream; /* its port is a memif, so that nothing has the Internet's checksum; its worker's is TCP */
+	void *ctx;	     /* the caller's */
+	bool counted;	     /* turns with frames are made in counted_turn, which profilers know */
+	/* Before each turn, what came in; may be NULL. */
+	void (*arrived)(struct appliance *a, struct rte_mbuf *const *frames, unsigned n);
 	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */
 	void (*turned)(struct appliance *a, unsigned received, const uint64_t cycles[APPLIANCE_MOMENTS]);
 	/* At the end of each turn, as reactor_ops.housekeeping; may be NULL. busy: there were requests in it. */
@@ -71,6 +75,8 @@ static inline void appliance_request(struct appliance *a, enum wire_op_kind kind
 
 /* With observe, or without, from now on. */
 void appliance_observe(struct appliance *a, struct observe *observe);
+/* What the server's mbufs come from. */
+struct rte_mempool *appliance_pool(void);
 
 /* A turn of each side, without a request. */
 void appliance_turn(struct appliance *a);

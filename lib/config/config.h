@@ -159,6 +159,7 @@ struct config {
 	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
 	char metrics_address[INET6_ADDRSTRLEN];
 	bool metrics_telemetry;
+	uint32_t metrics_tables;		   /* that have metrics of their own */
 	bool observe_requests;			   /* metrics.requests */
 	char metrics_records[CONFIG_TEXT_MAX + 1]; /* where they are left behind by a crash; "": beside the socket */
 	/* security: of the control plane, but for the last */

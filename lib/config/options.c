@@ -322,6 +322,10 @@ const struct config_option config_options[] = {
 	{ "metrics.telemetry", OF_CONFIG(metrics_telemetry), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "Whether DPDK's telemetry socket is there, for dpdk-telemetry.py: its own figures of ports and "
 		  "mempools, and the metrics below /star." },
+	{ "metrics.tables", OF_CONFIG(metrics_tables), .type = OPTION_NUMBER, .max = 1024, .fallback = "200",
+	  .help = "Tables and variables that have metrics of their own: those that were created first; of the others "
+		  "star_tables_unlisted says how many there are, and `starctl tables` what they have. Each has some "
+		  "twenty." },
 	{ "metrics.requests", OF_CONFIG(observe_requests), .type = OPTION_BOOL, .fallback = "true",
 	  .help = "Whether each reactor remembers how long requests took, the last 65,536 of them, and some of their "
 		  "keys, for `starctl latency`, `slow`, `trace` and `hot`: in 4 MiB, and for some nanoseconds a "

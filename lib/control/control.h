@@ -125,9 +125,9 @@ struct control_data_plane {
 	 * errno with a sentence. */
 	int (*rows)(void *ctx, const struct object_spec *spec, const uint64_t *keys, uint32_t count, json_t *records,
 		    struct star_error *err);
-	/* The figures of one table or variable of the catalogue, over the node's reactors, and the node's; new
-	 * references. */
-	json_t *(*object_status)(void *ctx, const struct object_spec *spec);
+	/* The figures of one table or variable of the catalogue, over the node's reactors, and with by_reactor those of
+	 * each, a list `reactors`; and the node's. New references. */
+	json_t *(*object_status)(void *ctx, const struct object_spec *spec, bool by_reactor);
 	json_t *(*status)(void *ctx);
 	/* Writes the data plane's family of metrics of that number, over these tables; false: there is none from it on.
 	 * From any thread, at any time. NULL: it has none. */

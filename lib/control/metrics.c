@@ -59,6 +59,28 @@ static void write_epoch(const struct view *view)
 	put_sample(view, epoch);
 }
 
+/* How many of the catalogue hold parameters. The caller holds the lock. */
+static uint32_t count_tables(const struct control *control)
+{
+	uint32_t count = 0;
+
+	for (uint32_t id = 1; id <= control->objects_last; id++)
+		count += control->objects[id] && control->objects[id]->kind != OBJECT_PROGRAM;
+	return count;
+}
+
+static void write_unlisted(const struct view *view)
+{
+	struct control *control = view->control;
+	const uint32_t most = control->config->metrics_tables;
+	uint32_t count;
+
+	pthread_mutex_lock(&control->lock);
+	count = count_tables(control);
+	pthread_mutex_unlock(&control->lock);
+	put_sample(view, count > most ? count - most : 0);
+}
+
 static void write_objects(const struct view *view)
 {
 	uint32_t count;
@@ -139,6 +161,9 @@ static const struct {
 	  write_epoch },
 	{ { "star_objects", OPENMETRICS_GAUGE, "tables, variables and programs in the catalogue", NULL },
 	  write_objects },
+	{ { "star_tables_unlisted", OPENMETRICS_GAUGE,
+	    "tables and variables beyond metrics.tables, which have no metrics of their own", NULL },
+	  write_unlisted },
 	{ { "star_node_up", OPENMETRICS_GAUGE, "PS task 0 alone: whether the PS task has joined and is heard", "task" },
 	  write_nodes },
 	{ { "star_checkpoints_saved", OPENMETRICS_COUNTER, "PS task 0 alone: checkpoints of the cluster that count",
@@ -159,16 +184,17 @@ const struct openmetrics_family *control_metric(unsigned number)
 	return number < OWN ? &families[number].family : NULL;
 }
 
-/* Those of the catalogue that hold parameters. The list is to be freed; what it names stays as long as the control
- * plane. */
+/* Those of the catalogue that hold parameters, as many as may have metrics of their own. The list is to be freed; what
+ * it names stays as long as the control plane. */
 static const struct object_spec **list_tables(struct control *control, uint32_t *count)
 {
+	const uint32_t most = control->config->metrics_tables;
 	const struct object_spec **tables;
 
 	*count = 0;
 	pthread_mutex_lock(&control->lock);
 	tables = calloc(control->objects_last + 1, sizeof(*tables));
-	for (uint32_t id = 1; tables && id <= control->objects_last; id++)
+	for (uint32_t id = 1; tables && id <= control->objects_last && *count < most; id++)
 		if (control->objects[id] && control->objects[id]->kind != OBJECT_PROGRAM)
 			tables[(*count)++] = control->objects[id];
 	pthread_mutex_unlock(&control->lock);

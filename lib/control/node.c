@@ -270,7 +270,7 @@ json_t *control_objects_json(struct control *control, bool with_stats)
 			spec && !(with_stats && spec->kind == OBJECT_PROGRAM) ? jsonrpc_object_encode(spec) : NULL;
 
 		if (json && with_stats)
-			json_object_set_new(json, "stats", data_plane->object_status(data_plane->ctx, spec));
+			json_object_set_new(json, "stats", data_plane->object_status(data_plane->ctx, spec, false));
 		if (json)
 			json_array_append_new(objects, json);
 	}
@@ -300,6 +300,22 @@ const struct object_spec *control_table(const struct control *control, const cha
 		return spec;
 	unknown_table(control, name, err);
 	return NULL;
+}
+
+json_t *control_table_json(struct control *control, const char *name, struct star_error *err)
+{
+	const struct control_data_plane *data_plane = &control->data_plane;
+	const struct object_spec *spec;
+	json_t *json = NULL;
+
+	pthread_mutex_lock(&control->lock);
+	spec = control_table(control, name, err);
+	if (spec) {
+		json = jsonrpc_object_encode(spec);
+		json_object_set_new(json, "stats", data_plane->object_status(data_plane->ctx, spec, true));
+	}
+	pthread_mutex_unlock(&control->lock);
+	return json;
 }
 
 const struct object_spec *control_table_by_name(struct control *control, const char *name, struct star_error *err)

@@ -255,6 +255,8 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 /* All objects, in the order of their ids; with their figures on this node as "stats", then without programs, or without
  * figures. Takes lock. */
 json_t *control_objects_json(struct control *control, bool with_stats);
+/* One table or variable with its figures, those of each reactor too. NULL with err: there is none of that name. */
+json_t *control_table_json(struct control *control, const char *name, struct star_error *err);
 
 /* The table or variable of that name; NULL with -ENOENT and the nearest name. Under lock. */
 const struct object_spec *control_table(const struct control *control, const char *name, struct star_error *err);

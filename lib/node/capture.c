@@ -22,7 +22,7 @@ enum {
 	LEASE_US = 10000000,
 	TAKE_BYTES = 2 << 20,
 	TAKE_FRAMES = 20000,
-	/* Reactors receive for each other, and are stopped by the kernel at times: a frame may be in its ring later than
+	/* Reactors receive for each other, and the kernel stops them at times: a frame may be in its ring later than
 	 * the reply to it in another one. Younger ones are not given yet, so that a file is in order. */
 	ORDER_NS = 50000000,
 };

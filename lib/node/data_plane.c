@@ -291,9 +291,9 @@ static int node_empty(void *ctx, const struct object_spec *spec, bool begin, uin
 	return status;
 }
 
-static json_t *node_object_figures(void *ctx, const struct object_spec *spec)
+static json_t *node_object_figures(void *ctx, const struct object_spec *spec, bool by_reactor)
 {
-	return node_object_status(ctx, spec);
+	return node_object_status(ctx, spec, by_reactor);
 }
 
 static json_t *node_figures(void *ctx)

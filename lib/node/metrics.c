@@ -173,6 +173,19 @@ static const struct counter table_figures[] = {
 #undef X
 };
 
+/* Of all reactors: their sum, but for the one that is a maximum. */
+static uint64_t table_figure(const struct node *node, uint32_t id, size_t offset)
+{
+	uint64_t sum = 0;
+
+	for (unsigned s = 0; s < node->shards_count; s++) {
+		const uint64_t value = service_table_figure(node->shards[s].service, id, offset);
+
+		sum = offset == offsetof(struct store_stats, moved_max) ? RTE_MAX(sum, value) : sum + value;
+	}
+	return sum;
+}
+
 static void write_tables(const struct node *node, const struct counter *figure, const struct object_spec *const *tables,
 			 uint32_t count, const struct openmetrics_page *page)
 {
@@ -180,12 +193,8 @@ static void write_tables(const struct node *node, const struct counter *figure, 
 		openmetrics_family(page, &figure->family);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct openmetrics_label labels[] = { { "table", tables[i]->name }, { NULL, NULL } };
-		struct store_stats sum = { 0 };
 
-		for (unsigned s = 0; s < node->shards_count; s++)
-			service_table_stats(node->shards[s].service, tables[i]->id, &sum);
-		openmetrics_count(page, &figure->family, labels,
-				  *(const uint64_t *)((const char *)&sum + figure->offset));
+		openmetrics_count(page, &figure->family, labels, table_figure(node, tables[i]->id, figure->offset));
 	}
 }
 

@@ -188,7 +188,7 @@ int node_rows(void *ctx, const struct object_spec *spec, const uint64_t *keys, u
 /* status.c: the node's figures, and those of one table or variable; new references. */
 json_t *node_status(struct node *node);
 json_t *node_ports(struct node *node);
-json_t *node_object_status(const struct node *node, const struct object_spec *spec);
+json_t *node_object_status(const struct node *node, const struct object_spec *spec, bool by_reactor);
 
 /* metrics.c: writes the family of metrics of that number, over these tables; false: there is none from it on. From any
  * thread. */

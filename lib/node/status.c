@@ -218,20 +218,36 @@ static json_t *shard_json(const struct shard *shard)
 	return json;
 }
 
-json_t *node_object_status(const struct node *node, const struct object_spec *spec)
+static json_t *store_stats_json(const struct store_stats *stats)
 {
-	struct store_stats sum = { 0 };
 	json_t *json = json_object();
+
+#define X(name, text) put_count(json, #name, stats->name);
+	STORE_STATS(X)
+#undef X
+	return json;
+}
+
+json_t *node_object_status(const struct node *node, const struct object_spec *spec, bool by_reactor)
+{
+	json_t *json, *reactors = by_reactor ? json_array() : NULL;
+	struct store_stats sum = { 0 };
 	uint64_t left = 0;
 
 	for (unsigned i = 0; i < node->shards_count; i++) {
+		struct store_stats own = { 0 };
+
 		service_table_stats(node->shards[i].service, spec->id, &sum);
 		left += service_sweep_left(node->shards[i].service, spec->id);
+		if (!by_reactor)
+			continue;
+		service_table_stats(node->shards[i].service, spec->id, &own);
+		json_array_append_new(reactors, store_stats_json(&own));
 	}
-#define X(name, text) put_count(json, #name, sum.name);
-	STORE_STATS(X)
-#undef X
+	json = store_stats_json(&sum);
 	put_count(json, "sweep_left", left);
+	if (by_reactor)
+		json_object_set_new(json, "reactors", reactors);
 	return json;
 }
 

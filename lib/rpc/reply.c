@@ -277,6 +277,7 @@ enum rpc_progress rpc_reply_fail(struct rpc_request *request, enum wire_status s
 	n = n < (int)sizeof(text) ? n : (int)sizeof(text) - 1;
 	rpc_reply_drop(w);
 	w->reply_status = status;
+	request->failed = true;
 	if (rpc_reply_room(request, (uint32_t)n))
 		rpc_reply_put(request, text, (uint32_t)n);
 	w->server->counters.errors++;

@@ -55,6 +55,7 @@ struct rpc_request {
 	bool begun;		   /* set by the service: from now on it is finished whatever happens */
 	bool changed;		   /* set by the service: `ended` is to be called */
 	uint8_t why;		   /* enum observe_reason: what it has waited for */
+	bool failed;		   /* rpc_reply_fail was called */
 	uint32_t unread_bytes;	   /* budget.c's: of its stream, in a gap that costs no memory */
 	void *task; /* task_bytes of memory for the service, zeroed before the first slice; NULL before */
 };

@@ -49,6 +49,7 @@ void rpc_work_begin(struct rpc_work *w)
 	w->request.begun = false;
 	w->request.changed = false;
 	w->request.why = 0;
+	w->request.failed = false;
 	w->hopeless = 0;
 	w->starved_ns = 0;
 	w->reply_due = 0;

@@ -107,7 +107,7 @@ static enum rpc_progress done(struct service *service, struct rpc_request *reque
 		.version = store_table_stats(task->table)->pushes,
 	};
 
-	(void)service;
+	operation_stats(service, task)->bytes_out += sizeof(result);
 	rpc_reply_put(request, &result, sizeof(result));
 	task->stage = STAGE_NEXT;
 	return RPC_MORE;

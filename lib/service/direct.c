@@ -148,23 +148,37 @@ static bool take_keys(const struct service *service, const struct direct *d, uin
 }
 
 /* Returns where the rows begin. */
-static uint8_t *put_result(const struct direct *d, uint8_t *reply, uint32_t body)
+static uint8_t *put_result(const struct direct *d, const struct store_stats *stats, uint8_t *reply, uint32_t body)
 {
 	const struct wire_result result = {
 		.object = d->op.object,
 		.count = d->op.count,
 		.dim = d->op.dim,
 		.body_bytes = body,
-		.version = store_table_stats(d->table->table)->pushes,
+		.version = stats->pushes,
 	};
 
 	memcpy(reply, &result, sizeof(result));
 	return reply + sizeof(result);
 }
 
+/* A request whose result has so many bytes of rows. */
+static inline void count_bytes(struct store_stats *stats, const struct rpc_request *request, uint32_t padded)
+{
+	stats->bytes_in += request->frame.payload_bytes;
+	stats->bytes_out += sizeof(struct wire_result) + padded;
+}
+
+static enum rpc_progress refuse_room(struct rpc_request *request, const struct direct *d, struct store_stats *stats)
+{
+	stats->requests_refused++;
+	return service_operation_refuse_room(request, d->table->table);
+}
+
 static enum rpc_progress pull(struct service *service, struct rpc_request *request, const struct direct *d)
 {
 	const struct direct_table *t = d->table;
+	struct store_stats *stats = store_table_counters(t->table);
 	const uint32_t n = d->op.count, bytes = n * t->row_bytes, padded = wire_padded(bytes);
 	const enum store_find_mode mode = d->op.flags & WIRE_READ_ONLY ? STORE_LOOK : STORE_PULL;
 	uint64_t keys[DIRECT_KEYS];
@@ -177,21 +191,25 @@ static enum rpc_progress pull(struct service *service, struct rpc_request *reque
 	if (!to)
 		return RPC_MORE;
 	service->counters.pulls++;
+	stats->pulls++;
+	count_bytes(stats, request, padded);
 	if (store_find(t->table, keys, n, mode, d->op.step, rows))
-		return service_operation_refuse_room(request, t->table);
-	to = put_result(d, to, bytes);
+		return refuse_room(request, d, stats);
+	to = put_result(d, stats, to, bytes);
 	if (unlikely(padded > bytes))
 		memset(to + bytes, 0, padded - bytes);
 	for (uint32_t i = 0; i < n; i++, to += t->row_bytes) {
 		const void *values = store_values(t->table, rows[i], t->dtype);
 
 		if (unlikely(!values)) {
+			stats->missed += mode == STORE_LOOK;
 			store_read(t->table, rows[i], keys[i], t->dtype, service->values);
 			values = service->values;
 		}
 		rte_memcpy(to, values, t->row_bytes);
 	}
 	service->counters.rows_pulled += n;
+	stats->rows_pulled += n;
 	return RPC_DONE;
 }
 
@@ -200,6 +218,7 @@ static enum rpc_progress direct_push(struct service *service, struct rpc_request
 	const struct wire_op *op = &d->op;
 	const struct store_push_step step = op_step(op);
 	const uint8_t *gradients = d->body + op->count * sizeof(uint64_t);
+	struct store_stats *stats = store_table_counters(d->table->table);
 	uint64_t keys[STORE_FEW];
 	uint8_t *to;
 	int rc;
@@ -213,14 +232,16 @@ static enum rpc_progress direct_push(struct service *service, struct rpc_request
 		gradients = memcpy(service->values, gradients, op->count * d->table->row_bytes);
 	rc = store_push_few(d->table->table, keys, (const float *)gradients, op->count, &step);
 	if (rc == -ENOSPC)
-		return service_operation_refuse_room(request, d->table->table);
+		return refuse_room(request, d, stats);
 	if (rc < 0) {
 		rpc_reply_unput(request);
 		return RPC_MORE;
 	}
-	put_result(d, to, 0);
+	put_result(d, stats, to, 0);
 	service->counters.pushes++;
 	service->counters.rows_pushed += op->count;
+	stats->rows_pushed += op->count;
+	count_bytes(stats, request, 0);
 	return RPC_DONE;
 }
 

@@ -19,6 +19,7 @@ static void put_result(struct service *service, struct rpc_request *request, uin
 		.version = store_table_stats(task->table)->pushes,
 	};
 
+	operation_stats(service, task)->bytes_out += sizeof(result) + wire_padded((uint32_t)body);
 	rpc_reply_put(request, &result, sizeof(result));
 }
 
@@ -28,8 +29,10 @@ static void put_rows(struct service *service, struct rpc_request *request, unsig
 	const struct task *task = request->task;
 	const unsigned dtype = task->op.result_dtype;
 	const uint32_t bytes = task->pull_bytes;
+	struct store_stats *stats = store_table_counters(task->table);
 
 	service->counters.rows_pulled += n;
+	stats->rows_pulled += n;
 	if (likely(store_values_of(task->table, service->rows, n, dtype, service->gradients))) {
 		rpc_reply_put_rows(request, service->gradients, n, bytes);
 		return;
@@ -38,6 +41,7 @@ static void put_rows(struct service *service, struct rpc_request *request, unsig
 		const void *values = store_values(task->table, service->rows[i], dtype);
 
 		if (!values) {
+			stats->missed += task->op.flags & WIRE_READ_ONLY && service->rows[i] >= STORE_UNADMITTED;
 			store_read(task->table, service->rows[i], service->keys[i], dtype, service->values);
 			values = service->values;
 		}
@@ -80,6 +84,7 @@ static void push_batch(struct service *service, struct task *task, unsigned n)
 	service_operation_gradients(service, task, n);
 	store_push_rows(task->scratch->push, task->table, service->gradients, task->op.dtype, n);
 	service->counters.rows_pushed += n;
+	operation_stats(service, task)->rows_pushed += n;
 }
 
 static void begin_push(struct service *service, struct rpc_request *request)
@@ -107,6 +112,7 @@ static void begin_pull(struct service *service, struct rpc_request *request)
 	put_result(service, request, op->count,
 		   (uint64_t)rows * task->pull_bytes + (versions ? wire_versions_bytes(op->count) : 0));
 	service->counters.pulls++;
+	operation_stats(service, task)->pulls++;
 	task->keys = task->keys_begin;
 	task->done = 0;
 	task->stage = versions ? STAGE_VERSIONS : STAGE_PULL;
@@ -134,6 +140,8 @@ static void begin_operation(struct service *service, struct rpc_request *request
 	struct task *task = request->task;
 
 	service_operation_next(service, task);
+	if (task->op.kind != WIRE_RUN)
+		operation_stats(service, task)->bytes_in += sizeof(task->op) + wire_padded(task->op.body_bytes);
 	switch (task->op.kind) {
 #define X(KIND, flags, checked, prepared, begun) \
 	case WIRE_##KIND: \
@@ -345,6 +353,18 @@ static enum rpc_progress step_request(struct service *service, struct rpc_reques
 	return progress;
 }
 
+/* It failed: the table whose turn it was counts that. Of a run that is the table of the keys at hand, if it has begun,
+ * and none was dropped since. */
+static void count_refusal(struct service *service, const struct task *task)
+{
+	struct store_table *table = service_table(service, task->op.object);
+
+	if (!table && task->phase > TASK_WAIT && task->redefined == service->redefined)
+		table = task->table;
+	if (table)
+		store_table_counters(table)->requests_refused++;
+}
+
 static enum rpc_progress execute_request(struct service *service, struct rpc_request *request, uint64_t now_ns)
 {
 	struct task *task = request->task;
@@ -355,6 +375,8 @@ static enum rpc_progress execute_request(struct service *service, struct rpc_req
 	progress = step_request(service, request);
 	if (progress != RPC_DONE)
 		return progress;
+	if (unlikely(request->failed))
+		count_refusal(service, task);
 	if (task->phase == TASK_PREPARE && task->has_push)
 		store_push_begin(task->scratch->push); /* refused: it holds no rows any more */
 	if (unlikely(task->owned != KEPT_NONE))

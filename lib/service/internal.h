@@ -264,6 +264,12 @@ static inline struct store_table *operation_object(const struct service *service
 	return service->tables[object_id_of(task->op.object)];
 }
 
+/* Where it is counted; not of runs. */
+static inline struct store_stats *operation_stats(const struct service *service, const struct task *task)
+{
+	return store_table_counters(operation_object(service, task));
+}
+
 /* What a request means by an id, if that is there, in its generation; or NULL. */
 static inline struct store_table *service_table(const struct service *service, uint32_t object)
 {

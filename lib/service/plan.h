@@ -60,6 +60,7 @@ struct run {
 	uint64_t pools; /* where its rows by segment begin in the scratch, then its pools */
 	uint64_t at;	/* bytes done of them */
 	uint32_t count; /* keys of the feed */
+	uint32_t bytes; /* of them in the request, and of what goes with them */
 	uint8_t stage;
 	uint8_t keys;		  /* the feed */
 	bool applies;		  /* what is to be applied is */
@@ -124,7 +125,7 @@ void service_tile_take(struct service *service, struct task *task, unsigned n, b
 /* ... computes all that follows (look: only what gradients follow from), from rows that were found, ... */
 void service_tile_compute(struct service *service, struct task *task, unsigned n, bool look);
 /* ... and gives away what is fetched and pooled. */
-void service_tile_fetch(struct service *service, struct rpc_request *request, unsigned n);
+uint32_t service_tile_fetch(struct service *service, struct rpc_request *request, unsigned n);
 void service_tile_pool(struct service *service, const struct task *task, unsigned n);
 void service_tile_keep(struct service *service, const struct task *task, unsigned n);
 /* A slice begins. */

@@ -73,14 +73,18 @@ static bool next_keys(struct task *task)
 	run->entry = NULL;
 	run->begin = run->next;
 	run->keys_at = run->next;
-	if (!keys->kept || run->alone)
-		rpc_cursor_skip(&run->next, run->count * (uint32_t)sizeof(uint64_t));
+	run->bytes = !keys->kept || run->alone ? run->count * (uint32_t)sizeof(uint64_t) : 0;
+	rpc_cursor_skip(&run->next, run->bytes);
 	for (unsigned i = 0; i < keys->aligned_count; i++) {
 		const struct program_node *node = &run->plan->program.nodes[keys->aligned[i]];
 
 		run->aligned[i] = run->next;
-		if (!(node->flags & PROGRAM_KEPT) || run->alone)
-			rpc_cursor_skip(&run->next, wire_padded(run->count * program_aligned_bytes(node)));
+		if (!(node->flags & PROGRAM_KEPT) || run->alone) {
+			const uint32_t bytes = wire_padded(run->count * program_aligned_bytes(node));
+
+			rpc_cursor_skip(&run->next, bytes);
+			run->bytes += bytes;
+		}
 	}
 	task->table = of->table;
 	task->spec = store_table_spec(of->table);
@@ -274,12 +278,15 @@ static void begin_keys(struct service *service, const struct rpc_request *reques
 {
 	struct task *task = request->task;
 	struct run *run = &task->run;
+	struct store_stats *stats = store_table_counters(task->table);
 
 	run->stage = RUN_TILES;
 	if (run->count == 0)
 		return;
 	service_run_entry_open(service, request);
 	service->counters.pulls += looks_up(task);
+	stats->pulls += looks_up(task);
+	stats->bytes_in += run->bytes;
 	if (applies_to(task)) {
 		const struct store_push_step step = op_step(&task->op);
 
@@ -307,6 +314,7 @@ static enum rpc_progress find_rows(struct service *service, struct rpc_request *
 {
 	const struct task *task = request->task;
 	const enum store_find_mode how = task->prepared ? STORE_LOOK : mode(task);
+	struct store_stats *stats = store_table_counters(task->table);
 
 	if (!task->prepared && service_operation_check_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
@@ -315,6 +323,10 @@ static enum rpc_progress find_rows(struct service *service, struct rpc_request *
 	if (store_find(task->table, service->keys, n, how, task->op.step, service->rows))
 		return service_operation_refuse_room(request, task->table);
 	service->counters.rows_pulled += n;
+	stats->rows_pulled += n;
+	/* Look-ups that make rows have counted what they missed. */
+	for (unsigned i = 0; mode(task) == STORE_LOOK && i < n; i++)
+		stats->missed += service->rows[i] >= STORE_UNADMITTED;
 	return RPC_MORE;
 }
 
@@ -322,13 +334,14 @@ static enum rpc_progress run_tile(struct service *service, struct rpc_request *r
 {
 	struct task *task = request->task;
 	const struct run *run = &task->run;
+	struct store_stats *stats = store_table_counters(task->table);
 	const unsigned n = take_keys(service, task);
 
 	service_tile_take(service, task, n, true);
 	if (find_rows(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	service_tile_compute(service, task, n, false);
-	service_tile_fetch(service, request, n);
+	stats->bytes_out += service_tile_fetch(service, request, n);
 	service_tile_pool(service, task, n);
 	if (unlikely(run->entry))
 		service_tile_keep(service, task, n);
@@ -338,6 +351,7 @@ static enum rpc_progress run_tile(struct service *service, struct rpc_request *r
 		store_push_rows(task->scratch->push, task->table, (const void *const *)service->tile->rows[gradients],
 				STAR_FLOAT32, n);
 		service->counters.rows_pushed += n;
+		stats->rows_pushed += n;
 	}
 	tile_done(task, n, budget);
 	return RPC_MORE;

@@ -140,3 +140,11 @@ void service_table_stats(const struct service *service, uint32_t id, struct stor
 	if (table)
 		add_store_stats(sum, store_table_stats(table));
 }
+
+uint64_t service_table_figure(const struct service *service, uint32_t id, size_t offset)
+{
+	const struct store_table *table = __atomic_load_n(&service->tables[id], __ATOMIC_ACQUIRE);
+	const char *stats = (const char *)(table ? store_table_stats(table) : NULL);
+
+	return stats ? __atomic_load_n((const uint64_t *)(stats + offset), __ATOMIC_RELAXED) : 0;
+}

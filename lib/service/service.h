@@ -175,6 +175,8 @@ const struct kept_stats *service_kept_stats(const struct service *service);
  * read by any thread. */
 struct store_stats service_store_stats(const struct service *service);
 void service_table_stats(const struct service *service, uint32_t id, struct store_stats *sum);
+/* One figure of a table: a member of struct store_stats by its offset; 0 without the table. By any thread. */
+uint64_t service_table_figure(const struct service *service, uint32_t id, size_t offset);
 /* Rows that the passes of eviction which were asked for have still to look at: by any thread, about. */
 uint64_t service_sweep_left(const struct service *service, uint32_t id);
 

@@ -232,27 +232,30 @@ void service_tile_compute(struct service *service, struct task *task, unsigned n
 		clear_last(service, task, n);
 }
 
-void service_tile_fetch(struct service *service, struct rpc_request *request, unsigned n)
+uint32_t service_tile_fetch(struct service *service, struct rpc_request *request, unsigned n)
 {
 	const struct tile *tile = service->tile;
 	const struct task *task = request->task;
 	const struct plan *plan = task->run.plan;
 	const struct plan_keys *keys = &plan->keys[task->run.keys];
+	uint32_t all = 0;
 
 	if (likely(keys[1].fetches - keys->fetches == 1)) {
 		const unsigned node = plan->fetches[keys->fetches];
 		const uint32_t bytes = plan->shape.values[node].dim * (uint32_t)sizeof(float);
 
 		rpc_reply_put_rows(request, (const void *const *)tile->rows[node], n, bytes);
-		return;
+		return n * bytes;
 	}
 	for (unsigned i = 0; i < n; i++)
 		for (unsigned f = keys->fetches; f < keys[1].fetches; f++) {
 			const unsigned node = plan->fetches[f];
+			const uint32_t bytes = plan->shape.values[node].dim * (uint32_t)sizeof(float);
 
-			rpc_reply_put(request, tile->rows[node][i],
-				      plan->shape.values[node].dim * (uint32_t)sizeof(float));
+			rpc_reply_put(request, tile->rows[node][i], bytes);
+			all += bytes;
 		}
+	return all;
 }
 
 /* A pool's sums lie behind the rows by segment, and behind the pools before it. */

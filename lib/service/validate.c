@@ -314,8 +314,10 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 		left -= sizeof(op);
 		c.at = at;
 		c.left = left;
-		if (check_op(&c) == RPC_DONE)
+		if (check_op(&c) == RPC_DONE) {
+			task->op.object = op.object; /* that it has failed at */
 			return RPC_DONE;
+		}
 		rpc_cursor_skip(&at, wire_padded(op.body_bytes));
 		left -= wire_padded(op.body_bytes);
 	}

@@ -344,6 +344,8 @@ void store_push_step(struct store_push *p, struct store_table *table, const stru
 
 	assert(p->run < p->ops_count && op->table == table && op->taken == 0);
 	op->step = store_push_apply_step(table, step, op->squares);
+	if (!step->more) /* the last part of a push speaks for all of it */
+		table_note_staleness(table, step->has_version, step->version);
 	op->more = step->more;
 	op->begun = true;
 }

@@ -185,8 +185,10 @@ static store_row find_or_make(struct store_table *t, uint64_t key, uint64_t hash
 	/* The same key may have been made by an earlier place of this batch. */
 	store_row row = store_index_find(&t->index, key, hash);
 
-	if (row == STORE_NO_ROW && mode != STORE_LOOK)
+	if (row == STORE_NO_ROW && mode != STORE_LOOK) {
+		t->stats.missed++;
 		row = make_row(t, key, hash, 0);
+	}
 	return row;
 }
 
@@ -209,6 +211,7 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 	store_row row;
 	uint32_t count = 1;
 
+	t->stats.missed++;
 	if (t->filtered) {
 		count = store_filter_count(&t->filter, key, hash, stamp);
 		if (journal_is_on(t) && count)
@@ -219,8 +222,10 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 		}
 	}
 	row = make_row(t, key, hash, count - 1);
-	if (row != STORE_NO_ROW)
+	if (row != STORE_NO_ROW) {
+		t->stats.admitted += t->filtered;
 		store_filter_forget(&t->filter, key, hash);
+	}
 	return row;
 }
 

@@ -44,6 +44,7 @@ int store_push_few(struct store_table *table, const uint64_t *keys, const float 
 	}
 	if (journal_is_on(table))
 		store_journal_rows(table, rows, n);
+	table_note_staleness(table, step->has_version, step->version);
 	table->stats.pushes++;
 	journal_note_push(table);
 	return 0;

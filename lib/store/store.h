@@ -48,7 +48,18 @@ typedef uint32_t store_row;
 	X(refused, "rows not made because the arena, or the table's share of it, is full") \
 	X(unadmitted, "pulls and pushes of keys that the filter keeps out") \
 	X(nonfinite, "gradients with NaN or infinities") \
-	X(pushes, "push and assign operations applied: wire_result.version")
+	X(missed, "keys of pulls and pushes that had no row") \
+	X(admitted, "keys that the filter has let in: they got rows") \
+	X(versioned, "pushes that name the version of the table that they were computed from") \
+	X(staleness, \
+	  "pushes to the table, on their shard, between that version and the push: of all of them together") \
+	X(requests_refused, "requests that failed at an operation on the table") \
+	X(pushes, "push and assign operations applied: wire_result.version") \
+	X(rows_pushed, "rows that pushes and assigns brought") \
+	X(pulls, "pulls executed, and look-ups by programs") \
+	X(rows_pulled, "rows that they read") \
+	X(bytes_in, "bytes of operations on the table: keys, rows, gradients; of a request for several, its own") \
+	X(bytes_out, "bytes of their results: rows, versions; of programs what was looked up or computed of each row")
 #define STORE_STATS(X) \
 	STORE_LEVELS(X) \
 	STORE_EVENTS(X)
@@ -77,6 +88,9 @@ struct store_table *store_table_create(struct store *store, const struct object_
 				       struct star_error *err);
 const struct object_spec *store_table_spec(const struct store_table *table);
 const struct store_stats *store_table_stats(const struct store_table *table);
+/* For whoever executes requests on the table's thread: it counts there what they were (from requests_refused on, but
+ * for pushes), and what look-ups by STORE_LOOK missed. */
+struct store_stats *store_table_counters(struct store_table *table);
 uint64_t store_name_hash(const struct store_table *table);
 
 /*
@@ -90,7 +104,7 @@ bool store_reclaim(struct store *store, unsigned budget);
 
 /* What a look-up does about keys without a row. */
 enum store_find_mode {
-	STORE_LOOK, /* nothing, and counts nothing: a read-only pull */
+	STORE_LOOK, /* nothing, and counts nothing: a read-only pull, whose misses its caller counts */
 	STORE_PULL, /* a row is made if the filter admits the key: each of its places in keys counts */
 	STORE_PUSH, /* the same; an unadmitted key's gradient will be dropped */
 };

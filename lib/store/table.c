@@ -191,6 +191,11 @@ const struct store_stats *store_table_stats(const struct store_table *table)
 	return &table->stats;
 }
 
+struct store_stats *store_table_counters(struct store_table *table)
+{
+	return &table->stats;
+}
+
 uint64_t store_name_hash(const struct store_table *table)
 {
 	return table->name_hash;

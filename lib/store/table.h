@@ -176,6 +176,16 @@ static inline uint32_t step_stamp(uint64_t step)
 	return (uint32_t)step ? (uint32_t)step : UINT32_MAX;
 }
 
+/* A push of this step is applied: how stale it was, if it says so. */
+static inline void table_note_staleness(struct store_table *t, bool has_version, uint64_t version)
+{
+	if (!has_version)
+		return;
+	t->stats.versioned++;
+	if (t->stats.pushes > version)
+		t->stats.staleness += t->stats.pushes - version;
+}
+
 /* table.c: rows of the stored type from float32, and the values that an optimizer works on from a row. */
 void store_table_store_floats(const struct store_table *t, void *values, const float *from);
 

@@ -130,7 +130,7 @@ static int fake_dropped_write(void *ctx, const uint32_t *generations, struct sta
 }
 
 /* A sweep takes three looks. */
-static json_t *fake_object_status(void *ctx, const struct object_spec *spec)
+static json_t *fake_object_status(void *ctx, const struct object_spec *spec, bool by_reactor)
 {
 	struct fake_plane *p = ctx;
 	unsigned left = 0;

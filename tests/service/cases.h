@@ -19,6 +19,8 @@
 	X(requests_cut_anywhere) \
 	X(variables_are_tables_of_blocks) \
 	X(objects_are_installed_once) \
+	X(tables_count_what_is_done_on_them) \
+	X(tables_count_staleness_and_admissions) \
 	/* tables.c */ \
 	X(rows_are_converted_on_their_way) \
 	X(push_and_pull_in_one_trip) \

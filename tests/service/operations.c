@@ -262,6 +262,105 @@ void variables_are_tables_of_blocks(void)
 	shard_stop();
 }
 
+static struct store_stats stats_of(unsigned object)
+{
+	struct store_stats stats = { 0 };
+
+	service_table_stats(shard.service, object, &stats);
+	return stats;
+}
+
+/* Whether the request goes the direct way or the general one (here: two operations), and beside it another table. */
+void tables_count_what_is_done_on_them(void)
+{
+	static const uint64_t keys[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
+	enum { OP = sizeof(struct wire_op), RESULT = sizeof(struct wire_result) };
+	struct peer *peer = shard_simple(12);
+	struct request r = { 0 };
+	struct store_stats s;
+	float ones[10], rows[10];
+
+	fill_floats(ones, 10, 1);
+	push(peer, COUNTS, keys, ones, 4);
+	s = stats_of(COUNTS);
+	CHECK_UINT(s.pushes, 1);
+	CHECK_UINT(s.rows_pushed, 4);
+	CHECK_UINT(s.missed, 4);
+	CHECK_UINT(s.bytes_in, OP + 4 * 8 + 4 * 4);
+	CHECK_UINT(s.bytes_out, RESULT);
+	pull(peer, COUNTS, keys, 6, 0, rows);		    /* two are new */
+	pull(peer, COUNTS, keys, 10, WIRE_READ_ONLY, rows); /* four are not there, and stay so */
+	s = stats_of(COUNTS);
+	CHECK_UINT(s.pulls, 2);
+	CHECK_UINT(s.rows_pulled, 16);
+	CHECK_UINT(s.missed, 4 + 2 + 4);
+	CHECK_UINT(s.created, 6);
+	CHECK_UINT(s.bytes_in, 3 * OP + 4 * 8 + 4 * 4 + 16 * 8);
+	CHECK_UINT(s.bytes_out, 3 * RESULT + 16 * 4);
+	request_pull(&r, COUNTS, keys, 7, WIRE_READ_ONLY);
+	request_push(&r, COUNTS, &keys[8], ones, 2, 1);
+	request_pull(&r, WORDS, keys, 1, 0);
+	request_good(&r, peer);
+	s = stats_of(COUNTS);
+	CHECK_UINT(s.pulls, 3);
+	CHECK_UINT(s.rows_pulled, 23);
+	CHECK_UINT(s.rows_pushed, 6);
+	CHECK_UINT(s.missed, 10 + 1 + 2);
+	CHECK_UINT(s.bytes_in, 5 * OP + 4 * 8 + 4 * 4 + 16 * 8 + 7 * 8 + 2 * 8 + 2 * 4);
+	CHECK_UINT(s.bytes_out, 5 * RESULT + 16 * 4 + 8 * 4);
+	CHECK_UINT(stats_of(WORDS).rows_pulled, 1);
+	CHECK_UINT(stats_of(WORDS).missed, 1);
+	CHECK_UINT(stats_of(WORDS).bytes_out, RESULT + 64);
+	/* What is refused counts at the table that it fails at. */
+	request_pull(&r, COUNTS, keys, 1, 0);
+	request_pull(&r, WORDS, keys, 0, 0);
+	request_refused(&r, peer, WIRE_NO_KEYS, "names no keys");
+	CHECK_UINT(stats_of(COUNTS).requests_refused, 0);
+	CHECK_UINT(stats_of(WORDS).requests_refused, 1);
+	CHECK_UINT(stats_of(COUNTS).rows_pulled, 23);
+	shard_stop();
+}
+
+void tables_count_staleness_and_admissions(void)
+{
+	static const uint64_t keys[] = { 1, 2 };
+	static const float ones[] = { 1, 1, 1, 1 };
+	struct peer *peer = shard_simple(13);
+	struct request r = { 0 };
+	struct store_stats s;
+	float rows[4];
+
+	for (unsigned i = 0; i < 5; i++)
+		push(peer, COUNTS, keys, ones, 1);
+	for (uint64_t version = 2; version <= 6; version += 2) { /* 3, then 2 pushes since; then one of the future */
+		struct wire_op op = { .kind = WIRE_PUSH,
+				      .dtype = STAR_FLOAT32,
+				      .object = COUNTS,
+				      .count = version == 4 ? 2 : 1,
+				      .dim = 1,
+				      .flags = WIRE_PULLED,
+				      .version = version == 6 ? 100 : version };
+
+		op.body_bytes = (uint32_t)wire_op_bytes(&op);
+		request_op(&r, op, keys, ones);
+		request_good(&r, peer);
+	}
+	s = stats_of(COUNTS);
+	CHECK_UINT(s.pushes, 8);
+	CHECK_UINT(s.versioned, 3);
+	CHECK_UINT(s.staleness, 3 + 2);
+	/* The filter lets a key in that was asked for three times. */
+	for (unsigned i = 0; i < 3; i++)
+		pull(peer, FILTERED, keys, 1, 0, rows);
+	pull(peer, FILTERED, keys, 2, 0, rows);
+	s = stats_of(FILTERED);
+	CHECK_UINT(s.missed, 3 + 1);
+	CHECK_UINT(s.unadmitted, 2 + 1);
+	CHECK_UINT(s.admitted, 1);
+	CHECK_UINT(s.created, 1);
+	shard_stop();
+}
+
 void objects_are_installed_once(void)
 {
 	struct peer *peer = shard_simple(10);
