@@ -29,6 +29,9 @@ BENCH ?=
 TESTS ?=
 JOBS ?=
 TRANSPORT ?= tcp
+HA ?= 0
+SECURE ?= 0
+LOCAL ?= 0
 
 variant := $(if $(filter 1,$(ASAN)),asan-)$(if $(filter 1,$(UBSAN)),ubsan-)$(if $(filter 1,$(TSAN)),tsan-)$(if $(filter 1,$(COVERAGE)),coverage-)
 BUILD := build/$(if $(variant),$(variant:-=),release)
@@ -122,11 +125,12 @@ tests: all $(BINARIES_test) $(BINARIES_tool)
 packages = $(Q)scripts/install-packages $(1)
 build = +$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(or $(JOBS),$(shell nproc))) $(1)
 
-#: demo       install what it needs, build, and train word vectors on a test network; TRANSPORT=dpdk without a kernel in between, SECURE=1 with keys; HA=1 on a pair whose primary is killed
+#: demo       install what it needs, build, and train word vectors on a test network; TRANSPORT=dpdk without a kernel in between, SECURE=1 with keys,
+#:            LOCAL=1 as any user; HA=1 on a pair whose primary is killed
 demo:
-	$(call packages,$(if $(HA),ha,demo))
+	$(call packages,$(if $(filter 1,$(HA)),ha,demo))
 	$(call build,all)
-	$(Q)STAR_BUILD=$(BUILD) $(if $(HA),scripts/demo-ha,scripts/demo --transport $(TRANSPORT) $(if $(SECURE),--secure))
+	$(Q)STAR_BUILD=$(BUILD) $(if $(filter 1,$(HA)),scripts/demo-ha,scripts/demo $(if $(filter 1,$(LOCAL)),--local,--transport $(TRANSPORT) $(if $(filter 1,$(SECURE)),--secure)))
 #: test       install what it needs, build, and run all tests; TESTS="net config" runs some; AGAIN=1 runs a failed case once more
 test:
 	$(call packages,test)

@@ -136,7 +136,7 @@ struct config {
 	uint32_t checkpoint_id;				/* which is restored; 0: the newest */
 	uint32_t checkpoint_every_s;			/* full ones; 0: on request only */
 	uint32_t checkpoint_delta_every_s;
-	uint32_t checkpoint_keep;
+	uint32_t checkpoint_keep, checkpoint_keep_max;
 	bool checkpoint_on_stop;
 	uint32_t checkpoint_copies_mib; /* of each reactor */
 	uint32_t checkpoint_log_mib;	/* of each reactor; 0: no deltas */

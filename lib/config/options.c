@@ -215,6 +215,9 @@ const struct config_option config_options[] = {
 		  "is not possible, a full one is." },
 	{ "checkpoint.keep", OF_CONFIG(checkpoint_keep), .type = OPTION_NUMBER, .min = 1, .max = 10000, .fallback = "2",
 	  .help = "Full checkpoints that are kept, each with its deltas; older ones are removed after each full one." },
+	{ "checkpoint.keep_max", OF_CONFIG(checkpoint_keep_max), .type = OPTION_NUMBER, .min = 1, .max = 10000,
+	  .fallback = "20",
+	  .help = "How many of them a job may ask to be kept (keep_checkpoint_max) where checkpoint.keep is less." },
 	{ "checkpoint.on_stop", OF_CONFIG(checkpoint_on_stop), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "Whether a node has a last checkpoint of the cluster written before it ends by SIGTERM, SIGINT or "
 		  "SIGHUP; no "

@@ -81,7 +81,7 @@ static struct session_config aside(struct session_config config)
 {
 	config.model_dir = NULL;
 	config.log_step_count_steps = UINT32_MAX;
-	config.save_checkpoints_steps = 0;
+	config.save_checkpoints_steps = config.save_checkpoints_secs = config.keep_checkpoint_max = 0;
 	config.last_step = 0;
 	config.consistency = NULL;
 	config.steps_in_flight = 1;

@@ -49,8 +49,12 @@ struct session_config {
 	uint32_t save_summary_steps;   /* [100] */
 	uint32_t log_step_count_steps; /* a line on standard error [100]; UINT32_MAX: none */
 	uint64_t last_step;	       /* of the whole job: global step at which session_should_stop says so; 0: none */
-	/* the chief has the cluster write a checkpoint every so many global steps, and waits for it; 0: never */
-	uint32_t save_checkpoints_steps;
+	/* The chief has the cluster write a checkpoint every so many global steps, or seconds, and waits for it,
+	 * between two steps; one of the two at most; 0: never. */
+	uint32_t save_checkpoints_steps, save_checkpoints_secs;
+	/* Full ones that are kept: at least checkpoint.keep of the nodes, which is the default, and at most their
+	 * checkpoint.keep_max. */
+	uint32_t keep_checkpoint_max;
 	uint64_t seed;	      /* of random numbers in the graph */
 	uint64_t deadline_us; /* of each call to PS tasks [30 s] */
 	uint64_t recovery_us; /* how long PS tasks may be away, and others wait for the chief [300 s] */

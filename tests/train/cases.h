@@ -55,6 +55,7 @@ void a_worker_sees_who_was_told_otherwise(void);
 void who_only_seems_to_live_may_be_of_a_run_before(void);
 void a_worker_that_was_alone_sees_others_come_back(void);
 void a_worker_that_comes_late_goes_on_with_the_slowest(void);
+void a_job_has_as_many_workers_as_it_may(void);
 
 /* sync.c */
 void steps_are_whole_whoever_leads_and_stands_still(void);

@@ -57,6 +57,7 @@ const struct unit_case unit_cases[] = {
 	{ "a worker is so many steps ahead at most", a_worker_is_so_many_steps_ahead_at_most },
 	{ "a worker that was alone sees others come back", a_worker_that_was_alone_sees_others_come_back },
 	{ "a worker that comes late goes on with the slowest", a_worker_that_comes_late_goes_on_with_the_slowest },
+	{ "a job has as many workers as it may", a_job_has_as_many_workers_as_it_may },
 	{ "steps are whole, whoever leads and stands still", steps_are_whole_whoever_leads_and_stands_still },
 	{ "steps are whole when replies are lost", steps_are_whole_when_replies_are_lost },
 	{ "a round that leaders differ about is not committed", a_round_that_leaders_differ_about_is_not_committed },

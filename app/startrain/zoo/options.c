@@ -142,10 +142,10 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 
 	switch (option) {
 	case OPTION_workers:
-		return training_parse_count("workers", text, 1, ZOO_WORKERS_MAX, &o->workers, err);
+		return training_parse_count("workers", text, 1, TRANSPORT_WORKERS_MAX, &o->workers, err);
 	case OPTION_worker:
 		o->local_workers = 1;
-		return training_parse_count("worker", text, 0, ZOO_WORKERS_MAX - 1, &o->first_worker, err);
+		return training_parse_count("worker", text, 0, TRANSPORT_WORKERS_MAX - 1, &o->first_worker, err);
 	case OPTION_epochs:
 		return training_parse_count("epochs", text, 1, 1e6, &o->epochs, err);
 	case OPTION_slice:
@@ -194,7 +194,8 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 	case OPTION_grads_to_wait:
 		rc = set_consistency(o, "synchronous", err);
 		return rc < 0 ? rc
-			      : training_parse_count("grads-to-wait", text, 1, ZOO_WORKERS_MAX, &o->grads_to_wait, err);
+			      : training_parse_count("grads-to-wait", text, 1, TRANSPORT_WORKERS_MAX, &o->grads_to_wait,
+						     err);
 	case OPTION_lease:
 		return training_parse_seconds("lease", text, &o->lease_us, err);
 	default:
@@ -299,14 +300,11 @@ static int complete_zoo(struct zoo_options *o, const bool *given, struct star_er
 		return rc;
 	if (!o->window)
 		o->window = o->model->kind == ZOO_WINDOWS ? 16 : 5;
-	if (o->first_worker >= o->workers)
-		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
-				      o->workers, o->workers - 1);
+	if (transport_place_workers(o->workers, o->first_worker, &o->local_workers, err) < 0)
+		return -EINVAL;
 	if (zoo_is_local(o) && o->workers > 1)
 		return star_error_set(err, -EINVAL, "--workers %u: with --ps local there is one: all is in its process",
 				      o->workers);
-	if (!o->local_workers)
-		o->local_workers = o->workers;
 	return 0;
 }
 

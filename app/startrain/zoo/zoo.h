@@ -17,7 +17,7 @@
 #include "train/queue.h"
 #include "star_error.h"
 
-enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024, ZOO_DIM_MAX = 4096, ZOO_HISTORY_MAX = 1024, ZOO_FURTHER_MAX = 12 };
+enum { ZOO_FILES_MAX = 64, ZOO_DIM_MAX = 4096, ZOO_HISTORY_MAX = 1024, ZOO_FURTHER_MAX = 12 };
 
 /* Further options of tables or variables, as the catalogue has them: "schedule=cosine, schedule_steps=1000". */
 struct zoo_further {
