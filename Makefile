@@ -32,6 +32,7 @@ TRANSPORT ?= tcp
 HA ?= 0
 SECURE ?= 0
 LOCAL ?= 0
+AGAIN ?=
 
 variant := $(if $(filter 1,$(ASAN)),asan-)$(if $(filter 1,$(UBSAN)),ubsan-)$(if $(filter 1,$(TSAN)),tsan-)$(if $(filter 1,$(COVERAGE)),coverage-)
 BUILD := build/$(if $(variant),$(variant:-=),release)
