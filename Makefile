@@ -29,6 +29,10 @@ BENCH ?=
 TESTS ?=
 JOBS ?=
 TRANSPORT ?= tcp
+HA ?= 0
+SECURE ?= 0
+LOCAL ?= 0
+AGAIN ?=
 
 variant := $(if $(filter 1,$(ASAN)),asan-)$(if $(filter 1,$(UBSAN)),ubsan-)$(if $(filter 1,$(TSAN)),tsan-)$(if $(filter 1,$(COVERAGE)),coverage-)
 BUILD := build/$(if $(variant),$(variant:-=),release)
@@ -122,11 +126,12 @@ tests: all $(BINARIES_test) $(BINARIES_tool)
 packages = $(Q)scripts/install-packages $(1)
 build = +$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(or $(JOBS),$(shell nproc))) $(1)
 
-#: demo       install what it needs, build, and train word vectors on a test network; TRANSPORT=dpdk without a kernel in between
+#: demo       install what it needs, build, and train word vectors on a test network; TRANSPORT=dpdk without a kernel in between, SECURE=1 with keys,
+#:            LOCAL=1 as any user; HA=1 on a pair whose primary is killed
 demo:
-	$(call packages,demo)
+	$(call packages,$(if $(filter 1,$(HA)),ha,demo))
 	$(call build,all)
-	$(Q)STAR_BUILD=$(BUILD) scripts/demo --transport $(TRANSPORT)
+	$(Q)STAR_BUILD=$(BUILD) $(if $(filter 1,$(HA)),scripts/demo-ha,scripts/demo $(if $(filter 1,$(LOCAL)),--local,--transport $(TRANSPORT) $(if $(filter 1,$(SECURE)),--secure)))
 #: test       install what it needs, build, and run all tests; TESTS="net config" runs some; AGAIN=1 runs a failed case once more
 test:
 	$(call packages,test)
@@ -134,7 +139,7 @@ test:
 	$(Q)scripts/run-tests --build $(BUILD) $(if $(AGAIN),--again) $(addprefix --unit ,$(BINARIES_test)) $(TESTS)
 #: soak       the same with as much of everything as the issues ask for: hours; TESTS="net kernel-peer" runs some
 soak: export STAR_SOAK := 1
-soak: test
+soak: test $(if $(TESTS),,test-fuzz)
 #: chaos      kill, stop and cut off workers and nodes, RUNS=n times (200), from SEED=n (1)
 chaos:
 	$(call packages,test)

@@ -47,9 +47,9 @@ memory = {{ {worker_memory}mbufs = {mbufs}; }};
 """, encoding="utf-8")
         return server
 
-    def work(self, server, seconds, *options, cluster=None):
-        """One run of a worker, on the client's core, as its JSON object."""
-        command = ["taskset", "-c", self.stage.client_core, harness.BUILD / "app/starbench/starbench", "worker", "--cluster",
+    def work(self, server, seconds, *options, cluster=None, key=None):
+        """One run of a worker, on the client's core, as its JSON object; by that key file, where one is named."""
+        command = [*(["env", f"STAR_KEY={key}"] if key else []), "taskset", "-c", self.stage.client_core, harness.BUILD / "app/starbench/starbench", "worker", "--cluster",
                    cluster or f"dpdk:{server.worker}", "--seconds", seconds, *options]
         with server.awake():
             return json.loads(harness.run(*command, timeout=seconds + 60))

@@ -8,6 +8,7 @@ share = $(PREFIX)/share
 INSTALL_FILES = \
 	$(foreach b,$(BINARIES_program),$(b):$(PREFIX)/bin/$(notdir $(b))) \
 	$(foreach s,$(INSTALL_SCRIPTS),scripts/$(s):$(PREFIX)/sbin/starserver-$(s)) \
+	scripts/plot-training:$(PREFIX)/bin/startrain-plot \
 	$(foreach h,$(HEADERS_libstar),$(h):$(PREFIX)/include/$(notdir $(h))) \
 	$(foreach h,$(STARTRAIN_HEADERS),lib/$(h):$(PREFIX)/include/startrain/$(h)) \
 	$(foreach l,libstar libstartrain,$(BUILD)/lib/$(l).so:$(PREFIX)/$(LIBDIR)/$(l).so.$(ABI)) \
@@ -31,7 +32,7 @@ INSTALL_LINKS = $(foreach l,libstar libstartrain,$(PREFIX)/$(LIBDIR)/$(l).so:$(l
 from = $(firstword $(subst :, ,$(1)))
 to = $(DESTDIR)$(lastword $(subst :, ,$(1)))
 # A program and a script are executable, a page is not.
-mode = $(if $(filter $(BINARIES_program) $(addprefix scripts/,$(INSTALL_SCRIPTS)),$(1)),755,644)
+mode = $(if $(filter $(BINARIES_program) $(addprefix scripts/,$(INSTALL_SCRIPTS) plot-training),$(1)),755,644)
 
 # Each file takes its name by a rename: a program that has the old one mapped keeps it, and would die of SIGBUS were it written over.
 #: install    into DESTDIR/PREFIX (/usr/local)

@@ -254,7 +254,8 @@ static int run_until_end(struct capture *c, struct star_error *err)
 			usleep(PAUSE_US);
 		}
 	}
-	if (rc == 0)
+	/* What has come until now; more than one reply has room for may be left. */
+	for (more = true; rc == 0 && more;)
 		rc = capture_take(c, true, &more, err);
 	sigaction(SIGINT, &before[0], NULL);
 	sigaction(SIGTERM, &before[1], NULL);

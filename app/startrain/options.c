@@ -128,10 +128,10 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 		rc = transport_parse(value, &o->dpdk, err);
 		break;
 	case WORKERS:
-		rc = training_parse_count("workers", value, 1, OPTIONS_WORKERS_MAX, &o->workers, err);
+		rc = training_parse_count("workers", value, 1, TRANSPORT_WORKERS_MAX, &o->workers, err);
 		break;
 	case WORKER:
-		rc = training_parse_count("worker", value, 0, OPTIONS_WORKERS_MAX - 1, &o->first_worker, err);
+		rc = training_parse_count("worker", value, 0, TRANSPORT_WORKERS_MAX - 1, &o->first_worker, err);
 		o->local_workers = 1;
 		break;
 	case TEXT:
@@ -188,13 +188,10 @@ static int complete_options(struct options *o, struct star_error *err)
 		return err->code;
 	if (o->workers == 0)
 		o->workers = 1;
-	if (o->first_worker >= o->workers)
-		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
-				      o->workers, o->workers - 1);
+	if (transport_place_workers(o->workers, o->first_worker, &o->local_workers, err) < 0)
+		return -EINVAL;
 	if (!dtype_is_real(dtype_parse(o->wire)))
 		return star_error_set(err, -EINVAL, "--wire %s: a type for gradients is needed, as float16", o->wire);
-	if (o->local_workers == 0)
-		o->local_workers = o->workers;
 	if (o->texts_count == 0) {
 		memcpy(o->texts, training_texts, sizeof(training_texts));
 		o->texts_count = TRAINING_TEXTS;

@@ -9,7 +9,7 @@
 #include "app/startrain/training.h"
 #include "train/cluster.h"
 
-enum { OPTIONS_WORKERS_MAX = 1024, OPTIONS_TEXTS_MAX = 64 };
+enum { OPTIONS_TEXTS_MAX = 64 };
 
 struct options {
 	struct training training;

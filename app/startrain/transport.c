@@ -81,3 +81,19 @@ int transport_parse(const char *text, bool *dpdk, struct star_error *err)
 		       ? 0
 		       : star_error_set(err, -EINVAL, "--transport %s: it is tcp or dpdk", text);
 }
+
+int transport_place_workers(uint32_t workers, uint32_t worker, uint32_t *together, struct star_error *err)
+{
+	if (worker >= workers)
+		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", worker, workers,
+				      workers - 1);
+	if (!*together)
+		*together = workers;
+	if (*together <= TRANSPORT_TOGETHER_MAX)
+		return 0;
+	return star_error_set(
+		err, -EINVAL,
+		"--workers %u: they would all run here, where %d do at most; start them one by one where they "
+		"are to run, with --worker, too",
+		workers, TRANSPORT_TOGETHER_MAX);
+}

@@ -36,6 +36,12 @@ struct transport_place {
 int transport_take_environment(const struct transport_place *place, struct cluster_spec *cluster,
 			       struct star_error *err);
 
+/* Workers of a job; and processes of one parent, which would be of one machine. */
+enum { TRANSPORT_WORKERS_MAX = 65536, TRANSPORT_TOGETHER_MAX = 1024 };
+
+/* Which of a job's workers run here: with --worker that one, else all of them; together: as above. 0, or -EINVAL. */
+int transport_place_workers(uint32_t workers, uint32_t worker, uint32_t *together, struct star_error *err);
+
 /* --transport: tcp or dpdk. */
 int transport_parse(const char *text, bool *dpdk, struct star_error *err);
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "bench/peers/appliance_stream.h"
 #include "port/port.h"
 #include "rpc/rpc.h"
 
@@ -29,14 +30,23 @@ struct side {
 	struct net *net;
 };
 
+/* A door of the one shard, at a port of its own, and the worker's session there. */
+struct way {
+	struct rpc_server *rpc;
+	struct secure_tickets *tickets; /* NULL: it takes none */
+	struct dgram_session *session;
+	struct dgram_ticket ticket; /* the session's */
+	struct dgram_seal *seal;    /* memory for its keys; NULL: it has none */
+	uint64_t sequence;	    /* of the worker there, while it is another one's turn */
+};
+
 static struct {
 	struct appliance *a;
 	struct side server, worker;
-	struct rpc_server *rpc;
+	struct way ways[APPLIANCE_WAYS], *way; /* and the one whose turn it is */
 	struct dgram *dgram;
-	struct dgram_session *session;
 	uint64_t turn_cycles; /* that the last turn took */
-} rig;
+} rig = { .way = rig.ways };
 
 void appliance_fail(const char *what)
 {
@@ -72,6 +82,11 @@ static void make_net(struct side *side, unsigned index)
 		.mac = mac,
 		.addresses_count = 1,
 		.addresses = { { net_address_v4(rte_cpu_to_be_32(APPLIANCE_ADDRESS + index)), 24 } },
+		.offloads = rig.a->memory		  ? OFFLOAD_MEMORY
+			    : rig.a->stream && index == 0 ? OFFLOAD_TX_SEGMENTS | OFFLOAD_TX_TSO
+							  : 0,
+		.tso_bytes = UINT16_MAX,
+		.tso_segments = 16,
 	};
 	side->net = net_create(&o, &err);
 	if (!side->net)
@@ -108,20 +123,42 @@ static const struct object_spec look_up = {
 				{ .op = PROGRAM_FETCH, .a = 1 } } },
 };
 
-static void make_server(struct appliance *a, const struct store_snapshot_options *snapshots)
+static void make_way(struct appliance *a, unsigned index)
 {
-	void *arena = mmap(NULL, APPLIANCE_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct way *way = &rig.ways[index];
 	struct star_error err = { 0 };
 	struct rpc_server_options o = {
 		.net = rig.server.net,
-		.port = APPLIANCE_PORT,
+		.port = (uint16_t)(APPLIANCE_PORT + index),
 		.streams_max = a->workers,
 		.datagrams = sessions(),
 		.payload_max = WIRE_PAYLOAD_DEFAULT,
 		.send_queue_bytes = 1 << 20,
 		.held_mbufs_max = a->mbufs / 2,
 		.stall_ns = UINT64_C(30000000000),
+		.service = service_rpc(a->service),
 	};
+
+	if (index) {
+		way->tickets =
+			secure_tickets_create(index == APPLIANCE_SEALED ? SECURE_DATA_SEALED : SECURE_DATA_CHECKED,
+					      &err);
+		way->seal = aligned_alloc(64, RTE_ALIGN(dgram_seal_bytes(), 64));
+		if (!way->tickets || !way->seal)
+			appliance_fail(way->tickets ? "no memory for keys" : err.text);
+		memset(way->seal, 0, dgram_seal_bytes());
+		o.tickets = way->tickets;
+	}
+	way->rpc = rpc_server_create(&o, &err);
+	if (!way->rpc)
+		appliance_fail(err.text);
+	rpc_server_set_layout(way->rpc, EPOCH, INCARNATION);
+}
+
+static void make_server(struct appliance *a, const struct store_snapshot_options *snapshots)
+{
+	void *arena = mmap(NULL, APPLIANCE_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct star_error err = { 0 };
 
 	if (arena == MAP_FAILED)
 		appliance_fail("no memory for the rows");
@@ -140,17 +177,15 @@ static void make_server(struct appliance *a, const struct store_snapshot_options
 							       .partitions = APPLIANCE_PARTITIONS,
 							       .store = a->store,
 							       .payload_max = WIRE_PAYLOAD_DEFAULT,
-							       .share = 1 },
+							       .share = 1,
+							       .rights = a->keyed ? rpc_request_rights : NULL },
 				    &err);
 	if (!a->service || service_install(a->service, &a->spec, &err) < 0 ||
 	    service_install(a->service, &look_up, &err) < 0)
 		appliance_fail(err.text);
 	service_set_layout(a->service, EPOCH, 0, APPLIANCE_PARTITIONS);
-	o.service = service_rpc(a->service);
-	rig.rpc = rpc_server_create(&o, &err);
-	if (!rig.rpc)
-		appliance_fail(err.text);
-	rpc_server_set_layout(rig.rpc, EPOCH, INCARNATION);
+	for (unsigned i = 0; i < (a->keyed ? (unsigned)APPLIANCE_WAYS : 1); i++)
+		make_way(a, i);
 }
 
 /* ---- the worker ---- */
@@ -176,7 +211,7 @@ static void worker_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum
 		m->next = NULL;
 		rte_pktmbuf_free(m);
 	}
-	dgram_taken(rig.session, mbufs);
+	dgram_taken(((struct way *)user)->session, mbufs);
 }
 
 static void worker_acknowledged(void *user)
@@ -188,11 +223,30 @@ static void worker_closed(void *user, int reason)
 	appliance_fail("the session has ended");
 }
 
+/* A ticket that is there already, and a random number of this attempt's own. */
+static bool worker_ticket(void *user, struct dgram_ticket *ticket)
+{
+	static uint64_t attempts;
+	struct way *way = user;
+
+	*ticket = way->ticket;
+	attempts++;
+	memcpy(ticket->random, &attempts, sizeof(attempts));
+	return true;
+}
+
+static void worker_refused(void *user)
+{
+	appliance_fail("the ticket was not taken");
+}
+
 static const struct dgram_handler worker_handler = {
 	.connected = worker_connected,
 	.received = worker_received,
 	.acknowledged = worker_acknowledged,
 	.closed = worker_closed,
+	.ticket = worker_ticket,
+	.refused = worker_refused,
 };
 
 struct dgram *appliance_sessions(struct appliance *a, const struct dgram_handler *handler)
@@ -209,34 +263,61 @@ struct dgram *appliance_sessions(struct appliance *a, const struct dgram_handler
 	return rig.dgram;
 }
 
-static void make_worker(void)
+static void open_session(struct way *way)
 {
 	const struct net_address to = net_address_v4(rte_cpu_to_be_32(APPLIANCE_ADDRESS));
+	const uint16_t port = (uint16_t)(APPLIANCE_PORT + (way - rig.ways));
 	struct star_error err = { 0 };
 
-	appliance_sessions(rig.a, &worker_handler);
-	rig.session = dgram_open(rig.dgram, &to, APPLIANCE_PORT, &rig, NULL, &err);
-	if (!rig.session)
+	way->session = dgram_open(rig.dgram, &to, port, way, way->seal, &err);
+	if (!way->session)
 		appliance_fail(err.text);
+}
+
+static void make_worker(struct appliance *a)
+{
+	const struct secure_key principal = { .principal = "job1", .role = SECURE_WORKER, .id = "00000001" };
+	struct star_error err = { 0 };
+
+	appliance_sessions(a, &worker_handler);
+	for (struct way *way = rig.ways; way < rig.ways + APPLIANCE_WAYS && way->rpc; way++) {
+		if (way->tickets && secure_tickets_issue(way->tickets, &principal, clock_ns(), &way->ticket.ticket,
+							 way->ticket.secret, &err) < 0)
+			appliance_fail(err.text);
+		open_session(way);
+	}
+}
+
+void appliance_use(struct appliance *a, enum appliance_way way)
+{
+	rig.way->sequence = a->sequence;
+	rig.way = &rig.ways[way];
+	a->sequence = a->answered = rig.way->sequence;
+}
+
+void appliance_reopen(struct appliance *a)
+{
+	dgram_close(rig.way->session);
+	open_session(rig.way);
 }
 
 /* Sends a message as the session's packets carry it. */
 static void send_message(const uint8_t *message, uint32_t bytes)
 {
-	const uint32_t each = dgram_payload(rig.session);
+	const uint32_t each = dgram_payload(rig.way->session);
 	struct rte_mbuf *first = NULL, **last = &first;
 
 	for (uint32_t at = 0; at < bytes; at += each, last = &(*last)->next) {
 		const uint32_t n = RTE_MIN(bytes - at, each);
 		char *to;
 
-		*last = dgram_alloc(rig.session);
+		*last = dgram_alloc(rig.way->session);
 		to = *last ? rte_pktmbuf_append(*last, (uint16_t)n) : NULL;
 		if (!to)
 			appliance_fail("no mbuf");
 		memcpy(to, message + at, n);
 	}
-	dgram_send(rig.session, first);
+	dgram_send(rig.way->session, first);
 }
 
 uint32_t appliance_fill(uint64_t session, uint64_t sequence, enum wire_op_kind kind, const uint64_t *keys, uint32_t n,
@@ -280,7 +361,10 @@ void appliance_ask(struct appliance *a, enum wire_op_kind kind, const uint64_t *
 	const uint8_t *message;
 	const uint32_t bytes = appliance_fill(1, ++a->sequence, kind, keys, n, &message);
 
-	send_message(message, bytes);
+	if (a->stream)
+		appliance_stream_send(message, bytes);
+	else
+		send_message(message, bytes);
 }
 
 /* ---- the cable ---- */
@@ -315,14 +399,14 @@ static __rte_noinline unsigned server_turn(struct appliance *a, struct rte_mbuf 
 		net_input(rig.server.net, frames + i, RTE_MIN(n - i, (unsigned)PORT_BURST), now);
 	if (by_stage)
 		at[APPLIANCE_EXECUTE] = rte_rdtsc_precise();
-	slices = rpc_run(rig.rpc, 8, now);
+	slices = rpc_run(rig.way->rpc, 8, now);
 	if (by_stage)
 		at[APPLIANCE_TRANSMIT] = rte_rdtsc_precise();
-	rpc_transmit(rig.rpc, now);
+	rpc_transmit(rig.way->rpc, now);
 	n = net_output(rig.server.net, frames, FRAMES);
 	/* A reactor has read the clock anyway; here the length of the last turn does. */
 	if (a->observe && (n || slices))
-		rpc_turn_sent(rig.rpc, at[APPLIANCE_RECEIVE], at[APPLIANCE_RECEIVE] + rig.turn_cycles);
+		rpc_turn_sent(rig.way->rpc, at[APPLIANCE_RECEIVE], at[APPLIANCE_RECEIVE] + rig.turn_cycles);
 	if (a->observe && !slices)
 		observe_idle(a->observe);
 	at[APPLIANCE_END] = rte_rdtsc_precise();
@@ -333,6 +417,15 @@ static __rte_noinline unsigned server_turn(struct appliance *a, struct rte_mbuf 
 	if (a->housekeeping)
 		a->housekeeping(a, now, slices != 0);
 	return n;
+}
+
+/* The same where it counts. */
+static __rte_noinline unsigned counted_turn(struct appliance *a, struct rte_mbuf **frames, unsigned n)
+{
+	const unsigned left = server_turn(a, frames, n);
+
+	__asm__ volatile("" ::: "memory"); /* it returns to here */
+	return left;
 }
 
 /* Everything that is under way arrives. */
@@ -346,9 +439,12 @@ static void exchange(struct appliance *a)
 
 		net_turn(rig.worker.net, now);
 		wheel_advance(net_wheel(rig.worker.net), now, 16);
-		dgram_turn(rig.dgram, now);
+		if (rig.dgram)
+			dgram_turn(rig.dgram, now);
 		n = carry(frames, net_output(rig.worker.net, frames, FRAMES), &rig.server);
-		n = server_turn(a, frames, n);
+		if (a->arrived)
+			a->arrived(a, frames, n);
+		n = a->counted && n ? counted_turn(a, frames, n) : server_turn(a, frames, n);
 		if (n == 0)
 			return;
 		net_input(rig.worker.net, frames, carry(frames, n, &rig.worker), clock_ns());
@@ -360,7 +456,7 @@ static void exchange(struct appliance *a)
 void appliance_observe(struct appliance *a, struct observe *observe)
 {
 	a->observe = observe;
-	rpc_observe(rig.rpc, observe);
+	rpc_observe(rig.way->rpc, observe);
 }
 
 void appliance_turn(struct appliance *a)
@@ -413,6 +509,13 @@ void appliance_start(struct appliance *a, const struct store_snapshot_options *s
 	make_net(&rig.worker, 1);
 	make_server(a, snapshots);
 	a->worker_net = rig.worker.net;
-	if (!a->alone)
-		make_worker();
+	if (a->stream)
+		appliance_stream_open(a);
+	else if (!a->alone)
+		make_worker(a);
+}
+
+struct rte_mempool *appliance_pool(void)
+{
+	return rig.server.pool;
 }

@@ -29,6 +29,10 @@ enum {
 /* Moments of a turn: before the receive burst, after it, after the requests, and after the transmit burst. */
 enum appliance_moment { APPLIANCE_RECEIVE, APPLIANCE_EXECUTE, APPLIANCE_TRANSMIT, APPLIANCE_END, APPLIANCE_MOMENTS };
 
+/* Doors of it, for one worker each: as without keys, and by ticket, where tags guard what comes and goes, or all of it
+ * is sealed. */
+enum appliance_way { APPLIANCE_OPEN, APPLIANCE_CHECKED, APPLIANCE_SEALED, APPLIANCE_WAYS };
+
 struct appliance {
 	struct store *store;
 	struct service *service;
@@ -39,9 +43,15 @@ struct appliance {
 	/* Given before the start: workers whose place there is on both sides, and mbufs of each; 0: few. */
 	uint32_t workers, mbufs;
 	struct observe *observe; /* what its server is to remember requests in, or NULL: appliance_observe */
+	bool keyed;		 /* there are all ways, or the first alone */
 	bool alone;		 /* the caller is the workers itself, */
 	struct net *worker_net;	 /* by this stack of theirs */
-	void *ctx;		 /* the caller's */
+	/* Its port is a memif, where nothing has the Internet's checksum; or its worker comes by TCP. */
+	bool memory, stream;
+	void *ctx;    /* the caller's */
+	bool counted; /* turns with frames are made in counted_turn, which profilers know */
+	/* Before each turn, what came in; may be NULL. */
+	void (*arrived)(struct appliance *a, struct rte_mbuf *const *frames, unsigned n);
 	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */
 	void (*turned)(struct appliance *a, unsigned received, const uint64_t cycles[APPLIANCE_MOMENTS]);
 	/* At the end of each turn, as reactor_ops.housekeeping; may be NULL. busy: there were requests in it. */
@@ -71,6 +81,13 @@ static inline void appliance_request(struct appliance *a, enum wire_op_kind kind
 
 /* With observe, or without, from now on. */
 void appliance_observe(struct appliance *a, struct observe *observe);
+/* What the server's mbufs come from. */
+struct rte_mempool *appliance_pool(void);
+
+/* By which way requests go from now on; nothing is under way. At first: APPLIANCE_OPEN. */
+void appliance_use(struct appliance *a, enum appliance_way way);
+/* The worker's session there ends, and it opens another one, by the ticket that it has: with its next request. */
+void appliance_reopen(struct appliance *a);
 
 /* A turn of each side, without a request. */
 void appliance_turn(struct appliance *a);

@@ -13,6 +13,7 @@
 
 #include "app/starbench/histogram.h"
 #include "bench/peers/appliance.h"
+#include "bench/peers/bare-loop.h"
 
 enum {
 	BURST = 16, /* requests that come together */
@@ -21,8 +22,8 @@ enum {
 	GAP_CYCLES = 4000, /* longer between two reads of the clock of an idle spin is the machine's doing */
 };
 
-enum stage { STAGE_RECEIVE, STAGE_EXECUTE, STAGE_TRANSMIT, STAGE_ALL, STAGE_BURST, STAGES };
-static const char *const stage_names[STAGES] = { "receive", "execute", "transmit", "all", "burst" };
+enum stage { STAGE_RECEIVE, STAGE_EXECUTE, STAGE_TRANSMIT, STAGE_ALL, STAGE_BURST, STAGE_BARE, STAGES };
+static const char *const stage_names[STAGES] = { "receive", "execute", "transmit", "all", "burst", "bare" };
 _Static_assert((int)STAGE_ALL == (int)APPLIANCE_END, "a stage begins at the moment of its number");
 
 static struct {
@@ -44,6 +45,17 @@ static void turned(struct appliance *a, unsigned received, const uint64_t at[APP
 		histogram_record(&b.cycles[s], at[s + 1] - at[s]);
 	if (!appliance_by_stage(a))
 		histogram_record(&b.cycles[STAGE_ALL], all);
+}
+
+/* The companion: a bare loop answers the same frames before the reactor does, which is as if they had just been
+ * copied. Named for callgrind. */
+static __rte_noinline void arrived(struct appliance *a, struct rte_mbuf *const *frames, unsigned n)
+{
+	const uint64_t begun = rte_rdtsc_precise();
+	const unsigned answered = bare_loop_turn(frames, n);
+
+	if (b.counting && answered == 1)
+		histogram_record(&b.cycles[STAGE_BARE], rte_rdtsc_precise() - begun);
 }
 
 static void measure(enum wire_op_kind kind, uint64_t requests, bool count)
@@ -203,10 +215,24 @@ static json_t *counted(uint64_t requests, bool with)
 	return json_integer((json_int_t)requests);
 }
 
+/* For callgrind, which collects in counted_turn or in arrived: requests of one kind, as a node has them that remembers
+ * them. */
+static json_t *count(uint64_t requests, enum wire_op_kind kind)
+{
+	b.appliance.turned = NULL;
+	appliance_observe(&b.appliance, make_observe());
+	measure(kind, WARM_UP / 100, false);
+	b.appliance.counted = true;
+	b.appliance.arrived = arrived;
+	measure(kind, requests, false);
+	return json_integer((json_int_t)requests);
+}
+
 static json_t *stages(uint64_t requests, double ns)
 {
 	json_t *pull, *push;
 
+	b.appliance.arrived = arrived;
 	measure(WIRE_PULL, WARM_UP, false);
 	measure(WIRE_PULL, requests, true);
 	measure_bursts(WIRE_PULL, requests);
@@ -230,7 +256,17 @@ static json_t *run(const char *mode, uint64_t requests)
 		return observed(requests);
 	if (strcmp(mode, "observed") == 0 || strcmp(mode, "unobserved") == 0)
 		return counted(requests, mode[0] == 'o');
+	if (strcmp(mode, "pull") == 0 || strcmp(mode, "push") == 0)
+		return count(requests, mode[2] == 'l' ? WIRE_PULL : WIRE_PUSH);
 	return NULL;
+}
+
+/* Over what requests come: memif; or tcp, by a port as net_af_packet is. */
+static bool set_transport(const char *name)
+{
+	b.appliance.memory = strcmp(name, "memif") == 0;
+	b.appliance.stream = strcmp(name, "tcp") == 0;
+	return b.appliance.memory || b.appliance.stream;
 }
 
 int main(int argc, char **argv)
@@ -239,15 +275,17 @@ int main(int argc, char **argv)
 	json_t *json = NULL;
 
 	b.rows = argc >= 3 ? strtoull(argv[2], NULL, 10) : 0;
-	if (requests && b.rows && b.rows <= APPLIANCE_ROWS_MAX && argc <= 4) {
+	if (requests && b.rows && b.rows <= APPLIANCE_ROWS_MAX && argc <= 5 && (argc < 5 || set_transport(argv[4]))) {
 		b.appliance.turned = turned;
 		appliance_start(&b.appliance, NULL);
+		bare_loop_start(appliance_pool(), b.rows, APPLIANCE_DIM);
 		for (uint64_t key = 0; key < b.rows; key++) /* every row is there */
 			appliance_request(&b.appliance, WIRE_PULL, key);
-		json = run(argc == 4 ? argv[3] : NULL, requests);
+		json = run(argc >= 4 ? argv[3] : NULL, requests);
 	}
 	if (!json) {
-		fprintf(stderr, "usage: reactor-cost REQUESTS ROWS [programs|observe|observed|unobserved]\n"
+		fprintf(stderr, "usage: reactor-cost REQUESTS ROWS "
+				"[programs|observe|observed|unobserved|pull|push [memif|tcp]]\n"
 				"of each kind, at random rows of a table; at most 1048576\n");
 		return 2;
 	}

@@ -43,6 +43,12 @@ static int await_saved(struct star_cluster *cluster, uint64_t asked, uint64_t de
 
 int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t deadline_us, struct star_error *err)
 {
+	return star_checkpoint_keep(cluster, kind, 0, deadline_us, err);
+}
+
+int star_checkpoint_keep(struct star_cluster *cluster, const char *kind, uint32_t keep, uint64_t deadline_us,
+			 struct star_error *err)
+{
 	const uint64_t deadline_ns = clock_ns() + (deadline_us ? deadline_us : STAR_DEADLINE_DEFAULT_US) * 1000;
 	struct star_error ignored;
 	json_t *params, *asked;
@@ -50,6 +56,10 @@ int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t dea
 
 	err = err ? err : &ignored;
 	params = json_pack("{s:s}", "kind", kind ? kind : "auto");
+	if (params && keep && json_object_set_new(params, "keep", json_integer(keep)) < 0) {
+		json_decref(params);
+		params = NULL;
+	}
 	asked = params ? client_catalogue_call(cluster, "checkpoint_save", params, deadline_ns, err) : NULL;
 	json_decref(params);
 	if (!asked)

@@ -374,6 +374,13 @@ STAR_API int star_checkpoint(struct star_cluster *cluster, const char *kind, uin
 			     struct star_error *err);
 
 /*
+ * The same, and as many full checkpoints are kept from now on, those before included; never fewer than checkpoint.keep,
+ * and until PS task 0 ends. 0: as many as it keeps anyway. -EINVAL: more than checkpoint.keep_max.
+ */
+STAR_API int star_checkpoint_keep(struct star_cluster *cluster, const char *kind, uint32_t keep, uint64_t deadline_us,
+				  struct star_error *err);
+
+/*
  * Work queues, after DeepRec's WorkQueue: the slices of a job's examples, which PS task 0 hands out one after the other
  * to whichever worker asks, through all epochs. What a slice is, the workers know: its number in its epoch says it. A
  * slice is a worker's for a lease, which libstar renews as long as the process runs. When it ends before the slice is

@@ -280,6 +280,31 @@ static int check_journal(struct config_load *load, struct star_error *err)
 	return 0;
 }
 
+/* Who says which of the two serves. */
+static int check_etcd(struct config_load *load, struct star_error *err)
+{
+	const struct config *c = load->config;
+
+	if (c->standby_etcd_count && !c->standby_peer[0])
+		return config_fail(config_check_origin(load, "standby.etcd"), err,
+				   "standby.etcd says which node of a pair serves: set standby.peer");
+	for (const char *at = c->standby_etcd_key; *at; at++)
+		if (*at <= ' ' || *at > '~')
+			return config_fail(config_check_origin(load, "standby.etcd_key"), err,
+					   "standby.etcd_key has printable characters of ASCII only, and no spaces");
+	if (c->standby_etcd_count && !c->standby_etcd_key[0])
+		return config_fail(
+			config_check_origin(load, "standby.etcd_key"), err,
+			"a register in etcd has a key: standby.etcd_key = \"/starserver/ps/0\", for example");
+	if (!c->standby_etcd_certificate[0] != !c->standby_etcd_private_key[0])
+		return config_fail(config_check_origin(load, "standby.etcd_certificate"), err,
+				   "standby.etcd_certificate and standby.etcd_private_key go together");
+	if (c->standby_etcd_certificate[0] && !c->standby_etcd_ca[0])
+		return config_fail(config_check_origin(load, "standby.etcd_certificate"), err,
+				   "a certificate is shown by HTTPS only: set standby.etcd_ca");
+	return 0;
+}
+
 /* Two nodes are one PS task; and each of them needs a place for what it is to remember. */
 static int check_pair(struct config_load *load, struct star_error *err)
 {
@@ -340,7 +365,7 @@ static int check_values(struct config_load *load, struct star_error *err)
 				   "checkpoint.delta_every_s needs checkpoint.log_mib of at least 1");
 	if (check_security(load, err) < 0)
 		return -EINVAL;
-	if (check_journal(load, err) < 0 || check_pair(load, err) < 0)
+	if (check_journal(load, err) < 0 || check_etcd(load, err) < 0 || check_pair(load, err) < 0)
 		return -EINVAL;
 	if (c->rto_max_us < c->rto_min_us)
 		return config_fail(config_check_origin(load, "tcp.rto_max_us"), err,

@@ -17,6 +17,7 @@
 enum config_limits {
 	CONFIG_PORTS_MAX = 8,
 	CONFIG_ENDPOINTS_MAX = 4096,
+	CONFIG_ETCD_MAX = 16,
 	CONFIG_CORES_MAX = 64,
 	CONFIG_TEXT_MAX = 255,
 	CONFIG_HOST_MAX = 63,
@@ -30,6 +31,9 @@ enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, C
 enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED };
 
 enum config_sealing { CONFIG_MEMIF_AS_DATA, CONFIG_MEMIF_TICKETS };
+
+/* When replies leave that tell of changes: at once, or when they are durable. */
+enum config_durability { CONFIG_DURABILITY_ASYNC, CONFIG_DURABILITY_SYNC };
 
 enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
 
@@ -132,7 +136,7 @@ struct config {
 	uint32_t checkpoint_id;				/* which is restored; 0: the newest */
 	uint32_t checkpoint_every_s;			/* full ones; 0: on request only */
 	uint32_t checkpoint_delta_every_s;
-	uint32_t checkpoint_keep;
+	uint32_t checkpoint_keep, checkpoint_keep_max;
 	bool checkpoint_on_stop;
 	uint32_t checkpoint_copies_mib; /* of each reactor */
 	uint32_t checkpoint_log_mib;	/* of each reactor; 0: no deltas */
@@ -144,6 +148,7 @@ struct config {
 	uint32_t journal_segment_mib;
 	uint32_t journal_limit_mib; /* on disk, of the node */
 	uint32_t journal_wait_s;    /* how long requests may wait for it */
+	enum config_durability journal_durability;
 	/* the pair */
 	char standby_peer[CONFIG_TEXT_MAX + 1]; /* "": the node is in none */
 	char standby_listen[CONFIG_TEXT_MAX + 1];
@@ -152,7 +157,13 @@ struct config {
 	uint32_t standby_lease_ms;
 	uint32_t standby_alone_s; /* 0: never */
 	uint32_t standby_wait_s;
-	uint32_t standby_hold_mib; /* of each reactor */
+	uint32_t standby_hold_mib;	     /* of each reactor */
+	struct config_address *standby_etcd; /* who says which of the two serves; count 0: an operator */
+	uint32_t standby_etcd_count;
+	char standby_etcd_key[256];
+	char standby_etcd_ca[CONFIG_TEXT_MAX + 1]; /* "": in clear */
+	char standby_etcd_certificate[CONFIG_TEXT_MAX + 1], standby_etcd_private_key[CONFIG_TEXT_MAX + 1];
+	enum config_durability standby_durability;
 	/* control plane */
 	char control_socket[108];    /* path of the administrator's Unix socket */
 	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */

@@ -284,5 +284,6 @@ void config_free(struct config *config)
 	free(config->ps);
 	free(config->workers);
 	free(config->endpoints);
+	free(config->standby_etcd);
 	free(config);
 }

@@ -215,6 +215,9 @@ const struct config_option config_options[] = {
 		  "is not possible, a full one is." },
 	{ "checkpoint.keep", OF_CONFIG(checkpoint_keep), .type = OPTION_NUMBER, .min = 1, .max = 10000, .fallback = "2",
 	  .help = "Full checkpoints that are kept, each with its deltas; older ones are removed after each full one." },
+	{ "checkpoint.keep_max", OF_CONFIG(checkpoint_keep_max), .type = OPTION_NUMBER, .min = 1, .max = 10000,
+	  .fallback = "20",
+	  .help = "How many of them a job may ask to be kept (keep_checkpoint_max) where checkpoint.keep is less." },
 	{ "checkpoint.on_stop", OF_CONFIG(checkpoint_on_stop), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "Whether a node has a last checkpoint of the cluster written before it ends by SIGTERM, SIGINT or "
 		  "SIGHUP; no "
@@ -261,6 +264,12 @@ const struct config_option config_options[] = {
 	  .help = "When that memory is full for so long, the journal ends, the node serves on without it, and its "
 		  "health "
 		  "says so." },
+	{ "journal.durability", OF_CONFIG(journal_durability), .type = OPTION_CHOICE, .choices = "async|sync",
+	  .fallback = "async",
+	  .help = "When a reply leaves that tells of a change: async: at once, and what the last moments had is lost "
+		  "when "
+		  "the node dies; sync: when the change is on disk, a millisecond and a write later. Pulls never "
+		  "wait." },
 
 	{ "standby.peer", OF_CONFIG(standby_peer), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
 	  .help = "Where the other node of the pair listens: its standby.listen. The two are a cluster of one PS task: "
@@ -291,6 +300,33 @@ const struct config_option config_options[] = {
 	{ "standby.hold_mib", OF_CONFIG(standby_hold_mib), .type = OPTION_NUMBER, .min = 64, .max = 16 << 20,
 	  .fallback = "65536", .unit = "MiB",
 	  .help = "What a standby may hold in that folder, of each reactor, until it has the primary's rows." },
+	{ "standby.etcd", OF_CONFIG(standby_etcd), .offset2 = offsetof(struct config, standby_etcd_count),
+	  .type = OPTION_ADDRESSES, .max = CONFIG_ETCD_MAX, .fallback = "",
+	  .help = "The client addresses of an etcd cluster's members (3.4 or later), which says who of the two serves: "
+		  "then "
+		  "a standby takes the place of a primary that has died without an operator, and a primary goes on "
+		  "alone "
+		  "when etcd has it (standby.alone_s does not count). Both nodes have the same. Nothing: an operator "
+		  "says "
+		  "it." },
+	{ "standby.etcd_key", OF_CONFIG(standby_etcd_key), .type = OPTION_TEXT, .max = 255,
+	  .fallback = "/starserver/ps/0",
+	  .help = "The key in etcd. Give each cluster of one etcd its own; the two nodes have the same." },
+	{ "standby.etcd_ca", OF_CONFIG(standby_etcd_ca), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
+	  .help = "A file with the certificate of who signs etcd's, in PEM: etcd is asked by HTTPS then. Nothing: by "
+		  "HTTP, "
+		  "in clear." },
+	{ "standby.etcd_certificate", OF_CONFIG(standby_etcd_certificate), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
+	  .fallback = "",
+	  .help = "A file with this node's own certificate, in PEM, where etcd asks for one (--client-cert-auth)." },
+	{ "standby.etcd_private_key", OF_CONFIG(standby_etcd_private_key), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
+	  .fallback = "", .help = "The file with its private key, in PEM, without a passphrase." },
+	{ "standby.durability", OF_CONFIG(standby_durability), .type = OPTION_CHOICE, .choices = "async|sync",
+	  .fallback = "async",
+	  .help = "When a reply leaves that tells of a change: async: at once, and what the last moments had is lost "
+		  "when "
+		  "the primary dies; sync: when the standby has the change, too, so that nothing is lost. Pulls never "
+		  "wait; without a standby nothing does. Give both nodes the same." },
 
 	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",
 	  .help = "Checkpoints of a chain at most: where a delta would be one more, a full one is written." },

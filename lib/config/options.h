@@ -50,7 +50,7 @@ struct config_option {
 	const char *help;
 };
 
-enum { CONFIG_OPTIONS_MAX = 96, CONFIG_NAME_MAX = 95 };
+enum { CONFIG_OPTIONS_MAX = 112, CONFIG_NAME_MAX = 95 };
 
 extern const struct config_option config_options[];
 extern const unsigned config_options_count;

@@ -293,21 +293,21 @@ static json_t *show_ends(const struct checkpointer *p)
 }
 
 /* One checkpoint; a full one where a delta is not possible. */
-static void run_one(struct control *control, bool delta, bool last)
+static void run_one(struct control *control, bool delta, bool last, uint32_t keep)
 {
 	struct checkpointer *p = &control->checkpointer;
-	struct control_checkpoint c = { .parent = delta ? p->last.id : 0, .last = last };
+	struct control_checkpoint c = { .parent = delta ? p->last.id : 0, .last = last, .keep = keep };
 	struct star_error err = { 0 };
 	int rc = write_one(control, &c, &err);
 
 	if (rc == -EAGAIN && c.parent) {
 		log_info("checkpoint: a full one instead of a delta: %s", err.text);
-		c = (struct control_checkpoint){ .parent = 0, .last = last };
+		c = (struct control_checkpoint){ .parent = 0, .last = last, .keep = keep };
 		rc = write_one(control, &c, &err);
 	}
 	for (unsigned tries = 0; rc < 0 && tries < DROPPED_TRIES && has_dropped(control); tries++) {
 		log_info("checkpoint: begun again, as a full one, since a table was dropped: %s", err.text);
-		c = (struct control_checkpoint){ .parent = 0, .last = last };
+		c = (struct control_checkpoint){ .parent = 0, .last = last, .keep = keep };
 		rc = write_one(control, &c, &err);
 	}
 	pthread_mutex_lock(&control->lock);
@@ -389,18 +389,19 @@ static void *checkpoint_loop(void *arg)
 {
 	struct control *control = arg;
 	bool delta = false, last = false, time, restore;
-	uint32_t wait_ms = 0;
+	uint32_t wait_ms = 0, keep;
 
 	do {
 		pthread_mutex_lock(&control->lock);
 		control->checkpointer.woken = false;
 		restore = control->checkpointer.asked_restore;
 		time = !restore && is_time(control, &delta, &last, &wait_ms);
+		keep = control->checkpointer.keep;
 		pthread_mutex_unlock(&control->lock);
 		if (restore)
 			control_restore_run(control);
 		else if (time)
-			run_one(control, delta, last);
+			run_one(control, delta, last, keep);
 		time |= restore;
 	} while (control_pause(control, time ? 0 : wait_ms, &control->checkpointer.woken));
 	return NULL;
@@ -464,19 +465,30 @@ void control_checkpointer_look(struct control *control)
 
 int control_checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "kind", NULL };
+	static const char *const members[] = { "kind", "keep", NULL };
 	const char *kind = "auto";
+	uint32_t keep = 0;
 	int rc;
 
 	if (jsonrpc_member_only(params, members, err) < 0 ||
-	    (json_object_get(params, "kind") && jsonrpc_member_string(params, "kind", 8, &kind, err) < 0))
+	    (json_object_get(params, "kind") && jsonrpc_member_string(params, "kind", 8, &kind, err) < 0) ||
+	    (json_object_get(params, "keep") && jsonrpc_member_u32(params, "keep", 1, 10000, &keep, err) < 0))
 		return control_invalid(err);
 	if (strcmp(kind, "auto") != 0 && strcmp(kind, "full") != 0 && strcmp(kind, "delta") != 0) {
 		star_error_set(err, -EINVAL, "member \"kind\" is \"%s\"; possible are auto, full and delta", kind);
 		return control_invalid(err);
 	}
+	if (keep > control->config->checkpoint_keep && keep > control->config->checkpoint_keep_max) {
+		star_error_set(
+			err, -EINVAL,
+			"%u checkpoints are more than a job may have kept: checkpoint.keep_max of PS task 0 is %u",
+			keep, control->config->checkpoint_keep_max);
+		return control_invalid(err);
+	}
 	pthread_mutex_lock(&control->lock);
 	rc = ask_for(control, strcmp(kind, "full") == 0, err);
+	if (rc == 0 && keep)
+		control->checkpointer.keep = keep;
 	if (rc == 0 && strcmp(kind, "delta") == 0 && !control->checkpointer.last.id)
 		log_info("checkpoint: a full one instead of a delta: none was written since PS task 0 began");
 	if (rc == 0)

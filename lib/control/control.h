@@ -69,6 +69,7 @@ struct control_checkpoint {
 	char name[CONTROL_CHECKPOINT_NAME]; /* of the folder that it is written into, in the directory of checkpoints */
 	uint32_t epoch; /* of the layout: it counts only if that is the same from the begin to the end, on all nodes */
 	bool last;	/* a node is about to stop: nobody takes requests from the instant on, unless it fails */
+	uint32_t keep;	/* full ones, where that is more than checkpoint.keep */
 };
 
 struct secure_tickets;

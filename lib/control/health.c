@@ -233,6 +233,7 @@ static void look_at_pair(const json_t *figures, const char *state, json_t *probl
 	const json_t *pair = json_object_get(figures, "pair");
 	const char *why = json_string_value(json_object_get(pair, "why"));
 	const char *role = json_string_value(json_object_get(pair, "role"));
+	const char *etcd = json_string_value(json_object_get(json_object_get(pair, "etcd"), "error"));
 
 	if (pair && !why && role && strcmp(role, "standby") == 0) {
 		json_array_clear(problems);
@@ -240,6 +241,8 @@ static void look_at_pair(const json_t *figures, const char *state, json_t *probl
 	} else if (why) {
 		add(problems, "%s of a pair: %.200s", role, why);
 	}
+	if (etcd)
+		add(problems, "neither node of the pair takes over by itself: %.300s", etcd);
 }
 
 json_t *control_health_json(struct control *control)

@@ -100,6 +100,7 @@ struct checkpointer {
 	bool running;
 	bool woken;		/* somebody has asked for something since the thread looked */
 	bool asked, asked_full; /* for one, by somebody */
+	uint32_t keep;		/* full ones, as a job has asked; 0: none has */
 	bool writing, delta;
 	bool asked_restore, restoring;
 	uint64_t restore_id;		/* 0: the newest */

@@ -2,6 +2,7 @@
 /* Writing models: values, operations, loops. */
 #include "graph/build.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -114,7 +115,24 @@ struct graph_value graph_transpose(struct graph *graph, struct graph_value x, co
 
 struct graph_value graph_concat(struct graph *graph, const struct graph_value *values, size_t count, int64_t axis)
 {
-	return graph_node_add(graph, GRAPH_CONCAT, NULL, values, count, &GRAPH_ATTR_INT("axis", axis), 1);
+	struct graph_value result = GRAPH_NONE, *parts;
+	size_t n = 0;
+
+	if (count <= GRAPH_INPUTS_MAX)
+		return graph_node_add(graph, GRAPH_CONCAT, NULL, values, count, &GRAPH_ATTR_INT("axis", axis), 1);
+	/* A node has so many inputs and no more: of parts that are put together first. */
+	parts = malloc((count / GRAPH_INPUTS_MAX + 1) * sizeof(*parts));
+	if (!parts) {
+		graph_fail(graph, NULL, "no memory to put %zu values together", count);
+		return result;
+	}
+	for (size_t done = 0, some; done < count; done += some) {
+		some = count - done < GRAPH_INPUTS_MAX ? count - done : GRAPH_INPUTS_MAX;
+		parts[n++] = graph_concat(graph, values + done, some, axis);
+	}
+	result = graph_concat(graph, parts, n, axis);
+	free(parts);
+	return result;
 }
 
 struct graph_value graph_add_n(struct graph *graph, const struct graph_value *values, size_t count)

@@ -145,6 +145,7 @@ struct graph_value graph_scale(struct graph *graph, struct graph_value x, double
 struct graph_value graph_cast(struct graph *graph, struct graph_value x, unsigned dtype);
 struct graph_value graph_reshape(struct graph *graph, struct graph_value x, const int64_t *dims, size_t ndim);
 struct graph_value graph_transpose(struct graph *graph, struct graph_value x, const int64_t *perm, size_t ndim);
+/* Any number: of more than GRAPH_INPUTS_MAX, parts are put together first. */
 struct graph_value graph_concat(struct graph *graph, const struct graph_value *values, size_t count, int64_t axis);
 struct graph_value graph_add_n(struct graph *graph, const struct graph_value *values, size_t count);
 /* Its output i is part i. */

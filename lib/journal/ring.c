@@ -62,6 +62,8 @@ void journal_ring_restart(struct journal_ring *ring)
 	struct journal_ring fresh = { .memory = ring->memory,
 				      .bytes = ring->bytes,
 				      .wait_ns = ring->wait_ns,
+				      .moved = ring->moved,
+				      .moved_ctx = ring->moved_ctx,
 				      .head = ring->head,
 				      .tail_seen = ring->head,
 				      .marked = ring->head,
@@ -103,11 +105,24 @@ void journal_look(struct journal_ring *ring, uint64_t now_ns)
 	if (!ring->lag_since_ns || ring->tail_seen >= ring->lag_at) {
 		ring->lag_since_ns = ring->published != ring->tail_seen ? now_ns : 0;
 		ring->lag_at = ring->published;
-		ring->slow = false;
+		ring->slow = ring->gate.late = false;
 	} else if (now_ns - ring->lag_since_ns > JOURNAL_LAG_NS) {
-		ring->slow = true;
+		ring->slow = !ring->gate.on;
+		ring->gate.late = true;
 	}
 	ring->slow |= ring->fenced;
+}
+
+/* One look more at a reader that does not come on. True: that was for too long. */
+static bool has_waited(const struct journal_ring *ring, uint64_t *looked_ns, uint64_t *waited_ns, uint64_t now_ns)
+{
+	if (*looked_ns && now_ns > *looked_ns)
+		*waited_ns += now_ns - *looked_ns < JOURNAL_LOOK_NS ? now_ns - *looked_ns : JOURNAL_LOOK_NS;
+	*looked_ns = now_ns;
+	if (!__atomic_load_n(&ring->off, __ATOMIC_RELAXED) && *waited_ns <= ring->wait_ns)
+		return false;
+	*looked_ns = *waited_ns = 0;
+	return true;
 }
 
 bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
@@ -123,24 +138,81 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
 	}
 	if (!ring->looked_ns)
 		__atomic_store_n(&ring->waits, ring->waits + 1, __ATOMIC_RELAXED);
-	else if (now_ns > ring->looked_ns)
-		ring->waited_ns +=
-			now_ns - ring->looked_ns < JOURNAL_LOOK_NS ? now_ns - ring->looked_ns : JOURNAL_LOOK_NS;
-	ring->looked_ns = now_ns;
-	if (__atomic_load_n(&ring->off, __ATOMIC_RELAXED) || ring->waited_ns > ring->wait_ns) {
-		ring->looked_ns = ring->waited_ns = 0;
-		ring_lose(ring);
-		return !ring->passes;
-	}
-	return true;
+	if (!has_waited(ring, &ring->looked_ns, &ring->waited_ns, now_ns))
+		return true;
+	ring_lose(ring);
+	return !ring->passes;
 }
+
+void journal_free_to(struct journal_ring *ring, uint64_t position)
+{
+	__atomic_store_n(&ring->tail, position, __ATOMIC_RELEASE);
+	if (ring->moved)
+		ring->moved(ring->moved_ctx);
+}
+
+/* ---- what is durable ---- */
+
+static void gate_mark(struct journal_gate *gate, uint64_t position)
+{
+	if (gate->count < JOURNAL_GATE_MARKS)
+		gate->count++;
+	gate->marks[(gate->first + gate->count - 1) % JOURNAL_GATE_MARKS] = position;
+}
+
+/* Everything up to the head is behind a mark now. */
+static void note_mark(struct journal_ring *ring)
+{
+	ring->marked = ring->head;
+	if (ring->gate.on && !ring->lost)
+		gate_mark(&ring->gate, ring->head);
+}
+
+void journal_gate_begin(struct journal_ring *ring)
+{
+	ring->gate = (struct journal_gate){ .on = true };
+	gate_mark(&ring->gate, ring->marked);
+}
+
+void journal_gate_wait(struct journal_ring *ring, uint64_t now_ns)
+{
+	struct journal_gate *gate = &ring->gate;
+
+	if (!gate->late || ring->fenced || ring->lost)
+		gate->looked_ns = gate->waited_ns = 0;
+	else if (has_waited(ring, &gate->looked_ns, &gate->waited_ns, now_ns))
+		ring_lose(ring);
+}
+
+uint64_t journal_durable(struct journal_ring *ring)
+{
+	struct journal_gate *gate = &ring->gate;
+	const uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+
+	if (!gate->on || ring->passes || __atomic_load_n(&ring->off, __ATOMIC_RELAXED))
+		return UINT64_MAX;
+	for (; gate->count && gate->marks[gate->first] <= tail; gate->count--) {
+		gate->durable = gate->marks[gate->first];
+		gate->first = (gate->first + 1) % JOURNAL_GATE_MARKS;
+	}
+	return gate->durable;
+}
+
+uint64_t journal_durable_at(const struct journal_ring *ring)
+{
+	if (!ring->gate.on || ring->passes)
+		return 0;
+	return ring->lost ? UINT64_MAX : ring->head; /* lost: what was written last may not be there */
+}
+
+/* ---- marks ---- */
 
 void journal_mark(struct journal_ring *ring)
 {
 	if (ring->marked == ring->head)
 		return;
 	journal_take(ring, JOURNAL_MARK, 0, 0);
-	ring->marked = ring->head;
+	note_mark(ring);
 	journal_publish(ring);
 }
 
@@ -153,7 +225,7 @@ void journal_instant(struct journal_ring *ring, uint64_t id)
 	if (!instant)
 		return;
 	instant->id = id;
-	ring->marked = ring->head;
+	note_mark(ring);
 	/* Between these two nobody takes the new position for that of the checkpoint before. */
 	__atomic_store_n(&ring->instant_id, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&ring->instant_at, at, __ATOMIC_RELEASE);

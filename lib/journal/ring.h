@@ -27,11 +27,29 @@ enum {
 	JOURNAL_LOOK_NS = 100000000,
 };
 
+/*
+ * What is durable, for replies that wait for it: a restart or a standby goes back to the last mark that it has, so what
+ * the reader has counts up to the last mark that lies whole before the tail. As long as there is room, reactors go on
+ * whatever the reader does: what it does not have is not told. The reactor's.
+ */
+enum { JOURNAL_GATE_MARKS = 64 };
+struct journal_gate {
+	bool on;
+	bool late;		       /* the reader has not had what was written for JOURNAL_LAG_NS, ... */
+	uint64_t waited_ns, looked_ns; /* ... and for how long replies have waited since, as of a ring */
+	uint32_t first, count;
+	uint64_t durable;		    /* behind the last mark that the reader has */
+	uint64_t marks[JOURNAL_GATE_MARKS]; /* behind later ones; when there are more, the last place is the latest's */
+};
+
 struct journal_ring {
 	/* constant */
 	uint8_t *memory;
 	uint64_t bytes; /* a power of two */
 	uint64_t wait_ns;
+	/* NULL, or called by the reader whenever the tail has moved: a reactor that sleeps may wait for it. */
+	void (*moved)(void *ctx);
+	void *moved_ctx;
 	/* the reactor's */
 	uint64_t head __attribute__((aligned(64)));
 	uint64_t tail_seen;
@@ -57,6 +75,7 @@ struct journal_ring {
 	 * there is a lease, a reactor whose ring is lost does not go on, but waits until it is told. */
 	uint64_t lease_ns;
 	bool off; /* nobody reads any more */
+	struct journal_gate gate __attribute__((aligned(64)));
 };
 
 /* bytes: JOURNAL_RING_MIN at least, made a power of two. NULL with err. */
@@ -127,6 +146,19 @@ static inline bool journal_is_behind(struct journal_ring *ring, uint64_t now_ns)
 
 /* Once a turn: whether what was published is on disk in time. */
 void journal_look(struct journal_ring *ring, uint64_t now_ns);
+
+/* The reader has all up to there. */
+void journal_free_to(struct journal_ring *ring, uint64_t position);
+
+/* From now on the ring knows its marks: what was written before is durable when journal_durable says so of the head as
+ * it is now, once there was a mark behind it. journal_ring_restart ends it. */
+void journal_gate_begin(struct journal_ring *ring);
+/* Replies wait, in this turn: a reader that does not come on for wait_ns is given up, as by who waits for room. */
+void journal_gate_wait(struct journal_ring *ring, uint64_t now_ns);
+/* What is behind the last mark that the reader has; UINT64_MAX: nothing is to wait, since nobody reads any more. */
+uint64_t journal_durable(struct journal_ring *ring);
+/* What a reply waits for that tells of what was written last: journal_durable is to say as much. 0: nothing. */
+uint64_t journal_durable_at(const struct journal_ring *ring);
 
 /* A mark, where there is anything new before it. */
 void journal_mark(struct journal_ring *ring);

@@ -252,7 +252,7 @@ static int write_block(struct journal_writer *w, uint64_t published)
 		return rc;
 	w->offset += all;
 	follow_records(w, ring->tail + bytes);
-	__atomic_store_n(&ring->tail, ring->tail + bytes, __ATOMIC_RELEASE);
+	journal_free_to(ring, ring->tail + bytes);
 	took_us = clock_us() - begun_us;
 	pthread_mutex_lock(&w->lock);
 	w->figures.bytes += all;

@@ -58,15 +58,18 @@ void net_frame_input(struct net *net, struct rte_mbuf *frame)
 		NET_DROP(net, frame, eth_not_mine);
 }
 
-/* Looks no further than at what can tell; the rest is checked behind it. */
-static inline bool may_be_plain(const struct rte_mbuf *frame)
+/* What is usual is taken at once. Looks no further than at what can tell; the rest is checked behind it. */
+static inline bool take_plain(struct net *net, struct rte_mbuf *frame)
 {
 	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(frame, const struct rte_ether_hdr *);
 	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(eth + 1);
 
-	return frame->data_len >= NET_UDP_PLAIN_HEADERS && frame->nb_segs == 1 &&
-	       eth->ether_type == RTE_BE16(RTE_ETHER_TYPE_IPV4) && ip->next_proto_id == IPPROTO_UDP &&
-	       !(frame->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED);
+	if (frame->data_len < NET_UDP_PLAIN_HEADERS || frame->nb_segs != 1 ||
+	    eth->ether_type != RTE_BE16(RTE_ETHER_TYPE_IPV4) || frame->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED)
+		return false;
+	return ip->next_proto_id == IPPROTO_UDP	  ? udp_take_plain(net, frame)
+	       : ip->next_proto_id == IPPROTO_TCP ? tcp_take_plain(net, frame)
+						  : false;
 }
 
 void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
@@ -81,7 +84,7 @@ void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t n
 	for (unsigned i = 0; i < n; i++) {
 		if (i + 2 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(frames[i + 2], void *));
-		if (!may_be_plain(frames[i]) || unlikely(!udp_take_plain(net, frames[i])))
+		if (!take_plain(net, frames[i]))
 			net_frame_input(net, frames[i]);
 	}
 }

@@ -153,14 +153,19 @@ struct udp_port {
 	void *ctx;
 };
 
-/* The port that the last plain datagram was for (udp_plain.c). */
-struct udp_last {
-	__m128i pieces[3];		 /* of its headers */
-	struct net_interface *interface; /* NULL: none */
-	struct udp_port port;
+/* What frames are like that need no second look (plain.h): where, and to whom. */
+struct plain_like {
+	__m128i pieces[3];		 /* of the headers */
+	struct net_interface *interface; /* NULL: none was learnt */
 	struct net_address to;
 	uint32_t path_news; /* when it came */
 	uint16_t frame_port;
+};
+
+/* The port that the last plain datagram was for (udp_plain.c). */
+struct udp_last {
+	struct plain_like like;
+	struct udp_port port;
 };
 
 struct net {
@@ -205,6 +210,7 @@ struct net {
 	struct tcp_listener listeners[NET_LISTENERS_MAX];
 	struct udp_port udp_ports[NET_UDP_PORTS_MAX];
 	struct udp_last udp_last;
+	struct plain_like tcp_last; /* to which address the last plain segment was (tcp_plain.c) */
 	struct net_interface *interfaces[NET_INTERFACES_MAX];
 	struct rte_mbuf *output[NET_OUTPUT_MAX];
 	uint32_t path_news; /* times that a path's MTU was learnt, or an interface came or went */
@@ -356,6 +362,10 @@ void udp_make_plain(struct net_udp_flow *flow);
 /* Tells the ports that want to know of a burst's datagrams. */
 void udp_fetch(const struct net *net, struct rte_mbuf **frames, unsigned n);
 bool udp_send_plain(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos);
+
+/* tcp_plain.c. tcp_take_plain takes a frame over 42 bytes with TCP in IPv4, and owns it then; false: it was left as it
+ * was, for the general way. */
+bool tcp_take_plain(struct net *net, struct rte_mbuf *frame);
 
 /* input.c: one frame */
 void net_frame_input(struct net *net, struct rte_mbuf *frame);

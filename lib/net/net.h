@@ -29,13 +29,14 @@ enum net_limits {
 	NET_VLAN_MAX = 4095, /* 4095 is reserved, 0 is none */
 };
 
-/* X(name, its name for people, what it counts): the kernel's name, as nstat prints it, where there is one. */
-#define NET_COUNTERS(X) \
+/* X(name, its name for people, what it counts): the kernel's name, as nstat prints it, where there is one. F: the same,
+ * of what went wrong: `errors` of a node's status. */
+#define NET_COUNTERS(X, F) \
 	X(in_frames, "NetInFrames", "frames received") \
 	X(out_frames, "NetOutFrames", "frames sent") \
-	X(out_no_mbuf, "NetOutNoBuffer", "not sent: no mbuf left") \
-	X(out_queue_full, "NetOutQueueFull", "not sent: the output queue was full") \
-	X(eth_short, "NetEthShort", "dropped: shorter than its headers") \
+	F(out_no_mbuf, "NetOutNoBuffer", "not sent: no mbuf left") \
+	F(out_queue_full, "NetOutQueueFull", "not sent: the output queue was full") \
+	F(eth_short, "NetEthShort", "dropped: shorter than its headers") \
 	X(eth_not_mine, "NetEthNotMine", "dropped: another station's address") \
 	X(eth_unknown_type, "NetEthUnknownType", "dropped: neither IPv4 nor IPv6 nor ARP") \
 	X(eth_other_vlan, "NetEthOtherVlan", "dropped: of a VLAN that is not ours, or of a port that was removed") \
@@ -46,15 +47,15 @@ enum net_limits {
 	X(neighbour_limited, "NetNeighbourLimited", "dropped: too many neighbours to ask for at once") \
 	X(neighbour_conflicts, "NetNeighbourConflicts", \
 	  "claims that a neighbour's link address has changed: verified first") \
-	X(address_conflicts, "NetAddressConflicts", "another station claims one of our addresses") \
-	X(ip_bad_header, "IpInHdrErrors", "dropped: malformed IP header") \
-	X(ip_bad_checksum, "IpExtInCsumErrors", "dropped: IPv4 header checksum") \
+	F(address_conflicts, "NetAddressConflicts", "another station claims one of our addresses") \
+	F(ip_bad_header, "IpInHdrErrors", "dropped: malformed IP header") \
+	F(ip_bad_checksum, "IpExtInCsumErrors", "dropped: IPv4 header checksum") \
 	X(ip_not_mine, "IpInAddrErrors", "dropped: another host's IP address") \
 	X(ip_bad_source, "NetIpBadSource", "dropped: from an address that no host has, or from our own") \
-	X(ip_bad_extension, "NetIp6BadExtension", "dropped: IPv6 extension headers malformed, or refused") \
+	F(ip_bad_extension, "NetIp6BadExtension", "dropped: IPv6 extension headers malformed, or refused") \
 	X(ip_reasm_reqds, "IpReasmReqds", "fragments received") \
 	X(ip_reasm_oks, "IpReasmOKs", "packets put together") \
-	X(ip_reasm_fails, "IpReasmFails", "fragments dropped: malformed, overlapping, too many, or too late") \
+	F(ip_reasm_fails, "IpReasmFails", "fragments dropped: malformed, overlapping, too many, or too late") \
 	X(ip_reasm_timeouts, "IpReasmTimeout", "of these, too late") \
 	X(ip_frag_creates, "IpFragCreates", "fragments sent") \
 	X(ip_unknown_protocol, "IpInUnknownProtos", "dropped: protocol other than ICMP, UDP and TCP") \
@@ -74,20 +75,20 @@ enum net_limits {
 	X(tcp_in, "TcpInSegs", "TCP segments received") \
 	X(tcp_out, "TcpOutSegs", "TCP segments sent") \
 	X(tcp_cut, "NetTcpOutCut", "of these, left to the port to cut from a larger frame") \
-	X(tcp_bad_checksum, "TcpInCsumErrors", "dropped: TCP checksum") \
-	X(tcp_bad_header, "TcpInErrs", "dropped: TCP header length") \
-	X(tcp_bad_option, "NetTcpBadOption", "dropped: malformed TCP options") \
-	X(tcp_no_port, "NetTcpNoPort", "segments to a closed port, answered by RST") \
+	F(tcp_bad_checksum, "TcpInCsumErrors", "dropped: TCP checksum") \
+	F(tcp_bad_header, "TcpInErrs", "dropped: TCP header length") \
+	F(tcp_bad_option, "NetTcpBadOption", "dropped: malformed TCP options") \
+	F(tcp_no_port, "NetTcpNoPort", "segments to a closed port, answered by RST") \
 	X(tcp_no_flags, "NetTcpNoFlags", "dropped: to a port where we listen, without SYN, ACK or RST") \
-	X(tcp_listen_overflow, "TcpExtListenOverflows", "SYNs dropped: no free connection or too many half open") \
+	F(tcp_listen_overflow, "TcpExtListenOverflows", "SYNs dropped: no free connection or too many half open") \
 	X(tcp_passive_opens, "TcpPassiveOpens", "connections accepted") \
 	X(tcp_active_opens, "TcpActiveOpens", "connections opened") \
 	X(tcp_attempt_fails, "TcpAttemptFails", "connections that never were established") \
-	X(tcp_estab_resets, "TcpEstabResets", "established connections reset by the peer") \
+	F(tcp_estab_resets, "TcpEstabResets", "established connections reset by the peer") \
 	X(tcp_out_rsts, "TcpOutRsts", "RSTs sent") \
-	X(tcp_timeouts, "TcpExtTCPAbortOnTimeout", "established connections given up") \
+	F(tcp_timeouts, "TcpExtTCPAbortOnTimeout", "established connections given up") \
 	X(tcp_rtos, "TcpExtTCPTimeouts", "retransmission timeouts") \
-	X(tcp_retrans_segs, "TcpRetransSegs", "segments retransmitted") \
+	F(tcp_retrans_segs, "TcpRetransSegs", "segments retransmitted") \
 	X(tcp_fast_retrans, "NetTcpFastRecoveries", "fast recoveries begun") \
 	X(tcp_loss_probes, "TcpExtTCPLossProbes", "tail-loss probes sent (RFC 8985)") \
 	X(tcp_loss_probe_recoveries, "TcpExtTCPLossProbeRecovery", "losses that such a probe repaired") \
@@ -100,18 +101,18 @@ enum net_limits {
 	X(tcp_mtu_fails, "TcpExtTCPMTUPFail", "segment sizes lowered because large segments vanish (RFC 4821)") \
 	X(tcp_zero_window_probes, "TcpExtTCPWinProbe", "probes of a closed window") \
 	X(tcp_out_of_order, "TcpExtTCPOFOQueue", "segments queued out of order") \
-	X(tcp_out_of_order_dropped, "TcpExtTCPOFODrop", "out-of-order segments dropped: over the budget") \
+	F(tcp_out_of_order_dropped, "TcpExtTCPOFODrop", "out-of-order segments dropped: over the budget") \
 	X(tcp_old_segs, "NetTcpOldSegs", "segments that had been received before") \
-	X(tcp_outside_window, "NetTcpOutsideWindow", "dropped: outside the receive window") \
+	F(tcp_outside_window, "NetTcpOutsideWindow", "dropped: outside the receive window") \
 	X(tcp_challenge_acks, "TcpExtTCPChallengeACK", "challenge ACKs sent (RFC 5961)") \
 	X(tcp_delayed_acks, "TcpExtDelayedACKs", "ACKs sent by the delayed-ACK timer") \
 	X(tcp_time_wait_reused, "TcpExtTWRecycled", "TIME_WAIT connections given up for a new one") \
-	X(tcp_idle_closed, "NetTcpIdleClosed", "idle connections closed for a new one: the table was full") \
-	X(tcp_listen_drops, "TcpExtListenDrops", "SYNs dropped: mbufs were short, or it was a FIN, too") \
-	X(tcp_cookies_sent, "TcpExtSyncookiesSent", "SYNs answered by a cookie: too many half open") \
+	F(tcp_idle_closed, "NetTcpIdleClosed", "idle connections closed for a new one: the table was full") \
+	F(tcp_listen_drops, "TcpExtListenDrops", "SYNs dropped: mbufs were short, or it was a FIN, too") \
+	F(tcp_cookies_sent, "TcpExtSyncookiesSent", "SYNs answered by a cookie: too many half open") \
 	X(tcp_cookies_received, "TcpExtSyncookiesRecv", "connections opened by a cookie that came back") \
-	X(tcp_cookies_failed, "TcpExtSyncookiesFailed", "ACKs whose cookie was none of ours, or too old") \
-	X(tcp_paws, "TcpExtPAWSEstab", "dropped: an old timestamp (RFC 7323, PAWS)") \
+	F(tcp_cookies_failed, "TcpExtSyncookiesFailed", "ACKs whose cookie was none of ours, or too old") \
+	F(tcp_paws, "TcpExtPAWSEstab", "dropped: an old timestamp (RFC 7323, PAWS)") \
 	X(tcp_paws_old_acks, "TcpExtPAWSOldAck", "ACKs that a newer segment overtook: dropped") \
 	X(tcp_paws_active, "TcpExtPAWSActive", "answers to our SYN refused: they echo no timestamp of ours") \
 	X(tcp_no_timestamp, "NetTcpNoTimestamp", "dropped: without the timestamp that was agreed on (RFC 7323, 3.2)") \
@@ -127,7 +128,7 @@ enum net_limits {
 
 struct net_counters {
 #define X(name, kernel, text) uint64_t name;
-	NET_COUNTERS(X)
+	NET_COUNTERS(X, X)
 #undef X
 };
 

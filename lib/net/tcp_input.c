@@ -35,18 +35,7 @@ static bool parse_segment(struct net *net, struct rte_mbuf *m, const struct net_
 		net->counters.tcp_bad_checksum++;
 		return false;
 	}
-	*s = (struct tcp_segment){
-		.packet = packet,
-		.tcp = tcp,
-		.payload = m,
-		.seq = rte_be_to_cpu_32(tcp->sent_seq),
-		.ack = rte_be_to_cpu_32(tcp->recv_ack),
-		.window = rte_be_to_cpu_16(tcp->rx_win),
-		.bytes = have - header,
-		.flags = tcp->tcp_flags,
-	};
-	s->space = s->bytes + !!(s->flags & RTE_TCP_SYN_FLAG) + !!(s->flags & RTE_TCP_FIN_FLAG);
-	if (!tcp_options_parse(s, (const uint8_t *)(tcp + 1), header - sizeof(*tcp))) {
+	if (!tcp_segment_read(s, packet, m, tcp, have)) {
 		net->counters.tcp_bad_option++;
 		return false;
 	}
@@ -283,8 +272,7 @@ static bool check_in_window(struct tcp_conn *conn, const struct tcp_segment *s)
 	return s->flags & RTE_TCP_ACK_FLAG;
 }
 
-/* true when the payload was taken over. */
-static bool conn_input(struct tcp_conn *conn, const struct tcp_segment *s)
+bool tcp_conn_input(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const uint32_t una = conn->snd_una;
 
@@ -371,7 +359,7 @@ static bool listen_input(struct net *net, const struct tcp_segment *s, struct tc
 		return false;
 	}
 	if (listener && is_ack(s) && (conn = tcp_cookie_open(net, listener, s)))
-		return conn_input(conn, s);
+		return tcp_conn_input(conn, s);
 	if (listener && !(s->flags & (RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG | RTE_TCP_RST_FLAG))) {
 		net->counters.tcp_no_flags++; /* RFC 9293, 3.10.7.2: "other" */
 		return false;
@@ -398,7 +386,7 @@ void tcp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pac
 	else if (unlikely(conn->state == TCP_SYN_SENT))
 		taken = tcp_syn_sent_input(conn, &s);
 	else
-		taken = conn_input(conn, &s);
+		taken = tcp_conn_input(conn, &s);
 	if (!taken)
 		rte_pktmbuf_free(m);
 }

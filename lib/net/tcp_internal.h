@@ -350,6 +350,35 @@ void tcp_path_mtu(struct tcp_conn *conn, uint16_t mtu);
 /* tcp_options.c: the one place that reads and writes TCP's options. */
 /* false for a list that does not parse: a length of 0 or 1, or past the end. */
 bool tcp_options_parse(struct tcp_segment *s, const uint8_t *option, unsigned bytes);
+/* A segment and its length in bytes, whose header's length has been checked, as header and options tell it; false: the
+ * options do not parse. m is not touched: its data is to be made what follows the header. */
+static inline bool tcp_segment_read(struct tcp_segment *s, const struct net_packet *packet, struct rte_mbuf *m,
+				    const struct rte_tcp_hdr *tcp, uint16_t bytes)
+{
+	const uint16_t header = (uint16_t)((tcp->data_off >> 4) * 4);
+
+	s->packet = packet;
+	s->tcp = tcp;
+	s->payload = m;
+	s->seq = rte_be_to_cpu_32(tcp->sent_seq);
+	s->ack = rte_be_to_cpu_32(tcp->recv_ack);
+	s->window = rte_be_to_cpu_16(tcp->rx_win);
+	s->bytes = bytes - header;
+	s->flags = tcp->tcp_flags;
+	s->space = s->bytes + !!(s->flags & RTE_TCP_SYN_FLAG) + !!(s->flags & RTE_TCP_FIN_FLAG);
+	s->mss = 0;
+	s->sack_permitted = s->has_timestamp = false;
+	s->ts_value = s->ts_echo = 0;
+	s->sack_count = 0; /* what is behind that is never read */
+	return tcp_options_parse(s, (const uint8_t *)(tcp + 1), header - (unsigned)sizeof(*tcp));
+}
+
+/* tcp_input.c: of a connection that is not in SYN_SENT. true when the payload was taken over. */
+bool tcp_conn_input(struct tcp_conn *conn, const struct tcp_segment *s);
+
+/* tcp_plain.c: sends a segment, whose data starts with TCP's header and whose checksum is 0, where nothing is unusual;
+ * false: it was left as it was, for the general way. */
+bool tcp_send_plain(struct net *net, const struct net_path *path, struct rte_mbuf *segment, uint8_t tos);
 /* Writes the options of a segment with these flags that goes out now, at most room bytes (up to TCP_OPTIONS_MAX; a
  * segment with data: what its payload leaves of the MTU, which is always enough for timestamps); returns how many, a
  * multiple of 4. What is mandatory goes first, SACK blocks take what is left. */

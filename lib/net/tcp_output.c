@@ -14,8 +14,10 @@ static void finish_segment(struct net *net, const struct net_path *path, struct 
 	struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(segment, struct rte_tcp_hdr *);
 
 	tcp->cksum = 0;
-	tcp->cksum = net_checksum_to_send(path, segment, IPPROTO_TCP, (uint8_t)(tcp->data_off >> 4 << 2));
 	net->counters.tcp_out++;
+	if (likely(tcp_send_plain(net, path, segment, tos)))
+		return;
+	tcp->cksum = net_checksum_to_send(path, segment, IPPROTO_TCP, (uint8_t)(tcp->data_off >> 4 << 2));
 	net_send(net, path, segment, IPPROTO_TCP, tos);
 }
 

@@ -112,7 +112,7 @@ void net_udp_unbind(struct net *net, uint16_t port)
 	net_udp_prefetch(net, port, NULL);
 	for (unsigned i = 0; i < net->udp_ports_count; i++)
 		if (net->udp_ports[i].port == port) {
-			net->udp_last.interface = NULL;
+			net->udp_last.like.interface = NULL;
 			net->udp_ports[i] = net->udp_ports[--net->udp_ports_count];
 			return;
 		}

@@ -4,7 +4,7 @@
  * are known. Each is checked once and its headers are written at once, from those that its flow has ready. The checks
  * are those of the general way (input.c, ip4.c, udp.c; output.c), which takes all that is not so.
  */
-#include "net/internal.h"
+#include "net/plain.h"
 
 struct plain_headers {
 	struct rte_ether_hdr eth;
@@ -15,54 +15,16 @@ _Static_assert(sizeof(struct plain_headers) == NET_UDP_PLAIN_HEADERS, "plain_hea
 
 /* ---- in ---- */
 
-/* Three overlapping pieces of the headers, and in them what is the same in all plain datagrams to one port of ours: the
- * frame's receiver and type; version, header length, what marks a fragment, protocol, the packet's receiver; the
- * port. */
-static const uint8_t piece_at[3] = { 0, 16, 26 };
-static const uint8_t piece_mask[3][16] = {
-	{ 255, 255, 255, 255, 255, 255, [12] = 255, 255, 255 },
-	{ [4] = 0x3f, 255, [7] = 255, [14] = 255, 255 },
-	{ [4] = 255, 255, 255, 255, [10] = 255, 255 },
-};
-
-static inline __m128i piece(const void *headers, unsigned i)
-{
-	return _mm_and_si128(_mm_loadu_si128((const __m128i *)((const uint8_t *)headers + piece_at[i])),
-			     _mm_loadu_si128((const __m128i *)piece_mask[i]));
-}
-
-/* Whether a frame is for the same port as one that was taken before. */
-static inline bool is_like_last(const struct net *net, const struct rte_mbuf *frame)
-{
-	const struct udp_last *last = &net->udp_last;
-	const void *h = rte_pktmbuf_mtod(frame, const void *);
-	const __m128i differs = _mm_or_si128(_mm_xor_si128(piece(h, 0), last->pieces[0]),
-					     _mm_or_si128(_mm_xor_si128(piece(h, 1), last->pieces[1]),
-							  _mm_xor_si128(piece(h, 2), last->pieces[2])));
-
-	return last->interface && last->path_news == net->path_news && last->frame_port == frame->port &&
-	       _mm_testz_si128(differs, differs);
-}
-
-/* Whether it is for us at all; then frames like it are known from now on. */
+/* Whether a frame is for us at all; then frames like it are known from now on. */
 static bool learn_flow(struct net *net, const struct rte_mbuf *frame)
 {
 	const struct plain_headers *h = rte_pktmbuf_mtod(frame, const struct plain_headers *);
-	struct net_interface *interface = net_interface_of(net, frame->port, 0);
-	const struct net_address to = net_address_v4(h->ip.dst_addr);
 
-	if (!interface || !rte_is_same_ether_addr(&h->eth.dst_addr, &interface->options.mac) ||
-	    !net_is_own(interface, &to) || h->ip.version_ihl != RTE_IPV4_VHL_DEF ||
-	    h->ip.fragment_offset & RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK | RTE_IPV4_HDR_MF_FLAG))
-		return false;
 	for (unsigned i = 0; i < net->udp_ports_count; i++)
 		if (net->udp_ports[i].port == rte_be_to_cpu_16(h->udp.dst_port)) {
-			net->udp_last = (struct udp_last){ .interface = interface,
-							   .to = to,
-							   .port = net->udp_ports[i],
-							   .path_news = net->path_news,
-							   .frame_port = frame->port,
-							   .pieces = { piece(h, 0), piece(h, 1), piece(h, 2) } };
+			if (!plain_learn(net, &net->udp_last.like, frame, PLAIN_UDP))
+				return false;
+			net->udp_last.port = net->udp_ports[i];
 			return true;
 		}
 	return false;
@@ -76,17 +38,17 @@ bool udp_take_plain(struct net *net, struct rte_mbuf *frame)
 	struct net_packet packet;
 	struct net_udp_address address;
 
-	if (unlikely(!is_like_last(net, frame)) && !learn_flow(net, frame))
+	if (unlikely(!plain_is_like(net, &last->like, frame, PLAIN_UDP)) && !learn_flow(net, frame))
 		return false;
-	packet = (struct net_packet){ .interface = last->interface,
+	packet = (struct net_packet){ .interface = last->like.interface,
 				      .from = net_address_v4(h->ip.src_addr),
-				      .to = last->to,
+				      .to = last->like.to,
 				      .protocol = IPPROTO_UDP,
 				      .tos = h->ip.type_of_service };
 	if (unlikely(total < sizeof(h->ip) + sizeof(h->udp) || total + sizeof(h->eth) > frame->data_len ||
 		     bytes != total - sizeof(h->ip) || !net_address_is_host(&packet.from) ||
-		     net_is_own(last->interface, &packet.from) ||
-		     !net_ip4_checksum_holds(last->interface, frame, &h->ip, sizeof(h->ip)) ||
+		     net_is_own(last->like.interface, &packet.from) ||
+		     !net_ip4_checksum_holds(last->like.interface, frame, &h->ip, sizeof(h->ip)) ||
 		     (h->udp.dgram_cksum && !net_checksum_seen_holds(&packet, frame, &h->udp, bytes))))
 		return false;
 	address =

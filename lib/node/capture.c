@@ -18,13 +18,21 @@
 #include "jsonrpc/member.h"
 #include "reactor/capture.h"
 
-enum { LEASE_US = 10000000, TAKE_BYTES = 2 << 20, TAKE_FRAMES = 20000 };
+enum {
+	LEASE_US = 10000000,
+	TAKE_BYTES = 2 << 20,
+	TAKE_FRAMES = 20000,
+	/* Reactors receive for each other, and the kernel stops them at times: a frame may be in its ring later than
+	 * the reply to it in another one. Younger ones are not given yet, so that a file is in order. */
+	ORDER_NS = 50000000,
+};
 
 struct node_capture {
 	pthread_mutex_t lock; /* protects the rest */
 	uint32_t id;	      /* of the last one that was begun */
 	bool on;
 	uint64_t asked_us; /* when somebody last took something */
+	uint64_t end_ns;   /* what is younger is not of the capture any more; UINT64_MAX: it goes on */
 	struct reactor_capture *of[WIRE_REACTORS_MAX];
 };
 
@@ -226,6 +234,7 @@ int node_capture(void *ctx, const json_t *params, json_t **result, struct star_e
 	}
 	if (rc == 0) {
 		c->asked_us = clock_us();
+		c->end_ns = UINT64_MAX;
 		*result = begun_json(node, ++c->id, snap);
 		log_info("frames are captured for an administrator");
 	}
@@ -248,38 +257,55 @@ static json_t *frame_json(const struct reactor_capture_frame *frame, unsigned re
 			 (json_int_t)frame->bytes, json_stringn_nocheck(text, 2 * (size_t)frame->taken));
 }
 
-/* Up to a bound; true: there are more. */
-static bool take_frames(struct reactor_capture *capture, unsigned reactor, json_t *frames, size_t *bytes)
+/* The ring with the oldest frame that is not younger than until_ns, or the number of rings. */
+static unsigned oldest_ring(const struct node_capture *c, unsigned rings, uint64_t until_ns)
+{
+	struct reactor_capture_frame frame;
+	unsigned oldest = rings;
+	const uint8_t *head;
+
+	for (unsigned i = 0; i < rings; i++) {
+		if (!c->of[i] || !reactor_capture_next(c->of[i], &frame, &head) || frame.ns > until_ns)
+			continue;
+		oldest = i;
+		until_ns = frame.ns;
+	}
+	return oldest;
+}
+
+/* In the order of their times, up to a bound; true: there are more. */
+static bool take_frames(struct node_capture *c, unsigned rings, uint64_t until_ns, json_t *frames)
 {
 	struct reactor_capture_frame frame;
 	const uint8_t *head;
+	size_t bytes = 0;
+	unsigned ring;
 
-	while (*bytes < TAKE_BYTES && json_array_size(frames) < TAKE_FRAMES) {
-		if (!reactor_capture_next(capture, &frame, &head))
-			return false;
-		json_array_append_new(frames, frame_json(&frame, reactor, head));
-		*bytes += frame.taken;
-		reactor_capture_done(capture);
+	while ((ring = oldest_ring(c, rings, until_ns)) < rings) {
+		if (bytes >= TAKE_BYTES || json_array_size(frames) >= TAKE_FRAMES)
+			return true;
+		reactor_capture_next(c->of[ring], &frame, &head);
+		json_array_append_new(frames, frame_json(&frame, ring, head));
+		bytes += frame.taken;
+		reactor_capture_done(c->of[ring]);
 	}
-	return true;
+	return false;
 }
 
-static json_t *taken_json(const struct node *node, struct node_capture *c)
+static json_t *taken_json(const struct node *node, struct node_capture *c, bool *more)
 {
 	uint64_t matched = 0, dropped = 0, m, d;
 	json_t *frames = json_array();
-	bool more = false;
-	size_t bytes = 0;
 
+	*more = take_frames(c, node->shards_count, c->end_ns < UINT64_MAX ? c->end_ns : clock_ns() - ORDER_NS, frames);
 	for (unsigned i = 0; i < node->shards_count; i++) {
 		if (!c->of[i])
 			continue;
-		more |= take_frames(c->of[i], i, frames, &bytes);
 		reactor_capture_count(c->of[i], &m, &d);
 		matched += m;
 		dropped += d;
 	}
-	return json_pack("{s:o, s:b, s:I, s:I}", "frames", frames, "more", more, "matched", (json_int_t)matched,
+	return json_pack("{s:o, s:b, s:I, s:I}", "frames", frames, "more", *more, "matched", (json_int_t)matched,
 			 "dropped", (json_int_t)dropped);
 }
 
@@ -288,6 +314,7 @@ int node_capture_take(void *ctx, const json_t *params, json_t **result, struct s
 	static const char *const members[] = { "capture", "end", NULL };
 	struct node *node = ctx;
 	struct node_capture *c = node->capture;
+	bool more;
 	uint32_t id;
 	int rc = 0;
 
@@ -301,8 +328,10 @@ int node_capture_take(void *ctx, const json_t *params, json_t **result, struct s
 				    LEASE_US / 1000000);
 	} else {
 		c->asked_us = clock_us();
-		*result = taken_json(node, c);
-		if (json_is_true(json_object_get(params, "end")))
+		if (json_is_true(json_object_get(params, "end")) && c->end_ns == UINT64_MAX)
+			c->end_ns = clock_ns();
+		*result = taken_json(node, c, &more);
+		if (c->end_ns < UINT64_MAX && !more)
 			capture_end(node, c);
 	}
 	pthread_mutex_unlock(&c->lock);

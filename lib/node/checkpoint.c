@@ -591,7 +591,7 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 		node_journal_counts(ctx, m.id, m.sum);
 	}
 	if (rc == 0 && !checkpoint->parent) {
-		const struct ckpt_pruning pruning = { .keep = config->checkpoint_keep,
+		const struct ckpt_pruning pruning = { .keep = RTE_MAX(checkpoint->keep, config->checkpoint_keep),
 						      .lineage = &m.lineage,
 						      .began = c->began,
 						      .since = c->since,

@@ -15,6 +15,7 @@
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
 #include "node/checkpoint.h"
+#include "node/gate.h"
 
 enum { SESSIONS_PER_TURN = 32, FILE_MODE = 0640, CATALOGUE_MAX = 64 << 20, SEGMENT_MIN = 2 << 20 };
 
@@ -47,6 +48,8 @@ int node_journal_open(struct node *node, struct star_error *err)
 						  config->journal_wait_s * UINT64_C(1000000000), err);
 		if (!j->rings[i])
 			return err->code;
+		if (config->journal_durability == CONFIG_DURABILITY_SYNC)
+			node_gate_watch(&node->shards[i], j->rings[i], NULL);
 	}
 	return 0;
 }
@@ -360,6 +363,8 @@ static void begin_on_reactor(void *ctx, struct reactor_message *message)
 
 	shard->journal = ((struct begin_message *)message)->ring;
 	service_journal_begin(shard->service, shard->journal);
+	if (shard->node->config->journal_durability == CONFIG_DURABILITY_SYNC)
+		node_gate_begin(shard);
 }
 
 /* What former lives leave of the limit to each reactor. */
@@ -654,6 +659,7 @@ static void write_outcome(void *ctx, const struct rpc_outcome *outcome)
 unsigned node_journal_turn(struct shard *shard, uint64_t now_ns)
 {
 	const uint64_t due = service_journal_sessions_due(shard->service);
+	unsigned hurry;
 
 	if (unlikely(due)) {
 		if (due != shard->sessions_of)
@@ -664,5 +670,7 @@ unsigned node_journal_turn(struct shard *shard, uint64_t now_ns)
 			shard->sessions_of = 0;
 		}
 	}
-	return service_journal_turn(shard->service, now_ns, shard->slices != 0) + (due != 0);
+	hurry = service_journal_turn(shard->service, now_ns, shard->slices != 0);
+	node_gate_published(shard);
+	return hurry + (due != 0);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a node says of its journal. */
 #include "jsonrpc/member.h"
+#include "node/gate.h"
 #include "node/journal.h"
 
 void node_journal_add(const struct node_journal *j, struct journal_figures *sum, struct star_error *why)
@@ -44,6 +45,8 @@ json_t *node_journal_status(const struct node *node)
 			 "commit_max_us", (json_int_t)sum.commit_max_us, "waits", (json_int_t)sum.waits, "disk_bytes",
 			 (json_int_t)(former_bytes + sum.segments * j->life.segment_bytes), "replayed_rows",
 			 (json_int_t)j->replayed_rows, "replayed_s", j->replayed_s);
+	json_object_set_new(json, "durability", json_string(node_gate_name(node->config->journal_durability)));
+	json_object_set_new(json, "replies_wait", json_integer(node_gate_held(node)));
 	json_object_set_new(json, "replayed_bytes", json_integer((json_int_t)j->replayed_bytes));
 	if (sum.failed)
 		json_object_set_new(json, "error", jsonrpc_member_from_text(why.text));

@@ -8,6 +8,7 @@
 #include "metrics/openmetrics.h"
 #include "node/journal.h"
 #include "node/observe.h"
+#include "node/pair_register.h"
 #include "service/kept.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
@@ -27,10 +28,10 @@ static const struct counter counters[] = {
 	  source, \
 	  offsetof(struct type, name) },
 #define X(name, text) COUNTER("reactor", COUNTER, OF_REACTOR, reactor_stats, name, text)
-	REACTOR_COUNTERS(X)
+	REACTOR_COUNTERS(X, X)
 #undef X
 #define X(name, text) COUNTER("rpc", COUNTER, OF_RPC, rpc_counters, name, text)
-		RPC_COUNTERS(X)
+		RPC_COUNTERS(X, X)
 #undef X
 #define X(name, text) COUNTER("service", COUNTER, OF_SERVICE, service_counters, name, text)
 			SERVICE_COUNTERS(X)
@@ -42,7 +43,7 @@ static const struct counter counters[] = {
 					KEPT_EVENTS(X)
 #undef X
 #define X(name, kernel, text) COUNTER("net", COUNTER, OF_NET, net_counters, name, text)
-						NET_COUNTERS(X)
+						NET_COUNTERS(X, X)
 #undef X
 #define X(name, text) COUNTER("sessions", COUNTER, OF_SESSIONS, dgram_counters, name, text)
 							DGRAM_COUNTERS(X)
@@ -220,6 +221,30 @@ static void write_links(struct node *node, const struct openmetrics_page *page)
 	pthread_mutex_unlock(&node->ports_lock);
 }
 
+static const struct counter register_figures[] = {
+	{ { "star_etcd_requests", OPENMETRICS_COUNTER, "Looks at, and changes of, the register of the pair in etcd.",
+	    NULL },
+	  0,
+	  offsetof(struct node_pair_register_figures, requests) },
+	{ { "star_etcd_failures", OPENMETRICS_COUNTER, "Those that no member of etcd has answered.", NULL },
+	  0,
+	  offsetof(struct node_pair_register_figures, failures) },
+	{ { "star_etcd_reachable", OPENMETRICS_GAUGE, "1: etcd has answered the last one.", NULL },
+	  0,
+	  offsetof(struct node_pair_register_figures, reachable) },
+};
+
+static void write_register(const struct node *node, const struct counter *figure, const struct openmetrics_page *page)
+{
+	static const struct openmetrics_label none[] = { { NULL, NULL } };
+	struct node_pair_register_figures figures;
+
+	if (!node_pair_register_figures(node, &figures))
+		return;
+	openmetrics_family(page, &figure->family);
+	openmetrics_count(page, &figure->family, none, *(const uint64_t *)((const char *)&figures + figure->offset));
+}
+
 static const struct counter journal_figures[] = {
 #define X(name, kind, text) \
 	{ { "star_journal_" #name, OPENMETRICS_##kind, text, "reactor" }, \
@@ -290,6 +315,7 @@ static void write_request_times(const struct node *node, enum observe_time time,
 }
 
 enum {
+	REGISTER = sizeof(register_figures) / sizeof(register_figures[0]),
 	JOURNAL = sizeof(journal_figures) / sizeof(journal_figures[0]),
 	LEVELS = sizeof(levels) / sizeof(levels[0]),
 	COUNTERS = sizeof(counters) / sizeof(counters[0]),
@@ -310,7 +336,10 @@ const struct openmetrics_family *node_metric(unsigned number)
 	number -= JOURNAL;
 	if (number < OBSERVE_TIMES_COUNT)
 		return &request_times[number];
-	return number == OBSERVE_TIMES_COUNT ? &link_family : NULL;
+	number -= OBSERVE_TIMES_COUNT;
+	if (number == 0)
+		return &link_family;
+	return number - 1 < REGISTER ? &register_figures[number - 1].family : NULL;
 }
 
 bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
@@ -330,6 +359,11 @@ bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *t
 		write_request_times(node, (enum observe_time)(number - LEVELS - COUNTERS - FIGURES - JOURNAL), page);
 	else if (number == LEVELS + COUNTERS + FIGURES + JOURNAL + OBSERVE_TIMES_COUNT)
 		write_links(node, page);
+	else if (number <= LEVELS + COUNTERS + FIGURES + JOURNAL + OBSERVE_TIMES_COUNT + REGISTER)
+		write_register(
+			node,
+			&register_figures[number - (LEVELS + COUNTERS + FIGURES + JOURNAL + OBSERVE_TIMES_COUNT) - 1],
+			page);
 	else
 		return false;
 	return true;

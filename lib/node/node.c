@@ -14,6 +14,7 @@
 #include "node/capture.h"
 #include "node/checkpoint.h"
 #include "node/crash.h"
+#include "node/gate.h"
 #include "node/history.h"
 #include "node/journal.h"
 #include "node/pair.h"
@@ -96,8 +97,8 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 	struct shard *shard = ctx;
 
 	net_turn(shard->net, now_ns);
-	if (unlikely(shard->journal && shard->journal->lease_ns))
-		journal_look(shard->journal, now_ns); /* the process may not have run for long */
+	if (unlikely(shard->journal != NULL))
+		node_gate_turn(shard, now_ns);
 	shard->slices = rpc_run(shard->rpc, RPC_SLICES_PER_TURN, now_ns);
 	return shard->slices + rpc_datagrams_due(shard->rpc);
 }
@@ -227,7 +228,9 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	struct net_options net_options;
 	struct rpc_server_options rpc = {
 		.port = (uint16_t)(config->own.data.port + shard->index),
-		.closed = config->standby_peer[0] != 0,
+		/* What is sent again would be refused, and then sent as if it were new, before the node knows what it
+		 * has executed. */
+		.closed = config->standby_peer[0] || config->journal_directory[0],
 		.streams_max = config->connections_max,
 		.payload_max = config->request_mib << 20,
 		.send_queue_bytes = config->send_queue_kib << 10,

@@ -42,7 +42,11 @@ struct shard {
 	uint32_t sessions_at;	      /* of those that are written to it behind an instant, ... */
 	uint64_t sessions_of;	      /* ... that of this checkpoint */
 	void *marks, *copies;	      /* of snapshots, or NULL */
-	struct prng losses;	      /* which frames are lost on purpose */
+	uint64_t gated_at, published; /* gate.c: written before replies waited; what its reader was told of, ... */
+	struct node_bell *bell;	      /* ... by this, or NULL */
+	struct reactor_message nudge; /* the reader's */
+	bool nudged;
+	struct prng losses; /* which frames are lost on purpose */
 };
 
 /* A port, and what it was made from. */

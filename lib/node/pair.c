@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "control/listen.h"
 #include "jsonrpc/thread.h"
+#include "node/pair_register.h"
 
 enum { ASK_MS = 1000, TAKE_MS = 60000, AGAIN_MS = 300, TELL_US = 10000000 };
 
@@ -52,6 +53,7 @@ struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 	struct pair_hello hello = { .intent = intent,
 				    .reactors = p->node->shards_count,
 				    .partitions = config->partitions,
+				    .etcd_key = node_pair_register_mark(config),
 				    .data_port = config->own.data.port };
 
 	pthread_mutex_lock(&p->lock);
@@ -135,7 +137,7 @@ int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct
 
 /* What a node that has begun again, and was the primary or is to be, does about an answer. 1: it leads; 0: it is a
  * standby now; -EAGAIN: not yet, and why. */
-static int decide_role(struct node_pair *p, const struct pair_answer *answer, struct star_error *err)
+static int decide_role(struct node_pair *p, const struct pair_answer *answer, bool was_alone, struct star_error *err)
 {
 	const struct config *config = p->node->config;
 	struct pair_answer taken;
@@ -148,6 +150,9 @@ static int decide_role(struct node_pair *p, const struct pair_answer *answer, st
 				      "the other node serves under the older generation %" PRIu64
 				      ", and this one has lost what it held: stop one of them",
 				      answer->generation);
+	/* Its own checkpoint may be newer than what the other one has had since before. */
+	if (answer->role == PAIR_STANDBY && was_alone && p->node->checkpoint)
+		return 1;
 	if (answer->role == PAIR_STANDBY && answer->whole) {
 		hello = node_pair_hello(p, PAIR_TAKE);
 		log_info("the standby has what this node had: it is to take its place");
@@ -166,17 +171,43 @@ static int decide_role(struct node_pair *p, const struct pair_answer *answer, st
 	return star_error_set(err, -EAGAIN, "the other node is about to serve, or to stop");
 }
 
+/* What etcd says of who is the primary, if it is asked. */
+static int look_up(struct node_pair *p, struct pair_entry *entry, struct star_error *err)
+{
+	int rc = node_pair_register_ask(p, PAIR_CLAIM_NOTHING, NULL, entry, err);
+
+	/* It remembers a claim that the register does not have: this may not have arrived yet. */
+	if (rc == 0 && entry->there && !entry->mine && entry->generation < p->generation)
+		rc = node_pair_register_ask(p, PAIR_CLAIM_VOIDS, NULL, entry, err);
+	if (rc < 0) {
+		err->code = -EAGAIN;
+		return -EAGAIN;
+	}
+	pthread_mutex_lock(&p->lock);
+	if (entry->there && (!entry->mine || entry->generation > p->generation))
+		p->generation = entry->generation;
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
 /* A node that was the primary serves only if the other one does not, and has nothing that it lacks; or if it has never
- * been in a pair, and nobody is there. */
+ * been in a pair, and nobody is there; or if etcd says that it was alone. */
 static int find_out(struct node_pair *p, struct star_error *err)
 {
-	struct pair_hello hello = node_pair_hello(p, PAIR_ASK);
+	struct pair_entry entry;
 	struct pair_answer answer;
-	const int rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
+	struct pair_hello hello;
+	int rc = look_up(p, &entry, err);
 
+	if (rc < 0)
+		return rc;
+	if (entry.there && !entry.mine)
+		return 0;
+	hello = node_pair_hello(p, PAIR_ASK);
+	rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
 	if (rc == 0)
-		return decide_role(p, &answer, err);
-	if (p->generation == 0)
+		return decide_role(p, &answer, entry.there && !entry.paired, err);
+	if (entry.there ? !entry.paired : p->generation == 0)
 		return 1;
 	return -EAGAIN;
 }
@@ -202,13 +233,17 @@ static void end_promotion(struct node_pair *p, int status, const struct star_err
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Begins to serve. */
+/* Begins to serve. -EAGAIN: etcd does not let it, so far. */
 static int serve(struct node_pair *p, struct star_error *err)
 {
 	const bool asked = was_promoted(p);
-	int rc;
+	uint64_t generation = p->generation + (asked || p->generation == 0);
+	int rc = node_pair_register_ask(p, PAIR_CLAIM_BEGINS, &generation, NULL, err);
 
-	rc = node_pair_lead(p, p->generation + (asked || p->generation == 0), true, err);
+	if (rc < 0)
+		rc = err->code = -EAGAIN;
+	if (rc == 0)
+		rc = node_pair_lead(p, generation, true, err);
 	if (asked)
 		end_promotion(p, rc, err);
 	return rc;
@@ -227,9 +262,10 @@ static bool begin(struct node_pair *p)
 			rc = serve(p, &err);
 			if (rc == 0)
 				node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, "no standby has come yet");
-			else if (rc != -ECANCELED)
+			else if (rc != -ECANCELED && rc != -EAGAIN)
 				node_fail(p->node, &err);
-			return rc == 0;
+			if (rc != -EAGAIN)
+				return rc == 0;
 		}
 		if (rc == 0) {
 			node_pair_is(p, PAIR_STANDBY, NODE_PAIR_BEGINS, "it has not reached its primary yet");
@@ -252,10 +288,12 @@ static void *run(void *arg)
 {
 	struct node_pair *p = arg;
 
-	if (p->role == PAIR_WAITING && !begin(p))
-		return NULL;
-	if (p->role == PAIR_STANDBY)
-		node_pair_standby(p);
+	do {
+		if (p->role == PAIR_WAITING && !begin(p))
+			return NULL;
+		if (p->role == PAIR_STANDBY)
+			node_pair_standby(p);
+	} while (!node_pair_stops(p) && p->role == PAIR_WAITING);
 	if (!node_pair_stops(p) && p->role == PAIR_PRIMARY)
 		node_pair_primary(p);
 	return NULL;
@@ -277,17 +315,20 @@ int node_pair_open(struct node *node, struct star_error *err)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	node->pair = p;
 	p->node = node;
-	p->listen_fd = -1;
+	p->listen_fd = p->bell.fd = -1;
 	p->own_incarnation = node->incarnation;
 	/* Of a standby its administrator may read rows, too. */
 	node->layout = (struct control_layout){ .cluster_reactors = node->shards_count };
 	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->changed);
+	rc = node_bell_make(&p->bell, err);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
 		service_set_follows(node->shards[i].service, true);
 		p->rings[i] = journal_ring_create((uint64_t)config->journal_ring_mib << 20,
 						  config->standby_wait_s * UINT64_C(1000000000), err);
 		rc = p->rings[i] ? node_snapshot_make(&p->snapshots[i], "pair", i, err) : err->code;
+		if (rc == 0 && config->standby_durability == CONFIG_DURABILITY_SYNC)
+			node_gate_watch(&node->shards[i], p->rings[i], &p->bell);
 	}
 	if (rc == 0)
 		rc = node_pair_recall(p, &was, &p->generation, err);
@@ -306,6 +347,8 @@ void node_pair_close(struct node *node)
 		journal_ring_destroy(p->rings[i]);
 		node_snapshot_free(&p->snapshots[i]);
 	}
+	node_pair_register_close(p);
+	node_bell_free(&p->bell);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
@@ -328,7 +371,9 @@ int node_pair_begin(struct node *node, struct control *control, struct star_erro
 	p->listen_fd = control_listen_tcp(node->config->standby_listen, err);
 	if (p->listen_fd < 0)
 		return p->listen_fd;
-	rc = jsonrpc_thread_start(&p->listener, "pair-listen", node_pair_listen, p, err);
+	rc = node_pair_register_begin(p, err);
+	if (rc == 0)
+		rc = jsonrpc_thread_start(&p->listener, "pair-listen", node_pair_listen, p, err);
 	p->listening = rc == 0;
 	if (rc == 0)
 		rc = jsonrpc_thread_start(&p->thread, "pair", run, p, err);
@@ -353,6 +398,7 @@ void node_pair_end(struct node *node)
 	if (p->listening)
 		pthread_join(p->listener, NULL);
 	p->threaded = p->listening = false;
+	node_pair_register_end(p);
 	pair_link_close(p->joined);
 	p->joined = NULL;
 	if (p->listen_fd >= 0)

@@ -8,6 +8,7 @@
 #define STARSERVER_PAIR_H
 
 #include "journal/ring.h"
+#include "node/gate.h"
 #include "node/node.h"
 #include "node/snapshot.h"
 #include "pair/link.h"
@@ -22,9 +23,19 @@ enum node_pair_state {
 	NODE_PAIR_LOST,	   /* the connection is gone: whoever has all may have to go on alone */
 };
 
+/* What a primary tells its reactors. */
+enum node_pair_word {
+	NODE_PAIR_ATTACH,  /* each has a stream from now on */
+	NODE_PAIR_DETACH,  /* it has none, and replies wait for nothing */
+	NODE_PAIR_SETTLE,  /* a mark behind all that there is; so: there is one */
+	NODE_PAIR_GATE,	   /* replies wait for the standby */
+	NODE_PAIR_COVERED, /* so: it has all that replies have told of before that */
+};
+
 /* What a promotion did. */
 struct node_pair_promotion {
 	bool asked, done;
+	bool found;   /* nobody has asked: the standby does not hear of its primary */
 	bool deposed; /* the other node has answered that it serves no more */
 	bool whole;   /* and all that it had has come */
 	uint64_t waited_ms;
@@ -42,6 +53,8 @@ struct node_pair {
 	struct journal_ring *rings[WIRE_REACTORS_MAX];
 	struct node_snapshot snapshots[WIRE_REACTORS_MAX];
 	uint32_t own_incarnation;
+	struct node_pair_register *reg; /* in etcd; NULL: none */
+	struct node_bell bell;		/* the primary's thread sleeps by it */
 
 	pthread_mutex_t lock; /* protects what follows */
 	pthread_cond_t changed;
@@ -56,6 +69,7 @@ struct node_pair {
 	struct pair_hello joins;
 	uint64_t deposed_by; /* the generation that is to take over; 0: none */
 	bool closed, closed_whole;
+	bool waits; /* replies do, for the standby; written by the primary's thread */
 	/* of a standby */
 	bool promotable;
 	uint64_t heard_us; /* when the last ping came; 0: never */
@@ -102,6 +116,9 @@ int node_pair_ask(struct node_pair *p, const struct pair_hello *hello, uint32_t 
 void node_pair_yield(struct node_pair *p, uint64_t generation);
 /* It is the primary from now on: what it has is remembered first. */
 int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct star_error *err);
+
+/* pair_tell.c: all reactors, one after the other; true: of all of them it is so. */
+bool node_pair_tell(struct node_pair *p, enum node_pair_word word);
 
 /* pair_primary.c: serves, until it stops or is deposed. */
 void node_pair_primary(struct node_pair *p);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "jsonrpc/address.h"
 #include "node/pair.h"
+#include "node/pair_register.h"
 
 enum { LOOK_MS = 100, HELLO_US = 2000000, CLOSE_US = 10000000, TAKE_US = 50000000 };
 
@@ -80,6 +81,8 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 	else if (hello->reactors < 1 || hello->reactors > WIRE_REACTORS_MAX || hello->data_port < 1 ||
 		 hello->data_port + hello->reactors - 1 > UINT16_MAX)
 		refuse(answer, -EINVAL, "the standby's reactors and data ports are none");
+	else if (hello->etcd_key != node_pair_register_mark(p->node->config))
+		refuse(answer, -EINVAL, "the two nodes have not the same standby.etcd and standby.etcd_key");
 	else if (p->joined)
 		refuse(answer, -EBUSY, "another standby is about to join");
 	if (answer->status)

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/pair.h"
+#include "node/pair_register.h"
 
 enum {
 	PIECE_BYTES = 256 << 10, /* of a stream in a frame */
@@ -36,7 +37,9 @@ struct sender {
 	uint64_t version;		  /* of the catalogue that was sent */
 	char *catalogue;		  /* that is being sent */
 	size_t catalogue_bytes, catalogue_at;
+	bool claimed; /* the standby has all: etcd is to say so, and is asked */
 	bool whole, leased, bye, end_sent;
+	bool covered; /* the standby has all that replies have told of */
 	uint64_t ping_ns, pinged_us, heard_us, tried_us, figures_us;
 	uint64_t closing_us; /* since when it has been deposed; 0: it is not */
 	uint64_t lag_at[WIRE_REACTORS_MAX], lag_since_us;
@@ -47,59 +50,6 @@ struct sender {
 		uint8_t payload[PAIR_PAYLOAD_MAX];
 	} out;
 };
-
-/* ---- what reactors are told ---- */
-
-struct stream_message {
-	struct reactor_message message;
-	struct journal_ring *ring;
-	bool settled;
-};
-
-static void attach_on_reactor(void *ctx, struct reactor_message *message)
-{
-	struct shard *shard = ctx;
-	struct journal_ring *ring = ((struct stream_message *)message)->ring;
-
-	journal_ring_restart(ring);
-	shard->journal = ring;
-	shard->sessions_of = 0;
-	service_journal_begin(shard->service, ring);
-}
-
-static void detach_on_reactor(void *ctx, struct reactor_message *message)
-{
-	struct shard *shard = ctx;
-
-	shard->journal = NULL;
-	service_journal_begin(shard->service, NULL);
-}
-
-static void settle_on_reactor(void *ctx, struct reactor_message *message)
-{
-	struct shard *shard = ctx;
-
-	((struct stream_message *)message)->settled =
-		!shard->journal || service_journal_settle(shard->service, clock_ns());
-}
-
-/* All reactors; true: all have settled. */
-static bool tell_all(struct node_pair *p, void (*run)(void *ctx, struct reactor_message *message))
-{
-	struct star_error err = { 0 };
-	bool settled = true;
-
-	for (unsigned i = 0; i < p->node->shards_count; i++) {
-		struct stream_message m = { .message.run = run, .ring = p->rings[i] };
-
-		if (node_ask_copy(&p->node->shards[i], &m.message, sizeof(m), &err) < 0) {
-			log_warn("the pair: %s", err.text);
-			settled = false;
-		}
-		settled &= m.settled;
-	}
-	return settled;
-}
 
 static uint64_t published(const struct node_pair *p, unsigned reactor)
 {
@@ -112,11 +62,21 @@ static void set_lease(struct node_pair *p, uint64_t until_ns)
 		__atomic_store_n(&p->rings[i]->lease_ns, until_ns, __ATOMIC_RELEASE);
 }
 
+static void set_waits(struct node_pair *p, bool waits)
+{
+	pthread_mutex_lock(&p->lock);
+	p->waits = waits;
+	pthread_mutex_unlock(&p->lock);
+}
+
 static void go_alone(struct node_pair *p, const char *why)
 {
 	set_lease(p, 0);
-	tell_all(p, detach_on_reactor);
+	set_waits(p, false);
+	node_pair_tell(p, NODE_PAIR_DETACH);
 	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, why);
+	/* It may have gone on by the standby's own word: etcd is told when it can be. */
+	node_pair_register_want(p, PAIR_CLAIM_KEEPS);
 	log_warn("the primary serves without a standby: %s", why);
 }
 
@@ -265,18 +225,45 @@ static int send_frames(struct sender *s, struct star_error *err)
 
 /* ---- what the standby says ---- */
 
+static void claim_pair(struct sender *s)
+{
+	if (s->claimed)
+		return;
+	s->claimed = true;
+	if (node_pair_has_register(s->p))
+		node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_SYNCING,
+			     "the standby has all, and etcd does not say so yet");
+	node_pair_register_want(s->p, PAIR_CLAIM_PAIRED);
+}
+
+/* From when etcd says that the standby may take over, if it is asked. */
 static void note_whole(struct sender *s)
 {
 	const struct pair_hello *h = &s->p->joins;
 	struct star_error err = { 0 };
 
-	if (s->whole)
+	if (s->whole || !s->claimed || node_pair_register_wanted(s->p, 0, NULL) < 0)
 		return;
 	s->whole = true;
 	log_info("the standby at %s has all: it follows", h->control);
 	if (control_pair_standby(s->p->control, h->data_host, (uint16_t)h->data_port, h->control, &err) < 0)
 		log_warn("workers are not told of the standby: %s", err.text);
-	node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_PAIRED, "");
+	if (s->p->node->config->standby_durability == CONFIG_DURABILITY_SYNC) {
+		set_waits(s->p, true);
+		node_pair_tell(s->p, NODE_PAIR_GATE);
+	}
+}
+
+/* Replies that left before the others began to wait may tell of what the standby does not have: it is not to take over
+ * before it has that. */
+static void look_covered(struct sender *s)
+{
+	if (!s->whole || s->covered)
+		return;
+	s->covered = s->p->node->config->standby_durability == CONFIG_DURABILITY_ASYNC ||
+		     node_pair_tell(s->p, NODE_PAIR_COVERED);
+	if (s->covered)
+		node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_PAIRED, "");
 }
 
 static int take_frame(struct sender *s, struct star_error *err)
@@ -291,18 +278,18 @@ static int take_frame(struct sender *s, struct star_error *err)
 	case PAIR_ACK:
 		if (f->position > s->sent[f->reactor] || f->position < p->rings[f->reactor]->tail)
 			return star_error_set(err, -EBADMSG, "it says that it has what was not sent");
-		__atomic_store_n(&p->rings[f->reactor]->tail, f->position, __ATOMIC_RELEASE);
+		journal_free_to(p->rings[f->reactor], f->position);
 		return 0;
 	case PAIR_PONG:
 		if (f->position > s->ping_ns)
 			return star_error_set(err, -EBADMSG, "it answers a ping that was not sent");
-		if (s->whole && f->position) {
+		if (s->covered && f->position) {
 			set_lease(p, f->position + p->node->config->standby_lease_ms * UINT64_C(1000000));
 			s->leased = true;
 		}
 		return 0;
 	case PAIR_WHOLE:
-		note_whole(s);
+		claim_pair(s);
 		return 0;
 	case PAIR_BYE:
 		s->bye = true;
@@ -411,7 +398,7 @@ static uint64_t deposed_by(struct node_pair *p)
 /* Whether the standby has all that there is, after the node has closed. */
 static bool is_drained(struct sender *s)
 {
-	if (!tell_all(s->p, settle_on_reactor))
+	if (!node_pair_tell(s->p, NODE_PAIR_SETTLE))
 		return false;
 	for (unsigned i = 0; i < s->p->node->shards_count; i++)
 		if (__atomic_load_n(&s->p->rings[i]->tail, __ATOMIC_RELAXED) != published(s->p, i))
@@ -455,14 +442,35 @@ static int end_stream(struct sender *s, struct star_error *err)
 	return 0;
 }
 
+/* Until there is something to do. Where replies wait for the standby, reactors say when they have written something. */
+static void sender_waits(struct sender *s)
+{
+	struct node_pair *p = s->p;
+	const bool writes = s->out_sent < s->out_bytes;
+	bool idle = true;
+
+	if (!p->waits) {
+		pair_link_wait(s->link, writes, PACE_US, -1);
+		return;
+	}
+	node_bell_sleeps(&p->bell);
+	for (unsigned i = 0; !writes && i < p->node->shards_count; i++)
+		idle &= published(p, i) == s->sent[i];
+	if (idle)
+		pair_link_wait(s->link, writes, PACE_US, p->bell.fd);
+	node_bell_woke(&p->bell);
+}
+
 static int sender_turn(struct sender *s, struct star_error *err)
 {
 	int rc = receive_frames(s, err);
 
+	look_covered(s);
 	if (rc == 0 && !s->closing_us && deposed_by(s->p)) {
 		close_down(s->p);
 		s->closing_us = clock_us();
 	}
+	note_whole(s);
 	if (rc == 0)
 		rc = begin_snapshots(s, err);
 	if (rc == 0)
@@ -473,7 +481,7 @@ static int sender_turn(struct sender *s, struct star_error *err)
 		rc = end_stream(s, err);
 	figure(s);
 	if (rc == 0)
-		pair_link_wait(s->link, s->out_sent < s->out_bytes, PACE_US);
+		sender_waits(s);
 	return rc;
 }
 
@@ -510,7 +518,7 @@ static void serve_standby(struct sender *s, struct star_error *err)
 	if (rc == 0) {
 		log_info("a standby has come from %s: it gets what this node has", p->joins.control);
 		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SYNCING, "the standby does not have all yet");
-		tell_all(p, attach_on_reactor);
+		node_pair_tell(p, NODE_PAIR_ATTACH);
 		for (unsigned i = 0; i < p->node->shards_count; i++)
 			s->sent[i] = p->rings[i]->tail;
 	}
@@ -524,7 +532,8 @@ static void serve_standby(struct sender *s, struct star_error *err)
 /* ---- when it is gone ---- */
 
 /* Whether the standby cannot take over from now on, and has not: it answers that it has not all; or no process is
- * there, and the lease lasts still, so that none can have been promoted that has died since. */
+ * there, and the lease lasts still, so that none can have been promoted that has died since. What looks like no process
+ * may be something between the two: where there is etcd, only the standby's own word counts. */
 static bool is_harmless(struct node_pair *p, struct star_error *err)
 {
 	struct pair_hello hello = node_pair_hello(p, PAIR_ASK);
@@ -535,7 +544,8 @@ static bool is_harmless(struct node_pair *p, struct star_error *err)
 		node_pair_yield(p, answer.generation);
 	if (rc == 0)
 		return answer.role == PAIR_STANDBY && !answer.whole;
-	return rc == -ECONNREFUSED && clock_ns() < __atomic_load_n(&p->rings[0]->lease_ns, __ATOMIC_RELAXED);
+	return rc == -ECONNREFUSED && !node_pair_has_register(p) &&
+	       clock_ns() < __atomic_load_n(&p->rings[0]->lease_ns, __ATOMIC_RELAXED);
 }
 
 static bool has_joined(struct node_pair *p)
@@ -548,14 +558,26 @@ static bool has_joined(struct node_pair *p)
 	return joined;
 }
 
+/* Etcd says, in time, or the configuration, that the primary may go on without having reached its standby. */
+static bool may_be_alone(struct node_pair *p, uint64_t lost_us)
+{
+	const uint64_t alone_us = p->node->config->standby_alone_s * UINT64_C(1000000);
+
+	if (node_pair_has_register(p))
+		return node_pair_register_wanted(p, IDLE_MS, NULL) == 0;
+	return alone_us && clock_us() - lost_us > alone_us;
+}
+
 static void lose_standby(struct node_pair *p, bool had_all, const char *why)
 {
-	const uint64_t lost_us = clock_us(), alone_us = p->node->config->standby_alone_s * UINT64_C(1000000);
+	const uint64_t lost_us = clock_us();
 	struct star_error err = { 0 };
 
 	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_LOST, why);
+	if (had_all)
+		node_pair_register_want(p, PAIR_CLAIM_ALONE);
 	while (had_all && !node_pair_stops(p) && !deposed_by(p)) {
-		if (has_joined(p) || is_harmless(p, &err) || (alone_us && clock_us() - lost_us > alone_us))
+		if (may_be_alone(p, lost_us) || has_joined(p) || is_harmless(p, &err))
 			break;
 		node_pair_pause(p, IDLE_MS);
 	}

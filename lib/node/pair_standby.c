@@ -14,10 +14,12 @@
 #include "node/apply.h"
 #include "node/checkpoint.h"
 #include "node/pair.h"
+#include "node/pair_register.h"
 
 enum {
 	JOIN_MS = 3000,
 	AGAIN_MS = 200,
+	LOST_MS = 20, /* for a lease to be over */
 	WAIT_US = 10000,
 	END_MS = 3000, /* for what a deposed primary has sent to come */
 	ASK_MS = 300,
@@ -35,7 +37,9 @@ struct follower {
 	uint64_t acked[WIRE_REACTORS_MAX];
 	uint32_t reactors; /* of the primary */
 	bool whole_said, leased;
-	bool mute; /* it is about to take over: the primary's lease is not renewed any more */
+	bool mute;	  /* it is about to take over: the primary's lease is not renewed any more */
+	uint64_t came_us; /* when something came last */
+	char told[160];	  /* why it does not take over, as logged last */
 };
 
 /* ---- what comes, into the node ---- */
@@ -190,9 +194,10 @@ static int receive(struct follower *f, struct star_error *err)
 
 		if (n == -EAGAIN || n == -EINTR) {
 			if (i == 0)
-				pair_link_wait(f->link, 0, WAIT_US);
+				pair_link_wait(f->link, 0, WAIT_US, -1);
 			break;
 		}
+		f->came_us = clock_us();
 		rc = n > 0 ? pair_receiver_came(f->receiver, (size_t)n, err)
 			   : star_error_set(err, n ? (int)n : -ECONNRESET, "the primary's connection has ended");
 	}
@@ -289,10 +294,18 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 {
 	struct node_pair *p = f->p;
 	struct node *node = p->node;
+	uint64_t generation = p->generation + 1;
 	bool ended;
 	int rc;
 
 	hear_out(f, promotion);
+	rc = node_pair_register_ask(p,
+				    promotion->deposed ? PAIR_CLAIM_AGREED
+				    : promotion->found ? PAIR_CLAIM_FOUND
+						       : PAIR_CLAIM_TOLD,
+				    &generation, NULL, err);
+	if (rc < 0)
+		return rc;
 	ended = pair_receiver_ended(f->receiver);
 	note_figures(f);
 	rc = ended ? 0 : node_apply_life_end(f->apply, 1, err);
@@ -310,7 +323,19 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 			 p->primary_sums ? "sums of gradients were opened, which a standby does not have"
 					 : "the node has other reactors than its primary had");
 	__atomic_store_n(&node->restored, true, __ATOMIC_RELEASE);
-	return node_pair_lead(p, p->generation + 1, false, err);
+	return node_pair_lead(p, generation, false, err);
+}
+
+static void stay_standby(struct follower *f, const struct star_error *err)
+{
+	char why[sizeof(f->told)];
+
+	snprintf(why, sizeof(why), "it does not take over: %.130s", err->text);
+	if (strcmp(f->told, why) != 0)
+		log_error("the standby does not take over: %s", err->text);
+	strcpy(f->told, why);
+	if (!f->link)
+		node_pair_is(f->p, PAIR_STANDBY, NODE_PAIR_LOST, why);
 }
 
 /* True: it is the primary now. */
@@ -325,12 +350,15 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	else if (p->role == PAIR_PROMOTING)
 		node_fail(p->node, &err);
 	else
-		log_error("the standby does not take over: %s", err.text);
+		stay_standby(f, &err);
 	pthread_mutex_lock(&p->lock);
-	p->promotion.asked = false;
-	p->promotion.done = true;
-	p->promotion.status = rc;
-	p->promotion.err = err;
+	/* The operator may have asked meanwhile: that is another one, unless this has done it. */
+	if (rc == 0 || p->promotion.found == promotion->found) {
+		p->promotion.asked = false;
+		p->promotion.done = true;
+		p->promotion.status = rc;
+		p->promotion.err = err;
+	}
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	return rc == 0;
@@ -368,6 +396,9 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 	rc = check_promotable(p, err);
 	silent_ms = p->heard_us ? (clock_us() - p->heard_us) / 1000 : 0;
 	pthread_mutex_unlock(&p->lock);
+	/* Before the primary is asked to stop. */
+	if (rc == 0)
+		rc = node_pair_register_ask(p, PAIR_CLAIM_NOTHING, NULL, NULL, err);
 	if (rc < 0)
 		return rc;
 	depose(p, &promotion, &why);
@@ -395,6 +426,24 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 
 /* ---- a standby's life ---- */
 
+/* It does not hear of its primary, which changes nothing any more unless etcd has said so: it asks there. */
+static bool replace_lost(struct follower *f)
+{
+	struct node_pair *p = f->p;
+	struct node_pair_promotion promotion = { .asked = true, .found = true };
+	bool over;
+
+	if (!node_pair_has_register(p))
+		return false;
+	pthread_mutex_lock(&p->lock);
+	over = p->promotable && !p->promotion.asked &&
+	       clock_us() >= p->heard_us + p->primary_lease_ms * UINT64_C(1100) + 10000;
+	if (over)
+		p->promotion = promotion;
+	pthread_mutex_unlock(&p->lock);
+	return over && promote_follower(f, &promotion);
+}
+
 /* It may be needed as it is, until a primary is there again, which it then follows from the beginning. False: it has
  * begun to serve, or stops. */
 static void wait_alone(struct follower *f)
@@ -412,12 +461,27 @@ static void wait_alone(struct follower *f)
 				return;
 			continue;
 		}
-		if (node_pair_ask(p, &hello, ASK_MS, &answer, NULL, &err) == 0 && answer.role == PAIR_PRIMARY) {
+		/* What it may have claimed, and nobody knows, is not given away: it asks etcd again first. */
+		if (!node_pair_register_is_unsure(p) && node_pair_ask(p, &hello, ASK_MS, &answer, NULL, &err) == 0 &&
+		    answer.role == PAIR_PRIMARY) {
 			node_pair_yield(p, answer.generation);
 			return;
 		}
-		node_pair_pause(p, AGAIN_MS);
+		if (replace_lost(f))
+			return;
+		node_pair_pause(p, node_pair_has_register(p) ? LOST_MS : AGAIN_MS);
 	}
+}
+
+/* What the primary's machine or the network has ended without a word. Where an operator says who serves, he knows. */
+static bool is_silent(const struct follower *f, struct star_error *err)
+{
+	const uint64_t silent_us = clock_us() - f->came_us;
+
+	if (!node_pair_has_register(f->p) || !f->leased || silent_us < 2 * f->p->primary_lease_ms * UINT64_C(1000))
+		return false;
+	star_error_set(err, -ETIMEDOUT, "the primary was silent for %.1f s", (double)silent_us / 1e6);
+	return true;
 }
 
 static void follow(struct follower *f)
@@ -432,7 +496,7 @@ static void follow(struct follower *f)
 				return;
 			continue;
 		}
-		if (f->link && receive(f, &err) < 0) {
+		if (f->link && (receive(f, &err) < 0 || is_silent(f, &err))) {
 			log_warn("the standby does not hear of its primary any more: %s", err.text);
 			pair_link_close(f->link);
 			f->link = NULL;
@@ -456,6 +520,10 @@ void node_pair_standby(struct node_pair *p)
 
 	control_pair_waits(p->control, "a standby that does not have all yet");
 	while (rc < 0 && !node_pair_stops(p)) {
+		if (node_pair_register_is_mine(p)) {
+			node_pair_is(p, PAIR_WAITING, NODE_PAIR_BEGINS, "etcd says that it is the primary");
+			return;
+		}
 		rc = join(&f, &err);
 		if (rc == 0)
 			break;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "jsonrpc/member.h"
 #include "node/pair.h"
+#include "node/pair_register.h"
 
 static const char *role_of(const struct node_pair *p)
 {
@@ -39,6 +40,17 @@ static uint64_t behind(const struct node_pair *p)
 	return bytes;
 }
 
+/* Under lock. Why it is not well; where replies should wait for a standby and do not, that, too. */
+static json_t *why_text(const struct node_pair *p)
+{
+	const bool leave =
+		p->role == PAIR_PRIMARY && !p->waits && p->node->config->standby_durability == CONFIG_DURABILITY_SYNC;
+	char text[sizeof(p->why) + 64];
+
+	snprintf(text, sizeof(text), "%s%s", p->why, leave ? "; until one has all, replies wait for none" : "");
+	return jsonrpc_member_from_text(text);
+}
+
 json_t *node_pair_status(const struct node *node)
 {
 	struct node_pair *p = node->pair;
@@ -57,8 +69,12 @@ json_t *node_pair_status(const struct node *node)
 		json_object_set_new(json, "silent_ms", json_integer((json_int_t)((clock_us() - p->heard_us) / 1000)));
 	if (p->role == PAIR_STANDBY)
 		json_object_set_new(json, "promotable", json_boolean(p->promotable));
+	if (p->reg)
+		json_object_set_new(json, "etcd", node_pair_register_status(p));
 	if (p->why[0])
-		json_object_set_new(json, "why", jsonrpc_member_from_text(p->why));
+		json_object_set_new(json, "why", why_text(p));
+	json_object_set_new(json, "durability", json_string(node_gate_name(p->node->config->standby_durability)));
+	json_object_set_new(json, "replies_wait", json_integer(node_gate_held(node)));
 	pthread_mutex_unlock(&p->lock);
 	return json;
 }

@@ -69,7 +69,6 @@ static void put_count(json_t *object, const char *name, uint64_t value)
 	json_object_set_new(object, name, json_integer((json_int_t)value));
 }
 
-/* Everything that went wrong, by reason; reasons that never happened are left out. */
 static const struct dgram_counters *sessions_of(const struct shard *shard)
 {
 	static const struct dgram_counters none;
@@ -78,6 +77,13 @@ static const struct dgram_counters *sessions_of(const struct shard *shard)
 	return dgram ? dgram_counters(dgram) : &none;
 }
 
+static void put_reason(json_t *errors, const char *name, uint64_t value)
+{
+	if (value)
+		put_count(errors, name, value);
+}
+
+/* Everything that went wrong, by reason; reasons that never happened are left out. */
 static json_t *errors_json(const struct shard *shard)
 {
 	const struct kept_stats *kept = service_kept_stats(shard->service);
@@ -85,58 +91,27 @@ static json_t *errors_json(const struct shard *shard)
 	const struct rpc_counters *rpc = rpc_counters(shard->rpc);
 	const struct reactor_stats *stats = reactor_stats(shard->reactor);
 	const struct dgram_counters *sessions = sessions_of(shard);
-	const struct {
-		const char *name;
-		uint64_t value;
-	} reasons[] = {
-		{ "hand_over_full", READ(stats->hand_over_full) },
-		{ "transmit_dropped", READ(stats->transmit_dropped) },
-		{ "transmit_refused", READ(stats->transmit_refused) },
-		{ "request_errors", READ(rpc->errors) },
-		{ "bad_frames", READ(rpc->bad_frames) },
-		{ "bad_checksums", READ(rpc->bad_checksums) },
-		{ "bad_tags", READ(rpc->bad_tags) + READ(sessions->bad_tags) },
-		{ "strangers", READ(rpc->strangers) + READ(sessions->strangers) },
-		{ "revoked", READ(rpc->revoked) + READ(sessions->revoked) },
-		{ "late", READ(rpc->late) },
-		{ "repeated", READ(rpc->repeated) },
-		{ "no_buffers", READ(rpc->no_buffers) },
-		{ "stalled", READ(rpc->stalled) },
-		{ "no_stream", READ(rpc->no_stream) },
-		{ "unread", READ(rpc->unread) },
-		{ "starved", READ(rpc->starved) },
-		{ "kept_refused", READ(kept->refused) },
-		{ "kept_expired", READ(kept->expired) },
-		{ "abandoned", READ(rpc->abandoned) },
-		{ "out_no_mbuf", READ(net->out_no_mbuf) },
-		{ "out_queue_full", READ(net->out_queue_full) },
-		{ "eth_short", READ(net->eth_short) },
-		{ "ip_bad_header", READ(net->ip_bad_header) },
-		{ "ip_bad_checksum", READ(net->ip_bad_checksum) },
-		{ "ip_bad_extension", READ(net->ip_bad_extension) },
-		{ "ip_reasm_fails", READ(net->ip_reasm_fails) },
-		{ "address_conflicts", READ(net->address_conflicts) },
-		{ "tcp_bad_checksum", READ(net->tcp_bad_checksum) },
-		{ "tcp_bad_header", READ(net->tcp_bad_header) },
-		{ "tcp_bad_option", READ(net->tcp_bad_option) },
-		{ "tcp_no_port", READ(net->tcp_no_port) },
-		{ "tcp_listen_overflow", READ(net->tcp_listen_overflow) },
-		{ "tcp_listen_drops", READ(net->tcp_listen_drops) },
-		{ "tcp_cookies_sent", READ(net->tcp_cookies_sent) },
-		{ "tcp_cookies_failed", READ(net->tcp_cookies_failed) },
-		{ "tcp_idle_closed", READ(net->tcp_idle_closed) },
-		{ "tcp_paws", READ(net->tcp_paws) },
-		{ "tcp_estab_resets", READ(net->tcp_estab_resets) },
-		{ "tcp_timeouts", READ(net->tcp_timeouts) },
-		{ "tcp_retrans_segs", READ(net->tcp_retrans_segs) },
-		{ "tcp_outside_window", READ(net->tcp_outside_window) },
-		{ "tcp_out_of_order_dropped", READ(net->tcp_out_of_order_dropped) },
-	};
 	json_t *errors = json_object();
 
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-		if (reasons[i].value)
-			put_count(errors, reasons[i].name, reasons[i].value);
+#define X(...)
+#define F(name, ...) put_reason(errors, #name, READ(stats->name));
+	REACTOR_COUNTERS(X, F)
+#undef F
+#define F(name, ...) put_reason(errors, #name, READ(rpc->name));
+	RPC_COUNTERS(X, F)
+#undef F
+#define F(name, ...) put_reason(errors, #name, READ(net->name));
+	NET_COUNTERS(X, F)
+#undef F
+#undef X
+#define X(name, ...) put_reason(errors, "kept_" #name, READ(kept->name));
+	KEPT_EVENTS(X)
+#undef X
+	put_reason(errors, "request_errors", READ(rpc->errors));
+	/* What streams and sessions have alike. */
+	put_reason(errors, "bad_tags", READ(rpc->bad_tags) + READ(sessions->bad_tags));
+	put_reason(errors, "strangers", READ(rpc->strangers) + READ(sessions->strangers));
+	put_reason(errors, "revoked", READ(rpc->revoked) + READ(sessions->revoked));
 	return errors;
 }
 
@@ -152,7 +127,7 @@ static json_t *counters_json(const struct net_counters *net, const struct dgram_
 		uint64_t value;
 	} counters[] = {
 #define X(name, kernel, text) { kernel, READ(net->name) },
-		NET_COUNTERS(X)
+		NET_COUNTERS(X, X)
 #undef X
 #define X(name, text) { "Dgram." #name, READ(sessions->name) },
 			DGRAM_COUNTERS(X)

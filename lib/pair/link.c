@@ -48,7 +48,7 @@ static int shake_hands(struct pair_link *link, uint64_t until_us, struct star_er
 	while ((rc = secure_link_handshake(link->tls, &events, err)) == -EAGAIN) {
 		if (clock_us() >= until_us)
 			return star_error_set(err, -ETIMEDOUT, "its TLS handshake takes too long");
-		pair_link_wait(link, events == POLLOUT, POLL_US_MAX);
+		pair_link_wait(link, events == POLLOUT, POLL_US_MAX, -1);
 	}
 	if (rc == 0 && secure_link_peer(link->tls)->role != SECURE_NODE)
 		rc = star_error_set(err, -EPERM, "it has no key of role node");
@@ -105,13 +105,14 @@ ssize_t pair_link_write(struct pair_link *link, const void *from, size_t bytes)
 	return n < 0 && !link->tls ? -errno : n;
 }
 
-void pair_link_wait(const struct pair_link *link, int writes, uint32_t us)
+void pair_link_wait(const struct pair_link *link, int writes, uint32_t us, int fd)
 {
-	struct pollfd p = { .fd = link->fd, .events = (short)(writes ? POLLIN | POLLOUT : POLLIN) };
+	struct pollfd p[] = { { .fd = link->fd, .events = (short)(writes ? POLLIN | POLLOUT : POLLIN) },
+			      { .fd = fd, .events = POLLIN } };
 	const struct timespec time = { .tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000 };
 
 	if (!link->tls || secure_link_pending(link->tls) == 0)
-		ppoll(&p, 1, &time, NULL);
+		ppoll(p, fd < 0 ? 1 : 2, &time, NULL);
 }
 
 /* How an attempt ended: 1: another one may be made. */

@@ -27,8 +27,8 @@ void pair_link_close(struct pair_link *link); /* may be NULL */
 /* As recv and send, with a negative errno: -EAGAIN; 0 of read: the other one has ended. */
 ssize_t pair_link_read(struct pair_link *link, void *to, size_t room);
 ssize_t pair_link_write(struct pair_link *link, const void *from, size_t bytes);
-/* Until it can be read, or with `writes` written; or for so long. */
-void pair_link_wait(const struct pair_link *link, int writes, uint32_t us);
+/* Until it can be read, or with `writes` written, or the fd too, if it is not negative, can be read; or for so long. */
+void pair_link_wait(const struct pair_link *link, int writes, uint32_t us, int fd);
 
 /* All of it, or a negative errno; -ETIMEDOUT; -ECONNRESET: the other one has ended. */
 int pair_link_read_all(struct pair_link *link, void *to, size_t bytes, uint64_t until_us);

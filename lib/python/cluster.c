@@ -16,6 +16,14 @@ static bool other_process(const struct py_cluster *cluster)
 	return cluster->generation != generation;
 }
 
+void native_raise_closed(const char *what)
+{
+	struct star_error err;
+
+	star_error_set(&err, -ECANCELED, "%s: open it again with starserver.connect()", what);
+	native_raise(&err);
+}
+
 bool native_cluster_enter(struct py_cluster *cluster)
 {
 	struct star_error err;
@@ -28,8 +36,7 @@ bool native_cluster_enter(struct py_cluster *cluster)
 		return false;
 	}
 	if (cluster->closed) {
-		star_error_set(&err, -ECANCELED, "the cluster is closed: open it again with starserver.connect()");
-		native_raise(&err);
+		native_raise_closed("the cluster is closed");
 		return false;
 	}
 	cluster->users++;

@@ -21,12 +21,14 @@ struct flight {
 
 static _Thread_local PyThreadState *waiting; /* of a thread that waits in star_execute */
 
+/* Nonzero ends the call: for what a signal handler has raised, or as the cluster is closed. */
 static int ask_python(void *arg)
 {
+	const struct py_cluster *cluster = arg;
 	int rc;
 
 	PyEval_RestoreThread(waiting);
-	rc = PyErr_CheckSignals();
+	rc = PyErr_CheckSignals() || cluster->closed;
 	waiting = PyEval_SaveThread();
 	return rc;
 }
@@ -53,7 +55,7 @@ bool native_flight_run(struct py_cluster *cluster, PyObject *list, struct star_v
 	}
 	ops.list[0].view = view;
 	waiting = PyEval_SaveThread();
-	star_set_interrupted(ask_python, NULL);
+	star_set_interrupted(ask_python, cluster);
 	rc = star_execute(cluster->handle, ops.list, ops.count, deadline_us, &err);
 	star_set_interrupted(NULL, NULL);
 	PyEval_RestoreThread(waiting);
@@ -61,6 +63,8 @@ bool native_flight_run(struct py_cluster *cluster, PyObject *list, struct star_v
 	/* A handler may have raised and the call ended well all the same: what was raised counts. */
 	if (PyErr_Occurred())
 		rc = -EINTR;
+	else if (rc == -EINTR && cluster->closed)
+		native_raise_closed("the cluster was closed while the call was waiting");
 	else if (rc < 0)
 		native_raise(&err);
 	/* Whoever exports a buffer may run Python code, which wants no exception set. */

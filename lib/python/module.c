@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-PyTypeObject *native_cluster_type, *native_table_type, *native_view_type;
+PyTypeObject *native_cluster_type, *native_table_type, *native_view_type; /* as long as the process */
 static PyObject *make_exception; /* (code, text) -> exception, of starserver/_errors.py */
 
 PyObject *native_exception(int code, const char *text)
@@ -70,14 +70,6 @@ static PyMethodDef methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
-static struct PyModuleDef definition = {
-	PyModuleDef_HEAD_INIT,
-	.m_name = "starserver._native",
-	.m_doc = "star.h for Python; use the package starserver.",
-	.m_size = -1,
-	.m_methods = methods,
-};
-
 static bool add_constants(PyObject *module)
 {
 	static const struct {
@@ -99,25 +91,56 @@ static bool add_constants(PyObject *module)
 	return true;
 }
 
-PyMODINIT_FUNC PyInit__native(void); /* the interpreter looks it up by its name */
-
-PyMODINIT_FUNC PyInit__native(void)
+/* Once a process: whoever imports the module again finds the same types. */
+static bool make_types(void)
 {
-	PyObject *module = PyModule_Create(&definition);
-
-	if (!module)
-		return NULL;
-	native_cluster_type = (PyTypeObject *)PyType_FromSpec(&native_cluster_spec);
+	if (native_cluster_type)
+		return true;
 	native_table_type = (PyTypeObject *)PyType_FromSpec(&native_table_spec);
 	native_view_type = (PyTypeObject *)PyType_FromSpec(&native_view_spec);
-	if (!native_cluster_type || !native_table_type || !native_view_type || !add_constants(module) ||
+	if (!native_table_type || !native_view_type)
+		return false;
+	native_cluster_type = (PyTypeObject *)PyType_FromSpec(&native_cluster_spec);
+	if (native_cluster_type)
+		pthread_atfork(NULL, NULL, native_after_fork);
+	return native_cluster_type;
+}
+
+/* The types, and the function that makes exceptions, are of one interpreter: another one would end, and take them
+ * along. */
+static int fill_module(PyObject *module)
+{
+	if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+		PyErr_SetString(PyExc_ImportError,
+				"starserver serves the main interpreter only: call it there, from any "
+				"thread, or start a process");
+		return -1;
+	}
+	if (!make_types() || !add_constants(module) ||
 	    PyModule_AddObjectRef(module, "Cluster", (PyObject *)native_cluster_type) < 0 ||
 	    PyModule_AddObjectRef(module, "Table", (PyObject *)native_table_type) < 0 ||
 	    PyModule_AddObjectRef(module, "View", (PyObject *)native_view_type) < 0 ||
-	    PyModule_AddStringConstant(module, "version", STAR_VERSION) < 0) {
-		Py_DECREF(module);
-		return NULL;
-	}
-	pthread_atfork(NULL, NULL, native_after_fork);
-	return module;
+	    PyModule_AddStringConstant(module, "version", STAR_VERSION) < 0)
+		return -1;
+	return 0;
+}
+
+PyMODINIT_FUNC PyInit__native(void); /* the interpreter looks it up by its name */
+
+/* In two phases, so that each interpreter comes to fill_module. */
+PyMODINIT_FUNC PyInit__native(void)
+{
+	static PyModuleDef_Slot slots[] = {
+		{ Py_mod_exec, fill_module },
+		{ 0, NULL },
+	};
+	static struct PyModuleDef definition = {
+		PyModuleDef_HEAD_INIT,
+		.m_name = "starserver._native",
+		.m_doc = "star.h for Python; use the package starserver.",
+		.m_methods = methods,
+		.m_slots = slots,
+	};
+
+	return PyModuleDef_Init(&definition);
 }

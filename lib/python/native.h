@@ -43,6 +43,8 @@ extern PyType_Spec native_cluster_spec, native_table_spec, native_view_spec;
 
 /* Sets the exception that the error stands for; returns NULL. */
 PyObject *native_raise(const struct star_error *err);
+/* ECANCELED, with what has happened, and what to do. */
+void native_raise_closed(const char *what);
 /* The exception itself, not set; NULL if one was set meanwhile. */
 PyObject *native_exception(int code, const char *text);
 /* For module.c. */

@@ -19,7 +19,10 @@ struct rpc_work {
 	};
 	struct rpc_work *next; /* in a queue or a free list */
 	struct rte_mbuf *reply_head, *reply_tail;
-	uint64_t starved_ns;  /* since when the reply has found no mbufs; 0: it has not waited */
+	union {
+		uint64_t starved_ns; /* since when the reply has found no mbufs; 0: it has not waited */
+		uint64_t held_for;   /* while held.c has it: what its reply waits for */
+	};
 	uint32_t reply_bytes; /* of payload */
 	uint8_t reply_status;
 	uint8_t reply_due; /* the request is done, but there was no mbuf for its reply */
@@ -158,6 +161,12 @@ struct rpc_server {
 	uint32_t pool_mbufs;			    /* of the stack's pool */
 	uint32_t held_mbufs;
 	uint32_t turn_mbufs; /* of replies of this turn */
+	/* held.c: replies that wait, by what for */
+	bool holds;
+	uint32_t held;
+	struct rpc_work *held_head, *held_tail;
+	uint64_t durable; /* as it was told last */
+	struct wheel_timer held_timer;
 	/* budget.c */
 	struct rpc_stream *favoured; /* whose window is opened while mbufs are short */
 	uint64_t favoured_ns;	     /* when it was last given something */
@@ -184,6 +193,13 @@ static inline void work_prefetch(const struct rpc_server *server, const struct r
 				  imminent);
 }
 
+/* The request is at its end, and remembered: its reply goes, and the next one's turn comes. */
+void rpc_work_answer(struct rpc_work *work);
+
+/* held.c: false: the reply goes at once. */
+bool rpc_work_hold(struct rpc_work *work);
+void rpc_held_timer(struct wheel_timer *timer, uint64_t now_ns);
+
 /* Drops the reply, and gives back what the execution of a request needs. */
 void rpc_work_end(struct rpc_work *work);
 /* What is said of a request that is over the node's limit, written to the text, which is returned. */
@@ -196,6 +212,8 @@ extern const struct tcp_handler rpc_stream_handler;
 /* The reply was sent, or will be by the next call: the next request's turn comes. */
 void rpc_stream_next(struct rpc_stream *s);
 void rpc_stream_free(struct rpc_stream *s);
+/* The request at hand was executed: what it has taken goes back, though its reply waits. */
+void rpc_stream_let_go(struct rpc_stream *s);
 
 /* session.c */
 extern const struct dgram_handler rpc_session_handler;
@@ -243,6 +261,8 @@ static inline bool budget_over_share(const struct rpc_stream *s)
 
 /* reply.c */
 void rpc_reply_drop(struct rpc_work *work);
+/* The reply is to wait: it gets an mbuf of its own if it shares a packet, and there is one. */
+void rpc_reply_part(struct rpc_work *work);
 bool rpc_reply_send(struct rpc_work *work);
 
 #endif

@@ -91,6 +91,12 @@ static bool part_packet(struct rpc_work *w)
 	return true;
 }
 
+void rpc_reply_part(struct rpc_work *w)
+{
+	if (w->reply_head && reply_at(w))
+		part_packet(w);
+}
+
 static uint32_t room_in(const struct rpc_work *w, const struct rte_mbuf *m)
 {
 	return mbuf_room(w) - m->data_len;

@@ -22,28 +22,29 @@
 #include "star_error.h"
 #include "wire/frame.h"
 
-/* X(name, what it counts). */
-#define RPC_COUNTERS(X) \
+/* X(name, what it counts), or F, where something went wrong: `errors` of a node's status. */
+#define RPC_COUNTERS(X, F) \
 	X(requests, "requests executed") \
 	X(replies, "replies sent") \
 	X(errors, "requests answered with an error status") \
-	X(bad_frames, "streams closed: malformed frame") \
-	X(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
-	X(bad_tags, "streams closed: a record was changed, moved, repeated or left out on the way") \
-	X(strangers, "streams closed: no ticket, or none that is good") \
-	X(revoked, "streams closed: their principal was revoked") \
-	X(late, "requests refused: their deadline had passed") \
-	X(repeated, "requests not executed: they were sent, and perhaps executed, before") \
-	X(no_buffers, "requests refused: they would take too many mbufs") \
-	X(stalled, "streams closed: no request came in time, or only in part") \
-	X(no_stream, "connections or sessions refused: there are too many") \
-	X(starved, "requests refused: no mbufs for their replies") \
-	X(unread, "peers given up: mbufs were short, and they did not read") \
-	X(abandoned, "requests finished for a peer that had gone")
+	F(bad_frames, "streams closed: malformed frame") \
+	F(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
+	F(bad_tags, "streams closed: a record was changed, moved, repeated or left out on the way") \
+	F(strangers, "streams closed: no ticket, or none that is good") \
+	F(revoked, "streams closed: their principal was revoked") \
+	F(late, "requests refused: their deadline had passed") \
+	F(repeated, "requests not executed: they were sent, and perhaps executed, before") \
+	F(no_buffers, "requests refused: they would take too many mbufs") \
+	F(stalled, "streams closed: no request came in time, or only in part") \
+	F(no_stream, "connections or sessions refused: there are too many") \
+	F(starved, "requests refused: no mbufs for their replies") \
+	F(unread, "peers given up: mbufs were short, and they did not read") \
+	F(abandoned, "requests finished for a peer that had gone") \
+	X(held, "replies that waited until what they tell of was durable")
 
 struct rpc_counters {
 #define X(name, text) uint64_t name;
-	RPC_COUNTERS(X)
+	RPC_COUNTERS(X, X)
 #undef X
 };
 
@@ -89,6 +90,10 @@ struct rpc_service {
 	/* For requests that have `changed`: how the session's last requests have ended, with this one; session 0:
 	 * nobody remembers. */
 	void (*ended)(void *ctx, const struct rpc_outcome *outcome);
+	/* May be NULL, where rpc_hold is not called. Of a request that has `changed`, after `ended`; NULL: of one that
+	 * was executed when it was sent before. What rpc_release has to say before its reply leaves; 0: it leaves at
+	 * once. Else never less than before. */
+	uint64_t (*held_until)(void *ctx, const struct rpc_request *request);
 };
 
 struct secure_tickets;
@@ -130,6 +135,18 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns);
 void rpc_turn_sent(struct rpc_server *server, uint64_t begun, uint64_t ended);
 /* Another observe from the next turn on, or NULL: none. */
 void rpc_observe(struct rpc_server *server, struct observe *observe);
+
+/*
+ * Durable replies: while it holds, replies wait for what service.held_until says of them, until rpc_release has said as
+ * much; their peers' next requests wait behind them. So a peer has one of them at most, and nothing is allocated. Off,
+ * which it is at first, those that wait leave at once. While any wait the stack's wheel has a timer, so that whoever
+ * sleeps by it looks again after some milliseconds.
+ */
+void rpc_hold(struct rpc_server *server, bool holds);
+/* Replies that wait for no more than that leave, some of them: call it in each turn while rpc_held is not 0. */
+void rpc_release(struct rpc_server *server, uint64_t durable);
+/* How many replies wait. From any thread: a figure. */
+uint32_t rpc_held(const struct rpc_server *server);
 
 /* Sends what datagrams are due: before each net_output of a turn. */
 void rpc_transmit(struct rpc_server *server, uint64_t now_ns);

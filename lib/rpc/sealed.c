@@ -32,9 +32,11 @@ const char *rpc_sealed_check(const struct wire_frame *frame)
 	return frame->payload_bytes == sizeof(struct secure_hello) ? NULL : "a hello of another length";
 }
 
-static struct secure_place server_place(const struct rpc_server *server)
+/* Which node it is the ticket says: its root is drawn at each start. The incarnation is the one that the worker knows:
+ * if the node has begun again since, its requests are to learn that, and it could not ask otherwise. */
+static struct secure_place place_of(const struct rpc_server *server, const struct wire_frame *hello)
 {
-	return (struct secure_place){ .incarnation = server->incarnation, .port = server->options.port };
+	return (struct secure_place){ .incarnation = hello->incarnation, .port = server->options.port };
 }
 
 /* The reply to a hello: in clear, with a tag. false: there is no mbuf. */
@@ -81,7 +83,7 @@ const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved)
 	if (!secure_tickets_open(server->options.tickets, &hello.ticket, net_now_ns(server->options.net), &seal->guest,
 				 secret))
 		return "the ticket is not one of this node's, or is too old, or its principal was revoked";
-	secure_hello_tag(secret, server_place(server), frame, sizeof(*frame), &hello, right);
+	secure_hello_tag(secret, place_of(server, frame), frame, sizeof(*frame), &hello, right);
 	if (!secure_same(tag, right, sizeof(tag))) {
 		why = "who sent the ticket has not shown that it is his";
 	} else {
@@ -89,7 +91,7 @@ const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved)
 		*starved = !send_welcome(s, secret, &hello, &welcome);
 	}
 	if (!why && !*starved) {
-		secure_connection_keys(secret, server_place(server), &hello, &welcome,
+		secure_connection_keys(secret, place_of(server, frame), &hello, &welcome,
 				       secure_tickets_data(server->options.tickets) == SECURE_DATA_SEALED, &seal->in,
 				       &seal->out);
 		seal->bound = (struct rpc_bound){ 0 };

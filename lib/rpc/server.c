@@ -137,27 +137,9 @@ static void work_free(struct rpc_work *w)
 		rpc_stream_free(stream_of(w));
 }
 
-/* The request is done: its reply goes, and the next one's turn comes. */
-static void finish_work(struct rpc_work *w)
+/* Its reply goes, and the next one's turn comes. */
+static __rte_always_inline void answer_work(struct rpc_server *server, struct rpc_work *w, struct observe *observe)
 {
-	struct rpc_server *server = w->server;
-	struct observe *observe = server->options.observe;
-
-	if (PROBE_ON(request_end) && !w->reply_due)
-		PROBE(request_end, w, w->request.frame.session, w->request.frame.sequence, w->reply_status,
-		      w->reply_bytes);
-	if (observe && w->peer)
-		record_request(w);
-	task_end(w);
-	if (w->reply_status == WIRE_BUSY)
-		w->refuses = 1;
-	if (!w->replayed)
-		rpc_replay_done(server->replay, w, w->reply_status);
-	if (unlikely(w->request.changed)) {
-		const struct rpc_outcome outcome = rpc_replay_outcome(server->replay, w);
-
-		server->options.service.ended(server->options.service.ctx, &outcome);
-	}
 	if (!w->peer) {
 		server->counters.abandoned++;
 		work_free(w);
@@ -177,6 +159,46 @@ static void finish_work(struct rpc_work *w)
 		rpc_stream_next(stream_of(w));
 }
 
+/* Of a request that has changed something. True: its reply waits. */
+static __rte_noinline bool end_changed(struct rpc_work *w)
+{
+	struct rpc_server *server = w->server;
+
+	if (!w->replayed) {
+		const struct rpc_outcome outcome = rpc_replay_outcome(server->replay, w);
+
+		server->options.service.ended(server->options.service.ctx, &outcome);
+	}
+	w->request.changed = false;
+	return server->holds && rpc_work_hold(w);
+}
+
+/* The request is done. */
+static void finish_work(struct rpc_work *w)
+{
+	struct rpc_server *server = w->server;
+	struct observe *observe = server->options.observe;
+
+	if (PROBE_ON(request_end) && !w->reply_due)
+		PROBE(request_end, w, w->request.frame.session, w->request.frame.sequence, w->reply_status,
+		      w->reply_bytes);
+	if (observe && w->peer)
+		record_request(w);
+	task_end(w);
+	if (w->reply_status == WIRE_BUSY)
+		w->refuses = 1;
+	if (!w->replayed)
+		rpc_replay_done(server->replay, w, w->reply_status);
+	if (unlikely(w->request.changed) && end_changed(w))
+		return;
+	answer_work(server, w, observe);
+}
+
+void rpc_work_answer(struct rpc_work *w)
+{
+	answer_work(w->server, w, w->server->options.observe);
+}
+
 static enum rpc_progress starved(struct rpc_work *w)
 {
 	w->server->counters.starved++;
@@ -193,6 +215,8 @@ static enum rpc_progress repeated(struct rpc_work *w, enum replay_verdict verdic
 {
 	w->server->counters.repeated++;
 	w->replayed = 1;
+	/* What it did need not be durable yet, though its first reply may only have been lost. */
+	w->request.changed = w->server->holds && verdict == REPLAY_REPEATED;
 	if (verdict == REPLAY_REPEATED)
 		return rpc_reply_fail(&w->request, WIRE_REPEATED, "it was executed when it was sent before");
 	if (verdict == REPLAY_REFUSED)
@@ -470,6 +494,7 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->pool_mbufs = net_pool(options->net)->size;
 	TAILQ_INIT(&server->waiting);
 	server->favour_timer.fire = rpc_budget_timer;
+	server->held_timer.fire = rpc_held_timer;
 	server->streams = calloc(options->streams_max, sizeof(*server->streams));
 	server->tasks = calloc(tasks, task_bytes);
 	server->tasks_max = tasks;
@@ -508,6 +533,7 @@ void rpc_server_destroy(struct rpc_server *server)
 	if (server->options.net) {
 		wheel_cancel(net_wheel(server->options.net), &server->favour_timer);
 		wheel_cancel(net_wheel(server->options.net), &server->review_timer);
+		wheel_cancel(net_wheel(server->options.net), &server->held_timer);
 	}
 	for (uint32_t i = 0; server->streams && i < server->options.streams_max; i++)
 		if (server->streams[i].state != STREAM_FREE)

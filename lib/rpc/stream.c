@@ -447,6 +447,17 @@ const struct tcp_handler rpc_stream_handler = {
 	.closed = stream_closed,
 };
 
+void rpc_stream_let_go(struct rpc_stream *s)
+{
+	const uint32_t bytes = s->work.request.frame.payload_bytes;
+
+	take_off(s, bytes - s->dropped);
+	s->dropped = bytes;
+	s->crc_at = NULL;
+	s->work.request.payload = (struct rpc_cursor){ 0 };
+	rpc_budget_resume(s->work.server);
+}
+
 void rpc_stream_next(struct rpc_stream *s)
 {
 	take_off(s, s->work.request.frame.payload_bytes - s->dropped);

@@ -5,48 +5,7 @@
 
 #include "base/ipsec_mb.h"
 
-enum { BLOCK_BYTES = 64, KEY_BYTES = 16, INFO_MAX = 256 };
-
-void secure_hmac(const void *key, size_t key_bytes, const void *text, size_t bytes, uint8_t out[SECURE_HASH_BYTES])
-{
-	uint8_t inner[BLOCK_BYTES + SECURE_HMAC_MAX] = { 0 }, outer[BLOCK_BYTES + SECURE_HASH_BYTES];
-
-	memcpy(inner, key, key_bytes);
-	for (unsigned i = 0; i < BLOCK_BYTES; i++) {
-		outer[i] = inner[i] ^ 0x5c;
-		inner[i] ^= 0x36;
-	}
-	memcpy(inner + BLOCK_BYTES, text, bytes);
-	IMB_SHA256(base_ipsec_mb, inner, BLOCK_BYTES + bytes, outer + BLOCK_BYTES);
-	IMB_SHA256(base_ipsec_mb, outer, sizeof(outer), out);
-	explicit_bzero(inner, sizeof(inner));
-	explicit_bzero(outer, sizeof(outer));
-}
-
-void secure_expand(const uint8_t secret[SECURE_HASH_BYTES], const char *label, const void *context,
-		   size_t context_bytes, void *out, size_t bytes)
-{
-	const size_t label_bytes = strlen(label);
-	uint8_t info[INFO_MAX + 1], hash[SECURE_HASH_BYTES];
-
-	memcpy(info, label, label_bytes);
-	if (context_bytes)
-		memcpy(info + label_bytes, context, context_bytes);
-	info[label_bytes + context_bytes] = 1; /* the first block, and the last */
-	secure_hmac(secret, SECURE_HASH_BYTES, info, label_bytes + context_bytes + 1, hash);
-	memcpy(out, hash, bytes);
-	explicit_bzero(hash, sizeof(hash));
-}
-
-bool secure_same(const void *a, const void *b, size_t bytes)
-{
-	const volatile uint8_t *x = a, *y = b;
-	uint8_t differs = 0;
-
-	for (size_t i = 0; i < bytes; i++)
-		differs |= x[i] ^ y[i];
-	return differs == 0;
-}
+enum { KEY_BYTES = 16, GUARD_MAX = 512 /* bytes of a body that are cheaper copied than given in pieces */ };
 
 static void set_key(struct secure_direction *d)
 {
@@ -165,13 +124,23 @@ bool secure_open_end(struct secure_direction *d, const uint8_t tag[SECURE_TAG_BY
 
 /* ---- packets ---- */
 
+/* GMAC is GCM of nothing, with what is guarded beside it (SP 800-38D, 3). In one call, which wants it in one piece, it
+ * takes three quarters of the time. */
 static void guard_packet(struct secure_direction *d, const uint8_t nonce[SECURE_IV_BYTES], const void *header,
 			 const void *body, size_t bytes, uint8_t tag[SECURE_TAG_BYTES])
 {
+	uint8_t guarded[SECURE_PACKET_HEADER_BYTES + GUARD_MAX];
+
+	if (bytes <= GUARD_MAX) {
+		memcpy(guarded, header, SECURE_PACKET_HEADER_BYTES);
+		memcpy(guarded + SECURE_PACKET_HEADER_BYTES, body, bytes);
+		IMB_AES128_GCM_ENC(base_ipsec_mb, &d->key, &d->state, guarded, guarded, 0, nonce, guarded,
+				   SECURE_PACKET_HEADER_BYTES + bytes, tag, SECURE_TAG_BYTES);
+		return;
+	}
 	IMB_AES128_GMAC_INIT(base_ipsec_mb, &d->key, &d->state, nonce, SECURE_IV_BYTES);
 	IMB_AES128_GMAC_UPDATE(base_ipsec_mb, &d->key, &d->state, header, SECURE_PACKET_HEADER_BYTES);
-	if (bytes)
-		IMB_AES128_GMAC_UPDATE(base_ipsec_mb, &d->key, &d->state, body, bytes);
+	IMB_AES128_GMAC_UPDATE(base_ipsec_mb, &d->key, &d->state, body, bytes);
 	IMB_AES128_GMAC_FINALIZE(base_ipsec_mb, &d->key, &d->state, tag, SECURE_TAG_BYTES);
 }
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data plane's cryptography: what keys are made of, and records. By ipsec-mb's direct calls alone: no lock, no
- * allocation, no system call. Reactors use it, and workers.
- *
- * Keys: HMAC-SHA256 and HKDF's expansion (RFC 2104, RFC 5869). Records: AES-128-GCM (NIST SP 800-38D), or GMAC, which
- * leaves the bytes as they are and only guards them. A direction has keys of its own, and numbers its records from 0:
+ * The data plane's records: AES-128-GCM (NIST SP 800-38D), or GMAC, which leaves the bytes as they are and only guards
+ * them. By ipsec-mb's direct calls alone: no lock, no allocation, no system call. Reactors use it, and workers.
+ * A direction has keys of its own, and numbers its records from 0:
  * the number, in little endian, is in the nonce, as in TLS 1.3 (RFC 8446, 5.3), so that a record that is lost,
  * repeated, moved or sent back has a wrong tag. After SECURE_RENEW_BYTES, or 2^32 records, both ends go over to the
  * next key, at the same record, without a word. One thread at a time uses a direction.
@@ -17,23 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "secure/hash.h"
+
 enum {
-	SECURE_HASH_BYTES = 32, /* of a secret from which keys are made */
 	SECURE_TAG_BYTES = 16,
 	SECURE_IV_BYTES = 12,
-	SECURE_HMAC_MAX = 448, /* bytes of text */
 };
 #define SECURE_RENEW_BYTES (UINT64_C(64) << 30)
 #define SECURE_RENEW_RECORDS (UINT64_C(1) << 32)
-
-/* Nothing here looks at bounds: lengths are the caller's own constants. Text up to SECURE_HMAC_MAX, key up to 64
- * bytes. */
-void secure_hmac(const void *key, size_t key_bytes, const void *text, size_t bytes, uint8_t out[SECURE_HASH_BYTES]);
-/* HKDF-Expand for up to SECURE_HASH_BYTES: label and context, together up to 256 bytes, are its info. */
-void secure_expand(const uint8_t secret[SECURE_HASH_BYTES], const char *label, const void *context,
-		   size_t context_bytes, void *out, size_t bytes);
-/* In a time that depends on the number of bytes only. */
-bool secure_same(const void *a, const void *b, size_t bytes);
 
 /* One direction of a connection; aligned as ipsec-mb wants it. Zero it when it is done with (explicit_bzero). */
 struct secure_direction {

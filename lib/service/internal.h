@@ -337,8 +337,9 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 /* execute.c */
 enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64_t now_ns);
 
-/* journal.c: rpc_service.ended; the instant of a checkpoint; sums were opened. */
+/* journal.c: rpc_service.ended and .held_until; the instant of a checkpoint; sums were opened. */
 void service_ended(void *ctx, const struct rpc_outcome *outcome);
+uint64_t service_held_until(void *ctx, const struct rpc_request *request);
 void service_journal_instant(struct service *service, uint64_t id);
 void service_journal_sums(struct service *service);
 

@@ -74,6 +74,31 @@ void service_ended(void *ctx, const struct rpc_outcome *outcome)
 		mark(service, service->now_ns);
 }
 
+/* Whether a request, which was executed, has only looked rows up, though that may have made some. */
+static bool only_pulls(const struct rpc_request *request)
+{
+	struct rpc_cursor at = request->payload;
+	uint64_t done = 0;
+	struct wire_op op;
+
+	while (done < request->frame.payload_bytes) {
+		rpc_cursor_copy(&at, &op, sizeof(op));
+		if (op.kind != WIRE_PULL)
+			return false;
+		rpc_cursor_skip(&at, wire_padded(op.body_bytes));
+		done += sizeof(op) + wire_padded(op.body_bytes);
+	}
+	return true;
+}
+
+uint64_t service_held_until(void *ctx, const struct rpc_request *request)
+{
+	const struct service *service = ctx;
+	const uint64_t at = service->journal ? journal_durable_at(service->journal) : 0;
+
+	return at && !(request && only_pulls(request)) ? at : 0;
+}
+
 unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool busy)
 {
 	struct journal_ring *ring = service->journal;
@@ -84,7 +109,7 @@ unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool bus
 		service->journal_marked_ns = now_ns;
 		return 0;
 	}
-	if (is_journal_whole(service) && (!busy || now_ns - service->journal_marked_ns >= MARK_NS))
+	if (is_journal_whole(service) && (!busy || ring->gate.on || now_ns - service->journal_marked_ns >= MARK_NS))
 		mark(service, now_ns);
 	else if (now_ns - service->journal_marked_ns >= HOLD_NS)
 		service->journal_holds = true;

@@ -50,7 +50,8 @@ struct rpc_service service_rpc(struct service *service)
 				     .execute = service_execute,
 				     .direct = service_direct,
 				     .prefetch = service_prefetch,
-				     .ended = service_ended };
+				     .ended = service_ended,
+				     .held_until = service_held_until };
 }
 
 /* Until there is a layout, all nodes are taken to have as many reactors as this one. */

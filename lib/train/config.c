@@ -64,11 +64,26 @@ static int check_local(const struct session_config *config, struct star_error *e
 		return star_error_set(err, -EINVAL,
 				      "consistency = %s: with ps = local there is one worker, which waits for nobody",
 				      config->consistency);
-	if (config->save_checkpoints_steps)
+	if (config->save_checkpoints_steps || config->save_checkpoints_secs)
 		return star_error_set(err, -EINVAL,
-				      "save_checkpoints_steps = %u: PS tasks write checkpoints, and with ps = local "
+				      "save_checkpoints_%s = %u: PS tasks write checkpoints, and with ps = local "
 				      "there are none",
-				      config->save_checkpoints_steps);
+				      config->save_checkpoints_steps ? "steps" : "secs",
+				      config->save_checkpoints_steps + config->save_checkpoints_secs);
+	return 0;
+}
+
+static int check_checkpoints(const struct session_config *config, struct star_error *err)
+{
+	if (config->save_checkpoints_steps && config->save_checkpoints_secs)
+		return star_error_set(err, -EINVAL,
+				      "save_checkpoints_steps = %u and save_checkpoints_secs = %u: give one of the two",
+				      config->save_checkpoints_steps, config->save_checkpoints_secs);
+	if (config->keep_checkpoint_max && !config->save_checkpoints_steps && !config->save_checkpoints_secs)
+		return star_error_set(err, -EINVAL,
+				      "keep_checkpoint_max = %u: the session asks for no checkpoints; give "
+				      "save_checkpoints_steps or save_checkpoints_secs, too",
+				      config->keep_checkpoint_max);
 	return 0;
 }
 
@@ -110,6 +125,8 @@ int session_config_check(const struct session_config *config, struct star_error 
 	if (session_is_local(config) && check_local(config, err) < 0)
 		return -EINVAL;
 	if (check_consistency(config, err) < 0)
+		return -EINVAL;
+	if (check_checkpoints(config, err) < 0)
 		return -EINVAL;
 	return check_steps(config, err);
 }

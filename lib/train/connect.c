@@ -311,6 +311,30 @@ static int holds_model(const struct session *s, bool *has_any, struct star_error
 	return 0;
 }
 
+/* Before anything is made, of a session that makes nothing. The counter, which all models have, says little. */
+static int check_exist(const struct session *s, struct star_error *err)
+{
+	const struct graph *graph = s->model.graph;
+
+	for (uint32_t i = 0; i < graph->nodes_count; i++) {
+		const struct graph_node *node = graph->nodes[i];
+		const bool table = node->op == GRAPH_TABLE;
+
+		if ((node->op != GRAPH_VARIABLE && !table) ||
+		    star_lookup(s->cluster, node->name, s->config.deadline_us, err))
+			continue;
+		if (err->code != -ENOENT)
+			return err->code;
+		return star_error_set(
+			err, -ENOTRECOVERABLE,
+			"the PS tasks have no %s \"%.200s\": the model was not trained on them, or with other "
+			"options, or they came back empty; train it first, or have them restore a checkpoint "
+			"(starctl checkpoint restore)",
+			table ? "table" : "variable", node->name);
+	}
+	return 0;
+}
+
 /* The counter's value on the PS tasks; 0: it is not there. */
 static int read_held_step(const struct session *s, uint64_t *step, struct star_error *err)
 {
@@ -377,6 +401,8 @@ int session_connect(struct session *s, uint64_t until_ns, struct star_error *err
 		rc = err->code;
 	if (rc == 0)
 		rc = check_held(s, err);
+	if (rc == 0 && s->cluster && s->config.must_exist)
+		rc = check_exist(s, err);
 	if (rc == 0)
 		rc = make_plan_somehow(s, err);
 	if (rc == 0)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,10 @@ enum { RESULTS = 3, LOOK_MS = 200 /* an evaluator's, at the global step */ };
 
 /* A step in flight. With several of them input functions go on meanwhile, so its feeds are copied. */
 struct batch {
-	void *copies[ESTIMATOR_FEEDS_MAX];
-	uint64_t room[ESTIMATOR_FEEDS_MAX]; /* bytes */
+	struct feed_copy {
+		void *bytes;
+		uint64_t room;
+	} * copies; /* by feed */
 	uint64_t examples;
 };
 
@@ -32,9 +35,9 @@ struct work {
 	struct cluster_spec cluster;
 	struct graph *graph;
 	struct session *session;
-	struct estimator_spec spec;
+	struct estimator_spec *spec;
 	const char *results[RESULTS];
-	struct graph_tensor feeds[ESTIMATOR_FEEDS_MAX];
+	struct graph_tensor *feeds;
 	struct batch batches[SESSION_IN_FLIGHT_MAX]; /* used in turns */
 	uint32_t at_once;
 	uint64_t begun, ended; /* steps */
@@ -43,7 +46,7 @@ struct work {
 /* Loss, where there is one, is result 1. An evaluation is one of a global step, but is no step itself. */
 static int set_results(struct work *w, enum estimator_mode mode)
 {
-	const struct estimator_spec *spec = &w->spec;
+	const struct estimator_spec *spec = w->spec;
 	const bool train = mode == ESTIMATOR_TRAIN;
 	struct graph_value values[RESULTS];
 
@@ -58,15 +61,15 @@ static int set_results(struct work *w, enum estimator_mode mode)
 
 static int build_model(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
 {
-	int rc = e->model_fn(e->params, mode, w->graph, &w->spec, err);
+	int rc = e->model_fn(e->params, mode, w->graph, w->spec, err);
 
 	if (rc == 0)
 		rc = graph_error(w->graph, err);
-	if (rc == 0 && w->spec.feeds_count > ESTIMATOR_FEEDS_MAX)
+	if (rc == 0 && w->spec->feeds_count > ESTIMATOR_FEEDS_MAX)
 		rc = star_error_set(err, -E2BIG, "a model has %d feeds at most, not %u", ESTIMATOR_FEEDS_MAX,
-				    w->spec.feeds_count);
+				    w->spec->feeds_count);
 	if (rc == 0)
-		rc = mode == ESTIMATOR_TRAIN ? graph_train(w->graph, w->spec.loss, NULL, NULL)
+		rc = mode == ESTIMATOR_TRAIN ? graph_train(w->graph, w->spec->loss, NULL, NULL)
 					     : graph_make_read_only(w->graph);
 	if (rc == 0)
 		rc = set_results(w, mode);
@@ -78,7 +81,7 @@ static struct session_config aside(struct session_config config)
 {
 	config.model_dir = NULL;
 	config.log_step_count_steps = UINT32_MAX;
-	config.save_checkpoints_steps = 0;
+	config.save_checkpoints_steps = config.save_checkpoints_secs = config.keep_checkpoint_max = 0;
 	config.last_step = 0;
 	config.consistency = NULL;
 	config.steps_in_flight = 1;
@@ -87,10 +90,25 @@ static struct session_config aside(struct session_config config)
 
 static int begin_work(const struct estimator *e, struct work *w, struct star_error *err)
 {
-	*w = (struct work){ .config = e->config, .graph = graph_create() };
-	if (!w->graph)
+	*w = (struct work){ .config = e->config, .graph = graph_create(), .spec = calloc(1, sizeof(*w->spec)) };
+	if (!w->graph || !w->spec)
 		return star_error_set(err, -ENOMEM, "no memory for a graph");
 	return cluster_spec_take_environment(&w->cluster, &w->config, err);
+}
+
+/* Of a step's feeds, as many as the model has. */
+static int make_room(struct work *w, struct star_error *err)
+{
+	const uint32_t feeds = w->spec->feeds_count;
+	bool enough;
+
+	w->feeds = calloc(feeds + 1, sizeof(*w->feeds));
+	enough = w->feeds != NULL;
+	for (uint32_t i = 0; i < w->at_once && w->at_once > 1 && enough; i++) {
+		w->batches[i].copies = calloc(feeds + 1, sizeof(*w->batches[i].copies));
+		enough = w->batches[i].copies != NULL;
+	}
+	return enough ? 0 : star_error_set(err, -ENOMEM, "no memory for the %u feeds of a model", feeds);
 }
 
 static int open_work(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
@@ -109,9 +127,13 @@ static int open_work(const struct estimator *e, enum estimator_mode mode, struct
 	if (rc < 0)
 		return rc;
 	config = train ? w->config : aside(w->config);
+	if (session_config_check(&config, err) < 0) /* before its numbers are believed */
+		return err->code;
 	w->at_once = config.steps_in_flight ? config.steps_in_flight : 1;
+	if (make_room(w, err) < 0)
+		return err->code;
 	model = (struct session_model){
-		.graph = w->graph, .results = w->results, .feeds = w->spec.feeds, .feeds_count = w->spec.feeds_count
+		.graph = w->graph, .results = w->results, .feeds = w->spec->feeds, .feeds_count = w->spec->feeds_count
 	};
 	w->session = session_create(&config, &model, train ? e->hooks : NULL, train ? e->hooks_count : 0, err);
 	return w->session ? 0 : err->code;
@@ -123,9 +145,13 @@ static int close_work(struct work *w, int rc, struct star_error *err)
 	struct star_error later;
 	const int closed = session_close(w->session, rc < 0 ? &later : err);
 
-	for (uint32_t i = 0; i < SESSION_IN_FLIGHT_MAX; i++)
-		for (uint32_t f = 0; f < ESTIMATOR_FEEDS_MAX; f++)
-			free(w->batches[i].copies[f]);
+	for (uint32_t i = 0; i < SESSION_IN_FLIGHT_MAX; i++) {
+		for (uint32_t f = 0; w->batches[i].copies && f < w->spec->feeds_count; f++)
+			free(w->batches[i].copies[f].bytes);
+		free(w->batches[i].copies);
+	}
+	free(w->feeds);
+	free(w->spec);
 	graph_destroy(w->graph);
 	cluster_spec_fini(&w->cluster);
 	return rc < 0 ? rc : closed;
@@ -134,24 +160,25 @@ static int close_work(struct work *w, int rc, struct star_error *err)
 /* What is greater than it may be is left to the session, which says so. */
 static int copy_feeds(struct work *w, struct batch *batch, struct star_error *err)
 {
-	for (uint32_t i = 0; i < w->spec.feeds_count; i++) {
+	for (uint32_t i = 0; i < w->spec->feeds_count; i++) {
 		struct graph_tensor *feed = &w->feeds[i];
-		const struct graph_type *most = &w->spec.feeds[i].type;
+		struct feed_copy *copy = &batch->copies[i];
+		const struct graph_type *most = &w->spec->feeds[i].type;
 		uint64_t bytes = 0;
 
 		if (feed->data && feed->type.dtype == most->dtype && feed->type.shape.ndim == most->shape.ndim)
 			bytes = graph_type_bytes(&feed->type);
 		if (bytes == 0 || bytes > graph_type_bytes(most))
 			continue;
-		if (bytes > batch->room[i]) {
-			free(batch->copies[i]);
-			batch->copies[i] = malloc(bytes);
-			batch->room[i] = batch->copies[i] ? bytes : 0;
+		if (bytes > copy->room) {
+			free(copy->bytes);
+			copy->bytes = malloc(bytes);
+			copy->room = copy->bytes ? bytes : 0;
 		}
-		if (!batch->copies[i])
+		if (!copy->bytes)
 			return star_error_set(err, -ENOMEM, "no memory for a batch");
-		memcpy(batch->copies[i], feed->data, bytes);
-		feed->data = batch->copies[i];
+		memcpy(copy->bytes, feed->data, bytes);
+		feed->data = copy->bytes;
 	}
 	return 0;
 }
@@ -248,8 +275,10 @@ int estimator_train(const struct estimator *e, struct estimator_input input, uin
 /* ---- evaluating ---- */
 
 struct scores {
+	struct train_metrics metrics;
 	struct auc_example *examples;
 	size_t count, room;
+	bool kinds[2]; /* there are negative ones, and positive ones, as auc.h has them */
 };
 
 static int add_scores(struct scores *s, const struct graph_tensor *predictions, const float *labels,
@@ -267,22 +296,25 @@ static int add_scores(struct scores *s, const struct graph_tensor *predictions, 
 		s->examples = more;
 		s->room = room;
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		s->examples[s->count++] = (struct auc_example){ .score = values[i], .label = labels[i] };
+		s->kinds[labels[i] > 0.5f] = true;
+	}
+	train_metrics_add(&s->metrics, values, labels, n);
 	return 0;
 }
 
 /* Which feed the labels are; -EINVAL if predictions do not go with them. */
 static int find_labels(const struct work *w, uint32_t *feed, struct star_error *err)
 {
-	for (*feed = 0; *feed < w->spec.feeds_count; ++*feed)
-		if (!strcmp(w->spec.feeds[*feed].name, w->spec.labels))
+	for (*feed = 0; *feed < w->spec->feeds_count; ++*feed)
+		if (!strcmp(w->spec->feeds[*feed].name, w->spec->labels))
 			break;
-	if (*feed == w->spec.feeds_count)
-		return star_error_set(err, -EINVAL, "there is no feed \"%s\" with the labels", w->spec.labels);
-	if (w->spec.feeds[*feed].type.dtype != STAR_FLOAT32 ||
-	    graph_type(w->graph, w->spec.predictions)->dtype != STAR_FLOAT32)
-		return star_error_set(err, -EINVAL, "labels and predictions must be float32 for an AUC");
+	if (*feed == w->spec->feeds_count)
+		return star_error_set(err, -EINVAL, "there is no feed \"%s\" with the labels", w->spec->labels);
+	if (w->spec->feeds[*feed].type.dtype != STAR_FLOAT32 ||
+	    graph_type(w->graph, w->spec->predictions)->dtype != STAR_FLOAT32)
+		return star_error_set(err, -EINVAL, "labels and predictions must be float32 to be compared");
 	return 0;
 }
 
@@ -292,8 +324,9 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 	const struct graph_tensor *results;
 	uint32_t labels = 0;
 	double sum = 0;
-	int rc = w->spec.labels ? find_labels(w, &labels, err) : 0;
+	int rc = w->spec->labels ? find_labels(w, &labels, err) : 0;
 
+	train_metrics_begin(&scores->metrics, w->spec->threshold != 0 ? w->spec->threshold : 0.5);
 	while (rc == 0) {
 		const uint64_t before = figures->examples;
 
@@ -302,7 +335,7 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 			break;
 		sum += loss_of(results) * (double)(figures->examples - before);
 		rc = 0;
-		if (w->spec.labels) {
+		if (w->spec->labels) {
 			if (graph_elements(&results[0].type.shape) != graph_elements(&w->feeds[labels].type.shape))
 				return star_error_set(err, -EINVAL, "there are not as many predictions as labels");
 			rc = add_scores(scores, &results[0], w->feeds[labels].data, err);
@@ -310,22 +343,43 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 	}
 	if (rc == 0 && !figures->examples)
 		return star_error_set(err, -ENODATA, "there is not one example to evaluate with");
-	if (rc == 0)
-		figures->loss = sum / (double)figures->examples;
-	return rc == 0 && w->spec.labels ? auc_exact(scores->examples, scores->count, &figures->auc, err) : rc;
+	if (rc < 0)
+		return rc;
+	figures->loss = sum / (double)figures->examples;
+	figures->auc = NAN;
+	figures->metrics = train_metrics_end(&scores->metrics);
+	return scores->kinds[false] && scores->kinds[true]
+		       ? auc_exact(scores->examples, scores->count, &figures->auc, err)
+		       : 0;
 }
 
 /* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are
  * there all the same. */
 static void summarize(const struct work *w, const struct estimator_figures *figures)
 {
-	const struct summary_scalar scalars[] = { { "loss", figures->loss }, { "auc", figures->auc } };
+	const struct train_metrics_figures *m = &figures->metrics;
+	const struct summary_scalar all[] = {
+		{ "loss", figures->loss },
+		{ "auc", figures->auc },
+		{ "accuracy", m->accuracy },
+		{ "precision", m->precision },
+		{ "recall", m->recall },
+		{ "log_loss", m->log_loss },
+		{ "calibration", m->calibration },
+		{ "calibration_error", m->calibration_error },
+		{ "rmse", m->rmse },
+	};
+	struct summary_scalar scalars[sizeof(all) / sizeof(all[0])];
 	const char *const directory = w->config.model_dir;
 	struct summary *summary = NULL;
 	char path[PATH_MAX];
 	struct star_error err;
+	uint32_t count = 0;
 	int rc = -ENAMETOOLONG;
 
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (!isnan(all[i].value))
+			scalars[count++] = all[i];
 	if (!directory || !(session_is_chief(&w->config) || w->config.evaluator))
 		return;
 	mkdir(directory, 0777); /* if it fails, so will the next one, and says so */
@@ -334,7 +388,7 @@ static void summarize(const struct work *w, const struct estimator_figures *figu
 	else
 		star_error_set(&err, rc, "the path %.100s... is too long", directory);
 	if (summary)
-		rc = summary_write(summary, session_global_step(w->session), scalars, w->spec.labels ? 2 : 1, &err);
+		rc = summary_write(summary, session_global_step(w->session), scalars, count, &err);
 	if (rc < 0)
 		fprintf(stderr, "no summary of the evaluation: %s\n", err.text);
 	summary_destroy(summary);

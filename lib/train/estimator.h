@@ -10,6 +10,7 @@
 #ifndef TRAIN_ESTIMATOR_H
 #define TRAIN_ESTIMATOR_H
 
+#include "train/metrics.h"
 #include "train/session.h"
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
@@ -17,18 +18,19 @@
 extern "C" {
 #endif
 
-enum { ESTIMATOR_FEEDS_MAX = 64 };
+enum { ESTIMATOR_FEEDS_MAX = 2048 };
 
 enum estimator_mode { ESTIMATOR_TRAIN = 1, ESTIMATOR_EVAL, ESTIMATOR_PREDICT };
 
-/* What a model function has built. */
+/* What a model function has built: some 160 KiB, so that a model may have a feed for each of its columns. */
 struct estimator_spec {
 	/* With the greatest types of a step's feeds, in the order in which input functions give them. */
 	struct graph_plan_feed feeds[ESTIMATOR_FEEDS_MAX];
 	uint32_t feeds_count;
 	struct graph_value loss;	/* a scalar; not for predicting */
 	struct graph_value predictions; /* [n]; not for training */
-	const char *labels; /* the feed that evaluation compares predictions with, for the AUC; NULL: no AUC */
+	const char *labels; /* the feed that evaluation compares predictions with; NULL: no AUC and no metrics */
+	double threshold;   /* of metrics: predictions from here on say 1; 0: 0.5 */
 };
 
 /* Builds into an empty graph. It need not look at the graph's error, nor add training. 0 or a negative errno with
@@ -48,7 +50,9 @@ struct estimator_input {
 struct estimator_figures {
 	uint64_t steps, examples; /* examples: the first size of the first feed, summed */
 	double loss; /* training: of late, decaying by a hundredth a step; evaluation: the mean of all examples */
-	double auc;  /* evaluation with labels */
+	/* Evaluation with labels. Without a positive label (above 0.5), or without a negative one: NAN. */
+	double auc;
+	struct train_metrics_figures metrics;
 	uint32_t rounds, requests; /* of a training step: its cut */
 	double seconds;		   /* of all steps but the first */
 };
@@ -68,9 +72,9 @@ int estimator_train(const struct estimator *estimator, struct estimator_input in
 		    struct estimator_figures *figures, struct star_error *err);
 
 /*
- * Loss and AUC over all of the input; the chief writes them as a summary of the global step, too, to the directory
- * "eval" in model_dir. Creates and counts no row on PS tasks: all look-ups are made read-only, so ids that were never
- * trained read as their initial values.
+ * Loss, AUC and metrics over all of the input; the chief writes those that apply as a summary of the global step, too,
+ * to the directory "eval" in model_dir. Creates and counts no row on PS tasks: all look-ups are made read-only, so ids
+ * that were never trained read as their initial values.
  */
 int estimator_evaluate(const struct estimator *estimator, struct estimator_input input,
 		       struct estimator_figures *figures, struct star_error *err);
@@ -83,7 +87,7 @@ int estimator_predict(const struct estimator *estimator, struct estimator_input 
 
 /*
  * Trains, and evaluates after every so many steps of this worker, and at the end (0: at the end only), if it is the
- * chief; the last evaluation's loss and AUC go to *evaluated. open_eval gives an input of all examples again each time,
+ * chief; the last evaluation's figures go to *evaluated. open_eval gives an input of all examples again each time,
  * and close_eval ends it. An evaluator (config.evaluator) trains nothing: it evaluates whenever the job has made this
  * many global steps more, and when it has made config.last_step, which it needs, and ends. -ETIMEDOUT: the global step
  * stood still for config.recovery_us before.

@@ -39,7 +39,8 @@ struct peers {
 	struct star_table *table;
 	struct peer *peers;
 	uint64_t *keys;
-	double *rows; /* as a look has brought them: of the first count workers, or of all that there may be */
+	double *rows; /* as a look has brought them: of the first count workers, or of all that are looked at */
+	uint32_t most;
 	bool joined;
 	uint64_t opened_ns, looked_ns;
 	uint64_t slowest; /* as of the last look; if no other one lived, this one was it: others may have come since */
@@ -130,7 +131,7 @@ static int start_peers(struct peers *p, struct star_error *err)
 
 	if (!p->peers || !p->keys || !p->rows)
 		return star_error_set(err, -ENOMEM, "no memory for %u workers", p->options.count);
-	for (uint32_t i = 0; i < PEERS_MAX; i++) {
+	for (uint32_t i = 0; i < p->most; i++) {
 		p->keys[i] = i;
 		p->peers[i].moved_ns = clock_ns();
 	}
@@ -155,9 +156,10 @@ struct peers *train_peers_open(const struct peers_options *options, struct star_
 	p->options = *options;
 	p->clock = (double)options->clock;
 	p->opened_ns = clock_ns();
-	p->peers = calloc(PEERS_MAX, sizeof(*p->peers));
-	p->keys = calloc(PEERS_MAX, sizeof(*p->keys));
-	p->rows = calloc((size_t)PEERS_MAX * ROW, sizeof(*p->rows));
+	p->most = options->count > PEERS_LOOK_MIN ? options->count : PEERS_LOOK_MIN;
+	p->peers = calloc(p->most, sizeof(*p->peers));
+	p->keys = calloc(p->most, sizeof(*p->keys));
+	p->rows = calloc((size_t)p->most * ROW, sizeof(*p->rows));
 	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->ends);
 	if (start_peers(p, err) < 0) {
@@ -298,11 +300,11 @@ static int differs(const struct peers *p, uint32_t who, struct star_error *err)
 /* PEERS_MAX: nobody; err has what differs. */
 static int find_other(struct peers *p, uint32_t *who, struct star_error *err)
 {
-	int rc = look_at_peers(p, PEERS_MAX, err);
+	int rc = look_at_peers(p, p->most, err);
 	uint32_t may = PEERS_MAX;
 
 	*who = PEERS_MAX;
-	for (uint32_t i = 0; rc == 0 && i < PEERS_MAX; i++) {
+	for (uint32_t i = 0; rc == 0 && i < p->most; i++) {
 		if (i == p->options.index || p->peers[i].beat == 0 || !train_peers_lives(p, i))
 			continue;
 		rc = differs(p, i, err);

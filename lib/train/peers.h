@@ -18,7 +18,9 @@
 
 #include "star_error.h"
 
-enum { PEERS_MAX = 4096 };
+/* Workers of a job; and those that one looks at when it joins, however few it knows of: who believes in more of them
+ * has some among these. */
+enum { PEERS_MAX = 65536, PEERS_LOOK_MIN = 4096 };
 
 struct peers;
 struct star_cluster;

@@ -7,7 +7,7 @@ STARTRAIN_PARTS := graph exec offload input train
 STARTRAIN_OBJECTS := $(foreach l,$(STARTRAIN_PARTS),$(OBJ_lib_$(l))) $(BUILD)/lib/client/spec.o $(BUILD)/lib/config/cluster_spec.o
 STARTRAIN_INSIDE := $(filter-out $(STARTRAIN_PARTS) client jsonrpc,$(call closure,$(STARTRAIN_PARTS)))
 STARTRAIN_HEADERS := $(addprefix graph/,graph.h ops.h build.h gradient.h parts.h ps.h text.h) exec/exec.h offload/cut.h input/input.h input/plan.h input/vocabulary.h \
-	$(addprefix train/,session.h estimator.h cluster.h queue.h summary.h auc.h) tensor/dtype.h config/cluster_spec.h
+	$(addprefix train/,session.h estimator.h cluster.h queue.h summary.h auc.h metrics.h) tensor/dtype.h config/cluster_spec.h
 SHARED += libstartrain
 HEADERS_libstartrain := $(addprefix lib/,$(STARTRAIN_HEADERS)) lib/base/star_error.h
 $(BUILD)/lib/libstartrain.so: $(STARTRAIN_OBJECTS) $(foreach l,$(STARTRAIN_INSIDE),$(BUILD)/lib/lib$(l).a) $(BUILD)/lib/libstar.so lib/train/libstartrain.map

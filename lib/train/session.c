@@ -86,19 +86,28 @@ static void write_summary(struct session *s, const struct session_step *step, ui
 	s->no_summaries = failed;
 }
 
-/* A save that fails is reported, and tried again after as many steps: training goes on. */
+static bool save_is_due(struct session *s, const struct session_step *step)
+{
+	const struct session_config *c = &s->config;
+
+	if (c->save_checkpoints_secs)
+		return clock_ns() - s->saved.ns >= c->save_checkpoints_secs * UINT64_C(1000000000);
+	return c->save_checkpoints_steps && steps_since(step, &s->saved) >= c->save_checkpoints_steps;
+}
+
+/* A save that fails is reported, and tried again after as many steps or seconds: training goes on. */
 static void save_checkpoint(struct session *s, const struct session_step *step)
 {
 	struct star_error err;
 
-	if (!s->config.save_checkpoints_steps || steps_since(step, &s->saved) < s->config.save_checkpoints_steps)
+	if (!save_is_due(s, step))
 		return;
 	train_flights_settle(s);
 	if (train_flights_have_failed(
 		    s)) /* some of what they push is there: when they have been made again, it is tried again */
 		return;
-	s->saved.step = step->global_step;
-	if (star_checkpoint(s->cluster, "full", s->config.recovery_us, &err) < 0)
+	s->saved = (struct mark){ step->global_step, clock_ns() };
+	if (star_checkpoint_keep(s->cluster, "full", s->config.keep_checkpoint_max, s->config.recovery_us, &err) < 0)
 		fprintf(stderr, "no checkpoint at step %" PRIu64 ": %s\n", step->global_step, err.text);
 }
 
@@ -439,7 +448,7 @@ static int open_session(struct session *s, struct star_error *err)
 		rc = connect_first(s, err);
 	if (rc == 0)
 		rc = train_flights_start(s, err);
-	s->logged.ns = s->summarized.ns = clock_ns();
+	s->logged.ns = s->summarized.ns = s->saved.ns = clock_ns();
 	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
 		if (s->hooks[i].begin)
 			rc = s->hooks[i].begin(s->hooks[i].arg, s, err);

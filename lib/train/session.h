@@ -49,8 +49,12 @@ struct session_config {
 	uint32_t save_summary_steps;   /* [100] */
 	uint32_t log_step_count_steps; /* a line on standard error [100]; UINT32_MAX: none */
 	uint64_t last_step;	       /* of the whole job: global step at which session_should_stop says so; 0: none */
-	/* the chief has the cluster write a checkpoint every so many global steps, and waits for it; 0: never */
-	uint32_t save_checkpoints_steps;
+	/* The chief has the cluster write a checkpoint every so many global steps, or seconds, and waits for it,
+	 * between two steps; one of the two at most; 0: never. */
+	uint32_t save_checkpoints_steps, save_checkpoints_secs;
+	/* Full ones that are kept: at least checkpoint.keep of the nodes, which is the default, and at most their
+	 * checkpoint.keep_max. */
+	uint32_t keep_checkpoint_max;
 	uint64_t seed;	      /* of random numbers in the graph */
 	uint64_t deadline_us; /* of each call to PS tasks [30 s] */
 	uint64_t recovery_us; /* how long PS tasks may be away, and others wait for the chief [300 s] */
@@ -70,6 +74,9 @@ struct session_config {
 	 * graph then updates each table in one place. */
 	bool mean_by_row;
 	uint64_t lease_us; /* how long a worker that is not heard of is waited for [10 s] */
+	/* Nothing is made: -ENOTRECOVERABLE with the first table or variable of the graph that PS tasks do not have.
+	 * For those that only look at what others have trained [off]; without a meaning for SESSION_LOCAL. */
+	bool must_exist;
 };
 
 /* 0, or -EINVAL with what is wrong and what to do. */
@@ -107,8 +114,8 @@ struct session_hook {
 };
 
 /* config, model and hooks are copied; what they point to must outlive the session. NULL with err: -EINVAL (config
- * or model), -ETIMEDOUT (PS tasks, or the chief, within connect_us and
- * recovery_us), what a hook's begin returned, or as star_open and star_table_create. */
+ * or model), -ENOTRECOVERABLE (must_exist), -ETIMEDOUT (PS tasks, or the chief, within connect_us and recovery_us),
+ * what a hook's begin returned, or as star_open and star_table_create. */
 struct session *session_create(const struct session_config *config, const struct session_model *model,
 			       const struct session_hook *hooks, uint32_t hooks_count, struct star_error *err);
 

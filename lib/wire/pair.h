@@ -54,7 +54,7 @@ struct pair_hello {
 	uint64_t generation;
 	uint32_t reactors, partitions;
 	uint32_t data_port;
-	uint32_t reserved;
+	uint32_t etcd_key; /* a checksum of standby.etcd_key; 0: no etcd is asked */
 	char control[PAIR_ADDRESS_MAX], data_host[PAIR_ADDRESS_MAX]; /* each with an end */
 };
 _Static_assert(sizeof(struct pair_hello) == 208, "pair_hello");

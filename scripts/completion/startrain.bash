@@ -26,6 +26,13 @@ _star_options()
 		mapfile -t COMPREPLY < <(compgen -W "${names//,/}" -- "$current")
 		return
 	fi
+	if ((COMP_CWORD == 2)) && [[ $current && $current != -* ]]; then
+		names=$(sed -nE 's/^ +startrain MODEL ([a-z]+) .*/\1/p' <<<"$help")
+		mapfile -t COMPREPLY < <(compgen -W "$names" -- "$current")
+		if ((${#COMPREPLY[@]})); then
+			return
+		fi
+	fi
 	if [[ $current == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$(grep -oE '^ +--[a-z-]+(, --[a-z-]+)*' <<<"$help" | grep -oE -- '--[a-z-]+')
 			--help" -- "$current" | sort -u)

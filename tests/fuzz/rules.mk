@@ -48,6 +48,7 @@ $(eval $(call fuzzer,client_dpdk,client_dpdk,$(addprefix tests/fuzz/,client_dpdk
 $(eval $(call fuzzer,ckpt,ckpt,,))
 $(eval $(call fuzzer,journal,journal,,))
 $(eval $(call fuzzer,replication,pair,,))
+$(eval $(call fuzzer,etcd,etcd pair,,))
 # A node's own loading, over reactors that restore.c stands in for.
 $(eval $(call fuzzer,restore,service config ckpt,lib/node/restore.c lib/node/apply.c,))
 $(eval $(call fuzzer,rows,input,,))
@@ -68,12 +69,16 @@ $(FUZZ_BUILD)/%.o: %.c
 	@echo "  FUZZ-CC $<"
 	$(Q)$(FUZZ_CC) $(EXTRA_CFLAGS) $(CPPFLAGS) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link,address,undefined -MMD -MP -c -o $@ $<
 
-.PHONY: fuzz fuzz-build
+.PHONY: fuzz fuzz-build test-fuzz
 #: fuzz       build the fuzz targets with clang and run them; FUZZ="net rpc" runs some, SECONDS=60 each
 fuzz:
 	$(call packages,test)
 	$(call build,fuzz-build)
 	$(Q)tests/fuzz/run --build $(FUZZ_BUILD) --seconds $(SECONDS) $(or $(FUZZ),$(FUZZERS))
+#: test-fuzz  build them, replay what once stopped one, and try some thousand inputs of each
+test-fuzz:
+	$(call packages,test)
+	$(Q)scripts/run-tests --build $(BUILD) --timeout $$(( $${STAR_SOAK:-0} ? 40000 : 3600 )) --system tests/fuzz
 fuzz-build: $(addprefix $(FUZZ_BUILD)/fuzz-,$(FUZZERS))
 
 -include $(sort $(foreach f,$(FUZZERS),$(FUZZ_OBJ_$(f):.o=.d)))

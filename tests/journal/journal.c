@@ -473,6 +473,105 @@ static void rings_wait_and_then_give_up(void)
 	journal_ring_destroy(ring);
 }
 
+static void write_outcome(struct journal_ring *ring)
+{
+	uint8_t *to = journal_take(ring, JOURNAL_OUTCOME, 0, 64);
+
+	if (CHECK(to))
+		memset(to, 1, 64);
+}
+
+/* What the reader has counts up to the last mark in it, also when there are more marks than are remembered. */
+static void what_is_durable_ends_at_a_mark(void)
+{
+	enum { MARKS = 3 * JOURNAL_GATE_MARKS };
+	struct journal_ring *ring = make_ring();
+	uint64_t before, at;
+
+	if (!ring)
+		return;
+	CHECK_UINT(journal_durable(ring), UINT64_MAX);
+	CHECK_UINT(journal_durable_at(ring), 0);
+	write_outcome(ring);
+	journal_gate_begin(ring);
+	before = journal_durable_at(ring);
+	CHECK_UINT(before, ring->head);
+	journal_free_to(ring, ring->head);
+	CHECK(journal_durable(ring) < before); /* there is no mark behind it */
+	journal_mark(ring);
+	CHECK(journal_durable(ring) < before); /* the reader does not have it */
+	journal_free_to(ring, ring->head - 1);
+	CHECK(journal_durable(ring) < before);
+	journal_free_to(ring, ring->head);
+	CHECK(journal_durable(ring) >= before);
+	for (unsigned i = 0; i < MARKS; i++) {
+		write_outcome(ring);
+		at = journal_durable_at(ring);
+		journal_mark(ring);
+		if (i == MARKS / 2)
+			before = at;
+	}
+	CHECK(journal_durable(ring) < before);
+	journal_free_to(ring, at);
+	CHECK(journal_durable(ring) < at);
+	journal_free_to(ring, ring->head);
+	CHECK_UINT(journal_durable(ring), ring->marked);
+	/* Nobody reads any more: nothing waits. */
+	ring->off = true;
+	CHECK_UINT(journal_durable(ring), UINT64_MAX);
+	journal_ring_destroy(ring);
+}
+
+/* While replies wait the reactor goes on, as long as there is room; a reader that does not come on is given up. */
+static void replies_do_not_wait_for_ever(void)
+{
+	const uint64_t begun = 1000000, step = 1000000;
+	struct journal_ring *ring = make_ring();
+	uint64_t now = begun;
+
+	if (!ring)
+		return;
+	journal_gate_begin(ring);
+	write_outcome(ring);
+	journal_mark(ring);
+	for (; !ring->lost && now < begun + 2 * ring->wait_ns; now += step) {
+		journal_look(ring, now);
+		CHECK(!journal_is_behind(ring, now));
+		journal_gate_wait(ring, now);
+	}
+	CHECK(now > begun + ring->wait_ns && now <= begun + ring->wait_ns + JOURNAL_LAG_NS + 10 * step);
+	CHECK_UINT(journal_durable(ring), UINT64_MAX);
+	journal_ring_destroy(ring);
+}
+
+/* With a lease somebody else says whether what was written last is there; without, it is lost, and nothing waits. */
+static void lost_rings_hold_what_they_have_not_written(void)
+{
+	for (unsigned leased = 0; leased < 2; leased++) {
+		struct journal_ring *ring = make_ring();
+		uint64_t before;
+
+		if (!ring)
+			return;
+		journal_gate_begin(ring);
+		write_outcome(ring);
+		before = journal_durable_at(ring);
+		journal_mark(ring);
+		ring->lease_ns = leased;
+		while (journal_take(ring, JOURNAL_OUTCOME, 0, 1 << 16))
+			;
+		CHECK(ring->lost);
+		journal_mark(ring);
+		CHECK_UINT(journal_durable_at(ring), leased ? UINT64_MAX : 0);
+		journal_free_to(ring, ring->head);
+		if (leased)
+			CHECK(journal_durable(ring) >= before && journal_durable(ring) < ring->head);
+		else
+			CHECK_UINT(journal_durable(ring), UINT64_MAX);
+		journal_ring_destroy(ring);
+	}
+}
+
 /* A machine that was paused, for longer than a ring waits: that is no disk that does not answer. */
 static void time_without_a_look_counts_little(void)
 {
@@ -569,6 +668,9 @@ const struct unit_case unit_cases[] = {
 	{ "limits may be raised", limits_may_be_raised },
 	{ "limits and full rings end it", limits_and_full_rings_end_it },
 	{ "rings wait and then give up", rings_wait_and_then_give_up },
+	{ "what is durable ends at a mark", what_is_durable_ends_at_a_mark },
+	{ "replies do not wait for ever", replies_do_not_wait_for_ever },
+	{ "lost rings hold what they have not written", lost_rings_hold_what_they_have_not_written },
 	{ "time without a look counts little", time_without_a_look_counts_little },
 	{ "lives that were cut are told", lives_that_were_cut_are_told },
 	{ "names are exact", names_are_exact },

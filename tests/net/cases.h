@@ -19,6 +19,11 @@ bool both_received(void *ctx);
 bool both_closed(void *ctx);
 void check_streams(const struct pair *p, uint64_t seed);
 
+/* plain_tcp.c */
+void plain_segments_are_taken_as_all_others(void);
+void plain_segments_take_the_short_way(void);
+void plain_segments_leave_as_all_others(void);
+
 /* plain.c */
 void plain_datagrams_are_taken_as_all_others(void);
 void plain_datagrams_take_the_short_way(void);

@@ -293,6 +293,8 @@ void script_put(const struct script_segment *s)
 		((uint8_t *)tcp)[header + i] = byte_at(first + i);
 	tcp->cksum = rte_ipv4_udptcp_cksum(ip, tcp);
 	memcpy(rte_pktmbuf_append(m, (uint16_t)(ETH + total)), frame, ETH + total);
+	if (script.twist)
+		script.twist(m);
 	net_input(script.net, &m, 1, script.now_ns);
 }
 

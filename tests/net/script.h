@@ -63,9 +63,10 @@ struct script {
 	uint64_t received;
 	bool finished, wrong;
 	int reason;
-	bool hold;   /* does not give the window back */
-	bool refuse; /* opened returns false */
-	bool closes; /* tcp_close in received */
+	bool hold;			   /* does not give the window back */
+	bool refuse;			   /* opened returns false */
+	bool closes;			   /* tcp_close in received */
+	void (*twist)(struct rte_mbuf *m); /* changes what the peer sends before the stack sees it; may be NULL */
 	uint32_t held;
 	/* numbers */
 	uint32_t stack_iss, peer_iss, last_stamp;

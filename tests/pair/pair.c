@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/prng.h"
+#include "pair/entry.h"
 #include "pair/link.h"
 #include "pair/receiver.h"
 #include "tests/unit.h"
@@ -318,11 +319,98 @@ static void no_flipped_byte_of_a_hello_or_an_answer_is_accepted(void)
 	CHECK_INT(pair_answer_check(&answer, &err), -EPROTO);
 }
 
+/* ---- the register ---- */
+
+static void only_a_pairs_own_entry_is_read(void)
+{
+	static const struct {
+		const char *text;
+		int rc;
+	} cases[] = {
+		{ "{\"primary\":\"a:1\",\"mode\":\"solo\",\"generation\":3,\"write\":\"x\"}", 0 },
+		{ "{\"primary\":\"b:1\",\"mode\":\"paired\",\"generation\":\"18446744073709551615\"}", 0 },
+		{ "{\"primary\":\"c:1\",\"mode\":\"solo\",\"generation\":3}", -EPERM },
+		{ "{\"primary\":\"a:1\",\"mode\":\"both\",\"generation\":3}", -EBADMSG },
+		{ "{\"primary\":\"a:1\",\"mode\":\"solo\",\"generation\":-3}", -EBADMSG },
+		{ "{\"primary\":\"a:1\",\"mode\":\"solo\"}", -EBADMSG },
+		{ "{\"primary\":7,\"mode\":\"solo\",\"generation\":3}", -EBADMSG },
+		{ "{\"primary\":\"a:1\",\"mode\":\"solo\",\"generation\":3,\"lease\":1}", -EBADMSG },
+		{ "{\"primary\":\"a:1\",\"primary\":\"b:1\",\"mode\":\"solo\",\"generation\":3}", -EBADMSG },
+		{ "[]", -EBADMSG },
+		{ "", -EBADMSG },
+		{ "\x00", -EBADMSG },
+	};
+	struct pair_entry entry, made = { .there = true, .paired = true, .generation = UINT64_MAX };
+	char text[PAIR_ENTRY_MAX];
+	struct star_error err;
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (!CHECK_INT(pair_entry_read(cases[i].text, strlen(cases[i].text), "a:1", "b:1", &entry, &err),
+			       cases[i].rc))
+			printf("# %s\n", cases[i].text);
+		CHECK(cases[i].rc == 0 || !entry.there);
+	}
+	CHECK_INT(pair_entry_print(&made, "a:1", "b:1", 7, text), 0);
+	CHECK_STR(text, "{\"primary\":\"b:1\",\"mode\":\"paired\",\"generation\":\"18446744073709551615\",\"write\":"
+			"\"0000000000000007\"}");
+	CHECK_INT(pair_entry_read(text, strlen(text), "a:1", "b:1", &entry, &err), 0);
+	CHECK(entry.there && !entry.mine && entry.paired && entry.generation == UINT64_MAX);
+}
+
+/* Every claim at every state of the register, of a node that knows generation 5. */
+static void a_register_changes_by_its_rules(void)
+{
+	static const struct pair_entry states[] = {
+		{ 0 },
+		{ true, true, false, 5 },
+		{ true, true, true, 5 },
+		{ true, false, false, 5 },
+		{ true, false, true, 5 },
+		{ true, false, false, 6 },
+		{ true, false, true, 6 },
+	};
+	static const struct {
+		enum pair_claim claim;
+		int rc[7];
+	} rules[] = {
+		{ PAIR_CLAIM_NOTHING, { -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM } },
+		{ PAIR_CLAIM_ALONE, { -ENOENT, 0, 0, -EPERM, -EPERM, -ESTALE, -ESTALE } },
+		{ PAIR_CLAIM_KEEPS, { 0, 0, 0, -EPERM, -EPERM, -ESTALE, -ESTALE } },
+		{ PAIR_CLAIM_PAIRED, { 0, 0, 0, -EPERM, -EPERM, -ESTALE, -ESTALE } },
+		{ PAIR_CLAIM_VOIDS, { -ENOENT, 0, 0, 0, 0, 0, 0 } },
+		{ PAIR_CLAIM_BEGINS, { 0, 0, 0, -ESTALE, -ESTALE, -ESTALE, -ESTALE } },
+		{ PAIR_CLAIM_AGREED, { 0, 0, 0, 0, 0, 0, 0 } },
+		{ PAIR_CLAIM_TOLD, { 0, 0, 0, -EPERM, 0, -EPERM, -EPERM } },
+		{ PAIR_CLAIM_FOUND, { -ENOENT, 0, 0, -EPERM, 0, -EPERM, -EPERM } },
+	};
+
+	for (unsigned i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+		for (unsigned s = 0; s < sizeof(states) / sizeof(states[0]); s++) {
+			const bool leads = rules[i].claim >= PAIR_CLAIM_BEGINS;
+			struct star_error err = { 0 };
+			struct pair_entry next;
+			const int rc = pair_entry_next(&states[s], rules[i].claim, 5, &next, &err);
+
+			if (!CHECK_INT(rc, rules[i].rc[s]))
+				printf("# claim %u at state %u: %s\n", rules[i].claim, s, err.text);
+			if (rc < 0)
+				continue;
+			if (rules[i].claim == PAIR_CLAIM_VOIDS) {
+				CHECK_MEM(&next, &states[s], sizeof(next));
+				continue;
+			}
+			CHECK(next.there && next.mine && next.paired == (rules[i].claim == PAIR_CLAIM_PAIRED));
+			CHECK_UINT(next.generation, leads ? (states[s].generation > 5 ? 7 : 6) : 5);
+		}
+}
+
 const char *const unit_suite = "pair";
 const struct unit_case unit_cases[] = {
 	{ "what was sent is applied up to its marks", what_was_sent_is_applied_up_to_its_marks },
 	{ "what no primary sends is refused", what_no_primary_sends_is_refused },
 	{ "what is held is bounded", what_is_held_is_bounded },
 	{ "no flipped byte of a hello or an answer is accepted", no_flipped_byte_of_a_hello_or_an_answer_is_accepted },
+	{ "only a pair's own entry is read", only_a_pairs_own_entry_is_read },
+	{ "a register changes by its rules", a_register_changes_by_its_rules },
 	{ NULL, NULL },
 };

@@ -90,6 +90,41 @@ class BadInput(WithCluster):
             with self.assertRaisesRegex(ValueError, "64 bits"):
                 self.t.push([1, key], ONES)
 
+    def test_keys_that_are_no_numbers(self):
+        for keys in ([True, False], True, [None], ["1"], [1.0], numpy.array([True]), numpy.bool_(True), numpy.float32(1), {}, "12"):
+            with self.assertRaises((TypeError, ValueError), msg=repr(keys)):
+                self.t.pull(keys)
+        with self.assertRaisesRegex(TypeError, "whole numbers.*not bool"):
+            self.t.pull([True])
+
+    def test_numbers_of_numpy_are_as_good(self):
+        table = self.table("numbers", dim=1)
+        table.push([-1, 3], [[1], [2]])
+        for keys in (list(numpy.array([-1, 3])), list(numpy.array([-1, 3]).astype("uint64")), (numpy.int8(-1), numpy.uint8(3))):
+            self.assertEqual(table.pull(keys).tolist(), [[-1], [-2]])
+        self.assertEqual(table.pull(numpy.int64(3), timeout=numpy.float32(30)).tolist(), [[-2]])
+        self.assertEqual(table.pull(numpy.int32(-1), timeout=numpy.int64(30)).tolist(), [[-1]])
+        table.push([3], [[1]], step=numpy.int64(5), rate=numpy.float32(0.5), timeout=numpy.int64(30))
+        table.commit(numpy.int64(7), open=True)
+        table.push([3], [[1]], tag=numpy.uint8(7))
+        table.commit(7)
+        self.assertEqual(table.pull(3).tolist(), [[-3.5]])
+
+    def test_what_is_no_operation(self):
+        for operations in ([1], [None], [self.t.pull([1], read_only=True)], [self.t.pull_op([1]).tuple]):
+            for call in (self.cluster.execute, self.cluster.execute_async):
+                with self.assertRaisesRegex(TypeError, "pull_op"):
+                    call(operations)
+
+    def test_memory_for_rows_that_gives_copies(self):
+        class Copies:
+            shape = (2, 4)
+
+            def __array__(self, *_, **options):
+                return numpy.zeros((2, 4), "float32")
+        with self.assertRaisesRegex(TypeError, "Copies gives a copy"):
+            self.t.pull([1, 2], Copies())
+
     def test_nan_gradients(self):
         for bad in (numpy.nan, numpy.inf):
             gradients = ONES.copy()

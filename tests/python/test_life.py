@@ -336,6 +336,95 @@ class Processes(WithCluster):
             thread.join(30)
         self.assertIn(outcomes, ([errno.ETIMEDOUT], [errno.ECANCELED]))
 
+    def test_close_ends_the_calls_of_other_threads(self):
+        """They are not waited for until their time is over, and neither is close()."""
+        cluster = self.local.connect()
+        table = cluster.table("ended", 4)
+        table.pull_async([1]).result(30)
+        outcomes, patience = queue.SimpleQueue(), 1000 * SLOW
+        with stopped(self.local.processes):
+            for call in (table.pull, table.pull_view):
+                def wait(call=call):
+                    try:
+                        call([1], timeout=patience)
+                    except starserver.StarError as error:
+                        outcomes.put((error.errno, str(error)))
+                threading.Thread(target=wait, daemon=True).start()
+            future = table.pull_async([1], timeout=patience)
+            time.sleep(0.2)
+            cluster.close()
+            for _ in range(2):
+                code, words = outcomes.get(timeout=60 * SLOW)
+                self.assertEqual(code, errno.ECANCELED)
+                self.assertIn("starserver.connect()", words)
+            with self.assertRaises(starserver.StarError) as raised:
+                future.result(60 * SLOW)
+        self.assertEqual(raised.exception.errno, errno.ECANCELED)
+
+    def test_a_child_of_fork_waits_for_no_thread_that_it_does_not_have(self):
+        """Whatever locks other threads held at that moment."""
+        run("""if 1:
+            import os, signal, starserver, starserver._local as of_local
+            with starserver.LocalCluster() as local, local.connect() as cluster:
+                table = cluster.table("t", 4)
+                with cluster._lock, of_local._starter_lock:
+                    pid = os.fork()
+                    if pid == 0:
+                        signal.alarm(60)  # which kills it
+                        try:
+                            table.pull_async([1])
+                        except starserver.StarError:
+                            cluster.close()
+                            with starserver.LocalCluster() as mine, mine.connect() as other:
+                                other.table("t", 4).pull([1])
+                            os._exit(0)
+                        os._exit(1)
+                status = os.waitpid(pid, 0)[1]
+                assert status == 0, status
+        """)
+
+    def test_another_interpreter_is_refused(self):
+        for first in ("import starserver", "pass"):
+            said = run(f"""if 1:
+                import _xxsubinterpreters as interpreters
+                {first}
+                other = interpreters.create()
+                try:
+                    interpreters.run_string(other, "import sys; sys.modules['numpy'] = None; import starserver")
+                    print("imported")
+                except interpreters.RunFailedError as error:
+                    print(error)
+                interpreters.destroy(other)
+                import starserver
+                with starserver.LocalCluster() as local, local.connect() as cluster:
+                    table = cluster.table("t", 4)
+                    table.pull_view([1])
+                    try:
+                        cluster.lookup("none")
+                    except starserver.NotFound as error:
+                        print(error)
+            """)
+            self.assertIn("ImportError", said)
+            self.assertIn("main interpreter", said)
+            self.assertIn('no table or variable "none"', said)
+
+    def test_the_module_imported_again(self):
+        """As notebooks do."""
+        run("""if 1:
+            import sys, starserver
+            with starserver.LocalCluster() as local, local.connect() as cluster:
+                table = cluster.table("t", 4)
+                before = starserver
+                for name in [name for name in sys.modules if name.startswith("starserver")]:
+                    del sys.modules[name]
+                import starserver
+                assert starserver is not before
+                table.pull_async([1]).result(30)
+                with starserver.connect(local.address) as other:
+                    other.lookup("t").pull([1])
+                table.pull([1])
+        """)
+
     def test_the_interpreter_ends_with_calls_in_flight(self):
         run("""if 1:
             import os, signal, starserver, numpy

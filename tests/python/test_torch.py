@@ -96,6 +96,42 @@ class Lookups(WithTorch):
                 self.assertTrue(torch.equal(ours(values, offsets, weights), want))
                 self.assertTrue(torch.equal(ours(Jagged(["a"], values, ends, weights)), want))
 
+    def test_keys_of_64_bits_without_a_sign(self):
+        """From 2^63 on they are the negative ones."""
+        embedding = starserver.torch.Embedding(self.table())
+        values = torch.randn(2, 4)
+        embedding.table.assign([-5, 3], values)
+        great = 2**64 - 5
+        for keys in (numpy.array([great, 3], "uint64"), [great, 3], (numpy.uint64(great), 3), [-5, 3]):
+            self.assertEqual(embedding(list(keys) if isinstance(keys, tuple) else keys).tolist(), values.tolist())
+        self.assertEqual(embedding([[great], [3]]).tolist(), values.unsqueeze(1).tolist())
+        bag = starserver.torch.EmbeddingBag(embedding.table, "sum")
+        self.assertEqual(bag([[great], [3]]).tolist(), values.tolist())
+        for keys in ([2**64], [[great, 1], [2]], [great, 1.5], [great, True], [great, None]):
+            with self.assertRaisesRegex(TypeError, "whole numbers"):
+                embedding(keys)
+
+    def test_tensors_as_arrays(self):
+        """Of the calls of a table: what NumPy can have is not copied."""
+        table = self.table()
+        keys, rows = torch.tensor([1, -2]), torch.zeros(2, 4)
+        table.push(keys, torch.ones(2, 4))
+        for out in (rows, rows.clone().requires_grad_()):
+            self.assertIs(table.pull(keys, out), out)
+            self.assertEqual(out.tolist(), [[-1] * 4] * 2)
+        self.assertIs(table.push_pull(list(keys), [[1] * 4] * 2, rows), rows)
+        self.assertEqual(rows.tolist(), [[-2] * 4] * 2)
+        variable = self.cluster.variable(f"{self.id()}/variable", (3,), initializer="ones")
+        dense = torch.zeros(3)
+        self.assertIs(variable.pull_async(out=dense).result(30), dense)
+        self.assertEqual(dense.tolist(), [1] * 3)
+        with self.assertRaisesRegex(TypeError, r"x\.float\(\)"):
+            table.push(keys, torch.ones(2, 4).bfloat16())
+        with self.assertRaisesRegex(TypeError, r"x\.float\(\)"):
+            table.pull(keys, torch.ones(2, 4).bfloat16())
+        with self.assertRaisesRegex(ValueError, "contiguous"):
+            table.pull(keys, torch.zeros(4, 2).T)
+
     def test_wrong_input_is_refused_by_a_sentence(self):
         table = self.table()
         one, bag = starserver.torch.Embedding(table), starserver.torch.EmbeddingBag(table)
@@ -516,6 +552,13 @@ class Faults(WithTorch):
         with self.assertRaises(starserver.StarError) as raised:
             starserver.torch.Optimizer(nn.Sequential(model[0], nn.Linear(4, 2)), "sgd", rate=1.0, name=self.id())
         self.assertEqual(raised.exception.errno, errno.EEXIST)
+
+    def test_what_is_no_model_or_no_name_of_an_optimizer(self):
+        model = nn.Linear(2, 1)
+        with self.assertRaisesRegex(TypeError, "pass the nn.Module"):
+            self.optimizer(model.parameters())
+        with self.assertRaisesRegex(TypeError, "name of an optimizer"):
+            self.optimizer(model, torch.optim.Adam)
 
     def test_models_without_a_cluster_or_of_two(self):
         with self.assertRaisesRegex(ValueError, "0 clusters"):

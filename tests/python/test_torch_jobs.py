@@ -173,6 +173,9 @@ class Jobs(WithTorch):
                             ("embedding_keys", lambda: starserver.torch.prefetch([], model.rows))):
             with self.assertRaisesRegex(ValueError, words):
                 call()
+        for keys in ([1], {model.top: [1]}, {"rows": [1]}, None):
+            with self.assertRaisesRegex(TypeError, "a dict of the model's embeddings"):
+                next(starserver.torch.prefetch([1], model, keys=lambda _, keys=keys: keys))
         with stopped(self.local.processes), self.assertRaises(starserver.TimeoutError):
             next(starserver.torch.prefetch([torch.tensor([[1, 2]])], model, timeout=0.3))
 
@@ -265,6 +268,8 @@ class Serving(WithTorch):
                         some = keys[torch.randperm(100)[:30]]
                         self.assertTrue(torch.allclose(served(some), model.eval()(some)), options)
                     self.assertFalse(served(keys).requires_grad)
+                    self.assertFalse(served.train()(keys).requires_grad, "read-only is read-only")
+                    served.eval()
 
     def test_cached_rows_are_asked_for_again_when_they_are_old(self):
         for versions in (True, False):

@@ -27,6 +27,7 @@
 	X(what_is_touched_on_the_way_is_not_executed) \
 	X(what_is_repeated_is_not_executed) \
 	X(who_is_revoked_is_out_at_once) \
+	X(who_knew_the_node_before_its_start_is_greeted) \
 	X(sessions_are_each_principals_own) \
 	X(a_hello_that_is_torn_ends) \
 	/* sessions.c */ \
@@ -38,6 +39,7 @@
 	X(replies_that_take_longer_hold_back_no_others) \
 	X(replies_that_share_a_packet_may_grow_or_fail) \
 	X(requests_over_a_sealed_session_are_their_principals) \
+	X(replies_of_sessions_wait_as_well) \
 	/* turns.c */ \
 	X(small_requests_do_not_wait_for_big_ones) \
 	X(full_requests_go_first_and_starve_none) \
@@ -68,6 +70,12 @@
 	X(a_stream_has_one_session) \
 	/* replay_chaos.c */ \
 	X(what_a_client_hears_is_what_was_done) \
+	/* held.c */ \
+	X(replies_wait_until_they_are_durable) \
+	X(what_was_executed_before_waits_as_well) \
+	X(peers_that_leave_while_they_wait) \
+	X(replies_leave_when_nothing_holds_them) \
+	X(large_requests_that_wait_hold_no_buffers) \
 	/* buffers.c */ \
 	X(peer_that_never_reads_is_not_served) \
 	X(blocked_streams_that_die_are_freed) \
@@ -213,6 +221,10 @@ struct toy {
 	/* the sessions in the order of their slices */
 	uint64_t log[65536];
 	unsigned logged;
+	/* requests change something, and their replies wait for as much as were before them */
+	bool changes;
+	uint64_t outcomes; /* that were told of */
+	uint64_t position;
 };
 
 extern struct rig rig;

@@ -110,7 +110,18 @@ static enum rpc_progress execute(void *ctx, struct rpc_request *request, uint64_
 	}
 	write_reply(request, order.reply_bytes);
 	toy.finished++;
+	request->changed = toy.changes;
 	return RPC_DONE;
+}
+
+static void ended(void *ctx, const struct rpc_outcome *outcome)
+{
+	toy.outcomes++;
+}
+
+static uint64_t held_until(void *ctx, const struct rpc_request *request)
+{
+	return request ? ++toy.position : toy.position;
 }
 
 void toy_init(uint64_t seed, unsigned server_mbufs)
@@ -121,7 +132,11 @@ void toy_init(uint64_t seed, unsigned server_mbufs)
 
 void toy_start(void)
 {
-	const struct rpc_service service = { .ctx = &toy, .task_bytes = sizeof(struct toy_task), .execute = execute };
+	const struct rpc_service service = { .ctx = &toy,
+					     .task_bytes = sizeof(struct toy_task),
+					     .execute = execute,
+					     .ended = ended,
+					     .held_until = held_until };
 
 	rig_start(&rig, &service);
 }

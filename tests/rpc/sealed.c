@@ -43,14 +43,17 @@ struct hello {
 };
 enum { HELLO_BYTES = offsetof(struct hello, secret) };
 
+static uint32_t known_incarnation = RIG_INCARNATION; /* the node's, as workers know it */
+
 static struct hello make_hello(struct secure_tickets *of, const struct secure_key *who, struct peer *peer,
 			       uint64_t age_ns)
 {
-	const struct secure_place place = { RIG_INCARNATION, RIG_PORT };
+	const struct secure_place place = { known_incarnation, RIG_PORT };
 	struct hello h = { .frame = { .magic = WIRE_MAGIC,
 				      .version = WIRE_VERSION,
 				      .opcode = WIRE_HELLO,
 				      .session = peer->session,
+				      .incarnation = known_incarnation,
 				      .payload_bytes = sizeof(h.body) } };
 
 	CHECK_INT(secure_tickets_issue(of, who, net_now_ns(rig.link.net[0]) - age_ns, &h.body.ticket, h.secret, NULL),
@@ -63,7 +66,7 @@ static struct hello make_hello(struct secure_tickets *of, const struct secure_ke
 /* Awaits the welcome, and makes the keys. */
 static bool greeted(struct peer *peer, unsigned i, const struct hello *h)
 {
-	const struct secure_place place = { RIG_INCARNATION, RIG_PORT };
+	const struct secure_place place = { known_incarnation, RIG_PORT };
 	struct secure_welcome welcome;
 	struct wire_frame frame;
 	uint8_t tag[SECURE_TAG_BYTES], right[SECURE_TAG_BYTES], secret[SECURE_HASH_BYTES];
@@ -244,6 +247,21 @@ void who_has_no_good_ticket_is_refused(void)
 	toy_send(peer, echo, 10);
 	toy_await(peer, 1, echo, 10);
 	secure_tickets_destroy(elsewhere);
+	stop();
+}
+
+/* A worker of before the node's last start has a ticket of this one. That the node began again it is told by a reply,
+ * as one without keys: so it has to be let in. */
+void who_knew_the_node_before_its_start_is_greeted(void)
+{
+	struct peer *peer;
+
+	start(SECURE_DATA_SEALED, 4);
+	known_incarnation = RIG_INCARNATION - 1;
+	peer = guest(0, &job1);
+	toy_send(peer, echo, 10);
+	toy_await(peer, 1, echo, 10);
+	known_incarnation = RIG_INCARNATION;
 	stop();
 }
 

@@ -24,6 +24,8 @@ static struct {
 	uint64_t executed, sequence, answered;
 	uint8_t statuses[64]; /* of the answers, by sequence */
 	bool disordered;
+	bool changes;		    /* requests do, and their replies wait for as much as were before them */
+	uint64_t position;	    /* of these */
 	char sentence[TWO_PACKETS]; /* of the last error */
 } w;
 
@@ -53,7 +55,17 @@ static enum rpc_progress execute(void *ctx, struct rpc_request *request, uint64_
 			return RPC_MORE;
 		rpc_reply_put(request, more, sizeof(more));
 	}
+	request->changed = w.changes;
 	return RPC_DONE;
+}
+
+static void ended(void *ctx, const struct rpc_outcome *outcome)
+{
+}
+
+static uint64_t held_until(void *ctx, const struct rpc_request *request)
+{
+	return request ? ++w.position : w.position;
 }
 
 static void connected(void *user, bool resumed, uint32_t incarnation)
@@ -183,7 +195,7 @@ static void begin_by(uint32_t payload_max, struct secure_tickets *tickets)
 					.send_queue_bytes = 1 << 20,
 					.held_mbufs_max = HELD_MAX,
 					.stall_ns = 30000 * LINK_MS,
-					.service = { .execute = execute } };
+					.service = { .execute = execute, .ended = ended, .held_until = held_until } };
 	struct star_error err = { 0 };
 
 	memset(&w, 0, sizeof(w));
@@ -417,5 +429,42 @@ void replies_that_share_a_packet_may_grow_or_fail(void)
 		CHECK_UINT(w.statuses[i], i == 2 ? WIRE_NO_MEMORY : WIRE_OK);
 	CHECK_UINT(rpc_counters(w.server)->replies, 6);
 	CHECK_UINT(dgram_counters(rpc_datagrams(w.server))->messages_out, 6);
+	end();
+}
+
+/* Also those that would share a packet with earlier ones, which leaves without them; its peer goes while one waits. */
+void replies_of_sessions_wait_as_well(void)
+{
+	begin();
+	w.changes = true;
+	for (unsigned i = 0; i < 3; i++)
+		ask(16, false);
+	link_run(&w.link, 1000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 3);
+	rpc_hold(w.server, true);
+	w.changes = false;
+	ask(16, false);
+	w.changes = true;
+	for (unsigned i = 0; i < 3; i++)
+		ask(i ? 16 : TWO_PACKETS, false);
+	CHECK(!link_run(&w.link, 100 * LINK_MS, all_answered, NULL));
+	CHECK_UINT(rpc_held(w.server), 1);
+	for (unsigned i = 1; i <= 4; i++) {
+		CHECK_UINT(w.answered, 2 + i);
+		CHECK_UINT(w.executed, 3 + i);
+		rpc_release(w.server, i);
+		link_run(&w.link, 100 * LINK_MS, NULL, NULL);
+	}
+	CHECK_UINT(w.answered, 7);
+	CHECK(!w.disordered);
+	ask(16, false);
+	link_run(&w.link, 10 * LINK_MS, NULL, NULL);
+	dgram_destroy(w.client);
+	w.client = NULL;
+	link_run(&w.link, 50 * LINK_MS, NULL, NULL);
+	CHECK_UINT(rpc_held(w.server), 1);
+	rpc_hold(w.server, false);
+	CHECK_UINT(rpc_held(w.server), 0);
+	CHECK_UINT(rpc_counters(w.server)->abandoned, 1);
 	end();
 }

@@ -9,7 +9,7 @@
  * that cannot be asked. Without it he may do so at any time.
  *
  * Asserted: no two nodes change anything at the same time; nobody changes anything who is not of the latest generation;
- * a node that serves has the copy, or began with none. scripts: make soak runs spin over it.
+ * a node that serves has the copy, or began with none. tests/system/standby runs spin over it.
  */
 mtype = { WAITING, PRIMARY, STANDBY };
 mtype = { SOLO, SYNCING, PAIRED, LOST };

@@ -77,6 +77,7 @@ class Node(Server):
             config["endpoint_map"] = [{"control": a, "data": b} for a, b in self.map]
         for group, members in (changes or {}).items():
             config.setdefault(group, {}).update(members)
+        secure_config(config, self.control, by_nobody=not os.geteuid())
         with open(self.file, "w") as file:
             file.write(libconfig(config))
         os.chmod(self.file, 0o644)

@@ -17,7 +17,9 @@ A test is a file NAME.test, executable, that registers cases and runs them:
 Whatever a case starts (Net, Server, spawn, scratch) is ended when the case ends, in reverse order, however it ends, and
 also when this program is told to stop; what a function marked @shared starts lives until the last case. The build folder
 is that of the environment's STAR_BUILD, or build/release. Everything has a timeout. Where STAR_SOAK is 1, a case does as
-much as its issue asks for, else as much as shows that it works.
+much as its issue asks for, else as much as shows that it works. Where STAR_SECURE is 1, nodes have keys, let nobody in
+without one and seal their data network, unless a case says something of their security itself; programs have a worker's
+key, starctl an administrator's.
 """
 import contextlib
 import ctypes
@@ -35,18 +37,22 @@ import threading
 import time
 import traceback
 
-__all__ = ["ROOT", "BUILD", "SLOW", "SOAK", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "standing", "RpcError", "call",
+import starsecure
+
+__all__ = ["ROOT", "BUILD", "SANITIZED", "SLOW", "SOAK", "SECURE", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "standing", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
-           "all_together", "check", "equal", "has", "libconfig", "cpu_s", "load_percent", "saves_in"]
+           "all_together", "check", "equal", "has", "libconfig", "cpu_s", "load_percent", "saves_in", "secure_config"]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("STAR_BUILD", "build/release"))
 CONTROL_PORT, DATA_PORT = 3333, 5555
-# A sanitized build is some times slower.
-SLOW = 1 if os.path.basename(BUILD) in ("release", "coverage") else 3
+# A sanitized build is some times slower; a shared machine can be, which STAR_SLOW says. What is waited for may take as much longer.
+SANITIZED = os.path.basename(BUILD) not in ("release", "coverage")
+SLOW = (3 if SANITIZED else 1) * int(os.environ.get("STAR_SLOW", 1))
 # `make soak`: the same cases, with as much as the issues ask for.
 SOAK = os.environ.get("STAR_SOAK") == "1"
 SOAK_SLOW = 20
+SECURE = os.environ.get("STAR_SECURE") == "1"
 LONG_S = 5  # a case that takes as long says so, and how much of a processor it took
 PR_SET_PDEATHSIG = 1
 CLONE_NEWNET = 0x40000000
@@ -216,6 +222,8 @@ def main():
         signal.signal(number, _on_stop)
     good = True
     with _program_owns:
+        if SECURE:
+            os.environ["STAR_KEY"] = starsecure.key_of(_keys(), "job")
         for name, function, timeout_s in _cases:
             if len(sys.argv) < 2 or any(part in name for part in sys.argv[1:]):
                 good = not run_case(f"{suite}/{name}", function, timeout_s).startswith("not") and good
@@ -242,10 +250,26 @@ def scratch():
     return folder
 
 
-def _environment(changes):
+@functools.lru_cache(None)
+def _keys():
+    """A folder as starsecure makes it."""
+    os.chmod(scratch(), 0o755)
+    return starsecure.make_keys(tempfile.mkdtemp(dir=scratch()), program("starctl"))
+
+
+def secure_config(config, control, by_nobody=False):
+    """A node's configuration, with keys where STAR_SECURE wants them and it says nothing of its security."""
+    if SECURE:
+        starsecure.secure(config, control, starsecure.key_of(_keys(), "nodes", by_nobody))
+    return config
+
+
+def _environment(changes, argv):
     """This process's, without what governs StarServer or make there, with the changes; None removes a variable."""
     governing = re.compile(r"(NETWORK_|PS_|WORKER_|TF_SEASTAR_|MAKEFLAGS$|MAKELEVEL$|MFLAGS$)")
     environment = {name: value for name, value in os.environ.items() if not governing.match(name)}
+    if SECURE:
+        environment["STAR_KEY"] = starsecure.key_of(_keys(), "ops" if program("starctl") in argv else "job", "--reuid" in argv)
     environment.update(changes or {})
     return {name: value for name, value in environment.items() if value is not None}
 
@@ -257,7 +281,7 @@ def _in(net, argv):
 def run(*argv, expect=0, timeout_s=60, env=None, net=None, text=None, cwd=ROOT):
     """Runs a program to its end. expect: the exit status that is right, or None for any. text: its standard input."""
     argv = [str(word) for word in argv]
-    process = subprocess.Popen(_in(net, argv), cwd=cwd, env=_environment(env), text=True, errors="replace",
+    process = subprocess.Popen(_in(net, argv), cwd=cwd, env=_environment(env, argv), text=True, errors="replace",
                                stdin=subprocess.PIPE if text is not None else subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_die_with_parent)
     try:
@@ -315,7 +339,7 @@ class Process:
         self.name = os.path.basename(self.argv[0])
         self.log = os.path.join(scratch(), f"{self.name}-{Process.numbers}.log")
         with open(self.log, "wb") as log:
-            self.popen = subprocess.Popen(_in(net, self.argv), cwd=cwd, env=_environment(env), stdin=subprocess.DEVNULL,
+            self.popen = subprocess.Popen(_in(net, self.argv), cwd=cwd, env=_environment(env, self.argv), stdin=subprocess.DEVNULL,
                                           stdout=log, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)
         Process.living.append(self)
         _owner.callback(self.end)
@@ -499,10 +523,10 @@ class RpcError(Failure):
 
 
 def call(address, method, timeout_s=20, **params):
-    """Calls a method at a control address, from this machine's side of the network."""
-    host, port = address.rsplit(":", 1)
+    """Calls a method at a control address, from this machine's side of the network; with STAR_SECURE on the socket of the node's
+    administrator, since nobody reads what is said in clear at the address."""
     request = {"jsonrpc": "2.0", "id": 1, "method": method, **({"params": params} if params else {})}
-    with socket.create_connection((host.strip("[]"), int(port)), timeout_s * SLOW) as connection:
+    with starsecure.connection(address, timeout_s * SLOW) as connection:
         connection.sendall(json.dumps(request).encode() + b"\n")
         with connection.makefile() as lines:
             line = lines.readline()
@@ -542,6 +566,7 @@ class Server:
             "control": {"socket": self.socket},
         }, config or {})
         self.socket = self.config["control"]["socket"]
+        secure_config(self.config, self.control)
         with open(self.file, "w") as file:
             file.write(libconfig(self.config))
         self.start(wait)

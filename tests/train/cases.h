@@ -11,6 +11,11 @@ void summaries_that_are_taken_away_are_started_again(void);
 void auc_is_that_of_all_pairs(void);
 void auc_needs_both_kinds(void);
 
+/* metrics.c */
+void metrics_are_those_of_their_definitions(void);
+void metrics_that_do_not_apply_are_nan(void);
+void what_is_sure_and_wrong_costs_no_more_than_it_may(void);
+
 /* steps.c */
 void steps_are_counted_from_a_sessions_first(void);
 void a_resumed_job_counts_on(void);
@@ -50,6 +55,7 @@ void a_worker_sees_who_was_told_otherwise(void);
 void who_only_seems_to_live_may_be_of_a_run_before(void);
 void a_worker_that_was_alone_sees_others_come_back(void);
 void a_worker_that_comes_late_goes_on_with_the_slowest(void);
+void a_job_has_as_many_workers_as_it_may(void);
 
 /* sync.c */
 void steps_are_whole_whoever_leads_and_stands_still(void);
@@ -59,6 +65,10 @@ void a_round_that_leaders_differ_about_is_not_committed(void);
 /* dedup.c */
 void ids_go_once_and_their_rows_to_all_places(void);
 void ids_that_differ_go_as_they_are(void);
+
+/* estimator.c */
+void a_model_has_thousands_of_feeds(void);
+void more_feeds_than_there_may_be_are_refused(void);
 
 /* cluster.c */
 void tf_config_is_read(void);

@@ -240,3 +240,35 @@ void a_worker_that_comes_late_goes_on_with_the_slowest(void)
 	CHECK_UINT(run(p, 41, 100), 40 + STALENESS + 1);
 	train_peers_close(p, true);
 }
+
+/* The last worker of as many as there may be sees those next to it; one that knows of few sees what many were told. */
+void a_job_has_as_many_workers_as_it_may(void)
+{
+	const struct peers_options many = {
+		.job = "job", .index = PEERS_MAX - 1, .count = PEERS_MAX, .lease_us = LEASE_US, .clock = 5
+	};
+	struct star_error err = { 0 };
+	struct peers *p;
+
+	memset(rows, 0, sizeof(rows));
+	sim_ns = 1;
+	p = train_peers_open(&many, &err);
+	if (!CHECK(p))
+		return;
+	sim_ns += LEASE_US * UINT64_C(2000); /* nobody else has begun */
+	CHECK_UINT(run(p, 5, 10), 15);
+	set(PEERS_MAX - 2, 14);
+	CHECK_UINT(run(p, 15, 100), 14 + STALENESS + 1);
+	train_peers_close(p, true);
+	p = open_told();
+	if (!CHECK(p))
+		return;
+	set(PEERS_LOOK_MIN - 1, 3);
+	for (unsigned i = 0; i < PEERS_SETTINGS; i++)
+		rows[(1 + i / 2) * PEERS_MAX + PEERS_LOOK_MIN - 1][i % 2] = i == PEERS_WORKERS ? PEERS_MAX : 0;
+	train_peers_check(p, &err);
+	set(PEERS_LOOK_MIN - 1, 4);
+	CHECK_INT(train_peers_check(p, &err), -EINVAL);
+	CHECK_HAS(err.text, "worker 4095 has 65536");
+	train_peers_close(p, true);
+}

@@ -94,87 +94,92 @@ static struct session *create(const struct session_config *config, const char *r
 	return session;
 }
 
+static const struct {
+	struct session_config config;
+	const char *result;
+	uint32_t hooks;
+	bool pair;
+	int code;
+	const char *has;
+} wrong_sessions[] = {
+	{ { .ps = NULL }, "x", 0, false, -EINVAL, "control addresses are missing" },
+	{ { .ps = "127.0.0.1:1", .protocol = "carrier pigeon" }, "x", 0, false, -EINVAL, "star_server_lite" },
+	{ { .ps = "127.0.0.1:1", .train_distribute = "mirrored" }, "x", 0, false, -EINVAL, "exclude each other" },
+	{ { .ps = "127.0.0.1:1", .consistency = "lockstep" }, "x", 0, false, -EINVAL, "asynchronous" },
+	{ { .ps = "127.0.0.1:1", .consistency = "ssp" }, "x", 0, false, -EINVAL, "workers is 0" },
+	{ { .ps = "127.0.0.1:1", .consistency = "synchronous", .workers = 2, .grads_to_wait = 3 },
+	  "x",
+	  0,
+	  false,
+	  -EINVAL,
+	  "grads_to_wait is 3, and there are 2 workers" },
+	{ { .ps = "127.0.0.1:1", .mean_by_row = true },
+	  "x",
+	  0,
+	  false,
+	  -EINVAL,
+	  "mean_by_row with consistency = asynchronous" },
+	{ { .ps = "127.0.0.1:1", .consistency = "ssp", .workers = 2, .mean_by_row = true },
+	  "x",
+	  0,
+	  false,
+	  -EINVAL,
+	  "mean_by_row with consistency = ssp" },
+	{ { .ps = SESSION_LOCAL, .consistency = "synchronous", .workers = 1, .mean_by_row = true },
+	  "x",
+	  0,
+	  false,
+	  -EINVAL,
+	  "with ps = local there is one worker, which waits for nobody" },
+	{ { .ps = "127.0.0.1:1", .consistency = "ssp", .workers = 2, .task_index = 2 },
+	  "x",
+	  0,
+	  false,
+	  -EINVAL,
+	  "worker 2" },
+	{ { .ps = "127.0.0.1:1" }, "loss", 0, true, -EINVAL, "\"loss\" is one float" },
+	{ { .ps = "127.0.0.1:1" }, "global_step", 0, true, -EINVAL, "\"global_step\" is one float" },
+	{ { .ps = "127.0.0.1:1" }, "x", SESSION_HOOKS_MAX + 1, false, -E2BIG, "hooks at most" },
+	{ { .ps = "127.0.0.1:1", .model_dir = "/proc/no-such-folder" }, "x", 0, false, -ENOENT, "/proc/" },
+	{ { .ps = "local", .save_checkpoints_steps = 100 }, "x", 0, false, -EINVAL, "there are none" },
+	{ { .ps = "local", .save_checkpoints_secs = 100 }, "x", 0, false, -EINVAL, "save_checkpoints_secs = 100" },
+	{ { .ps = "127.0.0.1:1", .save_checkpoints_secs = 7, .save_checkpoints_steps = 9 },
+	  "x",
+	  0,
+	  false,
+	  -EINVAL,
+	  "give one of the two" },
+	{ { .ps = "127.0.0.1:1", .keep_checkpoint_max = 5 }, "x", 0, false, -EINVAL, "asks for no checkpoints" },
+	{ { .ps = "local", .task_index = 1 }, "x", 0, false, -EINVAL, "one worker" },
+	{ { .ps = "127.0.0.1:1", .steps_in_flight = 17 }, "x", 0, false, -EINVAL, "1 to 16" },
+	{ { .ps = "local", .steps_in_flight = 2 }, "x", 0, false, -EINVAL, "one step at a time" },
+	{ { .ps = "127.0.0.1:1", .steps_in_flight = 2, .consistency = "ssp", .workers = 1 },
+	  "x",
+	  0,
+	  false,
+	  -EINVAL,
+	  "consistency = ssp" },
+	{ { .ps = "127.0.0.1:1", .steps_in_flight = 2, .consistency = "synchronous", .workers = 1 },
+	  "x",
+	  0,
+	  false,
+	  -EINVAL,
+	  "one at a time" },
+	{ { .ps = "tcp:not an address" }, "x", 0, false, -EINVAL, "not an address" },
+};
+
 /* At once, without a look for PS tasks. */
 void wrong_sessions_are_refused(void)
 {
-	static const struct {
-		struct session_config config;
-		const char *result;
-		uint32_t hooks;
-		bool pair;
-		int code;
-		const char *has;
-	} cases[] = {
-		{ { .ps = NULL }, "x", 0, false, -EINVAL, "control addresses are missing" },
-		{ { .ps = "127.0.0.1:1", .protocol = "carrier pigeon" }, "x", 0, false, -EINVAL, "star_server_lite" },
-		{ { .ps = "127.0.0.1:1", .train_distribute = "mirrored" },
-		  "x",
-		  0,
-		  false,
-		  -EINVAL,
-		  "exclude each other" },
-		{ { .ps = "127.0.0.1:1", .consistency = "lockstep" }, "x", 0, false, -EINVAL, "asynchronous" },
-		{ { .ps = "127.0.0.1:1", .consistency = "ssp" }, "x", 0, false, -EINVAL, "workers is 0" },
-		{ { .ps = "127.0.0.1:1", .consistency = "synchronous", .workers = 2, .grads_to_wait = 3 },
-		  "x",
-		  0,
-		  false,
-		  -EINVAL,
-		  "grads_to_wait is 3, and there are 2 workers" },
-		{ { .ps = "127.0.0.1:1", .mean_by_row = true },
-		  "x",
-		  0,
-		  false,
-		  -EINVAL,
-		  "mean_by_row with consistency = asynchronous" },
-		{ { .ps = "127.0.0.1:1", .consistency = "ssp", .workers = 2, .mean_by_row = true },
-		  "x",
-		  0,
-		  false,
-		  -EINVAL,
-		  "mean_by_row with consistency = ssp" },
-		{ { .ps = SESSION_LOCAL, .consistency = "synchronous", .workers = 1, .mean_by_row = true },
-		  "x",
-		  0,
-		  false,
-		  -EINVAL,
-		  "with ps = local there is one worker, which waits for nobody" },
-		{ { .ps = "127.0.0.1:1", .consistency = "ssp", .workers = 2, .task_index = 2 },
-		  "x",
-		  0,
-		  false,
-		  -EINVAL,
-		  "worker 2" },
-		{ { .ps = "127.0.0.1:1" }, "loss", 0, true, -EINVAL, "\"loss\" is one float" },
-		{ { .ps = "127.0.0.1:1" }, "global_step", 0, true, -EINVAL, "\"global_step\" is one float" },
-		{ { .ps = "127.0.0.1:1" }, "x", SESSION_HOOKS_MAX + 1, false, -E2BIG, "hooks at most" },
-		{ { .ps = "127.0.0.1:1", .model_dir = "/proc/no-such-folder" }, "x", 0, false, -ENOENT, "/proc/" },
-		{ { .ps = "local", .save_checkpoints_steps = 100 }, "x", 0, false, -EINVAL, "there are none" },
-		{ { .ps = "local", .task_index = 1 }, "x", 0, false, -EINVAL, "one worker" },
-		{ { .ps = "127.0.0.1:1", .steps_in_flight = 17 }, "x", 0, false, -EINVAL, "1 to 16" },
-		{ { .ps = "local", .steps_in_flight = 2 }, "x", 0, false, -EINVAL, "one step at a time" },
-		{ { .ps = "127.0.0.1:1", .steps_in_flight = 2, .consistency = "ssp", .workers = 1 },
-		  "x",
-		  0,
-		  false,
-		  -EINVAL,
-		  "consistency = ssp" },
-		{ { .ps = "127.0.0.1:1", .steps_in_flight = 2, .consistency = "synchronous", .workers = 1 },
-		  "x",
-		  0,
-		  false,
-		  -EINVAL,
-		  "one at a time" },
-		{ { .ps = "tcp:not an address" }, "x", 0, false, -EINVAL, "not an address" },
-	};
-
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (unsigned i = 0; i < sizeof(wrong_sessions) / sizeof(wrong_sessions[0]); i++) {
 		struct star_error err = { 0 };
 
-		create(&cases[i].config, cases[i].result, cases[i].hooks, cases[i].pair, &err);
-		CHECK_INT(err.code, cases[i].code);
-		CHECK_HAS(err.text, cases[i].has);
-		create(&cases[i].config, cases[i].result, cases[i].hooks, cases[i].pair, NULL);
+		create(&wrong_sessions[i].config, wrong_sessions[i].result, wrong_sessions[i].hooks,
+		       wrong_sessions[i].pair, &err);
+		CHECK_INT(err.code, wrong_sessions[i].code);
+		CHECK_HAS(err.text, wrong_sessions[i].has);
+		create(&wrong_sessions[i].config, wrong_sessions[i].result, wrong_sessions[i].hooks,
+		       wrong_sessions[i].pair, NULL);
 	}
 }
 

@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "train/session.h"
 
-enum { GRAPHFILE_FILES_MAX = 64, GRAPHFILE_FEEDS_MAX = 256, GRAPHFILE_WORKERS_MAX = 1024 };
+enum { GRAPHFILE_FILES_MAX = 64, GRAPHFILE_FEEDS_MAX = 256 };
 
 struct graphfile_options {
 	const char *graph, *ps, *protocol, *values, *report;

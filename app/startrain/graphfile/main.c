@@ -11,6 +11,7 @@
 #include "app/startrain/graphfile/graphfile.h"
 #include "app/startrain/job.h"
 #include "app/startrain/training.h"
+#include "app/startrain/transport.h"
 #include "base/clock.h"
 #include "offload/cut.h"
 
@@ -92,10 +93,10 @@ static int parse_one(struct graphfile_options *o, int option, const char *text, 
 		o->protocol = text;
 		return graph_protocol_parse(text, err) ? 0 : -EINVAL;
 	case WORKERS:
-		return training_parse_count("workers", text, 1, GRAPHFILE_WORKERS_MAX, &o->workers, err);
+		return training_parse_count("workers", text, 1, TRANSPORT_WORKERS_MAX, &o->workers, err);
 	case WORKER:
 		o->local_workers = 1;
-		return training_parse_count("worker", text, 0, GRAPHFILE_WORKERS_MAX - 1, &o->first_worker, err);
+		return training_parse_count("worker", text, 0, TRANSPORT_WORKERS_MAX - 1, &o->first_worker, err);
 	case EPOCHS:
 		return training_parse_count("epochs", text, 1, 1e6, &o->epochs, err);
 	case REPORT:
@@ -120,14 +121,11 @@ static int complete_graphfile(struct graphfile_options *o, struct star_error *er
 		return star_error_set(err, -EINVAL, "--ps is missing: control addresses of the PS tasks, or local");
 	if (!o->train_count)
 		return star_error_set(err, -EINVAL, "--train is missing: files of batches");
-	if (o->first_worker >= o->workers)
-		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
-				      o->workers, o->workers - 1);
+	if (transport_place_workers(o->workers, o->first_worker, &o->local_workers, err) < 0)
+		return -EINVAL;
 	if (!strcmp(o->ps, SESSION_LOCAL) && o->workers > 1)
 		return star_error_set(err, -EINVAL, "--workers %u: with --ps local there is one: all is in its process",
 				      o->workers);
-	if (!o->local_workers)
-		o->local_workers = o->workers;
 	return 0;
 }
 

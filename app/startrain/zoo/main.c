@@ -39,6 +39,12 @@ static int evaluate_task(struct job *job, uint32_t worker, struct star_error *er
 	return zoo_evaluate(&zoo->options, &zoo->results->of[zoo->options.local_workers], err);
 }
 
+static int predict_task(struct job *job, uint32_t worker, struct star_error *err)
+{
+	(void)worker;
+	return zoo_predict(&((struct zoo_job *)job)->options, err);
+}
+
 /* Both in the process that has the parameters. */
 static int local_task(struct job *job, uint32_t worker, struct star_error *err)
 {
@@ -58,26 +64,78 @@ static void *shared_memory(size_t bytes)
 
 /* ---- the result ---- */
 
+/* What does not apply is null. */
+static json_t *figure_json(double figure)
+{
+	return isfinite(figure) ? json_real(figure) : json_null();
+}
+
+static void add_metrics(json_t *json, const struct train_metrics_figures *m)
+{
+	const struct {
+		const char *name;
+		double value;
+	} all[] = { { "threshold", m->threshold }, { "accuracy", m->accuracy },
+		    { "precision", m->precision }, { "recall", m->recall },
+		    { "log_loss", m->log_loss },   { "calibration", m->calibration },
+		    { "rmse", m->rmse },	   { "calibration_error", m->calibration_error } };
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		json_object_set_new(json, all[i].name, figure_json(all[i].value));
+}
+
+static void print_metrics(const struct train_metrics_figures *m)
+{
+	const struct {
+		const char *name;
+		double value;
+	} all[] = { { "accuracy", m->accuracy },
+		    { "precision", m->precision },
+		    { "recall", m->recall },
+		    { "log loss", m->log_loss },
+		    { "RMSE", m->rmse },
+		    { "calibration", m->calibration },
+		    { "calibration error", m->calibration_error } };
+	const char *between = "";
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (!isfinite(all[i].value)) /* it does not apply */
+			continue;
+		printf("%s%s %.5f", between, all[i].name, all[i].value);
+		between = ", ";
+	}
+	printf("; 1 is predicted from %g on\n", m->threshold);
+}
+
 static void add_test(json_t *json, const struct zoo_options *o, const struct zoo_figures *test)
 {
 	json_object_set_new(json, "test_examples", json_integer((json_int_t)test->estimator.examples));
 	json_object_set_new(json, "test_loss", json_real(test->estimator.loss));
-	if (o->model->kind != ZOO_WINDOWS)
-		json_object_set_new(json, "auc", json_real(test->estimator.auc));
-	else
+	if (o->model->kind != ZOO_WINDOWS) {
+		json_object_set_new(json, "auc", figure_json(test->estimator.auc));
+		add_metrics(json, &test->estimator.metrics);
+	} else {
 		json_object_update_new(json, json_pack("{s:f, s:f}", "perplexity", exp(test->estimator.loss),
 						       "unigram_perplexity", exp(test->unigram_loss)));
+	}
 }
 
 static void print_test(const struct zoo_options *o, const struct zoo_figures *test)
 {
-	if (o->model->kind == ZOO_WINDOWS)
+	const unsigned long long examples = test->estimator.examples;
+
+	if (o->model->kind == ZOO_WINDOWS) {
 		printf("test: perplexity %.2f, by the words' frequencies alone %.2f, over %llu windows\n",
-		       exp(test->estimator.loss), exp(test->unigram_loss),
-		       (unsigned long long)test->estimator.examples);
+		       exp(test->estimator.loss), exp(test->unigram_loss), examples);
+		return;
+	}
+	if (isnan(test->estimator.auc))
+		printf("test: no AUC, all labels are of one kind; loss %.5f over %llu examples\n", test->estimator.loss,
+		       examples);
 	else
 		printf("test: AUC %.5f, loss %.5f over %llu examples\n", test->estimator.auc, test->estimator.loss,
-		       (unsigned long long)test->estimator.examples);
+		       examples);
+	print_metrics(&test->estimator.metrics);
 }
 
 /* What the workers here have done; seconds: of training. */
@@ -112,7 +170,7 @@ static void print_result(const struct zoo_job *zoo, double seconds)
 	json_t *json = json_pack("{s:s, s:s}", "model", o->model->name, "protocol", o->protocol);
 	char *text;
 
-	if (!o->evaluator)
+	if (o->command == ZOO_TRAIN && !o->evaluator)
 		add_training(json, zoo, seconds);
 	if (o->test_count)
 		add_test(json, o, test);
@@ -156,14 +214,14 @@ static int run_zoo(struct zoo_job *zoo, struct star_error *err)
 	zoo->job.options.first_worker = o->first_worker;
 	zoo->job.options.local_workers = o->local_workers;
 	rc = zoo->results ? job_prepare(&zoo->job, err) : star_error_set(err, -ENOMEM, "not enough memory");
-	if (rc == 0 && !o->evaluator)
+	if (rc == 0 && o->command == ZOO_TRAIN && !o->evaluator)
 		rc = train_zoo(zoo, err);
 	if (rc == 0 && !local)
 		zoo->results->trained_ns = clock_ns();
 	if (rc == 0 && !local && o->test_count)
-		rc = job_run(&zoo->job, NULL, evaluate_task, 1, err);
+		rc = job_run(&zoo->job, NULL, o->command == ZOO_PREDICT ? predict_task : evaluate_task, 1, err);
 	seconds = rc == 0 ? (double)(zoo->results->trained_ns - begin_ns) * 1e-9 : 0;
-	if (rc == 0)
+	if (rc == 0 && o->command != ZOO_PREDICT)
 		print_result(zoo, seconds);
 	job_release(&zoo->job);
 	return rc;

@@ -1,88 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "app/startrain/batch.h"
 #include "app/startrain/training.h"
-#include "app/startrain/zoo/zoo.h"
+#include "app/startrain/zoo/options.h"
 #include "app/startrain/transport.h"
 #include "offload/cut.h"
-
-/* X(option, has an argument, help). */
-#define OPTIONS(X) \
-	X(ps, required_argument, \
-	  "ADDRESSES  control addresses of the PS tasks, or local: none, all is in this process [TF_CONFIG's]") \
-	X(transport, required_argument, \
-	  "NAME       tcp, or dpdk: then --ps names a worker's file, where % is the worker's number [tcp]") \
-	X(train, required_argument, "FILE...    training examples, plain, gzip or zstd; - is standard input") \
-	X(test, required_argument, "FILE...    examples to evaluate with at the end: AUC and loss") \
-	X(format, required_argument, \
-	  "NAME       of the files: criteo, census, libsvm, histories or text [as the model needs]") \
-	X(protocol, required_argument, "NAME       grpc++, star_server or star_server_lite [star_server]") \
-	X(tensor_fuse, no_argument, "           with grpc++: one message for all tensors of a wave") \
-	X(workers, required_argument, "N          worker processes of the job [1]; they all run here, but for:") \
-	X(worker, required_argument, "I          run only worker I of them, counted from 0") \
-	X(epochs, required_argument, "N          passes over the training examples [1]") \
-	X(last_step, required_argument, "N          global step at which the job ends, whatever is left of the files") \
-	X(evaluate_every, required_argument, \
-	  "N          global steps between two evaluations of TF_CONFIG's evaluator [1000]") \
-	X(queue, required_argument, \
-	  "NAME       a work queue: workers get slices of the files as they come for them, and those of dead ones") \
-	X(slice, required_argument, "KIB        of the work queue [a thousandth of the files, 64 to 16384]") \
-	X(batch, required_argument, "N          examples of a step [128]") \
-	X(dim, required_argument, "N          elements of an embedding [8]") \
-	X(apart, no_argument, "           a table for each column of ids, and not one for all") \
-	X(optimizer, required_argument, "NAME       of the tables [adam]") \
-	X(rate, required_argument, "R          its learning rate [0.001]") \
-	X(dense_optimizer, required_argument, "NAME       of the dense layers [adam]") \
-	X(dense_rate, required_argument, "R          its learning rate [0.001]") \
-	X(table, required_argument, \
-	  "OPTIONS    further options of the tables, as \"schedule=cosine,schedule_steps=1000\" (the job's steps)") \
-	X(dense, required_argument, "OPTIONS    further options of the dense layers") \
-	X(history, required_argument, "N          clicks of a row's history at most, the latest [50]") \
-	X(shuffle, required_argument, "N          examples of which the next one is drawn [10000]") \
-	X(seed, required_argument, "N          of all that chance decides [1]") \
-	X(vocabulary, required_argument, "N          words of a text that are told apart, the most frequent [2000]") \
-	X(window, required_argument, \
-	  "N          words of a step's window [16]; of skip-gram: on each side of a word, at most [5]") \
-	X(negatives, required_argument, "N          words that are drawn for each pair of skip-gram [5]") \
-	X(model_dir, required_argument, "DIR        summaries for TensorBoard, and as JSON lines") \
-	X(intra_op, required_argument, "N          threads in a kernel [1]") \
-	X(inter_op, required_argument, "N          kernels at once [1]") \
-	X(steps_in_flight, required_argument, \
-	  "N          steps of a worker at once: one computes while others wait for PS tasks [1]") \
-	X(deadline, required_argument, "S          seconds that a call to the PS tasks may take [30]") \
-	X(staleness, required_argument, "S          steps that a worker may be ahead of another one [any number]") \
-	X(sync, no_argument, "           synchronous: each step takes the mean of all workers' gradients, or of: ") \
-	X(grads_to_wait, required_argument, "N          the first N of them; the others are backup workers [all]") \
-	X(mean_by_row, no_argument, \
-	  "           a row's gradients are divided by the workers that have touched it, as in TensorFlow") \
-	X(lease, required_argument, "S          seconds that a worker which is not heard of is waited for [10]") \
-	X(json, no_argument, "           print the result as one JSON object") \
-	X(help, no_argument, "")
-
-/* An argument that is no option, as getopt_long has it with "-"; options come after it. */
-enum {
-	NONE,
-	ARGUMENT,
-#define X(name, argument, help) OPTION_##name,
-	OPTIONS(X)
-#undef X
-		OPTIONS_COUNT /* and the table's end */
-};
 
 enum { NAME_BYTES = 24 };
 
 static void print_help(void)
 {
 	puts("Usage: startrain MODEL --ps tcp:HOST:PORT,... --train FILE... [options]\n"
+	     "       startrain MODEL evaluate --ps tcp:HOST:PORT,... --test FILE... [options]\n"
+	     "       startrain MODEL predict --ps tcp:HOST:PORT,... --test FILE... [options] > SCORES\n"
 	     "Trains a model of click rates, or of a text, on a StarServer cluster, by a dataflow graph that is cut "
 	     "between worker "
-	     "and PS tasks.\n"
+	     "and PS tasks. evaluate says how good what the PS tasks hold is; predict prints for each example, in the "
+	     "files'\n"
+	     "order, its score and its label. Both need the training's options of tables and layers, and change "
+	     "nothing.\n"
 	     "\n"
 	     "Models:");
 	for (const struct zoo_model *model = zoo_models; model->name; model++)
@@ -100,7 +39,7 @@ static void print_help(void)
 			*c = *c == '_' ? '-' : *c; \
 		printf("  --%-16s %s\n", text, help); \
 	} while (0)
-	OPTIONS(X)
+	ZOO_OPTIONS(X)
 #undef X
 #undef print_option
 }
@@ -120,6 +59,16 @@ static int parse_rate(const char *name, const char *text, double *rate, struct s
 	*rate = strtod(text, &end);
 	if (end == text || *end || !(*rate > 0 && *rate <= 100))
 		return star_error_set(err, -EINVAL, "--%s %s: a rate is above 0 and at most 100", name, text);
+	return 0;
+}
+
+static int parse_threshold(const char *text, double *threshold, struct star_error *err)
+{
+	char *end;
+
+	*threshold = strtod(text, &end);
+	if (end == text || *end || !(*threshold > 0 && *threshold <= 1))
+		return star_error_set(err, -EINVAL, "--threshold %s: a threshold is above 0 and at most 1", text);
 	return 0;
 }
 
@@ -193,10 +142,10 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 
 	switch (option) {
 	case OPTION_workers:
-		return training_parse_count("workers", text, 1, ZOO_WORKERS_MAX, &o->workers, err);
+		return training_parse_count("workers", text, 1, TRANSPORT_WORKERS_MAX, &o->workers, err);
 	case OPTION_worker:
 		o->local_workers = 1;
-		return training_parse_count("worker", text, 0, ZOO_WORKERS_MAX - 1, &o->first_worker, err);
+		return training_parse_count("worker", text, 0, TRANSPORT_WORKERS_MAX - 1, &o->first_worker, err);
 	case OPTION_epochs:
 		return training_parse_count("epochs", text, 1, 1e6, &o->epochs, err);
 	case OPTION_slice:
@@ -222,6 +171,8 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 		return parse_rate("rate", text, &o->rate, err);
 	case OPTION_dense_rate:
 		return parse_rate("dense-rate", text, &o->dense_rate, err);
+	case OPTION_threshold:
+		return parse_threshold(text, &o->threshold, err);
 	case OPTION_shuffle:
 		return training_parse_count("shuffle", text, 0, INPUT_SHUFFLE_MAX, &o->shuffle, err);
 	case OPTION_seed:
@@ -243,7 +194,8 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 	case OPTION_grads_to_wait:
 		rc = set_consistency(o, "synchronous", err);
 		return rc < 0 ? rc
-			      : training_parse_count("grads-to-wait", text, 1, ZOO_WORKERS_MAX, &o->grads_to_wait, err);
+			      : training_parse_count("grads-to-wait", text, 1, TRANSPORT_WORKERS_MAX, &o->grads_to_wait,
+						     err);
 	case OPTION_lease:
 		return training_parse_seconds("lease", text, &o->lease_us, err);
 	default:
@@ -322,6 +274,8 @@ static int take_place(struct zoo_options *o, struct star_error *err)
 		return err->code;
 	if (!o->workers)
 		o->workers = 1;
+	if (o->command != ZOO_TRAIN) /* whoever it is */
+		o->workers = o->local_workers = 1, o->first_worker = 0, o->evaluator = false;
 	if (!o->evaluator || (o->last_step && o->test_count))
 		return 0;
 	return star_error_set(err, -EINVAL,
@@ -329,185 +283,9 @@ static int take_place(struct zoo_options *o, struct star_error *err)
 			      "to know when training ends");
 }
 
-static bool is_stdin(const char *file)
-{
-	return strcmp(file, "-") == 0;
-}
-
-/* What comes by a pipe comes once, and to one worker. */
-static int check_stdin(const struct zoo_options *o, struct star_error *err)
-{
-	uint32_t train = 0, test = 0;
-
-	for (uint32_t i = 0; i < o->train_count; i++)
-		train += is_stdin(o->train[i]);
-	for (uint32_t i = 0; i < o->test_count; i++)
-		test += is_stdin(o->test[i]);
-	if (!train && !test)
-		return 0;
-	if (train + test > 1 || (train ? o->train_count : o->test_count) > 1)
-		return star_error_set(err, -EINVAL, "- is standard input: it stands alone, behind --train or --test");
-	if (train && (o->workers > 1 || o->epochs > 1))
-		return star_error_set(
-			err, -EINVAL,
-			"--train -: standard input is read once, by one worker: --workers and --epochs are 1");
-	if (train && (o->model->kind != ZOO_ROWS || o->format == INPUT_CENSUS))
-		return star_error_set(err, -EINVAL,
-				      "--train -: training files of format %s are read twice: give a file",
-				      o->model->kind != ZOO_ROWS ? "text" : "census");
-	return 0;
-}
-
-/* What cannot be read is better known before the training than after it. */
-static int check_files(const char *const *files, uint32_t count, struct star_error *err)
-{
-	struct stat file;
-
-	for (uint32_t i = 0; i < count; i++) {
-		if (is_stdin(files[i]))
-			continue;
-		if (access(files[i], R_OK) < 0 || stat(files[i], &file) < 0)
-			return star_error_set(err, -EINVAL, "cannot read %s: %s", files[i], strerror(errno));
-		if (S_ISDIR(file.st_mode))
-			return star_error_set(err, -EINVAL, "cannot read %s: it is a directory", files[i]);
-		if (S_ISREG(file.st_mode) && file.st_size == 0)
-			return star_error_set(err, -EINVAL, "%s is empty", files[i]);
-	}
-	return 0;
-}
-
 bool zoo_is_local(const struct zoo_options *o)
 {
 	return strcmp(o->ps, SESSION_LOCAL) == 0;
-}
-
-/* Whether rows of the format have what the model needs; without a format it is the one that does. */
-static int check_format(struct zoo_options *o, struct star_error *err)
-{
-	struct input_shape shape;
-
-	if (!o->format)
-		o->format = o->model->kind != ZOO_ROWS ? INPUT_TEXT
-			    : o->model->history	       ? INPUT_HISTORIES
-						       : INPUT_CRITEO;
-	if ((o->format == INPUT_TEXT) != (o->model->kind != ZOO_ROWS))
-		return star_error_set(err, -EINVAL, "%s is trained with %s", o->model->name,
-				      o->model->kind == ZOO_ROWS ? "rows, not with text" : "text alone");
-	if (o->format == INPUT_TEXT)
-		return 0;
-	shape = input_shape(o->format);
-	if (!shape.history && o->model->history)
-		return star_error_set(err, -EINVAL, "%s needs rows with histories: --format histories", o->model->name);
-	if (!shape.dense && o->model->numbers)
-		return star_error_set(err, -EINVAL, "%s needs rows with numbers: criteo or census", o->model->name);
-	if (!shape.fields && !o->model->any_row)
-		return star_error_set(err, -EINVAL,
-				      "%s needs rows with columns: criteo, census or histories, not libsvm",
-				      o->model->name);
-	return 0;
-}
-
-static bool is_evaluator(const struct zoo_options *o)
-{
-	return o->evaluator;
-}
-
-static bool has_histories(const struct zoo_options *o)
-{
-	return o->model->history;
-}
-
-static bool is_of_text(const struct zoo_options *o)
-{
-	return o->model->kind != ZOO_ROWS;
-}
-
-static bool is_of_pairs(const struct zoo_options *o)
-{
-	return o->model->kind == ZOO_PAIRS;
-}
-
-static bool has_embeddings(const struct zoo_options *o)
-{
-	return !o->model->no_embeddings;
-}
-
-static bool has_columns(const struct zoo_options *o)
-{
-	return o->model->kind == ZOO_ROWS && input_shape(o->format).fields > 1;
-}
-
-static bool is_fusible(const struct zoo_options *o)
-{
-	return graph_protocol_parse(o->protocol, NULL) == GRAPH_GRPCPP;
-}
-
-static bool is_synchronous(const struct zoo_options *o)
-{
-	return o->consistency && !strcmp(o->consistency, "synchronous");
-}
-
-static bool has_leases(const struct zoo_options *o)
-{
-	return o->consistency || o->queue;
-}
-
-static bool has_queue(const struct zoo_options *o)
-{
-	return o->queue != NULL;
-}
-
-/* Who waits for slices makes no steps, and so must not be waited for. */
-static bool can_queue(const struct zoo_options *o)
-{
-	return o->model->kind == ZOO_ROWS && !o->consistency && o->steps_in_flight == 1 && !zoo_is_local(o) &&
-	       !is_stdin(o->train[0]);
-}
-
-/* Options that would mean nothing: who gives one expects something of it. */
-static int check_given(const struct zoo_options *o, const bool *given, struct star_error *err)
-{
-	static const struct {
-		int option;
-		const char *name;
-		bool (*holds)(const struct zoo_options *o);
-		const char *what;
-	} needs[] = {
-		{ OPTION_evaluate_every, "evaluate-every", is_evaluator, "the evaluator of TF_CONFIG" },
-		{ OPTION_queue, "queue", can_queue,
-		  "asynchronous training with rows of files, one step at a time, and PS tasks" },
-		{ OPTION_slice, "slice", has_queue, "a work queue: give --queue, too" },
-		{ OPTION_history, "history", has_histories, "models of histories: dssm, din and dien" },
-		{ OPTION_vocabulary, "vocabulary", is_of_text, "models of texts: language and skip-gram" },
-		{ OPTION_window, "window", is_of_text, "models of texts: language and skip-gram" },
-		{ OPTION_negatives, "negatives", is_of_pairs, "skip-gram" },
-		{ OPTION_dim, "dim", has_embeddings, "models with embeddings; logistic has one weight for each id" },
-		{ OPTION_apart, "apart", has_columns, "rows with columns: criteo, census or histories" },
-		{ OPTION_tensor_fuse, "tensor-fuse", is_fusible,
-		  "--protocol grpc++; the others have one message for all tensors anyway" },
-		{ OPTION_mean_by_row, "mean-by-row", is_synchronous,
-		  "synchronous steps: give --sync or --grads-to-wait, too" },
-		{ OPTION_lease, "lease", has_leases,
-		  "workers that wait for each other, or share a queue: give --sync, --grads-to-wait, --staleness or "
-		  "--queue, too" },
-	};
-
-	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
-		if (given[needs[i].option] && !needs[i].holds(o))
-			return star_error_set(err, -EINVAL, "--%s is for %s", needs[i].name, needs[i].what);
-	return 0;
-}
-
-/* What is trained learns. */
-static int check_optimizers(const struct zoo_options *o, struct star_error *err)
-{
-	const bool dense = !strcmp(o->dense_optimizer, "none");
-
-	if (!dense && strcmp(o->optimizer, "none") != 0)
-		return 0;
-	return star_error_set(err, -EINVAL,
-			      "--%s none: %s without an optimizer cannot be trained; starctl tables options lists them",
-			      dense ? "dense-optimizer" : "optimizer", dense ? "dense layers" : "tables");
 }
 
 static int complete_zoo(struct zoo_options *o, const bool *given, struct star_error *err)
@@ -517,37 +295,21 @@ static int complete_zoo(struct zoo_options *o, const bool *given, struct star_er
 	rc = take_place(o, err);
 	if (rc < 0)
 		return rc;
-	if (!o->train_count)
-		return star_error_set(err, -EINVAL, "--train is missing: files of examples");
-	rc = check_files(o->train, o->train_count, err);
-	if (rc == 0)
-		rc = check_files(o->test, o->test_count, err);
-	if (rc < 0)
-		return rc;
-	rc = check_format(o, err);
-	if (rc == 0)
-		rc = check_stdin(o, err);
-	if (rc == 0)
-		rc = check_given(o, given, err);
-	if (rc == 0)
-		rc = check_optimizers(o, err);
+	rc = zoo_options_check(o, given, err);
 	if (rc < 0)
 		return rc;
 	if (!o->window)
 		o->window = o->model->kind == ZOO_WINDOWS ? 16 : 5;
-	if (o->first_worker >= o->workers)
-		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
-				      o->workers, o->workers - 1);
+	if (transport_place_workers(o->workers, o->first_worker, &o->local_workers, err) < 0)
+		return -EINVAL;
 	if (zoo_is_local(o) && o->workers > 1)
 		return star_error_set(err, -EINVAL, "--workers %u: with --ps local there is one: all is in its process",
 				      o->workers);
-	if (!o->local_workers)
-		o->local_workers = o->workers;
 	return 0;
 }
 
 /* Options with '-' for '_', as getopt_long takes them. */
-static void make_table(struct option table[static OPTIONS_COUNT], char names[static OPTIONS_COUNT][NAME_BYTES])
+static void make_table(struct option table[static ZOO_OPTIONS_COUNT], char names[static ZOO_OPTIONS_COUNT][NAME_BYTES])
 {
 	unsigned n = 0;
 
@@ -555,7 +317,7 @@ static void make_table(struct option table[static OPTIONS_COUNT], char names[sta
 	table[n] = (struct option){ names[n], argument, NULL, OPTION_##name }; \
 	_Static_assert(sizeof(#name) <= NAME_BYTES, "room for an option's name"); \
 	strcpy(names[n++], #name);
-	OPTIONS(X)
+	ZOO_OPTIONS(X)
 #undef X
 	table[n] = (struct option){ 0 };
 	for (unsigned i = 0; i < n; i++)
@@ -565,10 +327,10 @@ static void make_table(struct option table[static OPTIONS_COUNT], char names[sta
 
 int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_error *err)
 {
-	struct option table[OPTIONS_COUNT];
-	char names[OPTIONS_COUNT][NAME_BYTES];
+	struct option table[ZOO_OPTIONS_COUNT];
+	char names[ZOO_OPTIONS_COUNT][NAME_BYTES];
 	int option, last = NONE, rc = 0;
-	bool given[OPTIONS_COUNT] = { false };
+	bool given[ZOO_OPTIONS_COUNT] = { false };
 
 	*o = (struct zoo_options){ .model = zoo_model_find(argv[1]),
 				   .protocol = "star_server",
@@ -589,8 +351,11 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 				   .inter_op = 1,
 				   .evaluate_every = 1000,
 				   .steps_in_flight = 1 };
+	o->command = argc > 2 && !strcmp(argv[2], "evaluate")  ? ZOO_EVALUATE
+		     : argc > 2 && !strcmp(argv[2], "predict") ? ZOO_PREDICT
+							       : ZOO_TRAIN;
 	make_table(table, names);
-	optind = 2;
+	optind = o->command == ZOO_TRAIN ? 2 : 3;
 	/* "-": what is no option comes as the argument of an option 1: a further file. */
 	while (rc == 0 && (option = getopt_long(argc, argv, "-", table, NULL)) != -1) {
 		if (option == '?')
@@ -600,7 +365,10 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 			return 1;
 		}
 		if (option == ARGUMENT && last != OPTION_train && last != OPTION_test)
-			return star_error_set(err, -EINVAL, "%s: files follow --train or --test", optarg);
+			return star_error_set(
+				err, -EINVAL,
+				"%s: files follow --train or --test; evaluate and predict stand behind the model",
+				optarg);
 		last = option == ARGUMENT ? last : option;
 		given[last] = true;
 		rc = parse_one(o, last, optarg, err);

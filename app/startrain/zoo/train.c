@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The models as an estimator: their graph for a batch of each format, and batches from files. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "app/startrain/transport.h"
 #include "app/startrain/zoo/text.h"
 #include "app/startrain/zoo/zoo.h"
+#include "base/output.h"
 
 enum { IDS_PER_ROW = 1024 /* without columns, on average in a batch */ };
 
@@ -64,6 +66,7 @@ static int model_fn(void *params, enum estimator_mode mode, struct graph *g, str
 	struct graph_value logits;
 
 	(void)err;
+	spec->threshold = p->options->threshold;
 	if (p->options->model->kind != ZOO_ROWS) {
 		const struct zoo_text_inputs text = zoo_text_inputs(&p->text, g, spec);
 
@@ -215,7 +218,7 @@ static int show_step(void *arg, struct session *session, const struct session_st
 
 /* ---- what a process does ---- */
 
-enum purpose { TRAIN, EVALUATE, EVALUATE_BESIDE };
+enum purpose { TRAIN, EVALUATE, EVALUATE_BESIDE, PREDICT };
 
 /* Input and model function of one process. */
 struct work {
@@ -281,6 +284,7 @@ static struct session_config make_config(const struct zoo_options *o, uint32_t w
 		.grads_to_wait = o->grads_to_wait,
 		.mean_by_row = o->mean_by_row && !o->evaluator,
 		.lease_us = o->lease_us,
+		.must_exist = o->command != ZOO_TRAIN,
 	};
 }
 
@@ -300,6 +304,39 @@ static int open_queue(struct work *w, const char *ps, struct star_error *err)
 	return w->reader.queue ? 0 : err->code;
 }
 
+/* Which rows these are of, the reader knows: its last batch is theirs. */
+struct printer {
+	const struct zoo_options *options;
+	struct estimator_input input;
+	const float *labels; /* of the batch that was read last */
+};
+
+static int printed_next(void *arg, struct graph_tensor *feeds, struct star_error *err)
+{
+	struct printer *p = arg;
+	const int rc = p->input.next(p->input.arg, feeds, err);
+
+	if (rc > 0)
+		p->labels = feeds[0].data;
+	return rc;
+}
+
+/* Nine digits are a float's own bits. A disk that is full is told at once, not after the last example. */
+static int print_scores(void *arg, const struct graph_tensor *predictions, struct star_error *err)
+{
+	const struct printer *p = arg;
+	const float *scores = predictions->data;
+	const int64_t rows = graph_elements(&predictions->type.shape);
+	const char *const line = p->options->json ? "{\"score\": %.9g, \"label\": %g}\n" : "%.9g\t%g\n";
+
+	for (int64_t i = 0; i < rows; i++)
+		if (isfinite(scores[i]))
+			printf(line, scores[i], p->labels[i]);
+		else
+			return star_error_set(err, -EDOM, "a score is not a number: the model has diverged");
+	return ferror(stdout) ? output_flush(stdout, "the scores", err) : 0;
+}
+
 static int work_of(const struct estimator *e, struct work *w, enum purpose purpose, struct watch *watch,
 		   struct zoo_figures *figures, struct star_error *err)
 {
@@ -307,6 +344,7 @@ static int work_of(const struct estimator *e, struct work *w, enum purpose purpo
 		.every_steps = w->options->evaluate_every, .arg = w, .open = open_test, .close = close_input
 	};
 	struct estimator_figures trained;
+	struct printer printer = { .options = w->options };
 	struct estimator_input input;
 	int rc;
 
@@ -316,10 +354,14 @@ static int work_of(const struct estimator *e, struct work *w, enum purpose purpo
 	rc = purpose == TRAIN && w->options->queue ? open_queue(w, e->config.ps, err) : 0;
 	if (rc == 0)
 		rc = open_input(w, purpose == TRAIN, e->config.task_index, &watch->input, err);
-	input = purpose == TRAIN ? (struct estimator_input){ watched_next, watch } : watch->input;
+	printer.input = watch->input;
+	input = purpose == TRAIN     ? (struct estimator_input){ watched_next, watch }
+		: purpose == PREDICT ? (struct estimator_input){ printed_next, &printer }
+				     : watch->input;
 	if (rc == 0)
-		rc = purpose == TRAIN ? estimator_train(e, input, 0, &figures->estimator, err)
-				      : estimator_evaluate(e, input, &figures->estimator, err);
+		rc = purpose == TRAIN	  ? estimator_train(e, input, 0, &figures->estimator, err)
+		     : purpose == PREDICT ? estimator_predict(e, input, print_scores, &printer, err)
+					  : estimator_evaluate(e, input, &figures->estimator, err);
 	close_input(w, &input);
 	if (train_queue_close(w->reader.queue, rc < 0 ? NULL : err) < 0 && rc == 0)
 		rc = err->code;
@@ -362,4 +404,11 @@ int zoo_train(const struct zoo_options *o, uint32_t worker, struct figures *seen
 int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struct star_error *err)
 {
 	return run_estimator(o, 0, o->evaluator ? EVALUATE_BESIDE : EVALUATE, NULL, figures, err);
+}
+
+int zoo_predict(const struct zoo_options *o, struct star_error *err)
+{
+	struct zoo_figures figures;
+
+	return run_estimator(o, 0, PREDICT, NULL, &figures, err);
 }

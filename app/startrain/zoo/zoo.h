@@ -17,7 +17,7 @@
 #include "train/queue.h"
 #include "star_error.h"
 
-enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024, ZOO_DIM_MAX = 4096, ZOO_HISTORY_MAX = 1024, ZOO_FURTHER_MAX = 12 };
+enum { ZOO_FILES_MAX = 64, ZOO_DIM_MAX = 4096, ZOO_HISTORY_MAX = 1024, ZOO_FURTHER_MAX = 12 };
 
 /* Further options of tables or variables, as the catalogue has them: "schedule=cosine, schedule_steps=1000". */
 struct zoo_further {
@@ -26,8 +26,11 @@ struct zoo_further {
 	uint32_t count;
 };
 
+enum zoo_command { ZOO_TRAIN, ZOO_EVALUATE, ZOO_PREDICT };
+
 struct zoo_options {
 	const struct zoo_model *model;
+	enum zoo_command command;
 	const char *ps, *protocol;
 	bool dpdk;		     /* ps is a worker's file, where % stands for the worker's number */
 	struct cluster_spec cluster; /* of TF_CONFIG, if ps comes from it */
@@ -39,6 +42,7 @@ struct zoo_options {
 	enum input_format format;
 	const char *train[ZOO_FILES_MAX], *test[ZOO_FILES_MAX];
 	uint32_t train_count, test_count;
+	double threshold; /* of what is evaluated; 0: the estimator's own */
 	uint32_t batch, epochs, dim, shuffle;
 	const char *queue;  /* the name of the work queue that examples come from; NULL: each worker has its share */
 	uint64_t slice_kib; /* of it; 0: the plan's own */
@@ -140,6 +144,9 @@ struct figures;
 int zoo_train(const struct zoo_options *o, uint32_t worker, struct figures *seen, struct zoo_figures *figures,
 	      struct star_error *err);
 int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struct star_error *err);
+
+/* Prints a line for each example, in the order of the files. */
+int zoo_predict(const struct zoo_options *o, struct star_error *err);
 
 /* Adds a feed to the graph and to the specification; most: its type in the greatest step. The first size is that of a
  * step. */

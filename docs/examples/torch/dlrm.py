@@ -63,8 +63,6 @@ def work(rank: int, args: argparse.Namespace, ps: str) -> None:
         model = DLRM(starserver.torch.Embedding(table), args.dim)
         optimizer = starserver.torch.Optimizer(model, "adagrad", rate=0.02, name="dlrm", rank=rank)
         began = optimizer.global_step
-        if rank == 0:
-            print(f"begins at step {began}", flush=True)
         rows = batches(args.steps, args.batch, seed=1000 * (began + 1) + rank)
         losses = []
         for dense, keys, labels in starserver.torch.prefetch(rows, model, depth=1):
@@ -75,6 +73,15 @@ def work(rank: int, args: argparse.Namespace, ps: str) -> None:
             losses.append(loss.item())
         tenth = max(1, len(losses) // 10)
         print(f"worker {rank}: loss {sum(losses[:tenth]) / tenth:.4f} at first, {sum(losses[-tenth:]) / tenth:.4f} at last", flush=True)
+
+
+def steps(ps: str) -> int:
+    """How many steps the model has been trained for."""
+    with starserver.connect(ps) as cluster:
+        try:
+            return int(cluster.lookup("dlrm/state").pull(read_only=True)[1])
+        except starserver.NotFound:
+            return 0
 
 
 def main() -> int:
@@ -90,6 +97,7 @@ def main() -> int:
         os.makedirs(args.checkpoints, exist_ok=True)
     with contextlib.ExitStack() as stack:
         ps = args.ps or stack.enter_context(starserver.LocalCluster(nodes=2, checkpoints=args.checkpoints)).address
+        print(f"begins at step {steps(ps)}", flush=True)  # before a worker counts some
         context = multiprocessing.get_context("spawn")
         workers = [context.Process(target=work, args=(rank, args, ps)) for rank in range(args.workers)]
         for worker in workers:
@@ -98,11 +106,11 @@ def main() -> int:
             worker.join()
         if any(worker.exitcode for worker in workers):
             return 1
-        with starserver.connect(ps) as cluster:
-            print(f"ends at step {int(cluster.lookup('dlrm/state').pull()[1])}")
-            if args.checkpoints:
+        print(f"ends at step {steps(ps)}")
+        if args.checkpoints:
+            with starserver.connect(ps) as cluster:
                 cluster.checkpoint()
-                print(f"a checkpoint is in {args.checkpoints}")
+            print(f"a checkpoint is in {args.checkpoints}")
     return 0
 
 

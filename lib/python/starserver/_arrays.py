@@ -2,6 +2,7 @@
 """Arrays, by NumPy where it is there, else by array and memoryview. Nothing here copies a buffer that has the right type."""
 import array
 import math
+import operator
 
 try:
     import numpy
@@ -20,9 +21,20 @@ def microseconds(timeout):
     """Of a timeout in seconds; None is the default."""
     if timeout is None:
         return 0
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not math.isfinite(timeout) or timeout <= 0:
+    # __float__: NumPy's numbers are as good.
+    if isinstance(timeout, bool) or not hasattr(timeout, "__float__") or not math.isfinite(timeout) or timeout <= 0:
         raise ValueError(f"a timeout is a number of seconds above 0, or None for {DEFAULT_TIMEOUT_S:g}; not {timeout!r}")
     return min(max(1, int(timeout * 1e6)), 1 << 62)
+
+
+def whole_number(value):
+    """An int of an int or of one of NumPy's integers; None of anything else, truth values among them."""
+    if isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def dtype_name(values, otherwise):
@@ -47,14 +59,10 @@ def empty(shape, dtype):
 
 def key_buffer(keys):
     """Keys as a buffer, and how many they are. Integers and sequences of them are converted; negative ones are as int64."""
-    if isinstance(keys, int):
+    if isinstance(keys, int) or hasattr(keys, "__index__") and not hasattr(keys, "__len__"):
         keys = [keys]
     if isinstance(keys, (list, tuple, range, set, frozenset)):
-        try:
-            keys = array.array("Q", [key & 0xFFFFFFFFFFFFFFFF if -(1 << 63) <= key < (1 << 64) else _refuse(key)
-                                     for key in keys])
-        except TypeError:
-            raise TypeError("keys are whole numbers: an int64 or uint64 array, or a sequence of int") from None
+        keys = array.array("Q", [_key(key) for key in keys])
         return keys, len(keys)
     try:
         view = memoryview(keys)
@@ -66,8 +74,28 @@ def key_buffer(keys):
     return keys, math.prod(view.shape)
 
 
-def _refuse(key):
-    raise ValueError(f"the key {key} does not fit into 64 bits: keys are from {-(1 << 63)} to {(1 << 64) - 1}")
+def _key(key):
+    """As uint64, of an int or one of NumPy's integers."""
+    number = key if type(key) is int else whole_number(key)
+    if number is None:
+        raise TypeError(f"keys are whole numbers: an int64 or uint64 array, or a sequence of int; not {type(key).__name__}")
+    if not -(1 << 63) <= number < 1 << 64:
+        raise ValueError(f"the key {number} does not fit into 64 bits: keys are from {-(1 << 63)} to {(1 << 64) - 1}")
+    return number & 0xFFFFFFFFFFFFFFFF
+
+
+def row_buffer(out):
+    """Memory that rows are written to, as a buffer."""
+    try:
+        memoryview(out)
+        return out
+    except TypeError:
+        pass
+    first, second = _host_array(out, "the rows' memory (out)"), _host_array(out, "the rows' memory (out)")
+    # What makes a copy would lose the rows.
+    if first.ctypes.data != second.ctypes.data:
+        raise TypeError(f"the rows' memory (out) must have the buffer protocol, as a NumPy array has; {type(out).__name__} gives a copy")
+    return first
 
 
 def value_buffer(values, dtype):
@@ -90,7 +118,7 @@ def value_buffer(values, dtype):
 def list_dtype(dtype, out, otherwise):
     """The type that a sequence of numbers is converted to: the one that is asked for, or that of the memory for rows, or the table's."""
     if dtype is None and out is not None:
-        dtype = dtype_name(out, None)
+        dtype = dtype_name(row_buffer(out), None)
     return dtype if dtype in FORMATS else otherwise
 
 
@@ -115,5 +143,9 @@ def _host_array(thing, what):
     if numpy is not None and hasattr(thing, "__array__"):
         if getattr(thing, "requires_grad", False):
             thing = thing.detach()
-        return numpy.asarray(thing)
+        try:
+            return numpy.asarray(thing)
+        except (TypeError, RuntimeError) as error:  # bfloat16, a GPU's, a sparse one
+            raise TypeError(f"{what}: NumPy cannot have this {type(thing).__name__} ({error}); pass one on the CPU, of a type that "
+                            "NumPy has, as of a tensor x.float().cpu()") from None
     raise TypeError(f"{what} must have the buffer protocol, as a NumPy array has; not {type(thing).__name__}")

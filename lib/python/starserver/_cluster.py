@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A cluster that was connected to: its tables, variables, checkpoints, status."""
 import atexit
-import operator
+import os
 import threading
 import weakref
 from collections.abc import Iterable
 
 from . import _control, _native
-from ._arrays import DEFAULT_TIMEOUT_S, microseconds
+from ._arrays import DEFAULT_TIMEOUT_S, microseconds, whole_number
 from ._futures import Future, in_background, interruptible
-from ._table import Table, Variable
+from ._table import Operation, Table, Variable
 
 
 def connect(ps, timeout=None):
@@ -40,9 +40,19 @@ def _deliver(native):
 
 def _whole(what, value):
     """An int of an int or of one of NumPy's integers."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = whole_number(value)
+    if number is None:
         raise TypeError(f"{what} is a whole number, not {type(value).__name__}")
-    return operator.index(value)
+    return number
+
+
+def _checked(operations):
+    """A list of operations."""
+    operations = list(operations)
+    for op in operations:
+        if not isinstance(op, Operation):
+            raise TypeError(f"an operation is what table.pull_op() and the like return, not {type(op).__name__}")
+    return operations
 
 
 _living = weakref.WeakSet()
@@ -52,6 +62,15 @@ _living = weakref.WeakSet()
 def _close_all():
     for cluster in list(_living):
         cluster.close()
+
+
+def _renew_locks():
+    """In a child of fork: a thread that is not there may have held them."""
+    for cluster in list(_living):
+        cluster._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 def open_cluster():
@@ -134,7 +153,7 @@ class Cluster:
     def execute(self, operations, timeout=None):
         """Executes operations (Table.pull_op and the like) in one round trip to each reactor. Returns a list: an array for
         each pull and push_pull, None for the rest."""
-        operations = list(operations)
+        operations = _checked(operations)
         tuples = [op.tuple for op in operations if op.tuple]
         if tuples:
             self._native.execute(tuples, microseconds(timeout))
@@ -143,7 +162,7 @@ class Cluster:
     def execute_async(self, operations, timeout=None):
         """The same without waiting: a Future of the list, which coroutines may await. The arrays of the operations must stay as they are
         until it is done."""
-        operations = list(operations)
+        operations = _checked(operations)
         return self._start([op.tuple for op in operations if op.tuple], [op.result for op in operations], timeout)
 
     def _start(self, tuples, result, timeout):

@@ -60,6 +60,15 @@ class _Starter:
             raise outcome[0]
 
 
+def _renew_lock():
+    """In a child of fork: a thread that is not there may have held it."""
+    global _starter_lock
+    _starter_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
 def _start(function):
     global _starter
     with _starter_lock:

@@ -3,7 +3,7 @@
 import math
 
 from . import _native
-from ._arrays import PULLED_AS, dtype_name, empty, key_buffer, list_dtype, microseconds, ndarray, value_buffer
+from ._arrays import PULLED_AS, dtype_name, empty, key_buffer, list_dtype, microseconds, ndarray, row_buffer, value_buffer, whole_number
 from ._futures import interruptible
 
 
@@ -44,8 +44,11 @@ class _Object:
             flags |= _native.RATE
         if scale is not None:
             flags |= _native.SCALE
-        if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 1 << 64:
-            raise ValueError(f"a step is a whole number from 1, or 0 for none; not {step!r}")
+        given = step
+        if type(step) is not int:
+            step = whole_number(step)
+        if step is None or not 0 <= step < 1 << 64:
+            raise ValueError(f"a step is a whole number from 1, or 0 for none; not {given!r}")
         return Operation((kind, flags, self._native, row, keys, values, results, dtype, step, float(rate or 0),
                           float(scale or 0), tag, versions), result)
 
@@ -87,12 +90,13 @@ class _Object:
         return self.cluster._native.pull_view(operation.tuple, dtype, shape, microseconds(timeout))
 
     def _memory(self, out, shape, dtype):
-        """Memory for rows of that shape: the caller's, or new."""
+        """(memory for rows of that shape, the caller's or new; its type; what the caller gets)."""
         if out is None:
             dtype = dtype or self._pulled_as
-            return empty(shape, dtype), dtype
+            out = empty(shape, dtype)
+            return out, dtype, out
         _check_shape(out, shape, "out")
-        return out, dtype
+        return row_buffer(out), dtype, out
 
     def __reduce__(self):
         raise TypeError(f"the {self.kind} \"{self.name}\" cannot be pickled or copied, as its connections are this process's: pass its name, "
@@ -107,9 +111,10 @@ def _tag(tag):
     """As libstar has it: 0 is none."""
     if tag is None:
         return 0
-    if isinstance(tag, bool) or not isinstance(tag, int) or not 0 < tag < 1 << 64:
+    number = whole_number(tag)
+    if number is None or not 0 < number < 1 << 64:
         raise ValueError(f"a tag of sums is a whole number from 1, not {tag!r}")
-    return tag
+    return number
 
 
 def _check_shape(values, shape, what):
@@ -142,10 +147,10 @@ class Table(_Object):
         keys, count = key_buffer(keys)
         if versions is not None and out is None:
             raise ValueError("a pull by versions writes only the rows that have changed: pass out=, the rows as they were")
-        out, dtype = self._memory(out, (count, self.dim), dtype)
+        memory, dtype, out = self._memory(out, (count, self.dim), dtype)
         if not count:
             return Operation(None, out)
-        return self._op(_native.PULL, _native.READ_ONLY if read_only else 0, 0, keys, out, None, dtype, step, result=out,
+        return self._op(_native.PULL, _native.READ_ONLY if read_only else 0, 0, keys, memory, None, dtype, step, result=out,
                         versions=versions)
 
     def pull(self, keys, out=None, *, dtype=None, read_only=False, step=0, versions=None, timeout=None):
@@ -208,10 +213,10 @@ class Table(_Object):
         _check_shape(gradients, (count, self.dim), "gradients")
         if dtype is None and out is None:
             dtype = dtype_name(gradients, self._pulled_as)
-        out, dtype = self._memory(out, (count, self.dim), dtype)
+        memory, dtype, out = self._memory(out, (count, self.dim), dtype)
         if not count:
             return Operation(None, out)
-        return self._op(_native.PUSH_PULL, _native.AT_ONCE if at_once else 0, 0, keys, gradients, out, dtype, step, rate, scale, result=out)
+        return self._op(_native.PUSH_PULL, _native.AT_ONCE if at_once else 0, 0, keys, gradients, memory, dtype, step, rate, scale, result=out)
 
     def push_pull(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False,
                   timeout=None):
@@ -277,10 +282,10 @@ class Variable(_Object):
     def pull_op(self, rows=None, out=None, *, dtype=None, read_only=False, step=0):
         """pull() as an operation for Cluster.execute()."""
         keys, shape, row = self._where(rows)
-        out, dtype = self._memory(out, shape, dtype)
+        memory, dtype, out = self._memory(out, shape, dtype)
         if keys is False:
             return Operation(None, out)
-        return self._op(_native.PULL, _native.READ_ONLY if read_only else 0, row, keys, out, None, dtype, step, result=out)
+        return self._op(_native.PULL, _native.READ_ONLY if read_only else 0, row, keys, memory, None, dtype, step, result=out)
 
     def pull(self, rows=None, out=None, *, dtype=None, read_only=False, step=0, timeout=None):
         """Reads it, or rows of it: float32 (float64, integers for variables of these; another one by dtype)."""
@@ -326,10 +331,10 @@ class Variable(_Object):
         _check_shape(gradients, shape, "the array of gradients")
         if dtype is None and out is None:
             dtype = dtype_name(gradients, self._pulled_as)
-        out, dtype = self._memory(out, shape, dtype)
+        memory, dtype, out = self._memory(out, shape, dtype)
         if keys is False:
             return Operation(None, out)
-        return self._op(_native.PUSH_PULL, _native.AT_ONCE if at_once else 0, row, keys, gradients, out, dtype, step, rate, scale, result=out)
+        return self._op(_native.PUSH_PULL, _native.AT_ONCE if at_once else 0, row, keys, gradients, memory, dtype, step, rate, scale, result=out)
 
     def push_pull(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False,
                   timeout=None):

@@ -3,7 +3,8 @@
  * An estimator at work: star-estimator PS STEPS STOP EVERY [MODEL_DIR] trains a logistic model for up to STEPS batches,
  * evaluates it after every EVERY steps, and then predicts. With a PS that is empty it is told its place by the
  * environment's TF_CONFIG, and STOP is training's end for all. A hook ends training at global step STOP (0: it does
- * not), another counts. The chief has a checkpoint written every 5 steps. Prints one JSON object of what happened.
+ * not), another counts. The chief has a checkpoint written every 5 steps, or every so many seconds as the environment's
+ * SAVE_SECS says, and as many of them kept as KEEP says. Prints one JSON object of what happened.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -131,6 +132,13 @@ static int count_predictions(void *arg, const struct graph_tensor *predictions, 
 	return 0;
 }
 
+static uint32_t told_by_environment(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
 int main(int argc, char **argv)
 {
 	const struct session_hook hooks[] = { { NULL, on_begin, on_step, on_end }, { NULL, NULL, stop_at, NULL } };
@@ -142,8 +150,13 @@ int main(int argc, char **argv)
 	int predictions = 0, rc = argc == 5 || argc == 6 ? 0 : -EINVAL;
 
 	if (rc == 0) {
-		estimator.config =
-			(struct session_config){ .ps = argv[1], .model_dir = argv[5], .save_checkpoints_steps = 5 };
+		const uint32_t secs = told_by_environment("SAVE_SECS");
+
+		estimator.config = (struct session_config){ .ps = argv[1],
+							    .model_dir = argv[5],
+							    .save_checkpoints_steps = secs ? 0 : 5,
+							    .save_checkpoints_secs = secs,
+							    .keep_checkpoint_max = told_by_environment("KEEP") };
 		begin(&batches, 1, strtoull(argv[2], NULL, 10));
 		seen.stop = strtoull(argv[3], NULL, 10);
 		if (!argv[1][0]) {

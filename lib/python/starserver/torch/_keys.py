@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy
 import torch
 from torch import Tensor
 
 from .. import _native
+from .._arrays import key_buffer
 
 
 class Ragged(NamedTuple):
@@ -23,13 +25,24 @@ def key_tensor(keys: Any) -> Tensor:
     """As int64. Raises TypeError for what holds no whole numbers."""
     if not isinstance(keys, Tensor):
         try:
+            if isinstance(keys, numpy.ndarray) and keys.dtype == numpy.uint64:  # which not every PyTorch has
+                keys = keys.view(numpy.int64)
             keys = torch.as_tensor(keys)
-        except (ValueError, RuntimeError, OverflowError) as error:
-            raise TypeError(f"keys are whole numbers of 64 bits in a tensor or in lists of equal length: {error}") from None
+        except (ValueError, RuntimeError, OverflowError, TypeError) as error:
+            keys = _great_keys(keys, error)
     # An empty list says nothing of its type.
     if keys.numel() and (keys.dtype == torch.bool or keys.is_floating_point() or keys.is_complex()):
         raise TypeError(f"keys are whole numbers, not {keys.dtype}: pass keys.long()")
     return keys.to(torch.int64)
+
+
+def _great_keys(lists: Any, error: Exception) -> Tensor:
+    """Of lists with numbers from 2^63 on, which are the negative keys."""
+    given = numpy.empty(0) if isinstance(lists, numpy.ndarray) else numpy.array(lists, object)
+    try:
+        return torch.from_numpy(numpy.frombuffer(key_buffer(given.ravel().tolist())[0], "int64").reshape(given.shape).copy())
+    except (TypeError, ValueError):
+        raise TypeError(f"keys are whole numbers of 64 bits in a tensor or in lists of equal length: {error}") from None
 
 
 def _offset_tensor(offsets: Any, count: int) -> Tensor:

@@ -173,6 +173,11 @@ class Optimizer(torch.optim.Optimizer):
     def __init__(self, model: nn.Module, dense: str = "adam", *, rate: float | None = None, name: str = "model", rank: int | None = None,
                  local: Sequence[str] = (), cluster: Cluster | None = None, staleness: int | None = None, grads_to_wait: int | None = None,
                  mean_by_row: bool = False, workers: int | None = None, timeout: float | None = None, **options: object) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"an Optimizer is of a whole model, whose embeddings it trains, too: pass the nn.Module, not "
+                            f"{type(model).__name__} (its parameters, say)")
+        if not isinstance(dense, str):
+            raise TypeError(f"dense is the name of an optimizer that the servers run, as \"adam\" (docs/optimizers.rst), not {dense!r}")
         if staleness is not None and grads_to_wait is not None:
             raise ValueError("staleness= is for asynchronous training, grads_to_wait= for synchronous: give one of them")
         if mean_by_row and grads_to_wait is None:

@@ -24,6 +24,9 @@ class _Pull:
 
     def __init__(self, batch: Any, keys: Mapping[_Rows, Any], timeout: float | None) -> None:
         self.batch = batch
+        if not isinstance(keys, Mapping) or not all(isinstance(module, _Rows) for module in keys):
+            raise TypeError("prefetch wants of each batch a dict of the model's embeddings and what each one will be called with, as "
+                            f"{{model.user: batch[0]}}; not {keys!r:.100}")
         self.lookups: list[tuple[_Rows, Lookup]] = [(module, module.look_up(given)) for module, given in keys.items()]
         self._future: Future[list[Any]] | None = None
         if self.lookups:

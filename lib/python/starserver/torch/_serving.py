@@ -59,6 +59,7 @@ def load_frozen(model: nn.Module, directory: str | os.PathLike[str], *, cache_ro
     model.requires_grad_(False).eval()
     for module in model.modules():
         if isinstance(module, _Rows):
+            module.frozen = True  # also if train() is called
             module.cache = Cache(module.table, cache_rows, fresh_s, module.timeout)
     return model
 

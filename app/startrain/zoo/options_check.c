@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whether options go together, with the model, and with the files. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/startrain/zoo/options.h"
+#include "offload/cut.h"
+
+static bool is_stdin(const char *file)
+{
+	return strcmp(file, "-") == 0;
+}
+
+/* What comes by a pipe comes once, and to one worker. */
+static int check_stdin(const struct zoo_options *o, struct star_error *err)
+{
+	uint32_t train = 0, test = 0;
+
+	for (uint32_t i = 0; i < o->train_count; i++)
+		train += is_stdin(o->train[i]);
+	for (uint32_t i = 0; i < o->test_count; i++)
+		test += is_stdin(o->test[i]);
+	if (!train && !test)
+		return 0;
+	if (train + test > 1 || (train ? o->train_count : o->test_count) > 1)
+		return star_error_set(err, -EINVAL, "- is standard input: it stands alone, behind --train or --test");
+	if (train && (o->workers > 1 || o->epochs > 1))
+		return star_error_set(
+			err, -EINVAL,
+			"--train -: standard input is read once, by one worker: --workers and --epochs are 1");
+	if (train && (o->model->kind != ZOO_ROWS || o->format == INPUT_CENSUS))
+		return star_error_set(err, -EINVAL,
+				      "--train -: training files of format %s are read twice: give a file",
+				      o->model->kind != ZOO_ROWS ? "text" : "census");
+	return 0;
+}
+
+/* What cannot be read is better known before the training than after it. */
+static int check_files(const char *const *files, uint32_t count, struct star_error *err)
+{
+	struct stat file;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (is_stdin(files[i]))
+			continue;
+		if (access(files[i], R_OK) < 0 || stat(files[i], &file) < 0)
+			return star_error_set(err, -EINVAL, "cannot read %s: %s", files[i], strerror(errno));
+		if (S_ISDIR(file.st_mode))
+			return star_error_set(err, -EINVAL, "cannot read %s: it is a directory", files[i]);
+		if (S_ISREG(file.st_mode) && file.st_size == 0)
+			return star_error_set(err, -EINVAL, "%s is empty", files[i]);
+	}
+	return 0;
+}
+
+/* Whether rows of the format have what the model needs; without a format it is the one that does. */
+static int check_format(struct zoo_options *o, struct star_error *err)
+{
+	struct input_shape shape;
+
+	if (!o->format)
+		o->format = o->model->kind != ZOO_ROWS ? INPUT_TEXT
+			    : o->model->history	       ? INPUT_HISTORIES
+						       : INPUT_CRITEO;
+	if ((o->format == INPUT_TEXT) != (o->model->kind != ZOO_ROWS))
+		return star_error_set(err, -EINVAL, "%s is trained with %s", o->model->name,
+				      o->model->kind == ZOO_ROWS ? "rows, not with text" : "text alone");
+	if (o->format == INPUT_TEXT)
+		return 0;
+	shape = input_shape(o->format);
+	if (!shape.history && o->model->history)
+		return star_error_set(err, -EINVAL, "%s needs rows with histories: --format histories", o->model->name);
+	if (!shape.dense && o->model->numbers)
+		return star_error_set(err, -EINVAL, "%s needs rows with numbers: criteo or census", o->model->name);
+	if (!shape.fields && !o->model->any_row)
+		return star_error_set(err, -EINVAL,
+				      "%s needs rows with columns: criteo, census or histories, not libsvm",
+				      o->model->name);
+	return 0;
+}
+
+static bool trains(const struct zoo_options *o)
+{
+	return o->command == ZOO_TRAIN;
+}
+
+/* What is known from the training files alone: a text's vocabulary; the scale of census's numbers. */
+static bool needs_train(const struct zoo_options *o)
+{
+	return trains(o) || o->model->kind != ZOO_ROWS || o->format == INPUT_CENSUS;
+}
+
+static bool tells_scores(const struct zoo_options *o)
+{
+	return o->test_count && o->command != ZOO_PREDICT && o->model->kind != ZOO_WINDOWS;
+}
+
+static bool writes_summaries(const struct zoo_options *o)
+{
+	return o->command != ZOO_PREDICT;
+}
+
+static bool is_evaluator(const struct zoo_options *o)
+{
+	return o->evaluator;
+}
+
+static bool has_histories(const struct zoo_options *o)
+{
+	return o->model->history;
+}
+
+static bool is_of_text(const struct zoo_options *o)
+{
+	return o->model->kind != ZOO_ROWS;
+}
+
+static bool is_of_pairs(const struct zoo_options *o)
+{
+	return o->model->kind == ZOO_PAIRS;
+}
+
+static bool has_embeddings(const struct zoo_options *o)
+{
+	return !o->model->no_embeddings;
+}
+
+static bool has_columns(const struct zoo_options *o)
+{
+	return o->model->kind == ZOO_ROWS && input_shape(o->format).fields > 1;
+}
+
+static bool is_fusible(const struct zoo_options *o)
+{
+	return graph_protocol_parse(o->protocol, NULL) == GRAPH_GRPCPP;
+}
+
+static bool is_synchronous(const struct zoo_options *o)
+{
+	return o->consistency && !strcmp(o->consistency, "synchronous");
+}
+
+static bool has_leases(const struct zoo_options *o)
+{
+	return o->consistency || o->queue;
+}
+
+static bool has_queue(const struct zoo_options *o)
+{
+	return o->queue != NULL;
+}
+
+/* Who waits for slices makes no steps, and so must not be waited for. */
+static bool can_queue(const struct zoo_options *o)
+{
+	return trains(o) && o->model->kind == ZOO_ROWS && !o->consistency && o->steps_in_flight == 1 &&
+	       !zoo_is_local(o) && !is_stdin(o->train[0]);
+}
+
+/* Options that would mean nothing: who gives one expects something of it. */
+static int check_given(const struct zoo_options *o, const bool *given, struct star_error *err)
+{
+	static const struct {
+		int option;
+		const char *name;
+		bool (*holds)(const struct zoo_options *o);
+		const char *what;
+	} needs[] = {
+		{ OPTION_train, "train", needs_train,
+		  "training; to evaluate and predict it is needed for texts and census alone" },
+		{ OPTION_workers, "workers", trains, "training" },
+		{ OPTION_worker, "worker", trains, "training" },
+		{ OPTION_epochs, "epochs", trains, "training" },
+		{ OPTION_last_step, "last-step", trains, "training" },
+		{ OPTION_shuffle, "shuffle", trains, "training; examples that are evaluated come as they stand" },
+		{ OPTION_sync, "sync", trains, "training" },
+		{ OPTION_grads_to_wait, "grads-to-wait", trains, "training" },
+		{ OPTION_staleness, "staleness", trains, "training" },
+		{ OPTION_steps_in_flight, "steps-in-flight", trains, "training" },
+		{ OPTION_model_dir, "model-dir", writes_summaries, "training and evaluating" },
+		{ OPTION_threshold, "threshold", tells_scores,
+		  "evaluating scores of two classes: give --test, too; language has none" },
+		{ OPTION_evaluate_every, "evaluate-every", is_evaluator, "the evaluator of TF_CONFIG" },
+		{ OPTION_queue, "queue", can_queue,
+		  "asynchronous training with rows of files, one step at a time, and PS tasks" },
+		{ OPTION_slice, "slice", has_queue, "a work queue: give --queue, too" },
+		{ OPTION_history, "history", has_histories, "models of histories: dssm, din and dien" },
+		{ OPTION_vocabulary, "vocabulary", is_of_text, "models of texts: language and skip-gram" },
+		{ OPTION_window, "window", is_of_text, "models of texts: language and skip-gram" },
+		{ OPTION_negatives, "negatives", is_of_pairs, "skip-gram" },
+		{ OPTION_dim, "dim", has_embeddings, "models with embeddings; logistic has one weight for each id" },
+		{ OPTION_apart, "apart", has_columns, "rows with columns: criteo, census or histories" },
+		{ OPTION_tensor_fuse, "tensor-fuse", is_fusible,
+		  "--protocol grpc++; the others have one message for all tensors anyway" },
+		{ OPTION_mean_by_row, "mean-by-row", is_synchronous,
+		  "synchronous steps: give --sync or --grads-to-wait, too" },
+		{ OPTION_lease, "lease", has_leases,
+		  "workers that wait for each other, or share a queue: give --sync, --grads-to-wait, --staleness or "
+		  "--queue, too" },
+	};
+
+	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+		if (given[needs[i].option] && !needs[i].holds(o))
+			return star_error_set(err, -EINVAL, "--%s is for %s", needs[i].name, needs[i].what);
+	return 0;
+}
+
+/* What is trained learns. */
+static int check_optimizers(const struct zoo_options *o, struct star_error *err)
+{
+	const bool dense = !strcmp(o->dense_optimizer, "none");
+
+	if (!dense && strcmp(o->optimizer, "none") != 0)
+		return 0;
+	return star_error_set(err, -EINVAL,
+			      "--%s none: %s without an optimizer cannot be trained; starctl tables options lists them",
+			      dense ? "dense-optimizer" : "optimizer", dense ? "dense layers" : "tables");
+}
+
+/* To evaluate and to predict is to look at what a training has left. */
+static int check_command(const struct zoo_options *o, struct star_error *err)
+{
+	const char *const name = o->command == ZOO_PREDICT ? "predict" : "evaluate";
+
+	if (!o->train_count && needs_train(o))
+		return trains(o) ? star_error_set(err, -EINVAL, "--train is missing: files of examples")
+				 : star_error_set(err, -EINVAL,
+						  "%s needs the training files, too (--train FILE...): %s is theirs",
+						  name,
+						  o->model->kind != ZOO_ROWS ? "a text's vocabulary"
+									     : "the numbers' scale");
+	if (trains(o))
+		return 0;
+	if (!o->test_count)
+		return star_error_set(err, -EINVAL, "%s: --test is missing: files of examples", name);
+	if (zoo_is_local(o))
+		return star_error_set(
+			err, -EINVAL,
+			"%s: with --ps local nothing is left of a training when it has ended; give the PS "
+			"tasks that it was on",
+			name);
+	return o->command == ZOO_PREDICT && o->model->kind != ZOO_ROWS
+		       ? star_error_set(err, -EINVAL, "predict is for models of rows; %s is one of texts",
+					o->model->name)
+		       : 0;
+}
+
+int zoo_options_check(struct zoo_options *o, const bool *given, struct star_error *err)
+{
+	int rc = check_files(o->train, o->train_count, err);
+
+	if (rc == 0)
+		rc = check_files(o->test, o->test_count, err);
+	if (rc == 0)
+		rc = check_format(o, err);
+	if (rc == 0)
+		rc = check_command(o, err);
+	if (rc == 0)
+		rc = check_stdin(o, err);
+	if (rc == 0)
+		rc = check_given(o, given, err);
+	return rc == 0 ? check_optimizers(o, err) : rc;
+}

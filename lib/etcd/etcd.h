@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One key of an etcd cluster, as a register with compare-and-swap: over the JSON gateway that etcd 3.4 and later have
+ * (POST /v3/kv/range and /v3/kv/txn), by HTTP or HTTPS. Its members are asked in turn, beginning with the one that
+ * answered last. Reads are linearizable. No lease of etcd's is used, and no clock of its machines. What an endpoint
+ * answers is bounded and checked; an answer that is none counts as no answer. Calls wait, for timeout_ms at each
+ * endpoint at most: for a control thread, and one thread at a time.
+ */
+#ifndef ETCD_ETCD_H
+#define ETCD_ETCD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "star_error.h"
+
+enum {
+	ETCD_ENDPOINTS_MAX = 16,
+	ETCD_ENDPOINT_MAX = 320, /* bytes of "host:port", with its end */
+	ETCD_KEY_MAX = 255,	 /* bytes */
+	ETCD_VALUE_MAX = 1024,	 /* bytes, without the end that is added */
+	ETCD_REPLY_MAX = 64 << 10,
+};
+
+struct etcd_options {
+	const char *const *endpoints; /* "host:port", an IPv6 address in brackets */
+	unsigned endpoints_count;
+	const char *key;
+	/* Files in PEM. "" or NULL: none; without ca it is HTTP, in clear. */
+	const char *ca, *certificate, *private_key;
+	uint32_t timeout_ms; /* of connection and answer together, for each endpoint */
+	/* False: nobody is asked any more, and a call returns within a second or so. NULL: always true. */
+	bool (*goes_on)(void *ctx);
+	void *ctx;
+};
+
+struct etcd_value {
+	bool there;
+	uint64_t revision; /* mod_revision; 0: not there */
+	size_t bytes;
+	char text[ETCD_VALUE_MAX + 1]; /* ended by a NUL byte; may have others */
+};
+
+struct etcd;
+
+/* NULL with err. Nothing is asked yet. */
+struct etcd *etcd_create(const struct etcd_options *options, struct star_error *err);
+void etcd_destroy(struct etcd *etcd); /* may be NULL */
+
+/* What the key has. 0; -EHOSTUNREACH: no endpoint has answered, why the last one did not is in err. */
+int etcd_read(struct etcd *etcd, struct etcd_value *value, struct star_error *err);
+
+/*
+ * The key gets `text` if its mod_revision is still `revision`; 0: if it is not there. The text differs from all that
+ * anybody else writes, ever: so an endpoint that is asked again, after one that did not answer, tells whether that one
+ * had done it.
+ * 0: it has the text, and *now is that. -ESTALE: it had changed, and *now is what it has. -EHOSTUNREACH: no endpoint
+ * has answered: it may happen still, if the revision is the same then.
+ */
+int etcd_swap(struct etcd *etcd, uint64_t revision, const char *text, struct etcd_value *now, struct star_error *err);
+
+/* Which endpoint answered last; "": none has. Valid as long as etcd is. */
+const char *etcd_endpoint(const struct etcd *etcd);
+
+/* ---- of the library's files, and their tests ---- */
+
+/* text.c: base64 as JSON has bytes. *room is what there is at `to`; its bytes then, or -EBADMSG. */
+void etcd_base64_encode(const void *from, size_t bytes, char *to);
+int etcd_base64_decode(const char *from, size_t bytes, void *to, size_t *room);
+/* An answer to a range, or to a swap; *swapped of the latter. 0, or -EBADMSG with a sentence. */
+int etcd_reply_range(const char *text, size_t bytes, const char *key, struct etcd_value *value, struct star_error *err);
+int etcd_reply_txn(const char *text, size_t bytes, const char *key, bool *swapped, struct etcd_value *value,
+		   struct star_error *err);
+
+#endif

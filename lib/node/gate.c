@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Wake-ups are not lost, either way, as in lib/reactor/idle.c: who sleeps says so, and looks once more; who has
+ * something writes it, and looks whether the other one sleeps; with a full barrier between the two on both sides.
+ */
+#include "node/gate.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* The turn that follows a message looks at the ring. */
+static void look_again(void *ctx, struct reactor_message *message)
+{
+}
+
+/* On the reader's thread. A message that is still on its way is followed by a look, too. */
+static void tail_moved(void *ctx)
+{
+	struct shard *shard = ctx;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (shard->nudged && !__atomic_load_n(&shard->nudge.done, __ATOMIC_ACQUIRE))
+		return;
+	shard->nudge = (struct reactor_message){ .run = look_again };
+	shard->nudged = reactor_post(shard->reactor, &shard->nudge) == 0;
+}
+
+void node_gate_watch(struct shard *shard, struct journal_ring *ring, struct node_bell *bell)
+{
+	if (!shard->node->config->polling) {
+		ring->moved = tail_moved;
+		ring->moved_ctx = shard;
+	}
+	shard->bell = bell;
+}
+
+void node_gate_begin(struct shard *shard)
+{
+	journal_gate_begin(shard->journal);
+	shard->gated_at = shard->journal->head;
+	shard->published = shard->journal->published;
+	rpc_hold(shard->rpc, true);
+}
+
+bool node_gate_covers(struct shard *shard)
+{
+	return !shard->journal || journal_durable(shard->journal) >= shard->gated_at;
+}
+
+void node_gate_end(struct shard *shard)
+{
+	rpc_hold(shard->rpc, false);
+}
+
+void node_gate_turn(struct shard *shard, uint64_t now_ns)
+{
+	struct journal_ring *ring = shard->journal;
+	const bool held = rpc_held(shard->rpc) != 0;
+
+	if (ring->lease_ns || held)
+		journal_look(ring, now_ns); /* the process may not have run for long */
+	if (!held)
+		return;
+	journal_gate_wait(ring, now_ns);
+	rpc_release(shard->rpc, journal_durable(ring));
+}
+
+void node_gate_published(struct shard *shard)
+{
+	const struct journal_ring *ring = shard->journal;
+	const uint64_t one = 1;
+
+	if (!ring->gate.on || !shard->bell || ring->published == shard->published)
+		return;
+	shard->published = ring->published;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* One system call in a turn that has changed something, and only if the thread sleeps. */
+	if (__atomic_load_n(&shard->bell->sleeps, __ATOMIC_RELAXED) && write(shard->bell->fd, &one, sizeof(one)) < 0)
+		return; /* its count is full: it rings already */
+}
+
+const char *node_gate_name(enum config_durability durability)
+{
+	return durability == CONFIG_DURABILITY_SYNC ? "sync" : "async";
+}
+
+uint32_t node_gate_held(const struct node *node)
+{
+	uint32_t held = 0;
+
+	for (unsigned i = 0; i < node->shards_count; i++)
+		held += rpc_held(node->shards[i].rpc);
+	return held;
+}
+
+int node_bell_make(struct node_bell *bell, struct star_error *err)
+{
+	bell->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return bell->fd < 0 ? star_error_set(err, -errno, "no event fd for the pair: %s", strerror(errno)) : 0;
+}
+
+void node_bell_free(struct node_bell *bell)
+{
+	if (bell->fd >= 0)
+		close(bell->fd);
+	bell->fd = -1;
+}
+
+void node_bell_sleeps(struct node_bell *bell)
+{
+	__atomic_store_n(&bell->sleeps, 1, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void node_bell_woke(struct node_bell *bell)
+{
+	uint64_t rings;
+
+	__atomic_store_n(&bell->sleeps, 0, __ATOMIC_RELAXED);
+	if (read(bell->fd, &rings, sizeof(rings)) < 0)
+		return; /* nobody has rung */
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "node/pair_register.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/crc32.h"
+#include "base/log.h"
+#include "etcd/etcd.h"
+#include "jsonrpc/member.h"
+#include "jsonrpc/thread.h"
+
+enum {
+	TIMEOUT_MS = 1000, /* for each member of etcd */
+	LOOK_MS = 1000,	   /* between looks at what the register has */
+	AGAIN_MS = 100,	   /* between tries of what is wanted */
+};
+_Static_assert((int)CONFIG_ETCD_MAX <= (int)ETCD_ENDPOINTS_MAX, "what a configuration has, the client takes");
+
+struct node_pair_register {
+	struct etcd *etcd;
+	pthread_t thread;
+	bool threaded, stopping;
+	/* under the pair's lock */
+	enum pair_claim claim;
+	bool once;		  /* its outcome is told after one try */
+	uint64_t asked, answered; /* numbers of claims */
+	int status;
+	struct star_error err; /* why etcd, or it, does not do what is wanted; code 0: all is well */
+	uint64_t generation;   /* that was claimed */
+	struct pair_entry entry;
+	bool seen, reachable;
+	bool unsure; /* a claim to serve may come true that no answer came to */
+	uint64_t requests, failures;
+	const char *endpoint; /* that has answered */
+};
+
+/* ---- one try ---- */
+
+static int read_register(struct node_pair *p, struct etcd_value *value, struct pair_entry *entry,
+			 struct star_error *err)
+{
+	const struct config *config = p->node->config;
+	int rc = etcd_read(p->reg->etcd, value, err);
+
+	*entry = (struct pair_entry){ 0 };
+	if (rc < 0 || !value->there)
+		return rc;
+	return pair_entry_read(value->text, value->bytes, config->standby_listen, config->standby_peer, entry, err);
+}
+
+static bool is_of_new_life(enum pair_claim claim)
+{
+	return claim == PAIR_CLAIM_BEGINS || claim == PAIR_CLAIM_AGREED || claim == PAIR_CLAIM_TOLD ||
+	       claim == PAIR_CLAIM_FOUND;
+}
+
+/*
+ * What is claimed is remembered first: a node that may have got it, and has died before it knew, must not begin again
+ * as the standby of the other one.
+ */
+static int swap_register(struct node_pair *p, enum pair_claim claim, uint64_t known, const struct etcd_value *value,
+			 struct pair_entry *entry, struct star_error *err)
+{
+	const struct config *config = p->node->config;
+	const bool leads = is_of_new_life(claim);
+	struct pair_entry next;
+	struct etcd_value now;
+	char text[PAIR_ENTRY_MAX];
+	uint64_t write;
+	int rc = pair_entry_next(entry, claim, known, &next, err);
+
+	pthread_mutex_lock(&p->lock);
+	if (rc < 0 &&
+	    leads) /* what was claimed before was allowed: the register has changed since, so that it is void */
+		p->reg->unsure = false;
+	pthread_mutex_unlock(&p->lock);
+	if (rc == 0 && (getrandom(&write, sizeof(write), 0) != sizeof(write) ||
+			pair_entry_print(&next, config->standby_listen, config->standby_peer, write, text) < 0))
+		rc = star_error_set(err, -EIO, "no text for etcd can be made");
+	if (rc == 0 && leads)
+		rc = node_pair_remember(p, PAIR_PRIMARY, next.generation, err);
+	if (rc < 0)
+		return rc;
+	rc = etcd_swap(p->reg->etcd, value->revision, text, &now, err);
+	pthread_mutex_lock(&p->lock);
+	p->reg->unsure = rc == -EHOSTUNREACH && (leads || p->reg->unsure);
+	pthread_mutex_unlock(&p->lock);
+	if (rc == -ESTALE && leads && claim != PAIR_CLAIM_BEGINS && node_pair_remember(p, PAIR_STANDBY, known, err) < 0)
+		return err->code;
+	if (rc == -ESTALE)
+		rc = star_error_set(err, -EAGAIN, "the register in etcd has changed meanwhile");
+	if (rc == 0)
+		*entry = next;
+	return rc;
+}
+
+/* What a node that serves does about a register that does not say what it is, without being asked. */
+static enum pair_claim repair_of(const struct node_pair *p, const struct pair_entry *entry)
+{
+	if (p->role != PAIR_PRIMARY || (entry->there && !entry->mine))
+		return PAIR_CLAIM_NOTHING;
+	if (p->state == NODE_PAIR_PAIRED)
+		return entry->there && entry->paired ? PAIR_CLAIM_NOTHING : PAIR_CLAIM_PAIRED;
+	if (p->state == NODE_PAIR_SYNCING)
+		return entry->there ? PAIR_CLAIM_NOTHING : PAIR_CLAIM_KEEPS;
+	if (p->state == NODE_PAIR_SOLO)
+		return entry->there && !entry->paired ? PAIR_CLAIM_NOTHING : PAIR_CLAIM_KEEPS;
+	return PAIR_CLAIM_NOTHING;
+}
+
+static int try_claim(struct node_pair *p, enum pair_claim claim, struct pair_entry *entry, struct star_error *err)
+{
+	struct etcd_value value;
+	uint64_t known;
+	int rc = read_register(p, &value, entry, err);
+
+	pthread_mutex_lock(&p->lock);
+	known = p->generation;
+	if (claim == PAIR_CLAIM_NOTHING && rc == 0)
+		claim = repair_of(p, entry);
+	pthread_mutex_unlock(&p->lock);
+	if (rc == 0 && claim != PAIR_CLAIM_NOTHING)
+		rc = swap_register(p, claim, known, &value, entry, err);
+	return rc;
+}
+
+/* ---- the thread ---- */
+
+/* Under the pair's lock. */
+static void note_try(struct node_pair *p, uint64_t number, int rc, const struct pair_entry *entry,
+		     const struct star_error *err)
+{
+	struct node_pair_register *r = p->reg;
+	const bool reachable = rc != -EHOSTUNREACH;
+
+	r->requests++;
+	r->failures += !reachable;
+	if (reachable != r->reachable || !r->seen) {
+		if (reachable)
+			log_info("etcd answers at %s", etcd_endpoint(r->etcd));
+		else
+			log_warn("etcd cannot be asked: %s", err->text);
+	}
+	r->seen = true;
+	r->reachable = reachable;
+	if (reachable)
+		r->entry = *entry;
+	r->endpoint = etcd_endpoint(r->etcd);
+	r->err = rc < 0 ? *err : (struct star_error){ 0 };
+	if (number == r->asked && r->answered < number && (rc == 0 || r->once)) {
+		r->answered = number;
+		r->status = rc;
+		r->generation = entry->generation;
+	}
+	pthread_cond_broadcast(&p->changed);
+}
+
+/* The other node serves, by etcd's word, and this one has not known it. */
+static bool is_deposed(const struct node_pair *p, const struct pair_entry *entry)
+{
+	return p->role == PAIR_PRIMARY && entry->there && !entry->mine && entry->generation > p->generation &&
+	       !p->again;
+}
+
+static void *run_register(void *arg)
+{
+	struct node_pair *p = arg;
+	struct node_pair_register *r = p->reg;
+
+	pthread_mutex_lock(&p->lock);
+	while (!r->stopping) {
+		const uint64_t number = r->asked;
+		const bool wanted = r->answered < number;
+		const enum pair_claim claim = wanted ? r->claim : PAIR_CLAIM_NOTHING;
+		struct star_error err = { 0 };
+		struct pair_entry entry;
+		struct timespec until;
+		bool deposed;
+		int rc;
+
+		pthread_mutex_unlock(&p->lock);
+		rc = try_claim(p, claim, &entry, &err);
+		pthread_mutex_lock(&p->lock);
+		note_try(p, number, rc, &entry, &err);
+		deposed = rc != -EHOSTUNREACH && is_deposed(p, &entry);
+		if (deposed) {
+			pthread_mutex_unlock(&p->lock);
+			node_pair_yield(p, entry.generation);
+			pthread_mutex_lock(&p->lock);
+		}
+		until = clock_timespec(clock_ns() + (r->answered < r->asked ? AGAIN_MS : LOOK_MS) * UINT64_C(1000000));
+		while (!r->stopping && r->asked == number && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+			;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* ---- what others ask ---- */
+
+/* Under the pair's lock. */
+static uint64_t put_claim(struct node_pair *p, enum pair_claim claim, bool once)
+{
+	struct node_pair_register *r = p->reg;
+
+	r->claim = claim;
+	r->once = once;
+	r->asked++;
+	pthread_cond_broadcast(&p->changed);
+	return r->asked;
+}
+
+int node_pair_register_ask(struct node_pair *p, enum pair_claim claim, uint64_t *generation, struct pair_entry *entry,
+			   struct star_error *err)
+{
+	struct node_pair_register *r = p->reg;
+	uint64_t number;
+	int rc;
+
+	if (entry)
+		*entry = (struct pair_entry){ 0 };
+	if (!r)
+		return 0;
+	pthread_mutex_lock(&p->lock);
+	while (r->once && r->answered < r->asked && !p->stopping && !p->again) /* another one's */
+		pthread_cond_wait(&p->changed, &p->lock);
+	number = put_claim(p, claim, true);
+	/* Each member has its time, and then the thread has answered. */
+	while (r->answered < number && r->asked == number && !p->stopping && !p->again)
+		pthread_cond_wait(&p->changed, &p->lock);
+	rc = r->answered == number ? r->status : -ECANCELED;
+	if (rc == 0 && generation)
+		*generation = r->generation;
+	if (rc == 0 && entry)
+		*entry = r->entry;
+	if (rc == -ECANCELED)
+		star_error_set(err, rc, "the node stops, or something else was asked of etcd");
+	else if (rc < 0)
+		*err = r->err;
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+void node_pair_register_want(struct node_pair *p, enum pair_claim claim)
+{
+	if (!p->reg)
+		return;
+	pthread_mutex_lock(&p->lock);
+	put_claim(p, claim, false);
+	pthread_mutex_unlock(&p->lock);
+}
+
+int node_pair_register_wanted(struct node_pair *p, uint32_t ms, struct star_error *err)
+{
+	const struct timespec until = clock_timespec(clock_ns() + ms * UINT64_C(1000000));
+	struct node_pair_register *r = p->reg;
+	int rc;
+
+	if (!r)
+		return 0;
+	pthread_mutex_lock(&p->lock);
+	while (ms && r->answered < r->asked && !p->stopping && !p->again &&
+	       pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+		;
+	rc = r->answered < r->asked || r->status < 0 ? -EINPROGRESS : 0;
+	if (rc < 0 && err)
+		star_error_set(err, rc, "%s", r->err.text);
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+bool node_pair_register_is_unsure(struct node_pair *p)
+{
+	bool unsure;
+
+	pthread_mutex_lock(&p->lock);
+	unsure = p->reg && p->reg->unsure;
+	pthread_mutex_unlock(&p->lock);
+	return unsure;
+}
+
+bool node_pair_register_is_mine(struct node_pair *p)
+{
+	bool mine;
+
+	if (!p->reg)
+		return false;
+	pthread_mutex_lock(&p->lock);
+	while (!p->reg->seen && !p->stopping && !p->again)
+		pthread_cond_wait(&p->changed, &p->lock);
+	mine = p->reg->reachable && p->reg->entry.there && p->reg->entry.mine;
+	pthread_mutex_unlock(&p->lock);
+	return mine;
+}
+
+bool node_pair_has_register(const struct node_pair *p)
+{
+	return p->reg != NULL;
+}
+
+uint32_t node_pair_register_mark(const struct config *config)
+{
+	const char *key = config->standby_etcd_key;
+
+	return config->standby_etcd_count ? base_crc32(key, strlen(key)) | 1 : 0;
+}
+
+json_t *node_pair_register_status(const struct node_pair *p)
+{
+	const struct node_pair_register *r = p->reg;
+	const struct config *config = p->node->config;
+	json_t *json;
+
+	if (!r)
+		return NULL;
+	json = json_pack("{s:b, s:s, s:s, s:I, s:I}", "reachable", r->reachable, "key", config->standby_etcd_key,
+			 "endpoint", r->endpoint ? r->endpoint : "", "requests", (json_int_t)r->requests, "failures",
+			 (json_int_t)r->failures);
+	if (r->entry.there) {
+		json_object_set_new(json, "primary",
+				    json_string(r->entry.mine ? config->standby_listen : config->standby_peer));
+		json_object_set_new(json, "mode", json_string(r->entry.paired ? "paired" : "solo"));
+		json_object_set_new(json, "generation", jsonrpc_member_from_u64(r->entry.generation));
+	}
+	if (r->err.code && r->err.code != -EAGAIN)
+		json_object_set_new(json, "error", jsonrpc_member_from_text(r->err.text));
+	return json;
+}
+
+bool node_pair_register_figures(const struct node *node, struct node_pair_register_figures *figures)
+{
+	struct node_pair *p = node->pair;
+
+	if (!p || !p->reg) /* it is there as long as the node */
+		return false;
+	pthread_mutex_lock(&p->lock);
+	figures->requests = p->reg->requests;
+	figures->failures = p->reg->failures;
+	figures->reachable = p->reg->reachable;
+	pthread_mutex_unlock(&p->lock);
+	return true;
+}
+
+/* ---- begin and end ---- */
+
+static bool register_goes_on(void *ctx)
+{
+	struct node_pair *p = ctx;
+	bool on;
+
+	pthread_mutex_lock(&p->lock);
+	on = !p->reg->stopping;
+	pthread_mutex_unlock(&p->lock);
+	return on;
+}
+
+int node_pair_register_begin(struct node_pair *p, struct star_error *err)
+{
+	const struct config *config = p->node->config;
+	char endpoints[CONFIG_ETCD_MAX][ETCD_ENDPOINT_MAX];
+	const char *list[CONFIG_ETCD_MAX];
+	const struct etcd_options options = { .endpoints = list,
+					      .endpoints_count = config->standby_etcd_count,
+					      .key = config->standby_etcd_key,
+					      .ca = config->standby_etcd_ca,
+					      .certificate = config->standby_etcd_certificate,
+					      .private_key = config->standby_etcd_private_key,
+					      .timeout_ms = TIMEOUT_MS,
+					      .goes_on = register_goes_on,
+					      .ctx = p };
+	struct node_pair_register *r;
+	int rc;
+
+	if (!config->standby_etcd_count)
+		return 0;
+	for (uint32_t i = 0; i < config->standby_etcd_count; i++) {
+		const struct config_address *at = &config->standby_etcd[i];
+
+		snprintf(endpoints[i], sizeof(endpoints[i]), "%s", config_show(at->host, at->port).text);
+		list[i] = endpoints[i];
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	r->etcd = etcd_create(&options, err);
+	if (!r->etcd) {
+		free(r);
+		return err->code;
+	}
+	pthread_mutex_lock(&p->lock); /* somebody may ask for the status */
+	p->reg = r;
+	pthread_mutex_unlock(&p->lock);
+	rc = jsonrpc_thread_start(&r->thread, "pair-etcd", run_register, p, err);
+	r->threaded = rc == 0;
+	return rc;
+}
+
+void node_pair_register_end(struct node_pair *p)
+{
+	struct node_pair_register *r = p->reg;
+
+	if (!r)
+		return;
+	pthread_mutex_lock(&p->lock);
+	r->stopping = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	if (r->threaded)
+		pthread_join(r->thread, NULL);
+	r->threaded = false;
+}
+
+void node_pair_register_close(struct node_pair *p)
+{
+	if (!p->reg)
+		return;
+	etcd_destroy(p->reg->etcd);
+	free(p->reg);
+	p->reg = NULL;
+}

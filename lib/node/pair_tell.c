@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a primary tells its reactors of their streams. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "node/gate.h"
+#include "node/pair.h"
+
+struct stream_message {
+	struct reactor_message message;
+	struct journal_ring *ring;
+	bool is_so;
+};
+
+static void attach_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct journal_ring *ring = ((struct stream_message *)message)->ring;
+
+	journal_ring_restart(ring);
+	shard->journal = ring;
+	shard->sessions_of = 0;
+	service_journal_begin(shard->service, ring);
+}
+
+static void detach_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+
+	shard->journal = NULL;
+	service_journal_begin(shard->service, NULL);
+	node_gate_end(shard);
+}
+
+static void settle_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+
+	((struct stream_message *)message)->is_so =
+		!shard->journal || service_journal_settle(shard->service, clock_ns());
+}
+
+static void gate_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+
+	if (shard->journal)
+		node_gate_begin(shard);
+}
+
+static void cover_on_reactor(void *ctx, struct reactor_message *message)
+{
+	((struct stream_message *)message)->is_so = node_gate_covers(ctx);
+}
+
+bool node_pair_tell(struct node_pair *p, enum node_pair_word word)
+{
+	static void (*const runs[])(void *ctx, struct reactor_message *message) = {
+		[NODE_PAIR_ATTACH] = attach_on_reactor, [NODE_PAIR_DETACH] = detach_on_reactor,
+		[NODE_PAIR_SETTLE] = settle_on_reactor, [NODE_PAIR_GATE] = gate_on_reactor,
+		[NODE_PAIR_COVERED] = cover_on_reactor,
+	};
+	struct star_error err = { 0 };
+	bool all = true;
+
+	for (unsigned i = 0; i < p->node->shards_count; i++) {
+		struct stream_message m = { .message.run = runs[word], .ring = p->rings[i] };
+
+		if (node_ask_copy(&p->node->shards[i], &m.message, sizeof(m), &err) < 0) {
+			log_warn("the pair: %s", err.text);
+			all = false;
+		}
+		all &= m.is_so;
+	}
+	return all;
+}

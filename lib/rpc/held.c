@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Replies that wait until what they tell of is durable. Such a work is in no queue but this one, and its request counts
+ * as being executed: its peer's next one does not begin, and if its session goes on elsewhere, that one waits for it.
+ * What they wait for only grows, so they leave in the order in which they came.
+ */
+#include "rpc/link.h"
+
+enum {
+	LEAVE_MAX = 64, /* in a turn: a reply is sent in a fraction of a microsecond */
+	LOOK_NS = 10000000,
+};
+
+bool rpc_work_hold(struct rpc_work *w)
+{
+	struct rpc_server *server = w->server;
+	const struct rpc_service *service = &server->options.service;
+	struct net *net = server->options.net;
+	uint64_t until;
+
+	if (!w->peer)
+		return false;
+	until = service->held_until(service->ctx, w->replayed ? NULL : &w->request);
+	if (until <= server->durable)
+		return false;
+	if (w->is_session)
+		rpc_reply_part(w);
+	else
+		rpc_stream_let_go(stream_of(w));
+	w->held_for = until;
+	w->next = NULL;
+	if (server->held_tail)
+		server->held_tail->next = w;
+	else
+		server->held_head = w;
+	server->held_tail = w;
+	__atomic_store_n(&server->held, server->held + 1, __ATOMIC_RELAXED);
+	server->counters.held++;
+	if (!wheel_armed(&server->held_timer))
+		wheel_arm(net_wheel(net), &server->held_timer, net_now_ns(net) + LOOK_NS);
+	return true;
+}
+
+/* There is a look in each turn: the timer has only to bring one about. */
+void rpc_held_timer(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct rpc_server *server = (struct rpc_server *)((char *)timer - offsetof(struct rpc_server, held_timer));
+
+	if (server->held)
+		wheel_arm(net_wheel(server->options.net), timer, now_ns + LOOK_NS);
+}
+
+static void leave(struct rpc_server *server, uint64_t durable, uint32_t max)
+{
+	struct rpc_work *w;
+
+	for (; max > 0 && (w = server->held_head) && w->held_for <= durable; max--) {
+		server->held_head = w->next;
+		if (!server->held_head)
+			server->held_tail = NULL;
+		__atomic_store_n(&server->held, server->held - 1, __ATOMIC_RELAXED);
+		w->starved_ns = 0;
+		if (!w->replayed) /* once more: whoever goes on with its session waits for it */
+			rpc_replay_done(server->replay, w, w->reply_status);
+		rpc_work_answer(w);
+	}
+}
+
+void rpc_hold(struct rpc_server *server, bool holds)
+{
+	server->holds = holds;
+	server->durable = 0;
+	if (!holds)
+		leave(server, UINT64_MAX, UINT32_MAX);
+}
+
+void rpc_release(struct rpc_server *server, uint64_t durable)
+{
+	server->durable = durable;
+	leave(server, durable, LEAVE_MAX);
+}
+
+uint32_t rpc_held(const struct rpc_server *server)
+{
+	return __atomic_load_n(&server->held, __ATOMIC_RELAXED);
+}
