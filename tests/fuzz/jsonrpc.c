@@ -176,7 +176,7 @@ static int empty(void *ctx, const struct object_spec *spec, bool begin, uint64_t
 	return way & WAY_INSTALL_FAILS ? star_error_set(err, -ETIMEDOUT, "no answer") : 0;
 }
 
-static json_t *object_status(void *ctx, const struct object_spec *spec)
+static json_t *object_status(void *ctx, const struct object_spec *spec, bool by_reactor)
 {
 	return json_pack("{s:i}", "rows", (int)spec->id);
 }
