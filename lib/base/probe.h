@@ -10,10 +10,12 @@
 /* X(name, its arguments). Scripts rely on both: an argument that is new goes to the end. */
 #define PROBES(X) \
 	X(request_begin, "request, session, sequence, bytes of its payload: before its first slice") \
-	X(request_end, "request, session, sequence, status, bytes of the reply: executed, or refused without a beginning") \
+	X(request_end, \
+	  "request, session, sequence, status, bytes of the reply: executed, or refused without a beginning") \
 	X(push_applied, "name of the table, rows (0: a commit of sums), pushes to it so far: on this reactor") \
 	X(eviction, "name of the table, rows that have gone, 1 by a sweep or 0 to make room for a new one") \
-	X(retransmission, "6 of TCP or 17 of a session of datagrams, connection, port of the peer, how many before it") \
+	X(retransmission, \
+	  "6 of TCP or 17 of a session of datagrams, connection, port of the peer, how many before it") \
 	X(checkpoint_slice_begin, "checkpoint") \
 	X(checkpoint_slice_end, "checkpoint, bytes in the block that is filled, 1 if it was the last slice")
 
