@@ -22,6 +22,7 @@ INSTALL_FILES = \
 	$(foreach d,$(wildcard drivers-config/*),$(d):$(share)/starserver/drivers-config/$(notdir $(d))) \
 	$(foreach g,$(wildcard scripts/gdb/*.py),$(g):$(share)/starserver/gdb/$(notdir $(g))) \
 	$(foreach w,$(wildcard scripts/wireshark/*.lua),$(w):$(share)/starserver/wireshark/$(notdir $(w))) \
+	$(foreach b,$(wildcard scripts/bpftrace/*.bt),$(INSTALL_TEXTS)/$(notdir $(b)):$(share)/starserver/bpftrace/$(notdir $(b))) \
 	$(foreach r,$(wildcard scripts/prometheus/*),$(r):$(share)/starserver/prometheus/$(notdir $(r))) \
 	$(INSTALL_TEXTS)/dashboard.json:$(share)/starserver/grafana/starserver.json \
 	$(INSTALL_TEXTS)/starserver@.service:$(SYSTEMLIB)/systemd/system/starserver@.service \
@@ -40,6 +41,7 @@ install: all
 	$(Q)set -e; for p in star startrain; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
 		scripts/$$p.pc.in > $(INSTALL_TEXTS)/$$p.pc; done
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' scripts/starserver@.service.in > $(INSTALL_TEXTS)/starserver@.service
+	$(Q)set -e; for b in scripts/bpftrace/*.bt; do sed -e 's|@PREFIX@|$(PREFIX)|' $$b > $(INSTALL_TEXTS)/$${b##*/}; done
 	$(Q)set -e; $(BIN_program_starserver) --print-metrics-rst > $(INSTALL_TEXTS)/metrics.rst; \
 		scripts/make-dashboard --version $(VERSION) < $(INSTALL_TEXTS)/metrics.rst > $(INSTALL_TEXTS)/dashboard.json
 	$(Q)sed -e 's|/usr/local|$(PREFIX)|g' docs/man/starserver.8 > $(INSTALL_TEXTS)/starserver.8

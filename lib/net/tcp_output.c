@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Segments on their way out: how they are made, and when they may go. */
+#include "base/probe.h"
 #include "net/tcp_sender.h"
 
 enum {
@@ -193,6 +194,7 @@ static struct rte_mbuf *packet_of(struct tcp_conn *conn, struct rte_mbuf *m)
 static void note_again(struct tcp_conn *conn)
 {
 	conn->net->counters.tcp_retrans_segs++;
+	PROBE(retransmission, 6, conn, rte_be_to_cpu_16(conn->remote_port), conn->total_retrans);
 	conn->total_retrans++;
 	conn->undo_left = RTE_MAX(conn->undo_left, 0) + 1;
 	if (!conn->retrans_ts)

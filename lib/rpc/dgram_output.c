@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets on their way out. */
+#include "base/probe.h"
 #include "rpc/dgram_seal.h"
 
 enum { ECT_0 = 2 /* RFC 3168, 5 */, SLACK_NS = 1 << DGRAM_PACE_SHIFT };
@@ -123,6 +124,7 @@ bool dgram_output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t f
 	} else {
 		p->transmissions = 2;
 		s->dgram->counters.retransmitted++;
+		PROBE(retransmission, 17, s, s->flow.remote_port, s->dgram->counters.retransmitted - 1);
 	}
 	p->sent_ns = s->sent_ns = now_ns;
 	chain_append(&s->flying, m);

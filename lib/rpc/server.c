@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cores.h"
+#include "base/probe.h"
 
 enum {
 	BURST = 32, /* mbufs of replies that need not wait for what comes after them: no port sends more at once */
@@ -178,6 +179,9 @@ static void finish_work(struct rpc_work *w)
 	struct rpc_server *server = w->server;
 	struct observe *observe = server->options.observe;
 
+	if (PROBE_ON(request_end) && !w->reply_due)
+		PROBE(request_end, w, w->request.frame.session, w->request.frame.sequence, w->reply_status,
+		      w->reply_bytes);
 	if (observe && w->peer)
 		record_request(w);
 	task_end(w);
@@ -300,6 +304,7 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 	if (unlikely(wait))
 		return RPC_MORE;
 	if (!r->task) {
+		PROBE(request_begin, w, r->frame.session, r->frame.sequence, r->frame.payload_bytes);
 		if (service->direct && service->direct(service->ctx, r) == RPC_DONE) {
 			if (observe)
 				observe->stamp = 0;

@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/probe.h"
 #include "base/stream.h"
 #include "wire/checkpoint.h"
 
@@ -199,7 +200,11 @@ unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool bu
 	if (!take_block(s))
 		return 0; /* requests that wait for room are looked at in every turn anyway */
 	if (!pausing) {
+		const uint64_t id = s->snapshot->id;
+
+		PROBE(checkpoint_slice_begin, id);
 		fill_snapshot(service);
+		PROBE(checkpoint_slice_end, id, s->block ? s->block->payload_bytes : 0, s->written);
 		pause(s, begun);
 	}
 	return 1;

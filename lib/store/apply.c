@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/probe.h"
 #include "store/journal_note.h"
 #include "store/push_internal.h"
 #include "tensor/dtype.h"
@@ -561,6 +562,7 @@ bool store_push_finish(struct store_push *p, struct store_table *table, unsigned
 		table->uncounted += table->at.version != 0;
 	else
 		table->stats.pushes++;
+	PROBE(push_applied, table->spec.name, op->keys, table->stats.pushes);
 	journal_note_push(table);
 	store_push_close(op);
 	p->run++;

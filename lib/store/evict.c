@@ -5,6 +5,7 @@
  * (LRU) or least often (LFU; of equals the one used longest ago). Redis's sampled LRU comes near to an exact one with
  * ten samples. No list is kept, the work is bounded, and the index need not grow for the new row.
  */
+#include "base/probe.h"
 #include "store/journal_note.h"
 #include "store/snapshot.h"
 #include "store/touch.h"
@@ -101,6 +102,7 @@ bool store_evict_one(struct store_table *t, uint64_t hash)
 	store_pool_give(&t->pool, least, false);
 	t->stats.rows--;
 	t->stats.evicted++;
+	PROBE(eviction, t->spec.name, 1, 0);
 	return true;
 }
 

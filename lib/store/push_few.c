@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/probe.h"
 #include "store/journal_note.h"
 #include "store/push_internal.h"
 
@@ -46,6 +47,7 @@ int store_push_few(struct store_table *table, const uint64_t *keys, const float 
 		store_journal_rows(table, rows, n);
 	table_note_staleness(table, step->has_version, step->version);
 	table->stats.pushes++;
+	PROBE(push_applied, table->spec.name, n, table->stats.pushes);
 	journal_note_push(table);
 	return 0;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/probe.h"
 #include "store/sums.h"
 
 #include <assert.h>
@@ -82,8 +83,10 @@ bool store_sums_take(struct store_table *sums, struct store_table *of, const str
 	if (walk.over) {
 		of->stats.pushes += step != NULL;
 		of->uncounted -= step != NULL;
-		if (step)
+		if (step) {
+			PROBE(push_applied, of->spec.name, 0, of->stats.pushes);
 			journal_note_push(of);
+		}
 		return false;
 	}
 	there = store_index_walk(&sums->index, &walk, segment);

@@ -7,6 +7,7 @@
  * A table is emptied by such a walk, too: an entry that stays is met, so all rows that were there at its begin are gone
  * at its end.
  */
+#include "base/probe.h"
 #include "store/journal_note.h"
 #include "store/snapshot.h"
 #include "store/touch.h"
@@ -109,6 +110,8 @@ static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigne
 		evicted++;
 	}
 	t->stats.evicted += evicted;
+	if (evicted)
+		PROBE(eviction, t->spec.name, evicted, 1);
 	return evicted;
 }
 
