@@ -16,19 +16,18 @@
 
 enum {
 	MIB = 1 << 20,
-	MBUF_OVERHEAD = 512, /* of a packet buffer, beside the frame; a little more than it is */
-	FILES_SPARE = 1024,  /* the control plane's, checkpoints', and the program's own */
+	FILES_SPARE = 1024, /* the control plane's, checkpoints', and the program's own */
 };
 
 /* ---- memory ---- */
 
 static uint64_t needed_mib(const struct config *config)
 {
-	uint64_t frame = 2048;
+	uint32_t mtu = 0;
 
 	for (unsigned i = 0; i < config->ports_count; i++)
-		frame = MAX(frame, config->ports[i].mtu);
-	return config->parameter_mib + (uint64_t)config->reactors * config->mbufs * (frame + MBUF_OVERHEAD) / MIB;
+		mtu = MAX(mtu, config->ports[i].mtu);
+	return machine_hugepages_mib(config->parameter_mib, config->reactors, config->mbufs, mtu);
 }
 
 static bool wants_hugepages(const struct config *config)

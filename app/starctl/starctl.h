@@ -62,6 +62,7 @@ enum command_flags {
 	COMMAND_CLUSTER = 1 << 9,  /* takes --cluster */
 	COMMAND_EVENTS = 1 << 10,  /* takes filters of events */
 	COMMAND_CAPTURE = 1 << 11, /* takes -w, and filters of frames */
+	COMMAND_SIZE = 1 << 12,	   /* takes what says how large a table is to be, and a table's options */
 	COMMAND_YES = 1 << 5,	   /* destroys something: asks first on a terminal, and takes --yes */
 };
 
@@ -157,6 +158,14 @@ int run_tables_drop(const struct invocation *invocation);
 json_t *table_of_node(struct jsonrpc_client *client, const char *name, struct star_error *err);
 /* What an option of tables means; NULL when there is none of that name. */
 const char *option_text(const char *name);
+
+/* spec.c: "dim=16", "optimizer=adam", ... as `tables create` takes them. 0, or -EINVAL with a sentence. */
+struct object_spec;
+int spec_read(const char *name, int words_count, char *const *words, struct object_spec *spec, struct star_error *err);
+
+/* size.c: no node is asked */
+int run_size(const struct invocation *invocation);
+void print_size_words(FILE *out);
 
 /* rows.c, row_import.c: rows of a running cluster */
 int run_rows_get(const struct invocation *invocation);

@@ -13,7 +13,7 @@
 #include "jsonrpc/object_json.h"
 #include "tensor/dtype.h"
 
-enum { STARCTL_DROP_US = 60000000, SWEEP_WAIT_US = 600000000, SWEEP_POLL_US = 20000, OPTIONS_BYTES = 4096 };
+enum { STARCTL_DROP_US = 60000000, SWEEP_WAIT_US = 600000000, SWEEP_POLL_US = 20000 };
 
 const char *option_text(const char *name)
 {
@@ -129,117 +129,6 @@ int run_tables_options(const struct invocation *invocation)
 	return STARCTL_OK;
 }
 
-/* "100x64" */
-static int read_shape(struct object_spec *spec, const char *text, struct star_error *err)
-{
-	const char *at = text;
-
-	spec->kind = OBJECT_VARIABLE;
-	do {
-		char *end;
-
-		errno = 0;
-		if (*at < '0' || *at > '9' || spec->ndim == OBJECT_NDIM_MAX)
-			break;
-		spec->shape[spec->ndim++] = strtoull(at, &end, 10);
-		if (errno || (*end && *end != 'x'))
-			break;
-		if (!*end)
-			return 0;
-		at = end + 1;
-	} while (true);
-	return star_error_set(err, -EINVAL, "shape is \"%s\": 1 to %d sizes are needed, as in shape=100x64", text,
-			      OBJECT_NDIM_MAX);
-}
-
-static int read_dim(struct object_spec *spec, const char *text, struct star_error *err)
-{
-	char *end;
-	unsigned long dim;
-
-	errno = 0;
-	dim = strtoul(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || errno || dim > UINT32_MAX)
-		return star_error_set(err, -EINVAL, "dim is \"%s\": a number from 1 to %d is needed", text,
-				      WIRE_DIM_MAX);
-	spec->kind = OBJECT_TABLE;
-	spec->dim = (uint32_t)dim;
-	return 0;
-}
-
-/* The value of "name=value"; NULL for another word. */
-static const char *value_of(const char *word, const char *name)
-{
-	const size_t bytes = strlen(name);
-
-	return strncmp(word, name, bytes) == 0 && word[bytes] == '=' ? word + bytes + 1 : NULL;
-}
-
-/* A word of the command line; what is an option goes to options, OPTIONS_BYTES long. */
-static int read_word(const char *word, struct object_spec *spec, unsigned *optimizer, char *options,
-		     struct star_error *err)
-{
-	const size_t used = strlen(options);
-	const char *value;
-
-	if ((value = value_of(word, "dim")))
-		return read_dim(spec, value, err);
-	if ((value = value_of(word, "shape")))
-		return read_shape(spec, value, err);
-	if ((value = value_of(word, "dtype"))) {
-		spec->dtype = (uint8_t)dtype_parse(value);
-		return spec->dtype ? 0
-				   : star_error_set(err, -EINVAL, "there is no element type \"%s\"; possible are %s",
-						    value, dtype_names());
-	}
-	if ((value = value_of(word, "optimizer"))) {
-		*optimizer = optim_kind_parse(value);
-		return *optimizer ? 0
-				  : star_error_set(err, -EINVAL, "there is no optimizer \"%s\"; possible are %s", value,
-						   optim_kind_names());
-	}
-	if (used + strlen(word) + 2 > OPTIONS_BYTES)
-		return star_error_set(err, -EINVAL, "the options have more than %d bytes", OPTIONS_BYTES);
-	sprintf(options + used, "%s,", word);
-	return 0;
-}
-
-/* Further options are looked at together (wire_object_spec_options). */
-static int check_once(const struct invocation *invocation, int word, struct star_error *err)
-{
-	const char *equals = strchr(invocation->argv[word], '=');
-	const int bytes = equals ? (int)(equals - invocation->argv[word]) : 0;
-
-	for (int i = 1; bytes && i < word; i++)
-		if (strncmp(invocation->argv[i], invocation->argv[word], (size_t)bytes + 1) == 0)
-			return star_error_set(err, -EINVAL, "%.*s is given twice: \"%.40s\" and \"%.40s\"", bytes,
-					      invocation->argv[word], invocation->argv[i], invocation->argv[word]);
-	return 0;
-}
-
-static int read_spec(const struct invocation *invocation, struct object_spec *spec, struct star_error *err)
-{
-	const char *name = invocation->argv[0];
-	char options[OPTIONS_BYTES] = "";
-	unsigned optimizer = 0;
-
-	*spec = (struct object_spec){ .dtype = STAR_FLOAT32 };
-	if (strlen(name) > WIRE_NAME_MAX)
-		return star_error_set(err, -EINVAL, "the name has %zu bytes: 1 to %d are possible", strlen(name),
-				      WIRE_NAME_MAX);
-	strcpy(spec->name, name);
-	for (int i = 1; i < invocation->argc; i++)
-		if (check_once(invocation, i, err) < 0 ||
-		    read_word(invocation->argv[i], spec, &optimizer, options, err) < 0)
-			return -EINVAL;
-	if (!spec->kind || (spec->dim && spec->ndim))
-		return star_error_set(err, -EINVAL, "one of dim= (a table) and shape= (a variable) is needed");
-	if (!optimizer)
-		optimizer = dtype_is_real(spec->dtype) ? OPTIM_SGD : OPTIM_NONE;
-	wire_object_spec_defaults(spec, optimizer);
-	return wire_object_spec_options(spec, options, err) < 0 ? -EINVAL : wire_object_spec_check(spec, err);
-}
-
 int run_tables_create(const struct invocation *invocation)
 {
 	struct star_error err = { 0 };
@@ -247,7 +136,7 @@ int run_tables_create(const struct invocation *invocation)
 	struct object_spec spec;
 	json_t *result;
 
-	if (read_spec(invocation, &spec, &err) < 0)
+	if (spec_read(invocation->argv[0], invocation->argc - 1, invocation->argv + 1, &spec, &err) < 0)
 		return fail(invocation, &err, STARCTL_USAGE);
 	client = open_node(invocation, true, &err);
 	result = client ? jsonrpc_call(client, "create", jsonrpc_object_encode(&spec), STARCTL_CALL_US, &err) : NULL;

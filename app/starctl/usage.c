@@ -46,6 +46,13 @@ const struct command starctl_commands[] = {
 	  "lists "
 	  "follow.\nOne that exists with the same definition is found.",
 	  run_tables_create },
+	{ "size", "OPTION=VALUE...", 1, 62, COMMAND_SIZE, "say how much memory a table takes, without a node",
+	  "The options are those of `tables create`, and rows=N (of a table), nodes=N [1], reactors=N of each node "
+	  "[1], "
+	  "waiting=N\nkeys that filter=counter has not let in yet [0], mbufs=N of each reactor and mtu=N of its ports "
+	  "[the configuration's].\nPrinted are the bytes of a row, what a node needs (memory.parameter_mib), its "
+	  "hugepages, and a full checkpoint.",
+	  run_size },
 	{ "tables sweep", "NAME", 1, 1, 0, "evict a table's old and light rows now, on all nodes",
 	  "By its steps_to_live and l2_threshold. Waits until the node that is asked has looked at all its rows.",
 	  run_tables_sweep },
@@ -421,6 +428,8 @@ static void print_words(const struct invocation *invocation)
 		print_event_filters(invocation->out);
 	if (command && command->flags & COMMAND_SLOW)
 		print_slow_filters(invocation->out);
+	if (command && command->flags & COMMAND_SIZE)
+		print_size_words(invocation->out);
 	if (command && command->flags & COMMAND_OPTIONS)
 		print_port_options(invocation->out);
 	if (command && command->flags & COMMAND_GRAPH)

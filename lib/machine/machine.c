@@ -12,6 +12,16 @@
 
 #include "machine/machine.h"
 
+enum {
+	KIB = 1 << 10,
+	MIB = 1 << 20,
+	FRAME_MIN = 2048,
+	FRAME_MARGIN = 84,
+	MBUF_OVERHEAD = 512,
+	MEMPOOL_FIXED = 2 * MIB,
+	EAL_MIB = 16,
+};
+
 int machine_check_directory(const struct config *config, struct star_error *err)
 {
 	const char *path = config->checkpoint_directory;
@@ -95,6 +105,16 @@ static uint64_t group_free_bytes(void)
 		*strrchr(folder, '/') = 0;
 	}
 	return least;
+}
+
+uint64_t machine_hugepages_mib(uint64_t parameter_mib, uint32_t reactors, uint32_t mbufs, uint32_t mtu)
+{
+	/* lib/port/memory.c and eal.c: frames in whole KiB with what precedes them, and beside each of them the mbuf;
+	 * what mempools have of their own, and the EAL. */
+	const uint64_t frame = MAX(FRAME_MIN, ((uint64_t)mtu + FRAME_MARGIN + KIB - 1) / KIB * KIB);
+	const uint64_t mempool = mbufs * (frame + MBUF_OVERHEAD) + MEMPOOL_FIXED;
+
+	return parameter_mib + EAL_MIB + reactors * ((mempool + 2 * MIB - 1) / (2 * MIB) * 2);
 }
 
 uint64_t machine_free_bytes(void)

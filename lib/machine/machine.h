@@ -35,6 +35,10 @@ struct machine_pages {
 /* Those of each size that the kernel offers; returns how many sizes. */
 unsigned machine_pages(const char *root, struct machine_pages pages[static MACHINE_PAGES_MAX]);
 
+/* MiB that a node wants in hugepages: parameters, and packet buffers of its reactors for ports of that mtu; a little
+ * more than it asks for. */
+uint64_t machine_hugepages_mib(uint64_t parameter_mib, uint32_t reactors, uint32_t mbufs, uint32_t mtu);
+
 /* Whether a list of the kernel's, "0-3,8", has a number. */
 bool machine_list_has(const char *list, unsigned number);
 

@@ -26,17 +26,35 @@ static uint64_t bloom_bytes(const struct filter *f)
 	return ((uint64_t)f->slots + 1) * FILTER_BLOCK;
 }
 
+static uint64_t holds_bytes(uint32_t slots)
+{
+	return arena_rounded(slots * sizeof(*((struct filter *)NULL)->holds));
+}
+
+uint32_t store_filter_bloom_slots(const struct object_spec *spec, double share)
+{
+	const uint32_t blocks = wire_checkpoint_bloom_blocks(spec);
+	/* Blocks at both edges of the shard may be there in part. */
+	const double slots = floor(blocks * share) + 2;
+
+	return slots < blocks ? (uint32_t)slots : blocks;
+}
+
+uint64_t store_filter_bloom_bytes(uint32_t slots)
+{
+	const struct filter f = { .slots = slots };
+
+	return holds_bytes(slots) + bloom_bytes(&f);
+}
+
 static bool bloom_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena)
 {
 	const double hashes = -tensor_elementary_log((double)spec->filter_error) / LN2;
-	double slots;
 
 	f->blocks_count = wire_checkpoint_bloom_blocks(spec);
 	if (!f->blocks_count)
 		return false;
-	/* Blocks at both edges of the shard may be there in part. */
-	slots = floor(f->blocks_count * share) + 2;
-	f->slots = slots < f->blocks_count ? (uint32_t)slots : f->blocks_count;
+	f->slots = store_filter_bloom_slots(spec, share);
 	f->hashes = (uint8_t)fmin(FILTER_HASHES_MAX, fmax(1, floor(hashes + 0.5)));
 	f->holds = store_arena_take(arena, f->slots * sizeof(*f->holds));
 	if (!f->holds)
@@ -66,7 +84,7 @@ bool store_filter_init(struct filter *f, const struct object_spec *spec, double 
 	f->width = (uint8_t)checkpoint_bloom_width(f->frequency);
 	if (!bloom_init(f, spec, share, arena))
 		return false;
-	stats->memory_bytes += arena_rounded(f->slots * sizeof(*f->holds)) + bloom_bytes(f);
+	stats->memory_bytes += store_filter_bloom_bytes(f->slots);
 	return true;
 }
 

@@ -62,6 +62,10 @@ struct filter {
 	uint32_t blocks_count; /* of all shards */
 };
 
+/* The slots of a Bloom filter (0: it could have none), and the bytes of that many. */
+uint32_t store_filter_bloom_slots(const struct object_spec *spec, double share);
+uint64_t store_filter_bloom_bytes(uint32_t slots);
+
 /* share: the part of the keys that this store gets. false when the arena has no room. */
 bool store_filter_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena,
 		       unsigned row_shift, struct store_stats *stats);

@@ -28,13 +28,31 @@ void store_pool_init(struct pool *pool, struct arena *arena, struct store_stats 
 	};
 }
 
+/* How many rows go into n bytes, one at least; and the bytes of the slab that has them. */
+static uint32_t slab_holds(uint32_t row_bytes, uint64_t *bytes)
+{
+	const uint64_t end = sizeof(struct pool_slab);
+	const uint32_t rows = *bytes < row_bytes + end ? 1 : (uint32_t)((*bytes - end) / row_bytes);
+
+	*bytes = arena_rounded((uint64_t)rows * row_bytes + end);
+	return rows;
+}
+
+uint64_t store_pool_bytes(uint32_t row_bytes, uint64_t n)
+{
+	uint64_t bytes = SLAB_BYTES_MAX;
+	const uint32_t holds = slab_holds(row_bytes, &bytes);
+
+	/* The first slabs, which are small, end with as much as large ones. */
+	return (n + holds - 1) / holds * bytes + SLAB_SHARE * (ARENA_ALIGN + sizeof(struct pool_slab));
+}
+
 /* A slab of as many rows as go into n bytes, and of one at least. */
 static struct pool_slab *make_slab(struct pool *pool, uint64_t bytes, uint8_t **begin, uint32_t *rows)
 {
 	struct pool_slab *slab;
 
-	*rows = bytes < pool->row_bytes + sizeof(*slab) ? 1 : (uint32_t)((bytes - sizeof(*slab)) / pool->row_bytes);
-	bytes = arena_rounded((uint64_t)*rows * pool->row_bytes + sizeof(*slab));
+	*rows = slab_holds(pool->row_bytes, &bytes);
 	*begin = store_arena_take(pool->arena, bytes);
 	if (!*begin)
 		return NULL;

@@ -40,6 +40,9 @@ void store_pool_init(struct pool *pool, struct arena *arena, struct store_stats 
  * by. */
 store_row store_pool_take(struct pool *pool, uint64_t rows);
 
+/* The bytes of the slabs that n rows take, or a little more. row_bytes is rounded already. */
+uint64_t store_pool_bytes(uint32_t row_bytes, uint64_t n);
+
 /* Gives a row back; with wait only after the next store_pool_settle. */
 void store_pool_give(struct pool *pool, store_row row, bool wait);
 void store_pool_settle(struct pool *pool);

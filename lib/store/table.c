@@ -83,8 +83,7 @@ static void lay_out(struct store_table *t)
 	t->row_lines = lines_to_load(end);
 }
 
-/* Everything that follows from the spec alone. */
-static void settle_kind(struct store_table *t, double share)
+void store_table_settle(struct store_table *t, double share)
 {
 	const struct object_spec *spec = &t->spec;
 	uint64_t rounding;
@@ -166,7 +165,7 @@ struct store_table *store_table_create(struct store *store, const struct object_
 		undo(t, fresh);
 		return NULL;
 	}
-	settle_kind(t, share);
+	store_table_settle(t, share);
 	if (!settle_memory(t, share)) {
 		undo(t, fresh);
 		goto full;

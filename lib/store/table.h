@@ -186,6 +186,9 @@ static inline void table_note_staleness(struct store_table *t, bool has_version,
 		t->stats.staleness += t->stats.pushes - version;
 }
 
+/* table.c: everything that follows from the spec, which is checked, and from its optimizer alone; takes no memory. */
+void store_table_settle(struct store_table *t, double share);
+
 /* table.c: rows of the stored type from float32, and the values that an optimizer works on from a row. */
 void store_table_store_floats(const struct store_table *t, void *values, const float *from);
 

@@ -101,6 +101,8 @@
 	X(a_layout_that_is_refused_is_tried_again) \
 	X(a_node_stops_quickly_while_task_0_is_mute) \
 	X(wrong_usage_is_explained) \
+	X(sizes_are_asked_for_in_words) \
+	X(sizes_are_added_up) \
 	X(every_command_has_its_help_and_words) \
 	X(a_node_that_is_not_there_is_status_1) \
 	X(nodes_are_shown) \

@@ -126,13 +126,14 @@ void every_command_has_its_help_and_words(void)
 	CHECK_HAS(o.out, "checkpoint restore [ID]");
 	release(&o);
 	o = starctl("/nonexistent", "help --words", "");
-	CHECK_STR(o.out, "status\nhealth\nmetrics\nlog-"
-			 "level\ndoctor\ntables\nrows\nqueue\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\n"
-			 "events\nmemory\ncapture\nnodes\nreport\ncore\n"
-			 "hot\ncounters\nport\nendpoint-"
-			 "map\ngraph\nconfig\nkey\nacl\naudit\npromote\nshutdown\nhelp\n--socket\n--"
-			 "address\n--key\n--json\n--help\n--"
-			 "version\n");
+	CHECK_STR(o.out,
+		  "status\nhealth\nmetrics\nlog-"
+		  "level\ndoctor\ntables\nsize\nrows\nqueue\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\n"
+		  "events\nmemory\ncapture\nnodes\nreport\ncore\n"
+		  "hot\ncounters\nport\nendpoint-"
+		  "map\ngraph\nconfig\nkey\nacl\naudit\npromote\nshutdown\nhelp\n--socket\n--"
+		  "address\n--key\n--json\n--help\n--"
+		  "version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words tables", "");
 	CHECK_STR(o.out,

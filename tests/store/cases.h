@@ -21,6 +21,9 @@
 	X(small_tables_are_small) \
 	X(rows_in_a_huge_arena) \
 	X(rows_are_looked_at_while_their_table_grows) \
+	/* size.c */ \
+	X(sizes_are_what_tables_take) \
+	X(sizes_refuse_what_no_store_can_have) \
 	/* growth.c */ \
 	X(growth_is_bounded_in_moves_and_memory) \
 	X(index_counts_agree_at_any_fill) \
