@@ -216,7 +216,8 @@ struct secure_keys *secure_keys_promote(const struct secure_keys *keys, const ch
 
 	if (!find_key(keys, principal, true)) {
 		if (find_key(keys, principal, false))
-			star_error_set(err, -ENOENT, "\"%.63s\" has no next key; `starctl key create --next` makes one",
+			star_error_set(err, -ENOENT,
+				       "\"%.63s\" has no next key; `starctl key create FILE PRINCIPAL next` makes one",
 				       principal);
 		else
 			unknown(principal, err);
