@@ -225,6 +225,9 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	case OPTION_format:
 		o->format = input_format_parse(text, err);
 		return o->format ? 0 : -EINVAL;
+	case OPTION_schema:
+		o->schema_file = text;
+		return 0;
 	case OPTION_protocol:
 		o->protocol = text;
 		return graph_protocol_parse(text, err) ? 0 : -EINVAL;

@@ -18,6 +18,7 @@
 	  "FILE...    examples to evaluate with at the end: AUC, loss and metrics; or to predict") \
 	X(format, required_argument, \
 	  "NAME       of the files: criteo, census, libsvm, histories or text [as the model needs]") \
+	X(schema, required_argument, "FILE       what the columns of files of one's own are (startrain(1), SCHEMAS)") \
 	X(protocol, required_argument, "NAME       grpc++, star_server or star_server_lite [star_server]") \
 	X(tensor_fuse, no_argument, "           with grpc++: one message for all tensors of a wave") \
 	X(workers, required_argument, "N          worker processes of the job [1]; they all run here, but for:") \
