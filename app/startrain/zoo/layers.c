@@ -38,6 +38,7 @@ static struct graph_value look_up_rows(struct zoo *zoo, const char *name, int64_
 	const char *table = zoo_own_name(zoo, name, own);
 	const struct graph_node *there = graph_find(zoo->graph, table);
 	const struct graph_definition definition = {
+		.dtype = o->dtype,
 		.initializer = dim == 1 ? "zeros" : "normal",
 		.scale = dim == 1 ? 0 : 0.01,
 		.optimizer = o->optimizer,

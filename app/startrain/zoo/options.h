@@ -35,6 +35,9 @@
 	X(batch, required_argument, "N          examples of a step [128]") \
 	X(dim, required_argument, "N          elements of an embedding [8]") \
 	X(apart, no_argument, "           a table for each column of ids, and not one for all") \
+	X(dtype, required_argument, \
+	  "NAME       type in which the tables are stored: float16, bfloat16 or scaled_int8 [float32]") \
+	X(wire, required_argument, "NAME       type in which the tables' rows and their gradients travel [float32]") \
 	X(optimizer, required_argument, "NAME       of the tables [adam]") \
 	X(rate, required_argument, "R          its learning rate [0.001]") \
 	X(dense_optimizer, required_argument, "NAME       of the dense layers [adam]") \

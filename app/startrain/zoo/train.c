@@ -296,6 +296,7 @@ static struct session_config make_config(const struct zoo_options *o, uint32_t w
 		.evaluator = o->evaluator,
 		.protocol = o->protocol,
 		.tensor_fuse = o->tensor_fuse,
+		.wire = o->wire,
 		.intra_op_parallelism_threads = o->intra_op,
 		.inter_op_parallelism_threads = o->inter_op,
 		.steps_in_flight = o->steps_in_flight,

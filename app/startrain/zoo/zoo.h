@@ -35,7 +35,8 @@ struct zoo_options {
 	bool dpdk;		     /* ps is a worker's file, where % stands for the worker's number */
 	struct cluster_spec cluster; /* of TF_CONFIG, if ps comes from it */
 	bool tensor_fuse;
-	bool apart; /* each column of ids has a table of its own */
+	const char *dtype, *wire; /* of the tables' rows: in which they are stored, and travel; NULL: float32 */
+	bool apart;		  /* each column of ids has a table of its own */
 	uint32_t workers, first_worker, local_workers;
 	bool evaluator;			    /* it trains nothing: TF_CONFIG says so */
 	uint64_t last_step, evaluate_every; /* global steps; 0: none, and the evaluator's own */
