@@ -21,19 +21,49 @@ int train_narrow_parse(const char *name, struct star_error *err)
 				 name);
 }
 
-void train_narrow_pack(void *to, unsigned dtype, const float *rows, uint32_t count, uint32_t dim)
+void train_narrow_set(struct narrow_rows *narrow, unsigned wire, const struct graph_ps_plan *plan,
+		      const struct graph_part *from, const struct request_template *d)
 {
-	const uint64_t bytes = dtype_row_bytes(dtype, dim);
+	const bool pull = d->op.kind == STAR_PULL;
+	const uint32_t rows = pull ? d->fetch : d->values;
+	const struct graph_node *node;
+	uint64_t bytes;
 
-	for (uint32_t i = 0; i < count; i++)
-		tensor_convert_row((char *)to + i * bytes, dtype, rows + (uint64_t)i * dim, STAR_FLOAT32, dim, NULL);
+	if (!wire || d->keys == TEMPLATE_NOT_THERE || rows == TEMPLATE_NOT_THERE || (!pull && d->op.kind != STAR_PUSH))
+		return;
+	for (node = plan->graph->nodes[d->handle]; node->op == GRAPH_IDENTITY;)
+		node = plan->graph->nodes[node->inputs[0].node];
+	if (node->op != GRAPH_TABLE || node->outputs[0].element != STAR_FLOAT32)
+		return;
+	bytes = star_bytes(d->op.table, "float32");
+	narrow->dtype = wire;
+	narrow->dim = (uint32_t)(bytes / sizeof(float));
+	narrow->bytes = graph_type_bytes(graph_ps_type(plan, pull ? from->fetches[rows] : from->feeds[rows])) / bytes *
+			dtype_row_bytes(wire, narrow->dim);
 }
 
-void train_narrow_unpack(float *rows, const void *from, unsigned dtype, uint32_t count, uint32_t dim)
+void train_narrow_go(const struct narrow_rows *narrow, struct narrow_call *call, struct star_op *op)
 {
-	const uint64_t bytes = dtype_row_bytes(dtype, dim);
+	const uint64_t bytes = dtype_row_bytes(narrow->dtype, narrow->dim);
+	const float *rows = op->values;
 
-	for (uint32_t i = 0; i < count; i++)
-		tensor_convert_row(rows + (uint64_t)i * dim, STAR_FLOAT32, (const char *)from + i * bytes, dtype, dim,
-				   NULL);
+	call->rows = NULL;
+	call->count = op->count;
+	if (op->kind == STAR_PULL)
+		call->rows = op->values;
+	else
+		for (uint32_t i = 0; i < op->count; i++)
+			tensor_convert_row((char *)call->memory + i * bytes, narrow->dtype,
+					   rows + (uint64_t)i * narrow->dim, STAR_FLOAT32, narrow->dim, NULL);
+	op->values = call->memory;
+	op->dtype = dtype_name(narrow->dtype);
+}
+
+void train_narrow_come(const struct narrow_rows *narrow, const struct narrow_call *call)
+{
+	const uint64_t bytes = dtype_row_bytes(narrow->dtype, narrow->dim);
+
+	for (uint32_t i = 0; i < call->count; i++)
+		tensor_convert_row(call->rows + (uint64_t)i * narrow->dim, STAR_FLOAT32,
+				   (const char *)call->memory + i * bytes, narrow->dtype, narrow->dim, NULL);
 }

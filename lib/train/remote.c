@@ -11,7 +11,6 @@
 #include "offload/compile.h"
 #include "offload/template.h"
 #include "train/objects.h"
-#include "tensor/dtype.h"
 #include "train/dedup.h"
 #include "train/narrow.h"
 
@@ -31,9 +30,7 @@ struct item {
 	struct star_program *program;
 	bool dedup;	     /* its ids may go once each */
 	uint64_t sums_bytes; /* of gradients that are summed here, at most */
-	/* Rows that travel in another type than they are computed with: what they take at most; 0: they do not. */
-	uint64_t narrow_bytes;
-	uint32_t dim;
+	struct narrow_rows narrow;
 };
 
 struct remote_part {
@@ -55,11 +52,7 @@ struct token {
 	bool *ran;
 	const struct dedup **dedup; /* of items whose ids went once each; or NULL */
 	float **sums;
-	void **narrow; /* of items whose rows travel in another type: as they do */
-	struct pulled {
-		float *rows; /* what they become; NULL: nothing was pulled so */
-		uint32_t count;
-	} * pulled;
+	struct narrow_call *narrow; /* of items whose rows travel in another type */
 };
 
 struct prepared {
@@ -131,28 +124,6 @@ static void set_once(const struct graph_ps_plan *plan, const struct graph_part *
 		item->sums_bytes = graph_type_bytes(graph_ps_type(plan, from->feeds[d->values]));
 }
 
-static void set_narrow(const struct remote *remote, const struct graph_ps_plan *plan, const struct graph_part *from,
-		       struct item *item)
-{
-	const struct request_template *d = &item->template;
-	const bool pull = d->op.kind == STAR_PULL;
-	const uint32_t rows = pull ? d->fetch : d->values;
-	const struct graph_node *node;
-	uint64_t bytes;
-
-	if (!remote->options.wire || d->keys == TEMPLATE_NOT_THERE || rows == TEMPLATE_NOT_THERE ||
-	    (!pull && d->op.kind != STAR_PUSH))
-		return;
-	for (node = plan->graph->nodes[d->handle]; node->op == GRAPH_IDENTITY;)
-		node = plan->graph->nodes[node->inputs[0].node];
-	if (node->op != GRAPH_TABLE || node->outputs[0].element != STAR_FLOAT32)
-		return;
-	bytes = star_bytes(d->op.table, "float32");
-	item->dim = (uint32_t)(bytes / sizeof(float));
-	item->narrow_bytes = graph_type_bytes(graph_ps_type(plan, pull ? from->fetches[rows] : from->feeds[rows])) /
-			     bytes * dtype_row_bytes(remote->options.wire, item->dim);
-}
-
 /* Operations in the nodes' order; what has been compiled is one, where its look-up or application is. */
 static int make_items(const struct remote *remote, const struct graph_ps_plan *plan, struct prepared *p, uint32_t index,
 		      struct star_error *err)
@@ -185,7 +156,7 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 				item->template.op.table = p->tables[item->template.handle];
 			if (rc > 0) {
 				set_once(plan, from, item);
-				set_narrow(remote, plan, from, item);
+				train_narrow_set(&item->narrow, remote->options.wire, plan, from, &item->template);
 			}
 		} else {
 			continue;
@@ -230,9 +201,8 @@ static void free_token(struct token *token)
 	for (uint32_t i = 0; token->sums && i < token->part->count; i++)
 		free(token->sums[i]);
 	for (uint32_t i = 0; token->narrow && i < token->part->count; i++)
-		free(token->narrow[i]);
+		free(token->narrow[i].memory);
 	free(token->narrow);
-	free(token->pulled);
 	free(token->runs);
 	free(token->ran);
 	free(token->dedup);
@@ -410,18 +380,17 @@ static struct token *make_token(struct remote_part *part)
 	token->ran = calloc(count, sizeof(*token->ran));
 	token->dedup = calloc(count, sizeof(struct dedup *));
 	token->sums = calloc(count, sizeof(float *));
-	token->narrow = calloc(count, sizeof(void *));
-	token->pulled = calloc(count, sizeof(*token->pulled));
+	token->narrow = calloc(count, sizeof(*token->narrow));
 	good = token->ops && token->requests && token->runs && token->ran && token->dedup && token->sums &&
-	       token->narrow && token->pulled;
+	       token->narrow;
 	for (uint32_t i = 0; good && i < part->count; i++) {
 		if (part->items[i].sums_bytes) {
 			token->sums[i] = malloc(part->items[i].sums_bytes);
 			good = token->sums[i] != NULL;
 		}
-		if (good && part->items[i].narrow_bytes) {
-			token->narrow[i] = malloc(part->items[i].narrow_bytes);
-			good = token->narrow[i] != NULL;
+		if (good && part->items[i].narrow.bytes) {
+			token->narrow[i].memory = malloc(part->items[i].narrow.bytes);
+			good = token->narrow[i].memory != NULL;
 		}
 		if (!good || !part->items[i].compiled || !part->items[i].compiled->scratch_bytes)
 			continue;
@@ -566,27 +535,6 @@ static void go_once(struct prepared *p, const struct graph_ps_call *call, struct
 	op->values = token->sums[item];
 }
 
-/* The operation with rows of the type in which they travel. */
-static void go_narrow(const struct remote *remote, struct token *token, uint32_t item, struct star_op *op)
-{
-	const unsigned dtype = remote->options.wire;
-
-	if (op->kind == STAR_PUSH)
-		train_narrow_pack(token->narrow[item], dtype, op->values, op->count, token->part->items[item].dim);
-	else
-		token->pulled[item] = (struct pulled){ op->values, op->count };
-	op->values = token->narrow[item];
-	op->dtype = dtype_name(dtype);
-}
-
-static void widen_rows(const struct remote *remote, const struct token *token, uint32_t item)
-{
-	const struct pulled *pulled = &token->pulled[item];
-
-	train_narrow_unpack(pulled->rows, token->narrow[item], remote->options.wire, pulled->count,
-			    token->part->items[item].dim);
-}
-
 static int start_remote_part(void *ctx, const struct graph_ps_call *call, void **result, struct star_error *err)
 {
 	struct remote *remote = ctx;
@@ -620,9 +568,9 @@ static int start_remote_part(void *ctx, const struct graph_ps_call *call, void *
 		token->dedup[i] = NULL;
 		if (rc > 0 && item->dedup && !summed)
 			go_once(p, call, token, i, op);
-		token->pulled[i].rows = NULL;
-		if (rc > 0 && item->narrow_bytes)
-			go_narrow(remote, token, i, op);
+		token->narrow[i].rows = NULL;
+		if (rc > 0 && item->narrow.bytes)
+			train_narrow_go(&item->narrow, &token->narrow[i], op);
 		count += (uint32_t)rc;
 	}
 	step = p->each ? 1 : count;
@@ -665,8 +613,8 @@ static int wait_remote_part(void *ctx, const struct graph_ps_call *call, void *g
 	for (uint32_t i = 0; rc == 0 && i < token->part->count; i++) {
 		if (token->ran[i])
 			offload_compiled_finish(token->part->items[i].compiled, call, &token->runs[i]);
-		if (token->pulled[i].rows)
-			widen_rows(remote, token, i);
+		if (token->narrow[i].rows)
+			train_narrow_come(&token->part->items[i].narrow, &token->narrow[i]);
 		if (token->dedup[i])
 			expand_rows(call, &token->part->items[i].template, token->dedup[i]);
 	}
