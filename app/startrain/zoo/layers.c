@@ -119,6 +119,13 @@ struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t 
 
 		definition.seed++; /* layers of one shape begin with other values */
 		snprintf(layer, sizeof(layer), "%s/%zu", name, i);
+		if (zoo->options->batch_norm && i + 1 < layers) {
+			x = graph_dense(zoo->graph, x, units[i], GRAPH_NO_OP, zoo_own_name(zoo, layer, own),
+					&definition);
+			x = graph_relu(zoo->graph, graph_batch_norm_running(zoo->graph, x, zoo->train, 0.1, 1e-5, own,
+									    &definition));
+			continue;
+		}
 		x = graph_dense(zoo->graph, x, units[i], i + 1 < layers ? GRAPH_RELU : last,
 				zoo_own_name(zoo, layer, own), &definition);
 	}

@@ -255,6 +255,9 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	case OPTION_apart:
 		o->apart = true;
 		return 0;
+	case OPTION_batch_norm:
+		o->batch_norm = true;
+		return 0;
 	case OPTION_mean_by_row:
 		o->mean_by_row = true;
 		return 0;

@@ -172,6 +172,11 @@ static bool has_columns(const struct zoo_options *o)
 	return o->model->kind == ZOO_ROWS && zoo_shape(o).fields > 1;
 }
 
+static bool has_layers(const struct zoo_options *o)
+{
+	return o->model->kind == ZOO_ROWS && !o->model->no_embeddings && !o->model->history;
+}
+
 static bool has_ps(const struct zoo_options *o)
 {
 	return !zoo_is_local(o);
@@ -236,6 +241,8 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		{ OPTION_vocabulary, "vocabulary", is_of_text, "models of texts: language and skip-gram" },
 		{ OPTION_window, "window", is_of_text, "models of texts: language and skip-gram" },
 		{ OPTION_negatives, "negatives", is_of_pairs, "skip-gram" },
+		{ OPTION_batch_norm, "batch-norm", has_layers,
+		  "models of rows with dense layers of relu units: not logistic, dssm, din and dien" },
 		{ OPTION_wire, "wire", has_ps, "rows that travel to PS tasks and back: with --ps local none do" },
 		{ OPTION_dim, "dim", has_embeddings, "models with embeddings; logistic has one weight for each id" },
 		{ OPTION_apart, "apart", has_columns,
