@@ -217,6 +217,9 @@ bool control_pause(struct control *control, uint32_t ms, const bool *until);
 /* Under lock. NULL when there is none. */
 const struct object_spec *control_find(const struct control *control, const char *name);
 
+/* Under lock. -EHOSTDOWN: the node is one of a pair, and does not serve; whoever asks is to ask the other one. */
+int control_pair_serves(const struct control *control, struct star_error *err);
+
 /* leader.c: calls `install` of another node; how long that may take. */
 int control_leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us,
 			struct star_error *err);
