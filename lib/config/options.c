@@ -398,8 +398,8 @@ const struct config_option config_options[] = {
 		  "there has a ticket, but requests and replies are as without one, which is faster; whoever can "
 		  "attach to the interface's socket, or sees its memory, is trusted." },
 	{ "security.rights", OF_CONFIG(security_rights), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
-	  .help = "A file that says which principals may do what with which tables of the data network "
-		  "(docs/security.rst). Nothing: whoever has a ticket may do everything there." },
+	  .help = "A file that says which principals may do what with which tables of the data network, "
+		  "and how much (docs/security.rst). Nothing: whoever has a ticket may do everything there." },
 	{ "security.require", OF_CONFIG(security_require), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "The node does not start unless nobody gets in without a key: with security.control_keys, and "
 		  "security.data checked or sealed." },

@@ -250,6 +250,8 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	shard->service = service_create(
 		&(struct service_options){
 			.rights = node->tickets ? rpc_request_rights : NULL,
+			.account = node->tickets ? rpc_request_account : NULL,
+			.over_quota = rpc_request_over_quota,
 			.incarnation = config->journal_directory[0] || config->standby_peer[0] ? 0 : node->incarnation,
 			.partitions = config->partitions,
 			.store = shard->store,
@@ -280,6 +282,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	rpc.net = shard->net;
 	rpc.service = service_rpc(shard->service);
 	rpc.tickets = node->tickets;
+	rpc.reactors = node->shards_count;
 	if (!shard->sockets)
 		fill_datagram_options(node, shard, &rpc.datagrams);
 	/* Without sessions, too: rpc's tables of peers are hashed by it. */

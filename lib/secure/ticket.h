@@ -42,6 +42,7 @@ struct secure_welcome {
 /* Who came by a ticket, and his place among those who have tickets. */
 struct secure_guest {
 	uint32_t place, generation;
+	uint32_t account; /* its principal's, whichever key it came with: quota.h */
 	char principal[SECURE_NAME_MAX + 1];
 };
 
@@ -72,6 +73,10 @@ void secure_tickets_rights(struct secure_tickets *tickets, struct secure_rights 
 /* A guest's bytes, of SECURE_TABLES: sets of enum secure_right. */
 const _Atomic(uint8_t) *secure_tickets_rights_of(const struct secure_tickets *tickets,
 						 const struct secure_guest *guest);
+/* The quotas of guests by their accounts; constant, and there as long as the tickets. */
+const struct secure_limits *secure_tickets_limits(const struct secure_tickets *tickets);
+/* Those of a principal, who need have no ticket. True: it has one. */
+bool secure_tickets_quotas(struct secure_tickets *tickets, const char *principal, struct secure_quotas *quotas);
 /* Of who has no ticket yet. */
 bool secure_tickets_may_have(struct secure_tickets *tickets, const struct secure_key *principal);
 uint8_t secure_tickets_look_up(struct secure_tickets *tickets, const char *principal, enum secure_role role,

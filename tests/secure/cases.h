@@ -42,7 +42,11 @@
 	X(rights_are_by_principal_verb_and_prefix) \
 	X(each_malformed_right_is_named) \
 	X(files_of_rights_are_nobody_elses) \
-	X(reactors_look_up_rights_by_id)
+	X(reactors_look_up_rights_by_id) \
+	X(quotas_are_each_principals_own) \
+	X(each_malformed_quota_is_named) \
+	X(buckets_fill_at_their_rate) \
+	X(keys_of_a_principal_share_its_account)
 
 #define X(name) void name(void);
 SECURE_CASES(X)
