@@ -132,6 +132,7 @@ struct config {
 	uint32_t partitions;
 	/* checkpoints; the directory is one that all nodes see */
 	char checkpoint_directory[CONFIG_TEXT_MAX + 1]; /* "": none */
+	char checkpoint_key[CONFIG_TEXT_MAX + 1];	/* "": none */
 	uint32_t checkpoint_restore;			/* enum config_restore: what a node begins with */
 	uint32_t checkpoint_id;				/* which is restored; 0: the newest */
 	uint32_t checkpoint_every_s;			/* full ones; 0: on request only */

@@ -196,6 +196,10 @@ const struct config_option config_options[] = {
 	  .help = "Where checkpoints are kept: a folder that all PS nodes see under this path (one machine, or a "
 		  "shared "
 		  "file system). Nothing: there are no checkpoints, and what a node holds is lost when it ends." },
+	{ "checkpoint.key", OF_CONFIG(checkpoint_key), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
+	  .help = "A key file of one principal, the same on all PS nodes (docs/security.rst): the manifest of each "
+		  "checkpoint gets an HMAC, and none is read without one that is right. credential:NAME as for "
+		  "security.control_keys. Nothing: whoever can write to checkpoint.directory is believed." },
 	{ "checkpoint.restore", OF_CONFIG(checkpoint_restore), .type = OPTION_CHOICE, .choices = "no|latest|good",
 	  .fallback_how = "good where checkpoint.directory is set, else no",
 	  .help = "What the cluster begins with: nothing; the newest checkpoint, or no start if that is damaged; or "

@@ -455,7 +455,10 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (status < 0)
 		return status;
 	node->shards_count = config->reactors;
-	status = open_ports(node, err);
+	if (config->checkpoint_key[0])
+		status = ckpt_use_keys(config->checkpoint_key, err);
+	if (status == 0)
+		status = open_ports(node, err);
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = shard_build(&node->shards[i], err);
 	if (status == 0)
