@@ -389,12 +389,13 @@ const struct config_option config_options[] = {
 	  .fallback = "",
 	  .help = "A file for the audit log of the control plane, in JSON lines: who came, what he changed, and what "
 		  "was refused. `starctl audit verify` checks it. Nothing: there is none." },
-	{ "security.data", OF_CONFIG(security_data), .type = OPTION_CHOICE, .choices = "open|checked|sealed",
+	{ "security.data", OF_CONFIG(security_data), .type = OPTION_CHOICE, .choices = "open|checked|sealed|sealed-256",
 	  .fallback = "open",
 	  .help = "open: whoever reaches the data address reads and changes parameters. checked: who comes there has "
 		  "a ticket, "
 		  "which libstar asks the control plane for with its key, and nobody changes anything on the way. "
-		  "sealed: and nobody reads keys and values there (AES-128-GCM). Other than open it needs "
+		  "sealed: and nobody reads keys and values there (AES-128-GCM; sealed-256: AES-256-GCM). Other than "
+		  "open it needs "
 		  "security.control_keys, and is the same on all nodes." },
 	{ "security.memif", OF_CONFIG(security_memif), .type = OPTION_CHOICE, .choices = "as-data|tickets",
 	  .fallback = "as-data",

@@ -32,6 +32,7 @@ enum {
 	DATAGRAM_ACK_DELAY_NS = 100000,
 };
 _Static_assert((int)CONFIG_DATA_SEALED == (int)SECURE_DATA_SEALED &&
+		       (int)CONFIG_DATA_SEALED_256 == (int)SECURE_DATA_SEALED_256 &&
 		       (int)CONFIG_DATA_CHECKED == (int)SECURE_DATA_CHECKED,
 	       "the option's choices");
 #define DATAGRAM_LEASE_NS UINT64_C(10000000000)

@@ -103,7 +103,7 @@ enum wire_status rpc_sealed_greet(struct rpc_stream *s, const char **why)
 		secure_welcome_make(server->options.tickets, server->options.port, ++server->welcomes, &welcome);
 		if (send_welcome(s, secret, &hello, &welcome)) {
 			secure_connection_keys(secret, place_of(server, frame), &hello, &welcome,
-					       secure_tickets_data(server->options.tickets) == SECURE_DATA_SEALED,
+					       secure_data_cipher(secure_tickets_data(server->options.tickets)),
 					       &seal->in, &seal->out);
 			seal->bound = (struct rpc_bound){ 0 };
 			s->sealed = 1;

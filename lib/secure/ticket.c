@@ -56,9 +56,25 @@ _Static_assert((int)SECURE_ACCOUNTS >= (int)PLACES, "as many principals as there
 
 const char *secure_data_name(enum secure_data data)
 {
-	static const char *const names[] = { "open", "checked", "sealed" };
+	static const char *const names[SECURE_DATA_KINDS] = { "open", "checked", "sealed", "sealed-256" };
 
 	return names[data];
+}
+
+enum secure_data secure_data_from(const char *name)
+{
+	enum secure_data data = SECURE_DATA_OPEN;
+
+	while (data < SECURE_DATA_KINDS && strcmp(name, secure_data_name(data)) != 0)
+		data++;
+	return data;
+}
+
+enum secure_cipher secure_data_cipher(enum secure_data data)
+{
+	return data == SECURE_DATA_SEALED_256 ? SECURE_AES256
+	       : data == SECURE_DATA_SEALED   ? SECURE_AES128
+					      : SECURE_GUARD;
 }
 
 static void free_tickets(struct secure_tickets *t)
@@ -430,21 +446,22 @@ void secure_welcome_tag(const uint8_t secret[SECURE_HASH_BYTES], const struct se
 }
 
 void secure_connection_keys(const uint8_t secret[SECURE_HASH_BYTES], struct secure_place place,
-			    const struct secure_hello *hello, const struct secure_welcome *welcome, bool sealed,
-			    struct secure_direction *to_node, struct secure_direction *from_node)
+			    const struct secure_hello *hello, const struct secure_welcome *welcome,
+			    enum secure_cipher cipher, struct secure_direction *to_node,
+			    struct secure_direction *from_node)
 {
 	struct {
 		uint8_t client[SECURE_RANDOM_BYTES], node[SECURE_RANDOM_BYTES];
 		struct secure_place place;
-		uint32_t sealed;
-	} context = { .place = place, .sealed = sealed };
+		uint32_t cipher;
+	} context = { .place = place, .cipher = cipher };
 	uint8_t direction[SECURE_HASH_BYTES];
 
 	memcpy(context.client, hello->random, sizeof(context.client));
 	memcpy(context.node, welcome->random, sizeof(context.node));
 	secure_expand(secret, "starserver to node", &context, sizeof(context), direction, sizeof(direction));
-	secure_direction_init(to_node, direction, sealed);
+	secure_direction_init(to_node, direction, cipher);
 	secure_expand(secret, "starserver from node", &context, sizeof(context), direction, sizeof(direction));
-	secure_direction_init(from_node, direction, sealed);
+	secure_direction_init(from_node, direction, cipher);
 	explicit_bzero(direction, sizeof(direction));
 }

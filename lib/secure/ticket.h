@@ -17,9 +17,11 @@
 #include "secure/seal.h"
 
 enum secure_data {
-	SECURE_DATA_OPEN,    /* whoever reaches the data network gets in */
-	SECURE_DATA_CHECKED, /* by ticket; nobody changes anything on the way */
-	SECURE_DATA_SEALED,  /* and nobody reads the payload */
+	SECURE_DATA_OPEN,	/* whoever reaches the data network gets in */
+	SECURE_DATA_CHECKED,	/* by ticket; nobody changes anything on the way */
+	SECURE_DATA_SEALED,	/* and nobody reads the payload */
+	SECURE_DATA_SEALED_256, /* the same, with keys of 256 bits */
+	SECURE_DATA_KINDS
 };
 
 enum { SECURE_RANDOM_BYTES = 32, SECURE_TICKET_BYTES = 112, SECURE_TABLES = 2048 /* ids */ };
@@ -48,8 +50,11 @@ struct secure_guest {
 
 struct secure_tickets;
 
-/* "open", "checked", "sealed". */
+/* "open", "checked", "sealed", "sealed-256". And back: SECURE_DATA_KINDS: it is none. */
 const char *secure_data_name(enum secure_data data);
+enum secure_data secure_data_from(const char *name);
+/* Of data that is not open. */
+enum secure_cipher secure_data_cipher(enum secure_data data);
 
 struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_error *err);
 void secure_tickets_destroy(struct secure_tickets *tickets); /* may be NULL */
@@ -110,7 +115,8 @@ void secure_welcome_tag(const uint8_t secret[SECURE_HASH_BYTES], const struct se
 			size_t header_bytes, const struct secure_welcome *welcome, uint8_t tag[SECURE_TAG_BYTES]);
 /* The keys of a connection: to the node, and from it. */
 void secure_connection_keys(const uint8_t secret[SECURE_HASH_BYTES], struct secure_place place,
-			    const struct secure_hello *hello, const struct secure_welcome *welcome, bool sealed,
-			    struct secure_direction *to_node, struct secure_direction *from_node);
+			    const struct secure_hello *hello, const struct secure_welcome *welcome,
+			    enum secure_cipher cipher, struct secure_direction *to_node,
+			    struct secure_direction *from_node);
 
 #endif

@@ -107,7 +107,7 @@ struct wire_packet_opened {
 	 * same: then both go on where they were; else everything begins with number 1. */
 	uint32_t resumed;
 	uint32_t message_max; /* bytes of the largest message that it takes */
-	uint32_t seal;	      /* 0: packets have no tag; 1: they have; 2: and their bodies are sealed */
+	uint32_t seal;	      /* 0: packets have no tag; 1: they have; 2: and their bodies are sealed; 3: by 256 bits */
 };
 _Static_assert(sizeof(struct wire_packet_opened) == 40, "wire_packet_opened");
 

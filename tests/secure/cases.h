@@ -27,6 +27,7 @@
 	X(a_handshake_of_any_bytes_fails) \
 	X(hashes_are_the_rfcs) \
 	X(hashes_are_openssls) \
+	X(comparisons_take_the_time_of_their_bytes) \
 	X(records_are_openssls_in_any_pieces) \
 	X(no_touched_record_opens) \
 	X(keys_are_renewed_at_the_same_record) \
