@@ -33,6 +33,7 @@
  *                            the node cannot be reached, or was lost in the middle of the call and not reached again
  *   -ESTALE                  a node was restarted and has lost what it held: close the cluster, and open it again
  *   -EBUSY                   a node has had no buffers for requests until the deadline: it is overloaded
+ *   -EDQUOT                  a quota of the key's principal was used up until the deadline; the sentence says which
  *   -EREMOTEIO               a push was applied, and its results are lost (STAR_AT_ONCE)
  *   -EPROTO, -EBADMSG        a node does not keep to the protocol, or a checksum does not match; its connection was
  *                            closed

@@ -124,6 +124,7 @@
 	X(a_data_address_of_the_kernel_is_found) \
 	X(lists_of_numbers_are_read) \
 	X(checkpoints_are_looked_at_without_a_node) \
+	X(checkpoints_are_believed_by_their_hmac) \
 	X(shutdown_waits_until_the_node_is_gone) \
 	X(checkpoints_wait_for_nodes_that_load) \
 	X(half_a_node_is_never_saved) \
