@@ -18,7 +18,7 @@ struct row {
 	float *values;
 };
 
-/* Parses a line, which is changed; its end is a zero. 1; 0: there is nothing in it; -EINVAL with a sentence that names
+/* Parses a line, which is changed; its end is a zero. 1; 0: there is nothing in it; -EINVAL with a message that names
  * the column. */
 int input_row_parse(enum input_format format, char *line, struct row *row, struct star_error *err);
 
