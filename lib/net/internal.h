@@ -144,12 +144,14 @@ struct plain_like {
 struct udp_last {
 	struct plain_like like;
 	struct udp_port port;
+	struct net_udp_address address; /* and whom it was from */
+	rte_be32_t from;		/* the same */
 };
 
 struct net {
+	struct net_memory memory;
 	/* constant */
 	struct net_options options;
-	struct rte_mempool *pool;
 	uint32_t hash_mask, hash_seed;
 	unsigned interfaces_count, listeners_count, udp_ports_count;
 	unsigned udp_prefetches; /* this many ports are told of datagrams ahead */
