@@ -510,7 +510,7 @@ void client_part_finish_stale(struct part *part, struct waiter *self);
 struct star_table *client_table_ask(struct star_cluster *cluster, const char *method, json_t *params,
 				    const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err);
 
-/* check.c: an operation as its caller gave it. 0, or -EINVAL with a sentence. */
+/* check.c: an operation as its caller gave it. 0, or -EINVAL with a message. */
 int client_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err);
 /* The rate and scale of one that applies gradients to what has that name. */
 int client_check_step(const struct star_op *op, uint32_t i, const char *name, struct star_error *err);

@@ -322,7 +322,7 @@ json_t *control_security_json(const struct control *control);
 /* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any
  * time. */
 int control_metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-/* health.c: {"healthy", "state", "problems": [sentences]}; a new reference. At any time. */
+/* health.c: {"healthy", "state", "problems": [messages]}; a new reference. At any time. */
 json_t *control_health_json(struct control *control);
 /* How far the date is from the clock that nobody sets. */
 int64_t control_health_clock_offset_us(void);
@@ -337,7 +337,7 @@ int control_checkpointer_start(struct control *control, struct star_error *err);
 void control_checkpointer_join(struct control *control); /* after control_stop */
 /* Once a second: begins one if the node wants it. */
 void control_checkpointer_look(struct control *control);
-/* Asks for one; kind is "full", "delta" or "auto". -EBUSY with a sentence when one is under way. */
+/* Asks for one; kind is "full", "delta" or "auto". -EBUSY with a message when one is under way. */
 int control_checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_checkpointer_status(struct control *control, json_t **result, struct star_error *err);
 /* On every node: {"begin": {...}}, {"end": {...}}, {"restart": {...}} or {}: how far it is. */

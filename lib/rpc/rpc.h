@@ -196,7 +196,7 @@ void rpc_reply_pad(struct rpc_request *request); /* zeros up to a multiple of 8 
 void *rpc_reply_piece(struct rpc_request *request, uint32_t n);
 void rpc_reply_unput(struct rpc_request *request);
 
-/* Drops what was written, and answers with a status and a sentence instead (without the sentence when mbufs are short).
+/* Drops what was written, and answers with a status and a message instead (without the message when mbufs are short).
  * Returns RPC_DONE. */
 enum rpc_progress rpc_reply_fail(struct rpc_request *request, enum wire_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

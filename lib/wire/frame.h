@@ -5,7 +5,7 @@
  *
  * A request frame:  wire_frame, then payload: for each operation a wire_op and its body (padded with zeros to 8 bytes).
  * A reply frame:    wire_frame, then payload: for each operation, in order, a wire_result and its body (padded alike);
- *                   or, if status is not WIRE_OK, one sentence for people (no terminating zero) and nothing else.
+ *                   or, if status is not WIRE_OK, one message for people (no terminating zero) and nothing else.
  *
  * checksum is the CRC-32 (base/crc32.h) of header and payload with the checksum field taken as zero.
  */
@@ -34,7 +34,7 @@ enum wire_limits {
 	WIRE_NODES_MAX = 1024,		/* PS tasks of a cluster */
 	WIRE_REACTORS_MAX = 64,		/* reactors of a node */
 	WIRE_PARTITIONS_MAX = 1 << 20,
-	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's sentence */
+	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's message */
 	WIRE_IN_FLIGHT_MAX = 256,  /* unanswered requests of a session: a node remembers the outcome of this many */
 };
 
@@ -259,7 +259,7 @@ static inline uint64_t wire_op_result_bytes(const struct wire_op *op)
 }
 
 /* Checks magic, version, opcode and payload_bytes. Returns WIRE_OK or WIRE_BAD_FRAME; *why, if given, gets a
- * sentence. */
+ * message. */
 enum wire_status wire_frame_check(const struct wire_frame *frame, const char **why);
 
 /* The header's part of a checksum: CRC of the 64 bytes with the checksum field taken as zero. */
