@@ -180,7 +180,18 @@ struct rpc_server {
 
 /* server.c */
 /* A request comes: nothing of the one before is left. */
-void rpc_work_begin(struct rpc_work *work);
+static inline void rpc_work_begin(struct rpc_work *w)
+{
+	w->request.begun = false;
+	w->request.changed = false;
+	w->request.why = 0;
+	w->request.failed = false;
+	w->hopeless = 0;
+	w->starved_ns = 0;
+	w->reply_due = 0;
+	w->refusal = WIRE_OK;
+	w->replayed = 0;
+}
 /* A request is whole, and waits for its turn from now on. */
 void rpc_work_arrived(struct rpc_work *work);
 /* A request will be executed: says so to the service, as far as it lies in one piece. */
