@@ -5,6 +5,7 @@
 
 #include <sys/queue.h>
 
+#include "base/crc32.h"
 #include "base/wheel.h"
 #include "rpc/replay.h"
 #include "rpc/rpc.h"
@@ -160,7 +161,8 @@ struct rpc_server {
 	void *free_tasks;			    /* of these; each begins with a pointer to the next */
 	uint32_t pool_mbufs;			    /* of the stack's pool */
 	uint32_t held_mbufs;
-	uint32_t turn_mbufs; /* of replies of this turn */
+	uint32_t turn_mbufs;		/* of replies of this turn */
+	struct crc32_length crc_length; /* stream.c: of the mbuf of a payload that was added to its checksum last */
 	/* held.c: replies that wait, by what for */
 	bool holds;
 	uint32_t held;
