@@ -123,7 +123,7 @@ static struct neighbour *make_neighbour(struct net *net, struct net_interface *i
 
 static bool may_ask(struct net *net)
 {
-	return net_bucket_take(&net->neighbour_asks, net->now_ns, ASKS_PER_SECOND, ASKS_BURST);
+	return bucket_take(&net->neighbour_asks, net->now_ns, ASKS_PER_SECOND, ASKS_BURST);
 }
 
 static void ask_neighbour(struct net *net, struct net_interface *interface, struct neighbour *n)

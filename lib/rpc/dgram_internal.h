@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "base/bucket.h"
 #include "base/wheel.h"
 #include "net/net.h"
 #include "rpc/datagram.h"
@@ -213,10 +214,7 @@ struct dgram {
 	uint64_t favoured_ns; /* when it was chosen, or something of it came last */
 	bool favoured_sends;  /* something has come since it was chosen */
 	struct wheel_timer favour_timer;
-	struct dgram_bucket {
-		uint64_t filled_ns;
-		uint32_t left;
-	} answers, quotes; /* to strangers; ICMP errors */
+	struct bucket answers, quotes; /* to strangers; ICMP errors */
 	struct dgram_counters counters;
 };
 

@@ -129,6 +129,7 @@ struct service {
 	struct service_options options;
 	uint32_t epoch, first_partition, end_partition;
 	struct store_table *tables[WIRE_OBJECTS_MAX + 1];	    /* by id */
+	uint32_t tables_last;					    /* the highest id that a table has had */
 	struct accumulator accumulators[WIRE_OBJECTS_MAX + 1];	    /* by id: commit.c */
 	struct store *sums;					    /* the store of their tables */
 	struct direct_table direct[OBJECT_IDS] __rte_cache_aligned; /* of whatever a request may name */
