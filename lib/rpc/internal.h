@@ -5,6 +5,7 @@
 
 #include <sys/queue.h>
 
+#include "base/crc32.h"
 #include "base/wheel.h"
 #include "rpc/replay.h"
 #include "rpc/rpc.h"
@@ -165,7 +166,8 @@ struct rpc_server {
 	void *free_tasks;			    /* of these; each begins with a pointer to the next */
 	uint32_t pool_mbufs;			    /* of the stack's pool */
 	uint32_t held_mbufs;
-	uint32_t turn_mbufs; /* of replies of this turn */
+	uint32_t turn_mbufs;		/* of replies of this turn */
+	struct crc32_length crc_length; /* stream.c: of the mbuf of a payload that was added to its checksum last */
 	/* held.c: replies that wait, by what for */
 	bool holds;
 	uint32_t held;
@@ -185,7 +187,18 @@ struct rpc_server {
 
 /* server.c */
 /* A request comes: nothing of the one before is left. */
-void rpc_work_begin(struct rpc_work *work);
+static inline void rpc_work_begin(struct rpc_work *w)
+{
+	w->request.begun = false;
+	w->request.changed = false;
+	w->request.why = 0;
+	w->request.failed = false;
+	w->hopeless = 0;
+	w->starved_ns = 0;
+	w->reply_due = 0;
+	w->refusal = WIRE_OK;
+	w->replayed = 0;
+}
 /* A request is whole, and waits for its turn from now on. */
 void rpc_work_arrived(struct rpc_work *work);
 /* A request will be executed: says so to the service, as far as it lies in one piece. */
