@@ -165,7 +165,7 @@ static int begin_to_write(struct node_journal *j, const struct control_layout *l
 	rc = node_journal_write_catalogue(j, err);
 	journal_whole_name(whole, j->life.number);
 	if (rc == 0)
-		rc = node_journal_replace_file(j, whole, "", err);
+		rc = node_journal_replace_file(j, whole, "", 0, err);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
 		j->writers[i] = journal_writer_create(&j->life, i, former_of(j, i), j->rings[i], err);
 		rc = j->writers[i] ? 0 : err->code;

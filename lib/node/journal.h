@@ -102,7 +102,8 @@ void node_journal_watch(struct node *node);
 
 /* journal_catalogue.c */
 /* A whole file takes the place of the one before, or nothing happens. */
-int node_journal_replace_file(const struct node_journal *j, const char *name, const char *text, struct star_error *err);
+int node_journal_replace_file(const struct node_journal *j, const char *name, const char *text, size_t bytes,
+			      struct star_error *err);
 void node_journal_add_counted(struct node_journal *j, uint64_t id, uint32_t sum);
 const struct journal_counted *node_journal_find_counted(const struct node_journal *j, uint64_t id);
 int node_journal_write_catalogue(const struct node_journal *j, struct star_error *err);
