@@ -77,7 +77,7 @@ int control_restore_ask(struct control *control, const json_t *params, json_t **
 		p->together = false;
 		p->error[0] = 0;
 		pthread_cond_broadcast(&control->wake);
-		*result = json_pack("{s:I}", "incarnation", (json_int_t)control->incarnation);
+		*result = json_pack("{s:I}", "incarnation", (json_int_t)control->inherited); /* as in status */
 	}
 	pthread_mutex_unlock(&control->lock);
 	return rc;
