@@ -248,8 +248,8 @@ const struct config_option config_options[] = {
 	{ "journal.directory", OF_CONFIG(journal_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
 	  .help = "A folder of this node alone, on a fast local disk, in which each change is written down within some "
-		  "milliseconds: a node that was killed begins with its last checkpoint and what came after it. For "
-		  "clusters of one PS task, with checkpoint.directory. Nothing: there is no journal." },
+		  "milliseconds: a node that was killed begins with its last checkpoint and what came after it. "
+		  "With checkpoint.directory, and on all PS tasks or none. Nothing: there is no journal." },
 	{ "journal.ring_mib", OF_CONFIG(journal_ring_mib), .type = OPTION_NUMBER, .min = 8, .max = 4096,
 	  .fallback = "32", .unit = "MiB",
 	  .help = "Memory of each reactor for what is still to be written, made a power of two. When it is full, "

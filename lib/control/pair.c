@@ -26,7 +26,6 @@ int control_pair_serves(const struct control *control, struct star_error *err)
 
 int control_pair_lead(struct control *control, uint32_t epoch, bool begins, struct star_error *err)
 {
-	const struct control_data_plane *plane = &control->data_plane;
 	int rc = begins ? control_begin_with(control, err) : 0;
 
 	pthread_mutex_lock(&control->lock);
@@ -42,8 +41,6 @@ int control_pair_lead(struct control *control, uint32_t epoch, bool begins, stru
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&control->lock);
-	control->incarnation = plane->incarnation(plane->ctx);
-	control->nodes[0].layout.incarnation = control->incarnation;
 	control->pair_waits[0] = 0;
 	pthread_mutex_unlock(&control->lock);
 	return 0;

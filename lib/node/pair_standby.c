@@ -239,7 +239,7 @@ static int join(struct follower *f, struct star_error *err)
 	p->generation = answer.generation;
 	p->primary_incarnation = answer.incarnation;
 	p->primary_lease_ms = answer.lease_ms;
-	p->primary_same = node_apply_from(f->apply, answer.reactors, answer.partitions);
+	p->primary_same = node_apply_from(f->apply, answer.reactors, answer.partitions, 0, answer.reactors);
 	p->heard_us = clock_us();
 	p->syncs++;
 	pthread_mutex_unlock(&p->lock);
