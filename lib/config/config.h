@@ -33,7 +33,7 @@ enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED, CO
 enum config_sealing { CONFIG_MEMIF_AS_DATA, CONFIG_MEMIF_TICKETS };
 
 /* When replies leave that tell of changes: at once, or when they are durable. */
-enum config_durability { CONFIG_DURABILITY_ASYNC, CONFIG_DURABILITY_SYNC };
+enum config_durability { CONFIG_DURABILITY_ASYNC, CONFIG_DURABILITY_RETAINED, CONFIG_DURABILITY_SYNC };
 
 enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
 

@@ -174,6 +174,8 @@ struct rpc_server {
 	struct rpc_work *held_head, *held_tail;
 	uint64_t durable; /* as it was told last */
 	struct wheel_timer held_timer;
+	bool retains;  /* what the peers keep does not wait */
+	uint32_t life; /* how often replies have begun to wait */
 	/* budget.c */
 	struct rpc_stream *favoured; /* whose window is opened while mbufs are short */
 	uint64_t favoured_ns;	     /* when it was last given something */
@@ -217,6 +219,8 @@ void rpc_work_answer(struct rpc_work *work);
 /* held.c: false: the reply goes at once. */
 bool rpc_work_hold(struct rpc_work *work);
 void rpc_held_timer(struct wheel_timer *timer, uint64_t now_ns);
+/* Says in a reply what of its session is durable. */
+void rpc_work_tell(const struct rpc_work *work, struct wire_frame *frame);
 
 /* Drops the reply, and gives back what the execution of a request needs. */
 void rpc_work_end(struct rpc_work *work);
