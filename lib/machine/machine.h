@@ -14,7 +14,7 @@
 
 enum { MACHINE_TEXT_MAX = 256, MACHINE_PAGES_MAX = 4 };
 
-/* Looks at directories and devices, and opens nothing: 0, or a negative errno with a sentence. */
+/* Looks at directories and devices, and opens nothing: 0, or a negative errno with a message. */
 int machine_check(const struct config *config, struct star_error *err);
 /* The same of checkpoint.directory alone. */
 int machine_check_directory(const struct config *config, struct star_error *err);
