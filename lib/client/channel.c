@@ -30,7 +30,8 @@ void client_channel_close(struct channel *ch)
 	ch->out_bytes = ch->out_sent = 0;
 	ch->in_bytes = 0;
 	ch->pause_until_ns = 0;
-	ch->refused = ch->careful = false;
+	ch->refused = false;
+	ch->careful = WIRE_OK;
 }
 
 /* Cannot happen: the buffer was made for the whole request. */

@@ -298,11 +298,13 @@ struct channel {
 	uint64_t heard_ns;	 /* when it last answered; or was connected, or first asked after a silence */
 	uint64_t pause_until_ns; /* nothing is sent before: the node was busy */
 	bool refused;		 /* as BUSY, and not sent again yet: all that was sent behind it will be refused, too */
-	bool careful;		 /* the node was busy: one request at a time, until one is not refused so */
-	uint64_t give_up_ns;	 /* when connecting is given up */
-	uint64_t not_before_ns;	 /* the next attempt to connect */
-	uint32_t attempts;	 /* to connect, since it last answered */
-	uint32_t lost;		 /* connections with requests in flight, since then */
+	/* the node refused with this status (wire_status_is_busy): one request at a time, until one is not refused so;
+	 * WIRE_OK: it did not */
+	uint8_t careful;
+	uint64_t give_up_ns;	/* when connecting is given up */
+	uint64_t not_before_ns; /* the next attempt to connect */
+	uint32_t attempts;	/* to connect, since it last answered */
+	uint32_t lost;		/* connections with requests in flight, since then */
 	int connect_error;
 	struct prng prng;
 	struct channel_seen *seen; /* by object, for tables with staleness; NULL: none yet */
@@ -525,7 +527,7 @@ void client_part_finish_stale(struct part *part, struct waiter *self);
 struct star_table *client_table_ask(struct star_cluster *cluster, const char *method, json_t *params,
 				    const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err);
 
-/* check.c: an operation as its caller gave it. 0, or -EINVAL with a sentence. */
+/* check.c: an operation as its caller gave it. 0, or -EINVAL with a message. */
 int client_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err);
 /* The rate and scale of one that applies gradients to what has that name. */
 int client_check_step(const struct star_op *op, uint32_t i, const char *name, struct star_error *err);
@@ -678,6 +680,8 @@ void client_connect_start(struct channel *ch, uint64_t now_ns);
 void client_connect_watch(struct channel *ch);
 /* The connection came to nothing: the next attempt waits its time. */
 void client_connect_failed(struct channel *ch, int error, uint64_t now_ns);
+/* Says that EDQUOT was the reason; returns -EDQUOT. */
+int client_connect_over_quota(const struct channel *ch, struct star_error *err);
 /* false: given up; err says why. */
 bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err);
 

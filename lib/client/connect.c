@@ -133,12 +133,24 @@ void client_connect_start(struct channel *ch, uint64_t now_ns)
 		client_connect_failed(ch, errno, now_ns);
 }
 
+int client_connect_over_quota(const struct channel *ch, struct star_error *err)
+{
+	return star_error_set(err, -EDQUOT,
+			      "%s refuses this worker: its principal has as many connections or sessions there as its "
+			      "quota allows; end others, or have the quota raised (security.rights of the nodes)",
+			      ch->label);
+}
+
 static bool give_up_connecting(struct channel *ch, struct star_error *err)
 {
 	const int error = ch->connect_error ? ch->connect_error : ETIMEDOUT;
 
 	if ((error == ENOKEY || error == EKEYREJECTED) && client_tickets_why(ch->cluster, ch->task, err))
 		return false;
+	if (error == EDQUOT) {
+		client_connect_over_quota(ch, err);
+		return false;
+	}
 	star_error_set(
 		err, -error,
 		"cannot connect to %s: %s (%u attempts, the last ones within %.1f s); is starserver running there, "

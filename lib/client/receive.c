@@ -111,7 +111,7 @@ static bool died_of_our_frame(struct channel *ch, const struct wire_frame *frame
 static bool not_welcome(struct channel *ch, int error)
 {
 	pthread_mutex_lock(&ch->lock);
-	if (error != EBUSY) /* its refusal may be lost */
+	if (error != EBUSY && error != EDQUOT) /* its refusal may be lost */
 		client_tickets_refused(ch->cluster, ch->task, ch->seal->by.number);
 	client_connect_failed(ch, error, clock_ns());
 	pthread_mutex_unlock(&ch->lock);
@@ -127,7 +127,9 @@ static bool take_welcome(struct channel *ch, const struct wire_frame *frame, con
 	if (good)
 		client_channel_pump(ch, clock_ns());
 	pthread_mutex_unlock(&ch->lock);
-	return good || not_welcome(ch, frame->status == WIRE_BUSY ? EBUSY : EKEYREJECTED);
+	return good || not_welcome(ch, frame->status == WIRE_BUSY		 ? EBUSY
+				       : frame->status == WIRE_QUOTA_CONNECTIONS ? EDQUOT
+										 : EKEYREJECTED);
 }
 
 /* Whoever is between can end the connection so, and nothing else: what is in flight is sent by another one. */

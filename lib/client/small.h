@@ -126,7 +126,7 @@ static inline void small_take(struct channel *ch, struct call *call, uint64_t no
 	ch->first_sequence++;
 	ch->heard_ns = now_ns;
 	ch->answered = true;
-	ch->careful = false;
+	ch->careful = WIRE_OK;
 	ch->attempts = ch->lost = 0;
 	ch->live--;
 	call->small.part->state = PART_TAKEN;

@@ -354,6 +354,6 @@ void dpdk_message_received(struct stream *s, struct rte_mbuf *message, uint32_t 
 		handle_all(s, message, status);
 		return;
 	}
-	rte_pktmbuf_free_seg(message);
+	net_free(s->poller->net, message);
 	dgram_taken(s->session, 1);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "node/checkpoint.h"
 #include "node/pair.h"
 
 #include <errno.h>
@@ -128,6 +129,7 @@ int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct
 	p->generation = generation;
 	epoch = p->primary_epoch;
 	pthread_mutex_unlock(&p->lock);
+	node_checkpoint_own(p->node->checkpoint);
 	rc = control_pair_lead(p->control, epoch, begins, err);
 	if (rc == 0)
 		log_info("the primary of the pair, generation %" PRIu64, generation);

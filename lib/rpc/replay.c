@@ -239,7 +239,9 @@ static void claim(struct replay *r, struct rpc_work *w)
 	} else if (!known) {
 		e->unknown = r->forgot;
 	}
-	w->refuses = e->done && outcome(r, e, e->done) == WIRE_BUSY;
+	w->refuses = e->done ? outcome(r, e, e->done) : (uint8_t)WIRE_OK;
+	if (!wire_status_is_busy(w->refuses))
+		w->refuses = WIRE_OK;
 	former = e->owner;
 	e->owner = w;
 	w->replay = at;

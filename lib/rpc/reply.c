@@ -322,9 +322,11 @@ static void send_segments(struct rpc_work *w, struct rte_mbuf *m)
 static uint32_t add_checksum(const struct rte_mbuf *m, struct wire_frame *frame, uint32_t bytes)
 {
 	uint32_t crc = base_crc32(frame, bytes), more = 0;
+	struct crc32_length length = { 0 };
 
 	for (m = m->next; m && m->data_len; m = m->next, more++)
-		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
+		crc = base_crc32_join(&length, crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len),
+				      m->data_len);
 	frame->checksum = crc;
 	return more;
 }

@@ -40,6 +40,12 @@
 	F(starved, "requests refused: no mbufs for their replies") \
 	F(unread, "peers given up: mbufs were short, and they did not read") \
 	F(abandoned, "requests finished for a peer that had gone") \
+	F(quota_connections, "streams refused: their principal has as many as its quota allows") \
+	F(quota_sessions, "sessions refused: their principal has as many as its quota allows") \
+	F(quota_in_flight, "requests refused: over their principal's quota of bytes in flight") \
+	F(quota_requests, "requests refused: over their principal's quota of requests a second") \
+	F(quota_new_rows, "requests refused: over their principal's quota of new rows a second") \
+	F(quota_memory, "requests refused: over their principal's quota of memory") \
 	X(held, "replies that waited until what they tell of was durable")
 
 struct rpc_counters {
@@ -114,6 +120,7 @@ struct rpc_server_options {
 	struct observe *observe;   /* remembers what was served; NULL: nothing does */
 	/* NULL: whoever comes is served. Else streams and sessions come by ticket. */
 	const struct secure_tickets *tickets;
+	uint32_t reactors; /* of the node, among which a principal's quotas are divided; 0: 1 */
 	struct rpc_service service;
 };
 
@@ -121,6 +128,12 @@ struct rpc_server;
 
 /* What the sender of a request may do with tables, by their ids (secure/rights.h); NULL: everything. */
 const _Atomic(uint8_t) *rpc_request_rights(const struct rpc_request *request);
+
+struct secure_account;
+/* What the sender of a request has of this reactor, its bucket of rows filled; NULL: he has no quota of new rows or
+ * memory. And: the request is refused for that. */
+struct secure_account *rpc_request_account(const struct rpc_request *request);
+void rpc_request_over_quota(const struct rpc_request *request, enum wire_status status);
 
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);
 /* From now on streams come in; nothing, where they do already. On the stack's thread, once it runs. */
@@ -186,7 +199,7 @@ void rpc_reply_pad(struct rpc_request *request); /* zeros up to a multiple of 8 
 void *rpc_reply_piece(struct rpc_request *request, uint32_t n);
 void rpc_reply_unput(struct rpc_request *request);
 
-/* Drops what was written, and answers with a status and a sentence instead (without the sentence when mbufs are short).
+/* Drops what was written, and answers with a status and a message instead (without the message when mbufs are short).
  * Returns RPC_DONE. */
 enum rpc_progress rpc_reply_fail(struct rpc_request *request, enum wire_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -5,7 +5,7 @@
  *
  * A request frame:  wire_frame, then payload: for each operation a wire_op and its body (padded with zeros to 8 bytes).
  * A reply frame:    wire_frame, then payload: for each operation, in order, a wire_result and its body (padded alike);
- *                   or, if status is not WIRE_OK, one sentence for people (no terminating zero) and nothing else.
+ *                   or, if status is not WIRE_OK, one message for people (no terminating zero) and nothing else.
  *
  * checksum is the CRC-32 (base/crc32.h) of header and payload with the checksum field taken as zero.
  */
@@ -34,7 +34,7 @@ enum wire_limits {
 	WIRE_NODES_MAX = 1024,		/* PS tasks of a cluster */
 	WIRE_REACTORS_MAX = 64,		/* reactors of a node */
 	WIRE_PARTITIONS_MAX = 1 << 20,
-	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's sentence */
+	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's message */
 	WIRE_IN_FLIGHT_MAX = 256,  /* unanswered requests of a session: a node remembers the outcome of this many */
 };
 
@@ -72,7 +72,14 @@ enum wire_opcode {
 	X(GONE, 20, "what an earlier request has kept for this one is not there") \
 	X(NOT_KEPT, 21, "there is no room for what the request is to keep") \
 	X(NO_TICKET, 22, "the node wants a ticket that is good") /* the stream is closed; retry with another ticket */ \
-	X(NOT_ALLOWED, 23, "the key does not have the right")
+	X(NOT_ALLOWED, 23, "the key does not have the right") \
+	/* a quota of the key's principal (secure/quota.h) is used up; retry later, but for MEMORY */ \
+	X(QUOTA_CONNECTIONS, 24, "the principal has as many connections as its quota allows") \
+	X(QUOTA_SESSIONS, 25, "the principal has as many sessions as its quota allows") \
+	X(QUOTA_IN_FLIGHT, 26, "the principal has as many bytes in flight as its quota allows") \
+	X(QUOTA_REQUESTS, 27, "the principal sends more requests a second than its quota allows") \
+	X(QUOTA_NEW_ROWS, 28, "the principal makes more new rows a second than its quota allows") \
+	X(QUOTA_MEMORY, 29, "the principal's tables have as much memory as its quota allows")
 
 enum wire_status {
 #define X(name, code, text) WIRE_##name = code,
@@ -267,7 +274,7 @@ static inline uint64_t wire_op_result_bytes(const struct wire_op *op)
 }
 
 /* Checks magic, version, opcode and payload_bytes. Returns WIRE_OK or WIRE_BAD_FRAME; *why, if given, gets a
- * sentence. */
+ * message. */
 enum wire_status wire_frame_check(const struct wire_frame *frame, const char **why);
 
 /* The header's part of a checksum: CRC of the 64 bytes with the checksum field taken as zero. */
@@ -277,5 +284,15 @@ uint32_t wire_frame_crc(const struct wire_frame *frame);
 uint32_t wire_checksum(const struct wire_frame *frame, const void *payload, size_t payload_bytes);
 
 const char *wire_status_text(unsigned status);
+
+static inline bool wire_status_is_quota(unsigned status)
+{
+	return status >= WIRE_QUOTA_CONNECTIONS && status <= WIRE_QUOTA_MEMORY;
+}
+/* Nothing was executed, and the same request may well be, later: what was sent behind it is refused, too. */
+static inline bool wire_status_is_busy(unsigned status)
+{
+	return status == WIRE_BUSY || (status >= WIRE_QUOTA_IN_FLIGHT && status <= WIRE_QUOTA_NEW_ROWS);
+}
 
 #endif

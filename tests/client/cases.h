@@ -35,7 +35,7 @@ void source_ports_lead_to_the_reactor(void);
 		__VA_ARGS__ \
 	}
 
-/* Refused with -EINVAL and that sentence, by each way to start it. */
+/* Refused with -EINVAL and that message, by each way to start it. */
 void refuse_op(struct bench *b, struct star_op op, const char *says);
 
 /* calls.c */
