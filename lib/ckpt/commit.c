@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "ckpt/internal.h"
 #include "ckpt/seal.h"
+#include "jsonrpc/summed.h"
 
 /* Removes a folder with the files in it; a folder in it is not ours, and stays. 0 when there is none. */
 int ckpt_remove_folder(int parent, const char *name)
@@ -207,7 +208,7 @@ int ckpt_commit(const char *path, struct ckpt_manifest *manifest, struct star_er
 		rc = ckpt_write_file(folder, path, CKPT_MANIFEST_NAME, text, bytes, err);
 	if (folder >= 0)
 		close(folder);
-	manifest->sum = ckpt_manifest_sum(text, bytes);
+	manifest->sum = jsonrpc_summed_sum(text, bytes);
 	free(text);
 	return rc == 0 ? rename_whole(directory, name, err) : rc;
 }

@@ -13,10 +13,15 @@
 #include "base/file.h"
 #include "ckpt/internal.h"
 #include "jsonrpc/member.h"
+#include "jsonrpc/summed.h"
 
 #define DROPPED_NAME "dropped.json"
 #define DROPPED_FORMAT "starserver dropped objects"
-enum { DROPPED_VERSION = 1, DROPPED_BYTES_MAX = 1 << 20 };
+enum {
+	DROPPED_VERSION = 2,
+	DROPPED_VERSION_UNSUMMED = 1, /* as earlier programs wrote it */
+	DROPPED_BYTES_MAX = 1 << 20
+};
 
 static int path_of(const char *directory, const char *ending, char path[static CKPT_PATH_MAX], struct star_error *err)
 {
@@ -53,7 +58,7 @@ static int check_json(const json_t *json, struct star_error *err)
 
 	if (jsonrpc_member_only(json, members, err) < 0 ||
 	    jsonrpc_member_string(json, "format", 64, &format, err) < 0 ||
-	    jsonrpc_member_u32(json, "version", DROPPED_VERSION, DROPPED_VERSION, &version, err) < 0)
+	    jsonrpc_member_u32(json, "version", DROPPED_VERSION_UNSUMMED, DROPPED_VERSION, &version, err) < 0)
 		return -EINVAL;
 	if (strcmp(format, DROPPED_FORMAT) != 0 || !json_is_array(list))
 		return star_error_set(err, -EINVAL, "it is no list of dropped objects");
@@ -74,6 +79,12 @@ static json_t *parse_dropped_text(const char *text, size_t bytes, struct star_er
 		star_error_set(err, -EINVAL, "it is no JSON");
 		return NULL;
 	}
+	if (json_integer_value(json_object_get(json, "version")) != DROPPED_VERSION_UNSUMMED) {
+		json_decref(json);
+		json = jsonrpc_summed_parse(text, bytes, err);
+	}
+	if (!json)
+		return NULL;
 	if (check_json(json, err) == 0)
 		return json;
 	json_decref(json);
@@ -207,24 +218,24 @@ static void add_own(uint64_t lineage, const uint32_t generations[static WIRE_OBJ
 							      "next_generation", (json_int_t)generations[id]));
 }
 
-static char *to_text(json_t *list)
+static char *to_text(json_t *list, size_t *bytes)
 {
 	json_t *json =
 		json_pack("{s:s, s:i, s:O}", "format", DROPPED_FORMAT, "version", DROPPED_VERSION, "dropped", list);
-	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+	char *text = jsonrpc_summed_text(json, JSON_COMPACT, bytes);
 
 	json_decref(json);
 	return text;
 }
 
-static int write_synced(const char *path, const char *text)
+static int write_synced(const char *path, const char *text, size_t bytes)
 {
 	const int fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, CKPT_FILE_MODE);
 	int rc;
 
 	if (fd < 0)
 		return -errno;
-	rc = base_write_all(fd, text, strlen(text));
+	rc = base_write_all(fd, text, bytes);
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
 	if (close(fd) < 0 && rc == 0)
@@ -268,15 +279,16 @@ static int write_file(const char *directory, json_t *list, struct star_error *er
 {
 	char path[CKPT_PATH_MAX], made[CKPT_PATH_MAX], *text;
 	int rc = path_of(directory, "", path, err);
+	size_t bytes;
 
 	if (rc == 0)
 		rc = path_of(directory, ".partial", made, err);
 	if (rc < 0)
 		return rc;
-	text = to_text(list);
+	text = to_text(list, &bytes);
 	if (!text)
 		return star_error_set(err, -ENOMEM, "out of memory");
-	if (strlen(text) > DROPPED_BYTES_MAX) {
+	if (bytes > DROPPED_BYTES_MAX) {
 		free(text);
 		return star_error_set(
 			err, -EFBIG,
@@ -285,7 +297,7 @@ static int write_file(const char *directory, json_t *list, struct star_error *er
 			path, DROPPED_BYTES_MAX);
 	}
 	ckpt_dropped_clean(directory);
-	rc = write_synced(made, text);
+	rc = write_synced(made, text, bytes);
 	if (rc == 0 && renameat(AT_FDCWD, made, AT_FDCWD, path) < 0)
 		rc = -errno;
 	if (rc < 0)

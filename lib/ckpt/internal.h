@@ -58,9 +58,6 @@ int ckpt_check_files(int folder, const char *path, const struct ckpt_manifest *m
 /* directory.c: what a manifest says. */
 void ckpt_entry_fill(struct ckpt_entry *entry, const struct ckpt_manifest *manifest);
 
-/* manifest.c: the sum that a manifest's text of at least n bytes must end with. */
-uint32_t ckpt_manifest_sum(const char *text, size_t bytes);
-
 /* chain.c: whether it keeps this process from reading, and says nothing of what it would read. */
 bool ckpt_is_unread(int rc);
 

@@ -13,21 +13,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/crc32.h"
 #include "base/file.h"
 #include "ckpt/internal.h"
 #include "ckpt/seal.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
+#include "jsonrpc/summed.h"
 
 #define FORMAT "starserver-checkpoint"
-#define TAIL ",\n \"crc32\": \"%08" PRIx32 "\"\n}\n"
-
-enum { TAIL_BYTES = 25 };
 
 static const char *const members[] = { "format",  "version",  "id",    "parent",  "time_ms",	     "partitions",
 				       "tasks",	  "reactors", "step",  "lineage", "parent_checksum", "queues",
-				       "objects", "files",    "crc32", NULL };
+				       "objects", "files",    NULL };
 static const char *const file_members[] = { "name", "task", "reactor", "bytes", "rows", "deleted", "checksum", NULL };
 
 void ckpt_manifest_free(struct ckpt_manifest *manifest)
@@ -258,41 +255,17 @@ static int read_head(const json_t *json, struct ckpt_manifest *manifest, struct 
 	return 0;
 }
 
-uint32_t ckpt_manifest_sum(const char *text, size_t bytes)
-{
-	return base_crc32(text, bytes - TAIL_BYTES);
-}
-
-/* The sum over what stands before its own line, and that line as it must be. */
-static int check_sum(const char *text, size_t bytes, struct star_error *err)
-{
-	char tail[TAIL_BYTES + 1];
-
-	if (bytes < TAIL_BYTES)
-		return star_error_set(err, -EINVAL, "it has %zu bytes: it is cut off", bytes);
-	snprintf(tail, sizeof(tail), TAIL, ckpt_manifest_sum(text, bytes));
-	return memcmp(tail, text + bytes - TAIL_BYTES, TAIL_BYTES) == 0
-		       ? 0
-		       : star_error_set(err, -EINVAL,
-					"its checksum does not match its bytes: it is damaged, cut off, or was "
-					"changed by hand");
-}
-
 int ckpt_manifest_parse(const char *path, const char *text, size_t bytes, struct ckpt_manifest *manifest,
 			struct star_error *err)
 {
 	struct star_error why = { 0 };
-	json_error_t position;
-	json_t *json;
+	json_t *json = jsonrpc_summed_parse(text, bytes, &why);
 	int rc;
 
 	*manifest = (struct ckpt_manifest){ 0 };
-	if (check_sum(text, bytes, &why) < 0)
-		return ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "%s", why.text);
-	manifest->sum = ckpt_manifest_sum(text, bytes);
-	json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &position);
 	if (!json)
-		return ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "line %d: %.160s", position.line, position.text);
+		return ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "%s", why.text);
+	manifest->sum = jsonrpc_summed_sum(text, bytes);
 	rc = read_head(json, manifest, &why);
 	if (rc == 0)
 		rc = read_objects(json_object_get(json, "objects"), manifest, &why);
@@ -352,18 +325,13 @@ char *ckpt_manifest_text(const struct ckpt_manifest *manifest, size_t *bytes, st
 {
 	struct ckpt_manifest again;
 	json_t *json = to_json(manifest);
-	char *body = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
-	const size_t used = body ? strlen(body) - strlen("\n}") : 0;
-	char *text = body ? realloc(body, used + TAIL_BYTES + 1) : NULL;
+	char *text = jsonrpc_summed_text(json, JSON_INDENT(1), bytes);
 
 	json_decref(json);
 	if (!text) {
-		free(body);
 		star_error_set(err, -ENOMEM, "no memory left for a manifest, or a name in it is not UTF-8");
 		return NULL;
 	}
-	sprintf(text + used, TAIL, base_crc32(text, used));
-	*bytes = used + TAIL_BYTES;
 	if (ckpt_manifest_parse("a new checkpoint", text, *bytes, &again, err) < 0) {
 		free(text);
 		return NULL;

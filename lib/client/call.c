@@ -242,7 +242,7 @@ int client_call_reroute(struct call *call)
 	}
 	call->retries++;
 	if (rc == 0)
-		rc = client_split_call(call, atomic_load(&cluster->route), &stale, &err);
+		rc = client_split_stale(call, atomic_load(&cluster->route), &stale, &err);
 	if (rc < 0) {
 		TAILQ_INIT(&call->parts);
 		call->error = err;

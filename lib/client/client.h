@@ -527,8 +527,9 @@ struct call *client_call_make(struct star_cluster *cluster, const struct star_op
 /* view.c: a view for each operation that has one. 0 or -ENOMEM; what was made stays its caller's. */
 int client_view_begin(struct call *call, const struct star_op *ops, struct star_error *err);
 
-/* split.c: cuts operations into parts; from NULL: all keys, else those of these parts. */
-int client_split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err);
+/* split.c: cuts operations into parts: all keys, or those of parts that were refused by another layout. */
+int client_split_call(struct call *call, const struct route *route, struct star_error *err);
+int client_split_stale(struct call *call, const struct route *route, struct parts *stale, struct star_error *err);
 /* For qsort_r over positions: by their keys, then by themselves. */
 int client_split_by_key(const void *a, const void *b, void *keys);
 

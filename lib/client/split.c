@@ -363,25 +363,55 @@ static int split_run(struct split *s, uint32_t op, const struct parts *from)
 	return 0;
 }
 
-int client_split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err)
+static int split_ops(struct split *s, const struct parts *from)
+{
+	struct call *call = s->call;
+	int rc = 0;
+
+	s->open = call_alloc(call, s->route->reactors * sizeof(*s->open));
+	s->counts = call_alloc(call, s->route->reactors * sizeof(*s->counts));
+	if (!s->open || !s->counts)
+		return split_no_memory(s);
+	memset(s->open, 0, s->route->reactors * sizeof(*s->open));
+	for (uint32_t op = 0; op < call->ops_count && rc == 0; op++)
+		rc = call->ops[op].run ? split_run(s, op, from)
+		     : from	       ? split_again(s, op, from)
+				       : split_op(s, op, NULL, (uint32_t)call->ops[op].count);
+	return rc;
+}
+
+int client_split_call(struct call *call, const struct route *route, struct star_error *err)
 {
 	struct split s = { .call = call, .route = route, .err = err };
 	const struct call_op *first = &call->ops[0];
-	int rc = 0;
 
-	if (!from && call->ops_count == 1 && !first->run && is_one_reactors(&s, first, first->count)) {
+	if (call->ops_count == 1 && !first->run && is_one_reactors(&s, first, first->count)) {
 		struct part *open = NULL;
 
 		return emit(&s, &open, reactor_of(&s, first, NULL), 0, NULL, (uint32_t)first->count);
 	}
-	s.open = call_alloc(call, route->reactors * sizeof(*s.open));
-	s.counts = call_alloc(call, route->reactors * sizeof(*s.counts));
-	if (!s.open || !s.counts)
-		return split_no_memory(&s);
-	memset(s.open, 0, route->reactors * sizeof(*s.open));
-	for (uint32_t op = 0; op < call->ops_count && rc == 0; op++)
-		rc = call->ops[op].run ? split_run(&s, op, from)
-		     : from	       ? split_again(&s, op, from)
-				       : split_op(&s, op, NULL, (uint32_t)call->ops[op].count);
-	return rc;
+	return split_ops(&s, NULL);
+}
+
+/* What was applied when it was sent before must not be so again, whoever its rows belong to now. */
+int client_split_stale(struct call *call, const struct route *route, struct parts *stale, struct star_error *err)
+{
+	struct split s = { .call = call, .route = route, .err = err };
+	struct parts applied;
+	struct part *part, *next;
+	int rc = 0;
+
+	TAILQ_INIT(&applied);
+	for (part = TAILQ_FIRST(stale); part; part = next) {
+		next = TAILQ_NEXT(part, link);
+		if (!part->applied)
+			continue;
+		TAILQ_REMOVE(stale, part, link);
+		TAILQ_INSERT_TAIL(&applied, part, link);
+	}
+	if (!TAILQ_EMPTY(&applied))
+		rc = split_ops(&s, &applied);
+	TAILQ_FOREACH(part, &call->parts, in_call)
+	client_codec_leave_pulls(part);
+	return rc == 0 && !TAILQ_EMPTY(stale) ? split_ops(&s, stale) : rc;
 }

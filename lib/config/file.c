@@ -214,7 +214,8 @@ int config_load_file(struct config_load *load, const char *file, struct star_err
 	struct walk walk = { .load = load, .file = file, .err = err };
 	struct star_error why = { 0 };
 	char *text = config_read_text(file, &why), *wide;
-	unsigned include_line;
+	const char *wrong;
+	unsigned line;
 	int rc;
 
 	if (!text && why.code == -ENOENT)
@@ -224,11 +225,10 @@ int config_load_file(struct config_load *load, const char *file, struct star_err
 				      file);
 	if (!text)
 		return star_error_set(err, why.code, "%s", why.text);
-	wide = config_widen_literals(text, &include_line);
+	wide = config_widen_literals(text, &line, &wrong);
 	free(text);
-	if (include_line)
-		return star_error_set(err, -EINVAL, "%s:%u: @include is not served; put everything into one file", file,
-				      include_line);
+	if (wrong)
+		return star_error_set(err, -EINVAL, "%s:%u: %s", file, line, wrong);
 	if (!wide)
 		return star_error_set(err, -ENOMEM, "no memory to read %s", file);
 	rc = parse_config_text(&walk, wide);

@@ -6,17 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes of the comment or string that starts here; 0 when none does. One that is not closed goes to the end. */
+/* The bytes of the comment or string that starts here; 0 when none does. A string that is not closed goes to the end. */
 static size_t opaque(const char *text)
 {
 	const char *end;
 
 	if (*text == '#' || !strncmp(text, "//", 2))
 		return strcspn(text, "\n");
-	if (!strncmp(text, "/*", 2)) {
-		end = strstr(text + 2, "*/");
-		return end ? (size_t)(end + 2 - text) : strlen(text);
-	}
+	if (!strncmp(text, "/*", 2))
+		return (size_t)(strstr(text + 2, "*/") + 2 - text); /* flaw() has seen it */
 	if (*text != '"')
 		return 0;
 	for (end = text + 1; *end && *end != '"'; end++)
@@ -52,31 +50,42 @@ static unsigned lines_in(const char *text, size_t bytes)
 	return lines;
 }
 
-char *config_widen_literals(const char *text, unsigned *include_line)
+/* What libconfig must not see here; NULL: nothing. */
+static const char *flaw(const char *text)
+{
+	if (!strncmp(text, "@include", 8))
+		return "@include is not served; put everything into one file";
+	if (!strncmp(text, "/*", 2) && !strstr(text + 2, "*/"))
+		return "a comment begins here that is not closed: all that follows would be left out; write */ at its "
+		       "end";
+	return NULL;
+}
+
+char *config_widen_literals(const char *text, unsigned *line, const char **wrong)
 {
 	/* An integer of one digit, and what parts it from the next, become three bytes: twice the text is enough. */
 	char *wide = malloc(2 * strlen(text) + 1), *out = wide;
-	unsigned line = 1;
 	size_t n;
 
-	*include_line = 0;
+	*line = 1;
+	*wrong = NULL;
 	if (!wide)
 		return NULL;
 	while (*text) {
 		bool integer = false;
 
+		*wrong = flaw(text);
+		if (*wrong) {
+			free(wide);
+			return NULL;
+		}
 		n = opaque(text);
 		if (!n) {
 			n = token(text);
 			integer = is_integer(text, n);
 		}
-		if (!n && !strncmp(text, "@include", 8)) {
-			*include_line = line;
-			free(wide);
-			return NULL;
-		}
 		n = n ? n : 1;
-		line += lines_in(text, n);
+		*line += lines_in(text, n);
 		memcpy(out, text, n);
 		out += n;
 		text += n;

@@ -37,28 +37,49 @@ static void set_socket(int fd, int level, int option, int value)
 	setsockopt(fd, level, option, &value, sizeof(value)); /* advice: a connection works without */
 }
 
-int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, void *handler_ctx)
+/* Connections that a former process has left do not stand in its way, which is what SO_REUSEADDR says at that moment;
+ * while it stays said, another process could bind and listen as long as this one does not. */
+int ksock_reserve(struct ksock *ks, uint16_t port)
 {
-	struct ksock *ks = ctx;
 	union socket_address a;
 	const socklen_t bytes = fill_address(&ks->host, port, &a);
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = UINT64_MAX };
-	int fd, one = 1, status;
+	int fd, status;
 
-	if (ks->listen_fd >= 0)
-		return -EADDRINUSE;
 	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (fd < 0)
 		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, &a.any, bytes) < 0 || listen(fd, KSOCK_BACKLOG) < 0 ||
-	    epoll_ctl(ks->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+	set_socket(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	if (bind(fd, &a.any, bytes) < 0) {
 		status = -errno;
 		close(fd);
 		return status;
 	}
+	set_socket(fd, SOL_SOCKET, SO_REUSEADDR, 0);
 	ks->listen_fd = fd;
 	ks->port = port;
+	return 0;
+}
+
+int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, void *handler_ctx)
+{
+	struct ksock *ks = ctx;
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = UINT64_MAX };
+	int status = 0;
+
+	if (ks->listen_fd >= 0 && (ks->handler || ks->port != port))
+		return -EADDRINUSE;
+	if (ks->listen_fd < 0)
+		status = ksock_reserve(ks, port);
+	if (status < 0)
+		return status;
+	set_socket(ks->listen_fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	if (listen(ks->listen_fd, KSOCK_BACKLOG) < 0 ||
+	    epoll_ctl(ks->epoll_fd, EPOLL_CTL_ADD, ks->listen_fd, &event) < 0) {
+		status = -errno;
+		close(ks->listen_fd);
+		ks->listen_fd = -1;
+		return status;
+	}
 	ks->handler = handler;
 	ks->handler_ctx = handler_ctx;
 	return 0;

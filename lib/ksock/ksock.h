@@ -61,6 +61,10 @@ struct ksock *ksock_create(const struct ksock_options *options, struct star_erro
 /* Closes what is open, without telling the handler. NULL: nothing. */
 void ksock_destroy(struct ksock *ks);
 
+/* The port that will be listened at later: nobody else can do so from now on, and who connects is refused. 0, or a
+ * negative errno. */
+int ksock_reserve(struct ksock *ks, uint16_t port);
+
 /* For rpc_server_options.transport; the ctx is the struct ksock. */
 extern const struct rpc_transport ksock_transport;
 

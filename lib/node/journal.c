@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
+#include "jsonrpc/summed.h"
 #include "node/checkpoint.h"
 #include "node/gate.h"
 
@@ -80,14 +81,15 @@ static void catalogue_name(char name[static JOURNAL_NAME_MAX], uint32_t story)
 }
 
 /* A whole file takes the place of the one before, or nothing happens. */
-static int replace_file(const struct node_journal *j, const char *name, const char *text, struct star_error *err)
+static int replace_file(const struct node_journal *j, const char *name, const char *text, size_t bytes,
+			struct star_error *err)
 {
 	char partial[JOURNAL_NAME_MAX + 8];
 	int fd, rc;
 
 	snprintf(partial, sizeof(partial), "%s.partial", name);
 	fd = openat(j->folder, partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
-	rc = fd < 0 ? -errno : base_write_all(fd, text, strlen(text));
+	rc = fd < 0 ? -errno : base_write_all(fd, text, bytes);
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
 	if (fd >= 0)
@@ -157,6 +159,7 @@ static int write_catalogue(const struct node_journal *j, struct star_error *err)
 	const struct node *node = j->node;
 	json_t *objects = json_array(), *json;
 	char name[JOURNAL_NAME_MAX], *text;
+	size_t bytes;
 	int rc;
 
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
@@ -165,14 +168,40 @@ static int write_catalogue(const struct node_journal *j, struct star_error *err)
 	json = json_pack("{s:o, s:o, s:o}", "lineage",
 			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "checkpoints",
 			 counted_json(j), "objects", objects);
-	text = json_dumps(json, JSON_INDENT(1));
+	text = jsonrpc_summed_text(json, JSON_INDENT(1), &bytes);
 	json_decref(json);
 	if (!text)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	catalogue_name(name, j->life.story);
-	rc = replace_file(j, name, text, err);
+	rc = replace_file(j, name, text, bytes, err);
 	free(text);
 	return rc;
+}
+
+/* What follows from a byte that has changed is a table that learns otherwise. */
+static json_t *load_catalogue(const struct node_journal *j, const char *name, struct star_error *err)
+{
+	const int fd = openat(j->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	char *text = fd < 0 ? NULL : malloc(CATALOGUE_MAX + 1);
+	const ssize_t bytes = fd < 0 ? -errno : text ? base_read_all(fd, text, CATALOGUE_MAX + 1) : -ENOMEM;
+	struct star_error why = { 0 };
+	json_t *json = NULL;
+
+	if (bytes < 0)
+		star_error_set(&why, (int)bytes, "%s", strerror((int)-bytes));
+	else if (bytes > CATALOGUE_MAX)
+		star_error_set(&why, -EFBIG, "it has more than %d bytes", CATALOGUE_MAX);
+	else
+		json = jsonrpc_summed_parse(text, (size_t)bytes, &why);
+	if (fd >= 0)
+		close(fd);
+	free(text);
+	if (!json)
+		star_error_set(err, -EBADMSG,
+			       "the journal's %s cannot be read in %.200s: %.150s. Nothing was restored. To begin with "
+			       "the last checkpoint, without what the journal has, move the folder away",
+			       name, j->node->config->journal_directory, why.text);
+	return json;
 }
 
 static int read_catalogue(struct node_journal *j, uint32_t story, uint64_t *lineage, struct object_spec **specs,
@@ -180,22 +209,16 @@ static int read_catalogue(struct node_journal *j, uint32_t story, uint64_t *line
 {
 	static const char *const members[] = { "lineage", "checkpoints", "objects", NULL };
 	char name[JOURNAL_NAME_MAX];
-	json_t *json = NULL, *objects, *object;
-	json_error_t why = { 0 };
+	json_t *json, *objects, *object;
 	size_t i;
-	int fd, rc = 0;
+	int rc = 0;
 
 	*specs = NULL;
 	*count = 0;
 	catalogue_name(name, story);
-	fd = openat(j->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0) {
-		json = json_loadfd(fd, 0, &why);
-		close(fd);
-	}
+	json = load_catalogue(j, name, err);
 	if (!json)
-		return star_error_set(err, -EBADMSG, "the journal's %s cannot be read in %.200s: %.150s", name,
-				      j->node->config->journal_directory, fd < 0 ? strerror(errno) : why.text);
+		return err->code;
 	objects = json_object_get(json, "objects");
 	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "lineage", lineage, err) < 0 ||
 	    counted_from(json_object_get(json, "checkpoints"), j, err) < 0)
@@ -429,7 +452,7 @@ static int begin_to_write(struct node_journal *j, struct star_error *err)
 	rc = write_catalogue(j, err);
 	journal_whole_name(whole, j->life.number);
 	if (rc == 0)
-		rc = replace_file(j, whole, "", err);
+		rc = replace_file(j, whole, "", 0, err);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
 		j->writers[i] = journal_writer_create(&j->life, i, former_of(j, i), j->rings[i], err);
 		rc = j->writers[i] ? 0 : err->code;

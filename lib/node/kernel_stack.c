@@ -57,6 +57,18 @@ void node_shard_explain_sockets(const struct shard *shard, struct star_error *er
 		star_error_set(err, err->code, "data address %s: %s", at.text, strerror(-err->code));
 }
 
+/* A standby is not to find out when it is promoted that another process has its port. */
+int node_shard_reserve_port(struct shard *shard, uint16_t port, struct star_error *err)
+{
+	const int status = ksock_reserve(shard->sockets, port);
+
+	if (status == 0)
+		return 0;
+	err->code = status;
+	node_shard_explain_sockets(shard, err);
+	return status;
+}
+
 unsigned node_shard_poll_sockets(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;

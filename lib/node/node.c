@@ -272,6 +272,8 @@ static int shard_build(struct shard *shard, struct star_error *err)
 		return err->code;
 	if (config->stack == CONFIG_STACK_KERNEL && node_shard_add_sockets(shard, err) < 0)
 		return err->code;
+	if (shard->sockets && rpc.closed && node_shard_reserve_port(shard, rpc.port, err) < 0)
+		return err->code;
 	rpc.transport = shard->sockets ? &ksock_transport : NULL;
 	rpc.transport_ctx = shard->sockets;
 	if (config->observe_requests) {

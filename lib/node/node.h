@@ -130,6 +130,7 @@ uint32_t node_kernel_mtu(void);
 int node_shard_add_sockets(struct shard *shard, struct star_error *err);
 /* Why it could not listen, as a sentence for the operator; err has the code. */
 void node_shard_explain_sockets(const struct shard *shard, struct star_error *err);
+int node_shard_reserve_port(struct shard *shard, uint16_t port, struct star_error *err);
 /* For reactor_ops: poll and transmit. */
 unsigned node_shard_poll_sockets(void *ctx, uint64_t now_ns);
 unsigned node_shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max);

@@ -8,13 +8,14 @@
 
 #include "base/file.h"
 #include "jsonrpc/member.h"
+#include "jsonrpc/summed.h"
 #include "node/pair.h"
 
-enum { FILE_MODE = 0640, PATH_BYTES = CONFIG_TEXT_MAX + 32 };
+enum { FILE_MODE = 0640, PATH_BYTES = CONFIG_TEXT_MAX + 32, TEXT_MAX = 4096 };
 
 static const char *const names[] = { [PAIR_PRIMARY] = "primary", [PAIR_STANDBY] = "standby" };
 
-static int write_text(const struct node_pair *p, const char *text)
+static int write_text(const struct node_pair *p, const char *text, size_t bytes)
 {
 	const char *directory = p->node->config->standby_directory;
 	char path[PATH_BYTES], partial[PATH_BYTES];
@@ -25,7 +26,7 @@ static int write_text(const struct node_pair *p, const char *text)
 	fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 	if (fd < 0)
 		return -errno;
-	rc = base_write_all(fd, text, strlen(text));
+	rc = base_write_all(fd, text, bytes);
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
 	close(fd);
@@ -40,8 +41,9 @@ static int write_text(const struct node_pair *p, const char *text)
 int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t generation, struct star_error *err)
 {
 	json_t *json = json_pack("{s:s, s:o}", "role", names[role], "generation", jsonrpc_member_from_u64(generation));
-	char *text = json_dumps(json, 0);
-	const int rc = text ? write_text(p, text) : -ENOMEM;
+	size_t bytes = 0;
+	char *text = jsonrpc_summed_text(json, 0, &bytes);
+	const int rc = text ? write_text(p, text, bytes) : -ENOMEM;
 
 	free(text);
 	json_decref(json);
@@ -50,11 +52,38 @@ int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t genera
 		      : 0;
 }
 
+/* NULL, and err->code 0: there is none. */
+static json_t *load(const char *path, struct star_error *err)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	const int failed = errno;
+	struct star_error why = { 0 };
+	char text[TEXT_MAX];
+	ssize_t bytes;
+	json_t *json = NULL;
+
+	err->code = 0;
+	if (fd < 0 && failed == ENOENT)
+		return NULL;
+	bytes = fd < 0 ? -failed : base_read_all(fd, text, sizeof(text));
+	if (bytes < 0)
+		star_error_set(&why, (int)bytes, "%s", strerror((int)-bytes));
+	else
+		json = jsonrpc_summed_parse(text, (size_t)bytes, &why);
+	if (fd >= 0)
+		close(fd);
+	if (!json)
+		star_error_set(err, -EBADMSG,
+			       "standby.directory: %.200s cannot be read: %.100s. It says what the node was: where the "
+			       "other one serves, move it away, and start this one with standby.first = \"standby\"",
+			       path, why.text);
+	return json;
+}
+
 int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *generation, struct star_error *err)
 {
 	static const char *const members[] = { "role", "generation", NULL };
 	char path[PATH_BYTES];
-	json_error_t why = { 0 };
 	const char *name = "";
 	json_t *json;
 	int rc = 0;
@@ -62,12 +91,9 @@ int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *genera
 	*role = p->node->config->standby_first ? PAIR_STANDBY : PAIR_PRIMARY;
 	*generation = 0;
 	snprintf(path, sizeof(path), "%s/pair.json", p->node->config->standby_directory);
-	if (access(path, F_OK) < 0 && errno == ENOENT)
-		return 0;
-	json = json_load_file(path, 0, &why);
+	json = load(path, err);
 	if (!json)
-		return star_error_set(err, -EBADMSG, "standby.directory: %.200s cannot be read: %.100s", path,
-				      why.text);
+		return err->code;
 	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_string(json, "role", 16, &name, err) < 0 ||
 	    jsonrpc_member_u64(json, "generation", generation, err) < 0)
 		rc = err->code;

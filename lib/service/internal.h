@@ -129,6 +129,7 @@ struct service {
 	struct service_options options;
 	uint32_t epoch, first_partition, end_partition;
 	struct store_table *tables[WIRE_OBJECTS_MAX + 1];	    /* by id */
+	uint32_t tables_last;					    /* the highest id that a table has had */
 	struct accumulator accumulators[WIRE_OBJECTS_MAX + 1];	    /* by id: commit.c */
 	struct store *sums;					    /* the store of their tables */
 	struct direct_table direct[OBJECT_IDS] __rte_cache_aligned; /* of whatever a request may name */
@@ -233,8 +234,18 @@ struct quota_count {
 	struct secure_account *account; /* NULL: they are not counted */
 	uint64_t made;
 };
-struct quota_count service_quota_begin(const struct service *service, const struct rpc_request *request);
-void service_quota_end(const struct service *service, const struct quota_count *count);
+struct quota_count service_quota_count(const struct service *service, const struct rpc_request *request);
+void service_quota_charge(const struct service *service, const struct quota_count *count);
+static inline struct quota_count service_quota_begin(const struct service *service, const struct rpc_request *request)
+{
+	return unlikely(service->options.account != NULL) ? service_quota_count(service, request)
+							  : (struct quota_count){ NULL, 0 };
+}
+static inline void service_quota_end(const struct service *service, const struct quota_count *count)
+{
+	if (unlikely(count->account != NULL))
+		service_quota_charge(service, count);
+}
 
 /* What is missing of these rights to a table, or a quota; 0: nothing. */
 static inline uint8_t service_lacks(const struct service *service, const struct rpc_request *request, uint32_t id,
@@ -314,8 +325,11 @@ static inline int64_t operation_cost(const struct task *task, unsigned n)
 /* Whether a key of the table whose name has this hash is this shard's. */
 static inline bool service_owns(const struct service *service, uint64_t name_hash, uint64_t key)
 {
-	const uint32_t partition = layout_partition(hash_key(name_hash, key), service->options.partitions);
+	uint32_t partition;
 
+	if (service->end_partition - service->first_partition == service->options.partitions)
+		return true; /* of a cluster of one reactor */
+	partition = layout_partition(hash_key(name_hash, key), service->options.partitions);
 	return partition - service->first_partition < service->end_partition - service->first_partition;
 }
 

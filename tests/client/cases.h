@@ -138,6 +138,7 @@ void statuses_become_errno(void);
 void a_busy_node_is_asked_again(void);
 void refused_requests_keep_their_order(void);
 void lost_results_are_not_replaced_at_once(void);
+void what_was_applied_is_not_applied_by_a_newer_layout(void);
 void stale_layouts_are_fetched_again(void);
 void an_unpublished_layout_ends_at_the_deadline(void);
 void restarts_never_go_unnoticed(void);

@@ -504,6 +504,36 @@ void lost_results_are_not_replaced_at_once(void)
 	bench_stop(&b);
 }
 
+/* The same, and the layout changes before they are read, as when a standby takes over: the push was applied. */
+void what_was_applied_is_not_applied_by_a_newer_layout(void)
+{
+	struct bench b = bench_start(1, 1, DIM);
+	static float rows[KEYS * DIM], gradients[KEYS * DIM];
+	struct star_op op = { .kind = STAR_PUSH_PULL,
+			      .table = b.table,
+			      .keys = keys,
+			      .count = KEYS,
+			      .values = gradients,
+			      .results = rows };
+	struct star_error err = { 0 };
+	uint32_t applied = 0;
+	float first;
+
+	for (uint64_t i = 0; i < KEYS; i++)
+		keys[i] = i;
+	for (uint32_t i = 0; i < KEYS * DIM; i++)
+		gradients[i] = 1;
+	b.peer->repeats = b.peer->moves = true;
+	peer_misbehave(b.peer, FAULT_CLOSE, 0, 1);
+	if (!CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), 0))
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	CHECK(!b.peer->moves);
+	CHECK(peer_find(b.peer, 1, 17, &applied, &first));
+	CHECK_UINT(applied, 1);
+	CHECK_NEAR(rows[17 * DIM], first, 0);
+	bench_stop(&b);
+}
+
 void stale_layouts_are_fetched_again(void)
 {
 	struct bench b = bench_start(2, 2, DIM);

@@ -101,6 +101,7 @@ struct peer {
 	unsigned tampered; /* replies that somebody has changed on the way: a byte of this many, in turn */
 	bool full;	   /* programs find no room for what they are to keep */
 	bool repeats;	   /* what is sent a second time was executed the first time, it says */
+	bool moves;	   /* when it says so, the layout changes, once */
 	/* layout */
 	uint32_t epoch, published_epoch;
 	uint32_t incarnation[PEER_NODES_MAX];

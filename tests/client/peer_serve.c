@@ -255,12 +255,16 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 	uint32_t keys = 0, ops = 0;
 	bool pushes = false, apart = false;
 
+	if (r->peer->repeats && frame->flags & WIRE_RESENT) {
+		if (r->peer->moves)
+			r->peer->published_epoch = ++r->peer->epoch;
+		r->peer->moves = false;
+		return WIRE_REPEATED;
+	}
 	if (frame->epoch != r->peer->epoch)
 		return WIRE_STALE_LAYOUT;
 	if (frame->incarnation != r->peer->incarnation[r->node])
 		return WIRE_STALE_INCARNATION;
-	if (r->peer->repeats && frame->flags & WIRE_RESENT)
-		return WIRE_REPEATED;
 	reply->used = sizeof(struct wire_frame);
 	for (size_t at = 0; at < frame->payload_bytes;) {
 		const struct object_spec *spec;

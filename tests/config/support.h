@@ -35,6 +35,7 @@ void support_one_core(bool one);
 	X(every_bad_file_is_refused_with_its_line) \
 	X(integers_are_not_cut_to_32_bits) \
 	X(include_is_refused) \
+	X(comments_are_closed) \
 	X(files_that_cannot_be_read) \
 	X(file_forms_that_are_fine) \
 	X(defaults) \

@@ -72,7 +72,7 @@ void asked_make(struct asked *a, struct input *in, struct star_table *table, con
 		fill(a, i, count, how, views);
 	}
 	a->call = client_call_create(table->cluster, a->ops, a->ops_count, STAR_DEADLINE_DEFAULT_US, &err);
-	FUZZ_CHECK(a->call && client_split_call(a->call, route, NULL, &err) == 0, "no call: %s", err.text);
+	FUZZ_CHECK(a->call && client_split_call(a->call, route, &err) == 0, "no call: %s", err.text);
 }
 
 static void check_view(const struct star_op *op)

@@ -594,6 +594,50 @@ static void an_empty_payload_is_nothing(void)
 	rig_down();
 }
 
+static bool another_listens(uint16_t port)
+{
+	const struct sockaddr_in address = address_of(port);
+	const int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+	bool listens;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	listens = bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, 1) == 0;
+	close(fd);
+	return listens;
+}
+
+/* Also where connections of a former process are still known to the kernel. */
+static void a_port_is_reserved_before_it_is_listened_at(void)
+{
+	struct star_error err = { 0 };
+	struct ksock_options options = { .host = "127.0.0.1", .connections_max = ROOM, .receive_window_bytes = WINDOW };
+	int fd;
+
+	rig_up();
+	fd = dial();
+	UNTIL(rig.opened == 1);
+	ksock_transport.close(rig.peers[0].conn);
+	options.pool = rig.link.pool[0];
+	options.wheel = &rig.wheel;
+	options.now_ns = rig.now_ns;
+	ksock_destroy(rig.ks);
+	rig.ks = ksock_create(&options, &err);
+	CHECK(another_listens(rig.port));
+	CHECK_INT(ksock_reserve(rig.ks, rig.port), 0);
+	CHECK(!another_listens(rig.port));
+	CHECK_INT(ksock_transport.listen(rig.ks, (uint16_t)(rig.port + 1), &handler, NULL), -EADDRINUSE);
+	CHECK_INT(ksock_transport.listen(rig.ks, rig.port, &handler, NULL), 0);
+	CHECK_INT(ksock_transport.listen(rig.ks, rig.port, &handler, NULL), -EADDRINUSE);
+	CHECK(!another_listens(rig.port));
+	close(fd);
+	fd = dial();
+	UNTIL(rig.opened == 2);
+	ksock_transport.close(rig.peers[1].conn);
+	close(fd);
+	turns(3);
+	rig_down();
+}
+
 const char *const unit_suite = "ksock";
 const struct unit_case unit_cases[] = {
 #define X(name) \
@@ -615,6 +659,7 @@ const struct unit_case unit_cases[] = {
 	X(the_last_place_costs_nobody_his),
 	X(a_connection_ends_inside_a_handler),
 	X(an_empty_payload_is_nothing),
+	X(a_port_is_reserved_before_it_is_listened_at),
 #undef X
 	{ NULL, NULL },
 };
