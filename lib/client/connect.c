@@ -122,7 +122,7 @@ void client_connect_start(struct channel *ch, uint64_t now_ns)
 	if (ch->other_bytes)
 		client_connect_watch(ch);
 	ch->attempt_ns = ch->other_bytes ? now_ns + ATTEMPT_MS * UINT64_C(1000000) : UINT64_MAX;
-	if (channel_in_flight(ch) == 0 &&
+	if (channel_in_flight(ch) == 0 && !ch->keep_first &&
 	    getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
 	if (connect(ch->fd, (const struct sockaddr *)&ch->address, ch->address_bytes) == 0)

@@ -4,6 +4,7 @@
  * next attempt. Pure, but for the channel that is given; its lock is held.
  */
 #include "client/codec.h"
+#include "client/keep.h"
 #include "client/seal.h"
 
 #include <errno.h>
@@ -54,7 +55,7 @@ void client_request_frame(struct channel *ch, struct part *part, uint64_t now_ns
 
 bool client_reply_resend(struct channel *ch)
 {
-	if (ch->live == 0 || channel_in_flight(ch) == 0 || ch->lost >= UNANSWERED_MAX)
+	if (ch->live == 0 || (channel_in_flight(ch) == 0 && !ch->keep_first) || ch->lost >= UNANSWERED_MAX)
 		return false;
 	ch->resend = ch->first_sequence;
 	ch->resumed = true;
@@ -204,9 +205,9 @@ const char *client_reply_check(const struct channel *ch, const struct wire_frame
 		return "says that it has executed before what was sent once";
 	if (frame->session != ch->session)
 		return "answered a session that is not this one";
-	if (ch->first_sequence == ch->resend)
+	if (ch->keep_asked ? frame->sequence != keep_awaited(ch) : ch->first_sequence == ch->resend)
 		return "sent a reply that nobody asked for";
-	if (frame->sequence != ch->first_sequence)
+	if (!ch->keep_asked && frame->sequence != ch->first_sequence)
 		return "answered out of sequence";
 	if (frame->status != WIRE_OK && frame->payload_bytes > WIRE_ERROR_TEXT_MAX)
 		return "sent an error sentence over the limit";

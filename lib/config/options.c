@@ -248,8 +248,8 @@ const struct config_option config_options[] = {
 	{ "journal.directory", OF_CONFIG(journal_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
 	  .help = "A folder of this node alone, on a fast local disk, in which each change is written down within some "
-		  "milliseconds: a node that was killed begins with its last checkpoint and what came after it. For "
-		  "clusters of one PS task, with checkpoint.directory. Nothing: there is no journal." },
+		  "milliseconds: a node that was killed begins with its last checkpoint and what came after it. "
+		  "With checkpoint.directory, and on all PS tasks or none. Nothing: there is no journal." },
 	{ "journal.ring_mib", OF_CONFIG(journal_ring_mib), .type = OPTION_NUMBER, .min = 8, .max = 4096,
 	  .fallback = "32", .unit = "MiB",
 	  .help = "Memory of each reactor for what is still to be written, made a power of two. When it is full, "
@@ -268,11 +268,14 @@ const struct config_option config_options[] = {
 	  .help = "When that memory is full for so long, the journal ends, the node serves on without it, and its "
 		  "health "
 		  "says so." },
-	{ "journal.durability", OF_CONFIG(journal_durability), .type = OPTION_CHOICE, .choices = "async|sync",
+	{ "journal.durability", OF_CONFIG(journal_durability), .type = OPTION_CHOICE, .choices = "async|retained|sync",
 	  .fallback = "async",
 	  .help = "When a reply leaves that tells of a change: async: at once, and what the last moments had is lost "
 		  "when "
-		  "the node dies; sync: when the change is on disk, a millisecond and a write later. Pulls never "
+		  "the node dies; retained: at once, and libstar keeps pushes until they are on disk, and sends them "
+		  "again if the node dies before; sync: when the change is on disk, a millisecond and a write later. "
+		  "Pulls "
+		  "never "
 		  "wait." },
 
 	{ "standby.peer", OF_CONFIG(standby_peer), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
@@ -325,11 +328,14 @@ const struct config_option config_options[] = {
 	  .help = "A file with this node's own certificate, in PEM, where etcd asks for one (--client-cert-auth)." },
 	{ "standby.etcd_private_key", OF_CONFIG(standby_etcd_private_key), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "", .help = "The file with its private key, in PEM, without a passphrase." },
-	{ "standby.durability", OF_CONFIG(standby_durability), .type = OPTION_CHOICE, .choices = "async|sync",
-	  .fallback = "async",
+	{ "standby.durability", OF_CONFIG(standby_durability), .type = OPTION_CHOICE, .choices = "async|retained|sync",
+	  .fallback = "retained",
 	  .help = "When a reply leaves that tells of a change: async: at once, and what the last moments had is lost "
 		  "when "
-		  "the primary dies; sync: when the standby has the change, too, so that nothing is lost. Pulls never "
+		  "the primary dies; retained: at once, and libstar keeps pushes until the standby has them, and sends "
+		  "them again if the primary dies before, so that nothing is lost; sync: when the standby has the "
+		  "change, "
+		  "too, with the same effect. Pulls never "
 		  "wait; without a standby nothing does. Give both nodes the same." },
 
 	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",

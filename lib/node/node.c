@@ -407,6 +407,7 @@ static int start_reactors(struct node *node, struct star_error *err)
 			return status;
 		reactors[i] = node->shards[i].reactor;
 	}
+	node_claim_cores(node);
 	status = join_reactors(node, reactors, err);
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = reactor_start(reactors[i], err);
@@ -535,6 +536,7 @@ void node_stop(struct node *node)
 		rte_mempool_free(node->shards[i].pool);
 	for (unsigned i = 0; i < CONFIG_PORTS_MAX; i++)
 		node_disclaim(&node->ports[i]);
+	node_disclaim_cores(node);
 	secure_tickets_destroy(node->tickets);
 	node_capture_destroy(node->capture);
 	node_history_destroy(node->history);

@@ -331,7 +331,7 @@ static inline bool is_from(const struct dgram_session *s, const struct net_udp_a
 
 /* What every packet of a session says. What is said of the present is believed of packets only that are no older than
  * any that has come. False: the session's user has closed it. */
-static inline bool take_header(struct dgram_session *s, const struct dgram_from *from)
+static __rte_always_inline bool take_header(struct dgram_session *s, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
 	const bool first = !(s->flags & DGRAM_HEARD), news = first || number_before(s->peer_stamp, p->stamp);

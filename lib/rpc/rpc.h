@@ -153,10 +153,13 @@ void rpc_observe(struct rpc_server *server, struct observe *observe);
  * Durable replies: while it holds, replies wait for what service.held_until says of them, until rpc_release has said as
  * much; their peers' next requests wait behind them. So a peer has one of them at most, and nothing is allocated. Off,
  * which it is at first, those that wait leave at once. While any wait the stack's wheel has a timer, so that whoever
- * sleeps by it looks again after some milliseconds.
+ * sleeps by it looks again after some milliseconds. retains: over TCP, what clients keep (WIRE_KEEPS) does not wait;
+ * replies say how far it is durable, as rpc_release has said last.
  */
-void rpc_hold(struct rpc_server *server, bool holds);
-/* Replies that wait for no more than that leave, some of them: call it in each turn while rpc_held is not 0. */
+void rpc_hold(struct rpc_server *server, bool holds, bool retains);
+bool rpc_retains(const struct rpc_server *server);
+/* Replies that wait for no more than that leave, some of them: call it in each turn while rpc_held is not 0, or
+ * rpc_retains. */
 void rpc_release(struct rpc_server *server, uint64_t durable);
 /* How many replies wait. From any thread: a figure. */
 uint32_t rpc_held(const struct rpc_server *server);
@@ -196,7 +199,7 @@ void rpc_reply_pad(struct rpc_request *request); /* zeros up to a multiple of 8 
 void *rpc_reply_piece(struct rpc_request *request, uint32_t n);
 void rpc_reply_unput(struct rpc_request *request);
 
-/* Drops what was written, and answers with a status and a sentence instead (without the sentence when mbufs are short).
+/* Drops what was written, and answers with a status and a message instead (without the message when mbufs are short).
  * Returns RPC_DONE. */
 enum rpc_progress rpc_reply_fail(struct rpc_request *request, enum wire_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

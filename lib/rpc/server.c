@@ -46,19 +46,6 @@ static void task_give(struct rpc_server *server, void *task)
 	server->free_tasks = task;
 }
 
-void rpc_work_begin(struct rpc_work *w)
-{
-	w->request.begun = false;
-	w->request.changed = false;
-	w->request.why = 0;
-	w->request.failed = false;
-	w->hopeless = 0;
-	w->starved_ns = 0;
-	w->reply_due = 0;
-	w->refusal = WIRE_OK;
-	w->replayed = 0;
-}
-
 static void task_end(struct rpc_work *w)
 {
 	if (w->request.task)

@@ -24,7 +24,7 @@ uint64_t rpc_session_arrived_ns(const struct rpc_session *s)
 }
 
 /* Frees the first message's mbufs. */
-static void pop_message(struct rpc_session *s)
+static inline void pop_message(struct rpc_session *s)
 {
 	struct net *net = s->work.server->options.net;
 	struct rte_mbuf *m = s->head;

@@ -194,7 +194,8 @@ static void checksum(struct rpc_stream *s)
 		if (unlikely(s->sealed))
 			secure_open_update(&seal_of(s)->in, rte_pktmbuf_mtod(m, void *), part);
 		else
-			s->crc = base_crc32_combine(s->crc, base_crc32(rte_pktmbuf_mtod(m, const void *), part), part);
+			s->crc = base_crc32_join(&s->work.server->crc_length, s->crc,
+						 base_crc32(rte_pktmbuf_mtod(m, const void *), part), part);
 		s->crc_done += part;
 		s->crc_at = m;
 		m = m->next;

@@ -26,7 +26,7 @@ enum secure_right {
 
 struct secure_rights;
 
-/* path is that of a file that nobody but its owner and root can change. NULL with a sentence. */
+/* path is that of a file that nobody but its owner and root can change. NULL with a message. */
 struct secure_rights *secure_rights_load(const char *path, struct star_error *err);
 /* The same of bytes, which path is said to have. */
 struct secure_rights *secure_rights_parse(const char *path, const char *text, size_t bytes, struct star_error *err);

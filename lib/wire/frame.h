@@ -5,7 +5,7 @@
  *
  * A request frame:  wire_frame, then payload: for each operation a wire_op and its body (padded with zeros to 8 bytes).
  * A reply frame:    wire_frame, then payload: for each operation, in order, a wire_result and its body (padded alike);
- *                   or, if status is not WIRE_OK, one sentence for people (no terminating zero) and nothing else.
+ *                   or, if status is not WIRE_OK, one message for people (no terminating zero) and nothing else.
  *
  * checksum is the CRC-32 (base/crc32.h) of header and payload with the checksum field taken as zero.
  */
@@ -34,7 +34,7 @@ enum wire_limits {
 	WIRE_NODES_MAX = 1024,		/* PS tasks of a cluster */
 	WIRE_REACTORS_MAX = 64,		/* reactors of a node */
 	WIRE_PARTITIONS_MAX = 1 << 20,
-	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's sentence */
+	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's message */
 	WIRE_IN_FLIGHT_MAX = 256,  /* unanswered requests of a session: a node remembers the outcome of this many */
 };
 
@@ -100,13 +100,27 @@ enum wire_frame_flags {
 	 * so is this one, and what follows it up to the first request without this flag: the client sends all of them
 	 * again, in their order. */
 	WIRE_BEHIND = 1 << 2,
+	/* The client keeps the request until it is durable, and sends it again if the node is lost before: where nodes
+	 * have `retained` durability its reply need not wait. Of pushes and assignments, with pulls or without, that
+	 * are no sums: what orders sessions among each other waits. */
+	WIRE_KEEPS = 1 << 3,
+	/* With WIRE_RESENT: it was answered as executed, perhaps by another node. It is executed if this one has not
+	 * come so far, in whatever epoch; else it is REPEATED, however long ago it was. One of a session at a time. */
+	WIRE_KEPT = 1 << 4,
+};
+
+/* Of replies. Clients that do not know them do not look. */
+enum wire_reply_flags {
+	/* `behind` says what of the session is not durable yet, and requests with WIRE_KEEPS do not wait. Without:
+	 * there is nothing to keep anything for. */
+	WIRE_RETAINS = 1 << 5,
 };
 
 struct wire_frame {
 	uint32_t magic;
 	uint8_t version;
 	uint8_t opcode;
-	uint8_t flags; /* of requests: enum wire_frame_flags */
+	uint8_t flags; /* of requests: enum wire_frame_flags; of replies: enum wire_reply_flags */
 	uint8_t status;
 	/* chosen at random by the client for a channel, which keeps it when it connects again; 0: none */
 	uint64_t session;
@@ -116,7 +130,8 @@ struct wire_frame {
 	uint32_t deadline_us; /* microseconds that the request may still take; 0: no limit of the client's */
 	uint32_t payload_bytes;
 	uint8_t auth_tag[16]; /* of a record; else 0 */
-	uint32_t reserved;    /* 0 */
+	/* with WIRE_RETAINS: of the session's sequences up to this one the last so many may not be durable; else 0 */
+	uint32_t behind;
 	uint32_t checksum;
 };
 _Static_assert(sizeof(struct wire_frame) == 64, "wire_frame");
@@ -259,7 +274,7 @@ static inline uint64_t wire_op_result_bytes(const struct wire_op *op)
 }
 
 /* Checks magic, version, opcode and payload_bytes. Returns WIRE_OK or WIRE_BAD_FRAME; *why, if given, gets a
- * sentence. */
+ * message. */
 enum wire_status wire_frame_check(const struct wire_frame *frame, const char **why);
 
 /* The header's part of a checksum: CRC of the 64 bytes with the checksum field taken as zero. */

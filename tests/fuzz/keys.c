@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		memcpy(text, data + 1, used = bytes - 1 < TEXT_MAX ? bytes - 1 : TEXT_MAX);
 	keys = secure_keys_parse("input", text, used, &err);
 	if (!keys) {
-		FUZZ_CHECK(err.code && err.text[0], "refused without a sentence");
+		FUZZ_CHECK(err.code && err.text[0], "refused without a message");
 		return 0;
 	}
 	used = 0;

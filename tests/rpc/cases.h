@@ -79,6 +79,8 @@
 	X(replies_wait_until_they_are_durable) \
 	X(what_was_executed_before_waits_as_well) \
 	X(peers_that_leave_while_they_wait) \
+	X(what_is_kept_does_not_wait) \
+	X(what_was_kept_is_executed_once) \
 	X(replies_leave_when_nothing_holds_them) \
 	X(large_requests_that_wait_hold_no_buffers) \
 	/* buffers.c */ \

@@ -519,7 +519,7 @@ void replies_of_sessions_wait_as_well(void)
 		ask(16, false);
 	link_run(&w.link, 1000 * LINK_MS, all_answered, NULL);
 	CHECK_UINT(w.answered, 3);
-	rpc_hold(w.server, true);
+	rpc_hold(w.server, true, false);
 	w.changes = false;
 	ask(16, false);
 	w.changes = true;
@@ -541,7 +541,7 @@ void replies_of_sessions_wait_as_well(void)
 	w.client = NULL;
 	link_run(&w.link, 50 * LINK_MS, NULL, NULL);
 	CHECK_UINT(rpc_held(w.server), 1);
-	rpc_hold(w.server, false);
+	rpc_hold(w.server, false, false);
 	CHECK_UINT(rpc_held(w.server), 0);
 	CHECK_UINT(rpc_counters(w.server)->abandoned, 1);
 	end();
