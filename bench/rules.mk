@@ -28,6 +28,7 @@ $(eval $(call binary,tool,memif-bare,bench,port,bench/peers/memif-bare.c app/sta
 $(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c bench/peers/bare-loop.c bench/peers/appliance.c bench/peers/appliance_stream.c app/starbench/histogram.c))
 $(eval $(call binary,tool,secure-cost,bench,port service control,bench/peers/secure-cost.c bench/peers/appliance.c bench/peers/appliance_stream.c app/starbench/histogram.c))
 $(eval $(call binary,tool,step-cost,bench,port service control,bench/peers/step-cost.c bench/peers/appliance.c bench/peers/appliance_stream.c))
+$(eval $(call binary,tool,scrape-cost,bench,node,bench/peers/scrape-cost.c))
 $(eval $(call binary,tool,many-sessions,bench,config control port rpc,bench/peers/many-sessions.c app/starbench/histogram.c))
 $(eval $(call binary,tool,many-workers,bench,wire control,bench/peers/many-workers.c app/starbench/cpu.c app/starbench/histogram.c))
 $(eval $(call binary,tool,ckpt-raw,bench,ckpt store,bench/peers/ckpt-raw.c))

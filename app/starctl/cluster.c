@@ -13,6 +13,7 @@ static int open_one(struct cluster *cluster, const json_t *from, unsigned task, 
 	struct cluster_one *node = &cluster->nodes[cluster->count++];
 
 	snprintf(node->name, sizeof(node->name), "ps:%u", task);
+	snprintf(node->control, sizeof(node->control), "%s", control ? control : "");
 	/* The connection that there is is PS task 0's. */
 	if (task == 0 && *first) {
 		node->client = *first;
@@ -96,6 +97,20 @@ json_t *cluster_ask(struct cluster *cluster, unsigned node, const char *method, 
 		return jsonrpc_call(one->client, method, params, STARCTL_CALL_US, &one->why);
 	json_decref(params);
 	return NULL;
+}
+
+void cluster_lose(struct cluster *cluster, unsigned node)
+{
+	jsonrpc_close(cluster->nodes[node].client);
+	cluster->nodes[node].client = NULL;
+}
+
+void cluster_again(struct cluster *cluster, unsigned node, uint64_t timeout_us)
+{
+	struct cluster_one *one = &cluster->nodes[node];
+
+	if (one->control[0])
+		one->client = connect_node(one->control, timeout_us, &one->why);
 }
 
 unsigned cluster_complain(const struct cluster *cluster, const struct invocation *invocation)

@@ -6,8 +6,10 @@
 #include "app/starctl/starctl.h"
 #include "jsonrpc/jsonrpc.h"
 
+enum { CLUSTER_CONTROL = 300 };
 struct cluster_one {
 	char name[32];		       /* "ps:1" */
+	char control[CLUSTER_CONTROL]; /* its address; "": it is not known */
 	struct jsonrpc_client *client; /* NULL: it is not there, */
 	struct star_error why;	       /* and why */
 };
@@ -24,6 +26,10 @@ void cluster_close(struct cluster *cluster);
 
 /* Asks a node; a new reference, or NULL with a sentence in its `why`. Takes params. */
 json_t *cluster_ask(struct cluster *cluster, unsigned node, const char *method, json_t *params);
+
+/* A node has gone: its connection is closed. And is looked for again, for so long. */
+void cluster_lose(struct cluster *cluster, unsigned node);
+void cluster_again(struct cluster *cluster, unsigned node, uint64_t timeout_us);
 
 /* Says on errors which nodes did not answer; how many. */
 unsigned cluster_complain(const struct cluster *cluster, const struct invocation *invocation);

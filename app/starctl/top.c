@@ -1,298 +1,178 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `starctl top`: a node's reactors, requests, tables and connections as they are now, every second. */
+/* `starctl top`: reactors, requests, tables and connections of a node, or of all nodes, as they are now, every second. */
+#include "app/starctl/top.h"
+
 #include <errno.h>
 #include <ncurses.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "app/starctl/starctl.h"
 #include "base/clock.h"
-#include "jsonrpc/jsonrpc.h"
+#include "jsonrpc/member.h"
 
-enum { LOOK_MS = 1000, LATENCY_S = 2, CONNECTIONS = 1000, TABLES_SHOWN = 10, CONNECTIONS_SHOWN = 5 };
+enum { LOOK_MS = 1000, CONNECTIONS = 1000, AGAIN_LOOKS = 5, AGAIN_US = 300000 };
 
-/* What tables can be sorted by. */
-static const struct sorting {
-	const char *name, *member;
-	bool rate;
-} sortings[] = {
-	{ "pushes", "pushes", true },
-	{ "memory", "memory_bytes", false },
-	{ "rows", "rows", false },
-	{ "made", "created", true },
-};
-enum { SORTINGS = sizeof(sortings) / sizeof(sortings[0]) };
+/* ---- a look ---- */
 
-/* What a node says at a moment. */
-struct look {
-	json_t *status, *tables, *latency, *connections; /* the last two: NULL where the node refuses them */
-	double at_s;
-};
-
-struct top {
-	struct jsonrpc_client *client;
-	struct look before, now;
-	unsigned sorting;
-};
-
-static void forget(struct look *look)
+void top_forget(struct top_look *look)
 {
-	json_decref(look->status);
+	json_decref(look->nodes);
+	json_decref(look->reactors);
 	json_decref(look->tables);
-	json_decref(look->latency);
+	json_decref(look->requests);
 	json_decref(look->connections);
-	*look = (struct look){ 0 };
+	*look = (struct top_look){ 0 };
 }
 
-static int take_look(struct top *top, struct star_error *err)
+/* Copies of lines, each with where it is. */
+static void add_lines(const json_t *lines, const char *node, bool whole, const char *member, json_t *to)
 {
-	struct look *look = &top->now;
-	struct star_error refused;
-
-	forget(&top->before);
-	top->before = top->now;
-	*look = (struct look){ .at_s = (double)clock_us() / 1e6 };
-	look->status = jsonrpc_call(top->client, "status", NULL, STARCTL_CALL_US, err);
-	look->tables = look->status ? jsonrpc_call(top->client, "tables", NULL, STARCTL_CALL_US, err) : NULL;
-	if (!look->tables)
-		return err->code;
-	look->latency = jsonrpc_call(top->client, "latency", json_pack("{s:i}", "seconds", LATENCY_S), STARCTL_CALL_US,
-				     &refused);
-	look->connections = jsonrpc_call(top->client, "connections", json_pack("{s:i}", "limit", CONNECTIONS),
-					 STARCTL_CALL_US, &refused);
-	return 0;
-}
-
-static double top_number(const json_t *object, const char *name)
-{
-	return json_number_value(json_object_get(object, name));
-}
-
-/* How fast a figure grows; 0 when it was not there, or began again. */
-static double rate(const struct top *top, const json_t *before, const json_t *now, const char *name)
-{
-	const double passed = top->now.at_s - top->before.at_s, more = top_number(now, name) - top_number(before, name);
-
-	return before && passed > 0 && more > 0 ? more / passed : 0;
-}
-
-static const json_t *same(const json_t *list, const char *member, const json_t *of)
-{
-	const json_t *other, *name = json_object_get(of, member);
+	const json_t *line;
+	char at[64];
 	size_t i;
 
-	json_array_foreach(list, i, other)
+	json_array_foreach(lines, i, line)
 	{
-		if (json_equal((json_t *)json_object_get(other, member), (json_t *)name))
-			return other;
+		const double number = json_number_value(json_object_get(line, member));
+		json_t *copy = json_deep_copy(line);
+
+		if (whole)
+			snprintf(at, sizeof(at), "%.30s/%.0f", node, number);
+		else
+			snprintf(at, sizeof(at), "%.0f", number);
+		json_object_set_new(copy, "at", json_string(at));
+		json_array_append_new(to, copy);
+	}
+}
+
+static json_t *line_with(const json_t *lines, const json_t *like, const char *first, const char *second)
+{
+	json_t *line;
+	size_t i;
+
+	json_array_foreach(lines, i, line)
+	{
+		if (json_equal(json_object_get(line, first), json_object_get(like, first)) &&
+		    (!second || json_equal(json_object_get(line, second), json_object_get(like, second))))
+			return line;
 	}
 	return NULL;
 }
 
-/* Numbers in few columns. */
-static const char *brief(double value, char text[static 24])
+static void add_tables(const json_t *tables, json_t *to)
 {
-	static const char units[] = " kMGT";
-	unsigned unit = 0;
-
-	for (; value >= 9999.5 && units[unit + 1]; unit++)
-		value /= 1000;
-	snprintf(text, 24, unit ? "%.0f%c" : "%.0f", value, units[unit]);
-	return text;
-}
-
-static const char *duration(double us, char text[static 24])
-{
-	snprintf(text, 24,
-		 us < 999.5    ? "%.3gus"
-		 : us < 999500 ? "%.3gms"
-			       : "%.3gs",
-		 us < 999.5    ? us
-		 : us < 999500 ? us / 1e3
-			       : us / 1e6);
-	return text;
-}
-
-/* A text of somebody's in a column. */
-static void put_name(const char *name, int width, FILE *out)
-{
-	int n = 0;
-
-	for (; name && name[n] && n < width; n++)
-		fputc((unsigned char)name[n] < ' ' || name[n] == 0x7f ? '?' : name[n], out);
-	fprintf(out, "%*s", width - n, "");
-}
-
-static void show_head(const struct top *top, FILE *out)
-{
-	const json_t *status = top->now.status, *reactor;
-	double requests = 0, memory = 0, limit = 0;
-	char text[3][24];
+	const json_t *table;
 	size_t i;
 
-	json_array_foreach(json_object_get(status, "reactors"), i, reactor)
+	json_array_foreach(tables, i, table)
 	{
-		requests += rate(top, same(json_object_get(top->before.status, "reactors"), "index", reactor), reactor,
-				 "requests");
-		memory += top_number(reactor, "memory_bytes");
-		limit += top_number(reactor, "memory_limit_bytes");
-	}
-	put_name(json_string_value(json_object_get(status, "name")), 10, out);
-	fprintf(out, " epoch %.0f, up %s, %s requests/s, %.0f %% of %s\n\n", top_number(status, "epoch"),
-		human_time(top_number(status, "uptime_s"), text[0]), brief(requests, text[1]),
-		limit > 0 ? 100 * memory / limit : 0, human_bytes(limit, text[2]));
-}
+		json_t *sum = line_with(to, table, "name", NULL), *stats = json_object_get(sum, "stats");
+		const char *name;
+		json_t *value;
 
-static void show_reactors(const struct top *top, FILE *out)
-{
-	const json_t *reactor;
-	size_t i;
+		if (!sum)
+			json_array_append_new(to, json_deep_copy(table));
+		json_object_foreach(json_object_get(table, "stats"), name, value)
+		{
+			const json_t *so_far = json_object_get(stats, name);
 
-	fprintf(out, "REACTOR  BUSY REQUESTS/s PULLED/s PUSHED/s   MADE/s     ROWS MEMORY  CONN  SESS\n");
-	json_array_foreach(json_object_get(top->now.status, "reactors"), i, reactor)
-	{
-		const json_t *before = same(json_object_get(top->before.status, "reactors"), "index", reactor);
-		const double limit = top_number(reactor, "memory_limit_bytes");
-		char text[5][24];
-
-		fprintf(out, "%7.0f %4.0f%% %10s %8s %8s %8s %8s %5.0f%% %5.0f %5.0f\n", top_number(reactor, "index"),
-			100 * rate(top, before, reactor, "busy_s"),
-			brief(rate(top, before, reactor, "requests"), text[0]),
-			brief(rate(top, before, reactor, "rows_pulled"), text[1]),
-			brief(rate(top, before, reactor, "rows_pushed"), text[2]),
-			brief(rate(top, before, reactor, "rows"), text[3]), brief(top_number(reactor, "rows"), text[4]),
-			limit > 0 ? 100 * top_number(reactor, "memory_bytes") / limit : 0,
-			top_number(reactor, "connections"), top_number(reactor, "sessions"));
-	}
-}
-
-static void show_requests(const struct top *top, FILE *out)
-{
-	const json_t *line, *total, *wait, *run;
-	size_t i;
-
-	if (json_array_size(json_object_get(top->now.latency, "all")) == 0)
-		return;
-	fprintf(out, "\nREQUESTS     KEYS      LAST %d s TOTAL p50      p99      max WAIT p99  RUN p50\n", LATENCY_S);
-	json_array_foreach(json_object_get(top->now.latency, "all"), i, line)
-	{
-		char text[6][24];
-
-		total = json_object_get(line, "total_us");
-		wait = json_object_get(line, "wait_us");
-		run = json_object_get(line, "run_us");
-		put_name(json_string_value(json_object_get(line, "class")), 12, out);
-		put_name(json_string_value(json_object_get(line, "keys")), 8, out);
-		fprintf(out, "%11s %9s %8s %8s %8s %8s\n", brief(top_number(line, "requests"), text[0]),
-			duration(top_number(total, "p50"), text[1]), duration(top_number(total, "p99"), text[2]),
-			duration(top_number(total, "max"), text[3]), duration(top_number(wait, "p99"), text[4]),
-			duration(top_number(run, "p50"), text[5]));
-	}
-}
-
-/* Lines that are sorted, and their figures. */
-struct ranked {
-	const json_t *line, *now, *before;
-	double value;
-};
-
-static int by_value(const void *a, const void *b)
-{
-	const struct ranked *x = a, *y = b;
-
-	return x->value > y->value ? -1 : x->value < y->value;
-}
-
-/* Those with the largest values first; returns how many of them, to be freed. */
-static size_t rank(const struct top *top, const json_t *now, const json_t *before, const char *name, const char *inside,
-		   const char *const *members, bool rates, struct ranked **ranked)
-{
-	const size_t n = json_array_size(now);
-	const json_t *line;
-	size_t i;
-
-	*ranked = calloc(n + 1, sizeof(**ranked));
-	if (!*ranked)
-		return 0;
-	json_array_foreach(now, i, line)
-	{
-		struct ranked *r = &(*ranked)[i];
-
-		*r = (struct ranked){ .line = line, .now = line, .before = same(before, name, line) };
-		if (inside) {
-			r->now = json_object_get(line, inside);
-			r->before = json_object_get(r->before, inside);
+			if (sum && json_is_integer(value) && json_is_integer(so_far))
+				json_object_set_new(stats, name,
+						    json_integer(json_integer_value(so_far) +
+								 json_integer_value(value)));
 		}
-		for (const char *const *m = members; *m; m++)
-			r->value += rates ? rate(top, r->before, r->now, *m) : top_number(r->now, *m);
 	}
-	qsort(*ranked, n, sizeof(**ranked), by_value);
-	return n;
 }
 
-static void show_tables(const struct top *top, FILE *out)
+static double p99_of(const json_t *line)
 {
-	const struct sorting *by = &sortings[top->sorting];
-	const char *const members[] = { by->member, NULL };
-	struct ranked *ranked;
-	const size_t n = rank(top, top->now.tables, top->before.tables, "name", "stats", members, by->rate, &ranked);
+	return json_number_value(json_object_get(json_object_get(line, "total_us"), "p99"));
+}
 
-	if (n)
-		fprintf(out, "\nTABLE by %-10s        ROWS     MEMORY PUSHES/s   MADE/s EVICTED/s REFUSED/s\n",
-			by->name);
-	for (size_t i = 0; i < n && i < TABLES_SHOWN; i++) {
-		const json_t *t = ranked[i].now, *before = ranked[i].before;
-		char text[6][24];
+static void add_requests(const json_t *lines, const char *node, json_t *to)
+{
+	json_t *line;
+	size_t i;
 
-		put_name(json_string_value(json_object_get(ranked[i].line, "name")), 20, out);
-		fprintf(out, "%10s %10s %8s %8s %9s %9s\n", brief(top_number(t, "rows"), text[0]),
-			human_bytes(top_number(t, "memory_bytes"), text[1]),
-			brief(rate(top, before, t, "pushes"), text[2]), brief(rate(top, before, t, "created"), text[3]),
-			brief(rate(top, before, t, "evicted"), text[4]),
-			brief(rate(top, before, t, "refused"), text[5]));
+	json_array_foreach(lines, i, line)
+	{
+		json_t *worst = line_with(to, line, "class", "keys");
+		json_int_t requests = json_integer_value(json_object_get(line, "requests"));
+
+		if (worst)
+			requests += json_integer_value(json_object_get(worst, "requests"));
+		if (worst && p99_of(line) > p99_of(worst)) {
+			json_object_update(worst, line);
+		} else if (!worst) {
+			worst = json_deep_copy(line);
+			json_array_append_new(to, worst);
+		} else {
+			node = NULL; /* it stays the other one's */
+		}
+		json_object_set_new(worst, "requests", json_integer(requests));
+		if (node)
+			json_object_set_new(worst, "at", json_string(node));
 	}
-	if (n > TABLES_SHOWN)
-		fprintf(out, "and %zu more\n", n - TABLES_SHOWN);
-	free(ranked);
 }
 
-static void show_connections(const struct top *top, FILE *out)
+/* What one node says; an object of it, or of the reason why there is none. Where it refuses to tell of requests or
+ * connections, they are not there. */
+static json_t *look_at(struct top *top, unsigned i, struct top_look *look)
 {
-	static const char *const members[] = { "bytes_received", "bytes_acked", NULL };
-	struct ranked *ranked;
-	const size_t n =
-		rank(top, json_object_get(top->now.connections, "connections"),
-		     json_object_get(top->before.connections, "connections"), "peer", NULL, members, true, &ranked);
+	struct cluster_one *one = &top->cluster.nodes[i];
+	json_t *status, *tables, *latency, *connections;
 
-	if (n)
-		fprintf(out, "\nBUSIEST CONNECTIONS                    REACTOR       IN/s      OUT/s    RTT\n");
-	for (size_t i = 0; i < n && i < CONNECTIONS_SHOWN; i++) {
-		const json_t *c = ranked[i].line, *before = ranked[i].before;
-		char text[3][24];
-
-		put_name(json_string_value(json_object_get(c, "peer")), 38, out);
-		fprintf(out, "%8.0f %10s %10s %6s\n", top_number(c, "reactor"),
-			human_bytes(rate(top, before, c, "bytes_received"), text[0]),
-			human_bytes(rate(top, before, c, "bytes_acked"), text[1]),
-			duration(top_number(c, "rtt_us"), text[2]));
+	if (!one->client && top->looks % AGAIN_LOOKS == 0)
+		cluster_again(&top->cluster, i, AGAIN_US);
+	status = cluster_ask(&top->cluster, i, "status", NULL);
+	tables = status ? cluster_ask(&top->cluster, i, "tables", NULL) : NULL;
+	if (!tables) {
+		json_decref(status);
+		cluster_lose(&top->cluster, i);
+		return json_pack("{s:s, s:o}", "name", one->name, "error", jsonrpc_member_from_text(one->why.text));
 	}
-	free(ranked);
+	one->why = (struct star_error){ 0 };
+	latency = cluster_ask(&top->cluster, i, "latency", json_pack("{s:i}", "seconds", TOP_LATENCY_S));
+	connections = cluster_ask(&top->cluster, i, "connections", json_pack("{s:i}", "limit", CONNECTIONS));
+	one->why = (struct star_error){ 0 }; /* that it refuses is no fault */
+	look->answers++;
+	add_lines(json_object_get(status, "reactors"), one->name, top->whole, "index", look->reactors);
+	add_lines(json_object_get(connections, "connections"), one->name, top->whole, "reactor", look->connections);
+	add_tables(tables, look->tables);
+	add_requests(json_object_get(latency, "all"), one->name, look->requests);
+	json_decref(connections);
+	return json_pack("{s:s, s:o, s:o, s:o?}", "name", one->name, "status", status, "tables", tables, "latency",
+			 latency);
 }
 
-static void show_all(const struct top *top, FILE *out)
+int top_take_look(struct top *top, struct star_error *err)
 {
-	show_head(top, out);
-	show_reactors(top, out);
-	show_requests(top, out);
-	show_tables(top, out);
-	show_connections(top, out);
+	struct top_look *look = &top->now;
+
+	top_forget(&top->before);
+	top->before = top->now;
+	*look = (struct top_look){ .at_s = (double)clock_us() / 1e6,
+				   .nodes = json_array(),
+				   .reactors = json_array(),
+				   .tables = json_array(),
+				   .requests = json_array(),
+				   .connections = json_array() };
+	for (unsigned i = 0; i < top->cluster.count; i++)
+		json_array_append_new(look->nodes, look_at(top, i, look));
+	top->looks++;
+	if (look->answers)
+		return 0;
+	*err = top->cluster.nodes[0].why;
+	return err->code;
 }
+
+/* ---- the command ---- */
 
 /* The screen, as far as it reaches. */
 static void draw_top(const struct top *top)
 {
-	static const char help[] = "q ends, s sorts tables by something else";
+	static const char help[] = "q ends; s sorts tables by something else, r reactors";
 	char *text = NULL, *line, *rest;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
@@ -300,20 +180,29 @@ static void draw_top(const struct top *top)
 
 	if (!out)
 		return;
-	show_all(top, out);
+	top_show(top, LINES > 1 ? (unsigned)LINES - 1 : 1, out);
 	fclose(out);
 	erase();
-	for (line = strtok_r(text, "\n", &rest); line && y < LINES - 1; line = strtok_r(NULL, "\n", &rest))
+	for (line = text; line && *line && y < LINES - 1; line = rest) {
+		rest = strchr(line, '\n');
+		if (rest)
+			*rest++ = '\0';
 		mvaddnstr(y++, 0, line, COLS);
+	}
 	mvaddnstr(LINES - 1, 0, help, COLS);
 	refresh();
 	free(text);
 }
 
-/* Until q, or until the node is gone. */
+static unsigned next_sorting(const char *(*name)(unsigned number), unsigned sorting)
+{
+	return name(sorting + 1) ? sorting + 1 : 0;
+}
+
+/* Until q, or until no node answers. */
 static int watch_top(struct top *top, struct star_error *err)
 {
-	int rc, key = 0;
+	int rc = 0, key = 0;
 
 	if (!initscr())
 		return star_error_set(err, -ENOTTY, "this terminal is not one that ncurses knows: try --once");
@@ -323,8 +212,11 @@ static int watch_top(struct top *top, struct star_error *err)
 	timeout(LOOK_MS);
 	do {
 		if (key == 's')
-			top->sorting = (top->sorting + 1) % SORTINGS;
-		rc = key == 's' || key == KEY_RESIZE ? 0 : take_look(top, err);
+			top->sorting = next_sorting(top_sorting, top->sorting);
+		else if (key == 'r')
+			top->reactor_sorting = next_sorting(top_reactor_sorting, top->reactor_sorting);
+		else if (key != KEY_RESIZE)
+			rc = top_take_look(top, err);
 		if (rc == 0)
 			draw_top(top);
 	} while (rc == 0 && (key = getch()) != 'q');
@@ -332,63 +224,95 @@ static int watch_top(struct top *top, struct star_error *err)
 	return rc;
 }
 
+/* What one node said, as it was before there were several. */
+static json_t *one_json(const struct top *top)
+{
+	json_t *now = json_array_get(top->now.nodes, 0), *before = json_array_get(top->before.nodes, 0);
+
+	return json_pack("{s:f, s:O, s:O, s:O?, s:{s:O, s:O}}", "seconds", top->now.at_s - top->before.at_s, "status",
+			 json_object_get(now, "status"), "tables", json_object_get(now, "tables"), "latency",
+			 json_object_get(now, "latency"), "before", "status", json_object_get(before, "status"),
+			 "tables", json_object_get(before, "tables"));
+}
+
 /* Two looks, a second apart. */
 static int once(struct top *top, const struct invocation *invocation, struct star_error *err)
 {
-	int rc = take_look(top, err);
+	int rc = top_take_look(top, err);
 
 	if (rc < 0)
 		return rc;
 	usleep(LOOK_MS * 1000);
-	rc = take_look(top, err);
+	rc = top_take_look(top, err);
 	if (rc < 0)
 		return rc;
-	if (!invocation->json) {
-		show_all(top, invocation->out);
-		return 0;
-	}
-	print_json(json_pack("{s:f, s:O, s:O, s:O?, s:{s:O, s:O}}", "seconds", top->now.at_s - top->before.at_s,
-			     "status", top->now.status, "tables", top->now.tables, "latency", top->now.latency,
-			     "before", "status", top->before.status, "tables", top->before.tables),
-		   invocation->out);
+	if (!invocation->json)
+		top_show(top, 0, invocation->out);
+	else if (!top->whole)
+		print_json(one_json(top), invocation->out);
+	else
+		print_json(json_pack("{s:f, s:O, s:O}", "seconds", top->now.at_s - top->before.at_s, "nodes",
+				     top->now.nodes, "before", top->before.nodes),
+			   invocation->out);
 	return 0;
 }
 
-static int take_sorting(const struct invocation *invocation, unsigned *sorting, struct star_error *err)
+/* The number of what is asked for. */
+static int find_sorting(const json_t *params, const char *member, const char *(*names)(unsigned number),
+			const char *what, unsigned *sorting, struct star_error *err)
 {
-	static const struct filter filters[] = { { "sort", false }, { NULL, false } };
-	json_t *params =
-		take_filters(filters, "sort=pushes, memory, rows or made", invocation->argc, invocation->argv, err);
-	const char *name = params ? json_string_value(json_object_get(params, "sort")) : NULL;
+	const char *name = json_string_value(json_object_get(params, member));
+	char known[80] = "";
 	unsigned i = 0;
 
-	if (!params)
-		return err->code;
-	while (name && i < SORTINGS && strcmp(sortings[i].name, name) != 0)
-		i++;
-	if (i == SORTINGS)
-		star_error_set(err, -EINVAL, "tables cannot be sorted by \"%.40s\": by pushes, memory, rows or made",
-			       name);
-	*sorting = i;
+	for (; names(i); i++)
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
+			 i == 0		? ""
+			 : names(i + 1) ? ", "
+					: " or ",
+			 names(i));
+	*sorting = 0;
+	for (i = 0; name && names(i); i++)
+		if (strcmp(names(i), name) == 0)
+			*sorting = i;
+	if (!name || strcmp(names(*sorting), name) == 0)
+		return 0;
+	return star_error_set(err, -EINVAL, "%s cannot be sorted by \"%.40s\": by %s", what, name, known);
+}
+
+static int take_sortings(const struct invocation *invocation, struct top *top, struct star_error *err)
+{
+	static const struct filter filters[] = { { "sort", false }, { "reactors", false }, { NULL, false } };
+	json_t *params =
+		take_filters(filters, "sort=pushes, memory, rows or made, reactors=place, busy, requests or memory",
+			     invocation->argc, invocation->argv, err);
+	int rc = params ? find_sorting(params, "sort", top_sorting, "tables", &top->sorting, err) : err->code;
+
+	if (rc == 0)
+		rc = find_sorting(params, "reactors", top_reactor_sorting, "reactors", &top->reactor_sorting, err);
 	json_decref(params);
-	return i == SORTINGS ? err->code : 0;
+	return rc;
 }
 
 int run_top(const struct invocation *invocation)
 {
+	const bool one_look = invocation->once || invocation->json || !isatty(fileno(invocation->out));
+	struct top top = { .whole = invocation->cluster };
 	struct star_error err = { 0 };
-	struct top top = { 0 };
+	unsigned missing = 0;
 	int rc;
 
-	if (take_sorting(invocation, &top.sorting, &err) < 0)
+	if (take_sortings(invocation, &top, &err) < 0)
 		return fail(invocation, &err, STARCTL_USAGE);
-	top.client = open_node(invocation, true, &err);
-	if (!top.client)
+	if (cluster_open(&top.cluster, invocation, invocation->cluster, &err) < 0)
 		return fail(invocation, &err, STARCTL_FAILED);
-	rc = invocation->once || invocation->json || !isatty(fileno(invocation->out)) ? once(&top, invocation, &err)
-										      : watch_top(&top, &err);
-	forget(&top.before);
-	forget(&top.now);
-	jsonrpc_close(top.client);
-	return rc < 0 ? fail(invocation, &err, STARCTL_FAILED) : STARCTL_OK;
+	rc = one_look ? once(&top, invocation, &err) : watch_top(&top, &err);
+	if (rc == 0 && one_look)
+		missing = cluster_complain(&top.cluster, invocation);
+	top_forget(&top.before);
+	top_forget(&top.now);
+	cluster_close(&top.cluster);
+	if (rc < 0)
+		return fail(invocation, &err, STARCTL_FAILED);
+	return missing ? STARCTL_FAILED : STARCTL_OK;
 }

@@ -128,11 +128,12 @@ const struct command starctl_commands[] = {
 	  "As `ss -ti` does. Filters: reactor=N, state=established (or another of TCP's), peer=ADDRESS[:PORT],\n"
 	  "limit=N (1000 unless it says otherwise, at most 10000).",
 	  run_connections },
-	{ "top", "[--once] [sort=NAME]", 0, 1, COMMAND_ONCE,
-	  "watch reactors, requests, tables and connections of the node",
-	  "Every second, until q; s sorts tables by something else: pushes, memory, rows or made. With --once, in a "
-	  "pipe, "
-	  "and with\n--json it is one look of a second.",
+	{ "top", "[--once] [--cluster] [sort=NAME] [reactors=NAME]", 0, 2, COMMAND_ONCE | COMMAND_CLUSTER,
+	  "watch reactors, requests, tables and connections of a node, or of all",
+	  "Every second, until q. With --cluster of all nodes: tables are summed up, and requests are those of the node "
+	  "where 99 %\ntook longest. s, or sort=, sorts tables by something else: pushes, memory, rows or made; r, or "
+	  "reactors=, reactors: place,\nbusy, requests or memory. With --once, in a pipe, and with --json it is one look of "
+	  "a second.",
 	  run_top },
 	{ "latency", "[seconds=N]", 0, 1, 0, "show how long requests took, by class, size and reactor",
 	  "TOTAL is from the receive burst that brought the end of a request to the transmit burst that took its "

@@ -12,20 +12,24 @@
 
 static void print_help(void)
 {
-	puts("startrain key [--format FORMAT] COLUMN TEXT... prints the keys of the rows that stand for these texts in "
+	puts("startrain key [--format FORMAT | --schema FILE] COLUMN TEXT... prints the keys of the rows that stand "
+	     "for these texts in "
 	     "a "
 	     "column\n"
 	     "of examples, one a line. COLUMN counts from 0 in the file's order; with --format census or histories it "
 	     "may be a\n"
 	     "name, as workclass. `starctl rows get TABLE KEY` shows the row.\n\n"
 	     "  --format FORMAT  criteo, census, libsvm, text or histories [criteo]\n"
+	     "  --schema FILE    of one's own files: COLUMN counts the schema's columns, or is one's name\n"
 	     "  --help           this text");
 }
 
 /* 0, 1 when --help was answered, or -EINVAL. */
-static int parse_key_options(int argc, char **argv, enum input_format *format, struct star_error *err)
+static int parse_key_options(int argc, char **argv, enum input_format *format, const char **schema,
+			     struct star_error *err)
 {
 	static const struct option options[] = { { "format", required_argument, NULL, 'f' },
+						 { "schema", required_argument, NULL, 's' },
 						 { "help", no_argument, NULL, 'h' },
 						 { NULL, 0, NULL, 0 } };
 	int option;
@@ -36,6 +40,10 @@ static int parse_key_options(int argc, char **argv, enum input_format *format, s
 		if (option == 'h') {
 			print_help();
 			return 1;
+		}
+		if (option == 's') {
+			*schema = optarg;
+			continue;
 		}
 		if (option != 'f')
 			return star_error_set(err, -EINVAL,
@@ -52,16 +60,30 @@ static int parse_key_options(int argc, char **argv, enum input_format *format, s
 		       : star_error_set(err, -EINVAL, "a column and a text are needed: startrain key COLUMN TEXT...");
 }
 
+static int find_column(enum input_format format, const char *file, const char *text, struct star_error *err)
+{
+	struct input_schema *schema;
+	int column;
+
+	if (!file)
+		return input_column(format, text, err);
+	schema = input_schema_read(file, err);
+	column = schema ? input_schema_column(schema, text, err) : -EINVAL;
+	input_schema_destroy(schema);
+	return column;
+}
+
 int key_main(int argc, char **argv)
 {
 	enum input_format format = INPUT_CRITEO;
 	struct star_error err = { 0 };
-	int rc = parse_key_options(argc, argv, &format, &err), column = rc;
+	const char *schema = NULL;
+	int rc = parse_key_options(argc, argv, &format, &schema, &err), column = rc;
 
 	if (rc > 0)
 		return 0;
 	if (rc == 0)
-		column = input_column(format, argv[optind], &err);
+		column = find_column(format, schema, argv[optind], &err);
 	if (column < 0) {
 		fprintf(stderr, "startrain: %s\n", err.text);
 		return 2;

@@ -1,34 +1,69 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pulls of one row by star_pull, one after the other, of which bench/instructions has callgrind count some: those by
- * counted_pull. Between two of them there are others, since callgrind writes a file after each, which takes long.
+ * counted_pull. Between two of them there are others, since callgrind writes a file after each, which takes long. With
+ * "burst": BURST such pulls in one star_execute, which is how a thread gives many small calls at once.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/star.h"
 
-enum { DIM = 16, KEYS = 32, CALLS_MAX = 10000 };
+enum { DIM = 16, KEYS = 32, BURST = 16, CALLS_MAX = 10000 };
 #define DEADLINE_US UINT64_C(30000000)
 
 struct puller {
+	struct star_cluster *cluster;
 	struct star_table *table;
+	bool bursts;
 	struct star_error err;
 	float first[KEYS];
 	uint64_t pulls;
 };
 
-static void pull(struct puller *p)
+static void check_row(struct puller *p, uint64_t key, float value)
+{
+	if (p->pulls++ < KEYS)
+		p->first[key] = value;
+	else if (value != p->first[key])
+		p->err = (struct star_error){ -1, "a pull has read another row" };
+}
+
+static void pull_one(struct puller *p)
 {
 	const uint64_t key = p->pulls % KEYS;
 	float row[DIM];
 
-	if (p->err.code || star_pull(p->table, &key, 1, row, 0, DEADLINE_US, &p->err) < 0)
+	if (star_pull(p->table, &key, 1, row, 0, DEADLINE_US, &p->err) == 0)
+		check_row(p, key, row[0]);
+}
+
+static void pull_burst(struct puller *p)
+{
+	struct star_op ops[BURST];
+	float rows[BURST][DIM];
+	uint64_t keys[BURST];
+
+	for (unsigned i = 0; i < BURST; i++) {
+		keys[i] = (p->pulls + i) % KEYS;
+		ops[i] = star_op_pull(p->table, &keys[i], 1, rows[i]);
+	}
+	if (star_execute(p->cluster, ops, BURST, DEADLINE_US, &p->err) < 0)
 		return;
-	if (p->pulls++ < KEYS)
-		p->first[key] = row[0];
-	else if (row[0] != p->first[key])
-		p->err = (struct star_error){ -1, "a pull has read another row" };
+	for (unsigned i = 0; i < BURST && !p->err.code; i++)
+		check_row(p, keys[i], rows[i][0]);
+}
+
+static void pull(struct puller *p)
+{
+	if (p->err.code)
+		return;
+	if (p->bursts)
+		pull_burst(p);
+	else
+		pull_one(p);
 }
 
 void counted_pull(struct puller *p);
@@ -40,23 +75,23 @@ __attribute__((noinline)) void counted_pull(struct puller *p)
 
 int main(int argc, char **argv)
 {
-	const long calls = argc == 3 ? atol(argv[2]) : 0;
-	struct puller p = { .table = NULL };
-	struct star_cluster *cluster;
+	const bool bursts = argc == 4 && strcmp(argv[3], "burst") == 0;
+	const long calls = argc == 3 || bursts ? atol(argv[2]) : 0;
+	struct puller p = { .bursts = bursts };
 
 	if (calls < 1 || calls > CALLS_MAX) {
-		fprintf(stderr, "usage: one-row CLUSTER CALLS\n");
+		fprintf(stderr, "usage: one-row CLUSTER CALLS [burst]\n");
 		return 2;
 	}
-	cluster = star_open(argv[1], 0, &p.err);
-	p.table = cluster ? star_table_create(cluster,
-					      &(struct star_spec){ .name = "one-row",
-								   .dtype = "float32",
-								   .dim = DIM,
-								   .initializer = "uniform",
-								   .scale = 1 },
-					      0, &p.err)
-			  : NULL;
+	p.cluster = star_open(argv[1], 0, &p.err);
+	p.table = p.cluster ? star_table_create(p.cluster,
+						&(struct star_spec){ .name = "one-row",
+								     .dtype = "float32",
+								     .dim = DIM,
+								     .initializer = "uniform",
+								     .scale = 1 },
+						0, &p.err)
+			    : NULL;
 	for (long i = 0; p.table && i < calls && !p.err.code; i++) {
 		for (int each = 0; each < KEYS; each++)
 			pull(&p);
@@ -66,6 +101,6 @@ int main(int argc, char **argv)
 		fprintf(stderr, "one-row: %s\n", p.err.text);
 		return 1;
 	}
-	star_close(cluster);
+	star_close(p.cluster);
 	return 0;
 }

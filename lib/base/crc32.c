@@ -7,13 +7,13 @@
 
 #include "base/ipsec_mb.h"
 
-enum { SHORT_END = 256 };
+enum { SHORT_END = 256, SHORT_FIRST = 4 };
 
 /* x^(8 * 2^k) modulo the polynomial, bit-reflected: what base_crc32_combine shifts by for bit k of a length. */
 static uint32_t shift_power[64];
 /* What a byte at distance k from the end of four contributes, times x^32: takes 64 bits down to 32. */
 static uint32_t fold[4][256];
-static bool has_clmul;
+static bool has_clmul, has_avx; /* has_avx: and carry-less multiplication */
 IMB_MGR *base_ipsec_mb;
 
 /* a * b modulo the polynomial; x^0 is the top bit. The reference of multiply_fast. */
@@ -56,16 +56,17 @@ __attribute__((constructor)) static void crc32_setup(void)
 			 * 8k). */
 			fold[k][byte] = multiply(byte << 24, multiply(0x80000000u >> 8 * k, multiply(1, 0x40000000u)));
 	has_clmul = __builtin_cpu_supports("pclmul");
+	has_avx = has_clmul && __builtin_cpu_supports("avx");
 }
 
 /* The remainder of 128 bits, shifted by as many as the constants say, stands behind them: folded onto the next ones. */
-__attribute__((target("pclmul"))) static inline __m128i fold_onto(__m128i x, __m128i by, __m128i next)
+__attribute__((target("pclmul,avx"))) static inline __m128i fold_onto(__m128i x, __m128i by, __m128i next)
 {
 	return _mm_xor_si128(next, _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11)));
 }
 
 /* Of what is left in 128 bits, by Barrett's reduction. */
-__attribute__((target("pclmul"))) static inline uint32_t reduce(__m128i x, __m128i by_128)
+__attribute__((target("pclmul,avx"))) static inline uint32_t reduce(__m128i x, __m128i by_128)
 {
 	const __m128i by_64 = _mm_cvtsi64_si128(0x163cd6124), barrett = _mm_set_epi64x(0x1f7011641, 0x1db710641);
 	const __m128i low = _mm_setr_epi32(-1, 0, -1, 0);
@@ -79,20 +80,27 @@ __attribute__((target("pclmul"))) static inline uint32_t reduce(__m128i x, __m12
 
 /*
  * From 16 bytes on: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel,
- * 2009), with the constants that it gives for this polynomial. A request of 120 bytes takes 21 ns, by ipsec-mb 28.
+ * 2009), with the constants that it gives for this polynomial. Zeros before the data change nothing, so it begins with
+ * as many bytes as leave whole blocks of 16 behind them: there is no rest at the end. A request of 120 bytes takes some
+ * 80 instructions.
  */
-__attribute__((target("pclmul"))) static uint32_t crc32_short(const uint8_t *at, size_t left)
+__attribute__((target("pclmul,avx"))) static uint32_t crc32_short(const uint8_t *at, size_t bytes)
 {
+	static const uint8_t places[32] = { [0] = 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
+					    128,       128, 128, 128, 128, 0,	1,   2,	  3,   4,   5,
+					    6,	       7,   8,	 9,   10,  11,	12,  13,  14,  15 };
 	const __m128i by_512 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
 	const __m128i by_128 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
-	const __m128i *p = (const __m128i *)at;
-	__m128i x = _mm_xor_si128(_mm_loadu_si128(p++), _mm_cvtsi32_si128(-1));
+	const size_t first = ((bytes - 1) & 15) + 1; /* at least SHORT_FIRST: what the sum begins with lies in them */
+	const __m128i up = _mm_loadu_si128((const __m128i *)(places + first));
+	const __m128i *p = (const __m128i *)(at + first), *end = (const __m128i *)(at + bytes);
+	__m128i x = _mm_xor_si128(_mm_loadu_si128((const __m128i *)at), _mm_cvtsi32_si128(-1));
 
-	left -= 16;
-	if (left >= 48) {
+	x = _mm_shuffle_epi8(x, up);
+	if (end - p >= 3) {
 		__m128i a = _mm_loadu_si128(p), b = _mm_loadu_si128(p + 1), c = _mm_loadu_si128(p + 2);
 
-		for (p += 3, left -= 48; left >= 64; p += 4, left -= 64) {
+		for (p += 3; end - p >= 4; p += 4) {
 			x = fold_onto(x, by_512, _mm_loadu_si128(p));
 			a = fold_onto(a, by_512, _mm_loadu_si128(p + 1));
 			b = fold_onto(b, by_512, _mm_loadu_si128(p + 2));
@@ -100,26 +108,14 @@ __attribute__((target("pclmul"))) static uint32_t crc32_short(const uint8_t *at,
 		}
 		x = fold_onto(fold_onto(fold_onto(x, by_128, a), by_128, b), by_128, c);
 	}
-	for (; left >= 16; left -= 16)
-		x = fold_onto(x, by_128, _mm_loadu_si128(p++));
-	if (left) {
-		/* The sum's first bytes are folded onto its others and the last bytes of the data, which are loaded
-		 * again with those before them. */
-		const __m128i places = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-		const __m128i up = _mm_sub_epi8(places, _mm_set1_epi8((char)(16 - left)));
-		const __m128i down = _mm_add_epi8(places, _mm_set1_epi8((char)left));
-		const __m128i is_last = _mm_cmpgt_epi8(down, _mm_set1_epi8(15));
-		const __m128i last = _mm_loadu_si128((const __m128i *)((const uint8_t *)p + left - 16));
-		const __m128i next = _mm_blendv_epi8(_mm_shuffle_epi8(x, down), last, is_last);
-
-		x = fold_onto(_mm_shuffle_epi8(x, up), by_128, next);
-	}
+	for (; p < end; p++)
+		x = fold_onto(x, by_128, _mm_loadu_si128(p));
 	return reduce(x, by_128);
 }
 
 uint32_t base_crc32(const void *data, size_t bytes)
 {
-	if (bytes < SHORT_END && bytes >= 16 && has_clmul)
+	if (bytes < SHORT_END && bytes >= 16 && ((bytes - 1) & 15) >= SHORT_FIRST - 1 && has_avx)
 		return crc32_short(data, bytes);
 	return IMB_CRC32_ETHERNET_FCS(base_ipsec_mb, data, bytes);
 }

@@ -178,6 +178,15 @@ struct graph_value graph_layer_norm(struct graph *graph, struct graph_value x, d
 /* By the batch's own mean and variance, in outputs 1 and 2. */
 struct graph_value graph_batch_norm(struct graph *graph, struct graph_value x, double epsilon, const char *name,
 				    const struct graph_definition *definition);
+/*
+ * As a layer of TensorFlow or PyTorch has it: training by the batch's own mean and variance, which also go into
+ * running ones: "<name>/mean" and "<name>/variance", of which each step takes `momentum` away and puts as much of the
+ * batch's in (PyTorch's momentum, 0.1; TensorFlow's 0.9 is the same), of the variance n / (n - 1) times the batch's.
+ * Not training: by the running ones alone. All workers add to the same two, each what it has seen.
+ */
+struct graph_value graph_batch_norm_running(struct graph *graph, struct graph_value x, bool training, double momentum,
+					    double epsilon, const char *name,
+					    const struct graph_definition *definition);
 /* mask: GRAPH_NONE, or int32 [b, n]; scale 0: 1 / sqrt(k). Output 1: the weights. */
 struct graph_value graph_attention(struct graph *graph, struct graph_value q, struct graph_value k,
 				   struct graph_value v, struct graph_value mask, double scale);

@@ -204,3 +204,75 @@ struct graph_value graph_batch_norm(struct graph *graph, struct graph_value x, d
 {
 	return norm(graph, GRAPH_BATCH_NORM, x, epsilon, name, definition);
 }
+
+/* ---- batch norm with running statistics ---- */
+
+static struct graph_value running(struct graph *graph, const char *name, const char *what, int64_t k,
+				  const struct graph_definition *definition)
+{
+	/* A gradient of sgd at rate 1 is what is taken away, whoever else takes some away meanwhile. */
+	const struct graph_definition d = { .device = definition ? definition->device : NULL,
+					    .dtype = definition ? definition->dtype : NULL,
+					    .initializer = strcmp(what, "mean") ? "ones" : "zeros",
+					    .optimizer = "sgd",
+					    .rate = 1,
+					    .frozen = true };
+	char full[GRAPH_NAME_MAX + 2];
+
+	snprintf(full, sizeof(full), "%s/%s", name, what);
+	return graph_variable(graph, full, &k, 1, &d);
+}
+
+static void move_on(struct graph *graph, struct graph_value variable, struct graph_value batch, double momentum,
+		    unsigned dtype)
+{
+	const struct graph_value away = graph_minus(graph, graph_read(graph, variable), batch);
+
+	graph_op2(graph, GRAPH_APPLY, variable, graph_times(graph, away, graph_number(graph, dtype, momentum)));
+}
+
+/* n / (n - 1) of x [..., k], n being how many rows it has; 1 of one row. */
+static struct graph_value unbias(struct graph *graph, struct graph_value x, int64_t k, unsigned dtype)
+{
+	const int64_t begin[] = { 0, 0 }, size[] = { -1, 1 };
+	const struct graph_value flat = graph_reshape(graph, x, GRAPH_DIMS(-1, k));
+	const struct graph_value column = graph_slice(graph, flat, begin, size, 2);
+	const struct graph_value one = graph_number(graph, dtype, 1);
+	const struct graph_value zeros = graph_cast(graph, graph_less(graph, column, column), dtype);
+	const struct graph_value n = graph_sum(graph, graph_plus(graph, zeros, one));
+
+	return graph_divide(graph, n, graph_maximum(graph, graph_minus(graph, n, one), one));
+}
+
+struct graph_value graph_batch_norm_running(struct graph *graph, struct graph_value x, bool training, double momentum,
+					    double epsilon, const char *name, const struct graph_definition *definition)
+{
+	const struct graph_type *type = graph_type(graph, x);
+	const unsigned dtype = type ? type->dtype : 0;
+	struct graph_value y, mean, variance, scale;
+	int64_t k;
+
+	if (!type)
+		return graph_fail(graph, name, "its input is not a value of this graph");
+	if (!(momentum > 0 && momentum <= 1) || !(epsilon > 0))
+		return graph_fail(graph, name, "momentum is above 0 and at most 1, epsilon above 0");
+	k = last_size(graph, name, &type->shape);
+	if (k < 0)
+		return GRAPH_NONE;
+	mean = running(graph, name, "mean", k, definition);
+	variance = running(graph, name, "variance", k, definition);
+	if (!training) {
+		const struct graph_value gamma = parameter(graph, name, "gamma", &k, 1, definition, "ones");
+		const struct graph_value beta = parameter(graph, name, "beta", &k, 1, definition, "zeros");
+		const struct graph_value square =
+			graph_plus(graph, graph_read(graph, variance), graph_number(graph, dtype, epsilon));
+
+		scale = graph_divide(graph, gamma, graph_sqrt(graph, square));
+		y = graph_times(graph, graph_minus(graph, x, graph_read(graph, mean)), scale);
+		return graph_plus(graph, y, beta);
+	}
+	y = norm(graph, GRAPH_BATCH_NORM, x, epsilon, name, definition);
+	move_on(graph, mean, graph_output(y, 1), momentum, dtype);
+	move_on(graph, variance, graph_times(graph, graph_output(y, 2), unbias(graph, x, k, dtype)), momentum, dtype);
+	return y;
+}

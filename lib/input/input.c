@@ -12,7 +12,9 @@
 
 #include "base/prng.h"
 #include "input/clicks.h"
+#include "input/columns.h"
 #include "input/lines.h"
+#include "input/lists.h"
 #include "input/row.h"
 #include "input/slices.h"
 
@@ -22,6 +24,7 @@ struct input {
 	struct input_options options;
 	struct input_shape shape;
 	struct vocabulary *learns; /* which learns the words, or NULL */
+	struct columns columns;	   /* of a schema */
 	char **paths;
 	/* of the thread */
 	struct lines lines;
@@ -42,7 +45,7 @@ struct input {
 	bool waiting;		  /* for slices that others have: what was read goes out first */
 	struct prng prng;
 	struct star_error err;
-	uint32_t room[AHEAD], clicks_room[AHEAD]; /* of ids, and of clicks, in each batch */
+	uint32_t room[AHEAD], clicks_room[AHEAD], lists_room[AHEAD]; /* of ids, in each batch */
 	/* shared, under lock; changed is signalled after each change */
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -124,6 +127,26 @@ static int read_line(struct input *in, char **line)
 	return rc;
 }
 
+/* The names of a file's columns, which was just opened: 1; 0: it has none; or an error. */
+static int read_header(struct input *in)
+{
+	struct star_error why = { 0 };
+	char *line;
+	int rc;
+
+	if (in->options.format != INPUT_SCHEMA || !in->options.schema->header)
+		return 0;
+	rc = read_line(in, &line);
+	if (rc > 0)
+		rc = input_columns_header(&in->columns, line, &why);
+	else if (rc == 0)
+		return star_error_set(&in->err, -ENODATA, "%s is empty: the schema says that its first line has names",
+				      name_of(in));
+	if (rc < 0 && !in->err.code)
+		return star_error_set(&in->err, rc, "%s:1: %s", name_of(in), why.text);
+	return rc < 0 ? rc : 1;
+}
+
 /* ---- slices ---- */
 
 static bool is_stopped(struct input *in)
@@ -168,6 +191,15 @@ static int open_slice(struct input *in, bool wait)
 	in->bytes = slice.epoch * in->options.slices->plan->slices + slice.number + 1;
 	if (open_next(in) < 0)
 		return in->err.code;
+	in->at = 0;
+	rc = read_header(in);
+	if (rc < 0 || in->piece.begin == 0)
+		return rc < 0 ? rc : 1;
+	if (rc > 0) { /* what was read ahead is not what is read next */
+		input_lines_close(&in->lines);
+		if (open_next(in) < 0)
+			return in->err.code;
+	}
 	rc = input_lines_seek(&in->lines, in->piece.begin, &in->at, &why);
 	return rc < 0 ? star_error_set(&in->err, rc, "cannot read %s: %s", name_of(in), why.text) : 1;
 }
@@ -231,7 +263,7 @@ static int next_line(struct input *in, char **line)
 			}
 			if (in->epoch == in->options.epochs)
 				return 0;
-			if (open_next(in) < 0)
+			if (open_next(in) < 0 || read_header(in) < 0)
 				return in->err.code;
 		}
 		rc = read_line(in, line);
@@ -244,6 +276,8 @@ static int next_line(struct input *in, char **line)
 
 static int parse_line(struct input *in, char *line, struct row *row, struct star_error *err)
 {
+	if (in->options.format == INPUT_SCHEMA)
+		return input_columns_row(&in->columns, line, row, err);
 	if (in->options.format != INPUT_TEXT)
 		return input_row_parse(in->options.format, line, row, err);
 	return input_row_text(line, in->options.vocabulary, in->learns, row, err);
@@ -349,15 +383,18 @@ static int add_ids(struct input *in, unsigned slot, const struct row *row, uint3
 static int add_row(struct input *in, unsigned slot, const struct row *row)
 {
 	struct input_batch *b = &in->batches_ahead[slot];
-	int status = add_ids(in, slot, row, in->shape.history ? in->shape.fields : row->count);
+	int status = add_ids(in, slot, row, in->shape.columns ? in->shape.fields : row->count);
 
+	if (status == 0 && in->shape.lists)
+		status = input_lists_add(&b->lists, &in->lists_room[slot], b->rows, row, &in->shape, &in->err);
 	if (status == 0 && in->shape.history)
 		status = input_clicks_add(&b->clicks, &in->clicks_room[slot], b->rows, row, in->shape.fields,
 					  in->options.clicks, &in->err);
 	if (status < 0)
 		return status;
 	b->labels[b->rows] = row->label;
-	memcpy(b->dense + (size_t)b->rows * in->shape.dense, row->dense, in->shape.dense * sizeof(float));
+	if (in->shape.dense)
+		memcpy(b->dense + (size_t)b->rows * in->shape.dense, row->dense, in->shape.dense * sizeof(float));
 	b->rows++;
 	b->epoch = row->number;
 	if (in->options.slices) {
@@ -384,6 +421,7 @@ static int fill_slot(struct input *in, unsigned slot)
 	b->rows = 0;
 	b->ids_count = 0;
 	b->clicks.count = 0;
+	b->lists.count = 0;
 	while (b->rows < in->options.batch) {
 		const struct row *row = draw_row(in);
 
@@ -456,6 +494,10 @@ static int check_input_options(const struct input_options *o, struct star_error 
 {
 	if (!o->paths_count)
 		return star_error_set(err, -EINVAL, "no file is given to be read");
+	if ((o->format == INPUT_SCHEMA) != (o->schema != NULL))
+		return star_error_set(err, -EINVAL, "the format INPUT_SCHEMA and a schema go together");
+	if (o->schema && (uint64_t)o->batch * o->schema->shape.lists > INT32_MAX)
+		return star_error_set(err, -EINVAL, "a batch of %u rows has too many lists: make it smaller", o->batch);
 	if (!o->batch || o->batch > INPUT_BATCH_MAX || (!o->epochs && !o->slices) || o->shuffle > INPUT_SHUFFLE_MAX)
 		return star_error_set(
 			err, -EINVAL,
@@ -497,6 +539,8 @@ static int allocate_input(struct input *in)
 	const struct input_options *o = &in->options;
 	bool ok = input_lines_init(&in->lines) == 0;
 
+	if (o->schema)
+		ok = input_columns_init(&in->columns, o->schema) == 0 && ok;
 	in->pool = calloc(o->shuffle ? o->shuffle : 1, sizeof(*in->pool));
 	in->paths = calloc(o->paths_count, sizeof(*in->paths));
 	for (uint32_t i = 0; in->paths && i < o->paths_count; i++)
@@ -505,6 +549,7 @@ static int allocate_input(struct input *in)
 		in->batches_ahead[i].labels = malloc(o->batch * sizeof(float));
 		in->batches_ahead[i].dense = malloc((size_t)o->batch * in->shape.dense * sizeof(float) + 1);
 		ok = ok && in->batches_ahead[i].labels && in->batches_ahead[i].dense;
+		ok = ok && input_lists_init(&in->batches_ahead[i].lists, o->batch, in->shape.lists) == 0;
 		if (in->shape.history)
 			ok = ok && input_clicks_init(&in->batches_ahead[i].clicks, o->batch, &in->err) == 0;
 	}
@@ -514,7 +559,9 @@ static int allocate_input(struct input *in)
 static void release_input(struct input *in)
 {
 	input_lines_fini(&in->lines);
+	input_columns_fini(&in->columns);
 	for (unsigned i = 0; i < AHEAD; i++) {
+		input_lists_fini(&in->batches_ahead[i].lists);
 		free(in->batches_ahead[i].labels);
 		free(in->batches_ahead[i].dense);
 		free(in->batches_ahead[i].ids);
@@ -546,7 +593,7 @@ static struct input *open_input(const struct input_options *options, struct voca
 	}
 	in->options = *options;
 	in->learns = learns;
-	in->shape = input_shape(options->format);
+	in->shape = options->schema ? input_schema_shape(options->schema) : input_shape(options->format);
 	in->all_bytes = count_bytes(options);
 	prng_seed(&in->prng, options->seed);
 	pthread_mutex_init(&in->lock, NULL);
@@ -554,6 +601,8 @@ static struct input *open_input(const struct input_options *options, struct voca
 	status = allocate_input(in);
 	if (status == 0 && !options->slices)
 		status = open_next(in);
+	if (status == 0 && !options->slices)
+		status = read_header(in) < 0 ? in->err.code : 0;
 	if (status == 0) {
 		status = -pthread_create(&in->thread, NULL, read_ahead, in);
 		if (status < 0)

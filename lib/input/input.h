@@ -11,6 +11,7 @@
  *   histories  label, user, item, category and what the user clicked on before, separated by tabs: "item:category
  *   item:category ...",
  *           the oldest first, or nothing
+ *   one's own columns: schema.h (INPUT_SCHEMA)
  * Empty lines are passed over. What does not fit its format is an error with file, line and column.
  *
  * Words become ids by a hash of column and word, so that all columns may live in one table, and a clicked item has the
@@ -28,6 +29,7 @@
 #include <stdint.h>
 
 #include "input/plan.h"
+#include "input/schema.h"
 #include "input/vocabulary.h"
 #include "star_error.h"
 
@@ -36,7 +38,7 @@
 extern "C" {
 #endif
 
-enum input_format { INPUT_CRITEO = 1, INPUT_CENSUS, INPUT_LIBSVM, INPUT_TEXT, INPUT_HISTORIES };
+enum input_format { INPUT_CRITEO = 1, INPUT_CENSUS, INPUT_LIBSVM, INPUT_TEXT, INPUT_HISTORIES, INPUT_SCHEMA };
 
 enum input_limits {
 	INPUT_LINE_MAX = 1 << 20, /* bytes */
@@ -81,14 +83,18 @@ struct input_options {
 	/* Of text: a word's id is its place in there and one, and 0 if it lacks it; NULL: ids by hash. It is only
 	 * read. */
 	const struct vocabulary *vocabulary;
+	const struct input_schema *schema; /* of INPUT_SCHEMA; it is only read */
 	const struct input_slices *slices; /* NULL: there is no queue; else epochs, worker and workers are its own */
 };
 
 /* What all rows of a format have. */
 struct input_shape {
 	uint32_t dense;	 /* numbers of a row */
-	uint32_t fields; /* ids of a row, without its history; 0: as many as it has */
+	uint32_t fields; /* ids of a row, without those of its history and lists */
+	bool columns;	 /* without them ids are as many as a row has, whatever fields says */
 	bool history;	 /* it has one */
+	uint32_t lists;
+	uint32_t list_ids; /* of all lists of a row, at most */
 };
 
 /* The histories of a batch, those of a row together, the oldest click first. */
@@ -97,6 +103,14 @@ struct input_clicks {
 	int64_t *items, *categories; /* ids */
 	int32_t *segments;	     /* of each click: its row in the batch */
 	int64_t *first, *lengths;    /* of each row: its first click, and how many it has */
+};
+
+/* The lists of a batch, those of a row together. */
+struct input_lists {
+	uint32_t count; /* ids of all */
+	int64_t *ids;
+	int32_t *segments; /* of each id: row * lists + the list's number */
+	float *lengths;	   /* of each row and list: its ids */
 };
 
 /* Rows of one shape: labels [rows], numbers [rows][dense]; and ids, those of a row together. */
@@ -111,6 +125,7 @@ struct input_batch {
 	float *values;	   /* of each id; of a word 1 */
 	int32_t *segments; /* of each id: its row in the batch */
 	struct input_clicks clicks;
+	struct input_lists lists;
 };
 
 struct input;
@@ -118,7 +133,8 @@ struct input;
 /* "criteo", "census", "libsvm", "text", "histories"; 0 with a sentence that lists them. */
 enum input_format input_format_parse(const char *name, struct star_error *err);
 
-struct input_shape input_shape(enum input_format format);
+struct input_shape input_shape(enum input_format format); /* but of INPUT_SCHEMA */
+struct input_shape input_schema_shape(const struct input_schema *schema);
 
 /*
  * The column of that name or number, counted from 0 in the file's order, whose words become ids. Names are census's

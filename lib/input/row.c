@@ -97,19 +97,33 @@ int input_column(enum input_format format, const char *text, struct star_error *
 
 struct input_shape input_shape(enum input_format format)
 {
-	return format == INPUT_CRITEO	   ? (struct input_shape){ CRITEO_NUMBERS, CRITEO_WORDS, false }
-	       : format == INPUT_CENSUS	   ? (struct input_shape){ 6, 8, false }
-	       : format == INPUT_HISTORIES ? (struct input_shape){ 0, HISTORY_CLICKS - HISTORY_USER, true }
-					   : (struct input_shape){ 0, 0, false };
+	return format == INPUT_CRITEO
+		       ? (struct input_shape){ .dense = CRITEO_NUMBERS, .fields = CRITEO_WORDS, .columns = true }
+	       : format == INPUT_CENSUS	   ? (struct input_shape){ .dense = 6, .fields = 8, .columns = true }
+	       : format == INPUT_HISTORIES ? (struct input_shape){ .fields = HISTORY_CLICKS - HISTORY_USER,
+								   .columns = true,
+								   .history = true }
+					   : (struct input_shape){ .fields = 0 };
 }
 
 void input_row_fini(struct row *row)
 {
 	free(row->ids);
 	free(row->values);
+	free(row->dense);
+	free(row->lengths);
 }
 
-static int add_id(struct row *row, int64_t id, float value, struct star_error *err)
+int input_row_room(struct row *row, uint32_t dense, uint32_t lists)
+{
+	if (!row->dense)
+		row->dense = calloc(dense + 1, sizeof(*row->dense));
+	if (!row->lengths && lists)
+		row->lengths = calloc(lists, sizeof(*row->lengths));
+	return row->dense && (row->lengths || !lists) ? 0 : -ENOMEM;
+}
+
+int input_row_add(struct row *row, int64_t id, float value, struct star_error *err)
 {
 	if (row->count == INPUT_IDS_MAX)
 		return star_error_set(err, -E2BIG, "a row has %d ids at most", INPUT_IDS_MAX);
@@ -138,8 +152,7 @@ static int64_t word_id(unsigned column, const char *word)
 	return (int64_t)hash_word(column, word);
 }
 
-/* All of text is a finite number. */
-static bool read_real(const char *text, double *value)
+bool input_row_real(const char *text, double *value)
 {
 	char *end;
 
@@ -169,12 +182,12 @@ static int parse_criteo(char *line, struct row *row, struct star_error *err)
 				return -EINVAL;
 		} else if (column <= CRITEO_NUMBERS) {
 			value = 0;
-			if (*word && !read_real(word, &value))
+			if (*word && !input_row_real(word, &value))
 				return star_error_set(err, -EINVAL, "column %u: \"%.40s\" is not a number", column + 1,
 						      word);
 			row->dense[column - 1] = value > 0 ? (float)log1p(value) : 0;
 		} else if (column <= CRITEO_NUMBERS + CRITEO_WORDS) {
-			const int status = add_id(row, word_id(column, word), 1, err);
+			const int status = input_row_add(row, word_id(column, word), 1, err);
 
 			if (status < 0)
 				return status;
@@ -205,12 +218,12 @@ static int parse_census(char *line, struct row *row, struct star_error *err)
 						      CENSUS_COLUMNS, word);
 			row->label = *word == '>';
 		} else if (column < CENSUS_COLUMNS && census[column].number) {
-			if (!read_real(word, &value))
+			if (!input_row_real(word, &value))
 				return star_error_set(err, -EINVAL, "column %u (%s): \"%.40s\" is not a number",
 						      column + 1, census[column].name, word);
 			row->dense[dense++] = (float)value;
 		} else if (column < CENSUS_COLUMNS) {
-			const int status = add_id(row, word_id(column, word), 1, err);
+			const int status = input_row_add(row, word_id(column, word), 1, err);
 
 			if (status < 0)
 				return status;
@@ -232,9 +245,9 @@ static int parse_pair(char *word, struct row *row, struct star_error *err)
 
 	errno = 0;
 	index = isdigit((unsigned char)*word) ? strtoll(word, &end, 10) : -1;
-	if (!colon || index < 0 || errno || end != colon || !read_real(colon + 1, &value))
+	if (!colon || index < 0 || errno || end != colon || !input_row_real(colon + 1, &value))
 		return star_error_set(err, -EINVAL, "\"%.40s\" is not index:value", word);
-	return add_id(row, index, (float)value, err);
+	return input_row_add(row, index, (float)value, err);
 }
 
 static int parse_libsvm(char *line, struct row *row, struct star_error *err)
@@ -252,7 +265,7 @@ static int parse_libsvm(char *line, struct row *row, struct star_error *err)
 		if (labelled) {
 			status = parse_pair(word, row, err);
 		} else {
-			if (!read_real(word, &value) || (value != 0 && fabs(value) != 1))
+			if (!input_row_real(word, &value) || (value != 0 && fabs(value) != 1))
 				return star_error_set(err, -EINVAL,
 						      "the label is 0 or 1 (-1 counts as 0), not \"%.40s\"", word);
 			row->label = value == 1;
@@ -279,9 +292,9 @@ static int parse_clicks(char *text, struct row *row, struct star_error *err)
 			return star_error_set(err, -EINVAL, "column %d: \"%.40s\" is not item:category",
 					      HISTORY_CLICKS + 1, word);
 		*category++ = 0;
-		status = add_id(row, word_id(HISTORY_ITEM, word), 1, err);
+		status = input_row_add(row, word_id(HISTORY_ITEM, word), 1, err);
 		if (status == 0)
-			status = add_id(row, word_id(HISTORY_CATEGORY, category), 1, err);
+			status = input_row_add(row, word_id(HISTORY_CATEGORY, category), 1, err);
 		if (status < 0)
 			return status;
 	}
@@ -300,7 +313,7 @@ static int parse_history(char *line, struct row *row, struct star_error *err)
 		else if (column == HISTORY_CLICKS)
 			status = parse_clicks(word, row, err);
 		else if (column < HISTORY_CLICKS)
-			status = *word ? add_id(row, word_id(column, word), 1, err)
+			status = *word ? input_row_add(row, word_id(column, word), 1, err)
 				       : star_error_set(err, -EINVAL, "column %u is empty", column + 1);
 		if (status < 0)
 			return status;
@@ -318,6 +331,8 @@ int input_row_parse(enum input_format format, char *line, struct row *row, struc
 	size_t bytes = strlen(line);
 
 	row->count = 0;
+	if (input_row_room(row, input_shape(format).dense, 0) < 0)
+		return star_error_set(err, -ENOMEM, "no memory for a row");
 	while (bytes && (line[bytes - 1] == '\n' || line[bytes - 1] == '\r'))
 		line[--bytes] = 0;
 	if (!line[strspn(line, " \t")])
@@ -352,7 +367,7 @@ int input_row_text(const char *line, const struct vocabulary *vocabulary, struct
 		} else {
 			id = word_id(0, text);
 		}
-		rc = add_id(row, place == VOCABULARY_NONE ? id : (int64_t)place + 1, 1, err);
+		rc = input_row_add(row, place == VOCABULARY_NONE ? id : (int64_t)place + 1, 1, err);
 		if (rc < 0)
 			return rc;
 	}

@@ -5,18 +5,24 @@
 
 #include "input/input.h"
 
-enum { ROW_DENSE_MAX = 13 };
-
 struct row {
 	float label;
 	uint32_t count;	 /* ids; those of a history behind the others: item, category, item, category ... */
 	uint32_t room;	 /* for ids */
 	uint32_t number; /* of the row's epoch */
 	uint32_t slice;	 /* its place among the open ones */
-	float dense[ROW_DENSE_MAX];
+	float *dense;
 	int64_t *ids;
 	float *values;
+	uint32_t *lengths; /* of lists: ids of each, behind those of all single columns */
 };
+
+/* Memory for so many numbers and lists, of which a row has as many from now on. 0 or -ENOMEM. */
+int input_row_room(struct row *row, uint32_t dense, uint32_t lists);
+/* 0; -E2BIG or -ENOMEM with a sentence. */
+int input_row_add(struct row *row, int64_t id, float value, struct star_error *err);
+/* All of text is a finite number. */
+bool input_row_real(const char *text, double *value);
 
 /* Parses a line, which is changed; its end is a zero. 1; 0: there is nothing in it; -EINVAL with a sentence that names
  * the column. */

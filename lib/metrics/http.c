@@ -16,9 +16,17 @@
 
 enum { SILENCE_S = 10, REQUEST_MS = 30000, BLOCK = 32 << 10 };
 
+/* Where families are written, one after the other. */
+struct text {
+	FILE *out;
+	char *at;
+	size_t bytes;
+};
+
 struct metrics_server {
 	struct metrics_server_options options;
 	struct MHD_Daemon *daemon;
+	struct text *spare; /* a page's before, whose memory is there already; the daemon's thread */
 	/* libmicrohttpd ends who is silent. This thread ends who sends, or takes, a byte now and then. */
 	pthread_t watch;
 	pthread_mutex_t lock; /* of what follows */
@@ -29,59 +37,113 @@ struct metrics_server {
 
 /* A page on its way: the family that is being sent, and the number of the next. */
 struct page {
-	const struct metrics_server_options *options;
+	struct metrics_server *server;
+	struct text *text;
 	unsigned next;
-	bool plain, ended;
-	char *text;
+	bool plain, ended, failed;
 	size_t bytes, sent;
 };
+
+static void text_destroy(struct text *text)
+{
+	if (!text)
+		return;
+	fclose(text->out);
+	free(text->at);
+	free(text);
+}
+
+static struct text *text_take(struct metrics_server *server)
+{
+	struct text *text = server->spare;
+
+	server->spare = NULL;
+	if (text)
+		return text;
+	text = calloc(1, sizeof(*text));
+	if (!text)
+		return NULL;
+	text->out = open_memstream(&text->at, &text->bytes);
+	if (text->out)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static void text_give(struct metrics_server *server, struct text *text)
+{
+	if (server->spare)
+		text_destroy(text);
+	else
+		server->spare = text;
+}
 
 /* The next family that is not empty, or the end of the page. False: there is nothing more, or no memory. */
 static bool page_next(struct page *page)
 {
-	while (!page->ended) {
-		struct openmetrics_page to = { .plain = page->plain };
+	const struct metrics_server_options *options = &page->server->options;
+	const struct openmetrics_page to = { .out = page->text->out, .plain = page->plain };
 
-		free(page->text);
-		page->text = NULL;
-		page->bytes = page->sent = 0;
-		to.out = open_memstream(&page->text, &page->bytes);
-		if (!to.out)
-			return false;
-		if (!page->options->family(page->options->ctx, page->next++, &to)) {
+	page->bytes = page->sent = 0;
+	while (!page->ended && !page->failed) {
+		rewind(to.out);
+		if (!options->family(options->ctx, page->next++, &to)) {
 			openmetrics_end(&to);
 			page->ended = true;
 		}
-		if (fclose(to.out) != 0)
-			return false;
+		page->failed = fflush(to.out) != 0 || ferror(to.out);
+		page->bytes = page->failed ? 0 : page->text->bytes;
 		if (page->bytes > 0)
 			return true;
 	}
 	return false;
 }
 
+/* As many families as there is room for: each call is a system call for who sends them. */
 static ssize_t page_read(void *cls, uint64_t at, char *to, size_t max)
 {
 	struct page *page = cls;
-	size_t n;
+	size_t done = 0;
 
 	(void)at; /* pages are read from one end to the other */
-	if (page->sent == page->bytes && !page_next(page))
-		return page->ended ? MHD_CONTENT_READER_END_OF_STREAM : MHD_CONTENT_READER_END_WITH_ERROR;
-	n = page->bytes - page->sent;
-	if (n > max)
-		n = max;
-	memcpy(to, page->text + page->sent, n);
-	page->sent += n;
-	return (ssize_t)n;
+	while (done < max) {
+		size_t n;
+
+		if (page->sent == page->bytes && !page_next(page))
+			break;
+		n = page->bytes - page->sent;
+		if (n > max - done)
+			n = max - done;
+		memcpy(to + done, page->text->at + page->sent, n);
+		page->sent += n;
+		done += n;
+	}
+	if (done)
+		return (ssize_t)done;
+	return page->ended ? MHD_CONTENT_READER_END_OF_STREAM : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
 static void page_free(void *cls)
 {
 	struct page *page = cls;
 
-	free(page->text);
+	text_give(page->server, page->text);
 	free(page);
+}
+
+static struct page *page_create(struct metrics_server *server, bool plain)
+{
+	struct page *page = calloc(1, sizeof(*page));
+
+	if (!page)
+		return NULL;
+	page->server = server;
+	page->plain = plain;
+	page->text = text_take(server);
+	if (page->text)
+		return page;
+	free(page);
+	return NULL;
 }
 
 static enum MHD_Result answer_http(struct MHD_Connection *connection, unsigned status, struct MHD_Response *response,
@@ -112,42 +174,43 @@ static bool wants_plain(struct MHD_Connection *connection)
 	return !accept || !strcasestr(accept, "application/openmetrics-text");
 }
 
-static const char *type_of(const struct page *page)
+static const char *type_of(bool plain)
 {
-	return page->plain ? OPENMETRICS_PLAIN_TYPE : OPENMETRICS_TYPE;
+	return plain ? OPENMETRICS_PLAIN_TYPE : OPENMETRICS_TYPE;
 }
 
-static enum MHD_Result answer_metrics(struct MHD_Connection *connection, const struct metrics_server_options *options)
+static enum MHD_Result answer_metrics(struct MHD_Connection *connection, struct metrics_server *server)
 {
-	struct page *page = calloc(1, sizeof(*page));
+	struct page *page = page_create(server, wants_plain(connection));
 	struct MHD_Response *response;
 
 	if (!page)
 		return MHD_NO;
-	page->options = options;
-	page->plain = wants_plain(connection);
 	response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, page_read, page, page_free);
 	if (response)
-		return answer_http(connection, MHD_HTTP_OK, response, type_of(page));
+		return answer_http(connection, MHD_HTTP_OK, response, type_of(page->plain));
 	page_free(page);
 	return MHD_NO;
 }
 
 /* With the page's length, as a reply without one is in chunks, of which libmicrohttpd sends the last one even where
  * there is no body. */
-static enum MHD_Result answer_metrics_head(struct MHD_Connection *connection,
-					   const struct metrics_server_options *options)
+static enum MHD_Result answer_metrics_head(struct MHD_Connection *connection, struct metrics_server *server)
 {
-	struct page page = { .options = options, .plain = wants_plain(connection) };
+	struct page *page = page_create(server, wants_plain(connection));
 	struct MHD_Response *response = NULL;
+	const char *type;
 	uint64_t bytes = 0;
 
-	while (page_next(&page))
-		bytes += page.bytes;
-	free(page.text);
-	if (page.ended)
+	if (!page)
+		return MHD_NO;
+	type = type_of(page->plain);
+	while (page_next(page))
+		bytes += page->bytes;
+	if (page->ended)
 		response = MHD_create_response_from_callback(bytes, BLOCK, page_read, NULL, NULL);
-	return answer_http(connection, MHD_HTTP_OK, response, type_of(&page));
+	page_free(page);
+	return answer_http(connection, MHD_HTTP_OK, response, type);
 }
 
 static enum MHD_Result answer_health(struct MHD_Connection *connection, const struct metrics_server_options *options)
@@ -163,7 +226,7 @@ static enum MHD_Result take_request(void *cls, struct MHD_Connection *connection
 				    const char *version, const char *body, size_t *body_bytes, void **state)
 {
 	static char begun;
-	const struct metrics_server *server = cls;
+	struct metrics_server *server = cls;
 	const bool head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
 
 	(void)version;
@@ -180,8 +243,7 @@ static enum MHD_Result take_request(void *cls, struct MHD_Connection *connection
 		return MHD_YES;
 	}
 	if (strcmp(url, "/metrics") == 0)
-		return head ? answer_metrics_head(connection, &server->options)
-			    : answer_metrics(connection, &server->options);
+		return head ? answer_metrics_head(connection, server) : answer_metrics(connection, server);
 	if (strcmp(url, "/health") == 0)
 		return answer_health(connection, &server->options);
 	return answer_text(connection, MHD_HTTP_NOT_FOUND, "there are two pages: /metrics and /health\n");
@@ -365,5 +427,6 @@ void metrics_server_stop(struct metrics_server *server)
 		return;
 	MHD_stop_daemon(server->daemon);
 	stop_watch(server);
+	text_destroy(server->spare);
 	free(server);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "metrics/openmetrics.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -18,17 +17,99 @@ static const char *const suffixes[] = {
 	[OPENMETRICS_HISTOGRAM] = "",
 };
 
-/* Backslash, newline and quote are escaped in label values and in help texts alike. */
-static void write_escaped(FILE *out, const char *text)
+/* ---- lines. A page has tens of thousands, so that printf would be most of its time. ---- */
+
+/* What is written goes here first. */
+enum { LINE_TEXT = 512, BEGIN_MAX = 256 };
+struct line {
+	FILE *out;
+	size_t used;
+	bool ended; /* something was written that is not here any more */
+	char text[LINE_TEXT];
+};
+
+static void line_end(struct line *line)
 {
-	for (; *text; text++) {
-		if (*text == '\n')
-			fputs("\\n", out);
-		else if (*text == '\\' || *text == '"')
-			fprintf(out, "\\%c", *text);
-		else
-			fputc(*text, out);
+	fwrite_unlocked(line->text, 1, line->used, line->out);
+	line->used = 0;
+	line->ended = true;
+}
+
+static inline void line_char(struct line *line, char c)
+{
+	if (line->used == sizeof(line->text))
+		line_end(line);
+	line->text[line->used++] = c;
+}
+
+static void line_bytes(struct line *line, const char *text, size_t bytes)
+{
+	if (bytes > sizeof(line->text) - line->used)
+		line_end(line);
+	if (bytes > sizeof(line->text)) {
+		fwrite_unlocked(text, 1, bytes, line->out);
+		return;
 	}
+	memcpy(line->text + line->used, text, bytes);
+	line->used += bytes;
+}
+
+static void line_text(struct line *line, const char *text)
+{
+	line_bytes(line, text, strlen(text));
+}
+
+/* Backslash, newline and quote are escaped in label values and in help texts alike. */
+static void line_escaped(struct line *line, const char *text)
+{
+	for (;;) {
+		const size_t plain = strcspn(text, "\n\\\"");
+
+		line_bytes(line, text, plain);
+		text += plain;
+		if (!*text)
+			return;
+		line_char(line, '\\');
+		line_char(line, *text == '\n' ? 'n' : *text);
+		text++;
+	}
+}
+
+/* Two digits at a time. */
+static void line_count(struct line *line, uint64_t value)
+{
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+				    "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+				    "8081828384858687888990919293949596979899";
+	enum { DIGITS = 20 }; /* of UINT64_MAX */
+	char digits[DIGITS];
+	unsigned at = DIGITS;
+
+	for (; value >= 10; value /= 100) {
+		at -= 2;
+		memcpy(&digits[at], &pairs[2 * (value % 100)], 2);
+	}
+	if (value || at == DIGITS)
+		digits[--at] = (char)('0' + value);
+	line_bytes(line, &digits[at], DIGITS - at);
+}
+
+static void line_real(struct line *line, double value)
+{
+	enum { EXACT = 1 << 30 };
+	char text[32];
+
+	if (value >= 0 && value < EXACT && value == (double)(uint32_t)value && !signbit(value)) {
+		line_count(line, (uint32_t)value);
+		return;
+	}
+	if (isnan(value))
+		strcpy(text, "NaN");
+	else if (isinf(value))
+		strcpy(text, value > 0 ? "+Inf" : "-Inf");
+	else
+		snprintf(text, sizeof(text), "%.12g", value);
+	line_text(line, text);
 }
 
 static const char *unit_of(const struct openmetrics_family *family)
@@ -42,94 +123,146 @@ static const char *unit_of(const struct openmetrics_family *family)
 	return NULL;
 }
 
+static void line_family(struct line *line, const char *what, const struct openmetrics_family *family,
+			const char *suffix)
+{
+	line_text(line, what);
+	line_text(line, family->name);
+	line_text(line, suffix);
+	line_char(line, ' ');
+}
+
 /* Before OpenMetrics a counter's family had the name of its samples, and what tells something was a gauge. */
 void openmetrics_family(const struct openmetrics_page *page, const struct openmetrics_family *family)
 {
 	const char *suffix = page->plain ? suffixes[family->kind] : "";
 	const char *kind = kinds[page->plain && family->kind == OPENMETRICS_INFO ? OPENMETRICS_GAUGE : family->kind];
 	const char *unit = unit_of(family);
+	struct line line = { .out = page->out };
 
 	if (page->take)
 		return;
-	fprintf(page->out, "# TYPE %s%s %s\n", family->name, suffix, kind);
-	if (unit && !page->plain)
-		fprintf(page->out, "# UNIT %s %s\n", family->name, unit);
-	fprintf(page->out, "# HELP %s%s ", family->name, suffix);
-	write_escaped(page->out, family->help);
-	fputc('\n', page->out);
-}
-
-static void write_sample(FILE *out, const struct openmetrics_family *family, const char *suffix,
-			 const struct openmetrics_label *labels)
-{
-	fprintf(out, "%s%s", family->name, suffix);
-	if (!labels || !labels->name)
-		return;
-	for (char before = '{'; labels->name; labels++, before = ',') {
-		fprintf(out, "%c%s=\"", before, labels->name);
-		write_escaped(out, labels->value);
-		fputc('"', out);
+	line_family(&line, "# TYPE ", family, suffix);
+	line_text(&line, kind);
+	if (unit && !page->plain) {
+		line_family(&line, "\n# UNIT ", family, "");
+		line_text(&line, unit);
 	}
-	fputc('}', out);
+	line_family(&line, "\n# HELP ", family, suffix);
+	line_escaped(&line, family->help);
+	line_char(&line, '\n');
+	line_end(&line);
 }
 
-static void write_name(FILE *out, const struct openmetrics_family *family, const struct openmetrics_label *labels)
+static void line_labels(struct line *line, const struct openmetrics_label *labels)
 {
-	write_sample(out, family, suffixes[family->kind], labels);
+	for (; labels && labels->name; labels++) {
+		line_text(line, labels->name);
+		line_bytes(line, "=\"", 2);
+		line_escaped(line, labels->value);
+		line_bytes(line, "\",", 2);
+	}
+}
+
+/* A sample, up to its value. */
+static void line_sample(struct line *line, const struct openmetrics_family *family, const char *suffix,
+			const struct openmetrics_label *labels)
+{
+	line_text(line, family->name);
+	line_text(line, suffix);
+	if (labels && labels->name) {
+		line_char(line, '{');
+		line_labels(line, labels);
+		line->used--; /* the last comma, which is here still */
+		line_char(line, '}');
+	}
+	line_char(line, ' ');
 }
 
 void openmetrics_count(const struct openmetrics_page *page, const struct openmetrics_family *family,
 		       const struct openmetrics_label *labels, uint64_t value)
 {
+	struct line line;
+
 	if (page->take) {
 		page->take(page->ctx, labels, (double)value);
 		return;
 	}
-	write_name(page->out, family, labels);
-	fprintf(page->out, " %" PRIu64 "\n", value);
+	line.out = page->out;
+	line.used = 0;
+	line_sample(&line, family, suffixes[family->kind], labels);
+	line_count(&line, value);
+	line_char(&line, '\n');
+	line_end(&line);
 }
 
 void openmetrics_real(const struct openmetrics_page *page, const struct openmetrics_family *family,
 		      const struct openmetrics_label *labels, double value)
 {
+	struct line line;
+
 	if (page->take) {
 		page->take(page->ctx, labels, value);
 		return;
 	}
-	write_name(page->out, family, labels);
-	if (isnan(value))
-		fputs(" NaN\n", page->out);
-	else if (isinf(value))
-		fputs(value > 0 ? " +Inf\n" : " -Inf\n", page->out);
-	else
-		fprintf(page->out, " %.12g\n", value);
+	line.out = page->out;
+	line.used = 0;
+	line_sample(&line, family, suffixes[family->kind], labels);
+	line_real(&line, value);
+	line_char(&line, '\n');
+	line_end(&line);
+}
+
+/* What the lines of one histogram begin with; into begin, too, if that is possible: returns how long it is, or 0. */
+static size_t line_bucket(struct line *line, const struct openmetrics_family *family,
+			  const struct openmetrics_label *labels, char begin[static BEGIN_MAX])
+{
+	size_t bytes;
+
+	line_end(line);
+	line->ended = false;
+	line_text(line, family->name);
+	line_bytes(line, "_bucket{", 8);
+	line_labels(line, labels);
+	line_bytes(line, "le=\"", 4);
+	bytes = line->ended ? 0 : line->used;
+	if (bytes > BEGIN_MAX)
+		bytes = 0;
+	memcpy(begin, line->text, bytes);
+	return bytes;
 }
 
 void openmetrics_histogram(const struct openmetrics_page *page, const struct openmetrics_family *family,
-			   const struct openmetrics_label *labels, const double *bounds, const uint64_t *counts,
+			   const struct openmetrics_label *labels, const char *const *bounds, const uint64_t *counts,
 			   unsigned n, uint64_t count, double sum)
 {
-	enum { LABELS_MAX = 4 };
-	struct openmetrics_label with[LABELS_MAX + 2] = { { NULL, NULL } };
-	unsigned used = 0;
-	char text[32];
+	char begin[BEGIN_MAX];
+	struct line line;
+	size_t same = 0;
 
 	if (page->take) {
 		page->take(page->ctx, labels, (double)count);
 		return;
 	}
-	for (; labels && labels[used].name && used < LABELS_MAX; used++)
-		with[used] = labels[used];
-	with[used] = (struct openmetrics_label){ "le", text };
+	line.out = page->out;
+	line.used = 0;
 	for (unsigned i = 0; i <= n; i++) {
-		snprintf(text, sizeof(text), i < n ? "%.12g" : "+Inf", i < n ? bounds[i] : 0);
-		write_sample(page->out, family, "_bucket", with);
-		fprintf(page->out, " %" PRIu64 "\n", i < n ? counts[i] : count);
+		if (same)
+			line_bytes(&line, begin, same);
+		else
+			same = line_bucket(&line, family, labels, begin);
+		line_text(&line, i < n ? bounds[i] : "+Inf");
+		line_bytes(&line, "\"} ", 3);
+		line_count(&line, i < n ? counts[i] : count);
+		line_char(&line, '\n');
 	}
-	write_sample(page->out, family, "_count", labels);
-	fprintf(page->out, " %" PRIu64 "\n", count);
-	write_sample(page->out, family, "_sum", labels);
-	fprintf(page->out, " %.12g\n", sum);
+	line_sample(&line, family, "_count", labels);
+	line_count(&line, count);
+	line_char(&line, '\n');
+	line_sample(&line, family, "_sum", labels);
+	line_real(&line, sum);
+	line_char(&line, '\n');
+	line_end(&line);
 }
 
 void openmetrics_end(const struct openmetrics_page *page)

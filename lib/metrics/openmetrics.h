@@ -46,9 +46,10 @@ void openmetrics_count(const struct openmetrics_page *page, const struct openmet
 		       const struct openmetrics_label *labels, uint64_t value);
 void openmetrics_real(const struct openmetrics_page *page, const struct openmetrics_family *family,
 		      const struct openmetrics_label *labels, double value);
-/* One histogram of it: how many were at most bounds[i] (ascending, without infinity), all of them, and their sum. */
+/* One histogram of it: how many were at most each bound (as the label "le" has it; ascending, without infinity), all of
+ * them, and their sum. */
 void openmetrics_histogram(const struct openmetrics_page *page, const struct openmetrics_family *family,
-			   const struct openmetrics_label *labels, const double *bounds, const uint64_t *counts,
+			   const struct openmetrics_label *labels, const char *const *bounds, const uint64_t *counts,
 			   unsigned n, uint64_t count, double sum);
 void openmetrics_end(const struct openmetrics_page *page);
 

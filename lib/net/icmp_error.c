@@ -146,7 +146,7 @@ void icmp_send_error(struct net *net, const struct rte_mbuf *m, const struct net
 	if (net_address_is_multicast6(&packet->to) || is_error(quoted, bytes, v4) ||
 	    !net_path_find(net, &packet->from, &packet->to, &path))
 		return;
-	if (!net_bucket_take(&net->icmp_errors, net->now_ns, ERRORS_PER_SECOND, ERRORS_BURST)) {
+	if (!bucket_take(&net->icmp_errors, net->now_ns, ERRORS_PER_SECOND, ERRORS_BURST)) {
 		net->counters.icmp_limited++;
 		return;
 	}

@@ -33,7 +33,7 @@ static int check_interface_options(const struct net *net, const struct net_inter
 					      i, j, a->prefix);
 	}
 	if (interface->mtu < (v6 ? (uint16_t)NET_MTU6_MIN : 576) || interface->vlan >= NET_VLAN_MAX ||
-	    interface->mtu > rte_pktmbuf_data_room_size(net->pool) - RTE_PKTMBUF_HEADROOM)
+	    interface->mtu > rte_pktmbuf_data_room_size(net->memory.pool) - RTE_PKTMBUF_HEADROOM)
 		return star_error_set(err, -EINVAL, "interface %u: mtu %u or vlan %u is out of range", i,
 				      interface->mtu, interface->vlan);
 	return 0;

@@ -12,6 +12,7 @@
 #include <rte_tcp.h>
 #include <rte_udp.h>
 
+#include "base/bucket.h"
 #include "net/checksum.h"
 #include "net/crowd.h"
 #include "net/net.h"
@@ -63,29 +64,6 @@ _Static_assert(sizeof(struct net_priv) <= NET_PRIV_BYTES, "net_priv");
 static inline struct net_priv *net_priv(struct rte_mbuf *m)
 {
 	return rte_mbuf_to_priv(m);
-}
-
-/* This many of something in a second, and at most a burst of them at once. */
-struct net_bucket {
-	uint64_t filled_ns;
-	uint32_t left;
-};
-
-static inline bool net_bucket_take(struct net_bucket *b, uint64_t now_ns, uint32_t a_second, uint32_t burst)
-{
-	const uint64_t each_ns = UINT64_C(1000000000) / a_second, come = (now_ns - b->filled_ns) / each_ns;
-
-	if (b->left + come >= burst) {
-		b->left = burst;
-		b->filled_ns = now_ns;
-	} else {
-		b->left += (uint32_t)come;
-		b->filled_ns += come * each_ns;
-	}
-	if (b->left == 0)
-		return false;
-	b->left--;
-	return true;
 }
 
 /* A neighbour on the link (neighbour.c). Times are in units of 2^20 ns. */
@@ -166,12 +144,14 @@ struct plain_like {
 struct udp_last {
 	struct plain_like like;
 	struct udp_port port;
+	struct net_udp_address address; /* and whom it was from */
+	rte_be32_t from;		/* the same */
 };
 
 struct net {
+	struct net_memory memory;
 	/* constant */
 	struct net_options options;
-	struct rte_mempool *pool;
 	uint32_t hash_mask, hash_seed;
 	unsigned interfaces_count, listeners_count, udp_ports_count;
 	unsigned udp_prefetches; /* this many ports are told of datagrams ahead */
@@ -185,7 +165,7 @@ struct net {
 	/* neighbours: frames that wait for an answer, and what ends their waiting when none comes */
 	uint32_t neighbour_pending;
 	struct wheel_timer neighbour_timer;
-	struct net_bucket neighbour_asks, icmp_errors;
+	struct bucket neighbour_asks, icmp_errors;
 	struct wheel_timer mld_timer;
 	uint32_t mld_news; /* times that our groups are to be told still */
 	/* connections */

@@ -81,7 +81,7 @@ void net_neighbour_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
 static void queue(struct net *net, struct neighbour *n, struct rte_mbuf *frame)
 {
 	if (n->pending_count == NEIGHBOUR_PENDING_MAX ||
-	    net->neighbour_pending >= net->pool->size / NEIGHBOUR_PENDING_SHARE) {
+	    net->neighbour_pending >= net->memory.pool->size / NEIGHBOUR_PENDING_SHARE) {
 		NET_DROP(net, frame, neighbour_unresolved);
 		return;
 	}
@@ -123,7 +123,7 @@ static struct neighbour *make_neighbour(struct net *net, struct net_interface *i
 
 static bool may_ask(struct net *net)
 {
-	return net_bucket_take(&net->neighbour_asks, net->now_ns, ASKS_PER_SECOND, ASKS_BURST);
+	return bucket_take(&net->neighbour_asks, net->now_ns, ASKS_PER_SECOND, ASKS_BURST);
 }
 
 static void ask_neighbour(struct net *net, struct net_interface *interface, struct neighbour *n)

@@ -33,7 +33,7 @@ struct net *net_create(const struct net_options *options, struct star_error *err
 	tcp_defaults(&net->options);
 	if (options->reassembly_mbufs_max == 0)
 		net->options.reassembly_mbufs_max = options->pool->size / REASSEMBLY_SHARE;
-	net->pool = options->pool;
+	net->memory.pool = options->pool;
 	net->now_ns = options->now_ns;
 	wheel_init(&net->wheel, options->now_ns);
 	net->neighbour_timer.fire = net_neighbour_timer_fire;
@@ -86,7 +86,8 @@ unsigned net_output(struct net *net, struct rte_mbuf **frames, unsigned max)
 {
 	unsigned n = 0;
 
-	tcp_flush(net);
+	if (net->ack_list)
+		tcp_flush(net);
 	while (n < max && net->output_head != net->output_tail)
 		frames[n++] = net->output[net->output_head++ % NET_OUTPUT_MAX];
 	net->counters.out_frames += n;
@@ -110,7 +111,7 @@ unsigned net_connections(const struct net *net)
 
 struct rte_mempool *net_pool(const struct net *net)
 {
-	return net->pool;
+	return net->memory.pool;
 }
 
 uint64_t net_now_ns(const struct net *net)

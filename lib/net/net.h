@@ -351,6 +351,25 @@ enum {
 
 /* An mbuf for a packet to be sent; NULL, and counted, when the pool is empty. */
 struct rte_mbuf *net_alloc(struct net *net);
+/* What a stack begins with: its mbufs, and the cache of them of the thread whose turn it is, which net_input looks up;
+ * NULL: none. So that mbufs come and go without a look at whose cache it is. */
+struct net_memory {
+	struct rte_mempool *pool;
+	struct rte_mempool_cache *cache;
+};
+/* On the stack's thread. What nearly every mbuf is that a session or a connection frees: one of the stack's, of one
+ * segment, that nobody else holds. */
+static inline void net_free(struct net *net, struct rte_mbuf *m)
+{
+	const struct net_memory *memory = (const struct net_memory *)net;
+	void *object = m;
+
+	if (likely(rte_mbuf_refcnt_read(m) == 1 && m->nb_segs == 1 && !m->next && RTE_MBUF_DIRECT(m) &&
+		   m->pool == memory->pool))
+		rte_mempool_generic_put(memory->pool, &object, 1, memory->cache);
+	else
+		rte_pktmbuf_free(m);
+}
 /* Frames that can be sent still before net_output must take some. */
 uint32_t net_room(const struct net *net);
 

@@ -11,10 +11,14 @@ enum { FRAGMENT_UNIT = 8 };
 
 struct rte_mbuf *net_alloc(struct net *net)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(net->pool);
+	const struct net_memory *memory = &net->memory;
+	void *m;
 
-	if (unlikely(!m))
+	if (unlikely(rte_mempool_generic_get(memory->pool, &m, 1, memory->cache) != 0)) {
 		net->counters.out_no_mbuf++;
+		return NULL;
+	}
+	rte_pktmbuf_reset(m);
 	return m;
 }
 

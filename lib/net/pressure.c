@@ -9,15 +9,16 @@ enum {
 
 void net_watch_pool(struct net *net)
 {
-	const struct rte_mempool_cache *cache = rte_mempool_default_cache(net->pool, rte_lcore_id());
+	struct rte_mempool_cache *cache = rte_mempool_default_cache(net->memory.pool, rte_lcore_id());
 	/* What rte_mempool_avail_count says, without a look at all the machine's cores: only this one has a cache. */
 	const uint32_t avail =
-		rte_mempool_get_ops(net->pool->ops_index)->get_count(net->pool) + (cache ? cache->len : 0);
+		rte_mempool_get_ops(net->memory.pool->ops_index)->get_count(net->memory.pool) + (cache ? cache->len : 0);
 
-	if (likely(avail >= net->pool->size / LOW_PART))
+	net->memory.cache = cache;
+	if (likely(avail >= net->memory.pool->size / LOW_PART))
 		net->pressure = NET_PRESSURE_NONE;
 	else
-		net->pressure = avail >= net->pool->size / HIGH_PART ? NET_PRESSURE_LOW : NET_PRESSURE_HIGH;
+		net->pressure = avail >= net->memory.pool->size / HIGH_PART ? NET_PRESSURE_LOW : NET_PRESSURE_HIGH;
 }
 
 unsigned net_pressure(const struct net *net)

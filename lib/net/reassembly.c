@@ -108,7 +108,7 @@ static bool upper_is_shown(uint8_t protocol, const uint8_t *upper, uint16_t byte
 /* A fragment of n bytes of payload at an offset: whether it can be part of a packet that we take. */
 static bool fragment_fits(const struct net *net, uint32_t offset, uint32_t bytes, bool more, uint32_t headers)
 {
-	const uint32_t room = rte_pktmbuf_data_room_size(net->pool) - RTE_PKTMBUF_HEADROOM;
+	const uint32_t room = rte_pktmbuf_data_room_size(net->memory.pool) - RTE_PKTMBUF_HEADROOM;
 
 	return (!more || bytes % UNIT == 0) && headers + offset + bytes <= RTE_MIN(room, (uint32_t)UINT16_MAX);
 }

@@ -185,7 +185,10 @@ static void release_one(struct tcp_conn *conn, struct rte_mbuf *m, struct tcp_ac
 	}
 	conn->send_head = p->next;
 	/* What goes out by a chain of mbufs is the driver's chain: this is our reference to one of them. */
-	rte_pktmbuf_free_seg(m);
+	if (likely(!m->next))
+		net_free(conn->net, m);
+	else
+		rte_pktmbuf_free_seg(m);
 }
 
 void tcp_queue_release(struct tcp_conn *conn, uint32_t ack, struct tcp_ack *a)

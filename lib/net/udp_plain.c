@@ -15,6 +15,18 @@ _Static_assert(sizeof(struct plain_headers) == NET_UDP_PLAIN_HEADERS, "plain_hea
 
 /* ---- in ---- */
 
+/* Who has sent it, if he may be a host. */
+static bool learn_sender(struct udp_last *last, rte_be32_t src)
+{
+	const struct net_address from = net_address_v4(src);
+
+	if (!net_address_is_host(&from) || net_is_own(last->like.interface, &from))
+		return false;
+	last->address = (struct net_udp_address){ last->like.to, from, last->port.port, 0 };
+	last->from = src;
+	return true;
+}
+
 /* Whether a frame is for us at all; then frames like it are known from now on. */
 static bool learn_flow(struct net *net, const struct rte_mbuf *frame)
 {
@@ -25,39 +37,48 @@ static bool learn_flow(struct net *net, const struct rte_mbuf *frame)
 			if (!plain_learn(net, &net->udp_last.like, frame, PLAIN_UDP))
 				return false;
 			net->udp_last.port = net->udp_ports[i];
-			return true;
+			if (learn_sender(&net->udp_last, h->ip.src_addr))
+				return true;
+			net->udp_last.like.interface = NULL;
+			return false;
 		}
 	return false;
+}
+
+/* The sum is not 0, which is none. */
+static inline bool udp_sum_holds(const struct udp_last *last, const struct rte_mbuf *frame,
+				 const struct plain_headers *h, uint16_t bytes)
+{
+	const struct net_packet packet = { .interface = last->like.interface,
+					   .from = last->address.remote,
+					   .to = last->like.to,
+					   .protocol = IPPROTO_UDP };
+
+	return net_checksum_seen_holds(&packet, frame, &h->udp, bytes);
 }
 
 bool udp_take_plain(struct net *net, struct rte_mbuf *frame)
 {
 	const struct plain_headers *h = rte_pktmbuf_mtod(frame, const struct plain_headers *);
 	const uint16_t total = rte_be_to_cpu_16(h->ip.total_length), bytes = rte_be_to_cpu_16(h->udp.dgram_len);
-	const struct udp_last *last = &net->udp_last;
-	struct net_packet packet;
-	struct net_udp_address address;
+	const uint8_t tos = h->ip.type_of_service;
+	struct udp_last *last = &net->udp_last;
 
 	if (unlikely(!plain_is_like(net, &last->like, frame, PLAIN_UDP)) && !learn_flow(net, frame))
 		return false;
-	packet = (struct net_packet){ .interface = last->like.interface,
-				      .from = net_address_v4(h->ip.src_addr),
-				      .to = last->like.to,
-				      .protocol = IPPROTO_UDP,
-				      .tos = h->ip.type_of_service };
-	if (unlikely(total < sizeof(h->ip) + sizeof(h->udp) || total + sizeof(h->eth) > frame->data_len ||
-		     bytes != total - sizeof(h->ip) || !net_address_is_host(&packet.from) ||
-		     net_is_own(last->like.interface, &packet.from) ||
-		     !net_ip4_checksum_holds(last->like.interface, frame, &h->ip, sizeof(h->ip)) ||
-		     (h->udp.dgram_cksum && !net_checksum_seen_holds(&packet, frame, &h->udp, bytes))))
+	if (unlikely(h->ip.src_addr != last->from) && !learn_sender(last, h->ip.src_addr))
 		return false;
-	address =
-		(struct net_udp_address){ packet.to, packet.from, last->port.port, rte_be_to_cpu_16(h->udp.src_port) };
+	if (unlikely(total < sizeof(h->ip) + sizeof(h->udp) || total + sizeof(h->eth) > frame->data_len ||
+		     bytes != total - sizeof(h->ip) ||
+		     !net_ip4_checksum_holds(last->like.interface, frame, &h->ip, sizeof(h->ip)) ||
+		     (h->udp.dgram_cksum && !udp_sum_holds(last, frame, h, bytes))))
+		return false;
+	last->address.remote_port = rte_be_to_cpu_16(h->udp.src_port);
 	net->counters.udp_in++;
 	frame->data_off += (uint16_t)sizeof(*h);
 	frame->data_len = (uint16_t)(bytes - sizeof(h->udp));
 	frame->pkt_len = frame->data_len;
-	last->port.receive(last->port.ctx, net, &address, frame, packet.tos);
+	last->port.receive(last->port.ctx, net, &last->address, frame, tos);
 	return true;
 }
 

@@ -145,11 +145,11 @@ static double level_of(const struct shard *shard, enum level level)
 	case MBUFS_USED:
 		return rte_mempool_in_use_count(shard->pool);
 	case PARAMETER_MEMORY:
-		return (double)service_store_stats(shard->service).memory_bytes;
+		return (double)service_figure(shard->service, offsetof(struct store_stats, memory_bytes));
 	case PARAMETER_LIMIT:
 		return (double)shard->node->arena_bytes;
 	case ROWS:
-		return (double)service_store_stats(shard->service).rows;
+		return (double)service_figure(shard->service, offsetof(struct store_stats, rows));
 	}
 	return 0;
 }
@@ -174,29 +174,25 @@ static const struct counter table_figures[] = {
 #undef X
 };
 
-/* Of all reactors: their sum, but for the one that is a maximum. */
-static uint64_t table_figure(const struct node *node, uint32_t id, size_t offset)
-{
-	uint64_t sum = 0;
-
-	for (unsigned s = 0; s < node->shards_count; s++) {
-		const uint64_t value = service_table_figure(node->shards[s].service, id, offset);
-
-		sum = offset == offsetof(struct store_stats, moved_max) ? RTE_MAX(sum, value) : sum + value;
-	}
-	return sum;
-}
-
 static void write_tables(const struct node *node, const struct counter *figure, const struct object_spec *const *tables,
 			 uint32_t count, const struct openmetrics_page *page)
 {
-	if (count)
-		openmetrics_family(page, &figure->family);
+	/* Of all reactors, one after the other: what is read of each lies close together. */
+	uint64_t *sums = calloc(count, sizeof(*sums));
+
+	if (!count || !sums) {
+		free(sums);
+		return;
+	}
+	for (unsigned s = 0; s < node->shards_count; s++)
+		service_table_figures(node->shards[s].service, tables, count, figure->offset, sums);
+	openmetrics_family(page, &figure->family);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct openmetrics_label labels[] = { { "table", tables[i]->name }, { NULL, NULL } };
 
-		openmetrics_count(page, &figure->family, labels, table_figure(node, tables[i]->id, figure->offset));
+		openmetrics_count(page, &figure->family, labels, sums[i]);
 	}
+	free(sums);
 }
 
 static const struct openmetrics_family link_family = { "star_port_link_up", OPENMETRICS_GAUGE,
@@ -281,27 +277,35 @@ static const struct openmetrics_family request_times[] = {
 #undef X
 };
 
+/* Bounds are ends of octaves, 1024 ns times powers of two, where counts are exact; above a millisecond every other one. */
+static const struct {
+	unsigned octave;
+	const char *text;
+} ends[] = { { 0, "1.024e-06" },    { 1, "2.048e-06" },	   { 2, "4.096e-06" },	  { 3, "8.192e-06" },
+	     { 4, "1.6384e-05" },   { 5, "3.2768e-05" },   { 6, "6.5536e-05" },	  { 7, "0.000131072" },
+	     { 8, "0.000262144" },  { 9, "0.000524288" },  { 10, "0.001048576" }, { 12, "0.004194304" },
+	     { 14, "0.016777216" }, { 16, "0.067108864" }, { 18, "0.268435456" }, { 20, "1.073741824" } };
+enum { ENDS = sizeof(ends) / sizeof(ends[0]) };
+
 static void write_class(const struct shard *shard, enum observe_class class, enum observe_time time,
 			const struct openmetrics_page *page)
 {
-	static const double bounds[] = { 1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4,
-					 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 1e-1, 1 };
-	enum { BOUNDS = sizeof(bounds) / sizeof(bounds[0]) };
 	const struct reactor_text name = reactor_name(shard);
 	const struct openmetrics_label labels[] = { { "reactor", name.text },
 						    { "class", observe_class_text(class) },
 						    { NULL, NULL } };
-	struct observe_histogram sum = { 0 };
-	uint64_t counts[BOUNDS], count;
+	uint64_t octaves[OBSERVE_OCTAVES + 1], counts[ENDS], count;
+	const char *bounds[ENDS];
+	double sum_ns;
 
-	for (unsigned s = 0; s < OBSERVE_SIZES; s++)
-		observe_add(shard->observe, class, s, time, &sum);
-	for (unsigned i = 0; i < BOUNDS; i++)
-		counts[i] = observe_at_most(&sum, (uint64_t)(bounds[i] * 1e9 + 0.5));
-	count = observe_at_most(&sum, UINT64_MAX); /* of the same moment */
-	if (count)
-		openmetrics_histogram(page, &request_times[time], labels, bounds, counts, BOUNDS, count,
-				      observe_mean(&sum) * (double)count / 1e9);
+	count = observe_octaves(shard->observe, class, time, octaves, &sum_ns);
+	if (!count)
+		return;
+	for (unsigned i = 0; i < ENDS; i++) {
+		bounds[i] = ends[i].text;
+		counts[i] = octaves[ends[i].octave];
+	}
+	openmetrics_histogram(page, &request_times[time], labels, bounds, counts, ENDS, count, sum_ns / 1e9);
 }
 
 static void write_request_times(const struct node *node, enum observe_time time, const struct openmetrics_page *page)

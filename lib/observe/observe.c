@@ -61,12 +61,14 @@ struct last {
 	unsigned bucket;
 };
 
-static inline void count(struct observe_histogram *h, uint32_t units, struct last *last)
+static inline void count(struct observe_histogram *h, struct observe_brief *brief, uint32_t units, struct last *last)
 {
 	if (units != last->units) {
 		last->units = units;
 		last->bucket = loglinear_bucket(units, OBSERVE_BITS, OBSERVE_OCTAVES);
 	}
+	brief->octaves[last->bucket >> OBSERVE_BITS]++;
+	brief->units += units;
 	h->buckets[last->bucket]++;
 }
 
@@ -77,14 +79,15 @@ void observe_count(struct observe *o)
 
 	for (uint64_t i = o->head; i != end; i++) {
 		const struct observe_record *r = &o->records[i % OBSERVE_RECORDS];
-		struct observe_histogram *h = o->histograms[r->what & 7][size_of(observe_keys(r))];
+		const unsigned class = r->what & 7, size = size_of(observe_keys(r));
+		struct observe_histogram *h = o->histograms[class][size];
+		struct observe_brief *briefs = o->briefs[class][size];
 
 		/* The ring is more than the near caches hold: what comes next is to be there. */
 		__builtin_prefetch(&o->records[(i + AHEAD) % OBSERVE_RECORDS], 1);
-		count(&h[OBSERVE_total], r->total, &total);
-		if (r->wait) /* zeros are what is missing of them */
-			count(&h[OBSERVE_wait], r->wait, &wait);
-		count(&h[OBSERVE_run], r->run, &run);
+		count(&h[OBSERVE_total], &briefs[OBSERVE_total], r->total, &total);
+		count(&h[OBSERVE_wait], &briefs[OBSERVE_wait], r->wait, &wait);
+		count(&h[OBSERVE_run], &briefs[OBSERVE_run], r->run, &run);
 	}
 	__atomic_store_n(&o->head, end, __ATOMIC_RELEASE);
 }

@@ -124,7 +124,7 @@ struct observe_spent {
 	uint32_t slices;
 };
 
-/* Of times in units of 16 ns; of OBSERVE_wait without zeros. */
+/* Of times in units of 16 ns. */
 struct observe_histogram {
 	uint64_t buckets[OBSERVE_BUCKETS];
 };
@@ -144,6 +144,11 @@ struct observe {
 	uint64_t head __attribute__((aligned(64))); /* records that are complete, and counted, ever */
 	uint64_t sampled;			    /* samples, ever */
 	struct observe_histogram histograms[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
+	/* the same in short, for who looks at all of them each second: how many there are in each octave, and the sum of
+	 * the times in units */
+	struct observe_brief {
+		uint64_t octaves[OBSERVE_OCTAVES + 1], units;
+	} briefs[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
 	struct observe_record records[OBSERVE_RECORDS] __attribute__((aligned(64)));
 	struct observe_sample samples[OBSERVE_SAMPLES];
 	struct observe_peer peers[OBSERVE_PEERS];

@@ -9,33 +9,26 @@
 /* Records behind the head that the reactor may be writing. */
 enum { IN_WORK = 2 * OBSERVE_TURN_MAX };
 
-static uint64_t add_histogram(const struct observe_histogram *from, struct observe_histogram *sum)
-{
-	uint64_t all = 0;
-
-	for (unsigned i = 0; i < OBSERVE_BUCKETS; i++) {
-		const uint64_t n = __atomic_load_n(&from->buckets[i], __ATOMIC_RELAXED);
-
-		all += n;
-		if (sum)
-			sum->buckets[i] += n;
-	}
-	return all;
-}
-
 uint64_t observe_add(const struct observe *o, enum observe_class class, unsigned size, enum observe_time time,
 		     struct observe_histogram *sum)
 {
-	const struct observe_histogram *h = o->histograms[class][size];
-	uint64_t all, waited;
+	const struct observe_histogram *from = &o->histograms[class][size][time];
+	const struct observe_brief *brief = &o->briefs[class][size][time];
+	uint64_t all = 0;
 
-	if (time != OBSERVE_wait)
-		return add_histogram(&h[time], sum);
-	waited = add_histogram(&h[OBSERVE_wait], sum);
-	all = add_histogram(&h[OBSERVE_total], NULL);
-	if (all > waited)
-		sum->buckets[0] += all - waited;
-	return all > waited ? all : waited;
+	for (unsigned octave = 0; octave <= OBSERVE_OCTAVES; octave++) {
+		const unsigned begin = octave << OBSERVE_BITS, end = begin + (1 << OBSERVE_BITS);
+
+		if (__atomic_load_n(&brief->octaves[octave], __ATOMIC_RELAXED) == 0)
+			continue; /* most are empty */
+		for (unsigned i = begin; i < end; i++) {
+			const uint64_t n = __atomic_load_n(&from->buckets[i], __ATOMIC_RELAXED);
+
+			all += n;
+			sum->buckets[i] += n;
+		}
+	}
+	return all;
 }
 
 static double middle_ns(unsigned bucket)
@@ -76,6 +69,25 @@ uint64_t observe_at_most(const struct observe_histogram *h, uint64_t ns)
 	for (unsigned i = 0; i < OBSERVE_BUCKETS && middle_ns(i) <= (double)ns; i++)
 		sum += h->buckets[i];
 	return sum;
+}
+
+uint64_t observe_octaves(const struct observe *o, enum observe_class class, enum observe_time time,
+			 uint64_t counts[static OBSERVE_OCTAVES + 1], double *sum_ns)
+{
+	uint64_t seen = 0, units = 0;
+
+	memset(counts, 0, (OBSERVE_OCTAVES + 1) * sizeof(*counts));
+	for (unsigned size = 0; size < OBSERVE_SIZES; size++) {
+		const struct observe_brief *brief = &o->briefs[class][size][time];
+
+		for (unsigned i = 0; i <= OBSERVE_OCTAVES; i++)
+			counts[i] += __atomic_load_n(&brief->octaves[i], __ATOMIC_RELAXED);
+		units += __atomic_load_n(&brief->units, __ATOMIC_RELAXED);
+	}
+	for (unsigned i = 0; i <= OBSERVE_OCTAVES; i++)
+		counts[i] = seen += counts[i];
+	*sum_ns = (double)units * (1 << OBSERVE_UNIT_SHIFT);
+	return seen;
 }
 
 const char *observe_size_text(unsigned size)

@@ -10,7 +10,7 @@
 
 #include "observe/observe.h"
 
-/* Adds the times of a class and size of requests; zeros of OBSERVE_wait included. Returns how many there were. */
+/* Adds the times of a class and size of requests. Returns how many there were. */
 uint64_t observe_add(const struct observe *o, enum observe_class class, unsigned size, enum observe_time time,
 		     struct observe_histogram *sum);
 
@@ -20,6 +20,11 @@ double observe_quantile(const struct observe_histogram *h, double share);
 double observe_mean(const struct observe_histogram *h);
 /* How many were at most so many nanoseconds long, about: whole buckets. */
 uint64_t observe_at_most(const struct observe_histogram *h, uint64_t ns);
+
+/* Of a class, at all sizes: counts[i] were shorter than 1024 << i nanoseconds, up to 69 s; how many there were, and
+ * their sum. Reads little: OBSERVE_OCTAVES words of each size. */
+uint64_t observe_octaves(const struct observe *o, enum observe_class class, enum observe_time time,
+			 uint64_t counts[static OBSERVE_OCTAVES + 1], double *sum_ns);
 
 /* "1", "2-63", ...; and the name of a class. */
 const char *observe_size_text(unsigned size);

@@ -43,7 +43,8 @@
 	X(GATHER, NULL, ALWAYS, spread, none) \
 	X(SEGMENT_MEAN_GRAD, NULL, ALWAYS, spread, none) \
 	X(SEGMENT_SQRTN_GRAD, NULL, ALWAYS, spread, none) \
-	X(EXPAND, NULL, ALWAYS, expand, expand)
+	X(EXPAND, NULL, ALWAYS, expand, expand) \
+	X(MATMUL, "mul", ALWAYS, outer, none)
 
 enum compile_moves {
 	COMPILE_MOVES_NEVER,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compile_internal.h"
+#include "offload/cut.h"
 
 enum { DIM_MAX = 4096, DEPTH_MAX = 64, BLOCK_LEAST = 512 };
 
@@ -475,6 +476,34 @@ static int rows_expand(struct compile_build *b)
 		return offload_compile_not_done(b, " to this shape");
 	segments = neighbours_feed(b, lead, &index);
 	return unpool(b, from, segments, index, COMPILE_AS_IT_IS);
+}
+
+/* For each key its number times the row of its bag. Workers add products to 0, so that -0 is 0. */
+static int rows_outer(struct compile_build *b)
+{
+	const struct graph_node *node = b->node;
+	const struct graph_shape *ids = offload_compile_shape_of(b, b->ids);
+	struct compile_step step = { .kind = COMPILE_BINARY, .name = offload_compile_step_name(node) };
+	int number, row;
+	uint32_t index = 0;
+
+	if (!offload_cut_is_outer(node, offload_compile_shape_of(b, node->inputs[0]),
+				  offload_compile_shape_of(b, node->inputs[1]), ids))
+		return offload_compile_not_done(b, ", but of a number for each id and a row for neighbouring ones");
+	number = operand(b, node->inputs[0], ids->ndim + 1);
+	if (number < 0)
+		return number;
+	row = neighbours_feed(b, ids->ndim - 1, &index);
+	row = row < 0 ? row : unpool(b, node->inputs[1], row, index, COMPILE_AS_IT_IS);
+	if (row < 0)
+		return row;
+	step.a = (uint8_t)number;
+	step.b = (uint8_t)row;
+	number = offload_compile_add_step(b, step);
+	return number < 0 ? number
+			  : offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
+									       .a = (uint8_t)number,
+									       .name = "offset" });
 }
 
 static int rows_spread(struct compile_build *b)

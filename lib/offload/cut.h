@@ -76,6 +76,13 @@ void graph_cut_destroy(struct graph_cut *cut); /* NULL is allowed */
 /* Whether lite moved the node to a PS task. */
 bool graph_cut_moved(const struct graph_cut *cut, uint32_t node);
 
+/*
+ * Whether a matrix product of a and b is a row for each of ids [n, k], or [..., n, k]: a [n, k, 1], a number of each
+ * id's own, times b [n, 1, m] (or transposed, [n, m, 1]), a row that the ids [k] of a bag share. As wide as b.
+ */
+bool offload_cut_is_outer(const struct graph_node *product, const struct graph_shape *a, const struct graph_shape *b,
+			  const struct graph_shape *ids);
+
 /* What a value takes on the wire; an unknown size counts as batch (0: 1). */
 uint64_t graph_cut_bytes(const struct graph *graph, struct graph_value value, int64_t batch);
 

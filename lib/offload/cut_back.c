@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What lite moves to PS tasks before an apply_rows, so that less is sent: where the gradient of rows is that of bags,
- * handed to each of a bag's rows (gather, expand, the segments' gradients), the bags' is sent, and their numbers.
- * Operations in between that go row by row move along. Nobody else may need what moves: what nodes have one user is a
+ * handed to each of a bag's rows (gather, expand, the segments' gradients), the bags' is sent, and their numbers. So
+ * is a bag's row that each of its rows multiplies by a number of its own (an outer product). Operations in between that go row by row move along. Nobody else may need what moves: what nodes have one user is a
  * tree, which is gone through from the apply_rows.
  */
 #include <stdlib.h>
@@ -48,6 +48,19 @@ static bool is_neighbours(const struct back *b, const struct graph_node *node)
 			return false;
 	return same > 0 && same < ids->ndim &&
 	       (to->ndim == ids->ndim || from->dims[to->ndim - 1] == to->dims[to->ndim - 1]);
+}
+
+static bool is_outer(const struct back *b, const struct graph_node *node)
+{
+	return node->op == GRAPH_MATMUL && offload_cut_is_outer(node, shape_of(b, node->inputs[0]),
+								shape_of(b, node->inputs[1]),
+								shape_of(b, b->apply->inputs[1]));
+}
+
+/* Whose bags are neighbouring ids, and are numbered. */
+static bool is_numbered(const struct graph_node *node)
+{
+	return node->op == GRAPH_EXPAND || node->op == GRAPH_MATMUL;
 }
 
 /* The lookup whose rows a moved node works on; NULL: none. */
@@ -97,7 +110,7 @@ static struct graph_value narrow_back(const struct back *b, struct graph_value v
 /* Of the bags' numbers, which go along in 4 bytes, if the pool has not been given the same. */
 static uint64_t numbers_bytes(const struct back *b, const struct graph_node *node)
 {
-	const bool numbered = node->op == GRAPH_EXPAND;
+	const bool numbered = is_numbered(node);
 
 	if (b->pool && (b->cutter->numbered[b->pool->id] != 0) == numbered &&
 	    (numbered || graph_same(narrow_back(b, b->pool->inputs[1]), narrow_back(b, node->inputs[1]))))
@@ -119,6 +132,15 @@ static uint64_t spread_bytes(const struct back *b, const struct graph_node *node
 			       shape_of(b, node->inputs[1])->ndim == 1
 		       ? rows + numbers_bytes(b, node)
 		       : UINT64_MAX;
+}
+
+/* A number for each row, and the bags' rows and numbers. */
+static uint64_t outer_bytes(const struct back *b, const struct graph_node *node)
+{
+	if (!is_workers(b, node->inputs[0]) || !is_workers(b, node->inputs[1]))
+		return UINT64_MAX;
+	return offload_cut_bytes(b->cutter, node->inputs[0]) + numbers_bytes(b, node) +
+	       offload_cut_bytes(b->cutter, node->inputs[1]) * cut_pieces(&b->cutter->options, b->place);
 }
 
 /* What its inputs are, or are made of. */
@@ -174,6 +196,8 @@ static uint64_t least(const struct back *b, struct graph_value value, unsigned d
 	look.mark = false;
 	if (graph_op_info(node->op)->flags & GRAPH_SPREADS)
 		bytes = spread_bytes(b, node);
+	else if (is_outer(b, node))
+		bytes = outer_bytes(b, node);
 	else if (is_by_row(b, node))
 		bytes = inputs_bytes(&look, node, depth);
 	if (bytes >= whole)
@@ -181,7 +205,7 @@ static uint64_t least(const struct back *b, struct graph_value value, unsigned d
 	if (b->mark) {
 		cutter->place[node->id] = b->place;
 		cutter->moved[cutter->moved_count++] = node->id;
-		cutter->numbered[node->id] = node->op == GRAPH_EXPAND ? b->apply->id + 1 : 0;
+		cutter->numbered[node->id] = is_numbered(node) ? b->apply->id + 1 : 0;
 		if (is_by_row(b, node))
 			inputs_bytes(b, node, depth);
 	}

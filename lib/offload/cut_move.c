@@ -51,6 +51,22 @@ bool offload_cut_is_for_each_row(const struct graph_shape *shape, const struct g
 	return true;
 }
 
+bool offload_cut_is_outer(const struct graph_node *product, const struct graph_shape *a, const struct graph_shape *b,
+			  const struct graph_shape *ids)
+{
+	const unsigned lead = ids->ndim;
+	const bool transposed = graph_attr_int(product, "transpose_b", 0);
+
+	if (product->op != GRAPH_MATMUL || graph_attr_int(product, "transpose_a", 0) || lead < 2 ||
+	    a->ndim != lead + 1 || b->ndim != lead + 1 || a->dims[lead] != 1 ||
+	    b->dims[transposed ? lead : lead - 1] != 1)
+		return false;
+	for (unsigned i = 0; i < lead; i++)
+		if (a->dims[i] != ids->dims[i] || (i + 1 < lead && b->dims[i] != ids->dims[i]))
+			return false;
+	return true;
+}
+
 /* What the worker has before the rows are asked for. */
 static bool is_early(const struct moving *m, uint32_t input, uint32_t rows)
 {

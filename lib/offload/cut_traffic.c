@@ -62,12 +62,13 @@ uint64_t offload_cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of)
 /* ---- without asking ---- */
 
 /* Rows by segment are sent to each reactor. */
-static bool is_spread(const struct graph *graph, const struct graph_part *part, struct graph_value feed)
+static bool is_spread(const struct cutter *cutter, const struct graph_part *part, struct graph_value feed)
 {
 	for (uint32_t i = 0; i < part->nodes_count; i++) {
-		const struct graph_node *node = graph->nodes[part->nodes[i]];
+		const struct graph_node *node = cutter->graph->nodes[part->nodes[i]];
+		const bool outer = node->op == GRAPH_MATMUL && cutter->numbered[node->id];
 
-		if (graph_op_info(node->op)->flags & GRAPH_SPREADS && graph_same(node->inputs[0], feed))
+		if ((outer || graph_op_info(node->op)->flags & GRAPH_SPREADS) && graph_same(node->inputs[outer], feed))
 			return true;
 	}
 	return false;
@@ -82,7 +83,7 @@ static void count_values(const struct cutter *cutter, const struct graph_part *p
 		if (!part->feed_shapes[i])
 			traffic->feeds[i] =
 				offload_cut_bytes(cutter, part->feeds[i]) *
-				(is_spread(cutter->graph, part, part->feeds[i]) ? traffic->reactors : UINT64_C(1));
+				(is_spread(cutter, part, part->feeds[i]) ? traffic->reactors : UINT64_C(1));
 		traffic->to_ps += traffic->feeds[i];
 	}
 	for (uint32_t i = 0; i < part->fetches_count; i++) {

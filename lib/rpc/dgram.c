@@ -76,7 +76,7 @@ void dgram_window_release(struct dgram_session *s)
 	for (unsigned i = 0; i < WINDOW_TRIES && (next = list_take(s->dgram, DGRAM_WINDOWS)); i++) {
 		if (next->state != DGRAM_OPEN || !next->tx_queued)
 			continue;
-		if (dgram_peer_may_take_window(next)) {
+		if (peer_may_take_window(next)) {
 			list_put(next, DGRAM_DUE);
 			break;
 		}
@@ -405,30 +405,45 @@ struct rte_mbuf *dgram_alloc(struct dgram_session *s)
 	return m;
 }
 
+/* The next packet of a message, which is one mbuf. Its number and its places in the lists of what was sent come with
+ * these. */
+static inline void queue_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
+{
+	struct dgram_priv *p = dgram_priv(m);
+
+	RTE_ASSERT(m->data_off == DGRAM_BODY_OFF && m->data_len <= s->payload);
+	p->next = NULL;
+	p->sealed = 0;
+	p->body_off = m->data_off;
+	p->body_len = m->data_len;
+	p->flags = flags;
+	p->lost = p->transmissions = 0;
+	if (s->queue.last)
+		dgram_priv(s->queue.last)->next = m;
+	else
+		s->queue.first = m;
+	s->queue.last = m;
+	s->tx_queued++;
+}
+
 void dgram_send(struct dgram_session *s, struct rte_mbuf *message)
 {
 	const uint32_t queued = s->tx_queued;
-	uint16_t flags = WIRE_PACKET_FIRST;
 
 	if (s->tx_queued + s->tx_held == 0)
 		s->progress_ns = dgram_now(s->dgram);
 	s->dgram->counters.messages_out++;
-	for (struct rte_mbuf *m = message, *next; m; m = next, flags = 0) {
-		struct dgram_priv *p = dgram_priv(m);
+	if (likely(!message->next && message->nb_segs == 1)) {
+		queue_packet(s, message, WIRE_PACKET_FIRST | WIRE_PACKET_LAST);
+	} else {
+		uint16_t flags = WIRE_PACKET_FIRST;
 
-		next = m->next;
-		m->next = NULL;
-		m->nb_segs = 1;
-		RTE_ASSERT(m->data_off == DGRAM_BODY_OFF && m->data_len <= s->payload);
-		*p = (struct dgram_priv){ .body_off = m->data_off,
-					  .body_len = m->data_len,
-					  .flags = next ? flags : flags | WIRE_PACKET_LAST };
-		if (s->queue.last)
-			dgram_priv(s->queue.last)->next = m;
-		else
-			s->queue.first = m;
-		s->queue.last = m;
-		s->tx_queued++;
+		for (struct rte_mbuf *m = message, *next; m; m = next, flags = 0) {
+			next = m->next;
+			m->next = NULL;
+			m->nb_segs = 1;
+			queue_packet(s, m, next ? flags : flags | WIRE_PACKET_LAST);
+		}
 	}
 	s->peer->mbufs += s->tx_queued - queued;
 	if (likely(s->state == DGRAM_OPEN))

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "base/bucket.h"
 #include "base/wheel.h"
 #include "net/net.h"
 #include "rpc/datagram.h"
@@ -213,10 +214,7 @@ struct dgram {
 	uint64_t favoured_ns; /* when it was chosen, or something of it came last */
 	bool favoured_sends;  /* something has come since it was chosen */
 	struct wheel_timer favour_timer;
-	struct dgram_bucket {
-		uint64_t filled_ns;
-		uint32_t left;
-	} answers, quotes; /* to strangers; ICMP errors */
+	struct bucket answers, quotes; /* to strangers; ICMP errors */
 	struct dgram_counters counters;
 };
 
@@ -395,7 +393,13 @@ static inline void output_urgent(struct dgram_session *s)
 void dgram_peer_join(struct dgram_session *s);
 void dgram_peer_leave(struct dgram_session *s);
 void dgram_peer_move(struct dgram_session *s);
-bool dgram_peer_may_take_window(const struct dgram_session *s);
+enum { PEER_WINDOW_SHARE = 16 };
+static inline bool peer_may_take_window(const struct dgram_session *s)
+{
+	const struct dgram *d = s->dgram;
+
+	return !d->options.accepts || s->peer->windows <= PEER_WINDOW_SHARE * d->windows_free;
+}
 /* Ends a session for one with that address; false: none gives way to it. */
 bool dgram_peer_make_place(struct dgram *d, const struct net_address *address, uint64_t now_ns);
 
@@ -425,6 +429,17 @@ static inline bool credit_tight(const struct dgram *d)
 static inline bool credit_strained(const struct dgram *d)
 {
 	return d->held > d->options.held_mbufs_max + d->options.held_mbufs_max / 2;
+}
+/* dgram_credit_update of what is usual: one packet, which everyone has credit for. */
+static inline void credit_update(struct dgram_session *s, uint64_t now_ns)
+{
+	if (unlikely(s->flags & DGRAM_ACTIVE || credit_tight(s->dgram))) {
+		dgram_credit_update(s, now_ns);
+		return;
+	}
+	s->rx_edge += s->rx_edge == s->rx_next;
+	if (number_before(s->rx_limit, s->rx_edge))
+		s->rx_limit = s->rx_edge;
 }
 /* and that one only when most of them are not waiting for their users, and a message's worth is left of twice as
  * many. */

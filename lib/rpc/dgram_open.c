@@ -27,24 +27,6 @@ static uint64_t cookie_of(const struct dgram *d, const struct net_udp_address *a
 	return cookie ? cookie : 1; /* 0 is none */
 }
 
-/* What strangers can ask for has a rate. */
-static bool bucket_take(struct dgram_bucket *b, uint64_t now_ns, uint32_t a_second)
-{
-	const uint64_t each_ns = 1000 * DGRAM_MS / a_second, come = (now_ns - b->filled_ns) / each_ns;
-
-	if (b->left + come >= DGRAM_ANSWERS_BURST) {
-		b->left = DGRAM_ANSWERS_BURST;
-		b->filled_ns = now_ns;
-	} else {
-		b->left += (uint32_t)come;
-		b->filled_ns += come * each_ns;
-	}
-	if (b->left == 0)
-		return false;
-	b->left--;
-	return true;
-}
-
 /* A packet to an address with which there is no session. */
 static void send_to(struct dgram *d, const struct net_udp_address *address, const struct wire_packet *header,
 		    const void *body, uint16_t bytes)
@@ -273,7 +255,7 @@ bool dgram_open_quoted(void *ctx, struct net *net, const struct net_udp_address 
 
 	memcpy(&quoted, payload, RTE_MIN(bytes, (uint32_t)sizeof(quoted)));
 	if (bytes < offsetof(struct wire_packet, ack) || quoted.packet.magic != WIRE_PACKET_MAGIC ||
-	    !bucket_take(&d->quotes, net_now_ns(net), DGRAM_QUOTES_PER_SECOND))
+	    !bucket_take(&d->quotes, net_now_ns(net), DGRAM_QUOTES_PER_SECOND, DGRAM_ANSWERS_BURST))
 		return false;
 	if (quoted.packet.kind == WIRE_PACKET_DATA)
 		return is_in_flight(d, address, &quoted.packet);
@@ -435,7 +417,7 @@ void dgram_open_stranger(struct dgram *d, const struct dgram_from *from)
 	const struct wire_packet header = header_of(WIRE_PACKET_UNKNOWN, p->session, p->token);
 
 	if (d->options.accepts && p->kind >= WIRE_PACKET_DATA && p->kind <= WIRE_PACKET_PING &&
-	    bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_PER_SECOND))
+	    bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_PER_SECOND, DGRAM_ANSWERS_BURST))
 		send_to(d, from->address, &header, NULL, 0);
 }
 
@@ -447,7 +429,7 @@ void dgram_open_foreign(struct dgram *d, const struct dgram_from *from)
 
 	d->counters.bad_versions++;
 	if (!d->options.accepts || from->packet->kind != WIRE_PACKET_OPEN || from->bytes < sizeof(open) ||
-	    !bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_PER_SECOND))
+	    !bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_PER_SECOND, DGRAM_ANSWERS_BURST))
 		return;
 	memcpy(&open, from->body, sizeof(open));
 	header = header_of(WIRE_PACKET_CLOSE, open.session, open.token);

@@ -49,7 +49,7 @@ static inline void put_header(struct dgram_session *s, struct rte_mbuf *m, enum 
 	struct wire_packet *h = (struct wire_packet *)rte_pktmbuf_prepend(m, sizeof(*h));
 	uint32_t echo = 0;
 
-	dgram_credit_update(s, now_ns);
+	credit_update(s, now_ns);
 	if (likely(s->flags & DGRAM_HEARD)) {
 		echo = s->peer_stamp + (uint32_t)((now_ns - s->heard_ns) / WIRE_STAMP_NS);
 		echo += echo == 0;
@@ -103,7 +103,7 @@ static inline struct rte_mbuf *packet_of(struct dgram_session *s, struct rte_mbu
 	return copy;
 }
 
-bool dgram_output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns)
+static inline bool output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns)
 {
 	struct dgram_priv *p = dgram_priv(m);
 	struct rte_mbuf *packet = packet_of(s, m);
@@ -137,6 +137,11 @@ bool dgram_output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t f
 	return true;
 }
 
+bool dgram_output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns)
+{
+	return output_packet(s, m, flags, now_ns);
+}
+
 /* The words of the bitmap that the header has no room for. */
 static void put_sacks(const struct dgram_session *s, struct rte_mbuf *m)
 {
@@ -167,7 +172,7 @@ bool dgram_output_bare(struct dgram_session *s, enum wire_packet_kind kind, uint
 }
 
 /* The first packet of the queue gets a number, and a place in the window. */
-static struct rte_mbuf *number_next(struct dgram_session *s)
+static inline struct rte_mbuf *number_next(struct dgram_session *s)
 {
 	struct rte_mbuf *m = s->queue.first;
 	struct dgram_priv *p = dgram_priv(m);
@@ -184,13 +189,13 @@ static struct rte_mbuf *number_next(struct dgram_session *s)
 }
 
 /* A window to send from; false: the session waits for one. */
-static bool find_window(struct dgram_session *s)
+static inline bool find_window(struct dgram_session *s)
 {
 	struct dgram *d = s->dgram;
 
 	if (likely(s->window))
 		return true;
-	if (unlikely(!d->windows || !dgram_peer_may_take_window(s))) {
+	if (unlikely(!d->windows || !peer_may_take_window(s))) {
 		list_put(s, DGRAM_WINDOWS);
 		return false;
 	}
@@ -226,6 +231,20 @@ static inline bool has_next(const struct dgram_session *s)
 	return s->lost.first || (s->queue.first && has_credit(s));
 }
 
+/* False: for want of mbufs; then it is as lost as any. */
+static inline bool send_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns)
+{
+	struct dgram_priv *p = dgram_priv(m);
+
+	if (likely(output_packet(s, m, flags, now_ns)))
+		return true;
+	if (!p->lost) {
+		p->lost = 1;
+		chain_append(&s->lost, m);
+	}
+	return false;
+}
+
 /* Sends one of what may go: what was lost first. False: for want of mbufs. */
 static bool send_next(struct dgram_session *s, uint64_t now_ns)
 {
@@ -242,15 +261,8 @@ static bool send_next(struct dgram_session *s, uint64_t now_ns)
 	}
 	if (unlikely(last || (s->tx_flying + 1 >= s->congestion.packets && (s->queue.first || s->lost.first))))
 		flags = WIRE_PACKET_ACK_NOW;
-	if (!dgram_output_packet(s, m, flags, now_ns)) {
-		struct dgram_priv *p = dgram_priv(m);
-
-		if (!p->lost) {
-			p->lost = 1;
-			chain_append(&s->lost, m);
-		}
+	if (!send_packet(s, m, flags, now_ns))
 		return false;
-	}
 	if (unlikely(s->congestion.gap_ns))
 		s->pace_ns = RTE_MAX(s->pace_ns, now_ns) + s->congestion.gap_ns;
 	return true;
@@ -271,6 +283,18 @@ static void send_owed(struct dgram_session *s, uint64_t now_ns)
 	}
 }
 
+/* One packet, where nothing else is under way or waits: a small reply, or request. False: it is not so, or could not
+ * be. */
+static inline bool output_alone(struct dgram_session *s, uint64_t now_ns)
+{
+	if (s->tx_queued != 1 || s->tx_held || s->flags & DGRAM_PING || s->congestion.gap_ns ||
+	    net_room(s->dgram->net) < 2 || !has_credit(s) || !find_window(s) ||
+	    !send_packet(s, number_next(s), 0, now_ns))
+		return false;
+	dgram_recovery_arm(s, now_ns, true);
+	return true;
+}
+
 bool dgram_output_session(struct dgram_session *s, uint64_t now_ns)
 {
 	const bool idle = s->tx_held == 0;
@@ -280,6 +304,8 @@ bool dgram_output_session(struct dgram_session *s, uint64_t now_ns)
 	if (unlikely(s->state != DGRAM_OPEN))
 		return true;
 	lapse(s, now_ns);
+	if (likely(output_alone(s, now_ns)))
+		return true;
 	while (has_next(s) && may_fly(s)) {
 		if (unlikely(room < 2))
 			return false;

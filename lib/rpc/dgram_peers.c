@@ -6,7 +6,7 @@
  * - When all places are taken, an address with fewer sessions than another one gets a place: the idlest session of the
  *   larger
  *   share ends. Nobody gets a place by ending sessions of a smaller share, but those that nobody has used for long.
- * - An address gets a window only while it holds no more than WINDOW_SHARE times those that are free, so some always
+ * - An address gets a window only while it holds no more than PEER_WINDOW_SHARE times those that are free, so some always
  *   are
  *   (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998).
  * - Requests of an address that has half of the mbufs unacknowledged wait; less is enough when mbufs are short.
@@ -19,7 +19,6 @@
 #define UNUSED_NS (60000 * DGRAM_MS) /* a session without data for so long gives way to any other one */
 enum {
 	LOOKED_AT = 64, /* sessions, for one that gives way: a share that is too large is hardly missed by so many */
-	WINDOW_SHARE = 16,
 };
 
 static uint32_t *bucket(struct dgram *d, const struct net_address *address)
@@ -93,13 +92,6 @@ void dgram_peer_move(struct dgram_session *s)
 		return;
 	dgram_peer_leave(s);
 	dgram_peer_join(s);
-}
-
-bool dgram_peer_may_take_window(const struct dgram_session *s)
-{
-	const struct dgram *d = s->dgram;
-
-	return !d->options.accepts || s->peer->windows <= WINDOW_SHARE * d->windows_free;
 }
 
 bool dgram_over_share(const struct dgram_session *s)

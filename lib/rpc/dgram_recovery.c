@@ -95,7 +95,7 @@ static inline void release_packet(struct dgram_session *s, struct rte_mbuf *m, u
 	}
 	if (unlikely(p->transmissions == 1 && number_before(p->number + 1, s->sacked_edge)))
 		s->reordering = REORDERING_RECOVERIES;
-	rte_pktmbuf_free(m);
+	net_free(s->dgram->net, m);
 }
 
 static uint32_t take_bits(struct dgram_session *s, uint32_t first, uint64_t bits, uint64_t now_ns)

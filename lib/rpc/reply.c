@@ -243,12 +243,27 @@ void rpc_reply_pad(struct rpc_request *request)
 
 void *rpc_reply_piece(struct rpc_request *request, uint32_t n)
 {
+	const uint32_t bytes = (uint32_t)sizeof(struct wire_frame) + n;
 	struct rpc_work *w = work_of(request);
+	struct rte_mbuf *m;
+	uint16_t at;
 
-	if (unlikely(!w->peer || n + sizeof(struct wire_frame) > mbuf_room(w) || !rpc_reply_room(request, n)))
+	if (unlikely(!w->peer || w->reply_head || bytes > mbuf_room(w)))
 		return NULL;
+	m = w->is_session ? dgram_room(w->session, bytes) : NULL;
+	if (likely(!m))
+		m = alloc(w);
+	if (unlikely(!m)) {
+		starve(w);
+		return NULL;
+	}
+	at = m->data_len;
+	m->data_len = (uint16_t)(at + bytes);
+	m->pkt_len = m->data_len;
+	w->reply_head = w->reply_tail = m;
 	w->reply_bytes = n;
-	return rte_pktmbuf_append(w->reply_tail, (uint16_t)n);
+	w->starved_ns = 0;
+	return rte_pktmbuf_mtod_offset(m, char *, at + sizeof(struct wire_frame));
 }
 
 void rpc_reply_unput(struct rpc_request *request)

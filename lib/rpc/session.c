@@ -24,6 +24,7 @@ uint64_t rpc_session_arrived_ns(const struct rpc_session *s)
 /* Frees the first message's mbufs. */
 static void pop_message(struct rpc_session *s)
 {
+	struct net *net = s->work.server->options.net;
 	struct rte_mbuf *m = s->head;
 	uint32_t mbufs = 0;
 
@@ -32,7 +33,7 @@ static void pop_message(struct rpc_session *s)
 	for (struct rte_mbuf *next; m; m = next, mbufs++) {
 		next = m->next;
 		m->next = NULL;
-		rte_pktmbuf_free(m);
+		net_free(net, m);
 	}
 	dgram_taken(s->from, mbufs);
 }

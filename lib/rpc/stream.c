@@ -85,7 +85,7 @@ static void pop_mbuf(struct rpc_stream *s)
 	m->next = NULL;
 	s->mbufs--;
 	s->work.server->held_mbufs--;
-	rte_pktmbuf_free(m);
+	net_free(s->work.server->options.net, m);
 }
 
 /* Takes n bytes off the front. */

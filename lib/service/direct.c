@@ -80,6 +80,21 @@ static bool is_push(const struct wire_op *op, const struct direct_table *t)
 	       wire_op_step_is_good(op) && (op->version == 0 || op->flags & WIRE_PULLED);
 }
 
+/* The same of the usual one, which has nothing but what it must: by the words that it is made of. */
+static inline bool is_bare_pull(const struct wire_op *op, const struct direct_table *t)
+{
+	uint64_t words[sizeof(*op) / sizeof(uint64_t)];
+
+	_Static_assert(sizeof(words) == sizeof(*op) && offsetof(struct wire_op, object) == 4 &&
+			       offsetof(struct wire_op, rate) == 20 && offsetof(struct wire_op, version) == 32 &&
+			       offsetof(struct wire_op, scale) == 40 && offsetof(struct wire_op, flags) == 44,
+		       "words of an operation");
+	memcpy(words, op, sizeof(words));
+	return words[0] == (WIRE_PULL | (uint64_t)t->dtype << 16 | (uint64_t)t->object << 32) &&
+	       (words[2] >> 32 | words[4] | (words[5] & ~((uint64_t)WIRE_READ_ONLY << 32))) == 0 &&
+	       op->dim == t->dim && op->count - 1 < DIRECT_KEYS && !t->run;
+}
+
 /* Its only feed is as many keys as it says. */
 static bool is_run(const struct wire_op *op, const uint8_t *body, uint32_t left)
 {
@@ -117,10 +132,14 @@ static bool take_plain_op(const struct service *service, const struct rpc_reques
 	memcpy(&d->op, payload, sizeof(d->op));
 	d->body = payload + sizeof(d->op);
 	d->table = &service->direct[object_id_of(d->op.object)];
-	if (!d->table->table || d->op.object != d->table->object || d->op.dim != d->table->dim || d->op.reserved ||
-	    d->op.count == 0 || (d->op.kind == WIRE_RUN) != d->table->run)
+	if (unlikely(!d->table->table))
 		return false;
 	body = d->op.count * (uint32_t)sizeof(uint64_t);
+	if (likely(is_bare_pull(&d->op, d->table)))
+		goto sized;
+	if (d->op.object != d->table->object || d->op.dim != d->table->dim || d->op.reserved ||
+	    d->op.count == 0 || (d->op.kind == WIRE_RUN) != d->table->run)
+		return false;
 	if (unlikely(d->table->run)) {
 		if (!is_run(&d->op, d->body, frame->payload_bytes - (uint32_t)sizeof(d->op)))
 			return false;
@@ -131,15 +150,16 @@ static bool take_plain_op(const struct service *service, const struct rpc_reques
 		body += d->op.count * d->table->row_bytes;
 	else if (!is_pull(&d->op, d->table))
 		return false;
+sized:
 	if (unlikely(service->options.rights) && !may_do(service, request, d))
 		return false;
 	return d->op.body_bytes == body && frame->payload_bytes == sizeof(d->op) + wire_padded(body);
 }
 
-/* false: they are not all this shard's. */
-static bool take_keys(const struct service *service, const struct direct *d, uint64_t *keys)
+/* n, as many as the operation has. false: they are not all this shard's. */
+static inline bool take_keys(const struct service *service, const struct direct *d, uint64_t *keys, uint32_t n)
 {
-	for (uint32_t i = 0; i < d->op.count; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		memcpy(&keys[i], d->body + i * sizeof(*keys), sizeof(*keys));
 		if (!service_owns(service, d->table->name_hash, keys[i]))
 			return false;
@@ -175,17 +195,28 @@ static enum rpc_progress refuse_room(struct rpc_request *request, const struct d
 	return service_operation_refuse_room(request, d->table->table);
 }
 
-static enum rpc_progress pull(struct service *service, struct rpc_request *request, const struct direct *d)
+/* Rows of one cache line, which most tables have, as such. */
+static inline void copy_row(uint8_t *to, const void *values, uint32_t bytes)
+{
+	if (bytes == RTE_CACHE_LINE_SIZE)
+		rte_mov64(to, values);
+	else
+		rte_memcpy(to, values, bytes);
+}
+
+/* n: the operation's count, for the compiler: it makes one of one row of its own. */
+static inline __attribute__((always_inline)) enum rpc_progress
+pull_rows(struct service *service, struct rpc_request *request, const struct direct *d, const uint32_t n)
 {
 	const struct direct_table *t = d->table;
 	struct store_stats *stats = store_table_counters(t->table);
-	const uint32_t n = d->op.count, bytes = n * t->row_bytes, padded = wire_padded(bytes);
+	const uint32_t bytes = n * t->row_bytes, padded = wire_padded(bytes);
 	const enum store_find_mode mode = d->op.flags & WIRE_READ_ONLY ? STORE_LOOK : STORE_PULL;
 	uint64_t keys[DIRECT_KEYS];
 	store_row rows[DIRECT_KEYS];
 	uint8_t *to;
 
-	if (!take_keys(service, d, keys) || !snapshot_room(service, t->table, n, mode))
+	if (!take_keys(service, d, keys, n) || !snapshot_room(service, t->table, n, mode))
 		return RPC_MORE;
 	to = rpc_reply_piece(request, (uint32_t)sizeof(struct wire_result) + padded);
 	if (!to)
@@ -206,11 +237,16 @@ static enum rpc_progress pull(struct service *service, struct rpc_request *reque
 			store_read(t->table, rows[i], keys[i], t->dtype, service->values);
 			values = service->values;
 		}
-		rte_memcpy(to, values, t->row_bytes);
+		copy_row(to, values, t->row_bytes);
 	}
 	service->counters.rows_pulled += n;
 	stats->rows_pulled += n;
 	return RPC_DONE;
+}
+
+static enum rpc_progress pull(struct service *service, struct rpc_request *request, const struct direct *d)
+{
+	return d->op.count == 1 ? pull_rows(service, request, d, 1) : pull_rows(service, request, d, d->op.count);
 }
 
 static enum rpc_progress direct_push(struct service *service, struct rpc_request *request, const struct direct *d)
@@ -223,7 +259,7 @@ static enum rpc_progress direct_push(struct service *service, struct rpc_request
 	uint8_t *to;
 	int rc;
 
-	if (!take_keys(service, d, keys) || !snapshot_room(service, d->table->table, op->count, STORE_PUSH))
+	if (!take_keys(service, d, keys, op->count) || !snapshot_room(service, d->table->table, op->count, STORE_PUSH))
 		return RPC_MORE;
 	to = rpc_reply_piece(request, sizeof(struct wire_result));
 	if (!to)
@@ -272,19 +308,21 @@ void service_prefetch(void *ctx, const void *payload, uint32_t bytes, bool immin
 {
 	const struct service *service = ctx;
 	const struct direct_table *t;
-	struct wire_op op;
+	struct wire_op op; /* only its beginning */
+	enum store_find_mode mode;
 	uint64_t key;
 
 	if (bytes < sizeof(op) + sizeof(key))
 		return;
-	memcpy(&op, payload, sizeof(op));
+	memcpy(&op, payload, offsetof(struct wire_op, dim));
 	t = &service->direct[object_id_of(op.object)];
 	if (!t->table)
 		return;
+	mode = op_pushes(&op) ? STORE_PUSH : STORE_PULL;
 	for (uint32_t i = 0, at = sizeof(op) + (op.kind == WIRE_RUN ? sizeof(key) : 0);
 	     i < op.count && i < PREFETCH_KEYS && at + sizeof(key) <= bytes; i++) {
 		memcpy(&key, (const uint8_t *)payload + at, sizeof(key));
 		at += (uint32_t)sizeof(key);
-		store_prefetch_key(t->table, key, op_pushes(&op) ? STORE_PUSH : STORE_PULL, imminent);
+		store_prefetch_key(t->table, key, mode, imminent);
 	}
 }

@@ -129,6 +129,7 @@ struct service {
 	struct service_options options;
 	uint32_t epoch, first_partition, end_partition;
 	struct store_table *tables[WIRE_OBJECTS_MAX + 1];	    /* by id */
+	uint32_t tables_last;					    /* the highest id that a table has had */
 	struct accumulator accumulators[WIRE_OBJECTS_MAX + 1];	    /* by id: commit.c */
 	struct store *sums;					    /* the store of their tables */
 	struct direct_table direct[OBJECT_IDS] __rte_cache_aligned; /* of whatever a request may name */
@@ -295,8 +296,11 @@ static inline int64_t operation_cost(const struct task *task, unsigned n)
 /* Whether a key of the table whose name has this hash is this shard's. */
 static inline bool service_owns(const struct service *service, uint64_t name_hash, uint64_t key)
 {
-	const uint32_t partition = layout_partition(hash_key(name_hash, key), service->options.partitions);
+	uint32_t partition;
 
+	if (service->end_partition - service->first_partition == service->options.partitions)
+		return true; /* of a cluster of one reactor */
+	partition = layout_partition(hash_key(name_hash, key), service->options.partitions);
 	return partition - service->first_partition < service->end_partition - service->first_partition;
 }
 

@@ -81,8 +81,10 @@ int service_install(struct service *service, const struct object_spec *spec, str
 	table = store_table_create(service->options.store, spec, share_of_memory(service), err);
 	if (!table)
 		return err->code;
-	/* With release, for service_store_stats on another thread: it must find the table finished. */
+	/* With release, for who adds up figures on another thread: it must find the table finished. */
 	__atomic_store_n(&service->tables[spec->id], table, __ATOMIC_RELEASE);
+	if (spec->id > service->tables_last)
+		__atomic_store_n(&service->tables_last, spec->id, __ATOMIC_RELEASE);
 	service_sweep_note(service, spec->id);
 	service_direct_note(service, spec->id);
 	return 0;
@@ -125,27 +127,55 @@ static void add_store_stats(struct store_stats *sum, const struct store_stats *s
 	sum->moved_max = RTE_MAX(moved, moved_max);
 }
 
+static uint32_t last_table(const struct service *service)
+{
+	return __atomic_load_n(&service->tables_last, __ATOMIC_ACQUIRE);
+}
+
+static const struct store_table *table_of(const struct service *service, uint32_t id)
+{
+	return __atomic_load_n(&service->tables[id], __ATOMIC_ACQUIRE);
+}
+
+static uint64_t read_figure(const struct store_table *table, size_t offset)
+{
+	return table ? __atomic_load_n((const uint64_t *)((const char *)store_table_stats(table) + offset),
+				       __ATOMIC_RELAXED)
+		     : 0;
+}
+
 struct store_stats service_store_stats(const struct service *service)
 {
 	struct store_stats sum = { 0 };
 
-	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+	for (uint32_t id = 1; id <= last_table(service); id++)
 		service_table_stats(service, id, &sum);
 	return sum;
 }
 
 void service_table_stats(const struct service *service, uint32_t id, struct store_stats *sum)
 {
-	const struct store_table *table = __atomic_load_n(&service->tables[id], __ATOMIC_ACQUIRE);
+	const struct store_table *table = table_of(service, id);
 
 	if (table)
 		add_store_stats(sum, store_table_stats(table));
 }
 
-uint64_t service_table_figure(const struct service *service, uint32_t id, size_t offset)
+uint64_t service_figure(const struct service *service, size_t offset)
 {
-	const struct store_table *table = __atomic_load_n(&service->tables[id], __ATOMIC_ACQUIRE);
-	const char *stats = (const char *)(table ? store_table_stats(table) : NULL);
+	uint64_t sum = 0;
 
-	return stats ? __atomic_load_n((const uint64_t *)(stats + offset), __ATOMIC_RELAXED) : 0;
+	for (uint32_t id = 1; id <= last_table(service); id++)
+		sum += read_figure(table_of(service, id), offset);
+	return sum;
+}
+
+void service_table_figures(const struct service *service, const struct object_spec *const *tables, uint32_t count,
+			   size_t offset, uint64_t *sums)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const uint64_t value = read_figure(table_of(service, tables[i]->id), offset);
+
+		sums[i] = offset == offsetof(struct store_stats, moved_max) ? RTE_MAX(sums[i], value) : sums[i] + value;
+	}
 }

@@ -175,8 +175,11 @@ const struct kept_stats *service_kept_stats(const struct service *service);
  * read by any thread. */
 struct store_stats service_store_stats(const struct service *service);
 void service_table_stats(const struct service *service, uint32_t id, struct store_stats *sum);
-/* One figure of a table: a member of struct store_stats by its offset; 0 without the table. By any thread. */
-uint64_t service_table_figure(const struct service *service, uint32_t id, size_t offset);
+/* One figure, a member of struct store_stats by its offset: of all tables together (of moved_max that makes no sense);
+ * and of each of these, added to its sum, or of moved_max what is more. 0 without the table. By any thread. */
+uint64_t service_figure(const struct service *service, size_t offset);
+void service_table_figures(const struct service *service, const struct object_spec *const *tables, uint32_t count,
+			   size_t offset, uint64_t *sums);
 /* Rows that the passes of eviction which were asked for have still to look at: by any thread, about. */
 uint64_t service_sweep_left(const struct service *service, uint32_t id);
 

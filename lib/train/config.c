@@ -6,6 +6,7 @@
 #include "offload/cut.h"
 #include "train/internal.h"
 #include "train/local.h"
+#include "train/narrow.h"
 
 enum consistency session_consistency(const struct session_config *c)
 {
@@ -64,6 +65,12 @@ static int check_local(const struct session_config *config, struct star_error *e
 		return star_error_set(err, -EINVAL,
 				      "consistency = %s: with ps = local there is one worker, which waits for nobody",
 				      config->consistency);
+	if (train_narrow_parse(config->wire, NULL) > 0)
+		return star_error_set(
+			err, -EINVAL,
+			"wire = %s: with ps = local rows do not travel; a type in which they are kept is a "
+			"table's dtype",
+			config->wire);
 	if (config->save_checkpoints_steps || config->save_checkpoints_secs)
 		return star_error_set(err, -EINVAL,
 				      "save_checkpoints_%s = %u: PS tasks write checkpoints, and with ps = local "
@@ -121,6 +128,8 @@ int session_config_check(const struct session_config *config, struct star_error 
 			"the PS tasks' control addresses are missing: session_config.ps is \"tcp:host:port,...\"; an "
 			"estimator's may come from the environment's TF_CONFIG");
 	if (config->protocol && !graph_protocol_parse(config->protocol, err))
+		return -EINVAL;
+	if (train_narrow_parse(config->wire, err) < 0)
 		return -EINVAL;
 	if (session_is_local(config) && check_local(config, err) < 0)
 		return -EINVAL;

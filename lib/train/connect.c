@@ -12,6 +12,7 @@
 #include "offload/cut.h"
 #include "train/internal.h"
 #include "train/local.h"
+#include "train/narrow.h"
 #include "train/remote.h"
 #include "offload/traffic.h"
 
@@ -284,6 +285,7 @@ static int open_remote(struct session *s, uint64_t until_ns, struct star_error *
 							      .refused = train_sync_refused,
 							      .arg = &s->sync,
 							      .mean_by_row = c->mean_by_row ? s->model.graph : NULL,
+							      .wire = (unsigned)train_narrow_parse(c->wire, NULL),
 							      .io_threads = wants_io_threads(c->ps),
 							      .wait = !session_is_chief(c) });
 	return s->ps ? 0 : star_error_set(err, -ENOMEM, "no memory for a session");

@@ -12,6 +12,7 @@
 #include "offload/template.h"
 #include "train/objects.h"
 #include "train/dedup.h"
+#include "train/narrow.h"
 
 struct remote {
 	struct graph_ps ps; /* first */
@@ -29,6 +30,7 @@ struct item {
 	struct star_program *program;
 	bool dedup;	     /* its ids may go once each */
 	uint64_t sums_bytes; /* of gradients that are summed here, at most */
+	struct narrow_rows narrow;
 };
 
 struct remote_part {
@@ -50,6 +52,7 @@ struct token {
 	bool *ran;
 	const struct dedup **dedup; /* of items whose ids went once each; or NULL */
 	float **sums;
+	struct narrow_call *narrow; /* of items whose rows travel in another type */
 };
 
 struct prepared {
@@ -151,8 +154,10 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 			rc = offload_template_node(plan, from, node, &item->template, err);
 			if (rc > 0 && item->template.handle != TEMPLATE_NOT_THERE)
 				item->template.op.table = p->tables[item->template.handle];
-			if (rc > 0)
+			if (rc > 0) {
 				set_once(plan, from, item);
+				train_narrow_set(&item->narrow, remote->options.wire, plan, from, &item->template);
+			}
 		} else {
 			continue;
 		}
@@ -195,6 +200,9 @@ static void free_token(struct token *token)
 		free(token->runs[i].scratch);
 	for (uint32_t i = 0; token->sums && i < token->part->count; i++)
 		free(token->sums[i]);
+	for (uint32_t i = 0; token->narrow && i < token->part->count; i++)
+		free(token->narrow[i].memory);
+	free(token->narrow);
 	free(token->runs);
 	free(token->ran);
 	free(token->dedup);
@@ -372,11 +380,17 @@ static struct token *make_token(struct remote_part *part)
 	token->ran = calloc(count, sizeof(*token->ran));
 	token->dedup = calloc(count, sizeof(struct dedup *));
 	token->sums = calloc(count, sizeof(float *));
-	good = token->ops && token->requests && token->runs && token->ran && token->dedup && token->sums;
+	token->narrow = calloc(count, sizeof(*token->narrow));
+	good = token->ops && token->requests && token->runs && token->ran && token->dedup && token->sums &&
+	       token->narrow;
 	for (uint32_t i = 0; good && i < part->count; i++) {
 		if (part->items[i].sums_bytes) {
 			token->sums[i] = malloc(part->items[i].sums_bytes);
 			good = token->sums[i] != NULL;
+		}
+		if (good && part->items[i].narrow.bytes) {
+			token->narrow[i].memory = malloc(part->items[i].narrow.bytes);
+			good = token->narrow[i].memory != NULL;
 		}
 		if (!good || !part->items[i].compiled || !part->items[i].compiled->scratch_bytes)
 			continue;
@@ -554,6 +568,9 @@ static int start_remote_part(void *ctx, const struct graph_ps_call *call, void *
 		token->dedup[i] = NULL;
 		if (rc > 0 && item->dedup && !summed)
 			go_once(p, call, token, i, op);
+		token->narrow[i].rows = NULL;
+		if (rc > 0 && item->narrow.bytes)
+			train_narrow_go(&item->narrow, &token->narrow[i], op);
 		count += (uint32_t)rc;
 	}
 	step = p->each ? 1 : count;
@@ -596,6 +613,8 @@ static int wait_remote_part(void *ctx, const struct graph_ps_call *call, void *g
 	for (uint32_t i = 0; rc == 0 && i < token->part->count; i++) {
 		if (token->ran[i])
 			offload_compiled_finish(token->part->items[i].compiled, call, &token->runs[i]);
+		if (token->narrow[i].rows)
+			train_narrow_come(&token->part->items[i].narrow, &token->narrow[i]);
 		if (token->dedup[i])
 			expand_rows(call, &token->part->items[i].template, token->dedup[i]);
 	}

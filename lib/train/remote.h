@@ -37,6 +37,7 @@ struct remote_options {
 	uint64_t until_ns;    /* by clock_ns: how long, for all of them together */
 	/* rows that are updated by ids are divided by their contributors; the graph; NULL: they are not */
 	const struct graph *mean_by_row;
+	unsigned wire;	 /* the type in which rows of tables and their gradients travel; 0: as they are computed with */
 	bool io_threads; /* send and receive, also where the step's own thread has nothing else to do */
 };
 

@@ -6,7 +6,7 @@ $(eval $(call library,train))
 STARTRAIN_PARTS := graph exec offload input train
 STARTRAIN_OBJECTS := $(foreach l,$(STARTRAIN_PARTS),$(OBJ_lib_$(l))) $(BUILD)/lib/client/spec.o $(BUILD)/lib/config/cluster_spec.o
 STARTRAIN_INSIDE := $(filter-out $(STARTRAIN_PARTS) client jsonrpc,$(call closure,$(STARTRAIN_PARTS)))
-STARTRAIN_HEADERS := $(addprefix graph/,graph.h ops.h build.h gradient.h parts.h ps.h text.h) exec/exec.h offload/cut.h input/input.h input/plan.h input/vocabulary.h \
+STARTRAIN_HEADERS := $(addprefix graph/,graph.h ops.h build.h gradient.h parts.h ps.h text.h) exec/exec.h offload/cut.h input/input.h input/plan.h input/schema.h input/vocabulary.h \
 	$(addprefix train/,session.h estimator.h cluster.h queue.h summary.h auc.h metrics.h) tensor/dtype.h config/cluster_spec.h
 SHARED += libstartrain
 HEADERS_libstartrain := $(addprefix lib/,$(STARTRAIN_HEADERS)) lib/base/star_error.h

@@ -41,6 +41,10 @@ struct session_config {
 	bool evaluator;	      /* it is no worker, but looks at what they have trained: estimator_train_and_evaluate */
 	const char *protocol; /* "grpc", "grpc++", "star_server", "star_server_lite" [star_server] */
 	bool tensor_fuse;     /* of grpc++ */
+	/* The type in which rows of tables and their gradients travel: "float16", "bfloat16", "scaled_int8". They are
+	 * computed with in float32; what PS tasks compute of a graph, and dense variables, travel as float32
+	 * [float32]. */
+	const char *wire;
 	uint32_t intra_op_parallelism_threads, inter_op_parallelism_threads; /* [1] */
 	uint32_t steps_in_flight; /* at most, of an asynchronous job: session_submit; up to SESSION_IN_FLIGHT_MAX [1] */
 	const char *train_distribute; /* a distribution strategy: must be NULL, see session_config_check */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/bucket.h"
 #include "base/clock.h"
 #include "base/crc32.h"
 #include "base/hash.h"
@@ -276,6 +277,25 @@ static void told_time_keeps_to_the_clock(void)
 	CHECK(c.scale <= UINT32_MAX);
 }
 
+/* 10 a second, 3 at once; what comes between two takes is not lost, and what is not taken is not saved beyond a burst. */
+static void bucket_gives_what_comes_in(void)
+{
+	const uint64_t begin_ns = UINT64_C(1) << 40, each_ns = 100000000;
+	struct bucket b = { 0 };
+	unsigned given = 0;
+
+	for (unsigned i = 0; i < 5; i++)
+		given += bucket_take(&b, begin_ns, 10, 3);
+	CHECK_UINT(given, 3);
+	CHECK(!bucket_take(&b, begin_ns + each_ns - 1, 10, 3));
+	CHECK(bucket_take(&b, begin_ns + each_ns + each_ns / 2, 10, 3));
+	CHECK(!bucket_take(&b, begin_ns + 2 * each_ns - 1, 10, 3));
+	CHECK(bucket_take(&b, begin_ns + 2 * each_ns, 10, 3));
+	for (given = 0; bucket_take(&b, begin_ns + 1000 * each_ns, 10, 3); given++)
+		;
+	CHECK_UINT(given, 3);
+}
+
 const char *const unit_suite = "base";
 const struct unit_case unit_cases[] = {
 	{ "crc_is_the_ethernet_fcs", crc_is_the_ethernet_fcs },
@@ -306,5 +326,6 @@ const struct unit_case unit_cases[] = {
 	{ "log_says_how_much_it_held_back", log_says_how_much_it_held_back },
 	{ "log_levels_have_names", log_levels_have_names },
 	{ "log_events_are_kept", log_events_are_kept },
+	{ "bucket_gives_what_comes_in", bucket_gives_what_comes_in },
 	{ NULL, NULL },
 };

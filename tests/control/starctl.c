@@ -151,7 +151,7 @@ void every_command_has_its_help_and_words(void)
 			 "minutes=\nreactor=\nlimit=\n--socket\n--address\n--key\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words top", "");
-	CHECK_STR(o.out, "--once\nsort=\n--socket\n--address\n--key\n--json\n--help\n--version\n");
+	CHECK_STR(o.out, "--once\nsort=\n--cluster\n--socket\n--address\n--key\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words status", "");
 	CHECK_STR(o.out, "--watch\n--socket\n--address\n--key\n--json\n--help\n--version\n");

@@ -52,6 +52,7 @@ $(eval $(call fuzzer,etcd,etcd pair,,))
 # A node's own loading, over reactors that restore.c stands in for.
 $(eval $(call fuzzer,restore,service config ckpt,lib/node/restore.c lib/node/apply.c,))
 $(eval $(call fuzzer,rows,input,,))
+$(eval $(call fuzzer,schema,input,,))
 $(eval $(call fuzzer,source,input,,))
 $(eval $(call fuzzer,graph,graph,,))
 $(eval $(call fuzzer,graph-run,exec offload,,))

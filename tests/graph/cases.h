@@ -23,6 +23,7 @@
 	X(programs_steps_have_the_bits_of_workers) \
 	X(sums_of_rows_have_the_bits_of_workers) \
 	X(sums_of_variables_have_the_bits_of_workers) \
+	X(outer_products_have_the_bits_of_workers) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are) \
@@ -86,6 +87,8 @@
 	X(what_two_parts_give_is_taken_once) \
 	/* cuts_variables.c */ \
 	X(sums_of_variables_move) \
+	/* cuts_outer.c */ \
+	X(outer_products_are_sent_as_their_factors) \
 	/* cuts.c */ \
 	X(step_is_two_rounds) \
 	X(what_is_on_all_tasks_is_asked_of_all) \

@@ -209,3 +209,29 @@ void sums_of_variables_have_the_bits_of_workers(void)
 			return;
 	}
 }
+
+/* A number of each row's own times the row: a matrix product of inner size 1 there, a product and 0 on PS tasks. */
+void outer_products_have_the_bits_of_workers(void)
+{
+	static float product[ROWS * DIM_MAX];
+	struct prng prng;
+
+	prng_seed(&prng, 23);
+	for (unsigned round = 0; round < ROUNDS; round++)
+		for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
+			const uint32_t dim = dims[d];
+			const struct graph_shape numbers = { 3, { 1, ROWS, 1 } }, vector = { 3, { 1, 1, dim } };
+
+			draw(&prng, round, left, ROWS);
+			draw(&prng, round, right, dim);
+			point(1, 0);
+			tensor_elementwise_binary(ELEMENTWISE_MUL, pointers[0], 1, pointers[1], dim, ROWS, product);
+			for (unsigned i = 0; i < ROWS; i++)
+				pointers[0][i] = product + (size_t)i * dim;
+			tensor_elementwise_unary(ELEMENTWISE_OFFSET, 0, pointers[0], ROWS, dim, got);
+			if (!worker(GRAPH_MATMUL, &numbers, &vector, NULL, "matmul", (size_t)ROWS * dim)) {
+				printf("# rows of %u, round %u\n", dim, round);
+				return;
+			}
+		}
+}

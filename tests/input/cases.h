@@ -17,4 +17,13 @@ void readers_hand_out_what_they_have_before_they_wait(void);
 void all_workers_come_to_the_same_plan(void);
 void errors_in_slices_name_file_and_line(void);
 
+/* schema.c */
+void a_schema_says_what_rows_have(void);
+void rows_follow_the_header(void);
+void rows_that_do_not_fit_a_schema_are_refused(void);
+void wrong_schemas_are_refused(void);
+void schemas_are_bounded(void);
+void each_file_has_a_header(void);
+void errors_of_tables_name_file_and_line(void);
+
 #endif

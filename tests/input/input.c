@@ -607,5 +607,12 @@ const struct unit_case unit_cases[] = {
 	{ "what unpacks to too much is refused", what_unpacks_to_too_much_is_refused },
 	{ "standard input is read once", standard_input_is_read_once },
 	{ "errors of packed files name file and line", errors_of_packed_files_name_file_and_line },
+	{ "a schema says what rows have", a_schema_says_what_rows_have },
+	{ "rows follow the header", rows_follow_the_header },
+	{ "rows that do not fit a schema are refused", rows_that_do_not_fit_a_schema_are_refused },
+	{ "wrong schemas are refused", wrong_schemas_are_refused },
+	{ "schemas are bounded", schemas_are_bounded },
+	{ "each file has a header", each_file_has_a_header },
+	{ "errors of tables name file and line", errors_of_tables_name_file_and_line },
 	{ NULL, NULL },
 };

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "metrics/places.h"
+#include "tests/metrics/cases.h"
 #include "tests/unit.h"
 
 enum { REQUEST_MS = 300, WAIT_S = 60, SECOND_NS = 1000000000 };
@@ -287,5 +288,8 @@ const struct unit_case unit_cases[] = {
 	{ "an address holds its places for a while", an_address_holds_its_places_for_a_while },
 	{ "a connection has as long for each request", a_connection_has_as_long_for_each_request },
 	{ "a HEAD has no body", a_head_has_no_body },
-	{ NULL, NULL },
+#define X(name) { #name, name },
+	OPENMETRICS_CASES(X)
+#undef X
+		{ NULL, NULL },
 };

@@ -89,6 +89,49 @@ static void quantiles_are_those_of_what_was_served(void)
 	observe_destroy(o);
 }
 
+/* What metrics are made of has as many as whole histograms, and the sum to the unit. */
+static void octaves_have_what_histograms_have(void)
+{
+	enum { REQUESTS = 4000 };
+	static const uint32_t keys[OBSERVE_SIZES] = { 1, 9, 90, 9000 };
+	struct observe *o = create();
+	double exact[OBSERVE_TIMES_COUNT] = { 0 };
+	struct prng prng;
+
+	prng_seed(&prng, 5);
+	for (unsigned i = 1; i <= REQUESTS; i++) {
+		const struct observe_record *r = observe_next(o);
+		const uint64_t run_ns = prng_next(&prng) >> (29 + prng_below(&prng, 35));
+
+		observe_turn(o, i * UINT64_C(100000000000));
+		serve(o, o->turn_ns - (i % 3 ? prng_next(&prng) >> (29 + prng_below(&prng, 35)) : 0),
+		      keys[i % OBSERVE_SIZES], OBSERVE_PULL, 1, run_ns);
+		observe_sent(o, 7, 7 + (prng_next(&prng) >> (44 + prng_below(&prng, 20))));
+		exact[OBSERVE_total] += (double)observe_units_ns(r->total);
+		exact[OBSERVE_wait] += (double)observe_units_ns(r->wait);
+		exact[OBSERVE_run] += (double)observe_units_ns(r->run);
+	}
+	observe_idle(o);
+	for (enum observe_time t = 0; t < OBSERVE_TIMES_COUNT; t++) {
+		uint64_t counts[OBSERVE_OCTAVES + 1], all = 0;
+		struct observe_histogram h = { 0 };
+		double sum;
+
+		for (unsigned size = 0; size < OBSERVE_SIZES; size++)
+			all += observe_add(o, OBSERVE_PULL, size, t, &h);
+		CHECK_UINT(all, REQUESTS);
+		CHECK_UINT(observe_octaves(o, OBSERVE_PULL, t, counts, &sum), REQUESTS);
+		for (unsigned i = 0; i <= OBSERVE_OCTAVES; i++) /* a unit less than the bound */
+			CHECK_UINT(counts[i], observe_at_most(&h, (UINT64_C(1024) << i) - 16));
+		CHECK(counts[0] > 0 && counts[0] < counts[10] && counts[10] < counts[20] && counts[20] < REQUESTS);
+		CHECK_NEAR(sum, exact[t], 0);
+		CHECK_UINT(observe_octaves(o, OBSERVE_PUSH, t, counts, &sum), 0);
+		CHECK_UINT(counts[OBSERVE_OCTAVES], 0);
+		CHECK_NEAR(sum, 0, 0);
+	}
+	observe_destroy(o);
+}
+
 /* Small requests have equal shares of what their turn took but for slices of large ones, which make later ones wait. */
 static void small_requests_share_their_turn(void)
 {
@@ -326,6 +369,7 @@ static void peers_are_those_of_that_time(void)
 const struct unit_case unit_cases[] = {
 	CASE(times_have_two_digits),
 	CASE(quantiles_are_those_of_what_was_served),
+	CASE(octaves_have_what_histograms_have),
 	CASE(small_requests_share_their_turn),
 	CASE(sizes_are_as_they_are_told),
 	CASE(turns_without_an_end_count),

@@ -3,7 +3,9 @@
 #include "train/estimator.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "graph/build.h"
 #include "tests/train/cases.h"
@@ -138,5 +140,119 @@ void more_feeds_than_there_may_be_are_refused(void)
 	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ wide_next, &together }, 0, &figures, &err),
 		  -E2BIG);
 	CHECK_HAS(err.text, "a model has 2048 feeds at most, not 2049");
+	train_local_forget();
+}
+
+/* ---- batch norm with running statistics ---- */
+
+enum { NORM_COLUMNS = 3, NORM_BATCHES = 6, NORM_ROWS_MAX = 9 };
+
+static const double NORM_MOMENTUM = 0.3, NORM_EPSILON = 1e-3;
+static const uint32_t norm_rows[NORM_BATCHES + 1] = { 5, 8, 2, 9, 1, 7, 4 }; /* the last one is evaluated */
+
+struct normed {
+	uint32_t next;
+	float x[NORM_BATCHES + 1][NORM_ROWS_MAX * NORM_COLUMNS];
+	float predictions[NORM_ROWS_MAX * NORM_COLUMNS];
+	int64_t predicted;
+};
+
+static int normed_model(void *params, enum estimator_mode mode, struct graph *g, struct estimator_spec *spec,
+			struct star_error *err)
+{
+	/* gamma and beta stay 1 and 0, so that what is predicted is the statistics' doing alone. */
+	const struct graph_definition fixed = { .frozen = true }, learned = { .optimizer = "sgd", .rate = 0.01 };
+	const struct graph_type most = { .dtype = STAR_FLOAT32,
+					 .shape = { .ndim = 2, .dims = { NORM_ROWS_MAX, NORM_COLUMNS } } };
+	struct graph_value x, y, w;
+
+	(void)params, (void)err;
+	spec->feeds[spec->feeds_count++] = (struct graph_plan_feed){ "x", most };
+	x = graph_feed(g, "x", STAR_FLOAT32, GRAPH_DIMS(-1, NORM_COLUMNS));
+	w = graph_read(g, graph_variable(g, "w", GRAPH_DIMS(1), &learned));
+	y = graph_batch_norm_running(g, x, mode == ESTIMATOR_TRAIN, NORM_MOMENTUM, NORM_EPSILON, "norm", &fixed);
+	spec->loss = graph_mean(g, graph_square(g, graph_minus(g, graph_times(g, y, w), x)));
+	if (mode != ESTIMATOR_TRAIN)
+		spec->predictions = graph_reshape(g, y, GRAPH_DIMS(-1));
+	return 0;
+}
+
+static int normed_next(void *arg, struct graph_tensor *feeds, struct star_error *err)
+{
+	struct normed *n = arg;
+
+	(void)err;
+	if (n->next > NORM_BATCHES)
+		return 0;
+	feeds[0] = (struct graph_tensor){ { .dtype = STAR_FLOAT32,
+					    .shape = { .ndim = 2, .dims = { norm_rows[n->next], NORM_COLUMNS } } },
+					  n->x[n->next] };
+	n->next++;
+	return 1;
+}
+
+static int keep_predictions(void *arg, const struct graph_tensor *predictions, struct star_error *err)
+{
+	struct normed *n = arg;
+
+	(void)err;
+	n->predicted = graph_elements(&predictions->type.shape);
+	memcpy(n->predictions, predictions->data, (size_t)n->predicted * sizeof(float));
+	return 0;
+}
+
+/* As PyTorch's documentation of BatchNorm1d has it, in double; momentum 0.3 is Keras's 0.7. */
+static void expect_running(const struct normed *n, double mean[static NORM_COLUMNS],
+			   double variance[static NORM_COLUMNS])
+{
+	for (unsigned c = 0; c < NORM_COLUMNS; c++) {
+		mean[c] = 0;
+		variance[c] = 1;
+		for (unsigned b = 0; b < NORM_BATCHES; b++) {
+			const uint32_t rows = norm_rows[b];
+			double sum = 0, squares = 0;
+
+			for (uint32_t r = 0; r < rows; r++)
+				sum += (double)n->x[b][r * NORM_COLUMNS + c];
+			for (uint32_t r = 0; r < rows; r++)
+				squares += pow((double)n->x[b][r * NORM_COLUMNS + c] - sum / rows, 2);
+			mean[c] = (1 - NORM_MOMENTUM) * mean[c] + NORM_MOMENTUM * sum / rows;
+			variance[c] =
+				(1 - NORM_MOMENTUM) * variance[c] + NORM_MOMENTUM * squares / (rows > 1 ? rows - 1 : 1);
+		}
+	}
+}
+
+void batch_norm_evaluates_by_running_statistics(void)
+{
+	static struct normed n;
+	const struct estimator estimator = { .model_fn = normed_model,
+					     .params = &n,
+					     .config = { .ps = SESSION_LOCAL, .log_step_count_steps = UINT32_MAX } };
+	const struct estimator_input input = { normed_next, &n };
+	double mean[NORM_COLUMNS], variance[NORM_COLUMNS];
+	struct estimator_figures trained;
+	struct star_error err = { 0 };
+
+	train_local_forget();
+	for (unsigned b = 0; b <= NORM_BATCHES; b++)
+		for (unsigned i = 0; i < norm_rows[b] * NORM_COLUMNS; i++)
+			n.x[b][i] = (float)((int)(b * 31 + i * 17) % 23 - 7) * (float)(i % NORM_COLUMNS + 1) / 5 + 3;
+	n.next = 0;
+	CHECK_INT(estimator_train(&estimator, input, NORM_BATCHES, &trained, &err), 0);
+	CHECK_UINT(trained.steps, NORM_BATCHES);
+	expect_running(&n, mean, variance);
+	for (unsigned time = 0; time < 2; time++) { /* predicting changes nothing */
+		n.next = NORM_BATCHES;
+		CHECK_INT(estimator_predict(&estimator, input, keep_predictions, &n, &err), 0);
+		CHECK_INT(n.predicted, norm_rows[NORM_BATCHES] * NORM_COLUMNS);
+		for (unsigned i = 0; i < n.predicted; i++) {
+			const unsigned c = i % NORM_COLUMNS;
+
+			CHECK_NEAR(n.predictions[i],
+				   ((double)n.x[NORM_BATCHES][i] - mean[c]) / sqrt(variance[c] + NORM_EPSILON), 1e-5);
+		}
+	}
+	CHECK_STR(err.text, "");
 	train_local_forget();
 }

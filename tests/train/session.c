@@ -41,6 +41,7 @@ const struct unit_case unit_cases[] = {
 	{ "a local step that is refused changes nothing", a_local_step_that_is_refused_changes_nothing },
 	{ "local plans that cannot be are refused", local_plans_that_cannot_be_are_refused },
 	{ "a model has thousands of feeds", a_model_has_thousands_of_feeds },
+	{ "batch norm evaluates by running statistics", batch_norm_evaluates_by_running_statistics },
 	{ "more feeds than there may be are refused", more_feeds_than_there_may_be_are_refused },
 	{ "ids go once, and their rows to all places", ids_go_once_and_their_rows_to_all_places },
 	{ "ids that differ go as they are", ids_that_differ_go_as_they_are },

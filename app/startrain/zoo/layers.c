@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What models are made of. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "exec/exec.h"
 #include "app/startrain/zoo/zoo.h"
@@ -37,6 +38,7 @@ static struct graph_value look_up_rows(struct zoo *zoo, const char *name, int64_
 	const char *table = zoo_own_name(zoo, name, own);
 	const struct graph_node *there = graph_find(zoo->graph, table);
 	const struct graph_definition definition = {
+		.dtype = o->dtype,
 		.initializer = dim == 1 ? "zeros" : "normal",
 		.scale = dim == 1 ? 0 : 0.01,
 		.optimizer = o->optimizer,
@@ -55,16 +57,18 @@ static struct graph_value look_up_rows(struct zoo *zoo, const char *name, int64_
 static struct graph_value look_columns_up(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids,
 					  int64_t columns)
 {
-	struct graph_value rows[GRAPH_INPUTS_MAX];
+	struct graph_value *rows = calloc((size_t)columns, sizeof(*rows)), all;
 
-	for (int64_t i = 0; i < columns; i++) {
+	for (int64_t i = 0; rows && i < columns; i++) {
 		const int64_t begin[] = { 0, i }, size[] = { -1, 1 };
 		char column[32];
 
 		snprintf(column, sizeof(column), "%s/%d", name, (int)i);
 		rows[i] = look_up_rows(zoo, column, dim, graph_slice(zoo->graph, ids, begin, size, 2));
 	}
-	return graph_concat(zoo->graph, rows, (uint32_t)columns, 1);
+	all = rows ? graph_concat(zoo->graph, rows, (uint32_t)columns, 1) : GRAPH_NONE;
+	free(rows);
+	return all;
 }
 
 struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids)
@@ -72,9 +76,36 @@ struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, str
 	const struct graph_type *type = graph_type(zoo->graph, ids);
 	const int64_t columns = type && type->shape.ndim == 2 ? type->shape.dims[1] : 0;
 
-	if (zoo->options->apart && columns > 1 && columns <= GRAPH_INPUTS_MAX)
+	if (zoo->options->apart && columns > 1)
 		return look_columns_up(zoo, name, dim, ids, columns);
 	return look_up_rows(zoo, name, dim, ids);
+}
+
+struct graph_value zoo_embed_lists(struct zoo *zoo, const char *name, int64_t dim, const struct zoo_inputs *in)
+{
+	const struct zoo_lists *lists = &in->lists;
+	struct graph *g = zoo->graph;
+	struct graph_value sum, divisor;
+	char own[ZOO_NAME_ROOM];
+
+	snprintf(own, sizeof(own), "%s/lists", name);
+	sum = graph_op3(g, GRAPH_SEGMENT_SUM, look_up_rows(zoo, zoo->options->apart ? own : name, dim, lists->ids),
+			lists->segments, lists->lengths);
+	divisor = graph_maximum(g, lists->lengths, graph_number(g, STAR_FLOAT32, 1));
+	return graph_reshape(g, graph_divide(g, sum, graph_reshape(g, divisor, GRAPH_DIMS(-1, 1))),
+			     GRAPH_DIMS(-1, in->lists_count, dim));
+}
+
+struct graph_value zoo_embed_columns(struct zoo *zoo, const char *name, int64_t dim, const struct zoo_inputs *in)
+{
+	struct graph_value parts[2];
+	uint32_t count = 0;
+
+	if (in->fields)
+		parts[count++] = zoo_embed(zoo, name, dim, in->ids);
+	if (in->lists_count)
+		parts[count++] = zoo_embed_lists(zoo, name, dim, in);
+	return count == 1 ? parts[0] : graph_concat(zoo->graph, parts, count, 1);
 }
 
 struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t *units, size_t layers,
@@ -88,6 +119,13 @@ struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t 
 
 		definition.seed++; /* layers of one shape begin with other values */
 		snprintf(layer, sizeof(layer), "%s/%zu", name, i);
+		if (zoo->options->batch_norm && i + 1 < layers) {
+			x = graph_dense(zoo->graph, x, units[i], GRAPH_NO_OP, zoo_own_name(zoo, layer, own),
+					&definition);
+			x = graph_relu(zoo->graph, graph_batch_norm_running(zoo->graph, x, zoo->train, 0.1, 1e-5, own,
+									    &definition));
+			continue;
+		}
 		x = graph_dense(zoo->graph, x, units[i], i + 1 < layers ? GRAPH_RELU : last,
 				zoo_own_name(zoo, layer, own), &definition);
 	}

@@ -239,6 +239,7 @@ int zoo_main(int argc, char **argv)
 		rc = run_zoo(&zoo, &err);
 		status = 1;
 	}
+	input_schema_destroy(zoo.options.schema);
 	cluster_spec_fini(&zoo.options.cluster);
 	return job_exit_status(rc, status, &err);
 }

@@ -1,27 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The models; each cites what it is after. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/startrain/zoo/models.h"
 
-/* A weight for each id and each number: their sum, [n]. */
+static uint32_t columns_of(const struct zoo_inputs *in)
+{
+	return in->fields + in->lists_count;
+}
+
+/* A weight for each id (ids: [n, k], or none), word of a list and number: their sum, [n]. */
 static struct graph_value linear(struct zoo *zoo, const struct zoo_inputs *in, struct graph_value ids)
 {
 	struct graph *g = zoo->graph;
-	const struct graph_value weights = zoo_embed(zoo, "wide", 1, ids); /* [n, k, 1] */
-	const struct graph_value sparse = graph_reduce(g, GRAPH_SUM, weights, 1);
+	struct graph_value parts[3]; /* [n, 1] each */
+	uint32_t count = 0;
 
-	if (!in->dense_count)
-		return zoo_column(zoo, sparse);
-	return zoo_column(zoo, graph_plus(g, sparse, zoo_linear(zoo, in->dense, "linear")));
+	if (!graph_is_none(ids))
+		parts[count++] = graph_reduce(g, GRAPH_SUM, zoo_embed(zoo, "wide", 1, ids), 1);
+	if (in->lists_count)
+		parts[count++] = graph_reduce(g, GRAPH_SUM, zoo_embed_lists(zoo, "wide", 1, in), 1);
+	if (in->dense_count)
+		parts[count++] = zoo_linear(zoo, in->dense, "linear");
+	for (uint32_t i = 1; i < count; i++)
+		parts[0] = graph_plus(g, parts[0], parts[i]);
+	return zoo_column(zoo, parts[0]);
 }
 
-/* Embeddings of all ids, side by side: [n, fields * dim]. */
+/* Embeddings of all columns, side by side: [n, columns * dim]. */
 static struct graph_value embeddings(struct zoo *zoo, const struct zoo_inputs *in)
 {
 	const int64_t dim = zoo->options->dim;
 
-	return graph_reshape(zoo->graph, zoo_embed(zoo, "embedding", dim, in->ids), GRAPH_DIMS(-1, in->fields * dim));
+	return graph_reshape(zoo->graph, zoo_embed_columns(zoo, "embedding", dim, in),
+			     GRAPH_DIMS(-1, columns_of(in) * dim));
 }
 
 static struct graph_value with_dense(struct zoo *zoo, struct graph_value x, const struct zoo_inputs *in)
@@ -34,8 +47,8 @@ static struct graph_value logistic_regression(struct zoo *zoo, const struct zoo_
 	struct graph *g = zoo->graph;
 	struct graph_value weights;
 
-	if (in->fields)
-		return linear(zoo, in, in->ids);
+	if (!in->loose)
+		return linear(zoo, in, in->fields ? in->ids : GRAPH_NONE);
 	weights = graph_times(g, zoo_column(zoo, zoo_embed(zoo, "wide", 1, in->ids)), in->values);
 	return graph_op3(g, GRAPH_SEGMENT_SUM, weights, in->segments, in->labels);
 }
@@ -60,12 +73,21 @@ static struct graph_value crosses(struct zoo *zoo, const struct zoo_inputs *in)
 	return graph_hash_cross(g, columns, 2, INT64_C(1) << 60);
 }
 
+static struct graph_value with_crosses(struct zoo *zoo, const struct zoo_inputs *in)
+{
+	struct graph_value both[2] = { in->ids };
+
+	if (in->fields < 2)
+		return in->fields ? in->ids : GRAPH_NONE;
+	both[1] = crosses(zoo, in);
+	return graph_concat(zoo->graph, both, 2, 1);
+}
+
 /* Cheng et al., "Wide & Deep learning for recommender systems", 2016. */
 static struct graph_value wide_deep(struct zoo *zoo, const struct zoo_inputs *in)
 {
 	struct graph *g = zoo->graph;
-	const struct graph_value both[] = { in->ids, crosses(zoo, in) };
-	const struct graph_value wide = linear(zoo, in, graph_concat(g, both, 2, 1));
+	const struct graph_value wide = linear(zoo, in, with_crosses(zoo, in));
 	const struct graph_value deep = zoo_mlp(zoo, with_dense(zoo, embeddings(zoo, in), in),
 						ZOO_UNITS(100, 75, 50, 25, 1), GRAPH_NO_OP, "deep");
 
@@ -77,15 +99,16 @@ static struct graph_value deepfm(struct zoo *zoo, const struct zoo_inputs *in)
 {
 	struct graph *g = zoo->graph;
 	const int64_t dim = zoo->options->dim;
-	const struct graph_value rows = zoo_embed(zoo, "embedding", dim, in->ids); /* [n, fields, dim] */
+	const struct graph_value rows = zoo_embed_columns(zoo, "embedding", dim, in); /* [n, columns, dim] */
 	/* The sum over pairs of v_i v_j is half of (the square of the sum, less the sum of the squares). */
 	const struct graph_value square_of_sum = graph_square(g, graph_reduce(g, GRAPH_SUM, rows, 1));
 	const struct graph_value sum_of_squares = graph_reduce(g, GRAPH_SUM, graph_square(g, rows), 1);
 	const struct graph_value pairs = graph_reduce(g, GRAPH_SUM, graph_minus(g, square_of_sum, sum_of_squares), 1);
-	const struct graph_value flat = graph_reshape(g, rows, GRAPH_DIMS(-1, in->fields * dim));
+	const struct graph_value flat = graph_reshape(g, rows, GRAPH_DIMS(-1, columns_of(in) * dim));
 	const struct graph_value deep =
 		zoo_mlp(zoo, with_dense(zoo, flat, in), ZOO_UNITS(128, 128, 1), GRAPH_NO_OP, "deep");
-	const struct graph_value fm = graph_plus(g, linear(zoo, in, in->ids), graph_scale(g, pairs, 0.5));
+	const struct graph_value fm =
+		graph_plus(g, linear(zoo, in, in->fields ? in->ids : GRAPH_NONE), graph_scale(g, pairs, 0.5));
 
 	return graph_plus(g, fm, zoo_column(zoo, deep));
 }
@@ -95,13 +118,15 @@ static struct graph_value dot_products(struct zoo *zoo, struct graph_value x, ui
 {
 	struct graph *g = zoo->graph;
 	const struct graph_value all = graph_reshape(g, graph_matmul_transposed(g, x, x), GRAPH_DIMS(-1, k * k));
-	int64_t below[64 * 64], count = 0;
+	int64_t *below = calloc((size_t)k * k, sizeof(*below)), count = 0;
+	struct graph_value which = GRAPH_NONE;
 
-	for (uint32_t i = 0; i < k; i++)
+	for (uint32_t i = 0; below && i < k; i++)
 		for (uint32_t j = 0; j < i; j++)
 			below[count++] = i * k + j;
-	const struct graph_value which = graph_constant(g, STAR_INT64, &count, 1, below);
-
+	if (below)
+		which = graph_constant(g, STAR_INT64, &count, 1, below);
+	free(below);
 	return graph_columns(g, all, which);
 }
 
@@ -111,9 +136,9 @@ static struct graph_value dlrm(struct zoo *zoo, const struct zoo_inputs *in)
 	struct graph *g = zoo->graph;
 	const int64_t dim = zoo->options->dim;
 	const struct graph_value bottom = zoo_mlp(zoo, in->dense, ZOO_UNITS(64, dim), GRAPH_RELU, "bottom");
-	const struct graph_value rows[] = { zoo_embed(zoo, "embedding", dim, in->ids),
+	const struct graph_value rows[] = { zoo_embed_columns(zoo, "embedding", dim, in),
 					    graph_reshape(g, bottom, GRAPH_DIMS(-1, 1, dim)) };
-	const struct graph_value pairs = dot_products(zoo, graph_concat(g, rows, 2, 1), in->fields + 1);
+	const struct graph_value pairs = dot_products(zoo, graph_concat(g, rows, 2, 1), columns_of(in) + 1);
 	const struct graph_value top[] = { bottom, pairs };
 
 	return zoo_column(zoo, zoo_mlp(zoo, graph_concat(g, top, 2, 1), ZOO_UNITS(128, 64, 1), GRAPH_NO_OP, "top"));

@@ -8,6 +8,7 @@
 #include "app/startrain/zoo/options.h"
 #include "app/startrain/transport.h"
 #include "offload/cut.h"
+#include "tensor/dtype.h"
 
 enum { NAME_BYTES = 24 };
 
@@ -82,6 +83,7 @@ static int check_own(const char *list, const char *name, struct star_error *err)
 		{ "rate", "--rate", "--dense-rate" },
 		{ "seed", "--seed", "--seed" },
 		{ "dim", "--dim", NULL },
+		{ "dtype", "--dtype", NULL },
 		{ "initializer", NULL, NULL },
 		{ "scale", NULL, NULL },
 	};
@@ -94,6 +96,16 @@ static int check_own(const char *list, const char *name, struct star_error *err)
 					      option ? option : "the model");
 	}
 	return 0;
+}
+
+static int check_type(const char *name, const char *text, struct star_error *err)
+{
+	const unsigned dtype = dtype_parse(text);
+
+	return dtype_is_real(dtype) && dtype != STAR_FLOAT64
+		       ? 0
+		       : star_error_set(err, -EINVAL, "--%s %.40s: it is float32, float16, bfloat16 or scaled_int8",
+					name, text);
 }
 
 /* The names' meanings are the catalogue's, which says what is wrong with them. */
@@ -225,6 +237,15 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	case OPTION_format:
 		o->format = input_format_parse(text, err);
 		return o->format ? 0 : -EINVAL;
+	case OPTION_dtype:
+		o->dtype = text;
+		return check_type("dtype", text, err);
+	case OPTION_wire:
+		o->wire = text;
+		return check_type("wire", text, err);
+	case OPTION_schema:
+		o->schema_file = text;
+		return 0;
 	case OPTION_protocol:
 		o->protocol = text;
 		return graph_protocol_parse(text, err) ? 0 : -EINVAL;
@@ -233,6 +254,9 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 		return 0;
 	case OPTION_apart:
 		o->apart = true;
+		return 0;
+	case OPTION_batch_norm:
+		o->batch_norm = true;
 		return 0;
 	case OPTION_mean_by_row:
 		o->mean_by_row = true;

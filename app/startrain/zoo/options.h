@@ -18,6 +18,7 @@
 	  "FILE...    examples to evaluate with at the end: AUC, loss and metrics; or to predict") \
 	X(format, required_argument, \
 	  "NAME       of the files: criteo, census, libsvm, histories or text [as the model needs]") \
+	X(schema, required_argument, "FILE       what the columns of files of one's own are (startrain(1), SCHEMAS)") \
 	X(protocol, required_argument, "NAME       grpc++, star_server or star_server_lite [star_server]") \
 	X(tensor_fuse, no_argument, "           with grpc++: one message for all tensors of a wave") \
 	X(workers, required_argument, "N          worker processes of the job [1]; they all run here, but for:") \
@@ -34,6 +35,11 @@
 	X(batch, required_argument, "N          examples of a step [128]") \
 	X(dim, required_argument, "N          elements of an embedding [8]") \
 	X(apart, no_argument, "           a table for each column of ids, and not one for all") \
+	X(dtype, required_argument, \
+	  "NAME       type in which the tables are stored: float16, bfloat16 or scaled_int8 [float32]") \
+	X(wire, required_argument, "NAME       type in which the tables' rows and their gradients travel [float32]") \
+	X(batch_norm, no_argument, \
+	  "           dense layers are normalized by their batch, in evaluation by running means") \
 	X(optimizer, required_argument, "NAME       of the tables [adam]") \
 	X(rate, required_argument, "R          its learning rate [0.001]") \
 	X(dense_optimizer, required_argument, "NAME       of the dense layers [adam]") \

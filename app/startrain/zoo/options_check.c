@@ -8,6 +8,8 @@
 #include "app/startrain/zoo/options.h"
 #include "offload/cut.h"
 
+enum { DLRM_COLUMNS_MAX = 512 };
+
 static bool is_stdin(const char *file)
 {
 	return strcmp(file, "-") == 0;
@@ -30,10 +32,11 @@ static int check_stdin(const struct zoo_options *o, struct star_error *err)
 		return star_error_set(
 			err, -EINVAL,
 			"--train -: standard input is read once, by one worker: --workers and --epochs are 1");
-	if (train && (o->model->kind != ZOO_ROWS || o->format == INPUT_CENSUS))
-		return star_error_set(err, -EINVAL,
-				      "--train -: training files of format %s are read twice: give a file",
-				      o->model->kind != ZOO_ROWS ? "text" : "census");
+	if (train && (o->model->kind != ZOO_ROWS || zoo_has_standardized(o)))
+		return star_error_set(err, -EINVAL, "--train -: training files of %s are read twice: give a file",
+				      o->model->kind != ZOO_ROWS ? "format text"
+				      : o->schema		 ? "a schema with numbers that are neither log nor raw"
+								 : "format census");
 	return 0;
 }
 
@@ -60,6 +63,14 @@ static int check_format(struct zoo_options *o, struct star_error *err)
 {
 	struct input_shape shape;
 
+	if (o->schema_file && o->format)
+		return star_error_set(err, -EINVAL, "--schema says what the files are: leave --format out");
+	if (o->schema_file) {
+		o->schema = input_schema_read(o->schema_file, err);
+		if (!o->schema)
+			return -EINVAL;
+		o->format = INPUT_SCHEMA;
+	}
 	if (!o->format)
 		o->format = o->model->kind != ZOO_ROWS ? INPUT_TEXT
 			    : o->model->history	       ? INPUT_HISTORIES
@@ -69,16 +80,45 @@ static int check_format(struct zoo_options *o, struct star_error *err)
 				      o->model->kind == ZOO_ROWS ? "rows, not with text" : "text alone");
 	if (o->format == INPUT_TEXT)
 		return 0;
-	shape = input_shape(o->format);
+	shape = zoo_shape(o);
 	if (!shape.history && o->model->history)
 		return star_error_set(err, -EINVAL, "%s needs rows with histories: --format histories", o->model->name);
 	if (!shape.dense && o->model->numbers)
-		return star_error_set(err, -EINVAL, "%s needs rows with numbers: criteo or census", o->model->name);
-	if (!shape.fields && !o->model->any_row)
-		return star_error_set(err, -EINVAL,
-				      "%s needs rows with columns: criteo, census or histories, not libsvm",
+		return star_error_set(err, -EINVAL, "%s needs rows with numbers: criteo, census or a schema with some",
 				      o->model->name);
+	if (!shape.columns && !o->model->any_row)
+		return star_error_set(err, -EINVAL,
+				      "%s needs rows with columns: criteo, census, histories or a schema, not libsvm",
+				      o->model->name);
+	if (!(shape.fields + shape.lists) && !o->model->any_row)
+		return star_error_set(err, -EINVAL, "%s needs columns of categories or lists in the schema",
+				      o->model->name);
+	if (o->model->numbers && shape.fields + shape.lists > DLRM_COLUMNS_MAX)
+		return star_error_set(
+			err, -EINVAL,
+			"%s multiplies each pair of columns, %d at most; the schema has %u: take another model",
+			o->model->name, DLRM_COLUMNS_MAX, shape.fields + shape.lists);
 	return 0;
+}
+
+struct input_shape zoo_shape(const struct zoo_options *o)
+{
+	return o->schema ? input_schema_shape(o->schema) : input_shape(o->format);
+}
+
+bool zoo_is_standardized(const struct zoo_options *o, uint32_t number)
+{
+	return o->schema ? input_schema_is_standardized(o->schema, number) : o->format == INPUT_CENSUS;
+}
+
+bool zoo_has_standardized(const struct zoo_options *o)
+{
+	const uint32_t dense = o->model->kind == ZOO_ROWS ? zoo_shape(o).dense : 0;
+	uint32_t i = 0;
+
+	while (i < dense && !zoo_is_standardized(o, i))
+		i++;
+	return i < dense;
 }
 
 static bool trains(const struct zoo_options *o)
@@ -89,7 +129,7 @@ static bool trains(const struct zoo_options *o)
 /* What is known from the training files alone: a text's vocabulary; the scale of census's numbers. */
 static bool needs_train(const struct zoo_options *o)
 {
-	return trains(o) || o->model->kind != ZOO_ROWS || o->format == INPUT_CENSUS;
+	return trains(o) || o->model->kind != ZOO_ROWS || zoo_has_standardized(o);
 }
 
 static bool tells_scores(const struct zoo_options *o)
@@ -129,7 +169,17 @@ static bool has_embeddings(const struct zoo_options *o)
 
 static bool has_columns(const struct zoo_options *o)
 {
-	return o->model->kind == ZOO_ROWS && input_shape(o->format).fields > 1;
+	return o->model->kind == ZOO_ROWS && zoo_shape(o).fields > 1;
+}
+
+static bool has_layers(const struct zoo_options *o)
+{
+	return o->model->kind == ZOO_ROWS && !o->model->no_embeddings && !o->model->history;
+}
+
+static bool has_ps(const struct zoo_options *o)
+{
+	return !zoo_is_local(o);
 }
 
 static bool is_fusible(const struct zoo_options *o)
@@ -169,7 +219,8 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		const char *what;
 	} needs[] = {
 		{ OPTION_train, "train", needs_train,
-		  "training; to evaluate and predict it is needed for texts and census alone" },
+		  "training; to evaluate and predict it is needed for texts, census and schemas with standardized "
+		  "numbers alone" },
 		{ OPTION_workers, "workers", trains, "training" },
 		{ OPTION_worker, "worker", trains, "training" },
 		{ OPTION_epochs, "epochs", trains, "training" },
@@ -190,8 +241,12 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		{ OPTION_vocabulary, "vocabulary", is_of_text, "models of texts: language and skip-gram" },
 		{ OPTION_window, "window", is_of_text, "models of texts: language and skip-gram" },
 		{ OPTION_negatives, "negatives", is_of_pairs, "skip-gram" },
+		{ OPTION_batch_norm, "batch-norm", has_layers,
+		  "models of rows with dense layers of relu units: not logistic, dssm, din and dien" },
+		{ OPTION_wire, "wire", has_ps, "rows that travel to PS tasks and back: with --ps local none do" },
 		{ OPTION_dim, "dim", has_embeddings, "models with embeddings; logistic has one weight for each id" },
-		{ OPTION_apart, "apart", has_columns, "rows with columns: criteo, census or histories" },
+		{ OPTION_apart, "apart", has_columns,
+		  "rows with columns of words: criteo, census, histories or a schema with two categories or more" },
 		{ OPTION_tensor_fuse, "tensor-fuse", is_fusible,
 		  "--protocol grpc++; the others have one message for all tensors anyway" },
 		{ OPTION_mean_by_row, "mean-by-row", is_synchronous,

@@ -32,21 +32,36 @@ static struct graph_value standardize(struct graph *g, struct graph_value x, con
 	return graph_divide(g, graph_minus(g, x, mean), deviation);
 }
 
+static struct zoo_lists lists_feeds(struct graph *g, struct estimator_spec *spec, int64_t ids, int64_t lists)
+{
+	struct zoo_lists l;
+
+	l.ids = zoo_feed(g, spec, "list_ids", zoo_type(STAR_INT64, 1, ids, 0));
+	l.segments = zoo_feed(g, spec, "list_segments", zoo_type(STAR_INT32, 1, ids, 0));
+	l.lengths = zoo_feed(g, spec, "list_lengths", zoo_type(STAR_FLOAT32, 1, lists, 0));
+	return l;
+}
+
 static struct zoo_inputs make_inputs(struct graph *g, struct estimator_spec *spec, const struct params *p)
 {
 	const struct zoo_options *o = p->options;
-	const struct input_shape shape = input_shape(o->format);
+	const struct input_shape shape = zoo_shape(o);
 	const int64_t ids = (int64_t)o->batch * IDS_PER_ROW;
-	struct zoo_inputs in = { .dense_count = shape.dense, .fields = shape.fields };
+	struct zoo_inputs in = {
+		.dense_count = shape.dense, .fields = shape.fields, .lists_count = shape.lists, .loose = !shape.columns
+	};
 
 	in.labels = zoo_feed(g, spec, "labels", zoo_type(STAR_FLOAT32, 1, o->batch, 0));
-	if (!shape.fields) {
+	if (in.loose) {
 		in.ids = zoo_feed(g, spec, "ids", zoo_type(STAR_INT64, 1, ids, 0));
 		in.values = zoo_feed(g, spec, "values", zoo_type(STAR_FLOAT32, 1, ids, 0));
 		in.segments = zoo_feed(g, spec, "segments", zoo_type(STAR_INT32, 1, ids, 0));
 		return in;
 	}
-	in.ids = zoo_feed(g, spec, "ids", zoo_type(STAR_INT64, 2, o->batch, shape.fields));
+	if (shape.fields)
+		in.ids = zoo_feed(g, spec, "ids", zoo_type(STAR_INT64, 2, o->batch, shape.fields));
+	if (shape.lists)
+		in.lists = lists_feeds(g, spec, (int64_t)o->batch * shape.list_ids, (int64_t)o->batch * shape.lists);
 	if (shape.history)
 		in.clicks = zoo_clicks_feeds(g, spec, o);
 	if (shape.dense)
@@ -89,24 +104,34 @@ static int model_fn(void *params, enum estimator_mode mode, struct graph *g, str
 static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *err)
 {
 	struct zoo_reader *reader = arg;
-	const struct input_shape shape = input_shape(reader->format);
+	const struct input_shape shape = reader->shape;
+	struct graph_tensor *feed = feeds;
 	const struct input_batch *b;
 	int rc = input_next(reader->input, &b, err);
 
 	if (rc <= 0)
 		return rc;
 	reader->share = b->share;
-	feeds[0] = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->rows, 0), b->labels };
-	if (shape.fields) {
-		feeds[1] = (struct graph_tensor){ zoo_type(STAR_INT64, 2, b->rows, shape.fields), b->ids };
-		feeds[2] = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 2, b->rows, shape.dense), b->dense };
-		rc = shape.history ? zoo_clicks_next(&reader->clicks, b, feeds + 2, err) : 1;
-	} else {
-		feeds[1] = (struct graph_tensor){ zoo_type(STAR_INT64, 1, b->ids_count, 0), b->ids };
-		feeds[2] = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->ids_count, 0), b->values };
-		feeds[3] = (struct graph_tensor){ zoo_type(STAR_INT32, 1, b->ids_count, 0), b->segments };
+	*feed++ = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->rows, 0), b->labels };
+	if (!shape.columns) {
+		*feed++ = (struct graph_tensor){ zoo_type(STAR_INT64, 1, b->ids_count, 0), b->ids };
+		*feed++ = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->ids_count, 0), b->values };
+		*feed++ = (struct graph_tensor){ zoo_type(STAR_INT32, 1, b->ids_count, 0), b->segments };
+		return 1;
 	}
-	return rc;
+	if (shape.fields)
+		*feed++ = (struct graph_tensor){ zoo_type(STAR_INT64, 2, b->rows, shape.fields), b->ids };
+	if (shape.lists) {
+		*feed++ = (struct graph_tensor){ zoo_type(STAR_INT64, 1, b->lists.count, 0), b->lists.ids };
+		*feed++ = (struct graph_tensor){ zoo_type(STAR_INT32, 1, b->lists.count, 0), b->lists.segments };
+		*feed++ = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, (int64_t)b->rows * shape.lists, 0),
+						 b->lists.lengths };
+	}
+	if (shape.history)
+		return zoo_clicks_next(&reader->clicks, b, feed, err);
+	if (shape.dense)
+		*feed = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 2, b->rows, shape.dense), b->dense };
+	return 1;
 }
 
 static int next_of_text(void *arg, struct graph_tensor *feeds, struct star_error *err)
@@ -119,6 +144,7 @@ static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, u
 {
 	const struct input_options options = {
 		.format = o->format,
+		.schema = o->schema,
 		.paths = train ? o->train : o->test,
 		.paths_count = train ? o->train_count : o->test_count,
 		.batch = o->batch,
@@ -132,7 +158,7 @@ static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, u
 	};
 	struct train_queue *queue = reader->queue;
 
-	*reader = (struct zoo_reader){ .format = o->format, .queue = queue, .input = input_open(&options, err) };
+	*reader = (struct zoo_reader){ .shape = zoo_shape(o), .queue = queue, .input = input_open(&options, err) };
 	prng_seed(&reader->clicks.prng, options.seed);
 	return reader->input ? 0 : err->code;
 }
@@ -142,18 +168,18 @@ static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, u
 /* Means and deviations of the numbers over the training files; criteo's are about standardized as they are read. */
 static int measure_zoo(const struct zoo_options *o, struct zoo_scaling *scaling, struct star_error *err)
 {
-	const uint32_t dense = input_shape(o->format).dense;
+	const uint32_t dense = zoo_shape(o).dense;
 	double sum[ZOO_NUMBERS_MAX] = { 0 }, squares[ZOO_NUMBERS_MAX] = { 0 }, count = 0;
 	struct zoo_options once = *o;
 	const struct input_batch *batch;
-	struct zoo_reader reader;
+	struct zoo_reader reader = { 0 };
 	int rc;
 
 	for (uint32_t i = 0; i < ZOO_NUMBERS_MAX; i++) {
 		scaling->mean[i] = 0;
 		scaling->deviation[i] = 1;
 	}
-	if (o->format != INPUT_CENSUS)
+	if (!zoo_has_standardized(o))
 		return 0;
 	once.epochs = once.workers = 1;
 	once.shuffle = 0;
@@ -168,6 +194,8 @@ static int measure_zoo(const struct zoo_options *o, struct zoo_scaling *scaling,
 	}
 	input_close(reader.input);
 	for (uint32_t i = 0; rc == 0 && i < dense; i++) {
+		if (!zoo_is_standardized(o, i))
+			continue;
 		const double mean = sum[i] / count, variance = squares[i] / count - mean * mean;
 
 		scaling->mean[i] = (float)mean;
@@ -268,6 +296,7 @@ static struct session_config make_config(const struct zoo_options *o, uint32_t w
 		.evaluator = o->evaluator,
 		.protocol = o->protocol,
 		.tensor_fuse = o->tensor_fuse,
+		.wire = o->wire,
 		.intra_op_parallelism_threads = o->intra_op,
 		.inter_op_parallelism_threads = o->inter_op,
 		.steps_in_flight = o->steps_in_flight,

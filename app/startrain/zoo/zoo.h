@@ -35,11 +35,15 @@ struct zoo_options {
 	bool dpdk;		     /* ps is a worker's file, where % stands for the worker's number */
 	struct cluster_spec cluster; /* of TF_CONFIG, if ps comes from it */
 	bool tensor_fuse;
-	bool apart; /* each column of ids has a table of its own */
+	const char *dtype, *wire; /* of the tables' rows: in which they are stored, and travel; NULL: float32 */
+	bool apart;		  /* each column of ids has a table of its own */
+	bool batch_norm;	  /* between the dense layers */
 	uint32_t workers, first_worker, local_workers;
 	bool evaluator;			    /* it trains nothing: TF_CONFIG says so */
 	uint64_t last_step, evaluate_every; /* global steps; 0: none, and the evaluator's own */
 	enum input_format format;
+	const char *schema_file;
+	struct input_schema *schema; /* of INPUT_SCHEMA */
 	const char *train[ZOO_FILES_MAX], *test[ZOO_FILES_MAX];
 	uint32_t train_count, test_count;
 	double threshold; /* of what is evaluated; 0: the estimator's own */
@@ -65,6 +69,12 @@ struct zoo_options {
 /* 0; 1 when --help was answered; -EINVAL with err. argv[1] is the model's name. */
 int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_error *err);
 
+/* What rows of the format or schema have. */
+struct input_shape zoo_shape(const struct zoo_options *o);
+/* A number that is to be standardized. */
+bool zoo_is_standardized(const struct zoo_options *o, uint32_t number);
+bool zoo_has_standardized(const struct zoo_options *o);
+
 /* All is in one process, without PS tasks. */
 bool zoo_is_local(const struct zoo_options *o);
 
@@ -84,15 +94,24 @@ struct zoo_clicks {
 	struct graph_value others;	      /* for each another click of the batch, drawn at random: int64 [k] */
 };
 
+/* What rows have several of: k words of m lists. */
+struct zoo_lists {
+	struct graph_value ids;	     /* [k] */
+	struct graph_value segments; /* of each: row * m + the list's number, int32 [k] */
+	struct graph_value lengths;  /* of each row and list: its words, [n * m] */
+};
+
 /* A batch of n rows. */
 struct zoo_inputs {
 	struct graph_value labels; /* [n] */
 	struct graph_value dense;  /* [n, dense_count], standardized; not there without numbers */
-	struct graph_value ids;	   /* [n, fields]; columns may share a table: no two have the same ids */
-	/* Rows without columns (fields is 0): ids [k], and for each its value and its row. */
+	struct graph_value ids; /* [n, fields], if there are any; columns may share a table: no two have the same ids */
+	/* Rows without columns: ids [k], and for each its value and its row. */
+	bool loose;
 	struct graph_value values, segments;
+	struct zoo_lists lists;
 	struct zoo_clicks clicks; /* of rows with histories: ids are user, item and category */
-	uint32_t dense_count, fields;
+	uint32_t dense_count, fields, lists_count;
 };
 
 /* A batch of n windows of a text, or of n pairs of words. */
@@ -174,11 +193,11 @@ struct zoo_reader {
 	struct train_queue *queue; /* that its slices come from, or NULL */
 	double share;		   /* of all that is to be read, when the last batch was made */
 	struct zoo_clicks_reader clicks;
-	enum input_format format;
+	struct input_shape shape;
 };
 
 /* Of a row's numbers. */
-enum { ZOO_NUMBERS_MAX = 64 };
+enum { ZOO_NUMBERS_MAX = INPUT_SCHEMA_COLUMNS_MAX };
 struct zoo_scaling {
 	float mean[ZOO_NUMBERS_MAX], deviation[ZOO_NUMBERS_MAX];
 };
@@ -191,6 +210,13 @@ const char *zoo_own_name(const struct zoo *zoo, const char *name, char own[stati
 
 /* Rows of the table of that name for each id [n, k]: [n, k, dim]. Nothing is created when evaluating. */
 struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids);
+
+/*
+ * The same for each column of the batch, [n, fields + lists, dim]: of a list the mean of its words' rows, 0 without
+ * one; lists have a table of their own where columns are apart.
+ */
+struct graph_value zoo_embed_columns(struct zoo *zoo, const char *name, int64_t dim, const struct zoo_inputs *in);
+struct graph_value zoo_embed_lists(struct zoo *zoo, const char *name, int64_t dim, const struct zoo_inputs *in);
 
 /* Layers of relu units; the last one has no activation if `last` is GRAPH_NO_OP. Variables "<name>/0/weights", ... */
 struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t *units, size_t layers,

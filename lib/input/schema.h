@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the columns of one's own files are: a small text file, one line each for a setting or a column, in the files'
+ * order:
+ *
+ *   separator tab            # tab (default), comma, semicolon, space, or any one character
+ *   header yes               # the files' first line names the columns, which may then come in any order [no]
+ *   quotes yes               # a value may stand in "quotes" [yes with commas and semicolons, else no]
+ *   label clicked            # 0 or 1; or: label income positive=">50K" negative="<=50K"
+ *   number age               # standardized by mean and deviation in the training files
+ *   number price log         # log(1 + x), 0 where x is missing or negative; raw: as it is
+ *   number height missing=0  # what an empty one counts as; without it it is an error
+ *   category workclass       # a word: its id is star_key() of its place in the schema and the word
+ *   list tags separator="|" most=64   # words, of which there may be none
+ *   ignore comment
+ *
+ * '#' begins a comment; a name or value with blanks stands in "quotes". Outside bytes: all is bounded, and what is
+ * wrong is told with file, line and column. Threads: a schema is only read once it is made.
+ */
+#ifndef INPUT_SCHEMA_H
+#define INPUT_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "star_error.h"
+
+#pragma GCC visibility push(default) /* of libstartrain.so */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+	INPUT_SCHEMA_BYTES_MAX = 1 << 20,
+	INPUT_SCHEMA_COLUMNS_MAX = 4096,
+	INPUT_SCHEMA_NAME_MAX = 255,  /* bytes of a name */
+	INPUT_SCHEMA_LIST_MAX = 4096, /* values of a list in a row */
+};
+
+struct input_schema;
+
+/* NULL with err: -EINVAL (what is wrong in it, with file, line and column), -E2BIG, -ENOMEM, or the errno of
+ * reading. */
+struct input_schema *input_schema_read(const char *path, struct star_error *err);
+/* The same of a text; name: of the file, for messages. */
+struct input_schema *input_schema_parse(const char *text, size_t bytes, const char *name, struct star_error *err);
+void input_schema_destroy(struct input_schema *schema); /* NULL is allowed */
+
+/* The column of categories or of a list with that name or number, counted from 0 in the schema's order; what star_key
+ * takes. -EINVAL with what to do. */
+int input_schema_column(const struct input_schema *schema, const char *text, struct star_error *err);
+
+/* Whether that one of a row's numbers (below input_shape.dense) is to be standardized by who trains. */
+bool input_schema_is_standardized(const struct input_schema *schema, uint32_t number);
+
+#ifdef __cplusplus
+}
+#endif
+#pragma GCC visibility pop
+
+#endif
