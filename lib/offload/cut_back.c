@@ -52,9 +52,9 @@ static bool is_neighbours(const struct back *b, const struct graph_node *node)
 
 static bool is_outer(const struct back *b, const struct graph_node *node)
 {
-	return node->op == GRAPH_MATMUL && offload_cut_is_outer(node, shape_of(b, node->inputs[0]),
-								shape_of(b, node->inputs[1]),
-								shape_of(b, b->apply->inputs[1]));
+	return node->op == GRAPH_MATMUL &&
+	       offload_cut_is_outer(node, shape_of(b, node->inputs[0]), shape_of(b, node->inputs[1]),
+				    shape_of(b, b->apply->inputs[1]));
 }
 
 /* Whose bags are neighbouring ids, and are numbered. */
