@@ -104,6 +104,7 @@ int show(const struct invocation *invocation, const char *method, json_t *params
 int run_checkpoint_list(const struct invocation *invocation);
 int run_checkpoint_verify(const struct invocation *invocation);
 int run_checkpoint_prune(const struct invocation *invocation);
+int run_checkpoint_adopt(const struct invocation *invocation);
 int run_checkpoint_export(const struct invocation *invocation);
 int run_checkpoint_import(const struct invocation *invocation);
 

@@ -65,6 +65,20 @@ void ckpt_manifest_free(struct ckpt_manifest *manifest);
 /* Reads and checks one; path is the checkpoint's directory. -ENOENT: there is no manifest (it was never finished). */
 int ckpt_manifest_read(const char *path, struct ckpt_manifest *manifest, struct star_error *err);
 
+/* ---- whose manifests are believed ---- */
+
+/*
+ * A key file (secure/keys.h) of one principal, or NULL: none. From now on each manifest of this process gets an
+ * HMAC-SHA256 under its current key, in a file beside it, and none is read whose HMAC is missing, or of neither its
+ * current nor its next key: such a checkpoint counts as damaged, with a message that says what to do. Data files are
+ * bound to their manifest by CRC-32s, which find damage and no forgery. Before all other calls, and alone.
+ */
+int ckpt_use_keys(const char *path, struct star_error *err);
+bool ckpt_has_keys(void);
+/* A checkpoint that has no HMAC gets one: its manifest is in order, and its files have their sizes. 1: done; 0: it has
+ * one that is right; -EBADMSG: one that is wrong, or something else is. */
+int ckpt_adopt(const char *path, struct star_error *err);
+
 /* ---- writing ---- */
 
 /*

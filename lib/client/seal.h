@@ -16,7 +16,7 @@ struct client_ticket {
 	struct secure_ticket ticket;
 	uint8_t secret[SECURE_HASH_BYTES];
 	uint64_t until_ns; /* it is good until then; 0: there is none */
-	bool sealed;
+	enum secure_cipher cipher;
 };
 
 enum seal_stage {

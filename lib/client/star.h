@@ -33,6 +33,7 @@
  *                            the node cannot be reached, or was lost in the middle of the call and not reached again
  *   -ESTALE                  a node was restarted and has lost what it held: close the cluster, and open it again
  *   -EBUSY                   a node has had no buffers for requests until the deadline: it is overloaded
+ *   -EDQUOT                  a quota of the key's principal was used up until the deadline; the sentence says which
  *   -EREMOTEIO               a push was applied, and its results are lost (STAR_AT_ONCE)
  *   -EPROTO, -EBADMSG        a node does not keep to the protocol, or a checksum does not match; its connection was
  *                            closed
@@ -85,8 +86,16 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
 STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Fails what is in flight with -ECANCELED (callbacks still run), then frees the cluster, its tables, and the requests
- * that were not waited for. NULL is allowed. Not from a callback.
+ * Where nodes have `retained` durability (docs/availability.rst), pushes are answered before they are durable, and kept
+ * in this process until they are. Waits until all that was answered is. 0; or -ETIMEDOUT: some of it is not, so far;
+ * -EREMOTEIO: some of it is lost, which is said once. Elsewhere it has nothing to wait for. Not from a callback.
+ */
+STAR_API int star_settle(struct star_cluster *cluster, uint64_t deadline_us, struct star_error *err);
+
+/*
+ * Waits as star_settle does, for some seconds at most; then fails what is in flight with -ECANCELED (callbacks still
+ * run), and frees the cluster, its tables, and the requests that were not waited for. Who has to know whether all is
+ * durable calls star_settle before. NULL is allowed. Not from a callback.
  */
 STAR_API void star_close(struct star_cluster *cluster);
 

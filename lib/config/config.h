@@ -28,12 +28,12 @@ enum config_stack { CONFIG_STACK_DPDK, CONFIG_STACK_KERNEL };
 enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, CONFIG_HUGEPAGES_NONE };
 
 /* As enum secure_data has them. */
-enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED };
+enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED, CONFIG_DATA_SEALED_256 };
 
 enum config_sealing { CONFIG_MEMIF_AS_DATA, CONFIG_MEMIF_TICKETS };
 
 /* When replies leave that tell of changes: at once, or when they are durable. */
-enum config_durability { CONFIG_DURABILITY_ASYNC, CONFIG_DURABILITY_SYNC };
+enum config_durability { CONFIG_DURABILITY_ASYNC, CONFIG_DURABILITY_RETAINED, CONFIG_DURABILITY_SYNC };
 
 enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
 
@@ -132,6 +132,7 @@ struct config {
 	uint32_t partitions;
 	/* checkpoints; the directory is one that all nodes see */
 	char checkpoint_directory[CONFIG_TEXT_MAX + 1]; /* "": none */
+	char checkpoint_key[CONFIG_TEXT_MAX + 1];	/* "": none */
 	uint32_t checkpoint_restore;			/* enum config_restore: what a node begins with */
 	uint32_t checkpoint_id;				/* which is restored; 0: the newest */
 	uint32_t checkpoint_every_s;			/* full ones; 0: on request only */

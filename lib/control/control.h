@@ -70,6 +70,18 @@ struct control_checkpoint {
 	uint32_t epoch; /* of the layout: it counts only if that is the same from the begin to the end, on all nodes */
 	bool last;	/* a node is about to stop: nobody takes requests from the instant on, unless it fails */
 	uint32_t keep;	/* full ones, where that is more than checkpoint.keep */
+	uint32_t sum;	/* of the manifest by which it counts */
+};
+
+/* Where a node that keeps a journal stands in the history of its cluster. */
+struct control_history {
+	bool kept;	     /* it keeps one; else nothing of this matters */
+	bool recovers;	     /* it has lives to go on from, so that workers may come to know it as what it was */
+	bool applies;	     /* PS task 0: it goes on from the checkpoint that the cluster begins with, ... */
+	bool asked_for;	     /* ... which was asked for by its id, and all that came after it is to be forgotten */
+	uint64_t lineage;    /* PS task 0: of its checkpoints */
+	uint64_t taken_back; /* how often the cluster was taken back to a checkpoint, as far as it knows */
+	uint32_t epoch;	     /* of the last layout that it was to serve; 0: none */
 };
 
 struct secure_tickets;
@@ -80,6 +92,8 @@ struct control_layout {
 	uint32_t cluster_reactors; /* of all nodes */
 	uint32_t first_reactor;	   /* of this node, among them */
 	uint64_t checkpoint;	   /* that a node loads its share of which has served no layout yet; 0: none */
+	uint64_t lineage;	   /* of the cluster's checkpoints, and ... */
+	uint64_t taken_back;	   /* ... how often it was taken back to one, where it keeps journals */
 };
 
 /* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections,
@@ -110,6 +124,9 @@ struct control_data_plane {
 	/* What workers name the node by, once it serves a layout: it may be what an earlier process had, whose journal
 	 * it has applied. NULL: what control_options says. */
 	uint32_t (*incarnation)(void *ctx);
+	/* Where the node's journal stands; once, before its first layout, and at PS task 0 after `restored`. 0 or a
+	 * negative errno with a message. NULL: it keeps none. */
+	int (*history)(void *ctx, struct control_history *history, struct star_error *err);
 	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a
 	 * message. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
@@ -165,16 +182,17 @@ struct control_data_plane {
 	 * began with, "state": "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"},
 	 * and "files" or "error"; at any time. */
 	json_t *(*checkpoint_state)(void *ctx);
-	/* It counts as written now, and the next delta goes on from it; or it is given up. Holders of the plane. */
-	void (*checkpoint_end)(void *ctx, uint64_t id, bool kept);
+	/* It counts as written now, by a manifest of that sum, and the next delta goes on from it; or it is given up.
+	 * Holders of the plane. */
+	void (*checkpoint_end)(void *ctx, uint64_t id, bool kept, uint32_t sum);
 	/* PS task 0: makes it count, with the files of all nodes (those of their states), the catalogue and the work
-	 * queues; removes what is older than is to be kept. Or removes it. */
-	int (*checkpoint_commit)(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
+	 * queues, and notes the manifest's sum; removes what is older than is to be kept. Or removes it. */
+	int (*checkpoint_commit)(void *ctx, struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 				 const struct object_spec *const *specs, uint32_t count, const json_t *files,
 				 const json_t *queues, struct star_error *err);
 	void (*checkpoint_abandon)(void *ctx, const struct control_checkpoint *checkpoint);
-	/* PS task 0: whether one should be begun, though none is due: the node's journal has no room without. At any
-	 * time, under locks. NULL: never. */
+	/* Whether one should be begun, though none is due: the node's journal has no room without. At any time, under
+	 * locks. NULL: never. */
 	bool (*checkpoint_wanted)(void *ctx);
 	/* PS task 0: reads all of a checkpoint that the cluster is to roll back to, and of those that it goes on from;
 	 * *id 0: the newest, which it says then. */

@@ -97,9 +97,11 @@ struct node {
 	struct node_watch {
 		uint64_t count, logged_us; /* as last logged, and when that was */
 	} watch[NODE_WATCHED];
-	struct node_capture *capture; /* what reactors capture of frames */
-	struct node_history *history; /* the figures of the last hour */
-	bool nearly_full;	      /* the watch's: parameter memory, as last logged */
+	struct node_capture *capture;	    /* what reactors capture of frames */
+	struct node_history *history;	    /* the figures of the last hour */
+	int core_claims[WIRE_REACTORS_MAX]; /* sockets that hold its cores */
+	unsigned core_claims_count;
+	bool nearly_full; /* the watch's: parameter memory, as last logged */
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
@@ -115,6 +117,10 @@ void node_fail(struct node *node, const struct star_error *why);
 /* claim.c: makes a port's addresses this node's own, or says whose they are. node_disclaim after both. */
 int node_claim(struct node_port *port, struct star_error *err);
 void node_disclaim(struct node_port *port);
+
+/* The same of the cores that reactors are pinned to; one that another node of this machine has is logged. */
+void node_claim_cores(struct node *node);
+void node_disclaim_cores(struct node *node);
 
 /* touch.c: all of the shards' parameter memory is there when their reactors start. */
 int node_touch(struct node *node, struct star_error *err);
