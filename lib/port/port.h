@@ -41,8 +41,8 @@ void port_eal_stop(void);
 
 /* Whether the EAL runs on hugepages. */
 bool port_eal_hugepages(void);
-/* Whether there were enough of them, as it seemed, and then too few after all: another program took them meanwhile. What
- * the process has begun with them cannot be undone; it may be executed again, and do without. */
+/* Whether there were enough of them, as it seemed, and then too few after all: another program took them meanwhile.
+ * What the process has begun with them cannot be undone; it may be executed again, and do without. */
 bool port_eal_hugepages_failed(void);
 
 /* Zeroed memory for a reactor's parameters, from hugepages where there are any; aligned to 2 MiB. port_memory_free

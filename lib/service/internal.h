@@ -234,8 +234,18 @@ struct quota_count {
 	struct secure_account *account; /* NULL: they are not counted */
 	uint64_t made;
 };
-struct quota_count service_quota_begin(const struct service *service, const struct rpc_request *request);
-void service_quota_end(const struct service *service, const struct quota_count *count);
+struct quota_count service_quota_count(const struct service *service, const struct rpc_request *request);
+void service_quota_charge(const struct service *service, const struct quota_count *count);
+static inline struct quota_count service_quota_begin(const struct service *service, const struct rpc_request *request)
+{
+	return unlikely(service->options.account != NULL) ? service_quota_count(service, request)
+							  : (struct quota_count){ NULL, 0 };
+}
+static inline void service_quota_end(const struct service *service, const struct quota_count *count)
+{
+	if (unlikely(count->account != NULL))
+		service_quota_charge(service, count);
+}
 
 /* What is missing of these rights to a table, or a quota; 0: nothing. */
 static inline uint8_t service_lacks(const struct service *service, const struct rpc_request *request, uint32_t id,

@@ -39,19 +39,17 @@ uint8_t service_over_quota(const struct service *service, const struct rpc_reque
 	return account->memory_full ? LACKS_MEMORY : 0;
 }
 
-struct quota_count service_quota_begin(const struct service *service, const struct rpc_request *request)
+struct quota_count service_quota_count(const struct service *service, const struct rpc_request *request)
 {
-	struct quota_count count = { .account = unlikely(service->options.account != NULL)
-							? service->options.account(request)
-							: NULL };
+	struct quota_count count = { .account = service->options.account(request) };
 
-	if (unlikely(count.account != NULL))
+	if (count.account)
 		count.made = store_made(service->options.store);
 	return count;
 }
 
-void service_quota_end(const struct service *service, const struct quota_count *count)
+void service_quota_charge(const struct service *service, const struct quota_count *count)
 {
-	if (unlikely(count->account != NULL) && count->account->rows_limited)
+	if (count->account->rows_limited)
 		count->account->rows.left -= (int64_t)(store_made(service->options.store) - count->made);
 }

@@ -97,8 +97,8 @@ int estimator_train(const struct estimator *estimator, struct estimator_input in
 int estimator_evaluate(const struct estimator *estimator, struct estimator_input input,
 		       struct estimator_figures *figures, struct star_error *err);
 
-/* Predictions of each batch, those of the heads behind spec.predictions, valid during the call; what it returns, if negative, ends it. Look-ups are read-only here,
- * too. */
+/* Predictions of each batch, those of the heads behind spec.predictions, valid during the call; what it returns, if
+ * negative, ends it. Look-ups are read-only here, too. */
 typedef int estimator_each(void *arg, const struct graph_tensor *predictions, struct star_error *err);
 int estimator_predict(const struct estimator *estimator, struct estimator_input input, estimator_each *each, void *arg,
 		      struct star_error *err);
