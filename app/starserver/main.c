@@ -47,7 +47,7 @@ static void help(void)
 	     "       starserver --local [N] [--directory DIR] [--set NAME=VALUE ...]\n"
 	     "\n"
 	     "  -c, --config FILE      the configuration (libconfig); drivers-config/ has one for each kind of port\n"
-	     "      --set NAME=VALUE   an option of the configuration, stronger than file and environment\n"
+	     "      --set NAME=VALUE   an option of the configuration; it overrides file and environment\n"
 	     "      --check            validate the configuration, and that its directory and NICs are there;\n"
 	     "                         start nothing\n"
 	     "      --print            print the whole configuration as it is in force, and start nothing\n"

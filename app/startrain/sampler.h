@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What chance decides in skip-gram with negative sampling (Mikolov, Sutskever, Chen, Corrado, Dean, "Distributed
+ * What is drawn at random in skip-gram with negative sampling (Mikolov, Sutskever, Chen, Corrado, Dean, "Distributed
  * Representations of Words and Phrases and their Compositionality", NIPS 2013):
  *   - subsampling, section 2.3: an occurrence of a word w stays with probability sqrt(t / f(w)) + t / f(w), where f(w)
  *     is its share of the text (the form that word2vec.c uses);

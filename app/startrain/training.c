@@ -12,7 +12,7 @@
 
 #define FIELD(name) offsetof(struct training, name)
 const struct training_option training_options[TRAINING_OPTIONS] = {
-	{ "seed", "of all that chance decides", FIELD(seed), TRAINING_U64, 1, 0, 0x1p53 },
+	{ "seed", "of all random numbers", FIELD(seed), TRAINING_U64, 1, 0, 0x1p53 },
 	{ "epochs", "passes over the text", FIELD(epochs), TRAINING_U32, 4, 1, 1000 },
 	{ "dim", "elements of a word's vector", FIELD(dim), TRAINING_U32, 64, 1, MODEL_DIM_MAX },
 	{ "batch", "pairs of words in a batch", FIELD(batch), TRAINING_U32, 2048, 2 * WINDOW_MAX, 65536 },
@@ -21,7 +21,7 @@ const struct training_option training_options[TRAINING_OPTIONS] = {
 	{ "rate", "learning rate of Adagrad", FIELD(rate), TRAINING_FLOAT, 0.15, 1e-6, 10 },
 	{ "accumulator", "first value of Adagrad's accumulators", FIELD(initial_accumulator), TRAINING_FLOAT, 1, 0,
 	  1e6 },
-	{ "subsampling", "share of the text above which a word is thinned out", FIELD(subsampling), TRAINING_DOUBLE,
+	{ "subsampling", "share of the text above which a word is subsampled", FIELD(subsampling), TRAINING_DOUBLE,
 	  3e-4, 1e-9, 1 },
 	{ "min-count", "rarer words are left out", FIELD(min_count), TRAINING_U64, 5, 1, 1e9 },
 };

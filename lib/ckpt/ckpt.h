@@ -70,7 +70,7 @@ int ckpt_manifest_read(const char *path, struct ckpt_manifest *manifest, struct 
 /*
  * A key file (secure/keys.h) of one principal, or NULL: none. From now on each manifest of this process gets an
  * HMAC-SHA256 under its current key, in a file beside it, and none is read whose HMAC is missing, or of neither its
- * current nor its next key: such a checkpoint counts as damaged, with a sentence that says what to do. Data files are
+ * current nor its next key: such a checkpoint counts as damaged, with a message that says what to do. Data files are
  * bound to their manifest by CRC-32s, which find damage and no forgery. Before all other calls, and alone.
  */
 int ckpt_use_keys(const char *path, struct star_error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The configuration of a node: defaults, overlaid by a libconfig file, the environment (the seeds' names) and the
- * command line, each stronger than the one before. One option table (options.c) yields parser, bounds, defaults, --help
- * and the reference page in docs/. Read once, on one thread, before anything starts; constant afterwards.
+ * command line, each of which overrides the one before. One option table (options.c) yields parser, bounds, defaults,
+ * --help and the reference page in docs/. Read once, on one thread, before anything starts; constant afterwards.
  */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H

@@ -63,7 +63,7 @@ void config_print_help(FILE *out)
 	const struct config_group *last = NULL;
 
 	fputs("Options of the configuration file, of --set NAME=VALUE and of the environment.\n"
-	      "The command line is stronger than the environment, that than the file, that than the defaults.\n"
+	      "The command line overrides the environment, which overrides the file, which overrides the defaults.\n"
 	      "With --set a list is written with commas: --set cores.list=2,3; a port by its place: --set "
 	      "ports[0].mtu=9000;\nand the endpoint map as --set endpoint_map=198.18.1.1:3333=198.18.0.1:5555,...\n",
 	      out);
@@ -154,7 +154,7 @@ static const char rst_head[] = "Configuration reference\n"
 			       "``@include`` is not served: a configuration is one file.\n";
 
 static const char rst_precedence[] =
-	"Each source is stronger than those below it:\n\n"
+	"Each source overrides those below it:\n\n"
 	"#. the command line: ``--set name=value``, with the names of this page; of two for one name, the later\n"
 	"#. the environment\n"
 	"#. the configuration file\n"

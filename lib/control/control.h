@@ -125,7 +125,7 @@ struct control_data_plane {
 	 * it has applied. NULL: what control_options says. */
 	uint32_t (*incarnation)(void *ctx);
 	/* Where the node's journal stands; once, before its first layout, and at PS task 0 after `restored`. 0 or a
-	 * negative errno with a sentence. NULL: it keeps none. */
+	 * negative errno with a message. NULL: it keeps none. */
 	int (*history)(void *ctx, struct control_history *history, struct star_error *err);
 	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a
 	 * message. */

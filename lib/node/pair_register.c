@@ -160,7 +160,7 @@ static void note_try(struct node_pair *p, uint64_t number, int rc, const struct 
 	pthread_cond_broadcast(&p->changed);
 }
 
-/* The other node serves, by etcd's word, and this one has not known it. */
+/* Etcd says that the other node serves, and this one has not known it. */
 static bool is_deposed(const struct node_pair *p, const struct pair_entry *entry)
 {
 	return p->role == PAIR_PRIMARY && entry->there && !entry->mine && entry->generation > p->generation &&

@@ -128,7 +128,7 @@ void environment_endpoint_map(void)
 
 	support_write(".endpoint_map", map, strlen(map));
 	setenv("TF_SEASTAR_ENDPOINT_MAP_PATH", support_folder(), 1);
-	c = support_load(PS_FILE, NULL, &err); /* stronger than the list in the file */
+	c = support_load(PS_FILE, NULL, &err); /* it overrides the list in the file */
 	if (CHECK(c != NULL))
 		CHECK_UINT(c->own.data.port, 7777);
 	config_free(c);
@@ -327,7 +327,7 @@ void tf_config_says_which_ps_task_it_is(void)
 
 	snprintf(text, sizeof(text), tf_config, "ps", 1);
 	setenv("TF_CONFIG", text, 1);
-	c = support_load(PS_FILE, "endpoint_map=198.18.1.8:3333=198.18.0.1:5555", &err); /* stronger than the file */
+	c = support_load(PS_FILE, "endpoint_map=198.18.1.8:3333=198.18.0.1:5555", &err); /* it overrides the file */
 	if (CHECK(c != NULL)) {
 		CHECK_STR(c->job_name, "ps");
 		CHECK_UINT(c->task_index, 1);

@@ -51,7 +51,7 @@
 	X(dense, required_argument, "OPTIONS    further options of the dense layers") \
 	X(history, required_argument, "N          clicks of a row's history at most, the latest [50]") \
 	X(shuffle, required_argument, "N          examples of which the next one is drawn [10000]") \
-	X(seed, required_argument, "N          of all that chance decides [1]") \
+	X(seed, required_argument, "N          of all random numbers [1]") \
 	X(vocabulary, required_argument, "N          words of a text that are told apart, the most frequent [2000]") \
 	X(window, required_argument, \
 	  "N          words of a step's window [16]; of skip-gram: on each side of a word, at most [5]") \

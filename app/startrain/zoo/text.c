@@ -10,7 +10,7 @@
 
 enum { SENTENCES = 256 /* that are read at once */ };
 
-/* Of the text: words that are more frequent are thinned out before pairs are made. */
+/* Of the text: words that are more frequent are subsampled before pairs are made. */
 static const double SUBSAMPLING = 1e-3;
 
 int64_t zoo_text_classes(const struct zoo_text *text)
