@@ -11,8 +11,8 @@ void net_watch_pool(struct net *net)
 {
 	struct rte_mempool_cache *cache = rte_mempool_default_cache(net->memory.pool, rte_lcore_id());
 	/* What rte_mempool_avail_count says, without a look at all the machine's cores: only this one has a cache. */
-	const uint32_t avail =
-		rte_mempool_get_ops(net->memory.pool->ops_index)->get_count(net->memory.pool) + (cache ? cache->len : 0);
+	const uint32_t avail = rte_mempool_get_ops(net->memory.pool->ops_index)->get_count(net->memory.pool) +
+			       (cache ? cache->len : 0);
 
 	net->memory.cache = cache;
 	if (likely(avail >= net->memory.pool->size / LOW_PART))

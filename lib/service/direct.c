@@ -91,8 +91,8 @@ static inline bool is_bare_pull(const struct wire_op *op, const struct direct_ta
 		       "words of an operation");
 	memcpy(words, op, sizeof(words));
 	return words[0] == (WIRE_PULL | (uint64_t)t->dtype << 16 | (uint64_t)t->object << 32) &&
-	       (words[2] >> 32 | words[4] | (words[5] & ~((uint64_t)WIRE_READ_ONLY << 32))) == 0 &&
-	       op->dim == t->dim && op->count - 1 < DIRECT_KEYS && !t->run;
+	       (words[2] >> 32 | words[4] | (words[5] & ~((uint64_t)WIRE_READ_ONLY << 32))) == 0 && op->dim == t->dim &&
+	       op->count - 1 < DIRECT_KEYS && !t->run;
 }
 
 /* Its only feed is as many keys as it says. */
@@ -137,8 +137,8 @@ static bool take_plain_op(const struct service *service, const struct rpc_reques
 	body = d->op.count * (uint32_t)sizeof(uint64_t);
 	if (likely(is_bare_pull(&d->op, d->table)))
 		goto sized;
-	if (d->op.object != d->table->object || d->op.dim != d->table->dim || d->op.reserved ||
-	    d->op.count == 0 || (d->op.kind == WIRE_RUN) != d->table->run)
+	if (d->op.object != d->table->object || d->op.dim != d->table->dim || d->op.reserved || d->op.count == 0 ||
+	    (d->op.kind == WIRE_RUN) != d->table->run)
 		return false;
 	if (unlikely(d->table->run)) {
 		if (!is_run(&d->op, d->body, frame->payload_bytes - (uint32_t)sizeof(d->op)))
@@ -205,8 +205,9 @@ static inline void copy_row(uint8_t *to, const void *values, uint32_t bytes)
 }
 
 /* n: the operation's count, for the compiler: it makes one of one row of its own. */
-static inline __attribute__((always_inline)) enum rpc_progress
-pull_rows(struct service *service, struct rpc_request *request, const struct direct *d, const uint32_t n)
+static inline __attribute__((always_inline)) enum rpc_progress pull_rows(struct service *service,
+									 struct rpc_request *request,
+									 const struct direct *d, const uint32_t n)
 {
 	const struct direct_table *t = d->table;
 	struct store_stats *stats = store_table_counters(t->table);

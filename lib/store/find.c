@@ -331,8 +331,7 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 {
 	assert(n <= STORE_BATCH);
 	/* One key alone needs neither passes nor what they leave to one another. */
-	return n == 1 && find_usual(table, keys[0], mode, rows) ? 0
-								: find_in_passes(table, keys, n, mode, step, rows);
+	return n == 1 && find_usual(table, keys[0], mode, rows) ? 0 : find_in_passes(table, keys, n, mode, step, rows);
 }
 
 unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned n)
