@@ -58,7 +58,7 @@ static struct scale plot_scale(const struct plot *plot)
 			s.top = fmax(s.top, plot->lines[l].value[i]);
 		}
 	if (s.top != plot->least_top || s.top <= 0)
-		s.top = plot_round(s.top);
+		s.top = plot->bytes && s.top >= STEPS ? exp2(ceil(log2(s.top))) : plot_round(s.top);
 	if (s.to <= s.from)
 		s.to = s.from + 1;
 	return s;

@@ -3,6 +3,7 @@
 #ifndef STARCTL_PLOT_H
 #define STARCTL_PLOT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 enum { PLOT_LINES_MAX = 10, PLOT_POINTS_MAX = 512 };
@@ -19,6 +20,7 @@ struct plot {
 	/* A value for people. Returns text. */
 	char *(*show)(double value, char text[static 24]);
 	double least_top; /* the scale reaches up to this at least; 0: to what there is */
+	bool bytes;	  /* values are: the scale goes in powers of two */
 	unsigned count;
 	struct plot_line lines[PLOT_LINES_MAX];
 };

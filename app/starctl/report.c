@@ -126,7 +126,9 @@ static void write_plots(const struct cluster *cluster, const struct told *told, 
 	if (!plot)
 		return;
 	for (size_t p = 0; p < sizeof(node_plots) / sizeof(node_plots[0]); p++) {
-		*plot = (struct plot){ .title = node_plots[p].title, .show = node_plots[p].show };
+		*plot = (struct plot){ .title = node_plots[p].title,
+				       .show = node_plots[p].show,
+				       .bytes = node_plots[p].show == show_bytes };
 		for (unsigned i = 0; i < cluster->count; i++)
 			add_values(plot, cluster->nodes[i].name, json_object_get(told[i].history, "at"),
 				   json_object_get(told[i].history, node_plots[p].member), node_plots[p].rates);

@@ -77,27 +77,10 @@ static unsigned never_transmit(void *ctx, struct rte_mbuf **frames, unsigned max
 	return 0;
 }
 
-static void make_shard(struct shard *shard, unsigned index)
+static void make_endpoint(struct shard *shard)
 {
-	struct star_error err = { 0 };
-	struct net_options net = {
-		.interfaces_count = 1,
-		.connections_max = 16,
-		.receive_window_bytes = 64 << 10,
-		.rto_min_us = 200000,
-		.rto_max_us = 60000000,
-		.delayed_ack_us = 1000,
-		.time_wait_ms = 1000,
-		.user_timeout_ms = 30000,
-		.secret = { 1, 2 },
-		.now_ns = clock_ns(),
-		.interfaces = { { .mtu = MTU,
-				  .mac = { { 2 } },
-				  .addresses_count = 1,
-				  .addresses = { { net_address_v4(rte_cpu_to_be_32(ADDRESS)), 24 } } } },
-	};
 	struct rpc_server_options rpc = {
-		.port = (uint16_t)(5555 + index),
+		.port = (uint16_t)(5555 + shard->index),
 		.streams_max = 16,
 		.payload_max = 1 << 20,
 		.send_queue_bytes = 64 << 10,
@@ -118,6 +101,47 @@ static void make_shard(struct shard *shard, unsigned index)
 			       .target_delay_ns = 50000,
 			       .secret = { 3, 4 } },
 	};
+	struct star_error err = { 0 };
+
+	rpc.net = shard->net;
+	rpc.observe = shard->observe;
+	rpc.service = service_rpc(shard->service);
+	shard->rpc = rpc_server_create(&rpc, &err);
+	if (shard->rpc)
+		shard->reactor = reactor_create(&(struct reactor_options){ .index = shard->index,
+									   .core = -1,
+									   .poll_fd = -1,
+									   .pool = shard->pool,
+									   .ops = { .ctx = shard,
+										    .steer = never_steer,
+										    .receive = never_receive,
+										    .work = never_work,
+										    .transmit = never_transmit,
+										    .wheel = net_wheel(shard->net) } },
+						&err);
+	if (!shard->reactor)
+		scrape_fail(err.text);
+}
+
+static void make_shard(struct shard *shard, unsigned index)
+{
+	struct star_error err = { 0 };
+	struct net_options net = {
+		.interfaces_count = 1,
+		.connections_max = 16,
+		.receive_window_bytes = 64 << 10,
+		.rto_min_us = 200000,
+		.rto_max_us = 60000000,
+		.delayed_ack_us = 1000,
+		.time_wait_ms = 1000,
+		.user_timeout_ms = 30000,
+		.secret = { 1, 2 },
+		.now_ns = clock_ns(),
+		.interfaces = { { .mtu = MTU,
+				  .mac = { { 2 } },
+				  .addresses_count = 1,
+				  .addresses = { { net_address_v4(rte_cpu_to_be_32(ADDRESS)), 24 } } } },
+	};
 
 	*shard = (struct shard){ .node = &b.node, .index = index };
 	shard->arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -137,24 +161,7 @@ static void make_shard(struct shard *shard, unsigned index)
 	shard->observe = shard->net ? observe_create(rte_get_tsc_hz(), &err) : NULL;
 	if (!shard->observe)
 		scrape_fail(err.text);
-	rpc.net = shard->net;
-	rpc.observe = shard->observe;
-	rpc.service = service_rpc(shard->service);
-	shard->rpc = rpc_server_create(&rpc, &err);
-	if (shard->rpc)
-		shard->reactor = reactor_create(&(struct reactor_options){ .index = index,
-									   .core = -1,
-									   .poll_fd = -1,
-									   .pool = shard->pool,
-									   .ops = { .ctx = shard,
-										    .steer = never_steer,
-										    .receive = never_receive,
-										    .work = never_work,
-										    .transmit = never_transmit,
-										    .wheel = net_wheel(shard->net) } },
-						&err);
-	if (!shard->reactor)
-		scrape_fail(err.text);
+	make_endpoint(shard);
 }
 
 /* In place of the messages to reactors that do not run. */

@@ -252,7 +252,7 @@ static void choose_records(struct config *c)
 		 c->control_socket);
 }
 
-/* It goes on from checkpoints; and what it says of one node's tables has to agree with what the others hold. */
+/* It goes on from checkpoints. */
 static int check_journal(struct config_load *load, struct star_error *err)
 {
 	const struct config *c = load->config;
@@ -267,10 +267,6 @@ static int check_journal(struct config_load *load, struct star_error *err)
 			at, err,
 			"a journal is applied when a checkpoint is restored: set checkpoint.restore to good or "
 			"latest");
-	if (c->ps_count > 1)
-		return config_fail(
-			at, err, "a journal is kept by clusters of one PS task only, and this one has %u; leave it out",
-			c->ps_count);
 	if (c->journal_limit_mib / c->reactors < 2 * c->journal_segment_mib)
 		return config_fail(
 			config_check_origin(load, "journal.limit_mib"), err,
@@ -360,6 +356,9 @@ static int check_values(struct config_load *load, struct star_error *err)
 							     : c->checkpoint_every_s ? "checkpoint.every_s"
 										     : "checkpoint.on_stop"),
 				   err, "checkpoints need a place: set checkpoint.directory");
+	if (c->checkpoint_key[0] && !c->checkpoint_directory[0])
+		return config_fail(config_check_origin(load, "checkpoint.key"), err,
+				   "checkpoint.key is for checkpoints: set checkpoint.directory");
 	if (c->checkpoint_delta_every_s && !c->checkpoint_log_mib)
 		return config_fail(config_check_origin(load, "checkpoint.delta_every_s"), err,
 				   "checkpoint.delta_every_s needs checkpoint.log_mib of at least 1");

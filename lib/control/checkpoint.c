@@ -28,9 +28,9 @@ static json_t *part_begin(const struct control *control, const struct control_ch
 
 static json_t *part_end(const struct control *control, const struct control_checkpoint *c, uint32_t task, bool kept)
 {
-	return json_pack("{s:{s:o, s:b, s:I, s:I}}", "end", "id", jsonrpc_member_from_u64(c->id), "kept", kept,
-			 "incarnation", (json_int_t)control->checkpointer.incarnations[task], "epoch",
-			 (json_int_t)c->epoch);
+	return json_pack("{s:{s:o, s:b, s:I, s:I, s:I}}", "end", "id", jsonrpc_member_from_u64(c->id), "kept", kept,
+			 "sum", (json_int_t)c->sum, "incarnation", (json_int_t)control->checkpointer.incarnations[task],
+			 "epoch", (json_int_t)c->epoch);
 }
 
 json_t *control_checkpointer_ask(struct control *control, enum control_caller caller, uint32_t task, json_t *params,
@@ -129,14 +129,17 @@ static int check_same(const struct control *control, const struct control_checkp
 	if (rc == 0 && (control->dropping || control->drops != control->checkpointer.drops))
 		rc = star_error_set(err, -ESTALE, "a table was dropped meanwhile");
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++)
-		if (control->nodes[task].layout.incarnation != control->checkpointer.incarnations[task])
+		if (control->nodes[task].incarnation != control->checkpointer.incarnations[task])
 			rc = star_error_set(err, -ESTALE, "PS task %u was restarted meanwhile", task);
 	return rc;
 }
 
-static int commit(struct control *control, const struct control_checkpoint *c, const json_t *files,
-		  const json_t *queues, struct star_error *err)
+/* From the look at who is there to what nodes are to begin with nobody joins: whoever begins again meanwhile may have
+ * to begin with this one. */
+static int make_it_count(struct control *control, struct control_checkpoint *c, const json_t *files,
+			 const json_t *queues, struct star_error *err)
 {
+	const struct control_data_plane *plane = &control->data_plane;
 	const struct object_spec *specs[WIRE_OBJECTS_MAX];
 	uint32_t count = 0, reactors;
 	int rc;
@@ -149,10 +152,17 @@ static int commit(struct control *control, const struct control_checkpoint *c, c
 		if (control->objects[id])
 			specs[count++] = control->objects[id];
 	reactors = control->cluster_reactors;
+	control->checkpointer.counting = rc == 0;
 	pthread_mutex_unlock(&control->lock);
-	return rc < 0 ? rc
-		      : control->data_plane.checkpoint_commit(control->data_plane.ctx, c, reactors, specs, count, files,
-							      queues, err);
+	if (rc < 0)
+		return rc;
+	rc = plane->checkpoint_commit(plane->ctx, c, reactors, specs, count, files, queues, err);
+	pthread_mutex_lock(&control->lock);
+	if (rc == 0 && control->config->checkpoint_restore)
+		control->begins_with = c->id;
+	control->checkpointer.counting = false;
+	pthread_mutex_unlock(&control->lock);
+	return rc;
 }
 
 /* Tells all nodes how it ended. One that does not hear it has its next part start over, and a full one. */
@@ -181,7 +191,7 @@ static int note_nodes(struct control *control, uint32_t *epoch, struct star_erro
 	*epoch = control->epoch;
 	control->checkpointer.drops = control->drops;
 	for (uint32_t task = 0; task < control->config->ps_count; task++)
-		control->checkpointer.incarnations[task] = control->nodes[task].layout.incarnation;
+		control->checkpointer.incarnations[task] = control->nodes[task].incarnation;
 	pthread_mutex_unlock(&control->lock);
 	return rc;
 }
@@ -237,7 +247,7 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 			rc = star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
 	}
 	if (rc > 0)
-		rc = commit(control, c, files, queues, err);
+		rc = make_it_count(control, c, files, queues, err);
 	end_all(control, c, rc == 0);
 	if (rc < 0)
 		plane->checkpoint_abandon(plane->ctx, c);
@@ -316,8 +326,6 @@ static void run_one(struct control *control, bool delta, bool last, uint32_t kee
 	if (rc == 0) {
 		p->saved++;
 		p->last = c;
-		if (control->config->checkpoint_restore)
-			control->begins_with = c.id;
 		p->last_rows = p->rows;
 		p->last_bytes = p->bytes;
 		p->last_ended_us = clock_us();
@@ -447,17 +455,27 @@ static int ask_for(struct control *control, bool full, struct star_error *err)
 	return 0;
 }
 
-void control_checkpointer_look(struct control *control)
+/* Of all nodes, as far as they have said it. Under lock. */
+static bool somebody_wants(const struct control *control)
 {
 	const struct control_data_plane *plane = &control->data_plane;
+
+	for (uint32_t task = 1; task < control->config->ps_count; task++)
+		if (control->nodes[task].wants)
+			return true;
+	return plane->checkpoint_wanted && plane->checkpoint_wanted(plane->ctx);
+}
+
+void control_checkpointer_look(struct control *control)
+{
 	struct checkpointer *p = &control->checkpointer;
 	const uint64_t now_us = clock_us();
 	struct star_error err;
 
 	pthread_mutex_lock(&control->lock);
 	/* One that goes wrong is not begun again at once. */
-	if (control->task == 0 && plane->checkpoint_wanted && !p->settle && !p->closed &&
-	    (!p->wanted_us || now_us - p->wanted_us >= WANTED_AGAIN_US) && plane->checkpoint_wanted(plane->ctx) &&
+	if (control->task == 0 && p->running && !p->settle && !p->closed &&
+	    (!p->wanted_us || now_us - p->wanted_us >= WANTED_AGAIN_US) && somebody_wants(control) &&
 	    control_leader_laid_out(control, &err) == 0 && ask_for(control, false, &err) == 0)
 		p->wanted_us = now_us;
 	pthread_mutex_unlock(&control->lock);
@@ -541,6 +559,7 @@ struct part {
 	struct control_checkpoint checkpoint;
 	uint64_t id;
 	uint32_t incarnation, epoch;
+	uint32_t sum;
 	bool kept;
 };
 
@@ -565,10 +584,11 @@ static int read_begin(const json_t *json, struct part *part, struct star_error *
 
 static int read_end(const json_t *json, struct part *part, struct star_error *err)
 {
-	static const char *const members[] = { "id", "kept", "incarnation", "epoch", NULL };
+	static const char *const members[] = { "id", "kept", "sum", "incarnation", "epoch", NULL };
 
 	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "id", &part->id, err) < 0 ||
 	    jsonrpc_member_bool(json, "kept", &part->kept, err) < 0 ||
+	    (json_object_get(json, "sum") && jsonrpc_member_u32(json, "sum", 0, UINT32_MAX, &part->sum, err) < 0) ||
 	    read_owner(json, &part->incarnation, &part->epoch, err) < 0)
 		return -EINVAL;
 	return 0;
@@ -636,7 +656,7 @@ static void end_part(struct control *control, const struct part *part)
 		return;
 	pthread_mutex_lock(&control->plane);
 	kept = part->kept && is_current(control, part);
-	plane->checkpoint_end(plane->ctx, part->id, kept);
+	plane->checkpoint_end(plane->ctx, part->id, kept, part->sum);
 	control_leave_note_end(control, part->id, kept);
 	pthread_mutex_unlock(&control->plane);
 }

@@ -44,6 +44,11 @@ int control_begin_with(struct control *control, struct star_error *err)
 
 	if (rc == 0 && control->config->checkpoint_restore)
 		rc = control->data_plane.restored(control->data_plane.ctx, &control->begins_with, &specs, &count, err);
+	if (rc == 0 && control->data_plane.history)
+		rc = control->data_plane.history(control->data_plane.ctx, &control->history, err);
+	/* Ids that were given after that checkpoint may be in the journals of other nodes. */
+	control->ids_unsure = control->config->ps_count > 1 && control->history.kept && !control->history.applies &&
+			      control->begins_with;
 	/* Behind it: what was dropped is known of the lineage that the cluster goes on with. */
 	if (rc == 0)
 		rc = control_leader_begin_drops(control, err);
@@ -70,7 +75,7 @@ static int start_leading(struct control *control, struct star_error *err)
 	if (!control->nodes)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	own = &control->nodes[0];
-	own->layout.incarnation = control->incarnation;
+	own->incarnation = own->layout.incarnation = control->incarnation;
 	own->layout.data_port = config->own.data.port;
 	own->layout.reactors = config->reactors;
 	own->layout.request_max = config->request_mib << 20;
@@ -81,12 +86,7 @@ static int start_leading(struct control *control, struct star_error *err)
 	if (control->pair_waits[0])
 		return 0;
 	rc = control_begin_with(control, err);
-	if (rc == 0)
-		rc = control_leader_lay_out(control, 0, err);
-	if (rc == 0 && control->data_plane.incarnation)
-		own->layout.incarnation = control->incarnation =
-			control->data_plane.incarnation(control->data_plane.ctx);
-	return rc;
+	return rc < 0 ? rc : control_leader_lay_out(control, 0, err);
 }
 
 /* TCP first: of two nodes started with one configuration, the second one fails before it touches the path. */
@@ -144,7 +144,7 @@ struct control *control_create(const struct control_options *options, struct sta
 	}
 	control->config = options->config;
 	control->data_plane = options->data_plane;
-	control->incarnation = options->incarnation;
+	control->incarnation = control->inherited = options->incarnation;
 	control->steering = options->steering;
 	control->rolled_back_to = options->rolled_back_to;
 	control->tickets = options->tickets;

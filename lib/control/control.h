@@ -70,6 +70,18 @@ struct control_checkpoint {
 	uint32_t epoch; /* of the layout: it counts only if that is the same from the begin to the end, on all nodes */
 	bool last;	/* a node is about to stop: nobody takes requests from the instant on, unless it fails */
 	uint32_t keep;	/* full ones, where that is more than checkpoint.keep */
+	uint32_t sum;	/* of the manifest by which it counts */
+};
+
+/* Where a node that keeps a journal stands in the history of its cluster. */
+struct control_history {
+	bool kept;	     /* it keeps one; else nothing of this matters */
+	bool recovers;	     /* it has lives to go on from, so that workers may come to know it as what it was */
+	bool applies;	     /* PS task 0: it goes on from the checkpoint that the cluster begins with, ... */
+	bool asked_for;	     /* ... which was asked for by its id, and all that came after it is to be forgotten */
+	uint64_t lineage;    /* PS task 0: of its checkpoints */
+	uint64_t taken_back; /* how often the cluster was taken back to a checkpoint, as far as it knows */
+	uint32_t epoch;	     /* of the last layout that it was to serve; 0: none */
 };
 
 struct secure_tickets;
@@ -80,6 +92,8 @@ struct control_layout {
 	uint32_t cluster_reactors; /* of all nodes */
 	uint32_t first_reactor;	   /* of this node, among them */
 	uint64_t checkpoint;	   /* that a node loads its share of which has served no layout yet; 0: none */
+	uint64_t lineage;	   /* of the cluster's checkpoints, and ... */
+	uint64_t taken_back;	   /* ... how often it was taken back to one, where it keeps journals */
 };
 
 /* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections,
@@ -88,7 +102,7 @@ struct control_layout {
 struct control_data_plane {
 	void *ctx;
 	/*
-	 * Makes the object known to every reactor, and returns when all have it. 0 or a negative errno with a sentence;
+	 * Makes the object known to every reactor, and returns when all have it. 0 or a negative errno with a message;
 	 * then no reactor has it, and its id may come again with another object. The spec stays valid as long as the
 	 * control plane.
 	 */
@@ -98,7 +112,7 @@ struct control_data_plane {
 	 * another object. NULL: there is nothing to do. */
 	void (*forget)(void *ctx, uint32_t id);
 	/* PS task 0: remembers beyond a restart what was dropped, if checkpoints are kept: of each id the next
-	 * generation that it is given, WIRE_OBJECTS_MAX + 1 of them. 0 or a negative errno with a sentence. And reads
+	 * generation that it is given, WIRE_OBJECTS_MAX + 1 of them. 0 or a negative errno with a message. And reads
 	 * it, after `restored`: of the cluster that wrote the checkpoint it said. NULL: nothing is remembered. */
 	int (*dropped_write)(void *ctx, const uint32_t *generations, struct star_error *err);
 	int (*dropped_read)(void *ctx, uint32_t *generations, struct star_error *err);
@@ -110,19 +124,22 @@ struct control_data_plane {
 	/* What workers name the node by, once it serves a layout: it may be what an earlier process had, whose journal
 	 * it has applied. NULL: what control_options says. */
 	uint32_t (*incarnation)(void *ctx);
+	/* Where the node's journal stands; once, before its first layout, and at PS task 0 after `restored`. 0 or a
+	 * negative errno with a sentence. NULL: it keeps none. */
+	int (*history)(void *ctx, struct control_history *history, struct star_error *err);
 	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a
-	 * sentence. */
+	 * message. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
 	/* Begins to delete all rows of a table of the catalogue, on every reactor, or with begin false does nothing;
-	 * adds to *left how many are left, about: 0 when it is done. 0 or a negative errno with a sentence. */
+	 * adds to *left how many are left, about: 0 when it is done. 0 or a negative errno with a message. */
 	int (*empty)(void *ctx, const struct object_spec *spec, bool begin, uint64_t *left, struct star_error *err);
 	/* The next keys of rows that a reactor has of a table, appended to an array. 0 or a negative errno with a
-	 * sentence. */
+	 * message. */
 	int (*row_keys)(void *ctx, const struct object_spec *spec, struct control_row_keys *which, json_t *keys,
 			struct star_error *err);
 	/* Appends to an array, for the first of these keys, at least one: the row as a checkpoint has it, in
 	 * hexadecimal digits, or null, if the node has none. Changes nothing, and counts as no pull. 0 or a negative
-	 * errno with a sentence. */
+	 * errno with a message. */
 	int (*rows)(void *ctx, const struct object_spec *spec, const uint64_t *keys, uint32_t count, json_t *records,
 		    struct star_error *err);
 	/* The figures of one table or variable of the catalogue, over the node's reactors, and with by_reactor those of
@@ -134,17 +151,17 @@ struct control_data_plane {
 	bool (*metrics)(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
 			const struct openmetrics_page *page);
 	/* {"connections": [...], "more": whether there are more than limit}; a new reference. 0 or a negative errno
-	 * with a sentence. */
+	 * with a message. */
 	int (*connections)(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err);
 	/* What the reactors remember of requests, as docs/control.rst says; a new reference. 0 or a negative errno with
-	 * a sentence. From any thread, at any time. */
+	 * a message. From any thread, at any time. */
 	int (*observed)(void *ctx, const struct control_observed *which, json_t **result, struct star_error *err);
 	/* Begins to capture frames, as docs/control.rst says; and takes what there is of them, or ends it. New
-	 * references. 0 or a negative errno with a sentence. NULL: it cannot. */
+	 * references. 0 or a negative errno with a message. NULL: it cannot. */
 	int (*capture)(void *ctx, const json_t *params, json_t **result, struct star_error *err);
 	int (*capture_take)(void *ctx, const json_t *params, json_t **result, struct star_error *err);
 	/* Opens a port on every reactor. number: of its name, -1: the lowest that is free. 0 with {"name": ...}, or a
-	 * negative errno with a sentence; then there is no trace of it. */
+	 * negative errno with a message; then there is no trace of it. */
 	int (*port_add)(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err);
 	/* Takes a port away: {"name": ..., "connections": how many were ended}. */
 	int (*port_remove)(void *ctx, const char *name, json_t **result, struct star_error *err);
@@ -165,16 +182,17 @@ struct control_data_plane {
 	 * began with, "state": "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"},
 	 * and "files" or "error"; at any time. */
 	json_t *(*checkpoint_state)(void *ctx);
-	/* It counts as written now, and the next delta goes on from it; or it is given up. Holders of the plane. */
-	void (*checkpoint_end)(void *ctx, uint64_t id, bool kept);
+	/* It counts as written now, by a manifest of that sum, and the next delta goes on from it; or it is given up.
+	 * Holders of the plane. */
+	void (*checkpoint_end)(void *ctx, uint64_t id, bool kept, uint32_t sum);
 	/* PS task 0: makes it count, with the files of all nodes (those of their states), the catalogue and the work
-	 * queues; removes what is older than is to be kept. Or removes it. */
-	int (*checkpoint_commit)(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
+	 * queues, and notes the manifest's sum; removes what is older than is to be kept. Or removes it. */
+	int (*checkpoint_commit)(void *ctx, struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 				 const struct object_spec *const *specs, uint32_t count, const json_t *files,
 				 const json_t *queues, struct star_error *err);
 	void (*checkpoint_abandon)(void *ctx, const struct control_checkpoint *checkpoint);
-	/* PS task 0: whether one should be begun, though none is due: the node's journal has no room without. At any
-	 * time, under locks. NULL: never. */
+	/* Whether one should be begun, though none is due: the node's journal has no room without. At any time, under
+	 * locks. NULL: never. */
 	bool (*checkpoint_wanted)(void *ctx);
 	/* PS task 0: reads all of a checkpoint that the cluster is to roll back to, and of those that it goes on from;
 	 * *id 0: the newest, which it says then. */

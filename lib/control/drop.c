@@ -38,7 +38,7 @@ int control_leader_begin_drops(struct control *control, struct star_error *err)
 uint32_t control_leader_generation(const struct control *control, uint32_t id)
 {
 	/* An earlier PS task 0 may have given the id before, and nobody knows how often. */
-	if (!control->generations[id] && control->epoch_floor)
+	if (!control->generations[id] && (control->epoch_floor || control->ids_unsure))
 		return (uint32_t)hash_mix(control->incarnation + (uint64_t)id) % (OBJECT_GENERATION_MAX / 2) + 1;
 	return control->generations[id];
 }

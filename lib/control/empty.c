@@ -21,7 +21,7 @@ static uint64_t ticket_of(const struct control *control)
 	uint64_t ticket = 0;
 
 	for (uint32_t task = 0; task < control->config->ps_count; task++)
-		ticket = hash_mix(ticket ^ control->nodes[task].layout.incarnation);
+		ticket = hash_mix(ticket ^ control->nodes[task].incarnation);
 	return ticket ? ticket : 1;
 }
 

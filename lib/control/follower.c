@@ -34,6 +34,11 @@ static json_t *join_params(struct control *control, bool with_objects)
 
 	pthread_mutex_lock(&control->lock);
 	json_object_set_new(params, "epoch", json_integer(control->epoch));
+	if (control->history.kept)
+		json_object_update_new(params, json_pack("{s:o, s:b, s:I}", "taken_back",
+							 jsonrpc_member_from_u64(control->history.taken_back),
+							 "recovers", control->history.recovers, "inherited",
+							 (json_int_t)control->inherited));
 	if (control->epoch) {
 		json_object_set_new(params, "cluster_reactors", json_integer(control->cluster_reactors));
 		json_object_set_new(params, "first_reactor", json_integer(control->first_reactor));
@@ -55,21 +60,42 @@ static json_t *join_params(struct control *control, bool with_objects)
 
 static json_t *heartbeat_params(struct control *control)
 {
+	const struct control_data_plane *plane = &control->data_plane;
 	json_t *params =
 		json_pack("{s:i, s:I}", "task", (int)control->task, "incarnation", (json_int_t)control->incarnation);
 
 	pthread_mutex_lock(&control->lock);
 	json_object_set_new(params, "objects_count", json_integer(control->objects_count));
+	if (plane->checkpoint_wanted && plane->checkpoint_wanted(plane->ctx))
+		json_object_set_new(params, "wants_checkpoint", json_true());
 	pthread_mutex_unlock(&control->lock);
 	return params;
 }
 
+/* What workers know this node by is clear once it has begun: PS task 0 is told at once, by another join. */
+static void note_recovered(struct control *control, bool recovers)
+{
+	if (!recovers)
+		return;
+	pthread_mutex_lock(&control->lock);
+	control->joined = false;
+	control->layout_missed = true;
+	pthread_cond_broadcast(&control->wake);
+	pthread_mutex_unlock(&control->lock);
+}
+
 static int take_layout(struct control *control, const json_t *json, struct star_error *err)
 {
-	static const char *const members[] = { "epoch",	     "cluster_reactors", "first_reactor",
-					       "checkpoint", "incarnation",	 NULL };
+	/* clang-format off */
+	static const char *const members[] = {
+		"epoch", "cluster_reactors", "first_reactor", "checkpoint", "incarnation", "lineage", "taken_back",
+		NULL,
+	};
+	/* clang-format on */
 	struct control_layout layout = { .checkpoint = 0 };
 	uint32_t incarnation = control->incarnation;
+	bool recovers;
+	int rc;
 
 	if (jsonrpc_member_only(json, members, err) < 0 ||
 	    jsonrpc_member_u32(json, "epoch", 1, CONTROL_EPOCH_MAX, &layout.epoch, err) < 0 ||
@@ -78,13 +104,22 @@ static int take_layout(struct control *control, const json_t *json, struct star_
 	    jsonrpc_member_u32(json, "first_reactor", 0, layout.cluster_reactors - 1, &layout.first_reactor, err) < 0 ||
 	    (json_object_get(json, "checkpoint") &&
 	     jsonrpc_member_u64(json, "checkpoint", &layout.checkpoint, err) < 0) ||
+	    (json_object_get(json, "lineage") && jsonrpc_member_u64(json, "lineage", &layout.lineage, err) < 0) ||
+	    (json_object_get(json, "taken_back") &&
+	     jsonrpc_member_u64(json, "taken_back", &layout.taken_back, err) < 0) ||
 	    (json_object_get(json, "incarnation") &&
 	     jsonrpc_member_u32(json, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0))
 		return control_invalid(err);
 	if (incarnation != control->incarnation)
 		return star_error_set(err, -ESTALE, "this is another start of PS task %u than the layout is for",
 				      control->task);
-	return control_set_layout(control, &layout, err);
+	pthread_mutex_lock(&control->lock);
+	recovers = control->history.recovers;
+	pthread_mutex_unlock(&control->lock);
+	rc = control_set_layout(control, &layout, err);
+	if (rc == 0)
+		note_recovered(control, recovers);
+	return rc;
 }
 
 /* What has an earlier generation of an id was dropped, and this node was not told. */
@@ -194,7 +229,7 @@ static void note_leader(struct control *control, uint32_t incarnation, bool join
 		control->follower_error[0] = 0;
 	pthread_mutex_unlock(&control->lock);
 	if (before && before != incarnation)
-		control_tell_restart(0, begins_with);
+		control_tell_restart(0, begins_with, control->history.kept);
 	if (joined && !was_joined)
 		log_info("joined PS task 0, incarnation %u", incarnation);
 }
@@ -223,13 +258,26 @@ static int take_reply(struct control *control, const json_t *reply, uint64_t ask
 	return !joined;
 }
 
+/* Before it joins. */
+static int look_at_history(struct control *control, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	const int rc =
+		control->history_settled || !plane->history ? 0 : plane->history(plane->ctx, &control->history, err);
+
+	control->history_settled = rc == 0;
+	return rc;
+}
+
 static int beat(struct control *control, struct leader_link *link, struct star_error *err)
 {
 	uint64_t asked_us;
 	json_t *reply;
 	bool joined;
-	int rc;
+	int rc = look_at_history(control, err);
 
+	if (rc < 0)
+		return rc;
 	pthread_mutex_lock(&control->lock);
 	control->layout_missed = false;
 	pthread_mutex_unlock(&control->lock);

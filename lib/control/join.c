@@ -7,6 +7,17 @@
 
 #include "jsonrpc/member.h"
 
+/* Of a node that keeps a journal. */
+static int read_journal(const json_t *params, struct control_join *join, struct star_error *err)
+{
+	join->journal = true;
+	if (jsonrpc_member_u64(params, "taken_back", &join->taken_back, err) < 0 ||
+	    jsonrpc_member_bool(params, "recovers", &join->recovers, err) < 0 ||
+	    jsonrpc_member_u32(params, "inherited", 1, UINT32_MAX, &join->node.incarnation, err) < 0)
+		return -EINVAL;
+	return 0;
+}
+
 /* Of a node that serves a layout. */
 static int read_place(const json_t *params, struct control_place *place, struct star_error *err)
 {
@@ -24,7 +35,7 @@ int control_join_read(const struct control *control, const json_t *params, struc
 	static const char *const members[] = {
 		"task", "incarnation", "data_host", "data_port", "reactors", "partitions", "ps_count", "epoch",
 		"objects_count", "objects", "steering", "request_max", "cluster_reactors", "first_reactor",
-		"refused", NULL,
+		"refused", "taken_back", "recovers", "inherited", NULL,
 	};
 	/* clang-format on */
 	const uint32_t last = control->config->ps_count - 1;
@@ -42,6 +53,9 @@ int control_join_read(const struct control *control, const json_t *params, struc
 	    jsonrpc_member_u32(params, "epoch", 0, CONTROL_EPOCH_MAX, &join->epoch, err) < 0 ||
 	    (join->epoch && read_place(params, &join->place, err) < 0) ||
 	    jsonrpc_member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &join->objects_count, err) < 0)
+		return -EINVAL;
+	join->incarnation = join->node.incarnation;
+	if (json_object_get(params, "taken_back") && read_journal(params, join, err) < 0)
 		return -EINVAL;
 	join->objects = json_object_get(params, "objects");
 	if (join->objects && (!json_is_array(join->objects) || json_array_size(join->objects) != join->objects_count))
@@ -118,6 +132,11 @@ int control_join_check(struct control *control, const struct control_join *join,
 		return star_error_set(err, -EINVAL,
 				      "PS task %u knows %u PS tasks, PS task 0 knows %u: give all nodes the same list",
 				      join->task, join->ps_count, config->ps_count);
+	if (join->journal != control->history.kept)
+		return star_error_set(err, -EINVAL,
+				      "PS task %u keeps %s journal, and PS task 0 keeps %s: give all nodes a "
+				      "journal.directory, or none",
+				      join->task, join->journal ? "a" : "no", join->journal ? "none" : "one");
 	pthread_mutex_lock(&control->lock);
 	rc = check_partitions(control, join, err);
 	for (uint32_t task = 0; rc == 0 && task < config->ps_count; task++) {

@@ -8,13 +8,16 @@
 /* A join, read and checked by itself. */
 struct control_join {
 	uint32_t task, epoch, partitions, ps_count, objects_count;
+	uint32_t incarnation; /* of its start */
 	struct control_place place;
-	struct layout_node node;
-	const json_t *objects; /* NULL or an array */
-	const json_t *refused; /* the same: ids that it has no room for */
+	struct layout_node node; /* its incarnation: what workers are to know it by */
+	bool journal, recovers;	 /* it keeps one, and has yet to apply it */
+	uint64_t taken_back;	 /* as that has it */
+	const json_t *objects;	 /* NULL or an array */
+	const json_t *refused;	 /* the same: ids that it has no room for */
 };
 
-/* 0, or -EINVAL with a sentence. What join has of params lives as long as they do. */
+/* 0, or -EINVAL with a message. What join has of params lives as long as they do. */
 int control_join_read(const struct control *control, const json_t *params, struct control_join *join,
 		      struct star_error *err);
 

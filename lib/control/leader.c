@@ -55,7 +55,7 @@ int control_leader_complete(const struct control *control, struct star_error *er
 	unsigned count = missing(control, tasks, sizeof(tasks));
 
 	if (control->pair_waits[0])
-		return star_error_set(err, -EHOSTDOWN, "%s", control->pair_waits);
+		return control_pair_serves(control, err);
 	if (count)
 		return star_error_set(err, -EAGAIN, "waiting for PS task%s %s to join", count > 1 ? "s" : "", tasks);
 	if (control->rolls_back)
@@ -76,6 +76,10 @@ int control_leader_laid_out(const struct control *control, struct star_error *er
 		if (control->nodes[task].leaving)
 			return star_error_set(err, -EAGAIN, "waiting for PS task %u, which was stopped, to join again",
 					      task);
+		else if (control->nodes[task].goes_back)
+			return star_error_set(err, -EAGAIN, "waiting for PS task %u to be taken back", task);
+		else if (control->nodes[task].recovers)
+			return star_error_set(err, -EAGAIN, "waiting for PS task %u to go on from its journal", task);
 	return rc;
 }
 
@@ -274,11 +278,12 @@ int control_leader_create(struct control *control, const json_t *params, json_t 
 int control_leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err)
 {
 	const struct object_spec *spec;
-	int rc = 0;
+	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	spec = control_find(control, name);
-	if (!spec || spec->kind == OBJECT_PROGRAM)
+	rc = control_pair_serves(control, err);
+	if (rc == 0 && (!spec || spec->kind == OBJECT_PROGRAM))
 		rc = star_error_set(err, -ENOENT, "there is no table or variable \"%s\"", name);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++)
 		if (control_bit(control->nodes[task].refuses, spec->id))
@@ -348,11 +353,17 @@ int control_leader_layout(struct control *control, json_t **result, struct star_
 /* What a node is to serve. Under lock. */
 static json_t *layout_for(const struct control *control, uint32_t task)
 {
-	return json_pack("{s:I, s:I, s:I, s:o, s:I}", "epoch", (json_int_t)control->epoch, "cluster_reactors",
-			 (json_int_t)control->cluster_reactors, "first_reactor",
-			 (json_int_t)first_reactor(control, task), "checkpoint",
-			 jsonrpc_member_from_u64(control->begins_with), "incarnation",
-			 (json_int_t)control->nodes[task].layout.incarnation);
+	json_t *json = json_pack("{s:I, s:I, s:I, s:o, s:I}", "epoch", (json_int_t)control->epoch, "cluster_reactors",
+				 (json_int_t)control->cluster_reactors, "first_reactor",
+				 (json_int_t)first_reactor(control, task), "checkpoint",
+				 jsonrpc_member_from_u64(control->begins_with), "incarnation",
+				 (json_int_t)control->nodes[task].incarnation);
+
+	if (control->history.kept) {
+		json_object_set_new(json, "lineage", jsonrpc_member_from_u64(control->history.lineage));
+		json_object_set_new(json, "taken_back", jsonrpc_member_from_u64(control->history.taken_back));
+	}
+	return json;
 }
 
 /* Tells the other nodes, as far as that goes quickly; the heartbeats tell the rest. */
@@ -388,6 +399,9 @@ int control_leader_lay_out(struct control *control, uint32_t except, struct star
 
 	pthread_mutex_lock(&control->lock);
 	if (control->layout_due && missing(control, tasks, sizeof(tasks)) == 0) {
+		if (control->history.kept && !control->history_settled)
+			control_history_settle(control);
+		control->history_settled = true;
 		layout.epoch = (control->epoch > control->epoch_floor ? control->epoch : control->epoch_floor) + 1;
 		layout.cluster_reactors = first_reactor(control, control->config->ps_count);
 	}
@@ -404,6 +418,8 @@ int control_leader_lay_out(struct control *control, uint32_t except, struct star
 		rc = control_restore_look_again(control, err);
 	pthread_mutex_lock(&control->lock);
 	layout.checkpoint = control->begins_with;
+	layout.lineage = control->history.lineage;
+	layout.taken_back = control->history.taken_back;
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
 		rc = control_set_layout(control, &layout, err);
@@ -469,30 +485,45 @@ static int adopt_all(struct control *control, const struct control_join *join, s
 	return rc;
 }
 
-/* Notes the node under its incarnation. Under lock. */
+static bool is_same_place(const struct layout_node *a, const struct layout_node *b)
+{
+	return strcmp(a->data_host, b->data_host) == 0 && a->data_port == b->data_port && a->reactors == b->reactors;
+}
+
+/* Notes the node under its incarnation. One that may go on as what it was leaves the layout as it is: who has it finds
+ * a node that does not answer for a while. Under lock. */
 static int note_join(struct control *control, const struct control_join *join, struct star_error *err)
 {
 	struct cluster_node *node = &control->nodes[join->task];
-	const struct layout_node *had = &node->layout, *has = &join->node;
+	const struct layout_node had = node->layout, *has = &join->node;
+	const bool was_known = join->recovers && node->incarnation && is_same_place(&had, has);
+	const uint32_t before = node->incarnation;
 
-	if (had->incarnation == has->incarnation) {
-		if (strcmp(had->data_host, has->data_host) != 0 || had->data_port != has->data_port ||
-		    had->reactors != has->reactors)
+	if (before == join->incarnation) {
+		if (!is_same_place(&had, has))
 			return star_error_set(err, -EINVAL,
 					      "PS task %u has changed its data address without a restart: %s, now %s",
-					      join->task, config_show(had->data_host, had->data_port).text,
+					      join->task, config_show(had.data_host, had.data_port).text,
 					      config_show(has->data_host, has->data_port).text);
+		control_history_begun(control, join);
 		return 0;
 	}
-	if (had->incarnation)
-		control_tell_restart(join->task, control->begins_with);
+	if (before)
+		control_tell_restart(join->task, control->begins_with, join->recovers);
 	*node = (struct cluster_node){ .layout = *has,
+				       .incarnation = join->incarnation,
+				       .recovers = join->recovers,
+				       .was_known = was_known,
+				       .taken_back = join->taken_back,
 				       .place = join->place,
 				       .reactors_before = node->reactors_before,
 				       .away = node->away,
 				       .away_us = node->away_us,
-				       .is_back = had->incarnation != 0 };
-	control->layout_due = true;
+				       .is_back = before != 0 };
+	if (was_known)
+		node->layout.incarnation = had.incarnation;
+	else
+		control->layout_due = true;
 	control->misfit[0] = 0;
 	control->checkpointer.together_failed = false;
 	return 0;
@@ -504,10 +535,11 @@ static json_t *standing(const struct control *control, uint32_t task)
 	struct star_error err;
 	const bool laid_out = control_leader_complete(control, &err) == 0;
 	const struct cluster_node *node = &control->nodes[task];
-	json_t *reply = json_pack("{s:I, s:b, s:i, s:b, s:o}", "incarnation", (json_int_t)control->incarnation,
-				  "joined", node->joined, "objects_count", (int)control->objects_count, "closing",
-				  control->checkpointer.asked_last || control->checkpointer.closed, "begins_with",
-				  jsonrpc_member_from_u64(control->begins_with));
+	json_t *reply =
+		json_pack("{s:I, s:b, s:i, s:b, s:o}", "incarnation", (json_int_t)control->incarnation, "joined",
+			  node->joined && !node->recovers, "objects_count", (int)control->objects_count, "closing",
+			  control->checkpointer.asked_last || control->checkpointer.closed, "begins_with",
+			  jsonrpc_member_from_u64(control->begins_with));
 
 	if (node->joined && laid_out)
 		json_object_set_new(reply, "layout", layout_for(control, task));
@@ -571,7 +603,8 @@ int control_leader_join(struct control *control, const json_t *params, json_t **
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&control->lock);
-	rc = note_join(control, &join, err);
+	rc = control->checkpointer.counting ? star_error_set(err, -EAGAIN, "not now: a checkpoint is about to count")
+					    : note_join(control, &join, err);
 	if (rc == 0 && join.epoch > control->epoch_floor)
 		control->epoch_floor = join.epoch;
 	if (rc == 0 && control->rolls_back)
@@ -593,7 +626,7 @@ int control_leader_join(struct control *control, const json_t *params, json_t **
 		return rc;
 	pthread_mutex_lock(&control->lock);
 	*result = standing(control, join.task);
-	control->nodes[join.task].loads = control->begins_with != 0;
+	control->nodes[join.task].loads = control->begins_with != 0 || join.recovers;
 	count = control->objects_count;
 	pthread_mutex_unlock(&control->lock);
 	if (count != join.objects_count)
@@ -603,7 +636,8 @@ int control_leader_join(struct control *control, const json_t *params, json_t **
 
 int control_leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "task", "incarnation", "objects_count", NULL };
+	static const char *const members[] = { "task", "incarnation", "objects_count", "wants_checkpoint", NULL };
+	const bool wants = json_is_true(json_object_get(params, "wants_checkpoint"));
 	uint32_t task, incarnation, count;
 	struct cluster_node *node;
 	char tasks[128];
@@ -619,12 +653,13 @@ int control_leader_heartbeat(struct control *control, const json_t *params, json
 	node = &control->nodes[task];
 	*result = standing(control, task);
 	/* Whoever has to change something is to join, which is the executor's work. */
-	if (node->layout.incarnation != incarnation || !node->joined ||
+	if (node->incarnation != incarnation || !node->joined || node->recovers ||
 	    count + node->refuses_count != control->objects_count ||
 	    (control->layout_due && missing(control, tasks, sizeof(tasks)) == 0))
 		json_object_set_new(*result, "joined", json_false());
 	else
 		node->seen_us = clock_us();
+	node->wants = wants;
 	node->loads = false;
 	pthread_mutex_unlock(&control->lock);
 	return 0;

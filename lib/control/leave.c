@@ -45,7 +45,7 @@ int control_leave_take(struct control *control, const json_t *params, json_t **r
 	    jsonrpc_member_u32(params, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0)
 		return control_invalid(err);
 	pthread_mutex_lock(&control->lock);
-	if (control->nodes[task].layout.incarnation != incarnation)
+	if (control->nodes[task].incarnation != incarnation)
 		rc = star_error_set(err, -ESTALE, "PS task %u has not joined as this incarnation", task);
 	else
 		*result = leave_progress(control, task);
@@ -134,7 +134,7 @@ void control_leave_look(struct control *control, bool closing, uint64_t asked_us
 		return;
 	log_warn("the last checkpoint %" PRIu64 " was given up: the node serves again", id);
 	pthread_mutex_lock(&control->plane);
-	plane->checkpoint_end(plane->ctx, id, false);
+	plane->checkpoint_end(plane->ctx, id, false, 0);
 	control_leave_note_end(control, id, false);
 	pthread_mutex_unlock(&control->plane);
 }

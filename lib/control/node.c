@@ -196,9 +196,11 @@ static const struct object_spec *forget_one(struct control *control, uint32_t id
 	return retired ? spec : NULL;
 }
 
-void control_tell_restart(uint32_t task, uint64_t checkpoint)
+void control_tell_restart(uint32_t task, uint64_t checkpoint, bool journal)
 {
-	if (checkpoint)
+	if (journal)
+		log_warn("PS task %" PRIu32 " was restarted: it goes on from what its journal has", task);
+	else if (checkpoint)
 		log_warn("PS task %" PRIu32 " was restarted: it begins with its share of checkpoint %" PRIu64, task,
 			 checkpoint);
 	else
@@ -231,6 +233,20 @@ static void set_loading(struct control *control, uint64_t checkpoint)
 	pthread_mutex_unlock(&control->lock);
 }
 
+/* What it begins with is loaded. Under lock. */
+static void note_begun(struct control *control, const struct control_layout *layout)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+
+	control->history.recovers = false;
+	control->history.taken_back = layout->taken_back;
+	if (!plane->incarnation)
+		return;
+	control->inherited = plane->incarnation(plane->ctx);
+	if (control->task == 0)
+		control->nodes[0].layout.incarnation = control->inherited;
+}
+
 int control_set_layout(struct control *control, const struct control_layout *layout, struct star_error *err)
 {
 	int rc = 0;
@@ -247,6 +263,7 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 			control->version++;
 			control->cluster_reactors = layout->cluster_reactors;
 			control->first_reactor = layout->first_reactor;
+			note_begun(control, layout);
 			pthread_mutex_unlock(&control->lock);
 			control_leave_note_layout(control);
 			log_info("layout epoch %u: %u reactors in the cluster, this node's from %u on", layout->epoch,

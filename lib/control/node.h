@@ -75,7 +75,13 @@ struct control_place {
 
 /* What PS task 0 knows of a node. */
 struct cluster_node {
-	struct layout_node layout; /* incarnation 0: never heard of */
+	struct layout_node layout; /* its incarnation: what workers know it by */
+	uint32_t incarnation;	   /* of its start; 0: never heard of */
+	bool recovers;		   /* it has a journal to apply: what workers know it by is not known yet ... */
+	bool was_known;		   /* ... but what they did */
+	bool goes_back;		   /* it begins again, as the cluster was taken back to a checkpoint */
+	uint64_t taken_back;	   /* as its journal has it */
+	bool wants;		   /* a checkpoint, for its journal's sake */
 	bool joined;		   /* it holds the whole catalogue in this incarnation */
 	bool leaving;		   /* it has said that it stops */
 	bool told_last;		   /* it knows that the last checkpoint counts, or was told so */
@@ -107,6 +113,7 @@ struct checkpointer {
 	bool together, together_failed; /* asked_restore: because nodes do not fit (places.c); and it could not be */
 	bool settle;	 /* a full one is due as soon as there is a layout: the cluster has rolled back */
 	bool asked_last; /* for one before a node stops */
+	bool counting;	 /* a manifest is being written: nobody joins, as it is not known which one counts */
 	bool closed;	 /* such a one counts: no node has taken anything since, and none does until the next layout */
 	uint64_t wanted_us; /* when one was begun at last that the node wants; 0: never */
 	uint64_t lasts_failed;
@@ -132,7 +139,8 @@ struct control {
 	const struct config *config;
 	struct control_data_plane data_plane;
 	struct steering steering;
-	uint32_t incarnation;
+	uint32_t incarnation; /* of this start: what nodes know each other by */
+	uint32_t inherited;   /* what workers know the node by; that of an earlier start, where it goes on from there */
 	uint32_t task;
 	uint64_t started_us;
 	char socket_path[sizeof(((struct config *)0)->control_socket)];
@@ -165,12 +173,15 @@ struct control {
 	bool closed;	    /* that counts */
 	pthread_t watch;
 	bool watching;
-	uint64_t overdue_logged_us; /* the watch's: that no checkpoint comes; 0: it does */
-	uint64_t loading;	    /* the checkpoint that this node loads its share of; 0: none */
-	int64_t clock_offset_us;    /* of the kernel's date from its clock, as this node began */
+	uint64_t overdue_logged_us;	/* the watch's: that no checkpoint comes; 0: it does */
+	uint64_t loading;		/* the checkpoint that this node loads its share of; 0: none */
+	struct control_history history; /* of its journal, as this node began; then as the cluster's is */
+	bool history_settled;		/* it is known; the follower's, and PS task 0's: as others know it, too */
+	int64_t clock_offset_us;	/* of the kernel's date from its clock, as this node began */
 	/* PS task 0 */
 	struct cluster_node *nodes; /* ps_count */
 	struct checkpointer checkpointer;
+	bool ids_unsure; /* an earlier PS task 0 may have given ids that this one does not know of */
 	struct control_queues queues;
 	uint64_t begins_with; /* the checkpoint that nodes which come now begin with; 0: none */
 	uint64_t rolled_back_to;
@@ -217,6 +228,9 @@ bool control_pause(struct control *control, uint32_t ms, const bool *until);
 /* Under lock. NULL when there is none. */
 const struct object_spec *control_find(const struct control *control, const char *name);
 
+/* Under lock. -EHOSTDOWN: the node is one of a pair, and does not serve; whoever asks is to ask the other one. */
+int control_pair_serves(const struct control *control, struct star_error *err);
+
 /* leader.c: calls `install` of another node; how long that may take. */
 int control_leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us,
 			struct star_error *err);
@@ -229,8 +243,9 @@ void control_leader_undo(struct control *control, const struct object_spec *spec
 
 /* Takes an object out of the catalogue, and programs that work on it. why: for the log. */
 void control_forget(struct control *control, uint32_t id, const char *why);
-/* A line of the log: a node was restarted. checkpoint: what it begins with its share of; 0: with nothing. */
-void control_tell_restart(uint32_t task, uint64_t checkpoint);
+/* A line of the log: a node was restarted. checkpoint: what it begins with its share of; 0: with nothing. journal: and
+ * goes on from what its journal has after that. */
+void control_tell_restart(uint32_t task, uint64_t checkpoint, bool journal);
 
 /* Sets of objects, by id. */
 static inline bool control_bit(const uint64_t *bits, uint32_t id)
@@ -319,7 +334,7 @@ json_t *control_security_json(const struct control *control);
 /* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any
  * time. */
 int control_metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-/* health.c: {"healthy", "state", "problems": [sentences]}; a new reference. At any time. */
+/* health.c: {"healthy", "state", "problems": [messages]}; a new reference. At any time. */
 json_t *control_health_json(struct control *control);
 /* How far the date is from the clock that nobody sets. */
 int64_t control_health_clock_offset_us(void);
@@ -334,7 +349,7 @@ int control_checkpointer_start(struct control *control, struct star_error *err);
 void control_checkpointer_join(struct control *control); /* after control_stop */
 /* Once a second: begins one if the node wants it. */
 void control_checkpointer_look(struct control *control);
-/* Asks for one; kind is "full", "delta" or "auto". -EBUSY with a sentence when one is under way. */
+/* Asks for one; kind is "full", "delta" or "auto". -EBUSY with a message when one is under way. */
 int control_checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_checkpointer_status(struct control *control, json_t **result, struct star_error *err);
 /* On every node: {"begin": {...}}, {"end": {...}}, {"restart": {...}} or {}: how far it is. */
@@ -412,6 +427,12 @@ int control_leader_check_heard(const struct control *control, const char *name, 
 			       struct star_error *err);
 /* Asks for a checkpoint, as older ones have what is gone. False: one is being written that may have begun before. */
 bool control_leader_ask_checkpoint(struct control *control);
+
+/* history.c: PS task 0 knows the history of the cluster, as all nodes have joined; and a node has said that it has
+ * begun. Under lock. */
+struct control_join;
+void control_history_settle(struct control *control);
+void control_history_begun(struct control *control, const struct control_join *join);
 
 /* drop.c: a table is dropped on all nodes; and what was dropped before is known again after a start. */
 int control_leader_drop(struct control *control, const json_t *params, json_t **result, struct star_error *err);

@@ -19,9 +19,13 @@ void control_pair_waits(struct control *control, const char *why)
 	pthread_mutex_unlock(&control->lock);
 }
 
+int control_pair_serves(const struct control *control, struct star_error *err)
+{
+	return control->pair_waits[0] ? star_error_set(err, -EHOSTDOWN, "%s", control->pair_waits) : 0;
+}
+
 int control_pair_lead(struct control *control, uint32_t epoch, bool begins, struct star_error *err)
 {
-	const struct control_data_plane *plane = &control->data_plane;
 	int rc = begins ? control_begin_with(control, err) : 0;
 
 	pthread_mutex_lock(&control->lock);
@@ -37,8 +41,6 @@ int control_pair_lead(struct control *control, uint32_t epoch, bool begins, stru
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&control->lock);
-	control->incarnation = plane->incarnation(plane->ctx);
-	control->nodes[0].layout.incarnation = control->incarnation;
 	control->pair_waits[0] = 0;
 	pthread_mutex_unlock(&control->lock);
 	return 0;

@@ -38,7 +38,8 @@ bool control_restore_together(struct control *control)
 {
 	struct checkpointer *p = &control->checkpointer;
 
-	if (!p->running || !control->begins_with || p->together_failed)
+	/* Where there are journals, what they have would be lost. */
+	if (!p->running || !control->begins_with || p->together_failed || control->history.kept)
 		return false;
 	if (!p->asked_restore && !p->restoring) {
 		p->asked_restore = p->woken = p->together = true;
@@ -76,7 +77,7 @@ int control_restore_ask(struct control *control, const json_t *params, json_t **
 		p->together = false;
 		p->error[0] = 0;
 		pthread_cond_broadcast(&control->wake);
-		*result = json_pack("{s:I}", "incarnation", (json_int_t)control->incarnation);
+		*result = json_pack("{s:I}", "incarnation", (json_int_t)control->inherited); /* as in status */
 	}
 	pthread_mutex_unlock(&control->lock);
 	return rc;
@@ -94,7 +95,7 @@ static int send_back(struct control *control, uint32_t task, uint32_t incarnatio
 		heard = state != NULL;
 		json_decref(state);
 		pthread_mutex_lock(&control->lock);
-		heard |= control->nodes[task].layout.incarnation != incarnation;
+		heard |= control->nodes[task].incarnation != incarnation;
 		pthread_mutex_unlock(&control->lock);
 		if (heard)
 			break;
@@ -137,7 +138,7 @@ static int roll_back(struct control *control, uint64_t id, bool together, struct
 	if (rc == 0)
 		control->begins_with = id;
 	for (uint32_t task = 0; task < count; task++)
-		incarnations[task] = control->nodes[task].layout.incarnation;
+		incarnations[task] = control->nodes[task].incarnation;
 	pthread_mutex_unlock(&control->lock);
 	/* An administrator wants all that it has; otherwise what was dropped since stays so. */
 	if (rc == 0 && !together && plane->bring_back) {

@@ -46,7 +46,7 @@ json_t *control_node_json(struct control *control, struct line_server_counts cou
 	json_object_set_new(status, "task", json_integer(control->task));
 	json_object_set_new(status, "version", json_string(STAR_VERSION));
 	json_object_set_new(status, "pid", json_integer(getpid()));
-	json_object_set_new(status, "incarnation", json_integer(control->incarnation));
+	json_object_set_new(status, "incarnation", json_integer(control->inherited));
 	json_object_set_new(status, "uptime_s", json_real((double)((clock_us() - control->started_us) / 1000) / 1000));
 	json_object_set_new(status, "partitions", json_integer(config->partitions));
 	json_object_set_new(status, "control_plane",

@@ -206,6 +206,8 @@ static int read_life(const struct journal_contents *c, uint32_t first, uint32_t 
 	life->whole = is_whole_life(c, life->number);
 	life->incarnation = known->begin.incarnation;
 	life->partitions = known->begin.partitions;
+	life->cluster_reactors = known->begin.cluster_reactors;
+	life->first_reactor = known->begin.first_reactor;
 	life->base = known->begin.base;
 	life->passed_over = known->begin.passed_over;
 	return 1;

@@ -32,7 +32,7 @@ struct journal_past_life {
 	uint32_t number, reactors;
 	bool goes_on, sums;
 	bool whole; /* nothing of it is missing because its journal has failed */
-	uint32_t after, story, incarnation, partitions;
+	uint32_t after, story, incarnation, partitions, cluster_reactors, first_reactor;
 	uint64_t base, passed_over;
 	struct journal_stream *streams;
 	struct star_error fault; /* code 0: none; that matters only to who needs this life */

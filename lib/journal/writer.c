@@ -174,7 +174,9 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 					  .position = position,
 					  .base = w->life.base,
 					  .passed_over = w->life.passed_over,
-					  .former = w->former };
+					  .former = w->former,
+					  .cluster_reactors = w->life.cluster_reactors,
+					  .first_reactor = w->life.first_reactor };
 	char name[JOURNAL_NAME_MAX];
 	int rc;
 

@@ -13,6 +13,7 @@
 struct journal_life {
 	const char *directory;
 	uint32_t number, reactors, partitions, incarnation;
+	uint32_t cluster_reactors, first_reactor;
 	uint32_t flags; /* enum journal_segment_flags */
 	uint32_t after, story;
 	uint64_t base, passed_over;

@@ -186,7 +186,12 @@ static int route(struct node_apply *a, const struct object_spec *spec, const str
 		memcpy(&key, row, sizeof(key));
 		owner = wire_key_owner(partitions, a->cluster_reactors, spec, name_hash, key);
 		if (owner < a->first_reactor || owner >= a->first_reactor + a->node->shards_count)
-			return star_error_set(err, -EBADMSG, "%s has rows of another node", a->what);
+			return star_error_set(
+				err, -EBADMSG,
+				"%s has rows that are another PS task's now, as there are other reactors than before: "
+				"start all nodes with the cores.number that they had, have a checkpoint written and "
+				"stop them; what that has goes to any number of them",
+				a->what);
 		rc = add_row(a, run, row, owner - a->first_reactor, err);
 	}
 	return rc;
@@ -370,12 +375,14 @@ int node_apply_run(struct node_apply *a, uint32_t stream, const struct checkpoin
 
 /* ---- begin and end ---- */
 
-bool node_apply_from(struct node_apply *a, uint32_t reactors, uint32_t partitions)
+bool node_apply_from(struct node_apply *a, uint32_t reactors, uint32_t partitions, uint32_t first_reactor,
+		     uint32_t cluster_reactors)
 {
 	free(a->cleared);
 	a->cleared = NULL;
 	a->clearing = false;
-	a->same = reactors == a->node->shards_count && partitions == a->node->config->partitions;
+	a->same = reactors == a->node->shards_count && partitions == a->node->config->partitions &&
+		  first_reactor == a->first_reactor && cluster_reactors == a->cluster_reactors;
 	return a->same;
 }
 

@@ -20,8 +20,9 @@ struct node_apply *node_apply_create(struct node *node, uint32_t first_reactor, 
 /* Waits for what reactors still load. 0, or a negative errno of that. */
 int node_apply_destroy(struct node_apply *apply, struct star_error *err);
 
-/* Who wrote what comes now; whether that is as here. */
-bool node_apply_from(struct node_apply *apply, uint32_t reactors, uint32_t partitions);
+/* Who wrote what comes now: its reactors, and where they were among those of its cluster; whether that is as here. */
+bool node_apply_from(struct node_apply *apply, uint32_t reactors, uint32_t partitions, uint32_t first_reactor,
+		     uint32_t cluster_reactors);
 
 /* A record of a stream, which ends `behind`; it may be changed. outcome_only: of it nothing but how requests ended. */
 int node_apply_record(struct node_apply *apply, uint32_t stream, struct journal_record *record, uint64_t behind,

@@ -218,6 +218,9 @@ static void *write_checkpoint(void *arg)
 		rc = begin_snapshots(c, &err);
 	if (rc == 0)
 		rc = write_all(c, &err);
+	/* A checkpoint counts only if each task's journal goes on from it. */
+	if (rc == 0)
+		rc = node_journal_settle(c->node, c->now.id, goes_on, c, &err);
 	if (rc < 0)
 		end_snapshots(c, false);
 	for (unsigned i = 0; i < c->node->shards_count; i++) {
@@ -314,11 +317,9 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		c->lineage = clock_ns();
 	c->lineage = c->lineage % INT64_MAX + 1;
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
-	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by
-	 * then. */
-	if (node->config->task_index == 0)
-		if (node_checkpoint_claim(c, NULL) == 0)
-			ckpt_dropped_clean(node->config->checkpoint_directory);
+	/* Of a pair the one that serves has it. */
+	if (node->config->task_index == 0 && !node->config->standby_peer[0])
+		node_checkpoint_own(c);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
 		rc = node_snapshot_make(&c->parts[i].snapshot, "ckpt", i, err);
 	if (rc == 0)
@@ -350,6 +351,11 @@ void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lin
 	c->since = 0;
 }
 
+void node_checkpoint_goes_with(struct node_checkpoint *c, uint64_t lineage)
+{
+	c->lineage = lineage;
+}
+
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *c)
 {
 	return c->lineage;
@@ -363,6 +369,13 @@ uint32_t node_checkpoint_own_sum(const struct node_checkpoint *c)
 int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)
 {
 	return ckpt_claim_take(&c->claim, c->node->config->checkpoint_directory, err);
+}
+
+/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
+void node_checkpoint_own(struct node_checkpoint *c)
+{
+	if (c && node_checkpoint_claim(c, NULL) == 0)
+		ckpt_dropped_clean(c->node->config->checkpoint_directory);
 }
 
 int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, struct star_error *err)
@@ -539,18 +552,22 @@ json_t *node_checkpoint_state(void *ctx)
 	return json;
 }
 
-void node_checkpoint_end(void *ctx, uint64_t id, bool kept)
+void node_checkpoint_end(void *ctx, uint64_t id, bool kept, uint32_t sum)
 {
 	struct node *node = ctx;
 	struct node_checkpoint *c = node->checkpoint;
 
-	if (checkpoint_state(c) != IDLE && c->now.id == id)
+	if (checkpoint_state(c) != IDLE && c->now.id == id) {
 		finish_checkpoint(c, kept);
+		/* PS task 0 has known it since the manifest was there. */
+		if (kept && node->config->task_index)
+			node_journal_counts(node, id, sum);
+	}
 	if (!kept)
 		open_again(node);
 }
 
-int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
+int node_checkpoint_commit(void *ctx, struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 			   const struct object_spec *const *specs, uint32_t count, const json_t *files,
 			   const json_t *queues, struct star_error *err)
 {
@@ -588,6 +605,7 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 		c->since = c->since ? c->since : checkpoint->id;
 		c->last = m.id;
 		c->last_sum = m.sum;
+		checkpoint->sum = m.sum;
 		node_journal_counts(ctx, m.id, m.sum);
 	}
 	if (rc == 0 && !checkpoint->parent) {

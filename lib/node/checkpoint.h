@@ -19,6 +19,10 @@ int node_checkpoint_read_files(const json_t *json, struct ckpt_manifest *m, stru
 /* The cluster begins with that checkpoint of this lineage, whose manifest has this sum: those that it writes go on with
  * it, and it stays until `keep` full ones that were written after that count. NULL is allowed. */
 void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage, uint32_t sum);
+/* The same for another task than 0, which looks at its manifest; id 0: with none. */
+int node_checkpoint_look(struct node *node, uint64_t id, uint64_t lineage, struct star_error *err);
+/* Those that the cluster writes are of this lineage from now on. */
+void node_checkpoint_goes_with(struct node_checkpoint *checkpoint, uint64_t lineage);
 /* Of those that it writes. */
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *checkpoint);
 /* Of the manifest that the cluster began with. */
@@ -32,8 +36,8 @@ void node_shard_remove_snapshots(struct shard *shard); /* after its store is gon
 int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err);
 int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint, struct star_error *err);
 json_t *node_checkpoint_state(void *ctx);
-void node_checkpoint_end(void *ctx, uint64_t id, bool kept);
-int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
+void node_checkpoint_end(void *ctx, uint64_t id, bool kept, uint32_t sum);
+int node_checkpoint_commit(void *ctx, struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 			   const struct object_spec *const *specs, uint32_t count, const json_t *files,
 			   const json_t *queues, struct star_error *err);
 void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpoint);
@@ -50,6 +54,8 @@ int node_checkpoint_next(struct node_checkpoint *checkpoint, bool partial, uint6
 void node_checkpoint_no_delta(struct node_checkpoint *checkpoint, const char *why);
 /* Takes the directory for this cluster, as before each save. */
 int node_checkpoint_claim(struct node_checkpoint *checkpoint, struct star_error *err);
+/* As soon as the node directs. NULL: nothing. */
+void node_checkpoint_own(struct node_checkpoint *checkpoint);
 
 /* restore.c: loads the node's share of a checkpoint, before its first layout is served; and what control_data_plane
  * says. */

@@ -237,6 +237,10 @@ static int node_set_layout(void *ctx, const struct control_layout *layout, struc
 	struct node *node = ctx;
 	int status = begin_with(node, layout, err);
 
+	if (status == 0 && !node_journal_goes_on(node, layout)) {
+		node_begin_again(node);
+		status = star_error_set(err, -ECANCELED, "the cluster was taken back, and the node begins again");
+	}
 	if (status == 0)
 		status = tell_layout(node, layout, layout->epoch, err);
 	if (status == 0) {
@@ -377,6 +381,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.bring_back = bring_back,
 		.set_layout = node_set_layout,
 		.incarnation = incarnation_of,
+		.history = node_journal_history,
 		.sweep = node_sweep,
 		.empty = node_empty,
 		.row_keys = node_row_keys,

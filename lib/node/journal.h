@@ -19,12 +19,22 @@ struct journal_counted {
 };
 enum { JOURNAL_COUNTED_MAX = 64 };
 
+/* What the last life has written down beside its streams. */
+struct journal_past {
+	struct star_error fault; /* code 0: none; why it cannot be read */
+	uint64_t lineage, taken_back;
+	uint32_t epoch;
+	struct object_spec *specs;
+	uint32_t specs_count;
+};
+
 struct node_journal {
 	struct node *node;
 	int folder; /* locked as long as the node lives */
 	struct journal_ring *rings[WIRE_REACTORS_MAX];
 	struct journal_writer *writers[WIRE_REACTORS_MAX];
-	struct journal_contents *contents; /* until it begins */
+	struct journal_contents *contents; /* until it begins; and ... */
+	struct journal_past past;
 	bool usable, begun, failure_told, removed;
 	bool ended;	       /* it could not begin, ... */
 	struct star_error why; /* ... and why */
@@ -33,6 +43,9 @@ struct node_journal {
 	uint32_t first;	       /* usable: of its lives the one that the checkpoint is in */
 	uint64_t chosen;       /* that checkpoint; 0: none */
 	uint64_t newest;       /* there is, of any kind */
+	bool asked_for;	       /* somebody wants the one that is chosen, and not what came after it */
+	uint64_t taken_back;   /* how often the cluster was taken back to one */
+	uint32_t epoch;	       /* the last that the node was to serve */
 	pthread_mutex_t lock;  /* of the catalogue's file, and of: */
 	struct journal_counted counted[JOURNAL_COUNTED_MAX]; /* that the story has seen, in the order of their ids */
 	unsigned counted_count;
@@ -47,8 +60,12 @@ struct node_journal {
 int node_journal_open(struct node *node, struct star_error *err);
 void node_journal_close(struct node *node);
 
-/* What the folder has is read, once. */
+/* journal_choose.c: what the folder has is read, once. */
 int node_journal_read(struct node *node, struct star_error *err);
+/* The last of the lives that it has; NULL: there is none. Until it begins. */
+const struct journal_past_life *node_journal_last_life(const struct node_journal *j);
+/* Where the node stands in the history of its cluster: control_data_plane says more. */
+int node_journal_history(void *ctx, struct control_history *history, struct star_error *err);
 /* A cluster that was taken back to an older checkpoint does not begin with `id`: the checkpoint that it begins with at
  * the latest. */
 uint64_t node_journal_at_latest(const struct node *node, uint64_t id);
@@ -57,9 +74,19 @@ uint64_t node_journal_at_latest(const struct node *node, uint64_t id);
  * of the journal: *specs and *count are replaced. -ESTALE: it is not what the journal goes on from. */
 int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct object_spec **specs, uint32_t *count,
 			struct star_error *err);
+/* PS tasks other than 0: the same, for what PS task 0 has chosen. */
+int node_journal_follow(struct node_journal *j, const struct control_layout *layout, struct star_error *err);
+/* PS task 0: that nobody knows better meanwhile. */
+int node_journal_check(const struct node_journal *j, const struct control_layout *layout, struct star_error *err);
 /* After the checkpoint was loaded: applies what comes after it, and begins to write. The node's incarnation may be what
  * it was before. */
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err);
+
+/* The node has served before, and is told a layout. False: the cluster was taken back meanwhile, so that it has to
+ * begin again. */
+bool node_journal_goes_on(struct node *node, const struct control_layout *layout);
+/* Its part of a checkpoint is written: returns when its instant is in the journal as well, or that has ended. */
+int node_journal_settle(struct node *node, uint64_t id, bool (*goes_on)(void *ctx), void *ctx, struct star_error *err);
 
 /* journal_load.c: applies lives from `first` on. */
 int node_journal_apply(struct node *node, const struct control_layout *layout, struct star_error *err);
@@ -72,6 +99,16 @@ void node_journal_counts(struct node *node, uint64_t id, uint32_t sum);
 bool node_journal_wants_checkpoint(void *ctx);
 /* Once a second: removes what is of no use any more, and logs what has failed. */
 void node_journal_watch(struct node *node);
+
+/* journal_catalogue.c */
+/* A whole file takes the place of the one before, or nothing happens. */
+int node_journal_replace_file(const struct node_journal *j, const char *name, const char *text, size_t bytes,
+			      struct star_error *err);
+void node_journal_add_counted(struct node_journal *j, uint64_t id, uint32_t sum);
+const struct journal_counted *node_journal_find_counted(const struct node_journal *j, uint64_t id);
+int node_journal_write_catalogue(const struct node_journal *j, struct star_error *err);
+/* Into `past` and `counted`. */
+int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err);
 
 /* In a reactor's turn: marks, and sessions after an instant. 0: nothing is due. */
 unsigned node_journal_turn(struct shard *shard, uint64_t now_ns);

@@ -66,7 +66,8 @@ static int visit_streams(struct load *l, const struct node_journal *j, const str
 static int apply_life(struct load *l, const struct node_journal *j, const struct journal_past_life *life, uint32_t next,
 		      bool *others, struct star_error *err)
 {
-	const bool same = node_apply_from(l->apply, life->reactors, life->partitions);
+	const bool same = node_apply_from(l->apply, life->reactors, life->partitions, life->first_reactor,
+					  life->cluster_reactors);
 	int rc = 0;
 
 	*others |= !same;

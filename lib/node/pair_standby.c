@@ -239,7 +239,7 @@ static int join(struct follower *f, struct star_error *err)
 	p->generation = answer.generation;
 	p->primary_incarnation = answer.incarnation;
 	p->primary_lease_ms = answer.lease_ms;
-	p->primary_same = node_apply_from(f->apply, answer.reactors, answer.partitions);
+	p->primary_same = node_apply_from(f->apply, answer.reactors, answer.partitions, 0, answer.reactors);
 	p->heard_us = clock_us();
 	p->syncs++;
 	pthread_mutex_unlock(&p->lock);
@@ -304,6 +304,9 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 				    : promotion->found ? PAIR_CLAIM_FOUND
 						       : PAIR_CLAIM_TOLD,
 				    &generation, NULL, err);
+	/* What it has is nowhere else now: where that cannot be written down, it stays what it is, and is asked again. */
+	if (rc == 0)
+		rc = node_pair_remember(p, PAIR_PRIMARY, generation, err);
 	if (rc < 0)
 		return rc;
 	ended = pair_receiver_ended(f->receiver);

@@ -560,6 +560,24 @@ static int choose_restore(const struct node *node, uint64_t newest, uint64_t *id
 	return 0;
 }
 
+int node_checkpoint_look(struct node *node, uint64_t id, uint64_t lineage, struct star_error *err)
+{
+	struct ckpt_manifest manifest;
+	uint32_t length = 0;
+	char **chain = NULL;
+	int rc = id ? ckpt_chain(node->config->checkpoint_directory, id, &chain, &length, err) : 0;
+
+	if (rc == 0 && id)
+		rc = ckpt_manifest_read(chain[length - 1], &manifest, err);
+	ckpt_chain_free(chain, length);
+	if (rc < 0)
+		return rc;
+	node_checkpoint_begins(node->checkpoint, id, lineage, id ? manifest.sum : 0);
+	if (id)
+		ckpt_manifest_free(&manifest);
+	return 0;
+}
+
 int node_restored_queues(void *ctx, uint64_t id, json_t **queues, struct star_error *err)
 {
 	struct node *node = ctx;

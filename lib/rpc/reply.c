@@ -374,6 +374,8 @@ bool rpc_reply_send(struct rpc_work *w)
 		.incarnation = w->server->incarnation,
 		.payload_bytes = w->reply_bytes,
 	};
+	if (unlikely(w->server->retains) && !w->is_session)
+		rpc_work_tell(w, frame);
 	w->server->turn_mbufs += at == 0;
 	w->server->turn_mbufs += guard_reply(w, m, frame, m->data_len - at);
 	if (at && !dgram_append(w->session, w->reply_head)) {

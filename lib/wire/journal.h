@@ -16,7 +16,7 @@
 #include "wire/frame.h"
 
 enum journal_constants {
-	JOURNAL_VERSION = 2,
+	JOURNAL_VERSION = 3,
 	JOURNAL_ALIGN = 4096, /* of blocks in a file: they can be written past the page cache */
 	JOURNAL_BLOCK_MAX = 1 << 20,
 	JOURNAL_RECORD_MAX = 256 << 10, /* bytes of a record: more than the longest row */
@@ -53,8 +53,11 @@ struct journal_segment {
 	/* GOES_ON: where the streams of the life before end, of all whose number leaves `reactor` when divided by
 	 * `reactors`: the sum. */
 	uint64_t former;
+	/* Where the reactors of the node that wrote it were among those of the cluster: from that follows which rows it
+	 * had. */
+	uint32_t cluster_reactors, first_reactor;
 };
-_Static_assert(sizeof(struct journal_segment) == 88, "journal_segment");
+_Static_assert(sizeof(struct journal_segment) == 96, "journal_segment");
 
 /* A block begins at a multiple of JOURNAL_ALIGN, and takes a multiple of it: zeros follow the payload. */
 struct journal_block {

@@ -10,7 +10,9 @@ local opcodes = { [1] = "execute", [2] = "reply", [3] = "ping", [4] = "hello" }
 local statuses = { [0] = "ok", [1] = "bad frame", [2] = "bad checksum", [3] = "bad request", [4] = "stale layout", [5] = "stale incarnation",
 	[6] = "wrong shard", [7] = "unknown object", [8] = "wrong dim", [9] = "wrong type", [10] = "no keys", [11] = "over limit",
 	[12] = "no memory", [13] = "deadline", [14] = "busy", [15] = "shutting down", [16] = "not finite", [17] = "repeated", [18] = "forgotten",
-	[19] = "closed", [20] = "gone", [21] = "not kept", [22] = "no ticket" }
+	[19] = "closed", [20] = "gone", [21] = "not kept", [22] = "no ticket", [23] = "not allowed",
+	[24] = "quota of connections", [25] = "quota of sessions", [26] = "quota of bytes in flight", [27] = "quota of requests",
+	[28] = "quota of new rows", [29] = "quota of memory" }
 local kinds = { [1] = "pull", [2] = "push", [3] = "push_pull", [4] = "delete", [5] = "assign", [6] = "run", [7] = "commit" }
 local packets = { [1] = "open", [2] = "cookie", [3] = "opened", [4] = "data", [5] = "ack", [6] = "ping", [7] = "close", [8] = "unknown" }
 

@@ -285,7 +285,7 @@ static void told_time_keeps_to_the_clock(void)
 	CHECK(c.scale <= UINT32_MAX);
 }
 
-/* 10 a second, 3 at once; what comes between two takes is not lost, and what is not taken is not saved beyond a burst. */
+/* 10 a second, 3 at once: tokens that come between two takes are not lost, and no more than a burst is saved. */
 static void bucket_gives_what_comes_in(void)
 {
 	const uint64_t begin_ns = UINT64_C(1) << 40, each_ns = 100000000;

@@ -121,9 +121,13 @@
 	X(nics_in_the_wrong_hands_are_found) \
 	X(interfaces_that_lose_frames_are_found) \
 	X(hugepages_cores_and_clocks_are_looked_at) \
+	X(a_machine_without_sys_is_told) \
+	X(an_iommu_and_limits_are_looked_at) \
+	X(the_other_node_of_a_pair_is_asked) \
 	X(a_data_address_of_the_kernel_is_found) \
 	X(lists_of_numbers_are_read) \
 	X(checkpoints_are_looked_at_without_a_node) \
+	X(checkpoints_are_believed_by_their_hmac) \
 	X(shutdown_waits_until_the_node_is_gone) \
 	X(checkpoints_wait_for_nodes_that_load) \
 	X(half_a_node_is_never_saved) \
@@ -151,7 +155,17 @@
 	X(long_lines_keep_nobody_out) \
 	X(a_long_line_of_a_stranger_is_not_parsed) \
 	X(who_says_nothing_is_closed) \
-	X(all_nodes_roll_back_or_none)
+	X(all_nodes_roll_back_or_none) \
+	X(a_node_goes_on_as_what_it_was) \
+	X(a_node_that_does_not_go_on_is_another) \
+	X(all_begin_with_their_journals) \
+	X(a_table_is_not_emptied_by_a_node_that_came_back) \
+	X(the_history_is_what_any_node_knows) \
+	X(a_task_that_served_before_is_taken_back_with_the_others) \
+	X(nobody_joins_while_a_checkpoint_comes_to_count) \
+	X(all_nodes_keep_a_journal_or_none) \
+	X(a_journal_of_any_node_asks_for_a_checkpoint) \
+	X(nodes_with_journals_do_not_roll_back_for_one_that_does_not_fit)
 
 #define X(name) void name(void);
 CONTROL_CASES(X)

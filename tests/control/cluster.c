@@ -16,16 +16,6 @@ static json_int_t id_of(const json_t *object)
 	return json_integer_value(json_object_get(object, "id"));
 }
 
-/* Creates a table at a node; its id, or the negative errno. */
-static int create(const struct node *node, const char *name, uint32_t dim, struct star_error *err)
-{
-	json_t *result = call(node->address, "create", table_json(name, dim), err);
-	const int id = result ? (int)id_of(result) : err->code;
-
-	json_decref(result);
-	return id;
-}
-
 void a_cluster_of_one_node_has_its_layout_at_once(void)
 {
 	struct cluster cluster;
@@ -62,12 +52,12 @@ void create_and_lookup(void)
 
 	cluster_init(&cluster, 1);
 	cluster_start(&cluster);
-	CHECK_INT(create(node, "words", 64, &err), 1);
-	CHECK_INT(create(node, "contexts", 64, &err), 2);
-	CHECK_INT(create(node, "words", 64, &err), 1);
-	CHECK_INT(create(node, "words", 65, &err), -EEXIST);
+	CHECK_INT(create_table(node, "words", 64, &err), 1);
+	CHECK_INT(create_table(node, "contexts", 64, &err), 2);
+	CHECK_INT(create_table(node, "words", 64, &err), 1);
+	CHECK_INT(create_table(node, "words", 65, &err), -EEXIST);
 	CHECK_HAS(err.text, "another dim: 64 there, 65 asked for");
-	CHECK_INT(create(node, "wide", 4097, &err), -EINVAL);
+	CHECK_INT(create_table(node, "wide", 4097, &err), -EINVAL);
 	CHECK_HAS(err.text, "4097");
 	params = table_json("given", 8);
 	json_object_set_new(params, "id", json_integer(7));
@@ -98,13 +88,13 @@ void a_failed_install_leaves_nothing_behind(void)
 	cluster_init(&cluster, 1);
 	cluster_start(&cluster);
 	set_fail(node, -ENOMEM);
-	CHECK_INT(create(node, "words", 4096, &err), -ENOMEM);
+	CHECK_INT(create_table(node, "words", 4096, &err), -ENOMEM);
 	CHECK_HAS(err.text, "parameter memory is full");
 	set_fail(node, 0);
 	tables = call(node->address, "tables", NULL, &err);
 	CHECK_UINT(json_array_size(tables), 0);
 	json_decref(tables);
-	CHECK_INT(create(node, "words", 64, &err), 1);
+	CHECK_INT(create_table(node, "words", 64, &err), 1);
 	cluster_fini(&cluster);
 }
 
@@ -158,7 +148,7 @@ void three_nodes_join_in_any_order(void)
 				snprintf(says, sizeof(says), "%u", orders[o][2]);
 				CHECK_HAS(err.text, "waiting for PS task");
 				CHECK_HAS(err.text, says);
-				CHECK_INT(create(&cluster.nodes[0], "early", 8, &err), -EAGAIN);
+				CHECK_INT(create_table(&cluster.nodes[0], "early", 8, &err), -EAGAIN);
 			}
 			node_start(&cluster, orders[o][i], 10 + orders[o][i]);
 		}
@@ -211,7 +201,7 @@ static void *create_all(void *arg)
 		int id;
 
 		snprintf(name, sizeof(name), "t%u", i);
-		id = create(creator->node, name, i == 7 ? creator->dim : 16, &err);
+		id = create_table(creator->node, name, i == 7 ? creator->dim : 16, &err);
 		if (id > 0)
 			creator->ids[i] = (unsigned)id;
 		else if (i == 7 && id == -EEXIST)
@@ -266,8 +256,8 @@ void what_belongs_to_task_0_is_passed_on(void)
 	cluster_init(&cluster, 2);
 	cluster_start(&cluster);
 	CHECK(wait_epoch(&cluster.nodes[1], 1));
-	CHECK_INT(create(&cluster.nodes[1], "words", 8, &err), 1);
-	CHECK_INT(create(&cluster.nodes[1], "words", 9, &err), -EEXIST);
+	CHECK_INT(create_table(&cluster.nodes[1], "words", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[1], "words", 9, &err), -EEXIST);
 	CHECK_HAS(err.text, "8 there, 9 asked for");
 	layout = call(other, "layout", NULL, &err);
 	CHECK_UINT(json_array_size(json_object_get(layout, "nodes")), 2);
@@ -300,18 +290,18 @@ void a_peer_that_is_down_is_named_and_a_retry_completes(void)
 	cluster_start(&cluster);
 	CHECK(wait_epoch(&cluster.nodes[1], 1));
 	node_stop(&cluster, 2);
-	CHECK_INT(create(&cluster.nodes[0], "words", 8, &err), -ECONNREFUSED);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), -ECONNREFUSED);
 	CHECK_HAS(err.text, "\"words\" is not yet on PS task 2");
 	CHECK_HAS(err.text, cluster.nodes[2].address);
 	CHECK_HAS(err.text, "reate it again");
 	CHECK(call(cluster.nodes[0].address, "lookup", json_pack("{s:s}", "name", "words"), &err) == NULL);
 	CHECK_INT(err.code, -ENOENT);
 	/* Nothing of it is left: it may become something else. */
-	CHECK_INT(create(&cluster.nodes[0], "words", 9, &err), -ECONNREFUSED);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 9, &err), -ECONNREFUSED);
 	node_start(&cluster, 2, 777);
 	layout = wait_layout(&cluster, 2);
 	free(layout);
-	CHECK_INT(create(&cluster.nodes[0], "words", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), 1);
 	CHECK(has_installed(&cluster.nodes[1], 1, "words"));
 	CHECK(has_installed(&cluster.nodes[2], 1, "words"));
 	object = call(cluster.nodes[0].address, "lookup", json_pack("{s:s}", "name", "words"), &err);
@@ -329,14 +319,14 @@ void a_peer_that_cannot_install_is_named_and_mended(void)
 	cluster_start(&cluster);
 	CHECK(wait_epoch(&cluster.nodes[1], 1));
 	set_fail(&cluster.nodes[1], -ENOMEM);
-	CHECK_INT(create(&cluster.nodes[0], "words", 8, &err), -ENOMEM);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), -ENOMEM);
 	CHECK_HAS(err.text, "PS task 1: the parameter memory is full");
 	/* It was not created anywhere: neither its name is taken nor its id, and the node is still a member. */
-	CHECK_INT(create(&cluster.nodes[0], "contexts", 8, &err), -ENOMEM);
+	CHECK_INT(create_table(&cluster.nodes[0], "contexts", 8, &err), -ENOMEM);
 	free(wait_layout(&cluster, 1));
 	set_fail(&cluster.nodes[1], 0);
-	CHECK_INT(create(&cluster.nodes[0], "contexts", 8, &err), 1);
-	CHECK_INT(create(&cluster.nodes[0], "words", 4, &err), 2);
+	CHECK_INT(create_table(&cluster.nodes[0], "contexts", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 4, &err), 2);
 	CHECK_UINT(PLANE(&cluster.nodes[1], installed_count), 2);
 	cluster_fini(&cluster);
 }
@@ -350,14 +340,14 @@ void a_failed_create_is_undone_on_the_others(void)
 	cluster_start(&cluster);
 	CHECK(wait_epoch(&cluster.nodes[2], 1));
 	set_fail(&cluster.nodes[2], -ENOMEM);
-	CHECK_INT(create(&cluster.nodes[0], "large", 8, &err), -ENOMEM);
+	CHECK_INT(create_table(&cluster.nodes[0], "large", 8, &err), -ENOMEM);
 	CHECK_HAS(err.text, "PS task 2: the parameter memory is full");
 	CHECK(!has_installed(&cluster.nodes[1], 1, "large"));
 	CHECK_UINT(cluster.nodes[1].plane.forgotten, 1);
 	set_fail(&cluster.nodes[2], 0);
 	/* The same id for something else: a node that still had the first one would refuse it. */
-	CHECK_INT(create(&cluster.nodes[0], "small", 4, &err), 1);
-	CHECK_INT(create(&cluster.nodes[0], "large", 4, &err), 2);
+	CHECK_INT(create_table(&cluster.nodes[0], "small", 4, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "large", 4, &err), 2);
 	CHECK(has_installed(&cluster.nodes[1], 1, "small"));
 	free(wait_layout(&cluster, 1));
 	cluster_fini(&cluster);
@@ -371,7 +361,7 @@ void an_object_without_room_does_not_keep_a_node_out(void)
 	cluster_init(&cluster, 2);
 	cluster_start(&cluster);
 	CHECK(wait_epoch(&cluster.nodes[1], 1));
-	CHECK_INT(create(&cluster.nodes[0], "words", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), 1);
 	node_stop(&cluster, 1);
 	cluster.nodes[1].fail_from_start = -ENOMEM;
 	node_start(&cluster, 1, 777);
@@ -380,7 +370,7 @@ void an_object_without_room_does_not_keep_a_node_out(void)
 	CHECK_INT(err.code, -ENOSPC);
 	CHECK_HAS(err.text, "PS task 1 has no room for it");
 	set_fail(&cluster.nodes[1], 0);
-	CHECK_INT(create(&cluster.nodes[0], "contexts", 8, &err), 2);
+	CHECK_INT(create_table(&cluster.nodes[0], "contexts", 8, &err), 2);
 	cluster_fini(&cluster);
 }
 
@@ -533,7 +523,7 @@ void malformed_installs_are_refused(void)
 
 	cluster_init(&cluster, 2);
 	cluster_start(&cluster);
-	CHECK_INT(create(&cluster.nodes[0], "words", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), 1);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		params = json_loads(bad[i].params, 0, NULL);
 		CHECK(call(cluster.nodes[1].address, "install", params, &err) == NULL);

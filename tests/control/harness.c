@@ -60,10 +60,36 @@ static int fake_set_layout(void *ctx, const struct control_layout *layout, struc
 		p->epoch = layout->epoch;
 		p->cluster_reactors = layout->cluster_reactors;
 		p->first_reactor = layout->first_reactor;
+		p->taken_back = layout->taken_back;
+		p->lineage = layout->lineage;
 		p->layouts++;
 	}
 	pthread_mutex_unlock(&p->lock);
 	return rc;
+}
+
+static int fake_history(void *ctx, struct control_history *history, struct star_error *err)
+{
+	struct fake_plane *p = enter_alone(ctx);
+
+	(void)err;
+	*history = p->history;
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+static uint32_t fake_incarnation(void *ctx)
+{
+	const struct fake_plane *p = ctx;
+
+	return p->incarnation;
+}
+
+static bool fake_checkpoint_wanted(void *ctx)
+{
+	const struct fake_plane *p = ctx;
+
+	return __atomic_load_n(&p->wants, __ATOMIC_RELAXED);
 }
 
 static int fake_sweep(void *ctx, const struct object_spec *spec, struct star_error *err)
@@ -297,19 +323,20 @@ static json_t *fake_checkpoint_state(void *ctx)
 	return state;
 }
 
-static void fake_checkpoint_end(void *ctx, uint64_t id, bool kept)
+static void fake_checkpoint_end(void *ctx, uint64_t id, bool kept, uint32_t sum)
 {
 	struct fake_plane *p = ctx;
 
 	pthread_mutex_lock(&p->lock);
 	p->ended++;
 	p->kept += kept;
+	p->sum = sum;
 	while (p->hold_end)
 		pthread_cond_wait(&p->changed, &p->lock);
 	pthread_mutex_unlock(&p->lock);
 }
 
-static int fake_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
+static int fake_checkpoint_commit(void *ctx, struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 				  const struct object_spec *const *specs, uint32_t count, const json_t *files,
 				  const json_t *queues, struct star_error *err)
 {
@@ -318,6 +345,11 @@ static int fake_checkpoint_commit(void *ctx, const struct control_checkpoint *ch
 	int rc;
 
 	pthread_mutex_lock(&p->lock);
+	p->holding_commit++;
+	while (p->hold_commit)
+		pthread_cond_wait(&p->changed, &p->lock);
+	p->holding_commit--;
+	checkpoint->sum = 4711;
 	rc = p->fail_commit;
 	p->committed += rc == 0;
 	pthread_mutex_unlock(&p->lock);
@@ -420,6 +452,9 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 		.data_plane = { .ctx = &node->plane,
 				.install = fake_install,
 				.set_layout = fake_set_layout,
+				.incarnation = fake_incarnation,
+				.history = fake_history,
+				.checkpoint_wanted = fake_checkpoint_wanted,
 				.sweep = fake_sweep,
 				.empty = fake_empty,
 				.row_keys = fake_row_keys,
@@ -449,6 +484,8 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 
 	memset(&node->plane, 0, sizeof(node->plane));
 	node->plane.restored = node->begins_with;
+	node->plane.history = node->history;
+	node->plane.incarnation = node->inherits ? node->inherits : incarnation;
 	node->plane.hold_layout = node->loads_for_long;
 	node->plane.fail = node->fail_from_start;
 	pthread_mutex_init(&node->plane.lock, NULL);
@@ -600,98 +637,11 @@ json_t *table_json(const char *name, uint32_t dim)
 			 "optimizer", "adagrad", "rate", 0.1, "epsilon", 1e-10, "initial_accumulator", 0.1);
 }
 
-static int connect_raw(const struct sockaddr *address, socklen_t bytes)
+int create_table(const struct node *node, const char *name, uint32_t dim, struct star_error *err)
 {
-	const struct timeval wait = { .tv_sec = WAIT_US / 1000000 };
-	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	json_t *result = call(node->address, "create", table_json(name, dim), err);
+	const int id = result ? (int)json_integer_value(json_object_get(result, "id")) : err->code;
 
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
-	if (connect(fd, address, bytes) < 0)
-		unit_fail(__FILE__, __LINE__, "cannot connect: %s", strerror(errno));
-	return fd;
-}
-
-int raw_connect_from(const char *source, const char *address)
-{
-	const struct timeval wait = { .tv_sec = WAIT_US / 1000000 };
-	struct sockaddr_in from = { .sin_family = AF_INET }, to = { .sin_family = AF_INET };
-	const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
-	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
-	inet_pton(AF_INET, source, &from.sin_addr);
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	to.sin_port = htons((uint16_t)atoi(strchr(address, ':') + 1));
-	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
-		unit_fail(__FILE__, __LINE__, "cannot connect from %s: %s", source, strerror(errno));
-	return fd;
-}
-
-int raw_connect(const char *address)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
-
-	if (address[0] != '/') {
-		in.sin_port = htons((uint16_t)atoi(strchr(address, ':') + 1));
-		return connect_raw((struct sockaddr *)&in, sizeof(in));
-	}
-	snprintf(un.sun_path, sizeof(un.sun_path), "%s", address);
-	return connect_raw((struct sockaddr *)&un, sizeof(un));
-}
-
-bool raw_send(int fd, const void *bytes, size_t count)
-{
-	for (const char *at = bytes; count;) {
-		ssize_t n = send(fd, at, count, MSG_NOSIGNAL);
-
-		if (n <= 0)
-			return false;
-		at += n;
-		count -= (size_t)n;
-	}
-	return true;
-}
-
-char *raw_line(int fd)
-{
-	size_t used = 0, size = 4096;
-	char *line = malloc(size);
-
-	for (;;) {
-		ssize_t n = recv(fd, line + used, 1, 0);
-
-		if (n != 1) {
-			free(line);
-			return NULL;
-		}
-		if (line[used] == '\n') {
-			line[used] = 0;
-			return line;
-		}
-		if (++used == size)
-			line = realloc(line, size *= 2);
-	}
-}
-
-int raw_code(int fd, const char *line)
-{
-	json_t *reply, *error;
-	char *text;
-	int code = 1;
-
-	if (!raw_send(fd, line, strlen(line)) || !raw_send(fd, "\n", 1))
-		return 1;
-	text = raw_line(fd);
-	reply = text ? json_loads(text, 0, NULL) : NULL;
-	error = json_object_get(reply, "error");
-	if (error && CHECK(json_string_length(json_object_get(error, "message")) > 10))
-		code = (int)json_integer_value(json_object_get(error, "code"));
-	else if (json_object_get(reply, "result"))
-		code = 0;
-	json_decref(reply);
-	free(text);
-	return code;
+	json_decref(result);
+	return id;
 }

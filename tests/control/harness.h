@@ -62,13 +62,22 @@ struct fake_plane {
 	unsigned holding_state;
 	int fail_check;	     /* what checkpoint_check returns, when not 0 */
 	uint64_t rolls_back; /* roll_back's id */
+	struct control_history history;
+	uint32_t incarnation;	      /* what workers are to know the node by, when it serves */
+	uint64_t taken_back, lineage; /* of the last layout */
+	uint32_t sum;		      /* of the last manifest that it heard of */
+	bool wants;		      /* a checkpoint */
+	bool hold_commit;	      /* checkpoint_commit waits until it is false */
+	uint64_t holding_commit;
 };
 
 struct node {
 	struct config config;
-	int fail_from_start;  /* what installs return from its next start on, when not 0 */
-	uint64_t begins_with; /* the checkpoint that it has from its next start on; 0: none */
-	bool loads_for_long;  /* from its next start on it takes no layout over until plane.hold_layout is false */
+	int fail_from_start;		/* what installs return from its next start on, when not 0 */
+	uint64_t begins_with;		/* the checkpoint that it has from its next start on; 0: none */
+	struct control_history history; /* as it has it from its next start on, ... */
+	uint32_t inherits;		/* ... and what it then comes to be to workers; 0: what it starts as */
+	bool loads_for_long; /* from its next start on it takes no layout over until plane.hold_layout is false */
 	struct fake_plane plane;
 	struct control *control;
 	char address[32]; /* control address */
@@ -111,6 +120,8 @@ void set_fail(struct node *node, int fail);
 bool has_installed(struct node *node, uint32_t id, const char *name);
 
 json_t *table_json(const char *name, uint32_t dim);
+/* Creates a table at a node; its id, or the negative errno. */
+int create_table(const struct node *node, const char *name, uint32_t dim, struct star_error *err);
 
 /* Raw connections. Received lines are without their newline; NULL at the end of the stream or after ten seconds. */
 int raw_connect(const char *address);

@@ -11,15 +11,6 @@
 #include "base/clock.h"
 #include "jsonrpc/object_json.h"
 
-static int create(const struct node *node, const char *name, uint32_t dim, struct star_error *err)
-{
-	json_t *result = call(node->address, "create", table_json(name, dim), err);
-	const int id = result ? (int)json_integer_value(json_object_get(result, "id")) : err->code;
-
-	json_decref(result);
-	return id;
-}
-
 void a_restarted_node_gets_the_catalogue_and_all_a_new_layout(void)
 {
 	struct cluster cluster;
@@ -28,8 +19,8 @@ void a_restarted_node_gets_the_catalogue_and_all_a_new_layout(void)
 
 	cluster_init(&cluster, 3);
 	cluster_start(&cluster);
-	CHECK_INT(create(&cluster.nodes[0], "words", 8, &err), 1);
-	CHECK_INT(create(&cluster.nodes[0], "contexts", 8, &err), 2);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "contexts", 8, &err), 2);
 	for (uint32_t round = 2; round < 5; round++) {
 		node_stop(&cluster, 1);
 		node_start(&cluster, 1, 1000 + round);
@@ -149,8 +140,8 @@ void a_restarted_task_0_gets_its_catalogue_from_the_others(void)
 
 	cluster_init(&cluster, 3);
 	cluster_start(&cluster);
-	CHECK_INT(create(&cluster.nodes[0], "words", 8, &err), 1);
-	CHECK_INT(create(&cluster.nodes[0], "contexts", 8, &err), 2);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "contexts", 8, &err), 2);
 	node_stop(&cluster, 0);
 	node_start(&cluster, 0, 4711);
 	layout = wait_layout(&cluster, 2);
@@ -163,9 +154,9 @@ void a_restarted_task_0_gets_its_catalogue_from_the_others(void)
 	free(layout);
 	CHECK(has_installed(&cluster.nodes[0], 1, "words"));
 	CHECK(has_installed(&cluster.nodes[0], 2, "contexts"));
-	CHECK_INT(create(&cluster.nodes[0], "more", 8, &err), 3);
-	CHECK_INT(create(&cluster.nodes[0], "words", 9, &err), -EEXIST);
-	CHECK_INT(create(&cluster.nodes[0], "words", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "more", 8, &err), 3);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 9, &err), -EEXIST);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), 1);
 	for (unsigned i = 0; i < 3; i++) {
 		tables = call(cluster.nodes[i].address, "tables", NULL, &err);
 		CHECK_UINT(json_array_size(tables), 3);
@@ -184,8 +175,8 @@ void who_keeps_the_catalogue_shares_it(void)
 
 	cluster_init(&cluster, 3);
 	cluster_start(&cluster);
-	CHECK_INT(create(&cluster.nodes[0], "words", 8, &err), 1);
-	CHECK_INT(create(&cluster.nodes[0], "contexts", 8, &err), 2);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "contexts", 8, &err), 2);
 	CHECK(wait_epoch(&cluster.nodes[2], 1));
 	node_stop(&cluster, 0);
 	node_stop(&cluster, 1);
@@ -244,7 +235,7 @@ void all_restarted_start_afresh(void)
 
 	cluster_init(&cluster, 2);
 	cluster_start(&cluster);
-	CHECK_INT(create(&cluster.nodes[0], "words", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), 1);
 	node_stop(&cluster, 0);
 	node_stop(&cluster, 1);
 	node_start(&cluster, 1, 201);
@@ -253,7 +244,7 @@ void all_restarted_start_afresh(void)
 	tables = call(cluster.nodes[0].address, "tables", NULL, &err);
 	CHECK_UINT(json_array_size(tables), 0);
 	json_decref(tables);
-	CHECK_INT(create(&cluster.nodes[0], "others", 8, &err), 1);
+	CHECK_INT(create_table(&cluster.nodes[0], "others", 8, &err), 1);
 	cluster_fini(&cluster);
 }
 

@@ -246,6 +246,7 @@ static void control_begin(struct control *control, struct config *config)
 	*control = (struct control){ .config = config,
 				     .data_plane = data_plane,
 				     .incarnation = 7,
+				     .inherited = 7,
 				     .task = config->task_index,
 				     .socket_path = "/run/starserver/ps.sock" };
 	pthread_mutex_init(&control->lock, NULL);
@@ -259,6 +260,7 @@ static void control_begin(struct control *control, struct config *config)
 							 .data_port = 5555,
 							 .reactors = 2,
 							 .request_max = WIRE_PAYLOAD_DEFAULT };
+	control->nodes[0].incarnation = 7;
 	control->nodes[0].joined = true;
 	control->layout_due = true;
 	FUZZ_CHECK(control_leader_lay_out(control, 0, &err) == 0, "no layout: %s", err.text);

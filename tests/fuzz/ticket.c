@@ -53,8 +53,8 @@ static void try_record(const uint8_t *data, size_t bytes)
 	const size_t piece = 1 + data[0];
 	bool same = true, taken;
 
-	secure_direction_init(&out, good_secret, data[0] & 1);
-	secure_direction_init(&in, good_secret, data[0] & 1);
+	secure_direction_init(&out, good_secret, (enum secure_cipher)(data[0] % SECURE_CIPHERS));
+	secure_direction_init(&in, good_secret, (enum secure_cipher)(data[0] % SECURE_CIPHERS));
 	secure_seal_begin(&out, sent.header, sizeof(sent.header));
 	secure_seal_update(&out, sent.data, sizeof(sent.data));
 	secure_seal_end(&out, sent.tag);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * PS task 0, where nodes keep journals: what the history of the cluster is, and what workers know a node by that has
+ * applied its own. A node says that it has yet to do so when it joins (recovers); until it has, workers get no layout,
+ * as it may be what it was to them or not.
+ */
+#include "base/log.h"
+#include "control/join.h"
+#include "control/node.h"
+
+/* Before its first layout PS task 0 has heard all nodes: what it does not know of the history of the cluster one of the
+ * others may. Under lock. */
+void control_history_settle(struct control *control)
+{
+	struct control_history *h = &control->history;
+
+	for (uint32_t task = 1; task < control->config->ps_count; task++)
+		if (control->nodes[task].taken_back > h->taken_back)
+			h->taken_back = control->nodes[task].taken_back;
+	h->taken_back += h->asked_for;
+	for (uint32_t task = 1; task < control->config->ps_count; task++) {
+		struct cluster_node *node = &control->nodes[task];
+
+		node->goes_back = !node->recovers && node->place.reactors && node->taken_back != h->taken_back;
+	}
+	/* Workers that go on take no layout with an epoch that they have had. */
+	if (control->config->ps_count > 1 && h->epoch > control->epoch_floor)
+		control->epoch_floor = h->epoch;
+}
+
+/* It has begun to serve: what workers know it by is clear. Under lock. */
+void control_history_begun(struct control *control, const struct control_join *join)
+{
+	struct cluster_node *node = &control->nodes[join->task];
+	const bool stays = node->layout.incarnation == join->node.incarnation;
+
+	if (!node->recovers || join->recovers)
+		return;
+	node->recovers = false;
+	control->layout_due |= node->was_known && !stays;
+	node->layout.incarnation = join->node.incarnation;
+	if (node->was_known && stays)
+		log_info("PS task %u goes on as what it was", join->task);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The file beside a journal's streams: which objects there are, which checkpoints have counted, and where in the
+ * cluster's history its lives stand. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "jsonrpc/member.h"
+#include "jsonrpc/object_json.h"
+#include "jsonrpc/summed.h"
+#include "node/checkpoint.h"
+#include "node/journal.h"
+
+enum { FILE_MODE = 0640, CATALOGUE_MAX = 64 << 20 };
+
+static void catalogue_name(char name[static JOURNAL_NAME_MAX], uint32_t story)
+{
+	snprintf(name, JOURNAL_NAME_MAX, "%08" PRIu32 ".json", story);
+}
+
+int node_journal_replace_file(const struct node_journal *j, const char *name, const char *text, size_t bytes,
+			      struct star_error *err)
+{
+	char partial[JOURNAL_NAME_MAX + 8];
+	int fd, rc;
+
+	snprintf(partial, sizeof(partial), "%s.partial", name);
+	fd = openat(j->folder, partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+	rc = fd < 0 ? -errno : base_write_all(fd, text, bytes);
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (rc == 0 && (renameat(j->folder, partial, j->folder, name) < 0 || fsync(j->folder) < 0))
+		rc = -errno;
+	if (rc < 0)
+		unlinkat(j->folder, partial, 0);
+	return rc < 0 ? star_error_set(err, rc, "the journal's %s cannot be written in %.200s: %s", name,
+				       j->node->config->journal_directory, strerror(-rc))
+		      : 0;
+}
+
+static json_t *counted_json(const struct node_journal *j)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < j->counted_count; i++)
+		json_array_append_new(list, json_pack("{s:I, s:I}", "id", (json_int_t)j->counted[i].id, "sum",
+						      (json_int_t)j->counted[i].sum));
+	return list;
+}
+
+static int counted_from(const json_t *list, struct node_journal *j, struct star_error *err)
+{
+	static const char *const members[] = { "id", "sum", NULL };
+	uint64_t sum;
+
+	if (!json_is_array(list) || json_array_size(list) > JOURNAL_COUNTED_MAX)
+		return star_error_set(err, -EBADMSG, "the journal has no list of checkpoints");
+	for (j->counted_count = 0; j->counted_count < json_array_size(list); j->counted_count++) {
+		const json_t *each = json_array_get(list, j->counted_count);
+		struct journal_counted *c = &j->counted[j->counted_count];
+
+		if (jsonrpc_member_only(each, members, err) < 0 || jsonrpc_member_u64(each, "id", &c->id, err) < 0 ||
+		    jsonrpc_member_u64(each, "sum", &sum, err) < 0)
+			return err->code;
+		if (sum > UINT32_MAX || c->id > INT64_MAX || c->id <= (j->counted_count ? c[-1].id : 0))
+			return star_error_set(err, -EBADMSG, "the journal's list of checkpoints is not in order");
+		c->sum = (uint32_t)sum;
+	}
+	return 0;
+}
+
+/* Ids rise; the oldest, which the journal no longer goes back to, makes room. */
+void node_journal_add_counted(struct node_journal *j, uint64_t id, uint32_t sum)
+{
+	while (j->counted_count && j->counted[j->counted_count - 1].id >= id)
+		j->counted_count--;
+	if (j->counted_count == JOURNAL_COUNTED_MAX) {
+		j->counted_count--;
+		memmove(j->counted, j->counted + 1, j->counted_count * sizeof(j->counted[0]));
+	}
+	j->counted[j->counted_count++] = (struct journal_counted){ .id = id, .sum = sum };
+}
+
+const struct journal_counted *node_journal_find_counted(const struct node_journal *j, uint64_t id)
+{
+	for (unsigned i = 0; i < j->counted_count; i++)
+		if (j->counted[i].id == id)
+			return &j->counted[i];
+	return NULL;
+}
+
+int node_journal_write_catalogue(const struct node_journal *j, struct star_error *err)
+{
+	const struct node *node = j->node;
+	json_t *objects = json_array(), *json;
+	char name[JOURNAL_NAME_MAX], *text;
+	size_t bytes;
+	int rc;
+
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+		if (node->specs[id])
+			json_array_append_new(objects, jsonrpc_object_encode(node->specs[id]));
+	json = json_pack("{s:o, s:o, s:I, s:o, s:o}", "lineage",
+			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "taken_back",
+			 jsonrpc_member_from_u64(j->taken_back), "epoch", (json_int_t)j->epoch, "checkpoints",
+			 counted_json(j), "objects", objects);
+	text = jsonrpc_summed_text(json, JSON_INDENT(1), &bytes);
+	json_decref(json);
+	if (!text)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	catalogue_name(name, j->life.story);
+	rc = node_journal_replace_file(j, name, text, bytes, err);
+	free(text);
+	return rc;
+}
+
+/* What follows from a byte that has changed is a table that learns otherwise. */
+static json_t *load_catalogue(const struct node_journal *j, const char *name, struct star_error *err)
+{
+	const int fd = openat(j->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	char *text = fd < 0 ? NULL : malloc(CATALOGUE_MAX + 1);
+	const ssize_t bytes = fd < 0 ? -errno : text ? base_read_all(fd, text, CATALOGUE_MAX + 1) : -ENOMEM;
+	struct star_error why = { 0 };
+	json_t *json = NULL;
+
+	if (bytes < 0)
+		star_error_set(&why, (int)bytes, "%s", strerror((int)-bytes));
+	else if (bytes > CATALOGUE_MAX)
+		star_error_set(&why, -EFBIG, "it has more than %d bytes", CATALOGUE_MAX);
+	else
+		json = jsonrpc_summed_parse(text, (size_t)bytes, &why);
+	if (fd >= 0)
+		close(fd);
+	free(text);
+	if (!json)
+		star_error_set(err, -EBADMSG,
+			       "the journal's %s cannot be read in %.200s: %.150s. Nothing was restored. To begin with "
+			       "the last checkpoint, without what the journal has, move the folder away",
+			       name, j->node->config->journal_directory, why.text);
+	return json;
+}
+
+static int read_objects(struct journal_past *past, const json_t *objects, struct star_error *err)
+{
+	const json_t *object;
+	size_t i;
+	int rc = 0;
+
+	past->specs = calloc(json_array_size(objects) + 1, sizeof(*past->specs));
+	if (!past->specs)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	json_array_foreach(objects, i, object)
+	{
+		struct object_spec *spec = &past->specs[past->specs_count];
+
+		rc = jsonrpc_object_decode(object, spec, err);
+		if (rc == 0 && spec->id == 0)
+			rc = star_error_set(err, -EBADMSG, "the journal has an object without its id");
+		if (rc < 0)
+			break;
+		past->specs_count++;
+	}
+	return rc;
+}
+
+int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err)
+{
+	static const char *const members[] = { "lineage", "taken_back", "epoch", "checkpoints", "objects", NULL };
+	struct journal_past *past = &j->past;
+	char name[JOURNAL_NAME_MAX];
+	json_t *json, *objects;
+	int rc = 0;
+
+	catalogue_name(name, story);
+	json = load_catalogue(j, name, err);
+	if (!json)
+		return err->code;
+	objects = json_object_get(json, "objects");
+	if (jsonrpc_member_only(json, members, err) < 0 ||
+	    jsonrpc_member_u64(json, "lineage", &past->lineage, err) < 0 ||
+	    jsonrpc_member_u64(json, "taken_back", &past->taken_back, err) < 0 ||
+	    jsonrpc_member_u32(json, "epoch", 0, INT32_MAX, &past->epoch, err) < 0 ||
+	    counted_from(json_object_get(json, "checkpoints"), j, err) < 0)
+		rc = err->code;
+	else if (!json_is_array(objects) || json_array_size(objects) > WIRE_OBJECTS_MAX)
+		rc = star_error_set(err, -EBADMSG, "the journal's %s has no list of objects", name);
+	if (rc == 0)
+		rc = read_objects(past, objects, err);
+	json_decref(json);
+	return rc;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a node with a journal begins with: what its folder has, and whether that goes on from the checkpoint that is
+ * chosen. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "node/checkpoint.h"
+#include "node/journal.h"
+
+static bool goes_on(void *ctx)
+{
+	return !node_told_to_stop(ctx);
+}
+
+const struct journal_past_life *node_journal_last_life(const struct node_journal *j)
+{
+	const struct journal_contents *c = j->contents;
+
+	return c->lives_count ? &c->lives[c->lives_count - 1] : NULL;
+}
+
+int node_journal_read(struct node *node, struct star_error *err)
+{
+	struct node_journal *j = node->journal;
+
+	if (!j || j->contents)
+		return 0;
+	j->read_s = (double)clock_us() / 1e6;
+	j->contents = journal_contents_read(node->config->journal_directory, goes_on, node, err);
+	j->read_s = (double)clock_us() / 1e6 - j->read_s;
+	/* Whoever begins without what is there need not know why it cannot be read. */
+	if (j->contents && node_journal_last_life(j) &&
+	    node_journal_read_catalogue(j, node_journal_last_life(j)->story, &j->past.fault) == 0)
+		j->past.fault.code = 0;
+	return j->contents ? 0 : err->code;
+}
+
+int node_journal_history(void *ctx, struct control_history *history, struct star_error *err)
+{
+	struct node *node = ctx;
+	const struct node_journal *j = node->journal;
+	const int rc = node_journal_read(node, err);
+
+	*history = (struct control_history){ .kept = j != NULL };
+	if (rc < 0 && rc != -ECANCELED)
+		node_fail(node, err);
+	if (rc < 0 || !j)
+		return rc;
+	history->recovers = node_journal_last_life(j) != NULL;
+	history->applies = j->usable;
+	history->asked_for = j->asked_for;
+	history->lineage = node_checkpoint_own_lineage(node->checkpoint);
+	history->taken_back = j->past.taken_back;
+	history->epoch = j->past.epoch;
+	return 0;
+}
+
+uint64_t node_journal_at_latest(const struct node *node, uint64_t id)
+{
+	const struct journal_past_life *last = node->journal ? node_journal_last_life(node->journal) : NULL;
+
+	return last && id > last->base && id <= last->passed_over ? last->base : id;
+}
+
+/* What a checkpoint is to the journal. */
+enum checkpoint_place {
+	PLACE_WITHIN, /* the journal goes on from it */
+	PLACE_BEHIND, /* the cluster wrote it when the journal had ended */
+	PLACE_ELSEWHERE,
+};
+
+/* found: the journal has its instant, or begins with it. That one was written down as counting just before a crash may
+ * be missing: it is the last one then. */
+static enum checkpoint_place journal_place(const struct node_journal *j, uint64_t lineage, bool found)
+{
+	const struct journal_past_life *last = node_journal_last_life(j);
+	const struct journal_counted *counted = node_journal_find_counted(j, j->chosen);
+	const uint64_t seen = j->counted_count ? j->counted[j->counted_count - 1].id : 0;
+	const uint64_t begun = RTE_MAX(last->base, last->passed_over);
+	const bool ours = lineage == node_checkpoint_own_lineage(j->node->checkpoint);
+
+	if (j->chosen == 0)
+		return found ? PLACE_WITHIN : PLACE_ELSEWHERE;
+	if (!ours || (counted && counted->sum != node_checkpoint_own_sum(j->node->checkpoint)))
+		return PLACE_ELSEWHERE;
+	if (found)
+		return counted || j->chosen > seen ? PLACE_WITHIN : PLACE_ELSEWHERE;
+	return j->chosen >= RTE_MAX(seen, begun) ? PLACE_BEHIND : PLACE_ELSEWHERE;
+}
+
+static int refuse_to_begin(const struct node_journal *j, struct star_error *err)
+{
+	char with[64] = "nothing";
+
+	if (j->chosen)
+		snprintf(with, sizeof(with), "checkpoint %" PRIu64, j->chosen);
+	return star_error_set(err, -ESTALE,
+			      "the journal in %.200s does not go on from %s, which the node would begin with: is "
+			      "checkpoint.directory (%.200s) the one that belongs to it, and all there? Nothing was "
+			      "restored. To begin without what the journal has, move its folder away",
+			      j->node->config->journal_directory, with, j->node->config->checkpoint_directory);
+}
+
+/* What the journal has is to be applied behind the checkpoint that is chosen, if it goes on from that: `usable` says
+ * so. */
+static int look_where(struct node_journal *j, struct star_error *err)
+{
+	enum checkpoint_place place;
+	int rc;
+
+	rc = journal_contents_from(j->contents, j->chosen, &j->first, err);
+	if (rc >= 0 && j->past.fault.code)
+		rc = star_error_set(err, j->past.fault.code, "%s", j->past.fault.text);
+	if (rc < 0)
+		return rc;
+	place = journal_place(j, j->past.lineage, rc > 0);
+	if (place == PLACE_ELSEWHERE)
+		return refuse_to_begin(j, err);
+	if (place == PLACE_BEHIND)
+		log_warn("the journal had ended before checkpoint %" PRIu64
+			 ", which the node begins with: it is not applied",
+			 j->chosen);
+	j->usable = place == PLACE_WITHIN;
+	return 0;
+}
+
+static int look_for_newest(struct node_journal *j, uint64_t chosen, struct star_error *err)
+{
+	const int rc = node_checkpoint_next(j->node->checkpoint, false, &j->newest, err);
+
+	j->chosen = chosen;
+	j->newest -= rc == 0;
+	return rc;
+}
+
+int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct object_spec **specs, uint32_t *count,
+			struct star_error *err)
+{
+	struct node_journal *j = node->journal;
+	int rc;
+
+	if (!j)
+		return 0;
+	rc = look_for_newest(j, id, err);
+	if (rc < 0)
+		return rc;
+	j->asked_for = asked_for;
+	if (!node_journal_last_life(j))
+		return 0;
+	if (asked_for) {
+		log_info("the journal is not applied: checkpoint %" PRIu64 " was asked for", id);
+		return 0;
+	}
+	rc = look_where(j, err);
+	if (rc < 0 || !j->usable)
+		return rc;
+	if (!id) /* else the checkpoint's manifest has said it */
+		node_checkpoint_begins(node->checkpoint, 0, j->past.lineage, 0);
+	free(*specs);
+	*specs = j->past.specs;
+	*count = j->past.specs_count;
+	j->past.specs = NULL;
+	return 0;
+}
+
+/* PS task 0 has chosen, and says where the cluster stands. */
+int node_journal_follow(struct node_journal *j, const struct control_layout *layout, struct star_error *err)
+{
+	struct node *node = j->node;
+	int rc = look_for_newest(j, layout->checkpoint, err);
+
+	if (rc == 0)
+		rc = node_checkpoint_look(node, layout->checkpoint, layout->lineage, err);
+	if (rc < 0 || !node_journal_last_life(j))
+		return rc;
+	if (j->past.fault.code)
+		return star_error_set(err, j->past.fault.code, "%s", j->past.fault.text);
+	if (j->past.lineage != layout->lineage)
+		return star_error_set(err, -ESTALE,
+				      "the journal in %.200s is of another cluster, or of what this one was before PS "
+				      "task 0 began with nothing. Nothing was restored. To begin without what it has, "
+				      "move its folder away",
+				      node->config->journal_directory);
+	if (j->past.taken_back != layout->taken_back) {
+		log_info("the journal is not applied: the cluster was taken back to a checkpoint since");
+		return 0;
+	}
+	return look_where(j, err);
+}
+
+/* PS task 0 has chosen before: whether others know of a taking back that its own journal is from before. */
+int node_journal_check(const struct node_journal *j, const struct control_layout *layout, struct star_error *err)
+{
+	if (layout->checkpoint != j->chosen)
+		return star_error_set(err, -EINVAL,
+				      "the node begins with checkpoint %" PRIu64 ", and its journal with %" PRIu64,
+				      layout->checkpoint, j->chosen);
+	if (j->usable && layout->taken_back != j->past.taken_back)
+		return star_error_set(
+			err, -ESTALE,
+			"the journal in %.200s is from before the cluster was taken back to a checkpoint, "
+			"which other PS tasks know of. Nothing was restored. To begin without what it "
+			"has, move its folder away",
+			j->node->config->journal_directory);
+	return 0;
+}

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of journals share: tables of every kind of row, workers that count what they push."""
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import time
+
+from starlib import *
+
+SMALL = {"memory": {"mbufs": 4095}}
+STAR_DO = os.path.join(BUILD, "tests/system/star-do/star-do")
+ROWS = 3000
+
+
+def folder():
+    return tempfile.mkdtemp(dir=scratch())
+
+
+def journalled(checkpoints, journal, **more):
+    return {**SMALL, "checkpoint": {"directory": checkpoints}, "journal": {"directory": journal, "segment_mib": 4, **more}}
+
+
+def op(kind, table, **fields):
+    return {"do": kind, "table": table, **fields}
+
+
+def do(net, ps, *lines, errors=False):
+    """What star-do answers to these, by default none of them with an error."""
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    answers = [json.loads(line) for line in run_in(net, STAR_DO, ps, text=text).stdout.splitlines()]
+    equal(len(answers), len(lines), "the answers")
+    for line, answer in zip(lines, answers):
+        check(errors or "error" not in answer, f"{line}: {answer}")
+    return answers
+
+
+# Tables of every kind of row: types, slots, counts, versions, what policies keep.
+TABLES = [
+    {"name": "sgd", "dim": 16, "optimizer": "sgd", "rate": 1},
+    {"name": "adagrad", "dim": 5, "dtype": "bfloat16", "optimizer": "adagrad", "initializer": "uniform", "scale": 1, "rate": 0.5},
+    {"name": "adam", "dim": 8, "optimizer": "adam", "initializer": "normal", "scale": 1, "options": "versions=1"},
+    {"name": "master", "dim": 7, "dtype": "float16", "optimizer": "momentum", "options": "master=1, stochastic=1"},
+    {"name": "int8", "dim": 12, "dtype": "scaled_int8", "optimizer": "sgd", "initializer": "uniform", "scale": 1, "rate": 0.1},
+    {"name": "double", "dim": 3, "dtype": "float64", "optimizer": "adadelta", "initializer": "uniform", "scale": 1, "rate": 0.5},
+    {"name": "ftrl", "dim": 4, "optimizer": "ftrl", "rate": 0.5, "options": "steps_to_live=1000"},
+    {"name": "lfu", "dim": 4, "optimizer": "rmsprop", "rate": 0.1, "options": "full=evict_lfu, rows_max=1000000"},
+    {"name": "counter", "dim": 2, "optimizer": "adagrad", "rate": 0.5, "options": "filter=counter, filter_frequency=3"},
+    {"name": "bloom", "dim": 2, "optimizer": "sgd", "rate": 0.5, "options": "filter=bloom, filter_frequency=3, filter_keys=20000"},
+    {"name": "dense", "shape": [40, 300], "optimizer": "adam", "initializer": "uniform", "scale": 1, "rate": 0.1},
+    {"name": "whole", "shape": [30, 50], "optimizer": "lamb", "initializer": "uniform", "scale": 1, "rate": 0.1,
+     "options": "whole=1"},
+]
+CREATE = [{"do": "create", **table} for table in TABLES]
+
+
+def pushes(step, count=ROWS):
+    """One push to each table; another for each step."""
+    keys = {"from": step * 100, "count": count}
+    return [op("push", table["name"], values=0.25 + 0.125 * (step % 7), step=step,
+               **({} if "shape" in table else {"keys": keys})) for table in TABLES]
+
+
+def pulls():
+    keys = {"from": 0, "count": ROWS + 1000}
+    return [op("pull", table["name"], read_only=True, **({} if "shape" in table else {"keys": keys}))
+            for table in TABLES]
+
+
+def everything(net, ps):
+    """All values that workers see."""
+    return [answer["values"] for answer in do(net, ps, *CREATE, *pulls())[len(CREATE):]]
+
+
+def same(net, ps, expected, what):
+    for table, got, wanted in zip(TABLES, everything(net, ps), expected):
+        different = [i for i, (a, b) in enumerate(zip(got, wanted)) if a != b]
+        check(len(got) == len(wanted) and not different,
+              f"{what}: {len(different)} of {len(wanted)} elements of \"{table['name']}\" differ, the first is element "
+              f"{different[:1]}")
+
+
+def rows(server):
+    return server.sums()["rows"]
+
+
+def written(server):
+    """Waits until all that was acknowledged is on disk."""
+    wait_until(lambda: server.call("status")["journal"]["lag_bytes"] == 0, 10, what="the journal")
+    time.sleep(0.05)
+
+
+@shared
+def straight():
+    """What six steps make of the tables if nothing ever ends."""
+    with Net() as net, Server(net, reactors=2, config=SMALL) as server:
+        do(net, server.control, *CREATE, *(line for step in range(1, 7) for line in pushes(step)))
+        return everything(net, server.control)
+
+
+ONE = {"do": "create", "name": "one", "dim": 4, "optimizer": "sgd", "rate": 1}
+
+
+class Pusher:
+    """Pushes 1 to each of its keys by libstar, again and again, and never opens its cluster again."""
+
+    def __init__(self, net, ps, name, keys):
+        self.net, self.ps, self.keys, self.table = net, ps, keys, {"do": "create", "name": name, "dim": 2, "rate": 1}
+        self.sent = self.acknowledged = 0
+        self.times, self.stop, self.error = [], False, None
+        self.process = subprocess.Popen(["ip", "netns", "exec", net.netns, STAR_DO, ps, "20000000"], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.ask(self.table)
+        self.thread = threading.Thread(target=self.go)
+        self.thread.start()
+
+    def ask(self, line):
+        self.process.stdin.write(json.dumps(line) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline() or '{"error": "star-do has ended"}')
+        check("error" not in answer, f"{line['do']}: {answer}")
+
+    def go(self):
+        try:
+            while not self.stop:
+                self.sent += 1
+                self.ask({"do": "push", "table": self.table["name"], "keys": {"from": 0, "count": self.keys}, "values": 1})
+                self.acknowledged += 1
+                self.times.append(time.monotonic())
+        except Exception as error:
+            self.error = error
+
+    def end(self):
+        self.stop = True
+        self.thread.join(60)
+        self.process.stdin.close()
+        self.process.wait(20)
+        if self.error:
+            raise self.error
+
+    def applied(self):
+        """How many of its pushes are in its rows, each of them whole."""
+        return self.applied_on(1, lambda key: 0)[0]
+
+    def applied_on(self, tasks, task_of):
+        """The same on each task: libstar sends it a request of its own."""
+        pull = {"do": "pull", "table": self.table["name"], "keys": {"from": 0, "count": self.keys}, "read_only": True}
+        values, found = do(self.net, self.ps, self.table, pull)[1]["values"], [set() for _ in range(tasks)]
+        for key in range(self.keys):
+            found[task_of(key)] |= set(values[2 * key:2 * key + 2])
+        for task, values in enumerate(found):
+            check(len(values) <= 1, f"\"{self.table['name']}\" on PS task {task}: a push is there in part: {values}")
+        return [-int(values.pop()) if values else None for values in found]
