@@ -137,9 +137,11 @@ const struct command starctl_commands[] = {
 	  run_connections },
 	{ "top", "[--once] [--cluster] [sort=NAME] [reactors=NAME]", 0, 2, COMMAND_ONCE | COMMAND_CLUSTER,
 	  "watch reactors, requests, tables and connections of a node, or of all",
-	  "Every second, until q. With --cluster of all nodes: tables are summed up, and requests are those of the node "
+	  "Every second, until q. With --cluster of all nodes: tables are summed up, and requests are those of the "
+	  "node "
 	  "where 99 %\ntook longest. s, or sort=, sorts tables by something else: pushes, memory, rows or made; r, or "
-	  "reactors=, reactors: place,\nbusy, requests or memory. With --once, in a pipe, and with --json it is one look of "
+	  "reactors=, reactors: place,\nbusy, requests or memory. With --once, in a pipe, and with --json it is one "
+	  "look of "
 	  "a second.",
 	  run_top },
 	{ "latency", "[seconds=N]", 0, 1, 0, "show how long requests took, by class, size and reactor",

@@ -53,7 +53,7 @@ int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t genera
 }
 
 /* NULL, and err->code 0: there is none. */
-static json_t *load(const char *path, struct star_error *err)
+static json_t *load_pair_file(const char *path, struct star_error *err)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	const int failed = errno;
@@ -91,7 +91,7 @@ int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *genera
 	*role = p->node->config->standby_first ? PAIR_STANDBY : PAIR_PRIMARY;
 	*generation = 0;
 	snprintf(path, sizeof(path), "%s/pair.json", p->node->config->standby_directory);
-	json = load(path, err);
+	json = load_pair_file(path, err);
 	if (!json)
 		return err->code;
 	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_string(json, "role", 16, &name, err) < 0 ||

@@ -246,11 +246,13 @@ void include_is_refused(void)
 
 void comments_are_closed(void)
 {
-	support_refused(PS_FILE "/* why\nsecurity = { data = \"sealed\"; };\n", NULL, "t.conf:5: |a comment begins here");
+	support_refused(PS_FILE "/* why\nsecurity = { data = \"sealed\"; };\n", NULL,
+			"t.conf:5: |a comment begins here");
 	support_refused(PS_FILE "/*/", NULL, "t.conf:5: |a comment begins here");
 	support_refused(PS_FILE "/* a */ cores = { number = 0; }; /* b", NULL, "t.conf:5: |a comment begins here");
 	support_refused(PS_FILE "# /*\n// /*\ncores = { number = 0; }; /**/", NULL, "t.conf:7: |out of range");
-	support_refused(PS_FILE "control = { socket = \"/*\"; }; cores = { number = 0; };", NULL, "t.conf:5: |out of range");
+	support_refused(PS_FILE "control = { socket = \"/*\"; }; cores = { number = 0; };", NULL,
+			"t.conf:5: |out of range");
 }
 
 void files_that_cannot_be_read(void)
