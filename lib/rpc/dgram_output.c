@@ -43,8 +43,8 @@ static uint32_t wants_of(const struct dgram_session *s)
 }
 
 /* Whatever is sent acknowledges, grants credit and asks for it. */
-static __rte_always_inline void put_header(struct dgram_session *s, struct rte_mbuf *m, enum wire_packet_kind kind, uint32_t number,
-			      uint16_t flags, uint64_t now_ns)
+static __rte_always_inline void put_header(struct dgram_session *s, struct rte_mbuf *m, enum wire_packet_kind kind,
+					   uint32_t number, uint16_t flags, uint64_t now_ns)
 {
 	struct wire_packet *h = (struct wire_packet *)rte_pktmbuf_prepend(m, sizeof(*h));
 	uint32_t echo = 0;
@@ -104,7 +104,7 @@ static inline struct rte_mbuf *packet_of(struct dgram_session *s, struct rte_mbu
 }
 
 static __rte_always_inline bool output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags,
-					       uint64_t now_ns)
+					      uint64_t now_ns)
 {
 	struct dgram_priv *p = dgram_priv(m);
 	struct rte_mbuf *packet = packet_of(s, m);

@@ -6,8 +6,8 @@
  * - When all places are taken, an address with fewer sessions than another one gets a place: the idlest session of the
  *   larger
  *   share ends. Nobody gets a place by ending sessions of a smaller share, but those that nobody has used for long.
- * - An address gets a window only while it holds no more than PEER_WINDOW_SHARE times those that are free, so some always
- *   are
+ * - An address gets a window only while it holds no more than PEER_WINDOW_SHARE times those that are free, so some
+ *   always are
  *   (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998).
  * - Requests of an address that has half of the mbufs unacknowledged wait; less is enough when mbufs are short.
  */
