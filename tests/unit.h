@@ -20,7 +20,7 @@ struct unit_case {
 extern const char *const unit_suite;
 extern const struct unit_case unit_cases[];
 
-/* Records a failure at file:line with a sentence; returns false so that macros can be conditions. */
+/* Records a failure at file:line with a message; returns false so that macros can be conditions. */
 bool unit_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #define CHECK(condition) ((condition) ? true : unit_fail(__FILE__, __LINE__, "not so: %s", #condition))

@@ -14,6 +14,13 @@
 
 enum { KEEP_MAX = 1000000 };
 
+int checkpoint_use_key(struct star_error *err)
+{
+	const char *path = getenv(STARCTL_CHECKPOINT_KEY);
+
+	return path && *path ? ckpt_use_keys(path, err) : 0;
+}
+
 /* ---- which one is meant ---- */
 
 /* "7", "00000007-full": its number; 0 for anything else, and for a directory that happens to be called by a number. */
@@ -150,7 +157,7 @@ int run_checkpoint_list(const struct invocation *invocation)
 	uint32_t count;
 	json_t *list;
 
-	if (ckpt_list(invocation->argv[0], &entries, &count, &err) < 0)
+	if (checkpoint_use_key(&err) < 0 || ckpt_list(invocation->argv[0], &entries, &count, &err) < 0)
 		return fail(invocation, &err, STARCTL_FAILED);
 	if (invocation->json) {
 		list = json_array();
@@ -229,6 +236,8 @@ int run_checkpoint_verify(const struct invocation *invocation)
 
 	checkpoint_progress_begin(&v.progress, invocation, "verify");
 	if (wrong == 0)
+		wrong = checkpoint_use_key(&err);
+	if (wrong == 0)
 		wrong = verify(&v, directory, id, &err);
 	if (wrong < 0) {
 		json_decref(v.results);
@@ -285,7 +294,9 @@ int run_checkpoint_prune(const struct invocation *invocation)
 	}
 	pruning.keep = (uint32_t)keep;
 	checkpoint_progress_begin(&p.progress, invocation, "prune");
-	removed = ckpt_prune(invocation->argv[0], &pruning, &err);
+	removed = checkpoint_use_key(&err);
+	if (removed == 0)
+		removed = ckpt_prune(invocation->argv[0], &pruning, &err);
 	checkpoint_progress_end(&p.progress);
 	if (removed < 0)
 		return fail(invocation, &err, STARCTL_FAILED);
@@ -294,4 +305,72 @@ int run_checkpoint_prune(const struct invocation *invocation)
 	else
 		fprintf(invocation->out, "%d checkpoint%s removed\n", removed, removed == 1 ? " was" : "s were");
 	return STARCTL_OK;
+}
+
+/* ---- adopt ---- */
+
+/* Says it of one, where it is one that counts. 1, 0, or a negative errno. */
+static int adopt_one(const struct invocation *invocation, const char *directory, const struct ckpt_entry *entry)
+{
+	struct star_error err = { 0 };
+	char path[CKPT_PATH_MAX];
+	int rc;
+
+	if (snprintf(path, sizeof(path), "%s/%s", directory, entry->name) >= (int)sizeof(path))
+		rc = star_error_set(&err, -ENAMETOOLONG, "the path of %s is too long", entry->name);
+	else
+		rc = ckpt_adopt(path, &err);
+	if (rc < 0) {
+		fputs("starctl: ", invocation->errors);
+		print_text(err.text, invocation->errors);
+		fputc('\n', invocation->errors);
+	} else if (rc > 0 && !invocation->json) {
+		fprintf(invocation->out, "%s has an HMAC now\n", entry->name);
+	}
+	return rc;
+}
+
+static int adopt(const struct invocation *invocation, const char *directory, uint64_t id, unsigned *adopted,
+		 struct star_error *err)
+{
+	struct ckpt_entry *entries;
+	bool wrong = false, found = false;
+	uint32_t count;
+	int rc = ckpt_list(directory, &entries, &count, err);
+
+	if (rc < 0)
+		return rc;
+	for (uint32_t i = 0; i < count; i++) {
+		if (entries[i].partial || (id && entries[i].id != id))
+			continue;
+		found = true;
+		rc = adopt_one(invocation, directory, &entries[i]);
+		wrong |= rc < 0;
+		*adopted += rc > 0;
+	}
+	free(entries);
+	if (!found)
+		return star_error_set(err, -ENOENT, "there is no such checkpoint in %.300s", directory);
+	return wrong ? star_error_set(err, -EBADMSG, "not all of them have an HMAC that is right") : 0;
+}
+
+int run_checkpoint_adopt(const struct invocation *invocation)
+{
+	char directory[CKPT_PATH_MAX];
+	struct star_error err = { 0 };
+	unsigned adopted = 0;
+	uint64_t id;
+	int rc = checkpoint_locate(invocation->argv[0], directory, &id, &err);
+
+	if (rc == 0)
+		rc = checkpoint_use_key(&err);
+	if (rc == 0 && !ckpt_has_keys())
+		rc = star_error_set(&err, -EINVAL,
+				    "name the key's file in " STARCTL_CHECKPOINT_KEY
+				    ": the one that the nodes have as checkpoint.key");
+	if (rc == 0)
+		rc = adopt(invocation, directory, id, &adopted, &err);
+	if (invocation->json && rc == 0)
+		print_json(json_pack("{s:i}", "adopted", (int)adopted), invocation->out);
+	return rc < 0 ? fail(invocation, &err, STARCTL_FAILED) : STARCTL_OK;
 }

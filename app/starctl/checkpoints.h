@@ -6,6 +6,10 @@
 #include "app/starctl/starctl.h"
 #include "ckpt/ckpt.h"
 
+/* The key of manifests (ckpt_use_keys), where the environment names its file. */
+#define STARCTL_CHECKPOINT_KEY "STAR_CHECKPOINT_KEY"
+int checkpoint_use_key(struct star_error *err);
+
 /* DIR, DIR/7, DIR/00000007-full: the directory, and the number; 0: none was given. */
 int checkpoint_locate(const char *argument, char directory[static CKPT_PATH_MAX], uint64_t *id, struct star_error *err);
 

@@ -20,11 +20,11 @@ struct cluster {
 };
 
 /* The nodes of the cluster of the node that the invocation names, or that one alone (whole: false). A node that cannot
- * be reached is there without a client. 0 or a negative errno with a sentence: none can. */
+ * be reached is there without a client. 0 or a negative errno with a message: none can. */
 int cluster_open(struct cluster *cluster, const struct invocation *invocation, bool whole, struct star_error *err);
 void cluster_close(struct cluster *cluster);
 
-/* Asks a node; a new reference, or NULL with a sentence in its `why`. Takes params. */
+/* Asks a node; a new reference, or NULL with a message in its `why`. Takes params. */
 json_t *cluster_ask(struct cluster *cluster, unsigned node, const char *method, json_t *params);
 
 /* A node has gone: its connection is closed. And is looked for again, for so long. */

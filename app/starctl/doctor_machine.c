@@ -16,7 +16,8 @@
 
 enum {
 	MIB = 1 << 20,
-	FILES_SPARE = 1024, /* the control plane's, checkpoints', and the program's own */
+	ADDRESS_SPACE_MIB = 1 << 10, /* without hugepages; with them hundreds of GiB */
+	FILES_SPARE = 1024,	     /* the control plane's, checkpoints', and the program's own */
 };
 
 /* ---- memory ---- */
@@ -64,16 +65,73 @@ static void look_at_hugepages(struct doctor *doctor)
 			    needed, required ? "will not start" : "runs on ordinary pages, and more slowly");
 }
 
+/* An IOMMU keeps a NIC to the node's memory; with it it is bound to vfio-pci. */
+static void look_at_iommu(struct doctor *doctor)
+{
+	const unsigned groups = machine_entries(doctor->root, "/sys/kernel/iommu_groups");
+
+	if (groups)
+		doctor_find(doctor, "IOMMU", DOCTOR_OK, NULL, "there is one, with %u groups of devices", groups);
+	else
+		doctor_find(doctor, "IOMMU", DOCTOR_OK, NULL,
+			    "there is none, or it is off: a NIC that is not shared with the kernel is bound to "
+			    "uio_pci_generic then");
+}
+
 static void look_at_memory(struct doctor *doctor)
 {
 	const uint64_t free_mib = machine_free_bytes() / MIB;
 	const uint64_t needed = doctor->config ? needed_mib(doctor->config) : 0;
 
-	if (doctor->running || free_mib >= needed)
+	if (free_mib == 0 && !machine_entries(doctor->root, "/proc"))
+		doctor_find(doctor, "memory", DOCTOR_WARNING, "mount -t proc proc /proc",
+			    "there is no /proc here, as in some chroots: nothing is known of memory");
+	else if (doctor->running || free_mib >= needed)
 		doctor_find(doctor, "memory", DOCTOR_OK, NULL, "%" PRIu64 " MiB are free", free_mib);
 	else
 		doctor_find(doctor, "memory", DOCTOR_BAD, "lower memory.parameter_mib, or end what else runs here",
 			    "%" PRIu64 " MiB are free, and the node takes some %" PRIu64 " MiB", free_mib, needed);
+}
+
+static uint64_t limit_mib(int resource)
+{
+	struct rlimit limit;
+
+	return getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur / MIB;
+}
+
+static bool has_pci(const struct config *config)
+{
+	for (unsigned i = 0; config && config->stack != CONFIG_STACK_KERNEL && i < config->ports_count; i++)
+		if (config->ports[i].pci[0])
+			return true;
+	return false;
+}
+
+/* What a process that is started here may take, however much there is. */
+static void look_at_limits(struct doctor *doctor)
+{
+	static const char check[] = "memory limits";
+	const uint64_t needed = doctor->config ? needed_mib(doctor->config) : 0;
+	const uint64_t space = limit_mib(RLIMIT_AS), locked = limit_mib(RLIMIT_MEMLOCK), group = machine_group_bytes();
+
+	if (space != UINT64_MAX && space < needed + ADDRESS_SPACE_MIB)
+		doctor_find(doctor, check, DOCTOR_BAD, "ulimit -v unlimited, or LimitAS=infinity in the unit",
+			    "a process started here may have %" PRIu64
+			    " MiB of addresses; DPDK reserves far more than the "
+			    "node's %" PRIu64 " MiB of memory",
+			    space, needed);
+	else if (has_pci(doctor->config) && geteuid() != 0 && locked < needed)
+		doctor_find(doctor, check, DOCTOR_BAD,
+			    "ulimit -l unlimited as root, or LimitMEMLOCK=infinity in the unit",
+			    "a NIC's memory is locked: this user may lock %" PRIu64 " MiB, and the node has %" PRIu64
+			    " MiB",
+			    locked, needed);
+	else if (group != UINT64_MAX)
+		doctor_find(doctor, check, DOCTOR_OK, NULL,
+			    "the control group (container or unit) leaves %" PRIu64 " MiB", group / MIB);
+	else
+		doctor_find(doctor, check, DOCTOR_OK, NULL, "none for processes started here");
 }
 
 /* ---- cores ---- */
@@ -205,16 +263,37 @@ static void look_at_storage(struct doctor *doctor)
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s has %" PRIu64 " MiB left", path, free_mib);
 }
 
+/* Without /sys half of what follows cannot be known: that is said once. */
+static bool look_at_sys(struct doctor *doctor)
+{
+	if (machine_has_sys(doctor->root))
+		return true;
+	doctor_find(doctor, "/sys", has_pci(doctor->config) ? DOCTOR_BAD : DOCTOR_WARNING,
+		    "mount -t sysfs sysfs /sys, in the chroot or, for a container, by whoever starts it "
+		    "(docker run -v /sys:/sys:ro)",
+		    "there is none here, as in some chroots and containers: nothing is known of hugepages, NICs, the "
+		    "IOMMU, "
+		    "isolated cores and the clock");
+	return false;
+}
+
 void doctor_machine(struct doctor *doctor)
 {
-	if (!doctor->config || wants_hugepages(doctor->config))
+	const bool has_sys = look_at_sys(doctor);
+
+	if (has_sys && (!doctor->config || has_pci(doctor->config)))
+		look_at_iommu(doctor);
+	if (has_sys && (!doctor->config || wants_hugepages(doctor->config)))
 		look_at_hugepages(doctor);
 	if (!doctor->config || !wants_hugepages(doctor->config) ||
 	    doctor->config->hugepages == CONFIG_HUGEPAGES_PREFERRED)
 		look_at_memory(doctor);
+	look_at_limits(doctor);
 	look_at_cores(doctor);
-	look_at_frequency(doctor);
-	look_at_clock(doctor);
+	if (has_sys) {
+		look_at_frequency(doctor);
+		look_at_clock(doctor);
+	}
 	look_at_files(doctor);
 	if (doctor->config && strcmp(doctor->config->job_name, "ps") == 0)
 		look_at_storage(doctor);

@@ -91,7 +91,7 @@ void doctor_ports(struct doctor *doctor)
 
 	if (config->stack == CONFIG_STACK_KERNEL)
 		return;
-	for (unsigned i = 0; i < config->ports_count; i++) {
+	for (unsigned i = 0; i < config->ports_count && machine_has_sys(doctor->root); i++) {
 		const struct config_port *port = &config->ports[i];
 		char check[24];
 

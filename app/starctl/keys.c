@@ -214,6 +214,20 @@ int run_key_reload(const struct invocation *invocation)
 	return show(invocation, "key_reload", NULL, render_reload);
 }
 
+/* "quotas of a node: connections=64 requests=1000", if it has any. */
+static void render_quotas(const json_t *quotas, FILE *out)
+{
+	const char *name;
+	json_t *max;
+
+	if (json_object_size(quotas) == 0)
+		return;
+	fputs("quotas of each node:", out);
+	json_object_foreach((json_t *)(uintptr_t)quotas, name, max)
+		fprintf(out, " %s=%" JSON_INTEGER_FORMAT, name, json_integer_value(max));
+	fputc('\n', out);
+}
+
 static void render_acl(const json_t *result, FILE *out)
 {
 	const char *table = json_string_value(json_object_get(result, "table"));
@@ -224,6 +238,7 @@ static void render_acl(const json_t *result, FILE *out)
 			json_string_value(json_object_get(result, "principal")),
 			json_string_value(json_object_get(result, "role")),
 			json_string_value(json_object_get(result, "method")), table);
+		render_quotas(json_object_get(result, "quotas"), out);
 		return;
 	}
 	fprintf(out, "%s: %s has the role %s, and %s is for %s\n",
@@ -232,6 +247,7 @@ static void render_acl(const json_t *result, FILE *out)
 		json_string_value(json_object_get(result, "role")),
 		json_string_value(json_object_get(result, "method")),
 		json_string_value(json_object_get(result, "roles")));
+	render_quotas(json_object_get(result, "quotas"), out);
 }
 
 int run_acl_check(const struct invocation *invocation)

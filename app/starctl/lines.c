@@ -58,6 +58,8 @@ int run_checkpoint_export(const struct invocation *invocation)
 
 	checkpoint_progress_begin(&progress, invocation, "export");
 	if (rc == 0)
+		rc = checkpoint_use_key(&err);
+	if (rc == 0)
 		rc = export_to(&out, directory, id, invocation->argv[1], &progress, &err);
 	checkpoint_progress_end(&progress);
 	return rc < 0 ? fail_export(invocation, &err) : STARCTL_OK;
@@ -84,7 +86,9 @@ int run_checkpoint_import(const struct invocation *invocation)
 		return fail(invocation, &err, STARCTL_FAILED);
 	}
 	checkpoint_progress_begin(&progress, invocation, "import");
-	rc = ckpt_import(in, directory, size_of(in), &imported, checkpoint_progress_report, &progress, &err);
+	rc = checkpoint_use_key(&err);
+	if (rc == 0)
+		rc = ckpt_import(in, directory, size_of(in), &imported, checkpoint_progress_report, &progress, &err);
 	checkpoint_progress_end(&progress);
 	if (name)
 		fclose(in);

@@ -42,7 +42,7 @@ int row_source_walk(struct row_source *source, row_consumer *take, void *ctx, st
 
 enum row_format { ROW_LINES = 1, ROW_CSV, ROW_NPY };
 
-/* By how the name ends: .jsonl, .json, .csv or .npy; NULL and "-" are lines. 0 with a sentence. */
+/* By how the name ends: .jsonl, .json, .csv or .npy; NULL and "-" are lines. 0 with a message. */
 enum row_format row_format_of(const char *path, struct star_error *err);
 
 enum { ROW_PARTS = 3, ROW_PATH_MAX = 4096, ROW_LINE_MAX = 16 << 20 };

@@ -89,7 +89,7 @@ int run_endpoint_map_check(const struct invocation *invocation);
 int run_config_check(const struct invocation *invocation);
 int run_config_print(const struct invocation *invocation);
 int run_shutdown(const struct invocation *invocation);
-/* Asks a node for something; the result, or NULL with a sentence. Takes params. */
+/* Asks a node for something; the result, or NULL with a message. Takes params. */
 json_t *ask(const struct invocation *invocation, const char *method, json_t *params, struct star_error *err);
 /* The same of what may take longer: a node waits 10 s for a reactor before it says which one does not answer. */
 json_t *ask_within(const struct invocation *invocation, const char *method, json_t *params, uint64_t timeout_us,
@@ -104,6 +104,7 @@ int show(const struct invocation *invocation, const char *method, json_t *params
 int run_checkpoint_list(const struct invocation *invocation);
 int run_checkpoint_verify(const struct invocation *invocation);
 int run_checkpoint_prune(const struct invocation *invocation);
+int run_checkpoint_adopt(const struct invocation *invocation);
 int run_checkpoint_export(const struct invocation *invocation);
 int run_checkpoint_import(const struct invocation *invocation);
 
@@ -159,7 +160,7 @@ json_t *table_of_node(struct jsonrpc_client *client, const char *name, struct st
 /* What an option of tables means; NULL when there is none of that name. */
 const char *option_text(const char *name);
 
-/* spec.c: "dim=16", "optimizer=adam", ... as `tables create` takes them. 0, or -EINVAL with a sentence. */
+/* spec.c: "dim=16", "optimizer=adam", ... as `tables create` takes them. 0, or -EINVAL with a message. */
 struct object_spec;
 int spec_read(const char *name, int words_count, char *const *words, struct object_spec *spec, struct star_error *err);
 
@@ -181,10 +182,10 @@ int run_checkpoint_restore(const struct invocation *invocation);
 int run_help(const struct invocation *invocation);
 void print_usage(FILE *out);
 void print_command_help(const struct command *command, FILE *out);
-/* The command that argv begins with, and how many words it has; NULL with a sentence. */
+/* The command that argv begins with, and how many words it has; NULL with a message. */
 const struct command *find_command(int argc, char **argv, int *words, struct star_error *err);
 
-/* socket.c: the node's address as jsonrpc_connect takes it, or NULL with a sentence. A note goes to errors. */
+/* socket.c: the node's address as jsonrpc_connect takes it, or NULL with a message. A note goes to errors. */
 const char *choose_node(const struct invocation *invocation, bool may_guess, char *buffer, size_t size,
 			struct star_error *err);
 
@@ -195,7 +196,7 @@ void render_table(const json_t *object, FILE *out);
 void render_ports(const json_t *ports, FILE *out);
 void render_endpoints(const json_t *endpoints, FILE *out);
 
-/* filters.c: "name=value" words as parameters of a method; NULL with a sentence. The list ends with no name. */
+/* filters.c: "name=value" words as parameters of a method; NULL with a message. The list ends with no name. */
 struct filter {
 	const char *name;
 	bool number;
@@ -230,7 +231,7 @@ int run_core(const struct invocation *invocation);
 int run_top(const struct invocation *invocation);
 
 /* connections.c: a node's TCP, in the shapes of `ss -ti` and `nstat` */
-/* "name=value" words as parameters of the method; NULL with a sentence. */
+/* "name=value" words as parameters of the method; NULL with a message. */
 json_t *connection_filters(int argc, char **argv, struct star_error *err);
 void print_connection_filters(FILE *out);
 void render_connections(const json_t *reply, FILE *out);

@@ -114,6 +114,13 @@ const struct command starctl_commands[] = {
 	  "a damaged one does not count, and while fewer are in order only what was never finished goes. Needs no "
 	  "node.",
 	  run_checkpoint_prune },
+	{ "checkpoint adopt", "DIR[/ID]", 1, 1, 0, "make the HMACs that checkpoints of before a key have not",
+	  "All of DIR, or that with this ID. The key is that of the file in STAR_CHECKPOINT_KEY, which nodes have as\n"
+	  "checkpoint.key; with it list, verify, prune, export and import believe no manifest without such an HMAC. "
+	  "Look "
+	  "at them with `checkpoint verify` first, without the key. One whose HMAC is wrong is not touched. Needs no "
+	  "node.",
+	  run_checkpoint_adopt },
 	{ "checkpoint export", "DIR[/ID] TABLE", 2, 2, 0, "write a table as JSON lines",
 	  "The newest checkpoint, or that with this ID, together with those that it goes on from; status 1 if that one "
 	  "is\nnot whole, with the newest older one that could be had. The first line is the table's definition, each "

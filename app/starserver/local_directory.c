@@ -50,7 +50,7 @@ static void write_owner(int fd)
 
 	gethostname(host, sizeof(host) - 1);
 	bytes = snprintf(owner, sizeof(owner), OWNER_FORMAT "\n", (int)getpid(), host);
-	/* It is for a sentence alone. */
+	/* It is for a message alone. */
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, owner, (size_t)bytes, 0) != bytes)
 		fprintf(stderr, "starserver: %s cannot be written: %s\n", LOCK_NAME, strerror(errno));
 }
@@ -121,7 +121,7 @@ static bool is_taken(int fd, const char *directory, const char *path, char who[s
 	return true;
 }
 
-/* 0, or -1 with a sentence on standard error. */
+/* 0, or -1 with a message on standard error. */
 static int wait_for_lock(int fd, const char *directory, const char *path)
 {
 	const uint64_t begin_us = clock_us();

@@ -18,12 +18,16 @@
 #include "node/node.h"
 #include "node/pair.h"
 #include "node/telemetry.h"
+#include "port/port.h"
 #include "supervise.h"
 
 enum { EXIT_CONFIG = 2, EXIT_NOT_SAVED = LOCAL_NOT_SAVED, SIGNAL_AGAIN_NS = 100000000, OVERRIDES_MAX = 64 };
 
-/* From begin_again to the next main. */
+/* From one main to the next, in the same process. */
 #define ROLL_BACK_TO "STARSERVER_GO_BACK_TO"
+#define WITHOUT_HUGEPAGES "STARSERVER_WITHOUT_HUGEPAGES"
+/* Of *again, beside ids of checkpoints and NODE_BEGINS_AGAIN. */
+#define AGAIN_WITHOUT_HUGEPAGES (UINT64_MAX - 1)
 
 struct options {
 	const char *file;
@@ -347,8 +351,12 @@ static int serve_node(const struct config *config, const sigset_t *signals, uint
 			status = EXIT_SUCCESS;
 		}
 	}
-	if (status == EXIT_FAILURE)
+	if (!control && port_eal_hugepages_failed() && config->hugepages == CONFIG_HUGEPAGES_PREFERRED) {
+		log_warn("%s; trying without hugepages", err.text);
+		*again = AGAIN_WITHOUT_HUGEPAGES;
+	} else if (status == EXIT_FAILURE) {
 		fprintf(stderr, "starserver: %s\n", err.text);
+	}
 	node_stop(&node);
 	log_tell_held(UINT64_MAX);
 	return status;
@@ -362,10 +370,11 @@ static int begin_again(char **argv, const struct options *o, uint64_t id)
 	for (unsigned i = 0; i < o->overrides_count; i++)
 		((char *)o->overrides[i].value)[-1] = '='; /* as add_override found it */
 	snprintf(text, sizeof(text), "%" PRIu64, id);
-	setenv(ROLL_BACK_TO, text, 1);
+	setenv(id == AGAIN_WITHOUT_HUGEPAGES ? WITHOUT_HUGEPAGES : ROLL_BACK_TO, text, 1);
 	close_range(STDERR_FILENO + 1, ~0U, 0); /* what DPDK leaves open */
 	execv("/proc/self/exe", argv);
-	fprintf(stderr, "starserver: it cannot restart with checkpoint %s: %s\n", text, strerror(errno));
+	fprintf(stderr, "starserver: it cannot restart%s%s: %s\n", id <= INT32_MAX ? " with checkpoint " : "",
+		id <= INT32_MAX ? text : "", strerror(errno));
 	return EXIT_FAILURE;
 }
 
@@ -415,6 +424,9 @@ int main(int argc, char **argv)
 		config_free(config);
 		return EXIT_CONFIG;
 	}
+	if (getenv(WITHOUT_HUGEPAGES))
+		config->hugepages = CONFIG_HUGEPAGES_NONE;
+	unsetenv(WITHOUT_HUGEPAGES);
 	log_open((enum log_format)config->log_format);
 	log_set_level((enum log_level)config->log_level);
 	sigemptyset(&signals);

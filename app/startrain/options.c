@@ -34,6 +34,8 @@ static const char help[] =
 	"  --text FILE...       the text [the glosses of WordNet: /usr/share/wordnet/data.*]\n"
 	"  --deadline S         seconds that a call to the parameter servers may take [30]\n"
 	"  --dtype NAME         type in which the tables are stored: float16, scaled_int8, ... [float32]\n"
+	"  --in-turn            wait for each push before the next pull: what is pulled has all that was pushed, also\n"
+	"                       when a parameter server is replaced in between\n"
 	"  --wire NAME          type in which rows and gradients travel [float32]\n"
 	"  --table OPTIONS      further options of the tables, as \"stochastic=1\" or \"master=1\"\n"
 	"  --report FILE        write loss and throughput over time there: a JSON object a line\n"
@@ -59,6 +61,7 @@ enum {
 	REPORT,
 	SUMMARIES,
 	EVALUATE,
+	IN_TURN,
 	NEIGHBOURS,
 	DUMP,
 	JSON,
@@ -80,6 +83,7 @@ static const struct option own_options[] = {
 	{ "report", required_argument, NULL, REPORT },
 	{ "summaries", required_argument, NULL, SUMMARIES },
 	{ "evaluate", no_argument, NULL, EVALUATE },
+	{ "in-turn", no_argument, NULL, IN_TURN },
 	{ "neighbours", required_argument, NULL, NEIGHBOURS },
 	{ "dump", required_argument, NULL, DUMP },
 	{ "json", no_argument, NULL, JSON },
@@ -159,6 +163,9 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 		break;
 	case SUMMARIES:
 		o->summaries = value;
+		break;
+	case IN_TURN:
+		o->in_turn = true;
 		break;
 	case EVALUATE:
 		o->evaluate = true;

@@ -25,6 +25,7 @@ struct options {
 	const char *summaries; /* directory */
 	const char *dump;
 	bool evaluate;
+	bool in_turn; /* each push is waited for at once */
 	bool json;
 	uint32_t neighbours;
 	uint64_t deadline_us; /* of each call to the parameter servers */

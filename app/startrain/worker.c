@@ -161,6 +161,11 @@ static int run_batch(struct worker *w, const struct batch *b, struct star_error 
 	w->push = star_execute_async(w->tables.cluster, ops, SIDES, deadline_us, NULL, NULL, err);
 	if (w->push == NULL)
 		return err->code;
+	if (w->job->options.in_turn) {
+		rc = wait_for_push(w, err);
+		if (rc != 0)
+			return rc;
+	}
 	add_figure(&f->examples, b->pairs);
 	add_figure(&f->rows_pulled, b->in.count + b->out.count);
 	add_figure(&f->rows_pushed, b->in.count + b->out.count);

@@ -120,10 +120,27 @@ uint32_t base_crc32(const void *data, size_t bytes)
 	return IMB_CRC32_ETHERNET_FCS(base_ipsec_mb, data, bytes);
 }
 
+static inline uint32_t product(uint32_t a, uint32_t b)
+{
+	return has_clmul ? multiply_fast(a, b) : multiply(a, b);
+}
+
+static uint32_t shift_by(uint32_t crc, size_t bytes)
+{
+	for (int k = 0; bytes; k++, bytes >>= 1)
+		if (bytes & 1)
+			crc = product(shift_power[k], crc);
+	return crc;
+}
+
 uint32_t base_crc32_combine(uint32_t crc_a, uint32_t crc_b, size_t bytes_b)
 {
-	for (int k = 0; bytes_b; k++, bytes_b >>= 1)
-		if (bytes_b & 1)
-			crc_a = has_clmul ? multiply_fast(shift_power[k], crc_a) : multiply(shift_power[k], crc_a);
-	return crc_a ^ crc_b;
+	return shift_by(crc_a, bytes_b) ^ crc_b;
+}
+
+uint32_t base_crc32_join(struct crc32_length *last, uint32_t crc_a, uint32_t crc_b, size_t bytes_b)
+{
+	if (bytes_b != last->bytes || bytes_b == 0)
+		*last = (struct crc32_length){ bytes_b, shift_by(0x80000000u, bytes_b) };
+	return product(last->shift, crc_a) ^ crc_b;
 }

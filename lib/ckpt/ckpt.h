@@ -65,6 +65,20 @@ void ckpt_manifest_free(struct ckpt_manifest *manifest);
 /* Reads and checks one; path is the checkpoint's directory. -ENOENT: there is no manifest (it was never finished). */
 int ckpt_manifest_read(const char *path, struct ckpt_manifest *manifest, struct star_error *err);
 
+/* ---- whose manifests are believed ---- */
+
+/*
+ * A key file (secure/keys.h) of one principal, or NULL: none. From now on each manifest of this process gets an
+ * HMAC-SHA256 under its current key, in a file beside it, and none is read whose HMAC is missing, or of neither its
+ * current nor its next key: such a checkpoint counts as damaged, with a sentence that says what to do. Data files are
+ * bound to their manifest by CRC-32s, which find damage and no forgery. Before all other calls, and alone.
+ */
+int ckpt_use_keys(const char *path, struct star_error *err);
+bool ckpt_has_keys(void);
+/* A checkpoint that has no HMAC gets one: its manifest is in order, and its files have their sizes. 1: done; 0: it has
+ * one that is right; -EBADMSG: one that is wrong, or something else is. */
+int ckpt_adopt(const char *path, struct star_error *err);
+
 /* ---- writing ---- */
 
 /*
@@ -194,18 +208,18 @@ struct ckpt_next {
 int ckpt_next_id(const char *directory, bool partial, struct ckpt_next *next, struct star_error *err);
 
 /* The chain that restores `id` (0: the newest that is complete, with all its parents): a full one, then its deltas; in
- * *chain paths, however many. -ENOENT with a sentence: which is missing. */
+ * *chain paths, however many. -ENOENT with a message: which is missing. */
 int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *count, struct star_error *err);
 void ckpt_chain_free(char **chain, uint32_t count);
 
-/* How many checkpoints restore that one of n partitions. -EAGAIN with a sentence: one of them is missing, damaged, or
+/* How many checkpoints restore that one of n partitions. -EAGAIN with a message: one of them is missing, damaged, or
  * of another number of partitions. */
 int ckpt_chain_length(const char *directory, uint64_t id, uint32_t partitions, struct star_error *err);
 
 /* Whether a delta may go on from its parent (0: it is a full one), as the last of a chain of `most` checkpoints: all of
  * them are there, with files of their sizes, and each is the one that the next was written on. Of child lineage,
  * partitions and what concerns its parent counts; where that was not named it is named now. 0, or -EAGAIN with a
- * sentence: write a full one. Each checkpoint of a chain costs a restore time, and one that is damaged all that go on
+ * message: write a full one. Each checkpoint of a chain costs a restore time, and one that is damaged all that go on
  * from it. */
 enum { CKPT_CHAIN_MAX = 1024 };
 int ckpt_chain_check(const char *directory, struct ckpt_entry *child, uint32_t most, struct star_error *err);

@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "ckpt/internal.h"
+#include "ckpt/seal.h"
 #include "jsonrpc/summed.h"
 
 /* Removes a folder with the files in it; a folder in it is not ours, and stays. 0 when there is none. */
@@ -108,13 +109,15 @@ int ckpt_check_files(int folder, const char *path, const struct ckpt_manifest *m
 }
 
 /* Written under another name, so that a manifest is whole wherever there is one. */
-static int write_manifest(int folder, const char *path, const char *text, size_t bytes, struct star_error *err)
+int ckpt_write_file(int folder, const char *path, const char *whole, const char *text, size_t bytes,
+		    struct star_error *err)
 {
-	const char *name = CKPT_MANIFEST_NAME CKPT_PARTIAL;
-	const int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, CKPT_FILE_MODE);
 	const char *doing = "write";
-	int rc;
+	char name[CKPT_FILE_NAME_MAX + sizeof(CKPT_PARTIAL)];
+	int fd, rc;
 
+	snprintf(name, sizeof(name), "%s%s", whole, CKPT_PARTIAL);
+	fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, CKPT_FILE_MODE);
 	if (fd < 0)
 		return ckpt_io_error(err, -errno, "create", path, name);
 	rc = base_write_all(fd, text, bytes);
@@ -124,7 +127,7 @@ static int write_manifest(int folder, const char *path, const char *text, size_t
 	}
 	if (close(fd) < 0 && rc == 0)
 		rc = -errno;
-	if (rc == 0 && renameat(folder, name, folder, CKPT_MANIFEST_NAME) < 0) {
+	if (rc == 0 && renameat(folder, name, folder, whole) < 0) {
 		rc = -errno;
 		doing = "rename";
 	}
@@ -200,7 +203,9 @@ int ckpt_commit(const char *path, struct ckpt_manifest *manifest, struct star_er
 	folder = ckpt_open_folder(path, err);
 	rc = folder < 0 ? folder : ckpt_check_files(folder, path, manifest, err);
 	if (rc == 0)
-		rc = write_manifest(folder, path, text, bytes, err);
+		rc = ckpt_seal_write(folder, path, text, bytes, err);
+	if (rc == 0)
+		rc = ckpt_write_file(folder, path, CKPT_MANIFEST_NAME, text, bytes, err);
 	if (folder >= 0)
 		close(folder);
 	manifest->sum = jsonrpc_summed_sum(text, bytes);

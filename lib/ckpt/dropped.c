@@ -70,7 +70,7 @@ static int check_json(const json_t *json, struct star_error *err)
 	return 0;
 }
 
-/* What stands in the file, checked; NULL with a sentence. */
+/* What stands in the file, checked; NULL with a message. */
 static json_t *parse_dropped_text(const char *text, size_t bytes, struct star_error *err)
 {
 	json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);

@@ -39,6 +39,13 @@ char *ckpt_manifest_text(const struct ckpt_manifest *manifest, size_t *bytes, st
 int ckpt_manifest_parse(const char *path, const char *text, size_t bytes, struct ckpt_manifest *manifest,
 			struct star_error *err);
 
+/* manifest.c: the text in an open folder, to be freed; NULL with err. */
+char *ckpt_manifest_load(int folder, const char *path, size_t *bytes, struct star_error *err);
+
+/* commit.c: a small file, synced, whole or not at all. */
+int ckpt_write_file(int folder, const char *path, const char *name, const char *text, size_t bytes,
+		    struct star_error *err);
+
 /* manifest.c: the object of that id, or NULL. */
 const struct object_spec *ckpt_manifest_object(const struct ckpt_manifest *manifest, uint32_t id);
 

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "ckpt/internal.h"
+#include "ckpt/seal.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
 #include "jsonrpc/summed.h"
@@ -383,31 +384,46 @@ static char *read_text(int fd, const char *path, size_t *bytes, struct star_erro
 	return text;
 }
 
+char *ckpt_manifest_load(int folder, const char *path, size_t *bytes, struct star_error *err)
+{
+	const int fd = openat(folder, CKPT_MANIFEST_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct star_error why = { 0 };
+	char *text;
+
+	if (fd < 0 && errno == ENOENT) {
+		star_error_set(err, -ENOENT, "%s has no %s: it is no checkpoint, or one that was never finished", path,
+			       CKPT_MANIFEST_NAME);
+		return NULL;
+	}
+	if (fd < 0) {
+		ckpt_io_error(err, -errno, "open", path, CKPT_MANIFEST_NAME);
+		return NULL;
+	}
+	text = read_text(fd, path, bytes, &why);
+	close(fd);
+	if (!text)
+		star_error_set(err, why.code, "%s", why.text);
+	return text;
+}
+
 int ckpt_manifest_read(const char *path, struct ckpt_manifest *manifest, struct star_error *err)
 {
 	struct star_error why = { 0 };
 	const int folder = ckpt_open_folder(path, err);
 	size_t bytes = 0;
 	char *text;
-	int fd, rc;
+	int rc;
 
 	*manifest = (struct ckpt_manifest){ 0 };
 	if (folder < 0)
 		return folder;
-	fd = openat(folder, CKPT_MANIFEST_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	rc = -errno;
+	text = ckpt_manifest_load(folder, path, &bytes, &why);
+	rc = text ? ckpt_seal_check(folder, path, text, bytes, &why) : why.code;
 	close(folder);
-	if (fd < 0)
-		return rc == -ENOENT
-			       ? star_error_set(err, rc,
-						"%s has no %s: it is no checkpoint, or one that was never finished",
-						path, CKPT_MANIFEST_NAME)
-			       : ckpt_io_error(err, rc, "open", path, CKPT_MANIFEST_NAME);
-	text = read_text(fd, path, &bytes, &why);
-	close(fd);
-	if (!text)
-		return star_error_set(err, why.code, "%s", why.text);
-	rc = ckpt_manifest_parse(path, text, bytes, manifest, err);
+	if (rc < 0)
+		star_error_set(err, rc, "%s", why.text);
+	else
+		rc = ckpt_manifest_parse(path, text, bytes, manifest, err);
 	free(text);
 	return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The TCP connection to one reactor: its queue, what is in flight on it, its death. Receiving is in receive.c. */
 #include "client/codec.h"
+#include "client/keep.h"
 #include "client/seal.h"
 
 #include <errno.h>
@@ -20,13 +21,17 @@ void client_channel_close(struct channel *ch)
 	ch->state = CHANNEL_CLOSED;
 	client_seal_close(ch);
 	ch->broken = false;
-	ch->first_sequence = ch->next_sequence = ch->resend = 1;
 	ch->resumed = false;
+	client_keep_lost(ch);
+	if (!ch->keep_first)
+		ch->next_sequence = 1;
+	ch->first_sequence = ch->resend = ch->next_sequence;
 	memset(ch->ring, 0, sizeof(ch->ring));
 	ch->out_bytes = ch->out_sent = 0;
 	ch->in_bytes = 0;
 	ch->pause_until_ns = 0;
-	ch->refused = ch->careful = false;
+	ch->refused = false;
+	ch->careful = WIRE_OK;
 }
 
 /* Cannot happen: the buffer was made for the whole request. */
@@ -39,19 +44,24 @@ static void past_the_end(struct codec_out *out)
  * has to be sent again, or that of the part which waits longest. */
 static void build_request(struct channel *ch, uint64_t now_ns)
 {
-	struct codec_out payload = { .at = ch->out + sizeof(struct wire_frame), .next = past_the_end };
-	struct part *part;
+	const bool resends = channel_resends(ch);
+	struct part *part = resends ? *channel_slot(ch, ch->resend) : TAILQ_FIRST(&ch->queue);
+	const size_t bytes = sizeof(struct wire_frame) + (part ? part->request_bytes : 0);
+	struct kept *kept = part && ch->retains ? client_keep_make(ch, part, bytes) : NULL;
+	char *to = kept ? kept->frame : ch->out;
+	struct codec_out payload = { .at = to + sizeof(struct wire_frame), .end = to + bytes, .next = past_the_end };
 	uint32_t checksum;
 
-	if (channel_resends(ch)) {
-		part = client_reply_resent(ch, now_ns, ch->out);
+	if (resends) {
+		client_reply_resent(ch, now_ns, to);
 	} else {
-		part = TAILQ_FIRST(&ch->queue);
 		TAILQ_REMOVE(&ch->queue, part, link);
-		client_request_frame(ch, part, now_ns, ch->out);
+		client_request_frame(ch, part, now_ns, to);
 	}
-	ch->out_bytes = sizeof(struct wire_frame) + (part ? part->request_bytes : 0);
-	payload.end = ch->out + ch->out_bytes;
+	if (kept)
+		client_keep_add(ch, kept);
+	ch->out_from = to;
+	ch->out_bytes = bytes;
 	if (part)
 		client_codec_request(part, &payload);
 	ch->out_sent = 0;
@@ -59,12 +69,14 @@ static void build_request(struct channel *ch, uint64_t now_ns)
 		client_seal_request(ch);
 		return;
 	}
-	checksum = base_crc32(ch->out, ch->out_bytes);
-	memcpy(ch->out + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
+	checksum = base_crc32(to, bytes);
+	memcpy(to + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
 }
 
 static bool may_build(const struct channel *ch)
 {
+	if (ch->keep_again)
+		return !ch->keep_asked;
 	return (channel_resends(ch) || channel_may_send(ch)) && seal_lets_send(ch);
 }
 
@@ -76,9 +88,13 @@ void client_channel_pump(struct channel *ch, uint64_t now_ns)
 		if (ch->out_sent == ch->out_bytes) {
 			if (!may_build(ch) || now_ns < ch->pause_until_ns)
 				return;
-			build_request(ch, now_ns);
+			if (ch->keep_again)
+				client_keep_resend(ch);
+			else
+				build_request(ch, now_ns);
 		}
-		n = send(ch->fd, ch->out + ch->out_sent, ch->out_bytes - ch->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = send(ch->fd, ch->out_from + ch->out_sent, ch->out_bytes - ch->out_sent,
+			 MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n > 0) {
 			ch->out_sent += (size_t)n;
 		} else if (errno == EAGAIN) {
@@ -192,6 +208,7 @@ void client_channel_lose(struct channel *ch, int code, const char *why, struct w
 
 	pthread_mutex_lock(&ch->lock);
 	ch->lost++;
+	client_keep_lost(ch);
 	resends = client_reply_resend(ch);
 	if (resends) {
 		close(ch->fd);
@@ -258,7 +275,7 @@ bool client_channel_idle(struct channel *ch)
 	bool idle;
 
 	pthread_mutex_lock(&ch->lock);
-	idle = ch->live == 0;
+	idle = ch->live == 0 && !keep_tends(ch);
 	pthread_mutex_unlock(&ch->lock);
 	return idle;
 }
@@ -290,6 +307,8 @@ void client_channel_release(struct channel *ch, struct waiter *self)
 		if (hopeless(ch))
 			client_channel_close(ch);
 		ch->waiter = NULL;
+		if (keep_tends(ch))
+			client_waiter_give(ch->io, ch, self);
 	}
 	pthread_mutex_unlock(&ch->lock);
 }
@@ -298,6 +317,7 @@ void client_channel_retire(struct channel *ch)
 {
 	pthread_mutex_lock(&ch->lock);
 	ch->retired = true;
+	client_keep_drop(ch, "the layout does not name it any more");
 	if (!ch->waiter)
 		client_channel_close(ch);
 	pthread_mutex_unlock(&ch->lock);

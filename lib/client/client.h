@@ -253,6 +253,7 @@ struct waiter {
 	atomic_bool signalled;		 /* written under the lock, as is the next */
 	atomic_bool news;		 /* there is something in the inbox, in incoming or in finished */
 	struct channel *inbox;		 /* under the lock: channels given to this waiter */
+	atomic_bool keeps;		 /* of an I/O thread: some of its channels may keep something (keep.h) */
 	struct calls incoming, finished; /* under the lock; I/O threads */
 	pthread_cond_t done;		 /* some call's done has become true */
 	_Atomic(uint32_t) awaiting;	 /* threads that wait for that */
@@ -297,11 +298,13 @@ struct channel {
 	uint64_t heard_ns;	 /* when it last answered; or was connected, or first asked after a silence */
 	uint64_t pause_until_ns; /* nothing is sent before: the node was busy */
 	bool refused;		 /* as BUSY, and not sent again yet: all that was sent behind it will be refused, too */
-	bool careful;		 /* the node was busy: one request at a time, until one is not refused so */
-	uint64_t give_up_ns;	 /* when connecting is given up */
-	uint64_t not_before_ns;	 /* the next attempt to connect */
-	uint32_t attempts;	 /* to connect, since it last answered */
-	uint32_t lost;		 /* connections with requests in flight, since then */
+	/* the node refused with this status (wire_status_is_busy): one request at a time, until one is not refused so;
+	 * WIRE_OK: it did not */
+	uint8_t careful;
+	uint64_t give_up_ns;	/* when connecting is given up */
+	uint64_t not_before_ns; /* the next attempt to connect */
+	uint32_t attempts;	/* to connect, since it last answered */
+	uint32_t lost;		/* connections with requests in flight, since then */
 	int connect_error;
 	struct prng prng;
 	struct channel_seen *seen; /* by object, for tables with staleness; NULL: none yet */
@@ -310,7 +313,15 @@ struct channel {
 	bool broken; /* a send failed; the waiter will see the reason when it receives */
 	struct waiter *waiter;
 	char *out;
+	const char *out_from; /* what is being sent: out, or a request that is kept */
 	size_t out_size, out_bytes, out_sent;
+	/* keep.h */
+	struct kept *keep_first, *keep_last; /* by sequence */
+	struct kept *keep_again;	     /* those from here on are to be sent again, before all else */
+	struct kept *keep_spare;
+	uint32_t keep_count, keep_spare_bytes, keep_tries, keep_deaths;
+	bool keep_asked; /* the first of them was sent */
+	bool retains;	 /* the node has said so in its last reply */
 
 	struct channel_seal *seal; /* of nodes that want tickets (seal.h), over TCP; else NULL */
 	bool tagged;		   /* what it sends and takes is under a tag already: frames have no checksum */
@@ -359,6 +370,7 @@ struct star_table {
 	uint32_t row_bytes;		 /* of spec.dim elements of the stored type */
 	bool small, small_pushes;	 /* rows may be pulled, and pushed, by small calls (small.h) */
 	_Atomic(struct call *) spare[2]; /* one that is over, for the next of its kind: a pull; a push */
+	atomic_bool durable;		 /* a push to it was: it is known wherever the node's changes are brought */
 };
 
 struct io {
@@ -367,6 +379,7 @@ struct io {
 	int core; /* -1: not pinned */
 	struct wheel wheel;
 	struct calls running;
+	uint64_t look_ns; /* when it looks at what is kept */
 };
 
 /* In star_cluster.inside: from here on whoever leaves does so under the lock, which star_close has while it looks. */
@@ -391,7 +404,13 @@ struct star_cluster {
 	atomic_bool closing; /* written under the lock */
 	atomic_bool stop;    /* the I/O threads may end */
 	struct call_pool pool;
-	_Atomic(struct waiter *) spare;	       /* a waiter, for the next small call */
+	_Atomic(struct waiter *) spare; /* a waiter, for the next small call */
+	uint64_t keep_max;		/* bytes that may be kept */
+	_Atomic(uint64_t) kept_bytes;
+	_Atomic(uint32_t) settling; /* threads that wait until nothing is kept */
+	pthread_mutex_t keep_lock;  /* after a channel's; of what follows */
+	uint64_t keep_lost;	    /* that nobody was told of */
+	struct star_error keep_error;
 	_Alignas(64) _Atomic(uint32_t) inside; /* threads inside a public call, and CLUSTER_CLOSING */
 
 	_Alignas(64) pthread_mutex_t lock;
@@ -508,7 +527,7 @@ void client_part_finish_stale(struct part *part, struct waiter *self);
 struct star_table *client_table_ask(struct star_cluster *cluster, const char *method, json_t *params,
 				    const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err);
 
-/* check.c: an operation as its caller gave it. 0, or -EINVAL with a sentence. */
+/* check.c: an operation as its caller gave it. 0, or -EINVAL with a message. */
 int client_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err);
 /* The rate and scale of one that applies gradients to what has that name. */
 int client_check_step(const struct star_op *op, uint32_t i, const char *name, struct star_error *err);
@@ -661,6 +680,8 @@ void client_connect_start(struct channel *ch, uint64_t now_ns);
 void client_connect_watch(struct channel *ch);
 /* The connection came to nothing: the next attempt waits its time. */
 void client_connect_failed(struct channel *ch, int error, uint64_t now_ns);
+/* Says that EDQUOT was the reason; returns -EDQUOT. */
+int client_connect_over_quota(const struct channel *ch, struct star_error *err);
 /* false: given up; err says why. */
 bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A cluster handle: opened, entered by every call, closed. */
 #include "client/client.h"
+#include "client/keep.h"
 #include "client/run.h"
 #include "client/seal.h"
 
@@ -206,6 +207,7 @@ static void destroy(struct star_cluster *cluster)
 	if (cluster->transport_state)
 		cluster->transport->detach(cluster);
 	pthread_cond_destroy(&cluster->changed);
+	pthread_mutex_destroy(&cluster->keep_lock);
 	pthread_mutex_destroy(&cluster->lock);
 	free(cluster);
 }
@@ -232,6 +234,7 @@ static struct star_cluster *allocate_cluster(struct star_error *err)
 	cluster->pull_bytes = PULL_BYTES;
 	clock_condition_init(&cluster->changed);
 	pthread_mutex_init(&cluster->lock, NULL);
+	pthread_mutex_init(&cluster->keep_lock, NULL);
 	return cluster;
 }
 
@@ -297,6 +300,8 @@ struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star
 		return NULL;
 	rc = read_address(cluster, ps, &config, err);
 	if (rc == 0)
+		rc = client_keep_init(cluster, err);
+	if (rc == 0)
 		rc = open_cluster(cluster, config, deadline_ns, err);
 	config_free(config);
 	if (rc == 0)
@@ -305,13 +310,31 @@ struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star
 	return NULL;
 }
 
+int star_settle(struct star_cluster *cluster, uint64_t deadline_us, struct star_error *err)
+{
+	const uint64_t deadline_ns = client_deadline_from(clock_ns(), deadline_us);
+	struct star_error ignored;
+	int rc;
+
+	err = err ? err : &ignored;
+	rc = client_cluster_enter(cluster, true, err);
+	if (rc < 0)
+		return rc;
+	rc = client_keep_settle(cluster, deadline_ns, err);
+	client_cluster_leave(cluster);
+	return rc;
+}
+
 void star_close(struct star_cluster *cluster)
 {
+	struct star_error err;
+
 	if (!cluster)
 		return;
+	atomic_fetch_or(&cluster->inside, CLUSTER_CLOSING); /* nobody pushes on */
+	client_keep_settle(cluster, clock_ns() + KEEP_CLOSE_US * UINT64_C(1000), &err);
 	pthread_mutex_lock(&cluster->lock);
 	atomic_store(&cluster->closing, true);
-	atomic_fetch_or(&cluster->inside, CLUSTER_CLOSING);
 	pthread_cond_broadcast(&cluster->changed);
 	for (struct waiter *k = cluster->waiters; k; k = k->next_all)
 		waiter_wake(k);

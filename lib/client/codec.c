@@ -589,6 +589,13 @@ int client_codec_errno(unsigned status)
 		return -EDOM;
 	case WIRE_NOT_ALLOWED:
 		return -EPERM;
+	case WIRE_QUOTA_CONNECTIONS:
+	case WIRE_QUOTA_SESSIONS:
+	case WIRE_QUOTA_IN_FLIGHT:
+	case WIRE_QUOTA_REQUESTS:
+	case WIRE_QUOTA_NEW_ROWS:
+	case WIRE_QUOTA_MEMORY:
+		return -EDQUOT;
 	case WIRE_NO_TICKET:
 		return -EACCES;
 	case WIRE_GONE:

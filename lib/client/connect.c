@@ -122,7 +122,7 @@ void client_connect_start(struct channel *ch, uint64_t now_ns)
 	if (ch->other_bytes)
 		client_connect_watch(ch);
 	ch->attempt_ns = ch->other_bytes ? now_ns + ATTEMPT_MS * UINT64_C(1000000) : UINT64_MAX;
-	if (channel_in_flight(ch) == 0 &&
+	if (channel_in_flight(ch) == 0 && !ch->keep_first &&
 	    getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
 	if (connect(ch->fd, (const struct sockaddr *)&ch->address, ch->address_bytes) == 0)
@@ -133,12 +133,24 @@ void client_connect_start(struct channel *ch, uint64_t now_ns)
 		client_connect_failed(ch, errno, now_ns);
 }
 
+int client_connect_over_quota(const struct channel *ch, struct star_error *err)
+{
+	return star_error_set(err, -EDQUOT,
+			      "%s refuses this worker: its principal has as many connections or sessions there as its "
+			      "quota allows; end others, or have the quota raised (security.rights of the nodes)",
+			      ch->label);
+}
+
 static bool give_up_connecting(struct channel *ch, struct star_error *err)
 {
 	const int error = ch->connect_error ? ch->connect_error : ETIMEDOUT;
 
 	if ((error == ENOKEY || error == EKEYREJECTED) && client_tickets_why(ch->cluster, ch->task, err))
 		return false;
+	if (error == EDQUOT) {
+		client_connect_over_quota(ch, err);
+		return false;
+	}
 	star_error_set(
 		err, -error,
 		"cannot connect to %s: %s (%u attempts, the last ones within %.1f s); is starserver running there, "

@@ -5,6 +5,7 @@
  * calls, since that takes longer than an I/O thread may be away.
  */
 #include "client/client.h"
+#include "client/keep.h"
 #include "client/run.h"
 
 #include <errno.h>
@@ -126,6 +127,7 @@ static void *run_io(void *arg)
 	own = k;
 	for (;;) {
 		struct calls incoming, finished;
+		uint64_t look_ns, next_ns;
 
 		take_calls(k, &incoming, &finished);
 		start_calls(io, &incoming);
@@ -133,13 +135,15 @@ static void *run_io(void *arg)
 		if (atomic_load(&cluster->closing))
 			cancel_all(io);
 		wheel_advance(&io->wheel, clock_ns(), TIMERS_PER_TURN);
+		look_ns = client_keep_look(io, clock_ns());
 		client_waiter_release(k, false);
 		/* Our own doing (a cancelled call, a channel handed to ourselves) is not signalled to us. */
 		if (waiter_has_news(k))
 			continue;
 		if (atomic_load(&cluster->stop) && TAILQ_EMPTY(&io->running))
 			break;
-		cluster->transport->turn(k, wheel_next(&io->wheel));
+		next_ns = wheel_next(&io->wheel);
+		cluster->transport->turn(k, next_ns < look_ns ? next_ns : look_ns);
 	}
 	client_waiter_release(k, true);
 	return NULL;

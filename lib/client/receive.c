@@ -4,6 +4,7 @@
  * believed only after it was bounded and checked; anything else is the end of the connection.
  */
 #include "client/codec.h"
+#include "client/keep.h"
 #include "client/seal.h"
 
 #include <errno.h>
@@ -23,13 +24,18 @@ static bool die(struct channel *ch, int code, const char *why, struct waiter *se
 }
 
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. */
-static struct part *take_part_of(struct channel *ch, const struct wire_frame *frame)
+static struct part *take_part_of(struct channel *ch, const struct wire_frame *frame, const char *payload)
 {
 	const uint64_t now = clock_ns();
-	struct part *part;
+	struct part *part = NULL;
 
 	pthread_mutex_lock(&ch->lock);
-	part = client_reply_take(ch, frame, now);
+	if (keep_awaits(ch)) {
+		client_keep_resent(ch, frame, payload, now);
+	} else {
+		part = client_reply_take(ch, frame, now);
+		client_keep_heard(ch, frame);
+	}
 	client_channel_pump(ch, now);
 	pthread_mutex_unlock(&ch->lock);
 	return part;
@@ -43,7 +49,7 @@ static void past_the_end(struct codec_in *in)
 /* A whole frame with a good checksum. */
 static bool handle(struct channel *ch, const struct wire_frame *frame, const char *payload, struct waiter *self)
 {
-	struct part *part = take_part_of(ch, frame);
+	struct part *part = take_part_of(ch, frame, payload);
 	const struct codec_in in = { .at = payload, .end = payload + frame->payload_bytes, .next = past_the_end };
 	struct star_error err;
 	const char *wrong;
@@ -76,6 +82,7 @@ static bool handle(struct channel *ch, const struct wire_frame *frame, const cha
 	pthread_mutex_lock(&ch->lock);
 	client_codec_remember(part, in);
 	pthread_mutex_unlock(&ch->lock);
+	client_keep_settled(part, frame);
 	client_codec_scatter(part, in);
 	client_part_finish(part, NULL, self);
 	return true;
@@ -104,7 +111,7 @@ static bool died_of_our_frame(struct channel *ch, const struct wire_frame *frame
 static bool not_welcome(struct channel *ch, int error)
 {
 	pthread_mutex_lock(&ch->lock);
-	if (error != EBUSY) /* its refusal may be lost */
+	if (error != EBUSY && error != EDQUOT) /* its refusal may be lost */
 		client_tickets_refused(ch->cluster, ch->task, ch->seal->by.number);
 	client_connect_failed(ch, error, clock_ns());
 	pthread_mutex_unlock(&ch->lock);
@@ -120,7 +127,9 @@ static bool take_welcome(struct channel *ch, const struct wire_frame *frame, con
 	if (good)
 		client_channel_pump(ch, clock_ns());
 	pthread_mutex_unlock(&ch->lock);
-	return good || not_welcome(ch, frame->status == WIRE_BUSY ? EBUSY : EKEYREJECTED);
+	return good || not_welcome(ch, frame->status == WIRE_BUSY		 ? EBUSY
+				       : frame->status == WIRE_QUOTA_CONNECTIONS ? EDQUOT
+										 : EKEYREJECTED);
 }
 
 /* Whoever is between can end the connection so, and nothing else: what is in flight is sent by another one. */

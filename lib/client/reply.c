@@ -4,6 +4,7 @@
  * next attempt. Pure, but for the channel that is given; its lock is held.
  */
 #include "client/codec.h"
+#include "client/keep.h"
 #include "client/seal.h"
 
 #include <errno.h>
@@ -54,7 +55,7 @@ void client_request_frame(struct channel *ch, struct part *part, uint64_t now_ns
 
 bool client_reply_resend(struct channel *ch)
 {
-	if (ch->live == 0 || channel_in_flight(ch) == 0 || ch->lost >= UNANSWERED_MAX)
+	if (ch->live == 0 || (channel_in_flight(ch) == 0 && !ch->keep_first) || ch->lost >= UNANSWERED_MAX)
 		return false;
 	ch->resend = ch->first_sequence;
 	ch->resumed = true;
@@ -178,12 +179,12 @@ struct part *client_reply_take(struct channel *ch, const struct wire_frame *fram
 	ch->answered = true;
 	ch->attempts = 0;
 	ch->lost = 0;
-	ch->careful = frame->status == WIRE_BUSY;
+	ch->careful = wire_status_is_busy(frame->status) ? frame->status : WIRE_OK;
 	if (!part)
 		return NULL;
 	part->state = PART_TAKEN;
 	ch->live--;
-	if (frame->status == WIRE_BUSY) {
+	if (ch->careful) {
 		ask_later(ch, part, now_ns);
 		return NULL;
 	}
@@ -204,9 +205,9 @@ const char *client_reply_check(const struct channel *ch, const struct wire_frame
 		return "says that it has executed before what was sent once";
 	if (frame->session != ch->session)
 		return "answered a session that is not this one";
-	if (ch->first_sequence == ch->resend)
+	if (ch->keep_asked ? frame->sequence != keep_awaited(ch) : ch->first_sequence == ch->resend)
 		return "sent a reply that nobody asked for";
-	if (frame->sequence != ch->first_sequence)
+	if (!ch->keep_asked && frame->sequence != ch->first_sequence)
 		return "answered out of sequence";
 	if (frame->status != WIRE_OK && frame->payload_bytes > WIRE_ERROR_TEXT_MAX)
 		return "sent an error sentence over the limit";
@@ -224,6 +225,11 @@ static int cancel_error(const struct channel *ch, int code, uint64_t start_ns, s
 	if (code != -ETIMEDOUT)
 		return star_error_set(err, code, "the cluster was closed while a request to %s was in flight",
 				      ch->label);
+	if (ch->state == CHANNEL_OPEN && wire_status_is_quota(ch->careful))
+		return star_error_set(err, -EDQUOT,
+				      "%s has refused a request for %.3f s: %s; send less, or have the quota raised "
+				      "(security.rights of the nodes)",
+				      ch->label, waited_s, wire_status_text(ch->careful));
 	if (ch->state == CHANNEL_OPEN && ch->careful)
 		return star_error_set(err, -EBUSY, "%s has had no buffers for requests for %.3f s: it is overloaded",
 				      ch->label, waited_s);
@@ -232,6 +238,8 @@ static int cancel_error(const struct channel *ch, int code, uint64_t start_ns, s
 	if ((ch->connect_error == ENOKEY || ch->connect_error == EKEYREJECTED) &&
 	    client_tickets_why(ch->cluster, ch->task, err))
 		return err->code;
+	if (ch->connect_error == EDQUOT)
+		return client_connect_over_quota(ch, err);
 	if (ch->connect_error)
 		return star_error_set(err, -ch->connect_error,
 				      "cannot connect to %s within %.3f s: %s; is starserver running "

@@ -189,14 +189,28 @@ static bool is_at(const struct sockaddr_storage *address, const char *host, uint
 	       ((const struct sockaddr_in6 *)address)->sin6_port == htons(port);
 }
 
+/* The node may have taken the other one's place, too: what is kept, or in flight, goes on there, then. */
 static bool same_place(struct channel *ch, const char *host, uint16_t port)
 {
-	bool same;
+	bool same, other;
 
 	pthread_mutex_lock(&ch->lock);
 	same = is_at(&ch->address, host, port);
+	other = !same && ch->other_bytes && ch->cluster->transport == &client_transport_tcp &&
+		is_at(&ch->other, host, port);
+	if (other) {
+		const struct sockaddr_storage address = ch->address;
+		const socklen_t bytes = ch->address_bytes;
+
+		ch->address = ch->other;
+		ch->address_bytes = ch->other_bytes;
+		ch->other = address;
+		ch->other_bytes = bytes;
+		if (ch->fd >= 0) /* whoever looks after it connects again */
+			shutdown(ch->fd, SHUT_RDWR);
+	}
 	pthread_mutex_unlock(&ch->lock);
-	return same;
+	return same || other;
 }
 
 /* A further address at which the control plane may answer. */

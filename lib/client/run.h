@@ -58,7 +58,7 @@ static inline bool run_fetches(const struct call_op *op)
 /* program.c: with the cluster, when nobody uses it any more. */
 void client_program_free_all(struct star_cluster *cluster);
 
-/* run.c: an operation as its caller gave it. 0, or -EINVAL with a sentence. */
+/* run.c: an operation as its caller gave it. 0, or -EINVAL with a message. */
 int client_run_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i,
 			struct star_error *err);
 int client_run_fill(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);

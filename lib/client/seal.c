@@ -72,7 +72,7 @@ bool client_seal_welcome(struct channel *ch, const struct wire_frame *frame, con
 	secure_welcome_tag(seal->by.secret, &seal->hello, &header, sizeof(header), &welcome, right);
 	if (!secure_same(right, frame->auth_tag, sizeof(right)))
 		return false;
-	secure_connection_keys(seal->by.secret, channel_place(ch), &seal->hello, &welcome, seal->by.sealed,
+	secure_connection_keys(seal->by.secret, channel_place(ch), &seal->hello, &welcome, seal->by.cipher,
 			       &seal->to_node, &seal->from_node);
 	explicit_bzero(seal->by.secret, sizeof(seal->by.secret));
 	seal->stage = SEAL_ON;

@@ -16,7 +16,7 @@ struct client_ticket {
 	struct secure_ticket ticket;
 	uint8_t secret[SECURE_HASH_BYTES];
 	uint64_t until_ns; /* it is good until then; 0: there is none */
-	bool sealed;
+	enum secure_cipher cipher;
 };
 
 enum seal_stage {
@@ -47,7 +47,7 @@ void client_tickets_stop(struct star_cluster *cluster);
 bool client_tickets_take(struct star_cluster *cluster, uint32_t task, struct client_ticket *ticket);
 /* The node did not take it. */
 void client_tickets_refused(struct star_cluster *cluster, uint32_t task, uint64_t number);
-/* Why there is no ticket, as a sentence; false: there is one, or nobody knows. */
+/* Why there is no ticket, as a message; false: there is one, or nobody knows. */
 bool client_tickets_why(struct star_cluster *cluster, uint32_t task, struct star_error *err);
 
 /* seal.c, with the channel's lock */

@@ -18,6 +18,9 @@
 
 enum { SMALL_ROW_BYTES = 512 }; /* of a row: frame and all fit into a packet, and into a checksum of one piece */
 
+/* WIRE_RETAINS in small_reply.head. */
+#define SMALL_RETAINS ((uint64_t)WIRE_RETAINS << 8 * offsetof(struct wire_frame, flags))
+
 /* What is asked for. */
 struct small_op {
 	struct star_table *table;
@@ -53,15 +56,16 @@ static inline bool small_may_send(const struct channel *ch, uint64_t now_ns)
 	       channel_in_flight(ch) < IN_FLIGHT_MAX && now_ns >= ch->pause_until_ns;
 }
 
-/* Writes the request, small.request_bytes long, as the channel's next. */
-static inline void small_write(const struct call *call, const struct channel *ch, char *to)
+/* Writes the request, small.request_bytes long, as the channel's next. flags: enum wire_frame_flags beside those that
+ * every request has. */
+static inline void small_write(const struct call *call, const struct channel *ch, char *to, unsigned flags)
 {
 	const struct small *small = &call->small;
 	struct small_head *at = (struct small_head *)to;
 	uint32_t checksum;
 
 	memcpy(at, &small->head, sizeof(*at));
-	at->flags = (uint8_t)((ch->resumed ? WIRE_GOES_ON : 0) |
+	at->flags = (uint8_t)(flags | (ch->resumed ? WIRE_GOES_ON : 0) |
 			      (ch->next_sequence != ch->first_sequence ? WIRE_BEHIND : 0));
 	at->session = ch->session;
 	at->sequence = ch->next_sequence;
@@ -99,8 +103,8 @@ static inline bool small_take_row(const struct call *call, const struct channel 
 	const struct small_reply *at = (const struct small_reply *)frame;
 	uint32_t checksum = at->checksum, sum;
 
-	if (at->head != small->reply_head || at->session != ch->session || at->sequence != ch->first_sequence ||
-	    at->payload_bytes != small->reply_bytes - sizeof(struct wire_frame) ||
+	if ((at->head & ~SMALL_RETAINS) != small->reply_head || at->session != ch->session ||
+	    at->sequence != ch->first_sequence || at->payload_bytes != small->reply_bytes - sizeof(struct wire_frame) ||
 	    at->object_count != small->object_count || at->dim_bytes != small->dim_bytes)
 		return false;
 	if (!ch->tagged) {
@@ -122,7 +126,7 @@ static inline void small_take(struct channel *ch, struct call *call, uint64_t no
 	ch->first_sequence++;
 	ch->heard_ns = now_ns;
 	ch->answered = true;
-	ch->careful = false;
+	ch->careful = WIRE_OK;
 	ch->attempts = ch->lost = 0;
 	ch->live--;
 	call->small.part->state = PART_TAKEN;

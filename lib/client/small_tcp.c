@@ -4,6 +4,7 @@
  * waiter at once, by one hold of the lock, and by another one takes the reply and gives the channel up. By the rules of
  * waiter.c; what is not so plain is left to it.
  */
+#include "client/keep.h"
 #include "client/small.h"
 
 #include <errno.h>
@@ -19,9 +20,9 @@ enum sent { NOT_SENT, SENT_PARTLY, SENT };
 
 static inline bool is_unused(const struct channel *ch, const struct small *small)
 {
-	return !ch->waiter && !ch->seal && ch->first_sequence == ch->next_sequence && ch->out_sent == ch->out_bytes &&
-	       !ch->in_bytes && ch->out_size >= small->request_bytes && ch->in_size >= small->reply_bytes &&
-	       !ch->broken && !ch->retired;
+	return !ch->waiter && !ch->seal && !ch->keep_again && ch->first_sequence == ch->next_sequence &&
+	       ch->out_sent == ch->out_bytes && !ch->in_bytes && ch->out_size >= small->request_bytes &&
+	       ch->in_size >= small->reply_bytes && !ch->broken && !ch->retired;
 }
 
 /* NOT_SENT: nothing is changed. */
@@ -36,12 +37,18 @@ static enum sent send_first(struct channel *ch, struct call *call, struct waiter
 		sent = small_may_send(ch, now_ns) ? SENT_PARTLY : NOT_SENT;
 	}
 	if (sent) {
+		struct kept *kept =
+			small->pushes && ch->retains ? client_keep_make(ch, small->part, small->request_bytes) : NULL;
+		char *to = kept ? kept->frame : ch->out;
 		ssize_t n;
 
-		small_write(call, ch, ch->out);
+		small_write(call, ch, to, kept ? WIRE_KEEPS : 0);
+		if (kept)
+			client_keep_add(ch, kept);
 		small_sent(ch, call, now_ns);
 		ch->waiter = k;
-		n = send(ch->fd, ch->out, small->request_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ch->out_from = to;
+		n = send(ch->fd, to, small->request_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 		ch->out_bytes = small->request_bytes;
 		ch->out_sent = n > 0 ? (size_t)n : 0; /* what is wrong client_channel_pump is told again */
 		sent = ch->out_sent == ch->out_bytes ? SENT : SENT_PARTLY;
@@ -74,6 +81,18 @@ static size_t await_reply(struct channel *ch, struct waiter *k)
 	return 0;
 }
 
+/* Of the reply that has come. */
+static inline void look_at_kept(struct channel *ch, const struct call *call)
+{
+	struct wire_frame frame;
+
+	memcpy(&frame, ch->in, sizeof(frame));
+	if (!(frame.flags & WIRE_RETAINS) && !ch->keep_first && !ch->retains)
+		return;
+	client_keep_heard(ch, &frame);
+	client_keep_settled(call->small.part, &frame);
+}
+
 /* Whether nobody else waits for the channel: then it is given up. */
 static bool take_reply(struct channel *ch, struct call *call)
 {
@@ -81,6 +100,7 @@ static bool take_reply(struct channel *ch, struct call *call)
 
 	pthread_mutex_lock(&ch->lock);
 	small_take(ch, call, call->start_ns);
+	look_at_kept(ch, call);
 	alone = ch->first_sequence == ch->next_sequence && TAILQ_EMPTY(&ch->queue) && !ch->retired && !ch->broken;
 	if (alone)
 		ch->waiter = NULL;

@@ -9,7 +9,7 @@
 #include "client/star.h"
 #include "wire/object.h"
 
-/* kind: OBJECT_TABLE or OBJECT_VARIABLE. 0, or -EINVAL with a sentence; from may be NULL, which is such an error. */
+/* kind: OBJECT_TABLE or OBJECT_VARIABLE. 0, or -EINVAL with a message; from may be NULL, which is such an error. */
 int client_spec_of(struct object_spec *spec, const struct star_spec *from, unsigned kind, struct star_error *err);
 
 /* Its name alone. */

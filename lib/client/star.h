@@ -16,7 +16,7 @@
  * Keys: any 64-bit values, in any order, and several times: a pull returns the row for each, a push sums the gradients
  * of a key before it applies them once, an assign leaves the last values, a delete passes over what is gone.
  *
- * Errors are negative errno values; err (which may be NULL) then has the same code, and a sentence that names the node.
+ * Errors are negative errno values; err (which may be NULL) then has the same code, and a message that names the node.
  * After a success it says nothing. Any call may fail with these, and has its own besides where it says so:
  *   -EINVAL                  the call makes no sense (NULL, sizes, types, flags): nothing was sent, or the node has
  *                            refused it and applied nothing
@@ -33,6 +33,7 @@
  *                            the node cannot be reached, or was lost in the middle of the call and not reached again
  *   -ESTALE                  a node was restarted and has lost what it held: close the cluster, and open it again
  *   -EBUSY                   a node has had no buffers for requests until the deadline: it is overloaded
+ *   -EDQUOT                  a quota of the key's principal was used up until the deadline; the sentence says which
  *   -EREMOTEIO               a push was applied, and its results are lost (STAR_AT_ONCE)
  *   -EPROTO, -EBADMSG        a node does not keep to the protocol, or a checksum does not match; its connection was
  *                            closed
@@ -85,8 +86,16 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
 STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Fails what is in flight with -ECANCELED (callbacks still run), then frees the cluster, its tables, and the requests
- * that were not waited for. NULL is allowed. Not from a callback.
+ * Where nodes have `retained` durability (docs/availability.rst), pushes are answered before they are durable, and kept
+ * in this process until they are. Waits until all that was answered is. 0; or -ETIMEDOUT: some of it is not, so far;
+ * -EREMOTEIO: some of it is lost, which is said once. Elsewhere it has nothing to wait for. Not from a callback.
+ */
+STAR_API int star_settle(struct star_cluster *cluster, uint64_t deadline_us, struct star_error *err);
+
+/*
+ * Waits as star_settle does, for some seconds at most; then fails what is in flight with -ECANCELED (callbacks still
+ * run), and frees the cluster, its tables, and the requests that were not waited for. Who has to know whether all is
+ * durable calls star_settle before. NULL is allowed. Not from a callback.
  */
 STAR_API void star_close(struct star_cluster *cluster);
 
@@ -117,7 +126,7 @@ struct star_spec {
 /*
  * Creates a table (or variable), or finds it when it exists with the same definition: any number of workers may do so
  * at the same moment, and a worker again, which gets the same handle. The handle lives as long as the cluster; spec is
- * copied. NULL with err: -EEXIST (it exists with another definition; the sentence says what differs), -EINVAL (the
+ * copied. NULL with err: -EEXIST (it exists with another definition; the message says what differs), -EINVAL (the
  * definition makes no sense, and why), -ENOSPC (there are too many objects), or as above.
  */
 STAR_API struct star_table *star_table_create(struct star_cluster *cluster, const struct star_spec *spec,
@@ -439,7 +448,7 @@ STAR_API int star_queue_close(struct star_queue *queue, struct star_error *err);
  * Executes 1 to STAR_OPS_MAX operations as one call: one round trip to each reactor concerned, in parallel. Each
  * reactor executes them in their order, so that of a key that several operations name a pull sees the pushes that
  * stand before it; two operations may be on the same table, and write to memory that must not overlap. The ops are not
- * changed. 0, or as above: -EINVAL, also of a single operation, before anything was sent (the sentence has its number,
+ * changed. 0, or as above: -EINVAL, also of a single operation, before anything was sent (the message has its number,
  * from 0); -E2BIG: more operations, or gradients of one key that fit into no request (docs/libstar.rst). Of several
  * errors of a call it is the one that came first; of the other operations it is unknown what became of them.
  */

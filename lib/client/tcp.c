@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The transport that comes with the kernel: a TCP connection to each reactor. */
 #include "client/client.h"
+#include "client/keep.h"
 #include "client/seal.h"
 
 #include <stdlib.h>
@@ -61,6 +62,7 @@ static void cancel(struct call *call, int code, struct waiter *self)
 
 static void close_channel(struct channel *ch)
 {
+	client_keep_free(ch);
 	client_channel_close(ch);
 	client_seal_free(ch);
 	free(ch->out);

@@ -28,6 +28,7 @@ static bool read_bytes(const char *text, uint8_t *bytes, size_t count)
 static int read_answer(const json_t *json, uint64_t asked_ns, struct client_ticket *ticket, struct star_error *err)
 {
 	const char *text, *secret, *data;
+	enum secure_data kind;
 	uint32_t good_for_s;
 
 	if (jsonrpc_member_string(json, "ticket", 2 * SECURE_TICKET_BYTES, &text, err) < 0 ||
@@ -35,8 +36,9 @@ static int read_answer(const json_t *json, uint64_t asked_ns, struct client_tick
 	    jsonrpc_member_string(json, "data", 16, &data, err) < 0 ||
 	    jsonrpc_member_u32(json, "good_for_s", 1, GOOD_FOR_MAX_S, &good_for_s, err) < 0)
 		return -EPROTO;
-	ticket->sealed = strcmp(data, secure_data_name(SECURE_DATA_SEALED)) == 0;
-	if ((!ticket->sealed && strcmp(data, secure_data_name(SECURE_DATA_CHECKED)) != 0) ||
+	kind = secure_data_from(data);
+	ticket->cipher = secure_data_cipher(kind);
+	if (kind == SECURE_DATA_OPEN || kind == SECURE_DATA_KINDS ||
 	    !read_bytes(text, ticket->ticket.bytes, SECURE_TICKET_BYTES) ||
 	    !read_bytes(secret, ticket->secret, SECURE_HASH_BYTES))
 		return star_error_set(err, -EPROTO, "the node has answered something that is no ticket");

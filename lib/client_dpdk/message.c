@@ -142,7 +142,7 @@ bool dpdk_message_send_small(struct stream *s, struct call *call)
 		return false;
 	m->data_len = (uint16_t)bytes;
 	m->pkt_len = bytes;
-	small_write(call, s->ch, rte_pktmbuf_mtod(m, char *));
+	small_write(call, s->ch, rte_pktmbuf_mtod(m, char *), 0);
 	small_sent(s->ch, call, now);
 	call->remaining = 1;
 	dgram_send(s->session, m);
@@ -354,6 +354,6 @@ void dpdk_message_received(struct stream *s, struct rte_mbuf *message, uint32_t 
 		handle_all(s, message, status);
 		return;
 	}
-	rte_pktmbuf_free_seg(message);
+	net_free(s->poller->net, message);
 	dgram_taken(s->session, 1);
 }

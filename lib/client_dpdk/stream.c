@@ -61,7 +61,8 @@ static void begin_messages(struct stream *s)
 	struct channel *ch = s->ch;
 
 	ch->first_sequence = ch->next_sequence = ch->resend = 1;
-	ch->refused = ch->careful = false;
+	ch->refused = false;
+	ch->careful = WIRE_OK;
 	memset(ch->ring, 0, sizeof(ch->ring));
 	if (getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
@@ -114,7 +115,9 @@ static void give_up_session(struct stream *s)
 	const int error = ch->connect_error ? ch->connect_error : ETIMEDOUT;
 	struct star_error err;
 
-	if (!s->seal || !client_tickets_why(ch->cluster, ch->task, &err))
+	if (error == EDQUOT)
+		client_connect_over_quota(ch, &err);
+	else if (!s->seal || !client_tickets_why(ch->cluster, ch->task, &err))
 		star_error_set(&err, -error,
 			       "cannot connect to %s: %s (%u attempts, the last ones within %.1f s); is starserver "
 			       "running there, "

@@ -356,6 +356,9 @@ static int check_values(struct config_load *load, struct star_error *err)
 							     : c->checkpoint_every_s ? "checkpoint.every_s"
 										     : "checkpoint.on_stop"),
 				   err, "checkpoints need a place: set checkpoint.directory");
+	if (c->checkpoint_key[0] && !c->checkpoint_directory[0])
+		return config_fail(config_check_origin(load, "checkpoint.key"), err,
+				   "checkpoint.key is for checkpoints: set checkpoint.directory");
 	if (c->checkpoint_delta_every_s && !c->checkpoint_log_mib)
 		return config_fail(config_check_origin(load, "checkpoint.delta_every_s"), err,
 				   "checkpoint.delta_every_s needs checkpoint.log_mib of at least 1");

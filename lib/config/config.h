@@ -28,12 +28,12 @@ enum config_stack { CONFIG_STACK_DPDK, CONFIG_STACK_KERNEL };
 enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, CONFIG_HUGEPAGES_NONE };
 
 /* As enum secure_data has them. */
-enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED };
+enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED, CONFIG_DATA_SEALED_256 };
 
 enum config_sealing { CONFIG_MEMIF_AS_DATA, CONFIG_MEMIF_TICKETS };
 
 /* When replies leave that tell of changes: at once, or when they are durable. */
-enum config_durability { CONFIG_DURABILITY_ASYNC, CONFIG_DURABILITY_SYNC };
+enum config_durability { CONFIG_DURABILITY_ASYNC, CONFIG_DURABILITY_RETAINED, CONFIG_DURABILITY_SYNC };
 
 enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
 
@@ -132,6 +132,7 @@ struct config {
 	uint32_t partitions;
 	/* checkpoints; the directory is one that all nodes see */
 	char checkpoint_directory[CONFIG_TEXT_MAX + 1]; /* "": none */
+	char checkpoint_key[CONFIG_TEXT_MAX + 1];	/* "": none */
 	uint32_t checkpoint_restore;			/* enum config_restore: what a node begins with */
 	uint32_t checkpoint_id;				/* which is restored; 0: the newest */
 	uint32_t checkpoint_every_s;			/* full ones; 0: on request only */
@@ -200,12 +201,12 @@ void config_free(struct config *config);
 
 /*
  * A port that is not the configuration's, from the texts of its options, named as in a configuration's list of ports:
- * with the same defaults, bounds and checks. 0, or -EINVAL with a sentence.
+ * with the same defaults, bounds and checks. 0, or -EINVAL with a message.
  */
 int config_port_read(const struct config_override *options, unsigned count, struct config_port *port,
 		     struct star_error *err);
 /* Whether two ports get along: each has addresses, and an interface or a NIC, of its own. The names are for the
- * sentence. */
+ * message. */
 int config_port_check_pair(const struct config_port *port, const char *name, const struct config_port *other,
 			   const char *other_name, struct star_error *err);
 
@@ -219,7 +220,7 @@ struct config_memif {
 	bool has_mac;
 	uint8_t mac[6];
 };
-/* 0, or -EINVAL with a sentence behind which "of the port" is understood. */
+/* 0, or -EINVAL with a message behind which "of the port" is understood. */
 int config_memif_read(const struct config_port *port, struct config_memif *memif, struct star_error *err);
 /* The same of a worker's port, which is the client. */
 int config_memif_read_worker(const struct config_port *port, struct config_memif *memif, struct star_error *err);
@@ -231,7 +232,7 @@ int config_memif_read_worker(const struct config_port *port, struct config_memif
 int config_read_endpoint_map(const char *path, struct config_endpoint **endpoints, uint32_t *count,
 			     struct star_error *err);
 
-/* "host:port" or "[IPv6]:port" to an address; 0 or -EINVAL with a sentence that shows an example. */
+/* "host:port" or "[IPv6]:port" to an address; 0 or -EINVAL with a message that shows an example. */
 int config_parse_address(const char *text, struct config_address *address, struct star_error *err);
 
 /* The same the other way: with brackets where the host needs them. */
@@ -252,7 +253,7 @@ void config_print_rst(FILE *out);
 /* Writes every option's value as a libconfig file that reads back the same. */
 void config_print(const struct config *config, FILE *out);
 
-/* What libstar needs of the environment: WORKER_* and NETWORK_*. 0, or -EINVAL with a sentence naming the variable. */
+/* What libstar needs of the environment: WORKER_* and NETWORK_*. 0, or -EINVAL with a message naming the variable. */
 struct config_worker {
 	uint32_t io_threads; /* NETWORK_WORKER_CORE_NUMBER; 0 when not given */
 	bool polling;	     /* WORKER_ENABLE_POLLING */

@@ -19,7 +19,7 @@ struct config_origin {
 	unsigned line;
 };
 
-/* Fills err with the origin and the sentence; returns -EINVAL. */
+/* Fills err with the origin and the message; returns -EINVAL. */
 int config_fail(const struct config_origin *origin, struct star_error *err, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

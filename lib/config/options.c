@@ -196,6 +196,10 @@ const struct config_option config_options[] = {
 	  .help = "Where checkpoints are kept: a folder that all PS nodes see under this path (one machine, or a "
 		  "shared "
 		  "file system). Nothing: there are no checkpoints, and what a node holds is lost when it ends." },
+	{ "checkpoint.key", OF_CONFIG(checkpoint_key), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
+	  .help = "A key file of one principal, the same on all PS nodes (docs/security.rst): the manifest of each "
+		  "checkpoint gets an HMAC, and none is read without one that is right. credential:NAME as for "
+		  "security.control_keys. Nothing: whoever can write to checkpoint.directory is believed." },
 	{ "checkpoint.restore", OF_CONFIG(checkpoint_restore), .type = OPTION_CHOICE, .choices = "no|latest|good",
 	  .fallback_how = "good where checkpoint.directory is set, else no",
 	  .help = "What the cluster begins with: nothing; the newest checkpoint, or no start if that is damaged; or "
@@ -264,11 +268,14 @@ const struct config_option config_options[] = {
 	  .help = "When that memory is full for so long, the journal ends, the node serves on without it, and its "
 		  "health "
 		  "says so." },
-	{ "journal.durability", OF_CONFIG(journal_durability), .type = OPTION_CHOICE, .choices = "async|sync",
+	{ "journal.durability", OF_CONFIG(journal_durability), .type = OPTION_CHOICE, .choices = "async|retained|sync",
 	  .fallback = "async",
 	  .help = "When a reply leaves that tells of a change: async: at once, and what the last moments had is lost "
 		  "when "
-		  "the node dies; sync: when the change is on disk, a millisecond and a write later. Pulls never "
+		  "the node dies; retained: at once, and libstar keeps pushes until they are on disk, and sends them "
+		  "again if the node dies before; sync: when the change is on disk, a millisecond and a write later. "
+		  "Pulls "
+		  "never "
 		  "wait." },
 
 	{ "standby.peer", OF_CONFIG(standby_peer), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
@@ -321,11 +328,14 @@ const struct config_option config_options[] = {
 	  .help = "A file with this node's own certificate, in PEM, where etcd asks for one (--client-cert-auth)." },
 	{ "standby.etcd_private_key", OF_CONFIG(standby_etcd_private_key), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "", .help = "The file with its private key, in PEM, without a passphrase." },
-	{ "standby.durability", OF_CONFIG(standby_durability), .type = OPTION_CHOICE, .choices = "async|sync",
-	  .fallback = "async",
+	{ "standby.durability", OF_CONFIG(standby_durability), .type = OPTION_CHOICE, .choices = "async|retained|sync",
+	  .fallback = "retained",
 	  .help = "When a reply leaves that tells of a change: async: at once, and what the last moments had is lost "
 		  "when "
-		  "the primary dies; sync: when the standby has the change, too, so that nothing is lost. Pulls never "
+		  "the primary dies; retained: at once, and libstar keeps pushes until the standby has them, and sends "
+		  "them again if the primary dies before, so that nothing is lost; sync: when the standby has the "
+		  "change, "
+		  "too, with the same effect. Pulls never "
 		  "wait; without a standby nothing does. Give both nodes the same." },
 
 	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",
@@ -385,12 +395,13 @@ const struct config_option config_options[] = {
 	  .fallback = "",
 	  .help = "A file for the audit log of the control plane, in JSON lines: who came, what he changed, and what "
 		  "was refused. `starctl audit verify` checks it. Nothing: there is none." },
-	{ "security.data", OF_CONFIG(security_data), .type = OPTION_CHOICE, .choices = "open|checked|sealed",
+	{ "security.data", OF_CONFIG(security_data), .type = OPTION_CHOICE, .choices = "open|checked|sealed|sealed-256",
 	  .fallback = "open",
 	  .help = "open: whoever reaches the data address reads and changes parameters. checked: who comes there has "
 		  "a ticket, "
 		  "which libstar asks the control plane for with its key, and nobody changes anything on the way. "
-		  "sealed: and nobody reads keys and values there (AES-128-GCM). Other than open it needs "
+		  "sealed: and nobody reads keys and values there (AES-128-GCM; sealed-256: AES-256-GCM). Other than "
+		  "open it needs "
 		  "security.control_keys, and is the same on all nodes." },
 	{ "security.memif", OF_CONFIG(security_memif), .type = OPTION_CHOICE, .choices = "as-data|tickets",
 	  .fallback = "as-data",
@@ -398,8 +409,8 @@ const struct config_option config_options[] = {
 		  "there has a ticket, but requests and replies are as without one, which is faster; whoever can "
 		  "attach to the interface's socket, or sees its memory, is trusted." },
 	{ "security.rights", OF_CONFIG(security_rights), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
-	  .help = "A file that says which principals may do what with which tables of the data network "
-		  "(docs/security.rst). Nothing: whoever has a ticket may do everything there." },
+	  .help = "A file that says which principals may do what with which tables of the data network, "
+		  "and how much (docs/security.rst). Nothing: whoever has a ticket may do everything there." },
 	{ "security.require", OF_CONFIG(security_require), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "The node does not start unless nobody gets in without a key: with security.control_keys, and "
 		  "security.data checked or sealed." },

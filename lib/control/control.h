@@ -102,7 +102,7 @@ struct control_layout {
 struct control_data_plane {
 	void *ctx;
 	/*
-	 * Makes the object known to every reactor, and returns when all have it. 0 or a negative errno with a sentence;
+	 * Makes the object known to every reactor, and returns when all have it. 0 or a negative errno with a message;
 	 * then no reactor has it, and its id may come again with another object. The spec stays valid as long as the
 	 * control plane.
 	 */
@@ -112,7 +112,7 @@ struct control_data_plane {
 	 * another object. NULL: there is nothing to do. */
 	void (*forget)(void *ctx, uint32_t id);
 	/* PS task 0: remembers beyond a restart what was dropped, if checkpoints are kept: of each id the next
-	 * generation that it is given, WIRE_OBJECTS_MAX + 1 of them. 0 or a negative errno with a sentence. And reads
+	 * generation that it is given, WIRE_OBJECTS_MAX + 1 of them. 0 or a negative errno with a message. And reads
 	 * it, after `restored`: of the cluster that wrote the checkpoint it said. NULL: nothing is remembered. */
 	int (*dropped_write)(void *ctx, const uint32_t *generations, struct star_error *err);
 	int (*dropped_read)(void *ctx, uint32_t *generations, struct star_error *err);
@@ -128,18 +128,18 @@ struct control_data_plane {
 	 * negative errno with a sentence. NULL: it keeps none. */
 	int (*history)(void *ctx, struct control_history *history, struct star_error *err);
 	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a
-	 * sentence. */
+	 * message. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
 	/* Begins to delete all rows of a table of the catalogue, on every reactor, or with begin false does nothing;
-	 * adds to *left how many are left, about: 0 when it is done. 0 or a negative errno with a sentence. */
+	 * adds to *left how many are left, about: 0 when it is done. 0 or a negative errno with a message. */
 	int (*empty)(void *ctx, const struct object_spec *spec, bool begin, uint64_t *left, struct star_error *err);
 	/* The next keys of rows that a reactor has of a table, appended to an array. 0 or a negative errno with a
-	 * sentence. */
+	 * message. */
 	int (*row_keys)(void *ctx, const struct object_spec *spec, struct control_row_keys *which, json_t *keys,
 			struct star_error *err);
 	/* Appends to an array, for the first of these keys, at least one: the row as a checkpoint has it, in
 	 * hexadecimal digits, or null, if the node has none. Changes nothing, and counts as no pull. 0 or a negative
-	 * errno with a sentence. */
+	 * errno with a message. */
 	int (*rows)(void *ctx, const struct object_spec *spec, const uint64_t *keys, uint32_t count, json_t *records,
 		    struct star_error *err);
 	/* The figures of one table or variable of the catalogue, over the node's reactors, and with by_reactor those of
@@ -151,17 +151,17 @@ struct control_data_plane {
 	bool (*metrics)(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
 			const struct openmetrics_page *page);
 	/* {"connections": [...], "more": whether there are more than limit}; a new reference. 0 or a negative errno
-	 * with a sentence. */
+	 * with a message. */
 	int (*connections)(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err);
 	/* What the reactors remember of requests, as docs/control.rst says; a new reference. 0 or a negative errno with
-	 * a sentence. From any thread, at any time. */
+	 * a message. From any thread, at any time. */
 	int (*observed)(void *ctx, const struct control_observed *which, json_t **result, struct star_error *err);
 	/* Begins to capture frames, as docs/control.rst says; and takes what there is of them, or ends it. New
-	 * references. 0 or a negative errno with a sentence. NULL: it cannot. */
+	 * references. 0 or a negative errno with a message. NULL: it cannot. */
 	int (*capture)(void *ctx, const json_t *params, json_t **result, struct star_error *err);
 	int (*capture_take)(void *ctx, const json_t *params, json_t **result, struct star_error *err);
 	/* Opens a port on every reactor. number: of its name, -1: the lowest that is free. 0 with {"name": ...}, or a
-	 * negative errno with a sentence; then there is no trace of it. */
+	 * negative errno with a message; then there is no trace of it. */
 	int (*port_add)(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err);
 	/* Takes a port away: {"name": ..., "connections": how many were ended}. */
 	int (*port_remove)(void *ctx, const char *name, json_t **result, struct star_error *err);

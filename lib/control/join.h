@@ -17,7 +17,7 @@ struct control_join {
 	const json_t *refused;	 /* the same: ids that it has no room for */
 };
 
-/* 0, or -EINVAL with a sentence. What join has of params lives as long as they do. */
+/* 0, or -EINVAL with a message. What join has of params lives as long as they do. */
 int control_join_read(const struct control *control, const json_t *params, struct control_join *join,
 		      struct star_error *err);
 

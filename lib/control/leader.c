@@ -55,7 +55,7 @@ int control_leader_complete(const struct control *control, struct star_error *er
 	unsigned count = missing(control, tasks, sizeof(tasks));
 
 	if (control->pair_waits[0])
-		return star_error_set(err, -EHOSTDOWN, "%s", control->pair_waits);
+		return control_pair_serves(control, err);
 	if (count)
 		return star_error_set(err, -EAGAIN, "waiting for PS task%s %s to join", count > 1 ? "s" : "", tasks);
 	if (control->rolls_back)
@@ -278,11 +278,12 @@ int control_leader_create(struct control *control, const json_t *params, json_t 
 int control_leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err)
 {
 	const struct object_spec *spec;
-	int rc = 0;
+	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	spec = control_find(control, name);
-	if (!spec || spec->kind == OBJECT_PROGRAM)
+	rc = control_pair_serves(control, err);
+	if (rc == 0 && (!spec || spec->kind == OBJECT_PROGRAM))
 		rc = star_error_set(err, -ENOENT, "there is no table or variable \"%s\"", name);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++)
 		if (control_bit(control->nodes[task].refuses, spec->id))

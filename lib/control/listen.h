@@ -5,7 +5,7 @@
 
 #include "star_error.h"
 
-/* address: "host:port". A descriptor, or a negative errno with a sentence that says what to do. */
+/* address: "host:port". A descriptor, or a negative errno with a message that says what to do. */
 int control_listen_tcp(const char *address, struct star_error *err);
 
 /*

@@ -228,6 +228,9 @@ bool control_pause(struct control *control, uint32_t ms, const bool *until);
 /* Under lock. NULL when there is none. */
 const struct object_spec *control_find(const struct control *control, const char *name);
 
+/* Under lock. -EHOSTDOWN: the node is one of a pair, and does not serve; whoever asks is to ask the other one. */
+int control_pair_serves(const struct control *control, struct star_error *err);
+
 /* leader.c: calls `install` of another node; how long that may take. */
 int control_leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us,
 			struct star_error *err);
@@ -331,7 +334,7 @@ json_t *control_security_json(const struct control *control);
 /* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any
  * time. */
 int control_metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-/* health.c: {"healthy", "state", "problems": [sentences]}; a new reference. At any time. */
+/* health.c: {"healthy", "state", "problems": [messages]}; a new reference. At any time. */
 json_t *control_health_json(struct control *control);
 /* How far the date is from the clock that nobody sets. */
 int64_t control_health_clock_offset_us(void);
@@ -346,7 +349,7 @@ int control_checkpointer_start(struct control *control, struct star_error *err);
 void control_checkpointer_join(struct control *control); /* after control_stop */
 /* Once a second: begins one if the node wants it. */
 void control_checkpointer_look(struct control *control);
-/* Asks for one; kind is "full", "delta" or "auto". -EBUSY with a sentence when one is under way. */
+/* Asks for one; kind is "full", "delta" or "auto". -EBUSY with a message when one is under way. */
 int control_checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_checkpointer_status(struct control *control, json_t **result, struct star_error *err);
 /* On every node: {"begin": {...}}, {"end": {...}}, {"restart": {...}} or {}: how far it is. */

@@ -19,6 +19,11 @@ void control_pair_waits(struct control *control, const char *why)
 	pthread_mutex_unlock(&control->lock);
 }
 
+int control_pair_serves(const struct control *control, struct star_error *err)
+{
+	return control->pair_waits[0] ? star_error_set(err, -EHOSTDOWN, "%s", control->pair_waits) : 0;
+}
+
 int control_pair_lead(struct control *control, uint32_t epoch, bool begins, struct star_error *err)
 {
 	int rc = begins ? control_begin_with(control, err) : 0;

@@ -23,7 +23,9 @@ int control_queue_make(struct control *control, const json_t *params, json_t **r
 	    jsonrpc_member_u32(params, "lease_ms", QUEUE_LEASE_MIN_MS, QUEUE_LEASE_MAX_MS, &spec.lease_ms, err) < 0)
 		return control_invalid(err);
 	pthread_mutex_lock(&control->lock);
-	rc = control_queue_open(&control->queues, &spec, err);
+	rc = control_pair_serves(control, err);
+	if (rc == 0)
+		rc = control_queue_open(&control->queues, &spec, err);
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
 		*result = json_pack("{s:I}", "incarnation", (json_int_t)control->incarnation);
@@ -82,6 +84,8 @@ static json_t *answer_json(const struct control_queue_answer *answer)
 /* Under lock. */
 static int find_queue(struct control *control, const char *name, struct control_queue **queue, struct star_error *err)
 {
+	if (control->pair_waits[0])
+		return control_pair_serves(control, err);
 	*queue = control_queue_find(&control->queues, name);
 	return *queue ? 0 : star_error_set(err, -ENOENT, "there is no queue \"%s\"", name);
 }
@@ -125,6 +129,11 @@ int control_queue_ask(struct control *control, const json_t *params, json_t **re
 		star_error_set(err, -EINVAL, "member \"worker\" must not be 0");
 		return control_invalid(err);
 	}
+	pthread_mutex_lock(&control->lock);
+	rc = control_pair_serves(control, err);
+	pthread_mutex_unlock(&control->lock);
+	if (rc < 0)
+		return rc;
 	/* What it has is of another life: slices that are handed out again must not pass for those. */
 	if (incarnation != control->incarnation)
 		return star_error_set(err, -ESTALE, "PS task 0 was restarted: open the queue again");
@@ -140,11 +149,14 @@ int control_queue_ask(struct control *control, const json_t *params, json_t **re
 
 int control_queue_list(struct control *control, json_t **result, struct star_error *err)
 {
-	(void)err;
+	int rc;
+
 	pthread_mutex_lock(&control->lock);
-	*result = control_queues_show(&control->queues, clock_us());
+	rc = control_pair_serves(control, err);
+	if (rc == 0)
+		*result = control_queues_show(&control->queues, clock_us());
 	pthread_mutex_unlock(&control->lock);
-	return 0;
+	return rc;
 }
 
 int control_queue_remove(struct control *control, const char *name, struct star_error *err)

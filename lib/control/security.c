@@ -185,6 +185,20 @@ int control_security_check(const struct control *control, const struct line_conn
 			      secure_role_name(principal ? principal->role : SECURE_ROLES));
 }
 
+/* Those that the principal has on this node, by name. */
+static json_t *quotas_json(const struct control *control, const char *principal)
+{
+	struct secure_quotas quotas;
+	json_t *json = json_object();
+
+	if (control->tickets && secure_tickets_quotas(control->tickets, principal, &quotas))
+		for (unsigned q = 0; q < SECURE_QUOTAS; q++)
+			if (quotas.max[q])
+				json_object_set_new(json, secure_quota_name((enum secure_quota)q),
+						    json_integer((json_int_t)quotas.max[q]));
+	return json;
+}
+
 /* A verb and a table of the data network. */
 static int check_right(struct control *control, const char *principal, enum secure_role role, const char *verb,
 		       const char *table, json_t **result, struct star_error *err)
@@ -199,8 +213,9 @@ static int check_right(struct control *control, const char *principal, enum secu
 			verb);
 	if (control->tickets)
 		allowed = secure_tickets_look_up(control->tickets, principal, role, table) & right;
-	*result = json_pack("{s:s, s:s, s:s, s:s, s:b}", "principal", principal, "role", secure_role_name(role),
-			    "method", verb, "table", table, "allowed", allowed);
+	*result = json_pack("{s:s, s:s, s:s, s:s, s:b, s:o}", "principal", principal, "role", secure_role_name(role),
+			    "method", verb, "table", table, "allowed", allowed, "quotas",
+			    quotas_json(control, principal));
 	return 0;
 }
 
@@ -243,8 +258,9 @@ int control_security_acl(struct control *control, const json_t *params, int (*ro
 	if (table)
 		return check_right(control, principal, role, method, table, result, err);
 	allowed = (unsigned)roles & SECURE_BIT(role);
-	*result = json_pack("{s:s, s:s, s:s, s:b, s:s}", "principal", principal, "role", secure_role_name(role),
-			    "method", method, "allowed", allowed, "roles", secure_roles_text((unsigned)roles, text));
+	*result = json_pack("{s:s, s:s, s:s, s:b, s:s, s:o}", "principal", principal, "role", secure_role_name(role),
+			    "method", method, "allowed", allowed, "roles", secure_roles_text((unsigned)roles, text),
+			    "quotas", quotas_json(control, principal));
 	return 0;
 }
 

@@ -68,7 +68,7 @@ const char *etcd_endpoint(const struct etcd *etcd);
 /* text.c: base64 as JSON has bytes. *room is what there is at `to`; its bytes then, or -EBADMSG. */
 void etcd_base64_encode(const void *from, size_t bytes, char *to);
 int etcd_base64_decode(const char *from, size_t bytes, void *to, size_t *room);
-/* An answer to a range, or to a swap; *swapped of the latter. 0, or -EBADMSG with a sentence. */
+/* An answer to a range, or to a swap; *swapped of the latter. 0, or -EBADMSG with a message. */
 int etcd_reply_range(const char *text, size_t bytes, const char *key, struct etcd_value *value, struct star_error *err);
 int etcd_reply_txn(const char *text, size_t bytes, const char *key, bool *swapped, struct etcd_value *value,
 		   struct star_error *err);

@@ -71,7 +71,7 @@ static inline int64_t kernel_element(const struct graph_tensor *tensor, size_t i
 						: ((const int64_t *)tensor->data)[i];
 }
 
-/* Fills call->err with a sentence that names the node; returns -EINVAL. */
+/* Fills call->err with a message that names the node; returns -EINVAL. */
 int kernel_fail(const struct kernel_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Whether all of an int32 or int64 tensor are in [0, bound); else an error that names the node, the index and the

@@ -131,7 +131,7 @@ struct graph *graph_create(void); /* NULL: no memory */
 /* The whole graph, its bodies too; not a body alone. NULL is allowed. */
 void graph_destroy(struct graph *graph);
 
-/* 0, or the first error of building, also of a body: -EINVAL (the sentence names the node) or -ENOMEM. err may be NULL,
+/* 0, or the first error of building, also of a body: -EINVAL (the message names the node) or -ENOMEM. err may be NULL,
  * here and in all calls that take one. */
 int graph_error(const struct graph *graph, struct star_error *err);
 
@@ -216,7 +216,7 @@ const char *graph_shape_text(const struct graph_shape *shape, char text[GRAPH_SH
 /*
  * The outputs' types of an operation (shape.c): from attributes and inputs' types; used when a node is added, when a
  * plan is laid out (with the greatest sizes), and by kernels (with those of a step). All operations are monotone:
- * greater inputs never give smaller outputs. outputs has room for GRAPH_OUTPUTS_MAX. 0, or -EINVAL with a sentence
+ * greater inputs never give smaller outputs. outputs has room for GRAPH_OUTPUTS_MAX. 0, or -EINVAL with a message
  * (without the node's name).
  */
 int graph_infer(const struct graph_node *node, const struct graph_type *inputs, struct graph_type *outputs,
@@ -224,7 +224,7 @@ int graph_infer(const struct graph_node *node, const struct graph_type *inputs, 
 
 /*
  * The types of all outputs of a graph whose feeds are of these types (in their order; of further ones: as they say), by
- * node and output: one block of memory, for the caller to free. NULL with a sentence that names the node, if some size
+ * node and output: one block of memory, for the caller to free. NULL with a message that names the node, if some size
  * does not fit. Sizes that a step alone decides (unique's) stay unknown.
  */
 struct graph_type **graph_infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,

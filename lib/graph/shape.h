@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of shape inference share: an operation's rule (attributes, function) and checks that write sentences.
+ * What the files of shape inference share: an operation's rule (attributes, function) and checks that write messages.
  * Private to lib/graph (and its tests, which compare docs/graph.rst with the rules). Pure functions.
  */
 #ifndef GRAPH_SHAPE_H
@@ -38,12 +38,12 @@ const struct graph_rule *graph_rule(enum graph_op op);
  * 1. */
 bool shape_fits(const struct graph_shape *shape);
 
-/* Sets the sentence; returns -EINVAL. */
+/* Sets the message; returns -EINVAL. */
 int shape_bad(const struct graph_inference *in, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same with the shapes of two inputs at the front: "[8, 3] and [4, 5]: ". */
 int shape_bad_pair(const struct graph_inference *in, uint32_t a, uint32_t b, const char *why);
 
-/* 0, or -EINVAL with a sentence. */
+/* 0, or -EINVAL with a message. */
 int shape_want_float(const struct graph_inference *in, uint32_t input);
 int shape_want_dtype(const struct graph_inference *in, uint32_t input, unsigned dtype);
 int shape_want_same_dtype(const struct graph_inference *in, uint32_t a, uint32_t b);

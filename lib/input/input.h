@@ -130,7 +130,7 @@ struct input_batch {
 
 struct input;
 
-/* "criteo", "census", "libsvm", "text", "histories"; 0 with a sentence that lists them. */
+/* "criteo", "census", "libsvm", "text", "histories"; 0 with a message that lists them. */
 enum input_format input_format_parse(const char *name, struct star_error *err);
 
 struct input_shape input_shape(enum input_format format); /* but of INPUT_SCHEMA */

@@ -19,12 +19,12 @@ struct row {
 
 /* Memory for so many numbers and lists, of which a row has as many from now on. 0 or -ENOMEM. */
 int input_row_room(struct row *row, uint32_t dense, uint32_t lists);
-/* 0; -E2BIG or -ENOMEM with a sentence. */
+/* 0; -E2BIG or -ENOMEM with a message. */
 int input_row_add(struct row *row, int64_t id, float value, struct star_error *err);
 /* All of text is a finite number. */
 bool input_row_real(const char *text, double *value);
 
-/* Parses a line, which is changed; its end is a zero. 1; 0: there is nothing in it; -EINVAL with a sentence that names
+/* Parses a line, which is changed; its end is a zero. 1; 0: there is nothing in it; -EINVAL with a message that names
  * the column. */
 int input_row_parse(enum input_format format, char *line, struct row *row, struct star_error *err);
 

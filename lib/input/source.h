@@ -31,7 +31,7 @@ struct source {
 	uint64_t read, unpacked; /* bytes of this file */
 };
 
-/* "-" is standard input. 0 or a negative errno with a sentence, without the path; nothing is open then. */
+/* "-" is standard input. 0 or a negative errno with a message, without the path; nothing is open then. */
 int input_source_open(struct source *source, const char *path, struct star_error *err);
 /* The same of a descriptor, which is the source's from now on, also after a failure. */
 int input_source_open_fd(struct source *source, int fd, struct star_error *err);
@@ -40,7 +40,7 @@ void input_source_close(struct source *source); /* of one that is closed, too */
 /* The next bytes are those from there on; of one that is SOURCE_PLAIN, and no pipe. */
 int input_source_seek(struct source *source, uint64_t offset, struct star_error *err);
 
-/* Up to `bytes` > 0 bytes; 0: that was all; or a negative errno with a sentence that says at which byte of the file. */
+/* Up to `bytes` > 0 bytes; 0: that was all; or a negative errno with a message that says at which byte of the file. */
 int64_t input_source_read(struct source *source, void *to, size_t bytes, struct star_error *err);
 
 #endif

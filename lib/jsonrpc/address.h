@@ -10,7 +10,7 @@
 
 /*
  * text is "host:port"; host a literal or a name. passive: to listen on, otherwise to connect to. 0 and a list for
- * freeaddrinfo, or -EINVAL (malformed) or -EHOSTUNREACH (unknown host) with a sentence.
+ * freeaddrinfo, or -EINVAL (malformed) or -EHOSTUNREACH (unknown host) with a message.
  */
 int jsonrpc_address_resolve(const char *text, bool passive, struct addrinfo **list, struct star_error *err);
 

@@ -19,7 +19,7 @@ struct secure_keys;
 
 /*
  * In clear. address: "host:port", or a path with a slash. deadline_us counts from now; only the look-up of a host name
- * (not of a literal) is bounded by the resolver's own limits instead. NULL with a sentence that names the address and
+ * (not of a literal) is bounded by the resolver's own limits instead. NULL with a message that names the address and
  * what to check.
  */
 struct jsonrpc_client *jsonrpc_connect(const char *address, uint64_t deadline_us, struct star_error *err);

@@ -30,7 +30,7 @@ struct jsonrpc_request {
 };
 
 /*
- * Reads one line of a client. 0, or a jsonrpc_code with a sentence; root and id are then set if they could be read. The
+ * Reads one line of a client. 0, or a jsonrpc_code with a message; root and id are then set if they could be read. The
  * caller ends with json_decref(request->root) in either case.
  */
 int jsonrpc_request_parse(const char *line, size_t bytes, struct jsonrpc_request *request, struct star_error *err);

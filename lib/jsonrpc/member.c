@@ -12,7 +12,7 @@
 
 enum { TEXT_MAX = 4096 }; /* of jsonrpc_member_from_text */
 
-/* What stands there, short enough for a sentence. */
+/* What stands there, short enough for a message. */
 static const char *shown(const json_t *value, char *text, size_t size)
 {
 	size_t bytes = json_dumpb(value, text, size - 1, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Members of a JSON object, read with their bounds. Each returns 0, or -EINVAL with a sentence that names the member,
+ * Members of a JSON object, read with their bounds. Each returns 0, or -EINVAL with a message that names the member,
  * says what is allowed and what was there. Pure functions.
  */
 #ifndef JSONRPC_MEMBER_H
@@ -31,7 +31,7 @@ json_t *jsonrpc_member_from_u64(uint64_t value);
 bool jsonrpc_member_to_u64(const json_t *json, uint64_t *value); /* what is no member, but an array's element */
 
 /*
- * Text for people: a sentence that was cut, or a path, may not be UTF-8, and JSON has nothing else. Of up to 4096 bytes
+ * Text for people: a message that was cut, or a path, may not be UTF-8, and JSON has nothing else. Of up to 4096 bytes
  * characters stay as they are, one that was cut at the end is left out, and bytes that are in no character become '?'.
  */
 json_t *jsonrpc_member_from_text(const char *text);

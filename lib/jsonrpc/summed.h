@@ -16,7 +16,7 @@
  * free. */
 char *jsonrpc_summed_text(const json_t *json, size_t flags, size_t *bytes);
 
-/* The object, without that member; NULL with a sentence that goes on after the file's name. */
+/* The object, without that member; NULL with a message that goes on after the file's name. */
 json_t *jsonrpc_summed_parse(const char *text, size_t bytes, struct star_error *err);
 
 /* The number that such a text ends with. */

@@ -56,7 +56,7 @@ struct ksock_options {
 
 struct ksock;
 
-/* NULL with a sentence that says what to do. */
+/* NULL with a message that says what to do. */
 struct ksock *ksock_create(const struct ksock_options *options, struct star_error *err);
 /* Closes what is open, without telling the handler. NULL: nothing. */
 void ksock_destroy(struct ksock *ks);

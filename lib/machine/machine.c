@@ -47,6 +47,12 @@ static int check_port(const struct config_port *port, unsigned number, struct st
 		return star_error_set(err, -ENODEV,
 				      "ports[%u]: this machine has no interface %s (`ip link` lists them)", number,
 				      port->interface);
+	if (port->pci[0] && !machine_has_sys(""))
+		return star_error_set(
+			err, -ENODEV,
+			"ports[%u]: there is no /sys here, as in some chroots and containers, and without it "
+			"DPDK finds no PCI device %s: mount -t sysfs sysfs /sys",
+			number, port->pci);
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.20s", port->pci);
 	if (port->pci[0] && access(path, F_OK) != 0)
 		return star_error_set(err, -ENODEV,
@@ -81,7 +87,7 @@ static uint64_t read_sysfs_number(const char *folder, const char *name)
 }
 
 /* What the control group (version 2) and those above it leave. */
-static uint64_t group_free_bytes(void)
+uint64_t machine_group_bytes(void)
 {
 	static const char root[] = "/sys/fs/cgroup";
 	char line[1024] = "", folder[sizeof(root) + sizeof(line)];
@@ -127,7 +133,7 @@ uint64_t machine_free_bytes(void)
 		;
 	if (file)
 		fclose(file);
-	return MIN((uint64_t)kib << 10, group_free_bytes());
+	return MIN((uint64_t)kib << 10, machine_group_bytes());
 }
 
 static bool join_path(char path[PATH_MAX], const char *root, const char *rest)
@@ -162,6 +168,25 @@ bool machine_link(const char *root, const char *path, char name[static MACHINE_T
 		return false;
 	strcpy(name, last);
 	return true;
+}
+
+unsigned machine_entries(const char *root, const char *path)
+{
+	char whole[PATH_MAX];
+	DIR *folder = join_path(whole, root, path) ? opendir(whole) : NULL;
+	const struct dirent *entry;
+	unsigned n = 0;
+
+	while (folder && (entry = readdir(folder)))
+		n += entry->d_name[0] != '.';
+	if (folder)
+		closedir(folder);
+	return n;
+}
+
+bool machine_has_sys(const char *root)
+{
+	return machine_entries(root, "/sys") > 0;
 }
 
 unsigned machine_pages(const char *root, struct machine_pages pages[static MACHINE_PAGES_MAX])

@@ -174,7 +174,8 @@ struct net {
 	uint32_t reorder_hand; /* where the search for a queue to give up goes on */
 	struct tcp_conn *free_list;
 	struct tcp_conn *time_wait_oldest, *time_wait_newest;
-	uint32_t *hash; /* of its connection's number; 0: none */
+	uint32_t *hash;		/* of its connection's number; 0: none */
+	struct tcp_conn *found; /* by the last look into the hash; NULL: none, or it is gone */
 	struct tcp_conn *conns;
 	uint64_t unread_bytes;	 /* of all connections */
 	uint64_t grown_bytes;	 /* by which their windows have grown */

@@ -108,14 +108,25 @@ uint32_t *tcp_bucket(const struct net *net, const struct net_address *local, rte
 	return &net->hash[hash & net->hash_mask];
 }
 
+static inline bool is_between(const struct tcp_conn *conn, const struct net_address *local, rte_be16_t local_port,
+			      const struct net_address *remote, rte_be16_t remote_port)
+{
+	return conn->remote_port == remote_port && conn->local_port == local_port &&
+	       net_address_equal(&conn->path.remote, remote) && net_address_equal(&conn->path.local, local);
+}
+
+/* The one that was found last is looked at first: it spares who sends several segments in a row the hash. */
 struct tcp_conn *tcp_find(struct net *net, const struct net_address *local, rte_be16_t local_port,
 			  const struct net_address *remote, rte_be16_t remote_port)
 {
-	struct tcp_conn *conn = conn_at(net, *tcp_bucket(net, local, local_port, remote, remote_port));
+	struct tcp_conn *conn = net->found;
 
-	while (conn && (conn->remote_port != remote_port || conn->local_port != local_port ||
-			!net_address_equal(&conn->path.remote, remote) || !net_address_equal(&conn->path.local, local)))
+	if (conn && is_between(conn, local, local_port, remote, remote_port))
+		return conn;
+	conn = conn_at(net, *tcp_bucket(net, local, local_port, remote, remote_port));
+	while (conn && !is_between(conn, local, local_port, remote, remote_port))
 		conn = conn_at(net, conn->hash_next);
+	net->found = conn;
 	return conn;
 }
 
@@ -291,6 +302,8 @@ static void unhash(struct tcp_conn *conn)
 	uint32_t *link =
 		tcp_bucket(conn->net, &conn->path.local, conn->local_port, &conn->path.remote, conn->remote_port);
 
+	if (conn->net->found == conn)
+		conn->net->found = NULL;
 	while (*link != number_of(conn))
 		link = &conn_at(conn->net, *link)->hash_next;
 	*link = conn->hash_next;

@@ -317,11 +317,9 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		c->lineage = clock_ns();
 	c->lineage = c->lineage % INT64_MAX + 1;
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
-	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by
-	 * then. */
-	if (node->config->task_index == 0)
-		if (node_checkpoint_claim(c, NULL) == 0)
-			ckpt_dropped_clean(node->config->checkpoint_directory);
+	/* Of a pair the one that serves has it. */
+	if (node->config->task_index == 0 && !node->config->standby_peer[0])
+		node_checkpoint_own(c);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
 		rc = node_snapshot_make(&c->parts[i].snapshot, "ckpt", i, err);
 	if (rc == 0)
@@ -371,6 +369,13 @@ uint32_t node_checkpoint_own_sum(const struct node_checkpoint *c)
 int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)
 {
 	return ckpt_claim_take(&c->claim, c->node->config->checkpoint_directory, err);
+}
+
+/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
+void node_checkpoint_own(struct node_checkpoint *c)
+{
+	if (c && node_checkpoint_claim(c, NULL) == 0)
+		ckpt_dropped_clean(c->node->config->checkpoint_directory);
 }
 
 int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, struct star_error *err)

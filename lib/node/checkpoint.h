@@ -54,6 +54,8 @@ int node_checkpoint_next(struct node_checkpoint *checkpoint, bool partial, uint6
 void node_checkpoint_no_delta(struct node_checkpoint *checkpoint, const char *why);
 /* Takes the directory for this cluster, as before each save. */
 int node_checkpoint_claim(struct node_checkpoint *checkpoint, struct star_error *err);
+/* As soon as the node directs. NULL: nothing. */
+void node_checkpoint_own(struct node_checkpoint *checkpoint);
 
 /* restore.c: loads the node's share of a checkpoint, before its first layout is served; and what control_data_plane
  * says. */

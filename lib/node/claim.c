@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * What nodes of one machine must not share: data addresses, and, if they are to be fast, cores.
+ *
  * A data address has one owner. A packet socket is given every frame, whoever else has one: two owners, appliances or
  * kernel, would both answer, and end each other's connections by RST. So an address that the kernel has is refused, and
  * an appliance claims its own by an abstract Unix socket: the name is this network namespace's, and goes with the
@@ -15,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "node/node.h"
 
 static unsigned prefix_of(const struct sockaddr *mask)
@@ -63,12 +66,21 @@ static int check_kernel(const char *host, struct star_error *err)
 	return status;
 }
 
+/* The socket's name, "@starserver/" and that. */
+static socklen_t name_claim(struct sockaddr_un *name, const char *first, const char *second)
+{
+	const size_t room = sizeof(name->sun_path) - 1;
+	size_t length;
+
+	*name = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	length = (size_t)snprintf(name->sun_path + 1, room, "starserver/%s/%s", first, second);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (length < room ? length : room - 1));
+}
+
 static int claim(const struct config_port *port, const char *host, int *fd, struct star_error *err)
 {
-	struct sockaddr_un name = { .sun_family = AF_UNIX };
-	const int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "starserver/%s/%s",
-				    port->interface[0] ? port->interface : port->pci, host);
-	const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+	struct sockaddr_un name;
+	const socklen_t bytes = name_claim(&name, port->interface[0] ? port->interface : port->pci, host);
 
 	*fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (*fd >= 0 && bind(*fd, (const struct sockaddr *)&name, bytes) == 0)
@@ -95,6 +107,54 @@ int node_claim(struct node_port *port, struct star_error *err)
 			status = claim(config, config->addresses[i].host, &port->claims[port->claims_count++], err);
 	}
 	return status;
+}
+
+/* Who has that name: 0 if nobody can tell. */
+static pid_t claimed_by(const struct sockaddr_un *name, socklen_t bytes)
+{
+	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct ucred owner = { 0 };
+	socklen_t length = sizeof(owner);
+
+	if (fd >= 0 && (connect(fd, (const struct sockaddr *)name, bytes) < 0 ||
+			getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &length) < 0))
+		owner.pid = 0;
+	if (fd >= 0)
+		close(fd);
+	return owner.pid;
+}
+
+/* Two reactors can share a core, if badly: nothing is refused. */
+void node_claim_cores(struct node *node)
+{
+	const struct config *config = node->config;
+
+	for (unsigned i = 0; config->pin && i < node->shards_count; i++) {
+		struct sockaddr_un name;
+		char core[12];
+		socklen_t bytes;
+		int fd;
+
+		snprintf(core, sizeof(core), "%u", config->cores[i]);
+		bytes = name_claim(&name, "core", core);
+		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (fd >= 0 && bind(fd, (const struct sockaddr *)&name, bytes) == 0 && listen(fd, 1) == 0) {
+			node->core_claims[node->core_claims_count++] = fd;
+			continue;
+		}
+		if (errno == EADDRINUSE)
+			log_warn("core %u is also that of a reactor of process %d: the two wait for each other; give "
+				 "each node of this machine cores of its own in cores.list",
+				 config->cores[i], (int)claimed_by(&name, bytes));
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+void node_disclaim_cores(struct node *node)
+{
+	while (node->core_claims_count > 0)
+		close(node->core_claims[--node->core_claims_count]);
 }
 
 void node_disclaim(struct node_port *port)

@@ -23,6 +23,9 @@ static void tail_moved(void *ctx)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (shard->nudged && !__atomic_load_n(&shard->nudge.done, __ATOMIC_ACQUIRE))
 		return;
+	/* Who has begun to wait is woken by rpc's own timer at the latest. */
+	if (node_durability(shard->node->config) == CONFIG_DURABILITY_RETAINED && !rpc_held(shard->rpc))
+		return;
 	shard->nudge = (struct reactor_message){ .run = look_again };
 	shard->nudged = reactor_post(shard->reactor, &shard->nudge) == 0;
 }
@@ -41,7 +44,7 @@ void node_gate_begin(struct shard *shard)
 	journal_gate_begin(shard->journal);
 	shard->gated_at = shard->journal->head;
 	shard->published = shard->journal->published;
-	rpc_hold(shard->rpc, true);
+	rpc_hold(shard->rpc, true, node_durability(shard->node->config) == CONFIG_DURABILITY_RETAINED);
 }
 
 bool node_gate_covers(struct shard *shard)
@@ -51,17 +54,17 @@ bool node_gate_covers(struct shard *shard)
 
 void node_gate_end(struct shard *shard)
 {
-	rpc_hold(shard->rpc, false);
+	rpc_hold(shard->rpc, false, false);
 }
 
 void node_gate_turn(struct shard *shard, uint64_t now_ns)
 {
 	struct journal_ring *ring = shard->journal;
-	const bool held = rpc_held(shard->rpc) != 0;
+	const bool held = rpc_held(shard->rpc) != 0, retained = rpc_retains(shard->rpc);
 
-	if (ring->lease_ns || held)
+	if (ring->lease_ns || held || retained)
 		journal_look(ring, now_ns); /* the process may not have run for long */
-	if (!held)
+	if (!held && !retained)
 		return;
 	journal_gate_wait(ring, now_ns);
 	rpc_release(shard->rpc, journal_durable(ring));
@@ -74,6 +77,9 @@ void node_gate_published(struct shard *shard)
 
 	if (!ring->gate.on || !shard->bell || ring->published == shard->published)
 		return;
+	/* What clients keep is brought in larger pieces. */
+	if (rpc_retains(shard->rpc) && !rpc_held(shard->rpc))
+		return;
 	shard->published = ring->published;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	/* One system call in a turn that has changed something, and only if the thread sleeps. */
@@ -83,7 +89,9 @@ void node_gate_published(struct shard *shard)
 
 const char *node_gate_name(enum config_durability durability)
 {
-	return durability == CONFIG_DURABILITY_SYNC ? "sync" : "async";
+	return durability == CONFIG_DURABILITY_SYNC	  ? "sync"
+	       : durability == CONFIG_DURABILITY_RETAINED ? "retained"
+							  : "async";
 }
 
 uint32_t node_gate_held(const struct node *node)

@@ -32,7 +32,11 @@ void node_gate_turn(struct shard *shard, uint64_t now_ns);
 /* At its end: the reader is woken if there is something for it. */
 void node_gate_published(struct shard *shard);
 
-/* As the configuration has it. */
+/* As the configuration has it: of a pair, or of a node with a journal. */
+static inline enum config_durability node_durability(const struct config *config)
+{
+	return config->standby_peer[0] ? config->standby_durability : config->journal_durability;
+}
 const char *node_gate_name(enum config_durability durability);
 /* Replies that wait, of all reactors: a figure. */
 uint32_t node_gate_held(const struct node *node);

@@ -48,7 +48,7 @@ int node_journal_open(struct node *node, struct star_error *err)
 						  config->journal_wait_s * UINT64_C(1000000000), err);
 		if (!j->rings[i])
 			return err->code;
-		if (config->journal_durability == CONFIG_DURABILITY_SYNC)
+		if (config->journal_durability != CONFIG_DURABILITY_ASYNC)
 			node_gate_watch(&node->shards[i], j->rings[i], NULL);
 	}
 	return 0;
@@ -95,7 +95,7 @@ static void begin_on_reactor(void *ctx, struct reactor_message *message)
 
 	shard->journal = ((struct begin_message *)message)->ring;
 	service_journal_begin(shard->service, shard->journal);
-	if (shard->node->config->journal_durability == CONFIG_DURABILITY_SYNC)
+	if (shard->node->config->journal_durability != CONFIG_DURABILITY_ASYNC)
 		node_gate_begin(shard);
 }
 

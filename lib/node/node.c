@@ -32,6 +32,7 @@ enum {
 	DATAGRAM_ACK_DELAY_NS = 100000,
 };
 _Static_assert((int)CONFIG_DATA_SEALED == (int)SECURE_DATA_SEALED &&
+		       (int)CONFIG_DATA_SEALED_256 == (int)SECURE_DATA_SEALED_256 &&
 		       (int)CONFIG_DATA_CHECKED == (int)SECURE_DATA_CHECKED,
 	       "the option's choices");
 #define DATAGRAM_LEASE_NS UINT64_C(10000000000)
@@ -250,6 +251,8 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	shard->service = service_create(
 		&(struct service_options){
 			.rights = node->tickets ? rpc_request_rights : NULL,
+			.account = node->tickets ? rpc_request_account : NULL,
+			.over_quota = rpc_request_over_quota,
 			.incarnation = config->journal_directory[0] || config->standby_peer[0] ? 0 : node->incarnation,
 			.partitions = config->partitions,
 			.store = shard->store,
@@ -282,6 +285,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	rpc.net = shard->net;
 	rpc.service = service_rpc(shard->service);
 	rpc.tickets = node->tickets;
+	rpc.reactors = node->shards_count;
 	if (!shard->sockets)
 		fill_datagram_options(node, shard, &rpc.datagrams);
 	/* Without sessions, too: rpc's tables of peers are hashed by it. */
@@ -403,6 +407,7 @@ static int start_reactors(struct node *node, struct star_error *err)
 			return status;
 		reactors[i] = node->shards[i].reactor;
 	}
+	node_claim_cores(node);
 	status = join_reactors(node, reactors, err);
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = reactor_start(reactors[i], err);
@@ -454,7 +459,10 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (status < 0)
 		return status;
 	node->shards_count = config->reactors;
-	status = open_ports(node, err);
+	if (config->checkpoint_key[0])
+		status = ckpt_use_keys(config->checkpoint_key, err);
+	if (status == 0)
+		status = open_ports(node, err);
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = shard_build(&node->shards[i], err);
 	if (status == 0)
@@ -528,6 +536,7 @@ void node_stop(struct node *node)
 		rte_mempool_free(node->shards[i].pool);
 	for (unsigned i = 0; i < CONFIG_PORTS_MAX; i++)
 		node_disclaim(&node->ports[i]);
+	node_disclaim_cores(node);
 	secure_tickets_destroy(node->tickets);
 	node_capture_destroy(node->capture);
 	node_history_destroy(node->history);

@@ -97,9 +97,11 @@ struct node {
 	struct node_watch {
 		uint64_t count, logged_us; /* as last logged, and when that was */
 	} watch[NODE_WATCHED];
-	struct node_capture *capture; /* what reactors capture of frames */
-	struct node_history *history; /* the figures of the last hour */
-	bool nearly_full;	      /* the watch's: parameter memory, as last logged */
+	struct node_capture *capture;	    /* what reactors capture of frames */
+	struct node_history *history;	    /* the figures of the last hour */
+	int core_claims[WIRE_REACTORS_MAX]; /* sockets that hold its cores */
+	unsigned core_claims_count;
+	bool nearly_full; /* the watch's: parameter memory, as last logged */
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
@@ -109,12 +111,16 @@ void node_stop(struct node *node);
 
 /* Whether somebody has asked the process to end: what takes long looks from time to time. */
 bool node_told_to_stop(const struct node *node);
-/* Makes the process end with this sentence. From any thread. */
+/* Makes the process end with this message. From any thread. */
 void node_fail(struct node *node, const struct star_error *why);
 
 /* claim.c: makes a port's addresses this node's own, or says whose they are. node_disclaim after both. */
 int node_claim(struct node_port *port, struct star_error *err);
 void node_disclaim(struct node_port *port);
+
+/* The same of the cores that reactors are pinned to; one that another node of this machine has is logged. */
+void node_claim_cores(struct node *node);
+void node_disclaim_cores(struct node *node);
 
 /* touch.c: all of the shards' parameter memory is there when their reactors start. */
 int node_touch(struct node *node, struct star_error *err);
@@ -128,7 +134,7 @@ void node_touch_end(struct touch_ahead *ahead);
 /* kernel_stack.c: a shard on the kernel's sockets. The mtu is what its packet buffers are sized for. */
 uint32_t node_kernel_mtu(void);
 int node_shard_add_sockets(struct shard *shard, struct star_error *err);
-/* Why it could not listen, as a sentence for the operator; err has the code. */
+/* Why it could not listen, as a message for the operator; err has the code. */
 void node_shard_explain_sockets(const struct shard *shard, struct star_error *err);
 int node_shard_reserve_port(struct shard *shard, uint16_t port, struct star_error *err);
 /* For reactor_ops: poll and transmit. */
@@ -146,7 +152,7 @@ int node_port_remove(struct node *node, const char *name, json_t **result, struc
 
 /* Takes a port from all reactors; its connections end. After a failure they may have it still. */
 int node_port_detach(struct node *node, struct port *port, unsigned *ended, struct star_error *err);
-/* Has the reactors stand still, until node_rest_end. NULL with a sentence. */
+/* Has the reactors stand still, until node_rest_end. NULL with a message. */
 struct rest;
 struct rest *node_rest_begin(struct node *node, struct star_error *err);
 void node_rest_end(struct rest *rest);

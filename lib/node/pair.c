@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "node/checkpoint.h"
 #include "node/pair.h"
 
 #include <errno.h>
@@ -54,7 +55,8 @@ struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 				    .reactors = p->node->shards_count,
 				    .partitions = config->partitions,
 				    .etcd_key = node_pair_register_mark(config),
-				    .data_port = config->own.data.port };
+				    .data_port = config->own.data.port,
+				    .durability = 1 + config->standby_durability };
 
 	pthread_mutex_lock(&p->lock);
 	hello.role = p->role;
@@ -127,6 +129,7 @@ int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct
 	p->generation = generation;
 	epoch = p->primary_epoch;
 	pthread_mutex_unlock(&p->lock);
+	node_checkpoint_own(p->node->checkpoint);
 	rc = control_pair_lead(p->control, epoch, begins, err);
 	if (rc == 0)
 		log_info("the primary of the pair, generation %" PRIu64, generation);
@@ -327,7 +330,7 @@ int node_pair_open(struct node *node, struct star_error *err)
 		p->rings[i] = journal_ring_create((uint64_t)config->journal_ring_mib << 20,
 						  config->standby_wait_s * UINT64_C(1000000000), err);
 		rc = p->rings[i] ? node_snapshot_make(&p->snapshots[i], "pair", i, err) : err->code;
-		if (rc == 0 && config->standby_durability == CONFIG_DURABILITY_SYNC)
+		if (rc == 0 && config->standby_durability != CONFIG_DURABILITY_ASYNC)
 			node_gate_watch(&node->shards[i], p->rings[i], &p->bell);
 	}
 	if (rc == 0)

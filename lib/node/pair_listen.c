@@ -83,6 +83,8 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 		refuse(answer, -EINVAL, "the standby's reactors and data ports are none");
 	else if (hello->etcd_key != node_pair_register_mark(p->node->config))
 		refuse(answer, -EINVAL, "the two nodes have not the same standby.etcd and standby.etcd_key");
+	else if (hello->durability && hello->durability != 1 + p->node->config->standby_durability)
+		refuse(answer, -EINVAL, "the two nodes have not the same standby.durability");
 	else if (p->joined)
 		refuse(answer, -EBUSY, "another standby is about to join");
 	if (answer->status)

@@ -248,7 +248,7 @@ static void note_whole(struct sender *s)
 	log_info("the standby at %s has all: it follows", h->control);
 	if (control_pair_standby(s->p->control, h->data_host, (uint16_t)h->data_port, h->control, &err) < 0)
 		log_warn("workers are not told of the standby: %s", err.text);
-	if (s->p->node->config->standby_durability == CONFIG_DURABILITY_SYNC) {
+	if (s->p->node->config->standby_durability != CONFIG_DURABILITY_ASYNC) {
 		set_waits(s->p, true);
 		node_pair_tell(s->p, NODE_PAIR_GATE);
 	}
@@ -447,14 +447,16 @@ static void sender_waits(struct sender *s)
 {
 	struct node_pair *p = s->p;
 	const bool writes = s->out_sent < s->out_bytes;
-	bool idle = true;
+	const bool retained = p->node->config->standby_durability == CONFIG_DURABILITY_RETAINED;
+	bool idle = true, hurry;
 
 	if (!p->waits) {
 		pair_link_wait(s->link, writes, PACE_US, -1);
 		return;
 	}
 	node_bell_sleeps(&p->bell);
-	for (unsigned i = 0; !writes && i < p->node->shards_count; i++)
+	hurry = !writes && (!retained || node_gate_held(p->node)); /* what clients keep goes in larger pieces */
+	for (unsigned i = 0; hurry && i < p->node->shards_count; i++)
 		idle &= published(p, i) == s->sent[i];
 	if (idle)
 		pair_link_wait(s->link, writes, PACE_US, p->bell.fd);

@@ -304,6 +304,9 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 				    : promotion->found ? PAIR_CLAIM_FOUND
 						       : PAIR_CLAIM_TOLD,
 				    &generation, NULL, err);
+	/* What it has is nowhere else now: where that cannot be written down, it stays what it is, and is asked again. */
+	if (rc == 0)
+		rc = node_pair_remember(p, PAIR_PRIMARY, generation, err);
 	if (rc < 0)
 		return rc;
 	ended = pair_receiver_ended(f->receiver);

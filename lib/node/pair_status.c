@@ -44,10 +44,14 @@ static uint64_t behind(const struct node_pair *p)
 static json_t *why_text(const struct node_pair *p)
 {
 	const bool leave =
-		p->role == PAIR_PRIMARY && !p->waits && p->node->config->standby_durability == CONFIG_DURABILITY_SYNC;
+		p->role == PAIR_PRIMARY && !p->waits && p->node->config->standby_durability != CONFIG_DURABILITY_ASYNC;
 	char text[sizeof(p->why) + 64];
 
-	snprintf(text, sizeof(text), "%s%s", p->why, leave ? "; until one has all, replies wait for none" : "");
+	snprintf(text, sizeof(text), "%s%s", p->why,
+		 !leave ? ""
+		 : p->node->config->standby_durability == CONFIG_DURABILITY_RETAINED
+			 ? "; until one has all, workers keep nothing"
+			 : "; until one has all, replies wait for none");
 	return jsonrpc_member_from_text(text);
 }
 

@@ -199,7 +199,7 @@ void node_rest_end(struct rest *rest)
 		free(rest); /* else a reactor may come to it still */
 }
 
-/* Has all reactors stand still; NULL with a sentence. */
+/* Has all reactors stand still; NULL with a message. */
 struct rest *node_rest_begin(struct node *node, struct star_error *err)
 {
 	struct rest *rest = calloc(1, sizeof(*rest));

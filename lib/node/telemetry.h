@@ -12,7 +12,7 @@
 #include "control/control.h"
 
 /* Answers from now on; where the EAL has no socket (metrics.telemetry), nobody asks. 0 or a negative errno with a
- * sentence. */
+ * message. */
 int node_telemetry_begin(struct control *control, struct star_error *err);
 /* Answers no more, and nothing of the control plane is used when it returns. */
 void node_telemetry_end(void);

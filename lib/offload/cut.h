@@ -43,7 +43,7 @@ extern "C" {
 #endif
 
 /* "grpc" (the same as grpc++: StarServer speaks no gRPC), "grpc++", "star_server", "star_server_lite"; 0 with a
- * sentence that lists them. */
+ * message that lists them. */
 enum graph_protocol graph_protocol_parse(const char *text, struct star_error *err);
 const char *graph_protocol_name(enum graph_protocol protocol);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What lite moves to PS tasks before an apply_rows, so that less is sent: where the gradient of rows is that of bags,
- * handed to each of a bag's rows (gather, expand, the segments' gradients), the bags' is sent, and their numbers. So
- * is a bag's row that each of its rows multiplies by a number of its own (an outer product). Operations in between that go row by row move along. Nobody else may need what moves: what nodes have one user is a
- * tree, which is gone through from the apply_rows.
+ * handed to each of a bag's rows (gather, expand, the segments' gradients), the bags' is sent, and their numbers. So is
+ * a bag's row that each of its rows multiplies by a number of its own (an outer product). Operations in between that go
+ * row by row move along. Nobody else may need what moves: what nodes have one user is a tree, which is gone through
+ * from the apply_rows.
  */
 #include <stdlib.h>
 
@@ -52,9 +53,9 @@ static bool is_neighbours(const struct back *b, const struct graph_node *node)
 
 static bool is_outer(const struct back *b, const struct graph_node *node)
 {
-	return node->op == GRAPH_MATMUL && offload_cut_is_outer(node, shape_of(b, node->inputs[0]),
-								shape_of(b, node->inputs[1]),
-								shape_of(b, b->apply->inputs[1]));
+	return node->op == GRAPH_MATMUL &&
+	       offload_cut_is_outer(node, shape_of(b, node->inputs[0]), shape_of(b, node->inputs[1]),
+				    shape_of(b, b->apply->inputs[1]));
 }
 
 /* Whose bags are neighbouring ids, and are numbered. */

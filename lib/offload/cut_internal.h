@@ -47,7 +47,7 @@ struct cutter {
 	uint32_t moved_count;
 	bool *pools; /* of nodes: on a PS task they would be sums in parts, one of each reactor */
 	/* Of nodes that work on bags of neighbouring ids, if they are on a PS task: 1 + the lookup or apply_rows whose
-	 * ids those are. The bags' numbers go along with them; they count as 4 bytes here, and are one or two. Else 0. */
+	 * ids those are. The bags' numbers go along with them: in 4 bytes where nobody counts otherwise. Else 0. */
 	uint32_t *numbered;
 };
 

@@ -81,9 +81,8 @@ static void count_values(const struct cutter *cutter, const struct graph_part *p
 			traffic->to_ps += offload_cut_numbers_bytes(cutter, cutter->numbered[part->nodes[i]] - 1);
 	for (uint32_t i = 0; i < part->feeds_count; i++) {
 		if (!part->feed_shapes[i])
-			traffic->feeds[i] =
-				offload_cut_bytes(cutter, part->feeds[i]) *
-				(is_spread(cutter, part, part->feeds[i]) ? traffic->reactors : UINT64_C(1));
+			traffic->feeds[i] = offload_cut_bytes(cutter, part->feeds[i]) *
+					    (is_spread(cutter, part, part->feeds[i]) ? traffic->reactors : UINT64_C(1));
 		traffic->to_ps += traffic->feeds[i];
 	}
 	for (uint32_t i = 0; i < part->fetches_count; i++) {

@@ -73,7 +73,7 @@ int optim_defaults(struct optim_options *options, unsigned kind);
 /* Whether a kind takes notice of the option of that name. */
 int optim_uses(unsigned kind, const char *name);
 
-/* Bounds, finiteness, and that what the kind has no use for stands at its default: 0, or -EINVAL with a sentence that
+/* Bounds, finiteness, and that what the kind has no use for stands at its default: 0, or -EINVAL with a message that
  * names the option, its value and the optimizer. */
 int optim_options_check(const struct optim_options *options, struct star_error *err);
 

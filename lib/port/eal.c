@@ -27,6 +27,7 @@ enum { ARGUMENTS_MAX = 16 + 2 * CONFIG_PORTS_MAX, ARGUMENT_BYTES = CONFIG_TEXT_M
 #define TELEMETRY_SOCKET "dpdk_telemetry.v2"
 
 char port_eal_said[256];
+static bool hugepages_failed;
 
 struct arguments {
 	int count;
@@ -239,6 +240,14 @@ static int leave_out_of_cores(const struct rte_memseg_list *list, void *ctx)
 	return 0;
 }
 
+static uint64_t free_hugepages_mib(void)
+{
+	struct port_hugepages pages;
+
+	port_hugepages_read(&pages);
+	return pages.free_bytes >> 20;
+}
+
 int port_eal_start(const struct config *config, uint64_t memory_bytes, struct star_error *err)
 {
 	struct port_chatter chatter;
@@ -280,6 +289,15 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 	snprintf(port_eal_said, sizeof(port_eal_said), "%s", cause);
 	/* The EAL has pinned the calling thread to its lcore. */
 	sched_setaffinity(0, sizeof(cores), &cores);
+	if (ret && hugepages) {
+		port_hugepages_fail();
+		return star_error_set(
+			err, ret,
+			"DPDK does not start on hugepages, of which %llu MiB are free now: %s; another "
+			"program may take them at this moment: start it again, or set memory.hugepages to "
+			"\"none\"",
+			(unsigned long long)free_hugepages_mib(), cause[0] ? cause : rte_strerror(-ret));
+	}
 	if (ret)
 		return star_error_set(err, ret, "DPDK does not start: %s", cause[0] ? cause : rte_strerror(-ret));
 	/* Pages that come later: port_mempool_create. */
@@ -304,6 +322,16 @@ void port_eal_stop(void)
 	rte_eal_cleanup();
 	unlink(path); /* where there is one */
 	rmdir(rte_eal_get_runtime_dir());
+}
+
+void port_hugepages_fail(void)
+{
+	hugepages_failed = true;
+}
+
+bool port_eal_hugepages_failed(void)
+{
+	return hugepages_failed;
 }
 
 bool port_eal_hugepages(void)

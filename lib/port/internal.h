@@ -42,6 +42,9 @@ struct port_hugepages {
 
 void port_hugepages_read(struct port_hugepages *pages);
 
+/* Notes that something did not get the pages that were free when the EAL was started: port_eal_hugepages_failed. */
+void port_hugepages_fail(void);
+
 /* What is asked of them: by the EAL itself, and in this many parts of the same size for mempools and parameters. */
 struct port_memory {
 	uint64_t eal_bytes, mempool_bytes, arena_bytes;

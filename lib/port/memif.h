@@ -29,7 +29,7 @@ struct memif;
 
 /* Listens, and serves the clients that come, one after the other, with as many rings as it likes up to one a queue and
  * direction: where there are fewer, reactors take turns in sending. Frames are received into the
- * queues' pools with mbuf->port set to id. NULL with a sentence. */
+ * queues' pools with mbuf->port set to id. NULL with a message. */
 struct memif *memif_open(const struct config_port *config, const char *name, uint16_t id,
 			 struct rte_mempool *const *pools, uint16_t queues, struct star_error *err);
 /* No reactor uses it any more. */

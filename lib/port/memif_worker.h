@@ -19,7 +19,7 @@
 
 struct memif_worker;
 
-/* Frames are received into the pool with mbuf->port set to id. It is not connected yet. NULL with a sentence. */
+/* Frames are received into the pool with mbuf->port set to id. It is not connected yet. NULL with a message. */
 struct memif_worker *memif_worker_open(const struct config_port *config, uint16_t id, struct rte_mempool *pool,
 				       struct star_error *err);
 void memif_worker_close(struct memif_worker *worker);

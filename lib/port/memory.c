@@ -233,6 +233,7 @@ void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct
 	}
 	memory = map_huge(bytes);
 	if (!memory) {
+		port_hugepages_fail();
 		port_hugepages_read(&pages);
 		star_error_set(err, -ENOMEM,
 			       "%s of reactor %u: %zu MiB of hugepages asked, but only %llu MiB are free: run "
@@ -382,6 +383,8 @@ struct rte_mempool *port_mempool_create_on(unsigned reactor, uint32_t mbufs, uin
 	}
 	snprintf(name, sizeof(name), "mbufs-%u", reactor);
 	pool = make_pool(name, mbufs, cache, (uint16_t)room, numa);
+	if (!pool && rte_eal_has_hugepages())
+		port_hugepages_fail();
 	if (!pool)
 		star_error_set(err, -rte_errno,
 			       "%u packet buffers of %u bytes for reactor %u (%llu MiB) cannot be allocated: %s; lower "

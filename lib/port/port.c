@@ -330,7 +330,7 @@ static void open_cutting(struct port *port, const struct config_port *config)
 	port->offloads |= OFFLOAD_TX_TSO;
 }
 
-/* By DPDK; 0, or a negative errno with a sentence. */
+/* By DPDK; 0, or a negative errno with a message. */
 static int open_device(struct port *port, const struct config_port *config, unsigned number,
 		       struct rte_mempool *const *pools, uint16_t data_port, struct star_error *err)
 {

@@ -41,6 +41,9 @@ void port_eal_stop(void);
 
 /* Whether the EAL runs on hugepages. */
 bool port_eal_hugepages(void);
+/* Whether there were enough of them, as it seemed, and then too few after all: another program took them meanwhile. What
+ * the process has begun with them cannot be undone; it may be executed again, and do without. */
+bool port_eal_hugepages_failed(void);
 
 /* Zeroed memory for a reactor's parameters, from hugepages where there are any; aligned to 2 MiB. port_memory_free
  * gives it back, and wants the same number of bytes. */
@@ -129,7 +132,7 @@ const char *port_offload_text(unsigned i);
 /* Opens a port with a queue pair for each of `queues` mempools (one a reactor), starts it, finds what its queues can be
  * waited on with, and steers flows to data_port + queue (0: the port has no data ports) as well as the NIC can. Its
  * name is the device's and the number, or the PCI address. A NIC must have been known when the EAL was started. NULL
- * with a sentence and the command that mends it (interface missing, busy, no root). */
+ * with a message and the command that mends it (interface missing, busy, no root). */
 struct port *port_open(const struct config_port *config, unsigned number, struct rte_mempool *const *pools,
 		       uint16_t queues, uint16_t data_port, struct star_error *err);
 /* Whether it is a NIC: a PCI device. */
@@ -150,7 +153,7 @@ const char *port_wakes_text(const struct port *port);
  * queue. */
 void port_clean(const struct port *port, uint16_t queue);
 /* Stops the device, resets it and starts it again: no reactor may run meanwhile. 0, or a negative errno with a
- * sentence. */
+ * message. */
 int port_reset(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
 	       struct star_error *err);
 /* Of a port that was taken out: port_link and port_state make no call to its driver any more. Not while one does. */

@@ -52,7 +52,7 @@ struct recorder_file {
 	uint64_t since_ns[WIRE_OBJECTS_MAX + 1];
 };
 
-/* NULL with a sentence: it is not there, not a node's, or not whole. */
+/* NULL with a message: it is not there, not a node's, or not whole. */
 struct recorder_file *recorder_open(const char *path, struct star_error *err);
 /* The same of bytes. */
 struct recorder_file *recorder_read(const uint8_t *bytes, size_t n, const char *path, struct star_error *err);

@@ -21,13 +21,15 @@ static inline void rpc_chain_prefetch(const struct rte_mbuf *m)
  * earlier in that first one: several messages may share a packet. */
 static inline uint32_t rpc_chain_crc(const struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 {
+	struct crc32_length length = { 0 };
 	uint32_t crc;
 
 	rpc_chain_prefetch(m->next);
 	crc = base_crc32(rte_pktmbuf_mtod_offset(m, const char *, at), RTE_MIN(bytes, m->data_len - at));
 	while ((m = m->next)) {
 		rpc_chain_prefetch(m->next);
-		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const char *), m->data_len), m->data_len);
+		crc = base_crc32_join(&length, crc, base_crc32(rte_pktmbuf_mtod(m, const char *), m->data_len),
+				      m->data_len);
 	}
 	return crc;
 }

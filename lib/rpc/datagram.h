@@ -73,7 +73,8 @@ struct dgram_ticket {
 };
 
 struct dgram_handler {
-	/* Server: a client has opened a session. *user is the session's, to be set. False refuses. */
+	/* Server: a client has opened a session. *user is the session's, to be set. False refuses; dgram_refuse before
+	 * that says why. */
 	bool (*opened)(void *ctx, struct dgram_session *session, void **user);
 	/* Client: it is open, or was resumed, with what it had in flight (resumed), or is a new one at a server that
 	 * has forgotten the old: all that was given to dgram_send before this call is dropped, sent or not (!resumed).
@@ -91,7 +92,8 @@ struct dgram_handler {
 	/* Some of what was sent has been acknowledged: dgram_queued has fallen. */
 	void (*acknowledged)(void *user);
 	/* It is gone: 0 when the peer closed it; ETIMEDOUT: the peer is silent; ECONNREFUSED: it would not open it, or
-	 * is not there; EPROTO: it sent what is no message. Called once for each session; what was queued is freed. */
+	 * is not there; EDQUOT: neither, says somebody, for its principal has as many sessions as his quota allows;
+	 * EPROTO: it sent what is no message. Called once for each session; what was queued is freed. */
 	void (*closed)(void *user, int reason);
 	/* Client, of a session by ticket: a ticket, when it is opened, and again; false: there is none now. And: the
 	 * server has not taken it, says somebody; another one is asked for soon. */
@@ -140,6 +142,8 @@ void dgram_destroy(struct dgram *dgram);
 struct dgram_session *dgram_open(struct dgram *dgram, const struct net_address *to, uint16_t port, void *user,
 				 struct dgram_seal *seal, struct star_error *err);
 size_t dgram_seal_bytes(void);
+/* In `opened`, before it returns false: an enum wire_status for the client. */
+void dgram_refuse(struct dgram_session *session, uint8_t status);
 /* Tells the peer, drops what is queued. closed is not called. */
 void dgram_close(struct dgram_session *session);
 

@@ -331,7 +331,7 @@ static inline bool is_from(const struct dgram_session *s, const struct net_udp_a
 
 /* What every packet of a session says. What is said of the present is believed of packets only that are no older than
  * any that has come. False: the session's user has closed it. */
-static inline bool take_header(struct dgram_session *s, const struct dgram_from *from)
+static __rte_always_inline bool take_header(struct dgram_session *s, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
 	const bool first = !(s->flags & DGRAM_HEARD), news = first || number_before(s->peer_stamp, p->stamp);
@@ -382,12 +382,14 @@ static inline bool is_of_opening(const struct dgram_session *s, const struct wir
 }
 
 /* Anybody on the way may have said so: a session that was open asks again, by another ticket. */
-static void take_refusal(struct dgram_session *s)
+static void take_refusal(struct dgram_session *s, const struct wire_packet *p)
 {
-	if (s->seal)
+	const bool quota = p->number == WIRE_QUOTA_SESSIONS;
+
+	if (s->seal && !quota)
 		dgram_seal_refused(s);
 	if (!s->seal || s->state == DGRAM_OPENING)
-		dgram_session_end(s, ECONNREFUSED);
+		dgram_session_end(s, quota ? EDQUOT : ECONNREFUSED);
 }
 
 static void take_other(struct dgram_session *s, const struct dgram_from *from)
@@ -405,7 +407,7 @@ static void take_other(struct dgram_session *s, const struct dgram_from *from)
 		break;
 	case WIRE_PACKET_CLOSE:
 		if (opening)
-			take_refusal(s);
+			take_refusal(s, from->packet);
 		else
 			dgram_session_end(s, 0);
 		break;

@@ -192,6 +192,7 @@ struct dgram {
 	struct dgram_session *all, *free_first, *free_last;
 	struct dgram_seal *seals;  /* of a server's sessions by ticket */
 	uint64_t welcomes;	   /* to these */
+	uint8_t refusal;	   /* of the session that is being opened: dgram_refuse */
 	uint32_t *hash, hash_mask; /* index and one: accepted sessions by client, others by the peer's token */
 	struct dgram_peer *peers;  /* of sessions_max + 1 */
 	uint32_t *peers_hash, peers_made, peers_free, peers_hand;

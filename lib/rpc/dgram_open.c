@@ -292,10 +292,17 @@ static void send_opened(struct dgram_session *s, const struct wire_packet_open *
 	send_to(d, from->address, &header, body, bytes);
 }
 
+void dgram_refuse(struct dgram_session *s, uint8_t status)
+{
+	s->dgram->refusal = status;
+}
+
 static void refuse_open(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
 {
-	const struct wire_packet header = header_of(WIRE_PACKET_CLOSE, open->session, open->token);
+	struct wire_packet header = header_of(WIRE_PACKET_CLOSE, open->session, open->token);
 
+	header.number = d->refusal;
+	d->refusal = WIRE_OK;
 	d->counters.refused++;
 	send_to(d, from->address, &header, NULL, 0);
 }

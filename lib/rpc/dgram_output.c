@@ -43,7 +43,7 @@ static uint32_t wants_of(const struct dgram_session *s)
 }
 
 /* Whatever is sent acknowledges, grants credit and asks for it. */
-static inline void put_header(struct dgram_session *s, struct rte_mbuf *m, enum wire_packet_kind kind, uint32_t number,
+static __rte_always_inline void put_header(struct dgram_session *s, struct rte_mbuf *m, enum wire_packet_kind kind, uint32_t number,
 			      uint16_t flags, uint64_t now_ns)
 {
 	struct wire_packet *h = (struct wire_packet *)rte_pktmbuf_prepend(m, sizeof(*h));
@@ -103,7 +103,8 @@ static inline struct rte_mbuf *packet_of(struct dgram_session *s, struct rte_mbu
 	return copy;
 }
 
-static inline bool output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns)
+static __rte_always_inline bool output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags,
+					       uint64_t now_ns)
 {
 	struct dgram_priv *p = dgram_priv(m);
 	struct rte_mbuf *packet = packet_of(s, m);
@@ -232,7 +233,8 @@ static inline bool has_next(const struct dgram_session *s)
 }
 
 /* False: for want of mbufs; then it is as lost as any. */
-static inline bool send_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns)
+static __rte_always_inline bool send_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags,
+					    uint64_t now_ns)
 {
 	struct dgram_priv *p = dgram_priv(m);
 
@@ -243,6 +245,11 @@ static inline bool send_packet(struct dgram_session *s, struct rte_mbuf *m, uint
 		chain_append(&s->lost, m);
 	}
 	return false;
+}
+
+static __rte_noinline bool send_one(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns)
+{
+	return send_packet(s, m, flags, now_ns);
 }
 
 /* Sends one of what may go: what was lost first. False: for want of mbufs. */
@@ -261,7 +268,7 @@ static bool send_next(struct dgram_session *s, uint64_t now_ns)
 	}
 	if (unlikely(last || (s->tx_flying + 1 >= s->congestion.packets && (s->queue.first || s->lost.first))))
 		flags = WIRE_PACKET_ACK_NOW;
-	if (!send_packet(s, m, flags, now_ns))
+	if (!send_one(s, m, flags, now_ns))
 		return false;
 	if (unlikely(s->congestion.gap_ns))
 		s->pace_ns = RTE_MAX(s->pace_ns, now_ns) + s->congestion.gap_ns;

@@ -73,7 +73,7 @@ void dgram_recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart)
 /* ---- acknowledgements ---- */
 
 /* A packet was acknowledged: by then it was in the network, or taken for lost. */
-static inline void release_packet(struct dgram_session *s, struct rte_mbuf *m, uint64_t now_ns)
+static __rte_always_inline void release_packet(struct dgram_session *s, struct rte_mbuf *m, uint64_t now_ns)
 {
 	const struct dgram_priv *p = dgram_priv(m);
 

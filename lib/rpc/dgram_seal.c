@@ -4,7 +4,9 @@
 #include <errno.h>
 
 _Static_assert(offsetof(struct wire_packet, tag) == SECURE_PACKET_HEADER_BYTES, "all before the tag is guarded");
-_Static_assert((int)DGRAM_SEAL_CHECKED == (int)SECURE_DATA_CHECKED && (int)DGRAM_SEAL_SEALED == (int)SECURE_DATA_SEALED,
+_Static_assert((int)DGRAM_SEAL_CHECKED == (int)SECURE_DATA_CHECKED &&
+		       (int)DGRAM_SEAL_SEALED == (int)SECURE_DATA_SEALED &&
+		       (int)DGRAM_SEAL_SEALED_256 == (int)SECURE_DATA_SEALED_256,
 	       "as the node's tickets have it");
 
 size_t dgram_seal_bytes(void)
@@ -53,12 +55,12 @@ static struct secure_place place_of(uint32_t incarnation, uint16_t port)
 
 static void make_keys(struct dgram_session *s, const uint8_t secret[SECURE_HASH_BYTES],
 		      const struct secure_hello *hello, const struct secure_welcome *welcome, struct secure_place place,
-		      bool sealed)
+		      enum secure_cipher cipher)
 {
 	struct dgram_seal *seal = s->seal;
 	const bool accepted = s->flags & DGRAM_ACCEPTED;
 
-	secure_connection_keys(secret, place, hello, welcome, sealed, accepted ? &seal->in[0] : &seal->out[0],
+	secure_connection_keys(secret, place, hello, welcome, cipher, accepted ? &seal->in[0] : &seal->out[0],
 			       accepted ? &seal->out[0] : &seal->in[0]);
 	seal->window = (struct secure_window){ 0 };
 	seal->sent = seal->held_until_ns = 0;
@@ -104,7 +106,7 @@ void dgram_seal_accept(struct dgram_session *s, const struct dgram_greeting *g)
 		return;
 	make_welcome(s, &welcome);
 	make_keys(s, g->secret, &g->hello, &welcome, place_of(d->options.incarnation, d->port),
-		  secure_tickets_data(d->options.tickets) == SECURE_DATA_SEALED);
+		  secure_data_cipher(secure_tickets_data(d->options.tickets)));
 	s->token &= DGRAM_TOKEN_MASK;
 	s->peer_token &= DGRAM_TOKEN_MASK;
 }
@@ -117,6 +119,7 @@ bool dgram_seal_is_stale(const struct dgram_session *s, const struct dgram_greet
 static uint32_t mode_of(const struct dgram_session *s)
 {
 	return !(s->flags & DGRAM_TAGGED) ? DGRAM_SEAL_NONE
+	       : s->seal->in[0].wide	  ? DGRAM_SEAL_SEALED_256
 	       : s->seal->in[0].sealed	  ? DGRAM_SEAL_SEALED
 					  : DGRAM_SEAL_CHECKED;
 }
@@ -196,7 +199,7 @@ void dgram_seal_begin(struct dgram_session *s, const struct dgram_from *from, co
 		return;
 	memcpy(&welcome, from->body + sizeof(*opened), sizeof(welcome));
 	make_keys(s, s->seal->by.secret, &hello, &welcome, place_of(opened->incarnation, s->flow.remote_port),
-		  opened->seal == DGRAM_SEAL_SEALED);
+		  secure_data_cipher((enum secure_data)opened->seal));
 }
 
 /* ---- packets that leave ---- */

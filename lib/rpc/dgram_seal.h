@@ -21,6 +21,7 @@ enum dgram_seal_mode {
 	DGRAM_SEAL_NONE, /* they are as without tickets */
 	DGRAM_SEAL_CHECKED,
 	DGRAM_SEAL_SEALED,
+	DGRAM_SEAL_SEALED_256,
 };
 
 /* A key of each direction by phase, of which one is current. */

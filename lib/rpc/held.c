@@ -2,7 +2,8 @@
 /*
  * Replies that wait until what they tell of is durable. Such a work is in no queue but this one, and its request counts
  * as being executed: its peer's next one does not begin, and if its session goes on elsewhere, that one waits for it.
- * What they wait for only grows, so they leave in the order in which they came.
+ * What they wait for only grows, so they leave in the order in which they came. Where clients keep what is not durable
+ * (WIRE_KEEPS) and replies are retained, theirs leave at once, and say how far it is (replay.c remembers it).
  */
 #include "rpc/link.h"
 
@@ -16,12 +17,18 @@ bool rpc_work_hold(struct rpc_work *w)
 	struct rpc_server *server = w->server;
 	const struct rpc_service *service = &server->options.service;
 	struct net *net = server->options.net;
+	const bool keeps = server->retains && w->request.frame.flags & WIRE_KEEPS && !w->is_session;
 	uint64_t until;
+	bool noted = w->replayed; /* it was, when it was executed */
 
-	if (!w->peer)
+	if (!w->peer && !server->retains)
 		return false;
 	until = service->held_until(service->ctx, w->replayed ? NULL : &w->request);
 	if (until <= server->durable)
+		return false;
+	if (server->retains && !w->replayed)
+		noted = rpc_replay_note(server->replay, w, server->life, until);
+	if (!w->peer || (keeps && noted))
 		return false;
 	if (w->is_session)
 		rpc_reply_part(w);
@@ -66,9 +73,11 @@ static void leave(struct rpc_server *server, uint64_t durable, uint32_t max)
 	}
 }
 
-void rpc_hold(struct rpc_server *server, bool holds)
+void rpc_hold(struct rpc_server *server, bool holds, bool retains)
 {
 	server->holds = holds;
+	server->retains = holds && retains;
+	server->life += holds;
 	server->durable = 0;
 	if (!holds)
 		leave(server, UINT64_MAX, UINT32_MAX);
@@ -78,6 +87,19 @@ void rpc_release(struct rpc_server *server, uint64_t durable)
 {
 	server->durable = durable;
 	leave(server, durable, LEAVE_MAX);
+}
+
+bool rpc_retains(const struct rpc_server *server)
+{
+	return server->retains;
+}
+
+void rpc_work_tell(const struct rpc_work *w, struct wire_frame *frame)
+{
+	struct rpc_server *server = w->server;
+
+	frame->flags = WIRE_RETAINS;
+	frame->behind = rpc_replay_behind(server->replay, w, server->life, server->durable);
 }
 
 uint32_t rpc_held(const struct rpc_server *server)

@@ -5,6 +5,7 @@
 
 #include <sys/queue.h>
 
+#include "base/crc32.h"
 #include "base/wheel.h"
 #include "rpc/replay.h"
 #include "rpc/rpc.h"
@@ -28,7 +29,9 @@ struct rpc_work {
 	uint8_t reply_due; /* the request is done, but there was no mbuf for its reply */
 	uint8_t hopeless;  /* it needs more mbufs than there are */
 	uint8_t is_session;
-	uint8_t refuses; /* a request was refused as BUSY: those sent behind it are refused, too (WIRE_BEHIND) */
+	/* a request was refused with this status (wire_status_is_busy): those sent behind it are refused, too
+	 * (WIRE_BEHIND); WIRE_OK: none was */
+	uint8_t refuses;
 	/* enum wire_status with which the request is refused before the service sees it; WIRE_OK: it is not */
 	uint8_t refusal;
 	uint8_t replayed; /* the reply says what became of the request when it was sent before */
@@ -101,8 +104,9 @@ struct rpc_session {
 	struct rpc_work work;
 	struct dgram_session *from; /* the session, even when it is gone: what it has brought is given back to it */
 	uint8_t state;
-	uint8_t tagged; /* no frame has a checksum: its packets have tags */
-	uint32_t at;	/* of the request that is executed, in the first mbuf's data */
+	uint8_t tagged;	  /* no frame has a checksum: its packets have tags */
+	uint16_t account; /* of the principal by whose ticket it was opened, and 1; 0: of none (quota.h) */
+	uint32_t at;	  /* of the request that is executed, in the first mbuf's data */
 	/* whole requests, the first one being executed: session.c keeps what it knows of them in the private area of
 	 * their first mbuf */
 	struct rte_mbuf *head, *tail;
@@ -148,7 +152,9 @@ struct rpc_server {
 	struct work_queue small, bulk; /* bulk: of several mbufs each, which have just come */
 	uint32_t bulk_run;	       /* of these executed since the last other one */
 	struct replay *replay;
-	struct rpc_seal *seals;		 /* of the streams; NULL: the data network is open */
+	struct rpc_seal *seals;		    /* of the streams; NULL: the data network is open */
+	const struct secure_limits *limits; /* NULL: the same */
+	struct secure_account *accounts;
 	uint64_t welcomes;		 /* so far */
 	struct wheel_timer review_timer; /* and of sealed.c, for those who were thrown out */
 	uint32_t reviews, review_at, review_session;
@@ -160,13 +166,16 @@ struct rpc_server {
 	void *free_tasks;			    /* of these; each begins with a pointer to the next */
 	uint32_t pool_mbufs;			    /* of the stack's pool */
 	uint32_t held_mbufs;
-	uint32_t turn_mbufs; /* of replies of this turn */
+	uint32_t turn_mbufs;		/* of replies of this turn */
+	struct crc32_length crc_length; /* stream.c: of the mbuf of a payload that was added to its checksum last */
 	/* held.c: replies that wait, by what for */
 	bool holds;
 	uint32_t held;
 	struct rpc_work *held_head, *held_tail;
 	uint64_t durable; /* as it was told last */
 	struct wheel_timer held_timer;
+	bool retains;  /* what the peers keep does not wait */
+	uint32_t life; /* how often replies have begun to wait */
 	/* budget.c */
 	struct rpc_stream *favoured; /* whose window is opened while mbufs are short */
 	uint64_t favoured_ns;	     /* when it was last given something */
@@ -180,7 +189,18 @@ struct rpc_server {
 
 /* server.c */
 /* A request comes: nothing of the one before is left. */
-void rpc_work_begin(struct rpc_work *work);
+static inline void rpc_work_begin(struct rpc_work *w)
+{
+	w->request.begun = false;
+	w->request.changed = false;
+	w->request.why = 0;
+	w->request.failed = false;
+	w->hopeless = 0;
+	w->starved_ns = 0;
+	w->reply_due = 0;
+	w->refusal = WIRE_OK;
+	w->replayed = 0;
+}
 /* A request is whole, and waits for its turn from now on. */
 void rpc_work_arrived(struct rpc_work *work);
 /* A request will be executed: says so to the service, as far as it lies in one piece. */
@@ -199,6 +219,8 @@ void rpc_work_answer(struct rpc_work *work);
 /* held.c: false: the reply goes at once. */
 bool rpc_work_hold(struct rpc_work *work);
 void rpc_held_timer(struct wheel_timer *timer, uint64_t now_ns);
+/* Says in a reply what of its session is durable. */
+void rpc_work_tell(const struct rpc_work *work, struct wire_frame *frame);
 
 /* Drops the reply, and gives back what the execution of a request needs. */
 void rpc_work_end(struct rpc_work *work);

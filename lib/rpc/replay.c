@@ -26,6 +26,13 @@ struct entry {
 };
 _Static_assert(sizeof(struct entry) == 32, "two of them share a cache line");
 
+/* What of a session is not durable: sequences from `first` on; 0: nothing. Those up to `next` are at its position,
+ * those up to `last` at that one's. */
+struct progress {
+	uint64_t first, next, next_at, last, last_at;
+	uint32_t life;
+};
+
 struct replay {
 	uint64_t secret;
 	uint32_t mask; /* of buckets */
@@ -37,6 +44,7 @@ struct replay {
 	/* of each entry: how its last requests ended, enum wire_status or UNKNOWN, by sequence. Not touched as long as
 	 * all are executed. */
 	uint8_t (*outcomes)[WIRE_IN_FLIGHT_MAX];
+	struct progress *progress; /* of each entry; not touched but where replies are retained */
 };
 
 struct replay *rpc_replay_create(uint32_t sessions, uint64_t secret)
@@ -54,9 +62,11 @@ struct replay *rpc_replay_create(uint32_t sessions, uint64_t secret)
 	r->buckets = calloc(buckets, sizeof(*r->buckets));
 	r->entries = calloc((size_t)sessions + 1, sizeof(*r->entries));
 	r->outcomes = calloc((size_t)sessions + 1, sizeof(*r->outcomes));
+	r->progress = calloc((size_t)sessions + 1, sizeof(*r->progress));
 	base_cores_without_rest(r->entries, ((size_t)sessions + 1) * sizeof(*r->entries));
 	base_cores_without_rest(r->outcomes, ((size_t)sessions + 1) * sizeof(*r->outcomes));
-	if (!r->buckets || !r->entries || !r->outcomes) {
+	base_cores_without_rest(r->progress, ((size_t)sessions + 1) * sizeof(*r->progress));
+	if (!r->buckets || !r->entries || !r->outcomes || !r->progress) {
 		rpc_replay_destroy(r);
 		return NULL;
 	}
@@ -74,6 +84,7 @@ void rpc_replay_destroy(struct replay *r)
 	free(r->buckets);
 	free(r->entries);
 	free(r->outcomes);
+	free(r->progress);
 	free(r);
 }
 
@@ -134,6 +145,8 @@ static void begin_outcomes(struct replay *r, struct entry *e)
 		memset(r->outcomes[e - r->entries], WIRE_OK, sizeof(*r->outcomes));
 	e->refusals = 0;
 	e->done = 0;
+	if (unlikely(r->progress[e - r->entries].first))
+		r->progress[e - r->entries].first = 0;
 }
 
 /* A later request than all before is at its end. Of those that were left out nothing is known. */
@@ -226,7 +239,9 @@ static void claim(struct replay *r, struct rpc_work *w)
 	} else if (!known) {
 		e->unknown = r->forgot;
 	}
-	w->refuses = e->done && outcome(r, e, e->done) == WIRE_BUSY;
+	w->refuses = e->done ? outcome(r, e, e->done) : (uint8_t)WIRE_OK;
+	if (!wire_status_is_busy(w->refuses))
+		w->refuses = WIRE_OK;
 	former = e->owner;
 	e->owner = w;
 	w->replay = at;
@@ -260,6 +275,8 @@ enum replay_verdict rpc_replay_look(struct replay *r, struct rpc_work *w, enum w
 		return e->unknown ? REPLAY_FORGOTTEN : REPLAY_RUN;
 	before = outcome(r, e, frame->sequence);
 	*status = before;
+	if (unlikely(frame->flags & WIRE_KEPT)) /* executed elsewhere: what was refused since is tried again */
+		return before == WIRE_OK || before == UNKNOWN ? REPLAY_REPEATED : REPLAY_RUN;
 	return before == WIRE_OK ? REPLAY_REPEATED : before == UNKNOWN ? REPLAY_FORGOTTEN : REPLAY_REFUSED;
 }
 
@@ -326,6 +343,52 @@ void rpc_replay_restore(struct replay *r, const struct rpc_outcome *outcome)
 		memcpy(r->outcomes[at], outcome->ended, sizeof(r->outcomes[at]));
 	else
 		memset(r->outcomes[at], WIRE_OK, sizeof(r->outcomes[at]));
+}
+
+static void look_at_progress(struct progress *p, uint32_t life, uint64_t durable)
+{
+	if (p->life != life)
+		p->first = 0;
+	p->life = life;
+	if (p->first && p->next_at <= durable) {
+		p->first = p->next < p->last ? p->next + 1 : 0;
+		p->next = p->last;
+		p->next_at = p->last_at;
+	}
+	if (p->first && p->next_at <= durable)
+		p->first = 0;
+}
+
+bool rpc_replay_note(struct replay *r, struct rpc_work *w, uint32_t life, uint64_t until)
+{
+	const uint64_t sequence = w->request.frame.sequence;
+	struct progress *p = &r->progress[w->replay];
+
+	if (!w->replay || r->entries[w->replay].session != w->request.frame.session)
+		return false;
+	look_at_progress(p, life, 0);
+	if (!p->first) {
+		p->first = p->next = sequence;
+		p->next_at = until;
+	}
+	if (sequence < p->first)
+		p->first = sequence;
+	p->last = sequence > p->next ? sequence : p->next;
+	p->last_at = until;
+	return true;
+}
+
+uint32_t rpc_replay_behind(struct replay *r, const struct rpc_work *w, uint32_t life, uint64_t durable)
+{
+	const uint64_t sequence = w->request.frame.sequence;
+	struct progress *p = &r->progress[w->replay];
+
+	if (!w->replay || r->entries[w->replay].session != w->request.frame.session)
+		return UINT32_MAX;
+	look_at_progress(p, life, durable);
+	if (!p->first || sequence < p->first)
+		return 0;
+	return sequence - p->first < UINT32_MAX - 1 ? (uint32_t)(sequence - p->first) + 1 : UINT32_MAX;
 }
 
 void rpc_replay_leave(struct replay *r, struct rpc_work *w)

@@ -52,6 +52,15 @@ bool rpc_replay_next(const struct replay *replay, uint32_t *at, struct rpc_outco
 /* A session as it was, in place of what is known of it. */
 void rpc_replay_restore(struct replay *replay, const struct rpc_outcome *outcome);
 
+/*
+ * How far what a session has changed is durable (held.c), for clients that keep what is not. A life is one use of
+ * rpc_hold: what was noted in an earlier one waits for nothing any more.
+ */
+/* The request is durable when that position is; they only grow. False: its session has no place. */
+bool rpc_replay_note(struct replay *replay, struct rpc_work *work, uint32_t life, uint64_t until);
+/* wire_frame.behind of the reply; UINT32_MAX: nobody knows. */
+uint32_t rpc_replay_behind(struct replay *replay, const struct rpc_work *work, uint32_t life, uint64_t durable);
+
 /* The owner is gone. */
 void rpc_replay_leave(struct replay *replay, struct rpc_work *work);
 

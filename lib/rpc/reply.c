@@ -322,9 +322,11 @@ static void send_segments(struct rpc_work *w, struct rte_mbuf *m)
 static uint32_t add_checksum(const struct rte_mbuf *m, struct wire_frame *frame, uint32_t bytes)
 {
 	uint32_t crc = base_crc32(frame, bytes), more = 0;
+	struct crc32_length length = { 0 };
 
 	for (m = m->next; m && m->data_len; m = m->next, more++)
-		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
+		crc = base_crc32_join(&length, crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len),
+				      m->data_len);
 	frame->checksum = crc;
 	return more;
 }
@@ -372,6 +374,8 @@ bool rpc_reply_send(struct rpc_work *w)
 		.incarnation = w->server->incarnation,
 		.payload_bytes = w->reply_bytes,
 	};
+	if (unlikely(w->server->retains) && !w->is_session)
+		rpc_work_tell(w, frame);
 	w->server->turn_mbufs += at == 0;
 	w->server->turn_mbufs += guard_reply(w, m, frame, m->data_len - at);
 	if (at && !dgram_append(w->session, w->reply_head)) {

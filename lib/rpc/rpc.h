@@ -40,6 +40,12 @@
 	F(starved, "requests refused: no mbufs for their replies") \
 	F(unread, "peers given up: mbufs were short, and they did not read") \
 	F(abandoned, "requests finished for a peer that had gone") \
+	F(quota_connections, "streams refused: their principal has as many as its quota allows") \
+	F(quota_sessions, "sessions refused: their principal has as many as its quota allows") \
+	F(quota_in_flight, "requests refused: over their principal's quota of bytes in flight") \
+	F(quota_requests, "requests refused: over their principal's quota of requests a second") \
+	F(quota_new_rows, "requests refused: over their principal's quota of new rows a second") \
+	F(quota_memory, "requests refused: over their principal's quota of memory") \
 	X(held, "replies that waited until what they tell of was durable")
 
 struct rpc_counters {
@@ -114,6 +120,7 @@ struct rpc_server_options {
 	struct observe *observe;   /* remembers what was served; NULL: nothing does */
 	/* NULL: whoever comes is served. Else streams and sessions come by ticket. */
 	const struct secure_tickets *tickets;
+	uint32_t reactors; /* of the node, among which a principal's quotas are divided; 0: 1 */
 	struct rpc_service service;
 };
 
@@ -121,6 +128,12 @@ struct rpc_server;
 
 /* What the sender of a request may do with tables, by their ids (secure/rights.h); NULL: everything. */
 const _Atomic(uint8_t) *rpc_request_rights(const struct rpc_request *request);
+
+struct secure_account;
+/* What the sender of a request has of this reactor, its bucket of rows filled; NULL: he has no quota of new rows or
+ * memory. And: the request is refused for that. */
+struct secure_account *rpc_request_account(const struct rpc_request *request);
+void rpc_request_over_quota(const struct rpc_request *request, enum wire_status status);
 
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);
 /* From now on streams come in; nothing, where they do already. On the stack's thread, once it runs. */
@@ -140,10 +153,13 @@ void rpc_observe(struct rpc_server *server, struct observe *observe);
  * Durable replies: while it holds, replies wait for what service.held_until says of them, until rpc_release has said as
  * much; their peers' next requests wait behind them. So a peer has one of them at most, and nothing is allocated. Off,
  * which it is at first, those that wait leave at once. While any wait the stack's wheel has a timer, so that whoever
- * sleeps by it looks again after some milliseconds.
+ * sleeps by it looks again after some milliseconds. retains: over TCP, what clients keep (WIRE_KEEPS) does not wait;
+ * replies say how far it is durable, as rpc_release has said last.
  */
-void rpc_hold(struct rpc_server *server, bool holds);
-/* Replies that wait for no more than that leave, some of them: call it in each turn while rpc_held is not 0. */
+void rpc_hold(struct rpc_server *server, bool holds, bool retains);
+bool rpc_retains(const struct rpc_server *server);
+/* Replies that wait for no more than that leave, some of them: call it in each turn while rpc_held is not 0, or
+ * rpc_retains. */
 void rpc_release(struct rpc_server *server, uint64_t durable);
 /* How many replies wait. From any thread: a figure. */
 uint32_t rpc_held(const struct rpc_server *server);
@@ -183,7 +199,7 @@ void rpc_reply_pad(struct rpc_request *request); /* zeros up to a multiple of 8 
 void *rpc_reply_piece(struct rpc_request *request, uint32_t n);
 void rpc_reply_unput(struct rpc_request *request);
 
-/* Drops what was written, and answers with a status and a sentence instead (without the sentence when mbufs are short).
+/* Drops what was written, and answers with a status and a message instead (without the message when mbufs are short).
  * Returns RPC_DONE. */
 enum rpc_progress rpc_reply_fail(struct rpc_request *request, enum wire_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rpc/link.h"
+#include "rpc/quota.h"
 #include "secure/memory.h"
 
 enum {
@@ -65,40 +66,55 @@ static bool send_welcome(struct rpc_stream *s, const uint8_t secret[SECURE_HASH_
 	return true;
 }
 
-const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved)
+/* Whether who sent the ticket has shown that it is his. */
+static const char *check_hello(const struct rpc_server *server, struct wire_frame *frame,
+			       const struct secure_hello *hello, struct secure_guest *guest,
+			       uint8_t secret[SECURE_HASH_BYTES])
+{
+	uint8_t tag[SECURE_TAG_BYTES], right[SECURE_TAG_BYTES];
+
+	memcpy(tag, frame->auth_tag, sizeof(tag));
+	memset(frame->auth_tag, 0, sizeof(frame->auth_tag));
+	if (!secure_tickets_open(server->options.tickets, &hello->ticket, net_now_ns(server->options.net), guest,
+				 secret))
+		return "the ticket is not one of this node's, or is too old, or its principal was revoked";
+	secure_hello_tag(secret, place_of(server, frame), frame, sizeof(*frame), hello, right);
+	return secure_same(tag, right, sizeof(tag)) ? NULL : "who sent the ticket has not shown that it is his";
+}
+
+enum wire_status rpc_sealed_greet(struct rpc_stream *s, const char **why)
 {
 	struct rpc_server *server = s->work.server;
 	struct wire_frame *frame = &s->work.request.frame;
 	struct rpc_seal *seal = seal_of(s);
-	uint8_t secret[SECURE_HASH_BYTES], tag[SECURE_TAG_BYTES], right[SECURE_TAG_BYTES];
+	uint8_t secret[SECURE_HASH_BYTES] = { 0 };
 	struct rpc_cursor at = { s->head, 0 };
+	enum wire_status status = WIRE_NO_TICKET;
 	struct secure_welcome welcome;
 	struct secure_hello hello;
-	const char *why = NULL;
 
-	*starved = false;
 	rpc_cursor_copy(&at, &hello, sizeof(hello));
-	memcpy(tag, frame->auth_tag, sizeof(tag));
-	memset(frame->auth_tag, 0, sizeof(frame->auth_tag));
-	if (!secure_tickets_open(server->options.tickets, &hello.ticket, net_now_ns(server->options.net), &seal->guest,
-				 secret))
-		return "the ticket is not one of this node's, or is too old, or its principal was revoked";
-	secure_hello_tag(secret, place_of(server, frame), frame, sizeof(*frame), &hello, right);
-	if (!secure_same(tag, right, sizeof(tag))) {
-		why = "who sent the ticket has not shown that it is his";
-	} else {
-		secure_welcome_make(server->options.tickets, server->options.port, ++server->welcomes, &welcome);
-		*starved = !send_welcome(s, secret, &hello, &welcome);
+	*why = check_hello(server, frame, &hello, &seal->guest, secret);
+	if (!*why) {
+		status = rpc_quota_enter(&s->work, &seal->guest);
+		*why = status == WIRE_OK ? NULL : rpc_quota_text(status);
 	}
-	if (!why && !*starved) {
-		secure_connection_keys(secret, place_of(server, frame), &hello, &welcome,
-				       secure_tickets_data(server->options.tickets) == SECURE_DATA_SEALED, &seal->in,
-				       &seal->out);
-		seal->bound = (struct rpc_bound){ 0 };
-		s->sealed = 1;
+	if (status == WIRE_OK) {
+		secure_welcome_make(server->options.tickets, server->options.port, ++server->welcomes, &welcome);
+		if (send_welcome(s, secret, &hello, &welcome)) {
+			secure_connection_keys(secret, place_of(server, frame), &hello, &welcome,
+					       secure_data_cipher(secure_tickets_data(server->options.tickets)),
+					       &seal->in, &seal->out);
+			seal->bound = (struct rpc_bound){ 0 };
+			s->sealed = 1;
+		} else {
+			rpc_quota_leave(&s->work);
+			*why = "the node has no buffers left for the reply: retry later";
+			status = WIRE_BUSY;
+		}
 	}
 	explicit_bzero(secret, sizeof(secret));
-	return why;
+	return status;
 }
 
 /* Of a record's header its tag alone is not guarded. */

@@ -11,6 +11,8 @@ struct rpc_seal {
 	struct secure_direction in, out;
 	struct secure_guest guest;
 	struct rpc_bound bound;
+	uint16_t account; /* as a session's */
+	uint32_t charged; /* bytes of the request at hand that count as in flight */
 };
 
 /* Nobody gets at another principal's session by its number, which is there to be read. */
@@ -34,8 +36,8 @@ static inline struct rpc_seal *seal_of(const struct rpc_stream *s)
 
 /* Whether a frame's header is that of a hello; NULL, or why not. */
 const char *rpc_sealed_check(const struct wire_frame *frame);
-/* The hello is there, whole: answers it. NULL, or why it is not taken. *starved: there was no mbuf for the answer. */
-const char *rpc_sealed_greet(struct rpc_stream *s, bool *starved);
+/* The hello is there, whole: answers it. WIRE_OK, or as what it is refused, and why: WIRE_BUSY: there was no mbuf. */
+enum wire_status rpc_sealed_greet(struct rpc_stream *s, const char **why);
 
 /* Begins to look, from time to time, for streams and sessions whose guests may not stay any more: what they send is
  * refused in any case. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whose turn it is. */
 #include "rpc/link.h"
+#include "rpc/quota.h"
 #include "rpc/record.h"
 #include "rpc/sealed.h"
 
@@ -43,19 +44,6 @@ static void task_give(struct rpc_server *server, void *task)
 {
 	memcpy(task, &server->free_tasks, sizeof(void *));
 	server->free_tasks = task;
-}
-
-void rpc_work_begin(struct rpc_work *w)
-{
-	w->request.begun = false;
-	w->request.changed = false;
-	w->request.why = 0;
-	w->request.failed = false;
-	w->hopeless = 0;
-	w->starved_ns = 0;
-	w->reply_due = 0;
-	w->refusal = WIRE_OK;
-	w->replayed = 0;
 }
 
 static void task_end(struct rpc_work *w)
@@ -185,8 +173,8 @@ static void finish_work(struct rpc_work *w)
 	if (observe && w->peer)
 		record_request(w);
 	task_end(w);
-	if (w->reply_status == WIRE_BUSY)
-		w->refuses = 1;
+	if (wire_status_is_busy(w->reply_status))
+		w->refuses = w->reply_status;
 	if (!w->replayed)
 		rpc_replay_done(server->replay, w, w->reply_status);
 	if (unlikely(w->request.changed) && end_changed(w))
@@ -231,6 +219,8 @@ static enum rpc_progress refused(struct rpc_work *w)
 	const struct rpc_server_options *o = &w->server->options;
 	char text[WIRE_ERROR_TEXT_MAX];
 
+	if (wire_status_is_quota(w->refusal))
+		return rpc_quota_refuse(w);
 	if (w->refusal == WIRE_OVER_LIMIT && w->request.frame.payload_bytes <= o->payload_max)
 		return rpc_reply_fail(
 			&w->request, WIRE_OVER_LIMIT,
@@ -257,9 +247,11 @@ static enum rpc_progress screen(struct rpc_work *w, uint64_t now_ns, bool *wait)
 	if (unlikely(verdict != REPLAY_RUN))
 		return repeated(w, verdict, status);
 	if (unlikely(w->refuses) && !(r->frame.flags & WIRE_BEHIND))
-		w->refuses = 0;
+		w->refuses = WIRE_OK;
 	if (unlikely(w->refuses))
-		return rpc_reply_fail(r, WIRE_BUSY, "the node had no buffers for the request before this one: retry");
+		return rpc_reply_fail(r, (enum wire_status)w->refuses,
+				      "the request before this one was refused (%s): retry",
+				      wire_status_text(w->refuses));
 	if (unlikely(now_ns > r->deadline_ns)) {
 		server->counters.late++;
 		return rpc_reply_fail(r, WIRE_DEADLINE, "the deadline passed before the request was executed");
@@ -501,6 +493,8 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->task_bytes = task_bytes;
 	server->spent_offset = spent_offset;
 	server->replay = rpc_replay_create(REPLAY_SESSIONS, options->datagrams.secret[0]);
+	if (rpc_quota_init(server) < 0)
+		goto fail;
 	if (options->tickets)
 		server->seals = rpc_sealed_create(options->streams_max);
 	base_cores_without_rest(server->streams, options->streams_max * sizeof(*server->streams));
@@ -547,6 +541,7 @@ void rpc_server_destroy(struct rpc_server *server)
 	free(server->sessions);
 	free(server->streams);
 	free(server->tasks);
+	free(server->accounts);
 	free(server);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests over sessions of datagrams, which bring whole messages in order: several may lie in one packet. */
 #include "rpc/chain.h"
+#include "rpc/quota.h"
 #include "rpc/record.h"
 #include "rpc/sealed.h"
 
@@ -8,7 +9,8 @@
 struct message {
 	struct rte_mbuf *next;
 	uint64_t arrived_ns;
-	uint8_t status; /* enum wire_status, as dgram_handler's received says */
+	uint32_t charged; /* bytes of it that count as in flight: quota.h */
+	uint8_t status;	  /* enum wire_status, as dgram_handler's received says, or WIRE_QUOTA_IN_FLIGHT */
 };
 
 static struct message *message_of(struct rte_mbuf *m)
@@ -22,7 +24,7 @@ uint64_t rpc_session_arrived_ns(const struct rpc_session *s)
 }
 
 /* Frees the first message's mbufs. */
-static void pop_message(struct rpc_session *s)
+static inline void pop_message(struct rpc_session *s)
 {
 	struct net *net = s->work.server->options.net;
 	struct rte_mbuf *m = s->head;
@@ -30,6 +32,8 @@ static void pop_message(struct rpc_session *s)
 
 	s->head = message_of(m)->next;
 	s->at = 0;
+	if (unlikely(message_of(m)->charged))
+		rpc_quota_give_bytes(&s->work, message_of(m)->charged);
 	for (struct rte_mbuf *next; m; m = next, mbufs++) {
 		next = m->next;
 		m->next = NULL;
@@ -99,6 +103,8 @@ static void start_request(struct rpc_session *s)
 	r->deadline_ns =
 		r->frame.deadline_us ? message_of(m)->arrived_ns + r->frame.deadline_us * UINT64_C(1000) : UINT64_MAX;
 	check_message_of(w, m, s->at);
+	if (unlikely(s->account) && quota_any(w->server))
+		rpc_quota_request(w);
 	if ((uint64_t)dgram_queued(w->session) * dgram_payload(w->session) <= w->server->options.send_queue_bytes)
 		make_ready(s);
 	else
@@ -128,6 +134,8 @@ void rpc_session_free(struct rpc_session *s)
 	rpc_work_end(&s->work);
 	while (s->head)
 		pop_message(s);
+	if (unlikely(s->account))
+		rpc_quota_leave(&s->work);
 	s->state = SESSION_FREE;
 	s->work.next = server->free_sessions;
 	server->free_sessions = &s->work;
@@ -148,6 +156,12 @@ static bool session_opened(void *ctx, struct dgram_session *session, void **user
 				   .state = SESSION_IDLE,
 				   .tagged = dgram_is_tagged(session),
 				   .guest = dgram_guest(session) };
+	if (s->guest && rpc_quota_enter(&s->work, s->guest) != WIRE_OK) {
+		s->work.next = server->free_sessions;
+		server->free_sessions = &s->work;
+		dgram_refuse(session, WIRE_QUOTA_SESSIONS);
+		return false;
+	}
 	if (server->options.observe) {
 		const struct net_udp_address address = dgram_address(session);
 
@@ -164,6 +178,12 @@ static void session_received(void *user, struct rte_mbuf *m, uint32_t bytes, enu
 	uint32_t at = 0;
 
 	*message_of(m) = (struct message){ .arrived_ns = net_now_ns(net), .status = (uint8_t)status };
+	if (unlikely(s->account) && status == WIRE_OK && quota_any(s->work.server)) {
+		if (rpc_quota_take_bytes(&s->work, bytes))
+			message_of(m)->charged = bytes;
+		else
+			message_of(m)->status = WIRE_QUOTA_IN_FLIGHT;
+	}
 	do
 		work_prefetch(s->work.server, m, at + (uint32_t)sizeof(struct wire_frame), false);
 	while ((at = dgram_next(m, at)));

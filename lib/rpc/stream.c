@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests over TCP: a stream's bytes are cut into frames. */
 #include "rpc/link.h"
+#include "rpc/quota.h"
 #include "rpc/record.h"
 #include "rpc/sealed.h"
 
@@ -10,6 +11,19 @@ enum {
 	GOODBYE_MS = 1000, /* how long a stream that was answered an error may take to close */
 	MUTE_MS = 60000,   /* and to send its first byte: workers connect when they have something to send */
 };
+
+/* The request at hand is not in flight any more. */
+static void discharge(struct rpc_stream *s)
+{
+	struct rpc_seal *seal;
+
+	if (likely(!s->sealed))
+		return;
+	seal = seal_of(s);
+	if (unlikely(seal->charged))
+		rpc_quota_give_bytes(&s->work, seal->charged);
+	seal->charged = 0;
+}
 
 void rpc_stream_free(struct rpc_stream *s)
 {
@@ -27,8 +41,11 @@ void rpc_stream_free(struct rpc_stream *s)
 		rte_pktmbuf_free(s->head);
 		s->head = next;
 	}
-	if (unlikely(s->sealed))
+	if (unlikely(s->sealed)) {
+		discharge(s);
+		rpc_quota_leave(&s->work);
 		explicit_bzero(seal_of(s), sizeof(struct rpc_seal));
+	}
 	s->sealed = 0;
 	s->state = STREAM_FREE;
 	s->work.next = server->free_streams;
@@ -127,6 +144,7 @@ static void refuse_stream(struct rpc_stream *s, enum wire_status status, const c
 	consume(s, s->have);
 	s->granted = 0;
 	s->state = STREAM_DRAINING;
+	discharge(s);
 	rpc_budget_leave(s);
 	rpc_budget_resume(s->work.server);
 	wheel_arm(net_wheel(s->work.server->options.net), &s->timer,
@@ -176,7 +194,8 @@ static void checksum(struct rpc_stream *s)
 		if (unlikely(s->sealed))
 			secure_open_update(&seal_of(s)->in, rte_pktmbuf_mtod(m, void *), part);
 		else
-			s->crc = base_crc32_combine(s->crc, base_crc32(rte_pktmbuf_mtod(m, const void *), part), part);
+			s->crc = base_crc32_join(&s->work.server->crc_length, s->crc,
+						 base_crc32(rte_pktmbuf_mtod(m, const void *), part), part);
 		s->crc_done += part;
 		s->crc_at = m;
 		m = m->next;
@@ -203,6 +222,18 @@ static void refuse_greedy(struct rpc_stream *s)
 	rpc_budget_leave(s);
 	discard(s);
 	rpc_budget_resume(s->work.server);
+}
+
+/* What it says of its length is believed so far as it says it of any: up to payload_max, and as any change on the way,
+ * one of this ends the stream. */
+static void charge(struct rpc_stream *s)
+{
+	const uint32_t bytes = (uint32_t)sizeof(struct wire_frame) + s->work.request.frame.payload_bytes;
+
+	if (rpc_quota_take_bytes(&s->work, bytes))
+		seal_of(s)->charged = bytes;
+	else
+		s->work.refusal = WIRE_QUOTA_IN_FLIGHT;
 }
 
 static bool refuse_stranger(struct rpc_stream *s, const char *why)
@@ -238,6 +269,8 @@ static bool begin_request(struct rpc_stream *s)
 	}
 	rpc_work_begin(&s->work);
 	s->dropped = 0;
+	if (unlikely(s->sealed) && quota_any(server))
+		charge(s);
 	begin_checksum(s);
 	take_off(s, sizeof(r->frame));
 	s->state = STREAM_PAYLOAD;
@@ -266,22 +299,24 @@ static uint64_t came_whole_ns(const struct rpc_stream *s)
 /* Where there are tickets, what has come is whole: a record, or else the hello. Whether it is a request. */
 static bool take_sealed(struct rpc_stream *s)
 {
+	enum wire_status status;
 	const char *why;
-	bool starved;
 
 	if (s->sealed) {
 		why = rpc_sealed_end(s);
 		if (why)
 			refuse_stream(s, WIRE_NO_TICKET, why);
+		else if (quota_any(s->work.server))
+			rpc_quota_request(&s->work);
 		return !why;
 	}
-	why = rpc_sealed_greet(s, &starved);
-	if (why)
+	status = rpc_sealed_greet(s, &why);
+	if (status == WIRE_NO_TICKET)
 		return refuse_stranger(s, why);
-	if (starved)
-		refuse_stream(s, WIRE_BUSY, "the node has no buffers left for the reply: retry later");
-	else
+	if (status == WIRE_OK)
 		rpc_stream_next(s);
+	else
+		refuse_stream(s, status, why);
 	return false;
 }
 
@@ -455,6 +490,7 @@ void rpc_stream_let_go(struct rpc_stream *s)
 	s->dropped = bytes;
 	s->crc_at = NULL;
 	s->work.request.payload = (struct rpc_cursor){ 0 };
+	discharge(s);
 	rpc_budget_resume(s->work.server);
 }
 
@@ -462,6 +498,7 @@ void rpc_stream_next(struct rpc_stream *s)
 {
 	take_off(s, s->work.request.frame.payload_bytes - s->dropped);
 	s->state = STREAM_HEADER;
+	discharge(s);
 	rpc_budget_resume(s->work.server);
 	if (s->have)
 		parse_stream(s);

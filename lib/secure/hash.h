@@ -16,8 +16,7 @@ enum {
 	SECURE_HMAC_MAX = 448,	/* bytes of text */
 };
 
-/* Nothing here looks at bounds: lengths are the caller's own constants. Text up to SECURE_HMAC_MAX, key up to 64
- * bytes. */
+/* Nothing here looks at bounds: lengths are the caller's own. Key up to 64 bytes. */
 void secure_hmac(const void *key, size_t key_bytes, const void *text, size_t bytes, uint8_t out[SECURE_HASH_BYTES]);
 /* HKDF-Expand for up to SECURE_HASH_BYTES: label and context, together up to 256 bytes, are its info. */
 void secure_expand(const uint8_t secret[SECURE_HASH_BYTES], const char *label, const void *context,

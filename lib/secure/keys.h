@@ -71,7 +71,7 @@ unsigned secure_keys_principals(const struct secure_keys *keys);
 struct secure_keys *secure_keys_select(const struct secure_keys *keys, const char *principal, struct star_error *err);
 
 /* A list with room for one key more, which is in it already, with a secret and an id by chance. -EEXIST, -EINVAL with a
- * sentence. role SECURE_ROLES: as the principal's other key has it. */
+ * message. role SECURE_ROLES: as the principal's other key has it. */
 struct secure_keys *secure_keys_add(const struct secure_keys *keys, const char *principal, enum secure_role role,
 				    bool next, struct star_error *err);
 /* The list without a principal's keys, or without its key of that id (NULL: all). -ENOENT. */

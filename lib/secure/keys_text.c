@@ -100,7 +100,7 @@ static unsigned count_lines(const char *text, size_t bytes)
 	return count;
 }
 
-/* A line into the list; 0, or a code with a sentence. */
+/* A line into the list; 0, or a code with a message. */
 static int add_line(struct secure_keys *keys, const char *line, size_t bytes, struct words *words,
 		    struct star_error *err)
 {

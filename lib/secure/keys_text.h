@@ -7,7 +7,7 @@
 
 /* An empty list with room for this many. */
 struct secure_keys *secure_keys_alloc(unsigned count, struct star_error *err);
-/* Whether the key may stand beside those of the list; -EINVAL or -EEXIST with a sentence without a secret. */
+/* Whether the key may stand beside those of the list; -EINVAL or -EEXIST with a message without a secret. */
 int secure_keys_check_new(const struct secure_keys *keys, const struct secure_key *key, struct star_error *err);
 
 enum { KEYS_LINE_MAX = 8 + 1 + SECURE_NAME_MAX + 1 + 8 + 1 + SECURE_ID_BYTES + 1 + 7 + 1 + 64 + 1 + 8 + 2 };

@@ -16,7 +16,8 @@ enum { LINES_MAX = 8192, FILE_MAX = 1 << 20, PREFIX_MAX = 127 };
 struct line {
 	char principal[SECURE_NAME_MAX + 1]; /* "*": everybody */
 	char prefix[PREFIX_MAX + 1];
-	uint8_t rights;
+	uint8_t rights;		     /* 0: it is of quotas */
+	struct secure_quotas quotas; /* then */
 };
 
 struct secure_rights {
@@ -80,19 +81,38 @@ static uint8_t read_verbs(const char *at, size_t n)
 	return rights;
 }
 
+/* What follows "limit" and the principal. */
+static const char *read_quotas(const char *at, const char *end, struct line *line)
+{
+	const char *wrong = NULL;
+	size_t n = next_word(&at, end);
+
+	if (n == 0)
+		return "the principal is followed by quotas, as in \"requests=10000 new_rows=500\"";
+	for (; n && !wrong; n = next_word(&at, end)) {
+		wrong = secure_quota_read(&line->quotas, at, n);
+		at += n;
+	}
+	return wrong;
+}
+
 /* Why a line is none; NULL: it is one. */
 static const char *read_line(const char *at, const char *end, struct line *line)
 {
 	size_t n = next_word(&at, end);
+	const bool limits = n == 5 && memcmp(at, "limit", 5) == 0;
 
-	if (n != 5 || memcmp(at, "allow", 5) != 0)
-		return "it does not begin with \"allow\"";
+	if (!limits && (n != 5 || memcmp(at, "allow", 5) != 0))
+		return "it does not begin with \"allow\" or \"limit\"";
 	at += n;
 	n = next_word(&at, end);
 	if (n == 0 || n > SECURE_NAME_MAX)
-		return "\"allow\" is followed by a principal, or * for everybody";
+		return limits ? "\"limit\" is followed by a principal, or * for each one that has none of its own"
+			      : "\"allow\" is followed by a principal, or * for everybody";
 	memcpy(line->principal, at, n);
 	at += n;
+	if (limits)
+		return read_quotas(at, end, line);
 	n = next_word(&at, end);
 	line->rights = read_verbs(at, n);
 	if (!line->rights)
@@ -228,4 +248,26 @@ bool secure_rights_any(const struct secure_rights *rights, const char *principal
 		if (is_for(&rights->lines[i], principal))
 			all |= rights->lines[i].rights;
 	return all & most(role);
+}
+
+bool secure_rights_quotas(const struct secure_rights *rights, const char *principal, struct secure_quotas *quotas)
+{
+	bool some = false;
+
+	*quotas = (struct secure_quotas){ 0 };
+	for (unsigned q = 0; q < SECURE_QUOTAS; q++) {
+		uint64_t own = 0, everybody = 0;
+
+		for (unsigned i = 0; rights && i < rights->count; i++) {
+			const struct line *line = &rights->lines[i];
+			uint64_t *max = strcmp(line->principal, "*") == 0 ? &everybody : &own;
+
+			/* Of several the least holds. */
+			if (line->quotas.max[q] && is_for(line, principal) && (!*max || line->quotas.max[q] < *max))
+				*max = line->quotas.max[q];
+		}
+		quotas->max[q] = own ? own : everybody;
+		some |= quotas->max[q] != 0;
+	}
+	return some;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who may do what with which tables of the data network: a file of lines "allow PRINCIPAL VERBS PREFIX"
- * (docs/security.rst). Constant once it is read. Thread-safe.
+ * Who may do what with which tables of the data network, and how much: a file of lines "allow PRINCIPAL VERBS PREFIX"
+ * and "limit PRINCIPAL QUOTA=NUMBER..." (docs/security.rst). Constant once it is read. Thread-safe.
  */
 #ifndef SECURE_RIGHTS_H
 #define SECURE_RIGHTS_H
@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "secure/quota.h"
 #include "secure/role.h"
 #include "star_error.h"
 
@@ -25,7 +26,7 @@ enum secure_right {
 
 struct secure_rights;
 
-/* path is that of a file that nobody but its owner and root can change. NULL with a sentence. */
+/* path is that of a file that nobody but its owner and root can change. NULL with a message. */
 struct secure_rights *secure_rights_load(const char *path, struct star_error *err);
 /* The same of bytes, which path is said to have. */
 struct secure_rights *secure_rights_parse(const char *path, const char *text, size_t bytes, struct star_error *err);
@@ -36,6 +37,9 @@ uint8_t secure_rights_of(const struct secure_rights *rights, const char *princip
 			 const char *table);
 /* Whether there is a table with which it may do something. */
 bool secure_rights_any(const struct secure_rights *rights, const char *principal, enum secure_role role);
+
+/* A principal's quotas: each is its own, or else that of *. rights NULL: none. True: it has one. */
+bool secure_rights_quotas(const struct secure_rights *rights, const char *principal, struct secure_quotas *quotas);
 
 /* "pull", ...; 0: there is no such one. */
 uint8_t secure_right_from(const char *name);

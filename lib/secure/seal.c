@@ -5,23 +5,33 @@
 
 #include "base/ipsec_mb.h"
 
-enum { KEY_BYTES = 16, GUARD_MAX = 512 /* bytes of a body that are cheaper copied than given in pieces */ };
+enum {
+	KEY_BYTES = 16,
+	WIDE_BYTES = 32,
+	GUARD_MAX = 512 /* bytes of a body that are cheaper copied than given in pieces */
+};
 
 static void set_key(struct secure_direction *d)
 {
-	uint8_t key[KEY_BYTES];
+	uint8_t key[WIDE_BYTES];
 
-	secure_expand(d->secret, "starserver key", NULL, 0, key, sizeof(key));
+	secure_expand(d->secret, d->wide ? "starserver key 256" : "starserver key", NULL, 0, key,
+		      d->wide ? WIDE_BYTES : KEY_BYTES);
 	secure_expand(d->secret, "starserver iv", NULL, 0, d->iv, sizeof(d->iv));
-	IMB_AES128_GCM_PRE(base_ipsec_mb, key, &d->key);
+	if (d->wide)
+		IMB_AES256_GCM_PRE(base_ipsec_mb, key, &d->key);
+	else
+		IMB_AES128_GCM_PRE(base_ipsec_mb, key, &d->key);
 	explicit_bzero(key, sizeof(key));
 	d->number = d->records = d->bytes = 0;
 }
 
-void secure_direction_init(struct secure_direction *d, const uint8_t secret[SECURE_HASH_BYTES], bool sealed)
+void secure_direction_init(struct secure_direction *d, const uint8_t secret[SECURE_HASH_BYTES],
+			   enum secure_cipher cipher)
 {
 	memcpy(d->secret, secret, sizeof(d->secret));
-	d->sealed = sealed;
+	d->sealed = cipher != SECURE_GUARD;
+	d->wide = cipher == SECURE_AES256;
 	d->records_max = SECURE_RENEW_RECORDS;
 	d->bytes_max = SECURE_RENEW_BYTES;
 	set_key(d);
@@ -55,7 +65,9 @@ static void begin_record(struct secure_direction *d, const void *header, size_t 
 		renew_key(d);
 	make_nonce(d, d->number, nonce);
 	d->bytes += bytes;
-	if (d->sealed) {
+	if (d->wide) {
+		IMB_AES256_GCM_INIT(base_ipsec_mb, &d->key, &d->state, nonce, header, bytes);
+	} else if (d->sealed) {
 		IMB_AES128_GCM_INIT(base_ipsec_mb, &d->key, &d->state, nonce, header, bytes);
 	} else {
 		IMB_AES128_GMAC_INIT(base_ipsec_mb, &d->key, &d->state, nonce, sizeof(nonce));
@@ -68,7 +80,9 @@ static void end_record(struct secure_direction *d, uint8_t tag[SECURE_TAG_BYTES]
 {
 	d->number++;
 	d->records++;
-	if (d->sealed) /* the same for both ways */
+	if (d->wide) /* the same for both ways */
+		IMB_AES256_GCM_ENC_FINALIZE(base_ipsec_mb, &d->key, &d->state, tag, SECURE_TAG_BYTES);
+	else if (d->sealed)
 		IMB_AES128_GCM_ENC_FINALIZE(base_ipsec_mb, &d->key, &d->state, tag, SECURE_TAG_BYTES);
 	else
 		IMB_AES128_GMAC_FINALIZE(base_ipsec_mb, &d->key, &d->state, tag, SECURE_TAG_BYTES);
@@ -84,7 +98,9 @@ void secure_seal_update(struct secure_direction *d, void *data, size_t bytes)
 	if (bytes == 0)
 		return;
 	d->bytes += bytes;
-	if (d->sealed)
+	if (d->wide)
+		IMB_AES256_GCM_ENC_UPDATE(base_ipsec_mb, &d->key, &d->state, data, data, bytes);
+	else if (d->sealed)
 		IMB_AES128_GCM_ENC_UPDATE(base_ipsec_mb, &d->key, &d->state, data, data, bytes);
 	else
 		IMB_AES128_GMAC_UPDATE(base_ipsec_mb, &d->key, &d->state, data, bytes);
@@ -105,7 +121,9 @@ void secure_open_update(struct secure_direction *d, void *data, size_t bytes)
 	if (bytes == 0)
 		return;
 	d->bytes += bytes;
-	if (d->sealed)
+	if (d->wide)
+		IMB_AES256_GCM_DEC_UPDATE(base_ipsec_mb, &d->key, &d->state, data, data, bytes);
+	else if (d->sealed)
 		IMB_AES128_GCM_DEC_UPDATE(base_ipsec_mb, &d->key, &d->state, data, data, bytes);
 	else
 		IMB_AES128_GMAC_UPDATE(base_ipsec_mb, &d->key, &d->state, data, bytes);
@@ -152,7 +170,10 @@ void secure_packet_seal(struct secure_direction *d, uint64_t number, const void 
 	make_nonce(d, number, nonce);
 	d->records++;
 	d->bytes += SECURE_PACKET_HEADER_BYTES + bytes;
-	if (d->sealed)
+	if (d->wide)
+		IMB_AES256_GCM_ENC(base_ipsec_mb, &d->key, &d->state, body, body, bytes, nonce, header,
+				   SECURE_PACKET_HEADER_BYTES, tag, SECURE_TAG_BYTES);
+	else if (d->sealed)
 		IMB_AES128_GCM_ENC(base_ipsec_mb, &d->key, &d->state, body, body, bytes, nonce, header,
 				   SECURE_PACKET_HEADER_BYTES, tag, SECURE_TAG_BYTES);
 	else
@@ -165,7 +186,10 @@ bool secure_packet_open(struct secure_direction *d, uint64_t number, const void 
 	uint8_t nonce[SECURE_IV_BYTES], right[SECURE_TAG_BYTES];
 
 	make_nonce(d, number, nonce);
-	if (d->sealed)
+	if (d->wide)
+		IMB_AES256_GCM_DEC(base_ipsec_mb, &d->key, &d->state, body, body, bytes, nonce, header,
+				   SECURE_PACKET_HEADER_BYTES, right, SECURE_TAG_BYTES);
+	else if (d->sealed)
 		IMB_AES128_GCM_DEC(base_ipsec_mb, &d->key, &d->state, body, body, bytes, nonce, header,
 				   SECURE_PACKET_HEADER_BYTES, right, SECURE_TAG_BYTES);
 	else
@@ -180,13 +204,19 @@ void secure_packet_unseal(struct secure_direction *d, uint64_t number, void *bod
 	if (!d->sealed || bytes == 0)
 		return;
 	make_nonce(d, number, nonce);
-	IMB_AES128_GCM_DEC(base_ipsec_mb, &d->key, &d->state, body, body, bytes, nonce, nonce, 0, tag, sizeof(tag));
+	if (d->wide)
+		IMB_AES256_GCM_DEC(base_ipsec_mb, &d->key, &d->state, body, body, bytes, nonce, nonce, 0, tag,
+				   sizeof(tag));
+	else
+		IMB_AES128_GCM_DEC(base_ipsec_mb, &d->key, &d->state, body, body, bytes, nonce, nonce, 0, tag,
+				   sizeof(tag));
 }
 
 void secure_direction_next(const struct secure_direction *d, struct secure_direction *next)
 {
 	memcpy(next->secret, d->secret, sizeof(next->secret));
 	next->sealed = d->sealed;
+	next->wide = d->wide;
 	next->records_max = d->records_max;
 	next->bytes_max = d->bytes_max;
 	renew_key(next);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data plane's records: AES-128-GCM (NIST SP 800-38D), or GMAC, which leaves the bytes as they are and only guards
- * them. By ipsec-mb's direct calls alone: no lock, no allocation, no system call. Reactors use it, and workers.
+ * The data plane's records: AES-GCM (NIST SP 800-38D) with keys of 128 or 256 bits, or GMAC, which leaves the bytes as
+ * they are and only guards them. By ipsec-mb's direct calls alone: no lock, no allocation, no system call. Reactors use it, and workers.
  * A direction has keys of its own, and numbers its records from 0:
  * the number, in little endian, is in the nonce, as in TLS 1.3 (RFC 8446, 5.3), so that a record that is lost,
  * repeated, moved or sent back has a wrong tag. After SECURE_RENEW_BYTES, or 2^32 records, both ends go over to the
@@ -24,6 +24,14 @@ enum {
 #define SECURE_RENEW_BYTES (UINT64_C(64) << 30)
 #define SECURE_RENEW_RECORDS (UINT64_C(1) << 32)
 
+/* How a direction's records are protected. */
+enum secure_cipher {
+	SECURE_GUARD,  /* AES-128-GMAC */
+	SECURE_AES128, /* -GCM */
+	SECURE_AES256,
+	SECURE_CIPHERS
+};
+
 /* One direction of a connection; aligned as ipsec-mb wants it. Zero it when it is done with (explicit_bzero). */
 struct secure_direction {
 	_Alignas(64) struct gcm_key_data key;	    /* its header leaves the alignment out */
@@ -31,12 +39,14 @@ struct secure_direction {
 	uint8_t secret[SECURE_HASH_BYTES];
 	uint8_t iv[SECURE_IV_BYTES];
 	bool sealed;			 /* or only guarded */
+	bool wide;			 /* sealed by a key of 256 bits */
 	uint64_t number;		 /* of the record under way, or the next */
 	uint64_t records, bytes;	 /* so far under this key */
 	uint64_t records_max, bytes_max; /* then it is renewed */
 };
 
-void secure_direction_init(struct secure_direction *d, const uint8_t secret[SECURE_HASH_BYTES], bool sealed);
+void secure_direction_init(struct secure_direction *d, const uint8_t secret[SECURE_HASH_BYTES],
+			   enum secure_cipher cipher);
 
 /*
  * A record: bytes that stay as they are (its header), then others in pieces of any length, in their order, each sealed

@@ -30,6 +30,7 @@ _Static_assert(sizeof(struct content) == 80 && sizeof(struct layout) == SECURE_T
 /* Who has tickets: a key, without its secret. */
 struct holder {
 	bool used;
+	uint32_t account;
 	enum secure_role role;
 	char principal[SECURE_NAME_MAX + 1], id[SECURE_ID_BYTES + 1];
 };
@@ -46,14 +47,34 @@ struct secure_tickets {
 	struct secure_rights *rights;
 	char (*names)[NAME_MAX_BYTES]; /* of tables, SECURE_TABLES */
 	/* large: what of it is never used takes no memory */
-	_Atomic(uint8_t) *may; /* by place, SECURE_TABLES each */
+	_Atomic(uint8_t) *may;		       /* by place, SECURE_TABLES each */
+	char (*accounts)[SECURE_NAME_MAX + 1]; /* SECURE_ACCOUNTS: whose they are */
+	struct secure_limits *limits;
+	_Atomic(uint32_t) account_of[PLACES];
 };
+_Static_assert((int)SECURE_ACCOUNTS >= (int)PLACES, "as many principals as there are keys");
 
 const char *secure_data_name(enum secure_data data)
 {
-	static const char *const names[] = { "open", "checked", "sealed" };
+	static const char *const names[SECURE_DATA_KINDS] = { "open", "checked", "sealed", "sealed-256" };
 
 	return names[data];
+}
+
+enum secure_data secure_data_from(const char *name)
+{
+	enum secure_data data = SECURE_DATA_OPEN;
+
+	while (data < SECURE_DATA_KINDS && strcmp(name, secure_data_name(data)) != 0)
+		data++;
+	return data;
+}
+
+enum secure_cipher secure_data_cipher(enum secure_data data)
+{
+	return data == SECURE_DATA_SEALED_256 ? SECURE_AES256
+	       : data == SECURE_DATA_SEALED   ? SECURE_AES128
+					      : SECURE_GUARD;
 }
 
 static void free_tickets(struct secure_tickets *t)
@@ -61,6 +82,8 @@ static void free_tickets(struct secure_tickets *t)
 	secure_rights_free(t->rights);
 	secure_free(t->names);
 	secure_free((void *)t->may);
+	secure_free(t->accounts);
+	secure_free(t->limits);
 	secure_free(t);
 }
 
@@ -80,7 +103,9 @@ struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_
 	}
 	t->may = secure_alloc(PLACES * SECURE_TABLES);
 	t->names = secure_alloc(SECURE_TABLES * sizeof(*t->names));
-	if (!t->may || !t->names) {
+	t->accounts = secure_alloc(SECURE_ACCOUNTS * sizeof(*t->accounts));
+	t->limits = secure_alloc(sizeof(*t->limits));
+	if (!t->may || !t->names || !t->accounts || !t->limits) {
 		star_error_set(err, -ENOMEM, "no memory for tickets");
 		free_tickets(t);
 		return NULL;
@@ -138,11 +163,75 @@ void secure_tickets_table(struct secure_tickets *t, uint32_t id, const char *nam
 	pthread_mutex_unlock(&t->lock);
 }
 
+/* ---- quotas ---- */
+
+/* With the lock. True: it has one. */
+static bool set_limits(struct secure_tickets *t, uint32_t account)
+{
+	struct secure_quotas quotas;
+	const bool some = secure_rights_quotas(t->rights, t->accounts[account], &quotas);
+
+	for (unsigned q = 0; q < SECURE_QUOTAS; q++)
+		atomic_store_explicit(&t->limits->max[account][q], quotas.max[q], memory_order_relaxed);
+	return some;
+}
+
+static bool has_holder(const struct secure_tickets *t, uint32_t account)
+{
+	for (uint32_t i = 0; i < PLACES; i++)
+		if (t->holders[i].used && t->holders[i].account == account)
+			return true;
+	return false;
+}
+
+/* The principal's account, or a new one; with the lock. One keeps it while it has keys, and as long as nobody needs it
+ * afterwards: what counts there goes to its end first. There are as many as there are places, so one is found. */
+static uint32_t find_account(struct secure_tickets *t, const char *principal)
+{
+	uint32_t account = SECURE_ACCOUNTS;
+
+	for (uint32_t i = 0; i < SECURE_ACCOUNTS; i++) {
+		if (strcmp(t->accounts[i], principal) == 0)
+			return i;
+		if (!t->accounts[i][0] && account == SECURE_ACCOUNTS)
+			account = i;
+	}
+	for (uint32_t i = 0; account == SECURE_ACCOUNTS && i < SECURE_ACCOUNTS; i++)
+		if (!has_holder(t, i))
+			account = i;
+	memset(t->accounts[account], 0, sizeof(t->accounts[account]));
+	memcpy(t->accounts[account], principal, strnlen(principal, SECURE_NAME_MAX));
+	if (set_limits(t, account))
+		atomic_store_explicit(&t->limits->any, true, memory_order_relaxed);
+	return account;
+}
+
+const struct secure_limits *secure_tickets_limits(const struct secure_tickets *t)
+{
+	return t->limits;
+}
+
+bool secure_tickets_quotas(struct secure_tickets *t, const char *principal, struct secure_quotas *quotas)
+{
+	bool some;
+
+	pthread_mutex_lock(&t->lock);
+	some = secure_rights_quotas(t->rights, principal, quotas);
+	pthread_mutex_unlock(&t->lock);
+	return some;
+}
+
 void secure_tickets_rights(struct secure_tickets *t, struct secure_rights *rights)
 {
+	bool any = false;
+
 	pthread_mutex_lock(&t->lock);
 	secure_rights_free(t->rights);
 	t->rights = rights;
+	for (uint32_t i = 0; i < SECURE_ACCOUNTS; i++)
+		if (t->accounts[i][0])
+			any |= set_limits(t, i);
+	atomic_store_explicit(&t->limits->any, any, memory_order_relaxed);
 	for (uint32_t i = 0; i < PLACES; i++)
 		if (t->holders[i].used)
 			set_rights(t, i);
@@ -192,9 +281,12 @@ static uint32_t find_place(struct secure_tickets *t, const struct secure_key *pr
 			unused = i;
 	}
 	if (unused < PLACES) {
-		t->holders[unused] = (struct holder){ .used = true, .role = principal->role };
+		t->holders[unused] =
+			(struct holder){ .role = principal->role, .account = find_account(t, principal->principal) };
+		t->holders[unused].used = true;
 		memcpy(t->holders[unused].principal, principal->principal, sizeof(principal->principal));
 		memcpy(t->holders[unused].id, principal->id, sizeof(principal->id));
+		atomic_store_explicit(&t->account_of[unused], t->holders[unused].account, memory_order_relaxed);
 		set_rights(t, unused);
 	}
 	return unused;
@@ -291,6 +383,7 @@ bool secure_tickets_open(const struct secure_tickets *t, const struct secure_tic
 	if (good) {
 		*guest = (struct secure_guest){ .place = content.place, .generation = content.generation };
 		memcpy(guest->principal, content.principal, sizeof(guest->principal));
+		guest->account = atomic_load_explicit(&t->account_of[content.place], memory_order_relaxed);
 		good = secure_tickets_hold(t, guest);
 	}
 	if (good)
@@ -353,21 +446,22 @@ void secure_welcome_tag(const uint8_t secret[SECURE_HASH_BYTES], const struct se
 }
 
 void secure_connection_keys(const uint8_t secret[SECURE_HASH_BYTES], struct secure_place place,
-			    const struct secure_hello *hello, const struct secure_welcome *welcome, bool sealed,
-			    struct secure_direction *to_node, struct secure_direction *from_node)
+			    const struct secure_hello *hello, const struct secure_welcome *welcome,
+			    enum secure_cipher cipher, struct secure_direction *to_node,
+			    struct secure_direction *from_node)
 {
 	struct {
 		uint8_t client[SECURE_RANDOM_BYTES], node[SECURE_RANDOM_BYTES];
 		struct secure_place place;
-		uint32_t sealed;
-	} context = { .place = place, .sealed = sealed };
+		uint32_t cipher;
+	} context = { .place = place, .cipher = cipher };
 	uint8_t direction[SECURE_HASH_BYTES];
 
 	memcpy(context.client, hello->random, sizeof(context.client));
 	memcpy(context.node, welcome->random, sizeof(context.node));
 	secure_expand(secret, "starserver to node", &context, sizeof(context), direction, sizeof(direction));
-	secure_direction_init(to_node, direction, sealed);
+	secure_direction_init(to_node, direction, cipher);
 	secure_expand(secret, "starserver from node", &context, sizeof(context), direction, sizeof(direction));
-	secure_direction_init(from_node, direction, sealed);
+	secure_direction_init(from_node, direction, cipher);
 	explicit_bzero(direction, sizeof(direction));
 }

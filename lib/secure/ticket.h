@@ -17,9 +17,11 @@
 #include "secure/seal.h"
 
 enum secure_data {
-	SECURE_DATA_OPEN,    /* whoever reaches the data network gets in */
-	SECURE_DATA_CHECKED, /* by ticket; nobody changes anything on the way */
-	SECURE_DATA_SEALED,  /* and nobody reads the payload */
+	SECURE_DATA_OPEN,	/* whoever reaches the data network gets in */
+	SECURE_DATA_CHECKED,	/* by ticket; nobody changes anything on the way */
+	SECURE_DATA_SEALED,	/* and nobody reads the payload */
+	SECURE_DATA_SEALED_256, /* the same, with keys of 256 bits */
+	SECURE_DATA_KINDS
 };
 
 enum { SECURE_RANDOM_BYTES = 32, SECURE_TICKET_BYTES = 112, SECURE_TABLES = 2048 /* ids */ };
@@ -42,13 +44,17 @@ struct secure_welcome {
 /* Who came by a ticket, and his place among those who have tickets. */
 struct secure_guest {
 	uint32_t place, generation;
+	uint32_t account; /* its principal's, whichever key it came with: quota.h */
 	char principal[SECURE_NAME_MAX + 1];
 };
 
 struct secure_tickets;
 
-/* "open", "checked", "sealed". */
+/* "open", "checked", "sealed", "sealed-256". And back: SECURE_DATA_KINDS: it is none. */
 const char *secure_data_name(enum secure_data data);
+enum secure_data secure_data_from(const char *name);
+/* Of data that is not open. */
+enum secure_cipher secure_data_cipher(enum secure_data data);
 
 struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_error *err);
 void secure_tickets_destroy(struct secure_tickets *tickets); /* may be NULL */
@@ -72,6 +78,10 @@ void secure_tickets_rights(struct secure_tickets *tickets, struct secure_rights 
 /* A guest's bytes, of SECURE_TABLES: sets of enum secure_right. */
 const _Atomic(uint8_t) *secure_tickets_rights_of(const struct secure_tickets *tickets,
 						 const struct secure_guest *guest);
+/* The quotas of guests by their accounts; constant, and there as long as the tickets. */
+const struct secure_limits *secure_tickets_limits(const struct secure_tickets *tickets);
+/* Those of a principal, who need have no ticket. True: it has one. */
+bool secure_tickets_quotas(struct secure_tickets *tickets, const char *principal, struct secure_quotas *quotas);
 /* Of who has no ticket yet. */
 bool secure_tickets_may_have(struct secure_tickets *tickets, const struct secure_key *principal);
 uint8_t secure_tickets_look_up(struct secure_tickets *tickets, const char *principal, enum secure_role role,
@@ -105,7 +115,8 @@ void secure_welcome_tag(const uint8_t secret[SECURE_HASH_BYTES], const struct se
 			size_t header_bytes, const struct secure_welcome *welcome, uint8_t tag[SECURE_TAG_BYTES]);
 /* The keys of a connection: to the node, and from it. */
 void secure_connection_keys(const uint8_t secret[SECURE_HASH_BYTES], struct secure_place place,
-			    const struct secure_hello *hello, const struct secure_welcome *welcome, bool sealed,
-			    struct secure_direction *to_node, struct secure_direction *from_node);
+			    const struct secure_hello *hello, const struct secure_welcome *welcome,
+			    enum secure_cipher cipher, struct secure_direction *to_node,
+			    struct secure_direction *from_node);
 
 #endif

@@ -286,6 +286,7 @@ enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 	struct service *service = ctx;
 	struct journal_ring *journal = service->journal;
 	enum rpc_progress progress;
+	struct quota_count count;
 	uint64_t changes = 0;
 	struct direct d;
 
@@ -296,7 +297,9 @@ enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 			return RPC_MORE;
 		changes = journal->changes;
 	}
+	count = service_quota_begin(service, request);
 	progress = d.op.kind == WIRE_PUSH ? direct_push(service, request, &d) : pull(service, request, &d);
+	service_quota_end(service, &count);
 	if (unlikely(journal))
 		request->changed |= changes != journal->changes;
 	service->counters.direct += progress == RPC_DONE;

@@ -388,6 +388,15 @@ static enum rpc_progress execute_request(struct service *service, struct rpc_req
 	return progress;
 }
 
+static enum rpc_progress execute_counted(struct service *service, struct rpc_request *request, uint64_t now_ns)
+{
+	const struct quota_count count = service_quota_begin(service, request);
+	const enum rpc_progress progress = execute_request(service, request, now_ns);
+
+	service_quota_end(service, &count);
+	return progress;
+}
+
 enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64_t now_ns)
 {
 	struct service *service = ctx;
@@ -396,13 +405,13 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 	uint64_t changes;
 
 	if (likely(!journal))
-		return execute_request(service, request, now_ns);
+		return execute_counted(service, request, now_ns);
 	if (journal_is_behind(journal, now_ns)) {
 		request->why |= OBSERVE_WHY_JOURNAL | OBSERVE_WAITS;
 		return RPC_MORE;
 	}
 	changes = journal->changes;
-	progress = execute_request(service, request, now_ns);
+	progress = execute_counted(service, request, now_ns);
 	request->changed |= changes != journal->changes;
 	return progress;
 }

@@ -223,20 +223,39 @@ static inline uint8_t op_needs(const struct wire_op *op)
 	}
 }
 
-/* What is missing of these rights to a table; 0: nothing. */
+/* What service_lacks says beside rights. */
+enum { LACKS_NEW_ROWS = 1 << 6, LACKS_MEMORY = 1 << 7 };
+
+/* quota.c: whether a request may make rows, by its sender's quotas: 0, or one of these. */
+uint8_t service_over_quota(const struct service *service, const struct rpc_request *request,
+			   const _Atomic(uint8_t) *rights);
+/* Before and after a slice: the rows that it makes are its sender's. */
+struct quota_count {
+	struct secure_account *account; /* NULL: they are not counted */
+	uint64_t made;
+};
+struct quota_count service_quota_begin(const struct service *service, const struct rpc_request *request);
+void service_quota_end(const struct service *service, const struct quota_count *count);
+
+/* What is missing of these rights to a table, or a quota; 0: nothing. */
 static inline uint8_t service_lacks(const struct service *service, const struct rpc_request *request, uint32_t id,
 				    uint8_t needs)
 {
 	const _Atomic(uint8_t) *rights;
+	uint8_t lacks;
 
 	if (likely(!service->options.rights))
 		return 0;
 	rights = service->options.rights(request);
-	return rights ? needs & (uint8_t)~atomic_load_explicit(&rights[id], memory_order_relaxed) : 0;
+	lacks = rights ? needs & (uint8_t)~atomic_load_explicit(&rights[id], memory_order_relaxed) : 0;
+	if (lacks || !(needs & SECURE_CREATE))
+		return lacks;
+	return service_over_quota(service, request, rights);
 }
 
 /* validate.c: refuses what needs these. */
-enum rpc_progress service_refuse_right(struct rpc_request *request, const char *table, uint8_t lacks);
+enum rpc_progress service_refuse_right(const struct service *service, struct rpc_request *request, const char *table,
+				       uint8_t lacks);
 
 /* How the keys of an operation are looked up for the first time; a delete counts as a push. */
 static inline enum store_find_mode op_mode(const struct wire_op *op)

@@ -61,7 +61,7 @@ static enum rpc_progress check_rights(const struct service *service, struct rpc_
 		const uint8_t lacks = service_lacks(service, request, spec->id, needs);
 
 		if (lacks)
-			return service_refuse_right(request, spec->name, lacks);
+			return service_refuse_right(service, request, spec->name, lacks);
 	}
 	return RPC_MORE;
 }

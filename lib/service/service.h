@@ -39,6 +39,9 @@ struct service_options {
 	/* What a request's sender may do with tables, by their ids (secure/rights.h); NULL, or NULL of a request:
 	 * everything. */
 	const _Atomic(uint8_t) *(*rights)(const struct rpc_request *request);
+	/* With rights: rpc_request_account, or NULL: nobody has quotas; and what is to be told of who is over one. */
+	struct secure_account *(*account)(const struct rpc_request *request);
+	void (*over_quota)(const struct rpc_request *request, enum wire_status status);
 	uint32_t incarnation; /* 0: it comes with the first layout */
 	uint32_t partitions;
 	struct store *store;  /* the shard's */

@@ -39,7 +39,8 @@ enum rpc_progress service_validate_layout(struct service *service, struct rpc_re
 		return rpc_reply_fail(
 			request, WIRE_STALE_LAYOUT,
 			"the node serves no layout at present: it waits for one, or nodes are being stopped");
-	if (frame->epoch != service->epoch)
+	/* Of what was executed elsewhere: its keys are looked at all the same. */
+	if (frame->epoch != service->epoch && !(frame->flags & WIRE_KEPT))
 		return rpc_reply_fail(request, WIRE_STALE_LAYOUT,
 				      "the layout's epoch is %u, the request's %u: get the layout again",
 				      service->epoch, frame->epoch);
@@ -155,8 +156,31 @@ static enum rpc_progress refuse_unknown(struct rpc_request *request, uint32_t ob
 			      object_id_of(object), object >> OBJECT_ID_BITS);
 }
 
-enum rpc_progress service_refuse_right(struct rpc_request *request, const char *table, uint8_t lacks)
+static enum rpc_progress refuse_quota(const struct service *service, struct rpc_request *request, const char *table,
+				      bool memory)
 {
+	const enum wire_status status = memory ? WIRE_QUOTA_MEMORY : WIRE_QUOTA_NEW_ROWS;
+
+	service->options.over_quota(request, status);
+	if (memory)
+		return rpc_reply_fail(
+			request, status,
+			"\"%.80s\" gets no new rows of this principal: the tables in which it may make some have "
+			"as much memory as its quota allows (security.rights: limit ... memory=): delete rows, or "
+			"raise it",
+			table);
+	return rpc_reply_fail(
+		request, status,
+		"\"%.80s\" gets no new rows of this principal now: it makes more a second than its quota allows "
+		"(security.rights: limit ... new_rows=); retry later",
+		table);
+}
+
+enum rpc_progress service_refuse_right(const struct service *service, struct rpc_request *request, const char *table,
+				       uint8_t lacks)
+{
+	if (lacks & (LACKS_NEW_ROWS | LACKS_MEMORY))
+		return refuse_quota(service, request, table, lacks & LACKS_MEMORY);
 	return rpc_reply_fail(
 		request, WIRE_NOT_ALLOWED,
 		"the key does not have the right \"%s\" to \"%.80s\" (security.rights; `starctl acl check`)",
@@ -167,7 +191,7 @@ static enum rpc_progress check_rights(const struct check *c)
 {
 	const uint8_t lacks = service_lacks(c->service, c->request, object_id_of(c->op->object), op_needs(c->op));
 
-	return likely(!lacks) ? RPC_MORE : service_refuse_right(c->request, c->spec->name, lacks);
+	return likely(!lacks) ? RPC_MORE : service_refuse_right(c->service, c->request, c->spec->name, lacks);
 }
 
 static enum rpc_progress check_run(const struct check *c)

@@ -88,6 +88,7 @@ store_row store_table_place(struct store_table *t, uint64_t hash, uint64_t rows_
 	}
 	t->stats.rows++;
 	t->stats.created++;
+	t->store->made++;
 	if (t->store->snapshot.touching)
 		store_snapshot_made(t, row);
 	return row;

@@ -30,7 +30,7 @@ struct store_size {
 /*
  * Of a table with `rows` rows in a store that has `share` of its partitions, in (0, 1]; waiting: keys that
  * filter=counter has counted and not yet let in. Rows beyond the share of rows_max are not made. 0, or -EINVAL with a
- * sentence, e.g. when that is more than a store can have.
+ * message, e.g. when that is more than a store can have.
  */
 int store_size(const struct object_spec *spec, double share, uint64_t rows, uint64_t waiting, struct store_size *size,
 	       struct star_error *err);

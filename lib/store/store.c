@@ -50,6 +50,11 @@ struct store *store_create(void *arena, size_t arena_bytes, struct star_error *e
 	return store;
 }
 
+uint64_t store_made(const struct store *store)
+{
+	return store->made;
+}
+
 struct store *store_create_beside(struct store *store, struct star_error *err)
 {
 	struct store *beside = malloc(sizeof(*beside));

@@ -78,6 +78,9 @@ struct store_table;
 struct store *store_create(void *arena, size_t arena_bytes, struct star_error *err);
 void store_destroy(struct store *store); /* tables included */
 
+/* How many rows its tables have made so far. */
+uint64_t store_made(const struct store *store);
+
 /* A store for tables of sums (store/sums.h) in the same arena, of which the first one's snapshots and sweeps know
  * nothing. To be destroyed before it. NULL with err. */
 struct store *store_create_beside(struct store *store, struct star_error *err);

@@ -17,6 +17,7 @@ struct store {
 	struct arena *memory; /* of its tables: arena, or the one of the store that this one is beside */
 	unsigned row_shift;
 	struct store_table *tables; /* linked by next */
+	uint64_t made;		    /* rows, of all tables: store_made */
 	/* The sweep's table, or NULL: the first; and the rows of one of its segments that are still to be looked at. */
 	struct store_table *sweeping;
 	unsigned sweep_rows_count;

@@ -99,17 +99,9 @@ UNARY(unary_offset, x + c)
 void tensor_elementwise_unary(unsigned op, float constant, const float *const *x, unsigned n, uint32_t dim, float *to)
 {
 	static void (*const kernels[])(const float *const *, unsigned, uint32_t, float, float *) = {
-		[ELEMENTWISE_NEG - ELEMENTWISE_NEG] = unary_neg,
-		[ELEMENTWISE_RELU - ELEMENTWISE_NEG] = unary_relu,
-		[ELEMENTWISE_SIGMOID - ELEMENTWISE_NEG] = unary_sigmoid,
-		[ELEMENTWISE_TANH - ELEMENTWISE_NEG] = unary_tanh,
-		[ELEMENTWISE_EXP - ELEMENTWISE_NEG] = unary_exp,
-		[ELEMENTWISE_SQUARE - ELEMENTWISE_NEG] = unary_square,
-		[ELEMENTWISE_SQRT - ELEMENTWISE_NEG] = unary_sqrt,
-		[ELEMENTWISE_ABS - ELEMENTWISE_NEG] = unary_abs,
-		[ELEMENTWISE_SIGN - ELEMENTWISE_NEG] = unary_sign,
-		[ELEMENTWISE_SCALE - ELEMENTWISE_NEG] = unary_scale,
-		[ELEMENTWISE_OFFSET - ELEMENTWISE_NEG] = unary_offset,
+#define X(NAME, number, name, ...) [number - ELEMENTWISE_NEG] = unary_##name,
+		ELEMENTWISE_UNARIES(X) ELEMENTWISE_CONSTANTS(X)
+#undef X
 	};
 
 	kernels[op - ELEMENTWISE_NEG](x, n, dim, constant, to);
@@ -157,15 +149,9 @@ void tensor_elementwise_binary(unsigned op, const float *const *x, uint32_t x_di
 {
 	static void (*const kernels[])(const float *const *, uint32_t, const float *const *, uint32_t, unsigned,
 				       float *) = {
-		[ELEMENTWISE_ADD - ELEMENTWISE_ADD] = binary_add,
-		[ELEMENTWISE_SUB - ELEMENTWISE_ADD] = binary_sub,
-		[ELEMENTWISE_MUL - ELEMENTWISE_ADD] = binary_mul,
-		[ELEMENTWISE_DIV - ELEMENTWISE_ADD] = binary_div,
-		[ELEMENTWISE_MAX - ELEMENTWISE_ADD] = binary_max,
-		[ELEMENTWISE_MIN - ELEMENTWISE_ADD] = binary_min,
-		[ELEMENTWISE_RELU_GRAD - ELEMENTWISE_ADD] = binary_relu_grad,
-		[ELEMENTWISE_SIGMOID_GRAD - ELEMENTWISE_ADD] = binary_sigmoid_grad,
-		[ELEMENTWISE_TANH_GRAD - ELEMENTWISE_ADD] = binary_tanh_grad,
+#define X(NAME, number, name, ...) [number - ELEMENTWISE_ADD] = binary_##name,
+		ELEMENTWISE_BINARIES(X)
+#undef X
 	};
 
 	kernels[op - ELEMENTWISE_ADD](x, x_dim, y, y_dim, n, to);

@@ -21,7 +21,7 @@ struct auc_example {
 	float label; /* above 0.5: positive */
 };
 
-/* Sorts the examples. -EINVAL with a sentence when there is no positive or no negative one, or a score is NaN. */
+/* Sorts the examples. -EINVAL with a message when there is no positive or no negative one, or a score is NaN. */
 int auc_exact(struct auc_example *examples, size_t count, double *auc, struct star_error *err);
 
 #ifdef __cplusplus

@@ -18,7 +18,9 @@
 #include "train/internal.h"
 #include "train/summary.h"
 
-enum { RESULTS = 3, LOOK_MS = 200 /* an evaluator's, at the global step */ };
+/* Results of an evaluation; of a prediction the heads follow the first. */
+enum { PREDICTIONS, LOSS, GLOBAL_STEP, HEADS, RESULTS = HEADS + ESTIMATOR_HEADS_MAX };
+enum { LOOK_MS = 200 /* an evaluator's, at the global step */ };
 
 /* A step in flight. With several of them input functions go on meanwhile, so its feeds are copied. */
 struct batch {
@@ -48,15 +50,43 @@ static int set_results(struct work *w, enum estimator_mode mode)
 {
 	const struct estimator_spec *spec = w->spec;
 	const bool train = mode == ESTIMATOR_TRAIN;
+	uint32_t count = train ? 2 : mode == ESTIMATOR_EVAL ? HEADS : 1;
 	struct graph_value values[RESULTS];
 
 	w->results[0] = train ? SESSION_GLOBAL_STEP : "predictions";
-	w->results[1] = SESSION_LOSS;
-	w->results[2] = SESSION_GLOBAL_STEP;
+	w->results[LOSS] = SESSION_LOSS;
+	w->results[GLOBAL_STEP] = SESSION_GLOBAL_STEP;
 	values[0] = train ? graph_global_step(w->graph) : spec->predictions;
-	values[1] = spec->loss;
-	values[2] = mode == ESTIMATOR_EVAL ? graph_global_step_read(w->graph) : GRAPH_NONE;
-	return graph_set_results(w->graph, values, train ? 2 : mode == ESTIMATOR_EVAL ? 3 : 1);
+	values[LOSS] = spec->loss;
+	values[GLOBAL_STEP] = mode == ESTIMATOR_EVAL ? graph_global_step_read(w->graph) : GRAPH_NONE;
+	for (uint32_t i = 0; !train && i < spec->heads_count; i++) {
+		w->results[count] = spec->heads[i].name;
+		values[count++] = spec->heads[i].predictions;
+	}
+	return graph_set_results(w->graph, values, count);
+}
+
+static int check_spec(const struct estimator_spec *spec, enum estimator_mode mode, struct star_error *err)
+{
+	if (spec->feeds_count > ESTIMATOR_FEEDS_MAX)
+		return star_error_set(err, -E2BIG, "a model has %d feeds at most, not %u", ESTIMATOR_FEEDS_MAX,
+				      spec->feeds_count);
+	if (spec->heads_count > ESTIMATOR_HEADS_MAX)
+		return star_error_set(err, -E2BIG, "a model has %d further heads at most, not %u", ESTIMATOR_HEADS_MAX,
+				      spec->heads_count);
+	if (!(spec->clip_norm >= 0))
+		return star_error_set(err, -EINVAL, "clip_norm = %g: a norm is above 0, or 0: no clip",
+				      spec->clip_norm);
+	for (uint32_t i = 0; i < spec->heads_count; i++) {
+		const char *name = spec->heads[i].name;
+
+		if (!name || !*name || !strcmp(name, SESSION_LOSS) || !strcmp(name, SESSION_GLOBAL_STEP))
+			return star_error_set(err, -EINVAL,
+					      "head %u needs a name, which is neither loss nor global_step", i);
+		if (mode != ESTIMATOR_TRAIN && graph_is_none(spec->heads[i].predictions))
+			return star_error_set(err, -EINVAL, "head \"%s\" has no predictions", name);
+	}
+	return 0;
 }
 
 static int build_model(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
@@ -65,12 +95,14 @@ static int build_model(const struct estimator *e, enum estimator_mode mode, stru
 
 	if (rc == 0)
 		rc = graph_error(w->graph, err);
-	if (rc == 0 && w->spec->feeds_count > ESTIMATOR_FEEDS_MAX)
-		rc = star_error_set(err, -E2BIG, "a model has %d feeds at most, not %u", ESTIMATOR_FEEDS_MAX,
-				    w->spec->feeds_count);
 	if (rc == 0)
-		rc = mode == ESTIMATOR_TRAIN ? graph_train(w->graph, w->spec->loss, NULL, NULL)
-					     : graph_make_read_only(w->graph);
+		rc = check_spec(w->spec, mode, err);
+	if (rc < 0)
+		return rc;
+	rc = mode == ESTIMATOR_TRAIN
+		     ? graph_train(w->graph, w->spec->loss,
+				   &(struct graph_train_options){ .clip_norm = w->spec->clip_norm }, NULL)
+		     : graph_make_read_only(w->graph);
 	if (rc == 0)
 		rc = set_results(w, mode);
 	return graph_error(w->graph, err) < 0 ? err->code : rc;
@@ -274,7 +306,11 @@ int estimator_train(const struct estimator *e, struct estimator_input input, uin
 
 /* ---- evaluating ---- */
 
+/* Of a head. */
 struct scores {
+	struct graph_value predictions;
+	const char *labels; /* NULL: it is not compared */
+	uint32_t result, feed;
 	struct train_metrics metrics;
 	struct auc_example *examples;
 	size_t count, room;
@@ -305,28 +341,73 @@ static int add_scores(struct scores *s, const struct graph_tensor *predictions, 
 }
 
 /* Which feed the labels are; -EINVAL if predictions do not go with them. */
-static int find_labels(const struct work *w, uint32_t *feed, struct star_error *err)
+static int find_labels(const struct work *w, struct scores *s, struct star_error *err)
 {
-	for (*feed = 0; *feed < w->spec->feeds_count; ++*feed)
-		if (!strcmp(w->spec->feeds[*feed].name, w->spec->labels))
-			break;
-	if (*feed == w->spec->feeds_count)
-		return star_error_set(err, -EINVAL, "there is no feed \"%s\" with the labels", w->spec->labels);
-	if (w->spec->feeds[*feed].type.dtype != STAR_FLOAT32 ||
-	    graph_type(w->graph, w->spec->predictions)->dtype != STAR_FLOAT32)
+	uint32_t feed = 0;
+
+	while (feed < w->spec->feeds_count && strcmp(w->spec->feeds[feed].name, s->labels) != 0)
+		feed++;
+	s->feed = feed;
+	if (feed == w->spec->feeds_count)
+		return star_error_set(err, -EINVAL, "there is no feed \"%s\" with the labels", s->labels);
+	if (w->spec->feeds[feed].type.dtype != STAR_FLOAT32 ||
+	    graph_type(w->graph, s->predictions)->dtype != STAR_FLOAT32)
 		return star_error_set(err, -EINVAL, "labels and predictions must be float32 to be compared");
 	return 0;
+}
+
+/* The first head, then the further ones. */
+static int begin_scores(const struct work *w, struct scores *scores, struct star_error *err)
+{
+	const struct estimator_spec *spec = w->spec;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i <= spec->heads_count; i++) {
+		const struct estimator_head *head = i ? &spec->heads[i - 1] : NULL;
+		const double threshold = head ? head->threshold : spec->threshold;
+
+		scores[i] = (struct scores){ .predictions = head ? head->predictions : spec->predictions,
+					     .labels = head ? head->labels : spec->labels,
+					     .result = head ? HEADS + i - 1 : PREDICTIONS };
+		train_metrics_begin(&scores[i].metrics, threshold != 0 ? threshold : 0.5);
+		if (scores[i].labels)
+			rc = find_labels(w, &scores[i], err);
+	}
+	return rc;
+}
+
+static int add_all_scores(const struct work *w, struct scores *scores, const struct graph_tensor *results,
+			  struct star_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i <= w->spec->heads_count; i++) {
+		const struct graph_tensor *predictions = &results[scores[i].result],
+					  *labels = &w->feeds[scores[i].feed];
+
+		if (!scores[i].labels)
+			continue;
+		if (graph_elements(&predictions->type.shape) != graph_elements(&labels->type.shape))
+			return star_error_set(err, -EINVAL, "there are not as many predictions as labels");
+		rc = add_scores(&scores[i], predictions, labels->data, err);
+	}
+	return rc;
+}
+
+static int end_scores(struct scores *s, double *auc, struct train_metrics_figures *metrics, struct star_error *err)
+{
+	*auc = NAN;
+	*metrics = train_metrics_end(&s->metrics);
+	return s->kinds[false] && s->kinds[true] ? auc_exact(s->examples, s->count, auc, err) : 0;
 }
 
 static int evaluate_all(struct work *w, struct estimator_input input, struct estimator_figures *figures,
 			struct scores *scores, struct star_error *err)
 {
 	const struct graph_tensor *results;
-	uint32_t labels = 0;
 	double sum = 0;
-	int rc = w->spec->labels ? find_labels(w, &labels, err) : 0;
+	int rc = begin_scores(w, scores, err);
 
-	train_metrics_begin(&scores->metrics, w->spec->threshold != 0 ? w->spec->threshold : 0.5);
 	while (rc == 0) {
 		const uint64_t before = figures->examples;
 
@@ -334,33 +415,27 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 		if (rc <= 0)
 			break;
 		sum += loss_of(results) * (double)(figures->examples - before);
-		rc = 0;
-		if (w->spec->labels) {
-			if (graph_elements(&results[0].type.shape) != graph_elements(&w->feeds[labels].type.shape))
-				return star_error_set(err, -EINVAL, "there are not as many predictions as labels");
-			rc = add_scores(scores, &results[0], w->feeds[labels].data, err);
-		}
+		rc = add_all_scores(w, scores, results, err);
 	}
 	if (rc == 0 && !figures->examples)
 		return star_error_set(err, -ENODATA, "there is not one example to evaluate with");
 	if (rc < 0)
 		return rc;
 	figures->loss = sum / (double)figures->examples;
-	figures->auc = NAN;
-	figures->metrics = train_metrics_end(&scores->metrics);
-	return scores->kinds[false] && scores->kinds[true]
-		       ? auc_exact(scores->examples, scores->count, &figures->auc, err)
-		       : 0;
+	rc = end_scores(&scores[0], &figures->auc, &figures->metrics, err);
+	for (uint32_t i = 0; rc == 0 && i < w->spec->heads_count; i++)
+		rc = end_scores(&scores[1 + i], &figures->heads[i].auc, &figures->heads[i].metrics, err);
+	return rc;
 }
 
-/* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are
- * there all the same. */
-static void summarize(const struct work *w, const struct estimator_figures *figures)
+enum { SCORES = 8, HEAD_NAME_ROOM = 128 };
+
+/* Those that apply. How many there are then. */
+static uint32_t add_scalars(struct summary_scalar *scalars, uint32_t count, double auc,
+			    const struct train_metrics_figures *m)
 {
-	const struct train_metrics_figures *m = &figures->metrics;
-	const struct summary_scalar all[] = {
-		{ "loss", figures->loss },
-		{ "auc", figures->auc },
+	const struct summary_scalar all[SCORES] = {
+		{ "auc", auc },
 		{ "accuracy", m->accuracy },
 		{ "precision", m->precision },
 		{ "recall", m->recall },
@@ -369,17 +444,37 @@ static void summarize(const struct work *w, const struct estimator_figures *figu
 		{ "calibration_error", m->calibration_error },
 		{ "rmse", m->rmse },
 	};
-	struct summary_scalar scalars[sizeof(all) / sizeof(all[0])];
+
+	for (uint32_t i = 0; i < SCORES; i++)
+		if (!isnan(all[i].value))
+			scalars[count++] = all[i];
+	return count;
+}
+
+/* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are
+ * there all the same. */
+static void summarize(const struct work *w, const struct estimator_figures *figures)
+{
+	struct summary_scalar scalars[1 + SCORES * (1 + ESTIMATOR_HEADS_MAX)] = { { "loss", figures->loss } };
+	char names[ESTIMATOR_HEADS_MAX][SCORES][HEAD_NAME_ROOM];
 	const char *const directory = w->config.model_dir;
 	struct summary *summary = NULL;
 	char path[PATH_MAX];
 	struct star_error err;
-	uint32_t count = 0;
+	uint32_t count = add_scalars(scalars, 1, figures->auc, &figures->metrics);
 	int rc = -ENAMETOOLONG;
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (!isnan(all[i].value))
-			scalars[count++] = all[i];
+	for (uint32_t i = 0; i < w->spec->heads_count; i++) {
+		const uint32_t first = count;
+
+		count = add_scalars(scalars, count, figures->heads[i].auc, &figures->heads[i].metrics);
+		for (uint32_t k = first; k < count; k++) {
+			char *name = names[i][k - first];
+
+			snprintf(name, HEAD_NAME_ROOM, "%.80s/%s", w->spec->heads[i].name, scalars[k].tag);
+			scalars[k].tag = name;
+		}
+	}
 	if (!directory || !(session_is_chief(&w->config) || w->config.evaluator))
 		return;
 	mkdir(directory, 0777); /* if it fails, so will the next one, and says so */
@@ -397,16 +492,17 @@ static void summarize(const struct work *w, const struct estimator_figures *figu
 int estimator_evaluate(const struct estimator *e, struct estimator_input input, struct estimator_figures *figures,
 		       struct star_error *err)
 {
-	struct scores scores = { 0 };
+	struct scores scores[1 + ESTIMATOR_HEADS_MAX] = { { .labels = NULL } };
 	struct work w;
 	int rc = open_work(e, ESTIMATOR_EVAL, &w, err);
 
 	*figures = (struct estimator_figures){ 0 };
 	if (rc == 0)
-		rc = evaluate_all(&w, input, figures, &scores, err);
+		rc = evaluate_all(&w, input, figures, scores, err);
 	if (rc == 0)
 		summarize(&w, figures);
-	free(scores.examples);
+	for (uint32_t i = 0; i <= ESTIMATOR_HEADS_MAX; i++)
+		free(scores[i].examples);
 	return close_work(&w, rc, err);
 }
 

@@ -18,9 +18,17 @@
 extern "C" {
 #endif
 
-enum { ESTIMATOR_FEEDS_MAX = 2048 };
+enum { ESTIMATOR_FEEDS_MAX = 2048, ESTIMATOR_HEADS_MAX = 15 };
 
 enum estimator_mode { ESTIMATOR_TRAIN = 1, ESTIMATOR_EVAL, ESTIMATOR_PREDICT };
+
+/* A further output of a model, as one of several tasks that are learned together. */
+struct estimator_head {
+	const char *name;		/* its summaries are "NAME/auc" and so on */
+	struct graph_value predictions; /* [n], or [n, m]: m outputs; not for training */
+	const char *labels;		/* the feed with as many; NULL: no AUC and no metrics */
+	double threshold;		/* of metrics; 0: 0.5 */
+};
 
 /* What a model function has built: some 160 KiB, so that a model may have a feed for each of its columns. */
 struct estimator_spec {
@@ -31,6 +39,10 @@ struct estimator_spec {
 	struct graph_value predictions; /* [n]; not for training */
 	const char *labels; /* the feed that evaluation compares predictions with; NULL: no AUC and no metrics */
 	double threshold;   /* of metrics: predictions from here on say 1; 0: 0.5 */
+	double clip_norm;   /* of training: all gradients are scaled down together to this L2 norm; 0: they are not */
+	/* Beside predictions and labels, which are the first head; what all of them lose together is loss. */
+	struct estimator_head heads[ESTIMATOR_HEADS_MAX];
+	uint32_t heads_count;
 };
 
 /* Builds into an empty graph. It need not look at the graph's error, nor add training. 0 or a negative errno with
@@ -47,14 +59,20 @@ struct estimator_input {
 	void *arg;
 };
 
+struct estimator_head_figures {
+	double auc;
+	struct train_metrics_figures metrics;
+};
+
 struct estimator_figures {
 	uint64_t steps, examples; /* examples: the first size of the first feed, summed */
 	double loss; /* training: of late, decaying by a hundredth a step; evaluation: the mean of all examples */
 	/* Evaluation with labels. Without a positive label (above 0.5), or without a negative one: NAN. */
 	double auc;
 	struct train_metrics_figures metrics;
-	uint32_t rounds, requests; /* of a training step: its cut */
-	double seconds;		   /* of all steps but the first */
+	struct estimator_head_figures heads[ESTIMATOR_HEADS_MAX]; /* as spec.heads */
+	uint32_t rounds, requests;				  /* of a training step: its cut */
+	double seconds;						  /* of all steps but the first */
 };
 
 struct estimator {
@@ -79,7 +97,7 @@ int estimator_train(const struct estimator *estimator, struct estimator_input in
 int estimator_evaluate(const struct estimator *estimator, struct estimator_input input,
 		       struct estimator_figures *figures, struct star_error *err);
 
-/* Predictions of each batch, valid during the call; what it returns, if negative, ends it. Look-ups are read-only here,
+/* Predictions of each batch, those of the heads behind spec.predictions, valid during the call; what it returns, if negative, ends it. Look-ups are read-only here,
  * too. */
 typedef int estimator_each(void *arg, const struct graph_tensor *predictions, struct star_error *err);
 int estimator_predict(const struct estimator *estimator, struct estimator_input input, estimator_each *each, void *arg,

@@ -27,7 +27,7 @@ struct summary_scalar {
 	double value;	 /* NaN and infinities too: TensorBoard shows them, JSON has null */
 };
 
-enum { SUMMARY_SCALARS_MAX = 64 };
+enum { SUMMARY_SCALARS_MAX = 256 };
 
 /* Makes the directory if it is not there. NULL with err: -ENOMEM, or the errno of writing there. */
 struct summary *summary_create(const char *directory, struct star_error *err);

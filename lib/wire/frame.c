@@ -3,7 +3,7 @@
 
 #include "base/crc32.h"
 
-_Static_assert(WIRE_VERSION == 3 && WIRE_PAYLOAD_MAX == 64 << 20, "the sentences below name them");
+_Static_assert(WIRE_VERSION == 3 && WIRE_PAYLOAD_MAX == 64 << 20, "the messages below name them");
 
 enum wire_status wire_frame_check(const struct wire_frame *frame, const char **why)
 {

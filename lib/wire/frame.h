@@ -5,7 +5,7 @@
  *
  * A request frame:  wire_frame, then payload: for each operation a wire_op and its body (padded with zeros to 8 bytes).
  * A reply frame:    wire_frame, then payload: for each operation, in order, a wire_result and its body (padded alike);
- *                   or, if status is not WIRE_OK, one sentence for people (no terminating zero) and nothing else.
+ *                   or, if status is not WIRE_OK, one message for people (no terminating zero) and nothing else.
  *
  * checksum is the CRC-32 (base/crc32.h) of header and payload with the checksum field taken as zero.
  */
@@ -34,7 +34,7 @@ enum wire_limits {
 	WIRE_NODES_MAX = 1024,		/* PS tasks of a cluster */
 	WIRE_REACTORS_MAX = 64,		/* reactors of a node */
 	WIRE_PARTITIONS_MAX = 1 << 20,
-	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's sentence */
+	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's message */
 	WIRE_IN_FLIGHT_MAX = 256,  /* unanswered requests of a session: a node remembers the outcome of this many */
 };
 
@@ -72,7 +72,14 @@ enum wire_opcode {
 	X(GONE, 20, "what an earlier request has kept for this one is not there") \
 	X(NOT_KEPT, 21, "there is no room for what the request is to keep") \
 	X(NO_TICKET, 22, "the node wants a ticket that is good") /* the stream is closed; retry with another ticket */ \
-	X(NOT_ALLOWED, 23, "the key does not have the right")
+	X(NOT_ALLOWED, 23, "the key does not have the right") \
+	/* a quota of the key's principal (secure/quota.h) is used up; retry later, but for MEMORY */ \
+	X(QUOTA_CONNECTIONS, 24, "the principal has as many connections as its quota allows") \
+	X(QUOTA_SESSIONS, 25, "the principal has as many sessions as its quota allows") \
+	X(QUOTA_IN_FLIGHT, 26, "the principal has as many bytes in flight as its quota allows") \
+	X(QUOTA_REQUESTS, 27, "the principal sends more requests a second than its quota allows") \
+	X(QUOTA_NEW_ROWS, 28, "the principal makes more new rows a second than its quota allows") \
+	X(QUOTA_MEMORY, 29, "the principal's tables have as much memory as its quota allows")
 
 enum wire_status {
 #define X(name, code, text) WIRE_##name = code,
@@ -93,13 +100,27 @@ enum wire_frame_flags {
 	 * so is this one, and what follows it up to the first request without this flag: the client sends all of them
 	 * again, in their order. */
 	WIRE_BEHIND = 1 << 2,
+	/* The client keeps the request until it is durable, and sends it again if the node is lost before: where nodes
+	 * have `retained` durability its reply need not wait. Of pushes and assignments, with pulls or without, that
+	 * are no sums: what orders sessions among each other waits. */
+	WIRE_KEEPS = 1 << 3,
+	/* With WIRE_RESENT: it was answered as executed, perhaps by another node. It is executed if this one has not
+	 * come so far, in whatever epoch; else it is REPEATED, however long ago it was. One of a session at a time. */
+	WIRE_KEPT = 1 << 4,
+};
+
+/* Of replies. Clients that do not know them do not look. */
+enum wire_reply_flags {
+	/* `behind` says what of the session is not durable yet, and requests with WIRE_KEEPS do not wait. Without:
+	 * there is nothing to keep anything for. */
+	WIRE_RETAINS = 1 << 5,
 };
 
 struct wire_frame {
 	uint32_t magic;
 	uint8_t version;
 	uint8_t opcode;
-	uint8_t flags; /* of requests: enum wire_frame_flags */
+	uint8_t flags; /* of requests: enum wire_frame_flags; of replies: enum wire_reply_flags */
 	uint8_t status;
 	/* chosen at random by the client for a channel, which keeps it when it connects again; 0: none */
 	uint64_t session;
@@ -109,7 +130,8 @@ struct wire_frame {
 	uint32_t deadline_us; /* microseconds that the request may still take; 0: no limit of the client's */
 	uint32_t payload_bytes;
 	uint8_t auth_tag[16]; /* of a record; else 0 */
-	uint32_t reserved;    /* 0 */
+	/* with WIRE_RETAINS: of the session's sequences up to this one the last so many may not be durable; else 0 */
+	uint32_t behind;
 	uint32_t checksum;
 };
 _Static_assert(sizeof(struct wire_frame) == 64, "wire_frame");
@@ -252,7 +274,7 @@ static inline uint64_t wire_op_result_bytes(const struct wire_op *op)
 }
 
 /* Checks magic, version, opcode and payload_bytes. Returns WIRE_OK or WIRE_BAD_FRAME; *why, if given, gets a
- * sentence. */
+ * message. */
 enum wire_status wire_frame_check(const struct wire_frame *frame, const char **why);
 
 /* The header's part of a checksum: CRC of the 64 bytes with the checksum field taken as zero. */
@@ -262,5 +284,15 @@ uint32_t wire_frame_crc(const struct wire_frame *frame);
 uint32_t wire_checksum(const struct wire_frame *frame, const void *payload, size_t payload_bytes);
 
 const char *wire_status_text(unsigned status);
+
+static inline bool wire_status_is_quota(unsigned status)
+{
+	return status >= WIRE_QUOTA_CONNECTIONS && status <= WIRE_QUOTA_MEMORY;
+}
+/* Nothing was executed, and the same request may well be, later: what was sent behind it is refused, too. */
+static inline bool wire_status_is_busy(unsigned status)
+{
+	return status == WIRE_BUSY || (status >= WIRE_QUOTA_IN_FLIGHT && status <= WIRE_QUOTA_NEW_ROWS);
+}
 
 #endif

@@ -190,14 +190,14 @@ void wire_object_spec_defaults(struct object_spec *spec, unsigned optimizer);
 int wire_object_spec_options(struct object_spec *spec, const char *text, struct star_error *err);
 
 /* Checks names, types, sizes, numbers, and what goes with what; fills in what follows from it: a variable's dim, and
- * that its rows have versions. 0, or -EINVAL with a sentence. */
+ * that its rows have versions. 0, or -EINVAL with a message. */
 int wire_object_spec_check(struct object_spec *spec, struct star_error *err);
 
 /* Whether the gradient of a variable of which all is needed at once (optimizer lamb, clip_global_norm) fits into a
- * request of this many bytes. 0, or -EINVAL with a sentence. */
+ * request of this many bytes. 0, or -EINVAL with a message. */
 int wire_object_check_whole(const struct object_spec *spec, uint32_t payload_max, struct star_error *err);
 
-/* Equal but for the id and its generation? If not, a sentence with both sides, and -EEXIST. */
+/* Equal but for the id and its generation? If not, a message with both sides, and -EEXIST. */
 int wire_object_spec_same(const struct object_spec *have, const struct object_spec *want, struct star_error *err);
 
 /* Elements and blocks of a variable. */

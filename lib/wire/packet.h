@@ -72,7 +72,8 @@ struct wire_packet {
 	 * CLOSE that refuses: the one in its OPEN. UNKNOWN: what the packet had that it answers. Of packets with a tag
 	 * the upper half alone is the token's; the lower one is that of the packet's number under its key. */
 	uint64_t token;
-	/* DATA: of this packet in its direction, from 1, wrapping; else the next one that will be sent */
+	/* DATA: of this packet in its direction, from 1, wrapping; of a CLOSE that refuses: why, as enum wire_status
+	 * has it, or 0; else the next one that will be sent */
 	uint32_t number;
 	uint32_t ack;	/* all numbers before this one have come */
 	uint64_t sack;	/* bit i: number ack + 1 + i has come */
@@ -106,7 +107,7 @@ struct wire_packet_opened {
 	 * same: then both go on where they were; else everything begins with number 1. */
 	uint32_t resumed;
 	uint32_t message_max; /* bytes of the largest message that it takes */
-	uint32_t seal;	      /* 0: packets have no tag; 1: they have; 2: and their bodies are sealed */
+	uint32_t seal;	      /* 0: packets have no tag; 1: they have; 2: and their bodies are sealed; 3: by 256 bits */
 };
 _Static_assert(sizeof(struct wire_packet_opened) == 40, "wire_packet_opened");
 

@@ -53,8 +53,9 @@ struct pair_hello {
 	uint32_t role; /* enum pair_role, of who says it */
 	uint64_t generation;
 	uint32_t reactors, partitions;
-	uint32_t data_port;
-	uint32_t etcd_key; /* a checksum of standby.etcd_key; 0: no etcd is asked */
+	uint16_t data_port;
+	uint16_t durability; /* 1 + enum config_durability of who says it; 0: it says none */
+	uint32_t etcd_key;   /* a checksum of standby.etcd_key; 0: no etcd is asked */
 	char control[PAIR_ADDRESS_MAX], data_host[PAIR_ADDRESS_MAX]; /* each with an end */
 };
 _Static_assert(sizeof(struct pair_hello) == 208, "pair_hello");

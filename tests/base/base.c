@@ -53,16 +53,24 @@ static void crc_of_all_lengths_is_that_by_bits(void)
 
 static void crc_of_parts_is_the_crc_of_the_whole(void)
 {
+	struct crc32_length length = { 0 };
 	uint8_t bytes[4096];
 	struct prng p;
 
 	prng_seed(&p, 1);
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)prng_next(&p);
-	for (size_t cut = 0; cut <= sizeof(bytes); cut += 1 + prng_below(&p, 70))
+	for (size_t cut = 0; cut <= sizeof(bytes); cut += 1 + prng_below(&p, 70)) {
 		CHECK_UINT(base_crc32_combine(base_crc32(bytes, cut), base_crc32(bytes + cut, sizeof(bytes) - cut),
 					      sizeof(bytes) - cut),
 			   base_crc32(bytes, sizeof(bytes)));
+		CHECK_UINT(base_crc32_join(&length, base_crc32(bytes, cut),
+					   base_crc32(bytes + cut, sizeof(bytes) - cut), sizeof(bytes) - cut),
+			   base_crc32(bytes, sizeof(bytes)));
+		/* Once more, by the length that is known now. */
+		CHECK_UINT(base_crc32_join(&length, (uint32_t)cut, 1, sizeof(bytes) - cut),
+			   base_crc32_combine((uint32_t)cut, 1, sizeof(bytes) - cut));
+	}
 }
 
 static void error_text_is_cut_and_code_returned(void)
@@ -277,7 +285,7 @@ static void told_time_keeps_to_the_clock(void)
 	CHECK(c.scale <= UINT32_MAX);
 }
 
-/* 10 a second, 3 at once; what comes between two takes is not lost, and what is not taken is not saved beyond a burst. */
+/* 10 a second, 3 at once: tokens that come between two takes are not lost, and no more than a burst is saved. */
 static void bucket_gives_what_comes_in(void)
 {
 	const uint64_t begin_ns = UINT64_C(1) << 40, each_ns = 100000000;

@@ -55,6 +55,12 @@ void long_chains_are_read(void);
 void deltas_that_could_not_be_restored_are_refused(void);
 void files_are_not_for_everybody(void);
 
+/* sealed.c */
+void manifests_have_an_hmac_under_a_key(void);
+void no_touched_manifest_is_believed(void);
+void older_checkpoints_are_adopted(void);
+void keys_of_checkpoints_are_changed(void);
+
 /* sound.c */
 void what_nodes_refuse_is_told(void);
 void no_older_one_is_exported_without_a_word(void);

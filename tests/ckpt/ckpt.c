@@ -249,5 +249,9 @@ const struct unit_case unit_cases[] = {
 	{ "wrong lines are refused", wrong_lines_are_refused },
 	{ "lines that no node would load are refused", lines_that_no_node_would_load_are_refused },
 	{ "bloom filters go out as lines and come back", bloom_filters_go_out_as_lines_and_come_back },
+	{ "manifests have an HMAC under a key", manifests_have_an_hmac_under_a_key },
+	{ "no touched manifest is believed", no_touched_manifest_is_believed },
+	{ "older checkpoints are adopted", older_checkpoints_are_adopted },
+	{ "keys of checkpoints are changed", keys_of_checkpoints_are_changed },
 	{ NULL, NULL },
 };

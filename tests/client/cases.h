@@ -35,7 +35,7 @@ void source_ports_lead_to_the_reactor(void);
 		__VA_ARGS__ \
 	}
 
-/* Refused with -EINVAL and that sentence, by each way to start it. */
+/* Refused with -EINVAL and that message, by each way to start it. */
 void refuse_op(struct bench *b, struct star_op op, const char *says);
 
 /* calls.c */
@@ -104,6 +104,17 @@ void changed_replies_are_asked_for_again(void);
 void tickets_that_are_good_no_more_are_replaced(void);
 void who_gets_no_ticket_is_told_why(void);
 void replies_in_clear_are_not_believed(void);
+
+/* keep.c */
+void what_is_not_durable_is_sent_again(void);
+void what_is_durable_is_let_go(void);
+void an_idle_worker_sends_again_by_itself(void);
+void who_closes_waits_until_all_is_durable(void);
+void what_is_kept_is_bounded(void);
+void what_orders_workers_waits(void);
+void what_is_refused_when_it_comes_again_is_told(void);
+void connections_end_while_it_is_sent_again(void);
+void each_push_is_there_once(void);
 
 /* views.c */
 void views_show_what_a_pull_copies(void);

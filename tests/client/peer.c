@@ -87,7 +87,7 @@ struct peer_connection *peer_accept(struct peer_reactor *r, int fd)
 	pthread_mutex_lock(&p->lock);
 	if (!p->stop && p->connections_count < PEER_CONNECTIONS_MAX) {
 		c = &p->connections[p->connections_count++];
-		*c = (struct peer_connection){ .reactor = r, .fd = fd };
+		*c = (struct peer_connection){ .reactor = r, .fd = fd, .life = p->life };
 		p->connections_made++;
 		if (pthread_create(&c->thread, NULL, peer_serve_main, c) != 0)
 			abort();
@@ -224,6 +224,7 @@ void peer_stop(struct peer *p)
 		for (uint32_t row = 0; row < p->reactors[i].rows_size; row++)
 			free(p->reactors[i].rows[row].values);
 		free(p->reactors[i].rows);
+		peer_retained_free(&p->reactors[i]);
 	}
 	secure_tickets_destroy(p->tickets);
 	pthread_cond_destroy(&p->changed);

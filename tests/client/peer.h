@@ -68,6 +68,9 @@ struct peer_reactor {
 	struct peer_row *rows;
 	uint32_t rows_size;
 	uint64_t pushes[PEER_OBJECTS_MAX + 1]; /* by object */
+	uint64_t session, done, durable;       /* of a peer that retains: one session a reactor */
+	struct peer_row *copy;		       /* of its rows, as they were durable */
+	uint32_t copy_count;
 };
 
 struct peer_seal;
@@ -76,7 +79,8 @@ struct peer_connection {
 	struct peer_reactor *reactor;
 	struct peer_seal *seal; /* of peers with tickets */
 	int fd;
-	bool refuses; /* what was sent behind a request that was refused as BUSY */
+	bool refuses;  /* what was sent behind a request that was refused as BUSY */
+	uint32_t life; /* the peer's, when it was made */
 	pthread_t thread;
 };
 
@@ -102,6 +106,13 @@ struct peer {
 	bool full;	   /* programs find no room for what they are to keep */
 	bool repeats;	   /* what is sent a second time was executed the first time, it says */
 	bool moves;	   /* when it says so, the layout changes, once */
+	/* Its replies are retained (peer_retained.c): what clients keep is durable when the test says so. */
+	bool retains;
+	uint32_t life;		      /* goes up with each peer_fail_over */
+	uint32_t kept, waited, pings; /* pushes that clients keep, and others; pings */
+	uint32_t kept_again;	      /* requests that were answered, and came again */
+	unsigned again_status;	      /* of the next again_count of these */
+	uint32_t again_count;
 	/* layout */
 	uint32_t epoch, published_epoch;
 	uint32_t incarnation[PEER_NODES_MAX];
@@ -167,6 +178,18 @@ void peer_restart_node(struct peer *p, uint32_t node);
 float peer_initial(uint32_t object, uint64_t key, uint32_t element);
 /* A copy of the row's state; false if no request made it. */
 bool peer_find(struct peer *p, uint32_t object, uint64_t key, uint32_t *applied, float *first);
+
+/* peer_retained.c: from now on replies leave before what they tell of is durable. */
+void peer_retain(struct peer *p);
+/* All that was executed so far is durable. */
+void peer_make_durable(struct peer *p);
+/* Another one takes its place, with what is durable: all connections end. */
+void peer_fail_over(struct peer *p);
+/* Of these, with the lock: a request before it is executed, WIRE_OK: it is to be; after; and its reply's header. */
+enum wire_status peer_retained_look(struct peer_reactor *r, const struct wire_frame *frame);
+void peer_retained_done(struct peer_reactor *r, const struct wire_frame *frame, const char *payload);
+void peer_retained_say(const struct peer_reactor *r, struct wire_frame *frame);
+void peer_retained_free(struct peer_reactor *r);
 
 /* peer_control.c */
 void *peer_control_main(void *arg);

@@ -385,6 +385,8 @@ static void seal(struct peer_connection *c, struct reply *reply, const struct wi
 	frame.status = (uint8_t)status;
 	frame.payload_bytes = (uint32_t)(reply->used - sizeof(frame));
 	frame.checksum = 0;
+	if (c->reactor->peer->retains)
+		peer_retained_say(c->reactor, &frame);
 	if (c->seal) {
 		seal_record(&c->seal->out, reply, &frame);
 		return;
@@ -536,6 +538,10 @@ static bool serve_one(struct peer_connection *c, struct wire_frame *frame, char 
 	enum peer_fault fault;
 
 	pthread_mutex_lock(&p->lock);
+	if (c->life != p->life) { /* it was another node's */
+		pthread_mutex_unlock(&p->lock);
+		return false;
+	}
 	fault = choose(p, c->reactor);
 	p->requests++;
 	if (frame->payload_bytes > p->largest_request)
@@ -547,7 +553,13 @@ static bool serve_one(struct peer_connection *c, struct wire_frame *frame, char 
 	else if (fault == FAULT_STATUS)
 		status = (enum wire_status)p->status;
 	else
+		status = p->retains ? peer_retained_look(c->reactor, frame) : WIRE_OK;
+	if (frame->opcode == WIRE_PING)
+		reply->used = sizeof(*frame);
+	else if (status == WIRE_OK && fault != FAULT_STATUS)
 		status = execute(c->reactor, frame, payload, reply);
+	if (p->retains && status == WIRE_OK)
+		peer_retained_done(c->reactor, frame, payload);
 	if (status != WIRE_OK)
 		sentence(reply, fault == FAULT_STATUS ? p->sentence : wire_status_text(status));
 	c->refuses |= status == WIRE_BUSY;
@@ -572,10 +584,14 @@ static bool check_frame(struct peer *p, const struct wire_frame *frame, const ch
 	struct wire_frame copy = *frame;
 
 	/* session 0: it is the connection's first. */
-	if (frame->sequence != sequence || (session && frame->session != session) ||
+	const bool kept = p->retains && (frame->flags & WIRE_KEPT || frame->sequence > sequence);
+	const bool pings = frame->opcode == WIRE_PING && p->retains;
+
+	if ((frame->sequence != sequence && !kept) || (session && frame->session != session) ||
 	    (!session && sequence > 1 && !(frame->flags & WIRE_GOES_ON)) ||
-	    frame->flags & ~(WIRE_GOES_ON | WIRE_RESENT | WIRE_BEHIND) || frame->status || frame->reserved ||
-	    frame->opcode != WIRE_EXECUTE || !frame->deadline_us) {
+	    frame->flags & ~(WIRE_GOES_ON | WIRE_RESENT | WIRE_BEHIND | (p->retains ? WIRE_KEEPS | WIRE_KEPT : 0)) ||
+	    frame->status || frame->behind || (!pings && frame->opcode != WIRE_EXECUTE) ||
+	    !frame->deadline_us != (pings || frame->flags & WIRE_KEPT)) {
 		peer_violation(p, "a header is wrong: sequence %llu, not %llu", (unsigned long long)frame->sequence,
 			       (unsigned long long)sequence);
 		return false;
@@ -627,6 +643,7 @@ void *peer_serve_main(void *arg)
 			sequence = frame.sequence - 1;
 		if (!check_frame(p, &frame, payload, session, ++sequence))
 			break;
+		sequence = frame.sequence;
 		session = frame.session;
 		if (!serve_one(c, &frame, payload, reply))
 			break;

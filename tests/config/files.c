@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Configuration files: what is refused, and with which sentence; what is fine; the defaults; --set. */
+/* Configuration files: what is refused, and with which message; what is fine; the defaults; --set. */
 #include "base/prng.h"
 #include "tests/config/support.h"
 
@@ -466,7 +466,7 @@ void command_line_lists(void)
 	config_free(c);
 }
 
-/* The file and its map, with some bytes changed: anything but a crash, and never a refusal without a sentence. */
+/* The file and its map, with some bytes changed: anything but a crash, and never a refusal without a message. */
 void damaged_files_are_loaded_or_refused(void)
 {
 	static const char whole[] =

@@ -205,7 +205,7 @@ void driver_files_load(void)
 	globfree(&files);
 }
 
-/* A line that begins with a small letter goes on with the sentence of the line above. */
+/* A line that begins with a small letter goes on with the message of the line above. */
 void comments_of_driver_files_are_whole(void)
 {
 	glob_t files;
@@ -221,7 +221,7 @@ void comments_of_driver_files_are_whole(void)
 
 			if (line[0] == '#' && line[1] == ' ' && islower((unsigned char)line[2]) &&
 			    strchr("#.", last[0]))
-				unit_fail(__FILE__, __LINE__, "%s:%u: begins in the middle of a sentence",
+				unit_fail(__FILE__, __LINE__, "%s:%u: begins in the middle of a message",
 					  files.gl_pathv[i], number);
 			last[0] = line[0] == '#' ? line[bytes - 1] : '#';
 		}

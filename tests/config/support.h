@@ -21,7 +21,7 @@ void support_clean(void);
 /* Loads a text as a file, with one override ("name=value") or none (NULL). */
 struct config *support_load(const char *text, const char *override, struct star_error *err);
 
-/* Loads a text that must be refused with all of the parts, parted by '|', in the sentence. */
+/* Loads a text that must be refused with all of the parts, parted by '|', in the message. */
 void support_refused(const char *text, const char *override, const char *parts);
 void support_has_parts(const char *text, const char *parts);
 

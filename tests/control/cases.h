@@ -121,9 +121,13 @@
 	X(nics_in_the_wrong_hands_are_found) \
 	X(interfaces_that_lose_frames_are_found) \
 	X(hugepages_cores_and_clocks_are_looked_at) \
+	X(a_machine_without_sys_is_told) \
+	X(an_iommu_and_limits_are_looked_at) \
+	X(the_other_node_of_a_pair_is_asked) \
 	X(a_data_address_of_the_kernel_is_found) \
 	X(lists_of_numbers_are_read) \
 	X(checkpoints_are_looked_at_without_a_node) \
+	X(checkpoints_are_believed_by_their_hmac) \
 	X(shutdown_waits_until_the_node_is_gone) \
 	X(checkpoints_wait_for_nodes_that_load) \
 	X(half_a_node_is_never_saved) \

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "app/starctl/starctl.h"
+#include "ckpt/ckpt.h"
+#include "secure/keys.h"
 #include "tests/unit.h"
 
 static const char lines[] = "{\"table\": {\"name\": \"t\", \"kind\": \"table\", \"dim\": 2}, \"partitions\": 4, "
@@ -110,4 +112,54 @@ void checkpoints_are_looked_at_without_a_node(void)
 	release(&o);
 	says("checkpoint export @ t", directory, STARCTL_FAILED, "the newest checkpoint is not whole: ");
 	unit_remove(directory);
+}
+
+/* With a key in the environment; a node has it as checkpoint.key. */
+void checkpoints_are_believed_by_their_hmac(void)
+{
+	static const struct secure_keys none;
+	struct secure_keys *keys = secure_keys_add(&none, "checkpoints", SECURE_NODE, false, NULL);
+	char directory[UNIT_FOLDER], other[UNIT_FOLDER], checkpoint[UNIT_FOLDER + 16], file[UNIT_FOLDER + 16],
+		words[128], key[UNIT_FOLDER + 16];
+
+	if (!unit_folder(directory, "checkpoints") || !unit_folder(other, "keys"))
+		return;
+	snprintf(checkpoint, sizeof(checkpoint), "%s/00000001-full", directory);
+	snprintf(file, sizeof(file), "%s/lines", other);
+	snprintf(key, sizeof(key), "%s/key", other);
+	snprintf(words, sizeof(words), "checkpoint import @ %s", file);
+	unit_write_text(file, lines);
+	CHECK_INT(secure_keys_write(key, keys, true, NULL), 0);
+	secure_keys_free(keys);
+	says("checkpoint adopt @", directory, STARCTL_FAILED, "name the key's file in STAR_CHECKPOINT_KEY");
+	says(words, directory, STARCTL_OK, "checkpoint 1 has 2 rows");
+	setenv("STAR_CHECKPOINT_KEY", key, true);
+	says("checkpoint list @", directory, STARCTL_OK, "damaged");
+	{
+		struct outcome o = starctl("/nonexistent", "checkpoint verify @", directory);
+
+		CHECK_INT(o.status, STARCTL_FAILED);
+		CHECK_HAS(o.out, "00000001-full/manifest.json: it has no HMAC beside it");
+		release(&o);
+	}
+	says("checkpoint export @ t", directory, STARCTL_FAILED, "it has no HMAC beside it");
+	says("checkpoint prune @ keep=1", directory, STARCTL_OK, "0 checkpoints were removed");
+	says("checkpoint adopt @/5", directory, STARCTL_FAILED, "");
+	says("checkpoint adopt @", directory, STARCTL_OK, "00000001-full has an HMAC now\n");
+	says("--json checkpoint adopt @", checkpoint, STARCTL_OK, "\"adopted\": 0");
+	says("checkpoint verify @", directory, STARCTL_OK, "00000001-full is in order\n");
+	lines_come_back(directory);
+	unit_remove(directory);
+	/* An import makes one at once. */
+	if (!unit_folder(directory, "checkpoints"))
+		return;
+	says(words, directory, STARCTL_OK, "checkpoint 1 has 2 rows");
+	says("checkpoint verify @", directory, STARCTL_OK, "00000001-full is in order\n");
+	setenv("STAR_CHECKPOINT_KEY", "/nonexistent", true);
+	says("checkpoint list @", directory, STARCTL_FAILED, "/nonexistent");
+	says(words, directory, STARCTL_FAILED, "/nonexistent");
+	unsetenv("STAR_CHECKPOINT_KEY");
+	CHECK_INT(ckpt_use_keys(NULL, NULL), 0);
+	unit_remove(directory);
+	unit_remove(other);
 }

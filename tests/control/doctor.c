@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -134,6 +138,7 @@ void interfaces_that_lose_frames_are_found(void)
 		config.ports_count = 1;
 		config.ports[0].mtu = 1500;
 		strcpy(config.ports[0].interface, "star0");
+		put("/sys/class/net/lo/mtu", "65536\n", NULL);
 		if (cases[i].mtu)
 			put("/sys/class/net/star0/mtu", cases[i].mtu, NULL);
 		if (cases[i].carrier)
@@ -188,6 +193,92 @@ void hugepages_cores_and_clocks_are_looked_at(void)
 		CHECK_STR(find(&doctor, "cores", "verdict"), "ok");
 	}
 	CHECK_STR(find(&doctor, "hugepages", "verdict"), "");
+	end(&doctor);
+}
+
+/* As in a chroot, or in a container that has none: that is said once, and nothing is guessed. */
+void a_machine_without_sys_is_told(void)
+{
+	static const char *const unknown[] = { "hugepages", "clock", "frequency", "IOMMU", "ports[0]" };
+	struct doctor doctor;
+	struct config config;
+
+	for (unsigned use = 0; use < 3; use++) {
+		begin(&doctor, &config);
+		config.hugepages = CONFIG_HUGEPAGES_REQUIRED;
+		config.ports_count = use > 0;
+		strcpy(config.ports[0].pci, use == 1 ? "0000:03:00.0" : "");
+		strcpy(config.ports[0].interface, use == 2 ? "star0" : "");
+		doctor_ports(&doctor);
+		doctor_machine(&doctor);
+		CHECK_STR(find(&doctor, "/sys", "verdict"), use == 1 ? "bad" : "warning");
+		CHECK_HAS(find(&doctor, "/sys", "finding"), "nothing is known of hugepages, NICs, the IOMMU");
+		CHECK_HAS(find(&doctor, "/sys", "remedy"), "mount -t sysfs sysfs /sys");
+		for (unsigned i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+			CHECK_STR(find(&doctor, unknown[i], "verdict"), "");
+		CHECK_STR(find(&doctor, "cores", "verdict"), "ok");
+		end(&doctor);
+	}
+}
+
+void an_iommu_and_limits_are_looked_at(void)
+{
+	struct rlimit before, low = { .rlim_cur = UINT64_C(1) << 30 };
+	struct doctor doctor;
+	struct config config;
+
+	begin(&doctor, &config);
+	put("/sys/class/net/lo/mtu", "65536\n", NULL);
+	doctor.config = NULL;
+	doctor_machine(&doctor);
+	CHECK_HAS(find(&doctor, "IOMMU", "finding"), "there is none, or it is off");
+	CHECK_STR(find(&doctor, "memory limits", "verdict"), "ok");
+	json_array_clear(doctor.checks);
+	put("/sys/kernel/iommu_groups/0/type", "DMA\n", NULL);
+	put("/sys/kernel/iommu_groups/1/type", "DMA\n", NULL);
+	doctor.config = &config;
+	strcpy(config.ports[0].pci, "0000:03:00.0");
+	config.ports_count = 1;
+	CHECK_INT(getrlimit(RLIMIT_AS, &before), 0);
+	low.rlim_max = before.rlim_max;
+	if (setrlimit(RLIMIT_AS, &low) == 0) {
+		doctor_machine(&doctor);
+		CHECK_STR(find(&doctor, "memory limits", "verdict"), "bad");
+		CHECK_HAS(find(&doctor, "memory limits", "remedy"), "LimitAS=infinity");
+		setrlimit(RLIMIT_AS, &before);
+		CHECK_HAS(find(&doctor, "IOMMU", "finding"), "with 2 groups");
+	}
+	end(&doctor);
+}
+
+void the_other_node_of_a_pair_is_asked(void)
+{
+	struct config_address control = { "127.0.0.1", 0 }, etcd = { "127.0.0.1", 0 };
+	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in own = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t bytes = sizeof(own);
+	struct doctor doctor;
+	struct config config;
+
+	begin(&doctor, &config);
+	CHECK_INT(bind(listener, (struct sockaddr *)&own, sizeof(own)), 0);
+	CHECK_INT(listen(listener, 1), 0);
+	CHECK_INT(getsockname(listener, (struct sockaddr *)&own, &bytes), 0);
+	control.port = free_port();
+	etcd.port = free_port();
+	config.ps = &control;
+	config.ps_count = 1;
+	config.standby_etcd = &etcd;
+	config.standby_etcd_count = 1;
+	snprintf(config.standby_peer, sizeof(config.standby_peer), "127.0.0.1:%u", ntohs(own.sin_port));
+	doctor_cluster(&doctor);
+	CHECK_STR(find(&doctor, "standby.peer", "verdict"), "ok");
+	CHECK_STR(find(&doctor, "standby.etcd[0]", "verdict"), "warning");
+	CHECK_HAS(find(&doctor, "standby.etcd[0]", "finding"), "cannot be reached: Connection refused");
+	close(listener);
+	json_array_clear(doctor.checks);
+	doctor_cluster(&doctor);
+	CHECK_STR(find(&doctor, "standby.peer", "verdict"), "warning");
 	end(&doctor);
 }
 

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 					   : 0;
 
 			rc = control_audit_verify_line(line, (size_t)used, "input", number, &check, &err);
-			FUZZ_CHECK(rc == 0 || err.text[0], "refused without a sentence");
+			FUZZ_CHECK(rc == 0 || err.text[0], "refused without a message");
 			if (rc < 0)
 				return 0;
 			FUZZ_CHECK(check.lines == number && strlen(check.ends) == AUDIT_HASH_TEXT - 1, "a bad count");
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	file = fmemopen((void *)(uintptr_t)(data + 1), bytes - 1, "r");
 	rc = control_audit_verify(file, "input", &check, &err);
 	fclose(file);
-	FUZZ_CHECK(rc == 0 || (err.code && err.text[0]), "refused without a sentence");
+	FUZZ_CHECK(rc == 0 || (err.code && err.text[0]), "refused without a message");
 	FUZZ_CHECK(rc < 0 || (check.lines && check.last >= check.first), "%llu lines", (unsigned long long)check.lines);
 	return 0;
 }

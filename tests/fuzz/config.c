@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (config)
 		check_print(config);
 	else
-		FUZZ_CHECK(err.code && err.text[0], "refused without a sentence");
+		FUZZ_CHECK(err.code && err.text[0], "refused without a message");
 	config_free(config);
 	free(text);
 	return 0;

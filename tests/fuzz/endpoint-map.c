@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	char *text;
 
 	if (config_read_endpoint_map(fuzz_file(data, bytes), &endpoints, &count, &err) < 0) {
-		FUZZ_CHECK(err.code && err.text[0] && !endpoints, "refused without a sentence");
+		FUZZ_CHECK(err.code && err.text[0] && !endpoints, "refused without a message");
 		return 0;
 	}
 	text = write_map(endpoints, count, &bytes);

@@ -29,6 +29,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			   "a value without an end");
 		FUZZ_CHECK(rc < 0 || value.there <= (value.revision > 0), "a value without a revision");
 	}
-	FUZZ_CHECK(rc == 0 || err.text[0], "refused without a sentence");
+	FUZZ_CHECK(rc == 0 || err.text[0], "refused without a message");
 	return 0;
 }

@@ -15,7 +15,7 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* What must hold whatever the input; the sentence says what did not. */
+/* What must hold whatever the input; the message says what did not. */
 #define FUZZ_CHECK(condition, ...) \
 	do { \
 		if (!(condition)) { \

@@ -121,7 +121,7 @@ static void step(struct graph_run *run, const struct graph *graph, const struct 
 		fill(&tensors[i], number * FEEDS_MAX + i);
 	}
 	rc = graph_run_step(run, number, tensors, fetches, &err);
-	FUZZ_CHECK(rc <= 0 && (rc == 0 || err.text[0]), "a step failed without a sentence");
+	FUZZ_CHECK(rc <= 0 && (rc == 0 || err.text[0]), "a step failed without a message");
 	for (uint32_t i = 0; rc == 0 && i < graph->results_count; i++) {
 		const uint64_t bytes = graph_type_bytes(&fetches[i].type);
 

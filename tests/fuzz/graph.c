@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	char *text, *again;
 
 	if (!graph) {
-		FUZZ_CHECK(err.code && err.text[0], "refused without a sentence");
+		FUZZ_CHECK(err.code && err.text[0], "refused without a message");
 		return 0;
 	}
 	text = graph_print(graph);

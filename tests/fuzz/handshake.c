@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			;
 	}
 	FUZZ_CHECK(rc < 0 && rc != -EAGAIN, "a stranger gets in, or stays: %d", rc);
-	FUZZ_CHECK(err.code && err.text[0], "refused without a sentence");
+	FUZZ_CHECK(err.code && err.text[0], "refused without a message");
 	secure_link_close(link);
 	close(fds[0]);
 	close(fds[1]);

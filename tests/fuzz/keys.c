@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A key file. The first byte says whether its lines are given the check that belongs to them, so that what is behind
- * that is reached. What is accepted is written as a file that means the same, and its changes keep its rules.
+ * that is reached. What is accepted is written as a file that means the same, and its changes keep its rules. The same
+ * bytes are read as a file of rights and quotas, too.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -10,6 +11,7 @@
 #include "base/crc32.h"
 #include "secure/keys.h"
 #include "secure/keys_text.h"
+#include "secure/rights.h"
 
 enum { TEXT_MAX = 1 << 16 };
 
@@ -48,6 +50,18 @@ static void check_changes(const struct secure_keys *keys)
 	secure_keys_free(left);
 }
 
+static void read_rights(const uint8_t *data, size_t bytes)
+{
+	struct secure_rights *rights = secure_rights_parse("rights", (const char *)data, bytes, NULL);
+	struct secure_quotas quotas;
+
+	secure_rights_quotas(rights, "job1", &quotas);
+	for (unsigned q = 0; q < SECURE_QUOTAS; q++)
+		FUZZ_CHECK(quotas.max[q] <= UINT64_C(1) << 50, "a quota is over its bound");
+	FUZZ_CHECK((secure_rights_of(rights, "job1", SECURE_READER, "x") & ~SECURE_PULL) == 0, "a reader may change");
+	secure_rights_free(rights);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	static char text[TEXT_MAX];
@@ -57,13 +71,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 	if (bytes == 0)
 		return 0;
+	read_rights(data + 1, bytes - 1);
 	if (data[0] & 1)
 		used = add_checks(data + 1, bytes - 1, text);
 	else
 		memcpy(text, data + 1, used = bytes - 1 < TEXT_MAX ? bytes - 1 : TEXT_MAX);
 	keys = secure_keys_parse("input", text, used, &err);
 	if (!keys) {
-		FUZZ_CHECK(err.code && err.text[0], "refused without a sentence");
+		FUZZ_CHECK(err.code && err.text[0], "refused without a message");
 		return 0;
 	}
 	used = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs as they come in a registration: refused with a sentence, or what follows from their shape is within
+/* Programs as they come in a registration: refused with a message, or what follows from their shape is within
  * bounds. */
 #include "tests/fuzz/fuzz.h"
 

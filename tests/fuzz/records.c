@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node has left behind of its last requests, that somebody hands in: it is refused with a sentence, or told.
+/* What a node has left behind of its last requests, that somebody hands in: it is refused with a message, or told.
  * Peers take most of it: they are put in, and the input is what comes before them and behind. */
 #include "tests/fuzz/fuzz.h"
 
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	memcpy(whole, data, before);
 	memcpy(whole + before + peers, data + before, bytes - before);
 	file = recorder_read(whole, bytes + peers, "input", &err);
-	FUZZ_CHECK(file || (err.code && err.text[0]), "refused without a sentence");
+	FUZZ_CHECK(file || (err.code && err.text[0]), "refused without a message");
 	if (file) {
 		json_t *slow = recorder_slow(&file->recorder, &which);
 

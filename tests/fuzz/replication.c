@@ -2,7 +2,7 @@
 /*
  * What a primary sends, as somebody would who has got its place: frames of any kind and length, mostly with the
  * checksum that belongs to them, cut anywhere. What reaches the node is whole records up to a mark, aligned and within
- * bounds, and only after a snapshot's end; a refusal has a sentence.
+ * bounds, and only after a snapshot's end; a refusal has a message.
  */
 #include "tests/fuzz/fuzz.h"
 

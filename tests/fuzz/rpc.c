@@ -102,7 +102,7 @@ static void take_reply(struct tcp_conn *c, const struct wire_frame *frame)
 		   "a reply's checksum");
 	FUZZ_CHECK(!c->refused, "a reply after the last one");
 	if (frame->status != WIRE_OK)
-		FUZZ_CHECK(frame->payload_bytes <= WIRE_ERROR_TEXT_MAX, "a sentence of %u bytes", frame->payload_bytes);
+		FUZZ_CHECK(frame->payload_bytes <= WIRE_ERROR_TEXT_MAX, "a message of %u bytes", frame->payload_bytes);
 	/* These end the stream, and need not say which request was meant; BUSY may or may not. */
 	if (frame->status == WIRE_BAD_FRAME || frame->status == WIRE_BAD_CHECKSUM ||
 	    (frame->status == WIRE_BUSY && (!c->sent_count || frame->sequence != c->sent[0].sequence))) {

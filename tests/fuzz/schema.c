@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	const size_t wanted = take16(&in), left = input_left(&in), n = wanted < left ? wanted : left;
 	struct input_schema *s = input_schema_parse((const char *)in.at, n, "schema", &err);
 
-	FUZZ_CHECK(s || (err.code < 0 && err.text[0]), "an error without a sentence");
+	FUZZ_CHECK(s || (err.code < 0 && err.text[0]), "an error without a message");
 	if (s) {
 		char *text = copy(in.at + n, left - n);
 

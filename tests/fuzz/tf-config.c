@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	memcpy(text, data, bytes);
 	text[bytes] = 0;
 	rc = cluster_spec_parse(text, &spec, &err);
-	FUZZ_CHECK(rc == 0 || (err.code == rc && err.text[0]), "an error without a sentence");
+	FUZZ_CHECK(rc == 0 || (err.code == rc && err.text[0]), "an error without a message");
 	if (rc == 0 && spec.ps) {
 		FUZZ_CHECK(!strncmp(spec.ps, "tcp:", 4) && count_members(spec.ps + 4) == spec.ps_count, "PS tasks");
 		FUZZ_CHECK(count_members(spec.workers) <= spec.workers_count, "workers");

@@ -37,7 +37,7 @@ void outer_products_are_sent_as_their_factors(void)
 		const char *products;
 		uint32_t reactors;
 		bool moves;
-	} cases[] = { { row, 1, true },	     { column, 1, true }, { column, 4, true },
+	} cases[] = { { row, 1, true },	    { column, 1, true },  { column, 4, true },
 		      { column, 6, false }, { turned, 1, false }, { two, 1, false } };
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

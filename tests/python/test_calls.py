@@ -4,6 +4,7 @@ import array
 import asyncio
 import errno
 import pathlib
+import socket
 import tempfile
 import threading
 import unittest
@@ -159,6 +160,17 @@ class Calls(WithCluster):
         found = self.cluster.lookup(self.id())
         self.assertIsInstance(found, starserver.Variable)
         self.assertEqual(found.shape, (6, 5))
+
+    def test_one_of_the_addresses_may_be_nobodys(self):
+        # Of a pair one serves, and the other one may be gone.
+        table = self.table()
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            ps = f"tcp:127.0.0.1:{nobody.getsockname()[1]},{self.cluster.ps.removeprefix('tcp:')}"
+            with starserver.connect(ps) as cluster:
+                self.assertEqual(cluster.lookup(self.id()).dim, table.dim)
+                with self.assertRaises(starserver.NotFound):
+                    cluster.definition("nothing")
 
     def test_sums_are_applied_once_by_a_commit(self):
         table = self.table()

@@ -30,6 +30,9 @@
 	X(who_knew_the_node_before_its_start_is_greeted) \
 	X(sessions_are_each_principals_own) \
 	X(a_hello_that_is_torn_ends) \
+	X(streams_of_a_principal_have_a_quota) \
+	X(requests_of_a_principal_have_a_quota) \
+	X(bytes_in_flight_of_a_principal_have_a_quota) \
 	/* sessions.c */ \
 	X(requests_over_a_session_keep_their_order) \
 	X(damaged_requests_of_a_session_are_refused_alone) \
@@ -39,6 +42,8 @@
 	X(replies_that_take_longer_hold_back_no_others) \
 	X(replies_that_share_a_packet_may_grow_or_fail) \
 	X(requests_over_a_sealed_session_are_their_principals) \
+	X(sessions_of_a_principal_have_a_quota) \
+	X(requests_of_a_sealed_session_have_quotas) \
 	X(replies_of_sessions_wait_as_well) \
 	/* turns.c */ \
 	X(small_requests_do_not_wait_for_big_ones) \
@@ -74,6 +79,8 @@
 	X(replies_wait_until_they_are_durable) \
 	X(what_was_executed_before_waits_as_well) \
 	X(peers_that_leave_while_they_wait) \
+	X(what_is_kept_does_not_wait) \
+	X(what_was_kept_is_executed_once) \
 	X(replies_leave_when_nothing_holds_them) \
 	X(large_requests_that_wait_hold_no_buffers) \
 	/* buffers.c */ \

@@ -200,7 +200,7 @@ void dgram_sealed_messages_of_all_sizes_arrive(void)
 	static const uint32_t sizes[] = { 0, 1, 13, 64, 1000, 1344, 1345, 5000, 100000 };
 
 	for (unsigned i = 0; i < 4; i++) {
-		const enum secure_data data = i % 2 ? SECURE_DATA_SEALED : SECURE_DATA_CHECKED;
+		const enum secure_data data = (enum secure_data)(SECURE_DATA_CHECKED + i % 3);
 		struct dg_end *client;
 
 		begin_with(300 + i, data);
@@ -242,7 +242,7 @@ void dgram_sealed_messages_are_not_readable(void)
 	static const struct {
 		enum secure_data data;
 		bool readable;
-	} cases[] = { { SECURE_DATA_OPEN, true }, { SECURE_DATA_CHECKED, true }, { SECURE_DATA_SEALED, false } };
+	} cases[] = { { SECURE_DATA_OPEN, true }, { SECURE_DATA_CHECKED, true }, { SECURE_DATA_SEALED, false }, { SECURE_DATA_SEALED_256, false } };
 
 	for (unsigned i = 0; i < RTE_DIM(cases); i++) {
 		begin_with(310 + i, cases[i].data);
@@ -565,8 +565,8 @@ void dgram_words_without_a_tag_end_nothing(void)
 /* Each direction by itself, while packets overtake each other. */
 void dgram_keys_are_renewed_without_a_pause(void)
 {
-	for (unsigned i = 0; i < 2; i++) {
-		struct dg_end *client = begin(366 + i, i ? SECURE_DATA_SEALED : SECURE_DATA_CHECKED);
+	for (unsigned i = 0; i < 3; i++) {
+		struct dg_end *client = begin(366 + i, (enum secure_data)(SECURE_DATA_CHECKED + i));
 
 		dg.link.reorder = 300;
 		dg.link.loss = 50;

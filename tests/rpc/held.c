@@ -11,7 +11,7 @@ static void begin(uint64_t seed, unsigned mbufs)
 	toy_init(seed, mbufs);
 	toy.changes = true;
 	toy_start();
-	rpc_hold(rig.server, true);
+	rpc_hold(rig.server, true, false);
 }
 
 static bool has_finished(void *count)
@@ -167,7 +167,7 @@ void replies_leave_when_nothing_holds_them(void)
 	await_finished(RIG_PEERS_MAX);
 	CHECK_UINT(rpc_held(rig.server), RIG_PEERS_MAX);
 	check_silent(&rig.peers[0]);
-	rpc_hold(rig.server, false);
+	rpc_hold(rig.server, false, false);
 	CHECK_UINT(rpc_held(rig.server), 0);
 	for (unsigned i = 0; i < RIG_PEERS_MAX; i++)
 		toy_await(&rig.peers[i], 1, echo, 0);
@@ -176,7 +176,7 @@ void replies_leave_when_nothing_holds_them(void)
 	for (unsigned i = 0; i < RIG_PEERS_MAX; i++)
 		toy_await(&rig.peers[i], 2, echo, 0);
 	/* And held again: what was durable before is not known any more. */
-	rpc_hold(rig.server, true);
+	rpc_hold(rig.server, true, false);
 	toy_send(&rig.peers[0], echo, 0);
 	check_silent(&rig.peers[0]);
 	rig_stop(&rig);
@@ -205,5 +205,133 @@ void large_requests_that_wait_hold_no_buffers(void)
 	for (unsigned i = 0; i < PEERS; i++)
 		toy_await(&rig.peers[i], 2, echo, 100);
 	CHECK_UINT(rpc_counters(rig.server)->no_buffers, 0);
+	rig_stop(&rig);
+}
+
+/* Sends a request that changes something, with these flags; its reply's status, and what it says to be behind. */
+static uint32_t behind_after(struct peer *peer, unsigned flags, unsigned status)
+{
+	struct wire_frame frame = peer_frame(peer, WIRE_EXECUTE);
+	struct reply reply;
+
+	frame.flags = (uint8_t)flags;
+	peer_send(peer, frame, toy_payload(frame.session, frame.sequence, echo, 0), sizeof(echo));
+	if (!CHECK(peer_await(peer, &reply)) || !CHECK_UINT(reply.frame.status, status) ||
+	    !CHECK_UINT(reply.frame.sequence, frame.sequence) || !CHECK_UINT(reply.frame.flags, WIRE_RETAINS))
+		return UINT32_MAX;
+	return reply.frame.behind;
+}
+
+static uint32_t ping_behind(struct peer *peer)
+{
+	struct reply reply;
+
+	peer_send(peer, peer_frame(peer, WIRE_PING), NULL, 0);
+	return CHECK(peer_await(peer, &reply)) && CHECK_UINT(reply.frame.flags, WIRE_RETAINS) ? reply.frame.behind
+											      : UINT32_MAX;
+}
+
+/* Replies to who keeps its requests leave at once, and say how far they are durable; others wait. */
+void what_is_kept_does_not_wait(void)
+{
+	struct peer *first, *other, *after;
+
+	toy_init(26, 0);
+	toy.changes = true;
+	toy_start();
+	rpc_hold(rig.server, true, true);
+	CHECK(rpc_retains(rig.server));
+	first = rig_peer(&rig, 0);
+	other = rig_peer(&rig, 1);
+	for (uint32_t i = 1; i <= 5; i++)
+		CHECK_UINT(behind_after(first, WIRE_KEEPS, WIRE_OK), i);
+	toy_send(other, echo, 0); /* 6 */
+	await_finished(6);
+	check_silent(other);
+	CHECK_UINT(rpc_held(rig.server), 1);
+	/* Of 2 to 4 it knows no more than that they are before 5. */
+	rpc_release(rig.server, 4);
+	CHECK_UINT(ping_behind(first), 5);
+	rpc_release(rig.server, 5);
+	CHECK_UINT(ping_behind(first), 0);
+	check_silent(other);
+	rpc_release(rig.server, 6);
+	toy_await(other, 1, echo, 0);
+	/* One that waits says that there is nothing behind it. */
+	CHECK_UINT(behind_after(first, WIRE_KEEPS, WIRE_OK), 1); /* 7 */
+	toy_send(first, echo, 0);
+	await_finished(8);
+	check_silent(first);
+	rpc_release(rig.server, 8);
+	toy_await(first, 9, echo, 0);
+	CHECK_UINT(ping_behind(first), 0);
+	/* Its connection is lost: the next one is told the same. */
+	CHECK_UINT(behind_after(first, WIRE_KEEPS, WIRE_OK), 1); /* 9 */
+	tcp_abort(first->conn);
+	after = go_on(2, first);
+	after->sequence = first->sequence - 1;
+	CHECK_UINT(behind_after(after, WIRE_GOES_ON | WIRE_RESENT | WIRE_KEEPS | WIRE_KEPT, WIRE_REPEATED), 1);
+	rpc_release(rig.server, 9);
+	CHECK_UINT(ping_behind(after), 0);
+	CHECK_UINT(behind_after(after, WIRE_KEEPS, WIRE_OK), 1);
+	/* Nothing is waited for any more; and again: what was noted before is durable. */
+	rpc_hold(rig.server, false, false);
+	toy_send(after, echo, 0);
+	toy_await(after, after->sequence, echo, 0);
+	rpc_hold(rig.server, true, true);
+	CHECK_UINT(ping_behind(after), 0);
+	CHECK_UINT(behind_after(after, WIRE_KEEPS, WIRE_OK), 1);
+	/* Where replies are not retained, whoever keeps something waits. */
+	rpc_hold(rig.server, true, false);
+	toy_send(after, echo, 0);
+	check_silent(after);
+	rig_stop(&rig);
+}
+
+/* Another node knows the session up to some request: what was answered before is executed from there on. */
+void what_was_kept_is_executed_once(void)
+{
+	enum { KNOWN = 1000, KEPT = WIRE_GOES_ON | WIRE_RESENT | WIRE_KEEPS | WIRE_KEPT };
+	static const struct order fails = { .reply_bytes = 20, .fail = 3 };
+	uint8_t ended[WIRE_IN_FLIGHT_MAX] = { 0 };
+	struct rpc_outcome outcome = { .session = 77, .sequence = KNOWN, .ended = ended };
+	struct wire_frame frame;
+	struct reply reply;
+	struct peer *peer;
+
+	ended[(KNOWN - 1) % WIRE_IN_FLIGHT_MAX] = UINT8_MAX; /* a pull, say: nothing is known of it */
+	toy_init(27, 0);
+	toy.changes = true;
+	toy_start();
+	rpc_restore_outcome(rig.server, &outcome);
+	peer = rig_peer(&rig, 0);
+	peer->session = outcome.session;
+	/* However long ago it was. */
+	for (uint64_t sequence = KNOWN - 600; sequence <= KNOWN; sequence += 100) {
+		peer->sequence = sequence - 1;
+		frame = peer_frame(peer, WIRE_EXECUTE);
+		frame.flags = KEPT;
+		peer_send(peer, frame, toy_payload(frame.session, frame.sequence, echo, 0), sizeof(echo));
+		CHECK(peer_await(peer, &reply));
+		CHECK_UINT(reply.frame.status, WIRE_REPEATED);
+	}
+	CHECK_UINT(toy.finished, 0);
+	peer->sequence = KNOWN + 3; /* pulls are between */
+	frame = peer_frame(peer, WIRE_EXECUTE);
+	frame.flags = KEPT;
+	peer_send(peer, frame, toy_payload(frame.session, frame.sequence, echo, 0), sizeof(echo));
+	CHECK(peer_await(peer, &reply));
+	CHECK_UINT(reply.frame.status, WIRE_OK);
+	/* What is refused may come once more, and is tried again. */
+	for (unsigned i = 0; i < 3; i++) {
+		peer->sequence = KNOWN + 5;
+		frame = peer_frame(peer, WIRE_EXECUTE);
+		frame.flags = KEPT;
+		peer_send(peer, frame, toy_payload(frame.session, frame.sequence, i ? echo : fails, 0), sizeof(echo));
+		CHECK(peer_await(peer, &reply));
+		CHECK_UINT(reply.frame.status, i == 0 ? WIRE_NO_KEYS : i == 1 ? WIRE_OK : WIRE_REPEATED);
+	}
+	CHECK_UINT(toy.finished, 3);
+	CHECK_UINT(reply.frame.flags, 0); /* there is nobody to bring it to */
 	rig_stop(&rig);
 }

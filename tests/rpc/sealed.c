@@ -82,7 +82,7 @@ static bool greeted(struct peer *peer, unsigned i, const struct hello *h)
 	memset(frame.auth_tag, 0, sizeof(frame.auth_tag));
 	secure_welcome_tag(h->secret, &h->body, &frame, sizeof(frame), &welcome, right);
 	CHECK_MEM(tag, right, sizeof(tag));
-	secure_connection_keys(h->secret, place, &h->body, &welcome, secure_tickets_data(tickets) == SECURE_DATA_SEALED,
+	secure_connection_keys(h->secret, place, &h->body, &welcome, secure_data_cipher(secure_tickets_data(tickets)),
 			       &to_node[i], &from_node[i]);
 	peer->to_node = &to_node[i];
 	peer->from_node = &from_node[i];
@@ -122,7 +122,7 @@ void records_are_served_in_any_pieces(void)
 		struct peer *peer;
 		bool good = true;
 
-		start(seed % 3 ? SECURE_DATA_SEALED : SECURE_DATA_CHECKED, seed);
+		start((enum secure_data)(SECURE_DATA_CHECKED + seed % 3), seed);
 		peer = guest(0, &job1);
 		peer->segment_max = 1 + prng_below(&rig.link.prng, seed % 2 ? 60 : 1460);
 		for (int i = 0; i < REQUESTS; i++) {
@@ -436,5 +436,130 @@ void a_hello_that_is_torn_ends(void)
 	peer = guest(0, &job1);
 	toy_send(peer, echo, 5);
 	toy_await(peer, 1, echo, 5);
+	stop();
+}
+
+static void limit(const char *text)
+{
+	struct star_error err;
+	struct secure_rights *rights = secure_rights_parse("rights", text, strlen(text), &err);
+
+	CHECK(rights);
+	secure_tickets_rights(tickets, rights);
+}
+
+/* A connection too many is told so, in clear as all before the keys is, and others are not hurt. */
+static void has_no_place(unsigned i)
+{
+	struct peer *peer = rig_peer(&rig, i);
+	const struct hello h = make_hello(tickets, &job1, peer, 0);
+	struct reply reply;
+
+	peer_write(peer, &h, HELLO_BYTES);
+	if (peer_await(peer, &reply))
+		CHECK_STATUS(reply, WIRE_QUOTA_CONNECTIONS, "limit ... connections=");
+	CHECK(rig_run(&rig, 10 * RIG_S, peer_is_closed, peer));
+}
+
+void streams_of_a_principal_have_a_quota(void)
+{
+	struct peer *other, *first;
+
+	start(SECURE_DATA_SEALED, 20);
+	first = guest(0, &job1); /* counts, though there is no quota yet */
+	limit("limit job1 connections=2");
+	guest(1, &job1);
+	has_no_place(2);
+	has_no_place(3);
+	other = guest(4, &job2);
+	CHECK_UINT(counters()->quota_connections, 2);
+	CHECK_UINT(counters()->strangers, 0);
+	/* One that ends makes place for one. */
+	tcp_close(first->conn);
+	rig_wait(&rig, 5 * RIG_S);
+	toy_send(guest(5, &job1), echo, 5);
+	has_no_place(6);
+	limit("limit job1 connections=4");
+	guest(7, &job1);
+	guest(8, &job1);
+	has_no_place(9);
+	toy_send(other, echo, 5);
+	toy_await(other, 1, echo, 5);
+	/* All that was counted is taken back. */
+	stop();
+}
+
+void requests_of_a_principal_have_a_quota(void)
+{
+	struct peer *greedy[2], *other;
+	unsigned refused = 0;
+	struct reply reply;
+
+	start(SECURE_DATA_SEALED, 21);
+	limit("limit job1 requests=10");
+	greedy[0] = guest(0, &job1);
+	greedy[1] = guest(1, &job1);
+	other = guest(2, &job2);
+	/* Both streams have one quota: of 40 requests within a moment ten are executed, and as many a second. */
+	for (unsigned round = 0; round < 4; round++) {
+		const unsigned before = toy.started;
+
+		for (unsigned i = 0; i < 40; i++)
+			toy_send(greedy[i % 2], echo, 5);
+		for (unsigned i = 0; i < 40; i++) {
+			toy_send(other, echo, 9);
+			toy_await(other, other->sequence, echo, 9);
+			if (!peer_await(greedy[i % 2], &reply))
+				continue;
+			if (reply.frame.status == WIRE_OK)
+				continue;
+			refused++;
+			CHECK_UINT(reply.frame.status, WIRE_QUOTA_REQUESTS);
+			CHECK_HAS(reply.text, round || i > 20 ? "requests a second" : "10 is this reactor's share");
+		}
+		CHECK(toy.started - before - 40 >= 10 && toy.started - before - 40 <= 12);
+		rig_wait(&rig, RIG_S);
+	}
+	CHECK(refused >= 100);
+	CHECK(counters()->quota_requests > 0);
+	limit("");
+	toy_send(greedy[0], echo, 5);
+	CHECK(peer_await(greedy[0], &reply));
+	CHECK_UINT(reply.frame.status, WIRE_OK);
+	stop();
+}
+
+void bytes_in_flight_of_a_principal_have_a_quota(void)
+{
+	static const struct order slow = { .slices = 2000, .reply_bytes = 20 };
+	struct peer *a, *b, *other;
+	struct reply reply;
+
+	start(SECURE_DATA_SEALED, 22);
+	limit("limit job1 in_flight=10KiB");
+	a = guest(0, &job1);
+	b = guest(1, &job1);
+	other = guest(2, &job2);
+	/* One may be larger than the quota, or it could never be sent. */
+	toy_send(a, slow, 12000);
+	rig_wait(&rig, 2 * LINK_MS);
+	toy_send(b, echo, 8000);
+	toy_send(other, echo, 8000);
+	toy_await(other, 1, echo, 8000);
+	if (peer_await(b, &reply))
+		CHECK_STATUS(reply, WIRE_QUOTA_IN_FLIGHT,
+			     "10240 is this reactor's share (security.rights: limit ... in_flight=)");
+	CHECK_UINT(toy.finished, 1);
+	toy_await(a, 1, slow, 12000);
+	toy_send(b, echo, 8000); /* the stream is in step, and there is room */
+	toy_await(b, 2, echo, 8000);
+	CHECK_UINT(counters()->quota_in_flight, 1);
+	/* Who goes with a request takes it along. */
+	toy_send(a, slow, 12000);
+	rig_wait(&rig, 2 * LINK_MS);
+	tcp_abort(a->conn);
+	rig_wait(&rig, 5 * RIG_S);
+	toy_send(b, echo, 8000);
+	toy_await(b, 3, echo, 8000);
 	stop();
 }

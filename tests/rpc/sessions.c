@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests over sessions of datagrams: the server of rpc.h at side 0, one client's endpoint at side 1. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,6 +25,7 @@ static struct {
 	uint64_t executed, sequence, answered;
 	uint8_t statuses[64]; /* of the answers, by sequence */
 	bool disordered;
+	int reason;		    /* why the session was closed */
 	bool changes;		    /* requests do, and their replies wait for as much as were before them */
 	uint64_t position;	    /* of these */
 	char sentence[TWO_PACKETS]; /* of the last error */
@@ -118,6 +120,7 @@ static void acknowledged(void *user)
 static void closed(void *user, int reason)
 {
 	w.session = NULL;
+	w.reason = reason;
 }
 
 static const struct secure_key principal = { .principal = "job1", .role = SECURE_WORKER, .id = "0123abcd" };
@@ -305,6 +308,81 @@ void requests_over_a_sealed_session_are_their_principals(void)
 	end();
 }
 
+static void limit(const char *text)
+{
+	secure_tickets_rights(w.tickets, secure_rights_parse("rights", text, strlen(text), NULL));
+}
+
+/* Beside the session that there is: its client is told why it gets none. */
+void sessions_of_a_principal_have_a_quota(void)
+{
+	struct dgram *first;
+	struct star_error err;
+	void *seal;
+
+	begin_by(WIRE_PAYLOAD_DEFAULT, secure_tickets_create(SECURE_DATA_SEALED, &err));
+	ask(16, false);
+	link_run(&w.link, 10000 * LINK_MS, all_answered, NULL);
+	limit("limit job1 sessions=1");
+	first = w.client;
+	seal = w.seal;
+	w.seal = secure_alloc(dgram_seal_bytes());
+	open_client();
+	ask(16, false);
+	w.reason = 0;
+	link_run(&w.link, 1000 * LINK_MS, NULL, NULL);
+	CHECK(!w.session);
+	CHECK_UINT(w.reason, EDQUOT);
+	CHECK_UINT(w.answered, 0);
+	CHECK_UINT(rpc_counters(w.server)->quota_sessions, 1);
+	CHECK_UINT(dgram_sessions(rpc_datagrams(w.server)), 1);
+	dgram_destroy(w.client);
+	/* When the first is gone there is room. */
+	w.client = first;
+	net_turn(w.link.net[1], w.link.now_ns);
+	dgram_destroy(w.client);
+	link_run(&w.link, 3000 * LINK_MS, NULL, NULL);
+	open_client();
+	ask(16, false);
+	link_run(&w.link, 10000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 1);
+	CHECK_UINT(w.statuses[1], WIRE_OK);
+	end();
+	secure_free(seal);
+}
+
+void requests_of_a_sealed_session_have_quotas(void)
+{
+	unsigned good = 0, refused = 0;
+	struct star_error err;
+
+	begin_by(WIRE_PAYLOAD_DEFAULT, secure_tickets_create(SECURE_DATA_SEALED, &err));
+	limit("limit job1 requests=5");
+	for (unsigned i = 0; i < 20; i++)
+		ask(16, false);
+	link_run(&w.link, 10000 * LINK_MS, all_answered, NULL);
+	for (unsigned i = 1; i <= 20; i++) {
+		good += w.statuses[i] == WIRE_OK;
+		refused += w.statuses[i] == WIRE_QUOTA_REQUESTS;
+	}
+	CHECK(good >= 5 && good <= 6);
+	CHECK_UINT(good + refused, 20);
+	CHECK_UINT(w.executed, good);
+	/* What lies in one session, more than the quota: the first goes, whatever its size, and others as there is
+	 * room. */
+	limit("limit job1 in_flight=1");
+	for (unsigned i = 0; i < 10; i++)
+		ask(TWO_PACKETS, false);
+	link_run(&w.link, 10000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 30);
+	CHECK_UINT(w.statuses[21], WIRE_OK);
+	CHECK(rpc_counters(w.server)->quota_in_flight > 0);
+	ask(TWO_PACKETS, false); /* nothing of it is left behind */
+	link_run(&w.link, 10000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.statuses[31], WIRE_OK);
+	end();
+}
+
 void damaged_requests_of_a_session_are_refused_alone(void)
 {
 	begin();
@@ -441,7 +519,7 @@ void replies_of_sessions_wait_as_well(void)
 		ask(16, false);
 	link_run(&w.link, 1000 * LINK_MS, all_answered, NULL);
 	CHECK_UINT(w.answered, 3);
-	rpc_hold(w.server, true);
+	rpc_hold(w.server, true, false);
 	w.changes = false;
 	ask(16, false);
 	w.changes = true;
@@ -463,7 +541,7 @@ void replies_of_sessions_wait_as_well(void)
 	w.client = NULL;
 	link_run(&w.link, 50 * LINK_MS, NULL, NULL);
 	CHECK_UINT(rpc_held(w.server), 1);
-	rpc_hold(w.server, false);
+	rpc_hold(w.server, false, false);
 	CHECK_UINT(rpc_held(w.server), 0);
 	CHECK_UINT(rpc_counters(w.server)->abandoned, 1);
 	end();

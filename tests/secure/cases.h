@@ -27,6 +27,7 @@
 	X(a_handshake_of_any_bytes_fails) \
 	X(hashes_are_the_rfcs) \
 	X(hashes_are_openssls) \
+	X(comparisons_take_the_time_of_their_bytes) \
 	X(records_are_openssls_in_any_pieces) \
 	X(no_touched_record_opens) \
 	X(keys_are_renewed_at_the_same_record) \
@@ -42,7 +43,11 @@
 	X(rights_are_by_principal_verb_and_prefix) \
 	X(each_malformed_right_is_named) \
 	X(files_of_rights_are_nobody_elses) \
-	X(reactors_look_up_rights_by_id)
+	X(reactors_look_up_rights_by_id) \
+	X(quotas_are_each_principals_own) \
+	X(each_malformed_quota_is_named) \
+	X(buckets_fill_at_their_rate) \
+	X(keys_of_a_principal_share_its_account)
 
 #define X(name) void name(void);
 SECURE_CASES(X)

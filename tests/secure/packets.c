@@ -25,14 +25,14 @@ static void openssl_packet(const struct secure_direction *d, uint64_t number, co
 			   int bytes, uint8_t tag[SECURE_TAG_BYTES])
 {
 	EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
-	uint8_t key[16], nonce[SECURE_IV_BYTES];
+	uint8_t key[32], nonce[SECURE_IV_BYTES];
 	int n = 0;
 
-	secure_expand(d->secret, "starserver key", NULL, 0, key, sizeof(key));
+	secure_expand(d->secret, d->wide ? "starserver key 256" : "starserver key", NULL, 0, key, d->wide ? 32 : 16);
 	memcpy(nonce, d->iv, sizeof(nonce));
 	for (unsigned i = 0; i < 8; i++)
 		nonce[4 + i] ^= (uint8_t)(number >> 8 * i);
-	EVP_EncryptInit_ex(ctx, EVP_aes_128_gcm(), NULL, key, nonce);
+	EVP_EncryptInit_ex(ctx, d->wide ? EVP_aes_256_gcm() : EVP_aes_128_gcm(), NULL, key, nonce);
 	EVP_EncryptUpdate(ctx, NULL, &n, header, HEADER);
 	if (bytes)
 		EVP_EncryptUpdate(ctx, d->sealed ? body : NULL, &n, body, bytes);
@@ -54,7 +54,7 @@ void packets_are_openssls(void)
 		const uint64_t number = prng_next(&prng) >> prng_below(&prng, 64);
 
 		if (round % 100 == 0)
-			secure_direction_init(&out, secret, round % 200 == 0);
+			secure_direction_init(&out, secret, (enum secure_cipher)(round / 100 % SECURE_CIPHERS));
 		if (round % 100 == 50) { /* numbers go on under the next key */
 			secure_direction_next(&out, &next);
 			CHECK(memcmp(out.iv, next.iv, sizeof(out.iv)) != 0);
@@ -92,12 +92,13 @@ void no_touched_packet_opens(void)
 {
 	static struct secure_direction out, in, other, next;
 
-	for (int sealed = 0; sealed < 2; sealed++) {
+	for (int sealed = SECURE_GUARD; sealed < SECURE_CIPHERS; sealed++) {
 		struct packet p = { .bytes = sizeof(p.body), .number = 7 };
 
-		secure_direction_init(&out, secret, sealed);
-		secure_direction_init(&in, secret, sealed);
-		secure_direction_init(&other, (const uint8_t *)"another secret of thirty-two....", sealed);
+		secure_direction_init(&out, secret, (enum secure_cipher)sealed);
+		secure_direction_init(&in, secret, (enum secure_cipher)sealed);
+		secure_direction_init(&other, (const uint8_t *)"another secret of thirty-two....",
+				      (enum secure_cipher)sealed);
 		secure_packet_seal(&out, p.number, p.header, p.body, p.bytes, p.tag);
 		CHECK(opens(&in, p));
 		for (size_t bit = 0; bit < 8 * (HEADER + sizeof(p.body) + SECURE_TAG_BYTES); bit++) {

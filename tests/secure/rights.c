@@ -67,7 +67,7 @@ void each_malformed_right_is_named(void)
 	static const struct {
 		const char *text, *why;
 	} cases[] = {
-		{ "deny job1 pull x", "line 1: it does not begin with \"allow\"" },
+		{ "deny job1 pull x", "line 1: it does not begin with \"allow\" or \"limit\"" },
 		{ "\n# x\nallow", "line 3: \"allow\" is followed by a principal" },
 		{ "allow job1", "the verbs are" },
 		{ "allow job1 pul x", "the verbs are" },
@@ -145,5 +145,148 @@ void reactors_look_up_rights_by_id(void)
 	secure_tickets_rights(tickets, parse("", NULL));
 	CHECK_UINT(may[5], 0);
 	CHECK(!secure_tickets_may_have(tickets, &job1));
+	secure_tickets_destroy(tickets);
+}
+
+void quotas_are_each_principals_own(void)
+{
+	static const char text[] = "limit job1 requests=50k new_rows=7 in_flight=3MiB\n"
+				   "allow * pull x\n"
+				   "limit * connections=9 requests=100 memory=2GiB\n"
+				   "limit job1 requests=60k sessions=1000000000";
+	static const struct {
+		const char *principal;
+		uint64_t max[SECURE_QUOTAS];
+	} cases[] = {
+		/* Its own, the least of several, before that of all. */
+		{ "job1", { 9, 1000000000, 3 << 20, 50000, 7, UINT64_C(2) << 30 } },
+		{ "job2", { 9, 0, 0, 100, 0, UINT64_C(2) << 30 } },
+	};
+	struct secure_rights *rights = parse(text, NULL);
+	struct secure_quotas quotas;
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CHECK(secure_rights_quotas(rights, cases[i].principal, &quotas));
+		for (unsigned q = 0; q < SECURE_QUOTAS; q++)
+			if (!CHECK_UINT(quotas.max[q], cases[i].max[q]))
+				printf("# %s, %s\n", cases[i].principal, secure_quota_name((enum secure_quota)q));
+	}
+	/* It gives no right. */
+	CHECK_UINT(secure_rights_of(rights, "job1", SECURE_WORKER, "x"), SECURE_PULL);
+	secure_rights_free(rights);
+	CHECK(!secure_rights_quotas(NULL, "job1", &quotas));
+	rights = parse("limit job1 requests=1", NULL);
+	CHECK(!secure_rights_quotas(rights, "job2", &quotas));
+	secure_rights_free(rights);
+}
+
+void each_malformed_quota_is_named(void)
+{
+	static const struct {
+		const char *text, *why;
+	} cases[] = {
+		{ "limit", "line 1: \"limit\" is followed by a principal" },
+		{ "limit job1", "followed by quotas" },
+		{ "limit job1 request=1",
+		  "the quotas are connections, sessions, in_flight, requests, new_rows and memory" },
+		{ "limit job1 requests", "the quotas are" },
+		{ "limit job1 =1", "the quotas are" },
+		{ "limit job1 requests=", "a number from 1 on" },
+		{ "limit job1 requests=0", "for none, leave it out" },
+		{ "limit job1 requests=-1", "a number from 1 on" },
+		{ "limit job1 requests=1x", "a number from 1 on" },
+		{ "limit job1 requests=1kk", "a number from 1 on" },
+		{ "limit job1 requests=2G", "too large" },
+		{ "limit job1 requests=1000000001", "too large" },
+		{ "limit job1 memory=1025TiB", "too large" },
+		{ "limit job1 memory=99999999999999999999999999999999", "too large" },
+		{ "limit job1 requests=1 requests=2", "twice" },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct star_error err = { 0 };
+
+		if (!CHECK(!parse(cases[i].text, &err)))
+			printf("# %s\n", cases[i].text);
+		CHECK_HAS(err.text, cases[i].why);
+	}
+	secure_rights_free(parse("limit job1 memory=1024TiB requests=1G", NULL));
+}
+
+void buckets_fill_at_their_rate(void)
+{
+	static const uint64_t rates[] = { 1, 3, 1000, 1000000000 };
+
+	for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		struct secure_bucket bucket = { 0 };
+		uint64_t now = 5, taken = 0;
+
+		secure_bucket_fill(&bucket, rates[i], now);
+		CHECK_INT(bucket.left, (int64_t)rates[i]);
+		/* Ten seconds in odd steps: what comes is that of the time, and the second's worth of the beginning. */
+		for (; now < 5 + UINT64_C(10000000000); now += 7654321) {
+			secure_bucket_fill(&bucket, rates[i], now);
+			taken += bucket.left > 0 ? (uint64_t)bucket.left : 0;
+			bucket.left = 0;
+		}
+		CHECK(taken <= 11 * rates[i] && taken >= 11 * rates[i] - rates[i] / 100 - 1);
+		/* It holds no more than a second's worth, and debts are paid at the rate. */
+		secure_bucket_fill(&bucket, rates[i], now + UINT64_C(100000000000));
+		CHECK_INT(bucket.left, (int64_t)rates[i]);
+		bucket.left = -3 * (int64_t)rates[i];
+		secure_bucket_fill(&bucket, rates[i], now + UINT64_C(102000000000));
+		CHECK_INT(bucket.left, -(int64_t)rates[i]);
+		secure_bucket_fill(&bucket, rates[i], UINT64_MAX);
+		CHECK_INT(bucket.left, (int64_t)rates[i]);
+	}
+	CHECK_UINT(secure_quota_share(10, 4), 3);
+	CHECK_UINT(secure_quota_share(1, 4), 1);
+	CHECK_UINT(secure_quota_share(0, 4), 0);
+}
+
+static struct secure_guest come(struct secure_tickets *tickets, const char *principal, const char *id)
+{
+	struct secure_key key = { .role = SECURE_WORKER };
+	uint8_t secret[SECURE_HASH_BYTES];
+	struct secure_ticket ticket;
+	struct secure_guest guest;
+
+	snprintf(key.principal, sizeof(key.principal), "%s", principal);
+	snprintf(key.id, sizeof(key.id), "%s", id);
+	CHECK_INT(secure_tickets_issue(tickets, &key, 1000, &ticket, secret, NULL), 0);
+	CHECK(secure_tickets_open(tickets, &ticket, 1000, &guest, secret));
+	return guest;
+}
+
+static bool first_key_goes(void *ctx, const struct secure_key *key)
+{
+	return strcmp(key->id, "00000001") != 0;
+}
+
+void keys_of_a_principal_share_its_account(void)
+{
+	struct secure_tickets *tickets = secure_tickets_create(SECURE_DATA_SEALED, NULL);
+	const struct secure_limits *limits = secure_tickets_limits(tickets);
+	const struct secure_guest first = come(tickets, "job1", "00000001"), other = come(tickets, "job2", "00000009");
+	struct secure_guest next;
+
+	CHECK(!limits->any);
+	secure_tickets_rights(tickets, parse("limit job1 requests=5", NULL));
+	CHECK(limits->any);
+	CHECK_UINT(limits->max[first.account][SECURE_QUOTA_REQUESTS], 5);
+	CHECK_UINT(limits->max[other.account][SECURE_QUOTA_REQUESTS], 0);
+	CHECK(first.account != other.account);
+	/* Its next key, also when the first is gone. */
+	next = come(tickets, "job1", "00000002");
+	CHECK(next.place != first.place);
+	CHECK_UINT(next.account, first.account);
+	secure_tickets_review(tickets, first_key_goes, NULL);
+	CHECK_UINT(come(tickets, "job1", "00000003").account, first.account);
+	/* A new principal has its quotas from the first. */
+	secure_tickets_rights(tickets, parse("limit * memory=8", NULL));
+	CHECK_UINT(limits->max[first.account][SECURE_QUOTA_REQUESTS], 0);
+	CHECK_UINT(limits->max[come(tickets, "job3", "00000004").account][SECURE_QUOTA_MEMORY], 8);
+	secure_tickets_rights(tickets, NULL);
+	CHECK(!limits->any);
 	secure_tickets_destroy(tickets);
 }

@@ -63,6 +63,8 @@
 	X(operations_and_keys_have_limits) \
 	X(stale_layouts_are_refused) \
 	X(each_right_is_for_its_operations) \
+	X(new_rows_of_a_principal_have_a_quota) \
+	X(memory_of_a_principal_has_a_quota) \
 	X(a_request_is_refused_whole) \
 	X(keys_of_other_shards_are_refused) \
 	X(full_memory_refuses_a_request_as_a_whole) \
@@ -159,6 +161,8 @@ struct shard {
 	bool general; /* set before the start: requests have no fast path */
 	/* the same: as service_options has it */
 	const _Atomic(uint8_t) *(*rights)(const struct rpc_request *request);
+	struct secure_account *(*account)(const struct rpc_request *request);
+	void (*over_quota)(const struct rpc_request *request, enum wire_status status);
 	struct store_table *twins[OBJECTS + 1]; /* the same tables in another store */
 };
 

@@ -88,6 +88,8 @@ void shard_start(size_t arena_bytes)
 	shard.store = store_create(shard.arena, arena_bytes, &err);
 	shard.twin_store = store_create((char *)shard.arena + arena_bytes, TWIN_BYTES, &err);
 	shard.service = service_create(&(struct service_options){ .rights = shard.rights,
+								  .account = shard.account,
+								  .over_quota = shard.over_quota,
 								  .incarnation = RIG_INCARNATION,
 								  .partitions = PARTITIONS,
 								  .store = shard.store,

@@ -18,4 +18,4 @@ $(BUILD)/tests/system/storage/star-%.so: tests/system/storage/%.c
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(EXTRA_CFLAGS) -std=gnu11 -g -O2 -fPIC -shared -D_GNU_SOURCE -fvisibility=hidden $(WARNINGS) -o $@ $< -ldl
 $(BUILD)/tests/system/storage/star-reset.so: EXTRA_CFLAGS = $(DPDK_CFLAGS)
-BINARIES_tool += $(addprefix $(BUILD)/tests/system/storage/star-,storage.so guard.so reset.so)
+BINARIES_tool += $(addprefix $(BUILD)/tests/system/storage/star-,storage.so guard.so reset.so hugepages.so)

@@ -68,6 +68,9 @@ void ids_that_differ_go_as_they_are(void);
 
 /* estimator.c */
 void a_model_has_thousands_of_feeds(void);
+void each_head_is_evaluated_by_itself(void);
+void wrong_heads_are_refused(void);
+void gradients_are_clipped_together(void);
 void batch_norm_evaluates_by_running_statistics(void);
 void more_feeds_than_there_may_be_are_refused(void);
 

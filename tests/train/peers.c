@@ -123,7 +123,7 @@ static struct peers *open_told(void)
 				&err);
 }
 
-/* Each setting has its name and both values in the sentence; also of workers of which this one knows nothing. */
+/* Each setting has its name and both values in the message; also of workers of which this one knows nothing. */
 void a_worker_sees_who_was_told_otherwise(void)
 {
 	static const struct {

@@ -144,6 +144,6 @@ void every_status_has_a_sentence(void)
 	for (unsigned status = WIRE_OK; status <= WIRE_CLOSED; status++)
 		CHECK(strcmp(wire_status_text(status), "unknown status") != 0);
 	CHECK_STR(wire_status_text(WIRE_WRONG_DIM), "the row size does not match the table's");
-	CHECK_STR(wire_status_text(WIRE_NOT_ALLOWED + 1), "unknown status");
+	CHECK_STR(wire_status_text(WIRE_QUOTA_MEMORY + 1), "unknown status");
 	CHECK_STR(wire_status_text(UINT32_MAX), "unknown status");
 }

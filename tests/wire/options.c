@@ -28,7 +28,7 @@ static struct object_spec variable(uint64_t elements, unsigned dtype, unsigned o
 	return spec;
 }
 
-/* Reads options, then checks the whole. Returns the sentence, "" if all is well. */
+/* Reads options, then checks the whole. Returns the message, "" if all is well. */
 static const char *judge(struct object_spec spec, const char *options)
 {
 	static struct star_error err;

@@ -73,6 +73,16 @@ static int parse_threshold(const char *text, double *threshold, struct star_erro
 	return 0;
 }
 
+static int parse_clip(const char *text, double *norm, struct star_error *err)
+{
+	char *end;
+
+	*norm = strtod(text, &end);
+	if (end == text || *end || !(*norm > 0 && *norm <= 1e30))
+		return star_error_set(err, -EINVAL, "--clip-norm %s: a norm is above 0", text);
+	return 0;
+}
+
 /* Of an option of --table or --dense that startrain gives itself. */
 static int check_own(const char *list, const char *name, struct star_error *err)
 {
@@ -183,6 +193,8 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 		return parse_rate("rate", text, &o->rate, err);
 	case OPTION_dense_rate:
 		return parse_rate("dense-rate", text, &o->dense_rate, err);
+	case OPTION_clip_norm:
+		return parse_clip(text, &o->clip_norm, err);
 	case OPTION_threshold:
 		return parse_threshold(text, &o->threshold, err);
 	case OPTION_shuffle:

@@ -38,6 +38,8 @@
 	X(dtype, required_argument, \
 	  "NAME       type in which the tables are stored: float16, bfloat16 or scaled_int8 [float32]") \
 	X(wire, required_argument, "NAME       type in which the tables' rows and their gradients travel [float32]") \
+	X(clip_norm, required_argument, \
+	  "C          all gradients of a step are scaled down together to this L2 norm [none]") \
 	X(batch_norm, no_argument, \
 	  "           dense layers are normalized by their batch, in evaluation by running means") \
 	X(optimizer, required_argument, "NAME       of the tables [adam]") \

@@ -241,6 +241,7 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		{ OPTION_vocabulary, "vocabulary", is_of_text, "models of texts: language and skip-gram" },
 		{ OPTION_window, "window", is_of_text, "models of texts: language and skip-gram" },
 		{ OPTION_negatives, "negatives", is_of_pairs, "skip-gram" },
+		{ OPTION_clip_norm, "clip-norm", trains, "training" },
 		{ OPTION_batch_norm, "batch-norm", has_layers,
 		  "models of rows with dense layers of relu units: not logistic, dssm, din and dien" },
 		{ OPTION_wire, "wire", has_ps, "rows that travel to PS tasks and back: with --ps local none do" },

@@ -82,6 +82,7 @@ static int model_fn(void *params, enum estimator_mode mode, struct graph *g, str
 
 	(void)err;
 	spec->threshold = p->options->threshold;
+	spec->clip_norm = p->options->clip_norm;
 	if (p->options->model->kind != ZOO_ROWS) {
 		const struct zoo_text_inputs text = zoo_text_inputs(&p->text, g, spec);
 

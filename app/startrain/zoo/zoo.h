@@ -37,6 +37,7 @@ struct zoo_options {
 	bool tensor_fuse;
 	const char *dtype, *wire; /* of the tables' rows: in which they are stored, and travel; NULL: float32 */
 	bool apart;		  /* each column of ids has a table of its own */
+	double clip_norm;	  /* of all gradients together; 0: none */
 	bool batch_norm;	  /* between the dense layers */
 	uint32_t workers, first_worker, local_workers;
 	bool evaluator;			    /* it trains nothing: TF_CONFIG says so */

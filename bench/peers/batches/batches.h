@@ -51,7 +51,7 @@ struct batch {
 
 /*
  * A kind of server. begin starts a batch, end waits for the oldest one that was begun; both end the program with a
- * sentence when something is wrong. Batches are answered in order.
+ * message when something is wrong. Batches are answered in order.
  */
 struct side {
 	const char *name;

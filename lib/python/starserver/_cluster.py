@@ -147,7 +147,7 @@ class Cluster:
     def definition(self, name, timeout=None):
         """What a table or variable was made with: a dict of all its options."""
         def ask():
-            return _control.ask(_control.addresses(self.ps)[0], "lookup", timeout or DEFAULT_TIMEOUT_S, name=name)
+            return _control.ask_any(_control.addresses(self.ps), "lookup", timeout or DEFAULT_TIMEOUT_S, name=name)
         return interruptible(ask)
 
     def execute(self, operations, timeout=None):

@@ -42,8 +42,9 @@ def call(address, method, timeout, **params):
     if not isinstance(answer, dict):
         raise StarError(errno.EPROTO, f"{address} has answered {method} with something else than JSON-RPC")
     if "error" in answer:
-        text = answer["error"].get("message", "")
-        raise make_exception(errno.EIO, f"{address} refuses {method}: {text}")
+        text, data = answer["error"].get("message", ""), answer["error"].get("data")
+        number = data.get("number") if isinstance(data, dict) else None
+        raise make_exception(number if isinstance(number, int) else errno.EIO, f"{address} refuses {method}: {text}")
     return answer.get("result")
 
 
@@ -52,6 +53,19 @@ def ask(address, method, timeout, **params):
     if not os.environ.get("STAR_KEY"):
         return call(address, method, timeout, **params)
     return json.loads(_native.ask(address, method, json.dumps(params) if params else None, int(timeout * 1e6)))
+
+
+def ask_any(ps, method, timeout, **params):
+    """The same of a question that every PS task answers: the first that can. Of a pair one serves, and the other one may be gone."""
+    end, first = time.monotonic() + timeout, None
+    for left, address in zip(range(len(ps), 0, -1), ps):
+        try:
+            return ask(address, method, max(end - time.monotonic(), 0.01) / left, **params)
+        except StarError as error:
+            if error.errno in (errno.ENOENT, errno.EINVAL, errno.EACCES, errno.EPERM):
+                raise
+            first = first or error
+    raise first
 
 
 def _line(connection, end):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exceptions by cause. Each carries the sentence that libstar or a node has said, and a positive errno."""
+"""Exceptions by cause. Each carries the message that libstar or a node has said, and a positive errno."""
 import builtins
 import errno as _errno
 
@@ -7,7 +7,7 @@ from . import _native
 
 
 class StarError(Exception):
-    """A call failed: str() is a sentence that names the node and says what to do, .errno the cause (see star.h)."""
+    """A call failed: str() is a message that names the node and says what to do, .errno the cause (see star.h)."""
 
     def __init__(self, errno, text):
         super().__init__(errno, text)

@@ -50,7 +50,7 @@ struct stack_info {
 	uint32_t unsent_bytes, snd_wnd, snd_wnd_max;
 };
 
-/* false with a sentence on standard error. */
+/* false with a message on standard error. */
 bool stack_up(const struct stack_options *options, void (*output)(void *ctx, const void *packet, size_t bytes),
 	      void *ctx);
 void stack_down(void);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rpc/quota.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+_Static_assert(WIRE_QUOTA_MEMORY - WIRE_QUOTA_CONNECTIONS == SECURE_QUOTAS - 1, "a status for each");
+_Static_assert(SECURE_ACCOUNTS < UINT16_MAX, "as a stream's or session's");
+
+int rpc_quota_init(struct rpc_server *server)
+{
+	if (!server->options.tickets)
+		return 0;
+	server->limits = secure_tickets_limits(server->options.tickets);
+	server->accounts = calloc(SECURE_ACCOUNTS, sizeof(*server->accounts)); /* few of its pages are ever touched */
+	return server->accounts ? 0 : -ENOMEM;
+}
+
+/* This reactor's share; 0: there is none. */
+static uint64_t share_of(struct rpc_work *w, enum secure_quota quota)
+{
+	const uint64_t max =
+		atomic_load_explicit(&w->server->limits->max[*quota_account(w) - 1][quota], memory_order_relaxed);
+
+	return secure_quota_share(max, w->server->options.reactors ? w->server->options.reactors : 1);
+}
+
+static struct secure_account *account_of(struct rpc_work *w)
+{
+	return &w->server->accounts[*quota_account(w) - 1];
+}
+
+enum wire_status rpc_quota_enter(struct rpc_work *w, const struct secure_guest *guest)
+{
+	struct rpc_counters *counters = &w->server->counters;
+	uint32_t *count;
+	uint64_t max;
+
+	*quota_account(w) = (uint16_t)(guest->account + 1);
+	count = w->is_session ? &account_of(w)->sessions : &account_of(w)->connections;
+	max = share_of(w, w->is_session ? SECURE_QUOTA_SESSIONS : SECURE_QUOTA_CONNECTIONS);
+	if (likely(!max || *count < max)) {
+		++*count;
+		return WIRE_OK;
+	}
+	*quota_account(w) = 0;
+	*(w->is_session ? &counters->quota_sessions : &counters->quota_connections) += 1;
+	return w->is_session ? WIRE_QUOTA_SESSIONS : WIRE_QUOTA_CONNECTIONS;
+}
+
+void rpc_quota_leave(struct rpc_work *w)
+{
+	if (!*quota_account(w))
+		return;
+	*(w->is_session ? &account_of(w)->sessions : &account_of(w)->connections) -= 1;
+	*quota_account(w) = 0;
+}
+
+bool rpc_quota_take_bytes(struct rpc_work *w, uint32_t bytes)
+{
+	struct secure_account *account = account_of(w);
+	const uint64_t max = share_of(w, SECURE_QUOTA_IN_FLIGHT);
+
+	/* One is always let in, however large: it would never be. */
+	if (max && account->in_flight && account->in_flight + bytes > max) {
+		w->server->counters.quota_in_flight++;
+		return false;
+	}
+	account->in_flight += bytes;
+	return true;
+}
+
+void rpc_quota_give_bytes(struct rpc_work *w, uint32_t bytes)
+{
+	if (*quota_account(w))
+		account_of(w)->in_flight -= bytes;
+}
+
+void rpc_quota_request(struct rpc_work *w)
+{
+	const uint64_t max = share_of(w, SECURE_QUOTA_REQUESTS);
+	struct secure_bucket *bucket = &account_of(w)->requests;
+
+	if (!max)
+		return;
+	secure_bucket_fill(bucket, max, net_now_ns(w->server->options.net));
+	if (bucket->left > 0)
+		bucket->left--;
+	else if (w->refusal == WIRE_OK)
+		w->refusal = WIRE_QUOTA_REQUESTS;
+	w->server->counters.quota_requests += w->refusal == WIRE_QUOTA_REQUESTS;
+}
+
+struct secure_account *rpc_request_account(const struct rpc_request *request)
+{
+	struct rpc_work *w = work_of((struct rpc_request *)(uintptr_t)request);
+	struct secure_account *account;
+	uint64_t rows;
+
+	if (likely(!quota_any(w->server)) || !*quota_account(w))
+		return NULL;
+	account = account_of(w);
+	account->now_ns = net_now_ns(w->server->options.net);
+	rows = share_of(w, SECURE_QUOTA_NEW_ROWS);
+	account->rows_limited = rows != 0;
+	account->memory_max = share_of(w, SECURE_QUOTA_MEMORY);
+	if (rows)
+		secure_bucket_fill(&account->rows, rows, account->now_ns);
+	return rows || account->memory_max ? account : NULL;
+}
+
+void rpc_request_over_quota(const struct rpc_request *request, enum wire_status status)
+{
+	struct rpc_counters *counters = &work_of((struct rpc_request *)(uintptr_t)request)->server->counters;
+
+	*(status == WIRE_QUOTA_MEMORY ? &counters->quota_memory : &counters->quota_new_rows) += 1;
+}
+
+enum rpc_progress rpc_quota_refuse(struct rpc_work *w)
+{
+	const enum secure_quota quota = (enum secure_quota)(w->refusal - WIRE_QUOTA_CONNECTIONS);
+
+	return rpc_reply_fail(&w->request, (enum wire_status)w->refusal,
+			      "%s: %" PRIu64 " is this reactor's share (security.rights: limit ... %s=); retry later",
+			      wire_status_text(w->refusal), share_of(w, quota), secure_quota_name(quota));
+}
+
+const char *rpc_quota_text(enum wire_status status)
+{
+	return status == WIRE_QUOTA_SESSIONS ? "the principal has as many sessions here as its quota allows "
+					       "(security.rights: limit ... sessions=): close some, or raise it"
+					     : "the principal has as many connections here as its quota allows "
+					       "(security.rights: limit ... connections=): close some, or raise it";
+}

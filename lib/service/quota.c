@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Quotas of new rows and of memory (secure/quota.h). What a request makes is known when it has made it: it may go
+ * beyond, and its sender's next ones wait until that is paid back. Memory is that of the tables in which he may make
+ * rows, whoever made them: rows are tables', not principals'.
+ */
+#include "service/internal.h"
+
+#include "secure/quota.h"
+
+#define MEMORY_LOOK_NS UINT64_C(10000000)
+
+static bool memory_is_full(const struct service *service, const _Atomic(uint8_t) *rights, uint64_t max)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t id = 0; id <= WIRE_OBJECTS_MAX && bytes < max; id++)
+		if (service->tables[id] && atomic_load_explicit(&rights[id], memory_order_relaxed) & SECURE_CREATE)
+			bytes += store_table_stats(service->tables[id])->memory_bytes;
+	return bytes >= max;
+}
+
+uint8_t service_over_quota(const struct service *service, const struct rpc_request *request,
+			   const _Atomic(uint8_t) *rights)
+{
+	struct secure_account *account = service->options.account ? service->options.account(request) : NULL;
+
+	if (likely(!account))
+		return 0;
+	if (account->rows_limited && account->rows.left <= 0)
+		return LACKS_NEW_ROWS;
+	if (!account->memory_max || !rights)
+		return 0;
+	/* All tables are looked at, which takes some microseconds: not for each request. */
+	if (!account->memory_ns || account->now_ns - account->memory_ns >= MEMORY_LOOK_NS) {
+		account->memory_ns = account->now_ns;
+		account->memory_full = memory_is_full(service, rights, account->memory_max);
+	}
+	return account->memory_full ? LACKS_MEMORY : 0;
+}
+
+struct quota_count service_quota_begin(const struct service *service, const struct rpc_request *request)
+{
+	struct quota_count count = { .account = unlikely(service->options.account != NULL)
+							? service->options.account(request)
+							: NULL };
+
+	if (unlikely(count.account != NULL))
+		count.made = store_made(service->options.store);
+	return count;
+}
+
+void service_quota_end(const struct service *service, const struct quota_count *count)
+{
+	if (unlikely(count->account != NULL) && count->account->rows_limited)
+		count->account->rows.left -= (int64_t)(store_made(service->options.store) - count->made);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pushes that are kept until they are durable: sent again in their order, let go, bounded, waited for. */
+#include "tests/client/cases.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/frame.h"
+
+enum { DIM = 4, KEYS = 6, LARGE_DIM = 1024, LARGE_KEYS = 64 };
+
+static const uint64_t keys[KEYS] = { 3, 1, 4, 15, 92, 65 };
+
+static struct bench start(uint32_t reactors)
+{
+	struct bench b = bench_start(1, reactors, DIM);
+
+	peer_retain(b.peer);
+	return b;
+}
+
+static uint32_t counter(struct bench *b, const uint32_t *of)
+{
+	uint32_t value;
+
+	pthread_mutex_lock(&b->peer->lock);
+	value = *of;
+	pthread_mutex_unlock(&b->peer->lock);
+	return value;
+}
+
+/* 1 is pushed to so many of the keys, in one request. */
+static void push(struct bench *b, uint32_t count)
+{
+	float rows[KEYS * DIM];
+	struct star_error err = { 0 };
+
+	for (uint32_t i = 0; i < count * DIM; i++)
+		rows[i] = 1;
+	if (!CHECK_INT(star_push(b->table, keys, count, rows, LONG_US, &err), 0))
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+}
+
+/* What was pushed to each key in all, as a pull says. */
+static void pulls_show(struct bench *b, uint32_t count, float pushed)
+{
+	float rows[KEYS * DIM];
+	struct star_error err = { 0 };
+
+	CHECK_INT(star_pull(b->table, keys, count, rows, 0, LONG_US, &err), 0);
+	for (uint32_t i = 0; i < count; i++)
+		CHECK_NEAR(rows[i * DIM], peer_initial(1, keys[i], 0) - pushed, 1e-3);
+}
+
+/* And as the node has it. */
+static bool node_has(struct bench *b, uint32_t pushes)
+{
+	uint32_t applied;
+	float first;
+
+	return peer_find(b->peer, 1, keys[0], &applied, &first) && applied == pushes;
+}
+
+static bool comes_true(struct bench *b, bool (*is)(struct bench *b, uint32_t n), uint32_t n)
+{
+	for (uint32_t ms = 0; ms < 20000; ms++) {
+		if (is(b, n))
+			return true;
+		sleep_ms(1);
+	}
+	return false;
+}
+
+/* The first push of a table waits; those behind it are kept, come again in their order, and before all else. */
+void what_is_not_durable_is_sent_again(void)
+{
+	struct bench b = start(2);
+
+	for (int round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < 10; i++) {
+			push(&b, KEYS); /* a request to each reactor */
+			push(&b, 1);	/* a small call, but for the first time */
+			pulls_show(&b, 1, (float)(2 * i + 2 + 40 * (uint32_t)round));
+		}
+		CHECK_UINT(counter(&b, &b.peer->waited), 2);
+		CHECK(counter(&b, &b.peer->kept) >= 28);
+		CHECK_UINT(counter(&b, &b.peer->kept_again), round ? 28 : 0);
+		peer_fail_over(b.peer);
+		for (uint32_t i = 0; i < 10; i++)
+			push(&b, KEYS);
+		for (uint32_t i = 0; i < 10; i++)
+			push(&b, 1);
+		pulls_show(&b, 1, (float)(40 * round + 40));
+		peer_make_durable(b.peer);
+	}
+	CHECK(node_has(&b, 80));
+	bench_stop(&b);
+}
+
+static bool nothing_is_kept(struct bench *b, uint32_t n)
+{
+	struct star_error err;
+
+	return star_settle(b->cluster, 1, &err) == 0;
+}
+
+/* Without a call: the node is asked. */
+void what_is_durable_is_let_go(void)
+{
+	struct bench b = start(1);
+
+	for (uint32_t i = 0; i < 5; i++)
+		push(&b, KEYS);
+	CHECK_UINT(counter(&b, &b.peer->kept), 4);
+	sleep_ms(50);
+	CHECK(counter(&b, &b.peer->pings) > 0);
+	CHECK(!nothing_is_kept(&b, 0));
+	peer_make_durable(b.peer);
+	CHECK(comes_true(&b, nothing_is_kept, 0));
+	peer_fail_over(b.peer);
+	pulls_show(&b, KEYS, 5);
+	CHECK_UINT(counter(&b, &b.peer->kept_again), 0);
+	/* A node that has nobody to bring it to. */
+	for (uint32_t i = 0; i < 5; i++)
+		push(&b, KEYS);
+	CHECK(!nothing_is_kept(&b, 0));
+	pthread_mutex_lock(&b.peer->lock);
+	b.peer->retains = false;
+	pthread_mutex_unlock(&b.peer->lock);
+	pulls_show(&b, KEYS, 10);
+	CHECK(nothing_is_kept(&b, 0));
+	bench_stop(&b);
+}
+
+/* A worker that is busy elsewhere does not keep its pushes from the others. */
+void an_idle_worker_sends_again_by_itself(void)
+{
+	struct bench b = start(1);
+
+	for (uint32_t i = 0; i < 20; i++)
+		push(&b, KEYS);
+	peer_fail_over(b.peer);
+	CHECK(comes_true(&b, node_has, 20));
+	sleep_ms(30);
+	CHECK(node_has(&b, 20));
+	CHECK_UINT(counter(&b, &b.peer->kept_again), 19);
+	/* And where they had come, or some of them, after all. */
+	peer_make_durable(b.peer);
+	push(&b, KEYS);
+	peer_fail_over(b.peer);
+	CHECK(comes_true(&b, node_has, 21));
+	bench_stop(&b);
+}
+
+static void *make_durable_later(void *arg)
+{
+	sleep_ms(150);
+	peer_make_durable(((struct bench *)arg)->peer);
+	return NULL;
+}
+
+/* star_settle says whether, star_close waits, for some seconds at most. */
+void who_closes_waits_until_all_is_durable(void)
+{
+	struct bench b = start(1);
+	struct star_error err = { 0 };
+	pthread_t thread;
+	uint64_t began;
+
+	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
+	push(&b, KEYS);
+	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
+	push(&b, KEYS);
+	began = now_us();
+	CHECK_INT(star_settle(b.cluster, 60000, &err), -ETIMEDOUT);
+	CHECK(now_us() - began >= 60000);
+	CHECK(strncmp(err.text, "1 requests were answered", 24) == 0);
+	CHECK(pthread_create(&thread, NULL, make_durable_later, &b) == 0);
+	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
+	CHECK(now_us() - began >= 150000);
+	pthread_join(thread, NULL);
+	push(&b, KEYS);
+	CHECK(pthread_create(&thread, NULL, make_durable_later, &b) == 0);
+	began = now_us();
+	star_close(b.cluster);
+	CHECK(now_us() - began >= 100000);
+	pthread_join(thread, NULL);
+	b.cluster = star_open(b.peer->address, LONG_US, &err);
+	b.table = bench_table(&b, "words", DIM);
+	push(&b, KEYS);
+	push(&b, KEYS);
+	began = now_us();
+	star_close(b.cluster);
+	CHECK(now_us() - began >= 4000000 && now_us() - began < 20000000);
+	peer_stop(b.peer);
+}
+
+/* What finds no room waits at the node; then there is room again. */
+void what_is_kept_is_bounded(void)
+{
+	static float rows[LARGE_KEYS * LARGE_DIM];
+	uint64_t many[LARGE_KEYS];
+	struct star_error err = { 0 };
+	struct star_table *large;
+	struct bench b;
+
+	setenv("STAR_KEEP_MIB", "1", 1);
+	b = start(1);
+	large = bench_table(&b, "large", LARGE_DIM);
+	for (uint64_t i = 0; i < LARGE_KEYS; i++)
+		many[i] = i;
+	/* 257 KiB each: three fit. */
+	for (uint32_t i = 0; i < 17; i++)
+		CHECK_INT(star_push(large, many, LARGE_KEYS, rows, LONG_US, &err), 0);
+	CHECK_UINT(counter(&b, &b.peer->waited), 1 + 4);
+	CHECK_UINT(counter(&b, &b.peer->kept), 12);
+	bench_stop(&b);
+	setenv("STAR_KEEP_MIB", "0", 1);
+	b = start(1);
+	for (uint32_t i = 0; i < 5; i++)
+		push(&b, KEYS);
+	CHECK_UINT(counter(&b, &b.peer->kept), 0);
+	CHECK_UINT(counter(&b, &b.peer->waited), 5);
+	bench_stop(&b);
+	setenv("STAR_KEEP_MIB", "much", 1);
+	CHECK(!star_open("127.0.0.1:1", LONG_US, &err));
+	CHECK_INT(err.code, -EINVAL);
+	CHECK(strstr(err.text, "STAR_KEEP_MIB") != NULL);
+	unsetenv("STAR_KEEP_MIB");
+}
+
+/* Deletes, commits and gradients for sums order workers among each other. */
+void what_orders_workers_waits(void)
+{
+	struct bench b = start(1);
+	struct star_error err = { 0 };
+	struct star_op op = star_op_delete(b.table, keys, KEYS);
+
+	push(&b, KEYS);
+	push(&b, KEYS);
+	CHECK_UINT(counter(&b, &b.peer->kept), 1);
+	CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), 0);
+	CHECK_UINT(counter(&b, &b.peer->waited), 2);
+	CHECK(nothing_is_kept(&b, 0));
+	bench_stop(&b);
+}
+
+static void answer_again(struct bench *b, unsigned status, uint32_t count)
+{
+	pthread_mutex_lock(&b->peer->lock);
+	b->peer->again_status = status;
+	b->peer->again_count = count;
+	pthread_mutex_unlock(&b->peer->lock);
+}
+
+/* A busy node is asked again; what it refuses for good is lost, which is said once. */
+void what_is_refused_when_it_comes_again_is_told(void)
+{
+	struct bench b = start(1);
+	struct star_error err = { 0 };
+
+	for (uint32_t i = 0; i < 4; i++)
+		push(&b, KEYS);
+	answer_again(&b, WIRE_BUSY, 2);
+	peer_fail_over(b.peer);
+	pulls_show(&b, KEYS, 4);
+	CHECK_UINT(counter(&b, &b.peer->kept_again), 3 + 2);
+	answer_again(&b, WIRE_STALE_LAYOUT, 1);
+	peer_fail_over(b.peer);
+	pulls_show(&b, KEYS, 4);
+	answer_again(&b, WIRE_NO_MEMORY, 1);
+	peer_fail_over(b.peer);
+	pulls_show(&b, KEYS, 3);
+	peer_make_durable(b.peer);
+	CHECK_INT(star_settle(b.cluster, LONG_US, &err), -EREMOTEIO);
+	CHECK(strncmp(err.text, "1 requests that", 15) == 0);
+	CHECK(strstr(err.text, "parameter memory") != NULL);
+	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
+	bench_stop(&b);
+}
+
+/* Connections that end again and again, while what is kept is sent again too, and new calls come. */
+void connections_end_while_it_is_sent_again(void)
+{
+	struct bench b = start(1);
+
+	for (uint32_t i = 0; i < 12; i++)
+		push(&b, KEYS);
+	peer_fail_over(b.peer);
+	peer_misbehave(b.peer, FAULT_CLOSE, 3, 1);
+	push(&b, KEYS);
+	pulls_show(&b, KEYS, 13);
+	peer_fail_over(b.peer);
+	peer_misbehave(b.peer, FAULT_RESET, 12, 1);
+	push(&b, 1);
+	push(&b, KEYS);
+	pulls_show(&b, 1, 15);
+	CHECK(node_has(&b, 15));
+	peer_misbehave(b.peer, FAULT_NONE, 0, 0);
+	peer_make_durable(b.peer);
+	bench_stop(&b);
+}
+
+struct lane {
+	struct bench *b;
+	struct star_table *table;
+	uint64_t key;
+	_Atomic(uint32_t) pushes;
+	bool failed;
+};
+
+enum { LANES = 3, PUSHES = 1500, DEEP = 20 };
+
+/* One at a time, or many in flight. */
+static void *push_on(void *arg)
+{
+	static const float row[DIM] = { 1 };
+	struct lane *l = arg;
+	struct star_request *requests[DEEP];
+	struct star_error err = { 0 };
+
+	for (uint32_t i = 0; i < PUSHES && !l->failed; i += DEEP) {
+		const struct star_op op = star_op_push(l->table, &l->key, 1, row);
+
+		for (uint32_t j = 0; j < DEEP; j++) {
+			if (l->key % 2) {
+				l->failed |= star_push(l->table, &l->key, 1, row, LONG_US, &err) < 0;
+				l->pushes++;
+			} else {
+				requests[j] = star_execute_async(l->b->cluster, &op, 1, LONG_US, NULL, NULL, &err);
+			}
+		}
+		for (uint32_t j = 0; j < DEEP && l->key % 2 == 0; j++) {
+			l->failed |= star_request_wait(requests[j], &err) < 0;
+			l->pushes++;
+		}
+	}
+	if (err.code)
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	return NULL;
+}
+
+/* A call whose connections end again and again, and nothing is answered, is given up. */
+static void await_progress(struct lane *lanes)
+{
+	for (uint32_t i = 0; i < LANES; i++) {
+		const uint32_t pushes = atomic_load(&lanes[i].pushes);
+		uint32_t ms = pushes < (uint32_t)PUSHES ? 0 : 20000;
+
+		for (; ms < 20000 && atomic_load(&lanes[i].pushes) == pushes; ms++)
+			sleep_ms(1);
+	}
+}
+
+/* Nothing is lost or doubled, whoever pushes, and when. */
+void each_push_is_there_once(void)
+{
+	struct bench b = start(2);
+	struct lane lanes[LANES];
+	pthread_t threads[LANES];
+	uint32_t applied = 0;
+	float first;
+
+	for (uint32_t i = 0; i < LANES; i++) {
+		lanes[i] = (struct lane){ .b = &b, .table = b.table, .key = 100 + i };
+		CHECK(pthread_create(&threads[i], NULL, push_on, &lanes[i]) == 0);
+	}
+	for (uint32_t i = 0; i < 25; i++) {
+		await_progress(lanes);
+		if (i % 3)
+			peer_make_durable(b.peer);
+		sleep_ms(i % 5);
+		peer_fail_over(b.peer);
+	}
+	for (uint32_t i = 0; i < LANES; i++)
+		pthread_join(threads[i], NULL);
+	peer_make_durable(b.peer);
+	CHECK(comes_true(&b, nothing_is_kept, 0));
+	for (uint32_t i = 0; i < LANES; i++) {
+		CHECK(peer_find(b.peer, 1, lanes[i].key, &applied, &first));
+		CHECK_UINT(applied, lanes[i].pushes);
+		CHECK_UINT(applied, PUSHES);
+	}
+	CHECK(counter(&b, &b.peer->kept_again) > 0);
+	bench_stop(&b);
+}
