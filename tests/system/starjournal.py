@@ -105,11 +105,11 @@ ONE = {"do": "create", "name": "one", "dim": 4, "optimizer": "sgd", "rate": 1}
 class Pusher:
     """Pushes 1 to each of its keys by libstar, again and again, and never opens its cluster again."""
 
-    def __init__(self, net, ps, name, keys):
+    def __init__(self, net, ps, name, keys, deadline_s=20):
         self.net, self.ps, self.keys, self.table = net, ps, keys, {"do": "create", "name": name, "dim": 2, "rate": 1}
         self.sent = self.acknowledged = 0
         self.times, self.stop, self.error = [], False, None
-        self.process = subprocess.Popen(["ip", "netns", "exec", net.netns, STAR_DO, ps, "20000000"], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen(["ip", "netns", "exec", net.netns, STAR_DO, ps, str(deadline_s * SLOW * 1000000)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         self.ask(self.table)
         self.thread = threading.Thread(target=self.go)
