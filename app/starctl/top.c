@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `starctl top`: reactors, requests, tables and connections of a node, or of all nodes, as they are now, every second. */
+/* `starctl top`: reactors, requests, tables and connections of a node, or of all nodes, every second. */
 #include "app/starctl/top.h"
 
 #include <errno.h>

@@ -22,9 +22,9 @@
 
 #define FORMAT "starserver-checkpoint"
 
-static const char *const members[] = { "format",  "version",  "id",    "parent",  "time_ms",	     "partitions",
-				       "tasks",	  "reactors", "step",  "lineage", "parent_checksum", "queues",
-				       "objects", "files",    NULL };
+static const char *const members[] = { "format",	  "version", "id",	 "parent", "time_ms",
+				       "partitions",	  "tasks",   "reactors", "step",   "lineage",
+				       "parent_checksum", "queues",  "objects",	 "files",  NULL };
 static const char *const file_members[] = { "name", "task", "reactor", "bytes", "rows", "deleted", "checksum", NULL };
 
 void ckpt_manifest_free(struct ckpt_manifest *manifest)

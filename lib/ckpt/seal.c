@@ -4,8 +4,8 @@
  *
  *   starhmac1 ID 64 hexadecimal digits
  *
- * ID being that of the key. The manifest itself stays as it is: a delta names its parent by the sum of its text, and one
- * that is adopted later keeps its name.
+ * ID being that of the key. The manifest itself stays as it is: a delta names its parent by the sum of its text, and
+ * one that is adopted later keeps its name.
  */
 #include "ckpt/seal.h"
 
@@ -80,7 +80,7 @@ int ckpt_seal_write(int folder, const char *path, const char *text, size_t bytes
 }
 
 /* What lies there; its bytes, 0 for what can be none, or a negative errno. */
-static int read_line(int folder, char line[static LINE_BYTES + 1])
+static int read_seal(int folder, char line[static LINE_BYTES + 1])
 {
 	const int fd = openat(folder, CKPT_SEAL_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct stat status;
@@ -131,7 +131,7 @@ int ckpt_seal_check(int folder, const char *path, const char *text, size_t bytes
 
 	if (!keys)
 		return 0;
-	n = read_line(folder, line);
+	n = read_seal(folder, line);
 	if (n == -ENOENT)
 		return ckpt_damaged(
 			err, path, CKPT_MANIFEST_NAME,
@@ -165,7 +165,7 @@ int ckpt_adopt(const char *path, struct star_error *err)
 	if (text && rc == 0) {
 		ckpt_manifest_free(&manifest);
 		/* One that somebody else has made is not to be replaced by the way. */
-		rc = read_line(folder, line) == -ENOENT ? 1 : ckpt_seal_check(folder, path, text, bytes, err);
+		rc = read_seal(folder, line) == -ENOENT ? 1 : ckpt_seal_check(folder, path, text, bytes, err);
 	}
 	if (rc == 1) {
 		rc = ckpt_seal_write(folder, path, text, bytes, err);

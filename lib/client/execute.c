@@ -34,8 +34,7 @@ struct call *client_call_make(struct star_cluster *cluster, const struct star_op
 {
 	struct call *call = client_call_create(cluster, ops, ops_count, deadline_us, err);
 
-	if (!call ||
-	    client_split_call(call, atomic_load_explicit(&cluster->route, memory_order_acquire), err) == 0)
+	if (!call || client_split_call(call, atomic_load_explicit(&cluster->route, memory_order_acquire), err) == 0)
 		return call;
 	client_call_free(call);
 	return NULL;

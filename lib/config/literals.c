@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes of the comment or string that starts here; 0 when none does. A string that is not closed goes to the end. */
+/* The bytes of the comment or string that starts here; 0: none does. A string that is not closed goes to the end. */
 static size_t opaque(const char *text)
 {
 	const char *end;

@@ -144,8 +144,8 @@ struct observe {
 	uint64_t head __attribute__((aligned(64))); /* records that are complete, and counted, ever */
 	uint64_t sampled;			    /* samples, ever */
 	struct observe_histogram histograms[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
-	/* the same in short, for who looks at all of them each second: how many there are in each octave, and the sum of
-	 * the times in units */
+	/* the same in short, for who looks at all of them each second: how many there are in each octave, and the sum
+	 * of the times in units */
 	struct observe_brief {
 		uint64_t octaves[OBSERVE_OCTAVES + 1], units;
 	} briefs[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];

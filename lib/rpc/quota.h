@@ -21,7 +21,10 @@ static inline uint16_t *quota_account(struct rpc_work *w)
 	return w->is_session ? &session_of(w)->account : &seal_of(stream_of(w))->account;
 }
 
-/* All of these are for who has come by ticket. Somebody has come by a ticket: WIRE_OK, or over his quota of streams, or of sessions. And: he has gone. */
+/*
+ * All of these are for those who came by ticket. Somebody has come: WIRE_OK, or the status of the quota of streams, or
+ * of sessions, that he is over. And: he has gone.
+ */
 enum wire_status rpc_quota_enter(struct rpc_work *work, const struct secure_guest *guest);
 void rpc_quota_leave(struct rpc_work *work);
 

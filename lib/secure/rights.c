@@ -97,7 +97,7 @@ static const char *read_quotas(const char *at, const char *end, struct line *lin
 }
 
 /* Why a line is none; NULL: it is one. */
-static const char *read_line(const char *at, const char *end, struct line *line)
+static const char *read_right(const char *at, const char *end, struct line *line)
 {
 	size_t n = next_word(&at, end);
 	const bool limits = n == 5 && memcmp(at, "limit", 5) == 0;
@@ -151,7 +151,7 @@ struct secure_rights *secure_rights_parse(const char *path, const char *text, si
 		else if (rights->count == LINES_MAX)
 			wrong = "there are too many lines";
 		else
-			wrong = read_line(at, stop, &rights->lines[rights->count++]);
+			wrong = read_right(at, stop, &rights->lines[rights->count++]);
 		if (wrong) {
 			star_error_set(err, -EINVAL, "%.200s, line %u: %s", path, number, wrong);
 			free(rights);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The data plane's records: AES-GCM (NIST SP 800-38D) with keys of 128 or 256 bits, or GMAC, which leaves the bytes as
- * they are and only guards them. By ipsec-mb's direct calls alone: no lock, no allocation, no system call. Reactors use it, and workers.
- * A direction has keys of its own, and numbers its records from 0:
- * the number, in little endian, is in the nonce, as in TLS 1.3 (RFC 8446, 5.3), so that a record that is lost,
+ * they are and only guards them. By ipsec-mb's direct calls alone: no lock, no allocation, no system call. Reactors
+ * use it, and workers. A direction has keys of its own, and numbers its records from 0: the number, in little endian,
+ * is in the nonce, as in TLS 1.3 (RFC 8446, 5.3), so that a record that is lost,
  * repeated, moved or sent back has a wrong tag. After SECURE_RENEW_BYTES, or 2^32 records, both ends go over to the
  * next key, at the same record, without a word. One thread at a time uses a direction.
  */

@@ -242,7 +242,10 @@ void dgram_sealed_messages_are_not_readable(void)
 	static const struct {
 		enum secure_data data;
 		bool readable;
-	} cases[] = { { SECURE_DATA_OPEN, true }, { SECURE_DATA_CHECKED, true }, { SECURE_DATA_SEALED, false }, { SECURE_DATA_SEALED_256, false } };
+	} cases[] = { { SECURE_DATA_OPEN, true },
+		      { SECURE_DATA_CHECKED, true },
+		      { SECURE_DATA_SEALED, false },
+		      { SECURE_DATA_SEALED_256, false } };
 
 	for (unsigned i = 0; i < RTE_DIM(cases); i++) {
 		begin_with(310 + i, cases[i].data);

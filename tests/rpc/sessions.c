@@ -341,6 +341,7 @@ void sessions_of_a_principal_have_a_quota(void)
 	w.client = first;
 	net_turn(w.link.net[1], w.link.now_ns);
 	dgram_destroy(w.client);
+	w.client = NULL;
 	link_run(&w.link, 3000 * LINK_MS, NULL, NULL);
 	open_client();
 	ask(16, false);
