@@ -320,6 +320,7 @@ int node_pair_open(struct node *node, struct star_error *err)
 	p->node = node;
 	p->listen_fd = p->bell.fd = -1;
 	p->own_incarnation = node->incarnation;
+	p->promotion_read = true;
 	/* Of a standby its administrator may read rows, too. */
 	node->layout = (struct control_layout){ .cluster_reactors = node->shards_count };
 	pthread_mutex_init(&p->lock, NULL);

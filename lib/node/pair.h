@@ -76,6 +76,7 @@ struct node_pair {
 	uint32_t primary_incarnation, primary_epoch, primary_lease_ms;
 	bool primary_sums, primary_same; /* sums were opened there; it has the same reactors */
 	struct node_pair_promotion promotion;
+	bool promotion_read; /* by the operator who has asked, if one has */
 	/* figures */
 	uint64_t lag_bytes, lag_us, bytes, rows, syncs, resumed_us;
 };

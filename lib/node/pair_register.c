@@ -21,17 +21,24 @@ enum {
 };
 _Static_assert((int)CONFIG_ETCD_MAX <= (int)ETCD_ENDPOINTS_MAX, "what a configuration has, the client takes");
 
+/* A claim that somebody makes, and how it has ended. */
+struct claim_slot {
+	enum pair_claim claim;
+	uint64_t made, answered; /* numbers of claims */
+	int status;
+	struct star_error err;
+	struct pair_entry entry; /* that was claimed, or is there */
+};
+
 struct node_pair_register {
 	struct etcd *etcd;
 	pthread_t thread;
 	bool threaded, stopping;
 	/* under the pair's lock */
-	enum pair_claim claim;
-	bool once;		  /* its outcome is told after one try */
-	uint64_t asked, answered; /* numbers of claims */
-	int status;
-	struct star_error err; /* why etcd, or it, does not do what is wanted; code 0: all is well */
-	uint64_t generation;   /* that was claimed */
+	struct claim_slot ask;	/* its outcome is told after one try */
+	bool asking;		/* somebody waits for that, and reads it before the next one may ask */
+	struct claim_slot want; /* made until it comes true */
+	struct star_error err;	/* why etcd, or it, does not do what is wanted; code 0: all is well */
 	struct pair_entry entry;
 	bool seen, reachable;
 	bool unsure; /* a claim to serve may come true that no answer came to */
@@ -132,8 +139,8 @@ static int try_claim(struct node_pair *p, enum pair_claim claim, struct pair_ent
 /* ---- the thread ---- */
 
 /* Under the pair's lock. */
-static void note_try(struct node_pair *p, uint64_t number, int rc, const struct pair_entry *entry,
-		     const struct star_error *err)
+static void note_try(struct node_pair *p, struct claim_slot *slot, uint64_t number, int rc,
+		     const struct pair_entry *entry, const struct star_error *err)
 {
 	struct node_pair_register *r = p->reg;
 	const bool reachable = rc != -EHOSTUNREACH;
@@ -152,10 +159,11 @@ static void note_try(struct node_pair *p, uint64_t number, int rc, const struct 
 		r->entry = *entry;
 	r->endpoint = etcd_endpoint(r->etcd);
 	r->err = rc < 0 ? *err : (struct star_error){ 0 };
-	if (number == r->asked && r->answered < number && (rc == 0 || r->once)) {
-		r->answered = number;
-		r->status = rc;
-		r->generation = entry->generation;
+	if (number == slot->made && slot->answered < number && (rc == 0 || slot == &r->ask)) {
+		slot->answered = number;
+		slot->status = rc;
+		slot->err = r->err;
+		slot->entry = *entry;
 	}
 	pthread_cond_broadcast(&p->changed);
 }
@@ -167,6 +175,24 @@ static bool is_deposed(const struct node_pair *p, const struct pair_entry *entry
 	       !p->again;
 }
 
+static bool is_pending(const struct claim_slot *slot)
+{
+	return slot->answered < slot->made;
+}
+
+/* Until there is something to do. Under the pair's lock. */
+static void register_waits(struct node_pair *p)
+{
+	const struct node_pair_register *r = p->reg;
+	const uint64_t asks = r->ask.made, wants = r->want.made;
+	const struct timespec until =
+		clock_timespec(clock_ns() + (is_pending(&r->want) ? AGAIN_MS : LOOK_MS) * UINT64_C(1000000));
+
+	while (!r->stopping && !is_pending(&r->ask) && r->ask.made == asks && r->want.made == wants &&
+	       pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+		;
+}
+
 static void *run_register(void *arg)
 {
 	struct node_pair *p = arg;
@@ -174,28 +200,27 @@ static void *run_register(void *arg)
 
 	pthread_mutex_lock(&p->lock);
 	while (!r->stopping) {
-		const uint64_t number = r->asked;
-		const bool wanted = r->answered < number;
-		const enum pair_claim claim = wanted ? r->claim : PAIR_CLAIM_NOTHING;
+		/* Who asks waits for it. */
+		struct claim_slot *slot = is_pending(&r->ask) ? &r->ask : &r->want;
+		const uint64_t number = slot->made;
+		const enum pair_claim claim = is_pending(slot) ? slot->claim : PAIR_CLAIM_NOTHING;
 		struct star_error err = { 0 };
 		struct pair_entry entry;
-		struct timespec until;
 		bool deposed;
 		int rc;
 
 		pthread_mutex_unlock(&p->lock);
 		rc = try_claim(p, claim, &entry, &err);
 		pthread_mutex_lock(&p->lock);
-		note_try(p, number, rc, &entry, &err);
+		note_try(p, slot, number, rc, &entry, &err);
 		deposed = rc != -EHOSTUNREACH && is_deposed(p, &entry);
 		if (deposed) {
 			pthread_mutex_unlock(&p->lock);
 			node_pair_yield(p, entry.generation);
 			pthread_mutex_lock(&p->lock);
 		}
-		until = clock_timespec(clock_ns() + (r->answered < r->asked ? AGAIN_MS : LOOK_MS) * UINT64_C(1000000));
-		while (!r->stopping && r->asked == number && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
-			;
+		if (slot == &r->want || !is_pending(&r->want))
+			register_waits(p);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
@@ -204,44 +229,58 @@ static void *run_register(void *arg)
 /* ---- what others ask ---- */
 
 /* Under the pair's lock. */
-static uint64_t put_claim(struct node_pair *p, enum pair_claim claim, bool once)
+static uint64_t put_claim(struct node_pair *p, struct claim_slot *slot, enum pair_claim claim)
 {
-	struct node_pair_register *r = p->reg;
-
-	r->claim = claim;
-	r->once = once;
-	r->asked++;
+	slot->claim = claim;
+	slot->made++;
 	pthread_cond_broadcast(&p->changed);
-	return r->asked;
+	return slot->made;
 }
 
+/* The same: whether nobody gets an answer any more. */
+static bool is_ending(const struct node_pair *p)
+{
+	return p->stopping || p->again;
+}
+
+/*
+ * The outcome is the asker's until it has read it. A standby that has lost its primary asks again after some
+ * milliseconds: an operator whose thread comes late would otherwise find that one's outcome in the place of its own.
+ */
 int node_pair_register_ask(struct node_pair *p, enum pair_claim claim, uint64_t *generation, struct pair_entry *entry,
 			   struct star_error *err)
 {
 	struct node_pair_register *r = p->reg;
-	uint64_t number;
-	int rc;
+	struct claim_slot *slot = r ? &r->ask : NULL;
+	int rc = -ECANCELED;
 
 	if (entry)
 		*entry = (struct pair_entry){ 0 };
 	if (!r)
 		return 0;
 	pthread_mutex_lock(&p->lock);
-	while (r->once && r->answered < r->asked && !p->stopping && !p->again) /* another one's */
+	while (r->asking && !is_ending(p)) /* another one */
 		pthread_cond_wait(&p->changed, &p->lock);
-	number = put_claim(p, claim, true);
-	/* Each member has its time, and then the thread has answered. */
-	while (r->answered < number && r->asked == number && !p->stopping && !p->again)
-		pthread_cond_wait(&p->changed, &p->lock);
-	rc = r->answered == number ? r->status : -ECANCELED;
+	if (!is_ending(p)) {
+		const uint64_t number = put_claim(p, slot, claim);
+
+		r->asking = true;
+		/* Each member has its time, and then the thread has answered. */
+		while (slot->answered < number && !is_ending(p))
+			pthread_cond_wait(&p->changed, &p->lock);
+		if (slot->answered == number)
+			rc = slot->status;
+		r->asking = false;
+		pthread_cond_broadcast(&p->changed);
+	}
 	if (rc == 0 && generation)
-		*generation = r->generation;
+		*generation = slot->entry.generation;
 	if (rc == 0 && entry)
-		*entry = r->entry;
+		*entry = slot->entry;
 	if (rc == -ECANCELED)
-		star_error_set(err, rc, "the node stops, or something else was asked of etcd");
+		star_error_set(err, rc, "the node stops, or begins again: etcd is not asked any more");
 	else if (rc < 0)
-		*err = r->err;
+		*err = slot->err;
 	pthread_mutex_unlock(&p->lock);
 	return rc;
 }
@@ -251,7 +290,7 @@ void node_pair_register_want(struct node_pair *p, enum pair_claim claim)
 	if (!p->reg)
 		return;
 	pthread_mutex_lock(&p->lock);
-	put_claim(p, claim, false);
+	put_claim(p, &p->reg->want, claim);
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -264,10 +303,10 @@ int node_pair_register_wanted(struct node_pair *p, uint32_t ms, struct star_erro
 	if (!r)
 		return 0;
 	pthread_mutex_lock(&p->lock);
-	while (ms && r->answered < r->asked && !p->stopping && !p->again &&
+	while (ms && is_pending(&r->want) && !is_ending(p) &&
 	       pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
 		;
-	rc = r->answered < r->asked || r->status < 0 ? -EINPROGRESS : 0;
+	rc = is_pending(&r->want) ? -EINPROGRESS : 0;
 	if (rc < 0 && err)
 		star_error_set(err, rc, "%s", r->err.text);
 	pthread_mutex_unlock(&p->lock);

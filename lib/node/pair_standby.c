@@ -383,7 +383,8 @@ static int check_promotable(struct node_pair *p, struct star_error *err)
 		return star_error_set(err, -EALREADY, "the node is the primary");
 	if (p->role != PAIR_WAITING && (p->role != PAIR_STANDBY || !p->promotable))
 		return star_error_set(err, -EAGAIN, "the node has not all that its primary has: %s", p->why);
-	return p->promotion.asked ? star_error_set(err, -EBUSY, "it is being promoted") : 0;
+	/* What it tries by itself, again and again, as it does not hear of its primary, is no reason to wait. */
+	return p->promotion.asked && !p->promotion.found ? star_error_set(err, -EBUSY, "it is being promoted") : 0;
 }
 
 int node_pair_promote(struct node *node, json_t **result, struct star_error *err)
@@ -410,10 +411,12 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 			 why.text);
 	pthread_mutex_lock(&p->lock);
 	p->promotion = promotion;
+	p->promotion_read = false;
 	pthread_cond_broadcast(&p->changed);
 	while (!p->promotion.done && !p->stopping && pthread_cond_timedwait(&p->changed, &p->lock, &end) != ETIMEDOUT)
 		;
 	promotion = p->promotion;
+	p->promotion_read = true;
 	pthread_mutex_unlock(&p->lock);
 	if (!promotion.done)
 		return star_error_set(err, -ETIMEDOUT, "the promotion takes longer than expected: see the node's log");
@@ -439,7 +442,7 @@ static bool replace_lost(struct follower *f)
 	if (!node_pair_has_register(p))
 		return false;
 	pthread_mutex_lock(&p->lock);
-	over = p->promotable && !p->promotion.asked &&
+	over = p->promotable && !p->promotion.asked && p->promotion_read &&
 	       clock_us() >= p->heard_us + p->primary_lease_ms * UINT64_C(1100) + 10000;
 	if (over)
 		p->promotion = promotion;

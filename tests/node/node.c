@@ -12,6 +12,7 @@
 
 #include "node/checkpoint.h"
 #include "port/net_interface.h"
+#include "tests/node/cases.h"
 #include "tests/unit.h"
 
 const char *const unit_suite = "node";
@@ -233,5 +234,8 @@ const struct unit_case unit_cases[] = {
 	{ "memory_is_touched_ahead", memory_is_touched_ahead },
 	{ "nothing_is_dropped_without_a_directory", nothing_is_dropped_without_a_directory },
 	{ "rows_wait_for_a_layout", rows_wait_for_a_layout },
+	{ "each_has_the_outcome_of_what_it_asked", each_has_the_outcome_of_what_it_asked },
+	{ "what_is_wanted_stays_wanted", what_is_wanted_stays_wanted },
+	{ "nobody_waits_for_etcd_when_the_node_stops", nobody_waits_for_etcd_when_the_node_stops },
 	{ NULL, NULL },
 };

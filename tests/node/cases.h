@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases of the other files of this test. */
+#ifndef TESTS_NODE_CASES_H
+#define TESTS_NODE_CASES_H
+
+/* register.c */
+void each_has_the_outcome_of_what_it_asked(void);
+void what_is_wanted_stays_wanted(void);
+void nobody_waits_for_etcd_when_the_node_stops(void);
+
+#endif
