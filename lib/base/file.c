@@ -2,8 +2,36 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+int base_open_file(int folder, const char *path, int flags)
+{
+	const int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+	struct stat file;
+	int rc = 0;
+
+	if (fd < 0)
+		return errno == ENXIO ? -EMEDIUMTYPE : -errno; /* a socket, or a device that nobody serves */
+	if (fstat(fd, &file) < 0)
+		rc = -errno;
+	else if (S_ISDIR(file.st_mode))
+		rc = -EISDIR;
+	else if (!S_ISREG(file.st_mode))
+		rc = -EMEDIUMTYPE;
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+const char *base_open_error(int code)
+{
+	return code == -EMEDIUMTYPE ? "it is a pipe, a socket or a device, and not a regular file"
+				    : strerrordesc_np(-code);
+}
 
 static int write_some(int fd, const uint8_t *from, size_t bytes, size_t *done)
 {

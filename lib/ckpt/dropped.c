@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -114,20 +113,6 @@ int ckpt_dropped_parse(const char *text, size_t bytes, uint64_t lineage,
 	return json ? 0 : -EINVAL;
 }
 
-/* A file, and nothing that waits for ever or leads elsewhere: that is -ELOOP. */
-static int open_dropped(const char *path)
-{
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	struct stat status;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &status) < 0 || S_ISREG(status.st_mode))
-		return fd;
-	close(fd);
-	return -ELOOP;
-}
-
 /* *json: NULL when there is no file. */
 static int read_file(const char *directory, json_t **json, struct star_error *err)
 {
@@ -139,10 +124,10 @@ static int read_file(const char *directory, json_t **json, struct star_error *er
 	*json = NULL;
 	if (rc < 0)
 		return rc;
-	fd = open_dropped(path);
+	fd = base_open_file(AT_FDCWD, path, O_NOFOLLOW);
 	if (fd == -ENOENT)
 		return 0;
-	if (fd == -ELOOP)
+	if (fd == -ELOOP || fd == -EISDIR || fd == -EMEDIUMTYPE)
 		return star_error_set(
 			err, -EBADMSG,
 			"%.300s is no file. It says which tables were dropped; remove it, and those of the "

@@ -2,9 +2,13 @@
 #include "config/load.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
 
 static unsigned line_of(const char *text, const char *place)
 {
@@ -33,12 +37,13 @@ static int check_text(const char *path, char *text, size_t bytes, struct star_er
 
 char *config_read_text(const char *path, struct star_error *err)
 {
-	FILE *file = fopen(path, "re");
+	const int fd = base_open_file(AT_FDCWD, path, 0);
 	char *text = NULL, *larger;
 	size_t bytes = 0, room = 4096;
+	ssize_t n = 0;
 
-	if (!file) {
-		star_error_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+	if (fd < 0) {
+		star_error_set(err, fd, "cannot open %s: %s", path, base_open_error(fd));
 		return NULL;
 	}
 	/* One byte more than is allowed is read, to know that there is more, and one is kept for the NUL. */
@@ -50,18 +55,19 @@ char *config_read_text(const char *path, struct star_error *err)
 			goto failed;
 		}
 		text = larger;
-		bytes += fread(text + bytes, 1, room - 1 - bytes, file);
+		n = base_read_all(fd, text + bytes, room - 1 - bytes);
+		bytes += n > 0 ? (size_t)n : 0;
 	} while (bytes == room - 1 && bytes <= CONFIG_FILE_MAX);
-	if (ferror(file)) {
-		star_error_set(err, -EIO, "cannot read %s: %s", path, strerror(errno));
+	if (n < 0) {
+		star_error_set(err, (int)n, "cannot read %s: %s", path, strerrordesc_np((int)-n));
 		goto failed;
 	}
 	if (check_text(path, text, bytes, err))
 		goto failed;
-	fclose(file);
+	close(fd);
 	return text;
 failed:
 	free(text);
-	fclose(file);
+	close(fd);
 	return NULL;
 }

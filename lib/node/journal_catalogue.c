@@ -123,14 +123,14 @@ int node_journal_write_catalogue(const struct node_journal *j, struct star_error
 /* What follows from a byte that has changed is a table that learns otherwise. */
 static json_t *load_catalogue(const struct node_journal *j, const char *name, struct star_error *err)
 {
-	const int fd = openat(j->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	const int fd = base_open_file(j->folder, name, O_NOFOLLOW);
 	char *text = fd < 0 ? NULL : malloc(CATALOGUE_MAX + 1);
-	const ssize_t bytes = fd < 0 ? -errno : text ? base_read_all(fd, text, CATALOGUE_MAX + 1) : -ENOMEM;
+	const ssize_t bytes = fd < 0 ? fd : text ? base_read_all(fd, text, CATALOGUE_MAX + 1) : -ENOMEM;
 	struct star_error why = { 0 };
 	json_t *json = NULL;
 
 	if (bytes < 0)
-		star_error_set(&why, (int)bytes, "%s", strerror((int)-bytes));
+		star_error_set(&why, (int)bytes, "%s", base_open_error((int)bytes));
 	else if (bytes > CATALOGUE_MAX)
 		star_error_set(&why, -EFBIG, "it has more than %d bytes", CATALOGUE_MAX);
 	else

@@ -55,19 +55,18 @@ int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t genera
 /* NULL, and err->code 0: there is none. */
 static json_t *load_pair_file(const char *path, struct star_error *err)
 {
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	const int failed = errno;
+	const int fd = base_open_file(AT_FDCWD, path, O_NOFOLLOW);
 	struct star_error why = { 0 };
 	char text[TEXT_MAX];
 	ssize_t bytes;
 	json_t *json = NULL;
 
 	err->code = 0;
-	if (fd < 0 && failed == ENOENT)
+	if (fd == -ENOENT)
 		return NULL;
-	bytes = fd < 0 ? -failed : base_read_all(fd, text, sizeof(text));
+	bytes = fd < 0 ? fd : base_read_all(fd, text, sizeof(text));
 	if (bytes < 0)
-		star_error_set(&why, (int)bytes, "%s", strerror((int)-bytes));
+		star_error_set(&why, (int)bytes, "%s", base_open_error((int)bytes));
 	else
 		json = jsonrpc_summed_parse(text, (size_t)bytes, &why);
 	if (fd >= 0)

@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -235,4 +238,48 @@ void a_short_file_is_told(void)
 	close(folder);
 	close(fd);
 	unlink(path);
+}
+
+/* Neither does opening it wait for somebody at the other end. */
+void what_is_no_file_is_not_opened(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	char folder[UNIT_FOLDER], path[UNIT_FOLDER + 16], link[UNIT_FOLDER + 16];
+	const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd, at_folder;
+
+	if (!unit_folder(folder, "file"))
+		return;
+	alarm(20);
+	at_folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%s/pipe", folder);
+	CHECK_INT(mkfifo(path, 0600), 0);
+	CHECK_INT(base_open_file(AT_FDCWD, path, 0), -EMEDIUMTYPE);
+	CHECK_INT(base_open_file(at_folder, "pipe", O_NOFOLLOW), -EMEDIUMTYPE);
+	CHECK_HAS(base_open_error(-EMEDIUMTYPE), "not a regular file");
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/socket", folder);
+	CHECK_INT(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	CHECK_INT(base_open_file(at_folder, "socket", 0), -EMEDIUMTYPE);
+	close(listener);
+	CHECK_INT(base_open_file(AT_FDCWD, "/dev/zero", 0), -EMEDIUMTYPE);
+	CHECK_INT(base_open_file(AT_FDCWD, folder, 0), -EISDIR);
+	CHECK_HAS(base_open_error(-EISDIR), "Is a directory");
+	CHECK_INT(base_open_file(at_folder, "nothing", 0), -ENOENT);
+	/* A file is one, and so is what a link leads to, where links are followed. */
+	snprintf(path, sizeof(path), "%s/file", folder);
+	snprintf(link, sizeof(link), "%s/link", folder);
+	CHECK(unit_write_text(path, "text"));
+	CHECK_INT(symlink("file", link), 0);
+	fd = base_open_file(at_folder, "link", 0);
+	if (CHECK(fd >= 0)) {
+		char text[8] = "";
+
+		CHECK_INT(base_read_all(fd, text, sizeof(text)), 4);
+		CHECK_STR(text, "text");
+		close(fd);
+	}
+	CHECK_INT(base_open_file(at_folder, "link", O_NOFOLLOW), -ELOOP);
+	alarm(0);
+	close(at_folder);
+	unit_remove(folder);
 }

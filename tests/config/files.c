@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct bad_file {
@@ -265,11 +266,11 @@ void files_that_cannot_be_read(void)
 	CHECK_INT(err.code, -ENOENT);
 	support_has_parts(err.text, "/nonexistent/star.conf|pass one with -c FILE|drivers-config/");
 	CHECK(!config_load("/tmp", NULL, 0, &err));
-	support_has_parts(err.text, "cannot read /tmp: Is a directory");
+	support_has_parts(err.text, "cannot open /tmp: Is a directory");
 	CHECK(!config_load(NULL, NULL, 0, &err));
 	support_has_parts(err.text, "cluster.ps is empty|-c");
 	CHECK(!config_load("/dev/zero", NULL, 0, &err));
-	support_has_parts(err.text, "/dev/zero is larger than 4 MiB");
+	support_has_parts(err.text, "cannot open /dev/zero: it is a pipe, a socket or a device");
 	CHECK(!config_load(support_write("n.conf", "node = {\n}\0;", 13), NULL, 0, &err));
 	support_has_parts(err.text, "n.conf:2: |NUL byte");
 	memset(large, '\n', bytes);
@@ -278,6 +279,29 @@ void files_that_cannot_be_read(void)
 	CHECK(!config_load(support_write("l.conf", large, bytes - 1), NULL, 0, &err));
 	support_has_parts(err.text, "cluster.ps is empty");
 	free(large);
+}
+
+/* Nobody writes to the pipe: who waits for that waits for ever. */
+void pipes_are_no_files(void)
+{
+	struct config_endpoint *entries = NULL;
+	struct star_error err = { 0 };
+	char path[128], override[192];
+	uint32_t count = 0;
+
+	snprintf(path, sizeof(path), "%s/pipe", support_folder());
+	snprintf(override, sizeof(override), "endpoint_map_file=%s", path);
+	CHECK_INT(mkfifo(path, 0600), 0);
+	alarm(20);
+	CHECK(!config_load(path, NULL, 0, &err));
+	support_has_parts(err.text, "cannot open |/pipe: it is a pipe, a socket or a device, and not a regular file");
+	err = (struct star_error){ 0 };
+	CHECK(config_read_endpoint_map(path, &entries, &count, &err) < 0);
+	support_has_parts(err.text, "/pipe: it is a pipe");
+	CHECK(!support_load(NODE CLUSTER PORTS, override, &err));
+	support_has_parts(err.text, "/pipe: it is a pipe");
+	alarm(0);
+	unlink(path);
 }
 
 void file_forms_that_are_fine(void)

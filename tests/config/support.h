@@ -37,6 +37,7 @@ void support_one_core(bool one);
 	X(include_is_refused) \
 	X(comments_are_closed) \
 	X(files_that_cannot_be_read) \
+	X(pipes_are_no_files) \
 	X(file_forms_that_are_fine) \
 	X(defaults) \
 	X(default_reactors) \
