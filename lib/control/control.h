@@ -205,6 +205,11 @@ struct control_data_plane {
 	void (*shutdown)(void *ctx);
 	/* No request is begun from now on. Holders of the plane. */
 	int (*close)(void *ctx, struct star_error *err);
+	/* Return when the catalogue of that version (control_pair_version), or all changes of rows so far, outlive the
+	 * node, where replies promise that (durability), or after some seconds. 0, or a negative errno with what it
+	 * waits for: then nobody knows whether they do. NULL: they do. */
+	int (*catalogue_durable)(void *ctx, uint64_t version, struct star_error *err);
+	int (*rows_durable)(void *ctx, struct star_error *err);
 	/* A node of a pair: it is to take the other one's place. NULL: it is in none. */
 	int (*promote)(void *ctx, json_t **result, struct star_error *err);
 };
@@ -259,6 +264,8 @@ int control_pair_standby(struct control *control, const char *data_host, uint16_
 			 struct star_error *err);
 /* Goes up with each change of what control_pair_catalogue says: objects, generations of what was dropped, epoch. */
 uint64_t control_pair_version(struct control *control);
+/* The same of the work queues, which come along. */
+uint64_t control_pair_queues(struct control *control);
 json_t *control_pair_catalogue(struct control *control);
 /* Makes the catalogue what another node's is; *epoch as it has it. */
 int control_pair_take(struct control *control, const json_t *catalogue, uint32_t *epoch, struct star_error *err);

@@ -168,6 +168,12 @@ int control_leader_drop(struct control *control, const json_t *params, json_t **
 	later = tell_all(control, &drop);
 	note_dropping(control, false);
 	control_leader_ask_checkpoint(control);
+	rc = control_catalogue_durable(control, drop.name, "dropped", "the table may be there again",
+				       "Look with `starctl tables` after that, and drop it again if it is", err);
+	if (rc < 0) {
+		json_decref(later);
+		return rc;
+	}
 	*result = json_pack("{s:i, s:o}", "nodes", (int)control->config->ps_count, "later", later);
 	return 0;
 }

@@ -271,6 +271,9 @@ int control_leader_create(struct control *control, const json_t *params, json_t 
 	if (rc < 0 && fresh)
 		control_leader_undo(control, &spec, rc);
 	if (rc == 0)
+		rc = control_catalogue_durable(control, spec.name, "created", "it may be gone",
+					       "Create it again: that waits for it once more", err);
+	if (rc == 0)
 		*result = jsonrpc_object_encode(&spec);
 	return rc;
 }

@@ -345,17 +345,46 @@ const struct object_spec *control_table_by_name(struct control *control, const c
 	return spec;
 }
 
+int control_catalogue_durable(struct control *control, const char *name, const char *done, const char *may,
+			      const char *again, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	struct star_error why = { 0 };
+	const int rc = plane->catalogue_durable
+			       ? plane->catalogue_durable(plane->ctx, control_pair_version(control), &why)
+			       : 0;
+
+	if (rc == 0)
+		return 0;
+	log_warn("\"%s\" is %s, which is not known to be durable: %s", name, done, why.text);
+	return star_error_set(err, rc,
+			      "\"%s\" is %s here, and nobody knows whether that is durable (%s): if this node dies "
+			      "before its standby has it, %s. %s",
+			      name, done, why.text, may, again);
+}
+
 int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err)
 {
 	const struct object_spec *spec = control_table_by_name(control, name, err);
+	const struct control_data_plane *plane = &control->data_plane;
+	struct star_error why = { 0 };
+	uint64_t own = 0;
 	int rc;
 
 	if (!spec)
 		return err->code;
 	pthread_mutex_lock(&control->plane);
-	rc = control->data_plane.empty(control->data_plane.ctx, spec, begin, left, err);
+	rc = plane->empty(plane->ctx, spec, begin, &own, err);
 	pthread_mutex_unlock(&control->plane);
-	return rc;
+	*left += own;
+	if (rc < 0 || own || begin || !plane->rows_durable)
+		return rc;
+	rc = plane->rows_durable(plane->ctx, &why);
+	return rc == 0 ? 0
+		       : star_error_set(err, rc,
+					"\"%s\" is empty on PS task %u, and nobody knows whether that is durable (%s): if "
+					"the node dies now, rows may be there again. Empty it again",
+					name, control->task, why.text);
 }
 
 int control_sweep(struct control *control, const char *name, struct star_error *err)

@@ -183,6 +183,7 @@ struct control {
 	struct checkpointer checkpointer;
 	bool ids_unsure; /* an earlier PS task 0 may have given ids that this one does not know of */
 	struct control_queues queues;
+	uint64_t queue_changes; /* goes up with each that a standby is to have */
 	uint64_t begins_with; /* the checkpoint that nodes which come now begin with; 0: none */
 	uint64_t rolled_back_to;
 	/* of a pair: why there is no layout; "": there may be one. And how often the catalogue or the layout has
@@ -283,6 +284,10 @@ const struct object_spec *control_table_by_name(struct control *control, const c
 int control_sweep(struct control *control, const char *name, struct star_error *err);
 
 /* Begins to delete all rows on this node, or only adds to *left how many are left. Takes both locks. */
+/* Before a change of the catalogue is told: it is to outlive the node, where replies promise that. done, may: what was
+ * done, and what may come of it; again: what to do. */
+int control_catalogue_durable(struct control *control, const char *name, const char *done, const char *may,
+			      const char *again, struct star_error *err);
 int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err);
 
 /*

@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "control/node.h"
 #include "jsonrpc/member.h"
+
+enum { QUEUES_BYTES_MAX = 8 << 20 }; /* of a catalogue: far more than those of any job so far */
 
 void control_pair_waits(struct control *control, const char *why)
 {
@@ -86,8 +89,33 @@ uint64_t control_pair_version(struct control *control)
 	return version;
 }
 
+uint64_t control_pair_queues(struct control *control)
+{
+	uint64_t changes;
+
+	pthread_mutex_lock(&control->lock);
+	changes = control->queue_changes;
+	pthread_mutex_unlock(&control->lock);
+	return changes;
+}
+
+/* A standby without them begins them again. */
+static void add_queues(struct control *control, json_t *catalogue)
+{
+	json_t *queues = control_queues_keep(control);
+	const size_t bytes = json_dumpb(queues, NULL, 0, JSON_COMPACT);
+
+	if (bytes > QUEUES_BYTES_MAX)
+		log_warn("the standby does not get the work queues: they take %zu bytes, and %d are allowed", bytes,
+			 QUEUES_BYTES_MAX);
+	else if (json_array_size(queues))
+		json_object_set(catalogue, "queues", queues);
+	json_decref(queues);
+}
+
 json_t *control_pair_catalogue(struct control *control)
 {
+	json_t *catalogue;
 	json_t *objects = control_objects_json(control, false), *generations = json_array();
 	uint32_t epoch;
 
@@ -98,7 +126,10 @@ json_t *control_pair_catalogue(struct control *control)
 					      json_pack("[i, I]", (int)id, (json_int_t)control->generations[id]));
 	epoch = control->epoch;
 	pthread_mutex_unlock(&control->lock);
-	return json_pack("{s:I, s:o, s:o}", "epoch", (json_int_t)epoch, "objects", objects, "generations", generations);
+	catalogue = json_pack("{s:I, s:o, s:o}", "epoch", (json_int_t)epoch, "objects", objects, "generations",
+			      generations);
+	add_queues(control, catalogue);
+	return catalogue;
 }
 
 static int take_generations(struct control *control, const json_t *list, struct star_error *err)
@@ -121,6 +152,21 @@ static int take_generations(struct control *control, const json_t *list, struct 
 	return 0;
 }
 
+static int take_queues(struct control *control, const json_t *saved, struct star_error *err)
+{
+	struct control_queues queues = { 0 }, before;
+	struct star_error why = { 0 };
+
+	if (saved && control_queues_load(&queues, saved, &why) < 0)
+		return star_error_set(err, -EPROTO, "the primary's work queues: %.400s", why.text);
+	pthread_mutex_lock(&control->lock);
+	before = control->queues;
+	control->queues = queues;
+	pthread_mutex_unlock(&control->lock);
+	control_queues_fini(&before);
+	return 0;
+}
+
 /* What is not among them any more, or is another object under the same id. */
 static void forget_others(struct control *control, const struct object_spec *const *listed)
 {
@@ -138,7 +184,7 @@ static void forget_others(struct control *control, const struct object_spec *con
 
 int control_pair_take(struct control *control, const json_t *catalogue, uint32_t *epoch, struct star_error *err)
 {
-	static const char *const members[] = { "epoch", "objects", "generations", NULL };
+	static const char *const members[] = { "epoch", "objects", "generations", "queues", NULL };
 	const json_t *objects = json_object_get(catalogue, "objects"), *json;
 	const struct object_spec *listed[WIRE_OBJECTS_MAX + 1] = { 0 };
 	struct object_spec *specs;
@@ -168,6 +214,8 @@ int control_pair_take(struct control *control, const json_t *catalogue, uint32_t
 		rc = control_install(control, &specs[i], err);
 	if (rc == 0)
 		rc = take_generations(control, json_object_get(catalogue, "generations"), err);
+	if (rc == 0)
+		rc = take_queues(control, json_object_get(catalogue, "queues"), err);
 	free(specs);
 	return rc;
 }

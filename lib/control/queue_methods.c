@@ -26,6 +26,7 @@ int control_queue_make(struct control *control, const json_t *params, json_t **r
 	rc = control_pair_serves(control, err);
 	if (rc == 0)
 		rc = control_queue_open(&control->queues, &spec, err);
+	control->queue_changes += rc == 0;
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
 		*result = json_pack("{s:I}", "incarnation", (json_int_t)control->incarnation);
@@ -103,6 +104,8 @@ static int work(struct control *control, const char *name, const struct control_
 	rc = find_queue(control, name, &queue, err);
 	if (rc == 0)
 		rc = control_queue_work(queue, call, clock_us(), answer, err);
+	/* What was handed out and is not done is handed out again. */
+	control->queue_changes += rc == 0 && call->done_count;
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
 		*result = answer_json(answer);
@@ -168,6 +171,7 @@ int control_queue_remove(struct control *control, const char *name, struct star_
 	rc = find_queue(control, name, &queue, err);
 	if (rc == 0)
 		control_queue_drop(&control->queues, queue);
+	control->queue_changes += rc == 0;
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
 		log_info("the queue \"%s\" was dropped", name);

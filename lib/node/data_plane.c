@@ -410,6 +410,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.roll_back = node_roll_back,
 		.close = node_leave_off,
 		.promote = node->pair ? pair_promote : NULL,
+		.catalogue_durable = node_catalogue_durable,
+		.rows_durable = node_rows_durable,
 		.shutdown = node_shutdown,
 	};
 }

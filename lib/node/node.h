@@ -186,6 +186,10 @@ int node_ask(struct shard *shard, struct reactor_message *message, struct star_e
  * there then. */
 int node_ask_copy(struct shard *shard, struct reactor_message *message, size_t bytes, struct star_error *err);
 
+/* durable.c: what control_data_plane says of these. */
+int node_catalogue_durable(void *ctx, uint64_t version, struct star_error *err);
+int node_rows_durable(void *ctx, struct star_error *err);
+
 /* connections.c: what the reactors' stacks know of their connections; a new reference in *result. */
 int node_connections(struct node *node, const struct control_connections *which, json_t **result,
 		     struct star_error *err);

@@ -26,6 +26,7 @@ enum {
 	ASK_MS = 300,	   /* for an answer of a standby that is gone */
 	IDLE_MS = 200,
 	FIGURES_US = 10000,
+	QUEUES_US = 200000, /* between two catalogues that differ in work queues alone */
 };
 
 struct sender {
@@ -34,7 +35,11 @@ struct sender {
 	uint64_t sent[WIRE_REACTORS_MAX]; /* of the stream */
 	bool begun[WIRE_REACTORS_MAX];	  /* the snapshot */
 	bool over[WIRE_REACTORS_MAX];	  /* its last block was sent */
-	uint64_t version;		  /* of the catalogue that was sent */
+	uint64_t queues, queues_us;	  /* the work queues that were sent, and when */
+	uint64_t version;		  /* of the catalogue that was sent, ... */
+	uint64_t version_ns;		  /* ... all of it by then; 0: not yet, ... */
+	uint64_t version_there;		  /* ... and that the standby has */
+	uint64_t version_gated;		  /* it may have been told of this one before answers began to wait */
 	char *catalogue;		  /* that is being sent */
 	size_t catalogue_bytes, catalogue_at;
 	bool claimed; /* the standby has all: etcd is to say so, and is asked */
@@ -66,7 +71,33 @@ static void set_waits(struct node_pair *p, bool waits)
 {
 	pthread_mutex_lock(&p->lock);
 	p->waits = waits;
+	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
+}
+
+static void set_catalogue_there(struct node_pair *p, uint64_t version)
+{
+	pthread_mutex_lock(&p->lock);
+	p->catalogue_there = version;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+int node_pair_catalogue(struct node_pair *p, uint64_t version, uint64_t until_us, struct star_error *err)
+{
+	const struct timespec until = clock_timespec(until_us * 1000);
+	int rc = 0;
+
+	pthread_mutex_lock(&p->lock);
+	while (rc == 0 && p->waits && p->catalogue_there < version) {
+		if (p->stopping || p->again || p->role != PAIR_PRIMARY)
+			rc = star_error_set(err, -ECANCELED, "the node stops, or its place is taken");
+		else if (pthread_cond_timedwait(&p->changed, &p->lock, &until) == ETIMEDOUT)
+			rc = star_error_set(err, -ETIMEDOUT, "its standby does not answer%s%.100s",
+					    p->why[0] ? ": " : "", p->why);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return rc;
 }
 
 static void go_alone(struct node_pair *p, const char *why)
@@ -115,12 +146,16 @@ static bool put_ping(struct sender *s)
  * stream. */
 static bool put_catalogue(struct sender *s)
 {
-	const uint64_t version = control_pair_version(s->p->control);
+	const uint64_t version = control_pair_version(s->p->control), queues = control_pair_queues(s->p->control);
 	size_t bytes;
 
-	if (!s->catalogue && version != s->version) {
+	if (!s->catalogue &&
+	    (version != s->version ||
+	     (queues != s->queues && (s->closing_us || clock_us() - s->queues_us >= QUEUES_US)))) {
 		json_t *json = control_pair_catalogue(s->p->control);
 
+		s->queues = queues;
+		s->queues_us = clock_us();
 		s->catalogue = json_dumps(json, JSON_COMPACT);
 		json_decref(json);
 		if (!s->catalogue)
@@ -128,6 +163,7 @@ static bool put_catalogue(struct sender *s)
 		s->catalogue_bytes = strlen(s->catalogue);
 		s->catalogue_at = 0;
 		s->version = version;
+		s->version_ns = 0;
 	}
 	if (!s->catalogue)
 		return false;
@@ -137,6 +173,9 @@ static bool put_catalogue(struct sender *s)
 	if (s->catalogue_at == s->catalogue_bytes) {
 		free(s->catalogue);
 		s->catalogue = NULL;
+		/* The answer to a ping behind it says that the standby has it: somebody may wait for that. */
+		s->version_ns = clock_ns();
+		s->pinged_us = 0;
 	}
 	return true;
 }
@@ -250,18 +289,19 @@ static void note_whole(struct sender *s)
 		log_warn("workers are not told of the standby: %s", err.text);
 	if (s->p->node->config->standby_durability != CONFIG_DURABILITY_ASYNC) {
 		set_waits(s->p, true);
+		s->version_gated = control_pair_version(s->p->control);
 		node_pair_tell(s->p, NODE_PAIR_GATE);
 	}
 }
 
-/* Replies that left before the others began to wait may tell of what the standby does not have: it is not to take over
- * before it has that. */
+/* Replies that left before the others began to wait, also those of the control plane, may tell of what the standby does
+ * not have: it is not to take over before it has that. */
 static void look_covered(struct sender *s)
 {
 	if (!s->whole || s->covered)
 		return;
 	s->covered = s->p->node->config->standby_durability == CONFIG_DURABILITY_ASYNC ||
-		     node_pair_tell(s->p, NODE_PAIR_COVERED);
+		     (s->version_there >= s->version_gated && node_pair_tell(s->p, NODE_PAIR_COVERED));
 	if (s->covered)
 		node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_PAIRED, "");
 }
@@ -283,6 +323,10 @@ static int take_frame(struct sender *s, struct star_error *err)
 	case PAIR_PONG:
 		if (f->position > s->ping_ns)
 			return star_error_set(err, -EBADMSG, "it answers a ping that was not sent");
+		if (s->version_ns && f->position > s->version_ns && s->version_there != s->version) {
+			s->version_there = s->version;
+			set_catalogue_there(p, s->version);
+		}
 		if (s->covered && f->position) {
 			set_lease(p, f->position + p->node->config->standby_lease_ms * UINT64_C(1000000));
 			s->leased = true;
@@ -398,7 +442,8 @@ static uint64_t deposed_by(struct node_pair *p)
 /* Whether the standby has all that there is, after the node has closed. */
 static bool is_drained(struct sender *s)
 {
-	if (!node_pair_tell(s->p, NODE_PAIR_SETTLE))
+	if (!node_pair_tell(s->p, NODE_PAIR_SETTLE) || s->catalogue ||
+	    s->version != control_pair_version(s->p->control) || s->queues != control_pair_queues(s->p->control))
 		return false;
 	for (unsigned i = 0; i < s->p->node->shards_count; i++)
 		if (__atomic_load_n(&s->p->rings[i]->tail, __ATOMIC_RELAXED) != published(s->p, i))
@@ -516,6 +561,7 @@ static void serve_standby(struct sender *s, struct star_error *err)
 	int rc = welcome(s, err);
 
 	s->version = UINT64_MAX;
+	set_catalogue_there(p, 0);
 	s->heard_us = s->lag_since_us = clock_us();
 	if (rc == 0) {
 		log_info("a standby has come from %s: it gets what this node has", p->joins.control);

@@ -10,6 +10,7 @@
 	X(queues_that_differ_are_refused) \
 	X(a_checkpoint_has_what_is_not_done) \
 	X(malformed_queues_are_refused) \
+	X(queues_go_to_a_standby) \
 	X(slices_survive_any_workers) \
 	X(what_another_life_handed_out_is_lost) \
 	X(text_of_any_bytes_is_json) \
@@ -89,6 +90,7 @@
 	X(a_table_is_dropped_on_all_nodes) \
 	X(a_node_that_is_away_drops_when_it_joins_again) \
 	X(starctl_drops_tables) \
+	X(changes_are_told_when_they_are_durable) \
 	X(a_restarted_node_gets_the_catalogue_and_all_a_new_layout) \
 	X(a_node_that_comes_back_with_other_reactors_is_refused) \
 	X(layouts_come_after_the_catalogue_and_to_whom_they_are_for) \

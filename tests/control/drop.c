@@ -128,3 +128,63 @@ void starctl_drops_tables(void)
 	release(&o);
 	cluster_fini(&cluster);
 }
+
+/* Where nobody knows whether a change outlives the node, its answer says so, and what to do. */
+void changes_are_told_when_they_are_durable(void)
+{
+	struct cluster cluster;
+	struct node *node = cluster.nodes;
+	struct star_error err = { 0 };
+	json_int_t generation;
+	json_t *begun, *result;
+	uint64_t version;
+
+	cluster_init(&cluster, 2);
+	cluster_start(&cluster);
+	create(node, "words", 8, &generation);
+	version = control_pair_version(node->control);
+	CHECK_UINT(PLANE(node, durable), version);
+	node->plane.fail_durable = -ETIMEDOUT;
+	CHECK(call(node->address, "create", table_json("ids", 4), &err) == NULL);
+	CHECK_INT(err.code, -ETIMEDOUT);
+	CHECK_HAS(err.text, "\"ids\" is created here, and nobody knows whether that is durable (its standby does not "
+			    "answer): if this node dies before its standby has it, it may be gone. Create it again");
+	CHECK_UINT(PLANE(node, durable), version + 1);
+	CHECK(ask_drop(node, "words", &err) == NULL);
+	CHECK_INT(err.code, -ETIMEDOUT);
+	CHECK_HAS(err.text, "\"words\" is dropped here, and nobody knows whether that is durable (its standby does "
+			    "not answer): if this node dies before its standby has it, the table may be there again");
+	CHECK_UINT(PLANE(node, durable), version + 2);
+	/* What is made once more waits once more; what was dropped is not there. */
+	CHECK(call(node->address, "create", table_json("ids", 4), &err) == NULL);
+	CHECK_INT(err.code, -ETIMEDOUT);
+	node->plane.fail_durable = 0;
+	json_decref(call(node->address, "create", table_json("ids", 4), &err));
+	CHECK_UINT(PLANE(node, durable), version + 2);
+	CHECK(ask_drop(node, "words", &err) == NULL);
+	CHECK_INT(err.code, -ENOENT);
+	/* Of rows each node has its own. */
+	begun = call(node->address, "empty", json_pack("{s:s}", "name", "ids"), &err);
+	CHECK_UINT(PLANE(node, rows_durable), 0);
+	cluster.nodes[1].plane.fail_durable = -ETIMEDOUT;
+	for (unsigned looks = 0; looks < 2; looks++)
+		json_decref(call(node->address, "empty",
+				 json_pack("{s:s, s:O}", "name", "ids", "ticket", json_object_get(begun, "ticket")),
+				 &err));
+	CHECK_UINT(PLANE(node, rows_durable) + PLANE(&cluster.nodes[1], rows_durable), 0);
+	err = (struct star_error){ 0 };
+	result = call(node->address, "empty",
+		      json_pack("{s:s, s:O}", "name", "ids", "ticket", json_object_get(begun, "ticket")), &err);
+	CHECK(result == NULL);
+	CHECK_INT(err.code, -ETIMEDOUT);
+	CHECK_HAS(err.text, "\"ids\" is empty on PS task 1, and nobody knows whether that is durable");
+	cluster.nodes[1].plane.fail_durable = 0;
+	result = call(node->address, "empty",
+		      json_pack("{s:s, s:O}", "name", "ids", "ticket", json_object_get(begun, "ticket")), &err);
+	CHECK_INT(json_integer_value(json_object_get(result, "left")), 0);
+	CHECK_UINT(PLANE(node, rows_durable), 2);
+	CHECK_UINT(PLANE(&cluster.nodes[1], rows_durable), 2);
+	json_decref(result);
+	json_decref(begun);
+	cluster_fini(&cluster);
+}

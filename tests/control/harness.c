@@ -155,6 +155,26 @@ static int fake_dropped_write(void *ctx, const uint32_t *generations, struct sta
 	return rc;
 }
 
+static int fake_catalogue_durable(void *ctx, uint64_t version, struct star_error *err)
+{
+	struct fake_plane *p = enter_alone(ctx);
+	const int rc = p->fail_durable;
+
+	p->durable = version;
+	pthread_mutex_unlock(&p->lock);
+	return rc ? star_error_set(err, rc, "its standby does not answer") : 0;
+}
+
+static int fake_rows_durable(void *ctx, struct star_error *err)
+{
+	struct fake_plane *p = enter_alone(ctx);
+	const int rc = p->fail_durable;
+
+	p->rows_durable++;
+	pthread_mutex_unlock(&p->lock);
+	return rc ? star_error_set(err, rc, "its standby does not answer") : 0;
+}
+
 /* A sweep takes three looks. */
 static json_t *fake_object_status(void *ctx, const struct object_spec *spec, bool by_reactor)
 {
@@ -461,6 +481,8 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 				.rows = fake_rows,
 				.forget = fake_forget,
 				.dropped_write = fake_dropped_write,
+				.catalogue_durable = fake_catalogue_durable,
+				.rows_durable = fake_rows_durable,
 				.object_status = fake_object_status,
 				.status = fake_status,
 				.connections = fake_connections,

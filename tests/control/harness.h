@@ -46,6 +46,9 @@ struct fake_plane {
 	uint32_t dropped[WIRE_OBJECTS_MAX + 1]; /* as it was written down */
 	unsigned dropped_written;
 	int fail_dropped;	 /* what writing it down returns, when not 0 */
+	int fail_durable;	 /* whether changes outlive it is not known */
+	uint64_t durable;	 /* the last version of the catalogue that was waited for */
+	uint64_t rows_durable;	 /* how often rows were */
 	struct config_port port; /* the last that was added */
 	int port_number;
 	unsigned ports;			      /* that were added, and not removed */

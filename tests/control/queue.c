@@ -334,3 +334,72 @@ void what_another_life_handed_out_is_lost(void)
 	}
 	cluster_fini(&cluster);
 }
+
+static json_t *list_queues(struct node *node)
+{
+	struct star_error err = { 0 };
+
+	return call(node->address, "queues", NULL, &err);
+}
+
+/* With the catalogue; a queue that was dropped goes there, too. What is none is refused, and changes nothing. */
+void queues_go_to_a_standby(void)
+{
+	struct cluster primary, standby;
+	struct control *from, *to;
+	struct star_error err = { 0 };
+	json_t *catalogue, *list;
+	uint64_t changes;
+	uint32_t epoch;
+
+	cluster_init(&primary, 1);
+	cluster_init(&standby, 1);
+	cluster_start(&primary);
+	cluster_start(&standby);
+	from = primary.nodes[0].control;
+	to = standby.nodes[0].control;
+	catalogue = control_pair_catalogue(from);
+	CHECK(!json_object_get(catalogue, "queues"));
+	json_decref(catalogue);
+	changes = control_pair_queues(from);
+	json_decref(call(primary.nodes[0].address, "queue_open",
+			 json_pack("{s:s, s:s, s:i, s:i, s:i, s:i}", "name", "job", "text", "files", "digest", 7,
+				   "slices", 10, "epochs", 1, "lease_ms", 60000),
+			 &err));
+	CHECK_UINT(control_pair_queues(from), changes + 1);
+	for (unsigned i = 0; i < 3; i++) {
+		const bool done = i == 2;
+
+		json_decref(call(primary.nodes[0].address, "queue_work",
+				 json_pack("{s:s, s:i, s:i, s:o, s:o, s:b}", "name", "job", "incarnation", 100,
+					   "worker", 5, "has", i ? json_pack("[i]", 0) : json_array(), "done",
+					   done ? json_pack("[i]", 1) : json_array(), "wants", 1),
+				 &err));
+		/* What is handed out alone needs no telling. */
+		CHECK_UINT(control_pair_queues(from), changes + 1 + done);
+	}
+	catalogue = control_pair_catalogue(from);
+	CHECK_INT(control_pair_take(to, catalogue, &epoch, &err), 0);
+	list = list_queues(&standby.nodes[0]);
+	CHECK_UINT(json_array_size(list), 1);
+	CHECK_INT(json_integer_value(json_object_get(json_array_get(list, 0), "at_work")), 0);
+	CHECK_INT(json_integer_value(json_object_get(json_array_get(list, 0), "waiting")), 9);
+	json_decref(list);
+	json_object_set_new(json_array_get(json_object_get(catalogue, "queues"), 0), "slices", json_integer(0));
+	CHECK_INT(control_pair_take(to, catalogue, &epoch, &err), -EPROTO);
+	CHECK_HAS(err.text, "the primary's work queues: queue 0: ");
+	json_decref(catalogue);
+	list = list_queues(&standby.nodes[0]);
+	CHECK_UINT(json_array_size(list), 1);
+	json_decref(list);
+	json_decref(call(primary.nodes[0].address, "queue_drop", json_pack("{s:s}", "name", "job"), &err));
+	CHECK_UINT(control_pair_queues(from), changes + 3);
+	catalogue = control_pair_catalogue(from);
+	CHECK_INT(control_pair_take(to, catalogue, &epoch, &err), 0);
+	json_decref(catalogue);
+	list = list_queues(&standby.nodes[0]);
+	CHECK_UINT(json_array_size(list), 0);
+	json_decref(list);
+	cluster_fini(&primary);
+	cluster_fini(&standby);
+}

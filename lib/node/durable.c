@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where replies wait until what they tell is on the standby or on disk, those of the control plane do, too: a table
+ * that was dropped does not come back with whoever takes this node's place. A journal has the catalogue on disk before
+ * anybody is told (node_journal_catalogue); a standby is sent it.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/gate.h"
+#include "node/node.h"
+#include "node/pair.h"
+
+enum {
+	WAIT_US = 8000000, /* less than who asks waits for the answer, and more than until a lost standby is given up */
+	LOOK_US = 500,
+};
+
+int node_catalogue_durable(void *ctx, uint64_t version, struct star_error *err)
+{
+	struct node *node = ctx;
+
+	return node->pair ? node_pair_catalogue(node->pair, version, clock_us() + WAIT_US, err) : 0;
+}
+
+struct written {
+	struct reactor_message message;
+	uint64_t at; /* of the stream */
+	bool is_so;
+};
+
+static void look_how_far(void *ctx, struct reactor_message *message)
+{
+	const struct shard *shard = ctx;
+
+	((struct written *)message)->at = shard->journal ? journal_durable_at(shard->journal) : 0;
+}
+
+static void look_whether_durable(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct written *w = (struct written *)message;
+
+	w->is_so = !shard->journal || journal_durable(shard->journal) >= w->at;
+}
+
+static int shard_durable(struct shard *shard, uint64_t until_us, struct star_error *err)
+{
+	struct written w = { .message.run = look_how_far };
+	int rc = node_ask_copy(shard, &w.message, sizeof(w), err);
+
+	while (rc == 0) {
+		w.message = (struct reactor_message){ .run = look_whether_durable };
+		rc = node_ask_copy(shard, &w.message, sizeof(w), err);
+		if (rc < 0 || w.is_so)
+			break;
+		if (clock_us() > until_us)
+			return star_error_set(err, -ETIMEDOUT, "what reactor %u has changed is not yet %s",
+					      shard->index, shard->node->pair ? "on its standby" : "on disk");
+		usleep(LOOK_US);
+	}
+	return rc;
+}
+
+int node_rows_durable(void *ctx, struct star_error *err)
+{
+	struct node *node = ctx;
+	const uint64_t until_us = clock_us() + WAIT_US;
+	int rc = 0;
+
+	if (node_durability(node->config) == CONFIG_DURABILITY_ASYNC)
+		return 0;
+	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
+		rc = shard_durable(&node->shards[i], until_us, err);
+	return rc;
+}
