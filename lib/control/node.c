@@ -382,8 +382,8 @@ int control_empty(struct control *control, const char *name, bool begin, uint64_
 	rc = plane->rows_durable(plane->ctx, &why);
 	return rc == 0 ? 0
 		       : star_error_set(err, rc,
-					"\"%s\" is empty on PS task %u, and nobody knows whether that is durable (%s): if "
-					"the node dies now, rows may be there again. Empty it again",
+					"\"%s\" is empty on PS task %u, and nobody knows whether that is durable (%s): "
+					"if the node dies now, rows may be there again. Empty it again",
 					name, control->task, why.text);
 }
 

@@ -17,11 +17,29 @@ enum {
 	LOOK_US = 500,
 };
 
+/* If replies wait for a standby. */
+static int pair_has_catalogue(struct node_pair *p, uint64_t version, struct star_error *err)
+{
+	const struct timespec until = clock_timespec(clock_ns() + WAIT_US * UINT64_C(1000));
+	int rc = 0;
+
+	pthread_mutex_lock(&p->lock);
+	while (rc == 0 && p->waits && p->catalogue_there < version) {
+		if (p->stopping || p->again || p->role != PAIR_PRIMARY)
+			rc = star_error_set(err, -ECANCELED, "the node stops, or its place is taken");
+		else if (pthread_cond_timedwait(&p->changed, &p->lock, &until) == ETIMEDOUT)
+			rc = star_error_set(err, -ETIMEDOUT, "its standby does not answer%s%.100s",
+					    p->why[0] ? ": " : "", p->why);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
 int node_catalogue_durable(void *ctx, uint64_t version, struct star_error *err)
 {
 	struct node *node = ctx;
 
-	return node->pair ? node_pair_catalogue(node->pair, version, clock_us() + WAIT_US, err) : 0;
+	return node->pair ? pair_has_catalogue(node->pair, version, err) : 0;
 }
 
 struct written {

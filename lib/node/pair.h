@@ -69,7 +69,7 @@ struct node_pair {
 	struct pair_hello joins;
 	uint64_t deposed_by; /* the generation that is to take over; 0: none */
 	bool closed, closed_whole;
-	bool waits; /* replies do, for the standby; written by the primary's thread */
+	bool waits;		  /* replies do, for the standby; written by the primary's thread */
 	uint64_t catalogue_there; /* the version of the catalogue that the standby has */
 	/* of a standby */
 	bool promotable;
@@ -91,10 +91,6 @@ void node_pair_end(struct node *node);
 
 /* The administrator's word; *result says what was done. */
 int node_pair_promote(struct node *node, json_t **result, struct star_error *err);
-
-/* Waits, until then at the latest, until the standby has that version of the catalogue, if replies wait for one. 0;
- * -ETIMEDOUT or -ECANCELED: nobody knows whether it has it. */
-int node_pair_catalogue(struct node_pair *p, uint64_t version, uint64_t until_us, struct star_error *err);
 
 /* pair_status.c. NULL: it is in none. */
 json_t *node_pair_status(const struct node *node);

@@ -83,23 +83,6 @@ static void set_catalogue_there(struct node_pair *p, uint64_t version)
 	pthread_mutex_unlock(&p->lock);
 }
 
-int node_pair_catalogue(struct node_pair *p, uint64_t version, uint64_t until_us, struct star_error *err)
-{
-	const struct timespec until = clock_timespec(until_us * 1000);
-	int rc = 0;
-
-	pthread_mutex_lock(&p->lock);
-	while (rc == 0 && p->waits && p->catalogue_there < version) {
-		if (p->stopping || p->again || p->role != PAIR_PRIMARY)
-			rc = star_error_set(err, -ECANCELED, "the node stops, or its place is taken");
-		else if (pthread_cond_timedwait(&p->changed, &p->lock, &until) == ETIMEDOUT)
-			rc = star_error_set(err, -ETIMEDOUT, "its standby does not answer%s%.100s",
-					    p->why[0] ? ": " : "", p->why);
-	}
-	pthread_mutex_unlock(&p->lock);
-	return rc;
-}
-
 static void go_alone(struct node_pair *p, const char *why)
 {
 	set_lease(p, 0);
@@ -149,9 +132,8 @@ static bool put_catalogue(struct sender *s)
 	const uint64_t version = control_pair_version(s->p->control), queues = control_pair_queues(s->p->control);
 	size_t bytes;
 
-	if (!s->catalogue &&
-	    (version != s->version ||
-	     (queues != s->queues && (s->closing_us || clock_us() - s->queues_us >= QUEUES_US)))) {
+	if (!s->catalogue && (version != s->version ||
+			      (queues != s->queues && (s->closing_us || clock_us() - s->queues_us >= QUEUES_US)))) {
 		json_t *json = control_pair_catalogue(s->p->control);
 
 		s->queues = queues;
