@@ -66,6 +66,9 @@ void service_ended(void *ctx, const struct rpc_outcome *outcome)
 {
 	struct service *service = ctx;
 
+	/* A request in slices that had begun to change something when its primary went on alone ends without a stream. */
+	if (!service->journal)
+		return;
 	if (outcome->session)
 		service_journal_outcome(service, outcome);
 	/* One large request may follow the other without a turn in between. The time is that of the last slice: small

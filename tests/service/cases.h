@@ -79,6 +79,7 @@
 	X(layout_changes_in_the_middle) \
 	X(large_pulls_share_a_small_pool) \
 	X(ids_change_their_meaning_between_requests) \
+	X(a_stream_may_end_under_a_request) \
 	/* direct.c */ \
 	X(straight_and_general_way_agree) \
 	X(straight_and_general_way_agree_in_full_memory) \

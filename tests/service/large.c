@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "journal/ring.h"
 #include "wire/layout.h"
 
 enum { N = WIRE_KEYS_MAX };
@@ -50,6 +51,32 @@ void ids_change_their_meaning_between_requests(void)
 		CHECK_UINT(reply.frame.status, pull ? WIRE_UNKNOWN_OBJECT : WIRE_OK);
 	}
 	shard_stop();
+}
+
+/* A primary that goes on alone has no stream any more: what it had begun under one is finished without. */
+void a_stream_may_end_under_a_request(void)
+{
+	struct star_error err = { 0 };
+	struct journal_ring *ring = journal_ring_create(JOURNAL_RING_MIN, UINT64_C(1000000000), &err);
+	struct peer *peer = shard_simple(1);
+	struct request r = { 0 };
+	struct reply reply;
+	unsigned pull = 0;
+
+	if (CHECK(ring != NULL)) {
+		fill(0, 2);
+		service_journal_begin(shard.service, ring);
+		request_push(&r, EIGHTS, keys, gradients, N, 1);
+		request_send(&r, peer);
+		CHECK(rig_run(&shard.rig, RIG_S, has_begun, &pull));
+		CHECK(!peer_has_reply(peer));
+		CHECK(ring->changes > 0);
+		service_journal_begin(shard.service, NULL);
+		peer_await(peer, &reply);
+		CHECK_UINT(reply.frame.status, WIRE_OK);
+	}
+	shard_stop();
+	journal_ring_destroy(ring);
 }
 
 void largest_requests_over_a_bad_link(void)
