@@ -56,6 +56,7 @@ static const struct column node_columns[] = {
 	{ "control", "CONTROL", VALUE_TEXT },
 	{ "data", "DATA", VALUE_TEXT },
 	{ "joined", "JOINED", VALUE_TEXT },
+	{ "recovers", "RECOVERS", VALUE_TEXT },
 	{ "reactors", "REACTORS", VALUE_COUNT },
 	{ "incarnation", "INCARNATION", VALUE_TEXT },
 	{ "silent_ms", "SILENT", VALUE_MILLISECONDS },

@@ -193,7 +193,8 @@ json_t *control_watch_nodes_json(struct control *control)
 			json_object_set_new(json, "data", json_string(data.text));
 			json_object_set_new(json, "reactors", json_integer(node->layout.reactors));
 			json_object_set_new(json, "incarnation", json_integer(node->layout.incarnation));
-			json_object_set_new(json, "recovers", json_boolean(node->recovers));
+			if (node->recovers)
+				json_object_set_new(json, "recovers", json_true());
 		}
 		if (task && node->seen_us)
 			control_watch_put_silence(json, node->seen_us, now_us, control_watch_is_away(node, now_us));
