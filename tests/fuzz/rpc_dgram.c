@@ -27,6 +27,11 @@ void dgram_close(struct dgram_session *session)
 	NEVER();
 }
 
+void dgram_refuse(struct dgram_session *session, uint8_t status)
+{
+	NEVER();
+}
+
 void dgram_prefetch(const struct dgram_session *session)
 {
 	NEVER();
