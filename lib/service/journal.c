@@ -66,7 +66,7 @@ void service_ended(void *ctx, const struct rpc_outcome *outcome)
 {
 	struct service *service = ctx;
 
-	/* A request in slices that had begun to change something when its primary went on alone ends without a stream. */
+	/* A request in slices may have begun before its primary went on alone: there is no stream any more. */
 	if (!service->journal)
 		return;
 	if (outcome->session)
