@@ -5,7 +5,14 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
+
+/* /dev/null, which people give where a file has to be named and need not say anything. */
+static bool is_null(const struct stat *file)
+{
+	return S_ISCHR(file->st_mode) && file->st_rdev == makedev(1, 3);
+}
 
 int base_open_file(int folder, const char *path, int flags)
 {
@@ -19,7 +26,7 @@ int base_open_file(int folder, const char *path, int flags)
 		rc = -errno;
 	else if (S_ISDIR(file.st_mode))
 		rc = -EISDIR;
-	else if (!S_ISREG(file.st_mode))
+	else if (!S_ISREG(file.st_mode) && !is_null(&file))
 		rc = -EMEDIUMTYPE;
 	if (rc == 0)
 		return fd;

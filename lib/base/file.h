@@ -13,8 +13,9 @@
 
 /*
  * Opens a file that is to be read whole. folder: what a relative path begins at, or AT_FDCWD; flags: O_NOFOLLOW, or 0.
- * The descriptor, or a negative errno: -EISDIR for a folder, -EMEDIUMTYPE for anything else that is no file. A pipe, a
- * socket or a device may have nothing to say for ever, and opening a pipe may already wait for somebody to write.
+ * The descriptor, or a negative errno: -EISDIR for a folder, -EMEDIUMTYPE for anything else that is no file, but
+ * for /dev/null, which is as an empty one. A pipe, a socket or a device may have nothing to say for ever, and opening a
+ * pipe may already wait for somebody to write.
  */
 int base_open_file(int folder, const char *path, int flags);
 /* What such an error is, for people. */

@@ -262,6 +262,10 @@ void what_is_no_file_is_not_opened(void)
 	CHECK_INT(base_open_file(at_folder, "socket", 0), -EMEDIUMTYPE);
 	close(listener);
 	CHECK_INT(base_open_file(AT_FDCWD, "/dev/zero", 0), -EMEDIUMTYPE);
+	/* Which has nothing, and says so. */
+	fd = base_open_file(AT_FDCWD, "/dev/null", 0);
+	CHECK(fd >= 0);
+	close(fd);
 	CHECK_INT(base_open_file(AT_FDCWD, folder, 0), -EISDIR);
 	CHECK_HAS(base_open_error(-EISDIR), "Is a directory");
 	CHECK_INT(base_open_file(at_folder, "nothing", 0), -ENOENT);

@@ -520,6 +520,9 @@ static void make_service(void)
 	service_set_layout(w.service, EPOCH, 0, 16);
 }
 
+/* What rpc_tcp.c stands in for has of a stack. */
+static struct net_memory memory;
+
 static void begin(struct input *in)
 {
 	struct rpc_server_options options = { .port = 5555,
@@ -544,6 +547,8 @@ static void begin(struct input *in)
 	wheel_init(&w.wheel, w.now_ns);
 	make_service();
 	options.service = service_rpc(w.service);
+	memory.pool = w.pool;
+	options.net = (struct net *)&memory;
 	w.server = rpc_server_create(&options, &err);
 	FUZZ_CHECK(w.server, "no server: %s", err.text);
 	rpc_server_set_layout(w.server, EPOCH, INCARNATION);
