@@ -121,6 +121,7 @@ void client_channel_check_idle(struct channel *ch, uint64_t now_ns)
 
 bool client_channel_reserve(struct channel *ch, size_t bytes)
 {
+	const bool sends_it = ch->out_from == ch->out; /* a request that has left in part, maybe */
 	char *out;
 
 	if (bytes <= ch->out_size)
@@ -128,6 +129,8 @@ bool client_channel_reserve(struct channel *ch, size_t bytes)
 	out = realloc(ch->out, bytes);
 	if (!out)
 		return false;
+	if (sends_it)
+		ch->out_from = out;
 	ch->out = out;
 	ch->out_size = bytes;
 	return true;

@@ -57,6 +57,41 @@ static void over_reactors(uint32_t nodes, uint32_t reactors, uint32_t dim)
 	bench_stop(&b);
 }
 
+/* A request that has left in part stays what it was when a longer one behind it needs a longer buffer. */
+void a_longer_request_leaves_the_one_before_as_it_was(void)
+{
+	enum { PUSHES = 48, MORE = 5, LONGEST = MORE * PUSHES, WIDE = 1000 };
+	struct bench b = bench_start(1, 1, WIDE);
+	float *rows = calloc(LONGEST * WIDE, sizeof(*rows)), row[WIDE];
+	struct star_request *requests[PUSHES];
+	struct star_error err = { 0 };
+	uint64_t keys[LONGEST];
+
+	for (uint32_t i = 0; i < LONGEST; i++)
+		keys[i] = i;
+	CHECK_INT(star_pull(b.table, keys, 1, row, 0, LONG_US, &err), 0);
+	/* Who keeps its answer reads nothing meanwhile: what fits into no socket's buffer stays here. */
+	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
+	for (uint32_t i = 0; i < PUSHES; i++) {
+		const struct star_op op = { .kind = STAR_PUSH,
+					    .table = b.table,
+					    .keys = keys,
+					    .count = MORE * (i + 1),
+					    .values = rows };
+
+		requests[i] = star_execute_async(b.cluster, &op, 1, LONG_US, NULL, NULL, &err);
+		if (!CHECK(requests[i] != NULL))
+			break;
+		usleep(2000);
+	}
+	peer_open_gate(b.peer);
+	for (uint32_t i = 0; i < PUSHES && requests[i]; i++)
+		CHECK_INT(star_request_wait(requests[i], &err), 0);
+	CHECK_UINT(peer_connections(b.peer), 1);
+	free(rows);
+	bench_stop(&b);
+}
+
 void pull_and_push_over_reactors(void)
 {
 	over_reactors(1, 1, 4);

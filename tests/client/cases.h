@@ -41,6 +41,7 @@ void refuse_op(struct bench *b, struct star_op op, const char *says);
 /* calls.c */
 void operations_have_constructors(void);
 void pull_and_push_over_reactors(void);
+void a_longer_request_leaves_the_one_before_as_it_was(void);
 void one_frame_a_reactor_carries_all_operations(void);
 void fields_of_an_operation_arrive(void);
 void large_pulls_are_split(void);

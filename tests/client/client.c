@@ -73,6 +73,7 @@ bool pull_works(struct bench *b)
 #define OVER_BOTH(X) \
 	X(operations_have_constructors) \
 	X(pull_and_push_over_reactors) \
+	X(a_longer_request_leaves_the_one_before_as_it_was) \
 	X(one_frame_a_reactor_carries_all_operations) \
 	X(fields_of_an_operation_arrive) \
 	X(large_pulls_are_split) \
