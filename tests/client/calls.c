@@ -73,11 +73,9 @@ void a_longer_request_leaves_the_one_before_as_it_was(void)
 	/* Who keeps its answer reads nothing meanwhile: what fits into no socket's buffer stays here. */
 	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
 	for (uint32_t i = 0; i < PUSHES; i++) {
-		const struct star_op op = { .kind = STAR_PUSH,
-					    .table = b.table,
-					    .keys = keys,
-					    .count = MORE * (i + 1),
-					    .values = rows };
+		const struct star_op op = {
+			.kind = STAR_PUSH, .table = b.table, .keys = keys, .count = MORE * (i + 1), .values = rows
+		};
 
 		requests[i] = star_execute_async(b.cluster, &op, 1, LONG_US, NULL, NULL, &err);
 		if (!CHECK(requests[i] != NULL))
