@@ -3,13 +3,12 @@
 #include "observe/observe.h"
 
 #include <errno.h>
+#include <immintrin.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	COUNTED = 16, /* records that are counted together: that costs less than one by one */
-	AHEAD = 2 * COUNTED,
-};
+enum { COUNTED = 16 /* records that are counted together: that costs less than one by one */ };
+_Static_assert((int)OBSERVE_RECENT >= OBSERVE_TURN_MAX + COUNTED, "none is written over before it is counted");
 
 struct observe *observe_create(uint64_t cycles_hz, struct star_error *err)
 {
@@ -55,40 +54,64 @@ static uint64_t share_of_turn(uint64_t ns, uint64_t n)
 	return n < sizeof(parts) / sizeof(parts[0]) ? ns * parts[n] >> 16 : ns / n;
 }
 
-/* Requests that came and went together took as long: the bucket is known then. */
-struct last {
-	uint32_t units;
-	unsigned bucket;
-};
-
-static inline void count(struct observe_histogram *h, struct observe_brief *brief, uint32_t units, struct last *last)
+static inline void count(struct observe_histogram *h, struct observe_brief *brief, uint32_t units, uint32_t n)
 {
-	if (units != last->units) {
-		last->units = units;
-		last->bucket = loglinear_bucket(units, OBSERVE_BITS, OBSERVE_OCTAVES);
-	}
-	brief->octaves[last->bucket >> OBSERVE_BITS]++;
-	brief->units += units;
-	h->buckets[last->bucket]++;
+	const unsigned bucket = loglinear_bucket(units, OBSERVE_BITS, OBSERVE_OCTAVES);
+
+	brief->octaves[bucket >> OBSERVE_BITS] += n;
+	brief->units += (uint64_t)units * n;
+	h->buckets[bucket] += n;
+}
+
+/* n requests that were like this one. */
+static inline void count_requests(struct observe *o, const struct observe_record *r, uint32_t n)
+{
+	const unsigned class = r->what & 7, size = size_of(observe_keys(r));
+	struct observe_histogram *h = o->histograms[class][size];
+	struct observe_brief *briefs = o->briefs[class][size];
+
+	count(&h[OBSERVE_total], &briefs[OBSERVE_total], r->total, n);
+	count(&h[OBSERVE_wait], &briefs[OBSERVE_wait], r->wait, n);
+	count(&h[OBSERVE_run], &briefs[OBSERVE_run], r->run, n);
+}
+
+/* Small requests that came and went together took as long, and are counted in one go. */
+static inline bool is_like(const struct observe_record *a, const struct observe_record *b)
+{
+	return a->total == b->total && a->wait == b->wait && a->run == b->run && a->what == b->what;
+}
+
+/* Past the caches, of which all records would be more than they hold: each line would be fetched first, and another one,
+ * of rows perhaps, given up for it. */
+static inline void keep_record(struct observe *o, uint64_t number, const struct observe_record *r)
+{
+	const __m128i *from = (const __m128i *)r;
+	__m128i *to = (__m128i *)&o->records[number % OBSERVE_RECORDS];
+
+	_mm_stream_si128(to, _mm_load_si128(from));
+	_mm_stream_si128(to + 1, _mm_load_si128(from + 1));
 }
 
 void observe_count(struct observe *o)
 {
 	const uint64_t end = o->timed;
-	struct last total = { 0 }, wait = { 0 }, run = { 0 };
+	const struct observe_record *first = &o->recent[o->head % OBSERVE_RECENT];
+	uint32_t n = 0;
 
 	for (uint64_t i = o->head; i != end; i++) {
-		const struct observe_record *r = &o->records[i % OBSERVE_RECORDS];
-		const unsigned class = r->what & 7, size = size_of(observe_keys(r));
-		struct observe_histogram *h = o->histograms[class][size];
-		struct observe_brief *briefs = o->briefs[class][size];
+		const struct observe_record *r = &o->recent[i % OBSERVE_RECENT];
 
-		/* The ring is more than the near caches hold: what comes next is to be there. */
-		__builtin_prefetch(&o->records[(i + AHEAD) % OBSERVE_RECORDS], 1);
-		count(&h[OBSERVE_total], &briefs[OBSERVE_total], r->total, &total);
-		count(&h[OBSERVE_wait], &briefs[OBSERVE_wait], r->wait, &wait);
-		count(&h[OBSERVE_run], &briefs[OBSERVE_run], r->run, &run);
+		keep_record(o, i, r);
+		if (!is_like(r, first)) {
+			count_requests(o, first, n);
+			first = r;
+			n = 0;
+		}
+		n++;
 	}
+	if (n)
+		count_requests(o, first, n);
+	_mm_sfence(); /* what is streamed is no part of what a release orders */
 	__atomic_store_n(&o->head, end, __ATOMIC_RELEASE);
 }
 
@@ -96,7 +119,7 @@ void observe_count(struct observe *o)
 static void complete_requests(struct observe *o, uint64_t first, uint64_t end, uint64_t end_ns, uint32_t small)
 {
 	for (uint64_t i = first; i != end; i++) {
-		struct observe_record *r = &o->records[i % OBSERVE_RECORDS];
+		struct observe_record *r = &o->recent[i % OBSERVE_RECENT];
 		const int64_t total = (int64_t)(end_ns - r->arrived_ns);
 
 		r->total = total > 0 ? observe_units((uint64_t)total) : 0;

@@ -63,6 +63,7 @@ enum {
 	OBSERVE_SAMPLES = 16384,
 	OBSERVE_PEERS = 4096,
 	OBSERVE_TURN_MAX = 512, /* records of one turn */
+	OBSERVE_RECENT = 1024,	/* and of those that are not counted yet: so few that they stay in the near caches */
 	OBSERVE_UNIT_SHIFT = 4, /* times in records are in units of 16 ns */
 	OBSERVE_KEYS_MAX = (1 << 21) - 1,
 	OBSERVE_SLICES_MAX = 255,
@@ -149,6 +150,7 @@ struct observe {
 	struct observe_brief {
 		uint64_t octaves[OBSERVE_OCTAVES + 1], units;
 	} briefs[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
+	struct observe_record recent[OBSERVE_RECENT] __attribute__((aligned(64))); /* the reactor's; by their numbers */
 	struct observe_record records[OBSERVE_RECORDS] __attribute__((aligned(64)));
 	struct observe_sample samples[OBSERVE_SAMPLES];
 	struct observe_peer peers[OBSERVE_PEERS];
@@ -172,7 +174,7 @@ static inline uint64_t observe_ns(const struct observe *o, uint64_t cycles)
 /* The record of the next request: what comes into it counts with observe_commit. */
 static inline struct observe_record *observe_next(struct observe *o)
 {
-	return &o->records[o->filled % OBSERVE_RECORDS];
+	return &o->recent[o->filled % OBSERVE_RECENT];
 }
 
 static inline uint32_t observe_units(uint64_t ns)

@@ -61,24 +61,34 @@ static int write_names(int fd, const struct recorder_dump *dump)
 	return rc;
 }
 
+/* Those from one number up to another of a ring, which may go over its end. */
+static int write_ring(int fd, const struct observe_record *ring, size_t places, uint64_t from, uint64_t end)
+{
+	const size_t count = (size_t)(end - from), at = (size_t)(from % places);
+	const size_t first = count < places - at ? count : places - at;
+	const int rc = base_write_all(fd, &ring[at], first * sizeof(ring[0]));
+
+	return rc < 0 ? rc : base_write_all(fd, ring, (count - first) * sizeof(ring[0]));
+}
+
 /* The newest records: those that are timed, though perhaps not counted in the histograms yet. */
 static int write_reactor(int fd, const struct recorder_dump *dump, unsigned reactor)
 {
 	const struct observe *o = dump->of[reactor];
 	const uint64_t most = RECORDER_RECORDS_BYTES / sizeof(struct observe_record) / dump->reactors;
+	const uint64_t head = __atomic_load_n(&o->head, __ATOMIC_ACQUIRE);
 	const uint64_t end = __atomic_load_n(&o->timed, __ATOMIC_ACQUIRE);
 	const uint64_t room = most < OBSERVE_RECORDS - IN_WORK ? most : OBSERVE_RECORDS - IN_WORK;
-	const uint64_t count = end < room ? end : room, at = (end - count) % OBSERVE_RECORDS;
-	const uint64_t first = count < OBSERVE_RECORDS - at ? count : OBSERVE_RECORDS - at;
-	const struct recorder_reactor_head head = { .now = dump->now[reactor], .first = end - count, .count = count };
-	int rc = base_write_all(fd, &head, sizeof(head));
+	const uint64_t from = end - (end < room ? end : room);
+	const struct recorder_reactor_head about = { .now = dump->now[reactor], .first = from, .count = end - from };
+	int rc = base_write_all(fd, &about, sizeof(about));
 
 	if (rc == 0)
 		rc = base_write_all(fd, o->peers, sizeof(o->peers));
 	if (rc == 0)
-		rc = base_write_all(fd, &o->records[at], first * sizeof(o->records[0]));
+		rc = write_ring(fd, o->records, OBSERVE_RECORDS, from, head);
 	if (rc == 0)
-		rc = base_write_all(fd, o->records, (count - first) * sizeof(o->records[0]));
+		rc = write_ring(fd, o->recent, OBSERVE_RECENT, head, end);
 	return rc;
 }
 
