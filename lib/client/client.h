@@ -313,7 +313,7 @@ struct channel {
 	bool broken; /* a send failed; the waiter will see the reason when it receives */
 	struct waiter *waiter;
 	char *out;
-	const char *out_from; /* what is being sent: out, or a request that is kept */
+	struct kept *out_kept; /* the request that is being sent stands in this one; NULL: in out */
 	size_t out_size, out_bytes, out_sent;
 	/* keep.h */
 	struct kept *keep_first, *keep_last; /* by sequence */

@@ -41,10 +41,10 @@ static struct kept *take_spare(struct channel *ch, size_t bytes)
 static void give_back(struct channel *ch, struct kept *e)
 {
 	/* Only a node that answers what it has not read yet comes here. */
-	if (ch->out_from == e->frame && ch->out_sent < ch->out_bytes)
+	if (ch->out_kept == e && ch->out_sent < ch->out_bytes)
 		memcpy(ch->out, e->frame, e->bytes);
-	if (ch->out_from == e->frame)
-		ch->out_from = ch->out;
+	if (ch->out_kept == e)
+		ch->out_kept = NULL;
 	atomic_fetch_sub_explicit(&ch->cluster->kept_bytes, e->room, memory_order_relaxed);
 	ch->keep_count--;
 	if (ch->keep_spare_bytes + e->room <= KEEP_SPARE_BYTES) {
@@ -172,7 +172,7 @@ void client_keep_resend(struct channel *ch)
 	at->frame.deadline_us = 0;
 	at->frame.checksum = 0;
 	at->frame.checksum = base_crc32(e->frame, e->bytes);
-	ch->out_from = e->frame;
+	ch->out_kept = e;
 	ch->out_bytes = e->bytes;
 	ch->out_sent = 0;
 	ch->keep_asked = true;
@@ -297,7 +297,7 @@ static void ping(struct channel *ch, uint64_t now_ns)
 
 	frame.checksum = wire_frame_crc(&frame);
 	memcpy(ch->out, &frame, sizeof(frame));
-	ch->out_from = ch->out;
+	ch->out_kept = NULL;
 	ch->out_bytes = sizeof(frame);
 	ch->out_sent = 0;
 	ch->resend = ch->next_sequence;
