@@ -678,6 +678,8 @@ void client_small_tcp(struct call *call, struct waiter *k);
 void client_steer_bind(struct channel *ch);
 void client_connect_start(struct channel *ch, uint64_t now_ns);
 void client_connect_watch(struct channel *ch);
+/* The next attempt is at the other address, and this one is the other. */
+void client_connect_swap(struct channel *ch);
 /* The connection came to nothing: the next attempt waits its time. */
 void client_connect_failed(struct channel *ch, int error, uint64_t now_ns);
 /* Says that EDQUOT was the reason; returns -EDQUOT. */
