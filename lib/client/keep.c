@@ -74,7 +74,8 @@ struct kept *client_keep_make(struct channel *ch, const struct part *part, size_
 	const size_t least = (frame_bytes + 511) & ~(size_t)511;
 	struct kept *e;
 
-	if (!ch->retains || ch->seal || !part->pushes || part->deletes || part->apart ||
+	/* Nobody would look after what a retired channel keeps. */
+	if (!ch->retains || ch->retired || ch->seal || !part->pushes || part->deletes || part->apart ||
 	    ch->keep_count >= KEEP_COUNT_MAX || !is_durable_elsewhere(part))
 		return NULL;
 	e = take_spare(ch, frame_bytes);
@@ -200,20 +201,15 @@ void client_keep_resent(struct channel *ch, const struct wire_frame *frame, cons
 	ch->keep_deaths = 0;
 	ch->heard_ns = now_ns;
 	ch->answered = true;
-	switch (frame->status) {
-	case WIRE_OK:
-	case WIRE_REPEATED:
+	if (frame->status == WIRE_OK || frame->status == WIRE_REPEATED) {
 		ch->attempts = ch->lost = 0;
 		ch->keep_tries = 0;
 		ch->keep_again = e->next;
 		release(ch, frame);
-		return;
-	case WIRE_BUSY:
-	case WIRE_STALE_LAYOUT: /* it serves none at present */
-	case WIRE_SHUTTING_DOWN:
+	} else if (wire_status_is_busy(frame->status) || frame->status == WIRE_SHUTTING_DOWN ||
+		   frame->status == WIRE_STALE_LAYOUT /* it serves none at present */) {
 		ch->pause_until_ns = now_ns + client_backoff_ns(&ch->prng, ch->keep_tries++);
-		return;
-	default:
+	} else {
 		client_reply_refused(ch, frame, text, &err);
 		note_lost(ch, 1, err.text);
 		ch->keep_tries = 0;
@@ -251,12 +247,15 @@ void client_keep_lost(struct channel *ch)
 
 void client_keep_drop(struct channel *ch, const char *why)
 {
+	/* Its reply is on its way, and is to find it. */
+	struct kept *asked = ch->keep_asked ? ch->keep_again : NULL;
 	uint64_t count = 0;
 
-	ch->keep_again = NULL;
-	ch->keep_asked = false;
-	for (; ch->keep_first; count++)
+	for (; ch->keep_first != asked; count++)
 		remove_first(ch);
+	for (; asked && asked->next; count++)
+		remove_one(ch, asked->next->sequence);
+	count += asked != NULL;
 	if (count)
 		note_lost(ch, count, why);
 }

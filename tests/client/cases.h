@@ -114,6 +114,7 @@ void who_closes_waits_until_all_is_durable(void);
 void what_is_kept_is_bounded(void);
 void what_orders_workers_waits(void);
 void what_is_refused_when_it_comes_again_is_told(void);
+void what_is_sent_again_may_outlast_its_layout(void);
 void connections_end_while_it_is_sent_again(void);
 void each_push_is_there_once(void);
 

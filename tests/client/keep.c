@@ -267,6 +267,9 @@ void what_is_refused_when_it_comes_again_is_told(void)
 	peer_fail_over(b.peer);
 	pulls_show(&b, KEYS, 4);
 	CHECK_UINT(counter(&b, &b.peer->kept_again), 3 + 2);
+	answer_again(&b, WIRE_QUOTA_REQUESTS, 1);
+	peer_fail_over(b.peer);
+	pulls_show(&b, KEYS, 4);
 	answer_again(&b, WIRE_STALE_LAYOUT, 1);
 	peer_fail_over(b.peer);
 	pulls_show(&b, KEYS, 4);
@@ -278,6 +281,50 @@ void what_is_refused_when_it_comes_again_is_told(void)
 	CHECK(strncmp(err.text, "1 requests that", 15) == 0);
 	CHECK(strstr(err.text, "parameter memory") != NULL);
 	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
+	bench_stop(&b);
+}
+
+/* The layout leaves out a node that is just asked for what it had answered: that is lost, and told. Its reply is no
+ * nonsense all the same, and what comes behind it is not kept any more. */
+void what_is_sent_again_may_outlast_its_layout(void)
+{
+	static const float row[DIM] = { 1 };
+	struct bench b = bench_start(2, 1, DIM);
+	struct star_error err = { 0 };
+	struct star_request *request;
+	uint64_t of[2] = { 0, 0 };
+	float pulled[DIM];
+	struct star_op op;
+
+	peer_retain(b.peer);
+	for (uint32_t r = 0; r < 2; r++)
+		while (peer_owner(b.peer, &b.peer->objects[0], of[r]) != r)
+			of[r]++;
+	op = (struct star_op)star_op_push(b.table, &of[1], 1, row);
+	for (uint32_t i = 0; i < 3; i++)
+		CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), 0);
+	CHECK_UINT(counter(&b, &b.peer->kept), 2);
+	b.peer->fault_reactor = 1;
+	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
+	peer_fail_over(b.peer);
+	peer_wait_held(b.peer, 1);
+	request = star_execute_async(b.cluster, &op, 1, LONG_US, NULL, NULL, &err);
+	peer_relayout(b.peer, 1, true);
+	CHECK_INT(star_pull(b.table, &of[0], 1, pulled, 0, LONG_US, &err), 0);
+	/* A node that has not heard of it yet. */
+	pthread_mutex_lock(&b.peer->lock);
+	b.peer->epoch--;
+	b.peer->active_nodes = 2;
+	pthread_mutex_unlock(&b.peer->lock);
+	peer_open_gate(b.peer);
+	if (!CHECK_INT(star_request_wait(request, &err), 0))
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	CHECK_UINT(counter(&b, &b.peer->kept), 2);
+	CHECK_UINT(counter(&b, &b.peer->kept_again), 1);
+	CHECK_UINT(counter(&b, &b.peer->waited), 2);
+	CHECK_INT(star_settle(b.cluster, LONG_US, &err), -EREMOTEIO);
+	CHECK_HAS(err.text, "2 requests that");
+	CHECK_HAS(err.text, "the layout does not name it any more");
 	bench_stop(&b);
 }
 
