@@ -620,6 +620,8 @@ static inline bool channel_resends(const struct channel *ch)
 	return ch->resend != ch->next_sequence;
 }
 struct part *client_reply_resent(struct channel *ch, uint64_t now_ns, char *to);
+/* A request of this number that does nothing, without its checksum. */
+void client_request_ping(const struct channel *ch, uint64_t sequence, char *to);
 /* What can be said of a reply's frame by its header; NULL if it is good. With the channel's lock held. */
 const char *client_reply_check(const struct channel *ch, const struct wire_frame *frame);
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may

@@ -287,17 +287,12 @@ void client_keep_settled(const struct part *part, const struct wire_frame *frame
 static void ping(struct channel *ch, uint64_t now_ns)
 {
 	const uint64_t sequence = ch->next_sequence++;
-	struct wire_frame frame = { .magic = WIRE_MAGIC,
-				    .version = WIRE_VERSION,
-				    .opcode = WIRE_PING,
-				    .flags = ch->resumed ? WIRE_GOES_ON : 0,
-				    .session = ch->session,
-				    .sequence = sequence };
+	struct unaligned_frame *at = (struct unaligned_frame *)ch->out;
 
-	frame.checksum = wire_frame_crc(&frame);
-	memcpy(ch->out, &frame, sizeof(frame));
+	client_request_ping(ch, sequence, ch->out);
+	at->frame.checksum = base_crc32(ch->out, sizeof(*at));
 	ch->out_kept = NULL;
-	ch->out_bytes = sizeof(frame);
+	ch->out_bytes = sizeof(*at);
 	ch->out_sent = 0;
 	ch->resend = ch->next_sequence;
 	ch->heard_ns = now_ns;
