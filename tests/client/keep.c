@@ -9,6 +9,17 @@
 
 #include "wire/frame.h"
 
+static _Atomic(bool) no_memory;
+
+/* Where libstar keeps requests; of this program all else that asks for it does so too. */
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+	void *memory = NULL;
+
+	errno = no_memory ? ENOMEM : posix_memalign(&memory, alignment, bytes);
+	return memory;
+}
+
 enum { DIM = 4, KEYS = 6, LARGE_DIM = 1024, LARGE_KEYS = 64 };
 
 static const uint64_t keys[KEYS] = { 3, 1, 4, 15, 92, 65 };
@@ -229,6 +240,30 @@ void what_is_kept_is_bounded(void)
 	CHECK_INT(err.code, -EINVAL);
 	CHECK(strstr(err.text, "STAR_KEEP_MIB") != NULL);
 	unsetenv("STAR_KEEP_MIB");
+}
+
+/* Neither does what finds no memory: nothing of it is lost, and the next one is kept. */
+void what_finds_no_memory_waits(void)
+{
+	struct bench b = start(1);
+
+	push(&b, KEYS);
+	no_memory = true;
+	push(&b, KEYS);
+	push(&b, 1);
+	push(&b, 1); /* a small call */
+	no_memory = false;
+	CHECK_UINT(counter(&b, &b.peer->kept), 0);
+	CHECK_UINT(counter(&b, &b.peer->waited), 4);
+	push(&b, KEYS);
+	push(&b, 1);
+	CHECK_UINT(counter(&b, &b.peer->kept), 2);
+	CHECK_UINT(counter(&b, &b.peer->waited), 4);
+	peer_fail_over(b.peer);
+	pulls_show(&b, 1, 6);
+	CHECK_UINT(counter(&b, &b.peer->kept_again), 2);
+	peer_make_durable(b.peer);
+	bench_stop(&b);
 }
 
 /* Deletes, commits and gradients for sums order workers among each other. */

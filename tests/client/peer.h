@@ -101,7 +101,7 @@ struct peer {
 	const char *sentence;
 	/* of peers with tickets: those of its nodes; and this many questions for one are refused */
 	struct secure_tickets *tickets;
-	uint32_t tickets_asked, tickets_refused;
+	uint32_t tickets_asked, tickets_refused, over_quota /* hellos that are refused so */;
 	unsigned tampered; /* replies that somebody has changed on the way: a byte of this many, in turn */
 	bool full;	   /* programs find no room for what they are to keep */
 	bool repeats;	   /* what is sent a second time was executed the first time, it says */
