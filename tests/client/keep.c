@@ -363,6 +363,31 @@ void what_is_sent_again_may_outlast_its_layout(void)
 	bench_stop(&b);
 }
 
+/* A node's place is taken by the one that was named before: the same session goes on there, with what is kept. */
+void what_is_kept_goes_on_at_the_other_address(void)
+{
+	struct bench b = start(1);
+	struct star_error err = { 0 };
+	uint32_t again = 0;
+
+	peer_open_door(b.peer);
+	for (uint32_t places = 0; places < 3; places++) {
+		for (uint32_t i = 0; i < 4; i++)
+			push(&b, KEYS);
+		CHECK_UINT(counter(&b, &b.peer->kept), 4 * places + 3);
+		again += places ? 4 * places - 1 : 0; /* all that is not durable, each time */
+		CHECK_UINT(counter(&b, &b.peer->kept_again), again);
+		CHECK_UINT(counter(&b, &b.peer->door_connections), (places + 1) / 2);
+		CHECK_UINT(peer_connections(b.peer), 1 + places);
+		peer_change_places(b.peer);
+		pulls_show(&b, KEYS, (float)(4 * places + 4));
+	}
+	CHECK(node_has(&b, 12));
+	peer_make_durable(b.peer);
+	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
+	bench_stop(&b);
+}
+
 /* Connections that end again and again, while what is kept is sent again too, and new calls come. */
 void connections_end_while_it_is_sent_again(void)
 {
