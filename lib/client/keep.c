@@ -373,10 +373,14 @@ int client_keep_settle(struct star_cluster *cluster, uint64_t deadline_ns, struc
 	atomic_fetch_add(&cluster->settling, 1);
 	for (uint32_t i = 0; count && i < cluster->io_count; i++)
 		waiter_wake(&cluster->io[i].waiter);
-	for (; count && clock_ns() < deadline_ns; count = count_kept(cluster))
+	for (; count && clock_ns() < deadline_ns && !atomic_load(&cluster->closing); count = count_kept(cluster))
 		nanosleep(&pause, NULL);
 	atomic_fetch_sub(&cluster->settling, 1);
-	if (count)
+	if (count && atomic_load(&cluster->closing))
+		rc = star_error_set(err, -ECANCELED,
+				    "the cluster is being closed, and %llu requests are not known to be durable yet",
+				    (unsigned long long)count);
+	else if (count)
 		rc = star_error_set(
 			err, -ETIMEDOUT,
 			"%llu requests were answered, and are not known to be durable yet: they are lost if "

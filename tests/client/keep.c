@@ -172,6 +172,13 @@ static void *make_durable_later(void *arg)
 	return NULL;
 }
 
+static void *settle(void *arg)
+{
+	struct star_error err;
+
+	return (void *)(intptr_t)star_settle(((struct bench *)arg)->cluster, LONG_US, &err);
+}
+
 /* star_settle says whether, star_close waits, for some seconds at most. */
 void who_closes_waits_until_all_is_durable(void)
 {
@@ -179,6 +186,7 @@ void who_closes_waits_until_all_is_durable(void)
 	struct star_error err = { 0 };
 	pthread_t thread;
 	uint64_t began;
+	void *settled;
 
 	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
 	push(&b, KEYS);
@@ -202,9 +210,14 @@ void who_closes_waits_until_all_is_durable(void)
 	b.table = bench_table(&b, "words", DIM);
 	push(&b, KEYS);
 	push(&b, KEYS);
+	/* Who waits longer does not keep the cluster from being closed. */
+	CHECK(pthread_create(&thread, NULL, settle, &b) == 0);
+	sleep_ms(100);
 	began = now_us();
 	star_close(b.cluster);
 	CHECK(now_us() - began >= 4000000 && now_us() - began < 20000000);
+	pthread_join(thread, &settled);
+	CHECK_INT((intptr_t)settled, -ECANCELED);
 	peer_stop(b.peer);
 }
 
