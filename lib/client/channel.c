@@ -60,7 +60,7 @@ static void build_request(struct channel *ch, uint64_t now_ns)
 	}
 	if (kept)
 		client_keep_add(ch, kept);
-	ch->out_from = to;
+	ch->out_kept = kept;
 	ch->out_bytes = bytes;
 	if (part)
 		client_codec_request(part, &payload);
@@ -80,6 +80,12 @@ static bool may_build(const struct channel *ch)
 	return (channel_resends(ch) || channel_may_send(ch)) && seal_lets_send(ch);
 }
 
+/* Looked up each time: out moves when it grows, and a request may have left in part by then. */
+static const char *being_sent(const struct channel *ch)
+{
+	return ch->out_kept ? ch->out_kept->frame : ch->out;
+}
+
 void client_channel_pump(struct channel *ch, uint64_t now_ns)
 {
 	while (ch->state == CHANNEL_OPEN && !ch->broken) {
@@ -93,7 +99,7 @@ void client_channel_pump(struct channel *ch, uint64_t now_ns)
 			else
 				build_request(ch, now_ns);
 		}
-		n = send(ch->fd, ch->out_from + ch->out_sent, ch->out_bytes - ch->out_sent,
+		n = send(ch->fd, being_sent(ch) + ch->out_sent, ch->out_bytes - ch->out_sent,
 			 MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n > 0) {
 			ch->out_sent += (size_t)n;
@@ -121,7 +127,6 @@ void client_channel_check_idle(struct channel *ch, uint64_t now_ns)
 
 bool client_channel_reserve(struct channel *ch, size_t bytes)
 {
-	const bool sends_it = ch->out_from == ch->out; /* a request that has left in part, maybe */
 	char *out;
 
 	if (bytes <= ch->out_size)
@@ -129,8 +134,6 @@ bool client_channel_reserve(struct channel *ch, size_t bytes)
 	out = realloc(ch->out, bytes);
 	if (!out)
 		return false;
-	if (sends_it)
-		ch->out_from = out;
 	ch->out = out;
 	ch->out_size = bytes;
 	return true;

@@ -313,7 +313,7 @@ struct channel {
 	bool broken; /* a send failed; the waiter will see the reason when it receives */
 	struct waiter *waiter;
 	char *out;
-	const char *out_from; /* what is being sent: out, or a request that is kept */
+	struct kept *out_kept; /* the request that is being sent stands in this one; NULL: in out */
 	size_t out_size, out_bytes, out_sent;
 	/* keep.h */
 	struct kept *keep_first, *keep_last; /* by sequence */
@@ -620,6 +620,8 @@ static inline bool channel_resends(const struct channel *ch)
 	return ch->resend != ch->next_sequence;
 }
 struct part *client_reply_resent(struct channel *ch, uint64_t now_ns, char *to);
+/* A request of this number that does nothing, without its checksum. */
+void client_request_ping(const struct channel *ch, uint64_t sequence, char *to);
 /* What can be said of a reply's frame by its header; NULL if it is good. With the channel's lock held. */
 const char *client_reply_check(const struct channel *ch, const struct wire_frame *frame);
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may
@@ -678,6 +680,8 @@ void client_small_tcp(struct call *call, struct waiter *k);
 void client_steer_bind(struct channel *ch);
 void client_connect_start(struct channel *ch, uint64_t now_ns);
 void client_connect_watch(struct channel *ch);
+/* The next attempt is at the other address, and this one is the other. */
+void client_connect_swap(struct channel *ch);
 /* The connection came to nothing: the next attempt waits its time. */
 void client_connect_failed(struct channel *ch, int error, uint64_t now_ns);
 /* Says that EDQUOT was the reason; returns -EDQUOT. */

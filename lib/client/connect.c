@@ -24,8 +24,7 @@ enum { OTHER_TIMEOUT_MS = 1500, OTHER_IDLE_S = 1, OTHER_INTERVAL_S = 1, OTHER_PR
 /* Less than STAR_DEADLINE_DEFAULT_US together. */
 enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 3, KEEPALIVE_PROBES = 4 };
 
-/* The next attempt is at the other address. True: at once, that is the second of two. */
-static bool try_other(struct channel *ch)
+void client_connect_swap(struct channel *ch)
 {
 	const struct sockaddr_storage address = ch->address;
 	const socklen_t bytes = ch->address_bytes;
@@ -34,7 +33,6 @@ static bool try_other(struct channel *ch)
 	ch->address_bytes = ch->other_bytes;
 	ch->other = address;
 	ch->other_bytes = bytes;
-	return ch->attempts % 2;
 }
 
 void client_connect_failed(struct channel *ch, int error, uint64_t now_ns)
@@ -47,8 +45,11 @@ void client_connect_failed(struct channel *ch, int error, uint64_t now_ns)
 	client_seal_close(ch);
 	ch->connect_error = error;
 	ch->not_before_ns = now_ns + client_backoff_ns(&ch->prng, ch->attempts - 1);
-	if (ch->other_bytes && try_other(ch))
-		ch->not_before_ns = now_ns;
+	if (ch->other_bytes) {
+		client_connect_swap(ch);
+		if (ch->attempts % 2) /* the next one is the second of two */
+			ch->not_before_ns = now_ns;
+	}
 	ch->state = CHANNEL_WAITING;
 }
 

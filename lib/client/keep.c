@@ -41,10 +41,10 @@ static struct kept *take_spare(struct channel *ch, size_t bytes)
 static void give_back(struct channel *ch, struct kept *e)
 {
 	/* Only a node that answers what it has not read yet comes here. */
-	if (ch->out_from == e->frame && ch->out_sent < ch->out_bytes)
+	if (ch->out_kept == e && ch->out_sent < ch->out_bytes)
 		memcpy(ch->out, e->frame, e->bytes);
-	if (ch->out_from == e->frame)
-		ch->out_from = ch->out;
+	if (ch->out_kept == e)
+		ch->out_kept = NULL;
 	atomic_fetch_sub_explicit(&ch->cluster->kept_bytes, e->room, memory_order_relaxed);
 	ch->keep_count--;
 	if (ch->keep_spare_bytes + e->room <= KEEP_SPARE_BYTES) {
@@ -74,7 +74,8 @@ struct kept *client_keep_make(struct channel *ch, const struct part *part, size_
 	const size_t least = (frame_bytes + 511) & ~(size_t)511;
 	struct kept *e;
 
-	if (!ch->retains || ch->seal || !part->pushes || part->deletes || part->apart ||
+	/* Nobody would look after what a retired channel keeps. */
+	if (!ch->retains || ch->retired || ch->seal || !part->pushes || part->deletes || part->apart ||
 	    ch->keep_count >= KEEP_COUNT_MAX || !is_durable_elsewhere(part))
 		return NULL;
 	e = take_spare(ch, frame_bytes);
@@ -172,7 +173,7 @@ void client_keep_resend(struct channel *ch)
 	at->frame.deadline_us = 0;
 	at->frame.checksum = 0;
 	at->frame.checksum = base_crc32(e->frame, e->bytes);
-	ch->out_from = e->frame;
+	ch->out_kept = e;
 	ch->out_bytes = e->bytes;
 	ch->out_sent = 0;
 	ch->keep_asked = true;
@@ -200,20 +201,15 @@ void client_keep_resent(struct channel *ch, const struct wire_frame *frame, cons
 	ch->keep_deaths = 0;
 	ch->heard_ns = now_ns;
 	ch->answered = true;
-	switch (frame->status) {
-	case WIRE_OK:
-	case WIRE_REPEATED:
+	if (frame->status == WIRE_OK || frame->status == WIRE_REPEATED) {
 		ch->attempts = ch->lost = 0;
 		ch->keep_tries = 0;
 		ch->keep_again = e->next;
 		release(ch, frame);
-		return;
-	case WIRE_BUSY:
-	case WIRE_STALE_LAYOUT: /* it serves none at present */
-	case WIRE_SHUTTING_DOWN:
+	} else if (wire_status_is_busy(frame->status) || frame->status == WIRE_SHUTTING_DOWN ||
+		   frame->status == WIRE_STALE_LAYOUT /* it serves none at present */) {
 		ch->pause_until_ns = now_ns + client_backoff_ns(&ch->prng, ch->keep_tries++);
-		return;
-	default:
+	} else {
 		client_reply_refused(ch, frame, text, &err);
 		note_lost(ch, 1, err.text);
 		ch->keep_tries = 0;
@@ -251,12 +247,15 @@ void client_keep_lost(struct channel *ch)
 
 void client_keep_drop(struct channel *ch, const char *why)
 {
+	/* Its reply is on its way, and is to find it. */
+	struct kept *asked = ch->keep_asked ? ch->keep_again : NULL;
 	uint64_t count = 0;
 
-	ch->keep_again = NULL;
-	ch->keep_asked = false;
-	for (; ch->keep_first; count++)
+	for (; ch->keep_first != asked; count++)
 		remove_first(ch);
+	for (; asked && asked->next; count++)
+		remove_one(ch, asked->next->sequence);
+	count += asked != NULL;
 	if (count)
 		note_lost(ch, count, why);
 }
@@ -288,17 +287,12 @@ void client_keep_settled(const struct part *part, const struct wire_frame *frame
 static void ping(struct channel *ch, uint64_t now_ns)
 {
 	const uint64_t sequence = ch->next_sequence++;
-	struct wire_frame frame = { .magic = WIRE_MAGIC,
-				    .version = WIRE_VERSION,
-				    .opcode = WIRE_PING,
-				    .flags = ch->resumed ? WIRE_GOES_ON : 0,
-				    .session = ch->session,
-				    .sequence = sequence };
+	struct unaligned_frame *at = (struct unaligned_frame *)ch->out;
 
-	frame.checksum = wire_frame_crc(&frame);
-	memcpy(ch->out, &frame, sizeof(frame));
-	ch->out_from = ch->out;
-	ch->out_bytes = sizeof(frame);
+	client_request_ping(ch, sequence, ch->out);
+	at->frame.checksum = base_crc32(ch->out, sizeof(*at));
+	ch->out_kept = NULL;
+	ch->out_bytes = sizeof(*at);
 	ch->out_sent = 0;
 	ch->resend = ch->next_sequence;
 	ch->heard_ns = now_ns;
@@ -379,10 +373,14 @@ int client_keep_settle(struct star_cluster *cluster, uint64_t deadline_ns, struc
 	atomic_fetch_add(&cluster->settling, 1);
 	for (uint32_t i = 0; count && i < cluster->io_count; i++)
 		waiter_wake(&cluster->io[i].waiter);
-	for (; count && clock_ns() < deadline_ns; count = count_kept(cluster))
+	for (; count && clock_ns() < deadline_ns && !atomic_load(&cluster->closing); count = count_kept(cluster))
 		nanosleep(&pause, NULL);
 	atomic_fetch_sub(&cluster->settling, 1);
-	if (count)
+	if (count && atomic_load(&cluster->closing))
+		rc = star_error_set(err, -ECANCELED,
+				    "the cluster is being closed, and %llu requests are not known to be durable yet",
+				    (unsigned long long)count);
+	else if (count)
 		rc = star_error_set(
 			err, -ETIMEDOUT,
 			"%llu requests were answered, and are not known to be durable yet: they are lost if "

@@ -64,7 +64,7 @@ void client_keep_resend(struct channel *ch);
 void client_keep_resent(struct channel *ch, const struct wire_frame *frame, const char *text, uint64_t now_ns);
 /* The connection is lost: what was answered is sent again by the next one. */
 void client_keep_lost(struct channel *ch);
-/* None of it can be sent any more. */
+/* None of it is sent any more. */
 void client_keep_drop(struct channel *ch, const char *why);
 void client_keep_free(struct channel *ch);
 /* Whether there is something to be done without a call. */
@@ -81,7 +81,7 @@ void client_keep_settled(const struct part *part, const struct wire_frame *frame
 
 /* An I/O thread looks after its channels; when it is to do so again. */
 uint64_t client_keep_look(struct io *io, uint64_t now_ns);
-/* Waits until nothing is kept any more. Within star_close, inside is not entered. */
+/* Waits until nothing is kept any more, or the cluster is closed. Within star_close, inside is not entered. */
 int client_keep_settle(struct star_cluster *cluster, uint64_t deadline_ns, struct star_error *err);
 
 #endif

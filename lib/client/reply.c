@@ -53,6 +53,18 @@ void client_request_frame(struct channel *ch, struct part *part, uint64_t now_ns
 	part->state = PART_SENT;
 }
 
+void client_request_ping(const struct channel *ch, uint64_t sequence, char *to)
+{
+	((struct unaligned_frame *)to)->frame = (struct wire_frame){
+		.magic = WIRE_MAGIC,
+		.version = WIRE_VERSION,
+		.opcode = WIRE_PING,
+		.flags = ch->resumed ? WIRE_GOES_ON : 0,
+		.session = ch->session,
+		.sequence = sequence,
+	};
+}
+
 bool client_reply_resend(struct channel *ch)
 {
 	if (ch->live == 0 || (channel_in_flight(ch) == 0 && !ch->keep_first) || ch->lost >= UNANSWERED_MAX)
@@ -70,12 +82,7 @@ struct part *client_reply_resent(struct channel *ch, uint64_t now_ns, char *to)
 	if (part) /* a pull may simply be executed again */
 		write_frame(ch, part, sequence, part->pushes || part->deletes ? WIRE_RESENT : 0, now_ns, to);
 	else
-		((struct unaligned_frame *)to)->frame = (struct wire_frame){ .magic = WIRE_MAGIC,
-									     .version = WIRE_VERSION,
-									     .opcode = WIRE_PING,
-									     .flags = WIRE_GOES_ON,
-									     .session = ch->session,
-									     .sequence = sequence };
+		client_request_ping(ch, sequence, to);
 	return part;
 }
 

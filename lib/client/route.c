@@ -199,13 +199,7 @@ static bool same_place(struct channel *ch, const char *host, uint16_t port)
 	other = !same && ch->other_bytes && ch->cluster->transport == &client_transport_tcp &&
 		is_at(&ch->other, host, port);
 	if (other) {
-		const struct sockaddr_storage address = ch->address;
-		const socklen_t bytes = ch->address_bytes;
-
-		ch->address = ch->other;
-		ch->address_bytes = ch->other_bytes;
-		ch->other = address;
-		ch->other_bytes = bytes;
+		client_connect_swap(ch);
 		if (ch->fd >= 0) /* whoever looks after it connects again */
 			shutdown(ch->fd, SHUT_RDWR);
 	}

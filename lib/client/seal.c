@@ -52,7 +52,7 @@ int client_seal_greet(struct channel *ch)
 	secure_hello_tag(seal->by.secret, channel_place(ch), &frame, sizeof(frame), &seal->hello, frame.auth_tag);
 	memcpy(ch->out, &frame, sizeof(frame));
 	memcpy(ch->out + sizeof(frame), &seal->hello, sizeof(seal->hello));
-	ch->out_from = ch->out;
+	ch->out_kept = NULL;
 	ch->out_bytes = HELLO_BYTES;
 	ch->out_sent = 0;
 	seal->stage = SEAL_GREETING;

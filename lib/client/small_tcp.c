@@ -47,7 +47,7 @@ static enum sent send_first(struct channel *ch, struct call *call, struct waiter
 			client_keep_add(ch, kept);
 		small_sent(ch, call, now_ns);
 		ch->waiter = k;
-		ch->out_from = to;
+		ch->out_kept = kept;
 		n = send(ch->fd, to, small->request_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 		ch->out_bytes = small->request_bytes;
 		ch->out_sent = n > 0 ? (size_t)n : 0; /* what is wrong client_channel_pump is told again */

@@ -200,6 +200,7 @@ struct net {
 	struct wheel_timer announce_timer;
 	uint32_t announcements; /* of our addresses, still to be made */
 };
+_Static_assert(offsetof(struct net, memory) == 0, "net_free finds it so");
 
 /* Frees and counts. */
 #define NET_DROP(net, m, reason) \

@@ -104,6 +104,7 @@ void close_ends_small_calls(void);
 void changed_replies_are_asked_for_again(void);
 void tickets_that_are_good_no_more_are_replaced(void);
 void who_gets_no_ticket_is_told_why(void);
+void who_is_over_a_quota_is_told_so(void);
 void replies_in_clear_are_not_believed(void);
 
 /* keep.c */
@@ -112,8 +113,11 @@ void what_is_durable_is_let_go(void);
 void an_idle_worker_sends_again_by_itself(void);
 void who_closes_waits_until_all_is_durable(void);
 void what_is_kept_is_bounded(void);
+void what_finds_no_memory_waits(void);
 void what_orders_workers_waits(void);
 void what_is_refused_when_it_comes_again_is_told(void);
+void what_is_sent_again_may_outlast_its_layout(void);
+void what_is_kept_goes_on_at_the_other_address(void);
 void connections_end_while_it_is_sent_again(void);
 void each_push_is_there_once(void);
 

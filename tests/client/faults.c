@@ -475,23 +475,31 @@ void refused_requests_keep_their_order(void)
 	bench_stop(&b);
 }
 
+static struct star_op push_pull_of_ones(struct bench *b)
+{
+	static float rows[KEYS * DIM], gradients[KEYS * DIM];
+
+	for (uint64_t i = 0; i < KEYS; i++)
+		keys[i] = i;
+	for (uint32_t i = 0; i < KEYS * DIM; i++)
+		gradients[i] = 1;
+	return (struct star_op){ .kind = STAR_PUSH_PULL,
+				 .table = b->table,
+				 .keys = keys,
+				 .count = KEYS,
+				 .values = gradients,
+				 .results = rows };
+}
+
 /* The reply to a push-pull is lost: its rows are read again, or, where they must be those of that moment, it fails. */
 void lost_results_are_not_replaced_at_once(void)
 {
 	struct bench b = bench_start(1, 1, DIM);
-	static float rows[KEYS * DIM], gradients[KEYS * DIM];
-	struct star_op op = { .kind = STAR_PUSH_PULL,
-			      .table = b.table,
-			      .keys = keys,
-			      .count = KEYS,
-			      .values = gradients,
-			      .results = rows };
+	struct star_op op = push_pull_of_ones(&b);
 	struct star_error err = { 0 };
 	uint32_t applied = 0;
 	float first;
 
-	for (uint64_t i = 0; i < KEYS; i++)
-		keys[i] = i;
 	b.peer->repeats = true;
 	for (unsigned i = 0; i < 2; i++) {
 		op.flags = i ? STAR_AT_ONCE : 0;
@@ -508,21 +516,11 @@ void lost_results_are_not_replaced_at_once(void)
 void what_was_applied_is_not_applied_by_a_newer_layout(void)
 {
 	struct bench b = bench_start(1, 1, DIM);
-	static float rows[KEYS * DIM], gradients[KEYS * DIM];
-	struct star_op op = { .kind = STAR_PUSH_PULL,
-			      .table = b.table,
-			      .keys = keys,
-			      .count = KEYS,
-			      .values = gradients,
-			      .results = rows };
+	struct star_op op = push_pull_of_ones(&b);
 	struct star_error err = { 0 };
 	uint32_t applied = 0;
 	float first;
 
-	for (uint64_t i = 0; i < KEYS; i++)
-		keys[i] = i;
-	for (uint32_t i = 0; i < KEYS * DIM; i++)
-		gradients[i] = 1;
 	b.peer->repeats = b.peer->moves = true;
 	peer_misbehave(b.peer, FAULT_CLOSE, 0, 1);
 	if (!CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), 0))
@@ -530,7 +528,7 @@ void what_was_applied_is_not_applied_by_a_newer_layout(void)
 	CHECK(!b.peer->moves);
 	CHECK(peer_find(b.peer, 1, 17, &applied, &first));
 	CHECK_UINT(applied, 1);
-	CHECK_NEAR(rows[17 * DIM], first, 0);
+	CHECK_NEAR(((const float *)op.results)[17 * DIM], first, 0);
 	bench_stop(&b);
 }
 

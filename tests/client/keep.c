@@ -9,6 +9,17 @@
 
 #include "wire/frame.h"
 
+static _Atomic(bool) no_memory;
+
+/* Where libstar keeps requests; of this program all else that asks for it does so too. */
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+	void *memory = NULL;
+
+	errno = no_memory ? ENOMEM : posix_memalign(&memory, alignment, bytes);
+	return memory;
+}
+
 enum { DIM = 4, KEYS = 6, LARGE_DIM = 1024, LARGE_KEYS = 64 };
 
 static const uint64_t keys[KEYS] = { 3, 1, 4, 15, 92, 65 };
@@ -161,6 +172,13 @@ static void *make_durable_later(void *arg)
 	return NULL;
 }
 
+static void *settle(void *arg)
+{
+	struct star_error err;
+
+	return (void *)(intptr_t)star_settle(((struct bench *)arg)->cluster, LONG_US, &err);
+}
+
 /* star_settle says whether, star_close waits, for some seconds at most. */
 void who_closes_waits_until_all_is_durable(void)
 {
@@ -168,6 +186,7 @@ void who_closes_waits_until_all_is_durable(void)
 	struct star_error err = { 0 };
 	pthread_t thread;
 	uint64_t began;
+	void *settled;
 
 	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
 	push(&b, KEYS);
@@ -191,9 +210,14 @@ void who_closes_waits_until_all_is_durable(void)
 	b.table = bench_table(&b, "words", DIM);
 	push(&b, KEYS);
 	push(&b, KEYS);
+	/* Who waits longer does not keep the cluster from being closed. */
+	CHECK(pthread_create(&thread, NULL, settle, &b) == 0);
+	sleep_ms(100);
 	began = now_us();
 	star_close(b.cluster);
 	CHECK(now_us() - began >= 4000000 && now_us() - began < 20000000);
+	pthread_join(thread, &settled);
+	CHECK_INT((intptr_t)settled, -ECANCELED);
 	peer_stop(b.peer);
 }
 
@@ -229,6 +253,30 @@ void what_is_kept_is_bounded(void)
 	CHECK_INT(err.code, -EINVAL);
 	CHECK(strstr(err.text, "STAR_KEEP_MIB") != NULL);
 	unsetenv("STAR_KEEP_MIB");
+}
+
+/* Neither does what finds no memory: nothing of it is lost, and the next one is kept. */
+void what_finds_no_memory_waits(void)
+{
+	struct bench b = start(1);
+
+	push(&b, KEYS);
+	no_memory = true;
+	push(&b, KEYS);
+	push(&b, 1);
+	push(&b, 1); /* a small call */
+	no_memory = false;
+	CHECK_UINT(counter(&b, &b.peer->kept), 0);
+	CHECK_UINT(counter(&b, &b.peer->waited), 4);
+	push(&b, KEYS);
+	push(&b, 1);
+	CHECK_UINT(counter(&b, &b.peer->kept), 2);
+	CHECK_UINT(counter(&b, &b.peer->waited), 4);
+	peer_fail_over(b.peer);
+	pulls_show(&b, 1, 6);
+	CHECK_UINT(counter(&b, &b.peer->kept_again), 2);
+	peer_make_durable(b.peer);
+	bench_stop(&b);
 }
 
 /* Deletes, commits and gradients for sums order workers among each other. */
@@ -267,6 +315,9 @@ void what_is_refused_when_it_comes_again_is_told(void)
 	peer_fail_over(b.peer);
 	pulls_show(&b, KEYS, 4);
 	CHECK_UINT(counter(&b, &b.peer->kept_again), 3 + 2);
+	answer_again(&b, WIRE_QUOTA_REQUESTS, 1);
+	peer_fail_over(b.peer);
+	pulls_show(&b, KEYS, 4);
 	answer_again(&b, WIRE_STALE_LAYOUT, 1);
 	peer_fail_over(b.peer);
 	pulls_show(&b, KEYS, 4);
@@ -277,6 +328,75 @@ void what_is_refused_when_it_comes_again_is_told(void)
 	CHECK_INT(star_settle(b.cluster, LONG_US, &err), -EREMOTEIO);
 	CHECK(strncmp(err.text, "1 requests that", 15) == 0);
 	CHECK(strstr(err.text, "parameter memory") != NULL);
+	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
+	bench_stop(&b);
+}
+
+/* The layout leaves out a node that is just asked for what it had answered: that is lost, and told. Its reply is no
+ * nonsense all the same, and what comes behind it is not kept any more. */
+void what_is_sent_again_may_outlast_its_layout(void)
+{
+	static const float row[DIM] = { 1 };
+	struct bench b = bench_start(2, 1, DIM);
+	struct star_error err = { 0 };
+	struct star_request *request;
+	uint64_t of[2] = { 0, 0 };
+	float pulled[DIM];
+	struct star_op op;
+
+	peer_retain(b.peer);
+	for (uint32_t r = 0; r < 2; r++)
+		while (peer_owner(b.peer, &b.peer->objects[0], of[r]) != r)
+			of[r]++;
+	op = (struct star_op)star_op_push(b.table, &of[1], 1, row);
+	for (uint32_t i = 0; i < 3; i++)
+		CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), 0);
+	CHECK_UINT(counter(&b, &b.peer->kept), 2);
+	b.peer->fault_reactor = 1;
+	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
+	peer_fail_over(b.peer);
+	peer_wait_held(b.peer, 1);
+	request = star_execute_async(b.cluster, &op, 1, LONG_US, NULL, NULL, &err);
+	peer_relayout(b.peer, 1, true);
+	CHECK_INT(star_pull(b.table, &of[0], 1, pulled, 0, LONG_US, &err), 0);
+	/* A node that has not heard of it yet. */
+	pthread_mutex_lock(&b.peer->lock);
+	b.peer->epoch--;
+	b.peer->active_nodes = 2;
+	pthread_mutex_unlock(&b.peer->lock);
+	peer_open_gate(b.peer);
+	if (!CHECK_INT(star_request_wait(request, &err), 0))
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	CHECK_UINT(counter(&b, &b.peer->kept), 2);
+	CHECK_UINT(counter(&b, &b.peer->kept_again), 1);
+	CHECK_UINT(counter(&b, &b.peer->waited), 2);
+	CHECK_INT(star_settle(b.cluster, LONG_US, &err), -EREMOTEIO);
+	CHECK_HAS(err.text, "2 requests that");
+	CHECK_HAS(err.text, "the layout does not name it any more");
+	bench_stop(&b);
+}
+
+/* A node's place is taken by the one that was named before: the same session goes on there, with what is kept. */
+void what_is_kept_goes_on_at_the_other_address(void)
+{
+	struct bench b = start(1);
+	struct star_error err = { 0 };
+	uint32_t again = 0;
+
+	peer_open_door(b.peer);
+	for (uint32_t places = 0; places < 3; places++) {
+		for (uint32_t i = 0; i < 4; i++)
+			push(&b, KEYS);
+		CHECK_UINT(counter(&b, &b.peer->kept), 4 * places + 3);
+		again += places ? 4 * places - 1 : 0; /* all that is not durable, each time */
+		CHECK_UINT(counter(&b, &b.peer->kept_again), again);
+		CHECK_UINT(counter(&b, &b.peer->door_connections), (places + 1) / 2);
+		CHECK_UINT(peer_connections(b.peer), 1 + places);
+		peer_change_places(b.peer);
+		pulls_show(&b, KEYS, (float)(4 * places + 4));
+	}
+	CHECK(node_has(&b, 12));
+	peer_make_durable(b.peer);
 	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
 	bench_stop(&b);
 }

@@ -110,6 +110,51 @@ static void *accept_main(void *arg)
 	}
 }
 
+static void *door_main(void *arg)
+{
+	struct peer *p = arg;
+
+	for (;;) {
+		int fd = accept4(p->door, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd < 0)
+			return NULL; /* shut down */
+		pthread_mutex_lock(&p->lock);
+		p->door_connections++;
+		pthread_mutex_unlock(&p->lock);
+		if (!peer_accept(&p->reactors[0], fd))
+			close(fd);
+	}
+}
+
+void peer_open_door(struct peer *p)
+{
+	uint16_t port;
+
+	pthread_mutex_lock(&p->lock);
+	p->door = listen_at(0, &port);
+	strcpy(p->layout->nodes[0].standby.data_host, "127.0.0.1");
+	strcpy(p->layout->nodes[0].standby.control, p->address + strlen("tcp:"));
+	p->layout->nodes[0].standby.data_port = port;
+	p->published_epoch = ++p->epoch;
+	if (pthread_create(&p->door_thread, NULL, door_main, p) != 0)
+		abort();
+	pthread_mutex_unlock(&p->lock);
+}
+
+void peer_change_places(struct peer *p)
+{
+	struct layout_node *node = &p->layout->nodes[0];
+	uint16_t port;
+
+	pthread_mutex_lock(&p->lock);
+	port = node->data_port;
+	node->data_port = node->standby.data_port;
+	node->standby.data_port = port;
+	p->published_epoch = ++p->epoch;
+	pthread_mutex_unlock(&p->lock);
+}
+
 static void peer_make_tickets(struct peer *p)
 {
 	struct star_error err;
@@ -209,6 +254,11 @@ void peer_stop(struct peer *p)
 	p->stop = p->gate = true;
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
+	if (p->door) {
+		shutdown(p->door, SHUT_RDWR);
+		pthread_join(p->door_thread, NULL);
+		close(p->door);
+	}
 	peer_unplug(p);
 	for (uint32_t i = 0; i < p->connections_count; i++) {
 		pthread_join(p->connections[i].thread, NULL);

@@ -101,7 +101,7 @@ struct peer {
 	const char *sentence;
 	/* of peers with tickets: those of its nodes; and this many questions for one are refused */
 	struct secure_tickets *tickets;
-	uint32_t tickets_asked, tickets_refused;
+	uint32_t tickets_asked, tickets_refused, over_quota /* hellos that are refused so */;
 	unsigned tampered; /* replies that somebody has changed on the way: a byte of this many, in turn */
 	bool full;	   /* programs find no room for what they are to keep */
 	bool repeats;	   /* what is sent a second time was executed the first time, it says */
@@ -136,6 +136,9 @@ struct peer {
 	uint32_t reactors_count;
 	struct peer_connection connections[PEER_CONNECTIONS_MAX];
 	uint32_t connections_count;
+	int door; /* a further listener of the first reactor, where its standby is said to be; 0: none */
+	pthread_t door_thread;
+	uint32_t door_connections;
 	int control_listener;
 	pthread_t control_thread;
 };
@@ -171,6 +174,10 @@ uint32_t peer_tickets_asked(struct peer *p);
 void peer_unplug(struct peer *p);
 /* A new layout: this many nodes are active, in a new epoch; published or only in force on the nodes. */
 void peer_relayout(struct peer *p, uint32_t active_nodes, bool publish);
+/* A new layout names a standby of the only reactor. Then another one: it has taken its place, and the other way round;
+ * the same rows are behind both. */
+void peer_open_door(struct peer *p);
+void peer_change_places(struct peer *p);
 void peer_refuse_layout(struct peer *p, uint32_t times);
 void peer_restart_node(struct peer *p, uint32_t node);
 

@@ -345,7 +345,7 @@ static bool greet(struct peer_connection *c)
 	} out = { 0 };
 	uint8_t secret[SECURE_HASH_BYTES], tag[SECURE_TAG_BYTES], right[SECURE_TAG_BYTES];
 	struct secure_guest guest;
-	bool good;
+	bool good, over_quota;
 
 	if (!read_all(c->fd, &in, sizeof(in)))
 		return false;
@@ -356,7 +356,8 @@ static bool greet(struct peer_connection *c)
 	out.frame = in.frame;
 	out.frame.opcode = WIRE_REPLY;
 	pthread_mutex_lock(&p->lock);
-	good = secure_tickets_open(p->tickets, &in.hello.ticket, clock_ns(), &guest, secret);
+	over_quota = p->over_quota && p->over_quota--;
+	good = !over_quota && secure_tickets_open(p->tickets, &in.hello.ticket, clock_ns(), &guest, secret);
 	secure_welcome_make(p->tickets, port, (uint64_t)(uintptr_t)c, &out.welcome);
 	pthread_mutex_unlock(&p->lock);
 	if (good) {
@@ -365,12 +366,12 @@ static bool greet(struct peer_connection *c)
 			peer_violation(p, "a hello's tag is wrong");
 		out.frame.payload_bytes = sizeof(out.welcome);
 		secure_welcome_tag(secret, &in.hello, &out.frame, sizeof(out.frame), &out.welcome, out.frame.auth_tag);
-		secure_connection_keys(secret, place, &in.hello, &out.welcome, peer_data == SECURE_DATA_SEALED,
-				       &c->seal->in, &c->seal->out);
+		secure_connection_keys(secret, place, &in.hello, &out.welcome,
+				       secure_data_cipher((enum secure_data)peer_data), &c->seal->in, &c->seal->out);
 		c->seal->on = true;
 		return write_all(c->fd, (char *)&out, sizeof(out));
 	}
-	out.frame.status = WIRE_NO_TICKET;
+	out.frame.status = over_quota ? WIRE_QUOTA_CONNECTIONS : WIRE_NO_TICKET;
 	out.frame.payload_bytes = 0;
 	write_all(c->fd, (char *)&out, sizeof(out.frame));
 	return false;

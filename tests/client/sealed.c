@@ -102,6 +102,36 @@ void who_gets_no_ticket_is_told_why(void)
 	stop(&b);
 }
 
+/* The ticket is as good as before, and used again. */
+void who_is_over_a_quota_is_told_so(void)
+{
+	struct bench b = start(SECURE_DATA_SEALED_256);
+	struct star_error err = { 0 };
+	uint64_t key = 1;
+	float row[DIM];
+
+	for (uint32_t refused = 2; refused <= 1000000; refused += 999998) {
+		peer_misbehave(b.peer, FAULT_CLOSE_AFTER, 0, 1);
+		pull_works(&b);
+		sleep_ms(20);
+		pthread_mutex_lock(&b.peer->lock);
+		b.peer->over_quota = refused;
+		pthread_mutex_unlock(&b.peer->lock);
+		if (refused == 2) {
+			pull_works(&b);
+			continue;
+		}
+		CHECK_INT(star_pull(b.table, &key, 1, row, 0, 1500000, &err), -EDQUOT);
+		CHECK_HAS(err.text, "as many connections or sessions there as its quota allows");
+	}
+	pthread_mutex_lock(&b.peer->lock);
+	b.peer->over_quota = 0;
+	pthread_mutex_unlock(&b.peer->lock);
+	pull_works(&b);
+	CHECK_UINT(peer_tickets_asked(b.peer), 1);
+	stop(&b);
+}
+
 /* A well-formed answer with a good checksum, from somebody without the keys. */
 void replies_in_clear_are_not_believed(void)
 {

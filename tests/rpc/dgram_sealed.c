@@ -18,10 +18,11 @@ enum {
 
 /* A frame as somebody has seen it. */
 struct seen_frame {
+	_Alignas(8) int from;
 	uint16_t bytes;
-	int from;
 	uint8_t at[1600];
 };
+_Static_assert((offsetof(struct seen_frame, at) + HEADERS) % 8 == 0, "packet_of is aligned");
 
 static struct {
 	struct prng prng;
