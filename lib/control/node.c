@@ -363,6 +363,8 @@ int control_catalogue_durable(struct control *control, const char *name, const c
 			      name, done, why.text, may, again);
 }
 
+_Static_assert((int)CONTROL_DURABLE_US < (int)CONTROL_PEER_US, "a task that does not know yet says so itself");
+
 int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err)
 {
 	const struct object_spec *spec = control_table_by_name(control, name, err);
