@@ -184,6 +184,7 @@ struct control {
 	bool ids_unsure; /* an earlier PS task 0 may have given ids that this one does not know of */
 	struct control_queues queues;
 	uint64_t queue_changes; /* goes up with each that a standby is to have */
+	bool queues_left_out;	/* the sender's: they are too large for a standby */
 	uint64_t begins_with;	/* the checkpoint that nodes which come now begin with; 0: none */
 	uint64_t rolled_back_to;
 	/* of a pair: why there is no layout; "": there may be one. And how often the catalogue or the layout has
