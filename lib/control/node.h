@@ -174,7 +174,8 @@ struct control {
 	pthread_t watch;
 	bool watching;
 	uint64_t overdue_logged_us;	/* the watch's: that no checkpoint comes; 0: it does */
-	uint64_t loading;		/* the checkpoint that this node loads its share of; 0: none */
+	bool loads;			/* what this node begins with; it sends no heartbeats meanwhile */
+	uint64_t loading;		/* of a checkpoint its share; 0: of none, what its journal has alone */
 	struct control_history history; /* of its journal, as this node began; then as the cluster's is */
 	bool history_settled;		/* it is known; the follower's, and PS task 0's: as others know it, too */
 	int64_t clock_offset_us;	/* of the kernel's date from its clock, as this node began */
