@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -82,16 +81,12 @@ int ckpt_seal_write(int folder, const char *path, const char *text, size_t bytes
 /* What lies there; its bytes, 0 for what can be none, or a negative errno. */
 static int read_seal(int folder, char line[static LINE_BYTES + 1])
 {
-	const int fd = openat(folder, CKPT_SEAL_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	struct stat status;
-	ssize_t n = 0;
+	const int fd = base_open_file(folder, CKPT_SEAL_NAME, O_NOFOLLOW);
+	ssize_t n;
 
 	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &status) < 0)
-		n = -errno;
-	else if (S_ISREG(status.st_mode) && status.st_size == LINE_BYTES)
-		n = base_read_all(fd, line, LINE_BYTES);
+		return fd == -ELOOP || fd == -EISDIR || fd == -EMEDIUMTYPE ? 0 : fd;
+	n = base_read_all(fd, line, LINE_BYTES + 1); /* one more: a longer one is none */
 	close(fd);
 	return (int)n;
 }

@@ -50,6 +50,7 @@ enum {
 	CONTROL_ROWS_KEYS = 2048,     /* of one request for rows: within what a peer's line may have */
 	CONTROL_ROWS_BYTES = 4 << 20, /* of digits in a reply, and those of a step more */
 	CONTROL_ROWS_US = 500000,     /* for one reply: others wait for the same thread */
+	CONTROL_DURABLE_US = 4000000, /* rows_durable, where PS task 0 asks other tasks: less than it waits for one */
 };
 
 /* What is asked of the requests that reactors remember. */

@@ -14,6 +14,16 @@
 
 enum { MEMORY_FULL_PERCENT = 90, CLOCK_SET_US = 1000000 };
 
+/* Under lock. */
+static void tell_loading(const struct control *control, char text[static CONTROL_STATE_MAX])
+{
+	if (control->loading)
+		snprintf(text, CONTROL_STATE_MAX, "loading its share of checkpoint %" PRIu64 "%s", control->loading,
+			 control->history.recovers ? ", and what its journal has" : "");
+	else
+		snprintf(text, CONTROL_STATE_MAX, "loading what its journal has");
+}
+
 bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX])
 {
 	struct star_error err = { 0 };
@@ -29,8 +39,8 @@ bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX
 			 control->objects_count);
 	else if (control->task == 0)
 		snprintf(state, CONTROL_STATE_MAX, "%.150s", err.text);
-	else if (control->loading)
-		snprintf(state, CONTROL_STATE_MAX, "loading its share of checkpoint %" PRIu64, control->loading);
+	else if (control->loads)
+		tell_loading(control, state);
 	else
 		snprintf(state, CONTROL_STATE_MAX, "waiting for a layout from PS task 0%s%.100s",
 			 control->follower_error[0] ? ": " : "", control->follower_error);
@@ -81,7 +91,7 @@ bool control_health_leader_is_away(const struct control *control)
 {
 	const uint64_t now_us = clock_us();
 
-	return control->leader_seen_us && !control->joined && now_us > control->leader_seen_us + CONTROL_AWAY_US;
+	return control->leader_seen_us && !control->joined && !control->loads && now_us > control->leader_seen_us + CONTROL_AWAY_US;
 }
 
 static void look_at_leader(const struct control *control, json_t *problems)

@@ -226,10 +226,11 @@ void control_forget(struct control *control, uint32_t id, const char *why)
 			 why);
 }
 
-static void set_loading(struct control *control, uint64_t checkpoint)
+static void set_loading(struct control *control, const struct control_layout *layout)
 {
 	pthread_mutex_lock(&control->lock);
-	control->loading = checkpoint;
+	control->loading = layout ? layout->checkpoint : 0;
+	control->loads = layout && (layout->checkpoint || control->history.recovers);
 	pthread_mutex_unlock(&control->lock);
 }
 
@@ -252,7 +253,7 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 	int rc = 0;
 
 	pthread_mutex_lock(&control->plane);
-	set_loading(control, control->epoch ? 0 : layout->checkpoint);
+	set_loading(control, control->epoch ? NULL : layout);
 	/* A heartbeat's reply may come after a newer layout that PS task 0 sent by itself. Holders of plane write
 	 * it. */
 	if (layout->epoch > control->epoch) {
@@ -270,7 +271,7 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 				 layout->cluster_reactors, layout->first_reactor);
 		}
 	}
-	set_loading(control, 0);
+	set_loading(control, NULL);
 	pthread_mutex_unlock(&control->plane);
 	return rc;
 }
@@ -362,6 +363,8 @@ int control_catalogue_durable(struct control *control, const char *name, const c
 			      "before its standby has it, %s. %s",
 			      name, done, why.text, may, again);
 }
+
+_Static_assert((int)CONTROL_DURABLE_US < (int)CONTROL_PEER_US, "a task that does not know yet says so itself");
 
 int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err)
 {

@@ -174,7 +174,8 @@ struct control {
 	pthread_t watch;
 	bool watching;
 	uint64_t overdue_logged_us;	/* the watch's: that no checkpoint comes; 0: it does */
-	uint64_t loading;		/* the checkpoint that this node loads its share of; 0: none */
+	bool loads;			/* what this node begins with; it sends no heartbeats meanwhile */
+	uint64_t loading;		/* of a checkpoint its share; 0: of none, what its journal has alone */
 	struct control_history history; /* of its journal, as this node began; then as the cluster's is */
 	bool history_settled;		/* it is known; the follower's, and PS task 0's: as others know it, too */
 	int64_t clock_offset_us;	/* of the kernel's date from its clock, as this node began */
@@ -184,6 +185,7 @@ struct control {
 	bool ids_unsure; /* an earlier PS task 0 may have given ids that this one does not know of */
 	struct control_queues queues;
 	uint64_t queue_changes; /* goes up with each that a standby is to have */
+	bool queues_left_out;	/* the sender's: they are too large for a standby */
 	uint64_t begins_with;	/* the checkpoint that nodes which come now begin with; 0: none */
 	uint64_t rolled_back_to;
 	/* of a pair: why there is no layout; "": there may be one. And how often the catalogue or the layout has

@@ -79,36 +79,39 @@ int control_pair_standby(struct control *control, const char *data_host, uint16_
 	return same ? 0 : control_leader_lay_out(control, 0, err);
 }
 
-uint64_t control_pair_version(struct control *control)
+static uint64_t number_now(struct control *control, const uint64_t *number)
 {
-	uint64_t version;
+	uint64_t now;
 
 	pthread_mutex_lock(&control->lock);
-	version = control->version;
+	now = *number;
 	pthread_mutex_unlock(&control->lock);
-	return version;
+	return now;
+}
+
+uint64_t control_pair_version(struct control *control)
+{
+	return number_now(control, &control->version);
 }
 
 uint64_t control_pair_queues(struct control *control)
 {
-	uint64_t changes;
-
-	pthread_mutex_lock(&control->lock);
-	changes = control->queue_changes;
-	pthread_mutex_unlock(&control->lock);
-	return changes;
+	return number_now(control, &control->queue_changes);
 }
 
-/* A standby without them begins them again. */
+/* A standby without them begins them again. The catalogue is made some times a second: that is told once. */
 static void add_queues(struct control *control, json_t *catalogue)
 {
 	json_t *queues = control_queues_keep(control);
 	const size_t bytes = json_dumpb(queues, NULL, 0, JSON_COMPACT);
 
-	if (bytes > QUEUES_BYTES_MAX)
+	const bool fit = bytes <= QUEUES_BYTES_MAX;
+
+	if (!fit && !control->queues_left_out)
 		log_warn("the standby does not get the work queues: they take %zu bytes, and %d are allowed", bytes,
 			 QUEUES_BYTES_MAX);
-	else if (json_array_size(queues))
+	control->queues_left_out = !fit;
+	if (fit && json_array_size(queues))
 		json_object_set(catalogue, "queues", queues);
 	json_decref(queues);
 }

@@ -124,7 +124,8 @@ static pid_t claimed_by(const struct sockaddr_un *name, socklen_t bytes)
 	return owner.pid;
 }
 
-/* Two reactors can share a core, if badly: nothing is refused. */
+/* Two reactors can share a core, if badly: nothing is refused. Whoever has asked stays in the line of who is to be let
+ * in, which nobody ever is. */
 void node_claim_cores(struct node *node)
 {
 	const struct config *config = node->config;
@@ -138,7 +139,7 @@ void node_claim_cores(struct node *node)
 		snprintf(core, sizeof(core), "%u", config->cores[i]);
 		bytes = name_claim(&name, "core", core);
 		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		if (fd >= 0 && bind(fd, (const struct sockaddr *)&name, bytes) == 0 && listen(fd, 1) == 0) {
+		if (fd >= 0 && bind(fd, (const struct sockaddr *)&name, bytes) == 0 && listen(fd, SOMAXCONN) == 0) {
 			node->core_claims[node->core_claims_count++] = fd;
 			continue;
 		}

@@ -13,14 +13,18 @@
 #include "node/pair.h"
 
 enum {
-	WAIT_US = 8000000, /* less than who asks waits for the answer, and more than until a lost standby is given up */
+	/* Less than who asks waits for the answer: starctl, which asks a pair; and more than until a standby is given up
+	 * that is lost. */
+	PAIR_US = 8000000,
+	/* PS task 0 asks other tasks, one after the other. */
+	JOURNAL_US = CONTROL_DURABLE_US,
 	LOOK_US = 500,
 };
 
 /* If replies wait for a standby. */
 static int pair_has_catalogue(struct node_pair *p, uint64_t version, struct star_error *err)
 {
-	const struct timespec until = clock_timespec(clock_ns() + WAIT_US * UINT64_C(1000));
+	const struct timespec until = clock_timespec(clock_ns() + PAIR_US * UINT64_C(1000));
 	int rc = 0;
 
 	pthread_mutex_lock(&p->lock);
@@ -84,7 +88,7 @@ static int shard_durable(struct shard *shard, uint64_t until_us, struct star_err
 int node_rows_durable(void *ctx, struct star_error *err)
 {
 	struct node *node = ctx;
-	const uint64_t until_us = clock_us() + WAIT_US;
+	const uint64_t until_us = clock_us() + (node->pair ? PAIR_US : JOURNAL_US);
 	int rc = 0;
 
 	if (node_durability(node->config) == CONFIG_DURABILITY_ASYNC)

@@ -354,13 +354,14 @@ bool node_journal_goes_on(struct node *node, const struct control_layout *layout
 static bool has_instant(const struct node_journal *j, unsigned reactor, uint64_t id)
 {
 	const struct journal_ring *ring = j->rings[reactor];
-	const uint64_t at = __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE);
 	const uint64_t bytes = sizeof(struct journal_record) + sizeof(struct journal_instant);
 
 	if (__atomic_load_n(&ring->off, __ATOMIC_RELAXED) || __atomic_load_n(&ring->lost, __ATOMIC_RELAXED))
 		return true;
+	/* The id first: the position that is there then is not that of an instant before. */
 	return __atomic_load_n(&ring->instant_id, __ATOMIC_ACQUIRE) == id &&
-	       __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= at + bytes;
+	       __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >=
+		       __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE) + bytes;
 }
 
 int node_journal_settle(struct node *node, uint64_t id, bool (*go_on)(void *ctx), void *ctx, struct star_error *err)

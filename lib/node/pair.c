@@ -121,10 +121,8 @@ void node_pair_yield(struct node_pair *p, uint64_t generation)
 int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct star_error *err)
 {
 	uint32_t epoch;
-	int rc = node_pair_remember(p, PAIR_PRIMARY, generation, err);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	pthread_mutex_lock(&p->lock);
 	p->generation = generation;
 	epoch = p->primary_epoch;
@@ -245,6 +243,8 @@ static int serve(struct node_pair *p, struct star_error *err)
 
 	if (rc < 0)
 		rc = err->code = -EAGAIN;
+	if (rc == 0)
+		rc = node_pair_remember(p, PAIR_PRIMARY, generation, err);
 	if (rc == 0)
 		rc = node_pair_lead(p, generation, true, err);
 	if (asked)

@@ -116,7 +116,7 @@ int node_pair_ask(struct node_pair *p, const struct pair_hello *hello, uint32_t 
 		  struct pair_link **link, struct star_error *err);
 /* Another one serves, under that generation: the process begins again, as its standby. */
 void node_pair_yield(struct node_pair *p, uint64_t generation);
-/* It is the primary from now on: what it has is remembered first. */
+/* It is the primary from now on, as node_pair_remember has it already. */
 int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct star_error *err);
 
 /* pair_tell.c: all reactors, one after the other; true: of all of them it is so. */

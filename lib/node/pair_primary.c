@@ -144,8 +144,10 @@ static bool put_catalogue(struct sender *s)
 			return false;
 		s->catalogue_bytes = strlen(s->catalogue);
 		s->catalogue_at = 0;
+		/* Work queues may come again and again: whoever waits for a version waits for none of them. */
+		if (version != s->version)
+			s->version_ns = 0;
 		s->version = version;
-		s->version_ns = 0;
 	}
 	if (!s->catalogue)
 		return false;
@@ -156,8 +158,10 @@ static bool put_catalogue(struct sender *s)
 		free(s->catalogue);
 		s->catalogue = NULL;
 		/* The answer to a ping behind it says that the standby has it: somebody may wait for that. */
-		s->version_ns = clock_ns();
-		s->pinged_us = 0;
+		if (!s->version_ns) {
+			s->version_ns = clock_ns();
+			s->pinged_us = 0;
+		}
 	}
 	return true;
 }

@@ -11,6 +11,7 @@
 	X(a_checkpoint_has_what_is_not_done) \
 	X(malformed_queues_are_refused) \
 	X(queues_go_to_a_standby) \
+	X(queues_too_large_for_a_standby_are_told_once) \
 	X(slices_survive_any_workers) \
 	X(what_another_life_handed_out_is_lost) \
 	X(text_of_any_bytes_is_json) \

@@ -62,6 +62,24 @@ static bool waits_for(const struct cluster *cluster, const char *part)
 	return false;
 }
 
+/* It says so, and not that PS task 0 is away, which it has not asked meanwhile. */
+static void loads(const struct node *node, const char *what)
+{
+	struct star_error err = { 0 };
+	json_t *health, *problems;
+
+	pthread_mutex_lock(&node->control->lock);
+	CHECK(node->control->leader_seen_us);
+	node->control->leader_seen_us = clock_us() - 2 * (uint64_t)CONTROL_AWAY_US;
+	pthread_mutex_unlock(&node->control->lock);
+	health = call(node->address, "health", NULL, &err);
+	problems = json_object_get(health, "problems");
+	CHECK_STR(json_string_value(json_object_get(health, "state")), what);
+	CHECK_UINT(json_array_size(problems), 1);
+	CHECK_STR(json_string_value(json_array_get(problems, 0)), what);
+	json_decref(health);
+}
+
 static uint32_t known_as(const struct cluster *cluster, uint32_t epoch, unsigned task, uint32_t *now)
 {
 	struct layout *layout = wait_layout(cluster, epoch);
@@ -84,6 +102,7 @@ void a_node_goes_on_as_what_it_was(void)
 	CHECK_UINT(known_as(&cluster, 1, 1, &epoch), 101);
 	come_back(&cluster, 1, 201, 101);
 	CHECK(waits_for(&cluster, "waiting for PS task 1 to go on from its journal"));
+	loads(&cluster.nodes[1], "loading what its journal has");
 	/* Nor is anything made that it would have to hold. */
 	CHECK(create_table(&cluster.nodes[0], "others", 8, &err) < 0);
 	CHECK_INT(err.code, -EAGAIN);

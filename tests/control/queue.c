@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/prng.h"
+#include "control/node.h"
 #include "control/queue.h"
 #include "tests/control/cases.h"
 #include "tests/control/harness.h"
@@ -402,4 +404,56 @@ void queues_go_to_a_standby(void)
 	json_decref(list);
 	cluster_fini(&primary);
 	cluster_fini(&standby);
+}
+
+/* Every other slice of many is done. */
+static json_t *large_queues(unsigned count)
+{
+	json_t *queues = json_array();
+
+	for (unsigned i = 0; i < count; i++) {
+		json_t *left = json_array();
+		char name[16];
+
+		for (unsigned k = 0; k < QUEUE_LEFT_MAX; k++)
+			json_array_append_new(left, json_pack("[i, i]", 2 * (int)k, 1));
+		snprintf(name, sizeof(name), "job%u", i);
+		json_array_append_new(queues, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o}", "name", name, "text",
+							"files", "digest", "7", "slices", 1 << 20, "epochs", 1,
+							"lease_ms", 60000, "next", 1 << 20, "left", left));
+	}
+	return queues;
+}
+
+void queues_too_large_for_a_standby_are_told_once(void)
+{
+	static struct log_event events[LOG_KEPT];
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	struct control *control;
+	unsigned told = 0, n;
+	json_t *queues, *catalogue;
+
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	control = cluster.nodes[0].control;
+	queues = large_queues(16);
+	if (!CHECK_INT(control_queues_load(&control->queues, queues, &err), 0))
+		printf("# %s\n", err.text);
+	for (unsigned times = 0; times < 3; times++) {
+		catalogue = control_pair_catalogue(control);
+		CHECK(catalogue && !json_object_get(catalogue, "queues"));
+		json_decref(catalogue);
+	}
+	n = log_events(0, LOG_WARN, events, LOG_KEPT);
+	for (unsigned i = 0; i < n; i++)
+		told += strstr(events[i].text, "the standby does not get the work queues: they take ") != NULL;
+	CHECK_UINT(told, 1);
+	while (control->queues.count > 1)
+		control_queue_drop(&control->queues, control->queues.of[0]);
+	catalogue = control_pair_catalogue(control);
+	CHECK_UINT(json_array_size(json_object_get(catalogue, "queues")), 1);
+	json_decref(catalogue);
+	json_decref(queues);
+	cluster_fini(&cluster);
 }

@@ -18,6 +18,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define SHOWN __attribute__((visibility("default")))
@@ -133,6 +134,12 @@ SHOWN ssize_t pwrite(int fd, const void *bytes, size_t n, off_t offset)
 SHOWN ssize_t write(int fd, const void *bytes, size_t n)
 {
 	return obey("write", fd, NULL) < 0 ? -1 : REAL(write)(fd, bytes, n);
+}
+
+/* A journal's. */
+SHOWN ssize_t pwritev2(int fd, const struct iovec *pieces, int count, off_t offset, int flags)
+{
+	return obey("write", fd, NULL) < 0 ? -1 : REAL(pwritev2)(fd, pieces, count, offset, flags);
 }
 
 SHOWN ssize_t pread(int fd, void *bytes, size_t n, off_t offset)
