@@ -2,7 +2,6 @@
 /* The cluster: which nodes can be reached, and whether this one's addresses are free. */
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,43 +112,20 @@ static void look_at_node(struct doctor *doctor, unsigned task, const json_t *sta
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s answers", shown.text);
 }
 
-/* Whether somebody listens there; 0 or an errno. */
-static int try_connect(const char *host, uint16_t port)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV }, *found;
-	socklen_t bytes = sizeof(int);
-	struct pollfd ready;
-	char service[8];
-	int rc = 0;
-
-	snprintf(service, sizeof(service), "%u", port);
-	if (getaddrinfo(host, service, &hints, &found) != 0)
-		return ENOENT;
-	ready = (struct pollfd){ .fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-				 .events = POLLOUT };
-	if (ready.fd < 0 || (connect(ready.fd, found->ai_addr, found->ai_addrlen) < 0 && errno != EINPROGRESS))
-		rc = errno;
-	else if (poll(&ready, 1, REACH_US / 1000) <= 0)
-		rc = ETIMEDOUT;
-	else
-		getsockopt(ready.fd, SOL_SOCKET, SO_ERROR, &rc, &bytes);
-	if (ready.fd >= 0)
-		close(ready.fd);
-	freeaddrinfo(found);
-	return rc;
-}
-
+/* Whether somebody listens there. */
 static void look_at_peer(struct doctor *doctor, const char *check, const struct config_address *address,
 			 const char *remedy)
 {
 	const struct config_address_text shown = config_show(address->host, address->port);
-	const int rc = try_connect(address->host, address->port);
+	struct star_error err = { 0 };
+	struct jsonrpc_client *client = jsonrpc_connect(shown.text, REACH_US, &err); /* says nothing of its own accord */
 
-	if (rc == 0)
+	if (client)
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s can be reached", shown.text);
 	else
 		doctor_find(doctor, check, DOCTOR_WARNING, remedy, "%s cannot be reached: %s", shown.text,
-			    rc == ENOENT ? "the name has no address" : strerrordesc_np(rc));
+			    err.code == -EHOSTUNREACH ? err.text : strerrordesc_np(-err.code));
+	jsonrpc_close(client);
 }
 
 /* The other node of a pair, and who says which of the two serves. */

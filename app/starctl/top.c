@@ -34,9 +34,11 @@ static void add_lines(const json_t *lines, const char *node, bool whole, const c
 
 	json_array_foreach(lines, i, line)
 	{
-		const double number = json_number_value(json_object_get(line, member));
-		json_t *copy = json_deep_copy(line);
+		const double number = top_number(line, member);
+		json_t *copy = json_is_object(line) ? json_deep_copy(line) : NULL;
 
+		if (!copy)
+			continue;
 		if (whole)
 			snprintf(at, sizeof(at), "%.30s/%.0f", node, number);
 		else
@@ -71,25 +73,23 @@ static void add_tables(const json_t *tables, json_t *to)
 		const char *name;
 		json_t *value;
 
-		if (!sum)
+		if (!sum && json_is_object(table))
 			json_array_append_new(to, json_deep_copy(table));
 		json_object_foreach(json_object_get(table, "stats"), name, value)
 		{
-			const json_t *so_far = json_object_get(stats, name);
-
-			if (sum && json_is_integer(value) && json_is_integer(so_far))
+			if (sum && json_is_number(value))
 				json_object_set_new(stats, name,
-						    json_integer(json_integer_value(so_far) +
-								 json_integer_value(value)));
+						    json_real(top_number(stats, name) + json_number_value(value)));
 		}
 	}
 }
 
 static double p99_of(const json_t *line)
 {
-	return json_number_value(json_object_get(json_object_get(line, "total_us"), "p99"));
+	return top_number(json_object_get(line, "total_us"), "p99");
 }
 
+/* Of two nodes' lines that one stays where more of the requests took longer; requests are those of both. */
 static void add_requests(const json_t *lines, const char *node, json_t *to)
 {
 	json_t *line;
@@ -98,21 +98,20 @@ static void add_requests(const json_t *lines, const char *node, json_t *to)
 	json_array_foreach(lines, i, line)
 	{
 		json_t *worst = line_with(to, line, "class", "keys");
-		json_int_t requests = json_integer_value(json_object_get(line, "requests"));
+		const double requests = top_number(worst, "requests") + top_number(line, "requests");
+		const bool stays = worst && p99_of(worst) >= p99_of(line);
 
-		if (worst)
-			requests += json_integer_value(json_object_get(worst, "requests"));
-		if (worst && p99_of(line) > p99_of(worst)) {
-			json_object_update(worst, line);
-		} else if (!worst) {
+		if (!json_is_object(line))
+			continue;
+		if (!worst) {
 			worst = json_deep_copy(line);
 			json_array_append_new(to, worst);
-		} else {
-			node = NULL; /* it stays the other one's */
+		} else if (!stays) {
+			json_object_update(worst, line);
 		}
-		json_object_set_new(worst, "requests", json_integer(requests));
-		if (node)
+		if (!stays)
 			json_object_set_new(worst, "at", json_string(node));
+		json_object_set_new(worst, "requests", json_real(requests));
 	}
 }
 

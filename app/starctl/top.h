@@ -27,6 +27,12 @@ struct top {
 int top_take_look(struct top *top, struct star_error *err);
 void top_forget(struct top_look *look);
 
+/* A member that is a number, or 0. */
+static inline double top_number(const json_t *object, const char *name)
+{
+	return json_number_value(json_object_get(object, name));
+}
+
 /* top_show.c: what tables and reactors can be sorted by; NULL from the end on. */
 const char *top_sorting(unsigned number);
 const char *top_reactor_sorting(unsigned number);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How `starctl top` shows what it has seen: 80 columns, and as many lines as there are. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,11 +37,6 @@ const char *top_reactor_sorting(unsigned number)
 
 /* ---- figures ---- */
 
-static double top_number(const json_t *object, const char *name)
-{
-	return json_number_value(json_object_get(object, name));
-}
-
 /* How fast a figure grows; 0 when it was not there, or began again. */
 static double rate(const struct top *top, const json_t *before, const json_t *now, const char *name)
 {
@@ -73,7 +69,7 @@ static const char *brief(double value, char text[static 24])
 	static const char units[] = " kMGT";
 	unsigned unit = 0;
 
-	for (; value >= 9999.5 && units[unit + 1]; unit++)
+	for (; fabs(value) >= 9999.5 && units[unit + 1]; unit++)
 		value /= 1000;
 	snprintf(text, 24, unit ? "%.0f%c" : "%.0f", value, units[unit]);
 	return text;

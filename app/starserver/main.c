@@ -362,19 +362,24 @@ static int serve_node(const struct config *config, const sigset_t *signals, uint
 	return status;
 }
 
-/* The same program in the same process, so that who watches it sees none end. Returns when that fails. */
-static int begin_again(char **argv, const struct options *o, uint64_t id)
+/* The same program in the same process, so that who watches it sees none end. rolled_back_to: which this process has
+ * begun with, and begins with again if it was hugepages that it lacked. Returns when that fails. */
+static int begin_again(char **argv, const struct options *o, uint64_t again, uint64_t rolled_back_to)
 {
+	const uint64_t id = again == AGAIN_WITHOUT_HUGEPAGES ? rolled_back_to : again;
 	char text[24];
 
 	for (unsigned i = 0; i < o->overrides_count; i++)
 		((char *)o->overrides[i].value)[-1] = '='; /* as add_override found it */
 	snprintf(text, sizeof(text), "%" PRIu64, id);
-	setenv(id == AGAIN_WITHOUT_HUGEPAGES ? WITHOUT_HUGEPAGES : ROLL_BACK_TO, text, 1);
+	if (again == AGAIN_WITHOUT_HUGEPAGES)
+		setenv(WITHOUT_HUGEPAGES, "1", 1);
+	if (id)
+		setenv(ROLL_BACK_TO, text, 1);
 	close_range(STDERR_FILENO + 1, ~0U, 0); /* what DPDK leaves open */
 	execv("/proc/self/exe", argv);
-	fprintf(stderr, "starserver: it cannot restart%s%s: %s\n", id <= INT32_MAX ? " with checkpoint " : "",
-		id <= INT32_MAX ? text : "", strerror(errno));
+	fprintf(stderr, "starserver: it cannot restart%s%s: %s\n", id && id <= INT32_MAX ? " with checkpoint " : "",
+		id && id <= INT32_MAX ? text : "", strerror(errno));
 	return EXIT_FAILURE;
 }
 
@@ -397,7 +402,7 @@ int main(int argc, char **argv)
 	struct options options = { 0 };
 	struct star_error err = { 0 };
 	struct config *config;
-	uint64_t again = 0;
+	uint64_t again = 0, rolled_back_to = 0;
 	sigset_t signals;
 	int status = parse_server_options(argc, argv, &options);
 
@@ -440,14 +445,16 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit();
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
-	if (options.print)
+	if (options.print) {
 		config_print(config, stdout);
-	else if (options.check)
+	} else if (options.check) {
 		status = report_check(config, options.file);
-	else
-		status = serve_node(config, &signals, take_roll_back(config), &again);
+	} else {
+		rolled_back_to = take_roll_back(config);
+		status = serve_node(config, &signals, rolled_back_to, &again);
+	}
 	if (options.print)
 		status = EXIT_SUCCESS;
 	config_free(config);
-	return again ? begin_again(argv, &options, again) : output_end("starserver", status, EXIT_FAILURE);
+	return again ? begin_again(argv, &options, again, rolled_back_to) : output_end("starserver", status, EXIT_FAILURE);
 }

@@ -45,7 +45,6 @@ static struct {
 	struct control *control;
 	struct metrics_server *server;
 	struct prng prng;
-	char folder[64];
 	clockid_t clock; /* CPU time of the server's thread */
 } b;
 
@@ -180,7 +179,8 @@ static int set_layout(void *ctx, const struct control_layout *layout, struct sta
 	return 0;
 }
 
-static void make_node(void)
+/* folder: for the control plane's socket. */
+static void make_node(const char *folder)
 {
 	const char *arguments[] = { "scrape-cost", "--no-huge",	     "-m",
 				    "512",	   "--no-pci",	     "--no-telemetry",
@@ -191,9 +191,6 @@ static void make_node(void)
 	if (rte_eal_init(sizeof(arguments) / sizeof(arguments[0]), (char **)arguments) < 0)
 		scrape_fail("DPDK does not start");
 	pthread_mutex_init(&b.node.ports_lock, NULL);
-	strcpy(b.folder, "/tmp/scrape-cost-XXXXXX");
-	if (!mkdtemp(b.folder))
-		scrape_fail("no folder in /tmp");
 	strcpy(b.config.job_name, "ps");
 	b.config.ps = &b.endpoint.control;
 	b.config.ps_count = 1;
@@ -207,7 +204,9 @@ static void make_node(void)
 	b.config.connect_timeout_ms = 3000;
 	b.config.observe_requests = true;
 	b.config.metrics_tables = TABLES;
-	snprintf(b.config.control_socket, sizeof(b.config.control_socket), "%s/ps-0.sock", b.folder);
+	if (snprintf(b.config.control_socket, sizeof(b.config.control_socket), "%s/ps-0.sock", folder) >=
+	    (int)sizeof(b.config.control_socket))
+		scrape_fail("the folder's path is too long");
 	b.node.config = &b.config;
 	b.node.arena_bytes = ARENA_BYTES;
 	b.node.shards_count = REACTORS;
@@ -355,7 +354,7 @@ static void scrape(int fd, uint64_t *bytes, uint64_t *lines)
 	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
 				      "Accept: application/openmetrics-text\r\n\r\n";
 	static const char ends[] = "# EOF\n\r\n0\r\n\r\n";
-	static char text[64 << 10], last[sizeof(ends)];
+	static char text[64 << 10];
 	size_t kept = 0;
 
 	*bytes = *lines = 0;
@@ -373,9 +372,9 @@ static void scrape(int fd, uint64_t *bytes, uint64_t *lines)
 		kept += (size_t)n;
 		if (kept >= sizeof(ends) - 1 && memcmp(text + kept - sizeof(ends) + 1, ends, sizeof(ends) - 1) == 0)
 			return;
-		if (kept > sizeof(last)) {
-			memmove(text, text + kept - sizeof(last), sizeof(last));
-			kept = sizeof(last);
+		if (kept > sizeof(ends)) {
+			memmove(text, text + kept - sizeof(ends), sizeof(ends));
+			kept = sizeof(ends);
 		}
 	}
 }
@@ -411,20 +410,20 @@ static json_t *measure(unsigned scrapes)
 
 int main(int argc, char **argv)
 {
-	const unsigned long scrapes = argc == 3 ? strtoul(argv[1], NULL, 10) : 0,
-			    classes = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
+	const unsigned long scrapes = argc == 4 ? strtoul(argv[2], NULL, 10) : 0,
+			    classes = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
 	json_t *json;
 
 	if (!scrapes || scrapes > SCRAPES_MAX || !classes || classes > OBSERVE_CLASSES_COUNT) {
 		fprintf(stderr,
-			"usage: scrape-cost SCRAPES CLASSES\n"
+			"usage: scrape-cost FOLDER SCRAPES CLASSES\n"
 			"of a node of %d reactors and %d tables, which have had requests of 1 to %d classes\n",
 			REACTORS, TABLES, OBSERVE_CLASSES_COUNT);
 		return 2;
 	}
 	prng_seed(&b.prng, 1);
 	log_set_level(LOG_ERROR);
-	make_node();
+	make_node(argv[1]);
 	make_tables();
 	for (unsigned i = 0; i < REACTORS; i++)
 		fill_shard(&b.node.shards[i], (unsigned)classes);
@@ -435,6 +434,5 @@ int main(int argc, char **argv)
 	json_decref(json);
 	metrics_server_stop(b.server);
 	control_destroy(b.control);
-	rmdir(b.folder);
 	return 0;
 }

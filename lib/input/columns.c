@@ -29,8 +29,9 @@ void input_columns_fini(struct columns *c)
 
 /* ---- a line's words ---- */
 
-/* A value in quotes to its own beginning, without them. What is behind it: the separator or the end; or NULL. */
-static char *unquote(char *word)
+/* A value in quotes to its own beginning, without them. What is behind it, and behind blanks that separate nothing: the
+ * separator or the end; or NULL. */
+static char *unquote(char *word, char separator)
 {
 	char *to = word, *at = word + 1;
 
@@ -41,7 +42,8 @@ static char *unquote(char *word)
 			break;
 		*to++ = *at;
 	}
-	at += strspn(at, " ");
+	if (separator != ' ')
+		at += strspn(at, " ");
 	*to = 0; /* on what was in quotes, or on one of them */
 	return at;
 }
@@ -66,7 +68,7 @@ static int64_t split_words(struct columns *c, char *line, struct star_error *err
 		bool last;
 
 		if (c->schema->quotes && *word == '"') {
-			end = unquote(word);
+			end = unquote(word, separator);
 			if (!end || (*end && *end != separator))
 				return star_error_set(
 					err, -EINVAL,

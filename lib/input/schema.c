@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "input/columns.h"
 
 enum { WORDS_MAX = 8 /* of a line */, LIST_USUAL = 64 };
@@ -391,17 +392,14 @@ struct input_schema *input_schema_parse(const char *text, size_t bytes, const ch
 
 static int64_t read_whole(const char *path, char *text, struct star_error *err)
 {
-	const int fd = open(path, O_RDONLY | O_CLOEXEC);
-	int64_t bytes = 0, n = 1;
+	const int fd = base_open_file(AT_FDCWD, path, 0);
+	int64_t bytes;
 
 	if (fd < 0)
-		return star_error_set(err, -errno, "cannot read the schema %.200s: %s", path, strerror(errno));
-	while (n > 0 && bytes <= INPUT_SCHEMA_BYTES_MAX) {
-		n = read(fd, text + bytes, (size_t)(INPUT_SCHEMA_BYTES_MAX + 1 - bytes));
-		bytes += n > 0 ? n : 0;
-	}
-	if (n < 0)
-		bytes = star_error_set(err, -errno, "cannot read the schema %.200s: %s", path, strerror(errno));
+		return star_error_set(err, fd, "cannot read the schema %.200s: %s", path, base_open_error(fd));
+	bytes = base_read_all(fd, text, INPUT_SCHEMA_BYTES_MAX + 1);
+	if (bytes < 0)
+		star_error_set(err, (int)bytes, "cannot read the schema %.200s: %s", path, strerrordesc_np((int)-bytes));
 	else if (bytes > INPUT_SCHEMA_BYTES_MAX)
 		bytes = star_error_set(
 			err, -E2BIG,

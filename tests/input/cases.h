@@ -20,9 +20,11 @@ void errors_in_slices_name_file_and_line(void);
 /* schema.c */
 void a_schema_says_what_rows_have(void);
 void rows_follow_the_header(void);
+void quotes_may_end_at_a_blank_that_separates(void);
 void rows_that_do_not_fit_a_schema_are_refused(void);
 void wrong_schemas_are_refused(void);
 void schemas_are_bounded(void);
+void a_schema_is_a_file_that_has_an_end(void);
 void each_file_has_a_header(void);
 void errors_of_tables_name_file_and_line(void);
 

@@ -3,9 +3,11 @@
 #include "input/schema.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -60,55 +62,91 @@ void a_schema_says_what_rows_have(void)
 
 /* ---- rows ---- */
 
-static int row_of(struct columns *columns, const char *text, struct row *row, struct star_error *err)
-{
-	char line[400];
+/* Columns of a schema, and the row that was parsed last. */
+struct table {
+	struct input_schema *schema;
+	struct columns columns;
+	struct row row;
+};
 
-	snprintf(line, sizeof(line), "%s", text);
-	return input_columns_row(columns, line, row, err);
+static bool table_init(struct table *t, const char *schema)
+{
+	struct star_error err = { 0 };
+
+	*t = (struct table){ .schema = parse_text(schema, &err) };
+	return t->schema ? CHECK_INT(input_columns_init(&t->columns, t->schema), 0)
+			 : unit_fail(__FILE__, __LINE__, "%s", err.text);
 }
 
-static int header_of(struct columns *columns, const char *text, struct star_error *err)
+static void table_fini(struct table *t)
+{
+	input_row_fini(&t->row);
+	input_columns_fini(&t->columns);
+	input_schema_destroy(t->schema);
+}
+
+static int row_of(struct table *t, const char *text, struct star_error *err)
 {
 	char line[400];
 
 	snprintf(line, sizeof(line), "%s", text);
-	return input_columns_header(columns, line, err);
+	return input_columns_row(&t->columns, line, &t->row, err);
+}
+
+static int header_of(struct table *t, const char *text, struct star_error *err)
+{
+	char line[400];
+
+	snprintf(line, sizeof(line), "%s", text);
+	return input_columns_header(&t->columns, line, err);
 }
 
 void rows_follow_the_header(void)
 {
 	struct star_error err = { 0 };
-	struct input_schema *s = parse_text(SHOP, &err);
-	struct columns columns;
-	struct row row = { 0 };
+	struct table t;
+	const struct row *row = &t.row;
 
-	if (!s || input_columns_init(&columns, s) < 0) {
-		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	if (!table_init(&t, SHOP))
 		return;
+	CHECK_INT(header_of(&t, "\xef\xbb\xbfuser,bought,price,genres,time stamp,age,\"height\"\r\n", &err), 0);
+	CHECK_INT(row_of(&t, "u1,yes,3.5,a|b,2020,7,\n", &err), 1);
+	CHECK_NEAR(row->label, 1, 0);
+	CHECK_NEAR(row->dense[0], log1p(3.5), 1e-6);
+	CHECK_NEAR(row->dense[1], 1.5, 0);
+	CHECK_NEAR(row->dense[2], 7, 0);
+	CHECK_UINT(row->count, 3);
+	CHECK_UINT((uint64_t)row->ids[0], hash_word(1, "u1"));
+	CHECK_UINT((uint64_t)row->ids[1], hash_word(2, "a"));
+	CHECK_UINT((uint64_t)row->ids[2], hash_word(2, "b"));
+	CHECK_UINT(row->lengths[0], 2);
+	CHECK_INT(row_of(&t, " \"u, \"\"1\"\"\" , no , , , \"\" , -1e3 , 2", &err), 1);
+	CHECK_NEAR(row->label, 0, 0);
+	CHECK_NEAR(row->dense[0], 0, 0);
+	CHECK_NEAR(row->dense[2], -1000, 0);
+	CHECK_UINT(row->count, 1);
+	CHECK_UINT((uint64_t)row->ids[0], hash_word(1, "u, \"1\""));
+	CHECK_UINT(row->lengths[0], 0);
+	CHECK_INT(row_of(&t, "\r\n", &err), 0);
+	table_fini(&t);
+}
+
+/* Blanks that separate columns end what is in quotes, and are not passed over. */
+void quotes_may_end_at_a_blank_that_separates(void)
+{
+	struct star_error err = { 0 };
+	struct table t;
+
+	if (!table_init(&t, "separator space\nquotes yes\ncategory a\nlabel b\ncategory c\nnumber d raw\n"))
+		return;
+	if (CHECK_INT(row_of(&t, "\"x y\" 1  \"2\"", &err), 1)) {
+		CHECK_UINT((uint64_t)t.row.ids[0], hash_word(0, "x y"));
+		CHECK_UINT((uint64_t)t.row.ids[1], hash_word(2, ""));
+		CHECK_NEAR(t.row.label, 1, 0);
+		CHECK_NEAR(t.row.dense[0], 2, 0);
 	}
-	CHECK_INT(header_of(&columns, "\xef\xbb\xbfuser,bought,price,genres,time stamp,age,\"height\"\r\n", &err), 0);
-	CHECK_INT(row_of(&columns, "u1,yes,3.5,a|b,2020,7,\n", &row, &err), 1);
-	CHECK_NEAR(row.label, 1, 0);
-	CHECK_NEAR(row.dense[0], log1p(3.5), 1e-6);
-	CHECK_NEAR(row.dense[1], 1.5, 0);
-	CHECK_NEAR(row.dense[2], 7, 0);
-	CHECK_UINT(row.count, 3);
-	CHECK_UINT((uint64_t)row.ids[0], hash_word(1, "u1"));
-	CHECK_UINT((uint64_t)row.ids[1], hash_word(2, "a"));
-	CHECK_UINT((uint64_t)row.ids[2], hash_word(2, "b"));
-	CHECK_UINT(row.lengths[0], 2);
-	CHECK_INT(row_of(&columns, " \"u, \"\"1\"\"\" , no , , , \"\" , -1e3 , 2", &row, &err), 1);
-	CHECK_NEAR(row.label, 0, 0);
-	CHECK_NEAR(row.dense[0], 0, 0);
-	CHECK_NEAR(row.dense[2], -1000, 0);
-	CHECK_UINT(row.count, 1);
-	CHECK_UINT((uint64_t)row.ids[0], hash_word(1, "u, \"1\""));
-	CHECK_UINT(row.lengths[0], 0);
-	CHECK_INT(row_of(&columns, "\r\n", &row, &err), 0);
-	input_row_fini(&row);
-	input_columns_fini(&columns);
-	input_schema_destroy(s);
+	CHECK_INT(row_of(&t, "\"x\"y 1  2", &err), -EINVAL);
+	table_fini(&t);
 }
 
 void rows_that_do_not_fit_a_schema_are_refused(void)
@@ -143,27 +181,21 @@ void rows_that_do_not_fit_a_schema_are_refused(void)
 		{ "", "column 1: the schema has no \"\"" },
 	};
 	struct star_error err = { 0 };
-	struct input_schema *s = parse_text(SHOP, &err);
-	struct columns columns;
-	struct row row = { 0 };
+	struct table t;
 
-	if (!s || input_columns_init(&columns, s) < 0) {
-		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	if (!table_init(&t, SHOP))
 		return;
-	}
-	CHECK_INT(header_of(&columns, "user,bought,price,genres,time stamp,age,height", &err), 0);
+	CHECK_INT(header_of(&t, "user,bought,price,genres,time stamp,age,height", &err), 0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const int status = row_of(&columns, cases[i].line, &row, &err);
+		const int status = row_of(&t, cases[i].line, &err);
 
 		if ((status != -EINVAL && status != -E2BIG) || !strstr(err.text, cases[i].has))
 			unit_fail(__FILE__, __LINE__, "%s: %d, %s", cases[i].line, status, err.text);
 	}
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
-		if (header_of(&columns, headers[i].line, &err) != -EINVAL || !strstr(err.text, headers[i].has))
+		if (header_of(&t, headers[i].line, &err) != -EINVAL || !strstr(err.text, headers[i].has))
 			unit_fail(__FILE__, __LINE__, "%s: %s", headers[i].line, err.text);
-	input_row_fini(&row);
-	input_columns_fini(&columns);
-	input_schema_destroy(s);
+	table_fini(&t);
 }
 
 /* ---- schemas ---- */
@@ -240,8 +272,33 @@ void schemas_are_bounded(void)
 	CHECK(!many("list", 17, &err));
 	CHECK(strstr(err.text,
 		     "s:18:1: categories and lists, with as many values as they may have, are more than 65536"));
+}
+
+void a_schema_is_a_file_that_has_an_end(void)
+{
+	struct star_error err = { 0 };
+	char folder[UNIT_FOLDER], file[UNIT_FOLDER + 8];
+	int fd;
+
+	if (!CHECK(unit_folder(folder, "schema")))
+		return;
+	snprintf(file, sizeof(file), "%s/schema", folder);
+	CHECK(!input_schema_read(folder, &err));
+	CHECK_INT(err.code, -EISDIR);
 	CHECK(!input_schema_read("/dev/zero", &err));
+	CHECK_INT(err.code, -EMEDIUMTYPE);
+	/* Nobody ever writes to it. */
+	CHECK_INT(mkfifo(file, 0600), 0);
+	CHECK(!input_schema_read(file, &err));
+	CHECK(strstr(err.text, "/schema: it is a pipe, a socket or a device, and not a regular file") != NULL);
+	unlink(file);
+	fd = open(file, O_WRONLY | O_CREAT, 0600);
+	CHECK_INT(ftruncate(fd, INPUT_SCHEMA_BYTES_MAX + 1), 0);
+	close(fd);
+	CHECK(!input_schema_read(file, &err));
 	CHECK_INT(err.code, -E2BIG);
+	unlink(file);
+	rmdir(folder);
 }
 
 /* ---- files ---- */
