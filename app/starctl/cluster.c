@@ -20,8 +20,6 @@ static int open_one(struct cluster *cluster, const json_t *from, unsigned task, 
 		*first = NULL;
 	} else if (!control) {
 		star_error_set(&node->why, -EPROTO, "its address is unknown");
-	} else {
-		node->client = connect_node(control, STARCTL_CALL_US, &node->why);
 	}
 	return 0;
 }
@@ -89,10 +87,20 @@ void cluster_close(struct cluster *cluster)
 	*cluster = (struct cluster){ 0 };
 }
 
+/* Not before it is asked: a node closes connections that say nothing (CONTROL_GREETING_US), and those asked before it
+ * may have been waited for. */
+static void connect_one(struct cluster_one *one)
+{
+	if (!one->tried && !one->client && one->control[0])
+		one->client = connect_node(one->control, STARCTL_CALL_US, &one->why);
+	one->tried = true;
+}
+
 json_t *cluster_ask(struct cluster *cluster, unsigned node, const char *method, json_t *params)
 {
 	struct cluster_one *one = &cluster->nodes[node];
 
+	connect_one(one);
 	if (one->client)
 		return jsonrpc_call(one->client, method, params, STARCTL_CALL_US, &one->why);
 	json_decref(params);

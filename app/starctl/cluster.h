@@ -12,6 +12,7 @@ struct cluster_one {
 	char control[CLUSTER_CONTROL]; /* its address; "": it is not known */
 	struct jsonrpc_client *client; /* NULL: it is not there, */
 	struct star_error why;	       /* and why */
+	bool tried;		       /* to connect to it; PS task 0 is there from the beginning */
 };
 
 struct cluster {
@@ -19,8 +20,9 @@ struct cluster {
 	struct cluster_one *nodes;
 };
 
-/* The nodes of the cluster of the node that the invocation names, or that one alone (whole: false). A node that cannot
- * be reached is there without a client. 0 or a negative errno with a message: none can. */
+/* The nodes of the cluster of the node that the invocation names, or that one alone (whole: false). A node is
+ * connected to when it is asked first, and one that cannot be reached is without a client then. 0 or a negative errno
+ * with a message: none can. */
 int cluster_open(struct cluster *cluster, const struct invocation *invocation, bool whole, struct star_error *err);
 void cluster_close(struct cluster *cluster);
 

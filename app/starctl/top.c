@@ -122,7 +122,7 @@ static json_t *look_at(struct top *top, unsigned i, struct top_look *look)
 	struct cluster_one *one = &top->cluster.nodes[i];
 	json_t *status, *tables, *latency, *connections;
 
-	if (!one->client && top->looks % AGAIN_LOOKS == 0)
+	if (one->tried && !one->client && top->looks % AGAIN_LOOKS == 0)
 		cluster_again(&top->cluster, i, AGAIN_US);
 	status = cluster_ask(&top->cluster, i, "status", NULL);
 	tables = status ? cluster_ask(&top->cluster, i, "tables", NULL) : NULL;
