@@ -127,8 +127,7 @@ int input_columns_header(struct columns *c, char *line, struct star_error *err)
 	const struct input_schema *s = c->schema;
 	int64_t count;
 
-	if (!strncmp(line, "\xef\xbb\xbf", 3)) /* the byte order mark that spreadsheets write */
-		line += 3;
+	line += input_byte_order_mark(line);
 	for (uint32_t i = 0; i < s->count; i++)
 		c->place[i] = UINT32_MAX;
 	count = split_words(c, without_line_end(line), err);
@@ -216,6 +215,7 @@ static int parse_list(const struct schema_column *c, uint32_t column, uint32_t p
 
 	*length = 0;
 	while (*words && (word = strsep(&words, separator))) {
+		word = trim_word(word, word + strlen(word));
 		if (!*word)
 			return star_error_set(err, -EINVAL, "column %u (%.100s): value %u of the list is empty",
 					      place + 1, c->name, *length + 1);

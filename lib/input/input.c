@@ -124,6 +124,8 @@ static int read_line(struct input *in, char **line)
 	if (rc > 0 && memchr(*line, 0, bytes))
 		return star_error_set(&in->err, -EINVAL, "%s:%llu: there is a zero byte in the line", path,
 				      line_of(in));
+	if (rc > 0 && in->line == 1 && in->piece.begin == 0)
+		*line += input_byte_order_mark(*line);
 	return rc;
 }
 

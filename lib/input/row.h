@@ -3,6 +3,8 @@
 #ifndef INPUT_ROW_H
 #define INPUT_ROW_H
 
+#include <string.h>
+
 #include "input/input.h"
 
 struct row {
@@ -21,6 +23,11 @@ struct row {
 int input_row_room(struct row *row, uint32_t dense, uint32_t lists);
 /* 0; -E2BIG or -ENOMEM with a message. */
 int input_row_add(struct row *row, int64_t id, float value, struct star_error *err);
+/* The bytes of the mark that spreadsheets write at a file's beginning. */
+static inline size_t input_byte_order_mark(const char *text)
+{
+	return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
 /* All of text is a finite number. */
 bool input_row_real(const char *text, double *value);
 

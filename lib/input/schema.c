@@ -23,7 +23,7 @@ struct schema_line {
 	uint32_t count;
 	char *words[WORDS_MAX + 1]; /* name, value, name=value ... */
 	uint32_t at[WORDS_MAX + 1]; /* the column of each, from 1 */
-	bool quotes_told;
+	bool separator_told, header_told, quotes_told;
 	struct star_error *err;
 };
 
@@ -130,12 +130,16 @@ static int parse_setting(struct schema_line *l)
 {
 	struct input_schema *s = l->schema;
 	const bool is_separator = !strcmp(l->words[0], "separator"), is_quotes = !strcmp(l->words[0], "quotes");
+	bool *told;
 
 	if (!is_separator && !is_quotes && strcmp(l->words[0], "header") != 0)
 		return 1;
 	if (l->count != 2)
 		return refuse(l, 0, "%s is followed by one word", l->words[0]);
-	l->quotes_told |= is_quotes;
+	told = is_separator ? &l->separator_told : is_quotes ? &l->quotes_told : &l->header_told;
+	if (*told)
+		return refuse(l, 0, "%s was said in an earlier line: leave one of them out", l->words[0]);
+	*told = true;
 	return is_separator ? parse_separator(l, 1, l->words[1], &s->separator)
 			    : parse_yes(l, is_quotes ? &s->quotes : &s->header);
 }
@@ -209,6 +213,19 @@ static int parse_option(const struct schema_line *l, uint32_t word, struct schem
 	}
 }
 
+/* Words without a sign say how a number is taken: two of them are as much too many as missing= twice. */
+static int check_options(const struct schema_line *l, uint32_t word)
+{
+	const size_t name = strcspn(l->words[word], "=");
+	const bool bare = !l->words[word][name];
+
+	for (uint32_t i = 2; i < word; i++)
+		if (bare ? !strchr(l->words[i], '=') : !strncmp(l->words[i], l->words[word], name + 1))
+			return refuse(l, word, "\"%.40s\" stands beside \"%.40s\": leave one of them out",
+				      l->words[word], l->words[i]);
+	return 0;
+}
+
 static int check_label(const struct schema_line *l, const struct schema_column *c)
 {
 	if (c->negative && (!c->positive || !strcmp(c->positive, c->negative)))
@@ -263,8 +280,11 @@ static int parse_column(struct schema_line *l)
 	*c = (struct schema_column){
 		.kind = kind, .name = l->words[1], .line = l->number, .separator = '|', .most = LIST_USUAL
 	};
-	for (uint32_t i = 2; rc == 0 && i < l->count; i++)
+	for (uint32_t i = 2; rc == 0 && i < l->count; i++) {
 		rc = parse_option(l, i, c);
+		if (rc == 0)
+			rc = check_options(l, i);
+	}
 	if (rc == 0)
 		rc = check_label(l, c);
 	return rc == 0 ? count_column(l, c) : rc;
@@ -332,13 +352,21 @@ static int check_whole(struct input_schema *s, const char *file, struct star_err
 static int parse_lines(struct input_schema *s, const char *name, struct star_error *err)
 {
 	struct schema_line l = { .schema = s, .file = name, .err = err };
-	char *rest = s->text, *line;
+	char *rest = s->text + input_byte_order_mark(s->text), *line;
 
 	while ((line = strsep(&rest, "\n"))) {
+		size_t bytes;
 		int rc;
 
 		l.number++;
-		line[strcspn(line, "\r")] = 0;
+		bytes = strlen(line);
+		if (bytes && line[bytes - 1] == '\r')
+			line[--bytes] = 0;
+		if (strchr(line, '\r'))
+			return star_error_set(err, -EINVAL,
+					      "%.100s:%u: there is a carriage return within the line: lines end in "
+					      "\\n, or in \\r\\n",
+					      name, l.number);
 		rc = split_line(&l, line);
 		if (rc > 0)
 			rc = parse_setting(&l);

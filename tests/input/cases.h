@@ -21,6 +21,8 @@ void errors_in_slices_name_file_and_line(void);
 void a_schema_says_what_rows_have(void);
 void rows_follow_the_header(void);
 void quotes_may_end_at_a_blank_that_separates(void);
+void a_byte_order_mark_is_no_value(void);
+void blanks_around_a_list_s_texts_are_no_part_of_them(void);
 void rows_that_do_not_fit_a_schema_are_refused(void);
 void wrong_schemas_are_refused(void);
 void schemas_are_bounded(void);

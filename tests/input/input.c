@@ -610,6 +610,8 @@ const struct unit_case unit_cases[] = {
 	{ "a schema says what rows have", a_schema_says_what_rows_have },
 	{ "rows follow the header", rows_follow_the_header },
 	{ "quotes may end at a blank that separates", quotes_may_end_at_a_blank_that_separates },
+	{ "a byte order mark is no value", a_byte_order_mark_is_no_value },
+	{ "blanks around a list's texts are no part of them", blanks_around_a_list_s_texts_are_no_part_of_them },
 	{ "rows that do not fit a schema are refused", rows_that_do_not_fit_a_schema_are_refused },
 	{ "wrong schemas are refused", wrong_schemas_are_refused },
 	{ "schemas are bounded", schemas_are_bounded },

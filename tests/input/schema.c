@@ -149,6 +149,21 @@ void quotes_may_end_at_a_blank_that_separates(void)
 	table_fini(&t);
 }
 
+void blanks_around_a_list_s_texts_are_no_part_of_them(void)
+{
+	struct star_error err = { 0 };
+	struct table t;
+
+	if (!table_init(&t, "\xef\xbb\xbfseparator space\nquotes yes\nlabel a\nlist b\n"))
+		return;
+	if (CHECK_INT(row_of(&t, "1 \"u | v|w \"", &err), 1) && CHECK_UINT(t.row.count, 3)) {
+		CHECK_UINT((uint64_t)t.row.ids[0], hash_word(1, "u"));
+		CHECK_UINT((uint64_t)t.row.ids[1], hash_word(1, "v"));
+		CHECK_UINT((uint64_t)t.row.ids[2], hash_word(1, "w"));
+	}
+	table_fini(&t);
+}
+
 void rows_that_do_not_fit_a_schema_are_refused(void)
 {
 	static const struct {
@@ -163,6 +178,7 @@ void rows_that_do_not_fit_a_schema_are_refused(void)
 		{ "u,yes,1,a,t,,2", "column 6 (age) is empty: say what it counts as then, missing=0" },
 		{ "u,yes,1,a||b,t,1,2", "column 4 (genres): value 2 of the list is empty" },
 		{ "u,yes,1,a|,t,1,2", "column 4 (genres): value 2 of the list is empty" },
+		{ "u,yes,1,a| |b,t,1,2", "column 4 (genres): value 2 of the list is empty" },
 		{ "u,yes,1,|,t,1,2", "column 4 (genres): value 1 of the list is empty" },
 		{ "u,yes,1,a|b|c|d,t,1,2", "column 4 (genres): the list has more than 3 values: raise most=" },
 		{ "u,yes,1,a,\"t,1,2", "column 5: the quotes around a value are not closed" },
@@ -231,6 +247,15 @@ void wrong_schemas_are_refused(void)
 		{ "category a few words\n",
 		  "nothing stands behind the name of such a column; a name with blanks stands in" },
 		{ "a b c d e f g h i\n", "a line has 8 words at most" },
+		{ "label a\nnumber b\rlog\n", "s:2: there is a carriage return within the line" },
+		{ "label a\rnumber b\r", "s:1: there is a carriage return within the line" },
+		{ "separator tab\nseparator tab\n", "s:2:1: separator was said in an earlier line" },
+		{ "header no\nquotes no\nheader yes\n", "s:3:1: header was said in an earlier line" },
+		{ "quotes no\nquotes yes\n", "s:2:1: quotes was said in an earlier line" },
+		{ "number a log raw\n", "s:1:14: \"raw\" stands beside \"log\"" },
+		{ "number a missing=1 log missing=2\n", "s:1:24: \"missing=2\" stands beside \"missing=1\"" },
+		{ "list a most=3 separator=+ most=3\n", "s:1:27: \"most=3\" stands beside \"most=3\"" },
+		{ "label a positive=x positive=y\n", "\"positive=y\" stands beside \"positive=x\"" },
 	};
 	struct star_error err = { 0 };
 
@@ -417,6 +442,38 @@ void each_file_has_a_header(void)
 	input_schema_destroy(s);
 	unlink(path[0]);
 	unlink(path[1]);
+}
+
+void a_byte_order_mark_is_no_value(void)
+{
+	struct star_error err = { 0 };
+	struct input_schema *s = parse_text("separator comma\ncategory c\nlabel y\n", &err);
+	const char *const paths[] = { path[0] };
+	const struct input_options options = { .format = INPUT_SCHEMA,
+					       .schema = s,
+					       .paths = paths,
+					       .paths_count = 1,
+					       .batch = 2,
+					       .epochs = 1,
+					       .workers = 1 };
+	FILE *file = fdopen(unit_file(path[0], "mark"), "w");
+	const struct input_batch *batch;
+	struct input *in;
+
+	fprintf(file, "\xef\xbb\xbf"
+		      "a,1\na,0\n");
+	fclose(file);
+	in = input_open(&options, &err);
+	if (in && input_next(in, &batch, &err) > 0) {
+		CHECK_UINT(batch->ids_count, 2);
+		CHECK_UINT((uint64_t)batch->ids[0], hash_word(0, "a"));
+		CHECK_UINT((uint64_t)batch->ids[1], hash_word(0, "a"));
+	} else {
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	}
+	input_close(in);
+	input_schema_destroy(s);
+	unlink(path[0]);
 }
 
 void errors_of_tables_name_file_and_line(void)
