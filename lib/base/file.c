@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -77,6 +79,30 @@ int base_append_all(int fd, const void *from, size_t bytes, bool *torn)
 	left = rc < 0 && done && ftruncate(fd, before.st_size) < 0;
 	if (torn)
 		*torn = left;
+	return rc;
+}
+
+int base_replace_file(int folder, const char *name, const void *from, size_t bytes, mode_t mode)
+{
+	char partial[NAME_MAX + 1];
+	int fd, rc;
+
+	if (snprintf(partial, sizeof(partial), "%s.partial", name) >= (int)sizeof(partial))
+		return -ENAMETOOLONG;
+	fd = openat(folder, partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+	if (fd < 0)
+		return -errno;
+	rc = base_write_all(fd, from, bytes);
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	if (rc == 0 && renameat(folder, partial, folder, name) < 0)
+		rc = -errno;
+	if (rc < 0)
+		unlinkat(folder, partial, 0);
+	else if (fsync(folder) < 0)
+		rc = -errno;
 	return rc;
 }
 

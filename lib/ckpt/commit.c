@@ -108,35 +108,14 @@ int ckpt_check_files(int folder, const char *path, const struct ckpt_manifest *m
 	return 0;
 }
 
-/* Written under another name, so that a manifest is whole wherever there is one. */
+/* A manifest is whole wherever there is one. */
 int ckpt_write_file(int folder, const char *path, const char *whole, const char *text, size_t bytes,
 		    struct star_error *err)
 {
-	const char *doing = "write";
-	char name[CKPT_FILE_NAME_MAX + sizeof(CKPT_PARTIAL)];
-	int fd, rc;
+	/* With it the names of the data files are synced as well. */
+	const int rc = base_replace_file(folder, whole, text, bytes, CKPT_FILE_MODE);
 
-	snprintf(name, sizeof(name), "%s%s", whole, CKPT_PARTIAL);
-	fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, CKPT_FILE_MODE);
-	if (fd < 0)
-		return ckpt_io_error(err, -errno, "create", path, name);
-	rc = base_write_all(fd, text, bytes);
-	if (rc == 0 && fsync(fd) < 0) {
-		rc = -errno;
-		doing = "sync";
-	}
-	if (close(fd) < 0 && rc == 0)
-		rc = -errno;
-	if (rc == 0 && renameat(folder, name, folder, whole) < 0) {
-		rc = -errno;
-		doing = "rename";
-	}
-	/* The names of the data files as well as the manifest's. */
-	if (rc == 0 && fsync(folder) < 0) {
-		rc = -errno;
-		doing = "sync";
-	}
-	return rc < 0 ? ckpt_io_error(err, rc, doing, path, name) : 0;
+	return rc < 0 ? ckpt_io_error(err, rc, "write", path, whole) : 0;
 }
 
 /* "directory/name.partial" in two, name without the ending. */

@@ -25,20 +25,8 @@ static void catalogue_name(char name[static JOURNAL_NAME_MAX], uint32_t story)
 int node_journal_replace_file(const struct node_journal *j, const char *name, const char *text, size_t bytes,
 			      struct star_error *err)
 {
-	char partial[JOURNAL_NAME_MAX + 8];
-	int fd, rc;
+	const int rc = base_replace_file(j->folder, name, text, bytes, FILE_MODE);
 
-	snprintf(partial, sizeof(partial), "%s.partial", name);
-	fd = openat(j->folder, partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
-	rc = fd < 0 ? -errno : base_write_all(fd, text, bytes);
-	if (rc == 0 && fsync(fd) < 0)
-		rc = -errno;
-	if (fd >= 0)
-		close(fd);
-	if (rc == 0 && (renameat(j->folder, partial, j->folder, name) < 0 || fsync(j->folder) < 0))
-		rc = -errno;
-	if (rc < 0)
-		unlinkat(j->folder, partial, 0);
 	return rc < 0 ? star_error_set(err, rc, "the journal's %s cannot be written in %.200s: %s", name,
 				       j->node->config->journal_directory, strerror(-rc))
 		      : 0;

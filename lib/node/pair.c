@@ -243,7 +243,7 @@ static int serve(struct node_pair *p, struct star_error *err)
 
 	if (rc < 0)
 		rc = err->code = -EAGAIN;
-	if (rc == 0)
+	if (rc == 0 && !node_pair_has_register(p))
 		rc = node_pair_remember(p, PAIR_PRIMARY, generation, err);
 	if (rc == 0)
 		rc = node_pair_lead(p, generation, true, err);

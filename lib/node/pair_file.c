@@ -18,23 +18,13 @@ static const char *const names[] = { [PAIR_PRIMARY] = "primary", [PAIR_STANDBY] 
 static int write_text(const struct node_pair *p, const char *text, size_t bytes)
 {
 	const char *directory = p->node->config->standby_directory;
-	char path[PATH_BYTES], partial[PATH_BYTES];
-	int fd, folder, rc;
+	const int folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc;
 
-	snprintf(path, sizeof(path), "%s/pair.json", directory);
-	snprintf(partial, sizeof(partial), "%s/pair.json.partial", directory);
-	fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
-	if (fd < 0)
+	if (folder < 0)
 		return -errno;
-	rc = base_write_all(fd, text, bytes);
-	if (rc == 0 && fsync(fd) < 0)
-		rc = -errno;
-	close(fd);
-	folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (rc == 0 && (folder < 0 || rename(partial, path) < 0 || fsync(folder) < 0))
-		rc = -errno;
-	if (folder >= 0)
-		close(folder);
+	rc = base_replace_file(folder, "pair.json", text, bytes, FILE_MODE);
+	close(folder);
 	return rc;
 }
 

@@ -328,6 +328,7 @@ const struct unit_case unit_cases[] = {
 	{ "a_slow_writer_and_signals_give_all_bytes", a_slow_writer_and_signals_give_all_bytes },
 	{ "a_write_that_does_not_fit_is_an_error", a_write_that_does_not_fit_is_an_error },
 	{ "what_is_appended_is_whole_or_nothing", what_is_appended_is_whole_or_nothing },
+	{ "what_is_replaced_is_whole_or_as_it_was", what_is_replaced_is_whole_or_as_it_was },
 	{ "a_short_file_is_told", a_short_file_is_told },
 	{ "what_is_no_file_is_not_opened", what_is_no_file_is_not_opened },
 	{ "log_lines_have_their_date_and_level", log_lines_have_their_date_and_level },

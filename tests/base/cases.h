@@ -18,6 +18,7 @@ void a_slow_reader_and_signals_get_all_bytes(void);
 void a_slow_writer_and_signals_give_all_bytes(void);
 void a_write_that_does_not_fit_is_an_error(void);
 void what_is_appended_is_whole_or_nothing(void);
+void what_is_replaced_is_whole_or_as_it_was(void);
 void a_short_file_is_told(void);
 void what_is_no_file_is_not_opened(void);
 

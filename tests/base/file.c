@@ -217,6 +217,47 @@ void what_is_appended_is_whole_or_nothing(void)
 	unlink(path);
 }
 
+void what_is_replaced_is_whole_or_as_it_was(void)
+{
+	static const uint8_t large[2 * LIMIT];
+	char path[UNIT_FOLDER], name[NAME_MAX + 1], text[16] = "";
+	sighandler_t handler;
+	struct rlimit old;
+	struct stat file;
+	int folder, fd;
+
+	if (!unit_folder(path, "replace"))
+		return;
+	folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK_INT(base_replace_file(folder, "a", "first", 5, 0600), 0);
+	CHECK_INT(base_replace_file(folder, "a", "second", 6, 0600), 0);
+	limit_files(&old, &handler);
+	CHECK_INT(base_replace_file(folder, "a", large, sizeof(large), 0600), -EFBIG);
+	no_limit(&old, handler);
+	CHECK_INT(fstatat(folder, "a.partial", &file, 0), -1);
+	/* What is in its way stays there. */
+	CHECK_INT(mkdirat(folder, "a.partial", 0700), 0);
+	CHECK_INT(base_replace_file(folder, "a", "third", 5, 0600), -EISDIR);
+	CHECK_INT(unlinkat(folder, "a.partial", AT_REMOVEDIR), 0);
+	CHECK_INT(symlinkat("a", folder, "a.partial"), 0);
+	CHECK_INT(base_replace_file(folder, "a", "third", 5, 0600), -ELOOP);
+	CHECK_INT(unlinkat(folder, "a.partial", 0), 0);
+	CHECK_INT(mkdirat(folder, "b", 0700), 0);
+	CHECK_INT(base_replace_file(folder, "b", "third", 5, 0600), -EISDIR);
+	CHECK_INT(fstatat(folder, "b.partial", &file, 0), -1);
+	memset(name, 'n', NAME_MAX);
+	name[NAME_MAX] = 0;
+	CHECK_INT(base_replace_file(folder, name, "third", 5, 0600), -ENAMETOOLONG);
+	fd = base_open_file(folder, "a", 0);
+	CHECK_INT(base_read_all(fd, text, sizeof(text)), 6);
+	CHECK_STR(text, "second");
+	CHECK_INT(fstat(fd, &file), 0);
+	CHECK_INT(file.st_mode & 07777, 0600);
+	close(fd);
+	close(folder);
+	unit_remove(path);
+}
+
 void a_short_file_is_told(void)
 {
 	char path[UNIT_FOLDER], text[16] = "";
