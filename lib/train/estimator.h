@@ -24,7 +24,7 @@ enum estimator_mode { ESTIMATOR_TRAIN = 1, ESTIMATOR_EVAL, ESTIMATOR_PREDICT };
 
 /* A further output of a model, as one of several tasks that are learned together. */
 struct estimator_head {
-	const char *name;		/* its summaries are "NAME/auc" and so on */
+	const char *name;		/* its own; its summaries are "NAME/auc" and so on */
 	struct graph_value predictions; /* [n], or [n, m]: m outputs; not for training */
 	const char *labels;		/* the feed with as many; NULL: no AUC and no metrics */
 	double threshold;		/* of metrics; 0: 0.5 */

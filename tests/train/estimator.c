@@ -424,10 +424,18 @@ void wrong_heads_are_refused(void)
 	const struct estimator estimator = { .model_fn = tasks_model, .params = t, .config = { .ps = SESSION_LOCAL } };
 	struct estimator_figures figures;
 	struct star_error err = { 0 };
+	char name[102] = "";
 
 	t->second = "loss";
 	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ tasks_next, t }, 0, &figures, &err), -EINVAL);
 	CHECK_HAS(err.text, "head 0 needs a name, which is neither loss nor global_step");
+	t->second = "both";
+	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ tasks_next, t }, 0, &figures, &err), -EINVAL);
+	CHECK_HAS(err.text, "heads 0 and 1 are both called \"both\"");
+	memset(name, 'n', sizeof(name) - 1);
+	t->second = name;
+	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ tasks_next, t }, 0, &figures, &err), -EINVAL);
+	CHECK_HAS(err.text, "a name has 100 bytes at most");
 	t->second = "buy";
 	t->clip_norm = -1;
 	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ tasks_next, t }, 0, &figures, &err), -EINVAL);
