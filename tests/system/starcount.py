@@ -109,4 +109,4 @@ def judge(counters, told):
     answers = [counter.end() for counter in counters]
     wrong = [f"{counter.name}: {answer['wrong']}" for counter, answer in zip(counters, answers) if answer["wrong"]]
     check(not wrong, f"after {told}: " + "; ".join(wrong))
-    check(all(answer["pushes"] > 10 for answer in answers), f"hardly anything was pushed in {told}")
+    check(sum(answer["pushes"] for answer in answers) > 10, f"hardly anything was pushed in {told}")
