@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Workers that count (tests/system/star-count): each knows at any time what its rows have to be, and when its calls had to wait."""
+import contextlib
 import json
 import os
 import selectors
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import time
 
+import starlib
 from starlib import *
 
 STAR_COUNT = os.path.join(BUILD, "tests/system/star-count/star-count")
@@ -110,3 +112,19 @@ def judge(counters, told):
     wrong = [f"{counter.name}: {answer['wrong']}" for counter, answer in zip(counters, answers) if answer["wrong"]]
     check(not wrong, f"after {told}: " + "; ".join(wrong))
     check(sum(answer["pushes"] for answer in answers) > 10, f"hardly anything was pushed in {told}")
+
+
+@contextlib.contextmanager
+def owning():
+    """What is started meanwhile ends with this, and not with the case; if that fails, what its processes said is shown before."""
+    before = starlib._owner
+    with contextlib.ExitStack() as stack:
+        starlib._owner = stack
+        try:
+            yield
+        except Exception:
+            for process in Process.living:
+                process.show()
+            raise
+        finally:
+            starlib._owner = before

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker that counts: star-count PS NAME SEED THREADS [DEADLINE_US]. Each of its threads has keys of its own, to which
- * nobody else pushes, and knows at any time what their rows have to be: whatever it pulls, it compares. Calls of all
- * kinds and sizes follow one another, over whatever happens to the nodes, until there is a line or the end on standard
- * input. Then it waits until all is durable, looks at all of its rows, opens the cluster anew and looks again.
+ * A worker that counts: star-count PS NAME SEED THREADS [DEADLINE_US]. Each of its threads has keys of its own, to
+ * which nobody else pushes, and knows at any time what their rows have to be: whatever it pulls, it compares. Calls of
+ * all kinds and sizes follow one another, over whatever happens to the nodes, until there is a line or the end on
+ * standard input. Then it waits until all is durable, looks at all of its rows, opens the cluster again and looks once
+ * more.
  *
  * It prints "ready" when it begins, and in the end a JSON object: what it did, what it found wrong, and when calls took
  * SLOW_US or longer, as pairs of CLOCK_MONOTONIC in microseconds.
@@ -375,7 +376,7 @@ int main(int argc, char **argv)
 	star_close(cluster);
 	open_all(argv[1], argv[2]);
 	for (unsigned i = 0; i < threads; i++)
-		pull_all(&counters[i], "when the cluster was opened anew,");
+		pull_all(&counters[i], "when the cluster was opened again,");
 	star_close(cluster);
 	print(counters, threads, begun_us);
 	return wrong[0] ? EXIT_FAILURE : EXIT_SUCCESS;
