@@ -21,8 +21,9 @@ enum { SYN_RETRIES = 2 };
 enum { ATTEMPT_MS = 500 };
 /* And where a machine may be gone without a word: what it has not acknowledged for so long, or a silence. */
 enum { OTHER_TIMEOUT_MS = 1500, OTHER_IDLE_S = 1, OTHER_INTERVAL_S = 1, OTHER_PROBES = 2 };
-/* Less than STAR_DEADLINE_DEFAULT_US together. */
-enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 3, KEEPALIVE_PROBES = 4 };
+/* A node that was killed says nothing, but when it is back it answers whatever comes: who waits for a reply goes on a
+ * second later. One that stands still has as long as all of them take, which is less than STAR_DEADLINE_DEFAULT_US. */
+enum { KEEPALIVE_IDLE_S = 1, KEEPALIVE_INTERVAL_S = 1, KEEPALIVE_PROBES = 21 };
 
 void client_connect_swap(struct channel *ch)
 {
