@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tasks of which each is two nodes: what PS task 0 makes of who comes in a task's name, and how its own two are found. */
+/* Tasks that are two nodes each: what PS task 0 makes of who comes in a task's name, and how its own two are found. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
