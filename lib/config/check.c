@@ -313,14 +313,16 @@ static int check_pair(struct config_load *load, struct star_error *err)
 	struct star_error why;
 
 	if (c->standby_second && !config_ps_address(c, c->task_index, true))
-		return config_fail(config_check_origin(load, "standby.address"), err,
-				   "cluster.ps[%u] has one address, and standby.address = \"second\": give it both nodes', "
-				   "as in \"198.18.1.1:3333|198.18.1.2:3333\"",
-				   c->task_index);
+		return config_fail(
+			config_check_origin(load, "standby.address"), err,
+			"cluster.ps[%u] has one address, and standby.address = \"second\": give it both nodes', "
+			"as in \"198.18.1.1:3333|198.18.1.2:3333\"",
+			c->task_index);
 	if (!c->standby_peer[0] && is_ps(c) && config_ps_address(c, c->task_index, true))
-		return config_fail(config_check_origin(load, "cluster.ps"), err,
-				   "cluster.ps[%u] has the addresses of two nodes, so this is one of a pair: set standby.peer",
-				   c->task_index);
+		return config_fail(
+			config_check_origin(load, "cluster.ps"), err,
+			"cluster.ps[%u] has the addresses of two nodes, so this is one of a pair: set standby.peer",
+			c->task_index);
 	if (!c->standby_peer[0])
 		return 0;
 	if (config_parse_address(c->standby_peer, &address, &why) < 0)
@@ -333,10 +335,11 @@ static int check_pair(struct config_load *load, struct star_error *err)
 	if (!c->standby_directory[0])
 		return config_fail(at, err, "a node of a pair remembers what it was: set standby.directory");
 	if (c->ps_count > 1 && !config_ps_address(c, c->task_index, true))
-		return config_fail(config_check_origin(load, "cluster.ps"), err,
-				   "in a cluster of %u PS tasks cluster.ps[%u] has the addresses of both nodes of the pair, as "
-				   "in \"198.18.1.1:3333|198.18.1.2:3333\", and standby.address says which is this one's",
-				   c->ps_count, c->task_index);
+		return config_fail(
+			config_check_origin(load, "cluster.ps"), err,
+			"in a cluster of %u PS tasks cluster.ps[%u] has the addresses of both nodes of the pair, as "
+			"in \"198.18.1.1:3333|198.18.1.2:3333\", and standby.address says which is this one's",
+			c->ps_count, c->task_index);
 	if (c->security_data != CONFIG_DATA_OPEN)
 		return config_fail(
 			at, err,

@@ -43,7 +43,8 @@ const struct config_option config_options[] = {
 		  "and the chief." },
 	{ "node.task_index", OF_CONFIG(task_index), .type = OPTION_NUMBER, .max = CONFIG_ENDPOINTS_MAX - 1,
 	  .fallback = "0",
-	  .help = "The task's place in its job's list: cluster.ps[task_index] is this PS node's own control address; where "
+	  .help = "The task's place in its job's list: cluster.ps[task_index] is this PS node's own control address; "
+		  "where "
 		  "there are two, standby.address says which." },
 
 	{ "cluster.ps", OF_CONFIG(ps), .offset2 = offsetof(struct config, ps_count),

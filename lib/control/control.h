@@ -260,7 +260,8 @@ struct secure_keys;
 void control_pair_waits(struct control *control, const char *why);
 /* It is the primary from now on, under that generation: PS task 0 makes a layout whose epoch is above that one, and with
  * `begins` first restores what its checkpoints have; other tasks join. */
-int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins, struct star_error *err);
+int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins,
+		      struct star_error *err);
 /* Why the primary has no standby; "": it has one. At any time. */
 void control_pair_alone(struct control *control, const char *why);
 /* Of a standby: where its primary's reactors are among those of a cluster of several tasks; 0: it is not known. */

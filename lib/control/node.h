@@ -83,19 +83,19 @@ enum { CONTROL_ALONE_MAX = 160 };
 
 /* What PS task 0 knows of a node. */
 struct cluster_node {
-	struct layout_node layout; /* its incarnation: what workers know it by */
-	uint32_t incarnation;	   /* of its start; 0: never heard of */
-	bool recovers;		   /* it has a journal to apply: what workers know it by is not known yet ... */
-	bool was_known;		   /* ... but what they did */
-	bool goes_back;		   /* it begins again, as the cluster was taken back to a checkpoint */
-	uint64_t taken_back;	   /* as its journal has it */
-	bool wants;		   /* a checkpoint, for its journal's sake */
-	bool second;		   /* of a task's two control addresses it has the second; any thread looks */
-	uint64_t generation;	   /* of a pair: how often a node of it has begun to serve; 0: it is in none */
+	struct layout_node layout;     /* its incarnation: what workers know it by */
+	uint32_t incarnation;	       /* of its start; 0: never heard of */
+	bool recovers;		       /* it has a journal to apply: what workers know it by is not known yet ... */
+	bool was_known;		       /* ... but what they did */
+	bool goes_back;		       /* it begins again, as the cluster was taken back to a checkpoint */
+	uint64_t taken_back;	       /* as its journal has it */
+	bool wants;		       /* a checkpoint, for its journal's sake */
+	bool second;		       /* of a task's two control addresses it has the second; any thread looks */
+	uint64_t generation;	       /* of a pair: how often a node of it has begun to serve; 0: it is in none */
 	char alone[CONTROL_ALONE_MAX]; /* of a pair: why it has no standby; "": it has one */
-	bool joined;		   /* it holds the whole catalogue in this incarnation */
-	bool leaving;		   /* it has said that it stops */
-	bool told_last;		   /* it knows that the last checkpoint counts, or was told so */
+	bool joined;		       /* it holds the whole catalogue in this incarnation */
+	bool leaving;		       /* it has said that it stops */
+	bool told_last;		       /* it knows that the last checkpoint counts, or was told so */
 	uint64_t seen_us;
 	uint32_t reactors_before;   /* in the last layout that this PS task 0 has made; 0: none */
 	struct control_place place; /* by which it holds its rows; reactors 0: it has none yet */
@@ -203,10 +203,10 @@ struct control {
 	 * changed. */
 	char pair_waits[CONTROL_STATE_MAX];
 	uint64_t version;
-	uint64_t pair_generation;	     /* under which it serves, in a cluster of several tasks; 0: it does not */
+	uint64_t pair_generation;	    /* under which it serves, in a cluster of several tasks; 0: it does not */
 	char pair_alone[CONTROL_ALONE_MAX]; /* why it has no standby; "": it has one, or is in no pair */
-	struct control_handed handed;	     /* of a standby, by its primary */
-	struct layout_standby own_standby;   /* of a task other than 0: that PS task 0 is to know of */
+	struct control_handed handed;	    /* of a standby, by its primary */
+	struct layout_standby own_standby;  /* of a task other than 0: that PS task 0 is to know of */
 	struct executor_job lay_out_job;
 	bool lay_out_posted;
 	bool rolls_back;      /* to begins_with: all nodes are told to restart, and none is let in */
