@@ -323,10 +323,6 @@ static int check_pair(struct config_load *load, struct star_error *err)
 	if (c->ps_count > 1)
 		return config_fail(at, err, "only clusters of one PS task have a standby, and this one has %u",
 				   c->ps_count);
-	if (c->security_data != CONFIG_DATA_OPEN)
-		return config_fail(
-			at, err,
-			"tickets for the data network are one node's: a pair needs security.data = open, so far");
 	if (c->journal_directory[0])
 		return config_fail(at, err,
 				   "a node has a standby or keeps a journal, so far not both: leave out one of "
