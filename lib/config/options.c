@@ -420,7 +420,7 @@ const struct config_option config_options[] = {
 		  "and how much (docs/security.rst). Nothing: whoever has a ticket may do everything there." },
 	{ "security.require", OF_CONFIG(security_require), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "The node does not start unless nobody gets in without a key: with security.control_keys, and "
-		  "security.data checked or sealed." },
+		  "security.data checked or sealed, and with metrics.port on a loopback address only." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
 	  .fallback = "info", .worker = true,

@@ -86,6 +86,7 @@ struct control_history {
 };
 
 struct secure_tickets;
+struct secure_usage;
 
 /* What a node is to serve. */
 struct control_layout {
@@ -147,6 +148,8 @@ struct control_data_plane {
 	 * each, a list `reactors`; and the node's. New references. */
 	json_t *(*object_status)(void *ctx, const struct object_spec *spec, bool by_reactor);
 	json_t *(*status)(void *ctx);
+	/* Adds what a principal uses of the data network. From any thread, at any time. NULL: it has none. */
+	void (*usage)(void *ctx, const char *principal, struct secure_usage *usage);
 	/* Writes the data plane's family of metrics of that number, over these tables; false: there is none from it on.
 	 * From any thread, at any time. NULL: it has none. */
 	bool (*metrics)(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,

@@ -50,6 +50,7 @@
 	X(a_mute_peer_costs_the_deadline_and_no_more) \
 	X(each_role_may_call_its_methods) \
 	X(the_table_of_rights_is_whole) \
+	X(what_a_principal_has_asked_outlives_its_connections) \
 	X(nodes_with_keys_make_a_cluster) \
 	X(who_comes_in_clear_is_told_what_to_do) \
 	X(a_file_of_several_is_nobodys) \

@@ -79,6 +79,16 @@ uint32_t control_line_connection_user(const struct line_connection *connection)
 	return 0;
 }
 
+enum line_quota control_line_connection_ask(struct line_connection *connection)
+{
+	return LINE_QUOTA_NONE;
+}
+
+const struct line_guest *control_line_server_guests(const struct line_connection *connection)
+{
+	return NULL;
+}
+
 void control_line_server_review(struct line_server *server)
 {
 }
