@@ -214,7 +214,10 @@ struct control_data_plane {
 	 * waits for: then nobody knows whether they do. NULL: they do. */
 	int (*catalogue_durable)(void *ctx, uint64_t version, struct star_error *err);
 	int (*rows_durable)(void *ctx, struct star_error *err);
-	/* A node of a pair: it is to take the other one's place. NULL: it is in none. */
+	/* A node of a pair: whether the other one cannot have taken its place. NULL: it is in none. At any time, under
+	 * locks. */
+	bool (*leads)(void *ctx);
+	/* The same: it is to take the other one's place. NULL: it is in none. */
 	int (*promote)(void *ctx, json_t **result, struct star_error *err);
 };
 
@@ -258,9 +261,14 @@ struct secure_keys;
 
 /* Why it serves nothing at present, for people. Until control_pair_lead. */
 void control_pair_waits(struct control *control, const char *why);
-/* It is the primary from now on: makes a layout whose epoch is above that one; with `begins` it first restores what its
- * checkpoints have. */
-int control_pair_lead(struct control *control, uint32_t epoch, bool begins, struct star_error *err);
+/* It is the primary from now on, under that generation: PS task 0 makes a layout whose epoch is above that one, and with
+ * `begins` first restores what its checkpoints have; other tasks join. */
+int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins,
+		      struct star_error *err);
+/* Why the primary has no standby; "": it has one. At any time. */
+void control_pair_alone(struct control *control, const char *why);
+/* Of a standby: where its primary's reactors are among those of a cluster of several tasks; 0: it is not known. */
+void control_pair_place(struct control *control, uint32_t *cluster_reactors, uint32_t *first_reactor);
 /* It serves nothing any more. */
 int control_pair_close(struct control *control, const char *why, struct star_error *err);
 /* The standby's addresses, which workers are to know; "" and 0: there is none. A layout is made if they are others. */

@@ -504,6 +504,17 @@ static int check_origin(const struct call *call, struct star_error *err)
 			      task == ORIGIN_ANY ? "any PS task" : wanted);
 }
 
+/* Of two nodes that are PS task 0, is it the one that serves? */
+static int check_leads(const struct call *call, struct star_error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&call->control->lock);
+	rc = control_pair_leads(call->control, err);
+	pthread_mutex_unlock(&call->control->lock);
+	return rc;
+}
+
 /* Has the caller the rights to the table that this method takes? One that is missing is the method's to name. */
 static int check_table(const struct call *call, struct star_error *err)
 {
@@ -541,7 +552,9 @@ static int check_place(const struct call *call, bool admin, struct star_error *e
 	if ((flags & METHOD_AT_OTHERS) && call->control->task == 0)
 		return star_error_set(err, -EPERM, "this is PS task 0: \"%s\" is what it tells the others",
 				      call->method->name);
-	return call->method->flags & METHOD_OF_NODE ? check_origin(call, err) : 0;
+	if ((flags & METHOD_OF_NODE) && check_origin(call, err) < 0)
+		return err->code;
+	return flags & METHOD_AT_LEADER ? check_leads(call, err) : 0;
 }
 
 static bool passed_on(const struct call *call)
@@ -552,16 +565,10 @@ static bool passed_on(const struct call *call)
 /* Asks PS task 0, and hands its answer on. */
 static int forward(const struct call *call, json_t **result, struct star_error *err)
 {
-	struct control *control = call->control;
 	const json_t *params = call->request.params;
-	struct jsonrpc_client *client;
 
-	client = control_connect(control, 0, CONTROL_HEARTBEAT_US, err);
-	if (!client)
-		return err->code;
-	*result = control_call(control, CALLER_FORWARDER, client, call->method->name,
-			       params ? json_deep_copy(params) : NULL, CONTROL_FORWARD_US, err);
-	jsonrpc_close(client);
+	*result = control_leader_call(call->control, CALLER_FORWARDER, call->method->name,
+				      params ? json_deep_copy(params) : NULL, CONTROL_FORWARD_US, err);
 	return *result ? 0 : err->code;
 }
 

@@ -161,6 +161,9 @@
 	X(who_says_nothing_is_closed) \
 	X(all_nodes_roll_back_or_none) \
 	X(a_node_goes_on_as_what_it_was) \
+	X(who_had_its_place_taken_is_not_let_in_again) \
+	X(the_node_that_is_ps_task_0_is_looked_for) \
+	X(a_standby_of_a_task_goes_on_where_its_primary_was) \
 	X(a_node_that_does_not_go_on_is_another) \
 	X(all_begin_with_their_journals) \
 	X(a_table_is_not_emptied_by_a_node_that_came_back) \
