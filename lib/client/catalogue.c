@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Questions to the control plane. PS task 0 owns the catalogue and the layout and is asked first; another task may
- * answer in its place. As long as nobody can be reached, or the cluster is not complete (EAGAIN), the question is asked
- * again.
+ * answer in its place. As long as nobody can be reached, the cluster is not complete (EAGAIN), or the asker is over a
+ * quota (EDQUOT), the question is asked again.
  */
 #include "client/client.h"
 
@@ -20,6 +20,7 @@ static bool worth_another_try(int code)
 {
 	switch (-code) {
 	case EAGAIN:
+	case EDQUOT:
 	case ECONNREFUSED:
 	case ECONNRESET:
 	case ECONNABORTED:
@@ -83,7 +84,7 @@ static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t 
 
 		if (result)
 			return result;
-		if (!worth_another_try(err->code) || err->code == -EAGAIN)
+		if (!worth_another_try(err->code) || err->code == -EAGAIN || err->code == -EDQUOT)
 			return NULL;
 		if (task == 0)
 			first = *err;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "client/seal.h"
 
 /* The control plane is believed as little as a reactor: nothing here may lead out of an array. */
 static int check_shards(const struct layout *layout, struct star_error *err)
@@ -269,6 +270,7 @@ int client_route_install(struct star_cluster *cluster, const struct layout *layo
 		}
 	}
 	note_standby(cluster, layout);
+	client_tickets_follow(cluster, layout);
 	route->next = cluster->routes;
 	cluster->routes = route;
 	atomic_store(&cluster->route, route);

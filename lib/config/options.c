@@ -43,7 +43,8 @@ const struct config_option config_options[] = {
 		  "and the chief." },
 	{ "node.task_index", OF_CONFIG(task_index), .type = OPTION_NUMBER, .max = CONFIG_ENDPOINTS_MAX - 1,
 	  .fallback = "0",
-	  .help = "The task's place in its job's list: cluster.ps[task_index] is this PS node's own control address; where "
+	  .help = "The task's place in its job's list: cluster.ps[task_index] is this PS node's own control address; "
+		  "where "
 		  "there are two, standby.address says which." },
 
 	{ "cluster.ps", OF_CONFIG(ps), .offset2 = offsetof(struct config, ps_count),
@@ -419,7 +420,7 @@ const struct config_option config_options[] = {
 		  "and how much (docs/security.rst). Nothing: whoever has a ticket may do everything there." },
 	{ "security.require", OF_CONFIG(security_require), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "The node does not start unless nobody gets in without a key: with security.control_keys, and "
-		  "security.data checked or sealed." },
+		  "security.data checked or sealed, and with metrics.port on a loopback address only." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
 	  .fallback = "info", .worker = true,

@@ -189,7 +189,8 @@ static int parse_two(const struct config_target *t, const char *text, struct con
 	if (!*others || !first)
 		rc = star_error_set(err, -ENOMEM, "no memory for the addresses of %s", t->option->name);
 	else if (strchr(bar + 1, '|'))
-		rc = config_fail(&t->origin, err, "%s: \"%.80s\" has more than two addresses; a task is one node or a pair",
+		rc = config_fail(&t->origin, err,
+				 "%s: \"%.80s\" has more than two addresses; a task is one node or a pair",
 				 t->option->name, text);
 	else
 		rc = parse_address(t, first, &addresses[at], err);

@@ -86,6 +86,7 @@ struct control_history {
 };
 
 struct secure_tickets;
+struct secure_usage;
 
 /* What a node is to serve. */
 struct control_layout {
@@ -147,6 +148,8 @@ struct control_data_plane {
 	 * each, a list `reactors`; and the node's. New references. */
 	json_t *(*object_status)(void *ctx, const struct object_spec *spec, bool by_reactor);
 	json_t *(*status)(void *ctx);
+	/* Adds what a principal uses of the data network. From any thread, at any time. NULL: it has none. */
+	void (*usage)(void *ctx, const char *principal, struct secure_usage *usage);
 	/* Writes the data plane's family of metrics of that number, over these tables; false: there is none from it on.
 	 * From any thread, at any time. NULL: it has none. */
 	bool (*metrics)(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
@@ -260,7 +263,8 @@ struct secure_keys;
 void control_pair_waits(struct control *control, const char *why);
 /* It is the primary from now on, under that generation: PS task 0 makes a layout whose epoch is above that one, and with
  * `begins` first restores what its checkpoints have; other tasks join. */
-int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins, struct star_error *err);
+int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins,
+		      struct star_error *err);
 /* Why the primary has no standby; "": it has one. At any time. */
 void control_pair_alone(struct control *control, const char *why);
 /* Of a standby: where its primary's reactors are among those of a cluster of several tasks; 0: it is not known. */

@@ -59,10 +59,9 @@ static json_t *join_params(struct control *control, bool with_objects)
 							 "recovers", control->history.recovers, "inherited",
 							 (json_int_t)control->inherited));
 	if (control->epoch || control->handed.epoch) {
-		const struct control_place place = control->epoch
-							   ? (struct control_place){ control->cluster_reactors,
-										     control->first_reactor }
-							   : control->handed.place;
+		const struct control_place place =
+			control->epoch ? (struct control_place){ control->cluster_reactors, control->first_reactor }
+				       : control->handed.place;
 
 		json_object_set_new(params, "cluster_reactors", json_integer(place.reactors));
 		json_object_set_new(params, "first_reactor", json_integer(place.first));
@@ -280,7 +279,8 @@ static int take_reply(struct control *control, const json_t *reply, uint64_t ask
 		rc = jsonrpc_member_u64(reply, "generation", &generation, err);
 	/* One that was paused may not know yet that its place was taken. */
 	if (rc == 0 && generation && generation < control->leader_generation)
-		rc = star_error_set(err, -EHOSTDOWN, "the place of this PS task 0 was taken by the other node of its pair");
+		rc = star_error_set(err, -EHOSTDOWN,
+				    "the place of this PS task 0 was taken by the other node of its pair");
 	if (rc == 0 && objects && incarnation == control->leader_incarnation)
 		forget_others(control, objects);
 	if (rc == 0)
@@ -327,6 +327,14 @@ static int beat(struct control *control, struct leader_link *link, struct star_e
 	pthread_mutex_lock(&control->lock);
 	joined = control->joined;
 	pthread_mutex_unlock(&control->lock);
+	/* One that stands still takes a connection, too, and a join may take its time. */
+	if (!link->introduced && config_ps_address(control->config, 0, true)) {
+		reply = control_call(control, CALLER_FOLLOWER, link->client, "heartbeat", heartbeat_params(control),
+				     CONTROL_HEARTBEAT_US, err);
+		if (!reply)
+			return err->code;
+		json_decref(reply);
+	}
 	asked_us = clock_us();
 	if (joined && link->introduced)
 		reply = control_call(control, CALLER_FOLLOWER, link->client, "heartbeat", heartbeat_params(control),

@@ -62,7 +62,8 @@ __attribute__((format(printf, 2, 3))) static void add(json_t *problems, const ch
 /* PS task 0's: nodes that are not there. Under lock. */
 static void look_at_nodes(const struct control *control, json_t *problems)
 {
-	for (uint32_t task = 0; control->task == 0 && !control->pair_waits[0] && task < control->config->ps_count; task++) {
+	for (uint32_t task = 0; control->task == 0 && !control->pair_waits[0] && task < control->config->ps_count;
+	     task++) {
 		const struct cluster_node *node = &control->nodes[task];
 		char address[CONTROL_ADDRESS_MAX];
 
@@ -93,7 +94,8 @@ bool control_health_leader_is_away(const struct control *control)
 {
 	const uint64_t now_us = clock_us();
 
-	return control->leader_seen_us && !control->joined && !control->loads && now_us > control->leader_seen_us + CONTROL_AWAY_US;
+	return control->leader_seen_us && !control->joined && !control->loads &&
+	       now_us > control->leader_seen_us + CONTROL_AWAY_US;
 }
 
 static void look_at_leader(const struct control *control, json_t *problems)

@@ -34,10 +34,11 @@ static int read_pair(const struct control *control, const json_t *params, struct
 		join->second = second;
 		return 0;
 	}
-	return star_error_set(err, -EINVAL,
-			      "PS task %u comes from %s, which cluster.ps[%u] of PS task 0 does not have: give all nodes "
-			      "the same list of PS tasks",
-			      join->task, address, join->task);
+	return star_error_set(
+		err, -EINVAL,
+		"PS task %u comes from %s, which cluster.ps[%u] of PS task 0 does not have: give all nodes "
+		"the same list of PS tasks",
+		join->task, address, join->task);
 }
 
 /* Of a node that serves a layout. */

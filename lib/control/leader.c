@@ -504,10 +504,11 @@ static int note_join(struct control *control, const struct control_join *join, s
 	const bool replaced = before && node->generation && join->generation > node->generation;
 
 	if (join->generation && join->generation < node->generation)
-		return star_error_set(err, -ESTALE,
-				      "the place of PS task %u was taken by the other node of its pair, which serves under "
-				      "generation %" PRIu64,
-				      join->task, node->generation);
+		return star_error_set(
+			err, -ESTALE,
+			"the place of PS task %u was taken by the other node of its pair, which serves under "
+			"generation %" PRIu64,
+			join->task, node->generation);
 	if (before == join->incarnation) {
 		if (memcmp(&node->layout.standby, &has->standby, sizeof(has->standby)) != 0)
 			control->layout_due = true;

@@ -361,19 +361,29 @@ void control_security_destroy(struct control *control);
 int control_security_own(const struct control *control, struct secure_keys **keys, struct star_error *err);
 /* What a line server is told. */
 char *control_security_in_clear(void *ctx);
+void control_security_quotas(void *ctx, const struct secure_key *principal, struct secure_quotas *quotas);
+/* A request has come, of which err may be NULL: 0, or its sender is over a quota. */
+int control_security_ask(struct line_connection *connection, struct star_error *err);
 void control_security_came(void *ctx, const struct line_connection *connection, const char *refused);
 /* Whether who is at the other end may call a method that is for those roles. */
 int control_security_check(const struct control *control, const struct line_connection *connection, const char *method,
 			   unsigned roles, struct star_error *err);
 /* A line of the audit log: what came of a request. From any thread: fill is on the server's. */
+/* Whether a worker or reader has one of these rights (secure/rights.h) to a table, where security.rights names a file;
+ * what the other roles may is said by the role alone. */
+int control_security_table(const struct control *control, const struct line_connection *connection, const char *method,
+			   uint8_t one_of, const char *table, struct star_error *err);
 void control_security_fill(const struct line_connection *connection, struct audit_event *event);
 void control_security_note(const struct control *control, struct audit_event *event, const char *method, int code,
 			   const char *text);
 /* "acl_check" and "key_reload"; roles_of: the roles of a method, or -1. */
 int control_security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method),
 			 json_t **result, struct star_error *err);
+/* Who has come, and what it uses; on the server's thread. */
+int control_security_usage(const struct control *control, const struct line_connection *connection,
+			   const json_t *params, json_t **result, struct star_error *err);
 int control_security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int control_security_ticket(const struct control *control, const struct line_connection *connection, json_t **result,
+int control_security_ticket(struct control *control, const struct line_connection *connection, json_t **result,
 			    struct star_error *err);
 json_t *control_security_json(const struct control *control);
 

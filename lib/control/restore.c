@@ -79,10 +79,11 @@ int control_restore_ask(struct control *control, const json_t *params, json_t **
 	else if (p->writing || p->asked || p->asked_restore || p->restoring)
 		rc = star_error_set(err, -EBUSY, "a checkpoint is being written or restored: wait until that is done");
 	else if (has_pair(control))
-		rc = star_error_set(err, -ENOTSUP,
-				    "tasks of this cluster have standbys, which would take the places of nodes that begin "
-				    "again: stop all nodes, move away what is in standby.directory of each, and start them "
-				    "with checkpoint.restore_id");
+		rc = star_error_set(
+			err, -ENOTSUP,
+			"tasks of this cluster have standbys, which would take the places of nodes that begin "
+			"again: stop all nodes, move away what is in standby.directory of each, and start them "
+			"with checkpoint.restore_id");
 	else
 		rc = control_leader_laid_out(control, err);
 	if (rc == 0) {

@@ -187,9 +187,7 @@ static void put_pair(const struct control *control, uint32_t task, json_t *json)
 	if (alone[0])
 		json_object_set_new(json, "alone", jsonrpc_member_from_text(alone));
 	else if (standby->data_host[0])
-		json_object_set_new(json, "standby",
-				    json_pack("{s:s, s:s}", "control", standby->control, "data",
-					      config_show(standby->data_host, standby->data_port).text));
+		json_object_set_new(json, "standby", json_string(standby->control));
 }
 
 json_t *control_watch_nodes_json(struct control *control)

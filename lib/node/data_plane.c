@@ -393,6 +393,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.rows = node_rows,
 		.object_status = node_object_figures,
 		.status = node_figures,
+		.usage = node->tickets ? node_usage : NULL,
 		.metrics = node_metrics,
 		.connections = list_connections,
 		.observed = node_observed,

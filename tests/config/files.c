@@ -207,7 +207,8 @@ static const struct bad_file bad_files[] = {
 	{ NODE "cluster = { ps = [ \"a:1\",\n\"b:0\" ]; };",
 	  "t.conf:3: |the port 0 is out of range; allowed: 1 to 65535" },
 	/* a task that is a pair */
-	{ NODE "cluster = { ps = [ \"a:1\",\n\"b:1|c:1|d:1\" ]; };", "t.conf:3: |\"b:1|c:1|d:1\" has more than two addresses" },
+	{ NODE "cluster = { ps = [ \"a:1\",\n\"b:1|c:1|d:1\" ]; };",
+	  "t.conf:3: |\"b:1|c:1|d:1\" has more than two addresses" },
 	{ NODE "cluster = { ps = [ \"a:1\",\n\"b:1|\" ]; };", "t.conf:3: |cluster.ps: \"\" has no port" },
 	{ NODE "cluster = { ps = [ \"a:1\",\n\"|b:1\" ]; };", "t.conf:3: |cluster.ps: \"\" has no port" },
 	{ NODE "cluster = { ps = [ \"a:1\", \"b:1|a:1\" ]; };", "a:1 stands twice|cluster.ps[0]|cluster.ps[1]" },

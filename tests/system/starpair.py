@@ -82,9 +82,9 @@ class Pair:
 
 
 class Pairs:
-    """A cluster of PS tasks, each of them two nodes: .nodes[task][0] begins as its primary. alone: tasks of one node."""
+    """A cluster of PS tasks, each of them two nodes: .nodes[task][0] begins as its primary. alone: tasks of one node. etcd: its address."""
 
-    def __init__(self, net, tasks=2, reactors=1, alone=(), config=None, wait=True, **standby):
+    def __init__(self, net, tasks=2, reactors=1, alone=(), config=None, wait=True, etcd=None, **standby):
         self.net, self.nodes, self.folders = net, [], []
         directory = tempfile.mkdtemp(dir=scratch())
         controls = [[f"{net.control_host}:{CONTROL_PORT + 2 * task + i}" for i in range(1 if task in alone else 2)] for task in range(tasks)]
@@ -101,7 +101,7 @@ class Pairs:
                     changes["standby"] = {"peer": f"{net.control_host}:{PAIR_PORT + 2 * task + 1 - i}",
                                           "listen": f"{net.control_host}:{PAIR_PORT + number}", "directory": folder,
                                           "address": "second" if i else "first", "first": "standby" if i else "primary",
-                                          "lease_ms": LEASE_MS, **standby}
+                                          "lease_ms": LEASE_MS, **({"etcd": [etcd], "etcd_key": f"/starserver/pairs/{task}"} if etcd else {}), **standby}
                 for group, members in (config or {}).items():
                     changes[group] = {**changes.get(group, {}), **members}
                 node = Server(net, number, len(net.data), reactors=reactors, config=changes, wait=False)
