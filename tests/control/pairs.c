@@ -61,6 +61,23 @@ static json_t *member_of_task_1(const struct cluster *cluster, const char *name)
 	return member;
 }
 
+/* It has no standby, and PS task 0 hands that on. */
+static void says_why_it_is_alone(const struct cluster *cluster, int incarnation)
+{
+	struct star_error err = { 0 };
+	json_t *answer = call(cluster->nodes[0].address, "heartbeat",
+			      json_pack("{s:i, s:i, s:i, s:s}", "task", 1, "incarnation", incarnation, "objects_count",
+					0, "alone", "none has come"),
+			      &err);
+
+	CHECK(json_is_true(json_object_get(answer, "joined")));
+	json_decref(answer);
+	answer = call(cluster->nodes[0].address, "health", NULL, &err);
+	CHECK_HAS(json_string_value(json_array_get(json_object_get(answer, "problems"), 0)),
+		  "PS task 1 at 127.0.0.1:2 has no standby: none has come");
+	json_decref(answer);
+}
+
 void who_had_its_place_taken_is_not_let_in_again(void)
 {
 	struct config_address others[2] = { { "", 0 }, { "127.0.0.1", 2 } };
@@ -129,17 +146,7 @@ void who_had_its_place_taken_is_not_let_in_again(void)
 	layout = wait_layout(&cluster, 3);
 	CHECK_UINT(layout->epoch, 3);
 	free(layout);
-	/* It has no standby, and says why. */
-	answer = call(cluster.nodes[0].address, "heartbeat",
-		      json_pack("{s:i, s:i, s:i, s:s}", "task", 1, "incarnation", 202, "objects_count", 0, "alone",
-				"none has come"),
-		      &err);
-	CHECK(json_is_true(json_object_get(answer, "joined")));
-	json_decref(answer);
-	answer = call(cluster.nodes[0].address, "health", NULL, &err);
-	CHECK_HAS(json_string_value(json_array_get(json_object_get(answer, "problems"), 0)),
-		  "PS task 1 at 127.0.0.1:2 has no standby: none has come");
-	json_decref(answer);
+	says_why_it_is_alone(&cluster, 202);
 	cluster_fini(&cluster);
 }
 
