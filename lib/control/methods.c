@@ -420,7 +420,8 @@ static const struct method methods[] = {
 	{ "tables", 0, LOOKERS | WORKERS, run_tables },
 	{ "sweep", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, KEEPERS | NODES, run_sweep },
 	{ "empty", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED | METHOD_DELETES, ADMINS | WORKERS | NODES, run_empty },
-	{ "table_drop", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED | METHOD_DELETES, ADMINS | WORKERS | NODES, run_drop },
+	{ "table_drop", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED | METHOD_DELETES, ADMINS | WORKERS | NODES,
+	  run_drop },
 	{ "queue_open", METHOD_LEADER, ADMINS | WORKERS | NODES, run_queue_open },
 	{ "queue_work", METHOD_LEADER, ADMINS | WORKERS | NODES, run_queue_work },
 	{ "queues", METHOD_LEADER, LOOKERS | WORKERS | NODES, run_queues },
@@ -524,10 +525,10 @@ static int check_table(const struct call *call, struct star_error *err)
 							: 0;
 	const json_t *name = json_object_get(call->request.params, "name");
 
-	return one_of && json_is_string(name) ? control_security_table(call->control, call->connection,
-								       call->method->name, one_of,
-								       json_string_value(name), err)
-					      : 0;
+	return one_of && json_is_string(name)
+		       ? control_security_table(call->control, call->connection, call->method->name, one_of,
+						json_string_value(name), err)
+		       : 0;
 }
 
 /* Is this the node, and the socket, for that method? */
@@ -704,21 +705,4 @@ bool control_methods_is_node(void *ctx, const struct line_connection *connection
 
 	return (!control->ring || (principal && principal->role == SECURE_NODE)) &&
 	       control_origins_has(ctx, control_line_connection_peer(connection), ORIGIN_ANY);
-}
-
-char *control_methods_too_long(void *ctx, size_t max)
-{
-	struct star_error err;
-
-	star_error_set(&err, JSONRPC_INVALID_REQUEST, "a request may have %zu bytes; the line was skipped", max);
-	return jsonrpc_error_line(NULL, &err);
-}
-
-char *control_methods_too_many(void *ctx)
-{
-	struct star_error err;
-
-	star_error_set(&err, -EBUSY, "this node has too many control connections (%d, and %d of administrators)",
-		       LINE_SERVER_PEERS_MAX, LINE_SERVER_ADMINS_MAX);
-	return jsonrpc_error_line(NULL, &err);
 }
