@@ -208,8 +208,8 @@ static int find_out(struct node_pair *p, struct star_error *err)
 		return rc;
 	if (entry.there && !entry.mine)
 		return 0;
-	/* A primary that has given what it had to the other one remembers that it is a standby. What etcd says of it may be
-	 * from before, or have come late: the other one has all. */
+	/* A primary that has given what it had to the other one remembers that it is a standby. What etcd says of it
+	 * may be from before, or have come late: the other one has all. */
 	was_alone = entry.there && !entry.paired && !p->was_standby;
 	hello = node_pair_hello(p, PAIR_ASK);
 	rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
@@ -328,7 +328,7 @@ int node_pair_open(struct node *node, struct star_error *err)
 	p->listen_fd = p->bell.fd = -1;
 	p->own_incarnation = node->incarnation;
 	p->promotion_read = true;
-	/* Of a standby its administrator may read rows, too; of several tasks as soon as its primary says where it is. */
+	/* Of a standby its administrator may read rows, too; of several tasks once its primary says where it is. */
 	if (config->ps_count == 1)
 		node->layout = (struct control_layout){ .cluster_reactors = node->shards_count };
 	pthread_mutex_init(&p->lock, NULL);

@@ -182,7 +182,7 @@ static bool answer_hello(struct node_pair *p, struct pair_link *link, const stru
 		return true;
 	pair_answer_seal(&answer);
 	pair_link_write_all(link, &answer, sizeof(answer), clock_us() + HELLO_US);
-	/* As which it has served: should the other one not serve in the end, this one has no later state than that has. */
+	/* As which it has served: should the other one not serve in the end, this one has nothing later than that. */
 	if (yields)
 		node_pair_yield(p, generation);
 	return false;

@@ -310,8 +310,8 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 					    : promotion->found ? PAIR_CLAIM_FOUND
 							       : PAIR_CLAIM_TOLD,
 					    &generation, NULL, err);
-	/* What it has is nowhere else now: where that cannot be written down, it stays what it is. Who has asked etcd has
-	 * written it down before. */
+	/* What it has is nowhere else now: where that cannot be written down, it stays what it is. With etcd it was
+	 * written down before that was asked. */
 	if (rc == 0 && !node_pair_has_register(p))
 		rc = node_pair_remember(p, PAIR_PRIMARY, generation, err);
 	if (rc < 0)
