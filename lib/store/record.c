@@ -208,8 +208,8 @@ static void load_count(struct store_table *t, const struct checkpoint_count *fro
 					     .key = from->key, .count = from->count, .seen = from->seen });
 }
 
-/* A key that has gone had its row before: it waits no more with what the full checkpoint had counted, also where row and
- * deletion lie between the same two checkpoints. */
+/* A key that has gone had its row before: it waits no more with what the full checkpoint had counted, also where row
+ * and deletion lie between the same two checkpoints. */
 static void load_deleted(struct store_table *t, const uint64_t *keys, unsigned n)
 {
 	store_delete(t, keys, n);

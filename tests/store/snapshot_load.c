@@ -326,8 +326,8 @@ void counts_are_restored(void)
 	fixture_close(&f);
 }
 
-/* A key had its row and lost it between a full checkpoint, where it waited, and a delta: it begins anew, as it would have without
- * the restart. */
+/* A key had its row and lost it between a full checkpoint, where it waited, and a delta: it counts from 0, as it would
+ * have without the restart. */
 void keys_that_are_gone_wait_no_more(void)
 {
 	struct fixture f = fixture_open(4 << 20);

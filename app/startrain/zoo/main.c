@@ -159,13 +159,12 @@ static void add_training(json_t *json, const struct zoo_job *zoo, double seconds
 		examples += zoo->results->of[i].estimator.examples;
 		steps += zoo->results->of[i].estimator.steps;
 	}
-	json_object_update_new(json,
-			       json_pack("{s:I, s:I, s:f, s:f, s:o, s:i, s:i, s:f}", "examples", (json_int_t)examples,
-					 "steps", (json_int_t)steps, "seconds", seconds, "examples_per_s",
-					 (double)examples / seconds, "loss",
-					 first->examples ? json_real(first->loss) : json_null(), "rounds",
-					 (int)first->rounds, "requests", (int)first->requests, "steps_per_s",
-					 first->steps > 1 ? (double)(first->steps - 1) / first->seconds : 0));
+	json_object_update_new(json, json_pack("{s:I, s:I, s:f, s:f, s:o, s:i, s:i, s:f}", "examples",
+					       (json_int_t)examples, "steps", (json_int_t)steps, "seconds", seconds,
+					       "examples_per_s", (double)examples / seconds, "loss",
+					       first->examples ? json_real(first->loss) : json_null(), "rounds",
+					       (int)first->rounds, "requests", (int)first->requests, "steps_per_s",
+					       first->steps > 1 ? (double)(first->steps - 1) / first->seconds : 0));
 	if (o->json)
 		return;
 	printf("%s over %s: %llu examples in %.1f s (%.0f a second), %u round trips and %u requests a step\n",
