@@ -140,11 +140,12 @@ test:
 #: soak       the same with as much of everything as the issues ask for: hours; TESTS="net kernel-peer" runs some
 soak: export STAR_SOAK := 1
 soak: test $(if $(TESTS),,test-fuzz)
-#: chaos      kill, stop and cut off workers and nodes, RUNS=n times (200), from SEED=n (1)
+#: chaos      kill, stop and cut off workers and nodes, pairs and journals, RUNS=n times of each kind (200), from SEED=n (1)
 chaos:
 	$(call packages,test)
 	$(call build,tests)
-	$(Q)STAR_SOAK=1 STAR_BUILD=$(BUILD) CHAOS_RUNS=$(or $(RUNS),200) CHAOS_SEED=$(or $(SEED),1) tests/system/chaos.test
+	$(Q)export STAR_SOAK=1 STAR_BUILD=$(BUILD) CHAOS_RUNS=$(or $(RUNS),200) CHAOS_SEED=$(or $(SEED),1); \
+		tests/system/chaos.test && tests/system/chaos-pairs.test
 #: bench      install what it needs, build, and run all benchmarks; BENCH=name runs one
 bench:
 	$(call packages,bench)

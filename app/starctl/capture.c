@@ -4,6 +4,7 @@
  * for Wireshark and tcpdump.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,6 +286,17 @@ static uint64_t take_own(json_t *params, const char *name)
 	return value;
 }
 
+/* Frames of a network that seals nothing have keys and rows: the file is its owner's alone. */
+static FILE *create_file(const char *path)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (fd >= 0 && !file)
+		close(fd);
+	return file;
+}
+
 int run_capture(const struct invocation *invocation)
 {
 	const char *file = invocation->write;
@@ -314,7 +326,7 @@ int run_capture(const struct invocation *invocation)
 		return fail(invocation, &err, STARCTL_FAILED);
 	}
 	if (!pipe)
-		c.out = fopen(file, "w");
+		c.out = create_file(file);
 	if (c.out) {
 		rc = capture_begin(&c, params, &err);
 	} else {

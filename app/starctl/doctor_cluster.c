@@ -65,7 +65,7 @@ static void look_at_address(struct doctor *doctor, const char *check, const char
 static void look_at_own(struct doctor *doctor)
 {
 	const struct config *config = doctor->config;
-	const struct config_address *control = &config->ps[config->task_index];
+	const struct config_address *control = config_own_control(config);
 	unsigned reactors = config->stack == CONFIG_STACK_KERNEL ? config->reactors : 0;
 
 	look_at_address(doctor, "control address", control->host, control->port);
@@ -89,15 +89,16 @@ static json_t *ask_node(const struct config_address *address, struct star_error 
 	return status;
 }
 
-static void look_at_node(struct doctor *doctor, unsigned task, const json_t *status, const struct star_error *err)
+static void look_at_node(struct doctor *doctor, unsigned task, bool second, const json_t *status,
+			 const struct star_error *err)
 {
-	const struct config_address *address = &doctor->config->ps[task];
+	const struct config_address *address = config_ps_address(doctor->config, task, second);
 	const struct config_address_text shown = config_show(address->host, address->port);
 	const char *version = json_string_value(json_object_get(status, "version"));
 	const json_int_t is = json_integer_value(json_object_get(status, "task"));
-	char check[24];
+	char check[32];
 
-	snprintf(check, sizeof(check), "PS task %u", task);
+	snprintf(check, sizeof(check), "PS task %u%s", task, second ? ", second node" : "");
 	if (!status)
 		doctor_find(doctor, check, DOCTOR_WARNING,
 			    "start its node; if it runs, see its log, and whether a firewall lets this port through",
@@ -118,7 +119,8 @@ static void look_at_peer(struct doctor *doctor, const char *check, const struct 
 {
 	const struct config_address_text shown = config_show(address->host, address->port);
 	struct star_error err = { 0 };
-	struct jsonrpc_client *client = jsonrpc_connect(shown.text, REACH_US, &err); /* says nothing of its own accord */
+	struct jsonrpc_client *client =
+		jsonrpc_connect(shown.text, REACH_US, &err); /* says nothing of its own accord */
 
 	if (client)
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s can be reached", shown.text);
@@ -151,16 +153,19 @@ void doctor_cluster(struct doctor *doctor)
 	const struct config *config = doctor->config;
 	const bool is_ps = strcmp(config->job_name, "ps") == 0;
 
-	for (unsigned task = 0; task < config->ps_count; task++) {
+	for (unsigned i = 0; i < 2 * config->ps_count; i++) {
+		const unsigned task = i / 2;
+		const bool second = i % 2;
+		const struct config_address *address = config_ps_address(config, task, second);
 		struct star_error err = { 0 };
-		json_t *status = ask_node(&config->ps[task], &err);
-		const bool own = is_ps && task == config->task_index;
+		const bool own = is_ps && address == config_own_control(config);
+		json_t *status = address ? ask_node(address, &err) : NULL;
 
 		doctor->running |= own && status;
 		if (own && !status)
 			look_at_own(doctor);
-		else
-			look_at_node(doctor, task, status, &err);
+		else if (address)
+			look_at_node(doctor, task, second, status, &err);
 		json_decref(status);
 	}
 	look_at_pair(doctor);

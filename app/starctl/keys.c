@@ -268,6 +268,44 @@ int run_acl_check(const struct invocation *invocation)
 	return allowed ? STARCTL_OK : STARCTL_FAILED;
 }
 
+static void render_usage(const json_t *principal, FILE *out)
+{
+	const json_t *quotas = json_object_get(principal, "quotas"), *refused = json_object_get(principal, "refused");
+	const char *name;
+	json_t *used;
+
+	json_object_foreach(json_object_get(principal, "used"), name, used) {
+		const json_t *max = json_object_get(quotas, name);
+		char quota[24] = "-";
+
+		if (max)
+			snprintf(quota, sizeof(quota), "%" JSON_INTEGER_FORMAT, json_integer_value(max));
+		else if (!json_integer_value(used) && !json_object_get(refused, name))
+			continue;
+		fprintf(out, "%-24s %-10s %-20s %16" JSON_INTEGER_FORMAT " %16s %10" JSON_INTEGER_FORMAT "\n",
+			json_string_value(json_object_get(principal, "principal")),
+			json_string_value(json_object_get(principal, "role")), name, json_integer_value(used), quota,
+			json_integer_value(json_object_get(refused, name)));
+	}
+}
+
+static void render_usages(const json_t *list, FILE *out)
+{
+	const json_t *principal;
+	size_t i;
+
+	fprintf(out, "%-24s %-10s %-20s %16s %16s %10s\n", "PRINCIPAL", "ROLE", "OF", "USED", "QUOTA", "REFUSED");
+	json_array_foreach(list, i, principal)
+		render_usage(principal, out);
+}
+
+int run_quotas(const struct invocation *invocation)
+{
+	json_t *params = invocation->argc ? json_pack("{s:s}", "principal", invocation->argv[0]) : NULL;
+
+	return show(invocation, "quotas", params, render_usages);
+}
+
 static void render_audit(const json_t *result, FILE *out)
 {
 	fprintf(out,

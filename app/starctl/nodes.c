@@ -11,23 +11,34 @@
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
 
+enum { LEADER_HOPS = 2 }; /* to PS task 0, and from its standby to its primary */
+
 /* ---- the nodes ---- */
+
+/* Whom to ask instead; NULL: nobody. A standby of PS task 0 knows its primary. */
+static const char *leader_of(const json_t *status)
+{
+	const char *leader = json_string_value(json_object_get(json_object_get(status, "leader"), "control"));
+	const json_t *pair = json_object_get(status, "pair");
+	const char *role = json_string_value(json_object_get(pair, "role"));
+	const char *peer = json_string_value(json_object_get(pair, "peer"));
+
+	return leader ? leader : role && strcmp(role, "standby") == 0 && peer && *peer ? peer : NULL;
+}
 
 json_t *cluster_ask_leader(struct jsonrpc_client **client, struct star_error *err)
 {
 	json_t *status = jsonrpc_call(*client, "status", NULL, STARCTL_CALL_US, err);
-	const char *leader = json_string_value(json_object_get(json_object_get(status, "leader"), "control"));
-	struct jsonrpc_client *other;
-	json_t *nodes;
 
-	if (!status || !leader)
-		return status;
-	other = connect_node(leader, STARCTL_CALL_US, err);
-	nodes = other ? jsonrpc_call(other, "status", NULL, STARCTL_CALL_US, err) : NULL;
-	json_decref(status);
-	jsonrpc_close(*client);
-	*client = other;
-	return nodes;
+	for (unsigned i = 0; i < LEADER_HOPS && status && leader_of(status); i++) {
+		struct jsonrpc_client *other = connect_node(leader_of(status), STARCTL_CALL_US, err);
+
+		json_decref(status);
+		jsonrpc_close(*client);
+		*client = other;
+		status = other ? jsonrpc_call(other, "status", NULL, STARCTL_CALL_US, err) : NULL;
+	}
+	return status;
 }
 
 /* What the node has of the table; *definition, if it is not NULL, gets a new reference. */

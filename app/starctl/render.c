@@ -57,6 +57,7 @@ static const struct column node_columns[] = {
 	{ "data", "DATA", VALUE_TEXT },
 	{ "joined", "JOINED", VALUE_TEXT },
 	{ "recovers", "RECOVERS", VALUE_TEXT },
+	{ "standby", "STANDBY", VALUE_TEXT },
 	{ "reactors", "REACTORS", VALUE_COUNT },
 	{ "incarnation", "INCARNATION", VALUE_TEXT },
 	{ "silent_ms", "SILENT", VALUE_MILLISECONDS },

@@ -119,6 +119,7 @@ int run_key_promote(const struct invocation *invocation);
 int run_key_revoke(const struct invocation *invocation);
 int run_key_reload(const struct invocation *invocation);
 int run_acl_check(const struct invocation *invocation);
+int run_quotas(const struct invocation *invocation);
 int run_audit_verify(const struct invocation *invocation);
 
 /* pair.c */

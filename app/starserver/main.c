@@ -279,10 +279,12 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	} while (signal == ROLL_BACK_SIGNAL && !*again);
 	__atomic_store_n(&node->stopping, true, __ATOMIC_RELAXED);
 	sigdelset(&end, ROLL_BACK_SIGNAL);
-	/* timeout, shells and supervisors may send the same one twice in a row: that is one. */
-	while (sigtimedwait(&end, NULL, &(struct timespec){ .tv_nsec = SIGNAL_AGAIN_NS }) > 0)
+	/* timeout, shells and supervisors may send the same one twice in a row: that is one. To one that begins again it is
+	 * the first: it waits, as signals outlive exec, until there is somebody to end. */
+	while (!*again && sigtimedwait(&end, NULL, &(struct timespec){ .tv_nsec = SIGNAL_AGAIN_NS }) > 0)
 		;
-	pthread_sigmask(SIG_UNBLOCK, &end, NULL); /* a later one ends it at once */
+	if (!*again)
+		pthread_sigmask(SIG_UNBLOCK, &end, NULL); /* a later one ends it at once */
 	if (*again == NODE_BEGINS_AGAIN)
 		log_info("beginning again");
 	else if (*again)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Questions to the control plane. PS task 0 owns the catalogue and the layout and is asked first; another task may
- * answer in its place. As long as nobody can be reached, or the cluster is not complete (EAGAIN), the question is asked
- * again.
+ * answer in its place. As long as nobody can be reached, the cluster is not complete (EAGAIN), or the asker is over a
+ * quota (EDQUOT), the question is asked again.
  */
 #include "client/client.h"
 
@@ -12,10 +12,15 @@
 #include "base/clock.h"
 #include "jsonrpc/jsonrpc.h"
 
+/* Who does not take a connection, or does not say the layout, for so long may be gone without a word: another one is
+ * asked. */
+enum { OTHERS_CONNECT_US = 1000000, OTHERS_ANSWER_US = 3000000 };
+
 static bool worth_another_try(int code)
 {
 	switch (-code) {
 	case EAGAIN:
+	case EDQUOT:
 	case ECONNREFUSED:
 	case ECONNRESET:
 	case ECONNABORTED:
@@ -38,20 +43,26 @@ static uint64_t left_us(uint64_t deadline_ns)
 	return deadline_ns > now ? (deadline_ns - now) / 1000 : 0;
 }
 
-/* One question to one task; connecting may take its share of the time only, so that the others get theirs. */
+/* One question to one task; connecting may take its share of the time only, so that the others get theirs. So may the
+ * answer, where it may be asked twice. */
 static json_t *ask_catalogue(struct star_cluster *cluster, const char *address, uint32_t share, const char *method,
 			     json_t *params, uint64_t deadline_ns, struct star_error *err)
 {
-	uint64_t connect_us = left_us(deadline_ns) / share;
+	uint64_t connect_us = left_us(deadline_ns) / share, answer_us;
 	struct jsonrpc_client *client;
 	json_t *result;
 
 	if (connect_us > cluster->connect_timeout_ns / 1000)
 		connect_us = cluster->connect_timeout_ns / 1000;
+	if (share > 1 && connect_us > OTHERS_CONNECT_US)
+		connect_us = OTHERS_CONNECT_US;
 	client = jsonrpc_connect_by(cluster->key_file, address, connect_us, err);
 	if (!client)
 		return NULL;
-	result = jsonrpc_call(client, method, json_incref(params), left_us(deadline_ns), err);
+	answer_us = left_us(deadline_ns);
+	if (share > 1 && answer_us > OTHERS_ANSWER_US && strcmp(method, "layout") == 0)
+		answer_us = OTHERS_ANSWER_US;
+	result = jsonrpc_call(client, method, json_incref(params), answer_us, err);
 	jsonrpc_close(client);
 	return result;
 }
@@ -73,7 +84,7 @@ static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t 
 
 		if (result)
 			return result;
-		if (!worth_another_try(err->code) || err->code == -EAGAIN)
+		if (!worth_another_try(err->code) || err->code == -EAGAIN || err->code == -EDQUOT)
 			return NULL;
 		if (task == 0)
 			first = *err;

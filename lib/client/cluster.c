@@ -12,7 +12,11 @@
 
 #include "base/clock.h"
 
-enum { IO_THREADS_DEFAULT_MAX = 2, CONNECT_TIMEOUT_DEFAULT_MS = 10000 };
+enum {
+	IO_THREADS_DEFAULT_MAX = 2,
+	CONNECT_TIMEOUT_DEFAULT_MS = 10000,
+	CLIENT_PS_MAX = 2 * WIRE_NODES_MAX, /* addresses: each task may be a pair */
+};
 
 uint64_t client_deadline_from(uint64_t start_ns, uint64_t deadline_us)
 {
@@ -53,22 +57,22 @@ int client_cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct
 	return rc ? 0 : star_error_set(err, -ECANCELED, "the cluster is being closed");
 }
 
-/* "host:port,host:port,..." */
+/* "host:port,host:port,..."; the two nodes of a task that is a pair may stand as "host:port|host:port". */
 static int parse_ps(struct star_cluster *cluster, const char *ps, struct star_error *err)
 {
 	struct config_address address;
 	uint32_t count = 1;
 
 	for (const char *c = ps; *c; c++)
-		count += *c == ',';
-	if (count > WIRE_NODES_MAX)
+		count += *c == ',' || *c == '|';
+	if (count > CLIENT_PS_MAX)
 		return star_error_set(err, -E2BIG, "%u addresses of PS tasks: at most %d are possible", count,
-				      WIRE_NODES_MAX);
+				      CLIENT_PS_MAX);
 	cluster->ps = calloc(count, sizeof(*cluster->ps));
 	if (!cluster->ps)
 		return star_error_set(err, -ENOMEM, "out of memory for a cluster");
 	while (cluster->ps_count < count) {
-		const size_t length = strcspn(ps, ",");
+		const size_t length = strcspn(ps, ",|");
 		char *one = strndup(ps, length);
 
 		if (!one)
@@ -87,16 +91,19 @@ static int copy_ps(struct star_cluster *cluster, const struct config *config, st
 	if (config->ps_count > WIRE_NODES_MAX)
 		return star_error_set(err, -E2BIG, "%u addresses of PS tasks: at most %d are possible",
 				      config->ps_count, WIRE_NODES_MAX);
-	cluster->ps = calloc(config->ps_count, sizeof(*cluster->ps));
-	while (cluster->ps && cluster->ps_count < config->ps_count) {
-		const struct config_address *a = &config->ps[cluster->ps_count];
-		char *one = strdup(config_show(a->host, a->port).text);
+	cluster->ps = calloc(2 * (size_t)config->ps_count, sizeof(*cluster->ps));
+	if (!cluster->ps)
+		return star_error_set(err, -ENOMEM, "out of memory for a cluster");
+	for (uint32_t i = 0; i < 2 * config->ps_count; i++) {
+		const struct config_address *a = config_ps_address(config, i / 2, i % 2);
+		char *one = a ? strdup(config_show(a->host, a->port).text) : NULL;
 
-		if (!one)
-			break;
-		cluster->ps[cluster->ps_count++] = one;
+		if (a && !one)
+			return star_error_set(err, -ENOMEM, "out of memory for a cluster");
+		if (a)
+			cluster->ps[cluster->ps_count++] = one;
 	}
-	return cluster->ps_count == config->ps_count ? 0 : star_error_set(err, -ENOMEM, "out of memory for a cluster");
+	return 0;
 }
 
 static uint32_t io_threads(const struct config_worker *worker, uint32_t reactors)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "client/seal.h"
 
 /* The control plane is believed as little as a reactor: nothing here may lead out of an array. */
 static int check_shards(const struct layout *layout, struct star_error *err)
@@ -210,10 +211,15 @@ static bool same_place(struct channel *ch, const char *host, uint16_t port)
 /* A further address at which the control plane may answer. */
 static void note_standby(struct star_cluster *cluster, const struct layout *layout)
 {
+	const char *control = "";
+
+	/* PS task 0's, if it has one: the others ask that. */
+	for (uint32_t task = 0; task < layout->nodes_count && !*control; task++)
+		control = layout->nodes[task].standby.control;
+	if (!*control)
+		return; /* who was it may be the one that serves now, whose address the layout does not say */
 	pthread_mutex_lock(&cluster->lock);
-	cluster->standby[0] = 0;
-	for (uint32_t task = 0; task < layout->nodes_count && !cluster->standby[0]; task++)
-		strcpy(cluster->standby, layout->nodes[task].standby.control);
+	strcpy(cluster->standby, control);
 	pthread_mutex_unlock(&cluster->lock);
 }
 
@@ -264,6 +270,7 @@ int client_route_install(struct star_cluster *cluster, const struct layout *layo
 		}
 	}
 	note_standby(cluster, layout);
+	client_tickets_follow(cluster, layout);
 	route->next = cluster->routes;
 	cluster->routes = route;
 	atomic_store(&cluster->route, route);

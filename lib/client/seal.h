@@ -43,6 +43,8 @@ static inline bool seal_lets_send(const struct channel *ch)
 /* Begins to ask, where the layout says that nodes want tickets. */
 int client_tickets_start(struct star_cluster *cluster, const struct layout *layout, struct star_error *err);
 void client_tickets_stop(struct star_cluster *cluster);
+/* There is another layout: who serves may have changed. */
+void client_tickets_follow(struct star_cluster *cluster, const struct layout *layout);
 /* Copies the ticket at hand; false: there is none. */
 bool client_tickets_take(struct star_cluster *cluster, uint32_t task, struct client_ticket *ticket);
 /* The node did not take it. */

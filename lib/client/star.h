@@ -70,9 +70,9 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
 
 /*
  * Opens a cluster. Waits until every PS task has joined the layout. ps:
- *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order.
- *   I/O threads,
- *     polling and pinning come from the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING,
+ *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order, of
+ *     a task that is a pair of nodes both, as in "host:port|host:port".
+ *     I/O threads, polling and pinning come from the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING,
  *     WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
  *     STAR_KEY names the key file of a cluster whose control plane has keys (docs/security.rst): read again at each
  *     question, never in clear

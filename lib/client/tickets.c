@@ -75,12 +75,14 @@ static int ask_node(struct tickets *t, const char *control, struct client_ticket
 static void renew(struct tickets *t, struct node_ticket *node)
 {
 	struct client_ticket ticket = { .until_ns = 0 };
+	char control[sizeof(node->control)];
 	struct star_error err = { 0 };
 	uint64_t now;
 	int rc;
 
+	snprintf(control, sizeof(control), "%s", node->ask_other ? node->other : node->control);
 	pthread_mutex_unlock(&t->lock);
-	rc = ask_node(t, node->control, &ticket, &err);
+	rc = ask_node(t, control, &ticket, &err);
 	pthread_mutex_lock(&t->lock);
 	now = clock_ns();
 	node->asked_ns = now;
@@ -92,7 +94,10 @@ static void renew(struct tickets *t, struct node_ticket *node)
 		node->ask_ns = now + (ticket.until_ns - now) / 2;
 	} else {
 		node->why = err;
-		node->ask_ns = now + client_backoff_ns(&t->prng, node->failures++);
+		/* Of two the other one may serve by now: it is asked at once. */
+		node->ask_other = node->other[0] && !node->ask_other;
+		node->ask_ns = node->ask_other ? now : now + client_backoff_ns(&t->prng, node->failures);
+		node->failures++;
 	}
 	explicit_bzero(&ticket, sizeof(ticket));
 }
@@ -146,6 +151,31 @@ static void free_tickets(struct tickets *t)
 	secure_free(t);
 }
 
+/* Where the nodes are asked. With the lock, or before anybody else knows of it. */
+static void take_places(struct tickets *t, const struct layout *layout)
+{
+	for (uint32_t i = 0; i < t->count && i < layout->nodes_count; i++) {
+		struct node_ticket *node = &t->nodes[i];
+
+		if (!layout->nodes[i].control[0])
+			continue; /* this layout does not say where */
+		memcpy(node->control, layout->nodes[i].control, sizeof(node->control));
+		memcpy(node->other, layout->nodes[i].standby.control, sizeof(node->other));
+		node->ask_other = false;
+	}
+}
+
+void client_tickets_follow(struct star_cluster *cluster, const struct layout *layout)
+{
+	struct tickets *t = cluster->tickets;
+
+	if (!t)
+		return;
+	pthread_mutex_lock(&t->lock);
+	take_places(t, layout);
+	pthread_mutex_unlock(&t->lock);
+}
+
 int client_tickets_start(struct star_cluster *cluster, const struct layout *layout, struct star_error *err)
 {
 	struct tickets *t;
@@ -158,8 +188,7 @@ int client_tickets_start(struct star_cluster *cluster, const struct layout *layo
 		return star_error_set(err, -ENOMEM, "out of memory for tickets");
 	t->cluster = cluster;
 	t->count = layout->nodes_count;
-	for (uint32_t i = 0; i < t->count; i++)
-		memcpy(t->nodes[i].control, layout->nodes[i].control, sizeof(t->nodes[i].control));
+	take_places(t, layout);
 	prng_seed(&t->prng, clock_ns() ^ (uintptr_t)t);
 	pthread_mutex_init(&t->lock, NULL);
 	clock_condition_init(&t->changed);

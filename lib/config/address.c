@@ -65,6 +65,18 @@ static int parse_ipv6(const char *text, struct config_address *parsed, struct st
 	return parse_port(close + 2, text, &parsed->port, err);
 }
 
+const struct config_address *config_ps_address(const struct config *config, uint32_t task, bool second)
+{
+	if (!second)
+		return &config->ps[task];
+	return config->ps_others && config->ps_others[task].port ? &config->ps_others[task] : NULL;
+}
+
+const struct config_address *config_own_control(const struct config *config)
+{
+	return config_ps_address(config, config->task_index, config->standby_second);
+}
+
 int config_parse_address(const char *text, struct config_address *address, struct star_error *err)
 {
 	struct config_address parsed = { 0 };

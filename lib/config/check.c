@@ -16,6 +16,16 @@ static bool is_ps(const struct config *c)
 	return !strcmp(c->job_name, "ps");
 }
 
+static bool is_loopback(const char *host)
+{
+	struct in6_addr v6;
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, host, &v4) == 1)
+		return ntohl(v4.s_addr) >> 24 == 127;
+	return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 static int check_security(struct config_load *load, struct star_error *err)
 {
 	const struct config *c = load->config;
@@ -35,6 +45,11 @@ static int check_security(struct config_load *load, struct star_error *err)
 				   "with security.require nobody gets in without a key: set %s",
 				   c->security_control_keys[0] ? "security.data to \"sealed\" or \"checked\""
 							       : "security.control_keys, and security.data");
+	if (c->security_require && c->metrics_port && !is_loopback(c->metrics_address))
+		return config_fail(config_check_origin(load, "metrics.address"), err,
+				   "with security.require nobody reads names of tables without a key, as whoever reaches "
+				   "metrics.port does: let metrics.address be 127.0.0.1 or ::1, and have somebody there "
+				   "pass the figures on who asks for a password; or ask by `starctl --key FILE metrics`");
 	return 0;
 }
 
@@ -77,7 +92,7 @@ static int check_cluster(struct config_load *load, struct star_error *err)
 {
 	const struct config *c = load->config;
 	uint32_t count = c->ps_count + c->workers_count;
-	struct task *tasks = malloc(count * sizeof(*tasks));
+	struct task *tasks = malloc((count + c->ps_count) * sizeof(*tasks));
 	int rc = 0;
 
 	if (!tasks)
@@ -86,6 +101,9 @@ static int check_cluster(struct config_load *load, struct star_error *err)
 		tasks[i] = i < c->ps_count
 				   ? (struct task){ &c->ps[i], "cluster.ps", i }
 				   : (struct task){ &c->workers[i - c->ps_count], "cluster.worker", i - c->ps_count };
+	for (uint32_t i = 0; i < c->ps_count; i++)
+		if (config_ps_address(c, i, true))
+			tasks[count++] = (struct task){ config_ps_address(c, i, true), "cluster.ps", i };
 	qsort(tasks, count, sizeof(*tasks), compare_tasks);
 	for (uint32_t i = 1; !rc && i < count; i++)
 		if (!compare_tasks(&tasks[i - 1], &tasks[i]))
@@ -140,7 +158,7 @@ static uint32_t neighbours_before(const struct config *c)
 	uint32_t before = 0;
 
 	for (uint32_t i = 0; is_ps(c) && i < c->task_index && i < c->ps_count; i++)
-		before += strcmp(c->ps[i].host, c->ps[c->task_index].host) == 0;
+		before += strcmp(c->ps[i].host, config_own_control(c)->host) == 0;
 	return before;
 }
 
@@ -309,6 +327,17 @@ static int check_pair(struct config_load *load, struct star_error *err)
 	struct config_address address;
 	struct star_error why;
 
+	if (c->standby_second && !config_ps_address(c, c->task_index, true))
+		return config_fail(
+			config_check_origin(load, "standby.address"), err,
+			"cluster.ps[%u] has one address, and standby.address = \"second\": give it both nodes', "
+			"as in \"198.18.1.1:3333|198.18.1.2:3333\"",
+			c->task_index);
+	if (!c->standby_peer[0] && is_ps(c) && config_ps_address(c, c->task_index, true))
+		return config_fail(
+			config_check_origin(load, "cluster.ps"), err,
+			"cluster.ps[%u] has the addresses of two nodes, so this is one of a pair: set standby.peer",
+			c->task_index);
 	if (!c->standby_peer[0])
 		return 0;
 	if (config_parse_address(c->standby_peer, &address, &why) < 0)
@@ -320,13 +349,15 @@ static int check_pair(struct config_load *load, struct star_error *err)
 		return config_fail(at, err, "standby.peer is the other node's address, and not this one's");
 	if (!c->standby_directory[0])
 		return config_fail(at, err, "a node of a pair remembers what it was: set standby.directory");
-	if (c->ps_count > 1)
-		return config_fail(at, err, "only clusters of one PS task have a standby, and this one has %u",
-				   c->ps_count);
-	if (c->security_data != CONFIG_DATA_OPEN)
+	if (c->ps_count > 1 && !config_ps_address(c, c->task_index, true))
 		return config_fail(
-			at, err,
-			"tickets for the data network are one node's: a pair needs security.data = open, so far");
+			config_check_origin(load, "cluster.ps"), err,
+			"in a cluster of %u PS tasks cluster.ps[%u] has the addresses of both nodes of the pair, as "
+			"in \"198.18.1.1:3333|198.18.1.2:3333\", and standby.address says which is this one's",
+			c->ps_count, c->task_index);
+	if (c->ps_count > 1 && c->security_data != CONFIG_DATA_OPEN)
+		return config_fail(at, err,
+				   "in a cluster of several PS tasks a pair needs security.data = open, so far");
 	if (c->journal_directory[0])
 		return config_fail(at, err,
 				   "a node has a standby or keeps a journal, so far not both: leave out one of "

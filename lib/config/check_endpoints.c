@@ -28,6 +28,14 @@ static const struct config_endpoint *find_endpoint(const struct config_map *map,
 	return NULL;
 }
 
+/* The entry of the PS tasks' n-th address, of two that each may have. */
+static bool find_ps(const struct config_load *load, uint32_t n, uint32_t *index)
+{
+	const struct config_address *control = config_ps_address(load->config, n / 2, n % 2);
+
+	return control && find_endpoint(&load->map, control, index);
+}
+
 static int fail_missing(struct config_load *load, const struct config_address *own, struct star_error *err)
 {
 	const struct config *c = load->config;
@@ -138,13 +146,13 @@ static int check_own_entry(struct config_load *load, struct star_error *err)
 	uint32_t own, other;
 	int rc;
 
-	if (!find_endpoint(&load->map, &c->ps[c->task_index], &own))
-		return fail_missing(load, &c->ps[c->task_index], err);
+	if (!find_endpoint(&load->map, config_own_control(c), &own))
+		return fail_missing(load, config_own_control(c), err);
 	if (c->stack == CONFIG_STACK_KERNEL && config_resolve_data(load, own, err))
 		return -EINVAL;
 	rc = check_own(load, own, err);
-	for (uint32_t i = 0; !rc && i < c->ps_count; i++)
-		if (find_endpoint(&load->map, &c->ps[i], &other))
+	for (uint32_t i = 0; !rc && i < 2 * c->ps_count; i++)
+		if (find_ps(load, i, &other))
 			rc = check_overlap(load, own, other, err);
 	load->config->own = load->map.entries[own];
 	return rc;
@@ -157,8 +165,8 @@ int config_check_endpoints(struct config_load *load, bool ps, struct star_error 
 	uint32_t index;
 	int rc = 0;
 
-	for (uint32_t i = 0; !rc && i < c->ps_count; i++)
-		if (find_endpoint(&load->map, &c->ps[i], &index))
+	for (uint32_t i = 0; !rc && i < 2 * c->ps_count; i++)
+		if (find_ps(load, i, &index))
 			rc = check_ps_entry(load, index, err);
 	if (rc || ps)
 		return rc ? rc : check_own_entry(load, err);

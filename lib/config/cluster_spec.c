@@ -20,16 +20,21 @@ static const char *skip_scheme(const char *address)
 	return address;
 }
 
-/* "host:port": what else is wrong with it, connecting tells. */
+/* "host:port": what else is wrong with it, connecting tells. And "host:port|host:port", of a task that is a pair. */
 static bool good_address(const char *text)
 {
-	const char *colon = strrchr(text, ':');
+	const char *bar = strchr(text, '|'), *colon = strrchr(text, ':');
+	char first[CLUSTER_ADDRESS_MAX + 1] = "";
 	size_t digits;
 
+	if (bar && (size_t)(bar - text) < sizeof(first)) {
+		memcpy(first, text, (size_t)(bar - text));
+		return !strchr(bar + 1, '|') && good_address(first) && good_address(bar + 1);
+	}
 	if (!colon || colon == text || strlen(text) > CLUSTER_ADDRESS_MAX)
 		return false;
 	for (const char *c = text; *c; c++)
-		if (*c <= ' ' || *c > '~' || *c == ',')
+		if (*c <= ' ' || *c > '~' || *c == ',' || *c == '|')
 			return false;
 	digits = strspn(colon + 1, "0123456789");
 	return digits >= 1 && digits <= 5 && !colon[1 + digits] && atoi(colon + 1) > 0 && atoi(colon + 1) < 65536;

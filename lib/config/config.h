@@ -83,13 +83,15 @@ struct config {
 	uint32_t task_index;
 	/* cluster: control addresses by task, in order */
 	struct config_address *ps;
+	struct config_address
+		*ps_others; /* the second address of a task that is a pair; port 0, or NULL: it has none */
 	uint32_t ps_count;
 	struct config_address *workers;
 	uint32_t workers_count;
 	/* endpoint map */
 	struct config_endpoint *endpoints;
 	uint32_t endpoints_count;
-	/* this node's own entry, found by ps[task_index] */
+	/* this node's own entry, found by config_own_control */
 	struct config_endpoint own;
 	/* ports */
 	struct config_port ports[CONFIG_PORTS_MAX];
@@ -154,7 +156,8 @@ struct config {
 	char standby_peer[CONFIG_TEXT_MAX + 1]; /* "": the node is in none */
 	char standby_listen[CONFIG_TEXT_MAX + 1];
 	char standby_directory[CONFIG_TEXT_MAX + 1];
-	uint32_t standby_first; /* 0: primary, 1: standby */
+	uint32_t standby_first;	 /* 0: primary, 1: standby */
+	uint32_t standby_second; /* its own control address is that of ps_others */
 	uint32_t standby_lease_ms;
 	uint32_t standby_alone_s; /* 0: never */
 	uint32_t standby_wait_s;
@@ -240,6 +243,11 @@ struct config_address_text {
 	char text[CONFIG_HOST_MAX + sizeof("[]:65535")];
 };
 struct config_address_text config_show(const char *host, uint16_t port);
+
+/* A PS task's first control address, or its second, which only a task that is a pair has: NULL, then. */
+const struct config_address *config_ps_address(const struct config *config, uint32_t task, bool second);
+/* Of a PS node. */
+const struct config_address *config_own_control(const struct config *config);
 
 /* Whether a host is an IPv6 literal. */
 bool config_is_ipv6(const char *host);

@@ -282,6 +282,7 @@ void config_free(struct config *config)
 	if (!config)
 		return;
 	free(config->ps);
+	free(config->ps_others);
 	free(config->workers);
 	free(config->endpoints);
 	free(config->standby_etcd);

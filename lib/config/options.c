@@ -43,11 +43,15 @@ const struct config_option config_options[] = {
 		  "and the chief." },
 	{ "node.task_index", OF_CONFIG(task_index), .type = OPTION_NUMBER, .max = CONFIG_ENDPOINTS_MAX - 1,
 	  .fallback = "0",
-	  .help = "The task's place in its job's list: cluster.ps[task_index] is this PS node's own control address." },
+	  .help = "The task's place in its job's list: cluster.ps[task_index] is this PS node's own control address; "
+		  "where "
+		  "there are two, standby.address says which." },
 
-	{ "cluster.ps", OF_CONFIG(ps), .offset2 = offsetof(struct config, ps_count), .type = OPTION_ADDRESSES,
-	  .max = CONFIG_ENDPOINTS_MAX, .required = true, .worker = true,
-	  .help = "Control addresses of the PS tasks, in task order." },
+	{ "cluster.ps", OF_CONFIG(ps), .offset2 = offsetof(struct config, ps_count),
+	  .others = offsetof(struct config, ps_others), .type = OPTION_ADDRESSES, .max = CONFIG_ENDPOINTS_MAX,
+	  .required = true, .worker = true,
+	  .help = "Control addresses of the PS tasks, in task order; of a task that is a pair of nodes both, as in "
+		  "\"198.18.1.1:3333|198.18.1.2:3333\"." },
 	{ "cluster.worker", OF_CONFIG(workers), .offset2 = offsetof(struct config, workers_count),
 	  .type = OPTION_ADDRESSES, .max = CONFIG_ENDPOINTS_MAX, .fallback = "", .worker = true,
 	  .help = "Addresses of the worker tasks, in task order. A PS node does not call them: they count for the "
@@ -284,6 +288,9 @@ const struct config_option config_options[] = {
 	{ "standby.listen", OF_CONFIG(standby_listen), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
 	  .help = "Where this node listens for the other one: an address of the kernel's, and a port that nobody else "
 		  "has." },
+	{ "standby.address", OF_CONFIG(standby_second), .type = OPTION_CHOICE, .choices = "first|second",
+	  .fallback = "first",
+	  .help = "Which of the two control addresses that cluster.ps has for this task is this node's own." },
 	{ "standby.directory", OF_CONFIG(standby_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
 	  .help = "A folder of this node alone, on a local disk: what it was in the pair stands there, and while it "
@@ -413,7 +420,7 @@ const struct config_option config_options[] = {
 		  "and how much (docs/security.rst). Nothing: whoever has a ticket may do everything there." },
 	{ "security.require", OF_CONFIG(security_require), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "The node does not start unless nobody gets in without a key: with security.control_keys, and "
-		  "security.data checked or sealed." },
+		  "security.data checked or sealed, and with metrics.port on a loopback address only." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
 	  .fallback = "info", .worker = true,
@@ -538,7 +545,8 @@ const char *config_option_takes(const struct config_option *o, char *text, size_
 		break;
 	case OPTION_ADDRESSES:
 		snprintf(text, bytes,
-			 "a list of at most %u addresses, as in [ \"198.18.1.1:3333\", \"198.18.1.2:3333\" ]", o->max);
+			 "a list of at most %u addresses, as in [ \"198.18.1.1:3333\", \"198.18.1.2:3333\" ]%s", o->max,
+			 o->others ? "; two of one task stand as \"198.18.1.2:3333|198.18.1.3:3333\"" : "");
 		break;
 	}
 	return text;

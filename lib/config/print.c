@@ -21,11 +21,15 @@ static void print_choice(const char *choices, uint32_t index, FILE *out)
 	fprintf(out, "\"%.*s\"", (int)strcspn(choices, "|"), choices);
 }
 
-static void print_addresses(const struct config_address *addresses, uint32_t count, FILE *out)
+/* others: NULL, or the second of each, where it has one. */
+static void print_addresses(const struct config_address *addresses, const struct config_address *others, uint32_t count,
+			    FILE *out)
 {
 	putc('[', out);
 	for (uint32_t i = 0; i < count; i++)
-		fprintf(out, "%s\"%s\"", i ? ", " : " ", config_show(addresses[i].host, addresses[i].port).text);
+		fprintf(out, "%s\"%s%s%s\"", i ? ", " : " ", config_show(addresses[i].host, addresses[i].port).text,
+			others && others[i].port ? "|" : "",
+			others && others[i].port ? config_show(others[i].host, others[i].port).text : "");
 	fputs(" ]", out);
 }
 
@@ -74,7 +78,9 @@ static void print_value(const struct config_option *o, const void *base, FILE *o
 		print_numbers(field, *(const uint32_t *)second, out);
 		break;
 	case OPTION_ADDRESSES:
-		print_addresses(*(struct config_address *const *)field, *(const uint32_t *)second, out);
+		print_addresses(*(struct config_address *const *)field,
+				o->others ? *(struct config_address *const *)((const char *)base + o->others) : NULL,
+				*(const uint32_t *)second, out);
 		break;
 	}
 }

@@ -104,12 +104,12 @@ static int store_choice(const struct config_target *t, const struct config_value
 	return fail_type(t, v, err);
 }
 
-static int parse_address(const struct config_target *t, const struct config_value *v, struct config_address *address,
+static int parse_address(const struct config_target *t, const char *text, struct config_address *address,
 			 struct star_error *err)
 {
 	struct star_error why = { 0 };
 
-	return config_parse_address(v->text, address, &why)
+	return config_parse_address(text, address, &why)
 		       ? config_fail(&t->origin, err, "%s: %s", t->option->name, why.text)
 		       : 0;
 }
@@ -170,10 +170,41 @@ static int append_number(const struct config_target *t, const struct config_valu
 	return 0;
 }
 
+/* "address", or "address|address". */
+static int parse_two(const struct config_target *t, const char *text, struct config_address *addresses, uint32_t at,
+		     struct star_error *err)
+{
+	struct config_address **others = (struct config_address **)((char *)t->base + t->option->others);
+	const char *bar = strchr(text, '|');
+	char *first;
+	int rc;
+
+	if (*others)
+		(*others)[at] = (struct config_address){ .port = 0 };
+	if (!bar)
+		return parse_address(t, text, &addresses[at], err);
+	if (!*others)
+		*others = calloc(t->option->max, sizeof(**others));
+	first = strndup(text, (size_t)(bar - text));
+	if (!*others || !first)
+		rc = star_error_set(err, -ENOMEM, "no memory for the addresses of %s", t->option->name);
+	else if (strchr(bar + 1, '|'))
+		rc = config_fail(&t->origin, err,
+				 "%s: \"%.80s\" has more than two addresses; a task is one node or a pair",
+				 t->option->name, text);
+	else
+		rc = parse_address(t, first, &addresses[at], err);
+	if (rc == 0)
+		rc = parse_address(t, bar + 1, &(*others)[at], err);
+	free(first);
+	return rc;
+}
+
 static int append_address(const struct config_target *t, const struct config_value *v, struct star_error *err)
 {
 	struct config_address **addresses = (struct config_address **)((char *)t->base + t->option->offset);
 	uint32_t *count = (uint32_t *)((char *)t->base + t->option->offset2);
+	int rc;
 
 	if (*count == t->option->max)
 		return config_fail(&t->origin, err, "%s has more than %u entries", t->option->name, t->option->max);
@@ -182,10 +213,10 @@ static int append_address(const struct config_target *t, const struct config_val
 		if (!*addresses)
 			return star_error_set(err, -ENOMEM, "no memory for the addresses of %s", t->option->name);
 	}
-	if (parse_address(t, v, &(*addresses)[*count], err))
-		return -EINVAL;
-	(*count)++;
-	return 0;
+	rc = t->option->others ? parse_two(t, v->text, *addresses, *count, err)
+			       : parse_address(t, v->text, &(*addresses)[*count], err);
+	*count += rc == 0;
+	return rc;
 }
 
 int config_value_store(const struct config_target *t, const struct config_value *v, struct star_error *err)
@@ -214,7 +245,7 @@ int config_value_store(const struct config_target *t, const struct config_value 
 	case OPTION_CHOICE:
 		return store_choice(t, v, err);
 	case OPTION_ADDRESS:
-		return parse_address(t, v, (struct config_address *)field, err);
+		return parse_address(t, v->text, (struct config_address *)field, err);
 	case OPTION_NETWORKS:
 		return append_network(t, v, err);
 	case OPTION_NUMBERS:

@@ -158,8 +158,10 @@ static int make_it_count(struct control *control, struct control_checkpoint *c, 
 		return rc;
 	rc = plane->checkpoint_commit(plane->ctx, c, reactors, specs, count, files, queues, err);
 	pthread_mutex_lock(&control->lock);
-	if (rc == 0 && control->config->checkpoint_restore)
+	if (rc == 0 && control->config->checkpoint_restore) {
 		control->begins_with = c->id;
+		control->version += control->config->ps_count > 1; /* the standby is to know it */
+	}
 	control->checkpointer.counting = false;
 	pthread_mutex_unlock(&control->lock);
 	return rc;

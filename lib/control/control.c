@@ -105,6 +105,7 @@ static int start_serving(struct control *control, struct star_error *err)
 		.too_long = control_methods_too_long,
 		.too_many = control_methods_too_many,
 		.in_clear = control_security_in_clear,
+		.quotas = control->tickets ? control_security_quotas : NULL,
 		.came = control->ring ? control_security_came : NULL,
 	};
 	const struct config_address *own = &control->config->own.control;

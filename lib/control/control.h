@@ -86,6 +86,7 @@ struct control_history {
 };
 
 struct secure_tickets;
+struct secure_usage;
 
 /* What a node is to serve. */
 struct control_layout {
@@ -147,6 +148,8 @@ struct control_data_plane {
 	 * each, a list `reactors`; and the node's. New references. */
 	json_t *(*object_status)(void *ctx, const struct object_spec *spec, bool by_reactor);
 	json_t *(*status)(void *ctx);
+	/* Adds what a principal uses of the data network. From any thread, at any time. NULL: it has none. */
+	void (*usage)(void *ctx, const char *principal, struct secure_usage *usage);
 	/* Writes the data plane's family of metrics of that number, over these tables; false: there is none from it on.
 	 * From any thread, at any time. NULL: it has none. */
 	bool (*metrics)(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
@@ -211,7 +214,10 @@ struct control_data_plane {
 	 * waits for: then nobody knows whether they do. NULL: they do. */
 	int (*catalogue_durable)(void *ctx, uint64_t version, struct star_error *err);
 	int (*rows_durable)(void *ctx, struct star_error *err);
-	/* A node of a pair: it is to take the other one's place. NULL: it is in none. */
+	/* A node of a pair: whether the other one cannot have taken its place. NULL: it is in none. At any time, under
+	 * locks. */
+	bool (*leads)(void *ctx);
+	/* The same: it is to take the other one's place. NULL: it is in none. */
 	int (*promote)(void *ctx, json_t **result, struct star_error *err);
 };
 
@@ -255,9 +261,14 @@ struct secure_keys;
 
 /* Why it serves nothing at present, for people. Until control_pair_lead. */
 void control_pair_waits(struct control *control, const char *why);
-/* It is the primary from now on: makes a layout whose epoch is above that one; with `begins` it first restores what its
- * checkpoints have. */
-int control_pair_lead(struct control *control, uint32_t epoch, bool begins, struct star_error *err);
+/* It is the primary from now on, under that generation: PS task 0 makes a layout whose epoch is above that one, and with
+ * `begins` first restores what its checkpoints have; other tasks join. */
+int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins,
+		      struct star_error *err);
+/* Why the primary has no standby; "": it has one. At any time. */
+void control_pair_alone(struct control *control, const char *why);
+/* Of a standby: where its primary's reactors are among those of a cluster of several tasks; 0: it is not known. */
+void control_pair_place(struct control *control, uint32_t *cluster_reactors, uint32_t *first_reactor);
 /* It serves nothing any more. */
 int control_pair_close(struct control *control, const char *why, struct star_error *err);
 /* The standby's addresses, which workers are to know; "" and 0: there is none. A layout is made if they are others. */

@@ -19,8 +19,25 @@ struct leader_link {
 	struct jsonrpc_client *client;
 	/* The catalogue goes with a connection's first join: only a broken connection can hide another PS task 0. */
 	bool introduced;
+	bool second; /* it was looked for at the second of its addresses */
 	uint32_t retry_ms;
 };
+
+/* Of a node that serves in the place of a task that has two. Under lock. */
+static void add_pair(const struct control *control, json_t *params)
+{
+	const struct config_address *own = config_own_control(control->config);
+	const struct layout_standby *standby = &control->own_standby;
+
+	json_object_update_new(params, json_pack("{s:o, s:s, s:I}", "generation",
+						 jsonrpc_member_from_u64(control->pair_generation), "control",
+						 config_show(own->host, own->port).text, "inherited",
+						 (json_int_t)control->inherited));
+	if (standby->data_host[0])
+		json_object_set_new(params, "standby",
+				    json_pack("{s:s, s:s, s:i}", "control", standby->control, "data_host",
+					      standby->data_host, "data_port", standby->data_port));
+}
 
 /* brings: the first id of what it is to say of what it holds, 0: nothing; then where the next page of that begins.
  * wants: the same of the catalogue's page that it is to be told. */
@@ -42,15 +59,21 @@ static json_t *join_params(struct control *control, uint32_t *brings, uint32_t w
 		json_object_set_new(params, "objects_from", json_integer(wants));
 	pthread_mutex_lock(&control->lock);
 	json_object_set_new(params, "objects_count", json_integer(control->objects_count));
-	json_object_set_new(params, "epoch", json_integer(control->epoch));
+	json_object_set_new(params, "epoch", json_integer(control->epoch ? control->epoch : control->handed.epoch));
+	if (control->pair_generation)
+		add_pair(control, params);
 	if (control->history.kept)
 		json_object_update_new(params, json_pack("{s:o, s:b, s:I}", "taken_back",
 							 jsonrpc_member_from_u64(control->history.taken_back),
 							 "recovers", control->history.recovers, "inherited",
 							 (json_int_t)control->inherited));
-	if (control->epoch) {
-		json_object_set_new(params, "cluster_reactors", json_integer(control->cluster_reactors));
-		json_object_set_new(params, "first_reactor", json_integer(control->first_reactor));
+	if (control->epoch || control->handed.epoch) {
+		const struct control_place place =
+			control->epoch ? (struct control_place){ control->cluster_reactors, control->first_reactor }
+				       : control->handed.place;
+
+		json_object_set_new(params, "cluster_reactors", json_integer(place.reactors));
+		json_object_set_new(params, "first_reactor", json_integer(place.first));
 	}
 	memset(control->fresh, 0, sizeof(control->fresh));
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
@@ -73,6 +96,8 @@ static json_t *heartbeat_params(struct control *control)
 	json_object_set_new(params, "objects_count", json_integer(control->objects_count));
 	if (plane->checkpoint_wanted && plane->checkpoint_wanted(plane->ctx))
 		json_object_set_new(params, "wants_checkpoint", json_true());
+	if (control->pair_alone[0])
+		json_object_set_new(params, "alone", jsonrpc_member_from_text(control->pair_alone));
 	pthread_mutex_unlock(&control->lock);
 	return params;
 }
@@ -219,13 +244,16 @@ static void forget_others(struct control *control, const json_t *objects, uint32
 	}
 }
 
-static void note_leader(struct control *control, uint32_t incarnation, bool joined, uint64_t begins_with)
+static void note_leader(struct control *control, uint32_t incarnation, uint64_t generation, bool joined,
+			uint64_t begins_with)
 {
+	bool was_joined, replaced;
 	uint32_t before;
-	bool was_joined;
 
 	pthread_mutex_lock(&control->lock);
 	before = control->leader_incarnation;
+	replaced = generation > control->leader_generation && control->leader_generation;
+	control->leader_generation = generation;
 	was_joined = control->joined;
 	control->leader_incarnation = incarnation;
 	control->joined = joined;
@@ -233,7 +261,9 @@ static void note_leader(struct control *control, uint32_t incarnation, bool join
 	if (joined)
 		control->follower_error[0] = 0;
 	pthread_mutex_unlock(&control->lock);
-	if (before && before != incarnation)
+	if (before != incarnation && replaced)
+		control_tell_replaced(0, generation);
+	else if (before && before != incarnation)
 		control_tell_restart(0, begins_with, control->history.kept);
 	if (joined && !was_joined)
 		log_info("joined PS task 0, incarnation %u", incarnation);
@@ -265,12 +295,18 @@ static int take_reply(struct control *control, const json_t *reply, uint32_t *wa
 {
 	const json_t *layout = json_object_get(reply, "layout");
 	const bool joined = json_is_true(json_object_get(reply, "joined"));
-	uint64_t begins_with = 0;
+	uint64_t begins_with = 0, generation = 0;
 	uint32_t incarnation;
 	int rc = jsonrpc_member_u32(reply, "incarnation", 1, UINT32_MAX, &incarnation, err);
 
 	if (rc == 0 && json_object_get(reply, "begins_with"))
 		rc = jsonrpc_member_u64(reply, "begins_with", &begins_with, err);
+	if (rc == 0 && json_object_get(reply, "generation"))
+		rc = jsonrpc_member_u64(reply, "generation", &generation, err);
+	/* One that was paused may not know yet that its place was taken. */
+	if (rc == 0 && generation && generation < control->leader_generation)
+		rc = star_error_set(err, -EHOSTDOWN,
+				    "the place of this PS task 0 was taken by the other node of its pair");
 	if (rc == 0)
 		rc = take_page(control, reply, incarnation, wants, err);
 	if (rc == 0 && *wants > 1)
@@ -280,7 +316,7 @@ static int take_reply(struct control *control, const json_t *reply, uint32_t *wa
 	if (rc < 0)
 		return rc;
 	control_leave_look(control, json_is_true(json_object_get(reply, "closing")), asked_us);
-	note_leader(control, incarnation, joined, begins_with);
+	note_leader(control, incarnation, generation, joined, begins_with);
 	return !joined;
 }
 
@@ -331,6 +367,7 @@ static int send_join(struct control *control, struct leader_link *link, struct s
 
 static int beat(struct control *control, struct leader_link *link, struct star_error *err)
 {
+	json_t *reply;
 	bool joined;
 	int rc = look_at_history(control, err);
 
@@ -340,6 +377,7 @@ static int beat(struct control *control, struct leader_link *link, struct star_e
 	control->layout_missed = false;
 	pthread_mutex_unlock(&control->lock);
 	if (!link->client) {
+		link->second = __atomic_load_n(&control->leader_second, __ATOMIC_RELAXED);
 		link->client = control_connect(control, 0, CONTROL_HEARTBEAT_US, err);
 		link->introduced = false;
 	}
@@ -348,6 +386,14 @@ static int beat(struct control *control, struct leader_link *link, struct star_e
 	pthread_mutex_lock(&control->lock);
 	joined = control->joined;
 	pthread_mutex_unlock(&control->lock);
+	/* One that stands still takes a connection, too, and a join may take its time. */
+	if (!link->introduced && config_ps_address(control->config, 0, true)) {
+		reply = control_call(control, CALLER_FOLLOWER, link->client, "heartbeat", heartbeat_params(control),
+				     CONTROL_HEARTBEAT_US, err);
+		if (!reply)
+			return err->code;
+		json_decref(reply);
+	}
 	return joined && link->introduced ? send_heartbeat(control, link, err) : send_join(control, link, err);
 }
 
@@ -365,20 +411,43 @@ static void note_failure(struct control *control, const struct star_error *err)
 		log_warn("not joined to PS task 0, trying on: %s", err->text);
 }
 
+/* Not as a standby, nor while its standby may have taken its place. */
+static bool may_join(struct control *control)
+{
+	struct star_error err;
+	bool may;
+
+	pthread_mutex_lock(&control->lock);
+	may = control_pair_leads(control, &err) == 0;
+	if (!may)
+		control->joined = control->layout_missed = false;
+	pthread_mutex_unlock(&control->lock);
+	return may;
+}
+
 static void *follower_loop(void *arg)
 {
 	struct control *control = arg;
 	struct leader_link link = { .retry_ms = CONTROL_RETRY_MIN_MS };
 	struct star_error err;
-	uint32_t wait_ms;
+	uint32_t wait_ms = 0;
 
 	do {
-		const int rc = beat(control, &link, &err);
+		int rc;
 
+		if (!may_join(control)) {
+			jsonrpc_close(link.client);
+			link.client = NULL;
+			wait_ms = CONTROL_RETRY_MIN_MS;
+			continue;
+		}
+		rc = beat(control, &link, &err);
 		if (rc < 0) {
 			note_failure(control, &err);
 			jsonrpc_close(link.client);
 			link.client = NULL;
+			if (control_leader_elsewhere(rc))
+				control_leader_turn(control, link.second);
 		}
 		if (rc == 0) {
 			link.retry_ms = CONTROL_RETRY_MIN_MS;

@@ -33,11 +33,11 @@ bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX
 	if (control->task == 0)
 		serves = control_leader_laid_out(control, &err) == 0;
 	else
-		serves = control->epoch != 0;
+		serves = control_pair_serves(control, &err) == 0 && control->epoch != 0;
 	if (serves)
 		snprintf(state, CONTROL_STATE_MAX, "serving layout %u, %u tables and variables", control->epoch,
 			 control->objects_count);
-	else if (control->task == 0)
+	else if (control->task == 0 || err.code)
 		snprintf(state, CONTROL_STATE_MAX, "%.150s", err.text);
 	else if (control->loads)
 		tell_loading(control, state);
@@ -62,7 +62,8 @@ __attribute__((format(printf, 2, 3))) static void add(json_t *problems, const ch
 /* PS task 0's: nodes that are not there. Under lock. */
 static void look_at_nodes(const struct control *control, json_t *problems)
 {
-	for (uint32_t task = 0; control->task == 0 && task < control->config->ps_count; task++) {
+	for (uint32_t task = 0; control->task == 0 && !control->pair_waits[0] && task < control->config->ps_count;
+	     task++) {
 		const struct cluster_node *node = &control->nodes[task];
 		char address[CONTROL_ADDRESS_MAX];
 
@@ -72,6 +73,8 @@ static void look_at_nodes(const struct control *control, json_t *problems)
 			    (double)(clock_us() - node->away_us) / 1e6);
 		else if (!node->joined)
 			add(problems, "PS task %u at %s has not joined", task, address);
+		else if (node->alone[0])
+			add(problems, "PS task %u at %s has no standby: %.160s", task, address, node->alone);
 	}
 }
 
@@ -91,7 +94,8 @@ bool control_health_leader_is_away(const struct control *control)
 {
 	const uint64_t now_us = clock_us();
 
-	return control->leader_seen_us && !control->joined && !control->loads && now_us > control->leader_seen_us + CONTROL_AWAY_US;
+	return control->leader_seen_us && !control->joined && !control->loads &&
+	       now_us > control->leader_seen_us + CONTROL_AWAY_US;
 }
 
 static void look_at_leader(const struct control *control, json_t *problems)

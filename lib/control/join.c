@@ -12,10 +12,33 @@ static int read_journal(const json_t *params, struct control_join *join, struct 
 {
 	join->journal = true;
 	if (jsonrpc_member_u64(params, "taken_back", &join->taken_back, err) < 0 ||
-	    jsonrpc_member_bool(params, "recovers", &join->recovers, err) < 0 ||
-	    jsonrpc_member_u32(params, "inherited", 1, UINT32_MAX, &join->node.incarnation, err) < 0)
+	    jsonrpc_member_bool(params, "recovers", &join->recovers, err) < 0)
 		return -EINVAL;
 	return 0;
+}
+
+/* Of a node of a pair: which of the task's two it is. */
+static int read_pair(const struct control *control, const json_t *params, struct control_join *join,
+		     struct star_error *err)
+{
+	const char *address;
+
+	if (jsonrpc_member_u64(params, "generation", &join->generation, err) < 0 ||
+	    jsonrpc_member_string(params, "control", CONTROL_ADDRESS_MAX - 1, &address, err) < 0)
+		return -EINVAL;
+	for (unsigned second = 0; second < 2; second++) {
+		const struct config_address *known = config_ps_address(control->config, join->task, second);
+
+		if (!known || strcmp(config_show(known->host, known->port).text, address) != 0)
+			continue;
+		join->second = second;
+		return 0;
+	}
+	return star_error_set(
+		err, -EINVAL,
+		"PS task %u comes from %s, which cluster.ps[%u] of PS task 0 does not have: give all nodes "
+		"the same list of PS tasks",
+		join->task, address, join->task);
 }
 
 /* Of a node that serves a layout. */
@@ -35,7 +58,8 @@ int control_join_read(const struct control *control, const json_t *params, struc
 	static const char *const members[] = {
 		"task", "incarnation", "data_host", "data_port", "reactors", "partitions", "ps_count", "epoch",
 		"objects_count", "objects", "steering", "request_max", "cluster_reactors", "first_reactor",
-		"refused", "taken_back", "recovers", "inherited", "objects_more", "objects_from", NULL,
+		"refused", "taken_back", "recovers", "inherited", "generation", "control", "standby", "objects_more",
+		"objects_from", NULL,
 	};
 	/* clang-format on */
 	const uint32_t last = control->config->ps_count - 1;
@@ -55,7 +79,11 @@ int control_join_read(const struct control *control, const json_t *params, struc
 	    jsonrpc_member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &join->objects_count, err) < 0)
 		return -EINVAL;
 	join->incarnation = join->node.incarnation;
-	if (json_object_get(params, "taken_back") && read_journal(params, join, err) < 0)
+	if ((json_object_get(params, "taken_back") && read_journal(params, join, err) < 0) ||
+	    (json_object_get(params, "generation") && read_pair(control, params, join, err) < 0))
+		return -EINVAL;
+	if ((join->journal || join->generation) &&
+	    jsonrpc_member_u32(params, "inherited", 1, UINT32_MAX, &join->node.incarnation, err) < 0)
 		return -EINVAL;
 	join->objects = json_object_get(params, "objects");
 	join->more = json_object_get(params, "objects_more");
@@ -84,9 +112,9 @@ static int check_data_address(const struct config *config, const struct control_
 {
 	for (uint32_t i = 0; i < config->endpoints_count; i++) {
 		const struct config_endpoint *e = &config->endpoints[i];
+		const struct config_address *known = config_ps_address(config, join->task, join->second);
 
-		if (e->control.port != config->ps[join->task].port ||
-		    strcmp(e->control.host, config->ps[join->task].host) != 0)
+		if (e->control.port != known->port || strcmp(e->control.host, known->host) != 0)
 			continue;
 		/* With the kernel's sockets it may be a name there, which the node itself has resolved. */
 		if (e->data.port == join->node.data_port &&

@@ -54,8 +54,8 @@ int control_leader_complete(const struct control *control, struct star_error *er
 	char tasks[128];
 	unsigned count = missing(control, tasks, sizeof(tasks));
 
-	if (control->pair_waits[0])
-		return control_pair_serves(control, err);
+	if (control_pair_leads(control, err) < 0)
+		return err->code;
 	if (count)
 		return star_error_set(err, -EAGAIN, "waiting for PS task%s %s to join", count > 1 ? "s" : "", tasks);
 	if (control->rolls_back)
@@ -505,8 +505,18 @@ static int note_join(struct control *control, const struct control_join *join, s
 	const struct layout_node had = node->layout, *has = &join->node;
 	const bool was_known = join->recovers && node->incarnation && is_same_place(&had, has);
 	const uint32_t before = node->incarnation;
+	const bool replaced = before && node->generation && join->generation > node->generation;
 
+	if (join->generation && join->generation < node->generation)
+		return star_error_set(
+			err, -ESTALE,
+			"the place of PS task %u was taken by the other node of its pair, which serves under "
+			"generation %" PRIu64,
+			join->task, node->generation);
 	if (before == join->incarnation) {
+		if (memcmp(&node->layout.standby, &has->standby, sizeof(has->standby)) != 0)
+			control->layout_due = true;
+		node->layout.standby = has->standby;
 		if (!is_same_place(&had, has))
 			return star_error_set(err, -EINVAL,
 					      "PS task %u has changed its data address without a restart: %s, now %s",
@@ -515,7 +525,9 @@ static int note_join(struct control *control, const struct control_join *join, s
 		control_history_begun(control, join);
 		return 0;
 	}
-	if (before)
+	if (replaced)
+		control_tell_replaced(join->task, join->generation);
+	else if (before)
 		control_tell_restart(join->task, control->begins_with, join->recovers);
 	*node = (struct cluster_node){ .layout = *has,
 				       .incarnation = join->incarnation,
@@ -526,7 +538,9 @@ static int note_join(struct control *control, const struct control_join *join, s
 				       .reactors_before = node->reactors_before,
 				       .away = node->away,
 				       .away_us = node->away_us,
-				       .is_back = before != 0 };
+				       .second = join->second,
+				       .generation = join->generation,
+				       .is_back = before != 0 && !replaced };
 	if (was_known)
 		node->layout.incarnation = had.incarnation;
 	else
@@ -548,6 +562,8 @@ static json_t *standing(const struct control *control, uint32_t task)
 			  control->checkpointer.asked_last || control->checkpointer.closed, "begins_with",
 			  jsonrpc_member_from_u64(control->begins_with));
 
+	if (control->pair_generation)
+		json_object_set_new(reply, "generation", jsonrpc_member_from_u64(control->pair_generation));
 	if (node->joined && laid_out)
 		json_object_set_new(reply, "layout", layout_for(control, task));
 	return reply;
@@ -665,8 +681,13 @@ int control_leader_join(struct control *control, const json_t *params, json_t **
 
 int control_leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "task", "incarnation", "objects_count", "wants_checkpoint", NULL };
+	/* clang-format off */
+	static const char *const members[] = {
+		"task", "incarnation", "objects_count", "wants_checkpoint", "alone", NULL,
+	};
+	/* clang-format on */
 	const bool wants = json_is_true(json_object_get(params, "wants_checkpoint"));
+	const char *alone = "";
 	uint32_t task, incarnation, count;
 	struct cluster_node *node;
 	char tasks[128];
@@ -674,7 +695,9 @@ int control_leader_heartbeat(struct control *control, const json_t *params, json
 	if (jsonrpc_member_only(params, members, err) < 0 ||
 	    jsonrpc_member_u32(params, "task", 1, WIRE_NODES_MAX - 1, &task, err) < 0 ||
 	    jsonrpc_member_u32(params, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0 ||
-	    jsonrpc_member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &count, err) < 0)
+	    jsonrpc_member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &count, err) < 0 ||
+	    (json_object_get(params, "alone") &&
+	     jsonrpc_member_string(params, "alone", CONTROL_ALONE_MAX - 1, &alone, err) < 0))
 		return control_invalid(err);
 	if (task >= control->config->ps_count)
 		return star_error_set(err, -ENOENT, "this cluster has no PS task %u", task);
@@ -690,6 +713,8 @@ int control_leader_heartbeat(struct control *control, const json_t *params, json
 		node->seen_us = clock_us();
 	node->wants = wants;
 	node->loads = false;
+	if (node->incarnation == incarnation)
+		strcpy(node->alone, alone);
 	pthread_mutex_unlock(&control->lock);
 	return 0;
 }

@@ -56,8 +56,7 @@ int control_leave_take(struct control *control, const json_t *params, json_t **r
 /* Asks PS task 0; NULL with err. */
 static json_t *ask_about_leave(struct control *control, struct star_error *err)
 {
-	struct jsonrpc_client *client;
-	json_t *answer = NULL;
+	json_t *answer;
 
 	if (control->task == 0) {
 		pthread_mutex_lock(&control->lock);
@@ -65,14 +64,10 @@ static json_t *ask_about_leave(struct control *control, struct star_error *err)
 		pthread_mutex_unlock(&control->lock);
 		return answer;
 	}
-	client = control_connect(control, 0, CONTROL_HEARTBEAT_US, err);
-	if (client)
-		answer = control_call(control, CALLER_LEAVE, client, "leave",
-				      json_pack("{s:i, s:I}", "task", (int)control->task, "incarnation",
-						(json_int_t)control->incarnation),
-				      CONTROL_HEARTBEAT_US, err);
-	jsonrpc_close(client);
-	return answer;
+	return control_leader_call(control, CALLER_LEAVE, "leave",
+				   json_pack("{s:i, s:I}", "task", (int)control->task, "incarnation",
+					     (json_int_t)control->incarnation),
+				   CONTROL_HEARTBEAT_US, err);
 }
 
 static bool is_closed(struct control *control)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "control/line_quota.h"
 #include "control/line_server.h"
 #include "control/line_share.h"
 #include "secure/link.h"
@@ -39,10 +40,12 @@ struct line_connection {
 	uint64_t line_us;     /* since when a part of a line waits for its rest; 0: none does */
 	uint64_t active_us;   /* when it came, or something came or went */
 	uint64_t came_us;
-	struct secure_link *tls; /* NULL: in clear, or before its first byte */
-	uint32_t user;		 /* an administrator's */
-	bool entered;		 /* lines are read of it: its handshake is over, or there is none to be */
-	bool held;		 /* its handshake waits for one of its address to be over */
+	struct secure_link *tls;  /* NULL: in clear, or before its first byte */
+	uint32_t user;		  /* an administrator's */
+	struct line_guest *guest; /* a principal's; NULL: it has not entered, is over its quota, or there are no keys */
+	bool over;		  /* its principal has as many connections as it may: one answer, and no more */
+	bool entered;		  /* lines are read of it: its handshake is over, or there is none to be */
+	bool held;		  /* its handshake waits for one of its address to be over */
 	bool spoke;
 	bool eof;
 	bool waiting;  /* an answer is to come from another thread */
@@ -60,6 +63,7 @@ struct line_server {
 	struct line_listener admin, peer;
 	struct line_connection *connections, *closed;
 	struct line_share *shares;
+	struct line_guest *guests;
 	size_t buffered_bytes;
 	struct secure_context *context; /* NULL: no keys */
 	uint32_t handshakes, held;
@@ -84,6 +88,8 @@ ssize_t control_line_tls_send(struct line_connection *c, const char *from, size_
 /* Goes on with a connection that has not entered yet, when its socket rings; afterwards it has entered, waits, or is
  * closed. */
 void control_line_tls_continue(struct line_connection *c);
+/* Looks up the quotas of all who have come, again. */
+void control_line_tls_limit(struct line_server *server);
 /* Of a connection that is closed. */
 void control_line_tls_drop(struct line_connection *c);
 

@@ -184,6 +184,7 @@ static void serve_line(struct line_connection *c, const char *line, size_t bytes
 		return;
 	}
 	c->spoke = true;
+	c->eof |= c->over; /* it ends with this answer */
 	if (starts_as_http(line, bytes)) {
 		server->counts.refused++;
 		control_line_connection_close(c);
@@ -220,6 +221,7 @@ static void refuse_long_line(struct line_connection *c, size_t max)
 	if (c->skipping)
 		return;
 	c->skipping = true;
+	c->eof |= c->over;
 	server->counts.refused++;
 	if (http)
 		control_line_connection_close(c);
@@ -398,6 +400,8 @@ static void review(struct line_server *server)
 		server->counts.revoked++;
 		control_line_connection_close(c);
 	}
+	if (server->options.keys)
+		control_line_tls_limit(server);
 }
 
 static bool on_wake(struct line_server *server)
@@ -516,6 +520,23 @@ void control_line_server_review(struct line_server *server)
 	pthread_mutex_unlock(&server->lock);
 }
 
+enum line_quota control_line_connection_ask(struct line_connection *c)
+{
+	if (c->over) {
+		c->server->counts.refused++;
+		return LINE_QUOTA_CONNECTIONS;
+	}
+	if (!c->guest || control_line_guest_ask(c->guest, clock_us()))
+		return LINE_QUOTA_NONE;
+	c->server->counts.refused++;
+	return LINE_QUOTA_REQUESTS;
+}
+
+const struct line_guest *control_line_server_guests(const struct line_connection *connection)
+{
+	return connection->server->guests;
+}
+
 const struct secure_key *control_line_connection_principal(const struct line_connection *connection)
 {
 	return connection->tls ? secure_link_peer(connection->tls) : NULL;
@@ -604,6 +625,7 @@ void control_line_server_destroy(struct line_server *server)
 	while (server->connections)
 		control_line_connection_close(server->connections);
 	bury(server);
+	control_line_guests_free(&server->guests, NULL, NULL);
 	close(server->admin.source.fd);
 	close(server->peer.source.fd);
 	close(server->wake.fd);

@@ -14,7 +14,7 @@
  * one address LINE_SERVER_SHARE_HANDSHAKES_MAX: its others wait until one of them is over. When all are taken, the
  * address that has most loses the one that takes longest. A handshake reads at most LINE_SERVER_HANDSHAKE_BYTES. On the
  * Unix socket the kernel says whose process has connected: only root's, and those of the user whose this process is,
- * are let in.
+ * are let in. Of principals with a quota (line_quota.h) a connection that is one too many is answered once, and closed.
  */
 #ifndef CONTROL_LINE_SERVER_H
 #define CONTROL_LINE_SERVER_H
@@ -36,7 +36,9 @@ enum line_server_limits {
 	LINE_SERVER_HANDSHAKE_BYTES = 16 << 10,
 };
 
+struct line_guest;
 struct secure_key;
+struct secure_quotas;
 struct secure_ring;
 
 struct line_server;
@@ -68,6 +70,9 @@ struct line_server_options {
 	char *(*too_many)(void *ctx);
 	/* With keys: what to send to a peer that begins in clear (malloc, or NULL). */
 	char *(*in_clear)(void *ctx);
+	/* How much a principal may use; *quotas is all zeroes, for none. Again for each after a review. NULL: there are
+	 * no quotas. Must not block. */
+	void (*quotas)(void *ctx, const struct secure_key *principal, struct secure_quotas *quotas);
 	/* Told of each handshake that is over, and of each peer that began in clear: why it was refused, or NULL when
 	 * it was let in. May be NULL itself. */
 	void (*came)(void *ctx, const struct line_connection *connection, const char *refused);
@@ -93,6 +98,13 @@ const uint8_t *control_line_connection_peer(const struct line_connection *connec
 const struct secure_key *control_line_connection_principal(const struct line_connection *connection);
 /* The user of an administrator's connection. */
 uint32_t control_line_connection_user(const struct line_connection *connection);
+
+/* On the server's thread, from serve, once for each request: whether its sender may send it, or has used up its quota
+ * of connections, or of requests. One of too many connections ends with its answer. */
+enum line_quota { LINE_QUOTA_NONE, LINE_QUOTA_CONNECTIONS, LINE_QUOTA_REQUESTS };
+enum line_quota control_line_connection_ask(struct line_connection *connection);
+/* The principals that have come so far, a list; NULL: none. On the server's thread. */
+const struct line_guest *control_line_server_guests(const struct line_connection *connection);
 
 /* From any thread: closes the connections of whom the keys do not let in any more, before another line of theirs is
  * read. */

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "control/line_connection.h"
+#include "secure/ring.h"
 
 enum { DRAIN_BYTES = 64 << 10 };
 
@@ -84,8 +85,54 @@ void control_line_tls_drop(struct line_connection *c)
 	}
 	if (c->tls && !c->entered)
 		leave_handshake(c);
+	if (c->guest)
+		c->guest->connections--;
+	c->guest = NULL;
 	secure_link_close(c->tls);
 	c->tls = NULL;
+}
+
+static struct secure_quotas quotas_of(const struct line_server *server, const struct secure_key *principal)
+{
+	struct secure_quotas quotas = { 0 };
+
+	if (server->options.quotas)
+		server->options.quotas(server->options.ctx, principal, &quotas);
+	return quotas;
+}
+
+static bool stays(void *ctx, const struct line_guest *guest)
+{
+	const struct line_server *server = ctx;
+
+	return secure_ring_role(server->options.keys, guest->principal) == guest->role;
+}
+
+void control_line_tls_limit(struct line_server *server)
+{
+	control_line_guests_free(&server->guests, stays, server);
+	for (struct line_guest *g = server->guests; g; g = g->next) {
+		struct secure_key principal = { .role = g->role };
+		struct secure_quotas quotas;
+
+		memcpy(principal.principal, g->principal, sizeof(principal.principal));
+		quotas = quotas_of(server, &principal);
+		control_line_guest_limit(g, &quotas);
+	}
+}
+
+/* False: there is no memory to remember it. */
+static bool enter(struct line_connection *c)
+{
+	const struct secure_key *principal = secure_link_peer(c->tls);
+	const struct secure_quotas quotas = quotas_of(c->server, principal);
+	struct line_guest *guest = control_line_guest_find(&c->server->guests, principal, &quotas);
+
+	if (!guest)
+		return false;
+	c->over = !control_line_guest_enter(guest);
+	c->guest = c->over ? NULL : guest;
+	return true;
 }
 
 /* All places are taken: whoever holds most of them loses the oldest. Those that are honest last some milliseconds. */
@@ -158,6 +205,10 @@ void control_line_tls_continue(struct line_connection *c)
 	}
 	c->entered = true;
 	leave_handshake(c);
+	if (!enter(c)) {
+		control_line_connection_close(c);
+		return;
+	}
 	c->active_us = clock_us();
 	control_line_source_watch(c->server, &c->source, EPOLLIN);
 	log_refused(c, NULL);

@@ -24,6 +24,9 @@ enum method_flags {
 	METHOD_AT_OTHERS = 1 << 4, /* from PS task 0 to a node: PS task 0 refuses it */
 	METHOD_OF_NODE = 1 << 5,   /* from the addresses in cluster.ps, of the task "task", or of PS task 0 */
 	METHOD_NOTED = 1 << 6,	   /* the audit log has it also when it was done: it changes something */
+	METHOD_MAKES = 1 << 7,	   /* for who has some right to the table "name", where security.rights says who has */
+	METHOD_DELETES = 1 << 8,   /* for who may delete its rows */
+	METHOD_READS = 1 << 9,	   /* for who may pull them */
 };
 
 /* Sets of roles: enum secure_role. A node passes on what others have asked it for, having looked whether they may. */
@@ -373,6 +376,11 @@ static int run_acl_check(const struct call *call, json_t **result, struct star_e
 	return control_security_acl(call->control, call->request.params, control_methods_roles, result, err);
 }
 
+static int run_quotas(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_security_usage(call->control, call->connection, call->request.params, result, err);
+}
+
 static int run_ticket(const struct call *call, json_t **result, struct star_error *err)
 {
 	const int rc = no_params(call, err);
@@ -387,18 +395,19 @@ static int run_key_reload(const struct call *call, json_t **result, struct star_
 
 static const struct method methods[] = {
 	{ "layout", METHOD_LEADER, LOOKERS | WORKERS | NODES, run_layout },
-	{ "create", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, ADMINS | WORKERS | NODES, run_create },
+	{ "create", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED | METHOD_MAKES, ADMINS | WORKERS | NODES, run_create },
 	{ "lookup", METHOD_LEADER, LOOKERS | WORKERS | NODES, run_lookup },
 	{ "tables", 0, LOOKERS | WORKERS, run_tables },
 	{ "sweep", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, KEEPERS | NODES, run_sweep },
-	{ "empty", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, ADMINS | WORKERS | NODES, run_empty },
-	{ "table_drop", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, ADMINS | WORKERS | NODES, run_drop },
+	{ "empty", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED | METHOD_DELETES, ADMINS | WORKERS | NODES, run_empty },
+	{ "table_drop", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED | METHOD_DELETES, ADMINS | WORKERS | NODES,
+	  run_drop },
 	{ "queue_open", METHOD_LEADER, ADMINS | WORKERS | NODES, run_queue_open },
 	{ "queue_work", METHOD_LEADER, ADMINS | WORKERS | NODES, run_queue_work },
 	{ "queues", METHOD_LEADER, LOOKERS | WORKERS | NODES, run_queues },
 	{ "queue_drop", METHOD_LEADER | METHOD_NOTED, KEEPERS | NODES, run_queue_drop },
-	{ "row_keys", METHOD_SLOW, LOOKERS, run_row_keys },
-	{ "rows", METHOD_SLOW, LOOKERS, run_rows },
+	{ "row_keys", METHOD_SLOW | METHOD_READS, LOOKERS, run_row_keys },
+	{ "rows", METHOD_SLOW | METHOD_READS, LOOKERS, run_rows },
 	{ "status", 0, LOOKERS | WORKERS, run_status },
 	{ "health", 0, LOOKERS | WORKERS, run_health },
 	{ "metrics", METHOD_SLOW, LOOKERS, run_metrics },
@@ -428,6 +437,7 @@ static const struct method methods[] = {
 	{ "promote", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_promote },
 	{ "ticket", 0, ADMINS | WORKERS | SECURE_BIT(SECURE_READER), run_ticket },
 	{ "acl_check", 0, KEEPERS, run_acl_check },
+	{ "quotas", 0, KEEPERS, run_quotas },
 	{ "key_reload", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_key_reload },
 	{ NULL, 0, 0, NULL },
 };
@@ -474,6 +484,33 @@ static int check_origin(const struct call *call, struct star_error *err)
 			      task == ORIGIN_ANY ? "any PS task" : wanted);
 }
 
+/* Of two nodes that are PS task 0, is it the one that serves? */
+static int check_leads(const struct call *call, struct star_error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&call->control->lock);
+	rc = control_pair_leads(call->control, err);
+	pthread_mutex_unlock(&call->control->lock);
+	return rc;
+}
+
+/* Has the caller the rights to the table that this method takes? One that is missing is the method's to name. */
+static int check_table(const struct call *call, struct star_error *err)
+{
+	const unsigned flags = call->method->flags;
+	const uint8_t one_of = flags & METHOD_MAKES	? SECURE_RIGHTS
+			       : flags & METHOD_DELETES ? SECURE_DELETE
+			       : flags & METHOD_READS	? SECURE_PULL
+							: 0;
+	const json_t *name = json_object_get(call->request.params, "name");
+
+	return one_of && json_is_string(name)
+		       ? control_security_table(call->control, call->connection, call->method->name, one_of,
+						json_string_value(name), err)
+		       : 0;
+}
+
 /* Is this the node, and the socket, for that method? */
 static int check_place(const struct call *call, bool admin, struct star_error *err)
 {
@@ -481,6 +518,8 @@ static int check_place(const struct call *call, bool admin, struct star_error *e
 	char address[CONTROL_ADDRESS_MAX];
 
 	if (control_security_check(call->control, call->connection, call->method->name, call->method->roles, err) < 0)
+		return err->code;
+	if (check_table(call, err) < 0)
 		return err->code;
 	if ((flags & METHOD_ADMIN) && !admin && !call->control->ring)
 		return star_error_set(err, -EPERM, "\"%s\" is for the administrator's socket %s only",
@@ -493,7 +532,9 @@ static int check_place(const struct call *call, bool admin, struct star_error *e
 	if ((flags & METHOD_AT_OTHERS) && call->control->task == 0)
 		return star_error_set(err, -EPERM, "this is PS task 0: \"%s\" is what it tells the others",
 				      call->method->name);
-	return call->method->flags & METHOD_OF_NODE ? check_origin(call, err) : 0;
+	if ((flags & METHOD_OF_NODE) && check_origin(call, err) < 0)
+		return err->code;
+	return flags & METHOD_AT_LEADER ? check_leads(call, err) : 0;
 }
 
 static bool passed_on(const struct call *call)
@@ -504,16 +545,10 @@ static bool passed_on(const struct call *call)
 /* Asks PS task 0, and hands its answer on. */
 static int forward(const struct call *call, json_t **result, struct star_error *err)
 {
-	struct control *control = call->control;
 	const json_t *params = call->request.params;
-	struct jsonrpc_client *client;
 
-	client = control_connect(control, 0, CONTROL_HEARTBEAT_US, err);
-	if (!client)
-		return err->code;
-	*result = control_call(control, CALLER_FORWARDER, client, call->method->name,
-			       params ? json_deep_copy(params) : NULL, CONTROL_FORWARD_US, err);
-	jsonrpc_close(client);
+	*result = control_leader_call(call->control, CALLER_FORWARDER, call->method->name,
+				      params ? json_deep_copy(params) : NULL, CONTROL_FORWARD_US, err);
 	return *result ? 0 : err->code;
 }
 
@@ -617,6 +652,8 @@ enum line_outcome control_methods_serve(void *ctx, struct line_connection *conne
 
 	if (call.control->audit)
 		control_security_fill(connection, &call.event);
+	if (control_security_ask(connection, rc == 0 ? &err : NULL) < 0 && rc == 0)
+		rc = err.code;
 	if (rc == 0) {
 		call.method = find_method(call.request.method);
 		if (call.method)

@@ -112,6 +112,28 @@ static void write_nodes(const struct view *view)
 	pthread_mutex_unlock(&control->lock);
 }
 
+/* PS task 0 alone: which tasks that are pairs have a standby. */
+static void write_standbys(const struct view *view)
+{
+	struct control *control = view->control;
+
+	if (control->task)
+		return;
+	openmetrics_family(view->page, view->family);
+	pthread_mutex_lock(&control->lock);
+	for (uint32_t task = 0; task < control->config->ps_count; task++) {
+		const struct cluster_node *node = &control->nodes[task];
+		char text[12];
+		const struct openmetrics_label labels[] = { { "task", text }, { NULL, NULL } };
+
+		snprintf(text, sizeof(text), "%u", task);
+		if (task ? node->generation : control->pair_generation)
+			openmetrics_count(view->page, view->family, labels,
+					  !(task ? node->alone : control->pair_alone)[0]);
+	}
+	pthread_mutex_unlock(&control->lock);
+}
+
 static bool has_checkpoints(const struct view *view)
 {
 	return view->control->task == 0 && view->control->config->checkpoint_directory[0];
@@ -166,6 +188,9 @@ static const struct {
 	  write_unlisted },
 	{ { "star_node_up", OPENMETRICS_GAUGE, "PS task 0 alone: whether the PS task has joined and is heard", "task" },
 	  write_nodes },
+	{ { "star_node_standby", OPENMETRICS_GAUGE,
+	    "PS task 0 alone, of tasks that are pairs: whether the PS task has a standby that has all", "task" },
+	  write_standbys },
 	{ { "star_checkpoints_saved", OPENMETRICS_COUNTER, "PS task 0 alone: checkpoints of the cluster that count",
 	    NULL },
 	  write_saved },

@@ -18,9 +18,19 @@ int control_invalid(struct star_error *err)
 	return err->code = JSONRPC_INVALID_PARAMS;
 }
 
+/* Of two addresses of a task. */
+static bool is_second(const struct control *control, uint32_t task)
+{
+	if (task == control->task)
+		return control->config->standby_second;
+	if (control->task == 0)
+		return control->nodes && __atomic_load_n(&control->nodes[task].second, __ATOMIC_RELAXED);
+	return task == 0 && __atomic_load_n(&control->leader_second, __ATOMIC_RELAXED);
+}
+
 void control_ps_address(const struct control *control, uint32_t task, char text[static CONTROL_ADDRESS_MAX])
 {
-	const struct config_address *address = &control->config->ps[task];
+	const struct config_address *address = config_ps_address(control->config, task, is_second(control, task));
 
 	snprintf(text, CONTROL_ADDRESS_MAX, "%s", config_show(address->host, address->port).text);
 }
@@ -39,6 +49,52 @@ struct jsonrpc_client *control_connect(const struct control *control, uint32_t t
 	client = jsonrpc_connect_from(own, keys, address, deadline_us, err);
 	secure_keys_free(keys);
 	return client;
+}
+
+void control_leader_turn(struct control *control, bool was_second)
+{
+	if (config_ps_address(control->config, 0, true))
+		__atomic_compare_exchange_n(&control->leader_second, &was_second, !was_second, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+}
+
+bool control_leader_elsewhere(int code)
+{
+	switch (-code) {
+	case EHOSTDOWN:
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+	case ETIMEDOUT:
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case EPIPE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+json_t *control_leader_call(struct control *control, enum control_caller caller, const char *method, json_t *params,
+			    uint64_t deadline_us, struct star_error *err)
+{
+	const unsigned addresses = config_ps_address(control->config, 0, true) ? 2 : 1;
+	json_t *result = NULL;
+
+	for (unsigned i = 0; !result && i < addresses; i++) {
+		const bool second = __atomic_load_n(&control->leader_second, __ATOMIC_RELAXED);
+		struct jsonrpc_client *client = control_connect(control, 0, CONTROL_HEARTBEAT_US, err);
+		const bool connected = client != NULL;
+
+		if (connected)
+			result = control_call(control, caller, client, method, json_incref(params), deadline_us, err);
+		jsonrpc_close(client);
+		/* What was asked of a node that has not answered may have been done. */
+		if (result || (connected && err->code != -EHOSTDOWN) || !control_leader_elsewhere(err->code))
+			break;
+		control_leader_turn(control, second);
+	}
+	json_decref(params);
+	return result;
 }
 
 bool control_is_stopping(struct control *control)
@@ -234,6 +290,12 @@ void control_tell_restart(uint32_t task, uint64_t checkpoint, bool journal)
 		log_warn("PS task %" PRIu32 " was restarted: there is no checkpoint for it, its rows are lost", task);
 }
 
+void control_tell_replaced(uint32_t task, uint64_t generation)
+{
+	log_info("PS task %" PRIu32 ": the other node of its pair has taken its place, generation %" PRIu64, task,
+		 generation);
+}
+
 void control_forget(struct control *control, uint32_t id, const char *why)
 {
 	const struct object_spec *spec, *program;
@@ -284,6 +346,11 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 	int rc = 0;
 
 	pthread_mutex_lock(&control->plane);
+	/* It has been closed, as the other node of its pair takes its place. PS task 0 says by itself what it serves. */
+	if (control->task && control_pair_serves(control, err) < 0) {
+		pthread_mutex_unlock(&control->plane);
+		return err->code;
+	}
 	set_loading(control, control->epoch ? NULL : layout);
 	/* A heartbeat's reply may come after a newer layout that PS task 0 sent by itself. Holders of plane write
 	 * it. */

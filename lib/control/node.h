@@ -74,18 +74,29 @@ struct control_place {
 	uint32_t reactors, first; /* of the cluster; of them the node's first */
 };
 
+/* What a standby has of its primary's place in the cluster. */
+struct control_handed {
+	uint32_t epoch; /* 0: the primary has no layout yet */
+	struct control_place place;
+};
+
+enum { CONTROL_ALONE_MAX = 160 };
+
 /* What PS task 0 knows of a node. */
 struct cluster_node {
-	struct layout_node layout; /* its incarnation: what workers know it by */
-	uint32_t incarnation;	   /* of its start; 0: never heard of */
-	bool recovers;		   /* it has a journal to apply: what workers know it by is not known yet ... */
-	bool was_known;		   /* ... but what they did */
-	bool goes_back;		   /* it begins again, as the cluster was taken back to a checkpoint */
-	uint64_t taken_back;	   /* as its journal has it */
-	bool wants;		   /* a checkpoint, for its journal's sake */
-	bool joined;		   /* it holds the whole catalogue in this incarnation */
-	bool leaving;		   /* it has said that it stops */
-	bool told_last;		   /* it knows that the last checkpoint counts, or was told so */
+	struct layout_node layout;     /* its incarnation: what workers know it by */
+	uint32_t incarnation;	       /* of its start; 0: never heard of */
+	bool recovers;		       /* it has a journal to apply: what workers know it by is not known yet ... */
+	bool was_known;		       /* ... but what they did */
+	bool goes_back;		       /* it begins again, as the cluster was taken back to a checkpoint */
+	uint64_t taken_back;	       /* as its journal has it */
+	bool wants;		       /* a checkpoint, for its journal's sake */
+	bool second;		       /* of a task's two control addresses it has the second; any thread looks */
+	uint64_t generation;	       /* of a pair: how often a node of it has begun to serve; 0: it is in none */
+	char alone[CONTROL_ALONE_MAX]; /* of a pair: why it has no standby; "": it has one */
+	bool joined;		       /* it holds the whole catalogue in this incarnation */
+	bool leaving;		       /* it has said that it stops */
+	bool told_last;		       /* it knows that the last checkpoint counts, or was told so */
 	uint64_t seen_us;
 	uint32_t reactors_before;   /* in the last layout that this PS task 0 has made; 0: none */
 	struct control_place place; /* by which it holds its rows; reactors 0: it has none yet */
@@ -196,7 +207,13 @@ struct control {
 	char pair_waits[CONTROL_STATE_MAX];
 	uint64_t version;
 	uint64_t changed[WIRE_OBJECTS_MAX + 1]; /* by id: the version in which it came or went */
-	bool rolls_back;			/* to begins_with: all nodes are told to restart, and none is let in */
+	uint64_t pair_generation;	    /* under which it serves, in a cluster of several tasks; 0: it does not */
+	char pair_alone[CONTROL_ALONE_MAX]; /* why it has no standby; "": it has one, or is in no pair */
+	struct control_handed handed;	    /* of a standby, by its primary */
+	struct layout_standby own_standby;  /* of a task other than 0: that PS task 0 is to know of */
+	struct executor_job lay_out_job;
+	bool lay_out_posted;
+	bool rolls_back;      /* to begins_with: all nodes are told to restart, and none is let in */
 	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
 	uint32_t ids_given;   /* the highest id that a node may hold which has not heard that it was given back */
 	uint32_t generations[WIRE_OBJECTS_MAX + 1]; /* of each id the next one: what has an earlier one was dropped */
@@ -207,6 +224,8 @@ struct control {
 				   ->text)]; /* why there can be no layout of the nodes as they are; "": there can */
 	/* the others */
 	bool joined;
+	bool leader_second; /* of its two control addresses PS task 0 is looked for at the second; any thread looks */
+	uint64_t leader_generation; /* the highest under which a node of its pair has answered */
 	uint32_t leader_incarnation;
 	uint64_t leader_seen_us;				     /* 0: never */
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" when it has */
@@ -217,6 +236,14 @@ struct control {
 /* node.c: what every node does. */
 void control_ps_address(const struct control *control, uint32_t task, char text[static CONTROL_ADDRESS_MAX]);
 bool control_is_stopping(struct control *control);
+/* PS task 0 was not there, or does not serve, where it was looked for: it is looked for at its other address, if it has
+ * two, and nobody else has found that out meanwhile. */
+void control_leader_turn(struct control *control, bool was_second);
+/* Whether that is what an answer, or the lack of one, says. */
+bool control_leader_elsewhere(int code);
+/* Asks PS task 0, at both of its addresses if need be; takes params. NULL with err. */
+json_t *control_leader_call(struct control *control, enum control_caller caller, const char *method, json_t *params,
+			    uint64_t deadline_us, struct star_error *err);
 /* A connection to another node, from this node's own control address. */
 struct jsonrpc_client *control_connect(const struct control *control, uint32_t task, uint64_t deadline_us,
 				       struct star_error *err);
@@ -238,6 +265,9 @@ const struct object_spec *control_find(const struct control *control, const char
 /* Under lock. -EHOSTDOWN: the node is one of a pair, and does not serve; whoever asks is to ask the other one. */
 int control_pair_serves(const struct control *control, struct star_error *err);
 
+/* Under lock, where the cluster has several tasks: and not if it may have lost its place, because its lease is over. */
+int control_pair_leads(const struct control *control, struct star_error *err);
+
 /* leader.c: calls `install` of another node; how long that may take. */
 int control_leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us,
 			struct star_error *err);
@@ -253,6 +283,8 @@ void control_forget(struct control *control, uint32_t id, const char *why);
 /* A line of the log: a node was restarted. checkpoint: what it begins with its share of; 0: with nothing. journal: and
  * goes on from what its journal has after that. */
 void control_tell_restart(uint32_t task, uint64_t checkpoint, bool journal);
+/* Another one: its standby serves in its place. */
+void control_tell_replaced(uint32_t task, uint64_t generation);
 
 /* Sets of objects, by id. */
 static inline bool control_bit(const uint64_t *bits, uint32_t id)
@@ -331,19 +363,29 @@ void control_security_destroy(struct control *control);
 int control_security_own(const struct control *control, struct secure_keys **keys, struct star_error *err);
 /* What a line server is told. */
 char *control_security_in_clear(void *ctx);
+void control_security_quotas(void *ctx, const struct secure_key *principal, struct secure_quotas *quotas);
+/* A request has come, of which err may be NULL: 0, or its sender is over a quota. */
+int control_security_ask(struct line_connection *connection, struct star_error *err);
 void control_security_came(void *ctx, const struct line_connection *connection, const char *refused);
 /* Whether who is at the other end may call a method that is for those roles. */
 int control_security_check(const struct control *control, const struct line_connection *connection, const char *method,
 			   unsigned roles, struct star_error *err);
 /* A line of the audit log: what came of a request. From any thread: fill is on the server's. */
+/* Whether a worker or reader has one of these rights (secure/rights.h) to a table, where security.rights names a file;
+ * what the other roles may is said by the role alone. */
+int control_security_table(const struct control *control, const struct line_connection *connection, const char *method,
+			   uint8_t one_of, const char *table, struct star_error *err);
 void control_security_fill(const struct line_connection *connection, struct audit_event *event);
 void control_security_note(const struct control *control, struct audit_event *event, const char *method, int code,
 			   const char *text);
 /* "acl_check" and "key_reload"; roles_of: the roles of a method, or -1. */
 int control_security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method),
 			 json_t **result, struct star_error *err);
+/* Who has come, and what it uses; on the server's thread. */
+int control_security_usage(const struct control *control, const struct line_connection *connection,
+			   const json_t *params, json_t **result, struct star_error *err);
 int control_security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int control_security_ticket(const struct control *control, const struct line_connection *connection, json_t **result,
+int control_security_ticket(struct control *control, const struct line_connection *connection, json_t **result,
 			    struct star_error *err);
 json_t *control_security_json(const struct control *control);
 

@@ -13,7 +13,7 @@
 #include "jsonrpc/address.h"
 #include "control/node.h"
 
-enum { ADDRESSES_MAX = 8, LOOK_AGAIN_US = 1000000 };
+enum { ADDRESSES_MAX = 16, LOOK_AGAIN_US = 1000000 };
 
 struct origin {
 	uint8_t addresses[ADDRESSES_MAX][LINE_ADDRESS_BYTES];
@@ -32,16 +32,26 @@ struct origins {
 
 static void resolve(const struct control *control, uint32_t task, struct origin *origin)
 {
-	char text[CONTROL_ADDRESS_MAX];
-	struct addrinfo *list;
-
-	control_ps_address(control, task, text);
-	if (jsonrpc_address_resolve(text, false, &list, &(struct star_error){ 0 }) < 0)
-		return; /* what it was before, then */
 	origin->count = 0;
-	for (const struct addrinfo *a = list; a && origin->count < ADDRESSES_MAX; a = a->ai_next)
-		control_line_address(a->ai_addr, origin->addresses[origin->count++]);
-	freeaddrinfo(list);
+	for (unsigned second = 0; second < 2; second++) {
+		const struct config_address *address = config_ps_address(control->config, task, second);
+		struct addrinfo *list;
+
+		if (!address || jsonrpc_address_resolve(config_show(address->host, address->port).text, false, &list,
+							&(struct star_error){ 0 }) < 0)
+			continue;
+		for (const struct addrinfo *a = list; a && origin->count < ADDRESSES_MAX; a = a->ai_next)
+			control_line_address(a->ai_addr, origin->addresses[origin->count++]);
+		freeaddrinfo(list);
+	}
+}
+
+/* A task is known by its names if one of its nodes has one. */
+static bool is_named(const struct config *config, uint32_t task)
+{
+	const struct config_address *second = config_ps_address(config, task, true);
+
+	return !config_is_literal(config->ps[task].host) || (second && !config_is_literal(second->host));
 }
 
 static void look_up_origin(struct executor_job *job, bool cancelled)
@@ -77,7 +87,7 @@ int control_origins_create(struct control *control, struct star_error *err)
 	origins->control = control;
 	origins->job.run = look_up_origin;
 	for (uint32_t task = 0; task < count; task++) {
-		origins->tasks[task].named = !config_is_literal(control->config->ps[task].host);
+		origins->tasks[task].named = is_named(control->config, task);
 		if (origins->tasks[task].named)
 			named = true;
 		else

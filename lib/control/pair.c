@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,95 @@ int control_pair_serves(const struct control *control, struct star_error *err)
 	return control->pair_waits[0] ? star_error_set(err, -EHOSTDOWN, "%s", control->pair_waits) : 0;
 }
 
-int control_pair_lead(struct control *control, uint32_t epoch, bool begins, struct star_error *err)
+int control_pair_leads(const struct control *control, struct star_error *err)
 {
-	int rc = begins ? control_begin_with(control, err) : 0;
+	const struct control_data_plane *plane = &control->data_plane;
 
+	if (control_pair_serves(control, err) < 0)
+		return err->code;
+	return control->config->ps_count == 1 || !plane->leads || plane->leads(plane->ctx)
+		       ? 0
+		       : star_error_set(err, -EHOSTDOWN,
+					"the node does not know whether its standby has taken its place: ask that one");
+}
+
+void control_pair_alone(struct control *control, const char *why)
+{
+	pthread_mutex_lock(&control->lock);
+	snprintf(control->pair_alone, sizeof(control->pair_alone), "%.159s", why);
+	pthread_mutex_unlock(&control->lock);
+}
+
+void control_pair_place(struct control *control, uint32_t *cluster_reactors, uint32_t *first_reactor)
+{
+	pthread_mutex_lock(&control->lock);
+	*cluster_reactors = control->handed.place.reactors;
+	*first_reactor = control->handed.place.first;
+	pthread_mutex_unlock(&control->lock);
+}
+
+/* It joins PS task 0 again, at once: that is to learn something. Under lock. */
+static void join_again(struct control *control)
+{
+	control->joined = false;
+	control->layout_missed = true;
+	pthread_cond_broadcast(&control->wake);
+}
+
+/* A task other than 0 serves as soon as PS task 0 knows it. */
+static void lead_task(struct control *control, bool begins)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+
+	pthread_mutex_lock(&control->lock);
+	/* One that begins with its checkpoint holds no rows by any place. */
+	if (begins)
+		control->handed = (struct control_handed){ .epoch = 0 };
+	if (plane->incarnation)
+		control->inherited = plane->incarnation(plane->ctx);
+	control->pair_waits[0] = 0;
+	join_again(control);
+	pthread_mutex_unlock(&control->lock);
+}
+
+static void lay_out_later(struct executor_job *job, bool cancelled)
+{
+	struct control *control = (struct control *)((char *)job - offsetof(struct control, lay_out_job));
+	struct star_error err = { 0 };
+
+	pthread_mutex_lock(&control->lock);
+	control->lay_out_posted = false;
+	pthread_mutex_unlock(&control->lock);
+	if (!cancelled && control_leader_lay_out(control, 0, &err) < 0)
+		log_warn("there is no new layout: %s", err.text);
+}
+
+/* Whoever looks after a standby must not wait for other nodes. */
+static void post_lay_out(struct control *control)
+{
+	bool posts;
+
+	pthread_mutex_lock(&control->lock);
+	posts = !control->lay_out_posted;
+	control->lay_out_posted = true;
+	pthread_mutex_unlock(&control->lock);
+	control->lay_out_job.run = lay_out_later;
+	if (posts)
+		control_executor_post(control->executor, &control->lay_out_job);
+}
+
+int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins, struct star_error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	control->pair_generation = generation;
+	pthread_mutex_unlock(&control->lock);
+	if (control->task) {
+		lead_task(control, begins);
+		return 0;
+	}
+	rc = begins ? control_begin_with(control, err) : 0;
 	pthread_mutex_lock(&control->lock);
 	if (epoch > control->epoch_floor)
 		control->epoch_floor = epoch;
@@ -39,7 +125,8 @@ int control_pair_lead(struct control *control, uint32_t epoch, bool begins, stru
 		if (control->objects[id])
 			control_set_bit(control->nodes[0].holds, id);
 	pthread_mutex_unlock(&control->lock);
-	if (rc == 0)
+	/* Of several tasks the others have yet to join. */
+	if (rc == 0 && control->config->ps_count == 1)
 		rc = control_leader_lay_out(control, 0, err);
 	if (rc < 0)
 		return rc;
@@ -63,20 +150,28 @@ int control_pair_close(struct control *control, const char *why, struct star_err
 int control_pair_standby(struct control *control, const char *data_host, uint16_t data_port, const char *address,
 			 struct star_error *err)
 {
-	struct layout_node *own = &control->nodes[0].layout;
+	struct layout_standby *known = control->task ? &control->own_standby : &control->nodes[0].layout.standby;
 	bool same;
 
 	pthread_mutex_lock(&control->lock);
-	same = strcmp(own->standby.data_host, data_host) == 0 && own->standby.data_port == data_port &&
-	       strcmp(own->standby.control, address) == 0;
+	same = strcmp(known->data_host, data_host) == 0 && known->data_port == data_port &&
+	       strcmp(known->control, address) == 0;
 	if (!same) {
-		snprintf(own->standby.data_host, sizeof(own->standby.data_host), "%.63s", data_host);
-		snprintf(own->standby.control, sizeof(own->standby.control), "%.79s", address);
-		own->standby.data_port = data_port;
-		control->layout_due = true;
+		snprintf(known->data_host, sizeof(known->data_host), "%.63s", data_host);
+		snprintf(known->control, sizeof(known->control), "%.79s", address);
+		known->data_port = data_port;
+		if (control->task)
+			join_again(control);
+		else
+			control->layout_due = true;
 	}
 	pthread_mutex_unlock(&control->lock);
-	return same ? 0 : control_leader_lay_out(control, 0, err);
+	if (same || control->task)
+		return 0;
+	if (control->config->ps_count == 1)
+		return control_leader_lay_out(control, 0, err);
+	post_lay_out(control);
+	return 0;
 }
 
 static uint64_t number_now(struct control *control, const uint64_t *number)
@@ -116,6 +211,24 @@ static void add_queues(struct control *control, json_t *catalogue)
 	json_decref(queues);
 }
 
+/* Whoever takes the place of one of several tasks has the others go on. */
+static void add_cluster(struct control *control, json_t *catalogue)
+{
+	struct control_handed handed;
+
+	pthread_mutex_lock(&control->lock);
+	handed = control->handed;
+	if (control->epoch)
+		handed = (struct control_handed){ .epoch = control->epoch,
+						  .place = { .reactors = control->cluster_reactors,
+							     .first = control->first_reactor } };
+	json_object_set_new(catalogue, "cluster",
+			    json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)handed.epoch, "reactors",
+				      (json_int_t)handed.place.reactors, "first", (json_int_t)handed.place.first,
+				      "begins_with", jsonrpc_member_from_u64(control->begins_with)));
+	pthread_mutex_unlock(&control->lock);
+}
+
 json_t *control_pair_catalogue(struct control *control, uint64_t since)
 {
 	json_t *catalogue, *objects = json_array(), *generations = json_array(), *gone = json_array();
@@ -141,6 +254,8 @@ json_t *control_pair_catalogue(struct control *control, uint64_t since)
 	if (!all)
 		json_object_set(catalogue, "gone", gone);
 	json_decref(gone);
+	if (control->config->ps_count > 1)
+		add_cluster(control, catalogue);
 	add_queues(control, catalogue);
 	return catalogue;
 }
@@ -180,6 +295,30 @@ static int take_queues(struct control *control, const json_t *saved, struct star
 	return 0;
 }
 
+static int take_cluster(struct control *control, const json_t *json, struct star_error *err)
+{
+	static const char *const members[] = { "epoch", "reactors", "first", "begins_with", NULL };
+	struct control_handed handed = { .epoch = 0 };
+	struct star_error why = { 0 };
+	uint64_t begins_with = 0;
+	uint32_t *reactors = &handed.place.reactors, *first = &handed.place.first;
+
+	if (!json_is_object(json) || jsonrpc_member_only(json, members, &why) < 0 ||
+	    jsonrpc_member_u32(json, "epoch", 0, CONTROL_EPOCH_MAX, &handed.epoch, &why) < 0 ||
+	    jsonrpc_member_u32(json, "reactors", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, reactors, &why) < 0 ||
+	    jsonrpc_member_u32(json, "first", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, first, &why) < 0 ||
+	    jsonrpc_member_u64(json, "begins_with", &begins_with, &why) < 0 ||
+	    (handed.epoch ? *first >= *reactors : *reactors || *first))
+		return star_error_set(err, -EPROTO, "the primary does not say where it is in the cluster: %.300s",
+				      why.text);
+	pthread_mutex_lock(&control->lock);
+	control->handed = handed;
+	if (control->task == 0)
+		control->begins_with = begins_with;
+	pthread_mutex_unlock(&control->lock);
+	return 0;
+}
+
 /* What is not among them any more, or is another object under the same id. gone_ids NULL: all are listed; else those
  * that have changed, and these are the ids of what went. */
 static void forget_others(struct control *control, const struct object_spec *const *listed, const uint64_t *gone_ids)
@@ -216,7 +355,7 @@ static int take_gone(const json_t *list, uint64_t *ids, struct star_error *err)
 
 int control_pair_take(struct control *control, const json_t *catalogue, uint32_t *epoch, struct star_error *err)
 {
-	static const char *const members[] = { "epoch", "objects", "generations", "queues", "gone", NULL };
+	static const char *const members[] = { "epoch", "objects", "generations", "queues", "gone", "cluster", NULL };
 	const json_t *objects = json_object_get(catalogue, "objects"), *gone = json_object_get(catalogue, "gone"),
 		     *json;
 	uint64_t gone_ids[WIRE_OBJECTS_MAX / 64 + 1] = { 0 };
@@ -252,6 +391,8 @@ int control_pair_take(struct control *control, const json_t *catalogue, uint32_t
 		rc = take_generations(control, json_object_get(catalogue, "generations"), err);
 	if (rc == 0)
 		rc = take_queues(control, json_object_get(catalogue, "queues"), err);
+	if (rc == 0 && control->config->ps_count > 1)
+		rc = take_cluster(control, json_object_get(catalogue, "cluster"), err);
 	free(specs);
 	return rc;
 }

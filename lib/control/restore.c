@@ -34,12 +34,21 @@ int control_restore_look_again(struct control *control, struct star_error *err)
 	return 0;
 }
 
+/* A node that begins again leaves its place to its standby, with what that has. Under lock. */
+static bool has_pair(const struct control *control)
+{
+	for (uint32_t task = 1; task < control->config->ps_count; task++)
+		if (control->nodes[task].generation)
+			return true;
+	return control->config->ps_count > 1 && control->pair_generation;
+}
+
 bool control_restore_together(struct control *control)
 {
 	struct checkpointer *p = &control->checkpointer;
 
 	/* Where there are journals, what they have would be lost. */
-	if (!p->running || !control->begins_with || p->together_failed || control->history.kept)
+	if (!p->running || !control->begins_with || p->together_failed || control->history.kept || has_pair(control))
 		return false;
 	if (!p->asked_restore && !p->restoring) {
 		p->asked_restore = p->woken = p->together = true;
@@ -69,6 +78,12 @@ int control_restore_ask(struct control *control, const json_t *params, json_t **
 			"Set it to latest or good, and start the nodes again with checkpoint.restore_id");
 	else if (p->writing || p->asked || p->asked_restore || p->restoring)
 		rc = star_error_set(err, -EBUSY, "a checkpoint is being written or restored: wait until that is done");
+	else if (has_pair(control))
+		rc = star_error_set(
+			err, -ENOTSUP,
+			"tasks of this cluster have standbys, which would take the places of nodes that begin "
+			"again: stop all nodes, move away what is in standby.directory of each, and start them "
+			"with checkpoint.restore_id");
 	else
 		rc = control_leader_laid_out(control, err);
 	if (rc == 0) {

@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "jsonrpc/jsonrpc_message.h"
 #include "jsonrpc/member.h"
+#include "control/line_quota.h"
 #include "control/node.h"
 
 /* Reads the file of rights, again; what cannot be read changes nothing. */
@@ -91,7 +92,7 @@ static json_t *hexadecimal(const uint8_t *bytes, size_t count)
 	return json;
 }
 
-int control_security_ticket(const struct control *control, const struct line_connection *connection, json_t **result,
+int control_security_ticket(struct control *control, const struct line_connection *connection, json_t **result,
 			    struct star_error *err)
 {
 	const struct secure_key *principal = control_line_connection_principal(connection);
@@ -105,6 +106,14 @@ int control_security_ticket(const struct control *control, const struct line_con
 				      control->task);
 	if (!principal || principal->role >= SECURE_ROLES)
 		return star_error_set(err, -EPERM, "a ticket is for who comes with a key, at the control address");
+	/* Of a pair only who serves takes it: whoever asks goes on to the other one. */
+	pthread_mutex_lock(&control->lock);
+	rc = control->pair_waits[0] ? star_error_set(err, -EAGAIN, "PS task %u gives no tickets: %s", control->task,
+						     control->pair_waits)
+				    : 0;
+	pthread_mutex_unlock(&control->lock);
+	if (rc < 0)
+		return rc;
 	if (!secure_tickets_may_have(control->tickets, principal))
 		return star_error_set(err, -EPERM, "\"%s\", of role %s, has no right to any table (security.rights)",
 				      principal->principal, secure_role_name(principal->role));
@@ -185,6 +194,50 @@ int control_security_check(const struct control *control, const struct line_conn
 			      secure_role_name(principal ? principal->role : SECURE_ROLES));
 }
 
+int control_security_table(const struct control *control, const struct line_connection *connection, const char *method,
+			   uint8_t one_of, const char *table, struct star_error *err)
+{
+	const struct secure_key *principal = control_line_connection_principal(connection);
+
+	if (!principal || (principal->role != SECURE_WORKER && principal->role != SECURE_READER) || !control->tickets ||
+	    !control->config->security_rights[0] ||
+	    secure_tickets_look_up(control->tickets, principal->principal, principal->role, table) & one_of)
+		return 0;
+	if (one_of == SECURE_RIGHTS)
+		return star_error_set(err, -EPERM, "\"%s\": \"%s\" has no right to \"%.128s\" (security.rights)",
+				      method, principal->principal, table);
+	return star_error_set(err, -EPERM,
+			      "\"%s\": \"%s\" does not have the right \"%s\" to \"%.128s\" (security.rights)", method,
+			      principal->principal, secure_right_name(one_of), table);
+}
+
+void control_security_quotas(void *ctx, const struct secure_key *principal, struct secure_quotas *quotas)
+{
+	const struct control *control = ctx;
+
+	/* What nodes tell each other keeps the cluster together: none has a limit there. */
+	if (principal->role != SECURE_NODE)
+		secure_tickets_quotas(control->tickets, principal->principal, quotas);
+}
+
+int control_security_ask(struct line_connection *connection, struct star_error *err)
+{
+	const struct secure_key *principal = control_line_connection_principal(connection);
+	const enum line_quota quota = control_line_connection_ask(connection);
+
+	if (quota == LINE_QUOTA_CONNECTIONS)
+		return star_error_set(err, -EDQUOT,
+				      "\"%s\" has as many connections to this control address as its quota allows "
+				      "(security.rights: limit ... control_connections=): close some, or raise it",
+				      principal->principal);
+	if (quota == LINE_QUOTA_REQUESTS)
+		return star_error_set(err, -EDQUOT,
+				      "\"%s\" has sent as many requests a second to this control address as its quota "
+				      "allows (security.rights: limit ... control_requests=): ask again later",
+				      principal->principal);
+	return 0;
+}
+
 /* Those that the principal has on this node, by name. */
 static json_t *quotas_json(const struct control *control, const char *principal)
 {
@@ -197,6 +250,58 @@ static json_t *quotas_json(const struct control *control, const char *principal)
 				json_object_set_new(json, secure_quota_name((enum secure_quota)q),
 						    json_integer((json_int_t)quotas.max[q]));
 	return json;
+}
+
+static json_t *figures_json(const uint64_t figures[static SECURE_QUOTAS], bool all)
+{
+	json_t *json = json_object();
+
+	for (unsigned q = 0; q < SECURE_QUOTAS; q++)
+		if (all || figures[q])
+			json_object_set_new(json, secure_quota_name((enum secure_quota)q),
+					    json_integer((json_int_t)figures[q]));
+	return json;
+}
+
+static json_t *usage_json(const struct control *control, const struct line_guest *guest)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	struct secure_usage usage = { 0 };
+
+	if (plane->usage)
+		plane->usage(plane->ctx, guest->principal, &usage);
+	usage.used[SECURE_QUOTA_CONTROL_CONNECTIONS] = guest->connections;
+	usage.used[SECURE_QUOTA_CONTROL_REQUESTS] = guest->requests;
+	usage.refused[SECURE_QUOTA_CONTROL_CONNECTIONS] = guest->refused_connections;
+	usage.refused[SECURE_QUOTA_CONTROL_REQUESTS] = guest->refused_requests;
+	return json_pack("{s:s, s:s, s:o, s:o, s:o}", "principal", guest->principal, "role",
+			 secure_role_name(guest->role), "used", figures_json(usage.used, true), "refused",
+			 figures_json(usage.refused, false), "quotas",
+			 guest->role == SECURE_NODE ? json_object() : quotas_json(control, guest->principal));
+}
+
+int control_security_usage(const struct control *control, const struct line_connection *connection,
+			   const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "principal", NULL };
+	const char *only = NULL;
+
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    (json_object_get(params, "principal") &&
+	     jsonrpc_member_string(params, "principal", SECURE_NAME_MAX, &only, err) < 0))
+		return control_invalid(err);
+	if (!control->ring)
+		return star_error_set(err, -ENOTSUP,
+				      "this node has no keys, and so no principals (security.control_keys)");
+	*result = json_array();
+	for (const struct line_guest *g = control_line_server_guests(connection); g; g = g->next)
+		if (!only || strcmp(g->principal, only) == 0)
+			json_array_append_new(*result, usage_json(control, g));
+	if (!only || json_array_size(*result))
+		return 0;
+	json_decref(*result);
+	*result = NULL;
+	return star_error_set(err, -ENOENT, "\"%s\" has not come to this node since it began", only);
 }
 
 /* A verb and a table of the data network. */

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/node.h"
+#include "jsonrpc/member.h"
 #include "jsonrpc/thread.h"
 
 #define OVERDUE_AGAIN_US UINT64_C(600000000)
@@ -172,6 +173,23 @@ void control_watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, 
 	json_object_set_new(json, "away_since", json_string(text));
 }
 
+/* Of a task that is a pair: the standby that workers are told of, and why there is none. Under lock. */
+static void put_pair(const struct control *control, uint32_t task, json_t *json)
+{
+	const struct cluster_node *node = &control->nodes[task];
+	const struct layout_standby *standby = &node->layout.standby;
+	const char *alone = task ? node->alone : control->pair_alone;
+	const uint64_t generation = task ? node->generation : control->pair_generation;
+
+	if (!generation)
+		return;
+	json_object_set_new(json, "generation", jsonrpc_member_from_u64(generation));
+	if (alone[0])
+		json_object_set_new(json, "alone", jsonrpc_member_from_text(alone));
+	else if (standby->data_host[0])
+		json_object_set_new(json, "standby", json_string(standby->control));
+}
+
 json_t *control_watch_nodes_json(struct control *control)
 {
 	json_t *nodes = json_array();
@@ -195,6 +213,7 @@ json_t *control_watch_nodes_json(struct control *control)
 			json_object_set_new(json, "incarnation", json_integer(node->layout.incarnation));
 			if (node->recovers)
 				json_object_set_new(json, "recovers", json_true());
+			put_pair(control, task, json);
 		}
 		if (task && node->seen_us)
 			control_watch_put_silence(json, node->seen_us, now_us, control_watch_is_away(node, now_us));

@@ -33,7 +33,7 @@ struct layout_node {
 	uint32_t request_max;	  /* bytes of a request's or reply's payload */
 	struct steering steering; /* entries 0: source ports do not matter */
 	/* the node that may take its place, and serve under the same incarnation; "": there is none */
-	struct {
+	struct layout_standby {
 		char data_host[64], control[80];
 		uint16_t data_port; /* as above */
 	} standby;

@@ -352,6 +352,11 @@ static int node_leave_off(void *ctx, struct star_error *err)
 	return node_close(ctx, err);
 }
 
+static bool pair_leads(void *ctx)
+{
+	return node_pair_leads(ctx);
+}
+
 static int pair_promote(void *ctx, json_t **result, struct star_error *err)
 {
 	return node_pair_promote(ctx, result, err);
@@ -390,6 +395,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.rows = node_rows,
 		.object_status = node_object_figures,
 		.status = node_figures,
+		.usage = node->tickets ? node_usage : NULL,
 		.metrics = node_metrics,
 		.connections = list_connections,
 		.observed = node_observed,
@@ -411,6 +417,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.checkpoint_wanted = node_journal_wants_checkpoint,
 		.roll_back = node_roll_back,
 		.close = node_leave_off,
+		.leads = node->pair ? pair_leads : NULL,
 		.promote = node->pair ? pair_promote : NULL,
 		.catalogue_durable = node_catalogue_durable,
 		.rows_durable = node_rows_durable,

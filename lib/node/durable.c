@@ -16,8 +16,8 @@ enum {
 	/* Less than who asks waits for the answer: starctl, which asks a pair; and more than until a standby is given up
 	 * that is lost. */
 	PAIR_US = 8000000,
-	/* PS task 0 asks other tasks, one after the other. */
-	JOURNAL_US = CONTROL_DURABLE_US,
+	/* Where PS task 0 asks other tasks, one after the other. */
+	TASKS_US = CONTROL_DURABLE_US,
 	LOOK_US = 500,
 };
 
@@ -88,7 +88,7 @@ static int shard_durable(struct shard *shard, uint64_t until_us, struct star_err
 int node_rows_durable(void *ctx, struct star_error *err)
 {
 	struct node *node = ctx;
-	const uint64_t until_us = clock_us() + (node->pair ? PAIR_US : JOURNAL_US);
+	const uint64_t until_us = clock_us() + (node->pair && node->config->ps_count == 1 ? PAIR_US : TASKS_US);
 	int rc = 0;
 
 	if (node_durability(node->config) == CONFIG_DURABILITY_ASYNC)

@@ -204,6 +204,8 @@ int node_rows(void *ctx, const struct object_spec *spec, const uint64_t *keys, u
 json_t *node_status(struct node *node);
 json_t *node_ports(struct node *node);
 json_t *node_object_status(const struct node *node, const struct object_spec *spec, bool by_reactor);
+/* Adds what a principal uses of a node that takes tickets. */
+void node_usage(void *ctx, const char *principal, struct secure_usage *usage);
 
 /* metrics.c: writes the family of metrics of that number, over these tables; false: there is none from it on. From any
  * thread. */

@@ -36,6 +36,7 @@ void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state
 	snprintf(p->why, sizeof(p->why), "%.159s", why);
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
+	control_pair_alone(p->control, role == PAIR_PRIMARY ? why : "");
 }
 
 void node_pair_pause(struct node_pair *p, uint32_t ms)
@@ -127,8 +128,9 @@ int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct
 	p->generation = generation;
 	epoch = p->primary_epoch;
 	pthread_mutex_unlock(&p->lock);
-	node_checkpoint_own(p->node->checkpoint);
-	rc = control_pair_lead(p->control, epoch, begins, err);
+	if (p->node->config->task_index == 0) /* it sees to the cluster's checkpoints */
+		node_checkpoint_own(p->node->checkpoint);
+	rc = control_pair_lead(p->control, generation, epoch, begins, err);
 	if (rc == 0)
 		log_info("the primary of the pair, generation %" PRIu64, generation);
 	return rc;
@@ -321,8 +323,9 @@ int node_pair_open(struct node *node, struct star_error *err)
 	p->listen_fd = p->bell.fd = -1;
 	p->own_incarnation = node->incarnation;
 	p->promotion_read = true;
-	/* Of a standby its administrator may read rows, too. */
-	node->layout = (struct control_layout){ .cluster_reactors = node->shards_count };
+	/* Of a standby its administrator may read rows, too; of several tasks as soon as its primary says where it is. */
+	if (config->ps_count == 1)
+		node->layout = (struct control_layout){ .cluster_reactors = node->shards_count };
 	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->changed);
 	rc = node_bell_make(&p->bell, err);

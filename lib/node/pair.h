@@ -92,6 +92,10 @@ void node_pair_end(struct node *node);
 /* The administrator's word; *result says what was done. */
 int node_pair_promote(struct node *node, json_t **result, struct star_error *err);
 
+/* Whether the standby cannot have taken its place: there is none that has all, or it has said something within the
+ * lease. Of a primary, from any thread. */
+bool node_pair_leads(const struct node *node);
+
 /* pair_status.c. NULL: it is in none. */
 json_t *node_pair_status(const struct node *node);
 

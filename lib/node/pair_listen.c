@@ -68,11 +68,18 @@ static void refuse(struct pair_answer *answer, int status, const char *text)
 	snprintf(answer->text, sizeof(answer->text), "%.255s", text);
 }
 
+static bool is_of_task(const struct config *config, const char *control)
+{
+	const struct config_address *other = config_ps_address(config, config->task_index, !config->standby_second);
+
+	return other && strcmp(config_show(other->host, other->port).text, control) == 0;
+}
+
 /* Under lock. True: the link is the primary's thread's now, which answers. */
 static bool take_standby(struct node_pair *p, struct pair_link *link, const struct pair_hello *hello,
 			 struct pair_answer *answer)
 {
-	if (p->role != PAIR_PRIMARY)
+	if (p->role != PAIR_PRIMARY || !__atomic_load_n(&p->node->restored, __ATOMIC_ACQUIRE))
 		refuse(answer, -EAGAIN, "the node serves nothing yet");
 	else if (hello->generation > p->generation)
 		refuse(answer, -ESTALE, "the standby has known a later generation than the primary's");
@@ -81,6 +88,10 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 	else if (hello->reactors < 1 || hello->reactors > WIRE_REACTORS_MAX || hello->data_port < 1 ||
 		 hello->data_port + hello->reactors - 1 > UINT16_MAX)
 		refuse(answer, -EINVAL, "the standby's reactors and data ports are none");
+	else if (p->node->config->ps_count > 1 && !is_of_task(p->node->config, hello->control))
+		refuse(answer, -EINVAL, "cluster.ps does not have the standby as the other node of this task");
+	else if (p->node->config->ps_count > 1 && hello->reactors != p->node->shards_count)
+		refuse(answer, -EINVAL, "in a cluster of several PS tasks the two nodes have the same cores.number");
 	else if (hello->etcd_key != node_pair_register_mark(p->node->config))
 		refuse(answer, -EINVAL, "the two nodes have not the same standby.etcd and standby.etcd_key");
 	else if (hello->durability && hello->durability != 1 + p->node->config->standby_durability)

@@ -67,6 +67,13 @@ static void set_lease(struct node_pair *p, uint64_t until_ns)
 		__atomic_store_n(&p->rings[i]->lease_ns, until_ns, __ATOMIC_RELEASE);
 }
 
+bool node_pair_leads(const struct node *node)
+{
+	const uint64_t lease_ns = __atomic_load_n(&node->pair->rings[0]->lease_ns, __ATOMIC_ACQUIRE);
+
+	return !lease_ns || clock_ns() < lease_ns;
+}
+
 static void set_waits(struct node_pair *p, bool waits)
 {
 	pthread_mutex_lock(&p->lock);

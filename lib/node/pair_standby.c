@@ -59,6 +59,9 @@ static int take_catalogue(void *ctx, const char *text, size_t bytes, struct star
 	if (rc == 0)
 		rc = control_pair_take(f->p->control, json, &epoch, err);
 	json_decref(json);
+	if (rc == 0 && f->p->node->config->ps_count > 1)
+		control_pair_place(f->p->control, &f->p->node->layout.cluster_reactors,
+				   &f->p->node->layout.first_reactor);
 	pthread_mutex_lock(&f->p->lock);
 	f->p->primary_epoch = epoch;
 	pthread_mutex_unlock(&f->p->lock);

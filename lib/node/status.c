@@ -5,6 +5,7 @@
 #include "node/journal.h"
 #include "node/pair.h"
 #include "node/observe.h"
+#include "secure/ticket.h"
 #include "service/kept.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
@@ -224,6 +225,25 @@ json_t *node_object_status(const struct node *node, const struct object_spec *sp
 	if (by_reactor)
 		json_object_set_new(json, "reactors", reactors);
 	return json;
+}
+
+void node_usage(void *ctx, const char *principal, struct secure_usage *usage)
+{
+	const struct node *node = ctx;
+	struct store_stats sum = { 0 };
+	bool makes[SECURE_TABLES];
+	uint32_t account;
+
+	if (!secure_tickets_account(node->tickets, principal, &account))
+		return;
+	secure_tickets_makes(node->tickets, account, makes);
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		rpc_quota_usage(node->shards[i].rpc, account, usage);
+		for (uint32_t id = 0; id < SECURE_TABLES; id++)
+			if (makes[id])
+				service_table_stats(node->shards[i].service, id, &sum);
+	}
+	usage->used[SECURE_QUOTA_MEMORY] += sum.memory_bytes;
 }
 
 json_t *node_status(struct node *node)

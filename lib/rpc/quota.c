@@ -5,8 +5,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-_Static_assert(WIRE_QUOTA_MEMORY - WIRE_QUOTA_CONNECTIONS == SECURE_QUOTAS - 1, "a status for each");
+_Static_assert(WIRE_QUOTA_MEMORY - WIRE_QUOTA_CONNECTIONS == SECURE_QUOTAS_DATA - 1, "a status for each");
 _Static_assert(SECURE_ACCOUNTS < UINT16_MAX, "as a stream's or session's");
+
+#define READ(figure) __atomic_load_n(&(figure), __ATOMIC_RELAXED)
 
 int rpc_quota_init(struct rpc_server *server)
 {
@@ -44,6 +46,7 @@ enum wire_status rpc_quota_enter(struct rpc_work *w, const struct secure_guest *
 		++*count;
 		return WIRE_OK;
 	}
+	account_of(w)->refused[w->is_session ? SECURE_QUOTA_SESSIONS : SECURE_QUOTA_CONNECTIONS]++;
 	*quota_account(w) = 0;
 	*(w->is_session ? &counters->quota_sessions : &counters->quota_connections) += 1;
 	return w->is_session ? WIRE_QUOTA_SESSIONS : WIRE_QUOTA_CONNECTIONS;
@@ -65,6 +68,7 @@ bool rpc_quota_take_bytes(struct rpc_work *w, uint32_t bytes)
 	/* One is always let in, however large: it would never be. */
 	if (max && account->in_flight && account->in_flight + bytes > max) {
 		w->server->counters.quota_in_flight++;
+		account->refused[SECURE_QUOTA_IN_FLIGHT]++;
 		return false;
 	}
 	account->in_flight += bytes;
@@ -80,16 +84,21 @@ void rpc_quota_give_bytes(struct rpc_work *w, uint32_t bytes)
 void rpc_quota_request(struct rpc_work *w)
 {
 	const uint64_t max = share_of(w, SECURE_QUOTA_REQUESTS);
-	struct secure_bucket *bucket = &account_of(w)->requests;
+	struct secure_account *account = account_of(w);
+	struct secure_bucket *bucket = &account->requests;
 
-	if (!max)
+	if (max) {
+		secure_bucket_fill(bucket, max, net_now_ns(w->server->options.net));
+		if (bucket->left > 0)
+			bucket->left--;
+		else if (w->refusal == WIRE_OK)
+			w->refusal = WIRE_QUOTA_REQUESTS;
+	}
+	account->served += w->refusal == WIRE_OK;
+	if (w->refusal != WIRE_QUOTA_REQUESTS)
 		return;
-	secure_bucket_fill(bucket, max, net_now_ns(w->server->options.net));
-	if (bucket->left > 0)
-		bucket->left--;
-	else if (w->refusal == WIRE_OK)
-		w->refusal = WIRE_QUOTA_REQUESTS;
-	w->server->counters.quota_requests += w->refusal == WIRE_QUOTA_REQUESTS;
+	account->refused[SECURE_QUOTA_REQUESTS]++;
+	w->server->counters.quota_requests++;
 }
 
 struct secure_account *rpc_request_account(const struct rpc_request *request)
@@ -112,8 +121,11 @@ struct secure_account *rpc_request_account(const struct rpc_request *request)
 
 void rpc_request_over_quota(const struct rpc_request *request, enum wire_status status)
 {
-	struct rpc_counters *counters = &work_of((struct rpc_request *)(uintptr_t)request)->server->counters;
+	struct rpc_work *w = work_of((struct rpc_request *)(uintptr_t)request);
+	struct rpc_counters *counters = &w->server->counters;
 
+	if (*quota_account(w))
+		account_of(w)->refused[status == WIRE_QUOTA_MEMORY ? SECURE_QUOTA_MEMORY : SECURE_QUOTA_NEW_ROWS]++;
 	*(status == WIRE_QUOTA_MEMORY ? &counters->quota_memory : &counters->quota_new_rows) += 1;
 }
 
@@ -124,6 +136,19 @@ enum rpc_progress rpc_quota_refuse(struct rpc_work *w)
 	return rpc_reply_fail(&w->request, (enum wire_status)w->refusal,
 			      "%s: %" PRIu64 " is this reactor's share (security.rights: limit ... %s=); retry later",
 			      wire_status_text(w->refusal), share_of(w, quota), secure_quota_name(quota));
+}
+
+void rpc_quota_usage(const struct rpc_server *server, uint32_t account, struct secure_usage *sum)
+{
+	const struct secure_account *a = &server->accounts[account];
+
+	sum->used[SECURE_QUOTA_CONNECTIONS] += READ(a->connections);
+	sum->used[SECURE_QUOTA_SESSIONS] += READ(a->sessions);
+	sum->used[SECURE_QUOTA_IN_FLIGHT] += READ(a->in_flight);
+	sum->used[SECURE_QUOTA_REQUESTS] += READ(a->served);
+	sum->used[SECURE_QUOTA_NEW_ROWS] += READ(a->made);
+	for (unsigned q = 0; q < SECURE_QUOTAS_DATA; q++)
+		sum->refused[q] += READ(a->refused[q]);
 }
 
 const char *rpc_quota_text(enum wire_status status)

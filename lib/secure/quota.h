@@ -12,20 +12,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(name, its name in files, bytes or things, the most that may be said). In the order of wire_status. */
+/* X(name, its name in files, the most that may be said). Those of the data network come first, in the order of
+ * wire_status; then those of the control plane, of which there is one a node. */
 #define SECURE_QUOTA_LIST(X) \
 	X(CONNECTIONS, connections, UINT64_C(1) << 30) \
 	X(SESSIONS, sessions, UINT64_C(1) << 30) \
 	X(IN_FLIGHT, in_flight, UINT64_C(1) << 50) \
 	X(REQUESTS, requests, UINT64_C(1000000000)) \
 	X(NEW_ROWS, new_rows, UINT64_C(1000000000)) \
-	X(MEMORY, memory, UINT64_C(1) << 50)
+	X(MEMORY, memory, UINT64_C(1) << 50) \
+	X(CONTROL_CONNECTIONS, control_connections, UINT64_C(1) << 30) \
+	X(CONTROL_REQUESTS, control_requests, UINT64_C(1000000000))
 
 enum secure_quota {
 #define X(NAME, name, max) SECURE_QUOTA_##NAME,
 	SECURE_QUOTA_LIST(X)
 #undef X
-		SECURE_QUOTAS
+		SECURE_QUOTAS,
+	SECURE_QUOTAS_DATA = SECURE_QUOTA_CONTROL_CONNECTIONS, /* of the data network */
 };
 
 /* 0: there is none. */
@@ -37,7 +41,7 @@ struct secure_quotas {
 enum { SECURE_ACCOUNTS = 4096 };
 struct secure_limits {
 	_Atomic(bool) any;
-	_Atomic(uint64_t) max[SECURE_ACCOUNTS][SECURE_QUOTAS];
+	_Atomic(uint64_t) max[SECURE_ACCOUNTS][SECURE_QUOTAS_DATA];
 };
 
 /* A rate: what is left of one second's worth. Below 0: what was taken beyond it is paid back first. */
@@ -59,6 +63,16 @@ struct secure_account {
 	/* Of the look that goes on: the next table, and what those before it have. */
 	uint32_t memory_at;
 	uint64_t memory_bytes;
+	/* Since the reactor began: requests that it was let send and rows that they made, where there are such quotas;
+	 * and how often it was over each. */
+	uint64_t served, made;
+	uint64_t refused[SECURE_QUOTAS_DATA];
+};
+
+/* What one uses of a node, and how often it was refused, by quota: connections, sessions and bytes are those of this
+ * moment, requests and rows all since the node began. */
+struct secure_usage {
+	uint64_t used[SECURE_QUOTAS], refused[SECURE_QUOTAS];
 };
 
 const char *secure_quota_name(enum secure_quota quota);

@@ -168,14 +168,17 @@ void secure_tickets_table(struct secure_tickets *t, uint32_t id, const char *nam
 
 /* ---- quotas ---- */
 
-/* With the lock. True: it has one. */
+/* With the lock. True: it has one that reactors look at. */
 static bool set_limits(struct secure_tickets *t, uint32_t account)
 {
 	struct secure_quotas quotas;
-	const bool some = secure_rights_quotas(t->rights, t->accounts[account], &quotas);
+	bool some = false;
 
-	for (unsigned q = 0; q < SECURE_QUOTAS; q++)
+	secure_rights_quotas(t->rights, t->accounts[account], &quotas);
+	for (unsigned q = 0; q < SECURE_QUOTAS_DATA; q++) {
 		atomic_store_explicit(&t->limits->max[account][q], quotas.max[q], memory_order_relaxed);
+		some |= quotas.max[q] != 0;
+	}
 	return some;
 }
 
@@ -212,6 +215,30 @@ static uint32_t find_account(struct secure_tickets *t, const char *principal)
 const struct secure_limits *secure_tickets_limits(const struct secure_tickets *t)
 {
 	return t->limits;
+}
+
+bool secure_tickets_account(struct secure_tickets *t, const char *principal, uint32_t *account)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&t->lock);
+	for (uint32_t i = 0; i < PLACES && !found; i++) {
+		found = t->holders[i].used && strcmp(t->holders[i].principal, principal) == 0;
+		*account = t->holders[i].account;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return found;
+}
+
+void secure_tickets_makes(struct secure_tickets *t, uint32_t account, bool makes[static SECURE_TABLES])
+{
+	memset(makes, 0, SECURE_TABLES * sizeof(makes[0]));
+	pthread_mutex_lock(&t->lock);
+	for (uint32_t i = 0; i < PLACES; i++)
+		for (uint32_t id = 0; t->holders[i].used && t->holders[i].account == account && id < SECURE_TABLES; id++)
+			makes[id] |= atomic_load_explicit(&t->may[i * SECURE_TABLES + id], memory_order_relaxed) &
+				     SECURE_CREATE;
+	pthread_mutex_unlock(&t->lock);
 }
 
 bool secure_tickets_quotas(struct secure_tickets *t, const char *principal, struct secure_quotas *quotas)

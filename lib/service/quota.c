@@ -60,6 +60,9 @@ struct quota_count service_quota_count(const struct service *service, const stru
 
 void service_quota_charge(const struct service *service, const struct quota_count *count)
 {
+	const uint64_t made = store_made(service->options.store) - count->made;
+
+	count->account->made += made;
 	if (count->account->rows_limited)
-		count->account->rows.left -= (int64_t)(store_made(service->options.store) - count->made);
+		count->account->rows.left -= (int64_t)made;
 }

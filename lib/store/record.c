@@ -208,6 +208,15 @@ static void load_count(struct store_table *t, const struct checkpoint_count *fro
 					     .key = from->key, .count = from->count, .seen = from->seen });
 }
 
+/* A key that has gone had its row before: it waits no more with what the full checkpoint had counted, also where row and
+ * deletion lie between the same two checkpoints. */
+static void load_deleted(struct store_table *t, const uint64_t *keys, unsigned n)
+{
+	store_delete(t, keys, n);
+	for (unsigned i = 0; t->filtered && i < n; i++)
+		store_filter_forget(&t->filter, keys[i], index_hash(keys[i]));
+}
+
 static void load_blooms(struct store_table *t, const struct checkpoint_bloom *blocks, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -246,7 +255,7 @@ int store_load(struct store_table *table, const struct checkpoint_run *run, cons
 	if (run->kind == CHECKPOINT_TABLE)
 		load_table(table, records);
 	else if (run->kind == CHECKPOINT_DELETED)
-		store_delete(table, records, n);
+		load_deleted(table, records, n);
 	else if (run->kind == CHECKPOINT_BLOOM)
 		load_blooms(table, records, n);
 	else if (load_records(table, run, records, n) < n)

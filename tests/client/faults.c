@@ -371,6 +371,30 @@ void connecting_gives_up_in_time(void)
 	bench_stop(&b);
 }
 
+/* One of the two is about to serve: whoever waits for it is not to sleep long when it does. */
+void two_addresses_are_tried_often_at_first(void)
+{
+	struct star_error err = { 0 };
+	unsigned attempts = 0;
+	const char *says;
+	struct bench b;
+
+	setenv("NETWORK_MAX_CONNECTION_TIMEOUT", "1000", 1);
+	b = bench_start(1, 1, DIM);
+	unsetenv("NETWORK_MAX_CONNECTION_TIMEOUT");
+	pull_works(&b);
+	peer_open_door(b.peer);
+	pull_works(&b);
+	peer_close_door(b.peer);
+	peer_unplug(b.peer);
+	CHECK_INT(pull(&b, pulled, LONG_US, &err), -ECONNREFUSED);
+	says = strrchr(err.text, '(');
+	CHECK(says && sscanf(says, "(%u attempts", &attempts) == 1);
+	if (attempts < 20)
+		unit_fail(__FILE__, __LINE__, "%u attempts in a second: %s", attempts, err.text);
+	bench_stop(&b);
+}
+
 void statuses_become_errno(void)
 {
 	static const struct {

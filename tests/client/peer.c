@@ -142,6 +142,16 @@ void peer_open_door(struct peer *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
+void peer_close_door(struct peer *p)
+{
+	if (!p->door)
+		return;
+	shutdown(p->door, SHUT_RDWR);
+	pthread_join(p->door_thread, NULL);
+	close(p->door);
+	p->door = 0;
+}
+
 void peer_change_places(struct peer *p)
 {
 	struct layout_node *node = &p->layout->nodes[0];
@@ -254,11 +264,7 @@ void peer_stop(struct peer *p)
 	p->stop = p->gate = true;
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
-	if (p->door) {
-		shutdown(p->door, SHUT_RDWR);
-		pthread_join(p->door_thread, NULL);
-		close(p->door);
-	}
+	peer_close_door(p);
 	peer_unplug(p);
 	for (uint32_t i = 0; i < p->connections_count; i++) {
 		pthread_join(p->connections[i].thread, NULL);

@@ -177,6 +177,7 @@ void peer_relayout(struct peer *p, uint32_t active_nodes, bool publish);
 /* A new layout names a standby of the only reactor. Then another one: it has taken its place, and the other way round;
  * the same rows are behind both. */
 void peer_open_door(struct peer *p);
+void peer_close_door(struct peer *p);
 void peer_change_places(struct peer *p);
 void peer_refuse_layout(struct peer *p, uint32_t times);
 void peer_restart_node(struct peer *p, uint32_t node);

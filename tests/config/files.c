@@ -206,6 +206,19 @@ static const struct bad_file bad_files[] = {
 	{ NODE "cluster = { ps = [ \"a:1\",\n\"b\" ]; };", "t.conf:3: |cluster.ps: \"b\" has no port" },
 	{ NODE "cluster = { ps = [ \"a:1\",\n\"b:0\" ]; };",
 	  "t.conf:3: |the port 0 is out of range; allowed: 1 to 65535" },
+	/* a task that is a pair */
+	{ NODE "cluster = { ps = [ \"a:1\",\n\"b:1|c:1|d:1\" ]; };",
+	  "t.conf:3: |\"b:1|c:1|d:1\" has more than two addresses" },
+	{ NODE "cluster = { ps = [ \"a:1\",\n\"b:1|\" ]; };", "t.conf:3: |cluster.ps: \"\" has no port" },
+	{ NODE "cluster = { ps = [ \"a:1\",\n\"|b:1\" ]; };", "t.conf:3: |cluster.ps: \"\" has no port" },
+	{ NODE "cluster = { ps = [ \"a:1\", \"b:1|a:1\" ]; };", "a:1 stands twice|cluster.ps[0]|cluster.ps[1]" },
+	{ NODE "cluster = { ps = [ \"a:1\" ]; worker = [ \"b:1|c:1\" ]; };", "cluster.worker: \"b:1|c:1\"" },
+	{ NODE "cluster = { ps = [ \"198.18.1.1:3333|198.18.1.2:3333\" ]; };\n" MAP PORTS,
+	  "cluster.ps[0] has the addresses of two nodes|set standby.peer" },
+	BAD("standby = { address = \"second\"; };", "cluster.ps[0] has one address, and standby.address = \"second\""),
+	{ NODE "cluster = { ps = [ \"198.18.1.1:3333|198.18.1.2:3333\" ]; };\n" MAP PORTS
+	       "standby = { peer = \"a:1\"; listen = \"b:1\"; directory = \"/d\"; address = \"second\"; };",
+	  "no entry for this node's own control address 198.18.1.2:3333" },
 	/* syntax */
 	BAD("cores = { number = 2 polling }", "syntax error"),
 	BAD("cores = { number = ; };", "syntax error"),
@@ -485,6 +498,8 @@ void command_line_lists(void)
 		return;
 	CHECK_UINT(c->ps_count, 2);
 	CHECK_STR(c->ps[1].host, "ps-1.example");
+	CHECK(config_ps_address(c, 1, true) == NULL);
+	CHECK(config_own_control(c) == &c->ps[0]);
 	CHECK_UINT(c->workers_count, 0);
 	CHECK_UINT(c->own.data.port, 7777);
 	CHECK_UINT(c->endpoints_count, 2);

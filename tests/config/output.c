@@ -109,6 +109,33 @@ void printed_configuration_reads_back_the_same(void)
 	config_free(c);
 }
 
+void pairs_are_printed_and_read_again(void)
+{
+	static const char text[] =
+		"node = { task_index = 1; };\n"
+		"cluster = { ps = [ \"a:1|c:1\", \"b:2|[2001:2:1::1]:1\", \"d:1\" ]; };\n"
+		"endpoint_map = ( { control = \"[2001:2:1::1]:1\"; data = \"198.18.0.1:5555\"; } );\n"
+		"ports = ( { device = \"net_null\"; address = \"198.18.0.1/24\"; } );\n"
+		"standby = { peer = \"e:1\"; listen = \"f:1\"; directory = \"/d\"; address = \"second\"; };\n";
+	struct star_error err;
+	struct config *c = support_load(text, NULL, &err), *back;
+
+	CHECK_STR(err.text, "");
+	if (!CHECK(c != NULL))
+		return;
+	back = check_round_trip(c);
+	if (back) {
+		CHECK_UINT(back->ps_count, 3);
+		CHECK_STR(config_ps_address(back, 0, true)->host, "c");
+		CHECK_STR(config_ps_address(back, 1, false)->host, "b");
+		CHECK_STR(config_own_control(back)->host, "2001:2:1::1");
+		CHECK_STR(back->own.control.host, "2001:2:1::1");
+		CHECK(config_ps_address(back, 2, true) == NULL);
+	}
+	config_free(back);
+	config_free(c);
+}
+
 void printed_strings_are_quoted(void)
 {
 	struct star_error err;

@@ -47,6 +47,7 @@ void support_one_core(bool one);
 	X(damaged_files_are_loaded_or_refused) \
 	X(pci_addresses_have_small_letters) \
 	X(printed_configuration_reads_back_the_same) \
+	X(pairs_are_printed_and_read_again) \
 	X(printed_strings_are_quoted) \
 	X(driver_files_load) \
 	X(comments_of_driver_files_are_whole) \

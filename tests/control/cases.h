@@ -54,6 +54,7 @@
 	X(a_mute_peer_costs_the_deadline_and_no_more) \
 	X(each_role_may_call_its_methods) \
 	X(the_table_of_rights_is_whole) \
+	X(what_a_principal_has_asked_outlives_its_connections) \
 	X(nodes_with_keys_make_a_cluster) \
 	X(who_comes_in_clear_is_told_what_to_do) \
 	X(a_file_of_several_is_nobodys) \
@@ -164,6 +165,9 @@
 	X(who_says_nothing_is_closed) \
 	X(all_nodes_roll_back_or_none) \
 	X(a_node_goes_on_as_what_it_was) \
+	X(who_had_its_place_taken_is_not_let_in_again) \
+	X(the_node_that_is_ps_task_0_is_looked_for) \
+	X(a_standby_of_a_task_goes_on_where_its_primary_was) \
 	X(a_node_that_does_not_go_on_is_another) \
 	X(all_begin_with_their_journals) \
 	X(a_table_is_not_emptied_by_a_node_that_came_back) \

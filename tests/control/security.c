@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "control/line_quota.h"
 #include "control/node.h"
 #include "secure/keys.h"
 #include "secure/memory.h"
@@ -145,6 +146,7 @@ static const struct {
 	{ "shutdown", "a" },
 	{ "ticket", "wra" },
 	{ "acl_check", "oa" },
+	{ "quotas", "oa" },
 	{ "key_reload", "a" },
 	{ "promote", "a" },
 };
@@ -189,6 +191,51 @@ void the_table_of_rights_is_whole(void)
 	}
 	CHECK_INT(control_methods_roles("no such method"), -1);
 	CHECK_UINT(control_methods_count(), RIGHTS);
+}
+
+static bool is_reader(void *ctx, const struct line_guest *guest)
+{
+	return guest->role == SECURE_READER;
+}
+
+/* Who connects anew for each request gets no second's worth with each. */
+void what_a_principal_has_asked_outlives_its_connections(void)
+{
+	const struct secure_key principals[] = { { .principal = "job1", .role = SECURE_WORKER },
+						 { .principal = "job2", .role = SECURE_READER } };
+	struct secure_quotas quotas = { 0 };
+	struct line_guest *guests = NULL, *job1, *job2;
+	const uint64_t now_us = 5000000;
+
+	quotas.max[SECURE_QUOTA_CONTROL_CONNECTIONS] = 1;
+	quotas.max[SECURE_QUOTA_CONTROL_REQUESTS] = 3;
+	for (unsigned i = 0; i < 8; i++) {
+		job1 = control_line_guest_find(&guests, &principals[0], &quotas);
+		CHECK(control_line_guest_enter(job1));
+		CHECK(!control_line_guest_enter(job1));
+		CHECK_INT(control_line_guest_ask(job1, now_us + i), i < 3);
+		job1->connections--;
+	}
+	CHECK_UINT(job1->requests, 3);
+	CHECK_UINT(job1->refused_requests, 5);
+	CHECK_UINT(job1->refused_connections, 8);
+	CHECK(control_line_guest_ask(job1, now_us + 400000)); /* a third of a second is one */
+	CHECK(!control_line_guest_ask(job1, now_us + 400000));
+	/* Another one has its own; and a quota that is gone limits nobody. */
+	job2 = control_line_guest_find(&guests, &principals[1], &(struct secure_quotas){ 0 });
+	CHECK(job2 != job1 && control_line_guest_enter(job2) && control_line_guest_enter(job2));
+	control_line_guest_limit(job1, &(struct secure_quotas){ 0 });
+	for (unsigned i = 0; i < 100; i++)
+		CHECK(control_line_guest_ask(job1, now_us + 400000) && control_line_guest_ask(job2, now_us));
+	/* Who is gone is forgotten, but not while it is here. */
+	CHECK(control_line_guest_enter(job1));
+	control_line_guests_free(&guests, is_reader, NULL);
+	CHECK(guests == job2 && job2->next == job1);
+	job1->connections--;
+	control_line_guests_free(&guests, is_reader, NULL);
+	CHECK(guests == job2 && !job2->next);
+	control_line_guests_free(&guests, NULL, NULL);
+	CHECK(!guests);
 }
 
 void nodes_with_keys_make_a_cluster(void)

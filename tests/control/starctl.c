@@ -131,7 +131,7 @@ void every_command_has_its_help_and_words(void)
 		  "level\ndoctor\ntables\nsize\nrows\nqueue\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\n"
 		  "events\nmemory\ncapture\nnodes\nreport\ncore\n"
 		  "hot\ncounters\nport\nendpoint-"
-		  "map\ngraph\nconfig\nkey\nacl\naudit\npromote\nshutdown\nhelp\n--socket\n--"
+		  "map\ngraph\nconfig\nkey\nacl\nquotas\naudit\npromote\nshutdown\nhelp\n--socket\n--"
 		  "address\n--key\n--json\n--help\n--"
 		  "version\n");
 	release(&o);

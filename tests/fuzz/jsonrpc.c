@@ -81,6 +81,16 @@ uint32_t control_line_connection_user(const struct line_connection *connection)
 	return 0;
 }
 
+enum line_quota control_line_connection_ask(struct line_connection *connection)
+{
+	return LINE_QUOTA_NONE;
+}
+
+const struct line_guest *control_line_server_guests(const struct line_connection *connection)
+{
+	return NULL;
+}
+
 void control_line_server_review(struct line_server *server)
 {
 }
@@ -223,6 +233,7 @@ static const struct control_data_plane data_plane = { .install = install,
 /* ---- a node ---- */
 
 static struct config_address ps[PS_MAX] = { { "198.18.1.1", 3333 }, { "198.18.1.2", 3333 }, { "198.18.1.3", 3333 } };
+static struct config_address ps_others[PS_MAX] = { [1] = { "198.18.1.9", 3333 } }; /* PS task 1 is a pair */
 static struct config_endpoint endpoints[PS_MAX] = {
 	{ { "198.18.1.1", 3333 }, { "198.18.0.1", 5555 } },
 	{ { "198.18.1.2", 3333 }, { "198.18.0.2", 5555 } },
@@ -237,6 +248,7 @@ static void control_begin(struct control *control, struct config *config)
 	*config = (struct config){ .job_name = "ps",
 				   .task_index = role == ROLE_FOLLOWER || role == ROLE_READER,
 				   .ps = ps,
+				   .ps_others = ps_others,
 				   .ps_count = role == ROLE_ALONE ? 1 : PS_MAX,
 				   .endpoints = endpoints,
 				   .endpoints_count = PS_MAX,

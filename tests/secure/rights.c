@@ -193,7 +193,7 @@ void each_malformed_quota_is_named(void)
 		{ "limit", "line 1: \"limit\" is followed by a principal" },
 		{ "limit job1", "followed by quotas" },
 		{ "limit job1 request=1",
-		  "the quotas are connections, sessions, in_flight, requests, new_rows and memory" },
+		  "in_flight, requests, new_rows and memory, and control_connections and control_requests" },
 		{ "limit job1 requests", "the quotas are" },
 		{ "limit job1 =1", "the quotas are" },
 		{ "limit job1 requests=", "a number from 1 on" },

@@ -115,6 +115,7 @@
 	X(rows_of_the_last_look_up_are_trimmed) \
 	X(counts_without_room_are_forgotten) \
 	X(counts_are_restored) \
+	X(keys_that_are_gone_wait_no_more) \
 	X(versions_rise_over_a_restore) \
 	X(no_row_begins_as_none) \
 	X(slices_of_long_rows_are_bounded) \

@@ -326,6 +326,30 @@ void counts_are_restored(void)
 	fixture_close(&f);
 }
 
+/* A key had its row and lost it between a full checkpoint, where it waited, and a delta: it begins anew, as it would have without
+ * the restart. */
+void keys_that_are_gone_wait_no_more(void)
+{
+	struct fixture f = fixture_open(4 << 20);
+	struct object_spec spec = spec_of("t", 4, OPTIM_SGD);
+	const struct checkpoint_count counts[] = { { .key = 7, .count = 2 }, { .key = 8, .count = 2 } };
+	struct checkpoint_run run = { .kind = CHECKPOINT_COUNTS, .count = 2, .row_bytes = sizeof(counts[0]) };
+	struct store_table *t;
+
+	spec.filter = FILTER_COUNTER;
+	spec.filter_frequency = 3;
+	t = table_from(&f, &spec);
+	CHECK_INT(store_load(t, &run, counts, 2, NULL), 0);
+	run = (struct checkpoint_run){ .kind = CHECKPOINT_DELETED, .count = 1, .row_bytes = sizeof(uint64_t) };
+	CHECK_INT(store_load(t, &run, &counts[0].key, 1, NULL), 0);
+	CHECK_UINT(t->filter.keys, 1);
+	for (unsigned i = 0; i < 2; i++)
+		CHECK_UINT(find_one(t, 7, STORE_PULL), STORE_UNADMITTED);
+	CHECK(find_one(t, 7, STORE_PULL) < STORE_UNADMITTED);
+	CHECK(find_one(t, 8, STORE_PULL) < STORE_UNADMITTED);
+	fixture_close(&f);
+}
+
 /* Versions of rows that come after go on above those of rows that went before. */
 void versions_rise_over_a_restore(void)
 {

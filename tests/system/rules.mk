@@ -2,6 +2,7 @@
 $(eval $(call binary,tool,star-watch,tests/system,client,tests/system/tools/star-watch.c))
 $(eval $(call binary,tool,star-shuffle,tests/system,,tests/system/tools/star-shuffle.c))
 $(eval $(call binary,tool,star-do,tests/system/star-do,client,))
+$(eval $(call binary,tool,star-count,tests/system/star-count,client,))
 $(eval $(call binary,tool,star-program,tests/system/star-program,client,))
 $(eval $(call binary,tool,star-graph,tests/system/star-graph,train,))
 $(eval $(call binary,tool,star-sent,tests/system/star-sent,train graph input,tests/models/job.c app/startrain/sampler.c $(addprefix app/startrain/zoo/,text.c models.c models_history.c models_text.c layers.c)))

@@ -60,15 +60,19 @@ class Cells:
             if name.startswith("star-p") and owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
                 run("ip", "netns", "del", name, expect=None)
 
-    def cut(self, one, other):
-        """What one sends to the other is lost from now on, and the other way round; nobody is told."""
-        for at, to in ((one, other), (other, one)):
+    def cut(self, one, other, at_ends=None):
+        """What one sends to the other is lost from now on, and the other way round; nobody is told. at_ends: who hears nothing, where it is not both."""
+        for at, to in self.ends(one, other, at_ends):
             run("ip", "netns", "exec", self.names[at], "nft", "-f", "-", text=f"""table inet cut-{to} {{
                 chain in {{ type filter hook input priority 0; iifname "to-{to}" drop; }}
             }}""")
 
-    def join(self, one, other):
-        for at, to in ((one, other), (other, one)):
+    @staticmethod
+    def ends(one, other, at_ends):
+        return [(at, to) for at, to in ((one, other), (other, one)) if at_ends is None or at in at_ends]
+
+    def join(self, one, other, at_ends=None):
+        for at, to in self.ends(one, other, at_ends):
             run("ip", "netns", "exec", self.names[at], "nft", "delete", "table", "inet", f"cut-{to}")
 
     def down(self):

@@ -152,3 +152,54 @@ class Pusher:
         for task, values in enumerate(found):
             check(len(values) <= 1, f"\"{self.table['name']}\" on PS task {task}: a push is there in part: {values}")
         return [-int(values.pop()) if values else None for values in found]
+
+
+class Tasks:
+    """`nodes` servers with a journal each; .ps is what star-do takes."""
+
+    def __init__(self, net, nodes=3, folders=None, reactors=1, env=lambda journal: None, **more):
+        self.folders = folders or (folder(), [folder() for _ in range(nodes)])
+        self.net = net
+        self.servers = [Server(net, task, nodes, wait=False, reactors=reactors, env=env(journal), config=journalled(self.folders[0], journal, **more))
+                        for task, journal in enumerate(self.folders[1])]
+        for server in self.servers:
+            server.wait_ready()
+        self.ps = "tcp:" + ",".join(server.control for server in self.servers)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for server in reversed(self.servers):
+            server.__exit__()
+
+    def layout(self, timeout_s=60):
+        return self.servers[0].layout(timeout_s)
+
+    def incarnations(self):
+        return [node["incarnation"] for node in self.layout()["nodes"]]
+
+    def written(self):
+        for server in self.servers:
+            written(server)
+
+    def joined(self, task):
+        return self.servers[0].text().count(f"PS task {task} has joined")
+
+    def restart(self, *tasks):
+        before = {task: self.joined(task) for task in tasks if 0 not in tasks}
+        for task in tasks:
+            self.servers[task].kill()
+        for task in tasks:
+            self.servers[task].start(wait=False)
+        for task in tasks:
+            self.servers[task].wait_ready()
+        # until then PS task 0 shows the layout from before, unless it is new itself
+        wait_until(lambda: all(self.joined(task) > times for task, times in before.items()), 60, what="who was restarted to join")
+        self.layout()
+
+    def rows(self):
+        return sum(rows(server) for server in self.servers)
+
+    def starctl(self, *words, **options):
+        return self.servers[0].starctl(*words, **options)

@@ -40,7 +40,7 @@ import traceback
 import starsecure
 
 __all__ = ["ROOT", "BUILD", "SANITIZED", "SLOW", "SOAK", "SECURE", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "standing", "RpcError", "call",
-           "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
+           "case", "shared", "owning", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
            "all_together", "check", "equal", "has", "libconfig", "cpu_s", "load_percent", "saves_in", "secure_config"]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -162,6 +162,23 @@ def shared(function):
         finally:
             _owner = case_owner
     return once
+
+
+@contextlib.contextmanager
+def owning():
+    """What is started meanwhile ends with this, and not with the case; if that fails, what its processes said is shown before."""
+    global _owner
+    before = _owner
+    with contextlib.ExitStack() as stack:
+        _owner = stack
+        try:
+            yield
+        except Exception:
+            for process in Process.living:
+                process.show()
+            raise
+        finally:
+            _owner = before
 
 
 def _on_alarm(number, frame):

@@ -79,3 +79,87 @@ class Pair:
 
     def promote(self, i):
         return self.nodes[i].starctl("promote", timeout_s=60)
+
+
+class Pairs:
+    """A cluster of PS tasks, each of them two nodes: .nodes[task][0] begins as its primary. alone: tasks of one node. etcd: its address."""
+
+    def __init__(self, net, tasks=2, reactors=1, alone=(), config=None, wait=True, etcd=None, **standby):
+        self.net, self.nodes, self.folders = net, [], []
+        directory = tempfile.mkdtemp(dir=scratch())
+        controls = [[f"{net.control_host}:{CONTROL_PORT + 2 * task + i}" for i in range(1 if task in alone else 2)] for task in range(tasks)]
+        for task in range(tasks):
+            self.nodes.append([])
+            self.folders.append([])
+            for i, own in enumerate(controls[task]):
+                number, folder = 2 * task + i, tempfile.mkdtemp(dir=scratch())
+                changes = {**SMALL, "node": {"job_name": "ps", "task_index": task}, "cluster": {"ps": ["|".join(each) for each in controls]},
+                           "checkpoint": {"directory": directory},
+                           "endpoint_map": [{"control": control, "data": f"{net.data[2 * at + j].appliance}:5555"}
+                                            for at, each in enumerate(controls) for j, control in enumerate(each)]}
+                if len(controls[task]) > 1:
+                    changes["standby"] = {"peer": f"{net.control_host}:{PAIR_PORT + 2 * task + 1 - i}",
+                                          "listen": f"{net.control_host}:{PAIR_PORT + number}", "directory": folder,
+                                          "address": "second" if i else "first", "first": "standby" if i else "primary",
+                                          "lease_ms": LEASE_MS, **({"etcd": [etcd], "etcd_key": f"/starserver/pairs/{task}"} if etcd else {}), **standby}
+                for group, members in (config or {}).items():
+                    changes[group] = {**changes.get(group, {}), **members}
+                node = Server(net, number, len(net.data), reactors=reactors, config=changes, wait=False)
+                node.control = own
+                self.nodes[task].append(node)
+                self.folders[task].append(folder)
+        self.ps = ",".join("|".join(each) for each in controls)
+        for node in self.all():
+            node.wait_ready()
+        if wait:
+            for task in range(tasks):
+                self.paired(task)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        for node in reversed(self.all()):
+            node.__exit__(*failure)
+
+    def all(self):
+        return [node for task in self.nodes for node in task]
+
+    def pair(self, task, i):
+        return self.nodes[task][i].call("status")["pair"]
+
+    def paired(self, task, primary=0):
+        """Waits until that node serves, and the other one has all; and until workers are told so."""
+        if len(self.nodes[task]) == 1:
+            return
+
+        def both():
+            try:
+                states = [self.pair(task, i) for i in (primary, 1 - primary)]
+                layout = self.nodes[task][primary].call("layout")["nodes"][task]
+            except (OSError, RpcError):  # one of them begins again, or there is no layout
+                return False
+            return [(state["role"], state["state"]) for state in states] == [("primary", "paired"), ("standby", "paired")] \
+                and layout.get("standby", {}).get("control") == self.nodes[task][1 - primary].control
+        wait_until(both, 60, what=f"a pair of task {task}")
+
+    def layout(self, timeout_s=60):
+        """As the nodes that can be asked have it."""
+        def laid_out():
+            for node in self.all():
+                try:
+                    return node.call("layout")
+                except (OSError, RpcError):
+                    pass
+            return None
+        return wait_until(laid_out, timeout_s, "a layout")
+
+    def incarnations(self):
+        return [node["incarnation"] for node in self.layout()["nodes"]]
+
+    def caught_up(self, task, primary=0):
+        wait_until(lambda: all(self.pair(task, i)["lag_bytes"] == 0 for i in (primary, 1 - primary)), 20, "the standby")
+        time.sleep(0.05)
+
+    def promote(self, task, i):
+        return self.nodes[task][i].starctl("promote", timeout_s=60)

@@ -38,9 +38,13 @@ def key_of(folder, name, by_nobody=False):
 
 def secure(config, control, nodes_key):
     """A node's configuration, which may have a word on its security already."""
-    config.setdefault("security", {"control_keys": nodes_key, "require": True, "data": "sealed"})
+    # Whoever reaches the metrics at another address than this machine's own needs no key.
+    require = config.get("metrics", {}).get("address", "127.0.0.1") in ("127.0.0.1", "::1")
+    config.setdefault("security", {"control_keys": nodes_key, "require": require, "data": "sealed"})
     if config["security"].get("control_keys"):
-        sockets[control] = config["control"]["socket"]
+        # Not of another node, whose data address it is to have in vain.
+        own = config["cluster"]["ps"][config["node"]["task_index"]]
+        sockets[own if ":" in own else control] = config["control"]["socket"]
 
 
 def connection(address, timeout_s):
@@ -52,6 +56,9 @@ def connection(address, timeout_s):
     try:
         made.settimeout(timeout_s)
         made.connect(sockets[address])
+    except FileNotFoundError: # it has not begun yet, or has ended
+        made.close()
+        raise ConnectionRefusedError(f"there is no {sockets[address]}") from None
     except OSError:
         made.close()
         raise

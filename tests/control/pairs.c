@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tasks that are two nodes each: what PS task 0 makes of who comes in a task's name, and how its own two are found. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "control/node.h"
+#include "tests/control/cases.h"
+#include "tests/control/harness.h"
+
+enum { WAIT_US = 10000000, NAP_US = 10000 };
+
+/* Who comes as PS task 1. */
+struct comer {
+	uint32_t incarnation, inherits;
+	uint64_t generation;
+	const char *control, *data_host;
+	uint32_t epoch; /* of the layout that it goes on from; 0: none */
+	const char *standby;
+};
+
+static json_t *come(const struct cluster *cluster, const struct comer *c, struct star_error *err)
+{
+	json_t *params =
+		json_pack("{s:i, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:[], s:i, s:i, s:s}", "task", 1,
+			  "incarnation", (int)c->incarnation, "data_host", c->data_host, "data_port", 5555, "reactors",
+			  2, "partitions", (int)cluster->nodes[0].config.partitions, "ps_count", 2, "request_max",
+			  1 << 20, "epoch", (int)c->epoch, "objects_count", 0, "objects", "inherited", (int)c->inherits,
+			  "generation", (int)c->generation, "control", c->control);
+
+	if (c->epoch)
+		json_object_update_new(params, json_pack("{s:i, s:i}", "cluster_reactors", 3, "first_reactor", 1));
+	if (c->standby)
+		json_object_set_new(params, "standby",
+				    json_pack("{s:s, s:s, s:i}", "control", c->standby, "data_host", "198.18.0.9",
+					      "data_port", 5555));
+	return call(cluster->nodes[0].address, "join", params, err);
+}
+
+static bool is_let_in(const struct cluster *cluster, const struct comer *c)
+{
+	struct star_error err = { 0 };
+	json_t *answer = come(cluster, c, &err);
+	const bool joined = json_is_true(json_object_get(answer, "joined"));
+
+	if (!answer)
+		printf("# %s\n", err.text);
+	json_decref(answer);
+	return joined;
+}
+
+static json_t *member_of_task_1(const struct cluster *cluster, const char *name)
+{
+	struct star_error err = { 0 };
+	json_t *status = call(cluster->nodes[0].address, "status", NULL, &err);
+	json_t *member = json_incref(json_object_get(json_array_get(json_object_get(status, "nodes"), 1), name));
+
+	json_decref(status);
+	return member;
+}
+
+void who_had_its_place_taken_is_not_let_in_again(void)
+{
+	struct config_address others[2] = { { "", 0 }, { "127.0.0.1", 2 } };
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	struct layout *layout;
+	struct comer first, second, stranger;
+	json_t *answer;
+
+	cluster_init(&cluster, 2);
+	cluster.nodes[0].config.ps_others = others;
+	CHECK(node_start(&cluster, 0, 100));
+	first = (struct comer){ .incarnation = 201,
+				.inherits = 201,
+				.generation = 1,
+				.control = cluster.nodes[1].address,
+				.data_host = cluster.endpoints[1].data.host };
+	CHECK(is_let_in(&cluster, &first));
+	layout = wait_layout(&cluster, 1);
+	CHECK_STR(layout->nodes[1].standby.data_host, "");
+	free(layout);
+	/* Workers are told of its standby, by a layout of its own. */
+	first.standby = "127.0.0.1:2";
+	CHECK(is_let_in(&cluster, &first));
+	layout = wait_layout(&cluster, 2);
+	CHECK_UINT(layout->epoch, 2);
+	CHECK_STR(layout->nodes[1].standby.control, "127.0.0.1:2");
+	CHECK_STR(layout->nodes[1].standby.data_host, "198.18.0.9");
+	free(layout);
+	CHECK(is_let_in(&cluster, &first));
+	layout = wait_layout(&cluster, 2);
+	CHECK_UINT(layout->epoch, 2);
+	free(layout);
+	answer = member_of_task_1(&cluster, "standby");
+	CHECK_STR(json_string_value(answer), "127.0.0.1:2");
+	json_decref(answer);
+	/* That takes its place: workers know it as what was there before. */
+	second = (struct comer){ .incarnation = 202,
+				 .inherits = 201,
+				 .generation = 2,
+				 .control = "127.0.0.1:2",
+				 .data_host = "198.18.0.9",
+				 .epoch = 2 };
+	CHECK(is_let_in(&cluster, &second));
+	layout = wait_layout(&cluster, 3);
+	CHECK_UINT(layout->nodes[1].incarnation, 201);
+	CHECK_STR(layout->nodes[1].data_host, "198.18.0.9");
+	CHECK_STR(layout->nodes[1].standby.data_host, "");
+	free(layout);
+	answer = member_of_task_1(&cluster, "control");
+	CHECK_STR(json_string_value(answer), "127.0.0.1:2");
+	json_decref(answer);
+	/* The first one was paused, and wakes up. */
+	answer = call(cluster.nodes[0].address, "heartbeat",
+		      json_pack("{s:i, s:i, s:i}", "task", 1, "incarnation", 201, "objects_count", 0), &err);
+	CHECK(json_is_false(json_object_get(answer, "joined")));
+	json_decref(answer);
+	CHECK(come(&cluster, &first, &err) == NULL);
+	CHECK_INT(err.code, -ESTALE);
+	CHECK_HAS(err.text, "the place of PS task 1 was taken by the other node of its pair");
+	stranger = second;
+	stranger.generation = 3;
+	stranger.control = "127.0.0.1:3";
+	CHECK(come(&cluster, &stranger, &err) == NULL);
+	CHECK_HAS(err.text, "which cluster.ps[1] of PS task 0 does not have");
+	layout = wait_layout(&cluster, 3);
+	CHECK_UINT(layout->epoch, 3);
+	free(layout);
+	/* It has no standby, and says why. */
+	answer = call(cluster.nodes[0].address, "heartbeat",
+		      json_pack("{s:i, s:i, s:i, s:s}", "task", 1, "incarnation", 202, "objects_count", 0, "alone",
+				"none has come"),
+		      &err);
+	CHECK(json_is_true(json_object_get(answer, "joined")));
+	json_decref(answer);
+	answer = call(cluster.nodes[0].address, "health", NULL, &err);
+	CHECK_HAS(json_string_value(json_array_get(json_object_get(answer, "problems"), 0)),
+		  "PS task 1 at 127.0.0.1:2 has no standby: none has come");
+	json_decref(answer);
+	cluster_fini(&cluster);
+}
+
+static bool wait_joined(struct node *node, bool joined)
+{
+	const uint64_t until_us = clock_us() + WAIT_US;
+	bool is = !joined;
+
+	while (is != joined && clock_us() < until_us) {
+		pthread_mutex_lock(&node->control->lock);
+		is = node->control->joined;
+		pthread_mutex_unlock(&node->control->lock);
+		usleep(NAP_US);
+	}
+	return is == joined;
+}
+
+/* The first of its addresses is nobody's; and as long as it does not serve, nobody is let in, or told anything. */
+void the_node_that_is_ps_task_0_is_looked_for(void)
+{
+	struct config_address others[2] = { { "127.0.0.1", 0 }, { "", 0 } };
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	json_t *answer;
+
+	cluster_init(&cluster, 2);
+	others[0].port = cluster.ps[0].port;
+	cluster.ps[0].port = free_port();
+	cluster.nodes[0].config.standby_second = 1;
+	for (unsigned i = 0; i < 2; i++)
+		cluster.nodes[i].config.ps_others = others;
+	CHECK(cluster_start(&cluster));
+	CHECK(wait_joined(&cluster.nodes[1], true));
+	answer = call(cluster.nodes[1].address, "layout", NULL, &err);
+	CHECK(answer != NULL);
+	json_decref(answer);
+	CHECK_INT(create_table(&cluster.nodes[1], "words", 8, &err), 1);
+	/* Its standby takes its place. */
+	control_pair_waits(cluster.nodes[0].control, "a standby of the test's");
+	CHECK(wait_joined(&cluster.nodes[1], false));
+	CHECK(call(cluster.nodes[1].address, "layout", NULL, &err) == NULL);
+	CHECK_HAS(err.text, "");
+	CHECK(call(cluster.nodes[0].address, "heartbeat",
+		   json_pack("{s:i, s:i, s:i}", "task", 1, "incarnation", 101, "objects_count", 1), &err) == NULL);
+	CHECK_INT(err.code, -EHOSTDOWN);
+	CHECK_STR(err.text, "a standby of the test's");
+	CHECK_INT(control_pair_lead(cluster.nodes[0].control, 3, 7, false, &err), 0);
+	CHECK(wait_joined(&cluster.nodes[1], true));
+	free(wait_layout(&cluster, 8));
+	CHECK(wait_epoch(&cluster.nodes[1], 8));
+	pthread_mutex_lock(&cluster.nodes[1].control->lock);
+	CHECK_UINT(cluster.nodes[1].control->leader_generation, 3);
+	/* One that was paused since before answers in its name, which nobody listens to. */
+	cluster.nodes[1].control->leader_generation = 4;
+	pthread_mutex_unlock(&cluster.nodes[1].control->lock);
+	CHECK(wait_joined(&cluster.nodes[1], false));
+	cluster_fini(&cluster);
+}
+
+/* What a standby of another task is given by its primary, and what it says when it takes its place. */
+void a_standby_of_a_task_goes_on_where_its_primary_was(void)
+{
+	struct config_address others[2] = { { "", 0 }, { "127.0.0.1", 0 } };
+	struct star_error err = { 0 };
+	uint32_t epoch = 0, reactors, first;
+	struct control_layout layout = { .epoch = 99, .cluster_reactors = 3, .first_reactor = 1 };
+	struct cluster cluster, other;
+	json_t *catalogue, *bad;
+
+	cluster_init(&cluster, 2);
+	cluster_init(&other, 2);
+	others[1].port = other.ps[1].port;
+	for (unsigned i = 0; i < 2; i++)
+		cluster.nodes[i].config.ps_others = other.nodes[i].config.ps_others = others;
+	CHECK(cluster_start(&cluster));
+	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), 1);
+	CHECK(wait_installed(&cluster.nodes[1], 1));
+	/* A node of the same task elsewhere, as its standby. */
+	CHECK(node_start(&other, 1, 301));
+	control_pair_waits(other.nodes[1].control, "a standby");
+	catalogue = control_pair_catalogue(cluster.nodes[1].control, CONTROL_PAIR_ALL);
+	CHECK_INT(control_pair_take(other.nodes[1].control, catalogue, &epoch, &err), 0);
+	control_pair_place(other.nodes[1].control, &reactors, &first);
+	CHECK_UINT(reactors, 3);
+	CHECK_UINT(first, 1);
+	CHECK(has_installed(&other.nodes[1], 1, "words"));
+	/* Whoever tells it a layout meanwhile takes it for its primary. */
+	CHECK_INT(control_set_layout(other.nodes[1].control, &layout, &err), -EHOSTDOWN);
+	for (unsigned i = 0; i < 2; i++) {
+		bad = json_deep_copy(catalogue);
+		if (i == 0)
+			json_object_set_new(json_object_get(bad, "cluster"), "first", json_integer(3));
+		else
+			json_object_del(bad, "cluster");
+		CHECK_INT(control_pair_take(other.nodes[1].control, bad, &epoch, &err), -EPROTO);
+		CHECK_HAS(err.text, "where it is in the cluster");
+		json_decref(bad);
+	}
+	/* It takes the place of the one that PS task 0 knows. */
+	other.ps[0] = cluster.ps[0];
+	other.nodes[1].plane.incarnation = 101;
+	node_stop(&cluster, 1);
+	CHECK_INT(control_pair_lead(other.nodes[1].control, 2, 0, false, &err), 0);
+	CHECK(wait_joined(&other.nodes[1], true));
+	CHECK(wait_epoch(&other.nodes[1], 2));
+	CHECK_UINT(other.nodes[1].plane.first_reactor, 1);
+	json_decref(catalogue);
+	cluster_fini(&other);
+	cluster_fini(&cluster);
+}
