@@ -33,7 +33,7 @@
  *                            the node cannot be reached, or was lost in the middle of the call and not reached again
  *   -ESTALE                  a node was restarted and has lost what it held: close the cluster, and open it again
  *   -EBUSY                   a node has had no buffers for requests until the deadline: it is overloaded
- *   -EDQUOT                  a quota of the key's principal was used up until the deadline; the sentence says which
+ *   -EDQUOT                  a quota of the key's principal was used up until the deadline; the message says which
  *   -EREMOTEIO               a push was applied, and its results are lost (STAR_AT_ONCE)
  *   -EPROTO, -EBADMSG        a node does not keep to the protocol, or a checksum does not match; its connection was
  *                            closed
@@ -70,14 +70,18 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
 
 /*
  * Opens a cluster. Waits until every PS task has joined the layout. ps:
+<<<<<<< HEAD
+ *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order.
+=======
  *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order, of
  *     a task that is a pair of nodes both, as in "host:port|host:port".
+>>>>>>> main
  *     I/O threads, polling and pinning come from the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING,
  *     WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
- *     STAR_KEY names the key file of a cluster whose control plane has keys (docs/security.rst): read again at each
- *     question, never in clear
- *     then. Where the data network wants tickets, libstar asks for them with it.
  *   "dpdk:FILE": a worker's file (docs/libstar.rst), with those addresses and a network port of the worker's own.
+ * Where the cluster's control plane has keys (docs/security.rst), the environment's STAR_KEY names the worker's key
+ * file. It is read again for each question; nothing goes to the control plane in clear then. Where the data network
+ * wants tickets, libstar gets them with that key.
  *
  * NULL with err: -EINVAL (an address, the file, or a variable of the environment), -E2BIG (more than 1024 PS tasks),
  * -ETIMEDOUT (not all have joined), -ENOENT or -EPROTO ("dpdk:" without libstar-dpdk.so, or with another release's), or
@@ -94,8 +98,8 @@ STAR_API int star_settle(struct star_cluster *cluster, uint64_t deadline_us, str
 
 /*
  * Waits as star_settle does, for some seconds at most; then fails what is in flight with -ECANCELED (callbacks still
- * run), and frees the cluster, its tables, and the requests that were not waited for. Who has to know whether all is
- * durable calls star_settle before. NULL is allowed. Not from a callback.
+ * run), and frees the cluster, its tables, and the requests that were not waited for. To know whether all is
+ * durable, call star_settle before. NULL is allowed. Not from a callback.
  */
 STAR_API void star_close(struct star_cluster *cluster);
 
@@ -173,8 +177,8 @@ STAR_API char *star_ask(const char *address, const char *method, const char *par
 /*
  * The key of the row that stands for a text in a column of examples, as startrain and libstartrain's readers make it
  * from their files (docs/training.rst, "Rows by their names"): a hash, so that all columns may share a table. Columns
- * count from 0, in the file's order. It stays the same for ever, and is below 2^63. text may
- * have any length and any bytes, and ends with a zero; it must not be NULL.
+ * count from 0, in the file's order. It stays the same for ever, and is below 2^63. text may have any length, and ends
+ * with a zero; it must not be NULL.
  */
 STAR_API uint64_t star_key(uint32_t column, const char *text);
 
@@ -186,9 +190,8 @@ STAR_API uint64_t star_elements(const struct star_table *table);
 STAR_API uint64_t star_blocks(const struct star_table *table);
 
 /* What a buffer needs: bytes of a row (of a whole variable) as elements of dtype, NULL for the stored type. 0 for an
- * unknown type, and for a table of NULL. A
- * scaled_int8 row is a float32 scale and its int8s, padded with zeros to 4 bytes; a variable of them is such a row for
- * each block. */
+ * unknown type, and for a table of NULL. A scaled_int8 row is a float32 scale and its int8s, padded with zeros to 4
+ * bytes; a variable of them is such a row for each block. */
 STAR_API uint64_t star_bytes(const struct star_table *table, const char *dtype);
 
 enum star_flags {
@@ -207,8 +210,8 @@ enum star_flags {
 	/* push, push_pull, commit, run of a program that applies: `rate` is the learning rate, and 0 is a rate of 0;
 	 * without it the table's own, and `rate` must be 0 */
 	STAR_RATE = 1 << 4,
-	/* the same: `scale` is multiplied with each gradient, and 0 makes nothing of them; without it they are as they
-	 * are, and `scale` must be 0 */
+	/* the same: each gradient is multiplied by `scale`, which may be 0; without it they are taken as they are, and
+	 * `scale` must be 0 */
 	STAR_SCALE = 1 << 5,
 	/* commit that opens sums: for each row it is counted how many pushes add to it, until sums are opened without
 	 * this; commit: each row's sum is divided by that number (of a variable: each block's). -EINVAL: the sums were
@@ -227,27 +230,34 @@ enum star_op_kind {
 };
 
 /*
- * One operation. On a table: with count keys (any 64-bit values; duplicates are allowed: a pull returns the row for
- * each, a push sums their gradients before it applies them). On a variable: all of it, with count 0 and keys NULL; or,
- * with count and keys, those rows of its first dimension (pull: as a gather; push: as indexed slices), if rows are
- * whole numbers of blocks or blocks hold whole rows. Then a block is pushed as one: its other rows get gradients of 0,
- * which most optimizers make nothing of, but momentum, Adam and the like do (docs/libstar.rst). An assign gives rows
- * new values, of any type and with or without an optimizer, whose slots stay as they are: of a key that comes twice the
- * last ones. It is sent, retried and counted as a push is. Rows of a variable must be whole blocks. A commit applies
- * the sums with that tag on all reactors, by the optimizer once a row (a mean: scale is 1 / n), and opens those with
- * the tag + 1. So gradients of many workers for one step, pushed with STAR_ACCUMULATE, become one update. Where they
- * were the last ones that were committed nothing happens: it may be asked for again, by whomever. -EALREADY: other sums
- * are open there, and these were thrown away, or never were. It names no keys. Sums are the nodes' memory: a
- * restart loses them, and they are not in checkpoints. Not for optimizer lamb and clip_global_norm. values: pull: count
- * rows are written there, in the keys' order; push: as many gradients are read; assign: as many rows; delete, commit:
- * NULL. push_pull reads gradients from values and writes the rows, after the push, to results.
+ * One operation.
  *
- * Layout of values and results: rows of star_bytes(table, dtype) bytes, one directly behind the other, without gaps; of
- * a variable without keys all its elements, the last dimension counting fastest, star_bytes(variable, dtype) bytes in
- * all; with keys its rows alike. They must be aligned as an element of dtype is (scaled_int8: to 4 bytes), keys and
- * versions as theirs are. What a failed pull has written there is undefined. -EINVAL: values is NULL where it is
- * needed, or is not where it has no use; or dtype is unknown, or not converted from or to what is stored. The memory
- * must stay as it is until the call has completed.
+ * What it is on. A table: `count` keys (any 64-bit values; duplicates are allowed). A variable: all of it, with count 0
+ * and keys NULL; or, with keys, those rows of its first dimension, if rows are whole numbers of blocks or blocks hold
+ * whole rows. A block is pushed as a whole then: its other rows get gradients of 0. Most optimizers leave such rows
+ * alone; momentum, Adam and the like change them (docs/libstar.rst).
+ *
+ * PULL        writes `count` rows to values, in the keys' order: one for each key, also where a key comes twice.
+ * PUSH        reads as many gradients from values. Those of one key are summed up first, and applied once.
+ * PUSH_PULL   reads gradients from values, and writes the rows as they are after the push to results.
+ * ASSIGN      gives rows new values, of any type, with or without an optimizer, whose slots stay as they are. Of a key
+ *             that comes twice the last values count. It is sent, retried and counted as a push is. Rows of a variable
+ *             must be whole blocks.
+ * DELETE      removes rows of a table; values is NULL.
+ * COMMIT      applies the sums with `tag` on all reactors, by the optimizer, once for each row (a mean: scale is
+ *             1 / n), and opens those with tag + 1; no keys, values NULL. So gradients of many workers for one step,
+ *             pushed with STAR_ACCUMULATE, become one update. The same commit may be asked for again, by any worker: it
+ *             is done once. -EALREADY: other sums are open, and these were thrown away, or never were. Nodes hold sums
+ *             in memory: a restart loses them, and checkpoints do not have them. Not for optimizer lamb, nor with
+ *             clip_global_norm.
+ * RUN         of a program: star_program.h.
+ *
+ * Layout of values and results: rows of star_bytes(table, dtype) bytes, one directly behind the other. Of a variable
+ * without keys: all its elements, the last dimension counting fastest, star_bytes(variable, dtype) bytes in all; with
+ * keys: its rows in the same way. They must be aligned as an element of dtype is (scaled_int8: to 4 bytes), keys and
+ * versions as theirs are. What a failed pull has written is undefined. -EINVAL: values is NULL where it is needed, or
+ * is not where it has no use; or dtype is unknown, or not converted from or to what is stored. The memory must stay as
+ * it is until the call has completed.
  *
  * Fields that a kind has no use for must be 0: the constructors below (star_op_pull and so on) set what each kind
  * needs, and the caller adds flags, step, dtype and the like.
@@ -375,9 +385,8 @@ static inline struct star_op star_op_run(const struct star_run *run)
 /*
  * Asks the cluster for a checkpoint of all nodes (checkpoint.directory), and waits until it counts; training may go on
  * meanwhile. kind: "full", or NULL for what fits: a delta where that is possible. 0, or: -EINVAL: another kind, or no
- * directory is configured;
- * -EBUSY: one is being written; -EIO: it was not written, and why; -ESTALE: PS task 0 was restarted meanwhile;
- * -ETIMEDOUT: it is still being written.
+ * directory is configured; -EBUSY: one is being written; -EIO: it was not written, and why; -ESTALE: PS task 0 was
+ * restarted meanwhile; -ETIMEDOUT: it is still being written.
  */
 STAR_API int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t deadline_us,
 			     struct star_error *err);

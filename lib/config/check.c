@@ -46,10 +46,11 @@ static int check_security(struct config_load *load, struct star_error *err)
 				   c->security_control_keys[0] ? "security.data to \"sealed\" or \"checked\""
 							       : "security.control_keys, and security.data");
 	if (c->security_require && c->metrics_port && !is_loopback(c->metrics_address))
-		return config_fail(config_check_origin(load, "metrics.address"), err,
-				   "with security.require nobody reads names of tables without a key, as whoever reaches "
-				   "metrics.port does: let metrics.address be 127.0.0.1 or ::1, and have somebody there "
-				   "pass the figures on who asks for a password; or ask by `starctl --key FILE metrics`");
+		return config_fail(
+			config_check_origin(load, "metrics.address"), err,
+			"with security.require nobody reads names of tables without a key, as whoever reaches "
+			"metrics.port does: let metrics.address be 127.0.0.1 or ::1, and have somebody there "
+			"pass the figures on who asks for a password; or ask by `starctl --key FILE metrics`");
 	return 0;
 }
 

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -642,8 +643,11 @@ static int begin_part(struct control *control, const struct part *part, struct s
 		rc = plane->checkpoint_begin(plane->ctx, &part->checkpoint, err);
 	else
 		rc = star_error_set(err, -ESTALE, "not now: it was restarted, or serves another layout");
-	if (rc == 0)
+	if (rc == 0) {
 		control_leave_note_begin(control, &part->checkpoint);
+		control->part.id = part->checkpoint.id;
+		control->part.epoch = part->epoch;
+	}
 	pthread_mutex_unlock(&control->plane);
 	return rc;
 }
@@ -660,7 +664,47 @@ static void end_part(struct control *control, const struct part *part)
 	kept = part->kept && is_current(control, part);
 	plane->checkpoint_end(plane->ctx, part->id, kept, part->sum);
 	control_leave_note_end(control, part->id, kept);
+	if (control->part.id == part->id)
+		control->part.id = 0;
 	pthread_mutex_unlock(&control->plane);
+}
+
+static void end_orphan(struct executor_job *job, bool cancelled)
+{
+	struct control *control = (struct control *)((char *)job - offsetof(struct control, part_job));
+	const struct control_data_plane *plane = &control->data_plane;
+
+	pthread_mutex_lock(&control->lock);
+	control->part_posted = false;
+	pthread_mutex_unlock(&control->lock);
+	if (cancelled)
+		return;
+	pthread_mutex_lock(&control->plane);
+	if (control->part.id && control->part.epoch != control->epoch) {
+		plane->checkpoint_end(plane->ctx, control->part.id, false, 0);
+		control->part.id = 0;
+	}
+	pthread_mutex_unlock(&control->plane);
+}
+
+/*
+ * There is another layout: a part that was begun under the one before does not count any more, and whoever is to say so
+ * may be dead. It would keep copies of rows, and no standby would get what the node has, until the next checkpoint.
+ * Storage may stall: whoever installs the layout does not wait for it. The holder of the plane.
+ */
+void control_checkpointer_note_layout(struct control *control)
+{
+	bool posts;
+
+	if (!control->part.id || control->part.epoch == control->epoch || control->task == 0)
+		return; /* PS task 0 tells itself */
+	pthread_mutex_lock(&control->lock);
+	posts = !control->part_posted;
+	control->part_posted = true;
+	pthread_mutex_unlock(&control->lock);
+	control->part_job.run = end_orphan;
+	if (posts)
+		control_executor_post(control->executor, &control->part_job);
 }
 
 int control_checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err)

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "control/listen.h"
 #include "control/node.h"
+#include "jsonrpc/jsonrpc_message.h"
 
 static int check_options(const struct control_options *options, struct star_error *err)
 {
@@ -87,6 +88,23 @@ static int start_leading(struct control *control, struct star_error *err)
 		return 0;
 	rc = control_begin_with(control, err);
 	return rc < 0 ? rc : control_leader_lay_out(control, 0, err);
+}
+
+char *control_methods_too_long(void *ctx, size_t max)
+{
+	struct star_error err;
+
+	star_error_set(&err, JSONRPC_INVALID_REQUEST, "a request may have %zu bytes; the line was skipped", max);
+	return jsonrpc_error_line(NULL, &err);
+}
+
+char *control_methods_too_many(void *ctx)
+{
+	struct star_error err;
+
+	star_error_set(&err, -EBUSY, "this node has too many control connections (%d, and %d of administrators)",
+		       LINE_SERVER_PEERS_MAX, LINE_SERVER_ADMINS_MAX);
+	return jsonrpc_error_line(NULL, &err);
 }
 
 /* TCP first: of two nodes started with one configuration, the second one fails before it touches the path. */

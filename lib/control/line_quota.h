@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What principals use of a line server, and may (secure/quota.h): how many connections each has, and how many requests a
- * second it sends. A principal is remembered when it has no connection any more, or it would come back for each second's
- * worth anew. The server's thread only.
+ * What principals use of a line server, and may (secure/quota.h): how many connections each has, and how many requests
+ * a second it sends. A principal is remembered when it has no connection any more, or each further one would have a
+ * second's worth of its own. The server's thread only.
  */
 #ifndef CONTROL_LINE_QUOTA_H
 #define CONTROL_LINE_QUOTA_H

@@ -122,7 +122,7 @@ void control_line_tls_limit(struct line_server *server)
 }
 
 /* False: there is no memory to remember it. */
-static bool enter(struct line_connection *c)
+static bool enter_guest(struct line_connection *c)
 {
 	const struct secure_key *principal = secure_link_peer(c->tls);
 	const struct secure_quotas quotas = quotas_of(c->server, principal);
@@ -205,7 +205,7 @@ void control_line_tls_continue(struct line_connection *c)
 	}
 	c->entered = true;
 	leave_handshake(c);
-	if (!enter(c)) {
+	if (!enter_guest(c)) {
 		control_line_connection_close(c);
 		return;
 	}

@@ -686,20 +686,3 @@ bool control_methods_is_node(void *ctx, const struct line_connection *connection
 	return (!control->ring || (principal && principal->role == SECURE_NODE)) &&
 	       control_origins_has(ctx, control_line_connection_peer(connection), ORIGIN_ANY);
 }
-
-char *control_methods_too_long(void *ctx, size_t max)
-{
-	struct star_error err;
-
-	star_error_set(&err, JSONRPC_INVALID_REQUEST, "a request may have %zu bytes; the line was skipped", max);
-	return jsonrpc_error_line(NULL, &err);
-}
-
-char *control_methods_too_many(void *ctx)
-{
-	struct star_error err;
-
-	star_error_set(&err, -EBUSY, "this node has too many control connections (%d, and %d of administrators)",
-		       LINE_SERVER_PEERS_MAX, LINE_SERVER_ADMINS_MAX);
-	return jsonrpc_error_line(NULL, &err);
-}

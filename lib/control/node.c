@@ -365,6 +365,7 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 			note_begun(control, layout);
 			pthread_mutex_unlock(&control->lock);
 			control_leave_note_layout(control);
+			control_checkpointer_note_layout(control);
 			log_info("layout epoch %u: %u reactors in the cluster, this node's from %u on", layout->epoch,
 				 layout->cluster_reactors, layout->first_reactor);
 		}

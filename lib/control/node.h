@@ -212,6 +212,13 @@ struct control {
 	struct control_handed handed;	    /* of a standby, by its primary */
 	struct layout_standby own_standby;  /* of a task other than 0: that PS task 0 is to know of */
 	struct executor_job lay_out_job;
+	/* Its part of a checkpoint, as that was begun and not ended; id 0: none. Holders of plane. */
+	struct {
+		uint64_t id;
+		uint32_t epoch;
+	} part;
+	struct executor_job part_job;
+	bool part_posted; /* under lock */
 	bool lay_out_posted;
 	bool rolls_back;      /* to begins_with: all nodes are told to restart, and none is let in */
 	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
@@ -412,6 +419,8 @@ int control_checkpointer_save(struct control *control, const json_t *params, jso
 int control_checkpointer_status(struct control *control, json_t **result, struct star_error *err);
 /* On every node: {"begin": {...}}, {"end": {...}}, {"restart": {...}} or {}: how far it is. */
 int control_checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+/* Another layout is installed: a part that was begun under the one before is given up. The holder of the plane. */
+void control_checkpointer_note_layout(struct control *control);
 /* Asks a node that; steals params. Its state, a new reference, or NULL with the node's name in err. */
 json_t *control_checkpointer_ask(struct control *control, enum control_caller caller, uint32_t task, json_t *params,
 				 struct star_error *err);

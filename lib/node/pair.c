@@ -108,8 +108,7 @@ void node_pair_yield(struct node_pair *p, uint64_t generation)
 		node_fail(p->node, &err);
 		return;
 	}
-	log_info("the other node of the pair serves, under generation %" PRIu64
-		 ": this one begins again as its standby",
+	log_info("the other node of the pair serves: this one, of generation %" PRIu64 ", begins again as its standby",
 		 generation);
 	pthread_mutex_lock(&p->lock);
 	p->role = PAIR_DEPOSED;
@@ -149,10 +148,12 @@ static int decide_role(struct node_pair *p, const struct pair_answer *answer, bo
 	if (answer->role == PAIR_PRIMARY && answer->generation >= p->generation)
 		return 0;
 	if (answer->role == PAIR_PRIMARY)
-		return star_error_set(err, -EAGAIN,
-				      "the other node serves under the older generation %" PRIu64
-				      ", and this one has lost what it held: stop one of them",
-				      answer->generation);
+		return star_error_set(
+			err, -EAGAIN,
+			"the other node serves under the older generation %" PRIu64
+			", and this one has lost what it held: move its pair.json away, and start it with "
+			"standby.first = \"standby\"; or stop the other one",
+			answer->generation);
 	/* Its own checkpoint may be newer than what the other one has had since before. */
 	if (answer->role == PAIR_STANDBY && was_alone && p->node->checkpoint)
 		return 1;
@@ -200,17 +201,21 @@ static int find_out(struct node_pair *p, struct star_error *err)
 	struct pair_entry entry;
 	struct pair_answer answer;
 	struct pair_hello hello;
+	bool was_alone;
 	int rc = look_up(p, &entry, err);
 
 	if (rc < 0)
 		return rc;
 	if (entry.there && !entry.mine)
 		return 0;
+	/* A primary that has given what it had to the other one remembers that it is a standby. What etcd says of it may be
+	 * from before, or have come late: the other one has all. */
+	was_alone = entry.there && !entry.paired && !p->was_standby;
 	hello = node_pair_hello(p, PAIR_ASK);
 	rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
 	if (rc == 0)
-		return decide_role(p, &answer, entry.there && !entry.paired, err);
-	if (entry.there ? !entry.paired : p->generation == 0)
+		return decide_role(p, &answer, was_alone, err);
+	if (entry.there ? was_alone : p->generation == 0)
 		return 1;
 	return -EAGAIN;
 }
@@ -339,8 +344,10 @@ int node_pair_open(struct node *node, struct star_error *err)
 	}
 	if (rc == 0)
 		rc = node_pair_recall(p, &was, &p->generation, err);
-	if (rc == 0)
+	if (rc == 0) {
+		p->was_standby = was == PAIR_STANDBY;
 		p->role = was == PAIR_PRIMARY ? PAIR_WAITING : PAIR_STANDBY;
+	}
 	return rc;
 }
 

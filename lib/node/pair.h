@@ -53,6 +53,7 @@ struct node_pair {
 	struct journal_ring *rings[WIRE_REACTORS_MAX];
 	struct node_snapshot snapshots[WIRE_REACTORS_MAX];
 	uint32_t own_incarnation;
+	bool was_standby;		/* before the process began */
 	struct node_pair_register *reg; /* in etcd; NULL: none */
 	struct node_bell bell;		/* the primary's thread sleeps by it */
 

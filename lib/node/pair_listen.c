@@ -126,6 +126,13 @@ static void depose(struct node_pair *p, const struct pair_hello *hello, struct p
 		refuse(answer, -EALREADY, "the node does not serve");
 		return;
 	}
+	/* Who asks was cut off from it, and has not found out. */
+	if (p->role == PAIR_PRIMARY && (p->state == NODE_PAIR_SOLO || p->state == NODE_PAIR_SYNCING)) {
+		refuse(answer, -EAGAIN,
+		       "the other node serves, and went on without this one: what it has since is not here. This one "
+		       "becomes its standby by itself; promote it when it has all");
+		return;
+	}
 	p->deposed_by = hello->generation;
 	pthread_cond_broadcast(&p->changed);
 	await(p, &p->closed, CLOSE_US);
@@ -158,8 +165,10 @@ static bool answer_hello(struct node_pair *p, struct pair_link *link, const stru
 {
 	struct pair_answer answer;
 	bool taken = false, yields;
+	uint64_t generation;
 
 	pthread_mutex_lock(&p->lock);
+	generation = p->generation;
 	answer = stand(p);
 	if (hello->intent == PAIR_JOIN)
 		taken = take_standby(p, link, hello, &answer);
@@ -173,8 +182,9 @@ static bool answer_hello(struct node_pair *p, struct pair_link *link, const stru
 		return true;
 	pair_answer_seal(&answer);
 	pair_link_write_all(link, &answer, sizeof(answer), clock_us() + HELLO_US);
+	/* As which it has served: should the other one not serve in the end, this one has no later state than that has. */
 	if (yields)
-		node_pair_yield(p, hello->generation);
+		node_pair_yield(p, generation);
 	return false;
 }
 

@@ -90,8 +90,23 @@ static void set_catalogue_there(struct node_pair *p, uint64_t version)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* Either it goes on alone, or the standby takes its place: whatever comes first. */
+static bool is_alone(struct node_pair *p)
+{
+	bool alone;
+
+	pthread_mutex_lock(&p->lock);
+	alone = !p->deposed_by && !p->stopping && !p->again;
+	if (alone)
+		p->state = NODE_PAIR_SOLO;
+	pthread_mutex_unlock(&p->lock);
+	return alone;
+}
+
 static void go_alone(struct node_pair *p, const char *why)
 {
+	if (!is_alone(p))
+		return;
 	set_lease(p, 0);
 	set_waits(p, false);
 	node_pair_tell(p, NODE_PAIR_DETACH);
@@ -622,8 +637,7 @@ static void lose_standby(struct node_pair *p, bool had_all, const char *why)
 			break;
 		node_pair_pause(p, IDLE_MS);
 	}
-	if (!node_pair_stops(p) && !deposed_by(p))
-		go_alone(p, why);
+	go_alone(p, why);
 }
 
 /* A standby that has come; NULL: none has for a while. */

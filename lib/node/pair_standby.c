@@ -27,6 +27,7 @@ enum {
 	PROMOTE_US = 60000000,
 	READS_MAX = 64, /* before it says how far it has come */
 	ANSWER_US = 1000000,
+	CLAIM_TRIES = 3,
 };
 
 struct follower {
@@ -299,14 +300,16 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 	struct node *node = p->node;
 	uint64_t generation = p->generation + 1;
 	bool ended;
-	int rc;
+	int rc = -EAGAIN;
 
 	hear_out(f, promotion);
-	rc = node_pair_register_ask(p,
-				    promotion->deposed ? PAIR_CLAIM_AGREED
-				    : promotion->found ? PAIR_CLAIM_FOUND
-						       : PAIR_CLAIM_TOLD,
-				    &generation, NULL, err);
+	/* What the primary had asked for before it stopped may come true meanwhile. */
+	for (unsigned i = 0; i < CLAIM_TRIES && (i == 0 || (rc == -EAGAIN && promotion->deposed)); i++)
+		rc = node_pair_register_ask(p,
+					    promotion->deposed ? PAIR_CLAIM_AGREED
+					    : promotion->found ? PAIR_CLAIM_FOUND
+							       : PAIR_CLAIM_TOLD,
+					    &generation, NULL, err);
 	/* What it has is nowhere else now: where that cannot be written down, it stays what it is. Who has asked etcd has
 	 * written it down before. */
 	if (rc == 0 && !node_pair_has_register(p))
@@ -371,14 +374,16 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	return rc == 0;
 }
 
-static void depose(struct node_pair *p, struct node_pair_promotion *promotion, struct star_error *err)
+/* 0; or it answers that its place is not to be taken. */
+static int depose(struct node_pair *p, struct node_pair_promotion *promotion, struct star_error *err)
 {
 	struct pair_hello hello = node_pair_hello(p, PAIR_DEPOSE);
-	struct pair_answer answer;
+	struct pair_answer answer = { 0 };
 
 	hello.generation++;
 	pair_hello_seal(&hello);
 	promotion->deposed = node_pair_ask(p, &hello, DEPOSE_MS, &answer, NULL, err) == 0;
+	return answer.status == -EAGAIN || answer.status == -ESTALE ? answer.status : 0;
 }
 
 static int check_promotable(struct node_pair *p, struct star_error *err)
@@ -409,7 +414,9 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 		rc = node_pair_register_ask(p, PAIR_CLAIM_NOTHING, NULL, NULL, err);
 	if (rc < 0)
 		return rc;
-	depose(p, &promotion, &why);
+	rc = depose(p, &promotion, &why);
+	if (rc < 0)
+		return star_error_set(err, rc, "%s", why.text);
 	if (!promotion.deposed)
 		log_warn("the other node could not be asked to stop, and must be dead, or without its lease: %s",
 			 why.text);

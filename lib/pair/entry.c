@@ -89,8 +89,11 @@ static int next_of_standby(const struct pair_entry *now, enum pair_claim claim, 
 	if (!now->there && claim == PAIR_CLAIM_FOUND)
 		return star_error_set(err, -ENOENT,
 				      "etcd does not know the pair any more: nobody takes over but by starctl promote");
-	if (!now->there || now->mine || claim == PAIR_CLAIM_AGREED)
+	if (!now->there || now->mine)
 		return 0;
+	/* Whoever has agreed may have been tired of waiting, and serves. */
+	if (claim == PAIR_CLAIM_AGREED)
+		return now->generation > generation ? lead_of_other(now, generation, err) : 0;
 	if (!now->paired)
 		return star_error_set(
 			err, -EPERM,

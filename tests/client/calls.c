@@ -517,7 +517,7 @@ void open_waits_for_all_tasks(void)
 	star_close(cluster);
 	/* A deadline that is too short for them. */
 	peer_refuse_layout(p, UINT32_MAX);
-	CHECK(!star_open(p->address, 200000, &err));
+	CHECK(!star_open(p->address, 1000000, &err));
 	CHECK_INT(err.code, -ETIMEDOUT);
 	CHECK_HAS(err.text, "PS task 1 has not joined yet");
 	/* The first address is dead: the second one answers. */

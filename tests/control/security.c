@@ -198,7 +198,7 @@ static bool is_reader(void *ctx, const struct line_guest *guest)
 	return guest->role == SECURE_READER;
 }
 
-/* Who connects anew for each request gets no second's worth with each. */
+/* Who makes another connection for each request gets no second's worth with each. */
 void what_a_principal_has_asked_outlives_its_connections(void)
 {
 	const struct secure_key principals[] = { { .principal = "job1", .role = SECURE_WORKER },

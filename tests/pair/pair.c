@@ -379,7 +379,7 @@ static void a_register_changes_by_its_rules(void)
 		{ PAIR_CLAIM_PAIRED, { 0, 0, 0, -EPERM, -EPERM, -ESTALE, -ESTALE } },
 		{ PAIR_CLAIM_VOIDS, { -ENOENT, 0, 0, 0, 0, 0, 0 } },
 		{ PAIR_CLAIM_BEGINS, { 0, 0, 0, -ESTALE, -ESTALE, -ESTALE, -ESTALE } },
-		{ PAIR_CLAIM_AGREED, { 0, 0, 0, 0, 0, 0, 0 } },
+		{ PAIR_CLAIM_AGREED, { 0, 0, 0, 0, 0, -ESTALE, -ESTALE } },
 		{ PAIR_CLAIM_TOLD, { 0, 0, 0, -EPERM, 0, -EPERM, -EPERM } },
 		{ PAIR_CLAIM_FOUND, { -ENOENT, 0, 0, -EPERM, 0, -EPERM, -EPERM } },
 	};

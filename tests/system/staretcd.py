@@ -147,6 +147,7 @@ class Node(Server):
                   "endpoint_map": [{"control": self.control, "data": f"{host}:{DATA_PORT}"}],
                   "cores": {"number": reactors}, "memory": {"hugepages": "none", "mbufs": 4095, "parameter_mib": 64},
                   "control": {"socket": self.socket}, "standby": group}
+        secure_config(config, self.control)
         with open(self.file, "w") as file:
             file.write(libconfig(config))
         self.start(wait=False)

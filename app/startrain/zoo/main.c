@@ -138,11 +138,21 @@ static void print_test(const struct zoo_options *o, const struct zoo_figures *te
 	print_metrics(&test->estimator.metrics);
 }
 
+/* The first of the workers here that has trained with anything: others may have taken all of a work queue. */
+static const struct estimator_figures *first_trained(const struct zoo_job *zoo)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < zoo->options.local_workers && !zoo->results->of[i].estimator.examples)
+		i++;
+	return &zoo->results->of[i].estimator;
+}
+
 /* What the workers here have done; seconds: of training. */
 static void add_training(json_t *json, const struct zoo_job *zoo, double seconds)
 {
 	const struct zoo_options *o = &zoo->options;
-	const struct estimator_figures *first = &zoo->results->of[0].estimator;
+	const struct estimator_figures *first = first_trained(zoo);
 	uint64_t examples = 0, steps = 0;
 
 	for (uint32_t i = 0; i < o->local_workers; i++) {
@@ -150,17 +160,21 @@ static void add_training(json_t *json, const struct zoo_job *zoo, double seconds
 		steps += zoo->results->of[i].estimator.steps;
 	}
 	json_object_update_new(json,
-			       json_pack("{s:I, s:I, s:f, s:f, s:f, s:i, s:i, s:f}", "examples", (json_int_t)examples,
+			       json_pack("{s:I, s:I, s:f, s:f, s:o, s:i, s:i, s:f}", "examples", (json_int_t)examples,
 					 "steps", (json_int_t)steps, "seconds", seconds, "examples_per_s",
-					 (double)examples / seconds, "loss", first->loss, "rounds", (int)first->rounds,
-					 "requests", (int)first->requests, "steps_per_s",
+					 (double)examples / seconds, "loss",
+					 first->examples ? json_real(first->loss) : json_null(), "rounds",
+					 (int)first->rounds, "requests", (int)first->requests, "steps_per_s",
 					 first->steps > 1 ? (double)(first->steps - 1) / first->seconds : 0));
 	if (o->json)
 		return;
 	printf("%s over %s: %llu examples in %.1f s (%.0f a second), %u round trips and %u requests a step\n",
 	       o->model->name, o->protocol, (unsigned long long)examples, seconds, (double)examples / seconds,
 	       first->rounds, first->requests);
-	printf("training loss %.5f\n", first->loss);
+	if (first->examples)
+		printf("training loss %.5f\n", first->loss);
+	else
+		printf("no training loss: there was nothing to train with\n");
 }
 
 static void print_result(const struct zoo_job *zoo, double seconds)
