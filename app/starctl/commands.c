@@ -157,11 +157,6 @@ int run_status(const struct invocation *invocation)
 	return away ? STARCTL_FAILED : rc;
 }
 
-int run_tables(const struct invocation *invocation)
-{
-	return show(invocation, "tables", NULL, render_tables);
-}
-
 int run_connections(const struct invocation *invocation)
 {
 	struct star_error err = { 0 };

@@ -150,13 +150,17 @@ int run_queue_list(const struct invocation *invocation);
 int run_queue_drop(const struct invocation *invocation);
 
 /* tables.c */
+int run_tables(const struct invocation *invocation);
 int run_tables_show(const struct invocation *invocation);
 int run_tables_options(const struct invocation *invocation);
 int run_tables_create(const struct invocation *invocation);
 int run_tables_sweep(const struct invocation *invocation);
 int run_tables_empty(const struct invocation *invocation);
 int run_tables_drop(const struct invocation *invocation);
-/* A table's definition and figures on a node; NULL with the nearest name. A new reference. */
+/* All that a node has, with its figures, however many there are. A new reference. */
+json_t *tables_of_node(struct jsonrpc_client *client, struct star_error *err);
+/* A table's definition and figures on a node, those of each reactor too; NULL with the nearest name. A new
+ * reference. */
 json_t *table_of_node(struct jsonrpc_client *client, const char *name, struct star_error *err);
 /* What an option of tables means; NULL when there is none of that name. */
 const char *option_text(const char *name);

@@ -8,8 +8,8 @@
 
 #include "app/starctl/starctl.h"
 #include "base/clock.h"
-#include "base/nearest.h"
 #include "jsonrpc/jsonrpc.h"
+#include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
 #include "tensor/dtype.h"
 
@@ -23,64 +23,64 @@ const char *option_text(const char *name)
 	return NULL;
 }
 
-/* The table of that name from the list; a new reference, or NULL with the nearest name. */
-static json_t *choose_table(const json_t *list, const char *name, struct star_error *err)
+json_t *tables_of_node(struct jsonrpc_client *client, struct star_error *err)
 {
-	const char **names = calloc(json_array_size(list) + 1, sizeof(*names)), *nearest;
-	json_t *found = NULL, *object;
-	size_t i;
+	json_t *all = json_array(), *page;
+	uint32_t from = 1, next;
 
-	json_array_foreach(list, i, object)
-	{
-		const char *has = json_string_value(json_object_get(object, "name"));
-
-		if (names)
-			names[i] = has ? has : "";
-		if (!found && has && strcmp(has, name) == 0)
-			found = json_incref(object);
-	}
-	nearest = names ? nearest_name(name, names, sizeof(*names)) : NULL;
-	if (!found && nearest)
-		star_error_set(err, -ENOENT, "there is no table or variable \"%s\"; did you mean \"%s\"?", name,
-			       nearest);
-	else if (!found)
-		star_error_set(err, -ENOENT, "there is no table or variable \"%s\", nor any other", name);
-	free(names);
-	return found;
+	do {
+		page = jsonrpc_call(client, "tables", json_pack("{s:I}", "from", (json_int_t)from), STARCTL_CALL_US,
+				    err);
+		next = 0;
+		if (page && json_object_get(page, "next") &&
+		    jsonrpc_member_u32(page, "next", from + 1, UINT32_MAX, &next, err) < 0) {
+			json_decref(page);
+			page = NULL;
+		}
+		json_array_extend(all, json_object_get(page, "tables"));
+		json_decref(page);
+		from = next;
+	} while (page && next);
+	if (page)
+		return all;
+	json_decref(all);
+	return NULL;
 }
 
 json_t *table_of_node(struct jsonrpc_client *client, const char *name, struct star_error *err)
 {
-	json_t *list = jsonrpc_call(client, "tables", NULL, STARCTL_CALL_US, err);
-	json_t *found = list ? choose_table(list, name, err) : NULL;
+	json_t *params = json_pack("{s:s}", "name", name), *list, *table;
 
+	if (!params) {
+		star_error_set(err, -EINVAL, "the name is not UTF-8");
+		return NULL;
+	}
+	list = jsonrpc_call(client, "tables", params, STARCTL_CALL_US, err);
+	table = json_incref(json_array_get(list, 0));
+	if (list && !table)
+		star_error_set(err, -EPROTO, "the node does not say what \"%s\" is", name);
 	json_decref(list);
-	return found;
+	return table;
+}
+
+int run_tables(const struct invocation *invocation)
+{
+	struct star_error err = { 0 };
+	struct jsonrpc_client *client = open_node(invocation, true, &err);
+	json_t *tables = client ? tables_of_node(client, &err) : NULL;
+
+	jsonrpc_close(client);
+	return tables ? print(invocation, tables, render_tables) : fail(invocation, &err, STARCTL_FAILED);
 }
 
 int run_tables_show(const struct invocation *invocation)
 {
 	struct star_error err = { 0 };
 	struct jsonrpc_client *client = open_node(invocation, true, &err);
-	json_t *object = client ? table_of_node(client, invocation->argv[0], &err) : NULL, *list;
+	json_t *object = client ? table_of_node(client, invocation->argv[0], &err) : NULL;
 
-	if (object) { /* now with the figures of each reactor */
-		json_decref(object);
-		list = jsonrpc_call(client, "tables", json_pack("{s:s}", "name", invocation->argv[0]), STARCTL_CALL_US,
-				    &err);
-		object = json_incref(json_array_get(list, 0));
-		json_decref(list);
-	}
 	jsonrpc_close(client);
-	if (!object)
-		return fail(invocation, &err, STARCTL_FAILED);
-	if (invocation->json) {
-		print_json(object, invocation->out);
-		return STARCTL_OK;
-	}
-	render_table(object, invocation->out);
-	json_decref(object);
-	return STARCTL_OK;
+	return object ? print(invocation, object, render_table) : fail(invocation, &err, STARCTL_FAILED);
 }
 
 static const char *default_text(const struct object_option *option, unsigned optimizer, const struct object_spec *spec,
@@ -311,11 +311,10 @@ int run_tables_empty(const struct invocation *invocation)
 /* Before anything is dropped: all of them are there, and none is named twice. */
 static int check_all(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err)
 {
-	json_t *list = jsonrpc_call(client, "tables", NULL, STARCTL_CALL_US, err);
-	int rc = list ? 0 : err->code;
+	int rc = 0;
 
 	for (int i = 0; rc == 0 && i < invocation->argc; i++) {
-		json_t *found = choose_table(list, invocation->argv[i], err);
+		json_t *found = table_of_node(client, invocation->argv[i], err);
 
 		rc = found ? 0 : err->code;
 		for (int j = 0; rc == 0 && j < i; j++)
@@ -323,7 +322,6 @@ static int check_all(const struct invocation *invocation, struct jsonrpc_client 
 				rc = star_error_set(err, -EINVAL, "\"%s\" is named twice", invocation->argv[i]);
 		json_decref(found);
 	}
-	json_decref(list);
 	return rc;
 }
 

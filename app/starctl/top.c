@@ -48,28 +48,17 @@ static void add_lines(const json_t *lines, const char *node, bool whole, const c
 	}
 }
 
-static json_t *line_with(const json_t *lines, const json_t *like, const char *first, const char *second)
-{
-	json_t *line;
-	size_t i;
-
-	json_array_foreach(lines, i, line)
-	{
-		if (json_equal(json_object_get(line, first), json_object_get(like, first)) &&
-		    (!second || json_equal(json_object_get(line, second), json_object_get(like, second))))
-			return line;
-	}
-	return NULL;
-}
-
+/* Of one node no two have a name: none is looked for in an empty list. */
 static void add_tables(const json_t *tables, json_t *to)
 {
+	static const char *const name_alone[] = { "name", NULL };
+	const bool first = json_array_size(to) == 0;
 	const json_t *table;
 	size_t i;
 
 	json_array_foreach(tables, i, table)
 	{
-		json_t *sum = line_with(to, table, "name", NULL), *stats = json_object_get(sum, "stats");
+		json_t *sum = first ? NULL : top_line(to, name_alone, table, i), *stats = json_object_get(sum, "stats");
 		const char *name;
 		json_t *value;
 
@@ -92,12 +81,13 @@ static double p99_of(const json_t *line)
 /* Of two nodes' lines that one stays where more of the requests took longer; requests are those of both. */
 static void add_requests(const json_t *lines, const char *node, json_t *to)
 {
+	static const char *const class_and_keys[] = { "class", "keys", NULL };
 	json_t *line;
 	size_t i;
 
 	json_array_foreach(lines, i, line)
 	{
-		json_t *worst = line_with(to, line, "class", "keys");
+		json_t *worst = top_line(to, class_and_keys, line, i);
 		const double requests = top_number(worst, "requests") + top_number(line, "requests");
 		const bool stays = worst && p99_of(worst) >= p99_of(line);
 
@@ -125,7 +115,7 @@ static json_t *look_at(struct top *top, unsigned i, struct top_look *look)
 	if (one->tried && !one->client && top->looks % AGAIN_LOOKS == 0)
 		cluster_again(&top->cluster, i, AGAIN_US);
 	status = cluster_ask(&top->cluster, i, "status", NULL);
-	tables = status ? cluster_ask(&top->cluster, i, "tables", NULL) : NULL;
+	tables = status ? tables_of_node(one->client, &one->why) : NULL;
 	if (!tables) {
 		json_decref(status);
 		cluster_lose(&top->cluster, i);

@@ -33,6 +33,9 @@ static inline double top_number(const json_t *object, const char *name)
 	return json_number_value(json_object_get(object, name));
 }
 
+/* top_show.c: the line that has the same of those members, of which NULL is the last. Two lists have mostly the same
+ * order: it is looked for at place `near`, and then further and further away from there. NULL: there is none. */
+json_t *top_line(const json_t *lines, const char *const *members, const json_t *like, size_t near);
 /* top_show.c: what tables and reactors can be sorted by; NULL from the end on. */
 const char *top_sorting(unsigned number);
 const char *top_reactor_sorting(unsigned number);

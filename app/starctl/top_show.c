@@ -45,20 +45,25 @@ static double rate(const struct top *top, const json_t *before, const json_t *no
 	return before && passed > 0 && more > 0 ? more / passed : 0;
 }
 
-/* The line of before that has the same members. */
-static const json_t *same(const json_t *list, const char *const *members, const json_t *of)
+static bool is_same(const json_t *a, const json_t *b, const char *const *members)
 {
-	const json_t *other;
-	size_t i;
+	while (*members && json_equal(json_object_get(a, *members), json_object_get(b, *members)))
+		members++;
+	return !*members;
+}
 
-	json_array_foreach(list, i, other)
-	{
-		const char *const *m = members;
+json_t *top_line(const json_t *lines, const char *const *members, const json_t *like, size_t near)
+{
+	const size_t n = json_array_size(lines);
 
-		while (*m && json_equal(json_object_get(other, *m), json_object_get(of, *m)))
-			m++;
-		if (!*m)
-			return other;
+	for (size_t away = 0; away < n || away <= near; away++) {
+		json_t *after = json_array_get(lines, near + away);
+		json_t *before = away <= near ? json_array_get(lines, near - away) : NULL;
+
+		if (after && is_same(after, like, members))
+			return after;
+		if (before && is_same(before, like, members))
+			return before;
 	}
 	return NULL;
 }
@@ -139,7 +144,9 @@ static struct ranking rank(const struct top *top, const json_t *now, const json_
 
 		if (!r.of)
 			break;
-		*one = (struct ranked){ .line = line, .now = line, .before = same(before, same_by, line), .place = i };
+		*one = (struct ranked){
+			.line = line, .now = line, .before = top_line(before, same_by, line, i), .place = i
+		};
 		if (inside) {
 			one->now = json_object_get(line, inside);
 			one->before = json_object_get(one->before, inside);
@@ -167,7 +174,7 @@ static void show_head(const struct top *top, FILE *out)
 
 	json_array_foreach(top->now.reactors, i, reactor)
 	{
-		requests += rate(top, same(top->before.reactors, place, reactor), reactor, "requests");
+		requests += rate(top, top_line(top->before.reactors, place, reactor, i), reactor, "requests");
 		memory += top_number(reactor, "memory_bytes");
 		limit += top_number(reactor, "memory_limit_bytes");
 	}

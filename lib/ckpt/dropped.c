@@ -19,7 +19,7 @@
 enum {
 	DROPPED_VERSION = 2,
 	DROPPED_VERSION_UNSUMMED = 1, /* as earlier programs wrote it */
-	DROPPED_BYTES_MAX = 1 << 20
+	DROPPED_BYTES_MAX = 16 << 20
 };
 
 static int path_of(const char *directory, const char *ending, char path[static CKPT_PATH_MAX], struct star_error *err)
@@ -165,6 +165,19 @@ int ckpt_dropped_read(const char *directory, uint64_t lineage, uint32_t generati
 	return rc;
 }
 
+static bool has_other(const json_t *json, uint64_t lineage)
+{
+	struct star_error none;
+	struct entry entry;
+	const json_t *each;
+	bool other = false;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "dropped"), i, each) other |=
+		read_entry(each, &entry, &none) == 0 && entry.lineage != lineage;
+	return other;
+}
+
 static bool has_checkpoint(const struct ckpt_entry *entries, uint32_t count, uint64_t lineage)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -184,7 +197,8 @@ static int keep_others(const char *directory, uint64_t lineage, json_t *list, st
 	size_t i;
 	int rc = read_file(directory, &json, err);
 
-	if (rc == 0 && json)
+	/* A list reads all manifests, which may be long. */
+	if (rc == 0 && has_other(json, lineage))
 		rc = ckpt_list(directory, &entries, &count, err);
 	json_array_foreach(json_object_get(json, "dropped"), i,
 			   each) if (rc == 0 && read_entry(each, &entry, &none) == 0 && entry.lineage != lineage &&

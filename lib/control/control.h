@@ -278,7 +278,10 @@ int control_pair_standby(struct control *control, const char *data_host, uint16_
 uint64_t control_pair_version(struct control *control);
 /* The same of the work queues, which come along. */
 uint64_t control_pair_queues(struct control *control);
-json_t *control_pair_catalogue(struct control *control);
+/* The catalogue for the standby, or, as that may be long, what has changed of it after that version, which it has.
+ * since CONTROL_PAIR_ALL: all of it. A new reference. */
+#define CONTROL_PAIR_ALL UINT64_MAX
+json_t *control_pair_catalogue(struct control *control, uint64_t since);
 /* Makes the catalogue what another node's is; *epoch as it has it. */
 int control_pair_take(struct control *control, const json_t *catalogue, uint32_t *epoch, struct star_error *err);
 /* Who gets in; NULL: everybody. And with which keys this node calls others. */

@@ -39,7 +39,9 @@ static void add_pair(const struct control *control, json_t *params)
 					      standby->data_host, "data_port", standby->data_port));
 }
 
-static json_t *join_params(struct control *control, bool with_objects)
+/* brings: the first id of what it is to say of what it holds, 0: nothing; then where the next page of that begins.
+ * wants: the same of the catalogue's page that it is to be told. */
+static json_t *join_params(struct control *control, uint32_t *brings, uint32_t wants)
 {
 	const struct config *config = control->config;
 	json_t *params = json_pack("{s:i, s:I, s:s, s:i, s:i, s:i, s:i, s:I}", "task", (int)control->task,
@@ -47,9 +49,16 @@ static json_t *join_params(struct control *control, bool with_objects)
 				   "data_port", config->own.data.port, "reactors", (int)config->reactors, "partitions",
 				   (int)config->partitions, "ps_count", (int)config->ps_count, "request_max",
 				   (json_int_t)config->request_mib << 20);
-	json_t *objects = control_objects_json(control, false), *refused = json_array();
+	json_t *objects = *brings ? control_objects_page(control, *brings, brings) : NULL, *refused = json_array();
 
+	if (objects)
+		json_object_set_new(params, "objects", objects);
+	if (*brings)
+		json_object_set_new(params, "objects_more", json_true());
+	if (wants > 1)
+		json_object_set_new(params, "objects_from", json_integer(wants));
 	pthread_mutex_lock(&control->lock);
+	json_object_set_new(params, "objects_count", json_integer(control->objects_count));
 	json_object_set_new(params, "epoch", json_integer(control->epoch ? control->epoch : control->handed.epoch));
 	if (control->pair_generation)
 		add_pair(control, params);
@@ -72,12 +81,8 @@ static json_t *join_params(struct control *control, bool with_objects)
 			json_array_append_new(refused, json_integer(id));
 	pthread_mutex_unlock(&control->lock);
 	json_object_set_new(params, "refused", refused);
-	json_object_set_new(params, "objects_count", json_integer((json_int_t)json_array_size(objects)));
-	if (with_objects)
-		json_object_set(params, "objects", objects);
 	if (control->steering.entries)
 		json_object_set_new(params, "steering", jsonrpc_steering_encode(&control->steering));
-	json_decref(objects);
 	return params;
 }
 
@@ -204,9 +209,9 @@ static int take_objects(struct control *control, const json_t *objects, struct s
 	return rc;
 }
 
-/* What this node holds, and the catalogue does not: what was dropped, and creates that failed on another node, while
- * this one could not be told. */
-static void forget_others(struct control *control, const json_t *objects)
+/* What this node holds, and a page of the catalogue, with ids from `from` to `to`, does not: what was dropped, and
+ * creates that failed on another node, while this one could not be told. */
+static void forget_others(struct control *control, const json_t *objects, uint32_t from, uint32_t to)
 {
 	uint64_t listed[WIRE_OBJECTS_MAX / 64 + 1] = { 0 };
 	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 };
@@ -224,9 +229,9 @@ static void forget_others(struct control *control, const json_t *objects)
 		generations[id] = (uint32_t)json_integer_value(json_object_get(json, "generation"));
 	}
 	pthread_mutex_lock(&control->lock);
-	last = control->objects_last;
+	last = control->objects_last < to ? control->objects_last : to;
 	pthread_mutex_unlock(&control->lock);
-	for (uint32_t id = 1; id <= last; id++) {
+	for (uint32_t id = from; id <= last; id++) {
 		bool gone;
 
 		pthread_mutex_lock(&control->lock);
@@ -264,10 +269,31 @@ static void note_leader(struct control *control, uint32_t incarnation, uint64_t 
 		log_info("joined PS task 0, incarnation %u", incarnation);
 }
 
-/* Acts on a reply. 1: there is something to say at once, 0: the next heartbeat will do, or a negative errno. */
-static int take_reply(struct control *control, const json_t *reply, uint64_t asked_us, struct star_error *err)
+/* A page of the catalogue that a reply has; *wants: where it begins, then the next one, 1: this was the last. */
+static int take_page(struct control *control, const json_t *reply, uint32_t incarnation, uint32_t *wants,
+		     struct star_error *err)
 {
-	const json_t *objects = json_object_get(reply, "objects"), *layout = json_object_get(reply, "layout");
+	const json_t *objects = json_object_get(reply, "objects");
+	const uint32_t from = *wants;
+	uint32_t next = WIRE_OBJECTS_MAX + 1;
+
+	*wants = 1;
+	if (json_object_get(reply, "objects_next")) {
+		if (jsonrpc_member_u32(reply, "objects_next", from + 1, WIRE_OBJECTS_MAX, &next, err) < 0)
+			return -EPROTO;
+		*wants = next;
+	}
+	if (objects && incarnation == control->leader_incarnation)
+		forget_others(control, objects, from, next - 1);
+	return take_objects(control, objects, err);
+}
+
+/* Acts on a reply. 1: there is something to say at once, 0: the next heartbeat will do, or a negative errno. wants as
+ * with take_page: where there is a next page nothing else counts yet. */
+static int take_reply(struct control *control, const json_t *reply, uint32_t *wants, uint64_t asked_us,
+		      struct star_error *err)
+{
+	const json_t *layout = json_object_get(reply, "layout");
 	const bool joined = json_is_true(json_object_get(reply, "joined"));
 	uint64_t begins_with = 0, generation = 0;
 	uint32_t incarnation;
@@ -281,10 +307,10 @@ static int take_reply(struct control *control, const json_t *reply, uint64_t ask
 	if (rc == 0 && generation && generation < control->leader_generation)
 		rc = star_error_set(err, -EHOSTDOWN,
 				    "the place of this PS task 0 was taken by the other node of its pair");
-	if (rc == 0 && objects && incarnation == control->leader_incarnation)
-		forget_others(control, objects);
 	if (rc == 0)
-		rc = take_objects(control, objects, err);
+		rc = take_page(control, reply, incarnation, wants, err);
+	if (rc == 0 && *wants > 1)
+		return 1;
 	if (rc == 0 && layout)
 		rc = take_layout(control, layout, err);
 	if (rc < 0)
@@ -305,9 +331,42 @@ static int look_at_history(struct control *control, struct star_error *err)
 	return rc;
 }
 
+static int send_heartbeat(struct control *control, const struct leader_link *link, struct star_error *err)
+{
+	const uint64_t asked_us = clock_us();
+	json_t *reply = control_call(control, CALLER_FOLLOWER, link->client, "heartbeat", heartbeat_params(control),
+				     CONTROL_HEARTBEAT_US, err);
+	uint32_t wants = 1;
+	const int rc = reply ? take_reply(control, reply, &wants, asked_us, err) : err->code;
+
+	json_decref(reply);
+	return rc;
+}
+
+/* In as many calls as it takes: what this node holds goes to PS task 0 by pages, and so does the catalogue come. Each
+ * call is a page further. */
+static int send_join(struct control *control, struct leader_link *link, struct star_error *err)
+{
+	uint32_t brings = link->introduced ? 0 : 1, wants = 1;
+	int rc;
+
+	do {
+		const uint64_t asked_us = clock_us();
+		json_t *params = join_params(control, &brings, wants);
+		json_t *reply =
+			control_call(control, CALLER_FOLLOWER, link->client, "join", params, CONTROL_FORWARD_US, err);
+
+		if (!reply)
+			return err->code;
+		link->introduced = !brings;
+		rc = brings ? 0 : take_reply(control, reply, &wants, asked_us, err);
+		json_decref(reply);
+	} while (rc >= 0 && (brings || wants > 1));
+	return rc;
+}
+
 static int beat(struct control *control, struct leader_link *link, struct star_error *err)
 {
-	uint64_t asked_us;
 	json_t *reply;
 	bool joined;
 	int rc = look_at_history(control, err);
@@ -335,19 +394,7 @@ static int beat(struct control *control, struct leader_link *link, struct star_e
 			return err->code;
 		json_decref(reply);
 	}
-	asked_us = clock_us();
-	if (joined && link->introduced)
-		reply = control_call(control, CALLER_FOLLOWER, link->client, "heartbeat", heartbeat_params(control),
-				     CONTROL_HEARTBEAT_US, err);
-	else
-		reply = control_call(control, CALLER_FOLLOWER, link->client, "join",
-				     join_params(control, !link->introduced), CONTROL_FORWARD_US, err);
-	if (!reply)
-		return err->code;
-	link->introduced = true;
-	rc = take_reply(control, reply, asked_us, err);
-	json_decref(reply);
-	return rc;
+	return joined && link->introduced ? send_heartbeat(control, link, err) : send_join(control, link, err);
 }
 
 /* Logs a reason once, not every time that it holds. */

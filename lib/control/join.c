@@ -58,7 +58,8 @@ int control_join_read(const struct control *control, const json_t *params, struc
 	static const char *const members[] = {
 		"task", "incarnation", "data_host", "data_port", "reactors", "partitions", "ps_count", "epoch",
 		"objects_count", "objects", "steering", "request_max", "cluster_reactors", "first_reactor",
-		"refused", "taken_back", "recovers", "inherited", "generation", "control", "standby", NULL,
+		"refused", "taken_back", "recovers", "inherited", "generation", "control", "standby", "objects_more",
+		"objects_from", NULL,
 	};
 	/* clang-format on */
 	const uint32_t last = control->config->ps_count - 1;
@@ -85,8 +86,15 @@ int control_join_read(const struct control *control, const json_t *params, struc
 	    jsonrpc_member_u32(params, "inherited", 1, UINT32_MAX, &join->node.incarnation, err) < 0)
 		return -EINVAL;
 	join->objects = json_object_get(params, "objects");
-	if (join->objects && (!json_is_array(join->objects) || json_array_size(join->objects) != join->objects_count))
-		return star_error_set(err, -EINVAL, "member \"objects\" must be an array of objects_count objects");
+	join->more = json_object_get(params, "objects_more");
+	join->from = 1;
+	if ((join->more && jsonrpc_member_bool(params, "objects_more", &join->more, err) < 0) ||
+	    (json_object_get(params, "objects_from") &&
+	     jsonrpc_member_u32(params, "objects_from", 1, WIRE_OBJECTS_MAX, &join->from, err) < 0))
+		return -EINVAL;
+	if (join->objects && (!json_is_array(join->objects) || json_array_size(join->objects) > JSONRPC_OBJECTS_PAGE))
+		return star_error_set(err, -EINVAL, "member \"objects\" must be an array of at most %d objects",
+				      JSONRPC_OBJECTS_PAGE);
 	join->refused = json_object_get(params, "refused");
 	if (join->refused && !json_is_array(join->refused))
 		return star_error_set(err, -EINVAL, "member \"refused\" must be an array of ids");

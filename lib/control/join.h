@@ -15,7 +15,9 @@ struct control_join {
 	uint64_t taken_back;	 /* as that has it */
 	uint64_t generation;	 /* of its pair; 0: it is in none */
 	bool second;		 /* of the two control addresses of its task it has the second */
-	const json_t *objects;	 /* NULL or an array */
+	const json_t *objects;	 /* NULL or an array: what it holds, or a page of that */
+	bool more;		 /* other pages follow: this is no join yet */
+	uint32_t from;		 /* the catalogue's page that it wants; from 2 on: it has those before it */
 	const json_t *refused;	 /* the same: ids that it has no room for */
 };
 

@@ -204,8 +204,11 @@ static int identify(struct control *control, struct object_spec *spec, bool *fre
 	} else if (rc == 0) {
 		spec->id = free_id(control);
 		if (spec->id > WIRE_OBJECTS_MAX)
-			rc = star_error_set(err, -ENOSPC, "the catalogue is full: %d tables and variables are possible",
-					    WIRE_OBJECTS_MAX);
+			rc = star_error_set(
+				err, -ENOSPC,
+				"the catalogue is full: %d tables, variables and programs are possible. Drop "
+				"some (starctl tables drop), or have features of one dim share a table",
+				WIRE_OBJECTS_MAX);
 		else if (spec->kind == OBJECT_PROGRAM && count_programs(control) >= PROGRAMS_MAX)
 			rc = star_error_set(err, -ENOSPC, "the catalogue has %d programs: no more are possible",
 					    PROGRAMS_MAX);
@@ -447,10 +450,11 @@ static void rejudge(struct control *control)
 				control->nodes[task].joined = false;
 }
 
-/* Takes over the objects that the node brought; all are read before the first one counts. */
+/* Takes over the objects that the node brought, of one page; all are read before the first one counts. */
 static int adopt_all(struct control *control, const struct control_join *join, struct star_error *err)
 {
-	struct object_spec *specs = calloc(join->objects_count + 1, sizeof(*specs));
+	const size_t count = json_array_size(join->objects);
+	struct object_spec *specs = calloc(count + 1, sizeof(*specs));
 	struct star_error why = { 0 };
 	uint32_t count_before;
 	const json_t *json;
@@ -468,7 +472,7 @@ static int adopt_all(struct control *control, const struct control_join *join, s
 	pthread_mutex_lock(&control->lock);
 	count_before = control->objects_count;
 	pthread_mutex_unlock(&control->lock);
-	for (i = 0; rc == 0 && i < join->objects_count; i++) {
+	for (i = 0; rc == 0 && i < count; i++) {
 		/* It has not heard that it was dropped: it does, as the catalogue has less. */
 		if (specs[i].generation < control->generations[specs[i].id])
 			continue;
@@ -478,7 +482,7 @@ static int adopt_all(struct control *control, const struct control_join *join, s
 				       join->task, why.text);
 	}
 	pthread_mutex_lock(&control->lock);
-	for (i = 0; rc == 0 && i < join->objects_count; i++)
+	for (i = 0; rc == 0 && i < count; i++)
 		if (specs[i].generation >= control->generations[specs[i].id])
 			set_holds(&control->nodes[join->task], specs[i].id);
 	if (control->objects_count != count_before)
@@ -609,10 +613,43 @@ static void judge(struct control *control, const struct control_join *join)
 	node->joined = true;
 }
 
+/* A page of the catalogue for who lacks something of it. */
+static void put_objects(struct control *control, uint32_t from, json_t *reply)
+{
+	uint32_t next;
+
+	json_object_set_new(reply, "objects", control_objects_page(control, from, &next));
+	if (next)
+		json_object_set_new(reply, "objects_next", json_integer(next));
+}
+
+/* The node has said all that it holds. Whoever is in the middle of the catalogue does not hold it yet. */
+static int end_join(struct control *control, const struct control_join *join, json_t **result, struct star_error *err)
+{
+	const bool first = join->from == 1;
+	uint32_t count;
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	if (first)
+		judge(control, join);
+	pthread_mutex_unlock(&control->lock);
+	rc = control_leader_lay_out(control, join->task, err);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&control->lock);
+	*result = standing(control, join->task);
+	control->nodes[join->task].loads = control->begins_with != 0 || join->recovers;
+	count = control->objects_count;
+	pthread_mutex_unlock(&control->lock);
+	if (!first || count != join->objects_count)
+		put_objects(control, join->from, *result);
+	return 0;
+}
+
 int control_leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	struct control_join join;
-	uint32_t count;
 	bool known;
 	int rc;
 
@@ -635,22 +672,11 @@ int control_leader_join(struct control *control, const json_t *params, json_t **
 	/* What a node brings that was here before is no news, or what it has not heard to be undone. */
 	if (rc == 0 && join.objects && !known)
 		rc = adopt_all(control, &join, err);
-	if (rc < 0)
-		return rc;
-	pthread_mutex_lock(&control->lock);
-	judge(control, &join);
-	pthread_mutex_unlock(&control->lock);
-	rc = control_leader_lay_out(control, join.task, err);
-	if (rc < 0)
-		return rc;
-	pthread_mutex_lock(&control->lock);
-	*result = standing(control, join.task);
-	control->nodes[join.task].loads = control->begins_with != 0 || join.recovers;
-	count = control->objects_count;
-	pthread_mutex_unlock(&control->lock);
-	if (count != join.objects_count)
-		json_object_set_new(*result, "objects", control_objects_json(control, false));
-	return 0;
+	if (rc == 0 && join.more)
+		*result = json_pack("{s:I}", "incarnation", (json_int_t)control->incarnation);
+	else if (rc == 0)
+		rc = end_join(control, &join, result, err);
+	return rc;
 }
 
 int control_leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err)

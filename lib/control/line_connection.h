@@ -40,12 +40,12 @@ struct line_connection {
 	uint64_t line_us;     /* since when a part of a line waits for its rest; 0: none does */
 	uint64_t active_us;   /* when it came, or something came or went */
 	uint64_t came_us;
-	struct secure_link *tls; /* NULL: in clear, or before its first byte */
-	uint32_t user;		 /* an administrator's */
+	struct secure_link *tls;  /* NULL: in clear, or before its first byte */
+	uint32_t user;		  /* an administrator's */
 	struct line_guest *guest; /* a principal's; NULL: it has not entered, is over its quota, or there are no keys */
-	bool over;		 /* its principal has as many connections as it may: one answer, and no more */
-	bool entered;		 /* lines are read of it: its handshake is over, or there is none to be */
-	bool held;		 /* its handshake waits for one of its address to be over */
+	bool over;		  /* its principal has as many connections as it may: one answer, and no more */
+	bool entered;		  /* lines are read of it: its handshake is over, or there is none to be */
+	bool held;		  /* its handshake waits for one of its address to be over */
 	bool spoke;
 	bool eof;
 	bool waiting;  /* an answer is to come from another thread */

@@ -139,27 +139,7 @@ static int run_drop(const struct call *call, json_t **result, struct star_error 
 
 static int run_tables(const struct call *call, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "name", NULL };
-	const json_t *params = call->request.params;
-	const char *name;
-	json_t *table;
-
-	if (!json_object_get(params, "name")) {
-		const int rc = no_params(call, err);
-
-		if (rc == 0)
-			*result = control_objects_json(call->control, true);
-		return rc;
-	}
-	if (jsonrpc_member_only(params, members, err) < 0 ||
-	    jsonrpc_member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0)
-		return control_invalid(err);
-	table = control_table_json(call->control, name, err);
-	if (!table)
-		return err->code;
-	*result = json_array();
-	json_array_append_new(*result, table);
-	return 0;
+	return control_tables(call->control, call->request.params, result, err);
 }
 
 static int run_join(const struct call *call, json_t **result, struct star_error *err)

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "base/nearest.h"
 #include "jsonrpc/jsonrpc_message.h"
 
 int control_invalid(struct star_error *err)
@@ -155,12 +155,37 @@ bool control_pause(struct control *control, uint32_t ms, const bool *until)
 	return !stopping;
 }
 
+/* Where ids of names with its hash begin. */
+static uint32_t name_place(const char *name)
+{
+	return (uint32_t)hash_name(name) & (CONTROL_NAMES - 1);
+}
+
+/* Under lock, as the object comes, and before it goes. */
+static void add_name(struct control *control, const struct object_spec *spec)
+{
+	uint16_t *first = &control->named[name_place(spec->name)];
+
+	control->named_next[spec->id] = *first;
+	*first = (uint16_t)spec->id;
+}
+
+static void take_out_name(struct control *control, const struct object_spec *spec)
+{
+	uint16_t *at = &control->named[name_place(spec->name)];
+
+	while (*at && *at != spec->id)
+		at = &control->named_next[*at];
+	*at = control->named_next[spec->id];
+}
+
 const struct object_spec *control_find(const struct control *control, const char *name)
 {
-	for (uint32_t id = 1; id <= control->objects_last; id++)
-		if (control->objects[id] && strcmp(control->objects[id]->name, name) == 0)
-			return control->objects[id];
-	return NULL;
+	uint32_t id = control->named[name_place(name)];
+
+	while (id && strcmp(control->objects[id]->name, name) != 0)
+		id = control->named_next[id];
+	return id ? control->objects[id] : NULL;
 }
 
 static int compare(const struct control *control, const struct object_spec *spec, struct star_error *err)
@@ -206,7 +231,8 @@ static int install(struct control *control, const struct object_spec *spec, stru
 	}
 	pthread_mutex_lock(&control->lock);
 	control->objects[copy->id] = copy;
-	control->version++;
+	add_name(control, copy);
+	control->changed[copy->id] = ++control->version;
 	control->objects_count++;
 	if (copy->id > control->objects_last)
 		control->objects_last = copy->id;
@@ -237,8 +263,9 @@ static const struct object_spec *forget_one(struct control *control, uint32_t id
 	if (retired) {
 		control->retired = retired;
 		retired[control->retired_count++] = spec;
+		take_out_name(control, spec);
 		control->objects[id] = NULL;
-		control->version++;
+		control->changed[id] = ++control->version;
 		control->objects_count--;
 		control->drops++; /* a checkpoint under way may have it */
 		if (control->generations[id] <= spec->generation)
@@ -272,10 +299,14 @@ void control_tell_replaced(uint32_t task, uint64_t generation)
 void control_forget(struct control *control, uint32_t id, const char *why)
 {
 	const struct object_spec *spec, *program;
+	uint32_t last;
 
 	pthread_mutex_lock(&control->plane);
 	spec = forget_one(control, id);
-	for (uint32_t other = 1; spec && other <= WIRE_OBJECTS_MAX; other++) {
+	pthread_mutex_lock(&control->lock);
+	last = control->objects_last;
+	pthread_mutex_unlock(&control->lock);
+	for (uint32_t other = 1; spec && other <= last; other++) {
 		pthread_mutex_lock(&control->lock);
 		program = control->objects[other];
 		pthread_mutex_unlock(&control->lock);
@@ -344,76 +375,6 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 	return rc;
 }
 
-json_t *control_objects_json(struct control *control, bool with_stats)
-{
-	const struct control_data_plane *data_plane = &control->data_plane;
-	json_t *objects = json_array();
-
-	pthread_mutex_lock(&control->lock);
-	for (uint32_t id = 1; id <= control->objects_last; id++) {
-		const struct object_spec *spec = control->objects[id];
-		json_t *json =
-			spec && !(with_stats && spec->kind == OBJECT_PROGRAM) ? jsonrpc_object_encode(spec) : NULL;
-
-		if (json && with_stats)
-			json_object_set_new(json, "stats", data_plane->object_status(data_plane->ctx, spec, false));
-		if (json)
-			json_array_append_new(objects, json);
-	}
-	pthread_mutex_unlock(&control->lock);
-	return objects;
-}
-
-static int unknown_table(const struct control *control, const char *name, struct star_error *err)
-{
-	const char *names[WIRE_OBJECTS_MAX + 1];
-	uint32_t count = 0;
-
-	for (uint32_t id = 1; id <= control->objects_last; id++)
-		if (control->objects[id] && control->objects[id]->kind != OBJECT_PROGRAM)
-			names[count++] = control->objects[id]->name;
-	names[count] = NULL;
-	return count ? star_error_set(err, -ENOENT, "there is no table \"%s\"; did you mean \"%s\"?", name,
-				      nearest_name(name, names, sizeof(names[0])))
-		     : star_error_set(err, -ENOENT, "there is no table \"%s\", nor any other", name);
-}
-
-const struct object_spec *control_table(const struct control *control, const char *name, struct star_error *err)
-{
-	const struct object_spec *spec = control_find(control, name);
-
-	if (spec && spec->kind != OBJECT_PROGRAM)
-		return spec;
-	unknown_table(control, name, err);
-	return NULL;
-}
-
-json_t *control_table_json(struct control *control, const char *name, struct star_error *err)
-{
-	const struct control_data_plane *data_plane = &control->data_plane;
-	const struct object_spec *spec;
-	json_t *json = NULL;
-
-	pthread_mutex_lock(&control->lock);
-	spec = control_table(control, name, err);
-	if (spec) {
-		json = jsonrpc_object_encode(spec);
-		json_object_set_new(json, "stats", data_plane->object_status(data_plane->ctx, spec, true));
-	}
-	pthread_mutex_unlock(&control->lock);
-	return json;
-}
-
-const struct object_spec *control_table_by_name(struct control *control, const char *name, struct star_error *err)
-{
-	const struct object_spec *spec;
-
-	pthread_mutex_lock(&control->lock);
-	spec = control_table(control, name, err);
-	pthread_mutex_unlock(&control->lock);
-	return spec;
-}
-
 int control_catalogue_durable(struct control *control, const char *name, const char *done, const char *may,
 			      const char *again, struct star_error *err)
 {
@@ -468,7 +429,7 @@ int control_sweep(struct control *control, const char *name, struct star_error *
 	if (control->pair_waits[0])
 		rc = star_error_set(err, -EHOSTDOWN, "%s", control->pair_waits);
 	else if (!spec)
-		rc = unknown_table(control, name, err);
+		rc = control_unknown_table(control, name, err);
 	else if (!spec->steps_to_live && spec->l2_threshold == 0)
 		rc = star_error_set(err, -EINVAL,
 				    "\"%s\" has nothing to evict by: neither steps_to_live nor l2_threshold", name);

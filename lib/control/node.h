@@ -52,6 +52,7 @@ enum {
 };
 
 enum {
+	CONTROL_NAMES = 4096, /* a power of two */
 	CONTROL_PEER_REQUEST_MAX =
 		64 << 10, /* bytes of a request from who is no node: parsed it may take eighty times as much */
 	CONTROL_EPOCH_MAX = INT32_MAX, /* of a layout */
@@ -173,7 +174,9 @@ struct control {
 	struct jsonrpc_client *calling[CALLERS];	   /* calls in progress, to be interrupted by a stop */
 	struct object_spec *objects[WIRE_OBJECTS_MAX + 1]; /* by id; never changed or freed while the node runs */
 	uint32_t objects_count, objects_last;		   /* last: the highest id */
-	struct object_spec **retired;			   /* forgotten; others may look at them still */
+	/* Their ids by their names' hashes: the first of each, and of an id the next one; 0: none. */
+	uint16_t named[CONTROL_NAMES], named_next[WIRE_OBJECTS_MAX + 1];
+	struct object_spec **retired; /* forgotten; others may look at them still */
 	unsigned retired_count;
 	uint64_t fresh[WIRE_OBJECTS_MAX / 64 + 1];   /* of a follower: installed since its last join was sent */
 	uint64_t refused[WIRE_OBJECTS_MAX / 64 + 1]; /* of a follower: it has no room for them */
@@ -203,6 +206,7 @@ struct control {
 	 * changed. */
 	char pair_waits[CONTROL_STATE_MAX];
 	uint64_t version;
+	uint64_t changed[WIRE_OBJECTS_MAX + 1]; /* by id: the version in which it came or went */
 	uint64_t pair_generation;	    /* under which it serves, in a cluster of several tasks; 0: it does not */
 	char pair_alone[CONTROL_ALONE_MAX]; /* why it has no standby; "": it has one, or is in no pair */
 	struct control_handed handed;	    /* of a standby, by its primary */
@@ -309,9 +313,14 @@ int control_install(struct control *control, const struct object_spec *spec, str
 /* Serves a layout, unless the one served is as new. Takes both locks. */
 int control_set_layout(struct control *control, const struct control_layout *layout, struct star_error *err);
 
-/* All objects, in the order of their ids; with their figures on this node as "stats", then without programs, or without
- * figures. Takes lock. */
-json_t *control_objects_json(struct control *control, bool with_stats);
+/* tables.c: objects in the order of their ids, from `from` on, as many as one message may have; *next: where the next
+ * page begins, 0: this is the last one. Takes lock. */
+json_t *control_objects_page(struct control *control, uint32_t from, uint32_t *next);
+/* -ENOENT, and the nearest name. Under lock. */
+int control_unknown_table(const struct control *control, const char *name, struct star_error *err);
+/* "tables": {"name": one table}, {"from": the first id of a page}, or {}: all of them, if one message has them. With
+ * their figures on this node as "stats", and without programs. Takes lock. */
+int control_tables(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 /* One table or variable with its figures, those of each reactor too. NULL with err: there is none of that name. */
 json_t *control_table_json(struct control *control, const char *name, struct star_error *err);
 

@@ -229,21 +229,31 @@ static void add_cluster(struct control *control, json_t *catalogue)
 	pthread_mutex_unlock(&control->lock);
 }
 
-json_t *control_pair_catalogue(struct control *control)
+json_t *control_pair_catalogue(struct control *control, uint64_t since)
 {
-	json_t *catalogue;
-	json_t *objects = control_objects_json(control, false), *generations = json_array();
+	json_t *catalogue, *objects = json_array(), *generations = json_array(), *gone = json_array();
+	const bool all = since == CONTROL_PAIR_ALL;
 	uint32_t epoch;
 
 	pthread_mutex_lock(&control->lock);
-	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++) {
+		if (!all && control->changed[id] <= since)
+			continue;
 		if (control->generations[id])
 			json_array_append_new(generations,
 					      json_pack("[i, I]", (int)id, (json_int_t)control->generations[id]));
+		if (control->objects[id])
+			json_array_append_new(objects, jsonrpc_object_encode(control->objects[id]));
+		else if (!all)
+			json_array_append_new(gone, json_integer(id));
+	}
 	epoch = control->epoch;
 	pthread_mutex_unlock(&control->lock);
 	catalogue = json_pack("{s:I, s:o, s:o}", "epoch", (json_int_t)epoch, "objects", objects, "generations",
 			      generations);
+	if (!all)
+		json_object_set(catalogue, "gone", gone);
+	json_decref(gone);
 	if (control->config->ps_count > 1)
 		add_cluster(control, catalogue);
 	add_queues(control, catalogue);
@@ -309,25 +319,46 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 	return 0;
 }
 
-/* What is not among them any more, or is another object under the same id. */
-static void forget_others(struct control *control, const struct object_spec *const *listed)
+/* What is not among them any more, or is another object under the same id. gone_ids NULL: all are listed; else those
+ * that have changed, and these are the ids of what went. */
+static void forget_others(struct control *control, const struct object_spec *const *listed, const uint64_t *gone_ids)
 {
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++) {
 		bool gone;
 
 		pthread_mutex_lock(&control->lock);
-		gone = control->objects[id] &&
-		       (!listed[id] || listed[id]->generation != control->objects[id]->generation);
+		gone = control->objects[id] && (listed[id] ? listed[id]->generation != control->objects[id]->generation
+							   : !gone_ids || control_bit(gone_ids, id));
 		pthread_mutex_unlock(&control->lock);
 		if (gone)
 			control_forget(control, id, "the primary has dropped it");
 	}
 }
 
+static int take_gone(const json_t *list, uint64_t *ids, struct star_error *err)
+{
+	const json_t *each;
+	size_t i;
+
+	if (!json_is_array(list))
+		return star_error_set(err, -EPROTO, "the primary's catalogue has no list of what is gone");
+	json_array_foreach(list, i, each)
+	{
+		const json_int_t id = json_integer_value(each);
+
+		if (id < 1 || id > WIRE_OBJECTS_MAX)
+			return star_error_set(err, -EPROTO, "the primary's catalogue has an id that is none");
+		control_set_bit(ids, (uint32_t)id);
+	}
+	return 0;
+}
+
 int control_pair_take(struct control *control, const json_t *catalogue, uint32_t *epoch, struct star_error *err)
 {
-	static const char *const members[] = { "epoch", "objects", "generations", "queues", "cluster", NULL };
-	const json_t *objects = json_object_get(catalogue, "objects"), *json;
+	static const char *const members[] = { "epoch", "objects", "generations", "queues", "gone", "cluster", NULL };
+	const json_t *objects = json_object_get(catalogue, "objects"), *gone = json_object_get(catalogue, "gone"),
+		     *json;
+	uint64_t gone_ids[WIRE_OBJECTS_MAX / 64 + 1] = { 0 };
 	const struct object_spec *listed[WIRE_OBJECTS_MAX + 1] = { 0 };
 	struct object_spec *specs;
 	size_t i;
@@ -338,6 +369,8 @@ int control_pair_take(struct control *control, const json_t *catalogue, uint32_t
 		return -EPROTO;
 	if (!json_is_array(objects) || json_array_size(objects) > WIRE_OBJECTS_MAX)
 		return star_error_set(err, -EPROTO, "the primary's catalogue has no list of objects");
+	if (gone && take_gone(gone, gone_ids, err) < 0)
+		return err->code;
 	specs = calloc(json_array_size(objects) + 1, sizeof(*specs));
 	if (!specs)
 		return star_error_set(err, -ENOMEM, "out of memory");
@@ -351,7 +384,7 @@ int control_pair_take(struct control *control, const json_t *catalogue, uint32_t
 		listed[specs[i].id] = &specs[i];
 	}
 	if (rc == 0)
-		forget_others(control, listed);
+		forget_others(control, listed, gone ? gone_ids : NULL);
 	for (i = 0; rc == 0 && i < json_array_size(objects); i++)
 		rc = control_install(control, &specs[i], err);
 	if (rc == 0)

@@ -109,7 +109,7 @@ int control_security_ticket(struct control *control, const struct line_connectio
 	/* Of a pair only who serves takes it: whoever asks goes on to the other one. */
 	pthread_mutex_lock(&control->lock);
 	rc = control->pair_waits[0] ? star_error_set(err, -EAGAIN, "PS task %u gives no tickets: %s", control->task,
-						      control->pair_waits)
+						     control->pair_waits)
 				    : 0;
 	pthread_mutex_unlock(&control->lock);
 	if (rc < 0)
@@ -204,10 +204,11 @@ int control_security_table(const struct control *control, const struct line_conn
 	    secure_tickets_look_up(control->tickets, principal->principal, principal->role, table) & one_of)
 		return 0;
 	if (one_of == SECURE_RIGHTS)
-		return star_error_set(err, -EPERM, "\"%s\": \"%s\" has no right to \"%.128s\" (security.rights)", method,
-				      principal->principal, table);
-	return star_error_set(err, -EPERM, "\"%s\": \"%s\" does not have the right \"%s\" to \"%.128s\" (security.rights)",
-			      method, principal->principal, secure_right_name(one_of), table);
+		return star_error_set(err, -EPERM, "\"%s\": \"%s\" has no right to \"%.128s\" (security.rights)",
+				      method, principal->principal, table);
+	return star_error_set(err, -EPERM,
+			      "\"%s\": \"%s\" does not have the right \"%s\" to \"%.128s\" (security.rights)", method,
+			      principal->principal, secure_right_name(one_of), table);
 }
 
 void control_security_quotas(void *ctx, const struct secure_key *principal, struct secure_quotas *quotas)

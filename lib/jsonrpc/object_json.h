@@ -10,6 +10,9 @@
 #include "wire/layout.h"
 #include "wire/object.h"
 
+/* Objects in one message: a list of them, however long they are, fits into a request. */
+enum { JSONRPC_OBJECTS_PAGE = 1024 };
+
 /* A new reference; NULL when the name is not UTF-8, which JSON cannot carry. The id is left out while it is 0, and so
  * are options that the optimizer has no use for. */
 json_t *jsonrpc_object_encode(const struct object_spec *spec);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,69 @@ static int check_sum(const char *text, size_t bytes, struct star_error *err)
 		       : star_error_set(err, -EINVAL,
 					"its checksum does not match its bytes: it is damaged, cut off, or was "
 					"changed by hand");
+}
+
+/* "crc32 bytes " in hexadecimal digits, the JSON, and a newline. The sum is over the number and the JSON. */
+enum { SUM_BYTES = 9, HEAD_BYTES = 18 };
+
+char *jsonrpc_summed_line(const json_t *json, size_t *bytes)
+{
+	char *body = json ? json_dumps(json, JSON_COMPACT) : NULL, *line;
+	const size_t used = body ? strlen(body) : 0;
+
+	line = body && used <= UINT32_MAX ? malloc(HEAD_BYTES + used + 2) : NULL;
+	if (line) {
+		sprintf(line + SUM_BYTES, "%08" PRIx32 " %s\n", (uint32_t)used, body);
+		sprintf(line, "%08" PRIx32, base_crc32(line + SUM_BYTES, HEAD_BYTES - SUM_BYTES + used));
+		line[SUM_BYTES - 1] = ' ';
+		*bytes = HEAD_BYTES + used + 1;
+	}
+	free(body);
+	return line;
+}
+
+/* Whether what is left without a newline is the begin of a line: shorter than that says. */
+static bool is_begin(const char *line, size_t left)
+{
+	char digits[SUM_BYTES] = "";
+
+	if (left < HEAD_BYTES)
+		return true;
+	memcpy(digits, line + SUM_BYTES, SUM_BYTES - 1);
+	return left <= HEAD_BYTES + strtoul(digits, NULL, 16);
+}
+
+json_t *jsonrpc_summed_next(const char *text, size_t bytes, size_t *at, struct star_error *err)
+{
+	const char *line = text + *at, *end = memchr(line, '\n', bytes - *at);
+	const size_t has = end ? (size_t)(end - line) : bytes - *at;
+	char head[HEAD_BYTES + 1];
+	json_t *json = NULL;
+
+	*err = (struct star_error){ 0 };
+	if (!end && is_begin(line, has))
+		return NULL;
+	if (end && has >= HEAD_BYTES) {
+		snprintf(head, sizeof(head), "%08" PRIx32 " %08" PRIx32 " ",
+			 base_crc32(line + SUM_BYTES, has - SUM_BYTES), (uint32_t)(has - HEAD_BYTES));
+		if (memcmp(head, line, HEAD_BYTES) == 0)
+			json = json_loadb(line + HEAD_BYTES, has - HEAD_BYTES, JSON_REJECT_DUPLICATES, NULL);
+	}
+	if (!json)
+		star_error_set(err, -EINVAL,
+			       "its checksum does not match its bytes, from byte %zu on: it is damaged, or was changed "
+			       "by hand",
+			       *at);
+	*at += has + (end != NULL);
+	return json;
+}
+
+size_t jsonrpc_summed_end(const char *text, size_t bytes)
+{
+	static const char tail[] = ",\n \"" MEMBER "\": \"";
+	const char *at = memmem(text, bytes, tail, sizeof(tail) - 1);
+
+	return at && bytes - (size_t)(at - text) >= TAIL_BYTES ? (size_t)(at - text) + TAIL_BYTES : bytes;
 }
 
 json_t *jsonrpc_summed_parse(const char *text, size_t bytes, struct star_error *err)

@@ -22,4 +22,15 @@ json_t *jsonrpc_summed_parse(const char *text, size_t bytes, struct star_error *
 /* The number that such a text ends with. */
 uint32_t jsonrpc_summed_sum(const char *text, size_t bytes);
 
+/*
+ * Lines that were added behind such a text, each with a sum of its own: for what changes often and is long. Where the
+ * text ends; all of it where it has no end, which jsonrpc_summed_parse then says.
+ */
+size_t jsonrpc_summed_end(const char *text, size_t bytes);
+/* With its newline; NULL as above, and the caller's to free. */
+char *jsonrpc_summed_line(const json_t *json, size_t *bytes);
+/* The line that begins at *at, which then is where the next one does. NULL: with err's code 0 there is none, but
+ * perhaps the begin of one that was not written to its end; else it is damaged. */
+json_t *jsonrpc_summed_next(const char *text, size_t bytes, size_t *at, struct star_error *err);
+
 #endif

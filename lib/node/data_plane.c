@@ -122,6 +122,8 @@ static void drop_on_reactor(void *ctx, struct reactor_message *message)
 	question->status = service_drop(shard->service, question->spec.id);
 }
 
+_Static_assert((int)SECURE_TABLES > (int)WIRE_OBJECTS_MAX, "each object has its rights");
+
 /* Until the reactor has come to the end of what must not be torn, which it does even if nobody asks any more. */
 static int drop_on(struct shard *shard, uint32_t id, struct star_error *err)
 {
@@ -147,7 +149,7 @@ static void node_forget(void *ctx, uint32_t id)
 			log_warn("object %u is not dropped yet, a large request goes on: %s", id, err.text);
 	if (node->tickets)
 		secure_tickets_table(node->tickets, id, NULL);
-	node_journal_catalogue(node);
+	node_journal_forgot(node, id);
 }
 
 static int node_install(void *ctx, const struct object_spec *spec, struct star_error *err)
@@ -163,7 +165,7 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 		status = ask_shard(&node->shards[i], &question, err);
 	if (status == 0) {
 		__atomic_store_n(&node->specs[spec->id], spec, __ATOMIC_RELEASE); /* node_observed_object looks */
-		node_journal_catalogue(node);
+		node_journal_installed(node, spec);
 	} else {
 		node_forget(node, spec->id);
 	}

@@ -2,7 +2,7 @@
 /*
  * Where replies wait until what they tell is on the standby or on disk, those of the control plane do, too: a table
  * that was dropped does not come back with whoever takes this node's place. A journal has the catalogue on disk before
- * anybody is told (node_journal_catalogue); a standby is sent it.
+ * anybody is told (node_journal_installed); a standby is sent it.
  */
 #include <errno.h>
 #include <unistd.h>

@@ -18,6 +18,7 @@ enum {
 	SAMPLES = 361, /* an hour */
 	POINTS = 121,  /* that are told of, at most */
 	TABLES = 64,   /* the same: the largest ones */
+	PLACES = 256,  /* of tables that are remembered: the largest ones, and while there are no more, all */
 	REACTORS = 64,
 };
 _Static_assert((int)REACTORS == (int)WIRE_REACTORS_MAX, "each has its line");
@@ -36,13 +37,20 @@ struct table_sample {
 	uint64_t rows, memory_bytes;
 };
 
+/* Of a table. */
+struct place {
+	const struct object_spec *spec; /* NULL: it is free */
+	uint64_t memory_bytes;		/* at the last sample */
+	struct table_sample *samples;	/* SAMPLES of them */
+};
+
 struct node_history {
 	pthread_mutex_t lock; /* protects the rest */
 	uint64_t count;	      /* samples, ever */
 	struct sample samples[SAMPLES];
-	struct table_sample *tables[WIRE_OBJECTS_MAX + 1]; /* by id: SAMPLES of them; NULL: never seen */
-	const struct object_spec *specs[WIRE_OBJECTS_MAX + 1];
-	struct observe_histogram before; /* of all requests, at the last sample */
+	struct place places[PLACES];
+	uint16_t place_of[WIRE_OBJECTS_MAX + 1]; /* by id: one more than its number; 0: none */
+	struct observe_histogram before;	 /* of all requests, at the last sample */
 };
 
 struct node_history *node_history_create(struct star_error *err)
@@ -58,8 +66,8 @@ struct node_history *node_history_create(struct star_error *err)
 
 void node_history_destroy(struct node_history *h)
 {
-	for (unsigned id = 0; h && id <= WIRE_OBJECTS_MAX; id++)
-		free(h->tables[id]);
+	for (unsigned i = 0; h && i < PLACES; i++)
+		free(h->places[i].samples);
 	free(h);
 }
 
@@ -99,24 +107,66 @@ static void add_times(const struct node *node, struct node_history *h, struct sa
 	s->p99_us = (float)(observe_quantile(&new, 0.99) / 1e3);
 }
 
+static void free_place(struct node_history *h, struct place *place)
+{
+	if (place->spec)
+		h->place_of[place->spec->id] = 0;
+	place->spec = NULL;
+}
+
+/* One that is free, or that of a table of less than half the size, so that two do not take turns; NULL: none. */
+static struct place *find_place(struct node_history *h, uint64_t memory_bytes)
+{
+	struct place *smallest = &h->places[0];
+
+	for (unsigned i = 0; i < PLACES; i++) {
+		if (!h->places[i].spec)
+			return &h->places[i];
+		if (h->places[i].memory_bytes < smallest->memory_bytes)
+			smallest = &h->places[i];
+	}
+	return smallest->memory_bytes < memory_bytes / 2 ? smallest : NULL;
+}
+
+/* The table's place, or a new one, which has seen nothing; NULL: it is remembered no more. */
+static struct place *take_place(struct node_history *h, const struct object_spec *spec, uint64_t memory_bytes)
+{
+	struct place *place;
+
+	if (h->place_of[spec->id])
+		return &h->places[h->place_of[spec->id] - 1];
+	place = find_place(h, memory_bytes);
+	if (!place)
+		return NULL;
+	if (!place->samples)
+		place->samples = calloc(SAMPLES, sizeof(*place->samples));
+	if (!place->samples)
+		return NULL;
+	free_place(h, place);
+	memset(place->samples, 0, SAMPLES * sizeof(*place->samples));
+	place->spec = spec;
+	h->place_of[spec->id] = (uint16_t)(place - h->places + 1);
+	return place;
+}
+
 static void add_table(const struct node *node, struct node_history *h, uint32_t id, unsigned at)
 {
 	const struct object_spec *spec = node_observed_object(node, id);
 	struct store_stats sum = { 0 };
+	struct place *place;
 
 	/* A table that was dropped begins again under its id, with another one. */
-	if (h->tables[id] && spec != h->specs[id])
-		memset(h->tables[id], 0, SAMPLES * sizeof(*h->tables[id]));
-	h->specs[id] = spec;
+	if (h->place_of[id] && spec != h->places[h->place_of[id] - 1].spec)
+		free_place(h, &h->places[h->place_of[id] - 1]);
 	if (!spec || spec->kind == OBJECT_PROGRAM)
-		return;
-	if (!h->tables[id])
-		h->tables[id] = calloc(SAMPLES, sizeof(*h->tables[id]));
-	if (!h->tables[id])
 		return;
 	for (unsigned i = 0; i < node->shards_count; i++)
 		service_table_stats(node->shards[i].service, id, &sum);
-	h->tables[id][at] = (struct table_sample){ sum.rows, sum.memory_bytes };
+	place = take_place(h, spec, sum.memory_bytes);
+	if (!place)
+		return;
+	place->memory_bytes = sum.memory_bytes;
+	place->samples[at] = (struct table_sample){ sum.rows, sum.memory_bytes };
 }
 
 void node_history_watch(struct node *node)
@@ -223,37 +273,36 @@ static json_t *reactor_json(const struct node_history *h, const struct chosen *c
 	return json_pack("{s:i, s:o, s:o}", "index", (int)reactor, "busy_percent", busy, "requests", requests);
 }
 
-static json_t *table_json(const struct node_history *h, const struct chosen *chosen, uint32_t id)
+static json_t *table_json(const struct place *place, const struct chosen *chosen)
 {
 	json_t *rows = json_array(), *bytes = json_array();
 
 	for (unsigned i = 0; i < chosen->n; i++) {
-		const struct table_sample *s = &h->tables[id][chosen->at[i]];
+		const struct table_sample *s = &place->samples[chosen->at[i]];
 
 		json_array_append_new(rows, json_integer((json_int_t)s->rows));
 		json_array_append_new(bytes, json_integer((json_int_t)s->memory_bytes));
 	}
-	return json_pack("{s:s, s:o, s:o}", "name", h->specs[id]->name, "rows", rows, "memory_bytes", bytes);
+	return json_pack("{s:s, s:o, s:o}", "name", place->spec->name, "rows", rows, "memory_bytes", bytes);
 }
 
 /* The largest ones, as they are now. */
 static json_t *tables_json(const struct node_history *h, const struct chosen *chosen)
 {
-	const unsigned last = chosen->n ? chosen->at[chosen->n - 1] : 0;
-	bool told[WIRE_OBJECTS_MAX + 1] = { false };
+	bool told[PLACES] = { false };
 	json_t *json = json_array();
 
 	for (unsigned n = 0; n < TABLES; n++) {
-		uint32_t largest = 0;
+		const struct place *largest = NULL;
 
-		for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
-			if (h->tables[id] && h->specs[id] && !told[id] &&
-			    (!largest || h->tables[id][last].memory_bytes > h->tables[largest][last].memory_bytes))
-				largest = id;
+		for (unsigned i = 0; i < PLACES; i++)
+			if (h->places[i].spec && !told[i] &&
+			    (!largest || h->places[i].memory_bytes > largest->memory_bytes))
+				largest = &h->places[i];
 		if (!largest)
 			break;
-		told[largest] = true;
-		json_array_append_new(json, table_json(h, chosen, largest));
+		told[largest - h->places] = true;
+		json_array_append_new(json, table_json(largest, chosen));
 	}
 	return json;
 }

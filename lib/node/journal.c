@@ -316,15 +316,34 @@ static void update_catalogue(struct node_journal *j)
 	fail_journal(j, &err);
 }
 
-void node_journal_catalogue(struct node *node)
+/* One change is added to the file; where that cannot be, the file is written again. */
+static void note_change(struct node_journal *j, json_t *change)
 {
-	struct node_journal *j = node->journal;
+	struct star_error ignored;
 
-	if (!j || !j->begun)
-		return;
 	pthread_mutex_lock(&j->lock);
-	update_catalogue(j);
+	if (j->failure_told)
+		json_decref(change);
+	else if (node_journal_add_to_catalogue(j, change, &ignored) < 0)
+		update_catalogue(j);
 	pthread_mutex_unlock(&j->lock);
+}
+
+static bool has_begun(const struct node_journal *j)
+{
+	return j && j->begun;
+}
+
+void node_journal_installed(struct node *node, const struct object_spec *spec)
+{
+	if (has_begun(node->journal))
+		note_change(node->journal, json_pack("{s:o}", "object", jsonrpc_object_encode(spec)));
+}
+
+void node_journal_forgot(struct node *node, uint32_t id)
+{
+	if (has_begun(node->journal))
+		note_change(node->journal, json_pack("{s:I}", "forget", (json_int_t)id));
 }
 
 bool node_journal_goes_on(struct node *node, const struct control_layout *layout)

@@ -49,6 +49,7 @@ struct node_journal {
 	pthread_mutex_t lock;  /* of the catalogue's file, and of: */
 	struct journal_counted counted[JOURNAL_COUNTED_MAX]; /* that the story has seen, in the order of their ids */
 	unsigned counted_count;
+	size_t catalogue_bytes, added_bytes; /* of that file: as it was written, and behind it */
 	struct journal_life life;
 	uint64_t kept_id; /* the last checkpoint that counts */
 	uint64_t replayed_rows, replayed_bytes;
@@ -91,8 +92,9 @@ int node_journal_settle(struct node *node, uint64_t id, bool (*goes_on)(void *ct
 /* journal_load.c: applies lives from `first` on. */
 int node_journal_apply(struct node *node, const struct control_layout *layout, struct star_error *err);
 
-/* The catalogue has changed. */
-void node_journal_catalogue(struct node *node);
+/* The catalogue has changed: this object has come. And: what has this id is gone. */
+void node_journal_installed(struct node *node, const struct object_spec *spec);
+void node_journal_forgot(struct node *node, uint32_t id);
 /* A checkpoint counts, whose manifest has this sum. */
 void node_journal_counts(struct node *node, uint64_t id, uint32_t sum);
 /* Whether one should be begun now, though none is due. From any thread. */
@@ -106,7 +108,10 @@ int node_journal_replace_file(const struct node_journal *j, const char *name, co
 			      struct star_error *err);
 void node_journal_add_counted(struct node_journal *j, uint64_t id, uint32_t sum);
 const struct journal_counted *node_journal_find_counted(const struct node_journal *j, uint64_t id);
-int node_journal_write_catalogue(const struct node_journal *j, struct star_error *err);
+int node_journal_write_catalogue(struct node_journal *j, struct star_error *err);
+/* The same behind it: {"object": ...} or {"forget": id}, which is taken. -ENOSPC: so much stands there that it is to be
+ * written again. */
+int node_journal_add_to_catalogue(struct node_journal *j, json_t *change, struct star_error *err);
 /* Into `past` and `counted`. */
 int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err);
 

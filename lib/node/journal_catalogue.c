@@ -15,7 +15,11 @@
 #include "node/checkpoint.h"
 #include "node/journal.h"
 
-enum { FILE_MODE = 0640, CATALOGUE_MAX = 64 << 20 };
+enum {
+	FILE_MODE = 0640,
+	CATALOGUE_MAX = 64 << 20,
+	ADDED_MIN = 1 << 20, /* behind a short catalogue, before it is written again */
+};
 
 static void catalogue_name(char name[static JOURNAL_NAME_MAX], uint32_t story)
 {
@@ -83,7 +87,7 @@ const struct journal_counted *node_journal_find_counted(const struct node_journa
 	return NULL;
 }
 
-int node_journal_write_catalogue(const struct node_journal *j, struct star_error *err)
+int node_journal_write_catalogue(struct node_journal *j, struct star_error *err)
 {
 	const struct node *node = j->node;
 	json_t *objects = json_array(), *json;
@@ -105,10 +109,112 @@ int node_journal_write_catalogue(const struct node_journal *j, struct star_error
 	catalogue_name(name, j->life.story);
 	rc = node_journal_replace_file(j, name, text, bytes, err);
 	free(text);
+	j->catalogue_bytes = bytes;
+	j->added_bytes = 0;
 	return rc;
 }
 
+static int append_line(const struct node_journal *j, const char *line, size_t bytes)
+{
+	char name[JOURNAL_NAME_MAX];
+	int fd, rc;
+
+	catalogue_name(name, j->life.story);
+	fd = openat(j->folder, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = base_append_all(fd, line, bytes, NULL);
+	if (rc == 0 && fdatasync(fd) < 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+/* So the file has never more than twice what it must, and thousands of tables take no longer each than the first. */
+int node_journal_add_to_catalogue(struct node_journal *j, json_t *change, struct star_error *err)
+{
+	const size_t most = j->catalogue_bytes > ADDED_MIN ? j->catalogue_bytes : ADDED_MIN;
+	size_t bytes = 0;
+	char *line = jsonrpc_summed_line(change, &bytes);
+	int rc = line ? 0 : -ENOMEM;
+
+	json_decref(change);
+	if (rc == 0 && j->added_bytes + bytes > most)
+		rc = -ENOSPC;
+	if (rc == 0)
+		rc = append_line(j, line, bytes);
+	if (rc == 0)
+		j->added_bytes += bytes;
+	free(line);
+	return rc < 0 ? star_error_set(err, rc, "the journal's catalogue cannot be added to: %s", strerror(-rc)) : 0;
+}
+
+/* Into the list of objects, whose place is their id: the file's, and what its lines have changed since. */
+static int take_object(struct journal_past *past, const json_t *json, struct star_error *err)
+{
+	struct object_spec spec;
+
+	if (jsonrpc_object_decode(json, &spec, err) < 0)
+		return err->code;
+	if (spec.id == 0)
+		return star_error_set(err, -EBADMSG, "the journal has an object without its id");
+	past->specs[spec.id] = spec;
+	return 0;
+}
+
+static int take_change(struct journal_past *past, const json_t *change, struct star_error *err)
+{
+	static const char *const members[] = { "object", "forget", NULL };
+	const json_t *object = json_object_get(change, "object");
+	uint32_t id;
+
+	if (jsonrpc_member_only(change, members, err) < 0)
+		return err->code;
+	if (object)
+		return take_object(past, object, err);
+	if (jsonrpc_member_u32(change, "forget", 1, WIRE_OBJECTS_MAX, &id, err) < 0)
+		return err->code;
+	past->specs[id].id = 0;
+	return 0;
+}
+
+static int take_changes(struct journal_past *past, const json_t *changes, struct star_error *err)
+{
+	const json_t *change;
+	size_t i;
+	int rc = 0;
+
+	json_array_foreach(changes, i, change) if (rc == 0) rc = take_change(past, change, err);
+	return rc;
+}
+
+/* The list without places that are empty. */
+static void close_up(struct journal_past *past)
+{
+	past->specs_count = 0;
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+		if (past->specs[id].id)
+			past->specs[past->specs_count++] = past->specs[id];
+}
+
 /* What follows from a byte that has changed is a table that learns otherwise. */
+static json_t *parse_catalogue(const char *text, size_t bytes, struct star_error *why)
+{
+	size_t at = jsonrpc_summed_end(text, bytes);
+	json_t *json = jsonrpc_summed_parse(text, at, why), *changes, *change;
+
+	if (!json)
+		return NULL;
+	changes = json_array();
+	while ((change = jsonrpc_summed_next(text, bytes, &at, why)))
+		json_array_append_new(changes, change);
+	json_object_set_new(json, "changes", changes);
+	if (why->code == 0)
+		return json;
+	json_decref(json);
+	return NULL;
+}
+
 static json_t *load_catalogue(const struct node_journal *j, const char *name, struct star_error *err)
 {
 	const int fd = base_open_file(j->folder, name, O_NOFOLLOW);
@@ -122,7 +228,7 @@ static json_t *load_catalogue(const struct node_journal *j, const char *name, st
 	else if (bytes > CATALOGUE_MAX)
 		star_error_set(&why, -EFBIG, "it has more than %d bytes", CATALOGUE_MAX);
 	else
-		json = jsonrpc_summed_parse(text, (size_t)bytes, &why);
+		json = parse_catalogue(text, (size_t)bytes, &why);
 	if (fd >= 0)
 		close(fd);
 	free(text);
@@ -134,32 +240,28 @@ static json_t *load_catalogue(const struct node_journal *j, const char *name, st
 	return json;
 }
 
-static int read_objects(struct journal_past *past, const json_t *objects, struct star_error *err)
+static int read_objects(struct journal_past *past, const json_t *objects, const json_t *changes, struct star_error *err)
 {
 	const json_t *object;
 	size_t i;
 	int rc = 0;
 
-	past->specs = calloc(json_array_size(objects) + 1, sizeof(*past->specs));
+	/* What no object has takes no memory. */
+	past->specs = calloc(WIRE_OBJECTS_MAX + 1, sizeof(*past->specs));
 	if (!past->specs)
 		return star_error_set(err, -ENOMEM, "out of memory");
-	json_array_foreach(objects, i, object)
-	{
-		struct object_spec *spec = &past->specs[past->specs_count];
-
-		rc = jsonrpc_object_decode(object, spec, err);
-		if (rc == 0 && spec->id == 0)
-			rc = star_error_set(err, -EBADMSG, "the journal has an object without its id");
-		if (rc < 0)
-			break;
-		past->specs_count++;
-	}
+	json_array_foreach(objects, i, object) if (rc == 0) rc = take_object(past, object, err);
+	if (rc == 0)
+		rc = take_changes(past, changes, err);
+	if (rc == 0)
+		close_up(past);
 	return rc;
 }
 
 int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err)
 {
-	static const char *const members[] = { "lineage", "taken_back", "epoch", "checkpoints", "objects", NULL };
+	static const char *const members[] = { "lineage", "taken_back", "epoch", "checkpoints",
+					       "objects", "changes",	NULL };
 	struct journal_past *past = &j->past;
 	char name[JOURNAL_NAME_MAX];
 	json_t *json, *objects;
@@ -179,7 +281,7 @@ int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct s
 	else if (!json_is_array(objects) || json_array_size(objects) > WIRE_OBJECTS_MAX)
 		rc = star_error_set(err, -EBADMSG, "the journal's %s has no list of objects", name);
 	if (rc == 0)
-		rc = read_objects(past, objects, err);
+		rc = read_objects(past, objects, json_object_get(json, "changes"), err);
 	json_decref(json);
 	return rc;
 }

@@ -156,7 +156,7 @@ static bool put_catalogue(struct sender *s)
 
 	if (!s->catalogue && (version != s->version ||
 			      (queues != s->queues && (s->closing_us || clock_us() - s->queues_us >= QUEUES_US)))) {
-		json_t *json = control_pair_catalogue(s->p->control);
+		json_t *json = control_pair_catalogue(s->p->control, s->version);
 
 		s->queues = queues;
 		s->queues_us = clock_us();
@@ -568,7 +568,7 @@ static void serve_standby(struct sender *s, struct star_error *err)
 	struct node_pair *p = s->p;
 	int rc = welcome(s, err);
 
-	s->version = UINT64_MAX;
+	s->version = CONTROL_PAIR_ALL; /* it has none yet */
 	set_catalogue_there(p, 0);
 	s->heard_us = s->lag_since_us = clock_us();
 	if (rc == 0) {

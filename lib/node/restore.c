@@ -311,7 +311,12 @@ int node_trim_tables(struct node *node, struct star_error *err)
 
 		if (!spec || spec->kind != OBJECT_TABLE)
 			continue;
+		for (unsigned i = 0; i < node->shards_count; i++)
+			service_table_stats(node->shards[i].service, id, &sum);
+		if (sum.rows == 0) /* of thousands of tables: no question to each reactor */
+			continue;
 		rc = trim_object(node, id, err);
+		sum = (struct store_stats){ 0 };
 		for (unsigned i = 0; i < node->shards_count; i++)
 			service_table_stats(node->shards[i].service, id, &sum);
 		if (sum.evicted)

@@ -58,8 +58,11 @@ struct secure_account {
 	bool rows_limited;
 	uint64_t now_ns;     /* of the request at hand */
 	uint64_t memory_max; /* 0: none */
-	uint64_t memory_ns;  /* when that was looked at last */
+	uint64_t memory_ns;  /* when all of it was looked at last */
 	bool memory_full;
+	/* Of the look that goes on: the next table, and what those before it have. */
+	uint32_t memory_at;
+	uint64_t memory_bytes;
 	/* Since the reactor began: requests that it was let send and rows that they made, where there are such quotas;
 	 * and how often it was over each. */
 	uint64_t served, made;

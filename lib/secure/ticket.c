@@ -45,8 +45,9 @@ struct secure_tickets {
 	uint64_t issued;
 	struct holder holders[PLACES];
 	struct secure_rights *rights;
-	char (*names)[NAME_MAX_BYTES]; /* of tables, SECURE_TABLES */
 	/* large: what of it is never used takes no memory */
+	char (*names)[NAME_MAX_BYTES];	       /* of tables, SECURE_TABLES */
+	uint32_t tables_last;		       /* the highest id that a table has had: beyond it nothing was written */
 	_Atomic(uint8_t) *may;		       /* by place, SECURE_TABLES each */
 	char (*accounts)[SECURE_NAME_MAX + 1]; /* SECURE_ACCOUNTS: whose they are */
 	struct secure_limits *limits;
@@ -80,8 +81,8 @@ enum secure_cipher secure_data_cipher(enum secure_data data)
 static void free_tickets(struct secure_tickets *t)
 {
 	secure_rights_free(t->rights);
-	secure_free(t->names);
-	secure_free((void *)t->may);
+	free(t->names);
+	free((void *)t->may);
 	secure_free(t->accounts);
 	secure_free(t->limits);
 	secure_free(t);
@@ -101,8 +102,9 @@ struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_
 		secure_free(t);
 		return NULL;
 	}
-	t->may = secure_alloc(PLACES * SECURE_TABLES);
-	t->names = secure_alloc(SECURE_TABLES * sizeof(*t->names));
+	/* No secrets, and too large to be locked. */
+	t->may = calloc(PLACES, SECURE_TABLES);
+	t->names = calloc(SECURE_TABLES, sizeof(*t->names));
 	t->accounts = secure_alloc(SECURE_ACCOUNTS * sizeof(*t->accounts));
 	t->limits = secure_alloc(sizeof(*t->limits));
 	if (!t->may || !t->names || !t->accounts || !t->limits) {
@@ -133,19 +135,18 @@ enum secure_data secure_tickets_data(const struct secure_tickets *t)
 
 /* ---- what they may do ---- */
 
-/* With the lock. Of no table before it has a name: but where there are no rights, nobody asks for names. */
+/* With the lock. To no table before it has a name. */
 static void set_right(struct secure_tickets *t, uint32_t place, uint32_t id)
 {
 	const struct holder *h = &t->holders[place];
-	const uint8_t may =
-		t->rights && !t->names[id][0] ? 0 : secure_rights_of(t->rights, h->principal, h->role, t->names[id]);
+	const uint8_t may = t->names[id][0] ? secure_rights_of(t->rights, h->principal, h->role, t->names[id]) : 0;
 
-	atomic_store_explicit(&t->may[place * SECURE_TABLES + id], may, memory_order_relaxed);
+	atomic_store_explicit(&t->may[(size_t)place * SECURE_TABLES + id], may, memory_order_relaxed);
 }
 
 static void set_rights(struct secure_tickets *t, uint32_t place)
 {
-	for (uint32_t id = 0; id < SECURE_TABLES; id++)
+	for (uint32_t id = 0; id <= t->tables_last; id++)
 		set_right(t, place, id);
 }
 
@@ -157,6 +158,8 @@ void secure_tickets_table(struct secure_tickets *t, uint32_t id, const char *nam
 	memset(t->names[id], 0, sizeof(t->names[id]));
 	if (name)
 		memcpy(t->names[id], name, strnlen(name, sizeof(t->names[id]) - 1));
+	if (id > t->tables_last)
+		t->tables_last = id;
 	for (uint32_t i = 0; i < PLACES; i++)
 		if (t->holders[i].used)
 			set_right(t, i, id);
@@ -267,7 +270,7 @@ void secure_tickets_rights(struct secure_tickets *t, struct secure_rights *right
 
 const _Atomic(uint8_t) *secure_tickets_rights_of(const struct secure_tickets *t, const struct secure_guest *guest)
 {
-	return &t->may[guest->place * SECURE_TABLES];
+	return &t->may[(size_t)guest->place * SECURE_TABLES];
 }
 
 bool secure_tickets_may_have(struct secure_tickets *t, const struct secure_key *principal)

@@ -24,7 +24,7 @@ enum secure_data {
 	SECURE_DATA_KINDS
 };
 
-enum { SECURE_RANDOM_BYTES = 32, SECURE_TICKET_BYTES = 112, SECURE_TABLES = 2048 /* ids */ };
+enum { SECURE_RANDOM_BYTES = 32, SECURE_TICKET_BYTES = 112, SECURE_TABLES = 16385 /* ids, from 0 */ };
 #define SECURE_TICKET_NS (UINT64_C(600) * 1000000000)
 
 /* A ticket, as the worker sees it. */
@@ -69,8 +69,8 @@ unsigned secure_tickets_review(struct secure_tickets *tickets, bool (*stays)(voi
 
 /*
  * What guests may do with tables (rights.h), by the table's id: a byte for each guest and id, which reactors look up.
- * A table gets its name when it is made (NULL: it is gone); rights are read again. Without both, no table is known, and
- * each may do everything.
+ * A table gets its name when it is made (NULL: it is gone), before anybody can ask for it: with what has none nobody
+ * may do anything. Rights are read again.
  */
 void secure_tickets_table(struct secure_tickets *tickets, uint32_t id, const char *name);
 /* Takes them. NULL: everybody who has a ticket may do everything. */

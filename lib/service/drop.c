@@ -34,9 +34,9 @@ static void drop_table(struct service *service, uint32_t id)
 
 	if (!table)
 		return;
-	for (uint32_t program = 1; program <= WIRE_OBJECTS_MAX; program++)
-		if (service->plans[program] && works_on(service->plans[program], table))
-			drop_plan(service, program);
+	for (uint32_t i = 0; i < PROGRAMS_MAX; i++)
+		if (service->plans_taken[i] && works_on(&service->plans_memory[i], table))
+			drop_plan(service, object_id_of(service->plans_memory[i].object));
 	if (service->snapshots.snapshot && !service->snapshots.pending)
 		service_snapshot_give_up(service, -ESTALE);
 	service->direct[id] = (struct direct_table){ 0 };

@@ -127,6 +127,7 @@ struct accumulator {
 
 struct service {
 	struct service_options options;
+	void *memory; /* that it lies in */
 	uint32_t epoch, first_partition, end_partition;
 	struct store_table *tables[WIRE_OBJECTS_MAX + 1];	    /* by id */
 	uint32_t tables_last;					    /* the highest id that a table has had */

@@ -152,7 +152,7 @@ void service_journal_sums(struct service *service)
 
 void service_load_life_end(struct service *service, uint32_t lives)
 {
-	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+	for (uint32_t id = 1; id <= service->tables_last; id++)
 		if (service->tables[id])
 			store_load_life_end(service->tables[id], lives);
 }

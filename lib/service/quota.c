@@ -9,15 +9,27 @@
 #include "secure/quota.h"
 
 #define MEMORY_LOOK_NS UINT64_C(10000000)
+enum { MEMORY_TABLES = 256 }; /* that one request looks at: some microseconds */
 
-static bool memory_is_full(const struct service *service, const _Atomic(uint8_t) *rights, uint64_t max)
+/* Goes on with the tables, where the last request has stopped. */
+static void look_at_tables_memory(const struct service *service, const _Atomic(uint8_t) *rights,
+				  struct secure_account *account)
 {
-	uint64_t bytes = 0;
+	const uint32_t end = RTE_MIN(account->memory_at + MEMORY_TABLES, service->tables_last + 1);
+	uint64_t bytes = account->memory_bytes;
 
-	for (uint32_t id = 0; id <= WIRE_OBJECTS_MAX && bytes < max; id++)
+	for (uint32_t id = account->memory_at; id < end && bytes < account->memory_max; id++)
 		if (service->tables[id] && atomic_load_explicit(&rights[id], memory_order_relaxed) & SECURE_CREATE)
 			bytes += store_table_stats(service->tables[id])->memory_bytes;
-	return bytes >= max;
+	if (end <= service->tables_last && bytes < account->memory_max) {
+		account->memory_at = end;
+		account->memory_bytes = bytes;
+		return;
+	}
+	account->memory_at = 0;
+	account->memory_bytes = 0;
+	account->memory_ns = account->now_ns;
+	account->memory_full = bytes >= account->memory_max;
 }
 
 uint8_t service_over_quota(const struct service *service, const struct rpc_request *request,
@@ -31,11 +43,9 @@ uint8_t service_over_quota(const struct service *service, const struct rpc_reque
 		return LACKS_NEW_ROWS;
 	if (!account->memory_max || !rights)
 		return 0;
-	/* All tables are looked at, which takes some microseconds: not for each request. */
-	if (!account->memory_ns || account->now_ns - account->memory_ns >= MEMORY_LOOK_NS) {
-		account->memory_ns = account->now_ns;
-		account->memory_full = memory_is_full(service, rights, account->memory_max);
-	}
+	/* All tables are looked at, which takes its time: not for each request, and not all in one. */
+	if (!account->memory_ns || account->now_ns - account->memory_ns >= MEMORY_LOOK_NS)
+		look_at_tables_memory(service, rights, account);
 	return account->memory_full ? LACKS_MEMORY : 0;
 }
 

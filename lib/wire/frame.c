@@ -3,7 +3,7 @@
 
 #include "base/crc32.h"
 
-_Static_assert(WIRE_VERSION == 3 && WIRE_PAYLOAD_MAX == 64 << 20, "the messages below name them");
+_Static_assert(WIRE_VERSION == 4 && WIRE_PAYLOAD_MAX == 64 << 20, "the messages below name them");
 
 enum wire_status wire_frame_check(const struct wire_frame *frame, const char **why)
 {
@@ -12,7 +12,7 @@ enum wire_status wire_frame_check(const struct wire_frame *frame, const char **w
 	if (frame->magic != WIRE_MAGIC)
 		reason = "bad magic: this is not a StarServer frame";
 	else if (frame->version != WIRE_VERSION)
-		reason = "unknown protocol version: this node speaks version 3";
+		reason = "unknown protocol version: this node speaks version 4";
 	else if (frame->opcode < WIRE_EXECUTE || frame->opcode > WIRE_PING)
 		reason = "unknown opcode";
 	else if (frame->payload_bytes > WIRE_PAYLOAD_MAX)

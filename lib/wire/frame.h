@@ -23,14 +23,14 @@
 
 /* Every protocol limit. */
 enum wire_limits {
-	WIRE_VERSION = 3,
+	WIRE_VERSION = 4,
 	WIRE_PAYLOAD_MAX = 64 << 20,	/* bytes of one request's or reply's payload, ... */
 	WIRE_PAYLOAD_DEFAULT = 4 << 20, /* ... and what a node takes that is not told to take more */
 	WIRE_OPS_MAX = 64,		/* operations in one request */
 	WIRE_KEYS_MAX = 65536,		/* keys in one request, all operations together */
 	WIRE_DIM_MAX = 4096,		/* elements of a row, or of a block of a variable */
 	WIRE_NAME_MAX = 127,		/* bytes of a table's or variable's name */
-	WIRE_OBJECTS_MAX = 1024,	/* tables and variables of a cluster */
+	WIRE_OBJECTS_MAX = 16384,	/* tables, variables and programs of a cluster */
 	WIRE_NODES_MAX = 1024,		/* PS tasks of a cluster */
 	WIRE_REACTORS_MAX = 64,		/* reactors of a node */
 	WIRE_PARTITIONS_MAX = 1 << 20,

@@ -16,7 +16,7 @@
 #include "wire/frame.h"
 
 enum journal_constants {
-	JOURNAL_VERSION = 3,
+	JOURNAL_VERSION = 4,
 	JOURNAL_ALIGN = 4096, /* of blocks in a file: they can be written past the page cache */
 	JOURNAL_BLOCK_MAX = 1 << 20,
 	JOURNAL_RECORD_MAX = 256 << 10, /* bytes of a record: more than the longest row */

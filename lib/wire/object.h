@@ -87,7 +87,7 @@ enum { OBJECT_NDIM_MAX = 8 };
  * (wire_op.object), and so a worker's handle of a dropped table never becomes one of another table.
  */
 enum {
-	OBJECT_ID_BITS = 11,
+	OBJECT_ID_BITS = 15,
 	OBJECT_IDS = 1 << OBJECT_ID_BITS,
 	OBJECT_GENERATION_MAX = (1 << (32 - OBJECT_ID_BITS)) - 1
 };

@@ -16,7 +16,7 @@
 #include "wire/journal.h"
 
 enum pair_constants {
-	PAIR_VERSION = 1,
+	PAIR_VERSION = 2,
 	PAIR_ADDRESS_MAX = 80, /* with its end */
 	PAIR_TEXT_MAX = 256,
 	PAIR_PAYLOAD_MAX = CHECKPOINT_PAYLOAD_MAX,

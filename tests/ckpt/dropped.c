@@ -91,7 +91,7 @@ void what_was_dropped_is_written_down(void)
 	refuse(HEAD "[7]}");
 	refuse(HEAD "[{\"lineage\": 5, \"id\": 7}]}");
 	refuse(HEAD "[{\"lineage\": 5, \"id\": 0, \"next_generation\": 1}]}");
-	refuse(HEAD "[{\"lineage\": 5, \"id\": 1025, \"next_generation\": 1}]}");
+	refuse(HEAD "[{\"lineage\": 5, \"id\": 16385, \"next_generation\": 1}]}");
 	refuse(HEAD "[{\"lineage\": 5, \"id\": 1, \"next_generation\": 0}]}");
 	refuse(HEAD "[{\"lineage\": 5, \"id\": 1, \"next_generation\": 2097153}]}");
 	refuse(HEAD "[{\"lineage\": 5, \"id\": 1, \"next_generation\": 1, \"more\": 1}]}");

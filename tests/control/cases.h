@@ -10,6 +10,10 @@
 	X(queues_that_differ_are_refused) \
 	X(a_checkpoint_has_what_is_not_done) \
 	X(malformed_queues_are_refused) \
+	X(catalogues_go_by_pages) \
+	X(tables_are_listed_by_pages) \
+	X(a_standby_is_told_what_has_changed) \
+	X(lines_behind_a_text_are_whole_or_not_there) \
 	X(queues_go_to_a_standby) \
 	X(queues_too_large_for_a_standby_are_told_once) \
 	X(slices_survive_any_workers) \
@@ -17,7 +21,7 @@
 	X(text_of_any_bytes_is_json) \
 	X(object_round_trips) \
 	X(options_round_trip) \
-	X(the_longest_catalogue_fits_in_a_request) \
+	X(the_longest_page_of_the_catalogue_fits_in_a_request) \
 	X(each_malformed_member_of_an_object_is_named) \
 	X(each_malformed_shape_of_a_variable_is_refused) \
 	X(layout_round_trips) \

@@ -118,7 +118,7 @@ void the_catalogue_has_an_end(void)
 	}
 	CHECK(jsonrpc_call(client, "create", table_json("one more", 1), CALL_US, &err) == NULL);
 	CHECK_INT(err.code, -ENOSPC);
-	CHECK_HAS(err.text, "1024 tables and variables are possible");
+	CHECK_HAS(err.text, "16384 tables, variables and programs are possible. Drop some");
 	result = jsonrpc_call(client, "create", table_json("table 1000", 1), CALL_US, &err);
 	CHECK_INT(id_of(result), 1000);
 	json_decref(result);
@@ -473,9 +473,11 @@ void malformed_joins_are_refused(void)
 		{ "partitions", "1", "has 1 partitions" },
 		{ "ps_count", "3", "knows 3 PS tasks" },
 		{ "epoch", "4294967295", "\"epoch\"" },
-		{ "objects_count", "2000", "\"objects_count\"" },
-		{ "objects", "[]", "array of objects_count objects" },
-		{ "objects", "{}", "array of objects_count objects" },
+		{ "objects_count", "16385", "\"objects_count\"" },
+		{ "objects", "{}", "array of at most 1024 objects" },
+		{ "objects_more", "1", "\"objects_more\" must be true or false" },
+		{ "objects_from", "0", "1 to 16384, not 0" },
+		{ "objects_from", "16385", "1 to 16384, not 16385" },
 		{ "objects", "[{}]", "\"name\" is missing" },
 		{ "surprise", "1", "no member \"surprise\"" },
 	};
@@ -604,7 +606,7 @@ void sweeps_go_to_every_node(void)
 	json_decref(call(cluster.nodes[0].address, "create", params, &err));
 	CHECK(call(cluster.nodes[0].address, "sweep", json_pack("{s:s}", "name", "word"), &err) == NULL);
 	CHECK_INT(err.code, -ENOENT);
-	CHECK_HAS(err.text, "there is no table \"word\"; did you mean \"words\"?");
+	CHECK_HAS(err.text, "there is no table or variable \"word\"; did you mean \"words\"?");
 	/* Whoever is asked: it is passed on to PS task 0. */
 	result = call(cluster.nodes[1].address, "sweep", json_pack("{s:s}", "name", "words"), &err);
 	CHECK_INT(json_integer_value(json_object_get(result, "nodes")), 2);

@@ -34,7 +34,7 @@ void tables_are_emptied_on_every_node(void)
 	json_decref(call(cluster.nodes[0].address, "create", table_json("words", 8), &err));
 	CHECK(ask_empty(&cluster.nodes[0], "word", NULL, &err) == NULL);
 	CHECK_INT(err.code, -ENOENT);
-	CHECK_HAS(err.text, "there is no table \"word\"; did you mean \"words\"?");
+	CHECK_HAS(err.text, "there is no table or variable \"word\"; did you mean \"words\"?");
 	CHECK(call(cluster.nodes[0].address, "empty", NULL, &err) == NULL);
 	CHECK_HAS(err.text, "\"name\" is missing");
 	result = json_integer(0);
@@ -160,7 +160,7 @@ void starctl_empties_tables(void)
 	release(&o);
 	o = starctl(cluster.folder, "tables empty ebm --yes", "");
 	CHECK_INT(o.status, STARCTL_FAILED);
-	CHECK_HAS(o.errors, "there is no table \"ebm\"; did you mean \"emb\"?");
+	CHECK_HAS(o.errors, "there is no table or variable \"ebm\"; did you mean \"emb\"?");
 	release(&o);
 	o = starctl(cluster.folder, "tables show emb --yes", "");
 	CHECK_INT(o.status, STARCTL_USAGE);

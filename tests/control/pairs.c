@@ -227,7 +227,7 @@ void a_standby_of_a_task_goes_on_where_its_primary_was(void)
 	/* A node of the same task elsewhere, as its standby. */
 	CHECK(node_start(&other, 1, 301));
 	control_pair_waits(other.nodes[1].control, "a standby");
-	catalogue = control_pair_catalogue(cluster.nodes[1].control);
+	catalogue = control_pair_catalogue(cluster.nodes[1].control, CONTROL_PAIR_ALL);
 	CHECK_INT(control_pair_take(other.nodes[1].control, catalogue, &epoch, &err), 0);
 	control_pair_place(other.nodes[1].control, &reactors, &first);
 	CHECK_UINT(reactors, 3);

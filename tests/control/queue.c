@@ -360,7 +360,7 @@ void queues_go_to_a_standby(void)
 	cluster_start(&standby);
 	from = primary.nodes[0].control;
 	to = standby.nodes[0].control;
-	catalogue = control_pair_catalogue(from);
+	catalogue = control_pair_catalogue(from, CONTROL_PAIR_ALL);
 	CHECK(!json_object_get(catalogue, "queues"));
 	json_decref(catalogue);
 	changes = control_pair_queues(from);
@@ -380,7 +380,7 @@ void queues_go_to_a_standby(void)
 		/* What is handed out alone needs no telling. */
 		CHECK_UINT(control_pair_queues(from), changes + 1 + done);
 	}
-	catalogue = control_pair_catalogue(from);
+	catalogue = control_pair_catalogue(from, CONTROL_PAIR_ALL);
 	CHECK_INT(control_pair_take(to, catalogue, &epoch, &err), 0);
 	list = list_queues(&standby.nodes[0]);
 	CHECK_UINT(json_array_size(list), 1);
@@ -396,7 +396,7 @@ void queues_go_to_a_standby(void)
 	json_decref(list);
 	json_decref(call(primary.nodes[0].address, "queue_drop", json_pack("{s:s}", "name", "job"), &err));
 	CHECK_UINT(control_pair_queues(from), changes + 3);
-	catalogue = control_pair_catalogue(from);
+	catalogue = control_pair_catalogue(from, CONTROL_PAIR_ALL);
 	CHECK_INT(control_pair_take(to, catalogue, &epoch, &err), 0);
 	json_decref(catalogue);
 	list = list_queues(&standby.nodes[0]);
@@ -418,8 +418,8 @@ static json_t *large_queues(unsigned count)
 		for (unsigned k = 0; k < QUEUE_LEFT_MAX; k++)
 			json_array_append_new(left, json_pack("[i, i]", 2 * (int)k, 1));
 		snprintf(name, sizeof(name), "job%u", i);
-		json_array_append_new(queues, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o}", "name", name, "text",
-							"files", "digest", "7", "slices", 1 << 20, "epochs", 1,
+		json_array_append_new(queues, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o}", "name", name,
+							"text", "files", "digest", "7", "slices", 1 << 20, "epochs", 1,
 							"lease_ms", 60000, "next", 1 << 20, "left", left));
 	}
 	return queues;
@@ -441,7 +441,7 @@ void queues_too_large_for_a_standby_are_told_once(void)
 	if (!CHECK_INT(control_queues_load(&control->queues, queues, &err), 0))
 		printf("# %s\n", err.text);
 	for (unsigned times = 0; times < 3; times++) {
-		catalogue = control_pair_catalogue(control);
+		catalogue = control_pair_catalogue(control, CONTROL_PAIR_ALL);
 		CHECK(catalogue && !json_object_get(catalogue, "queues"));
 		json_decref(catalogue);
 	}
@@ -451,7 +451,7 @@ void queues_too_large_for_a_standby_are_told_once(void)
 	CHECK_UINT(told, 1);
 	while (control->queues.count > 1)
 		control_queue_drop(&control->queues, control->queues.of[0]);
-	catalogue = control_pair_catalogue(control);
+	catalogue = control_pair_catalogue(control, CONTROL_PAIR_ALL);
 	CHECK_UINT(json_array_size(json_object_get(catalogue, "queues")), 1);
 	json_decref(catalogue);
 	json_decref(queues);

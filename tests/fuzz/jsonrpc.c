@@ -15,6 +15,7 @@
 #include "control/follower.c"
 #include "jsonrpc/jsonrpc_message.h"
 #include "control/node.h"
+#include "jsonrpc/summed.h"
 
 enum { LINES_MAX = 64, PS_MAX = 3 };
 
@@ -30,6 +31,7 @@ enum roles { ROLE_ALONE, ROLE_LEADER, ROLE_FOLLOWER, ROLE_READER };
 static uint8_t way;
 static char *answered; /* what was put off and has come */
 static bool was_answered;
+static uint32_t wants; /* a follower, of the catalogue: the page that begins there */
 
 /* ---- what stands in for sockets and threads ---- */
 
@@ -328,6 +330,32 @@ static void serve(struct control *control, const char *line, size_t bytes)
 	json_decref(request);
 }
 
+/* A journal's catalogue: a line of anybody's is none, but what was written is read back. */
+static void add_lines(const char *line, size_t bytes)
+{
+	json_t *json = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, NULL), *back;
+	size_t at = 0, n = 0;
+	struct star_error err;
+	char *written, *whole = malloc(bytes + 1);
+
+	memcpy(whole, line, bytes);
+	whole[bytes] = '\n';
+	back = jsonrpc_summed_next(whole, bytes + 1, &at, &err);
+	FUZZ_CHECK(at == bytes + 1 && !back == !!err.code, "a line to byte %zu of %zu", at, bytes);
+	FUZZ_CHECK(jsonrpc_summed_end(line, bytes) <= bytes, "an end beyond the text");
+	json_decref(back);
+	free(whole);
+	written = jsonrpc_summed_line(json, &n);
+	if (written) {
+		at = 0;
+		back = jsonrpc_summed_next(written, n, &at, &err);
+		FUZZ_CHECK(back && at == n && json_equal(json, back), "what was written is another: %s", written);
+		json_decref(back);
+	}
+	free(written);
+	json_decref(json);
+}
+
 /* What a client, a worker and a follower make of a server's line. */
 static void read_reply(struct control *control, const char *line, size_t bytes)
 {
@@ -345,7 +373,8 @@ static void read_reply(struct control *control, const char *line, size_t bytes)
 	free(layout);
 	if (jsonrpc_object_decode(result, &spec, &err) == 0)
 		json_decref(jsonrpc_object_encode(&spec));
-	take_reply(control, result, clock_us(), &err);
+	take_reply(control, result, &wants, clock_us(), &err);
+	FUZZ_CHECK(wants >= 1 && wants <= WIRE_OBJECTS_MAX, "a page from id %u on", wants);
 	json_decref(result);
 }
 
@@ -362,6 +391,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct config config;
 
 	way = take8(&in);
+	wants = 1;
 	control_begin(&control, &config);
 	for (unsigned i = 0; i < LINES_MAX && input_left(&in); i++) {
 		const uint8_t *newline = memchr(in.at, '\n', input_left(&in));
@@ -369,6 +399,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		/* A copy of its own, so that what is read behind its end is seen. */
 		char *line = memcpy(malloc(n ? n : 1), in.at, n);
 
+		add_lines(line, n);
 		if ((way & WAY_ROLE) == ROLE_READER)
 			read_reply(&control, line, n);
 		else

@@ -312,7 +312,7 @@ static void other_versions_are_told(void)
 	reseal(directory, 1, 0);
 	CHECK(!journal_contents_read(directory, NULL, NULL, &why));
 	CHECK_INT(why.code, -EPROTONOSUPPORT);
-	CHECK_HAS(why.text, "is of version 1, this program reads version 3");
+	CHECK_HAS(why.text, "is of version 1, this program reads version 4");
 	CHECK_HAS(why.text, "starctl checkpoint save");
 	CHECK_HAS(why.text, "move the folder away");
 	/* A first record that cannot be there: the stream begins here. */

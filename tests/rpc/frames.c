@@ -205,7 +205,7 @@ void each_bad_frame_ends_its_stream_only(void)
 	static const struct damage cases[] = {
 		{ { .magic = 1 }, .status = WIRE_BAD_FRAME, .sentence = "bad magic" },
 		{ { .version = 1 }, .status = WIRE_BAD_FRAME, .sentence = "unknown protocol version" },
-		{ { .version = 255 }, .status = WIRE_BAD_FRAME, .sentence = "this node speaks version 3" },
+		{ { .version = 255 }, .status = WIRE_BAD_FRAME, .sentence = "this node speaks version 4" },
 		{ { .opcode = 255 }, .status = WIRE_BAD_FRAME, .sentence = "unknown opcode" },
 		{ { .opcode = 3 }, .status = WIRE_BAD_FRAME, .sentence = "unknown opcode" },
 		{ { .opcode = WIRE_REPLY - WIRE_EXECUTE },

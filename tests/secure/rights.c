@@ -129,11 +129,16 @@ void reactors_look_up_rights_by_id(void)
 	CHECK_INT(secure_tickets_issue(tickets, &job1, 0, &ticket, secret, NULL), 0);
 	CHECK(secure_tickets_open(tickets, &ticket, 1, &guest, secret));
 	may = secure_tickets_rights_of(tickets, &guest);
-	CHECK_UINT(may[0], SECURE_RIGHTS);
-	CHECK_UINT(may[SECURE_TABLES - 1], SECURE_RIGHTS);
+	CHECK_UINT(may[5], 0);
 	secure_tickets_table(tickets, 5, "ctr/words");
+	secure_tickets_table(tickets, SECURE_TABLES - 1, "ctr/last");
+	secure_tickets_table(tickets, SECURE_TABLES, "ctr/beyond"); /* nobody asks for it */
+	CHECK_UINT(may[5], SECURE_RIGHTS);
+	CHECK_UINT(may[6], 0);
+	CHECK_UINT(may[SECURE_TABLES - 1], SECURE_RIGHTS);
 	secure_tickets_rights(tickets, parse("allow job1 pull ctr/\nallow job1 push other/", NULL));
 	CHECK_UINT(may[5], SECURE_PULL);
+	CHECK_UINT(may[SECURE_TABLES - 1], SECURE_PULL);
 	CHECK_UINT(may[0], 0);
 	CHECK_UINT(may[6], 0);
 	secure_tickets_table(tickets, 6, "other/x");

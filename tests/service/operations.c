@@ -372,10 +372,10 @@ void objects_are_installed_once(void)
 	CHECK_UINT(service_store_stats(shard.service).memory_bytes, before);
 	spec.id = 0;
 	CHECK_INT(service_install(shard.service, &spec, &err), -EINVAL);
-	CHECK_HAS(err.text, "\"words\" has the id 0: 1 to 1024 are possible");
+	CHECK_HAS(err.text, "\"words\" has the id 0: 1 to 16384 are possible");
 	spec.id = WIRE_OBJECTS_MAX + 1;
 	CHECK_INT(service_install(shard.service, &spec, &err), -EINVAL);
-	CHECK_HAS(err.text, "has the id 1025");
+	CHECK_HAS(err.text, "has the id 16385");
 	spec.id = WIRE_OBJECTS_MAX;
 	spec.dim = 0;
 	CHECK_INT(service_install(shard.service, &spec, &err), -EINVAL);

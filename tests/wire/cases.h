@@ -27,6 +27,7 @@
 	X(programs_are_the_same_by_name) \
 	X(no_bytes_do_harm) \
 	/* object.c */ \
+	X(ids_and_generations_have_their_bits) \
 	X(names_have_limits) \
 	X(names_are_utf8) \
 	X(each_bad_spec_is_refused) \

@@ -49,6 +49,34 @@ static void check_bad(struct object_spec spec, const char *part)
 	CHECK_HAS(err.text, part);
 }
 
+/* What requests name: each id with each generation is another number, and is read back. */
+void ids_and_generations_have_their_bits(void)
+{
+	static const uint32_t ids[] = { 1, 2, 1023, 1024, 1025, 2047, 2048, WIRE_OBJECTS_MAX - 1, WIRE_OBJECTS_MAX };
+	static const uint32_t generations[] = {
+		0, 1, 2, 65535, 65536, OBJECT_GENERATION_MAX - 1, OBJECT_GENERATION_MAX
+	};
+	enum { IDS = sizeof(ids) / sizeof(ids[0]), GENERATIONS = sizeof(generations) / sizeof(generations[0]) };
+	uint32_t seen[IDS * GENERATIONS];
+	unsigned count = 0;
+
+	CHECK_UINT(WIRE_OBJECTS_MAX, 16384);
+	CHECK_UINT(OBJECT_GENERATION_MAX, 131071);
+	for (unsigned i = 0; i < IDS; i++)
+		for (unsigned g = 0; g < GENERATIONS; g++) {
+			const struct object_spec spec = { .id = ids[i], .generation = generations[g] };
+			const uint32_t wire_id = object_wire_id(&spec);
+
+			CHECK_UINT(object_id_of(wire_id), ids[i]);
+			CHECK_UINT(wire_id >> OBJECT_ID_BITS, generations[g]);
+			for (unsigned s = 0; s < count; s++)
+				CHECK(seen[s] != wire_id);
+			seen[count++] = wire_id;
+		}
+	/* Whatever a request has, there is a place for it where reactors look. */
+	CHECK(object_id_of(UINT32_MAX) < OBJECT_IDS);
+}
+
 void names_have_limits(void)
 {
 	struct object_spec spec = table();
