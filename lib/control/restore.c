@@ -40,7 +40,7 @@ static bool has_pair(const struct control *control)
 	for (uint32_t task = 1; task < control->config->ps_count; task++)
 		if (control->nodes[task].generation)
 			return true;
-	return control->config->ps_count > 1 && control->pair_generation;
+	return control->config->standby_peer[0] != 0;
 }
 
 bool control_restore_together(struct control *control)
@@ -81,7 +81,7 @@ int control_restore_ask(struct control *control, const json_t *params, json_t **
 	else if (has_pair(control))
 		rc = star_error_set(
 			err, -ENOTSUP,
-			"tasks of this cluster have standbys, which would take the places of nodes that begin "
+			"nodes of this cluster have standbys, which would take the places of those that begin "
 			"again: stop all nodes, move away what is in standby.directory of each, and start them "
 			"with checkpoint.restore_id");
 	else
