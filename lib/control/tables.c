@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The catalogue as it is told: by pages, as one message cannot have all of it; and a table that is swept on all nodes. */
+/* The catalogue as it is told, by pages, as one message cannot have all of it; and sweeps of a table on all nodes. */
 #include <errno.h>
 #include <string.h>
 
