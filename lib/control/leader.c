@@ -307,26 +307,6 @@ int control_leader_lookup(struct control *control, const char *name, json_t **re
 	return rc;
 }
 
-int control_leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err)
-{
-	int rc = control_sweep(control, name, err);
-
-	for (uint32_t task = 1; rc == 0 && task < control->config->ps_count; task++) {
-		struct star_error why = { 0 };
-
-		if (control_is_stopping(control))
-			return star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
-		rc = control_leader_tell(control, task, json_pack("{s:s}", "sweep", name),
-					 control_leader_deadline_us(control), &why);
-		if (rc < 0)
-			star_error_set(err, rc, "\"%s\" is not swept on PS task %u and those after it: %s", name, task,
-				       why.text);
-	}
-	if (rc == 0)
-		*result = json_pack("{s:i}", "nodes", (int)control->config->ps_count);
-	return rc;
-}
-
 int control_leader_layout(struct control *control, json_t **result, struct star_error *err)
 {
 	const uint32_t count = control->config->ps_count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The catalogue as it is told: by pages, as one message cannot have all of it. */
+/* The catalogue as it is told, by pages, as one message cannot have all of it; and sweeps of a table on all nodes. */
 #include <errno.h>
 #include <string.h>
 
@@ -142,4 +142,24 @@ int control_tables(struct control *control, const json_t *params, json_t **resul
 	if (next)
 		json_object_set_new(*result, "next", json_integer(next));
 	return 0;
+}
+
+int control_leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err)
+{
+	int rc = control_sweep(control, name, err);
+
+	for (uint32_t task = 1; rc == 0 && task < control->config->ps_count; task++) {
+		struct star_error why = { 0 };
+
+		if (control_is_stopping(control))
+			return star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
+		rc = control_leader_tell(control, task, json_pack("{s:s}", "sweep", name),
+					 control_leader_deadline_us(control), &why);
+		if (rc < 0)
+			star_error_set(err, rc, "\"%s\" is not swept on PS task %u and those after it: %s", name, task,
+				       why.text);
+	}
+	if (rc == 0)
+		*result = json_pack("{s:i}", "nodes", (int)control->config->ps_count);
+	return rc;
 }

@@ -235,7 +235,8 @@ void secure_tickets_makes(struct secure_tickets *t, uint32_t account, bool makes
 	memset(makes, 0, SECURE_TABLES * sizeof(makes[0]));
 	pthread_mutex_lock(&t->lock);
 	for (uint32_t i = 0; i < PLACES; i++)
-		for (uint32_t id = 0; t->holders[i].used && t->holders[i].account == account && id < SECURE_TABLES; id++)
+		for (uint32_t id = 0; t->holders[i].used && t->holders[i].account == account && id < SECURE_TABLES;
+		     id++)
 			makes[id] |= atomic_load_explicit(&t->may[i * SECURE_TABLES + id], memory_order_relaxed) &
 				     SECURE_CREATE;
 	pthread_mutex_unlock(&t->lock);
