@@ -274,7 +274,8 @@ static void render_usage(const json_t *principal, FILE *out)
 	const char *name;
 	json_t *used;
 
-	json_object_foreach(json_object_get(principal, "used"), name, used) {
+	json_object_foreach(json_object_get(principal, "used"), name, used)
+	{
 		const json_t *max = json_object_get(quotas, name);
 		char quota[24] = "-";
 
@@ -295,8 +296,7 @@ static void render_usages(const json_t *list, FILE *out)
 	size_t i;
 
 	fprintf(out, "%-24s %-10s %-20s %16s %16s %10s\n", "PRINCIPAL", "ROLE", "OF", "USED", "QUOTA", "REFUSED");
-	json_array_foreach(list, i, principal)
-		render_usage(principal, out);
+	json_array_foreach(list, i, principal) render_usage(principal, out);
 }
 
 int run_quotas(const struct invocation *invocation)

@@ -289,8 +289,10 @@ const struct command starctl_commands[] = {
 	  "else 1.",
 	  run_acl_check },
 	{ "quotas", "[PRINCIPAL]", 0, 1, 0, "show what principals use of a node, and may",
-	  "Who has come since the node began, or one of them: connections, sessions and bytes of this moment; requests and "
-	  "new rows\nsince then, which are counted where somebody has such quotas; how often it was refused for each. As an "
+	  "Who has come since the node began, or one of them: connections, sessions and bytes of this moment; requests "
+	  "and "
+	  "new rows\nsince then, which are counted where somebody has such quotas; how often it was refused for each. "
+	  "As an "
 	  "operator, or by the\nnode's socket.",
 	  run_quotas },
 	{ "audit verify", "FILE...", 1, 60, 0, "check that an audit log is whole and unchanged",

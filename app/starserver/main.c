@@ -279,8 +279,8 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	} while (signal == ROLL_BACK_SIGNAL && !*again);
 	__atomic_store_n(&node->stopping, true, __ATOMIC_RELAXED);
 	sigdelset(&end, ROLL_BACK_SIGNAL);
-	/* timeout, shells and supervisors may send the same one twice in a row: that is one. To one that begins again it is
-	 * the first: it waits, as signals outlive exec, until there is somebody to end. */
+	/* timeout, shells and supervisors may send the same one twice in a row: that is one. To one that begins again
+	 * it is the first: it waits, as signals outlive exec, until there is somebody to end. */
 	while (!*again && sigtimedwait(&end, NULL, &(struct timespec){ .tv_nsec = SIGNAL_AGAIN_NS }) > 0)
 		;
 	if (!*again)
@@ -458,5 +458,6 @@ int main(int argc, char **argv)
 	if (options.print)
 		status = EXIT_SUCCESS;
 	config_free(config);
-	return again ? begin_again(argv, &options, again, rolled_back_to) : output_end("starserver", status, EXIT_FAILURE);
+	return again ? begin_again(argv, &options, again, rolled_back_to)
+		     : output_end("starserver", status, EXIT_FAILURE);
 }

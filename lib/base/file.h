@@ -28,8 +28,8 @@ int base_write_all(int fd, const void *from, size_t bytes);
  * *torn, where that is wanted: a part of it stands there, since that failed too. One writer at a time. */
 int base_append_all(int fd, const void *from, size_t bytes, bool *torn);
 
-/* The same for a small file of a folder that is open: it has these bytes and is synced, name and all, or it is as it was,
- * but for a folder that cannot be synced. They go into "name.partial" first. The file has that mode. */
+/* The same for a small file of a folder that is open: it has these bytes and is synced, name and all, or it is as it
+ * was, but for a folder that cannot be synced. They go into "name.partial" first. The file has that mode. */
 int base_replace_file(int folder, const char *name, const void *from, size_t bytes, mode_t mode);
 
 /* How many bytes were read: fewer than wanted are all that there are up to the end. Or a negative errno. */

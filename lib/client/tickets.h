@@ -10,7 +10,7 @@
 struct node_ticket {
 	char control[sizeof(((struct layout_node *)0)->control)];
 	char other[sizeof(((struct layout_node *)0)->standby.control)]; /* who may take its place; "": nobody */
-	bool ask_other; /* it is asked next */
+	bool ask_other;							/* it is asked next */
 	struct client_ticket at_hand;
 	uint64_t ask_ns; /* when the next is asked for */
 	uint64_t asked_ns;

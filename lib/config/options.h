@@ -38,7 +38,7 @@ struct config_option {
 	enum config_option_scope scope;
 	enum config_option_type type;
 	size_t offset, offset2;
-	size_t others; /* of OPTION_ADDRESSES: struct config_address *, each one's second address behind a '|'; 0: none */
+	size_t others; /* of OPTION_ADDRESSES: struct config_address *, each one's second address, after '|'; 0: none */
 	uint32_t min, max;
 	const char *choices;	  /* "one|two" */
 	const char *fallback;	  /* the default, as --set takes it; NULL when there is none or it is computed */

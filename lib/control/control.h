@@ -261,8 +261,8 @@ struct secure_keys;
 
 /* Why it serves nothing at present, for people. Until control_pair_lead. */
 void control_pair_waits(struct control *control, const char *why);
-/* It is the primary from now on, under that generation: PS task 0 makes a layout whose epoch is above that one, and with
- * `begins` first restores what its checkpoints have; other tasks join. */
+/* It is the primary from now on, under that generation: PS task 0 makes a layout whose epoch is above that one, and
+ * with `begins` first restores what its checkpoints have; other tasks join. */
 int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins,
 		      struct star_error *err);
 /* Why the primary has no standby; "": it has one. At any time. */

@@ -346,7 +346,7 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 	int rc = 0;
 
 	pthread_mutex_lock(&control->plane);
-	/* It has been closed, as the other node of its pair takes its place. PS task 0 says by itself what it serves. */
+	/* It was closed, as the other node of its pair takes its place. PS task 0 says by itself what it serves. */
 	if (control->task && control_pair_serves(control, err) < 0) {
 		pthread_mutex_unlock(&control->plane);
 		return err->code;

@@ -214,7 +214,7 @@ static int parse_option(const struct schema_line *l, uint32_t word, struct schem
 }
 
 /* Words without a sign say how a number is taken: two of them are as much too many as missing= twice. */
-static int check_options(const struct schema_line *l, uint32_t word)
+static int check_column_options(const struct schema_line *l, uint32_t word)
 {
 	const size_t name = strcspn(l->words[word], "=");
 	const bool bare = !l->words[word][name];
@@ -283,7 +283,7 @@ static int parse_column(struct schema_line *l)
 	for (uint32_t i = 2; rc == 0 && i < l->count; i++) {
 		rc = parse_option(l, i, c);
 		if (rc == 0)
-			rc = check_options(l, i);
+			rc = check_column_options(l, i);
 	}
 	if (rc == 0)
 		rc = check_label(l, c);
@@ -427,7 +427,8 @@ static int64_t read_whole(const char *path, char *text, struct star_error *err)
 		return star_error_set(err, fd, "cannot read the schema %.200s: %s", path, base_open_error(fd));
 	bytes = base_read_all(fd, text, INPUT_SCHEMA_BYTES_MAX + 1);
 	if (bytes < 0)
-		star_error_set(err, (int)bytes, "cannot read the schema %.200s: %s", path, strerrordesc_np((int)-bytes));
+		star_error_set(err, (int)bytes, "cannot read the schema %.200s: %s", path,
+			       strerrordesc_np((int)-bytes));
 	else if (bytes > INPUT_SCHEMA_BYTES_MAX)
 		bytes = star_error_set(
 			err, -E2BIG,

@@ -357,8 +357,8 @@ struct net_memory {
 	struct rte_mempool *pool;
 	struct rte_mempool_cache *cache;
 };
-/* On the stack's thread, or when that has ended: the cache has no lock. What nearly every mbuf is that a session or a connection frees: one of the stack's, of one
- * segment, that nobody else holds. */
+/* On the stack's thread, or when that has ended: the cache has no lock. What nearly every mbuf is that a session or a
+ * connection frees: one of the stack's, of one segment, that nobody else holds. */
 static inline void net_free(struct net *net, struct rte_mbuf *m)
 {
 	const struct net_memory *memory = (const struct net_memory *)net;

@@ -13,8 +13,8 @@
 #include "node/pair.h"
 
 enum {
-	/* Less than who asks waits for the answer: starctl, which asks a pair; and more than until a standby is given up
-	 * that is lost. */
+	/* Less than who asks waits for the answer: starctl, which asks a pair; and more than until a standby is given
+	 * up that is lost. */
 	PAIR_US = 8000000,
 	/* Where PS task 0 asks other tasks, one after the other. */
 	TASKS_US = CONTROL_DURABLE_US,

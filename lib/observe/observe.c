@@ -81,8 +81,8 @@ static inline bool is_like(const struct observe_record *a, const struct observe_
 	return a->total == b->total && a->wait == b->wait && a->run == b->run && a->what == b->what;
 }
 
-/* Past the caches, of which all records would be more than they hold: each line would be fetched first, and another one,
- * of rows perhaps, given up for it. */
+/* Past the caches, of which all records would be more than they hold: each line would be fetched first, and another
+ * one, of rows perhaps, given up for it. */
 static inline void keep_record(struct observe *o, uint64_t number, const struct observe_record *r)
 {
 	const __m128i *from = (const __m128i *)r;

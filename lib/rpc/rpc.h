@@ -136,8 +136,8 @@ struct secure_account *rpc_request_account(const struct rpc_request *request);
 void rpc_request_over_quota(const struct rpc_request *request, enum wire_status status);
 
 struct secure_usage;
-/* Adds what a principal uses of this reactor, by its account; its server takes tickets. From any thread: its figures are
- * read while they change. */
+/* Adds what a principal uses of this reactor, by its account; its server takes tickets. From any thread: its figures
+ * are read while they change. */
 void rpc_quota_usage(const struct rpc_server *server, uint32_t account, struct secure_usage *sum);
 
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);

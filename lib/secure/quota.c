@@ -62,8 +62,8 @@ const char *secure_quota_read(struct secure_quotas *quotas, const char *word, si
 				      : "a quota is a number from 1 on, such as 1000, 50k, 20M, or 512MiB, and not too "
 					"large; for none, leave it out";
 	}
-	return "the quotas are connections, sessions, in_flight, requests, new_rows and memory, and control_connections and "
-	       "control_requests, each as NAME=NUMBER";
+	return "the quotas are connections, sessions, in_flight, requests, new_rows and memory, and "
+	       "control_connections and control_requests, each as NAME=NUMBER";
 }
 
 void secure_bucket_fill(struct secure_bucket *b, uint64_t a_second, uint64_t now_ns)

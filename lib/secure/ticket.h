@@ -82,8 +82,8 @@ const _Atomic(uint8_t) *secure_tickets_rights_of(const struct secure_tickets *ti
 const struct secure_limits *secure_tickets_limits(const struct secure_tickets *tickets);
 /* Those of a principal, who need have no ticket. True: it has one. */
 bool secure_tickets_quotas(struct secure_tickets *tickets, const char *principal, struct secure_quotas *quotas);
-/* The account of a principal that has had a ticket; false: it has had none. And the tables in which it may make rows, by
- * id. */
+/* The account of a principal that has had a ticket; false: it has had none. And the tables in which it may make rows,
+ * by id. */
 bool secure_tickets_account(struct secure_tickets *tickets, const char *principal, uint32_t *account);
 void secure_tickets_makes(struct secure_tickets *tickets, uint32_t account, bool makes[static SECURE_TABLES]);
 /* Of who has no ticket yet. */
