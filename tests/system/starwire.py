@@ -27,7 +27,7 @@ OP = struct.Struct("<BBBBIIIIfQQfI")
 RESULT = struct.Struct("<IIIIQ")
 assert (FRAME.size, OP.size, RESULT.size, sys.byteorder) == (64, 48, 24, "little")
 
-MAGIC, VERSION = 0x52415453, 3
+MAGIC, VERSION = 0x52415453, 4
 EXECUTE, REPLY, PING = 1, 2, 3
 PULL, PUSH, PUSH_PULL, DELETE, ASSIGN = 1, 2, 3, 4, 5
 READ_ONLY = 1
