@@ -23,25 +23,33 @@ const char *option_text(const char *name)
 	return NULL;
 }
 
+/* Adds a page of the tables that a node has, which begins at *from, to all; then where the next one begins, or 0. */
+static int take_page(struct jsonrpc_client *client, uint32_t *from, json_t *all, struct star_error *err)
+{
+	json_t *page =
+		jsonrpc_call(client, "tables", json_pack("{s:I}", "from", (json_int_t)*from), STARCTL_CALL_US, err);
+	uint32_t next = 0;
+	int rc = page ? 0 : -1;
+
+	if (page && json_object_get(page, "next"))
+		rc = jsonrpc_member_u32(page, "next", *from + 1, UINT32_MAX, &next, err);
+	if (rc == 0)
+		json_array_extend(all, json_object_get(page, "tables"));
+	json_decref(page);
+	*from = next;
+	return rc;
+}
+
 json_t *tables_of_node(struct jsonrpc_client *client, struct star_error *err)
 {
-	json_t *all = json_array(), *page;
-	uint32_t from = 1, next;
+	json_t *all = json_array();
+	uint32_t from = 1;
+	int rc;
 
-	do {
-		page = jsonrpc_call(client, "tables", json_pack("{s:I}", "from", (json_int_t)from), STARCTL_CALL_US,
-				    err);
-		next = 0;
-		if (page && json_object_get(page, "next") &&
-		    jsonrpc_member_u32(page, "next", from + 1, UINT32_MAX, &next, err) < 0) {
-			json_decref(page);
-			page = NULL;
-		}
-		json_array_extend(all, json_object_get(page, "tables"));
-		json_decref(page);
-		from = next;
-	} while (page && next);
-	if (page)
+	do
+		rc = take_page(client, &from, all, err);
+	while (rc == 0 && from);
+	if (rc == 0)
 		return all;
 	json_decref(all);
 	return NULL;
