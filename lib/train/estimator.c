@@ -83,6 +83,15 @@ static int check_spec(const struct estimator_spec *spec, enum estimator_mode mod
 		if (!name || !*name || !strcmp(name, SESSION_LOSS) || !strcmp(name, SESSION_GLOBAL_STEP))
 			return star_error_set(err, -EINVAL,
 					      "head %u needs a name, which is neither loss nor global_step", i);
+		if (strlen(name) > ESTIMATOR_HEAD_NAME_MAX)
+			return star_error_set(err, -ENAMETOOLONG, "head %u: a name has %d bytes at most", i,
+					      ESTIMATOR_HEAD_NAME_MAX);
+		for (uint32_t before = 0; before < i; before++)
+			if (!strcmp(spec->heads[before].name, name))
+				return star_error_set(err, -EINVAL,
+						      "heads %u and %u are both called \"%s\": their summaries would "
+						      "be one",
+						      before, i, name);
 		if (mode != ESTIMATOR_TRAIN && graph_is_none(spec->heads[i].predictions))
 			return star_error_set(err, -EINVAL, "head \"%s\" has no predictions", name);
 	}

@@ -434,7 +434,8 @@ void wrong_heads_are_refused(void)
 	CHECK_HAS(err.text, "heads 0 and 1 are both called \"both\"");
 	memset(name, 'n', sizeof(name) - 1);
 	t->second = name;
-	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ tasks_next, t }, 0, &figures, &err), -EINVAL);
+	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ tasks_next, t }, 0, &figures, &err),
+		  -ENAMETOOLONG);
 	CHECK_HAS(err.text, "a name has 100 bytes at most");
 	t->second = "buy";
 	t->clip_norm = -1;
