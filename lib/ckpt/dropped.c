@@ -227,21 +227,6 @@ static char *to_text(json_t *list, size_t *bytes)
 	return text;
 }
 
-static int write_synced(const char *path, const char *text, size_t bytes)
-{
-	const int fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, CKPT_FILE_MODE);
-	int rc;
-
-	if (fd < 0)
-		return -errno;
-	rc = base_write_all(fd, text, bytes);
-	if (rc == 0 && fsync(fd) < 0)
-		rc = -errno;
-	if (close(fd) < 0 && rc == 0)
-		rc = -errno;
-	return rc;
-}
-
 static int sync_folder(const char *directory, struct star_error *err)
 {
 	const int folder = ckpt_open_folder(directory, err);
@@ -276,14 +261,10 @@ void ckpt_dropped_clean(const char *directory)
 
 static int write_file(const char *directory, json_t *list, struct star_error *err)
 {
-	char path[CKPT_PATH_MAX], made[CKPT_PATH_MAX], *text;
-	int rc = path_of(directory, "", path, err);
+	char *text;
 	size_t bytes;
+	int folder, rc;
 
-	if (rc == 0)
-		rc = path_of(directory, ".partial", made, err);
-	if (rc < 0)
-		return rc;
 	text = to_text(list, &bytes);
 	if (!text)
 		return star_error_set(err, -ENOMEM, "out of memory");
@@ -291,18 +272,22 @@ static int write_file(const char *directory, json_t *list, struct star_error *er
 		free(text);
 		return star_error_set(
 			err, -EFBIG,
-			"%.280s would have more than %d bytes, of what clusters have dropped whose checkpoints are "
+			"%.280s/" DROPPED_NAME
+			" would have more than %d bytes, of what clusters have dropped whose checkpoints are "
 			"there: remove old ones (starctl checkpoint prune), or give the cluster a directory of its own",
-			path, DROPPED_BYTES_MAX);
+			directory, DROPPED_BYTES_MAX);
 	}
 	ckpt_dropped_clean(directory);
-	rc = write_synced(made, text, bytes);
-	if (rc == 0 && renameat(AT_FDCWD, made, AT_FDCWD, path) < 0)
-		rc = -errno;
-	if (rc < 0)
-		ckpt_dropped_clean(directory);
+	folder = ckpt_open_folder(directory, err);
+	rc = folder;
+	if (folder >= 0) {
+		rc = base_replace_file(folder, DROPPED_NAME, text, bytes, CKPT_FILE_MODE);
+		if (rc < 0)
+			ckpt_io_error(err, rc, "write", directory, DROPPED_NAME);
+		close(folder);
+	}
 	free(text);
-	return rc < 0 ? ckpt_io_error(err, rc, "write", directory, DROPPED_NAME) : sync_folder(directory, err);
+	return rc;
 }
 
 int ckpt_dropped_write(const char *directory, uint64_t lineage, const uint32_t generations[static WIRE_OBJECTS_MAX + 1],
