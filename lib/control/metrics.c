@@ -91,8 +91,10 @@ static void write_objects(const struct view *view)
 	put_sample(view, count);
 }
 
-/* PS task 0 alone: which nodes have joined, and are heard. */
-static void write_nodes(const struct view *view)
+/* PS task 0 alone: a figure of each task; NODE_NONE: it has none. */
+enum { NODE_NONE = -1 };
+
+static void write_by_task(const struct view *view, int (*figure)(const struct control *, uint32_t task))
 {
 	struct control *control = view->control;
 
@@ -101,37 +103,41 @@ static void write_nodes(const struct view *view)
 	openmetrics_family(view->page, view->family);
 	pthread_mutex_lock(&control->lock);
 	for (uint32_t task = 0; task < control->config->ps_count; task++) {
-		const struct cluster_node *node = &control->nodes[task];
+		const int value = figure(control, task);
 		char text[12];
 		const struct openmetrics_label labels[] = { { "task", text }, { NULL, NULL } };
 
 		snprintf(text, sizeof(text), "%u", task);
-		openmetrics_count(view->page, view->family, labels,
-				  node->joined && !control_watch_is_away(node, clock_us()));
+		if (value != NODE_NONE)
+			openmetrics_count(view->page, view->family, labels, (uint64_t)value);
 	}
 	pthread_mutex_unlock(&control->lock);
 }
 
-/* PS task 0 alone: which tasks that are pairs have a standby. */
+/* Has it joined, and is it heard? */
+static int node_up(const struct control *control, uint32_t task)
+{
+	return control->nodes[task].joined && !control_watch_is_away(&control->nodes[task], clock_us());
+}
+
+static void write_nodes(const struct view *view)
+{
+	write_by_task(view, node_up);
+}
+
+/* Has a task that is a pair a standby? */
+static int node_standby(const struct control *control, uint32_t task)
+{
+	const struct cluster_node *node = &control->nodes[task];
+
+	if (!(task ? node->generation : control->pair_generation))
+		return NODE_NONE;
+	return !(task ? node->alone : control->pair_alone)[0];
+}
+
 static void write_standbys(const struct view *view)
 {
-	struct control *control = view->control;
-
-	if (control->task)
-		return;
-	openmetrics_family(view->page, view->family);
-	pthread_mutex_lock(&control->lock);
-	for (uint32_t task = 0; task < control->config->ps_count; task++) {
-		const struct cluster_node *node = &control->nodes[task];
-		char text[12];
-		const struct openmetrics_label labels[] = { { "task", text }, { NULL, NULL } };
-
-		snprintf(text, sizeof(text), "%u", task);
-		if (task ? node->generation : control->pair_generation)
-			openmetrics_count(view->page, view->family, labels,
-					  !(task ? node->alone : control->pair_alone)[0]);
-	}
-	pthread_mutex_unlock(&control->lock);
+	write_by_task(view, node_standby);
 }
 
 static bool has_checkpoints(const struct view *view)
