@@ -38,6 +38,16 @@ static struct config *check_round_trip(const struct config *c)
 	return back;
 }
 
+/* Reads a configuration, prints it, and reads that: the second one, and the first in *c; NULL where there is none. */
+static struct config *read_printed(const char *text, const char *override, struct config **c)
+{
+	struct star_error err;
+
+	*c = support_load(text, override, &err);
+	CHECK_STR(err.text, "");
+	return CHECK(*c != NULL) ? check_round_trip(*c) : NULL;
+}
+
 /* DPDK knows NICs by small letters, as the kernel does: what was written otherwise would be missed at the start. */
 void pci_addresses_have_small_letters(void)
 {
@@ -77,13 +87,8 @@ void printed_configuration_reads_back_the_same(void)
 		"keepalive_s = 0; congestion = \"dctcp\"; ecn = \"ask\"; };\n"
 		"datagrams = { credits = 16; target_delay_us = 100000; };\ntests = { loss_ppm = 1000; };\n"
 		"control = { socket = \"/tmp/x\"; connect_timeout_ms = 1; };\nlog = { level = \"debug\"; };\n";
-	struct star_error err;
-	struct config *c = support_load(text, NULL, &err), *back;
+	struct config *c, *back = read_printed(text, NULL, &c);
 
-	CHECK_STR(err.text, "");
-	if (!CHECK(c != NULL))
-		return;
-	back = check_round_trip(c);
 	if (back) {
 		CHECK_UINT(back->task_index, 1);
 		CHECK_UINT(back->reactors, 7);
@@ -117,13 +122,8 @@ void pairs_are_printed_and_read_again(void)
 		"endpoint_map = ( { control = \"[2001:2:1::1]:1\"; data = \"198.18.0.1:5555\"; } );\n"
 		"ports = ( { device = \"net_null\"; address = \"198.18.0.1/24\"; } );\n"
 		"standby = { peer = \"e:1\"; listen = \"f:1\"; directory = \"/d\"; address = \"second\"; };\n";
-	struct star_error err;
-	struct config *c = support_load(text, NULL, &err), *back;
+	struct config *c, *back = read_printed(text, NULL, &c);
 
-	CHECK_STR(err.text, "");
-	if (!CHECK(c != NULL))
-		return;
-	back = check_round_trip(c);
 	if (back) {
 		CHECK_UINT(back->ps_count, 3);
 		CHECK_STR(config_ps_address(back, 0, true)->host, "c");
@@ -138,13 +138,8 @@ void pairs_are_printed_and_read_again(void)
 
 void printed_strings_are_quoted(void)
 {
-	struct star_error err;
-	struct config *c = support_load(PS_FILE, "control.socket=/tmp/a\"b\\c\\n # @include 5", &err), *back;
+	struct config *c, *back = read_printed(PS_FILE, "control.socket=/tmp/a\"b\\c\\n # @include 5", &c);
 
-	CHECK_STR(err.text, "");
-	if (!CHECK(c != NULL))
-		return;
-	back = check_round_trip(c);
 	if (back)
 		CHECK_STR(back->control_socket, "/tmp/a\"b\\c\\n # @include 5");
 	config_free(back);
