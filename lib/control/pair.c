@@ -49,10 +49,12 @@ void control_pair_alone(struct control *control, const char *why)
 
 void control_pair_place(struct control *control, uint32_t *cluster_reactors, uint32_t *first_reactor)
 {
+	pthread_mutex_lock(&control->plane);
 	pthread_mutex_lock(&control->lock);
 	*cluster_reactors = control->handed.place.reactors;
 	*first_reactor = control->handed.place.first;
 	pthread_mutex_unlock(&control->lock);
+	pthread_mutex_unlock(&control->plane);
 }
 
 /* It joins PS task 0 again, at once: that is to learn something. Under lock. */
@@ -292,7 +294,7 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 	    jsonrpc_member_u32(json, "reactors", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, reactors, &why) < 0 ||
 	    jsonrpc_member_u32(json, "first", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, first, &why) < 0 ||
 	    jsonrpc_member_u64(json, "begins_with", &begins_with, &why) < 0 ||
-	    (handed.epoch ? *first >= *reactors : *reactors || *first))
+	    (handed.epoch ? *first + control->config->reactors > *reactors : *reactors || *first))
 		return star_error_set(err, -EPROTO, "the primary does not say where it is in the cluster: %.300s",
 				      why.text);
 	pthread_mutex_lock(&control->lock);
