@@ -123,13 +123,14 @@ bool unit_check_near(const char *file, int line, const char *what, double actual
 
 bool unit_check_str(const char *file, int line, const char *what, const char *actual, const char *expected)
 {
-	return strcmp(actual, expected) == 0 ||
-	       unit_fail(file, line, "%s is \"%s\", not \"%s\"", what, actual, expected);
+	return (actual && strcmp(actual, expected) == 0) ||
+	       unit_fail(file, line, "%s is \"%s\", not \"%s\"", what, actual ? actual : "(NULL)", expected);
 }
 
 bool unit_check_has(const char *file, int line, const char *what, const char *text, const char *part)
 {
-	return strstr(text, part) || unit_fail(file, line, "%s is \"%s\", without \"%s\"", what, text, part);
+	return (text && strstr(text, part)) ||
+	       unit_fail(file, line, "%s is \"%s\", without \"%s\"", what, text ? text : "(NULL)", part);
 }
 
 bool unit_check_mem(const char *file, int line, const char *what, const void *actual, const void *expected,

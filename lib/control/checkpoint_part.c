@@ -135,9 +135,6 @@ static void end_orphan(struct executor_job *job, bool cancelled)
 	struct control *control = (struct control *)((char *)job - offsetof(struct control, part_job));
 	const struct control_data_plane *plane = &control->data_plane;
 
-	pthread_mutex_lock(&control->lock);
-	control->part_posted = false;
-	pthread_mutex_unlock(&control->lock);
 	if (cancelled)
 		return;
 	pthread_mutex_lock(&control->plane);
@@ -155,17 +152,9 @@ static void end_orphan(struct executor_job *job, bool cancelled)
  */
 void control_checkpointer_note_layout(struct control *control)
 {
-	bool posts;
-
 	if (!control->part.id || control->part.epoch == control->epoch || control->task == 0)
 		return; /* PS task 0 tells itself */
-	pthread_mutex_lock(&control->lock);
-	posts = !control->part_posted;
-	control->part_posted = true;
-	pthread_mutex_unlock(&control->lock);
-	control->part_job.run = end_orphan;
-	if (posts)
-		control_executor_post(control->executor, &control->part_job);
+	control_executor_post(control->executor, &control->part_job, end_orphan);
 }
 
 int control_checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err)

@@ -25,11 +25,14 @@ static void *executor_loop(void *arg)
 		const bool stopping = executor->stopping;
 
 		if (job) {
+			void (*run)(struct executor_job * job, bool cancelled) = job->run;
+
 			executor->first = job->next;
 			if (!executor->first)
 				executor->last = &executor->first;
+			job->run = NULL;
 			pthread_mutex_unlock(&executor->lock);
-			job->run(job, stopping);
+			run(job, stopping);
 			pthread_mutex_lock(&executor->lock);
 		} else if (stopping) {
 			break;
@@ -61,13 +64,17 @@ struct executor *control_executor_create(const char *name, struct star_error *er
 	return executor;
 }
 
-void control_executor_post(struct executor *executor, struct executor_job *job)
+void control_executor_post(struct executor *executor, struct executor_job *job,
+			   void (*run)(struct executor_job *job, bool cancelled))
 {
-	job->next = NULL;
 	pthread_mutex_lock(&executor->lock);
-	*executor->last = job;
-	executor->last = &job->next;
-	pthread_cond_signal(&executor->posted);
+	if (!job->run) {
+		job->run = run;
+		job->next = NULL;
+		*executor->last = job;
+		executor->last = &job->next;
+		pthread_cond_signal(&executor->posted);
+	}
 	pthread_mutex_unlock(&executor->lock);
 }
 

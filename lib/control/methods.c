@@ -636,8 +636,7 @@ static enum line_outcome put_off(const struct call *call)
 		return LINE_CLOSE;
 	}
 	*later = *call;
-	later->job.run = perform_job;
-	control_executor_post(passed_on(later) ? control->forwarder : control->executor, &later->job);
+	control_executor_post(passed_on(later) ? control->forwarder : control->executor, &later->job, perform_job);
 	return LINE_LATER;
 }
 

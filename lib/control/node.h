@@ -218,8 +218,6 @@ struct control {
 		uint32_t epoch;
 	} part;
 	struct executor_job part_job;
-	bool part_posted; /* under lock */
-	bool lay_out_posted;
 	bool rolls_back;      /* to begins_with: all nodes are told to restart, and none is let in */
 	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
 	uint32_t ids_given;   /* the highest id that a node may hold which has not heard that it was given back */

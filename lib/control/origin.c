@@ -85,7 +85,6 @@ int control_origins_create(struct control *control, struct star_error *err)
 	if (!origins)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	origins->control = control;
-	origins->job.run = look_up_origin;
 	for (uint32_t task = 0; task < count; task++) {
 		origins->tasks[task].named = is_named(control->config, task);
 		if (origins->tasks[task].named)
@@ -96,7 +95,7 @@ int control_origins_create(struct control *control, struct star_error *err)
 	origins->looking = named;
 	control->origins = origins;
 	if (named)
-		control_executor_post(control->executor, &origins->job);
+		control_executor_post(control->executor, &origins->job, look_up_origin);
 	return 0;
 }
 
@@ -126,6 +125,6 @@ bool control_origins_has(struct control *control, const uint8_t *address, uint32
 		origins->looking = true;
 	pthread_mutex_unlock(&control->lock);
 	if (named)
-		control_executor_post(control->executor, &origins->job);
+		control_executor_post(control->executor, &origins->job, look_up_origin);
 	return found;
 }

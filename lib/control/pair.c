@@ -49,10 +49,12 @@ void control_pair_alone(struct control *control, const char *why)
 
 void control_pair_place(struct control *control, uint32_t *cluster_reactors, uint32_t *first_reactor)
 {
+	pthread_mutex_lock(&control->plane);
 	pthread_mutex_lock(&control->lock);
 	*cluster_reactors = control->handed.place.reactors;
 	*first_reactor = control->handed.place.first;
 	pthread_mutex_unlock(&control->lock);
+	pthread_mutex_unlock(&control->plane);
 }
 
 /* It joins PS task 0 again, at once: that is to learn something. Under lock. */
@@ -79,30 +81,14 @@ static void lead_task(struct control *control, bool begins)
 	pthread_mutex_unlock(&control->lock);
 }
 
+/* Whoever looks after a standby must not wait for other nodes. */
 static void lay_out_later(struct executor_job *job, bool cancelled)
 {
 	struct control *control = (struct control *)((char *)job - offsetof(struct control, lay_out_job));
 	struct star_error err = { 0 };
 
-	pthread_mutex_lock(&control->lock);
-	control->lay_out_posted = false;
-	pthread_mutex_unlock(&control->lock);
 	if (!cancelled && control_leader_lay_out(control, 0, &err) < 0)
 		log_warn("there is no new layout: %s", err.text);
-}
-
-/* Whoever looks after a standby must not wait for other nodes. */
-static void post_lay_out(struct control *control)
-{
-	bool posts;
-
-	pthread_mutex_lock(&control->lock);
-	posts = !control->lay_out_posted;
-	control->lay_out_posted = true;
-	pthread_mutex_unlock(&control->lock);
-	control->lay_out_job.run = lay_out_later;
-	if (posts)
-		control_executor_post(control->executor, &control->lay_out_job);
 }
 
 int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins, struct star_error *err)
@@ -170,7 +156,7 @@ int control_pair_standby(struct control *control, const char *data_host, uint16_
 		return 0;
 	if (control->config->ps_count == 1)
 		return control_leader_lay_out(control, 0, err);
-	post_lay_out(control);
+	control_executor_post(control->executor, &control->lay_out_job, lay_out_later);
 	return 0;
 }
 
@@ -308,7 +294,7 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 	    jsonrpc_member_u32(json, "reactors", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, reactors, &why) < 0 ||
 	    jsonrpc_member_u32(json, "first", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, first, &why) < 0 ||
 	    jsonrpc_member_u64(json, "begins_with", &begins_with, &why) < 0 ||
-	    (handed.epoch ? *first >= *reactors : *reactors || *first))
+	    (handed.epoch ? *first + control->config->reactors > *reactors : *reactors || *first))
 		return star_error_set(err, -EPROTO, "the primary does not say where it is in the cluster: %.300s",
 				      why.text);
 	pthread_mutex_lock(&control->lock);

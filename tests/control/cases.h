@@ -163,6 +163,7 @@
 	X(long_lines_keep_nobody_out) \
 	X(a_long_line_of_a_stranger_is_not_parsed) \
 	X(who_says_nothing_is_closed) \
+	X(a_job_that_waits_is_not_posted_twice) \
 	X(all_nodes_roll_back_or_none) \
 	X(a_node_goes_on_as_what_it_was) \
 	X(who_had_its_place_taken_is_not_let_in_again) \

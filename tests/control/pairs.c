@@ -235,10 +235,10 @@ void a_standby_of_a_task_goes_on_where_its_primary_was(void)
 	CHECK(has_installed(&other.nodes[1], 1, "words"));
 	/* Whoever tells it a layout meanwhile takes it for its primary. */
 	CHECK_INT(control_set_layout(other.nodes[1].control, &layout, &err), -EHOSTDOWN);
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 3; i++) {
 		bad = json_deep_copy(catalogue);
-		if (i == 0)
-			json_object_set_new(json_object_get(bad, "cluster"), "first", json_integer(3));
+		if (i < 2) /* of 3 reactors it has two */
+			json_object_set_new(json_object_get(bad, "cluster"), "first", json_integer(2 + (int)i));
 		else
 			json_object_del(bad, "cluster");
 		CHECK_INT(control_pair_take(other.nodes[1].control, bad, &epoch, &err), -EPROTO);

@@ -35,9 +35,10 @@ static uint32_t wants; /* a follower, of the catalogue: the page that begins the
 
 /* ---- what stands in for sockets and threads ---- */
 
-void control_executor_post(struct executor *executor, struct executor_job *job)
+void control_executor_post(struct executor *executor, struct executor_job *job,
+			   void (*run)(struct executor_job *job, bool cancelled))
 {
-	job->run(job, false);
+	run(job, false);
 }
 
 void control_line_server_answer(struct line_connection *connection, char *reply)
