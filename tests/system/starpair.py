@@ -1,30 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of pairs share: two nodes that are one PS task, and star-do, which asks them what a worker asks."""
-import json
-import os
+"""What the tests of pairs share: two nodes that are one PS task, and clusters of them."""
 import tempfile
 import time
 
 from starlib import *
+from starpush import *
 
 SMALL = {"memory": {"mbufs": 4095, "parameter_mib": 64}}
-STAR_DO = os.path.join(BUILD, "tests/system/star-do/star-do")
 CONTROL_PORT, PAIR_PORT = 3333, 3433
 LEASE_MS = 1000 * SLOW
 SYNC, RETAINED = {"durability": "sync"}, {"durability": "retained"}
-
-
-def op(kind, table, **fields):
-    return {"do": kind, "table": table, **fields}
-
-
-def do(net, ps, *lines):
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    answers = [json.loads(line) for line in run_in(net, STAR_DO, ps, text=text).stdout.splitlines()]
-    equal(len(answers), len(lines), "the answers")
-    for line, answer in zip(lines, answers):
-        check("error" not in answer, f"{line}: {answer}")
-    return answers
 
 
 class Pair:
