@@ -71,24 +71,38 @@ static int write_ring(int fd, const struct observe_record *ring, size_t places, 
 	return rc < 0 ? rc : base_write_all(fd, ring, (count - first) * sizeof(ring[0]));
 }
 
+/* From *at on, those before the end that are in the long ring by now. */
+static int write_counted(int fd, const struct observe *o, uint64_t *at, uint64_t end)
+{
+	const uint64_t head = __atomic_load_n(&o->head, __ATOMIC_ACQUIRE), from = *at;
+	const uint64_t to = head < end ? head : end;
+
+	if (to <= from)
+		return 0;
+	*at = to;
+	return write_ring(fd, o->records, OBSERVE_RECORDS, from, to);
+}
+
 /* The newest records: those that are timed, though perhaps not counted in the histograms yet. */
 static int write_reactor(int fd, const struct recorder_dump *dump, unsigned reactor)
 {
 	const struct observe *o = dump->of[reactor];
 	const uint64_t most = RECORDER_RECORDS_BYTES / sizeof(struct observe_record) / dump->reactors;
-	const uint64_t head = __atomic_load_n(&o->head, __ATOMIC_ACQUIRE);
 	const uint64_t end = __atomic_load_n(&o->timed, __ATOMIC_ACQUIRE);
 	const uint64_t room = most < OBSERVE_RECORDS - IN_WORK ? most : OBSERVE_RECORDS - IN_WORK;
 	const uint64_t from = end - (end < room ? end : room);
 	const struct recorder_reactor_head about = { .now = dump->now[reactor], .first = from, .count = end - from };
+	uint64_t at = from;
 	int rc = base_write_all(fd, &about, sizeof(about));
 
 	if (rc == 0)
 		rc = base_write_all(fd, o->peers, sizeof(o->peers));
+	/* Those that are counted, and once more: a reactor that runs counts the rest meanwhile, and needs its place for
+	 * others. The number of those comes after the end, so that no more are left than fit into their ring. */
+	for (unsigned i = 0; rc == 0 && i < 2; i++)
+		rc = write_counted(fd, o, &at, end);
 	if (rc == 0)
-		rc = write_ring(fd, o->records, OBSERVE_RECORDS, from, head);
-	if (rc == 0)
-		rc = write_ring(fd, o->recent, OBSERVE_RECENT, head, end);
+		rc = write_ring(fd, o->recent, OBSERVE_RECENT, at, end);
 	return rc;
 }
 

@@ -135,13 +135,18 @@ enum secure_data secure_tickets_data(const struct secure_tickets *t)
 
 /* ---- what they may do ---- */
 
+static _Atomic(uint8_t) *rights_at(const struct secure_tickets *t, uint32_t place)
+{
+	return &t->may[(size_t)place * SECURE_TABLES];
+}
+
 /* With the lock. To no table before it has a name. */
 static void set_right(struct secure_tickets *t, uint32_t place, uint32_t id)
 {
 	const struct holder *h = &t->holders[place];
 	const uint8_t may = t->names[id][0] ? secure_rights_of(t->rights, h->principal, h->role, t->names[id]) : 0;
 
-	atomic_store_explicit(&t->may[(size_t)place * SECURE_TABLES + id], may, memory_order_relaxed);
+	atomic_store_explicit(&rights_at(t, place)[id], may, memory_order_relaxed);
 }
 
 static void set_rights(struct secure_tickets *t, uint32_t place)
@@ -234,11 +239,12 @@ void secure_tickets_makes(struct secure_tickets *t, uint32_t account, bool makes
 {
 	memset(makes, 0, SECURE_TABLES * sizeof(makes[0]));
 	pthread_mutex_lock(&t->lock);
-	for (uint32_t i = 0; i < PLACES; i++)
-		for (uint32_t id = 0; t->holders[i].used && t->holders[i].account == account && id < SECURE_TABLES;
-		     id++)
-			makes[id] |= atomic_load_explicit(&t->may[i * SECURE_TABLES + id], memory_order_relaxed) &
-				     SECURE_CREATE;
+	for (uint32_t i = 0; i < PLACES; i++) {
+		const struct holder *h = &t->holders[i];
+
+		for (uint32_t id = 0; h->used && h->account == account && id <= t->tables_last; id++)
+			makes[id] |= atomic_load_explicit(&rights_at(t, i)[id], memory_order_relaxed) & SECURE_CREATE;
+	}
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -271,7 +277,7 @@ void secure_tickets_rights(struct secure_tickets *t, struct secure_rights *right
 
 const _Atomic(uint8_t) *secure_tickets_rights_of(const struct secure_tickets *t, const struct secure_guest *guest)
 {
-	return &t->may[(size_t)guest->place * SECURE_TABLES];
+	return rights_at(t, guest->place);
 }
 
 bool secure_tickets_may_have(struct secure_tickets *t, const struct secure_key *principal)

@@ -77,6 +77,26 @@ void tickets_that_are_good_no_more_are_replaced(void)
 	stop(&b);
 }
 
+/* The connection ends: the next call needs another one. */
+static void lose_connection(struct bench *b)
+{
+	peer_misbehave(b->peer, FAULT_CLOSE_AFTER, 0, 1);
+	pull_works(b);
+	sleep_ms(20);
+}
+
+/* So often something is refused from now on; how often it would still have been. */
+static uint32_t refuse(struct bench *b, uint32_t *times, uint32_t count)
+{
+	uint32_t left;
+
+	pthread_mutex_lock(&b->peer->lock);
+	left = *times;
+	*times = count;
+	pthread_mutex_unlock(&b->peer->lock);
+	return left;
+}
+
 void who_gets_no_ticket_is_told_why(void)
 {
 	struct bench b = start(SECURE_DATA_SEALED);
@@ -84,20 +104,14 @@ void who_gets_no_ticket_is_told_why(void)
 	uint64_t key = 1;
 	float row[DIM];
 
-	peer_misbehave(b.peer, FAULT_CLOSE_AFTER, 0, 1);
-	pull_works(&b);
-	sleep_ms(20);
-	pthread_mutex_lock(&b.peer->lock);
-	b.peer->tickets_refused = 1000000;
-	pthread_mutex_unlock(&b.peer->lock);
+	lose_connection(&b);
+	refuse(&b, &b.peer->tickets_refused, UINT32_MAX);
 	peer_forget_tickets(b.peer);
 	CHECK_INT(star_pull(b.table, &key, 1, row, 0, 1500000, &err), -EPERM);
 	CHECK_HAS(err.text, "no ticket for PS task 0: ");
 	CHECK_HAS(err.text, "no ticket for you");
 	/* And goes on as soon as it is given one. */
-	pthread_mutex_lock(&b.peer->lock);
-	b.peer->tickets_refused = 0;
-	pthread_mutex_unlock(&b.peer->lock);
+	refuse(&b, &b.peer->tickets_refused, 0);
 	pull_works(&b);
 	stop(&b);
 }
@@ -110,23 +124,15 @@ void who_is_over_a_quota_is_told_so(void)
 	uint64_t key = 1;
 	float row[DIM];
 
-	for (uint32_t refused = 2; refused <= 1000000; refused += 999998) {
-		peer_misbehave(b.peer, FAULT_CLOSE_AFTER, 0, 1);
-		pull_works(&b);
-		sleep_ms(20);
-		pthread_mutex_lock(&b.peer->lock);
-		b.peer->over_quota = refused;
-		pthread_mutex_unlock(&b.peer->lock);
-		if (refused == 2) {
-			pull_works(&b);
-			continue;
-		}
-		CHECK_INT(star_pull(b.table, &key, 1, row, 0, 1500000, &err), -EDQUOT);
-		CHECK_HAS(err.text, "as many connections or sessions there as its quota allows");
-	}
-	pthread_mutex_lock(&b.peer->lock);
-	b.peer->over_quota = 0;
-	pthread_mutex_unlock(&b.peer->lock);
+	lose_connection(&b);
+	refuse(&b, &b.peer->over_quota, 2);
+	pull_works(&b);
+	CHECK_UINT(refuse(&b, &b.peer->over_quota, 0), 0);
+	lose_connection(&b);
+	refuse(&b, &b.peer->over_quota, UINT32_MAX);
+	CHECK_INT(star_pull(b.table, &key, 1, row, 0, 1500000, &err), -EDQUOT);
+	CHECK_HAS(err.text, "as many connections or sessions there as its quota allows");
+	refuse(&b, &b.peer->over_quota, 0);
 	pull_works(&b);
 	CHECK_UINT(peer_tickets_asked(b.peer), 1);
 	stop(&b);

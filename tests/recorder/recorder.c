@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "recorder/file.h"
@@ -35,6 +36,20 @@ static void serve(struct observe *o, uint64_t i)
 				      .object = 3 };
 	observe_commit(o);
 	observe_sent(o, 0, 1000 + i);
+}
+
+/* The reactor that goes on while its records are written, and its next number. With the third call it has not come to
+ * those that are written first, and with the fourth it has written over those that were not counted yet. */
+enum { WHILE_WRITTEN = 300 };
+static struct observe *running;
+static uint64_t running_at;
+
+/* In the place of the C library's, for all of this program. */
+ssize_t write(int fd, const void *bytes, size_t n)
+{
+	for (unsigned i = 0; running && i < WHILE_WRITTEN; i++)
+		serve(running, running_at++);
+	return syscall(SYS_write, fd, bytes, n);
 }
 
 static void path_of(char path[static PATH])
@@ -119,6 +134,43 @@ static void what_was_written_is_read(void)
 			observe_destroy(of[i]);
 	}
 	remove_files(dump.path);
+}
+
+/* Of a node of which another reactor is stuck: what was timed when its turn came is there, each record once. */
+static void a_reactor_that_goes_on_is_written_as_it_was(void)
+{
+	static const uint64_t counts[] = { 7, 1000, 65536 + 15, 200000 };
+
+	for (unsigned c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+		struct observe_record *records = malloc(OBSERVE_RECORDS * sizeof(*records));
+		struct star_error err = { 0 };
+		struct recorder_dump dump;
+		struct recorder_file *file;
+		uint64_t from = 0, first;
+		size_t n;
+
+		running = create();
+		for (running_at = 0; running_at < counts[c];)
+			serve(running, running_at++);
+		dump_init(&dump, &running, 1);
+		CHECK_INT(recorder_write(&dump), 0);
+		observe_destroy(running);
+		running = NULL;
+		file = recorder_open(dump.path, &err);
+		if (!CHECK(file != NULL))
+			return;
+		n = observe_copy(file->recorder.of[0], &from, records, OBSERVE_RECORDS);
+		first = (records[0].arrived_ns - 1000000) / 10000;
+		/* The head of the file and its only name were written before. */
+		CHECK_UINT(first + n, counts[c] + 2 * WHILE_WRITTEN);
+		CHECK_UINT(n, first ? OBSERVE_RECORDS - 2 * OBSERVE_TURN_MAX : first + n);
+		for (size_t i = 0; i < n; i++)
+			if (!CHECK_UINT(records[i].arrived_ns, 1000000 + (first + i) * 10000))
+				break;
+		recorder_close(file);
+		free(records);
+		remove_files(dump.path);
+	}
 }
 
 static long size_of(const char *path)
@@ -226,6 +278,7 @@ static void what_is_damaged_is_refused(void)
 
 const struct unit_case unit_cases[] = {
 	{ "what_was_written_is_read", what_was_written_is_read },
+	{ "a_reactor_that_goes_on_is_written_as_it_was", a_reactor_that_goes_on_is_written_as_it_was },
 	{ "the_file_is_bounded", the_file_is_bounded },
 	{ "what_is_damaged_is_refused", what_is_damaged_is_refused },
 	{ NULL, NULL },

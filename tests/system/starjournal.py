@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of journals share: tables of every kind of row, workers that count what they push."""
-import json
-import os
-import subprocess
+"""What the tests of journals share: tables of every kind of row, and clusters with a journal each."""
 import tempfile
-import threading
 import time
 
 from starlib import *
+from starpush import *
 
 SMALL = {"memory": {"mbufs": 4095}}
-STAR_DO = os.path.join(BUILD, "tests/system/star-do/star-do")
 ROWS = 3000
 
 
@@ -20,20 +16,6 @@ def folder():
 
 def journalled(checkpoints, journal, **more):
     return {**SMALL, "checkpoint": {"directory": checkpoints}, "journal": {"directory": journal, "segment_mib": 4, **more}}
-
-
-def op(kind, table, **fields):
-    return {"do": kind, "table": table, **fields}
-
-
-def do(net, ps, *lines, errors=False):
-    """What star-do answers to these, by default none of them with an error."""
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    answers = [json.loads(line) for line in run_in(net, STAR_DO, ps, text=text).stdout.splitlines()]
-    equal(len(answers), len(lines), "the answers")
-    for line, answer in zip(lines, answers):
-        check(errors or "error" not in answer, f"{line}: {answer}")
-    return answers
 
 
 # Tables of every kind of row: types, slots, counts, versions, what policies keep.
@@ -100,58 +82,6 @@ def straight():
 
 
 ONE = {"do": "create", "name": "one", "dim": 4, "optimizer": "sgd", "rate": 1}
-
-
-class Pusher:
-    """Pushes 1 to each of its keys by libstar, again and again, and never opens its cluster again."""
-
-    def __init__(self, net, ps, name, keys, deadline_s=20):
-        self.net, self.ps, self.keys, self.table = net, ps, keys, {"do": "create", "name": name, "dim": 2, "rate": 1}
-        self.sent = self.acknowledged = 0
-        self.times, self.stop, self.error = [], False, None
-        self.process = subprocess.Popen(["ip", "netns", "exec", net.netns, STAR_DO, ps, str(deadline_s * SLOW * 1000000)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        self.ask(self.table)
-        self.thread = threading.Thread(target=self.go)
-        self.thread.start()
-
-    def ask(self, line):
-        self.process.stdin.write(json.dumps(line) + "\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline() or '{"error": "star-do has ended"}')
-        check("error" not in answer, f"{line['do']}: {answer}")
-
-    def go(self):
-        try:
-            while not self.stop:
-                self.sent += 1
-                self.ask({"do": "push", "table": self.table["name"], "keys": {"from": 0, "count": self.keys}, "values": 1})
-                self.acknowledged += 1
-                self.times.append(time.monotonic())
-        except Exception as error:
-            self.error = error
-
-    def end(self):
-        self.stop = True
-        self.thread.join(60)
-        self.process.stdin.close()
-        self.process.wait(20)
-        if self.error:
-            raise self.error
-
-    def applied(self):
-        """How many of its pushes are in its rows, each of them whole."""
-        return self.applied_on(1, lambda key: 0)[0]
-
-    def applied_on(self, tasks, task_of):
-        """The same on each task: libstar sends it a request of its own."""
-        pull = {"do": "pull", "table": self.table["name"], "keys": {"from": 0, "count": self.keys}, "read_only": True}
-        values, found = do(self.net, self.ps, self.table, pull)[1]["values"], [set() for _ in range(tasks)]
-        for key in range(self.keys):
-            found[task_of(key)] |= set(values[2 * key:2 * key + 2])
-        for task, values in enumerate(found):
-            check(len(values) <= 1, f"\"{self.table['name']}\" on PS task {task}: a push is there in part: {values}")
-        return [-int(values.pop()) if values else None for values in found]
 
 
 class Tasks:

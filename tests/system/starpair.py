@@ -1,30 +1,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of pairs share: two nodes that are one PS task, and star-do, which asks them what a worker asks."""
-import json
-import os
+"""What the tests of pairs share: two nodes that are one PS task, and clusters of them."""
 import tempfile
 import time
 
 from starlib import *
+from starpush import *
 
 SMALL = {"memory": {"mbufs": 4095, "parameter_mib": 64}}
-STAR_DO = os.path.join(BUILD, "tests/system/star-do/star-do")
 CONTROL_PORT, PAIR_PORT = 3333, 3433
 LEASE_MS = 1000 * SLOW
 SYNC, RETAINED = {"durability": "sync"}, {"durability": "retained"}
 
 
-def op(kind, table, **fields):
-    return {"do": kind, "table": table, **fields}
+def begin(net, number, own, reactors, changes, config):
+    """A node with that control address, not waited for; config goes over changes, group by group."""
+    for group, members in (config or {}).items():
+        changes[group] = {**changes.get(group, {}), **members}
+    node = Server(net, number, len(net.data), reactors=reactors, config=changes, wait=False)
+    node.control = own
+    return node
 
 
-def do(net, ps, *lines):
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    answers = [json.loads(line) for line in run_in(net, STAR_DO, ps, text=text).stdout.splitlines()]
-    equal(len(answers), len(lines), "the answers")
-    for line, answer in zip(lines, answers):
-        check("error" not in answer, f"{line}: {answer}")
-    return answers
+def are_paired(primary, standby):
+    """That node serves, and the other one has all."""
+    try:
+        states = [node.call("status")["pair"] for node in (primary, standby)]
+    except (OSError, RpcError):  # one of them begins again
+        return False
+    return [(state["role"], state["state"]) for state in states] == [("primary", "paired"), ("standby", "paired")]
+
+
+def wait_for_standby(*nodes):
+    wait_until(lambda: all(node.call("status")["pair"]["lag_bytes"] == 0 for node in nodes), 20, "the standby")
+    time.sleep(0.05)
 
 
 class Pair:
@@ -42,11 +50,7 @@ class Pair:
                        "standby": {"peer": f"{net.control_host}:{PAIR_PORT + 1 - i}",
                                    "listen": f"{net.control_host}:{PAIR_PORT + i}", "directory": folder,
                                    "first": "standby" if i else "primary", "lease_ms": LEASE_MS, **standby}}
-            for group, members in (config or {}).items():
-                changes[group] = {**changes.get(group, {}), **members}
-            node = Server(net, i, 2, reactors=reactors[i], config=changes, wait=False)
-            node.control, node.number = own, i
-            self.nodes.append(node)
+            self.nodes.append(begin(net, i, own, reactors[i], changes, config))
         self.ps = ",".join(node.control for node in self.nodes)
         for node in self.nodes:
             node.wait_ready()
@@ -64,18 +68,10 @@ class Pair:
         return self.nodes[i].call("status")["pair"]
 
     def paired(self, primary=0):
-        """Waits until that node serves, and the other one has all."""
-        def both():
-            try:
-                states = [self.pair(i) for i in (primary, 1 - primary)]
-            except OSError:  # one of them begins again
-                return False
-            return [(state["role"], state["state"]) for state in states] == [("primary", "paired"), ("standby", "paired")]
-        wait_until(both, 60, what="a pair")
+        wait_until(lambda: are_paired(self.nodes[primary], self.nodes[1 - primary]), 60, what="a pair")
 
-    def caught_up(self, primary=0):
-        wait_until(lambda: self.pair(primary)["lag_bytes"] == 0 and self.pair(1 - primary)["lag_bytes"] == 0, 20, "the standby")
-        time.sleep(0.05)
+    def caught_up(self):
+        wait_for_standby(*self.nodes)
 
     def promote(self, i):
         return self.nodes[i].starctl("promote", timeout_s=60)
@@ -102,11 +98,7 @@ class Pairs:
                                           "listen": f"{net.control_host}:{PAIR_PORT + number}", "directory": folder,
                                           "address": "second" if i else "first", "first": "standby" if i else "primary",
                                           "lease_ms": LEASE_MS, **({"etcd": [etcd], "etcd_key": f"/starserver/pairs/{task}"} if etcd else {}), **standby}
-                for group, members in (config or {}).items():
-                    changes[group] = {**changes.get(group, {}), **members}
-                node = Server(net, number, len(net.data), reactors=reactors, config=changes, wait=False)
-                node.control = own
-                self.nodes[task].append(node)
+                self.nodes[task].append(begin(net, number, own, reactors, changes, config))
                 self.folders[task].append(folder)
         self.ps = ",".join("|".join(each) for each in controls)
         for node in self.all():
@@ -132,16 +124,14 @@ class Pairs:
         """Waits until that node serves, and the other one has all; and until workers are told so."""
         if len(self.nodes[task]) == 1:
             return
+        first, second = self.nodes[task][primary], self.nodes[task][1 - primary]
 
-        def both():
+        def told():
             try:
-                states = [self.pair(task, i) for i in (primary, 1 - primary)]
-                layout = self.nodes[task][primary].call("layout")["nodes"][task]
-            except (OSError, RpcError):  # one of them begins again, or there is no layout
+                return first.call("layout")["nodes"][task].get("standby", {}).get("control") == second.control
+            except (OSError, RpcError):  # it begins again, or there is no layout
                 return False
-            return [(state["role"], state["state"]) for state in states] == [("primary", "paired"), ("standby", "paired")] \
-                and layout.get("standby", {}).get("control") == self.nodes[task][1 - primary].control
-        wait_until(both, 60, what=f"a pair of task {task}")
+        wait_until(lambda: are_paired(first, second) and told(), 60, what=f"a pair of task {task}")
 
     def layout(self, timeout_s=60):
         """As the nodes that can be asked have it."""
@@ -157,9 +147,8 @@ class Pairs:
     def incarnations(self):
         return [node["incarnation"] for node in self.layout()["nodes"]]
 
-    def caught_up(self, task, primary=0):
-        wait_until(lambda: all(self.pair(task, i)["lag_bytes"] == 0 for i in (primary, 1 - primary)), 20, "the standby")
-        time.sleep(0.05)
+    def caught_up(self, task):
+        wait_for_standby(*self.nodes[task])
 
     def promote(self, task, i):
         return self.nodes[task][i].starctl("promote", timeout_s=60)

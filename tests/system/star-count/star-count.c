@@ -32,8 +32,7 @@ enum {
 	THREADS_MAX = 8,
 	SLOW_US = 20000,
 	SLOW_CALLS_MAX = 8192, /* of a thread */
-	SETTLE_US = 60000000,
-	DISTINCT = 1000, /* values that are assigned */
+	DISTINCT = 1000,       /* values that are assigned */
 	NAP_US_MAX = 30000,
 	WRONG_MAX = 700,
 	LOOK_MS = 100,
@@ -368,7 +367,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(counters[i].thread, NULL);
 	begun_us = clock_us();
-	if (star_settle(cluster, SETTLE_US, &err) < 0 && !wrong[0])
+	if (star_settle(cluster, deadline_us, &err) < 0 && !wrong[0])
 		snprintf(wrong, sizeof(wrong), "star_settle: %s", err.text);
 	begun_us = clock_us() - begun_us;
 	for (unsigned i = 0; i < threads; i++)
