@@ -79,14 +79,23 @@ static void look_at_own(struct doctor *doctor)
 		look_at_address(doctor, "metrics address", config->metrics_address, (uint16_t)config->metrics_port);
 }
 
-/* A node's status; NULL: it cannot be reached. */
-static json_t *ask_node(const struct config_address *address, struct star_error *err)
+/* NULL: it cannot be reached, or does not answer us. */
+static json_t *ask_at(const char *address, struct star_error *err)
 {
-	struct jsonrpc_client *client = connect_node(config_show(address->host, address->port).text, REACH_US, err);
+	struct jsonrpc_client *client = connect_node(address, REACH_US, err);
 	json_t *status = client ? jsonrpc_call(client, "status", NULL, REACH_US, err) : NULL;
 
 	jsonrpc_close(client);
 	return status;
+}
+
+/* A node's status. This configuration's own answers on its administrator's socket whoever has no key that it takes. */
+static json_t *ask_node(const struct config *config, const struct config_address *address, bool own,
+			struct star_error *err)
+{
+	json_t *status = ask_at(config_show(address->host, address->port).text, err);
+
+	return status || !own || err->code != -EACCES ? status : ask_at(config->control_socket, NULL);
 }
 
 static void look_at_node(struct doctor *doctor, unsigned task, bool second, const json_t *status,
@@ -99,7 +108,12 @@ static void look_at_node(struct doctor *doctor, unsigned task, bool second, cons
 	char check[32];
 
 	snprintf(check, sizeof(check), "PS task %u%s", task, second ? ", second node" : "");
-	if (!status)
+	if (!status && err->code == -EACCES)
+		doctor_find(doctor, check, DOCTOR_WARNING,
+			    "name a key file of a principal that it knows, who is not a node: `starctl --key FILE "
+			    "doctor ...`; its own machine's root needs none",
+			    "%s answers, but not us: %s", shown.text, err->text);
+	else if (!status)
 		doctor_find(doctor, check, DOCTOR_WARNING,
 			    "start its node; if it runs, see its log, and whether a firewall lets this port through",
 			    "%s", err->text);
@@ -159,10 +173,11 @@ void doctor_cluster(struct doctor *doctor)
 		const struct config_address *address = config_ps_address(config, task, second);
 		struct star_error err = { 0 };
 		const bool own = is_ps && address == config_own_control(config);
-		json_t *status = address ? ask_node(address, &err) : NULL;
+		json_t *status = address ? ask_node(config, address, own, &err) : NULL;
+		const bool there = status || err.code == -EACCES;
 
-		doctor->running |= own && status;
-		if (own && !status)
+		doctor->running |= own && there;
+		if (own && !there)
 			look_at_own(doctor);
 		else if (address)
 			look_at_node(doctor, task, second, status, &err);

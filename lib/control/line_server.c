@@ -173,12 +173,41 @@ static size_t line_max(const struct line_connection *c, size_t bytes)
 		       : o->peer_line_max;
 }
 
+/* Who came with a key that lets nobody in any more, or is on the way in with any. */
+static bool is_out(const struct line_connection *c)
+{
+	const struct secure_key *peer = c->tls ? secure_link_peer(c->tls) : NULL;
+
+	return peer && !(c->entered && secure_ring_has(c->server->options.keys, peer->principal, peer->id, peer->role));
+}
+
+static void throw_out(struct line_connection *c)
+{
+	c->server->counts.revoked++;
+	control_line_connection_close(c);
+}
+
+static bool review_due(struct line_server *server)
+{
+	bool due;
+
+	pthread_mutex_lock(&server->lock);
+	due = server->review;
+	pthread_mutex_unlock(&server->lock);
+	return due;
+}
+
 static void serve_line(struct line_connection *c, const char *line, size_t bytes)
 {
 	struct line_server *server = c->server;
 	const size_t max = line_max(c, bytes);
 	char *text = NULL;
 
+	/* The review comes with the next ring; this line, of this turn or sent ahead, is not to come before it. */
+	if (review_due(server) && is_out(c)) {
+		throw_out(c);
+		return;
+	}
 	if (c->skipping) {
 		c->skipping = false;
 		return;
@@ -391,14 +420,9 @@ static void review(struct line_server *server)
 	struct line_connection *c, *next;
 
 	for (c = server->connections; c; c = next) {
-		const struct secure_key *peer = c->tls ? secure_link_peer(c->tls) : NULL;
-
 		next = c->next;
-		if (!peer ||
-		    (c->entered && secure_ring_has(server->options.keys, peer->principal, peer->id, peer->role)))
-			continue;
-		server->counts.revoked++;
-		control_line_connection_close(c);
+		if (is_out(c))
+			throw_out(c);
 	}
 	if (server->options.keys)
 		control_line_tls_limit(server);

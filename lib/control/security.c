@@ -13,23 +13,20 @@
 #include "control/line_quota.h"
 #include "control/node.h"
 
-/* Reads the file of rights, again; what cannot be read changes nothing. */
-static int load_rights(const struct control *control, struct star_error *err)
+/* Reads the file of rights, if there is one: NULL else. */
+static int load_rights(const struct control *control, struct secure_rights **rights, struct star_error *err)
 {
-	struct secure_rights *rights;
-
+	*rights = NULL;
 	if (!control->config->security_rights[0] || !control->tickets)
 		return 0;
-	rights = secure_rights_load(control->config->security_rights, err);
-	if (!rights)
-		return err->code;
-	secure_tickets_rights(control->tickets, rights);
-	return 0;
+	*rights = secure_rights_load(control->config->security_rights, err);
+	return *rights ? 0 : err->code;
 }
 
 int control_security_create(struct control *control, struct star_error *err)
 {
 	const struct config *config = control->config;
+	struct secure_rights *rights;
 
 	if (config->security_control_keys[0]) {
 		control->ring =
@@ -44,8 +41,10 @@ int control_security_create(struct control *control, struct star_error *err)
 			 "security.control_keys",
 			 config_show(config->own.control.host, config->own.control.port).text);
 	}
-	if (load_rights(control, err) < 0)
+	if (load_rights(control, &rights, err) < 0)
 		return err->code;
+	if (rights)
+		secure_tickets_rights(control->tickets, rights);
 	if (!config->security_audit_log[0])
 		return 0;
 	control->audit = control_audit_open(config->security_audit_log, err);
@@ -372,6 +371,7 @@ int control_security_acl(struct control *control, const json_t *params, int (*ro
 int control_security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const none[] = { NULL };
+	struct secure_rights *rights;
 	unsigned count;
 	int rc;
 
@@ -379,14 +379,19 @@ int control_security_reload(struct control *control, const json_t *params, json_
 		return control_invalid(err);
 	if (!control->ring)
 		return star_error_set(err, -ENOTSUP, "this node was started without keys (security.control_keys)");
-	rc = load_rights(control, err);
-	if (rc == 0)
-		rc = secure_ring_reload(control->ring, err);
+	rc = load_rights(control, &rights, err);
 	if (rc < 0)
 		return rc;
+	rc = secure_ring_reload(control->ring, err);
+	if (rc < 0) { /* nothing changes, then: who is thrown out by that file is not to have what these rights give */
+		secure_rights_free(rights);
+		return rc;
+	}
 	control_line_server_review(control->server);
 	if (control->tickets)
 		secure_tickets_review(control->tickets, still_let_in, control->ring);
+	if (rights)
+		secure_tickets_rights(control->tickets, rights);
 	count = secure_ring_principals(control->ring);
 	log_info("the keys were read again: %u principals", count);
 	*result = json_pack("{s:i}", "principals", (int)count);

@@ -59,7 +59,7 @@ struct rpc_stream {
 	uint8_t state;
 	uint8_t peer_finished;
 	uint8_t waiting;    /* for the budget */
-	uint8_t mute : 1;   /* nothing has come of it */
+	uint8_t mute : 1;   /* nothing has come of it, or nothing behind its hello */
 	uint8_t sealed : 1; /* its hello was taken: what comes and goes are records (sealed.h) */
 	uint32_t mbufs;	    /* in the chain */
 	/* received: a chain of mbufs, in order; the first starts at the current frame */

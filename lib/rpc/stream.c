@@ -9,7 +9,9 @@
 
 enum {
 	GOODBYE_MS = 1000, /* how long a stream that was answered an error may take to close */
-	MUTE_MS = 60000,   /* and to send its first byte: workers connect when they have something to send */
+	/* and to send its first byte, and the first behind its hello, which may be a recorded one: workers connect when
+	 * they have something to send */
+	MUTE_MS = 60000,
 };
 
 /* The request at hand is not in flight any more. */
@@ -236,6 +238,14 @@ static void charge(struct rpc_stream *s)
 		s->work.refusal = WIRE_QUOTA_IN_FLIGHT;
 }
 
+static void await_first_byte(struct rpc_stream *s)
+{
+	struct net *net = s->work.server->options.net;
+
+	s->mute = 1;
+	wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + MUTE_MS * UINT64_C(1000000));
+}
+
 static bool refuse_stranger(struct rpc_stream *s, const char *why)
 {
 	s->work.server->counters.strangers++;
@@ -313,10 +323,12 @@ static bool take_sealed(struct rpc_stream *s)
 	status = rpc_sealed_greet(s, &why);
 	if (status == WIRE_NO_TICKET)
 		return refuse_stranger(s, why);
-	if (status == WIRE_OK)
+	if (status == WIRE_OK) {
+		await_first_byte(s);
 		rpc_stream_next(s);
-	else
+	} else {
 		refuse_stream(s, status, why);
+	}
 	return false;
 }
 
@@ -406,7 +418,6 @@ static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
 	server->free_streams = s->work.next;
 	*s = (struct rpc_stream){ .work = { .server = server, .conn = conn },
 				  .state = STREAM_HEADER,
-				  .mute = 1,
 				  .crowd = rpc_budget_crowd(server, conn),
 				  .timer.fire = stream_timer };
 	if (server->options.observe) {
@@ -414,8 +425,7 @@ static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
 
 		rpc_record_peer(&s->work, &address.remote, address.remote_port);
 	}
-	wheel_arm(net_wheel(server->options.net), &s->timer,
-		  net_now_ns(server->options.net) + MUTE_MS * UINT64_C(1000000));
+	await_first_byte(s);
 	*user = s;
 	return true;
 }

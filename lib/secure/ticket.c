@@ -43,6 +43,7 @@ struct secure_tickets {
 	_Atomic(uint32_t) reviews;
 	pthread_mutex_t lock; /* protects what follows, among control threads */
 	uint64_t issued;
+	uint32_t next_place; /* at which the search for an unused one begins */
 	struct holder holders[PLACES];
 	struct secure_rights *rights;
 	/* large: what of it is never used takes no memory */
@@ -303,7 +304,8 @@ uint8_t secure_tickets_look_up(struct secure_tickets *t, const char *principal, 
 
 /* ---- tickets ---- */
 
-/* The holder's place, or a new one; PLACES: there is none. With the lock. */
+/* The holder's place, or a new one; PLACES: there is none. With the lock. One that was given up is the last to be given
+ * again: a request of who had it may still wait for its turn, and is not to be executed by the next one's rights. */
 static uint32_t find_place(struct secure_tickets *t, const struct secure_key *principal)
 {
 	uint32_t unused = PLACES;
@@ -314,10 +316,12 @@ static uint32_t find_place(struct secure_tickets *t, const struct secure_key *pr
 		if (h->used && h->role == principal->role && strcmp(h->principal, principal->principal) == 0 &&
 		    strcmp(h->id, principal->id) == 0)
 			return i;
-		if (!h->used && unused == PLACES)
-			unused = i;
 	}
+	for (uint32_t i = 0; i < PLACES && unused == PLACES; i++)
+		if (!t->holders[(t->next_place + i) % PLACES].used)
+			unused = (t->next_place + i) % PLACES;
 	if (unused < PLACES) {
+		t->next_place = (unused + 1) % PLACES;
 		t->holders[unused] =
 			(struct holder){ .role = principal->role, .account = find_account(t, principal->principal) };
 		t->holders[unused].used = true;

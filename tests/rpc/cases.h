@@ -31,6 +31,7 @@
 	X(sessions_are_each_principals_own) \
 	X(a_hello_that_is_torn_ends) \
 	X(streams_of_a_principal_have_a_quota) \
+	X(recorded_hellos_end) \
 	X(requests_of_a_principal_have_a_quota) \
 	X(bytes_in_flight_of_a_principal_have_a_quota) \
 	/* sessions.c */ \

@@ -489,6 +489,42 @@ void streams_of_a_principal_have_a_quota(void)
 	stop();
 }
 
+/* They count for its principal, as nobody can tell them from its own, until they have said nothing for a minute, or not
+ * gone on with what they began. */
+void recorded_hellos_end(void)
+{
+	struct peer *worker, *again[2];
+	struct hello h;
+
+	start(SECURE_DATA_SEALED, 23);
+	limit("limit job1 connections=3");
+	worker = rig_peer(&rig, 0);
+	h = make_hello(tickets, &job1, worker, 0);
+	peer_write(worker, &h, HELLO_BYTES);
+	greeted(worker, 0, &h);
+	toy_send(worker, echo, 5);
+	toy_await(worker, 1, echo, 5);
+	for (unsigned i = 0; i < 2; i++) {
+		again[i] = rig_peer(&rig, 1 + i);
+		peer_write(again[i], &h, HELLO_BYTES);
+		CHECK(rig_run(&rig, 10 * RIG_S, peer_has_reply, again[i]));
+	}
+	peer_write(again[1], "S", 1);
+	has_no_place(3);
+	CHECK(!again[0]->closed && !again[1]->closed);
+	rig_wait(&rig, 50 * RIG_S);
+	CHECK(!again[0]->closed && again[1]->closed);
+	rig_wait(&rig, 12 * RIG_S);
+	CHECK(again[0]->closed);
+	CHECK_UINT(counters()->stalled, 2);
+	rig_wait(&rig, 120 * RIG_S); /* who has spoken may be silent for long */
+	toy_send(worker, echo, 5);
+	toy_await(worker, 2, echo, 5);
+	toy_send(guest(4, &job1), echo, 5);
+	toy_send(guest(5, &job1), echo, 5);
+	stop();
+}
+
 void requests_of_a_principal_have_a_quota(void)
 {
 	struct peer *greedy[2], *other;

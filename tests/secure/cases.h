@@ -47,6 +47,7 @@
 	X(quotas_are_each_principals_own) \
 	X(each_malformed_quota_is_named) \
 	X(buckets_fill_at_their_rate) \
+	X(nobody_has_the_next_ones_rights) \
 	X(keys_of_a_principal_share_its_account)
 
 #define X(name) void name(void);

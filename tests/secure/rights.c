@@ -268,6 +268,30 @@ static bool first_key_goes(void *ctx, const struct secure_key *key)
 	return strcmp(key->id, "00000001") != 0;
 }
 
+static bool all_go(void *ctx, const struct secure_key *key)
+{
+	(void)ctx;
+	(void)key;
+	return false;
+}
+
+/* A request of somebody who was thrown out, which waits for its turn, is not executed by the rights of who came next. */
+void nobody_has_the_next_ones_rights(void)
+{
+	struct secure_tickets *tickets = secure_tickets_create(SECURE_DATA_SEALED, NULL);
+	struct secure_guest first, next;
+
+	secure_tickets_table(tickets, 5, "ctr/words");
+	secure_tickets_rights(tickets, parse("allow job1 pull ctr/\nallow job2 all ctr/", NULL));
+	first = come(tickets, "job1", "00000001");
+	CHECK_UINT(secure_tickets_rights_of(tickets, &first)[5], SECURE_PULL);
+	CHECK_UINT(secure_tickets_review(tickets, all_go, NULL), 1);
+	next = come(tickets, "job2", "00000002");
+	CHECK_UINT(secure_tickets_rights_of(tickets, &next)[5], SECURE_RIGHTS);
+	CHECK_UINT(secure_tickets_rights_of(tickets, &first)[5], SECURE_PULL);
+	secure_tickets_destroy(tickets);
+}
+
 void keys_of_a_principal_share_its_account(void)
 {
 	struct secure_tickets *tickets = secure_tickets_create(SECURE_DATA_SEALED, NULL);

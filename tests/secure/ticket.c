@@ -105,6 +105,7 @@ void who_is_thrown_out_stays_out(void)
 	struct secure_tickets *t = create();
 	struct issued first = issue(t, &worker), other = issue(t, &admin), again;
 	struct secure_guest guest, second;
+	struct secure_key key = worker;
 
 	CHECK(taken(t, &first, NOW, &guest) && taken(t, &other, NOW, &second));
 	CHECK_UINT(secure_tickets_review(t, stays, job1), 1);
@@ -114,7 +115,13 @@ void who_is_thrown_out_stays_out(void)
 	CHECK_UINT(secure_tickets_reviews(t), 1);
 	CHECK_UINT(secure_tickets_review(t, stays, nobody), 1);
 	CHECK(!taken(t, &first, NOW, &guest) && !taken(t, &other, NOW, &second));
-	/* The next one has the place of the first, and what belonged to that is no good. */
+	/* When all others were given, one has the place of the first, and what belonged to that is no good. */
+	for (unsigned n = 0; n < 2 * SECURE_KEYS_MAX - 2; n++) {
+		snprintf(key.id, sizeof(key.id), "%08x", n);
+		again = issue(t, &key);
+		CHECK(taken(t, &again, NOW, &second));
+		CHECK(second.place != guest.place);
+	}
 	again = issue(t, &admin);
 	CHECK(taken(t, &again, NOW, &second));
 	CHECK_UINT(second.place, guest.place);

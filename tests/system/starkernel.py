@@ -77,7 +77,7 @@ class Node(Server):
             config["endpoint_map"] = [{"control": a, "data": b} for a, b in self.map]
         for group, members in (changes or {}).items():
             config.setdefault(group, {}).update(members)
-        secure_config(config, self.control, by_nobody=not os.geteuid())
+        self.config = secure_config(config, self.control, by_nobody=not os.geteuid())
         with open(self.file, "w") as file:
             file.write(libconfig(config))
         os.chmod(self.file, 0o644)
@@ -106,5 +106,5 @@ def cluster(nodes, **options):
         node.process.end()
 
 
-def as_user(*words, **options):
-    return run(*user(), *words, env={"XDG_RUNTIME_DIR": None}, **options)
+def as_user(*words, env=None, **options):
+    return run(*user(), *words, env={"XDG_RUNTIME_DIR": None} | (env or {}), **options)
