@@ -12,14 +12,16 @@
 enum {
 	BASE64_KEY = (ETCD_KEY_MAX + 2) / 3 * 4 + 1,
 	BASE64_VALUE = (ETCD_VALUE_MAX + 2) / 3 * 4 + 1,
-	BODY_BYTES = 4096
+	BODY_BYTES = 4096,
+	LOOK_MS = 20 /* between looks at whether the answer is still wanted */
 };
 
 struct etcd {
 	CURL *curl;
+	CURLM *multi; /* it has the connections */
 	struct curl_slist *headers;
 	char endpoints[ETCD_ENDPOINTS_MAX][ETCD_ENDPOINT_MAX];
-	unsigned endpoints_count, last; /* who answered */
+	unsigned endpoints_count, last; /* who answered, or is asked first next time */
 	bool answered, tls;
 	char key[ETCD_KEY_MAX + 1], key64[BASE64_KEY];
 	bool (*goes_on)(void *ctx);
@@ -53,13 +55,6 @@ static size_t take_reply(char *from, size_t size, size_t count, void *ctx)
 	return bytes;
 }
 
-static int look_whether_on(void *ctx, curl_off_t all, curl_off_t now, curl_off_t all_up, curl_off_t now_up)
-{
-	const struct etcd *etcd = ctx;
-
-	return etcd->goes_on && !etcd->goes_on(etcd->ctx);
-}
-
 /* A node may begin again in its process (exec): its connections must not. */
 static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -85,9 +80,6 @@ static int set_up(struct etcd *etcd, const struct etcd_options *o, struct star_e
 	SET(CURLOPT_WRITEDATA, etcd);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_ERRORBUFFER, etcd->curl_error);
-	SET(CURLOPT_NOPROGRESS, 0L);
-	SET(CURLOPT_XFERINFOFUNCTION, look_whether_on);
-	SET(CURLOPT_XFERINFODATA, etcd);
 	if (etcd->tls)
 		SET(CURLOPT_CAINFO, o->ca);
 	if (etcd->tls)
@@ -126,12 +118,13 @@ struct etcd *etcd_create(const struct etcd_options *o, struct star_error *err)
 	etcd = calloc(1, sizeof(*etcd));
 	if (etcd) {
 		etcd->curl = curl_easy_init();
+		etcd->multi = curl_multi_init();
 		/* No "Expect: 100-continue": it costs a round trip. */
 		etcd->headers = curl_slist_append(NULL, "Content-Type: application/json");
 		if (etcd->headers && !curl_slist_append(etcd->headers, "Expect:"))
 			rc = -ENOMEM;
 	}
-	if (rc < 0 || !etcd || !etcd->curl || !etcd->headers) {
+	if (rc < 0 || !etcd || !etcd->curl || !etcd->multi || !etcd->headers) {
 		star_error_set(err, -ENOMEM, "out of memory");
 		etcd_destroy(etcd);
 		return NULL;
@@ -156,6 +149,7 @@ void etcd_destroy(struct etcd *etcd)
 	if (!etcd)
 		return;
 	curl_easy_cleanup(etcd->curl);
+	curl_multi_cleanup(etcd->multi);
 	curl_slist_free_all(etcd->headers);
 	free(etcd);
 }
@@ -175,6 +169,37 @@ static void why_refused(const struct etcd *etcd, char *text, size_t room)
 	text[i] = 0;
 }
 
+static bool goes_on(const struct etcd *etcd)
+{
+	return !etcd->goes_on || etcd->goes_on(etcd->ctx);
+}
+
+/* By hand, as curl_easy_perform looks once a second whether it is to go on, and who has to know at once who serves does
+ * not wait that long. What is not answered loses its connection. */
+static CURLcode perform(struct etcd *etcd)
+{
+	CURLMcode mc = curl_multi_add_handle(etcd->multi, etcd->curl);
+	CURLcode rc = CURLE_ABORTED_BY_CALLBACK;
+	int runs = 1, left;
+
+	while (mc == CURLM_OK && goes_on(etcd)) {
+		const CURLMsg *message;
+
+		mc = curl_multi_perform(etcd->multi, &runs);
+		if (mc == CURLM_OK && runs) {
+			mc = curl_multi_poll(etcd->multi, NULL, 0, LOOK_MS, NULL);
+			continue;
+		}
+		message = curl_multi_info_read(etcd->multi, &left);
+		rc = message && message->msg == CURLMSG_DONE ? message->data.result : CURLE_FAILED_INIT;
+		break;
+	}
+	if (mc != CURLM_OK)
+		rc = CURLE_FAILED_INIT;
+	curl_multi_remove_handle(etcd->multi, etcd->curl);
+	return rc;
+}
+
 /* One request to one endpoint. 0: etcd->reply has what it said. */
 static int post(struct etcd *etcd, const char *endpoint, const char *path, struct star_error *err)
 {
@@ -190,7 +215,7 @@ static int post(struct etcd *etcd, const char *endpoint, const char *path, struc
 	if (rc == CURLE_OK)
 		rc = curl_easy_setopt(etcd->curl, CURLOPT_POSTFIELDS, etcd->body);
 	if (rc == CURLE_OK)
-		rc = curl_easy_perform(etcd->curl);
+		rc = perform(etcd);
 	if (etcd->too_long)
 		return star_error_set(err, -EBADMSG, "etcd at %s: its answer has more than %u bytes", endpoint,
 				      ETCD_REPLY_MAX);
@@ -229,9 +254,11 @@ static int ask_all(struct etcd *etcd, struct question *q, struct star_error *err
 	const unsigned first = etcd->last;
 
 	star_error_set(err, -EHOSTUNREACH, "etcd is not asked any more");
-	for (unsigned i = 0; i < etcd->endpoints_count && (!etcd->goes_on || etcd->goes_on(etcd->ctx)); i++) {
+	for (unsigned i = 0; i < etcd->endpoints_count && goes_on(etcd); i++) {
 		const unsigned at = (first + i) % etcd->endpoints_count;
 
+		/* Also where this one is not waited for any more: the next call begins behind it. */
+		etcd->last = (at + 1) % etcd->endpoints_count;
 		if (ask_endpoint(etcd, etcd->endpoints[at], q, err) < 0)
 			continue;
 		etcd->last = at;

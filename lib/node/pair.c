@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/crc32.h"
 #include "base/log.h"
 #include "control/listen.h"
 #include "jsonrpc/thread.h"
@@ -49,6 +50,32 @@ void node_pair_pause(struct node_pair *p, uint32_t ms)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* Of the two addresses of a task either may stand first. */
+static uint32_t address_sum(const struct config_address *address)
+{
+	struct config_address_text shown;
+
+	if (!address)
+		return 0;
+	shown = config_show(address->host, address->port);
+	return base_crc32(shown.text, strlen(shown.text));
+}
+
+uint32_t node_pair_cluster_mark(const struct config *config)
+{
+	uint32_t mark = 0;
+
+	if (config->ps_count == 1) /* each node of a pair may know its own address alone */
+		return 0;
+	for (uint32_t task = 0; task < config->ps_count; task++) {
+		const uint32_t both = address_sum(config_ps_address(config, task, false)) +
+				      address_sum(config_ps_address(config, task, true));
+
+		mark = base_crc32_combine(mark, base_crc32(&both, sizeof(both)), sizeof(both));
+	}
+	return mark | 1;
+}
+
 struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 {
 	const struct config *config = p->node->config;
@@ -57,7 +84,8 @@ struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 				    .partitions = config->partitions,
 				    .etcd_key = node_pair_register_mark(config),
 				    .data_port = config->own.data.port,
-				    .durability = 1 + config->standby_durability };
+				    .durability = 1 + config->standby_durability,
+				    .cluster = node_pair_cluster_mark(config) };
 
 	pthread_mutex_lock(&p->lock);
 	hello.role = p->role;

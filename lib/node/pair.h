@@ -114,6 +114,8 @@ bool node_pair_stops(struct node_pair *p);
 void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state state, const char *why);
 /* Waits for so long, or until something has changed. */
 void node_pair_pause(struct node_pair *p, uint32_t ms);
+/* Of cluster.ps; 0: there is one PS task. */
+uint32_t node_pair_cluster_mark(const struct config *config);
 struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent);
 /* Connects to the other node and says a hello. *link, where it is not NULL, is left open; the answer's status is the
  * result. -ECONNREFUSED: no process is there. */

@@ -90,6 +90,9 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 		refuse(answer, -EINVAL, "the standby's reactors and data ports are none");
 	else if (p->node->config->ps_count > 1 && !is_of_task(p->node->config, hello->control))
 		refuse(answer, -EINVAL, "cluster.ps does not have the standby as the other node of this task");
+	else if (hello->cluster != node_pair_cluster_mark(p->node->config))
+		refuse(answer, -EINVAL,
+		       "the two nodes have not the same list of PS tasks: give all nodes the same cluster.ps");
 	else if (p->node->config->ps_count > 1 && hello->reactors != p->node->shards_count)
 		refuse(answer, -EINVAL, "in a cluster of several PS tasks the two nodes have the same cores.number");
 	else if (hello->etcd_key != node_pair_register_mark(p->node->config))

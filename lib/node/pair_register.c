@@ -18,6 +18,7 @@ enum {
 	TIMEOUT_MS = 1000, /* for each member of etcd */
 	LOOK_MS = 1000,	   /* between looks at what the register has */
 	AGAIN_MS = 100,	   /* between tries of what is wanted */
+	PATIENCE_MS = 100, /* with a look while somebody waits to ask */
 };
 _Static_assert((int)CONFIG_ETCD_MAX <= (int)ETCD_ENDPOINTS_MAX, "what a configuration has, the client takes");
 
@@ -38,6 +39,8 @@ struct node_pair_register {
 	struct claim_slot ask;	/* its outcome is told after one try */
 	bool asking;		/* somebody waits for that, and reads it before the next one may ask */
 	struct claim_slot want; /* made until it comes true */
+	uint64_t look_us;	/* when a look began that nobody has asked for; 0: there is none under way */
+	bool given_up;		/* it was */
 	struct star_error err;	/* why etcd, or it, does not do what is wanted; code 0: all is well */
 	struct pair_entry entry;
 	bool seen, reachable;
@@ -209,9 +212,13 @@ static void *run_register(void *arg)
 		bool deposed;
 		int rc;
 
+		r->look_us = is_pending(slot) ? 0 : clock_us();
+		r->given_up = false;
 		pthread_mutex_unlock(&p->lock);
 		rc = try_claim(p, claim, &entry, &err);
 		pthread_mutex_lock(&p->lock);
+		if (rc == -EHOSTUNREACH && r->given_up)
+			continue;
 		note_try(p, slot, number, rc, &entry, &err);
 		deposed = rc != -EHOSTUNREACH && is_deposed(p, &entry);
 		if (deposed) {
@@ -387,13 +394,19 @@ bool node_pair_register_figures(const struct node *node, struct node_pair_regist
 
 /* ---- begin and end ---- */
 
+/* A look that has had no answer, as the network was cut a moment ago or a member's machine is gone, holds up nobody who
+ * has lost the other node: what he asks goes out by a connection of its own, at once. */
 static bool register_goes_on(void *ctx)
 {
 	struct node_pair *p = ctx;
+	struct node_pair_register *r = p->reg;
 	bool on;
 
 	pthread_mutex_lock(&p->lock);
-	on = !p->reg->stopping;
+	if (r->look_us && (is_pending(&r->ask) || is_pending(&r->want)) &&
+	    clock_us() > r->look_us + PATIENCE_MS * UINT64_C(1000))
+		r->given_up = true;
+	on = !r->stopping && !r->given_up;
 	pthread_mutex_unlock(&p->lock);
 	return on;
 }

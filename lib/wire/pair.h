@@ -57,8 +57,10 @@ struct pair_hello {
 	uint16_t durability; /* 1 + enum config_durability of who says it; 0: it says none */
 	uint32_t etcd_key;   /* a checksum of standby.etcd_key; 0: no etcd is asked */
 	char control[PAIR_ADDRESS_MAX], data_host[PAIR_ADDRESS_MAX]; /* each with an end */
+	uint32_t cluster;					     /* a checksum of cluster.ps; 0: it has one task */
+	uint32_t unused;
 };
-_Static_assert(sizeof(struct pair_hello) == 208, "pair_hello");
+_Static_assert(sizeof(struct pair_hello) == 216, "pair_hello");
 
 struct pair_answer {
 	uint64_t magic;

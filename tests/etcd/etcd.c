@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +20,7 @@
 #include "etcd/etcd.h"
 #include "tests/unit.h"
 
-enum { TIMEOUT_MS = 500, START_MS = 20000, LIE_BYTES = 128 << 10 };
+enum { TIMEOUT_MS = 500, LONG_MS = 60000, START_MS = 20000, LIE_BYTES = 128 << 10 };
 
 static const char key[] = "/starserver/ps/0";
 
@@ -393,6 +394,53 @@ static void answers_are_bounded(void)
 	free(body);
 }
 
+static unsigned patience;
+
+static bool goes_on_a_while(void *ctx)
+{
+	const bool on = patience > 0;
+
+	patience -= on;
+	return on;
+}
+
+/* Who gives up a call has an answer of the next one at once: that begins with another member. */
+static void who_is_not_waited_for_is_not_asked_next(void)
+{
+	static const char nothing[] = HEAD "}";
+	struct liar silent = { .silent = true };
+	struct liar other = { .status = "200 OK", .body = nothing };
+	const uint64_t begun_us = clock_us();
+	struct star_error err = { 0 };
+	struct etcd_value value;
+	struct etcd *etcd;
+
+	other.promises = other.sends = strlen(nothing);
+	start_liar(&silent);
+	start_liar(&other);
+	etcd = etcd_create(&(struct etcd_options){ .endpoints = (const char *[]){ silent.endpoint, other.endpoint },
+						   .endpoints_count = 2,
+						   .key = key,
+						   .timeout_ms = LONG_MS,
+						   .goes_on = goes_on_a_while },
+			   &err);
+	if (!CHECK(etcd != NULL))
+		return;
+	patience = 10;
+	CHECK_INT(etcd_read(etcd, &value, &err), -EHOSTUNREACH);
+	CHECK_UINT(patience, 0);
+	CHECK_STR(etcd_endpoint(etcd), "");
+	patience = UINT_MAX;
+	CHECK_INT(etcd_read(etcd, &value, &err), 0);
+	CHECK_STR(etcd_endpoint(etcd), other.endpoint);
+	CHECK(clock_us() - begun_us < LONG_MS * UINT64_C(1000) / 2);
+	etcd_destroy(etcd);
+	pthread_join(silent.thread, NULL);
+	pthread_join(other.thread, NULL);
+	close(silent.fd);
+	close(other.fd);
+}
+
 static void swaps_are_told_from_answers(void)
 {
 	static const char won[] = HEAD ",\"succeeded\":true,\"responses\":[{\"response_put\":{\"header\":{}}}]}";
@@ -471,6 +519,7 @@ const struct unit_case unit_cases[] = {
 	{ "options have bounds", options_have_bounds },
 	{ "lies are no answers", lies_are_no_answers },
 	{ "answers are bounded", answers_are_bounded },
+	{ "who is not waited for is not asked next", who_is_not_waited_for_is_not_asked_next },
 	{ "swaps are told from answers", swaps_are_told_from_answers },
 	{ "a real one swaps", a_real_one_swaps },
 	{ "a real one has certificates", a_real_one_has_certificates },

@@ -6,6 +6,7 @@
 /* register.c */
 void each_has_the_outcome_of_what_it_asked(void);
 void what_is_wanted_stays_wanted(void);
+void who_asks_does_not_wait_for_a_look(void);
 void nobody_waits_for_etcd_when_the_node_stops(void);
 
 #endif

@@ -236,6 +236,7 @@ const struct unit_case unit_cases[] = {
 	{ "rows_wait_for_a_layout", rows_wait_for_a_layout },
 	{ "each_has_the_outcome_of_what_it_asked", each_has_the_outcome_of_what_it_asked },
 	{ "what_is_wanted_stays_wanted", what_is_wanted_stays_wanted },
+	{ "who_asks_does_not_wait_for_a_look", who_asks_does_not_wait_for_a_look },
 	{ "nobody_waits_for_etcd_when_the_node_stops", nobody_waits_for_etcd_when_the_node_stops },
 	{ NULL, NULL },
 };

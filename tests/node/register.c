@@ -6,24 +6,29 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "etcd/etcd.h"
 #include "tests/node/cases.h"
 #include "tests/unit.h"
 
-enum { ASKERS = 4, ASKS = 300 };
+enum { ASKERS = 4, ASKS = 300, SILENT_US = 60000000 };
 
 static bool swaps_are_answered;
-static unsigned swaps;
+static unsigned swaps, silent_reads, stuck_reads;
 
 struct etcd {
-	int unused;
+	bool (*goes_on)(void *ctx);
+	void *ctx;
 };
 
 struct etcd *etcd_create(const struct etcd_options *options, struct star_error *err)
 {
-	return calloc(1, sizeof(struct etcd));
+	struct etcd *etcd = calloc(1, sizeof(struct etcd));
+
+	*etcd = (struct etcd){ .goes_on = options->goes_on, .ctx = options->ctx };
+	return etcd;
 }
 
 void etcd_destroy(struct etcd *etcd)
@@ -39,7 +44,14 @@ const char *etcd_endpoint(const struct etcd *etcd)
 int etcd_read(struct etcd *etcd, struct etcd_value *value, struct star_error *err)
 {
 	*value = (struct etcd_value){ 0 };
-	return 0;
+	if (__atomic_load_n(&silent_reads, __ATOMIC_SEQ_CST) == 0)
+		return 0;
+	/* No answer comes, as long as the asker waits. */
+	__atomic_sub_fetch(&silent_reads, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&stuck_reads, 1, __ATOMIC_SEQ_CST);
+	for (const uint64_t until_us = clock_us() + SILENT_US; clock_us() < until_us && etcd->goes_on(etcd->ctx);)
+		usleep(1000);
+	return star_error_set(err, -EHOSTUNREACH, "etcd says nothing");
 }
 
 int etcd_swap(struct etcd *etcd, uint64_t revision, const char *text, struct etcd_value *now, struct star_error *err)
@@ -135,6 +147,28 @@ void what_is_wanted_stays_wanted(void)
 	CHECK(__atomic_load_n(&swaps, __ATOMIC_SEQ_CST) > 0);
 	__atomic_store_n(&swaps_are_answered, true, __ATOMIC_SEQ_CST);
 	CHECK_INT(node_pair_register_wanted(&a->pair, 10000, &err), 0);
+	end(a);
+}
+
+/* A standby that has lost its primary does not wait for the end of a look that was under way, whose connection is of no
+ * use any more; and etcd does not count as away for that. */
+void who_asks_does_not_wait_for_a_look(void)
+{
+	struct node_pair_register_figures figures;
+	struct star_error err = { 0 };
+	struct asked *a;
+	uint64_t begun_us;
+
+	__atomic_store_n(&stuck_reads, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&silent_reads, 1, __ATOMIC_SEQ_CST);
+	a = begin();
+	while (__atomic_load_n(&stuck_reads, __ATOMIC_SEQ_CST) == 0)
+		usleep(1000);
+	begun_us = clock_us();
+	CHECK_INT(node_pair_register_ask(&a->pair, PAIR_CLAIM_NOTHING, NULL, NULL, &err), 0);
+	CHECK(clock_us() - begun_us < SILENT_US / 2);
+	node_pair_register_figures(&a->node, &figures);
+	CHECK_UINT(figures.failures, 0);
 	end(a);
 }
 
