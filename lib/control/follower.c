@@ -53,6 +53,8 @@ static json_t *join_params(struct control *control, uint32_t *brings, uint32_t w
 
 	if (objects)
 		json_object_set_new(params, "objects", objects);
+	if (control_security_data(control) != SECURE_DATA_OPEN)
+		json_object_set_new(params, "data", json_string(secure_data_name(control_security_data(control))));
 	if (*brings)
 		json_object_set_new(params, "objects_more", json_true());
 	if (wants > 1)

@@ -59,12 +59,13 @@ int control_join_read(const struct control *control, const json_t *params, struc
 		"task", "incarnation", "data_host", "data_port", "reactors", "partitions", "ps_count", "epoch",
 		"objects_count", "objects", "steering", "request_max", "cluster_reactors", "first_reactor",
 		"refused", "taken_back", "recovers", "inherited", "generation", "control", "standby", "objects_more",
-		"objects_from", NULL,
+		"objects_from", "data", NULL,
 	};
 	/* clang-format on */
 	const uint32_t last = control->config->ps_count - 1;
+	const char *data;
 
-	*join = (struct control_join){ 0 };
+	*join = (struct control_join){ .data = SECURE_DATA_OPEN };
 	if (last == 0)
 		return star_error_set(
 			err, -EINVAL,
@@ -79,6 +80,11 @@ int control_join_read(const struct control *control, const json_t *params, struc
 	    jsonrpc_member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &join->objects_count, err) < 0)
 		return -EINVAL;
 	join->incarnation = join->node.incarnation;
+	if (json_object_get(params, "data")) {
+		if (jsonrpc_member_string(params, "data", SECURE_NAME_MAX, &data, err) < 0)
+			return -EINVAL;
+		join->data = secure_data_from(data);
+	}
 	if ((json_object_get(params, "taken_back") && read_journal(params, join, err) < 0) ||
 	    (json_object_get(params, "generation") && read_pair(control, params, join, err) < 0))
 		return -EINVAL;
@@ -167,6 +173,11 @@ int control_join_check(struct control *control, const struct control_join *join,
 		return star_error_set(err, -EINVAL,
 				      "PS task %u knows %u PS tasks, PS task 0 knows %u: give all nodes the same list",
 				      join->task, join->ps_count, config->ps_count);
+	if (join->data != control_security_data(control))
+		return star_error_set(err, -EINVAL,
+				      "PS task %u has another security.data than PS task 0, whose data network is %s: "
+				      "give all nodes the same",
+				      join->task, secure_data_name(control_security_data(control)));
 	if (join->journal != control->history.kept)
 		return star_error_set(err, -EINVAL,
 				      "PS task %u keeps %s journal, and PS task 0 keeps %s: give all nodes a "

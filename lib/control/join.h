@@ -11,6 +11,7 @@ struct control_join {
 	uint32_t incarnation; /* of its start */
 	struct control_place place;
 	struct layout_node node; /* its incarnation: what workers are to know it by */
+	enum secure_data data;	 /* how it protects its data network */
 	bool journal, recovers;	 /* it keeps one, and has yet to apply it */
 	uint64_t taken_back;	 /* as that has it */
 	uint64_t generation;	 /* of its pair; 0: it is in none */

@@ -393,6 +393,8 @@ int control_security_reload(struct control *control, const json_t *params, json_
 int control_security_ticket(struct control *control, const struct line_connection *connection, json_t **result,
 			    struct star_error *err);
 json_t *control_security_json(const struct control *control);
+/* How its data network is protected. */
+enum secure_data control_security_data(const struct control *control);
 
 /* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any
  * time. */

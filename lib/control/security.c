@@ -398,11 +398,15 @@ int control_security_reload(struct control *control, const json_t *params, json_
 	return 0;
 }
 
+enum secure_data control_security_data(const struct control *control)
+{
+	return control->tickets ? secure_tickets_data(control->tickets) : SECURE_DATA_OPEN;
+}
+
 json_t *control_security_json(const struct control *control)
 {
 	json_t *json = json_pack("{s:s, s:s}", "control", control->ring ? "keys" : "open", "data",
-				 secure_data_name(control->tickets ? secure_tickets_data(control->tickets)
-								   : SECURE_DATA_OPEN));
+				 secure_data_name(control_security_data(control)));
 	struct audit_counts counts;
 
 	if (control->ring)
