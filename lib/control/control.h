@@ -267,8 +267,8 @@ int control_pair_lead(struct control *control, uint64_t generation, uint32_t epo
 		      struct star_error *err);
 /* Why the primary has no standby; "": it has one. At any time. */
 void control_pair_alone(struct control *control, const char *why);
-/* Of a standby: where its primary's reactors are among those of a cluster of several tasks; 0: it is not known. They are
- * written while nothing else uses the data plane, which rows are read by. */
+/* Of a standby: where its primary's reactors are among those of a cluster of several tasks; 0: it is not known. They
+ * are written while nothing else uses the data plane, which rows are read by. */
 void control_pair_place(struct control *control, uint32_t *cluster_reactors, uint32_t *first_reactor);
 /* It serves nothing any more. */
 int control_pair_close(struct control *control, const char *why, struct star_error *err);

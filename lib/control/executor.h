@@ -18,9 +18,9 @@ struct executor;
 /* name: the thread's, at most 15 bytes. The thread blocks all signals. */
 struct executor *control_executor_create(const char *name, struct star_error *err);
 
-/* From any thread. run owns the job from its begin on: it may free it, and whoever posts it again then has it run again.
- * A job that waits for its turn already is as good as posted. cancelled: the executor stops, do nothing but clean up.
- * Who posts bounds how many jobs there are. */
+/* From any thread. run owns the job from its begin on: it may free it, and whoever posts it again then has it run
+ * again. A job that waits for its turn already is as good as posted. cancelled: the executor stops, do nothing but
+ * clean up. Who posts bounds how many jobs there are. */
 void control_executor_post(struct executor *executor, struct executor_job *job,
 			   void (*run)(struct executor_job *job, bool cancelled));
 

@@ -201,7 +201,7 @@ static bool enter(struct store_push *p, struct push_op *op, const store_row *row
 }
 
 /* Whether the next n keys go on in order. */
-static bool goes_on(const struct push_op *op, const uint64_t *keys, unsigned n)
+static bool keys_go_on(const struct push_op *op, const uint64_t *keys, unsigned n)
 {
 	bool on = op->keys == 0 || n == 0 || keys[0] > op->last;
 
@@ -246,7 +246,7 @@ int store_push_keys(struct store_push *p, struct store_table *table, const uint6
 		return -EOVERFLOW;
 	if (store_find(table, keys, n, STORE_PUSH, step, rows))
 		return -ENOSPC;
-	if (op->ordered && !goes_on(op, keys, n))
+	if (op->ordered && !keys_go_on(op, keys, n))
 		end_order(p, op);
 	if (op->ordered)
 		enter_ordered(p, op, keys, rows, n);
