@@ -181,42 +181,49 @@ bool client_channel_cancel(struct channel *ch, struct part *part, int code, uint
 	return cancelled;
 }
 
-static void fail_all(struct channel *ch, const struct star_error *err, struct waiter *self)
+/* All its parts, and the connection is closed; under ch->lock. Who ends a connection takes them before the lock is given
+ * back: a call that begins after that belongs on a new one. */
+static void take_and_close(struct channel *ch, uint64_t now_ns, struct parts *taken)
 {
-	const uint64_t now = clock_ns();
-	struct parts taken;
+	client_reply_take_all(ch, true, taken);
+	if (ch->state == CHANNEL_OPEN && !ch->answered) /* connecting again at once would bring the same */
+		ch->not_before_ns = now_ns + client_backoff_ns(&ch->prng, ch->attempts - 1);
+	client_channel_close(ch);
+}
+
+static void finish_all(struct parts *taken, const struct star_error *err, struct waiter *self)
+{
 	struct part *part;
 
-	pthread_mutex_lock(&ch->lock);
-	client_reply_take_all(ch, true, &taken);
-	if (ch->state == CHANNEL_OPEN && !ch->answered) /* connecting again at once would bring the same */
-		ch->not_before_ns = now + client_backoff_ns(&ch->prng, ch->attempts - 1);
-	client_channel_close(ch);
-	pthread_mutex_unlock(&ch->lock);
-	while ((part = TAILQ_FIRST(&taken))) {
-		TAILQ_REMOVE(&taken, part, link);
+	while ((part = TAILQ_FIRST(taken))) {
+		TAILQ_REMOVE(taken, part, link);
 		client_part_finish(part, err, self);
 	}
 }
 
 void client_channel_die(struct channel *ch, int code, const char *why, struct waiter *self)
 {
+	const uint64_t now = clock_ns();
 	struct star_error err;
+	struct parts taken;
 
+	pthread_mutex_lock(&ch->lock);
+	take_and_close(ch, now, &taken);
+	pthread_mutex_unlock(&ch->lock);
 	star_error_set(&err, code, "%s %s", ch->label, why);
-	fail_all(ch, &err, self);
+	finish_all(&taken, &err, self);
 }
 
 void client_channel_lose(struct channel *ch, int code, const char *why, struct waiter *self)
 {
 	const uint64_t now = clock_ns();
-	bool resends;
+	struct parts taken = TAILQ_HEAD_INITIALIZER(taken);
+	struct star_error err;
 
 	pthread_mutex_lock(&ch->lock);
 	ch->lost++;
 	client_keep_lost(ch);
-	resends = client_reply_resend(ch);
-	if (resends) {
+	if (client_reply_resend(ch)) {
 		close(ch->fd);
 		ch->fd = -1;
 		ch->broken = false;
@@ -225,10 +232,12 @@ void client_channel_lose(struct channel *ch, int code, const char *why, struct w
 		ch->state = CHANNEL_WAITING;
 		ch->not_before_ns = now + client_backoff_ns(&ch->prng, ch->attempts);
 		ch->give_up_ns = now + ch->cluster->connect_timeout_ns;
+	} else {
+		take_and_close(ch, now, &taken);
 	}
 	pthread_mutex_unlock(&ch->lock);
-	if (!resends)
-		client_channel_die(ch, code, why, self);
+	star_error_set(&err, code, "%s %s", ch->label, why);
+	finish_all(&taken, &err, self);
 }
 
 int client_channel_interest(struct channel *ch, short *events, uint64_t *until_ns)
@@ -261,18 +270,19 @@ int client_channel_interest(struct channel *ch, short *events, uint64_t *until_n
 
 void client_channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct waiter *self)
 {
+	struct parts taken = TAILQ_HEAD_INITIALIZER(taken);
 	struct star_error err;
-	bool given_up = false, open;
+	bool open;
 
 	pthread_mutex_lock(&ch->lock);
 	open = ch->state == CHANNEL_OPEN;
-	if (ch->state == CHANNEL_CONNECTING || ch->state == CHANNEL_WAITING)
-		given_up = !client_connect_continue(ch, revents, now_ns, &err);
+	if ((ch->state == CHANNEL_CONNECTING || ch->state == CHANNEL_WAITING) &&
+	    !client_connect_continue(ch, revents, now_ns, &err))
+		take_and_close(ch, now_ns, &taken);
 	client_channel_pump(ch, now_ns);
 	pthread_mutex_unlock(&ch->lock);
-	if (given_up)
-		fail_all(ch, &err, self);
-	else if (open && revents & (POLLIN | POLLERR | POLLHUP))
+	finish_all(&taken, &err, self);
+	if (open && revents & (POLLIN | POLLERR | POLLHUP))
 		client_receive_reply(ch, self);
 }
 
