@@ -26,7 +26,7 @@ enum {
 	ROWS = 1000000,
 	TURN_ONE = 400, /* requests of a row by one way, before it is the next one's turn, */
 	TURN_MANY = 20, /* or of many */
-	RING_BYTES = 64 << 20,
+	RING_BYTES = 32 << 20,
 	PACE_MS = 1, /* between looks of a reader that nobody wakes */
 };
 #define LEASE_NS UINT64_C(3600000000000)
@@ -135,15 +135,15 @@ static void turned(struct appliance *a, unsigned received, const uint64_t at[APP
 	b.received = received;
 }
 
-/* Turns that find nothing are a reactor's idle ones, while replies wait, too. */
+/* Turns that find nothing are a reactor's idle ones, while replies wait, too. A mark in one of them is something. */
 static void shard_housekeeping(struct appliance *a, uint64_t now_ns, bool busy)
 {
-	const uint64_t begun = rte_rdtsc_precise();
+	const uint64_t published = b.ring->published, begun = rte_rdtsc_precise();
 
 	b.shard->slices = busy;
 	if (b.shard->journal)
 		node_journal_turn(b.shard, now_ns);
-	if (b.received || busy || a->sent || b.held)
+	if (b.received || busy || a->sent || b.held || b.ring->published != published)
 		b.spent += b.turn + rte_rdtsc_precise() - begun;
 }
 
