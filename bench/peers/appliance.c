@@ -487,7 +487,7 @@ unsigned appliance_round(struct appliance *a)
 
 void appliance_await(struct appliance *a)
 {
-	const uint64_t until = clock_ns() + UINT64_C(5000000000);
+	const uint64_t until = clock_ns() + PATIENCE_US * UINT64_C(1000);
 
 	do {
 		exchange(a);
