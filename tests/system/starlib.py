@@ -371,6 +371,17 @@ class Process:
 
     def signal(self, number):
         self.popen.send_signal(number)
+        if number == signal.SIGSTOP:  # its threads go on until the one that has the signal has run
+            wait_until(self._stands_still, 10, f"{self.name} (pid {self.pid}) standing still")
+
+    def _stands_still(self):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread, or the process, has ended meanwhile
+            for task in os.listdir(f"/proc/{self.pid}/task"):
+                with open(f"/proc/{self.pid}/task/{task}/stat") as file:
+                    if file.read().rpartition(")")[2].split()[0] not in "TtZX":
+                        return False
+            return True
+        return not self.running()
 
     def stop(self, timeout_s=10):
         """Asks it to end, and sees that it does; returns its exit status."""
