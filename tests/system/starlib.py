@@ -552,6 +552,11 @@ def call(address, method, timeout_s=20, **params):
     return _ask(starsecure.connection(address, timeout_s * SLOW), address, method, params)
 
 
+def call_locally(socket, method, timeout_s=20, **params):
+    """The same on the socket of a node's administrator, where no key is needed."""
+    return _ask(starsecure.local_connection(socket, timeout_s * SLOW), socket, method, params)
+
+
 class Server:
     """
     A starserver: PS task `task` of a cluster of `nodes` on data pair `task` of the network. config: changes to the
@@ -614,7 +619,7 @@ class Server:
     def status_or_none(self):
         """What `starctl status` would print, without a process for each question; None: nobody answers yet, or not with a status."""
         try:
-            return _ask(starsecure.local_connection(self.socket, 20 * SLOW), self.socket, "status", None)
+            return call_locally(self.socket, "status")
         except (OSError, RpcError):
             return None
 
