@@ -12,13 +12,8 @@
 struct options {
 	bool help, version;
 	int words_count;
-	char *words[64];
+	char **words; /* as many as there are */
 };
-
-static int too_many(struct star_error *err)
-{
-	return star_error_set(err, -EINVAL, "there are too many words");
-}
 
 /* "--name value" or "--name=value"; 1 when argv[*i] is that option. */
 static int take_value(char **argv, int argc, int *i, const char *name, const char **value, struct star_error *err)
@@ -87,7 +82,7 @@ static int take_own_option(char **argv, int argc, int *i, struct invocation *inv
 	struct option_word *option = &invocation->options[invocation->options_count];
 
 	if (invocation->options_count == OPTION_WORDS_MAX)
-		return too_many(err);
+		return star_error_set(err, -EINVAL, "there are more than %d options", OPTION_WORDS_MAX);
 	option->name = argv[*i] + 2;
 	if (equals)
 		*equals = 0;
@@ -121,7 +116,7 @@ static unsigned own_options(const char *word, const struct options *options)
 	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (strncmp(word, all[i], strlen(all[i])) == 0)
 			return 0;
-	command = find_command(options->words_count, (char **)options->words, &words, &ignored);
+	command = find_command(options->words_count, options->words, &words, &ignored);
 	/* A port has an address, a cluster that is restarted is asked at one. */
 	if (command && command->flags & COMMAND_ROLLING && strncmp(word, "--address", strlen("--address")) == 0)
 		return 0;
@@ -145,8 +140,6 @@ static int read_command_line(int argc, char **argv, struct invocation *invocatio
 
 			if (rc < 0)
 				return rc;
-		} else if (options->words_count == (int)(sizeof(options->words) / sizeof(options->words[0]))) {
-			return too_many(err);
 		} else {
 			options->words[options->words_count++] = argv[i];
 		}
@@ -185,10 +178,10 @@ static int check_command(const struct command *command, const struct invocation 
 	return 0;
 }
 
-int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *errors)
+static int run_words(int argc, char **argv, char **room, const char *sockets, FILE *out, FILE *errors)
 {
 	struct invocation invocation = { .sockets = sockets, .out = out, .errors = errors };
-	struct options options = { 0 };
+	struct options options = { .words = room };
 	const struct command *command = NULL;
 	struct star_error err = { 0 };
 	int words = 0;
@@ -220,4 +213,17 @@ int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *err
 		return STARCTL_USAGE;
 	}
 	return command->run(&invocation);
+}
+
+int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *errors)
+{
+	char **room = calloc((size_t)argc + 1, sizeof(*room));
+	int status = STARCTL_FAILED;
+
+	if (room)
+		status = run_words(argc, argv, room, sockets, out, errors);
+	else
+		fprintf(errors, "starctl: no memory for %d words\n", argc);
+	free(room);
+	return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of commands, and what is made of it. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "app/starctl/starctl.h"
@@ -64,7 +65,7 @@ const struct command starctl_commands[] = {
 	  "have the rows. "
 	  "If it fails the exit status is 1.",
 	  run_tables_empty },
-	{ "tables drop", "NAME... [--yes]", 1, 62, COMMAND_YES, "drop tables and variables, on all nodes",
+	{ "tables drop", "NAME... [--yes]", 1, INT_MAX, COMMAND_YES, "drop tables and variables, on all nodes",
 	  "They are gone with their rows; their memory is given back, and their names can be created again at once, "
 	  "with "
 	  "any\ndefinition. Workers that use them get errors. Asks first on a terminal; scripts give --yes. A full "

@@ -111,16 +111,19 @@ void input_row_fini(struct row *row)
 	free(row->ids);
 	free(row->values);
 	free(row->dense);
+	free(row->more_labels);
 	free(row->lengths);
 }
 
-int input_row_room(struct row *row, uint32_t dense, uint32_t lists)
+int input_row_room(struct row *row, uint32_t dense, uint32_t lists, uint32_t more_labels)
 {
 	if (!row->dense)
 		row->dense = calloc(dense + 1, sizeof(*row->dense));
 	if (!row->lengths && lists)
 		row->lengths = calloc(lists, sizeof(*row->lengths));
-	return row->dense && (row->lengths || !lists) ? 0 : -ENOMEM;
+	if (!row->more_labels && more_labels)
+		row->more_labels = calloc(more_labels, sizeof(*row->more_labels));
+	return row->dense && (row->lengths || !lists) && (row->more_labels || !more_labels) ? 0 : -ENOMEM;
 }
 
 int input_row_add(struct row *row, int64_t id, float value, struct star_error *err)
@@ -331,7 +334,7 @@ int input_row_parse(enum input_format format, char *line, struct row *row, struc
 	size_t bytes = strlen(line);
 
 	row->count = 0;
-	if (input_row_room(row, input_shape(format).dense, 0) < 0)
+	if (input_row_room(row, input_shape(format).dense, 0, 0) < 0)
 		return star_error_set(err, -ENOMEM, "no memory for a row");
 	while (bytes && (line[bytes - 1] == '\n' || line[bytes - 1] == '\r'))
 		line[--bytes] = 0;
