@@ -152,7 +152,7 @@ static void ask_later(struct channel *ch, struct part *part, uint64_t now_ns)
 	queue_again(ch, part);
 }
 
-bool client_reply_is_lost(const struct part *part)
+static bool is_lost(const struct part *part)
 {
 	for (const struct slice *s = part->slices; s; s = s->next)
 		if (part->call->ops[s->op].at_once)
@@ -162,7 +162,7 @@ bool client_reply_is_lost(const struct part *part)
 
 int client_reply_repeated(const struct channel *ch, const struct part *part, struct star_error *err)
 {
-	return client_reply_is_lost(part)
+	return is_lost(part)
 		       ? star_error_set(err, -EREMOTEIO, "%s has applied a push, and its reply was lost", ch->label)
 		       : 0;
 }
@@ -170,7 +170,7 @@ int client_reply_repeated(const struct channel *ch, const struct part *part, str
 /* Its pushes were applied, but what it pulled after them was lost. */
 static bool ask_for_pulls(struct channel *ch, struct part *part)
 {
-	if (client_reply_is_lost(part) || !client_codec_leave_pulls(part))
+	if (is_lost(part) || !client_codec_leave_pulls(part))
 		return false;
 	queue_again(ch, part);
 	return true;

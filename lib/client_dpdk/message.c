@@ -150,7 +150,8 @@ bool dpdk_message_send_small(struct stream *s, struct call *call)
 	const uint64_t now = s->poller->now_ns;
 	struct rte_mbuf *m;
 
-	if (s->dirty || !small_may_send(s->ch, now) || channel_resends(s->ch) || dgram_queued(s->session) || bytes > dgram_payload(s->session))
+	if (s->dirty || !small_may_send(s->ch, now) || channel_resends(s->ch) || dgram_queued(s->session) ||
+	    bytes > dgram_payload(s->session))
 		return false;
 	m = dgram_alloc(s->session);
 	if (unlikely(!m))

@@ -57,7 +57,7 @@ static void watch_from(struct stream *s, uint64_t now_ns)
 }
 
 /* Where the channel's node is, which the layout may change at any time; and whether there is another address. */
-static void read_address(struct stream *s, struct net_address *address, uint16_t *port)
+static void channel_address(struct stream *s, struct net_address *address, uint16_t *port)
 {
 	struct channel *ch = s->ch;
 	struct sockaddr_storage at;
@@ -86,7 +86,7 @@ static bool turn_elsewhere(struct stream *s)
 	struct net_address address;
 	uint16_t port;
 
-	read_address(s, &address, &port);
+	channel_address(s, &address, &port);
 	if (port != s->port || !net_address_equal(&address, &s->address))
 		return true; /* the layout has done that */
 	if (!s->paired)
@@ -229,7 +229,7 @@ static void start_session(struct stream *s)
 	struct star_error err;
 
 	ch->attempts++;
-	read_address(s, &s->address, &s->port);
+	channel_address(s, &s->address, &s->port);
 	if (ch->cluster->tickets && !s->seal)
 		s->seal = secure_alloc(dgram_seal_bytes());
 	if (ch->cluster->tickets && !s->seal)
@@ -294,13 +294,14 @@ static void look(struct stream *s)
 	if (!s->session || ch->state != CHANNEL_OPEN)
 		return;
 	watch_from(s, now);
-	read_address(s, &address, &port);
+	channel_address(s, &address, &port);
 	if (port != s->port || !net_address_equal(&address, &s->address)) {
 		lose(s, -ECONNRESET, "is not at that address any more");
 		return;
 	}
 	heard = dgram_heard_ns(s->session);
-	if (!s->paired || ch->live == 0 || heard != s->looked_heard_ns || now - ch->heard_ns < LOOK_MS * UINT64_C(1000000))
+	if (!s->paired || ch->live == 0 || heard != s->looked_heard_ns ||
+	    now - ch->heard_ns < LOOK_MS * UINT64_C(1000000))
 		s->silent_looks = 0;
 	else
 		s->silent_looks++;

@@ -516,9 +516,9 @@ static void make_client(uint8_t first)
 				    .viewed_max = VIEWED_MAX };
 	TAILQ_INIT(&w.poller.dirty);
 	for (unsigned i = 0; i < CHANNELS; i++) {
-		w.routes[i]->channels[0] = client_channel_create(&w.cluster, i, 0, NODE_INCARNATION,
-								 w.v6 ? "2001:2::1" : "198.18.0.1", NODE_PORT,
-								 &w.waiter, &err);
+		w.routes[i]->channels[0] =
+			client_channel_create(&w.cluster, i, 0, NODE_INCARNATION, w.v6 ? "2001:2::1" : "198.18.0.1",
+					      NODE_PORT, &w.waiter, &err);
 		FUZZ_CHECK(w.routes[i]->channels[0], "no channel: %s", err.text);
 		prng_seed(&channel_of(i)->prng, i);
 	}
