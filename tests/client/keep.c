@@ -27,8 +27,8 @@ void *aligned_alloc(size_t alignment, size_t bytes)
 static _Atomic(bool) slow_messages;
 static pthread_t slow_for;
 
-/* How long other threads take for a message, as that of a connection which ended: what the caller does meanwhile is what
- * it could have done within nanoseconds. */
+/* How long other threads take for a message, as that of a connection which ended: what the caller does meanwhile is
+ * what it could have done within nanoseconds. */
 int vsnprintf(char *text, size_t bytes, const char *format, va_list args)
 {
 	int (*next)(char *, size_t, const char *, va_list) = NULL;
@@ -420,8 +420,8 @@ void what_is_kept_goes_on_at_the_other_address(void)
 	bench_stop(&b);
 }
 
-/* The I/O thread, which waits for a ping's reply, sees the end of a connection just as the next call begins: such a call
- * is sent on a new one. */
+/* The I/O thread, which waits for a ping's reply, sees the end of a connection just as the next call begins: such a
+ * call is sent on a new one. */
 void calls_begin_while_their_connection_ends(void)
 {
 	struct bench b = start(1);
