@@ -70,12 +70,8 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
 
 /*
  * Opens a cluster. Waits until every PS task has joined the layout. ps:
-<<<<<<< HEAD
- *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order.
-=======
  *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order, of
  *     a task that is a pair of nodes both, as in "host:port|host:port".
->>>>>>> main
  *     I/O threads, polling and pinning come from the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING,
  *     WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
  *   "dpdk:FILE": a worker's file (docs/libstar.rst), with those addresses and a network port of the worker's own.
