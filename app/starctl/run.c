@@ -67,6 +67,13 @@ static int take_option(char **argv, int argc, int *i, struct invocation *invocat
 	return 0;
 }
 
+/* Does the command's own option of that name take no value? */
+static bool is_own_switch(unsigned flags, const char *name)
+{
+	return (flags & COMMAND_GRAPH && graph_option_is_switch(name)) ||
+	       (flags & COMMAND_ROLLING && rolling_option_is_switch(name));
+}
+
 /* "--name value" of a command that has options of its own. */
 static int take_own_option(char **argv, int argc, int *i, struct invocation *invocation, unsigned flags,
 			   struct star_error *err)
@@ -82,7 +89,7 @@ static int take_own_option(char **argv, int argc, int *i, struct invocation *inv
 	for (unsigned other = 0; other < invocation->options_count; other++)
 		if (strcmp(invocation->options[other].name, option->name) == 0)
 			return star_error_set(err, -EINVAL, "the option --%s is given twice", option->name);
-	if (flags & COMMAND_GRAPH && graph_option_is_switch(option->name)) {
+	if (is_own_switch(flags, option->name)) {
 		if (equals)
 			return star_error_set(err, -EINVAL, "the option --%s takes no value", option->name);
 		option->value = "";
@@ -110,7 +117,10 @@ static unsigned own_options(const char *word, const struct options *options)
 		if (strncmp(word, all[i], strlen(all[i])) == 0)
 			return 0;
 	command = find_command(options->words_count, options->words, &words, &ignored);
-	return command ? command->flags & (COMMAND_OPTIONS | COMMAND_GRAPH) : 0;
+	/* A port has an address, a cluster that is restarted is asked at one. */
+	if (command && command->flags & COMMAND_ROLLING && strncmp(word, "--address", strlen("--address")) == 0)
+		return 0;
+	return command ? command->flags & (COMMAND_OPTIONS | COMMAND_GRAPH | COMMAND_ROLLING) : 0;
 }
 
 /* "-7" is a word: a key. */

@@ -310,6 +310,21 @@ const struct command starctl_commands[] = {
 	  "node's "
 	  "Unix socket, or\nwith an admin's key.",
 	  run_promote },
+	{ "rolling-restart", "[OPTION...]", 0, 0, COMMAND_ROLLING,
+	  "restart all nodes, one after the other, while the cluster serves",
+	  "As after an upgrade of the package. Of each pair the standby first; when it has all again it takes its "
+	  "primary's place, and\nthat is restarted. Stops at the first thing that does not look right, and says what "
+	  "to do next; started again it goes on.\n"
+	  "  --restart COMMAND      restarts the node of {host}, {control} (its address) or {task}\n"
+	  "                         [ssh {host} sudo systemctl restart \"'starserver@*'\"]\n"
+	  "  --promote COMMAND      has that standby take its primary's place; with a key it is asked\n"
+	  "                         [ssh {host} sudo starctl promote]\n"
+	  "  --allow-restart TASKS  also restart these tasks, as in 1,3, which have no standby: their workers wait\n"
+	  "  --timeout SECONDS      for each step [600]\n"
+	  "  --dry-run              look whether all is well, and show what would be done\n"
+	  "  --state FILE           what was begun [in ~/.local/state/starserver]\n"
+	  "  --from-scratch         forget what was begun, and restart all nodes",
+	  run_rolling_restart },
 	{ "shutdown", "", 0, 0, 0, "stop the node and wait until it is gone",
 	  "By the node's Unix socket, or with an admin's key. Waits for at most 30 seconds.", run_shutdown },
 	{ "help", "[--words] [COMMAND]", 0, 15, COMMAND_WORDS, "explain a command",
@@ -453,6 +468,8 @@ static void print_words(const struct invocation *invocation)
 		print_port_options(invocation->out);
 	if (command && command->flags & COMMAND_GRAPH)
 		print_graph_options(invocation->out);
+	if (command && command->flags & COMMAND_ROLLING)
+		print_rolling_options(invocation->out);
 	for (unsigned i = 0; i < OPTIONS; i++)
 		fprintf(invocation->out, "%.*s\n", (int)strcspn(options[i].text, " "), options[i].text);
 }

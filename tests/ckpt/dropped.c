@@ -311,12 +311,13 @@ void no_list_of_drops_is_written_that_is_not_read(void)
 		save_bare(path, &(struct bare){ .id = i + 1, .lineage = UINT64_MAX / 2 - i });
 		rc = ckpt_dropped_write(path, UINT64_MAX / 2 - i, generations, &err);
 		last = rc == 0 ? UINT64_MAX / 2 - i : last;
-		if (!CHECK_INT(ckpt_dropped_read(path, last, read, &err), 0))
-			printf("# %s\n", err.text);
-		CHECK_MEM(read, generations, sizeof(read));
 	}
 	CHECK_INT(rc, -EFBIG);
 	CHECK_HAS(err.text, "starctl checkpoint prune");
+	/* The largest that was written: of the smaller ones other cases read some. */
+	if (!CHECK_INT(ckpt_dropped_read(path, last, read, &err), 0))
+		printf("# %s\n", err.text);
+	CHECK_MEM(read, generations, sizeof(read));
 	CHECK_INT(access(in(path, "dropped.json.partial").text, F_OK), -1);
 	unit_remove(path);
 }
