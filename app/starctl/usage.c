@@ -31,7 +31,8 @@ const struct command starctl_commands[] = {
 	  "Each finding that is not ok comes with what to do about it. With a configuration FILE: whether its node "
 	  "could "
 	  "start here,\nwhich of the cluster's nodes answer, and whether its NICs, cores, memory and storage are as it "
-	  "needs them. Changes\nnothing, and needs no node. The exit status is 1 when something would keep the node "
+	  "needs them; with\n--address: whether the node there answers. Changes nothing, and needs no node. The exit "
+	  "status is 1 when something would keep the node "
 	  "from "
 	  "starting or serving.",
 	  run_doctor },

@@ -164,7 +164,7 @@ void drops_one_after_the_other_are_added(void)
 	text = (char *)read_file(in(path, "dropped.json").text, &bytes);
 	CHECK_INT(ckpt_dropped_parse(text, bytes, 5, read, &err), 0);
 	CHECK_UINT(read[20], generations[20]);
-	/* The last line, cut: it is the one of before, and its other bytes are believed no more than those of the rest. */
+	/* The last line, cut: it is as it was before. Its other bytes are believed no more than those of the rest. */
 	for (size_t cut = bytes; text[cut - 2] != '\n'; cut--) {
 		CHECK_INT(ckpt_dropped_parse(text, cut - 1, 5, read, &err), 0);
 		CHECK_UINT(read[20], generations[20] - 1);

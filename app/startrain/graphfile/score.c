@@ -82,7 +82,7 @@ static uint64_t rows_of(const struct feeds *feeds, const struct graph_tensor *ba
 	return 1;
 }
 
-static double number_of(const struct graph_tensor *t, int64_t i)
+static double result_number(const struct graph_tensor *t, int64_t i)
 {
 	return t->type.dtype == STAR_FLOAT64 ? ((const double *)t->data)[i] : ((const float *)t->data)[i];
 }
@@ -95,12 +95,12 @@ static void print_element(const struct graph_tensor *t, int64_t i)
 	else if (t->type.dtype == STAR_INT32)
 		printf("%" PRId32, ((const int32_t *)t->data)[i]);
 	else
-		printf("%.*g", t->type.dtype == STAR_FLOAT64 ? 17 : 9, number_of(t, i));
+		printf("%.*g", t->type.dtype == STAR_FLOAT64 ? 17 : 9, result_number(t, i));
 }
 
 static bool is_finite(const struct graph_tensor *t, int64_t i)
 {
-	return t->type.dtype == STAR_INT64 || t->type.dtype == STAR_INT32 || isfinite(number_of(t, i));
+	return t->type.dtype == STAR_INT64 || t->type.dtype == STAR_INT32 || isfinite(result_number(t, i));
 }
 
 /* What each prediction has of row i. */
@@ -163,7 +163,7 @@ static int score_batch(struct score *s, const struct graph_tensor *batch, const 
 	s->result->rows += rows;
 	if (s->options->command == GRAPHFILE_PREDICT)
 		return print_batch(s, results, path, err);
-	s->result->last_loss += number_of(&results[0], 0) * (double)rows; /* divided at the end */
+	s->result->last_loss += result_number(&results[0], 0) * (double)rows; /* divided at the end */
 	return 0;
 }
 

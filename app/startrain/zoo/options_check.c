@@ -148,10 +148,11 @@ static bool trains(const struct zoo_options *o)
 	return o->command == ZOO_TRAIN;
 }
 
-/* What is known from the training files alone: a text's vocabulary; the scale of census's numbers. */
+/* What is known from the training files alone: a text's vocabulary; the scale of census's numbers. An evaluator needs
+ * them for nothing else. */
 static bool needs_train(const struct zoo_options *o)
 {
-	return trains(o) || o->model->kind != ZOO_ROWS || zoo_has_standardized(o);
+	return (trains(o) && !o->evaluator) || o->model->kind != ZOO_ROWS || zoo_has_standardized(o);
 }
 
 static bool tells_scores(const struct zoo_options *o)
@@ -300,15 +301,16 @@ static int check_optimizers(const struct zoo_options *o, struct star_error *err)
 /* To evaluate and to predict is to look at what a training has left. */
 static int check_command(const struct zoo_options *o, struct star_error *err)
 {
-	const char *const name = o->command == ZOO_PREDICT ? "predict" : "evaluate";
+	const char *const name = o->command == ZOO_PREDICT ? "predict" : o->evaluator ? "the evaluator" : "evaluate";
 
 	if (!o->train_count && needs_train(o))
-		return trains(o) ? star_error_set(err, -EINVAL, "--train is missing: files of examples")
-				 : star_error_set(err, -EINVAL,
-						  "%s needs the training files, too (--train FILE...): %s is theirs",
-						  name,
-						  o->model->kind != ZOO_ROWS ? "a text's vocabulary"
-									     : "the numbers' scale");
+		return trains(o) && !o->evaluator
+			       ? star_error_set(err, -EINVAL, "--train is missing: files of examples")
+			       : star_error_set(err, -EINVAL,
+						"%s needs the training files, too (--train FILE...): %s is theirs",
+						name,
+						o->model->kind != ZOO_ROWS ? "a text's vocabulary"
+									   : "the numbers' scale");
 	if (trains(o))
 		return 0;
 	if (!o->test_count)
