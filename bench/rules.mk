@@ -27,6 +27,7 @@ $(BUILD)/bench/peers/star-step/star-step: EXTRA_LIBS += -Wl,--wrap=star_execute,
 $(eval $(call binary,tool,memif-bare,bench,port,bench/peers/memif-bare.c app/starbench/histogram.c))
 $(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c bench/peers/bare-loop.c bench/peers/appliance.c bench/peers/appliance_stream.c app/starbench/histogram.c))
 $(eval $(call binary,tool,secure-cost,bench,port service control,bench/peers/secure-cost.c bench/peers/appliance.c bench/peers/appliance_stream.c app/starbench/histogram.c))
+$(eval $(call binary,tool,standby-cost,bench,node,bench/peers/standby-cost.c bench/peers/appliance.c bench/peers/appliance_stream.c app/starbench/histogram.c))
 $(eval $(call binary,tool,step-cost,bench,port service control,bench/peers/step-cost.c bench/peers/appliance.c bench/peers/appliance_stream.c))
 $(eval $(call binary,tool,scrape-cost,bench,node,bench/peers/scrape-cost.c))
 $(eval $(call binary,tool,many-sessions,bench,config control port rpc,bench/peers/many-sessions.c app/starbench/histogram.c))

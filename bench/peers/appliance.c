@@ -328,6 +328,7 @@ uint32_t appliance_fill(uint64_t session, uint64_t sequence, enum wire_op_kind k
 	struct wire_frame frame = { .magic = WIRE_MAGIC,
 				    .version = WIRE_VERSION,
 				    .opcode = WIRE_EXECUTE,
+				    .flags = rig.a->flags,
 				    .session = session,
 				    .sequence = sequence,
 				    .epoch = EPOCH,
@@ -399,11 +400,13 @@ static __rte_noinline unsigned server_turn(struct appliance *a, struct rte_mbuf 
 		net_input(rig.server.net, frames + i, RTE_MIN(n - i, (unsigned)PORT_BURST), now);
 	if (by_stage)
 		at[APPLIANCE_EXECUTE] = rte_rdtsc_precise();
+	if (a->work)
+		a->work(a, now);
 	slices = rpc_run(rig.way->rpc, 8, now);
 	if (by_stage)
 		at[APPLIANCE_TRANSMIT] = rte_rdtsc_precise();
 	rpc_transmit(rig.way->rpc, now);
-	n = net_output(rig.server.net, frames, FRAMES);
+	a->sent = n = net_output(rig.server.net, frames, FRAMES);
 	/* A reactor has read the clock anyway; here the length of the last turn does. */
 	if (a->observe && (n || slices))
 		rpc_turn_sent(rig.way->rpc, at[APPLIANCE_RECEIVE], at[APPLIANCE_RECEIVE] + rig.turn_cycles);
@@ -484,7 +487,7 @@ unsigned appliance_round(struct appliance *a)
 
 void appliance_await(struct appliance *a)
 {
-	const uint64_t until = clock_ns() + UINT64_C(5000000000);
+	const uint64_t until = clock_ns() + PATIENCE_US * UINT64_C(1000);
 
 	do {
 		exchange(a);
@@ -513,6 +516,11 @@ void appliance_start(struct appliance *a, const struct store_snapshot_options *s
 		appliance_stream_open(a);
 	else if (!a->alone)
 		make_worker(a);
+}
+
+struct rpc_server *appliance_rpc(void)
+{
+	return rig.ways[APPLIANCE_OPEN].rpc;
 }
 
 struct rte_mempool *appliance_pool(void)

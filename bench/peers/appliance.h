@@ -48,10 +48,14 @@ struct appliance {
 	struct net *worker_net;	 /* by this stack of theirs */
 	/* Its port is a memif, where nothing has the Internet's checksum; or its worker comes by TCP. */
 	bool memory, stream;
-	void *ctx;    /* the caller's */
+	uint8_t flags; /* enum wire_frame_flags of the requests that are asked */
+	unsigned sent;	/* how many frames the last turn had for the worker */
+	void *ctx;	/* the caller's */
 	bool counted; /* turns with frames are made in counted_turn, which profilers know */
 	/* Before each turn, what came in; may be NULL. */
 	void (*arrived)(struct appliance *a, struct rte_mbuf *const *frames, unsigned n);
+	/* In each turn, before its requests, as reactor_ops.work begins; may be NULL. */
+	void (*work)(struct appliance *a, uint64_t now_ns);
 	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */
 	void (*turned)(struct appliance *a, unsigned received, const uint64_t cycles[APPLIANCE_MOMENTS]);
 	/* At the end of each turn, as reactor_ops.housekeeping; may be NULL. busy: there were requests in it. */
@@ -81,6 +85,8 @@ static inline void appliance_request(struct appliance *a, enum wire_op_kind kind
 
 /* With observe, or without, from now on. */
 void appliance_observe(struct appliance *a, struct observe *observe);
+/* The door that there is without keys. */
+struct rpc_server *appliance_rpc(void);
 /* What the server's mbufs come from. */
 struct rte_mempool *appliance_pool(void);
 

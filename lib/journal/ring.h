@@ -35,6 +35,7 @@ enum {
 enum { JOURNAL_GATE_MARKS = 64 };
 struct journal_gate {
 	bool on;
+	bool patient;		       /* no reply waits for the next mark: it need not come with the turn's end */
 	bool late;		       /* the reader has not had what was written for JOURNAL_LAG_NS, ... */
 	uint64_t waited_ns, looked_ns; /* ... and for how long replies have waited since, as of a ring */
 	uint32_t first, count;

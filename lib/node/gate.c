@@ -10,6 +10,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+enum { PIECE_BYTES = 128 << 10 };
+
 /* The turn that follows a message looks at the ring. */
 static void look_again(void *ctx, struct reactor_message *message)
 {
@@ -70,6 +72,11 @@ void node_gate_turn(struct shard *shard, uint64_t now_ns)
 	rpc_release(shard->rpc, journal_durable(ring));
 }
 
+void node_gate_patience(struct shard *shard)
+{
+	shard->journal->gate.patient = rpc_retains(shard->rpc) && !rpc_held(shard->rpc);
+}
+
 void node_gate_published(struct shard *shard)
 {
 	const struct journal_ring *ring = shard->journal;
@@ -79,6 +86,9 @@ void node_gate_published(struct shard *shard)
 		return;
 	/* What clients keep is brought in larger pieces. */
 	if (rpc_retains(shard->rpc) && !rpc_held(shard->rpc))
+		return;
+	/* So are the slices of a large request, whose reply waits for the mark behind them. */
+	if (ring->marked != ring->published && ring->published - shard->published < PIECE_BYTES)
 		return;
 	shard->published = ring->published;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

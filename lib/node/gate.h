@@ -29,6 +29,8 @@ void node_gate_end(struct shard *shard);
 
 /* Before a turn's requests: replies leave. Only of a shard with a ring. */
 void node_gate_turn(struct shard *shard, uint64_t now_ns);
+/* Before its end: whether a mark can wait, as nobody's reply does. */
+void node_gate_patience(struct shard *shard);
 /* At its end: the reader is woken if there is something for it. */
 void node_gate_published(struct shard *shard);
 

@@ -483,6 +483,7 @@ unsigned node_journal_turn(struct shard *shard, uint64_t now_ns)
 			shard->sessions_of = 0;
 		}
 	}
+	node_gate_patience(shard);
 	hurry = service_journal_turn(shard->service, now_ns, shard->slices != 0);
 	node_gate_published(shard);
 	return hurry + (due != 0);

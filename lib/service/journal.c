@@ -106,13 +106,14 @@ unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool bus
 {
 	struct journal_ring *ring = service->journal;
 
-	if (busy)
-		journal_look(ring, now_ns);
-	if (ring->head == ring->marked) {
+	if (ring->head == ring->marked) { /* pulls write nothing */
 		service->journal_marked_ns = now_ns;
 		return 0;
 	}
-	if (is_journal_whole(service) && (!busy || ring->gate.on || now_ns - service->journal_marked_ns >= MARK_NS))
+	if (busy)
+		journal_look(ring, now_ns);
+	if (is_journal_whole(service) &&
+	    (!busy || (ring->gate.on && !ring->gate.patient) || now_ns - service->journal_marked_ns >= MARK_NS))
 		mark(service, now_ns);
 	else if (now_ns - service->journal_marked_ns >= HOLD_NS)
 		service->journal_holds = true;

@@ -23,6 +23,7 @@ static size_t work_bytes(const struct store_table *t)
 
 enum {
 	ROWS_AHEAD = 16,	/* loaded before their turn */
+	JOURNAL_ROWS = 64,	/* written to the journal at once */
 	LOOK_BYTES_MAX = 16384, /* of gradients looked at before the first of them is applied */
 };
 
@@ -435,10 +436,17 @@ static bool is_plain(const struct push_op *op, const void *const *gradients, uns
 static void journal_plain(const struct store_push *p, const struct push_op *op, unsigned n)
 {
 	const struct push_entry *e = &p->entries[op->first + op->taken];
+	store_row rows[JOURNAL_ROWS];
+	unsigned changed = 0;
 
-	for (unsigned i = 0; i < n; i++, e++)
+	for (unsigned i = 0; i < n; i++, e++) {
 		if (e->row != STORE_UNADMITTED && p->entries[e->first].sum == PUSH_NO_SUM)
-			store_journal_row(op->table, e->row);
+			rows[changed++] = e->row;
+		if (changed == JOURNAL_ROWS || i + 1 == n) {
+			store_journal_changed(op->table, rows, changed);
+			changed = 0;
+		}
+	}
 }
 
 /* The same for all n rows. */

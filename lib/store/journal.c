@@ -6,6 +6,11 @@
 #include "store/journal_note.h"
 #include "store/touch.h"
 
+enum {
+	LINE_BYTES = 64,
+	LINES_AHEAD = 32, /* of a stream that are loaded before they are written: nobody has them in his caches */
+};
+
 void store_journal_begin(struct store *store, struct journal_ring *ring)
 {
 	store->journal = ring;
@@ -110,6 +115,55 @@ void store_journal_row(struct store_table *t, store_row row)
 		memcpy(to, record, t->at.record);
 	else
 		store_record_write(t, record, to, t->tick);
+}
+
+/* Room for one row and up to n - 1 behind it, in one piece; *took: for how many. */
+static uint8_t *take_rows_room(struct store_table *t, unsigned n, unsigned *took)
+{
+	struct journal_ring *ring = t->store->journal;
+	uint8_t *to = take_run_room(t, CHECKPOINT_ROWS, t->at.record);
+	uint32_t more;
+
+	*took = to != NULL;
+	if (!to || ring->record->bytes >= JOURNAL_RUN_BYTES)
+		return to;
+	more = (JOURNAL_RUN_BYTES - ring->record->bytes) / t->at.record;
+	more = more < n - 1 ? more : n - 1;
+	if (more && journal_take_more(ring, more * t->at.record)) {
+		((struct checkpoint_run *)(ring->record + 1))->count += more;
+		*took += more;
+	}
+	return to;
+}
+
+/* The same for many as they lie: none of them has gone, and no tick is told of. */
+static void write_rows(struct store_table *t, const store_row *rows, unsigned n)
+{
+	const uint32_t bytes = t->at.record;
+	unsigned took;
+
+	for (; n; rows += took, n -= took) {
+		uint8_t *to = take_rows_room(t, n, &took);
+
+		if (!to)
+			return;
+		for (unsigned i = 0; i < took; i++, to += bytes) {
+			for (uint32_t line = 0; line < bytes; line += LINE_BYTES)
+				__builtin_prefetch(to + LINES_AHEAD * LINE_BYTES + line, 1);
+			memcpy(to, table_row(t, rows[i]), bytes);
+		}
+	}
+}
+
+void store_journal_changed(struct store_table *t, const store_row *rows, unsigned n)
+{
+	if (t->pool.waiting != STORE_NO_ROW || !t->at.as_it_lies) {
+		store_journal_rows(t, rows, n);
+	} else if (n) {
+		if (!t->journal_due)
+			store_journal_table_changed(t);
+		write_rows(t, rows, n);
+	}
 }
 
 void store_journal_rows(struct store_table *t, const store_row *rows, unsigned n)

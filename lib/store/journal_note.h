@@ -10,6 +10,8 @@
 void store_journal_table_changed(struct store_table *t);
 void store_journal_row(struct store_table *t, store_row row);
 void store_journal_rows(struct store_table *t, const store_row *rows, unsigned n);
+/* The same, and all of them are rows. */
+void store_journal_changed(struct store_table *t, const store_row *rows, unsigned n);
 void store_journal_deleted(struct store_table *t, uint64_t key);
 void store_journal_count(struct store_table *t, uint64_t key, uint32_t count, uint32_t seen);
 void store_journal_cleared(struct store_table *t);

@@ -80,6 +80,8 @@
 	X(large_pulls_share_a_small_pool) \
 	X(ids_change_their_meaning_between_requests) \
 	X(a_stream_may_end_under_a_request) \
+	/* marks.c */ \
+	X(a_mark_waits_where_nobody_waits_for_it) \
 	/* direct.c */ \
 	X(straight_and_general_way_agree) \
 	X(straight_and_general_way_agree_in_full_memory) \

@@ -105,6 +105,7 @@
 	X(a_journal_counts_who_waits) \
 	X(versions_of_lost_moments_never_come_again) \
 	X(a_row_that_went_under_a_push_stays_away) \
+	X(a_large_push_is_there_whole) \
 	/* snapshot_load.c */ \
 	X(snapshot_memory_is_checked) \
 	X(runs_that_do_not_fit_are_refused) \

@@ -169,6 +169,64 @@ void a_row_that_went_under_a_push_stays_away(void)
 	fixture_close(&g);
 }
 
+/* Several runs are full then; of some keys there are two gradients; rows lie as they are, or with what a policy keeps of
+ * them. */
+void a_large_push_is_there_whole(void)
+{
+	enum { BATCH = 125, KEYS = 8 * BATCH, DIM = 16, TWICE = 7 };
+	static const char *const options[] = { "", "steps_to_live=100" };
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct fixture f = fixture_open(8 << 20), g = fixture_open(8 << 20);
+		struct store_table *a = table_with(&f, "t", DIM, OPTIM_ADAGRAD, STAR_FLOAT32, options[i]),
+				   *b = table_with(&g, "t", DIM, OPTIM_ADAGRAD, STAR_FLOAT32, options[i]);
+		struct journal_ring *ring = journal_ring_create(1, 1, NULL);
+		struct store_push *push = store_push_create(KEYS, 1 << 20, NULL);
+		static float gradient[KEYS][DIM];
+		static const void *gradients[KEYS];
+		static uint64_t keys[KEYS];
+		unsigned runs = 0;
+
+		for (unsigned k = 0; k < KEYS; k++) {
+			keys[k] = k % TWICE ? k : k / TWICE;
+			gradient[k][k % DIM] = (float)k;
+			gradients[k] = gradient[k];
+		}
+		store_journal_begin(f.store, ring);
+		for (unsigned push_number = 0; push_number < 2; push_number++) {
+			store_push_begin(push);
+			for (unsigned at = 0; at < KEYS; at += BATCH)
+				CHECK_INT(store_push_keys(push, a, keys + at, BATCH, 0), 0);
+			for (unsigned at = 0; at < KEYS; at += BATCH)
+				store_push_rows(push, a, gradients + at, STAR_FLOAT32, BATCH);
+			CHECK(store_push_finish(push, a, UINT32_MAX));
+		}
+		for (uint64_t at = ring->tail; at != ring->head; runs++) {
+			const struct journal_record *record = (const struct journal_record *)journal_at(ring, at);
+
+			CHECK(record->bytes <= JOURNAL_RUN_BYTES + a->at.record);
+			at += record->bytes;
+		}
+		CHECK(runs > 2 * KEYS * DIM * 2 * sizeof(float) / JOURNAL_RUN_BYTES);
+		apply(ring, &b, 1);
+		CHECK_UINT(store_table_stats(b)->rows, store_table_stats(a)->rows);
+		for (unsigned k = 0; k < KEYS; k++) {
+			const store_row mine = find_one(a, keys[k], STORE_LOOK),
+					theirs = find_one(b, keys[k], STORE_LOOK);
+
+			if (!CHECK(mine < STORE_UNADMITTED) || !CHECK(theirs < STORE_UNADMITTED))
+				break;
+			CHECK_UINT(store_version(b, theirs), store_version(a, mine));
+			CHECK_MEM(store_values(b, theirs, STAR_FLOAT32), store_values(a, mine, STAR_FLOAT32),
+				  DIM * sizeof(float));
+		}
+		store_push_destroy(push);
+		journal_ring_destroy(ring);
+		fixture_close(&f);
+		fixture_close(&g);
+	}
+}
+
 enum { LIVES = 60, LIFE_KEYS = 6, STORY_BYTES = 1 << 20, LIFE_END = UINT16_MAX };
 
 /* What the journal of all lives so far has, and where one ends. */
