@@ -81,6 +81,8 @@ int run_doctor(const struct invocation *invocation)
 		doctor_cluster(&doctor);
 		doctor_ports(&doctor);
 	}
+	if (invocation->address)
+		doctor_address(&doctor, invocation->address);
 	doctor_machine(&doctor);
 	bad = doctor.count[DOCTOR_BAD];
 	print(invocation,

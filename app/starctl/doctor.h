@@ -29,6 +29,8 @@ void doctor_find(struct doctor *doctor, const char *check, enum doctor_verdict v
 
 /* doctor_cluster.c: this node's addresses and the other nodes. Sets running, and so comes first. */
 void doctor_cluster(struct doctor *doctor);
+/* The same: whether the node that is asked for answers. */
+void doctor_address(struct doctor *doctor, const char *address);
 
 /* doctor_machine.c: memory, cores, clock, files. */
 void doctor_machine(struct doctor *doctor);

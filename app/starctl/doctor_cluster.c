@@ -98,6 +98,25 @@ static json_t *ask_node(const struct config *config, const struct config_address
 	return status || !own || err->code != -EACCES ? status : ask_at(config->control_socket, NULL);
 }
 
+void doctor_address(struct doctor *doctor, const char *address)
+{
+	struct star_error err = { 0 };
+	json_t *status = ask_at(address, &err);
+	const char *job = json_string_value(json_object_get(status, "job"));
+
+	if (status)
+		doctor_find(doctor, "node", DOCTOR_OK, NULL, "%s answers: %.32s task %" JSON_INTEGER_FORMAT, address,
+			    job ? job : "ps", json_integer_value(json_object_get(status, "task")));
+	else
+		doctor_find(doctor, "node", DOCTOR_BAD,
+			    err.code == -EACCES
+				    ? "name a key file of a principal that it knows: `starctl --key FILE ...`"
+				    : "start it there (`starserver --local` for a first try); if it runs, see "
+				      "its log, and whether a firewall lets this port through",
+			    "%s", err.text);
+	json_decref(status);
+}
+
 static void look_at_node(struct doctor *doctor, unsigned task, bool second, const json_t *status,
 			 const struct star_error *err)
 {

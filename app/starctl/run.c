@@ -12,13 +12,8 @@
 struct options {
 	bool help, version;
 	int words_count;
-	char *words[64];
+	char **words; /* as many as there are */
 };
-
-static int too_many(struct star_error *err)
-{
-	return star_error_set(err, -EINVAL, "there are too many words");
-}
 
 /* "--name value" or "--name=value"; 1 when argv[*i] is that option. */
 static int take_value(char **argv, int argc, int *i, const char *name, const char **value, struct star_error *err)
@@ -72,6 +67,13 @@ static int take_option(char **argv, int argc, int *i, struct invocation *invocat
 	return 0;
 }
 
+/* Does the command's own option of that name take no value? */
+static bool is_own_switch(unsigned flags, const char *name)
+{
+	return (flags & COMMAND_GRAPH && graph_option_is_switch(name)) ||
+	       (flags & COMMAND_ROLLING && rolling_option_is_switch(name));
+}
+
 /* "--name value" of a command that has options of its own. */
 static int take_own_option(char **argv, int argc, int *i, struct invocation *invocation, unsigned flags,
 			   struct star_error *err)
@@ -80,14 +82,14 @@ static int take_own_option(char **argv, int argc, int *i, struct invocation *inv
 	struct option_word *option = &invocation->options[invocation->options_count];
 
 	if (invocation->options_count == OPTION_WORDS_MAX)
-		return too_many(err);
+		return star_error_set(err, -EINVAL, "there are more than %d options", OPTION_WORDS_MAX);
 	option->name = argv[*i] + 2;
 	if (equals)
 		*equals = 0;
 	for (unsigned other = 0; other < invocation->options_count; other++)
 		if (strcmp(invocation->options[other].name, option->name) == 0)
 			return star_error_set(err, -EINVAL, "the option --%s is given twice", option->name);
-	if (flags & COMMAND_GRAPH && graph_option_is_switch(option->name)) {
+	if (is_own_switch(flags, option->name)) {
 		if (equals)
 			return star_error_set(err, -EINVAL, "the option --%s takes no value", option->name);
 		option->value = "";
@@ -114,8 +116,11 @@ static unsigned own_options(const char *word, const struct options *options)
 	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (strncmp(word, all[i], strlen(all[i])) == 0)
 			return 0;
-	command = find_command(options->words_count, (char **)options->words, &words, &ignored);
-	return command ? command->flags & (COMMAND_OPTIONS | COMMAND_GRAPH) : 0;
+	command = find_command(options->words_count, options->words, &words, &ignored);
+	/* A port has an address, a cluster that is restarted is asked at one. */
+	if (command && command->flags & COMMAND_ROLLING && strncmp(word, "--address", strlen("--address")) == 0)
+		return 0;
+	return command ? command->flags & (COMMAND_OPTIONS | COMMAND_GRAPH | COMMAND_ROLLING) : 0;
 }
 
 /* "-7" is a word: a key. */
@@ -135,8 +140,6 @@ static int read_command_line(int argc, char **argv, struct invocation *invocatio
 
 			if (rc < 0)
 				return rc;
-		} else if (options->words_count == (int)(sizeof(options->words) / sizeof(options->words[0]))) {
-			return too_many(err);
 		} else {
 			options->words[options->words_count++] = argv[i];
 		}
@@ -175,10 +178,10 @@ static int check_command(const struct command *command, const struct invocation 
 	return 0;
 }
 
-int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *errors)
+static int run_words(int argc, char **argv, char **room, const char *sockets, FILE *out, FILE *errors)
 {
 	struct invocation invocation = { .sockets = sockets, .out = out, .errors = errors };
-	struct options options = { 0 };
+	struct options options = { .words = room };
 	const struct command *command = NULL;
 	struct star_error err = { 0 };
 	int words = 0;
@@ -210,4 +213,17 @@ int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *err
 		return STARCTL_USAGE;
 	}
 	return command->run(&invocation);
+}
+
+int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *errors)
+{
+	char **room = calloc((size_t)argc + 1, sizeof(*room));
+	int status = STARCTL_FAILED;
+
+	if (room)
+		status = run_words(argc, argv, room, sockets, out, errors);
+	else
+		fprintf(errors, "starctl: no memory for %d words\n", argc);
+	free(room);
+	return status;
 }

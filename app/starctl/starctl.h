@@ -63,6 +63,7 @@ enum command_flags {
 	COMMAND_EVENTS = 1 << 10,  /* takes filters of events */
 	COMMAND_CAPTURE = 1 << 11, /* takes -w, and filters of frames */
 	COMMAND_SIZE = 1 << 12,	   /* takes what says how large a table is to be, and a table's options */
+	COMMAND_ROLLING = 1 << 13, /* takes options of rolling restarts, of which some take no value */
 	COMMAND_YES = 1 << 5,	   /* destroys something: asks first on a terminal, and takes --yes */
 };
 
@@ -124,6 +125,11 @@ int run_audit_verify(const struct invocation *invocation);
 
 /* pair.c */
 int run_promote(const struct invocation *invocation);
+
+/* rolling.c */
+int run_rolling_restart(const struct invocation *invocation);
+bool rolling_option_is_switch(const char *name);
+void print_rolling_options(FILE *out);
 
 /* health.c */
 int run_health(const struct invocation *invocation);

@@ -319,17 +319,19 @@ int run_tables_empty(const struct invocation *invocation)
 /* Before anything is dropped: all of them are there, and none is named twice. */
 static int check_all(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err)
 {
+	json_t *named = json_object();
 	int rc = 0;
 
 	for (int i = 0; rc == 0 && i < invocation->argc; i++) {
 		json_t *found = table_of_node(client, invocation->argv[i], err);
 
 		rc = found ? 0 : err->code;
-		for (int j = 0; rc == 0 && j < i; j++)
-			if (strcmp(invocation->argv[i], invocation->argv[j]) == 0)
-				rc = star_error_set(err, -EINVAL, "\"%s\" is named twice", invocation->argv[i]);
+		if (rc == 0 && json_object_get(named, invocation->argv[i]))
+			rc = star_error_set(err, -EINVAL, "\"%s\" is named twice", invocation->argv[i]);
+		json_object_set_new(named, invocation->argv[i], json_true());
 		json_decref(found);
 	}
+	json_decref(named);
 	return rc;
 }
 

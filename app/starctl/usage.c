@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of commands, and what is made of it. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "app/starctl/starctl.h"
@@ -30,7 +31,8 @@ const struct command starctl_commands[] = {
 	  "Each finding that is not ok comes with what to do about it. With a configuration FILE: whether its node "
 	  "could "
 	  "start here,\nwhich of the cluster's nodes answer, and whether its NICs, cores, memory and storage are as it "
-	  "needs them. Changes\nnothing, and needs no node. The exit status is 1 when something would keep the node "
+	  "needs them; with\n--address: whether the node there answers. Changes nothing, and needs no node. The exit "
+	  "status is 1 when something would keep the node "
 	  "from "
 	  "starting or serving.",
 	  run_doctor },
@@ -64,7 +66,7 @@ const struct command starctl_commands[] = {
 	  "have the rows. "
 	  "If it fails the exit status is 1.",
 	  run_tables_empty },
-	{ "tables drop", "NAME... [--yes]", 1, 62, COMMAND_YES, "drop tables and variables, on all nodes",
+	{ "tables drop", "NAME... [--yes]", 1, INT_MAX, COMMAND_YES, "drop tables and variables, on all nodes",
 	  "They are gone with their rows; their memory is given back, and their names can be created again at once, "
 	  "with "
 	  "any\ndefinition. Workers that use them get errors. Asks first on a terminal; scripts give --yes. A full "
@@ -308,6 +310,21 @@ const struct command starctl_commands[] = {
 	  "node's "
 	  "Unix socket, or\nwith an admin's key.",
 	  run_promote },
+	{ "rolling-restart", "[OPTION...]", 0, 0, COMMAND_ROLLING,
+	  "restart all nodes, one after the other, while the cluster serves",
+	  "As after an upgrade of the package. Of each pair the standby first; when it has all again it takes its "
+	  "primary's place, and\nthat is restarted. Stops at the first thing that does not look right, and says what "
+	  "to do next; started again it goes on.\n"
+	  "  --restart COMMAND      restarts the node of {host}, {control} (its address) or {task}\n"
+	  "                         [ssh {host} sudo systemctl restart \"'starserver@*'\"]\n"
+	  "  --promote COMMAND      has that standby take its primary's place; with a key it is asked\n"
+	  "                         [ssh {host} sudo starctl promote]\n"
+	  "  --allow-restart TASKS  also restart these tasks, as in 1,3, which have no standby: their workers wait\n"
+	  "  --timeout SECONDS      for each step [600]\n"
+	  "  --dry-run              look whether all is well, and show what would be done\n"
+	  "  --state FILE           what was begun [in ~/.local/state/starserver]\n"
+	  "  --from-scratch         forget what was begun, and restart all nodes",
+	  run_rolling_restart },
 	{ "shutdown", "", 0, 0, 0, "stop the node and wait until it is gone",
 	  "By the node's Unix socket, or with an admin's key. Waits for at most 30 seconds.", run_shutdown },
 	{ "help", "[--words] [COMMAND]", 0, 15, COMMAND_WORDS, "explain a command",
@@ -451,6 +468,8 @@ static void print_words(const struct invocation *invocation)
 		print_port_options(invocation->out);
 	if (command && command->flags & COMMAND_GRAPH)
 		print_graph_options(invocation->out);
+	if (command && command->flags & COMMAND_ROLLING)
+		print_rolling_options(invocation->out);
 	for (unsigned i = 0; i < OPTIONS; i++)
 		fprintf(invocation->out, "%.*s\n", (int)strcspn(options[i].text, " "), options[i].text);
 }

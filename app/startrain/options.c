@@ -10,7 +10,7 @@
 #include "app/startrain/transport.h"
 #include "tensor/dtype.h"
 
-#define MODELS "logistic, dnn, wide-deep, deepfm, dlrm, dssm, din, dien, language, skip-gram" /* zoo_models' */
+#define MODELS "logistic, dnn, wide-deep, deepfm, dlrm, mmoe, dssm, din, dien, language, skip-gram" /* zoo_models' */
 
 static const char help[] =
 	"Usage: startrain --ps tcp:HOST:PORT,... [options] [--text FILE...]\n"

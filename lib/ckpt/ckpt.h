@@ -146,6 +146,20 @@ int ckpt_dropped_read(const char *directory, uint64_t lineage, uint32_t generati
 /* Of other lineages it keeps what the file has, as long as the directory has a checkpoint of theirs. */
 int ckpt_dropped_write(const char *directory, uint64_t lineage, const uint32_t generations[static WIRE_OBJECTS_MAX + 1],
 		       struct star_error *err);
+/*
+ * The same, for who drops one after the other: what is new is added to the file that this wrote last, if that is what
+ * is still there, so that thousands take no longer each than the first. last: all zeroes at first.
+ */
+struct ckpt_dropped {
+	bool known; /* what follows */
+	uint64_t lineage;
+	dev_t device;
+	ino_t inode;
+	size_t whole, bytes; /* of the file: as it was written as a whole, and with what was added */
+	uint32_t generations[WIRE_OBJECTS_MAX + 1];
+};
+int ckpt_dropped_add(struct ckpt_dropped *last, const char *directory, uint64_t lineage,
+		     const uint32_t generations[static WIRE_OBJECTS_MAX + 1], struct star_error *err);
 /* Takes away what is left of one whose writer ended in the middle: for who has taken the directory. */
 void ckpt_dropped_clean(const char *directory);
 /* lineage NULL: all of them. */

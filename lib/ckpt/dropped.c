@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which objects of a directory's checkpoints were dropped since: a file beside them, written by the cluster's first
- * node. */
+ * node. It is written as a whole, and drops are added as lines behind that, until they are as long. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -17,9 +18,11 @@
 #define DROPPED_NAME "dropped.json"
 #define DROPPED_FORMAT "starserver dropped objects"
 enum {
-	DROPPED_VERSION = 2,
-	DROPPED_VERSION_UNSUMMED = 1, /* as earlier programs wrote it */
-	DROPPED_BYTES_MAX = 16 << 20
+	DROPPED_VERSION = 3,
+	DROPPED_VERSION_WHOLE = 2,    /* without lines behind it, as earlier programs wrote it */
+	DROPPED_VERSION_UNSUMMED = 1, /* as those before them did */
+	DROPPED_BYTES_MAX = 16 << 20,
+	ADDED_MIN = 4096, /* bytes of lines that are no reason yet to write the whole again */
 };
 
 static int path_of(const char *directory, const char *ending, char path[static CKPT_PATH_MAX], struct star_error *err)
@@ -69,22 +72,41 @@ static int check_json(const json_t *json, struct star_error *err)
 	return 0;
 }
 
+/* Lines behind the whole: later ones count. The begin of a last one is of a drop that nobody was told of. */
+static int take_added(const char *text, size_t bytes, size_t at, json_t *list, struct star_error *err)
+{
+	struct entry entry;
+	json_t *line;
+
+	*err = (struct star_error){ 0 };
+	while (at < bytes && (line = jsonrpc_summed_next(text, bytes, &at, err))) {
+		json_array_append_new(list, line);
+		if (read_entry(line, &entry, err) < 0)
+			return -EINVAL;
+	}
+	return err->code;
+}
+
 /* What stands in the file, checked; NULL with a message. */
 static json_t *parse_dropped_text(const char *text, size_t bytes, struct star_error *err)
 {
-	json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+	const size_t whole = jsonrpc_summed_end(text, bytes);
+	json_t *json = json_loadb(text, whole, JSON_REJECT_DUPLICATES, NULL);
+	json_int_t version;
 
 	if (!json) {
 		star_error_set(err, -EINVAL, "it is no JSON");
 		return NULL;
 	}
-	if (json_integer_value(json_object_get(json, "version")) != DROPPED_VERSION_UNSUMMED) {
+	version = json_integer_value(json_object_get(json, "version"));
+	if (version != DROPPED_VERSION_UNSUMMED) {
 		json_decref(json);
-		json = jsonrpc_summed_parse(text, bytes, err);
+		json = jsonrpc_summed_parse(text, version == DROPPED_VERSION ? whole : bytes, err);
 	}
 	if (!json)
 		return NULL;
-	if (check_json(json, err) == 0)
+	if (check_json(json, err) == 0 &&
+	    (version != DROPPED_VERSION || take_added(text, bytes, whole, json_object_get(json, "dropped"), err) == 0))
 		return json;
 	json_decref(json);
 	return NULL;
@@ -208,13 +230,17 @@ static int keep_others(const char *directory, uint64_t lineage, json_t *list, st
 	return rc;
 }
 
+static json_t *entry_json(uint64_t lineage, uint32_t id, uint32_t next)
+{
+	return json_pack("{s:o, s:I, s:I}", "lineage", jsonrpc_member_from_u64(lineage), "id", (json_int_t)id,
+			 "next_generation", (json_int_t)next);
+}
+
 static void add_own(uint64_t lineage, const uint32_t generations[static WIRE_OBJECTS_MAX + 1], json_t *list)
 {
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
 		if (generations[id])
-			json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "lineage",
-							      jsonrpc_member_from_u64(lineage), "id", (json_int_t)id,
-							      "next_generation", (json_int_t)generations[id]));
+			json_array_append_new(list, entry_json(lineage, id, generations[id]));
 }
 
 static char *to_text(json_t *list, size_t *bytes)
@@ -300,6 +326,104 @@ int ckpt_dropped_write(const char *directory, uint64_t lineage, const uint32_t g
 	if (rc == 0)
 		rc = json_array_size(list) ? write_file(directory, list, err) : remove_file(directory, err);
 	json_decref(list);
+	return rc;
+}
+
+/* ---- one more ---- */
+
+/* The lines of what is new since `last`; NULL: none, or not by lines. */
+static char *lines_of(const struct ckpt_dropped *last, uint64_t lineage,
+		      const uint32_t generations[static WIRE_OBJECTS_MAX + 1], size_t *bytes)
+{
+	const size_t most = last->whole > ADDED_MIN ? last->whole : ADDED_MIN;
+	char *text = NULL;
+
+	*bytes = 0;
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++) {
+		json_t *entry;
+		size_t more;
+		char *line, *longer;
+
+		if (generations[id] == last->generations[id])
+			continue;
+		entry = generations[id] ? entry_json(lineage, id, generations[id]) : NULL;
+		line = jsonrpc_summed_line(entry, &more);
+		json_decref(entry);
+		longer = line ? realloc(text, *bytes + more) : NULL;
+		if (longer)
+			memcpy(longer + *bytes, line, more);
+		free(line);
+		text = longer ? longer : text;
+		*bytes += longer ? more : 0;
+		if (!longer || last->bytes - last->whole + *bytes > most || last->bytes + *bytes > DROPPED_BYTES_MAX) {
+			free(text);
+			return NULL;
+		}
+	}
+	return text;
+}
+
+static bool is_same_file(const struct ckpt_dropped *last, const struct stat *file)
+{
+	return file->st_dev == last->device && file->st_ino == last->inode && (size_t)file->st_size == last->bytes;
+}
+
+/* To the file that was written last, if it is still that. */
+static int append_lines(const struct ckpt_dropped *last, const char *directory, const char *text, size_t bytes)
+{
+	struct star_error ignored;
+	struct stat file;
+	const int folder = ckpt_open_folder(directory, &ignored);
+	int fd, rc;
+
+	if (folder < 0)
+		return folder;
+	fd = openat(folder, DROPPED_NAME, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	rc = fd < 0 ? -errno : fstat(fd, &file) < 0 ? -errno : is_same_file(last, &file) ? 0 : -ESTALE;
+	if (rc == 0)
+		rc = base_append_all(fd, text, bytes, NULL);
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	if (fd >= 0)
+		close(fd);
+	close(folder);
+	return rc;
+}
+
+/* What is there now. */
+static void remember(struct ckpt_dropped *last, const char *directory, uint64_t lineage,
+		     const uint32_t generations[static WIRE_OBJECTS_MAX + 1])
+{
+	char path[CKPT_PATH_MAX];
+	struct stat file;
+
+	last->known = path_of(directory, "", path, NULL) == 0 && lstat(path, &file) == 0;
+	if (!last->known)
+		return;
+	last->lineage = lineage;
+	last->device = file.st_dev;
+	last->inode = file.st_ino;
+	last->whole = last->bytes = (size_t)file.st_size;
+	memcpy(last->generations, generations, sizeof(last->generations));
+}
+
+int ckpt_dropped_add(struct ckpt_dropped *last, const char *directory, uint64_t lineage,
+		     const uint32_t generations[static WIRE_OBJECTS_MAX + 1], struct star_error *err)
+{
+	size_t bytes = 0;
+	char *text = last->known && last->lineage == lineage ? lines_of(last, lineage, generations, &bytes) : NULL;
+	int rc = text ? append_lines(last, directory, text, bytes) : -ENODATA;
+
+	free(text);
+	if (rc == 0) {
+		last->bytes += bytes;
+		memcpy(last->generations, generations, sizeof(last->generations));
+		return 0;
+	}
+	last->known = false;
+	rc = ckpt_dropped_write(directory, lineage, generations, err);
+	if (rc == 0)
+		remember(last, directory, lineage, generations);
 	return rc;
 }
 

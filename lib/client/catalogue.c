@@ -15,6 +15,7 @@
 /* Who does not take a connection, or does not say the layout, for so long may be gone without a word: another one is
  * asked. */
 enum { OTHERS_CONNECT_US = 1000000, OTHERS_ANSWER_US = 3000000 };
+enum { TOLD_NS = 1000000000 }; /* a try that had so long to be answered says why there was no answer */
 
 static bool worth_another_try(int code)
 {
@@ -97,20 +98,23 @@ static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t 
 json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
 			      struct star_error *err)
 {
-	struct star_error ignored;
+	struct star_error ignored, told = { 0 }; /* told: why not; a last try that had no time does not say it */
 	struct prng prng;
 
 	if (!err)
 		err = &ignored;
 	prng_seed(&prng, clock_ns() ^ (uintptr_t)&prng);
 	for (uint32_t attempt = 0;; attempt++) {
+		const uint64_t begun = clock_ns();
 		json_t *result = ask_all(cluster, method, params, deadline_ns, err);
 		const uint64_t until = clock_ns() + client_backoff_ns(&prng, attempt);
 
 		if (result || !worth_another_try(err->code))
 			return result;
+		if (err->code != -ETIMEDOUT || begun + TOLD_NS < deadline_ns)
+			told = *err;
 		if (until >= deadline_ns) {
-			const struct star_error last = *err;
+			const struct star_error last = told.code ? told : *err;
 
 			star_error_set(err, last.code == -EAGAIN ? -ETIMEDOUT : last.code,
 				       "\"%s\" failed until its deadline: %s", method, last.text);

@@ -181,8 +181,8 @@ bool client_channel_cancel(struct channel *ch, struct part *part, int code, uint
 	return cancelled;
 }
 
-/* All its parts, and the connection is closed; under ch->lock. Who ends a connection takes them before the lock is given
- * back: a call that begins after that belongs on a new one. */
+/* All its parts, and the connection is closed; under ch->lock. Who ends a connection takes them before the lock is
+ * given back: a call that begins after that belongs on a new one. */
 static void take_and_close(struct channel *ch, uint64_t now_ns, struct parts *taken)
 {
 	client_reply_take_all(ch, true, taken);

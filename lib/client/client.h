@@ -282,7 +282,7 @@ struct channel {
 	struct steering *steering; /* NULL: any source port will do */
 	char label[128];	   /* "PS task 1, reactor 0 (198.18.0.2:7000)" */
 
-	pthread_mutex_t lock; /* TCP: of all that follows, up to the next comment. Of datagrams this is the driver's. */
+	pthread_mutex_t lock; /* of what follows, to the next comment; of datagrams of addresses: else the driver's */
 	socklen_t address_bytes, other_bytes; /* other: on the node that may take its place; 0: there is none */
 	struct sockaddr_storage address, other;
 	uint64_t attempt_ns; /* when an attempt is given up for the other one */
@@ -627,8 +627,8 @@ const char *client_reply_check(const struct channel *ch, const struct wire_frame
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may
  * have been executed before: then there is nothing to be read of the reply (WIRE_REPEATED). With the lock. */
 struct part *client_reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns);
-/* Of one that was executed before: whether its results are lost for good (STAR_AT_ONCE). */
-bool client_reply_is_lost(const struct part *part);
+/* Of one that was executed before: 0, or a negative errno if its results are lost for good (STAR_AT_ONCE). */
+int client_reply_repeated(const struct channel *ch, const struct part *part, struct star_error *err);
 /* Why a node refused a request: text is what it says, bytes long. */
 void client_reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text,
 			  struct star_error *err);
@@ -640,6 +640,11 @@ bool client_reply_cancel(struct channel *ch, struct part *part, int code, uint64
 /* Takes off all that was sent, in its order, and what is queued, if that is asked for. The caller empties the ring.
  * With the lock. */
 void client_reply_take_all(struct channel *ch, bool queued_too, struct parts *taken);
+/* Of two addresses one may be that of a machine that is gone: how long an attempt to connect takes at most, and a
+ * silence. With the lock: the other address is the channel's; an attempt came to nothing: when the next one is. */
+enum { ATTEMPT_MS = 500, OTHER_TIMEOUT_MS = 1500 };
+void client_address_swap(struct channel *ch);
+void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns);
 /* The part that waits longest; NULL: there is none. With the lock. */
 struct part *client_oldest_live(struct channel *ch);
 
@@ -680,8 +685,6 @@ void client_small_tcp(struct call *call, struct waiter *k);
 void client_steer_bind(struct channel *ch);
 void client_connect_start(struct channel *ch, uint64_t now_ns);
 void client_connect_watch(struct channel *ch);
-/* The next attempt is at the other address, and this one is the other. */
-void client_connect_swap(struct channel *ch);
 /* The connection came to nothing: the next attempt waits its time. */
 void client_connect_failed(struct channel *ch, int error, uint64_t now_ns);
 /* Says that EDQUOT was the reason; returns -EDQUOT. */

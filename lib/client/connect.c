@@ -17,41 +17,11 @@
 
 /* After 7 s there is another attempt, instead of a kernel that asks ever less often. */
 enum { SYN_RETRIES = 2 };
-/* Where there are two addresses, of which one may be that of a machine that is gone. */
-enum { ATTEMPT_MS = 500 };
-/* So many pairs of attempts follow each other after the third pause, 40 ms at most; then pauses grow. */
-enum { OTHER_OFTEN = 50, OTHER_OFTEN_BACKOFF = 2 };
 /* And where a machine may be gone without a word: what it has not acknowledged for so long, or a silence. */
-enum { OTHER_TIMEOUT_MS = 1500, OTHER_IDLE_S = 1, OTHER_INTERVAL_S = 1, OTHER_PROBES = 2 };
+enum { OTHER_IDLE_S = 1, OTHER_INTERVAL_S = 1, OTHER_PROBES = 2 };
 /* A node that was killed says nothing, but when it is back it answers whatever comes: who waits for a reply goes on a
  * second later. One that stands still has as long as all of them take, which is less than STAR_DEADLINE_DEFAULT_US. */
 enum { KEEPALIVE_IDLE_S = 1, KEEPALIVE_INTERVAL_S = 1, KEEPALIVE_PROBES = 21 };
-
-void client_connect_swap(struct channel *ch)
-{
-	const struct sockaddr_storage address = ch->address;
-	const socklen_t bytes = ch->address_bytes;
-
-	ch->address = ch->other;
-	ch->address_bytes = ch->other_bytes;
-	ch->other = address;
-	ch->other_bytes = bytes;
-}
-
-/* Of two addresses one may be about to serve, as soon as a lease is over: for a second or two they are tried often. */
-static uint64_t between_attempts_ns(struct channel *ch)
-{
-	uint32_t before = ch->attempts - 1;
-
-	if (ch->other_bytes) {
-		before /= 2; /* the second of two follows the first at once */
-		if (before >= OTHER_OFTEN)
-			before -= OTHER_OFTEN - OTHER_OFTEN_BACKOFF;
-		else if (before > OTHER_OFTEN_BACKOFF)
-			before = OTHER_OFTEN_BACKOFF;
-	}
-	return client_backoff_ns(&ch->prng, before);
-}
 
 void client_connect_failed(struct channel *ch, int error, uint64_t now_ns)
 {
@@ -61,14 +31,7 @@ void client_connect_failed(struct channel *ch, int error, uint64_t now_ns)
 	ch->broken = false;
 	ch->out_bytes = ch->out_sent = ch->in_bytes = 0;
 	client_seal_close(ch);
-	ch->connect_error = error;
-	ch->not_before_ns = now_ns + between_attempts_ns(ch);
-	if (ch->other_bytes) {
-		client_connect_swap(ch);
-		if (ch->attempts % 2) /* the next one is the second of two */
-			ch->not_before_ns = now_ns;
-	}
-	ch->state = CHANNEL_WAITING;
+	client_attempt_failed(ch, error, now_ns);
 }
 
 static void connected(struct channel *ch, uint64_t now_ns)

@@ -61,11 +61,7 @@ static bool handle(struct channel *ch, const struct wire_frame *frame, const cha
 		return true;
 	}
 	if (frame->status == WIRE_REPEATED) {
-		const bool lost = client_reply_is_lost(part);
-
-		if (lost)
-			star_error_set(&err, -EREMOTEIO, "%s has applied a push, and its reply was lost", ch->label);
-		client_part_finish(part, lost ? &err : NULL, self);
+		client_part_finish(part, client_reply_repeated(ch, part, &err) < 0 ? &err : NULL, self);
 		return true;
 	}
 	if (frame->status != WIRE_OK) {

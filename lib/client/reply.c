@@ -13,6 +13,9 @@
 
 #include "base/clock.h"
 
+/* So many pairs of attempts follow each other after the third pause, 40 ms at most; then pauses grow. */
+enum { OTHER_OFTEN = 50, OTHER_OFTEN_BACKOFF = 2 };
+
 _Static_assert((IN_FLIGHT_MAX & (IN_FLIGHT_MAX - 1)) == 0, "the ring is indexed by a mask");
 
 static inline void write_frame(const struct channel *ch, const struct part *part, uint64_t sequence, unsigned flags,
@@ -149,7 +152,7 @@ static void ask_later(struct channel *ch, struct part *part, uint64_t now_ns)
 	queue_again(ch, part);
 }
 
-bool client_reply_is_lost(const struct part *part)
+static bool is_lost(const struct part *part)
 {
 	for (const struct slice *s = part->slices; s; s = s->next)
 		if (part->call->ops[s->op].at_once)
@@ -157,10 +160,17 @@ bool client_reply_is_lost(const struct part *part)
 	return false;
 }
 
+int client_reply_repeated(const struct channel *ch, const struct part *part, struct star_error *err)
+{
+	return is_lost(part)
+		       ? star_error_set(err, -EREMOTEIO, "%s has applied a push, and its reply was lost", ch->label)
+		       : 0;
+}
+
 /* Its pushes were applied, but what it pulled after them was lost. */
 static bool ask_for_pulls(struct channel *ch, struct part *part)
 {
-	if (client_reply_is_lost(part) || !client_codec_leave_pulls(part))
+	if (is_lost(part) || !client_codec_leave_pulls(part))
 		return false;
 	queue_again(ch, part);
 	return true;
@@ -288,6 +298,44 @@ void client_reply_take_all(struct channel *ch, bool queued_too, struct parts *ta
 		part->state = PART_TAKEN;
 		ch->live--;
 	}
+}
+
+void client_address_swap(struct channel *ch)
+{
+	const struct sockaddr_storage address = ch->address;
+	const socklen_t bytes = ch->address_bytes;
+
+	ch->address = ch->other;
+	ch->address_bytes = ch->other_bytes;
+	ch->other = address;
+	ch->other_bytes = bytes;
+}
+
+/* Of two addresses one may be about to serve, as soon as a lease is over: for a second or two they are tried often. */
+static uint64_t between_attempts_ns(struct channel *ch)
+{
+	uint32_t before = ch->attempts - 1;
+
+	if (ch->other_bytes) {
+		before /= 2; /* the second of two follows the first at once */
+		if (before >= OTHER_OFTEN)
+			before -= OTHER_OFTEN - OTHER_OFTEN_BACKOFF;
+		else if (before > OTHER_OFTEN_BACKOFF)
+			before = OTHER_OFTEN_BACKOFF;
+	}
+	return client_backoff_ns(&ch->prng, before);
+}
+
+void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns)
+{
+	ch->connect_error = error;
+	ch->not_before_ns = now_ns + between_attempts_ns(ch);
+	if (ch->other_bytes) {
+		client_address_swap(ch);
+		if (ch->attempts % 2) /* the next one is the second of two */
+			ch->not_before_ns = now_ns;
+	}
+	ch->state = CHANNEL_WAITING;
 }
 
 struct part *client_oldest_live(struct channel *ch)

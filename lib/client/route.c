@@ -88,11 +88,10 @@ static void set_other(struct channel *ch, const struct layout_node *node, uint32
 	pthread_mutex_lock(&ch->lock);
 	if (bytes)
 		memcpy(&ch->other, &other, bytes);
-	if (ch->other_bytes != bytes && ch->cluster->transport == &client_transport_tcp) {
+	if (ch->other_bytes != bytes) {
 		ch->other_bytes = bytes;
 		client_connect_watch(ch);
 	}
-	ch->other_bytes = bytes;
 	pthread_mutex_unlock(&ch->lock);
 }
 
@@ -115,6 +114,7 @@ struct channel *client_channel_create(struct star_cluster *cluster, uint32_t tas
 	}
 	ch->cluster = cluster;
 	ch->io = io;
+	ch->fd = -1;
 	ch->task = task;
 	ch->reactor = reactor;
 	ch->incarnation = incarnation;
@@ -197,11 +197,10 @@ static bool same_place(struct channel *ch, const char *host, uint16_t port)
 
 	pthread_mutex_lock(&ch->lock);
 	same = is_at(&ch->address, host, port);
-	other = !same && ch->other_bytes && ch->cluster->transport == &client_transport_tcp &&
-		is_at(&ch->other, host, port);
+	other = !same && ch->other_bytes && is_at(&ch->other, host, port);
 	if (other) {
-		client_connect_swap(ch);
-		if (ch->fd >= 0) /* whoever looks after it connects again */
+		client_address_swap(ch); /* a session of datagrams that is elsewhere sees it when it looks */
+		if (ch->fd >= 0)	 /* whoever looks after it connects again */
 			shutdown(ch->fd, SHUT_RDWR);
 	}
 	pthread_mutex_unlock(&ch->lock);

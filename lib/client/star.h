@@ -70,18 +70,14 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
 
 /*
  * Opens a cluster. Waits until every PS task has joined the layout. ps:
-<<<<<<< HEAD
- *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order.
-=======
  *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order, of
  *     a task that is a pair of nodes both, as in "host:port|host:port".
->>>>>>> main
  *     I/O threads, polling and pinning come from the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING,
  *     WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
  *   "dpdk:FILE": a worker's file (docs/libstar.rst), with those addresses and a network port of the worker's own.
  * Where the cluster's control plane has keys (docs/security.rst), the environment's STAR_KEY names the worker's key
- * file. It is read again for each question; nothing goes to the control plane in clear then. Where the data network
- * wants tickets, libstar gets them with that key.
+ * file. It is read again for each request to the control plane, and nothing goes there in clear then. Where the data
+ * network wants tickets, libstar gets them with that key.
  *
  * NULL with err: -EINVAL (an address, the file, or a variable of the environment), -E2BIG (more than 1024 PS tasks),
  * -ETIMEDOUT (not all have joined), -ENOENT or -EPROTO ("dpdk:" without libstar-dpdk.so, or with another release's), or
@@ -91,8 +87,8 @@ STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, st
 
 /*
  * Where nodes have `retained` durability (docs/availability.rst), pushes are answered before they are durable, and kept
- * in this process until they are. Waits until all that was answered is. 0; or -ETIMEDOUT: some of it is not, so far;
- * -EREMOTEIO: some of it is lost, which is said once. Elsewhere it has nothing to wait for. Not from a callback.
+ * in this process until they are. Waits until every push that was answered is durable. 0; -ETIMEDOUT: some are not yet;
+ * -EREMOTEIO: some are lost, which is said once. With any other durability it returns at once. Not from a callback.
  */
 STAR_API int star_settle(struct star_cluster *cluster, uint64_t deadline_us, struct star_error *err);
 
@@ -166,10 +162,10 @@ STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, st
 STAR_API int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Asks a node's control plane, at "host:port", what docs/control.rst has: params is the text of a JSON object, or
- * NULL; a member that stands there twice is refused. The result is JSON text of any length, for free(). NULL with err:
- * -EINVAL (params is no JSON object), a code of above, or the node's own, as the page says for each method. Needs no
- * cluster; by TLS as the key that STAR_KEY names, where it is set.
+ * Calls a method of a node's control plane (docs/control.rst has them) at "host:port". params is the text of a JSON
+ * object, or NULL; a member that is given twice is refused. The result is JSON text of any length, for free(). NULL
+ * with err: -EINVAL (params is no JSON object), a code of above, or the node's own, as the page says for each method.
+ * Needs no cluster. Where STAR_KEY is set the call goes by TLS, with the key of that file.
  */
 STAR_API char *star_ask(const char *address, const char *method, const char *params, uint64_t deadline_us,
 			struct star_error *err);
@@ -436,14 +432,14 @@ struct star_slice {
 
 /*
  * The next slice: 1; 0: all is done. -EAGAIN: for wait_us (an hour at most) others had the last slices, and one may
- * come back: ask again; or as above. A worker that waits has first to end what it has, for which others wait. A
- * queue that is gone, since PS task 0 was restarted without a checkpoint of it, begins again.
+ * come back: ask again; or as above. A worker finishes its own slices before it waits for more: others may be waiting
+ * for those. A queue that is gone, since PS task 0 was restarted without a checkpoint of it, begins again.
  */
 STAR_API int star_queue_take(struct star_queue *queue, struct star_slice *slice, uint64_t wait_us,
 			     struct star_error *err);
 
-/* All that the slice has was pushed: it is told soon, and with the next take or close at the latest. Does not wait. 0;
- * -ESTALE: its lease had ended, and another worker does it. */
+/* All that the slice has was pushed: PS task 0 is told soon, with the next take or close at the latest. Does not wait.
+ * 0; -ESTALE: its lease had ended, and another worker does it. */
 STAR_API int star_queue_done(struct star_queue *queue, const struct star_slice *slice);
 
 /* How many of its slices went to others. */
@@ -509,9 +505,9 @@ STAR_API int star_variable_push(struct star_table *variable, const void *gradien
  * anywhere, also inside of a row or of an element, with any alignment. Made for rows of a kilobyte and more, which are
  * read once.
  *
- * A view is used by one thread at a time, any one. It holds packet buffers back until it is released: soon, as large
- * replies need them; from any thread, a callback too, also after star_close. The memory may not be written, nor read
- * after the release.
+ * A view is used by one thread at a time, any one. It holds packet buffers until it is released. Release it soon, since
+ * large replies need them; any thread may do so, a callback too, also after star_close. The memory may not be written,
+ * nor read after the release.
  */
 struct star_view_part {
 	uint64_t offset;  /* of its first byte in the sequence: row i of a table begins at i * star_bytes(table) */

@@ -19,7 +19,6 @@ static void tcp_detach(struct star_cluster *cluster)
 
 static int open_channel(struct channel *ch, struct star_error *err)
 {
-	ch->fd = -1;
 	return 0;
 }
 

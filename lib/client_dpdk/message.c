@@ -96,9 +96,10 @@ static struct rte_mbuf *make_chain(struct dgram_session *session, uint32_t bytes
 	return first;
 }
 
-bool dpdk_message_send(struct stream *s, struct part *part)
+/* part: NULL for one that was cancelled, and is to be sent again all the same, empty. */
+static bool send_message(struct stream *s, struct part *part, bool again)
 {
-	const uint32_t bytes = (uint32_t)sizeof(struct wire_frame) + part->request_bytes;
+	const uint32_t bytes = (uint32_t)sizeof(struct wire_frame) + (part ? part->request_bytes : 0);
 	struct rte_mbuf *shared = dgram_room(s->session, bytes), *message = shared;
 	struct codec_out out = { .next = next_out };
 	uint32_t at = 0, checksum;
@@ -113,11 +114,15 @@ bool dpdk_message_send(struct stream *s, struct part *part)
 	if (!message)
 		return false;
 	first = rte_pktmbuf_mtod_offset(message, char *, at);
-	client_request_frame(s->ch, part, s->poller->now_ns, first);
+	if (likely(!again))
+		client_request_frame(s->ch, part, s->poller->now_ns, first);
+	else
+		client_reply_resent(s->ch, s->poller->now_ns, first);
 	out.piece = message;
 	out.at = first + sizeof(struct wire_frame);
 	out.end = first + message->data_len - at;
-	client_codec_request(part, &out);
+	if (likely(part))
+		client_codec_request(part, &out);
 	if (likely(!s->ch->tagged)) {
 		checksum = rpc_chain_crc(message, at, bytes);
 		memcpy(first + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
@@ -129,13 +134,24 @@ bool dpdk_message_send(struct stream *s, struct part *part)
 	return true;
 }
 
+bool dpdk_message_send(struct stream *s, struct part *part)
+{
+	return send_message(s, part, false);
+}
+
+bool dpdk_message_resend(struct stream *s)
+{
+	return send_message(s, *channel_slot(s->ch, s->ch->resend), true);
+}
+
 bool dpdk_message_send_small(struct stream *s, struct call *call)
 {
 	const uint32_t bytes = call->small.request_bytes;
 	const uint64_t now = s->poller->now_ns;
 	struct rte_mbuf *m;
 
-	if (s->dirty || !small_may_send(s->ch, now) || dgram_queued(s->session) || bytes > dgram_payload(s->session))
+	if (s->dirty || !small_may_send(s->ch, now) || channel_resends(s->ch) || dgram_queued(s->session) ||
+	    bytes > dgram_payload(s->session))
 		return false;
 	m = dgram_alloc(s->session);
 	if (unlikely(!m))
@@ -222,6 +238,10 @@ static void answer_part(struct stream *s, struct part *part, const struct wire_f
 
 	if (frame->status == WIRE_STALE_LAYOUT) {
 		dpdk_part_end_stale(s->poller, part);
+		return;
+	}
+	if (frame->status == WIRE_REPEATED) {
+		dpdk_part_end(s->poller, part, client_reply_repeated(s->ch, part, &err) < 0 ? &err : NULL);
 		return;
 	}
 	if (frame->status != WIRE_OK) {

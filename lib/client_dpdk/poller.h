@@ -56,15 +56,21 @@ struct stream {
 	struct channel *ch;
 	struct poller *poller;
 	struct dgram_session *session; /* NULL: none */
-	struct net_address address;
+	struct net_address address;    /* where it is, or was: the channel's of then */
 	uint16_t port;
-	bool was_open;		 /* since the session was made */
-	bool dirty;		 /* in the poller's list: there may be something to do */
-	struct dgram_seal *seal; /* keys of its sessions, where the node wants tickets; else NULL */
-	uint64_t ticket;	 /* the number of the one that was taken last */
-	int doom;		 /* it must be closed, for this errno */
+	bool was_open;		  /* since the session was made */
+	bool paired;		  /* there was another address, when it was looked last */
+	bool looks;		  /* it is time to look whether the node is there */
+	uint8_t silent_looks;	  /* in a row, without a word from it */
+	uint64_t looked_heard_ns; /* when it had been heard last, at the last of them */
+	bool dirty;		  /* in the poller's list: there may be something to do */
+	struct dgram_seal *seal;  /* keys of its sessions, where the node wants tickets; else NULL */
+	uint64_t ticket;	  /* the number of the one that was taken last */
+	int doom;		  /* it must be closed, for this errno */
+	bool lost;		  /* of that: what is in flight may be sent again */
 	char why[WIRE_ERROR_TEXT_MAX + 64];
 	struct wheel_timer timer; /* of what the channel waits for */
+	struct wheel_timer watch; /* of the next look at an open session */
 	TAILQ_ENTRY(stream) link;
 };
 TAILQ_HEAD(streams, stream);
@@ -181,6 +187,8 @@ void dpdk_stream_close(struct stream *s);
 /* message.c: requests into mbufs, replies out of them */
 /* False: there are not enough mbufs now. */
 bool dpdk_message_send(struct stream *s, struct part *part);
+/* The same of the next one that is to be sent again. */
+bool dpdk_message_resend(struct stream *s);
 /* The same of a small call that may go before all others; false: it may not, and nothing is changed. */
 bool dpdk_message_send_small(struct stream *s, struct call *call);
 /* Handles a reply, or several in one packet, and frees them. */

@@ -3,12 +3,18 @@
  * The way to one reactor: a session of datagrams, opened when it is first needed, and again after it was lost. Opening
  * is tried again with exponential backoff and jitter until the time for connecting (control.connect_timeout_ms) is
  * over, as a TCP connection's is.
+ *
+ * What was in flight on a session that is lost is sent again over the next one, in its order and under its numbers
+ * (reply.c), as over TCP: the node, or the one that has taken its place, executes what it has not executed. Where the
+ * layout names two addresses they are tried by turns. A node that is gone without a word is not waited for as long as
+ * its lease then: a session that is silent with something in flight, though it asks, is given up for the other one.
  */
 #include "client_dpdk/poller.h"
 
 #include "client/seal.h"
 #include "secure/memory.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +23,11 @@
 /* Packets that may be queued in a session before further requests wait: enough to fill any path, and few enough for the
  * pool. */
 enum { QUEUED_MAX = 2048 };
+/* An open session is looked at so often. It asks after a second of silence (heartbeat_ns); by the third look without a
+ * word it has waited for the answer for half a second, also where this process itself had stood still. */
+enum { LOOK_MS = 500, SILENT_LOOKS = OTHER_TIMEOUT_MS / LOOK_MS };
 
-#define STREAM_OF(t) ((struct stream *)((char *)(t)-offsetof(struct stream, timer)))
+#define STREAM_OF(t, of) ((struct stream *)((char *)(t)-offsetof(struct stream, of)))
 
 void dpdk_stream_touch(struct stream *s)
 {
@@ -30,7 +39,63 @@ void dpdk_stream_touch(struct stream *s)
 
 static void fire(struct wheel_timer *timer, uint64_t now_ns)
 {
-	dpdk_stream_touch(STREAM_OF(timer));
+	dpdk_stream_touch(STREAM_OF(timer, timer));
+}
+
+static void fire_watch(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct stream *s = STREAM_OF(timer, watch);
+
+	s->looks = true;
+	dpdk_stream_touch(s);
+}
+
+static void watch_from(struct stream *s, uint64_t now_ns)
+{
+	s->watch.fire = fire_watch;
+	wheel_arm(net_wheel(s->poller->net), &s->watch, now_ns + LOOK_MS * UINT64_C(1000000));
+}
+
+/* Where the channel's node is, which the layout may change at any time; and whether there is another address. */
+static void channel_address(struct stream *s, struct net_address *address, uint16_t *port)
+{
+	struct channel *ch = s->ch;
+	struct sockaddr_storage at;
+
+	pthread_mutex_lock(&ch->lock);
+	at = ch->address;
+	s->paired = ch->other_bytes != 0;
+	pthread_mutex_unlock(&ch->lock);
+	if (at.ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)&at;
+
+		*address = net_address_v4(in->sin_addr.s_addr);
+		*port = ntohs(in->sin_port);
+	} else {
+		const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)&at;
+
+		*address = net_address_v6(&in->sin6_addr);
+		*port = ntohs(in->sin6_port);
+	}
+}
+
+/* The next attempt is at the other address, if this one is that where the session was. */
+static bool turn_elsewhere(struct stream *s)
+{
+	struct channel *ch = s->ch;
+	struct net_address address;
+	uint16_t port;
+
+	channel_address(s, &address, &port);
+	if (port != s->port || !net_address_equal(&address, &s->address))
+		return true; /* the layout has done that */
+	if (!s->paired)
+		return false;
+	pthread_mutex_lock(&ch->lock);
+	if (ch->other_bytes)
+		client_address_swap(ch);
+	pthread_mutex_unlock(&ch->lock);
+	return true;
 }
 
 static void wake_at(struct stream *s, uint64_t when_ns)
@@ -62,6 +127,7 @@ static void begin_messages(struct stream *s)
 
 	ch->first_sequence = ch->next_sequence = ch->resend = 1;
 	ch->refused = false;
+	ch->resumed = false;
 	ch->careful = WIRE_OK;
 	memset(ch->ring, 0, sizeof(ch->ring));
 	if (getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
@@ -75,9 +141,11 @@ void dpdk_stream_close(struct stream *s)
 	s->session = NULL;
 	s->was_open = false;
 	s->doom = 0;
+	s->lost = false;
 	s->ch->state = CHANNEL_CLOSED;
 	s->ch->pause_until_ns = 0;
 	wheel_cancel(net_wheel(s->poller->net), &s->timer);
+	wheel_cancel(net_wheel(s->poller->net), &s->watch);
 	begin_messages(s);
 }
 
@@ -98,14 +166,41 @@ static void die(struct stream *s, int code, const char *why)
 	dpdk_stream_close(s);
 }
 
+/* The session is gone. What was in flight is sent again over another one, at the other address first where there is
+ * one; or it fails, with that. */
+static void lose(struct stream *s, int code, const char *why)
+{
+	struct channel *ch = s->ch;
+	const bool in_flight = channel_in_flight(ch) > 0;
+	bool elsewhere;
+
+	ch->lost++;
+	if (ch->live == 0 || (in_flight && !client_reply_resend(ch))) {
+		die(s, code, why);
+		return;
+	}
+	if (s->session)
+		dgram_close(s->session);
+	s->session = NULL;
+	s->was_open = false;
+	s->doom = 0;
+	s->lost = false;
+	wheel_cancel(net_wheel(s->poller->net), &s->watch);
+	elsewhere = turn_elsewhere(s);
+	ch->state = CHANNEL_WAITING;
+	ch->not_before_ns = s->poller->now_ns + (elsewhere ? 0 : client_backoff_ns(&ch->prng, ch->attempts));
+	ch->give_up_ns = s->poller->now_ns + ch->cluster->connect_timeout_ns;
+	dpdk_stream_touch(s);
+}
+
 static void failed(struct stream *s, int error)
 {
 	struct channel *ch = s->ch;
 
 	s->session = NULL;
-	ch->connect_error = error;
-	ch->not_before_ns = s->poller->now_ns + client_backoff_ns(&ch->prng, ch->attempts - 1);
-	ch->state = CHANNEL_WAITING;
+	pthread_mutex_lock(&ch->lock);
+	client_attempt_failed(ch, error, s->poller->now_ns);
+	pthread_mutex_unlock(&ch->lock);
 	dpdk_stream_touch(s);
 }
 
@@ -134,6 +229,7 @@ static void start_session(struct stream *s)
 	struct star_error err;
 
 	ch->attempts++;
+	channel_address(s, &s->address, &s->port);
 	if (ch->cluster->tickets && !s->seal)
 		s->seal = secure_alloc(dgram_seal_bytes());
 	if (ch->cluster->tickets && !s->seal)
@@ -144,26 +240,74 @@ static void start_session(struct stream *s)
 		failed(s, -err.code);
 		return;
 	}
-	begin_messages(s);
+	if (channel_in_flight(ch) == 0)
+		begin_messages(s);
+	else
+		ch->resend = ch->first_sequence; /* it goes on with what was lost */
 	s->was_open = false;
+	ch->attempt_ns = s->paired ? s->poller->now_ns + ATTEMPT_MS * UINT64_C(1000000) : UINT64_MAX;
 	ch->state = CHANNEL_CONNECTING;
 }
 
+/* There are not enough mbufs now. */
+static void starve(struct stream *s)
+{
+	s->poller->starved = true;
+	dpdk_stream_touch(s);
+}
+
+/* What has to be sent again goes before all else. */
 static void send_queue(struct stream *s)
 {
 	struct channel *ch = s->ch;
 	struct part *part;
 
+	while (channel_resends(ch)) {
+		if (dgram_queued(s->session) >= QUEUED_MAX)
+			return;
+		if (!dpdk_message_resend(s)) {
+			starve(s);
+			return;
+		}
+	}
 	while (channel_may_send(ch) && dgram_queued(s->session) < QUEUED_MAX) {
 		part = TAILQ_FIRST(&ch->queue);
 		TAILQ_REMOVE(&ch->queue, part, link);
 		if (dpdk_message_send(s, part))
 			continue;
 		TAILQ_INSERT_HEAD(&ch->queue, part, link);
-		s->poller->starved = true;
-		dpdk_stream_touch(s);
+		starve(s);
 		return;
 	}
+}
+
+/* Is the node still there, and there still the channel's? */
+static void look(struct stream *s)
+{
+	struct channel *ch = s->ch;
+	const uint64_t now = s->poller->now_ns;
+	struct net_address address;
+	uint64_t heard;
+	uint16_t port;
+
+	s->looks = false;
+	if (!s->session || ch->state != CHANNEL_OPEN)
+		return;
+	watch_from(s, now);
+	channel_address(s, &address, &port);
+	if (port != s->port || !net_address_equal(&address, &s->address)) {
+		lose(s, -ECONNRESET, "is not at that address any more");
+		return;
+	}
+	heard = dgram_heard_ns(s->session);
+	if (!s->paired || ch->live == 0 || heard != s->looked_heard_ns ||
+	    now - ch->heard_ns < LOOK_MS * UINT64_C(1000000))
+		s->silent_looks = 0;
+	else
+		s->silent_looks++;
+	s->looked_heard_ns = heard;
+	if (s->silent_looks >= SILENT_LOOKS)
+		lose(s, -ETIMEDOUT, "has gone silent while this call was in flight");
 }
 
 void dpdk_stream_pump(struct stream *s)
@@ -171,8 +315,12 @@ void dpdk_stream_pump(struct stream *s)
 	struct channel *ch = s->ch;
 	const uint64_t now = s->poller->now_ns;
 
-	if (s->doom)
+	if (s->doom && s->lost)
+		lose(s, s->doom, s->why);
+	else if (s->doom)
 		die(s, s->doom, s->why);
+	if (s->looks)
+		look(s);
 	if (ch->live == 0) {
 		if (ch->retired)
 			dpdk_stream_close(s);
@@ -184,10 +332,16 @@ void dpdk_stream_pump(struct stream *s)
 		give_up_session(s);
 		return;
 	}
+	if (ch->state == CHANNEL_CONNECTING && now >= ch->attempt_ns) {
+		dgram_close(s->session);
+		failed(s, ETIMEDOUT);
+	}
 	if (ch->state == CHANNEL_WAITING && now >= ch->not_before_ns)
 		start_session(s);
 	if (ch->state == CHANNEL_WAITING && ch->not_before_ns < ch->give_up_ns)
 		wake_at(s, ch->not_before_ns);
+	else if (ch->state == CHANNEL_CONNECTING && ch->attempt_ns < ch->give_up_ns)
+		wake_at(s, ch->attempt_ns);
 	else if (ch->state != CHANNEL_OPEN)
 		wake_at(s, ch->give_up_ns);
 	else if (now < ch->pause_until_ns)
@@ -224,29 +378,40 @@ bool dpdk_stream_cancel(struct stream *s, struct part *part, int code, struct st
 
 /* ---- what the session says ---- */
 
+/* The node has made another session, and knows nothing of what was given to this one. */
+static void begin_again(struct stream *s, uint32_t incarnation)
+{
+	struct channel *ch = s->ch;
+	struct star_error err;
+
+	ch->lost++;
+	if (incarnation == ch->incarnation && channel_in_flight(ch) && client_reply_resend(ch))
+		return;
+	if (incarnation != ch->incarnation)
+		client_reply_refused(ch, &(struct wire_frame){ .status = WIRE_STALE_INCARNATION }, "", &err);
+	else
+		star_error_set(&err, -ECONNRESET,
+			       "%s has forgotten the session while this call was in flight; its log may say why",
+			       ch->label);
+	fail_all(s, &err, false);
+	begin_messages(s);
+}
+
 static void connected(void *user, bool resumed, uint32_t incarnation)
 {
 	struct stream *s = user;
 	struct channel *ch = s->ch;
 
-	if (s->was_open && !resumed) {
-		struct star_error err;
-
-		if (incarnation != ch->incarnation)
-			client_reply_refused(ch, &(struct wire_frame){ .status = WIRE_STALE_INCARNATION }, "", &err);
-		else
-			star_error_set(
-				&err, -ECONNRESET,
-				"%s has forgotten the session while this call was in flight; its log may say why",
-				ch->label);
-		fail_all(s, &err, false);
-		begin_messages(s);
-	}
+	if (s->was_open && !resumed)
+		begin_again(s, incarnation);
 	if (!s->was_open) {
 		ch->answered = false;
 		ch->heard_ns = s->poller->now_ns;
 	}
 	s->was_open = true;
+	s->silent_looks = 0;
+	s->looked_heard_ns = 0;
+	watch_from(s, s->poller->now_ns);
 	ch->tagged = dgram_is_tagged(s->session);
 	ch->state = CHANNEL_OPEN;
 	ch->connect_error = 0;
@@ -276,6 +441,7 @@ static void closed(void *user, int reason)
 		failed(s, reason ? reason : ECONNREFUSED);
 		return;
 	}
+	s->lost = reason != EPROTO;
 	s->doom = reason == ETIMEDOUT ? -ETIMEDOUT : reason == EPROTO ? -EPROTO : -ECONNRESET;
 	snprintf(s->why, sizeof(s->why), "%s",
 		 reason == ETIMEDOUT ? "has gone silent while this call was in flight"

@@ -57,17 +57,6 @@ static int open_channel(struct channel *ch, struct star_error *err)
 		return star_error_set(err, -ENOMEM, "out of memory for a connection");
 	s->ch = ch;
 	s->poller = poller_of(ch->cluster);
-	if (ch->address.ss_family == AF_INET) {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)&ch->address;
-
-		s->address = net_address_v4(in->sin_addr.s_addr);
-		s->port = ntohs(in->sin_port);
-	} else {
-		const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)&ch->address;
-
-		s->address = net_address_v6(&in->sin6_addr);
-		s->port = ntohs(in->sin6_port);
-	}
 	ch->datagrams = s;
 	return 0;
 }

@@ -296,23 +296,27 @@ void control_tell_replaced(uint32_t task, uint64_t generation)
 		 generation);
 }
 
+/* The next program that uses it; 0: none. */
+static uint32_t next_user(struct control *control, const struct object_spec *spec, uint32_t behind)
+{
+	uint32_t found = 0;
+
+	pthread_mutex_lock(&control->lock);
+	for (uint32_t id = behind + 1; !found && id <= control->objects_last; id++)
+		if (control->objects[id] && object_is_used_by(spec, control->objects[id]))
+			found = id;
+	pthread_mutex_unlock(&control->lock);
+	return found;
+}
+
 void control_forget(struct control *control, uint32_t id, const char *why)
 {
-	const struct object_spec *spec, *program;
-	uint32_t last;
+	const struct object_spec *spec;
 
 	pthread_mutex_lock(&control->plane);
 	spec = forget_one(control, id);
-	pthread_mutex_lock(&control->lock);
-	last = control->objects_last;
-	pthread_mutex_unlock(&control->lock);
-	for (uint32_t other = 1; spec && other <= last; other++) {
-		pthread_mutex_lock(&control->lock);
-		program = control->objects[other];
-		pthread_mutex_unlock(&control->lock);
-		if (program && object_is_used_by(spec, program))
-			forget_one(control, other);
-	}
+	for (uint32_t user = spec ? next_user(control, spec, 0) : 0; user; user = next_user(control, spec, user))
+		forget_one(control, user);
 	pthread_mutex_unlock(&control->plane);
 	if (spec)
 		log_info("%s \"%s\" is not kept as object %u: %s", wire_object_kind_name(spec->kind), spec->name, id,

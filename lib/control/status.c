@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a node's control plane says of the node: its place in the cluster, and who has asked it. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -11,6 +13,36 @@ json_t *control_endpoint_json(const struct config_endpoint *endpoint)
 {
 	return json_pack("{s:s, s:s}", "control", config_show(endpoint->control.host, endpoint->control.port).text,
 			 "data", config_show(endpoint->data.host, endpoint->data.port).text);
+}
+
+static bool read_line(const char *path, char *line, int size)
+{
+	FILE *file = fopen(path, "re");
+	const bool found = file && fgets(line, size, file);
+
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* Another text for each process, and the same as long as it lives, also when it has begun again (exec): so who has
+ * asked for a restart knows whether there was one. Numbers of processes come again, in containers at once. */
+static json_t *process_json(void)
+{
+	enum { STARTED = 20 /* fields behind the name */ };
+	char boot[16] = "", line[1024] = "", text[64];
+	unsigned long long started = 0;
+	const char *field;
+
+	read_line("/proc/sys/kernel/random/boot_id", boot, 9);
+	/* The name is in brackets, and may have any byte. */
+	field = read_line("/proc/self/stat", line, sizeof(line)) ? strrchr(line, ')') : NULL;
+	for (unsigned i = 0; field && i < STARTED; i++)
+		field = strchr(field + 1, ' ');
+	if (field)
+		started = strtoull(field, NULL, 10);
+	snprintf(text, sizeof(text), "%s-%d-%llu", boot, getpid(), started);
+	return jsonrpc_member_from_text(text);
 }
 
 /* What a node other than PS task 0 says of its membership. */
@@ -46,6 +78,7 @@ json_t *control_node_json(struct control *control, struct line_server_counts cou
 	json_object_set_new(status, "task", json_integer(control->task));
 	json_object_set_new(status, "version", json_string(STAR_VERSION));
 	json_object_set_new(status, "pid", json_integer(getpid()));
+	json_object_set_new(status, "process", process_json());
 	json_object_set_new(status, "incarnation", json_integer(control->inherited));
 	json_object_set_new(status, "uptime_s", json_real((double)((clock_us() - control->started_us) / 1000) / 1000));
 	json_object_set_new(status, "partitions", json_integer(config->partitions));

@@ -237,11 +237,14 @@ static int parse_list(const struct schema_column *c, uint32_t column, uint32_t p
 
 /* Columns of all kinds but lists. */
 static int parse_single(const struct schema_column *c, uint32_t column, uint32_t place, const char *word,
-			struct row *row, uint32_t *number, struct star_error *err)
+			struct row *row, uint32_t *number, uint32_t *label, struct star_error *err)
 {
 	switch (c->kind) {
 	case COLUMN_LABEL:
-		return parse_label(c, word, &row->label) < 0 ? refuse_label(c, place, word, err) : 0;
+		if (parse_label(c, word, *label ? &row->more_labels[*label - 1] : &row->label) < 0)
+			return refuse_label(c, place, word, err);
+		++*label;
+		return 0;
 	case COLUMN_NUMBER:
 		return parse_number(c, place, word, &row->dense[(*number)++], err);
 	case COLUMN_CATEGORY:
@@ -270,14 +273,14 @@ static int parse_lists(struct columns *c, struct row *row, struct star_error *er
 int input_columns_row(struct columns *c, char *line, struct row *row, struct star_error *err)
 {
 	const struct input_schema *s = c->schema;
-	uint32_t number = 0;
+	uint32_t number = 0, label = 0;
 	int64_t count;
 
 	row->count = 0;
 	without_line_end(line);
 	if (!*line)
 		return 0;
-	if (input_row_room(row, s->shape.dense, s->shape.lists) < 0)
+	if (input_row_room(row, s->shape.dense, s->shape.lists, s->shape.more_labels) < 0)
 		return star_error_set(err, -ENOMEM, "no memory for a row");
 	count = split_words(c, line, err);
 	if (count < 0)
@@ -286,7 +289,8 @@ int input_columns_row(struct columns *c, char *line, struct row *row, struct sta
 		return star_error_set(err, -EINVAL, "there are %lld columns, the schema has %u%s", (long long)count,
 				      s->count, count == 1 ? ": is the separator right?" : "");
 	for (uint32_t i = 0; i < s->count; i++) {
-		const int rc = parse_single(&s->columns[i], i, c->place[i], c->words[c->place[i]], row, &number, err);
+		const int rc =
+			parse_single(&s->columns[i], i, c->place[i], c->words[c->place[i]], row, &number, &label, err);
 
 		if (rc < 0)
 			return rc;

@@ -395,6 +395,8 @@ static int add_row(struct input *in, unsigned slot, const struct row *row)
 	if (status < 0)
 		return status;
 	b->labels[b->rows] = row->label;
+	for (uint32_t i = 0; i < in->shape.more_labels; i++)
+		b->more_labels[(size_t)i * in->options.batch + b->rows] = row->more_labels[i];
 	if (in->shape.dense)
 		memcpy(b->dense + (size_t)b->rows * in->shape.dense, row->dense, in->shape.dense * sizeof(float));
 	b->rows++;
@@ -550,7 +552,9 @@ static int allocate_input(struct input *in)
 	for (unsigned i = 0; i < AHEAD; i++) {
 		in->batches_ahead[i].labels = malloc(o->batch * sizeof(float));
 		in->batches_ahead[i].dense = malloc((size_t)o->batch * in->shape.dense * sizeof(float) + 1);
-		ok = ok && in->batches_ahead[i].labels && in->batches_ahead[i].dense;
+		in->batches_ahead[i].more_labels = malloc((size_t)o->batch * in->shape.more_labels * sizeof(float) + 1);
+		ok = ok && in->batches_ahead[i].labels && in->batches_ahead[i].dense &&
+		     in->batches_ahead[i].more_labels;
 		ok = ok && input_lists_init(&in->batches_ahead[i].lists, o->batch, in->shape.lists) == 0;
 		if (in->shape.history)
 			ok = ok && input_clicks_init(&in->batches_ahead[i].clicks, o->batch, &in->err) == 0;
@@ -565,6 +569,7 @@ static void release_input(struct input *in)
 	for (unsigned i = 0; i < AHEAD; i++) {
 		input_lists_fini(&in->batches_ahead[i].lists);
 		free(in->batches_ahead[i].labels);
+		free(in->batches_ahead[i].more_labels);
 		free(in->batches_ahead[i].dense);
 		free(in->batches_ahead[i].ids);
 		free(in->batches_ahead[i].values);

@@ -94,7 +94,8 @@ struct input_shape {
 	bool columns;	 /* without them ids are as many as a row has, whatever fields says */
 	bool history;	 /* it has one */
 	uint32_t lists;
-	uint32_t list_ids; /* of all lists of a row, at most */
+	uint32_t list_ids;    /* of all lists of a row, at most */
+	uint32_t more_labels; /* of a row, beyond its first: those of a schema's further tasks */
 };
 
 /* The histories of a batch, those of a row together, the oldest click first. */
@@ -126,6 +127,7 @@ struct input_batch {
 	int32_t *segments; /* of each id: its row in the batch */
 	struct input_clicks clicks;
 	struct input_lists lists;
+	float *more_labels; /* [more_labels][the options' batch]: those of a task together */
 };
 
 struct input;

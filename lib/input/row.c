@@ -53,8 +53,9 @@ enum input_format input_format_parse(const char *name, struct star_error *err)
 	return 0;
 }
 
-/* The names of a format's columns of words, with their numbers; in text with commas, if that is not NULL. */
-static int named_column(enum input_format format, const char *name, char text[static 256])
+/* A format's column of words by its name, or its number if that is not negative; -1: there is none, and text has the
+ * names that there are. */
+static int named_column(enum input_format format, const char *name, long number, char text[static 256])
 {
 	static const char *const histories[] = {
 		[HISTORY_USER] = "user", [HISTORY_ITEM] = "item", [HISTORY_CATEGORY] = "category"
@@ -67,7 +68,7 @@ static int named_column(enum input_format format, const char *name, char text[st
 
 		if (format == INPUT_CENSUS && census[i].number)
 			continue;
-		if (!strcmp(name, own))
+		if (!strcmp(name, own) || number == i)
 			return i;
 		used += (size_t)snprintf(text + used, 256 - used, "%s%s", used ? ", " : "", own);
 	}
@@ -83,13 +84,15 @@ int input_column(enum input_format format, const char *text, struct star_error *
 
 	errno = 0;
 	number = strtol(text, &end, 10);
-	if (isdigit((unsigned char)*text) && !*end && !errno && number <= INPUT_COLUMN_MAX)
-		return (int)number;
+	if (!isdigit((unsigned char)*text) || *end || errno || number > INPUT_COLUMN_MAX)
+		number = -1;
 	if (format != INPUT_CENSUS && format != INPUT_HISTORIES)
-		return star_error_set(err, -EINVAL,
-				      "column \"%.40s\": columns of this format have no names: a number from 0 to %d",
-				      text, INPUT_COLUMN_MAX);
-	column = named_column(format, text, names);
+		return number >= 0 ? (int)number
+				   : star_error_set(err, -EINVAL,
+						    "column \"%.40s\": columns of this format have no names: a number "
+						    "from 0 to %d",
+						    text, INPUT_COLUMN_MAX);
+	column = named_column(format, text, number, names);
 	return column >= 0 ? column
 			   : star_error_set(err, -EINVAL, "there is no column \"%.40s\" of words: there are %s", text,
 					    names);
@@ -111,16 +114,19 @@ void input_row_fini(struct row *row)
 	free(row->ids);
 	free(row->values);
 	free(row->dense);
+	free(row->more_labels);
 	free(row->lengths);
 }
 
-int input_row_room(struct row *row, uint32_t dense, uint32_t lists)
+int input_row_room(struct row *row, uint32_t dense, uint32_t lists, uint32_t more_labels)
 {
 	if (!row->dense)
 		row->dense = calloc(dense + 1, sizeof(*row->dense));
 	if (!row->lengths && lists)
 		row->lengths = calloc(lists, sizeof(*row->lengths));
-	return row->dense && (row->lengths || !lists) ? 0 : -ENOMEM;
+	if (!row->more_labels && more_labels)
+		row->more_labels = calloc(more_labels, sizeof(*row->more_labels));
+	return row->dense && (row->lengths || !lists) && (row->more_labels || !more_labels) ? 0 : -ENOMEM;
 }
 
 int input_row_add(struct row *row, int64_t id, float value, struct star_error *err)
@@ -331,7 +337,7 @@ int input_row_parse(enum input_format format, char *line, struct row *row, struc
 	size_t bytes = strlen(line);
 
 	row->count = 0;
-	if (input_row_room(row, input_shape(format).dense, 0) < 0)
+	if (input_row_room(row, input_shape(format).dense, 0, 0) < 0)
 		return star_error_set(err, -ENOMEM, "no memory for a row");
 	while (bytes && (line[bytes - 1] == '\n' || line[bytes - 1] == '\r'))
 		line[--bytes] = 0;

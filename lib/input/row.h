@@ -14,13 +14,14 @@ struct row {
 	uint32_t number; /* of the row's epoch */
 	uint32_t slice;	 /* its place among the open ones */
 	float *dense;
+	float *more_labels; /* those of further tasks */
 	int64_t *ids;
 	float *values;
 	uint32_t *lengths; /* of lists: ids of each, behind those of all single columns */
 };
 
-/* Memory for so many numbers and lists, of which a row has as many from now on. 0 or -ENOMEM. */
-int input_row_room(struct row *row, uint32_t dense, uint32_t lists);
+/* Memory for so many numbers, lists and further labels, of which a row has as many from now on. 0 or -ENOMEM. */
+int input_row_room(struct row *row, uint32_t dense, uint32_t lists, uint32_t more_labels);
 /* 0; -E2BIG or -ENOMEM with a message. */
 int input_row_add(struct row *row, int64_t id, float value, struct star_error *err);
 /* The bytes of the mark that spreadsheets write at a file's beginning. */

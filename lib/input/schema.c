@@ -322,17 +322,15 @@ static int sort_names(struct input_schema *s, const char *file, struct star_erro
 
 static int check_whole(struct input_schema *s, const char *file, struct star_error *err)
 {
-	const struct schema_column *label = NULL;
+	uint32_t labels = 0;
 
 	for (uint32_t i = 0; i < s->count; i++) {
 		const struct schema_column *c = &s->columns[i];
 
-		if (c->kind == COLUMN_LABEL && label)
-			return star_error_set(err, -EINVAL,
-					      "%.100s:%u:1: there is a label in line %u already: a row has one", file,
-					      c->line, label->line);
-		if (c->kind == COLUMN_LABEL)
-			label = c;
+		labels += c->kind == COLUMN_LABEL;
+		if (labels > INPUT_SCHEMA_LABELS_MAX)
+			return star_error_set(err, -EINVAL, "%.100s:%u:1: there are more than %d labels", file, c->line,
+					      INPUT_SCHEMA_LABELS_MAX);
 		if (c->kind == COLUMN_LIST && c->separator == s->separator)
 			return star_error_set(
 				err, -EINVAL,
@@ -340,12 +338,13 @@ static int check_whole(struct input_schema *s, const char *file, struct star_err
 				"(separator=)",
 				file, c->line);
 	}
-	if (!label)
+	if (!labels)
 		return star_error_set(err, -EINVAL, "%.100s: there is no label: add a line \"label NAME\"", file);
 	if (s->shape.dense + s->shape.fields + s->shape.lists == 0)
 		return star_error_set(err, -EINVAL,
 				      "%.100s: there is nothing to learn from: add columns (number, category or list)",
 				      file);
+	s->shape.more_labels = labels - 1;
 	return 0;
 }
 
@@ -501,4 +500,12 @@ bool input_schema_is_standardized(const struct input_schema *s, uint32_t number)
 		if (s->columns[i].kind == COLUMN_NUMBER && number-- == 0)
 			return s->columns[i].scale == SCALE_STANDARD;
 	return false;
+}
+
+const char *input_schema_label(const struct input_schema *s, uint32_t number)
+{
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->columns[i].kind == COLUMN_LABEL && number-- == 0)
+			return s->columns[i].name;
+	return NULL;
 }

@@ -6,7 +6,7 @@
  *   separator tab            # tab (default), comma, semicolon, space, or any one character
  *   header yes               # the files' first line names the columns, which may then come in any order [no]
  *   quotes yes               # a value may stand in "quotes" [yes with commas and semicolons, else no]
- *   label clicked            # 0 or 1; or: label income positive=">50K" negative="<=50K"
+ *   label clicked            # 0 or 1; or: label income positive=">50K" negative="<=50K"; one for each task
  *   number age               # standardized by mean and deviation in the training files
  *   number price log         # log(1 + x), 0 where x is missing or negative; raw: as it is
  *   number height missing=0  # what an empty one counts as; without it it is an error
@@ -36,6 +36,7 @@ enum {
 	INPUT_SCHEMA_COLUMNS_MAX = 4096,
 	INPUT_SCHEMA_NAME_MAX = 255,  /* bytes of a name */
 	INPUT_SCHEMA_LIST_MAX = 4096, /* values of a list in a row */
+	INPUT_SCHEMA_LABELS_MAX = 16,
 };
 
 struct input_schema;
@@ -50,6 +51,9 @@ void input_schema_destroy(struct input_schema *schema); /* NULL is allowed */
 /* The column of categories or of a list with that name or number, counted from 0 in the schema's order; what star_key
  * takes. -EINVAL with what to do. */
 int input_schema_column(const struct input_schema *schema, const char *text, struct star_error *err);
+
+/* The name of a label, counted from 0 in the schema's order; NULL: there are not as many. */
+const char *input_schema_label(const struct input_schema *schema, uint32_t number);
 
 /* Whether that one of a row's numbers (below input_shape.dense) is to be standardized by who trains. */
 bool input_schema_is_standardized(const struct input_schema *schema, uint32_t number);

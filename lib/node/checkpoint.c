@@ -50,6 +50,7 @@ struct node_checkpoint {
 	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
+	struct ckpt_dropped dropped;	 /* the executor's */
 	uint64_t began, since;		 /* what it began with; the first that was written after that. 0: none */
 	uint32_t began_sum;		 /* of the manifest that it began with */
 	uint64_t last;			 /* that was written, and the checksum of its manifest */
@@ -359,6 +360,11 @@ void node_checkpoint_goes_with(struct node_checkpoint *c, uint64_t lineage)
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *c)
 {
 	return c->lineage;
+}
+
+struct ckpt_dropped *node_checkpoint_dropped(struct node_checkpoint *c)
+{
+	return &c->dropped;
 }
 
 uint32_t node_checkpoint_own_sum(const struct node_checkpoint *c)

@@ -25,6 +25,8 @@ int node_checkpoint_look(struct node *node, uint64_t id, uint64_t lineage, struc
 void node_checkpoint_goes_with(struct node_checkpoint *checkpoint, uint64_t lineage);
 /* Of those that it writes. */
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *checkpoint);
+/* What its file of dropped tables has: node/dropped.c's. */
+struct ckpt_dropped *node_checkpoint_dropped(struct node_checkpoint *checkpoint);
 /* Of the manifest that the cluster began with. */
 uint32_t node_checkpoint_own_sum(const struct node_checkpoint *checkpoint);
 

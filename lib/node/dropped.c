@@ -28,8 +28,8 @@ int node_dropped_write(void *ctx, const uint32_t *generations, struct star_error
 		return 0;
 	rc = node_checkpoint_claim(node->checkpoint, err);
 	return rc < 0 ? rc
-		      : ckpt_dropped_write(node->config->checkpoint_directory,
-					   node_checkpoint_own_lineage(node->checkpoint), generations, err);
+		      : ckpt_dropped_add(node_checkpoint_dropped(node->checkpoint), node->config->checkpoint_directory,
+					 node_checkpoint_own_lineage(node->checkpoint), generations, err);
 }
 
 /* The manifest of a chain's last has all of its objects. */
@@ -67,5 +67,6 @@ int node_bring_back(void *ctx, uint64_t id, struct star_error *err)
 	if (ckpt_dropped_read(directory, lineage, generations, &why) == 0)
 		tell_who_is_back(&manifest, generations);
 	ckpt_manifest_free(&manifest);
+	node_checkpoint_dropped(node->checkpoint)->known = false;
 	return ckpt_dropped_remove(directory, &lineage, err);
 }

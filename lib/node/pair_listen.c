@@ -191,22 +191,35 @@ static bool answer_hello(struct node_pair *p, struct pair_link *link, const stru
 	return false;
 }
 
+/* One of another version of the program knows by this answer that it is. */
+static void answer_stranger(struct node_pair *p, struct pair_link *link, struct pair_hello *hello, const char *why)
+{
+	struct pair_answer answer;
+
+	pthread_mutex_lock(&p->lock);
+	answer = stand(p);
+	pthread_mutex_unlock(&p->lock);
+	refuse(&answer, -EPROTO, why);
+	pair_answer_seal(&answer);
+	pair_link_write_all(link, &answer, sizeof(answer), clock_us() + HELLO_US);
+	/* What is left unread would reset the connection, and the answer with it. */
+	pair_link_read(link, hello, sizeof(*hello));
+}
+
 static void serve_one(struct node_pair *p, int fd)
 {
 	const uint64_t until_us = clock_us() + HELLO_US;
 	struct star_error err = { 0 };
-	struct pair_hello hello;
+	struct pair_hello hello = { 0 };
 	struct pair_link *link = pair_link_accept(fd, p->context, until_us, &err);
-	int rc = link ? pair_link_read_all(link, &hello, sizeof(hello), until_us) : err.code;
+	const int rc = link ? pair_link_hear(link, &hello, until_us, &err) : err.code;
 
-	if (link && rc < 0)
-		star_error_set(&err, rc, "%s", strerrordesc_np(-rc));
-	if (rc == 0)
-		rc = pair_hello_check(&hello, &err);
-	if (rc < 0)
-		log_warn("what came to standby.listen is not answered: %s", err.text);
-	else if (answer_hello(p, link, &hello))
+	if (rc == 0 && answer_hello(p, link, &hello))
 		return;
+	if (rc < 0)
+		log_warn("what came to standby.listen is not taken: %s", err.text);
+	if (rc < 0 && hello.magic == PAIR_MAGIC)
+		answer_stranger(p, link, &hello, err.text);
 	pair_link_close(link);
 }
 

@@ -69,6 +69,7 @@ json_t *node_pair_status(const struct node *node)
 			 "generation", jsonrpc_member_from_u64(p->generation), "peer", p->peer_control, "lag_bytes",
 			 (json_int_t)p->lag_bytes, "lag_ms", (json_int_t)(p->lag_us / 1000), "bytes",
 			 (json_int_t)p->bytes, "rows", (json_int_t)p->rows, "syncs", (json_int_t)p->syncs);
+	json_object_set_new(json, "version", json_integer(PAIR_VERSION));
 	if (p->role == PAIR_STANDBY && p->heard_us)
 		json_object_set_new(json, "silent_ms", json_integer((json_int_t)((clock_us() - p->heard_us) / 1000)));
 	if (p->role == PAIR_STANDBY)

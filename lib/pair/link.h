@@ -35,6 +35,7 @@ int pair_link_read_all(struct pair_link *link, void *to, size_t bytes, uint64_t 
 int pair_link_write_all(struct pair_link *link, const void *from, size_t bytes, uint64_t until_us);
 
 /* bytes.c. 0, or -EPROTO with a message. Both set the checksum, or look at it. */
+int pair_head_check(uint64_t magic, uint32_t version, struct star_error *err);
 void pair_hello_seal(struct pair_hello *hello);
 int pair_hello_check(const struct pair_hello *hello, struct star_error *err);
 void pair_answer_seal(struct pair_answer *answer);
@@ -43,8 +44,10 @@ uint32_t pair_frame_checksum(const struct pair_frame *frame, const void *payload
 /* What can be told without the payload. */
 int pair_frame_check(const struct pair_frame *frame, struct star_error *err);
 
-/* A question and its answer; the link is left open. */
+/* A question and its answer; the link is left open. Of what another version of the program sends, which may be shorter
+ * or longer, they read the head alone. */
 int pair_link_ask(struct pair_link *link, const struct pair_hello *hello, struct pair_answer *answer, uint64_t until_us,
 		  struct star_error *err);
+int pair_link_hear(struct pair_link *link, struct pair_hello *hello, uint64_t until_us, struct star_error *err);
 
 #endif

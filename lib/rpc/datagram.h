@@ -106,6 +106,7 @@ struct dgram_options {
 	struct net_address local; /* none: any */
 	uint16_t port;		  /* to bind; of a client 0: one that is free */
 	bool accepts;		  /* a server */
+	bool closed;		  /* one that refuses all, until dgram_listen */
 	uint32_t incarnation;	  /* of a server */
 	uint32_t sessions_max;
 	uint32_t active_max; /* sessions with something in flight or half received, at once */
@@ -130,6 +131,8 @@ struct dgram_options {
 	void *ctx;
 };
 
+/* A server that was closed takes sessions from now on. */
+void dgram_listen(struct dgram *dgram);
 /* A server's from now on. */
 void dgram_set_incarnation(struct dgram *dgram, uint32_t incarnation);
 struct dgram *dgram_create(const struct dgram_options *options, struct star_error *err);
@@ -201,6 +204,8 @@ const struct secure_guest *dgram_guest(const struct dgram_session *session);
 /* Ends, among n sessions from *at on, those whose guests may not stay; *at is 0 behind the last. */
 void dgram_review(struct dgram *dgram, uint32_t *at, uint32_t n);
 
+/* When its peer was heard last. */
+uint64_t dgram_heard_ns(const struct dgram_session *session);
 struct net *dgram_net(const struct dgram_session *session);
 struct net_udp_address dgram_address(const struct dgram_session *session);
 unsigned dgram_sessions(const struct dgram *dgram);

@@ -531,6 +531,11 @@ uint64_t dgram_next_ns(const struct dgram *d)
 	return RTE_MIN(dgram_pace_next_ns(d), s ? s->ack_ns : UINT64_MAX);
 }
 
+uint64_t dgram_heard_ns(const struct dgram_session *s)
+{
+	return s->heard_ns;
+}
+
 struct net *dgram_net(const struct dgram_session *s)
 {
 	return s->dgram->net;
@@ -545,6 +550,11 @@ struct net_udp_address dgram_address(const struct dgram_session *s)
 unsigned dgram_sessions(const struct dgram *d)
 {
 	return d->sessions;
+}
+
+void dgram_listen(struct dgram *d)
+{
+	d->options.closed = false;
 }
 
 void dgram_set_incarnation(struct dgram *d, uint32_t incarnation)

@@ -402,6 +402,13 @@ void dgram_open_asked(struct dgram *d, const struct dgram_from *from)
 		return;
 	}
 	memcpy(&open, from->body, sizeof(open));
+	/* At once, so that its client may try another node. It has shown nothing yet, and is answered with less than it
+	 * has sent. */
+	if (d->options.closed) {
+		if (bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_PER_SECOND, DGRAM_ANSWERS_BURST))
+			refuse_open(d, &open, from);
+		return;
+	}
 	if (open.cookie == 0 || (open.cookie != cookie_of(d, from->address, open.client, slot) &&
 				 open.cookie != cookie_of(d, from->address, open.client, slot - 1))) {
 		send_cookie(d, &open, from);

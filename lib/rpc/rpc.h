@@ -109,7 +109,7 @@ struct rpc_server_options {
 	uint16_t port;
 	const struct rpc_transport *transport; /* NULL: lib/net's TCP */
 	void *transport_ctx;
-	bool closed; /* streams are listened for when rpc_server_listen says so */
+	bool closed; /* streams and sessions are taken when rpc_server_listen says so */
 	uint32_t streams_max;
 	struct dgram_options
 		datagrams; /* sessions_max 0: none. The server fills in net, port, what it accepts and its handler. */

@@ -436,6 +436,7 @@ static int open_datagrams(struct rpc_server *server, struct star_error *err)
 	o.net = server->options.net;
 	o.port = server->options.port;
 	o.accepts = true;
+	o.closed = server->options.closed;
 	o.tickets = server->options.tickets;
 	o.held_mbufs_max = server->options.held_mbufs_max;
 	o.message_max = sizeof(struct wire_frame) + server->options.payload_max;
@@ -466,6 +467,8 @@ int rpc_server_listen(struct rpc_server *server, struct star_error *err)
 {
 	const int status = server->options.closed ? listen_for_streams(server, err) : 0;
 
+	if (server->options.closed && status == 0 && server->dgram)
+		dgram_listen(server->dgram);
 	server->options.closed = server->options.closed && status < 0;
 	return status;
 }

@@ -40,7 +40,7 @@ struct estimator_spec {
 	const char *labels; /* the feed that evaluation compares predictions with; NULL: no AUC and no metrics */
 	double threshold;   /* of metrics: predictions from here on say 1; 0: 0.5 */
 	double clip_norm;   /* of training: all gradients are scaled down together to this L2 norm; 0: they are not */
-	/* Beside predictions and labels, which are the first head; what all of them lose together is loss. */
+	/* Beside predictions and labels, which are the first head; the loss is that of all of them together. */
 	struct estimator_head heads[ESTIMATOR_HEADS_MAX];
 	uint32_t heads_count;
 };

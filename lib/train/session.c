@@ -15,6 +15,7 @@
 
 enum {
 	RETRY_MIN_MS = 100,
+	TOLD_NS = 1000000000, /* a try that had so long says why it failed */
 	RETRY_MAX_MS = 2000,
 	QUIET_US = 5000000, /* of waiting for PS tasks, before it is told */
 };
@@ -161,6 +162,7 @@ bool session_may_come_back(int code)
 static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, struct star_error *err)
 {
 	const uint64_t now_ns = clock_ns();
+	struct star_error told = *err;
 
 	session_disconnect(s);
 	if (now_ns >= until_ns)
@@ -170,13 +172,20 @@ static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, str
 	do {
 		const struct timespec pause = { *pause_ms / 1000, (long)(*pause_ms % 1000) * 1000000 };
 
-		if (clock_ns() >= until_ns)
-			return err->code;
+		uint64_t begun_ns = clock_ns();
+
+		if (begun_ns >= until_ns)
+			break;
 		nanosleep(&pause, NULL);
 		*pause_ms = *pause_ms * 2 < RETRY_MAX_MS ? *pause_ms * 2 : RETRY_MAX_MS;
+		begun_ns = clock_ns();
 		if (session_connect(s, until_ns, err) == 0)
 			return 0;
+		/* A last try that had no time says nothing of why. */
+		if (err->code != -ETIMEDOUT || begun_ns + TOLD_NS < until_ns)
+			told = *err;
 	} while (session_may_come_back(err->code));
+	*err = told;
 	return err->code;
 }
 

@@ -3,20 +3,22 @@
  * What the two nodes of a pair tell each other (docs/availability.rst). Little endian, fixed width, naturally aligned.
  * Pure data.
  *
- * Who connects says a hello, and gets an answer. After one of PAIR_JOIN that was taken both send frames: the primary
+ * Who connects says a hello, and gets an answer; both begin with a magic and a version, by which another version of the
+ * program is known whatever the length of the rest. After one of PAIR_JOIN that was taken both send frames: the primary
  * its catalogue, a snapshot of each reactor, and each reactor's stream as the journal has it (wire/journal.h), from
  * where it begins on; the standby how far it has come.
  */
 #ifndef WIRE_PAIR_H
 #define WIRE_PAIR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "wire/checkpoint.h"
 #include "wire/journal.h"
 
 enum pair_constants {
-	PAIR_VERSION = 2,
+	PAIR_VERSION = 3,
 	PAIR_ADDRESS_MAX = 80, /* with its end */
 	PAIR_TEXT_MAX = 256,
 	PAIR_PAYLOAD_MAX = CHECKPOINT_PAYLOAD_MAX,
@@ -80,6 +82,8 @@ struct pair_answer {
 	char text[PAIR_TEXT_MAX];
 };
 _Static_assert(sizeof(struct pair_answer) == 400, "pair_answer");
+_Static_assert(offsetof(struct pair_hello, checksum) == 12 && offsetof(struct pair_answer, checksum) == 12,
+	       "their heads");
 
 enum pair_kind {
 	/* of the primary */

@@ -29,7 +29,7 @@ _starctl()
 		compopt -o filenames 2>/dev/null
 		return
 		;;
-	--address | --ps-tasks | --reactors | --batch)
+	--address | --ps-tasks | --reactors | --batch | --restart | --promote | --timeout | --allow-restart)
 		COMPREPLY=()
 		return
 		;;
@@ -38,7 +38,7 @@ _starctl()
 			sed -nE 's/^ *--protocol NAME *//p' | sed -E 's/ \([^)]*\)//g; s/,? or |, / /g')" -- "$current")
 		return
 		;;
-	--svg | --key)
+	--svg | --key | --state)
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		compopt -o filenames 2>/dev/null
 		return

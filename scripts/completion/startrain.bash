@@ -27,7 +27,7 @@ _star_options()
 		return
 	fi
 	if ((COMP_CWORD == 2)) && [[ $current && $current != -* ]]; then
-		names=$(sed -nE 's/^ +startrain MODEL ([a-z]+) .*/\1/p' <<<"$help")
+		names=$(sed -nE 's/^ +startrain (MODEL|FILE\.star) ([a-z]+) .*/\2/p' <<<"$help")
 		mapfile -t COMPREPLY < <(compgen -W "$names" -- "$current")
 		if ((${#COMPREPLY[@]})); then
 			return

@@ -29,6 +29,8 @@ void save_that_fails_anywhere_says_why(void);
 /* dropped.c */
 void what_was_dropped_is_written_down(void);
 void drops_are_of_one_lineage(void);
+void drops_one_after_the_other_are_added(void);
+void a_drop_that_is_not_added_leaves_nothing(void);
 void a_drop_that_is_not_written_leaves_nothing(void);
 void no_list_of_drops_is_written_that_is_not_read(void);
 void what_may_not_be_read_is_not_passed_over(void);

@@ -237,6 +237,8 @@ const struct unit_case unit_cases[] = {
 	{ "deltas that could not be restored are refused", deltas_that_could_not_be_restored_are_refused },
 	{ "what was dropped is written down", what_was_dropped_is_written_down },
 	{ "drops are of one lineage", drops_are_of_one_lineage },
+	{ "drops one after the other are added", drops_one_after_the_other_are_added },
+	{ "a drop that is not added leaves nothing", a_drop_that_is_not_added_leaves_nothing },
 	{ "a drop that is not written leaves nothing", a_drop_that_is_not_written_leaves_nothing },
 	{ "no list of drops is written that is not read", no_list_of_drops_is_written_that_is_not_read },
 	{ "what may not be read is not passed over", what_may_not_be_read_is_not_passed_over },

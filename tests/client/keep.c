@@ -2,8 +2,12 @@
 /* Pushes that are kept until they are durable: sent again in their order, let go, bounded, waited for. */
 #include "tests/client/cases.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +22,21 @@ void *aligned_alloc(size_t alignment, size_t bytes)
 
 	errno = no_memory ? ENOMEM : posix_memalign(&memory, alignment, bytes);
 	return memory;
+}
+
+static _Atomic(bool) slow_messages;
+static pthread_t slow_for;
+
+/* How long other threads take for a message, as that of a connection which ended: what the caller does meanwhile is
+ * what it could have done within nanoseconds. */
+int vsnprintf(char *text, size_t bytes, const char *format, va_list args)
+{
+	int (*next)(char *, size_t, const char *, va_list) = NULL;
+
+	*(void **)&next = dlsym(RTLD_NEXT, "vsnprintf");
+	if (slow_messages && !pthread_equal(pthread_self(), slow_for))
+		sleep_ms(200);
+	return next(text, bytes, format, args);
 }
 
 enum { DIM = 4, KEYS = 6, LARGE_DIM = 1024, LARGE_KEYS = 64 };
@@ -398,6 +417,29 @@ void what_is_kept_goes_on_at_the_other_address(void)
 	CHECK(node_has(&b, 12));
 	peer_make_durable(b.peer);
 	CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
+	bench_stop(&b);
+}
+
+/* The I/O thread, which waits for a ping's reply, sees the end of a connection just as the next call begins: such a
+ * call is sent on a new one. */
+void calls_begin_while_their_connection_ends(void)
+{
+	struct bench b = start(1);
+
+	push(&b, 1); /* the first waits: nothing is kept for it */
+	push(&b, 1);
+	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
+	CHECK(peer_wait_held(b.peer, 1)); /* it is asked what is durable */
+	slow_for = pthread_self();
+	slow_messages = true;
+	peer_fail_over(b.peer);
+	sleep_ms(20);
+	push(&b, 1);
+	slow_messages = false;
+	peer_open_gate(b.peer);
+	pulls_show(&b, 1, 3);
+	CHECK(node_has(&b, 3));
+	peer_make_durable(b.peer);
 	bench_stop(&b);
 }
 

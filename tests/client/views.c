@@ -132,7 +132,7 @@ void views_leave_buffers_to_the_transport(void)
 
 	for (uint64_t i = 0; i < LARGE_ROWS; i++)
 		keys[i] = i;
-	for (unsigned round = 0; round < 3; round++) {
+	for (unsigned round = 0; round < 2; round++) {
 		for (unsigned i = 0; i < VIEWS; i++)
 			CHECK_INT(star_pull_view(b.table, keys, LARGE_ROWS, 0, LONG_US, &views[i], &err), 0);
 		CHECK_INT(star_pull(b.table, keys, LARGE_ROWS, rows, 0, LONG_US, &err), 0);

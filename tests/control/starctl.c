@@ -63,6 +63,13 @@ void wrong_usage_is_explained(void)
 		{ "--address nowhere status", "nowhere" },
 		{ "help nonsense", "no command \"nonsense\"" },
 		{ "tables show", "usage: starctl tables show NAME" },
+		{ "rolling-restart now", "usage: starctl rolling-restart [OPTION...]" },
+		{ "rolling-restart --restart true", "is the same command for each node" },
+		{ "rolling-restart --timeout 0", "seconds for each step, 1 to 86400" },
+		{ "rolling-restart --allow-restart two", "numbers of PS tasks" },
+		{ "rolling-restart --again", "the option --again needs a value" },
+		{ "rolling-restart --again now", "there is no option --again" },
+		{ "rolling-restart --dry-run=1", "the option --dry-run takes no value" },
 		{ "tables create", "usage: starctl tables create NAME OPTION=VALUE..." },
 		{ "tables create x rate=1", "one of dim= (a table) and shape= (a variable) is needed" },
 		{ "tables create x dim=4 shape=4", "one of dim= (a table) and shape= (a variable) is needed" },
@@ -131,7 +138,7 @@ void every_command_has_its_help_and_words(void)
 		  "level\ndoctor\ntables\nsize\nrows\nqueue\ncheckpoint\nconnections\ntop\nlatency\nslow\ntrace\n"
 		  "events\nmemory\ncapture\nnodes\nreport\ncore\n"
 		  "hot\ncounters\nport\nendpoint-"
-		  "map\ngraph\nconfig\nkey\nacl\nquotas\naudit\npromote\nshutdown\nhelp\n--socket\n--"
+		  "map\ngraph\nconfig\nkey\nacl\nquotas\naudit\npromote\nrolling-restart\nshutdown\nhelp\n--socket\n--"
 		  "address\n--key\n--json\n--help\n--"
 		  "version\n");
 	release(&o);
@@ -139,6 +146,11 @@ void every_command_has_its_help_and_words(void)
 	CHECK_STR(o.out,
 		  "show\noptions\ncreate\nsweep\nempty\ndrop\nexport\nimport\n--socket\n--address\n--key\n--json\n--"
 		  "help\n--version\n");
+	release(&o);
+	o = starctl("/nonexistent", "help --words rolling-restart", "");
+	CHECK_STR(o.out,
+		  "--restart\n--promote\n--timeout\n--allow-restart\n--state\n--dry-run\n--from-scratch\n--socket\n--"
+		  "address\n--key\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words config", "");
 	CHECK_STR(o.out, "check\nprint\n--socket\n--address\n--key\n--json\n--help\n--version\n");

@@ -135,8 +135,6 @@ static int open_stream(struct channel *ch, struct star_error *err)
 
 	s->ch = ch;
 	s->poller = &w.poller;
-	s->address = address_of(NODE);
-	s->port = NODE_PORT;
 	ch->datagrams = s;
 	return 0;
 }
@@ -311,7 +309,7 @@ static void abort_call(unsigned i, int code)
 static bool may_fail_so(int code)
 {
 	return code == -ETIMEDOUT || code == -ECONNRESET || code == -ECANCELED || code == -ECONNREFUSED ||
-	       code == -EBUSY || code == -ESTALE || code == -EHOSTUNREACH || code == -ENOMEM;
+	       code == -EBUSY || code == -ESTALE || code == -EHOSTUNREACH || code == -ENOMEM || code == -EREMOTEIO;
 }
 
 /* What has ended is looked at, and freed at once: of those with views only when views go, too. */
@@ -518,8 +516,9 @@ static void make_client(uint8_t first)
 				    .viewed_max = VIEWED_MAX };
 	TAILQ_INIT(&w.poller.dirty);
 	for (unsigned i = 0; i < CHANNELS; i++) {
-		w.routes[i]->channels[0] = client_channel_create(&w.cluster, i, 0, NODE_INCARNATION, "198.18.0.1",
-								 NODE_PORT, &w.waiter, &err);
+		w.routes[i]->channels[0] =
+			client_channel_create(&w.cluster, i, 0, NODE_INCARNATION, w.v6 ? "2001:2::1" : "198.18.0.1",
+					      NODE_PORT, &w.waiter, &err);
 		FUZZ_CHECK(w.routes[i]->channels[0], "no channel: %s", err.text);
 		prng_seed(&channel_of(i)->prng, i);
 	}

@@ -28,6 +28,9 @@ static void take_request(struct node_session *n, const uint8_t *at, size_t bytes
 	struct request *r = &n->requests[n->count];
 
 	FUZZ_CHECK(request_read(r, at, bytes) > 0, "a request of %zu bytes is not whole", bytes);
+	/* Who goes on with an earlier session begins with what that was not answered. */
+	if (n->sequence == 0 && r->frame.flags & WIRE_GOES_ON)
+		n->sequence = r->frame.sequence - 1;
 	FUZZ_CHECK(n->channel || r->frame.sequence == n->sequence + 1, "request %lu after %lu", r->frame.sequence,
 		   n->sequence);
 	n->sequence = r->frame.sequence;
@@ -119,7 +122,12 @@ bool node_answer(struct node_session *n, bool refuse)
 	if (!n->session || !n->count)
 		return false;
 	refuse |= n->refuses && r->frame.flags & WIRE_BEHIND;
-	bytes = refuse ? request_refuse(r, WIRE_BUSY, message) : request_reply(r, message);
+	if (refuse)
+		bytes = request_refuse(r, WIRE_BUSY, message);
+	else if (r->frame.flags & WIRE_RESENT && r->frame.sequence & 1) /* it may have been executed before */
+		bytes = request_refuse(r, WIRE_REPEATED, message);
+	else
+		bytes = request_reply(r, message);
 	reply_sum(message, bytes, false);
 	if (!send_message(n->session, message, bytes))
 		return false;

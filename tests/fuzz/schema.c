@@ -33,6 +33,11 @@ static void check_row(const struct input_schema *s, const struct row *row)
 	for (uint32_t i = 0; i < row->count; i++)
 		FUZZ_CHECK(row->ids[i] >= 0, "id %u", i);
 	FUZZ_CHECK(row->label == 0 || row->label == 1, "label");
+	FUZZ_CHECK(shape.more_labels < INPUT_SCHEMA_LABELS_MAX && input_schema_label(s, shape.more_labels) &&
+			   !input_schema_label(s, shape.more_labels + 1),
+		   "%u labels", shape.more_labels + 1);
+	for (uint32_t i = 0; i < shape.more_labels; i++)
+		FUZZ_CHECK(row->more_labels[i] == 0 || row->more_labels[i] == 1, "label %u", i + 1);
 }
 
 static void parse_lines(const struct input_schema *s, char *text)

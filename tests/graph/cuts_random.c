@@ -8,7 +8,7 @@
 #include "tests/graph/cutting.h"
 #include "tests/unit.h"
 
-enum { GRAPHS = 10000, SMALL = 3000 };
+enum { GRAPHS = 2000, GRAPHS_LONG = 10000, SMALL = 3000 };
 
 static uint64_t all_bytes(const struct graph_cut *cut)
 {
@@ -62,10 +62,11 @@ static bool try_graph(const struct graph *graph, uint64_t seed, struct seen *see
 
 void random_graphs_are_cut_right(void)
 {
+	const unsigned graphs = getenv("STAR_SOAK") ? GRAPHS_LONG : GRAPHS;
 	struct seen seen = { 0 };
 	bool good = true;
 
-	for (uint64_t seed = 1; seed <= GRAPHS && good; seed++) {
+	for (uint64_t seed = 1; seed <= graphs && good; seed++) {
 		struct star_error err = { 0 };
 		struct graph *graph;
 		struct prng random;
@@ -80,14 +81,14 @@ void random_graphs_are_cut_right(void)
 		}
 		graph_destroy(graph);
 	}
-	printf("# of %d graphs: lite has fewer requests in %u, fewer bytes in %u, moved nodes in %u, warned in %u, "
+	printf("# of %u graphs: lite has fewer requests in %u, fewer bytes in %u, moved nodes in %u, warned in %u, "
 	       "took "
 	       "star_server's cut in %u; %u have more than 2 rounds, %u have loops\n",
-	       GRAPHS, seen.fewer_requests, seen.fewer_bytes, seen.moved, seen.warned, seen.as_waves, seen.rounds_2,
+	       graphs, seen.fewer_requests, seen.fewer_bytes, seen.moved, seen.warned, seen.as_waves, seen.rounds_2,
 	       seen.loops);
 	CHECK(seen.fewer_requests > 100 && seen.fewer_bytes > 100 && seen.moved > 100 && seen.warned > 100);
-	CHECK(seen.rounds_2 > 1000 && seen.loops > 1000);
-	CHECK(seen.as_waves < GRAPHS / 100);
+	CHECK(seen.rounds_2 > graphs / 10 && seen.loops > graphs / 10);
+	CHECK(seen.as_waves < graphs / 100);
 }
 
 void rounds_are_the_least_there_are(void)

@@ -216,6 +216,25 @@ void rows_that_do_not_fit_a_schema_are_refused(void)
 
 /* ---- schemas ---- */
 
+static void more_labels_than_there_may_be_are_refused(void)
+{
+	char text[(INPUT_SCHEMA_LABELS_MAX + 1) * 16 + 32];
+	struct input_schema *s;
+	struct star_error err;
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i <= INPUT_SCHEMA_LABELS_MAX; i++) {
+		bytes += (size_t)sprintf(text + bytes, "label l%u\n", i);
+		if (i + 1 < INPUT_SCHEMA_LABELS_MAX)
+			continue;
+		strcpy(text + bytes, "number x\n");
+		s = input_schema_parse(text, strlen(text), "s", &err);
+		CHECK(!s == (i == INPUT_SCHEMA_LABELS_MAX));
+		input_schema_destroy(s);
+	}
+	CHECK_HAS(err.text, "s:17:1: there are more than 16 labels");
+}
+
 void wrong_schemas_are_refused(void)
 {
 	static const struct {
@@ -223,7 +242,6 @@ void wrong_schemas_are_refused(void)
 	} cases[] = {
 		{ "", "s: there is no label: add a line \"label NAME\"" },
 		{ "label a\n", "s: there is nothing to learn from" },
-		{ "label a\nnumber b\nlabel c\n", "s:3:1: there is a label in line 1 already" },
 		{ "label a\nnumber b\nnumber c\ncategory b\n", "s:4:1: there is a column \"b\" in line 2 already" },
 		{ "label a\n  numbre b\n", "s:2:3: \"numbre\": a line begins with separator, header," },
 		{ "label\n", "s:1:1: label is followed by the column's name" },
@@ -270,6 +288,7 @@ void wrong_schemas_are_refused(void)
 	CHECK_STR(err.text, "s:2: there is a zero byte: a schema is plain text");
 	CHECK(!input_schema_read("/nowhere/schema", &err));
 	CHECK_STR(err.text, "cannot read the schema /nowhere/schema: No such file or directory");
+	more_labels_than_there_may_be_are_refused();
 }
 
 static struct input_schema *many(const char *kind, unsigned count, struct star_error *err)
@@ -338,20 +357,24 @@ static void write_tables(void)
 	for (unsigned f = 0; f < 2; f++) {
 		FILE *file = fdopen(unit_file(path[f], "table"), "w");
 
-		fprintf(file, f ? "tags,y,x\n" : "x,tags,y\n");
+		fprintf(file, f ? "one more,tags,y,x,z\n" : "x,z,tags,y,one more\n");
 		for (unsigned i = f; i < ROWS; i += 2) {
 			const char *const tags[] = { "", "a", "a|b" };
 
 			if (f)
-				fprintf(file, "%s,%u,%u\n", tags[i % 3], i % 2, i);
+				fprintf(file, "%u,%s,%u,%u,%u\n", (i + 1) % 2, tags[i % 3], i % 2, i, i % 3);
 			else
-				fprintf(file, "%u,%s,%u\n", i, tags[i % 3], i % 2);
+				fprintf(file, "%u,%u,%s,%u,%u\n", i, i % 3, tags[i % 3], i % 2, (i + 1) % 2);
 		}
 		fclose(file);
 	}
 }
 
-static const char table_schema[] = "separator comma\nheader yes\nnumber x raw\nlist tags\nlabel y\n";
+/* x, and what follows from it: a list of x % 3, and three labels. */
+enum { TABLE_BATCH = 7 };
+
+static const char table_schema[] = "separator comma\nheader yes\nnumber x raw\nlist tags\nlabel y\nlabel z positive=2\n"
+				   "label \"one more\" positive=0 negative=1\n";
 
 static void look_at(const struct input_batch *b, unsigned *seen)
 {
@@ -361,6 +384,8 @@ static void look_at(const struct input_batch *b, unsigned *seen)
 		const unsigned number = (unsigned)b->dense[row];
 
 		if (number >= ROWS || !(b->labels[row] == (float)(number % 2)) ||
+		    !(b->more_labels[row] == (float)(number % 3 == 2)) ||
+		    !(b->more_labels[TABLE_BATCH + row] == (float)(number % 2)) ||
 		    !(b->lists.lengths[row] == (float)(number % 3))) {
 			unit_fail(__FILE__, __LINE__, "row %u: label %g, list of %g", number, (double)b->labels[row],
 				  (double)b->lists.lengths[row]);
@@ -409,12 +434,16 @@ void each_file_has_a_header(void)
 					 .schema = s,
 					 .paths = paths,
 					 .paths_count = 2,
-					 .batch = 7,
+					 .batch = TABLE_BATCH,
 					 .epochs = 1,
 					 .workers = 1 };
 
 	write_tables();
 	CHECK(s != NULL);
+	CHECK_UINT(input_schema_shape(s).more_labels, 2);
+	CHECK_STR(input_schema_label(s, 0), "y");
+	CHECK_STR(input_schema_label(s, 2), "one more");
+	CHECK(!input_schema_label(s, 3));
 	CHECK_INT(input_plan_make(paths, 2, INPUT_SLICE_MIN, 0, &plan, &err), 0);
 	for (unsigned use = 0; use < 2; use++) {
 		const struct input_batch *batch;
@@ -487,7 +516,7 @@ void errors_of_tables_name_file_and_line(void)
 		{ "x,tags,y\n", "there is not one row in " },
 	};
 	struct star_error err = { 0 };
-	struct input_schema *s = parse_text(table_schema, &err);
+	struct input_schema *s = parse_text("separator comma\nheader yes\nnumber x raw\nlist tags\nlabel y\n", &err);
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const char *const paths[] = { path[0] };

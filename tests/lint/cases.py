@@ -87,6 +87,10 @@ CASES = [
     ("bytes_for_a_fuzzer", {"tests/fuzz/corpus/x/y": "text ", "tests/fuzz/regress/x/z": "text "}, "text", None),
     ("unfinished", {"lib/optim/a.c": C + "/* TO" "DO: all of it */\n"}, "text", "unfinished"),
     ("unfinished_script", {"scripts/x": "#!/bin/bash\n" + S + "# FIX" "ME\n"}, "text", "unfinished"),
+    ("merge_that_was_not_resolved", {"lib/optim/a.h": C + "/*\n" + "<" * 7 + " HEAD\n * one\n" + "=" * 7 + "\n * other\n" + ">" * 7 + " main\n */\n"}, "text",
+     "lib/optim/a.h:3: error: a mark of a merge"),
+    ("merge_of_a_page", {"docs/x.rst": "One.\n" + ">" * 7 + " main\n"}, "text", "docs/x.rst:2: error: a mark of a merge"),
+    ("title_of_seven", {"docs/x.rst": "A title\n" + "=" * 7 + "\n"}, "text", None),
     ("part_of_a_word", {"lib/optim/a.c": C + "/* mktemp X" "XXXXX */\n"}, "text", None),
     # columns, with tabs of 8
     ("line_of_120_columns", {"lib/optim/a.c": C + "/* " + "x" * 114 + " */\n"}, "columns", None),

@@ -18,7 +18,7 @@ WINDOW, CLASSES = 6, 30  # of windows
 NEGATIVES, STATE = 3, 64
 M64 = (1 << 64) - 1
 # Model, optimizer of tables and its rate, optimizer of variables and its rate: the zoo's own, then others.
-CASES = [(model, *rates) for model in ("logistic", "dnn", "wide-deep", "deepfm", "dlrm", "dssm", "din", "dien", "language")
+CASES = [(model, *rates) for model in ("logistic", "dnn", "wide-deep", "deepfm", "dlrm", "mmoe", "dssm", "din", "dien", "language")
          for rates in (("adam", 0.001, "adam", 0.001), ("adagrad", 0.05, "sgd", 0.05))]
 CASES += [("skip-gram", "adam", 0.02, "adam", 0.02), ("skip-gram", "adagrad", 0.05, "sgd", 0.05)]
 
@@ -175,6 +175,11 @@ def rows(torch, step):
     return ids, torch.tensor(dense), torch.tensor(labels)
 
 
+def second_labels(step, ids):
+    """Of another task of the same rows."""
+    return [float((ids[row][1] + (draw(step, 15, row, 8) == 0)) % 2) for row in range(BATCH)]
+
+
 def category(item):
     return 3000 + item % 5
 
@@ -276,6 +281,18 @@ def dlrm(tasks, ids, dense):
     return mlp(tasks, tasks.torch.cat([bottom, tasks.torch.stack(products, 1)], 1), (128, 64, 1), "top").reshape(-1)
 
 
+def mmoe(tasks, step):
+    """Two tasks: experts that they share, a gate and a tower of each."""
+    torch, (ids, dense, labels) = tasks.torch, rows(tasks.torch, step)
+    x, loss = side_by_side(tasks, ids, dense)[1], 0
+    experts = torch.stack([mlp(tasks, x, (64, 32), f"expert/{i}", torch.relu) for i in range(4)], 1)
+    for task, wanted in enumerate((labels, torch.tensor(second_labels(step, ids)))):
+        weights = torch.softmax(dense_layer(tasks, x, 4, f"gate/{task}"), 1)
+        logits = mlp(tasks, (experts * weights[:, :, None]).sum(1), (16, 1), f"tower/{task}").reshape(-1)
+        loss = loss + torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+    return loss
+
+
 def loss_of_rows(logits):
     def loss(tasks, step):
         ids, dense, labels = rows(tasks.torch, step)
@@ -372,7 +389,7 @@ def skip_gram(tasks, step):
 
 
 MODELS = {"logistic": loss_of_rows(logistic), "dnn": loss_of_rows(dnn), "wide-deep": loss_of_rows(wide_deep),
-          "deepfm": loss_of_rows(deepfm), "dlrm": loss_of_rows(dlrm),
+          "deepfm": loss_of_rows(deepfm), "dlrm": loss_of_rows(dlrm), "mmoe": mmoe,
           "dssm": loss_of_histories(dssm), "din": loss_of_histories(din), "dien": loss_of_histories(dien), "language": language, "skip-gram": skip_gram}
 
 

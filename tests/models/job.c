@@ -51,6 +51,8 @@ void job_fill(struct job *j, uint64_t step, bool full)
 			b->dense[row][i] = (float)((double)draw(step, 1, row * DENSE + i, 257) - 128) / 64;
 		b->labels[row] = (float)((b->ids[row][0] + (draw(step, 2, row, 8) == 0)) % 2);
 
+		b->second_labels[row] = (float)((b->ids[row][1] + (draw(step, 15, row, 8) == 0)) % 2);
+
 		b->words[row][0] = (int64_t)draw(step, 3, row, CLASSES);
 		for (uint64_t i = 1; i <= WINDOW; i++) {
 			const uint64_t at = row * (WINDOW + 1) + i;
@@ -126,11 +128,19 @@ static struct graph_value loss_of_histories(struct job *j, struct zoo *zoo)
 static struct graph_value loss_of_rows(struct job *j, struct zoo *zoo)
 {
 	struct zoo_inputs in = { .dense_count = DENSE, .fields = FIELDS };
+	struct graph_value loss;
 
 	in.labels = feed(j, "labels", zoo_type(STAR_FLOAT32, 1, BATCH, 0), j->batch.labels);
 	in.ids = feed(j, "ids", zoo_type(STAR_INT64, 2, BATCH, FIELDS), j->batch.ids);
 	in.dense = feed(j, "dense", zoo_type(STAR_FLOAT32, 2, BATCH, DENSE), j->batch.dense);
-	return graph_sigmoid_loss(j->graph, j->options.model->logits(zoo, &in), in.labels);
+	if (j->options.model->tasks) {
+		in.more_count = 1;
+		in.more_labels[0] = feed(j, "labels/1", zoo_type(STAR_FLOAT32, 1, BATCH, 0), j->batch.second_labels);
+	}
+	loss = graph_sigmoid_loss(j->graph, j->options.model->logits(zoo, &in), in.labels);
+	if (in.more_count)
+		loss = graph_plus(j->graph, loss, graph_sigmoid_loss(j->graph, zoo->more_logits[0], in.more_labels[0]));
+	return loss;
 }
 
 void job_build(struct job *j, const struct zoo_options *options, bool open)

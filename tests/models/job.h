@@ -21,7 +21,7 @@ enum {
 };
 
 struct batch {
-	float labels[BATCH], dense[BATCH][DENSE], near[BATCH][NEGATIVES + 1];
+	float labels[BATCH], second_labels[BATCH], dense[BATCH][DENSE], near[BATCH][NEGATIVES + 1];
 	float history_labels[BATCH];
 	int64_t history_ids[BATCH][3], items[BATCH * HISTORY], categories[BATCH * HISTORY], others[BATCH * HISTORY];
 	int64_t first[BATCH], lengths[BATCH], clicks;

@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/prng.h"
 #include "pair/entry.h"
 #include "pair/link.h"
@@ -319,6 +322,32 @@ static void no_flipped_byte_of_a_hello_or_an_answer_is_accepted(void)
 	CHECK_INT(pair_answer_check(&answer, &err), -EPROTO);
 }
 
+/* What another version sends may be shorter: its head is enough to say so, and nothing is waited for. */
+static void another_version_is_known_by_its_head(void)
+{
+	struct pair_hello hello = { .intent = PAIR_JOIN, .role = PAIR_STANDBY }, heard;
+	struct star_error err = { 0 };
+	struct pair_link *link;
+	int fds[2];
+
+	pair_hello_seal(&hello);
+	hello.version--;
+	if (!CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0))
+		return;
+	link = pair_link_accept(fds[0], NULL, clock_us() + 1000000, &err);
+	CHECK_INT(write(fds[1], &hello, offsetof(struct pair_hello, checksum)), 12);
+	CHECK_INT(pair_link_hear(link, &heard, clock_us() + 60000000, &err), -EPROTO);
+	CHECK_HAS(err.text, "speaks version 2 between nodes of a pair, this one 3");
+	hello.version++;
+	CHECK_INT(write(fds[1], &hello, sizeof(hello)), sizeof(hello));
+	CHECK_INT(pair_link_hear(link, &heard, clock_us() + 60000000, &err), 0);
+	CHECK_UINT(heard.intent, PAIR_JOIN);
+	CHECK_INT(write(fds[1], &hello, sizeof(hello) - 1), sizeof(hello) - 1);
+	CHECK_INT(pair_link_hear(link, &heard, clock_us() + 1000, &err), -ETIMEDOUT);
+	close(fds[1]);
+	pair_link_close(link);
+}
+
 /* ---- the register ---- */
 
 static void only_a_pairs_own_entry_is_read(void)
@@ -410,6 +439,7 @@ const struct unit_case unit_cases[] = {
 	{ "what no primary sends is refused", what_no_primary_sends_is_refused },
 	{ "what is held is bounded", what_is_held_is_bounded },
 	{ "no flipped byte of a hello or an answer is accepted", no_flipped_byte_of_a_hello_or_an_answer_is_accepted },
+	{ "another version is known by its head", another_version_is_known_by_its_head },
 	{ "only a pair's own entry is read", only_a_pairs_own_entry_is_read },
 	{ "a register changes by its rules", a_register_changes_by_its_rules },
 	{ NULL, NULL },

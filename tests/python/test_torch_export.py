@@ -113,6 +113,21 @@ class Exported(WithTorch):
             with open(f"{folder}/report", encoding="ascii") as file:
                 return [json.loads(line)["loss"] for line in file]
 
+    def score(self, command, graph, batches, ps, *options):
+        """What `startrain FILE.star evaluate` or `predict` prints."""
+        with tempfile.TemporaryDirectory() as folder:
+            graph.save(f"{folder}/graph")
+            graph.save_batches(f"{folder}/batches", batches)
+            done = subprocess.run([STARTRAIN, f"{folder}/graph.star", command, "--ps", ps, "--test", f"{folder}/batches", *options],
+                                  capture_output=True, text=True, timeout=60 * SLOW)
+            self.assertEqual(done.returncode, 0, f"{done.stderr}\n{graph.text[:2000]}")
+            return done.stdout
+
+    def rows(self):
+        """Of the case's table, on all nodes."""
+        return sum(one["stats"]["rows"] for address in _control.addresses(self.cluster.ps) for one in _control.call(address, "tables", 10)
+                   if one["name"] == self.id())
+
     def assert_close(self, losses, others, what):
         self.assertEqual(len(losses), len(others))
         apart = max(abs(a - b) / max(1, abs(b)) for a, b in zip(losses, others))
@@ -200,6 +215,140 @@ class Zoo(Exported):
         self.assertLess(abs(found[0] - found[1]), 0.003)
 
 
+class Normed(nn.Module):
+    """Batch norms of every kind: of columns and of channels, one that is gone through twice, without parameters, by hand, and one that has
+    no running statistics."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(7)
+        self.rows, self.top = nn.Embedding(9, 4), nn.Linear(24, 1)
+        self.columns, self.channels = nn.BatchNorm1d(4, momentum=0.3), nn.BatchNorm1d(3, eps=0.01)
+        self.plain, self.batch = nn.BatchNorm1d(4, affine=False), nn.BatchNorm1d(4, track_running_stats=False)
+        self.register_buffer("mean", torch.rand(4))
+        self.register_buffer("variance", torch.rand(4) + 0.5)
+        self.columns.running_mean += 0.25  # it has been trained before
+        self.columns.running_var *= 2
+
+    def forward(self, x, keys):
+        row = self.rows(keys) + x[:, 0]
+        twice = self.columns(self.columns(row) * 2 + 1)
+        own = F.batch_norm(row, self.mean, self.variance, training=self.training, momentum=0.2)
+        return self.top(torch.cat([self.channels(x).flatten(1), twice, self.plain(row), own], 1)).squeeze(1)
+
+
+class Statistics(Exported):
+    """Running means and variances of batch norms: startrain moves them on as PyTorch does, and evaluates and predicts by them."""
+
+    def normed_batches(self, count):
+        draw = torch.Generator().manual_seed(3)
+        return [(torch.randn(5 + n % 3, 3, 4, generator=draw) * 2 + 1, torch.randint(0, 9, (5 + n % 3,), generator=draw),
+                 torch.rand(5 + n % 3, generator=draw)) for n in range(count)]
+
+    @staticmethod
+    def numbers(text):
+        return [[float(one) for one in line.split("\t")] for line in text.splitlines()]
+
+    def test_they_are_those_of_pytorch(self):
+        own = {"dense": "sgd", "rate": 0.05, "name": "normed"}
+        for protocol in ("star_server", "star_server_lite", "grpc++"):
+            with self.subTest(protocol), starserver.LocalCluster(2) as local:
+                model, batches = Normed(), self.normed_batches(12)
+                trained = self.startrain(starserver.torch.export_graph(model, batches[0], F.mse_loss, **own), batches, "--protocol",
+                                         protocol, ps=local.address)
+                optimizer, losses = torch.optim.SGD(model.parameters(), 0.05), []
+                for *arguments, target in batches:
+                    losses.append(F.mse_loss(model(*arguments), target))
+                    optimizer.zero_grad()
+                    losses[-1].backward()
+                    optimizer.step()
+                self.assert_close(trained, [one.item() for one in losses], "training")
+                before = model.eval()(*batches[0][:2])
+                graph = starserver.torch.export_graph(model, batches[0], F.mse_loss, **own)
+                alone = starserver.torch.export_graph(model, batches[0][:2], **own)
+                with torch.no_grad():
+                    scores = [model(*batch[:2]) for batch in batches]
+                rows = sum(len(one) for one in scores)
+                wanted = sum(F.mse_loss(one, batch[2]).item() * len(one) for one, batch in zip(scores, batches)) / rows
+                for _ in range(2):  # the first evaluation has moved nothing
+                    said = json.loads(self.score("evaluate", graph, batches, local.address, "--json", "--protocol", protocol))
+                    self.assertEqual((said["rows"], said["batches"]), (rows, len(batches)))
+                    self.assert_close([said["loss"]], [wanted], "evaluation")
+                lines = self.numbers(self.score("predict", graph, batches, local.address, "--protocol", protocol))
+                self.assert_close([one for one, in lines], torch.cat(scores).tolist(), "predictions")
+                ones = [tuple(part[i:i + 1] for part in batch[:2]) for batch in batches for i in range(len(batch[0]))]
+                self.assertEqual(self.numbers(self.score("predict", alone, ones, local.address)),
+                                 self.numbers(self.score("predict", alone, [batch[:2] for batch in batches], local.address)),
+                                 "what an example comes to does not depend on its batch")
+                self.assertGreater((before - Normed().eval()(*batches[0][:2])).abs().max().item(), 0.01, "nothing was trained")
+
+    def test_they_stay_on_ps_tasks(self):
+        """Values of before the training, a job that goes on, another model with the same batch norm, and what the variables are called."""
+        with starserver.LocalCluster(2) as local, local.connect() as cluster:
+            model, batches = nn.Sequential(nn.BatchNorm1d(3, momentum=0.5, affine=False), nn.Linear(3, 1), nn.Flatten(0)), []
+            model[0].running_mean += 4
+            for n in range(4):
+                batches.append((torch.full((2, 3), float(n)) + torch.tensor([[-1.0], [1.0]]), torch.zeros(2)))
+            graph = starserver.torch.export_graph(model, batches[0], F.mse_loss, dense="sgd", rate=0.1, name="m")
+            self.assertEqual(list(graph.values), ["m/0.running_mean", "m/0.running_var", "m/1.weight", "m/1.bias"])
+            self.assertIn('optimizer="sgd" rate=1.0 initializer="constant" scale=-60000.0 trainable=0 @/job:ps', graph.text)
+            self.startrain(graph, batches[:2], ps=local.address)
+            self.startrain(graph, batches[2:], ps=local.address, values=False)
+            for *arguments, _ in batches:
+                model(*arguments)
+            made = {one["name"]: one for one in _control.call(_control.addresses(cluster.ps)[0], "tables", 10)}
+            self.assertEqual(made["m/0.running_mean"]["optimizer"], "sgd")
+            model.eval()
+            predict = starserver.torch.export_graph(nn.Sequential(model[0]).eval(), (batches[0][0],), dense="sgd", rate=0.1, name="m")
+            lines = self.numbers(self.score("predict", predict, [(batches[0][0],)], local.address))
+            with torch.no_grad():
+                self.assert_close([one for line in lines for one in line], model[0](batches[0][0]).flatten().tolist(), "by running statistics")
+
+    def test_no_row_is_made(self):
+        table = self.table()
+        model = nn.Sequential(starserver.torch.Embedding(table), nn.Flatten(1), nn.Linear(8, 2)).eval()
+        graph = starserver.torch.export_graph(model, (torch.arange(6).reshape(3, 2),), name=self.id())
+        self.startrain(starserver.torch.export_graph(model.train(), (torch.arange(2).reshape(1, 2), torch.zeros(1, 2)), F.mse_loss, name=self.id()),
+                       [(torch.arange(2).reshape(1, 2), torch.zeros(1, 2))], ps=self.cluster.ps)
+        lines = self.score("predict", graph, [(torch.arange(6).reshape(3, 2),)], self.cluster.ps, "--json").splitlines()
+        self.assertEqual([len(json.loads(line)["predictions"]) for line in lines], [2, 2, 2])
+        self.assertEqual(self.rows(), 2)
+
+    def test_several_outputs(self):
+        class Several(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.one, self.two = nn.Linear(3, 1), nn.Linear(3, 2)
+
+            def forward(self, x):
+                return {"one": self.one(x).squeeze(1), "two": [self.two(x), (x[:, 0] > 0).long()]}
+        model = Several().eval()
+        with starserver.LocalCluster() as local:
+            x = torch.randn(4, 3)
+            training = starserver.torch.export_graph(model.train(), (x, torch.zeros(4)),
+                                                     lambda found, target: F.mse_loss(found["one"], target) + found["two"][0].square().mean())
+            self.startrain(training, [(x, torch.zeros(4))], "--epochs", "3", ps=local.address)
+            graph = starserver.torch.export_graph(model.eval(), (x,))
+            lines = self.numbers(self.score("predict", graph, [(x,)], local.address))
+        self.assertEqual([len(line) for line in lines], [4] * 4)
+        self.assertEqual([line[3] for line in lines], (x[:, 0] > 0).float().tolist())
+
+    def test_what_nothing_could_keep_is_refused(self):
+        x = torch.rand(5, 3)
+        for model, said in ((nn.BatchNorm1d(3, momentum=None), "momentum=None"), (nn.BatchNorm1d(3).half(), "torch.float16")):
+            with self.assertRaisesRegex(starserver.torch.ExportError, said):
+                starserver.torch.export_graph(nn.Sequential(model), (x, x), F.mse_loss)
+
+        class Computed(nn.Module):
+            def forward(self, x, mean):
+                return F.batch_norm(x, mean.mean(0), mean.mean(0), training=self.training).sum()
+        for training, said in ((True, "they are buffers of the model"), (False, "they are buffers of the model")):
+            with self.assertRaisesRegex(starserver.torch.ExportError, said):
+                starserver.torch.export_graph(Computed().train(training), (x, x))
+        with self.assertRaisesRegex(ValueError, "returns tensors, or lists, tuples and dicts"):
+            starserver.torch.export_graph(nn.Identity().eval(), (3,))
+
+
 class Text(Exported):
     """What becomes of a model that is no zoo's."""
 
@@ -243,11 +392,6 @@ class Text(Exported):
             self.startrain(fixed, [batches[0], (torch.rand(6, 4), torch.rand(6))])
         with self.assertRaisesRegex(ValueError, r'batch 0: "target" is float32 \[-1\], not float64 \[5\]'):
             self.startrain(graph, [(torch.rand(5, 4), torch.rand(5).double())])
-
-    def rows(self):
-        """Of the case's table, on all nodes."""
-        return sum(one["stats"]["rows"] for address in _control.addresses(self.cluster.ps) for one in _control.call(address, "tables", 10)
-                   if one["name"] == self.id())
 
     def test_nothing_is_pulled_and_nothing_is_changed(self):
         table = self.table()

@@ -131,6 +131,30 @@ class DLRM(Rows):
         return self.top(torch.cat([bottom, products], 1)).squeeze(1)
 
 
+class MMoE(Rows):
+    name = "mmoe"
+
+    def build(self):
+        self.build_embedding()
+        inputs = FIELDS * DIM + DENSE
+        self.experts = nn.ModuleList(self.layers(inputs, (64, 32), f"expert/{i}", [nn.ReLU()]) for i in range(4))
+        self.gates = nn.ModuleList(self.layer(inputs, 4, f"gate/{task}") for task in range(2))
+        self.towers = nn.ModuleList(self.layers(32, (16, 1), f"tower/{task}") for task in range(2))
+
+    def batch(self, step):
+        ids, dense, labels = super().batch(step)
+        return ids, dense, torch.stack([labels, torch.tensor(golden.second_labels(step, ids.tolist()))], 1)
+
+    def logits(self, ids, dense):
+        x = torch.cat([self.embedding(ids).flatten(1), dense], 1)
+        experts = torch.stack([expert(x) for expert in self.experts], 1)
+        mixed = [(experts * F.softmax(gate(x), 1).unsqueeze(2)).sum(1) for gate in self.gates]
+        return torch.cat([tower(one) for tower, one in zip(self.towers, mixed)], 1)
+
+    def forward(self, ids, dense, labels):
+        return 2 * super().forward(ids, dense, labels)  # the sum of both tasks' means
+
+
 class Histories(Zoo):
     """Clicks are bags, or padded to the longest history that there may be."""
 
@@ -285,7 +309,7 @@ class SkipGram(Zoo):
         return -(F.logsigmoid(logits[:, 0]) + F.logsigmoid(-logits[:, 1:]).sum(1)).mean()
 
 
-MODELS = {one.name: one for one in (Logistic, DNN, WideDeep, DeepFM, DLRM, DSSM, DIN, DIEN, Language, SkipGram)}
+MODELS = {one.name: one for one in (Logistic, DNN, WideDeep, DeepFM, DLRM, MMoE, DSSM, DIN, DIEN, Language, SkipGram)}
 
 
 def train(model, optimizer, batches):

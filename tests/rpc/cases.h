@@ -109,6 +109,7 @@
 	X(dgram_close_reaches_the_peer) \
 	X(dgram_closed_while_receiving) \
 	X(dgram_refused_sessions_are_told) \
+	X(dgram_closed_servers_refuse_until_they_listen) \
 	X(dgram_nobody_at_the_port_is_told) \
 	X(dgram_silent_peers_are_given_up) \
 	X(dgram_sessions_resume_after_a_partition) \

@@ -151,6 +151,40 @@ void dgram_refused_sessions_are_told(void)
 	dg_down();
 }
 
+/* At once: their clients may have another node to ask. One that was open is told, too, and knows that it is over. */
+void dgram_closed_servers_refuse_until_they_listen(void)
+{
+	struct dg_end *client, *other;
+
+	dg_init(11);
+	dg_up();
+	client = dg_open(0);
+	dg_send(client, 3000, 1 + 3000);
+	CHECK(dg_run(DG_S, dg_answered, client));
+	dg.link.loss = 1000; /* the server goes without a word */
+	dg_destroy(0);
+	dg_wait(LINK_MS);
+	dg.options[0].closed = true;
+	dg.options[0].secret[0] += 99;
+	dg_create(0);
+	dg.link.loss = 0;
+	dg_send(client, 100, 1 + 100);
+	dg_wait(20 * LINK_MS);
+	CHECK_UINT(client->closes, 1);
+	CHECK_UINT(client->connects, 1);
+	other = dg_client(1);
+	dg_wait(LINK_MS);
+	CHECK_UINT(other->closes, 1);
+	CHECK_INT(other->reason, ECONNREFUSED);
+	CHECK_UINT(dgram_sessions(dg.dgram[0]), 0);
+	CHECK_UINT(dg_counters(0)->refused, 2);
+	dgram_listen(dg.dgram[0]);
+	other = dg_open(2);
+	dg_send(other, 100, 1 + 100);
+	CHECK(dg_run(DG_S, dg_answered, other));
+	dg_down();
+}
+
 /* By ICMP. */
 void dgram_nobody_at_the_port_is_told(void)
 {

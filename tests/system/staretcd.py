@@ -165,11 +165,7 @@ class Node(Server):
 
     def pair(self):
         """Its status; {}: it begins again just now."""
-        shown = run(program("starctl"), "--socket", self.socket, "status", "--json", expect=None)
-        try:
-            return json.loads(shown.stdout).get("pair", {})
-        except ValueError:
-            return {}
+        return (self.status_or_none() or {}).get("pair", {})
 
     def told(self, *words, expect=1):
         """All that starctl says, where it fails."""

@@ -38,6 +38,7 @@ import time
 import traceback
 
 import starsecure
+from starconfig import libconfig, merge
 
 __all__ = ["ROOT", "BUILD", "SANITIZED", "SLOW", "SOAK", "SECURE", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "standing", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
@@ -371,6 +372,17 @@ class Process:
 
     def signal(self, number):
         self.popen.send_signal(number)
+        if number == signal.SIGSTOP:  # its threads go on until the one that has the signal has run
+            wait_until(self._stands_still, 10, f"{self.name} (pid {self.pid}) standing still")
+
+    def _stands_still(self):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread, or the process, has ended meanwhile
+            for task in os.listdir(f"/proc/{self.pid}/task"):
+                with open(f"/proc/{self.pid}/task/{task}/stat") as file:
+                    if file.read().rpartition(")")[2].split()[0] not in "TtZX":
+                        return False
+            return True
+        return not self.running()
 
     def stop(self, timeout_s=10):
         """Asks it to end, and sees that it does; returns its exit status."""
@@ -478,34 +490,6 @@ class DataPair:
 
 # Appliances
 
-def libconfig(value, indent=0):
-    """A dict as the text of a libconfig file."""
-    pad = "\t" * indent
-    if isinstance(value, dict):
-        text = "".join(f"{pad}{name} = {_libconfig_value(member, indent)};\n" for name, member in value.items()
-                       if member is not None)
-        return text
-    return _libconfig_value(value, indent)
-
-
-def _libconfig_value(value, indent):
-    if isinstance(value, dict):
-        return "{\n" + libconfig(value, indent + 1) + "\t" * indent + "}"
-    if isinstance(value, (list, tuple)):
-        brackets = "()" if any(isinstance(member, (dict, list, tuple)) for member in value) else "[]"
-        return brackets[0] + " " + ", ".join(_libconfig_value(member, indent) for member in value) + " " + brackets[1]
-    return json.dumps(value)
-
-
-def _merge(base, changes):
-    for name, value in changes.items():
-        if isinstance(value, dict) and isinstance(base.get(name), dict):
-            _merge(base[name], value)
-        else:
-            base[name] = value
-    return base
-
-
 def starctl(socket, *words, expect=0, timeout_s=20):
     """Runs `starctl --socket SOCKET WORDS... --json` and returns what it printed, read as JSON."""
     done = run(program("starctl"), "--socket", socket, *words, "--json", expect=expect, timeout_s=timeout_s)
@@ -522,19 +506,28 @@ class RpcError(Failure):
         super().__init__(f"{self.text} ({self.code})")
 
 
-def call(address, method, timeout_s=20, **params):
-    """Calls a method at a control address, from this machine's side of the network; with STAR_SECURE on the socket of the node's
-    administrator, since nobody reads what is said in clear at the address."""
+def _ask(connection, whom, method, params):
+    """Sends a request on a connection to a control plane and returns the result; an error is an RpcError."""
     request = {"jsonrpc": "2.0", "id": 1, "method": method, **({"params": params} if params else {})}
-    with starsecure.connection(address, timeout_s * SLOW) as connection:
+    with connection, connection.makefile() as lines:
         connection.sendall(json.dumps(request).encode() + b"\n")
-        with connection.makefile() as lines:
-            line = lines.readline()
-    check(line, f"{address} closed the connection without an answer to {method}")
+        line = lines.readline()
+    check(line, f"{whom} closed the connection without an answer to {method}")
     answer = json.loads(line)
     if "error" in answer:
         raise RpcError(answer["error"])
     return answer["result"]
+
+
+def call(address, method, timeout_s=20, **params):
+    """Calls a method at a control address, from this machine's side of the network; with STAR_SECURE on the socket of the node's
+    administrator, since nobody reads what is said in clear at the address."""
+    return _ask(starsecure.connection(address, timeout_s * SLOW), address, method, params)
+
+
+def call_locally(socket, method, timeout_s=20, **params):
+    """The same on the socket of a node's administrator, where no key is needed."""
+    return _ask(starsecure.local_connection(socket, timeout_s * SLOW), socket, method, params)
 
 
 class Server:
@@ -555,7 +548,7 @@ class Server:
         hosts = [f"[{data.appliance6}]" if ipv6 else data.appliance for data in net.data]
         self.control, self.data_host, self.data_port = controls[task], hosts[task].strip("[]"), DATA_PORT
         self.socket, self.file = os.path.join(folder, "control.sock"), os.path.join(folder, "starserver.conf")
-        self.config = _merge({
+        self.config = merge({
             "node": {"job_name": "ps", "task_index": task},
             "cluster": {"ps": controls},
             "endpoint_map": [{"control": control, "data": f"{hosts[i]}:{DATA_PORT}"}
@@ -583,9 +576,9 @@ class Server:
         def answers():
             check(self.process.running(),
                   f"starserver ended with status {self.process.popen.returncode}:\n{self.text()}")
-            return run(program("starctl"), "--socket", self.socket, "status", "--json", expect=None).returncode == 0
+            return self.status_or_none() is not None
         try:
-            wait_until(answers, timeout_s, "an answer of starctl status")
+            wait_until(answers, timeout_s, "an answer to status on its control socket")
         except Failure as failure:
             raise Failure(f"{failure}\n{self.text()}") from None
 
@@ -595,6 +588,13 @@ class Server:
     def call(self, method, timeout_s=20, **params):
         """Calls a method of the control plane at the node's control address; an error is an RpcError."""
         return call(self.control, method, timeout_s, **params)
+
+    def status_or_none(self):
+        """What `starctl status` would print, without a process for each question; None: nobody answers yet, or not with a status."""
+        try:
+            return call_locally(self.socket, "status")
+        except (OSError, RpcError):
+            return None
 
     def layout(self, timeout_s=30):
         """The cluster's layout, as soon as there is one."""

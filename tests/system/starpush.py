@@ -8,6 +8,9 @@ import time
 
 from starlib import *
 
+# Between two pushes of a pusher, unless told otherwise: there is always one about to begin or under way, and a core is left to the others.
+PAUSE_S = 0 if SOAK else 0.001
+PAUSE_MAX_S = 0.05
 STAR_DO = os.path.join(BUILD, "tests/system/star-do/star-do")
 
 
@@ -26,12 +29,13 @@ def do(net, ps, *lines, errors=False):
 
 
 class Pusher:
-    """Pushes 1 to each of its keys by libstar, again and again, and never opens its cluster again."""
+    """Pushes 1 to each of its keys by libstar, again and again, and never opens its cluster again. Outside `make soak` it works a third of the time
+    at most; pause_s=0: all of the time."""
 
-    def __init__(self, net, ps, name, keys, deadline_s=20, **environment):
+    def __init__(self, net, ps, name, keys, deadline_s=20, pause_s=PAUSE_S, **environment):
         self.net, self.ps, self.keys, self.table = net, ps, keys, {"do": "create", "name": name, "dim": 2, "rate": 1}
         self.sent = self.acknowledged = 0
-        self.times, self.stop, self.error = [], False, None
+        self.times, self.stop, self.error, self.pause_s = [], False, None, pause_s
         self.process = subprocess.Popen(["ip", "netns", "exec", net.netns, STAR_DO, ps, str(deadline_s * SLOW * 1000000)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
         self.ask(self.table)
@@ -48,9 +52,12 @@ class Pusher:
         try:
             while not self.stop:
                 self.sent += 1
+                began = time.monotonic()
                 self.ask(op("push", self.table["name"], keys={"from": 0, "count": self.keys}, values=1))
                 self.acknowledged += 1
                 self.times.append(time.monotonic())
+                if self.pause_s:
+                    time.sleep(min(max(self.pause_s, 2 * (self.times[-1] - began)), PAUSE_MAX_S))
         except Exception as error:
             self.error = error
 
@@ -80,9 +87,9 @@ class Pusher:
         return [-int(values.pop()) if values else None for values in found]
 
 
-def patient(net, ps, name, keys, **environment):
+def patient(net, ps, name, keys, **options):
     """A pusher that waits for a minute for somebody to serve, where it has to connect, too."""
-    return Pusher(net, ps, name, keys, deadline_s=60, NETWORK_MAX_CONNECTION_TIMEOUT=str(60000 * SLOW), **environment)
+    return Pusher(net, ps, name, keys, deadline_s=60, NETWORK_MAX_CONNECTION_TIMEOUT=str(60000 * SLOW), **options)
 
 
 def go_on(pushers, since=None, timeout_s=90):

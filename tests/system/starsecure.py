@@ -52,13 +52,18 @@ def connection(address, timeout_s):
     host, port = address.rsplit(":", 1)
     if address not in sockets:
         return socket.create_connection((host.strip("[]"), int(port)), timeout_s)
+    try:
+        return local_connection(sockets[address], timeout_s)
+    except FileNotFoundError:  # it has not begun yet, or has ended
+        raise ConnectionRefusedError(f"there is no {sockets[address]}") from None
+
+
+def local_connection(path, timeout_s):
+    """To the socket of a node's administrator."""
     made = socket.socket(socket.AF_UNIX)
     try:
         made.settimeout(timeout_s)
-        made.connect(sockets[address])
-    except FileNotFoundError: # it has not begun yet, or has ended
-        made.close()
-        raise ConnectionRefusedError(f"there is no {sockets[address]}") from None
+        made.connect(path)
     except OSError:
         made.close()
         raise

@@ -7,7 +7,7 @@ import tempfile
 
 from starlib import program, run_in, shared
 
-__all__ = ["examples", "generate", "train"]
+__all__ = ["examples", "few", "generate", "train"]
 
 
 def generate(train, test, *options):
@@ -26,6 +26,13 @@ def generate(train, test, *options):
 @shared
 def examples():
     return generate(20000, 5000)
+
+
+@shared
+def few():
+    """What trains the same in two ways need not have learned much: files of options."""
+    made = generate(4000, 1000)
+    return "--train", made["train"], "--test", made["test"]
 
 
 def train(net, ps, model, *options, files=None, **more):

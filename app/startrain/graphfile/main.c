@@ -26,11 +26,12 @@ bool graphfile_is_one(const char *argument)
 
 /* ---- options ---- */
 
-enum { PS = 2, TRAIN, VALUES, PROTOCOL, WORKERS, WORKER, EPOCHS, REPORT, INTRA_OP, SEED, DEADLINE, JSON, HELP };
+enum { PS = 2, TRAIN, TEST, VALUES, PROTOCOL, WORKERS, WORKER, EPOCHS, REPORT, INTRA_OP, SEED, DEADLINE, JSON, HELP };
 
 static const struct option options[] = {
 	{ "ps", required_argument, NULL, PS },
 	{ "train", required_argument, NULL, TRAIN },
+	{ "test", required_argument, NULL, TEST },
 	{ "values", required_argument, NULL, VALUES },
 	{ "protocol", required_argument, NULL, PROTOCOL },
 	{ "workers", required_argument, NULL, WORKERS },
@@ -48,15 +49,20 @@ static const struct option options[] = {
 static void print_help(void)
 {
 	puts("Usage: startrain FILE.star --ps tcp:HOST:PORT,... --train FILE... [options]\n"
+	     "       startrain FILE.star evaluate --ps tcp:HOST:PORT,... --test FILE... [options]\n"
+	     "       startrain FILE.star predict --ps tcp:HOST:PORT,... --test FILE... [options] > PREDICTIONS\n"
 	     "Trains a graph that is written as text, as starserver.torch.export_graph() in Python writes it. Its "
 	     "first result "
 	     "is the loss;\n"
-	     "gradients and updates are added where it has no updates of its own.\n"
+	     "gradients and updates are added where it has no updates of its own. Of a graph that was exported after "
+	     "model.eval()\n"
+	     "evaluate says the mean loss, and predict prints a line for each row, of what the PS tasks hold.\n"
 	     "\n"
 	     "Options:\n"
 	     "  --ps ADDRESSES     control addresses of the PS tasks, or local: none, all is in this process\n"
 	     "  --train FILE...    batches: for each an array for each feed, in the graph's order, as numpy.save() "
 	     "writes them\n"
+	     "  --test FILE...     the same to evaluate or predict with\n"
 	     "  --values FILE      first values of variables that have none: an array for each, in the graph's order\n"
 	     "  --protocol NAME    grpc++, star_server or star_server_lite [star_server]\n"
 	     "  --workers N        worker processes of the job [1]; each takes every Nth batch; they all run here, but "
@@ -72,9 +78,9 @@ static void print_help(void)
 
 static int add_file(struct graphfile_options *o, const char *path, struct star_error *err)
 {
-	if (o->train_count == GRAPHFILE_FILES_MAX)
-		return star_error_set(err, -EINVAL, "--train: more than %d files", GRAPHFILE_FILES_MAX);
-	o->train[o->train_count++] = path;
+	if (o->files_count == GRAPHFILE_FILES_MAX)
+		return star_error_set(err, -EINVAL, "%s: more than %d files", path, GRAPHFILE_FILES_MAX);
+	o->files[o->files_count++] = path;
 	return 0;
 }
 
@@ -85,6 +91,7 @@ static int parse_one(struct graphfile_options *o, int option, const char *text, 
 		o->ps = text;
 		break;
 	case TRAIN:
+	case TEST:
 		return add_file(o, text, err);
 	case VALUES:
 		o->values = text;
@@ -119,13 +126,37 @@ static int complete_graphfile(struct graphfile_options *o, struct star_error *er
 {
 	if (!o->ps)
 		return star_error_set(err, -EINVAL, "--ps is missing: control addresses of the PS tasks, or local");
-	if (!o->train_count)
-		return star_error_set(err, -EINVAL, "--train is missing: files of batches");
+	if (!o->files_count)
+		return star_error_set(err, -EINVAL, "--%s is missing: files of batches",
+				      o->command == GRAPHFILE_TRAIN ? "train" : "test");
 	if (transport_place_workers(o->workers, o->first_worker, &o->local_workers, err) < 0)
 		return -EINVAL;
+	if (!strcmp(o->ps, SESSION_LOCAL) && o->command != GRAPHFILE_TRAIN)
+		return star_error_set(err, -EINVAL,
+				      "with --ps local nothing is left of a training when it has ended: give the PS "
+				      "tasks that hold the model");
 	if (!strcmp(o->ps, SESSION_LOCAL) && o->workers > 1)
 		return star_error_set(err, -EINVAL, "--workers %u: with --ps local there is one: all is in its process",
 				      o->workers);
+	return 0;
+}
+
+/* What goes with training alone, or with evaluate and predict. */
+static int check_option(const struct graphfile_options *o, int option, struct star_error *err)
+{
+	const bool trains = option == TRAIN || option == VALUES || option == WORKERS || option == WORKER ||
+			    option == EPOCHS || option == REPORT;
+
+	if (o->command != GRAPHFILE_TRAIN && trains)
+		return star_error_set(err, -EINVAL,
+				      "--%s is for training: files to evaluate and predict with follow --test",
+				      options[option - PS].name);
+	if (o->command == GRAPHFILE_TRAIN && option == TEST)
+		return star_error_set(
+			err, -EINVAL,
+			"--test is for evaluate and predict, which stand behind the graph's file: startrain "
+			"%s evaluate --test FILE",
+			o->graph);
 	return 0;
 }
 
@@ -140,7 +171,10 @@ int graphfile_options_parse(struct graphfile_options *o, int argc, char **argv, 
 					 .intra_op = 1,
 					 .seed = 1,
 					 .deadline_us = 30000000 };
-	optind = 2;
+	o->command = argc > 2 && !strcmp(argv[2], "evaluate")  ? GRAPHFILE_EVALUATE
+		     : argc > 2 && !strcmp(argv[2], "predict") ? GRAPHFILE_PREDICT
+							       : GRAPHFILE_TRAIN;
+	optind = o->command == GRAPHFILE_TRAIN ? 2 : 3;
 	/* "-": what is no option comes as the argument of an option 1: a further file. */
 	while (rc == 0 && (option = getopt_long(argc, argv, "-", options, NULL)) != -1) {
 		if (option == '?')
@@ -149,10 +183,13 @@ int graphfile_options_parse(struct graphfile_options *o, int argc, char **argv, 
 			print_help();
 			return 1;
 		}
-		if (option == 1 && last != TRAIN)
-			return star_error_set(err, -EINVAL, "%s: files follow --train", optarg);
+		if (option == 1 && last != TRAIN && last != TEST)
+			return star_error_set(err, -EINVAL, "%s: files follow --%s", optarg,
+					      o->command == GRAPHFILE_TRAIN ? "train" : "test");
 		last = option == 1 ? last : option;
-		rc = parse_one(o, last, optarg, err);
+		rc = check_option(o, last, err);
+		if (rc == 0)
+			rc = parse_one(o, last, optarg, err);
 	}
 	return rc == 0 ? complete_graphfile(o, err) : rc;
 }
@@ -172,12 +209,39 @@ static int train_task(struct job *job, uint32_t worker, struct star_error *err)
 	return graphfile_train(&j->options, worker, &j->results[worker - j->options.first_worker], err);
 }
 
+static int score_task(struct job *job, uint32_t worker, struct star_error *err)
+{
+	struct graphfile_job *j = (struct graphfile_job *)job;
+
+	(void)worker;
+	return graphfile_score(&j->options, &j->results[0], err);
+}
+
+static void print_json(json_t *json)
+{
+	char *text = json_dumps(json, JSON_REAL_PRECISION(17));
+
+	puts(text ? text : "{}");
+	free(text);
+	json_decref(json);
+}
+
+static void print_score(const struct graphfile_job *j)
+{
+	const struct graphfile_result *r = &j->results[0];
+
+	if (j->options.json)
+		print_json(json_pack("{s:s, s:s, s:f, s:I, s:I}", "graph", j->options.graph, "protocol",
+				     j->options.protocol, "loss", r->last_loss, "rows", (json_int_t)r->rows, "batches",
+				     (json_int_t)r->steps));
+	else
+		printf("test: loss %.6f over %llu rows\n", r->last_loss, (unsigned long long)r->rows);
+}
+
 static void print_result(const struct graphfile_job *j, double seconds)
 {
 	const struct graphfile_result *first = &j->results[0];
 	uint64_t steps = 0;
-	json_t *json;
-	char *text;
 
 	for (uint32_t i = 0; i < j->options.local_workers; i++)
 		steps += j->results[i].steps;
@@ -188,15 +252,11 @@ static void print_result(const struct graphfile_job *j, double seconds)
 		       first->requests, first->first_loss, first->last_loss);
 		return;
 	}
-	json = json_pack("{s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:i, s:i}", "graph", j->options.graph, "protocol",
-			 j->options.protocol, "steps", (json_int_t)steps, "seconds", seconds, "steps_per_s",
-			 first->seconds > 0 ? (double)first->steps / first->seconds : 0.0, "first_loss",
-			 first->first_loss, "loss", first->last_loss, "rounds", (int)first->rounds, "requests",
-			 (int)first->requests);
-	text = json_dumps(json, JSON_REAL_PRECISION(17));
-	puts(text ? text : "{}");
-	free(text);
-	json_decref(json);
+	print_json(json_pack("{s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:i, s:i}", "graph", j->options.graph, "protocol",
+			     j->options.protocol, "steps", (json_int_t)steps, "seconds", seconds, "steps_per_s",
+			     first->seconds > 0 ? (double)first->steps / first->seconds : 0.0, "first_loss",
+			     first->first_loss, "loss", first->last_loss, "rounds", (int)first->rounds, "requests",
+			     (int)first->requests));
 }
 
 static int run_graphfile(struct graphfile_job *j, struct star_error *err)
@@ -214,8 +274,11 @@ static int run_graphfile(struct graphfile_job *j, struct star_error *err)
 	j->job.options.local_workers = o->local_workers;
 	rc = job_prepare(&j->job, err);
 	if (rc == 0)
-		rc = job_run(&j->job, o->workers > 1 ? "worker" : NULL, train_task, o->local_workers, err);
-	if (rc == 0)
+		rc = job_run(&j->job, o->workers > 1 ? "worker" : NULL,
+			     o->command == GRAPHFILE_TRAIN ? train_task : score_task, o->local_workers, err);
+	if (rc == 0 && o->command == GRAPHFILE_EVALUATE)
+		print_score(j);
+	else if (rc == 0 && o->command == GRAPHFILE_TRAIN)
 		print_result(j, (double)(clock_ns() - begin_ns) * 1e-9);
 	job_release(&j->job);
 	munmap(shared, bytes);

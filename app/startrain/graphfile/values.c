@@ -227,8 +227,8 @@ static int complain(const struct ungiven *u, const struct session_config *config
 		return star_error_set(err, -ENODATA,
 				      "\"%s\" has not been given values in time: worker 0 gives them; is it running?",
 				      u->nodes[i]->name);
-	return star_error_set(err, -ENODATA, "\"%s\" has no values yet: --values names the file that has them",
-			      u->nodes[i]->name);
+	return star_error_set(err, -ENODATA, "\"%s\" has no values yet: %s", u->nodes[i]->name,
+			      config->must_exist ? "train the model first" : "--values names the file that has them");
 }
 
 int graphfile_give_values(const struct graph *graph, const struct session_config *config, const char *path,

@@ -107,6 +107,21 @@ static void print_metrics(const struct train_metrics_figures *m)
 	printf("; 1 is predicted from %g on\n", m->threshold);
 }
 
+/* Of the further tasks, by their labels' names. */
+static json_t *heads_json(const struct zoo_options *o, const struct estimator_figures *f)
+{
+	json_t *heads = json_object();
+
+	for (uint32_t i = 0; i < zoo_shape(o).more_labels; i++) {
+		json_t *head = json_object();
+
+		json_object_set_new(head, "auc", figure_json(f->heads[i].auc));
+		add_metrics(head, &f->heads[i].metrics);
+		json_object_set_new(heads, zoo_task_name(o, i), head);
+	}
+	return heads;
+}
+
 static void add_test(json_t *json, const struct zoo_options *o, const struct zoo_figures *test)
 {
 	json_object_set_new(json, "test_examples", json_integer((json_int_t)test->estimator.examples));
@@ -114,6 +129,8 @@ static void add_test(json_t *json, const struct zoo_options *o, const struct zoo
 	if (o->model->kind != ZOO_WINDOWS) {
 		json_object_set_new(json, "auc", figure_json(test->estimator.auc));
 		add_metrics(json, &test->estimator.metrics);
+		if (zoo_shape(o).more_labels)
+			json_object_set_new(json, "heads", heads_json(o, &test->estimator));
 	} else {
 		json_object_update_new(json, json_pack("{s:f, s:f}", "perplexity", exp(test->estimator.loss),
 						       "unigram_perplexity", exp(test->unigram_loss)));
@@ -136,6 +153,16 @@ static void print_test(const struct zoo_options *o, const struct zoo_figures *te
 		printf("test: AUC %.5f, loss %.5f over %llu examples\n", test->estimator.auc, test->estimator.loss,
 		       examples);
 	print_metrics(&test->estimator.metrics);
+	for (uint32_t i = 0; i < zoo_shape(o).more_labels; i++) {
+		const struct estimator_head_figures *head = &test->estimator.heads[i];
+
+		printf("%s: ", zoo_task_name(o, i));
+		if (isnan(head->auc))
+			printf("no AUC, all labels are of one kind; ");
+		else
+			printf("AUC %.5f, ", head->auc);
+		print_metrics(&head->metrics);
+	}
 }
 
 /* The first of the workers here that has trained with anything: others may have taken all of a work queue. */

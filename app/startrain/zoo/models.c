@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The models; each cites what it is after. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,6 +145,44 @@ static struct graph_value dlrm(struct zoo *zoo, const struct zoo_inputs *in)
 	return zoo_column(zoo, zoo_mlp(zoo, graph_concat(g, top, 2, 1), ZOO_UNITS(128, 64, 1), GRAPH_NO_OP, "top"));
 }
 
+/* A softmax over what the task's gate says of each expert: [n, experts, 1]. */
+static struct graph_value gate(struct zoo *zoo, struct graph_value x, int64_t experts, uint32_t task)
+{
+	char name[ZOO_NAME_ROOM];
+	struct graph_value logits;
+
+	snprintf(name, sizeof(name), "gate/%u", task);
+	logits = zoo_dense(zoo, x, experts, GRAPH_NO_OP, name);
+	return graph_reshape(zoo->graph, graph_op1(zoo->graph, GRAPH_SOFTMAX, logits), GRAPH_DIMS(-1, experts, 1));
+}
+
+/* Ma et al., "Modeling task relationships in multi-task learning with multi-gate mixture-of-experts", KDD 2018: all
+ * tasks share the experts; each has a gate that weighs them, and a tower of its own. */
+static struct graph_value mmoe(struct zoo *zoo, const struct zoo_inputs *in)
+{
+	enum { EXPERTS = 4, WIDTH = 32 };
+	struct graph *g = zoo->graph;
+	const struct graph_value x = with_dense(zoo, embeddings(zoo, in), in);
+	struct graph_value experts[EXPERTS], all, first = GRAPH_NONE;
+	char name[ZOO_NAME_ROOM];
+
+	for (uint32_t i = 0; i < EXPERTS; i++) {
+		snprintf(name, sizeof(name), "expert/%u", i);
+		experts[i] = graph_reshape(g, zoo_mlp(zoo, x, ZOO_UNITS(64, WIDTH), GRAPH_RELU, name),
+					   GRAPH_DIMS(-1, 1, WIDTH));
+	}
+	all = graph_concat(g, experts, EXPERTS, 1);
+	for (uint32_t task = 0; task <= in->more_count; task++) {
+		const struct graph_value mixed =
+			graph_reduce(g, GRAPH_SUM, graph_times(g, all, gate(zoo, x, EXPERTS, task)), 1);
+		struct graph_value *logits = task ? &zoo->more_logits[task - 1] : &first;
+
+		snprintf(name, sizeof(name), "tower/%u", task);
+		*logits = zoo_column(zoo, zoo_mlp(zoo, mixed, ZOO_UNITS(16, 1), GRAPH_NO_OP, name));
+	}
+	return first;
+}
+
 const struct zoo_model zoo_models[] = {
 	{ .name = "logistic",
 	  .help = "logistic regression: a weight for each id and each number",
@@ -159,6 +198,10 @@ const struct zoo_model zoo_models[] = {
 	  .help = "DLRM: products of all pairs of embeddings, between dense layers",
 	  .logits = dlrm,
 	  .numbers = true },
+	{ .name = "mmoe",
+	  .help = "MMoE: several labels of a row at once, by experts that they share and gates of their own",
+	  .logits = mmoe,
+	  .tasks = true },
 	{ .name = "dssm",
 	  .help = "DSSM: the cosine of a user with the mean of his clicks, and an item",
 	  .logits = zoo_dssm,

@@ -58,6 +58,28 @@ static int check_files(const char *const *files, uint32_t count, struct star_err
 	return 0;
 }
 
+/* A further label is a head of the model: what it is called is what its figures are called. */
+static int check_labels(const struct zoo_options *o, uint32_t more, struct star_error *err)
+{
+	if (more && !o->model->tasks)
+		return star_error_set(
+			err, -EINVAL,
+			"the schema has %u labels, and %s learns one: take mmoe, or say ignore of the others", more + 1,
+			o->model->name);
+	for (uint32_t i = 0; i < more; i++) {
+		const char *name = zoo_task_name(o, i);
+
+		if (!strcmp(name, SESSION_LOSS) || !strcmp(name, SESSION_GLOBAL_STEP) ||
+		    strlen(name) > ESTIMATOR_HEAD_NAME_MAX)
+			return star_error_set(
+				err, -EINVAL,
+				"the label \"%.40s\" is a task beside the first: it needs a name of %d bytes "
+				"at most, which is neither %s nor %s",
+				name, ESTIMATOR_HEAD_NAME_MAX, SESSION_LOSS, SESSION_GLOBAL_STEP);
+	}
+	return 0;
+}
+
 /* Whether rows of the format have what the model needs; without a format it is the one that does. */
 static int check_format(struct zoo_options *o, struct star_error *err)
 {
@@ -98,7 +120,7 @@ static int check_format(struct zoo_options *o, struct star_error *err)
 			err, -EINVAL,
 			"%s multiplies each pair of columns, %d at most; the schema has %u: take another model",
 			o->model->name, DLRM_COLUMNS_MAX, shape.fields + shape.lists);
-	return 0;
+	return check_labels(o, shape.more_labels, err);
 }
 
 struct input_shape zoo_shape(const struct zoo_options *o)
@@ -126,10 +148,11 @@ static bool trains(const struct zoo_options *o)
 	return o->command == ZOO_TRAIN;
 }
 
-/* What is known from the training files alone: a text's vocabulary; the scale of census's numbers. */
+/* What is known from the training files alone: a text's vocabulary; the scale of census's numbers. An evaluator needs
+ * them for nothing else. */
 static bool needs_train(const struct zoo_options *o)
 {
-	return trains(o) || o->model->kind != ZOO_ROWS || zoo_has_standardized(o);
+	return (trains(o) && !o->evaluator) || o->model->kind != ZOO_ROWS || zoo_has_standardized(o);
 }
 
 static bool tells_scores(const struct zoo_options *o)
@@ -278,15 +301,16 @@ static int check_optimizers(const struct zoo_options *o, struct star_error *err)
 /* To evaluate and to predict is to look at what a training has left. */
 static int check_command(const struct zoo_options *o, struct star_error *err)
 {
-	const char *const name = o->command == ZOO_PREDICT ? "predict" : "evaluate";
+	const char *const name = o->command == ZOO_PREDICT ? "predict" : o->evaluator ? "the evaluator" : "evaluate";
 
 	if (!o->train_count && needs_train(o))
-		return trains(o) ? star_error_set(err, -EINVAL, "--train is missing: files of examples")
-				 : star_error_set(err, -EINVAL,
-						  "%s needs the training files, too (--train FILE...): %s is theirs",
-						  name,
-						  o->model->kind != ZOO_ROWS ? "a text's vocabulary"
-									     : "the numbers' scale");
+		return trains(o) && !o->evaluator
+			       ? star_error_set(err, -EINVAL, "--train is missing: files of examples")
+			       : star_error_set(err, -EINVAL,
+						"%s needs the training files, too (--train FILE...): %s is theirs",
+						name,
+						o->model->kind != ZOO_ROWS ? "a text's vocabulary"
+									   : "the numbers' scale");
 	if (trains(o))
 		return 0;
 	if (!o->test_count)

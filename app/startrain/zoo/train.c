@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The models as an estimator: their graph for a batch of each format, and batches from files. */
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,13 @@ enum { IDS_PER_ROW = 1024 /* without columns, on average in a batch */ };
 
 /* ---- the model function ---- */
 
+_Static_assert(INPUT_SCHEMA_LABELS_MAX == 1 + ESTIMATOR_HEADS_MAX, "a head for each label");
+
 struct params {
 	const struct zoo_options *options;
-	struct zoo_scaling scaling; /* of rows */
-	struct zoo_text text;	    /* of others */
+	struct zoo_scaling scaling;		   /* of rows */
+	char more_labels[ESTIMATOR_HEADS_MAX][16]; /* names of their feeds */
+	struct zoo_text text;			   /* of others */
 };
 
 /* (x - mean) / deviation */
@@ -42,16 +46,29 @@ static struct zoo_lists lists_feeds(struct graph *g, struct estimator_spec *spec
 	return l;
 }
 
-static struct zoo_inputs make_inputs(struct graph *g, struct estimator_spec *spec, const struct params *p)
+/* Behind those of the first task. */
+static void more_labels_feeds(struct graph *g, struct estimator_spec *spec, struct params *p, struct zoo_inputs *in)
+{
+	for (uint32_t i = 0; i < in->more_count; i++) {
+		snprintf(p->more_labels[i], sizeof(p->more_labels[i]), "labels/%u", i + 1);
+		in->more_labels[i] =
+			zoo_feed(g, spec, p->more_labels[i], zoo_type(STAR_FLOAT32, 1, p->options->batch, 0));
+	}
+}
+
+static struct zoo_inputs make_inputs(struct graph *g, struct estimator_spec *spec, struct params *p)
 {
 	const struct zoo_options *o = p->options;
 	const struct input_shape shape = zoo_shape(o);
 	const int64_t ids = (int64_t)o->batch * IDS_PER_ROW;
-	struct zoo_inputs in = {
-		.dense_count = shape.dense, .fields = shape.fields, .lists_count = shape.lists, .loose = !shape.columns
-	};
+	struct zoo_inputs in = { .dense_count = shape.dense,
+				 .fields = shape.fields,
+				 .lists_count = shape.lists,
+				 .loose = !shape.columns,
+				 .more_count = shape.more_labels };
 
 	in.labels = zoo_feed(g, spec, "labels", zoo_type(STAR_FLOAT32, 1, o->batch, 0));
+	more_labels_feeds(g, spec, p, &in);
 	if (in.loose) {
 		in.ids = zoo_feed(g, spec, "ids", zoo_type(STAR_INT64, 1, ids, 0));
 		in.values = zoo_feed(g, spec, "values", zoo_type(STAR_FLOAT32, 1, ids, 0));
@@ -70,10 +87,33 @@ static struct zoo_inputs make_inputs(struct graph *g, struct estimator_spec *spe
 	return in;
 }
 
+const char *zoo_task_name(const struct zoo_options *o, uint32_t task)
+{
+	return input_schema_label(o->schema, task + 1);
+}
+
+/* Each further task is a head, and all tasks' losses are added. */
+static void add_tasks(const struct params *p, enum estimator_mode mode, const struct zoo *zoo,
+		      const struct zoo_inputs *in, struct estimator_spec *spec)
+{
+	for (uint32_t i = 0; i < in->more_count; i++) {
+		const struct graph_value logits = zoo->more_logits[i];
+
+		spec->heads[spec->heads_count++] = (struct estimator_head){
+			.name = zoo_task_name(p->options, i),
+			.predictions = mode == ESTIMATOR_TRAIN ? GRAPH_NONE : graph_sigmoid(zoo->graph, logits),
+			.labels = p->more_labels[i],
+			.threshold = p->options->threshold,
+		};
+		spec->loss =
+			graph_plus(zoo->graph, spec->loss, graph_sigmoid_loss(zoo->graph, logits, in->more_labels[i]));
+	}
+}
+
 static int model_fn(void *params, enum estimator_mode mode, struct graph *g, struct estimator_spec *spec,
 		    struct star_error *err)
 {
-	const struct params *p = params;
+	struct params *p = params;
 	struct zoo zoo = {
 		.graph = g, .options = p->options, .train = mode == ESTIMATOR_TRAIN, .auxiliary = GRAPH_NONE
 	};
@@ -96,6 +136,7 @@ static int model_fn(void *params, enum estimator_mode mode, struct graph *g, str
 		spec->loss = graph_plus(g, spec->loss, zoo.auxiliary);
 	spec->predictions = mode == ESTIMATOR_TRAIN ? GRAPH_NONE : graph_sigmoid(g, logits);
 	spec->labels = "labels";
+	add_tasks(p, mode, &zoo, &in, spec);
 	return 0;
 }
 
@@ -114,6 +155,9 @@ static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *
 		return rc;
 	reader->share = b->share;
 	*feed++ = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->rows, 0), b->labels };
+	for (uint32_t i = 0; i < shape.more_labels; i++)
+		*feed++ = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->rows, 0),
+						 b->more_labels + (size_t)i * reader->batch };
 	if (!shape.columns) {
 		*feed++ = (struct graph_tensor){ zoo_type(STAR_INT64, 1, b->ids_count, 0), b->ids };
 		*feed++ = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->ids_count, 0), b->values };
@@ -159,7 +203,9 @@ static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, u
 	};
 	struct train_queue *queue = reader->queue;
 
-	*reader = (struct zoo_reader){ .shape = zoo_shape(o), .queue = queue, .input = input_open(&options, err) };
+	*reader = (struct zoo_reader){
+		.shape = zoo_shape(o), .batch = o->batch, .queue = queue, .input = input_open(&options, err)
+	};
 	prng_seed(&reader->clicks.prng, options.seed);
 	return reader->input ? 0 : err->code;
 }
@@ -338,7 +384,9 @@ static int open_queue(struct work *w, const char *ps, struct star_error *err)
 struct printer {
 	const struct zoo_options *options;
 	struct estimator_input input;
-	const float *labels; /* of the batch that was read last */
+	uint32_t tasks;
+	const float *labels[1 + ESTIMATOR_HEADS_MAX]; /* of the batch that was read last */
+	char *names[1 + ESTIMATOR_HEADS_MAX];	      /* of further tasks, as JSON has them */
 };
 
 static int printed_next(void *arg, struct graph_tensor *feeds, struct star_error *err)
@@ -346,25 +394,61 @@ static int printed_next(void *arg, struct graph_tensor *feeds, struct star_error
 	struct printer *p = arg;
 	const int rc = p->input.next(p->input.arg, feeds, err);
 
-	if (rc > 0)
-		p->labels = feeds[0].data;
+	for (uint32_t i = 0; rc > 0 && i < p->tasks; i++)
+		p->labels[i] = feeds[i].data;
 	return rc;
 }
 
-/* Nine digits are a float's own bits. A disk that is full is told at once, not after the last example. */
+/* Nine digits are a float's own bits. */
+static void print_score(const struct printer *p, uint32_t task, double score, double label)
+{
+	if (!p->options->json)
+		printf("%s%.9g\t%g", task ? "\t" : "", score, label);
+	else if (task == 0)
+		printf("{\"score\": %.9g, \"label\": %g", score, label);
+	else
+		printf("%s%s: {\"score\": %.9g, \"label\": %g}", task == 1 ? ", \"heads\": {" : ", ", p->names[task],
+		       score, label);
+}
+
+/* A disk that is full is told at once, not after the last example. */
 static int print_scores(void *arg, const struct graph_tensor *predictions, struct star_error *err)
 {
 	const struct printer *p = arg;
-	const float *scores = predictions->data;
 	const int64_t rows = graph_elements(&predictions->type.shape);
-	const char *const line = p->options->json ? "{\"score\": %.9g, \"label\": %g}\n" : "%.9g\t%g\n";
 
-	for (int64_t i = 0; i < rows; i++)
-		if (isfinite(scores[i]))
-			printf(line, scores[i], p->labels[i]);
-		else
-			return star_error_set(err, -EDOM, "a score is not a number: the model has diverged");
+	for (int64_t i = 0; i < rows; i++) {
+		for (uint32_t task = 0; task < p->tasks; task++) {
+			const double score = (double)((const float *)predictions[task].data)[i];
+
+			if (!isfinite(score))
+				return star_error_set(err, -EDOM, "a score is not a number: the model has diverged");
+			print_score(p, task, score, (double)p->labels[task][i]);
+		}
+		puts(!p->options->json ? "" : p->tasks > 1 ? "}}" : "}");
+	}
 	return ferror(stdout) ? output_flush(stdout, "the scores", err) : 0;
+}
+
+static int printer_init(struct printer *p, const struct zoo_options *o, struct star_error *err)
+{
+	*p = (struct printer){ .options = o, .tasks = 1 + zoo_shape(o).more_labels };
+	for (uint32_t i = 1; i < p->tasks; i++) {
+		json_t *name = json_string(zoo_task_name(o, i - 1));
+
+		p->names[i] = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
+		json_decref(name);
+		if (!p->names[i])
+			return star_error_set(err, -EINVAL, "the label \"%.100s\" is not UTF-8: give it another name",
+					      zoo_task_name(o, i - 1));
+	}
+	return 0;
+}
+
+static void printer_fini(struct printer *p)
+{
+	for (uint32_t i = 1; i < p->tasks; i++)
+		free(p->names[i]);
 }
 
 static int work_of(const struct estimator *e, struct work *w, enum purpose purpose, struct watch *watch,
@@ -374,13 +458,15 @@ static int work_of(const struct estimator *e, struct work *w, enum purpose purpo
 		.every_steps = w->options->evaluate_every, .arg = w, .open = open_test, .close = close_input
 	};
 	struct estimator_figures trained;
-	struct printer printer = { .options = w->options };
+	struct printer printer;
 	struct estimator_input input;
 	int rc;
 
 	if (purpose == EVALUATE_BESIDE) /* its input is not asked */
 		return estimator_train_and_evaluate(e, (struct estimator_input){ NULL, NULL }, &eval, &trained,
 						    &figures->estimator, err);
+	if (printer_init(&printer, w->options, err) < 0)
+		return err->code;
 	rc = purpose == TRAIN && w->options->queue ? open_queue(w, e->config.ps, err) : 0;
 	if (rc == 0)
 		rc = open_input(w, purpose == TRAIN, e->config.task_index, &watch->input, err);
@@ -396,6 +482,7 @@ static int work_of(const struct estimator *e, struct work *w, enum purpose purpo
 	if (train_queue_close(w->reader.queue, rc < 0 ? NULL : err) < 0 && rc == 0)
 		rc = err->code;
 	w->reader.queue = NULL;
+	printer_fini(&printer);
 	return rc;
 }
 

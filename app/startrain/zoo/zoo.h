@@ -85,6 +85,7 @@ struct zoo {
 	const struct zoo_options *options;
 	bool train;
 	struct graph_value auxiliary; /* a scalar that a model adds to its loss in training; or none */
+	struct graph_value more_logits[ESTIMATOR_HEADS_MAX]; /* of the further tasks: [n] each, as many as labels */
 };
 
 /* What the rows of a batch clicked on before: k clicks, those of a row together, the oldest first. */
@@ -113,6 +114,8 @@ struct zoo_inputs {
 	struct zoo_lists lists;
 	struct zoo_clicks clicks; /* of rows with histories: ids are user, item and category */
 	uint32_t dense_count, fields, lists_count;
+	struct graph_value more_labels[ESTIMATOR_HEADS_MAX]; /* of further tasks: [n] */
+	uint32_t more_count;
 };
 
 /* A batch of n windows of a text, or of n pairs of words. */
@@ -138,6 +141,7 @@ struct zoo_model {
 	/* Of a text: the loss. */
 	struct graph_value (*text)(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
 	bool numbers, history; /* what rows must have */
+	bool tasks;	       /* learns all labels of a row, not its only one */
 };
 extern const struct zoo_model zoo_models[]; /* ended by one without a name */
 
@@ -189,12 +193,16 @@ struct zoo_clicks zoo_clicks_feeds(struct graph *g, struct estimator_spec *spec,
 int zoo_clicks_next(struct zoo_clicks_reader *reader, const struct input_batch *batch, struct graph_tensor *feeds,
 		    struct star_error *err);
 
+/* The name of a further task, which is a head of the estimator: that of its label. */
+const char *zoo_task_name(const struct zoo_options *o, uint32_t task);
+
 struct zoo_reader {
 	struct input *input;
 	struct train_queue *queue; /* that its slices come from, or NULL */
 	double share;		   /* of all that is to be read, when the last batch was made */
 	struct zoo_clicks_reader clicks;
 	struct input_shape shape;
+	uint32_t batch; /* rows at most */
 };
 
 /* Of a row's numbers. */

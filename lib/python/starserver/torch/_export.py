@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 
 from ._embedding import EmbeddingBag, _Rows
 from ._export_elementwise import OPERATIONS
-from ._export_graph import Feed, GraphText, Pair, Parameter, Ragged, Rows, Unsupported, Value, picked, zeros
+from ._export_graph import Feed, GraphText, Pair, Parameter, Ragged, Rows, Statistic, Unsupported, Value, picked, zeros
 from ._export_operations import batch_norm, embedding_bag
 from ._keys import ragged
 from ._optimizer import DTYPES, UNGIVEN
@@ -112,6 +112,8 @@ class _Converter:
         self.graph, self.dynamic = graph, dynamic
         self.paths = {id(parameter): path for path, parameter in model.named_parameters()}
         self.parameters: dict[int, Parameter] = {}
+        self.buffers = {id(buffer): path for path, buffer in model.named_buffers()}
+        self.statistics: dict[int, Statistic] = {}
         self.problems: list[tuple[str, int, str]] = []
 
     # What comes in
@@ -139,6 +141,10 @@ class _Converter:
             found = getattr(found, name)
         if not isinstance(found, Tensor):
             return found
+        if id(found) in self.buffers:
+            if id(found) not in self.statistics:
+                self.statistics[id(found)] = Statistic(self.graph, self.buffers[id(found)], found)
+            return self.statistics[id(found)]
         if not isinstance(found, nn.Parameter) or not found.requires_grad:
             return self.graph.constant(found)
         if id(found) not in self.parameters:
@@ -189,7 +195,7 @@ class _Converter:
         if node.op == "call_module":
             return self.module(module.get_submodule(node.target), node, args, kwargs)
         name = node.target if node.op == "call_method" else node.target.__name__
-        if name == "getitem" and isinstance(args[0], (tuple, list)):
+        if name == "getitem" and isinstance(args[0], (tuple, list, dict)):
             return args[0][args[1]]
 
         def call(which: int) -> Any:
@@ -220,9 +226,10 @@ class _Converter:
 
     def module(self, module: nn.Module, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            weight, bias = (self.parameter(module, name) if module.affine else None for name in ("weight", "bias"))
-            return self.made(node.name, args[0].pair, batch_norm(self.graph, args[0].pair, args[0], None, None, weight, bias,
-                                                                 module.training, eps=module.eps))
+            weight, bias, mean, variance = (self.parameter(module, name) for name in ("weight", "bias", "running_mean", "running_var"))
+            by_batch = module.training or mean is None and variance is None
+            return self.made(node.name, args[0].pair, batch_norm(self.graph, args[0].pair, args[0], mean, variance, weight, bias,
+                                                                 by_batch, module.momentum, module.eps))
         if not isinstance(module, _Rows):
             raise Unsupported("a graph has no such operation: write it by cells, of which each is made of operations that there are")
         rows = Rows(self.graph, self.graph.table(module.table), module.table.dim, module.table.dtype, module.frozen)
@@ -235,8 +242,8 @@ class ExportedGraph:
     """A model as a graph. text: of its .star file. feeds: for each array of a batch (name, dtype, shape), -1 in a shape being a
     batch's own size. values: for each variable its first values, by name."""
 
-    def __init__(self, graph: GraphText, loss: Value) -> None:
-        self.text = graph.text(loss)
+    def __init__(self, graph: GraphText, results: Sequence[Value]) -> None:
+        self.text = graph.text(results)
         self._feeds = graph.used
         self.feeds = [(feed.name, feed.dtype, feed.shape) for feed in self._feeds]
         self.values: dict[str, Any] = dict(graph.values)
@@ -260,6 +267,29 @@ class ExportedGraph:
         return count
 
 
+def _tensors(value: Any) -> list[Any]:
+    """All that a model returns, in lists and tuples, and by name."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [one for part in value for one in _tensors(part)] if isinstance(value, (tuple, list)) else [value]
+
+
+def _results(value: Any, predictions: Any, training: bool) -> list[Value]:
+    """Training: the loss. Else the loss, if there is one, and predictions."""
+    is_loss = isinstance(value, Value) and value.shape == ()
+    if training and not is_loss:
+        found = (f"a tensor of shape {list(value.shape)}" if isinstance(value, Value) else
+                 "several values" if isinstance(value, (tuple, list, dict)) else f"{value!r:.40}")
+        raise ValueError(f"a graph is trained by its loss, one number, and this is {found}: pass loss=, or return the loss (after "
+                         "model.eval() a graph that predicts needs none)")
+    if training:
+        return [value]
+    results = _tensors(predictions) if predictions is value else [value, *_tensors(predictions)]
+    if not results or not all(isinstance(one, Value) for one in results):
+        raise ValueError("a model that predicts returns tensors, or lists, tuples and dicts of them")
+    return results
+
+
 def export_graph(model: nn.Module, example: Sequence[Any], loss: Callable[[Any, Any], Any] | None = None, *, name: str = "model",
                  dense: str = "adam", rate: float | None = None, dynamic: bool = True, **options: Any) -> ExportedGraph:
     """The graph of a model and its loss, which `startrain FILE.star` cuts and trains (docs/graph.rst, docs/training.rst).
@@ -273,7 +303,12 @@ def export_graph(model: nn.Module, example: Sequence[Any], loss: Callable[[Any, 
     arguments of model.forward: tensors, or for an EmbeddingBag (values, offsets) or lists; all others are taken as constants.
     The first size of a tensor is a batch's own; dynamic=False: all sizes are those of the example.
     name, dense, rate, options: as of starserver.torch.Optimizer, so that the variables are the same ones. Parameters
-    without requires_grad are constants; running means of batch norms are not kept. Nothing is pulled, and nothing is changed.
+    without requires_grad are constants. Running means and variances of batch norms are variables, too, by the names of their
+    buffers, which training moves on. Nothing is pulled, and nothing is changed.
+
+    After model.eval() the graph is one to evaluate and to predict with, by `startrain FILE.star evaluate` and `predict`: batch
+    norms go by their running means, dropout is off, and the results are the loss, if there is one, and what the model returns.
+    Export it with the same options as the one that was trained, so that the variables are the same.
     Raises ExportError, which names file and line of each operation that cannot be converted.
     """
     definition = {"optimizer": dense, "rate": rate, "initializer": "constant", "scale": UNGIVEN, **options}
@@ -283,13 +318,10 @@ def export_graph(model: nn.Module, example: Sequence[Any], loss: Callable[[Any, 
     names = [node.target for node in _trace(model)[0].nodes if node.op == "placeholder"]
     if any(one.startswith("*") for one in names) or len(inner) > len(names):
         raise ValueError(f"the model takes {names}, and the example has {len(inner)} arguments for it")
-    value = converter.run(model, [converter.feed(i, names[i], one) for i, one in enumerate(inner)])
+    value = predictions = converter.run(model, [converter.feed(i, names[i], one) for i, one in enumerate(inner)])
     if loss is not None and value is not SKIPPED:
         value = converter.run(_Loss(loss), [value, converter.feed(len(inner), "target", list(example)[-1])])
     if converter.problems:
         raise ExportError(converter.problems)
-    if not isinstance(value, Value) or value.shape != ():
-        found = (f"a tensor of shape {list(value.shape)}" if isinstance(value, Value) else
-                 "several values" if isinstance(value, (tuple, list, dict)) else f"{value!r:.40}")
-        raise ValueError(f"a graph is trained by its loss, one number, and this is {found}: pass loss=, or return the loss")
-    return ExportedGraph(graph, value)
+    results = _results(value, predictions, model.training)
+    return ExportedGraph(graph, results)

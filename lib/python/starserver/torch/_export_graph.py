@@ -160,6 +160,35 @@ class Constant(Value):
         return self._name
 
 
+class Statistic(Constant):
+    """A buffer of the model. As a running mean or variance of a batch norm it is a variable, which training moves on by itself."""
+
+    def __init__(self, graph: GraphText, path: str, buffer: Tensor) -> None:
+        super().__init__(graph, buffer.detach().cpu().contiguous())
+        self.path, self._handle, self._now = path, "", ""
+
+    @property
+    def handle(self) -> str:
+        if not self._handle:
+            if self.dtype not in ("float32", "float64"):
+                raise Unsupported(f"running statistics of {self.data.dtype}")
+            self._handle = self.graph.variable(self.path, list(self.shape), self.dtype, trained=False)
+            self.graph.values[self._handle] = self.data.numpy().copy()
+        return self._handle
+
+    def now(self) -> str:
+        """What it is in this step, by the name of a node."""
+        self._now = self._now or str(self.graph.node("read", self.handle))
+        return self._now
+
+    def move(self, batch: Any, momentum: float) -> None:
+        """By so much of the way to the batch's: a gradient of sgd at rate 1 is what is taken away, whoever else takes some away."""
+        away = self.graph.node("sub", self.now(), batch)
+        step = self.graph.node("mul", away, self.graph.literal(momentum, self.dtype))
+        self.graph.node("apply", self.handle, step)
+        self._now = str(self.graph.node("sub", self.now(), step))  # for a batch norm that a step goes through twice
+
+
 class Ragged:
     """Bags of keys. segments: the bag of each key; like: as long as there are bags."""
 
@@ -249,8 +278,10 @@ class GraphText:
         self._handles.append(self._line(name, operation, (), attributes, DEVICE))
         return name
 
-    def variable(self, path: str, shape: Sequence[int], dtype: str) -> str:
-        return self._handle(f"{self.prefix}/{path}", "variable", {"dtype": dtype, "shape": list(shape), **self.definition})
+    def variable(self, path: str, shape: Sequence[int], dtype: str, trained: bool = True) -> str:
+        how = self.definition if trained else {"optimizer": "sgd", "rate": 1.0, "initializer": "constant",
+                                               "scale": self.definition["scale"], "trainable": 0}
+        return self._handle(f"{self.prefix}/{path}", "variable", {"dtype": dtype, "shape": list(shape), **how})
 
     def table(self, table: Table) -> str:
         if table.name not in self._tables:
@@ -294,7 +325,7 @@ class GraphText:
             raise Unsupported(f"to the shape {list(shape)}: more than one size is a batch's own; export with dynamic=False")
         return str(self.node("reshape", name, shape=list(shape)))
 
-    def text(self, loss: Value) -> str:
-        result = loss.name
+    def text(self, results: Sequence[Value]) -> str:
+        result = ", ".join([one.name for one in results])
         feeds = [self._line(feed.name, "feed", (), {"dtype": feed.dtype, "shape": feed.shape}) for feed in self.used]
         return "\n".join(["star 1", *feeds, *self._handles, *self._lines, f"results {result}", ""])

@@ -2,6 +2,7 @@
 """What PyTorch's operations are in a graph: reductions, dense algebra, embeddings and losses."""
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy
 import torch
 
 from ._export_elementwise import OPERATIONS, Operation, operation, refuse
-from ._export_graph import Feed, GraphText, Pair, Parameter, Ragged, Rows, Unsupported, Value
+from ._export_graph import Constant, Feed, GraphText, Pair, Parameter, Ragged, Rows, Statistic, Unsupported, Value
 from ._export_shapes import permuted
 from ._keys import ragged
 
@@ -129,17 +130,49 @@ def layer_norm(g: GraphText, out: Pair, x: Any, normalized_shape: Sequence[int],
     return g.node("layer_norm", x.name, *scales, epsilon=float(eps), outputs=3)[0]
 
 
+def rows(g: GraphText, x: Any, name: str, channels: int) -> str:
+    """How many values each channel has, x being [..., channels] by that name: a number of x's type."""
+    if -1 not in x.shape:
+        return g.literal(math.prod(x.shape) / channels, x.dtype)
+    column = g.node("slice", g.reshape(name, [-1, channels]), begin=[0, 0], size=[-1, 1])
+    none = g.node("cast", g.node("less", column, column), dtype=x.dtype)  # 0, also of NaN
+    return str(g.node("sum", g.node("add", none, g.literal(1, x.dtype))))
+
+
+def by_statistics(g: GraphText, x: Any, mean: str, variance: str, scales: Sequence[str], eps: float) -> Any:
+    """(x - mean) / sqrt(variance + eps) * weight + bias"""
+    scale = g.node("div", scales[0], g.node("sqrt", g.node("add", variance, g.literal(eps, x.dtype))))
+    shape = [x.shape[1]] + [1] * (len(x.shape) - 2)
+    mean, scale, bias = (one if len(shape) == 1 else g.reshape(one, shape) for one in (mean, scale, scales[1]))
+    return g.node("add", g.node("mul", g.node("sub", x.name, mean), scale), bias)
+
+
 @operation("batch_norm")
 def batch_norm(g: GraphText, out: Pair, x: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
-               training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Any:
-    if not training:
-        raise Unsupported("by running means: a graph has those of the batch alone; call model.train() first")
+               training: bool = False, momentum: Any = 0.1, eps: float = 1e-5) -> Any:
+    running = [one for one in (running_mean, running_var) if one is not None]
     size = x.shape[1]
+    if not all(isinstance(one, Constant) for one in running):
+        raise Unsupported("running means that are computed: they are buffers of the model")
     scales = [g.literal(numpy.full(size, number), out.dtype) if one is None else one.name for one, number in ((weight, 1), (bias, 0))]
+    if not training:
+        if len(running) < 2:
+            raise Unsupported("by running means, of which there are none")
+        mean, variance = (one.now() if isinstance(one, Statistic) else one.name for one in running)
+        return by_statistics(g, x, mean, variance, scales, float(eps))
     order = list(range(len(out.shape)))
     order.append(order.pop(1))
-    name = x.name if len(order) == 2 else permuted(g, x, order)
-    name = g.node("batch_norm", name, *scales, epsilon=float(eps), outputs=3)[0]
+    last = x.name if len(order) == 2 else permuted(g, x, order)
+    name, mean, variance = g.node("batch_norm", last, *scales, epsilon=float(eps), outputs=3)
+    if running:
+        if momentum is None:
+            raise Unsupported("momentum=None, the mean of all batches: give a number")
+        if len(running) < 2 or not all(isinstance(one, Statistic) for one in running):
+            raise Unsupported("running means that are no buffers of the model: nothing could keep them")
+        count, one = rows(g, x, last, size), g.literal(1, x.dtype)
+        unbiased = g.node("mul", variance, g.node("div", count, g.node("max", g.node("sub", count, one), one)))
+        running_mean.move(mean, float(momentum))
+        running_var.move(unbiased, float(momentum))
     return name if len(order) == 2 else g.node("transpose", name, perm=[order.index(i) for i in range(len(order))])
 
 
