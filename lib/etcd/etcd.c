@@ -23,6 +23,8 @@ struct etcd {
 	char endpoints[ETCD_ENDPOINTS_MAX][ETCD_ENDPOINT_MAX];
 	unsigned endpoints_count, last; /* who answered, or is asked first next time */
 	bool answered, tls;
+	uint32_t timeout_ms, hurry_ms; /* as in etcd_options */
+	bool slow;		       /* a member has had its time, and not answered */
 	char key[ETCD_KEY_MAX + 1], key64[BASE64_KEY];
 	bool (*goes_on)(void *ctx);
 	void *ctx;
@@ -74,8 +76,6 @@ static int set_up(struct etcd *etcd, const struct etcd_options *o, struct star_e
 	SET(CURLOPT_PROTOCOLS_STR, etcd->tls ? "https" : "http");
 	SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	SET(CURLOPT_HTTPHEADER, etcd->headers);
-	SET(CURLOPT_TIMEOUT_MS, (long)o->timeout_ms);
-	SET(CURLOPT_CONNECTTIMEOUT_MS, (long)o->timeout_ms);
 	SET(CURLOPT_WRITEFUNCTION, take_reply);
 	SET(CURLOPT_WRITEDATA, etcd);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
@@ -130,6 +130,8 @@ struct etcd *etcd_create(const struct etcd_options *o, struct star_error *err)
 		return NULL;
 	}
 	etcd->tls = o->ca && o->ca[0];
+	etcd->timeout_ms = o->timeout_ms;
+	etcd->hurry_ms = o->hurry_ms;
 	etcd->goes_on = o->goes_on;
 	etcd->ctx = o->ctx;
 	etcd->endpoints_count = o->endpoints_count;
@@ -201,7 +203,7 @@ static CURLcode perform(struct etcd *etcd)
 }
 
 /* One request to one endpoint. 0: etcd->reply has what it said. */
-static int post(struct etcd *etcd, const char *endpoint, const char *path, struct star_error *err)
+static int post(struct etcd *etcd, const char *endpoint, const char *path, uint32_t ms, struct star_error *err)
 {
 	char url[ETCD_ENDPOINT_MAX + 64], said[160];
 	CURLcode rc;
@@ -215,7 +217,10 @@ static int post(struct etcd *etcd, const char *endpoint, const char *path, struc
 	if (rc == CURLE_OK)
 		rc = curl_easy_setopt(etcd->curl, CURLOPT_POSTFIELDS, etcd->body);
 	if (rc == CURLE_OK)
+		rc = curl_easy_setopt(etcd->curl, CURLOPT_TIMEOUT_MS, (long)ms);
+	if (rc == CURLE_OK)
 		rc = perform(etcd);
+	etcd->slow |= rc == CURLE_OPERATION_TIMEDOUT;
 	if (etcd->too_long)
 		return star_error_set(err, -EBADMSG, "etcd at %s: its answer has more than %u bytes", endpoint,
 				      ETCD_REPLY_MAX);
@@ -236,10 +241,11 @@ struct question {
 	struct etcd_value *value;
 };
 
-static int ask_endpoint(struct etcd *etcd, const char *endpoint, struct question *q, struct star_error *err)
+static int ask_endpoint(struct etcd *etcd, const char *endpoint, struct question *q, uint32_t ms,
+			struct star_error *err)
 {
 	struct star_error why = { 0 };
-	int rc = post(etcd, endpoint, q->path, err);
+	int rc = post(etcd, endpoint, q->path, ms, err);
 
 	if (rc < 0)
 		return rc;
@@ -249,7 +255,7 @@ static int ask_endpoint(struct etcd *etcd, const char *endpoint, struct question
 }
 
 /* etcd->body to one after the other, until one answers. */
-static int ask_all(struct etcd *etcd, struct question *q, struct star_error *err)
+static int ask_in_turn(struct etcd *etcd, struct question *q, uint32_t ms, struct star_error *err)
 {
 	const unsigned first = etcd->last;
 
@@ -259,7 +265,7 @@ static int ask_all(struct etcd *etcd, struct question *q, struct star_error *err
 
 		/* Also where this one is not waited for any more: the next call begins behind it. */
 		etcd->last = (at + 1) % etcd->endpoints_count;
-		if (ask_endpoint(etcd, etcd->endpoints[at], q, err) < 0)
+		if (ask_endpoint(etcd, etcd->endpoints[at], q, ms, err) < 0)
 			continue;
 		etcd->last = at;
 		etcd->answered = true;
@@ -268,6 +274,20 @@ static int ask_all(struct etcd *etcd, struct question *q, struct star_error *err
 	etcd->answered = false;
 	err->code = -EHOSTUNREACH;
 	return -EHOSTUNREACH;
+}
+
+/* Who does not answer at once may be gone, with its machine: the others are asked before it is waited for. */
+static int ask_all(struct etcd *etcd, struct question *q, struct star_error *err)
+{
+	const bool hurries = etcd->endpoints_count > 1 && etcd->hurry_ms && etcd->hurry_ms < etcd->timeout_ms;
+	int rc = -EHOSTUNREACH;
+
+	etcd->slow = !hurries;
+	if (hurries)
+		rc = ask_in_turn(etcd, q, etcd->hurry_ms, err);
+	if (rc < 0 && etcd->slow)
+		rc = ask_in_turn(etcd, q, etcd->timeout_ms, err);
+	return rc;
 }
 
 int etcd_read(struct etcd *etcd, struct etcd_value *value, struct star_error *err)

@@ -4,7 +4,8 @@
  * (POST /v3/kv/range and /v3/kv/txn), by HTTP or HTTPS. Its members are asked in turn, beginning with the one that
  * answered last, or behind the one that was not waited for (goes_on). Reads are linearizable. No lease of etcd's is
  * used, and no clock of its machines. What an endpoint answers is bounded and checked; an answer that is none counts as
- * no answer. Calls wait, for timeout_ms at each endpoint at most: for a control thread, and one thread at a time.
+ * no answer. Calls wait, for hurry_ms and then for timeout_ms at each endpoint at most: for a control thread, and one
+ * thread at a time.
  */
 #ifndef ETCD_ETCD_H
 #define ETCD_ETCD_H
@@ -30,6 +31,7 @@ struct etcd_options {
 	/* Files in PEM. "" or NULL: none; without ca it is HTTP, in clear. */
 	const char *ca, *certificate, *private_key;
 	uint32_t timeout_ms; /* of connection and answer together, for each endpoint */
+	uint32_t hurry_ms;   /* each has so long first, where there are others; 0: timeout_ms from the beginning */
 	/* False: nobody is asked any more, and a call returns within some 20 ms. NULL: always true. */
 	bool (*goes_on)(void *ctx);
 	void *ctx;

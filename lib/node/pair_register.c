@@ -15,7 +15,8 @@
 #include "jsonrpc/thread.h"
 
 enum {
-	TIMEOUT_MS = 1000, /* for each member of etcd */
+	TIMEOUT_MS = 1000, /* for each member of etcd, ... */
+	HURRY_MS = 150,	   /* ... and so long at first, as one may have died with the other node's machine */
 	LOOK_MS = 1000,	   /* between looks at what the register has */
 	AGAIN_MS = 100,	   /* between tries of what is wanted */
 	PATIENCE_MS = 100, /* with a look while somebody waits to ask */
@@ -423,6 +424,7 @@ int node_pair_register_begin(struct node_pair *p, struct star_error *err)
 					      .certificate = config->standby_etcd_certificate,
 					      .private_key = config->standby_etcd_private_key,
 					      .timeout_ms = TIMEOUT_MS,
+					      .hurry_ms = HURRY_MS,
 					      .goes_on = register_goes_on,
 					      .ctx = p };
 	struct node_pair_register *r;

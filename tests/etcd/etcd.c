@@ -274,13 +274,34 @@ struct liar {
 	const char *status, *body;
 	size_t body_bytes, sends, promises; /* of the body: what it sends, and what Content-Length says */
 	bool silent;
+	unsigned ignores; /* so many connections, before it answers */
 	pthread_t thread;
 };
+
+static void ignore(int fd)
+{
+	char request[512];
+
+	while (recv(fd, request, sizeof(request), 0) > 0) /* until the client gives up */
+		;
+}
+
+/* The first connection that it does not ignore. */
+static int take_connection(const struct liar *l)
+{
+	for (unsigned i = 0; i < l->ignores; i++) {
+		const int fd = accept(l->fd, NULL, NULL);
+
+		ignore(fd);
+		close(fd);
+	}
+	return accept(l->fd, NULL, NULL);
+}
 
 static void *lie(void *arg)
 {
 	struct liar *l = arg;
-	const int fd = accept(l->fd, NULL, NULL);
+	const int fd = take_connection(l);
 	char request[8192], head[200];
 	ssize_t n = fd < 0 ? 0 : recv(fd, request, sizeof(request), 0);
 	int bytes;
@@ -292,8 +313,7 @@ static void *lie(void *arg)
 		for (size_t at = 0; at < l->sends && n > 0; at += (size_t)n)
 			n = send(fd, l->body + at, l->sends - at, MSG_NOSIGNAL);
 	} else if (n > 0) {
-		while (recv(fd, request, sizeof(request), 0) > 0) /* until the client gives up */
-			;
+		ignore(fd);
 	}
 	close(fd);
 	return NULL;
@@ -441,6 +461,46 @@ static void who_is_not_waited_for_is_not_asked_next(void)
 	close(other.fd);
 }
 
+/* A member whose machine is gone holds up nobody for long while there is another one; and who is slow has its time when
+ * nobody else answers. */
+static void who_is_silent_has_little_time_at_first(void)
+{
+	static const char nothing[] = HEAD "}";
+	struct liar kinds[][2] = {
+		{ { .silent = true }, { .status = "200 OK", .body = nothing } },
+		{ { .silent = true, .ignores = 1 }, { .status = "200 OK", .body = nothing, .ignores = 1 } },
+	};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct liar *silent = &kinds[i][0], *other = &kinds[i][1];
+		const uint64_t begun_us = clock_us();
+		struct star_error err = { 0 };
+		struct etcd_value value;
+		struct etcd *etcd;
+
+		other->promises = other->sends = strlen(nothing);
+		start_liar(silent);
+		start_liar(other);
+		etcd = etcd_create(&(struct etcd_options){ .endpoints = (const char *[]){ silent->endpoint,
+											  other->endpoint },
+							   .endpoints_count = 2,
+							   .key = key,
+							   .timeout_ms = i == 0 ? LONG_MS : 4 * TIMEOUT_MS,
+							   .hurry_ms = TIMEOUT_MS },
+				   &err);
+		if (!CHECK(etcd != NULL))
+			return;
+		CHECK_INT(etcd_read(etcd, &value, &err), 0);
+		CHECK_STR(etcd_endpoint(etcd), other->endpoint);
+		CHECK(clock_us() - begun_us < LONG_MS * UINT64_C(1000) / 2);
+		etcd_destroy(etcd);
+		pthread_join(silent->thread, NULL);
+		pthread_join(other->thread, NULL);
+		close(silent->fd);
+		close(other->fd);
+	}
+}
+
 static void swaps_are_told_from_answers(void)
 {
 	static const char won[] = HEAD ",\"succeeded\":true,\"responses\":[{\"response_put\":{\"header\":{}}}]}";
@@ -520,6 +580,7 @@ const struct unit_case unit_cases[] = {
 	{ "lies are no answers", lies_are_no_answers },
 	{ "answers are bounded", answers_are_bounded },
 	{ "who is not waited for is not asked next", who_is_not_waited_for_is_not_asked_next },
+	{ "who is silent has little time at first", who_is_silent_has_little_time_at_first },
 	{ "swaps are told from answers", swaps_are_told_from_answers },
 	{ "a real one swaps", a_real_one_swaps },
 	{ "a real one has certificates", a_real_one_has_certificates },

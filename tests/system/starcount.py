@@ -56,13 +56,16 @@ class Counter:
         return self.answer
 
     def waits(self, begun):
-        """Of each thread: the seconds from then until a call of its was answered, one after the other as long as they were slow."""
+        """Of each thread: the seconds from then until a call of its was answered that it made later. What was under way is left out, where another
+        one follows, as its answer may have been on its way; later calls are not, even where each is slow because the machine is busy."""
         found = []
         for calls in self.answer["slow"]:
             at = begun
             for since, until in calls:
                 if since / 1e6 <= at + BETWEEN_S and until / 1e6 > at:
                     at = until / 1e6
+                    if since / 1e6 > begun:
+                        break
             found.append(at - begun)
         return found
 
