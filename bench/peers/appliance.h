@@ -49,9 +49,9 @@ struct appliance {
 	/* Its port is a memif, where nothing has the Internet's checksum; or its worker comes by TCP. */
 	bool memory, stream;
 	uint8_t flags; /* enum wire_frame_flags of the requests that are asked */
-	unsigned sent;	/* how many frames the last turn had for the worker */
-	void *ctx;	/* the caller's */
-	bool counted; /* turns with frames are made in counted_turn, which profilers know */
+	unsigned sent; /* how many frames the last turn had for the worker */
+	void *ctx;     /* the caller's */
+	bool counted;  /* turns with frames are made in counted_turn, which profilers know */
 	/* Before each turn, what came in; may be NULL. */
 	void (*arrived)(struct appliance *a, struct rte_mbuf *const *frames, unsigned n);
 	/* In each turn, before its requests, as reactor_ops.work begins; may be NULL. */

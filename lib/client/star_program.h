@@ -12,9 +12,9 @@
  * Every call between begin and register adds a node, and returns its number, from 0, for later ones; or a negative
  * errno, after which register fails with the reason: -EINVAL (a node, name, flag or place that there is not, a table of
  * another cluster handle, a dim that is not 1 to 4096), -E2BIG (more than 64 nodes), -ENOMEM (the builder is NULL).
- * What can be checked on the whole program only, register refuses. Rows are float32. A builder is one thread's; programs are anybody's, as
- * tables are. Of a key that a run names several times a look-up gives the row for each, pool counts each, and apply
- * sums the gradients first and applies them once.
+ * What can be checked on the whole program only, register refuses. Rows are float32. A builder is one thread's;
+ * programs are anybody's, as tables are. Of a key that a run names several times a look-up gives the row for each, pool counts
+ * each, and apply sums the gradients first and applies them once.
  */
 #ifndef STAR_PROGRAM_H
 #define STAR_PROGRAM_H
@@ -84,8 +84,8 @@ STAR_API int star_program_keep(struct star_program_builder *b, int x, uint32_t p
 
 /*
  * Registers the program with the cluster, and frees the builder, also if that fails. Workers that register the same
- * nodes in the same order share one program. NULL with -EINVAL (a node that cannot be, and why), -ENOSPC (there are too many programs), or
- * as star_table_create. The handle lives as long as the cluster.
+ * nodes in the same order share one program. NULL with -EINVAL (a node that cannot be, and why), -ENOSPC (there are too
+ * many programs), or as star_table_create. The handle lives as long as the cluster.
  */
 STAR_API struct star_program *star_program_register(struct star_program_builder *b, uint64_t deadline_us,
 						    struct star_error *err);

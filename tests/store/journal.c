@@ -169,8 +169,8 @@ void a_row_that_went_under_a_push_stays_away(void)
 	fixture_close(&g);
 }
 
-/* Several runs are full then; of some keys there are two gradients; rows lie as they are, or with what a policy keeps of
- * them. */
+/* Several runs are full then; of some keys there are two gradients; rows lie as they are, or with what a policy keeps
+ * of them. */
 void a_large_push_is_there_whole(void)
 {
 	enum { BATCH = 125, KEYS = 8 * BATCH, DIM = 16, TWICE = 7 };

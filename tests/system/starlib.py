@@ -38,6 +38,7 @@ import time
 import traceback
 
 import starsecure
+from starconfig import libconfig, merge
 
 __all__ = ["ROOT", "BUILD", "SANITIZED", "SLOW", "SOAK", "SECURE", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "standing", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
@@ -489,34 +490,6 @@ class DataPair:
 
 # Appliances
 
-def libconfig(value, indent=0):
-    """A dict as the text of a libconfig file."""
-    pad = "\t" * indent
-    if isinstance(value, dict):
-        text = "".join(f"{pad}{name} = {_libconfig_value(member, indent)};\n" for name, member in value.items()
-                       if member is not None)
-        return text
-    return _libconfig_value(value, indent)
-
-
-def _libconfig_value(value, indent):
-    if isinstance(value, dict):
-        return "{\n" + libconfig(value, indent + 1) + "\t" * indent + "}"
-    if isinstance(value, (list, tuple)):
-        brackets = "()" if any(isinstance(member, (dict, list, tuple)) for member in value) else "[]"
-        return brackets[0] + " " + ", ".join(_libconfig_value(member, indent) for member in value) + " " + brackets[1]
-    return json.dumps(value)
-
-
-def _merge(base, changes):
-    for name, value in changes.items():
-        if isinstance(value, dict) and isinstance(base.get(name), dict):
-            _merge(base[name], value)
-        else:
-            base[name] = value
-    return base
-
-
 def starctl(socket, *words, expect=0, timeout_s=20):
     """Runs `starctl --socket SOCKET WORDS... --json` and returns what it printed, read as JSON."""
     done = run(program("starctl"), "--socket", socket, *words, "--json", expect=expect, timeout_s=timeout_s)
@@ -575,7 +548,7 @@ class Server:
         hosts = [f"[{data.appliance6}]" if ipv6 else data.appliance for data in net.data]
         self.control, self.data_host, self.data_port = controls[task], hosts[task].strip("[]"), DATA_PORT
         self.socket, self.file = os.path.join(folder, "control.sock"), os.path.join(folder, "starserver.conf")
-        self.config = _merge({
+        self.config = merge({
             "node": {"job_name": "ps", "task_index": task},
             "cluster": {"ps": controls},
             "endpoint_map": [{"control": control, "data": f"{hosts[i]}:{DATA_PORT}"}
