@@ -13,8 +13,8 @@
  * errno, after which register fails with the reason: -EINVAL (a node, name, flag or place that there is not, a table of
  * another cluster handle, a dim that is not 1 to 4096), -E2BIG (more than 64 nodes), -ENOMEM (the builder is NULL).
  * What can be checked on the whole program only, register refuses. Rows are float32. A builder is one thread's;
- * programs are anybody's, as tables are. Of a key that a run names several times a look-up gives the row for each, pool counts
- * each, and apply sums the gradients first and applies them once.
+ * programs are anybody's, as tables are. Of a key that a run names several times a look-up gives the row for each, pool
+ * counts each, and apply sums the gradients first and applies them once.
  */
 #ifndef STAR_PROGRAM_H
 #define STAR_PROGRAM_H
