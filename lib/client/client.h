@@ -414,9 +414,11 @@ struct star_cluster {
 	_Alignas(64) _Atomic(uint32_t) inside; /* threads inside a public call, and CLUSTER_CLOSING */
 
 	_Alignas(64) pthread_mutex_t lock;
-	pthread_cond_t changed; /* inside, refreshing, closing, relay_queue */
+	pthread_cond_t changed; /* inside, refreshing, closing, relay_queue, layout_wanted */
 	bool refreshing;	/* somebody asks for the layout */
 	bool relay_stop;
+	bool layout_wanted; /* somebody cannot connect to where a node was */
+	uint64_t layout_wanted_ns;
 	struct calls relay_queue;
 	struct waiter *waiters_free, *waiters;
 	struct star_table *tables;
@@ -478,6 +480,8 @@ int client_io_init(struct io *io, struct star_cluster *cluster, int core, struct
 int client_io_start(struct io *io, struct star_error *err);
 void client_io_stop(struct io *io);
 void client_io_fini(struct io *io);
+/* The layout may have changed: the relay asks for it, without anybody who waits. Bounded in how often. */
+void client_route_want(struct star_cluster *cluster, uint64_t now_ns);
 int client_relay_start(struct star_cluster *cluster, struct star_error *err);
 void client_relay_stop(struct star_cluster *cluster);
 

@@ -197,6 +197,33 @@ void client_io_fini(struct io *io)
 	client_waiter_fini(&io->waiter);
 }
 
+/* The layout is asked for while nobody can connect to where a node was: how long, and how often at most. */
+#define LAYOUT_LOOK_NS UINT64_C(3000000000)
+#define LAYOUT_AGAIN_NS UINT64_C(200000000)
+
+/* With the cluster's lock, which it gives up meanwhile. Why it has no newer one whoever asks is told by his call. */
+static void look_at_layout(struct star_cluster *cluster)
+{
+	const uint32_t epoch = atomic_load(&cluster->route)->epoch;
+	struct star_error err;
+
+	cluster->layout_wanted = false;
+	pthread_mutex_unlock(&cluster->lock);
+	client_route_refresh(cluster, epoch, clock_ns() + LAYOUT_LOOK_NS, &err);
+	pthread_mutex_lock(&cluster->lock);
+}
+
+void client_route_want(struct star_cluster *cluster, uint64_t now_ns)
+{
+	pthread_mutex_lock(&cluster->lock);
+	if (atomic_load(&cluster->route) && now_ns - cluster->layout_wanted_ns >= LAYOUT_AGAIN_NS) {
+		cluster->layout_wanted_ns = now_ns;
+		cluster->layout_wanted = true;
+		pthread_cond_broadcast(&cluster->changed);
+	}
+	pthread_mutex_unlock(&cluster->lock);
+}
+
 static void *relay(void *arg)
 {
 	struct star_cluster *cluster = arg;
@@ -207,6 +234,10 @@ static void *relay(void *arg)
 		call = TAILQ_FIRST(&cluster->relay_queue);
 		if (!call && cluster->relay_stop)
 			break;
+		if (!call && cluster->layout_wanted) {
+			look_at_layout(cluster);
+			continue;
+		}
 		if (!call) {
 			pthread_cond_wait(&cluster->changed, &cluster->lock);
 			continue;

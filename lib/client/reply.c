@@ -330,6 +330,8 @@ void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns)
 {
 	ch->connect_error = error;
 	ch->not_before_ns = now_ns + between_attempts_ns(ch);
+	/* A standby that this worker has never heard of may serve by now. */
+	client_route_want(ch->cluster, now_ns);
 	if (ch->other_bytes) {
 		client_address_swap(ch);
 		if (ch->attempts % 2) /* the next one is the second of two */

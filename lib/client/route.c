@@ -190,21 +190,33 @@ static bool is_at(const struct sockaddr_storage *address, const char *host, uint
 	       ((const struct sockaddr_in6 *)address)->sin6_port == htons(port);
 }
 
-/* The node may have taken the other one's place, too: what is kept, or in flight, goes on there, then. */
-static bool same_place(struct channel *ch, const char *host, uint16_t port)
+/* Of the same incarnation, wherever it is by now (check_restarts): what is kept, or in flight, goes on there. False: that
+ * is no address. */
+static bool move_to(struct channel *ch, const char *host, uint16_t port)
 {
-	bool same, other;
+	struct sockaddr_storage address;
+	socklen_t bytes;
 
+	if (!read_address(host, port, &address, &bytes))
+		return false;
 	pthread_mutex_lock(&ch->lock);
-	same = is_at(&ch->address, host, port);
-	other = !same && ch->other_bytes && is_at(&ch->other, host, port);
-	if (other) {
-		client_address_swap(ch); /* a session of datagrams that is elsewhere sees it when it looks */
-		if (ch->fd >= 0)	 /* whoever looks after it connects again */
+	if (!is_at(&ch->address, host, port)) {
+		if (ch->other_bytes && is_at(&ch->other, host, port)) {
+			client_address_swap(ch);
+		} else {
+			ch->address = address;
+			ch->address_bytes = bytes;
+		}
+		/* Whoever looks after it connects again, at once; a session of datagrams sees it when it looks. */
+		if (ch->fd >= 0)
 			shutdown(ch->fd, SHUT_RDWR);
+		if (ch->waiter) {
+			ch->not_before_ns = 0;
+			waiter_wake(ch->waiter);
+		}
 	}
 	pthread_mutex_unlock(&ch->lock);
-	return same || other;
+	return true;
 }
 
 /* A further address at which the control plane may answer. */
@@ -258,7 +270,7 @@ int client_route_install(struct star_cluster *cluster, const struct layout *layo
 		for (uint32_t r = 0; r < node->reactors; r++) {
 			struct channel *ch = find_channel(old, &at, task, r);
 
-			if (!ch || !same_place(ch, node->data_host, (uint16_t)(node->data_port + r)))
+			if (!ch || !move_to(ch, node->data_host, (uint16_t)(node->data_port + r)))
 				ch = add_channel(cluster, node, task, r, err);
 			if (!ch) {
 				free(route);

@@ -120,6 +120,7 @@ void what_is_sent_again_may_outlast_its_layout(void);
 void what_is_kept_goes_on_at_the_other_address(void);
 void two_addresses_are_tried_often_at_first(void);
 void connections_end_while_it_is_sent_again(void);
+void a_node_that_has_moved_is_looked_for(void);
 void calls_begin_while_their_connection_ends(void);
 void each_push_is_there_once(void);
 

@@ -208,6 +208,7 @@ const struct unit_case unit_cases[] = {
 	CASE(what_is_kept_goes_on_at_the_other_address),
 	CASE(two_addresses_are_tried_often_at_first),
 	CASE(connections_end_while_it_is_sent_again),
+	CASE(a_node_that_has_moved_is_looked_for),
 	CASE(calls_begin_while_their_connection_ends),
 	CASE(each_push_is_there_once),
 	CASE(nonsense_is_refused_before_it_is_sent),

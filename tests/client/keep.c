@@ -420,6 +420,26 @@ void what_is_kept_goes_on_at_the_other_address(void)
 	bench_stop(&b);
 }
 
+/* A standby that the worker had never heard of, as it came while nothing was asked for, has taken over: the layout says
+ * where it is, and the same session goes on there. */
+void a_node_that_has_moved_is_looked_for(void)
+{
+	struct bench b = start(1);
+
+	push(&b, KEYS);
+	push(&b, KEYS);
+	CHECK_UINT(counter(&b, &b.peer->kept), 1);
+	peer_open_door(b.peer);
+	peer_move_to_door(b.peer);
+	peer_fail_over(b.peer);
+	push(&b, KEYS);
+	pulls_show(&b, KEYS, 3);
+	CHECK(node_has(&b, 3));
+	CHECK_UINT(counter(&b, &b.peer->kept_again), 1);
+	peer_make_durable(b.peer);
+	bench_stop(&b);
+}
+
 /* The I/O thread, which waits for a ping's reply, sees the end of a connection just as the next call begins: such a
  * call is sent on a new one. */
 void calls_begin_while_their_connection_ends(void)

@@ -152,6 +152,18 @@ void peer_close_door(struct peer *p)
 	p->door = 0;
 }
 
+void peer_move_to_door(struct peer *p)
+{
+	struct layout_node *node = &p->layout->nodes[0];
+
+	pthread_mutex_lock(&p->lock);
+	node->data_port = node->standby.data_port;
+	node->standby = (struct layout_standby){ 0 };
+	p->published_epoch = ++p->epoch;
+	shutdown(p->reactors[0].listener, SHUT_RDWR);
+	pthread_mutex_unlock(&p->lock);
+}
+
 void peer_change_places(struct peer *p)
 {
 	struct layout_node *node = &p->layout->nodes[0];

@@ -179,6 +179,8 @@ void peer_relayout(struct peer *p, uint32_t active_nodes, bool publish);
 void peer_open_door(struct peer *p);
 void peer_close_door(struct peer *p);
 void peer_change_places(struct peer *p);
+/* The node is at the door from now on, and nobody is where it was. */
+void peer_move_to_door(struct peer *p);
 void peer_refuse_layout(struct peer *p, uint32_t times);
 void peer_restart_node(struct peer *p, uint32_t node);
 

@@ -261,7 +261,7 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 		r->peer->moves = false;
 		return WIRE_REPEATED;
 	}
-	if (frame->epoch != r->peer->epoch)
+	if (frame->epoch != r->peer->epoch && !(frame->flags & WIRE_KEPT)) /* as a node does */
 		return WIRE_STALE_LAYOUT;
 	if (frame->incarnation != r->peer->incarnation[r->node])
 		return WIRE_STALE_INCARNATION;
