@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The TCP connection to one reactor: its queue, what is in flight on it, its death. Receiving is in receive.c. */
 #include "client/codec.h"
+#include "client/connect.h"
 #include "client/keep.h"
 #include "client/seal.h"
 

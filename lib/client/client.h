@@ -684,18 +684,6 @@ void client_channel_close(struct channel *ch);
 /* small_tcp.c: transport.small */
 void client_small_tcp(struct call *call, struct waiter *k);
 
-/* connect.c: with the lock held */
-/* Binds a socket to a source port whose flow reaches the channel's reactor, where that matters. */
-void client_steer_bind(struct channel *ch);
-void client_connect_start(struct channel *ch, uint64_t now_ns);
-void client_connect_watch(struct channel *ch);
-/* The connection came to nothing: the next attempt waits its time. */
-void client_connect_failed(struct channel *ch, int error, uint64_t now_ns);
-/* Says that EDQUOT was the reason; returns -EDQUOT. */
-int client_connect_over_quota(const struct channel *ch, struct star_error *err);
-/* false: given up; err says why. */
-bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err);
-
 /* receive.c: by the waiter, without the lock; false: the channel has died. */
 bool client_receive_reply(struct channel *ch, struct waiter *self);
 /* The same with bytes that have been received into the channel's buffer. */

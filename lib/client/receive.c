@@ -4,6 +4,7 @@
  * believed only after it was bounded and checked; anything else is the end of the connection.
  */
 #include "client/codec.h"
+#include "client/connect.h"
 #include "client/keep.h"
 #include "client/seal.h"
 

@@ -4,6 +4,7 @@
  * next attempt. Pure, but for the channel that is given; its lock is held.
  */
 #include "client/codec.h"
+#include "client/connect.h"
 #include "client/keep.h"
 #include "client/seal.h"
 

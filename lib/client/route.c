@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Layouts: from what the control plane published to the channels that calls are split over. */
-#include "client/client.h"
+#include "client/connect.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -190,8 +190,8 @@ static bool is_at(const struct sockaddr_storage *address, const char *host, uint
 	       ((const struct sockaddr_in6 *)address)->sin6_port == htons(port);
 }
 
-/* Of the same incarnation, wherever it is by now (check_restarts): what is kept, or in flight, goes on there. False: that
- * is no address. */
+/* Of the same incarnation, wherever it is by now (check_restarts): what is kept, or in flight, goes on there. False:
+ * that is no address. */
 static bool move_to(struct channel *ch, const char *host, uint16_t port)
 {
 	struct sockaddr_storage address;

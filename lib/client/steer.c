@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The source port of a channel, where the node's NIC would else give the flow to another reactor. */
-#include "client/client.h"
+#include "client/connect.h"
 
 #include <string.h>
 #include <unistd.h>

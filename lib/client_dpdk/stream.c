@@ -12,6 +12,7 @@
 #include "client_dpdk/poller.h"
 
 #include "client/seal.h"
+#include "client/connect.h"
 #include "secure/memory.h"
 
 #include <arpa/inet.h>
