@@ -76,23 +76,11 @@ static bool read_address(const char *host, uint16_t port, struct sockaddr_storag
 	return true;
 }
 
-/* Where the node is that may take this one's place. */
-static void set_other(struct channel *ch, const struct layout_node *node, uint32_t reactor)
+static int no_address(const char *host, uint32_t task, struct star_error *err)
 {
-	struct sockaddr_storage other;
-	socklen_t bytes = 0;
-
-	if (node->standby.data_host[0] &&
-	    !read_address(node->standby.data_host, (uint16_t)(node->standby.data_port + reactor), &other, &bytes))
-		bytes = 0;
-	pthread_mutex_lock(&ch->lock);
-	if (bytes)
-		memcpy(&ch->other, &other, bytes);
-	if (ch->other_bytes != bytes) {
-		ch->other_bytes = bytes;
-		client_connect_watch(ch);
-	}
-	pthread_mutex_unlock(&ch->lock);
+	return star_error_set(err, -EPROTO,
+			      "the layout names \"%.64s\" as the data address of PS task %u: not an IP address", host,
+			      task);
 }
 
 struct channel *client_channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor,
@@ -106,9 +94,7 @@ struct channel *client_channel_create(struct star_cluster *cluster, uint32_t tas
 		return NULL;
 	}
 	if (!read_address(host, port, &ch->address, &ch->address_bytes)) {
-		star_error_set(err, -EPROTO,
-			       "the layout names \"%.64s\" as the data address of PS task %u: not an IP address", host,
-			       task);
+		no_address(host, task, err);
 		free(ch);
 		return NULL;
 	}
@@ -190,23 +176,24 @@ static bool is_at(const struct sockaddr_storage *address, const char *host, uint
 	       ((const struct sockaddr_in6 *)address)->sin6_port == htons(port);
 }
 
-/* Of the same incarnation, wherever it is by now (check_restarts): what is kept, or in flight, goes on there. False:
+/* Of the same incarnation, wherever it is by now (check_restarts): what is kept, or in flight, goes on there. Both
+ * addresses at once: an attempt that fails in between would swap them, and the one that serves be forgotten. False:
  * that is no address. */
-static bool move_to(struct channel *ch, const char *host, uint16_t port)
+static bool place(struct channel *ch, const struct layout_node *node, uint32_t reactor)
 {
-	struct sockaddr_storage address;
-	socklen_t bytes;
+	const uint16_t port = (uint16_t)(node->data_port + reactor);
+	struct sockaddr_storage address, other;
+	socklen_t bytes, other_bytes = 0;
 
-	if (!read_address(host, port, &address, &bytes))
+	if (!read_address(node->data_host, port, &address, &bytes))
 		return false;
+	if (node->standby.data_host[0] &&
+	    !read_address(node->standby.data_host, (uint16_t)(node->standby.data_port + reactor), &other, &other_bytes))
+		other_bytes = 0;
 	pthread_mutex_lock(&ch->lock);
-	if (!is_at(&ch->address, host, port)) {
-		if (ch->other_bytes && is_at(&ch->other, host, port)) {
-			client_address_swap(ch);
-		} else {
-			ch->address = address;
-			ch->address_bytes = bytes;
-		}
+	if (!is_at(&ch->address, node->data_host, port)) {
+		ch->address = address;
+		ch->address_bytes = bytes;
 		/* Whoever looks after it connects again, at once; a session of datagrams sees it when it looks. */
 		if (ch->fd >= 0)
 			shutdown(ch->fd, SHUT_RDWR);
@@ -214,6 +201,12 @@ static bool move_to(struct channel *ch, const char *host, uint16_t port)
 			ch->not_before_ns = 0;
 			waiter_wake(ch->waiter);
 		}
+	}
+	if (other_bytes)
+		ch->other = other;
+	if (ch->other_bytes != other_bytes) {
+		ch->other_bytes = other_bytes;
+		client_connect_watch(ch);
 	}
 	pthread_mutex_unlock(&ch->lock);
 	return true;
@@ -270,13 +263,12 @@ int client_route_install(struct star_cluster *cluster, const struct layout *layo
 		for (uint32_t r = 0; r < node->reactors; r++) {
 			struct channel *ch = find_channel(old, &at, task, r);
 
-			if (!ch || !move_to(ch, node->data_host, (uint16_t)(node->data_port + r)))
+			if (!ch)
 				ch = add_channel(cluster, node, task, r, err);
-			if (!ch) {
+			if (!ch || !place(ch, node, r)) {
 				free(route);
-				return err->code;
+				return ch ? no_address(node->data_host, task, err) : err->code;
 			}
-			set_other(ch, node, r);
 			route->channels[n++] = ch;
 		}
 	}
