@@ -3,6 +3,7 @@
 #include "app/starbench/starbench.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,16 +30,11 @@ static uint64_t process_us(int pid)
 {
 	char path[64], text[1024];
 	uint64_t user = 0, system = 0;
-	const char *after = NULL;
-	FILE *file;
+	const char *after;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	if (fgets(text, sizeof(text), file))
-		after = strrchr(text, ')'); /* the name before it may hold anything */
-	fclose(file);
+	/* The name before it may hold anything. */
+	after = base_read_line(path, text, sizeof(text)) ? strrchr(text, ')') : NULL;
 	if (!after ||
 	    sscanf(after + 1, "%*s %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64, &user, &system) != 2)
 		return 0;

@@ -125,6 +125,17 @@ static ssize_t read_some(int fd, uint8_t *to, size_t bytes, const uint64_t *offs
 	return (ssize_t)done;
 }
 
+bool base_read_line(const char *path, char *line, size_t room)
+{
+	FILE *file = fopen(path, "re");
+	const bool read = file && fgets(line, (int)room, file);
+
+	if (file)
+		fclose(file);
+	line[read ? strcspn(line, "\n") : 0] = 0;
+	return read;
+}
+
 ssize_t base_read_all(int fd, void *to, size_t bytes)
 {
 	return read_some(fd, to, bytes, NULL);

@@ -32,6 +32,10 @@ int base_append_all(int fd, const void *from, size_t bytes, bool *torn);
  * was, but for a folder that cannot be synced. They go into "name.partial" first. The file has that mode. */
 int base_replace_file(int folder, const char *name, const void *from, size_t bytes, mode_t mode);
 
+/* A file's first line, without its end, or as much of it as there is room for; false, and "", when it cannot be read.
+ * For what the kernel says in /proc and /sys. */
+bool base_read_line(const char *path, char *line, size_t room);
+
 /* How many bytes were read: fewer than wanted are all that there are up to the end. Or a negative errno. */
 ssize_t base_read_all(int fd, void *to, size_t bytes);
 

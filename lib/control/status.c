@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "control/node.h"
 #include "jsonrpc/member.h"
 
@@ -15,28 +16,18 @@ json_t *control_endpoint_json(const struct config_endpoint *endpoint)
 			 "data", config_show(endpoint->data.host, endpoint->data.port).text);
 }
 
-static bool read_line(const char *path, char *line, int size)
-{
-	FILE *file = fopen(path, "re");
-	const bool found = file && fgets(line, size, file);
-
-	if (file)
-		fclose(file);
-	return found;
-}
-
 /* Another text for each process, and the same as long as it lives, also when it has begun again (exec): so who has
  * asked for a restart knows whether there was one. Numbers of processes come again, in containers at once. */
 static json_t *process_json(void)
 {
 	enum { STARTED = 20 /* fields behind the name */ };
-	char boot[16] = "", line[1024] = "", text[64];
+	char boot[9], line[1024], text[64]; /* of the boot's id 8 characters say enough */
 	unsigned long long started = 0;
 	const char *field;
 
-	read_line("/proc/sys/kernel/random/boot_id", boot, 9);
+	base_read_line("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
 	/* The name is in brackets, and may have any byte. */
-	field = read_line("/proc/self/stat", line, sizeof(line)) ? strrchr(line, ')') : NULL;
+	field = base_read_line("/proc/self/stat", line, sizeof(line)) ? strrchr(line, ')') : NULL;
 	for (unsigned i = 0; field && i < STARTED; i++)
 		field = strchr(field + 1, ' ');
 	if (field)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "machine/machine.h"
 
 enum {
@@ -144,13 +145,9 @@ static bool join_path(char path[PATH_MAX], const char *root, const char *rest)
 bool machine_read(const char *root, const char *path, char text[static MACHINE_TEXT_MAX])
 {
 	char whole[PATH_MAX];
-	FILE *file = join_path(whole, root, path) ? fopen(whole, "re") : NULL;
-	const bool read = file && fgets(text, MACHINE_TEXT_MAX, file);
 
-	if (file)
-		fclose(file);
-	text[read ? strcspn(text, "\n") : 0] = 0;
-	return read;
+	text[0] = 0;
+	return join_path(whole, root, path) && base_read_line(whole, text, MACHINE_TEXT_MAX);
 }
 
 bool machine_link(const char *root, const char *path, char name[static MACHINE_TEXT_MAX])

@@ -23,7 +23,7 @@ static bool ends_within(const char *text, size_t size)
 	return memchr(text, 0, size) != NULL;
 }
 
-int pair_head_check(uint64_t magic, uint32_t version, struct star_error *err)
+static int check_head(uint64_t magic, uint32_t version, struct star_error *err)
 {
 	if (magic != PAIR_MAGIC)
 		return star_error_set(err, -EPROTO, "what is at the other end is no node of a pair");
@@ -45,7 +45,7 @@ void pair_hello_seal(struct pair_hello *hello)
 
 int pair_hello_check(const struct pair_hello *hello, struct star_error *err)
 {
-	if (pair_head_check(hello->magic, hello->version, err) < 0)
+	if (check_head(hello->magic, hello->version, err) < 0)
 		return err->code;
 	if (hello->checksum != sum(hello, sizeof(*hello), offsetof(struct pair_hello, checksum)) ||
 	    hello->intent < PAIR_ASK || hello->intent > PAIR_TAKE || hello->role < PAIR_WAITING ||
@@ -64,7 +64,7 @@ void pair_answer_seal(struct pair_answer *answer)
 
 int pair_answer_check(const struct pair_answer *answer, struct star_error *err)
 {
-	if (pair_head_check(answer->magic, answer->version, err) < 0)
+	if (check_head(answer->magic, answer->version, err) < 0)
 		return err->code;
 	if (answer->checksum != sum(answer, sizeof(*answer), offsetof(struct pair_answer, checksum)) ||
 	    answer->status > 0 || answer->role < PAIR_WAITING || answer->role > PAIR_PROMOTING ||

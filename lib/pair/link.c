@@ -159,30 +159,28 @@ int pair_link_write_all(struct pair_link *link, const void *from, size_t bytes, 
 	return rc < 0 ? rc : 0;
 }
 
-/* A hello or an answer. */
-static int read_from_head(struct pair_link *link, void *to, size_t bytes, uint64_t until_us, struct star_error *err)
+/* A hello or an answer; of what does not begin as this version's the head alone, by which it is refused. */
+static int read_from_head(struct pair_link *link, void *to, size_t bytes, uint64_t until_us)
 {
-	struct {
-		uint64_t magic;
-		uint32_t version;
-	} head;
 	const size_t head_bytes = offsetof(struct pair_hello, checksum);
 	int rc = pair_link_read_all(link, to, head_bytes, until_us);
+	uint64_t magic;
+	uint32_t version;
 
-	if (rc == 0) {
-		memcpy(&head, to, head_bytes);
-		if (pair_head_check(head.magic, head.version, err) < 0)
-			return err->code;
-		rc = pair_link_read_all(link, (uint8_t *)to + head_bytes, bytes - head_bytes, until_us);
-	}
-	return rc < 0 ? star_error_set(err, rc, "%s", strerrordesc_np(-rc)) : 0;
+	if (rc < 0)
+		return rc;
+	memcpy(&magic, to, sizeof(magic));
+	memcpy(&version, (uint8_t *)to + offsetof(struct pair_hello, version), sizeof(version));
+	if (magic != PAIR_MAGIC || version != PAIR_VERSION)
+		return 0;
+	return pair_link_read_all(link, (uint8_t *)to + head_bytes, bytes - head_bytes, until_us);
 }
 
 int pair_link_hear(struct pair_link *link, struct pair_hello *hello, uint64_t until_us, struct star_error *err)
 {
-	const int rc = read_from_head(link, hello, sizeof(*hello), until_us, err);
+	const int rc = read_from_head(link, hello, sizeof(*hello), until_us);
 
-	return rc < 0 ? rc : pair_hello_check(hello, err);
+	return rc < 0 ? star_error_set(err, rc, "%s", strerrordesc_np(-rc)) : pair_hello_check(hello, err);
 }
 
 int pair_link_ask(struct pair_link *link, const struct pair_hello *hello, struct pair_answer *answer, uint64_t until_us,
@@ -190,10 +188,9 @@ int pair_link_ask(struct pair_link *link, const struct pair_hello *hello, struct
 {
 	int rc = pair_link_write_all(link, hello, sizeof(*hello), until_us);
 
+	if (rc == 0)
+		rc = read_from_head(link, answer, sizeof(*answer), until_us);
 	if (rc < 0)
 		return star_error_set(err, rc, "the other node of the pair does not answer: %s", strerrordesc_np(-rc));
-	rc = read_from_head(link, answer, sizeof(*answer), until_us, err);
-	if (rc < 0 && rc != -EPROTO)
-		return star_error_set(err, rc, "the other node of the pair does not answer: %s", strerrordesc_np(-rc));
-	return rc < 0 ? rc : pair_answer_check(answer, err);
+	return pair_answer_check(answer, err);
 }

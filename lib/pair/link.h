@@ -35,7 +35,6 @@ int pair_link_read_all(struct pair_link *link, void *to, size_t bytes, uint64_t 
 int pair_link_write_all(struct pair_link *link, const void *from, size_t bytes, uint64_t until_us);
 
 /* bytes.c. 0, or -EPROTO with a message. Both set the checksum, or look at it. */
-int pair_head_check(uint64_t magic, uint32_t version, struct star_error *err);
 void pair_hello_seal(struct pair_hello *hello);
 int pair_hello_check(const struct pair_hello *hello, struct star_error *err);
 void pair_answer_seal(struct pair_answer *answer);

@@ -82,8 +82,9 @@ struct pair_answer {
 	char text[PAIR_TEXT_MAX];
 };
 _Static_assert(sizeof(struct pair_answer) == 400, "pair_answer");
-_Static_assert(offsetof(struct pair_hello, checksum) == 12 && offsetof(struct pair_answer, checksum) == 12,
-	       "their heads");
+_Static_assert(offsetof(struct pair_hello, version) == 8 && offsetof(struct pair_answer, version) == 8 &&
+		       offsetof(struct pair_hello, checksum) == 12 && offsetof(struct pair_answer, checksum) == 12,
+	       "both begin as every version does");
 
 enum pair_kind {
 	/* of the primary */

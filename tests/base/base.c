@@ -331,6 +331,7 @@ const struct unit_case unit_cases[] = {
 	{ "what_is_replaced_is_whole_or_as_it_was", what_is_replaced_is_whole_or_as_it_was },
 	{ "a_short_file_is_told", a_short_file_is_told },
 	{ "what_is_no_file_is_not_opened", what_is_no_file_is_not_opened },
+	{ "a_first_line_is_read", a_first_line_is_read },
 	{ "log_lines_have_their_date_and_level", log_lines_have_their_date_and_level },
 	{ "log_lines_are_cut", log_lines_are_cut },
 	{ "log_says_how_much_it_held_back", log_says_how_much_it_held_back },

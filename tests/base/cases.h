@@ -21,6 +21,7 @@ void what_is_appended_is_whole_or_nothing(void);
 void what_is_replaced_is_whole_or_as_it_was(void);
 void a_short_file_is_told(void);
 void what_is_no_file_is_not_opened(void);
+void a_first_line_is_read(void);
 
 /* log.c */
 void log_lines_have_their_date_and_level(void);

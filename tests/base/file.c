@@ -329,3 +329,31 @@ void what_is_no_file_is_not_opened(void)
 	close(at_folder);
 	unit_remove(folder);
 }
+
+void a_first_line_is_read(void)
+{
+	static const struct {
+		const char *text, *line; /* NULL: there is none */
+	} cases[] = {
+		{ "one\ntwo\n", "one" },
+		{ "one", "one" },
+		{ "\ntwo", "" },
+		{ "", NULL },
+		{ "longer than that\n", "longer " },
+	};
+	char folder[] = "/tmp/star-test-XXXXXX", path[64], line[8];
+
+	if (!CHECK(mkdtemp(folder) != NULL))
+		return;
+	snprintf(path, sizeof(path), "%s/file", folder);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CHECK(unit_write_text(path, cases[i].text));
+		strcpy(line, "before");
+		CHECK(base_read_line(path, line, sizeof(line)) == (cases[i].line != NULL));
+		CHECK_STR(line, cases[i].line ? cases[i].line : "");
+	}
+	unit_remove(folder);
+	strcpy(line, "before");
+	CHECK(!base_read_line(path, line, sizeof(line)));
+	CHECK_STR(line, "");
+}
