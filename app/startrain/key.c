@@ -19,7 +19,7 @@ static void print_help(void)
 	     "of examples, one a line. COLUMN counts from 0 in the file's order; with --format census or histories it "
 	     "may be a\n"
 	     "name, as workclass. `starctl rows get TABLE KEY` shows the row.\n\n"
-	     "  --format FORMAT  criteo, census, libsvm, text or histories [criteo]\n"
+	     "  --format FORMAT  criteo, census or histories: only columns that it has keys of [any column]\n"
 	     "  --schema FILE    of one's own files: COLUMN counts the schema's columns, or is one's name\n"
 	     "  --help           this text");
 }
@@ -53,8 +53,8 @@ static int parse_key_options(int argc, char **argv, enum input_format *format, c
 		if (!*format)
 			return -EINVAL;
 	}
-	if (*format == INPUT_LIBSVM)
-		return star_error_set(err, -EINVAL, "the keys of libsvm are the numbers in its files");
+	if (*format && *schema)
+		return star_error_set(err, -EINVAL, "--schema says what the files are: leave --format out");
 	return argc - optind >= 2
 		       ? 0
 		       : star_error_set(err, -EINVAL, "a column and a text are needed: startrain key COLUMN TEXT...");
@@ -75,7 +75,7 @@ static int find_column(enum input_format format, const char *file, const char *t
 
 int key_main(int argc, char **argv)
 {
-	enum input_format format = INPUT_CRITEO;
+	enum input_format format = 0;
 	struct star_error err = { 0 };
 	const char *schema = NULL;
 	int rc = parse_key_options(argc, argv, &format, &schema, &err), column = rc;

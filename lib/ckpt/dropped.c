@@ -368,6 +368,16 @@ static bool is_same_file(const struct ckpt_dropped *last, const struct stat *fil
 	return file->st_dev == last->device && file->st_ino == last->inode && (size_t)file->st_size == last->bytes;
 }
 
+/* What is not sure to be on disk is no drop, and the table goes on: the next start must not find it. */
+static int sync_lines(const struct ckpt_dropped *last, int fd)
+{
+	const int rc = fsync(fd) < 0 ? -errno : 0;
+
+	if (rc < 0)
+		(void)!ftruncate(fd, (off_t)last->bytes);
+	return rc;
+}
+
 /* To the file that was written last, if it is still that. */
 static int append_lines(const struct ckpt_dropped *last, const char *directory, const char *text, size_t bytes)
 {
@@ -382,8 +392,8 @@ static int append_lines(const struct ckpt_dropped *last, const char *directory, 
 	rc = fd < 0 ? -errno : fstat(fd, &file) < 0 ? -errno : is_same_file(last, &file) ? 0 : -ESTALE;
 	if (rc == 0)
 		rc = base_append_all(fd, text, bytes, NULL);
-	if (rc == 0 && fsync(fd) < 0)
-		rc = -errno;
+	if (rc == 0)
+		rc = sync_lines(last, fd);
 	if (fd >= 0)
 		close(fd);
 	close(folder);

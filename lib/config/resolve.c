@@ -6,11 +6,21 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "config/check.h"
+
+/* A name may stand in /etc/hosts twice, or there and in DNS. */
+static bool is_before(const struct addrinfo *list, const struct addrinfo *one)
+{
+	while (list != one && (list->ai_addrlen != one->ai_addrlen ||
+			       memcmp(list->ai_addr, one->ai_addr, one->ai_addrlen) != 0))
+		list = list->ai_next;
+	return list != one;
+}
 
 /* The literals of a look-up, each once; returns how many there are. */
 static unsigned list_addresses(const struct addrinfo *found, char *first, size_t first_bytes, char *all, size_t bytes)
@@ -18,10 +28,12 @@ static unsigned list_addresses(const struct addrinfo *found, char *first, size_t
 	unsigned count = 0;
 	size_t used = 0;
 
-	for (all[0] = 0; found; found = found->ai_next) {
+	all[0] = 0;
+	for (const struct addrinfo *each = found; each; each = each->ai_next) {
 		char host[INET6_ADDRSTRLEN];
 
-		if (getnameinfo(found->ai_addr, found->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST) != 0)
+		if (is_before(found, each) ||
+		    getnameinfo(each->ai_addr, each->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST) != 0)
 			continue;
 		if (count++ == 0)
 			snprintf(first, first_bytes, "%s", host);

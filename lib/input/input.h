@@ -140,7 +140,8 @@ struct input_shape input_schema_shape(const struct input_schema *schema);
 
 /*
  * The column of that name or number, counted from 0 in the file's order, whose words become ids. Names are census's
- * (workclass ...) and those of histories (user, item, category). -EINVAL with the names that there are.
+ * (workclass ...) and those of histories (user, item, category). Format 0: any column's number. -EINVAL with those that
+ * there are; of libsvm and text, whose keys are no hashes, always.
  */
 int input_column(enum input_format format, const char *text, struct star_error *err);
 

@@ -77,21 +77,31 @@ static int named_column(enum input_format format, const char *name, long number,
 
 int input_column(enum input_format format, const char *text, struct star_error *err)
 {
+	const bool criteo = format == INPUT_CRITEO;
+	const long least = criteo ? 1 + CRITEO_NUMBERS : 0;
+	const long most = criteo ? CRITEO_NUMBERS + CRITEO_WORDS : INPUT_COLUMN_MAX;
 	char names[256];
 	char *end;
 	long number;
 	int column;
 
+	if (format == INPUT_LIBSVM)
+		return star_error_set(err, -EINVAL, "the keys of libsvm are the numbers in its files");
+	if (format == INPUT_TEXT)
+		return star_error_set(err, -EINVAL,
+				      "the key of a text's word is its place among the words of the training files, "
+				      "by frequency: it has no other");
 	errno = 0;
 	number = strtol(text, &end, 10);
 	if (!isdigit((unsigned char)*text) || *end || errno || number > INPUT_COLUMN_MAX)
 		number = -1;
 	if (format != INPUT_CENSUS && format != INPUT_HISTORIES)
-		return number >= 0 ? (int)number
-				   : star_error_set(err, -EINVAL,
-						    "column \"%.40s\": columns of this format have no names: a number "
-						    "from 0 to %d",
-						    text, INPUT_COLUMN_MAX);
+		return number >= least && number <= most
+			       ? (int)number
+			       : star_error_set(err, -EINVAL, "column \"%.40s\": %s a number from %ld to %ld", text,
+						criteo ? "criteo's columns of words have no names:"
+						       : "without a format or a schema it has no name:",
+						least, most);
 	column = named_column(format, text, number, names);
 	return column >= 0 ? column
 			   : star_error_set(err, -EINVAL, "there is no column \"%.40s\" of words: there are %s", text,

@@ -73,15 +73,21 @@ char *jsonrpc_summed_line(const json_t *json, size_t *bytes)
 	return line;
 }
 
-/* Whether what is left without a newline is the begin of a line: shorter than that says. */
+/* Whether what is left without a newline is the begin of a line: shorter than that says. A file system may have made
+ * the file longer before it wrote what is there: after a loss of power it ends in zeros. A line that is there but for
+ * its newline, and a zero instead, was changed. */
 static bool is_begin(const char *line, size_t left)
 {
 	char digits[SUM_BYTES] = "";
+	size_t has = left, whole;
 
-	if (left < HEAD_BYTES)
+	while (has && !line[has - 1])
+		has--;
+	if (has < HEAD_BYTES)
 		return true;
 	memcpy(digits, line + SUM_BYTES, SUM_BYTES - 1);
-	return left <= HEAD_BYTES + strtoul(digits, NULL, 16);
+	whole = HEAD_BYTES + strtoul(digits, NULL, 16);
+	return has < whole || (has == whole && has == left);
 }
 
 json_t *jsonrpc_summed_next(const char *text, size_t bytes, size_t *at, struct star_error *err)

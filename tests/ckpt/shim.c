@@ -87,7 +87,13 @@ void shim_end(int status)
 /* True: the call fails. */
 static bool comes(void)
 {
-	if (!armed || calls++ != plan.at)
+	if (!armed)
+		return false;
+	if (plan.way == SHIM_FULL) {
+		errno = plan.code;
+		return calls++ >= plan.at;
+	}
+	if (calls++ != plan.at)
 		return false;
 	if (plan.way == SHIM_CRASH || plan.way == SHIM_TEAR)
 		shim_end(SHIM_EXIT);
@@ -212,7 +218,7 @@ int unlinkat(int folder, const char *name, int flags)
 {
 	struct change *c;
 
-	if (!armed || comes())
+	if (!armed || (plan.way != SHIM_FULL && comes()))
 		return armed ? -1 : (int)syscall(SYS_unlinkat, folder, name, flags);
 	if (flags & AT_REMOVEDIR) {
 		if (syscall(SYS_unlinkat, folder, name, flags) < 0)

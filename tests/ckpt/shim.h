@@ -15,6 +15,7 @@
 enum shim_way {
 	SHIM_COUNT,
 	SHIM_FAIL,  /* call n returns -1 with `code`; the others work */
+	SHIM_FULL,  /* so do call n and all after it that take room: not those that give some back */
 	SHIM_TEAR,  /* call n, if it writes, writes a half, and then the process ends; else it does not happen */
 	SHIM_CRASH, /* the process ends before call n */
 };

@@ -223,6 +223,18 @@ static int lines_of(const char *text, size_t bytes)
 	return err.code ? -1 : count;
 }
 
+/* Of a text that was cut there, and ends in zeros, as a file system may leave it that lost power. */
+static int lines_before_zeros(const char *text, size_t cut, size_t zeros)
+{
+	char *zeroed = calloc(1, cut + zeros);
+	int count;
+
+	memcpy(zeroed, text, cut);
+	count = lines_of(zeroed, cut + zeros);
+	free(zeroed);
+	return count;
+}
+
 /* However it is cut: all whole lines are there, and no part of one. Any other byte is noticed. */
 void lines_behind_a_text_are_whole_or_not_there(void)
 {
@@ -249,6 +261,9 @@ void lines_behind_a_text_are_whole_or_not_there(void)
 		while (whole < LINES && ends[whole + 1] <= cut)
 			whole++;
 		CHECK_INT(lines_of(text, cut), whole);
+		/* One whose newline alone is another byte was changed. */
+		for (size_t zeros = 1; zeros < 6000; zeros = zeros * 3 + 1)
+			CHECK_INT(lines_before_zeros(text, cut, zeros), cut + 1 == ends[whole + 1] ? -1 : whole);
 	}
 	for (size_t at = 0; at < bytes; at++)
 		for (unsigned bit = 0; bit < 8; bit++) {

@@ -92,7 +92,17 @@ static void keys_of_words_are_golden(void)
 	CHECK_INT(input_column(INPUT_CENSUS, "workclass", &err), 1);
 	CHECK_INT(input_column(INPUT_CENSUS, "native-country", &err), 13);
 	CHECK_INT(input_column(INPUT_HISTORIES, "category", &err), 3);
-	CHECK_INT(input_column(INPUT_CRITEO, "65535", &err), 65535);
+	CHECK_INT(input_column(0, "0", &err), 0);
+	CHECK_INT(input_column(0, "65535", &err), 65535);
+	CHECK_INT(input_column(0, "65536", &err), -EINVAL);
+	/* A label, numbers, words. */
+	CHECK_INT(input_column(INPUT_CRITEO, "13", &err), -EINVAL);
+	CHECK_HAS(err.text, "a number from 14 to 39");
+	CHECK_INT(input_column(INPUT_CRITEO, "14", &err), 14);
+	CHECK_INT(input_column(INPUT_CRITEO, "39", &err), 39);
+	CHECK_INT(input_column(INPUT_CRITEO, "40", &err), -EINVAL);
+	CHECK_INT(input_column(INPUT_TEXT, "0", &err), -EINVAL);
+	CHECK_INT(input_column(INPUT_LIBSVM, "0", &err), -EINVAL);
 	CHECK_INT(input_column(INPUT_CENSUS, "label", &err), -EINVAL);
 	CHECK_INT(input_column(INPUT_CENSUS, "9", &err), 9);
 	CHECK_INT(input_column(INPUT_CENSUS, "0", &err), -EINVAL); /* a number */

@@ -38,7 +38,7 @@ static int measure_one(struct feeds *feeds, uint32_t feed, const struct graph_te
 	}
 	return fits ? 0
 		    : star_error_set(err, -EINVAL, "%s: batch %llu has %s %s for the feed \"%s\", which is %s %s", path,
-				     (unsigned long long)feeds->batches, dtype_name(array->type.dtype),
+				     (unsigned long long)feeds->batches - 1, dtype_name(array->type.dtype),
 				     graph_shape_text(&array->type.shape, have), feeds->nodes[feed]->name,
 				     dtype_name(wants->dtype), graph_shape_text(&wants->shape, want));
 }
