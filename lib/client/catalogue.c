@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions to the control plane. PS task 0 owns the catalogue and the layout and is asked first; another task may
- * answer in its place. As long as nobody can be reached, the cluster is not complete (EAGAIN), or the asker is over a
+ * Questions to the control plane. PS task 0 owns the catalogue and the layout and is asked first, unless somebody else
+ * has answered last; another task may answer in its place. As long as nobody can be reached, the cluster is not complete (EAGAIN), or the asker is over a
  * quota (EDQUOT), the question is asked again.
  */
 #include "client/client.h"
@@ -13,8 +13,8 @@
 #include "jsonrpc/jsonrpc.h"
 
 /* Who does not take a connection, or does not say the layout, for so long may be gone without a word: another one is
- * asked. */
-enum { OTHERS_CONNECT_US = 1000000, OTHERS_ANSWER_US = 3000000 };
+ * asked. Where there is no other one, or it was the last, it is asked again. */
+enum { OTHERS_CONNECT_US = 1000000, OTHERS_ANSWER_US = 3000000, LAST_CONNECT_US = 3000000 };
 enum { TOLD_NS = 1000000000 }; /* a try that had so long to be answered says why there was no answer */
 
 static bool worth_another_try(int code)
@@ -44,45 +44,99 @@ static uint64_t left_us(uint64_t deadline_ns)
 	return deadline_ns > now ? (deadline_ns - now) / 1000 : 0;
 }
 
+static bool is_closing(const struct star_cluster *cluster, struct star_error *err)
+{
+	return atomic_load(&cluster->closing) && star_error_set(err, -ECANCELED, "the cluster is being closed");
+}
+
+/* False: the cluster is being closed. */
+static bool begin_asking(struct star_cluster *cluster, struct asking *asking, struct star_error *err)
+{
+	bool closing;
+
+	pthread_mutex_lock(&cluster->lock);
+	closing = is_closing(cluster, err);
+	if (!closing) {
+		asking->next = cluster->asking;
+		cluster->asking = asking;
+	}
+	pthread_mutex_unlock(&cluster->lock);
+	return !closing;
+}
+
+static void end_asking(struct star_cluster *cluster, const struct asking *asking)
+{
+	struct asking **link;
+
+	pthread_mutex_lock(&cluster->lock);
+	for (link = &cluster->asking; *link != asking; link = &(*link)->next)
+		;
+	*link = asking->next;
+	pthread_mutex_unlock(&cluster->lock);
+}
+
+void client_catalogue_interrupt(const struct star_cluster *cluster)
+{
+	for (const struct asking *a = cluster->asking; a; a = a->next)
+		jsonrpc_interrupt(a->client);
+}
+
 /* One question to one task; connecting may take its share of the time only, so that the others get theirs. So may the
  * answer, where it may be asked twice. */
 static json_t *ask_catalogue(struct star_cluster *cluster, const char *address, uint32_t share, const char *method,
 			     json_t *params, uint64_t deadline_ns, struct star_error *err)
 {
 	uint64_t connect_us = left_us(deadline_ns) / share, answer_us;
-	struct jsonrpc_client *client;
-	json_t *result;
+	struct asking asking;
+	json_t *result = NULL;
 
 	if (connect_us > cluster->connect_timeout_ns / 1000)
 		connect_us = cluster->connect_timeout_ns / 1000;
-	if (share > 1 && connect_us > OTHERS_CONNECT_US)
-		connect_us = OTHERS_CONNECT_US;
-	client = jsonrpc_connect_by(cluster->key_file, address, connect_us, err);
-	if (!client)
+	if (connect_us > (share > 1 ? OTHERS_CONNECT_US : LAST_CONNECT_US))
+		connect_us = share > 1 ? OTHERS_CONNECT_US : LAST_CONNECT_US;
+	asking.client = jsonrpc_connect_by(cluster->key_file, address, connect_us, err);
+	if (!asking.client)
 		return NULL;
 	answer_us = left_us(deadline_ns);
 	if (share > 1 && answer_us > OTHERS_ANSWER_US && strcmp(method, "layout") == 0)
 		answer_us = OTHERS_ANSWER_US;
-	result = jsonrpc_call(client, method, json_incref(params), answer_us, err);
-	jsonrpc_close(client);
+	if (begin_asking(cluster, &asking, err)) {
+		result = jsonrpc_call(asking.client, method, json_incref(params), answer_us, err);
+		end_asking(cluster, &asking);
+	}
+	jsonrpc_close(asking.client);
 	return result;
 }
 
+static void begin_with(struct star_cluster *cluster, uint32_t address)
+{
+	pthread_mutex_lock(&cluster->lock);
+	cluster->asks_first = address;
+	pthread_mutex_unlock(&cluster->lock);
+}
+
+/* Who has answered last is asked first: one that begins again may take a connection long before it has an answer. */
 static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
 		       struct star_error *err)
 {
 	struct star_error first = { 0 };
 	char standby[sizeof(cluster->standby)];
-	uint32_t count;
+	uint32_t count, begin;
 
 	pthread_mutex_lock(&cluster->lock);
 	strcpy(standby, cluster->standby);
+	begin = cluster->asks_first;
 	pthread_mutex_unlock(&cluster->lock);
 	count = cluster->ps_count + (standby[0] != 0);
-	for (uint32_t task = 0; task < count; task++) {
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t task = (begin + i) % count;
 		const char *address = task < cluster->ps_count ? cluster->ps[task] : standby;
-		json_t *result = ask_catalogue(cluster, address, count - task, method, params, deadline_ns, err);
+		json_t *result = NULL;
 
+		if (!is_closing(cluster, err))
+			result = ask_catalogue(cluster, address, count - i, method, params, deadline_ns, err);
+		if (result || i == 0)
+			begin_with(cluster, result ? task : 0);
 		if (result)
 			return result;
 		if (!worth_another_try(err->code) || err->code == -EAGAIN || err->code == -EDQUOT)

@@ -215,6 +215,24 @@ void client_channel_die(struct channel *ch, int code, const char *why, struct wa
 	finish_all(&taken, &err, self);
 }
 
+/* What has to be sent again, or was never sent (the node was busy), is sent by another connection. Under ch->lock; false:
+ * that would not help. */
+static bool connects_again(struct channel *ch)
+{
+	if (client_reply_resend(ch)) {
+		close(ch->fd);
+		ch->fd = -1;
+		ch->broken = false;
+		ch->out_bytes = ch->out_sent = ch->in_bytes = 0;
+		client_seal_close(ch);
+		return true;
+	}
+	if (TAILQ_EMPTY(&ch->queue) || channel_in_flight(ch) || ch->lost >= UNANSWERED_MAX)
+		return false;
+	client_channel_close(ch);
+	return true;
+}
+
 void client_channel_lose(struct channel *ch, int code, const char *why, struct waiter *self)
 {
 	const uint64_t now = clock_ns();
@@ -224,12 +242,7 @@ void client_channel_lose(struct channel *ch, int code, const char *why, struct w
 	pthread_mutex_lock(&ch->lock);
 	ch->lost++;
 	client_keep_lost(ch);
-	if (client_reply_resend(ch)) {
-		close(ch->fd);
-		ch->fd = -1;
-		ch->broken = false;
-		ch->out_bytes = ch->out_sent = ch->in_bytes = 0;
-		client_seal_close(ch);
+	if (connects_again(ch)) {
 		ch->state = CHANNEL_WAITING;
 		ch->not_before_ns = now + client_backoff_ns(&ch->prng, ch->attempts);
 		ch->give_up_ns = now + ch->cluster->connect_timeout_ns;
@@ -241,12 +254,26 @@ void client_channel_lose(struct channel *ch, int code, const char *why, struct w
 	finish_all(&taken, &err, self);
 }
 
+/* When to ask for the layout, since nothing comes, and no other address is known: the node may have been followed by a
+ * standby that came while nothing was asked for. */
+static uint64_t layout_due_ns(const struct channel *ch)
+{
+	const uint64_t since_ns = ch->asked_ns > ch->heard_ns ? ch->asked_ns : ch->heard_ns;
+
+	if (ch->other_bytes || (ch->live == 0 && !ch->keep_first) ||
+	    !(ch->state == CHANNEL_CONNECTING || (ch->state == CHANNEL_OPEN && channel_in_flight(ch))))
+		return UINT64_MAX;
+	return since_ns + OTHER_TIMEOUT_MS * UINT64_C(1000000);
+}
+
 int client_channel_interest(struct channel *ch, short *events, uint64_t *until_ns)
 {
+	uint64_t due_ns;
 	int fd;
 
 	pthread_mutex_lock(&ch->lock);
 	fd = ch->fd;
+	due_ns = layout_due_ns(ch);
 	switch (ch->state) {
 	case CHANNEL_OPEN:
 		*events = POLLIN;
@@ -265,6 +292,8 @@ int client_channel_interest(struct channel *ch, short *events, uint64_t *until_n
 	case CHANNEL_CLOSED:
 		break;
 	}
+	if (due_ns < *until_ns)
+		*until_ns = due_ns;
 	pthread_mutex_unlock(&ch->lock);
 	return fd;
 }
@@ -281,6 +310,10 @@ void client_channel_serve(struct channel *ch, short revents, uint64_t now_ns, st
 	    !client_connect_continue(ch, revents, now_ns, &err))
 		take_and_close(ch, now_ns, &taken);
 	client_channel_pump(ch, now_ns);
+	if (now_ns >= layout_due_ns(ch)) {
+		ch->asked_ns = now_ns;
+		client_route_want(ch->cluster, now_ns);
+	}
 	pthread_mutex_unlock(&ch->lock);
 	finish_all(&taken, &err, self);
 	if (open && revents & (POLLIN | POLLERR | POLLHUP))

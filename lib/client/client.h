@@ -9,7 +9,7 @@
  * - datagrams by DPDK: lib/client_dpdk, a shared library of its own that backend.c loads. Whoever waits drives it:
  *   poller.h there.
  *
- * Lock order: cluster, channel, waiter. No lock is held during a system call that can block, nor during a callback.
+ * Lock order: channel, cluster, waiter. No lock is held during a system call that can block, nor during a callback.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
@@ -47,7 +47,7 @@ enum client_limits {
 	DENSE_FEW_BYTES = 65 << 10, /* the same of a gradient that is not DENSE_LARGE_BYTES */
 	DENSE_LARGE_BYTES = 1 << 20,
 	DENSE_BYTES = 257 << 10,  /* of a request with a dense push, its 64 keys included: see split.c */
-	UNANSWERED_MAX = 4,	  /* connections in a row that are lost with requests in flight, and nothing answered */
+	UNANSWERED_MAX = 4,	  /* connections in a row that are lost with requests waiting, and nothing answered */
 	RECEIVE_BYTES = 16 << 10, /* a channel's first receive buffer; it grows to the largest reply */
 	CALL_BYTES = 1400,	  /* of a call's own memory: a small call's operations and parts */
 	CHUNK_BYTES = 4000,	  /* of what it gets beyond that */
@@ -285,9 +285,11 @@ struct channel {
 	pthread_mutex_t lock; /* of what follows, to the next comment; of datagrams of addresses: else the driver's */
 	socklen_t address_bytes, other_bytes; /* other: on the node that may take its place; 0: there is none */
 	struct sockaddr_storage address, other;
+	uint64_t asked_ns;   /* an attempt to connect began, or the layout was asked for, as nothing came */
 	uint64_t attempt_ns; /* when an attempt is given up for the other one */
 	enum channel_state state;
 	bool retired;  /* the layout no longer names it */
+	bool moved;    /* the layout has changed the address since the last attempt to connect began */
 	bool answered; /* since it was connected */
 	uint32_t live; /* parts queued or sent that nobody cancelled */
 	struct parts queue;
@@ -382,6 +384,12 @@ struct io {
 	uint64_t look_ns; /* when it looks at what is kept */
 };
 
+/* A question to the control plane that is under way, which star_close interrupts. */
+struct asking {
+	struct asking *next;
+	struct jsonrpc_client *client;
+};
+
 /* In star_cluster.inside: from here on whoever leaves does so under the lock, which star_close has while it looks. */
 #define CLUSTER_CLOSING (UINT32_C(1) << 31)
 
@@ -391,6 +399,7 @@ struct star_cluster {
 	char **ps;
 	uint32_t ps_count;
 	char standby[80];	 /* its control address; "": there is none. Under lock */
+	uint32_t asks_first;	 /* of these addresses: the one that has answered last. Under lock */
 	char *key_file;		 /* of STAR_KEY; NULL: the control plane is asked in clear */
 	struct tickets *tickets; /* for the data network; NULL: it is open */
 	uint64_t connect_timeout_ns;
@@ -420,6 +429,7 @@ struct star_cluster {
 	bool layout_wanted; /* somebody cannot connect to where a node was */
 	uint64_t layout_wanted_ns;
 	struct calls relay_queue;
+	struct asking *asking;
 	struct waiter *waiters_free, *waiters;
 	struct star_table *tables;
 	struct star_program *programs;
@@ -459,6 +469,8 @@ uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt);
 /* catalogue.c: the control plane; params is borrowed, the result a new reference */
 json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
 			      struct star_error *err);
+/* With the lock, while it is being closed: questions that are under way fail. */
+void client_catalogue_interrupt(const struct star_cluster *cluster);
 /* The caller frees it with free(). */
 struct layout *client_catalogue_layout(struct star_cluster *cluster, uint64_t deadline_ns, struct star_error *err);
 

@@ -343,6 +343,7 @@ void star_close(struct star_cluster *cluster)
 	pthread_mutex_lock(&cluster->lock);
 	atomic_store(&cluster->closing, true);
 	pthread_cond_broadcast(&cluster->changed);
+	client_catalogue_interrupt(cluster);
 	for (struct waiter *k = cluster->waiters; k; k = k->next_all)
 		waiter_wake(k);
 	for (uint32_t i = 0; i < cluster->io_count; i++)

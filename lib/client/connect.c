@@ -90,6 +90,8 @@ void client_connect_start(struct channel *ch, uint64_t now_ns)
 	const int error = client_seal_prepare(ch);
 
 	ch->attempts++;
+	ch->moved = false;
+	ch->asked_ns = now_ns;
 	if (error) {
 		client_connect_failed(ch, error, now_ns);
 		return;

@@ -333,7 +333,9 @@ void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns)
 	ch->not_before_ns = now_ns + between_attempts_ns(ch);
 	/* A standby that this worker has never heard of may serve by now. */
 	client_route_want(ch->cluster, now_ns);
-	if (ch->other_bytes) {
+	if (ch->moved) { /* that was where it is no more: where it is has not been tried */
+		ch->not_before_ns = now_ns;
+	} else if (ch->other_bytes) {
 		client_address_swap(ch);
 		if (ch->attempts % 2) /* the next one is the second of two */
 			ch->not_before_ns = now_ns;

@@ -194,6 +194,7 @@ static bool place(struct channel *ch, const struct layout_node *node, uint32_t r
 	if (!is_at(&ch->address, node->data_host, port)) {
 		ch->address = address;
 		ch->address_bytes = bytes;
+		ch->moved = true;
 		/* Whoever looks after it connects again, at once; a session of datagrams sees it when it looks. */
 		if (ch->fd >= 0)
 			shutdown(ch->fd, SHUT_RDWR);

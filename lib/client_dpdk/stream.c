@@ -230,6 +230,9 @@ static void start_session(struct stream *s)
 	struct star_error err;
 
 	ch->attempts++;
+	pthread_mutex_lock(&ch->lock);
+	ch->moved = false;
+	pthread_mutex_unlock(&ch->lock);
 	channel_address(s, &s->address, &s->port);
 	if (ch->cluster->tickets && !s->seal)
 		s->seal = secure_alloc(dgram_seal_bytes());
@@ -248,6 +251,7 @@ static void start_session(struct stream *s)
 	s->was_open = false;
 	ch->attempt_ns = s->paired ? s->poller->now_ns + ATTEMPT_MS * UINT64_C(1000000) : UINT64_MAX;
 	ch->state = CHANNEL_CONNECTING;
+	watch_from(s, s->poller->now_ns);
 }
 
 /* There are not enough mbufs now. */
@@ -282,33 +286,55 @@ static void send_queue(struct stream *s)
 	}
 }
 
-/* Is the node still there, and there still the channel's? */
+/* An attempt to open a session has taken a while. */
+static void look_at_attempt(struct stream *s, bool elsewhere)
+{
+	if (elsewhere) {
+		dgram_close(s->session);
+		failed(s, ECONNRESET);
+	} else if (!s->paired && s->ch->live) {
+		client_route_want(s->ch->cluster, s->poller->now_ns);
+	}
+}
+
+/* Is the node still there, and there still the channel's? Where no other address is known the layout may name one: of a
+ * standby that came while nothing was asked for. */
 static void look(struct stream *s)
 {
 	struct channel *ch = s->ch;
 	const uint64_t now = s->poller->now_ns;
 	struct net_address address;
+	bool elsewhere;
 	uint64_t heard;
 	uint16_t port;
 
 	s->looks = false;
-	if (!s->session || ch->state != CHANNEL_OPEN)
+	if (!s->session || (ch->state != CHANNEL_OPEN && ch->state != CHANNEL_CONNECTING))
 		return;
 	watch_from(s, now);
 	channel_address(s, &address, &port);
-	if (port != s->port || !net_address_equal(&address, &s->address)) {
+	elsewhere = port != s->port || !net_address_equal(&address, &s->address);
+	if (ch->state == CHANNEL_CONNECTING) {
+		look_at_attempt(s, elsewhere);
+		return;
+	}
+	if (elsewhere) {
 		lose(s, -ECONNRESET, "is not at that address any more");
 		return;
 	}
 	heard = dgram_heard_ns(s->session);
-	if (!s->paired || ch->live == 0 || heard != s->looked_heard_ns ||
-	    now - ch->heard_ns < LOOK_MS * UINT64_C(1000000))
+	if (ch->live == 0 || heard != s->looked_heard_ns || now - ch->heard_ns < LOOK_MS * UINT64_C(1000000))
 		s->silent_looks = 0;
 	else
 		s->silent_looks++;
 	s->looked_heard_ns = heard;
-	if (s->silent_looks >= SILENT_LOOKS)
+	if (s->silent_looks < SILENT_LOOKS)
+		return;
+	s->silent_looks = 0;
+	if (s->paired)
 		lose(s, -ETIMEDOUT, "has gone silent while this call was in flight");
+	else
+		client_route_want(ch->cluster, now);
 }
 
 void dpdk_stream_pump(struct stream *s)

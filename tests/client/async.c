@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct seen {
 	atomic_int times;
@@ -231,6 +232,39 @@ static void *pull_for_ever(void *arg)
 
 	s->status = star_pull(s->b->table, &key, 1, row, 0, LONG_US, &s->err);
 	return NULL;
+}
+
+/* A layout is asked for, by a call of each kind, of a node that does not answer. */
+void close_waits_for_no_layout(void)
+{
+	struct bench b = bench_start(1, 1, 2);
+	struct stuck stuck = { .b = &b };
+	static struct seen seen;
+	static float row[2];
+	struct star_error err = { 0 };
+	const uint64_t key = 1;
+	struct star_op op = star_op_pull(b.table, &key, 1, row);
+	uint64_t begun, before;
+	pthread_t thread;
+
+	memset(&seen, 0, sizeof(seen));
+	CHECK(pull_works(&b));
+	before = peer_requests(b.peer);
+	peer_hush(b.peer);
+	peer_relayout(b.peer, 1, true);
+	CHECK(star_execute_async(b.cluster, &op, 1, LONG_US, note, &seen, &err) != NULL);
+	if (pthread_create(&thread, NULL, pull_for_ever, &stuck) != 0)
+		abort();
+	peer_wait_requests(b.peer, (uint32_t)before + 2);
+	peer_wait_hushed(b.peer, 1);
+	begun = now_us();
+	star_close(b.cluster);
+	pthread_join(thread, NULL);
+	CHECK(now_us() - begun < LONG_US / 2);
+	CHECK_INT(stuck.status, -ECANCELED);
+	CHECK_INT(atomic_load(&seen.times), 1);
+	CHECK_INT(seen.status, -ECANCELED);
+	peer_stop(b.peer);
 }
 
 void close_fails_what_is_in_flight(void)

@@ -529,6 +529,35 @@ void open_waits_for_all_tasks(void)
 	peer_stop(p);
 }
 
+/* A node that takes connections and does not answer, as one that begins again may, is not asked again before the one that
+ * has answered. */
+void who_has_answered_is_asked_first(void)
+{
+	struct peer *silent = peer_start(1, 1), *p = peer_start(1, 1);
+	struct bench b = { .peer = p, .dim = 4 };
+	struct star_error err = { 0 };
+	uint32_t asked;
+	char list[300];
+
+	peer_hush(silent);
+	snprintf(list, sizeof(list), "%s,%s", silent->address, p->address + strlen("tcp:"));
+	b.cluster = star_open(list, LONG_US, &err);
+	if (!CHECK(b.cluster))
+		return;
+	b.table = bench_table(&b, "words", 4);
+	for (int layouts = 0; layouts < 2; layouts++) {
+		pthread_mutex_lock(&silent->lock);
+		asked = silent->hushed_count;
+		pthread_mutex_unlock(&silent->lock);
+		CHECK_UINT(asked, 1);
+		peer_relayout(p, 1, true);
+		CHECK(pull_works(&b));
+	}
+	star_close(b.cluster);
+	peer_stop(p);
+	peer_stop(silent);
+}
+
 void open_says_what_is_wrong(void)
 {
 	static const char *const bad[] = {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pushes that are kept until they are durable: sent again in their order, let go, bounded, waited for. */
+#include "client/connect.h"
 #include "tests/client/cases.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -37,6 +39,19 @@ int vsnprintf(char *text, size_t bytes, const char *format, va_list args)
 	if (slow_messages && !pthread_equal(pthread_self(), slow_for))
 		sleep_ms(200);
 	return next(text, bytes, format, args);
+}
+
+static _Atomic(bool) slow_addresses;
+
+/* The same of a numeric address, as layouts have them. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **list)
+{
+	int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
+
+	*(void **)&next = dlsym(RTLD_NEXT, "getaddrinfo");
+	if (slow_addresses)
+		sleep_ms(60);
+	return next(name, service, hints, list);
 }
 
 enum { DIM = 4, KEYS = 6, LARGE_DIM = 1024, LARGE_KEYS = 64 };
@@ -437,6 +452,112 @@ void a_node_that_has_moved_is_looked_for(void)
 	CHECK(node_has(&b, 3));
 	CHECK_UINT(counter(&b, &b.peer->kept_again), 1);
 	peer_make_durable(b.peer);
+	bench_stop(&b);
+}
+
+/* A key of that reactor. */
+static uint64_t key_of(const struct bench *b, uint32_t reactor)
+{
+	uint64_t key = 0;
+
+	while (peer_owner(b->peer, &b->peer->objects[0], key) != reactor)
+		key++;
+	return key;
+}
+
+/* While a layout that has the two nodes in each other's place is taken over, a connection to where the node was is being
+ * made: that this comes to nothing changes neither address. */
+void both_addresses_change_at_once(void)
+{
+	struct bench b = bench_start(2, 1, DIM);
+	const uint64_t there = key_of(&b, 0), elsewhere = key_of(&b, 1);
+	struct star_error err = { 0 };
+	struct star_request *waits;
+	float row[DIM], other[DIM];
+	struct star_op op = star_op_pull(b.table, &there, 1, row);
+
+	CHECK(pull_works(&b));
+	peer_open_door(b.peer);
+	CHECK(pull_works(&b));
+	peer_go_deaf(b.peer);
+	peer_end_connections(b.peer, 0);
+	waits = star_execute_async(b.cluster, &op, 1, LONG_US, NULL, NULL, &err);
+	sleep_ms(50); /* it is about to connect */
+	peer_change_places(b.peer);
+	slow_addresses = true;
+	/* Has the layout asked for. */
+	CHECK_INT(star_pull(b.table, &elsewhere, 1, other, 0, LONG_US, &err), 0);
+	slow_addresses = false;
+	if (!CHECK_INT(star_request_wait(waits, &err), 0))
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	CHECK_NEAR(row[0], peer_initial(1, there, 0), 0);
+	CHECK(counter(&b, &b.peer->door_connections) >= 1);
+	bench_stop(&b);
+}
+
+/* The same standby, and the connection to where the node was is there still: nothing comes. */
+void a_silent_node_is_looked_for_elsewhere(void)
+{
+	struct bench b = bench_start(1, 1, DIM);
+	struct star_error err = { 0 };
+	float rows[KEYS * DIM];
+
+	CHECK(pull_works(&b));
+	peer_open_door(b.peer);
+	peer_move_to_door(b.peer);
+	peer_misbehave(b.peer, FAULT_NO_ANSWER, 0, 1);
+	if (!CHECK_INT(star_pull(b.table, keys, KEYS, rows, 0, LONG_US / 2, &err), 0))
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	CHECK_UINT(counter(&b, &b.peer->door_connections), 1);
+	bench_stop(&b);
+}
+
+/* As when the layout has the node elsewhere while a connection is made. */
+void an_attempt_where_a_node_was_swaps_nothing(void)
+{
+	struct star_cluster cluster = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct channel ch = { .cluster = &cluster,
+			      .state = CHANNEL_CONNECTING,
+			      .attempts = 2,
+			      .address = { .ss_family = AF_INET },
+			      .other = { .ss_family = AF_INET6 },
+			      .address_bytes = sizeof(struct sockaddr_in),
+			      .other_bytes = sizeof(struct sockaddr_in6) };
+
+	for (ch.moved = true;; ch.moved = false) {
+		client_attempt_failed(&ch, ECONNRESET, 1000);
+		CHECK_INT(ch.state, CHANNEL_WAITING);
+		CHECK_INT(ch.address.ss_family, ch.moved ? AF_INET : AF_INET6);
+		CHECK(ch.moved ? ch.not_before_ns == 1000 : ch.not_before_ns > 1000);
+		if (!ch.moved)
+			break;
+	}
+}
+
+/* The node has refused a request as it was busy, and is gone before it comes again: it was never executed, and is sent
+ * by the next connection. */
+void what_a_busy_node_has_refused_is_sent_to_the_next(void)
+{
+	struct bench b = bench_start(1, 1, DIM);
+	struct star_error err = { 0 };
+	struct star_request *waits;
+	float rows[KEYS * DIM];
+	struct star_op op = star_op_pull(b.table, keys, KEYS, rows);
+
+	CHECK(pull_works(&b));
+	for (uint32_t round = 0; round < 3; round++) {
+		const uint32_t before = peer_requests(b.peer);
+
+		peer_answer(b.peer, WIRE_BUSY, "no buffers", UINT32_MAX);
+		waits = star_execute_async(b.cluster, &op, 1, LONG_US, NULL, NULL, &err);
+		CHECK(peer_wait_requests(b.peer, before + 6)); /* by now it pauses for 0.1 s and more */
+		sleep_ms(20);
+		peer_misbehave(b.peer, FAULT_NONE, 0, 0);
+		peer_end_connections(b.peer, 0);
+		if (!CHECK_INT(star_request_wait(waits, &err), 0))
+			unit_fail(__FILE__, __LINE__, "%s", err.text);
+	}
+	CHECK_UINT(peer_connections(b.peer), 4);
 	bench_stop(&b);
 }
 

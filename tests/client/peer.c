@@ -96,6 +96,19 @@ struct peer_connection *peer_accept(struct peer_reactor *r, int fd)
 	return c;
 }
 
+/* True: not before all is over. */
+static bool is_deaf(struct peer *p)
+{
+	bool deaf;
+
+	pthread_mutex_lock(&p->lock);
+	deaf = p->deaf;
+	while (p->deaf && !p->stop)
+		pthread_cond_wait(&p->changed, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	return deaf;
+}
+
 static void *accept_main(void *arg)
 {
 	struct peer_reactor *r = arg;
@@ -105,6 +118,10 @@ static void *accept_main(void *arg)
 
 		if (fd < 0)
 			return NULL; /* shut down */
+		if (is_deaf(r->peer)) {
+			close(fd);
+			return NULL;
+		}
 		if (!peer_accept(r, fd))
 			close(fd);
 	}
@@ -150,6 +167,25 @@ void peer_close_door(struct peer *p)
 	pthread_join(p->door_thread, NULL);
 	close(p->door);
 	p->door = 0;
+}
+
+/* The first of these is taken by the thread that waits for one, the next ones fill the queue. */
+void peer_go_deaf(struct peer *p)
+{
+	struct sockaddr_in a;
+	socklen_t bytes = sizeof(a);
+
+	pthread_mutex_lock(&p->lock);
+	p->deaf = true;
+	pthread_mutex_unlock(&p->lock);
+	if (listen(p->reactors[0].listener, 0) < 0 ||
+	    getsockname(p->reactors[0].listener, (struct sockaddr *)&a, &bytes) < 0)
+		abort();
+	for (size_t i = 0; i < sizeof(p->plugs) / sizeof(p->plugs[0]); i++) {
+		p->plugs[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (connect(p->plugs[i], (struct sockaddr *)&a, bytes) < 0 && errno != EINPROGRESS)
+			abort();
+	}
 }
 
 void peer_move_to_door(struct peer *p)
@@ -285,6 +321,8 @@ void peer_stop(struct peer *p)
 	shutdown(p->control_listener, SHUT_RDWR);
 	pthread_join(p->control_thread, NULL);
 	close(p->control_listener);
+	for (size_t i = 0; p->deaf && i < sizeof(p->plugs) / sizeof(p->plugs[0]); i++)
+		close(p->plugs[i]);
 	if (p->violations)
 		unit_fail(__FILE__, __LINE__, "the client broke the protocol %u times, first: %s", p->violations,
 			  p->violation);
@@ -323,6 +361,22 @@ void peer_answer(struct peer *p, unsigned status, const char *sentence, uint32_t
 	peer_misbehave(p, FAULT_STATUS, 0, count);
 }
 
+void peer_end_connections(struct peer *p, uint32_t reactor)
+{
+	pthread_mutex_lock(&p->lock);
+	for (uint32_t i = 0; i < p->connections_count; i++)
+		if (p->connections[i].reactor->index == reactor)
+			shutdown(p->connections[i].fd, SHUT_RDWR);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void peer_hush(struct peer *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->hushed = true;
+	pthread_mutex_unlock(&p->lock);
+}
+
 void peer_open_gate(struct peer *p)
 {
 	pthread_mutex_lock(&p->lock);
@@ -355,6 +409,11 @@ bool peer_wait_held(struct peer *p, uint32_t n)
 bool peer_wait_requests(struct peer *p, uint32_t n)
 {
 	return wait_for(p, &p->requests, n);
+}
+
+bool peer_wait_hushed(struct peer *p, uint32_t n)
+{
+	return wait_for(p, &p->hushed_count, n);
 }
 
 static uint32_t read_counter(struct peer *p, const uint32_t *counter)

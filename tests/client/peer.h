@@ -136,6 +136,10 @@ struct peer {
 	uint32_t reactors_count;
 	struct peer_connection connections[PEER_CONNECTIONS_MAX];
 	uint32_t connections_count;
+	bool deaf; /* connections are not taken any more, nor refused */
+	int plugs[8]; /* which fill the queue of the first listener then */
+	bool hushed;  /* questions for the layout are not answered */
+	uint32_t hushed_count; /* that were not */
 	int door; /* a further listener of the first reactor, where its standby is said to be; 0: none */
 	pthread_t door_thread;
 	uint32_t door_connections;
@@ -181,6 +185,14 @@ void peer_close_door(struct peer *p);
 void peer_change_places(struct peer *p);
 /* The node is at the door from now on, and nobody is where it was. */
 void peer_move_to_door(struct peer *p);
+/* Nobody says anything any more where the first reactor is, as if its machine was gone: no connection is made there. */
+void peer_go_deaf(struct peer *p);
+/* Questions for the layout are read, and not answered. The other call waits until there were so many; it fails the test
+ * after 20 s. */
+void peer_hush(struct peer *p);
+bool peer_wait_hushed(struct peer *p, uint32_t n);
+/* Those of a reactor end. */
+void peer_end_connections(struct peer *p, uint32_t reactor);
 void peer_refuse_layout(struct peer *p, uint32_t times);
 void peer_restart_node(struct peer *p, uint32_t node);
 

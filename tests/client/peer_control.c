@@ -135,16 +135,22 @@ static json_t *ticket(struct peer *p, struct star_error *err)
 			 "good_for_s", 600);
 }
 
+/* NULL: it is not answered. */
 static char *answer(struct peer *p, const char *line, size_t bytes)
 {
 	struct jsonrpc_request request;
 	struct star_error err = { 0 };
 	json_t *result = NULL;
+	bool hushed = false;
 	char *reply;
 
 	if (jsonrpc_request_parse(line, bytes, &request, &err) == 0) {
 		pthread_mutex_lock(&p->lock);
-		if (strcmp(request.method, "layout") == 0)
+		hushed = p->hushed && strcmp(request.method, "layout") == 0;
+		p->hushed_count += hushed;
+		if (hushed)
+			pthread_cond_broadcast(&p->changed);
+		else if (strcmp(request.method, "layout") == 0)
 			result = layout(p, &err);
 		else if (strcmp(request.method, "create") == 0)
 			result = create(p, request.params, &err);
@@ -160,7 +166,8 @@ static char *answer(struct peer *p, const char *line, size_t bytes)
 			star_error_set(&err, JSONRPC_UNKNOWN_METHOD, "no method \"%s\"", request.method);
 		pthread_mutex_unlock(&p->lock);
 	}
-	reply = result ? jsonrpc_result_line(request.id, result) : jsonrpc_error_line(request.id, &err);
+	reply = hushed	 ? NULL
+		: result ? jsonrpc_result_line(request.id, result) : jsonrpc_error_line(request.id, &err);
 	json_decref(request.root);
 	return reply;
 }
@@ -171,7 +178,7 @@ static void serve(struct peer *p, int fd)
 	char line[16384];
 	size_t bytes = 0;
 
-	while (bytes < sizeof(line) && poll(&poller, 1, 20000) > 0) {
+	while (bytes < sizeof(line) && poll(&poller, 1, 60000) > 0) {
 		ssize_t n = recv(fd, line + bytes, sizeof(line) - bytes, 0);
 		char *reply;
 
@@ -181,9 +188,11 @@ static void serve(struct peer *p, int fd)
 		if (line[bytes - 1] != '\n')
 			continue;
 		reply = answer(p, line, bytes - 1);
+		bytes = 0;
+		if (!reply)
+			continue;
 		n = send(fd, reply, strlen(reply), MSG_NOSIGNAL);
 		free(reply);
-		bytes = 0;
 		if (n < 0)
 			return;
 	}
