@@ -499,6 +499,15 @@ static int roll(struct rolling *rolling, struct star_error *err)
 	return rc;
 }
 
+/* "1,3": an empty place among them would be read as 0. */
+static bool are_tasks(const char *text)
+{
+	const size_t bytes = strlen(text);
+
+	return bytes && strspn(text, "0123456789,") == bytes && text[0] != ',' && text[bytes - 1] != ',' &&
+	       !strstr(text, ",,");
+}
+
 static int take_rolling_option(struct rolling *rolling, const struct option_word *option, struct star_error *err)
 {
 	unsigned long seconds;
@@ -518,7 +527,7 @@ static int take_rolling_option(struct rolling *rolling, const struct option_word
 		rolling->timeout_us = seconds * 1000000;
 	} else if (strcmp(option->name, "allow-restart") == 0) {
 		rolling->allowed = option->value;
-		if (strspn(option->value, "0123456789,") != strlen(option->value))
+		if (!are_tasks(option->value))
 			return star_error_set(err, -EINVAL, "--allow-restart %s: numbers of PS tasks, as in 1,3",
 					      option->value);
 	} else if (strcmp(option->name, "state") == 0) {

@@ -17,11 +17,14 @@ static int find_task(struct rolling_task *of, unsigned task, const char *control
 	const char *peer = rolling_pair_text(status, "peer");
 
 	jsonrpc_close(client);
-	if (!status || strlen(control) >= sizeof(of->nodes[0].control) ||
-	    strlen(peer) >= sizeof(of->nodes[1].control)) {
+	if (!control)
+		return star_error_set(err, -EHOSTDOWN, "PS task %u has not joined the cluster: start its node", task);
+	if (!status)
+		return star_error_set(err, -EHOSTDOWN, "PS task %u is not there: %s", task, why.text);
+	if (strlen(control) >= sizeof(of->nodes[0].control) || strlen(peer) >= sizeof(of->nodes[1].control)) {
 		json_decref(status);
-		return star_error_set(err, -EHOSTDOWN, "PS task %u is not there: %s: %s", task,
-				      control ? control : "its address is unknown", why.text);
+		return star_error_set(err, -EPROTO, "PS task %u has an address of more than %d bytes", task,
+				      CLUSTER_CONTROL - 1);
 	}
 	of->count = pair ? 2 : 1;
 	strcpy(of->nodes[0].control, control);

@@ -90,6 +90,22 @@ static void make_folders(const char *path)
 	}
 }
 
+/* What is open is not ours, and stays. */
+static int let_go(struct rolling *rolling, int rc)
+{
+	close(rolling->fd);
+	rolling->fd = -1;
+	return rc;
+}
+
+/* Whoever had it until now may have removed it. */
+static bool lock_file(int fd)
+{
+	struct stat status;
+
+	return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &status) == 0 && status.st_nlink > 0;
+}
+
 int rolling_plan_open(struct rolling *rolling, struct star_error *err)
 {
 	struct stat status;
@@ -97,23 +113,23 @@ int rolling_plan_open(struct rolling *rolling, struct star_error *err)
 	/* Who looks only makes nothing. */
 	if (!rolling->dry)
 		make_folders(rolling->file);
-	rolling->fd = open(rolling->file, rolling->dry ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	rolling->fd = open(rolling->file, O_NONBLOCK | O_CLOEXEC | (rolling->dry ? O_RDONLY : O_RDWR | O_CREAT), 0600);
 	if (rolling->fd < 0 && rolling->dry && errno == ENOENT)
 		return 0;
-	if (rolling->fd < 0 || fstat(rolling->fd, &status) < 0)
+	if (rolling->fd < 0)
 		return star_error_set(err, -errno, "%s cannot be opened: %s; --state FILE names another one",
 				      rolling->file, strerror(errno));
-	if (!rolling->dry && flock(rolling->fd, LOCK_EX | LOCK_NB) < 0) {
-		close(rolling->fd);
-		rolling->fd = -1; /* the other one's: it stays */
-		return star_error_set(err, -EBUSY, "another rolling restart of this cluster is under way: it has %s",
-				      rolling->file);
-	}
-	if (status.st_size == 0 || rolling->from_scratch)
-		return 0;
-	if (!S_ISREG(status.st_mode) || status.st_size > FILE_MAX)
-		return unreadable(rolling, err);
-	return read_plan(rolling, (size_t)status.st_size, err);
+	if (!rolling->dry && !lock_file(rolling->fd))
+		return let_go(rolling, star_error_set(err, -EBUSY,
+						      "another rolling restart of this cluster is under way: it has %s",
+						      rolling->file));
+	/* Only now: what is in it is another one's as long as that has the lock. */
+	if (fstat(rolling->fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size > FILE_MAX)
+		return let_go(rolling, star_error_set(err, -EINVAL,
+						      "%s is no file that a rolling restart writes: --state FILE names "
+						      "another one",
+						      rolling->file));
+	return status.st_size == 0 || rolling->from_scratch ? 0 : read_plan(rolling, (size_t)status.st_size, err);
 }
 
 static json_t *plan_json(const struct rolling *rolling)

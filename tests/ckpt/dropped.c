@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "jsonrpc/summed.h"
 #include "tests/ckpt/cases.h"
 #include "tests/ckpt/shim.h"
 #include "tests/ckpt/support.h"
@@ -19,6 +20,22 @@ static void refuse(const char *text)
 
 	if (!CHECK_INT(ckpt_dropped_parse(text, strlen(text), 5, generations, &err), -EINVAL) || !CHECK(err.text[0]))
 		printf("# %s\n", text);
+}
+
+/* A list of that version in which all else is well. */
+static int read_version(int version)
+{
+	json_t *json =
+		json_pack("{s:s, s:i, s:[]}", "format", "starserver dropped objects", "version", version, "dropped");
+	uint32_t generations[WIRE_OBJECTS_MAX + 1];
+	struct star_error err = { 0 };
+	size_t bytes;
+	char *text = jsonrpc_summed_text(json, JSON_COMPACT, &bytes);
+	const int rc = ckpt_dropped_parse(text, bytes, 5, generations, &err);
+
+	free(text);
+	json_decref(json);
+	return rc;
 }
 
 /* A table would be there again, or one that was not dropped would not. */
@@ -100,7 +117,9 @@ void what_was_dropped_is_written_down(void)
 	refuse(HEAD "[], \"more\": 1}");
 	refuse("{\"format\": \"another\", \"version\": 1, \"dropped\": []}");
 	refuse("{\"format\": \"starserver dropped objects\", \"version\": 2, \"dropped\": []}");
-	refuse("{\"format\": \"starserver dropped objects\", \"version\": 4, \"dropped\": []}");
+	CHECK_INT(read_version(2), 0); /* as earlier programs wrote it */
+	CHECK_INT(read_version(3), 0);
+	CHECK_INT(read_version(4), -EINVAL);
 	/* As earlier programs wrote it. */
 	CHECK_INT(rmdir(in(path, "dropped.json").text), 0);
 	unit_write_text(in(path, "dropped.json").text, HEAD "[{\"lineage\": 5, \"id\": 7, \"next_generation\": 3}]}");
@@ -111,15 +130,15 @@ void what_was_dropped_is_written_down(void)
 
 static uint64_t written_bytes; /* by add_one */
 
-static void add_one(struct ckpt_dropped *last, const char *path, uint32_t *generations)
+static void add_one(struct ckpt_dropped *last, const char *path, uint64_t lineage, uint32_t *generations)
 {
 	const size_t before = last->bytes;
 	const ino_t inode = last->inode;
 	uint32_t read[WIRE_OBJECTS_MAX + 1];
 	struct star_error err = { 0 };
 
-	CHECK_INT(ckpt_dropped_add(last, path, 5, generations, &err), 0);
-	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
+	CHECK_INT(ckpt_dropped_add(last, path, lineage, generations, &err), 0);
+	CHECK_INT(ckpt_dropped_read(path, lineage, read, &err), 0);
 	CHECK_MEM(read, generations, sizeof(read));
 	written_bytes += last->inode == inode ? last->bytes - before : last->bytes;
 }
@@ -142,24 +161,27 @@ void drops_one_after_the_other_are_added(void)
 		generations[1 + i * 7 % WIRE_OBJECTS_MAX] = i % 3 + 1;
 		if (i % 100 == 99) /* again, and two at once */
 			generations[1] = generations[2] = i;
-		add_one(&last, path, generations);
+		add_one(&last, path, 5, generations);
 	}
 	if (written_bytes > 6 * last.bytes)
 		unit_fail(__FILE__, __LINE__, "%llu bytes for a file of %zu", (unsigned long long)written_bytes,
 			  last.bytes);
-	/* Another process has written the file meanwhile; another lineage is another list. */
-	CHECK_INT(ckpt_dropped_add(&another, path, 5, generations, &err), 0);
+	/* Another process has written the file meanwhile, with what this one knows nothing of; another lineage is
+	 * another list. */
+	generations[10] = 5;
+	add_one(&another, path, 5, generations);
+	generations[10] = 0;
 	generations[9] = 77;
-	add_one(&last, path, generations);
-	last.lineage = 6;
+	add_one(&last, path, 5, generations);
 	generations[9] = 78;
-	add_one(&last, path, generations);
+	add_one(&last, path, 6, generations);
 	/* One less is none that a line could take back. */
 	generations[9] = 0;
-	add_one(&last, path, generations);
+	add_one(&last, path, 6, generations);
+	add_one(&last, path, 5, generations);
 	for (unsigned i = 0; i < 3; i++) {
 		generations[20]++;
-		add_one(&last, path, generations);
+		add_one(&last, path, 5, generations);
 	}
 	text = (char *)read_file(in(path, "dropped.json").text, &bytes);
 	CHECK_INT(ckpt_dropped_parse(text, bytes, 5, read, &err), 0);

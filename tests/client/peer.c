@@ -109,39 +109,40 @@ static bool is_deaf(struct peer *p)
 	return deaf;
 }
 
-static void *accept_main(void *arg)
+/* Until that is shut down. counted: how many there were; NULL: nobody asks. */
+static void *accept_all(struct peer_reactor *r, int listener, uint32_t *counted)
 {
-	struct peer_reactor *r = arg;
-
 	for (;;) {
-		int fd = accept4(r->listener, NULL, NULL, SOCK_CLOEXEC);
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd < 0)
-			return NULL; /* shut down */
-		if (is_deaf(r->peer)) {
+			return NULL;
+		if (listener == r->listener && is_deaf(r->peer)) {
 			close(fd);
 			return NULL;
+		}
+		if (counted) {
+			pthread_mutex_lock(&r->peer->lock);
+			++*counted;
+			pthread_mutex_unlock(&r->peer->lock);
 		}
 		if (!peer_accept(r, fd))
 			close(fd);
 	}
 }
 
+static void *accept_main(void *arg)
+{
+	struct peer_reactor *r = arg;
+
+	return accept_all(r, r->listener, NULL);
+}
+
 static void *door_main(void *arg)
 {
 	struct peer *p = arg;
 
-	for (;;) {
-		int fd = accept4(p->door, NULL, NULL, SOCK_CLOEXEC);
-
-		if (fd < 0)
-			return NULL; /* shut down */
-		pthread_mutex_lock(&p->lock);
-		p->door_connections++;
-		pthread_mutex_unlock(&p->lock);
-		if (!peer_accept(&p->reactors[0], fd))
-			close(fd);
-	}
+	return accept_all(&p->reactors[0], p->door, &p->door_connections);
 }
 
 void peer_open_door(struct peer *p)

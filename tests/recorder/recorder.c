@@ -39,17 +39,29 @@ static void serve(struct observe *o, uint64_t i)
 }
 
 /* The reactor that goes on while its records are written, and its next number. With the third call it has not come to
- * those that are written first, and with the fourth it has written over those that were not counted yet. */
-enum { WHILE_WRITTEN = 300 };
+ * those that are written first, and with the fourth it has written over those that were not counted yet. Or it does
+ * nothing until those are written, and then writes over the others. */
+enum { WHILE_WRITTEN = 300, CALLS_BEFORE = 4, THEN = 1200 };
 static struct observe *running;
 static uint64_t running_at;
+static bool goes_on_late;
+static unsigned calls;
+
+static void go_on(unsigned n)
+{
+	for (unsigned i = 0; running && i < n; i++)
+		serve(running, running_at++);
+}
 
 /* In the place of the C library's, for all of this program. */
 ssize_t write(int fd, const void *bytes, size_t n)
 {
-	for (unsigned i = 0; running && i < WHILE_WRITTEN; i++)
-		serve(running, running_at++);
-	return syscall(SYS_write, fd, bytes, n);
+	ssize_t written;
+
+	go_on(goes_on_late ? 0 : WHILE_WRITTEN);
+	written = syscall(SYS_write, fd, bytes, n);
+	go_on(goes_on_late && ++calls > CALLS_BEFORE ? THEN : 0);
+	return written;
 }
 
 static void path_of(char path[static PATH])
@@ -139,9 +151,13 @@ static void what_was_written_is_read(void)
 /* Of a node of which another reactor is stuck: what was timed when its turn came is there, each record once. */
 static void a_reactor_that_goes_on_is_written_as_it_was(void)
 {
-	static const uint64_t counts[] = { 7, 1000, 65536 + 15, 200000 };
+	static const struct {
+		uint64_t count;
+		bool late;
+	} cases[] = { { 7, false },   { 1000, false },	    { 65536 + 15, false }, { 200000, false },
+		      { 1000, true }, { 65536 + 15, true }, { 200000, true } };
 
-	for (unsigned c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+	for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
 		struct observe_record *records = malloc(OBSERVE_RECORDS * sizeof(*records));
 		struct star_error err = { 0 };
 		struct recorder_dump dump;
@@ -150,7 +166,9 @@ static void a_reactor_that_goes_on_is_written_as_it_was(void)
 		size_t n;
 
 		running = create();
-		for (running_at = 0; running_at < counts[c];)
+		goes_on_late = cases[c].late;
+		calls = 0;
+		for (running_at = 0; running_at < cases[c].count;)
 			serve(running, running_at++);
 		dump_init(&dump, &running, 1);
 		CHECK_INT(recorder_write(&dump), 0);
@@ -162,7 +180,7 @@ static void a_reactor_that_goes_on_is_written_as_it_was(void)
 		n = observe_copy(file->recorder.of[0], &from, records, OBSERVE_RECORDS);
 		first = (records[0].arrived_ns - 1000000) / 10000;
 		/* The head of the file and its only name were written before. */
-		CHECK_UINT(first + n, counts[c] + 2 * WHILE_WRITTEN);
+		CHECK_UINT(first + n, cases[c].count + (cases[c].late ? 0 : 2 * WHILE_WRITTEN));
 		CHECK_UINT(n, first ? OBSERVE_RECORDS - 2 * OBSERVE_TURN_MAX : first + n);
 		for (size_t i = 0; i < n; i++)
 			if (!CHECK_UINT(records[i].arrived_ns, 1000000 + (first + i) * 10000))

@@ -151,6 +151,16 @@ void dgram_refused_sessions_are_told(void)
 	dg_down();
 }
 
+/* It goes without a word; the next one is another process. */
+static void lose_server(void)
+{
+	dg.link.loss = 1000;
+	dg_destroy(0);
+	dg_wait(LINK_MS);
+	dg.link.loss = 0;
+	dg.options[0].secret[0]++;
+}
+
 /* At once: their clients may have another node to ask. One that was open is told, too, and knows that it is over. */
 void dgram_closed_servers_refuse_until_they_listen(void)
 {
@@ -161,13 +171,9 @@ void dgram_closed_servers_refuse_until_they_listen(void)
 	client = dg_open(0);
 	dg_send(client, 3000, 1 + 3000);
 	CHECK(dg_run(DG_S, dg_answered, client));
-	dg.link.loss = 1000; /* the server goes without a word */
-	dg_destroy(0);
-	dg_wait(LINK_MS);
+	lose_server();
 	dg.options[0].closed = true;
-	dg.options[0].secret[0] += 99;
 	dg_create(0);
-	dg.link.loss = 0;
 	dg_send(client, 100, 1 + 100);
 	dg_wait(20 * LINK_MS);
 	CHECK_UINT(client->closes, 1);
@@ -200,15 +206,11 @@ void dgram_nobody_at_the_port_is_told(void)
 	/* A session that was open outlives it: its server comes back. */
 	dg_create(0);
 	client = dg_open(1);
-	dg.link.loss = 1000; /* it goes without a word */
-	dg_destroy(0);
-	dg_wait(LINK_MS);
-	dg.link.loss = 0;
+	lose_server();
 	dg_send(client, 10, 1);
 	dg_wait(DG_S);
 	CHECK_UINT(client->closes, 0);
 	CHECK(net_counters(dg.link.net[1])->icmp_in_errors >= 2);
-	dg.options[0].secret[0]++;
 	dg_create(0);
 	dg_wait(9 * DG_S);
 	CHECK_UINT(client->closes, 0);
@@ -279,14 +281,9 @@ void dgram_restarted_servers_are_noticed(void)
 	client = dg_open(0);
 	dg_send(client, 3000, 1 + 3000);
 	CHECK(dg_run(DG_S, dg_answered, client));
-	/* It goes without a word. */
-	dg.link.loss = 1000;
-	dg_destroy(0);
-	dg_wait(LINK_MS);
+	lose_server();
 	dg.options[0].incarnation++;
-	dg.options[0].secret[0] += 99;
 	dg_create(0);
-	dg.link.loss = 0;
 	dg_send(client, 100, 1 + 100);
 	dg_wait(20 * LINK_MS);
 	CHECK_UINT(client->connects, 2);
