@@ -499,13 +499,18 @@ static int roll(struct rolling *rolling, struct star_error *err)
 	return rc;
 }
 
-/* "1,3": an empty place among them would be read as 0. */
-static bool are_tasks(const char *text)
+/* Nothing between two commas is not task 0. */
+static bool is_list_of_tasks(const char *text)
 {
-	const size_t bytes = strlen(text);
+	for (;; text++) {
+		char *end;
 
-	return bytes && strspn(text, "0123456789,") == bytes && text[0] != ',' && text[bytes - 1] != ',' &&
-	       !strstr(text, ",,");
+		if (*text < '0' || *text > '9' || strtoul(text, &end, 10) >= WIRE_NODES_MAX || (*end && *end != ','))
+			return false;
+		if (!*end)
+			return true;
+		text = end;
+	}
 }
 
 static int take_rolling_option(struct rolling *rolling, const struct option_word *option, struct star_error *err)
@@ -527,9 +532,10 @@ static int take_rolling_option(struct rolling *rolling, const struct option_word
 		rolling->timeout_us = seconds * 1000000;
 	} else if (strcmp(option->name, "allow-restart") == 0) {
 		rolling->allowed = option->value;
-		if (!are_tasks(option->value))
-			return star_error_set(err, -EINVAL, "--allow-restart %s: numbers of PS tasks, as in 1,3",
-					      option->value);
+		if (!is_list_of_tasks(option->value))
+			return star_error_set(err, -EINVAL,
+					      "--allow-restart \"%s\": numbers of PS tasks, 0 to %d, as in 1,3",
+					      option->value, WIRE_NODES_MAX - 1);
 	} else if (strcmp(option->name, "state") == 0) {
 		if (snprintf(rolling->file, sizeof(rolling->file), "%s", option->value) >= (int)sizeof(rolling->file))
 			return star_error_set(err, -ENAMETOOLONG, "--state: the name is too long");

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,11 +80,15 @@ char *rolling_command_for(const char *command, const char *control, unsigned tas
 	return text;
 }
 
-/* Its output is for who looks on, and not part of ours. */
-static void become(const struct rolling *rolling, const char *command)
+/* Its output is for who looks on, and not part of ours. It ends with us: a node that it restarted later may serve by
+ * then, as whoever starts this again has gone on. */
+static void become(const struct rolling *rolling, const char *command, pid_t parent)
 {
 	const int nothing = open("/dev/null", O_RDONLY);
 
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(127);
 	if (nothing >= 0)
 		dup2(nothing, STDIN_FILENO);
 	dup2(fileno(rolling->invocation->errors), STDOUT_FILENO);
@@ -104,6 +109,7 @@ static bool has_ended(pid_t child, int pid_fd, uint64_t ms, int *status)
 
 int rolling_command_run(const struct rolling *rolling, const char *command, struct star_error *err)
 {
+	const pid_t parent = getpid();
 	int status = 0, pid_fd, rc = 0;
 	pid_t child;
 
@@ -113,7 +119,7 @@ int rolling_command_run(const struct rolling *rolling, const char *command, stru
 	if (child < 0)
 		return star_error_set(err, -errno, "no process can be made: %s", strerror(errno));
 	if (child == 0)
-		become(rolling, command);
+		become(rolling, command, parent);
 	pid_fd = pidfd_open(child, 0);
 	if (!has_ended(child, pid_fd, rolling->timeout_us / 1000, &status)) {
 		rc = star_error_set(err, -ETIMEDOUT, "the command has not ended after %llu s, and was ended: %.300s",

@@ -17,7 +17,7 @@
 enum { OTHERS_CONNECT_US = 1000000, OTHERS_ANSWER_US = 3000000, LAST_CONNECT_US = 3000000 };
 enum { TOLD_NS = 1000000000 }; /* a try that had so long to be answered says why there was no answer */
 
-static bool worth_another_try(int code)
+bool client_catalogue_is_away(int code)
 {
 	switch (-code) {
 	case EAGAIN:
@@ -139,7 +139,7 @@ static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t 
 			begin_with(cluster, result ? task : 0);
 		if (result)
 			return result;
-		if (!worth_another_try(err->code) || err->code == -EAGAIN || err->code == -EDQUOT)
+		if (!client_catalogue_is_away(err->code) || err->code == -EAGAIN || err->code == -EDQUOT)
 			return NULL;
 		if (task == 0)
 			first = *err;
@@ -163,7 +163,7 @@ json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, 
 		json_t *result = ask_all(cluster, method, params, deadline_ns, err);
 		const uint64_t until = clock_ns() + client_backoff_ns(&prng, attempt);
 
-		if (result || !worth_another_try(err->code))
+		if (result || !client_catalogue_is_away(err->code))
 			return result;
 		if (err->code != -ETIMEDOUT || begun + TOLD_NS < deadline_ns)
 			told = *err;

@@ -471,6 +471,8 @@ json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, 
 			      struct star_error *err);
 /* With the lock, while it is being closed: questions that are under way fail. */
 void client_catalogue_interrupt(const struct star_cluster *cluster);
+/* Of an error: nobody could be reached, or had an answer, so far. */
+bool client_catalogue_is_away(int code);
 /* The caller frees it with free(). */
 struct layout *client_catalogue_layout(struct star_cluster *cluster, uint64_t deadline_ns, struct star_error *err);
 

@@ -224,14 +224,49 @@ void client_route_want(struct star_cluster *cluster, uint64_t now_ns)
 	pthread_mutex_unlock(&cluster->lock);
 }
 
+/* With the lock. The first whose deadline has passed, or else the first: all wait for the same layout, and the deadline of
+ * one may be far away. *until_ns: when the next one's passes. */
+static struct call *next_call(const struct star_cluster *cluster, uint64_t *until_ns)
+{
+	const uint64_t now_ns = clock_ns();
+	struct call *call;
+
+	*until_ns = now_ns + LAYOUT_LOOK_NS;
+	TAILQ_FOREACH(call, &cluster->relay_queue, link)
+	{
+		if (call->deadline_ns <= now_ns)
+			return call;
+		if (call->deadline_ns < *until_ns)
+			*until_ns = call->deadline_ns;
+	}
+	return TAILQ_FIRST(&cluster->relay_queue);
+}
+
+/* With the cluster's lock, which it gives up meanwhile. False: nobody has said so far what the layout is, and the call is
+ * to wait on; another one may not. */
+static bool has_layout(struct star_cluster *cluster, const struct call *call, uint64_t until_ns)
+{
+	const uint32_t epoch = TAILQ_FIRST(&call->stale)->epoch;
+	struct star_error err;
+	int rc;
+
+	if (call->deadline_ns <= clock_ns())
+		return true;
+	pthread_mutex_unlock(&cluster->lock);
+	rc = client_route_refresh(cluster, epoch, until_ns, &err);
+	pthread_mutex_lock(&cluster->lock);
+	return !client_catalogue_is_away(rc);
+}
+
 static void *relay(void *arg)
 {
 	struct star_cluster *cluster = arg;
 	struct call *call;
+	uint64_t until_ns;
 
 	pthread_mutex_lock(&cluster->lock);
 	for (;;) {
-		call = TAILQ_FIRST(&cluster->relay_queue);
+		call = next_call(cluster, &until_ns);
 		if (!call && cluster->relay_stop)
 			break;
 		if (!call && cluster->layout_wanted) {
@@ -242,6 +277,8 @@ static void *relay(void *arg)
 			pthread_cond_wait(&cluster->changed, &cluster->lock);
 			continue;
 		}
+		if (!has_layout(cluster, call, until_ns))
+			continue;
 		TAILQ_REMOVE(&cluster->relay_queue, call, link);
 		pthread_mutex_unlock(&cluster->lock);
 		client_call_reroute(call);

@@ -267,6 +267,33 @@ void close_waits_for_no_layout(void)
 	peer_stop(b.peer);
 }
 
+/* One thread asks for the layout on behalf of all of them. */
+void deadlines_fire_while_another_call_waits_for_a_layout(void)
+{
+	struct bench b = bench_start(1, 1, 2);
+	struct star_request *patient, *soon;
+	static float rows[2][2];
+	struct star_error err = { 0 };
+	const uint64_t key = 1;
+	struct star_op op = star_op_pull(b.table, &key, 1, rows[0]);
+	uint64_t begun;
+
+	CHECK(pull_works(&b));
+	peer_hush(b.peer);
+	peer_relayout(b.peer, 1, true);
+	patient = star_execute_async(b.cluster, &op, 1, LONG_US, NULL, NULL, &err);
+	peer_wait_hushed(b.peer, 1);
+	op.values = rows[1];
+	begun = now_us();
+	soon = star_execute_async(b.cluster, &op, 1, 100000, NULL, NULL, &err);
+	CHECK_INT(star_request_wait(soon, &err), -ETIMEDOUT);
+	CHECK(now_us() - begun < LONG_US / 2);
+	peer_speak(b.peer);
+	CHECK_INT(star_request_wait(patient, &err), 0);
+	CHECK_NEAR(rows[0][0], peer_initial(1, 1, 0), 0);
+	bench_stop(&b);
+}
+
 void close_fails_what_is_in_flight(void)
 {
 	enum { CALLS = 10 };

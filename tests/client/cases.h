@@ -127,6 +127,7 @@ void a_silent_node_is_looked_for_elsewhere(void);
 void an_attempt_where_a_node_was_swaps_nothing(void);
 void what_a_busy_node_has_refused_is_sent_to_the_next(void);
 void close_waits_for_no_layout(void);
+void deadlines_fire_while_another_call_waits_for_a_layout(void);
 void calls_begin_while_their_connection_ends(void);
 void each_push_is_there_once(void);
 

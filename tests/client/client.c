@@ -214,6 +214,7 @@ const struct unit_case unit_cases[] = {
 	CASE(an_attempt_where_a_node_was_swaps_nothing),
 	CASE(what_a_busy_node_has_refused_is_sent_to_the_next),
 	CASE(close_waits_for_no_layout),
+	CASE(deadlines_fire_while_another_call_waits_for_a_layout),
 	CASE(calls_begin_while_their_connection_ends),
 	CASE(each_push_is_there_once),
 	CASE(nonsense_is_refused_before_it_is_sent),

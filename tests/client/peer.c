@@ -371,11 +371,21 @@ void peer_end_connections(struct peer *p, uint32_t reactor)
 	pthread_mutex_unlock(&p->lock);
 }
 
-void peer_hush(struct peer *p)
+static void set_hushed(struct peer *p, bool hushed)
 {
 	pthread_mutex_lock(&p->lock);
-	p->hushed = true;
+	p->hushed = hushed;
 	pthread_mutex_unlock(&p->lock);
+}
+
+void peer_hush(struct peer *p)
+{
+	set_hushed(p, true);
+}
+
+void peer_speak(struct peer *p)
+{
+	set_hushed(p, false);
 }
 
 void peer_open_gate(struct peer *p)

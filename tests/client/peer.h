@@ -190,6 +190,7 @@ void peer_go_deaf(struct peer *p);
 /* Questions for the layout are read, and not answered. The other call waits until there were so many; it fails the test
  * after 20 s. */
 void peer_hush(struct peer *p);
+void peer_speak(struct peer *p);
 bool peer_wait_hushed(struct peer *p, uint32_t n);
 /* Those of a reactor end. */
 void peer_end_connections(struct peer *p, uint32_t reactor);
