@@ -161,6 +161,7 @@ void slow_bytes_are_put_together(void);
 void a_refusing_node_is_named(void);
 void connecting_gives_up_in_time(void);
 void statuses_become_errno(void);
+void the_last_try_with_time_says_why(void);
 void a_busy_node_is_asked_again(void);
 void refused_requests_keep_their_order(void);
 void lost_results_are_not_replaced_at_once(void);

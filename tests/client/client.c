@@ -196,6 +196,7 @@ const struct unit_case unit_cases[] = {
 	CASE(who_gets_no_ticket_is_told_why),
 	CASE(who_is_over_a_quota_is_told_so),
 	CASE(replies_in_clear_are_not_believed),
+	CASE(the_last_try_with_time_says_why),
 	CASE(what_is_not_durable_is_sent_again),
 	CASE(what_is_durable_is_let_go),
 	CASE(an_idle_worker_sends_again_by_itself),

@@ -2,7 +2,13 @@
 /* What a call does when a node fails, lies, or is late. */
 #include "tests/client/cases.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -630,4 +636,47 @@ void restarts_never_go_unnoticed(void)
 			  0);
 	star_close(again);
 	bench_stop(&b);
+}
+
+/* Ends the first connection, and never answers another one. */
+static void *end_one(void *listener)
+{
+	const int fd = accept(*(int *)listener, NULL, NULL);
+
+	close(fd);
+	return NULL;
+}
+
+/* What star_open says of a control plane that ends one connection, and then leaves those that come unanswered. */
+static void ask_in_vain(uint64_t deadline_us, struct star_error *err)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t bytes = sizeof(at);
+	char address[64];
+	pthread_t thread;
+
+	CHECK_INT(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	CHECK_INT(listen(listener, 64), 0);
+	CHECK_INT(getsockname(listener, (struct sockaddr *)&at, &bytes), 0);
+	snprintf(address, sizeof(address), "tcp:127.0.0.1:%u", ntohs(at.sin_port));
+	pthread_create(&thread, NULL, end_one, &listener);
+	CHECK(star_open(address, deadline_us, err) == NULL);
+	shutdown(listener, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(listener);
+}
+
+/* Not the last one, which has little time left for an answer. On a busy machine that may be the first one, too. */
+void the_last_try_with_time_says_why(void)
+{
+	struct star_error err = { 0 };
+
+	for (unsigned i = 0; i < 5 && (i == 0 || err.code == -ETIMEDOUT); i++)
+		ask_in_vain(900000, &err);
+	CHECK(err.code != -ETIMEDOUT);
+	CHECK_HAS(err.text, "failed until its deadline: ");
+	/* One that has had its time says that. */
+	ask_in_vain(2500000, &err);
+	CHECK_INT(err.code, -ETIMEDOUT);
 }

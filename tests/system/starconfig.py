@@ -23,10 +23,9 @@ def _value(value, indent):
 
 
 def merge(base, changes):
-    """The changes in a dict of dicts; returns it."""
+    """A dict of dicts with the changes; neither of the two is another one then."""
+    merged = dict(base)
     for name, value in changes.items():
-        if isinstance(value, dict) and isinstance(base.get(name), dict):
-            merge(base[name], value)
-        else:
-            base[name] = value
-    return base
+        both = isinstance(value, dict) and isinstance(base.get(name), dict)
+        merged[name] = merge(base[name], value) if both else value
+    return merged

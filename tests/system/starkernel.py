@@ -7,6 +7,7 @@ import random
 import socket
 import tempfile
 
+from starconfig import merge
 from starlib import *
 
 __all__ = ["Here", "user", "folder", "free_ports", "Node", "cluster", "as_user"]
@@ -75,11 +76,9 @@ class Node(Server):
                   "memory": {"hugepages": "none", "parameter_mib": 64, "mbufs": 4095}, "control": {"socket": self.socket}}
         if mapped:
             config["endpoint_map"] = [{"control": a, "data": b} for a, b in self.map]
-        for group, members in (changes or {}).items():
-            config.setdefault(group, {}).update(members)
-        self.config = secure_config(config, self.control, by_nobody=not os.geteuid())
+        self.config = secure_config(merge(config, changes or {}), self.control, by_nobody=not os.geteuid())
         with open(self.file, "w") as file:
-            file.write(libconfig(config))
+            file.write(libconfig(self.config))
         os.chmod(self.file, 0o644)
         self.start(wait)
 

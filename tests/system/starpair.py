@@ -3,6 +3,7 @@
 import tempfile
 import time
 
+from starconfig import merge
 from starlib import *
 from starpush import *
 
@@ -13,10 +14,8 @@ SYNC, RETAINED = {"durability": "sync"}, {"durability": "retained"}
 
 
 def begin(net, number, own, reactors, changes, config):
-    """A node with that control address, not waited for; config goes over changes, group by group."""
-    for group, members in (config or {}).items():
-        changes[group] = {**changes.get(group, {}), **members}
-    node = Server(net, number, len(net.data), reactors=reactors, config=changes, wait=False)
+    """A node with that control address, not waited for; config goes over changes."""
+    node = Server(net, number, len(net.data), reactors=reactors, config=merge(changes, config or {}), wait=False)
     node.control = own
     return node
 
