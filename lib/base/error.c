@@ -4,6 +4,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* It is printed on terminals, and may have words of a file or of a peer in it. */
+static void without_controls(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 int star_error_set(struct star_error *err, int code, const char *format, ...)
 {
 	va_list args;
@@ -14,5 +22,6 @@ int star_error_set(struct star_error *err, int code, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(err->text, sizeof(err->text), format, args);
 	va_end(args);
+	without_controls(err->text);
 	return code;
 }

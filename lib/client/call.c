@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A call's life: checked and copied, split, given to channels, finished part by part. */
+#include "client/attempt.h"
 #include "client/blocks.h"
 #include "client/client.h"
 #include "client/run.h"

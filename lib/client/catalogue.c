@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Questions to the control plane. PS task 0 owns the catalogue and the layout and is asked first, unless somebody else
- * has answered last; another task may answer in its place. As long as nobody can be reached, the cluster is not complete (EAGAIN), or the asker is over a
- * quota (EDQUOT), the question is asked again.
+ * has answered last; another task may answer in its place. As long as nobody can be reached, the cluster is not
+ * complete (EAGAIN), or the asker is over a quota (EDQUOT), the question is asked again.
  */
+#include "client/attempt.h"
 #include "client/client.h"
 
 #include <errno.h>

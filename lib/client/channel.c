@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The TCP connection to one reactor: its queue, what is in flight on it, its death. Receiving is in receive.c. */
+#include "client/attempt.h"
 #include "client/codec.h"
 #include "client/connect.h"
 #include "client/keep.h"
@@ -215,8 +216,8 @@ void client_channel_die(struct channel *ch, int code, const char *why, struct wa
 	finish_all(&taken, &err, self);
 }
 
-/* What has to be sent again, or was never sent (the node was busy), is sent by another connection. Under ch->lock; false:
- * that would not help. */
+/* What has to be sent again, or was never sent (the node was busy), is sent by another connection. Under ch->lock;
+ * false: that would not help. */
 static bool connects_again(struct channel *ch)
 {
 	if (client_reply_resend(ch)) {

@@ -463,8 +463,6 @@ static inline uint64_t deadline_bounded(uint64_t deadline_us)
 
 	return !deadline_us ? STAR_DEADLINE_DEFAULT_US : deadline_us < most ? deadline_us : most;
 }
-/* Half of min(first * 2^attempt, max), and as much again at random. */
-uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt);
 
 /* catalogue.c: the control plane; params is borrowed, the result a new reference */
 json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
@@ -658,11 +656,6 @@ bool client_reply_cancel(struct channel *ch, struct part *part, int code, uint64
 /* Takes off all that was sent, in its order, and what is queued, if that is asked for. The caller empties the ring.
  * With the lock. */
 void client_reply_take_all(struct channel *ch, bool queued_too, struct parts *taken);
-/* Of two addresses one may be that of a machine that is gone: how long an attempt to connect takes at most, and a
- * silence. With the lock: the other address is the channel's; an attempt came to nothing: when the next one is. */
-enum { ATTEMPT_MS = 500, OTHER_TIMEOUT_MS = 1500 };
-void client_address_swap(struct channel *ch);
-void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns);
 /* The part that waits longest; NULL: there is none. With the lock. */
 struct part *client_oldest_live(struct channel *ch);
 

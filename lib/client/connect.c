@@ -4,6 +4,7 @@
  * connecting (NETWORK_MAX_CONNECTION_TIMEOUT) is over; each call that waits has its own deadline beside that. The
  * backoff outlives a failure, so a node that is down is not hammered by call after call.
  */
+#include "client/attempt.h"
 #include "client/connect.h"
 #include "client/seal.h"
 

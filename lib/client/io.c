@@ -224,8 +224,8 @@ void client_route_want(struct star_cluster *cluster, uint64_t now_ns)
 	pthread_mutex_unlock(&cluster->lock);
 }
 
-/* With the lock. The first whose deadline has passed, or else the first: all wait for the same layout, and the deadline of
- * one may be far away. *until_ns: when the next one's passes. */
+/* With the lock. The first whose deadline has passed, or else the first: all wait for the same layout, and the deadline
+ * of one may be far away. *until_ns: when the next one's passes. */
 static struct call *next_call(const struct star_cluster *cluster, uint64_t *until_ns)
 {
 	const uint64_t now_ns = clock_ns();
@@ -242,8 +242,8 @@ static struct call *next_call(const struct star_cluster *cluster, uint64_t *unti
 	return TAILQ_FIRST(&cluster->relay_queue);
 }
 
-/* With the cluster's lock, which it gives up meanwhile. False: nobody has said so far what the layout is, and the call is
- * to wait on; another one may not. */
+/* With the cluster's lock, which it gives up meanwhile. False: nobody has said so far what the layout is, and the call
+ * is to wait on; another one may not. */
 static bool has_layout(struct star_cluster *cluster, const struct call *call, uint64_t until_ns)
 {
 	const uint32_t epoch = TAILQ_FIRST(&call->stale)->epoch;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/keep.h"
+#include "client/attempt.h"
 #include "client/connect.h"
 
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * What is the same for every transport: a request's header, what a reply's header says, and how long to wait before the
  * next attempt. Pure, but for the channel that is given; its lock is held.
  */
+#include "client/attempt.h"
 #include "client/codec.h"
 #include "client/connect.h"
 #include "client/keep.h"
@@ -13,9 +14,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-
-/* So many pairs of attempts follow each other after the third pause, 40 ms at most; then pauses grow. */
-enum { OTHER_OFTEN = 50, OTHER_OFTEN_BACKOFF = 2 };
 
 _Static_assert((IN_FLIGHT_MAX & (IN_FLIGHT_MAX - 1)) == 0, "the ring is indexed by a mask");
 
@@ -301,61 +299,10 @@ void client_reply_take_all(struct channel *ch, bool queued_too, struct parts *ta
 	}
 }
 
-void client_address_swap(struct channel *ch)
-{
-	const struct sockaddr_storage address = ch->address;
-	const socklen_t bytes = ch->address_bytes;
-
-	ch->address = ch->other;
-	ch->address_bytes = ch->other_bytes;
-	ch->other = address;
-	ch->other_bytes = bytes;
-}
-
-/* Of two addresses one may be about to serve, as soon as a lease is over: for a second or two they are tried often. */
-static uint64_t between_attempts_ns(struct channel *ch)
-{
-	uint32_t before = ch->attempts - 1;
-
-	if (ch->other_bytes) {
-		before /= 2; /* the second of two follows the first at once */
-		if (before >= OTHER_OFTEN)
-			before -= OTHER_OFTEN - OTHER_OFTEN_BACKOFF;
-		else if (before > OTHER_OFTEN_BACKOFF)
-			before = OTHER_OFTEN_BACKOFF;
-	}
-	return client_backoff_ns(&ch->prng, before);
-}
-
-void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns)
-{
-	ch->connect_error = error;
-	ch->not_before_ns = now_ns + between_attempts_ns(ch);
-	/* A standby that this worker has never heard of may serve by now. */
-	client_route_want(ch->cluster, now_ns);
-	if (ch->moved) { /* that was where it is no more: where it is has not been tried */
-		ch->not_before_ns = now_ns;
-	} else if (ch->other_bytes) {
-		client_address_swap(ch);
-		if (ch->attempts % 2) /* the next one is the second of two */
-			ch->not_before_ns = now_ns;
-	}
-	ch->state = CHANNEL_WAITING;
-}
-
 struct part *client_oldest_live(struct channel *ch)
 {
 	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
 		if (*channel_slot(ch, s))
 			return *channel_slot(ch, s);
 	return TAILQ_FIRST(&ch->queue);
-}
-
-uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt)
-{
-	uint32_t us = attempt < 10 ? (uint32_t)BACKOFF_FIRST_US << attempt : BACKOFF_MAX_US;
-
-	if (us > BACKOFF_MAX_US)
-		us = BACKOFF_MAX_US;
-	return (us / 2 + prng_below(prng, us / 2)) * UINT64_C(1000);
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/signals.h"
+#include "client/attempt.h"
 #include "jsonrpc/jsonrpc.h"
 #include "jsonrpc/member.h"
 #include "secure/memory.h"

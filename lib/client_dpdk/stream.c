@@ -11,8 +11,9 @@
  */
 #include "client_dpdk/poller.h"
 
-#include "client/seal.h"
+#include "client/attempt.h"
 #include "client/connect.h"
+#include "client/seal.h"
 #include "secure/memory.h"
 
 #include <arpa/inet.h>

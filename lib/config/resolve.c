@@ -16,8 +16,8 @@
 /* A name may stand in /etc/hosts twice, or there and in DNS. */
 static bool is_before(const struct addrinfo *list, const struct addrinfo *one)
 {
-	while (list != one && (list->ai_addrlen != one->ai_addrlen ||
-			       memcmp(list->ai_addr, one->ai_addr, one->ai_addrlen) != 0))
+	while (list != one &&
+	       (list->ai_addrlen != one->ai_addrlen || memcmp(list->ai_addr, one->ai_addr, one->ai_addrlen) != 0))
 		list = list->ai_next;
 	return list != one;
 }

@@ -38,6 +38,13 @@ void source_ports_lead_to_the_reactor(void);
 /* Refused with -EINVAL and that message, by each way to start it. */
 void refuse_op(struct bench *b, struct star_op op, const char *says);
 
+/* opening.c */
+void open_waits_for_all_tasks(void);
+void who_has_answered_is_asked_first(void);
+void open_says_what_is_wrong(void);
+void open_by_dpdk_says_what_is_wrong(void);
+void environment_is_read(void);
+
 /* calls.c */
 void operations_have_constructors(void);
 void pull_and_push_over_reactors(void);
@@ -53,11 +60,6 @@ void nonsense_is_refused_before_it_is_sent(void);
 void variables_of_odd_shapes(void);
 void tables_are_created_and_found(void);
 void bad_definitions_are_refused(void);
-void open_waits_for_all_tasks(void);
-void who_has_answered_is_asked_first(void);
-void open_says_what_is_wrong(void);
-void open_by_dpdk_says_what_is_wrong(void);
-void environment_is_read(void);
 void shared_library_exports_the_api_only(void);
 
 /* tables.c */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pushes that are kept until they are durable: sent again in their order, let go, bounded, waited for. */
+#include "client/attempt.h"
 #include "client/connect.h"
 #include "tests/client/cases.h"
 
@@ -465,8 +466,8 @@ static uint64_t key_of(const struct bench *b, uint32_t reactor)
 	return key;
 }
 
-/* While a layout that has the two nodes in each other's place is taken over, a connection to where the node was is being
- * made: that this comes to nothing changes neither address. */
+/* While a layout that has the two nodes in each other's place is taken over, a connection to where the node was is
+ * being made: that this comes to nothing changes neither address. */
 void both_addresses_change_at_once(void)
 {
 	struct bench b = bench_start(2, 1, DIM);

@@ -136,11 +136,11 @@ struct peer {
 	uint32_t reactors_count;
 	struct peer_connection connections[PEER_CONNECTIONS_MAX];
 	uint32_t connections_count;
-	bool deaf; /* connections are not taken any more, nor refused */
-	int plugs[8]; /* which fill the queue of the first listener then */
-	bool hushed;  /* questions for the layout are not answered */
+	bool deaf;	       /* connections are not taken any more, nor refused */
+	int plugs[8];	       /* which fill the queue of the first listener then */
+	bool hushed;	       /* questions for the layout are not answered */
 	uint32_t hushed_count; /* that were not */
-	int door; /* a further listener of the first reactor, where its standby is said to be; 0: none */
+	int door;	       /* a further listener of the first reactor, where its standby is said to be; 0: none */
 	pthread_t door_thread;
 	uint32_t door_connections;
 	int control_listener;

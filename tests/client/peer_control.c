@@ -166,8 +166,7 @@ static char *answer(struct peer *p, const char *line, size_t bytes)
 			star_error_set(&err, JSONRPC_UNKNOWN_METHOD, "no method \"%s\"", request.method);
 		pthread_mutex_unlock(&p->lock);
 	}
-	reply = hushed	 ? NULL
-		: result ? jsonrpc_result_line(request.id, result) : jsonrpc_error_line(request.id, &err);
+	reply = hushed ? NULL : result ? jsonrpc_result_line(request.id, result) : jsonrpc_error_line(request.id, &err);
 	json_decref(request.root);
 	return reply;
 }

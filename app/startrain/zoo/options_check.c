@@ -58,6 +58,14 @@ static int check_files(const char *const *files, uint32_t count, struct star_err
 	return 0;
 }
 
+/* It is printed on a terminal. */
+static bool has_controls(const char *name)
+{
+	while (*name && (unsigned char)*name >= ' ' && *name != 0x7f)
+		name++;
+	return *name;
+}
+
 /* A further label is a head of the model: what it is called is what its figures are called. */
 static int check_labels(const struct zoo_options *o, uint32_t more, struct star_error *err)
 {
@@ -70,11 +78,11 @@ static int check_labels(const struct zoo_options *o, uint32_t more, struct star_
 		const char *name = zoo_task_name(o, i);
 
 		if (!strcmp(name, SESSION_LOSS) || !strcmp(name, SESSION_GLOBAL_STEP) ||
-		    strlen(name) > ESTIMATOR_HEAD_NAME_MAX)
+		    strlen(name) > ESTIMATOR_HEAD_NAME_MAX || has_controls(name))
 			return star_error_set(
 				err, -EINVAL,
 				"the label \"%.40s\" is a task beside the first: it needs a name of %d bytes "
-				"at most, which is neither %s nor %s",
+				"at most, without control characters, which is neither %s nor %s",
 				name, ESTIMATOR_HEAD_NAME_MAX, SESSION_LOSS, SESSION_GLOBAL_STEP);
 	}
 	return 0;

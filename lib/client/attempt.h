@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* When, and where, a connection is tried again. A channel's functions are called with its lock held. */
+#ifndef CLIENT_ATTEMPT_H
+#define CLIENT_ATTEMPT_H
+
+#include <stdint.h>
+
+struct channel;
+struct prng;
+
+/* Of two addresses one may be that of a machine that is gone: how long an attempt to connect takes at most, and a
+ * silence. */
+enum { ATTEMPT_MS = 500, OTHER_TIMEOUT_MS = 1500 };
+
+/* Half of min(first * 2^attempt, max), and as much again at random. */
+uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt);
+/* The other address is the channel's. */
+void client_address_swap(struct channel *ch);
+/* An attempt came to nothing: when the next one is, and where. */
+void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns);
+
+#endif
