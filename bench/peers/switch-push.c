@@ -8,12 +8,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/prng.h"
 #include "star.h"
+#include "wire/frame.h"
 
 enum { DIM = 16, KEYS = 100000, ROWS_MAX = 10000, NOTES_MAX = 4096, LONG_US = 5000, FDS = 1024 };
 #define DEADLINE_US 60000000
@@ -50,13 +52,14 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes)
 	return __real_connect(fd, address, bytes);
 }
 
-/* Of libstar's own calls only those of the data plane are sends. */
+/* What the control plane is asked is no frame. */
 ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags)
 {
 	const ssize_t n = __real_send(fd, data, bytes, flags);
+	const uint32_t magic = WIRE_MAGIC;
 
 	if (n > 0 && fd < FDS && atomic_load_explicit(&fresh[fd], memory_order_relaxed) &&
-	    atomic_exchange(&fresh[fd], false)) {
+	    atomic_exchange(&fresh[fd], false) && bytes >= sizeof(magic) && memcmp(data, &magic, sizeof(magic)) == 0) {
 		const unsigned i = atomic_fetch_add(&opened_count, 1);
 
 		if (i < NOTES_MAX)

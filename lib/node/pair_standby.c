@@ -382,6 +382,9 @@ static int depose(struct node_pair *p, struct node_pair_promotion *promotion, st
 
 	hello.generation++;
 	pair_hello_seal(&hello);
+	pthread_mutex_lock(&p->lock);
+	p->deposing = true;
+	pthread_mutex_unlock(&p->lock);
 	promotion->deposed = node_pair_ask(p, &hello, DEPOSE_MS, &answer, NULL, err) == 0;
 	return answer.status == -EAGAIN || answer.status == -ESTALE ? answer.status : 0;
 }
@@ -415,12 +418,18 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 	if (rc < 0)
 		return rc;
 	rc = depose(p, &promotion, &why);
-	if (rc < 0)
+	if (rc < 0) {
+		pthread_mutex_lock(&p->lock);
+		p->deposing = false;
+		pthread_cond_broadcast(&p->changed);
+		pthread_mutex_unlock(&p->lock);
 		return star_error_set(err, rc, "%s", why.text);
+	}
 	if (!promotion.deposed)
 		log_warn("the other node could not be asked to stop, and must be dead, or without its lease: %s",
 			 why.text);
 	pthread_mutex_lock(&p->lock);
+	p->deposing = false;
 	p->promotion = promotion;
 	p->promotion_read = false;
 	pthread_cond_broadcast(&p->changed);
@@ -461,6 +470,30 @@ static bool replace_lost(struct follower *f)
 	return over && promote_follower(f, &promotion);
 }
 
+/* Whether the primary is being asked to stop. Its stream and its connection end before its answer has come: it is not
+ * asked then who it is, which it would not answer any more. */
+static bool is_deposing(struct node_pair *p)
+{
+	bool deposing;
+
+	pthread_mutex_lock(&p->lock);
+	deposing = p->deposing;
+	pthread_mutex_unlock(&p->lock);
+	return deposing;
+}
+
+/* Until it is to take its primary's place, or for so long. */
+static void await_order(struct node_pair *p, uint32_t ms)
+{
+	const struct timespec until = clock_timespec(clock_ns() + ms * UINT64_C(1000000));
+
+	pthread_mutex_lock(&p->lock);
+	while (!p->stopping && !p->again && !p->promotion.asked &&
+	       pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+		;
+	pthread_mutex_unlock(&p->lock);
+}
+
 /* It may be needed as it is, until a primary is there again, which it then follows from the beginning. False: it has
  * begun to serve, or stops. */
 static void wait_alone(struct follower *f)
@@ -479,14 +512,14 @@ static void wait_alone(struct follower *f)
 			continue;
 		}
 		/* What it may have claimed, and nobody knows, is not given away: it asks etcd again first. */
-		if (!node_pair_register_is_unsure(p) && node_pair_ask(p, &hello, ASK_MS, &answer, NULL, &err) == 0 &&
+		if (!is_deposing(p) && !node_pair_register_is_unsure(p) && node_pair_ask(p, &hello, ASK_MS, &answer, NULL, &err) == 0 &&
 		    answer.role == PAIR_PRIMARY) {
 			node_pair_yield(p, answer.generation);
 			return;
 		}
 		if (replace_lost(f))
 			return;
-		node_pair_pause(p, node_pair_has_register(p) ? LOST_MS : AGAIN_MS);
+		await_order(p, node_pair_has_register(p) ? LOST_MS : AGAIN_MS);
 	}
 }
 

@@ -146,6 +146,7 @@ struct work_queue {
 struct rpc_server {
 	struct rpc_server_options options;
 	uint32_t epoch, incarnation;
+	bool leaves; /* leave.c */
 	struct rpc_stream *streams;
 	struct rpc_session *sessions;
 	struct rpc_work *free_streams, *free_sessions;
@@ -215,6 +216,9 @@ static inline void work_prefetch(const struct rpc_server *server, const struct r
 
 /* The request is at its end, and remembered: its reply goes, and the next one's turn comes. */
 void rpc_work_answer(struct rpc_work *work);
+
+/* leave.c: it stays without an answer, and its peer's next one does not begin. */
+void rpc_work_park(struct rpc_work *work);
 
 /* held.c: false: the reply goes at once. */
 bool rpc_work_hold(struct rpc_work *work);
