@@ -102,6 +102,12 @@ void rpc_work_tell(const struct rpc_work *w, struct wire_frame *frame)
 	frame->behind = rpc_replay_behind(server->replay, w, server->life, server->durable);
 }
 
+void rpc_work_tell_ahead(const struct rpc_work *w, struct wire_frame *frame)
+{
+	frame->flags = WIRE_AHEAD;
+	frame->behind = rpc_replay_ahead(w->server->replay, w);
+}
+
 uint32_t rpc_held(const struct rpc_server *server)
 {
 	return __atomic_load_n(&server->held, __ATOMIC_RELAXED);

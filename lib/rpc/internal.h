@@ -225,6 +225,8 @@ bool rpc_work_hold(struct rpc_work *work);
 void rpc_held_timer(struct wheel_timer *timer, uint64_t now_ns);
 /* Says in a reply what of its session is durable. */
 void rpc_work_tell(const struct rpc_work *work, struct wire_frame *frame);
+/* And where nothing of it has to be kept, of a request that comes again: what else of it need not. */
+void rpc_work_tell_ahead(const struct rpc_work *work, struct wire_frame *frame);
 
 /* Drops the reply, and gives back what the execution of a request needs. */
 void rpc_work_end(struct rpc_work *work);
