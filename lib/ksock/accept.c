@@ -94,6 +94,7 @@ void ksock_unlisten(void *ctx)
 	if (ks->listen_fd < 0)
 		return;
 	epoll_ctl(ks->epoll_fd, EPOLL_CTL_DEL, ks->listen_fd, NULL);
+	set_socket(ks->listen_fd, SOL_SOCKET, SO_REUSEADDR, 0);
 	shutdown(ks->listen_fd, SHUT_RDWR);
 }
 

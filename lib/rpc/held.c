@@ -104,8 +104,8 @@ void rpc_work_tell(const struct rpc_work *w, struct wire_frame *frame)
 
 void rpc_work_tell_ahead(const struct rpc_work *w, struct wire_frame *frame)
 {
-	frame->flags = WIRE_AHEAD;
 	frame->behind = rpc_replay_ahead(w->server->replay, w);
+	frame->flags = frame->behind ? WIRE_AHEAD : 0;
 }
 
 uint32_t rpc_held(const struct rpc_server *server)
