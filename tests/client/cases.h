@@ -41,6 +41,8 @@ void refuse_op(struct bench *b, struct star_op op, const char *says);
 /* opening.c */
 void open_waits_for_all_tasks(void);
 void who_has_answered_is_asked_first(void);
+void who_does_not_answer_leaves_time_for_others(void);
+void who_needs_a_layout_has_it_asked_for_at_once(void);
 void open_says_what_is_wrong(void);
 void open_by_dpdk_says_what_is_wrong(void);
 void environment_is_read(void);
