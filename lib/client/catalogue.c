@@ -14,8 +14,8 @@
 #include "jsonrpc/jsonrpc.h"
 
 /* Who does not take a connection, or does not say the layout, for so long may be gone without a word, or begin again
- * just now: another one is asked. They get OTHERS_FIRST_US at first, and twice as long each time that nobody has answered.
- * Where there is no other one, or it was the last, it is asked again. */
+ * just now: another one is asked. They get OTHERS_FIRST_US at first, and twice as long each time that nobody has
+ * answered. Where there is no other one, or it was the last, it is asked again. */
 enum { OTHERS_FIRST_US = 250000, OTHERS_CONNECT_US = 1000000, OTHERS_ANSWER_US = 3000000, LAST_CONNECT_US = 3000000 };
 enum { TOLD_NS = 1000000000 }; /* a try that had so long to be answered says why there was no answer */
 
