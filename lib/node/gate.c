@@ -41,12 +41,12 @@ void node_gate_watch(struct shard *shard, struct journal_ring *ring, struct node
 	shard->bell = bell;
 }
 
-void node_gate_begin(struct shard *shard)
+void node_gate_begin(struct shard *shard, enum journal_reader reader, enum config_durability durability)
 {
-	journal_gate_begin(shard->journal);
+	journal_gate_begin(shard->journal, reader);
 	shard->gated_at = shard->journal->head;
 	shard->published = shard->journal->published;
-	rpc_hold(shard->rpc, true, node_durability(shard->node->config) == CONFIG_DURABILITY_RETAINED);
+	rpc_hold(shard->rpc, true, durability == CONFIG_DURABILITY_RETAINED);
 }
 
 bool node_gate_covers(struct shard *shard)

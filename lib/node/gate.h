@@ -20,8 +20,9 @@ struct node_bell {
  * often enough. */
 void node_gate_watch(struct shard *shard, struct journal_ring *ring, struct node_bell *bell);
 
-/* Replies wait from now on. The shard has its ring. */
-void node_gate_begin(struct shard *shard);
+/* Replies wait from now on for this reader of the shard's ring, or are retained until it has what they tell of;
+ * durability: not "async". */
+void node_gate_begin(struct shard *shard, enum journal_reader reader, enum config_durability durability);
 /* Whether all is durable that replies have told of before that. */
 bool node_gate_covers(struct shard *shard);
 /* They leave at once from now on, those that wait, too. */

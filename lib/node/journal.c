@@ -96,7 +96,7 @@ static void begin_on_reactor(void *ctx, struct reactor_message *message)
 	shard->journal = ((struct begin_message *)message)->ring;
 	service_journal_begin(shard->service, shard->journal);
 	if (shard->node->config->journal_durability != CONFIG_DURABILITY_ASYNC)
-		node_gate_begin(shard);
+		node_gate_begin(shard, JOURNAL_DISK, shard->node->config->journal_durability);
 }
 
 /* What former lives leave of the limit to each reactor. */
@@ -375,12 +375,11 @@ static bool has_instant(const struct node_journal *j, unsigned reactor, uint64_t
 	const struct journal_ring *ring = j->rings[reactor];
 	const uint64_t bytes = sizeof(struct journal_record) + sizeof(struct journal_instant);
 
-	if (__atomic_load_n(&ring->off, __ATOMIC_RELAXED) || __atomic_load_n(&ring->lost, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&ring->ends[JOURNAL_DISK].off, __ATOMIC_RELAXED) || journal_is_cut_off(ring, JOURNAL_DISK))
 		return true;
 	/* The id first: the position that is there then is not that of an instant before. */
 	return __atomic_load_n(&ring->instant_id, __ATOMIC_ACQUIRE) == id &&
-	       __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >=
-		       __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE) + bytes;
+	       journal_reader_at(ring, JOURNAL_DISK) >= __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE) + bytes;
 }
 
 int node_journal_settle(struct node *node, uint64_t id, bool (*go_on)(void *ctx), void *ctx, struct star_error *err)

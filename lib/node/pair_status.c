@@ -33,9 +33,9 @@ static uint64_t behind(const struct node_pair *p)
 	uint64_t bytes = 0;
 
 	for (unsigned i = 0; i < p->node->shards_count; i++) {
-		const uint64_t tail = __atomic_load_n(&p->rings[i]->tail, __ATOMIC_ACQUIRE);
+		const uint64_t at = journal_reader_at(p->rings[i], JOURNAL_LINK);
 
-		bytes += __atomic_load_n(&p->rings[i]->published, __ATOMIC_ACQUIRE) - tail;
+		bytes += __atomic_load_n(&p->rings[i]->published, __ATOMIC_ACQUIRE) - at;
 	}
 	return bytes;
 }

@@ -17,6 +17,7 @@ static void attach_on_reactor(void *ctx, struct reactor_message *message)
 	struct journal_ring *ring = ((struct stream_message *)message)->ring;
 
 	journal_ring_restart(ring);
+	journal_reader_begin(ring, JOURNAL_LINK, shard->node->config->standby_wait_s * UINT64_C(1000000000));
 	shard->journal = ring;
 	shard->sessions_of = 0;
 	service_journal_begin(shard->service, ring);
@@ -44,7 +45,7 @@ static void gate_on_reactor(void *ctx, struct reactor_message *message)
 	struct shard *shard = ctx;
 
 	if (shard->journal)
-		node_gate_begin(shard);
+		node_gate_begin(shard, JOURNAL_LINK, shard->node->config->standby_durability);
 }
 
 static void cover_on_reactor(void *ctx, struct reactor_message *message)
