@@ -163,7 +163,7 @@ static void use_way(enum way way)
 		service_journal_begin(b.shard->service, b.ring);
 	}
 	if (way == WAY_RETAINED || way == WAY_SYNC)
-		node_gate_begin(b.shard, JOURNAL_LINK, durabilities[way]);
+		node_gate_standby(b.shard);
 	pthread_mutex_unlock(&b.lock);
 }
 

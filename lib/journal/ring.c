@@ -105,7 +105,7 @@ void journal_free_to(struct journal_ring *ring, enum journal_reader reader, uint
 	__atomic_store_n(&ring->ends[reader].at, position, __ATOMIC_SEQ_CST);
 	move_tail(ring);
 	if (ring->moved)
-		ring->moved(ring->moved_ctx);
+		ring->moved(ring->moved_ctx, reader);
 }
 
 void journal_reader_begin(struct journal_ring *ring, enum journal_reader reader, uint64_t wait_ns)
@@ -166,6 +166,12 @@ bool journal_has_room(struct journal_ring *ring, uint64_t bytes)
 	return !ring->lost;
 }
 
+/* Whether replies wait for it. */
+static bool is_gated(const struct journal_ring *ring, unsigned reader)
+{
+	return ring->gate.on && ring->gate.readers >> reader & 1;
+}
+
 /* Some reader has not come in time to lag_at. The one that replies wait for does not keep the reactor. */
 static void look_who_is_late(struct journal_ring *ring)
 {
@@ -176,7 +182,7 @@ static void look_who_is_late(struct journal_ring *ring)
 
 		if (!end->there || journal_reader_at(ring, r) >= ring->lag_at)
 			continue;
-		if (ring->gate.on && ring->gate.reader == r)
+		if (is_gated(ring, r))
 			late = true;
 		else if (__atomic_load_n(&end->off, __ATOMIC_RELAXED))
 			lose_reader(ring, r);
@@ -224,7 +230,7 @@ static bool give_up(struct journal_ring *ring)
 	for (unsigned r = 0; r < JOURNAL_READERS; r++) {
 		const struct journal_end *end = &ring->ends[r];
 		const uint64_t at = journal_reader_at(ring, r);
-		const bool late = ring->slow && at < ring->lag_at && !(ring->gate.on && ring->gate.reader == r);
+		const bool late = ring->slow && at < ring->lag_at && !is_gated(ring, r);
 
 		if (end->there && (late || at + ring->bytes < ring->head + JOURNAL_SLICE_MAX) &&
 		    is_over(end, ring->waited_ns)) {
@@ -280,38 +286,61 @@ static void note_mark(struct journal_ring *ring)
 		gate_mark(&ring->gate, ring->head);
 }
 
-void journal_gate_begin(struct journal_ring *ring, enum journal_reader reader)
+void journal_gate_begin(struct journal_ring *ring, unsigned readers)
 {
 	ring->gate = (struct journal_gate){ .on = true,
-					    .reader = reader,
+					    .readers = (uint8_t)readers,
 					    .durable = ring->gate.on ? ring->gate.durable : 0 };
 	gate_mark(&ring->gate, ring->marked);
+}
+
+void journal_gate_end(struct journal_ring *ring)
+{
+	ring->gate = (struct journal_gate){ .on = false };
 }
 
 void journal_gate_wait(struct journal_ring *ring, uint64_t now_ns)
 {
 	struct journal_gate *gate = &ring->gate;
-	const struct journal_end *end = &ring->ends[gate->reader];
+	bool over = false;
 
-	if (!gate->late || ring->fenced || end->lost) {
+	if (!gate->late || ring->fenced || ring->lost) {
 		gate->looked_ns = gate->waited_ns = 0;
 		return;
 	}
 	count_wait(&gate->looked_ns, &gate->waited_ns, now_ns);
-	if (!is_over(end, gate->waited_ns))
-		return;
-	gate->looked_ns = gate->waited_ns = 0;
-	lose_reader(ring, gate->reader);
+	for (unsigned r = 0; r < JOURNAL_READERS; r++)
+		if (is_gated(ring, r) && ring->ends[r].there && journal_reader_at(ring, r) < ring->lag_at &&
+		    is_over(&ring->ends[r], gate->waited_ns)) {
+			lose_reader(ring, r);
+			over = true;
+		}
+	if (over)
+		gate->looked_ns = gate->waited_ns = 0;
+}
+
+/* To where the readers have come that replies wait for, and that still read. */
+static uint64_t gated_to(const struct journal_ring *ring)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned r = 0; r < JOURNAL_READERS; r++) {
+		const struct journal_end *end = &ring->ends[r];
+		const uint64_t at = journal_reader_at(ring, r);
+
+		if (is_gated(ring, r) && !end->passes && !__atomic_load_n(&end->off, __ATOMIC_RELAXED) && at < least)
+			least = at;
+	}
+	return least;
 }
 
 uint64_t journal_durable(struct journal_ring *ring)
 {
 	struct journal_gate *gate = &ring->gate;
-	const struct journal_end *end = &ring->ends[gate->reader];
-	const uint64_t at = __atomic_load_n(&end->at, __ATOMIC_ACQUIRE);
+	const uint64_t at = gated_to(ring);
 
-	if (!gate->on || end->passes || __atomic_load_n(&end->off, __ATOMIC_RELAXED))
-		return UINT64_MAX;
+	if (at == UINT64_MAX)
+		return at;
 	for (; gate->count && gate->marks[gate->first] <= at; gate->count--) {
 		gate->durable = gate->marks[gate->first];
 		gate->first = (gate->first + 1) % JOURNAL_GATE_MARKS;
@@ -321,7 +350,7 @@ uint64_t journal_durable(struct journal_ring *ring)
 
 uint64_t journal_durable_at(const struct journal_ring *ring)
 {
-	if (!ring->gate.on || ring->ends[ring->gate.reader].passes)
+	if (gated_to(ring) == UINT64_MAX)
 		return 0;
 	return ring->lost ? UINT64_MAX : ring->head; /* lost: what was written last may not be there */
 }

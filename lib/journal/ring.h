@@ -44,13 +44,14 @@ struct journal_end {
 
 /*
  * What is durable, for replies that wait for it: a restart or a standby goes back to the last mark that it has, so what
- * the reader has counts up to the last mark that lies whole before the place to which it has come. As long as there is
- * room, reactors go on whatever this reader does: what it does not have is not told. The reactor's.
+ * a reader has counts up to the last mark that lies whole before the place to which it has come. Replies wait for one
+ * reader or for both. As long as there is room, reactors go on whatever these do: what they do not have is not told. The
+ * reactor's.
  */
 enum { JOURNAL_GATE_MARKS = 64 };
 struct journal_gate {
 	bool on;
-	enum journal_reader reader;    /* whose */
+	uint8_t readers;	       /* for which of them they wait, as bits: of those that still read */
 	bool patient;		       /* no reply waits for the next mark: it need not come with the turn's end */
 	bool late;		       /* the reader has not had what was written for JOURNAL_LAG_NS, ... */
 	uint64_t waited_ns, looked_ns; /* ... and for how long replies have waited since, as of a ring */
@@ -64,7 +65,7 @@ struct journal_ring {
 	uint8_t *memory;
 	uint64_t bytes; /* a power of two */
 	/* NULL, or called by a reader whenever it has come on: a reactor that sleeps may wait for it. */
-	void (*moved)(void *ctx);
+	void (*moved)(void *ctx, enum journal_reader reader);
 	void *moved_ctx;
 	/* the reactor's */
 	uint64_t head __attribute__((aligned(64)));
@@ -187,12 +188,15 @@ static inline bool journal_is_cut_off(const struct journal_ring *ring, enum jour
 }
 
 /* From now on the ring knows its marks: what was written before is durable when journal_durable says so of the head as
- * it is now, once there was a mark behind it. Where replies have waited for another reader, they wait for this one.
- * journal_ring_restart ends it. */
-void journal_gate_begin(struct journal_ring *ring, enum journal_reader reader);
+ * it is now, once there was a mark behind it. readers: 1 << JOURNAL_DISK, 1 << JOURNAL_LINK, or both; where replies have
+ * waited for others, they wait for these. journal_ring_restart ends it. */
+void journal_gate_begin(struct journal_ring *ring, unsigned readers);
+/* Nothing waits any more. */
+void journal_gate_end(struct journal_ring *ring);
 /* Replies wait, in this turn: a reader that does not come on for wait_ns is given up, as by who waits for room. */
 void journal_gate_wait(struct journal_ring *ring, uint64_t now_ns);
-/* What is behind the last mark that the gate's reader has; UINT64_MAX: nothing is to wait, since it reads no more. */
+/* What is behind the last mark that the gate's readers have; UINT64_MAX: nothing is to wait, since none reads any more.
+ */
 uint64_t journal_durable(struct journal_ring *ring);
 /* What a reply waits for that tells of what was written last: journal_durable is to say as much. 0: nothing. */
 uint64_t journal_durable_at(const struct journal_ring *ring);

@@ -2,6 +2,7 @@
 /* What a node says of its pair. */
 #include "base/clock.h"
 #include "jsonrpc/member.h"
+#include "node/journal.h"
 #include "node/pair.h"
 #include "node/pair_register.h"
 
@@ -40,6 +41,11 @@ static uint64_t behind(const struct node_pair *p)
 	return bytes;
 }
 
+static bool node_waits_for_disk(const struct node *node)
+{
+	return node->config->journal_durability != CONFIG_DURABILITY_ASYNC && node_journal_counts_now(node);
+}
+
 /* Under lock. Why it is not well; where replies should wait for a standby and do not, that, too. */
 static json_t *why_text(const struct node_pair *p)
 {
@@ -48,7 +54,8 @@ static json_t *why_text(const struct node_pair *p)
 	char text[sizeof(p->why) + 64];
 
 	snprintf(text, sizeof(text), "%s%s", p->why,
-		 !leave ? ""
+		 !leave				? ""
+		 : node_waits_for_disk(p->node) ? "; until one has all, replies wait for the journal"
 		 : p->node->config->standby_durability == CONFIG_DURABILITY_RETAINED
 			 ? "; until one has all, workers keep nothing"
 			 : "; until one has all, replies wait for none");

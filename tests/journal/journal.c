@@ -493,7 +493,7 @@ static void what_is_durable_ends_at_a_mark(void)
 	CHECK_UINT(journal_durable(ring), UINT64_MAX);
 	CHECK_UINT(journal_durable_at(ring), 0);
 	write_outcome(ring);
-	journal_gate_begin(ring, JOURNAL_DISK);
+	journal_gate_begin(ring, 1u << JOURNAL_DISK);
 	before = journal_durable_at(ring);
 	CHECK_UINT(before, ring->head);
 	journal_free_to(ring, JOURNAL_DISK, ring->head);
@@ -531,7 +531,7 @@ static void replies_do_not_wait_for_ever(void)
 
 	if (!ring)
 		return;
-	journal_gate_begin(ring, JOURNAL_DISK);
+	journal_gate_begin(ring, 1u << JOURNAL_DISK);
 	write_outcome(ring);
 	journal_mark(ring);
 	for (; !ring->lost && now < begun + 2 * ring->ends[JOURNAL_DISK].wait_ns; now += step) {
@@ -554,7 +554,7 @@ static void lost_rings_hold_what_they_have_not_written(void)
 
 		if (!ring)
 			return;
-		journal_gate_begin(ring, JOURNAL_DISK);
+		journal_gate_begin(ring, 1u << JOURNAL_DISK);
 		write_outcome(ring);
 		before = journal_durable_at(ring);
 		journal_mark(ring);
@@ -683,6 +683,7 @@ const struct unit_case unit_cases[] = {
 	  a_slow_reader_keeps_the_reactor_unless_replies_wait_for_it },
 	{ "a reader that has ended keeps nobody", a_reader_that_has_ended_keeps_nobody },
 	{ "replies wait for one after the other", replies_wait_for_one_after_the_other },
+	{ "replies wait for both", replies_wait_for_both },
 	{ "a lost journal stays lost", a_lost_journal_stays_lost },
 	{ "a journal of a shared ring is whole", a_journal_of_a_shared_ring_is_whole },
 	{ "two threads move one tail", two_threads_move_one_tail },

@@ -159,7 +159,7 @@ void a_slow_reader_keeps_the_reactor_unless_replies_wait_for_it(void)
 
 			if (!ring)
 				return;
-			journal_gate_begin(ring, gated);
+			journal_gate_begin(ring, 1u << gated);
 			write_run(ring, 1, CONTENT);
 			journal_free_to(ring, slow == JOURNAL_DISK ? JOURNAL_LINK : JOURNAL_DISK, ring->head);
 			for (; now < 2 * (uint64_t)JOURNAL_LAG_NS; now += STEP_NS)
@@ -183,7 +183,7 @@ void a_reader_that_has_ended_keeps_nobody(void)
 
 	if (!ring)
 		return;
-	journal_gate_begin(ring, JOURNAL_LINK);
+	journal_gate_begin(ring, 1u << JOURNAL_LINK);
 	ring->ends[JOURNAL_DISK].off = true;
 	CHECK(!journal_reads(ring, JOURNAL_DISK) && journal_reads(ring, JOURNAL_LINK));
 	for (unsigned i = 0; i < FILLED; i++, now += JOURNAL_LOOK_NS) {
@@ -210,7 +210,7 @@ void replies_wait_for_one_after_the_other(void)
 
 	if (!ring)
 		return;
-	journal_gate_begin(ring, JOURNAL_DISK);
+	journal_gate_begin(ring, 1u << JOURNAL_DISK);
 	write_run(ring, 1, CONTENT);
 	first = ring->head;
 	journal_reader_begin(ring, JOURNAL_LINK, WAIT_NS);
@@ -220,7 +220,7 @@ void replies_wait_for_one_after_the_other(void)
 	second = journal_durable_at(ring);
 	CHECK_UINT(second, ring->head);
 	/* The standby has all from here on. What was durable stays so. */
-	journal_gate_begin(ring, JOURNAL_LINK);
+	journal_gate_begin(ring, 1u << JOURNAL_LINK);
 	CHECK_UINT(journal_durable(ring), first);
 	journal_free_to(ring, JOURNAL_DISK, second);
 	CHECK_UINT(journal_durable(ring), first); /* it is asked no more */
@@ -240,12 +240,56 @@ void replies_wait_for_one_after_the_other(void)
 	ring->lease_ns = 0;
 	CHECK_UINT(journal_durable(ring), second);
 	journal_reader_end(ring, JOURNAL_LINK);
-	journal_gate_begin(ring, JOURNAL_DISK);
+	journal_gate_begin(ring, 1u << JOURNAL_DISK);
 	CHECK_UINT(journal_durable(ring), ring->marked);
 	write_run(ring, 5, CONTENT);
 	CHECK(journal_durable(ring) < ring->head);
 	CHECK_UINT(journal_durable_at(ring), ring->head);
 	journal_ring_destroy(ring);
+}
+
+/* What one of two does not have is not durable; one that has ended is no longer asked. */
+void replies_wait_for_both(void)
+{
+	for (unsigned behind = 0; behind < JOURNAL_READERS; behind++) {
+		struct journal_ring *ring = make_both();
+
+		if (!ring)
+			return;
+		journal_gate_begin(ring, 1u << JOURNAL_DISK | 1u << JOURNAL_LINK);
+		write_run(ring, 1, CONTENT);
+		journal_free_to(ring, !behind, ring->head);
+		CHECK_UINT(journal_durable(ring), 0);
+		journal_free_to(ring, behind, ring->head);
+		CHECK_UINT(journal_durable(ring), ring->head);
+		/* A late one is given up after its time, and the other one's word is enough. */
+		write_run(ring, 2, CONTENT);
+		journal_free_to(ring, !behind, ring->head);
+		for (uint64_t now = STEP_NS; now < 3 * WAIT_NS && !ring->ends[behind].lost; now += STEP_NS) {
+			CHECK(!journal_is_behind(ring, now));
+			journal_look(ring, now);
+			journal_gate_wait(ring, now);
+			CHECK(ring->ends[behind].lost || journal_durable(ring) < ring->head);
+		}
+		CHECK(ring->ends[behind].lost && !ring->ends[!behind].lost);
+		if (behind == JOURNAL_DISK)
+			CHECK_UINT(journal_durable(ring), ring->head);
+		journal_ring_destroy(ring);
+	}
+	for (unsigned ended = 0; ended < JOURNAL_READERS; ended++) {
+		struct journal_ring *ring = make_both();
+
+		if (!ring)
+			return;
+		journal_gate_begin(ring, 1u << JOURNAL_DISK | 1u << JOURNAL_LINK);
+		ring->ends[ended].off = true;
+		write_run(ring, 1, CONTENT);
+		CHECK_UINT(journal_durable_at(ring), ring->head);
+		CHECK_UINT(journal_durable(ring), 0);
+		journal_free_to(ring, !ended, ring->head);
+		CHECK_UINT(journal_durable(ring), ring->head);
+		journal_ring_destroy(ring);
+	}
 }
 
 /* A ring that begins again for a standby does not bring back a journal whose thread has yet to see that it is lost. */
