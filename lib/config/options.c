@@ -253,7 +253,8 @@ const struct config_option config_options[] = {
 	  .fallback = "",
 	  .help = "A folder of this node alone, on a fast local disk, in which each change is written down within some "
 		  "milliseconds: a node that was killed begins with its last checkpoint and what came after it. "
-		  "With checkpoint.directory, and on all PS tasks or none. Nothing: there is no journal." },
+		  "With checkpoint.directory, and on all PS tasks or none; of a pair, a folder on each node. Nothing: "
+		  "there is no journal." },
 	{ "journal.ring_mib", OF_CONFIG(journal_ring_mib), .type = OPTION_NUMBER, .min = 8, .max = 4096,
 	  .fallback = "32", .unit = "MiB",
 	  .help = "Memory of each reactor for what is still to be written, made a power of two. When it is full, "
@@ -280,7 +281,9 @@ const struct config_option config_options[] = {
 		  "again if the node dies before; sync: when the change is on disk, a millisecond and a write later. "
 		  "Pulls "
 		  "never "
-		  "wait." },
+		  "wait. On a node that has a standby: async, or what standby.durability is; then replies wait for "
+		  "both, "
+		  "and for the journal alone while there is no standby." },
 
 	{ "standby.peer", OF_CONFIG(standby_peer), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
 	  .help = "Where the other node of the pair listens: its standby.listen. The two are a cluster of one PS task: "
@@ -343,7 +346,8 @@ const struct config_option config_options[] = {
 		  "them again if the primary dies before, so that nothing is lost; sync: when the standby has the "
 		  "change, "
 		  "too, with the same effect. Pulls never "
-		  "wait; without a standby nothing does. Give both nodes the same." },
+		  "wait; without a standby nothing does, but for what journal.durability asks. Give both nodes the "
+		  "same." },
 
 	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",
 	  .help = "Checkpoints of a chain at most: where a delta would be one more, a full one is written." },
