@@ -45,8 +45,8 @@ struct journal_end {
 /*
  * What is durable, for replies that wait for it: a restart or a standby goes back to the last mark that it has, so what
  * a reader has counts up to the last mark that lies whole before the place to which it has come. Replies wait for one
- * reader or for both. As long as there is room, reactors go on whatever these do: what they do not have is not told. The
- * reactor's.
+ * reader or for both. As long as there is room, reactors go on whatever these do: what they do not have is not told.
+ * The reactor's.
  */
 enum { JOURNAL_GATE_MARKS = 64 };
 struct journal_gate {
@@ -98,8 +98,8 @@ struct journal_ring {
 /* bytes: JOURNAL_RING_MIN at least, made a power of two. JOURNAL_DISK is there. NULL with err. */
 struct journal_ring *journal_ring_create(uint64_t bytes, uint64_t wait_ns, struct star_error *err);
 void journal_ring_destroy(struct journal_ring *ring);
-/* Nobody reads it or writes to it: it begins again, empty, where it is, and with no reader. One that is JOURNAL_DISK and
- * was lost stays so: its thread may not have seen it yet. */
+/* Nobody reads it or writes to it: it begins again, empty, where it is, and with no reader. JOURNAL_DISK stays lost if
+ * it was: its thread may not have seen it yet. */
 void journal_ring_restart(struct journal_ring *ring);
 
 /* On the reactor: a reader is there from now on, and gets what is written from now on. Or it is there no more. */
@@ -188,8 +188,8 @@ static inline bool journal_is_cut_off(const struct journal_ring *ring, enum jour
 }
 
 /* From now on the ring knows its marks: what was written before is durable when journal_durable says so of the head as
- * it is now, once there was a mark behind it. readers: 1 << JOURNAL_DISK, 1 << JOURNAL_LINK, or both; where replies have
- * waited for others, they wait for these. journal_ring_restart ends it. */
+ * it is now, once there was a mark behind it. readers: 1 << JOURNAL_DISK, 1 << JOURNAL_LINK, or both; where replies
+ * have waited for others, they wait for these. journal_ring_restart ends it. */
 void journal_gate_begin(struct journal_ring *ring, unsigned readers);
 /* Nothing waits any more. */
 void journal_gate_end(struct journal_ring *ring);

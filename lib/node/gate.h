@@ -20,8 +20,8 @@ struct node_bell {
  * often enough. */
 void node_gate_watch(struct shard *shard, struct journal_ring *ring, struct node_bell *bell);
 
-/* Replies wait from now on for the standby, or are retained until it has what they tell of (standby.durability, which is
- * not "async"); and for the journal as well, if that one's durability asks for it and a restart goes on from it. The
+/* Replies wait from now on for the standby, or are retained until it has what they tell of (standby.durability, which
+ * is not "async"); and for the journal as well, if that one's durability asks for it and a restart goes on from it. The
  * shard has its ring. */
 void node_gate_standby(struct shard *shard);
 /* They wait for the journal, if that is to be, and for the standby, if they do. */

@@ -33,8 +33,7 @@ int node_journal_read(struct node *node, struct star_error *err)
 	if (!node_pair_owned_journal(node)) {
 		if (journal_remove(node->config->journal_directory, UINT32_MAX, err) < 0)
 			return err->code;
-		log_info("the journal begins anew: what there was is of before this node was a standby, and counts no "
-			 "more");
+		log_info("what the journal had is of before this node was a standby, and is not applied");
 	}
 	j->read_s = (double)clock_us() / 1e6;
 	j->contents = journal_contents_read(node->config->journal_directory, goes_on, node, err);

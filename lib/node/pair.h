@@ -110,6 +110,8 @@ int node_pair_owns_journal(struct node *node, struct star_error *err);
 
 /* pair_status.c. NULL: it is in none. */
 json_t *node_pair_status(const struct node *node);
+/* The generation that takes over from it; 0: none does. */
+uint64_t node_pair_deposed_by(struct node_pair *p);
 
 /* ---- of the files pair*.c ---- */
 

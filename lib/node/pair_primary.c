@@ -73,13 +73,6 @@ static void set_lease(struct node_pair *p, uint64_t until_ns)
 		__atomic_store_n(&p->rings[i]->lease_ns, until_ns, __ATOMIC_RELEASE);
 }
 
-bool node_pair_leads(const struct node *node)
-{
-	const uint64_t lease_ns = __atomic_load_n(&node->pair->rings[0]->lease_ns, __ATOMIC_ACQUIRE);
-
-	return !lease_ns || clock_ns() < lease_ns;
-}
-
 static void set_waits(struct node_pair *p, bool waits)
 {
 	pthread_mutex_lock(&p->lock);
@@ -451,16 +444,6 @@ static void figure(struct sender *s)
 	pthread_mutex_unlock(&s->p->lock);
 }
 
-static uint64_t deposed_by(struct node_pair *p)
-{
-	uint64_t generation;
-
-	pthread_mutex_lock(&p->lock);
-	generation = p->deposed_by;
-	pthread_mutex_unlock(&p->lock);
-	return generation;
-}
-
 /* Whether the standby has all that there is, after the node has closed. */
 static bool is_drained(struct sender *s)
 {
@@ -535,7 +518,7 @@ static int sender_turn(struct sender *s, struct star_error *err)
 	int rc = receive_frames(s, err);
 
 	look_covered(s);
-	if (rc == 0 && !s->closing_us && deposed_by(s->p)) {
+	if (rc == 0 && !s->closing_us && node_pair_deposed_by(s->p)) {
 		close_down(s->p);
 		s->closing_us = clock_us();
 	}
@@ -646,7 +629,7 @@ static void lose_standby(struct node_pair *p, bool had_all, const char *why)
 	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_LOST, why);
 	if (had_all)
 		node_pair_register_want(p, PAIR_CLAIM_ALONE);
-	while (had_all && !node_pair_stops(p) && !deposed_by(p)) {
+	while (had_all && !node_pair_stops(p) && !node_pair_deposed_by(p)) {
 		if (may_be_alone(p, lost_us) || has_joined(p) || is_harmless(p, &err))
 			break;
 		node_pair_pause(p, IDLE_MS);
@@ -693,7 +676,7 @@ void node_pair_primary(struct node_pair *p)
 				lose_standby(p, s->whole && !s->bye, why);
 			}
 		}
-		if (deposed_by(p) && !node_pair_stops(p)) {
+		if (node_pair_deposed_by(p) && !node_pair_stops(p)) {
 			bool closed;
 
 			pthread_mutex_lock(&p->lock);

@@ -6,6 +6,23 @@
 #include "node/pair.h"
 #include "node/pair_register.h"
 
+bool node_pair_leads(const struct node *node)
+{
+	const uint64_t lease_ns = __atomic_load_n(&node->pair->rings[0]->lease_ns, __ATOMIC_ACQUIRE);
+
+	return !lease_ns || clock_ns() < lease_ns;
+}
+
+uint64_t node_pair_deposed_by(struct node_pair *p)
+{
+	uint64_t generation;
+
+	pthread_mutex_lock(&p->lock);
+	generation = p->deposed_by;
+	pthread_mutex_unlock(&p->lock);
+	return generation;
+}
+
 static const char *role_of(const struct node_pair *p)
 {
 	static const char *const names[] = { [PAIR_WAITING] = "waiting",
