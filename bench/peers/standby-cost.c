@@ -62,9 +62,9 @@ static bool takes(void)
 
 	pthread_mutex_lock(&b.lock);
 	published = __atomic_load_n(&b.ring->published, __ATOMIC_ACQUIRE);
-	any = published != b.ring->tail;
+	any = published != journal_reader_at(b.ring, JOURNAL_LINK);
 	if (any)
-		journal_free_to(b.ring, published);
+		journal_free_to(b.ring, JOURNAL_LINK, published);
 	pthread_mutex_unlock(&b.lock);
 	return any;
 }
@@ -156,13 +156,14 @@ static void use_way(enum way way)
 	__atomic_store_n(&b.config.standby_durability, durabilities[way], __ATOMIC_RELAXED);
 	b.appliance.flags = way == WAY_RETAINED ? WIRE_KEEPS : 0;
 	journal_ring_restart(b.ring);
+	journal_reader_begin(b.ring, JOURNAL_LINK, WAIT_NS);
 	if (way != WAY_NONE) {
 		b.ring->lease_ns = clock_ns() + LEASE_NS;
 		b.shard->journal = b.ring;
 		service_journal_begin(b.shard->service, b.ring);
 	}
 	if (way == WAY_RETAINED || way == WAY_SYNC)
-		node_gate_begin(b.shard);
+		node_gate_standby(b.shard);
 	pthread_mutex_unlock(&b.lock);
 }
 

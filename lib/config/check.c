@@ -320,6 +320,25 @@ static int check_etcd(struct config_load *load, struct star_error *err)
 	return 0;
 }
 
+/* A pair whose nodes keep journals. */
+static int check_both(struct config_load *load, struct star_error *err)
+{
+	const struct config *c = load->config;
+
+	if (!c->journal_directory[0])
+		return 0;
+	if (c->ps_count > 1)
+		return config_fail(
+			config_check_origin(load, "journal.directory"), err,
+			"in a cluster of several PS tasks a node has a standby or keeps a journal, so far not both: "
+			"leave out one of standby.peer and journal.directory");
+	if (c->journal_durability != CONFIG_DURABILITY_ASYNC && c->journal_durability != c->standby_durability)
+		return config_fail(config_check_origin(load, "journal.durability"), err,
+				   "of a node that has a standby, journal.durability says for what replies wait while "
+				   "that is not there: set it as standby.durability is, or to async");
+	return 0;
+}
+
 /* Two nodes are one PS task; and each of them needs a place for what it is to remember. */
 static int check_pair(struct config_load *load, struct star_error *err)
 {
@@ -359,11 +378,7 @@ static int check_pair(struct config_load *load, struct star_error *err)
 	if (c->ps_count > 1 && c->security_data != CONFIG_DATA_OPEN)
 		return config_fail(at, err,
 				   "in a cluster of several PS tasks a pair needs security.data = open, so far");
-	if (c->journal_directory[0])
-		return config_fail(at, err,
-				   "a node has a standby or keeps a journal, so far not both: leave out one of "
-				   "standby.peer and journal.directory");
-	return 0;
+	return check_both(load, err);
 }
 
 static int check_values(struct config_load *load, struct star_error *err)

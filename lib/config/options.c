@@ -242,7 +242,8 @@ const struct config_option config_options[] = {
 	  .fallback = "",
 	  .help = "A directory of this node alone, on a fast local disk, to which each change is written within a few "
 		  "milliseconds: a node that was killed restarts from its last checkpoint and the changes since. Needs "
-		  "checkpoint.directory; all PS tasks have a journal, or none. If empty, there is no journal." },
+		  "checkpoint.directory; all PS tasks have a journal, or none; of a pair each node has its own. If "
+		  "empty, there is no journal." },
 	{ "journal.ring_mib", OF_CONFIG(journal_ring_mib), .type = OPTION_NUMBER, .min = 8, .max = 4096,
 	  .fallback = "32", .unit = "MiB",
 	  .help = "Memory of each reactor for changes that are still to be written, rounded to a power of two. When it "
@@ -263,7 +264,8 @@ const struct config_option config_options[] = {
 	  .help = "When the node replies to a change. async: at once; the last moments are lost if the node dies. "
 		  "retained: at once, and libstar keeps pushes until they are on disk, and sends them again if the "
 		  "node dies before. sync: when the change is on disk, a millisecond and a write later. Pulls never "
-		  "wait." },
+		  "wait. With a standby: async, or the same as standby.durability; then replies wait for both, and "
+		  "for the journal alone while there is no standby." },
 
 	{ "standby.peer", OF_CONFIG(standby_peer), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
 	  .help = "Where the other node of the pair listens: its standby.listen. The two nodes are one PS task: one is "
@@ -322,7 +324,8 @@ const struct config_option config_options[] = {
 		  "them again if the primary dies before, so that nothing is lost; sync: when the standby has the "
 		  "change, "
 		  "too, with the same effect. Pulls never "
-		  "wait; without a standby nothing does. Give both nodes the same." },
+		  "wait; without a standby nothing does, but for what journal.durability asks. Give both nodes the "
+		  "same." },
 
 	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",
 	  .help = "Checkpoints of a chain at most: where a delta would be one more, a full one is written." },

@@ -129,6 +129,8 @@ struct control_data_plane {
 	/* Where the node's journal stands; once, before its first layout, and at PS task 0 after `restored`. 0 or a
 	 * negative errno with a message. NULL: it keeps none. */
 	int (*history)(void *ctx, struct control_history *history, struct star_error *err);
+	/* A node of a pair has taken its primary's place, and serves. NULL: there is nothing to do. */
+	void (*took_over)(void *ctx);
 	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a
 	 * message. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
@@ -270,6 +272,8 @@ void control_pair_alone(struct control *control, const char *why);
 /* Of a standby: where its primary's reactors are among those of a cluster of several tasks; 0: it is not known. They
  * are written while nothing else uses the data plane, which rows are read by. */
 void control_pair_place(struct control *control, uint32_t *cluster_reactors, uint32_t *first_reactor);
+/* It has taken its primary's place, and serves: the data plane does what could wait till then. */
+void control_pair_took_over(struct control *control);
 /* It serves nothing any more. */
 int control_pair_close(struct control *control, const char *why, struct star_error *err);
 /* The standby's addresses, which workers are to know; "" and 0: there is none. A layout is made if they are others. */

@@ -24,7 +24,7 @@ void control_history_settle(struct control *control)
 		node->goes_back = !node->recovers && node->place.reactors && node->taken_back != h->taken_back;
 	}
 	/* Workers that go on take no layout with an epoch that they have had. */
-	if (control->config->ps_count > 1 && h->epoch > control->epoch_floor)
+	if ((control->config->ps_count > 1 || control->config->standby_peer[0]) && h->epoch > control->epoch_floor)
 		control->epoch_floor = h->epoch;
 }
 

@@ -122,6 +122,16 @@ int control_pair_lead(struct control *control, uint64_t generation, uint32_t epo
 	return 0;
 }
 
+void control_pair_took_over(struct control *control)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+
+	pthread_mutex_lock(&control->plane);
+	if (plane->took_over)
+		plane->took_over(plane->ctx);
+	pthread_mutex_unlock(&control->plane);
+}
+
 int control_pair_close(struct control *control, const char *why, struct star_error *err)
 {
 	int rc;

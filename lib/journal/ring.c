@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "wire/pair.h"
+
 /* The same memory twice, all of it there from now on: a reactor must not wait for the kernel to find some. */
 static uint8_t *map_twice(uint64_t bytes)
 {
@@ -39,7 +41,8 @@ struct journal_ring *journal_ring_create(uint64_t bytes, uint64_t wait_ns, struc
 	while (size < bytes)
 		size *= 2;
 	if (ring) {
-		*ring = (struct journal_ring){ .bytes = size, .wait_ns = wait_ns, .memory = map_twice(size) };
+		*ring = (struct journal_ring){ .bytes = size, .memory = map_twice(size) };
+		journal_reader_begin(ring, JOURNAL_DISK, wait_ns);
 		if (ring->memory)
 			return ring;
 	}
@@ -59,20 +62,67 @@ void journal_ring_destroy(struct journal_ring *ring)
 
 void journal_ring_restart(struct journal_ring *ring)
 {
-	struct journal_ring fresh = { .memory = ring->memory,
-				      .bytes = ring->bytes,
-				      .wait_ns = ring->wait_ns,
-				      .moved = ring->moved,
-				      .moved_ctx = ring->moved_ctx,
-				      .head = ring->head,
-				      .tail_seen = ring->head,
-				      .marked = ring->head,
-				      .published = ring->head,
-				      .tail = ring->head,
-				      .changes = ring->changes,
-				      .waits = ring->waits };
+	const struct journal_end *disk = &ring->ends[JOURNAL_DISK];
+	struct journal_ring fresh = {
+		.memory = ring->memory,
+		.bytes = ring->bytes,
+		.moved = ring->moved,
+		.moved_ctx = ring->moved_ctx,
+		.head = ring->head,
+		.tail_seen = ring->head,
+		.marked = ring->head,
+		.published = ring->head,
+		.tail = ring->head,
+		.changes = ring->changes,
+		.waits = ring->waits,
+		.ends[JOURNAL_DISK] = { .at = disk->at, .off = disk->off, .lost = disk->lost, .passes = disk->passes }
+	};
 
 	*ring = fresh;
+}
+
+/* ---- readers ---- */
+
+/* To where all have come. Two may find that out at once: who has found less does not take it back. */
+static void move_tail(struct journal_ring *ring)
+{
+	uint64_t least = UINT64_MAX, tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
+
+	for (unsigned r = 0; r < JOURNAL_READERS; r++) {
+		const struct journal_end *end = &ring->ends[r];
+		const uint64_t at = __atomic_load_n(&end->at, __ATOMIC_SEQ_CST);
+
+		if (__atomic_load_n(&end->there, __ATOMIC_SEQ_CST) && at < least)
+			least = at;
+	}
+	while (least != UINT64_MAX && least > tail &&
+	       !__atomic_compare_exchange_n(&ring->tail, &tail, least, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		;
+}
+
+void journal_free_to(struct journal_ring *ring, enum journal_reader reader, uint64_t position)
+{
+	__atomic_store_n(&ring->ends[reader].at, position, __ATOMIC_SEQ_CST);
+	move_tail(ring);
+	if (ring->moved)
+		ring->moved(ring->moved_ctx, reader);
+}
+
+void journal_reader_begin(struct journal_ring *ring, enum journal_reader reader, uint64_t wait_ns)
+{
+	struct journal_end *end = &ring->ends[reader];
+
+	journal_publish(ring); /* nothing is added any more to the record before */
+	end->wait_ns = wait_ns;
+	end->off = end->lost = end->passes = false;
+	__atomic_store_n(&end->at, ring->head, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&end->there, true, __ATOMIC_SEQ_CST);
+}
+
+void journal_reader_end(struct journal_ring *ring, enum journal_reader reader)
+{
+	__atomic_store_n(&ring->ends[reader].there, false, __ATOMIC_SEQ_CST);
+	move_tail(ring);
 }
 
 static bool has_lease(const struct journal_ring *ring)
@@ -80,11 +130,27 @@ static bool has_lease(const struct journal_ring *ring)
 	return __atomic_load_n(&ring->lease_ns, __ATOMIC_ACQUIRE) != 0;
 }
 
-static void ring_lose(struct journal_ring *ring)
+/* With a lease somebody else says how it goes on; so it does when the other reader may be what replies wait for next.
+ */
+static void lose_reader(struct journal_ring *ring, enum journal_reader reader)
 {
-	__atomic_store_n(&ring->lost, true, __ATOMIC_RELEASE);
-	ring->passes = !has_lease(ring);
-	ring->slow = !ring->passes;
+	struct journal_end *end = &ring->ends[reader];
+	bool left = false;
+
+	__atomic_store_n(&end->there, false, __ATOMIC_SEQ_CST);
+	for (unsigned r = 0; r < JOURNAL_READERS; r++)
+		left |= ring->ends[r].there;
+	end->passes = !has_lease(ring) && !(left && reader == JOURNAL_LINK);
+	/* Before anything is written over what it reads. */
+	__atomic_store_n(&end->lost, true, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	move_tail(ring);
+	if (!left) {
+		__atomic_store_n(&ring->lost, true, __ATOMIC_RELEASE);
+		ring->passes = end->passes;
+	}
+	ring->fenced |= has_lease(ring) && reader == JOURNAL_LINK;
+	ring->slow = ring->fenced || (!left && !ring->passes);
 }
 
 bool journal_has_room(struct journal_ring *ring, uint64_t bytes)
@@ -92,43 +158,98 @@ bool journal_has_room(struct journal_ring *ring, uint64_t bytes)
 	ring->tail_seen = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	if (ring->head + bytes - ring->tail_seen <= ring->bytes)
 		return true;
-	ring_lose(ring);
-	return false;
+	for (unsigned r = 0; r < JOURNAL_READERS; r++)
+		if (ring->ends[r].there && journal_reader_at(ring, r) + ring->bytes < ring->head + bytes)
+			lose_reader(ring, r);
+	move_tail(ring); /* a reader may have come on, and not yet have done it */
+	ring->tail_seen = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+	return !ring->lost;
+}
+
+/* Whether replies wait for it. */
+static bool is_gated(const struct journal_ring *ring, unsigned reader)
+{
+	return ring->gate.on && ring->gate.readers >> reader & 1;
+}
+
+/* Some reader has not come in time to lag_at. The one that replies wait for does not keep the reactor. */
+static void look_who_is_late(struct journal_ring *ring)
+{
+	bool slow = false, late = false;
+
+	for (unsigned r = 0; r < JOURNAL_READERS; r++) {
+		const struct journal_end *end = &ring->ends[r];
+
+		if (!end->there || journal_reader_at(ring, r) >= ring->lag_at)
+			continue;
+		if (is_gated(ring, r))
+			late = true;
+		else if (__atomic_load_n(&end->off, __ATOMIC_RELAXED))
+			lose_reader(ring, r);
+		else
+			slow = true;
+	}
+	ring->slow = slow;
+	ring->gate.late = late;
 }
 
 void journal_look(struct journal_ring *ring, uint64_t now_ns)
 {
 	const uint64_t lease_ns = __atomic_load_n(&ring->lease_ns, __ATOMIC_ACQUIRE);
 
-	ring->fenced = lease_ns && (ring->lost || now_ns > lease_ns);
+	ring->fenced = lease_ns && (ring->lost || ring->ends[JOURNAL_LINK].lost || now_ns > lease_ns);
 	ring->tail_seen = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	if (!ring->lag_since_ns || ring->tail_seen >= ring->lag_at) {
 		ring->lag_since_ns = ring->published != ring->tail_seen ? now_ns : 0;
 		ring->lag_at = ring->published;
 		ring->slow = ring->gate.late = false;
 	} else if (now_ns - ring->lag_since_ns > JOURNAL_LAG_NS) {
-		ring->slow = !ring->gate.on;
-		ring->gate.late = true;
+		look_who_is_late(ring);
 	}
 	ring->slow |= ring->fenced;
 }
 
-/* One look more at a reader that does not come on. True: that was for too long. */
-static bool has_waited(const struct journal_ring *ring, uint64_t *looked_ns, uint64_t *waited_ns, uint64_t now_ns)
+/* One look more at a reader that does not come on. */
+static void count_wait(uint64_t *looked_ns, uint64_t *waited_ns, uint64_t now_ns)
 {
 	if (*looked_ns && now_ns > *looked_ns)
 		*waited_ns += now_ns - *looked_ns < JOURNAL_LOOK_NS ? now_ns - *looked_ns : JOURNAL_LOOK_NS;
 	*looked_ns = now_ns;
-	if (!__atomic_load_n(&ring->off, __ATOMIC_RELAXED) && *waited_ns <= ring->wait_ns)
-		return false;
-	*looked_ns = *waited_ns = 0;
-	return true;
+}
+
+static bool is_over(const struct journal_end *end, uint64_t waited_ns)
+{
+	return __atomic_load_n(&end->off, __ATOMIC_RELAXED) || waited_ns > end->wait_ns;
+}
+
+/* Of the readers for whose sake the reactor waits, those that it has waited for long enough. */
+static bool give_up(struct journal_ring *ring)
+{
+	bool some = false;
+
+	for (unsigned r = 0; r < JOURNAL_READERS; r++) {
+		const struct journal_end *end = &ring->ends[r];
+		const uint64_t at = journal_reader_at(ring, r);
+		const bool late = ring->slow && at < ring->lag_at && !is_gated(ring, r);
+
+		if (end->there && (late || at + ring->bytes < ring->head + JOURNAL_SLICE_MAX) &&
+		    is_over(end, ring->waited_ns)) {
+			lose_reader(ring, r);
+			some = true;
+		}
+	}
+	return some;
+}
+
+static bool is_easy_now(const struct journal_ring *ring)
+{
+	return ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes && !ring->slow;
 }
 
 bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
 {
 	journal_look(ring, now_ns);
-	if (ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes && !ring->slow) {
+	if (is_easy_now(ring)) {
 		ring->looked_ns = ring->waited_ns = 0;
 		return false;
 	}
@@ -138,17 +259,14 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
 	}
 	if (!ring->looked_ns)
 		__atomic_store_n(&ring->waits, ring->waits + 1, __ATOMIC_RELAXED);
-	if (!has_waited(ring, &ring->looked_ns, &ring->waited_ns, now_ns))
+	count_wait(&ring->looked_ns, &ring->waited_ns, now_ns);
+	if (!give_up(ring))
 		return true;
-	ring_lose(ring);
-	return !ring->passes;
-}
-
-void journal_free_to(struct journal_ring *ring, uint64_t position)
-{
-	__atomic_store_n(&ring->tail, position, __ATOMIC_RELEASE);
-	if (ring->moved)
-		ring->moved(ring->moved_ctx);
+	ring->looked_ns = ring->waited_ns = 0;
+	if (ring->lost)
+		return !ring->passes;
+	journal_look(ring, now_ns);
+	return !is_easy_now(ring);
 }
 
 /* ---- what is durable ---- */
@@ -168,30 +286,62 @@ static void note_mark(struct journal_ring *ring)
 		gate_mark(&ring->gate, ring->head);
 }
 
-void journal_gate_begin(struct journal_ring *ring)
+void journal_gate_begin(struct journal_ring *ring, unsigned readers)
 {
-	ring->gate = (struct journal_gate){ .on = true };
+	ring->gate = (struct journal_gate){ .on = true,
+					    .readers = (uint8_t)readers,
+					    .durable = ring->gate.on ? ring->gate.durable : 0 };
 	gate_mark(&ring->gate, ring->marked);
+}
+
+void journal_gate_end(struct journal_ring *ring)
+{
+	ring->gate = (struct journal_gate){ .on = false };
 }
 
 void journal_gate_wait(struct journal_ring *ring, uint64_t now_ns)
 {
 	struct journal_gate *gate = &ring->gate;
+	bool over = false;
 
-	if (!gate->late || ring->fenced || ring->lost)
+	if (!gate->late || ring->fenced || ring->lost) {
 		gate->looked_ns = gate->waited_ns = 0;
-	else if (has_waited(ring, &gate->looked_ns, &gate->waited_ns, now_ns))
-		ring_lose(ring);
+		return;
+	}
+	count_wait(&gate->looked_ns, &gate->waited_ns, now_ns);
+	for (unsigned r = 0; r < JOURNAL_READERS; r++)
+		if (is_gated(ring, r) && ring->ends[r].there && journal_reader_at(ring, r) < ring->lag_at &&
+		    is_over(&ring->ends[r], gate->waited_ns)) {
+			lose_reader(ring, r);
+			over = true;
+		}
+	if (over)
+		gate->looked_ns = gate->waited_ns = 0;
+}
+
+/* To where the readers have come that replies wait for, and that still read. */
+static uint64_t gated_to(const struct journal_ring *ring)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned r = 0; r < JOURNAL_READERS; r++) {
+		const struct journal_end *end = &ring->ends[r];
+		const uint64_t at = journal_reader_at(ring, r);
+
+		if (is_gated(ring, r) && !end->passes && !__atomic_load_n(&end->off, __ATOMIC_RELAXED) && at < least)
+			least = at;
+	}
+	return least;
 }
 
 uint64_t journal_durable(struct journal_ring *ring)
 {
 	struct journal_gate *gate = &ring->gate;
-	const uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+	const uint64_t at = gated_to(ring);
 
-	if (!gate->on || ring->passes || __atomic_load_n(&ring->off, __ATOMIC_RELAXED))
-		return UINT64_MAX;
-	for (; gate->count && gate->marks[gate->first] <= tail; gate->count--) {
+	if (at == UINT64_MAX)
+		return at;
+	for (; gate->count && gate->marks[gate->first] <= at; gate->count--) {
 		gate->durable = gate->marks[gate->first];
 		gate->first = (gate->first + 1) % JOURNAL_GATE_MARKS;
 	}
@@ -200,7 +350,7 @@ uint64_t journal_durable(struct journal_ring *ring)
 
 uint64_t journal_durable_at(const struct journal_ring *ring)
 {
-	if (!ring->gate.on || ring->passes)
+	if (gated_to(ring) == UINT64_MAX)
 		return 0;
 	return ring->lost ? UINT64_MAX : ring->head; /* lost: what was written last may not be there */
 }
@@ -226,6 +376,10 @@ void journal_instant(struct journal_ring *ring, uint64_t id)
 		return;
 	instant->id = id;
 	note_mark(ring);
+	if (id == PAIR_INSTANT) { /* what is to be known of a checkpoint stays */
+		journal_publish(ring);
+		return;
+	}
 	/* Between these two nobody takes the new position for that of the checkpoint before. */
 	__atomic_store_n(&ring->instant_id, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&ring->instant_at, at, __ATOMIC_RELEASE);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a reactor hands to the thread that writes its journal: a stream of bytes through a ring of fixed size. One
- * writer, the reactor (journal_take and what follows it); one reader, the thread. The ring's memory is mapped twice,
- * one behind the other, so that each record lies in one piece. Positions only grow.
+ * What a reactor hands to the thread that writes its journal, and to the one that sends it to a standby: a stream of
+ * bytes through a ring of fixed size. One writer, the reactor (journal_take and what follows it); up to two readers,
+ * these threads, each at its own pace. The ring's memory is mapped twice, one behind the other, so that each record
+ * lies in one piece. Positions only grow.
  *
- * Nothing here allocates or waits. While the reader is behind (journal_is_behind) the reactor begins nothing new; what
- * it has begun to write has room. If there is none after all, or the reader does not come on for wait_ns, the ring is
- * lost: the reactor goes on without a journal, and the thread says so.
+ * Nothing here allocates or waits. While a reader is behind (journal_is_behind) the reactor begins nothing new; what it
+ * has begun to write has room. If there is none after all, or the reader does not come on for its wait_ns, that reader
+ * is lost: the reactor goes on without it, and its thread says so. What it reads may be overwritten from then on while
+ * there is another one, so a thread that has copied something looks whether it is lost before it believes that
+ * (journal_is_cut_off). A ring without a reader is lost itself: nothing is written to it any more.
  */
 #ifndef JOURNAL_RING_H
 #define JOURNAL_RING_H
@@ -27,14 +30,28 @@ enum {
 	JOURNAL_LOOK_NS = 100000000,
 };
 
+enum journal_reader { JOURNAL_DISK, JOURNAL_LINK, JOURNAL_READERS };
+
+struct journal_end {
+	uint64_t at __attribute__((aligned(64))); /* it has all up to there; the reader's */
+	bool off;				  /* it reads no more; the reader's */
+	/* the reactor's, read by the reader */
+	bool there;	  /* it holds the ring's tail */
+	bool lost;	  /* it was not waited for any longer, ... */
+	bool passes;	  /* ... and no reply waits for it */
+	uint64_t wait_ns; /* for so long it is waited for */
+};
+
 /*
  * What is durable, for replies that wait for it: a restart or a standby goes back to the last mark that it has, so what
- * the reader has counts up to the last mark that lies whole before the tail. As long as there is room, reactors go on
- * whatever the reader does: what it does not have is not told. The reactor's.
+ * a reader has counts up to the last mark that lies whole before the place to which it has come. Replies wait for one
+ * reader or for both. As long as there is room, reactors go on whatever these do: what they do not have is not told.
+ * The reactor's.
  */
 enum { JOURNAL_GATE_MARKS = 64 };
 struct journal_gate {
 	bool on;
+	uint8_t readers;	       /* for which of them they wait, as bits: of those that still read */
 	bool patient;		       /* no reply waits for the next mark: it need not come with the turn's end */
 	bool late;		       /* the reader has not had what was written for JOURNAL_LAG_NS, ... */
 	uint64_t waited_ns, looked_ns; /* ... and for how long replies have waited since, as of a ring */
@@ -47,45 +64,54 @@ struct journal_ring {
 	/* constant */
 	uint8_t *memory;
 	uint64_t bytes; /* a power of two */
-	uint64_t wait_ns;
-	/* NULL, or called by the reader whenever the tail has moved: a reactor that sleeps may wait for it. */
-	void (*moved)(void *ctx);
+	/* NULL, or called by a reader whenever it has come on: a reactor that sleeps may wait for it. */
+	void (*moved)(void *ctx, enum journal_reader reader);
 	void *moved_ctx;
 	/* the reactor's */
 	uint64_t head __attribute__((aligned(64)));
 	uint64_t tail_seen;
 	uint64_t changes;	       /* goes up with all that is to be remembered, written or not */
 	uint64_t marked;	       /* head behind the last mark */
-	uint64_t waited_ns;	       /* how long it has waited for the reader, ... */
+	uint64_t waited_ns;	       /* how long it has waited for a reader, ... */
 	uint64_t looked_ns;	       /* ... up to this time; 0: it does not wait */
 	struct journal_record *record; /* a run that goes on, up to head; NULL: none */
 	uint64_t lag_at,
-		lag_since_ns; /* a position that the thread has not come to, and since when it has had to; 0: none */
+		lag_since_ns; /* a position that a reader has not come to, and since when it has had to; 0: none */
 	bool slow;	      /* it is time to wait for that */
 	bool fenced;	      /* the lease was over at the last look: nothing may be changed */
 	bool passes;	      /* lost, and the reactor goes on without */
-	bool lost;	      /* read by the thread, too */
+	bool lost;	      /* no reader is there any more; read by others */
 	/* the reactor's, read by others */
-	uint64_t published __attribute__((aligned(64))); /* head, as far as the thread may read */
+	uint64_t published __attribute__((aligned(64))); /* head, as far as readers may read */
 	uint64_t waits;					 /* times that it has waited */
 	uint64_t instant_id, instant_at; /* of the last checkpoint that was begun, where its record begins, ... */
 	uint64_t sessions_of;		 /* ... and of which all sessions are written again */
-	/* the thread's */
+	/* the readers': all of them have all up to there */
 	uint64_t tail __attribute__((aligned(64)));
 	/* Up to when changes may be made, because a standby has promised not to take over before; 0: always. While
-	 * there is a lease, a reactor whose ring is lost does not go on, but waits until it is told. */
+	 * there is a lease, a reactor whose standby's reader is lost does not go on, but waits until it is told. */
 	uint64_t lease_ns;
-	bool off; /* nobody reads any more */
+	struct journal_end ends[JOURNAL_READERS];
 	struct journal_gate gate __attribute__((aligned(64)));
 };
 
-/* bytes: JOURNAL_RING_MIN at least, made a power of two. NULL with err. */
+/* bytes: JOURNAL_RING_MIN at least, made a power of two. JOURNAL_DISK is there. NULL with err. */
 struct journal_ring *journal_ring_create(uint64_t bytes, uint64_t wait_ns, struct star_error *err);
 void journal_ring_destroy(struct journal_ring *ring);
-/* Nobody reads it or writes to it: it begins again, empty, where it is. */
+/* Nobody reads it or writes to it: it begins again, empty, where it is, and with no reader. JOURNAL_DISK stays lost if
+ * it was: its thread may not have seen it yet. */
 void journal_ring_restart(struct journal_ring *ring);
 
-/* Out of line: the reader's tail is looked at again. */
+/* On the reactor: a reader is there from now on, and gets what is written from now on. Or it is there no more. */
+void journal_reader_begin(struct journal_ring *ring, enum journal_reader reader, uint64_t wait_ns);
+void journal_reader_end(struct journal_ring *ring, enum journal_reader reader);
+/* On the reactor: whether it reads, and will. */
+static inline bool journal_reads(const struct journal_ring *ring, enum journal_reader reader)
+{
+	return ring->ends[reader].there && !__atomic_load_n(&ring->ends[reader].off, __ATOMIC_RELAXED);
+}
+
+/* Out of line: the readers' tail is looked at again. */
 bool journal_has_room(struct journal_ring *ring, uint64_t bytes);
 
 static inline uint8_t *journal_at(const struct journal_ring *ring, uint64_t position)
@@ -149,21 +175,35 @@ static inline bool journal_is_behind(struct journal_ring *ring, uint64_t now_ns)
 void journal_look(struct journal_ring *ring, uint64_t now_ns);
 
 /* The reader has all up to there. */
-void journal_free_to(struct journal_ring *ring, uint64_t position);
+void journal_free_to(struct journal_ring *ring, enum journal_reader reader, uint64_t position);
+static inline uint64_t journal_reader_at(const struct journal_ring *ring, enum journal_reader reader)
+{
+	return __atomic_load_n(&ring->ends[reader].at, __ATOMIC_ACQUIRE);
+}
+/* On the reader's thread, behind a copy of what it has read: that may have been overwritten. */
+static inline bool journal_is_cut_off(const struct journal_ring *ring, enum journal_reader reader)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&ring->ends[reader].lost, __ATOMIC_ACQUIRE);
+}
 
 /* From now on the ring knows its marks: what was written before is durable when journal_durable says so of the head as
- * it is now, once there was a mark behind it. journal_ring_restart ends it. */
-void journal_gate_begin(struct journal_ring *ring);
+ * it is now, once there was a mark behind it. readers: 1 << JOURNAL_DISK, 1 << JOURNAL_LINK, or both; where replies
+ * have waited for others, they wait for these. journal_ring_restart ends it. */
+void journal_gate_begin(struct journal_ring *ring, unsigned readers);
+/* Nothing waits any more. */
+void journal_gate_end(struct journal_ring *ring);
 /* Replies wait, in this turn: a reader that does not come on for wait_ns is given up, as by who waits for room. */
 void journal_gate_wait(struct journal_ring *ring, uint64_t now_ns);
-/* What is behind the last mark that the reader has; UINT64_MAX: nothing is to wait, since nobody reads any more. */
+/* What is behind the last mark that the gate's readers have; UINT64_MAX: nothing is to wait, since none reads any more.
+ */
 uint64_t journal_durable(struct journal_ring *ring);
 /* What a reply waits for that tells of what was written last: journal_durable is to say as much. 0: nothing. */
 uint64_t journal_durable_at(const struct journal_ring *ring);
 
 /* A mark, where there is anything new before it. */
 void journal_mark(struct journal_ring *ring);
-/* The instant of a checkpoint. */
+/* The instant of a checkpoint, or PAIR_INSTANT: of what a standby is given. */
 void journal_instant(struct journal_ring *ring, uint64_t id);
 
 #endif

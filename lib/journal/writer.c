@@ -63,7 +63,7 @@ static void set_failed(struct journal_writer *w, const struct star_error *why)
 		w->why = *why;
 	w->figures.failed = 1;
 	pthread_mutex_unlock(&w->lock);
-	__atomic_store_n(&w->ring->off, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->ring->ends[JOURNAL_DISK].off, true, __ATOMIC_RELAXED);
 	journal_whole_name(name, w->life.number);
 	unlinkat(w->folder, name, 0);
 }
@@ -212,22 +212,43 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 	return 0;
 }
 
-/* A block is to end there, perhaps in the middle of a record. */
-static void follow_records(struct journal_writer *w, uint64_t end)
+/* Where the journal ends on disk. */
+static uint64_t written_to(const struct journal_writer *w)
 {
-	while (w->record_at < end) {
-		const struct journal_record *record = (const struct journal_record *)journal_at(w->ring, w->record_at);
+	return w->ring->ends[JOURNAL_DISK].at;
+}
+
+/* A block is there, which may end in the middle of a record. */
+static void follow_records(struct journal_writer *w, const struct journal_block *block)
+{
+	while (w->record_at < block->position + block->bytes) {
+		const uint64_t behind = w->record_at - block->position;
+		const struct journal_record *record =
+			(const struct journal_record *)((const uint8_t *)(block + 1) + behind);
 
 		w->sums |= record->kind == JOURNAL_SUMS;
 		w->record_at += record->bytes;
 	}
 }
 
+/* The ring has gone on without its reader: something waited for the disk for too long. */
+static int cut_off(struct journal_writer *w)
+{
+	struct star_error err;
+
+	star_error_set(&err, -EOVERFLOW,
+		       "the journal in %.200s does not keep up, or its disk does not answer: requests have waited for "
+		       "journal.wait_s",
+		       w->directory);
+	set_failed(w, &err);
+	return err.code;
+}
+
 /* A block of what is there, up to `published`. */
 static int write_block(struct journal_writer *w, uint64_t published)
 {
 	struct journal_ring *ring = w->ring;
-	const uint64_t begun_us = clock_us(), left = published - ring->tail;
+	const uint64_t begun_us = clock_us(), from = written_to(w), left = published - from;
 	const uint32_t bytes = (uint32_t)(left < JOURNAL_PAYLOAD_MAX ? left : JOURNAL_PAYLOAD_MAX);
 	const size_t used = sizeof(struct journal_block) + bytes,
 		     all = (used + JOURNAL_ALIGN - 1) / JOURNAL_ALIGN * JOURNAL_ALIGN;
@@ -237,24 +258,26 @@ static int write_block(struct journal_writer *w, uint64_t published)
 	int rc = 0;
 
 	if (w->offset + all > w->life.segment_bytes)
-		rc = begin_segment(w, ring->tail);
+		rc = begin_segment(w, from);
 	if (rc < 0)
 		return rc;
 	journal_segment_name(name, w->life.number, w->reactor, last_segment(w)->number);
 	*header = (struct journal_block){ .magic = JOURNAL_BLOCK_MAGIC,
 					  .life = w->life.number,
 					  .reactor = w->reactor,
-					  .position = ring->tail,
+					  .position = from,
 					  .bytes = bytes };
-	memcpy(header + 1, journal_at(ring, ring->tail), bytes);
+	memcpy(header + 1, journal_at(ring, from), bytes);
+	if (journal_is_cut_off(ring, JOURNAL_DISK))
+		return cut_off(w);
 	memset(w->block + used, 0, all - used);
 	header->checksum = journal_block_checksum(header, header + 1);
 	rc = write_out(w, name, w->block, all, w->offset);
 	if (rc < 0)
 		return rc;
 	w->offset += all;
-	follow_records(w, ring->tail + bytes);
-	journal_free_to(ring, ring->tail + bytes);
+	follow_records(w, header);
+	journal_free_to(ring, JOURNAL_DISK, from + bytes);
 	took_us = clock_us() - begun_us;
 	pthread_mutex_lock(&w->lock);
 	w->figures.bytes += all;
@@ -292,7 +315,7 @@ static void keep_from(struct journal_writer *w)
 
 	pthread_mutex_lock(&w->lock);
 	counts = id && id == w->keep_id && id != w->kept_id &&
-		 ring->tail >= __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE) &&
+		 written_to(w) >= __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE) &&
 		 id == __atomic_load_n(&ring->instant_id, __ATOMIC_ACQUIRE);
 	pthread_mutex_unlock(&w->lock);
 	if (!counts)
@@ -306,20 +329,12 @@ static void keep_from(struct journal_writer *w)
 
 static bool has_failed(struct journal_writer *w)
 {
-	struct star_error err;
 	bool failed;
 
 	pthread_mutex_lock(&w->lock);
 	failed = w->figures.failed;
 	pthread_mutex_unlock(&w->lock);
-	if (failed || !__atomic_load_n(&w->ring->lost, __ATOMIC_ACQUIRE))
-		return failed;
-	star_error_set(&err, -EOVERFLOW,
-		       "the journal in %.200s does not keep up, or its disk does not answer: requests have waited for "
-		       "journal.wait_s",
-		       w->directory);
-	set_failed(w, &err);
-	return true;
+	return failed || (journal_is_cut_off(w->ring, JOURNAL_DISK) && cut_off(w) < 0);
 }
 
 static void *writer_loop(void *arg)
@@ -334,8 +349,8 @@ static void *writer_loop(void *arg)
 		/* Before what is published is looked at: nothing comes after it. */
 		stop = __atomic_load_n(&w->stop, __ATOMIC_ACQUIRE);
 		published = __atomic_load_n(&w->ring->published, __ATOMIC_ACQUIRE);
-		while (!has_failed(w) && w->ring->tail != published && write_block(w, published) == 0 &&
-		       (stop || published - w->ring->tail >= HURRY_BYTES))
+		while (!has_failed(w) && written_to(w) != published && write_block(w, published) == 0 &&
+		       (stop || published - written_to(w) >= HURRY_BYTES))
 			if (!stop)
 				published = __atomic_load_n(&w->ring->published, __ATOMIC_ACQUIRE);
 		if (has_failed(w)) {
@@ -369,6 +384,8 @@ struct journal_writer *journal_writer_create(const struct journal_life *life, ui
 	w->former = former;
 	w->limit_bytes = life->limit_bytes;
 	w->ring = ring;
+	ring->ends[JOURNAL_DISK].off = false; /* whoever has tried before is gone */
+	w->record_at = written_to(w);
 	w->fd = -1;
 	w->synced = true;
 	pthread_mutex_init(&w->lock, NULL);
@@ -380,7 +397,7 @@ struct journal_writer *journal_writer_create(const struct journal_life *life, ui
 			       strerror(errno));
 	else if (!w->segments || !w->block)
 		star_error_set(err, -ENOMEM, "out of memory");
-	else if (begin_segment(w, 0) < 0)
+	else if (begin_segment(w, w->record_at) < 0)
 		*err = w->why;
 	else if ((rc = pthread_create(&w->thread, NULL, writer_loop, w)) != 0)
 		star_error_set(err, -rc, "no thread for the journal: %s", strerror(rc));
@@ -436,7 +453,8 @@ bool journal_writer_keeps_from(struct journal_writer *w, uint64_t id)
 
 void journal_writer_figures(struct journal_writer *w, struct journal_figures *sum, struct star_error *why)
 {
-	const uint64_t tail = __atomic_load_n(&w->ring->tail, __ATOMIC_ACQUIRE);
+	const uint64_t at = journal_reader_at(w->ring, JOURNAL_DISK);
+	bool failed;
 
 	pthread_mutex_lock(&w->lock);
 	sum->bytes += w->figures.bytes;
@@ -444,11 +462,14 @@ void journal_writer_figures(struct journal_writer *w, struct journal_figures *su
 	sum->segments += w->figures.segments;
 	if (w->figures.commit_max_us > sum->commit_max_us)
 		sum->commit_max_us = w->figures.commit_max_us;
-	sum->failed |= w->figures.failed;
+	failed = w->figures.failed;
+	sum->failed |= failed;
 	if (w->figures.failed && why)
 		*why = w->why;
 	pthread_mutex_unlock(&w->lock);
-	sum->lag_bytes += __atomic_load_n(&w->ring->published, __ATOMIC_ACQUIRE) - tail;
+	/* A ring whose other reader goes on goes on itself. */
+	if (!failed)
+		sum->lag_bytes += __atomic_load_n(&w->ring->published, __ATOMIC_ACQUIRE) - at;
 	sum->waits += __atomic_load_n(&w->ring->waits, __ATOMIC_RELAXED);
 }
 

@@ -91,7 +91,7 @@ int node_rows_durable(void *ctx, struct star_error *err)
 	const uint64_t until_us = clock_us() + (node->pair && node->config->ps_count == 1 ? PAIR_US : TASKS_US);
 	int rc = 0;
 
-	if (node_durability(node->config) == CONFIG_DURABILITY_ASYNC)
+	if (!node->pair && node->config->journal_durability == CONFIG_DURABILITY_ASYNC)
 		return 0;
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
 		rc = shard_durable(&node->shards[i], until_us, err);

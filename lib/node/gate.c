@@ -17,19 +17,21 @@ static void look_again(void *ctx, struct reactor_message *message)
 {
 }
 
-/* On the reader's thread. A message that is still on its way is followed by a look, too. */
-static void tail_moved(void *ctx)
+/* On a reader's thread. A message that is still on its way is followed by a look, too. */
+static void tail_moved(void *ctx, enum journal_reader reader)
 {
 	struct shard *shard = ctx;
 
+	if (!(__atomic_load_n(&shard->waits_for, __ATOMIC_RELAXED) >> reader & 1))
+		return;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (shard->nudged && !__atomic_load_n(&shard->nudge.done, __ATOMIC_ACQUIRE))
+	if (shard->nudges[reader].sent && !__atomic_load_n(&shard->nudges[reader].message.done, __ATOMIC_ACQUIRE))
 		return;
 	/* Who has begun to wait is woken by rpc's own timer at the latest. */
-	if (node_durability(shard->node->config) == CONFIG_DURABILITY_RETAINED && !rpc_held(shard->rpc))
+	if (__atomic_load_n(&shard->retains, __ATOMIC_RELAXED) && !rpc_held(shard->rpc))
 		return;
-	shard->nudge = (struct reactor_message){ .run = look_again };
-	shard->nudged = reactor_post(shard->reactor, &shard->nudge) == 0;
+	shard->nudges[reader].message = (struct reactor_message){ .run = look_again };
+	shard->nudges[reader].sent = reactor_post(shard->reactor, &shard->nudges[reader].message) == 0;
 }
 
 void node_gate_watch(struct shard *shard, struct journal_ring *ring, struct node_bell *bell)
@@ -41,12 +43,47 @@ void node_gate_watch(struct shard *shard, struct journal_ring *ring, struct node
 	shard->bell = bell;
 }
 
-void node_gate_begin(struct shard *shard)
+/* Whether they wait for the journal, too. */
+static unsigned disk_of(const struct shard *shard)
 {
-	journal_gate_begin(shard->journal);
+	return shard->node->config->journal_durability != CONFIG_DURABILITY_ASYNC && shard->disk_counts &&
+			       journal_reads(shard->journal, JOURNAL_DISK)
+		       ? 1u << JOURNAL_DISK
+		       : 0;
+}
+
+static void wait_for(struct shard *shard, unsigned readers, enum config_durability durability)
+{
+	const bool retained = durability == CONFIG_DURABILITY_RETAINED;
+
+	journal_gate_begin(shard->journal, readers);
 	shard->gated_at = shard->journal->head;
 	shard->published = shard->journal->published;
-	rpc_hold(shard->rpc, true, node_durability(shard->node->config) == CONFIG_DURABILITY_RETAINED);
+	__atomic_store_n(&shard->waits_for, readers, __ATOMIC_RELAXED);
+	__atomic_store_n(&shard->retains, retained, __ATOMIC_RELAXED);
+	rpc_hold(shard->rpc, true, retained);
+}
+
+void node_gate_standby(struct shard *shard)
+{
+	wait_for(shard, 1u << JOURNAL_LINK | disk_of(shard), shard->node->config->standby_durability);
+}
+
+void node_gate_disk(struct shard *shard)
+{
+	const struct journal_gate *gate = shard->journal ? &shard->journal->gate : NULL;
+
+	if (gate && disk_of(shard))
+		wait_for(shard, disk_of(shard) | (gate->on ? gate->readers : 0),
+			 shard->node->config->journal_durability);
+}
+
+void node_gate_leave_standby(struct shard *shard)
+{
+	if (disk_of(shard))
+		wait_for(shard, disk_of(shard), shard->node->config->journal_durability);
+	else
+		node_gate_end(shard);
 }
 
 bool node_gate_covers(struct shard *shard)
@@ -56,6 +93,8 @@ bool node_gate_covers(struct shard *shard)
 
 void node_gate_end(struct shard *shard)
 {
+	if (shard->journal)
+		journal_gate_end(shard->journal);
 	rpc_hold(shard->rpc, false, false);
 }
 

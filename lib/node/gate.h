@@ -20,10 +20,16 @@ struct node_bell {
  * often enough. */
 void node_gate_watch(struct shard *shard, struct journal_ring *ring, struct node_bell *bell);
 
-/* Replies wait from now on. The shard has its ring. */
-void node_gate_begin(struct shard *shard);
+/* Replies wait from now on for the standby, or are retained until it has what they tell of (standby.durability, which
+ * is not "async"); and for the journal as well, if that one's durability asks for it and a restart goes on from it. The
+ * shard has its ring. */
+void node_gate_standby(struct shard *shard);
+/* They wait for the journal, if that is to be, and for the standby, if they do. */
+void node_gate_disk(struct shard *shard);
 /* Whether all is durable that replies have told of before that. */
 bool node_gate_covers(struct shard *shard);
+/* There is no standby any more: they wait for the journal, if that is to be, or for nothing. */
+void node_gate_leave_standby(struct shard *shard);
 /* They leave at once from now on, those that wait, too. */
 void node_gate_end(struct shard *shard);
 
@@ -34,11 +40,6 @@ void node_gate_patience(struct shard *shard);
 /* At its end: the reader is woken if there is something for it. */
 void node_gate_published(struct shard *shard);
 
-/* As the configuration has it: of a pair, or of a node with a journal. */
-static inline enum config_durability node_durability(const struct config *config)
-{
-	return config->standby_peer[0] ? config->standby_durability : config->journal_durability;
-}
 const char *node_gate_name(enum config_durability durability);
 /* Replies that wait, of all reactors: a figure. */
 uint32_t node_gate_held(const struct node *node);

@@ -16,6 +16,7 @@
 #include "jsonrpc/object_json.h"
 #include "node/checkpoint.h"
 #include "node/gate.h"
+#include "node/pair.h"
 
 enum { SESSIONS_PER_TURN = 32, SEGMENT_MIN = 2 << 20, SETTLE_US = 500 };
 
@@ -48,7 +49,7 @@ int node_journal_open(struct node *node, struct star_error *err)
 						  config->journal_wait_s * UINT64_C(1000000000), err);
 		if (!j->rings[i])
 			return err->code;
-		if (config->journal_durability != CONFIG_DURABILITY_ASYNC)
+		if (config->journal_durability != CONFIG_DURABILITY_ASYNC && !config->standby_peer[0])
 			node_gate_watch(&node->shards[i], j->rings[i], NULL);
 	}
 	return 0;
@@ -79,24 +80,45 @@ static bool may_inherit(const struct node_journal *j, const struct control_layou
 {
 	const struct journal_past_life *last = node_journal_last_life(j);
 
-	return j->usable && !last->sums && last->whole && last->reactors == j->node->shards_count &&
-	       last->partitions == j->node->config->partitions && last->cluster_reactors == layout->cluster_reactors &&
-	       last->first_reactor == layout->first_reactor;
+	return j->usable && node_pair_inherits(j->node) && !last->sums && last->whole &&
+	       last->reactors == j->node->shards_count && last->partitions == j->node->config->partitions &&
+	       last->cluster_reactors == layout->cluster_reactors && last->first_reactor == layout->first_reactor;
 }
 
 struct begin_message {
 	struct reactor_message message;
 	struct journal_ring *ring;
+	bool later;
 };
 
+static void write_outcome(void *ctx, const struct rpc_outcome *outcome)
+{
+	const struct shard *shard = ctx;
+
+	service_journal_outcome(shard->service, outcome);
+}
+
+/* What a node that has served under another name knows of its sessions is in no journal yet. */
 static void begin_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct begin_message *m = (struct begin_message *)message;
+	struct shard *shard = ctx;
+	uint32_t at = 0;
+
+	shard->journal = m->ring;
+	service_journal_begin(shard->service, shard->journal);
+	while (m->later && rpc_outcomes(shard->rpc, &at, SESSIONS_PER_TURN, write_outcome, shard))
+		;
+	shard->disk_counts = !m->later;
+	node_gate_disk(shard);
+}
+
+static void count_on_reactor(void *ctx, struct reactor_message *message)
 {
 	struct shard *shard = ctx;
 
-	shard->journal = ((struct begin_message *)message)->ring;
-	service_journal_begin(shard->service, shard->journal);
-	if (shard->node->config->journal_durability != CONFIG_DURABILITY_ASYNC)
-		node_gate_begin(shard);
+	shard->disk_counts = true;
+	node_gate_disk(shard);
 }
 
 /* What former lives leave of the limit to each reactor. */
@@ -133,7 +155,7 @@ static void describe_life(struct node_journal *j, const struct control_layout *l
 		j->life.passed_over = last->passed_over;
 	} else {
 		j->life.story = j->life.number;
-		j->life.base = j->chosen;
+		j->life.base = j->later ? JOURNAL_NO_BASE : j->chosen;
 		j->life.passed_over = j->newest;
 	}
 }
@@ -171,7 +193,7 @@ static int begin_to_write(struct node_journal *j, const struct control_layout *l
 		rc = j->writers[i] ? 0 : err->code;
 	}
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
-		struct begin_message m = { .message.run = begin_on_reactor, .ring = j->rings[i] };
+		struct begin_message m = { .message.run = begin_on_reactor, .ring = j->rings[i], .later = j->later };
 
 		rc = node_ask_copy(&node->shards[i], &m.message, sizeof(m), err);
 	}
@@ -215,8 +237,10 @@ static void serve_without(struct node_journal *j, const struct star_error *why)
 
 	j->why = *why;
 	j->ended = true;
-	journal_whole_name(whole, node_journal_last_life(j)->number);
-	unlinkat(j->folder, whole, 0);
+	if (j->contents && node_journal_last_life(j)) {
+		journal_whole_name(whole, node_journal_last_life(j)->number);
+		unlinkat(j->folder, whole, 0);
+	}
 	fail_journal(j, why);
 }
 
@@ -258,6 +282,27 @@ static void look_at_former(struct node_journal *j)
 			 j->former_bytes >> 20);
 }
 
+/* From now on what the folder has is what this node has as the primary, whatever it was before. */
+static void own_life(struct node_journal *j)
+{
+	struct star_error err = { 0 };
+
+	if (j->ended || node_pair_owns_journal(j->node, &err) == 0)
+		return;
+	for (unsigned i = 0; i < j->node->shards_count; i++)
+		journal_writer_fail(j->writers[i], &err);
+	fail_journal(j, &err);
+}
+
+static void has_begun_now(struct node_journal *j)
+{
+	journal_contents_free(j->contents);
+	j->contents = NULL;
+	free(j->past.specs);
+	j->past.specs = NULL;
+	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
+}
+
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err)
 {
 	struct node_journal *j = node->journal;
@@ -282,7 +327,9 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 			 node_journal_last_life(j)->sums
 				 ? "sums of gradients were open, which the journal does not have"
 			 : !node_journal_last_life(j)->whole ? "the journal had ended before the node did"
-							     : "the node has other reactors than before");
+			 : !node_pair_inherits(node)
+				 ? "nobody knows whether the other node of the pair has served since"
+				 : "the node has other reactors than before");
 	rc = begin_life(j, layout, err);
 	if (rc < 0)
 		return rc;
@@ -291,12 +338,36 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 	else
 		log_info("the journal goes on in %s, life %u", node->config->journal_directory, j->life.number);
 	look_at_former(j);
-	journal_contents_free(j->contents);
-	j->contents = NULL;
-	free(j->past.specs);
-	j->past.specs = NULL;
-	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
+	own_life(j);
+	has_begun_now(j);
 	return 0;
+}
+
+void node_journal_take_over(void *ctx)
+{
+	struct node *node = ctx;
+	struct node_journal *j = node->journal;
+	struct star_error err = { 0 };
+	int rc;
+
+	if (!j || j->begun)
+		return;
+	j->later = j->wants_checkpoint = true;
+	rc = node_journal_read(node, &err);
+	if (rc == 0) {
+		rc = begin_to_write(j, &node->layout, &err);
+		if (rc < 0)
+			discard_life(j);
+	}
+	if (rc < 0)
+		serve_without(j, &err);
+	else
+		log_info("a life of the journal begins in %s, life %u: a restart goes on from it when the next "
+			 "checkpoint counts, which is begun",
+			 node->config->journal_directory, j->life.number);
+	if (rc == 0)
+		own_life(j);
+	has_begun_now(j);
 }
 
 /* ---- while it serves ---- */
@@ -359,9 +430,12 @@ bool node_journal_goes_on(struct node *node, const struct control_layout *layout
 		return false;
 	}
 	pthread_mutex_lock(&j->lock);
-	news = j->epoch != layout->epoch || layout->lineage != node_checkpoint_own_lineage(node->checkpoint);
+	news = j->epoch != layout->epoch;
 	/* A PS task 0 that has begun with nothing has another lineage; what this node has goes on. */
-	node_checkpoint_goes_with(node->checkpoint, layout->lineage);
+	if (node->config->task_index) {
+		news |= layout->lineage != node_checkpoint_own_lineage(node->checkpoint);
+		node_checkpoint_goes_with(node->checkpoint, layout->lineage);
+	}
 	j->epoch = layout->epoch;
 	if (news)
 		update_catalogue(j);
@@ -375,12 +449,11 @@ static bool has_instant(const struct node_journal *j, unsigned reactor, uint64_t
 	const struct journal_ring *ring = j->rings[reactor];
 	const uint64_t bytes = sizeof(struct journal_record) + sizeof(struct journal_instant);
 
-	if (__atomic_load_n(&ring->off, __ATOMIC_RELAXED) || __atomic_load_n(&ring->lost, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&ring->ends[JOURNAL_DISK].off, __ATOMIC_RELAXED) || journal_is_cut_off(ring, JOURNAL_DISK))
 		return true;
 	/* The id first: the position that is there then is not that of an instant before. */
 	return __atomic_load_n(&ring->instant_id, __ATOMIC_ACQUIRE) == id &&
-	       __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >=
-		       __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE) + bytes;
+	       journal_reader_at(ring, JOURNAL_DISK) >= __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE) + bytes;
 }
 
 int node_journal_settle(struct node *node, uint64_t id, bool (*go_on)(void *ctx), void *ctx, struct star_error *err)
@@ -402,6 +475,42 @@ int node_journal_settle(struct node *node, uint64_t id, bool (*go_on)(void *ctx)
 	return 0;
 }
 
+static bool has_all_instants(const struct node_journal *j, uint64_t id)
+{
+	bool all = !j->ended;
+
+	for (unsigned i = 0; i < j->node->shards_count; i++)
+		all &= __atomic_load_n(&j->rings[i]->instant_id, __ATOMIC_ACQUIRE) == id;
+	return all;
+}
+
+/* A checkpoint counts whose instant the life has. */
+static void count_from_now(struct node_journal *j)
+{
+	struct star_error err = { 0 };
+
+	__atomic_store_n(&j->later, false, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < j->node->shards_count; i++) {
+		struct reactor_message m = { .run = count_on_reactor };
+
+		if (node_ask_copy(&j->node->shards[i], &m, sizeof(m), &err) < 0)
+			log_warn("the journal: %s", err.text);
+	}
+	log_info("a restart goes on from the journal");
+}
+
+bool node_journal_counts_now(const struct node *node)
+{
+	const struct node_journal *j = node->journal;
+	struct journal_figures sum = { 0 };
+	struct star_error why;
+
+	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE) || __atomic_load_n(&j->later, __ATOMIC_ACQUIRE))
+		return false;
+	node_journal_add(j, &sum, &why);
+	return !sum.failed;
+}
+
 void node_journal_counts(struct node *node, uint64_t id, uint32_t sum)
 {
 	struct node_journal *j = node->journal;
@@ -414,7 +523,11 @@ void node_journal_counts(struct node *node, uint64_t id, uint32_t sum)
 	pthread_mutex_unlock(&j->lock);
 	for (unsigned i = 0; !j->ended && i < node->shards_count; i++)
 		journal_writer_keep_from(j->writers[i], id);
+	if (j->later && !has_all_instants(j, id))
+		return; /* it began before this life did */
 	__atomic_store_n(&j->wants_checkpoint, false, __ATOMIC_RELAXED);
+	if (j->later)
+		count_from_now(j);
 	__atomic_store_n(&j->kept_id, id, __ATOMIC_RELEASE);
 }
 
@@ -460,13 +573,6 @@ void node_journal_watch(struct node *node)
 		if (!journal_writer_keeps_from(j->writers[i], kept))
 			return;
 	remove_former(j);
-}
-
-static void write_outcome(void *ctx, const struct rpc_outcome *outcome)
-{
-	const struct shard *shard = ctx;
-
-	service_journal_outcome(shard->service, outcome);
 }
 
 unsigned node_journal_turn(struct shard *shard, uint64_t now_ns)

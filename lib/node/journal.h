@@ -36,6 +36,7 @@ struct node_journal {
 	struct journal_contents *contents; /* until it begins; and ... */
 	struct journal_past past;
 	bool usable, begun, failure_told, removed;
+	bool later;	       /* it began with rows: a restart goes on from it once a checkpoint counts */
 	bool ended;	       /* it could not begin, ... */
 	struct star_error why; /* ... and why */
 	uint64_t former_bytes; /* of the files of former lives, as long as they are there */
@@ -82,6 +83,12 @@ int node_journal_check(const struct node_journal *j, const struct control_layout
 /* After the checkpoint was loaded: applies what comes after it, and begins to write. The node's incarnation may be what
  * it was before. */
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err);
+
+/* The node has taken its primary's place, and serves: a life begins that counts from the next checkpoint on. Where it
+ * cannot the node serves without. A holder of the plane. */
+void node_journal_take_over(void *ctx);
+/* From any thread: whether a restart goes on from it, and replies may wait for it. */
+bool node_journal_counts_now(const struct node *node);
 
 /* The node has served before, and is told a layout. False: the cluster was taken back meanwhile, so that it has to
  * begin again. */

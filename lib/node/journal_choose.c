@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
+#include "node/pair.h"
 
 static bool goes_on(void *ctx)
 {
@@ -28,6 +29,12 @@ int node_journal_read(struct node *node, struct star_error *err)
 
 	if (!j || j->contents)
 		return 0;
+	/* What the other node of the pair has served since is not in it. */
+	if (!node_pair_owned_journal(node)) {
+		if (journal_remove(node->config->journal_directory, UINT32_MAX, err) < 0)
+			return err->code;
+		log_info("what the journal had is of before this node was a standby, and is not applied");
+	}
 	j->read_s = (double)clock_us() / 1e6;
 	j->contents = journal_contents_read(node->config->journal_directory, goes_on, node, err);
 	j->read_s = (double)clock_us() / 1e6 - j->read_s;
@@ -67,8 +74,9 @@ uint64_t node_journal_at_latest(const struct node *node, uint64_t id)
 
 /* What a checkpoint is to the journal. */
 enum checkpoint_place {
-	PLACE_WITHIN, /* the journal goes on from it */
-	PLACE_BEHIND, /* the cluster wrote it when the journal had ended */
+	PLACE_WITHIN,	 /* the journal goes on from it */
+	PLACE_BEHIND,	 /* the cluster wrote it when the journal had ended */
+	PLACE_TOO_EARLY, /* the journal goes on from none yet */
 	PLACE_ELSEWHERE,
 };
 
@@ -78,10 +86,14 @@ static enum checkpoint_place journal_place(const struct node_journal *j, uint64_
 {
 	const struct journal_past_life *last = node_journal_last_life(j);
 	const struct journal_counted *counted = node_journal_find_counted(j, j->chosen);
+	const bool later = last->base == JOURNAL_NO_BASE;
 	const uint64_t seen = j->counted_count ? j->counted[j->counted_count - 1].id : 0;
-	const uint64_t begun = RTE_MAX(last->base, last->passed_over);
+	const uint64_t begun = later ? 0 : RTE_MAX(last->base, last->passed_over);
 	const bool ours = lineage == node_checkpoint_own_lineage(j->node->checkpoint);
 
+	/* It has taken its primary's place, and died before its next checkpoint counted. */
+	if (later && !found && !j->counted_count)
+		return PLACE_TOO_EARLY;
 	if (j->chosen == 0)
 		return found ? PLACE_WITHIN : PLACE_ELSEWHERE;
 	if (!ours || (counted && counted->sum != node_checkpoint_own_sum(j->node->checkpoint)))
@@ -123,6 +135,9 @@ static int look_where(struct node_journal *j, struct star_error *err)
 		log_warn("the journal had ended before checkpoint %" PRIu64
 			 ", which the node begins with: it is not applied",
 			 j->chosen);
+	if (place == PLACE_TOO_EARLY)
+		log_warn("the journal is not applied: no checkpoint has counted since the node had taken its primary's "
+			 "place");
 	j->usable = place == PLACE_WITHIN;
 	return 0;
 }

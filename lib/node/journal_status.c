@@ -48,9 +48,11 @@ json_t *node_journal_status(const struct node *node)
 	json_object_set_new(json, "durability", json_string(node_gate_name(node->config->journal_durability)));
 	json_object_set_new(json, "replies_wait", json_integer(node_gate_held(node)));
 	json_object_set_new(json, "replayed_bytes", json_integer((json_int_t)j->replayed_bytes));
+	if (!sum.failed && __atomic_load_n(&j->later, __ATOMIC_ACQUIRE))
+		json_object_set_new(json, "counts_later", json_true());
 	if (sum.failed)
 		json_object_set_new(json, "error", jsonrpc_member_from_text(why.text));
-	else if (__atomic_load_n(&j->wants_checkpoint, __ATOMIC_RELAXED))
+	else if (former_bytes && __atomic_load_n(&j->wants_checkpoint, __ATOMIC_RELAXED))
 		json_object_set_new(json, "former_bytes", json_integer((json_int_t)former_bytes));
 	return json;
 }

@@ -15,6 +15,7 @@
 #include "base/prng.h"
 #include "config/config.h"
 #include "control/control.h"
+#include "journal/ring.h"
 #include "ksock/ksock.h"
 #include "net/net.h"
 #include "port/port.h"
@@ -44,8 +45,13 @@ struct shard {
 	void *marks, *copies;	      /* of snapshots, or NULL */
 	uint64_t gated_at, published; /* gate.c: written before replies waited; what its reader was told of, ... */
 	struct node_bell *bell;	      /* ... by this, or NULL */
-	struct reactor_message nudge; /* the reader's */
-	bool nudged;
+	bool retains;		      /* replies are: read by the ring's readers, too */
+	bool disk_counts;	      /* a restart goes on from what the journal has: replies may wait for that */
+	struct {		      /* a reader's; it is the journal's thread, or the pair's */
+		struct reactor_message message;
+		bool sent;
+	} nudges[JOURNAL_READERS];
+	unsigned waits_for; /* as in struct journal_gate: read by these */
 	struct prng losses; /* which frames are lost on purpose */
 };
 

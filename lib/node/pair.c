@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "control/listen.h"
 #include "jsonrpc/thread.h"
+#include "node/journal.h"
 #include "node/pair_register.h"
 
 enum { ASK_MS = 1000, TAKE_MS = 60000, AGAIN_MS = 300, TELL_US = 10000000 };
@@ -174,6 +175,8 @@ static int decide_role(struct node_pair *p, const struct pair_answer *answer, bo
 	struct pair_answer taken;
 	struct pair_hello hello;
 
+	/* One that knows this generation or the one before has not served in a later one. */
+	p->inherits = was_alone || (answer->generation > 0 && answer->generation <= p->generation);
 	if (answer->role == PAIR_PRIMARY && answer->generation >= p->generation)
 		return 0;
 	if (answer->role == PAIR_PRIMARY)
@@ -244,6 +247,7 @@ static int find_out(struct node_pair *p, struct star_error *err)
 	rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
 	if (rc == 0)
 		return decide_role(p, &answer, was_alone, err);
+	p->inherits = entry.there && was_alone;
 	if (entry.there ? was_alone : p->generation == 0)
 		return 1;
 	return -EAGAIN;
@@ -279,6 +283,9 @@ static int serve(struct node_pair *p, struct star_error *err)
 
 	if (rc < 0)
 		rc = err->code = -EAGAIN;
+	/* Who says so may not know what the other one has done since. */
+	if (asked)
+		p->inherits = false;
 	if (rc == 0 && !node_pair_has_register(p))
 		rc = node_pair_remember(p, PAIR_PRIMARY, generation, err);
 	if (rc == 0)
@@ -354,6 +361,7 @@ int node_pair_open(struct node *node, struct star_error *err)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	node->pair = p;
 	p->node = node;
+	p->shares_rings = node->journal != NULL;
 	p->listen_fd = p->bell.fd = -1;
 	p->own_incarnation = node->incarnation;
 	p->promotion_read = true;
@@ -365,9 +373,11 @@ int node_pair_open(struct node *node, struct star_error *err)
 	rc = node_bell_make(&p->bell, err);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
 		service_set_follows(node->shards[i].service, true);
-		p->rings[i] = journal_ring_create((uint64_t)config->journal_ring_mib << 20,
-						  config->standby_wait_s * UINT64_C(1000000000), err);
+		p->rings[i] = node->journal ? node->journal->rings[i]
+					    : journal_ring_create((uint64_t)config->journal_ring_mib << 20,
+								  config->standby_wait_s * UINT64_C(1000000000), err);
 		rc = p->rings[i] ? node_snapshot_make(&p->snapshots[i], "pair", i, err) : err->code;
+		/* Where there is a journal, too, replies wait for that at most as they do for the standby. */
 		if (rc == 0 && config->standby_durability != CONFIG_DURABILITY_ASYNC)
 			node_gate_watch(&node->shards[i], p->rings[i], &p->bell);
 	}
@@ -387,7 +397,8 @@ void node_pair_close(struct node *node)
 	if (!p)
 		return;
 	for (unsigned i = 0; i < node->shards_count; i++) {
-		journal_ring_destroy(p->rings[i]);
+		if (!p->shares_rings)
+			journal_ring_destroy(p->rings[i]);
 		node_snapshot_free(&p->snapshots[i]);
 	}
 	node_pair_register_close(p);

@@ -52,9 +52,13 @@ struct node_pair {
 	pthread_t thread, listener;
 	bool threaded, listening;
 	struct journal_ring *rings[WIRE_REACTORS_MAX];
+	bool shares_rings; /* they are the journal's, too, and its */
 	struct node_snapshot snapshots[WIRE_REACTORS_MAX];
 	uint32_t own_incarnation;
-	bool was_standby;		/* before the process began */
+	bool was_standby; /* before the process began */
+	/* What its journal has is of this node as the primary, and it has been no standby since: remembered. */
+	bool owns_journal;
+	bool inherits;			/* it begins to serve, and the other one has not served since it did */
 	struct node_pair_register *reg; /* in etcd; NULL: none */
 	struct node_bell bell;		/* the primary's thread sleeps by it */
 
@@ -99,8 +103,17 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
  * lease. Of a primary, from any thread. */
 bool node_pair_leads(const struct node *node);
 
+/* pair_file.c. Of a node that is in no pair both are so. Whether its journal is what it, or nobody, goes on from; and
+ * whether workers may go on with it as if nothing had happened. */
+bool node_pair_owned_journal(const struct node *node);
+bool node_pair_inherits(const struct node *node);
+/* A life of the journal has begun, with all that the node has: remembers that. */
+int node_pair_owns_journal(struct node *node, struct star_error *err);
+
 /* pair_status.c. NULL: it is in none. */
 json_t *node_pair_status(const struct node *node);
+/* The generation that takes over from it; 0: none does. */
+uint64_t node_pair_deposed_by(struct node_pair *p);
 
 /* ---- of the files pair*.c ---- */
 

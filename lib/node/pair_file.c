@@ -28,13 +28,21 @@ static int write_text(const struct node_pair *p, const char *text, size_t bytes)
 	return rc;
 }
 
+/* A standby has what its journal does not: that is of no use any more, whatever comes. */
 int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t generation, struct star_error *err)
 {
 	json_t *json = json_pack("{s:s, s:o}", "role", names[role], "generation", jsonrpc_member_from_u64(generation));
 	size_t bytes = 0;
-	char *text = jsonrpc_summed_text(json, 0, &bytes);
-	const int rc = text ? write_text(p, text, bytes) : -ENOMEM;
+	char *text;
+	int rc;
 
+	if (role == PAIR_STANDBY)
+		__atomic_store_n(&p->owns_journal, false, __ATOMIC_RELAXED);
+	/* Nodes without one leave it out: releases before this one know no such member. */
+	if (p->node->journal && __atomic_load_n(&p->owns_journal, __ATOMIC_RELAXED))
+		json_object_set_new(json, "journal", json_true());
+	text = jsonrpc_summed_text(json, 0, &bytes);
+	rc = text ? write_text(p, text, bytes) : -ENOMEM;
 	free(text);
 	json_decref(json);
 	return rc < 0 ? star_error_set(err, rc, "standby.directory: %.200s/pair.json cannot be written: %s",
@@ -71,7 +79,7 @@ static json_t *load_pair_file(const char *path, struct star_error *err)
 
 int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *generation, struct star_error *err)
 {
-	static const char *const members[] = { "role", "generation", NULL };
+	static const char *const members[] = { "role", "generation", "journal", NULL };
 	char path[PATH_BYTES];
 	const char *name = "";
 	json_t *json;
@@ -81,8 +89,11 @@ int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *genera
 	*generation = 0;
 	snprintf(path, sizeof(path), "%s/pair.json", p->node->config->standby_directory);
 	json = load_pair_file(path, err);
-	if (!json)
+	if (!json) {
+		p->owns_journal = true; /* of before there was a pair */
 		return err->code;
+	}
+	p->owns_journal = json_is_true(json_object_get(json, "journal"));
 	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_string(json, "role", 16, &name, err) < 0 ||
 	    jsonrpc_member_u64(json, "generation", generation, err) < 0)
 		rc = err->code;
@@ -94,4 +105,28 @@ int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *genera
 		rc = star_error_set(err, -EBADMSG, "standby.directory: %.200s has no role", path);
 	json_decref(json);
 	return rc;
+}
+
+bool node_pair_owned_journal(const struct node *node)
+{
+	return !node->pair || __atomic_load_n(&node->pair->owns_journal, __ATOMIC_RELAXED);
+}
+
+bool node_pair_inherits(const struct node *node)
+{
+	return !node->pair || node->pair->inherits;
+}
+
+int node_pair_owns_journal(struct node *node, struct star_error *err)
+{
+	struct node_pair *p = node->pair;
+	uint64_t generation;
+
+	if (node_pair_owned_journal(node))
+		return 0;
+	pthread_mutex_lock(&p->lock);
+	generation = p->generation;
+	pthread_mutex_unlock(&p->lock);
+	__atomic_store_n(&p->owns_journal, true, __ATOMIC_RELAXED);
+	return node_pair_remember(p, PAIR_PRIMARY, generation, err);
 }

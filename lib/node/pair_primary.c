@@ -56,6 +56,12 @@ struct sender {
 	} out;
 };
 
+/* What the standby has of a reactor's stream. */
+static uint64_t taken(const struct node_pair *p, unsigned reactor)
+{
+	return journal_reader_at(p->rings[reactor], JOURNAL_LINK);
+}
+
 static uint64_t published(const struct node_pair *p, unsigned reactor)
 {
 	return __atomic_load_n(&p->rings[reactor]->published, __ATOMIC_ACQUIRE);
@@ -65,13 +71,6 @@ static void set_lease(struct node_pair *p, uint64_t until_ns)
 {
 	for (unsigned i = 0; i < p->node->shards_count; i++)
 		__atomic_store_n(&p->rings[i]->lease_ns, until_ns, __ATOMIC_RELEASE);
-}
-
-bool node_pair_leads(const struct node *node)
-{
-	const uint64_t lease_ns = __atomic_load_n(&node->pair->rings[0]->lease_ns, __ATOMIC_ACQUIRE);
-
-	return !lease_ns || clock_ns() < lease_ns;
 }
 
 static void set_waits(struct node_pair *p, bool waits)
@@ -231,6 +230,14 @@ static bool put_stream(struct sender *s, unsigned reactor, uint64_t until)
 	return true;
 }
 
+/* What was copied may have been written over, where a journal has the ring go on without the standby. */
+static int check_cut_off(const struct node_pair *p, unsigned reactor, struct star_error *err)
+{
+	return journal_is_cut_off(p->rings[reactor], JOURNAL_LINK)
+		       ? star_error_set(err, -EOVERFLOW, "it did not keep up for standby.wait_s")
+		       : 0;
+}
+
 /* The next frame. 1, or 0: there is nothing to send. */
 static int next_frame(struct sender *s, struct star_error *err)
 {
@@ -244,7 +251,7 @@ static int next_frame(struct sender *s, struct star_error *err)
 		return 1;
 	for (unsigned i = 0; i < count; i++)
 		if (put_stream(s, i, until[i]))
-			return 1;
+			return check_cut_off(s->p, i, err) < 0 ? err->code : 1;
 	for (unsigned i = 0; i < count && rc == 0; i++)
 		rc = put_block(s, i, err);
 	return rc;
@@ -324,9 +331,9 @@ static int take_frame(struct sender *s, struct star_error *err)
 	s->heard_us = clock_us();
 	switch (f->kind) {
 	case PAIR_ACK:
-		if (f->position > s->sent[f->reactor] || f->position < p->rings[f->reactor]->tail)
+		if (f->position > s->sent[f->reactor] || f->position < taken(p, f->reactor))
 			return star_error_set(err, -EBADMSG, "it says that it has what was not sent");
-		journal_free_to(p->rings[f->reactor], f->position);
+		journal_free_to(p->rings[f->reactor], JOURNAL_LINK, f->position);
 		return 0;
 	case PAIR_PONG:
 		if (f->position > s->ping_ns)
@@ -404,8 +411,8 @@ static int check_rings(const struct sender *s, struct star_error *err)
 	const uint64_t silent_ms = (clock_us() - s->heard_us) / 1000;
 
 	for (unsigned i = 0; i < s->p->node->shards_count; i++)
-		if (__atomic_load_n(&s->p->rings[i]->lost, __ATOMIC_ACQUIRE))
-			return star_error_set(err, -EOVERFLOW, "it did not keep up for standby.wait_s");
+		if (check_cut_off(s->p, i, err) < 0)
+			return err->code;
 	if (silent_ms > (s->whole ? 2 * (uint64_t)lease_ms : SILENT_MS))
 		return star_error_set(err, -ETIMEDOUT, "it was silent for %.1f s", (double)silent_ms / 1000);
 	return 0;
@@ -421,11 +428,11 @@ static void figure(struct sender *s)
 		return;
 	s->figures_us = now_us;
 	for (unsigned i = 0; i < s->p->node->shards_count; i++) {
-		const uint64_t tail = __atomic_load_n(&s->p->rings[i]->tail, __ATOMIC_RELAXED);
+		const uint64_t at = taken(s->p, i);
 
-		lag += published(s->p, i) - tail;
+		lag += published(s->p, i) - at;
 		sent += s->sent[i];
-		past &= tail >= s->lag_at[i];
+		past &= at >= s->lag_at[i];
 	}
 	for (unsigned i = 0; past && i < s->p->node->shards_count; i++)
 		s->lag_at[i] = published(s->p, i);
@@ -437,16 +444,6 @@ static void figure(struct sender *s)
 	pthread_mutex_unlock(&s->p->lock);
 }
 
-static uint64_t deposed_by(struct node_pair *p)
-{
-	uint64_t generation;
-
-	pthread_mutex_lock(&p->lock);
-	generation = p->deposed_by;
-	pthread_mutex_unlock(&p->lock);
-	return generation;
-}
-
 /* Whether the standby has all that there is, after the node has closed. */
 static bool is_drained(struct sender *s)
 {
@@ -454,7 +451,7 @@ static bool is_drained(struct sender *s)
 	    s->version != control_pair_version(s->p->control) || s->queues != control_pair_queues(s->p->control))
 		return false;
 	for (unsigned i = 0; i < s->p->node->shards_count; i++)
-		if (__atomic_load_n(&s->p->rings[i]->tail, __ATOMIC_RELAXED) != published(s->p, i))
+		if (taken(s->p, i) != published(s->p, i))
 			return false;
 	return true;
 }
@@ -522,7 +519,7 @@ static int sender_turn(struct sender *s, struct star_error *err)
 	int rc = receive_frames(s, err);
 
 	look_covered(s);
-	if (rc == 0 && !s->closing_us && deposed_by(s->p)) {
+	if (rc == 0 && !s->closing_us && node_pair_deposed_by(s->p)) {
 		close_down(s->p);
 		s->closing_us = clock_us();
 	}
@@ -577,7 +574,7 @@ static void serve_standby(struct sender *s, struct star_error *err)
 		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SYNCING, "the standby does not have all yet");
 		node_pair_tell(p, NODE_PAIR_ATTACH);
 		for (unsigned i = 0; i < p->node->shards_count; i++)
-			s->sent[i] = p->rings[i]->tail;
+			s->sent[i] = taken(p, i);
 	}
 	while (rc == 0 && !node_pair_stops(p))
 		rc = sender_turn(s, err);
@@ -633,7 +630,7 @@ static void lose_standby(struct node_pair *p, bool had_all, const char *why)
 	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_LOST, why);
 	if (had_all)
 		node_pair_register_want(p, PAIR_CLAIM_ALONE);
-	while (had_all && !node_pair_stops(p) && !deposed_by(p)) {
+	while (had_all && !node_pair_stops(p) && !node_pair_deposed_by(p)) {
 		if (may_be_alone(p, lost_us) || has_joined(p) || is_harmless(p, &err))
 			break;
 		node_pair_pause(p, IDLE_MS);
@@ -680,7 +677,7 @@ void node_pair_primary(struct node_pair *p)
 				lose_standby(p, s->whole && !s->bye, why);
 			}
 		}
-		if (deposed_by(p) && !node_pair_stops(p)) {
+		if (node_pair_deposed_by(p) && !node_pair_stops(p)) {
 			bool closed;
 
 			pthread_mutex_lock(&p->lock);

@@ -376,6 +376,8 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	}
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
+	if (rc == 0) /* it is serving: a disk may take its time */
+		control_pair_took_over(p->control);
 	return rc == 0;
 }
 

@@ -2,8 +2,26 @@
 /* What a node says of its pair. */
 #include "base/clock.h"
 #include "jsonrpc/member.h"
+#include "node/journal.h"
 #include "node/pair.h"
 #include "node/pair_register.h"
+
+bool node_pair_leads(const struct node *node)
+{
+	const uint64_t lease_ns = __atomic_load_n(&node->pair->rings[0]->lease_ns, __ATOMIC_ACQUIRE);
+
+	return !lease_ns || clock_ns() < lease_ns;
+}
+
+uint64_t node_pair_deposed_by(struct node_pair *p)
+{
+	uint64_t generation;
+
+	pthread_mutex_lock(&p->lock);
+	generation = p->deposed_by;
+	pthread_mutex_unlock(&p->lock);
+	return generation;
+}
 
 static const char *role_of(const struct node_pair *p)
 {
@@ -33,11 +51,16 @@ static uint64_t behind(const struct node_pair *p)
 	uint64_t bytes = 0;
 
 	for (unsigned i = 0; i < p->node->shards_count; i++) {
-		const uint64_t tail = __atomic_load_n(&p->rings[i]->tail, __ATOMIC_ACQUIRE);
+		const uint64_t at = journal_reader_at(p->rings[i], JOURNAL_LINK);
 
-		bytes += __atomic_load_n(&p->rings[i]->published, __ATOMIC_ACQUIRE) - tail;
+		bytes += __atomic_load_n(&p->rings[i]->published, __ATOMIC_ACQUIRE) - at;
 	}
 	return bytes;
+}
+
+static bool node_waits_for_disk(const struct node *node)
+{
+	return node->config->journal_durability != CONFIG_DURABILITY_ASYNC && node_journal_counts_now(node);
 }
 
 /* Under lock. Why it is not well; where replies should wait for a standby and do not, that, too. */
@@ -48,7 +71,8 @@ static json_t *why_text(const struct node_pair *p)
 	char text[sizeof(p->why) + 64];
 
 	snprintf(text, sizeof(text), "%s%s", p->why,
-		 !leave ? ""
+		 !leave				? ""
+		 : node_waits_for_disk(p->node) ? "; until one has all, replies wait for the journal"
 		 : p->node->config->standby_durability == CONFIG_DURABILITY_RETAINED
 			 ? "; until one has all, workers keep nothing"
 			 : "; until one has all, replies wait for none");

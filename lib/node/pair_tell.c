@@ -15,24 +15,41 @@ struct stream_message {
 	bool is_so;
 };
 
+/* A journal that writes goes on, and the standby reads with it. */
 static void attach_on_reactor(void *ctx, struct reactor_message *message)
 {
 	struct shard *shard = ctx;
 	struct journal_ring *ring = ((struct stream_message *)message)->ring;
+	const bool shared = shard->journal && journal_reads(ring, JOURNAL_DISK);
 
-	journal_ring_restart(ring);
-	shard->journal = ring;
-	shard->sessions_of = 0;
-	service_journal_begin(shard->service, ring);
+	if (!shared) {
+		node_gate_end(shard);
+		journal_ring_restart(ring);
+		shard->journal = ring;
+		shard->sessions_of = 0;
+	}
+	journal_reader_begin(ring, JOURNAL_LINK, shard->node->config->standby_wait_s * UINT64_C(1000000000));
+	if (shared)
+		service_journal_joined(shard->service);
+	else
+		service_journal_begin(shard->service, ring);
 }
 
 static void detach_on_reactor(void *ctx, struct reactor_message *message)
 {
 	struct shard *shard = ctx;
+	struct journal_ring *ring = ((struct stream_message *)message)->ring;
 
-	shard->journal = NULL;
-	service_journal_begin(shard->service, NULL);
-	node_gate_end(shard);
+	if (!shard->journal)
+		return;
+	journal_reader_end(ring, JOURNAL_LINK);
+	if (!journal_reads(ring, JOURNAL_DISK)) {
+		shard->journal = NULL;
+		service_journal_begin(shard->service, NULL);
+		node_gate_end(shard);
+		return;
+	}
+	node_gate_leave_standby(shard);
 }
 
 static void settle_on_reactor(void *ctx, struct reactor_message *message)
@@ -48,7 +65,7 @@ static void gate_on_reactor(void *ctx, struct reactor_message *message)
 	struct shard *shard = ctx;
 
 	if (shard->journal)
-		node_gate_begin(shard);
+		node_gate_standby(shard);
 }
 
 static void cover_on_reactor(void *ctx, struct reactor_message *message)

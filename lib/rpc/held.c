@@ -75,10 +75,14 @@ static void leave(struct rpc_server *server, uint64_t durable, uint32_t max)
 
 void rpc_hold(struct rpc_server *server, bool holds, bool retains)
 {
+	/* From one that they wait for to another: what has waited waits on. */
+	const bool goes_on = server->holds && holds;
+
 	server->holds = holds;
 	server->retains = holds && retains;
-	server->life += holds;
-	server->durable = 0;
+	server->life += !goes_on;
+	if (!goes_on)
+		server->durable = 0;
 	if (!holds)
 		leave(server, UINT64_MAX, UINT32_MAX);
 }

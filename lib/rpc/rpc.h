@@ -167,7 +167,8 @@ void rpc_observe(struct rpc_server *server, struct observe *observe);
  * much; their peers' next requests wait behind them. So a peer has one of them at most, and nothing is allocated. Off,
  * which it is at first, those that wait leave at once. While any wait the stack's wheel has a timer, so that whoever
  * sleeps by it looks again after some milliseconds. retains: over TCP, what clients keep (WIRE_KEEPS) does not wait;
- * replies say how far it is durable, as rpc_release has said last.
+ * replies say how far it is durable, as rpc_release has said last. Said again while it is on, with the same retains, it
+ * changes nothing.
  */
 void rpc_hold(struct rpc_server *server, bool holds, bool retains);
 bool rpc_retains(const struct rpc_server *server);

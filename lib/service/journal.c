@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "store/journal.h"
+#include "wire/pair.h"
 
 enum {
 	MARK_NS = 200000,   /* while there are requests a mark comes so often */
@@ -35,6 +36,13 @@ void service_journal_begin(struct service *service, struct journal_ring *ring)
 	service->journal_holds = false;
 	store_journal_begin(service->options.store, ring);
 	if (ring && service->sums_opened)
+		service_journal_sums(service);
+}
+
+void service_journal_joined(struct service *service)
+{
+	store_journal_begin(service->options.store, service->journal);
+	if (service->sums_opened)
 		service_journal_sums(service);
 }
 
@@ -143,7 +151,8 @@ void service_journal_sessions_done(struct service *service, uint64_t id)
 		return;
 	instant->id = id;
 	journal_publish(ring);
-	__atomic_store_n(&ring->sessions_of, id, __ATOMIC_RELEASE);
+	/* They stand behind the last checkpoint's instant as well. */
+	__atomic_store_n(&ring->sessions_of, id == PAIR_INSTANT ? ring->instant_id : id, __ATOMIC_RELEASE);
 }
 
 void service_journal_sums(struct service *service)

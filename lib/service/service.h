@@ -139,6 +139,8 @@ static inline int service_snapshot_status(const struct service_snapshot *snapsho
 
 /* All that changes from now on is written to the ring; NULL: not any more. */
 void service_journal_begin(struct service *service, struct journal_ring *ring);
+/* Another reader of that ring begins, which has nothing of what was written before: that does not count as written. */
+void service_journal_joined(struct service *service);
 /* A mark behind all that there is, if no request is executed in part; false: not now, or the ring is lost. */
 bool service_journal_settle(struct service *service, uint64_t now_ns);
 /* A standby's shard: what goes, goes because its primary says so. */

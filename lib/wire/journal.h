@@ -23,6 +23,7 @@ enum journal_constants {
 	JOURNAL_RUN_BYTES = 32 << 10,	/* a run of rows starts again behind this many */
 };
 #define JOURNAL_MAGIC UINT64_C(0x4c4e524a52415453) /* "STARJRNL" */
+#define JOURNAL_NO_BASE INT64_MAX		   /* no checkpoint has this id */
 #define JOURNAL_BLOCK_MAGIC 0x4b4c424au		   /* "JBLK" */
 
 enum journal_segment_flags {
@@ -47,8 +48,9 @@ struct journal_segment {
 	/* Of the payload so many bytes are the end of a record that began in the segment before, or its middle: that
 	 * one may be gone. Less than JOURNAL_RECORD_MAX. */
 	uint32_t first_record;
-	/* The checkpoint that it began with (0: with nothing); and checkpoints up to this one that are younger do not
-	 * count: the cluster was taken back. */
+	/* The checkpoint that it began with (0: with nothing; JOURNAL_NO_BASE: with none, the node had rows already, so
+	 * that it goes on from the checkpoints alone whose instants it has); and checkpoints up to this one that are
+	 * younger do not count: the cluster was taken back. */
 	uint64_t base, passed_over;
 	/* GOES_ON: where the streams of the life before end, of all whose number leaves `reactor` when divided by
 	 * `reactors`: the sum. */

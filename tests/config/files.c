@@ -228,6 +228,46 @@ static const struct bad_file bad_files[] = {
 	{ "node = {", "syntax error" },
 };
 
+/* Of a node of a pair that keeps a journal, with these durabilities. */
+static void load_both(const char *ps, const char *address, const char *standby, const char *journal,
+		      const char *refused)
+{
+	struct star_error err = { 0 };
+	struct config *config;
+	char text[2048];
+
+	snprintf(text, sizeof(text),
+		 NODE "cluster = { ps = [ %s ]; };\n" MAP PORTS "checkpoint = { directory = \"/c\"; };\n"
+		      "standby = { peer = \"a:1\"; listen = \"b:1\"; directory = \"/d\"; address = \"%s\"; %s };\n"
+		      "journal = {\ndirectory = \"/j\";\n%s };\n",
+		 ps, address, standby, journal);
+	if (refused) {
+		support_refused(text, NULL, refused);
+		return;
+	}
+	config = support_load(text, NULL, &err);
+	if (!CHECK(config))
+		printf("# %s\n", err.text);
+	config_free(config);
+}
+
+/* What one of the two would promise in the other one's place is refused. */
+void a_pair_may_keep_journals(void)
+{
+	static const char *const one = "\"198.18.1.1:3333\"", *const two =
+								      "\"198.18.1.1:3333|198.18.1.2:3333\", \"c:1\"";
+
+	load_both(one, "first", "", "", NULL);
+	load_both(one, "first", "durability = \"async\";", "", NULL);
+	load_both(one, "first", "durability = \"sync\";", "durability = \"sync\";", NULL);
+	load_both(one, "first", "", "durability = \"retained\";", NULL);
+	load_both(one, "first", "durability = \"sync\";", "durability = \"async\";", NULL);
+	load_both(one, "first", "", "durability = \"sync\";",
+		  "t.conf:9: |journal.durability says for what replies wait while that is not there|set it as");
+	load_both(one, "first", "durability = \"async\";", "durability = \"sync\";", "t.conf:9: |or to async");
+	load_both(two, "first", "", "", "t.conf:8: |in a cluster of several PS tasks|so far not both");
+}
+
 void every_bad_file_is_refused_with_its_line(void)
 {
 	for (unsigned i = 0; i < sizeof(bad_files) / sizeof(bad_files[0]); i++) {

@@ -33,6 +33,7 @@ void support_one_core(bool one);
 
 #define CASES(X) \
 	X(every_bad_file_is_refused_with_its_line) \
+	X(a_pair_may_keep_journals) \
 	X(integers_are_not_cut_to_32_bits) \
 	X(include_is_refused) \
 	X(comments_are_closed) \

@@ -385,7 +385,6 @@ static void limits_may_be_raised(void)
 	CHECK(!journal_writer_create(&life, 0, 0, ring, &why));
 	CHECK_INT(why.code, -EFBIG);
 	CHECK_UINT(logs(directory), 0);
-	ring->off = false;
 	life.limit_bytes = SEGMENT;
 	writer = journal_writer_create(&life, 0, 0, ring, &why);
 	journal_writer_limit(writer, 2 * SEGMENT);
@@ -461,13 +460,14 @@ static void rings_wait_and_then_give_up(void)
 
 	if (!ring)
 		return;
-	end = begun + ring->wait_ns;
+	end = begun + ring->ends[JOURNAL_DISK].wait_ns;
 	fill(ring);
 	CHECK_UINT(look_on(ring, begun, end), end);
 	ring->tail = ring->head;
 	CHECK(!journal_is_behind(ring, end));
 	fill(ring);
-	CHECK_UINT(look_on(ring, end, end + 2 * ring->wait_ns), end + ring->wait_ns + 1000000);
+	CHECK_UINT(look_on(ring, end, end + 2 * ring->ends[JOURNAL_DISK].wait_ns),
+		   end + ring->ends[JOURNAL_DISK].wait_ns + 1000000);
 	CHECK(ring->lost);
 	CHECK_UINT(ring->waits, 2);
 	journal_ring_destroy(ring);
@@ -493,16 +493,16 @@ static void what_is_durable_ends_at_a_mark(void)
 	CHECK_UINT(journal_durable(ring), UINT64_MAX);
 	CHECK_UINT(journal_durable_at(ring), 0);
 	write_outcome(ring);
-	journal_gate_begin(ring);
+	journal_gate_begin(ring, 1u << JOURNAL_DISK);
 	before = journal_durable_at(ring);
 	CHECK_UINT(before, ring->head);
-	journal_free_to(ring, ring->head);
+	journal_free_to(ring, JOURNAL_DISK, ring->head);
 	CHECK(journal_durable(ring) < before); /* there is no mark behind it */
 	journal_mark(ring);
 	CHECK(journal_durable(ring) < before); /* the reader does not have it */
-	journal_free_to(ring, ring->head - 1);
+	journal_free_to(ring, JOURNAL_DISK, ring->head - 1);
 	CHECK(journal_durable(ring) < before);
-	journal_free_to(ring, ring->head);
+	journal_free_to(ring, JOURNAL_DISK, ring->head);
 	CHECK(journal_durable(ring) >= before);
 	for (unsigned i = 0; i < MARKS; i++) {
 		write_outcome(ring);
@@ -512,12 +512,12 @@ static void what_is_durable_ends_at_a_mark(void)
 			before = at;
 	}
 	CHECK(journal_durable(ring) < before);
-	journal_free_to(ring, at);
+	journal_free_to(ring, JOURNAL_DISK, at);
 	CHECK(journal_durable(ring) < at);
-	journal_free_to(ring, ring->head);
+	journal_free_to(ring, JOURNAL_DISK, ring->head);
 	CHECK_UINT(journal_durable(ring), ring->marked);
 	/* Nobody reads any more: nothing waits. */
-	ring->off = true;
+	ring->ends[JOURNAL_DISK].off = true;
 	CHECK_UINT(journal_durable(ring), UINT64_MAX);
 	journal_ring_destroy(ring);
 }
@@ -531,15 +531,16 @@ static void replies_do_not_wait_for_ever(void)
 
 	if (!ring)
 		return;
-	journal_gate_begin(ring);
+	journal_gate_begin(ring, 1u << JOURNAL_DISK);
 	write_outcome(ring);
 	journal_mark(ring);
-	for (; !ring->lost && now < begun + 2 * ring->wait_ns; now += step) {
+	for (; !ring->lost && now < begun + 2 * ring->ends[JOURNAL_DISK].wait_ns; now += step) {
 		journal_look(ring, now);
 		CHECK(!journal_is_behind(ring, now));
 		journal_gate_wait(ring, now);
 	}
-	CHECK(now > begun + ring->wait_ns && now <= begun + ring->wait_ns + JOURNAL_LAG_NS + 10 * step);
+	CHECK(now > begun + ring->ends[JOURNAL_DISK].wait_ns &&
+	      now <= begun + ring->ends[JOURNAL_DISK].wait_ns + JOURNAL_LAG_NS + 10 * step);
 	CHECK_UINT(journal_durable(ring), UINT64_MAX);
 	journal_ring_destroy(ring);
 }
@@ -553,7 +554,7 @@ static void lost_rings_hold_what_they_have_not_written(void)
 
 		if (!ring)
 			return;
-		journal_gate_begin(ring);
+		journal_gate_begin(ring, 1u << JOURNAL_DISK);
 		write_outcome(ring);
 		before = journal_durable_at(ring);
 		journal_mark(ring);
@@ -563,7 +564,7 @@ static void lost_rings_hold_what_they_have_not_written(void)
 		CHECK(ring->lost);
 		journal_mark(ring);
 		CHECK_UINT(journal_durable_at(ring), leased ? UINT64_MAX : 0);
-		journal_free_to(ring, ring->head);
+		journal_free_to(ring, JOURNAL_DISK, ring->head);
 		if (leased)
 			CHECK(journal_durable(ring) >= before && journal_durable(ring) < ring->head);
 		else
@@ -581,14 +582,14 @@ static void time_without_a_look_counts_little(void)
 
 	if (!ring)
 		return;
-	back = begun + 100 * ring->wait_ns;
-	left = ring->wait_ns - JOURNAL_LOOK_NS;
+	back = begun + 100 * ring->ends[JOURNAL_DISK].wait_ns;
+	left = ring->ends[JOURNAL_DISK].wait_ns - JOURNAL_LOOK_NS;
 	fill(ring);
 	CHECK(journal_is_behind(ring, begun));
 	CHECK(journal_is_behind(ring, back));
 	CHECK(!ring->lost);
 	/* It waits on for what is left of its time. */
-	CHECK_UINT(look_on(ring, back, back + 2 * ring->wait_ns), back + left + 1000000);
+	CHECK_UINT(look_on(ring, back, back + 2 * ring->ends[JOURNAL_DISK].wait_ns), back + left + 1000000);
 	CHECK(ring->lost);
 	CHECK_UINT(ring->waits, 1);
 	journal_ring_destroy(ring);
@@ -674,5 +675,17 @@ const struct unit_case unit_cases[] = {
 	{ "time without a look counts little", time_without_a_look_counts_little },
 	{ "lives that were cut are told", lives_that_were_cut_are_told },
 	{ "names are exact", names_are_exact },
+	{ "the tail is that of the slower reader", the_tail_is_that_of_the_slower_reader },
+	{ "a reader may begin in the middle", a_reader_may_begin_in_the_middle },
+	{ "a late reader is lost alone", a_late_reader_is_lost_alone },
+	{ "who is in the way is lost", who_is_in_the_way_is_lost },
+	{ "a slow reader keeps the reactor unless replies wait for it",
+	  a_slow_reader_keeps_the_reactor_unless_replies_wait_for_it },
+	{ "a reader that has ended keeps nobody", a_reader_that_has_ended_keeps_nobody },
+	{ "replies wait for one after the other", replies_wait_for_one_after_the_other },
+	{ "replies wait for both", replies_wait_for_both },
+	{ "a lost journal stays lost", a_lost_journal_stays_lost },
+	{ "a journal of a shared ring is whole", a_journal_of_a_shared_ring_is_whole },
+	{ "two threads move one tail", two_threads_move_one_tail },
 	{ NULL, NULL },
 };

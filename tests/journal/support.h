@@ -19,4 +19,17 @@ void records_may_go_from_one_segment_into_the_next(void);
 void checkpoint_follows_checkpoint(void);
 void sums_stay_known(void);
 
+/* readers.c */
+void the_tail_is_that_of_the_slower_reader(void);
+void a_reader_may_begin_in_the_middle(void);
+void a_late_reader_is_lost_alone(void);
+void who_is_in_the_way_is_lost(void);
+void a_slow_reader_keeps_the_reactor_unless_replies_wait_for_it(void);
+void a_reader_that_has_ended_keeps_nobody(void);
+void replies_wait_for_one_after_the_other(void);
+void replies_wait_for_both(void);
+void a_lost_journal_stays_lost(void);
+void a_journal_of_a_shared_ring_is_whole(void);
+void two_threads_move_one_tail(void);
+
 #endif

@@ -28,7 +28,7 @@ static void settle(void)
 {
 	service_journal_turn(shard.service, now_ns, false);
 	CHECK_UINT(ring->marked, ring->head);
-	journal_free_to(ring, ring->head);
+	journal_free_to(ring, JOURNAL_DISK, ring->head);
 	service_journal_turn(shard.service, now_ns, false);
 }
 
@@ -48,7 +48,7 @@ void a_mark_waits_where_nobody_waits_for_it(void)
 	service_journal_begin(shard.service, ring);
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (kinds[i].on && !ring->gate.on)
-			journal_gate_begin(ring);
+			journal_gate_begin(ring, 1u << JOURNAL_DISK);
 		ring->gate.patient = kinds[i].patient;
 		settle();
 		CHECK_INT(push_is_marked(peer, 1, true), !kinds[i].waits);

@@ -131,7 +131,7 @@ class Etcd:
 class Node(Server):
     """One of the two, on the kernel's sockets; killed by its process's own id, however it is wrapped."""
 
-    def __init__(self, cells, cell, other, etcd=True, reactors=1, **standby):
+    def __init__(self, cells, cell, other, etcd=True, reactors=1, config=lambda cell: {}, **standby):
         self.net, self.task, self.env, self.arguments, self.cell, self.cells = None, 0, None, (), cell, cells
         folder = tempfile.mkdtemp(dir=scratch())
         host = cells.address[cell, "w"]
@@ -143,7 +143,7 @@ class Node(Server):
         if etcd:  # nobody listens at the first one
             group |= {"etcd": [f"{cells.address['e', cell]}:1", f"{cells.address['e', cell]}:{ETCD_PORT}"], "etcd_key": KEY}
         self.name = listen[cell]
-        config = {"node": {"job_name": "ps", "task_index": 0}, "cluster": {"ps": [self.control]}, "network": {"stack": "kernel"},
+        config = {**config(cell), "node": {"job_name": "ps", "task_index": 0}, "cluster": {"ps": [self.control]}, "network": {"stack": "kernel"},
                   "endpoint_map": [{"control": self.control, "data": f"{host}:{DATA_PORT}"}],
                   "cores": {"number": reactors}, "memory": {"hugepages": "none", "mbufs": 4095, "parameter_mib": 64},
                   "control": {"socket": self.socket}, "standby": group}

@@ -13,9 +13,9 @@ LEASE_MS = 1000 * SLOW
 SYNC, RETAINED = {"durability": "sync"}, {"durability": "retained"}
 
 
-def begin(net, number, own, reactors, changes, config):
+def begin(net, number, own, reactors, changes, config, **options):
     """A node with that control address, not waited for; config goes over changes."""
-    node = Server(net, number, len(net.data), reactors=reactors, config=merge(changes, config or {}), wait=False)
+    node = Server(net, number, len(net.data), reactors=reactors, config=merge(changes, config or {}), wait=False, **options)
     node.control = own
     return node
 
@@ -35,9 +35,9 @@ def wait_for_standby(*nodes):
 
 
 class Pair:
-    """Two nodes, each on a data pair of its own. The first begins as the primary."""
+    """Two nodes, each on a data pair of its own. The first begins as the primary. config may be a function of the node's number, env is one."""
 
-    def __init__(self, net, reactors=(1, 1), config=None, wait=True, **standby):
+    def __init__(self, net, reactors=(1, 1), config=None, wait=True, env=None, **standby):
         self.net, self.nodes, self.folders = net, [], []
         for i in range(2):
             folder = tempfile.mkdtemp(dir=scratch())
@@ -49,7 +49,7 @@ class Pair:
                        "standby": {"peer": f"{net.control_host}:{PAIR_PORT + 1 - i}",
                                    "listen": f"{net.control_host}:{PAIR_PORT + i}", "directory": folder,
                                    "first": "standby" if i else "primary", "lease_ms": LEASE_MS, **standby}}
-            self.nodes.append(begin(net, i, own, reactors[i], changes, config))
+            self.nodes.append(begin(net, i, own, reactors[i], changes, config(i) if callable(config) else config, env=env and env(i)))
         self.ps = ",".join(node.control for node in self.nodes)
         for node in self.nodes:
             node.wait_ready()
