@@ -325,11 +325,20 @@ def memory_bytes(pid):
     return kib << 10
 
 
-def call(address, method, **params):
-    """The result of a method of an appliance's control plane."""
+def connect(address):
+    if address.startswith("/"):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(START_S)
+        connection.connect(address)
+        return connection
     host, port = address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), START_S)
+
+
+def call(address, method, **params):
+    """The result of a method of an appliance's control plane; address: host:port, or the path of its socket."""
     request = {"jsonrpc": "2.0", "id": 1, "method": method, **({"params": params} if params else {})}
-    with socket.create_connection((host, int(port)), START_S) as connection, connection.makefile() as lines:
+    with connect(address) as connection, connection.makefile() as lines:
         connection.sendall(json.dumps(request).encode() + b"\n")
         answer = json.loads(lines.readline() or "{}")
     if "result" not in answer:

@@ -36,6 +36,8 @@ $(eval $(call binary,tool,ckpt-raw,bench,ckpt store,bench/peers/ckpt-raw.c))
 $(eval $(call binary,tool,ckpt-impact,bench,port service ckpt,bench/peers/ckpt-impact.c bench/peers/appliance.c bench/peers/appliance_stream.c bench/peers/saves.c app/starbench/histogram.c))
 $(eval $(call binary,tool,ckpt-delta,bench,port service ckpt,bench/peers/ckpt-delta.c bench/peers/appliance.c bench/peers/appliance_stream.c bench/peers/saves.c app/starbench/histogram.c))
 $(eval $(call binary,tool,journal-push,bench,client,bench/peers/journal-push.c))
+$(eval $(call binary,tool,switch-push,bench,client,bench/peers/switch-push.c))
+$(BUILD)/bench/switch-push: EXTRA_LIBS += -Wl,--wrap=connect,--wrap=send
 $(eval $(call binary,tool,python-call,bench,client,bench/peers/python-call.c))
 $(eval $(call binary,tool,one-row,bench,client,bench/peers/one-row.c))
 # Preloaded into both sides of bench/instructions.

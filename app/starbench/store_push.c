@@ -18,38 +18,42 @@ struct push {
 	uint32_t update_bytes; /* of a row: value and slots */
 };
 
+/* The gradients from there on; how many. */
+static unsigned point_at(const struct push *p, uint32_t at, const void *gradients[STORE_BATCH])
+{
+	const uint32_t count = p->b.options->keys, dim = p->b.options->dim;
+	const unsigned n = count - at < STORE_BATCH ? count - at : STORE_BATCH;
+
+	for (unsigned i = 0; i < n; i++)
+		gradients[i] = p->gradients + (size_t)(at + i) * dim;
+	return n;
+}
+
 static uint64_t time_push(void *context)
 {
 	struct push *p = context;
-	const uint32_t count = p->b.options->keys, dim = p->b.options->dim;
+	const uint32_t count = p->b.options->keys;
 	struct store_table *t = p->b.table;
 	const void *gradients[STORE_BATCH];
 	uint64_t begin;
+	unsigned n;
 
 	for (uint32_t i = 0; i < count; i++)
 		p->keys[i] = store_bench_key(store_bench_draw(&p->b));
 	begin = clock_ns();
 	store_push_begin(p->push);
 	store_push_op(p->push, t, count);
-	for (uint32_t at = 0; at < count; at += STORE_BATCH) {
-		const unsigned n = count - at < STORE_BATCH ? count - at : STORE_BATCH;
-
+	for (uint32_t at = 0; at < count; at += n) {
+		n = count - at < STORE_BATCH ? count - at : STORE_BATCH;
 		store_push_keys(p->push, t, p->keys + at, n, 0);
 	}
-	for (int rows = !store_push_needs_look(t); rows < 2; rows++) {
-		if (rows)
-			store_push_step(p->push, t, &(struct store_push_step){ .rate = 0 });
-		for (uint32_t at = 0; at < count; at += STORE_BATCH) {
-			const unsigned n = count - at < STORE_BATCH ? count - at : STORE_BATCH;
-
-			for (unsigned i = 0; i < n; i++)
-				gradients[i] = p->gradients + (size_t)(at + i) * dim;
-			if (rows)
-				store_push_rows(p->push, t, gradients, STAR_FLOAT32, n);
-			else
-				store_push_look(p->push, t, gradients, STAR_FLOAT32, n);
-		}
-	}
+	do {
+		for (uint32_t at = 0; store_push_needs_look(t) && at < count; at += n)
+			store_push_look(p->push, t, gradients, STAR_FLOAT32, n = point_at(p, at, gradients));
+	} while (store_push_look_again(p->push));
+	store_push_step(p->push, t, &(struct store_push_step){ .rate = 0 });
+	for (uint32_t at = 0; at < count; at += n)
+		store_push_rows(p->push, t, gradients, STAR_FLOAT32, n = point_at(p, at, gradients));
 	while (!store_push_finish(p->push, t, STORE_BATCH))
 		;
 	return clock_ns() - begin;

@@ -198,6 +198,8 @@ static int run_words(int argc, char **argv, char **room, const char *sockets, FI
 	if (rc == 0) {
 		command = find_command(options.words_count, options.words, &words, &err);
 		rc = command ? 0 : err.code;
+		if (!command && options.help && print_family(options.words_count, options.words, out))
+			return STARCTL_OK;
 	}
 	if (rc == 0 && options.help) {
 		print_command_help(command, out);
@@ -209,7 +211,9 @@ static int run_words(int argc, char **argv, char **room, const char *sockets, FI
 		rc = check_command(command, &invocation, &err);
 	}
 	if (rc < 0) {
-		fprintf(errors, "starctl: %s\nstarctl: `starctl --help` shows what is possible\n", err.text);
+		fprintf(errors, "starctl: %s\n", err.text);
+		if (command || options.words_count == 0 || !print_family(options.words_count, options.words, errors))
+			fprintf(errors, "starctl: see `starctl --help`\n");
 		return STARCTL_USAGE;
 	}
 	return command->run(&invocation);

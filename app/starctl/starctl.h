@@ -193,6 +193,8 @@ int run_checkpoint_restore(const struct invocation *invocation);
 int run_help(const struct invocation *invocation);
 void print_usage(FILE *out);
 void print_command_help(const struct command *command, FILE *out);
+/* Lists the commands that begin with the only word of argv, if none is that word alone; whether there are any. */
+bool print_family(int argc, char *const *argv, FILE *out);
 /* The command that argv begins with, and how many words it has; NULL with a message. */
 const struct command *find_command(int argc, char **argv, int *words, struct star_error *err);
 

@@ -9,335 +9,369 @@
 
 const struct command starctl_commands[] = {
 	{ "status", "[--watch]", 0, 0, COMMAND_WATCH, "show the node, its cluster and its reactors",
-	  "With --watch it is shown again every second, until Ctrl-C; with --json as well, one object a line. The "
-	  "exit status is 1 when\nanother PS task is away: it was heard, and is not heard any more. PS task 0 knows of "
-	  "all; the others, of "
-	  "PS task 0.",
+	  "With --watch the display is refreshed every second, until Ctrl-C; with --json too, one object per line. "
+	  "The exit\n"
+	  "status is 1 if another PS task is away, that is, was connected and is silent now. PS task 0 knows this of "
+	  "all tasks;\n"
+	  "the others know it of PS task 0.",
 	  run_status },
-	{ "health", "", 0, 0, 0, "say in one line whether the node is well",
-	  "What is wrong: no layout, PS tasks that are away, a restore that goes on, a checkpoint that failed or is "
-	  "overdue, parameter\nmemory over 90 % full, a link that is down. The exit status is 0 when nothing is, else "
-	  "1. Beside ok stands what is good to\nknow: the age of the last checkpoint, a clock that is not "
-	  "synchronized, "
-	  "missing hugepages. PS task 0 speaks for the cluster.",
+	{ "health", "", 0, 0, 0, "say in one line whether the node is healthy",
+	  "Reported problems are: no layout, PS tasks that are away, a restore in progress, a checkpoint that failed "
+	  "or is\n"
+	  "overdue, parameter memory over 90 % full, a link that is down. The exit status is 0 if there are none, "
+	  "else 1. After\n"
+	  "\"ok\" come notes: the age of the last checkpoint, a clock that is not synchronized, missing hugepages. "
+	  "PS task 0\n"
+	  "reports for the whole cluster.",
 	  run_health },
 	{ "metrics", "", 0, 0, 0, "print all of the node's metrics",
-	  "In OpenMetrics' text, as Prometheus gets them where metrics.port is set.", run_metrics },
-	{ "log-level", "[LEVEL]", 0, 1, 0, "show the least severe events that the node logs, or change it",
-	  "LEVEL is debug, info, warning or error; it holds until the node ends. By the node's socket, or with an "
+	  "In OpenMetrics text format, as Prometheus scrapes it where metrics.port is set.", run_metrics },
+	{ "log-level", "[LEVEL]", 0, 1, 0, "show or change the least severe level that the node logs",
+	  "LEVEL is debug, info, warning or error. A change lasts until the node ends. Uses the node's socket, or an "
 	  "admin's key.",
 	  run_log_level },
-	{ "doctor", "[FILE]", 0, 1, 0, "look for what is wrong with this machine, a configuration and its cluster",
-	  "Each finding that is not ok comes with what to do about it. With a configuration FILE: whether its node "
-	  "could "
-	  "start here,\nwhich of the cluster's nodes answer, and whether its NICs, cores, memory and storage are as it "
-	  "needs them; with\n--address: whether the node there answers. Changes nothing, and needs no node. The exit "
-	  "status is 1 when something would keep the node "
-	  "from "
-	  "starting or serving.",
+	{ "doctor", "[FILE]", 0, 1, 0, "look for problems of this machine, a configuration and its cluster",
+	  "For each finding that is not ok it says what to do. With a configuration FILE it checks whether its node "
+	  "could start\n"
+	  "here, which nodes of its cluster answer, and whether NICs, cores, memory and storage meet its needs; with "
+	  "--address,\n"
+	  "whether the node there answers. Changes nothing, and needs no node. The exit status is 1 if something "
+	  "would keep the\n"
+	  "node from starting or serving.",
 	  run_doctor },
-	{ "tables", "", 0, 0, 0, "list the tables and variables, and what the node holds of them",
-	  "Any node can be asked: all hold the same catalogue, and each its own rows.", run_tables },
+	{ "tables", "", 0, 0, 0, "list the tables and variables, and the node's rows of them",
+	  "Any node can be asked: all have the same catalogue, but each has its own rows.", run_tables },
 	{ "tables show", "NAME", 1, 1, 0, "show a table's definition and figures",
-	  "The figures are those of the node's own rows.", run_tables_show },
-	{ "tables options", "[OPTIMIZER]", 0, 1, 0, "list what a table can be told, without a node",
-	  "Names, defaults and bounds of all options; with an optimizer's name those that it has a use for.",
+	  "The figures are for the node's own rows.", run_tables_show },
+	{ "tables options", "[OPTIMIZER]", 0, 1, 0, "list the options of tables, without a node",
+	  "Names, defaults and bounds of all options; with an optimizer's name, those that it uses.",
 	  run_tables_options },
 	{ "tables create", "NAME OPTION=VALUE...", 2, 62, 0, "create a table or a variable",
-	  "dim=16 makes a table, shape=100x64 a variable; dtype=, optimizer= and all that `starctl tables options` "
-	  "lists "
-	  "follow.\nOne that exists with the same definition is found.",
+	  "dim=16 makes a table, shape=100x64 a variable; dtype=, optimizer= and everything that `starctl tables "
+	  "options` lists\n"
+	  "may follow. If it exists with the same definition, that is no error.",
 	  run_tables_create },
 	{ "size", "OPTION=VALUE...", 1, 62, COMMAND_SIZE, "say how much memory a table takes, without a node",
-	  "The options are those of `tables create`, and rows=N (of a table), nodes=N [1], reactors=N of each node "
-	  "[1], "
-	  "waiting=N\nkeys that filter=counter has not let in yet [0], mbufs=N of each reactor and mtu=N of its ports "
-	  "[the configuration's].\nPrinted are the bytes of a row, what a node needs (memory.parameter_mib), its "
-	  "hugepages, and a full checkpoint.",
+	  "Options are those of `tables create`, and rows=N (of a table), nodes=N [1], reactors=N per node [1], "
+	  "waiting=N keys\n"
+	  "that filter=counter has not admitted yet [0], mbufs=N per reactor and mtu=N of its ports [those of the "
+	  "configuration].\n"
+	  "Prints the bytes of a row, the memory that a node needs (memory.parameter_mib), its hugepages, and the "
+	  "size of a full\n"
+	  "checkpoint.",
 	  run_size },
-	{ "tables sweep", "NAME", 1, 1, 0, "evict a table's old and light rows now, on all nodes",
-	  "By its steps_to_live and l2_threshold. Waits until the node that is asked has looked at all its rows.",
+	{ "tables sweep", "NAME", 1, 1, 0, "evict a table's old and small rows now, on all nodes",
+	  "Uses the table's steps_to_live and l2_threshold. Waits until the node that is asked has checked all its "
+	  "rows.",
 	  run_tables_sweep },
 	{ "tables empty", "NAME [--yes]", 1, 1, COMMAND_YES, "delete all rows of a table, on all nodes",
-	  "Values, optimizer state and what an admission filter has counted; the table itself stays. Asks first on a "
-	  "terminal;\nscripts give --yes. Waits until it is done. Rows that workers make meanwhile may be deleted, "
-	  "too. "
-	  "Where checkpoint.directory\nis set a checkpoint is written afterwards, and waited for: older ones still "
-	  "have the rows. "
-	  "If it fails the exit status is 1.",
+	  "Deletes values, optimizer state and the counts of an admission filter; the table itself stays. Asks first "
+	  "on a\n"
+	  "terminal; scripts use --yes. Waits until it is done. Rows that workers create meanwhile may be deleted "
+	  "too. If\n"
+	  "checkpoint.directory is set, a checkpoint is written afterwards, since older ones still have the rows; if "
+	  "that fails,\n"
+	  "the exit status is 1.",
 	  run_tables_empty },
 	{ "tables drop", "NAME... [--yes]", 1, INT_MAX, COMMAND_YES, "drop tables and variables, on all nodes",
-	  "They are gone with their rows; their memory is given back, and their names can be created again at once, "
-	  "with "
-	  "any\ndefinition. Workers that use them get errors. Asks first on a terminal; scripts give --yes. A full "
-	  "checkpoint is\nasked for afterwards where checkpoint.directory is set; to roll back to an older one brings "
-	  "the "
-	  "tables back.",
+	  "Drops them with their rows and frees the memory. Their names can be created again at once, with any "
+	  "definition.\n"
+	  "Workers that use them get errors. Asks first on a terminal; scripts use --yes. If checkpoint.directory is "
+	  "set, a full\n"
+	  "checkpoint is requested afterwards; rolling back to an older one brings the tables back.",
 	  run_tables_drop },
-	{ "tables export", "TABLE [FILE]", 1, 2, 0, "write a running cluster's table into a file",
-	  "The name says the form: .jsonl are JSON lines as `checkpoint export` writes them, with optimizer state; "
-	  ".csv "
-	  "key and\nvalues; .npy a pair for numpy: words.npy makes words.keys.npy and words.values.npy. Without FILE, "
-	  "or "
-	  "with -, JSON\nlines go to standard output. Training goes on meanwhile: each row comes once, as it is when "
-	  "it "
-	  "is read.",
+	{ "tables export", "TABLE [FILE]", 1, 2, 0, "write a table of a running cluster to a file",
+	  "The name decides the format: .jsonl for JSON lines as `checkpoint export` writes them, with optimizer "
+	  "state; .csv for\n"
+	  "key and values; .npy for a pair of NumPy files: words.npy makes words.keys.npy and words.values.npy. "
+	  "Without FILE, or\n"
+	  "with -, JSON lines go to standard output. Training may continue: each row is written once, as it is when "
+	  "it is read.",
 	  run_tables_export },
-	{ "tables import", "TABLE [FILE]", 1, 2, 0, "assign rows from a file to a running cluster's table",
-	  "What `tables export` wrote, or files of one's own in these forms; without FILE, or with -, JSON lines from "
-	  "standard\ninput. The table is there, with rows of that many elements; of its rows values alone change, "
-	  "optimizer state stays.\nColumns of CSV go by the names in its first line. Of a variable those "
-	  "blocks are assigned that the file has. A file\nis looked through first: one that is bad, or has values that "
-	  "are not finite without nonfinite=pass, changes nothing.",
+	{ "tables import", "TABLE [FILE]", 1, 2, 0, "assign rows from a file to a table of a running cluster",
+	  "Reads what `tables export` wrote, or your own files in these formats; without FILE, or with -, JSON lines "
+	  "from\n"
+	  "standard input. The table must exist, with rows of that many elements. Only values change; optimizer "
+	  "state stays. CSV\n"
+	  "columns are identified by the names in the first line. Of a variable, only the blocks in the file are "
+	  "assigned. The\n"
+	  "whole file is checked first: if it is damaged, or has values that are not finite without nonfinite=pass, "
+	  "nothing\n"
+	  "changes.",
 	  run_tables_import },
 	{ "rows get", "TABLE KEY...", 2, 60, 0, "show rows of a table: values, optimizer state, version and counts",
-	  "Of the whole cluster, and without counting as a pull. `startrain key COLUMN TEXT` gives the key of a "
-	  "feature's\ntext. Keys are decimal, or hexadecimal behind 0x; a negative one k is 2^64 + k.",
+	  "Reads from the whole cluster, and does not count as a pull. `startrain key COLUMN TEXT` prints the key of "
+	  "a feature's\n"
+	  "text. Keys are decimal, or hexadecimal with 0x; a negative key k is 2^64 + k.",
 	  run_rows_get },
-	{ "queue list", "", 0, 0, 0, "list the work queues, and how far they are",
-	  "Slices of all epochs: done, at work, and waiting to be handed out; expired leases since PS task 0 began. "
-	  "With "
-	  "--json also\nwhich worker has which slice.",
+	{ "queue list", "", 0, 0, 0, "list the work queues and their progress",
+	  "Shows slices of all epochs: done, in progress and waiting; and the leases that have expired since PS task "
+	  "0 started.\n"
+	  "With --json also which worker has which slice.",
 	  run_queue_list },
 	{ "queue drop", "NAME", 1, 1, 0, "drop a work queue",
-	  "Jobs of the same name begin it again from its first slice; so do workers that are at it.", run_queue_drop },
+	  "Jobs that open a queue with this name start again from its first slice; so do workers that are using it "
+	  "now.",
+	  run_queue_drop },
+	{ "checkpoint save", "[full|delta]", 0, 1, 0,
+	  "have all nodes write a checkpoint, and wait until it is complete",
+	  "Training may continue meanwhile. By default, or with delta, only the rows that have changed since the "
+	  "last checkpoint\n"
+	  "are written, if that is possible; else a full one is. Ctrl-C ends the waiting, not the checkpoint.",
+	  run_checkpoint_save },
+	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes roll back to a checkpoint, and wait until they serve",
+	  "Restores the newest, or the one with this ID (see `checkpoint list`). It is read completely first; then "
+	  "every node\n"
+	  "restarts in its process and loads its share. What was learned since is lost; workers get -ESTALE and must "
+	  "open the\n"
+	  "cluster again. A full checkpoint follows at once. Only on the machine of PS task 0. Ctrl-C ends the "
+	  "waiting, not the\n"
+	  "restore.",
+	  run_checkpoint_restore },
+	{ "checkpoint status", "", 0, 0, 0, "show the last checkpoint, and the progress of one that is being written",
+	  "PS task 0 knows; another node asks it.", run_checkpoint_status },
 	{ "checkpoint list", "DIR", 1, 1, 0, "list the checkpoints in a directory",
-	  "A delta goes on from another one. Unfinished and damaged ones do not count. Needs no node.",
+	  "A delta is based on another checkpoint. Unfinished and damaged ones do not count. Needs no node.",
 	  run_checkpoint_list },
-	{ "checkpoint verify", "DIR[/ID]", 1, 1, 0, "read checkpoints whole, and check every byte",
-	  "All of a directory; with an ID (7, or 00000007-delta) that one, and those that it goes on from. Needs no "
-	  "node.\n"
-	  "Status 1 when a node would not begin with one, because it is damaged, renamed, or what it goes on from is "
-	  "gone:\nthe line says what is wrong, with file and block.",
+	{ "checkpoint verify", "DIR[/ID]", 1, 1, 0, "read checkpoints completely, and check every byte",
+	  "Checks all of a directory; with an ID (7, or 00000007-delta) that one, and those that it is based on. "
+	  "Needs no node.\n"
+	  "The exit status is 1 if a node would refuse to start from one, because it is damaged or renamed, or "
+	  "because one that\n"
+	  "it is based on is gone: its line says what is wrong, with file and block.",
 	  run_checkpoint_verify },
 	{ "checkpoint prune", "DIR keep=N", 2, 2, 0, "remove old checkpoints",
-	  "All but the newest N full ones and what goes on from them; and what was never finished. Those N are read "
-	  "first:\n"
-	  "a damaged one does not count, and while fewer are in order only what was never finished goes. Needs no "
-	  "node.",
+	  "Keeps the newest N full checkpoints and the deltas based on them; removes the others, and all unfinished "
+	  "ones. Those N\n"
+	  "are verified first: damaged ones do not count, and if fewer than N are good, only unfinished ones are "
+	  "removed. Needs\n"
+	  "no node.",
 	  run_checkpoint_prune },
-	{ "checkpoint adopt", "DIR[/ID]", 1, 1, 0, "make the HMACs that checkpoints of before a key have not",
-	  "All of DIR, or that with this ID. The key is that of the file in STAR_CHECKPOINT_KEY, which nodes have as\n"
-	  "checkpoint.key; with it list, verify, prune, export and import believe no manifest without such an HMAC. "
-	  "Look "
-	  "at them with `checkpoint verify` first, without the key. One whose HMAC is wrong is not touched. Needs no "
+	{ "checkpoint adopt", "DIR[/ID]", 1, 1, 0, "add HMACs to checkpoints that were written without a key",
+	  "For all checkpoints in DIR, or the one with this ID. The key is in the file that STAR_CHECKPOINT_KEY "
+	  "names, which\n"
+	  "nodes have as checkpoint.key. With such a key list, verify, prune, export and import accept only "
+	  "manifests that have\n"
+	  "its HMAC. Run `checkpoint verify` without the key first. A checkpoint whose HMAC is wrong is not changed. "
+	  "Needs no\n"
 	  "node.",
 	  run_checkpoint_adopt },
-	{ "checkpoint export", "DIR[/ID] TABLE", 2, 2, 0, "write a table as JSON lines",
-	  "The newest checkpoint, or that with this ID, together with those that it goes on from; status 1 if that one "
-	  "is\nnot whole, with the newest older one that could be had. The first line is the table's definition, each "
-	  "other\none a row. Numbers read back bit for bit. Needs no node.",
+	{ "checkpoint export", "DIR[/ID] TABLE", 2, 2, 0, "write a table of a checkpoint as JSON lines",
+	  "Exports from the newest checkpoint, or the one with this ID, including those that it is based on. If that "
+	  "one\nis "
+	  "not complete, nothing is written, the exit status is 1, and the error names the newest older one that is. "
+	  "The\n"
+	  "first line is the table's definition, each other line one row. Numbers read back bit for bit. Needs no "
+	  "node.",
 	  run_checkpoint_export },
-	{ "checkpoint import", "DIR [FILE]", 1, 2, 0, "make a checkpoint of JSON lines",
-	  "What `checkpoint export` wrote, of one table or of several one after the other, from a file or from "
-	  "standard input.\n"
-	  "DIR must have no checkpoints yet, and no running cluster that writes to it. Needs no node.",
+	{ "checkpoint import", "DIR [FILE]", 1, 2, 0, "make a checkpoint from JSON lines",
+	  "Reads what `checkpoint export` wrote, for one table or several one after the other, from a file or from "
+	  "standard\n"
+	  "input. DIR must not have checkpoints yet, and no running cluster may write to it. Needs no node.",
 	  run_checkpoint_import },
-	{ "connections", "[FILTER...]", 0, 4, COMMAND_FILTERS, "show the connections of the node's TCP",
-	  "As `ss -ti` does. Filters: reactor=N, state=established (or another of TCP's), peer=ADDRESS[:PORT],\n"
-	  "limit=N (1000 unless it says otherwise, at most 10000).",
+	{ "connections", "[FILTER...]", 0, 4, COMMAND_FILTERS, "show the node's TCP connections",
+	  "Like `ss -ti`. Filters: reactor=N, state=established (or another TCP state), peer=ADDRESS[:PORT], limit=N "
+	  "(default\n"
+	  "1000, at most 10000).",
 	  run_connections },
 	{ "top", "[--once] [--cluster] [sort=NAME] [reactors=NAME]", 0, 2, COMMAND_ONCE | COMMAND_CLUSTER,
 	  "watch reactors, requests, tables and connections of a node, or of all",
-	  "Every second, until q. With --cluster of all nodes: tables are summed up, and requests are those of the "
-	  "node "
-	  "where 99 %\ntook longest. s, or sort=, sorts tables by something else: pushes, memory, rows or made; r, or "
-	  "reactors=, reactors: place,\nbusy, requests or memory. With --once, in a pipe, and with --json it is one "
-	  "look of "
-	  "a second.",
+	  "Refreshes every second, until q. With --cluster, tables of all nodes are summed, and request times are "
+	  "those of the\n"
+	  "node with the highest 99th percentile. s, or sort=, sorts tables by another column: pushes, memory, rows "
+	  "or made; r,\n"
+	  "or reactors=, sorts reactors: place, busy, requests or memory. With --once, in a pipe, and with --json it "
+	  "shows one\n"
+	  "second only.",
 	  run_top },
 	{ "latency", "[seconds=N]", 0, 1, 0, "show how long requests took, by class, size and reactor",
-	  "TOTAL is from the receive burst that brought the end of a request to the transmit burst that took its "
-	  "reply; "
-	  "WAIT until\nit began; RUN while it was executed. Since the node began, or of the last N seconds, of the "
-	  "65,000 requests that each reactor remembers.",
+	  "TOTAL is from the receive burst with the end of a request to the transmit burst with its reply; WAIT is "
+	  "until the\n"
+	  "request started; RUN is while it was executed. Covers the time since the node started, or the last N "
+	  "seconds of the\n"
+	  "65,000 requests that each reactor records.",
 	  run_latency },
 	{ "slow", "[FILTER...]", 0, 3, COMMAND_SLOW | COMMAND_RECORDS | COMMAND_CLUSTER,
 	  "show the slowest of the last requests, and why they were slow",
-	  "Each reactor remembers its last 65,000. Filters: minutes=N (1 unless it says otherwise), reactor=N, limit=N "
-	  "(10).\nWith --cluster the slowest of all nodes; with --records FILE those that a node has left behind "
-	  "which crashed, or whose reactor was stuck: the "
-	  "log says which file.",
+	  "Each reactor records its last 65,000 requests. Filters: minutes=N (default 1), reactor=N, limit=N "
+	  "(default 10). With\n"
+	  "--cluster the slowest of all nodes; with --records FILE those in the file that a node left when it "
+	  "crashed or a\n"
+	  "reactor was stuck: the log names the file.",
 	  run_slow },
 	{ "trace", "[FILE]", 0, 1, COMMAND_RECORDS,
 	  "write the last requests as a trace, for Perfetto or chrome://tracing",
-	  "Of each reactor its last 65,000, each connection on a track of its own. Without FILE, or with -, to "
-	  "standard "
-	  "output. With --records RECORDS those that a node has left behind.",
+	  "The last 65,000 requests of each reactor, with one track for each connection. Without FILE, or with -, to "
+	  "standard\n"
+	  "output. With --records RECORDS those in the file that a node left when it crashed.",
 	  run_trace },
 	{ "events", "[minutes=N] [level=NAME]", 0, 2, COMMAND_CLUSTER | COMMAND_EVENTS,
-	  "show what has happened to the node in the last hour",
-	  "Nodes that left or returned, layouts, checkpoints, tables, ports, memory, links: the last 1,024 lines of "
-	  "its log at "
-	  "info\nand above, whatever log.level is. level=warning leaves out what is in order. With --cluster those "
-	  "of all "
+	  "show the node's events of the last hour",
+	  "Nodes that left or returned, layouts, checkpoints, tables, ports, memory, links: the last 1,024 log lines "
+	  "of level\n"
+	  "info and above, whatever log.level is. level=warning shows warnings and errors only. With --cluster the "
+	  "events of all\n"
 	  "nodes.",
 	  run_events },
-	{ "memory", "", 0, 0, COMMAND_CLUSTER, "show what memory is left, for how long, and which tables grow",
-	  "From what the node remembers of the last hour: AN HOUR is how fast that grows at this pace, FULL IN how "
-	  "long it "
-	  "goes on\nso. Tables that grow fastest come first. With --cluster all nodes, and tables on all of them.",
+	{ "memory", "", 0, 0, COMMAND_CLUSTER, "show free memory, when it will be full, and which tables grow",
+	  "Based on the last hour: AN HOUR is the growth per hour at this rate, FULL IN the time until the memory is "
+	  "full. Tables\n"
+	  "that grow fastest come first. With --cluster for all nodes, with tables summed over them.",
 	  run_memory },
-	{ "capture", "-w FILE [FILTER...]", 0, 8, COMMAND_CAPTURE, "write the frames that the node receives and sends",
-	  "Into a file of pcapng, or with -w - into a pipe: `starctl capture -w - port=5555 | tcpdump -nr -`. The "
-	  "reactors copy "
-	  "the\nheads of frames that match all filters: host=ADDRESS, port=N, proto=tcp (udp, icmp, icmp6, arp, ip, "
-	  "ip6), "
-	  "direction=in\n(or out), reactor=N, snap=BYTES of each (256 unless it says otherwise); count=N and "
-	  "seconds=N end it, "
-	  "and so does Ctrl-C.\nThe heads have what workers send. By the node's socket, or with an admin's key. "
-	  "Wireshark's "
-	  "dissector:\n/usr/share/starserver/wireshark. Of a node on the kernel's sockets tcpdump captures.",
+	{ "capture", "-w FILE [FILTER...]", 0, 8, COMMAND_CAPTURE,
+	  "write the frames that the node receives and sends to a file",
+	  "Writes a pcapng file, or with -w - to a pipe: `starctl capture -w - port=5555 | tcpdump -nr -`. The "
+	  "reactors copy the\n"
+	  "first bytes of each frame that matches all filters: host=ADDRESS, port=N, proto=tcp (udp, icmp, icmp6, "
+	  "arp, ip, ip6),\n"
+	  "direction=in (or out), reactor=N, snap=BYTES of each frame (default 256); count=N and seconds=N stop it, "
+	  "and so does\n"
+	  "Ctrl-C. These bytes include what workers send. Uses the node's socket, or an admin's key. Wireshark's "
+	  "dissector is in\n"
+	  "/usr/share/starserver/wireshark. If the node uses the kernel's sockets, capture with tcpdump instead.",
 	  run_capture },
 	{ "nodes", "", 0, 0, 0, "show all nodes of the cluster side by side: which is slow, and why",
-	  "What each is busy with, and how long the kind of requests took in the last minute that it has most of. "
-	  "Below the "
-	  "slowest\nnode, its slowest request and the reasons. Takes a second.",
+	  "For each node, how busy it is, and the times of its most frequent kind of request in the last minute. "
+	  "Below that the\n"
+	  "slowest node, its slowest request and the reasons. Takes a second.",
 	  run_nodes },
-	{ "report", "", 0, 0, 0, "write the last hour of the cluster as a page of HTML, to standard output",
-	  "`starctl report > cluster.html`: health, plots of what nodes did, how long requests took, memory and "
-	  "tables, the "
-	  "hottest keys\nand what has happened. The page needs nothing else. With --json the same as data.",
+	{ "report", "", 0, 0, 0, "write the last hour of the cluster as an HTML page to standard output",
+	  "`starctl report > cluster.html`: health, plots of activity, request times, memory and tables, the hottest "
+	  "keys, and\n"
+	  "events. The page is self-contained. With --json the same as data.",
 	  run_report },
 	{ "core", "CORE [PROGRAM]", 1, 2, 0,
-	  "show what a node did that has left a core: reactors, requests, the last of them",
-	  "By gdb, and the debug symbols of exactly that program (starserver-dbgsym). PROGRAM: if it is not where it "
-	  "was. "
-	  "Parameters,\npackets and keys are not in a core. Needs no node.",
+	  "show from a node's core dump what it did: reactors and their last requests",
+	  "Uses gdb, and the debug symbols of exactly that program (starserver-dbgsym). Give PROGRAM if it is not "
+	  "where it was. A\n"
+	  "core has no parameters, packets or keys. Needs no node.",
 	  run_core },
-	{ "hot", "[limit=N]", 0, 1, COMMAND_CLUSTER, "show the keys and partitions that are asked for most",
-	  "From samples of the last million keys of each reactor, about. A share of 1 % is told to a tenth of "
-	  "itself. With "
-	  "--cluster\nof all nodes.",
+	{ "hot", "[limit=N]", 0, 1, COMMAND_CLUSTER, "show the most requested keys and partitions",
+	  "From samples of about the last million keys of each reactor. A share of 1 % is accurate to a tenth of "
+	  "itself. With\n"
+	  "--cluster for all nodes.",
 	  run_hot },
-	{ "counters", "", 0, 0, 0, "show what the node's network stack has counted",
-	  "As `nstat -a` does, under the kernel's names where it has them; of all reactors together, zeros left out.",
+	{ "counters", "", 0, 0, 0, "show the counters of the node's network stack",
+	  "Like `nstat -a`, with the kernel's names where it has them; summed over all reactors, without zeros.",
 	  run_counters },
 	{ "port list", "", 0, 0, 0, "list the node's network ports",
-	  "CLIENT says of a memif port whether its worker is connected.", run_port_list },
-	{ "port add", "DEVICE OPTION...", 1, 1, COMMAND_OPTIONS, "give the running node another port",
-	  "DEVICE is a DPDK driver's name, with a number or the lowest free one, and its arguments:\n"
+	  "For a memif port, CLIENT says whether its worker is connected.", run_port_list },
+	{ "port add", "DEVICE OPTION...", 1, 1, COMMAND_OPTIONS, "add a port to the running node",
+	  "DEVICE is the name of a DPDK driver, with a number or else the lowest free one, and its arguments:\n"
 	  "net_memif0,socket=/run/starserver/w0.sock, or net_af_packet with --interface star1. The options are those "
-	  "of "
-	  "a\nconfiguration's port: --address 198.18.4.1/24 (several with commas), --interface, --gateway, --gateway6, "
-	  "--vlan, --mtu,\n--options. The port is gone when the node ends. By the node's socket, or with an admin's "
-	  "key.",
+	  "of a port in the\n"
+	  "configuration: --address 198.18.4.1/24 (several with commas), --interface, --gateway, --gateway6, --vlan, "
+	  "--mtu,\n"
+	  "--options. The port is removed when the node ends. Uses the node's socket, or an admin's key.",
 	  run_port_add },
-	{ "port remove", "NAME", 1, 1, 0, "take a port from the running node",
-	  "Its connections are ended, and their peers told. One of the configuration's ports comes back with the "
-	  "node.\n"
-	  "The last port stays. By the node's socket, or with an admin's key.",
+	{ "port remove", "NAME", 1, 1, 0, "remove a port from the running node",
+	  "Ends its connections, and notifies their peers. A port of the configuration returns when the node "
+	  "restarts. The last\n"
+	  "port cannot be removed. Uses the node's socket, or an admin's key.",
 	  run_port_remove },
-	{ "checkpoint save", "[full|delta]", 0, 1, 0, "have all nodes write a checkpoint, and wait until it counts",
-	  "Training goes on meanwhile. Without a word, and with delta, it is a delta, of the rows that have changed "
-	  "since the\nlast one, where that is possible, and else a full one. Ctrl-C ends the waiting, not the "
-	  "checkpoint.",
-	  run_checkpoint_save },
-	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes roll back to a checkpoint, and wait until they serve",
-	  "The newest, or that with this ID (`checkpoint list`). It is read to its end first; then every node restarts "
-	  "in its\n"
-	  "process, with its share. What was learned since is lost; workers are told -ESTALE, and open the cluster "
-	  "again. A full\n"
-	  "checkpoint follows at once. On the machine of PS task 0 only. Ctrl-C ends the waiting, not the restore.",
-	  run_checkpoint_restore },
-	{ "checkpoint status", "", 0, 0, 0, "show the last checkpoint, and how far one is that is being written",
-	  "PS task 0 knows; another node asks it.", run_checkpoint_status },
 	{ "endpoint-map", "", 0, 0, 0, "show the node's endpoint map",
-	  "Control address and data address of every node, as the node has read them.", run_endpoint_map },
+	  "Control address and data address of every node, as this node has read them.", run_endpoint_map },
 	{ "endpoint-map check", "FILE", 1, 1, 0, "check an endpoint map without a node",
-	  "Reads a file of `control address=data address` lines and says what is wrong, with file and line.",
+	  "Reads a file of `control address=data address` lines, and reports errors with file and line.",
 	  run_endpoint_map_check },
 	{ "graph explain", "FILE [OPTION...]", 1, 1, COMMAND_GRAPH,
 	  "show how a graph is cut between worker and PS tasks",
-	  "FILE is a graph as text (.star). Shown are the round trips of a step, its requests and bytes, and wave by "
-	  "wave "
-	  "what is\ndone where. Needs no node.\n"
-	  "  --protocol NAME   grpc++, star_server (unless it says otherwise) or star_server_lite\n"
-	  "  --fuse            with grpc++: tensor_fuse, all values of a wave with the same two ends in one message\n"
-	  "  --compare         all protocols side by side\n"
-	  "  --ps-tasks N      PS tasks [those that the graph names]: what lies on all of them takes a request each\n"
-	  "  --reactors N      of each PS task [1]: each has its part of a sum, and gets what all of them need\n"
-	  "  --batch N         what an unknown size counts as when bytes are added up [1]\n"
-	  "  --svg FILE        draw it, by the program dot of Debian's graphviz; --dot prints what that is given\n"
-	  "  --check           verify the cut, by other means than it was made",
+	  "FILE is a graph as text (.star). Shows the round trips of a step, its requests and bytes, and, wave by "
+	  "wave, what is\n"
+	  "executed where. Needs no node.\n"
+	  "  --protocol NAME   grpc++, star_server (the default) or star_server_lite\n"
+	  "  --fuse            with grpc++: tensor_fuse, one message for all values of a wave between the same two "
+	  "ends\n"
+	  "  --compare         show all protocols side by side\n"
+	  "  --ps-tasks N      PS tasks [those that the graph names]; a part that is on all of them takes a request "
+	  "to each\n"
+	  "  --reactors N      reactors of each PS task [1]; each has its share of a sum, and gets what all of them "
+	  "need\n"
+	  "  --batch N         value of unknown sizes when bytes are summed [1]\n"
+	  "  --svg FILE        draw the graph with the program dot (Debian: graphviz); --dot prints dot's input\n"
+	  "  --check           verify the cut with an independent algorithm",
 	  run_graph_explain },
 	{ "config check", "FILE", 1, 1, 0, "check a configuration without starting anything",
-	  "The checks of `starserver --check -c FILE`, environment included, but for what only the node's machine has.",
+	  "The same checks as `starserver --check -c FILE`, environment included, except those that only the node's "
+	  "own machine\n"
+	  "permits.",
 	  run_config_check },
 	{ "config print", "FILE", 1, 1, 0, "print a configuration with all its defaults",
-	  "What comes out is a configuration file that reads back the same.", run_config_print },
-	{ "key create", "FILE PRINCIPAL ROLE|next", 3, 3, 0, "make a key for a principal, in a key file",
-	  "FILE is made when it is not there, with mode 0400. ROLE is node, worker, reader, operator or admin. The "
-	  "word next "
-	  "makes the\nkey that is to follow the current one: nodes take both until `key promote`. Needs no node; nodes "
-	  "know "
-	  "of it once they have\nthe file and were told by `key reload`.",
+	  "The output is a configuration file that reads back the same.", run_config_print },
+	{ "key create", "FILE PRINCIPAL ROLE|next", 3, 3, 0, "create a key for a principal in a key file",
+	  "FILE is created with mode 0400 if it does not exist. ROLE is node, worker, reader, operator or admin. "
+	  "With the word\n"
+	  "next instead, it makes the principal's next key: nodes accept both until `key promote`. Needs no node. "
+	  "Copy the file\n"
+	  "to the nodes, and run `key reload`.",
 	  run_key_create },
 	{ "key list", "FILE", 1, 1, 0, "list the principals of a key file, without their secrets",
-	  "Refused, with what to do, is a file that others may read. Needs no node.", run_key_list },
+	  "A file that others may read is refused, with what to do. Needs no node.", run_key_list },
 	{ "key copy", "FILE PRINCIPAL NEW", 3, 3, 0,
-	  "make a key file of one principal: what a worker or an administrator gets",
-	  "With its current and its next key. NEW must not be there. Needs no node.", run_key_copy },
-	{ "key promote", "FILE PRINCIPAL", 2, 2, 0, "let the principal's next key take the place of its current one",
-	  "The current one is gone from the file then. Needs no node.", run_key_promote },
-	{ "key revoke", "FILE PRINCIPAL [ID]", 2, 3, 0, "take a principal, or one of its keys, out of a key file",
-	  "Nodes close its connections as they are told to read the file again: `starctl key reload`. Needs no node.",
+	  "copy one principal's keys to a file of its own, for a worker or an administrator",
+	  "Copies its current and its next key. NEW must not exist. Needs no node.", run_key_copy },
+	{ "key promote", "FILE PRINCIPAL", 2, 2, 0, "replace a principal's current key with its next one",
+	  "The current key is removed from the file. Needs no node.", run_key_promote },
+	{ "key revoke", "FILE PRINCIPAL [ID]", 2, 3, 0, "remove a principal, or one of its keys, from a key file",
+	  "Nodes close its connections when they read the file again: `starctl key reload`. Needs no node.",
 	  run_key_revoke },
 	{ "key reload", "", 0, 0, 0, "have a node read its key file again, and close connections of revoked keys",
-	  "A file that is not in order changes nothing. By the node's socket, or as an admin.", run_key_reload },
+	  "If the file is invalid, nothing changes. Uses the node's socket, or an admin's key.", run_key_reload },
 	{ "acl check", "PRINCIPAL METHOD [TABLE]", 2, 3, 0,
-	  "say whether a principal may call a method of the control plane, or do something with a table",
-	  "As the node that is asked would decide; docs/control.rst has the methods. The exit status is 0 for yes, "
-	  "else 1.",
+	  "say whether a principal may call a method of the control plane, optionally for a table",
+	  "Asks the node for its decision; docs/control.rst lists the methods. The exit status is 0 for yes, else 1.",
 	  run_acl_check },
-	{ "quotas", "[PRINCIPAL]", 0, 1, 0, "show what principals use of a node, and may",
-	  "Who has come since the node began, or one of them: connections, sessions and bytes of this moment; requests "
-	  "and "
-	  "new rows\nsince then, which are counted where somebody has such quotas; how often it was refused for each. "
-	  "As an "
-	  "operator, or by the\nnode's socket.",
+	{ "quotas", "[PRINCIPAL]", 0, 1, 0, "show what principals use of a node, and their quotas",
+	  "Shows all principals that have connected since the node started, or one of them: current connections, "
+	  "sessions and\n"
+	  "bytes; requests and new rows since then, which are counted where any principal has such quotas; and how "
+	  "often each\n"
+	  "quota refused something. Uses the node's socket, or an operator's key.",
 	  run_quotas },
-	{ "audit verify", "FILE...", 1, 60, 0, "check that an audit log is whole and unchanged",
-	  "Of several files, each goes on where the one before it ends: those that logrotate has moved, oldest first. "
-	  "The "
-	  "exit status\nis 1 when a line was changed, taken out or put in: it is named. Needs no node.",
+	{ "audit verify", "FILE...", 1, 60, 0, "check that an audit log is complete and unchanged",
+	  "Several files must be consecutive, oldest first, as logrotate leaves them. The exit status is 1 if a line "
+	  "was changed,\n"
+	  "removed or inserted: it is named. Needs no node.",
 	  run_audit_verify },
-	{ "promote", "", 0, 0, 0, "have a standby take its primary's place",
-	  "The node that is asked serves from then on. The other one is told to stop first, and gives what it has; if "
-	  "it "
-	  "cannot\nbe reached, its lease is waited for: make sure that it is dead, or it may go on alone for those who "
-	  "reach it\n(standby.alone_s). Of two nodes that have both begun again, it says which one serves. By the "
-	  "node's "
-	  "Unix socket, or\nwith an admin's key.",
+	{ "promote", "", 0, 0, 0, "make a standby the primary",
+	  "The node that is asked serves from then on. The other one is told to stop first, and sends what it still "
+	  "has; if it\n"
+	  "cannot be reached, the node waits for its lease to end. Make sure then that the other one is dead: "
+	  "otherwise it may go\n"
+	  "on alone for clients that reach it (standby.alone_s). If both nodes of a pair have restarted, this says "
+	  "which one\n"
+	  "serves. Uses the node's Unix socket, or an admin's key.",
 	  run_promote },
 	{ "rolling-restart", "[OPTION...]", 0, 0, COMMAND_ROLLING,
 	  "restart all nodes, one after the other, while the cluster serves",
-	  "As after an upgrade of the package. Of each pair the standby first; when it has all again it takes its "
-	  "primary's place, and\nthat is restarted. Stops at the first thing that does not look right, and says what "
-	  "to do next; started again it goes on.\n"
-	  "  --restart COMMAND      restarts the node of {host}, {control} (its address) or {task}\n"
+	  "For use after an upgrade of the package, for example. Of each pair the standby is restarted first; when "
+	  "it has caught\n"
+	  "up, it becomes the primary, and the other node is restarted. Stops at the first problem, and says what to "
+	  "do next; run\n"
+	  "it again to continue.\n"
+	  "  --restart COMMAND      restarts a node, with {host}, {control} (its address) and {task} filled in\n"
 	  "                         [ssh {host} sudo systemctl restart \"'starserver@*'\"]\n"
-	  "  --promote COMMAND      has that standby take its primary's place; with a key it is asked\n"
+	  "  --promote COMMAND      makes that standby the primary; not needed with a key\n"
 	  "                         [ssh {host} sudo starctl promote]\n"
-	  "  --allow-restart TASKS  also restart these tasks, as in 1,3, which have no standby: their workers wait\n"
+	  "  --allow-restart TASKS  also restart these tasks without a standby, as in 1,3: workers wait for them\n"
 	  "  --timeout SECONDS      for each step [600]\n"
-	  "  --dry-run              look whether all is well, and show what would be done\n"
-	  "  --state FILE           what was begun [in ~/.local/state/starserver]\n"
-	  "  --from-scratch         forget what was begun, and restart all nodes",
+	  "  --dry-run              check the cluster, and show what would be done\n"
+	  "  --state FILE           records the progress [in ~/.local/state/starserver]\n"
+	  "  --from-scratch         ignore earlier progress, and restart all nodes",
 	  run_rolling_restart },
 	{ "shutdown", "", 0, 0, 0, "stop the node and wait until it is gone",
-	  "By the node's Unix socket, or with an admin's key. Waits for at most 30 seconds.", run_shutdown },
+	  "Uses the node's Unix socket, or an admin's key. Waits for at most 30 seconds.", run_shutdown },
 	{ "help", "[--words] [COMMAND]", 0, 15, COMMAND_WORDS, "explain a command",
-	  "With --words it lists the words that may follow, for the shell's completion.", run_help },
+	  "With --words it lists the words that may follow, for shell completion.", run_help },
 	{ NULL, NULL, 0, 0, 0, NULL, NULL, NULL },
 };
 
 static const struct {
 	const char *text, *summary;
 } options[] = {
-	{ "--socket PATH", "the node's Unix socket [the newest of this user's, or in /run/starserver]" },
+	{ "--socket PATH", "the node's Unix socket [the newest of this user, or in /run/starserver]" },
 	{ "--address HOST:PORT", "the node's control address, from anywhere" },
-	{ "--key FILE", "as whom to come to a control address that has keys [STAR_KEY]" },
+	{ "--key FILE", "the key file for control addresses that require one [STAR_KEY]" },
 	{ "--json", "print JSON, for programs" },
 	{ "--help", "explain starctl, or the command" },
 	{ "--version", "print the version" },
@@ -351,7 +385,7 @@ static void print_options(FILE *out)
 	for (unsigned i = 0; i < OPTIONS; i++)
 		fprintf(out, "  %-24s %s\n", options[i].text, options[i].summary);
 	/* No word to be completed. */
-	fprintf(out, "  %-24s %s\n", "--", "what follows is no option; negative keys need it not");
+	fprintf(out, "  %-24s %s\n", "--", "end of the options; not needed before negative keys");
 }
 
 void print_usage(FILE *out)
@@ -474,13 +508,13 @@ static void print_words(const struct invocation *invocation)
 		fprintf(invocation->out, "%.*s\n", (int)strcspn(options[i].text, " "), options[i].text);
 }
 
-/* Of a word that is no command, but begins several, as in `help checkpoint`: these. */
-static bool print_family(int argc, char *const *argv, FILE *out)
+/* For the first word of several commands, as in `help checkpoint`, lists them. */
+bool print_family(int argc, char *const *argv, FILE *out)
 {
-	const size_t bytes = strlen(argv[0]);
+	const size_t bytes = argc == 1 ? strlen(argv[0]) : 0;
 	bool found = false;
 
-	if (argc != 1)
+	if (!bytes)
 		return false;
 	for (const struct command *c = starctl_commands; c->name; c++)
 		if (strcmp(c->name, argv[0]) == 0)

@@ -4,11 +4,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* It is printed on terminals, and may have words of a file or of a peer in it. */
+/* It is printed on terminals, and may have words of a file or of a peer in it. A tab does no harm. */
 static void without_controls(char *text)
 {
 	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
+		if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7f)
 			*text = '?';
 }
 

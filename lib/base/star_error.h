@@ -19,9 +19,9 @@ struct star_error {
 };
 
 /*
- * Fills *err (which may be NULL) and returns code, so that a caller can write
- * `return star_error_set(err, -EINVAL, "...")`. A text that is too long is cut; of a control character in it, as a word
- * of somebody's file may have it, a question mark is left.
+ * Fills *err (which may be NULL) and returns code, so that a caller can write `return star_error_set(err, -EINVAL,
+ * "...")`. A text that is too long is cut. Control characters other than tabs, which a word of somebody's file may
+ * have, become question marks.
  */
 STAR_API int star_error_set(struct star_error *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -26,6 +26,20 @@ void client_address_swap(struct channel *ch)
 	ch->other_bytes = bytes;
 }
 
+void client_attempt_elsewhere(struct channel *ch)
+{
+	if (ch->other_bytes && !ch->moved)
+		client_address_swap(ch);
+}
+
+uint64_t client_attempt_until_ns(const struct channel *ch, uint64_t now_ns)
+{
+	const uint32_t pairs = (ch->attempts - 1) / 2;
+	const uint64_t ms = pairs < 8 ? (uint64_t)ATTEMPT_FIRST_MS << pairs : ATTEMPT_MS;
+
+	return now_ns + (ms < ATTEMPT_MS ? ms : ATTEMPT_MS) * UINT64_C(1000000);
+}
+
 /* Of two addresses one may be about to serve, as soon as a lease is over: for a second or two they are tried often. */
 static uint64_t between_attempts_ns(struct channel *ch)
 {

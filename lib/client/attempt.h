@@ -8,14 +8,18 @@
 struct channel;
 struct prng;
 
-/* Of two addresses one may be that of a machine that is gone: how long an attempt to connect takes at most, and a
- * silence. */
-enum { ATTEMPT_MS = 500, OTHER_TIMEOUT_MS = 1500 };
+/* Of two addresses one may be that of a machine that is gone, or of a node that begins again just now: how long the
+ * first attempt to connect takes at most, and a later one, and a silence. */
+enum { ATTEMPT_FIRST_MS = 50, ATTEMPT_MS = 500, OTHER_TIMEOUT_MS = 1500 };
 
 /* Half of min(first * 2^attempt, max), and as much again at random. */
 uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt);
 /* The other address is the channel's. */
 void client_address_swap(struct channel *ch);
+/* The connection has ended: where another address is known, the node that has taken its place is there. */
+void client_attempt_elsewhere(struct channel *ch);
+/* Of two addresses: until when the attempt that begins may take. */
+uint64_t client_attempt_until_ns(const struct channel *ch, uint64_t now_ns);
 /* An attempt came to nothing: when the next one is, and where. */
 void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns);
 

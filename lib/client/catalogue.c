@@ -13,9 +13,15 @@
 #include "base/clock.h"
 #include "jsonrpc/jsonrpc.h"
 
-/* Who does not take a connection, or does not say the layout, for so long may be gone without a word: another one is
- * asked. Where there is no other one, or it was the last, it is asked again. */
-enum { OTHERS_CONNECT_US = 1000000, OTHERS_ANSWER_US = 3000000, LAST_CONNECT_US = 3000000 };
+/* Who does not take a connection, or does not say the layout, for so long may be gone without a word, or begin again just
+ * now: another one is asked. They get OTHERS_FIRST_US at first, and twice as long each time that nobody has answered.
+ * Where there is no other one, or it was the last, it is asked again. */
+enum {
+	OTHERS_FIRST_US = 250000,
+	OTHERS_CONNECT_US = 1000000,
+	OTHERS_ANSWER_US = 3000000,
+	LAST_CONNECT_US = 3000000
+};
 enum { TOLD_NS = 1000000000 }; /* a try that had so long to be answered says why there was no answer */
 
 bool client_catalogue_is_away(int code)
@@ -84,23 +90,26 @@ void client_catalogue_interrupt(const struct star_cluster *cluster)
 
 /* One question to one task; connecting may take its share of the time only, so that the others get theirs. So may the
  * answer, where it may be asked twice. */
-static json_t *ask_catalogue(struct star_cluster *cluster, const char *address, uint32_t share, const char *method,
-			     json_t *params, uint64_t deadline_ns, struct star_error *err)
+static json_t *ask_catalogue(struct star_cluster *cluster, const char *address, uint32_t share, uint32_t attempt,
+			     const char *method, json_t *params, uint64_t deadline_ns, struct star_error *err)
 {
+	const uint64_t first_us = attempt < 8 ? (uint64_t)OTHERS_FIRST_US << attempt : UINT64_MAX;
+	const uint64_t others_connect_us = first_us < OTHERS_CONNECT_US ? first_us : OTHERS_CONNECT_US;
+	const uint64_t others_answer_us = first_us < OTHERS_ANSWER_US ? first_us : OTHERS_ANSWER_US;
 	uint64_t connect_us = left_us(deadline_ns) / share, answer_us;
 	struct asking asking;
 	json_t *result = NULL;
 
 	if (connect_us > cluster->connect_timeout_ns / 1000)
 		connect_us = cluster->connect_timeout_ns / 1000;
-	if (connect_us > (share > 1 ? OTHERS_CONNECT_US : LAST_CONNECT_US))
-		connect_us = share > 1 ? OTHERS_CONNECT_US : LAST_CONNECT_US;
+	if (connect_us > (share > 1 ? others_connect_us : LAST_CONNECT_US))
+		connect_us = share > 1 ? others_connect_us : LAST_CONNECT_US;
 	asking.client = jsonrpc_connect_by(cluster->key_file, address, connect_us, err);
 	if (!asking.client)
 		return NULL;
 	answer_us = left_us(deadline_ns);
-	if (share > 1 && answer_us > OTHERS_ANSWER_US && strcmp(method, "layout") == 0)
-		answer_us = OTHERS_ANSWER_US;
+	if (share > 1 && answer_us > others_answer_us && strcmp(method, "layout") == 0)
+		answer_us = others_answer_us;
 	if (begin_asking(cluster, &asking, err)) {
 		result = jsonrpc_call(asking.client, method, json_incref(params), answer_us, err);
 		end_asking(cluster, &asking);
@@ -117,8 +126,8 @@ static void begin_with(struct star_cluster *cluster, uint32_t address)
 }
 
 /* Who has answered last is asked first: one that begins again may take a connection long before it has an answer. */
-static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
-		       struct star_error *err)
+static json_t *ask_all(struct star_cluster *cluster, uint32_t attempt, const char *method, json_t *params,
+		       uint64_t deadline_ns, struct star_error *err)
 {
 	struct star_error first = { 0 };
 	char standby[sizeof(cluster->standby)];
@@ -135,7 +144,7 @@ static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t 
 		json_t *result = NULL;
 
 		if (!is_closing(cluster, err))
-			result = ask_catalogue(cluster, address, count - i, method, params, deadline_ns, err);
+			result = ask_catalogue(cluster, address, count - i, attempt, method, params, deadline_ns, err);
 		if (result || i == 0)
 			begin_with(cluster, result ? task : 0);
 		if (result)
@@ -149,11 +158,42 @@ static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t 
 	return NULL;
 }
 
+static uint32_t layouts_needed(struct star_cluster *cluster)
+{
+	uint32_t needed;
+
+	pthread_mutex_lock(&cluster->lock);
+	needed = cluster->layouts_needed;
+	pthread_mutex_unlock(&cluster->lock);
+	return needed;
+}
+
+void client_catalogue_hurry(struct star_cluster *cluster)
+{
+	cluster->layouts_needed++;
+	pthread_cond_broadcast(&cluster->changed);
+}
+
+/* Or until somebody needs the layout who was told by a node that there is another one: whoever asks for it may have begun
+ * long before there was one. */
+static int pause_for_layout(struct star_cluster *cluster, uint32_t needed, uint64_t until_ns, struct star_error *err)
+{
+	const struct timespec until = clock_timespec(until_ns);
+	int rc = 0;
+
+	pthread_mutex_lock(&cluster->lock);
+	while (!atomic_load(&cluster->closing) && cluster->layouts_needed == needed && rc == 0)
+		rc = pthread_cond_timedwait(&cluster->changed, &cluster->lock, &until);
+	pthread_mutex_unlock(&cluster->lock);
+	return is_closing(cluster, err) ? -ECANCELED : 0;
+}
+
 /* params is borrowed. */
 json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
 			      struct star_error *err)
 {
 	struct star_error ignored, told = { 0 }; /* told: why not; a last try that had no time does not say it */
+	const bool layout = strcmp(method, "layout") == 0;
 	struct prng prng;
 
 	if (!err)
@@ -161,7 +201,8 @@ json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, 
 	prng_seed(&prng, clock_ns() ^ (uintptr_t)&prng);
 	for (uint32_t attempt = 0;; attempt++) {
 		const uint64_t begun = clock_ns();
-		json_t *result = ask_all(cluster, method, params, deadline_ns, err);
+		const uint32_t needed = layout ? layouts_needed(cluster) : 0;
+		json_t *result = ask_all(cluster, attempt, method, params, deadline_ns, err);
 		const uint64_t until = clock_ns() + client_backoff_ns(&prng, attempt);
 
 		if (result || !client_catalogue_is_away(err->code))
@@ -175,8 +216,11 @@ json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, 
 				       "\"%s\" failed until its deadline: %s", method, last.text);
 			return NULL;
 		}
-		if (client_cluster_pause(cluster, until, err) < 0)
+		if ((layout ? pause_for_layout(cluster, needed, until, err)
+			    : client_cluster_pause(cluster, until, err)) < 0)
 			return NULL;
+		if (layout && layouts_needed(cluster) != needed)
+			attempt = 0;
 	}
 }
 

@@ -123,8 +123,10 @@ void client_channel_check_idle(struct channel *ch, uint64_t now_ns)
 	if (ch->state != CHANNEL_OPEN || now_ns - ch->heard_ns < IDLE_CHECK_US * UINT64_C(1000))
 		return;
 	n = recv(ch->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
 		client_channel_close(ch);
+		client_attempt_elsewhere(ch);
+	}
 }
 
 bool client_channel_reserve(struct channel *ch, size_t bytes)
@@ -243,6 +245,7 @@ void client_channel_lose(struct channel *ch, int code, const char *why, struct w
 	pthread_mutex_lock(&ch->lock);
 	ch->lost++;
 	client_keep_lost(ch);
+	client_attempt_elsewhere(ch);
 	if (connects_again(ch)) {
 		ch->state = CHANNEL_WAITING;
 		ch->not_before_ns = now + client_backoff_ns(&ch->prng, ch->attempts);

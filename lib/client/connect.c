@@ -106,7 +106,7 @@ void client_connect_start(struct channel *ch, uint64_t now_ns)
 	set_options(ch->fd);
 	if (ch->other_bytes)
 		client_connect_watch(ch);
-	ch->attempt_ns = ch->other_bytes ? now_ns + ATTEMPT_MS * UINT64_C(1000000) : UINT64_MAX;
+	ch->attempt_ns = ch->other_bytes ? client_attempt_until_ns(ch, now_ns) : UINT64_MAX;
 	if (channel_in_flight(ch) == 0 && !ch->keep_first &&
 	    getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */

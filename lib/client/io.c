@@ -56,7 +56,7 @@ static bool to_relay(struct io *io, struct call *call)
 		return false;
 	pthread_mutex_lock(&cluster->lock);
 	TAILQ_INSERT_TAIL(&cluster->relay_queue, call, link);
-	pthread_cond_broadcast(&cluster->changed);
+	client_catalogue_hurry(cluster);
 	pthread_mutex_unlock(&cluster->lock);
 	return true;
 }

@@ -147,6 +147,15 @@ static void remove_one(struct channel *ch, uint64_t sequence)
 	give_back(ch, e);
 }
 
+/* What the node has of that which would come again next, behind what has: all that is kept is behind it by now. */
+static void release_ahead(struct channel *ch, const struct wire_frame *frame)
+{
+	if (frame->status != WIRE_REPEATED || (frame->flags & (WIRE_AHEAD | WIRE_RETAINS)) != WIRE_AHEAD)
+		return;
+	while (ch->keep_first && ch->keep_first->sequence - frame->sequence <= frame->behind)
+		remove_first(ch);
+}
+
 /* What was answered up to that reply, and is durable. */
 static void release(struct channel *ch, const struct wire_frame *frame)
 {
@@ -208,6 +217,7 @@ void client_keep_resent(struct channel *ch, const struct wire_frame *frame, cons
 		ch->keep_tries = 0;
 		ch->keep_again = e->next;
 		release(ch, frame);
+		release_ahead(ch, frame);
 	} else if (wire_status_is_busy(frame->status) || frame->status == WIRE_SHUTTING_DOWN ||
 		   frame->status == WIRE_STALE_LAYOUT /* it serves none at present */) {
 		ch->pause_until_ns = now_ns + client_backoff_ns(&ch->prng, ch->keep_tries++);

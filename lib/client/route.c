@@ -289,6 +289,8 @@ int client_route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t 
 	int rc = 0;
 
 	pthread_mutex_lock(&cluster->lock);
+	if (cluster->refreshing && atomic_load(&cluster->route)->epoch == epoch)
+		client_catalogue_hurry(cluster);
 	while (cluster->refreshing && rc == 0)
 		rc = pthread_cond_timedwait(&cluster->changed, &cluster->lock, &until);
 	if (rc || atomic_load(&cluster->route)->epoch != epoch) {

@@ -4,47 +4,46 @@
  * or looks up tables and variables, pulls rows and pushes gradients.
  *
  * Threads: every call may be made from any thread, except that star_close must be the last one. Completion callbacks
- * run on one of libstar's I/O threads and must not block; calls that wait (those without _async, star_request_wait) are
- * refused there with -EDEADLK.
+ * run on one of libstar's I/O threads and must not block. Blocking calls (those without _async, and star_request_wait)
+ * fail there with -EDEADLK.
  *
- * Order: first in, first out for each pair of (cluster handle, reactor): a pull that is started after a push sees the
+ * Order: first in, first out for each pair of (cluster handle, reactor). A pull that is started after a push sees the
  * push.
  *
- * Time: each call has a deadline in microseconds from now; 0 means STAR_DEADLINE_DEFAULT_US, and more than a
- * year is a year. When it passes, the call fails with -ETIMEDOUT; nothing waits for ever.
+ * Time: each call has a deadline in microseconds from now. 0 means STAR_DEADLINE_DEFAULT_US; more than a year counts as
+ * a year. When the deadline passes, the call fails with -ETIMEDOUT. Nothing waits for ever.
  *
- * Keys: any 64-bit values, in any order, and several times: a pull returns the row for each, a push sums the gradients
- * of a key before it applies them once, an assign leaves the last values, a delete passes over what is gone.
+ * Keys: any 64-bit values, in any order, repeated or not. Of a repeated key, a pull returns the row each time; a push
+ * sums the gradients and applies the sum once; an assign keeps the last values; a delete ignores rows that are gone.
  *
- * Errors are negative errno values; err (which may be NULL) then has the same code, and a message that names the node.
- * After a success it says nothing. Any call may fail with these, and has its own besides where it says so:
- *   -EINVAL                  the call makes no sense (NULL, sizes, types, flags): nothing was sent, or the node has
- *                            refused it and applied nothing
- *   -ENOENT                  no such table or variable, or it was dropped
+ * Errors are negative errno values. err, which may be NULL, then has the same code and a message that names the node;
+ * after a success its message is empty. Any call may fail with these codes; what else a call returns stands with it:
+ *   -EINVAL                  an argument is invalid (NULL, sizes, types, flags): nothing was sent, or the node refused
+ *                            it and applied nothing
+ *   -ENOENT                  there is no such table or variable, or it was dropped
  *   -EEXIST                  it exists with another definition
  *   -EDOM                    a gradient has NaN or infinities, which its table refuses
  *   -EALREADY                the sums with that tag are closed, or not open yet (STAR_ACCUMULATE)
- *   -ENODATA, -ENOBUFS       what a run of a program has kept is gone, or finds no room (star_program.h): make the step
- *                            again
+ *   -ENODATA, -ENOBUFS       what a program kept on a node is gone, or there is no room for it (star_program.h): repeat
+ *                            the step
  *   -E2BIG                   over a limit of the protocol
  *   -ENOSPC                  the parameter memory of a node is full
  *   -ETIMEDOUT               the deadline passed
  *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH
- *                            the node cannot be reached, or was lost in the middle of the call and not reached again
- *   -ESTALE                  a node was restarted and has lost what it held: close the cluster, and open it again
- *   -EBUSY                   a node has had no buffers for requests until the deadline: it is overloaded
- *   -EDQUOT                  a quota of the key's principal was used up until the deadline; the message says which
- *   -EREMOTEIO               a push was applied, and its results are lost (STAR_AT_ONCE)
- *   -EPROTO, -EBADMSG        a node does not keep to the protocol, or a checksum does not match; its connection was
- *                            closed
+ *                            the node cannot be reached, or was lost during the call and did not come back
+ *   -ESTALE                  a node was restarted and has lost its state: close the cluster and open it again
+ *   -EBUSY                   a node had no buffers for requests until the deadline: it is overloaded
+ *   -EDQUOT                  a quota of the key's principal was exhausted until the deadline; the message says which
+ *   -EREMOTEIO               a push was applied, but its results are lost (STAR_AT_ONCE)
+ *   -EPROTO, -EBADMSG        a node violated the protocol, or a checksum does not match; its connection was closed
  *   -ECANCELED               the cluster is being closed
- *   -EDEADLK                 a callback must not wait
- *   -EACCES                  the control plane wants a key, or does not take this one
- *   -EPERM                   others may read the key file, or its role may not do this
- *   -EINTR                   the thread's star_interrupted has said so
+ *   -EDEADLK                 a blocking call was made in a callback
+ *   -EACCES                  the control plane requires a key, or rejects this one
+ *   -EPERM                   others may read the key file, or its role does not permit the call
+ *   -EINTR                   the thread's star_interrupted asked for it
  *   -ENOMEM                  this process is out of memory
  * and with others that come from connecting. After a failed push or assign it is unknown which of its rows were applied
- * (never half a row), except for -EINVAL.
+ * (a row is never applied by half), except after -EINVAL, when none was.
  */
 #ifndef STAR_H
 #define STAR_H
@@ -61,49 +60,51 @@ extern "C" {
 struct star_cluster;
 struct star_table;   /* a table or a variable of an open cluster */
 struct star_request; /* an asynchronous call in flight */
-struct star_view;    /* pulled rows, where they lie */
-struct star_run;     /* a program and what a run of it is given: star_program.h */
+struct star_view;    /* pulled rows, in the buffers that they arrived in */
+struct star_run;     /* a program and the inputs of one run of it: star_program.h */
 
 #define STAR_DEADLINE_DEFAULT_US UINT64_C(30000000)
 
-enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
+enum { STAR_OPS_MAX = 4096 }; /* operations per call */
 
 /*
  * Opens a cluster. Waits until every PS task has joined the layout. ps:
- *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order, of
- *     a task that is a pair of nodes both, as in "host:port|host:port".
- *     I/O threads, polling and pinning come from the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING,
- *     WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
- *   "dpdk:FILE": a worker's file (docs/libstar.rst), with those addresses and a network port of the worker's own.
- * Where the cluster's control plane has keys (docs/security.rst), the environment's STAR_KEY names the worker's key
- * file. It is read again for each request to the control plane, and nothing goes there in clear then. Where the data
- * network wants tickets, libstar gets them with that key.
+ *   "tcp:host:port,host:port,..." (the prefix is optional): the control addresses of the PS tasks, in task order. For
+ *     a task that is a pair of nodes give both, as in "host:port|host:port". I/O threads, polling and pinning come from
+ *     the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING, WORKER_DISABLE_PIN_CORES,
+ *     NETWORK_MAX_CONNECTION_TIMEOUT).
+ *   "dpdk:FILE": a worker's configuration file (docs/libstar.rst) with those addresses and the worker's own network
+ *     port.
+ * If the cluster's control plane has keys (docs/security.rst), the environment variable STAR_KEY names the worker's key
+ * file. The file is read for each request to the control plane, and all traffic to the control plane is then encrypted.
+ * If the data network requires tickets, libstar gets them with that key.
  *
  * NULL with err: -EINVAL (an address, the file, or a variable of the environment), -E2BIG (more than 1024 PS tasks),
- * -ETIMEDOUT (not all have joined), -ENOENT or -EPROTO ("dpdk:" without libstar-dpdk.so, or with another release's), or
- * as above. ps is copied.
+ * -ETIMEDOUT (not all have joined), -ENOENT or -EPROTO ("dpdk:" without libstar-dpdk.so, or with that of another
+ * release), or as above. ps is copied.
  */
 STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Where nodes have `retained` durability (docs/availability.rst), pushes are answered before they are durable, and kept
- * in this process until they are. Waits until every push that was answered is durable. 0; -ETIMEDOUT: some are not yet;
- * -EREMOTEIO: some are lost, which is said once. With any other durability it returns at once. Not from a callback.
+ * Waits until every push that was answered is durable. It matters with `retained` durability (docs/availability.rst),
+ * where nodes answer pushes before they are durable, and this process keeps them until they are. With any other
+ * durability it returns at once. 0; -ETIMEDOUT: some are not durable yet; -EREMOTEIO: some are lost, which is reported
+ * once. Not from a callback.
  */
 STAR_API int star_settle(struct star_cluster *cluster, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Waits as star_settle does, for some seconds at most; then fails what is in flight with -ECANCELED (callbacks still
- * run), and frees the cluster, its tables, and the requests that were not waited for. To know whether all is
- * durable, call star_settle before. NULL is allowed. Not from a callback.
+ * Waits as star_settle does, but for a few seconds at most; then fails all calls in flight with -ECANCELED (callbacks
+ * still run), and frees the cluster, its tables, and the requests that were not waited for. To know whether everything
+ * is durable, call star_settle first. NULL is allowed. Not from a callback.
  */
 STAR_API void star_close(struct star_cluster *cluster);
 
-/* Reactors of all its PS tasks together, by the layout that libstar knows now: this many have a part of a table's rows.
- * Does not wait. */
+/* The number of reactors of all PS tasks, by the layout that libstar knows now: the rows of a table are spread over
+ * this many. Does not wait. */
 STAR_API uint32_t star_reactors(const struct star_cluster *cluster);
 
-/* What a table or variable is. Zero in a field means the default in brackets. */
+/* The definition of a table or variable. Zero in a field means the default in brackets. */
 struct star_spec {
 	const char *name;	 /* 1 to 127 bytes, no control characters */
 	const char *dtype;	 /* as stored: "float32", "float16", "bfloat16", "float64", "scaled_int8"; without
@@ -124,94 +125,94 @@ struct star_spec {
 };
 
 /*
- * Creates a table (or variable), or finds it when it exists with the same definition: any number of workers may do so
- * at the same moment, and a worker again, which gets the same handle. The handle lives as long as the cluster; spec is
+ * Creates a table (or variable), or finds it if it exists with the same definition. Any number of workers may do so at
+ * the same time. A worker that repeats the call gets the same handle. The handle lives as long as the cluster; spec is
  * copied. NULL with err: -EEXIST (it exists with another definition; the message says what differs), -EINVAL (the
- * definition makes no sense, and why), -ENOSPC (there are too many objects), or as above.
+ * definition is invalid; the message says why), -ENOSPC (there are too many objects), or as above.
  */
 STAR_API struct star_table *star_table_create(struct star_cluster *cluster, const struct star_spec *spec,
 					      uint64_t deadline_us, struct star_error *err);
 STAR_API struct star_table *star_variable_create(struct star_cluster *cluster, const struct star_spec *spec,
 						 uint64_t deadline_us, struct star_error *err);
 
-/* Finds a table or variable by its name, as the cluster has it now. NULL with err: -ENOENT (there is none), -EINVAL (no
- * name of 1 to 127 bytes), or as above. */
+/* Finds a table or variable by name, as the cluster has it now. NULL with err: -ENOENT (there is none), -EINVAL (the
+ * name is not 1 to 127 bytes long), or as above. */
 STAR_API struct star_table *star_lookup(struct star_cluster *cluster, const char *name, uint64_t deadline_us,
 					struct star_error *err);
 
 /*
- * Deletes all rows of a table or variable on all nodes, with their optimizer state and what its admission filter has
- * counted, and waits until it is done. The handle stays valid, and rows begin again at their initial values. Rows that
- * are made meanwhile may be deleted, too. A checkpoint is asked for afterwards, where checkpoint.directory is set.
- * -ESTALE: a PS task was restarted meanwhile; -ETIMEDOUT: the nodes go on; -EHOSTUNREACH ("cannot be emptied:"):
- * nothing was heard of a PS task for 5 s, and nothing was deleted. Of one that fell silent later that is not known:
- * then the error says which PS tasks empty it. It may be called again after any failure. 0, or as above.
+ * Deletes all rows of a table or variable on all nodes, with their optimizer state and the counts of its admission
+ * filter, and waits until that is done. The handle stays valid, and rows start again from their initial values. Rows
+ * that are created meanwhile may be deleted too. Afterwards a checkpoint is requested, if checkpoint.directory is set.
+ * -ESTALE: a PS task was restarted meanwhile; -ETIMEDOUT: the nodes are still at it; -EHOSTUNREACH ("cannot be
+ * emptied:"): a PS task had been silent for 5 s, and nothing was deleted. If one falls silent later, its outcome is
+ * unknown, and the error says which PS tasks empty the table. It may be called again after any failure. 0, or as above.
  */
 STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Drops a table or variable on all nodes: its rows, their optimizer state, and sums and programs of it are gone, their
- * memory is given back, and the name may be created again at once, with any definition. Calls with this handle, or with
- * another one of the same table, fail with -ENOENT from then on, those in flight too unless they came first; they never
- * meet a table that is created under the name later. The handle's memory is freed with the cluster. -EHOSTUNREACH:
- * nothing was heard of a PS task for 5 s, and nothing was dropped; one that fell silent later drops it when it is back.
- * -ENOENT: the table was dropped before; also by this very call, if its answer was lost with the connection. A
- * checkpoint is asked for afterwards, where checkpoint.directory is set; one that is older brings the table back only
- * if the cluster is told to roll back to it. 0, or as above.
+ * Drops a table or variable on all nodes: its rows, their optimizer state, and its sums and programs are removed, their
+ * memory is freed, and the name may be created again at once, with any definition. From then on calls with this or
+ * another handle of the same table fail with -ENOENT, also those in flight that were not executed before; they never
+ * reach a table that is created later under the same name. The handle's memory is freed with the cluster.
+ * -EHOSTUNREACH: a PS task had been silent for 5 s, and nothing was dropped. A PS task that falls silent later drops
+ * the table when it is back. -ENOENT: the table was dropped before, or by this very call if its reply was lost with the
+ * connection. Afterwards a checkpoint is requested, if checkpoint.directory is set. An older checkpoint brings the
+ * table back only if the cluster is told to roll back to it. 0, or as above.
  */
 STAR_API int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 
 /*
- * Calls a method of a node's control plane (docs/control.rst has them) at "host:port". params is the text of a JSON
- * object, or NULL; a member that is given twice is refused. The result is JSON text of any length, for free(). NULL
- * with err: -EINVAL (params is no JSON object), a code of above, or the node's own, as the page says for each method.
- * Needs no cluster. Where STAR_KEY is set the call goes by TLS, with the key of that file.
+ * Calls a method of a node's control plane (docs/control.rst lists them) at "host:port". params is the text of a JSON
+ * object, or NULL; a repeated member is refused. Returns JSON text of any length, which the caller frees with free().
+ * NULL with err: -EINVAL (params is not a JSON object), one of the codes above, or the node's own, as the page says for
+ * each method. Needs no cluster. If STAR_KEY is set, the call uses TLS with the key in that file.
  */
 STAR_API char *star_ask(const char *address, const char *method, const char *params, uint64_t deadline_us,
 			struct star_error *err);
 
 /*
- * The key of the row that stands for a text in a column of examples, as startrain and libstartrain's readers make it
- * from their files (docs/training.rst, "Rows by their names"): a hash, so that all columns may share a table. Columns
- * count from 0, in the file's order. It stays the same for ever, and is below 2^63. text may have any length, and ends
- * with a zero; it must not be NULL.
+ * The row key of a text in a column of examples, as startrain and libstartrain's readers compute it from their files
+ * (docs/training.rst, "Rows by their names"): a hash of both, so that all columns may share a table. Columns count from
+ * 0, in the file's order. The hash will never change, and is below 2^63. text is zero-terminated, of any length, and
+ * must not be NULL.
  */
 STAR_API uint64_t star_key(uint32_t column, const char *text);
 
-/* Elements of a table's row, or of a whole variable; 0 of NULL. */
+/* Elements of a table's row, or of a whole variable; 0 for NULL. */
 STAR_API uint64_t star_elements(const struct star_table *table);
 
-/* A variable's blocks: how many versions a pull of all of it takes, and what programs name by keys. 0 for a table and
- * NULL. */
+/* A variable's blocks: the number of versions in a pull of all of it; programs use block numbers as keys. 0 for a table
+ * and for NULL. */
 STAR_API uint64_t star_blocks(const struct star_table *table);
 
-/* What a buffer needs: bytes of a row (of a whole variable) as elements of dtype, NULL for the stored type. 0 for an
- * unknown type, and for a table of NULL. A scaled_int8 row is a float32 scale and its int8s, padded with zeros to 4
- * bytes; a variable of them is such a row for each block. */
+/* The buffer size in bytes for a row (or a whole variable) with elements of dtype; NULL means the stored type. 0 for an
+ * unknown type, and for a table of NULL. A scaled_int8 row is a float32 scale and its int8s, zero-padded to a multiple
+ * of 4 bytes; a scaled_int8 variable has one such row per block. */
 STAR_API uint64_t star_bytes(const struct star_table *table, const char *dtype);
 
 enum star_flags {
-	/* pull: create nothing, count nothing; a row that is not there reads as its initial value */
+	/* pull: do not create rows, and do not count the access; a missing row reads as its initial value */
 	STAR_READ_ONLY = 1 << 0,
-	/* push: is not applied but added, row by row, to the sums with that tag, which a commit applies; they must be
-	 * open, else -EALREADY */
+	/* push: do not apply the gradients, but add them, row by row, to the sums with that tag, which a commit
+	 * applies. These must be open, else -EALREADY */
 	STAR_ACCUMULATE = 1 << 1,
-	/* commit: throws away what has been summed up, and opens sums with that tag, which must not be less than those
-	 * that are open */
+	/* commit: discard what has been summed up, and open sums with that tag, which must not be less than that of
+	 * the open ones */
 	STAR_OPEN = 1 << 2,
-	/* push-pull: the rows are those that this push has left. Without, they may be later ones, if the connection was
-	 * lost with the reply; with it, such a call fails with -EREMOTEIO: the push was applied, and what the rows were
-	 * then is not known */
+	/* push-pull: return the rows exactly as this push left them. Without the flag they may be newer, if the
+	 * connection was lost before the reply arrived; with it, such a call fails with -EREMOTEIO: the push was
+	 * applied, but the rows as they were then are unknown */
 	STAR_AT_ONCE = 1 << 3,
-	/* push, push_pull, commit, run of a program that applies: `rate` is the learning rate, and 0 is a rate of 0;
-	 * without it the table's own, and `rate` must be 0 */
+	/* push, push_pull, commit, run of a program that applies gradients: use `rate`, which may be 0, as the learning
+	 * rate. Without the flag the table's own is used, and `rate` must be 0 */
 	STAR_RATE = 1 << 4,
-	/* the same: each gradient is multiplied by `scale`, which may be 0; without it they are taken as they are, and
-	 * `scale` must be 0 */
+	/* the same kinds: multiply each gradient by `scale`, which may be 0. Without the flag gradients are used as
+	 * they are, and `scale` must be 0 */
 	STAR_SCALE = 1 << 5,
-	/* commit that opens sums: for each row it is counted how many pushes add to it, until sums are opened without
-	 * this; commit: each row's sum is divided by that number (of a variable: each block's). -EINVAL: the sums were
-	 * opened without it */
+	/* commit that opens sums: count for each row how many pushes add to it, until sums are opened without this
+	 * flag. Other commits: divide each row's sum by that number (of a variable: each block's). -EINVAL: the sums
+	 * were opened without the flag */
 	STAR_BY_ROW = 1 << 6,
 };
 
@@ -228,35 +229,34 @@ enum star_op_kind {
 /*
  * One operation.
  *
- * What it is on. A table: `count` keys (any 64-bit values; duplicates are allowed). A variable: all of it, with count 0
- * and keys NULL; or, with keys, those rows of its first dimension, if rows are whole numbers of blocks or blocks hold
- * whole rows. A block is pushed as a whole then: its other rows get gradients of 0. Most optimizers leave such rows
- * alone; momentum, Adam and the like change them (docs/libstar.rst).
+ * What it works on. A table: `count` keys (any 64-bit values; duplicates are allowed). A variable: all of it, with
+ * count 0 and keys NULL; or, with keys, those rows of its first dimension, if each row consists of whole blocks, or
+ * each block of whole rows. Blocks are always pushed as a whole: other rows of the same block get gradients of 0. Most
+ * optimizers leave such rows unchanged; momentum, Adam and the like change them (docs/libstar.rst).
  *
- * PULL        writes `count` rows to values, in the keys' order: one for each key, also where a key comes twice.
- * PUSH        reads as many gradients from values. Those of one key are summed up first, and applied once.
+ * PULL        writes `count` rows to values, in the order of the keys: one for each key, repeated keys included.
+ * PUSH        reads `count` gradients from values. The gradients of a repeated key are summed first, and applied once.
  * PUSH_PULL   reads gradients from values, and writes the rows as they are after the push to results.
- * ASSIGN      gives rows new values, of any type, with or without an optimizer, whose slots stay as they are. Of a key
- *             that comes twice the last values count. It is sent, retried and counted as a push is. Rows of a variable
- *             must be whole blocks.
+ * ASSIGN      sets rows to new values, of any type, with or without an optimizer, whose slots do not change. The last
+ *             values of a repeated key count. It is sent, retried and counted like a push. Rows of a variable must be
+ *             whole blocks.
  * DELETE      removes rows of a table; values is NULL.
- * COMMIT      applies the sums with `tag` on all reactors, by the optimizer, once for each row (a mean: scale is
- *             1 / n), and opens those with tag + 1; no keys, values NULL. So gradients of many workers for one step,
- *             pushed with STAR_ACCUMULATE, become one update. The same commit may be asked for again, by any worker: it
- *             is done once. -EALREADY: other sums are open, and these were thrown away, or never were. Nodes hold sums
- *             in memory: a restart loses them, and checkpoints do not have them. Not for optimizer lamb, nor with
- *             clip_global_norm.
- * RUN         of a program: star_program.h.
+ * COMMIT      applies the sums with `tag` on all reactors, by the optimizer, once per row (for a mean of n pushes, set
+ *             scale to 1 / n), and opens those with tag + 1; no keys, values NULL. This makes one update of the
+ *             gradients that many workers pushed for one step with STAR_ACCUMULATE. Any worker may repeat a commit: it
+ *             is executed once. -EALREADY: other sums are open; the ones named were discarded, or never opened. Nodes
+ *             hold sums in memory: a restart loses them, and checkpoints do not contain them. Not for optimizer lamb,
+ *             nor with clip_global_norm.
+ * RUN         runs a program: star_program.h.
  *
- * Layout of values and results: rows of star_bytes(table, dtype) bytes, one directly behind the other. Of a variable
- * without keys: all its elements, the last dimension counting fastest, star_bytes(variable, dtype) bytes in all; with
- * keys: its rows in the same way. They must be aligned as an element of dtype is (scaled_int8: to 4 bytes), keys and
- * versions as theirs are. What a failed pull has written is undefined. -EINVAL: values is NULL where it is needed, or
- * is not where it has no use; or dtype is unknown, or not converted from or to what is stored. The memory must stay as
- * it is until the call has completed.
+ * Layout of values and results: rows of star_bytes(table, dtype) bytes each, without gaps. For a variable without keys:
+ * all its elements, in row-major order, star_bytes(variable, dtype) bytes in all; with keys: its rows in the same way.
+ * They must be aligned for elements of dtype (scaled_int8: to 4 bytes), keys and versions for theirs. What a failed
+ * pull has written is undefined. -EINVAL: values is NULL although it is needed, or set although it is not; or dtype is
+ * unknown, or cannot be converted from or to the stored type. The memory must not change until the call has completed.
  *
- * Fields that a kind has no use for must be 0: the constructors below (star_op_pull and so on) set what each kind
- * needs, and the caller adds flags, step, dtype and the like.
+ * Fields that a kind does not use must be 0. The constructors below (star_op_pull and so on) set what each kind needs;
+ * the caller adds flags, step, dtype and the like.
  */
 struct star_op {
 	enum star_op_kind kind;
@@ -266,26 +266,27 @@ struct star_op {
 	uint32_t count;
 	float rate; /* STAR_RATE */
 	void *values;
-	/* the training step, from 1: the job's or the worker's, whichever the caller counts; 0: it counts none */
+	/* the training step, from 1, of the job or of the worker, whichever the caller counts; 0: not counted */
 	uint64_t step;
 	const char *dtype; /* of values: NULL for the stored type */
 	void *results;	   /* push_pull: as values, of the same type */
 	/* pull of a table with versions=1, or of all of a variable: count (star_blocks) versions. Only rows (blocks)
-	 * that have another version now are written, and their new versions here: begin with zeros. NULL: all rows. */
+	 * whose version differs are written, and their new versions are stored here: start with zeros. NULL: all
+	 * rows. */
 	uint32_t *versions;
 	float scale; /* STAR_SCALE */
-	/* pull without versions: values is NULL, and *view, which begins as NULL, is set by the call that starts it to
-	 * a view of the rows. It may be read once the call has succeeded, and must be released when the call has
-	 * completed, also if it has failed. */
+	/* pull without versions: values is NULL. The call that starts the operation sets *view, which must be NULL
+	 * before, to a view of the rows. It may be read once the call has succeeded, and must be released when the call
+	 * has completed, even if it failed. */
 	struct star_view **view;
-	/* run: all else but rate, scale, their flags, and step is 0. Copied, with its arrays; what they point at is
-	 * not. */
+	/* run: all other fields but rate, scale, their flags, and step are 0. It is copied with its arrays; what these
+	 * point at is not. */
 	const struct star_run *run;
 	uint64_t tag; /* of sums, from 1: commit, and push with STAR_ACCUMULATE; else 0 */
 };
 
-/* An operation of each kind, with what it cannot do without. keys NULL and count 0: all of a variable. Nothing is
- * checked here. */
+/* Constructors: an operation of each kind with its required fields. keys NULL and count 0: all of a variable. Nothing
+ * is checked here. */
 static inline struct star_op star_op_of(enum star_op_kind kind, struct star_table *table, const uint64_t *keys,
 					uint32_t count)
 {
@@ -322,7 +323,7 @@ static inline struct star_op star_op_push(struct star_table *table, const uint64
 {
 	struct star_op op = star_op_of(STAR_PUSH, table, keys, count);
 
-	op.values = (void *)(uintptr_t)gradients; /* which are only read */
+	op.values = (void *)(uintptr_t)gradients; /* a push only reads them */
 	return op;
 }
 
@@ -361,7 +362,7 @@ static inline struct star_op star_op_assign(struct star_table *table, const uint
 	return op;
 }
 
-/* Applies the sums with that tag; with the flag STAR_OPEN opens them. */
+/* Applies the sums with that tag; with the flag STAR_OPEN it opens them instead. */
 static inline struct star_op star_op_commit(struct star_table *table, uint64_t tag)
 {
 	struct star_op op = star_op_of(STAR_COMMIT, table, NULL, 0);
@@ -379,28 +380,28 @@ static inline struct star_op star_op_run(const struct star_run *run)
 }
 
 /*
- * Asks the cluster for a checkpoint of all nodes (checkpoint.directory), and waits until it counts; training may go on
- * meanwhile. kind: "full", or NULL for what fits: a delta where that is possible. 0, or: -EINVAL: another kind, or no
- * directory is configured; -EBUSY: one is being written; -EIO: it was not written, and why; -ESTALE: PS task 0 was
- * restarted meanwhile; -ETIMEDOUT: it is still being written.
+ * Requests a checkpoint of all nodes (checkpoint.directory), and waits until it is complete; training may continue
+ * meanwhile. kind: "full", or NULL for a delta if that is possible, else a full one. 0, or: -EINVAL: another kind, or
+ * no directory is configured; -EBUSY: a checkpoint is being written already; -EIO: it could not be written, and the
+ * message says why; -ESTALE: PS task 0 was restarted meanwhile; -ETIMEDOUT: it is still being written.
  */
 STAR_API int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t deadline_us,
 			     struct star_error *err);
 
 /*
- * The same, and as many full checkpoints are kept from now on, those before included; never fewer than checkpoint.keep,
- * and until PS task 0 ends. 0: as many as it keeps anyway. -EINVAL: more than checkpoint.keep_max.
+ * The same, and from now on, until PS task 0 ends, `keep` full checkpoints are kept, earlier ones included, but never
+ * fewer than checkpoint.keep. keep 0: checkpoint.keep alone counts. -EINVAL: more than checkpoint.keep_max.
  */
 STAR_API int star_checkpoint_keep(struct star_cluster *cluster, const char *kind, uint32_t keep, uint64_t deadline_us,
 				  struct star_error *err);
 
 /*
- * Work queues, after DeepRec's WorkQueue: the slices of a job's examples, which PS task 0 hands out one after the other
- * to whichever worker asks, through all epochs. What a slice is, the workers know: its number in its epoch says it. A
- * slice is a worker's for a lease, which libstar renews as long as the process runs. When it ends before the slice is
- * done, the slice goes to another worker. So a worker that comes later gets its share, each slice is done at least
- * once, and without failures exactly once an epoch. Of several epochs the next begins while the last slices of the one
- * before are at work. Checkpoints have the queues as they were when the checkpoint began: what is done there is in the
+ * Work queues, after DeepRec's WorkQueue. A queue has the slices of a job's examples; PS task 0 assigns them, one after
+ * the other and through all epochs, to whichever worker asks. A slice is a number in an epoch; what the number means,
+ * the workers know. A worker holds a slice for a lease, which libstar renews as long as the process runs. If the lease
+ * ends before the slice is done, another worker gets the slice. So late workers get their share; each slice is done at
+ * least once, and without failures exactly once per epoch. An epoch begins while the last slices of the one before are
+ * still in progress. A checkpoint contains the queues as they were when it began: slices that are done there are in its
  * parameters.
  */
 enum { STAR_QUEUE_NAME_MAX = 64, STAR_QUEUE_SLICES_MAX = 1 << 24 };
@@ -409,17 +410,18 @@ struct star_queue;
 
 struct star_queue_spec {
 	const char *name;
-	const char *text;     /* what its slices are, for people: up to 255 bytes; NULL: nothing is said */
-	uint64_t digest;      /* the same in a number: a worker with another one is refused */
-	uint64_t slices;      /* of an epoch */
+	const char *text;     /* describes the slices, for people: up to 255 bytes, or NULL */
+	uint64_t digest;      /* identifies the same description: a worker with another digest is refused */
+	uint64_t slices;      /* per epoch */
 	uint32_t epochs;      /* [1] */
-	uint64_t lease_us;    /* how long a worker that is not heard of keeps its slices [10 s] */
-	uint64_t deadline_us; /* of each question to PS task 0 [STAR_DEADLINE_DEFAULT_US] */
+	uint64_t lease_us;    /* how long a silent worker keeps its slices [10 s] */
+	uint64_t deadline_us; /* of each call to PS task 0 [STAR_DEADLINE_DEFAULT_US] */
 };
 
 /*
- * Makes the queue, or finds it; more epochs than it has are added. NULL with err: -EEXIST (it has other slices, or is
- * of more epochs), -ENOSPC (there are 64), -EINVAL, or as above. Close it before the cluster.
+ * Creates the queue, or finds it; if spec has more epochs than the queue, they are added. NULL with err: -EEXIST (it
+ * has other slices, or more epochs), -ENOSPC (there are 64 queues already), -EINVAL, or as above. Close it before the
+ * cluster.
  */
 STAR_API struct star_queue *star_queue_open(struct star_cluster *cluster, const struct star_queue_spec *spec,
 					    struct star_error *err);
@@ -431,41 +433,42 @@ struct star_slice {
 };
 
 /*
- * The next slice: 1; 0: all is done. -EAGAIN: for wait_us (an hour at most) others had the last slices, and one may
- * come back: ask again; or as above. A worker finishes its own slices before it waits for more: others may be waiting
- * for those. A queue that is gone, since PS task 0 was restarted without a checkpoint of it, begins again.
+ * Takes the next slice. 1: *slice is set; 0: all slices are done; -EAGAIN: for wait_us (an hour at most) other workers
+ * held the last slices, and one may become free: call again; or as above. Finish your own slices before you wait for
+ * more: others may be waiting for those. A queue that is gone, since PS task 0 was restarted without a checkpoint of
+ * it, starts from the beginning.
  */
 STAR_API int star_queue_take(struct star_queue *queue, struct star_slice *slice, uint64_t wait_us,
 			     struct star_error *err);
 
-/* All that the slice has was pushed: PS task 0 is told soon, with the next take or close at the latest. Does not wait.
- * 0; -ESTALE: its lease had ended, and another worker does it. */
+/* Call it when everything that the slice produced was pushed. PS task 0 learns of it soon, with the next take or close
+ * at the latest. Does not wait. 0; -ESTALE: the lease had ended, and another worker gets the slice. */
 STAR_API int star_queue_done(struct star_queue *queue, const struct star_slice *slice);
 
-/* How many of its slices went to others. */
+/* How many slices this worker lost to others, because their leases ended. */
 STAR_API uint64_t star_queue_lost(struct star_queue *queue);
 
-/* Slices that are not done go to other workers at once. Errors are those of telling that; all is freed in any case.
- * NULL is allowed. */
+/* Returns unfinished slices, which other workers get at once, and frees the queue, even when PS task 0 could not be
+ * told; then it returns that error. NULL is allowed. */
 STAR_API int star_queue_close(struct star_queue *queue, struct star_error *err);
 
 /*
  * Executes 1 to STAR_OPS_MAX operations as one call: one round trip to each reactor concerned, in parallel. Each
- * reactor executes them in their order, so that of a key that several operations name a pull sees the pushes that
- * stand before it; two operations may be on the same table, and write to memory that must not overlap. The ops are not
- * changed. 0, or as above: -EINVAL, also of a single operation, before anything was sent (the message has its number,
- * from 0); -E2BIG: more operations, or gradients of one key that fit into no request (docs/libstar.rst). Of several
- * errors of a call it is the one that came first; of the other operations it is unknown what became of them.
+ * reactor executes them in order, so a pull of a key sees the pushes to it that precede it in ops. Several operations
+ * may use the same table; the memory that they write to must not overlap. The ops are not changed. 0, or as above:
+ * -EINVAL: a single operation is invalid, and nothing was sent (the message has its number, from 0); -E2BIG: too many
+ * operations, or the gradients of one key do not fit into a request (docs/libstar.rst). If several errors occur, the
+ * first is returned, and the outcome of the other operations is unknown.
  */
 STAR_API int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
 			  struct star_error *err);
 
 /*
- * The same without waiting, from callbacks, too. done (may be NULL) is called once, with 0 or a negative errno; err is
- * valid during the call. Returns NULL with err when nothing was started: then done is not called. Each request must be
- * given to star_request_wait, once, which waits, returns the outcome as star_execute would, and frees it; it may be
- * called before or after done, but not in a callback (-EDEADLK, and the request is still there). The ops array is
- * copied; keys, versions and what values, results and view point at must stay until then.
+ * The same without waiting; callbacks may call it too. done (may be NULL) is called once, with 0 or a negative errno;
+ * its err is valid during the callback. Returns NULL with err if nothing was started: then done is not called. Each
+ * request must be passed to star_request_wait once, which waits, returns the result as star_execute would, and frees
+ * the request. That may be before or after done, but not in a callback (-EDEADLK, and the request remains valid). The
+ * ops array is copied; keys, versions and what values, results and view point at must stay valid until then.
  */
 typedef void star_done(void *arg, int status, const struct star_error *err);
 STAR_API struct star_request *star_execute_async(struct star_cluster *cluster, const struct star_op *ops,
@@ -474,20 +477,20 @@ STAR_API struct star_request *star_execute_async(struct star_cluster *cluster, c
 STAR_API int star_request_wait(struct star_request *request, struct star_error *err);
 
 /*
- * For programs that must react to signals while a thread of theirs waits, as Python does to Ctrl-C. In star_execute
- * over kernel TCP the calling thread calls `interrupted` every 20 ms; when it returns nonzero the call ends with
- * -EINTR, as it does at its deadline. Each thread has its own; NULL, as at the beginning: none. It must not call
+ * For programs that must react to signals while a thread waits, as Python does to Ctrl-C. In star_execute over kernel
+ * TCP the calling thread calls `interrupted` every 20 ms. If that returns nonzero, the call ends with -EINTR, as it
+ * would at its deadline. The setting is per thread; NULL, the initial value, means none. `interrupted` must not call
  * libstar.
  */
 typedef int star_interrupted(void *arg);
 STAR_API void star_set_interrupted(star_interrupted *interrupted, void *arg);
 
 /*
- * One operation, with values of the stored type: count rows of star_bytes(table, NULL) bytes each (of a variable with
- * keys, rows of its first dimension), or of a whole variable star_bytes(variable, NULL) bytes. A table needs at least
- * one key; NULL and 0 stand for all of a variable. flags of a pull: STAR_READ_ONLY or 0; a push has none. Of a key
- * that is given several times a pull writes the row as often, and a push sums the gradients and applies them once.
- * Errors are those of star_execute; what a failed pull has written to values is undefined.
+ * One operation, with values of the stored type: count rows of star_bytes(table, NULL) bytes each (for a variable with
+ * keys, rows of its first dimension), or for a whole variable star_bytes(variable, NULL) bytes. A table needs at least
+ * one key; keys NULL and count 0 mean all of a variable. flags of a pull: STAR_READ_ONLY or 0; a push has none. A pull
+ * writes the row of a repeated key each time; a push sums its gradients and applies them once. Errors are those of
+ * star_execute; what a failed pull has written to values is undefined.
  */
 STAR_API int star_pull(struct star_table *table, const uint64_t *keys, uint32_t count, void *values, uint32_t flags,
 		       uint64_t deadline_us, struct star_error *err);
@@ -499,15 +502,15 @@ STAR_API int star_variable_push(struct star_table *variable, const void *gradien
 				struct star_error *err);
 
 /*
- * Pulled rows where they lie: over DPDK in the packet buffers that they came in, so that nothing is copied; over TCP,
- * and beyond three eighths of the worker's packet buffers (memory.mbufs) in all views together, in memory of the view's
- * own. The rows, in the keys' order and without gaps, are one sequence of bytes, cut into parts: a part begins and ends
- * anywhere, also inside of a row or of an element, with any alignment. Made for rows of a kilobyte and more, which are
- * read once.
+ * Views: pulled rows without a copy. Over DPDK a view points into the packet buffers that the rows arrived in. Over
+ * TCP, and when all views together hold three eighths of the worker's packet buffers (memory.mbufs), the view has
+ * memory of its own. The rows, in the order of the keys and without gaps, are one sequence of bytes, in several parts.
+ * A part begins and ends anywhere, even inside a row or an element, with any alignment. Views are meant for rows of a
+ * kilobyte or more that are read once.
  *
- * A view is used by one thread at a time, any one. It holds packet buffers until it is released. Release it soon, since
- * large replies need them; any thread may do so, a callback too, also after star_close. The memory may not be written,
- * nor read after the release.
+ * Only one thread at a time, but any thread, may use a view. It holds packet buffers until it is released. Release it
+ * soon, since large replies need them. Any thread may release it, in a callback too, and after star_close. Never write
+ * to the memory, nor read it after the release.
  */
 struct star_view_part {
 	uint64_t offset;  /* of its first byte in the sequence: row i of a table begins at i * star_bytes(table) */
@@ -515,29 +518,29 @@ struct star_view_part {
 	uint64_t bytes;
 };
 
-/* As star_pull, with its flags, repeated keys and errors; the view has star_bytes bytes for each key, in their order.
+/* Like star_pull, with the same flags, repeated keys and errors; the view has star_bytes bytes for each key, in order.
  * *view is NULL if it fails. */
 STAR_API int star_pull_view(struct star_table *table, const uint64_t *keys, uint32_t count, uint32_t flags,
 			    uint64_t deadline_us, struct star_view **view, struct star_error *err);
 
-/* *parts is set to the parts, in order and without gaps, after the call has succeeded; returns how many, at least 1, or
- * 0 when there is no memory to list them. The list, as what it points at, is valid until the release. */
+/* Sets *parts to the parts, in order and without gaps, once the pull has succeeded; returns their number, at least 1,
+ * or 0 if there is no memory for the list. The list and what it points at are valid until the release. */
 STAR_API uint32_t star_view_parts(struct star_view *view, const struct star_view_part **parts);
 
-/* Copies so many bytes from offset on: a row that is cut, in one piece. `to` has room for them, with any alignment. 0,
- * -EINVAL (beyond the end: nothing was copied) or -ENOMEM. */
+/* Copies `bytes` bytes from offset on, as for a row that is split over parts. `to` has room for them, with any
+ * alignment. 0, -EINVAL (beyond the end: nothing was copied) or -ENOMEM. */
 STAR_API int star_view_copy(struct star_view *view, uint64_t offset, uint64_t bytes, void *to);
 
-/* Gives the packet buffers back, and frees it. NULL is allowed. */
+/* Releases the packet buffers, and frees the view. NULL is allowed. */
 STAR_API void star_view_release(struct star_view *view);
 
 /*
- * The L2 norm of the gradients of all push operations together, those of one id summed first and each with its
- * operation's scale, into *norm (which may be NULL); and, if it is above max_norm, the operations' scales multiplied by
- * max_norm / norm, with STAR_SCALE: clipping by the whole gradient's norm, before star_execute. The push operations
- * must have float32 values; others are left alone, and so are all when the norm is not finite. Allocates for operations
- * with keys. max_norm is finite and above 0. 0; -EINVAL: as star_execute would refuse an operation, or max_norm;
- * -ENOMEM. After an error no operation has changed.
+ * Clips gradients by their global norm; call it before star_execute. Stores the L2 norm of the gradients of all push
+ * operations together in *norm (which may be NULL). Gradients of one key are summed first, each with its operation's
+ * scale. If the norm is above max_norm, the operations' scales are multiplied by max_norm / norm, and STAR_SCALE is
+ * set. Pushes must have float32 values; other operations do not change, and none does if the norm is not finite.
+ * max_norm is finite and above 0. Allocates memory for operations with keys. 0; -EINVAL: max_norm, or an operation that
+ * star_execute would refuse; -ENOMEM. After an error no operation has changed.
  */
 STAR_API int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_norm, double *norm,
 				   struct star_error *err);

@@ -177,6 +177,8 @@ static void lose(struct stream *s, int code, const char *why)
 	bool elsewhere;
 
 	ch->lost++;
+	if (ch->live == 0)
+		turn_elsewhere(s); /* what comes next begins there */
 	if (ch->live == 0 || (in_flight && !client_reply_resend(ch))) {
 		die(s, code, why);
 		return;
@@ -250,7 +252,7 @@ static void start_session(struct stream *s)
 	else
 		ch->resend = ch->first_sequence; /* it goes on with what was lost */
 	s->was_open = false;
-	ch->attempt_ns = s->paired ? s->poller->now_ns + ATTEMPT_MS * UINT64_C(1000000) : UINT64_MAX;
+	ch->attempt_ns = s->paired ? client_attempt_until_ns(ch, s->poller->now_ns) : UINT64_MAX;
 	ch->state = CHANNEL_CONNECTING;
 	watch_from(s, s->poller->now_ns);
 }

@@ -18,19 +18,19 @@ const struct config_group config_groups[] = {
 	{ "cluster", false, "The cluster, the same on all its nodes." },
 	{ "endpoint_map", true, "The endpoint map: the data address of each control address." },
 	{ "ports", true, "The network ports that the appliance owns, at most 8." },
-	{ "network", false, "What the data plane stands on." },
+	{ "network", false, "The network stack of the data plane." },
 	{ "cores", false, "The reactors and the cores that they run on." },
-	{ "memory", false, "Hugepages, and what is reserved at start." },
+	{ "memory", false, "Hugepages, and memory that is reserved at start." },
 	{ "limits", false, "Limits of each reactor and of its connections." },
 	{ "tcp", false, "Timers of the appliance's own TCP." },
 	{ "datagrams", false, "Sessions of workers with DPDK." },
-	{ "checkpoint", false, "Checkpoints: what is kept of the parameters when nodes end." },
-	{ "journal", false, "The journal: what has changed since the last checkpoint, on disk." },
-	{ "standby", false, "The pair: a node that serves, and one that takes its place." },
+	{ "checkpoint", false, "Checkpoints: copies of the parameters on disk." },
+	{ "journal", false, "The journal: changes since the last checkpoint, on disk." },
+	{ "standby", false, "The pair: a primary node, and a standby that can take its place." },
 	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
-	{ "metrics", false, "What the node tells of itself: over HTTP, for Prometheus, and over DPDK's telemetry." },
-	{ "security", false, "Who gets in at the control plane, and on the data network." },
+	{ "metrics", false, "What the node reports: over HTTP, for Prometheus, and over DPDK's telemetry." },
+	{ "security", false, "Access to the control plane and to the data network." },
 	{ "log", false, "The log on standard error." },
 };
 const unsigned config_groups_count = sizeof(config_groups) / sizeof(config_groups[0]);
@@ -39,27 +39,26 @@ const unsigned config_groups_count = sizeof(config_groups) / sizeof(config_group
 const struct config_option config_options[] = {
 	{ "node.job_name", OF_CONFIG(job_name), .type = OPTION_WORD, .choices = "ps|worker|chief", .fallback = "ps",
 	  .worker = true,
-	  .help = "The job of this process. The environment variables of a PS govern a ps, those of a worker a worker "
-		  "and the chief." },
+	  .help = "The job of this process. A ps uses the environment variables for PS nodes; a worker and the chief "
+		  "use those for workers." },
 	{ "node.task_index", OF_CONFIG(task_index), .type = OPTION_NUMBER, .max = CONFIG_ENDPOINTS_MAX - 1,
 	  .fallback = "0",
-	  .help = "The task's place in its job's list: cluster.ps[task_index] is this PS node's own control address; "
-		  "where "
-		  "there are two, standby.address says which." },
+	  .help = "The task's index in its job's list: cluster.ps[task_index] is the control address of this PS node; "
+		  "if that names two, standby.address says which." },
 
 	{ "cluster.ps", OF_CONFIG(ps), .offset2 = offsetof(struct config, ps_count),
 	  .others = offsetof(struct config, ps_others), .type = OPTION_ADDRESSES, .max = CONFIG_ENDPOINTS_MAX,
 	  .required = true, .worker = true,
-	  .help = "Control addresses of the PS tasks, in task order; of a task that is a pair of nodes both, as in "
+	  .help = "Control addresses of the PS tasks, in task order. A task that is a pair of nodes has two, as in "
 		  "\"198.18.1.1:3333|198.18.1.2:3333\"." },
 	{ "cluster.worker", OF_CONFIG(workers), .offset2 = offsetof(struct config, workers_count),
 	  .type = OPTION_ADDRESSES, .max = CONFIG_ENDPOINTS_MAX, .fallback = "", .worker = true,
-	  .help = "Addresses of the worker tasks, in task order. A PS node does not call them: they count for the "
-		  "default of cores.number." },
+	  .help = "Addresses of the worker tasks, in task order. A PS node never calls them; their number is used in "
+		  "the default of cores.number." },
 	{ "cluster.partitions", OF_CONFIG(partitions), .type = OPTION_NUMBER, .min = 1, .max = 1 << 20,
 	  .fallback = "16384",
-	  .help = "Hash buckets of the parameter space: a power of two, at least the reactors of the cluster, fixed "
-		  "when the cluster is created." },
+	  .help = "Hash buckets of the parameter space: a power of two, at least the number of reactors in the "
+		  "cluster. Fixed when the cluster is created." },
 
 	{ "endpoint_map_file", OF_LOAD(map_file), .type = OPTION_TEXT, .min = 1, .max = CONFIG_TEXT_MAX,
 	  .fallback_how = "./.endpoint_map, where there is one",
@@ -83,28 +82,25 @@ const struct config_option config_options[] = {
 	  .help = "The PCI address of the NIC, as in 0000:03:00.0; the device pci needs it." },
 	{ "ports[].address", OF_PORT(addresses), .offset2 = offsetof(struct config_port, addresses_count),
 	  .type = OPTION_NETWORKS, .max = CONFIG_ADDRESSES_MAX, .required = true,
-	  .help = "The appliance's own addresses on this port, IPv4 and IPv6, each with the length of its network's "
-		  "prefix. The kernel must not have them too." },
+	  .help = "The node's own addresses on this port, IPv4 and IPv6, each with its prefix length. The kernel must "
+		  "not have them too." },
 	{ "ports[].gateway", OF_PORT(gateway), .type = OPTION_TEXT, .max = 15, .fallback = "",
-	  .help = "The IPv4 address of the router by which other networks are reached, or nothing where all workers "
-		  "are "
-		  "on this port's. Routers are never taken from what arrives." },
+	  .help = "The IPv4 address of the router to other networks, or nothing if all workers are on this port's "
+		  "network. Routers are never learned from the network." },
 	{ "ports[].gateway6", OF_PORT(gateway6), .type = OPTION_TEXT, .max = INET6_ADDRSTRLEN - 1, .fallback = "",
-	  .help = "The same for IPv6; the router's address may be one of the link only (fe80::1)." },
+	  .help = "The same for IPv6; a link-local address (fe80::1) is allowed." },
 	{ "ports[].vlan", OF_PORT(vlan), .type = OPTION_NUMBER, .max = 4094, .fallback = "0",
 	  .help = "The 802.1Q VLAN that this port's frames are tagged with; 0: frames have no tag." },
 	{ "ports[].mtu", OF_PORT(mtu), .type = OPTION_NUMBER, .min = 576, .max = 9000, .fallback = "1500",
 	  .unit = "bytes",
-	  .help = "The largest IP packet; the same as on the other end of the link. IPv6 needs at least 1280." },
+	  .help = "The largest IP packet; the same as at the other end of the link. IPv6 needs at least 1280." },
 	{ "ports[].options", OF_PORT(options), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
 	  .help = "Further device arguments, as DPDK takes them: key=value,key=value." },
 
 	{ "network.stack", OF_CONFIG(stack), .type = OPTION_CHOICE, .choices = "dpdk|kernel", .fallback = "dpdk",
 	  .help = "dpdk: the node owns the ports of `ports`, and runs its own TCP/IP on them. kernel: it uses the "
-		  "kernel's TCP "
-		  "sockets; it then needs no port, no hugepages and no root, its data address is one that the kernel "
-		  "has, 127.0.0.1 "
-		  "too, and workers with DPDK cannot reach it." },
+		  "kernel's TCP sockets, and needs no port, no hugepages and no root. Its data address then must be "
+		  "one of the kernel's, 127.0.0.1 included, and workers with DPDK cannot reach it." },
 
 	{ "cores.number", OF_CONFIG(reactors), .type = OPTION_NUMBER, .min = 1, .max = CONFIG_CORES_MAX,
 	  .fallback_how = "min(8, tasks of the cluster, usable cores); of a worker min(2, the same); with pinning "
@@ -120,221 +116,204 @@ const struct config_option config_options[] = {
 	  .worker = true, .help = "Bind each reactor to a core of its own." },
 	{ "cores.list", OF_CONFIG(cores), .offset2 = offsetof(struct config, cores_count), .type = OPTION_NUMBERS,
 	  .max = 8191, .fallback = "", .worker = true,
-	  .help = "Which cores, when they are pinned: one for each reactor, all different. With none given, the first "
-		  "usable ones." },
+	  .help = "The cores to pin to: one for each reactor, all different. If the list is empty, the first usable "
+		  "cores." },
 	{ "cores.spin_us", OF_CONFIG(spin_us), .type = OPTION_NUMBER, .max = 1000000, .fallback = "50",
-	  .unit = "microseconds", .help = "How long an idle reactor spins before it sleeps, without polling." },
+	  .unit = "microseconds", .help = "How long an idle reactor spins before it sleeps, if it does not poll." },
 
 	{ "memory.hugepages", OF_CONFIG(hugepages), .type = OPTION_CHOICE, .choices = "preferred|required|none",
 	  .fallback = "preferred", .worker = true,
-	  .help = "Whether to run on hugepages: preferred goes on without where there are none, required refuses to "
+	  .help = "Whether to use hugepages: preferred runs without them if there are none, required refuses to "
 		  "start." },
 	{ "memory.parameter_mib", OF_CONFIG(parameter_mib), .type = OPTION_NUMBER, .min = 1, .max = 1 << 24,
-	  .fallback = "1024", .unit = "MiB", .help = "Memory for rows and their index, of all reactors together." },
+	  .fallback = "1024", .unit = "MiB", .help = "Memory for rows and their index, for all reactors together." },
 	{ "memory.mbufs", OF_CONFIG(mbufs), .type = OPTION_NUMBER, .min = 1023, .max = (1 << 20) - 1,
 	  .fallback = "16383", .worker = true,
-	  .help = "Packet buffers of each reactor; a power of two less one wastes no memory. Half of them may be held "
-		  "by "
-		  "requests that come in: one of 4 MiB takes some 3000." },
+	  .help = "Packet buffers of each reactor; a power of two minus one wastes no memory. Incoming requests may "
+		  "hold half of them: one of 4 MiB takes about 3000." },
 
 	{ "limits.connections", OF_CONFIG(connections_max), .type = OPTION_NUMBER, .min = 1, .max = 1 << 20,
-	  .fallback = "4096", .help = "Connections that a reactor holds; a further one is refused." },
+	  .fallback = "4096", .help = "Connections of a reactor; further ones are refused." },
 	{ "limits.sessions", OF_CONFIG(sessions_max), .type = OPTION_NUMBER, .max = 1 << 16, .fallback = "1024",
-	  .help = "Sessions of workers with DPDK that a reactor holds, over UDP at its data port; a further one is "
-		  "refused. 0: none at all." },
+	  .help = "Sessions of DPDK workers (UDP, at the data port) of a reactor; further ones are refused. 0: none." },
 	{ "limits.request_mib", OF_CONFIG(request_mib), .type = OPTION_NUMBER, .min = 1, .max = 64, .fallback = "4",
 	  .unit = "MiB",
-	  .help = "The largest request, and the largest reply. libstar cuts what it sends by the least of all nodes; "
-		  "optimizer lamb and clip_global_norm need a variable's gradient in one request. More than 4 needs "
-		  "memory.mbufs: four times what a request takes, which at an mtu of 1500 is 750 for each MiB, at 9000 "
-		  "120." },
+	  .help = "The largest request, and the largest reply. libstar splits requests by the smallest limit of all "
+		  "nodes; optimizer lamb and clip_global_norm need a variable's gradient in one request. More than 4 "
+		  "needs more memory.mbufs: four times what a request takes, which is 750 per MiB at an mtu of 1500, "
+		  "and 120 at 9000." },
 	{ "limits.kept_mib", OF_CONFIG(kept_mib), .type = OPTION_NUMBER, .min = 1, .max = 65536, .fallback = "32",
 	  .unit = "MiB",
-	  .help = "What programs may keep on a reactor between two requests of a step, all workers together; one "
-		  "worker at most a quarter of it. It is touched only when it is used." },
+	  .help = "What programs may keep on a reactor between two requests of a step, for all workers together; one "
+		  "worker may use a quarter of it. The memory is touched only when it is used." },
 	{ "limits.kept_lease_ms", OF_CONFIG(kept_lease_ms), .type = OPTION_NUMBER, .min = 100, .max = 3600000,
 	  .fallback = "30000", .unit = "milliseconds",
-	  .help = "How long what programs keep is there if nobody asks for it: a worker that dies in a step leaves it "
-		  "behind." },
+	  .help = "How long a reactor holds what programs keep, if nobody asks for it: a worker that dies during a "
+		  "step leaves it behind." },
 	{ "limits.receive_window_kib", OF_CONFIG(receive_window_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
 	  .fallback = "256", .unit = "KiB", .help = "The largest TCP receive window of a connection." },
 	{ "limits.send_queue_kib", OF_CONFIG(send_queue_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
 	  .fallback = "256", .unit = "KiB",
-	  .help = "Bytes that a connection may have unacknowledged or unsent before its requests wait." },
+	  .help = "Unacknowledged and unsent bytes of a connection before its requests wait." },
 
 	{ "tcp.rto_min_us", OF_CONFIG(rto_min_us), .type = OPTION_NUMBER, .min = 1000, .max = 60000000,
 	  .fallback = "200000", .unit = "microseconds",
-	  .help = "Floor of the retransmission timeout. Kernel peers delay their ACKs by 40 ms: stay above that." },
+	  .help = "Minimum of the retransmission timeout. Linux delays its ACKs by up to 40 ms: stay above that." },
 	{ "tcp.rto_max_us", OF_CONFIG(rto_max_us), .type = OPTION_NUMBER, .min = 100000, .max = 240000000,
-	  .fallback = "60000000", .unit = "microseconds", .help = "Ceiling of the retransmission timeout." },
+	  .fallback = "60000000", .unit = "microseconds", .help = "Maximum of the retransmission timeout." },
 	{ "tcp.time_wait_ms", OF_CONFIG(time_wait_ms), .type = OPTION_NUMBER, .min = 100, .max = 240000,
 	  .fallback = "60000", .unit = "milliseconds", .help = "How long a closed connection stays in TIME_WAIT." },
 	{ "tcp.user_timeout_ms", OF_CONFIG(user_timeout_ms), .type = OPTION_NUMBER, .min = 1000, .max = 3600000,
 	  .fallback = "30000", .unit = "milliseconds",
-	  .help = "A connection whose data stays unacknowledged for so long is aborted (RFC 5482)." },
+	  .help = "A connection whose data stays unacknowledged for this long is aborted (RFC 5482)." },
 	{ "tcp.keepalive_s", OF_CONFIG(keepalive_s), .type = OPTION_NUMBER, .min = 0, .max = 86400, .fallback = "60",
 	  .unit = "seconds",
-	  .help = "A peer that is silent for so long is asked whether it is there, and given up after six questions, "
-		  "ten "
-		  "seconds apart, without an answer; 0: never." },
+	  .help = "After this silence a peer is probed, and given up after six probes, ten seconds apart, without an "
+		  "answer; 0: never." },
 
 	{ "tcp.congestion", OF_CONFIG(congestion), .type = OPTION_CHOICE, .choices = "cubic|newreno|dctcp",
 	  .fallback = "cubic",
-	  .help = "Congestion control. dctcp is for a closed network whose switches mark early, and needs tcp.ecn = "
-		  "ask "
-		  "or peers that ask." },
+	  .help = "Congestion control. dctcp is for a closed network whose switches mark early; it needs tcp.ecn = "
+		  "ask, or peers that ask." },
 	{ "tcp.ecn", OF_CONFIG(ecn), .type = OPTION_CHOICE, .choices = "accept|off|ask", .fallback = "accept",
-	  .help = "Explicit congestion notification: where the peer asks for it, never, or asked for by our own "
-		  "connections too." },
+	  .help = "Explicit congestion notification: accept it if the peer asks for it, never use it, or ask for it "
+		  "too." },
 
 	{ "datagrams.credits", OF_CONFIG(credits), .type = OPTION_NUMBER, .min = 16, .max = 65536, .fallback = "512",
 	  .unit = "packets", .worker = true,
-	  .help = "Packets that all sessions of a reactor together may have under way to it: what its receive ring "
-		  "holds." },
+	  .help = "Packets that all sessions of a reactor together may have in flight to it: the size of its receive "
+		  "ring." },
 	{ "datagrams.target_delay_us", OF_CONFIG(target_delay_us), .type = OPTION_NUMBER, .min = 5, .max = 100000,
 	  .fallback = "50", .unit = "microseconds", .worker = true,
-	  .help = "A round trip that takes longer is congestion: the sender slows down." },
+	  .help = "A round trip that takes longer counts as congestion: the sender slows down." },
 
 	{ "checkpoint.directory", OF_CONFIG(checkpoint_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
-	  .help = "Where checkpoints are kept: a folder that all PS nodes see under this path (one machine, or a "
-		  "shared "
-		  "file system). Nothing: there are no checkpoints, and what a node holds is lost when it ends." },
+	  .help = "Where checkpoints are kept: a directory that all PS nodes see under this path (one machine, or a "
+		  "shared file system). If empty, there are no checkpoints, and a node's parameters are lost when it "
+		  "ends." },
 	{ "checkpoint.key", OF_CONFIG(checkpoint_key), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
 	  .help = "A key file of one principal, the same on all PS nodes (docs/security.rst): the manifest of each "
-		  "checkpoint gets an HMAC, and none is read without one that is right. credential:NAME as for "
-		  "security.control_keys. Nothing: whoever can write to checkpoint.directory is believed." },
+		  "checkpoint gets an HMAC, and only checkpoints with a correct one are read. credential:NAME as for "
+		  "security.control_keys. If empty, checkpoints are trusted: anyone who can write to "
+		  "checkpoint.directory can change them." },
 	{ "checkpoint.restore", OF_CONFIG(checkpoint_restore), .type = OPTION_CHOICE, .choices = "no|latest|good",
 	  .fallback_how = "good where checkpoint.directory is set, else no",
-	  .help = "What the cluster begins with: nothing; the newest checkpoint, or no start if that is damaged; or "
-		  "the newest good one: PS task 0 reads them, from the newest on, until one is in order to the last "
-		  "byte. All nodes have the same word here. With \"no\" what the directory has is neither restored nor "
-		  "pruned." },
+	  .help = "What the cluster starts from. no: nothing, and the directory is neither restored nor pruned. "
+		  "latest: the newest checkpoint; the cluster does not start if that is damaged. good: the newest good "
+		  "one: PS task 0 reads them, newest first, until one is intact to the last byte. All nodes must have "
+		  "the same value." },
 	{ "checkpoint.restore_id", OF_CONFIG(checkpoint_id), .type = OPTION_NUMBER, .max = INT32_MAX, .fallback = "0",
-	  .help = "This one instead of the newest; with checkpoint.restore = good, this one or one before it. 0: the "
-		  "newest." },
+	  .help = "Start from this checkpoint instead of the newest; with checkpoint.restore = good, from this one or "
+		  "an earlier one. 0: the newest." },
 	{ "checkpoint.every_s", OF_CONFIG(checkpoint_every_s), .type = OPTION_NUMBER, .max = 31536000, .fallback = "0",
-	  .unit = "seconds",
-	  .help = "How often PS task 0 has a full checkpoint written by all nodes; 0: only when asked to." },
+	  .unit = "seconds", .help = "How often PS task 0 has all nodes write a full checkpoint; 0: only on request." },
 	{ "checkpoint.delta_every_s", OF_CONFIG(checkpoint_delta_every_s), .type = OPTION_NUMBER, .max = 31536000,
 	  .fallback = "0", .unit = "seconds",
-	  .help = "How often one of the rows that have changed since the last is written; 0: never by itself. Where "
-		  "that "
-		  "is not possible, a full one is." },
+	  .help = "How often it has them write a delta, with the rows that have changed since the last checkpoint; 0: "
+		  "only on request. If a delta is not possible, a full one is written." },
 	{ "checkpoint.keep", OF_CONFIG(checkpoint_keep), .type = OPTION_NUMBER, .min = 1, .max = 10000, .fallback = "2",
-	  .help = "Full checkpoints that are kept, each with its deltas; older ones are removed after each full one." },
+	  .help = "Full checkpoints to keep, each with its deltas; older ones are removed after each full one." },
 	{ "checkpoint.keep_max", OF_CONFIG(checkpoint_keep_max), .type = OPTION_NUMBER, .min = 1, .max = 10000,
 	  .fallback = "20",
-	  .help = "How many of them a job may ask to be kept (keep_checkpoint_max) where checkpoint.keep is less." },
+	  .help = "How many full checkpoints a job may ask to keep (keep_checkpoint_max), if that is more than "
+		  "checkpoint.keep." },
 	{ "checkpoint.on_stop", OF_CONFIG(checkpoint_on_stop), .type = OPTION_BOOL, .fallback = "false",
-	  .help = "Whether a node has a last checkpoint of the cluster written before it ends by SIGTERM, SIGINT or "
-		  "SIGHUP; no "
-		  "node takes requests from that on until the nodes are back. Give all nodes the same." },
+	  .help = "Whether a node that gets SIGTERM, SIGINT or SIGHUP has the cluster write a last checkpoint before "
+		  "it ends. From that moment on no node takes requests until the nodes are back. All nodes must have "
+		  "the same value." },
 	{ "checkpoint.copies_mib", OF_CONFIG(checkpoint_copies_mib), .type = OPTION_NUMBER, .min = 1, .max = 65536,
 	  .fallback = "64", .unit = "MiB",
-	  .help = "Memory of each reactor for rows that change while they wait to be written. When it is full, pushes "
-		  "to "
-		  "such rows wait." },
+	  .help = "Memory of each reactor for copies of rows that change before they are written. When it is full, "
+		  "pushes to such rows wait." },
 	{ "checkpoint.wait_s", OF_CONFIG(checkpoint_wait_s), .type = OPTION_NUMBER, .max = 3600, .fallback = "5",
 	  .unit = "seconds",
-	  .help = "When that memory is full for so long that requests wait, the checkpoint is given up. 0: they wait "
-		  "until "
-		  "their deadlines." },
+	  .help = "If that memory is full and requests wait for this long, the checkpoint is given up. 0: they wait "
+		  "until their deadlines." },
 	{ "checkpoint.log_mib", OF_CONFIG(checkpoint_log_mib), .type = OPTION_NUMBER, .max = 65536, .fallback = "16",
 	  .unit = "MiB",
 	  .help = "Memory of each reactor for the list of rows that have changed since the last checkpoint, 8 bytes "
-		  "each: "
-		  "what a delta writes. 0: there are no deltas." },
+		  "each; a delta writes these. 0: no deltas." },
 	{ "checkpoint.rate_mib_s", OF_CONFIG(checkpoint_rate_mib_s), .type = OPTION_NUMBER, .max = 1 << 20,
 	  .fallback = "0", .unit = "MiB a second",
-	  .help = "How fast the node writes a checkpoint at most; 0: as fast as it goes." },
+	  .help = "Limit of the rate at which the node writes a checkpoint; 0: none." },
 
 	{ "journal.directory", OF_CONFIG(journal_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
-	  .help = "A folder of this node alone, on a fast local disk, in which each change is written down within some "
-		  "milliseconds: a node that was killed begins with its last checkpoint and what came after it. "
-		  "With checkpoint.directory, and on all PS tasks or none. Nothing: there is no journal." },
+	  .help = "A directory of this node alone, on a fast local disk, to which each change is written within a few "
+		  "milliseconds: a node that was killed restarts from its last checkpoint and the changes since. Needs "
+		  "checkpoint.directory; all PS tasks have a journal, or none. If empty, there is no journal." },
 	{ "journal.ring_mib", OF_CONFIG(journal_ring_mib), .type = OPTION_NUMBER, .min = 8, .max = 4096,
 	  .fallback = "32", .unit = "MiB",
-	  .help = "Memory of each reactor for what is still to be written, made a power of two. When it is full, "
-		  "requests wait." },
+	  .help = "Memory of each reactor for changes that are still to be written, rounded to a power of two. When it "
+		  "is full, requests wait." },
 	{ "journal.segment_mib", OF_CONFIG(journal_segment_mib), .type = OPTION_NUMBER, .min = 2, .max = 4096,
 	  .fallback = "64", .unit = "MiB",
-	  .help = "Size of the journal's files, which are made before they are needed, and used again." },
+	  .help = "Size of the journal's files, which are allocated ahead and reused." },
 	{ "journal.limit_mib", OF_CONFIG(journal_limit_mib), .type = OPTION_NUMBER, .min = 16, .max = INT32_MAX,
 	  .fallback = "65536", .unit = "MiB",
-	  .help = "What the journal may take on disk, since the last checkpoint that counts, over restarts. Beyond "
-		  "that it ends, and "
-		  "the "
-		  "node's health says so." },
+	  .help = "Disk space that the journal may take for changes since the last complete checkpoint, over restarts. "
+		  "Beyond that the journal ends, and the node's health says so." },
 	{ "journal.wait_s", OF_CONFIG(journal_wait_s), .type = OPTION_NUMBER, .min = 1, .max = 3600, .fallback = "5",
 	  .unit = "seconds",
-	  .help = "When that memory is full for so long, the journal ends, the node serves on without it, and its "
-		  "health "
-		  "says so." },
+	  .help = "If that memory is full for this long, the journal ends; the node continues without it, and its "
+		  "health says so." },
 	{ "journal.durability", OF_CONFIG(journal_durability), .type = OPTION_CHOICE, .choices = "async|retained|sync",
 	  .fallback = "async",
-	  .help = "When a reply leaves that tells of a change: async: at once, and what the last moments had is lost "
-		  "when "
-		  "the node dies; retained: at once, and libstar keeps pushes until they are on disk, and sends them "
-		  "again if the node dies before; sync: when the change is on disk, a millisecond and a write later. "
-		  "Pulls "
-		  "never "
+	  .help = "When the node replies to a change. async: at once; the last moments are lost if the node dies. "
+		  "retained: at once, and libstar keeps pushes until they are on disk, and sends them again if the "
+		  "node dies before. sync: when the change is on disk, a millisecond and a write later. Pulls never "
 		  "wait." },
 
 	{ "standby.peer", OF_CONFIG(standby_peer), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
-	  .help = "Where the other node of the pair listens: its standby.listen. The two are a cluster of one PS task: "
-		  "one of them serves, the other one is its standby. Nothing: the node has none." },
+	  .help = "Where the other node of the pair listens: its standby.listen. The two nodes are one PS task: one is "
+		  "the primary, which serves, the other its standby. If empty, the node has no standby." },
 	{ "standby.listen", OF_CONFIG(standby_listen), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
-	  .help = "Where this node listens for the other one: an address of the kernel's, and a port that nobody else "
-		  "has." },
+	  .help = "Where this node listens for the other one: an address of the kernel, and an unused port." },
 	{ "standby.address", OF_CONFIG(standby_second), .type = OPTION_CHOICE, .choices = "first|second",
 	  .fallback = "first",
-	  .help = "Which of the two control addresses that cluster.ps has for this task is this node's own." },
+	  .help = "Which of the two control addresses of this task in cluster.ps belongs to this node." },
 	{ "standby.directory", OF_CONFIG(standby_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
-	  .help = "A folder of this node alone, on a local disk: what it was in the pair stands there, and while it "
-		  "gets the "
-		  "primary's rows, what has changed meanwhile." },
+	  .help = "A directory of this node alone, on a local disk. It records the node's role in the pair and, while "
+		  "a standby receives the primary's rows, the changes meanwhile." },
 	{ "standby.first", OF_CONFIG(standby_first), .type = OPTION_CHOICE, .choices = "primary|standby",
 	  .fallback = "primary",
-	  .help = "What the node is when that folder does not say it: one of the two begins as the standby." },
+	  .help = "The node's role if that directory does not say it: one of the two must start as the standby." },
 	{ "standby.lease_ms", OF_CONFIG(standby_lease_ms), .type = OPTION_NUMBER, .min = 100, .max = 60000,
 	  .fallback = "1000", .unit = "milliseconds",
-	  .help = "How long the primary changes anything without hearing of a standby that has all; a standby waits as "
-		  "long before it takes the place of a primary that does not answer. Give both the same." },
+	  .help = "How long the primary accepts changes without hearing from a standby that is up to date. The standby "
+		  "waits as long before it replaces a silent primary. Both nodes must have the same value." },
 	{ "standby.alone_s", OF_CONFIG(standby_alone_s), .type = OPTION_NUMBER, .max = 3600, .fallback = "5",
 	  .unit = "seconds",
-	  .help = "How long changes wait for a standby that cannot be reached, before the primary goes on without it; "
-		  "0: as long as their deadlines. It waits for none whose process has ended." },
+	  .help = "How long changes wait for an unreachable standby before the primary goes on without it; 0: until "
+		  "their deadlines. It does not wait for a standby whose process has ended." },
 	{ "standby.wait_s", OF_CONFIG(standby_wait_s), .type = OPTION_NUMBER, .min = 1, .max = 3600, .fallback = "5",
 	  .unit = "seconds",
-	  .help = "How long requests wait for a standby that is connected and does not keep up (journal.ring_mib), "
-		  "before it is given up." },
+	  .help = "How long requests wait for a connected standby that does not keep up (journal.ring_mib), before the "
+		  "standby is given up." },
 	{ "standby.hold_mib", OF_CONFIG(standby_hold_mib), .type = OPTION_NUMBER, .min = 64, .max = 16 << 20,
 	  .fallback = "65536", .unit = "MiB",
-	  .help = "What a standby may hold in that folder, of each reactor, until it has the primary's rows." },
+	  .help = "How much of the changes, per reactor, a standby may hold in that directory until it has the "
+		  "primary's rows." },
 	{ "standby.etcd", OF_CONFIG(standby_etcd), .offset2 = offsetof(struct config, standby_etcd_count),
 	  .type = OPTION_ADDRESSES, .max = CONFIG_ETCD_MAX, .fallback = "",
-	  .help = "The client addresses of an etcd cluster's members (3.4 or later), which says who of the two serves: "
-		  "then "
-		  "a standby takes the place of a primary that has died without an operator, and a primary goes on "
-		  "alone "
-		  "when etcd has it (standby.alone_s does not count). Both nodes have the same. Nothing: an operator "
-		  "says "
-		  "it." },
+	  .help = "Client addresses of an etcd cluster (3.4 or later), which decides which of the two serves: then a "
+		  "standby replaces a dead primary without an operator, and a primary goes on alone when etcd has "
+		  "recorded it (standby.alone_s does not count). Both nodes must have the same value. If empty, an "
+		  "operator decides." },
 	{ "standby.etcd_key", OF_CONFIG(standby_etcd_key), .type = OPTION_TEXT, .max = 255,
 	  .fallback = "/starserver/ps/0",
-	  .help = "The key in etcd. Give each cluster of one etcd its own; the two nodes have the same." },
+	  .help = "The key in etcd. Clusters that share an etcd need different keys; the two nodes of a pair must have "
+		  "the same." },
 	{ "standby.etcd_ca", OF_CONFIG(standby_etcd_ca), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
-	  .help = "A file with the certificate of who signs etcd's, in PEM: etcd is asked by HTTPS then. Nothing: by "
-		  "HTTP, "
-		  "in clear." },
+	  .help = "A PEM file with the certificate of the CA that signed etcd's: etcd is then reached by HTTPS. If "
+		  "empty, by unencrypted HTTP." },
 	{ "standby.etcd_certificate", OF_CONFIG(standby_etcd_certificate), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
-	  .help = "A file with this node's own certificate, in PEM, where etcd asks for one (--client-cert-auth)." },
+	  .help = "A PEM file with this node's certificate, if etcd requires one (--client-cert-auth)." },
 	{ "standby.etcd_private_key", OF_CONFIG(standby_etcd_private_key), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
-	  .fallback = "", .help = "The file with its private key, in PEM, without a passphrase." },
+	  .fallback = "", .help = "The PEM file with its private key, without a passphrase." },
 	{ "standby.durability", OF_CONFIG(standby_durability), .type = OPTION_CHOICE, .choices = "async|retained|sync",
 	  .fallback = "retained",
 	  .help = "When a reply leaves that tells of a change: async: at once, and what the last moments had is lost "
@@ -362,73 +341,65 @@ const struct config_option config_options[] = {
 	  .help = "How long to try to reach another node." },
 
 	{ "metrics.port", OF_CONFIG(metrics_port), .type = OPTION_NUMBER, .max = 65535, .fallback = "0",
-	  .help = "The TCP port of the kernel at which /metrics and /health are served over HTTP; 0: nowhere (`starctl "
-		  "metrics` and "
+	  .help = "The kernel's TCP port that serves /metrics and /health over HTTP; 0: none (`starctl metrics` and "
 		  "`starctl health` show the same)." },
 	{ "metrics.address", OF_CONFIG(metrics_address), .type = OPTION_TEXT, .min = 2, .max = INET6_ADDRSTRLEN - 1,
 	  .fallback = "127.0.0.1",
-	  .help = "The address for that: one of the kernel's, or 0.0.0.0 or :: for all. Whoever reaches it can read "
-		  "figures and names of tables, and change nothing." },
+	  .help = "The address for that: one of the kernel's, or 0.0.0.0 or :: for all. Anyone who reaches it can read "
+		  "figures and table names, but change nothing." },
 	{ "metrics.telemetry", OF_CONFIG(metrics_telemetry), .type = OPTION_BOOL, .fallback = "false",
-	  .help = "Whether DPDK's telemetry socket is there, for dpdk-telemetry.py: its own figures of ports and "
+	  .help = "Whether to provide DPDK's telemetry socket, for dpdk-telemetry.py: DPDK's statistics of ports and "
 		  "mempools, and the metrics below /star." },
 	{ "metrics.tables", OF_CONFIG(metrics_tables), .type = OPTION_NUMBER, .max = 1024, .fallback = "200",
-	  .help = "Tables and variables that have metrics of their own: those that were created first; of the others "
-		  "star_tables_unlisted says how many there are, and `starctl tables` what they have. Each has some "
-		  "twenty." },
+	  .help = "Tables and variables with metrics of their own, in the order of creation, about twenty metrics "
+		  "each. star_tables_unlisted counts the others; `starctl tables` shows all." },
 	{ "metrics.requests", OF_CONFIG(observe_requests), .type = OPTION_BOOL, .fallback = "true",
-	  .help = "Whether each reactor remembers how long requests took, the last 65,536 of them, and some of their "
-		  "keys, for `starctl latency`, `slow`, `trace` and `hot`: in 4 MiB, and for some nanoseconds a "
+	  .help = "Whether each reactor records the times of its last 65,536 requests and some of their keys, for "
+		  "`starctl latency`, `slow`, `trace` and `hot`. Takes 4 MiB per reactor, and some nanoseconds per "
 		  "request." },
 
 	{ "metrics.records", OF_CONFIG(metrics_records), .type = OPTION_TEXT, .min = 1, .max = 200,
 	  .fallback_how = "control.socket with .records in place of .sock",
-	  .help = "The file into which the node writes these last requests when it crashes, or when one of its "
-		  "reactors "
-		  "is stuck; at most 32 MiB, and the one of before with .1. `starctl slow --records FILE` reads it." },
+	  .help = "The file to which the node writes these records when it crashes or a reactor is stuck: at most 32 "
+		  "MiB; the previous one is kept with .1 appended. `starctl slow --records FILE` reads it." },
 
 	{ "security.control_keys", OF_CONFIG(security_control_keys), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
-	  .help = "The key file of all principals who may use the control address, by TLS 1.3: `starctl key create` "
-		  "makes "
-		  "it. credential:NAME is one of systemd's (LoadCredential=). Nothing: whoever reaches that address "
-		  "gets "
-		  "in. The data network has security.data." },
+	  .help = "The key file of all principals that may use the control address, over TLS 1.3; `starctl key create` "
+		  "makes it. credential:NAME is a systemd credential (LoadCredential=). If empty, anyone who reaches "
+		  "that address may use it. For the data network see security.data." },
 	{ "security.control_principal", OF_CONFIG(security_control_principal), .type = OPTION_TEXT, .max = 63,
 	  .fallback = "",
-	  .help = "The principal of that file as which this node calls the others; nothing: the only one of role "
-		  "node." },
+	  .help = "The principal in that file that this node uses to call other nodes. If empty, the only one with "
+		  "role node." },
 	{ "security.audit_log", OF_CONFIG(security_audit_log), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
 	  .fallback = "",
-	  .help = "A file for the audit log of the control plane, in JSON lines: who came, what he changed, and what "
-		  "was refused. `starctl audit verify` checks it. Nothing: there is none." },
+	  .help = "A file for the audit log of the control plane, in JSON lines: who connected, what they changed, and "
+		  "what was refused. `starctl audit verify` checks it. If empty, there is none." },
 	{ "security.data", OF_CONFIG(security_data), .type = OPTION_CHOICE, .choices = "open|checked|sealed|sealed-256",
 	  .fallback = "open",
-	  .help = "open: whoever reaches the data address reads and changes parameters. checked: who comes there has "
-		  "a ticket, "
-		  "which libstar asks the control plane for with its key, and nobody changes anything on the way. "
-		  "sealed: and nobody reads keys and values there (AES-128-GCM; sealed-256: AES-256-GCM). Other than "
-		  "open it needs "
-		  "security.control_keys, and is the same on all nodes." },
+	  .help = "open: anyone who reaches the data address can read and change parameters. checked: clients need a "
+		  "ticket, which libstar gets from the control plane with its key, and all traffic is authenticated. "
+		  "sealed: it is also encrypted (AES-128-GCM; sealed-256: AES-256-GCM). Except for open it needs "
+		  "security.control_keys, and must be the same on all nodes." },
 	{ "security.memif", OF_CONFIG(security_memif), .type = OPTION_CHOICE, .choices = "as-data|tickets",
 	  .fallback = "as-data",
-	  .help = "What goes through shared memory (memif) with security.data. as-data: the same. tickets: who comes "
-		  "there has a ticket, but requests and replies are as without one, which is faster; whoever can "
-		  "attach to the interface's socket, or sees its memory, is trusted." },
+	  .help = "How security.data applies to shared memory (memif). as-data: in the same way. tickets: clients need "
+		  "a ticket, but requests and replies are neither authenticated nor encrypted, which is faster; anyone "
+		  "who can attach to the interface's socket, or see its memory, is trusted." },
 	{ "security.rights", OF_CONFIG(security_rights), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
-	  .help = "A file that says which principals may do what with which tables of the data network, "
-		  "and how much (docs/security.rst). Nothing: whoever has a ticket may do everything there." },
+	  .help = "A file that says which principals may do what with which tables on the data network, and their "
+		  "quotas (docs/security.rst). If empty, anyone with a ticket may do everything." },
 	{ "security.require", OF_CONFIG(security_require), .type = OPTION_BOOL, .fallback = "false",
-	  .help = "The node does not start unless nobody gets in without a key: with security.control_keys, and "
-		  "security.data checked or sealed, and with metrics.port on a loopback address only." },
+	  .help = "Do not start unless access needs a key everywhere: security.control_keys is set, security.data is "
+		  "not open, and metrics.port, if any, is on a loopback address." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
 	  .fallback = "info", .worker = true,
-	  .help = "The least severe events that are logged; `starctl log-level` changes it while the node runs." },
+	  .help = "The least severe level that is logged; `starctl log-level` changes it at run time." },
 	{ "log.format", OF_CONFIG(log_format), .type = OPTION_CHOICE, .choices = "text|logfmt", .fallback = "text",
-	  .help = "How lines are written: date, level and text; or time=, level= and msg= for programs. In the journal "
-		  "they have "
-		  "a priority instead of the date." },
+	  .help = "Format of lines. text: date, level and message. logfmt: time=, level= and msg=, for programs. In "
+		  "the systemd journal lines have a priority instead of the date." },
 };
 const unsigned config_options_count = sizeof(config_options) / sizeof(config_options[0]);
 

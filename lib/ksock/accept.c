@@ -85,6 +85,19 @@ int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, vo
 	return 0;
 }
 
+/* The port stays this process's: who connects is refused, and those who wait to be accepted are reset. */
+void ksock_unlisten(void *ctx)
+{
+	struct ksock *ks = ctx;
+
+	wheel_cancel(ks->wheel, &ks->accept_timer);
+	if (ks->listen_fd < 0)
+		return;
+	epoll_ctl(ks->epoll_fd, EPOLL_CTL_DEL, ks->listen_fd, NULL);
+	set_socket(ks->listen_fd, SOL_SOCKET, SO_REUSEADDR, 0);
+	shutdown(ks->listen_fd, SHUT_RDWR);
+}
+
 static void watch_listener(struct ksock *ks, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.u64 = UINT64_MAX };

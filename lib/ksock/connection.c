@@ -178,6 +178,7 @@ static struct tcp_address conn_address(const struct tcp_conn *c)
 
 const struct rpc_transport ksock_transport = {
 	.listen = ksock_listen,
+	.unlisten = ksock_unlisten,
 	.alloc = conn_alloc,
 	.mss = conn_mss,
 	.send = conn_send,

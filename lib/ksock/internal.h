@@ -96,6 +96,7 @@ void ksock_end(struct ksock_conn *conn, int reason, bool reset);
 
 /* accept.c */
 int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, void *handler_ctx);
+void ksock_unlisten(void *ctx);
 void ksock_accept(struct ksock *ks);
 
 #endif

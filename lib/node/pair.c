@@ -132,6 +132,7 @@ void node_pair_yield(struct node_pair *p, uint64_t generation)
 {
 	struct star_error err = { 0 };
 
+	node_pair_hang_up(p);
 	if (node_pair_remember(p, PAIR_STANDBY, generation, &err) < 0) {
 		node_fail(p->node, &err);
 		return;

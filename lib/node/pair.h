@@ -30,6 +30,7 @@ enum node_pair_word {
 	NODE_PAIR_SETTLE,  /* a mark behind all that there is; so: there is one */
 	NODE_PAIR_GATE,	   /* replies wait for the standby */
 	NODE_PAIR_COVERED, /* so: it has all that replies have told of before that */
+	NODE_PAIR_LEAVE,   /* nobody is taken, and what is not begun is not answered: rpc_server_leave */
 };
 
 /* What a promotion did. */
@@ -79,6 +80,7 @@ struct node_pair {
 	bool primary_sums, primary_same; /* sums were opened there; it has the same reactors */
 	struct node_pair_promotion promotion;
 	bool promotion_read; /* by the operator who has asked, if one has */
+	bool deposing;	     /* the primary is being asked to stop for him */
 	/* figures */
 	uint64_t lag_bytes, lag_us, bytes, rows, syncs, resumed_us;
 };
@@ -128,6 +130,9 @@ int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct
 
 /* pair_tell.c: all reactors, one after the other; true: of all of them it is so. */
 bool node_pair_tell(struct node_pair *p, enum node_pair_word word);
+/* The workers of a node that leaves its place are hung up on, as soon as what it has for them is sent, and that is not
+ * waited for for long. */
+void node_pair_hang_up(struct node_pair *p);
 
 /* pair_primary.c: serves, until it stops or is deposed. */
 void node_pair_primary(struct node_pair *p);

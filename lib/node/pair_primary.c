@@ -474,6 +474,7 @@ static void close_down(struct node_pair *p)
 	struct star_error err = { 0 };
 
 	log_info("the standby takes over: no more requests are taken");
+	node_pair_tell(p, NODE_PAIR_LEAVE);
 	if (control_pair_close(p->control, "a node whose standby has taken its place", &err) < 0)
 		log_warn("the node is not closed yet: %s", err.text);
 }

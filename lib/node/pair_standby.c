@@ -262,6 +262,12 @@ static bool is_asked(struct node_pair *p, struct node_pair_promotion *promotion)
 	return promotion->asked;
 }
 
+/* When the primary's lease is over for certain. A tenth more: two clocks need not go alike. */
+static uint64_t lease_over_us(const struct node_pair *p)
+{
+	return p->heard_us + p->primary_lease_ms * UINT64_C(1100) + 10000;
+}
+
 /* The rest of what the primary sends; where it could not be asked to stop, until its lease is over. */
 static void hear_out(struct follower *f, const struct node_pair_promotion *promotion)
 {
@@ -274,9 +280,8 @@ static void hear_out(struct follower *f, const struct node_pair_promotion *promo
 		const uint64_t now_us = clock_us();
 		uint64_t until_us = begun_us + END_MS * UINT64_C(1000);
 
-		/* A tenth more: two clocks need not go alike. */
 		if (!promotion->deposed)
-			until_us = p->heard_us + p->primary_lease_ms * UINT64_C(1100) + 10000;
+			until_us = lease_over_us(p);
 		if (now_us >= until_us || (f->receiver && pair_receiver_ended(f->receiver)) || node_pair_stops(p))
 			break;
 		if (promotion->deposed && !f->link)
@@ -382,6 +387,9 @@ static int depose(struct node_pair *p, struct node_pair_promotion *promotion, st
 
 	hello.generation++;
 	pair_hello_seal(&hello);
+	pthread_mutex_lock(&p->lock);
+	p->deposing = true;
+	pthread_mutex_unlock(&p->lock);
 	promotion->deposed = node_pair_ask(p, &hello, DEPOSE_MS, &answer, NULL, err) == 0;
 	return answer.status == -EAGAIN || answer.status == -ESTALE ? answer.status : 0;
 }
@@ -415,12 +423,18 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 	if (rc < 0)
 		return rc;
 	rc = depose(p, &promotion, &why);
-	if (rc < 0)
+	if (rc < 0) {
+		pthread_mutex_lock(&p->lock);
+		p->deposing = false;
+		pthread_cond_broadcast(&p->changed);
+		pthread_mutex_unlock(&p->lock);
 		return star_error_set(err, rc, "%s", why.text);
+	}
 	if (!promotion.deposed)
 		log_warn("the other node could not be asked to stop, and must be dead, or without its lease: %s",
 			 why.text);
 	pthread_mutex_lock(&p->lock);
+	p->deposing = false;
 	p->promotion = promotion;
 	p->promotion_read = false;
 	pthread_cond_broadcast(&p->changed);
@@ -454,11 +468,51 @@ static bool replace_lost(struct follower *f)
 		return false;
 	pthread_mutex_lock(&p->lock);
 	over = p->promotable && !p->promotion.asked && p->promotion_read &&
-	       clock_us() >= p->heard_us + p->primary_lease_ms * UINT64_C(1100) + 10000;
+	       clock_us() >= lease_over_us(p);
 	if (over)
 		p->promotion = promotion;
 	pthread_mutex_unlock(&p->lock);
 	return over && promote_follower(f, &promotion);
+}
+
+/* Whether the primary is being asked to stop. Its stream and its connection end before its answer has come: it is not
+ * asked then who it is, which it would not answer any more. */
+static bool is_deposing(struct node_pair *p)
+{
+	bool deposing;
+
+	pthread_mutex_lock(&p->lock);
+	deposing = p->deposing;
+	pthread_mutex_unlock(&p->lock);
+	return deposing;
+}
+
+/* How long the primary is asked who it is: where it is gone without a word, no longer than its lease lasts. */
+static uint32_t ask_ms(struct node_pair *p)
+{
+	const uint64_t now_us = clock_us();
+	uint64_t over_us;
+
+	if (!node_pair_has_register(p))
+		return ASK_MS;
+	pthread_mutex_lock(&p->lock);
+	over_us = lease_over_us(p);
+	pthread_mutex_unlock(&p->lock);
+	if (over_us <= now_us + LOST_MS * UINT64_C(1000))
+		return LOST_MS;
+	return RTE_MIN((uint32_t)((over_us - now_us) / 1000), (uint32_t)ASK_MS);
+}
+
+/* Until it is to take its primary's place, or for so long. */
+static void await_order(struct node_pair *p, uint32_t ms)
+{
+	const struct timespec until = clock_timespec(clock_ns() + ms * UINT64_C(1000000));
+
+	pthread_mutex_lock(&p->lock);
+	while (!p->stopping && !p->again && !p->promotion.asked &&
+	       pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+		;
+	pthread_mutex_unlock(&p->lock);
 }
 
 /* It may be needed as it is, until a primary is there again, which it then follows from the beginning. False: it has
@@ -479,14 +533,14 @@ static void wait_alone(struct follower *f)
 			continue;
 		}
 		/* What it may have claimed, and nobody knows, is not given away: it asks etcd again first. */
-		if (!node_pair_register_is_unsure(p) && node_pair_ask(p, &hello, ASK_MS, &answer, NULL, &err) == 0 &&
+		if (!is_deposing(p) && !node_pair_register_is_unsure(p) && node_pair_ask(p, &hello, ask_ms(p), &answer, NULL, &err) == 0 &&
 		    answer.role == PAIR_PRIMARY) {
 			node_pair_yield(p, answer.generation);
 			return;
 		}
 		if (replace_lost(f))
 			return;
-		node_pair_pause(p, node_pair_has_register(p) ? LOST_MS : AGAIN_MS);
+		await_order(p, node_pair_has_register(p) ? LOST_MS : AGAIN_MS);
 	}
 }
 

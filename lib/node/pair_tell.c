@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a primary tells its reactors of their streams. */
+/* What a primary tells its reactors of their streams, and of those of its workers. */
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/gate.h"
 #include "node/pair.h"
+
+enum { HANG_UP_US = 100000, HANG_UP_LOOK_US = 500, HANG_UP_AT_ONCE = 1024 };
 
 struct stream_message {
 	struct reactor_message message;
@@ -52,12 +56,17 @@ static void cover_on_reactor(void *ctx, struct reactor_message *message)
 	((struct stream_message *)message)->is_so = node_gate_covers(ctx);
 }
 
+static void leave_on_reactor(void *ctx, struct reactor_message *message)
+{
+	rpc_server_leave(((struct shard *)ctx)->rpc);
+}
+
 bool node_pair_tell(struct node_pair *p, enum node_pair_word word)
 {
 	static void (*const runs[])(void *ctx, struct reactor_message *message) = {
 		[NODE_PAIR_ATTACH] = attach_on_reactor, [NODE_PAIR_DETACH] = detach_on_reactor,
 		[NODE_PAIR_SETTLE] = settle_on_reactor, [NODE_PAIR_GATE] = gate_on_reactor,
-		[NODE_PAIR_COVERED] = cover_on_reactor,
+		[NODE_PAIR_COVERED] = cover_on_reactor, [NODE_PAIR_LEAVE] = leave_on_reactor,
 	};
 	struct star_error err = { 0 };
 	bool all = true;
@@ -72,4 +81,44 @@ bool node_pair_tell(struct node_pair *p, enum node_pair_word word)
 		all &= m.is_so;
 	}
 	return all;
+}
+
+struct hang_up_message {
+	struct reactor_message message;
+	uint32_t at, left;
+	bool waits, more;
+};
+
+static void hang_up_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct hang_up_message *m = (struct hang_up_message *)message;
+	struct rpc_server *rpc = ((struct shard *)ctx)->rpc;
+
+	rpc_server_leave(rpc);
+	m->more = rpc_server_hang_up(rpc, &m->at, HANG_UP_AT_ONCE, m->waits ? &m->left : NULL);
+}
+
+/* One round; how many have something yet to be sent. */
+static uint32_t hang_up_round(struct shard *shard, bool waits)
+{
+	struct hang_up_message m = { .message.run = hang_up_on_reactor, .waits = waits };
+	struct star_error err;
+
+	do {
+		m.message = (struct reactor_message){ .run = hang_up_on_reactor };
+		if (node_ask_copy(shard, &m.message, sizeof(m), &err) < 0)
+			return 0; /* it sleeps for good, and its workers find out by themselves */
+	} while (m.more);
+	return m.left;
+}
+
+void node_pair_hang_up(struct node_pair *p)
+{
+	const uint64_t until_us = clock_us() + HANG_UP_US;
+
+	for (unsigned i = 0; i < p->node->shards_count; i++) {
+		while (hang_up_round(&p->node->shards[i], true) && clock_us() < until_us)
+			usleep(HANG_UP_LOOK_US);
+		hang_up_round(&p->node->shards[i], false);
+	}
 }

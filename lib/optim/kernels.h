@@ -64,6 +64,7 @@ struct optim_kernels {
 			   uint32_t n, double norms[2]);
 	void (*accumulate)(void *sum, const void *grad, uint32_t n);
 	bool (*finite)(const void *grad, uint32_t n);
+	bool (*moderate)(const void *grad, uint32_t n);
 	void (*make_finite)(void *grad, uint32_t n);
 };
 

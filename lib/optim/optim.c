@@ -403,6 +403,16 @@ bool optim_finite64(const struct optim *o, const double *grad, uint32_t n)
 	return o->kernels64->finite(grad, n);
 }
 
+bool optim_moderate(const struct optim *o, const float *grad, uint32_t n)
+{
+	return o->kernels->moderate(grad, n);
+}
+
+bool optim_moderate64(const struct optim *o, const double *grad, uint32_t n)
+{
+	return o->kernels64->moderate(grad, n);
+}
+
 void optim_make_finite(const struct optim *o, float *grad, uint32_t n)
 {
 	o->kernels->make_finite(grad, n);

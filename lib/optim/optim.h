@@ -92,10 +92,16 @@ void optim_accumulate64(const struct optim *o, double *sum, const double *grad, 
 double optim_square_sum(const struct optim *o, const float *grad, uint32_t n);
 double optim_square_sum64(const struct optim *o, const double *grad, uint32_t n);
 
-/* Whether all are finite; and with all finite put in: NaN becomes 0, an infinity the greatest finite number of its
- * sign. */
+/* Whether all are finite; make_finite: with all finite put in, NaN becomes 0, an infinity the greatest finite number of
+ * its sign. */
 bool optim_finite(const struct optim *o, const float *grad, uint32_t n);
 bool optim_finite64(const struct optim *o, const double *grad, uint32_t n);
+/*
+ * Whether all are finite and less than 2^97 (2^961 of float64) in magnitude. Sums of such, rounded after each addition,
+ * are finite, however many there are: one that is 2^25 (2^54) times as large as what is added stays as it is.
+ */
+bool optim_moderate(const struct optim *o, const float *grad, uint32_t n);
+bool optim_moderate64(const struct optim *o, const double *grad, uint32_t n);
 void optim_make_finite(const struct optim *o, float *grad, uint32_t n);
 void optim_make_finite64(const struct optim *o, double *grad, uint32_t n);
 

@@ -106,7 +106,7 @@ struct dgram_options {
 	struct net_address local; /* none: any */
 	uint16_t port;		  /* to bind; of a client 0: one that is free */
 	bool accepts;		  /* a server */
-	bool closed;		  /* one that refuses all, until dgram_listen */
+	bool closed;		  /* one that refuses all, until dgram_listen, and from dgram_unlisten on */
 	uint32_t incarnation;	  /* of a server */
 	uint32_t sessions_max;
 	uint32_t active_max; /* sessions with something in flight or half received, at once */
@@ -133,6 +133,8 @@ struct dgram_options {
 
 /* A server that was closed takes sessions from now on. */
 void dgram_listen(struct dgram *dgram);
+/* It refuses all again; those that it has stay. */
+void dgram_unlisten(struct dgram *dgram);
 /* A server's from now on. */
 void dgram_set_incarnation(struct dgram *dgram, uint32_t incarnation);
 struct dgram *dgram_create(const struct dgram_options *options, struct star_error *err);

@@ -557,6 +557,11 @@ void dgram_listen(struct dgram *d)
 	d->options.closed = false;
 }
 
+void dgram_unlisten(struct dgram *d)
+{
+	d->options.closed = true;
+}
+
 void dgram_set_incarnation(struct dgram *d, uint32_t incarnation)
 {
 	d->options.incarnation = incarnation;

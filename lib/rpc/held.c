@@ -102,6 +102,12 @@ void rpc_work_tell(const struct rpc_work *w, struct wire_frame *frame)
 	frame->behind = rpc_replay_behind(server->replay, w, server->life, server->durable);
 }
 
+void rpc_work_tell_ahead(const struct rpc_work *w, struct wire_frame *frame)
+{
+	frame->behind = rpc_replay_ahead(w->server->replay, w);
+	frame->flags = frame->behind ? WIRE_AHEAD : 0;
+}
+
 uint32_t rpc_held(const struct rpc_server *server)
 {
 	return __atomic_load_n(&server->held, __ATOMIC_RELAXED);

@@ -146,6 +146,7 @@ struct work_queue {
 struct rpc_server {
 	struct rpc_server_options options;
 	uint32_t epoch, incarnation;
+	bool leaves; /* leave.c */
 	struct rpc_stream *streams;
 	struct rpc_session *sessions;
 	struct rpc_work *free_streams, *free_sessions;
@@ -216,11 +217,16 @@ static inline void work_prefetch(const struct rpc_server *server, const struct r
 /* The request is at its end, and remembered: its reply goes, and the next one's turn comes. */
 void rpc_work_answer(struct rpc_work *work);
 
+/* leave.c: it stays without an answer, and its peer's next one does not begin. */
+void rpc_work_park(struct rpc_work *work);
+
 /* held.c: false: the reply goes at once. */
 bool rpc_work_hold(struct rpc_work *work);
 void rpc_held_timer(struct wheel_timer *timer, uint64_t now_ns);
 /* Says in a reply what of its session is durable. */
 void rpc_work_tell(const struct rpc_work *work, struct wire_frame *frame);
+/* And where nothing of it has to be kept, of a request that comes again: what else of it need not. */
+void rpc_work_tell_ahead(const struct rpc_work *work, struct wire_frame *frame);
 
 /* Drops the reply, and gives back what the execution of a request needs. */
 void rpc_work_end(struct rpc_work *work);

@@ -256,6 +256,12 @@ static void claim(struct replay *r, struct rpc_work *w)
 		link_abort(former);
 }
 
+/* Of what was executed elsewhere: what was refused since is tried again. */
+static bool is_repeated(uint8_t before)
+{
+	return before == WIRE_OK || before == UNKNOWN;
+}
+
 enum replay_verdict rpc_replay_look(struct replay *r, struct rpc_work *w, enum wire_status *status)
 {
 	const struct wire_frame *frame = &w->request.frame;
@@ -275,8 +281,8 @@ enum replay_verdict rpc_replay_look(struct replay *r, struct rpc_work *w, enum w
 		return e->unknown ? REPLAY_FORGOTTEN : REPLAY_RUN;
 	before = outcome(r, e, frame->sequence);
 	*status = before;
-	if (unlikely(frame->flags & WIRE_KEPT)) /* executed elsewhere: what was refused since is tried again */
-		return before == WIRE_OK || before == UNKNOWN ? REPLAY_REPEATED : REPLAY_RUN;
+	if (unlikely(frame->flags & WIRE_KEPT))
+		return is_repeated(before) ? REPLAY_REPEATED : REPLAY_RUN;
 	return before == WIRE_OK ? REPLAY_REPEATED : before == UNKNOWN ? REPLAY_FORGOTTEN : REPLAY_REFUSED;
 }
 
@@ -389,6 +395,23 @@ uint32_t rpc_replay_behind(struct replay *r, const struct rpc_work *w, uint32_t 
 	if (!p->first || sequence < p->first)
 		return 0;
 	return sequence - p->first < UINT32_MAX - 1 ? (uint32_t)(sequence - p->first) + 1 : UINT32_MAX;
+}
+
+uint32_t rpc_replay_ahead(struct replay *r, const struct rpc_work *w)
+{
+	const uint64_t sequence = w->request.frame.sequence;
+	const struct entry *e = &r->entries[w->replay];
+	uint64_t at = sequence;
+
+	if (!w->replay || e->session != w->request.frame.session || e->done <= sequence ||
+	    e->done - sequence > UINT32_MAX)
+		return 0;
+	/* Of earlier ones nothing else is known. */
+	if (e->done - at >= WIRE_IN_FLIGHT_MAX)
+		at = e->done - WIRE_IN_FLIGHT_MAX;
+	while (at < e->done && is_repeated(outcome(r, e, at + 1)))
+		at++;
+	return (uint32_t)(at - sequence);
 }
 
 void rpc_replay_leave(struct replay *r, struct rpc_work *w)

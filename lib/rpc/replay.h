@@ -60,6 +60,8 @@ void rpc_replay_restore(struct replay *replay, const struct rpc_outcome *outcome
 bool rpc_replay_note(struct replay *replay, struct rpc_work *work, uint32_t life, uint64_t until);
 /* wire_frame.behind of the reply; UINT32_MAX: nobody knows. */
 uint32_t rpc_replay_behind(struct replay *replay, const struct rpc_work *work, uint32_t life, uint64_t durable);
+/* Of a work whose request was kept and is REPEATED: how many of its session's next ones would be, too. */
+uint32_t rpc_replay_ahead(struct replay *replay, const struct rpc_work *work);
 
 /* The owner is gone. */
 void rpc_replay_leave(struct replay *replay, struct rpc_work *work);

@@ -376,6 +376,8 @@ bool rpc_reply_send(struct rpc_work *w)
 	};
 	if (unlikely(w->server->retains) && !w->is_session)
 		rpc_work_tell(w, frame);
+	else if (unlikely(w->replayed) && w->request.frame.flags & WIRE_KEPT && w->reply_status == WIRE_REPEATED)
+		rpc_work_tell_ahead(w, frame);
 	w->server->turn_mbufs += at == 0;
 	w->server->turn_mbufs += guard_reply(w, m, frame, m->data_len - at);
 	if (at && !dgram_append(w->session, w->reply_head)) {

@@ -143,6 +143,14 @@ void rpc_quota_usage(const struct rpc_server *server, uint32_t account, struct s
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);
 /* From now on streams come in; nothing, where they do already. On the stack's thread, once it runs. */
 int rpc_server_listen(struct rpc_server *server, struct star_error *err);
+/*
+ * The node leaves its place to another one: nobody is taken from now on, and requests that are refused because there is
+ * no layout any more (WIRE_STALE_LAYOUT) stay without an answer. When what was begun is at its end, rpc_server_hang_up
+ * ends up to n streams and sessions from *at on, which is 0 at first, and adds to *left those that have a reply yet to
+ * send, for another round; left NULL: that one waits for nothing. False: it has come to the last.
+ */
+void rpc_server_leave(struct rpc_server *server);
+bool rpc_server_hang_up(struct rpc_server *server, uint32_t *at, unsigned n, uint32_t *left);
 /* Before net_destroy. */
 void rpc_server_destroy(struct rpc_server *server);
 

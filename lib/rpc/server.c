@@ -167,6 +167,10 @@ static void finish_work(struct rpc_work *w)
 	struct rpc_server *server = w->server;
 	struct observe *observe = server->options.observe;
 
+	if (unlikely(server->leaves) && w->reply_status == WIRE_STALE_LAYOUT && w->peer) {
+		rpc_work_park(w);
+		return;
+	}
 	if (PROBE_ON(request_end) && !w->reply_due)
 		PROBE(request_end, w, w->request.frame.session, w->request.frame.sequence, w->reply_status,
 		      w->reply_bytes);

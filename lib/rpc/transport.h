@@ -14,6 +14,7 @@
 struct rpc_transport {
 	/* ctx is rpc_server_options.transport_ctx. 0 or a negative errno. */
 	int (*listen)(void *ctx, uint16_t port, const struct tcp_handler *handler, void *handler_ctx);
+	void (*unlisten)(void *ctx);
 	struct rte_mbuf *(*alloc)(struct tcp_conn *conn);
 	uint32_t (*mss)(const struct tcp_conn *conn);
 	bool (*send)(struct tcp_conn *conn, struct rte_mbuf *payload);

@@ -34,6 +34,13 @@ static bool is_finite(const struct store_table *t, const void *gradients, uint32
 		       : optim_finite(&t->optim, gradients, count * t->dim);
 }
 
+/* And of such a size that sums of them are finite as well. */
+static bool is_moderate(const struct store_table *t, const void *gradients, uint32_t count)
+{
+	return t->wide ? optim_moderate64(&t->optim, gradients, count * t->dim)
+		       : optim_moderate(&t->optim, gradients, count * t->dim);
+}
+
 /* A gradient in the type that the table is worked on in, in scratch[0] if not where it lies. What the table says about
  * non-finite ones is done to it. */
 static const void *take_in(struct store_table *t, const void *gradient, unsigned dtype, bool count)
@@ -228,18 +235,19 @@ static int refuse_value(struct store_table *t, const void *value)
 	return -ERANGE;
 }
 
-/* One of the operation's gradients, which may be known to be finite; -EDOM or -ERANGE when it is refused. */
+/* One of the operation's gradients, which may be known to be moderate; -EDOM or -ERANGE when it is refused. */
 static int look_at_gradient(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient,
-			    unsigned dtype, bool finite)
+			    unsigned dtype, bool moderate)
 {
 	struct store_table *t = op->table;
 
 	if (e->row == STORE_UNADMITTED)
 		return 0;
-	if (!finite) {
+	if (!moderate) {
 		gradient = take_in(t, gradient, dtype, true);
 		if (refuse_gradient(t, gradient) < 0)
 			return -EDOM;
+		op->large |= !is_moderate(t, gradient, 1);
 	}
 	if (op->assign)
 		return refuse_value(t, gradient);
@@ -256,13 +264,14 @@ static unsigned run_length(const void *const *gradients, size_t bytes, unsigned 
 	return run;
 }
 
-/* Whether its gradients are to be summed by row before the first of them is applied. */
+/* Whether its gradients are to be summed by row before the first of them is applied: for their norm, or because a sum
+ * may be refused. */
 static bool needs_sums(const struct push_op *op)
 {
 	const struct object_spec *spec = &op->table->spec;
 
 	return !op->assign && (spec->clip_global_norm > 0 ||
-			       (op->sums && op->table->converter && spec->nonfinite == NONFINITE_REFUSE));
+			       (op->sums && op->large && op->table->converter && spec->nonfinite == NONFINITE_REFUSE));
 }
 
 /* All keys are in: so it is known which of them are the same. */
@@ -273,12 +282,11 @@ static bool is_whole_push(const struct push_op *op)
 
 bool store_push_look_again(struct store_push *p)
 {
-	struct push_op *op = p->ops_count ? &p->ops[p->ops_count - 1] : NULL;
+	struct push_op *op = p->look < p->ops_count ? &p->ops[p->look] : NULL;
 
-	if (!op || op->summed || !needs_sums(op) || !is_whole_push(op))
+	if (!op || op->summed || op->looked < op->keys || !needs_sums(op) || !is_whole_push(op))
 		return false;
 	op->looked = 0;
-	p->look = p->ops_count - 1;
 	return true;
 }
 
@@ -303,15 +311,15 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 	if (!op->summed && table->spec.clip_global_norm > 0 && !op->assign)
 		return 0; /* they come again */
 	for (unsigned i = 0; store_push_needs_look(table) && i < n; i += run) {
-		bool finite;
+		bool moderate;
 
 		run = run_length(gradients + i, bytes, n - i);
 		/* Mostly all is well with all of them. */
-		finite = dtype == work_type(table) && is_finite(table, gradients[i], run);
-		if (finite && !op->summed && !(op->assign && is_narrow(table)))
+		moderate = dtype == work_type(table) && is_moderate(table, gradients[i], run);
+		if (moderate && !op->summed && !(op->assign && is_narrow(table)))
 			continue;
 		for (unsigned r = i; r < i + run; r++) {
-			const int rc = look_at_gradient(p, op, &entries[r], gradients[r], dtype, finite);
+			const int rc = look_at_gradient(p, op, &entries[r], gradients[r], dtype, moderate);
 
 			if (rc < 0)
 				return rc;

@@ -6,9 +6,9 @@
  * applied once. Works in memory set aside for it once, so a slice allocates nothing. One thread.
  *
  *   store_push_create (once) ... store_push_begin; for each operation store_push_op and store_push_keys until all its
- *   keys are in; then for each whose table needs it store_push_look until all its gradients were seen; then, operation
- *   by
- *   operation in the same order, store_push_step, store_push_rows until all rows are in, store_push_finish until true.
+ *   keys are in; then for each whose table needs it store_push_look until all its gradients were seen, and again if
+ *   store_push_look_again says so; then, operation by operation in the same order, store_push_step, store_push_rows
+ *   until all rows are in, store_push_finish until true.
  *
  * From store_push_op to the end of the operation its rows are held: none makes room for another row, and the memory of
  * one that is deleted or swept away is not used again. begin gives up what was under way, so it is also to be called
@@ -55,10 +55,9 @@ int store_push_keys(struct store_push *p, struct store_table *table, const uint6
  * -EDOM when the table refuses non-finite ones and there is one, -ERANGE when those of one id add up to one: the
  * request must be dropped. Adds the squares for a clip by the norm of a whole variable's gradient. Operations of a
  * table that needs no look may be left out.
- *
- * It may also be called after each store_push_keys, for the keys so far. When all are in, store_push_look_again says
- * whether this was too early to sum gradients of one id: then all the operation's gradients are to be looked at once
- * more, from the first.
+ *  It may also be called after each store_push_keys, for the keys so far. When all gradients of the operation were
+ * looked at, store_push_look_again says whether those of one id have yet to be summed, for their norm or because a sum
+ * may be infinite: then all the operation's gradients are to be looked at once more, from the first.
  */
 bool store_push_look_again(struct store_push *p);
 int store_push_look(struct store_push *p, struct store_table *table, const void *const *gradients, unsigned dtype,

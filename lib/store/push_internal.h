@@ -31,6 +31,7 @@ struct push_op {
 	bool begun;  /* step is there */
 	bool assign; /* what comes in is values */
 	bool sums;   /* a row has several gradients */
+	bool large;  /* a gradient was looked at that is not moderate: sums may overflow */
 	bool more;   /* of store_push_step */
 	/* each key so far was above the one before it: no two are the same, and no entry has a cell yet */
 	bool ordered;

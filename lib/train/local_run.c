@@ -129,6 +129,12 @@ static void find_gradients(struct local_scratch *scratch, const struct local_op 
 
 /* ---- operations ---- */
 
+/* Where the look at its gradients goes on: behind the last one it may begin again. */
+static uint64_t next_look(struct store_push *push, const struct local_op *o, uint64_t done)
+{
+	return done == o->count && store_push_look_again(push) ? 0 : done;
+}
+
 static int prepare_push(struct local_scratch *scratch, struct local_op *o, struct star_error *err)
 {
 	struct store_table *table = o->table->store;
@@ -151,7 +157,7 @@ static int prepare_push(struct local_scratch *scratch, struct local_op *o, struc
 			return star_error_set(err, rc, "\"%s\": more gradients than were told of before",
 					      o->table->spec->name);
 	}
-	for (uint64_t done = 0; look && done < o->count; done += n) {
+	for (uint64_t done = 0; look && done < o->count; done = next_look(scratch->push, o, done + n)) {
 		n = o->count - done < STORE_BATCH ? (unsigned)(o->count - done) : STORE_BATCH;
 		find_gradients(scratch, o, done, n, gradients);
 		rc = store_push_look(scratch->push, table, gradients, o->dtype, n);

@@ -114,6 +114,9 @@ enum wire_reply_flags {
 	/* `behind` says what of the session is not durable yet, and requests with WIRE_KEEPS do not wait. Without:
 	 * there is nothing to keep anything for. */
 	WIRE_RETAINS = 1 << 5,
+	/* Of REPEATED, to a request with WIRE_KEPT, without WIRE_RETAINS: `behind` says how many of the session's next
+	 * sequences would be REPEATED, too. */
+	WIRE_AHEAD = 1 << 6,
 };
 
 struct wire_frame {
@@ -130,7 +133,8 @@ struct wire_frame {
 	uint32_t deadline_us; /* microseconds that the request may still take; 0: no limit of the client's */
 	uint32_t payload_bytes;
 	uint8_t auth_tag[16]; /* of a record; else 0 */
-	/* with WIRE_RETAINS: of the session's sequences up to this one the last so many may not be durable; else 0 */
+	/* with WIRE_RETAINS: of the session's sequences up to this one the last so many may not be durable; with
+	 * WIRE_AHEAD: of those behind it the first so many have been executed; else 0 */
 	uint32_t behind;
 	uint32_t checksum;
 };

@@ -41,6 +41,8 @@ void refuse_op(struct bench *b, struct star_op op, const char *says);
 /* opening.c */
 void open_waits_for_all_tasks(void);
 void who_has_answered_is_asked_first(void);
+void who_does_not_answer_leaves_time_for_others(void);
+void who_needs_a_layout_has_it_asked_for_at_once(void);
 void open_says_what_is_wrong(void);
 void open_by_dpdk_says_what_is_wrong(void);
 void environment_is_read(void);
@@ -121,6 +123,9 @@ void what_orders_workers_waits(void);
 void what_is_refused_when_it_comes_again_is_told(void);
 void what_is_sent_again_may_outlast_its_layout(void);
 void what_is_kept_goes_on_at_the_other_address(void);
+void what_the_other_node_has_is_not_sent_again(void);
+void who_is_hung_up_on_tries_the_other_address_first(void);
+void attempts_at_two_addresses_take_longer_each_time(void);
 void two_addresses_are_tried_often_at_first(void);
 void connections_end_while_it_is_sent_again(void);
 void a_node_that_has_moved_is_looked_for(void);

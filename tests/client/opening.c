@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a cluster is opened, and what the environment says of it. */
+#include "client/client.h"
 #include "tests/client/cases.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 void open_waits_for_all_tasks(void)
 {
@@ -58,6 +61,67 @@ void who_has_answered_is_asked_first(void)
 	star_close(b.cluster);
 	peer_stop(p);
 	peer_stop(silent);
+}
+
+/* Nor is it waited for for long: the next one is asked while there is time. */
+void who_does_not_answer_leaves_time_for_others(void)
+{
+	struct peer *silent = peer_start(1, 1), *p = peer_start(1, 1);
+	struct star_cluster *cluster;
+	struct star_error err = { 0 };
+	char list[300];
+
+	peer_hush(silent);
+	snprintf(list, sizeof(list), "%s,%s", silent->address, p->address + strlen("tcp:"));
+	cluster = star_open(list, 2900000, &err);
+	if (!CHECK(cluster != NULL))
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	star_close(cluster);
+	peer_stop(p);
+	peer_stop(silent);
+}
+
+static uint32_t layouts_left(struct peer *p)
+{
+	uint32_t left;
+
+	pthread_mutex_lock(&p->lock);
+	left = p->layout_again;
+	pthread_mutex_unlock(&p->lock);
+	return left;
+}
+
+/* The layout is asked for ever less often as long as nobody knows it. Whoever hears from a node that there is one does
+ * not wait for the next time: all that come here would take half a second each, and more. */
+void who_needs_a_layout_has_it_asked_for_at_once(void)
+{
+	enum { TIMES = 100, REFUSALS = 1000000, RARE_MS = 2000, MOST_US = 15000000 };
+	struct bench b = bench_start(1, 1, 4);
+	uint64_t begun;
+
+	peer_refuse_layout(b.peer, REFUSALS);
+	pthread_mutex_lock(&b.cluster->lock);
+	b.cluster->layout_wanted_ns = 0;
+	pthread_mutex_unlock(&b.cluster->lock);
+	client_route_want(b.cluster, clock_ns());
+	sleep_ms(RARE_MS);
+	begun = now_us();
+	for (uint32_t i = 0; i < TIMES; i++) {
+		const uint32_t left = layouts_left(b.peer);
+
+		/* It looks for some seconds at a time. */
+		client_route_want(b.cluster, clock_ns());
+		pthread_mutex_lock(&b.cluster->lock);
+		client_catalogue_hurry(b.cluster);
+		pthread_mutex_unlock(&b.cluster->lock);
+		while (layouts_left(b.peer) == left)
+			sleep_ms(1);
+	}
+	if (now_us() - begun > MOST_US)
+		unit_fail(__FILE__, __LINE__, "%d questions took %.1f s", TIMES, (double)(now_us() - begun) / 1e6);
+	peer_refuse_layout(b.peer, 0);
+	pull_works(&b);
+	bench_stop(&b);
 }
 
 void open_says_what_is_wrong(void)

@@ -69,6 +69,7 @@ struct peer_reactor {
 	uint32_t rows_size;
 	uint64_t pushes[PEER_OBJECTS_MAX + 1]; /* by object */
 	uint64_t session, done, durable;       /* of a peer that retains: one session a reactor */
+	uint64_t told;			       /* what was durable when it became silent */
 	struct peer_row *copy;		       /* of its rows, as they were durable */
 	uint32_t copy_count;
 };
@@ -108,6 +109,8 @@ struct peer {
 	bool moves;	   /* when it says so, the layout changes, once */
 	/* Its replies are retained (peer_retained.c): what clients keep is durable when the test says so. */
 	bool retains;
+	bool silent; /* it does not say what has become durable since */
+	bool alone;  /* it has no standby any more, and says what it has */
 	uint32_t life;		      /* goes up with each peer_fail_over */
 	uint32_t kept, waited, pings; /* pushes that clients keep, and others; pings */
 	uint32_t kept_again;	      /* requests that were answered, and came again */
@@ -206,6 +209,8 @@ bool peer_find(struct peer *p, uint32_t object, uint64_t key, uint32_t *applied,
 void peer_retain(struct peer *p);
 /* All that was executed so far is durable. */
 void peer_make_durable(struct peer *p);
+void peer_be_silent(struct peer *p);
+void peer_be_alone(struct peer *p);
 /* Another one takes its place, with what is durable: all connections end. */
 void peer_fail_over(struct peer *p);
 /* Of these, with the lock: a request before it is executed, WIRE_OK: it is to be; after; and its reply's header. */

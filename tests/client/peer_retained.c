@@ -65,6 +65,22 @@ void peer_make_durable(struct peer *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
+void peer_be_silent(struct peer *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->silent = true;
+	for (uint32_t i = 0; i < p->reactors_count; i++)
+		p->reactors[i].told = p->reactors[i].durable;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void peer_be_alone(struct peer *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->alone = true;
+	pthread_mutex_unlock(&p->lock);
+}
+
 /* With the lock. */
 static void take_back(struct peer_reactor *r)
 {
@@ -126,13 +142,34 @@ void peer_retained_done(struct peer_reactor *r, const struct wire_frame *frame, 
 	}
 }
 
+/* With the lock. */
+static void say_ahead(const struct peer_reactor *r, struct wire_frame *frame)
+{
+	const bool again = frame->flags & WIRE_KEPT && frame->status == WIRE_REPEATED;
+	const uint64_t ahead = again && frame->sequence < r->done ? r->done - frame->sequence : 0;
+
+	frame->flags = ahead ? WIRE_AHEAD : 0;
+	frame->behind = (uint32_t)ahead;
+}
+
+/* The same. */
+static void say_behind(const struct peer_reactor *r, struct wire_frame *frame)
+{
+	const uint64_t durable = r->peer->silent ? r->told : r->durable;
+
+	frame->flags = WIRE_RETAINS;
+	frame->behind = frame->sequence > durable ? (uint32_t)(frame->sequence - durable) : 0;
+	if (r->done == durable)
+		frame->behind = 0;
+}
+
 void peer_retained_say(const struct peer_reactor *r, struct wire_frame *frame)
 {
 	pthread_mutex_lock(&r->peer->lock);
-	frame->flags = WIRE_RETAINS;
-	frame->behind = frame->sequence > r->durable ? (uint32_t)(frame->sequence - r->durable) : 0;
-	if (r->done == r->durable)
-		frame->behind = 0;
+	if (r->peer->alone)
+		say_ahead(r, frame);
+	else
+		say_behind(r, frame);
 	pthread_mutex_unlock(&r->peer->lock);
 }
 

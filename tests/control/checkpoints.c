@@ -85,6 +85,7 @@ void checkpoints_are_looked_at_without_a_node(void)
 	says("checkpoint prune @", directory, STARCTL_USAGE, "usage: starctl checkpoint prune DIR keep=N");
 	says("checkpoint import @ /nonexistent/lines", directory, STARCTL_FAILED, "cannot open /nonexistent/lines");
 	says("checkpoint", directory, STARCTL_USAGE, "no command \"checkpoint\"");
+	says("checkpoint", directory, STARCTL_USAGE, "  checkpoint verify DIR[/ID]\n");
 	damage(checkpoint);
 	o = starctl("/nonexistent", "checkpoint prune @ keep=1", directory);
 	CHECK_INT(o.status, STARCTL_OK);

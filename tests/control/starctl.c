@@ -132,6 +132,10 @@ void every_command_has_its_help_and_words(void)
 	CHECK_HAS(o.out, "checkpoint save [full|delta]");
 	CHECK_HAS(o.out, "checkpoint restore [ID]");
 	release(&o);
+	o = starctl("/nonexistent", "checkpoint --help", "");
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_HAS(o.out, "checkpoint restore [ID]");
+	release(&o);
 	o = starctl("/nonexistent", "help --words", "");
 	CHECK_STR(o.out,
 		  "status\nhealth\nmetrics\nlog-"

@@ -157,7 +157,7 @@ static void wrong_lines_are_refused(void)
 		{ INPUT_LIBSVM, "1 9223372036854775808:1", "is not index:value" },
 		{ INPUT_LIBSVM, "1 qid:3", "is not index:value" },
 		{ INPUT_LIBSVM, "1 2:3\r0 4:5\r",
-		  "\"2:3\r0\" is not index:value" }, /* of an old Macintosh: all is one line */
+		  "\"2:3?0\" is not index:value" }, /* of an old Macintosh: all is one line */
 		{ INPUT_HISTORIES, "2\tu\ti\tc\t", "column 1: the label is 0 or 1" },
 		{ INPUT_HISTORIES, "1\tu\t\tc\t", "column 3 is empty" },
 		{ INPUT_HISTORIES, "1\tu\ti\tc", "there are 4 columns, not 5" },

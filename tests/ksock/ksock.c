@@ -638,6 +638,32 @@ static void a_port_is_reserved_before_it_is_listened_at(void)
 	rig_down();
 }
 
+/* It is this process's all the same, and connections that were accepted go on. */
+static void a_port_that_is_not_listened_at_any_more_refuses(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd, next;
+
+	rig_up();
+	fd = dial();
+	UNTIL(rig.opened == 1);
+	ksock_transport.unlisten(rig.ks);
+	ksock_transport.unlisten(rig.ks);
+	next = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	a.sin_port = htons(rig.port);
+	CHECK(connect(next, (struct sockaddr *)&a, sizeof(a)) < 0);
+	CHECK_INT(errno, ECONNREFUSED);
+	CHECK(!another_listens(rig.port));
+	turns(3);
+	CHECK_UINT(rig.opened, 1);
+	CHECK(!rig.peers[0].closed);
+	ksock_transport.close(rig.peers[0].conn);
+	close(fd);
+	close(next);
+	turns(3);
+	rig_down();
+}
+
 const char *const unit_suite = "ksock";
 const struct unit_case unit_cases[] = {
 #define X(name) \
@@ -660,6 +686,7 @@ const struct unit_case unit_cases[] = {
 	X(a_connection_ends_inside_a_handler),
 	X(an_empty_payload_is_nothing),
 	X(a_port_is_reserved_before_it_is_listened_at),
+	X(a_port_that_is_not_listened_at_any_more_refuses),
 #undef X
 	{ NULL, NULL },
 };

@@ -401,6 +401,50 @@ void square_sums(void)
 	CHECK_NEAR(optim_square_sum(&o, (const float[]){ 1e-30f, 1e-30f }, 2) / 2e-60, 1, 1e-6);
 }
 
+/* At the bound, and below it, at each place of a row. */
+void moderate_or_not(void)
+{
+	const struct optim_options options = defaults_of(OPTIM_SGD);
+
+	for (enum optim_simd simd = OPTIM_SCALAR; simd < OPTIM_BEST; simd++) {
+		struct optim o;
+
+		if (!has(simd))
+			continue;
+		o = make(&options, simd);
+		for (unsigned n = 1; n <= 40; n++) {
+			float row[40], sum = 0;
+			double row64[40];
+
+			for (unsigned i = 0; i < n; i++) {
+				row[i] = i % 2 ? 0x1.fffffep96f : -0x1p-149f;
+				row64[i] = i % 2 ? 0x1.fffffffffffffp960 : -0x1p-1074;
+			}
+			CHECK(optim_moderate(&o, row, n));
+			CHECK(optim_moderate64(&o, row64, n));
+			for (unsigned at = 0; at < n; at++) {
+				const float beyond[] = { 0x1p97f, -0x1p97f, FLT_MAX, INFINITY, -INFINITY, NAN };
+				const double beyond64[] = { 0x1p961, -0x1p961, DBL_MAX, INFINITY, -INFINITY, NAN };
+				const float was = row[at];
+				const double was64 = row64[at];
+
+				for (unsigned b = 0; b < 6; b++) {
+					row[at] = beyond[b];
+					row64[at] = beyond64[b];
+					CHECK(!optim_moderate(&o, row, n));
+					CHECK(!optim_moderate64(&o, row64, n));
+				}
+				row[at] = was;
+				row64[at] = was64;
+			}
+			/* What the header says of sums. */
+			for (unsigned i = 0; i < 1 << 27 && n == 1 && simd == OPTIM_SCALAR; i++)
+				sum += 0x1.fffffep96f;
+			CHECK(isfinite(sum));
+		}
+	}
+}
+
 void finite_or_not(void)
 {
 	const float bad[] = { INFINITY, -INFINITY, NAN, -NAN };

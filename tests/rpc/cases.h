@@ -46,6 +46,7 @@
 	X(sessions_of_a_principal_have_a_quota) \
 	X(requests_of_a_sealed_session_have_quotas) \
 	X(replies_of_sessions_wait_as_well) \
+	X(who_leaves_hangs_up_on_sessions_as_well) \
 	/* turns.c */ \
 	X(small_requests_do_not_wait_for_big_ones) \
 	X(full_requests_go_first_and_starve_none) \
@@ -84,6 +85,9 @@
 	X(what_was_kept_is_executed_once) \
 	X(replies_leave_when_nothing_holds_them) \
 	X(large_requests_that_wait_hold_no_buffers) \
+	/* leave.c */ \
+	X(who_leaves_hangs_up_when_all_is_answered) \
+	X(who_leaves_waits_for_replies_and_not_for_ever) \
 	/* buffers.c */ \
 	X(peer_that_never_reads_is_not_served) \
 	X(blocked_streams_that_die_are_freed) \
@@ -232,6 +236,7 @@ struct toy {
 	unsigned logged;
 	/* requests change something, and their replies wait for as much as were before them */
 	bool changes;
+	bool stale;	   /* what is not begun is refused: there is no layout */
 	uint64_t outcomes; /* that were told of */
 	uint64_t position;
 };

@@ -314,6 +314,9 @@ void what_was_kept_is_executed_once(void)
 		peer_send(peer, frame, toy_payload(frame.session, frame.sequence, echo, 0), sizeof(echo));
 		CHECK(peer_await(peer, &reply));
 		CHECK_UINT(reply.frame.status, WIRE_REPEATED);
+		/* And how many more would be. */
+		CHECK_UINT(reply.frame.flags, sequence < KNOWN ? WIRE_AHEAD : 0);
+		CHECK_UINT(reply.frame.behind, KNOWN - sequence);
 	}
 	CHECK_UINT(toy.finished, 0);
 	peer->sequence = KNOWN + 3; /* pulls are between */
@@ -333,5 +336,17 @@ void what_was_kept_is_executed_once(void)
 	}
 	CHECK_UINT(toy.finished, 3);
 	CHECK_UINT(reply.frame.flags, 0); /* there is nobody to bring it to */
+	/* What was refused since is none of those that would be repeated. */
+	peer->sequence = KNOWN + 7;
+	toy_send(peer, fails, 0);
+	CHECK(peer_await(peer, &reply));
+	CHECK_UINT(reply.frame.status, WIRE_NO_KEYS);
+	peer->sequence = KNOWN - 301;
+	frame = peer_frame(peer, WIRE_EXECUTE);
+	frame.flags = KEPT;
+	peer_send(peer, frame, toy_payload(frame.session, frame.sequence, echo, 0), sizeof(echo));
+	CHECK(peer_await(peer, &reply));
+	CHECK_UINT(reply.frame.status, WIRE_REPEATED);
+	CHECK_UINT(reply.frame.behind, 307);
 	rig_stop(&rig);
 }

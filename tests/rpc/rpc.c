@@ -88,6 +88,8 @@ static enum rpc_progress execute(void *ctx, struct rpc_request *request, uint64_
 	if (toy.logged < RTE_DIM(toy.log))
 		toy.log[toy.logged++] = request->frame.session;
 	toy.slices++;
+	if (toy.stale && !request->begun)
+		return rpc_reply_fail(request, WIRE_STALE_LAYOUT, "there is none");
 	if (task->slices == 0) {
 		CHECK_UINT(task->untouched[0] | task->untouched[99], 0);
 		toy.started++;

@@ -26,6 +26,7 @@ static struct {
 	uint8_t statuses[64]; /* of the answers, by sequence */
 	bool disordered;
 	int reason;		    /* why the session was closed */
+	bool stale;		    /* requests are refused: there is no layout */
 	bool changes;		    /* requests do, and their replies wait for as much as were before them */
 	uint64_t position;	    /* of these */
 	char sentence[TWO_PACKETS]; /* of the last error */
@@ -38,6 +39,8 @@ static enum rpc_progress execute(void *ctx, struct rpc_request *request, uint64_
 	w.seen = request->frame.session;
 	if (w.stuck)
 		return RPC_MORE;
+	if (w.stale)
+		return rpc_reply_fail(request, WIRE_STALE_LAYOUT, "there is none");
 	if (!request->begun) {
 		if (!rpc_reply_room(request, sizeof(sequence)))
 			return RPC_MORE;
@@ -545,5 +548,39 @@ void replies_of_sessions_wait_as_well(void)
 	rpc_hold(w.server, false, false);
 	CHECK_UINT(rpc_held(w.server), 0);
 	CHECK_UINT(rpc_counters(w.server)->abandoned, 1);
+	end();
+}
+
+static bool session_is_gone(void *ctx)
+{
+	return !w.session;
+}
+
+/* What was not begun has no reply, and nobody is taken. */
+void who_leaves_hangs_up_on_sessions_as_well(void)
+{
+	uint32_t at = 0, left = 0;
+
+	begin();
+	ask(16, false);
+	link_run(&w.link, 10000 * LINK_MS, all_answered, NULL);
+	rpc_server_leave(w.server);
+	w.stale = true;
+	ask(16, false);
+	ask(16, false);
+	link_run(&w.link, 100 * LINK_MS, session_is_gone, NULL);
+	CHECK(w.session && w.answered == 1);
+	while (rpc_server_hang_up(w.server, &at, 1, &left))
+		;
+	CHECK_UINT(left, 0);
+	link_run(&w.link, 100 * LINK_MS, session_is_gone, NULL);
+	CHECK(!w.session);
+	CHECK_UINT(w.answered, 1);
+	CHECK_UINT(w.executed, 1);
+	CHECK_UINT(dgram_sessions(rpc_datagrams(w.server)), 0);
+	dgram_destroy(w.client);
+	open_client();
+	link_run(&w.link, 100 * LINK_MS, session_is_gone, NULL);
+	CHECK(!w.session);
 	end();
 }

@@ -401,6 +401,19 @@ inline lets_go(i, answered)
 #endif
 }
 
+/* rpc_replay_ahead: of what is kept a node without a standby says how far it has all of it (release_ahead). */
+inline says_ahead(i, has)
+{
+#ifdef RETAINED
+	do
+	:: !waits(i) && has < acked && (rows[i] & all_up_to(has + 1)) == all_up_to(has + 1) -> has++
+	:: else -> break
+	od
+#else
+	skip
+#endif
+}
+
 #define answers(i) (up[i] && !paused[i] && role[i] == PRIMARY)
 #ifdef SYNC
 #define leaves(i) (!waits(i) || tail[i] >= reply || gated[i] >= reply)
@@ -418,7 +431,7 @@ inline connects(i)
 
 proctype client()
 {
-	byte durable;
+	byte durable, said;
 
 end:	do
 	/* client_connect_start */
@@ -432,11 +445,12 @@ end:	do
 		    flying = acked + 1; request = flying }
 	/* the reply; with SYNC it waits (rpc_work_hold) */
 	:: atomic { !dead && to != NOBODY && reply && answers(to) && leaves(to) ->
+		    said = reply;
 		    if
-		    :: reply == again -> again = (again < acked -> again + 1 : 0) /* client_keep_resent */
+		    :: reply == again -> says_ahead(to, said); again = (again < acked -> again + 1 : 0) /* client_keep_resent */
 		    :: else -> acked = reply; flying = 0; assert((rows[to] & all_up_to(reply)) == all_up_to(reply))
 		    fi;
-		    lets_go(to, reply); reply = 0; durable = 0;
+		    lets_go(to, said); reply = 0; durable = 0; said = 0;
 		    again = (again && again <= gone -> (gone < acked -> gone + 1 : 0) : again) }
 	/* client_keep_look: a ping */
 	:: atomic { !dead && to != NOBODY && !request && !reply && !again && !flying && gone < acked && answers(to) &&

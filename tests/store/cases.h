@@ -128,6 +128,7 @@
 	X(random_operations_follow_the_model) \
 	/* push.c */ \
 	X(push_sums_duplicates_in_order) \
+	X(sums_are_the_same_before_and_while_rows_change) \
 	X(push_of_one_key_many_times) \
 	X(push_after_four_billion_keys) \
 	X(push_of_all_keys_twice_fills_the_sums) \

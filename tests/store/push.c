@@ -46,6 +46,54 @@ void push_sums_duplicates_in_order(void)
 	fixture_close(&f);
 }
 
+/* A gradient so large that sums might overflow has them made before anything is applied: the rows have the same bits,
+ * and one that does overflow changes none. */
+void sums_are_the_same_before_and_while_rows_change(void)
+{
+	enum { N = 200, LARGE = 9999 };
+	struct fixture f = fixture_open(1 << 20);
+	struct store_table *t = table_of(&f, "t", DIM, OPTIM_ADAGRAD), *twin = table_of(&f, "t", DIM, OPTIM_ADAGRAD);
+	struct store_push *p = open_push(N + 2, (N + 2) * DIM * sizeof(float));
+	uint64_t keys[N + 2];
+	float gradients[(N + 2) * DIM];
+	struct prng r;
+
+	prng_seed(&r, 3);
+	for (unsigned i = 0; i < N * DIM; i++)
+		gradients[i] = (float)(prng_unit(&r) - 0.5);
+	for (unsigned i = 0; i < N; i++)
+		keys[i] = prng_below(&r, N / 4);
+	keys[N] = keys[N + 1] = LARGE;
+	for (unsigned slice = 1; slice <= STORE_BATCH; slice += 7)
+		for (unsigned overflows = 0; overflows < 2; overflows++) {
+			for (unsigned i = N * DIM; i < (N + 2) * DIM; i++)
+				gradients[i] = overflows ? 0x1p127f : 0x1p97f;
+			store_push_begin(p);
+			store_push_op(p, t, N + 2);
+			CHECK_INT(add_keys(p, t, keys, N + 2, slice), 0);
+			CHECK_INT(look_at(p, t, gradients, STAR_FLOAT32, DIM * sizeof(float), N + 2, slice),
+				  overflows ? -ERANGE : 0);
+			if (overflows)
+				continue;
+			add_floats(p, t, gradients, DIM, N + 2, slice, 0);
+			store_push_begin(p);
+			store_push_op(p, twin, N);
+			CHECK_INT(add_keys(p, twin, keys, N, slice), 0);
+			CHECK_INT(look_at(p, twin, gradients, STAR_FLOAT32, DIM * sizeof(float), N, slice), 0);
+			CHECK(!p->ops[0].summed);
+			add_floats(p, twin, gradients, DIM, N, slice, 0);
+			for (unsigned i = 0; i < N; i++) {
+				const store_row one = find_one(t, keys[i], STORE_LOOK),
+						other = find_one(twin, keys[i], STORE_LOOK);
+
+				CHECK_MEM(values_of(t, one), values_of(twin, other), DIM * sizeof(float));
+				CHECK_MEM(slots_of(t, one), slots_of(twin, other), DIM * sizeof(float));
+			}
+		}
+	store_push_destroy(p);
+	fixture_close(&f);
+}
+
 void push_of_one_key_many_times(void)
 {
 	enum { MANY = 1 << 20 };

@@ -143,8 +143,11 @@ int look_at(struct store_push *p, struct store_table *t, const void *gradients, 
 	const void *pointers[STORE_BATCH];
 	int result = 0;
 
-	for (unsigned i = 0; i < n && !result; i += slice)
-		result = store_push_look(p, t, pointers, dtype, point(pointers, gradients, stride, i, n, slice));
+	do {
+		for (unsigned i = 0; i < n && !result; i += slice)
+			result =
+				store_push_look(p, t, pointers, dtype, point(pointers, gradients, stride, i, n, slice));
+	} while (!result && store_push_look_again(p));
 	return result;
 }
 

@@ -105,15 +105,15 @@ struct request {
 
 static const char help[] =
 	"Usage: startrain generate [options] > FILE\n"
-	"Writes examples in Criteo's format, or with histories of clicks, labelled by a hidden teacher, whose own AUC "
-	"goes to\n"
-	"standard error.\n"
+	"Writes examples in Criteo's format, or with click histories, to standard output. A hidden teacher model "
+	"labels\n"
+	"them; its own AUC, the best that a model can reach, goes to standard error.\n"
 	"\n"
 	"  --histories  label, user, item, category and the user's earlier clicks, for dssm, din and dien\n"
 	"  --rows N     examples [100000]\n"
-	"  --first N    number of the first one, to go on where another file ends [0]\n"
-	"  --seed N     of the teacher and of all examples [1]\n"
-	"  --ids N      of a column at most, without --histories [200000]\n"
+	"  --first N    number of the first example, to continue another file [0]\n"
+	"  --seed N     seed of the teacher and of all examples [1]\n"
+	"  --ids N      distinct ids per column, at most, without --histories [200000]\n"
 	"  --help\n";
 
 static int parse_generate_options(int argc, char **argv, struct request *r, struct star_error *err)
