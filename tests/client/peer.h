@@ -109,8 +109,8 @@ struct peer {
 	bool moves;	   /* when it says so, the layout changes, once */
 	/* Its replies are retained (peer_retained.c): what clients keep is durable when the test says so. */
 	bool retains;
-	bool silent; /* it does not say what has become durable since */
-	bool alone;  /* it has no standby any more, and says what it has */
+	bool silent;		      /* it does not say what has become durable since */
+	bool alone;		      /* it has no standby any more, and says what it has */
 	uint32_t life;		      /* goes up with each peer_fail_over */
 	uint32_t kept, waited, pings; /* pushes that clients keep, and others; pings */
 	uint32_t kept_again;	      /* requests that were answered, and came again */
