@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct channel;
+struct star_cluster;
 struct prng;
 
 /* Of two addresses one may be that of a machine that is gone, or of a node that begins again just now: how long the
@@ -22,5 +23,9 @@ void client_attempt_elsewhere(struct channel *ch);
 uint64_t client_attempt_until_ns(const struct channel *ch, uint64_t now_ns);
 /* An attempt came to nothing: when the next one is, and where. */
 void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns);
+
+/* catalogue.c, with the cluster's lock: somebody was told by a node that there is another layout. Whoever asks for it, and
+ * waits before he asks again, asks at once. */
+void client_catalogue_hurry(struct star_cluster *cluster);
 
 #endif

@@ -13,15 +13,10 @@
 #include "base/clock.h"
 #include "jsonrpc/jsonrpc.h"
 
-/* Who does not take a connection, or does not say the layout, for so long may be gone without a word, or begin again just
- * now: another one is asked. They get OTHERS_FIRST_US at first, and twice as long each time that nobody has answered.
+/* Who does not take a connection, or does not say the layout, for so long may be gone without a word, or begin again
+ * just now: another one is asked. They get OTHERS_FIRST_US at first, and twice as long each time that nobody has answered.
  * Where there is no other one, or it was the last, it is asked again. */
-enum {
-	OTHERS_FIRST_US = 250000,
-	OTHERS_CONNECT_US = 1000000,
-	OTHERS_ANSWER_US = 3000000,
-	LAST_CONNECT_US = 3000000
-};
+enum { OTHERS_FIRST_US = 250000, OTHERS_CONNECT_US = 1000000, OTHERS_ANSWER_US = 3000000, LAST_CONNECT_US = 3000000 };
 enum { TOLD_NS = 1000000000 }; /* a try that had so long to be answered says why there was no answer */
 
 bool client_catalogue_is_away(int code)
@@ -174,8 +169,8 @@ void client_catalogue_hurry(struct star_cluster *cluster)
 	pthread_cond_broadcast(&cluster->changed);
 }
 
-/* Or until somebody needs the layout who was told by a node that there is another one: whoever asks for it may have begun
- * long before there was one. */
+/* Or until somebody needs the layout who was told by a node that there is another one: whoever asks for it may have
+ * begun long before there was one. */
 static int pause_for_layout(struct star_cluster *cluster, uint32_t needed, uint64_t until_ns, struct star_error *err)
 {
 	const struct timespec until = clock_timespec(until_ns);

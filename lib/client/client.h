@@ -423,8 +423,8 @@ struct star_cluster {
 	_Alignas(64) _Atomic(uint32_t) inside; /* threads inside a public call, and CLUSTER_CLOSING */
 
 	_Alignas(64) pthread_mutex_t lock;
-	pthread_cond_t changed; /* inside, refreshing, closing, relay_queue, layout_wanted, layouts_needed */
-	bool refreshing;	/* somebody asks for the layout */
+	pthread_cond_t changed;	 /* inside, refreshing, closing, relay_queue, layout_wanted, layouts_needed */
+	bool refreshing;	 /* somebody asks for the layout */
 	uint32_t layouts_needed; /* goes up: client_catalogue_hurry */
 	bool relay_stop;
 	bool layout_wanted; /* somebody cannot connect to where a node was */
@@ -468,9 +468,6 @@ static inline uint64_t deadline_bounded(uint64_t deadline_us)
 /* catalogue.c: the control plane; params is borrowed, the result a new reference */
 json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
 			      struct star_error *err);
-/* With the lock: somebody was told by a node that there is another layout. Whoever asks for it, and waits before he asks
- * again, asks at once. */
-void client_catalogue_hurry(struct star_cluster *cluster);
 /* With the lock, while it is being closed: questions that are under way fail. */
 void client_catalogue_interrupt(const struct star_cluster *cluster);
 /* Of an error: nobody could be reached, or had an answer, so far. */

@@ -467,8 +467,7 @@ static bool replace_lost(struct follower *f)
 	if (!node_pair_has_register(p))
 		return false;
 	pthread_mutex_lock(&p->lock);
-	over = p->promotable && !p->promotion.asked && p->promotion_read &&
-	       clock_us() >= lease_over_us(p);
+	over = p->promotable && !p->promotion.asked && p->promotion_read && clock_us() >= lease_over_us(p);
 	if (over)
 		p->promotion = promotion;
 	pthread_mutex_unlock(&p->lock);
@@ -533,8 +532,8 @@ static void wait_alone(struct follower *f)
 			continue;
 		}
 		/* What it may have claimed, and nobody knows, is not given away: it asks etcd again first. */
-		if (!is_deposing(p) && !node_pair_register_is_unsure(p) && node_pair_ask(p, &hello, ask_ms(p), &answer, NULL, &err) == 0 &&
-		    answer.role == PAIR_PRIMARY) {
+		if (!is_deposing(p) && !node_pair_register_is_unsure(p) &&
+		    node_pair_ask(p, &hello, ask_ms(p), &answer, NULL, &err) == 0 && answer.role == PAIR_PRIMARY) {
 			node_pair_yield(p, answer.generation);
 			return;
 		}

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a call does when a node fails, lies, or is late. */
-#include "client/attempt.h"
-#include "client/client.h"
 #include "tests/client/cases.h"
 
 #include <arpa/inet.h>
@@ -111,7 +109,7 @@ void a_lost_connection_is_replaced_in_the_middle_of_calls(void)
 		/* "was lost", or, if a send has met the reset first, "closed" */
 		{ FAULT_RESET, "while this call was in flight", "closed the connection" },
 	};
-	enum { CALLS = 5 };
+	enum { CALLS = 5, UNANSWERED_MAX = 4 }; /* as in client/client.h */
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (uint32_t losses = 1; losses <= UNANSWERED_MAX; losses++) {
@@ -375,42 +373,6 @@ void connecting_gives_up_in_time(void)
 	CHECK_HAS(err.text, "within 0.3 s");
 	CHECK_INT(star_request_wait(pull_async(&b, pulled, LONG_US), &err), -ECONNREFUSED);
 	bench_stop(&b);
-}
-
-/* Who hangs up on it has left its place: the other address comes first, though the former one would answer as well. */
-void who_is_hung_up_on_tries_the_other_address_first(void)
-{
-	struct bench b = bench_start(1, 1, DIM);
-	uint32_t at_the_door;
-
-	pull_works(&b);
-	peer_open_door(b.peer);
-	pull_works(&b);
-	for (uint32_t i = 1; i <= 4; i++) {
-		peer_fail_over(b.peer);
-		if (i % 2)
-			sleep_ms(5); /* it looks whether the connection is there still before it uses it again */
-		pull_works(&b);
-		pthread_mutex_lock(&b.peer->lock);
-		at_the_door = b.peer->door_connections;
-		pthread_mutex_unlock(&b.peer->lock);
-		CHECK_UINT(at_the_door, (i + 1) / 2);
-	}
-	bench_stop(&b);
-}
-
-/* Who does not answer may be gone: the first attempts are short. */
-void attempts_at_two_addresses_take_longer_each_time(void)
-{
-	static const uint32_t ms[] = { 50, 50, 100, 100, 200, 200, 400, 400, 500, 500, 500 };
-	struct channel ch = { 0 };
-
-	for (size_t i = 0; i < sizeof(ms) / sizeof(ms[0]); i++) {
-		ch.attempts = (uint32_t)i + 1;
-		CHECK_UINT(client_attempt_until_ns(&ch, 7), 7 + ms[i] * UINT64_C(1000000));
-	}
-	ch.attempts = UINT32_MAX;
-	CHECK_UINT(client_attempt_until_ns(&ch, 7), 7 + UINT64_C(500000000));
 }
 
 /* One of the two is about to serve: whoever waits for it is not to sleep long when it does. */

@@ -436,33 +436,6 @@ void what_is_kept_goes_on_at_the_other_address(void)
 	bench_stop(&b);
 }
 
-/* The other node has been brought some of what is kept, or all: it says so in its first reply, and only what it has not
- * is sent again. */
-void what_the_other_node_has_is_not_sent_again(void)
-{
-	enum { PUSHES = 8 };
-
-	for (uint32_t there = 2; there <= PUSHES; there += 3) {
-		struct bench b = start(1);
-
-		push(&b, KEYS);
-		peer_be_silent(b.peer); /* of what is durable from now on */
-		for (uint32_t i = 2; i <= PUSHES; i++) {
-			push(&b, KEYS);
-			if (i == there)
-				peer_make_durable(b.peer);
-		}
-		CHECK_UINT(counter(&b, &b.peer->kept), PUSHES - 1);
-		peer_be_alone(b.peer);
-		peer_fail_over(b.peer);
-		pulls_show(&b, KEYS, PUSHES);
-		CHECK(node_has(&b, PUSHES));
-		CHECK_UINT(counter(&b, &b.peer->kept_again), 1 + PUSHES - there);
-		CHECK(comes_true(&b, nothing_is_kept, 0));
-		bench_stop(&b);
-	}
-}
-
 /* A standby that the worker had never heard of, as it came while nothing was asked for, has taken over: the layout says
  * where it is, and the same session goes on there. */
 void a_node_that_has_moved_is_looked_for(void)

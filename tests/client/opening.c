@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a cluster is opened, and what the environment says of it. */
+#include "client/attempt.h"
 #include "client/client.h"
 #include "tests/client/cases.h"
 

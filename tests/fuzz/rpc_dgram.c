@@ -22,6 +22,11 @@ void dgram_listen(struct dgram *dgram)
 	NEVER();
 }
 
+void dgram_unlisten(struct dgram *dgram)
+{
+	NEVER();
+}
+
 void dgram_set_incarnation(struct dgram *dgram, uint32_t incarnation)
 {
 	NEVER();
