@@ -10,6 +10,7 @@
 #include "client/run.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sched.h>
@@ -124,7 +125,10 @@ static void *run_io(void *arg)
 	struct io *io = arg;
 	struct waiter *k = &io->waiter;
 	struct star_cluster *cluster = k->cluster;
+	char name[16]; /* the kernel's bound; top and /proc show it */
 
+	snprintf(name, sizeof(name), "star-io/%u", (unsigned)(io - cluster->io) % 1000);
+	pthread_setname_np(pthread_self(), name);
 	own = k;
 	for (;;) {
 		struct calls incoming, finished;
@@ -177,12 +181,6 @@ int client_io_start(struct io *io, struct star_error *err)
 	rc = pthread_create(&io->thread, &attributes, run_io, io);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
-	if (rc == 0) {
-		char name[16]; /* the kernel's bound; top and /proc show it */
-
-		snprintf(name, sizeof(name), "star-io/%u", (unsigned)(io - io->waiter.cluster->io) % 1000);
-		pthread_setname_np(io->thread, name);
-	}
 	return rc ? star_error_set(err, -rc, "cannot start an I/O thread: %s; see ulimit -u", strerrordesc_np(rc)) : 0;
 }
 

@@ -342,6 +342,7 @@ static void *writer_loop(void *arg)
 	struct journal_writer *w = arg;
 	bool stop;
 
+	pthread_setname_np(pthread_self(), "journal");
 	do {
 		const uint64_t begun_us = clock_us();
 		uint64_t published, left_us;
@@ -404,7 +405,6 @@ struct journal_writer *journal_writer_create(const struct journal_life *life, ui
 	else
 		w->threaded = true;
 	if (w->threaded) {
-		pthread_setname_np(w->thread, "journal");
 		w->figures.segments = w->segments_count;
 		return w;
 	}

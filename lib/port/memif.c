@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -103,7 +105,10 @@ static void close_socket(const struct config_memif *options, int fd)
 static void *serve_memif(void *argument)
 {
 	struct memif *memif = argument;
+	char name[16];
 
+	snprintf(name, sizeof(name), "%.15s", memif->name + strlen("net_"));
+	pthread_setname_np(pthread_self(), name);
 	while (!__atomic_load_n(&memif->stopping, __ATOMIC_ACQUIRE)) {
 		const bool waits = memif->client_fd >= 0 && !memif->connected;
 		const uint64_t now_us = clock_us();
@@ -133,17 +138,12 @@ static void *serve_memif(void *argument)
 static int start_thread(struct memif *memif)
 {
 	sigset_t all, before;
-	char name[16];
 	int ret;
 
 	base_signals_of_others(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	ret = pthread_create(&memif->thread, NULL, serve_memif, memif);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (ret == 0) {
-		snprintf(name, sizeof(name), "%.15s", memif->name + strlen("net_"));
-		pthread_setname_np(memif->thread, name);
-	}
 	return -ret;
 }
 

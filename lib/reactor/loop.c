@@ -2,9 +2,11 @@
 /* The reactor's turn. */
 #include "reactor/internal.h"
 
+#include <pthread.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
 #include <rte_prefetch.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 
 #include "base/clock.h"
@@ -172,7 +174,10 @@ static void run_turns(struct reactor *r)
 void *reactor_loop(void *argument)
 {
 	struct reactor *r = argument;
+	char name[16];
 
+	snprintf(name, sizeof(name), "reactor-%u", r->index);
+	pthread_setname_np(pthread_self(), name);
 	/* An lcore id of our own, for the mempool's caches. */
 	r->start_result = rte_thread_register() == 0 ? 0 : -rte_errno;
 	/* The kernel rounds sleeps up by 50 us otherwise; the stack's timers are as short as that. */

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -166,7 +165,6 @@ static int create_thread(struct reactor *r)
 
 int reactor_start(struct reactor *r, struct star_error *err)
 {
-	char name[16];
 	int ret;
 
 	if (r->running || r->closed)
@@ -184,8 +182,6 @@ int reactor_start(struct reactor *r, struct star_error *err)
 				      "reactor %u cannot register with DPDK (%s): is the EAL started?", r->index,
 				      strerror(-r->start_result));
 	}
-	snprintf(name, sizeof(name), "reactor-%u", r->index);
-	pthread_setname_np(r->thread, name);
 	r->running = true;
 	return 0;
 }
