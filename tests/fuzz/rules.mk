@@ -44,7 +44,7 @@ $(eval $(call fuzzer,program,wire,,))
 $(eval $(call fuzzer,client,client,tests/fuzz/client_sides.c,))
 # Without threads and ports: client_dpdk.c stands in for who has them. And without the server's half of lib/rpc.
 $(eval $(call fuzzer,client_dpdk,client_dpdk,$(addprefix tests/fuzz/,client_dpdk_node.c client_sides.c pool.c),lib/port/% \
-	$(addprefix lib/client_dpdk/,setup.c transport.c) $(addprefix lib/rpc/,budget.c held.c quota.c record.c replay.c reply.c sealed.c server.c session.c stream.c)))
+	$(addprefix lib/client_dpdk/,setup.c transport.c) $(addprefix lib/rpc/,budget.c held.c leave.c quota.c record.c replay.c reply.c sealed.c server.c session.c stream.c)))
 $(eval $(call fuzzer,ckpt,ckpt,,))
 $(eval $(call fuzzer,journal,journal,,))
 $(eval $(call fuzzer,replication,pair,,))
