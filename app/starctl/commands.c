@@ -205,8 +205,7 @@ static int check_owners(const struct config_endpoint *endpoints, uint32_t count,
 		if (out)
 			fprintf(out,
 				"note: the data address %s of %s is the kernel's (%s): good for a worker, refused for "
-				"a "
-				"PS task, which needs one of its own, as in %s=198.18.0.1:%u\n",
+				"a PS task, which needs one of its own, as in %s=198.18.0.1:%u\n",
 				address_text(&e->data).text, address_text(&e->control).text, why,
 				address_text(&e->control).text, e->data.port);
 	}

@@ -30,6 +30,7 @@ void doctor_find(struct doctor *doctor, const char *check, enum doctor_verdict v
 
 static void render_doctor(const json_t *result, FILE *out)
 {
+	const long long warnings = (long long)json_integer_value(json_object_get(result, "warnings"));
 	const json_t *check;
 	size_t i;
 
@@ -47,9 +48,8 @@ static void render_doctor(const json_t *result, FILE *out)
 			fputc('\n', out);
 		}
 	}
-	fprintf(out, "\n%lld bad, %lld warnings, %lld ok\n",
-		(long long)json_integer_value(json_object_get(result, "bad")),
-		(long long)json_integer_value(json_object_get(result, "warnings")),
+	fprintf(out, "\n%lld bad, %lld warning%s, %lld ok\n",
+		(long long)json_integer_value(json_object_get(result, "bad")), warnings, warnings == 1 ? "" : "s",
 		(long long)json_integer_value(json_object_get(result, "ok")));
 	fflush(out);
 }

@@ -50,8 +50,7 @@ static void look_at_address(struct doctor *doctor, const char *check, const char
 	else if (rc == EADDRNOTAVAIL)
 		doctor_find(doctor, check, DOCTOR_BAD,
 			    "run the node on the machine of that task, or correct node.task_index or cluster.ps; `ip "
-			    "address` "
-			    "lists this machine's addresses",
+			    "address` lists this machine's addresses",
 			    "this machine does not have the address of %s", shown.text);
 	else if (rc == ENOENT)
 		doctor_find(doctor, check, DOCTOR_BAD, "give it an address, or an entry in /etc/hosts",

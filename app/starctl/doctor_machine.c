@@ -272,8 +272,7 @@ static bool look_at_sys(struct doctor *doctor)
 		    "mount -t sysfs sysfs /sys, in the chroot or, for a container, by whoever starts it "
 		    "(docker run -v /sys:/sys:ro)",
 		    "there is none here, as in some chroots and containers: nothing is known of hugepages, NICs, the "
-		    "IOMMU, "
-		    "isolated cores and the clock");
+		    "IOMMU, isolated cores and the clock");
 	return false;
 }
 

@@ -118,8 +118,7 @@ static void write_legend(const struct plot *plot, FILE *out)
 
 		fprintf(out,
 			"<span><svg width=\"26\" height=\"10\"><line x1=\"1\" y1=\"5\" x2=\"25\" y2=\"5\" "
-			"stroke=\"%s\" "
-			"stroke-width=\"2\" stroke-dasharray=\"%s\"/></svg> ",
+			"stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"/></svg> ",
 			styles[i].color, styles[i].dash);
 		plot_text(line->name, out);
 		if (line->n)

@@ -158,9 +158,8 @@ const struct command starctl_commands[] = {
 	  run_checkpoint_adopt },
 	{ "checkpoint export", "DIR[/ID] TABLE", 2, 2, 0, "write a table of a checkpoint as JSON lines",
 	  "Exports from the newest checkpoint, or the one with this ID, including those that it is based on. If that "
-	  "one\nis "
-	  "not complete, nothing is written, the exit status is 1, and the error names the newest older one that is. "
-	  "The\n"
+	  "one\nis not complete, nothing is written, the exit status is 1, and the error names the newest older one "
+	  "that is. The\n"
 	  "first line is the table's definition, each other line one row. Numbers read back bit for bit. Needs no "
 	  "node.",
 	  run_checkpoint_export },
@@ -424,10 +423,44 @@ static int match(const struct command *command, int argc, char **argv)
 	return argc > 1 && strcmp(argv[1], space + 1) == 0 ? 2 : 0;
 }
 
+/* Edits that a typing mistake may take: a third of the letters. With more it is another word. */
+static unsigned mistakes_max(const char *typed)
+{
+	const size_t length = strlen(typed);
+
+	return length < 6 ? 1 : (unsigned)(length / 3);
+}
+
+/*
+ * Writes the command that was probably meant by the words given, or its first word when no second one was given; nothing
+ * if none is similar. Commands are compared by their first word, too: what follows may be an argument, or be missing.
+ */
+static void guess_command(const char *word, const char *given, char *meant, size_t bytes)
+{
+	unsigned least_key = UINT_MAX, least_whole = UINT_MAX;
+
+	meant[0] = 0;
+	for (const struct command *c = starctl_commands; c->name; c++) {
+		const unsigned whole = nearest_distance(given, c->name);
+		char first[64];
+
+		snprintf(first, sizeof(first), "%.*s", (int)strcspn(c->name, " "), c->name);
+
+		const unsigned begins = nearest_distance(word, first), key = begins < whole ? begins : whole;
+
+		if ((begins > mistakes_max(word) && whole > mistakes_max(given)) || key > least_key ||
+		    (key == least_key && whole >= least_whole))
+			continue;
+		least_key = key;
+		least_whole = whole;
+		snprintf(meant, bytes, "%s", begins < whole && strcmp(word, given) == 0 ? first : c->name);
+	}
+}
+
 const struct command *find_command(int argc, char **argv, int *words, struct star_error *err)
 {
 	const struct command *best = NULL;
-	char given[128];
+	char given[128], meant[64];
 
 	*words = 0;
 	for (const struct command *c = starctl_commands; c->name; c++) {
@@ -444,8 +477,14 @@ const struct command *find_command(int argc, char **argv, int *words, struct sta
 		if (strncmp(c->name, argv[0], strlen(argv[0])) == 0 && c->name[strlen(argv[0])] == ' ')
 			best = c; /* its second word is missing */
 	snprintf(given, sizeof(given), "%s%s%s", argc ? argv[0] : "", argc > 1 ? " " : "", argc > 1 ? argv[1] : "");
-	star_error_set(err, -EINVAL, "there is no command \"%.100s\"; did you mean \"%s\"?", given,
-		       best ? best->name : nearest_name(given, starctl_commands, sizeof(starctl_commands[0])));
+	if (best)
+		snprintf(meant, sizeof(meant), "%s", best->name);
+	else
+		guess_command(argc ? argv[0] : "", given, meant, sizeof(meant));
+	if (meant[0])
+		star_error_set(err, -EINVAL, "there is no command \"%.100s\"; did you mean \"%s\"?", given, meant);
+	else
+		star_error_set(err, -EINVAL, "there is no command \"%.100s\"; `starctl --help` lists them", given);
 	return NULL;
 }
 

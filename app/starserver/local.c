@@ -392,9 +392,9 @@ static void print_ready(struct local *local)
 	printf("%u node%s on this machine, up to %u MiB of parameters%s. Give workers\n  --ps tcp:%s\n", nodes,
 	       nodes == 1 ? "" : "s", local->parameter_mib, nodes == 1 ? "" : " each", local->controls);
 	if (local->directory[0])
-		printf("Checkpoints are kept in %s; Ctrl-C ends after a last one.\n", local->directory);
+		printf("Checkpoints are kept in %s; Ctrl-C writes a last one and stops.\n", local->directory);
 	else
-		printf("Ctrl-C ends; nothing is kept (--directory DIR keeps checkpoints).\n");
+		printf("Ctrl-C stops it; parameters are then lost (--directory DIR keeps checkpoints).\n");
 	fflush(stdout);
 	sd_notify(0, "READY=1");
 }
@@ -506,8 +506,7 @@ static int run_nodes(struct local *local)
 	if (local->status == LOCAL_NOT_SAVED && local->leader_ended_well)
 		fprintf(stderr,
 			"starserver: a node does not know of the last checkpoint in %s, for the reason above, which "
-			"node 0 "
-			"has written; the next start takes the newest that counts\n",
+			"node 0 has written; the next start takes the newest that counts\n",
 			local->directory[0] ? local->directory : "checkpoint.directory");
 	else if (local->status == LOCAL_NOT_SAVED)
 		fprintf(stderr,

@@ -142,8 +142,7 @@ static int wait_for_lock(int fd, const char *directory, const char *path)
 		if (orphan && !said)
 			fprintf(stderr,
 				"starserver: --directory: %s still keeps its checkpoints in %s: waiting for its end, "
-				"%d s "
-				"at most\n",
+				"%d s at most\n",
 				who, directory, ENDS_US / 1000000);
 		said |= orphan != 0;
 		usleep(LOOK_US);

@@ -14,8 +14,7 @@ static void print_help(void)
 {
 	puts("startrain key [--format FORMAT | --schema FILE] COLUMN TEXT... prints the keys of the rows that stand "
 	     "for these texts in "
-	     "a "
-	     "column\n"
+	     "a column\n"
 	     "of examples, one a line. COLUMN counts from 0 in the file's order; with --format census or histories it "
 	     "may be a\n"
 	     "name, as workclass. `starctl rows get TABLE KEY` shows the row.\n\n"

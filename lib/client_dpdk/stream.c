@@ -219,8 +219,7 @@ static void give_up_session(struct stream *s)
 	else if (!s->seal || !client_tickets_why(ch->cluster, ch->task, &err))
 		star_error_set(&err, -error,
 			       "cannot connect to %s: %s (%u attempts, the last ones within %.1f s); is starserver "
-			       "running there, "
-			       "and its data address reachable from this worker's port?",
+			       "running there, and its data address reachable from this worker's port?",
 			       ch->label, strerrordesc_np(error), ch->attempts,
 			       (double)ch->cluster->connect_timeout_ns * 1e-9);
 	fail_all(s, &err, true);

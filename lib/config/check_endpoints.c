@@ -69,8 +69,7 @@ static int check_ps_entry(const struct config_load *load, uint32_t index, struct
 			&origin, err,
 			"the data address %s of the PS %s is the kernel's (%s); a data address belongs to the "
 			"appliance: give it the address of a port, as in %s=%s; or, to use the kernel's addresses, "
-			"write "
-			"network = { stack = \"kernel\"; };",
+			"write network = { stack = \"kernel\"; };",
 			show_address(&e->data).text, show_address(&e->control).text, kernel,
 			show_address(&e->control).text, example(load->config, e->data.port).text);
 	if (!config_is_literal(e->data.host))

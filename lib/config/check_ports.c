@@ -98,8 +98,7 @@ static int check_device(const struct checked *k)
 	if (!pci && (strncmp(p->device, "net_", 4) || strlen(p->device) == 4 || strpbrk(p->device, ", \t")))
 		return config_fail(k->origin, k->err,
 				   "%s.device = \"%s\" is no DPDK device; it takes pci, or a driver's name that "
-				   "starts with "
-				   "net_, as in net_af_packet",
+				   "starts with net_, as in net_af_packet",
 				   k->name, p->device);
 	if (check_driver(k) < 0)
 		return -EINVAL;

@@ -65,14 +65,12 @@ const struct config_option config_options[] = {
 	  .variables = { "TF_SEASTAR_ENDPOINT_MAP_PATH", "TF_SEASTAR_ENDPOINT_MAP_PATH" },
 	  .variable_means = ENVIRONMENT_FOLDER,
 	  .help = "A file with the endpoint map, a line each: control address = data address. In a configuration file "
-		  "a "
-		  "relative path starts at that file's folder. Give this or endpoint_map, not both." },
+		  "a relative path starts at that file's folder. Give this or endpoint_map, not both." },
 	{ "endpoint_map[].control", OF_ENDPOINT(control), .type = OPTION_ADDRESS, .required = true,
 	  .help = "A control address, as it stands in cluster.ps or cluster.worker." },
 	{ "endpoint_map[].data", OF_ENDPOINT(data), .type = OPTION_ADDRESS, .required = true,
 	  .help = "Its data address. That of a PS belongs to the appliance, not to the kernel: the address of one of "
-		  "the "
-		  "node's ports, and the TCP port of reactor 0 (reactor r has data port + r)." },
+		  "the node's ports, and the TCP port of reactor 0 (reactor r has data port + r)." },
 
 	{ "ports[].device", OF_PORT(device), .type = OPTION_TEXT, .min = 1, .max = 31, .required = true,
 	  .help = "The DPDK driver of a virtual device (net_af_packet, net_af_xdp, ...), or pci." },
@@ -319,13 +317,10 @@ const struct config_option config_options[] = {
 	{ "standby.durability", OF_CONFIG(standby_durability), .type = OPTION_CHOICE, .choices = "async|retained|sync",
 	  .fallback = "retained",
 	  .help = "When a reply leaves that tells of a change: async: at once, and what the last moments had is lost "
-		  "when "
-		  "the primary dies; retained: at once, and libstar keeps pushes until the standby has them, and sends "
-		  "them again if the primary dies before, so that nothing is lost; sync: when the standby has the "
-		  "change, "
-		  "too, with the same effect. Pulls never "
-		  "wait; without a standby nothing does, but for what journal.durability asks. Give both nodes the "
-		  "same." },
+		  "when the primary dies; retained: at once, and libstar keeps pushes until the standby has them, and "
+		  "sends them again if the primary dies before, so that nothing is lost; sync: when the standby has "
+		  "the change, too, with the same effect. Pulls never wait; without a standby nothing does, but for "
+		  "what journal.durability asks. Give both nodes the same." },
 
 	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",
 	  .help = "Checkpoints of a chain at most: where a delta would be one more, a full one is written." },

@@ -168,7 +168,7 @@ static void look_at_hugepages(const struct control *control, const json_t *figur
 static void look_at_keys(const struct control *control, json_t *notes)
 {
 	if (!control->ring)
-		add(notes, "everybody who reaches the control address gets in: no security.control_keys");
+		add(notes, "security.control_keys is not set: anyone who can reach the control address gets in");
 }
 
 /* PS task 0's: whether a checkpoint could not be written, or should have been. Under lock. */

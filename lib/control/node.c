@@ -370,8 +370,9 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 			pthread_mutex_unlock(&control->lock);
 			control_leave_note_layout(control);
 			control_checkpointer_note_layout(control);
-			log_info("layout epoch %u: %u reactors in the cluster, this node's from %u on", layout->epoch,
-				 layout->cluster_reactors, layout->first_reactor);
+			log_info("layout epoch %u: %u reactor%s in the cluster, %u on this node, numbered from %u",
+				 layout->epoch, layout->cluster_reactors, layout->cluster_reactors == 1 ? "" : "s",
+				 control->config->reactors, layout->first_reactor);
 		}
 	}
 	set_loading(control, NULL);

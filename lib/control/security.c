@@ -37,9 +37,10 @@ int control_security_create(struct control *control, struct star_error *err)
 			 secure_ring_principals(control->ring), config->security_control_keys,
 			 control->tickets ? "lets in who has a ticket" : "is open to whoever reaches it");
 	} else {
-		log_warn("everybody who reaches the control address %s gets in, and the data network is open too: no "
-			 "security.control_keys",
-			 config_show(config->own.control.host, config->own.control.port).text);
+		log_warn(
+			"security.control_keys is not set: anyone who can reach the control address %s gets in without "
+			"authentication, and the data network is open, too",
+			config_show(config->own.control.host, config->own.control.port).text);
 	}
 	if (load_rights(control, &rights, err) < 0)
 		return err->code;

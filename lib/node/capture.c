@@ -220,8 +220,7 @@ int node_capture(void *ctx, const json_t *params, json_t **result, struct star_e
 	if (node->config->stack == CONFIG_STACK_KERNEL)
 		return star_error_set(err, -ENOTSUP,
 				      "this node's packets are the kernel's (network.stack = \"kernel\"), which "
-				      "captures "
-				      "them: tcpdump -i any -w FILE tcp portrange %u-%u",
+				      "captures them: tcpdump -i any -w FILE tcp portrange %u-%u",
 				      port, port + node->shards_count - 1);
 	if (take_filter(node, params, &filter, &snap, &reactor, err) < 0)
 		return err->code;

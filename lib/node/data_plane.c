@@ -204,7 +204,7 @@ static int begin_with(struct node *node, const struct control_layout *layout, st
 					", and here checkpoint.restore is \"no\": give all nodes the same",
 					layout->checkpoint);
 	else if (wanted)
-		log_info("PS task 0 knows of no checkpoint: the node begins with nothing");
+		log_info("PS task 0 has no checkpoint to restore: the node starts empty");
 	if (status == 0 && node->journal)
 		status = node_journal_begin(node, layout, err);
 	if (status < 0 && status != -ECANCELED)

@@ -542,7 +542,7 @@ static int choose_restore(const struct node *node, uint64_t newest, uint64_t *id
 
 	*id = 0;
 	if (!any && !newest) {
-		log_info("%s yet: the node begins with nothing", err->text);
+		log_info("%s yet: the node starts empty", err->text);
 		*count = 0;
 		return 0;
 	}

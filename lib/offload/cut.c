@@ -74,8 +74,7 @@ static void say_worse(struct cutter *cutter, const struct graph_cut *cut, const 
 	offload_cut_warn(
 		cutter,
 		"taken as star_server cuts it: merged components would take %u requests, %llu bytes and %u rounds "
-		"instead "
-		"of %u, %llu and %u",
+		"instead of %u, %llu and %u",
 		cut->requests, (unsigned long long)all_bytes(cut), cut->rounds, than->requests,
 		(unsigned long long)all_bytes(than), than->rounds);
 }

@@ -226,8 +226,7 @@ static void warn(struct lite *lite, uint32_t unit, bool in_cycle)
 		return;
 	offload_cut_warn(c,
 			 "nodes on %s cannot be one request, and are cut by waves: \"%.40s\" needs \"%.40s\", which is "
-			 "elsewhere "
-			 "and needs others of them; they are %s",
+			 "elsewhere and needs others of them; they are %s",
 			 device, c->graph->nodes[lite->members[walk.member]]->name,
 			 c->graph->nodes[c->deps[walk.edge - 1]]->name, names);
 }

@@ -81,8 +81,7 @@ void port_join_groups(struct port *port, const struct config_port *config)
 	}
 	if (ret != 0)
 		log_warn("port %s cannot be told which multicast frames it needs (%s): where it filters them, nobody "
-			 "finds its "
-			 "IPv6 addresses",
+			 "finds its IPv6 addresses",
 			 port->name, strerror(-ret));
 }
 

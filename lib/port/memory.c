@@ -357,8 +357,7 @@ static struct rte_mempool *make_pool(const char *name, uint32_t mbufs, uint32_t 
 	pool = make_pool_on(name, mbufs, cache, room, SOCKET_ID_ANY);
 	if (pool)
 		log_warn("the packet buffers %s are not on NUMA node %d: it has no memory for them. Reserve hugepages "
-			 "there "
-			 "(/sys/devices/system/node/node%d/hugepages)",
+			 "there (/sys/devices/system/node/node%d/hugepages)",
 			 name, numa, numa);
 	return pool;
 }

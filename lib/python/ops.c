@@ -108,8 +108,7 @@ static bool agree_dtype(const Py_buffer *b, struct star_op *op, const char *what
 		return true;
 	PyErr_Format(PyExc_TypeError,
 		     "%s are of format \"%s\" (%s)%s%s; possible are float32, float64, float16, int8, int32, int64, "
-		     "and with "
-		     "dtype=\"bfloat16\" or \"scaled_int8\" raw bytes (uint8)",
+		     "and with dtype=\"bfloat16\" or \"scaled_int8\" raw bytes (uint8)",
 		     what, b->format ? b->format : "B", dtype ? dtype : "unknown", op->dtype ? ", not of dtype " : "",
 		     op->dtype ? op->dtype : "");
 	return false;
@@ -135,8 +134,7 @@ static bool take_rows(PyObject *object, Py_buffer *b, struct star_op *op, uint64
 	    (op->count && b->ndim > 1 && b->itemsize > 2 && b->shape[0] != (Py_ssize_t)op->count)) {
 		PyErr_Format(PyExc_ValueError,
 			     "%s have %zd bytes, their first dimension is %zd; %u rows of %s take %llu bytes: a shape "
-			     "of (%u, "
-			     "%llu)",
+			     "of (%u, %llu)",
 			     what, b->len, b->ndim ? b->shape[0] : (Py_ssize_t)1, op->count ? op->count : 1, op->dtype,
 			     (unsigned long long)bytes, op->count ? op->count : 1,
 			     (unsigned long long)(row_elements ? row_elements : star_elements(op->table)));

@@ -123,8 +123,7 @@ static json_t *reasons(const struct recorder *recorder, const struct observe_rec
 	if (is_much(r->run, r->total) && keys >= COLD_KEYS && observe_units_ns(r->run) / keys >= COLD_NS)
 		add_reason(why,
 			   "executed for %.3f ms in %u slices, %.0f ns a key: rows that were made, or that the caches "
-			   "did not "
-			   "have",
+			   "did not have",
 			   run_ms, slices, (double)observe_units_ns(r->run) / keys);
 	else if (is_much(r->run, r->total) && slices)
 		add_reason(why, "executed for %.3f ms, in %u slice%s", run_ms, slices, slices == 1 ? "" : "s");

@@ -131,7 +131,7 @@ def one_page_of_1_gib(t):
     has(line, "1024 MiB are free (0 of 0 pages of 2 MiB, 1 of 1 of 1 GiB)")
 
 
-PAGE, PAGE_ENDS = "docs/bare-metal.rst", "What was run where"
+PAGE, PAGE_ENDS = "docs/bare-metal.rst", "What was tested where"
 PAGES_PCI, PAGES_PAGES = "0000:03:00.0", "3G"
 
 
