@@ -3,9 +3,11 @@
 #ifndef CLIENT_ATTEMPT_H
 #define CLIENT_ATTEMPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct channel;
+struct sockaddr_storage;
 struct prng;
 
 /* Of two addresses one may be that of a machine that is gone: how long an attempt to connect takes at most, and a
@@ -14,6 +16,8 @@ enum { ATTEMPT_MS = 500, OTHER_TIMEOUT_MS = 1500 };
 
 /* Half of min(first * 2^attempt, max), and as much again at random. */
 uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt);
+/* host: as digits. */
+bool client_address_is(const struct sockaddr_storage *address, const char *host, uint16_t port);
 /* The other address is the channel's. */
 void client_address_swap(struct channel *ch);
 /* An attempt came to nothing: when the next one is, and where. */

@@ -109,7 +109,7 @@ static bool not_welcome(struct channel *ch, int error)
 {
 	pthread_mutex_lock(&ch->lock);
 	if (error != EBUSY && error != EDQUOT) /* its refusal may be lost */
-		client_tickets_refused(ch->cluster, ch->task, ch->seal->by.number);
+		client_tickets_refused(ch, &ch->address, ch->seal->by.number);
 	client_connect_failed(ch, error, clock_ns());
 	pthread_mutex_unlock(&ch->lock);
 	return false;
