@@ -44,7 +44,7 @@ void client_tickets_refused(const struct channel *ch, const struct sockaddr_stor
 	if (ch->task < t->count && node->at_hand.number == number && node->at_hand.until_ns) {
 		explicit_bzero(&node->at_hand, sizeof(node->at_hand));
 		port = (uint16_t)(node->other_port + ch->reactor);
-		/* The machine of the one before may be gone without a word, and asking it takes as long as that does. */
+		/* The machine of the one before may be gone without a word, and whoever asks it waits. */
 		node->ask_other = node->other[0] && client_address_is(at, node->other_host, port);
 		ask_soon(t, node);
 	}
