@@ -35,6 +35,8 @@ static struct part *take_part_of(struct channel *ch, const struct wire_frame *fr
 		client_keep_resent(ch, frame, payload, now);
 	} else {
 		part = client_reply_take(ch, frame, now);
+		if (ch->careful)
+			client_reply_busy(ch, payload, frame->payload_bytes);
 		client_keep_heard(ch, frame);
 	}
 	client_channel_pump(ch, now);

@@ -32,7 +32,8 @@
  *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH
  *                            the node cannot be reached, or was lost in the middle of the call and not reached again
  *   -ESTALE                  a node was restarted and has lost what it held: close the cluster, and open it again
- *   -EBUSY                   a node has had no buffers for requests until the deadline: it is overloaded
+ *   -EBUSY                   a node has refused requests until the deadline, as it is overloaded: the message has its
+ *                            words
  *   -EDQUOT                  a quota of the key's principal was used up until the deadline; the message says which
  *   -EREMOTEIO               a push was applied, and its results are lost (STAR_AT_ONCE)
  *   -EPROTO, -EBADMSG        a node does not keep to the protocol, or a checksum does not match; its connection was
