@@ -20,6 +20,8 @@ uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt);
 bool client_address_is(const struct sockaddr_storage *address, const char *host, uint16_t port);
 /* The other address is the channel's. */
 void client_address_swap(struct channel *ch);
+/* A request was refused for now (careful), with these words. */
+void client_reply_busy(struct channel *ch, const char *text, uint32_t bytes);
 /* An attempt came to nothing: when the next one is, and where. */
 void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns);
 

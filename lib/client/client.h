@@ -300,10 +300,9 @@ struct channel {
 	uint64_t heard_ns;	 /* when it last answered; or was connected, or first asked after a silence */
 	uint64_t pause_until_ns; /* nothing is sent before: the node was busy */
 	bool refused;		 /* as BUSY, and not sent again yet: all that was sent behind it will be refused, too */
-	/* the node refused with this status (wire_status_is_busy): one request at a time, until one is not refused so;
-	 * WIRE_OK: it did not */
+	/* the node's last refusal, if it was busy (wire_status_is_busy), and its words: one request at a time then */
 	uint8_t careful;
-	char busy_why[192]; /* with which words it was refused then */
+	char busy_why[192];
 	uint64_t give_up_ns;	/* when connecting is given up */
 	uint64_t not_before_ns; /* the next attempt to connect */
 	uint32_t attempts;	/* to connect, since it last answered */
@@ -643,8 +642,6 @@ void client_request_ping(const struct channel *ch, uint64_t sequence, char *to);
 const char *client_reply_check(const struct channel *ch, const struct wire_frame *frame);
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may
  * have been executed before: then there is nothing to be read of the reply (WIRE_REPEATED). With the lock. */
-/* What was taken was refused (ch->careful), with these words. */
-void client_reply_busy(struct channel *ch, const char *text, uint32_t bytes);
 struct part *client_reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns);
 /* Of one that was executed before: 0, or a negative errno if its results are lost for good (STAR_AT_ONCE). */
 int client_reply_repeated(const struct channel *ch, const struct part *part, struct star_error *err);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/attempt.h"
 #include "base/clock.h"
 #include "base/crc32.h"
 

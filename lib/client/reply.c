@@ -252,8 +252,8 @@ static int cancel_error(const struct channel *ch, int code, uint64_t start_ns, s
 				      "(security.rights of the nodes)",
 				      ch->label, waited_s, wire_status_text(ch->careful));
 	if (ch->state == CHANNEL_OPEN && ch->careful)
-		return star_error_set(err, -EBUSY, "%s has refused requests for %.3f s, it is overloaded: %s", ch->label,
-				      waited_s, ch->busy_why);
+		return star_error_set(err, -EBUSY, "%s has refused requests for %.3f s, it is overloaded: %s",
+				      ch->label, waited_s, ch->busy_why);
 	if (ch->state == CHANNEL_OPEN)
 		return star_error_set(err, code, "%s did not answer within %.3f s", ch->label, waited_s);
 	if ((ch->connect_error == ENOKEY || ch->connect_error == EKEYREJECTED) &&

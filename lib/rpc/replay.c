@@ -270,8 +270,8 @@ static uint32_t find_evictable(struct replay *r, const struct rpc_server *server
 }
 
 /* For this session; 0: there is no place. any: whoever has no owner makes room for it. */
-static uint32_t take_place(struct replay *r, const struct rpc_server *server, uint64_t session, uint64_t now_ns,
-			   bool any)
+static uint32_t place_session(struct replay *r, const struct rpc_server *server, uint64_t session, uint64_t now_ns,
+			      bool any)
 {
 	uint32_t at = r->used < r->sessions ? ++r->used : any ? 0 : find_evictable(r, server, now_ns);
 	struct entry *e;
@@ -309,7 +309,7 @@ static void claim(struct replay *r, struct rpc_work *w, uint64_t now_ns)
 	struct entry *e;
 
 	if (!known)
-		at = take_place(r, w->server, frame->session, now_ns, false);
+		at = place_session(r, w->server, frame->session, now_ns, false);
 	if (!at)
 		return;
 	line_out(r, at);
@@ -396,7 +396,7 @@ static struct rpc_outcome outcome_at(const struct replay *r, uint32_t at)
 }
 
 /* The same for whoever goes on from here. */
-static struct rpc_outcome tell(struct replay *r, uint32_t at)
+static struct rpc_outcome tell_outcome(struct replay *r, uint32_t at)
 {
 	struct rpc_outcome outcome = outcome_at(r, at);
 	struct entry *e = &r->entries[at];
@@ -414,14 +414,14 @@ struct rpc_outcome rpc_replay_outcome(struct replay *r, const struct rpc_work *w
 {
 	const bool has = w->replay && r->entries[w->replay].session == w->request.frame.session;
 
-	return tell(r, has ? w->replay : 0);
+	return tell_outcome(r, has ? w->replay : 0);
 }
 
 bool rpc_replay_next(struct replay *r, uint32_t *at, struct rpc_outcome *outcome)
 {
 	while (*at < r->used) {
 		++*at;
-		*outcome = tell(r, *at);
+		*outcome = tell_outcome(r, *at);
 		if (outcome->session)
 			return true;
 	}
@@ -454,7 +454,7 @@ void rpc_replay_restore(struct replay *r, const struct rpc_outcome *outcome, uin
 	}
 	/* More than there are places for come of a node that has more: then those that were told of first go. */
 	if (!at)
-		at = take_place(r, NULL, outcome->session, now_ns, true);
+		at = place_session(r, NULL, outcome->session, now_ns, true);
 	r->forgot |= outcome->forgot;
 	if (!at)
 		return;

@@ -10,9 +10,9 @@
  * for.
  *
  * There are places for as many as may have an owner at once, and REPLAY_LEFT more. A session may still send again as
- * long as it has an owner, or what a former one has begun is being executed; then for REPLAY_LEASE_S, and until what it
- * has changed is durable. Only others are forgotten for a new one: first those whose peers have ended in order, with all
- * answers, the oldest first; then those whose lease is over. A session that finds no place has nothing executed, so
+ * long as it has an owner, or what a former one has begun is being executed; then for REPLAY_LEASE_S, and until what
+ * it has changed is durable. Only others are forgotten for a new one: first those whose peers have ended in order, with
+ * all answers, the oldest first; then those whose lease is over. A session that finds no place has nothing executed, so
  * each that has had something executed is remembered, or was forgotten by these rules. What the journal or a standby
  * knows of is told of together with what takes its place: these have no rules of their own, and the same sessions. One
  * thread, the stack's.

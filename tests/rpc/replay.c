@@ -320,7 +320,7 @@ void sessions_that_may_send_again_stay(void)
 	rpc_replay_leave(replay, &works[0], 10 * lease_ns + 1000000000, false);
 	CHECK_UINT(look(replay, of_session(&other, 999, 1, 0), 11 * lease_ns - 1), REPLAY_FULL);
 	CHECK_UINT(rpc_replay_count(replay), PLACES);
-	CHECK_UINT(ask_again(replay, 101, 11 * lease_ns - 1), REPLAY_REPEATED); /* and has the lease anew */
+	CHECK_UINT(ask_again(replay, 101, 11 * lease_ns - 1), REPLAY_REPEATED); /* and its lease begins again */
 	CHECK_UINT(look(replay, of_session(&other, 999, 1, 0), 11 * lease_ns), REPLAY_FULL);
 	/* The other one has stayed away: its place is given to a new one, and nobody knows it any more. */
 	do_one(replay, &other, 999, 11 * lease_ns + 1000000000);
@@ -381,9 +381,8 @@ static void tell_other(struct replay *from, struct rpc_work *work, struct replay
 
 	if (outcome.replaces)
 		rpc_replay_restore(to,
-				   &(struct rpc_outcome){ .session = outcome.replaces,
-							  .sequence = REPLAY_GONE,
-							  .forgot = true },
+				   &(struct rpc_outcome){
+					   .session = outcome.replaces, .sequence = REPLAY_GONE, .forgot = true },
 				   0);
 	rpc_replay_restore(to, &outcome, 0);
 }
