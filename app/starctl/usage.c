@@ -432,8 +432,9 @@ static unsigned mistakes_max(const char *typed)
 }
 
 /*
- * Writes the command that was probably meant by the words given, or its first word when no second one was given; nothing
- * if none is similar. Commands are compared by their first word, too: what follows may be an argument, or be missing.
+ * Writes the command that was probably meant by the words given, or its first word when no second one was given;
+ * nothing if none is similar. Commands are compared by their first word, too: what follows may be an argument, or be
+ * missing.
  */
 static void guess_command(const char *word, const char *given, char *meant, size_t bytes)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/attempt.h"
 
+#include <arpa/inet.h>
+#include <string.h>
+
 #include "client/client.h"
 
 /* So many pairs of attempts follow each other after the third pause, 40 ms at most; then pauses grow. */
@@ -13,6 +16,22 @@ uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt)
 	if (us > BACKOFF_MAX_US)
 		us = BACKOFF_MAX_US;
 	return (us / 2 + prng_below(prng, us / 2)) * UINT64_C(1000);
+}
+
+bool client_address_is(const struct sockaddr_storage *address, const char *host, uint16_t port)
+{
+	struct in_addr v4;
+	struct in6_addr v6;
+
+	if (address->ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+
+		return inet_pton(AF_INET, host, &v4) == 1 && v4.s_addr == in->sin_addr.s_addr &&
+		       in->sin_port == htons(port);
+	}
+	return inet_pton(AF_INET6, host, &v6) == 1 &&
+	       memcmp(&v6, &((const struct sockaddr_in6 *)address)->sin6_addr, sizeof(v6)) == 0 &&
+	       ((const struct sockaddr_in6 *)address)->sin6_port == htons(port);
 }
 
 void client_address_swap(struct channel *ch)

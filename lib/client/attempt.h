@@ -3,9 +3,11 @@
 #ifndef CLIENT_ATTEMPT_H
 #define CLIENT_ATTEMPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct channel;
+struct sockaddr_storage;
 struct star_cluster;
 struct prng;
 
@@ -15,12 +17,16 @@ enum { ATTEMPT_FIRST_MS = 50, ATTEMPT_MS = 500, OTHER_TIMEOUT_MS = 1500 };
 
 /* Half of min(first * 2^attempt, max), and as much again at random. */
 uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt);
+/* host: as digits. */
+bool client_address_is(const struct sockaddr_storage *address, const char *host, uint16_t port);
 /* The other address is the channel's. */
 void client_address_swap(struct channel *ch);
 /* The connection has ended: where another address is known, the node that has taken its place is there. */
 void client_attempt_elsewhere(struct channel *ch);
 /* Of two addresses: until when the attempt that begins may take. */
 uint64_t client_attempt_until_ns(const struct channel *ch, uint64_t now_ns);
+/* A request was refused for now (careful), with these words. */
+void client_reply_busy(struct channel *ch, const char *text, uint32_t bytes);
 /* An attempt came to nothing: when the next one is, and where. */
 void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns);
 

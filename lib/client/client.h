@@ -300,9 +300,9 @@ struct channel {
 	uint64_t heard_ns;	 /* when it last answered; or was connected, or first asked after a silence */
 	uint64_t pause_until_ns; /* nothing is sent before: the node was busy */
 	bool refused;		 /* as BUSY, and not sent again yet: all that was sent behind it will be refused, too */
-	/* the node refused with this status (wire_status_is_busy): one request at a time, until one is not refused so;
-	 * WIRE_OK: it did not */
+	/* the node's last refusal, if it was busy (wire_status_is_busy), and its words: one request at a time then */
 	uint8_t careful;
+	char busy_why[192];
 	uint64_t give_up_ns;	/* when connecting is given up */
 	uint64_t not_before_ns; /* the next attempt to connect */
 	uint32_t attempts;	/* to connect, since it last answered */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/attempt.h"
 #include "base/clock.h"
 #include "base/crc32.h"
 
@@ -35,6 +36,8 @@ static struct part *take_part_of(struct channel *ch, const struct wire_frame *fr
 		client_keep_resent(ch, frame, payload, now);
 	} else {
 		part = client_reply_take(ch, frame, now);
+		if (ch->careful)
+			client_reply_busy(ch, payload, frame->payload_bytes);
 		client_keep_heard(ch, frame);
 	}
 	client_channel_pump(ch, now);
@@ -109,7 +112,7 @@ static bool not_welcome(struct channel *ch, int error)
 {
 	pthread_mutex_lock(&ch->lock);
 	if (error != EBUSY && error != EDQUOT) /* its refusal may be lost */
-		client_tickets_refused(ch->cluster, ch->task, ch->seal->by.number);
+		client_tickets_refused(ch, &ch->address, ch->seal->by.number);
 	client_connect_failed(ch, error, clock_ns());
 	pthread_mutex_unlock(&ch->lock);
 	return false;

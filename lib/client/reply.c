@@ -98,6 +98,11 @@ static void copy_sentence(char *to, size_t size, const char *text, size_t bytes)
 	to[n] = 0;
 }
 
+void client_reply_busy(struct channel *ch, const char *text, uint32_t bytes)
+{
+	copy_sentence(ch->busy_why, sizeof(ch->busy_why), text, bytes);
+}
+
 void client_reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text,
 			  struct star_error *err)
 {
@@ -247,8 +252,8 @@ static int cancel_error(const struct channel *ch, int code, uint64_t start_ns, s
 				      "(security.rights of the nodes)",
 				      ch->label, waited_s, wire_status_text(ch->careful));
 	if (ch->state == CHANNEL_OPEN && ch->careful)
-		return star_error_set(err, -EBUSY, "%s has had no buffers for requests for %.3f s: it is overloaded",
-				      ch->label, waited_s);
+		return star_error_set(err, -EBUSY, "%s has refused requests for %.3f s, it is overloaded: %s",
+				      ch->label, waited_s, ch->busy_why);
 	if (ch->state == CHANNEL_OPEN)
 		return star_error_set(err, code, "%s did not answer within %.3f s", ch->label, waited_s);
 	if ((ch->connect_error == ENOKEY || ch->connect_error == EKEYREJECTED) &&

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "client/attempt.h"
 #include "client/seal.h"
 
 /* The control plane is believed as little as a reactor: nothing here may lead out of an array. */
@@ -161,22 +162,6 @@ static struct channel *find_channel(const struct route *old, uint32_t *at, uint3
 	return NULL;
 }
 
-static bool is_at(const struct sockaddr_storage *address, const char *host, uint16_t port)
-{
-	struct in_addr v4;
-	struct in6_addr v6;
-
-	if (address->ss_family == AF_INET) {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)address;
-
-		return inet_pton(AF_INET, host, &v4) == 1 && v4.s_addr == in->sin_addr.s_addr &&
-		       in->sin_port == htons(port);
-	}
-	return inet_pton(AF_INET6, host, &v6) == 1 &&
-	       memcmp(&v6, &((const struct sockaddr_in6 *)address)->sin6_addr, sizeof(v6)) == 0 &&
-	       ((const struct sockaddr_in6 *)address)->sin6_port == htons(port);
-}
-
 /* Of the same incarnation, wherever it is by now (check_restarts): what is kept, or in flight, goes on there. Both
  * addresses at once: an attempt that fails in between would swap them, and the one that serves be forgotten. False:
  * that is no address. */
@@ -192,7 +177,7 @@ static bool place(struct channel *ch, const struct layout_node *node, uint32_t r
 	    !read_address(node->standby.data_host, (uint16_t)(node->standby.data_port + reactor), &other, &other_bytes))
 		other_bytes = 0;
 	pthread_mutex_lock(&ch->lock);
-	if (!is_at(&ch->address, node->data_host, port)) {
+	if (!client_address_is(&ch->address, node->data_host, port)) {
 		ch->address = address;
 		ch->address_bytes = bytes;
 		ch->moved = true;

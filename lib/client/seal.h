@@ -47,8 +47,8 @@ void client_tickets_stop(struct star_cluster *cluster);
 void client_tickets_follow(struct star_cluster *cluster, const struct layout *layout);
 /* Copies the ticket at hand; false: there is none. */
 bool client_tickets_take(struct star_cluster *cluster, uint32_t task, struct client_ticket *ticket);
-/* The node did not take it. */
-void client_tickets_refused(struct star_cluster *cluster, uint32_t task, uint64_t number);
+/* The node did not take it; at: the data address where. Of a pair whoever serves there gives the next one. */
+void client_tickets_refused(const struct channel *ch, const struct sockaddr_storage *at, uint64_t number);
 /* Why there is no ticket, as a message; false: there is one, or nobody knows. */
 bool client_tickets_why(struct star_cluster *cluster, uint32_t task, struct star_error *err);
 

@@ -32,7 +32,7 @@
  *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH
  *                            the node cannot be reached, or was lost during the call and did not come back
  *   -ESTALE                  a node was restarted and has lost its state: close the cluster and open it again
- *   -EBUSY                   a node had no buffers for requests until the deadline: it is overloaded
+ *   -EBUSY                   a node refused requests until the deadline because it is overloaded; the message says why
  *   -EDQUOT                  a quota of the key's principal was exhausted until the deadline; the message says which
  *   -EREMOTEIO               a push was applied, but its results are lost (STAR_AT_ONCE)
  *   -EPROTO, -EBADMSG        a node violated the protocol, or a checksum does not match; its connection was closed

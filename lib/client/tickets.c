@@ -78,10 +78,11 @@ static void renew(struct tickets *t, struct node_ticket *node)
 	struct client_ticket ticket = { .until_ns = 0 };
 	char control[sizeof(node->control)];
 	struct star_error err = { 0 };
+	const bool asks_other = node->ask_other;
 	uint64_t now;
 	int rc;
 
-	snprintf(control, sizeof(control), "%s", node->ask_other ? node->other : node->control);
+	snprintf(control, sizeof(control), "%s", asks_other ? node->other : node->control);
 	pthread_mutex_unlock(&t->lock);
 	rc = ask_node(t, control, &ticket, &err);
 	pthread_mutex_lock(&t->lock);
@@ -96,7 +97,7 @@ static void renew(struct tickets *t, struct node_ticket *node)
 	} else {
 		node->why = err;
 		/* Of two the other one may serve by now: it is asked at once. */
-		node->ask_other = node->other[0] && !node->ask_other;
+		node->ask_other = node->other[0] && !asks_other;
 		node->ask_ns = node->ask_other ? now : now + client_backoff_ns(&t->prng, node->failures);
 		node->failures++;
 	}
@@ -152,6 +153,13 @@ static void free_tickets(struct tickets *t)
 	secure_free(t);
 }
 
+static void ask_now(struct tickets *t, struct node_ticket *node)
+{
+	node->failures = 0;
+	node->ask_ns = clock_ns();
+	pthread_cond_signal(&t->changed);
+}
+
 /* Where the nodes are asked. With the lock, or before anybody else knows of it. */
 static void take_places(struct tickets *t, const struct layout *layout)
 {
@@ -160,8 +168,13 @@ static void take_places(struct tickets *t, const struct layout *layout)
 
 		if (!layout->nodes[i].control[0])
 			continue; /* this layout does not say where */
+		/* Another one serves: it is asked at once, and not when the former one would have been again. */
+		if (!node->at_hand.until_ns && strcmp(node->control, layout->nodes[i].control) != 0)
+			ask_now(t, node);
 		memcpy(node->control, layout->nodes[i].control, sizeof(node->control));
 		memcpy(node->other, layout->nodes[i].standby.control, sizeof(node->other));
+		memcpy(node->other_host, layout->nodes[i].standby.data_host, sizeof(node->other_host));
+		node->other_port = layout->nodes[i].standby.data_port;
 		node->ask_other = false;
 	}
 }

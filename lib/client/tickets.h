@@ -9,8 +9,10 @@
 
 struct node_ticket {
 	char control[sizeof(((struct layout_node *)0)->control)];
-	char other[sizeof(((struct layout_node *)0)->standby.control)]; /* who may take its place; "": nobody */
-	bool ask_other;							/* it is asked next */
+	char other[sizeof(((struct layout_node *)0)->standby.control)];	       /* who may take its place; "": nobody */
+	char other_host[sizeof(((struct layout_node *)0)->standby.data_host)]; /* where its reactors are */
+	uint16_t other_port;						       /* of the first of them */
+	bool ask_other;							       /* it is asked next */
 	struct client_ticket at_hand;
 	uint64_t ask_ns; /* when the next is asked for */
 	uint64_t asked_ns;

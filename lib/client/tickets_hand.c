@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "client/attempt.h"
 
 #define AGAIN_NS UINT64_C(50000000) /* at least this long between two questions to a node */
 
@@ -33,14 +34,19 @@ bool client_tickets_take(struct star_cluster *cluster, uint32_t task, struct cli
 	return good;
 }
 
-void client_tickets_refused(struct star_cluster *cluster, uint32_t task, uint64_t number)
+void client_tickets_refused(const struct channel *ch, const struct sockaddr_storage *at, uint64_t number)
 {
-	struct tickets *t = cluster->tickets;
+	struct tickets *t = ch->cluster->tickets;
+	struct node_ticket *node = &t->nodes[ch->task];
+	uint16_t port;
 
 	pthread_mutex_lock(&t->lock);
-	if (task < t->count && t->nodes[task].at_hand.number == number && t->nodes[task].at_hand.until_ns) {
-		explicit_bzero(&t->nodes[task].at_hand, sizeof(t->nodes[task].at_hand));
-		ask_soon(t, &t->nodes[task]);
+	if (ch->task < t->count && node->at_hand.number == number && node->at_hand.until_ns) {
+		explicit_bzero(&node->at_hand, sizeof(node->at_hand));
+		port = (uint16_t)(node->other_port + ch->reactor);
+		/* The machine of the one before may be gone without a word, and whoever asks it waits. */
+		node->ask_other = node->other[0] && client_address_is(at, node->other_host, port);
+		ask_soon(t, node);
 	}
 	pthread_mutex_unlock(&t->lock);
 }

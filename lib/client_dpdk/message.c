@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/attempt.h"
 #include "client/codec.h"
 #include "client/small.h"
 #include "rpc/chain.h"
@@ -318,6 +319,12 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 		return;
 	}
 	part = client_reply_take(s->ch, &frame, s->poller->now_ns);
+	if (unlikely(s->ch->careful)) {
+		char text[WIRE_ERROR_TEXT_MAX];
+
+		copy_text(in, frame.payload_bytes, text);
+		client_reply_busy(s->ch, text, frame.payload_bytes);
+	}
 	if (part)
 		answer_part(s, part, &frame, in);
 	/* There is room for a further request; or this one is asked again; or the last one has ended. */

@@ -499,8 +499,12 @@ static bool take_ticket(void *user, struct dgram_ticket *to)
 static void ticket_refused(void *user)
 {
 	struct stream *s = user;
+	struct sockaddr_storage at;
 
-	client_tickets_refused(s->ch->cluster, s->ch->task, s->ticket);
+	pthread_mutex_lock(&s->ch->lock);
+	at = s->ch->address;
+	pthread_mutex_unlock(&s->ch->lock);
+	client_tickets_refused(s->ch, &at, s->ticket);
 }
 
 const struct dgram_handler dpdk_stream_handler = {

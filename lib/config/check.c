@@ -375,9 +375,6 @@ static int check_pair(struct config_load *load, struct star_error *err)
 			"in a cluster of %u PS tasks cluster.ps[%u] has the addresses of both nodes of the pair, as "
 			"in \"198.18.1.1:3333|198.18.1.2:3333\", and standby.address says which is this one's",
 			c->ps_count, c->task_index);
-	if (c->ps_count > 1 && c->security_data != CONFIG_DATA_OPEN)
-		return config_fail(at, err,
-				   "in a cluster of several PS tasks a pair needs security.data = open, so far");
 	return check_both(load, err);
 }
 

@@ -77,6 +77,7 @@ static json_t *join_params(struct control *control, uint32_t *brings, uint32_t w
 		json_object_set_new(params, "cluster_reactors", json_integer(place.reactors));
 		json_object_set_new(params, "first_reactor", json_integer(place.first));
 	}
+	control->unsaid = false;
 	memset(control->fresh, 0, sizeof(control->fresh));
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
 		if (control_bit(control->refused, id))
@@ -386,7 +387,7 @@ static int beat(struct control *control, struct leader_link *link, struct star_e
 	if (!link->client)
 		return err->code;
 	pthread_mutex_lock(&control->lock);
-	joined = control->joined;
+	joined = control->joined && !control->unsaid;
 	pthread_mutex_unlock(&control->lock);
 	/* One that stands still takes a connection, too, and a join may take its time. */
 	if (!link->introduced && config_ps_address(control->config, 0, true)) {

@@ -236,6 +236,7 @@ struct control {
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" when it has */
 	/* PS task 0 pushed a layout before this node had joined: the next heartbeat asks for it at once */
 	bool layout_missed;
+	bool unsaid; /* what a join says has changed since the last one was put together, which may be under way */
 };
 
 /* node.c: what every node does. */

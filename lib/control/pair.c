@@ -61,6 +61,7 @@ void control_pair_place(struct control *control, uint32_t *cluster_reactors, uin
 static void join_again(struct control *control)
 {
 	control->joined = false;
+	control->unsaid = true;
 	control->layout_missed = true;
 	pthread_cond_broadcast(&control->wake);
 }

@@ -86,7 +86,8 @@ struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 				    .etcd_key = node_pair_register_mark(config),
 				    .data_port = config->own.data.port,
 				    .durability = 1 + config->standby_durability,
-				    .cluster = node_pair_cluster_mark(config) };
+				    .cluster = node_pair_cluster_mark(config),
+				    .data = 1 + (uint32_t)config->security_data };
 
 	pthread_mutex_lock(&p->lock);
 	hello.role = p->role;

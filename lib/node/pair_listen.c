@@ -99,6 +99,9 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 		refuse(answer, -EINVAL, "the two nodes have not the same standby.etcd and standby.etcd_key");
 	else if (hello->durability && hello->durability != 1 + p->node->config->standby_durability)
 		refuse(answer, -EINVAL, "the two nodes have not the same standby.durability");
+	/* The one that is promoted would let in whom the other one refuses, or PS task 0 would not let it in. */
+	else if (hello->data && hello->data != 1 + (uint32_t)p->node->config->security_data)
+		refuse(answer, -EINVAL, "the two nodes have not the same security.data");
 	else if (p->joined)
 		refuse(answer, -EBUSY, "another standby is about to join");
 	if (answer->status)

@@ -34,6 +34,7 @@ struct rpc_work {
 	uint8_t refuses;
 	/* enum wire_status with which the request is refused before the service sees it; WIRE_OK: it is not */
 	uint8_t refusal;
+	uint8_t ended;	  /* its peer has left in order, and has had all answers */
 	uint8_t replayed; /* the reply says what became of the request when it was sent before */
 	uint32_t replay;  /* its session's place in replay.c; 0: none yet */
 	struct rpc_request request;

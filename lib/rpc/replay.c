@@ -9,6 +9,15 @@
 #include "rpc/link.h"
 
 enum { UNKNOWN = UINT8_MAX }; /* an outcome that no request has reported */
+#define SECOND_NS UINT64_C(1000000000)
+
+/* Where those without an owner stand, those that lost it first at the front. */
+enum line {
+	LINE_NONE,
+	LINE_ENDED, /* forgotten before anybody else */
+	LINE_LEFT,
+	LINES
+};
 
 _Static_assert((WIRE_IN_FLIGHT_MAX & (WIRE_IN_FLIGHT_MAX - 1)) == 0, "outcomes are indexed by a mask");
 
@@ -18,13 +27,21 @@ struct entry {
 	uint64_t done; /* the highest sequence that is at its end, executed or refused */
 	struct rpc_work *owner;
 	uint32_t next;	       /* in its bucket */
-	uint32_t newer : 28;   /* in the line of those that lost their owner */
+	uint32_t line : 2;     /* enum line */
 	uint32_t refusals : 1; /* not all of the last requests were executed: their outcomes say which */
-	uint32_t lined : 1;    /* it stands there, perhaps with a new owner by now */
 	uint32_t busy : 1;     /* its former owner's request is being executed */
 	uint32_t unknown : 1;  /* it went on here, and may have been forgotten */
+	uint32_t told : 1;     /* whoever goes on from here has been told of it */
+	uint32_t replaces : 1; /* ... or still has the one that was here before, and is to forget it */
 };
 _Static_assert(sizeof(struct entry) == 32, "two of them share a cache line");
+
+struct place {
+	uint64_t replaced; /* with entry.replaces: by which number that one was known */
+	uint32_t older, newer;
+	uint32_t left_s; /* when it lost its owner */
+	uint32_t crowd;	 /* in LINE_LEFT: where it counts */
+};
 
 /* What of a session is not durable: sequences from `first` on; 0: nothing. Those up to `next` are at its position,
  * those up to `last` at that one's. */
@@ -37,10 +54,17 @@ struct replay {
 	uint64_t secret;
 	uint32_t mask; /* of buckets */
 	uint32_t sessions;
-	uint32_t oldest, newest;
+	uint32_t used;	  /* places up to this one have had a session */
+	uint32_t count;	  /* and so many have one */
+	uint32_t since_s; /* leases begin then at the earliest */
+	struct {
+		uint32_t first, last;
+	} lines[LINES];
 	bool forgot; /* a session was forgotten: of one that is not here nobody knows whether it ever was */
 	uint32_t *buckets;
-	struct entry *entries; /* [0] is nobody's */
+	struct entry *entries;	      /* [0] is nobody's */
+	struct place *places;	      /* of each entry */
+	uint32_t left[REPLAY_CROWDS]; /* how many stand in LINE_LEFT, by the addresses of their last owners */
 	/* of each entry: how its last requests ended, enum wire_status or UNKNOWN, by sequence. Not touched as long as
 	 * all are executed. */
 	uint8_t (*outcomes)[WIRE_IN_FLIGHT_MAX];
@@ -63,17 +87,15 @@ struct replay *rpc_replay_create(uint32_t sessions, uint64_t secret)
 	r->entries = calloc((size_t)sessions + 1, sizeof(*r->entries));
 	r->outcomes = calloc((size_t)sessions + 1, sizeof(*r->outcomes));
 	r->progress = calloc((size_t)sessions + 1, sizeof(*r->progress));
+	r->places = calloc((size_t)sessions + 1, sizeof(*r->places));
 	base_cores_without_rest(r->entries, ((size_t)sessions + 1) * sizeof(*r->entries));
 	base_cores_without_rest(r->outcomes, ((size_t)sessions + 1) * sizeof(*r->outcomes));
 	base_cores_without_rest(r->progress, ((size_t)sessions + 1) * sizeof(*r->progress));
-	if (!r->buckets || !r->entries || !r->outcomes || !r->progress) {
+	base_cores_without_rest(r->places, ((size_t)sessions + 1) * sizeof(*r->places));
+	if (!r->buckets || !r->entries || !r->outcomes || !r->progress || !r->places) {
 		rpc_replay_destroy(r);
 		return NULL;
 	}
-	for (uint32_t i = 1; i <= sessions; i++)
-		r->entries[i] = (struct entry){ .newer = i < sessions ? i + 1 : 0, .lined = 1 };
-	r->oldest = 1;
-	r->newest = sessions;
 	return r;
 }
 
@@ -85,6 +107,7 @@ void rpc_replay_destroy(struct replay *r)
 	free(r->entries);
 	free(r->outcomes);
 	free(r->progress);
+	free(r->places);
 	free(r);
 }
 
@@ -102,35 +125,43 @@ static uint32_t find_entry_of(struct replay *r, uint64_t session)
 	return at;
 }
 
-/* The first of the line that has no owner; 0: all have. Those that have found one meanwhile leave it: each once for
- * each time that it lost its owner, so a walk over many has been paid for. */
-static uint32_t oldest(struct replay *r)
+/* At the end of the line. */
+static void line_up(struct replay *r, uint32_t at, enum line line, uint32_t crowd, uint64_t now_ns)
 {
-	uint32_t at;
+	const uint32_t last = r->lines[line].last;
 
-	while ((at = r->oldest)) {
-		struct entry *e = &r->entries[at];
-
-		r->oldest = e->newer;
-		if (!r->oldest)
-			r->newest = 0;
-		e->newer = 0;
-		e->lined = 0;
-		if (!e->owner)
-			break;
-	}
-	return at;
+	if (line == LINE_LEFT)
+		r->left[crowd]++;
+	r->places[at].crowd = crowd;
+	r->entries[at].line = line;
+	r->places[at].older = last;
+	r->places[at].newer = 0;
+	r->places[at].left_s = (uint32_t)(now_ns / SECOND_NS);
+	if (last)
+		r->places[last].newer = at;
+	else
+		r->lines[line].first = at;
+	r->lines[line].last = at;
 }
 
-/* At the end of the line. */
-static void line_up(struct replay *r, uint32_t at)
+static void line_out(struct replay *r, uint32_t at)
 {
-	r->entries[at].lined = 1;
-	if (r->newest)
-		r->entries[r->newest].newer = at;
+	const enum line line = (enum line)r->entries[at].line;
+	const struct place *p = &r->places[at];
+
+	if (line == LINE_NONE)
+		return;
+	if (line == LINE_LEFT)
+		r->left[p->crowd]--;
+	if (p->older)
+		r->places[p->older].newer = p->newer;
 	else
-		r->oldest = at;
-	r->newest = at;
+		r->lines[line].first = p->newer;
+	if (p->newer)
+		r->places[p->newer].older = p->older;
+	else
+		r->lines[line].last = p->older;
+	r->entries[at].line = LINE_NONE;
 }
 
 static uint8_t *outcome_of(struct replay *r, const struct entry *e, uint64_t sequence)
@@ -188,27 +219,83 @@ static uint8_t outcome(struct replay *r, const struct entry *e, uint64_t sequenc
 	return e->refusals ? *outcome_of(r, e, sequence) : (uint8_t)WIRE_OK;
 }
 
-/* The oldest that nobody owns forgets its session; 0: there is none. */
-static uint32_t take_oldest(struct replay *r, uint64_t session)
+static void look_at_progress(struct progress *p, uint32_t life, uint64_t durable)
 {
-	const uint32_t at = oldest(r);
-	struct entry *e = &r->entries[at];
-	uint32_t *link;
-
-	if (!at) {
-		r->forgot = true; /* what is executed of this session is not remembered */
-		return 0;
+	if (p->life != life)
+		p->first = 0;
+	p->life = life;
+	if (p->first && p->next_at <= durable) {
+		p->first = p->next < p->last ? p->next + 1 : 0;
+		p->next = p->last;
+		p->next_at = p->last_at;
 	}
-	if (e->session) {
-		r->forgot = true;
-		for (link = bucket_of(r, e->session); *link != at;)
-			link = &r->entries[*link].next;
-		*link = e->next;
+	if (p->first && p->next_at <= durable)
+		p->first = 0;
+}
+
+/* The session is forgotten; its place is in no line. */
+static void forget(struct replay *r, uint32_t at)
+{
+	struct entry *e = &r->entries[at];
+	uint32_t *link = bucket_of(r, e->session);
+
+	while (*link != at)
+		link = &r->entries[*link].next;
+	*link = e->next;
+	/* Of one that was not told of the one before it is still known. */
+	if (e->told) {
+		r->places[at].replaced = e->session;
+		e->replaces = 1;
 	}
 	begin_outcomes(r, e);
+	e->session = 0;
+	r->forgot = true;
+	r->count--;
+}
+
+/* Who may send again no more. 0: there is nobody. */
+static uint32_t find_evictable(struct replay *r, const struct rpc_server *server, uint64_t now_ns)
+{
+	const uint32_t now_s = (uint32_t)(now_ns / SECOND_NS);
+	uint32_t at = r->lines[LINE_ENDED].first;
+
+	if (at)
+		return at;
+	at = r->lines[LINE_LEFT].first;
+	for (unsigned i = 0; at && i < REPLAY_UNDURABLE_MAX; i++, at = r->places[at].newer) {
+		const uint32_t left_s = r->places[at].left_s > r->since_s ? r->places[at].left_s : r->since_s;
+		struct progress *p = &r->progress[at];
+
+		if (now_s - left_s < REPLAY_LEASE_S)
+			return 0;
+		if (p->first)
+			look_at_progress(p, server->life, server->durable);
+		if (!p->first && !r->entries[at].busy)
+			return at;
+	}
+	return 0;
+}
+
+/* For this session; 0: there is no place. any: whoever has no owner makes room for it. */
+static uint32_t place_session(struct replay *r, const struct rpc_server *server, uint64_t session, uint64_t now_ns,
+			      bool any)
+{
+	uint32_t at = r->used < r->sessions ? ++r->used : any ? 0 : find_evictable(r, server, now_ns);
+	struct entry *e;
+	uint32_t *link;
+
+	if (!at && any)
+		at = r->lines[LINE_ENDED].first ? r->lines[LINE_ENDED].first : r->lines[LINE_LEFT].first;
+	if (!at)
+		return 0;
+	line_out(r, at);
+	e = &r->entries[at];
+	if (e->session)
+		forget(r, at);
 	link = bucket_of(r, session);
-	*e = (struct entry){ .session = session, .next = *link };
+	*e = (struct entry){ .session = session, .next = *link, .replaces = e->replaces };
 	*link = at;
+	r->count++;
 	return at;
 }
 
@@ -220,7 +307,7 @@ static bool is_executing(struct rpc_work *w)
 	return w->request.begun && state == (w->is_session ? (int)SESSION_READY : (int)STREAM_READY);
 }
 
-static void claim(struct replay *r, struct rpc_work *w)
+static void claim(struct replay *r, struct rpc_work *w, uint64_t now_ns)
 {
 	const struct wire_frame *frame = &w->request.frame;
 	uint32_t at = find_entry_of(r, frame->session);
@@ -229,9 +316,10 @@ static void claim(struct replay *r, struct rpc_work *w)
 	struct entry *e;
 
 	if (!known)
-		at = take_oldest(r, frame->session);
+		at = place_session(r, w->server, frame->session, now_ns, false);
 	if (!at)
 		return;
+	line_out(r, at);
 	e = &r->entries[at];
 	if (!(frame->flags & WIRE_GOES_ON)) {
 		begin_outcomes(r, e);
@@ -262,17 +350,28 @@ static bool is_repeated(uint8_t before)
 	return before == WIRE_OK || before == UNKNOWN;
 }
 
-enum replay_verdict rpc_replay_look(struct replay *r, struct rpc_work *w, enum wire_status *status)
+/* Of a request whose session has no place with this peer. */
+static enum replay_verdict look_without(const struct replay *r, const struct rpc_work *w)
+{
+	const bool finds_none = w->request.frame.session && !w->replay;
+
+	/* Sent again, as one that was never there: as long as nothing was forgotten it has not been executed. */
+	if (w->request.frame.flags & WIRE_RESENT)
+		return finds_none && !r->forgot ? REPLAY_FULL : REPLAY_FORGOTTEN;
+	return finds_none ? REPLAY_FULL : REPLAY_RUN;
+}
+
+enum replay_verdict rpc_replay_look(struct replay *r, struct rpc_work *w, uint64_t now_ns, enum wire_status *status)
 {
 	const struct wire_frame *frame = &w->request.frame;
 	const struct entry *e;
 	uint8_t before;
 
 	if (unlikely(!w->replay) && frame->session)
-		claim(r, w);
+		claim(r, w, now_ns);
 	e = &r->entries[w->replay];
 	if (unlikely(e->session != frame->session || !w->replay)) /* a peer has one session */
-		return frame->flags & WIRE_RESENT ? REPLAY_FORGOTTEN : REPLAY_RUN;
+		return look_without(r, w);
 	if (unlikely(e->busy))
 		return REPLAY_WAIT;
 	if (likely(!(frame->flags & WIRE_RESENT)))
@@ -309,39 +408,75 @@ static struct rpc_outcome outcome_at(const struct replay *r, uint32_t at)
 				     .unknown = e->unknown };
 }
 
-struct rpc_outcome rpc_replay_outcome(const struct replay *r, const struct rpc_work *w)
+/* The same for whoever goes on from here. */
+static struct rpc_outcome tell_outcome(struct replay *r, uint32_t at)
+{
+	struct rpc_outcome outcome = outcome_at(r, at);
+	struct entry *e = &r->entries[at];
+
+	if (!outcome.session)
+		return outcome;
+	e->told = 1;
+	if (unlikely(e->replaces))
+		outcome.replaces = r->places[at].replaced;
+	e->replaces = 0;
+	return outcome;
+}
+
+struct rpc_outcome rpc_replay_outcome(struct replay *r, const struct rpc_work *w)
 {
 	const bool has = w->replay && r->entries[w->replay].session == w->request.frame.session;
 
-	return outcome_at(r, has ? w->replay : 0);
+	return tell_outcome(r, has ? w->replay : 0);
 }
 
-bool rpc_replay_next(const struct replay *r, uint32_t *at, struct rpc_outcome *outcome)
+bool rpc_replay_next(struct replay *r, uint32_t *at, struct rpc_outcome *outcome)
 {
-	while (*at < r->sessions) {
+	while (*at < r->used) {
 		++*at;
-		*outcome = outcome_at(r, *at);
+		*outcome = tell_outcome(r, *at);
 		if (outcome->session)
 			return true;
 	}
 	return false;
 }
 
-void rpc_replay_restore(struct replay *r, const struct rpc_outcome *outcome)
+uint32_t rpc_replay_count(const struct replay *r)
+{
+	return r->count;
+}
+
+void rpc_replay_begin(struct replay *r, uint64_t now_ns)
+{
+	r->since_s = (uint32_t)(now_ns / SECOND_NS);
+}
+
+void rpc_replay_restore(struct replay *r, const struct rpc_outcome *outcome, uint64_t now_ns)
 {
 	uint32_t at = find_entry_of(r, outcome->session);
-	struct entry *e;
+	struct entry *e = &r->entries[at];
 
-	if (!at) {
-		at = take_oldest(r, outcome->session);
-		/* Nobody owns it: it stays in the line, behind those that have been there for longer. */
-		if (at)
-			line_up(r, at);
+	if (outcome->sequence == REPLAY_GONE) {
+		r->forgot = true;
+		if (!at || e->owner)
+			return;
+		line_out(r, at);
+		forget(r, at);
+		line_up(r, at, LINE_ENDED, REPLAY_ANYBODY, now_ns);
+		return;
 	}
+	/* More than there are places for come of a node that has more: then those that were told of first go. */
+	if (!at)
+		at = place_session(r, NULL, outcome->session, now_ns, true);
 	r->forgot |= outcome->forgot;
 	if (!at)
 		return;
 	e = &r->entries[at];
+	if (!e->owner) {
+		line_out(r, at);
+		line_up(r, at, LINE_LEFT, REPLAY_ANYBODY, now_ns);
+	}
+	e->told = 1;
 	e->done = outcome->sequence;
 	e->refusals = outcome->ended != NULL;
 	e->unknown = outcome->unknown;
@@ -349,20 +484,6 @@ void rpc_replay_restore(struct replay *r, const struct rpc_outcome *outcome)
 		memcpy(r->outcomes[at], outcome->ended, sizeof(r->outcomes[at]));
 	else
 		memset(r->outcomes[at], WIRE_OK, sizeof(r->outcomes[at]));
-}
-
-static void look_at_progress(struct progress *p, uint32_t life, uint64_t durable)
-{
-	if (p->life != life)
-		p->first = 0;
-	p->life = life;
-	if (p->first && p->next_at <= durable) {
-		p->first = p->next < p->last ? p->next + 1 : 0;
-		p->next = p->last;
-		p->next_at = p->last_at;
-	}
-	if (p->first && p->next_at <= durable)
-		p->first = 0;
 }
 
 bool rpc_replay_note(struct replay *r, struct rpc_work *w, uint32_t life, uint64_t until)
@@ -414,7 +535,13 @@ uint32_t rpc_replay_ahead(struct replay *r, const struct rpc_work *w)
 	return (uint32_t)(at - sequence);
 }
 
-void rpc_replay_leave(struct replay *r, struct rpc_work *w)
+/* No address has more of the places that wait for their sessions than its share. */
+static bool has_share(const struct replay *r, uint32_t crowd)
+{
+	return crowd == REPLAY_ANYBODY || r->left[crowd] < REPLAY_LEFT / REPLAY_SHARES;
+}
+
+void rpc_replay_leave(struct replay *r, struct rpc_work *w, uint32_t crowd, uint64_t now_ns, bool ended)
 {
 	const uint32_t at = w->replay;
 	struct entry *e = &r->entries[at];
@@ -423,6 +550,8 @@ void rpc_replay_leave(struct replay *r, struct rpc_work *w)
 	if (!at || e->owner != w)
 		return;
 	e->owner = NULL;
-	if (!e->lined)
-		line_up(r, at);
+	if (!e->busy && !r->progress[at].first && (ended || !has_share(r, crowd)))
+		line_up(r, at, LINE_ENDED, crowd, now_ns);
+	else
+		line_up(r, at, LINE_LEFT, crowd, now_ns);
 }

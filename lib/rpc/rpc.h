@@ -37,6 +37,7 @@
 	F(no_buffers, "requests refused: they would take too many mbufs") \
 	F(stalled, "streams closed: no request came in time, or only in part") \
 	F(no_stream, "connections or sessions refused: there are too many") \
+	F(no_session, "requests refused: no place to remember their session, and none may be forgotten") \
 	F(starved, "requests refused: no mbufs for their replies") \
 	F(unread, "peers given up: mbufs were short, and they did not read") \
 	F(abandoned, "requests finished for a peer that had gone") \
@@ -80,6 +81,9 @@ struct rpc_outcome {
 		*ended; /* of the last WIRE_IN_FLIGHT_MAX, by sequence: enum wire_status; NULL: all were executed */
 	bool forgot;	/* sessions were forgotten before */
 	bool unknown;	/* this one may have been */
+	/* Another one that is forgotten for it, of which was told before; 0: none. Alone it is told of by the sequence
+	 * REPLAY_GONE (replay.h). */
+	uint64_t replaces;
 };
 
 struct rpc_service {

@@ -55,7 +55,9 @@ static void task_end(struct rpc_work *w)
 
 void rpc_work_end(struct rpc_work *w)
 {
-	rpc_replay_leave(w->server->replay, w);
+	const uint32_t crowd = w->is_session ? (uint32_t)REPLAY_ANYBODY : stream_of(w)->crowd;
+
+	rpc_replay_leave(w->server->replay, w, crowd, net_now_ns(w->server->options.net), w->ended);
 	task_end(w);
 	rpc_reply_drop(w);
 }
@@ -218,6 +220,16 @@ static enum rpc_progress repeated(struct rpc_work *w, enum replay_verdict verdic
 			      "the node does not remember whether it was executed when it was sent before");
 }
 
+/* A new session, or one that was forgotten. Nothing of it may be executed: if it were sent again nobody would know. */
+static enum rpc_progress no_session(struct rpc_work *w)
+{
+	w->server->counters.no_session++;
+	return rpc_reply_fail(&w->request, WIRE_BUSY,
+			      "the reactor remembers the sessions of %u workers, and may forget none yet, %d s after "
+			      "they were lost: ask again later, or raise limits.connections of the node",
+			      rpc_replay_count(w->server->replay), REPLAY_LEASE_S);
+}
+
 static enum rpc_progress refused(struct rpc_work *w)
 {
 	const struct rpc_server_options *o = &w->server->options;
@@ -243,11 +255,13 @@ static enum rpc_progress screen(struct rpc_work *w, uint64_t now_ns, bool *wait)
 	struct rpc_server *server = w->server;
 	struct rpc_request *r = &w->request;
 	enum wire_status status = WIRE_OK;
-	const enum replay_verdict verdict = rpc_replay_look(server->replay, w, &status);
+	const enum replay_verdict verdict = rpc_replay_look(server->replay, w, now_ns, &status);
 
 	*wait = verdict == REPLAY_WAIT;
 	if (unlikely(*wait))
 		return RPC_MORE;
+	if (unlikely(verdict == REPLAY_FULL))
+		return no_session(w);
 	if (unlikely(verdict != REPLAY_RUN))
 		return repeated(w, verdict, status);
 	if (unlikely(w->refuses) && !(r->frame.flags & WIRE_BEHIND))
@@ -473,6 +487,8 @@ int rpc_server_listen(struct rpc_server *server, struct star_error *err)
 
 	if (server->options.closed && status == 0 && server->dgram)
 		dgram_listen(server->dgram);
+	if (server->options.closed && status == 0)
+		rpc_replay_begin(server->replay, net_now_ns(server->options.net));
 	server->options.closed = server->options.closed && status < 0;
 	return status;
 }
@@ -499,7 +515,8 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->tasks_max = tasks;
 	server->task_bytes = task_bytes;
 	server->spent_offset = spent_offset;
-	server->replay = rpc_replay_create(REPLAY_SESSIONS, options->datagrams.secret[0]);
+	server->replay = rpc_replay_create(options->streams_max + options->datagrams.sessions_max + REPLAY_LEFT,
+					   options->datagrams.secret[0]);
 	if (rpc_quota_init(server) < 0)
 		goto fail;
 	if (options->tickets)
@@ -578,7 +595,7 @@ bool rpc_outcomes(struct rpc_server *server, uint32_t *at, unsigned n,
 void rpc_restore_outcome(struct rpc_server *server, const struct rpc_outcome *outcome)
 {
 	if (outcome->session)
-		rpc_replay_restore(server->replay, outcome);
+		rpc_replay_restore(server->replay, outcome, net_now_ns(server->options.net));
 }
 
 void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t incarnation)

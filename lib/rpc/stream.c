@@ -479,6 +479,8 @@ static void stream_closed(void *user, int reason)
 	struct rpc_stream *s = user;
 
 	s->work.conn = NULL;
+	/* It has acknowledged all, and was about to say nothing more. */
+	s->work.ended = s->peer_finished && reason == 0 && s->state == STREAM_HEADER && !s->have;
 	if (s->state == STREAM_READY)
 		return; /* in the ready list: rpc_run finishes the request if it was begun, and frees the stream */
 	rpc_stream_free(s);

@@ -60,6 +60,13 @@ void service_journal_outcome(struct service *service, const struct rpc_outcome *
 			       (o->unknown ? JOURNAL_UNKNOWN : 0);
 	struct journal_outcome *to;
 
+	if (unlikely(o->replaces)) {
+		to = journal_take(service->journal, JOURNAL_OUTCOME, JOURNAL_FORGOT, (uint32_t)sizeof(*to));
+		if (!to)
+			return;
+		to->session = o->replaces;
+		to->sequence = JOURNAL_GONE;
+	}
 	to = journal_take(service->journal, JOURNAL_OUTCOME, flags,
 			  (uint32_t)sizeof(*to) + (o->ended ? WIRE_IN_FLIGHT_MAX : 0));
 	if (!to)

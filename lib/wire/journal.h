@@ -108,9 +108,10 @@ struct journal_record {
 };
 _Static_assert(sizeof(struct journal_record) == 8, "journal_record");
 
+#define JOURNAL_GONE UINT64_MAX
 struct journal_outcome {
 	uint64_t session;
-	uint64_t sequence; /* the highest that has ended */
+	uint64_t sequence; /* the highest that has ended; JOURNAL_GONE: the session is forgotten */
 	uint8_t ended[];   /* WIRE_IN_FLIGHT_MAX: enum wire_status, by sequence modulo their number */
 };
 struct journal_instant {

@@ -60,7 +60,7 @@ struct pair_hello {
 	uint32_t etcd_key;   /* a checksum of standby.etcd_key; 0: no etcd is asked */
 	char control[PAIR_ADDRESS_MAX], data_host[PAIR_ADDRESS_MAX]; /* each with an end */
 	uint32_t cluster;					     /* a checksum of cluster.ps; 0: it has one task */
-	uint32_t unused;
+	uint32_t data; /* 1 + enum secure_data of who says it; 0: it says none */
 };
 _Static_assert(sizeof(struct pair_hello) == 216, "pair_hello");
 

@@ -108,6 +108,7 @@ void close_ends_small_calls(void);
 /* sealed.c */
 void changed_replies_are_asked_for_again(void);
 void tickets_that_are_good_no_more_are_replaced(void);
+void the_next_ticket_comes_from_who_refused_the_last(void);
 void who_gets_no_ticket_is_told_why(void);
 void who_is_over_a_quota_is_told_so(void);
 void replies_in_clear_are_not_believed(void);

@@ -193,6 +193,7 @@ const char *const unit_suite = "client";
 const struct unit_case unit_cases[] = {
 	OVER_BOTH(BOTH) OVER_RECORDS(SEALED) CASE(changed_replies_are_asked_for_again),
 	CASE(tickets_that_are_good_no_more_are_replaced),
+	CASE(the_next_ticket_comes_from_who_refused_the_last),
 	CASE(who_gets_no_ticket_is_told_why),
 	CASE(who_is_over_a_quota_is_told_so),
 	CASE(replies_in_clear_are_not_believed),

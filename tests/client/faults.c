@@ -460,7 +460,7 @@ void a_busy_node_is_asked_again(void)
 	CHECK_INT(star_request_wait(pull_async(&b, pulled, LONG_US), &err), 0);
 	peer_answer(b.peer, WIRE_BUSY, "no buffers", UINT32_MAX);
 	CHECK_INT(pull(&b, pulled, 100000, &err), -EBUSY);
-	CHECK_HAS(err.text, "overloaded");
+	CHECK_HAS(err.text, "overloaded: no buffers");
 	large_pull_of_a_busy_node(&b);
 	bench_stop(&b);
 }

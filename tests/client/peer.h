@@ -102,6 +102,7 @@ struct peer {
 	const char *sentence;
 	/* of peers with tickets: those of its nodes; and this many questions for one are refused */
 	struct secure_tickets *tickets;
+	const char *ticket_place; /* where the layout says that tickets are given; NULL: where its control plane is */
 	uint32_t tickets_asked, tickets_refused, over_quota /* hellos that are refused so */;
 	unsigned tampered; /* replies that somebody has changed on the way: a byte of this many, in turn */
 	bool full;	   /* programs find no room for what they are to keep */

@@ -29,7 +29,10 @@ static json_t *layout(struct peer *p, struct star_error *err)
 		p->layout->nodes[n].reactors = p->reactors_per_node;
 		p->layout->nodes[n].incarnation = p->incarnation[n];
 		p->layout->nodes[n].request_max = p->request_max[n];
-		strcpy(p->layout->nodes[n].control, p->tickets ? p->address + strlen("tcp:") : "");
+		snprintf(p->layout->nodes[n].control, sizeof(p->layout->nodes[n].control), "%s",
+			 !p->tickets	   ? ""
+			 : p->ticket_place ? p->ticket_place
+					   : p->address + strlen("tcp:"));
 		strcpy(p->layout->nodes[n].data_host, p->datagrams ? PEER_DATA_HOST : "127.0.0.1");
 	}
 	return jsonrpc_layout_encode(p->layout);

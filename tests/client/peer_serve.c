@@ -3,6 +3,7 @@
 #include "tests/client/peer.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,12 +329,22 @@ static bool open_record(struct secure_direction *d, const struct wire_frame *fra
 	return secure_open_end(d, frame->auth_tag);
 }
 
+/* Where it was made to: the reactor's, or the door's. */
+static uint16_t port_of(int fd)
+{
+	struct sockaddr_in a = { 0 };
+	socklen_t bytes = sizeof(a);
+
+	getsockname(fd, (struct sockaddr *)&a, &bytes);
+	return ntohs(a.sin_port);
+}
+
 /* Answers the hello; false: it is not taken, and the connection ends. */
 static bool greet(struct peer_connection *c)
 {
 	const struct peer_reactor *r = c->reactor;
 	struct peer *p = r->peer;
-	const uint32_t port = p->layout->nodes[r->node].data_port + r->index % p->reactors_per_node;
+	const uint32_t port = port_of(c->fd);
 	const struct secure_place place = { p->incarnation[r->node], port };
 	struct {
 		struct wire_frame frame;

@@ -3,7 +3,10 @@
 #include "tests/client/cases.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "secure/ticket.h"
 
@@ -75,6 +78,35 @@ void tickets_that_are_good_no_more_are_replaced(void)
 		CHECK_UINT(peer_tickets_asked(b.peer), 1 + i);
 	}
 	stop(&b);
+}
+
+/* Of a pair the one before is not asked: its machine may be gone, and it takes a connection here, and says nothing. */
+void the_next_ticket_comes_from_who_refused_the_last(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const int mute = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct bench b = start(SECURE_DATA_SEALED);
+	socklen_t bytes = sizeof(a);
+	char place[64];
+
+	CHECK_INT(bind(mute, (struct sockaddr *)&a, sizeof(a)), 0);
+	CHECK_INT(listen(mute, 8), 0);
+	CHECK_INT(getsockname(mute, (struct sockaddr *)&a, &bytes), 0);
+	snprintf(place, sizeof(place), "127.0.0.1:%u", ntohs(a.sin_port));
+	pull_works(&b);
+	pthread_mutex_lock(&b.peer->lock);
+	b.peer->ticket_place = place;
+	pthread_mutex_unlock(&b.peer->lock);
+	peer_open_door(b.peer);
+	pull_works(&b); /* by the new layout */
+	peer_forget_tickets(b.peer);
+	peer_unplug(b.peer);
+	pull_works(&b);
+	CHECK_UINT(peer_tickets_asked(b.peer), 2);
+	CHECK_INT(accept(mute, NULL, NULL), -1);
+	CHECK_INT(errno, EAGAIN);
+	stop(&b);
+	close(mute);
 }
 
 /* The connection ends: the next call needs another one. */

@@ -104,10 +104,7 @@ void a_node_that_loads_for_long_is_not_away(void)
 		usleep(10 * NAP_US);
 	}
 	CHECK(!away);
-	pthread_mutex_lock(&cluster.nodes[1].plane.lock);
-	cluster.nodes[1].plane.hold_layout = false;
-	pthread_cond_broadcast(&cluster.nodes[1].plane.changed);
-	pthread_mutex_unlock(&cluster.nodes[1].plane.lock);
+	end_hold_layout(&cluster.nodes[1]);
 	CHECK(wait_epoch(&cluster.nodes[1], 1));
 	cluster_fini(&cluster);
 }

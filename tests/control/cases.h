@@ -168,6 +168,7 @@
 	X(a_node_goes_on_as_what_it_was) \
 	X(who_had_its_place_taken_is_not_let_in_again) \
 	X(the_node_that_is_ps_task_0_is_looked_for) \
+	X(a_standby_that_comes_during_a_join_is_told) \
 	X(a_standby_of_a_task_goes_on_where_its_primary_was) \
 	X(a_node_that_does_not_go_on_is_another) \
 	X(all_begin_with_their_journals) \

@@ -634,6 +634,14 @@ void set_hold(struct node *node, bool hold)
 	pthread_mutex_unlock(&node->plane.lock);
 }
 
+void end_hold_layout(struct node *node)
+{
+	pthread_mutex_lock(&node->plane.lock);
+	node->plane.hold_layout = false;
+	pthread_cond_broadcast(&node->plane.changed);
+	pthread_mutex_unlock(&node->plane.lock);
+}
+
 void set_fail(struct node *node, int fail)
 {
 	pthread_mutex_lock(&node->plane.lock);

@@ -119,6 +119,8 @@ bool wait_holding(struct node *node, unsigned count);
 uint64_t plane_figure(struct node *node, const uint64_t *at);
 #define PLANE(node, figure) plane_figure(node, &(node)->plane.figure)
 void set_hold(struct node *node, bool hold);
+/* What waits to take a layout over goes on. */
+void end_hold_layout(struct node *node);
 void set_fail(struct node *node, int fail);
 bool has_installed(struct node *node, uint32_t id, const char *name);
 

@@ -36,14 +36,6 @@ static void come_back(struct cluster *cluster, unsigned task, uint32_t incarnati
 	CHECK(node_start(cluster, task, incarnation));
 }
 
-static void let_go(struct node *node)
-{
-	pthread_mutex_lock(&node->plane.lock);
-	node->plane.hold_layout = false;
-	pthread_cond_broadcast(&node->plane.changed);
-	pthread_mutex_unlock(&node->plane.lock);
-}
-
 /* Why there is no layout, for WAIT_US at most until that has this part. */
 static bool waits_for(const struct cluster *cluster, const char *part)
 {
@@ -124,7 +116,7 @@ void a_node_goes_on_as_what_it_was(void)
 	/* Nor is anything made that it would have to hold. */
 	CHECK(create_table(&cluster.nodes[0], "others", 8, &err) < 0);
 	CHECK_INT(err.code, -EAGAIN);
-	let_go(&cluster.nodes[1]);
+	end_hold_layout(&cluster.nodes[1]);
 	CHECK_UINT(known_as(&cluster, epoch, 1, &now), 101);
 	CHECK_UINT(now, epoch); /* workers have nothing to learn */
 	CHECK_UINT(PLANE(&cluster.nodes[1], epoch), epoch);
@@ -145,7 +137,7 @@ void a_node_that_does_not_go_on_is_another(void)
 	CHECK_UINT(known_as(&cluster, 1, 2, &epoch), 102);
 	come_back(&cluster, 2, 202, 0); /* sums were open, say */
 	CHECK(waits_for(&cluster, "waiting for PS task 2 to go on from its journal"));
-	let_go(&cluster.nodes[2]);
+	end_hold_layout(&cluster.nodes[2]);
 	CHECK_UINT(known_as(&cluster, epoch + 1, 2, &now), 202);
 	CHECK(wait_epoch(&cluster.nodes[2], now));
 	cluster_fini(&cluster);
@@ -162,11 +154,11 @@ void all_begin_with_their_journals(void)
 	for (unsigned i = 0; i < 3; i++)
 		come_back(&cluster, i, 300 + i, 11 + i);
 	CHECK(waits_for(&cluster, "waiting for this node's reactors"));
-	let_go(&cluster.nodes[0]);
+	end_hold_layout(&cluster.nodes[0]);
 	CHECK(waits_for(&cluster, "to go on from its journal"));
-	let_go(&cluster.nodes[2]);
+	end_hold_layout(&cluster.nodes[2]);
 	CHECK(waits_for(&cluster, "waiting for PS task 1 to go on from its journal"));
-	let_go(&cluster.nodes[1]);
+	end_hold_layout(&cluster.nodes[1]);
 	for (unsigned i = 0; i < 3; i++)
 		CHECK_UINT(known_as(&cluster, 8, i, &now), 11 + i);
 	CHECK_UINT(now, 8);
@@ -190,7 +182,7 @@ void a_table_is_not_emptied_by_a_node_that_came_back(void)
 		printf("# %s\n", err.text);
 	come_back(&cluster, 1, 201, 101);
 	CHECK(waits_for(&cluster, "to go on from its journal"));
-	let_go(&cluster.nodes[1]);
+	end_hold_layout(&cluster.nodes[1]);
 	CHECK_UINT(known_as(&cluster, epoch, 1, &epoch), 101);
 	CHECK(!call(cluster.nodes[0].config.control_socket, "empty",
 		    json_pack("{s:s, s:O}", "name", "words", "ticket", json_object_get(begun, "ticket")), &err));
@@ -232,7 +224,7 @@ void a_task_that_served_before_is_taken_back_with_the_others(void)
 	CHECK(node_start(&cluster, 0, 200));
 	CHECK(waits_for(&cluster, "waiting for PS task 1 to be taken back"));
 	come_back(&cluster, 1, 201, 0);
-	let_go(&cluster.nodes[1]);
+	end_hold_layout(&cluster.nodes[1]);
 	CHECK_UINT(known_as(&cluster, 2, 1, &now), 201);
 	CHECK_UINT(PLANE(&cluster.nodes[1], taken_back), 1);
 	cluster_fini(&cluster);
@@ -265,7 +257,7 @@ void nobody_joins_while_a_checkpoint_comes_to_count(void)
 	pthread_mutex_unlock(&first->plane.lock);
 	CHECK(waits_for(&cluster, "waiting for PS task 1 to go on from its journal"));
 	CHECK_UINT(PLANE(first, committed), 1);
-	let_go(&cluster.nodes[1]);
+	end_hold_layout(&cluster.nodes[1]);
 	CHECK_UINT(known_as(&cluster, epoch, 1, &epoch), 101);
 	/* The next one counts for it as well, by the sum of its manifest. */
 	json_decref(call(first->address, "checkpoint_save", json_pack("{s:s}", "kind", "full"), &err));

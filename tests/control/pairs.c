@@ -206,6 +206,31 @@ void the_node_that_is_ps_task_0_is_looked_for(void)
 	cluster_fini(&cluster);
 }
 
+/* Whose join is under way just then, and knows nothing of it. */
+void a_standby_that_comes_during_a_join_is_told(void)
+{
+	struct config_address others[2] = { { "", 0 }, { "127.0.0.1", 2 } };
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	struct layout *layout;
+
+	cluster_init(&cluster, 2);
+	for (unsigned i = 0; i < 2; i++)
+		cluster.nodes[i].config.ps_others = others;
+	cluster.nodes[1].loads_for_long = true; /* the reply to its join has come, and it takes the layout over */
+	CHECK(cluster_start(&cluster));
+	cluster.nodes[1].plane.incarnation = 101;
+	CHECK_INT(control_pair_lead(cluster.nodes[1].control, 1, 0, false, &err), 0);
+	CHECK_INT(control_pair_standby(cluster.nodes[1].control, "198.18.0.9", 5555, "127.0.0.1:2", &err), 0);
+	end_hold_layout(&cluster.nodes[1]);
+	layout = wait_layout(&cluster, 2);
+	if (layout)
+		CHECK_STR(layout->nodes[1].standby.control, "127.0.0.1:2");
+	free(layout);
+	CHECK(wait_joined(&cluster.nodes[1], true));
+	cluster_fini(&cluster);
+}
+
 /* What a standby of another task is given by its primary, and what it says when it takes its place. */
 void a_standby_of_a_task_goes_on_where_its_primary_was(void)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests that are sent a second time, on another connection: each is executed once. */
+#include <stdio.h>
+
 #include "rpc/internal.h"
 #include "tests/rpc/cases.h"
 
@@ -263,45 +265,286 @@ void what_never_came_is_executed_when_it_is_sent_again(void)
 	rig_stop(&rig);
 }
 
-static enum replay_verdict look(struct replay *replay, struct rpc_work *work)
+static const uint64_t lease_ns = REPLAY_LEASE_S * UINT64_C(1000000000);
+static struct rpc_server nobody; /* which a table asks what is durable */
+
+static enum replay_verdict look(struct replay *replay, struct rpc_work *work, uint64_t now_ns)
 {
 	enum wire_status status;
 
-	return rpc_replay_look(replay, work, &status);
+	work->server = &nobody;
+	return rpc_replay_look(replay, work, now_ns, &status);
+}
+
+static struct rpc_work *of_session(struct rpc_work *work, uint64_t session, uint64_t sequence, unsigned flags)
+{
+	*work = (struct rpc_work){ .request.frame = {
+					   .session = session, .sequence = sequence, .flags = (uint8_t)flags } };
+	return work;
+}
+
+/* It comes, has a request executed, and stays. */
+static void do_one(struct replay *replay, struct rpc_work *work, uint64_t session, uint64_t now_ns)
+{
+	CHECK_UINT(look(replay, of_session(work, session, 5, 0), now_ns), REPLAY_RUN);
+	CHECK(work->replay != 0);
+	rpc_replay_done(replay, work, WIRE_OK);
+}
+
+/* What is said of a session's request when it is sent again by somebody who then leaves. */
+static enum replay_verdict ask_again(struct replay *replay, uint64_t session, uint64_t now_ns)
+{
+	struct rpc_work work;
+	const enum replay_verdict verdict =
+		look(replay, of_session(&work, session, 5, WIRE_GOES_ON | WIRE_RESENT), now_ns);
+
+	rpc_replay_leave(replay, &work, REPLAY_ANYBODY, now_ns, false);
+	return verdict;
 }
 
 /* The table by itself: places for four. */
-void the_oldest_sessions_are_forgotten_first(void)
+void sessions_that_may_send_again_stay(void)
 {
-	enum { PLACES = 4, PEERS = 7 };
+	enum { PLACES = 4 };
 	struct replay *replay = rpc_replay_create(PLACES, 1);
-	struct rpc_work works[PEERS];
+	struct rpc_work works[PLACES], other;
 
-	memset(works, 0, sizeof(works));
-	for (unsigned i = 0; i < PEERS; i++) {
-		works[i].request.frame = (struct wire_frame){ .session = 100 + i, .sequence = 5 };
-		CHECK_UINT(look(replay, &works[i]), REPLAY_RUN);
-		rpc_replay_done(replay, &works[i], WIRE_OK);
-		/* The first three and the last one stay; with those there is no place for a fifth. */
-		CHECK_UINT(works[i].replay != 0, 1);
-		if (i >= 3)
-			rpc_replay_leave(replay, &works[i]);
-	}
-	works[PEERS - 1].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
-	CHECK_UINT(look(replay, &works[PEERS - 1]), REPLAY_REPEATED);
-	works[3].request.frame = (struct wire_frame){ .session = 999, .sequence = 1 };
-	works[3].replay = 0;
-	CHECK_UINT(look(replay, &works[3]), REPLAY_RUN);
-	CHECK_UINT(works[3].replay, 0); /* all places have owners */
-	works[3].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
-	CHECK_UINT(look(replay, &works[3]), REPLAY_FORGOTTEN);
-	rpc_replay_leave(replay, &works[0]);
-	works[3].request.frame.flags = 0;
-	CHECK_UINT(look(replay, &works[3]), REPLAY_RUN);
-	CHECK(works[3].replay != 0);
-	works[0].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
-	CHECK_UINT(look(replay, &works[0]), REPLAY_FORGOTTEN); /* its place was taken */
+	for (unsigned i = 0; i < PLACES; i++)
+		do_one(replay, &works[i], 100 + i, 0);
+	/* All have owners: however long ago they were heard. Nothing was forgotten: what is sent again never came. */
+	CHECK_UINT(look(replay, of_session(&other, 999, 1, 0), 9 * lease_ns), REPLAY_FULL);
+	CHECK_UINT(look(replay, of_session(&other, 999, 1, WIRE_GOES_ON | WIRE_RESENT), 9 * lease_ns), REPLAY_FULL);
+	CHECK_UINT(other.replay, 0);
+	/* One is lost at 10, the next a second later; each may come back for a lease. */
+	rpc_replay_leave(replay, &works[1], REPLAY_ANYBODY, 10 * lease_ns, false);
+	rpc_replay_leave(replay, &works[0], REPLAY_ANYBODY, 10 * lease_ns + 1000000000, false);
+	CHECK_UINT(look(replay, of_session(&other, 999, 1, 0), 11 * lease_ns - 1), REPLAY_FULL);
+	CHECK_UINT(rpc_replay_count(replay), PLACES);
+	CHECK_UINT(ask_again(replay, 101, 11 * lease_ns - 1), REPLAY_REPEATED); /* and its lease begins again */
+	CHECK_UINT(look(replay, of_session(&other, 999, 1, 0), 11 * lease_ns), REPLAY_FULL);
+	/* The other one has stayed away: its place is given to a new one, and nobody knows it any more. */
+	do_one(replay, &other, 999, 11 * lease_ns + 1000000000);
+	CHECK_UINT(ask_again(replay, 100, 11 * lease_ns + 1000000000), REPLAY_FORGOTTEN);
+	for (unsigned i = 1; i < PLACES; i++)
+		CHECK_UINT(ask_again(replay, 100 + i, 11 * lease_ns + 1000000000), REPLAY_REPEATED);
 	rpc_replay_destroy(replay);
+}
+
+/* One address that comes and goes leaves places to others, and those of others stay. */
+void one_address_does_not_take_all_places(void)
+{
+	enum { SHARE = REPLAY_LEFT / REPLAY_SHARES, PLACES = SHARE + 2, OTHER = 8 };
+	struct replay *replay = rpc_replay_create(PLACES, 1);
+	struct rpc_work work, other;
+
+	do_one(replay, &other, 1, 0);
+	rpc_replay_leave(replay, &other, OTHER, 0, false);
+	for (unsigned i = 0; i < 3 * SHARE; i++) {
+		do_one(replay, &work, 100 + i, 0);
+		rpc_replay_leave(replay, &work, 7, 0, false);
+	}
+	CHECK_UINT(rpc_replay_count(replay), PLACES);
+	do_one(replay, &other, 2, 0);
+	rpc_replay_leave(replay, &other, OTHER, 0, true);
+	CHECK_UINT(ask_again(replay, 1, 0), REPLAY_REPEATED);
+	CHECK_UINT(ask_again(replay, 100 + SHARE - 1, 0), REPLAY_REPEATED);
+	CHECK_UINT(ask_again(replay, 100 + 3 * SHARE - 1, 0), REPLAY_FORGOTTEN);
+	rpc_replay_destroy(replay);
+}
+
+/* Those that have had all answers go first, before any lease is over, the oldest first. */
+void sessions_that_have_ended_go_first(void)
+{
+	enum { PLACES = 4 };
+	struct replay *replay = rpc_replay_create(PLACES, 1);
+	struct rpc_work works[PLACES], others[PLACES];
+
+	for (unsigned i = 0; i < PLACES; i++)
+		do_one(replay, &works[i], 100 + i, 0);
+	rpc_replay_leave(replay, &works[3], REPLAY_ANYBODY, 1000, false);
+	rpc_replay_leave(replay, &works[2], REPLAY_ANYBODY, 2000, true);
+	rpc_replay_leave(replay, &works[1], REPLAY_ANYBODY, 3000, true);
+	/* One of them comes back, and does not end in order this time. */
+	CHECK_UINT(ask_again(replay, 102, 4000), REPLAY_REPEATED);
+	do_one(replay, &others[0], 200, 5000);
+	CHECK_UINT(look(replay, of_session(&others[1], 201, 1, 0), 5000), REPLAY_FULL);
+	CHECK_UINT(ask_again(replay, 101, 5000), REPLAY_FORGOTTEN);
+	CHECK_UINT(ask_again(replay, 102, 5000), REPLAY_REPEATED);
+	CHECK_UINT(ask_again(replay, 103, 5000), REPLAY_REPEATED);
+	rpc_replay_destroy(replay);
+}
+
+/* Its peer keeps what is not, and sends it again when it comes back, however late. */
+void sessions_with_what_is_not_durable_stay(void)
+{
+	struct replay *replay = rpc_replay_create(2, 1);
+	struct rpc_work works[2], other;
+
+	nobody = (struct rpc_server){ .life = 3, .durable = 50 };
+	for (unsigned i = 0; i < 2; i++)
+		do_one(replay, &works[i], 100 + i, 0);
+	CHECK(rpc_replay_note(replay, &works[0], nobody.life, 60));
+	rpc_replay_leave(replay, &works[0], REPLAY_ANYBODY, 0, true);
+	rpc_replay_leave(replay, &works[1], REPLAY_ANYBODY, 0, false);
+	do_one(replay, &other, 999, 2 * lease_ns); /* in the place of the second, which has nothing */
+	CHECK_UINT(look(replay, of_session(&works[1], 998, 1, 0), 9 * lease_ns), REPLAY_FULL);
+	CHECK_UINT(ask_again(replay, 100, 9 * lease_ns), REPLAY_REPEATED);
+	nobody.durable = 60;
+	CHECK_UINT(look(replay, of_session(&works[1], 998, 1, 0), 10 * lease_ns), REPLAY_RUN);
+	CHECK_UINT(ask_again(replay, 100, 10 * lease_ns), REPLAY_FORGOTTEN);
+	nobody = (struct rpc_server){ 0 };
+	rpc_replay_destroy(replay);
+}
+
+/* What goes from one table into the other, as by a journal or to a standby: a request's outcome at its end. */
+static void tell_other(struct replay *from, struct rpc_work *work, struct replay *to)
+{
+	const struct rpc_outcome outcome = rpc_replay_outcome(from, work);
+
+	if (outcome.replaces)
+		rpc_replay_restore(to,
+				   &(struct rpc_outcome){
+					   .session = outcome.replaces, .sequence = REPLAY_GONE, .forgot = true },
+				   0);
+	rpc_replay_restore(to, &outcome, 0);
+}
+
+/* Many sessions come and go, with and without changes, in places for few: whoever goes on from what it was told answers
+ * as the first one would. */
+void both_tables_forget_the_same_sessions(void)
+{
+	enum { PLACES = 16, SESSIONS = 400 };
+	struct replay *replay = rpc_replay_create(PLACES, 1), *other = rpc_replay_create(PLACES, 2);
+	bool changed[SESSIONS];
+	struct prng prng;
+	uint64_t now_ns = 0;
+	struct rpc_outcome outcome;
+	uint32_t at = 0;
+	unsigned known = 0;
+
+	prng_seed(&prng, 5);
+	for (unsigned i = 0; i < SESSIONS; i++) {
+		struct rpc_work work;
+
+		now_ns += lease_ns / 10;
+		/* Somebody comes back now and then, and changes nothing: its lease is another one then. */
+		if (prng_below(&prng, 4) == 0)
+			ask_again(replay, 1000 + prng_below(&prng, i + 1), now_ns);
+		if (look(replay, of_session(&work, 1000 + i, 5, 0), now_ns) == REPLAY_FULL) {
+			changed[i] = false;
+			continue;
+		}
+		rpc_replay_done(replay, &work, WIRE_OK);
+		changed[i] = prng_below(&prng, 3) != 0;
+		if (changed[i])
+			tell_other(replay, &work, other);
+		rpc_replay_leave(replay, &work, REPLAY_ANYBODY, now_ns, prng_below(&prng, 2));
+	}
+	while (rpc_replay_next(replay, &at, &outcome)) {
+		if (outcome.sequence != 5 || !changed[outcome.session - 1000])
+			continue; /* a pull's, say, of which is not told */
+		CHECK_UINT(ask_again(other, outcome.session, now_ns), REPLAY_REPEATED);
+		known++;
+	}
+	CHECK(known >= 3);
+	printf("# %u of %u are known to both\n", known, rpc_replay_count(replay));
+	rpc_replay_destroy(replay);
+	rpc_replay_destroy(other);
+}
+
+/* Whoever owned them on the node before could not come back while this one did not serve. */
+void leases_begin_when_the_node_does(void)
+{
+	struct replay *replay = rpc_replay_create(1, 1);
+	struct rpc_work work;
+
+	rpc_replay_restore(replay, &(struct rpc_outcome){ .session = 100, .sequence = 5 }, 0);
+	rpc_replay_begin(replay, 7 * lease_ns);
+	CHECK_UINT(look(replay, of_session(&work, 200, 1, 0), 8 * lease_ns - 1), REPLAY_FULL);
+	CHECK_UINT(ask_again(replay, 100, 8 * lease_ns - 1), REPLAY_REPEATED);
+	CHECK_UINT(look(replay, of_session(&work, 200, 1, 0), 9 * lease_ns), REPLAY_RUN);
+	rpc_replay_destroy(replay);
+}
+
+/* Sessions of before fill the server's table, but for so many places. */
+static void fill(unsigned free)
+{
+	const unsigned places = rig.options.streams_max + rig.options.datagrams.sessions_max + REPLAY_LEFT;
+
+	for (unsigned i = 0; i < places - free; i++)
+		rpc_restore_outcome(rig.server, &(struct rpc_outcome){ .session = 1 + i, .sequence = 3 });
+}
+
+static void await_no_session(struct peer *peer)
+{
+	struct reply reply;
+
+	CHECK(peer_await(peer, &reply));
+	CHECK_UINT(reply.frame.status, WIRE_BUSY);
+	CHECK_HAS(reply.text, "may forget none yet");
+	CHECK_HAS(reply.text, "ask again later, or raise limits.connections");
+}
+
+void a_session_without_a_place_has_nothing_executed(void)
+{
+	struct peer *peer;
+
+	toy_init(12, 0);
+	toy_start();
+	fill(0);
+	peer = rig_peer(&rig, 0);
+	toy_send(peer, echo, 0);
+	await_no_session(peer);
+	resend(peer, echo); /* nothing was forgotten so far: it never came */
+	await_no_session(peer);
+	CHECK_UINT(toy.started, 0);
+	CHECK_UINT(rpc_counters(rig.server)->no_session, 2);
+	/* There is room, and it comes as libstar sends what was refused so: as a new one. */
+	rpc_restore_outcome(rig.server, &(struct rpc_outcome){ .session = 1, .sequence = REPLAY_GONE });
+	toy_send(peer, echo, 0);
+	toy_await(peer, 3, echo, 0);
+	CHECK_UINT(toy.finished, 1);
+	peer = go_on(1, peer, 2);
+	resend(peer, echo);
+	await_status(peer, 3, WIRE_REPEATED);
+	CHECK_UINT(toy.finished, 1);
+	rig_stop(&rig);
+}
+
+/* With room for one only. */
+void who_leaves_in_order_makes_room(void)
+{
+	struct peer *first, *second;
+	uint64_t session;
+
+	toy_init(13, 0);
+	toy_start();
+	fill(1);
+	first = rig_peer(&rig, 0);
+	toy_send(first, echo, 0);
+	toy_await(first, 1, echo, 0);
+	session = first->session;
+	tcp_abort(first->conn);
+	second = rig_peer(&rig, 1);
+	toy_send(second, echo, 0);
+	await_no_session(second);
+	/* It may send again, and does. */
+	first = rig_peer(&rig, 2);
+	first->session = session;
+	first->sequence = 0;
+	resend(first, echo);
+	await_status(first, 1, WIRE_REPEATED);
+	tcp_close(first->conn);
+	CHECK(rig_run(&rig, RIG_S, peer_is_closed, first));
+	toy_send(second, echo, 0);
+	toy_await(second, 2, echo, 0);
+	first = rig_peer(&rig, 3);
+	first->session = session;
+	first->sequence = 0;
+	resend(first, echo);
+	await_status(first, 1, WIRE_FORGOTTEN);
+	CHECK_UINT(toy.finished, 2);
+	rig_stop(&rig);
 }
 
 /* Frames of one stream with ever other sessions: none but its first is remembered, and no other peer's is lost. */

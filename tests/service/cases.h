@@ -82,6 +82,7 @@
 	X(a_stream_may_end_under_a_request) \
 	/* marks.c */ \
 	X(a_mark_waits_where_nobody_waits_for_it) \
+	X(who_is_forgotten_is_told_of_first) \
 	/* direct.c */ \
 	X(straight_and_general_way_agree) \
 	X(straight_and_general_way_agree_in_full_memory) \

@@ -61,3 +61,47 @@ void a_mark_waits_where_nobody_waits_for_it(void)
 	journal_ring_destroy(ring);
 	shard_stop();
 }
+
+/* The record that the stream has at this position; then the position behind it. */
+static const struct journal_record *next_record(uint64_t *at)
+{
+	const struct journal_record *record = (const struct journal_record *)journal_at(ring, *at);
+
+	*at += record->bytes;
+	return record;
+}
+
+static void outcome_is(uint64_t *at, unsigned flags, uint64_t session, uint64_t sequence)
+{
+	const struct journal_record *record = next_record(at);
+	const struct journal_outcome *o = (const struct journal_outcome *)(record + 1);
+
+	CHECK_UINT(record->kind, JOURNAL_OUTCOME);
+	CHECK_UINT(record->flags, flags);
+	CHECK_UINT(o->session, session);
+	CHECK_UINT(o->sequence, sequence);
+}
+
+/* Whoever goes on from the stream has a place for a session before it is told of it. */
+void who_is_forgotten_is_told_of_first(void)
+{
+	uint64_t at;
+
+	shard_simple(61);
+	now_ns = RIG_S * LATE;
+	ring = journal_ring_create(1, RIG_S, NULL);
+	if (!CHECK(ring))
+		return;
+	service_journal_begin(shard.service, ring);
+	settle();
+	at = ring->head;
+	service_journal_outcome(shard.service, &(struct rpc_outcome){ .session = 7, .sequence = 5 });
+	service_journal_outcome(shard.service, &(struct rpc_outcome){ .session = 8, .sequence = 6, .replaces = 7 });
+	outcome_is(&at, 0, 7, 5);
+	outcome_is(&at, JOURNAL_FORGOT, 7, JOURNAL_GONE);
+	outcome_is(&at, 0, 8, 6);
+	CHECK_UINT(at, ring->head);
+	service_journal_begin(shard.service, NULL);
+	journal_ring_destroy(ring);
+	shard_stop();
+}

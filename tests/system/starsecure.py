@@ -44,6 +44,8 @@ def secure(config, control, nodes_key):
     if config["security"].get("control_keys"):
         # Not of another node, whose data address it is to have in vain.
         own = config["cluster"]["ps"][config["node"]["task_index"]]
+        if "|" in own:  # a pair's: one of them is this node's
+            own = own.split("|")[config["standby"]["address"] == "second"]
         sockets[own if ":" in own else control] = config["control"]["socket"]
 
 

@@ -31,7 +31,7 @@ class Stale(StarError):
 
 
 class Busy(StarError):
-    """A node has had no buffers for requests until the deadline, or a checkpoint is being written already."""
+    """A node is overloaded and has refused requests until the deadline, or a checkpoint is being written already."""
 
 
 _BY_ERRNO = {_errno.ETIMEDOUT: TimeoutError, _errno.ENOENT: NotFound, _errno.ESTALE: Stale, _errno.EBUSY: Busy}
