@@ -22,7 +22,7 @@ _star_options()
 	fi
 	help=$("${COMP_WORDS[0]}" "${form[@]}" --help 2>/dev/null)
 	if ((COMP_CWORD == 1)) && [[ $current != -* ]]; then
-		names=$(sed -nE 's/^click rates: (.*)\. generate.*/\1 generate key/p; s/^(usage:)? +starbench ([a-z]+) .*/\2/p' <<<"$help")
+		names=$(sed -nE 's/^MODEL is one of (.*)\.$/\1 generate key/p; s/^(usage:)? +starbench ([a-z]+) .*/\2/p' <<<"$help")
 		mapfile -t COMPREPLY < <(compgen -W "${names//,/}" -- "$current")
 		return
 	fi
