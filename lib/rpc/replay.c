@@ -408,6 +408,12 @@ static struct rpc_outcome outcome_at(const struct replay *r, uint32_t at)
 				     .unknown = e->unknown };
 }
 
+/* It came back after it was forgotten, and has been told of since. */
+static bool is_told(struct replay *r, uint64_t session)
+{
+	return r->entries[find_entry_of(r, session)].told;
+}
+
 /* The same for whoever goes on from here. */
 static struct rpc_outcome tell_outcome(struct replay *r, uint32_t at)
 {
@@ -417,7 +423,7 @@ static struct rpc_outcome tell_outcome(struct replay *r, uint32_t at)
 	if (!outcome.session)
 		return outcome;
 	e->told = 1;
-	if (unlikely(e->replaces))
+	if (unlikely(e->replaces) && !is_told(r, r->places[at].replaced))
 		outcome.replaces = r->places[at].replaced;
 	e->replaces = 0;
 	return outcome;

@@ -452,6 +452,31 @@ void both_tables_forget_the_same_sessions(void)
 	rpc_replay_destroy(other);
 }
 
+/* Who was forgotten comes back, and what was done for it is told before what is in its former place is at its end: that it
+ * was forgotten is not told behind it. */
+void who_comes_back_is_not_forgotten_behind_it(void)
+{
+	struct replay *replay = rpc_replay_create(2, 1), *other = rpc_replay_create(2, 2);
+	struct rpc_work works[2], large, back;
+
+	for (unsigned i = 0; i < 2; i++) {
+		do_one(replay, &works[i], 100 + i, 0);
+		tell_other(replay, &works[i], other);
+		rpc_replay_leave(replay, &works[i], REPLAY_ANYBODY, i, true);
+	}
+	CHECK_UINT(look(replay, of_session(&large, 200, 1, 0), 2), REPLAY_RUN);
+	CHECK_UINT(look(replay, of_session(&back, 100, 6, WIRE_GOES_ON), 3), REPLAY_RUN);
+	rpc_replay_done(replay, &back, WIRE_OK);
+	tell_other(replay, &back, other);
+	rpc_replay_done(replay, &large, WIRE_OK);
+	tell_other(replay, &large, other);
+	CHECK_UINT(look(other, of_session(&works[0], 100, 6, WIRE_GOES_ON | WIRE_RESENT), 3), REPLAY_REPEATED);
+	CHECK_UINT(look(other, of_session(&works[1], 200, 1, WIRE_GOES_ON | WIRE_RESENT), 3), REPLAY_REPEATED);
+	CHECK_UINT(rpc_replay_count(other), 2);
+	rpc_replay_destroy(replay);
+	rpc_replay_destroy(other);
+}
+
 /* Whoever owned them on the node before could not come back while this one did not serve. */
 void leases_begin_when_the_node_does(void)
 {
