@@ -130,7 +130,8 @@ static bool has_lease(const struct journal_ring *ring)
 	return __atomic_load_n(&ring->lease_ns, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* With a lease somebody else says how it goes on; so it does when the other reader may be what replies wait for next.
+/* Of a standby somebody else says how it goes on, while there is a lease, or the other reader may be what replies wait
+ * for next. A disk beside a standby is not needed: its thread may hang, and then does not even say that it has ended.
  */
 static void lose_reader(struct journal_ring *ring, enum journal_reader reader)
 {
@@ -140,7 +141,7 @@ static void lose_reader(struct journal_ring *ring, enum journal_reader reader)
 	__atomic_store_n(&end->there, false, __ATOMIC_SEQ_CST);
 	for (unsigned r = 0; r < JOURNAL_READERS; r++)
 		left |= ring->ends[r].there;
-	end->passes = !has_lease(ring) && !(left && reader == JOURNAL_LINK);
+	end->passes = left ? reader == JOURNAL_DISK : !has_lease(ring);
 	/* Before anything is written over what it reads. */
 	__atomic_store_n(&end->lost, true, __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -684,6 +684,7 @@ const struct unit_case unit_cases[] = {
 	{ "a reader that has ended keeps nobody", a_reader_that_has_ended_keeps_nobody },
 	{ "replies wait for one after the other", replies_wait_for_one_after_the_other },
 	{ "replies wait for both", replies_wait_for_both },
+	{ "a disk that hangs keeps no reply of a pair", a_disk_that_hangs_keeps_no_reply_of_a_pair },
 	{ "a lost journal stays lost", a_lost_journal_stays_lost },
 	{ "a journal of a shared ring is whole", a_journal_of_a_shared_ring_is_whole },
 	{ "two threads move one tail", two_threads_move_one_tail },

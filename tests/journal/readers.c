@@ -292,6 +292,40 @@ void replies_wait_for_both(void)
 	}
 }
 
+/* A disk that does not answer at all, whose thread sees nothing: while the standby has promised not to take over, too,
+ * that one's word is enough. */
+void a_disk_that_hangs_keeps_no_reply_of_a_pair(void)
+{
+	struct journal_ring *ring = make_both();
+	uint64_t now = STEP_NS;
+
+	if (!ring)
+		return;
+	ring->lease_ns = UINT64_MAX;
+	journal_gate_begin(ring, 1u << JOURNAL_DISK | 1u << JOURNAL_LINK);
+	write_run(ring, 1, CONTENT);
+	journal_free_to(ring, JOURNAL_LINK, ring->head);
+	for (; now < 3 * WAIT_NS && !ring->ends[JOURNAL_DISK].lost; now += STEP_NS) {
+		journal_look(ring, now);
+		CHECK_UINT(journal_durable(ring), 0);
+		journal_gate_wait(ring, now);
+	}
+	CHECK(ring->ends[JOURNAL_DISK].lost && !ring->ends[JOURNAL_LINK].lost && !ring->fenced);
+	CHECK_UINT(journal_durable(ring), ring->head);
+	write_run(ring, 2, CONTENT);
+	CHECK(!journal_is_behind(ring, now));
+	CHECK(journal_durable(ring) < ring->head);
+	journal_free_to(ring, JOURNAL_LINK, ring->head);
+	CHECK_UINT(journal_durable(ring), ring->head);
+	/* When the standby is lost as well, what it does not have waits until somebody has decided. */
+	write_run(ring, 3, CONTENT);
+	while (!ring->lost)
+		journal_take(ring, JOURNAL_RUN, 0, 64 << 10);
+	CHECK(journal_durable(ring) < ring->marked);
+	CHECK(journal_is_behind(ring, now));
+	journal_ring_destroy(ring);
+}
+
 /* A ring that begins again for a standby does not bring back a journal whose thread has yet to see that it is lost. */
 void a_lost_journal_stays_lost(void)
 {

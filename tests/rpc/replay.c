@@ -452,8 +452,8 @@ void both_tables_forget_the_same_sessions(void)
 	rpc_replay_destroy(other);
 }
 
-/* Who was forgotten comes back, and what was done for it is told before what is in its former place is at its end: that it
- * was forgotten is not told behind it. */
+/* Who was forgotten comes back, and what was done for it is told before what is in its former place is at its end: that
+ * it was forgotten is not told behind it. */
 void who_comes_back_is_not_forgotten_behind_it(void)
 {
 	struct replay *replay = rpc_replay_create(2, 1), *other = rpc_replay_create(2, 2);
