@@ -79,6 +79,8 @@
 	X(sessions_with_what_is_not_durable_stay) \
 	X(both_tables_forget_the_same_sessions) \
 	X(who_comes_back_is_not_forgotten_behind_it) \
+	X(who_moves_counts_at_the_new_address) \
+	X(what_may_be_forgotten_stays_unknown_elsewhere) \
 	X(leases_begin_when_the_node_does) \
 	X(a_session_without_a_place_has_nothing_executed) \
 	X(who_leaves_in_order_makes_room) \

@@ -477,6 +477,41 @@ void who_comes_back_is_not_forgotten_behind_it(void)
 	rpc_replay_destroy(other);
 }
 
+/* Of an address those count that were last there: who comes back, and leaves from elsewhere, takes no place of it. */
+void who_moves_counts_at_the_new_address(void)
+{
+	enum { SHARE = REPLAY_LEFT / REPLAY_SHARES };
+	struct replay *replay = rpc_replay_create(SHARE + 2, 1);
+	struct rpc_work work, stays;
+
+	for (unsigned crowd = 7; crowd <= 8; crowd++)
+		for (unsigned i = 0; i < SHARE; i++) {
+			CHECK_UINT(look(replay, of_session(&work, 100 + i, 5, WIRE_GOES_ON), 0), REPLAY_RUN);
+			rpc_replay_done(replay, &work, WIRE_OK);
+			rpc_replay_leave(replay, &work, crowd, 0, false);
+		}
+	do_one(replay, &work, 1, 0);
+	rpc_replay_leave(replay, &work, 7, 0, false);
+	do_one(replay, &stays, 2, 0);
+	CHECK_UINT(look(replay, of_session(&work, 3, 1, 0), 0), REPLAY_FULL);
+	CHECK_UINT(ask_again(replay, 1, 0), REPLAY_REPEATED);
+	rpc_replay_destroy(replay);
+}
+
+/* Also who was told of no session but that it is forgotten, or that one may have been, does not take it for a new one.
+ */
+void what_may_be_forgotten_stays_unknown_elsewhere(void)
+{
+	struct replay *replay = rpc_replay_create(2, 1);
+	struct rpc_work work;
+
+	rpc_replay_restore(replay, &(struct rpc_outcome){ .session = 300, .sequence = 5, .unknown = true }, 0);
+	CHECK_UINT(look(replay, of_session(&work, 300, 6, WIRE_GOES_ON | WIRE_RESENT), 0), REPLAY_FORGOTTEN);
+	rpc_replay_restore(replay, &(struct rpc_outcome){ .session = 200, .sequence = REPLAY_GONE }, 0);
+	CHECK_UINT(look(replay, of_session(&work, 200, 5, WIRE_GOES_ON | WIRE_RESENT), 0), REPLAY_FORGOTTEN);
+	rpc_replay_destroy(replay);
+}
+
 /* Whoever owned them on the node before could not come back while this one did not serve. */
 void leases_begin_when_the_node_does(void)
 {
