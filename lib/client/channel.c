@@ -4,6 +4,7 @@
 #include "client/codec.h"
 #include "client/connect.h"
 #include "client/keep.h"
+#include "client/reply.h"
 #include "client/seal.h"
 
 #include <errno.h>
