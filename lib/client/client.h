@@ -456,6 +456,9 @@ static inline void client_cluster_leave(struct star_cluster *cluster)
 }
 /* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
 int client_cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
+/* The same, or until a counter, which changes with the cluster's lock, has another value. */
+int client_cluster_pause_while(struct star_cluster *cluster, const uint32_t *counter, uint32_t count, uint64_t until_ns,
+			       struct star_error *err);
 uint64_t client_deadline_from(uint64_t start_ns, uint64_t deadline_us);
 /* What a caller's deadline means. */
 static inline uint64_t deadline_bounded(uint64_t deadline_us)
