@@ -180,11 +180,12 @@ json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, 
 	if (!err)
 		err = &ignored;
 	prng_seed(&prng, clock_ns() ^ (uintptr_t)&prng);
-	for (uint32_t attempt = 0;; attempt++) {
+	/* Only pauses are short again for who needs the layout: the time to answer in grows. */
+	for (uint32_t attempt = 0, pauses = 0;; attempt++, pauses++) {
 		const uint64_t begun = clock_ns();
 		const uint32_t needed = layout ? layouts_needed(cluster) : 0;
 		json_t *result = ask_all(cluster, attempt, method, params, deadline_ns, err);
-		const uint64_t until = clock_ns() + client_backoff_ns(&prng, attempt);
+		const uint64_t until = clock_ns() + client_backoff_ns(&prng, pauses);
 
 		if (result || !client_catalogue_is_away(err->code))
 			return result;
@@ -203,7 +204,7 @@ json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, 
 			    : client_cluster_pause(cluster, until, err)) < 0)
 			return NULL;
 		if (layout && layouts_needed(cluster) != needed)
-			attempt = 0;
+			pauses = 0;
 	}
 }
 
