@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/starctl/starctl.h"
+#include "base/text.h"
 
 static const struct filter filters[] = {
 	{ "reactor", true }, { "state", false }, { "peer", false }, { "limit", true }, { NULL, false }
@@ -116,7 +117,7 @@ static const char *safe(const char *from, char to[static 64])
 	size_t i;
 
 	for (i = 0; i < 63 && from[i]; i++)
-		to[i] = (unsigned char)from[i] < ' ' || from[i] == 0x7f ? '?' : from[i];
+		to[i] = base_printable(from[i]);
 	to[i] = 0;
 	return to;
 }

@@ -2,6 +2,7 @@
 /* A cut as a picture: a box a part, its colour that of the place, one part below the other by waves; and the `dot`
  * program. */
 #include "app/starctl/graph.h"
+#include "base/text.h"
 #include "graph/handle.h"
 #include "offload/cut.h"
 
@@ -209,7 +210,7 @@ static void print_title(const char *text, FILE *out)
 	for (; *text; text++) {
 		if (*text == '"' || *text == '\\')
 			fputc('\\', out);
-		fputc((unsigned char)*text < ' ' ? '?' : *text, out);
+		fputc(base_printable(*text), out);
 	}
 }
 

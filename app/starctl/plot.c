@@ -4,6 +4,8 @@
 #include <math.h>
 #include <time.h>
 
+#include "base/text.h"
+
 enum { WIDTH = 640, HEIGHT = 240, LEFT = 78, RIGHT = 12, TOP = 12, BOTTOM = 26, STEPS = 4 };
 
 /* Told apart by who does not see colours, too: by their order in the legend, and by dashes. */
@@ -26,10 +28,8 @@ void plot_text(const char *text, FILE *out)
 			fputs("&amp;", out);
 		else if (*text == '"')
 			fputs("&quot;", out);
-		else if ((unsigned char)*text < ' ' || *text == 0x7f)
-			fputc('?', out);
 		else
-			fputc(*text, out);
+			fputc(base_printable(*text), out);
 	}
 }
 

@@ -292,18 +292,20 @@ static void write_events(const struct cluster *cluster, const struct told *told,
 
 /* ---- the page ---- */
 
+/* clang-format off: a line has whole rules */
 static const char style[] =
 	"body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1340px;padding:0 1em;color:#222}"
 	"h1{font-size:1.5em;margin-bottom:0}h2{font-size:1.15em;margin-top:1.6em}"
-	"table{border-collapse:collapse;font-size:.9em}th,td{padding:.25em .8em;text-align:left;border-bottom:1px "
-	"solid "
-	"#ddd;vertical-align:top}td.n{text-align:right;font-variant-numeric:tabular-nums}td.good{color:#00704f}td.bad{"
-	"color:#b00020;font-weight:600}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));"
-	"gap:1em}figure{margin:0;border:1px "
-	"solid #ddd;padding:.6em}figcaption{font-weight:600;font-size:.9em}svg{width:100%;height:auto}.legend "
-	"svg{width:26px;height:10px}.legend{font-size:.8em}.legend "
-	"span{margin-right:1em;white-space:nowrap}.grid{stroke:#e4e4e4}text{font-size:11px;fill:#555}.y{text-anchor:"
-	"end}.x{text-anchor:middle}.none{color:#777;font-size:.9em}";
+	"table{border-collapse:collapse;font-size:.9em}"
+	"th,td{padding:.25em .8em;text-align:left;border-bottom:1px solid #ddd;vertical-align:top}"
+	"td.n{text-align:right;font-variant-numeric:tabular-nums}td.good{color:#00704f}"
+	"td.bad{color:#b00020;font-weight:600}"
+	".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:1em}"
+	"figure{margin:0;border:1px solid #ddd;padding:.6em}figcaption{font-weight:600;font-size:.9em}"
+	"svg{width:100%;height:auto}.legend svg{width:26px;height:10px}.legend{font-size:.8em}"
+	".legend span{margin-right:1em;white-space:nowrap}.grid{stroke:#e4e4e4}text{font-size:11px;fill:#555}"
+	".y{text-anchor:end}.x{text-anchor:middle}.none{color:#777;font-size:.9em}";
+/* clang-format on */
 
 static void write_page(const struct cluster *cluster, const struct told *told, FILE *out)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/starctl/starctl.h"
+#include "base/text.h"
 
 static const char *cell(const struct table *table, unsigned row, unsigned column)
 {
@@ -91,7 +92,7 @@ static int width(const char *text)
 void print_text(const char *text, FILE *out)
 {
 	for (; *text; text++)
-		fputc((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text, out);
+		fputc(base_printable(*text), out);
 }
 
 /* The first column, which says whose row it is, and those from `from` to before `to`. */

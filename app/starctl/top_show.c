@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/starctl/top.h"
+#include "base/text.h"
 
 enum { TABLES_SHOWN = 10, CONNECTIONS_SHOWN = 5, HEAD_LINES = 2 };
 
@@ -98,7 +99,7 @@ static void put_name(const char *name, int width, FILE *out)
 	int n = 0;
 
 	for (; name && name[n] && n < width; n++)
-		fputc((unsigned char)name[n] < ' ' || name[n] == 0x7f ? '?' : name[n], out);
+		fputc(base_printable(name[n]), out);
 	fprintf(out, "%*s", width - n, "");
 }
 

@@ -4,12 +4,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/text.h"
+
 /* It is printed on terminals, and may have words of a file or of a peer in it. A tab does no harm. */
 static void without_controls(char *text)
 {
 	for (; *text; text++)
-		if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7f)
-			*text = '?';
+		if (*text != '\t')
+			*text = base_printable(*text);
 }
 
 int star_error_set(struct star_error *err, int code, const char *format, ...)

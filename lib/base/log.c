@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 
 enum { TEXT_MAX = 1000, SAMPLE_MAX = 200, KINDS_MAX = 64 };
 
@@ -132,7 +133,7 @@ static void write_line(enum log_level level, const char *text)
 	for (; *text; text++) {
 		if (log_format == LOG_LOGFMT && (*text == '"' || *text == '\\'))
 			line[used++] = '\\';
-		line[used++] = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
+		line[used++] = base_printable(*text);
 	}
 	if (log_format == LOG_LOGFMT)
 		line[used++] = '"';

@@ -8,7 +8,6 @@
 
 struct channel;
 struct sockaddr_storage;
-struct star_cluster;
 struct prng;
 
 /* Of two addresses one may be that of a machine that is gone, or of a node that begins again just now: how long the
@@ -25,13 +24,7 @@ void client_address_swap(struct channel *ch);
 void client_attempt_elsewhere(struct channel *ch);
 /* Of two addresses: until when the attempt that begins may take. */
 uint64_t client_attempt_until_ns(const struct channel *ch, uint64_t now_ns);
-/* A request was refused for now (careful), with these words. */
-void client_reply_busy(struct channel *ch, const char *text, uint32_t bytes);
 /* An attempt came to nothing: when the next one is, and where. */
 void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns);
-
-/* catalogue.c, with the cluster's lock: somebody was told by a node that there is another layout. Whoever asks for it,
- * and waits before he asks again, asks at once. */
-void client_catalogue_hurry(struct star_cluster *cluster);
 
 #endif

@@ -169,20 +169,6 @@ void client_catalogue_hurry(struct star_cluster *cluster)
 	pthread_cond_broadcast(&cluster->changed);
 }
 
-/* Or until somebody needs the layout who was told by a node that there is another one: whoever asks for it may have
- * begun long before there was one. */
-static int pause_for_layout(struct star_cluster *cluster, uint32_t needed, uint64_t until_ns, struct star_error *err)
-{
-	const struct timespec until = clock_timespec(until_ns);
-	int rc = 0;
-
-	pthread_mutex_lock(&cluster->lock);
-	while (!atomic_load(&cluster->closing) && cluster->layouts_needed == needed && rc == 0)
-		rc = pthread_cond_timedwait(&cluster->changed, &cluster->lock, &until);
-	pthread_mutex_unlock(&cluster->lock);
-	return is_closing(cluster, err) ? -ECANCELED : 0;
-}
-
 /* params is borrowed. */
 json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
 			      struct star_error *err)
@@ -194,11 +180,12 @@ json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, 
 	if (!err)
 		err = &ignored;
 	prng_seed(&prng, clock_ns() ^ (uintptr_t)&prng);
-	for (uint32_t attempt = 0;; attempt++) {
+	/* Only pauses are short again for who needs the layout: the time to answer in grows. */
+	for (uint32_t attempt = 0, pauses = 0;; attempt++, pauses++) {
 		const uint64_t begun = clock_ns();
 		const uint32_t needed = layout ? layouts_needed(cluster) : 0;
 		json_t *result = ask_all(cluster, attempt, method, params, deadline_ns, err);
-		const uint64_t until = clock_ns() + client_backoff_ns(&prng, attempt);
+		const uint64_t until = clock_ns() + client_backoff_ns(&prng, pauses);
 
 		if (result || !client_catalogue_is_away(err->code))
 			return result;
@@ -211,11 +198,13 @@ json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, 
 				       "\"%s\" failed until its deadline: %s", method, last.text);
 			return NULL;
 		}
-		if ((layout ? pause_for_layout(cluster, needed, until, err)
+		/* Or until somebody needs the layout who was told by a node that there is another one: whoever asks for
+		 * it may have begun long before there was one. */
+		if ((layout ? client_cluster_pause_while(cluster, &cluster->layouts_needed, needed, until, err)
 			    : client_cluster_pause(cluster, until, err)) < 0)
 			return NULL;
 		if (layout && layouts_needed(cluster) != needed)
-			attempt = 0;
+			pauses = 0;
 	}
 }
 

@@ -4,6 +4,7 @@
 #include "client/codec.h"
 #include "client/connect.h"
 #include "client/keep.h"
+#include "client/reply.h"
 #include "client/seal.h"
 
 #include <errno.h>
@@ -258,13 +259,14 @@ void client_channel_lose(struct channel *ch, int code, const char *why, struct w
 	finish_all(&taken, &err, self);
 }
 
-/* When to ask for the layout, since nothing comes, and no other address is known: the node may have been followed by a
- * standby that came while nothing was asked for. */
+/* When to ask for the layout, since nothing comes. The node may have been followed by a standby that came while nothing
+ * was asked for, or by one that is known: where its process does not run, its kernel still takes what is sent, and no
+ * connection ends. */
 static uint64_t layout_due_ns(const struct channel *ch)
 {
 	const uint64_t since_ns = ch->asked_ns > ch->heard_ns ? ch->asked_ns : ch->heard_ns;
 
-	if (ch->other_bytes || (ch->live == 0 && !ch->keep_first) ||
+	if ((ch->live == 0 && !ch->keep_first) ||
 	    !(ch->state == CHANNEL_CONNECTING || (ch->state == CHANNEL_OPEN && channel_in_flight(ch))))
 		return UINT64_MAX;
 	return since_ns + OTHER_TIMEOUT_MS * UINT64_C(1000000);

@@ -456,6 +456,9 @@ static inline void client_cluster_leave(struct star_cluster *cluster)
 }
 /* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
 int client_cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
+/* The same, or until a counter, which changes with the cluster's lock, has another value. */
+int client_cluster_pause_while(struct star_cluster *cluster, const uint32_t *counter, uint32_t count, uint64_t until_ns,
+			       struct star_error *err);
 uint64_t client_deadline_from(uint64_t start_ns, uint64_t deadline_us);
 /* What a caller's deadline means. */
 static inline uint64_t deadline_bounded(uint64_t deadline_us)
@@ -468,6 +471,9 @@ static inline uint64_t deadline_bounded(uint64_t deadline_us)
 /* catalogue.c: the control plane; params is borrowed, the result a new reference */
 json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
 			      struct star_error *err);
+/* With the lock: somebody was told by a node that there is another layout. Whoever asks for it, and waits before he
+ * asks again, asks at once. */
+void client_catalogue_hurry(struct star_cluster *cluster);
 /* With the lock, while it is being closed: questions that are under way fail. */
 void client_catalogue_interrupt(const struct star_cluster *cluster);
 /* Of an error: nobody could be reached, or had an answer, so far. */
@@ -621,44 +627,6 @@ void client_call_pool_fini(struct call_pool *pool);
 
 /* backend.c: the transport that lies in another library; NULL with err. */
 const struct transport *client_backend_load(struct star_error *err);
-
-/* reply.c: what every transport does with a request's and a reply's header */
-/* Writes the header of the next request, without its checksum; its part is in the channel's ring then, and counts as
- * sent. */
-void client_request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char *to);
-/*
- * The connection is lost. Whether what is in flight is to be sent again, by another one; else it is to be failed. Then,
- * once there is one, client_reply_resent writes the header of the next request, and returns its part: NULL, and an
- * empty frame, for one that was cancelled meanwhile, whose number must not be left out.
- */
-bool client_reply_resend(struct channel *ch);
-static inline bool channel_resends(const struct channel *ch)
-{
-	return ch->resend != ch->next_sequence;
-}
-struct part *client_reply_resent(struct channel *ch, uint64_t now_ns, char *to);
-/* A request of this number that does nothing, without its checksum. */
-void client_request_ping(const struct channel *ch, uint64_t sequence, char *to);
-/* What can be said of a reply's frame by its header; NULL if it is good. With the channel's lock held. */
-const char *client_reply_check(const struct channel *ch, const struct wire_frame *frame);
-/* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may
- * have been executed before: then there is nothing to be read of the reply (WIRE_REPEATED). With the lock. */
-struct part *client_reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns);
-/* Of one that was executed before: 0, or a negative errno if its results are lost for good (STAR_AT_ONCE). */
-int client_reply_repeated(const struct channel *ch, const struct part *part, struct star_error *err);
-/* Why a node refused a request: text is what it says, bytes long. */
-void client_reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text,
-			  struct star_error *err);
-/* The same for a frame that it could not read. */
-void client_reply_refused_frame(const struct wire_frame *frame, const char *text, char *why, size_t size);
-/* Takes a part that nobody has answered off the queue, or off what was sent (its reply is dropped), and says why in
- * err. With the lock. False: it is taken. */
-bool client_reply_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err);
-/* Takes off all that was sent, in its order, and what is queued, if that is asked for. The caller empties the ring.
- * With the lock. */
-void client_reply_take_all(struct channel *ch, bool queued_too, struct parts *taken);
-/* The part that waits longest; NULL: there is none. With the lock. */
-struct part *client_oldest_live(struct channel *ch);
 
 /* tcp.c */
 extern const struct transport client_transport_tcp;

@@ -45,16 +45,26 @@ void client_cluster_leave_closing(struct star_cluster *cluster)
 	pthread_mutex_unlock(&cluster->lock);
 }
 
-int client_cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err)
+int client_cluster_pause_while(struct star_cluster *cluster, const uint32_t *counter, uint32_t count, uint64_t until_ns,
+			       struct star_error *err)
 {
 	const struct timespec until = clock_timespec(until_ns);
+	bool closing;
 	int rc = 0;
 
 	pthread_mutex_lock(&cluster->lock);
-	while (!atomic_load(&cluster->closing) && rc == 0)
+	while (!atomic_load(&cluster->closing) && *counter == count && rc == 0)
 		rc = pthread_cond_timedwait(&cluster->changed, &cluster->lock, &until);
+	closing = rc == 0 && *counter == count;
 	pthread_mutex_unlock(&cluster->lock);
-	return rc ? 0 : star_error_set(err, -ECANCELED, "the cluster is being closed");
+	return closing ? star_error_set(err, -ECANCELED, "the cluster is being closed") : 0;
+}
+
+int client_cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err)
+{
+	static const uint32_t zero;
+
+	return client_cluster_pause_while(cluster, &zero, 0, until_ns, err);
 }
 
 /* "host:port,host:port,..."; the two nodes of a task that is a pair may stand as "host:port|host:port". */

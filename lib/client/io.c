@@ -4,7 +4,6 @@
  * their callbacks run. And the relay: a thread that asks the control plane for the layout on behalf of asynchronous
  * calls, since that takes longer than an I/O thread may be away.
  */
-#include "client/attempt.h"
 #include "client/client.h"
 #include "client/keep.h"
 #include "client/run.h"

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/crc32.h"
 #include "client/codec.h"
+#include "client/reply.h"
 
 int client_keep_init(struct star_cluster *cluster, struct star_error *err)
 {

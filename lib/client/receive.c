@@ -6,6 +6,7 @@
 #include "client/codec.h"
 #include "client/connect.h"
 #include "client/keep.h"
+#include "client/reply.h"
 #include "client/seal.h"
 
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/attempt.h"
 #include "base/clock.h"
 #include "base/crc32.h"
 

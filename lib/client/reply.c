@@ -3,6 +3,7 @@
  * What is the same for every transport: a request's header, what a reply's header says, and how long to wait before the
  * next attempt. Pure, but for the channel that is given; its lock is held.
  */
+#include "client/reply.h"
 #include "client/attempt.h"
 #include "client/codec.h"
 #include "client/connect.h"
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 
 _Static_assert((IN_FLIGHT_MAX & (IN_FLIGHT_MAX - 1)) == 0, "the ring is indexed by a mask");
 
@@ -94,7 +96,7 @@ static void copy_sentence(char *to, size_t size, const char *text, size_t bytes)
 	size_t n = bytes < size - 1 ? bytes : size - 1;
 
 	for (size_t i = 0; i < n; i++)
-		to[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+		to[i] = base_printable(text[i]);
 	to[n] = 0;
 }
 

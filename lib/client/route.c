@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Layouts: from what the control plane published to the channels that calls are split over. */
-#include "client/attempt.h"
 #include "client/connect.h"
 
 #include <arpa/inet.h>

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/attempt.h"
 #include "client/codec.h"
+#include "client/reply.h"
 #include "client/small.h"
 #include "rpc/chain.h"
 

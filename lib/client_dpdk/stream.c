@@ -13,6 +13,7 @@
 
 #include "client/attempt.h"
 #include "client/connect.h"
+#include "client/reply.h"
 #include "client/seal.h"
 #include "secure/memory.h"
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
+
 enum { TAKES_MAX = 200 };
 
 int config_fail(const struct config_origin *origin, struct star_error *err, const char *format, ...)
@@ -73,7 +75,7 @@ static int store_text(const struct config_target *t, const struct config_value *
 	size_t length = strlen(v->text);
 
 	for (const char *c = v->text; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 127)
+		if (base_is_control(*c))
 			return config_fail(&t->origin, err, "%s has a control character (code %d); take it out",
 					   o->name, *c);
 	if (length < o->min || length > o->max)

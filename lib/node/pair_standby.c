@@ -437,11 +437,19 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 			 why.text);
 	pthread_mutex_lock(&p->lock);
 	p->deposing = false;
-	p->promotion = promotion;
-	p->promotion_read = false;
+	/* Meanwhile it may have taken over by itself, and would not look at an order any more. */
+	if (p->role != PAIR_PRIMARY) {
+		p->promotion = promotion;
+		p->promotion_read = false;
+	}
 	pthread_cond_broadcast(&p->changed);
-	while (!p->promotion.done && !p->stopping && pthread_cond_timedwait(&p->changed, &p->lock, &end) != ETIMEDOUT)
+	while (!p->promotion.done && p->role != PAIR_PRIMARY && !p->stopping &&
+	       pthread_cond_timedwait(&p->changed, &p->lock, &end) != ETIMEDOUT)
 		;
+	if (p->role == PAIR_PRIMARY) {
+		p->promotion.asked = false;
+		p->promotion.done = true;
+	}
 	promotion = p->promotion;
 	p->promotion_read = true;
 	pthread_mutex_unlock(&p->lock);

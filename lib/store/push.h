@@ -55,7 +55,8 @@ int store_push_keys(struct store_push *p, struct store_table *table, const uint6
  * -EDOM when the table refuses non-finite ones and there is one, -ERANGE when those of one id add up to one: the
  * request must be dropped. Adds the squares for a clip by the norm of a whole variable's gradient. Operations of a
  * table that needs no look may be left out.
- *  It may also be called after each store_push_keys, for the keys so far. When all gradients of the operation were
+ *
+ * It may also be called after each store_push_keys, for the keys so far. When all gradients of the operation were
  * looked at, store_push_look_again says whether those of one id have yet to be summed, for their norm or because a sum
  * may be infinite: then all the operation's gradients are to be looked at once more, from the first.
  */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "train/crc32c.h"
 
 enum {
@@ -138,7 +139,7 @@ static int check_scalars(const struct summary_scalar *scalars, unsigned count, s
 			return star_error_set(err, -EINVAL, "a summary's tag has 1 to %d bytes, not %zu", TAG_MAX,
 					      bytes);
 		for (const char *c = scalars[i].tag; *c; c++)
-			if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			if (base_is_control(*c))
 				return star_error_set(err, -EINVAL, "a summary's tag has no control characters");
 	}
 	return 0;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "tensor/dtype.h"
 #include "tensor/sums.h"
 #include "wire/object.h"
@@ -42,7 +43,7 @@ static int check_name(const char *name, struct star_error *err)
 	for (size_t i = 0; i < length; i += utf8_bytes((const unsigned char *)name + i))
 		if (utf8_bytes((const unsigned char *)name + i) == 0)
 			return star_error_set(err, -EINVAL, "the name is not UTF-8 from its byte %zu on", i);
-		else if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f ||
+		else if (base_is_control(name[i]) ||
 			 ((unsigned char)name[i] == 0xc2 && (unsigned char)name[i + 1] < 0xa0)) /* U+0080 to U+009F */
 			return star_error_set(err, -EINVAL, "the name has a control character (byte %zu, %#x)", i,
 					      (unsigned char)name[i]);

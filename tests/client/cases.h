@@ -43,6 +43,7 @@ void open_waits_for_all_tasks(void);
 void who_has_answered_is_asked_first(void);
 void who_does_not_answer_leaves_time_for_others(void);
 void who_needs_a_layout_has_it_asked_for_at_once(void);
+void who_needs_a_layout_leaves_time_for_an_answer(void);
 void open_says_what_is_wrong(void);
 void open_by_dpdk_says_what_is_wrong(void);
 void environment_is_read(void);

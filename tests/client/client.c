@@ -229,6 +229,7 @@ const struct unit_case unit_cases[] = {
 	CASE(who_has_answered_is_asked_first),
 	CASE(who_does_not_answer_leaves_time_for_others),
 	CASE(who_needs_a_layout_has_it_asked_for_at_once),
+	CASE(who_needs_a_layout_leaves_time_for_an_answer),
 	CASE(open_says_what_is_wrong),
 	CASE(open_by_dpdk_says_what_is_wrong),
 	CASE(environment_is_read),

@@ -8,16 +8,6 @@ enum { DIM = 4 };
 
 static const uint64_t key = 7;
 
-static uint32_t counter(struct bench *b, const uint32_t *of)
-{
-	uint32_t value;
-
-	pthread_mutex_lock(&b->peer->lock);
-	value = *of;
-	pthread_mutex_unlock(&b->peer->lock);
-	return value;
-}
-
 static void push(struct bench *b)
 {
 	static const float row[DIM] = { 1, 1, 1, 1 };
@@ -46,12 +36,12 @@ void what_the_other_node_has_is_not_sent_again(void)
 			if (i == there)
 				peer_make_durable(b.peer);
 		}
-		CHECK_UINT(counter(&b, &b.peer->kept), PUSHES - 1);
+		CHECK_UINT(peer_counter(b.peer, &b.peer->kept), PUSHES - 1);
 		peer_be_alone(b.peer);
 		peer_fail_over(b.peer);
 		CHECK_INT(star_pull(b.table, &key, 1, row, 0, LONG_US, &err), 0);
 		CHECK_NEAR(row[0], peer_initial(1, key, 0) - PUSHES, 1e-3);
-		CHECK_UINT(counter(&b, &b.peer->kept_again), 1 + PUSHES - there);
+		CHECK_UINT(peer_counter(b.peer, &b.peer->kept_again), 1 + PUSHES - there);
 		CHECK_INT(star_settle(b.cluster, LONG_US, &err), 0);
 		bench_stop(&b);
 	}
@@ -70,7 +60,7 @@ void who_is_hung_up_on_tries_the_other_address_first(void)
 		if (i % 2)
 			sleep_ms(5); /* it looks whether the connection is there still before it uses it again */
 		pull_works(&b);
-		CHECK_UINT(counter(&b, &b.peer->door_connections), (i + 1) / 2);
+		CHECK_UINT(peer_counter(b.peer, &b.peer->door_connections), (i + 1) / 2);
 	}
 	bench_stop(&b);
 }

@@ -67,16 +67,6 @@ static struct bench start(uint32_t reactors)
 	return b;
 }
 
-static uint32_t counter(struct bench *b, const uint32_t *of)
-{
-	uint32_t value;
-
-	pthread_mutex_lock(&b->peer->lock);
-	value = *of;
-	pthread_mutex_unlock(&b->peer->lock);
-	return value;
-}
-
 /* 1 is pushed to so many of the keys, in one request. */
 static void push(struct bench *b, uint32_t count)
 {
@@ -130,9 +120,9 @@ void what_is_not_durable_is_sent_again(void)
 			push(&b, 1);	/* a small call, but for the first time */
 			pulls_show(&b, 1, (float)(2 * i + 2 + 40 * (uint32_t)round));
 		}
-		CHECK_UINT(counter(&b, &b.peer->waited), 2);
-		CHECK(counter(&b, &b.peer->kept) >= 28);
-		CHECK_UINT(counter(&b, &b.peer->kept_again), round ? 28 : 0);
+		CHECK_UINT(peer_counter(b.peer, &b.peer->waited), 2);
+		CHECK(peer_counter(b.peer, &b.peer->kept) >= 28);
+		CHECK_UINT(peer_counter(b.peer, &b.peer->kept_again), round ? 28 : 0);
 		peer_fail_over(b.peer);
 		for (uint32_t i = 0; i < 10; i++)
 			push(&b, KEYS);
@@ -159,15 +149,15 @@ void what_is_durable_is_let_go(void)
 
 	for (uint32_t i = 0; i < 5; i++)
 		push(&b, KEYS);
-	CHECK_UINT(counter(&b, &b.peer->kept), 4);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept), 4);
 	sleep_ms(50);
-	CHECK(counter(&b, &b.peer->pings) > 0);
+	CHECK(peer_counter(b.peer, &b.peer->pings) > 0);
 	CHECK(!nothing_is_kept(&b, 0));
 	peer_make_durable(b.peer);
 	CHECK(comes_true(&b, nothing_is_kept, 0));
 	peer_fail_over(b.peer);
 	pulls_show(&b, KEYS, 5);
-	CHECK_UINT(counter(&b, &b.peer->kept_again), 0);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept_again), 0);
 	/* A node that has nobody to bring it to. */
 	for (uint32_t i = 0; i < 5; i++)
 		push(&b, KEYS);
@@ -191,7 +181,7 @@ void an_idle_worker_sends_again_by_itself(void)
 	CHECK(comes_true(&b, node_has, 20));
 	sleep_ms(30);
 	CHECK(node_has(&b, 20));
-	CHECK_UINT(counter(&b, &b.peer->kept_again), 19);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept_again), 19);
 	/* And where they had come, or some of them, after all. */
 	peer_make_durable(b.peer);
 	push(&b, KEYS);
@@ -273,15 +263,15 @@ void what_is_kept_is_bounded(void)
 	/* 257 KiB each: three fit. */
 	for (uint32_t i = 0; i < 17; i++)
 		CHECK_INT(star_push(large, many, LARGE_KEYS, rows, LONG_US, &err), 0);
-	CHECK_UINT(counter(&b, &b.peer->waited), 1 + 4);
-	CHECK_UINT(counter(&b, &b.peer->kept), 12);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->waited), 1 + 4);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept), 12);
 	bench_stop(&b);
 	setenv("STAR_KEEP_MIB", "0", 1);
 	b = start(1);
 	for (uint32_t i = 0; i < 5; i++)
 		push(&b, KEYS);
-	CHECK_UINT(counter(&b, &b.peer->kept), 0);
-	CHECK_UINT(counter(&b, &b.peer->waited), 5);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept), 0);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->waited), 5);
 	bench_stop(&b);
 	setenv("STAR_KEEP_MIB", "much", 1);
 	CHECK(!star_open("127.0.0.1:1", LONG_US, &err));
@@ -301,15 +291,15 @@ void what_finds_no_memory_waits(void)
 	push(&b, 1);
 	push(&b, 1); /* a small call */
 	no_memory = false;
-	CHECK_UINT(counter(&b, &b.peer->kept), 0);
-	CHECK_UINT(counter(&b, &b.peer->waited), 4);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept), 0);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->waited), 4);
 	push(&b, KEYS);
 	push(&b, 1);
-	CHECK_UINT(counter(&b, &b.peer->kept), 2);
-	CHECK_UINT(counter(&b, &b.peer->waited), 4);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept), 2);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->waited), 4);
 	peer_fail_over(b.peer);
 	pulls_show(&b, 1, 6);
-	CHECK_UINT(counter(&b, &b.peer->kept_again), 2);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept_again), 2);
 	peer_make_durable(b.peer);
 	bench_stop(&b);
 }
@@ -323,9 +313,9 @@ void what_orders_workers_waits(void)
 
 	push(&b, KEYS);
 	push(&b, KEYS);
-	CHECK_UINT(counter(&b, &b.peer->kept), 1);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept), 1);
 	CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), 0);
-	CHECK_UINT(counter(&b, &b.peer->waited), 2);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->waited), 2);
 	CHECK(nothing_is_kept(&b, 0));
 	bench_stop(&b);
 }
@@ -349,7 +339,7 @@ void what_is_refused_when_it_comes_again_is_told(void)
 	answer_again(&b, WIRE_BUSY, 2);
 	peer_fail_over(b.peer);
 	pulls_show(&b, KEYS, 4);
-	CHECK_UINT(counter(&b, &b.peer->kept_again), 3 + 2);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept_again), 3 + 2);
 	answer_again(&b, WIRE_QUOTA_REQUESTS, 1);
 	peer_fail_over(b.peer);
 	pulls_show(&b, KEYS, 4);
@@ -386,7 +376,7 @@ void what_is_sent_again_may_outlast_its_layout(void)
 	op = (struct star_op)star_op_push(b.table, &of[1], 1, row);
 	for (uint32_t i = 0; i < 3; i++)
 		CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), 0);
-	CHECK_UINT(counter(&b, &b.peer->kept), 2);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept), 2);
 	b.peer->fault_reactor = 1;
 	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
 	peer_fail_over(b.peer);
@@ -402,9 +392,9 @@ void what_is_sent_again_may_outlast_its_layout(void)
 	peer_open_gate(b.peer);
 	if (!CHECK_INT(star_request_wait(request, &err), 0))
 		unit_fail(__FILE__, __LINE__, "%s", err.text);
-	CHECK_UINT(counter(&b, &b.peer->kept), 2);
-	CHECK_UINT(counter(&b, &b.peer->kept_again), 1);
-	CHECK_UINT(counter(&b, &b.peer->waited), 2);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept), 2);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept_again), 1);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->waited), 2);
 	CHECK_INT(star_settle(b.cluster, LONG_US, &err), -EREMOTEIO);
 	CHECK_HAS(err.text, "2 requests that");
 	CHECK_HAS(err.text, "the layout does not name it any more");
@@ -422,10 +412,10 @@ void what_is_kept_goes_on_at_the_other_address(void)
 	for (uint32_t places = 0; places < 3; places++) {
 		for (uint32_t i = 0; i < 4; i++)
 			push(&b, KEYS);
-		CHECK_UINT(counter(&b, &b.peer->kept), 4 * places + 3);
+		CHECK_UINT(peer_counter(b.peer, &b.peer->kept), 4 * places + 3);
 		again += places ? 4 * places - 1 : 0; /* all that is not durable, each time */
-		CHECK_UINT(counter(&b, &b.peer->kept_again), again);
-		CHECK_UINT(counter(&b, &b.peer->door_connections), (places + 1) / 2);
+		CHECK_UINT(peer_counter(b.peer, &b.peer->kept_again), again);
+		CHECK_UINT(peer_counter(b.peer, &b.peer->door_connections), (places + 1) / 2);
 		CHECK_UINT(peer_connections(b.peer), 1 + places);
 		peer_change_places(b.peer);
 		pulls_show(&b, KEYS, (float)(4 * places + 4));
@@ -444,14 +434,14 @@ void a_node_that_has_moved_is_looked_for(void)
 
 	push(&b, KEYS);
 	push(&b, KEYS);
-	CHECK_UINT(counter(&b, &b.peer->kept), 1);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept), 1);
 	peer_open_door(b.peer);
 	peer_move_to_door(b.peer);
 	peer_fail_over(b.peer);
 	push(&b, KEYS);
 	pulls_show(&b, KEYS, 3);
 	CHECK(node_has(&b, 3));
-	CHECK_UINT(counter(&b, &b.peer->kept_again), 1);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->kept_again), 1);
 	peer_make_durable(b.peer);
 	bench_stop(&b);
 }
@@ -492,7 +482,7 @@ void both_addresses_change_at_once(void)
 	if (!CHECK_INT(star_request_wait(waits, &err), 0))
 		unit_fail(__FILE__, __LINE__, "%s", err.text);
 	CHECK_NEAR(row[0], peer_initial(1, there, 0), 0);
-	CHECK(counter(&b, &b.peer->door_connections) >= 1);
+	CHECK(peer_counter(b.peer, &b.peer->door_connections) >= 1);
 	bench_stop(&b);
 }
 
@@ -509,7 +499,7 @@ void a_silent_node_is_looked_for_elsewhere(void)
 	peer_misbehave(b.peer, FAULT_NO_ANSWER, 0, 1);
 	if (!CHECK_INT(star_pull(b.table, keys, KEYS, rows, 0, LONG_US / 2, &err), 0))
 		unit_fail(__FILE__, __LINE__, "%s", err.text);
-	CHECK_UINT(counter(&b, &b.peer->door_connections), 1);
+	CHECK_UINT(peer_counter(b.peer, &b.peer->door_connections), 1);
 	bench_stop(&b);
 }
 
@@ -687,6 +677,6 @@ void each_push_is_there_once(void)
 		CHECK_UINT(applied, lanes[i].pushes);
 		CHECK_UINT(applied, PUSHES);
 	}
-	CHECK(counter(&b, &b.peer->kept_again) > 0);
+	CHECK(peer_counter(b.peer, &b.peer->kept_again) > 0);
 	bench_stop(&b);
 }

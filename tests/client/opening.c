@@ -125,6 +125,36 @@ void who_needs_a_layout_has_it_asked_for_at_once(void)
 	bench_stop(&b);
 }
 
+/* Each time that nobody has answered the next one gets longer, also while others need the layout, so that a node which
+ * takes its time is heard in the end. */
+void who_needs_a_layout_leaves_time_for_an_answer(void)
+{
+	enum { HURRIES = 60, EVERY_MS = 50, MOST = 5 };
+	struct bench b = bench_start(1, 1, 4);
+	uint32_t asked;
+
+	pthread_mutex_lock(&b.cluster->lock);
+	/* Another address, at which nobody is. */
+	strcpy(b.cluster->standby, "127.0.0.1:1");
+	b.cluster->layout_wanted_ns = 0;
+	pthread_mutex_unlock(&b.cluster->lock);
+	peer_hush(b.peer);
+	client_route_want(b.cluster, clock_ns());
+	for (uint32_t i = 0; i < HURRIES; i++) {
+		pthread_mutex_lock(&b.cluster->lock);
+		client_catalogue_hurry(b.cluster);
+		pthread_mutex_unlock(&b.cluster->lock);
+		sleep_ms(EVERY_MS);
+	}
+	pthread_mutex_lock(&b.peer->lock);
+	asked = b.peer->hushed_count;
+	pthread_mutex_unlock(&b.peer->lock);
+	CHECK(asked >= 1 && asked <= MOST); /* of 0.25, 0.5, 1, and 2 s */
+	peer_speak(b.peer);
+	pull_works(&b);
+	bench_stop(&b);
+}
+
 void open_says_what_is_wrong(void)
 {
 	static const char *const bad[] = {

@@ -427,7 +427,7 @@ bool peer_wait_hushed(struct peer *p, uint32_t n)
 	return wait_for(p, &p->hushed_count, n);
 }
 
-static uint32_t read_counter(struct peer *p, const uint32_t *counter)
+uint32_t peer_counter(struct peer *p, const uint32_t *counter)
 {
 	uint32_t value;
 
@@ -439,12 +439,12 @@ static uint32_t read_counter(struct peer *p, const uint32_t *counter)
 
 uint32_t peer_requests(struct peer *p)
 {
-	return read_counter(p, &p->requests);
+	return peer_counter(p, &p->requests);
 }
 
 uint32_t peer_connections(struct peer *p)
 {
-	return read_counter(p, &p->connections_made);
+	return peer_counter(p, &p->connections_made);
 }
 
 struct wire_op peer_last_op(struct peer *p)

@@ -169,6 +169,8 @@ void peer_open_gate(struct peer *p);
 /* Waits until at least n requests are held back, or were seen. Fails the test after 20 s. */
 bool peer_wait_held(struct peer *p, uint32_t n);
 bool peer_wait_requests(struct peer *p, uint32_t n);
+/* One of the counters above, as it is now. */
+uint32_t peer_counter(struct peer *p, const uint32_t *counter);
 uint32_t peer_requests(struct peer *p);
 uint32_t peer_connections(struct peer *p);
 /* The operation that came last, and the payload of the largest request since that was forgotten. */

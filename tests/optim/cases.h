@@ -25,7 +25,7 @@
 	X(nothing_to_do_touches_nothing) \
 	X(sums_keep_their_order) \
 	X(square_sums) \
-	X(moderate_or_not) \
+	X(sums_of_moderate_are_finite) \
 	X(finite_or_not) \
 	X(lamb_trusts_by_the_whole_tensor) \
 	/* levels.c */ \

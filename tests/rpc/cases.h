@@ -47,6 +47,7 @@
 	X(requests_of_a_sealed_session_have_quotas) \
 	X(replies_of_sessions_wait_as_well) \
 	X(who_leaves_hangs_up_on_sessions_as_well) \
+	X(who_leaves_waits_for_replies_of_sessions) \
 	/* turns.c */ \
 	X(small_requests_do_not_wait_for_big_ones) \
 	X(full_requests_go_first_and_starve_none) \

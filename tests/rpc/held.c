@@ -288,14 +288,23 @@ void what_is_kept_does_not_wait(void)
 	rig_stop(&rig);
 }
 
+/* The next request comes as one that was kept, and is answered. */
+static void send_kept(struct peer *peer, struct order order, struct reply *reply)
+{
+	struct wire_frame frame = peer_frame(peer, WIRE_EXECUTE);
+
+	frame.flags = WIRE_GOES_ON | WIRE_RESENT | WIRE_KEEPS | WIRE_KEPT;
+	peer_send(peer, frame, toy_payload(frame.session, frame.sequence, order, 0), sizeof(order));
+	CHECK(peer_await(peer, reply));
+}
+
 /* Another node knows the session up to some request: what was answered before is executed from there on. */
 void what_was_kept_is_executed_once(void)
 {
-	enum { KNOWN = 1000, KEPT = WIRE_GOES_ON | WIRE_RESENT | WIRE_KEEPS | WIRE_KEPT };
+	enum { KNOWN = 1000 };
 	static const struct order fails = { .reply_bytes = 20, .fail = 3 };
 	uint8_t ended[WIRE_IN_FLIGHT_MAX] = { 0 };
 	struct rpc_outcome outcome = { .session = 77, .sequence = KNOWN, .ended = ended };
-	struct wire_frame frame;
 	struct reply reply;
 	struct peer *peer;
 
@@ -309,10 +318,7 @@ void what_was_kept_is_executed_once(void)
 	/* However long ago it was. */
 	for (uint64_t sequence = KNOWN - 600; sequence <= KNOWN; sequence += 100) {
 		peer->sequence = sequence - 1;
-		frame = peer_frame(peer, WIRE_EXECUTE);
-		frame.flags = KEPT;
-		peer_send(peer, frame, toy_payload(frame.session, frame.sequence, echo, 0), sizeof(echo));
-		CHECK(peer_await(peer, &reply));
+		send_kept(peer, echo, &reply);
 		CHECK_UINT(reply.frame.status, WIRE_REPEATED);
 		/* And how many more would be. */
 		CHECK_UINT(reply.frame.flags, sequence < KNOWN ? WIRE_AHEAD : 0);
@@ -320,18 +326,12 @@ void what_was_kept_is_executed_once(void)
 	}
 	CHECK_UINT(toy.finished, 0);
 	peer->sequence = KNOWN + 3; /* pulls are between */
-	frame = peer_frame(peer, WIRE_EXECUTE);
-	frame.flags = KEPT;
-	peer_send(peer, frame, toy_payload(frame.session, frame.sequence, echo, 0), sizeof(echo));
-	CHECK(peer_await(peer, &reply));
+	send_kept(peer, echo, &reply);
 	CHECK_UINT(reply.frame.status, WIRE_OK);
 	/* What is refused may come once more, and is tried again. */
 	for (unsigned i = 0; i < 3; i++) {
 		peer->sequence = KNOWN + 5;
-		frame = peer_frame(peer, WIRE_EXECUTE);
-		frame.flags = KEPT;
-		peer_send(peer, frame, toy_payload(frame.session, frame.sequence, i ? echo : fails, 0), sizeof(echo));
-		CHECK(peer_await(peer, &reply));
+		send_kept(peer, i ? echo : fails, &reply);
 		CHECK_UINT(reply.frame.status, i == 0 ? WIRE_NO_KEYS : i == 1 ? WIRE_OK : WIRE_REPEATED);
 	}
 	CHECK_UINT(toy.finished, 3);
@@ -342,10 +342,7 @@ void what_was_kept_is_executed_once(void)
 	CHECK(peer_await(peer, &reply));
 	CHECK_UINT(reply.frame.status, WIRE_NO_KEYS);
 	peer->sequence = KNOWN - 301;
-	frame = peer_frame(peer, WIRE_EXECUTE);
-	frame.flags = KEPT;
-	peer_send(peer, frame, toy_payload(frame.session, frame.sequence, echo, 0), sizeof(echo));
-	CHECK(peer_await(peer, &reply));
+	send_kept(peer, echo, &reply);
 	CHECK_UINT(reply.frame.status, WIRE_REPEATED);
 	CHECK_UINT(reply.frame.behind, 307);
 	rig_stop(&rig);

@@ -556,6 +556,45 @@ static bool session_is_gone(void *ctx)
 	return !w.session;
 }
 
+/* How many have yet to be answered. */
+static uint32_t hang_up_sessions(bool waits)
+{
+	uint32_t at = 0, left = 0;
+
+	while (rpc_server_hang_up(w.server, &at, 1, waits ? &left : NULL))
+		;
+	return left;
+}
+
+/* A reply that waits for what is durable is waited for, and so is one that has not come to its peer; not for ever. */
+void who_leaves_waits_for_replies_of_sessions(void)
+{
+	for (unsigned patient = 0; patient < 2; patient++) {
+		begin();
+		w.changes = true;
+		rpc_hold(w.server, true, false);
+		ask(16, false);
+		CHECK(!link_run(&w.link, 100 * LINK_MS, all_answered, NULL));
+		CHECK_UINT(rpc_held(w.server), 1);
+		rpc_server_leave(w.server);
+		CHECK_UINT(hang_up_sessions(true), 1);
+		if (patient) {
+			rpc_release(w.server, 1);
+			CHECK_UINT(rpc_held(w.server), 0);
+			CHECK_UINT(hang_up_sessions(true), 1);
+			CHECK(link_run(&w.link, 1000 * LINK_MS, all_answered, NULL));
+			link_run(&w.link, 100 * LINK_MS, NULL, NULL);
+		}
+		CHECK(w.session);
+		CHECK_UINT(hang_up_sessions(patient), 0);
+		link_run(&w.link, 100 * LINK_MS, session_is_gone, NULL);
+		CHECK(!w.session);
+		CHECK_UINT(w.answered, patient);
+		rpc_hold(w.server, false, false);
+		end();
+	}
+}
+
 /* What was not begun has no reply, and nobody is taken. */
 void who_leaves_hangs_up_on_sessions_as_well(void)
 {

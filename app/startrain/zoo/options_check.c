@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "app/startrain/zoo/options.h"
+#include "base/text.h"
 #include "offload/cut.h"
 
 enum { DLRM_COLUMNS_MAX = 512 };
@@ -61,7 +62,7 @@ static int check_files(const char *const *files, uint32_t count, struct star_err
 /* It is printed on a terminal. */
 static bool has_controls(const char *name)
 {
-	while (*name && (unsigned char)*name >= ' ' && *name != 0x7f)
+	while (*name && !base_is_control(*name))
 		name++;
 	return *name;
 }
