@@ -352,7 +352,8 @@ void node_journal_take_over(void *ctx)
 
 	if (!j || j->begun)
 		return;
-	j->later = j->wants_checkpoint = true;
+	j->wants_checkpoint = true;
+	__atomic_store_n(&j->later, true, __ATOMIC_RELEASE); /* its status says so until a disk has answered */
 	rc = node_journal_read(node, &err);
 	if (rc == 0) {
 		rc = begin_to_write(j, &node->layout, &err);

@@ -33,22 +33,32 @@ json_t *node_journal_status(const struct node *node)
 	struct journal_figures sum = { 0 };
 	struct star_error why = { 0 };
 	uint64_t former_bytes;
+	bool begun, later;
 	json_t *json;
 
-	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE))
+	if (!j)
 		return NULL;
-	node_journal_add(j, &sum, &why);
+	begun = __atomic_load_n(&j->begun, __ATOMIC_ACQUIRE);
+	later = __atomic_load_n(&j->later, __ATOMIC_ACQUIRE);
+	if (!begun && !later)
+		return NULL;
+	if (begun)
+		node_journal_add(j, &sum, &why);
 	former_bytes = __atomic_load_n(&j->former_bytes, __ATOMIC_RELAXED);
 	json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "directory",
-			 node->config->journal_directory, "state", sum.failed ? "failed" : "writing", "lag_bytes",
-			 (json_int_t)sum.lag_bytes, "bytes", (json_int_t)sum.bytes, "commits", (json_int_t)sum.commits,
-			 "commit_max_us", (json_int_t)sum.commit_max_us, "waits", (json_int_t)sum.waits, "disk_bytes",
+			 node->config->journal_directory, "state",
+			 sum.failed ? "failed"
+			 : begun    ? "writing"
+				    : "beginning",
+			 "lag_bytes", (json_int_t)sum.lag_bytes, "bytes", (json_int_t)sum.bytes, "commits",
+			 (json_int_t)sum.commits, "commit_max_us", (json_int_t)sum.commit_max_us, "waits",
+			 (json_int_t)sum.waits, "disk_bytes",
 			 (json_int_t)(former_bytes + sum.segments * j->life.segment_bytes), "replayed_rows",
 			 (json_int_t)j->replayed_rows, "replayed_s", j->replayed_s);
 	json_object_set_new(json, "durability", json_string(node_gate_name(node->config->journal_durability)));
 	json_object_set_new(json, "replies_wait", json_integer(node_gate_held(node)));
 	json_object_set_new(json, "replayed_bytes", json_integer((json_int_t)j->replayed_bytes));
-	if (!sum.failed && __atomic_load_n(&j->later, __ATOMIC_ACQUIRE))
+	if (!sum.failed && later)
 		json_object_set_new(json, "counts_later", json_true());
 	if (sum.failed)
 		json_object_set_new(json, "error", jsonrpc_member_from_text(why.text));
