@@ -74,18 +74,20 @@
 	X(what_a_closed_owner_began_is_waited_for) \
 	X(what_an_owner_before_the_last_began_is_waited_for) \
 	X(what_never_came_is_executed_when_it_is_sent_again) \
+	X(a_session_without_a_place_has_nothing_executed) \
+	X(who_leaves_in_order_makes_room) \
+	X(a_stream_has_one_session) \
+	/* replay_table.c */ \
 	X(sessions_that_may_send_again_stay) \
 	X(one_address_does_not_take_all_places) \
 	X(sessions_that_have_ended_go_first) \
 	X(sessions_with_what_is_not_durable_stay) \
+	X(sessions_whose_request_still_runs_stay) \
 	X(both_tables_forget_the_same_sessions) \
 	X(who_comes_back_is_not_forgotten_behind_it) \
 	X(who_moves_counts_at_the_new_address) \
 	X(what_may_be_forgotten_stays_unknown_elsewhere) \
 	X(leases_begin_when_the_node_does) \
-	X(a_session_without_a_place_has_nothing_executed) \
-	X(who_leaves_in_order_makes_room) \
-	X(a_stream_has_one_session) \
 	/* replay_chaos.c */ \
 	X(what_a_client_hears_is_what_was_done) \
 	/* held.c */ \
