@@ -135,7 +135,7 @@ void node_pair_yield(struct node_pair *p, uint64_t generation)
 	struct star_error err = { 0 };
 
 	node_pair_hang_up(p);
-	if (node_pair_remember(p, PAIR_STANDBY, generation, &err) < 0) {
+	if (node_pair_remember_yielded(p, generation, &err) < 0) {
 		node_fail(p->node, &err);
 		return;
 	}
@@ -369,6 +369,7 @@ int node_pair_open(struct node *node, struct star_error *err)
 	/* Of a standby its administrator may read rows, too; of several tasks once its primary says where it is. */
 	if (config->ps_count == 1)
 		node->layout = (struct control_layout){ .cluster_reactors = node->shards_count };
+	pthread_mutex_init(&p->file.lock, NULL);
 	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->changed);
 	rc = node_bell_make(&p->bell, err);
@@ -406,6 +407,7 @@ void node_pair_close(struct node *node)
 	node_bell_free(&p->bell);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
+	pthread_mutex_destroy(&p->file.lock);
 	free(p);
 	node->pair = NULL;
 }

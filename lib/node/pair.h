@@ -56,6 +56,13 @@ struct node_pair {
 	struct node_snapshot snapshots[WIRE_REACTORS_MAX];
 	uint32_t own_incarnation;
 	bool was_standby; /* before the process began */
+	/* pair.json: several threads write it, and what one has written is not undone by another one that knew less. */
+	struct {
+		pthread_mutex_t lock;
+		enum pair_role role;
+		uint64_t generation;
+		bool yielded; /* the other node serves: it says "primary" no more before the process begins again */
+	} file;
 	/* What its journal has is of this node as the primary, and it has been no standby since: remembered. */
 	bool owns_journal;
 	bool inherits;			/* it begins to serve, and the other one has not served since it did */
@@ -119,6 +126,8 @@ uint64_t node_pair_deposed_by(struct node_pair *p);
 
 /* pair_file.c: what this node was, beyond a restart: generation 0: nothing is known. */
 int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t generation, struct star_error *err);
+/* Another one serves, under that generation: from now on it cannot be remembered as the primary any more. */
+int node_pair_remember_yielded(struct node_pair *p, uint64_t generation, struct star_error *err);
 int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *generation, struct star_error *err);
 
 /* pair_listen.c: the thread that answers. */

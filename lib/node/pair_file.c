@@ -2,6 +2,7 @@
 /* What a node of a pair was: a file that is replaced whole, before anything is done that it allows. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,8 +29,8 @@ static int write_text(const struct node_pair *p, const char *text, size_t bytes)
 	return rc;
 }
 
-/* A standby has what its journal does not: that is of no use any more, whatever comes. */
-int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t generation, struct star_error *err)
+/* Under the file's lock. A standby has what its journal does not: that is of no use any more, whatever comes. */
+static int write_state(struct node_pair *p, enum pair_role role, uint64_t generation, struct star_error *err)
 {
 	json_t *json = json_pack("{s:s, s:o}", "role", names[role], "generation", jsonrpc_member_from_u64(generation));
 	size_t bytes = 0;
@@ -45,9 +46,37 @@ int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t genera
 	rc = text ? write_text(p, text, bytes) : -ENOMEM;
 	free(text);
 	json_decref(json);
-	return rc < 0 ? star_error_set(err, rc, "standby.directory: %.200s/pair.json cannot be written: %s",
-				       p->node->config->standby_directory, strerror(-rc))
-		      : 0;
+	if (rc < 0)
+		return star_error_set(err, rc, "standby.directory: %.200s/pair.json cannot be written: %s",
+				      p->node->config->standby_directory, strerror(-rc));
+	p->file.role = role;
+	p->file.generation = generation;
+	return 0;
+}
+
+int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t generation, struct star_error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&p->file.lock);
+	if (p->file.yielded && role == PAIR_PRIMARY)
+		rc = star_error_set(err, -EAGAIN, "the other node of the pair serves: this one begins again");
+	else
+		rc = write_state(p, role, generation, err);
+	pthread_mutex_unlock(&p->file.lock);
+	return rc;
+}
+
+int node_pair_remember_yielded(struct node_pair *p, uint64_t generation, struct star_error *err)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&p->file.lock);
+	if (!p->file.yielded || generation > p->file.generation)
+		rc = write_state(p, PAIR_STANDBY, generation, err);
+	p->file.yielded = true;
+	pthread_mutex_unlock(&p->file.lock);
+	return rc;
 }
 
 /* NULL, and err->code 0: there is none. */
@@ -89,6 +118,7 @@ int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *genera
 	*generation = 0;
 	snprintf(path, sizeof(path), "%s/pair.json", p->node->config->standby_directory);
 	json = load_pair_file(path, err);
+	p->file.role = *role;
 	if (!json) {
 		p->owns_journal = true; /* of before there was a pair */
 		return err->code;
@@ -104,6 +134,8 @@ int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *genera
 	else
 		rc = star_error_set(err, -EBADMSG, "standby.directory: %.200s has no role", path);
 	json_decref(json);
+	p->file.role = *role;
+	p->file.generation = *generation;
 	return rc;
 }
 
@@ -120,13 +152,18 @@ bool node_pair_inherits(const struct node *node)
 int node_pair_owns_journal(struct node *node, struct star_error *err)
 {
 	struct node_pair *p = node->pair;
-	uint64_t generation;
+	int rc = 0;
 
-	if (node_pair_owned_journal(node))
+	if (!p)
 		return 0;
-	pthread_mutex_lock(&p->lock);
-	generation = p->generation;
-	pthread_mutex_unlock(&p->lock);
-	__atomic_store_n(&p->owns_journal, true, __ATOMIC_RELAXED);
-	return node_pair_remember(p, PAIR_PRIMARY, generation, err);
+	pthread_mutex_lock(&p->file.lock);
+	if (p->file.role != PAIR_PRIMARY) {
+		rc = star_error_set(err, -EAGAIN, "the other node of the pair serves");
+	} else if (!p->owns_journal) {
+		__atomic_store_n(&p->owns_journal, true, __ATOMIC_RELAXED);
+		rc = write_state(p, PAIR_PRIMARY, p->file.generation, err);
+		__atomic_store_n(&p->owns_journal, rc == 0, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&p->file.lock);
+	return rc;
 }

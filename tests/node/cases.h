@@ -9,4 +9,8 @@ void what_is_wanted_stays_wanted(void);
 void who_asks_does_not_wait_for_a_look(void);
 void nobody_waits_for_etcd_when_the_node_stops(void);
 
+/* pair_file.c */
+void several_threads_remember_at_once(void);
+void who_has_yielded_is_no_primary_any_more(void);
+
 #endif

@@ -238,5 +238,7 @@ const struct unit_case unit_cases[] = {
 	{ "what_is_wanted_stays_wanted", what_is_wanted_stays_wanted },
 	{ "who_asks_does_not_wait_for_a_look", who_asks_does_not_wait_for_a_look },
 	{ "nobody_waits_for_etcd_when_the_node_stops", nobody_waits_for_etcd_when_the_node_stops },
+	{ "several_threads_remember_at_once", several_threads_remember_at_once },
+	{ "who_has_yielded_is_no_primary_any_more", who_has_yielded_is_no_primary_any_more },
 	{ NULL, NULL },
 };

@@ -7,6 +7,7 @@ import threading
 import time
 
 from starlib import *
+import starlib
 
 # Between two pushes of a pusher, unless told otherwise: there is always one about to begin or under way, and a core is left to the others.
 PAUSE_S = 0 if SOAK else 0.001
@@ -38,8 +39,9 @@ class Pusher:
         self.times, self.stop, self.error, self.pause_s = [], False, None, pause_s
         self.process = subprocess.Popen(["ip", "netns", "exec", net.netns, STAR_DO, ps, str(deadline_s * SLOW * 1000000)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
-        self.ask(self.table)
         self.thread = threading.Thread(target=self.go)
+        starlib._owner.callback(self.abandon)
+        self.ask(self.table)
         self.thread.start()
 
     def ask(self, line):
@@ -71,6 +73,14 @@ class Pusher:
         self.process.wait(20)
         if self.error:
             raise self.error
+
+    def abandon(self):
+        """Where its case has failed, nobody waits until it has given up."""
+        self.stop = True
+        if self.process.poll() is None:
+            self.process.kill()
+        if self.thread.ident:
+            self.thread.join()
 
     def applied(self):
         """How many of its pushes are in its rows, each of them whole."""
