@@ -329,6 +329,19 @@ const struct object_spec *control_table(const struct control *control, const cha
 /* The same for those without it. Takes lock. */
 const struct object_spec *control_table_by_name(struct control *control, const char *name, struct star_error *err);
 
+/* handle.c: a table of which a caller has the name, or, `exact`, a handle too: no other of the name is meant. */
+struct control_handle {
+	const char *name;
+	uint32_t id, generation;
+	bool exact;
+};
+
+/* Members "name", and, together, "id" and "generation". */
+int control_handle_read(const json_t *params, struct control_handle *handle, struct star_error *err);
+/* NULL with -ENOENT: there is none, or another by now. Under lock. */
+const struct object_spec *control_handle_table(const struct control *control, const struct control_handle *handle,
+					       struct star_error *err);
+
 /* Begins a full pass of eviction on this node. Takes both locks. */
 int control_sweep(struct control *control, const char *name, struct star_error *err);
 

@@ -90,6 +90,7 @@
 	X(sweeps_go_to_every_node) \
 	X(rows_are_asked_for_by_their_keys) \
 	X(tables_are_emptied_on_every_node) \
+	X(a_later_table_of_a_name_is_not_meant) \
 	X(a_silent_node_keeps_tables_as_they_are) \
 	X(starctl_empties_tables) \
 	/* drop.c */ \
