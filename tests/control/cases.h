@@ -148,6 +148,7 @@
 	X(each_save_is_found_by_its_number) \
 	X(a_table_that_is_empty_in_no_checkpoint_is_told) \
 	X(a_last_checkpoint_is_written_whoever_stops) \
+	X(what_ps_task_0_does_on_stop_counts_for_all) \
 	X(who_writes_the_last_checkpoint_ends_when_the_others_know) \
 	X(a_silent_node_is_away) \
 	X(a_node_that_stands_still_before_its_first_heartbeat_is_away) \
