@@ -18,6 +18,7 @@
 	X(queues_too_large_for_a_standby_are_told_once) \
 	X(slices_survive_any_workers) \
 	X(what_another_life_handed_out_is_lost) \
+	X(a_queue_of_other_slices_is_not_worked_on) \
 	X(text_of_any_bytes_is_json) \
 	X(object_round_trips) \
 	X(options_round_trip) \
