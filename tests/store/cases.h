@@ -31,6 +31,7 @@
 	X(rows_stay_where_they_are) \
 	X(crowd_with_one_hash_is_refused) \
 	X(crowd_in_one_segment_is_refused) \
+	X(keys_in_the_order_of_a_walk_find_room) \
 	X(one_row_is_bounded_work_whatever_the_keys) \
 	/* initial.c */ \
 	X(initial_values_are_golden) \
