@@ -232,8 +232,8 @@ struct control {
 	bool leader_second; /* of its two control addresses PS task 0 is looked for at the second; any thread looks */
 	uint64_t leader_generation; /* the highest under which a node of its pair has answered */
 	uint32_t leader_incarnation;
-	bool leader_on_stop; /* checkpoint.on_stop is true there, so it is for all */
-	uint64_t leader_seen_us;				     /* 0: never */
+	bool leader_on_stop;	 /* checkpoint.on_stop is true there, so it is for all */
+	uint64_t leader_seen_us; /* 0: never */
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" when it has */
 	/* PS task 0 pushed a layout before this node had joined: the next heartbeat asks for it at once */
 	bool layout_missed;
@@ -354,12 +354,10 @@ int control_catalogue_durable(struct control *control, const char *name, const c
 int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err);
 
 /*
- * leader.c: PS task 0. On the executor's thread: create, sweep, join, lay_out. On any: the others. Parameters are
- * checked; a wrong one is JSONRPC_INVALID_PARAMS.
+ * leader.c: PS task 0. On the executor's thread: create, sweep, lay_out. On any: the others. Parameters are checked; a
+ * wrong one is JSONRPC_INVALID_PARAMS.
  */
 int control_leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int control_leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int control_leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_leader_layout(struct control *control, json_t **result, struct star_error *err);
 int control_leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err);
 int control_leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err);
@@ -370,8 +368,16 @@ int control_leader_lay_out(struct control *control, uint32_t except, struct star
 int control_leader_complete(const struct control *control, struct star_error *err);
 /* 0 when workers may have it, too: no node is about to stop. Under lock. */
 int control_leader_laid_out(const struct control *control, struct star_error *err);
+/* "1, 2 and 5 more": the tasks that have not joined; how many. Under lock. */
+unsigned control_leader_missing(const struct control *control, char *text, size_t size);
+/* What a task is told of the layout, a new reference. Under lock. */
+json_t *control_leader_layout_for(const struct control *control, uint32_t task);
 /* Installs an object under its id, here. */
 int control_leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
+
+/* leader_join.c: the same; join on the executor's thread, heartbeat on any. */
+int control_leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* control.c: the catalogue of what the cluster begins with. */
 int control_begin_with(struct control *control, struct star_error *err);
