@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libstar's inside. A call (star_execute, star_execute_async) is split into parts: one request frame each, for one
- * reactor. A channel is the way to one reactor. How requests and replies travel is a transport's business; there are
+ * The internals of libstar. A call (star_execute, star_execute_async) is split into parts: one request frame each, for
+ * one reactor. A channel is the connection to one reactor. A transport sends requests and receives replies; there are
  * two:
- * - TCP (channel.c, connect.c, receive.c, steer.c, waiter.c). A waiter is a thread that looks after channels: the
- *   scheme, and
- *   the reasons why nothing is lost or written twice, stand at the top of waiter.c.
- * - datagrams by DPDK: lib/client_dpdk, a shared library of its own that backend.c loads. Whoever waits drives it:
- *   poller.h there.
  *
- * Lock order: channel, cluster, waiter. No lock is held during a system call that can block, nor during a callback.
+ * - TCP (channel.c, connect.c, receive.c, steer.c, waiter.c). A waiter is a thread that serves channels. The top of
+ *   waiter.c explains the scheme, and why nothing is lost or written twice.
+ * - Datagrams by DPDK: lib/client_dpdk, a shared library of its own that backend.c loads. The waiting thread drives it:
+ *   see poller.h there.
+ *
+ * Lock order: channel, cluster, waiter. No lock is held during a system call that may block, nor during a callback.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
