@@ -245,6 +245,7 @@ struct control {
 	bool leader_second; /* PS task 0 is expected at the second of its two control addresses; read by any thread */
 	uint64_t leader_generation; /* the highest generation with which a node of its pair has answered */
 	uint32_t leader_incarnation;
+	bool leader_on_stop; /* checkpoint.on_stop is true there, so it is for all */
 	uint64_t leader_seen_us;				     /* 0: never */
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" if it has */
 	/* PS task 0 sent a layout before this node had joined: the next heartbeat requests it at once */
@@ -342,6 +343,19 @@ const struct object_spec *control_table(const struct control *control, const cha
 
 /* The same for callers that do not hold the lock. Takes lock. */
 const struct object_spec *control_table_by_name(struct control *control, const char *name, struct star_error *err);
+
+/* handle.c: a table by its name or, with `exact`, also by its handle, which excludes another table of that name. */
+struct control_handle {
+	const char *name;
+	uint32_t id, generation;
+	bool exact;
+};
+
+/* Members "name", and, together, "id" and "generation". */
+int control_handle_read(const json_t *params, struct control_handle *handle, struct star_error *err);
+/* NULL with -ENOENT: there is none, or another one now. Under lock. */
+const struct object_spec *control_handle_table(const struct control *control, const struct control_handle *handle,
+					       struct star_error *err);
 
 /* Starts a full pass of eviction on this node. Takes both locks. */
 int control_sweep(struct control *control, const char *name, struct star_error *err);

@@ -50,6 +50,7 @@ struct node_pair {
 	struct control *control;
 	struct secure_context *context; /* NULL: in clear */
 	int listen_fd;
+	int folder; /* standby.directory, locked */
 	pthread_t thread, listener;
 	bool threaded, listening;
 	struct journal_ring *rings[WIRE_REACTORS_MAX];
