@@ -245,8 +245,8 @@ struct control {
 	bool leader_second; /* PS task 0 is expected at the second of its two control addresses; read by any thread */
 	uint64_t leader_generation; /* the highest generation with which a node of its pair has answered */
 	uint32_t leader_incarnation;
-	bool leader_on_stop; /* checkpoint.on_stop is true there, so it is for all */
-	uint64_t leader_seen_us;				     /* 0: never */
+	bool leader_on_stop;	 /* checkpoint.on_stop is true there, so it is for all */
+	uint64_t leader_seen_us; /* 0: never */
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" if it has */
 	/* PS task 0 sent a layout before this node had joined: the next heartbeat requests it at once */
 	bool layout_missed;
