@@ -68,6 +68,9 @@ int train_peers_check(struct peers *peers, struct star_error *err);
 /* The same before the first step; again it is 0 at once. Who only seems to live may be of the job's last run, which is
  * known when a lease is over: waits for that, until until_ns. */
 int train_peers_join(struct peers *peers, uint64_t until_ns, struct star_error *err);
+/* Whether a worker of another job lives, by its beat within a lease; who has ended does not. 1 or 0; or what a call
+ * failed with. */
+int train_peers_job_lives(const struct peers_options *options, const char *job, struct star_error *err);
 /* The least clock of all that live but this one, and whose it is; UINT64_MAX: there is none. */
 uint64_t train_peers_slowest(const struct peers *peers, uint32_t *index);
 

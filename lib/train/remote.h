@@ -46,6 +46,7 @@ struct graph_ps *train_remote_create(const struct remote_options *options);
 /* What the steps of the plan that was made last update. */
 struct remote_update {
 	struct star_table *table;
+	const char *name; /* as the graph has it */
 	bool has_rate; /* else it is the table's own */
 	float rate;
 	bool counter; /* of steps */
