@@ -61,10 +61,11 @@ static int check_may_empty(struct control *control, const struct control_handle 
 	if (rc == 0)
 		rc = control_leader_check_heard(control, name, *ticket ? "emptied whole" : "emptied", err);
 	if (rc == 0 && *ticket && *ticket != ticket_of(control, spec))
-		rc = star_error_set(err, -ESTALE,
-				    "\"%s\" may have rows: a PS task was restarted while it was being emptied, or it was "
-				    "dropped, and made again. Empty it again",
-				    name);
+		rc = star_error_set(
+			err, -ESTALE,
+			"\"%s\" may have rows: a PS task was restarted while it was being emptied, or it was "
+			"dropped, and made again. Empty it again",
+			name);
 	if (rc == 0) {
 		*ticket = ticket_of(control, spec);
 		*id = spec->id;

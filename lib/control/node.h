@@ -232,8 +232,8 @@ struct control {
 	bool leader_second; /* of its two control addresses PS task 0 is looked for at the second; any thread looks */
 	uint64_t leader_generation; /* the highest under which a node of its pair has answered */
 	uint32_t leader_incarnation;
-	bool leader_on_stop; /* checkpoint.on_stop is true there, so it is for all */
-	uint64_t leader_seen_us;				     /* 0: never */
+	bool leader_on_stop;	 /* checkpoint.on_stop is true there, so it is for all */
+	uint64_t leader_seen_us; /* 0: never */
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" when it has */
 	/* PS task 0 pushed a layout before this node had joined: the next heartbeat asks for it at once */
 	bool layout_missed;

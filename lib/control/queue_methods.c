@@ -121,7 +121,9 @@ static int work(struct control *control, const char *name, const uint64_t *diges
 
 int control_queue_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "name", "incarnation", "digest", "worker", "has", "done", "wants", NULL };
+	static const char *const members[] = {
+		"name", "incarnation", "digest", "worker", "has", "done", "wants", NULL
+	};
 	const bool names_digest = json_object_get(params, "digest");
 	struct control_queue_call call = { 0 };
 	uint32_t incarnation;

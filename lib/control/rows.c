@@ -27,8 +27,7 @@ int control_rows_keys(struct control *control, const json_t *params, json_t **re
 	json_t *keys;
 	int rc;
 
-	if (jsonrpc_member_only(params, members, err) < 0 ||
-	    control_handle_read(params, &handle, err) < 0 ||
+	if (jsonrpc_member_only(params, members, err) < 0 || control_handle_read(params, &handle, err) < 0 ||
 	    jsonrpc_member_u32(params, "reactor", 0, WIRE_REACTORS_MAX - 1, &which.reactor, err) < 0 ||
 	    (json_object_get(params, "at") && jsonrpc_member_u64(params, "at", &which.at, err) < 0))
 		return control_invalid(err);

@@ -360,10 +360,11 @@ static int lock_folder(struct node_pair *p, struct star_error *err)
 		return star_error_set(err, -errno, "standby.directory: %.300s cannot be opened: %s", directory,
 				      strerror(errno));
 	if (flock(p->folder, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-		return star_error_set(err, -EBUSY,
-				      "standby.directory: another node remembers in %.300s what it was: each has its own "
-				      "folder",
-				      directory);
+		return star_error_set(
+			err, -EBUSY,
+			"standby.directory: another node remembers in %.300s what it was: each has its own "
+			"folder",
+			directory);
 	return 0;
 }
 

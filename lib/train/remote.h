@@ -47,7 +47,7 @@ struct graph_ps *train_remote_create(const struct remote_options *options);
 struct remote_update {
 	struct star_table *table;
 	const char *name; /* as the graph has it */
-	bool has_rate; /* else it is the table's own */
+	bool has_rate;	  /* else it is the table's own */
 	float rate;
 	bool counter; /* of steps */
 	bool by_ids;  /* rows: with mean_by_row each is divided by its contributors */

@@ -159,7 +159,8 @@ static void log_to_nobody(int to, int from)
 	dup2(real_stderr, STDERR_FILENO);
 	close(real_stderr);
 	log_open(LOG_TEXT);
-	for (bytes = (size_t)n; bytes < sizeof(text) - 1 && (n = read(from, text + bytes, sizeof(text) - 1 - bytes)) > 0;)
+	for (bytes = (size_t)n;
+	     bytes < sizeof(text) - 1 && (n = read(from, text + bytes, sizeof(text) - 1 - bytes)) > 0;)
 		bytes += (size_t)n;
 	text[bytes] = 0;
 	close(from);
@@ -167,8 +168,9 @@ static void log_to_nobody(int to, int from)
 	while (lost && lost > text && lost[-1] >= '0' && lost[-1] <= '9')
 		lost--;
 	CHECK_UINT(count(text, "warning nobody reads this") + (lost ? strtoul(lost, NULL, 10) : 0), LOG_LINES_MAX);
-	check_matches(text, DATE " warning [1-9][0-9]* lines are missing here, as nobody read standard error; starctl events "
-				 "has the last ones\n" DATE " error read again\n$");
+	check_matches(text,
+		      DATE " warning [1-9][0-9]* lines are missing here, as nobody read standard error; starctl events "
+			   "has the last ones\n" DATE " error read again\n$");
 	log_tell_held(UINT64_MAX);
 }
 

@@ -225,7 +225,7 @@ static const struct bad_file bad_files[] = {
 	{ NODE "cluster = { ps = [ \"198.18.1.1:3333\" ]; };\n" MAP PORTS
 	       "standby = { peer = \"a:1\"; listen = \"b:1\"; directory = \"/d\"; };\n"
 	       "checkpoint = { directory = \"/d\"; };\n",
-	  "standby.directory and checkpoint.directory are both /d: "},
+	  "standby.directory and checkpoint.directory are both /d: " },
 	/* syntax */
 	BAD("cores = { number = 2 polling }", "syntax error"),
 	BAD("cores = { number = ; };", "syntax error"),

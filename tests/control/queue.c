@@ -352,8 +352,8 @@ void a_queue_of_other_slices_is_not_worked_on(void)
 	address = cluster.nodes[0].address;
 	for (int digest = 1; digest <= 2; digest++) {
 		json = call(address, "queue_open",
-			    json_pack("{s:s, s:s, s:i, s:i, s:i, s:i}", "name", "job", "text", "t", "digest", digest, "slices", 3,
-				      "epochs", 1, "lease_ms", LEASE_MS),
+			    json_pack("{s:s, s:s, s:i, s:i, s:i, s:i}", "name", "job", "text", "t", "digest", digest,
+				      "slices", 3, "epochs", 1, "lease_ms", LEASE_MS),
 			    &err);
 		incarnation = json_integer_value(json_object_get(json, "incarnation"));
 		json_decref(json);

@@ -171,7 +171,8 @@ void index_counts_agree_under_deletion(void)
 
 static int by_walk(const void *a, const void *b)
 {
-	const uint64_t x = index_order(index_hash(*(const uint64_t *)a)), y = index_order(index_hash(*(const uint64_t *)b));
+	const uint64_t x = index_order(index_hash(*(const uint64_t *)a)),
+		       y = index_order(index_hash(*(const uint64_t *)b));
 
 	return (x > y) - (x < y);
 }
@@ -378,7 +379,7 @@ void one_row_is_bounded_work_whatever_the_keys(void)
 	}
 	CHECK_UINT(store_table_stats(t)->rows, ROWS + LATE);
 	CHECK(ix->mask + 1 >= 2048); /* of which half were one segment's */
-	CHECK_UINT(most.splits, 2); /* of the first row: one parts nothing */
+	CHECK_UINT(most.splits, 2);  /* of the first row: one parts nothing */
 	CHECK(store_table_stats(t)->moved_max <= SEGMENT);
 	CHECK_UINT(most.written, 256);
 	CHECK_UINT(most.copied, 1024);
