@@ -44,7 +44,7 @@ static int open_claim(struct claim *c, struct star_error *err)
 }
 
 /* Whose they are. What stands there is what a job wrote, or anybody. */
-static int look(struct claim *c, struct star_error *err)
+static int read_owners(struct claim *c, struct star_error *err)
 {
 	const int rc = star_pull(c->table, c->keys, c->count, c->owners, STAR_READ_ONLY, c->options->deadline_us, err);
 
@@ -53,7 +53,7 @@ static int look(struct claim *c, struct star_error *err)
 	return rc;
 }
 
-static int take(struct claim *c, struct star_error *err)
+static int write_owners(struct claim *c, struct star_error *err)
 {
 	struct star_op op = star_op_assign(c->table, c->keys, c->count, c->owners);
 
@@ -64,7 +64,7 @@ static int take(struct claim *c, struct star_error *err)
 }
 
 /* 1: all is this job's. 0: nothing is another's that lives. -EBUSY: something is. */
-static int judge(const struct claim *c, struct star_error *err)
+static int judge_owners(const struct claim *c, struct star_error *err)
 {
 	const char *job = c->options->job, *last = "";
 	bool all = true;
@@ -91,18 +91,18 @@ static int judge(const struct claim *c, struct star_error *err)
 	return all;
 }
 
-static int claim(struct claim *c, struct star_error *err)
+static int claim_objects(struct claim *c, struct star_error *err)
 {
 	const struct timespec pause = { .tv_nsec = WAIT_MS * 1000000L };
 	int rc = 0;
 
 	for (unsigned round = 0; rc == 0 && round < ROUNDS; round++) {
-		rc = look(c, err);
+		rc = read_owners(c, err);
 		if (rc == 0)
-			rc = judge(c, err);
+			rc = judge_owners(c, err);
 		if (rc != 0)
 			break;
-		rc = take(c, err);
+		rc = write_owners(c, err);
 		if (rc == 0)
 			nanosleep(&pause, NULL);
 	}
@@ -118,7 +118,7 @@ int train_claim(const struct peers_options *options, const struct remote_update 
 	if (count > 0)
 		rc = open_claim(&c, err);
 	if (count > 0 && rc == 0)
-		rc = claim(&c, err);
+		rc = claim_objects(&c, err);
 	free(c.keys);
 	free(c.owners);
 	return rc;
