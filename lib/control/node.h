@@ -368,12 +368,10 @@ int control_catalogue_durable(struct control *control, const char *name, const c
 int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err);
 
 /*
- * leader.c: PS task 0. create, sweep, join and lay_out run on the executor's thread, the others on any. Parameters are
+ * leader.c: PS task 0. create, sweep and lay_out run on the executor's thread, the others on any. Parameters are
  * checked; an invalid one is JSONRPC_INVALID_PARAMS.
  */
 int control_leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int control_leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int control_leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_leader_layout(struct control *control, json_t **result, struct star_error *err);
 int control_leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err);
 int control_leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err);
@@ -384,8 +382,16 @@ int control_leader_lay_out(struct control *control, uint32_t except, struct star
 int control_leader_complete(const struct control *control, struct star_error *err);
 /* 0 if workers may have it too, because no node is about to stop. Under lock. */
 int control_leader_laid_out(const struct control *control, struct star_error *err);
+/* "1, 2 and 5 more": the tasks that have not joined; returns how many. Under lock. */
+unsigned control_leader_missing(const struct control *control, char *text, size_t size);
+/* The layout as it is sent to a task, a new reference. Under lock. */
+json_t *control_leader_layout_for(const struct control *control, uint32_t task);
 /* Installs an object with its id on this node. */
 int control_leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
+
+/* leader_join.c: PS task 0, too. join runs on the executor's thread, heartbeat on any. */
+int control_leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* control.c: loads the catalogue of the checkpoint that the cluster starts from. */
 int control_begin_with(struct control *control, struct star_error *err);

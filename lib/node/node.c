@@ -221,6 +221,26 @@ static int draw_secret(uint64_t secret[2], struct star_error *err)
 	return 0;
 }
 
+static struct service *create_service(const struct shard *shard, struct star_error *err)
+{
+	const struct node *node = shard->node;
+	const struct config *config = node->config;
+	const struct service_options options = {
+		.rights = node->tickets ? rpc_request_rights : NULL,
+		.account = node->tickets ? rpc_request_account : NULL,
+		.over_quota = rpc_request_over_quota,
+		.incarnation = config->journal_directory[0] || config->standby_peer[0] ? 0 : node->incarnation,
+		.partitions = config->partitions,
+		.store = shard->store,
+		.payload_max = config->request_mib << 20,
+		.kept_bytes = (uint64_t)config->kept_mib << 20,
+		.kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
+		.share = largest_share(config),
+	};
+
+	return service_create(&options, err);
+}
+
 /* The stack and the shard of one reactor; its mempool is there. */
 static int shard_build(struct shard *shard, struct star_error *err)
 {
@@ -248,19 +268,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 		return err->code;
 	if ((config->checkpoint_directory[0] || config->standby_peer[0]) && node_shard_add_snapshots(shard, err) < 0)
 		return err->code;
-	shard->service = service_create(
-		&(struct service_options){
-			.rights = node->tickets ? rpc_request_rights : NULL,
-			.account = node->tickets ? rpc_request_account : NULL,
-			.over_quota = rpc_request_over_quota,
-			.incarnation = config->journal_directory[0] || config->standby_peer[0] ? 0 : node->incarnation,
-			.partitions = config->partitions,
-			.store = shard->store,
-			.payload_max = config->request_mib << 20,
-			.kept_bytes = (uint64_t)config->kept_mib << 20,
-			.kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
-			.share = largest_share(config) },
-		err);
+	shard->service = create_service(shard, err);
 	if (!shard->service)
 		return err->code;
 	prng_seed(&shard->losses, node->incarnation + shard->index);

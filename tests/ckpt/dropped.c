@@ -55,6 +55,25 @@ static void no_flipped_byte_is_believed(const char *path, uint32_t *read)
 	free(text);
 }
 
+/* What would be waited for, or leads elsewhere. A folder is left in its place. */
+static void only_a_file_is_read(const char *path)
+{
+	uint32_t read[WIRE_OBJECTS_MAX + 1];
+	struct star_error err = { 0 };
+
+	for (unsigned kind = 0; kind < 3; kind++) {
+		CHECK_INT(unlink(in(path, "dropped.json").text), 0);
+		if (kind == 0)
+			CHECK_INT(mkfifo(in(path, "dropped.json").text, 0600), 0);
+		else if (kind == 1)
+			CHECK_INT(symlink("/dev/zero", in(path, "dropped.json").text), 0);
+		else
+			CHECK_INT(mkdir(in(path, "dropped.json").text, 0700), 0);
+		CHECK_INT(ckpt_dropped_read(path, 5, read, &err), -EBADMSG);
+		CHECK_HAS(err.text, "dropped.json is no file");
+	}
+}
+
 void what_was_dropped_is_written_down(void)
 {
 	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 }, read[WIRE_OBJECTS_MAX + 1];
@@ -88,18 +107,7 @@ void what_was_dropped_is_written_down(void)
 	unit_write_text(in(path, "dropped.json").text, "{\"format\"");
 	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), -EBADMSG);
 	CHECK_HAS(err.text, "dropped.json is damaged: it is no JSON");
-	/* What would be waited for, or leads elsewhere. */
-	for (unsigned kind = 0; kind < 3; kind++) {
-		CHECK_INT(unlink(in(path, "dropped.json").text), 0);
-		if (kind == 0)
-			CHECK_INT(mkfifo(in(path, "dropped.json").text, 0600), 0);
-		else if (kind == 1)
-			CHECK_INT(symlink("/dev/zero", in(path, "dropped.json").text), 0);
-		else
-			CHECK_INT(mkdir(in(path, "dropped.json").text, 0700), 0);
-		CHECK_INT(ckpt_dropped_read(path, 5, read, &err), -EBADMSG);
-		CHECK_HAS(err.text, "dropped.json is no file");
-	}
+	only_a_file_is_read(path);
 	refuse("");
 	refuse("[]");
 	refuse("{}");

@@ -41,76 +41,75 @@ void release(struct outcome *outcome)
 	free(outcome->errors);
 }
 
+static const struct {
+	const char *words, *says;
+} wrong_usage[] = {
+	{ "", "Usage: starctl" },
+	{ "statsu", "no command \"statsu\"; did you mean \"status\"?" },
+	{ "config chekc x", "did you mean \"config check\"?" },
+	{ "chekpoint", "no command \"chekpoint\"; did you mean \"checkpoint\"?" },
+	{ "chekpoint lsit", "did you mean \"checkpoint list\"?" },
+	{ "sise rows=5 dim=4", "did you mean \"size\"?" },
+	{ "tablesshow", "did you mean \"tables show\"?" },
+	{ "xyzzy", "no command \"xyzzy\"; `starctl --help` lists them" },
+	{ "config", "no command \"config\"" },
+	{ "config check", "usage: starctl config check FILE" },
+	{ "config check a b", "usage: starctl config check FILE" },
+	{ "status now", "usage: starctl status [--watch]" },
+	{ "tables --watch", "does not take --watch" },
+	{ "tables --words", "does not take --words" },
+	{ "--colour status", "no option --colour" },
+	{ "--socket", "--socket needs a value" },
+	{ "--socket= status", "--socket needs a value" },
+	{ "--socket x status", "such as ./x" },
+	{ "--socket /x --address 127.0.0.1:1 status", "not both" },
+	{ "--address nowhere status", "nowhere" },
+	{ "help nonsense", "no command \"nonsense\"" },
+	{ "tables show", "usage: starctl tables show NAME" },
+	{ "rolling-restart now", "usage: starctl rolling-restart [OPTION...]" },
+	{ "rolling-restart --restart true", "is the same command for each node" },
+	{ "rolling-restart --timeout 0", "seconds for each step, 1 to 86400" },
+	{ "rolling-restart --allow-restart two", "numbers of PS tasks" },
+	{ "rolling-restart --again", "the option --again needs a value" },
+	{ "rolling-restart --again now", "there is no option --again" },
+	{ "rolling-restart --dry-run=1", "the option --dry-run takes no value" },
+	{ "tables create", "usage: starctl tables create NAME OPTION=VALUE..." },
+	{ "tables create x rate=1", "one of dim= (a table) and shape= (a variable) is needed" },
+	{ "tables create x dim=4 shape=4", "one of dim= (a table) and shape= (a variable) is needed" },
+	{ "tables create x dim=4x", "dim is \"4x\": a number from 1 to 4096 is needed" },
+	{ "tables create x dim=4097", "table \"x\": dim is 4097; 1 to 4096 is possible" },
+	{ "tables create x shape=4xx4", "shape is \"4xx4\": 1 to 8 sizes are needed, as in shape=100x64" },
+	{ "tables create x shape=1x1x1x1x1x1x1x1x1", "1 to 8 sizes are needed" },
+	{ "tables create x shape=1048576x1048576", "has 1099511627776 elements: at most 2^38 are possible" },
+	{ "tables create x dim=2 dim=3", "dim is given twice: \"dim=2\" and \"dim=3\"" },
+	{ "tables create x shape=2 shape=3", "shape is given twice: \"shape=2\" and \"shape=3\"" },
+	{ "tables create x dim=2 dtype=int8 dtype=int8", "dtype is given twice" },
+	{ "tables create x optimizer=sgd dim=2 optimizer=adam", "optimizer is given twice" },
+	{ "tables create x dim=2 rate=1 rate=2", "rate is given twice" },
+	{ "tables create x dim=2 rate=1,versions=1 versions=0", "option versions is given twice" },
+	{ "connections reactor=1 limit=2 reactor=2", "the filter reactor is given twice" },
+	{ "port add net_memif0 --address 198.18.0.1/24 --address 198.18.0.2/24",
+	  "the option --address is given twice" },
+	{ "port add net_memif0,id=1 --options id=2", "options are given twice: behind the device's name" },
+	{ "graph explain x.star --batch 1 --batch=2", "the option --batch is given twice" },
+	{ "graph explain x.star --compare --compare", "the option --compare is given twice" },
+	{ "tables create x dim=4 dtype=float", "there is no element type \"float\"; possible are float32, " },
+	{ "tables create x dim=4 optimizer=amad", "there is no optimizer \"amad\"; possible are sgd, " },
+	{ "tables create x dim=4 ratte=1", "there is no option \"ratte\"; did you mean \"rate\"?" },
+	{ "tables create x dim=4 dtype=int32 optimizer=sgd", "optimizer sgd cannot work on element type int32" },
+	{ "tables options amad", "there is no optimizer \"amad\"; possible are sgd, " },
+	{ "-- --json", "no command \"--json\"" },
+	{ "rows get -- t --json", "\"--json\" is no key" },
+	{ "rows get t -- -7x", "\"-7x\" is no key" },
+};
+
 void wrong_usage_is_explained(void)
 {
-	static const struct {
-		const char *words, *says;
-	} cases[] = {
-		{ "", "Usage: starctl" },
-		{ "statsu", "no command \"statsu\"; did you mean \"status\"?" },
-		{ "config chekc x", "did you mean \"config check\"?" },
-		{ "chekpoint", "no command \"chekpoint\"; did you mean \"checkpoint\"?" },
-		{ "chekpoint lsit", "did you mean \"checkpoint list\"?" },
-		{ "sise rows=5 dim=4", "did you mean \"size\"?" },
-		{ "tablesshow", "did you mean \"tables show\"?" },
-		{ "xyzzy", "no command \"xyzzy\"; `starctl --help` lists them" },
-		{ "config", "no command \"config\"" },
-		{ "config check", "usage: starctl config check FILE" },
-		{ "config check a b", "usage: starctl config check FILE" },
-		{ "status now", "usage: starctl status [--watch]" },
-		{ "tables --watch", "does not take --watch" },
-		{ "tables --words", "does not take --words" },
-		{ "--colour status", "no option --colour" },
-		{ "--socket", "--socket needs a value" },
-		{ "--socket= status", "--socket needs a value" },
-		{ "--socket x status", "such as ./x" },
-		{ "--socket /x --address 127.0.0.1:1 status", "not both" },
-		{ "--address nowhere status", "nowhere" },
-		{ "help nonsense", "no command \"nonsense\"" },
-		{ "tables show", "usage: starctl tables show NAME" },
-		{ "rolling-restart now", "usage: starctl rolling-restart [OPTION...]" },
-		{ "rolling-restart --restart true", "is the same command for each node" },
-		{ "rolling-restart --timeout 0", "seconds for each step, 1 to 86400" },
-		{ "rolling-restart --allow-restart two", "numbers of PS tasks" },
-		{ "rolling-restart --again", "the option --again needs a value" },
-		{ "rolling-restart --again now", "there is no option --again" },
-		{ "rolling-restart --dry-run=1", "the option --dry-run takes no value" },
-		{ "tables create", "usage: starctl tables create NAME OPTION=VALUE..." },
-		{ "tables create x rate=1", "one of dim= (a table) and shape= (a variable) is needed" },
-		{ "tables create x dim=4 shape=4", "one of dim= (a table) and shape= (a variable) is needed" },
-		{ "tables create x dim=4x", "dim is \"4x\": a number from 1 to 4096 is needed" },
-		{ "tables create x dim=4097", "table \"x\": dim is 4097; 1 to 4096 is possible" },
-		{ "tables create x shape=4xx4", "shape is \"4xx4\": 1 to 8 sizes are needed, as in shape=100x64" },
-		{ "tables create x shape=1x1x1x1x1x1x1x1x1", "1 to 8 sizes are needed" },
-		{ "tables create x shape=1048576x1048576", "has 1099511627776 elements: at most 2^38 are possible" },
-		{ "tables create x dim=2 dim=3", "dim is given twice: \"dim=2\" and \"dim=3\"" },
-		{ "tables create x shape=2 shape=3", "shape is given twice: \"shape=2\" and \"shape=3\"" },
-		{ "tables create x dim=2 dtype=int8 dtype=int8", "dtype is given twice" },
-		{ "tables create x optimizer=sgd dim=2 optimizer=adam", "optimizer is given twice" },
-		{ "tables create x dim=2 rate=1 rate=2", "rate is given twice" },
-		{ "tables create x dim=2 rate=1,versions=1 versions=0", "option versions is given twice" },
-		{ "connections reactor=1 limit=2 reactor=2", "the filter reactor is given twice" },
-		{ "port add net_memif0 --address 198.18.0.1/24 --address 198.18.0.2/24",
-		  "the option --address is given twice" },
-		{ "port add net_memif0,id=1 --options id=2", "options are given twice: behind the device's name" },
-		{ "graph explain x.star --batch 1 --batch=2", "the option --batch is given twice" },
-		{ "graph explain x.star --compare --compare", "the option --compare is given twice" },
-		{ "tables create x dim=4 dtype=float", "there is no element type \"float\"; possible are float32, " },
-		{ "tables create x dim=4 optimizer=amad", "there is no optimizer \"amad\"; possible are sgd, " },
-		{ "tables create x dim=4 ratte=1", "there is no option \"ratte\"; did you mean \"rate\"?" },
-		{ "tables create x dim=4 dtype=int32 optimizer=sgd",
-		  "optimizer sgd cannot work on element type int32" },
-		{ "tables options amad", "there is no optimizer \"amad\"; possible are sgd, " },
-		{ "-- --json", "no command \"--json\"" },
-		{ "rows get -- t --json", "\"--json\" is no key" },
-		{ "rows get t -- -7x", "\"-7x\" is no key" },
-	};
+	for (unsigned i = 0; i < sizeof(wrong_usage) / sizeof(wrong_usage[0]); i++) {
+		struct outcome o = starctl("/nonexistent", wrong_usage[i].words, "");
 
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct outcome o = starctl("/nonexistent", cases[i].words, "");
-
-		if (!CHECK_INT(o.status, STARCTL_USAGE) || !CHECK_HAS(o.errors, cases[i].says))
-			unit_fail(__FILE__, __LINE__, "starctl %s", cases[i].words);
+		if (!CHECK_INT(o.status, STARCTL_USAGE) || !CHECK_HAS(o.errors, wrong_usage[i].says))
+			unit_fail(__FILE__, __LINE__, "starctl %s", wrong_usage[i].words);
 		CHECK_STR(o.out, "");
 		release(&o);
 	}

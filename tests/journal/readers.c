@@ -80,16 +80,6 @@ void a_reader_may_begin_in_the_middle(void)
 	journal_ring_destroy(ring);
 }
 
-/* Looks every millisecond until the reactor goes on, or to the end: when that was. */
-static uint64_t look_on(struct journal_ring *ring, uint64_t from_ns, uint64_t to_ns)
-{
-	uint64_t at = from_ns;
-
-	while (at < to_ns && journal_is_behind(ring, at))
-		at += STEP_NS;
-	return at < to_ns ? at : to_ns;
-}
-
 static void fill(struct journal_ring *ring)
 {
 	while (journal_is_easy(ring))
@@ -110,7 +100,7 @@ void a_late_reader_is_lost_alone(void)
 		wait_ns = ring->ends[late].wait_ns;
 		fill(ring);
 		journal_free_to(ring, other, ring->published);
-		at = look_on(ring, STEP_NS, 4 * WAIT_NS);
+		at = look_until(ring, STEP_NS, 4 * WAIT_NS);
 		CHECK_UINT(at, STEP_NS + wait_ns + STEP_NS);
 		CHECK(ring->ends[late].lost && !ring->ends[other].lost && !ring->lost);
 		CHECK(journal_is_cut_off(ring, late) && !journal_is_cut_off(ring, other));
@@ -124,7 +114,7 @@ void a_late_reader_is_lost_alone(void)
 		do
 			fill(ring);
 		while (!journal_is_behind(ring, at += STEP_NS));
-		look_on(ring, at, at + 4 * WAIT_NS);
+		look_until(ring, at, at + 4 * WAIT_NS);
 		CHECK(ring->lost && ring->passes);
 		CHECK(!journal_take(ring, JOURNAL_RUN, 0, CONTENT));
 		journal_ring_destroy(ring);

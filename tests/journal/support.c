@@ -39,3 +39,12 @@ struct journal_ring *make_ring(void)
 		printf("# %s\n", err.text);
 	return ring;
 }
+
+uint64_t look_until(struct journal_ring *ring, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t at = from_ns;
+
+	while (at < to_ns && journal_is_behind(ring, at))
+		at += 1000000;
+	return at < to_ns ? at : to_ns;
+}

@@ -14,10 +14,20 @@ struct journal_ring *make_ring(void);
 /* Waits until all that was published is on disk. */
 void settle(struct journal_ring *ring);
 
+/* Looks every millisecond from one time to another; until the ring is not behind, or to the end: when that was. */
+uint64_t look_until(struct journal_ring *ring, uint64_t from_ns, uint64_t to_ns);
+
 /* records.c */
 void records_may_go_from_one_segment_into_the_next(void);
 void checkpoint_follows_checkpoint(void);
 void sums_stay_known(void);
+
+/* rings.c */
+void rings_wait_and_then_give_up(void);
+void what_is_durable_ends_at_a_mark(void);
+void replies_do_not_wait_for_ever(void);
+void lost_rings_hold_what_they_have_not_written(void);
+void time_without_a_look_counts_little(void);
 
 /* readers.c */
 void the_tail_is_that_of_the_slower_reader(void);
