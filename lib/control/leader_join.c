@@ -166,7 +166,7 @@ static void note_refused(struct control *control, const struct control_join *joi
 
 /* Joined is who holds everything, but for what it has no room for: that shall not keep the whole cluster waiting. Under
  * lock. */
-static void judge(struct control *control, const struct control_join *join)
+static void judge_join(struct control *control, const struct control_join *join)
 {
 	struct cluster_node *node = &control->nodes[join->task];
 
@@ -206,7 +206,7 @@ static int end_join(struct control *control, const struct control_join *join, js
 
 	pthread_mutex_lock(&control->lock);
 	if (first)
-		judge(control, join);
+		judge_join(control, join);
 	pthread_mutex_unlock(&control->lock);
 	rc = control_leader_lay_out(control, join->task, err);
 	if (rc < 0)
