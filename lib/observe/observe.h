@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a reactor remembers of the requests that it has served: how long they took, in histograms; each of the last
- * OBSERVE_RECORDS, as a flight recorder; and some of their keys. All of it in memory of fixed size.
+ * A reactor's records of the requests that it has served: how long they took, in histograms; each of the last
+ * OBSERVE_RECORDS, as a flight recorder; and a sample of their keys. All of it is in memory of fixed size.
  *
  * Threads: one writer, the reactor (the inline functions and observe_sent, observe_sample, observe_peer); any thread
- * may read by observe_read.h, without a lock and without the writer noticing. Counters are plain words; a copy of
+ * may read by observe_read.h, without a lock and without an effect on the writer. Counters are plain words; a copy of
  * records is checked by the numbers of records before and after.
  *
- * Clocks: reading one would cost more than all of this, so that none is read for a small request. A turn has the
- * reactor's two stamps: its begin, and the end of its transmit burst. What a larger request does in slices is timed by
- * itself (observe_slice).
+ * Clocks: reading one would cost more than all of this, so none is read for a small request. A turn has the reactor's
+ * two time stamps: its beginning, and the end of its transmit burst. What a larger request does in slices is timed
+ * separately (observe_slice).
  */
 #ifndef OBSERVE_OBSERVE_H
 #define OBSERVE_OBSERVE_H
@@ -22,8 +22,8 @@
 #include "base/loglinear.h"
 #include "star_error.h"
 
-/* What a request does; enum wire_op_kind, and OBSERVE_OTHER: pings, requests of several kinds, and those that were
- * refused unread. Deletes and commits are told with the others. X(name, number, for people). */
+/* The class of a request: enum wire_op_kind, and OBSERVE_OTHER: pings, requests of several kinds, and those that were
+ * refused unread. X(name, number, text). */
 #define OBSERVE_CLASSES(X) \
 	X(OTHER, 0, "other") \
 	X(PULL, 1, "pull") \
@@ -58,21 +58,21 @@ enum { OBSERVE_SIZES = 4, OBSERVE_SIZE_BITS_1 = 1, OBSERVE_SIZE_BITS_2 = 6, OBSE
 enum {
 	OBSERVE_BITS = 6, /* a bucket is at most 1.6 % wide: its middle is within 0.8 %, two digits */
 	OBSERVE_OCTAVES = 26,
-	OBSERVE_BUCKETS = LOGLINEAR_BUCKETS(OBSERVE_BITS, OBSERVE_OCTAVES), /* of all that a record holds */
+	OBSERVE_BUCKETS = LOGLINEAR_BUCKETS(OBSERVE_BITS, OBSERVE_OCTAVES), /* for all that a record can hold */
 	OBSERVE_RECORDS = 65536,					    /* powers of two */
 	OBSERVE_SAMPLES = 16384,
 	OBSERVE_PEERS = 4096,
 	OBSERVE_TURN_MAX = 512, /* records of one turn */
-	OBSERVE_RECENT = 1024,	/* and of those that are not counted yet: so few that they stay in the near caches */
+	OBSERVE_RECENT = 1024,	/* and of those that are not counted yet: few enough to stay in the nearest caches */
 	OBSERVE_UNIT_SHIFT = 4, /* times in records are in units of 16 ns */
 	OBSERVE_KEYS_MAX = (1 << 21) - 1,
 	OBSERVE_SLICES_MAX = 255,
-	OBSERVE_SAMPLE_MASK = 127, /* of keys, one in 1 to 128 is remembered */
-	OBSERVE_SAMPLES_EACH = 64  /* of a request, at most: of larger ones each stands for more keys */
+	OBSERVE_SAMPLE_MASK = 127, /* of keys, one in 1 to 128 is recorded */
+	OBSERVE_SAMPLES_EACH = 64  /* maximum per request: in larger ones each stands for more keys */
 };
 #define OBSERVE_SAMPLE_MEAN 64.5
 
-/* What a request had to wait for, other than its turn. X(name, for people). */
+/* What a request had to wait for, other than its turn. X(name, text). */
 #define OBSERVE_REASONS(X) \
 	X(BUFFERS, "no packet buffers for its reply") \
 	X(SHARE, "its peer's address had more replies unread than its share") \
@@ -91,7 +91,7 @@ enum observe_reason {
 #define X(name, text) OBSERVE_WHY_##name = 1 << OBSERVE_BIT_##name,
 	OBSERVE_REASONS(X)
 #undef X
-		OBSERVE_WAITS = 1 << 7, /* the slice at hand has only looked whether it need not wait any more */
+		OBSERVE_WAITS = 1 << 7, /* the present slice has only checked whether it has to wait any longer */
 };
 
 struct observe_record {
@@ -108,24 +108,24 @@ _Static_assert(sizeof(struct observe_record) == 32, "observe_record");
 struct observe_sample {
 	uint64_t key;
 	uint32_t object; /* as requests name it, with its generation */
-	uint32_t weight; /* keys that it stands for, times OBSERVE_SAMPLE_MEAN */
+	uint32_t weight; /* number of keys that it stands for, times OBSERVE_SAMPLE_MEAN */
 };
 
-/* Who is meant by a number, and since when. */
+/* The peer with a number, and since when. */
 struct observe_peer {
 	uint8_t address[16]; /* IPv4 as ::ffff:a.b.c.d */
 	uint64_t opened_ns;
-	uint32_t peer; /* as rpc names it; 0: nobody */
+	uint32_t peer; /* rpc's number; 0: nobody */
 	uint16_t port;
 };
 
-/* Of a request that goes over slices. Begins with zeros. */
+/* For a request of several slices. Starts as zeros. */
 struct observe_spent {
 	uint64_t wait_ns, run_ns;
 	uint32_t slices;
 };
 
-/* Of times in units of 16 ns. */
+/* A histogram of times in units of 16 ns. */
 struct observe_histogram {
 	uint64_t buckets[OBSERVE_BUCKETS];
 };
@@ -133,7 +133,7 @@ struct observe_histogram {
 struct observe {
 	/* constant */
 	uint64_t scale; /* nanoseconds a cycle, times 2^32 */
-	/* the reactor's, of the turn at hand */
+	/* the reactor's, for the present turn */
 	uint64_t filled;	       /* records, ever, those of this turn included, ... */
 	uint64_t timed;		       /* ... and of them, those whose times are known */
 	uint64_t turn_ns;	       /* its begin */
@@ -145,8 +145,8 @@ struct observe {
 	uint64_t head __attribute__((aligned(64))); /* records that are complete, and counted, ever */
 	uint64_t sampled;			    /* samples, ever */
 	struct observe_histogram histograms[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
-	/* the same in short, for who looks at all of them each second: how many there are in each octave, and the sum
-	 * of the times in units */
+	/* a summary for readers that read all of them each second: the number in each octave, and the sum of the times
+	 * in units */
 	struct observe_brief {
 		uint64_t octaves[OBSERVE_OCTAVES + 1], units;
 	} briefs[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
@@ -160,7 +160,7 @@ struct observe {
 struct observe *observe_create(uint64_t cycles_hz, struct star_error *err);
 void observe_destroy(struct observe *observe);
 
-/* The first request of a turn is about to begin; the turn did so at that time. */
+/* The first request of a turn is about to begin; the turn began at that time. */
 static inline void observe_turn(struct observe *o, uint64_t now_ns)
 {
 	o->turn_ns = now_ns;
@@ -171,7 +171,7 @@ static inline uint64_t observe_ns(const struct observe *o, uint64_t cycles)
 	return (uint64_t)(((unsigned __int128)cycles * o->scale) >> 32);
 }
 
-/* The record of the next request: what comes into it counts with observe_commit. */
+/* The record of the next request: what is written into it counts with observe_commit. */
 static inline struct observe_record *observe_next(struct observe *o)
 {
 	return &o->recent[o->filled % OBSERVE_RECENT];
@@ -200,7 +200,7 @@ static inline enum observe_class observe_class(const struct observe_record *r)
 	return (enum observe_class)(r->what & 7);
 }
 
-/* What a record has in its last four bytes, in one go. */
+/* Writes a record's last four bytes at once. */
 static inline void observe_end_of(struct observe_record *r, uint32_t object, uint32_t status, uint32_t why)
 {
 	const uint32_t all = object | status << 16 | why << 24;
@@ -219,7 +219,7 @@ static inline uint64_t observe_waited(const struct observe *o, uint64_t arrived_
 	return o->slices_cycles ? waited + observe_ns(o, o->slices_cycles) : waited;
 }
 
-/* A slice of a request that arrived then went from one stamp to the other; counts: it did something. */
+/* A slice of a request that arrived at that time ran from one time stamp to the other; counts: it did something. */
 static inline void observe_slice(struct observe *o, struct observe_spent *spent, uint64_t arrived_ns, uint64_t begun,
 				 uint64_t ended, bool counts)
 {
@@ -236,7 +236,7 @@ static inline void observe_slice(struct observe *o, struct observe_spent *spent,
 /* Which of OBSERVE_SIZES. */
 unsigned observe_size(uint32_t keys);
 
-/* Counts what was timed. Called when a turn has served no request; else it comes about by itself. */
+/* Counts the timed records. Called when a turn has served no request; otherwise it happens automatically. */
 void observe_count(struct observe *o);
 static inline void observe_idle(struct observe *o)
 {
@@ -244,11 +244,11 @@ static inline void observe_idle(struct observe *o)
 		observe_count(o);
 }
 
-/* Completes the records of a turn, and ends it: the time stamp counter as it began, and at the end of its transmit
- * burst; 0: nobody knows. */
+/* Completes the records of a turn, and ends it: the time stamp counter at its beginning, and at the end of its transmit
+ * burst; 0: unknown. */
 void observe_sent(struct observe *o, uint64_t begun, uint64_t ended);
 
-/* The record of observe_next is complete but for what the turn's end tells. */
+/* The record of observe_next is complete, except for what is known at the turn's end. */
 static inline void observe_commit(struct observe *o)
 {
 	o->filled++;
@@ -256,23 +256,23 @@ static inline void observe_commit(struct observe *o)
 		observe_sent(o, 0, 0);
 }
 
-/* Whether some of a request's keys are to be remembered: observe_sample. */
+/* Whether some of a request's keys should be recorded: observe_sample. */
 static inline bool observe_wants_sample(struct observe *o, uint32_t keys)
 {
 	o->until_sample -= (int32_t)keys;
 	return __builtin_expect(o->until_sample < 0, 0);
 }
 
-/* After observe_wants_sample said so, of keys that cannot be had: those of a later request are taken. */
+/* After observe_wants_sample returned true, if the keys are not available: those of a later request are recorded. */
 void observe_pass(struct observe *o);
-/* After observe_wants_sample said so, else: calls take for the keys to be remembered, each with its number among
+/* After observe_wants_sample returned true, otherwise: calls take for the keys to record, each with its number among
  * them. */
 void observe_sample(struct observe *o, uint32_t keys, uint32_t object, uint64_t (*take)(void *ctx, uint32_t number),
 		    void *ctx);
 
-/* Somebody has that number from now on. */
+/* A peer has that number from now on. */
 void observe_peer(struct observe *o, uint32_t peer, const uint8_t address[static 16], uint16_t port, uint64_t now_ns);
-/* Where that is. */
+/* Its place in the table. */
 static inline unsigned observe_peer_at(uint32_t peer)
 {
 	return (peer * UINT32_C(2654435769)) >> 20; /* Fibonacci hashing */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tickets for the data network. A principal asks a node's control plane for one, over TLS, and gets with it a secret
- * that only this node can tell from the ticket. A connection begins with a hello, which carries the ticket and shows
- * that its sender has the secret; the node answers with a welcome, which shows that it has it, too. From the secret and
- * both ends' random numbers come the keys of that one connection (seal.h).
+ * Tickets for the data network. A principal requests one from a node's control plane, over TLS, and gets with it a
+ * secret that only this node can derive from the ticket. A connection begins with a hello, which carries the ticket and
+ * proves that its sender has the secret; the node answers with a welcome, which proves that it has the secret too. The
+ * keys of that one connection are derived from the secret and both ends' random numbers (seal.h).
  *
- * A node's root is drawn when it starts and is nowhere but in its memory: tickets, and what was recorded with them, end
- * with it. Thread rule: tickets are issued and reviewed on control threads; everything else any thread may call at any
- * time, also while those work: it changes nothing, waits for nothing and allocates nothing.
+ * A node's root secret is generated when it starts, and exists only in its memory: tickets, and what was recorded of
+ * connections with them, become useless with it. Thread rule: tickets are issued and reviewed on control threads;
+ * everything else may be called by any thread at any time, even during these: it changes nothing, waits for nothing and
+ * allocates nothing.
  */
 #ifndef SECURE_TICKET_H
 #define SECURE_TICKET_H
@@ -17,9 +18,9 @@
 #include "secure/seal.h"
 
 enum secure_data {
-	SECURE_DATA_OPEN,	/* whoever reaches the data network gets in */
-	SECURE_DATA_CHECKED,	/* by ticket; nobody changes anything on the way */
-	SECURE_DATA_SEALED,	/* and nobody reads the payload */
+	SECURE_DATA_OPEN,	/* everyone who reaches the data network has access */
+	SECURE_DATA_CHECKED,	/* by ticket; nothing can be changed on the way */
+	SECURE_DATA_SEALED,	/* and nobody can read the payload */
 	SECURE_DATA_SEALED_256, /* the same, with keys of 256 bits */
 	SECURE_DATA_KINDS
 };
@@ -41,78 +42,78 @@ struct secure_welcome {
 	uint8_t random[SECURE_RANDOM_BYTES];
 };
 
-/* Who came by a ticket, and his place among those who have tickets. */
+/* A client that connected with a ticket, and its place among those who have tickets. */
 struct secure_guest {
 	uint32_t place, generation;
-	uint32_t account; /* its principal's, whichever key it came with: quota.h */
+	uint32_t account; /* its principal's, with whichever key it connected: quota.h */
 	char principal[SECURE_NAME_MAX + 1];
 };
 
 struct secure_tickets;
 
-/* "open", "checked", "sealed", "sealed-256". And back: SECURE_DATA_KINDS: it is none. */
+/* "open", "checked", "sealed", "sealed-256". And from a name; SECURE_DATA_KINDS: unknown. */
 const char *secure_data_name(enum secure_data data);
 enum secure_data secure_data_from(const char *name);
-/* Of data that is not open. */
+/* For data that is not open. */
 enum secure_cipher secure_data_cipher(enum secure_data data);
 
 struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_error *err);
 void secure_tickets_destroy(struct secure_tickets *tickets); /* may be NULL */
 enum secure_data secure_tickets_data(const struct secure_tickets *tickets);
 
-/* A ticket for a principal, which is good for SECURE_TICKET_NS from now on, by clock_ns; and its secret. */
+/* Issues a ticket for a principal, valid for SECURE_TICKET_NS from now on, by clock_ns; and its secret. */
 int secure_tickets_issue(struct secure_tickets *tickets, const struct secure_key *principal, uint64_t now_ns,
 			 struct secure_ticket *ticket, uint8_t secret[SECURE_HASH_BYTES], struct star_error *err);
-/* Throws out whoever does not stay; returns how many. The secrets are not in the keys. */
+/* secrets. */
 unsigned secure_tickets_review(struct secure_tickets *tickets, bool (*stays)(void *ctx, const struct secure_key *key),
 			       void *ctx);
 
 /*
- * What guests may do with tables (rights.h), by the table's id: a byte for each guest and id, which reactors look up.
- * A table gets its name when it is made (NULL: it is gone), before anybody can ask for it: with what has none nobody
- * may do anything. Rights are read again.
+ * The rights of guests to tables (rights.h), by the table's id: a byte for each guest and id, which reactors look up. A
+ * table gets its name when it is created (NULL: it was removed), before anyone can use it: nobody has rights to one
+ * without a name. The rights are then evaluated again.
  */
 void secure_tickets_table(struct secure_tickets *tickets, uint32_t id, const char *name);
-/* Takes them. NULL: everybody who has a ticket may do everything. */
+/* Takes ownership. NULL: everyone with a ticket has all rights. */
 void secure_tickets_rights(struct secure_tickets *tickets, struct secure_rights *rights);
 /* A guest's bytes, of SECURE_TABLES: sets of enum secure_right. */
 const _Atomic(uint8_t) *secure_tickets_rights_of(const struct secure_tickets *tickets,
 						 const struct secure_guest *guest);
-/* The quotas of guests by their accounts; constant, and there as long as the tickets. */
+/* The quotas of guests by their accounts; constant, and valid as long as the tickets. */
 const struct secure_limits *secure_tickets_limits(const struct secure_tickets *tickets);
-/* Those of a principal, who need have no ticket. True: it has one. */
+/* Those of a principal, which need not have a ticket. True: it has one. */
 bool secure_tickets_quotas(struct secure_tickets *tickets, const char *principal, struct secure_quotas *quotas);
-/* The account of a principal that has had a ticket; false: it has had none. And the tables in which it may make rows,
- * by id. */
+/* The account of a principal that has had a ticket; false: it has had none. secure_tickets_makes: the tables in which
+ * it may create rows, by id. */
 bool secure_tickets_account(struct secure_tickets *tickets, const char *principal, uint32_t *account);
 void secure_tickets_makes(struct secure_tickets *tickets, uint32_t account, bool makes[static SECURE_TABLES]);
-/* Of who has no ticket yet. */
+/* For principals that have no ticket yet. */
 bool secure_tickets_may_have(struct secure_tickets *tickets, const struct secure_key *principal);
 uint8_t secure_tickets_look_up(struct secure_tickets *tickets, const char *principal, enum secure_role role,
 			       const char *table);
 
-/* Whether it is one of this node's, and good; then who came, and the secret. */
+/* Whether the ticket is one of this node's, and valid; then sets the guest and the secret. */
 bool secure_tickets_open(const struct secure_tickets *tickets, const struct secure_ticket *ticket, uint64_t now_ns,
 			 struct secure_guest *guest, uint8_t secret[SECURE_HASH_BYTES]);
-/* How often somebody was thrown out so far. */
+/* Number of revocations so far. */
 uint32_t secure_tickets_reviews(const struct secure_tickets *tickets);
 /* Whether a guest may stay. */
 bool secure_tickets_hold(const struct secure_tickets *tickets, const struct secure_guest *guest);
-/* A guest's own number for one that he has chosen: another principal that chooses the same has another one. The same on
- * all nodes, and after a restart. */
+/* Converts a number that a guest has chosen to one of its own: another principal that chooses the same gets another
+ * one. The same on all nodes, and after a restart. */
 uint64_t secure_guest_number(const struct secure_guest *guest, uint64_t chosen);
 
-/* A welcome that no other is like: number differs from one to the next at a port. */
+/* Creates a unique welcome: number differs from one to the next at a port. */
 void secure_welcome_make(const struct secure_tickets *tickets, uint32_t port, uint64_t number,
 			 struct secure_welcome *welcome);
 
-/* What a connection is told apart by, beside the random numbers. */
+/* What distinguishes a connection, besides the random numbers. */
 struct secure_place {
 	uint32_t incarnation; /* of the node */
 	uint32_t port;	      /* of the reactor */
 };
 
-/* The tag of a hello whose frame's header is this, and of the welcome to it. */
+/* The tag of a hello with this frame header, and of the welcome that answers it. */
 void secure_hello_tag(const uint8_t secret[SECURE_HASH_BYTES], struct secure_place place, const void *header,
 		      size_t header_bytes, const struct secure_hello *hello, uint8_t tag[SECURE_TAG_BYTES]);
 void secure_welcome_tag(const uint8_t secret[SECURE_HASH_BYTES], const struct secure_hello *hello, const void *header,
