@@ -261,12 +261,14 @@ bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MA
 struct secure_ring;
 struct secure_keys;
 
-/* Why it serves nothing at present, for people. Until control_pair_lead. */
+/* Why it serves nothing at present, for people. Until control_pair_lead, or control_pair_lead_again. */
 void control_pair_waits(struct control *control, const char *why);
 /* It is the primary from now on, under that generation: PS task 0 makes a layout whose epoch is above that one, and
  * with `begins` first restores what its checkpoints have; other tasks join. */
 int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins,
 		      struct star_error *err);
+/* The same of a primary that had closed, and has the rows and the layout that it had. */
+int control_pair_lead_again(struct control *control, uint64_t generation, struct star_error *err);
 /* Why the primary has no standby; "": it has one. At any time. */
 void control_pair_alone(struct control *control, const char *why);
 /* Of a standby: where its primary's reactors are among those of a cluster of several tasks; 0: it is not known. They

@@ -39,6 +39,7 @@ struct node_pair_promotion {
 	bool found;   /* nobody has asked: the standby does not hear of its primary */
 	bool deposed; /* the other node has answered that it serves no more */
 	bool whole;   /* and all that it had has come */
+	bool back;    /* it had closed for the other one, and serves again with all that it had */
 	uint64_t waited_ms;
 	int status;
 	struct star_error err;
@@ -82,6 +83,7 @@ struct node_pair {
 	struct pair_hello joins;
 	uint64_t deposed_by; /* the generation that is to take over; 0: none */
 	bool closed, closed_whole;
+	bool takes_back;	  /* its own place, for which the other one has come to nothing */
 	bool waits;		  /* replies do, for the standby; written by the primary's thread */
 	uint64_t catalogue_there; /* the version of the catalogue that the standby has */
 	/* of a standby */
@@ -145,10 +147,13 @@ struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent);
  * result. -ECONNREFUSED: no process is there. */
 int node_pair_ask(struct node_pair *p, const struct pair_hello *hello, uint32_t ms, struct pair_answer *answer,
 		  struct pair_link **link, struct star_error *err);
-/* Another one serves, under that generation: the process begins again, as its standby. */
+/* Another one serves, under that generation, or has all: the process begins again, as its standby. */
 void node_pair_yield(struct node_pair *p, uint64_t generation);
 /* It is the primary from now on, as node_pair_remember has it already. */
 int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct star_error *err);
+/* What node_pair_promote waits for is over. */
+bool node_pair_is_promoted(struct node_pair *p);
+void node_pair_end_promotion(struct node_pair *p, int status, const struct star_error *err);
 
 /* pair_tell.c: all reactors, one after the other; true: of all of them it is so. */
 bool node_pair_tell(struct node_pair *p, enum node_pair_word word);
@@ -158,6 +163,11 @@ void node_pair_hang_up(struct node_pair *p);
 
 /* pair_primary.c: serves, until it stops or is deposed. */
 void node_pair_primary(struct node_pair *p);
+/* It serves without a standby from now on, unless it is deposed. */
+void node_pair_go_alone(struct node_pair *p, const char *why);
+/* pair_hold.c: it has closed for the other node, and holds what it has until that one says that it serves; or it serves
+ * again. Returns then, or when it stops. */
+void node_pair_hold(struct node_pair *p);
 /* pair_standby.c: follows, until it stops, is promoted, or has to begin again. */
 void node_pair_standby(struct node_pair *p);
 

@@ -145,7 +145,8 @@ struct secure_usage;
 void rpc_quota_usage(const struct rpc_server *server, uint32_t account, struct secure_usage *sum);
 
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);
-/* From now on streams come in; nothing, where they do already. On the stack's thread, once it runs. */
+/* From now on streams come in, also where the node had left its place and takes it back; nothing, where they do
+ * already. On the stack's thread, once it runs. */
 int rpc_server_listen(struct rpc_server *server, struct star_error *err);
 /*
  * The node leaves its place to another one: nobody is taken from now on, and requests that are refused because there is
