@@ -172,15 +172,22 @@ static bool decode(const json_t *json, uint64_t key, uint8_t *record, uint32_t b
 	return found == key;
 }
 
+/* Of the table whose definition was read, and no later one of its name: what is of two tables is of none. */
+static json_t *handle_params(const struct row_source *source)
+{
+	return json_pack("{s:s, s:I, s:I}", "name", source->spec.name, "id", (json_int_t)source->spec.id, "generation",
+			 (json_int_t)source->spec.generation);
+}
+
 static json_t *ask_rows(struct row_source *source, uint32_t node, const uint64_t *keys, size_t n,
 			struct star_error *err)
 {
-	json_t *list = json_array();
+	json_t *list = json_array(), *params = handle_params(source);
 
 	for (size_t i = 0; i < n && i < CONTROL_ROWS_KEYS; i++)
 		json_array_append_new(list, jsonrpc_member_from_u64(keys[i]));
-	return jsonrpc_call(source->nodes[node].client, "rows",
-			    json_pack("{s:s, s:o}", "name", source->spec.name, "keys", list), STARCTL_CALL_US, err);
+	json_object_set_new(params, "keys", list);
+	return jsonrpc_call(source->nodes[node].client, "rows", params, STARCTL_CALL_US, err);
 }
 
 int row_source_read(struct row_source *source, uint32_t node, const uint64_t *keys, size_t n, row_consumer *take,
@@ -220,16 +227,18 @@ int row_source_read(struct row_source *source, uint32_t node, const uint64_t *ke
 static int ask_keys(struct row_source *source, uint32_t node, uint32_t reactor, uint64_t *at, uint64_t **keys,
 		    size_t *n, struct star_error *err)
 {
-	json_t *result = jsonrpc_call(source->nodes[node].client, "row_keys",
-				      json_pack("{s:s, s:i, s:o}", "name", source->spec.name, "reactor", (int)reactor,
-						"at", jsonrpc_member_from_u64(*at)),
-				      STARCTL_CALL_US, err);
-	const json_t *list = json_object_get(result, "keys"), *key;
-	bool ok = json_is_array(list) && jsonrpc_member_to_u64(json_object_get(result, "at"), at);
+	json_t *params = handle_params(source), *result;
+	const json_t *list, *key;
 	size_t i;
+	bool ok;
 
+	json_object_set_new(params, "reactor", json_integer((int)reactor));
+	json_object_set_new(params, "at", jsonrpc_member_from_u64(*at));
+	result = jsonrpc_call(source->nodes[node].client, "row_keys", params, STARCTL_CALL_US, err);
 	if (!result)
 		return err->code;
+	list = json_object_get(result, "keys");
+	ok = json_is_array(list) && jsonrpc_member_to_u64(json_object_get(result, "at"), at);
 	*n = json_array_size(list);
 	*keys = malloc((*n + 1) * sizeof(**keys));
 	json_array_foreach(list, i, key)

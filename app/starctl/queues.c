@@ -20,14 +20,14 @@ static void render_queues(const json_t *queues, FILE *out)
 		return;
 	}
 	table_init(&table);
-	table_column(&table, "queue", false);
-	table_column(&table, "slices", true);
-	table_column(&table, "epochs", true);
-	table_column(&table, "done", true);
-	table_column(&table, "at work", true);
-	table_column(&table, "waiting", true);
-	table_column(&table, "expired", true);
-	table_column(&table, "of", false);
+	table_column(&table, "QUEUE", false);
+	table_column(&table, "SLICES", true);
+	table_column(&table, "EPOCHS", true);
+	table_column(&table, "DONE", true);
+	table_column(&table, "ASSIGNED", true);
+	table_column(&table, "WAITING", true);
+	table_column(&table, "EXPIRED", true);
+	table_column(&table, "DESCRIPTION", false);
 	json_array_foreach(queues, i, queue)
 	{
 		table_row(&table);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies for people. What a node tells may grow: members that are not known here are shown under their own names, and
- * members that are missing leave no trace.
+ * Prints replies for people. A newer node may report more: members that are not known here get a title made of their
+ * name, as LATE PUSHES of late_pushes, and members that are missing leave no trace.
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ enum value_kind { VALUE_TEXT, VALUE_COUNT, VALUE_BYTES, VALUE_PERCENT, VALUE_MIL
 
 struct column {
 	const char *key;
-	const char *title;
+	const char *title; /* NULL: made of the key */
 	enum value_kind kind;
 };
 
@@ -23,11 +24,14 @@ static const struct column reactor_columns[] = {
 	{ "busy_percent", "BUSY", VALUE_PERCENT },
 	{ "sleeps", "SLEEPS", VALUE_COUNT },
 	{ "connections", "CONNECTIONS", VALUE_COUNT },
+	{ "sessions", "SESSIONS", VALUE_COUNT },
 	{ "requests", "REQUESTS", VALUE_COUNT },
 	{ "pulls", "PULLS", VALUE_COUNT },
 	{ "rows_pulled", "ROWS PULLED", VALUE_COUNT },
 	{ "pushes", "PUSHES", VALUE_COUNT },
 	{ "rows_pushed", "ROWS PUSHED", VALUE_COUNT },
+	{ "commits", "COMMITS", VALUE_COUNT },
+	{ "late_pushes", "LATE PUSHES", VALUE_COUNT },
 	{ "rows", "ROWS", VALUE_COUNT },
 	{ "rows_refused", "REFUSED", VALUE_COUNT },
 	{ "rows_evicted", "EVICTED", VALUE_COUNT },
@@ -58,6 +62,7 @@ static const struct column node_columns[] = {
 	{ "joined", "JOINED", VALUE_TEXT },
 	{ "recovers", "RECOVERS", VALUE_TEXT },
 	{ "standby", "STANDBY", VALUE_TEXT },
+	{ "generation", "GENERATION", VALUE_COUNT },
 	{ "reactors", "REACTORS", VALUE_COUNT },
 	{ "incarnation", "INCARNATION", VALUE_TEXT },
 	{ "silent_ms", "SILENT", VALUE_MILLISECONDS },
@@ -173,10 +178,29 @@ static unsigned choose_columns(const json_t *rows, const struct column *known, s
 			if (count < TABLE_COLUMNS_MAX && !json_is_object(value) && !json_is_array(value) &&
 			    !is_column(chosen, count, key))
 				chosen[count++] =
-					(struct column){ key, key, json_is_number(value) ? VALUE_COUNT : VALUE_TEXT };
+					(struct column){ key, NULL, json_is_number(value) ? VALUE_COUNT : VALUE_TEXT };
 		}
 	}
 	return count;
+}
+
+/* A member's name as words: its underscores are spaces. */
+static void name_words(const char *key, char *text, size_t size)
+{
+	snprintf(text, size, "%s", key);
+	for (char *c = text; *c; c++)
+		if (*c == '_')
+			*c = ' ';
+}
+
+static void add_column(struct table *table, const struct column *column)
+{
+	char made[TABLE_CELL_MAX];
+
+	name_words(column->key, made, sizeof(made));
+	for (char *c = made; *c; c++)
+		*c = (char)toupper((unsigned char)*c);
+	table_column(table, column->title ? column->title : made, column->kind != VALUE_TEXT);
 }
 
 /* Objects as rows. */
@@ -192,7 +216,7 @@ static void render_rows(const json_t *rows, const struct column *known, FILE *ou
 		return;
 	table_init(&table);
 	for (unsigned c = 0; c < count; c++)
-		table_column(&table, columns[c].title, columns[c].kind != VALUE_TEXT);
+		add_column(&table, &columns[c]);
 	json_array_foreach(rows, i, row)
 	{
 		table_row(&table);
@@ -250,6 +274,7 @@ static void render_head(const json_t *status, FILE *out)
 
 static void render_others(json_t *status, FILE *out)
 {
+	char label[64];
 	const char *key;
 	json_t *value;
 
@@ -261,7 +286,8 @@ static void render_others(json_t *status, FILE *out)
 			shown++;
 		if (*shown || json_is_object(value) || json_is_array(value))
 			continue;
-		field(status, key, key, out);
+		name_words(key, label, sizeof(label));
+		field(status, key, label, out);
 		fprintf(out, "\n");
 	}
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/log.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,11 +18,17 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-enum { TEXT_MAX = 1000, SAMPLE_MAX = 200, KINDS_MAX = 64 };
+enum { TEXT_MAX = 1000, SAMPLE_MAX = 200, KINDS_MAX = 64, READER_MS = 100 };
 
 static enum log_level log_threshold = LOG_INFO;
 static enum log_format log_format;
 static bool log_to_journal;
+
+/* Where lines go, and how many found no room there since the last that did. */
+static pthread_mutex_t writer_lock = PTHREAD_MUTEX_INITIALIZER;
+static int writer = STDERR_FILENO;
+static bool writer_is_socket, writer_blocks;
+static uint64_t lines_lost;
 
 static const char *const names[LOG_LEVELS] = { "debug", "info", "warning", "error" };
 
@@ -72,15 +82,32 @@ unsigned log_events(uint64_t since_ms, enum log_level level, struct log_event *t
 	return n;
 }
 
+/* A pipe or terminal is opened once more, so that others who have it do not find themselves not waiting. */
+static void open_writer(const struct stat *stat)
+{
+	const bool may_block = S_ISFIFO(stat->st_mode) || isatty(STDERR_FILENO);
+	const int fd = may_block ? open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+
+	pthread_mutex_lock(&writer_lock);
+	if (writer != STDERR_FILENO)
+		close(writer);
+	writer = fd >= 0 ? fd : STDERR_FILENO;
+	writer_is_socket = S_ISSOCK(stat->st_mode);
+	writer_blocks = may_block && fd < 0; /* another user's, say */
+	pthread_mutex_unlock(&writer_lock);
+}
+
 void log_open(enum log_format format)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
-	struct stat stat;
+	struct stat stat = { 0 };
 
 	log_format = format;
-	log_to_journal = stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
-			 fstat(STDERR_FILENO, &stat) == 0 && stat.st_dev == device && stat.st_ino == inode;
+	log_to_journal = fstat(STDERR_FILENO, &stat) == 0 && stream &&
+			 sscanf(stream, "%llu:%llu", &device, &inode) == 2 && stat.st_dev == device &&
+			 stat.st_ino == inode;
+	open_writer(&stat);
 }
 
 void log_set_level(enum log_level level)
@@ -109,11 +136,23 @@ bool log_level_from(const char *name, enum log_level *level)
 	return false;
 }
 
-/* In one line, whatever a peer's or a file's text has in it: nothing of it looks like a line of its own. */
-static void write_line(enum log_level level, const char *text)
+/* Under writer_lock. False: there is no room now. Whatever else fails: there is nowhere to say so. */
+static bool put(const char *line, size_t bytes)
+{
+	struct pollfd room = { .fd = writer, .events = POLLOUT };
+	ssize_t n;
+
+	if (writer_blocks && poll(&room, 1, 0) == 0)
+		return false;
+	n = writer_is_socket ? send(writer, line, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) : write(writer, line, bytes);
+	return n >= 0 || errno != EAGAIN;
+}
+
+enum { LINE_BYTES = 2 * TEXT_MAX + 128 };
+
+static size_t make_line(char line[LINE_BYTES], enum log_level level, const char *text)
 {
 	static const int priorities[LOG_LEVELS] = { 7, 6, 4, 3 }; /* of syslog */
-	char line[2 * TEXT_MAX + 128];
 	struct timespec now;
 	struct tm parts;
 	char time[32] = "";
@@ -138,8 +177,35 @@ static void write_line(enum log_level level, const char *text)
 	if (log_format == LOG_LOGFMT)
 		line[used++] = '"';
 	line[used++] = '\n';
-	if (write(STDERR_FILENO, line, used) < 0)
-		return; /* nobody reads it: there is nowhere to say so */
+	return used;
+}
+
+/* In one line, whatever a peer's or a file's text has in it: nothing of it looks like a line of its own. Whoever is to
+ * read may stand still (a terminal after Ctrl-S, a pipe, a journal that is restarted): he is waited for once, and a
+ * moment, since the node has other things to do. What is lost is said together with the next line that finds room. */
+static void write_line(enum log_level level, const char *text)
+{
+	char lines[2 * LINE_BYTES], missing[SAMPLE_MAX];
+	struct pollfd room;
+	size_t bytes = 0;
+	bool done;
+
+	pthread_mutex_lock(&writer_lock);
+	if (lines_lost) {
+		snprintf(missing, sizeof(missing),
+			 "%" PRIu64 " lines are missing here, as nobody read standard error; starctl events has the "
+			 "last ones",
+			 lines_lost);
+		bytes = make_line(lines, LOG_WARN, missing);
+	}
+	bytes += make_line(lines + bytes, level, text);
+	done = put(lines, bytes);
+	if (!done && !lines_lost) {
+		room = (struct pollfd){ .fd = writer, .events = POLLOUT };
+		done = poll(&room, 1, READER_MS) > 0 && put(lines, bytes);
+	}
+	lines_lost = done ? 0 : lines_lost + 1;
+	pthread_mutex_unlock(&writer_lock);
 }
 
 static void tell_held(struct kind *kind)

@@ -3,6 +3,8 @@
  * The log of the control path: one line an event on standard error, as "2026-11-22T09:15:02.117Z level text", or as
  * pairs that programs read, or with a priority for the journal, which has the time itself. Of one message (one format)
  * LOG_LINES_MAX lines are written in LOG_WINDOW_US, and then how many were held back. Thread-safe (one write a line).
+ * Nobody waits for who does not read it: lines without room are lost, and then how many is said. After log_open that is
+ * so of a pipe, a terminal and a socket.
  * Never called in a reactor's turn: `make lint` sees to that.
  */
 #ifndef BASE_LOG_H

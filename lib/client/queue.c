@@ -87,8 +87,9 @@ static json_t *make_question(struct star_queue *q, bool wants)
 	q->news = false;
 	q->renew_ns = clock_ns() + q->lease_ms * UINT64_C(1000000) / RENEWALS;
 	pthread_mutex_unlock(&q->lock);
-	return json_pack("{s:s, s:I, s:o, s:o, s:o, s:b}", "name", q->name, "incarnation", q->incarnation, "worker",
-			 jsonrpc_member_from_u64(q->worker), "has", has, "done", done, "wants", wants);
+	return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:b}", "name", q->name, "incarnation", q->incarnation,
+			 "digest", jsonrpc_member_from_u64(q->digest), "worker", jsonrpc_member_from_u64(q->worker),
+			 "has", has, "done", done, "wants", wants);
 }
 
 /* Under lock. Those that were named: all, those that were done, or one. */

@@ -123,13 +123,24 @@ struct star_table *star_lookup(struct star_cluster *cluster, const char *name, u
 	return table;
 }
 
+/* Of exactly this table, and no later one of its name. */
+static json_t *handle_params(const struct star_table *table, struct star_error *err)
+{
+	json_t *params = json_pack("{s:s, s:I, s:I}", "name", table->spec.name, "id", (json_int_t)table->spec.id,
+				   "generation", (json_int_t)table->spec.generation);
+
+	if (!params)
+		star_error_set(err, -ENOMEM, "no memory for a question");
+	return params;
+}
+
 /* Begins, then asks until no rows are left. */
 static int empty_object(struct star_table *table, uint64_t deadline_ns, struct star_error *err)
 {
 	struct star_cluster *cluster = table->cluster;
-	json_t *params = json_pack("{s:s}", "name", table->spec.name);
+	json_t *params = handle_params(table, err);
 	uint64_t left = 1;
-	int rc = params ? 0 : star_error_set(err, -ENOMEM, "no memory for a question");
+	int rc = params ? 0 : err->code;
 
 	while (rc == 0 && left) {
 		json_t *result = client_catalogue_call(cluster, "empty", params, deadline_ns, err);
@@ -151,13 +162,11 @@ static int empty_object(struct star_table *table, uint64_t deadline_ns, struct s
 
 static int drop_object(struct star_table *table, uint64_t deadline_ns, struct star_error *err)
 {
-	json_t *params, *result;
+	json_t *params = handle_params(table, err), *result;
 	int rc;
 
-	params = json_pack("{s:s, s:I, s:I}", "name", table->spec.name, "id", (json_int_t)table->spec.id, "generation",
-			   (json_int_t)table->spec.generation);
 	if (!params)
-		return star_error_set(err, -ENOMEM, "no memory for a question");
+		return err->code;
 	result = client_catalogue_call(table->cluster, "table_drop", params, deadline_ns, err);
 	rc = result ? 0 : err->code;
 	json_decref(result);

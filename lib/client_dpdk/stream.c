@@ -137,7 +137,7 @@ static void begin_messages(struct stream *s)
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
 }
 
-void dpdk_stream_close(struct stream *s)
+static void close_session(struct stream *s)
 {
 	if (s->session)
 		dgram_close(s->session);
@@ -145,10 +145,15 @@ void dpdk_stream_close(struct stream *s)
 	s->was_open = false;
 	s->doom = 0;
 	s->lost = false;
+	wheel_cancel(net_wheel(s->poller->net), &s->watch);
+}
+
+void dpdk_stream_close(struct stream *s)
+{
+	close_session(s);
 	s->ch->state = CHANNEL_CLOSED;
 	s->ch->pause_until_ns = 0;
 	wheel_cancel(net_wheel(s->poller->net), &s->timer);
-	wheel_cancel(net_wheel(s->poller->net), &s->watch);
 	begin_messages(s);
 }
 
@@ -184,13 +189,7 @@ static void lose(struct stream *s, int code, const char *why)
 		die(s, code, why);
 		return;
 	}
-	if (s->session)
-		dgram_close(s->session);
-	s->session = NULL;
-	s->was_open = false;
-	s->doom = 0;
-	s->lost = false;
-	wheel_cancel(net_wheel(s->poller->net), &s->watch);
+	close_session(s);
 	elsewhere = turn_elsewhere(s);
 	ch->state = CHANNEL_WAITING;
 	ch->not_before_ns = s->poller->now_ns + (elsewhere ? 0 : client_backoff_ns(&ch->prng, ch->attempts));

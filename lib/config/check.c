@@ -378,6 +378,36 @@ static int check_pair(struct config_load *load, struct star_error *err)
 	return check_both(load, err);
 }
 
+static bool is_same_path(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+
+	while (n > 1 && a[n - 1] == '/')
+		n--;
+	while (m > 1 && b[m - 1] == '/')
+		m--;
+	return n && n == m && !memcmp(a, b, n);
+}
+
+/* A journal and a pair lock their folders, each for itself, and so do checkpoints. */
+static int check_folders(struct config_load *load, struct star_error *err)
+{
+	const struct config *c = load->config;
+	const struct {
+		const char *name, *path;
+	} folders[] = { { "checkpoint.directory", c->checkpoint_directory },
+			{ "journal.directory", c->journal_directory },
+			{ "standby.directory", c->standby_directory } };
+
+	for (unsigned i = 1; i < 3; i++)
+		for (unsigned j = 0; j < i; j++)
+			if (is_same_path(folders[i].path, folders[j].path))
+				return config_fail(config_check_origin(load, folders[i].name), err,
+						   "%s and %s are both %.300s: each needs a folder of its own",
+						   folders[i].name, folders[j].name, folders[i].path);
+	return 0;
+}
+
 static int check_values(struct config_load *load, struct star_error *err)
 {
 	struct config *c = load->config;
@@ -408,7 +438,8 @@ static int check_values(struct config_load *load, struct star_error *err)
 				   "checkpoint.delta_every_s needs checkpoint.log_mib of at least 1");
 	if (check_security(load, err) < 0)
 		return -EINVAL;
-	if (check_journal(load, err) < 0 || check_etcd(load, err) < 0 || check_pair(load, err) < 0)
+	if (check_journal(load, err) < 0 || check_etcd(load, err) < 0 || check_pair(load, err) < 0 ||
+	    check_folders(load, err) < 0)
 		return -EINVAL;
 	if (c->rto_max_us < c->rto_min_us)
 		return config_fail(config_check_origin(load, "tcp.rto_max_us"), err,

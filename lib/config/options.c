@@ -218,8 +218,8 @@ const struct config_option config_options[] = {
 		  "checkpoint.keep." },
 	{ "checkpoint.on_stop", OF_CONFIG(checkpoint_on_stop), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "Whether a node that gets SIGTERM, SIGINT or SIGHUP has the cluster write a last checkpoint before "
-		  "it ends. From that moment on no node takes requests until the nodes are back. All nodes must have "
-		  "the same value." },
+		  "it ends. From that moment on no node takes requests until the nodes are back. Give all nodes the "
+		  "same value; if PS task 0's is true, it counts for all." },
 	{ "checkpoint.copies_mib", OF_CONFIG(checkpoint_copies_mib), .type = OPTION_NUMBER, .min = 1, .max = 65536,
 	  .fallback = "64", .unit = "MiB",
 	  .help = "Memory of each reactor for copies of rows that change before they are written. When it is full, "

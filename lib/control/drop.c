@@ -60,41 +60,27 @@ void control_leader_clear_forgotten(struct control *control)
 	}
 }
 
-struct drop {
-	const char *name;
-	uint32_t id, generation;
-	bool by_handle; /* of that id and generation, and no other of the name */
-};
-
-static int read_params(const json_t *params, struct drop *drop, struct star_error *err)
+static int read_params(const json_t *params, struct control_handle *drop, struct star_error *err)
 {
 	static const char *const members[] = { "name", "id", "generation", NULL };
 
-	*drop = (struct drop){ .by_handle = json_object_get(params, "id") || json_object_get(params, "generation") };
-	if (jsonrpc_member_only(params, members, err) < 0 ||
-	    jsonrpc_member_string(params, "name", WIRE_NAME_MAX, &drop->name, err) < 0 ||
-	    (drop->by_handle &&
-	     (jsonrpc_member_u32(params, "id", 1, WIRE_OBJECTS_MAX, &drop->id, err) < 0 ||
-	      jsonrpc_member_u32(params, "generation", 0, OBJECT_GENERATION_MAX, &drop->generation, err) < 0)))
-		return control_invalid(err);
-	return 0;
+	return jsonrpc_member_only(params, members, err) < 0 || control_handle_read(params, drop, err) < 0
+		       ? control_invalid(err)
+		       : 0;
 }
 
-/* May it be? generations: as they are to be written down then. */
-static int check_may_drop(struct control *control, struct drop *drop, uint32_t *generations, struct star_error *err)
+/* May it be? Then id and generation are known, too. generations: as they are to be written down then. */
+static int check_may_drop(struct control *control, struct control_handle *drop, uint32_t *generations,
+			  struct star_error *err)
 {
 	const struct object_spec *spec;
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	rc = control_leader_laid_out(control, err);
-	spec = rc == 0 ? control_table(control, drop->name, err) : NULL;
+	spec = rc == 0 ? control_handle_table(control, drop, err) : NULL;
 	if (rc == 0 && !spec)
 		rc = err->code;
-	else if (rc == 0 && drop->by_handle && (spec->id != drop->id || spec->generation != drop->generation))
-		rc = star_error_set(err, -ENOENT,
-				    "\"%s\" is another table by now: the one that is meant was dropped before",
-				    drop->name);
 	if (rc == 0)
 		rc = control_leader_check_heard(control, drop->name, "dropped", err);
 	memcpy(generations, control->generations, sizeof(control->generations));
@@ -112,7 +98,7 @@ static int check_may_drop(struct control *control, struct drop *drop, uint32_t *
 }
 
 /* Tells the others; who cannot be told now does it when it joins again. Their tasks. */
-static json_t *tell_all(struct control *control, const struct drop *drop)
+static json_t *tell_all(struct control *control, const struct control_handle *drop)
 {
 	json_t *later = json_array();
 
@@ -146,7 +132,7 @@ int control_leader_drop(struct control *control, const json_t *params, json_t **
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	uint32_t generations[WIRE_OBJECTS_MAX + 1];
-	struct drop drop;
+	struct control_handle drop;
 	json_t *later;
 	int rc = read_params(params, &drop, err);
 

@@ -2,8 +2,8 @@
 /*
  * Tables are emptied on all nodes: PS task 0 begins it, only while it hears all others, and whoever has asked for it
  * asks again until no rows are left. A ticket names the nodes' incarnations: one that is restarted meanwhile may have
- * loaded old rows, so the question then fails. At the end PS task 0 has a checkpoint written, as older ones still have
- * the rows.
+ * loaded old rows, so the question then fails. It names the table, too, which may be dropped meanwhile, and another
+ * made under its name. At the end PS task 0 has a checkpoint written, as older ones still have the rows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@
 #include "jsonrpc/member.h"
 #include "control/node.h"
 
-/* Of all nodes, with their incarnations; not 0. Under lock. */
-static uint64_t ticket_of(const struct control *control)
+/* Of a table and all nodes, with their incarnations; not 0. Under lock. */
+static uint64_t ticket_of(const struct control *control, const struct object_spec *spec)
 {
-	uint64_t ticket = 0;
+	uint64_t ticket = hash_mix((uint64_t)spec->generation << 32 | spec->id);
 
 	for (uint32_t task = 0; task < control->config->ps_count; task++)
 		ticket = hash_mix(ticket ^ control->nodes[task].incarnation);
@@ -46,27 +46,30 @@ int control_leader_check_heard(const struct control *control, const char *name, 
 }
 
 /* May it begin, or go on? *ticket: 0, or what the begin has returned; then that of now. */
-static int check_may_empty(struct control *control, const char *name, uint64_t *ticket, uint32_t *id,
+static int check_may_empty(struct control *control, const struct control_handle *handle, uint64_t *ticket, uint32_t *id,
 			   struct star_error *err)
 {
+	const char *name = handle->name;
 	const struct object_spec *spec;
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	rc = control_leader_laid_out(control, err);
-	spec = rc == 0 ? control_table(control, name, err) : NULL;
+	spec = rc == 0 ? control_handle_table(control, handle, err) : NULL;
 	if (rc == 0 && !spec)
 		rc = err->code;
 	if (rc == 0)
 		rc = control_leader_check_heard(control, name, *ticket ? "emptied whole" : "emptied", err);
-	if (rc == 0 && *ticket && *ticket != ticket_of(control))
+	if (rc == 0 && *ticket && *ticket != ticket_of(control, spec))
 		rc = star_error_set(
 			err, -ESTALE,
-			"\"%s\" may have rows: a PS task was restarted while it was being emptied. Empty it again",
+			"\"%s\" may have rows: a PS task was restarted while it was being emptied, or it was "
+			"dropped, and made again. Empty it again",
 			name);
-	*ticket = ticket_of(control);
-	if (rc == 0)
+	if (rc == 0) {
+		*ticket = ticket_of(control, spec);
 		*id = spec->id;
+	}
 	pthread_mutex_unlock(&control->lock);
 	return rc;
 }
@@ -118,22 +121,21 @@ bool control_leader_ask_checkpoint(struct control *control)
 
 int control_leader_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "name", "ticket", NULL };
+	static const char *const members[] = { "name", "id", "generation", "ticket", NULL };
 	const bool begin = !json_object_get(params, "ticket");
+	struct control_handle handle;
 	uint64_t ticket = 0, left = 0;
-	const char *name;
 	uint32_t id = 0;
 	int rc;
 
-	if (jsonrpc_member_only(params, members, err) < 0 ||
-	    jsonrpc_member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0 ||
+	if (jsonrpc_member_only(params, members, err) < 0 || control_handle_read(params, &handle, err) < 0 ||
 	    (!begin && jsonrpc_member_u64(params, "ticket", &ticket, err) < 0))
 		return control_invalid(err);
 	if (!begin && ticket == 0) {
 		star_error_set(err, -EINVAL, "member \"ticket\" is 0: leave it out to begin");
 		return control_invalid(err);
 	}
-	rc = check_may_empty(control, name, &ticket, &id, err);
+	rc = check_may_empty(control, &handle, &ticket, &id, err);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
 		bool refuses;
 
@@ -143,12 +145,12 @@ int control_leader_empty(struct control *control, const json_t *params, json_t *
 		refuses = control_bit(control->nodes[task].refuses, id);
 		pthread_mutex_unlock(&control->lock);
 		if (!refuses)
-			rc = empty_on(control, task, name, begin, &left, err);
+			rc = empty_on(control, task, handle.name, begin, &left, err);
 	}
 	if (rc < 0)
 		return rc;
 	if (begin)
-		log_info("\"%s\" is being emptied on all nodes", name);
+		log_info("\"%s\" is being emptied on all nodes", handle.name);
 	/* Who has begun it asks at least once more. */
 	if (left == 0 && (begin || !control_leader_ask_checkpoint(control)))
 		left = 1;

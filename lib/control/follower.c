@@ -319,6 +319,9 @@ static int take_reply(struct control *control, const json_t *reply, uint32_t *wa
 	if (rc < 0)
 		return rc;
 	control_leave_look(control, json_is_true(json_object_get(reply, "closing")), asked_us);
+	pthread_mutex_lock(&control->lock);
+	control->leader_on_stop = json_is_true(json_object_get(reply, "on_stop"));
+	pthread_mutex_unlock(&control->lock);
 	note_leader(control, incarnation, generation, joined, begins_with);
 	return !joined;
 }

@@ -544,6 +544,8 @@ static json_t *standing(const struct control *control, uint32_t task)
 
 	if (control->pair_generation)
 		json_object_set_new(reply, "generation", jsonrpc_member_from_u64(control->pair_generation));
+	if (control->config->checkpoint_on_stop)
+		json_object_set_new(reply, "on_stop", json_true());
 	if (node->joined && laid_out)
 		json_object_set_new(reply, "layout", layout_for(control, task));
 	return reply;

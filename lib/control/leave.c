@@ -80,15 +80,16 @@ static bool is_closed(struct control *control)
 	return closed;
 }
 
-/* Whether it has taken anything that could be saved: it has a layout. */
-static bool has_served(struct control *control)
+/* Whether it has taken anything that could be saved, that is, has a layout, and is to be saved. Where PS task 0 is told
+ * so, who is not would lose its part of what the others keep. */
+static bool is_to_be_saved(struct control *control)
 {
-	bool served;
+	bool saved;
 
 	pthread_mutex_lock(&control->lock);
-	served = control->epoch != 0;
+	saved = control->epoch != 0 && (control->config->checkpoint_on_stop || control->leader_on_stop);
 	pthread_mutex_unlock(&control->lock);
-	return served;
+	return saved && control->config->checkpoint_directory[0];
 }
 
 void control_leave_note_begin(struct control *control, const struct control_checkpoint *c)
@@ -206,7 +207,7 @@ int control_drain(struct control *control)
 {
 	struct star_error err = { 0 };
 
-	if (!control->config->checkpoint_directory[0] || !control->config->checkpoint_on_stop || !has_served(control))
+	if (!is_to_be_saved(control))
 		return 0;
 	log_info("a last checkpoint is written before the node ends");
 	if (wait_for_last(control, &err) == 0) {

@@ -232,7 +232,8 @@ struct control {
 	bool leader_second; /* of its two control addresses PS task 0 is looked for at the second; any thread looks */
 	uint64_t leader_generation; /* the highest under which a node of its pair has answered */
 	uint32_t leader_incarnation;
-	uint64_t leader_seen_us;				     /* 0: never */
+	bool leader_on_stop;	 /* checkpoint.on_stop is true there, so it is for all */
+	uint64_t leader_seen_us; /* 0: never */
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" when it has */
 	/* PS task 0 pushed a layout before this node had joined: the next heartbeat asks for it at once */
 	bool layout_missed;
@@ -328,6 +329,19 @@ const struct object_spec *control_table(const struct control *control, const cha
 
 /* The same for those without it. Takes lock. */
 const struct object_spec *control_table_by_name(struct control *control, const char *name, struct star_error *err);
+
+/* handle.c: a table of which a caller has the name, or, `exact`, a handle too: no other of the name is meant. */
+struct control_handle {
+	const char *name;
+	uint32_t id, generation;
+	bool exact;
+};
+
+/* Members "name", and, together, "id" and "generation". */
+int control_handle_read(const json_t *params, struct control_handle *handle, struct star_error *err);
+/* NULL with -ENOENT: there is none, or another by now. Under lock. */
+const struct object_spec *control_handle_table(const struct control *control, const struct control_handle *handle,
+					       struct star_error *err);
 
 /* Begins a full pass of eviction on this node. Takes both locks. */
 int control_sweep(struct control *control, const char *name, struct star_error *err);

@@ -248,6 +248,11 @@ static void hand_out(struct control_queue *q, uint64_t worker, uint64_t now_us, 
 	}
 }
 
+bool control_queue_is(const struct control_queue *queue, uint64_t digest)
+{
+	return queue->digest == digest;
+}
+
 int control_queue_work(struct control_queue *q, const struct control_queue_call *call, uint64_t now_us,
 		       struct control_queue_answer *answer, struct star_error *err)
 {

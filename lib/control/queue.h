@@ -54,6 +54,8 @@ int control_queue_open(struct control_queues *queues, const struct control_queue
 /* NULL: there is none. */
 struct control_queue *control_queue_find(const struct control_queues *queues, const char *name);
 void control_queue_drop(struct control_queues *queues, struct control_queue *queue);
+/* Whether its slices are those that a worker takes it to have. */
+bool control_queue_is(const struct control_queue *queue, uint64_t digest);
 
 /* What a worker asks. */
 struct control_queue_call {

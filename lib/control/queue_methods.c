@@ -91,8 +91,10 @@ static int find_queue(struct control *control, const char *name, struct control_
 	return *queue ? 0 : star_error_set(err, -ENOENT, "there is no queue \"%s\"", name);
 }
 
-static int work(struct control *control, const char *name, const struct control_queue_call *call, json_t **result,
-		struct star_error *err)
+/* digest: of the slices that the worker reads, or NULL. Where a queue was dropped and another opened under its name, it
+ * would train with its own, and have others marked as done. */
+static int work(struct control *control, const char *name, const uint64_t *digest,
+		const struct control_queue_call *call, json_t **result, struct star_error *err)
 {
 	struct control_queue_answer *answer = malloc(sizeof(*answer));
 	struct control_queue *queue;
@@ -102,6 +104,10 @@ static int work(struct control *control, const char *name, const struct control_
 		return star_error_set(err, -ENOMEM, "no memory for an answer");
 	pthread_mutex_lock(&control->lock);
 	rc = find_queue(control, name, &queue, err);
+	if (rc == 0 && digest && !control_queue_is(queue, *digest))
+		rc = star_error_set(err, -ESTALE,
+				    "the queue \"%s\" has other slices by now: it was dropped, and opened with others",
+				    name);
 	if (rc == 0)
 		rc = control_queue_work(queue, call, clock_us(), answer, err);
 	/* What was handed out and is not done is handed out again. */
@@ -115,9 +121,13 @@ static int work(struct control *control, const char *name, const struct control_
 
 int control_queue_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "name", "incarnation", "worker", "has", "done", "wants", NULL };
+	static const char *const members[] = {
+		"name", "incarnation", "digest", "worker", "has", "done", "wants", NULL
+	};
+	const bool names_digest = json_object_get(params, "digest");
 	struct control_queue_call call = { 0 };
 	uint32_t incarnation;
+	uint64_t digest;
 	uint64_t *has, *done = NULL;
 	const char *name;
 	int rc;
@@ -125,6 +135,7 @@ int control_queue_ask(struct control *control, const json_t *params, json_t **re
 	if (jsonrpc_member_only(params, members, err) < 0 ||
 	    jsonrpc_member_string(params, "name", QUEUE_NAME_MAX, &name, err) < 0 ||
 	    jsonrpc_member_u32(params, "incarnation", 0, UINT32_MAX, &incarnation, err) < 0 ||
+	    (names_digest && jsonrpc_member_u64(params, "digest", &digest, err) < 0) ||
 	    jsonrpc_member_u64(params, "worker", &call.worker, err) < 0 ||
 	    jsonrpc_member_bool(params, "wants", &call.wants, err) < 0)
 		return control_invalid(err);
@@ -144,7 +155,10 @@ int control_queue_ask(struct control *control, const json_t *params, json_t **re
 	done = has ? read_slices(params, "done", &call.done_count, err) : NULL;
 	call.has = has;
 	call.done = done;
-	rc = done ? work(control, name, &call, result, err) : err->code == -EINVAL ? control_invalid(err) : err->code;
+	if (done)
+		rc = work(control, name, names_digest ? &digest : NULL, &call, result, err);
+	else
+		rc = err->code == -EINVAL ? control_invalid(err) : err->code;
 	free(done);
 	free(has);
 	return rc;

@@ -6,22 +6,32 @@
 #include "jsonrpc/member.h"
 #include "control/node.h"
 
+static const struct object_spec *find_table(struct control *control, const struct control_handle *handle,
+					    struct star_error *err)
+{
+	const struct object_spec *spec;
+
+	pthread_mutex_lock(&control->lock);
+	spec = control_handle_table(control, handle, err);
+	pthread_mutex_unlock(&control->lock);
+	return spec;
+}
+
 int control_rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "name", "reactor", "at", NULL };
+	static const char *const members[] = { "name", "id", "generation", "reactor", "at", NULL };
 	const struct control_data_plane *plane = &control->data_plane;
 	struct control_row_keys which = { 0 };
 	const struct object_spec *spec;
-	const char *name;
+	struct control_handle handle;
 	json_t *keys;
 	int rc;
 
-	if (jsonrpc_member_only(params, members, err) < 0 ||
-	    jsonrpc_member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0 ||
+	if (jsonrpc_member_only(params, members, err) < 0 || control_handle_read(params, &handle, err) < 0 ||
 	    jsonrpc_member_u32(params, "reactor", 0, WIRE_REACTORS_MAX - 1, &which.reactor, err) < 0 ||
 	    (json_object_get(params, "at") && jsonrpc_member_u64(params, "at", &which.at, err) < 0))
 		return control_invalid(err);
-	spec = control_table_by_name(control, name, err);
+	spec = find_table(control, &handle, err);
 	if (!spec)
 		return err->code;
 	keys = json_array();
@@ -60,22 +70,21 @@ static uint64_t *read_keys(const json_t *params, uint32_t *count, struct star_er
 
 int control_rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "name", "keys", NULL };
+	static const char *const members[] = { "name", "id", "generation", "keys", NULL };
 	const struct control_data_plane *plane = &control->data_plane;
 	const struct object_spec *spec;
 	uint64_t *keys = NULL;
+	struct control_handle handle;
 	uint32_t count = 0;
-	const char *name;
 	json_t *records;
 	int rc = 0;
 
-	if (jsonrpc_member_only(params, members, err) < 0 ||
-	    jsonrpc_member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0)
+	if (jsonrpc_member_only(params, members, err) < 0 || control_handle_read(params, &handle, err) < 0)
 		return control_invalid(err);
 	keys = read_keys(params, &count, err);
 	if (!keys)
 		return control_invalid(err);
-	spec = control_table_by_name(control, name, err);
+	spec = find_table(control, &handle, err);
 	if (!spec)
 		rc = err->code;
 	records = json_array();

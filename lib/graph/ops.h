@@ -21,6 +21,7 @@ enum graph_op_flags {
 	/* a sum over rows: may be done in parts, whose sum is the result (mean and sqrtn: when it has been divided) */
 	GRAPH_POOLS = 1 << 2,
 	GRAPH_SPREADS = 1 << 3, /* a row of its first input for each of its output's, as the second one says */
+	GRAPH_ELEMENTWISE = 1 << 4 | GRAPH_ROWWISE, /* element by element, with broadcasting */
 };
 
 enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
@@ -47,32 +48,33 @@ enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
 	X(STEP_ADD, "step_add", 1, 1, 1, GRAPH_ON_PS, \
 	  GRAPH_STATEFUL) /* a float64 scalar variable of sgd at rate 1: one more */ \
 	/* elementwise; binary ones broadcast as NumPy does */ \
-	X(NEG, "neg", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(EXP, "exp", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(LOG, "log", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(SQRT, "sqrt", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(SQUARE, "square", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(ABS, "abs", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(SIGN, "sign", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(RELU, "relu", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(SIGMOID, "sigmoid", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(TANH, "tanh", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(CAST, "cast", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) /* dtype */ \
-	X(ADD, "add", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(SUB, "sub", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(MUL, "mul", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(DIV, "div", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(MAX, "max", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(MIN, "min", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(LESS, "less", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE)			 /* int32: 0 or 1 */ \
-	X(EQUAL, "equal", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE)		 /* int32: 0 or 1 */ \
-	X(SELECT, "select", 3, 3, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE)		 /* int32 condition, if not 0, else */ \
-	X(ADD_N, "add_n", 1, GRAPH_INPUTS_MAX, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) /* the sum of tensors of one shape */ \
+	X(NEG, "neg", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(EXP, "exp", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(LOG, "log", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(SQRT, "sqrt", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(SQUARE, "square", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(ABS, "abs", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(SIGN, "sign", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(RELU, "relu", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(SIGMOID, "sigmoid", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(TANH, "tanh", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(CAST, "cast", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) /* dtype */ \
+	X(ADD, "add", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(SUB, "sub", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(MUL, "mul", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(DIV, "div", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(MAX, "max", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(MIN, "min", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(LESS, "less", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE)	/* int32: 0 or 1 */ \
+	X(EQUAL, "equal", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE)	/* int32: 0 or 1 */ \
+	X(SELECT, "select", 3, 3, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) /* int32 condition, if not 0, else */ \
+	X(ADD_N, "add_n", 1, GRAPH_INPUTS_MAX, 1, GRAPH_ANYWHERE, \
+	  GRAPH_ELEMENTWISE) /* the sum of tensors of one shape */ \
 	X(DROPOUT, "dropout", 1, 1, 1, GRAPH_ON_WORKER, \
 	  0) /* rate, seed: by (seed, step, element), scaled by 1 / (1 - rate) */ \
 	/* shapes */ \
-	X(IDENTITY, "identity", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
-	X(STOP_GRADIENT, "stop_gradient", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ROWWISE) \
+	X(IDENTITY, "identity", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
+	X(STOP_GRADIENT, "stop_gradient", 1, 1, 1, GRAPH_ANYWHERE, GRAPH_ELEMENTWISE) \
 	X(RESHAPE, "reshape", 1, 2, 1, GRAPH_ANYWHERE, 0) /* shape (one may be -1); or the shape of a second input */ \
 	X(TRANSPOSE, "transpose", 1, 1, 1, GRAPH_ANYWHERE, 0)	       /* perm */ \
 	X(CONCAT, "concat", 1, GRAPH_INPUTS_MAX, 1, GRAPH_ANYWHERE, 0) /* axis */ \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The words of a text, and their ids. While it is read, ids are given in the order of first sight; vocabulary_rank then
- * gives the final ones: the most frequent word is 0, words of one count stand in alphabetical order, rare words are
- * left out. So an id depends on the text alone. One thread.
+ * The words of a text, and their ids. While the text is read, ids are assigned in the order of first occurrence.
+ * vocabulary_rank then assigns the final ones: the most frequent word is 0, words of equal count are in alphabetical
+ * order, and rare words are omitted. So an id depends only on the text. Threads: one.
  *
- * A line is a sentence: what follows the first " | " where there is one (the gloss of a synset in WordNet's data files,
- * wndb(5)), else the whole line; in lines that begin with two spaces (the licence in these files) there is none. A word
+ * A line is a sentence: the part after the first " | " if there is one (the gloss of a synset in WordNet's data files,
+ * wndb(5)), otherwise the whole line. Lines that begin with two spaces (the licence in these files) have none. A word
  * is a run of the letters a to z, in either case.
  */
 #ifndef INPUT_VOCABULARY_H
@@ -28,13 +28,13 @@ struct word {
 	uint64_t count;
 };
 
-/* The words of a line that are still to come. */
+/* The remaining words of a line. */
 struct line_words {
 	const char *at, *end;
 };
 
 struct line_words input_line_words_begin(const char *line, size_t length);
-/* The next word in small letters, and its length; 0: there is none. Those too long for it are passed over. */
+/* skipped. */
 size_t input_line_words_next(struct line_words *words, char text[VOCABULARY_WORD_BYTES]);
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
@@ -55,17 +55,17 @@ struct vocabulary {
 int vocabulary_init(struct vocabulary *v, struct star_error *err);
 void vocabulary_fini(struct vocabulary *v); /* also one of zeros, and again */
 
-/* The id of text[length], 0 < length < VOCABULARY_WORD_BYTES, added with a count of 0 when it is new; *id is set. 0,
+/* Sets *id to the id of text[length], 0 < length < VOCABULARY_WORD_BYTES; a new word is added with a count of 0. 0,
  * -ENOMEM, or -E2BIG: there are VOCABULARY_WORDS_MAX. */
 int vocabulary_add(struct vocabulary *v, const char *text, size_t length, uint32_t *id, struct star_error *err);
 
-/* The id of a word that ends with a zero, or VOCABULARY_NONE. */
+/* The id of a zero-terminated word, or VOCABULARY_NONE. */
 uint32_t vocabulary_find(const struct vocabulary *v, const char *text);
 
 /*
- * Gives the final ids to the words with at least min_count occurrences, to the first `most` of them, and forgets the
- * others. renamed[old id], of v->size elements as it was, becomes the new id or VOCABULARY_NONE; it may be NULL. 0 or
- * -ENOMEM.
+ * Assigns the final ids to the words with at least min_count occurrences, to at most `most` of them, and removes the
+ * others. renamed[old id], with as many elements as v->size was, is set to the new id or VOCABULARY_NONE; it may be
+ * NULL. 0 or -ENOMEM.
  */
 int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t most, uint32_t *renamed, struct star_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files that read a journal share. */
+/* Shared by the files that read a journal. */
 #ifndef JOURNAL_INTERNAL_H
 #define JOURNAL_INTERNAL_H
 
@@ -20,18 +20,18 @@ struct journal_input {
 	uint64_t position; /* of that block's payload */
 	int fd, folder;
 	uint64_t file_bytes;
-	uint32_t skip;	 /* of the payloads that come: no record that is there begins in them */
+	uint32_t skip;	 /* bytes of the next payloads to skip: the beginning of their record is missing */
 	uint8_t *memory; /* a block */
-	uint8_t *buffer; /* records that are not whole yet */
-	size_t at, left; /* in it: what has not been given */
+	uint8_t *buffer; /* records that are not complete yet */
+	size_t at, left; /* in the buffer: what was not returned yet */
 };
 
 int journal_input_open(struct journal_input *in, const struct journal_contents *contents, struct journal_file *files,
 		       uint32_t count, struct star_error *err);
 void journal_input_close(struct journal_input *in);
-/* The next record, good until the next call. 1, or 0 at the end, or a negative errno. */
+/* Gets the next record, valid until the next call. 1; 0 at the end; or a negative errno. */
 int journal_input_next(struct journal_input *in, const struct journal_record **record, struct star_error *err);
-/* Behind it. */
+/* The position after it. */
 uint64_t journal_input_position(const struct journal_input *in);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor's journal on its way to the disk: a thread takes what the ring has, about every millisecond or as much as a
- * block holds, and writes it down with RWF_DSYNC, past the page cache where the file system can. Segments are
- * preallocated; what no restart needs any more is used again. After an error nothing more is written until a new life
- * is begun.
+ * Writes a reactor's journal to disk. A thread takes what the ring has, about every millisecond or as much as fits in a
+ * block, and writes it with RWF_DSYNC, bypassing the page cache if the file system can. Segments are preallocated, and
+ * reused when no restart needs them any more. After an error nothing more is written until a new life begins.
  */
 #ifndef JOURNAL_WRITER_H
 #define JOURNAL_WRITER_H
@@ -18,28 +17,28 @@ struct journal_life {
 	uint32_t after, story;
 	uint64_t base, passed_over;
 	uint64_t segment_bytes;
-	uint64_t limit_bytes; /* of all segments of a reactor */
+	uint64_t limit_bytes; /* for all segments of a reactor */
 };
 
 struct journal_writer;
 
-/* Makes the first segment of the reactor's stream, and starts the thread. former: as in struct journal_segment. NULL
+/* Creates the first segment of the reactor's stream, and starts the thread. former: as in struct journal_segment. NULL
  * with err. */
 struct journal_writer *journal_writer_create(const struct journal_life *life, uint32_t reactor, uint64_t former,
 					     struct journal_ring *ring, struct star_error *err);
 /* Writes what was published, ends the thread, and closes the segment. */
 void journal_writer_destroy(struct journal_writer *writer);
 
-/* The checkpoint counts from now on: what lies before its instant goes, once the sessions are written again. From any
- * one thread. */
+/* The checkpoint counts from now on: what precedes its instant is removed as soon as the sessions are written again.
+ * From any one thread. */
 void journal_writer_keep_from(struct journal_writer *writer, uint64_t id);
-/* Whether that has been done, so that former lives are of no use any more. From the same thread. */
+/* Whether that is done, so that former lives are no longer needed. From the same thread. */
 bool journal_writer_keeps_from(struct journal_writer *writer, uint64_t id);
 
-/* Another limit_bytes from now on. From any thread. */
+/* Sets limit_bytes. From any thread. */
 void journal_writer_limit(struct journal_writer *writer, uint64_t bytes);
 
-/* Ends it, for that reason. From any thread. */
+/* Ends the journal, with this reason. From any thread. */
 void journal_writer_fail(struct journal_writer *writer, const struct star_error *why);
 
 /* X(name, kind, what it says). */
@@ -57,14 +56,14 @@ struct journal_figures {
 	JOURNAL_FIGURES(X)
 #undef X
 };
-/* Added to *sum; commit_max_us is the greatest. text, or NULL: why it failed, where it has. From any thread. */
+/* thread. */
 void journal_writer_figures(struct journal_writer *writer, struct journal_figures *sum, struct star_error *why);
 
 enum { JOURNAL_NAME_MAX = 32 };
 /* "00000001-003-00000007.log" */
 void journal_segment_name(char name[static JOURNAL_NAME_MAX], uint32_t life, uint32_t reactor, uint32_t number);
 bool journal_segment_parse(const char *name, uint32_t *life, uint32_t *reactor, uint32_t *number);
-/* A file of this name is there as long as nothing of the life is missing in its journal. */
+/* A file of this name exists as long as nothing of the life is missing in its journal. */
 void journal_whole_name(char name[static JOURNAL_NAME_MAX], uint32_t life);
 uint32_t journal_segment_checksum(const struct journal_segment *segment);
 uint32_t journal_block_checksum(const struct journal_block *block, const void *payload);

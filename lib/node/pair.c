@@ -3,9 +3,11 @@
 #include "node/pair.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -352,6 +354,24 @@ static void *run(void *arg)
 
 /* ---- begin and end ---- */
 
+/* Two nodes with one folder would each take the other one's role and generation for their own. */
+static int lock_folder(struct node_pair *p, struct star_error *err)
+{
+	const char *directory = p->node->config->standby_directory;
+
+	p->folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (p->folder < 0)
+		return star_error_set(err, -errno, "standby.directory: %.300s cannot be opened: %s", directory,
+				      strerror(errno));
+	if (flock(p->folder, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		return star_error_set(
+			err, -EBUSY,
+			"standby.directory: another node remembers in %.300s what it was: each has its own "
+			"folder",
+			directory);
+	return 0;
+}
+
 int node_pair_open(struct node *node, struct star_error *err)
 {
 	const struct config *config = node->config;
@@ -367,7 +387,7 @@ int node_pair_open(struct node *node, struct star_error *err)
 	node->pair = p;
 	p->node = node;
 	p->shares_rings = node->journal != NULL;
-	p->listen_fd = p->bell.fd = -1;
+	p->listen_fd = p->bell.fd = p->folder = -1;
 	p->own_incarnation = node->incarnation;
 	p->promotion_read = true;
 	/* Of a standby its administrator may read rows, too; of several tasks once its primary says where it is. */
@@ -376,7 +396,9 @@ int node_pair_open(struct node *node, struct star_error *err)
 	pthread_mutex_init(&p->file.lock, NULL);
 	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->changed);
-	rc = node_bell_make(&p->bell, err);
+	rc = lock_folder(p, err);
+	if (rc == 0)
+		rc = node_bell_make(&p->bell, err);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
 		service_set_follows(node->shards[i].service, true);
 		p->rings[i] = node->journal ? node->journal->rings[i]
@@ -409,6 +431,8 @@ void node_pair_close(struct node *node)
 	}
 	node_pair_register_close(p);
 	node_bell_free(&p->bell);
+	if (p->folder >= 0)
+		close(p->folder); /* and with it goes the lock */
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
 	pthread_mutex_destroy(&p->file.lock);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node of a pair: one of two that are one PS task. docs/availability.rst says what is promised, and has the states.
- * One thread does what a node's role asks for: it finds out who serves, sends what changes to a standby, or takes and
- * applies it. Another one answers the other node's questions; the control plane's asks for a promotion.
+ * A node of a pair, that is, one of two nodes that form one PS task. docs/availability.rst says what is promised, and
+ * has the states. One thread executes the node's role: it finds out which node serves, sends changes to a standby, or
+ * receives and applies them. Another thread answers requests of the other node; those of the control plane request
+ * promotions.
  */
 #ifndef STARSERVER_PAIR_H
 #define STARSERVER_PAIR_H
@@ -14,32 +15,32 @@
 #include "pair/link.h"
 #include "pair/receiver.h"
 
-/* What a primary or a standby is doing, within its role. */
+/* The state of a primary or a standby, within its role. */
 enum node_pair_state {
 	NODE_PAIR_BEGINS,
-	NODE_PAIR_SOLO,	   /* primary: there is no standby */
-	NODE_PAIR_SYNCING, /* the standby gets what the primary has */
-	NODE_PAIR_PAIRED,  /* it has it, and follows */
-	NODE_PAIR_LOST,	   /* the connection is gone: whoever has all may have to go on alone */
+	NODE_PAIR_SOLO,	   /* primary without a standby */
+	NODE_PAIR_SYNCING, /* the standby receives the primary's state */
+	NODE_PAIR_PAIRED,  /* the standby has everything, and follows */
+	NODE_PAIR_LOST,	   /* the connection is lost: a node that has everything may have to continue alone */
 };
 
-/* What a primary tells its reactors. */
+/* A primary's orders to its reactors. */
 enum node_pair_word {
-	NODE_PAIR_ATTACH,  /* each has a stream from now on */
+	NODE_PAIR_ATTACH,  /* each reactor has a stream from now on */
 	NODE_PAIR_DETACH,  /* it has none, and replies wait for nothing */
-	NODE_PAIR_SETTLE,  /* a mark behind all that there is; so: there is one */
+	NODE_PAIR_SETTLE,  /* write a mark after everything so far; true: it is there */
 	NODE_PAIR_GATE,	   /* replies wait for the standby */
-	NODE_PAIR_COVERED, /* so: it has all that replies have told of before that */
-	NODE_PAIR_LEAVE,   /* nobody is taken, and what is not begun is not answered: rpc_server_leave */
+	NODE_PAIR_COVERED, /* true: the standby has everything that replies have reported before that */
+	NODE_PAIR_LEAVE,   /* accept no connections, and do not answer requests that have not begun: rpc_server_leave */
 };
 
-/* What a promotion did. */
+/* The result of a promotion. */
 struct node_pair_promotion {
 	bool asked, done;
-	bool found;   /* nobody has asked: the standby does not hear of its primary */
-	bool deposed; /* the other node has answered that it serves no more */
-	bool whole;   /* and all that it had has come */
-	bool back;    /* it had closed for the other one, and serves again with all that it had */
+	bool found;   /* not requested by anyone: the standby does not hear from its primary */
+	bool deposed; /* the other node has answered that it no longer serves */
+	bool whole;   /* and everything that it had was received */
+	bool back;    /* this node had closed for the other one, and serves again with everything that it had */
 	uint64_t waited_ms;
 	int status;
 	struct star_error err;
@@ -50,25 +51,30 @@ struct node_pair {
 	struct control *control;
 	struct secure_context *context; /* NULL: in clear */
 	int listen_fd;
+	int folder; /* standby.directory, locked */
 	pthread_t thread, listener;
 	bool threaded, listening;
 	struct journal_ring *rings[WIRE_REACTORS_MAX];
-	bool shares_rings; /* they are the journal's, too, and its */
+	bool shares_rings; /* the rings are those of the journal */
 	struct node_snapshot snapshots[WIRE_REACTORS_MAX];
 	uint32_t own_incarnation;
-	bool was_standby; /* before the process began */
-	/* pair.json: several threads write it, and what one has written is not undone by another one that knew less. */
+	bool was_standby; /* before the process started */
+	/* pair.json: several threads write it, and a thread with older information must not overwrite newer
+	 * information. */
 	struct {
 		pthread_mutex_t lock;
 		enum pair_role role;
 		uint64_t generation;
-		bool yielded; /* the other node serves: it says "primary" no more before the process begins again */
+		/* the other node serves: the role in the file does not become "primary" again until the process
+		 * restarts */
+		bool yielded;
 	} file;
-	/* What its journal has is of this node as the primary, and it has been no standby since: remembered. */
+	/* Whether the journal is that of this node as the primary, and the node has not been a standby since; recorded
+	 * in the file. */
 	bool owns_journal;
-	bool inherits;			/* it begins to serve, and the other one has not served since it did */
-	struct node_pair_register *reg; /* in etcd; NULL: none */
-	struct node_bell bell;		/* the primary's thread sleeps by it */
+	bool inherits;			/* it begins to serve, and the other node has not served since this one did */
+	struct node_pair_register *reg; /* in etcd; NULL: there is none */
+	struct node_bell bell;		/* the primary's thread waits for it */
 
 	pthread_mutex_t lock; /* protects what follows */
 	pthread_cond_t changed;
@@ -76,99 +82,100 @@ struct node_pair {
 	enum pair_role role;
 	enum node_pair_state state;
 	uint64_t generation;
-	char peer_control[PAIR_ADDRESS_MAX]; /* as it has said */
-	char why[160];			     /* there is no standby, or this one is not well; "": all is */
-	/* of a primary */
-	struct pair_link *joined; /* a standby that waits to be served */
+	char peer_control[PAIR_ADDRESS_MAX]; /* as the other node has reported */
+	char why[160];			     /* why there is no standby, or this one is not healthy; "": all is well */
+	/* for a primary */
+	struct pair_link *joined; /* a standby that waits for its state */
 	struct pair_hello joins;
-	uint64_t deposed_by; /* the generation that is to take over; 0: none */
+	uint64_t deposed_by; /* the generation that takes over; 0: none */
 	bool closed, closed_whole;
-	bool takes_back;	  /* its own place, for which the other one has come to nothing */
-	bool waits;		  /* replies do, for the standby; written by the primary's thread */
-	uint64_t catalogue_there; /* the version of the catalogue that the standby has */
-	/* of a standby */
+	bool takes_back;	  /* its own place, because the other node has failed to take it */
+	bool waits;		  /* replies wait for the standby; written by the primary's thread */
+	uint64_t catalogue_there; /* version of the catalogue that the standby has */
+	/* for a standby */
 	bool promotable;
-	uint64_t heard_us; /* when the last ping came; 0: never */
+	uint64_t heard_us; /* when the last ping arrived; 0: never */
 	uint32_t primary_incarnation, primary_epoch, primary_lease_ms;
-	bool primary_sums, primary_same; /* sums were opened there; it has the same reactors */
+	bool primary_sums, primary_same; /* sums were opened on the primary; it has the same number of reactors */
 	struct node_pair_promotion promotion;
-	bool promotion_read; /* by the operator who has asked, if one has */
-	bool deposing;	     /* the primary is being asked to stop for him */
+	bool promotion_read; /* the operator's request, if there was one, has been answered */
+	bool deposing;	     /* the primary is being asked to stop for the operator */
 	/* figures */
 	uint64_t lag_bytes, lag_us, bytes, rows, syncs, resumed_us;
 };
 
-/* Before the reactors run: what is remembered, and the rings. After both node_pair_close, when they have ended. */
+/* Before the reactors run: reads the recorded state, and creates the rings. Afterwards call node_pair_close, when the
+ * reactors have ended. */
 int node_pair_open(struct node *node, struct star_error *err);
 void node_pair_close(struct node *node);
-/* With the control plane: the threads begin; and end, before it does. */
+/* Starts the threads, with the control plane running; and ends them, before it ends. */
 int node_pair_begin(struct node *node, struct control *control, struct star_error *err);
 void node_pair_end(struct node *node);
 
-/* The administrator's word; *result says what was done. */
+/* An operator's request; *result says what was done. */
 int node_pair_promote(struct node *node, json_t **result, struct star_error *err);
 
-/* Whether the standby cannot have taken its place: there is none that has all, or it has said something within the
- * lease. Of a primary, from any thread. */
+/* Whether the standby cannot have taken this node's place: there is none that has everything, or it has answered within
+ * the lease. For a primary, from any thread. */
 bool node_pair_leads(const struct node *node);
 
-/* pair_file.c. Of a node that is in no pair both are so. Whether its journal is what it, or nobody, goes on from; and
- * whether workers may go on with it as if nothing had happened. */
+/* pair_file.c. For a node that is not in a pair both are true: whether the node may start from its journal; and whether
+ * workers may continue with it as if nothing had happened. */
 bool node_pair_owned_journal(const struct node *node);
 bool node_pair_inherits(const struct node *node);
-/* A life of the journal has begun, with all that the node has: remembers that. */
+/* A life of the journal has begun that covers everything that the node has: records that. */
 int node_pair_owns_journal(struct node *node, struct star_error *err);
 
-/* pair_status.c. NULL: it is in none. */
+/* pair_status.c. NULL: the node is not in a pair. */
 json_t *node_pair_status(const struct node *node);
-/* The generation that takes over from it; 0: none does. */
+/* The generation that takes over from this node; 0: none does. */
 uint64_t node_pair_deposed_by(struct node_pair *p);
 
-/* ---- of the files pair*.c ---- */
+/* ---- shared by the files pair*.c ---- */
 
-/* pair_file.c: what this node was, beyond a restart: generation 0: nothing is known. */
+/* pair_file.c: records this node's role across restarts; generation 0: nothing is known. */
 int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t generation, struct star_error *err);
-/* Another one serves, under that generation: from now on it cannot be remembered as the primary any more. */
+/* The other node serves, with this generation: from now on this node cannot be recorded as the primary. */
 int node_pair_remember_yielded(struct node_pair *p, uint64_t generation, struct star_error *err);
 int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *generation, struct star_error *err);
 
-/* pair_listen.c: the thread that answers. */
+/* pair_listen.c: the thread that answers the other node. */
 void *node_pair_listen(void *arg);
 
 /* pair.c */
 bool node_pair_stops(struct node_pair *p);
 void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state state, const char *why);
-/* Waits for so long, or until something has changed. */
+/* Waits for ms, or until something has changed. */
 void node_pair_pause(struct node_pair *p, uint32_t ms);
-/* Of cluster.ps; 0: there is one PS task. */
+/* A checksum of cluster.ps; 0: there is one PS task. */
 uint32_t node_pair_cluster_mark(const struct config *config);
 struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent);
-/* Connects to the other node and says a hello. *link, where it is not NULL, is left open; the answer's status is the
- * result. -ECONNREFUSED: no process is there. */
+/* Connects to the other node and sends a hello. *link is left open, unless link is NULL; the result is the status in
+ * the answer. -ECONNREFUSED: no process is listening there. */
 int node_pair_ask(struct node_pair *p, const struct pair_hello *hello, uint32_t ms, struct pair_answer *answer,
 		  struct pair_link **link, struct star_error *err);
-/* Another one serves, under that generation, or has all: the process begins again, as its standby. */
+/* The other node serves, with this generation: restarts the process, as its standby. */
 void node_pair_yield(struct node_pair *p, uint64_t generation);
-/* It is the primary from now on, as node_pair_remember has it already. */
+/* Makes this node the primary, as node_pair_remember has already recorded. */
 int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct star_error *err);
-/* What node_pair_promote waits for is over. */
+/* Whether an operator, or the other node, has requested a promotion; and ends it, with its status. */
 bool node_pair_is_promoted(struct node_pair *p);
 void node_pair_end_promotion(struct node_pair *p, int status, const struct star_error *err);
 
-/* pair_tell.c: all reactors, one after the other; true: of all of them it is so. */
+/* pair_tell.c: gives an order to all reactors, one after the other; true: it is so on all of them. */
 bool node_pair_tell(struct node_pair *p, enum node_pair_word word);
-/* The workers of a node that leaves its place are hung up on, as soon as what it has for them is sent, and that is not
- * waited for for long. */
+/* Closes the connections of the workers of a node that gives up its place, as soon as what it has for them is sent,
+ * after a short wait at most. */
 void node_pair_hang_up(struct node_pair *p);
 
-/* pair_primary.c: serves, until it stops or is deposed. */
+/* pair_primary.c: serves until it stops or is deposed. */
 void node_pair_primary(struct node_pair *p);
-/* It serves without a standby from now on, unless it is deposed. */
+/* Serves without a standby from now on, unless it is deposed. */
 void node_pair_go_alone(struct node_pair *p, const char *why);
-/* pair_hold.c: it has closed for the other node, and holds what it has until that one says that it serves; or it serves
- * again. Returns then, or when it stops. */
+/* pair_hold.c: this node has closed for the other one, and keeps its state until that one says that it serves, or serves
+ * again itself. Returns then, or when it stops. */
 void node_pair_hold(struct node_pair *p);
-/* pair_standby.c: follows, until it stops, is promoted, or has to begin again. */
+/* pair_standby.c: follows until it stops, is promoted, or has to restart. */
 void node_pair_standby(struct node_pair *p);
 
 #endif

@@ -293,8 +293,10 @@ static int trim_object(struct node *node, uint32_t object, struct star_error *er
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
 		struct trim_message m = { .message.run = trim_on_reactor, .object = object, .evicted = TRIM_ROWS };
 
-		while (rc == 0 && m.evicted == TRIM_ROWS && !node_told_to_stop(node))
-			rc = node_ask_copy(&node->shards[i], &m.message, sizeof(m), err);
+		while (rc == 0 && m.evicted == TRIM_ROWS)
+			rc = node_told_to_stop(node)
+				     ? star_error_set(err, -ECANCELED, "told to stop while rows were evicted")
+				     : node_ask_copy(&node->shards[i], &m.message, sizeof(m), err);
 	}
 	return rc;
 }

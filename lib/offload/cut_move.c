@@ -27,7 +27,7 @@ struct moving {
 
 bool offload_cut_is_elementwise(enum graph_op op)
 {
-	return (op >= GRAPH_NEG && op <= GRAPH_ADD_N) || op == GRAPH_IDENTITY || op == GRAPH_STOP_GRADIENT;
+	return (graph_op_info(op)->flags & GRAPH_ELEMENTWISE) == GRAPH_ELEMENTWISE;
 }
 
 /* The same for each row of a shape of ndim dimensions: 1 there, or no such dimension. */

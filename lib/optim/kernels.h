@@ -10,29 +10,31 @@
 
 #include "optim/optim.h"
 
-/* What a kernel computes; several kinds share one, and a kind may have several. X(name, arrays of slots) */
+/* What a kernel computes; several kinds share one, and a kind may have several. X(name, arrays of slots, terms): given,
+ * where rate and epsilon are the push's and the optimizer's for all rows; by_row, where begin_update (optim.c) works
+ * out those of each row, or others. */
 #define OPTIM_FORMULAS(X) \
-	X(sgd, 0) \
-	X(adagrad, 1) \
-	X(adagrad_decayed, 1) /* with the decay of the accumulator that is due */ \
-	X(momentum, 1) \
-	X(nesterov, 1) \
-	X(rmsprop, 1) \
-	X(rmsprop_momentum, 2) \
-	X(rmsprop_centered, 2) \
-	X(rmsprop_centered_momentum, 3) \
-	X(adadelta, 2) \
-	X(adam, 2) \
-	X(amsgrad, 3) \
-	X(adamw, 2) \
-	X(sparse_rmsprop, 2) \
-	X(ftrl, 2)	 /* power -1/2 */ \
-	X(ftrl_power, 2) /* any other */ \
-	X(lamb_moments, 2) \
-	X(lamb_apply, 2)
+	X(sgd, 0, given) \
+	X(adagrad, 1, given) \
+	X(adagrad_decayed, 1, by_row) /* with the decay of the accumulator that is due */ \
+	X(momentum, 1, given) \
+	X(nesterov, 1, given) \
+	X(rmsprop, 1, given) \
+	X(rmsprop_momentum, 2, given) \
+	X(rmsprop_centered, 2, given) \
+	X(rmsprop_centered_momentum, 3, given) \
+	X(adadelta, 2, given) \
+	X(adam, 2, by_row) \
+	X(amsgrad, 3, by_row) \
+	X(adamw, 2, by_row) \
+	X(sparse_rmsprop, 2, given) \
+	X(ftrl, 2, by_row)	 /* power -1/2 */ \
+	X(ftrl_power, 2, by_row) /* any other */ \
+	X(lamb_moments, 2, by_row) \
+	X(lamb_apply, 2, by_row)
 
 enum optim_formula {
-#define X(name, slots) FORMULA_##name,
+#define X(name, slots, terms) FORMULA_##name,
 	OPTIM_FORMULAS(X)
 #undef X
 		OPTIM_FORMULA_COUNT

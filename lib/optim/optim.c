@@ -9,7 +9,14 @@
 #include "optim/kernels.h"
 
 static const uint8_t formula_slots[] = {
-#define X(name, slots) [FORMULA_##name] = slots,
+#define X(name, slots, terms) [FORMULA_##name] = slots,
+	OPTIM_FORMULAS(X)
+#undef X
+};
+
+enum { TERMS_given = true, TERMS_by_row = false };
+static const bool formula_has_given_terms[] = {
+#define X(name, slots, terms) [FORMULA_##name] = TERMS_##terms,
 	OPTIM_FORMULAS(X)
 #undef X
 };
@@ -148,8 +155,7 @@ int optim_init(struct optim *o, const struct optim_options *options, enum optim_
 	o->whole = kind == OPTIM_LAMB;
 	o->prepares = options->clip_value > 0 || options->clip_norm > 0 ||
 		      (kind != OPTIM_FTRL && (options->l1 > 0 || options->l2 > 0));
-	o->alike = !o->words && !o->prepares && !o->whole && kind != OPTIM_FTRL && kind != OPTIM_NONE &&
-		   o->formula != FORMULA_adam && o->formula != FORMULA_amsgrad && o->formula != FORMULA_adamw;
+	o->alike = formula_has_given_terms[o->formula] && !o->words && !o->prepares && kind != OPTIM_NONE;
 	o->initial_slots[0] = options->initial_accumulator;
 	find_powers(o->powers[0], options->beta1);
 	find_powers(o->powers[1], options->beta2);

@@ -15,6 +15,7 @@ enum {
 	SAMPLE_MAX = SAMPLE + INDEX_ENTRIES,
 	BUCKETS_MAX = 2 * INDEX_BUCKETS, /* ... or this many were looked at: a table of some size needs two or three */
 	BUCKET_BIT = 40,		 /* of a hash */
+	SEGMENTS_MAX = 256, /* empty ones in a row that are looked at for one with rows: some 100 us, hardly ever */
 };
 
 static uint32_t used(const struct store_table *t, store_row row)
@@ -86,36 +87,67 @@ static store_row choose_near(const struct store_table *t, uint64_t hash)
 	return least != STORE_NO_ROW ? least : choose_victim(t, rows, n);
 }
 
-bool store_evict_one(struct store_table *t, uint64_t hash)
+/* Rows whose keys came in the order of a walk (an import, a restored checkpoint) stand in few of the index's segments:
+ * from where the last one was found on. */
+static store_row choose_far(struct store_table *t)
 {
-	const store_row least = choose_near(t, hash);
-	uint64_t least_hash;
+	store_row rows[INDEX_SEGMENT_ENTRIES], least = STORE_NO_ROW;
 
-	if (least == STORE_NO_ROW)
+	for (unsigned i = 0; i < SEGMENTS_MAX && least == STORE_NO_ROW; i++) {
+		const uint64_t at = t->victims.at;
+		const unsigned n = store_index_walk(&t->index, &t->victims, rows);
+
+		least = choose_victim(t, rows, n < SAMPLE ? n : SAMPLE);
+		if (least != STORE_NO_ROW)
+			t->victims.at = at;
+		t->victims.over = false; /* it begins again */
+	}
+	return least;
+}
+
+static bool evict(struct store_table *t, store_row row)
+{
+	uint64_t hash;
+
+	if (row == STORE_NO_ROW)
 		return false;
-	least_hash = index_hash(index_key(&t->index, least));
+	hash = index_hash(index_key(&t->index, row));
 	if (t->store->snapshot.touching)
-		store_snapshot_gone(t, least_hash, least);
-	journal_note_gone(t, row_key(table_row(t, least)));
+		store_snapshot_gone(t, hash, row);
+	journal_note_gone(t, row_key(table_row(t, row)));
 	/* Free at once, in spite of pushes in flight: none of them has it. */
-	store_index_erase(&t->index, least_hash, least);
-	store_pool_give(&t->pool, least, false);
+	store_index_erase(&t->index, hash, row);
+	store_pool_give(&t->pool, row, false);
 	t->stats.rows--;
 	t->stats.evicted++;
 	PROBE(eviction, t->spec.name, 1, 0);
 	return true;
 }
 
+bool store_evict_near(struct store_table *t, uint64_t hash)
+{
+	return evict(t, choose_near(t, hash));
+}
+
+bool store_evict_one(struct store_table *t, uint64_t hash)
+{
+	return store_evict_near(t, hash) || evict(t, choose_far(t));
+}
+
 unsigned store_trim(struct store_table *table, unsigned budget)
 {
-	unsigned evicted = 0;
+	unsigned evicted = 0, passed = 0;
 
 	if (!table->evicts || table->stats.rows <= table->rows_max)
 		return 0;
 	/* The last look-up is over: its rows may go, too. */
 	table->tick += TABLE_TICK;
-	while (evicted < budget && table->stats.rows > table->rows_max &&
-	       store_evict_one(table, index_hash(table->stats.evicted)))
-		evicted++;
+	while (evicted < budget && table->stats.rows > table->rows_max && passed <= table->index.segments)
+		if (store_evict_one(table, index_hash(table->stats.evicted))) {
+			evicted++;
+			passed = 0;
+		} else {
+			passed += SEGMENTS_MAX;
+		}
 	return evicted;
 }

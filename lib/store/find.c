@@ -72,7 +72,7 @@ static store_row place_row(struct store_table *t, uint64_t hash, uint64_t rows_m
 		row = store_pool_take(&t->pool, t->stats.rows);
 	if (row == STORE_NO_ROW)
 		return row;
-	if (insert(&t->index, hash, row) || (t->evicts && store_evict_one(t, hash) && insert(&t->index, hash, row)))
+	if (insert(&t->index, hash, row) || (t->evicts && store_evict_near(t, hash) && insert(&t->index, hash, row)))
 		return row;
 	store_pool_give(&t->pool, row, false);
 	return STORE_NO_ROW;

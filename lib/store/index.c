@@ -12,15 +12,20 @@ enum {
 	/* Entries that each split copies to the next directory: under a microsecond, and so many that the copy is
 	 * complete long before all segments have split once, which is when it is needed. */
 	COPY_STEP = 1024,
-	/* With random hashes the directory has at most some four entries a segment. More are somebody's doing, and are
-	 * granted in small directories only; what is refused then is about as rare as the crowd's entries there. */
+	/* With random hashes the directory has at most some four entries a segment. More come of keys in the order of
+	 * a walk, as exports and checkpoints have them, which fill one end of the directory after the other; or of keys
+	 * that somebody chose. Small directories may have them, and larger ones only while these and the segments that
+	 * must not be too far behind take a small part of the memory that is left; what is refused then is about as
+	 * rare as the crowd's entries there. */
 	SPARSE_MAX = 8,
 	SPARSE_ENTRIES = 1024,
-	/* The same while rows are loaded that were written in the order of a walk, which fill one end of the directory
-	 * after the other: 4 MiB of it, as a billion rows need; and only while that and the segments that must not be
-	 * too far behind it take a small part of the memory that is left. */
+	/* 256 KiB of directory, for a hundred million rows of a shard: what one row may cause is a fraction of a
+	 * millisecond. */
+	INSERT_ENTRIES = 1 << 16,
+	INSERT_BYTES = 4096, /* left, for each entry */
+	/* While a checkpoint is loaded nobody waits: 4 MiB, as a billion rows need. */
 	LOAD_ENTRIES = 1 << 20,
-	LOAD_BYTES = 512, /* left, for each entry */
+	LOAD_BYTES = 512,
 	/* Buckets whose rows are being loaded, if they are needed, while a split sorts an earlier one. */
 	SPLIT_AHEAD = 4,
 	/* Two segments are joined when they have no more entries together: far enough from full that the next few rows
@@ -212,7 +217,8 @@ static bool may_double(const struct store_index *ix, bool loading)
 		return false;
 	if (entries <= SPARSE_ENTRIES || entries <= (uint64_t)SPARSE_MAX * ix->segments)
 		return true;
-	return loading && entries <= LOAD_ENTRIES && entries * LOAD_BYTES <= arena_free(ix->arena);
+	return entries <= (loading ? LOAD_ENTRIES : INSERT_ENTRIES) &&
+	       entries * (loading ? LOAD_BYTES : INSERT_BYTES) <= arena_free(ix->arena);
 }
 
 /* One step towards the next directory, up to a segment that has to split first; nothing once it is complete. */
@@ -380,14 +386,15 @@ static bool catch_up(struct store_index *ix, bool loading)
 	return true;
 }
 
-/* What loads rows waits for the next directory if it is needed. */
-static void complete_directory(struct store_index *ix)
+/* Random keys never need the next directory before it is complete; keys in the order of a walk do. */
+static bool complete_directory(struct store_index *ix, bool loading)
 {
 	while (ix->next && ix->copied < 1u << ix->depth) {
-		prepare_directory(ix, true);
-		if (ix->behind && !catch_up(ix, true))
-			return;
+		prepare_directory(ix, loading);
+		if (ix->behind && !catch_up(ix, loading))
+			return false;
 	}
+	return double_directory(ix);
 }
 
 static bool split_crowded(struct store_index *ix, uint64_t hash, bool loading)
@@ -397,9 +404,7 @@ static bool split_crowded(struct store_index *ix, uint64_t hash, bool loading)
 	if (entries < SPLIT_MIN)
 		return false;
 	prepare_directory(ix, loading);
-	if (loading && depth == ix->depth)
-		complete_directory(ix);
-	if (depth == ix->depth && !double_directory(ix))
+	if (depth == ix->depth && !double_directory(ix) && !complete_directory(ix, loading))
 		return false;
 	if (!split_segment(ix, hash))
 		return false;
@@ -421,12 +426,24 @@ static bool enter(const struct store_index *ix, uint64_t hash, store_row row)
 	return place_entry(home, (struct entry){ row, index_tag(hash), hash >> depth & 1 });
 }
 
+/* After a split by random hashes there is room. In the order of a walk all entries of a segment share many bits more
+ * than the segment knows of, so that several part nothing; then, for as many rows as there are segments, none does. */
+static bool split_and_enter(struct store_index *ix, uint64_t hash, store_row row, bool loading)
+{
+	for (unsigned splits = 0; splits < INDEX_DEPTH_MAX; splits++) {
+		if (!split_crowded(ix, hash, loading))
+			return false;
+		if (enter(ix, hash, row))
+			return true;
+	}
+	return false;
+}
+
 bool store_index_insert(struct store_index *ix, uint64_t hash, store_row row)
 {
-	/* After a split by random hashes there is room; if not, somebody chose the keys, and one split is enough. */
 	if (!enter(ix, hash, row))
-		return split_crowded(ix, hash, false) && enter(ix, hash, row);
-	/* One split is what an operation does: another segment's waits for a row that needs none. */
+		return split_and_enter(ix, hash, row, false);
+	/* Another segment's split waits for a row that needs none. */
 	if (ix->behind)
 		catch_up(ix, false);
 	return true;
@@ -434,14 +451,7 @@ bool store_index_insert(struct store_index *ix, uint64_t hash, store_row row)
 
 bool store_index_load(struct store_index *ix, uint64_t hash, store_row row)
 {
-	/* All entries of a segment may share many bits more than the segment knows of. */
-	for (unsigned splits = 0; splits <= INDEX_DEPTH_MAX; splits++) {
-		if (enter(ix, hash, row))
-			return true;
-		if (!split_crowded(ix, hash, true))
-			return false;
-	}
-	return false;
+	return enter(ix, hash, row) || split_and_enter(ix, hash, row, true);
 }
 
 static bool take_from(struct index_bucket *bucket, uint8_t tag, store_row row)

@@ -19,8 +19,9 @@
  * split left in it when the next entry comes.
  *
  * The directory of twice the size is made ready a piece with each split. A segment that it would leave too far behind,
- * as only chosen keys can, splits before: so whatever the keys and the size, one operation splits or joins one segment,
- * and writes a bounded part of the directory.
+ * as only chosen keys can, splits before: so with random keys one operation splits or joins one segment, and writes a
+ * bounded part of the directory. Keys in the order of a walk, which exports have, share all bits by which the segments
+ * that there are could part them: now and then one of them has one segment split for each of these bits.
  *
  * The hash is not the one that partitions are cut by (base/hash.h: hash_key), so a shard's keys spread over the whole
  * directory.
@@ -98,8 +99,7 @@ store_row store_index_find(const struct store_index *ix, uint64_t key, uint64_t 
 /* Adds an entry for a key that has none. false when there is no room for it. */
 bool store_index_insert(struct store_index *ix, uint64_t hash, store_row row);
 
-/* The same for entries that come in the order of a walk over another index: with as many splits and as large a
- * directory as it takes. */
+/* The same while nobody waits: with as large a directory as it takes. */
 bool store_index_load(struct store_index *ix, uint64_t hash, store_row row);
 
 /* Takes an entry out, which must be there. */

@@ -96,6 +96,7 @@ struct store_table {
 		uint32_t slot; /* of a Bloom filter, from which on it is to be cleared */
 		uint64_t step; /* at which the last pass began */
 	} sweep;
+	struct index_walk victims; /* where the last row was evicted that was far from the key that it made room for */
 	struct table_snapshot snapshot;
 	/* Of the journal: the object as requests name it, the tick that was written last, and whether the table is due
 	 * to be. */
@@ -210,8 +211,9 @@ store_row store_table_place(struct store_table *t, uint64_t hash, uint64_t rows_
  * table itself. */
 bool store_table_give_back(struct store_table *t, unsigned steps);
 
-/* evict.c: removes one row that may be removed and is worth least of a few, so that one with this hash has a place.
- * false when there is none. */
+/* evict.c: removes one row that may be removed and is worth least of a few, near the place of one with this hash, so
+ * that it has one; or where none stands near, any. false when there is none. */
+bool store_evict_near(struct store_table *t, uint64_t hash);
 bool store_evict_one(struct store_table *t, uint64_t hash);
 
 #endif

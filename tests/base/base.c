@@ -338,6 +338,7 @@ const struct unit_case unit_cases[] = {
 	{ "log_lines_have_their_date_and_level", log_lines_have_their_date_and_level },
 	{ "log_lines_are_cut", log_lines_are_cut },
 	{ "log_says_how_much_it_held_back", log_says_how_much_it_held_back },
+	{ "log_waits_for_no_reader", log_waits_for_no_reader },
 	{ "log_levels_have_names", log_levels_have_names },
 	{ "log_events_are_kept", log_events_are_kept },
 	{ "bucket_gives_what_comes_in", bucket_gives_what_comes_in },

@@ -27,6 +27,7 @@ void a_first_line_is_read(void);
 void log_lines_have_their_date_and_level(void);
 void log_lines_are_cut(void);
 void log_says_how_much_it_held_back(void);
+void log_waits_for_no_reader(void);
 void log_levels_have_names(void);
 void log_events_are_kept(void);
 

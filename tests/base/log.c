@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -135,6 +136,54 @@ void log_says_how_much_it_held_back(void)
 	CHECK_UINT(count(text, "held back"), 1);
 	CHECK_UINT(count(text, "warning 23 more of these were held back within 10 s: a peer does it again: 122\n"), 1);
 	log_tell_held(UINT64_MAX);
+}
+
+/* As of a pipe that nobody reads, of another end of a socket that stands still. */
+static void log_to_nobody(int to, int from)
+{
+	static char text[1 << 16];
+	const char *lost;
+	size_t bytes = 0;
+	ssize_t n;
+
+	real_stderr = dup(STDERR_FILENO);
+	dup2(to, STDERR_FILENO);
+	close(to);
+	log_open(LOG_TEXT);
+	alarm(60); /* whoever waits is ended */
+	for (unsigned i = 0; i < LOG_LINES_MAX; i++)
+		log_warn("nobody reads this: %0900u", i);
+	CHECK((n = read(from, text, sizeof(text))) > 0);
+	log_error("read again");
+	alarm(0);
+	dup2(real_stderr, STDERR_FILENO);
+	close(real_stderr);
+	log_open(LOG_TEXT);
+	for (bytes = (size_t)n;
+	     bytes < sizeof(text) - 1 && (n = read(from, text + bytes, sizeof(text) - 1 - bytes)) > 0;)
+		bytes += (size_t)n;
+	text[bytes] = 0;
+	close(from);
+	lost = strstr(text, " lines are missing");
+	while (lost && lost > text && lost[-1] >= '0' && lost[-1] <= '9')
+		lost--;
+	CHECK_UINT(count(text, "warning nobody reads this") + (lost ? strtoul(lost, NULL, 10) : 0), LOG_LINES_MAX);
+	check_matches(text,
+		      DATE " warning [1-9][0-9]* lines are missing here, as nobody read standard error; starctl events "
+			   "has the last ones\n" DATE " error read again\n$");
+	log_tell_held(UINT64_MAX);
+}
+
+void log_waits_for_no_reader(void)
+{
+	int ends[2], small = 4096;
+
+	CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
+	CHECK(fcntl(ends[0], F_SETPIPE_SZ, small) > 0);
+	log_to_nobody(ends[1], ends[0]);
+	CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	CHECK_INT(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+	log_to_nobody(ends[1], ends[0]);
 }
 
 void log_levels_have_names(void)

@@ -75,13 +75,20 @@ static json_t *lookup(struct peer *p, const json_t *params, struct star_error *e
 	return NULL;
 }
 
+/* By a handle: its id and generation must be those of the name. */
+static bool is_meant(const struct object_spec *have, const json_t *params)
+{
+	return have && json_integer_value(json_object_get(params, "id")) == have->id &&
+	       json_integer_value(json_object_get(params, "generation")) == have->generation;
+}
+
 /* A begin has no ticket, all other questions have that of the begin. */
 static json_t *empty(struct peer *p, const json_t *params, struct star_error *err)
 {
 	const char *name = json_string_value(json_object_get(params, "name"));
 	const json_t *ticket = json_object_get(params, "ticket");
 
-	if (!name || !find(p, name) || (ticket && json_integer_value(ticket) != 4711)) {
+	if (!name || !is_meant(find(p, name), params) || (ticket && json_integer_value(ticket) != 4711)) {
 		star_error_set(err, -ENOENT, "there is no table \"%s\", or another ticket", name ? name : "?");
 		return NULL;
 	}
@@ -95,14 +102,12 @@ static json_t *empty(struct peer *p, const json_t *params, struct star_error *er
 			 4711);
 }
 
-/* By a handle: its id and generation must be those of the name. */
 static json_t *drop(struct peer *p, const json_t *params, struct star_error *err)
 {
 	const char *name = json_string_value(json_object_get(params, "name"));
 	const struct object_spec *have = name ? find(p, name) : NULL;
 
-	if (have && json_integer_value(json_object_get(params, "id")) == have->id &&
-	    json_integer_value(json_object_get(params, "generation")) == have->generation) {
+	if (is_meant(have, params)) {
 		p->dropped++;
 		return json_pack("{s:i, s:[]}", "nodes", (int)p->active_nodes, "later");
 	}

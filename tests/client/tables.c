@@ -558,6 +558,11 @@ void tables_are_emptied(void)
 	CHECK_UINT(b.peer->empty_left, 0);
 	CHECK_INT(star_table_empty(NULL, LONG_US, &err), -EINVAL);
 	CHECK_INT(star_table_empty(b.table, LONG_US, NULL), 0);
+	/* Never a later table of the name. */
+	b.peer->objects[0].generation = 1;
+	CHECK_INT(star_table_empty(b.table, LONG_US, &err), -ENOENT);
+	CHECK_UINT(b.peer->empty_asked, 5);
+	b.peer->objects[0].generation = 0;
 	b.peer->empty_left = 3;
 	b.peer->empty_restart = b.peer->empty_asked + 2;
 	CHECK_INT(star_table_empty(b.table, LONG_US, &err), -ESTALE);

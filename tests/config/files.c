@@ -219,6 +219,13 @@ static const struct bad_file bad_files[] = {
 	{ NODE "cluster = { ps = [ \"198.18.1.1:3333|198.18.1.2:3333\" ]; };\n" MAP PORTS
 	       "standby = { peer = \"a:1\"; listen = \"b:1\"; directory = \"/d\"; address = \"second\"; };",
 	  "no entry for this node's own control address 198.18.1.2:3333" },
+	/* places */
+	BAD("checkpoint = { directory = \"/d\"; }; journal = { directory = \"/d/\"; };",
+	    "journal.directory and checkpoint.directory are both /d/: each needs a folder of its own"),
+	{ NODE "cluster = { ps = [ \"198.18.1.1:3333\" ]; };\n" MAP PORTS
+	       "standby = { peer = \"a:1\"; listen = \"b:1\"; directory = \"/d\"; };\n"
+	       "checkpoint = { directory = \"/d\"; };\n",
+	  "standby.directory and checkpoint.directory are both /d: " },
 	/* syntax */
 	BAD("cores = { number = 2 polling }", "syntax error"),
 	BAD("cores = { number = ; };", "syntax error"),

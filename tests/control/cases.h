@@ -18,6 +18,7 @@
 	X(queues_too_large_for_a_standby_are_told_once) \
 	X(slices_survive_any_workers) \
 	X(what_another_life_handed_out_is_lost) \
+	X(a_queue_of_other_slices_is_not_worked_on) \
 	X(text_of_any_bytes_is_json) \
 	X(object_round_trips) \
 	X(options_round_trip) \
@@ -90,6 +91,7 @@
 	X(sweeps_go_to_every_node) \
 	X(rows_are_asked_for_by_their_keys) \
 	X(tables_are_emptied_on_every_node) \
+	X(a_later_table_of_a_name_is_not_meant) \
 	X(a_silent_node_keeps_tables_as_they_are) \
 	X(starctl_empties_tables) \
 	/* drop.c */ \
@@ -147,6 +149,7 @@
 	X(each_save_is_found_by_its_number) \
 	X(a_table_that_is_empty_in_no_checkpoint_is_told) \
 	X(a_last_checkpoint_is_written_whoever_stops) \
+	X(what_ps_task_0_does_on_stop_counts_for_all) \
 	X(who_writes_the_last_checkpoint_ends_when_the_others_know) \
 	X(a_silent_node_is_away) \
 	X(a_node_that_stands_still_before_its_first_heartbeat_is_away) \

@@ -76,6 +76,58 @@ void tables_are_emptied_on_every_node(void)
 	cluster_fini(&cluster);
 }
 
+static json_t *by_handle(json_int_t generation)
+{
+	return json_pack("{s:s, s:i, s:I}", "name", "words", "id", 1, "generation", generation);
+}
+
+/* Who holds a handle of a table that was dropped would delete the rows of another, and read them as its own. */
+void a_later_table_of_a_name_is_not_meant(void)
+{
+	static const char another[] = "\"words\" is another table by now: the one that is meant was dropped before";
+	struct cluster cluster;
+	struct star_error err = { 0 };
+	struct node *node;
+	json_t *begun, *params;
+
+	cluster_init(&cluster, 2);
+	cluster_start(&cluster);
+	node = &cluster.nodes[0];
+	json_decref(call(node->address, "create", table_json("words", 8), &err));
+	begun = call(node->address, "empty", by_handle(0), &err);
+	CHECK_INT(json_integer_value(json_object_get(begun, "left")), 6);
+	json_decref(call(node->address, "table_drop", json_pack("{s:s}", "name", "words"), &err));
+	json_decref(call(node->address, "create", table_json("words", 8), &err));
+	CHECK(call(node->address, "empty", by_handle(0), &err) == NULL);
+	CHECK_INT(err.code, -ENOENT);
+	CHECK_HAS(err.text, another);
+	CHECK_UINT(node->plane.empty_begun, 1);
+	/* What was begun by the name alone does not go on with the other table. */
+	CHECK(ask_empty(node, "words", json_object_get(begun, "ticket"), &err) == NULL);
+	CHECK_INT(err.code, -ESTALE);
+	CHECK_HAS(err.text, "or it was dropped, and made again. Empty it again");
+	json_decref(begun);
+	for (unsigned i = 0; i < 2; i++) {
+		params = by_handle(0);
+		json_object_set_new(params, "reactor", json_integer(0));
+		CHECK(call(cluster.nodes[i].address, "row_keys", params, &err) == NULL);
+		CHECK_INT(err.code, -ENOENT);
+		CHECK_HAS(err.text, another);
+		params = by_handle(0);
+		json_object_set_new(params, "keys", json_pack("[i]", 7));
+		CHECK(call(cluster.nodes[i].address, "rows", params, &err) == NULL);
+		CHECK_INT(err.code, -ENOENT);
+		CHECK_HAS(err.text, another);
+	}
+	CHECK(call(node->address, "empty", json_pack("{s:s, s:i}", "name", "words", "id", 1), &err) == NULL);
+	CHECK_HAS(err.text, "\"generation\" is missing");
+	begun = call(node->address, "empty", by_handle(1), &err);
+	CHECK_INT(json_integer_value(json_object_get(begun, "left")), 6);
+	CHECK_UINT(node->plane.empty_begun, 2);
+	json_decref(begun);
+	cluster_fini(&cluster);
+}
+
 /* It is refused before any node begins: who asked would wait for the silent one, and other nodes' rows would be gone
  * meanwhile. */
 void a_silent_node_keeps_tables_as_they_are(void)

@@ -337,6 +337,39 @@ void what_another_life_handed_out_is_lost(void)
 	cluster_fini(&cluster);
 }
 
+/* A queue was dropped, and one of other files opened under its name: who still reads the former ones has none of its
+ * slices, and marks none as done. */
+void a_queue_of_other_slices_is_not_worked_on(void)
+{
+	struct cluster cluster;
+	struct star_error err = { 0 };
+	const char *address;
+	json_t *json, *params;
+	json_int_t incarnation = 0;
+
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	address = cluster.nodes[0].address;
+	for (int digest = 1; digest <= 2; digest++) {
+		json = call(address, "queue_open",
+			    json_pack("{s:s, s:s, s:i, s:i, s:i, s:i}", "name", "job", "text", "t", "digest", digest,
+				      "slices", 3, "epochs", 1, "lease_ms", LEASE_MS),
+			    &err);
+		incarnation = json_integer_value(json_object_get(json, "incarnation"));
+		json_decref(json);
+		params = json_pack("{s:s, s:I, s:i, s:i, s:[], s:[], s:b}", "name", "job", "incarnation", incarnation,
+				   "digest", 1, "worker", 5, "has", "done", "wants", true);
+		json = call(address, "queue_work", params, &err);
+		CHECK_INT(json_is_integer(json_object_get(json, "slice")), digest == 1);
+		json_decref(json);
+		if (digest == 1)
+			json_decref(call(address, "queue_drop", json_pack("{s:s}", "name", "job"), &err));
+	}
+	CHECK_INT(err.code, -ESTALE);
+	CHECK_HAS(err.text, "the queue \"job\" has other slices by now: it was dropped, and opened with others");
+	cluster_fini(&cluster);
+}
+
 static json_t *list_queues(struct node *node)
 {
 	struct star_error err = { 0 };

@@ -491,6 +491,27 @@ void a_last_checkpoint_is_written_whoever_stops(void)
 	}
 }
 
+/* A node whose configuration lacks it would end without, and what it had since the last one would be gone. */
+void what_ps_task_0_does_on_stop_counts_for_all(void)
+{
+	const uint64_t until_us = clock_us() + 30000000;
+	struct cluster cluster;
+
+	begin(&cluster, 2);
+	CHECK(wait_epoch(&cluster.nodes[1], 1));
+	drain(&cluster.nodes[1]);
+	CHECK_UINT(PLANE(&cluster.nodes[0], committed), 0);
+	cluster.nodes[0].config.checkpoint_on_stop = true;
+	/* It is told with a heartbeat. */
+	while (!PLANE(&cluster.nodes[0], committed) && CHECK(clock_us() < until_us)) {
+		usleep(LONG_US);
+		drain(&cluster.nodes[1]);
+	}
+	CHECK(cluster.nodes[1].plane.checkpoint.last);
+	CHECK_UINT(PLANE(&cluster.nodes[1], kept), 1);
+	cluster_fini(&cluster);
+}
+
 static void set_hold_end(struct node *node, bool hold)
 {
 	pthread_mutex_lock(&node->plane.lock);

@@ -300,21 +300,22 @@ void a_full_status_is_laid_out(void)
 		"24\",\"2001:2::2/64\"],\"vlan\":7,\"mtu\":1500}],"
 		"\"reactors\":[{\"index\":0,\"core\":2,\"requests\":1234567,\"memory_bytes\":1572864,\"memory_limit_"
 		"bytes\":"
-		"1073741824,\"busy_percent\":37.26,\"naps\":4,\"errors\":{\"BAD_FRAME\":3,\"DEADLINE\":0,\"BUSY\":1}},"
+		"1073741824,\"busy_percent\":37.26,\"naps_lately\":4,\"errors\":{\"BAD_FRAME\":3,\"DEADLINE\":0,"
+		"\"BUSY\":1}},"
 		"{\"index\":1,\"requests\":5}]}");
 
 	CHECK_STR(text, "ps:0   StarServer 9   process 77   up 1 h 02 min\n"
 			"   control c:1   data d:2\n"
 			"   layout epoch 3   tables and variables 2\n"
 			"   hugepages yes   polling no\n"
-			"   idle_percent 12.5\n"
+			"   idle percent 12.5\n"
 			"\n"
 			"PORT            MAC                ADDRESSES                    VLAN   MTU\n"
 			"net_af_packet0  02:00:00:00:00:01  198.18.0.2/24, 2001:2::2/64     7  1500\n"
 			"\n"
-			"REACTOR  CORE    BUSY  REQUESTS    MEMORY        OF  naps\n"
-			"      0     2  37.3 %    1.23 M  1.50 MiB  1.00 GiB     4\n"
-			"      1     -       -         5         -         -     -\n"
+			"REACTOR  CORE    BUSY  REQUESTS    MEMORY        OF  NAPS LATELY\n"
+			"      0     2  37.3 %    1.23 M  1.50 MiB  1.00 GiB            4\n"
+			"      1     -       -         5         -         -            -\n"
 			"\n"
 			"errors of reactor 0: BAD_FRAME 3, BUSY 1\n");
 	free(text);

@@ -352,9 +352,14 @@ void every_rule_is_compared(void)
 
 		for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 			compared = compared || rows[i].op == op;
-		if (compared != (graph_backward_rule_of(op) != NULL))
-			unit_fail(__FILE__, __LINE__, "%s has %s rule, and is %s", graph_op_name(op),
-				  graph_backward_rule_of(op) ? "a" : "no", compared ? "compared" : "not");
+		if (graph_backward_rule_of(op) && !compared)
+			unit_fail(__FILE__, __LINE__,
+				  "the gradient of %s is compared with nothing: add it to rows, with the function that "
+				  "builds its graph",
+				  graph_op_name(op));
+		if (compared && !graph_backward_rule_of(op))
+			unit_fail(__FILE__, __LINE__, "%s is in rows, and has no rule in lib/graph/gradient_rules.c",
+				  graph_op_name(op));
 	}
 }
 

@@ -145,8 +145,14 @@ void every_kernel_is_compared(void)
 
 		for (unsigned i = 0; i < trial_makers_count; i++)
 			compared = compared || trial_makers[i].op == op;
-		if (compared != kernel_exists(op))
-			unit_fail(__FILE__, __LINE__, "%s has %s kernel, and is %s", graph_op_name(op),
-				  kernel_exists(op) ? "a" : "no", compared ? "compared" : "not");
+		if (kernel_exists(op) && !compared)
+			unit_fail(
+				__FILE__, __LINE__,
+				"the kernel of %s is compared with nothing: add it to trial_makers (trial.c), and its "
+				"formula to reference.c",
+				graph_op_name(op));
+		if (compared && !kernel_exists(op))
+			unit_fail(__FILE__, __LINE__, "%s is in trial_makers, and has no kernel in lib/exec/kernel.c",
+				  graph_op_name(op));
 	}
 }

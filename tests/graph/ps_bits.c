@@ -11,11 +11,13 @@
 #include "exec/exec.h"
 #include "base/prng.h"
 #include "graph/build.h"
+#include "offload/compile_internal.h"
 #include "tensor/elementwise.h"
 #include "tensor/sums.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/support.h"
 #include "tests/unit.h"
+#include "wire/program.h"
 
 enum { ROWS = 37, DIM_MAX = 4096, ROUNDS = 12 };
 
@@ -103,43 +105,72 @@ static void point(uint32_t dim, uint32_t right_dim)
 	}
 }
 
+/* All operations that go to PS tasks by themselves, element by element. */
+static const struct {
+	enum graph_op op;
+	const char *step;
+	bool by_itself;
+} moved[] = {
+#define X(OP, step, moves, rows, blocks) { GRAPH_##OP, step, COMPILE_MOVES_##moves == COMPILE_MOVES_IF_FLOAT },
+	COMPILE_OPS(X)
+#undef X
+};
 static const struct {
 	enum graph_op op;
 	unsigned step;
-} unaries[] = {
-	{ GRAPH_NEG, ELEMENTWISE_NEG },	      { GRAPH_RELU, ELEMENTWISE_RELU }, { GRAPH_SQUARE, ELEMENTWISE_SQUARE },
-	{ GRAPH_SQRT, ELEMENTWISE_SQRT },     { GRAPH_ABS, ELEMENTWISE_ABS },	{ GRAPH_SIGN, ELEMENTWISE_SIGN },
-}, binaries[] = {
-	{ GRAPH_ADD, ELEMENTWISE_ADD },	      { GRAPH_SUB, ELEMENTWISE_SUB },	{ GRAPH_MUL, ELEMENTWISE_MUL },
-	{ GRAPH_DIV, ELEMENTWISE_DIV },	      { GRAPH_MAX, ELEMENTWISE_MAX },	{ GRAPH_MIN, ELEMENTWISE_MIN },
-}, reductions[] = {
-	{ GRAPH_SUM, ELEMENTWISE_ROW_SUM },   { GRAPH_MEAN, ELEMENTWISE_ROW_MEAN },
+} reductions[] = {
+	{ GRAPH_SUM, ELEMENTWISE_ROW_SUM },
+	{ GRAPH_MEAN, ELEMENTWISE_ROW_MEAN },
 };
 
 static const uint32_t dims[] = { 1, 2, 7, 8, 9, 16, 33, 77, 1000, 1024, 1025, 3000, 4096 };
 
+static bool one_step(struct prng *prng, unsigned round, enum graph_op op, unsigned step, uint32_t dim)
+{
+	const struct graph_shape rows = { 2, { ROWS, dim } };
+
+	draw(prng, round, left, (size_t)ROWS * dim);
+	point(dim, dim);
+	tensor_elementwise_unary(step, 0, pointers[0], ROWS, dim, got);
+	return worker(op, &rows, NULL, NULL, graph_op_name(op), (size_t)ROWS * dim);
+}
+
+/* other: elements of the second operand's rows. */
+static bool step_of_two(struct prng *prng, unsigned round, enum graph_op op, unsigned step, uint32_t dim,
+			uint32_t other)
+{
+	const struct graph_shape rows = { 2, { ROWS, dim } }, others = { 2, { ROWS, other } };
+
+	draw(prng, round, left, (size_t)ROWS * dim);
+	draw(prng, round, right, (size_t)ROWS * other);
+	point(dim, other);
+	tensor_elementwise_binary(step, pointers[0], dim, pointers[1], other, ROWS, got);
+	return worker(op, &rows, &others, NULL, graph_op_name(op), (size_t)ROWS * dim);
+}
+
 static bool all_steps(struct prng *prng, unsigned round, uint32_t dim)
 {
-	const struct graph_shape rows = { 2, { ROWS, dim } }, column = { 2, { ROWS, 1 } };
+	unsigned compared = 0;
 	bool good = true;
 
-	for (unsigned i = 0; good && i < sizeof(unaries) / sizeof(unaries[0]); i++) {
-		draw(prng, round, left, (size_t)ROWS * dim);
-		point(dim, dim);
-		tensor_elementwise_unary(unaries[i].step, 0, pointers[0], ROWS, dim, got);
-		good = worker(unaries[i].op, &rows, NULL, NULL, graph_op_name(unaries[i].op), (size_t)ROWS * dim);
-	}
-	for (unsigned i = 0; good && i < 2 * sizeof(binaries) / sizeof(binaries[0]); i++) {
-		const uint32_t other = i % 2 ? 1 : dim;
+	for (unsigned i = 0; good && i < sizeof(moved) / sizeof(moved[0]); i++) {
+		const enum graph_op op = moved[i].op;
+		unsigned step;
 
-		draw(prng, round, left, (size_t)ROWS * dim);
-		draw(prng, round, right, (size_t)ROWS * other);
-		point(dim, other);
-		tensor_elementwise_binary(binaries[i / 2].step, pointers[0], dim, pointers[1], other, ROWS, got);
-		good = worker(binaries[i / 2].op, &rows, i % 2 ? &column : &rows, NULL,
-			      graph_op_name(binaries[i / 2].op), (size_t)ROWS * dim);
+		if (!moved[i].by_itself)
+			continue;
+		compared++;
+		step = wire_program_op_find(moved[i].step);
+		if (!step)
+			return unit_fail(__FILE__, __LINE__,
+					 "COMPILE_OPS names step \"%s\": programs have no such step", moved[i].step);
+		if (graph_op_info(op)->inputs_min == 1)
+			good = one_step(prng, round, op, step, dim);
+		else
+			good = step_of_two(prng, round, op, step, dim, dim) &&
+			       step_of_two(prng, round, op, step, dim, 1);
 	}
-	return good;
+	return good && CHECK(compared >= 12);
 }
 
 void programs_steps_have_the_bits_of_workers(void)

@@ -19,7 +19,6 @@ void kinds_and_their_names(void)
 	CHECK_UINT(number, ++kinds); /* numbers of the protocol, without a gap */
 	OPTIM_KINDS(X)
 #undef X
-	CHECK_UINT(kinds, 14);
 	CHECK(!optim_kind_name(0));
 	CHECK(!optim_kind_name(kinds + 1));
 	CHECK(!optim_kind_name(UINT32_MAX));
@@ -127,7 +126,8 @@ void defaults_hold_and_are_documented(void)
 	if (strcmp(from + sizeof(first) - 1, expected.text)) {
 		printf("# docs/optimizers.rst, between \"options begin\" and \"options end\", should say:\n%s",
 		       expected.text);
-		CHECK_STR("docs/optimizers.rst", "as options.c has it");
+		unit_fail(__FILE__, __LINE__,
+			  "docs/optimizers.rst differs from lib/optim/options.c: copy the tables above");
 	}
 }
 

@@ -4,42 +4,16 @@
 #include "tests/secure/cases.h"
 #include "tests/unit.h"
 
-#include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/prng.h"
 #include "secure/seal.h"
+#include "tests/secure/openssl.h"
 
 enum { HEADER = SECURE_PACKET_HEADER_BYTES, BODY_MAX = 1500, ROUNDS = 400 };
 
 static const uint8_t secret[SECURE_HASH_BYTES] = "a secret of thirty-two bytes!!!";
-
-static void fill(struct prng *prng, uint8_t *bytes, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		bytes[i] = (uint8_t)prng_next(prng);
-}
-
-static void openssl_packet(const struct secure_direction *d, uint64_t number, const uint8_t *header, uint8_t *body,
-			   int bytes, uint8_t tag[SECURE_TAG_BYTES])
-{
-	EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
-	uint8_t key[32], nonce[SECURE_IV_BYTES];
-	int n = 0;
-
-	secure_expand(d->secret, d->wide ? "starserver key 256" : "starserver key", NULL, 0, key, d->wide ? 32 : 16);
-	memcpy(nonce, d->iv, sizeof(nonce));
-	for (unsigned i = 0; i < 8; i++)
-		nonce[4 + i] ^= (uint8_t)(number >> 8 * i);
-	EVP_EncryptInit_ex(ctx, d->wide ? EVP_aes_256_gcm() : EVP_aes_128_gcm(), NULL, key, nonce);
-	EVP_EncryptUpdate(ctx, NULL, &n, header, HEADER);
-	if (bytes)
-		EVP_EncryptUpdate(ctx, d->sealed ? body : NULL, &n, body, bytes);
-	EVP_EncryptFinal_ex(ctx, tag, &n);
-	EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, SECURE_TAG_BYTES, tag);
-	EVP_CIPHER_CTX_free(ctx);
-}
 
 void packets_are_openssls(void)
 {
@@ -65,7 +39,7 @@ void packets_are_openssls(void)
 		fill(&prng, plain, bytes);
 		memcpy(ours, plain, bytes);
 		memcpy(theirs, plain, bytes);
-		openssl_packet(&out, number, header, theirs, (int)bytes, right);
+		openssl_seal(&out, number, header, HEADER, theirs, (int)bytes, right);
 		secure_packet_seal(&out, number, header, ours, bytes, tag);
 		CHECK_MEM(tag, right, sizeof(tag));
 		CHECK_MEM(ours, theirs, bytes);

@@ -10,18 +10,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/prng.h"
 #include "secure/seal.h"
+#include "tests/secure/openssl.h"
 
 enum { HEADER = 64, DATA_MAX = 5000, ROUNDS = 400 };
 
 static const uint8_t secret[SECURE_HASH_BYTES] = "a secret of thirty-two bytes!!!";
-
-static void fill(struct prng *prng, uint8_t *bytes, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		bytes[i] = (uint8_t)prng_next(prng);
-}
 
 void hashes_are_the_rfcs(void)
 {
@@ -70,27 +64,6 @@ void hashes_are_openssls(void)
 	}
 }
 
-/* What OpenSSL makes of a record: data is sealed in place, or only guarded. */
-static void openssl_record(const struct secure_direction *d, uint64_t number, const uint8_t *header, uint8_t *data,
-			   int bytes, uint8_t tag[SECURE_TAG_BYTES])
-{
-	EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
-	uint8_t key[32], nonce[SECURE_IV_BYTES];
-	int n = 0;
-
-	secure_expand(d->secret, d->wide ? "starserver key 256" : "starserver key", NULL, 0, key, d->wide ? 32 : 16);
-	memcpy(nonce, d->iv, sizeof(nonce));
-	for (unsigned i = 0; i < 8; i++)
-		nonce[4 + i] ^= (uint8_t)(number >> 8 * i);
-	EVP_EncryptInit_ex(ctx, d->wide ? EVP_aes_256_gcm() : EVP_aes_128_gcm(), NULL, key, nonce);
-	EVP_EncryptUpdate(ctx, NULL, &n, header, HEADER);
-	if (bytes)
-		EVP_EncryptUpdate(ctx, d->sealed ? data : NULL, &n, data, bytes);
-	EVP_EncryptFinal_ex(ctx, tag, &n);
-	EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, SECURE_TAG_BYTES, tag);
-	EVP_CIPHER_CTX_free(ctx);
-}
-
 /* In pieces of random lengths, empty ones too. */
 static void in_pieces(struct prng *prng, struct secure_direction *d, uint8_t *data, size_t bytes,
 		      void (*update)(struct secure_direction *d, void *data, size_t bytes))
@@ -124,7 +97,7 @@ void records_are_openssls_in_any_pieces(void)
 		fill(&prng, plain, bytes);
 		memcpy(ours, plain, bytes);
 		memcpy(theirs, plain, bytes);
-		openssl_record(&out, round % 100, header, theirs, (int)bytes, right);
+		openssl_seal(&out, round % 100, header, HEADER, theirs, (int)bytes, right);
 		secure_seal_begin(&out, header, sizeof(header));
 		in_pieces(&prng, &out, ours, bytes, secure_seal_update);
 		secure_seal_end(&out, tag);

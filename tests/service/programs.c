@@ -94,6 +94,12 @@ const float *body_run(struct body *b, struct peer *peer, struct reply *reply)
 	return values;
 }
 
+static float without_formula(unsigned op)
+{
+	unit_fail(__FILE__, __LINE__, "step %s has no formula here: add it above", wire_program_op(op)->name);
+	return 0;
+}
+
 static float plain_unary(unsigned op, float x, float c)
 {
 	switch (op) {
@@ -117,8 +123,10 @@ static float plain_unary(unsigned op, float x, float c)
 		return x > 0 ? 1 : x < 0 ? -1 : 0;
 	case ELEMENTWISE_SCALE:
 		return x * c;
-	default:
+	case ELEMENTWISE_OFFSET:
 		return x + c;
+	default:
+		return without_formula(op);
 	}
 }
 
@@ -141,8 +149,10 @@ static float plain_binary(unsigned op, float x, float y)
 		return x > 0 ? y : 0;
 	case ELEMENTWISE_SIGMOID_GRAD:
 		return y * x * (1 - x);
-	default:
+	case ELEMENTWISE_TANH_GRAD:
 		return y * (1 - x * x);
+	default:
+		return without_formula(op);
 	}
 }
 
@@ -169,16 +179,30 @@ static struct peer *begin(uint64_t seed)
 	return peer;
 }
 
+/* All that there are. */
+static const unsigned unaries[] = {
+#define X(NAME, number, ...) number,
+	ELEMENTWISE_UNARIES(X) ELEMENTWISE_CONSTANTS(X)
+#undef X
+};
+static const unsigned binaries[] = {
+#define X(NAME, number, ...) number,
+	ELEMENTWISE_BINARIES(X)
+#undef X
+};
+enum { UNARIES = sizeof(unaries) / sizeof(unaries[0]), BINARIES = sizeof(binaries) / sizeof(binaries[0]) };
+
 /* Of rows that are there, of rows that come with the request, and of one that is shared. */
 void unary_steps_are_those_of_plain_c(void)
 {
 	struct peer *peer = begin(1);
 
-	for (unsigned op = ELEMENTWISE_NEG; op <= ELEMENTWISE_OFFSET; op++) {
+	for (unsigned which = 0; which < UNARIES; which++) {
+		const unsigned op = unaries[which];
 		struct program p = { 0 };
 		const unsigned k = node_keys(&p, WORDS), x = node_rows(&p, PROGRAM_ROWS, k, DIM);
 		const unsigned s = node_rows(&p, PROGRAM_SHARED, 0, DIM), l = node(&p, PROGRAM_LOOKUP, k, 0);
-		const float c = op >= ELEMENTWISE_SCALE ? 1.5f : 0;
+		const float c = wire_program_op(op)->uses & PROGRAM_USES_CONSTANT ? 1.5f : 0;
 		unsigned made[3] = { node(&p, op, l, 0), node(&p, op, x, 0), node(&p, op, s, 0) };
 		struct reply reply;
 		struct body b;
@@ -218,7 +242,8 @@ void binary_steps_are_those_of_plain_c(void)
 {
 	struct peer *peer = begin(2);
 
-	for (unsigned op = ELEMENTWISE_ADD; op <= ELEMENTWISE_TANH_GRAD; op++) {
+	for (unsigned which = 0; which < BINARIES; which++) {
+		const unsigned op = binaries[which];
 		struct program p = { 0 };
 		const unsigned k = node_keys(&p, WORDS), x = node_rows(&p, PROGRAM_ROWS, k, DIM);
 		const unsigned c = node_rows(&p, PROGRAM_ROWS, k, 1), s = node_rows(&p, PROGRAM_SHARED, 0, 1);

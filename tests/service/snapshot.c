@@ -398,17 +398,23 @@ static bool is_pushing(void *ctx)
 	return service_counters(shard.service)->rows_pushed > *(const uint64_t *)ctx;
 }
 
+/* Of which a large request takes many turns. */
+static void begin_slowly(void)
+{
+	writer_open();
+	have_blocks();
+	shard.rig.slices_per_turn = 1;
+	fill_keys(keys, N, 0);
+	fill_floats(gradients, RTE_DIM(gradients), 2);
+}
+
 void large_pushes_and_instants_wait_for_each_other(void)
 {
 	struct peer *first = shard_simple(8), *second = rig_peer(&shard.rig, 1);
 	struct request r = { 0 };
 	uint64_t rows = 100;
 
-	writer_open();
-	have_blocks();
-	shard.rig.slices_per_turn = 1;
-	fill_keys(keys, N, 0);
-	fill_floats(gradients, RTE_DIM(gradients), 2);
+	begin_slowly();
 	request_push(&r, COUNTS, keys, gradients, N, 0);
 	request_send(&r, first);
 	CHECK(rig_run(&shard.rig, RIG_S, is_pushing, &rows));
@@ -509,11 +515,7 @@ void large_deletes_and_instants_wait_for_each_other(void)
 	const uint64_t some = 1000;
 	struct request r = { 0 };
 
-	writer_open();
-	have_blocks();
-	shard.rig.slices_per_turn = 1;
-	fill_keys(keys, N, 0);
-	fill_floats(gradients, RTE_DIM(gradients), 2);
+	begin_slowly();
 	request_push(&r, COUNTS, keys, gradients, N, 0);
 	request_good(&r, first);
 	request_op(&r,
@@ -542,11 +544,7 @@ void what_waits_is_refused_by_another_layout(void)
 	struct request r = { 0 };
 	uint64_t rows = N - 1000;
 
-	writer_open();
-	have_blocks();
-	shard.rig.slices_per_turn = 1;
-	fill_keys(keys, N, 0);
-	fill_floats(gradients, RTE_DIM(gradients), 2);
+	begin_slowly();
 	request_push(&r, COUNTS, keys, gradients, N, 0);
 	request_send(&r, first);
 	request_push(&r, COUNTS, keys, gradients, N, 0);

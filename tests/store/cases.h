@@ -31,6 +31,7 @@
 	X(rows_stay_where_they_are) \
 	X(crowd_with_one_hash_is_refused) \
 	X(crowd_in_one_segment_is_refused) \
+	X(keys_in_the_order_of_a_walk_find_room) \
 	X(one_row_is_bounded_work_whatever_the_keys) \
 	/* initial.c */ \
 	X(initial_values_are_golden) \
@@ -113,6 +114,7 @@
 	X(variables_are_loaded_by_block) \
 	X(loading_into_a_full_store_is_refused) \
 	X(shares_do_not_bind_what_is_loaded) \
+	X(rows_at_one_end_of_the_walk_are_trimmed_and_give_way) \
 	X(rows_of_the_last_look_up_are_trimmed) \
 	X(counts_without_room_are_forgotten) \
 	X(counts_are_restored) \

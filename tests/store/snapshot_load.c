@@ -269,6 +269,38 @@ void rows_of_the_last_look_up_are_trimmed(void)
 	fixture_close(&f);
 }
 
+/* They came in the order of a walk, of which only the beginning is there, as of one of many shards that became another
+ * number: nearly all segments have none. */
+void rows_at_one_end_of_the_walk_are_trimmed_and_give_way(void)
+{
+	enum { KEYS = 400000, ROWS_MAX = 50 };
+	struct fixture f = fixture_open(16 << 20);
+	struct object_spec spec = spec_of("t", 4, OPTIM_SGD);
+	struct store_table *t;
+	struct sample s;
+	uint64_t rows = 0;
+
+	spec.full = FULL_EVICT_LRU;
+	spec.rows_max = ROWS_MAX;
+	t = table_from(&f, &spec);
+	s = sample_of(t);
+	for (uint64_t key = 0; key < KEYS; key++) {
+		if (index_order(index_hash(key)) >> 58)
+			continue;
+		s.record[0] = key;
+		rows += load(t, &s, 1) == 0;
+	}
+	CHECK(rows > KEYS / 100 && t->index.segments > 4);
+	CHECK_UINT(t->stats.rows, rows);
+	CHECK_UINT(store_trim(t, KEYS), rows - ROWS_MAX);
+	CHECK_UINT(t->stats.rows, ROWS_MAX);
+	for (uint64_t key = KEYS; key < KEYS + 1000; key++)
+		CHECK(find_one(t, key, STORE_PULL) != STORE_NO_ROW);
+	CHECK_UINT(t->stats.rows, ROWS_MAX);
+	CHECK_UINT(t->stats.refused, 0);
+	fixture_close(&f);
+}
+
 /* Memory that rows have filled has none for keys that wait: they are forgotten, as they are when they come then, and
  * the rows are restored. */
 void counts_without_room_are_forgotten(void)

@@ -301,7 +301,7 @@ class Guest:
         """Runs cells on a NIC bound to a driver; returns {cell: outcome}. job_s: how long the cell "training" trains."""
         nic = self.nics[name]
         return self.ask(nic=name, pci=self._pci(nic), hugepages=self.hugepages, driver=driver, cells=cells, file=nic.file, queues=nic.queues,
-                        jumbo=nic.jumbo, job_s=job_s, timeout_s=1000 + 2 * job_s)["outcomes"]
+                        jumbo=nic.jumbo, job_s=job_s, timeout_s=1900 + 2 * job_s)["outcomes"]
 
     def end(self):
         self.process.end()  # nothing in it is worth asking it to end, and waiting for the answer

@@ -223,7 +223,15 @@ void programs_are_the_same_by_name(void)
 /* Every operation has its entry, by number and by name; what has none is refused. */
 void programs_have_one_table(void)
 {
+	static char page[65536];
+	FILE *file = fopen("docs/programs.rst", "r"); /* tests run in the project's folder */
 	unsigned known = 0, unknown = 0;
+	char quoted[64];
+
+	if (!CHECK(file))
+		return;
+	page[fread(page, 1, sizeof(page) - 1, file)] = 0;
+	fclose(file);
 
 	for (unsigned op = 0; op < 1000; op++) {
 		const struct program_op_info *info = wire_program_op(op);
@@ -241,6 +249,9 @@ void programs_have_one_table(void)
 		}
 		known++;
 		CHECK_UINT(wire_program_op_find(info->name), op);
+		snprintf(quoted, sizeof(quoted), "``%s``", info->name);
+		if (!strstr(page, quoted))
+			unit_fail(__FILE__, __LINE__, "docs/programs.rst does not say what %s does: add it", quoted);
 		CHECK(info->cost >= 1);
 		/* What b is, is one thing. */
 		CHECK(!(info->uses & PROGRAM_USES_B) || !(info->uses & (PROGRAM_USES_PLACE | PROGRAM_USES_KEPT_PLACE)));
