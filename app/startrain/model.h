@@ -2,9 +2,11 @@
 /*
  * The model: skip-gram with negative sampling (equation 4 of Mikolov et al., NIPS 2013). The loss of a pair (c, o) with
  * negatives n_1 ... n_k is
- *     - log sigma(u_o . v_c) - sum_i log sigma(- u_{n_i} . v_c) with v from the table words-in and u from words-out; a
- *       batch's loss is the sum over its pairs. Pure functions, float32 in a fixed order: the same input gives the same
- *       bits.
+ *
+ *	- log sigma(u_o . v_c) - sum_i log sigma(- u_{n_i} . v_c)
+ *
+ * with v from the table words-in and u from words-out; a batch's loss is the sum over its pairs. Pure functions,
+ * float32 in a fixed order: the same input gives the same bits.
  */
 #ifndef STARTRAIN_MODEL_H
 #define STARTRAIN_MODEL_H

@@ -137,7 +137,7 @@ bool log_level_from(const char *name, enum log_level *level)
 }
 
 /* Under writer_lock. False: there is no room now. Whatever else fails: there is nowhere to say so. */
-static bool put(const char *line, size_t bytes)
+static bool put_lines(const char *line, size_t bytes)
 {
 	struct pollfd room = { .fd = writer, .events = POLLOUT };
 	ssize_t n;
@@ -199,10 +199,10 @@ static void write_line(enum log_level level, const char *text)
 		bytes = make_line(lines, LOG_WARN, missing);
 	}
 	bytes += make_line(lines + bytes, level, text);
-	done = put(lines, bytes);
+	done = put_lines(lines, bytes);
 	if (!done && !lines_lost) {
 		room = (struct pollfd){ .fd = writer, .events = POLLOUT };
-		done = poll(&room, 1, READER_MS) > 0 && put(lines, bytes);
+		done = poll(&room, 1, READER_MS) > 0 && put_lines(lines, bytes);
 	}
 	lines_lost = done ? 0 : lines_lost + 1;
 	pthread_mutex_unlock(&writer_lock);

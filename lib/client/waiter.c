@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who receives.
+ * Which thread receives.
  *
- * Any thread may put parts on a channel and send them, under the channel's lock. All the rest of a channel's work
+ * Any thread may put parts on a channel and send them, under the channel's lock. All other work of a channel
  * (connecting, sending what the socket did not take at once, receiving, noticing its death) is done by one thread at a
- * time: its waiter. A waiter is either a thread inside star_execute, which so receives its own reply without a
+ * time: its waiter. A waiter is either a thread inside star_execute, which then receives its own reply without a
  * hand-over between threads, or one of the I/O threads. The rules:
  *
- *  1. While a channel has live parts (queued or sent, and not cancelled) it has a waiter. Whoever puts the first one
- *     there names it, under the same hold of the channel's lock: itself for a synchronous call, else the channel's I/O
- *     thread.
- *  2. A waiter stays until it gives the channel up (client_waiter_release): a synchronous caller when its own call is
- *     finished, an I/O thread when the channel has no live part. If there are live parts then, the waiter becomes that
- *     of the oldest one, again under the channel's lock; a signal on its event fd tells it.
- *  3. A synchronous caller does not leave before its call is finished, which needs all its parts finished, and each
- *     part is taken off its channel under the channel's lock. So a caller that is named waiter by rule 2 is still
- *     there; and as it empties its inbox before it leaves, no channel is forgotten.
- *  4. Each part is finished once: by whoever marks it PART_TAKEN under the channel's lock (the waiter that received its
- *     reply or saw the channel die; the owner of the call when the deadline has passed or the cluster is closed).
- *  5. A reply is received into memory of the channel, and copied to the caller's rows only after its part was taken. A
- *     deadline that passes later finds the part taken and waits for that copy; a reply that comes later finds no part
- *     under its sequence number and is dropped. So nothing is ever written to memory that the caller has got back.
+ *  1. While a channel has live parts (queued or sent, and not cancelled) it has a waiter. The thread that puts the
+ *     first one there assigns it, under the same hold of the channel's lock: itself for a synchronous call, otherwise
+ *     the channel's I/O thread.
+ *  2. A waiter stays until it gives up the channel (client_waiter_release): a synchronous caller when its own call is
+ *     finished, an I/O thread when the channel has no live part. If there are live parts then, the waiter of the oldest
+ *     one becomes the channel's, again under the channel's lock; a signal on its event fd notifies it.
+ *  3. A synchronous caller does not leave before its call is finished. For that all its parts must be finished, and
+ *     each part is taken off its channel under the channel's lock. So a caller that is assigned as waiter by rule 2 is
+ *     still there; and as it empties its inbox before it leaves, no channel is forgotten.
+ *  4. Each part is finished once: by the thread that marks it PART_TAKEN under the channel's lock (the waiter that
+ *     received its reply or noticed the channel's death; or the owner of the call when the deadline has passed or the
+ *     cluster is closed).
+ *  5. A reply is received into memory of the channel, and copied to the caller's rows only after its part was taken. If
+ *     the deadline passes later, the part is already taken, and the owner waits for that copy. If the reply arrives
+ *     later, there is no part with its sequence number, and it is dropped. So nothing is ever written to memory that
+ *     has been returned to the caller.
  *
- * From 1 and 2: every live part has a thread that polls its channel. That thread's poll wakes at the latest at its own
- * call's deadline; every other call's owner wakes at its own. So no call outlives its deadline by more than a copy.
+ * It follows from 1 and 2 that every live part has a thread that polls its channel. That thread's poll wakes at its own
+ * call's deadline at the latest; every other call's owner wakes at its own. So no call outlives its deadline by more
+ * than a copy.
  */
 #include "client/client.h"
 

@@ -534,19 +534,17 @@ static int note_join(struct control *control, const struct control_join *join, s
 static json_t *standing(const struct control *control, uint32_t task)
 {
 	struct star_error err;
-	const bool laid_out = control_leader_complete(control, &err) == 0;
 	const struct cluster_node *node = &control->nodes[task];
 	json_t *reply =
-		json_pack("{s:I, s:b, s:i, s:b, s:o}", "incarnation", (json_int_t)control->incarnation, "joined",
+		json_pack("{s:I, s:b, s:i, s:b, s:o, s:b}", "incarnation", (json_int_t)control->incarnation, "joined",
 			  node->joined && !node->recovers, "objects_count", (int)control->objects_count, "closing",
 			  control->checkpointer.asked_last || control->checkpointer.closed, "begins_with",
-			  jsonrpc_member_from_u64(control->begins_with));
+			  jsonrpc_member_from_u64(control->begins_with), "on_stop",
+			  control->config->checkpoint_on_stop);
 
 	if (control->pair_generation)
 		json_object_set_new(reply, "generation", jsonrpc_member_from_u64(control->pair_generation));
-	if (control->config->checkpoint_on_stop)
-		json_object_set_new(reply, "on_stop", json_true());
-	if (node->joined && laid_out)
+	if (node->joined && control_leader_complete(control, &err) == 0)
 		json_object_set_new(reply, "layout", layout_for(control, task));
 	return reply;
 }

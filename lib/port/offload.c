@@ -27,14 +27,14 @@ static const struct {
 
 /*
  * Sources, in DPDK's repository:
+ *
  * - vmxnet3: commit 8fb18591f8 (23.07) limits a TSO frame to 24 descriptors (VMXNET3_MAX_TSO_TXD_PER_PKT in
- *   base/vmxnet3_defs.h), which
- *   devices with UPT want; 22.11 announces 255 (VMXNET3_TX_MAX_SEG), and has no limit of its own.
+ *   base/vmxnet3_defs.h), which devices with UPT require; 22.11 announces 255 (VMXNET3_TX_MAX_SEG), and has no limit of
+ *   its own.
  * - ENA: 22.11's ena_ethdev.c announces the device's max_tx_sgl_size, at most ENA_PKT_MAX_BUFS, which is 17, but
- *   eth_ena_prep_pkts
- *   refuses a frame of as many: one less is sent.
- * - vmxnet3: 22.11's vmxnet3_rxtx.c (vmxnet3_dev_rxtx_init) fills two rings of as many descriptors as a queue was
- *   asked for.
+ *   eth_ena_prep_pkts refuses a frame of as many: one less can be sent.
+ * - vmxnet3: 22.11's vmxnet3_rxtx.c (vmxnet3_dev_rxtx_init) fills two rings, each of as many descriptors as were
+ *   requested for a queue.
  * - virtio: 22.11's virtio_rxtx.c (virtio_xmit_pkts_prepare) calls rte_vlan_insert, which refuses an mbuf with a second
  *   reference.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reactor: one thread that owns a queue pair of every port, and what is built on it (its stack, its shard), and runs
+ * A reactor: one thread that owns a queue pair of every port and what is built on it (its stack, its shard), and runs
  * them in turns: receive, hand-over, work, timers, mailbox, transmit, housekeeping. It knows neither TCP nor
  * parameters: those are behind struct reactor_ops.
  *
  * Threads: everything but reactor_post, reactor_stats and the calls of the control path (create, start, stop, destroy)
- * belongs to the reactor's own thread. Between reactors there are single-producer single-consumer rings only.
+ * belongs to the reactor's own thread. Between reactors there are only single-producer single-consumer rings.
  */
 #ifndef REACTOR_REACTOR_H
 #define REACTOR_REACTOR_H
@@ -28,32 +28,33 @@ struct reactor_message {
 
 struct reactor_ops {
 	void *ctx;
-	/* Which reactor a received frame belongs to: its index, REACTOR_HERE, or REACTOR_ALL (a copy for each: ARP and
-	 * ND). An index beyond the reactors is taken for REACTOR_HERE. Reads the frame only; it may be damaged or
-	 * hostile. */
+	/* Returns the reactor to which a received frame belongs: its index, REACTOR_HERE, or REACTOR_ALL (a copy for
+	 * each: ARP and ND). An index without a reactor means REACTOR_HERE. Only reads the frame, which may be damaged
+	 * or hostile. */
 	unsigned (*steer)(void *ctx, const struct rte_mbuf *frame);
-	/* Instead of ports: receives what has come by other ways, some of it, and returns how much it did. NULL: there
-	 * are ports. */
+	/* Instead of ports: receives some of what has arrived otherwise, and returns how much it did. NULL: there are
+	 * ports. */
 	unsigned (*poll)(void *ctx, uint64_t now_ns);
-	/* Takes n <= PORT_BURST frames, all of the own pool, and owns them. frame->port is DPDK's id of the port that
-	 * they came in by. */
+	/* Takes ownership of n <= PORT_BURST frames, all of the reactor's own pool. frame->port is DPDK's id of the
+	 * port by which they arrived. */
 	void (*receive)(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
-	/* One slice of pending work (requests); returns how much it did, 0 when there is none: it may sleep then. */
+	/* Executes one slice of pending work (requests); returns how much it did; 0: there is none, and the reactor may
+	 * sleep. */
 	unsigned (*work)(void *ctx, uint64_t now_ns);
-	/* Gives up to max frames to send, each with ->port set; called again while it returns max. */
+	/* Returns up to max frames to send, each with ->port set; called again while it returns max. */
 	unsigned (*transmit)(void *ctx, struct rte_mbuf **frames, unsigned max);
-	/* After the transmit burst of a turn that did work: the time stamp counter as it began, and now. NULL: nobody
-	 * wants to know. */
+	/* After the transmit burst of a turn that did work: the time stamp counter at the turn's beginning, and now.
+	 * NULL: not needed. */
 	void (*sent)(void *ctx, uint64_t begun, uint64_t ended);
-	/* At the end of a turn, when what it had to send is on its way: a slice of what no request waits for, up to
-	 * some tens of microseconds. Returns as work does. NULL: there is none. */
+	/* At the end of a turn, when its frames are sent: executes a slice of at most some tens of microseconds of work
+	 * for which no request waits. Returns as work does. NULL: there is none. */
 	unsigned (*housekeeping)(void *ctx, uint64_t now_ns);
 	/* The stack's timers. A reactor with nothing to do sleeps until the next is due. */
 	struct wheel *wheel;
 };
 
-/* Plain counters with one writer, the reactor; any thread may read them. X(name, what it counts), or F,
- * where something went wrong: `errors` of a node's status. */
+/* Plain counters with one writer, the reactor; any thread may read them. X(name, what it counts), or F if something
+ * went wrong: `errors` in a node's status. */
 #define REACTOR_COUNTERS(X, F) \
 	X(turns, "turns of the loop") \
 	X(busy_turns, "turns that did work") \
@@ -70,17 +71,17 @@ struct reactor_stats {
 #define X(name, text) uint64_t name;
 	REACTOR_COUNTERS(X, X)
 #undef X
-	uint64_t busy_cycles, idle_cycles; /* of turns that did work, and of the others, sleep included */
+	uint64_t busy_cycles, idle_cycles; /* of turns that did work, and of the others, including sleep */
 };
 
 struct reactor_options {
 	unsigned index;
 	bool polling;	  /* never sleep */
-	int core;	  /* pin the thread there; -1: do not */
+	int core;	  /* pin the thread to this core; -1: do not */
 	uint32_t spin_us; /* without polling: how long to spin before a sleep */
 	struct port *const *ports;
 	unsigned ports_count;
-	int poll_fd;		  /* with ops.poll: readable when there is something for it; else -1 */
+	int poll_fd;		  /* with ops.poll: readable when there is something to receive; otherwise -1 */
 	struct rte_mempool *pool; /* for copies of handed-over frames */
 	struct reactor_ops ops;
 };
@@ -88,42 +89,42 @@ struct reactor_options {
 struct reactor;
 
 /*
- * Reactors are created first, all of them, then joined, then started. The join makes the hand-over rings between each
- * two (33 KiB a pair and direction, 9 KiB with more than 16 reactors), and refuses more polling reactors than there are
- * usable cores, a core that is not usable, and one core for two. All are stopped before the first is destroyed: that
- * frees what still lies in the rings, so that every mbuf that ops do not hold is back in its pool.
+ * First all reactors are created, then joined, then started. reactor_join creates the hand-over rings between each two
+ * (33 KiB per pair and direction, 9 KiB with more than 16 reactors). It refuses more polling reactors than there are
+ * usable cores, a core that is not usable, and one core for two reactors. All must be stopped before the first is
+ * destroyed: that frees what is left in the rings, so that every mbuf that ops do not hold is back in its pool.
  */
 struct reactor *reactor_create(const struct reactor_options *options, struct star_error *err);
 int reactor_join(struct reactor *const *reactors, unsigned count, struct star_error *err);
 int reactor_start(struct reactor *reactor, struct star_error *err);
-/* Asks, and waits for the thread: its turn and the messages posted until now are run first, and what waits for a slow
- * port is sent, for some tenths of a second. May be called twice. */
+/* Stops the thread and waits for it: it first finishes its turn and the messages posted until now, and sends what waits
+ * for a slow port, for some tenths of a second. May be called twice. */
 void reactor_stop(struct reactor *reactor);
 void reactor_destroy(struct reactor *reactor);
 
-/* From ops, on the reactor's own thread: gives a frame of the own pool to another reactor, as if steer had said so. */
+/* From ops, on the reactor's own thread: passes a frame of its own pool to another reactor, as if steer had returned
+ * that one. */
 void reactor_give(struct reactor *reactor, unsigned to, struct rte_mbuf *frame);
 
 /*
- * From a message's run, on the reactor's own thread: the set of its ports changes between turns, and costs the turn
- * nothing. Before a port is removed, what ops have to send is sent, as far as its ring takes it within some tenths of a
- * second: nothing else is done meanwhile, so reactor_drain_port is asked first, in messages, until nothing waits for
- * the port any more. What ops still send to it later is dropped and counted. -ENOSPC when there are CONFIG_PORTS_MAX
- * already.
+ * From a message's run, on the reactor's own thread: the set of its ports changes between turns, at no cost to the
+ * turn. Before a port is removed, frames of ops for it are sent, as far as its ring takes them within some tenths of a
+ * second. Nothing else is done meanwhile, so call reactor_drain_port first, in messages, until nothing waits for the
+ * port. Frames that ops send to it later are dropped and counted. -ENOSPC: there are CONFIG_PORTS_MAX already.
  */
 int reactor_add_port(struct reactor *reactor, struct port *port);
 bool reactor_drain_port(struct reactor *reactor, const struct port *port);
 void reactor_remove_port(struct reactor *reactor, const struct port *port);
 
-/* From a message's run: the frames that come and go are captured from now on; NULL: they are not any more. */
+/* From a message's run: captures received and sent frames from now on; NULL: no longer. */
 struct reactor_capture;
 void reactor_set_capture(struct reactor *reactor, struct reactor_capture *capture);
 
-/* Puts a message into the mailbox (from any control thread) and wakes the reactor. A message that was accepted is run,
- * unless the reactor is never started. -EAGAIN when the mailbox is full, -ESHUTDOWN once reactor_stop was called. */
+/* Puts a message into the mailbox (from any control thread) and wakes the reactor. An accepted message is run, unless
+ * the reactor is never started. -EAGAIN: the mailbox is full; -ESHUTDOWN: reactor_stop was called. */
 int reactor_post(struct reactor *reactor, struct reactor_message *message);
 
-/* Waits until the message was run; -ETIMEDOUT after timeout_us (the message must then stay alive until it was). */
+/* Waits until the message was run; -ETIMEDOUT after timeout_us (then the message must stay valid until it was run). */
 int reactor_wait(const struct reactor_message *message, uint64_t timeout_us);
 
 const struct reactor_stats *reactor_stats(const struct reactor *reactor);

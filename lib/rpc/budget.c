@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mbufs of a stack are few beside what its peers may send and not read. Rules keep one peer from taking them all:
+ * A stack has few mbufs compared with what its peers may send and not read. These rules keep one peer from taking all
+ * of them:
  *
- * - Requests that are under way may hold held_mbufs_max. From half of it on, TCP's window is opened to one stream at a
- *   time,
- *   until its request is whole, or nothing of it has come for a while; the others wait, in the order in which they
- *   came, and
- *   their peers with them.
- * - Requests of an address (of IPv6: a /64) that has half of the mbufs in unread replies wait; less is enough when
- *   mbufs are short.
- *   Then, and when there are no mbufs for replies, those are given up that do not read: of the address that has most,
- *   all of them.
+ * - Requests in progress may hold held_mbufs_max. From half of it on, TCP's window is opened for one stream at a time,
+ *   until its request is complete, or nothing of it has arrived for a while; the other streams, and their peers, wait
+ *   in the order in which they came.
+ * - If the unread replies of an address (with IPv6 of a /64) hold half of the mbufs, its requests wait; less is enough
+ *   when mbufs are short. When mbufs are short, and when there are none for replies, streams that do not read are
+ *   closed: all of those of the address that has most.
  */
 #include "net/siphash.h"
 #include "rpc/link.h"

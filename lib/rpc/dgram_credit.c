@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Credit: how far a peer may send. Two things are few beside what all peers together would send:
+ * Credit: how far a peer may send. Two resources are scarce compared with what all peers together would send:
  *
- * - The places of the receive ring. Each session has credit for one packet; a session whose peer wants more is active,
- *   and gets
- *   edges up to a share of the endpoint's credits beyond. A share is what each would have if there was one session
- *   more: so the
- *   next one that becomes active finds some. A session that was not sent data for a while is active no more, and its
- *   credit has
- *   lapsed on both sides (wire/packet.h).
+ * - The places of the receive ring. Each session has credit for one packet. A session whose peer wants more is active,
+ *   and its edges move ahead by up to a share of the endpoint's credits. A share is what each session would have if
+ *   there was one more, so there is something left for the next one that becomes active. A session that has received no
+ *   data for a while is no longer active, and its credit has lapsed on both sides (wire/packet.h).
  *
- *   Where many are active, a share is less than a message. Then what is wanted of it, up to a short message's packets,
- *   is granted at
- *   once and in turn: first come, first served, each when there is credit for all of it.
+ *   If many sessions are active, a share is less than a message. Then what a session wants, up to the packets of a
+ *   short message, is granted at once and in turn: first come, first served, each when there is credit for all of it.
  *
- * - The mbufs that messages hold until they are whole and taken. From half of held_mbufs_max on, the edge moves for one
- *   favoured
- *   session only, until its message is whole, or nothing of it has come for a while; the others wait in the order in
- *   which they
- *   came, and all do while a quarter is held by messages that are whole and not taken. The favoured one always finds
- *   room for
- *   its message, and beyond held_mbufs_max for nothing else: no message is begun that needs more than half, and none is
- *   favoured
- *   again while one and a half are held. So twice held_mbufs_max is the most that is ever held.
+ * - The mbufs that messages hold until they are complete and taken. From half of held_mbufs_max on, the edge moves for
+ *   one favoured session only, until its message is complete, or nothing of it has arrived for a while. The others wait
+ *   in the order in which they came, and all of them wait while a quarter is held by messages that are complete and not
+ *   taken. The favoured session always finds room for its message; beyond held_mbufs_max there is room for nothing
+ *   else: no message is begun that needs more than half, and no session becomes the favoured one while one and a half
+ *   times held_mbufs_max is held. So at most twice held_mbufs_max is ever held.
  */
 #include <errno.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shares by peer address (of IPv6: by its /64), of an endpoint that accepts sessions. Three things are few beside what
- * one address can ask for: places for sessions, windows to send from, and mbufs that wait for acknowledgements.
+ * Shares by peer address (with IPv6: by /64) of an endpoint that accepts sessions. Three resources are scarce compared
+ * with what one address can ask for: places for sessions, windows to send from, and mbufs that wait for
+ * acknowledgements.
  *
  * - When all places are taken, an address with fewer sessions than another one gets a place: the idlest session of the
- *   larger
- *   share ends. Nobody gets a place by ending sessions of a smaller share, but those that nobody has used for long.
- * - An address gets a window only while it holds no more than PEER_WINDOW_SHARE times those that are free, so some
- *   always are
- *   (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998).
- * - Requests of an address that has half of the mbufs unacknowledged wait; less is enough when mbufs are short.
+ *   larger share is ended. Nobody gets a place by ending sessions of a smaller share, except those that nobody has used
+ *   for long.
+ * - An address gets a window only while it holds at most PEER_WINDOW_SHARE times as many as are free, so some are
+ *   always free (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998).
+ * - If an address has half of the mbufs unacknowledged, its requests wait; less is enough when mbufs are short.
  */
 #include <errno.h>
 

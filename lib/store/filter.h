@@ -1,28 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Admission: which keys may have rows. Every pull and push of a key without a row counts; at the filter's frequency the
- * key is admitted. As DeepRec has it, there are two kinds:
+ * Admission: decides which keys may have rows. Every pull and push of a key without a row counts; when the count
+ * reaches the filter's frequency, the key is admitted. As in DeepRec, there are two kinds:
  *
- * counter: a record of 16 bytes for each key that waits, found by an index of its own and given back when the key gets
- * its
- *   row. When there is no memory for another one (an eighth of the arena is left for rows), the least counted of a
- *   bucket
- *   makes room. Bloom: a counting Bloom filter (Fan, Cao, Almeida, Broder, IEEE/ACM ToN 8, 2000) with conservative
- *   update (Estan, Varghese,
- *   SIGCOMM 2002): of a key's k counters only the smallest go up. Laid out for n keys and a share p of keys admitted
- *   early:
- *   n ln(1/p) / ln(2)^2 counters, k = ln(2) counters / n. All counters of a key lie in one block of 4 KiB, that is in
- *   one
- *   page, which is zeroed when it is first touched; its counters never go down. Counters have 1, 2 or 4 bytes, as the
- *   frequency needs. Blocks are numbered over all shards, by the hash that partitions are cut by (wire/checkpoint.h),
- *   so that
- *   counts go with their partitions when a checkpoint is restored on another number of shards. A shard has as many
- *   slots for blocks
- *   as its share asks for; block i lies in slot i % slots, which is nobody else's as long as the shard's partitions are
- *   one
- *   range and no more than its share. If they are more, blocks that meet in a slot are counted together.
+ * - counter: a record of 16 bytes for each waiting key, found by an index of its own, and freed when the key gets its
+ *   row. If there is no memory for another one (an eighth of the arena is left for rows), the one with the lowest count
+ *   in a bucket is replaced.
+ * - bloom: a counting Bloom filter (Fan, Cao, Almeida, Broder, IEEE/ACM ToN 8, 2000) with conservative update (Estan,
+ *   Varghese, SIGCOMM 2002): of a key's k counters only the smallest are incremented. It is sized for n keys and a
+ *   share p of keys that are admitted early: n ln(1/p) / ln(2)^2 counters, k = ln(2) counters / n. All counters of a
+ *   key are in one block of 4 KiB, that is, in one page, which is zeroed when it is first touched; counters never
+ *   decrease. Counters have 1, 2 or 4 bytes, as the frequency requires.
  *
- * One thread.
+ * Blocks of a Bloom filter are numbered over all shards, by the hash that also gives the partitions
+ * (wire/checkpoint.h), so counts move with their partitions when a checkpoint is restored on another number of shards.
+ * A shard has as many slots for blocks as its share requires; block i is in slot i % slots, alone as long as the
+ * shard's partitions are one range and no more than its share. If they are more, blocks that share a slot are counted
+ * together.
+ *
+ * Threads: one.
  */
 #ifndef STORE_FILTER_H
 #define STORE_FILTER_H
@@ -52,57 +48,57 @@ struct filter {
 	/* counter */
 	struct store_index index;
 	struct pool pool;
-	uint64_t keys; /* that wait */
+	uint64_t keys; /* number of waiting keys */
 	/* Bloom */
 	uint64_t name_hash;
 	uint8_t *blocks; /* one for each slot */
-	uint8_t *memory; /* that they lie in */
+	uint8_t *memory; /* the memory that they are in */
 	uint32_t *holds; /* for each slot: its block's number, or BLOOM_NONE; and BLOOM_SEVERAL */
 	uint32_t slots;
 	uint32_t blocks_count; /* of all shards */
 };
 
-/* The slots of a Bloom filter (0: it could have none), and the bytes of that many. */
+/* The number of slots of a Bloom filter (0: it cannot have any), and the bytes of that many. */
 uint32_t store_filter_bloom_slots(const struct object_spec *spec, double share);
 uint64_t store_filter_bloom_bytes(uint32_t slots);
 
-/* share: the part of the keys that this store gets. false when the arena has no room. */
+/* share: the part of the keys that this store gets. false: the arena has no room. */
 bool store_filter_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena,
 		       unsigned row_shift, struct store_stats *stats);
 
-/* Gives its memory back, as store_index_drop does; of one that could not be made, too. */
+/* Frees its memory, as store_index_drop does; also after a failed store_filter_init. */
 bool store_filter_give_back(struct filter *f, struct arena *arena, uint64_t *at, unsigned steps);
 
-/* Starts loading what store_filter_count will read. hash is index_hash's. */
+/* Prefetches what store_filter_count will read. hash is index_hash's. */
 void store_filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash);
 
-/* Counts a key once; returns its count, which is the frequency at most for a Bloom filter. stamp: step_stamp, or 0. */
+/* Counts a key once; returns its count, which for a Bloom filter is at most the frequency. stamp: step_stamp, or 0. */
 uint32_t store_filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t stamp);
 
-/* A key waits with this count from now on: of filters with counters. false: no room. */
+/* For filters with counters: sets a waiting key's count. false: no room. */
 bool store_filter_restore(struct filter *f, uint64_t hash, const struct filter_count *count);
 
-/* An admitted key has its row. */
+/* An admitted key has got its row: removes its count. */
 void store_filter_forget(struct filter *f, uint64_t key, uint64_t hash);
 
-/* Forgets one that waits. */
+/* Removes the count of a waiting key. */
 void store_filter_drop(struct filter *f, store_row count);
 
-/* Forgets what some slots of a Bloom filter have counted, from *slot on, which it moves on. True: that was the last;
+/* Clears the counters of some slots of a Bloom filter from *slot on, which is advanced. True: that was the last one;
  * also for other filters. */
 bool store_filter_bloom_clear(struct filter *f, uint32_t *slot, uint32_t slots);
 
-/* How often a Bloom filter takes a key to have come. */
+/* A Bloom filter's count of a key. */
 uint32_t store_filter_bloom_count(const struct filter *f, uint64_t key);
 
-/* The counters of the first block that the slot has the counts of, and whose number is *number at least; its number is
- * written. NULL: there is none. */
+/* The counters of the first block in the slot whose number is at least *number, which is set to its number. NULL: there
+ * is none. */
 const uint8_t *store_filter_bloom_block(const struct filter *f, uint32_t slot, uint64_t *number);
 
-/* The key counts as having come so often at least. */
+/* Raises a key's count to at least this. */
 void store_filter_bloom_raise(struct filter *f, uint64_t key, uint32_t count);
 
-/* Counters of a block that were saved (wire_checkpoint_bloom_possible): each counts as many from now on at least. */
+/* Restores the saved counters of a block (wire_checkpoint_bloom_possible): each becomes at least the saved one. */
 void store_filter_bloom_restore(struct filter *f, const struct checkpoint_bloom *block);
 
 #endif

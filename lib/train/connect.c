@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "offload/compile.h"
 #include "offload/cut.h"
+#include "train/claim.h"
 #include "train/internal.h"
 #include "train/local.h"
 #include "train/narrow.h"
@@ -251,6 +252,8 @@ static int join_peers(struct session *s, struct star_error *err)
 		return err->code;
 	if (!together)
 		return 0;
+	if (train_claim(&options, updates, updates_count, err) < 0)
+		return err->code;
 	return train_sync_attach(&s->sync, s->cluster, s->peers, updates, updates_count, err);
 }
 

@@ -353,6 +353,53 @@ int train_peers_join(struct peers *p, uint64_t until_ns, struct star_error *err)
 	return 0;
 }
 
+/* One that has begun and not ended, and whose beat is another one than before, if there is a before. */
+static bool one_beats(const double (*found)[ROW], const double *before)
+{
+	for (uint32_t i = 0; i < PEERS_LOOK_MIN; i++)
+		if (found[i][BEAT] != 0 && found[i][CLOCK] < CLOCK_DONE && (!before || found[i][BEAT] != before[i]))
+			return true;
+	return false;
+}
+
+int train_peers_job_lives(const struct peers_options *options, const char *job, struct star_error *err)
+{
+	const uint64_t until_ns = clock_ns() + options->lease_us * 1000;
+	double(*found)[ROW] = calloc(PEERS_LOOK_MIN, sizeof(*found)), *before = calloc(PEERS_LOOK_MIN, sizeof(*before));
+	uint64_t *keys = calloc(PEERS_LOOK_MIN, sizeof(*keys)), told_ns = 0;
+	char name[NAME_BYTES];
+	struct star_table *table = NULL;
+	unsigned pause_us = 0;
+	int lives = -1, rc = 0;
+
+	snprintf(name, sizeof(name), "%s/workers", job);
+	if (!found || !before || !keys)
+		rc = star_error_set(err, -ENOMEM, "no memory for the workers of another job");
+	else if (!(table = star_lookup(options->cluster, name, options->deadline_us, err)))
+		rc = err->code;
+	for (uint64_t i = 0; rc == 0 && i < PEERS_LOOK_MIN; i++)
+		keys[i] = i;
+	for (bool first = true; rc == 0 && lives < 0; first = false) {
+		rc = star_pull(table, keys, PEERS_LOOK_MIN, found, STAR_READ_ONLY, options->deadline_us, err);
+		if (rc < 0)
+			break;
+		if (!one_beats(found, NULL) || clock_ns() >= until_ns)
+			lives = 0;
+		else if (!first && one_beats(found, before))
+			lives = 1;
+		for (uint32_t i = 0; first && i < PEERS_LOOK_MIN; i++)
+			before[i] = found[i][BEAT];
+		if (lives < 0 && train_peers_quiet(&told_ns))
+			fprintf(stderr, "waiting until the workers of the job \"%s\" are known to be gone\n", job);
+		if (lives < 0)
+			train_peers_pause(&pause_us);
+	}
+	free(keys);
+	free(before);
+	free(found);
+	return rc == -ENOENT ? 0 : rc < 0 ? rc : lives;
+}
+
 uint64_t train_peers_slowest(const struct peers *p, uint32_t *index)
 {
 	uint64_t least = UINT64_MAX;

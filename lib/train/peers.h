@@ -69,6 +69,9 @@ int train_peers_check(struct peers *peers, struct star_error *err);
 /* The same before the first step; later calls return 0 at once. A worker that only seems alive may be of the job's last
  * run, which is known after a lease: waits for that, until until_ns. */
 int train_peers_join(struct peers *peers, uint64_t until_ns, struct star_error *err);
+/* Whether any worker of another job is alive, that is, writes heartbeats; workers that have finished do not count. 1 or
+ * 0; or the error of a call. */
+int train_peers_job_lives(const struct peers_options *options, const char *job, struct star_error *err);
 /* The lowest clock of all other live workers, and whose it is; UINT64_MAX: there are none. */
 uint64_t train_peers_slowest(const struct peers *peers, uint32_t *index);
 

@@ -280,6 +280,15 @@ static struct remote_update *find_update(struct remote *remote, const struct sta
 	return NULL;
 }
 
+static const struct graph_node *handle_of(const struct graph_ps_plan *plan, const struct item *item)
+{
+	const struct graph_node *node = plan->graph->nodes[item->template.handle];
+
+	while (node->op == GRAPH_IDENTITY)
+		node = plan->graph->nodes[node->inputs[0].node];
+	return node;
+}
+
 /* Each table once: what its gradients share. */
 static int list_updates(struct remote *remote, const struct graph_ps_plan *plan, const struct prepared *p,
 			struct star_error *err)
@@ -307,6 +316,7 @@ static int list_updates(struct remote *remote, const struct graph_ps_plan *plan,
 			if (!known)
 				remote->updates[remote->updates_count++] =
 					(struct remote_update){ .table = op->table,
+								.name = handle_of(plan, item)->name,
 								.has_rate = op->flags & STAR_RATE,
 								.rate = op->rate,
 								.counter = op->kind == STAR_PUSH_PULL,

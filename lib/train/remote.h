@@ -46,7 +46,8 @@ struct graph_ps *train_remote_create(const struct remote_options *options);
 /* What the steps of the plan that was made last update. */
 struct remote_update {
 	struct star_table *table;
-	bool has_rate; /* else it is the table's own */
+	const char *name; /* as the graph has it */
+	bool has_rate;	  /* else it is the table's own */
 	float rate;
 	bool counter; /* of steps */
 	bool by_ids;  /* rows: with mean_by_row each is divided by its contributors */

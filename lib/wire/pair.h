@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the two nodes of a pair tell each other (docs/availability.rst). Little endian, fixed width, naturally aligned.
+ * The protocol between the two nodes of a pair (docs/availability.rst). Little endian, fixed width, naturally aligned.
  * Pure data.
  *
- * Who connects says a hello, and gets an answer; both begin with a magic and a version, by which another version of the
- * program is known whatever the length of the rest. After one of PAIR_JOIN that was taken both send frames: the primary
- * its catalogue, a snapshot of each reactor, and each reactor's stream as the journal has it (wire/journal.h), from
- * where it begins on; the standby how far it has come.
+ * The node that connects sends a hello, and gets an answer. Both begin with a magic and a version, by which another
+ * version of the program is recognized whatever the length of the rest. After an accepted PAIR_JOIN both nodes send
+ * frames: the primary its catalogue, a snapshot of each reactor, and each reactor's stream in the format of the journal
+ * (wire/journal.h); the standby its progress.
  */
 #ifndef WIRE_PAIR_H
 #define WIRE_PAIR_H
@@ -19,48 +19,48 @@
 
 enum pair_constants {
 	PAIR_VERSION = 3,
-	PAIR_ADDRESS_MAX = 80, /* with its end */
+	PAIR_ADDRESS_MAX = 80, /* with the terminating zero */
 	PAIR_TEXT_MAX = 256,
 	PAIR_PAYLOAD_MAX = CHECKPOINT_PAYLOAD_MAX,
-	PAIR_CATALOGUE_MAX = 64 << 20, /* all of it: it goes in as many frames as it takes */
+	PAIR_CATALOGUE_MAX = 64 << 20, /* the whole catalogue, which is sent in as many frames as necessary */
 	PAIR_LEASE_MIN_MS = 100,
 	PAIR_LEASE_MAX_MS = 60000,
 };
 #define PAIR_MAGIC UINT64_C(0x5249415052415453) /* "STARPAIR" */
 #define PAIR_FRAME_MAGIC 0x4d524650u		/* "PFRM" */
-/* The instant of a snapshot for the standby, among those of checkpoints. */
+/* The instant of a standby's snapshot, in place of a checkpoint's. */
 #define PAIR_INSTANT UINT64_MAX
 
 enum pair_intent {
-	PAIR_ASK = 1,	 /* what are you? */
-	PAIR_JOIN = 2,	 /* I am to be your standby */
-	PAIR_DEPOSE = 3, /* I take your place, under this generation */
-	PAIR_TAKE = 4,	 /* I was the primary, and have lost what I held: take my place */
+	PAIR_ASK = 1,	 /* asks for the node's role */
+	PAIR_JOIN = 2,	 /* wants to become the node's standby */
+	PAIR_DEPOSE = 3, /* takes the node's place, with this generation */
+	PAIR_TAKE = 4,	 /* was the primary, and has lost its state: take its place */
 };
 
-/* What a node of a pair is. */
+/* The role of a node of a pair. */
 enum pair_role {
-	PAIR_WAITING = 1,  /* it has begun again, and does not know who serves */
+	PAIR_WAITING = 1,  /* it has restarted, and does not know which node serves */
 	PAIR_PRIMARY = 2,  /* it serves */
-	PAIR_STANDBY = 3,  /* it holds, or is to hold, what the primary does */
-	PAIR_DEPOSED = 4,  /* it served, and does not any more */
+	PAIR_STANDBY = 3,  /* it has, or receives, the primary's state */
+	PAIR_DEPOSED = 4,  /* it served, and no longer does */
 	PAIR_PROMOTING = 5 /* it is about to serve */
 };
 
 struct pair_hello {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t checksum; /* CRC-32 of this struct, in which this field counts as 0 */
+	uint32_t checksum; /* CRC-32 of this struct, with this field taken as 0 */
 	uint32_t intent;
-	uint32_t role; /* enum pair_role, of who says it */
+	uint32_t role; /* enum pair_role of the sender */
 	uint64_t generation;
 	uint32_t reactors, partitions;
 	uint16_t data_port;
-	uint16_t durability; /* 1 + enum config_durability of who says it; 0: it says none */
-	uint32_t etcd_key;   /* a checksum of standby.etcd_key; 0: no etcd is asked */
-	char control[PAIR_ADDRESS_MAX], data_host[PAIR_ADDRESS_MAX]; /* each with an end */
+	uint16_t durability; /* 1 + enum config_durability of the sender; 0: not specified */
+	uint32_t etcd_key;   /* a checksum of standby.etcd_key; 0: no etcd */
+	char control[PAIR_ADDRESS_MAX], data_host[PAIR_ADDRESS_MAX]; /* each with a terminating zero */
 	uint32_t cluster;					     /* a checksum of cluster.ps; 0: it has one task */
-	uint32_t data; /* 1 + enum secure_data of who says it; 0: it says none */
+	uint32_t data; /* 1 + enum secure_data of the sender; 0: not specified */
 };
 _Static_assert(sizeof(struct pair_hello) == 216, "pair_hello");
 
@@ -72,12 +72,13 @@ struct pair_answer {
 	uint32_t role;
 	uint64_t generation;
 	uint32_t
-		whole; /* a standby's: it has all that the primary had, up to some moment; a deposed node's: all that it
-			 * had was sent */
+		/* from a standby: it has everything that the primary had up to some moment; from a deposed node:
+		 * everything that it had was sent */
+		whole;
 	uint32_t reactors, partitions;
-	uint32_t incarnation, epoch; /* under which it serves, or its primary did */
+	uint32_t incarnation, epoch; /* with which it serves, or its primary did */
 	uint32_t lease_ms;
-	uint64_t silent_ms; /* a standby's: since it has heard of its primary */
+	uint64_t silent_ms; /* from a standby: time since it last heard from its primary */
 	char control[PAIR_ADDRESS_MAX];
 	char text[PAIR_TEXT_MAX];
 };
@@ -87,23 +88,24 @@ _Static_assert(offsetof(struct pair_hello, version) == 8 && offsetof(struct pair
 	       "both begin as every version does");
 
 enum pair_kind {
-	/* of the primary */
-	PAIR_CATALOGUE = 1, /* a part of all objects as JSON; position: bytes of it that are left after this part */
-	PAIR_BLOCK = 2,	    /* a reactor's snapshot: runs as checkpoints have them; position 1: the last one */
-	PAIR_STREAM = 3,    /* a piece of a reactor's stream, from this position on */
-	PAIR_PING = 4,	    /* position: the primary's clock; the standby says it back. reactor 1: it changes nothing
-			     * without a lease */
-	PAIR_END = 5,	    /* nothing comes after it: the primary has closed */
-	/* of the standby */
+	/* from the primary */
+	PAIR_CATALOGUE = 1, /* a part of all objects as JSON; position: number of bytes that remain after this part */
+	PAIR_BLOCK = 2,	    /* a reactor's snapshot: runs in the format of checkpoints; position 1: the last one */
+	PAIR_STREAM = 3,    /* a piece of a reactor's stream, starting at this position */
+	/* position: the primary's clock, which the standby returns. reactor 1: the primary changes nothing without a
+	 * lease */
+	PAIR_PING = 4,
+	PAIR_END = 5, /* the last frame: the primary has closed */
+	/* from the standby */
 	PAIR_ACK = 16,	 /* it has a reactor's stream up to this position */
-	PAIR_PONG = 17,	 /* position: what the ping had */
-	PAIR_WHOLE = 18, /* it has all */
-	PAIR_BYE = 19,	 /* it ends, in order */
+	PAIR_PONG = 17,	 /* position: that of the ping */
+	PAIR_WHOLE = 18, /* it has everything */
+	PAIR_BYE = 19,	 /* it ends normally */
 };
 
 struct pair_frame {
 	uint32_t magic;
-	uint32_t checksum; /* CRC-32 of this header (in which this field counts as 0) and the payload */
+	uint32_t checksum; /* CRC-32 of this header (with this field taken as 0) and the payload */
 	uint16_t kind;
 	uint16_t reactor;
 	uint32_t bytes; /* of payload */

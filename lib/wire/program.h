@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Programs: what a PS subgraph of a step is on the wire (docs/programs.rst). A program is registered once, as an object
- * of the catalogue; a request then runs it by its id (WIRE_RUN) with feeds, and gets its fetches. It is a list of
- * nodes, each of which uses earlier ones: feeds, which a request carries, and steps. Outside bytes: wire_program_check
- * is the only way to a shape. Pure functions, no allocation.
+ * Programs: the wire format of a step's subgraph on PS tasks (docs/programs.rst). A program is registered once, as an
+ * object of the catalogue; a request then runs it by its id (WIRE_RUN) with feeds, and gets its fetches. It is a list
+ * of nodes, each of which uses earlier ones: feeds, which a request carries, and steps. Input is not trusted: only
+ * wire_program_check yields a shape. Pure functions, no allocation.
  *
  * Everything goes by keys: a KEYS feed names rows of one table (or blocks of one variable), and what is aligned with it
- * has one row, or one segment number, for each of its keys. The client sends each reactor the keys that it owns with
+ * has one row, or one segment number, for each of its keys. The client sends each reactor the keys that it owns, with
  * what is aligned with them.
  *
- * A WIRE_RUN's body, each part padded with zeros to 8 bytes, numbers and rows of float32 little endian:
- *   for each KEYS feed how many keys (uint32); the SHARED feeds; the SEGMENT_ROWS feeds; then for each KEYS feed the
- *   keys
- *   (uint64), and what is aligned with it, in the nodes' order: ROWS (float32), SEGMENTS (uint32;
- *   SEGMENTS16 and SEGMENTS8: uint16 and uint8). What is PROGRAM_KEPT
- *   is not
- *   there, unless the run has WIRE_ALONE. A run may leave something on each reactor for later runs of its step: an
- *   entry, which has the run's tag (wire_op.version) and belongs to the request's session. An entry has the keys of one
- *   KEYS feed, and in up to PROGRAM_PLACES_MAX places rows or segments of them. Its result's body, padded alike:
- *   for each KEYS feed with fetches: for each key a record of all that is fetched of it, in the FETCH nodes' order;
- *   then each
- *   fetched POOL: the sums of this reactor, a row for each segment.
+ * The body of a WIRE_RUN, each part padded with zeros to 8 bytes, numbers and rows of float32 little endian: for each
+ * KEYS feed the number of keys (uint32); the SHARED feeds; the SEGMENT_ROWS feeds; then for each KEYS feed the keys
+ * (uint64), and what is aligned with it, in the nodes' order: ROWS (float32), SEGMENTS (uint32; SEGMENTS16 and
+ * SEGMENTS8: uint16 and uint8). Feeds that are PROGRAM_KEPT are omitted, unless the run has WIRE_ALONE.
+ *
+ * A run may leave something on each reactor for later runs of its step: an entry, which has the run's tag
+ * (wire_op.version) and belongs to the request's session. An entry has the keys of one KEYS feed, and in up to
+ * PROGRAM_PLACES_MAX places rows or segments of them.
+ *
+ * The body of its result, padded alike: for each KEYS feed with fetches, for each key a record of all that is fetched
+ * of it, in the FETCH nodes' order; then each fetched POOL: the sums of this reactor, a row for each segment.
  */
 #ifndef WIRE_PROGRAM_H
 #define WIRE_PROGRAM_H

@@ -510,8 +510,8 @@ static int make_step(struct sync *s, struct star_error *err)
 static void work(void)
 {
 	const unsigned w = pick;
-	static const struct remote_update updates[] = { { &tables[COUNTER], true, 1, true, false, NULL },
-							{ &tables[WEIGHTS], true, 1, false, false, NULL } };
+	static const struct remote_update updates[] = { { &tables[COUNTER], "counter", true, 1, true, false, NULL },
+							{ &tables[WEIGHTS], "weights", true, 1, false, false, NULL } };
 	struct sync *s = &workers[w].sync;
 	struct star_error err;
 	int rc = train_sync_attach(s, NULL, NULL, updates, 2, &err);

@@ -1,27 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker that does what it is told: star-do PS [DEADLINE_US] reads JSON objects, one a line, and answers each by one,
+ * A worker that executes commands: star-do PS [DEADLINE_US] reads JSON objects, one per line, and answers each by one,
  * {"error": ..., "code": ...} if libstar refuses.
  *
  *   {"do": "create", "name": "t", "dim": 4 or "shape": [10, 4], "dtype", "optimizer", "initializer", "options",
- *   "scale", "rate",
- *    "seed"}
- *   {"do": "pull", "push", "push_pull" or "delete", "table": "t", "keys": [1, 2] or {"from": 0, "count": 9, "repeat":
- *   1},
- *    "values": [...] or a number for all, "dtype", "step", "rate", "scale", "read_only", "versions": [...], "hash":
- *    true,
- *    "clip": 1.5}
- *   {"do": "push", ..., "tag": 5} with STAR_ACCUMULATE; {"do": "commit", "table": "t", "tag": 5, "scale", "rate",
- *   "open": true}
- *   {"do": "together", "table": "t", "pushes": [{"keys", "values"}, ...]}   all in flight at once; "each" has {} or an
- *   error for each
+ *    "scale", "rate", "seed"}
+ *   {"do": "pull", "push", "push_pull" or "delete", "table": "t",
+ *    "keys": [1, 2] or {"from": 0, "count": 9, "repeat": 1}, "values": [...] or a number for all, "dtype", "step",
+ *    "rate", "scale", "read_only", "versions": [...], "hash": true, "clip": 1.5}
+ *   {"do": "push", ..., "tag": 5} with STAR_ACCUMULATE
+ *   {"do": "commit", "table": "t", "tag": 5, "scale", "rate", "open": true}
+ *   {"do": "together", "table": "t", "pushes": [{"keys", "values"}, ...]}   all in flight at the same time; "each" has
+ *    {} or an error for each
  *   {"do": "checkpoint", "kind": "full"}   by star_checkpoint
  *   {"do": "empty", "table": "t"}   by star_table_empty
  *   {"do": "drop", "table": "t"}   by star_table_drop; its handle stays, until the table is created again
  *   {"do": "open"}   closes the cluster, and opens it again; its tables are forgotten
  *
- * Rows come back as "values", or as the CRC-32 of their bytes. Numbers are what they are as the type on the wire. clip:
- * by star_clip_global_norm, whose norm comes back.
+ * Rows are returned as "values", or as the CRC-32 of their bytes. Numbers are those of the type on the wire. clip: by
+ * star_clip_global_norm, whose norm is returned.
  */
 #include <jansson.h>
 #include <stdio.h>
