@@ -172,8 +172,8 @@ void node_pair_hang_up(struct node_pair *p);
 void node_pair_primary(struct node_pair *p);
 /* Serves without a standby from now on, unless it is deposed. */
 void node_pair_go_alone(struct node_pair *p, const char *why);
-/* pair_hold.c: this node has closed for the other one, and keeps its state until that one says that it serves, or serves
- * again itself. Returns then, or when it stops. */
+/* pair_hold.c: this node has closed for the other one, and keeps its state until that one says that it serves, or
+ * serves again itself. Returns then, or when it stops. */
 void node_pair_hold(struct node_pair *p);
 /* pair_standby.c: follows until it stops, is promoted, or has to restart. */
 void node_pair_standby(struct node_pair *p);
