@@ -11,7 +11,9 @@ static void render_promotion(const json_t *result, FILE *out)
 
 	fprintf(out, "it is the primary, generation %lld\n",
 		(long long)json_integer_value(json_object_get(result, "generation")));
-	if (deposed && json_is_true(json_object_get(result, "whole")))
+	if (json_is_true(json_object_get(result, "took_back")))
+		fprintf(out, "it had closed for the other node, and has all that it had\n");
+	else if (deposed && json_is_true(json_object_get(result, "whole")))
 		fprintf(out, "the other node has stopped serving, and all that it had is here\n");
 	else if (deposed)
 		fprintf(out, "the other node has stopped serving; what it had done in its last moments is not here\n");

@@ -339,7 +339,8 @@ const struct command starctl_commands[] = {
 	  "otherwise it may go\n"
 	  "on alone for clients that reach it (standby.alone_s). If both nodes of a pair have restarted, this says "
 	  "which one\n"
-	  "serves. Uses the node's Unix socket, or an admin's key.",
+	  "serves. A node that was told to stop holds what it had until the other one serves: where that one has\n"
+	  "died, this has it serve again. Uses the node's Unix socket, or an admin's key.",
 	  run_promote },
 	{ "rolling-restart", "[OPTION...]", 0, 0, COMMAND_ROLLING,
 	  "restart all nodes, one after the other, while the cluster serves",

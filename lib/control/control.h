@@ -261,12 +261,14 @@ bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MA
 struct secure_ring;
 struct secure_keys;
 
-/* Sets the message that says why it serves nothing at present. Until control_pair_lead. */
+/* Sets the message that says why it serves nothing at present. Until control_pair_lead, or control_pair_lead_again. */
 void control_pair_waits(struct control *control, const char *why);
 /* The node is the primary from now on, with that generation: PS task 0 makes a layout whose epoch is above `epoch`, and
  * with `begins` first restores its checkpoint; other tasks join. */
 int control_pair_lead(struct control *control, uint64_t generation, uint32_t epoch, bool begins,
 		      struct star_error *err);
+/* The same for a primary that had closed, and has kept its rows and its layout. */
+int control_pair_lead_again(struct control *control, uint64_t generation, struct star_error *err);
 /* Sets why the primary has no standby; "": it has one. At any time. */
 void control_pair_alone(struct control *control, const char *why);
 /* For a standby: the place of its primary's reactors in a cluster of several tasks; 0: unknown. They are set while

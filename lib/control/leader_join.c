@@ -86,8 +86,9 @@ static int note_join(struct control *control, const struct control_join *join, s
 			"generation %" PRIu64,
 			join->task, node->generation);
 	if (before == join->incarnation) {
-		if (memcmp(&node->layout.standby, &has->standby, sizeof(has->standby)) != 0)
-			control->layout_due = true;
+		control->layout_due |= join->generation > node->generation || /* it has taken its place back */
+				       memcmp(&node->layout.standby, &has->standby, sizeof(has->standby)) != 0;
+		node->generation = join->generation;
 		node->layout.standby = has->standby;
 		if (!is_same_place(&had, has))
 			return star_error_set(err, -EINVAL,

@@ -14,7 +14,10 @@
 #include "control/node.h"
 #include "jsonrpc/member.h"
 
-enum { QUEUES_BYTES_MAX = 8 << 20 }; /* of a catalogue: far more than those of any job so far */
+enum {
+	QUEUES_BYTES_MAX = 8 << 20, /* of a catalogue: far more than those of any job so far */
+	OTHER_EPOCHS = 16,	    /* that another node may have given out before it came to nothing, and more */
+};
 
 void control_pair_waits(struct control *control, const char *why)
 {
@@ -121,6 +124,21 @@ int control_pair_lead(struct control *control, uint64_t generation, uint32_t epo
 	control->pair_waits[0] = 0;
 	pthread_mutex_unlock(&control->lock);
 	return 0;
+}
+
+int control_pair_lead_again(struct control *control, uint64_t generation, struct star_error *err)
+{
+	uint32_t epoch;
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	epoch = control->epoch + OTHER_EPOCHS;
+	pthread_mutex_unlock(&control->lock);
+	rc = control_pair_lead(control, generation, epoch, false, err);
+	/* Those that have joined are there still, and need not do so again. */
+	if (rc == 0 && control->task == 0 && control->config->ps_count > 1)
+		control_executor_post(control->executor, &control->lay_out_job, lay_out_later);
+	return rc;
 }
 
 void control_pair_took_over(struct control *control)

@@ -66,7 +66,7 @@ int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, vo
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = UINT64_MAX };
 	int status = 0;
 
-	if (ks->listen_fd >= 0 && (ks->handler || ks->port != port))
+	if (ks->listen_fd >= 0 && (ks->listens || ks->port != port))
 		return -EADDRINUSE;
 	if (ks->listen_fd < 0)
 		status = ksock_reserve(ks, port);
@@ -82,6 +82,7 @@ int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, vo
 	}
 	ks->handler = handler;
 	ks->handler_ctx = handler_ctx;
+	ks->listens = true;
 	return 0;
 }
 
@@ -91,8 +92,9 @@ void ksock_unlisten(void *ctx)
 	struct ksock *ks = ctx;
 
 	wheel_cancel(ks->wheel, &ks->accept_timer);
-	if (ks->listen_fd < 0)
+	if (ks->listen_fd < 0 || !ks->listens)
 		return;
+	ks->listens = false;
 	epoll_ctl(ks->epoll_fd, EPOLL_CTL_DEL, ks->listen_fd, NULL);
 	set_socket(ks->listen_fd, SOL_SOCKET, SO_REUSEADDR, 0);
 	shutdown(ks->listen_fd, SHUT_RDWR);

@@ -60,6 +60,7 @@ struct ksock {
 	void *handler_ctx;
 	uint64_t now_ns;
 	int epoll_fd, listen_fd;
+	bool listens; /* at that */
 	uint16_t port;
 	uint16_t segment_bytes; /* of an mbuf */
 	uint32_t window, user_timeout_ms, keepalive_s;

@@ -141,8 +141,7 @@ void node_pair_yield(struct node_pair *p, uint64_t generation)
 		node_fail(p->node, &err);
 		return;
 	}
-	log_info("the other node of the pair serves: this one, of generation %" PRIu64 ", begins again as its standby",
-		 generation);
+	log_info("this node of the pair begins again as the other one's standby, of generation %" PRIu64, generation);
 	pthread_mutex_lock(&p->lock);
 	p->role = PAIR_DEPOSED;
 	p->again = true;
@@ -189,8 +188,9 @@ static int decide_role(struct node_pair *p, const struct pair_answer *answer, bo
 			", and this one has lost what it held: move its pair.json away, and start it with "
 			"standby.first = \"standby\"; or stop the other one",
 			answer->generation);
-	/* Its own checkpoint may be newer than what the other one has had since before. */
-	if (answer->role == PAIR_STANDBY && was_alone && p->node->checkpoint)
+	/* Its own checkpoint may be newer than what the other one has had since before. And of a generation before that
+	 * one could not take over any more. */
+	if (answer->role == PAIR_STANDBY && was_alone && (p->node->checkpoint || answer->generation < p->generation))
 		return 1;
 	if (answer->role == PAIR_STANDBY && answer->whole) {
 		hello = node_pair_hello(p, PAIR_TAKE);
@@ -207,6 +207,10 @@ static int decide_role(struct node_pair *p, const struct pair_answer *answer, bo
 		return answer->generation < p->generation;
 	if (answer->role == PAIR_WAITING)
 		return strcmp(config->standby_listen, config->standby_peer) < 0;
+	if (answer->role == PAIR_DEPOSED && answer->whole)
+		return star_error_set(err, -EAGAIN,
+				      "the other node has closed for this one, which has lost what it got, and holds "
+				      "all that it had: starctl promote there goes on with that");
 	return star_error_set(err, -EAGAIN, "the other node is about to serve, or to stop");
 }
 
@@ -256,7 +260,7 @@ static int find_out(struct node_pair *p, struct star_error *err)
 	return -EAGAIN;
 }
 
-static bool was_promoted(struct node_pair *p)
+bool node_pair_is_promoted(struct node_pair *p)
 {
 	bool asked;
 
@@ -266,7 +270,7 @@ static bool was_promoted(struct node_pair *p)
 	return asked;
 }
 
-static void end_promotion(struct node_pair *p, int status, const struct star_error *err)
+void node_pair_end_promotion(struct node_pair *p, int status, const struct star_error *err)
 {
 	pthread_mutex_lock(&p->lock);
 	p->promotion.asked = false;
@@ -280,7 +284,7 @@ static void end_promotion(struct node_pair *p, int status, const struct star_err
 /* Begins to serve. -EAGAIN: etcd does not let it, so far. */
 static int serve(struct node_pair *p, struct star_error *err)
 {
-	const bool asked = was_promoted(p);
+	const bool asked = node_pair_is_promoted(p);
 	uint64_t generation = p->generation + (asked || p->generation == 0);
 	int rc = node_pair_register_ask(p, PAIR_CLAIM_BEGINS, &generation, NULL, err);
 
@@ -294,7 +298,7 @@ static int serve(struct node_pair *p, struct star_error *err)
 	if (rc == 0)
 		rc = node_pair_lead(p, generation, true, err);
 	if (asked)
-		end_promotion(p, rc, err);
+		node_pair_end_promotion(p, rc, err);
 	return rc;
 }
 
@@ -306,7 +310,7 @@ static bool begin(struct node_pair *p)
 	int rc = -EAGAIN;
 
 	while (!node_pair_stops(p) && rc == -EAGAIN) {
-		rc = was_promoted(p) ? 1 : find_out(p, &err);
+		rc = node_pair_is_promoted(p) ? 1 : find_out(p, &err);
 		if (rc == 1) {
 			rc = serve(p, &err);
 			if (rc == 0)

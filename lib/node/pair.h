@@ -40,6 +40,7 @@ struct node_pair_promotion {
 	bool found;   /* not requested by anyone: the standby does not hear from its primary */
 	bool deposed; /* the other node has answered that it no longer serves */
 	bool whole;   /* and everything that it had was received */
+	bool back;    /* this node had closed for the other one, and serves again with everything that it had */
 	uint64_t waited_ms;
 	int status;
 	struct star_error err;
@@ -88,6 +89,7 @@ struct node_pair {
 	struct pair_hello joins;
 	uint64_t deposed_by; /* the generation that takes over; 0: none */
 	bool closed, closed_whole;
+	bool takes_back;	  /* its own place, because the other node has failed to take it */
 	bool waits;		  /* replies wait for the standby; written by the primary's thread */
 	uint64_t catalogue_there; /* version of the catalogue that the standby has */
 	/* for a standby */
@@ -156,6 +158,9 @@ int node_pair_ask(struct node_pair *p, const struct pair_hello *hello, uint32_t 
 void node_pair_yield(struct node_pair *p, uint64_t generation);
 /* Makes this node the primary, as node_pair_remember has already recorded. */
 int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct star_error *err);
+/* Whether an operator, or the other node, has requested a promotion; and ends it, with its status. */
+bool node_pair_is_promoted(struct node_pair *p);
+void node_pair_end_promotion(struct node_pair *p, int status, const struct star_error *err);
 
 /* pair_tell.c: gives an order to all reactors, one after the other; true: it is so on all of them. */
 bool node_pair_tell(struct node_pair *p, enum node_pair_word word);
@@ -165,6 +170,11 @@ void node_pair_hang_up(struct node_pair *p);
 
 /* pair_primary.c: serves until it stops or is deposed. */
 void node_pair_primary(struct node_pair *p);
+/* Serves without a standby from now on, unless it is deposed. */
+void node_pair_go_alone(struct node_pair *p, const char *why);
+/* pair_hold.c: this node has closed for the other one, and keeps its state until that one says that it serves, or
+ * serves again itself. Returns then, or when it stops. */
+void node_pair_hold(struct node_pair *p);
 /* pair_standby.c: follows until it stops, is promoted, or has to restart. */
 void node_pair_standby(struct node_pair *p);
 

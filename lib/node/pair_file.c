@@ -29,7 +29,22 @@ static int write_text(const struct node_pair *p, const char *text, size_t bytes)
 	return rc;
 }
 
-/* Under the file's lock. A standby has what its journal does not: that is of no use any more, whatever comes. */
+/* A standby has what its journal does not: that is of no use any more, whatever comes. */
+static void note_standby(struct node_pair *p, enum pair_role role)
+{
+	if (role == PAIR_STANDBY)
+		__atomic_store_n(&p->owns_journal, false, __ATOMIC_RELAXED);
+}
+
+/* The file says so. */
+static void note_state(struct node_pair *p, enum pair_role role, uint64_t generation)
+{
+	note_standby(p, role);
+	p->file.role = role;
+	p->file.generation = generation;
+}
+
+/* Under the file's lock. */
 static int write_state(struct node_pair *p, enum pair_role role, uint64_t generation, struct star_error *err)
 {
 	json_t *json = json_pack("{s:s, s:o}", "role", names[role], "generation", jsonrpc_member_from_u64(generation));
@@ -37,8 +52,7 @@ static int write_state(struct node_pair *p, enum pair_role role, uint64_t genera
 	char *text;
 	int rc;
 
-	if (role == PAIR_STANDBY)
-		__atomic_store_n(&p->owns_journal, false, __ATOMIC_RELAXED);
+	note_standby(p, role);
 	/* Nodes without one leave it out: releases before this one know no such member. */
 	if (p->node->journal && __atomic_load_n(&p->owns_journal, __ATOMIC_RELAXED))
 		json_object_set_new(json, "journal", json_true());
@@ -49,8 +63,7 @@ static int write_state(struct node_pair *p, enum pair_role role, uint64_t genera
 	if (rc < 0)
 		return star_error_set(err, rc, "standby.directory: %.200s/pair.json cannot be written: %s",
 				      p->node->config->standby_directory, strerror(-rc));
-	p->file.role = role;
-	p->file.generation = generation;
+	note_state(p, role, generation);
 	return 0;
 }
 
@@ -63,18 +76,6 @@ int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t genera
 		rc = star_error_set(err, -EAGAIN, "the other node of the pair serves: this one begins again");
 	else
 		rc = write_state(p, role, generation, err);
-	pthread_mutex_unlock(&p->file.lock);
-	return rc;
-}
-
-int node_pair_remember_yielded(struct node_pair *p, uint64_t generation, struct star_error *err)
-{
-	int rc = 0;
-
-	pthread_mutex_lock(&p->file.lock);
-	if (!p->file.yielded || generation > p->file.generation)
-		rc = write_state(p, PAIR_STANDBY, generation, err);
-	p->file.yielded = true;
 	pthread_mutex_unlock(&p->file.lock);
 	return rc;
 }
@@ -104,6 +105,39 @@ static json_t *load_pair_file(const char *path, struct star_error *err)
 			       "other one serves, move it away, and start this one with standby.first = \"standby\"",
 			       path, why.text);
 	return json;
+}
+
+/* Under the file's lock: it is written already. Who gives up to take over, as its disk is full, need not write it. */
+static bool says_standby(const struct node_pair *p, uint64_t generation)
+{
+	struct star_error ignored = { 0 };
+	char path[PATH_BYTES];
+	const char *role = "";
+	uint64_t has = 0;
+	json_t *json;
+	bool so;
+
+	snprintf(path, sizeof(path), "%s/pair.json", p->node->config->standby_directory);
+	json = load_pair_file(path, &ignored);
+	so = json && jsonrpc_member_string(json, "role", 16, &role, &ignored) == 0 &&
+	     strcmp(role, names[PAIR_STANDBY]) == 0 && jsonrpc_member_u64(json, "generation", &has, &ignored) == 0 &&
+	     has == generation && !json_object_get(json, "journal");
+	json_decref(json);
+	return so;
+}
+
+int node_pair_remember_yielded(struct node_pair *p, uint64_t generation, struct star_error *err)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&p->file.lock);
+	if (says_standby(p, generation))
+		note_state(p, PAIR_STANDBY, generation);
+	else if (!p->file.yielded || generation > p->file.generation)
+		rc = write_state(p, PAIR_STANDBY, generation, err);
+	p->file.yielded = true;
+	pthread_mutex_unlock(&p->file.lock);
+	return rc;
 }
 
 int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *generation, struct star_error *err)

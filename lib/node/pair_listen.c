@@ -53,6 +53,8 @@ static struct pair_answer stand(const struct node_pair *p)
 				 .partitions = config->partitions,
 				 .lease_ms = config->standby_lease_ms };
 
+	if (p->role == PAIR_DEPOSED)
+		a.whole = p->closed && !p->again; /* it has all still */
 	if (p->role == PAIR_STANDBY) {
 		a.whole = p->promotable;
 		a.silent_ms = p->heard_us ? (clock_us() - p->heard_us) / 1000 : 0;
@@ -79,7 +81,9 @@ static bool is_of_task(const struct config *config, const char *control)
 static bool take_standby(struct node_pair *p, struct pair_link *link, const struct pair_hello *hello,
 			 struct pair_answer *answer)
 {
-	if (p->role != PAIR_PRIMARY || !__atomic_load_n(&p->node->restored, __ATOMIC_ACQUIRE))
+	if (p->role == PAIR_DEPOSED)
+		refuse(answer, -EAGAIN, "the node has closed for its standby, and waits to hear that it serves");
+	else if (p->role != PAIR_PRIMARY || !__atomic_load_n(&p->node->restored, __ATOMIC_ACQUIRE))
 		refuse(answer, -EAGAIN, "the node serves nothing yet");
 	else if (hello->generation > p->generation)
 		refuse(answer, -ESTALE, "the standby has known a later generation than the primary's");
@@ -132,6 +136,10 @@ static void depose(struct node_pair *p, const struct pair_hello *hello, struct p
 		refuse(answer, -EALREADY, "the node does not serve");
 		return;
 	}
+	if (p->takes_back) {
+		refuse(answer, -EAGAIN, "the other node takes its place back, as this one had come to nothing");
+		return;
+	}
 	/* Who asks was cut off from it, and has not found out. */
 	if (p->role == PAIR_PRIMARY && (p->state == NODE_PAIR_SOLO || p->state == NODE_PAIR_SYNCING)) {
 		refuse(answer, -EAGAIN,
@@ -170,11 +178,9 @@ static void take_over(struct node_pair *p, const struct pair_hello *hello, struc
 static bool answer_hello(struct node_pair *p, struct pair_link *link, const struct pair_hello *hello)
 {
 	struct pair_answer answer;
-	bool taken = false, yields;
-	uint64_t generation;
+	bool taken = false;
 
 	pthread_mutex_lock(&p->lock);
-	generation = p->generation;
 	answer = stand(p);
 	if (hello->intent == PAIR_JOIN)
 		taken = take_standby(p, link, hello, &answer);
@@ -182,15 +188,11 @@ static bool answer_hello(struct node_pair *p, struct pair_link *link, const stru
 		depose(p, hello, &answer);
 	else if (hello->intent == PAIR_TAKE)
 		take_over(p, hello, &answer);
-	yields = hello->intent == PAIR_DEPOSE && p->closed;
 	pthread_mutex_unlock(&p->lock);
 	if (taken)
 		return true;
 	pair_answer_seal(&answer);
 	pair_link_write_all(link, &answer, sizeof(answer), clock_us() + HELLO_US);
-	/* As which it has served: should the other one not serve in the end, this one has nothing later than that. */
-	if (yields)
-		node_pair_yield(p, generation);
 	return false;
 }
 

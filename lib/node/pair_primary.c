@@ -102,7 +102,7 @@ static bool is_alone(struct node_pair *p)
 	return alone;
 }
 
-static void go_alone(struct node_pair *p, const char *why)
+void node_pair_go_alone(struct node_pair *p, const char *why)
 {
 	if (!is_alone(p))
 		return;
@@ -635,7 +635,7 @@ static void lose_standby(struct node_pair *p, bool had_all, const char *why)
 			break;
 		node_pair_pause(p, IDLE_MS);
 	}
-	go_alone(p, why);
+	node_pair_go_alone(p, why);
 }
 
 /* A standby that has come; NULL: none has for a while. */
@@ -687,6 +687,7 @@ void node_pair_primary(struct node_pair *p)
 				close_down(p);
 				note_closed(p, false);
 			}
+			node_pair_hold(p);
 		}
 	}
 	if (!s)

@@ -66,8 +66,8 @@ static int read_register(struct node_pair *p, struct etcd_value *value, struct p
 
 static bool is_of_new_life(enum pair_claim claim)
 {
-	return claim == PAIR_CLAIM_BEGINS || claim == PAIR_CLAIM_AGREED || claim == PAIR_CLAIM_TOLD ||
-	       claim == PAIR_CLAIM_FOUND;
+	return claim == PAIR_CLAIM_BEGINS || claim == PAIR_CLAIM_BACK || claim == PAIR_CLAIM_AGREED ||
+	       claim == PAIR_CLAIM_TOLD || claim == PAIR_CLAIM_FOUND;
 }
 
 /*
@@ -101,7 +101,9 @@ static int swap_register(struct node_pair *p, enum pair_claim claim, uint64_t kn
 	pthread_mutex_lock(&p->lock);
 	p->reg->unsure = rc == -EHOSTUNREACH && (leads || p->reg->unsure);
 	pthread_mutex_unlock(&p->lock);
-	if (rc == -ESTALE && leads && claim != PAIR_CLAIM_BEGINS && node_pair_remember(p, PAIR_STANDBY, known, err) < 0)
+	/* Of a standby what it had remembered is void. */
+	if (rc == -ESTALE && leads && claim != PAIR_CLAIM_BEGINS && claim != PAIR_CLAIM_BACK &&
+	    node_pair_remember(p, PAIR_STANDBY, known, err) < 0)
 		return err->code;
 	if (rc == -ESTALE)
 		rc = star_error_set(err, -EAGAIN, "the register in etcd has changed meanwhile");
@@ -175,8 +177,8 @@ static void note_try(struct node_pair *p, struct claim_slot *slot, uint64_t numb
 /* Etcd says that the other node serves, and this one has not known it. */
 static bool is_deposed(const struct node_pair *p, const struct pair_entry *entry)
 {
-	return p->role == PAIR_PRIMARY && entry->there && !entry->mine && entry->generation > p->generation &&
-	       !p->again;
+	return (p->role == PAIR_PRIMARY || p->role == PAIR_DEPOSED) && entry->there && !entry->mine &&
+	       entry->generation > p->generation && !p->again;
 }
 
 static bool is_pending(const struct claim_slot *slot)

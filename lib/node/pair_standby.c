@@ -396,11 +396,17 @@ static int depose(struct node_pair *p, struct node_pair_promotion *promotion, st
 	return answer.status == -EAGAIN || answer.status == -ESTALE ? answer.status : 0;
 }
 
+/* Under lock: it had closed for the other node, and has all that it had. */
+static bool is_holding(const struct node_pair *p)
+{
+	return p->role == PAIR_DEPOSED && p->closed && !p->again;
+}
+
 static int check_promotable(struct node_pair *p, struct star_error *err)
 {
 	if (p->role == PAIR_PRIMARY)
 		return star_error_set(err, -EALREADY, "the node is the primary");
-	if (p->role != PAIR_WAITING && (p->role != PAIR_STANDBY || !p->promotable))
+	if (!is_holding(p) && p->role != PAIR_WAITING && (p->role != PAIR_STANDBY || !p->promotable))
 		return star_error_set(err, -EAGAIN, "the node has not all that its primary has: %s", p->why);
 	/* What it tries by itself, again and again, as it does not hear of its primary, is no reason to wait. */
 	return p->promotion.asked && !p->promotion.found ? star_error_set(err, -EBUSY, "it is being promoted") : 0;
@@ -411,12 +417,15 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 	struct node_pair *p = node->pair;
 	const struct timespec end = clock_timespec(clock_ns() + PROMOTE_US * UINT64_C(1000));
 	struct node_pair_promotion promotion = { .asked = true };
+	const uint32_t before = node->incarnation;
 	struct star_error why = { 0 };
 	uint64_t silent_ms;
+	bool again;
 	int rc;
 
 	pthread_mutex_lock(&p->lock);
 	rc = check_promotable(p, err);
+	promotion.back = is_holding(p);
 	silent_ms = p->heard_us ? (clock_us() - p->heard_us) / 1000 : 0;
 	pthread_mutex_unlock(&p->lock);
 	/* Before the primary is asked to stop. */
@@ -424,7 +433,8 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 		rc = node_pair_register_ask(p, PAIR_CLAIM_NOTHING, NULL, NULL, err);
 	if (rc < 0)
 		return rc;
-	rc = depose(p, &promotion, &why);
+	if (!promotion.back) /* else its own thread asks the other one what it is */
+		rc = depose(p, &promotion, &why);
 	if (rc < 0) {
 		pthread_mutex_lock(&p->lock);
 		p->deposing = false;
@@ -432,35 +442,41 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 		pthread_mutex_unlock(&p->lock);
 		return star_error_set(err, rc, "%s", why.text);
 	}
-	if (!promotion.deposed)
+	if (!promotion.deposed && !promotion.back)
 		log_warn("the other node could not be asked to stop, and must be dead, or without its lease: %s",
 			 why.text);
 	pthread_mutex_lock(&p->lock);
 	p->deposing = false;
-	/* Meanwhile it may have taken over by itself, and would not look at an order any more. */
-	if (p->role != PAIR_PRIMARY) {
+	/* Meanwhile it may have taken over by itself, and would not look at an order any more; or given up. */
+	if (p->role != PAIR_PRIMARY && (p->role != PAIR_STANDBY || p->promotable)) {
 		p->promotion = promotion;
 		p->promotion_read = false;
 	}
 	pthread_cond_broadcast(&p->changed);
-	while (!p->promotion.done && p->role != PAIR_PRIMARY && !p->stopping &&
+	while (!p->promotion.done && (p->role != PAIR_PRIMARY || promotion.back) && !p->stopping && !p->again &&
 	       pthread_cond_timedwait(&p->changed, &p->lock, &end) != ETIMEDOUT)
 		;
-	if (p->role == PAIR_PRIMARY) {
+	if (p->role == PAIR_PRIMARY && !promotion.back) {
 		p->promotion.asked = false;
 		p->promotion.done = true;
 	}
 	promotion = p->promotion;
 	p->promotion_read = true;
+	again = p->again && p->role != PAIR_PRIMARY;
 	pthread_mutex_unlock(&p->lock);
+	if (again)
+		return star_error_set(err, -EAGAIN, "the node begins again, as the other one's standby");
 	if (!promotion.done)
 		return star_error_set(err, -ETIMEDOUT, "the promotion takes longer than expected: see the node's log");
 	if (promotion.status < 0)
 		return star_error_set(err, promotion.status, "%s", promotion.err.text);
 	*result = json_pack("{s:I, s:b, s:b, s:I, s:I, s:b}", "generation", (json_int_t)p->generation, "deposed",
 			    promotion.deposed, "whole", promotion.whole, "waited_ms", (json_int_t)promotion.waited_ms,
-			    "silent_ms", (json_int_t)silent_ms, "inherits", node->incarnation != p->own_incarnation);
-	if (!promotion.deposed)
+			    "silent_ms", (json_int_t)silent_ms, "inherits",
+			    promotion.back ? node->incarnation == before : node->incarnation != p->own_incarnation);
+	if (promotion.back)
+		json_object_set_new(*result, "took_back", json_true());
+	else if (!promotion.deposed)
 		json_object_set_new(*result, "not_deposed", json_string(why.text));
 	return 0;
 }
@@ -524,6 +540,27 @@ static void await_order(struct node_pair *p, uint32_t ms)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* It was to take its primary's place, and could not: a full disk, say. The primary, which has closed for it, has all
+ * still, and serves again when it hears that this one takes nothing over any more. */
+static bool gives_up(struct node_pair *p, const struct pair_answer *answer)
+{
+	struct star_error why;
+	bool gives;
+
+	if (answer->role != PAIR_DEPOSED || !answer->whole)
+		return false;
+	pthread_mutex_lock(&p->lock);
+	gives = p->promotion.done && p->promotion.status < 0 && !p->promotion.asked && !p->deposing;
+	if (gives)
+		p->promotable = false;
+	why = p->promotion.err;
+	pthread_mutex_unlock(&p->lock);
+	if (gives)
+		log_warn("this node does not take its primary's place, which has all still, and is to serve again: %s",
+			 why.text);
+	return gives;
+}
+
 /* It may be needed as it is, until a primary is there again, which it then follows from the beginning. False: it has
  * begun to serve, or stops. */
 static void wait_alone(struct follower *f)
@@ -543,7 +580,8 @@ static void wait_alone(struct follower *f)
 		}
 		/* What it may have claimed, and nobody knows, is not given away: it asks etcd again first. */
 		if (!is_deposing(p) && !node_pair_register_is_unsure(p) &&
-		    node_pair_ask(p, &hello, ask_ms(p), &answer, NULL, &err) == 0 && answer.role == PAIR_PRIMARY) {
+		    node_pair_ask(p, &hello, ask_ms(p), &answer, NULL, &err) == 0 &&
+		    (answer.role == PAIR_PRIMARY || gives_up(p, &answer))) {
 			node_pair_yield(p, answer.generation);
 			return;
 		}

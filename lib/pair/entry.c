@@ -134,6 +134,12 @@ int pair_entry_next(const struct pair_entry *now, enum pair_claim claim, uint64_
 		if (now->there && !now->mine)
 			return star_error_set(err, -ESTALE, "etcd says that the other node is the primary");
 		return 0;
+	case PAIR_CLAIM_BACK:
+		next->generation = last + 2; /* the other one may have written down that it is to have the next */
+		if (!now->there)
+			return star_error_set(err, -ENOENT,
+					      "etcd does not know the pair any more: starctl promote says who serves");
+		return now->mine ? 0 : lead_of_other(now, generation, err);
 	case PAIR_CLAIM_AGREED:
 	case PAIR_CLAIM_TOLD:
 	case PAIR_CLAIM_FOUND:

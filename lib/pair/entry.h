@@ -29,6 +29,7 @@ enum pair_claim {
 	PAIR_CLAIM_PAIRED,  /* a primary's standby has all */
 	PAIR_CLAIM_VOIDS,   /* nothing is to change, but what was claimed before is to be void */
 	PAIR_CLAIM_BEGINS,  /* a node that has begun, and holds what is to be served, is to serve */
+	PAIR_CLAIM_BACK,    /* a primary that has closed for the other node is to serve after all */
 	PAIR_CLAIM_AGREED,  /* a standby that has all is to serve: the primary has said so itself */
 	PAIR_CLAIM_TOLD,    /* the same: the operator has said so */
 	PAIR_CLAIM_FOUND,   /* the same: it does not hear of its primary */

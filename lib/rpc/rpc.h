@@ -145,7 +145,8 @@ struct secure_usage;
 void rpc_quota_usage(const struct rpc_server *server, uint32_t account, struct secure_usage *sum);
 
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);
-/* Accepts streams from now on; no effect if it already does. On the stack's thread, once it runs. */
+/* Accepts streams from now on, also after rpc_server_leave; no effect if it already does. On the stack's thread, once
+ * it runs. */
 int rpc_server_listen(struct rpc_server *server, struct star_error *err);
 /*
  * The node gives up its place to another one: nobody is accepted from now on, and requests that are refused because

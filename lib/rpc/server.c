@@ -483,14 +483,15 @@ static int listen_for_streams(struct rpc_server *server, struct star_error *err)
 
 int rpc_server_listen(struct rpc_server *server, struct star_error *err)
 {
-	const int status = server->options.closed ? listen_for_streams(server, err) : 0;
+	const int status = server->options.closed || server->leaves ? listen_for_streams(server, err) : 0;
 
-	if (server->options.closed && status == 0 && server->dgram)
+	if ((!server->options.closed && !server->leaves) || status < 0)
+		return status;
+	if (server->dgram)
 		dgram_listen(server->dgram);
-	if (server->options.closed && status == 0)
-		rpc_replay_begin(server->replay, net_now_ns(server->options.net));
-	server->options.closed = server->options.closed && status < 0;
-	return status;
+	rpc_replay_begin(server->replay, net_now_ns(server->options.net));
+	server->options.closed = server->leaves = false;
+	return 0;
 }
 
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err)

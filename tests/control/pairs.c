@@ -84,7 +84,7 @@ void who_had_its_place_taken_is_not_let_in_again(void)
 	struct star_error err = { 0 };
 	struct cluster cluster;
 	struct layout *layout;
-	struct comer first, second, stranger;
+	struct comer first, before, second, stranger;
 	json_t *answer;
 
 	cluster_init(&cluster, 2);
@@ -114,15 +114,27 @@ void who_had_its_place_taken_is_not_let_in_again(void)
 	answer = member_of_task_1(&cluster, "standby");
 	CHECK_STR(json_string_value(answer), "127.0.0.1:2");
 	json_decref(answer);
+	/* It had closed for its standby, which came to nothing: it serves again, under a later generation, by a later
+	 * layout. */
+	before = first;
+	first.generation = 2;
+	first.epoch = 2;
+	CHECK(is_let_in(&cluster, &first));
+	layout = wait_layout(&cluster, 3);
+	CHECK_UINT(layout->epoch, 3);
+	CHECK_UINT(layout->nodes[1].incarnation, 201);
+	free(layout);
+	CHECK(come(&cluster, &before, &err) == NULL);
+	CHECK_INT(err.code, -ESTALE);
 	/* That takes its place: workers know it as what was there before. */
 	second = (struct comer){ .incarnation = 202,
 				 .inherits = 201,
-				 .generation = 2,
+				 .generation = 3,
 				 .control = "127.0.0.1:2",
 				 .data_host = "198.18.0.9",
-				 .epoch = 2 };
+				 .epoch = 3 };
 	CHECK(is_let_in(&cluster, &second));
-	layout = wait_layout(&cluster, 3);
+	layout = wait_layout(&cluster, 4);
 	CHECK_UINT(layout->nodes[1].incarnation, 201);
 	CHECK_STR(layout->nodes[1].data_host, "198.18.0.9");
 	CHECK_STR(layout->nodes[1].standby.data_host, "");
@@ -139,12 +151,12 @@ void who_had_its_place_taken_is_not_let_in_again(void)
 	CHECK_INT(err.code, -ESTALE);
 	CHECK_HAS(err.text, "the place of PS task 1 was taken by the other node of its pair");
 	stranger = second;
-	stranger.generation = 3;
+	stranger.generation = 4;
 	stranger.control = "127.0.0.1:3";
 	CHECK(come(&cluster, &stranger, &err) == NULL);
 	CHECK_HAS(err.text, "which cluster.ps[1] of PS task 0 does not have");
-	layout = wait_layout(&cluster, 3);
-	CHECK_UINT(layout->epoch, 3);
+	layout = wait_layout(&cluster, 4);
+	CHECK_UINT(layout->epoch, 4);
 	free(layout);
 	says_why_it_is_alone(&cluster, 202);
 	cluster_fini(&cluster);

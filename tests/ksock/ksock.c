@@ -642,7 +642,7 @@ static void a_port_is_reserved_before_it_is_listened_at(void)
 static void a_port_that_is_not_listened_at_any_more_refuses(void)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	int fd, next;
+	int again, fd, next;
 
 	rig_up();
 	fd = dial();
@@ -657,9 +657,16 @@ static void a_port_that_is_not_listened_at_any_more_refuses(void)
 	turns(3);
 	CHECK_UINT(rig.opened, 1);
 	CHECK(!rig.peers[0].closed);
+	/* Until it is listened at once more. */
+	CHECK_INT(ksock_transport.listen(rig.ks, rig.port, &handler, NULL), 0);
+	CHECK_INT(ksock_transport.listen(rig.ks, rig.port, &handler, NULL), -EADDRINUSE);
+	again = dial();
+	UNTIL(rig.opened == 2);
 	ksock_transport.close(rig.peers[0].conn);
+	ksock_transport.close(rig.peers[1].conn);
 	close(fd);
 	close(next);
+	close(again);
 	turns(3);
 	rig_down();
 }

@@ -12,5 +12,6 @@ void nobody_waits_for_etcd_when_the_node_stops(void);
 /* pair_file.c */
 void several_threads_remember_at_once(void);
 void who_has_yielded_is_no_primary_any_more(void);
+void what_is_written_already_needs_no_disk(void);
 
 #endif

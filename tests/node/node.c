@@ -240,5 +240,6 @@ const struct unit_case unit_cases[] = {
 	{ "nobody_waits_for_etcd_when_the_node_stops", nobody_waits_for_etcd_when_the_node_stops },
 	{ "several_threads_remember_at_once", several_threads_remember_at_once },
 	{ "who_has_yielded_is_no_primary_any_more", who_has_yielded_is_no_primary_any_more },
+	{ "what_is_written_already_needs_no_disk", what_is_written_already_needs_no_disk },
 	{ NULL, NULL },
 };

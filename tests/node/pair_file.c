@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/node/cases.h"
 #include "tests/unit.h"
@@ -104,5 +106,24 @@ void who_has_yielded_is_no_primary_any_more(void)
 	check_remembered(r, PAIR_STANDBY, 5, false);
 	CHECK_INT(node_pair_remember_yielded(&r->pair, 7, &err), 0);
 	check_remembered(r, PAIR_STANDBY, 7, false);
+	end(r);
+}
+
+/* A standby that gives up to take over, as its disk is full, is what it was, and goes on. */
+void what_is_written_already_needs_no_disk(void)
+{
+	struct remembered *r = begin();
+	struct star_error err = { 0 };
+	char path[sizeof(r->config.standby_directory) + 32];
+
+	CHECK_INT(node_pair_remember(&r->pair, PAIR_STANDBY, 3, &err), 0);
+	snprintf(path, sizeof(path), "%s/pair.json.partial", r->config.standby_directory);
+	CHECK_INT(mkdir(path, 0700), 0); /* what cannot be written */
+	CHECK(node_pair_remember(&r->pair, PAIR_PRIMARY, 4, &err) < 0);
+	CHECK(node_pair_remember_yielded(&r->pair, 4, &err) < 0);
+	CHECK_INT(node_pair_remember_yielded(&r->pair, 3, &err), 0);
+	CHECK_INT(rmdir(path), 0);
+	check_remembered(r, PAIR_STANDBY, 3, false);
+	CHECK_INT(node_pair_remember(&r->pair, PAIR_PRIMARY, 4, &err), -EAGAIN);
 	end(r);
 }

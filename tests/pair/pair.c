@@ -408,6 +408,7 @@ static void a_register_changes_by_its_rules(void)
 		{ PAIR_CLAIM_PAIRED, { 0, 0, 0, -EPERM, -EPERM, -ESTALE, -ESTALE } },
 		{ PAIR_CLAIM_VOIDS, { -ENOENT, 0, 0, 0, 0, 0, 0 } },
 		{ PAIR_CLAIM_BEGINS, { 0, 0, 0, -ESTALE, -ESTALE, -ESTALE, -ESTALE } },
+		{ PAIR_CLAIM_BACK, { -ENOENT, 0, 0, -EPERM, -EPERM, -ESTALE, -ESTALE } },
 		{ PAIR_CLAIM_AGREED, { 0, 0, 0, 0, 0, -ESTALE, -ESTALE } },
 		{ PAIR_CLAIM_TOLD, { 0, 0, 0, -EPERM, 0, -EPERM, -EPERM } },
 		{ PAIR_CLAIM_FOUND, { -ENOENT, 0, 0, -EPERM, 0, -EPERM, -EPERM } },
@@ -429,7 +430,10 @@ static void a_register_changes_by_its_rules(void)
 				continue;
 			}
 			CHECK(next.there && next.mine && next.paired == (rules[i].claim == PAIR_CLAIM_PAIRED));
-			CHECK_UINT(next.generation, leads ? (states[s].generation > 5 ? 7 : 6) : 5);
+			CHECK_UINT(next.generation, rules[i].claim == PAIR_CLAIM_BACK ? 7
+						    : !leads			      ? 5
+						    : states[s].generation > 5	      ? 7
+										      : 6);
 		}
 }
 

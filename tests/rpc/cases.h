@@ -100,6 +100,7 @@
 	X(large_requests_that_wait_hold_no_buffers) \
 	/* leave.c */ \
 	X(who_leaves_hangs_up_when_all_is_answered) \
+	X(who_has_left_may_come_back) \
 	X(who_leaves_waits_for_replies_and_not_for_ever) \
 	/* buffers.c */ \
 	X(peer_that_never_reads_is_not_served) \

@@ -64,6 +64,38 @@ void who_leaves_hangs_up_when_all_is_answered(void)
 	rig_stop(&rig);
 }
 
+/* It takes its place back: who comes then is taken and answered, also with a refusal. */
+void who_has_left_may_come_back(void)
+{
+	struct star_error err = { 0 };
+	struct peer *before, *refused, *after;
+
+	toy_init(43, 0);
+	toy_start();
+	before = rig_peer(&rig, 0);
+	CHECK_INT(rpc_server_listen(rig.server, &err), 0); /* it does already: nothing */
+	toy_send(before, echo, 0);
+	toy_await(before, 1, echo, 0);
+	rpc_server_leave(rig.server);
+	CHECK_UINT(hang_up(true), 0);
+	CHECK(rig_run(&rig, RIG_S, is_over, before));
+	refused = rig_peer(&rig, 1);
+	CHECK(!refused->opened && refused->closed);
+	CHECK_INT(rpc_server_listen(rig.server, &err), 0);
+	after = rig_peer(&rig, 2);
+	CHECK(after->opened && !after->closed);
+	toy_send(after, echo, 0);
+	toy_await(after, 1, echo, 0);
+	toy.stale = true;
+	toy_send(after, echo, 0);
+	CHECK(rig_run(&rig, RIG_S, peer_has_reply, after));
+	/* And leaves once more. */
+	rpc_server_leave(rig.server);
+	CHECK_UINT(hang_up(true), 0);
+	CHECK(rig_run(&rig, RIG_S, is_over, after));
+	rig_stop(&rig);
+}
+
 /* A request in slices that is refused in the middle of its preparation has no reply, either; one whose reply waits for
  * what is durable is waited for, until it takes too long. */
 void who_leaves_waits_for_replies_and_not_for_ever(void)

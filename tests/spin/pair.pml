@@ -20,6 +20,8 @@
  *
  * What is assumed: a lease that a standby has waited for is over at the primary, too; without ETCD, who has an answer that
  * no process is there knows that it holds nothing. What is not promised: whoever has the only copy is killed (`lost`).
+ * Who was asked to take over from a primary that is well is none of these before it serves (`planned`), or has the
+ * register.
  *
  * Asserted, by `judge` and where it happens: no two nodes change anything at the same time; nobody changes anything who
  * is not of the latest generation; who takes over has all that was promised; no push is executed twice; whoever has
@@ -32,7 +34,7 @@ mtype = { WAITING, PRIMARY, STANDBY, DEPOSED, PROMOTING }; /* enum pair_role */
  * told of before that. */
 mtype = { SOLO, SYNCING, COVERING, PAIRED, LOST };
 /* enum pair_claim. ALONE and KEEPS, and the three kinds of TAKE, write the same. */
-mtype = { NOTHING, KEEPS, JOINED, TAKE, BEGINS };
+mtype = { NOTHING, KEEPS, JOINED, TAKE, BEGINS, BACK };
 
 #ifndef FAULTS
 #define FAULTS 2
@@ -53,6 +55,8 @@ bool promotable[2]; /* it may take over */
 bool fresh[2];	    /* what it has, as a standby, is all that its primary has acknowledged, but for the last moments */
 bool fenced[2];	    /* it changes something only under the lease */
 bool agreed[2];	    /* its primary has stopped, or lost what it held, and says so */
+bool planned[2];    /* that was well, and has it take over */
+bool closed[2];	    /* it has stopped for the other one, and holds what it had */
 bool conn;	    /* the connection on which the one follows the other */
 bool cut;	    /* no new one comes about */
 bool lease;
@@ -83,6 +87,7 @@ bool dead;
 #define other (1 - me)
 #define linked (!cut && up[0] && up[1] && !paused[0] && !paused[1])
 #define runs (up[me] && !paused[me])
+#define holds(i) (role[i] == DEPOSED && closed[i])
 #define may_change(i) (up[i] && !paused[i] && role[i] == PRIMARY && (!fenced[i] || lease))
 #define waits(i) (state[i] == COVERING || state[i] == PAIRED || state[i] == LOST) /* replies do, at most (rpc_hold) */
 #define fault faults < FAULTS
@@ -93,6 +98,7 @@ bool dead;
 #define reaches(i) (!away[i])
 #define leads(i) (lead_of == i)
 #define follows may_follow
+#define has_claimed(i) (lead_of == i)
 #define may_take(i) (may_follow || lead_of == i || disk[1 - (i)] == STANDBY)
 #else
 #define claim(what) (told[me] == NOTHING && runs)
@@ -100,6 +106,7 @@ bool dead;
 #define reaches(i) true
 #define leads(i) true
 #define follows true
+#define has_claimed(i) false
 #define may_take(i) true
 #endif
 #ifdef ALONE
@@ -128,7 +135,8 @@ inline hang_up(i)
 
 inline forget(i)
 {
-	promotable[i] = false; fresh[i] = false; fenced[i] = false; agreed[i] = false; rows[i] = 0; high[i] = 0; tail[i] = 0;
+	promotable[i] = false; fresh[i] = false; fenced[i] = false; agreed[i] = false; closed[i] = false; planned[i] = false;
+	planned[1 - i] = false; rows[i] = 0; high[i] = 0; tail[i] = 0;
 	gated[i] = 0; told[i] = NOTHING; conn = false;
 #ifdef ETCD
 	unsure[i] = false;
@@ -156,7 +164,18 @@ inline serve(begins)
 	assert(lost || (rows[me] & all_up_to(gone)) == all_up_to(gone));
 	latest = gen[me]; role[me] = PRIMARY; state[me] = SOLO;
 	promotable[me] = false; fresh[me] = false; fresh[other] = false; fenced[me] = false; agreed[me] = false; tail[me] = 0;
-	gated[me] = 0; told[me] = NOTHING
+	gated[me] = 0; told[me] = NOTHING; planned[me] = false
+#ifdef ETCD
+	; unsure[me] = false
+#endif
+}
+
+/* open_again: a primary that has closed has what it had, and serves once more */
+inline serve_again()
+{
+	assert(lost || (rows[me] & all_up_to(gone)) == all_up_to(gone));
+	disk[me] = PRIMARY; latest = gen[me]; role[me] = PRIMARY; state[me] = SOLO; closed[me] = false; fresh[other] = false;
+	planned[other] = false; fenced[me] = false; tail[me] = 0; gated[me] = 0; told[me] = NOTHING
 #ifdef ETCD
 	; unsure[me] = false
 #endif
@@ -175,12 +194,12 @@ inline loses()
 	acked = 0; gone = 0; flying = 0; again = 0; request = 0; reply = 0; to = NOBODY
 }
 
-#define heir(i) (up[i] && (role[i] == PRIMARY && gen[i] == latest && leads(i) || promotable[i] && fresh[i] && (agreed[i] || may_take(i))))
+#define heir(i) (up[i] && ((role[i] == PRIMARY || role[i] == DEPOSED) && gen[i] == latest && leads(i) || promotable[i] && fresh[i] && (agreed[i] || may_take(i))))
 
 inline kill_node(i)
 {
 	if
-	:: !heir(1 - i) && !lost -> loses()
+	:: !heir(1 - i) && !lost -> assert(!planned[i] || has_claimed(i)); loses()
 	:: else -> skip
 	fi;
 	up[i] = false; paused[i] = false; faults++; forget(i)
@@ -213,6 +232,13 @@ inline change(what)
 	   :: else -> skip
 	   fi
 	:: what == JOINED -> may_follow = true
+	:: what == BACK ->
+	   may_follow = false; reg_gen = reg_gen + 2;
+	   /* it has died since, with what it had */
+	   if
+	   :: !(up[me] && holds(me)) && !lost -> loses()
+	   :: else -> skip
+	   fi
 	:: else ->
 	   assert(what == TAKE || !(lead_of == me && may_follow && up[other] && promotable[other] && fresh[other]));
 	   lead_of = me; may_follow = false; reg_gen++;
@@ -289,14 +315,26 @@ end:	do
 	:: atomic { fault && linked && role[me] == STANDBY && promotable[me] && state[me] != SYNCING &&
 		    role[other] == PRIMARY && state[other] != SOLO && idle_in_etcd && reaches(me) ->
 		    faults++; role[other] = DEPOSED; hang_up(other) }
-	/* note_closed: what it had is sent by now, or some of it; the answer, then node_pair_yield. It may be lost. */
-	:: atomic { runs && role[me] == DEPOSED ->
+	/* note_closed: what it had is sent by now, or some of it; the answer. It may be lost. */
+	:: atomic { runs && role[me] == DEPOSED && !closed[me] ->
 		    if
-		    :: linked && promotable[other] && state[other] != SYNCING -> agreed[other] = true
+		    :: linked && promotable[other] && state[other] != SYNCING -> agreed[other] = true; planned[other] = true
 		    :: promotable[other] && fault -> faults++
 		    :: !linked || !promotable[other] -> skip
 		    fi;
-		    yield(me, gen[me]) }
+		    closed[me] = true; conn = false }
+	/* node_pair_hold: it keeps what it had until the other one says that it serves; then node_pair_yield */
+	:: atomic { linked && holds(me) && role[other] == PRIMARY && gen[other] > gen[me] -> yield(me, gen[other]) }
+#ifdef ETCD
+	/* claim_back */
+	:: atomic { holds(me) && lead_of == me && claim(BACK) -> disk[me] = PRIMARY; claims(BACK) }
+	:: atomic { runs && holds(me) && told[me] == BACK -> gen[me] = reg_gen; serve_again() }
+#else
+	/* the other one says that it has nothing; or an operator says so of one that nobody knows to have served: in the
+	 * model it has begun again, and says that it waits */
+	:: atomic { linked && holds(me) && (role[other] == STANDBY && !promotable[other] || role[other] == WAITING) ->
+		    gen[me] = (gen[other] > gen[me] -> gen[other] + 1 : gen[me] + 2); serve_again() }
+#endif
 	/* node_pair_promote, hear_out: the primary cannot be asked; the standby answers it no more */
 	:: atomic { fault && runs && role[me] == STANDBY && promotable[me] && state[me] == PAIRED && may_promote && idle_in_etcd ->
 		    faults++; state[me] = LOST }
@@ -321,7 +359,8 @@ end:	do
 		    pend[me] == NOTHING && stray[me] == NOTHING -> agreed[me] = false; unsure[me] = false; disk[me] = STANDBY }
 	:: atomic { runs && role[me] == STANDBY && told[me] == TAKE -> gen[me] = reg_gen; role[me] = PROMOTING }
 	/* is_deposed */
-	:: atomic { runs && !away[me] && role[me] == PRIMARY && lead_of == other && reg_gen > gen[me] -> yield(me, reg_gen) }
+	:: atomic { runs && !away[me] && (role[me] == PRIMARY || holds(me)) && lead_of == other && reg_gen > gen[me] ->
+		    yield(me, reg_gen) }
 	/* repair_of: the register says what it is not */
 	:: atomic { role[me] == PRIMARY && state[me] == SOLO && lead_of == me && may_follow && claim(KEEPS) -> claims(KEEPS) }
 	:: atomic { role[me] == PRIMARY && state[me] == PAIRED && lead_of == me && !may_follow && claim(JOINED) -> claims(JOINED) }

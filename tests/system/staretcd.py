@@ -142,7 +142,7 @@ class Node(Server):
                  "lease_ms": LEASE_MS, "alone_s": 1, **standby}
         if etcd:  # nobody listens at the first one
             group |= {"etcd": [f"{cells.address['e', cell]}:1", f"{cells.address['e', cell]}:{ETCD_PORT}"], "etcd_key": KEY}
-        self.name = listen[cell]
+        self.name, self.preloaded = listen[cell], None
         config = {**config(cell), "node": {"job_name": "ps", "task_index": 0}, "cluster": {"ps": [self.control]}, "network": {"stack": "kernel"},
                   "endpoint_map": [{"control": self.control, "data": f"{host}:{DATA_PORT}"}],
                   "cores": {"number": reactors}, "memory": {"hugepages": "none", "mbufs": 4095, "parameter_mib": 64},
@@ -157,7 +157,7 @@ class Node(Server):
         with open(f"/run/netns/{self.cells.names[self.cell]}") as there, open(f"/run/netns/{self.cells.netns}") as back:
             starlib._set_namespace(there)
             try:
-                self.process = spawn(program("starserver"), "-c", self.file, cwd=os.path.dirname(self.file))
+                self.process = spawn(program("starserver"), "-c", self.file, cwd=os.path.dirname(self.file), env=self.preloaded)
             finally:
                 starlib._set_namespace(back)
         if wait:

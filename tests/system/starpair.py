@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the tests of pairs share: two nodes that are one PS task, and clusters of them."""
 import tempfile
+import threading
 import time
 
 from starconfig import merge
@@ -27,6 +28,30 @@ def are_paired(primary, standby):
     except (OSError, RpcError):  # one of them begins again
         return False
     return [(state["role"], state["state"]) for state in states] == [("primary", "paired"), ("standby", "paired")]
+
+
+def promote_apart(node):
+    """starctl promote, not waited for: it may never be done. Its outcome comes into the list."""
+    outcome = []
+
+    def ask():
+        try:
+            outcome.append(node.starctl("promote", timeout_s=100))
+        except Failure as failure:
+            outcome.append(failure)
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    return outcome
+
+
+def role_of(node):
+    """And its state; None: it cannot be asked just now."""
+    pair = (node.status_or_none() or {}).get("pair")
+    return pair and (pair["role"], pair["state"])
+
+
+def why_of(node):
+    return (node.status_or_none() or {}).get("pair", {}).get("why", "")
 
 
 def wait_for_standby(*nodes):
