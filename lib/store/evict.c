@@ -15,7 +15,7 @@ enum {
 	SAMPLE_MAX = SAMPLE + INDEX_ENTRIES,
 	BUCKETS_MAX = 2 * INDEX_BUCKETS, /* ... or this many were looked at: a table of some size needs two or three */
 	BUCKET_BIT = 40,		 /* of a hash */
-	SEGMENTS_MAX = 256, /* empty ones in a row that are looked at for one with rows: some 100 us, hardly ever */
+	SEGMENTS_MAX = 256, /* that are looked at for one with rows where none is near: 2 MiB, hardly ever */
 };
 
 static uint32_t used(const struct store_table *t, store_row row)
@@ -87,20 +87,25 @@ static store_row choose_near(const struct store_table *t, uint64_t hash)
 	return least != STORE_NO_ROW ? least : choose_victim(t, rows, n);
 }
 
-/* Rows whose keys came in the order of a walk (an import, a restored checkpoint) stand in few of the index's segments:
- * from where the last one was found on. */
+/* Rows whose keys came in the order of a walk, as an import has them, stand in few of the index's segments, one after
+ * the other: each of these has its turn, with a sample from anywhere in it, and then the first of them again. */
 static store_row choose_far(struct store_table *t)
 {
 	store_row rows[INDEX_SEGMENT_ENTRIES], least = STORE_NO_ROW;
+	bool gap = false;
 
 	for (unsigned i = 0; i < SEGMENTS_MAX && least == STORE_NO_ROW; i++) {
 		const uint64_t at = t->victims.at;
 		const unsigned n = store_index_walk(&t->index, &t->victims, rows);
+		const unsigned from = n > SAMPLE ? index_hash(t->stats.evicted) % (n - SAMPLE + 1) : 0;
 
-		least = choose_victim(t, rows, n < SAMPLE ? n : SAMPLE);
-		if (least != STORE_NO_ROW)
-			t->victims.at = at;
 		t->victims.over = false; /* it begins again */
+		if (n == 0 && !gap)
+			t->victims.at = t->victims_from;
+		else if (gap)
+			t->victims_from = at;
+		gap = n == 0;
+		least = choose_victim(t, rows + from, n < SAMPLE ? n : SAMPLE);
 	}
 	return least;
 }

@@ -96,7 +96,9 @@ struct store_table {
 		uint32_t slot; /* of a Bloom filter, from which on it is to be cleared */
 		uint64_t step; /* at which the last pass began */
 	} sweep;
-	struct index_walk victims; /* where the last row was evicted that was far from the key that it made room for */
+	/* Where rows that make room for far keys are looked for next, and where the segments begin that have some. */
+	struct index_walk victims;
+	uint64_t victims_from;
 	struct table_snapshot snapshot;
 	/* Of the journal: the object as requests name it, the tick that was written last, and whether the table is due
 	 * to be. */

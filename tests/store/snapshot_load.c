@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What store_load takes, and what it refuses; slices of long rows. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "tests/store/snapshots.h"
 
 #include <errno.h>
@@ -269,31 +272,45 @@ void rows_of_the_last_look_up_are_trimmed(void)
 	fixture_close(&f);
 }
 
-/* They came in the order of a walk, of which only the beginning is there, as of one of many shards that became another
- * number: nearly all segments have none. */
+/* They came in the order of a walk, of which only the beginning is there, as from an import that was larger than the
+ * table: nearly all segments have none. Those go that were used longest ago, wherever they stand. */
 void rows_at_one_end_of_the_walk_are_trimmed_and_give_way(void)
 {
-	enum { KEYS = 400000, ROWS_MAX = 50 };
+	enum { KEYS = 400000, ROWS_MAX = 2000, USED_EACH = 4 };
+	const struct checkpoint_table clock = { .looks = 1000 };
 	struct fixture f = fixture_open(16 << 20);
 	struct object_spec spec = spec_of("t", 4, OPTIM_SGD);
+	uint64_t rows = 0, used = 0, kept = 0;
 	struct store_table *t;
 	struct sample s;
-	uint64_t rows = 0;
 
 	spec.full = FULL_EVICT_LRU;
 	spec.rows_max = ROWS_MAX;
 	t = table_from(&f, &spec);
 	s = sample_of(t);
+	CHECK_INT(store_load(t,
+			     &(struct checkpoint_run){ .object = t->spec.id,
+						       .kind = CHECKPOINT_TABLE,
+						       .count = 1,
+						       .row_bytes = sizeof(clock) },
+			     &clock, 1, NULL),
+		  0);
 	for (uint64_t key = 0; key < KEYS; key++) {
 		if (index_order(index_hash(key)) >> 58)
 			continue;
 		s.record[0] = key;
+		*row_word((uint8_t *)s.record, t->at.used) = key % USED_EACH ? 900 : 1; /* look-ups ago */
+		used += key % USED_EACH == 0;
 		rows += load(t, &s, 1) == 0;
 	}
-	CHECK(rows > KEYS / 100 && t->index.segments > 4);
+	CHECK(rows > KEYS / 100 && used > ROWS_MAX / 2 && t->index.segments > 4);
 	CHECK_UINT(t->stats.rows, rows);
 	CHECK_UINT(store_trim(t, KEYS), rows - ROWS_MAX);
 	CHECK_UINT(t->stats.rows, ROWS_MAX);
+	for (uint64_t key = 0; key < KEYS; key += USED_EACH)
+		kept += index_order(index_hash(key)) >> 58 == 0 && find_one(t, key, STORE_LOOK) != STORE_NO_ROW;
+	printf("# %" PRIu64 " of %" PRIu64 " that were used lately are kept\n", kept, used);
+	CHECK(kept > used * 9 / 10);
 	for (uint64_t key = KEYS; key < KEYS + 1000; key++)
 		CHECK(find_one(t, key, STORE_PULL) != STORE_NO_ROW);
 	CHECK_UINT(t->stats.rows, ROWS_MAX);
