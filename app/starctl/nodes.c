@@ -172,17 +172,10 @@ static bool decode(const json_t *json, uint64_t key, uint8_t *record, uint32_t b
 	return found == key;
 }
 
-/* Of the table whose definition was read, and no later one of its name: what is of two tables is of none. */
-static json_t *handle_params(const struct row_source *source)
-{
-	return json_pack("{s:s, s:I, s:I}", "name", source->spec.name, "id", (json_int_t)source->spec.id, "generation",
-			 (json_int_t)source->spec.generation);
-}
-
 static json_t *ask_rows(struct row_source *source, uint32_t node, const uint64_t *keys, size_t n,
 			struct star_error *err)
 {
-	json_t *list = json_array(), *params = handle_params(source);
+	json_t *list = json_array(), *params = jsonrpc_object_handle(&source->spec);
 
 	for (size_t i = 0; i < n && i < CONTROL_ROWS_KEYS; i++)
 		json_array_append_new(list, jsonrpc_member_from_u64(keys[i]));
@@ -227,7 +220,7 @@ int row_source_read(struct row_source *source, uint32_t node, const uint64_t *ke
 static int ask_keys(struct row_source *source, uint32_t node, uint32_t reactor, uint64_t *at, uint64_t **keys,
 		    size_t *n, struct star_error *err)
 {
-	json_t *params = handle_params(source), *result;
+	json_t *params = jsonrpc_object_handle(&source->spec), *result;
 	const json_t *list, *key;
 	size_t i;
 	bool ok;

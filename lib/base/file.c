@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 /* /dev/null, which people give where a file has to be named and need not say anything. */
@@ -104,6 +105,19 @@ int base_replace_file(int folder, const char *name, const void *from, size_t byt
 	else if (fsync(folder) < 0)
 		rc = -errno;
 	return rc;
+}
+
+int base_lock_folder(const char *path)
+{
+	const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		close(fd);
+		return -EBUSY;
+	}
+	return fd;
 }
 
 static ssize_t read_some(int fd, uint8_t *to, size_t bytes, const uint64_t *offset)

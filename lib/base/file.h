@@ -32,6 +32,10 @@ int base_append_all(int fd, const void *from, size_t bytes, bool *torn);
  * was, but for a folder that cannot be synced. They go into "name.partial" first. The file has that mode. */
 int base_replace_file(int folder, const char *name, const void *from, size_t bytes, mode_t mode);
 
+/* Opens a folder and locks it for as long as the descriptor is open. The descriptor; -EBUSY: another process has locked
+ * it; or a negative errno. Some network file systems lock no folders: there it succeeds. */
+int base_lock_folder(const char *path);
+
 /* A file's first line, without its end, or as much of it as there is room for; false, and "", when it cannot be read.
  * For what the kernel says in /proc and /sys. */
 bool base_read_line(const char *path, char *line, size_t room);

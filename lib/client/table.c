@@ -126,8 +126,7 @@ struct star_table *star_lookup(struct star_cluster *cluster, const char *name, u
 /* Of exactly this table, and no later one of its name. */
 static json_t *handle_params(const struct star_table *table, struct star_error *err)
 {
-	json_t *params = json_pack("{s:s, s:I, s:I}", "name", table->spec.name, "id", (json_int_t)table->spec.id,
-				   "generation", (json_int_t)table->spec.generation);
+	json_t *params = jsonrpc_object_handle(&table->spec);
 
 	if (!params)
 		star_error_set(err, -ENOMEM, "no memory for a question");

@@ -104,6 +104,12 @@ static json_t *option_to_json(const struct object_option *option, const struct o
 	}
 }
 
+json_t *jsonrpc_object_handle(const struct object_spec *spec)
+{
+	return json_pack("{s:s, s:I, s:I}", "name", spec->name, "id", (json_int_t)spec->id, "generation",
+			 (json_int_t)spec->generation);
+}
+
 json_t *jsonrpc_object_encode(const struct object_spec *spec)
 {
 	json_t *json, *shape;

@@ -17,6 +17,10 @@ enum { JSONRPC_OBJECTS_PAGE = 1024 };
  * are options that the optimizer has no use for. */
 json_t *jsonrpc_object_encode(const struct object_spec *spec);
 
+/* The parameters of a call that means exactly this object, and no later one of its name: "name", "id", "generation". A
+ * new reference, NULL without memory. */
+json_t *jsonrpc_object_handle(const struct object_spec *spec);
+
 /*
  * Checks every field (wire_object_spec_check too). 0 or -EINVAL with the member's name. Without "id", spec->id is 0; a
  * variable's "dim" follows from its shape and may be left out. "dtype" is float32 and "optimizer" sgd when they are

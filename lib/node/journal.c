@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -35,15 +34,15 @@ int node_journal_open(struct node *node, struct star_error *err)
 	node->journal = j;
 	j->node = node;
 	pthread_mutex_init(&j->lock, NULL);
-	j->folder = open(config->journal_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (j->folder < 0)
-		return star_error_set(err, -errno, "journal.directory: %.300s cannot be opened: %s",
-				      config->journal_directory, strerror(errno));
-	if (flock(j->folder, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+	j->folder = base_lock_folder(config->journal_directory);
+	if (j->folder == -EBUSY)
 		return star_error_set(
 			err, -EBUSY,
 			"journal.directory: another node keeps its journal in %.300s: each has its own folder",
 			config->journal_directory);
+	if (j->folder < 0)
+		return star_error_set(err, j->folder, "journal.directory: %.300s cannot be opened: %s",
+				      config->journal_directory, strerror(-j->folder));
 	for (unsigned i = 0; i < node->shards_count; i++) {
 		j->rings[i] = journal_ring_create((uint64_t)config->journal_ring_mib << 20,
 						  config->journal_wait_s * UINT64_C(1000000000), err);

@@ -3,14 +3,13 @@
 #include "node/pair.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/crc32.h"
 #include "base/log.h"
 #include "control/listen.h"
@@ -359,17 +358,16 @@ static int lock_folder(struct node_pair *p, struct star_error *err)
 {
 	const char *directory = p->node->config->standby_directory;
 
-	p->folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (p->folder < 0)
-		return star_error_set(err, -errno, "standby.directory: %.300s cannot be opened: %s", directory,
-				      strerror(errno));
-	if (flock(p->folder, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+	p->folder = base_lock_folder(directory);
+	if (p->folder == -EBUSY)
 		return star_error_set(
 			err, -EBUSY,
 			"standby.directory: another node remembers in %.300s what it was: each has its own "
 			"folder",
 			directory);
-	return 0;
+	return p->folder < 0 ? star_error_set(err, p->folder, "standby.directory: %.300s cannot be opened: %s",
+					      directory, strerror(-p->folder))
+			     : 0;
 }
 
 int node_pair_open(struct node *node, struct star_error *err)

@@ -80,18 +80,41 @@ int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t genera
 	return rc;
 }
 
-/* NULL, and err->code 0: there is none. */
-static json_t *load_pair_file(const char *path, struct star_error *err)
-{
-	const int fd = base_open_file(AT_FDCWD, path, O_NOFOLLOW);
-	struct star_error why = { 0 };
-	char text[TEXT_MAX];
-	ssize_t bytes;
-	json_t *json = NULL;
+/* What the file says. */
+struct state {
+	enum pair_role role;
+	uint64_t generation;
+	bool journal;
+};
 
-	err->code = 0;
+static int take_state(const json_t *json, const char *path, struct state *state, struct star_error *err)
+{
+	static const char *const members[] = { "role", "generation", "journal", NULL };
+	const char *name;
+
+	*state = (struct state){ .journal = json_is_true(json_object_get(json, "journal")) };
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_string(json, "role", 16, &name, err) < 0 ||
+	    jsonrpc_member_u64(json, "generation", &state->generation, err) < 0)
+		return err->code;
+	for (state->role = PAIR_PRIMARY; state->role <= PAIR_STANDBY; state->role++)
+		if (strcmp(name, names[state->role]) == 0)
+			return 0;
+	return star_error_set(err, -EBADMSG, "standby.directory: %.200s has no role", path);
+}
+
+/* 1; 0: there is none. */
+static int read_state(const struct node_pair *p, struct state *state, struct star_error *err)
+{
+	char path[PATH_BYTES], text[TEXT_MAX];
+	struct star_error why = { 0 };
+	json_t *json = NULL;
+	ssize_t bytes;
+	int fd, rc;
+
+	snprintf(path, sizeof(path), "%s/pair.json", p->node->config->standby_directory);
+	fd = base_open_file(AT_FDCWD, path, O_NOFOLLOW);
 	if (fd == -ENOENT)
-		return NULL;
+		return 0;
 	bytes = fd < 0 ? fd : base_read_all(fd, text, sizeof(text));
 	if (bytes < 0)
 		star_error_set(&why, (int)bytes, "%s", base_open_error((int)bytes));
@@ -100,30 +123,24 @@ static json_t *load_pair_file(const char *path, struct star_error *err)
 	if (fd >= 0)
 		close(fd);
 	if (!json)
-		star_error_set(err, -EBADMSG,
-			       "standby.directory: %.200s cannot be read: %.100s. It says what the node was: where the "
-			       "other one serves, move it away, and start this one with standby.first = \"standby\"",
-			       path, why.text);
-	return json;
+		return star_error_set(
+			err, -EBADMSG,
+			"standby.directory: %.200s cannot be read: %.100s. It says what the node was: where the "
+			"other one serves, move it away, and start this one with standby.first = \"standby\"",
+			path, why.text);
+	rc = take_state(json, path, state, err);
+	json_decref(json);
+	return rc < 0 ? rc : 1;
 }
 
 /* Under the file's lock: it is written already. Who gives up to take over, as its disk is full, need not write it. */
 static bool says_standby(const struct node_pair *p, uint64_t generation)
 {
 	struct star_error ignored = { 0 };
-	char path[PATH_BYTES];
-	const char *role = "";
-	uint64_t has = 0;
-	json_t *json;
-	bool so;
+	struct state state;
 
-	snprintf(path, sizeof(path), "%s/pair.json", p->node->config->standby_directory);
-	json = load_pair_file(path, &ignored);
-	so = json && jsonrpc_member_string(json, "role", 16, &role, &ignored) == 0 &&
-	     strcmp(role, names[PAIR_STANDBY]) == 0 && jsonrpc_member_u64(json, "generation", &has, &ignored) == 0 &&
-	     has == generation && !json_object_get(json, "journal");
-	json_decref(json);
-	return so;
+	return read_state(p, &state, &ignored) > 0 && state.role == PAIR_STANDBY && state.generation == generation &&
+	       !state.journal;
 }
 
 int node_pair_remember_yielded(struct node_pair *p, uint64_t generation, struct star_error *err)
@@ -142,35 +159,16 @@ int node_pair_remember_yielded(struct node_pair *p, uint64_t generation, struct 
 
 int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *generation, struct star_error *err)
 {
-	static const char *const members[] = { "role", "generation", "journal", NULL };
-	char path[PATH_BYTES];
-	const char *name = "";
-	json_t *json;
-	int rc = 0;
+	/* Before there was a pair the journal was its own. */
+	struct state state = { .role = p->node->config->standby_first ? PAIR_STANDBY : PAIR_PRIMARY, .journal = true };
+	const int rc = read_state(p, &state, err);
 
-	*role = p->node->config->standby_first ? PAIR_STANDBY : PAIR_PRIMARY;
-	*generation = 0;
-	snprintf(path, sizeof(path), "%s/pair.json", p->node->config->standby_directory);
-	json = load_pair_file(path, err);
-	p->file.role = *role;
-	if (!json) {
-		p->owns_journal = true; /* of before there was a pair */
-		return err->code;
-	}
-	p->owns_journal = json_is_true(json_object_get(json, "journal"));
-	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_string(json, "role", 16, &name, err) < 0 ||
-	    jsonrpc_member_u64(json, "generation", generation, err) < 0)
-		rc = err->code;
-	else if (strcmp(name, names[PAIR_STANDBY]) == 0)
-		*role = PAIR_STANDBY;
-	else if (strcmp(name, names[PAIR_PRIMARY]) == 0)
-		*role = PAIR_PRIMARY;
-	else
-		rc = star_error_set(err, -EBADMSG, "standby.directory: %.200s has no role", path);
-	json_decref(json);
-	p->file.role = *role;
-	p->file.generation = *generation;
-	return rc;
+	if (rc < 0)
+		return rc;
+	p->owns_journal = state.journal;
+	p->file.role = *role = state.role;
+	p->file.generation = *generation = state.generation;
+	return 0;
 }
 
 bool node_pair_owned_journal(const struct node *node)

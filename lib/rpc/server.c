@@ -483,9 +483,12 @@ static int listen_for_streams(struct rpc_server *server, struct star_error *err)
 
 int rpc_server_listen(struct rpc_server *server, struct star_error *err)
 {
-	const int status = server->options.closed || server->leaves ? listen_for_streams(server, err) : 0;
+	int status;
 
-	if ((!server->options.closed && !server->leaves) || status < 0)
+	if (!server->options.closed && !server->leaves)
+		return 0;
+	status = listen_for_streams(server, err);
+	if (status < 0)
 		return status;
 	if (server->dgram)
 		dgram_listen(server->dgram);
