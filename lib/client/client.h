@@ -186,7 +186,7 @@ struct small {
 	const struct route *route; /* with which it was split */
 	struct part *part;	   /* NULL: the call is not small */
 	struct call_op *op;
-	uint64_t deadline_us;
+	uint64_t given_us, deadline_us;	     /* the deadline as it was given, and what it means; 0: nothing yet */
 	uint32_t request_bytes, reply_bytes; /* of whole frames */
 	bool pushes;
 	bool plain; /* it has succeeded, and left everything unchanged */

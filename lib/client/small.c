@@ -29,6 +29,7 @@ static void fill_small(struct call *call, bool pushes)
 
 	client_codec_request(part, &out);
 	memset(&small->head, 0, sizeof(small->head));
+	small->deadline_us = 0;
 	small->head.magic = WIRE_MAGIC;
 	small->head.version = WIRE_VERSION;
 	small->head.opcode = WIRE_EXECUTE;
@@ -103,8 +104,11 @@ static inline void begin_small(struct call *call, bool waits, uint64_t deadline_
 {
 	struct small *small = &call->small;
 
-	small->deadline_us = deadline_bounded(deadline_us);
-	small->head.deadline_us = small->deadline_us > UINT32_MAX ? UINT32_MAX : (uint32_t)small->deadline_us;
+	if (deadline_us != small->given_us || !small->deadline_us) {
+		small->given_us = deadline_us;
+		small->deadline_us = deadline_bounded(deadline_us);
+		small->head.deadline_us = small->deadline_us > UINT32_MAX ? UINT32_MAX : (uint32_t)small->deadline_us;
+	}
 	small->plain = false;
 	call->waits = waits;
 	call->start_ns = 0;

@@ -342,18 +342,20 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 		dpdk_stream_touch(s);
 }
 
-/* The message at `at`, if it is the reply that a small call expects. */
-static inline bool take_small(struct stream *s, struct rte_mbuf *message, uint32_t at)
+/* The message at `at`, if it is the reply that a small call expects: its bytes; otherwise 0. */
+static inline uint32_t take_small(struct stream *s, struct rte_mbuf *message, uint32_t at)
 {
 	struct poller *p = s->poller;
 	struct channel *ch = s->ch;
 	struct part *part = *channel_slot(ch, ch->first_sequence);
 	struct call *call = part ? part->call : NULL;
+	uint32_t bytes;
 
-	if (!call || call->small.part != part || message->next || message->data_len < at + call->small.reply_bytes ||
-	    s->doom || ch->first_sequence == ch->next_sequence ||
-	    !small_take_row(call, ch, rte_pktmbuf_mtod_offset(message, char *, at)))
-		return false;
+	if (!call || call->small.part != part || message->next || s->doom || ch->first_sequence == ch->next_sequence)
+		return 0;
+	bytes = call->small.reply_bytes;
+	if (message->data_len < at + bytes || !small_take_row(call, ch, rte_pktmbuf_mtod_offset(message, char *, at)))
+		return 0;
 	small_take(ch, call, p->now_ns);
 	if (likely(call == p->awaited)) { /* as dpdk_part_end has it */
 		p->done = true;
@@ -363,7 +365,7 @@ static inline bool take_small(struct stream *s, struct rte_mbuf *message, uint32
 	}
 	if (unlikely(!TAILQ_EMPTY(&ch->queue) || ch->retired))
 		dpdk_stream_touch(s);
-	return true;
+	return bytes;
 }
 
 /* All messages of the packet from `at` on. */
@@ -390,17 +392,13 @@ static __attribute__((noinline)) void handle_all(struct stream *s, struct rte_mb
 
 void dpdk_message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
 {
-	uint32_t at;
+	const uint32_t taken = take_small(s, message, 0);
+	const uint32_t at = taken && message->data_len != taken ? dgram_next(message, 0) : 0;
 
-	if (take_small(s, message, 0)) {
-		at = dgram_next(message, 0);
-		if (at) {
-			handle_all(s, message, at, status);
-			return;
-		}
+	if (likely(taken && !at)) {
 		net_free(s->poller->net, message);
 		dgram_taken(s->session, 1);
 		return;
 	}
-	handle_all(s, message, 0, status);
+	handle_all(s, message, at, status);
 }
