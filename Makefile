@@ -116,7 +116,7 @@ $(BUILD)/%.o: %.cc
 	@echo "  CXX     $<"
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
-.PHONY: all tests demo test soak chaos bench lint abi format docs install uninstall help clean facts shared
+.PHONY: all tests demo test soak chaos bench lint abi sizing format docs install uninstall help clean facts shared
 #: all        build the programs, libstar and libstartrain (the default)
 all: $(BINARIES_program) $(BUILD)/lib/libstar.so $(BUILD)/lib/libstar-dpdk.so $(BUILD)/lib/libstartrain.so
 #: tests      build everything, the test programs included
@@ -158,6 +158,10 @@ lint:
 abi:
 	$(call build,$(patsubst %,$(BUILD)/lib/%.so,$(SHARED)))
 	$(Q)scripts/lint --accept-abi
+#: sizing     write what `starctl size` prints into docs/sizing.rst, where lint says that it has changed
+sizing:
+	$(call build,$(BIN_program_starctl))
+	$(Q)scripts/sizing-page --write --starctl $(BIN_program_starctl)
 #: format     clang-format all C files
 format:
 	$(Q)git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.inc' | xargs -r clang-format-14 -i
