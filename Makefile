@@ -105,10 +105,22 @@ EXTRA_LIBS :=
 RULES := $(sort $(wildcard lib/*/rules.mk app/*/rules.mk tests/*/rules.mk)) $(wildcard bench/rules.mk docs/rules.mk tests/rules.mk scripts/rules.mk packaging/rules.mk)
 include $(RULES)
 
-$(BUILD)/%.o: %.c
+# DPDK's headers include gcc's of all x86 instructions, which take longer to read than the rest of a file to compile: they are read once.
+# ccache would compile again what is made so, and needs it least.
+PCH ?= $(if $(findstring ccache,$(realpath $(shell command -v $(CC)))),0,1)
+INTRINSICS := $(if $(filter 1,$(PCH)),$(BUILD)/intrinsics.h)
+$(BUILD)/intrinsics.h:
+	@mkdir -p $(@D)
+	$(Q)echo '#include <x86intrin.h>' > $@
+$(BUILD)/intrinsics.h.gch: $(BUILD)/intrinsics.h
+	@echo "  CC      $<"
+	$(Q)$(CC) $(DPDK_CFLAGS) $(CPPFLAGS) $(CFLAGS) -x c-header -o $@ $<
+
+$(BUILD)/%.o: %.c | $(INTRINSICS:=.gch)
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
-	$(Q)$(CC) $(EXTRA_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(and $(INTRINSICS),$(findstring rte_config.h,$(EXTRA_CFLAGS)),-include $(INTRINSICS)) $(EXTRA_CFLAGS) $(CPPFLAGS) $(CFLAGS) \
+		-MMD -MP -c -o $@ $<
 
 # For what the benches compare with: the project itself is C.
 $(BUILD)/%.o: %.cc
