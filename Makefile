@@ -106,15 +106,16 @@ RULES := $(sort $(wildcard lib/*/rules.mk app/*/rules.mk tests/*/rules.mk)) $(wi
 include $(RULES)
 
 # DPDK's headers include gcc's of all x86 instructions, which take longer to read than the rest of a file to compile: they are read once.
-# ccache would compile again what is made so, and needs it least.
+# Its name has a sum of the flags: gcc fails on one that was made with others. Where gcc is ccache it is not made: ccache would not cache.
 PCH ?= $(if $(findstring ccache,$(realpath $(shell command -v $(CC)))),0,1)
-INTRINSICS := $(if $(filter 1,$(PCH)),$(BUILD)/intrinsics.h)
-$(BUILD)/intrinsics.h:
+INTRINSICS := $(if $(filter 1,$(PCH)),$(BUILD)/intrinsics-$(firstword $(shell echo '$(subst ',,$(CFLAGS))' | cksum)).h)
+ifneq ($(INTRINSICS),)
+$(INTRINSICS).gch:
 	@mkdir -p $(@D)
-	$(Q)echo '#include <x86intrin.h>' > $@
-$(BUILD)/intrinsics.h.gch: $(BUILD)/intrinsics.h
-	@echo "  CC      $<"
-	$(Q)$(CC) $(DPDK_CFLAGS) $(CPPFLAGS) $(CFLAGS) -x c-header -o $@ $<
+	@echo "  CC      $@"
+	$(Q)echo '#include <x86intrin.h>' > $(INTRINSICS)
+	$(Q)$(CC) $(DPDK_CFLAGS) $(CPPFLAGS) $(CFLAGS) -x c-header -o $@ $(INTRINSICS)
+endif
 
 $(BUILD)/%.o: %.c | $(INTRINSICS:=.gch)
 	@mkdir -p $(@D)
