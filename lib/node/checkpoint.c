@@ -53,6 +53,7 @@ struct node_checkpoint {
 	struct ckpt_dropped dropped;	 /* the executor's */
 	uint64_t began, since;		 /* what it began with; the first that was written after that. 0: none */
 	uint32_t began_sum;		 /* of the manifest that it began with */
+	uint32_t began_part;		 /* sum of the checksums of this node's files in that */
 	uint64_t last;			 /* that was written, and the checksum of its manifest */
 	uint32_t last_sum;
 	struct part parts[WIRE_REACTORS_MAX];
@@ -209,6 +210,15 @@ static int begin_snapshots(struct node_checkpoint *c, struct star_error *err)
 	return rc;
 }
 
+static uint32_t part_sum(const struct node_checkpoint *c)
+{
+	uint32_t sum = 0;
+
+	for (unsigned i = 0; i < c->node->shards_count; i++)
+		sum += c->parts[i].file.checksum;
+	return sum;
+}
+
 static void *write_checkpoint(void *arg)
 {
 	struct node_checkpoint *c = arg;
@@ -221,7 +231,7 @@ static void *write_checkpoint(void *arg)
 		rc = write_all(c, &err);
 	/* A checkpoint counts only if each task's journal goes on from it. */
 	if (rc == 0)
-		rc = node_journal_settle(c->node, c->now.id, goes_on, c, &err);
+		rc = node_journal_settle(c->node, c->now.id, part_sum(c), goes_on, c, &err);
 	if (rc < 0)
 		end_snapshots(c, false);
 	for (unsigned i = 0; i < c->node->shards_count; i++) {
@@ -342,13 +352,18 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	free(c);
 }
 
-void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage, uint32_t sum)
+void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage,
+			    const struct ckpt_manifest *manifest)
 {
 	if (!c)
 		return;
 	c->lineage = lineage;
 	c->began = id;
-	c->began_sum = sum;
+	c->began_sum = manifest ? manifest->sum : 0;
+	c->began_part = 0;
+	for (uint32_t i = 0; manifest && i < manifest->files_count; i++)
+		if (manifest->files[i].task == c->node->config->task_index)
+			c->began_part += manifest->files[i].checksum;
 	c->since = 0;
 }
 
@@ -370,6 +385,11 @@ struct ckpt_dropped *node_checkpoint_dropped(struct node_checkpoint *c)
 uint32_t node_checkpoint_own_sum(const struct node_checkpoint *c)
 {
 	return c->began_sum;
+}
+
+uint32_t node_checkpoint_own_part(const struct node_checkpoint *c)
+{
+	return c->began_part;
 }
 
 int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)

@@ -178,8 +178,10 @@ static int begin_to_write(struct node_journal *j, const struct control_layout *l
 	describe_life(j, layout);
 	j->taken_back = layout->taken_back;
 	j->epoch = layout->epoch;
-	if (!j->usable)
+	if (!j->usable) {
 		j->counted_count = 0;
+		j->part = (struct journal_counted){ .id = 0 };
+	}
 	/* It may have counted just before a crash. */
 	if (j->chosen && !node_journal_find_counted(j, j->chosen))
 		node_journal_add_counted(j, j->chosen, node_checkpoint_own_sum(node->checkpoint));
@@ -400,6 +402,15 @@ static void note_change(struct node_journal *j, json_t *change)
 	pthread_mutex_unlock(&j->lock);
 }
 
+/* By that a restart knows the checkpoint that its journal has the instant of from another one of the same id. */
+static void note_part(struct node_journal *j, uint64_t id, uint32_t sum)
+{
+	pthread_mutex_lock(&j->lock);
+	j->part = (struct journal_counted){ .id = id, .sum = sum };
+	pthread_mutex_unlock(&j->lock);
+	note_change(j, json_pack("{s:o}", "part", node_journal_part_json(&j->part)));
+}
+
 static bool has_begun(const struct node_journal *j)
 {
 	return j && j->begun;
@@ -456,9 +467,10 @@ static bool has_instant(const struct node_journal *j, unsigned reactor, uint64_t
 	       journal_reader_at(ring, JOURNAL_DISK) >= __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE) + bytes;
 }
 
-int node_journal_settle(struct node *node, uint64_t id, bool (*go_on)(void *ctx), void *ctx, struct star_error *err)
+int node_journal_settle(struct node *node, uint64_t id, uint32_t sum, bool (*go_on)(void *ctx), void *ctx,
+			struct star_error *err)
 {
-	const struct node_journal *j = node->journal;
+	struct node_journal *j = node->journal;
 	const uint64_t until_us = clock_us() + node->config->journal_wait_s * UINT64_C(1000000);
 
 	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE) || j->ended)
@@ -472,6 +484,7 @@ int node_journal_settle(struct node *node, uint64_t id, bool (*go_on)(void *ctx)
 						      "the journal of reactor %u did not come on (journal.wait_s)", i);
 			usleep(SETTLE_US);
 		}
+	note_part(j, id, sum);
 	return 0;
 }
 

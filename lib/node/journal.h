@@ -22,6 +22,8 @@ enum { JOURNAL_COUNTED_MAX = 64 };
 /* What the last life has recorded apart from its streams. */
 struct journal_past {
 	struct star_error fault; /* why it cannot be read; code 0: it can */
+	bool knows_part;	 /* false: it was written by a release that did not record its parts of checkpoints */
+	struct journal_counted part; /* sum: of the node's files in it */
 	uint64_t lineage, taken_back;
 	uint32_t epoch;
 	struct object_spec *specs;
@@ -51,6 +53,9 @@ struct node_journal {
 	pthread_mutex_t lock;  /* protects the catalogue's file, and: */
 	struct journal_counted counted[JOURNAL_COUNTED_MAX]; /* in the order of their ids */
 	unsigned counted_count;
+	/* The node's part of a checkpoint that was written last. It may not have counted: then another checkpoint may
+	 * have the same id. sum: of the files. */
+	struct journal_counted part;
 	size_t catalogue_bytes, added_bytes; /* of the catalogue's file as it was written, and of what was appended */
 	struct journal_life life;
 	uint64_t kept_id; /* the last checkpoint that counts */
@@ -93,8 +98,10 @@ bool node_journal_counts_now(const struct node *node);
 /* The node has served before, and gets another layout. False: the cluster was rolled back meanwhile, so the node has to
  * restart. */
 bool node_journal_goes_on(struct node *node, const struct control_layout *layout);
-/* The node's part of a checkpoint is written: returns when the journal also has its instant on disk, or has ended. */
-int node_journal_settle(struct node *node, uint64_t id, bool (*goes_on)(void *ctx), void *ctx, struct star_error *err);
+/* The node's part of a checkpoint is written, and its files have this sum: returns when the journal also has its instant
+ * and that sum on disk, or has ended. */
+int node_journal_settle(struct node *node, uint64_t id, uint32_t sum, bool (*goes_on)(void *ctx), void *ctx,
+			struct star_error *err);
 
 /* journal_load.c: applies the lives from `first` on. */
 int node_journal_apply(struct node *node, const struct control_layout *layout, struct star_error *err);
@@ -113,10 +120,11 @@ void node_journal_watch(struct node *node);
 /* Replaces a file as a whole, or changes nothing. */
 int node_journal_replace_file(const struct node_journal *j, const char *name, const char *text, size_t bytes,
 			      struct star_error *err);
+json_t *node_journal_part_json(const struct journal_counted *part);
 void node_journal_add_counted(struct node_journal *j, uint64_t id, uint32_t sum);
 const struct journal_counted *node_journal_find_counted(const struct node_journal *j, uint64_t id);
 int node_journal_write_catalogue(struct node_journal *j, struct star_error *err);
-/* Appends a change, {"object": ...} or {"forget": id}, of which it takes the reference. -ENOSPC: so much was appended
+/* Appends a change, {"object": ...}, {"forget": id} or {"part": ...}, of which it takes the reference. -ENOSPC: so much was appended
  * that the file should be written again. */
 int node_journal_add_to_catalogue(struct node_journal *j, json_t *change, struct star_error *err);
 /* Sets `past` and `counted`. */
