@@ -389,7 +389,6 @@ struct control_data_plane node_data_plane(struct node *node)
 		.set_layout = node_set_layout,
 		.incarnation = incarnation_of,
 		.history = node_journal_history,
-		.took_over = node->pair ? node_journal_take_over : NULL,
 		.sweep = node_sweep,
 		.empty = node_empty,
 		.row_keys = node_row_keys,

@@ -95,13 +95,11 @@ const struct journal_counted *node_journal_find_counted(const struct node_journa
 	return NULL;
 }
 
-int node_journal_write_catalogue(struct node_journal *j, struct star_error *err)
+char *node_journal_catalogue_text(const struct node_journal *j, size_t *bytes)
 {
 	const struct node *node = j->node;
 	json_t *objects = json_array(), *json;
-	char name[JOURNAL_NAME_MAX], *text;
-	size_t bytes;
-	int rc;
+	char *text;
 
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
 		if (node->specs[id])
@@ -110,15 +108,29 @@ int node_journal_write_catalogue(struct node_journal *j, struct star_error *err)
 			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "taken_back",
 			 jsonrpc_member_from_u64(j->taken_back), "epoch", (json_int_t)j->epoch, "checkpoints",
 			 counted_json(j), "part", node_journal_part_json(&j->part), "objects", objects);
-	text = jsonrpc_summed_text(json, JSON_INDENT(1), &bytes);
+	text = jsonrpc_summed_text(json, JSON_INDENT(1), bytes);
 	json_decref(json);
-	if (!text)
-		return star_error_set(err, -ENOMEM, "out of memory");
+	return text;
+}
+
+int node_journal_replace_catalogue(struct node_journal *j, const char *text, size_t bytes, struct star_error *err)
+{
+	char name[JOURNAL_NAME_MAX];
+
 	catalogue_name(name, j->life.story);
-	rc = node_journal_replace_file(j, name, text, bytes, err);
-	free(text);
 	j->catalogue_bytes = bytes;
 	j->added_bytes = 0;
+	return node_journal_replace_file(j, name, text, bytes, err);
+}
+
+int node_journal_write_catalogue(struct node_journal *j, struct star_error *err)
+{
+	size_t bytes;
+	char *text = node_journal_catalogue_text(j, &bytes);
+	const int rc = text ? node_journal_replace_catalogue(j, text, bytes, err)
+			    : star_error_set(err, -ENOMEM, "out of memory");
+
+	free(text);
 	return rc;
 }
 

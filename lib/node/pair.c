@@ -493,6 +493,7 @@ void node_pair_end(struct node *node)
 	if (p->listening)
 		pthread_join(p->listener, NULL);
 	p->threaded = p->listening = false;
+	node_journal_take_stop(node);
 	node_pair_register_end(p);
 	pair_link_close(p->joined);
 	p->joined = NULL;

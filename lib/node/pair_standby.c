@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "node/apply.h"
 #include "node/checkpoint.h"
+#include "node/journal.h"
 #include "node/pair.h"
 #include "node/pair_register.h"
 
@@ -392,7 +393,7 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	if (rc == 0) /* it is serving: a disk may take its time */
-		control_pair_took_over(p->control);
+		node_journal_take_over(p->node, p->control);
 	return rc == 0;
 }
 
