@@ -47,7 +47,9 @@ struct node_checkpoint {
 	struct star_error err;
 	/* what has happened since the last one began, so that a full one follows; NULL: nothing known */
 	const char *no_delta;
-	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
+	struct ckpt_claim claim;	 /* the thread's that asks for new ones; its folder is under claim_lock */
+	pthread_mutex_t claim_lock;
+	bool saving; /* the same: one was begun that has not come to its end */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
 	struct ckpt_dropped dropped;	 /* the executor's */
@@ -323,6 +325,7 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		return NULL;
 	c->node = node;
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->claim_lock, NULL);
 	/* Until it begins with a checkpoint: what others have written is not this cluster's to prune. */
 	if (getrandom(&c->lineage, sizeof(c->lineage), 0) != sizeof(c->lineage))
 		c->lineage = clock_ns();
@@ -348,6 +351,7 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	for (unsigned i = 0; i < c->node->shards_count; i++)
 		node_snapshot_free(&c->parts[i].snapshot);
 	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->claim_lock);
 	ckpt_claim_fini(&c->claim);
 	free(c);
 }
@@ -392,9 +396,39 @@ uint32_t node_checkpoint_own_part(const struct node_checkpoint *c)
 	return c->began_part;
 }
 
+static int claim_folder(struct node_checkpoint *c, bool saving, struct star_error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&c->claim_lock);
+	rc = ckpt_claim_take(&c->claim, c->node->config->checkpoint_directory, err);
+	c->saving |= rc == 0 && saving;
+	pthread_mutex_unlock(&c->claim_lock);
+	return rc;
+}
+
 int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)
 {
-	return ckpt_claim_take(&c->claim, c->node->config->checkpoint_directory, err);
+	return claim_folder(c, false, err);
+}
+
+void node_checkpoint_leave(struct node_checkpoint *c)
+{
+	/* Who has it may wait for a disk. */
+	if (!c || pthread_mutex_trylock(&c->claim_lock) != 0)
+		return;
+	if (!c->saving)
+		ckpt_claim_leave(&c->claim);
+	pthread_mutex_unlock(&c->claim_lock);
+}
+
+/* It counts, or not. */
+static void end_save(struct node_checkpoint *c)
+{
+	ckpt_claim_written(&c->claim);
+	pthread_mutex_lock(&c->claim_lock);
+	c->saving = false;
+	pthread_mutex_unlock(&c->claim_lock);
 }
 
 /* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
@@ -437,7 +471,7 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 				    .parent_sum = c->last_sum,
 				    .parent_named = is_last(c, checkpoint->parent) };
 	char path[PATH_BYTES];
-	int rc = node_checkpoint_claim(c, err);
+	int rc = claim_folder(c, true, err);
 
 	if (rc == 0)
 		rc = ckpt_claim_write(&c->claim, directory, CKPT_WAIT_US, err);
@@ -448,7 +482,7 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 	if (rc == 0)
 		rc = ckpt_begin(directory, checkpoint->id, checkpoint->parent, path, err);
 	if (rc < 0) {
-		ckpt_claim_written(&c->claim);
+		end_save(c);
 		return rc;
 	}
 	name = strrchr(path, '/') + 1;
@@ -626,7 +660,7 @@ int node_checkpoint_commit(void *ctx, struct control_checkpoint *checkpoint, uin
 	if (rc == 0)
 		rc = ckpt_commit(path, &m, err);
 	ckpt_manifest_free(&m);
-	ckpt_claim_written(&c->claim);
+	end_save(c);
 	if (rc == 0) {
 		c->since = c->since ? c->since : checkpoint->id;
 		c->last = m.id;
@@ -656,5 +690,5 @@ void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpo
 	if (checkpoint->name[0] && snprintf(path, sizeof(path), "%s/%s", node->config->checkpoint_directory,
 					    checkpoint->name) < (int)sizeof(path))
 		ckpt_abandon(path);
-	ckpt_claim_written(&node->checkpoint->claim);
+	end_save(node->checkpoint);
 }

@@ -59,6 +59,9 @@ int node_checkpoint_next(struct node_checkpoint *checkpoint, bool partial, uint6
 void node_checkpoint_no_delta(struct node_checkpoint *checkpoint, const char *why);
 /* Takes the directory for this cluster, as before each save. */
 int node_checkpoint_claim(struct node_checkpoint *checkpoint, struct star_error *err);
+/* The other way round: the node serves nobody, and has nothing to save. While a save is under way it stays. NULL: nothing.
+ */
+void node_checkpoint_leave(struct node_checkpoint *checkpoint);
 /* As soon as the node directs. NULL: nothing. */
 void node_checkpoint_own(struct node_checkpoint *checkpoint);
 

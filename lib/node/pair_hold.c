@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/checkpoint.h"
 #include "node/pair.h"
 #include "node/pair_register.h"
 
@@ -245,6 +246,8 @@ void node_pair_hold(struct node_pair *p)
 		struct star_error err = { 0 };
 		int rc = 0;
 
+		/* Who serves may be reached by everybody but this one, and writes its checkpoints there. */
+		node_checkpoint_leave(p->node->checkpoint);
 		if (asked && obey(p, &h, heir))
 			return;
 		if (heir == HEIR_SERVES) {
