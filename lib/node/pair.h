@@ -128,6 +128,8 @@ int node_pair_owns_journal(struct node *node, struct star_error *err);
 
 /* pair_status.c. NULL: the node is not in a pair. */
 json_t *node_pair_status(const struct node *node);
+/* Whether the node has closed, or is about to, for the other node of the pair. Not under the pair's lock. */
+bool node_pair_is_closed(const struct node *node);
 /* The generation that takes over from this node; 0: none does. */
 uint64_t node_pair_deposed_by(struct node_pair *p);
 
