@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The small call: a pull or a push of one row of a table, which its thread waits for. It is an ordinary call of one
+ * The small call: a pull or a push of one row of a table, which its thread waits for, at once or, over datagrams,
+ * later, with others in flight. It is an ordinary call of one
  * part, made, checked and split as any other, but kept when it is over (star_table.spare): the next one of its kind to
  * the same table finds operation, part, and the bytes of frame and operation as they were, and writes over what
  * differs. A transport sends it by those bytes and takes the reply that it expects, byte for byte but for the row,
@@ -16,7 +17,10 @@
 #include "base/crc32.h"
 #include "client/client.h"
 
-enum { SMALL_ROW_BYTES = 512 }; /* of a row: frame and all fit into a packet, and into a checksum of one piece */
+enum {
+	SMALL_ROW_BYTES = 512,	/* of a row: frame and all fit into a packet, and into a checksum of one piece */
+	SMALL_AHEAD_MAX = 4096, /* that a cluster keeps of those that were in flight: others are ordinary calls */
+};
 
 /* WIRE_RETAINS in small_reply.head. */
 #define SMALL_RETAINS ((uint64_t)WIRE_RETAINS << 8 * offsetof(struct wire_frame, flags))
@@ -46,6 +50,11 @@ static inline bool small_is(const struct small_op *o)
 
 /* small.c: of one that small_is. */
 int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err);
+/* One whose thread waits for it later (call.ahead), for a transport that is unattended: ready to be submitted. NULL: it
+ * has to be an ordinary call. */
+struct call *client_small_begin(const struct small_op *o, uint64_t deadline_us);
+/* It is over, and its results were read. */
+void client_small_end(struct call *call);
 
 /* ---- for transports ---- */
 

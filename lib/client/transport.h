@@ -20,7 +20,7 @@ struct waiter;
 
 /* The version of all that a transport and libstar share: another one for each change of struct transport, or of a
  * struct of client.h that transports read, whose sizes backend.c has. */
-enum { TRANSPORT_VERSION = 6 };
+enum { TRANSPORT_VERSION = 7 };
 /* What the library of datagrams exports: its struct transport. */
 #define TRANSPORT_SYMBOL "star_transport_dpdk"
 
