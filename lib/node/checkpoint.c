@@ -47,9 +47,9 @@ struct node_checkpoint {
 	struct star_error err;
 	/* what has happened since the last one began, so that a full one follows; NULL: nothing known */
 	const char *no_delta;
-	struct ckpt_claim claim;	 /* the thread's that asks for new ones; its folder is under claim_lock */
+	struct ckpt_claim claim; /* the thread's that asks for new ones; its folder is under claim_lock */
 	pthread_mutex_t claim_lock;
-	bool saving; /* the same: one was begun that has not come to its end */
+	bool saving;			 /* the same: one was begun that has not come to its end */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
 	struct ckpt_dropped dropped;	 /* the executor's */

@@ -16,8 +16,8 @@ void node_checkpoint_destroy(struct node_checkpoint *checkpoint);
 /* checkpoint_files.c: what all nodes told of what they wrote, into a manifest. */
 int node_checkpoint_read_files(const json_t *json, struct ckpt_manifest *m, struct star_error *err);
 
-/* The cluster begins with that checkpoint (0: with none, and without a manifest) of this lineage: those that it writes go
- * on with it, and it stays until `keep` full ones that were written after that count. NULL is allowed. */
+/* The cluster begins with that checkpoint (0: with none, and without a manifest) of this lineage: those that it writes
+ * go on with it, and it stays until `keep` full ones that were written after that count. NULL is allowed. */
 void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage,
 			    const struct ckpt_manifest *manifest);
 /* The same for another task than 0, which looks at its manifest; id 0: with none. */
@@ -59,8 +59,8 @@ int node_checkpoint_next(struct node_checkpoint *checkpoint, bool partial, uint6
 void node_checkpoint_no_delta(struct node_checkpoint *checkpoint, const char *why);
 /* Takes the directory for this cluster, as before each save. */
 int node_checkpoint_claim(struct node_checkpoint *checkpoint, struct star_error *err);
-/* The other way round: the node serves nobody, and has nothing to save. While a save is under way it stays. NULL: nothing.
- */
+/* The other way round: the node serves nobody, and has nothing to save. While a save is under way it stays. NULL:
+ * nothing. */
 void node_checkpoint_leave(struct node_checkpoint *checkpoint);
 /* As soon as the node directs. NULL: nothing. */
 void node_checkpoint_own(struct node_checkpoint *checkpoint);

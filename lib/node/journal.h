@@ -58,8 +58,9 @@ struct node_journal {
 	struct journal_counted part;
 	size_t catalogue_bytes, added_bytes; /* of the catalogue's file as it was written, and of what was appended */
 	struct journal_life life;
-	/* Of a node that has taken its primary's place: the thread that begins a life, and how far it is (journal_take.c). */
-	pthread_t taker;
+	/* Of a node that has taken its primary's place: the thread that begins a life, and how far it is
+	 * (journal_take.c). */
+	pthread_t beginner;
 	bool takes;
 	unsigned take;
 	uint64_t take_us;
@@ -94,12 +95,13 @@ int node_journal_check(const struct node_journal *j, const struct control_layout
  * the previous one. */
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err);
 
-/* journal_take.c. The node has taken its primary's place, and serves: a thread starts a life that a restart can use from
- * the next checkpoint on. If that fails, the node serves without a journal. */
+/* journal_take.c. The node has taken its primary's place, and serves: a thread starts a life that a restart can use
+ * from the next checkpoint on. If that fails, the node serves without a journal. */
 void node_journal_take_over(struct node *node, struct control *control);
 /* Whether a standby may join: not while a life begins, for journal.wait_s at most. Then the journal is given up. */
 bool node_journal_lets_join(struct node *node);
-/* Before the control plane ends: no life begins any more. And after the reactors have ended: nor does its thread run. */
+/* Before the control plane ends: no life begins any more. And after the reactors have ended: nor does its thread run.
+ */
 void node_journal_take_stop(struct node *node);
 void node_journal_take_end(struct node_journal *j);
 /* From any thread: whether a restart would use the journal, so that replies may wait for it. */
@@ -108,8 +110,8 @@ bool node_journal_counts_now(const struct node *node);
 /* The node has served before, and gets another layout. False: the cluster was rolled back meanwhile, so the node has to
  * restart. */
 bool node_journal_goes_on(struct node *node, const struct control_layout *layout);
-/* The node's part of a checkpoint is written, and its files have this sum: returns when the journal also has its instant
- * and that sum on disk, or has ended. */
+/* The node's part of a checkpoint is written, and its files have this sum: returns when the journal also has its
+ * instant and that sum on disk, or has ended. */
 int node_journal_settle(struct node *node, uint64_t id, uint32_t sum, bool (*goes_on)(void *ctx), void *ctx,
 			struct star_error *err);
 
@@ -151,8 +153,8 @@ int node_journal_write_catalogue(struct node_journal *j, struct star_error *err)
 /* The same in two steps: what it is to have, or NULL, for which the plane is held; and the disk's part. */
 char *node_journal_catalogue_text(const struct node_journal *j, size_t *bytes);
 int node_journal_replace_catalogue(struct node_journal *j, const char *text, size_t bytes, struct star_error *err);
-/* Appends a change, {"object": ...}, {"forget": id} or {"part": ...}, of which it takes the reference. -ENOSPC: so much was appended
- * that the file should be written again. */
+/* Appends a change, {"object": ...}, {"forget": id} or {"part": ...}, of which it takes the reference. -ENOSPC: so much
+ * was appended that the file should be written again. */
 int node_journal_add_to_catalogue(struct node_journal *j, json_t *change, struct star_error *err);
 /* Sets `past` and `counted`. */
 int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err);

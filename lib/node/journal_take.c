@@ -160,7 +160,7 @@ void node_journal_take_over(struct node *node, struct control *control)
 		t->j = j;
 		t->control = control;
 	}
-	j->takes = t && jsonrpc_thread_start(&j->taker, "journal-begin", run_take, t, &err) == 0;
+	j->takes = t && jsonrpc_thread_start(&j->beginner, "journal-begin", run_take, t, &err) == 0;
 	if (j->takes)
 		return;
 	if (!t)
@@ -175,10 +175,11 @@ static void give_up(struct node_journal *j)
 {
 	struct star_error why;
 
-	star_error_set(&why, -ETIMEDOUT,
-		       "the journal cannot begin, and a standby waits for that: the disk of %.200s has not answered for "
-		       "journal.wait_s (%u s)",
-		       j->node->config->journal_directory, j->node->config->journal_wait_s);
+	star_error_set(
+		&why, -ETIMEDOUT,
+		"the journal cannot begin, and a standby waits for that: the disk of %.200s has not answered for "
+		"journal.wait_s (%u s)",
+		j->node->config->journal_directory, j->node->config->journal_wait_s);
 	/* What is on its way to the disk may arrive still, and is not for what the rings have from now on. */
 	for (unsigned i = 0; i < j->node->shards_count; i++)
 		journal_reader_cut_off(j->rings[i], JOURNAL_DISK);
@@ -217,6 +218,6 @@ void node_journal_take_stop(struct node *node)
 void node_journal_take_end(struct node_journal *j)
 {
 	if (j->takes)
-		pthread_join(j->taker, NULL);
+		pthread_join(j->beginner, NULL);
 	j->takes = false;
 }

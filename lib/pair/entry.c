@@ -64,9 +64,8 @@ int pair_entry_print(const struct pair_entry *entry, const char *own, const char
 	size_t bytes;
 
 	snprintf(number, sizeof(number), "%016" PRIx64, write);
-	json = json_pack("{s:s, s:s, s:o, s:s}", "primary", entry->mine ? own : peer, "mode",
-			 pair_entry_mode(entry), "generation", jsonrpc_member_from_u64(entry->generation), "write",
-			 number);
+	json = json_pack("{s:s, s:s, s:o, s:s}", "primary", entry->mine ? own : peer, "mode", pair_entry_mode(entry),
+			 "generation", jsonrpc_member_from_u64(entry->generation), "write", number);
 	bytes = json ? json_dumpb(json, text, PAIR_ENTRY_MAX - 1, JSON_COMPACT) : 0;
 	json_decref(json);
 	if (bytes == 0 || bytes >= PAIR_ENTRY_MAX)

@@ -48,8 +48,8 @@ int pair_entry_print(const struct pair_entry *entry, const char *own, const char
 
 /*
  * What the register is to have, for a claim of a node that knows this generation. 0: *next may be swapped for *now.
- * -ESTALE: the other node is the primary, under a later generation: this one is to become its standby. -ENOENT: the register is
- * empty, and nothing says that the other node has not taken over meanwhile. -EPERM: it must not.
+ * -ESTALE: the other node is the primary, under a later generation: this one is to become its standby. -ENOENT: the
+ * register is empty, and nothing says that the other node has not taken over meanwhile. -EPERM: it must not.
  */
 int pair_entry_next(const struct pair_entry *now, enum pair_claim claim, uint64_t generation, struct pair_entry *next,
 		    struct star_error *err);
