@@ -122,6 +122,7 @@
 	X(keys_that_are_gone_wait_no_more) \
 	X(versions_rise_over_a_restore) \
 	X(no_row_begins_as_none) \
+	X(what_is_later_than_its_table_is_not_old) \
 	X(slices_of_long_rows_are_bounded) \
 	/* bloom.c */ \
 	X(bloom_counts_follow_their_keys) \
