@@ -104,6 +104,7 @@
 	/* journal.c */ \
 	X(a_journal_makes_the_same_store) \
 	X(rows_of_all_shapes_are_kept) \
+	X(what_a_refused_push_used_is_kept) \
 	X(a_journal_counts_who_waits) \
 	X(versions_of_lost_moments_never_come_again) \
 	X(a_row_that_went_under_a_push_stays_away) \

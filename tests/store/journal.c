@@ -2,9 +2,11 @@
 /* What a store writes to a journal makes another store the same. */
 #include "tests/store/snapshots.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "store/journal.h"
+#include "store/look.h"
 
 static struct shots shots;
 static struct image want, found;
@@ -154,6 +156,34 @@ void rows_of_all_shapes_are_kept(void)
 			for (unsigned o = 0; o < (dtype_is_real(kinds[kind].dtype) ? 4u : 1u); o++)
 				keep_some_rows(dim, dtype_is_real(kinds[kind].dtype) ? optimizers[o] : OPTIM_NONE,
 					       kinds[kind].dtype, kinds[kind].options);
+}
+
+/* A push for which a table has no room changes no row, but when the rows that there are were used last. */
+void what_a_refused_push_used_is_kept(void)
+{
+	struct fixture f = fixture_open(8 << 20), g = fixture_open(8 << 20);
+	struct store_table *a = table_with(&f, "t", 2, OPTIM_SGD, STAR_FLOAT32, "steps_to_live=100, rows_max=2"),
+			   *b = table_with(&g, "t", 2, OPTIM_SGD, STAR_FLOAT32, "steps_to_live=100, rows_max=2");
+	struct journal_ring *ring = journal_ring_create(1, 1, NULL);
+	struct store_push *push = store_push_create(4, 1024, NULL);
+	const uint64_t keys[] = { 1, 2, 3 };
+	uint64_t kept[8] = { 0 }, there[8] = { 0 };
+	store_row rows[2];
+
+	store_journal_begin(f.store, ring);
+	CHECK_UINT(store_find(a, keys, 2, STORE_PULL, 5, rows), 0);
+	store_push_begin(push);
+	CHECK_INT(store_push_keys(push, a, keys + 1, 2, 90), -ENOSPC);
+	store_push_begin(push);
+	apply(ring, &b, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK(store_look_row(a, keys[i], kept) && store_look_row(b, keys[i], there));
+		CHECK_MEM(there, kept, store_row_record_bytes(a));
+	}
+	store_push_destroy(push);
+	journal_ring_destroy(ring);
+	fixture_close(&f);
+	fixture_close(&g);
 }
 
 /* Keys that wait: after the journal they wait for as much longer; and after a table was emptied for all. */
