@@ -327,7 +327,8 @@ static inline void fill_head(struct unaligned_op *at, const struct part *part, c
 				    : 0,
 		.scale = steps ? op->scale : 0,
 		.flags = (steps ? op->flags : op->flags & ~(uint32_t)(WIRE_RATE | WIRE_SCALE)) |
-			 (pulled ? WIRE_PULLED : 0) | (pushes && s->more ? WIRE_MORE : 0),
+			 (pulled ? WIRE_PULLED : 0) | (pushes && s->more ? WIRE_MORE : 0) |
+			 (part->applied ? WIRE_READ_ONLY : 0),
 	};
 }
 
