@@ -380,10 +380,11 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 		/* On its own thread: a disk may take its time. From before a standby may join, which looks at that. */
 		node_journal_take_over(p->node, p->control);
 		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, "it has taken its primary's place, and has no standby");
-	} else if (p->role == PAIR_PROMOTING)
+	} else if (p->role == PAIR_PROMOTING) {
 		node_fail(p->node, &err);
-	else
+	} else {
 		stay_standby(f, &err);
+	}
 	pthread_mutex_lock(&p->lock);
 	/* The operator may have asked meanwhile: that is another one, unless this has done it. */
 	if (rc == 0 || p->promotion.found == promotion->found) {
