@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The small call: a pull or a push of one row of a table, which its thread waits for, at once or, over datagrams,
- * later, with others in flight. It is an ordinary call of one
- * part, made, checked and split as any other, but kept when it is over (star_table.spare): the next one of its kind to
- * the same table finds operation, part, and the bytes of frame and operation as they were, and writes over what
- * differs. A transport sends it by those bytes and takes the reply that it expects, byte for byte but for the row,
- * without a look at the rest; whatever is not so plain (a queue, a refusal, a lost connection, another layout) goes the
- * general way, which finds the call as its own. What small_sent and small_take do is what client_request_frame and
- * client_reply_take (reply.c) do for such a request; a channel's lock, where it has one, is held.
+ * later, with others in flight. It is an ordinary call of one part, made, checked and split as any other, but kept
+ * when it is over (star_table.spare): the next one of its kind to the same table finds operation, part, and the bytes
+ * of frame and operation as they were, and writes over what differs. A transport sends it by those bytes and takes the
+ * reply that it expects, byte for byte but for the row, without a look at the rest; whatever is not so plain (a queue,
+ * a refusal, a lost connection, another layout) goes the general way, which finds the call as its own. What small_sent
+ * and small_take do is what client_request_frame and client_reply_take (reply.c) do for such a request; a channel's
+ * lock, where it has one, is held.
  */
 #ifndef CLIENT_SMALL_H
 #define CLIENT_SMALL_H
@@ -50,8 +50,8 @@ static inline bool small_is(const struct small_op *o)
 
 /* small.c: of one that small_is. */
 int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err);
-/* One whose thread waits for it later (call.ahead), for a transport that is unattended: ready to be submitted. NULL: it
- * has to be an ordinary call. */
+/* One whose thread waits for it later, for a transport that is unattended: ready to be submitted. NULL: it has to be an
+ * ordinary call. */
 struct call *client_small_begin(const struct small_op *o, uint64_t deadline_us);
 /* It is over, and its results were read. */
 void client_small_end(struct call *call);
