@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PS tasks in this process, as an executed graph sees them (graph/exec.h): tables and variables with all that they have
+ * PS tasks in this process, as an executed graph sees them (graph/ps.h): tables and variables with all that they have
  * on a node, in one partition of a store of this process's own, without network, threads, locks or hugepages. A part's
  * operations are executed when it is started, as a node executes a request with them: the same bits as a node with one
  * reactor.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Variables and tables of a graph on the PS tasks of a cluster, made from their nodes' attributes
- * (session/remote.h). */
+ * (train/remote.h). */
 #ifndef TRAIN_OBJECTS_H
 #define TRAIN_OBJECTS_H
 

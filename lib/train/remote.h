@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The PS tasks of a cluster, as an executed graph sees them (graph/exec.h): a PS part is one call of libstar, so that
+ * The PS tasks of a cluster, as an executed graph sees them (graph/ps.h): a PS part is one call of libstar, so that
  * each reactor concerned gets one request with all of the part's operations; under unfused grpc++ each operation is a
  * call of its own.
  *
@@ -18,7 +18,7 @@
 
 struct star_cluster;
 
-/* Where a step's gradients go in a synchronous job: session/sync.h. */
+/* Where a step's gradients go in a synchronous job: train/sync.h. */
 struct remote_round {
 	uint64_t tag;	    /* of the sums; 0: nowhere */
 	bool counts;	    /* this worker counts the step */
