@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The small call: a pull or a push of one row of a table, which its thread waits for. It is an ordinary call of one
- * part, made, checked and split as any other, but kept when it is over (star_table.spare): the next one of its kind to
- * the same table finds operation, part, and the bytes of frame and operation as they were, and writes over what
- * differs. A transport sends it by those bytes and takes the reply that it expects, byte for byte but for the row,
- * without a look at the rest; whatever is not so plain (a queue, a refusal, a lost connection, another layout) goes the
- * general way, which finds the call as its own. What small_sent and small_take do is what client_request_frame and
- * client_reply_take (reply.c) do for such a request; a channel's lock, where it has one, is held.
+ * The fast path for small calls: a blocking pull or push of one row of a table. It is an ordinary call with one part,
+ * which is created, checked and split as any other. But it is kept when it has ended (star_table.spare), so the next
+ * one of the same kind on the same table reuses operation, part, and the bytes of frame and operation, and overwrites
+ * only what differs. A transport sends these bytes, and compares the reply with the expected bytes, apart from the row.
+ * Everything unusual (a queue, a refusal, a lost connection, another layout) takes the general path, for which it is a
+ * call like any other. small_sent and small_take do for such a request what client_request_frame and client_reply_take
+ * (reply.c) do. The channel's lock, if it has one, is held.
  */
 #ifndef CLIENT_SMALL_H
 #define CLIENT_SMALL_H
@@ -16,12 +16,14 @@
 #include "base/crc32.h"
 #include "client/client.h"
 
-enum { SMALL_ROW_BYTES = 512 }; /* of a row: frame and all fit into a packet, and into a checksum of one piece */
+enum {
+	SMALL_ROW_BYTES = 512
+}; /* of a row, so that the frame fits into a packet, and its checksum needs no second step */
 
-/* WIRE_RETAINS in small_reply.head. */
+/* The bit of WIRE_RETAINS in small_reply.head. */
 #define SMALL_RETAINS ((uint64_t)WIRE_RETAINS << 8 * offsetof(struct wire_frame, flags))
 
-/* What is asked for. */
+/* The arguments of the call. */
 struct small_op {
 	struct star_table *table;
 	const uint64_t *keys; /* one */
@@ -32,7 +34,7 @@ struct small_op {
 	enum star_op_kind kind;
 };
 
-/* Whether it may be a small call of a thread that waits. Not said of what is refused: then the general way says why. */
+/* Whether it can be a small call. Also false for calls that are invalid: the general path then says why. */
 static inline bool small_is(const struct small_op *o)
 {
 	const struct star_table *t = o->table;
@@ -44,20 +46,20 @@ static inline bool small_is(const struct small_op *o)
 	return o->kind == STAR_PUSH && t->small_pushes && !o->flags && o->rate == 0 && o->scale == 0;
 }
 
-/* small.c: of one that small_is. */
+/* small.c: executes a call for which small_is is true. */
 int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err);
 
 /* ---- for transports ---- */
 
-/* Whether a request may be sent just now, before all others. */
+/* Whether a request may be sent at once: nothing else waits. */
 static inline bool small_may_send(const struct channel *ch, uint64_t now_ns)
 {
 	return ch->state == CHANNEL_OPEN && TAILQ_EMPTY(&ch->queue) && !ch->refused && !ch->careful &&
 	       channel_in_flight(ch) < IN_FLIGHT_MAX && now_ns >= ch->pause_until_ns;
 }
 
-/* Writes the request, small.request_bytes long, as the channel's next. flags: enum wire_frame_flags beside those that
- * every request has. */
+/* Writes the request, small.request_bytes bytes, as the channel's next one. flags: enum wire_frame_flags in addition to
+ * those that every request has. */
 static inline void small_write(const struct call *call, const struct channel *ch, char *to, unsigned flags)
 {
 	const struct small *small = &call->small;
@@ -79,7 +81,7 @@ static inline void small_write(const struct call *call, const struct channel *ch
 	memcpy(&at->checksum, &checksum, sizeof(checksum));
 }
 
-/* It was written, and will be sent. */
+/* The request was written, and will be sent. */
 static inline void small_sent(struct channel *ch, struct call *call, uint64_t now_ns)
 {
 	struct part *part = call->small.part;
@@ -94,8 +96,8 @@ static inline void small_sent(struct channel *ch, struct call *call, uint64_t no
 }
 
 /*
- * Whether a frame of small.reply_bytes is the reply that the call expects, as the channel's next; then its row has been
- * copied. Nothing was changed else. What is no such reply is for the general way to look at.
+ * Whether a frame of small.reply_bytes is the expected reply, and the channel's next one. If so its row has been
+ * copied. Otherwise nothing has changed, and the general path handles the reply.
  */
 static inline bool small_take_row(const struct call *call, const struct channel *ch, char *frame)
 {
@@ -119,7 +121,7 @@ static inline bool small_take_row(const struct call *call, const struct channel 
 	return true;
 }
 
-/* Its part is off the channel, and the call has ended well. */
+/* Removes the part from the channel: the call has succeeded. */
 static inline void small_take(struct channel *ch, struct call *call, uint64_t now_ns)
 {
 	*channel_slot(ch, ch->first_sequence) = NULL;

@@ -105,8 +105,8 @@ enum rpc_session_state {
 /* A peer over datagrams. */
 struct rpc_session {
 	struct rpc_work work;
-	struct dgram_session
-		*from; /* the session that the messages came from, even when it is gone: they must be released to it */
+	/* the session that the messages came from, even when it is gone: they must be released to it */
+	struct dgram_session *from;
 	uint8_t state;
 	uint8_t tagged;	  /* its frames have no checksum, because its packets have tags */
 	uint16_t account; /* index + 1 of the account of its ticket's principal; 0: none (quota.h) */
