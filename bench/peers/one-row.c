@@ -2,7 +2,8 @@
 /*
  * Pulls of one row by star_pull, one after the other, of which bench/instructions has callgrind count some: those by
  * counted_pull. Between two of them there are others, since callgrind writes a file after each, which takes long. With
- * "burst": BURST such pulls in one star_execute, which is how a thread gives many small calls at once.
+ * "burst": BURST such pulls in one star_execute, which is how a thread gives many small calls at once. With "ahead": as
+ * many calls in flight, each begun and waited for by itself.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum { DIM = 16, KEYS = 32, BURST = 16, CALLS_MAX = 10000 };
 struct puller {
 	struct star_cluster *cluster;
 	struct star_table *table;
-	bool bursts;
+	void (*pull)(struct puller *p);
 	struct star_error err;
 	float first[KEYS];
 	uint64_t pulls;
@@ -56,14 +57,31 @@ static void pull_burst(struct puller *p)
 		check_row(p, keys[i], rows[i][0]);
 }
 
+static void pull_ahead(struct puller *p)
+{
+	struct star_request *requests[BURST];
+	float rows[BURST][DIM];
+	uint64_t keys[BURST];
+	unsigned n = 0;
+
+	for (; n < BURST; n++) {
+		struct star_op op;
+
+		keys[n] = (p->pulls + n) % KEYS;
+		op = star_op_pull(p->table, &keys[n], 1, rows[n]);
+		requests[n] = star_execute_async(p->cluster, &op, 1, DEADLINE_US, NULL, NULL, &p->err);
+		if (!requests[n])
+			break;
+	}
+	for (unsigned i = 0; i < n; i++)
+		if (star_request_wait(requests[i], &p->err) == 0 && !p->err.code)
+			check_row(p, keys[i], rows[i][0]);
+}
+
 static void pull(struct puller *p)
 {
-	if (p->err.code)
-		return;
-	if (p->bursts)
-		pull_burst(p);
-	else
-		pull_one(p);
+	if (!p->err.code)
+		p->pull(p);
 }
 
 void counted_pull(struct puller *p);
@@ -76,11 +94,12 @@ __attribute__((noinline)) void counted_pull(struct puller *p)
 int main(int argc, char **argv)
 {
 	const bool bursts = argc == 4 && strcmp(argv[3], "burst") == 0;
-	const long calls = argc == 3 || bursts ? atol(argv[2]) : 0;
-	struct puller p = { .bursts = bursts };
+	const bool ahead = argc == 4 && strcmp(argv[3], "ahead") == 0;
+	const long calls = argc == 3 || bursts || ahead ? atol(argv[2]) : 0;
+	struct puller p = { .pull = bursts ? pull_burst : ahead ? pull_ahead : pull_one };
 
 	if (calls < 1 || calls > CALLS_MAX) {
-		fprintf(stderr, "usage: one-row CLUSTER CALLS [burst]\n");
+		fprintf(stderr, "usage: one-row CLUSTER CALLS [burst|ahead]\n");
 		return 2;
 	}
 	p.cluster = star_open(argv[1], 0, &p.err);

@@ -24,27 +24,27 @@ static inline struct call *pool_at(const struct call_pool *pool, uint32_t number
 	return &pool->slabs[slab][n - ((uint32_t)POOL_FIRST << slab)];
 }
 
-static void pool_put(struct call_pool *pool, struct call *call)
+void client_call_stack_push(struct call_stack *stack, struct call *call)
 {
-	uint64_t head = atomic_load_explicit(&pool->free, memory_order_relaxed), next;
+	uint64_t head = atomic_load_explicit(&stack->head, memory_order_relaxed), next;
 
 	do {
 		atomic_store_explicit(&call->next_free, (uint32_t)head, memory_order_relaxed);
 		next = ((head >> 32) + 1) << 32 | call->number;
-	} while (!atomic_compare_exchange_weak_explicit(&pool->free, &head, next, memory_order_release,
+	} while (!atomic_compare_exchange_weak_explicit(&stack->head, &head, next, memory_order_release,
 							memory_order_relaxed));
 }
 
-static struct call *pop_call(struct call_pool *pool)
+struct call *client_call_stack_pop(const struct call_pool *pool, struct call_stack *stack)
 {
-	uint64_t head = atomic_load_explicit(&pool->free, memory_order_acquire);
+	uint64_t head = atomic_load_explicit(&stack->head, memory_order_acquire);
 
 	while ((uint32_t)head) {
 		struct call *call = pool_at(pool, (uint32_t)head);
 		/* Somebody else may have taken it: then this is nonsense, and the head has changed. */
 		const uint32_t next = atomic_load_explicit(&call->next_free, memory_order_relaxed);
 
-		if (atomic_compare_exchange_weak_explicit(&pool->free, &head, ((head >> 32) + 1) << 32 | next,
+		if (atomic_compare_exchange_weak_explicit(&stack->head, &head, ((head >> 32) + 1) << 32 | next,
 							  memory_order_acquire, memory_order_acquire))
 			return call;
 	}
@@ -66,14 +66,14 @@ static struct call *grow_pool(struct call_pool *pool)
 		slab[i].chunks = NULL;
 		FORBID(&slab[i]);
 		if (i)
-			pool_put(pool, &slab[i]);
+			client_call_stack_push(&pool->free, &slab[i]);
 	}
 	return slab;
 }
 
 struct call *client_call_pool_take(struct star_cluster *cluster)
 {
-	struct call *call = pop_call(&cluster->pool);
+	struct call *call = client_call_stack_pop(&cluster->pool, &cluster->pool.free);
 
 	if (!call) {
 		pthread_mutex_lock(&cluster->lock);
@@ -100,7 +100,7 @@ void client_call_pool_give(struct call_pool *pool, struct call *call)
 	if (call->chunks)
 		free_chunks(call);
 	FORBID(call);
-	pool_put(pool, call);
+	client_call_stack_push(&pool->free, call);
 }
 
 void client_call_pool_fini(struct call_pool *pool)

@@ -186,7 +186,7 @@ struct small {
 	const struct route *route; /* with which it was split */
 	struct part *part;	   /* NULL: the call is not small */
 	struct call_op *op;
-	uint64_t deadline_us;
+	uint64_t given_us, deadline_us;	     /* the deadline as it was given, and what it means; 0: nothing yet */
 	uint32_t request_bytes, reply_bytes; /* of whole frames */
 	bool pushes;
 	bool plain; /* it has succeeded, and left everything unchanged */
@@ -197,7 +197,7 @@ struct small {
 /* Owned by its waiter's thread, except for what is under the waiter's lock. */
 struct call {
 	uint32_t number;	     /* in the pool; constant */
-	_Atomic(uint32_t) next_free; /* the pool's */
+	_Atomic(uint32_t) next_free; /* in a call_stack */
 	struct star_cluster *cluster;
 	struct waiter *waiter;
 	uint64_t start_ns, deadline_ns; /* see call_begin; before it, 0 and the time that it may take */
@@ -233,14 +233,18 @@ TAILQ_HEAD(calls, call);
 
 enum { POOL_SLABS = 20, POOL_FIRST = 8 };
 
+/* Calls of a pool that nobody uses: the number (from 1) of one, whose next_free is the next one; 0: none. The upper
+ * half counts changes, so that a thread that was delayed between reading and exchanging notices them. */
+struct call_stack {
+	_Atomic(uint64_t) head;
+};
+
 /*
  * A cluster's calls. They are allocated a slab at a time, each twice as large as the previous one, are reused, and are
  * freed with the cluster, whether or not they were returned.
  */
 struct call_pool {
-	/* The number of a free call (from 1), whose next_free is the next one; 0: none. The upper half counts changes,
-	 * so that a thread that was delayed between reading and exchanging notices them. */
-	_Alignas(64) _Atomic(uint64_t) free;
+	_Alignas(64) struct call_stack free;
 	_Alignas(64) struct call *slabs[POOL_SLABS];
 	uint32_t slabs_count; /* under the cluster's lock */
 };
@@ -371,12 +375,15 @@ struct star_table {
 	struct star_cluster *cluster;
 	struct object_spec spec;
 	uint64_t name_hash;
-	uint64_t elements;		 /* of a row, or of the whole variable */
-	uint64_t blocks;		 /* of a variable */
-	uint32_t row_bytes;		 /* of spec.dim elements of the stored type */
-	bool small, small_pushes;	 /* rows may be pulled, and pushed, by small calls (small.h) */
-	_Atomic(struct call *) spare[2]; /* a finished call, for the next one of its kind: a pull; a push */
-	atomic_bool durable;		 /* a push to it was durable: it exists wherever the node's changes go */
+	uint64_t elements;	  /* of a row, or of the whole variable */
+	uint64_t blocks;	  /* of a variable */
+	uint32_t row_bytes;	  /* of spec.dim elements of the stored type */
+	bool small, small_pushes; /* rows may be pulled, and pushed, by small calls (small.h) */
+	/* finished small calls, for the next ones of their kind: pulls; pushes. One whose thread had waited for it at
+	 * once, and any number that were in flight meanwhile */
+	_Atomic(struct call *) spare[2];
+	struct call_stack ahead[2];
+	atomic_bool durable; /* a push to it was durable: it exists wherever the node's changes go */
 };
 
 struct io {
@@ -418,6 +425,7 @@ struct star_cluster {
 	atomic_bool stop;    /* the I/O threads may end */
 	struct call_pool pool;
 	_Atomic(struct waiter *) spare; /* a waiter, for the next small call */
+	_Atomic(uint32_t) ahead_count;	/* small calls that were made to be in flight, or are in some table's `ahead` */
 	uint64_t keep_max;		/* bytes that may be kept */
 	_Atomic(uint64_t) kept_bytes;
 	_Atomic(uint32_t) settling; /* threads that wait until nothing is kept */
@@ -628,6 +636,9 @@ void client_waiter_put(struct waiter *k);
 /* call_pool.c. A call's fields are as its last user left them; NULL: out of memory. */
 struct call *client_call_pool_take(struct star_cluster *cluster);
 void client_call_pool_give(struct call_pool *pool, struct call *call);
+/* The same with a stack of one's own, of calls of that pool that are left as they are; NULL: it is empty. */
+struct call *client_call_stack_pop(const struct call_pool *pool, struct call_stack *stack);
+void client_call_stack_push(struct call_stack *stack, struct call *call);
 void client_call_pool_fini(struct call_pool *pool);
 
 /* backend.c: the transport in another library; NULL with err. */

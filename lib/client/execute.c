@@ -65,40 +65,45 @@ static int execute_ops(struct star_cluster *cluster, const struct star_op *ops, 
 	return rc;
 }
 
-/* Whether it is a small call in all that is not in *small. */
-static inline bool may_be_small(const struct star_cluster *cluster, const struct star_op *op)
+/* Whether it is a small call: then it is described in *small. */
+static inline bool is_small(const struct star_cluster *cluster, const struct star_op *op, struct small_op *small)
 {
-	return op->table && op->table->cluster == cluster && op->count == 1 && !op->dtype && !op->results &&
-	       !op->versions && !op->view && !op->tag;
+	if (!op->table || op->table->cluster != cluster || op->count != 1 || op->dtype || op->results || op->versions ||
+	    op->view || op->tag)
+		return false;
+	*small = (struct small_op){ .table = op->table,
+				    .keys = op->keys,
+				    .values = op->values,
+				    .step = op->step,
+				    .rate = op->rate,
+				    .scale = op->scale,
+				    .flags = op->flags,
+				    .kind = op->kind };
+	return small_is(small);
 }
 
 int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
 		 struct star_error *err)
 {
-	if (ops && ops_count == 1 && may_be_small(cluster, ops)) {
-		const struct small_op small = { .table = ops->table,
-						.keys = ops->keys,
-						.values = ops->values,
-						.step = ops->step,
-						.rate = ops->rate,
-						.scale = ops->scale,
-						.flags = ops->flags,
-						.kind = ops->kind };
+	struct small_op small;
 
-		if (small_is(&small))
-			return client_small_execute(&small, deadline_us, err);
-	}
+	if (ops && ops_count == 1 && is_small(cluster, ops, &small))
+		return client_small_execute(&small, deadline_us, err);
 	return execute_ops(cluster, ops, ops_count, deadline_us, err);
 }
 
 struct star_request *star_execute_async(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
 					uint64_t deadline_us, star_done *done, void *arg, struct star_error *err)
 {
-	struct call *call;
+	struct small_op small;
+	struct call *call = NULL;
 
 	if (client_cluster_enter(cluster, false, err) < 0)
 		return NULL;
-	call = client_call_make(cluster, ops, ops_count, deadline_us, err);
+	if (cluster->transport->unattended && !done && ops && ops_count == 1 && is_small(cluster, ops, &small))
+		call = client_small_begin(&small, deadline_us);
+	if (!call)
+		call = client_call_make(cluster, ops, ops_count, deadline_us, err);
 	if (call) {
 		call->async = done || !cluster->transport->unattended;
 		call->callback = done;
@@ -129,7 +134,10 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	rc = call->error.code;
 	if (rc && err)
 		*err = call->error;
-	client_call_free(call);
+	if (call->small.part)
+		client_small_end(call);
+	else
+		client_call_free(call);
 	client_cluster_leave(cluster);
 	return rc;
 }

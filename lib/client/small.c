@@ -29,6 +29,7 @@ static void fill_small(struct call *call, bool pushes)
 
 	client_codec_request(part, &out);
 	memset(&small->head, 0, sizeof(small->head));
+	small->deadline_us = 0;
 	small->head.magic = WIRE_MAGIC;
 	small->head.version = WIRE_VERSION;
 	small->head.opcode = WIRE_EXECUTE;
@@ -45,8 +46,7 @@ static void fill_small(struct call *call, bool pushes)
 	small->part = part;
 }
 
-static struct call *make_small(const struct small_op *o, const struct route *route, uint64_t deadline_us,
-			       struct star_error *err)
+static struct call *make_small(const struct small_op *o, const struct route *route, struct star_error *err)
 {
 	const struct star_op op = { .kind = o->kind,
 				    .flags = o->flags,
@@ -55,11 +55,10 @@ static struct call *make_small(const struct small_op *o, const struct route *rou
 				    .count = 1,
 				    .values = o->values,
 				    .step = o->step };
-	struct call *call = client_call_make(o->table->cluster, &op, 1, deadline_us, err);
+	struct call *call = client_call_make(o->table->cluster, &op, 1, 0, err);
 
 	if (!call)
 		return NULL;
-	call->waits = true;
 	call->small.route = route;
 	fill_small(call, o->kind == STAR_PUSH);
 	return call;
@@ -100,22 +99,37 @@ static inline void put_waiter(struct star_cluster *cluster, struct waiter *k)
 		client_waiter_put(k);
 }
 
-static int run_small(struct call *call, struct waiter *k, uint64_t deadline_us, struct star_error *err)
+/* It is about to be submitted. */
+static inline void begin_small(struct call *call, bool waits, uint64_t deadline_us)
 {
 	struct small *small = &call->small;
-	int rc;
 
-	small->deadline_us = deadline_bounded(deadline_us);
-	small->head.deadline_us = small->deadline_us > UINT32_MAX ? UINT32_MAX : (uint32_t)small->deadline_us;
+	if (deadline_us != small->given_us || !small->deadline_us) {
+		small->given_us = deadline_us;
+		small->deadline_us = deadline_bounded(deadline_us);
+		small->head.deadline_us = small->deadline_us > UINT32_MAX ? UINT32_MAX : (uint32_t)small->deadline_us;
+	}
 	small->plain = false;
+	call->waits = waits;
+	call->start_ns = 0;
+	call->deadline_ns = small->deadline_us * 1000;
+}
+
+/* It is over: whether it is as it was. What came the general way may have left it so, too. */
+static inline bool is_reusable(const struct call *call)
+{
+	const struct small *small = &call->small;
+
+	return small->plain ||
+	       (!call->error.code && !call->cancelled && !call->retries && !small->part->busy && !small->part->applied);
+}
+
+static int run_small(struct call *call, struct waiter *k, uint64_t deadline_us, struct star_error *err)
+{
+	begin_small(call, true, deadline_us);
 	call->waiter = k;
 	call->cluster->transport->small(call, k);
-	if (small->plain)
-		return 0;
-	rc = client_call_finish(k, call, err);
-	/* What came of it the general way may have left it as it was, too. */
-	small->plain = rc == 0 && !call->cancelled && !call->retries && !small->part->busy && !small->part->applied;
-	return rc;
+	return call->small.plain ? 0 : client_call_finish(k, call, err);
 }
 
 int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err)
@@ -140,17 +154,53 @@ int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct 
 	} else {
 		if (call)
 			client_call_free(call);
-		call = make_small(o, route, deadline_us, err);
+		call = make_small(o, route, err);
 	}
 	if (call && !cluster->transport->unattended)
 		k = take_waiter(cluster, err);
 	rc = call && (k || cluster->transport->unattended) ? run_small(call, k, deadline_us, err) : err->code;
 	if (k)
 		put_waiter(cluster, k);
-	if (call && call->small.plain)
+	if (call && (k || cluster->transport->unattended) && is_reusable(call))
 		call = atomic_exchange_explicit(spare, call, memory_order_acq_rel);
 	if (call)
 		client_call_free(call);
 	client_cluster_leave(cluster);
 	return rc;
+}
+
+static void drop_ahead(struct call *call)
+{
+	atomic_fetch_sub_explicit(&call->cluster->ahead_count, 1, memory_order_relaxed);
+	client_call_free(call);
+}
+
+struct call *client_small_begin(const struct small_op *o, uint64_t deadline_us)
+{
+	struct star_cluster *cluster = o->table->cluster;
+	const struct route *route = atomic_load_explicit(&cluster->route, memory_order_acquire);
+	struct call *call = client_call_stack_pop(&cluster->pool, &o->table->ahead[o->kind == STAR_PUSH]);
+
+	if (call && call->small.route == route) {
+		renew_small(call, o, route);
+	} else {
+		if (call)
+			drop_ahead(call);
+		if (atomic_load_explicit(&cluster->ahead_count, memory_order_relaxed) >= SMALL_AHEAD_MAX)
+			return NULL;
+		call = make_small(o, route, NULL);
+		if (!call)
+			return NULL;
+		atomic_fetch_add_explicit(&cluster->ahead_count, 1, memory_order_relaxed);
+	}
+	begin_small(call, false, deadline_us);
+	return call;
+}
+
+void client_small_end(struct call *call)
+{
+	if (is_reusable(call))
+		client_call_stack_push(&call->small.op->table->ahead[call->small.pushes], call);
+	else
+		drop_ahead(call);
 }

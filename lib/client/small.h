@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path for small calls: a blocking pull or push of one row of a table. It is an ordinary call with one part,
- * which is created, checked and split as any other. But it is kept when it has ended (star_table.spare), so the next
- * one of the same kind on the same table reuses operation, part, and the bytes of frame and operation, and overwrites
- * only what differs. A transport sends these bytes, and compares the reply with the expected bytes, apart from the row.
- * Everything unusual (a queue, a refusal, a lost connection, another layout) takes the general path, for which it is a
- * call like any other. small_sent and small_take do for such a request what client_request_frame and client_reply_take
- * (reply.c) do. The channel's lock, if it has one, is held.
+ * The fast path for small calls: a pull or push of one row of a table. Its thread waits for it, at once or, over
+ * datagrams, later, with others in flight. It is an ordinary call with one part, which is created, checked and split as
+ * any other. But it is kept when it has ended (star_table.spare), so the next one of the same kind on the same table
+ * reuses operation, part, and the bytes of frame and operation, and overwrites only what differs. A transport sends
+ * these bytes, and compares the reply with the expected bytes, apart from the row. Everything unusual (a queue, a
+ * refusal, a lost connection, another layout) takes the general path, for which it is a call like any other. small_sent
+ * and small_take do for such a request what client_request_frame and client_reply_take (reply.c) do. The channel's
+ * lock, if it has one, is held.
  */
 #ifndef CLIENT_SMALL_H
 #define CLIENT_SMALL_H
@@ -17,8 +18,9 @@
 #include "client/client.h"
 
 enum {
-	SMALL_ROW_BYTES = 512
-}; /* of a row, so that the frame fits into a packet, and its checksum needs no second step */
+	SMALL_ROW_BYTES = 512,	/* of a row: the frame fits into a packet, and its checksum into one step */
+	SMALL_AHEAD_MAX = 4096, /* how many that were in flight a cluster keeps; more are ordinary calls */
+};
 
 /* The bit of WIRE_RETAINS in small_reply.head. */
 #define SMALL_RETAINS ((uint64_t)WIRE_RETAINS << 8 * offsetof(struct wire_frame, flags))
@@ -48,6 +50,11 @@ static inline bool small_is(const struct small_op *o)
 
 /* small.c: executes a call for which small_is is true. */
 int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err);
+/* Prepares a small call for which its thread waits later (call.ahead), with an unattended transport: it is ready to be
+ * submitted. NULL: it has to be an ordinary call. */
+struct call *client_small_begin(const struct small_op *o, uint64_t deadline_us);
+/* The call has ended, and its results were read. */
+void client_small_end(struct call *call);
 
 /* ---- for transports ---- */
 

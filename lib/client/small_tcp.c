@@ -115,8 +115,6 @@ void client_small_tcp(struct call *call, struct waiter *k)
 	const enum sent sent = client_waiter_may_keep(k) ? send_first(ch, call, k, now) : NOT_SENT;
 	size_t n;
 
-	call->start_ns = 0;
-	call->deadline_ns = call->small.deadline_us * 1000;
 	if (sent == NOT_SENT) {
 		client_transport_tcp.submit(call, k);
 		return;

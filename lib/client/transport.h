@@ -20,7 +20,7 @@ struct waiter;
 
 /* The version of what a transport and libstar share. Increment it with each change of struct transport, or of a struct
  * of client.h that transports use; backend.c has their sizes. */
-enum { TRANSPORT_VERSION = 6 };
+enum { TRANSPORT_VERSION = 7 };
 /* The symbol that the library for datagrams exports: its struct transport. */
 #define TRANSPORT_SYMBOL "star_transport_dpdk"
 

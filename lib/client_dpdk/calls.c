@@ -53,6 +53,8 @@ void dpdk_call_start(struct poller *p, struct call *call)
 	struct part *part;
 	uint32_t remaining = 1; /* one for the second loop */
 
+	if (call->small.part && !call->retries && dpdk_message_send_small(call->small.part->channel->datagrams, call))
+		return;
 	TAILQ_FOREACH(part, &call->parts, in_call)
 	remaining++;
 	call->remaining = remaining;

@@ -149,20 +149,30 @@ bool dpdk_message_send_small(struct stream *s, struct call *call)
 {
 	const uint32_t bytes = call->small.request_bytes;
 	const uint64_t now = s->poller->now_ns;
-	struct rte_mbuf *m;
+	struct rte_mbuf *shared, *m;
+	uint32_t at = 0, queued;
 
-	if (s->dirty || !small_may_send(s->ch, now) || channel_resends(s->ch) || dgram_queued(s->session) ||
-	    bytes > dgram_payload(s->session))
+	if (s->dirty || !small_may_send(s->ch, now) || channel_resends(s->ch))
 		return false;
-	m = dgram_alloc(s->session);
+	queued = dgram_queued(s->session);
+	if (queued >= DPDK_QUEUED_MAX || bytes > dgram_payload(s->session))
+		return false;
+	shared = queued ? dgram_room(s->session, bytes) : NULL;
+	m = shared ? shared : dgram_alloc(s->session);
 	if (unlikely(!m))
 		return false;
-	m->data_len = (uint16_t)bytes;
-	m->pkt_len = bytes;
-	small_write(call, s->ch, rte_pktmbuf_mtod(m, char *), 0);
+	if (shared)
+		at = m->data_len;
+	m->data_len = (uint16_t)(at + bytes);
+	small_write(call, s->ch, rte_pktmbuf_mtod_offset(m, char *, at), 0);
 	small_sent(s->ch, call, now);
 	call->remaining = 1;
-	dgram_send(s->session, m);
+	if (shared) {
+		dgram_append(s->session, m); /* nothing was sent meanwhile */
+	} else {
+		m->pkt_len = bytes;
+		dgram_send(s->session, m);
+	}
 	return true;
 }
 
@@ -332,18 +342,20 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 		dpdk_stream_touch(s);
 }
 
-/* The reply that a small call expects. */
-static inline bool take_small(struct stream *s, struct rte_mbuf *message)
+/* The message at `at`, if it is the reply that a small call expects: its bytes; otherwise 0. */
+static inline uint32_t take_small(struct stream *s, struct rte_mbuf *message, uint32_t at)
 {
 	struct poller *p = s->poller;
 	struct channel *ch = s->ch;
 	struct part *part = *channel_slot(ch, ch->first_sequence);
 	struct call *call = part ? part->call : NULL;
+	uint32_t bytes;
 
-	if (!call || call->small.part != part || message->next || message->data_len != call->small.reply_bytes ||
-	    s->doom || ch->first_sequence == ch->next_sequence ||
-	    !small_take_row(call, ch, rte_pktmbuf_mtod(message, char *)))
-		return false;
+	if (!call || call->small.part != part || message->next || s->doom || ch->first_sequence == ch->next_sequence)
+		return 0;
+	bytes = call->small.reply_bytes;
+	if (message->data_len < at + bytes || !small_take_row(call, ch, rte_pktmbuf_mtod_offset(message, char *, at)))
+		return 0;
 	small_take(ch, call, p->now_ns);
 	if (likely(call == p->awaited)) { /* as dpdk_part_end has it */
 		p->done = true;
@@ -353,20 +365,23 @@ static inline bool take_small(struct stream *s, struct rte_mbuf *message)
 	}
 	if (unlikely(!TAILQ_EMPTY(&ch->queue) || ch->retired))
 		dpdk_stream_touch(s);
-	return true;
+	return bytes;
 }
 
-static __attribute__((noinline)) void handle_all(struct stream *s, struct rte_mbuf *message, enum wire_status status)
+/* All messages of the packet from `at` on. */
+static __attribute__((noinline)) void handle_all(struct stream *s, struct rte_mbuf *message, uint32_t at,
+						 enum wire_status status)
 {
 	struct dgram_session *session = s->session;
-	uint32_t mbufs = 0, at = 0;
+	uint32_t mbufs = 0;
 
 	for (const struct rte_mbuf *m = message; m; m = m->next)
 		mbufs++;
 	do {
 		if (s->doom)
 			break;
-		handle(s, message, at, status);
+		if (!take_small(s, message, at))
+			handle(s, message, at, status);
 		at = s->poller->kept ? 0 : dgram_next(message, at);
 	} while (at);
 	if (!s->poller->kept)
@@ -377,10 +392,13 @@ static __attribute__((noinline)) void handle_all(struct stream *s, struct rte_mb
 
 void dpdk_message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
 {
-	if (!take_small(s, message)) {
-		handle_all(s, message, status);
+	const uint32_t taken = take_small(s, message, 0);
+	const uint32_t at = taken && message->data_len != taken ? dgram_next(message, 0) : 0;
+
+	if (likely(taken && !at)) {
+		net_free(s->poller->net, message);
+		dgram_taken(s->session, 1);
 		return;
 	}
-	net_free(s->poller->net, message);
-	dgram_taken(s->session, 1);
+	handle_all(s, message, at, status);
 }

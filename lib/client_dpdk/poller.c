@@ -452,8 +452,6 @@ bool dpdk_poller_small(struct call *call)
 	struct poller *p = cluster->transport_state;
 	bool done;
 
-	call->start_ns = 0;
-	call->deadline_ns = call->small.deadline_us * 1000;
 	if (unlikely(!dpdk_poller_try(p, NULL, call)))
 		return false;
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);

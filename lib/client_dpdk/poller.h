@@ -49,6 +49,10 @@ enum poller_times {
 	ACK_DELAY_NS = 2000, /* how long an acknowledgement waits for data to be sent with */
 };
 
+/* Packets that may be queued in a session before further requests wait: enough to fill any path, and few enough for the
+ * pool. */
+enum { DPDK_QUEUED_MAX = 2048 };
+
 /* A channel's part of this transport. The driver's. */
 struct stream {
 	struct channel *ch;

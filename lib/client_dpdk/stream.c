@@ -23,9 +23,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Packets that may be queued in a session before further requests wait: enough to fill any path, and few enough for the
- * pool. */
-enum { QUEUED_MAX = 2048 };
 /* An open session is looked at so often. It asks after a second of silence (heartbeat_ns); by the third look without a
  * word it has waited for the answer for half a second, also where this process itself had stood still. */
 enum { LOOK_MS = 500, SILENT_LOOKS = OTHER_TIMEOUT_MS / LOOK_MS };
@@ -270,14 +267,14 @@ static void send_queue(struct stream *s)
 	struct part *part;
 
 	while (channel_resends(ch)) {
-		if (dgram_queued(s->session) >= QUEUED_MAX)
+		if (dgram_queued(s->session) >= DPDK_QUEUED_MAX)
 			return;
 		if (!dpdk_message_resend(s)) {
 			starve(s);
 			return;
 		}
 	}
-	while (channel_may_send(ch) && dgram_queued(s->session) < QUEUED_MAX) {
+	while (channel_may_send(ch) && dgram_queued(s->session) < DPDK_QUEUED_MAX) {
 		part = TAILQ_FIRST(&ch->queue);
 		TAILQ_REMOVE(&ch->queue, part, link);
 		if (dpdk_message_send(s, part))

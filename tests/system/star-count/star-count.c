@@ -29,6 +29,7 @@ enum {
 	LARGE = GROUPS - 1, /* the one that takes several requests */
 	DIM = 2,	    /* elements of a row */
 	TOGETHER = 8,	    /* pushes in flight at once */
+	AHEAD = 100,	    /* calls of one row in flight at once: more than go to a reactor */
 	THREADS_MAX = 8,
 	SLOW_US = 20000,
 	SLOW_CALLS_MAX = 8192, /* of a thread */
@@ -203,6 +204,38 @@ static void push_several(struct counter *c, unsigned group)
 	}
 }
 
+/* A pull sees the pushes that were made before it; and later ones, too, if it was sent again over another connection.
+ */
+static void one_row_ahead(struct counter *c, unsigned ignored)
+{
+	const struct star_op push = operation(c, STAR_PUSH, 0, -1);
+	struct star_request *requests[AHEAD];
+	struct star_error errors[AHEAD] = { 0 };
+	float rows[AHEAD][DIM];
+	double least[AHEAD]; /* that a pull may read; -1: it is a push */
+	unsigned pushes = 0;
+
+	for (unsigned i = 0; i < AHEAD; i++) {
+		const bool pushing = rand_r(&c->seed) % 2;
+		const struct star_op op = pushing ? push : star_op_pull(table, c->keys[0], 1, rows[i]);
+
+		least[i] = pushing ? -1 : c->has[0] + pushes;
+		pushes += pushing;
+		requests[i] = star_execute_async(cluster, &op, 1, deadline_us, NULL, NULL, &errors[i]);
+	}
+	c->has[0] += pushes;
+	for (unsigned i = 0; i < AHEAD; i++) {
+		if (!requests[i] || star_request_wait(requests[i], &errors[i]) < 0) {
+			refused(c, 0, &errors[i]);
+			continue;
+		}
+		if (least[i] < 0)
+			c->pushes++;
+		else if (rows[i][0] < least[i] || rows[i][0] > c->has[0] || rows[i][0] != rows[i][DIM - 1])
+			say_wrong(c, 0, "a pull in flight has read a row that never was, or was before");
+	}
+}
+
 static void push_two_groups(struct counter *c, unsigned group)
 {
 	const unsigned other = (group + 1) % LARGE;
@@ -224,8 +257,13 @@ static void call(struct counter *c)
 		void (*call)(struct counter *c, unsigned group);
 		unsigned weight;
 	} kinds[] = {
-		{ "push", push, 9 },	 { "push_pull", push_pull, 3 },		 { "assign", assign, 1 },
-		{ "delete", delete, 1 }, { "pushes together", push_several, 1 }, { "push of two", push_two_groups, 1 },
+		{ "push", push, 9 },
+		{ "push_pull", push_pull, 3 },
+		{ "assign", assign, 1 },
+		{ "delete", delete, 1 },
+		{ "pushes together", push_several, 1 },
+		{ "push of two", push_two_groups, 1 },
+		{ "one row in flight", one_row_ahead, 1 },
 	};
 	unsigned drawn = (unsigned)rand_r(&c->seed) % 20, group = (unsigned)rand_r(&c->seed) % GROUPS;
 
