@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CRC-32C (Castagnoli; RFC 3720, appendix B.4), also in the masked form of TensorFlow's records. It computes bit by
  * bit, so use it for small records. Pure functions. */
-#ifndef SESSION_CRC32C_H
-#define SESSION_CRC32C_H
+#ifndef TRAIN_CRC32C_H
+#define TRAIN_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>
