@@ -41,7 +41,7 @@ int base_lock_folder(const char *path);
  * /proc and /sys. */
 bool base_read_line(const char *path, char *line, size_t room);
 
-/* Reads so many bytes, or fewer if the file ends before. Returns how many, or a negative errno. */
+/* Reads `bytes` bytes, or fewer if the file ends before. Returns how many, or a negative errno. */
 ssize_t base_read_all(int fd, void *to, size_t bytes);
 
 /* The same from an offset on, without moving the descriptor's own. */

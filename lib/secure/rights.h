@@ -32,8 +32,8 @@ struct secure_rights *secure_rights_load(const char *path, struct star_error *er
 struct secure_rights *secure_rights_parse(const char *path, const char *text, size_t bytes, struct star_error *err);
 void secure_rights_free(struct secure_rights *rights); /* may be NULL */
 
-/* What a principal may do with a table: a set of enum secure_right. rights NULL: there is no such file, so
- * everything. */
+/* What a principal may do with a table: a set of enum secure_right. rights NULL: there is no such file; then it may do
+ * all that its role allows, and a reader nothing. */
 uint8_t secure_rights_of(const struct secure_rights *rights, const char *principal, enum secure_role role,
 			 const char *table);
 /* Whether a principal has any right to some table. */
