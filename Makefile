@@ -105,10 +105,23 @@ EXTRA_LIBS :=
 RULES := $(sort $(wildcard lib/*/rules.mk app/*/rules.mk tests/*/rules.mk)) $(wildcard bench/rules.mk docs/rules.mk tests/rules.mk scripts/rules.mk packaging/rules.mk)
 include $(RULES)
 
-$(BUILD)/%.o: %.c
+# DPDK's headers include gcc's of all x86 instructions, which take longer to read than the rest of a file to compile: they are read once.
+# Its name has a sum of the flags: gcc fails on one that was made with others. Where gcc is ccache it is not made: ccache would not cache.
+PCH ?= $(if $(findstring ccache,$(realpath $(shell command -v $(CC)))),0,1)
+INTRINSICS := $(if $(filter 1,$(PCH)),$(BUILD)/intrinsics-$(firstword $(shell echo '$(subst ',,$(CFLAGS))' | cksum)).h)
+ifneq ($(INTRINSICS),)
+$(INTRINSICS).gch:
+	@mkdir -p $(@D)
+	@echo "  CC      $@"
+	$(Q)echo '#include <x86intrin.h>' > $(INTRINSICS)
+	$(Q)$(CC) $(DPDK_CFLAGS) $(CPPFLAGS) $(CFLAGS) -x c-header -o $@ $(INTRINSICS)
+endif
+
+$(BUILD)/%.o: %.c | $(INTRINSICS:=.gch)
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
-	$(Q)$(CC) $(EXTRA_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(and $(INTRINSICS),$(findstring rte_config.h,$(EXTRA_CFLAGS)),-include $(INTRINSICS)) $(EXTRA_CFLAGS) $(CPPFLAGS) $(CFLAGS) \
+		-MMD -MP -c -o $@ $<
 
 # For what the benches compare with: the project itself is C.
 $(BUILD)/%.o: %.cc
@@ -116,7 +129,7 @@ $(BUILD)/%.o: %.cc
 	@echo "  CXX     $<"
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
-.PHONY: all tests demo test soak chaos bench lint abi format docs install uninstall help clean facts shared
+.PHONY: all tests demo test soak chaos bench lint abi sizing format docs install uninstall help clean facts shared
 #: all        build the programs, libstar and libstartrain (the default)
 all: $(BINARIES_program) $(BUILD)/lib/libstar.so $(BUILD)/lib/libstar-dpdk.so $(BUILD)/lib/libstartrain.so
 #: tests      build everything, the test programs included
@@ -158,6 +171,10 @@ lint:
 abi:
 	$(call build,$(patsubst %,$(BUILD)/lib/%.so,$(SHARED)))
 	$(Q)scripts/lint --accept-abi
+#: sizing     write what `starctl size` prints into docs/sizing.rst, where lint says that it has changed
+sizing:
+	$(call build,$(BIN_program_starctl))
+	$(Q)scripts/sizing-page --write --starctl $(BIN_program_starctl)
 #: format     clang-format all C files
 format:
 	$(Q)git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.inc' | xargs -r clang-format-14 -i

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 bool unit_fail(const char *file, int line, const char *format, ...)
 {
@@ -145,8 +146,23 @@ bool unit_check_mem(const char *file, int line, const char *what, const void *ac
 	return true;
 }
 
+enum {
+	LONG_MS = 500, /* of a processor: a case that takes as much says so */
+};
+
+static double used_s; /* of a processor, before the case */
+
+static void begin(const CU_pTest test, const CU_pSuite suite)
+{
+	used_s = (double)clock() / CLOCKS_PER_SEC;
+}
+
 static void report(const CU_pTest test, const CU_pSuite suite, const CU_pFailureRecord failure)
 {
+	const double took_s = (double)clock() / CLOCKS_PER_SEC - used_s;
+
+	if (took_s * 1000 >= LONG_MS)
+		printf("# %.1f s of CPU\n", took_s);
 	printf("%s %s/%s\n", failure ? "not ok" : "ok", suite->pName, test->pName);
 	fflush(stdout);
 }
@@ -170,6 +186,7 @@ int main(int argc, char **argv)
 	for (const struct unit_case *c = unit_cases; c->name; c++)
 		if (wanted(c->name, argc, argv))
 			CU_add_test(suite, c->name, c->run);
+	CU_set_test_start_handler(begin);
 	CU_set_test_complete_handler(report);
 	CU_run_all_tests();
 	failed = CU_get_number_of_tests_failed();

@@ -76,14 +76,19 @@ static int fail_local(const char *what, const char *arg)
 
 /* ---- what the nodes are given ---- */
 
-/* How many reactors --set asks for; the configuration's check refuses what is no number. */
+/* What --set gives that option, or otherwise. The configuration's check refuses what the option does not take. */
+static const char *override_of(const struct local_options *o, const char *name, const char *otherwise)
+{
+	for (unsigned i = o->overrides_count; i > 0; i--)
+		if (strcmp(o->overrides[i - 1].name, name) == 0)
+			return o->overrides[i - 1].value;
+	return otherwise;
+}
+
 static unsigned reactors_of(const struct local_options *o)
 {
-	unsigned reactors = 1;
+	const unsigned reactors = (unsigned)strtoul(override_of(o, "cores.number", "1"), NULL, 10);
 
-	for (unsigned i = 0; i < o->overrides_count; i++)
-		if (strcmp(o->overrides[i].name, "cores.number") == 0)
-			reactors = (unsigned)strtoul(o->overrides[i].value, NULL, 10);
 	return reactors == 0 ? 1 : reactors > REACTORS_MAX ? REACTORS_MAX : reactors;
 }
 
@@ -143,8 +148,11 @@ static void choose_memory(struct local *local)
 	enum { MBUFS_MIB = 40 }; /* of memory.mbufs = 4095, for each reactor */
 	const uint64_t share = (machine_free_bytes() >> 20) / 4 / local->options->nodes;
 	const uint64_t buffers = (uint64_t)MBUFS_MIB * local->reactors;
+	const char *asked = override_of(local->options, "memory.parameter_mib", NULL);
 
-	local->parameter_mib = share > buffers + PARAMETER_MIB_MIN ? (uint32_t)(share - buffers) : PARAMETER_MIB_MIN;
+	local->parameter_mib = asked				     ? (uint32_t)strtoul(asked, NULL, 10)
+			       : share > buffers + PARAMETER_MIB_MIN ? (uint32_t)(share - buffers)
+								     : PARAMETER_MIB_MIN;
 }
 
 /* Relative paths are made whole: what is printed can be copied anywhere. */
@@ -381,6 +389,9 @@ static bool kill_nodes(struct local *local)
 static void print_ready(struct local *local)
 {
 	const unsigned nodes = local->options->nodes;
+	const char *directory = override_of(local->options, "checkpoint.directory", local->directory),
+		   *on_stop = override_of(local->options, "checkpoint.on_stop",
+					  local->directory[0] ? "true" : "false");
 
 	for (unsigned i = 0; i < nodes; i++)
 		if (!local->nodes[i].ready)
@@ -391,8 +402,9 @@ static void print_ready(struct local *local)
 	unlock_ports(local);
 	printf("%u node%s on this machine, up to %u MiB of parameters%s. Give workers\n  --ps tcp:%s\n", nodes,
 	       nodes == 1 ? "" : "s", local->parameter_mib, nodes == 1 ? "" : " each", local->controls);
-	if (local->directory[0])
-		printf("Checkpoints are kept in %s; Ctrl-C writes a last one and stops.\n", local->directory);
+	if (directory[0])
+		printf("Checkpoints are kept in %s; Ctrl-C %s.\n", directory,
+		       strcmp(on_stop, "true") == 0 ? "writes a last one and stops" : "stops without a last one");
 	else
 		printf("Ctrl-C stops it; parameters are then lost (--directory DIR keeps checkpoints).\n");
 	fflush(stdout);

@@ -96,6 +96,7 @@ struct ckpt_claim {
 };
 void ckpt_claim_init(struct ckpt_claim *claim, const char *directory);
 int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star_error *err);
+void ckpt_claim_leave(struct ckpt_claim *claim);
 void ckpt_claim_fini(struct ckpt_claim *claim);
 /*
  * Call write before a checkpoint begins, and written when it counts or is abandoned: in between, what it is based on is

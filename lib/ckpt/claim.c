@@ -192,10 +192,15 @@ void ckpt_claim_written(struct ckpt_claim *claim)
 	claim->saves = -1;
 }
 
-void ckpt_claim_fini(struct ckpt_claim *claim)
+void ckpt_claim_leave(struct ckpt_claim *claim)
 {
-	ckpt_claim_written(claim);
 	if (claim->folder >= 0)
 		close(claim->folder);
 	claim->folder = -1;
+}
+
+void ckpt_claim_fini(struct ckpt_claim *claim)
+{
+	ckpt_claim_written(claim);
+	ckpt_claim_leave(claim);
 }

@@ -130,8 +130,6 @@ struct control_data_plane {
 	/* The state of the node's journal; called once, before its first layout, and at PS task 0 after `restored`. 0
 	 * or a negative errno with a message. NULL: it has none. */
 	int (*history)(void *ctx, struct control_history *history, struct star_error *err);
-	/* A node of a pair has taken its primary's place, and serves. NULL: there is nothing to do. */
-	void (*took_over)(void *ctx);
 	/* Starts a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a
 	 * message. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
@@ -274,8 +272,9 @@ void control_pair_alone(struct control *control, const char *why);
 /* For a standby: the place of its primary's reactors in a cluster of several tasks; 0: unknown. They are set while
  * nothing else uses the data plane, which needs them to read rows. */
 void control_pair_place(struct control *control, uint32_t *cluster_reactors, uint32_t *first_reactor);
-/* The node has taken its primary's place, and serves: the data plane does what could wait until then. */
-void control_pair_took_over(struct control *control);
+/* Calls run while nothing else uses the data plane; it must not wait for a disk. From a thread of the data plane's own,
+ * before the control plane ends. */
+void control_pair_with_plane(struct control *control, void (*run)(void *ctx), void *ctx);
 /* The node serves nothing any more. */
 int control_pair_close(struct control *control, const char *why, struct star_error *err);
 /* changed. */

@@ -141,13 +141,10 @@ int control_pair_lead_again(struct control *control, uint64_t generation, struct
 	return rc;
 }
 
-void control_pair_took_over(struct control *control)
+void control_pair_with_plane(struct control *control, void (*run)(void *ctx), void *ctx)
 {
-	const struct control_data_plane *plane = &control->data_plane;
-
 	pthread_mutex_lock(&control->plane);
-	if (plane->took_over)
-		plane->took_over(plane->ctx);
+	run(ctx);
 	pthread_mutex_unlock(&control->plane);
 }
 

@@ -125,6 +125,12 @@ void journal_reader_end(struct journal_ring *ring, enum journal_reader reader)
 	move_tail(ring);
 }
 
+void journal_reader_cut_off(struct journal_ring *ring, enum journal_reader reader)
+{
+	__atomic_store_n(&ring->ends[reader].there, false, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&ring->ends[reader].lost, true, __ATOMIC_RELEASE);
+}
+
 static bool has_lease(const struct journal_ring *ring)
 {
 	return __atomic_load_n(&ring->lease_ns, __ATOMIC_ACQUIRE) != 0;

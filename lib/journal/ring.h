@@ -108,6 +108,8 @@ void journal_ring_restart(struct journal_ring *ring);
 /* On the reactor: a reader begins, and gets what is written from now on. Or it ends. */
 void journal_reader_begin(struct journal_ring *ring, enum journal_reader reader, uint64_t wait_ns);
 void journal_reader_end(struct journal_ring *ring, enum journal_reader reader);
+/* Before it begins: it never does. Its thread, which may be late, finds itself cut off. */
+void journal_reader_cut_off(struct journal_ring *ring, enum journal_reader reader);
 /* On the reactor: whether it is reading. */
 static inline bool journal_reads(const struct journal_ring *ring, enum journal_reader reader)
 {

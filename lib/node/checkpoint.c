@@ -47,12 +47,15 @@ struct node_checkpoint {
 	struct star_error err;
 	/* what has happened since the last one began, so that a full one follows; NULL: nothing known */
 	const char *no_delta;
-	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
+	struct ckpt_claim claim; /* the thread's that asks for new ones; its folder is under claim_lock */
+	pthread_mutex_t claim_lock;
+	bool saving;			 /* the same: one was begun that has not come to its end */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
 	struct ckpt_dropped dropped;	 /* the executor's */
 	uint64_t began, since;		 /* what it began with; the first that was written after that. 0: none */
 	uint32_t began_sum;		 /* of the manifest that it began with */
+	uint32_t began_part;		 /* sum of the checksums of this node's files in that */
 	uint64_t last;			 /* that was written, and the checksum of its manifest */
 	uint32_t last_sum;
 	struct part parts[WIRE_REACTORS_MAX];
@@ -209,6 +212,15 @@ static int begin_snapshots(struct node_checkpoint *c, struct star_error *err)
 	return rc;
 }
 
+static uint32_t part_sum(const struct node_checkpoint *c)
+{
+	uint32_t sum = 0;
+
+	for (unsigned i = 0; i < c->node->shards_count; i++)
+		sum += c->parts[i].file.checksum;
+	return sum;
+}
+
 static void *write_checkpoint(void *arg)
 {
 	struct node_checkpoint *c = arg;
@@ -221,7 +233,7 @@ static void *write_checkpoint(void *arg)
 		rc = write_all(c, &err);
 	/* A checkpoint counts only if each task's journal goes on from it. */
 	if (rc == 0)
-		rc = node_journal_settle(c->node, c->now.id, goes_on, c, &err);
+		rc = node_journal_settle(c->node, c->now.id, part_sum(c), goes_on, c, &err);
 	if (rc < 0)
 		end_snapshots(c, false);
 	for (unsigned i = 0; i < c->node->shards_count; i++) {
@@ -313,6 +325,7 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		return NULL;
 	c->node = node;
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->claim_lock, NULL);
 	/* Until it begins with a checkpoint: what others have written is not this cluster's to prune. */
 	if (getrandom(&c->lineage, sizeof(c->lineage), 0) != sizeof(c->lineage))
 		c->lineage = clock_ns();
@@ -338,17 +351,23 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	for (unsigned i = 0; i < c->node->shards_count; i++)
 		node_snapshot_free(&c->parts[i].snapshot);
 	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->claim_lock);
 	ckpt_claim_fini(&c->claim);
 	free(c);
 }
 
-void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage, uint32_t sum)
+void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage,
+			    const struct ckpt_manifest *manifest)
 {
 	if (!c)
 		return;
 	c->lineage = lineage;
 	c->began = id;
-	c->began_sum = sum;
+	c->began_sum = manifest ? manifest->sum : 0;
+	c->began_part = 0;
+	for (uint32_t i = 0; manifest && i < manifest->files_count; i++)
+		if (manifest->files[i].task == c->node->config->task_index)
+			c->began_part += manifest->files[i].checksum;
 	c->since = 0;
 }
 
@@ -372,9 +391,44 @@ uint32_t node_checkpoint_own_sum(const struct node_checkpoint *c)
 	return c->began_sum;
 }
 
+uint32_t node_checkpoint_own_part(const struct node_checkpoint *c)
+{
+	return c->began_part;
+}
+
+static int claim_folder(struct node_checkpoint *c, bool saving, struct star_error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&c->claim_lock);
+	rc = ckpt_claim_take(&c->claim, c->node->config->checkpoint_directory, err);
+	c->saving |= rc == 0 && saving;
+	pthread_mutex_unlock(&c->claim_lock);
+	return rc;
+}
+
 int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)
 {
-	return ckpt_claim_take(&c->claim, c->node->config->checkpoint_directory, err);
+	return claim_folder(c, false, err);
+}
+
+void node_checkpoint_leave(struct node_checkpoint *c)
+{
+	/* Who has it may wait for a disk. */
+	if (!c || pthread_mutex_trylock(&c->claim_lock) != 0)
+		return;
+	if (!c->saving)
+		ckpt_claim_leave(&c->claim);
+	pthread_mutex_unlock(&c->claim_lock);
+}
+
+/* It counts, or not. */
+static void end_save(struct node_checkpoint *c)
+{
+	ckpt_claim_written(&c->claim);
+	pthread_mutex_lock(&c->claim_lock);
+	c->saving = false;
+	pthread_mutex_unlock(&c->claim_lock);
 }
 
 /* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
@@ -417,7 +471,7 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 				    .parent_sum = c->last_sum,
 				    .parent_named = is_last(c, checkpoint->parent) };
 	char path[PATH_BYTES];
-	int rc = node_checkpoint_claim(c, err);
+	int rc = claim_folder(c, true, err);
 
 	if (rc == 0)
 		rc = ckpt_claim_write(&c->claim, directory, CKPT_WAIT_US, err);
@@ -428,7 +482,7 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 	if (rc == 0)
 		rc = ckpt_begin(directory, checkpoint->id, checkpoint->parent, path, err);
 	if (rc < 0) {
-		ckpt_claim_written(&c->claim);
+		end_save(c);
 		return rc;
 	}
 	name = strrchr(path, '/') + 1;
@@ -606,7 +660,7 @@ int node_checkpoint_commit(void *ctx, struct control_checkpoint *checkpoint, uin
 	if (rc == 0)
 		rc = ckpt_commit(path, &m, err);
 	ckpt_manifest_free(&m);
-	ckpt_claim_written(&c->claim);
+	end_save(c);
 	if (rc == 0) {
 		c->since = c->since ? c->since : checkpoint->id;
 		c->last = m.id;
@@ -636,5 +690,5 @@ void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpo
 	if (checkpoint->name[0] && snprintf(path, sizeof(path), "%s/%s", node->config->checkpoint_directory,
 					    checkpoint->name) < (int)sizeof(path))
 		ckpt_abandon(path);
-	ckpt_claim_written(&node->checkpoint->claim);
+	end_save(node->checkpoint);
 }

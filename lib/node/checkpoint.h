@@ -16,9 +16,10 @@ void node_checkpoint_destroy(struct node_checkpoint *checkpoint);
 /* checkpoint_files.c: what all nodes told of what they wrote, into a manifest. */
 int node_checkpoint_read_files(const json_t *json, struct ckpt_manifest *m, struct star_error *err);
 
-/* The cluster begins with that checkpoint of this lineage, whose manifest has this sum: those that it writes go on with
- * it, and it stays until `keep` full ones that were written after that count. NULL is allowed. */
-void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage, uint32_t sum);
+/* The cluster begins with that checkpoint (0: with none, and without a manifest) of this lineage: those that it writes
+ * go on with it, and it stays until `keep` full ones that were written after that count. NULL is allowed. */
+void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage,
+			    const struct ckpt_manifest *manifest);
 /* The same for another task than 0, which looks at its manifest; id 0: with none. */
 int node_checkpoint_look(struct node *node, uint64_t id, uint64_t lineage, struct star_error *err);
 /* Those that the cluster writes are of this lineage from now on. */
@@ -29,6 +30,8 @@ uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *checkpoint);
 struct ckpt_dropped *node_checkpoint_dropped(struct node_checkpoint *checkpoint);
 /* Of the manifest that the cluster began with. */
 uint32_t node_checkpoint_own_sum(const struct node_checkpoint *checkpoint);
+/* Of this node's files in that one. */
+uint32_t node_checkpoint_own_part(const struct node_checkpoint *checkpoint);
 
 /* Gives a shard's store what it needs for snapshots, before its first table. */
 int node_shard_add_snapshots(struct shard *shard, struct star_error *err);
@@ -56,6 +59,9 @@ int node_checkpoint_next(struct node_checkpoint *checkpoint, bool partial, uint6
 void node_checkpoint_no_delta(struct node_checkpoint *checkpoint, const char *why);
 /* Takes the directory for this cluster, as before each save. */
 int node_checkpoint_claim(struct node_checkpoint *checkpoint, struct star_error *err);
+/* The other way round: the node serves nobody, and has nothing to save. While a save is under way it stays. NULL:
+ * nothing. */
+void node_checkpoint_leave(struct node_checkpoint *checkpoint);
 /* As soon as the node directs. NULL: nothing. */
 void node_checkpoint_own(struct node_checkpoint *checkpoint);
 

@@ -238,16 +238,18 @@ static int node_set_layout(void *ctx, const struct control_layout *layout, struc
 {
 	struct node *node = ctx;
 	int status = begin_with(node, layout, err);
+	bool shut;
 
 	if (status == 0 && !node_journal_goes_on(node, layout)) {
 		node_begin_again(node);
 		status = star_error_set(err, -ECANCELED, "the cluster was taken back, and the node begins again");
 	}
+	shut = node_pair_is_closed(node);
 	if (status == 0)
-		status = tell_layout(node, layout, layout->epoch, err);
+		status = tell_layout(node, layout, shut ? 0 : layout->epoch, err);
 	if (status == 0) {
 		node->layout = *layout;
-		node->closed = false;
+		node->closed = shut;
 	}
 	return status;
 }
@@ -260,8 +262,12 @@ int node_close(struct node *node, struct star_error *err)
 
 int node_open(struct node *node, struct star_error *err)
 {
-	const int status = node->closed ? tell_layout(node, &node->layout, node->layout.epoch, err) : 0;
+	int status;
 
+	/* Who has closed for the other node of the pair stays so, whatever else comes to its end meanwhile. */
+	if (!node->closed || node_pair_is_closed(node))
+		return 0;
+	status = tell_layout(node, &node->layout, node->layout.epoch, err);
 	node->closed = status < 0;
 	return status;
 }
@@ -389,7 +395,6 @@ struct control_data_plane node_data_plane(struct node *node)
 		.set_layout = node_set_layout,
 		.incarnation = incarnation_of,
 		.history = node_journal_history,
-		.took_over = node->pair ? node_journal_take_over : NULL,
 		.sweep = node_sweep,
 		.empty = node_empty,
 		.row_keys = node_row_keys,

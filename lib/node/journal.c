@@ -60,6 +60,7 @@ void node_journal_close(struct node *node)
 
 	if (!j)
 		return;
+	node_journal_take_end(j);
 	for (unsigned i = 0; i < node->shards_count; i++) {
 		journal_writer_destroy(j->writers[i]);
 		journal_ring_destroy(j->rings[i]);
@@ -169,28 +170,39 @@ static uint64_t former_of(const struct node_journal *j, unsigned reactor)
 	return sum;
 }
 
-static int begin_to_write(struct node_journal *j, const struct control_layout *layout, struct star_error *err)
+void node_journal_prepare_life(struct node_journal *j, const struct control_layout *layout)
 {
-	struct node *node = j->node;
-	char whole[JOURNAL_NAME_MAX];
-	int rc;
-
 	describe_life(j, layout);
 	j->taken_back = layout->taken_back;
 	j->epoch = layout->epoch;
-	if (!j->usable)
+	if (!j->usable) {
 		j->counted_count = 0;
+		j->part = (struct journal_counted){ .id = 0 };
+	}
 	/* It may have counted just before a crash. */
 	if (j->chosen && !node_journal_find_counted(j, j->chosen))
-		node_journal_add_counted(j, j->chosen, node_checkpoint_own_sum(node->checkpoint));
-	rc = node_journal_write_catalogue(j, err);
+		node_journal_add_counted(j, j->chosen, node_checkpoint_own_sum(j->node->checkpoint));
+}
+
+int node_journal_make_files(struct node_journal *j, struct star_error *err)
+{
+	char whole[JOURNAL_NAME_MAX];
+	int rc;
+
 	journal_whole_name(whole, j->life.number);
-	if (rc == 0)
-		rc = node_journal_replace_file(j, whole, "", 0, err);
-	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
+	rc = node_journal_replace_file(j, whole, "", 0, err);
+	for (unsigned i = 0; rc == 0 && i < j->node->shards_count; i++) {
 		j->writers[i] = journal_writer_create(&j->life, i, former_of(j, i), j->rings[i], err);
 		rc = j->writers[i] ? 0 : err->code;
 	}
+	return rc;
+}
+
+int node_journal_tell_reactors(struct node_journal *j, struct star_error *err)
+{
+	struct node *node = j->node;
+	int rc = 0;
+
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
 		struct begin_message m = { .message.run = begin_on_reactor, .ring = j->rings[i], .later = j->later };
 
@@ -199,8 +211,18 @@ static int begin_to_write(struct node_journal *j, const struct control_layout *l
 	return rc;
 }
 
-/* Takes back what begin_to_write has made. */
-static void discard_life(struct node_journal *j)
+static int begin_to_write(struct node_journal *j, const struct control_layout *layout, struct star_error *err)
+{
+	int rc;
+
+	node_journal_prepare_life(j, layout);
+	rc = node_journal_write_catalogue(j, err);
+	if (rc == 0)
+		rc = node_journal_make_files(j, err);
+	return rc == 0 ? node_journal_tell_reactors(j, err) : rc;
+}
+
+void node_journal_discard_life(struct node_journal *j)
 {
 	char name[JOURNAL_NAME_MAX];
 
@@ -219,7 +241,7 @@ static bool is_full(int code)
 	return code == -ENOSPC || code == -EDQUOT;
 }
 
-static void fail_journal(struct node_journal *j, const struct star_error *why)
+void node_journal_fail(struct node_journal *j, const struct star_error *why)
 {
 	if (!j->failure_told)
 		log_error("%s. The node serves on without a journal: what comes from now on is lost when it dies, but "
@@ -230,7 +252,7 @@ static void fail_journal(struct node_journal *j, const struct star_error *why)
 
 /* All that the journal had was applied: better a node without a journal than none. Workers are not to go on as if it
  * had one, nor those of the life before, should the node come back to that. */
-static void serve_without(struct node_journal *j, const struct star_error *why)
+void node_journal_serve_without(struct node_journal *j, const struct star_error *why)
 {
 	char whole[JOURNAL_NAME_MAX];
 
@@ -240,7 +262,7 @@ static void serve_without(struct node_journal *j, const struct star_error *why)
 		journal_whole_name(whole, node_journal_last_life(j)->number);
 		unlinkat(j->folder, whole, 0);
 	}
-	fail_journal(j, why);
+	node_journal_fail(j, why);
 }
 
 /* Begins to write, where it can. */
@@ -252,9 +274,9 @@ static int begin_life(struct node_journal *j, const struct control_layout *layou
 
 	if (rc == 0)
 		return j->usable ? 0 : journal_remove(directory, j->life.number - 1, err);
-	discard_life(j);
+	node_journal_discard_life(j);
 	if (j->usable && (is_full(rc) || rc == -EROFS || rc == -EIO || rc == -EFBIG)) {
-		serve_without(j, err);
+		node_journal_serve_without(j, err);
 		return 0;
 	}
 	/* What is there is of no use; but for this, that younger checkpoints do not count. */
@@ -263,7 +285,7 @@ static int begin_life(struct node_journal *j, const struct control_layout *layou
 		return rc;
 	rc = begin_to_write(j, layout, err);
 	if (rc < 0)
-		discard_life(j);
+		node_journal_discard_life(j);
 	return rc;
 }
 
@@ -282,7 +304,7 @@ static void look_at_former(struct node_journal *j)
 }
 
 /* From now on what the folder has is what this node has as the primary, whatever it was before. */
-static void own_life(struct node_journal *j)
+void node_journal_own_life(struct node_journal *j)
 {
 	struct star_error err = { 0 };
 
@@ -290,16 +312,15 @@ static void own_life(struct node_journal *j)
 		return;
 	for (unsigned i = 0; i < j->node->shards_count; i++)
 		journal_writer_fail(j->writers[i], &err);
-	fail_journal(j, &err);
+	node_journal_fail(j, &err);
 }
 
-static void has_begun_now(struct node_journal *j)
+void node_journal_forget_past(struct node_journal *j)
 {
 	journal_contents_free(j->contents);
 	j->contents = NULL;
 	free(j->past.specs);
 	j->past.specs = NULL;
-	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
 }
 
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err)
@@ -337,37 +358,10 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 	else
 		log_info("the journal goes on in %s, life %u", node->config->journal_directory, j->life.number);
 	look_at_former(j);
-	own_life(j);
-	has_begun_now(j);
+	node_journal_own_life(j);
+	node_journal_forget_past(j);
+	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
 	return 0;
-}
-
-void node_journal_take_over(void *ctx)
-{
-	struct node *node = ctx;
-	struct node_journal *j = node->journal;
-	struct star_error err = { 0 };
-	int rc;
-
-	if (!j || j->begun)
-		return;
-	j->wants_checkpoint = true;
-	__atomic_store_n(&j->later, true, __ATOMIC_RELEASE); /* its status says so until a disk has answered */
-	rc = node_journal_read(node, &err);
-	if (rc == 0) {
-		rc = begin_to_write(j, &node->layout, &err);
-		if (rc < 0)
-			discard_life(j);
-	}
-	if (rc < 0)
-		serve_without(j, &err);
-	else
-		log_info("a life of the journal begins in %s, life %u: a restart goes on from it when the next "
-			 "checkpoint counts, which is begun",
-			 node->config->journal_directory, j->life.number);
-	if (rc == 0)
-		own_life(j);
-	has_begun_now(j);
 }
 
 /* ---- while it serves ---- */
@@ -384,7 +378,7 @@ static void update_catalogue(struct node_journal *j)
 	unlinkat(j->folder, whole, 0);
 	for (unsigned i = 0; i < j->node->shards_count; i++)
 		journal_writer_fail(j->writers[i], &err);
-	fail_journal(j, &err);
+	node_journal_fail(j, &err);
 }
 
 /* One change is added to the file; where that cannot be, the file is written again. */
@@ -398,6 +392,15 @@ static void note_change(struct node_journal *j, json_t *change)
 	else if (node_journal_add_to_catalogue(j, change, &ignored) < 0)
 		update_catalogue(j);
 	pthread_mutex_unlock(&j->lock);
+}
+
+/* By that a restart knows the checkpoint that its journal has the instant of from another one of the same id. */
+static void note_part(struct node_journal *j, uint64_t id, uint32_t sum)
+{
+	pthread_mutex_lock(&j->lock);
+	j->part = (struct journal_counted){ .id = id, .sum = sum };
+	pthread_mutex_unlock(&j->lock);
+	note_change(j, json_pack("{s:o}", "part", node_journal_part_json(&j->part)));
 }
 
 static bool has_begun(const struct node_journal *j)
@@ -456,9 +459,10 @@ static bool has_instant(const struct node_journal *j, unsigned reactor, uint64_t
 	       journal_reader_at(ring, JOURNAL_DISK) >= __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE) + bytes;
 }
 
-int node_journal_settle(struct node *node, uint64_t id, bool (*go_on)(void *ctx), void *ctx, struct star_error *err)
+int node_journal_settle(struct node *node, uint64_t id, uint32_t sum, bool (*go_on)(void *ctx), void *ctx,
+			struct star_error *err)
 {
-	const struct node_journal *j = node->journal;
+	struct node_journal *j = node->journal;
 	const uint64_t until_us = clock_us() + node->config->journal_wait_s * UINT64_C(1000000);
 
 	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE) || j->ended)
@@ -472,6 +476,7 @@ int node_journal_settle(struct node *node, uint64_t id, bool (*go_on)(void *ctx)
 						      "the journal of reactor %u did not come on (journal.wait_s)", i);
 			usleep(SETTLE_US);
 		}
+	note_part(j, id, sum);
 	return 0;
 }
 
@@ -523,10 +528,10 @@ void node_journal_counts(struct node *node, uint64_t id, uint32_t sum)
 	pthread_mutex_unlock(&j->lock);
 	for (unsigned i = 0; !j->ended && i < node->shards_count; i++)
 		journal_writer_keep_from(j->writers[i], id);
-	if (j->later && !has_all_instants(j, id))
+	if (j->later && !j->ended && !has_all_instants(j, id))
 		return; /* it began before this life did */
 	__atomic_store_n(&j->wants_checkpoint, false, __ATOMIC_RELAXED);
-	if (j->later)
+	if (j->later && !j->ended)
 		count_from_now(j);
 	__atomic_store_n(&j->kept_id, id, __ATOMIC_RELEASE);
 }
@@ -565,7 +570,7 @@ void node_journal_watch(struct node *node)
 		return;
 	node_journal_add(j, &sum, &why);
 	if (sum.failed)
-		fail_journal(j, &why);
+		node_journal_fail(j, &why);
 	kept = __atomic_load_n(&j->kept_id, __ATOMIC_ACQUIRE);
 	if (!kept || j->removed)
 		return;

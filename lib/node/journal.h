@@ -22,6 +22,8 @@ enum { JOURNAL_COUNTED_MAX = 64 };
 /* What the last life has recorded apart from its streams. */
 struct journal_past {
 	struct star_error fault; /* why it cannot be read; code 0: it can */
+	bool knows_part;	 /* false: it was written by a release that did not record its parts of checkpoints */
+	struct journal_counted part; /* sum: of the node's files in it */
 	uint64_t lineage, taken_back;
 	uint32_t epoch;
 	struct object_spec *specs;
@@ -51,8 +53,17 @@ struct node_journal {
 	pthread_mutex_t lock;  /* protects the catalogue's file, and: */
 	struct journal_counted counted[JOURNAL_COUNTED_MAX]; /* in the order of their ids */
 	unsigned counted_count;
+	/* The node's part of a checkpoint that was written last. It may not have counted: then another checkpoint may
+	 * have the same id. sum: of the files. */
+	struct journal_counted part;
 	size_t catalogue_bytes, added_bytes; /* of the catalogue's file as it was written, and of what was appended */
 	struct journal_life life;
+	/* Of a node that has taken its primary's place: the thread that begins a life, and how far it is
+	 * (journal_take.c). */
+	pthread_t beginner;
+	bool takes;
+	unsigned take;
+	uint64_t take_us;
 	uint64_t kept_id; /* the last checkpoint that counts */
 	uint64_t replayed_rows, replayed_bytes;
 	double read_s, replayed_s;
@@ -84,17 +95,25 @@ int node_journal_check(const struct node_journal *j, const struct control_layout
  * the previous one. */
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err);
 
-/* The node has taken its primary's place, and serves: starts a life that a restart can use from the next checkpoint on.
- * If that fails, the node serves without a journal. The caller holds the plane. */
-void node_journal_take_over(void *ctx);
+/* journal_take.c. The node has taken its primary's place, and serves: a thread starts a life that a restart can use
+ * from the next checkpoint on. If that fails, the node serves without a journal. */
+void node_journal_take_over(struct node *node, struct control *control);
+/* Whether a standby may join: not while a life begins, for journal.wait_s at most. Then the journal is given up. */
+bool node_journal_lets_join(struct node *node);
+/* Before the control plane ends: no life begins any more. And after the reactors have ended: nor does its thread run.
+ */
+void node_journal_take_stop(struct node *node);
+void node_journal_take_end(struct node_journal *j);
 /* From any thread: whether a restart would use the journal, so that replies may wait for it. */
 bool node_journal_counts_now(const struct node *node);
 
 /* The node has served before, and gets another layout. False: the cluster was rolled back meanwhile, so the node has to
  * restart. */
 bool node_journal_goes_on(struct node *node, const struct control_layout *layout);
-/* The node's part of a checkpoint is written: returns when the journal also has its instant on disk, or has ended. */
-int node_journal_settle(struct node *node, uint64_t id, bool (*goes_on)(void *ctx), void *ctx, struct star_error *err);
+/* The node's part of a checkpoint is written, and its files have this sum: returns when the journal also has its
+ * instant and that sum on disk, or has ended. */
+int node_journal_settle(struct node *node, uint64_t id, uint32_t sum, bool (*goes_on)(void *ctx), void *ctx,
+			struct star_error *err);
 
 /* journal_load.c: applies the lives from `first` on. */
 int node_journal_apply(struct node *node, const struct control_layout *layout, struct star_error *err);
@@ -109,15 +128,33 @@ bool node_journal_wants_checkpoint(void *ctx);
 /* Once a second: removes files that are no longer needed, and logs failures. */
 void node_journal_watch(struct node *node);
 
+/* journal.c, for a life that begins: describes it; makes its files and its writers; has the reactors write. */
+void node_journal_prepare_life(struct node_journal *j, const struct control_layout *layout);
+int node_journal_make_files(struct node_journal *j, struct star_error *err);
+int node_journal_tell_reactors(struct node_journal *j, struct star_error *err);
+/* Takes back what the last two have made. */
+void node_journal_discard_life(struct node_journal *j);
+/* From now on what the directory has is what this node has as the primary, whatever it was before. */
+void node_journal_own_life(struct node_journal *j);
+/* The journal could not begin; or it ends: says so, once. */
+void node_journal_serve_without(struct node_journal *j, const struct star_error *why);
+void node_journal_fail(struct node_journal *j, const struct star_error *why);
+/* What was read of former lives is not needed any more. */
+void node_journal_forget_past(struct node_journal *j);
+
 /* journal_catalogue.c */
 /* Replaces a file as a whole, or changes nothing. */
 int node_journal_replace_file(const struct node_journal *j, const char *name, const char *text, size_t bytes,
 			      struct star_error *err);
+json_t *node_journal_part_json(const struct journal_counted *part);
 void node_journal_add_counted(struct node_journal *j, uint64_t id, uint32_t sum);
 const struct journal_counted *node_journal_find_counted(const struct node_journal *j, uint64_t id);
 int node_journal_write_catalogue(struct node_journal *j, struct star_error *err);
-/* Appends a change, {"object": ...} or {"forget": id}, of which it takes the reference. -ENOSPC: so much was appended
- * that the file should be written again. */
+/* The same in two steps: what it is to have, or NULL, for which the plane is held; and the disk's part. */
+char *node_journal_catalogue_text(const struct node_journal *j, size_t *bytes);
+int node_journal_replace_catalogue(struct node_journal *j, const char *text, size_t bytes, struct star_error *err);
+/* Appends a change, {"object": ...}, {"forget": id} or {"part": ...}, of which it takes the reference. -ENOSPC: so much
+ * was appended that the file should be written again. */
 int node_journal_add_to_catalogue(struct node_journal *j, json_t *change, struct star_error *err);
 /* Sets `past` and `counted`. */
 int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err);

@@ -36,33 +36,41 @@ int node_journal_replace_file(const struct node_journal *j, const char *name, co
 		      : 0;
 }
 
+json_t *node_journal_part_json(const struct journal_counted *part)
+{
+	return json_pack("{s:I, s:I}", "id", (json_int_t)part->id, "sum", (json_int_t)part->sum);
+}
+
 static json_t *counted_json(const struct node_journal *j)
 {
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < j->counted_count; i++)
-		json_array_append_new(list, json_pack("{s:I, s:I}", "id", (json_int_t)j->counted[i].id, "sum",
-						      (json_int_t)j->counted[i].sum));
+		json_array_append_new(list, node_journal_part_json(&j->counted[i]));
 	return list;
+}
+
+static int take_counted(const json_t *json, struct journal_counted *c, struct star_error *err)
+{
+	static const char *const members[] = { "id", "sum", NULL };
+
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "id", &c->id, err) < 0 ||
+	    jsonrpc_member_u32(json, "sum", 0, UINT32_MAX, &c->sum, err) < 0)
+		return err->code;
+	return c->id > INT64_MAX ? star_error_set(err, -EBADMSG, "the journal has a checkpoint of no number") : 0;
 }
 
 static int counted_from(const json_t *list, struct node_journal *j, struct star_error *err)
 {
-	static const char *const members[] = { "id", "sum", NULL };
-	uint64_t sum;
-
 	if (!json_is_array(list) || json_array_size(list) > JOURNAL_COUNTED_MAX)
 		return star_error_set(err, -EBADMSG, "the journal has no list of checkpoints");
 	for (j->counted_count = 0; j->counted_count < json_array_size(list); j->counted_count++) {
-		const json_t *each = json_array_get(list, j->counted_count);
 		struct journal_counted *c = &j->counted[j->counted_count];
 
-		if (jsonrpc_member_only(each, members, err) < 0 || jsonrpc_member_u64(each, "id", &c->id, err) < 0 ||
-		    jsonrpc_member_u64(each, "sum", &sum, err) < 0)
+		if (take_counted(json_array_get(list, j->counted_count), c, err) < 0)
 			return err->code;
-		if (sum > UINT32_MAX || c->id > INT64_MAX || c->id <= (j->counted_count ? c[-1].id : 0))
+		if (c->id <= (j->counted_count ? c[-1].id : 0))
 			return star_error_set(err, -EBADMSG, "the journal's list of checkpoints is not in order");
-		c->sum = (uint32_t)sum;
 	}
 	return 0;
 }
@@ -87,30 +95,42 @@ const struct journal_counted *node_journal_find_counted(const struct node_journa
 	return NULL;
 }
 
-int node_journal_write_catalogue(struct node_journal *j, struct star_error *err)
+char *node_journal_catalogue_text(const struct node_journal *j, size_t *bytes)
 {
 	const struct node *node = j->node;
 	json_t *objects = json_array(), *json;
-	char name[JOURNAL_NAME_MAX], *text;
-	size_t bytes;
-	int rc;
+	char *text;
 
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
 		if (node->specs[id])
 			json_array_append_new(objects, jsonrpc_object_encode(node->specs[id]));
-	json = json_pack("{s:o, s:o, s:I, s:o, s:o}", "lineage",
+	json = json_pack("{s:o, s:o, s:I, s:o, s:o, s:o}", "lineage",
 			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "taken_back",
 			 jsonrpc_member_from_u64(j->taken_back), "epoch", (json_int_t)j->epoch, "checkpoints",
-			 counted_json(j), "objects", objects);
-	text = jsonrpc_summed_text(json, JSON_INDENT(1), &bytes);
+			 counted_json(j), "part", node_journal_part_json(&j->part), "objects", objects);
+	text = jsonrpc_summed_text(json, JSON_INDENT(1), bytes);
 	json_decref(json);
-	if (!text)
-		return star_error_set(err, -ENOMEM, "out of memory");
+	return text;
+}
+
+int node_journal_replace_catalogue(struct node_journal *j, const char *text, size_t bytes, struct star_error *err)
+{
+	char name[JOURNAL_NAME_MAX];
+
 	catalogue_name(name, j->life.story);
-	rc = node_journal_replace_file(j, name, text, bytes, err);
-	free(text);
 	j->catalogue_bytes = bytes;
 	j->added_bytes = 0;
+	return node_journal_replace_file(j, name, text, bytes, err);
+}
+
+int node_journal_write_catalogue(struct node_journal *j, struct star_error *err)
+{
+	size_t bytes;
+	char *text = node_journal_catalogue_text(j, &bytes);
+	const int rc = text ? node_journal_replace_catalogue(j, text, bytes, err)
+			    : star_error_set(err, -ENOMEM, "out of memory");
+
+	free(text);
 	return rc;
 }
 
@@ -164,14 +184,16 @@ static int take_object(struct journal_past *past, const json_t *json, struct sta
 
 static int take_change(struct journal_past *past, const json_t *change, struct star_error *err)
 {
-	static const char *const members[] = { "object", "forget", NULL };
-	const json_t *object = json_object_get(change, "object");
+	static const char *const members[] = { "object", "forget", "part", NULL };
+	const json_t *object = json_object_get(change, "object"), *part = json_object_get(change, "part");
 	uint32_t id;
 
 	if (jsonrpc_member_only(change, members, err) < 0)
 		return err->code;
 	if (object)
 		return take_object(past, object, err);
+	if (part)
+		return take_counted(part, &past->part, err);
 	if (jsonrpc_member_u32(change, "forget", 1, WIRE_OBJECTS_MAX, &id, err) < 0)
 		return err->code;
 	past->specs[id].id = 0;
@@ -260,9 +282,10 @@ static int read_objects(struct journal_past *past, const json_t *objects, const 
 
 int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err)
 {
-	static const char *const members[] = { "lineage", "taken_back", "epoch", "checkpoints",
-					       "objects", "changes",	NULL };
+	static const char *const members[] = { "lineage", "taken_back", "epoch",   "checkpoints",
+					       "part",	  "objects",	"changes", NULL };
 	struct journal_past *past = &j->past;
+	const json_t *part;
 	char name[JOURNAL_NAME_MAX];
 	json_t *json, *objects;
 	int rc = 0;
@@ -272,16 +295,21 @@ int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct s
 	if (!json)
 		return err->code;
 	objects = json_object_get(json, "objects");
+	part = json_object_get(json, "part");
+	past->knows_part = part != NULL;
+	past->part = (struct journal_counted){ .id = 0 };
 	if (jsonrpc_member_only(json, members, err) < 0 ||
 	    jsonrpc_member_u64(json, "lineage", &past->lineage, err) < 0 ||
 	    jsonrpc_member_u64(json, "taken_back", &past->taken_back, err) < 0 ||
 	    jsonrpc_member_u32(json, "epoch", 0, INT32_MAX, &past->epoch, err) < 0 ||
-	    counted_from(json_object_get(json, "checkpoints"), j, err) < 0)
+	    counted_from(json_object_get(json, "checkpoints"), j, err) < 0 ||
+	    (part && take_counted(part, &past->part, err) < 0))
 		rc = err->code;
 	else if (!json_is_array(objects) || json_array_size(objects) > WIRE_OBJECTS_MAX)
 		rc = star_error_set(err, -EBADMSG, "the journal's %s has no list of objects", name);
 	if (rc == 0)
 		rc = read_objects(past, objects, json_object_get(json, "changes"), err);
+	j->part = past->part;
 	json_decref(json);
 	return rc;
 }

@@ -77,11 +77,24 @@ enum checkpoint_place {
 	PLACE_WITHIN,	 /* the journal goes on from it */
 	PLACE_BEHIND,	 /* the cluster wrote it when the journal had ended */
 	PLACE_TOO_EARLY, /* the journal goes on from none yet */
+	PLACE_OTHER,	 /* the journal has another one of its number, which never counted */
 	PLACE_ELSEWHERE,
 };
 
-/* found: the journal has its instant, or begins with it. That one was written down as counting just before a crash may
- * be missing: it is the last one then. */
+/* The journal has an instant of its number, and does not know that it counted. That may have been written down just
+ * before a crash: then it is the last one, and this node's part of it is that which was written last. Or that one came
+ * to nothing, and another one has got its number: of the other node of a pair, say. */
+static enum checkpoint_place place_of_last(const struct node_journal *j, uint64_t begun)
+{
+	if (!j->past.knows_part)
+		return PLACE_WITHIN;
+	if (j->part.id == j->chosen)
+		return j->part.sum == node_checkpoint_own_part(j->node->checkpoint) ? PLACE_WITHIN : PLACE_OTHER;
+	/* This node's part was never written. */
+	return j->chosen >= begun ? PLACE_BEHIND : PLACE_ELSEWHERE;
+}
+
+/* found: the journal has its instant, or begins with it. */
 static enum checkpoint_place journal_place(const struct node_journal *j, uint64_t lineage, bool found)
 {
 	const struct journal_past_life *last = node_journal_last_life(j);
@@ -99,7 +112,7 @@ static enum checkpoint_place journal_place(const struct node_journal *j, uint64_
 	if (!ours || (counted && counted->sum != node_checkpoint_own_sum(j->node->checkpoint)))
 		return PLACE_ELSEWHERE;
 	if (found)
-		return counted || j->chosen > seen ? PLACE_WITHIN : PLACE_ELSEWHERE;
+		return counted ? PLACE_WITHIN : j->chosen > seen ? place_of_last(j, begun) : PLACE_ELSEWHERE;
 	return j->chosen >= RTE_MAX(seen, begun) ? PLACE_BEHIND : PLACE_ELSEWHERE;
 }
 
@@ -114,6 +127,17 @@ static int refuse_to_begin(const struct node_journal *j, struct star_error *err)
 			      "checkpoint.directory (%.200s) the one that belongs to it, and all there? Nothing was "
 			      "restored. To begin without what the journal has, move its folder away",
 			      j->node->config->journal_directory, with, j->node->config->checkpoint_directory);
+}
+
+static int refuse_other(const struct node_journal *j, struct star_error *err)
+{
+	return star_error_set(err, -ESTALE,
+			      "the journal in %.200s goes on from a checkpoint %" PRIu64
+			      " of its own, which did not come to count, and that of this number in %.200s is another "
+			      "one: one of the two nodes of a pair may have written it, or this node without its "
+			      "journal. Nothing was restored. To begin with that checkpoint, move the journal's folder "
+			      "away; to begin with what the journal has, move that checkpoint away",
+			      j->node->config->journal_directory, j->chosen, j->node->config->checkpoint_directory);
 }
 
 /* What the journal has is to be applied behind the checkpoint that is chosen, if it goes on from that: `usable` says
@@ -131,6 +155,8 @@ static int look_where(struct node_journal *j, struct star_error *err)
 	place = journal_place(j, j->past.lineage, rc > 0);
 	if (place == PLACE_ELSEWHERE)
 		return refuse_to_begin(j, err);
+	if (place == PLACE_OTHER)
+		return refuse_other(j, err);
 	if (place == PLACE_BEHIND)
 		log_warn("the journal had ended before checkpoint %" PRIu64
 			 ", which the node begins with: it is not applied",
@@ -173,7 +199,7 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 	if (rc < 0 || !j->usable)
 		return rc;
 	if (!id) /* else the checkpoint's manifest has said it */
-		node_checkpoint_begins(node->checkpoint, 0, j->past.lineage, 0);
+		node_checkpoint_begins(node->checkpoint, 0, j->past.lineage, NULL);
 	free(*specs);
 	*specs = j->past.specs;
 	*count = j->past.specs_count;

@@ -149,6 +149,12 @@ void node_pair_yield(struct node_pair *p, uint64_t generation)
 	node_begin_again(p->node);
 }
 
+void node_pair_own_checkpoints(struct node_pair *p)
+{
+	if (p->node->config->task_index == 0) /* it sees to the cluster's */
+		node_checkpoint_own(p->node->checkpoint);
+}
+
 int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct star_error *err)
 {
 	uint32_t epoch;
@@ -158,8 +164,6 @@ int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct
 	p->generation = generation;
 	epoch = p->primary_epoch;
 	pthread_mutex_unlock(&p->lock);
-	if (p->node->config->task_index == 0) /* it sees to the cluster's checkpoints */
-		node_checkpoint_own(p->node->checkpoint);
 	rc = control_pair_lead(p->control, generation, epoch, begins, err);
 	if (rc == 0)
 		log_info("the primary of the pair, generation %" PRIu64, generation);
@@ -248,9 +252,15 @@ static int find_out(struct node_pair *p, struct star_error *err)
 		return 0;
 	/* A primary that has given what it had to the other one remembers that it is a standby. What etcd says of it
 	 * may be from before, or have come late: the other one has all. */
-	was_alone = entry.there && !entry.paired && !p->was_standby;
+	was_alone = entry.there && !entry.paired && !entry.taking && !p->was_standby;
 	hello = node_pair_hello(p, PAIR_ASK);
 	rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
+	if (rc == 0 && entry.taking &&
+	    ((answer.role == PAIR_PRIMARY && answer.generation < p->generation) ||
+	     (answer.role == PAIR_DEPOSED && answer.whole)))
+		return star_error_set(err, -EAGAIN,
+				      "this node was to take the other one's place, and has begun again before it "
+				      "served: that one has all, and goes on as soon as it hears so from etcd");
 	if (rc == 0)
 		return decide_role(p, &answer, was_alone, err);
 	p->inherits = entry.there && was_alone;
@@ -294,8 +304,10 @@ static int serve(struct node_pair *p, struct star_error *err)
 		p->inherits = false;
 	if (rc == 0 && !node_pair_has_register(p))
 		rc = node_pair_remember(p, PAIR_PRIMARY, generation, err);
-	if (rc == 0)
+	if (rc == 0) {
+		node_pair_own_checkpoints(p);
 		rc = node_pair_lead(p, generation, true, err);
+	}
 	if (asked)
 		node_pair_end_promotion(p, rc, err);
 	return rc;
@@ -481,6 +493,7 @@ void node_pair_end(struct node *node)
 	if (p->listening)
 		pthread_join(p->listener, NULL);
 	p->threaded = p->listening = false;
+	node_journal_take_stop(node);
 	node_pair_register_end(p);
 	pair_link_close(p->joined);
 	p->joined = NULL;

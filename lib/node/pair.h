@@ -128,6 +128,8 @@ int node_pair_owns_journal(struct node *node, struct star_error *err);
 
 /* pair_status.c. NULL: the node is not in a pair. */
 json_t *node_pair_status(const struct node *node);
+/* Whether the node has closed, or is about to, for the other node of the pair. Not under the pair's lock. */
+bool node_pair_is_closed(const struct node *node);
 /* The generation that takes over from this node; 0: none does. */
 uint64_t node_pair_deposed_by(struct node_pair *p);
 
@@ -156,6 +158,8 @@ int node_pair_ask(struct node_pair *p, const struct pair_hello *hello, uint32_t 
 		  struct pair_link **link, struct star_error *err);
 /* The other node serves, with this generation: restarts the process, as its standby. */
 void node_pair_yield(struct node_pair *p, uint64_t generation);
+/* Takes the directory of checkpoints for this node, if it is to see to them. Waits for its disk. */
+void node_pair_own_checkpoints(struct node_pair *p);
 /* Makes this node the primary, as node_pair_remember has already recorded. */
 int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct star_error *err);
 /* Whether an operator, or the other node, has requested a promotion; and ends it, with its status. */

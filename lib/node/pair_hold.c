@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A primary that has closed for its standby. It serves nobody, changes nothing, and holds all that it had until the
- * other node has said that it serves: only then that one's rows are not the only ones any more that are lost with a
- * process. Where it comes to nothing, this one serves again, under a generation that the other one cannot have claimed:
- * by itself if the other one says that it has nothing, or if etcd lets it; else by an operator's word.
+ * A primary that has closed for its standby: as it was asked to, or as etcd says that its place is taken. It serves
+ * nobody, changes nothing, and holds all that it had until the other node has said that it serves: only then that one's
+ * rows are not the only ones any more that are lost with a process. Where it comes to nothing, this one serves again,
+ * under a generation that the other one cannot have claimed: by itself if the other one says that it has nothing, or if
+ * etcd lets it; else by an operator's word.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/checkpoint.h"
 #include "node/pair.h"
 #include "node/pair_register.h"
 
@@ -207,13 +209,22 @@ static bool obey(struct node_pair *p, const struct hold *h, enum heir heir)
 	return rc == 0;
 }
 
-static void tell_held(struct node_pair *p, struct hold *h, const char *trouble)
+static const char *next_of(const struct node_pair *p, int rc)
 {
-	const char *next = node_pair_has_register(p) ? "asks etcd for it" : "starctl promote on it has it serve";
+	if (!node_pair_has_register(p))
+		return "starctl promote on it has it serve";
+	/* Nobody knows what that one has since. */
+	return rc == -ESTALE ? "if that is lost for good, delete its key in etcd, and promote this one"
+			     : "asks etcd for it";
+}
+
+static void tell_held(struct node_pair *p, struct hold *h, int rc, const char *trouble)
+{
+	const char *next = next_of(p, rc);
 	char text[160];
 
-	snprintf(text, sizeof(text), "closed for the other node, and holds all (%s): %.75s", next,
-		 trouble[0] ? trouble : h->why);
+	snprintf(text, sizeof(text), "closed for the other node, and holds all (%s): %.*s", next,
+		 rc == -ESTALE ? 40 : 75, trouble[0] ? trouble : h->why);
 	node_pair_is(p, PAIR_DEPOSED, NODE_PAIR_LOST, text);
 	control_pair_waits(p->control, text);
 	if (clock_us() - h->told_us < TELL_US)
@@ -233,17 +244,29 @@ void node_pair_hold(struct node_pair *p)
 		const bool asked = node_pair_is_promoted(p);
 		const enum heir heir = ask_heir(p, &h);
 		struct star_error err = { 0 };
+		int rc = 0;
 
+		/* Who serves may be reached by everybody but this one, and writes its checkpoints there. */
+		node_checkpoint_leave(p->node->checkpoint);
 		if (asked && obey(p, &h, heir))
 			return;
 		if (heir == HEIR_SERVES) {
 			node_pair_yield(p, h.heard);
 			return;
 		}
-		if (may_try(p, &h, heir) && take_back(p, &h, heir, false, &err) == 0)
+		if (may_try(p, &h, heir)) {
+			rc = take_back(p, &h, heir, false, &err);
+			if (rc == 0)
+				return;
+		}
+		/* That one had made its claim good, and has died since: it may have served, and goes on with what its
+		 * disks have of that. */
+		if (rc == -ESTALE && heir == HEIR_WAITS) {
+			node_pair_yield(p, h.heard);
 			return;
-		if (clock_us() - h.since_us > SOON_US || err.code)
-			tell_held(p, &h, err.text);
+		}
+		if (clock_us() - h.since_us > SOON_US || rc < 0)
+			tell_held(p, &h, rc, err.text);
 		node_pair_pause(p, clock_us() - h.since_us > SOON_US ? LATER_MS : SOON_MS);
 	}
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "jsonrpc/address.h"
+#include "node/journal.h"
 #include "node/pair.h"
 #include "node/pair_register.h"
 
@@ -108,6 +109,8 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 		refuse(answer, -EINVAL, "the two nodes have not the same security.data");
 	else if (p->joined)
 		refuse(answer, -EBUSY, "another standby is about to join");
+	else if (!node_journal_lets_join(p->node))
+		refuse(answer, -EAGAIN, "the journal of the node that serves has not begun yet: its disk is late");
 	if (answer->status)
 		return false;
 	p->joined = link;

@@ -79,6 +79,8 @@ static int swap_register(struct node_pair *p, enum pair_claim claim, uint64_t kn
 {
 	const struct config *config = p->node->config;
 	const bool leads = is_of_new_life(claim);
+	/* What the second of two claims makes good was remembered with the first. */
+	const bool may_serve = leads || claim == PAIR_CLAIM_SERVES;
 	struct pair_entry next;
 	struct etcd_value now;
 	char text[PAIR_ENTRY_MAX];
@@ -86,8 +88,8 @@ static int swap_register(struct node_pair *p, enum pair_claim claim, uint64_t kn
 	int rc = pair_entry_next(entry, claim, known, &next, err);
 
 	pthread_mutex_lock(&p->lock);
-	if (rc < 0 &&
-	    leads) /* what was claimed before was allowed: the register has changed since, so that it is void */
+	/* What was claimed before was allowed: the register has changed since, so that it is void. */
+	if (rc < 0 && may_serve)
 		p->reg->unsure = false;
 	pthread_mutex_unlock(&p->lock);
 	if (rc == 0 && (getrandom(&write, sizeof(write), 0) != sizeof(write) ||
@@ -99,7 +101,7 @@ static int swap_register(struct node_pair *p, enum pair_claim claim, uint64_t kn
 		return rc;
 	rc = etcd_swap(p->reg->etcd, value->revision, text, &now, err);
 	pthread_mutex_lock(&p->lock);
-	p->reg->unsure = rc == -EHOSTUNREACH && (leads || p->reg->unsure);
+	p->reg->unsure = rc == -EHOSTUNREACH && (may_serve || p->reg->unsure);
 	pthread_mutex_unlock(&p->lock);
 	/* Of a standby what it had remembered is void. */
 	if (rc == -ESTALE && leads && claim != PAIR_CLAIM_BEGINS && claim != PAIR_CLAIM_BACK &&
@@ -174,11 +176,16 @@ static void note_try(struct node_pair *p, struct claim_slot *slot, uint64_t numb
 	pthread_cond_broadcast(&p->changed);
 }
 
-/* Etcd says that the other node serves, and this one has not known it. */
-static bool is_deposed(const struct node_pair *p, const struct pair_entry *entry)
+/* Etcd says that the other node takes this one's place, or has, which this one has not known. It may come to nothing
+ * there: what this one has goes when the other one says itself that it serves (node_pair_hold). Under lock. */
+static void look_deposed(struct node_pair *p, const struct pair_entry *entry)
 {
-	return (p->role == PAIR_PRIMARY || p->role == PAIR_DEPOSED) && entry->there && !entry->mine &&
-	       entry->generation > p->generation && !p->again;
+	if (p->role != PAIR_PRIMARY || !entry->there || entry->mine || entry->generation <= p->generation ||
+	    p->deposed_by >= entry->generation)
+		return;
+	log_warn("etcd says that the other node takes this one's place, under generation %" PRIu64, entry->generation);
+	p->deposed_by = entry->generation;
+	pthread_cond_broadcast(&p->changed);
 }
 
 static bool is_pending(const struct claim_slot *slot)
@@ -212,7 +219,6 @@ static void *run_register(void *arg)
 		const enum pair_claim claim = is_pending(slot) ? slot->claim : PAIR_CLAIM_NOTHING;
 		struct star_error err = { 0 };
 		struct pair_entry entry;
-		bool deposed;
 		int rc;
 
 		r->look_us = is_pending(slot) ? 0 : clock_us();
@@ -223,12 +229,8 @@ static void *run_register(void *arg)
 		if (rc == -EHOSTUNREACH && r->given_up)
 			continue;
 		note_try(p, slot, number, rc, &entry, &err);
-		deposed = rc != -EHOSTUNREACH && is_deposed(p, &entry);
-		if (deposed) {
-			pthread_mutex_unlock(&p->lock);
-			node_pair_yield(p, entry.generation);
-			pthread_mutex_lock(&p->lock);
-		}
+		if (rc != -EHOSTUNREACH)
+			look_deposed(p, &entry);
 		if (slot == &r->want || !is_pending(&r->want))
 			register_waits(p);
 	}
@@ -373,7 +375,7 @@ json_t *node_pair_register_status(const struct node_pair *p)
 	if (r->entry.there) {
 		json_object_set_new(json, "primary",
 				    json_string(r->entry.mine ? config->standby_listen : config->standby_peer));
-		json_object_set_new(json, "mode", json_string(r->entry.paired ? "paired" : "solo"));
+		json_object_set_new(json, "mode", json_string(pair_entry_mode(&r->entry)));
 		json_object_set_new(json, "generation", jsonrpc_member_from_u64(r->entry.generation));
 	}
 	if (r->err.code && r->err.code != -EAGAIN)

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "node/apply.h"
 #include "node/checkpoint.h"
+#include "node/journal.h"
 #include "node/pair.h"
 #include "node/pair_register.h"
 
@@ -299,6 +300,17 @@ static void hear_out(struct follower *f, const struct node_pair_promotion *promo
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* Makes its claim good, as the last thing before it serves. Until here the primary, if that lives still, may take its
+ * place back: it holds all, too. */
+static int make_good(struct node_pair *p, uint64_t *generation, struct star_error *err)
+{
+	int rc = -EAGAIN;
+
+	for (unsigned i = 0; i < CLAIM_TRIES && rc == -EAGAIN; i++)
+		rc = node_pair_register_ask(p, PAIR_CLAIM_SERVES, generation, NULL, err);
+	return rc;
+}
+
 static int take_place(struct follower *f, const struct node_pair_promotion *promotion, struct star_error *err)
 {
 	struct node_pair *p = f->p;
@@ -328,6 +340,10 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 		rc = node_apply_flush(f->apply, err);
 	if (rc == 0 && !p->primary_same)
 		rc = node_trim_tables(node, err);
+	if (rc < 0)
+		return rc;
+	node_pair_own_checkpoints(p); /* a disk may take its time */
+	rc = make_good(p, &generation, err);
 	if (rc < 0)
 		return rc;
 	node_pair_is(p, PAIR_PROMOTING, NODE_PAIR_BEGINS, "it is about to serve");
@@ -377,7 +393,7 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	if (rc == 0) /* it is serving: a disk may take its time */
-		control_pair_took_over(p->control);
+		node_journal_take_over(p->node, p->control);
 	return rc == 0;
 }
 

@@ -23,6 +23,19 @@ uint64_t node_pair_deposed_by(struct node_pair *p)
 	return generation;
 }
 
+bool node_pair_is_closed(const struct node *node)
+{
+	struct node_pair *p = node->pair;
+	bool closed;
+
+	if (!p)
+		return false;
+	pthread_mutex_lock(&p->lock);
+	closed = p->deposed_by != 0 || p->role == PAIR_DEPOSED;
+	pthread_mutex_unlock(&p->lock);
+	return closed;
+}
+
 static const char *role_of(const struct node_pair *p)
 {
 	static const char *const names[] = { [PAIR_WAITING] = "waiting",

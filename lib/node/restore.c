@@ -557,7 +557,7 @@ static int choose_restore(const struct node *node, uint64_t newest, uint64_t *id
 		return star_error_set(err, rc, "%.400s%s", why.text, hint(node, rc));
 	}
 	*id = manifest.id;
-	node_checkpoint_begins(node->checkpoint, manifest.id, manifest.lineage, manifest.sum);
+	node_checkpoint_begins(node->checkpoint, manifest.id, manifest.lineage, &manifest);
 	if (specs) {
 		*specs = manifest.objects;
 		*count = manifest.objects_count;
@@ -579,7 +579,7 @@ int node_checkpoint_look(struct node *node, uint64_t id, uint64_t lineage, struc
 	ckpt_chain_free(chain, length);
 	if (rc < 0)
 		return rc;
-	node_checkpoint_begins(node->checkpoint, id, lineage, id ? manifest.sum : 0);
+	node_checkpoint_begins(node->checkpoint, id, lineage, id ? &manifest : NULL);
 	if (id)
 		ckpt_manifest_free(&manifest);
 	return 0;

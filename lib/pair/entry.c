@@ -23,8 +23,9 @@ static int read_members(const json_t *json, const char *own, const char *peer, s
 	entry->there = true;
 	entry->mine = strcmp(primary, own) == 0;
 	entry->paired = strcmp(mode, "paired") == 0;
-	if (!entry->paired && strcmp(mode, "solo") != 0)
-		return star_error_set(err, -EBADMSG, "its mode is neither solo nor paired");
+	entry->taking = strcmp(mode, "taking") == 0;
+	if (!entry->paired && !entry->taking && strcmp(mode, "solo") != 0)
+		return star_error_set(err, -EBADMSG, "its mode is none of solo, paired and taking");
 	if (!entry->mine && strcmp(primary, peer) != 0)
 		return star_error_set(err, -EPERM,
 				      "it names %.100s, which is neither %.100s nor %.100s: give each cluster its own "
@@ -50,6 +51,11 @@ int pair_entry_read(const char *text, size_t bytes, const char *own, const char 
 		      : 0;
 }
 
+const char *pair_entry_mode(const struct pair_entry *entry)
+{
+	return entry->taking ? "taking" : entry->paired ? "paired" : "solo";
+}
+
 int pair_entry_print(const struct pair_entry *entry, const char *own, const char *peer, uint64_t write,
 		     char text[static PAIR_ENTRY_MAX])
 {
@@ -58,9 +64,8 @@ int pair_entry_print(const struct pair_entry *entry, const char *own, const char
 	size_t bytes;
 
 	snprintf(number, sizeof(number), "%016" PRIx64, write);
-	json = json_pack("{s:s, s:s, s:o, s:s}", "primary", entry->mine ? own : peer, "mode",
-			 entry->paired ? "paired" : "solo", "generation", jsonrpc_member_from_u64(entry->generation),
-			 "write", number);
+	json = json_pack("{s:s, s:s, s:o, s:s}", "primary", entry->mine ? own : peer, "mode", pair_entry_mode(entry),
+			 "generation", jsonrpc_member_from_u64(entry->generation), "write", number);
 	bytes = json ? json_dumpb(json, text, PAIR_ENTRY_MAX - 1, JSON_COMPACT) : 0;
 	json_decref(json);
 	if (bytes == 0 || bytes >= PAIR_ENTRY_MAX)
@@ -107,10 +112,22 @@ static int next_of_standby(const struct pair_entry *now, enum pair_claim claim, 
 	return 0;
 }
 
+/* A primary that has closed for the other node serves again, as long as that one never has: its claim, if there is one,
+ * follows this node's generation at once, and is not made good yet. */
+static int next_of_closed(const struct pair_entry *now, uint64_t generation, struct star_error *err)
+{
+	if (!now->there)
+		return star_error_set(err, -ENOENT,
+				      "etcd does not know the pair any more: starctl promote says who serves");
+	return now->mine || (now->taking && now->generation == generation + 1) ? 0
+									       : lead_of_other(now, generation, err);
+}
+
 int pair_entry_next(const struct pair_entry *now, enum pair_claim claim, uint64_t generation, struct pair_entry *next,
 		    struct star_error *err)
 {
 	const uint64_t last = now->there && now->generation > generation ? now->generation : generation;
+	bool again;
 	int rc = 0;
 
 	*next = (struct pair_entry){ .there = true, .mine = true, .generation = generation };
@@ -136,15 +153,22 @@ int pair_entry_next(const struct pair_entry *now, enum pair_claim claim, uint64_
 		return 0;
 	case PAIR_CLAIM_BACK:
 		next->generation = last + 2; /* the other one may have written down that it is to have the next */
+		return next_of_closed(now, generation, err);
+	case PAIR_CLAIM_AGREED:
+	case PAIR_CLAIM_TOLD:
+	case PAIR_CLAIM_FOUND:
+		/* Once more, as its answer was lost, or it could not serve after it. */
+		again = now->there && now->mine && now->taking;
+		next->generation = again ? now->generation : last + 1;
+		next->taking = true;
+		rc = next_of_standby(now, claim, generation, err);
+		break;
+	case PAIR_CLAIM_SERVES:
+		next->generation = last;
 		if (!now->there)
 			return star_error_set(err, -ENOENT,
 					      "etcd does not know the pair any more: starctl promote says who serves");
 		return now->mine ? 0 : lead_of_other(now, generation, err);
-	case PAIR_CLAIM_AGREED:
-	case PAIR_CLAIM_TOLD:
-	case PAIR_CLAIM_FOUND:
-		next->generation = last + 1;
-		rc = next_of_standby(now, claim, generation, err);
 	}
 	return rc;
 }

@@ -58,12 +58,13 @@ static void sample_keys(struct observe *o, const struct wire_op *op, struct rpc_
 		observe_pass(o);
 }
 
-void rpc_record_sample(struct rpc_work *w, const struct wire_op *op)
+void rpc_record_sample(struct rpc_work *w)
 {
 	struct rpc_cursor keys = w->request.payload;
+	struct wire_op op;
 
-	rpc_cursor_skip(&keys, sizeof(*op));
-	sample_keys(w->server->options.observe, op, keys, w->request.frame.payload_bytes - (uint32_t)sizeof(*op));
+	rpc_cursor_copy(&keys, &op, sizeof(op));
+	sample_keys(w->server->options.observe, &op, keys, w->request.frame.payload_bytes - (uint32_t)sizeof(op));
 }
 
 /* Of a request that was executed, and so is as it should be: observe_what, and its first operation's object. */

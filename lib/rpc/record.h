@@ -19,7 +19,7 @@ void rpc_record_peer(struct rpc_work *work, const struct net_address *address, u
 /* For requests other than small ones that were executed: what they were, and how long they took. */
 void rpc_record_large(struct rpc_work *work, struct observe_record *record);
 /* Samples some of the keys of a request of one operation. */
-void rpc_record_sample(struct rpc_work *work, const struct wire_op *op);
+void rpc_record_sample(struct rpc_work *work);
 
 /* For a request that has a task. */
 static inline struct observe_spent *record_spent(const struct rpc_work *w)
@@ -47,13 +47,14 @@ static inline void record_request(struct rpc_work *w)
 	if (likely(!request->task && w->reply_status == WIRE_OK && request->frame.opcode == WIRE_EXECUTE &&
 		   !w->reply_due)) {
 		/* Done at once, so its payload is contiguous. One with reply_due may have had a task. */
-		const struct wire_op *op =
-			rte_pktmbuf_mtod_offset(request->payload.m, const struct wire_op *, request->payload.offset);
+		struct wire_op op; /* only its beginning */
 
-		r->what = observe_what(op->count, 0, op->kind & 7);
-		observe_end_of(r, object_id_of(op->object), WIRE_OK, request->why);
-		if (observe_wants_sample(o, op->count))
-			rpc_record_sample(w, op);
+		memcpy(&op, rte_pktmbuf_mtod_offset(request->payload.m, const void *, request->payload.offset),
+		       offsetof(struct wire_op, dim));
+		r->what = observe_what(op.count, 0, op.kind & 7);
+		observe_end_of(r, object_id_of(op.object), WIRE_OK, request->why);
+		if (observe_wants_sample(o, op.count))
+			rpc_record_sample(w);
 	} else {
 		rpc_record_large(w, r);
 	}

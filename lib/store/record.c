@@ -175,6 +175,12 @@ static void load_table(struct store_table *t, const struct checkpoint_table *fro
 		t->tick = tick;
 }
 
+/* No stamp is later than the table's step, or its row would be taken for one that nobody has used for 2^32 steps. */
+static bool is_later(const struct store_table *t, uint32_t stamp)
+{
+	return t->step <= UINT32_MAX && stamp > t->step;
+}
+
 static bool load_row(struct store_table *t, const uint8_t *record)
 {
 	const uint64_t key = row_key(record), hash = index_hash(key);
@@ -189,13 +195,15 @@ static bool load_row(struct store_table *t, const uint8_t *record)
 		snapshot_touch(t, hash, row);
 	}
 	record_read(t, table_row(t, row), record);
+	if (t->at.seen && is_later(t, *row_word(table_row(t, row), t->at.seen))) /* of `starctl tables export` */
+		t->step = *row_word(table_row(t, row), t->at.seen);
 	if (t->filtered)
 		store_filter_forget(&t->filter, key, hash);
 	return true;
 }
 
-/* Without room the key is forgotten, as when it comes to a full memory: it waits longer, and no row is refused for
- * it. */
+/* Counts are written a little after the table's step. Without room the key is forgotten, as when it comes to a full
+ * memory: it waits longer, and no row is refused for it. */
 static void load_count(struct store_table *t, const struct checkpoint_count *from)
 {
 	const uint64_t hash = index_hash(from->key);
@@ -205,7 +213,9 @@ static void load_count(struct store_table *t, const struct checkpoint_count *fro
 	else if (store_index_find(&t->index, from->key, hash) == STORE_NO_ROW)
 		store_filter_restore(&t->filter, hash,
 				     &(struct filter_count){
-					     .key = from->key, .count = from->count, .seen = from->seen });
+					     .key = from->key,
+					     .count = from->count,
+					     .seen = is_later(t, from->seen) ? (uint32_t)t->step : from->seen });
 }
 
 /* A key that has gone had its row before: it waits no more with what the full checkpoint had counted, also where row

@@ -76,8 +76,9 @@ static void lay_out(struct store_table *t)
 			(spec->master ? spec->dim * (uint32_t)sizeof(float) : 0) + t->optim.slots * spec->dim * width +
 			ROW_ALIGN - 1) /
 		       ROW_ALIGN * ROW_ALIGN;
+	/* No gap, at the end neither: what memory that was used before has there is not 0, as padding is. */
 	t->at.as_it_lies = !t->at.used && !spec->master && t->at.values == t->at.record_head &&
-			   (t->optim.slots == 0 || t->at.slots == values_end) && end == t->at.record;
+			   t->at.slots == values_end && end == t->at.record;
 	t->value_lines = (uint16_t)lines(values_end);
 	t->find_lines = lines_to_load(values_end);
 	t->row_lines = lines_to_load(end);

@@ -155,8 +155,8 @@ int session_submit(struct session *session, const struct graph_tensor *feeds, st
 int session_take(struct session *session, const struct graph_tensor **results, struct star_error *err);
 uint32_t session_in_flight(const struct session *session);
 
-/* Whether to stop. It is true as soon as the steps in flight are enough for last_step; when they have been taken, they
- * may turn out not to have been. */
+/* Whether to stop. It is true as soon as the steps in flight are enough for last_step, before the first step if the job
+ * has made as many; when they have been taken, they may turn out not to have been. */
 bool session_should_stop(const struct session *session);
 void session_request_stop(struct session *session);
 uint64_t session_global_step(const struct session *session); /* after the last step */

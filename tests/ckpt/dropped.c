@@ -154,7 +154,8 @@ static void add_one(struct ckpt_dropped *last, const char *path, uint64_t lineag
 /* Each is there when it is told, and all together write no more than some times what the last file has. */
 void drops_one_after_the_other_are_added(void)
 {
-	enum { DROPS = 2000 };
+	/* So many that the whole is written some times: when 4 KiB of lines stand behind it, and later as many as it has. */
+	const uint32_t drops = getenv("STAR_SOAK") ? 2000 : 600;
 	static struct ckpt_dropped last, another;
 	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 }, read[WIRE_OBJECTS_MAX + 1];
 	struct star_error err = { 0 };
@@ -165,7 +166,7 @@ void drops_one_after_the_other_are_added(void)
 	make_directory(path);
 	last = another = (struct ckpt_dropped){ .known = false };
 	written_bytes = 0;
-	for (uint32_t i = 0; i < DROPS; i++) {
+	for (uint32_t i = 0; i < drops; i++) {
 		generations[1 + i * 7 % WIRE_OBJECTS_MAX] = i % 3 + 1;
 		if (i % 100 == 99) /* again, and two at once */
 			generations[1] = generations[2] = i;
@@ -340,10 +341,27 @@ void drops_are_of_one_lineage(void)
 	unit_remove(path);
 }
 
+/* A list of earlier programs, which has no sum: of so many clusters, each of which has dropped all that it may. */
+static void prepare_lists(const char *path, unsigned lineages)
+{
+	FILE *file = fopen(in(path, "dropped.json").text, "w");
+
+	if (!CHECK(file))
+		return;
+	fputs(HEAD "[", file);
+	for (unsigned i = 0; i < lineages; i++)
+		for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+			fprintf(file, "%s{\"lineage\": %llu, \"id\": %u, \"next_generation\": %u}",
+				i + id > 1 ? ", " : "", (unsigned long long)(UINT64_MAX / 2 - i), id,
+				OBJECT_GENERATION_MAX + 1);
+	fputs("]}", file);
+	CHECK_INT(fclose(file), 0);
+}
+
 /* Of many clusters, each of which has dropped much: it is refused, and the list stays as it was. */
 void no_list_of_drops_is_written_that_is_not_read(void)
 {
-	enum { LINEAGES = 20 };
+	enum { PREPARED = 13, LINEAGES = 20 };
 	uint32_t generations[WIRE_OBJECTS_MAX + 1], read[WIRE_OBJECTS_MAX + 1];
 	struct star_error err = { 0 };
 	char path[DIRECTORY_MAX];
@@ -353,16 +371,22 @@ void no_list_of_drops_is_written_that_is_not_read(void)
 	make_memory_directory(path);
 	for (uint32_t id = 0; id <= WIRE_OBJECTS_MAX; id++)
 		generations[id] = id ? OBJECT_GENERATION_MAX + 1 : 0;
-	for (unsigned i = 0; rc == 0 && CHECK(i < LINEAGES); i++) {
+	for (unsigned i = 0; i < PREPARED; i++)
+		save_bare(path, &(struct bare){ .id = i + 1, .lineage = UINT64_MAX / 2 - i });
+	prepare_lists(path, PREPARED);
+	for (unsigned i = PREPARED; rc == 0 && CHECK(i < LINEAGES); i++) {
 		save_bare(path, &(struct bare){ .id = i + 1, .lineage = UINT64_MAX / 2 - i });
 		rc = ckpt_dropped_write(path, UINT64_MAX / 2 - i, generations, &err);
 		last = rc == 0 ? UINT64_MAX / 2 - i : last;
 	}
 	CHECK_INT(rc, -EFBIG);
+	CHECK(last); /* one was written */
 	CHECK_HAS(err.text, "starctl checkpoint prune");
 	/* The largest that was written: of the smaller ones other cases read some. */
 	if (!CHECK_INT(ckpt_dropped_read(path, last, read, &err), 0))
 		printf("# %s\n", err.text);
+	CHECK_MEM(read, generations, sizeof(read));
+	CHECK_INT(ckpt_dropped_read(path, UINT64_MAX / 2, read, &err), 0);
 	CHECK_MEM(read, generations, sizeof(read));
 	CHECK_INT(access(in(path, "dropped.json.partial").text, F_OK), -1);
 	unit_remove(path);

@@ -118,7 +118,8 @@ void node_touch_end(struct touch_ahead *ahead)
 {
 }
 
-void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage, uint32_t sum)
+void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage,
+			    const struct ckpt_manifest *manifest)
 {
 }
 

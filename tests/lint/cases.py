@@ -43,6 +43,12 @@ ACCEPTED = {
     "lib/optim/a.c": CODE + RUN,
 }
 
+# A page, and what stands in for starctl.
+SIZED = {
+    "docs/sizing.rst": "One.\n\n    $ starctl size rows=1\n    a row  208 B\n\nTwo.\n",
+    "build/release/app/starctl/starctl": "#!/bin/sh\n" + '[ "$*" = "size rows=1" ] && echo "a row  208 B"\n',
+}
+
 CASES = [
     # names that perf and gdb can tell apart
     ("statics_of_a_word_in_three_files", {f"lib/optim/{n}.c": STATIC.format("void", "take") for n in "abc"}, "statics",
@@ -72,6 +78,10 @@ CASES = [
     ("abi_that_was_never_accepted", {name: text for name, text in ACCEPTED.items() if not name.startswith("accepted/")}, "abi",
      "lint/abi/liboptim.abi:1: error: is not there; run: make abi"),
     ("abi_of_a_library_that_is_not_built", {name: ACCEPTED[name] for name in ("lib/optim/rules.mk", "lib/optim/optim.h")}, "abi", "warning: not compared"),
+    # a page of figures
+    ("sizing_as_printed", SIZED, "sizing", None),
+    ("sizing_that_has_changed", {**SIZED, "docs/sizing.rst": SIZED["docs/sizing.rst"].replace("208 B", "200 B")}, "sizing", "make sizing"),
+    ("sizing_without_what_prints_it", {"docs/sizing.rst": SIZED["docs/sizing.rst"]}, "sizing", "warning: not compared"),
     # layout of the text
     ("bad_format", {"lib/optim/a.c": C + "int  x ( void ) ;\n"}, "format", "make format"),
     ("no_licence_c", {"lib/optim/a.c": "int x;\n"}, "text", "first line"),

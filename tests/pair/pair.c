@@ -358,6 +358,7 @@ static void only_a_pairs_own_entry_is_read(void)
 	} cases[] = {
 		{ "{\"primary\":\"a:1\",\"mode\":\"solo\",\"generation\":3,\"write\":\"x\"}", 0 },
 		{ "{\"primary\":\"b:1\",\"mode\":\"paired\",\"generation\":\"18446744073709551615\"}", 0 },
+		{ "{\"primary\":\"b:1\",\"mode\":\"taking\",\"generation\":4}", 0 },
 		{ "{\"primary\":\"c:1\",\"mode\":\"solo\",\"generation\":3}", -EPERM },
 		{ "{\"primary\":\"a:1\",\"mode\":\"both\",\"generation\":3}", -EBADMSG },
 		{ "{\"primary\":\"a:1\",\"mode\":\"solo\",\"generation\":-3}", -EBADMSG },
@@ -383,7 +384,12 @@ static void only_a_pairs_own_entry_is_read(void)
 	CHECK_STR(text, "{\"primary\":\"b:1\",\"mode\":\"paired\",\"generation\":\"18446744073709551615\",\"write\":"
 			"\"0000000000000007\"}");
 	CHECK_INT(pair_entry_read(text, strlen(text), "a:1", "b:1", &entry, &err), 0);
-	CHECK(entry.there && !entry.mine && entry.paired && entry.generation == UINT64_MAX);
+	CHECK(entry.there && !entry.mine && entry.paired && !entry.taking && entry.generation == UINT64_MAX);
+	made = (struct pair_entry){ .there = true, .mine = true, .taking = true, .generation = 2 };
+	CHECK_INT(pair_entry_print(&made, "a:1", "b:1", 8, text), 0);
+	CHECK_HAS(text, "\"primary\":\"a:1\",\"mode\":\"taking\"");
+	CHECK_INT(pair_entry_read(text, strlen(text), "a:1", "b:1", &entry, &err), 0);
+	CHECK(entry.there && entry.mine && !entry.paired && entry.taking && entry.generation == 2);
 }
 
 /* Every claim at every state of the register, of a node that knows generation 5. */
@@ -391,49 +397,63 @@ static void a_register_changes_by_its_rules(void)
 {
 	static const struct pair_entry states[] = {
 		{ 0 },
-		{ true, true, false, 5 },
-		{ true, true, true, 5 },
-		{ true, false, false, 5 },
-		{ true, false, true, 5 },
-		{ true, false, false, 6 },
-		{ true, false, true, 6 },
+		{ .there = true, .mine = true, .generation = 5 },
+		{ .there = true, .mine = true, .paired = true, .generation = 5 },
+		{ .there = true, .generation = 5 },
+		{ .there = true, .paired = true, .generation = 5 },
+		{ .there = true, .generation = 6 },
+		{ .there = true, .paired = true, .generation = 6 },
+		{ .there = true, .mine = true, .taking = true, .generation = 6 },
+		{ .there = true, .taking = true, .generation = 6 },
+		{ .there = true, .taking = true, .generation = 7 },
 	};
+	enum { OTHERS = -ESTALE, OLDER = -EPERM, NONE = -ENOENT };
 	static const struct {
 		enum pair_claim claim;
-		int rc[7];
+		int rc[10];
 	} rules[] = {
-		{ PAIR_CLAIM_NOTHING, { -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM } },
-		{ PAIR_CLAIM_ALONE, { -ENOENT, 0, 0, -EPERM, -EPERM, -ESTALE, -ESTALE } },
-		{ PAIR_CLAIM_KEEPS, { 0, 0, 0, -EPERM, -EPERM, -ESTALE, -ESTALE } },
-		{ PAIR_CLAIM_PAIRED, { 0, 0, 0, -EPERM, -EPERM, -ESTALE, -ESTALE } },
-		{ PAIR_CLAIM_VOIDS, { -ENOENT, 0, 0, 0, 0, 0, 0 } },
-		{ PAIR_CLAIM_BEGINS, { 0, 0, 0, -ESTALE, -ESTALE, -ESTALE, -ESTALE } },
-		{ PAIR_CLAIM_BACK, { -ENOENT, 0, 0, -EPERM, -EPERM, -ESTALE, -ESTALE } },
-		{ PAIR_CLAIM_AGREED, { 0, 0, 0, 0, 0, -ESTALE, -ESTALE } },
-		{ PAIR_CLAIM_TOLD, { 0, 0, 0, -EPERM, 0, -EPERM, -EPERM } },
-		{ PAIR_CLAIM_FOUND, { -ENOENT, 0, 0, -EPERM, 0, -EPERM, -EPERM } },
+		{ PAIR_CLAIM_NOTHING,
+		  { -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM } },
+		{ PAIR_CLAIM_ALONE, { NONE, 0, 0, OLDER, OLDER, OTHERS, OTHERS, 0, OTHERS, OTHERS } },
+		{ PAIR_CLAIM_KEEPS, { 0, 0, 0, OLDER, OLDER, OTHERS, OTHERS, 0, OTHERS, OTHERS } },
+		{ PAIR_CLAIM_PAIRED, { 0, 0, 0, OLDER, OLDER, OTHERS, OTHERS, 0, OTHERS, OTHERS } },
+		{ PAIR_CLAIM_VOIDS, { NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0 } },
+		{ PAIR_CLAIM_BEGINS, { 0, 0, 0, OTHERS, OTHERS, OTHERS, OTHERS, 0, OTHERS, OTHERS } },
+		/* what follows this node's generation at once, and was never served */
+		{ PAIR_CLAIM_BACK, { NONE, 0, 0, OLDER, OLDER, OTHERS, OTHERS, 0, 0, OTHERS } },
+		{ PAIR_CLAIM_AGREED, { 0, 0, 0, 0, 0, OTHERS, OTHERS, 0, OTHERS, OTHERS } },
+		{ PAIR_CLAIM_TOLD, { 0, 0, 0, -EPERM, 0, -EPERM, -EPERM, 0, -EPERM, -EPERM } },
+		{ PAIR_CLAIM_FOUND, { NONE, 0, 0, -EPERM, 0, -EPERM, -EPERM, 0, -EPERM, -EPERM } },
+		{ PAIR_CLAIM_SERVES, { NONE, 0, 0, OLDER, OLDER, OTHERS, OTHERS, 0, OTHERS, OTHERS } },
 	};
 
 	for (unsigned i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
 		for (unsigned s = 0; s < sizeof(states) / sizeof(states[0]); s++) {
-			const bool leads = rules[i].claim >= PAIR_CLAIM_BEGINS;
+			const enum pair_claim claim = rules[i].claim;
+			const bool takes = claim >= PAIR_CLAIM_AGREED && claim <= PAIR_CLAIM_FOUND;
+			const uint64_t last = states[s].generation > 5 ? states[s].generation : 5;
 			struct star_error err = { 0 };
 			struct pair_entry next;
-			const int rc = pair_entry_next(&states[s], rules[i].claim, 5, &next, &err);
+			const int rc = pair_entry_next(&states[s], claim, 5, &next, &err);
 
 			if (!CHECK_INT(rc, rules[i].rc[s]))
-				printf("# claim %u at state %u: %s\n", rules[i].claim, s, err.text);
+				printf("# claim %u at state %u: %s\n", claim, s, err.text);
 			if (rc < 0)
 				continue;
-			if (rules[i].claim == PAIR_CLAIM_VOIDS) {
+			if (claim == PAIR_CLAIM_VOIDS) {
 				CHECK_MEM(&next, &states[s], sizeof(next));
 				continue;
 			}
-			CHECK(next.there && next.mine && next.paired == (rules[i].claim == PAIR_CLAIM_PAIRED));
-			CHECK_UINT(next.generation, rules[i].claim == PAIR_CLAIM_BACK ? 7
-						    : !leads			      ? 5
-						    : states[s].generation > 5	      ? 7
-										      : 6);
+			CHECK(next.there && next.mine && next.paired == (claim == PAIR_CLAIM_PAIRED));
+			CHECK(next.taking == takes);
+			if (claim == PAIR_CLAIM_BACK)
+				CHECK_UINT(next.generation, last + 2);
+			else if (claim == PAIR_CLAIM_BEGINS || (takes && !(states[s].mine && states[s].taking)))
+				CHECK_UINT(next.generation, last + 1);
+			else if (takes || claim == PAIR_CLAIM_SERVES) /* the same claim once more, or made good */
+				CHECK_UINT(next.generation, last);
+			else
+				CHECK_UINT(next.generation, 5);
 		}
 }
 

@@ -166,11 +166,15 @@ class Calls(WithCluster):
         table = self.table()
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
-            ps = f"tcp:127.0.0.1:{nobody.getsockname()[1]},{self.cluster.ps.removeprefix('tcp:')}"
-            with starserver.connect(ps) as cluster:
-                self.assertEqual(cluster.lookup(self.id()).dim, table.dim)
-                with self.assertRaises(starserver.NotFound):
-                    cluster.definition("nothing")
+            own, gone = self.cluster.ps.removeprefix("tcp:"), f"127.0.0.1:{nobody.getsockname()[1]}"
+            first, _, others = own.partition(",")
+            for ps in (f"tcp:{gone},{own}", f"tcp:{gone}|{own}", f"tcp:{first}|{gone}{',' * bool(others)}{others}"):
+                with starserver.connect(ps) as cluster:
+                    self.assertEqual(cluster.lookup(self.id()).dim, table.dim)
+                    with self.assertRaises(starserver.NotFound):
+                        cluster.definition("nothing")
+                    if "|" in ps:
+                        self.assertEqual([node["pid"] for node in cluster.status()], [node["pid"] for node in self.cluster.status()])
 
     def test_sums_are_applied_once_by_a_commit(self):
         table = self.table()

@@ -20,8 +20,8 @@
  *
  * What is assumed: a lease that a standby has waited for is over at the primary, too; without ETCD, who has an answer that
  * no process is there knows that it holds nothing. What is not promised: whoever has the only copy is killed (`lost`).
- * Who was asked to take over from a primary that is well is none of these before it serves (`planned`), or has the
- * register.
+ * Who was asked to take over from a primary that is well is none of these before it serves (`planned`); with ETCD nobody
+ * is who takes over from a primary that lives, before the register says that it serves.
  *
  * Asserted, by `judge` and where it happens: no two nodes change anything at the same time; nobody changes anything who
  * is not of the latest generation; who takes over has all that was promised; no push is executed twice; whoever has
@@ -34,7 +34,7 @@ mtype = { WAITING, PRIMARY, STANDBY, DEPOSED, PROMOTING }; /* enum pair_role */
  * told of before that. */
 mtype = { SOLO, SYNCING, COVERING, PAIRED, LOST };
 /* enum pair_claim. ALONE and KEEPS, and the three kinds of TAKE, write the same. */
-mtype = { NOTHING, KEEPS, JOINED, TAKE, BEGINS, BACK };
+mtype = { NOTHING, KEEPS, JOINED, TAKE, BEGINS, BACK, SERVES };
 
 #ifndef FAULTS
 #define FAULTS 2
@@ -71,6 +71,7 @@ byte rows[2], high[2], tail[2], gated[2];
 /* the register */
 byte lead_of;
 bool may_follow; /* its mode is paired */
+bool taking;	 /* or taking: it has claimed the place, and never served */
 byte reg_gen;
 /* changes under way, those that are not waited for any more, and what a node was told */
 mtype pend[2], stray[2];
@@ -96,9 +97,10 @@ bool dead;
 #define claim(what) (pend[me] == NOTHING && told[me] == NOTHING && !away[me] && runs)
 #define idle_in_etcd (pend[me] == NOTHING && told[me] == NOTHING && !unsure[me])
 #define reaches(i) (!away[i])
-#define leads(i) (lead_of == i)
+/* or may take its place back */
+#define leads(i) (lead_of == i || taking && reg_gen == gen[i] + 1)
 #define follows may_follow
-#define has_claimed(i) (lead_of == i)
+#define has_claimed(i) (lead_of == i && !taking)
 #define may_take(i) (may_follow || lead_of == i || disk[1 - (i)] == STANDBY)
 #else
 #define claim(what) (told[me] == NOTHING && runs)
@@ -232,8 +234,15 @@ inline change(what)
 	   :: else -> skip
 	   fi
 	:: what == JOINED -> may_follow = true
+	:: what == SERVES ->
+	   taking = false;
+	   /* it has died since, and nobody knows that it never served */
+	   if
+	   :: !(up[me] && role[me] == PROMOTING) && !lost -> loses()
+	   :: else -> skip
+	   fi
 	:: what == BACK ->
-	   may_follow = false; reg_gen = reg_gen + 2;
+	   lead_of = me; may_follow = false; taking = false; reg_gen = reg_gen + 2;
 	   /* it has died since, with what it had */
 	   if
 	   :: !(up[me] && holds(me)) && !lost -> loses()
@@ -241,7 +250,8 @@ inline change(what)
 	   fi
 	:: else ->
 	   assert(what == TAKE || !(lead_of == me && may_follow && up[other] && promotable[other] && fresh[other]));
-	   lead_of = me; may_follow = false; reg_gen++;
+	   assert(what == TAKE || !(lead_of == me && leads(other) && up[other] && holds(other)));
+	   lead_of = me; may_follow = false; taking = (what == TAKE); reg_gen++;
 	   /* who had claimed it has died since, and with it the only copy that may be served */
 	   if
 	   :: what == TAKE && !promotable[me] && !lost -> assert(disk[me] == PRIMARY); loses()
@@ -327,7 +337,7 @@ end:	do
 	:: atomic { linked && holds(me) && role[other] == PRIMARY && gen[other] > gen[me] -> yield(me, gen[other]) }
 #ifdef ETCD
 	/* claim_back */
-	:: atomic { holds(me) && lead_of == me && claim(BACK) -> disk[me] = PRIMARY; claims(BACK) }
+	:: atomic { holds(me) && leads(me) && claim(BACK) -> disk[me] = PRIMARY; claims(BACK) }
 	:: atomic { runs && holds(me) && told[me] == BACK -> gen[me] = reg_gen; serve_again() }
 #else
 	/* the other one says that it has nothing; or an operator says so of one that nobody knows to have served: in the
@@ -351,15 +361,24 @@ end:	do
 		    reg_gen == gen[me] && claim(TAKE) -> disk[me] = PRIMARY; claims(TAKE) }
 	/* its claim had come true, and the answer was lost: it claims again, and has it */
 	:: atomic { runs && !away[me] && role[me] == STANDBY && promotable[me] && state[me] == LOST && (agreed[me] || !lease) &&
-		    lead_of == me && told[me] == NOTHING -> gen[me] = reg_gen; role[me] = PROMOTING }
+		    lead_of == me && told[me] == NOTHING -> role[me] = PROMOTING }
 	/* or cannot come true any more */
 	:: atomic { runs && !away[me] && role[me] == STANDBY && unsure[me] && pend[me] == NOTHING && stray[me] == NOTHING &&
 		    lead_of == other -> unsure[me] = false; disk[me] = STANDBY }
 	:: atomic { runs && !away[me] && role[me] == STANDBY && agreed[me] && lead_of == other && reg_gen > gen[me] &&
 		    pend[me] == NOTHING && stray[me] == NOTHING -> agreed[me] = false; unsure[me] = false; disk[me] = STANDBY }
-	:: atomic { runs && role[me] == STANDBY && told[me] == TAKE -> gen[me] = reg_gen; role[me] = PROMOTING }
-	/* is_deposed */
-	:: atomic { runs && !away[me] && (role[me] == PRIMARY || holds(me)) && lead_of == other && reg_gen > gen[me] ->
+	:: atomic { runs && role[me] == STANDBY && told[me] == TAKE -> told[me] = NOTHING; role[me] = PROMOTING }
+	/* make_good */
+	:: atomic { role[me] == PROMOTING && lead_of == me && claim(SERVES) -> claims(SERVES) }
+	:: atomic { runs && role[me] == PROMOTING && told[me] == SERVES -> gen[me] = reg_gen; serve(false) }
+	/* its primary has taken its place back */
+	:: atomic { runs && !away[me] && role[me] == PROMOTING && lead_of == other ->
+		    role[me] = STANDBY; told[me] = NOTHING; agreed[me] = false; unsure[me] = false; disk[me] = STANDBY }
+	/* look_deposed: its place is taken, and it closes and holds what it had */
+	:: atomic { runs && !away[me] && role[me] == PRIMARY && lead_of == other && reg_gen > gen[me] ->
+		    role[me] = DEPOSED; closed[me] = true; conn = false; told[me] = NOTHING; hang_up(me) }
+	/* node_pair_hold: the other one's claim was made good, and it has died since */
+	:: atomic { linked && !away[me] && holds(me) && lead_of == other && !taking && role[other] == WAITING ->
 		    yield(me, reg_gen) }
 	/* repair_of: the register says what it is not */
 	:: atomic { role[me] == PRIMARY && state[me] == SOLO && lead_of == me && may_follow && claim(KEEPS) -> claims(KEEPS) }
@@ -373,7 +392,9 @@ end:	do
 		    (agreed[me] || !lease && (!linked || role[other] != PRIMARY) && may_promote) ->
 		    gen[me]++; disk[me] = PRIMARY; role[me] = PROMOTING }
 #endif
+#ifndef ETCD
 	:: atomic { runs && role[me] == PROMOTING -> serve(false) }
+#endif
 
 	/* ---- who has begun again finds out: find_out, decide_role, begin ---- */
 #ifdef ETCD
@@ -381,7 +402,7 @@ end:	do
 	:: atomic { runs && !away[me] && role[me] == WAITING && lead_of == other ->
 		    pend[me] = NOTHING; stray[me] = NOTHING; yield(me, reg_gen) }
 	:: atomic { role[me] == WAITING && lead_of == me && claim(BEGINS) &&
-		    ((linked && role[other] == STANDBY && !promotable[other]) || !may_follow && disk[me] == PRIMARY ||
+		    ((linked && role[other] == STANDBY && !promotable[other]) || !may_follow && !taking && disk[me] == PRIMARY ||
 		     (linked && role[other] == WAITING)) -> claims(BEGINS) }
 	:: atomic { runs && role[me] == WAITING && told[me] == BEGINS -> gen[me] = reg_gen; serve(true) }
 	/* node_pair_register_is_mine */

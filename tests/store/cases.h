@@ -103,6 +103,8 @@
 	X(emptied_tables_stay_empty_in_deltas) \
 	/* journal.c */ \
 	X(a_journal_makes_the_same_store) \
+	X(rows_of_all_shapes_are_kept) \
+	X(what_a_refused_push_used_is_kept) \
 	X(a_journal_counts_who_waits) \
 	X(versions_of_lost_moments_never_come_again) \
 	X(a_row_that_went_under_a_push_stays_away) \
@@ -121,6 +123,7 @@
 	X(keys_that_are_gone_wait_no_more) \
 	X(versions_rise_over_a_restore) \
 	X(no_row_begins_as_none) \
+	X(what_is_later_than_its_table_is_not_old) \
 	X(slices_of_long_rows_are_bounded) \
 	/* bloom.c */ \
 	X(bloom_counts_follow_their_keys) \

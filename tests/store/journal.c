@@ -2,9 +2,11 @@
 /* What a store writes to a journal makes another store the same. */
 #include "tests/store/snapshots.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "store/journal.h"
+#include "store/look.h"
 
 static struct shots shots;
 static struct image want, found;
@@ -87,6 +89,101 @@ static void run_seed(uint64_t seed)
 void a_journal_makes_the_same_store(void)
 {
 	unit_seeds(10, 300, run_seed);
+}
+
+/* Of a table of dim elements: rows that a look-up makes and a push changes, wherever their memory was before. */
+static void keep_some_rows(uint32_t dim, unsigned optimizer, unsigned dtype, const char *options)
+{
+	enum { KEYS = 5, BYTES = 128 };
+	struct fixture f = fixture_open(8 << 20), g = fixture_open(8 << 20);
+	struct store_table *a = table_with(&f, "t", dim, optimizer, dtype, options),
+			   *b = table_with(&g, "t", dim, optimizer, dtype, options);
+	struct journal_ring *ring = journal_ring_create(1, 1, NULL);
+	struct store_push *push = store_push_create(KEYS, 1024, NULL);
+	const float gradient[16] = { 0.5f, -0.25f };
+	const void *gradients[KEYS] = { gradient, gradient, gradient, gradient, gradient };
+	const uint64_t keys[KEYS] = { 0, 1, 2, 3, UINT64_MAX };
+	store_row row;
+
+	store_journal_begin(f.store, ring);
+	for (unsigned i = 0; i < KEYS; i++)
+		CHECK_UINT(store_find(a, &keys[i], 1, STORE_PULL, 0, &row), 0);
+	if (optimizer != OPTIM_NONE) {
+		store_push_begin(push);
+		CHECK_INT(store_push_keys(push, a, keys, KEYS - 1, 0), 0);
+		store_push_rows(push, a, gradients, STAR_FLOAT32, KEYS - 1);
+		CHECK(store_push_finish(push, a, UINT32_MAX));
+	}
+	apply(ring, &b, 1);
+	CHECK_UINT(b->stats.rows, KEYS);
+	for (unsigned i = 0; i < KEYS; i++) {
+		uint8_t want_bytes[BYTES] = { 0 }, found_bytes[BYTES] = { 0 };
+
+		store_read(a, find_one(a, keys[i], STORE_LOOK), keys[i], dtype, want_bytes);
+		store_read(b, find_one(b, keys[i], STORE_LOOK), keys[i], dtype, found_bytes);
+		CHECK_MEM(found_bytes, want_bytes, BYTES);
+	}
+	store_push_destroy(push);
+	journal_ring_destroy(ring);
+	fixture_close(&f);
+	fixture_close(&g);
+}
+
+/* What lies between a row's values and its end, in memory that had something else before, is not in the journal: who
+ * applies it takes no padding but zeros. */
+void rows_of_all_shapes_are_kept(void)
+{
+	static const struct {
+		unsigned dtype;
+		const char *options;
+	} kinds[] = {
+		{ STAR_FLOAT32, "versions=1" },
+		{ STAR_FLOAT64, "versions=1" },
+		{ STAR_FLOAT16, NULL },
+		{ STAR_FLOAT16, "versions=1, stochastic=1" },
+		{ STAR_BFLOAT16, "versions=1" },
+		{ STAR_BFLOAT16, "steps_to_live=9, master=1" },
+		{ STAR_SCALED_INT8, "versions=1" },
+		{ STAR_INT8, NULL },
+		{ STAR_INT8, "versions=1" },
+		{ STAR_INT32, "versions=1" },
+		{ STAR_INT64, "full=evict_lfu" },
+	};
+	static const unsigned optimizers[] = { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAGRAD_DECAY, OPTIM_MOMENTUM };
+
+	for (unsigned kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++)
+		for (uint32_t dim = 1; dim <= 16; dim++)
+			for (unsigned o = 0; o < (dtype_is_real(kinds[kind].dtype) ? 4u : 1u); o++)
+				keep_some_rows(dim, dtype_is_real(kinds[kind].dtype) ? optimizers[o] : OPTIM_NONE,
+					       kinds[kind].dtype, kinds[kind].options);
+}
+
+/* A push for which a table has no room changes no row, but when the rows that there are were used last. */
+void what_a_refused_push_used_is_kept(void)
+{
+	struct fixture f = fixture_open(8 << 20), g = fixture_open(8 << 20);
+	struct store_table *a = table_with(&f, "t", 2, OPTIM_SGD, STAR_FLOAT32, "steps_to_live=100, rows_max=2"),
+			   *b = table_with(&g, "t", 2, OPTIM_SGD, STAR_FLOAT32, "steps_to_live=100, rows_max=2");
+	struct journal_ring *ring = journal_ring_create(1, 1, NULL);
+	struct store_push *push = store_push_create(4, 1024, NULL);
+	const uint64_t keys[] = { 1, 2, 3 };
+	uint64_t kept[8] = { 0 }, there[8] = { 0 };
+	store_row rows[2];
+
+	store_journal_begin(f.store, ring);
+	CHECK_UINT(store_find(a, keys, 2, STORE_PULL, 5, rows), 0);
+	store_push_begin(push);
+	CHECK_INT(store_push_keys(push, a, keys + 1, 2, 90), -ENOSPC);
+	store_push_begin(push);
+	apply(ring, &b, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK(store_look_row(a, keys[i], kept) && store_look_row(b, keys[i], there));
+		CHECK_MEM(there, kept, store_row_record_bytes(a));
+	}
+	store_push_destroy(push);
+	journal_ring_destroy(ring);
+	fixture_close(&f);
+	fixture_close(&g);
 }
 
 /* Keys that wait: after the journal they wait for as much longer; and after a table was emptied for all. */

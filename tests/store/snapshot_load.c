@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "store/look.h"
+
 static struct shots shots;
 
 void snapshot_memory_is_checked(void)
@@ -441,6 +443,56 @@ void no_row_begins_as_none(void)
 		CHECK_UINT(store_version(tables[0], find_one(tables[0], 5, STORE_PULL)), 1);
 		fixture_close(&f);
 	}
+}
+
+static void sweep_whole(struct store *store, struct store_table *t)
+{
+	store_sweep_begin(t);
+	while (store_sweep_left(t))
+		store_sweep(store, 64);
+}
+
+/* Rows of later steps than the table's, as `tables export` has them, are no older than the last of them; waiting keys,
+ * which are written after the table's step, are as of that. */
+void what_is_later_than_its_table_is_not_old(void)
+{
+	enum { ROWS = 100, LIVE = 50 };
+	struct fixture f = fixture_open(8 << 20), g = fixture_open(8 << 20);
+	struct store_table *from = table_with(&f, "t", 2, OPTIM_SGD, STAR_FLOAT32, "steps_to_live=50"),
+			   *t = table_with(&f, "u", 2, OPTIM_SGD, STAR_FLOAT32, "steps_to_live=50"),
+			   *waits = table_with(&g, "w", 2, OPTIM_SGD, STAR_FLOAT32,
+					       "steps_to_live=50, filter=counter, filter_frequency=3");
+	struct checkpoint_run run = { .object = store_table_spec(t)->id,
+				      .kind = CHECKPOINT_ROWS,
+				      .count = 1,
+				      .row_bytes = store_row_record_bytes(t) };
+	struct checkpoint_count count = { .key = 7, .count = 2, .seen = 500 };
+	uint64_t record[8], key;
+	store_row row;
+
+	CHECK(run.row_bytes <= sizeof(record));
+	for (key = 0; key < ROWS; key++) {
+		CHECK_UINT(store_find(from, &key, 1, STORE_PULL, 450 + key, &row), 0);
+		CHECK(store_look_row(from, key, record));
+		CHECK_INT(store_load(t, &run, record, 1, NULL), 0);
+	}
+	sweep_whole(f.store, t);
+	CHECK_UINT(t->stats.rows, LIVE + 1); /* of steps 499 to 549 */
+	key = ROWS - 1;
+	store_find(t, &key, 1, STORE_PULL, 1, &row); /* a job that begins again */
+	sweep_whole(f.store, t);
+	CHECK_UINT(t->stats.rows, LIVE + 1);
+
+	run = (struct checkpoint_run){ .object = store_table_spec(waits)->id,
+				       .kind = CHECKPOINT_COUNTS,
+				       .count = 1,
+				       .row_bytes = sizeof(count) };
+	CHECK_INT(store_load(waits, &run, &count, 1, NULL), 0);
+	sweep_whole(g.store, waits);
+	CHECK_UINT(store_find(waits, &count.key, 1, STORE_PULL, 0, &row), 0);
+	CHECK(row < STORE_UNADMITTED);
+	fixture_close(&f);
+	fixture_close(&g);
 }
 
 /* The longest rows there are, in slices as small as they may be. */

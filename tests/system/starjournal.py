@@ -90,6 +90,14 @@ def straight():
 ONE = {"do": "create", "name": "one", "dim": 4, "optimizer": "sgd", "rate": 1}
 
 
+def push_one(net, server, gradient):
+    do(net, server.control, ONE, op("push", "one", keys=[1, 2, 3], values=-gradient))
+
+
+def value(net, server):
+    return do(net, server.control, ONE, op("pull", "one", keys=[3]))[1]["values"][0]
+
+
 class Tasks:
     """`nodes` servers with a journal each; .ps is what star-do takes."""
 

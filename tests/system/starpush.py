@@ -58,10 +58,14 @@ class Pusher:
                 self.ask(op("push", self.table["name"], keys={"from": 0, "count": self.keys}, values=1))
                 self.acknowledged += 1
                 self.times.append(time.monotonic())
-                if self.pause_s:
-                    time.sleep(min(max(self.pause_s, 2 * (self.times[-1] - began)), PAUSE_MAX_S))
+                self.pause(began)
         except Exception as error:
             self.error = error
+
+    def pause(self, began):
+        """After a request that began then and has just been answered."""
+        if self.pause_s:
+            time.sleep(min(max(self.pause_s, 2 * (self.times[-1] - began)), PAUSE_MAX_S))
 
     def pushes_since(self, when):
         return sum(at > when for at in self.times)

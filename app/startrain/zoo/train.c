@@ -21,9 +21,9 @@ _Static_assert(INPUT_SCHEMA_LABELS_MAX == 1 + ESTIMATOR_HEADS_MAX, "a head for e
 
 struct params {
 	const struct zoo_options *options;
-	struct zoo_scaling scaling;		   /* of rows */
-	char more_labels[ESTIMATOR_HEADS_MAX][16]; /* names of their feeds */
-	struct zoo_text text;			   /* of others */
+	struct zoo_scaling scaling;					    /* of rows */
+	char more_labels[ESTIMATOR_HEADS_MAX][sizeof("labels/4294967295")]; /* names of their feeds */
+	struct zoo_text text;						    /* of others */
 };
 
 /* (x - mean) / deviation */

@@ -191,7 +191,8 @@ class Cluster:
         return in_background(self._native.checkpoint, kind, microseconds(timeout))
 
     def status(self, timeout=None):
-        """What each node says of itself, a list of dicts in task order (docs/control.rst, "status")."""
+        """What each PS task says of itself, a list of dicts in task order (docs/control.rst, "status"); of a pair the node that
+        serves, else the one that answers."""
         return interruptible(self._ask_status, timeout)
 
     def status_async(self, timeout=None):
@@ -199,7 +200,7 @@ class Cluster:
         return in_background(self._ask_status, timeout)
 
     def _ask_status(self, timeout):
-        return [_control.ask(address, "status", timeout or DEFAULT_TIMEOUT_S) for address in _control.addresses(self.ps)]
+        return [_control.status(task, timeout or DEFAULT_TIMEOUT_S) for task in _control.tasks(self.ps)]
 
     @property
     def reactors(self):

@@ -12,14 +12,19 @@ from ._errors import StarError, make_exception
 ANSWER_MAX = 64 << 20
 
 
-def addresses(ps):
-    """The control addresses in what connect() was given, in task order."""
+def tasks(ps):
+    """The control addresses in what connect() was given, in task order: a list for each task, of two for a pair."""
     if ps.startswith("dpdk:"):
         raise StarError(errno.EOPNOTSUPP, "the control addresses are in the worker's file, which Python does not read: ask with "
                                           "`starctl --address HOST:PORT status`")
     if ps.startswith("tcp:") and ":" in ps[4:]:
         ps = ps[4:]
-    return ps.split(",")
+    return [task.split("|") for task in ps.split(",")]
+
+
+def addresses(ps):
+    """All of them."""
+    return [address for task in tasks(ps) for address in task]
 
 
 def call(address, method, timeout, **params):
@@ -66,6 +71,23 @@ def ask_any(ps, method, timeout, **params):
                 raise
             first = first or error
     raise first
+
+
+def status(task, timeout):
+    """What a PS task says of itself: of a pair the node that serves, else the one that answers."""
+    end, heard, first = time.monotonic() + timeout, None, None
+    for left, address in zip(range(len(task), 0, -1), task):
+        try:
+            said = ask(address, "status", max(end - time.monotonic(), 0.01) / left)
+        except StarError as error:
+            first = first or error
+            continue
+        if said.get("pair", {}).get("role") != "standby":
+            return said
+        heard = heard or said
+    if heard is None:
+        raise first
+    return heard
 
 
 def _line(connection, end):

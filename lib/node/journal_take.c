@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The journal of a node that has taken its primary's place. It serves already, and its disk may take its time, or not
+ * answer at all: a thread of its own begins the life. It holds the plane only for what needs no disk; so what the file
+ * of the catalogue has is compared with what there is when the reactors begin to write, and written again if that has
+ * changed. A standby's reader and the disk's cannot begin at once: a standby that comes waits for the disk, which is
+ * given up after journal.wait_s, as it would be later on.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "jsonrpc/thread.h"
+#include "node/journal.h"
+#include "node/pair.h"
+
+enum { LOOK_US = 1000 };
+
+/* node_journal.take. Whoever changes it from BEGINNING decides what becomes of the life. */
+enum {
+	TAKE_NONE,
+	TAKE_BEGINNING,
+	TAKE_BUSY, /* with the control plane, which does not end before it is not */
+	TAKE_DONE,
+	TAKE_GIVEN_UP,
+};
+
+struct take {
+	struct node_journal *j;
+	struct control *control;
+	char *text; /* of the catalogue that was written last */
+	size_t bytes;
+	bool same; /* there is no other one */
+	int rc;
+	struct star_error err;
+};
+
+static bool turns(struct node_journal *j, unsigned from, unsigned to)
+{
+	return __atomic_compare_exchange_n(&j->take, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* With the plane. */
+static void prepare(void *ctx)
+{
+	struct take *t = ctx;
+
+	node_journal_prepare_life(t->j, &t->j->node->layout);
+	t->text = node_journal_catalogue_text(t->j, &t->bytes);
+}
+
+/* With the plane, after the file of the catalogue was written. */
+static void begin_if_same(void *ctx)
+{
+	struct take *t = ctx;
+	struct node_journal *j = t->j;
+	size_t bytes;
+	char *text;
+
+	j->epoch = j->node->layout.epoch;
+	j->taken_back = j->node->layout.taken_back;
+	text = node_journal_catalogue_text(j, &bytes);
+	t->same = text && t->text && bytes == t->bytes && memcmp(text, t->text, bytes) == 0;
+	free(t->text);
+	t->text = text;
+	t->bytes = bytes;
+	if (!t->same)
+		return;
+	t->rc = node_journal_tell_reactors(j, &t->err);
+	if (t->rc < 0)
+		return;
+	node_journal_forget_past(j);
+	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
+}
+
+/* False: it was given up. */
+static bool with_plane(struct take *t, void (*run)(void *ctx))
+{
+	if (!turns(t->j, TAKE_BEGINNING, TAKE_BUSY))
+		return false;
+	control_pair_with_plane(t->control, run, t);
+	if (t->rc == 0 && !t->text)
+		t->rc = star_error_set(&t->err, -ENOMEM, "out of memory");
+	__atomic_store_n(&t->j->take, __atomic_load_n(&t->j->begun, __ATOMIC_RELAXED) ? TAKE_DONE : TAKE_BEGINNING,
+			 __ATOMIC_RELEASE);
+	return true;
+}
+
+/* 0; -ECANCELED: it was given up; or why not. */
+static int begin_life(struct take *t)
+{
+	struct node_journal *j = t->j;
+	int rc = node_journal_read(j->node, &t->err);
+
+	if (rc < 0)
+		return rc;
+	if (!with_plane(t, prepare))
+		return -ECANCELED;
+	rc = t->rc ? t->rc : node_journal_replace_catalogue(j, t->text, t->bytes, &t->err);
+	if (rc == 0)
+		rc = node_journal_make_files(j, &t->err);
+	while (rc == 0 && !t->same) {
+		if (!with_plane(t, begin_if_same))
+			return -ECANCELED;
+		rc = t->rc;
+		if (rc == 0 && !t->same)
+			rc = node_journal_replace_catalogue(j, t->text, t->bytes, &t->err);
+	}
+	return rc;
+}
+
+static void end_take(struct take *t, int rc)
+{
+	struct node_journal *j = t->j;
+
+	if (rc == 0) {
+		log_info("a life of the journal begins in %s, life %u: a restart goes on from it when the next "
+			 "checkpoint counts, which is begun",
+			 j->node->config->journal_directory, j->life.number);
+		node_journal_own_life(j);
+		return;
+	}
+	node_journal_discard_life(j);
+	if (turns(j, TAKE_BEGINNING, TAKE_DONE)) {
+		node_journal_serve_without(j, &t->err);
+		node_journal_forget_past(j);
+		__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
+	} else { /* others have said so by now */
+		node_journal_forget_past(j);
+	}
+}
+
+static void *run_take(void *ctx)
+{
+	struct take *t = ctx;
+
+	end_take(t, begin_life(t));
+	free(t->text);
+	free(t);
+	return NULL;
+}
+
+void node_journal_take_over(struct node *node, struct control *control)
+{
+	struct node_journal *j = node->journal;
+	struct star_error err = { 0 };
+	struct take *t;
+
+	if (!j || j->begun || j->takes)
+		return;
+	t = calloc(1, sizeof(*t));
+	j->wants_checkpoint = true;
+	__atomic_store_n(&j->later, true, __ATOMIC_RELEASE); /* its status says so until a disk has answered */
+	j->take_us = clock_us();
+	j->take = TAKE_BEGINNING;
+	if (t) {
+		t->j = j;
+		t->control = control;
+	}
+	j->takes = t && jsonrpc_thread_start(&j->beginner, "journal-begin", run_take, t, &err) == 0;
+	if (j->takes)
+		return;
+	if (!t)
+		star_error_set(&err, -ENOMEM, "out of memory");
+	free(t);
+	j->take = TAKE_DONE;
+	node_journal_serve_without(j, &err);
+	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
+}
+
+static void give_up(struct node_journal *j)
+{
+	struct star_error why;
+
+	star_error_set(
+		&why, -ETIMEDOUT,
+		"the journal cannot begin, and a standby waits for that: the disk of %.200s has not answered for "
+		"journal.wait_s (%u s)",
+		j->node->config->journal_directory, j->node->config->journal_wait_s);
+	/* What is on its way to the disk may arrive still, and is not for what the rings have from now on. */
+	for (unsigned i = 0; i < j->node->shards_count; i++)
+		journal_reader_cut_off(j->rings[i], JOURNAL_DISK);
+	j->why = why;
+	j->ended = true;
+	node_journal_fail(j, &why);
+	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
+}
+
+bool node_journal_lets_join(struct node *node)
+{
+	struct node_journal *j = node->journal;
+	unsigned take;
+
+	if (!j)
+		return true;
+	take = __atomic_load_n(&j->take, __ATOMIC_ACQUIRE);
+	if (take != TAKE_BEGINNING)
+		return take != TAKE_BUSY;
+	if (clock_us() - j->take_us < node->config->journal_wait_s * UINT64_C(1000000) ||
+	    !turns(j, TAKE_BEGINNING, TAKE_GIVEN_UP))
+		return false;
+	give_up(j);
+	return true;
+}
+
+void node_journal_take_stop(struct node *node)
+{
+	struct node_journal *j = node->journal;
+
+	while (j && !turns(j, TAKE_BEGINNING, TAKE_GIVEN_UP) &&
+	       __atomic_load_n(&j->take, __ATOMIC_ACQUIRE) == TAKE_BUSY)
+		usleep(LOOK_US);
+}
+
+void node_journal_take_end(struct node_journal *j)
+{
+	if (j->takes)
+		pthread_join(j->beginner, NULL);
+	j->takes = false;
+}
