@@ -390,8 +390,7 @@ static void print_ready(struct local *local)
 {
 	const unsigned nodes = local->options->nodes;
 	const char *directory = override_of(local->options, "checkpoint.directory", local->directory),
-		   *on_stop = override_of(local->options, "checkpoint.on_stop",
-					  local->directory[0] ? "true" : "false");
+		   *on_stop = override_of(local->options, "checkpoint.on_stop", local->directory[0] ? "true" : "false");
 
 	for (unsigned i = 0; i < nodes; i++)
 		if (!local->nodes[i].ready)

@@ -212,10 +212,10 @@ static void load_count(struct store_table *t, const struct checkpoint_count *fro
 		store_filter_bloom_raise(&t->filter, from->key, from->count);
 	else if (store_index_find(&t->index, from->key, hash) == STORE_NO_ROW)
 		store_filter_restore(&t->filter, hash,
-				     &(struct filter_count){
-					     .key = from->key,
-					     .count = from->count,
-					     .seen = is_later(t, from->seen) ? (uint32_t)t->step : from->seen });
+				     &(struct filter_count){ .key = from->key,
+							     .count = from->count,
+							     .seen = is_later(t, from->seen) ? (uint32_t)t->step
+											     : from->seen });
 }
 
 /* A key that has gone had its row before: it waits no more with what the full checkpoint had counted, also where row

@@ -483,10 +483,9 @@ void what_is_later_than_its_table_is_not_old(void)
 	sweep_whole(f.store, t);
 	CHECK_UINT(t->stats.rows, LIVE + 1);
 
-	run = (struct checkpoint_run){ .object = store_table_spec(waits)->id,
-				       .kind = CHECKPOINT_COUNTS,
-				       .count = 1,
-				       .row_bytes = sizeof(count) };
+	run = (struct checkpoint_run){
+		.object = store_table_spec(waits)->id, .kind = CHECKPOINT_COUNTS, .count = 1, .row_bytes = sizeof(count)
+	};
 	CHECK_INT(store_load(waits, &run, &count, 1, NULL), 0);
 	sweep_whole(g.store, waits);
 	CHECK_UINT(store_find(waits, &count.key, 1, STORE_PULL, 0, &row), 0);
