@@ -50,8 +50,8 @@ static inline bool small_is(const struct small_op *o)
 
 /* small.c: executes a call for which small_is is true. */
 int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err);
-/* Prepares a small call for which its thread waits later (call.ahead), with an unattended transport: it is ready to be
- * submitted. NULL: it has to be an ordinary call. */
+/* Prepares a small call for which its thread waits later, with an unattended transport: it is ready to be submitted.
+ * NULL: it has to be an ordinary call. */
 struct call *client_small_begin(const struct small_op *o, uint64_t deadline_us);
 /* The call has ended, and its results were read. */
 void client_small_end(struct call *call);

@@ -302,9 +302,9 @@ static uint32_t place_session(struct replay *r, const struct rpc_server *server,
 /* Whether it executes a request, or owes its reply. */
 static bool is_executing(struct rpc_work *w)
 {
-	const uint8_t state = w->is_session ? session_of(w)->state : stream_of(w)->state;
-
-	return w->request.begun && state == (w->is_session ? (int)SESSION_READY : (int)STREAM_READY);
+	if (!w->request.begun)
+		return false;
+	return w->is_session ? session_of(w)->state == SESSION_READY : stream_of(w)->state == STREAM_READY;
 }
 
 static void claim(struct replay *r, struct rpc_work *w, uint64_t now_ns)

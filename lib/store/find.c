@@ -275,7 +275,7 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 		if (rows[i] < STORE_UNADMITTED)
 			touch(t, rows[i], mode, stamp);
 	}
-	/* A push journals existing rows as it changes them; one that is refused here has used them too. */
+	/* A push writes the rows that were there as it changes them; one that is refused here used them, too. */
 	if (journal_is_on(t) && (mode == STORE_PULL || (mode == STORE_PUSH && refused)))
 		store_journal_rows(t, rows, n);
 	else if (journal_is_on(t) && mode == STORE_PUSH)

@@ -366,8 +366,8 @@ uint32_t session_in_flight(const struct session *s)
 bool session_should_stop(const struct session *s)
 {
 	const uint64_t last = s->config.last_step, told = s->counter.adds ? s->counter.value : 0;
-	const uint64_t reached =
-		s->global_step > told ? s->global_step : told; /* before the first step what is there */
+	/* Before the first step: what is there. */
+	const uint64_t reached = s->global_step > told ? s->global_step : told;
 
 	return s->stop || (last && reached + s->in_flight >= last);
 }

@@ -154,8 +154,7 @@ static void add_one(struct ckpt_dropped *last, const char *path, uint64_t lineag
 /* Each is there when it is told, and all together write no more than some times what the last file has. */
 void drops_one_after_the_other_are_added(void)
 {
-	/* Enough that the whole file is written a few times: after 4 KiB of lines, and later after as many bytes as it
-	 * has. */
+	/* So many that the whole is written some times: when 4 KiB of lines follow it, and later as many as it has. */
 	const uint32_t drops = getenv("STAR_SOAK") ? 2000 : 600;
 	static struct ckpt_dropped last, another;
 	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 }, read[WIRE_OBJECTS_MAX + 1];
