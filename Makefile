@@ -188,7 +188,7 @@ facts:
 shared:
 	@true$(foreach l,$(SHARED),$(info $(l) | $(HEADERS_$(l))))
 
-#: help       this list; switches: V=1 ASAN=1 UBSAN=1 TSAN=1 COVERAGE=1 JOBS=n PREFIX=dir DESTDIR=dir LIBDIR=lib
+#: help       this list; switches: V=1 ASAN=1 UBSAN=1 TSAN=1 COVERAGE=1 PCH=0 JOBS=n PREFIX=dir DESTDIR=dir LIBDIR=lib
 help:
 	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
 

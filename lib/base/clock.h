@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Time. Everything below the reactor is handed its time; only loops and the control path read a clock. */
+/* Time. Code below the reactor gets the time as an argument; only loops and the control path read a clock. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -21,8 +21,7 @@ static inline uint64_t clock_us(void)
 	return clock_ns() / 1000;
 }
 
-/* Microseconds since 1970, as files have them: by a clock that is set to before, as that of a machine without a battery
- * may be, 0. */
+/* Microseconds since 1970, as in files. 0 if the clock is set to an earlier date, as on a machine without a battery. */
 static inline uint64_t clock_date_us_of(const struct timespec *now)
 {
 	return now->tv_sec < 0 ? 0 : (uint64_t)now->tv_sec * 1000000 + (uint64_t)now->tv_nsec / 1000;
@@ -36,13 +35,13 @@ static inline uint64_t clock_date_us(void)
 	return clock_date_us_of(&now);
 }
 
-/* The same moment as the C library's calls take it: of clock_ns. */
+/* A time of clock_ns as a struct timespec. */
 static inline struct timespec clock_timespec(uint64_t ns)
 {
 	return (struct timespec){ (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
 }
 
-/* A condition whose waits end by this clock, which nobody sets back. */
+/* Initializes a condition whose timed waits use CLOCK_MONOTONIC, which cannot be set back. */
 static inline void clock_condition_init(pthread_cond_t *condition)
 {
 	pthread_condattr_t monotonic;
@@ -60,14 +59,14 @@ static inline uint64_t clock_cycles(void)
 }
 
 /*
- * Nanoseconds of CLOCK_MONOTONIC at a third of its cost: read again when CLOCK_TRUST_CYCLES have passed, and told by
- * the time stamp counter in between. So whatever that counter does (it differs from core to core, it changes its
- * frequency), this is never wrong by more than such a moment; and it never goes back. One thread at a time. Begins with
- * zeros.
+ * Nanoseconds of CLOCK_MONOTONIC at a third of its cost: the clock is read every CLOCK_TRUST_CYCLES, and in between the
+ * time is computed from the time stamp counter. So whatever that counter does (it may differ between cores, or change
+ * its frequency), the error is never larger than that interval; and the time never goes back. One thread at a time.
+ * Initialize it with zeros.
  */
 struct clock {
 	uint64_t cycles, ns; /* when it was read */
-	uint64_t scale;	     /* nanoseconds a cycle, times 2^32; one at most */
+	uint64_t scale;	     /* nanoseconds per cycle, times 2^32; at most one nanosecond */
 	uint64_t told;	     /* the last answer */
 };
 
@@ -80,7 +79,7 @@ static inline uint64_t clock_renew(struct clock *c)
 	/* After a second (or the first time) that says nothing about the frequency. */
 	if (ns - c->ns < 1000000000u && passed >= CLOCK_TRUST_CYCLES)
 		c->scale = ((ns - c->ns) << 32) / passed;
-	if (c->scale >> 32) /* the counter has stood still, or is another core's */
+	if (c->scale >> 32) /* the counter has stopped, or is another core's */
 		c->scale = 0;
 	c->cycles = cycles;
 	c->ns = ns;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies for somebody else, or for much later: they leave the caches to what is needed next. Any thread. */
+/* Copies that bypass the caches (streaming stores), for data that another core or a much later time needs. Any
+ * thread. */
 #ifndef BASE_STREAM_H
 #define BASE_STREAM_H
 
@@ -10,8 +11,8 @@
 
 enum { STREAM_LINE = 64 };
 
-/* As memcpy, but that lines which are written whole go past the caches, and are not read before. Another thread that is
- * told of them by a flag or a ring sees them after stream_end. */
+/* As memcpy, but whole cache lines are written directly to memory, without reading them first. Call stream_end before
+ * another thread is told about the data by a flag or a ring. */
 static inline void stream_copy(void *to, const void *from, size_t bytes)
 {
 	const size_t head = (size_t)(-(uintptr_t)to % STREAM_LINE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A hierarchical timer wheel: 4 levels of 256 slots, ticks of 2^16 ns (65.5 us), a reach of some 78 hours. Timers are
- * embedded in what they time; arming and cancelling cost a few instructions and no memory. One thread a wheel.
- * After Varghese and Lauck, SOSP 1987, scheme 7.
+ * A hierarchical timer wheel: 4 levels of 256 slots, ticks of 2^16 ns (65.5 us), a range of some 78 hours. Timers are
+ * members of other structs; arming and cancelling costs a few instructions and no memory. A wheel belongs to one
+ * thread. After Varghese and Lauck, SOSP 1987, scheme 7.
  */
 #ifndef BASE_WHEEL_H
 #define BASE_WHEEL_H
@@ -39,11 +39,11 @@ static inline bool wheel_armed(const struct wheel_timer *timer)
 	return timer->link != 0;
 }
 
-/* Fires what is due at now_ns, at most max timers a call (the rest at the next); returns how many fired. A timer may
- * arm and cancel any timer, itself included, while it fires. */
+/* Fires timers that are due at now_ns, at most max of them (the others at the next call); returns how many. While a
+ * timer fires it may arm and cancel any timer, including itself. */
 unsigned wheel_advance(struct wheel *w, uint64_t now_ns, unsigned max);
 
-/* A time before which no timer is due, or UINT64_MAX with none armed: how long a loop may sleep. */
+/* A time before which no timer is due, that is, until when a loop may sleep; UINT64_MAX: none is armed. */
 uint64_t wheel_next(const struct wheel *w);
 
 #endif

@@ -46,7 +46,7 @@ void ckpt_line_elements(FILE *out, const char *name, unsigned dtype, const uint8
 
 void ckpt_line_key(FILE *out, const char *name, uint64_t key)
 {
-	/* JSON libraries have signed numbers (control/member.h). */
+	/* JSON libraries have signed numbers (jsonrpc/member.h). */
 	fprintf(out, key > INT64_MAX ? "{\"%s\": \"%" PRIu64 "\"" : "{\"%s\": %" PRIu64, name, key);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When, and where, a connection is tried again. A channel's functions are called with its lock held. */
+/* When and to which address a connection is tried again. Functions with a channel are called with its lock held. */
 #ifndef CLIENT_ATTEMPT_H
 #define CLIENT_ATTEMPT_H
 
@@ -10,21 +10,21 @@ struct channel;
 struct sockaddr_storage;
 struct prng;
 
-/* Of two addresses one may be that of a machine that is gone, or of a node that begins again just now: how long the
- * first attempt to connect takes at most, and a later one, and a silence. */
+/* Limits for channels with two addresses, of which one may belong to a machine that is gone or a node that is
+ * restarting: for the first attempt to connect, for later ones, and for silence of an open connection. */
 enum { ATTEMPT_FIRST_MS = 50, ATTEMPT_MS = 500, OTHER_TIMEOUT_MS = 1500 };
 
-/* Half of min(first * 2^attempt, max), and as much again at random. */
+/* The time before the next attempt: half of min(first * 2^attempt, max), plus a random part of the same length. */
 uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt);
-/* host: as digits. */
+/* host: a numeric address. */
 bool client_address_is(const struct sockaddr_storage *address, const char *host, uint16_t port);
-/* The other address is the channel's. */
+/* Exchanges the channel's two addresses. */
 void client_address_swap(struct channel *ch);
-/* The connection has ended: where another address is known, the node that has taken its place is there. */
+/* The connection has ended: tries the other address next, if there is one, because its node may have taken over. */
 void client_attempt_elsewhere(struct channel *ch);
-/* Of two addresses: until when the attempt that begins may take. */
+/* The end of the attempt that begins now, for channels with two addresses. */
 uint64_t client_attempt_until_ns(const struct channel *ch, uint64_t now_ns);
-/* An attempt came to nothing: when the next one is, and where. */
+/* An attempt has failed: sets the time and the address of the next one. */
 void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The small call: a pull or a push of one row of a table, which its thread waits for, at once or, over datagrams,
- * later, with others in flight. It is an ordinary call of one part, made, checked and split as any other, but kept
- * when it is over (star_table.spare): the next one of its kind to the same table finds operation, part, and the bytes
- * of frame and operation as they were, and writes over what differs. A transport sends it by those bytes and takes the
- * reply that it expects, byte for byte but for the row, without a look at the rest; whatever is not so plain (a queue,
- * a refusal, a lost connection, another layout) goes the general way, which finds the call as its own. What small_sent
- * and small_take do is what client_request_frame and client_reply_take (reply.c) do for such a request; a channel's
- * lock, where it has one, is held.
+ * The fast path for small calls: a pull or push of one row of a table. Its thread waits for it, at once or, over
+ * datagrams, later, with others in flight. It is an ordinary call with one part, which is created, checked and split as
+ * any other. But it is kept when it has ended (star_table.spare), so the next one of the same kind on the same table
+ * reuses operation, part, and the bytes of frame and operation, and overwrites only what differs. A transport sends
+ * these bytes, and compares the reply with the expected bytes, apart from the row. Everything unusual (a queue, a
+ * refusal, a lost connection, another layout) takes the general path, for which it is a call like any other. small_sent
+ * and small_take do for such a request what client_request_frame and client_reply_take (reply.c) do. The channel's
+ * lock, if it has one, is held.
  */
 #ifndef CLIENT_SMALL_H
 #define CLIENT_SMALL_H
@@ -18,14 +18,14 @@
 #include "client/client.h"
 
 enum {
-	SMALL_ROW_BYTES = 512,	/* of a row: frame and all fit into a packet, and into a checksum of one piece */
-	SMALL_AHEAD_MAX = 4096, /* that a cluster keeps of those that were in flight: others are ordinary calls */
+	SMALL_ROW_BYTES = 512,	/* of a row: the frame fits into a packet, and its checksum into one step */
+	SMALL_AHEAD_MAX = 4096, /* how many that were in flight a cluster keeps; more are ordinary calls */
 };
 
-/* WIRE_RETAINS in small_reply.head. */
+/* The bit of WIRE_RETAINS in small_reply.head. */
 #define SMALL_RETAINS ((uint64_t)WIRE_RETAINS << 8 * offsetof(struct wire_frame, flags))
 
-/* What is asked for. */
+/* The arguments of the call. */
 struct small_op {
 	struct star_table *table;
 	const uint64_t *keys; /* one */
@@ -36,7 +36,7 @@ struct small_op {
 	enum star_op_kind kind;
 };
 
-/* Whether it may be a small call of a thread that waits. Not said of what is refused: then the general way says why. */
+/* Whether it can be a small call. Also false for calls that are invalid: the general path then says why. */
 static inline bool small_is(const struct small_op *o)
 {
 	const struct star_table *t = o->table;
@@ -48,25 +48,25 @@ static inline bool small_is(const struct small_op *o)
 	return o->kind == STAR_PUSH && t->small_pushes && !o->flags && o->rate == 0 && o->scale == 0;
 }
 
-/* small.c: of one that small_is. */
+/* small.c: executes a call for which small_is is true. */
 int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err);
-/* One whose thread waits for it later, for a transport that is unattended: ready to be submitted. NULL: it has to be an
- * ordinary call. */
+/* Prepares a small call for which its thread waits later, with an unattended transport: it is ready to be submitted.
+ * NULL: it has to be an ordinary call. */
 struct call *client_small_begin(const struct small_op *o, uint64_t deadline_us);
-/* It is over, and its results were read. */
+/* The call has ended, and its results were read. */
 void client_small_end(struct call *call);
 
 /* ---- for transports ---- */
 
-/* Whether a request may be sent just now, before all others. */
+/* Whether a request may be sent at once: nothing else waits. */
 static inline bool small_may_send(const struct channel *ch, uint64_t now_ns)
 {
 	return ch->state == CHANNEL_OPEN && TAILQ_EMPTY(&ch->queue) && !ch->refused && !ch->careful &&
 	       channel_in_flight(ch) < IN_FLIGHT_MAX && now_ns >= ch->pause_until_ns;
 }
 
-/* Writes the request, small.request_bytes long, as the channel's next. flags: enum wire_frame_flags beside those that
- * every request has. */
+/* Writes the request, small.request_bytes bytes, as the channel's next one. flags: enum wire_frame_flags in addition to
+ * those that every request has. */
 static inline void small_write(const struct call *call, const struct channel *ch, char *to, unsigned flags)
 {
 	const struct small *small = &call->small;
@@ -88,7 +88,7 @@ static inline void small_write(const struct call *call, const struct channel *ch
 	memcpy(&at->checksum, &checksum, sizeof(checksum));
 }
 
-/* It was written, and will be sent. */
+/* The request was written, and will be sent. */
 static inline void small_sent(struct channel *ch, struct call *call, uint64_t now_ns)
 {
 	struct part *part = call->small.part;
@@ -103,8 +103,8 @@ static inline void small_sent(struct channel *ch, struct call *call, uint64_t no
 }
 
 /*
- * Whether a frame of small.reply_bytes is the reply that the call expects, as the channel's next; then its row has been
- * copied. Nothing was changed else. What is no such reply is for the general way to look at.
+ * Whether a frame of small.reply_bytes is the expected reply, and the channel's next one. If so its row has been
+ * copied. Otherwise nothing has changed, and the general path handles the reply.
  */
 static inline bool small_take_row(const struct call *call, const struct channel *ch, char *frame)
 {
@@ -128,7 +128,7 @@ static inline bool small_take_row(const struct call *call, const struct channel 
 	return true;
 }
 
-/* Its part is off the channel, and the call has ended well. */
+/* Removes the part from the channel: the call has succeeded. */
 static inline void small_take(struct channel *ch, struct call *call, uint64_t now_ns)
 {
 	*channel_slot(ch, ch->first_sequence) = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first bytes of small calls (small.h), as they stand in memory: wire/frame.h has what they mean. Pure data. */
+/* The first bytes of requests and replies of small calls (small.h) in memory. wire/frame.h has their meaning. Pure
+ * data. */
 #ifndef CLIENT_SMALL_BYTES_H
 #define CLIENT_SMALL_BYTES_H
 
@@ -8,7 +9,7 @@
 
 #include "wire/frame.h"
 
-/* The first bytes of a small call's request, where they are sent from: a frame, its operation, and its key. */
+/* The first bytes of a request, where it is sent from: a frame, its operation, and its key. */
 struct small_head {
 	uint32_t magic;
 	uint8_t version, opcode, flags, status;
@@ -24,7 +25,7 @@ _Static_assert(offsetof(struct small_head, payload_bytes) == offsetof(struct wir
 		       offsetof(struct small_head, op) == sizeof(struct wire_frame),
 	       "small_head begins as a wire_frame");
 
-/* Those of its reply: a frame, and the result's head. */
+/* The first bytes of a reply: a frame, and the result's header. */
 struct small_reply {
 	uint64_t head; /* magic, version, opcode, flags, status */
 	uint64_t session, sequence;

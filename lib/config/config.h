@@ -83,8 +83,8 @@ struct config {
 	uint32_t task_index;
 	/* cluster: control addresses by task, in order */
 	struct config_address *ps;
-	struct config_address
-		*ps_others; /* the second address of a task that is a pair; port 0, or NULL: it has none */
+	/* the second address of a task that is a pair; port 0, or NULL: it has none */
+	struct config_address *ps_others;
 	uint32_t ps_count;
 	struct config_address *workers;
 	uint32_t workers_count;

@@ -79,7 +79,7 @@ int control_line_source_add(struct line_server *server, struct line_source *sour
 /* Its memory stays until the end of the turn. */
 void control_line_connection_close(struct line_connection *c);
 
-/* control_line_accept.c: takes the connections that wait at a listener. */
+/* line_accept.c: takes the connections that wait at a listener. */
 void control_line_accept(struct line_server *server, struct line_listener *listener);
 
 /* line_tls.c. As recv and send on what the connection has, with the negative errno returned. */

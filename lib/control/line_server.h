@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Serves lines: one thread with epoll reads requests, one a line, from any number of connections of two listeners, and
- * writes replies in their order. It knows nothing of what is in a line.
+ * A server for lines: one thread with epoll reads requests, one per line, from the connections of two listeners, and
+ * writes replies in order. It does not know what is in a line.
  *
- * Bounds: LINE_SERVER_* below; a connection has at most one request or reply in the works, and is not read meanwhile; a
- * peer that takes nothing of a reply for stall_timeout_us, or leaves a line unfinished for so long, is closed, and so
- * is one that says nothing. When all connections or all memory are taken, the address that holds most of them loses
- * some: the connection that has been idle for longest, or the largest buffer. What starts as an HTTP request ends its
- * connection: a web page can have a browser send such, with lines of its own choice behind it.
+ * Limits: LINE_SERVER_* below. A connection has at most one request or reply in progress, and is not read meanwhile. A
+ * peer that reads nothing of a reply for stall_timeout_us, or leaves a line incomplete for so long, is closed, and so
+ * is one that sends nothing. When all connections, or all memory, are in use, the address with most of them loses the
+ * connection that has been idle longest, or the one with the largest buffer. A line that looks like an HTTP request
+ * ends its connection, because a web page can make a browser send one, followed by lines of the page's choice.
  *
- * With keys, peers have to begin with a TLS handshake (secure/link.h), which greeting_timeout_us bounds from the
- * connection on: lines are read only of whom the keys let in. LINE_SERVER_HANDSHAKES_MAX are under way at a time, of
- * one address LINE_SERVER_SHARE_HANDSHAKES_MAX: its others wait until one of them is over. When all are taken, the
- * address that has most loses the one that takes longest. A handshake reads at most LINE_SERVER_HANDSHAKE_BYTES. On the
- * Unix socket the kernel says whose process has connected: only root's, and those of the user whose this process is,
- * are let in. Of principals with a quota (line_quota.h) a connection that is one too many is answered once, and closed.
+ * With keys, peers must begin with a TLS handshake (secure/link.h), for which they have greeting_timeout_us from the
+ * connection on; lines are read only from authenticated peers. There are at most LINE_SERVER_HANDSHAKES_MAX handshakes
+ * at a time, and LINE_SERVER_SHARE_HANDSHAKES_MAX of one address, whose others wait. When all are in use, the address
+ * with most of them loses the oldest. A handshake reads at most LINE_SERVER_HANDSHAKE_BYTES. On the Unix socket the
+ * kernel reports the user of a peer: only root and this process's own user are admitted. If a principal has a quota
+ * (line_quota.h), a connection beyond it gets one answer, and is closed.
  */
 #ifndef CONTROL_LINE_SERVER_H
 #define CONTROL_LINE_SERVER_H
@@ -73,8 +73,8 @@ struct line_server_options {
 	/* How much a principal may use; *quotas is all zeroes, for none. Again for each after a review. NULL: there are
 	 * no quotas. Must not block. */
 	void (*quotas)(void *ctx, const struct secure_key *principal, struct secure_quotas *quotas);
-	/* Told of each handshake that is over, and of each peer that began in clear: why it was refused, or NULL when
-	 * it was let in. May be NULL itself. */
+	/* Called for each handshake that has ended, and for each peer that began without TLS. refused: why it was
+	 * refused; NULL: it was admitted. May be NULL. */
 	void (*came)(void *ctx, const struct line_connection *connection, const char *refused);
 };
 
@@ -93,8 +93,8 @@ struct line_server_counts {
 /* The peer's address as line_share.h writes it; constant. NULL: an administrator's connection. */
 const uint8_t *control_line_connection_peer(const struct line_connection *connection);
 
-/* As whom a peer has come, with its secret left out; NULL: in clear, or an administrator's connection. Constant from
- * the first line on. */
+/* The principal of a peer, without its secret. NULL: no TLS, or an administrator's connection. Constant from the first
+ * line on. */
 const struct secure_key *control_line_connection_principal(const struct line_connection *connection);
 /* The user of an administrator's connection. */
 uint32_t control_line_connection_user(const struct line_connection *connection);
@@ -106,8 +106,7 @@ enum line_quota control_line_connection_ask(struct line_connection *connection);
 /* The principals that have come so far, a list; NULL: none. On the server's thread. */
 const struct line_guest *control_line_server_guests(const struct line_connection *connection);
 
-/* From any thread: closes the connections of whom the keys do not let in any more, before another line of theirs is
- * read. */
+/* From any thread: closes connections whose keys are not valid any more, before another line of theirs is read. */
 void control_line_server_review(struct line_server *server);
 
 /* On the server's thread, so from serve. */

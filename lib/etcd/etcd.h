@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One key of an etcd cluster, as a register with compare-and-swap: over the JSON gateway that etcd 3.4 and later have
- * (POST /v3/kv/range and /v3/kv/txn), by HTTP or HTTPS. Its members are asked in turn, beginning with the one that
- * answered last, or behind the one that was not waited for (goes_on). Reads are linearizable. No lease of etcd's is
- * used, and no clock of its machines. What an endpoint answers is bounded and checked; an answer that is none counts as
- * no answer. Calls wait, for hurry_ms and then for timeout_ms at each endpoint at most: for a control thread, and one
- * thread at a time.
+ * One key of an etcd cluster, used as a register with compare-and-swap, through the JSON gateway of etcd 3.4 and later
+ * (POST /v3/kv/range and /v3/kv/txn), over HTTP or HTTPS. Members are tried in turn, beginning with the one that
+ * answered last, or after the one for which a call did not wait (goes_on). Reads are linearizable. Etcd's leases and
+ * the clocks of its machines are not used. Replies are bounded and checked; an invalid reply counts as none. Calls
+ * block, for at most hurry_ms and then timeout_ms at each endpoint, so use them on a control thread, one thread at a
+ * time.
  */
 #ifndef ETCD_ETCD_H
 #define ETCD_ETCD_H
@@ -31,8 +31,8 @@ struct etcd_options {
 	/* Files in PEM. "" or NULL: none; without ca it is HTTP, in clear. */
 	const char *ca, *certificate, *private_key;
 	uint32_t timeout_ms; /* of connection and answer together, for each endpoint */
-	uint32_t hurry_ms;   /* each has so long first, where there are others; 0: timeout_ms from the beginning */
-	/* False: nobody is asked any more, and a call returns within some 20 ms. NULL: always true. */
+	uint32_t hurry_ms; /* limit for each in a first round, if there are several; 0: timeout_ms from the beginning */
+	/* Returns false to end a call: it then returns within some 20 ms. NULL: always true. */
 	bool (*goes_on)(void *ctx);
 	void *ctx;
 };
@@ -46,19 +46,18 @@ struct etcd_value {
 
 struct etcd;
 
-/* NULL with err. Nothing is asked yet. */
+/* NULL with err. Sends nothing yet. */
 struct etcd *etcd_create(const struct etcd_options *options, struct star_error *err);
 void etcd_destroy(struct etcd *etcd); /* may be NULL */
 
-/* What the key has. 0; -EHOSTUNREACH: no endpoint has answered, why the last one did not is in err. */
+/* Reads the key. 0; -EHOSTUNREACH: no endpoint has answered, and err says why the last one did not. */
 int etcd_read(struct etcd *etcd, struct etcd_value *value, struct star_error *err);
 
 /*
- * The key gets `text` if its mod_revision is still `revision`; 0: if it is not there. The text differs from all that
- * anybody else writes, ever: so an endpoint that is asked again, after one that did not answer, tells whether that one
- * had done it.
- * 0: it has the text, and *now is that. -ESTALE: it had changed, and *now is what it has. -EHOSTUNREACH: no endpoint
- * has answered: it may happen still, if the revision is the same then.
+ * Sets the key to `text` if its mod_revision is still `revision` (0: if it does not exist). The text must differ from
+ * everything that anybody else ever writes. So if an endpoint does not answer, the next one shows whether the write was
+ * done. 0: the key has the text, and *now is that. -ESTALE: the key had changed, and *now is its value. -EHOSTUNREACH:
+ * no endpoint has answered; the write may still happen, if the revision is unchanged then.
  */
 int etcd_swap(struct etcd *etcd, uint64_t revision, const char *text, struct etcd_value *now, struct star_error *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of kernels share: the functions of the table (kernel.c), and small helpers. */
+/* What the kernels' files share: the functions of the table (kernel.c), and small helpers. Pure functions, apart from
+ * errors. */
 #ifndef EXEC_KERNELS_H
 #define EXEC_KERNELS_H
 
@@ -10,10 +11,10 @@
 #include "exec/kernel_math.h"
 #include "tensor/elementary.h"
 
-/* Exponentials are taken this many at a time. */
+/* Exponentials are computed in blocks of this many. */
 enum { KERNEL_BLOCK = 64 };
 
-/* The element types that values have, as indices of tables. */
+/* The element types of values, as indices into tables. */
 enum kernel_type { KERNEL_FLOAT32, KERNEL_FLOAT64, KERNEL_INT32, KERNEL_INT64, KERNEL_TYPES };
 
 static inline enum kernel_type kernel_type(const struct graph_tensor *tensor)
@@ -39,7 +40,7 @@ static inline size_t kernel_bytes(const struct graph_tensor *tensor)
 	return (size_t)graph_type_bytes(&tensor->type);
 }
 
-/* Product of the sizes [from, to). */
+/* Product of the sizes of dimensions [from, to). */
 static inline size_t kernel_product(const struct graph_shape *shape, unsigned from, unsigned to)
 {
 	size_t n = 1;
@@ -56,7 +57,7 @@ static inline size_t kernel_last(const struct graph_tensor *tensor)
 	return shape->ndim ? (size_t)shape->dims[shape->ndim - 1] : 1;
 }
 
-/* Sizes but the last, multiplied. */
+/* Product of all sizes but the last. */
 static inline size_t kernel_rows(const struct graph_tensor *tensor)
 {
 	const struct graph_shape *shape = &tensor->type.shape;
@@ -74,17 +75,17 @@ static inline int64_t kernel_element(const struct graph_tensor *tensor, size_t i
 /* Fills call->err with a message that names the node; returns -EINVAL. */
 int kernel_fail(const struct kernel_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Whether all of an int32 or int64 tensor are in [0, bound); else an error that names the node, the index and the
+/* 0 if all elements of an int32 or int64 tensor are in [0, bound); else an error that names the node, the index and the
  * bound. */
 int kernel_check_indices(const struct kernel_call *call, const struct graph_tensor *tensor, int64_t bound);
 
-/* How often a loop over n is divided for a team: depends on sizes alone. */
+/* The number of parts into which a loop over n is divided for a team. It depends on sizes alone. */
 static inline uint64_t kernel_parts(size_t n, size_t grain)
 {
 	return n / grain + (n % grain != 0);
 }
 
-/* The piece of n that a part does. */
+/* The range [from, to) of n that a part processes. */
 static inline size_t kernel_from(uint64_t part, size_t grain)
 {
 	return (size_t)part * grain;
@@ -95,13 +96,13 @@ static inline size_t kernel_to(uint64_t part, size_t grain, size_t n)
 	return n - part * grain < grain ? n : (part + 1) * grain;
 }
 
-/* Functions with the bits of lib/tensor's, for all arguments. */
+/* These have the same results as the functions of lib/tensor, bit for bit, for all arguments. */
 double kernel_exp(double x);
 double kernel_log(double x);
 double kernel_log1p(double x); /* x in [0, 1] */
 double kernel_sigmoid(double x);
 
-/* c [m, n] = alpha op(a) op(b), op(a) [m, k] and op(b) [k, n]: row-major, in this thread. */
+/* c [m, n] = alpha op(a) op(b), with op(a) [m, k] and op(b) [k, n]. Row-major; computed by the calling thread. */
 struct kernel_gemm {
 	bool transpose_a, transpose_b, is_double;
 	size_t m, n, k;
@@ -110,22 +111,21 @@ struct kernel_gemm {
 };
 void kernel_gemm(const struct kernel_gemm *gemm, const void *a, const void *b, void *c);
 
-/* y = e^x of a row, divided by the sum; mask (NULL: none): where it is 0, y is; all 0: all are. x may be y. */
+/* The softmax of a row. mask (NULL: none): y is 0 where the mask is 0. x may be y. */
 void kernel_softmax_float(const float *x, const int32_t *mask, float *y, size_t n);
 void kernel_softmax_double(const double *x, const int32_t *mask, double *y, size_t n);
 
-/* How an operand's elements lie along the output's dimensions, of which neighbours were joined where all operands allow
- * it. */
+/* Strides of operands along the output's dimensions. Neighbouring dimensions are merged if all operands allow it. */
 enum { BROADCAST_OPERANDS = 3 };
 struct broadcast {
 	unsigned ndim, operands;
 	size_t dims[GRAPH_DIMS_MAX];
-	size_t strides[BROADCAST_OPERANDS][GRAPH_DIMS_MAX]; /* in elements; of the last dimension 0 or 1 */
+	size_t strides[BROADCAST_OPERANDS][GRAPH_DIMS_MAX]; /* in elements; that of the last dimension is 0 or 1 */
 };
 void kernel_broadcast_set(struct broadcast *b, const struct graph_shape *out, const struct graph_tensor *const *in,
 			  unsigned operands);
-/* Calls run for each stretch of [from, to) of the output along its last dimension: where it begins in each operand, its
- * length. */
+/* Calls run for each contiguous piece of [from, to) of the output along its last dimension, with its offsets in the
+ * output and in each operand, and its length. */
 void kernel_broadcast_walk(const struct broadcast *b, size_t from, size_t to, void *context,
 			   void (*run)(void *context, size_t out, const size_t at[BROADCAST_OPERANDS], size_t length));
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A few threads that do the parts of one thing at once. What a part is depends on sizes alone, never on the number of
- * threads, so results have the same bits whatever that is. A team belongs to one run and is used by one thread at a
- * time; exec_team_run allocates nothing. A team of NULL is the caller alone.
+ * A few threads that execute the parts of one task in parallel. Parts depend on sizes alone, never on the number of
+ * threads, so the results have the same bits with any number. A team belongs to one run and is used by one thread at a
+ * time. exec_team_run allocates nothing. NULL is a team that has only the caller.
  */
 #ifndef EXEC_TEAM_H
 #define EXEC_TEAM_H
@@ -15,11 +15,11 @@ struct team;
 
 enum { TEAM_THREADS_MAX = 256 };
 
-/* threads counts the caller; 1 gives NULL without an error (err->code 0). */
+/* threads includes the caller; 1 returns NULL without an error (err->code 0). */
 struct team *exec_team_create(uint32_t threads, struct star_error *err);
 void exec_team_destroy(struct team *team);
 
-/* work(context, 0) to work(context, parts - 1), each once, in any order; returns when all are done. */
+/* Calls work(context, 0) to work(context, parts - 1), each once, in any order; returns when all are done. */
 void exec_team_run(struct team *team, uint64_t parts, void (*work)(void *context, uint64_t part), void *context);
 
 #endif

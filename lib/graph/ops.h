@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The operations of a graph, one line each. Shapes (shape_*.c), kernels (kernel_*.c) and gradients (gradient_*.c) are
- * tables indexed by this list. Their meaning, attributes and formulas stand in docs/graph.rst. Pure data.
+ * The operations of a graph, one line each. Shape inference (lib/graph/shape_*.c), gradients (lib/graph/gradient_*.c)
+ * and kernels (lib/exec/kernel_*.c) are tables indexed by this list. docs/graph.rst has their meaning, attributes and
+ * formulas. Pure data.
  */
 #ifndef GRAPH_OPS_H
 #define GRAPH_OPS_H
@@ -9,19 +10,20 @@
 /* Where an operation may be. */
 enum graph_place {
 	GRAPH_ANYWHERE,
-	GRAPH_ON_PS,	 /* it is what PS tasks hold, or its input is: its device is that of the variable or table */
-	GRAPH_ON_WORKER, /* it needs what a worker has: the step's batch, the whole of a tensor, a body graph */
+	GRAPH_ON_PS,	 /* a variable or table, or an operation on one: its device is that of the variable or table */
+	GRAPH_ON_WORKER, /* it needs what only a worker has: the batch, a whole tensor, or a body graph */
 };
 
-/* Of its outputs: what is known of them without its inputs. */
+/* Properties of operations. */
 enum graph_op_flags {
-	GRAPH_STATEFUL = 1 << 0, /* reads or changes what outlives a step: never removed, duplicated or moved */
-	/* row i of the output depends on row i of the first input, and of inputs as long as it, alone */
+	GRAPH_STATEFUL = 1 << 0, /* reads or changes state that outlives a step: never removed, duplicated or moved */
+	/* row i of the output only depends on row i of the first input, and of other inputs with as many rows */
 	GRAPH_ROWWISE = 1 << 1,
-	/* a sum over rows: may be done in parts, whose sum is the result (mean and sqrtn: when it has been divided) */
+	/* a sum over rows: may be computed as partial sums, which add up to the result (mean and sqrtn: before
+	 * division) */
 	GRAPH_POOLS = 1 << 2,
-	GRAPH_SPREADS = 1 << 3, /* a row of its first input for each of its output's, as the second one says */
-	GRAPH_ELEMENTWISE = 1 << 4 | GRAPH_ROWWISE, /* element by element, with broadcasting */
+	GRAPH_SPREADS = 1 << 3, /* each row of the output is a row of the first input, selected by the second */
+	GRAPH_ELEMENTWISE = 1 << 4 | GRAPH_ROWWISE, /* elementwise, with broadcasting */
 };
 
 enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };

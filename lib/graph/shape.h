@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of shape inference share: an operation's rule (attributes, function) and checks that write messages.
- * Private to lib/graph (and its tests, which compare docs/graph.rst with the rules). Pure functions.
+ * What the files of shape inference share: an operation's rule (attributes and a function), and checks that write error
+ * messages. Private to lib/graph, and its tests, which compare docs/graph.rst with the rules. Pure functions.
  */
 #ifndef GRAPH_SHAPE_H
 #define GRAPH_SHAPE_H
@@ -19,7 +19,7 @@ struct graph_inference {
 
 struct graph_attr_rule {
 	const char *name;
-	uint8_t kind; /* GRAPH_FLOAT takes an integer too */
+	uint8_t kind; /* GRAPH_FLOAT accepts an integer too */
 	bool required;
 };
 
@@ -27,38 +27,37 @@ enum { GRAPH_RULE_ATTRS = 6 };
 
 struct graph_rule {
 	int (*infer)(struct graph_inference *in);
-	struct graph_attr_rule attrs[GRAPH_RULE_ATTRS]; /* ended by one without a name */
+	struct graph_attr_rule attrs[GRAPH_RULE_ATTRS]; /* the last one has no name */
 };
 
 const struct graph_rule *graph_rule(enum graph_op op);
 
-/* The most elements of a tensor, counted without its unknown sizes. */
+/* The largest number of elements of a tensor; unknown sizes count as 1. */
 #define GRAPH_ELEMENTS_MAX (INT64_C(1) << 48)
-/* Whether there are no more: the product stays below it, whatever order it is made in; unknown sizes and zeros count as
- * 1. */
+/* Whether a shape has at most that many. Zeros count as 1 too, so that products stay below the limit in any order. */
 bool shape_fits(const struct graph_shape *shape);
 
-/* Sets the message; returns -EINVAL. */
+/* Sets the error message; returns -EINVAL. */
 int shape_bad(const struct graph_inference *in, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same with the shapes of two inputs at the front: "[8, 3] and [4, 5]: ". */
+/* The same with the shapes of two inputs before it: "[8, 3] and [4, 5]: ". */
 int shape_bad_pair(const struct graph_inference *in, uint32_t a, uint32_t b, const char *why);
 
-/* 0, or -EINVAL with a message. */
+/* Checks of inputs: 0, or -EINVAL with a message. */
 int shape_want_float(const struct graph_inference *in, uint32_t input);
 int shape_want_dtype(const struct graph_inference *in, uint32_t input, unsigned dtype);
 int shape_want_same_dtype(const struct graph_inference *in, uint32_t a, uint32_t b);
 int shape_want_ndim(const struct graph_inference *in, uint32_t input, unsigned least, unsigned most);
 
-/* Two sizes that must be one: false, they differ. An unknown one takes the other's value: a step refuses what
- * differs. */
+/* Unifies two sizes that must be equal. An unknown one gets the other's value, and a step fails if it differs. false:
+ * they differ. */
 bool shape_unify(int64_t *a, int64_t b);
 bool shape_unify_all(struct graph_shape *a, const struct graph_shape *b);
-/* As NumPy does; false: they do not broadcast, or have too many dimensions. */
+/* Broadcasts as NumPy does. false: it is not possible, or there are too many dimensions. */
 bool shape_broadcast(const struct graph_shape *a, const struct graph_shape *b, struct graph_shape *result);
 
-/* An attribute that counts from the end where it is negative, in [0, ndim). */
+/* An axis from an attribute, which counts from the end if it is negative. *axis is in [0, ndim). */
 int shape_axis(const struct graph_inference *in, const char *name, unsigned ndim, unsigned *axis);
-/* The integers of an attribute, which is there. */
+/* The integers of an attribute, which must exist. */
 const int64_t *shape_ints(const struct graph_inference *in, const char *name, uint32_t *count);
 /* Attribute "dtype": float32, float64, int32 or int64. */
 int shape_dtype(const struct graph_inference *in, uint8_t *dtype);
@@ -68,7 +67,7 @@ int shape_shape(const struct graph_inference *in, int64_t least, struct graph_sh
 /* Adds an output. */
 void shape_out(struct graph_inference *in, unsigned dtype, const struct graph_shape *shape);
 
-/* shape_ps.c: what comes in and what PS tasks hold */
+/* shape_ps.c: inputs, and variables and tables */
 int shape_of_feed(struct graph_inference *in);
 int shape_of_const(struct graph_inference *in);
 int shape_of_random(struct graph_inference *in);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A JSON-RPC 2.0 client, one request a line, over kernel TCP, in TLS where there is a key (secure/link.h), or a Unix
- * socket. Blocking, with a deadline; one connection serves one thread at a time.
+ * A JSON-RPC 2.0 client, with one request per line, over kernel TCP (with TLS if there is a key: secure/link.h) or a
+ * Unix socket. Calls block, with a deadline. A connection is used by one thread at a time.
  */
 #ifndef JSONRPC_JSONRPC_H
 #define JSONRPC_JSONRPC_H
@@ -18,37 +18,38 @@ struct jsonrpc_client;
 struct secure_keys;
 
 /*
- * In clear. address: "host:port", or a path with a slash. deadline_us counts from now; only the look-up of a host name
- * (not of a literal) is bounded by the resolver's own limits instead. NULL with a message that names the address and
+ * Connects without encryption. address: "host:port", or a path with a slash. deadline_us counts from now; only
+ * resolving a host name is bounded by the resolver's own limits instead. NULL with err, which names the address and
  * what to check.
  */
 struct jsonrpc_client *jsonrpc_connect(const char *address, uint64_t deadline_us, struct star_error *err);
 
 /*
- * The same with the key of a key file, which is read now: a new one is used from the next connection on. NULL or "": in
- * clear; so is a Unix socket always. Never in clear else: -EACCES, if the node does not take the key; -EPROTO, if it
- * speaks no TLS; -EINVAL, if the file has several principals. A next key is tried when the current one is not taken.
+ * The same with TLS, and the key of a key file, which is read for each connection. NULL or "", and Unix sockets:
+ * without encryption. Otherwise it never falls back to plain text: -EACCES if the node does not accept the key; -EPROTO
+ * if it does not use TLS; -EINVAL if the file has several principals. If the current key is not accepted, the next one
+ * is tried.
  */
 struct jsonrpc_client *jsonrpc_connect_by(const char *key_file, const char *address, uint64_t deadline_us,
 					  struct star_error *err);
 
-/* As one principal, of which keys are all (NULL: in clear), and from an address of this machine, "host:port" of which
- * the port is of no account: by its address a node is known to others. */
+/* The same with one principal's keys (NULL: without encryption), and from an address of this machine, "host:port",
+ * whose port is ignored: nodes are recognized by their addresses. */
 struct jsonrpc_client *jsonrpc_connect_from(const char *source, const struct secure_keys *keys, const char *address,
 					    uint64_t deadline_us, struct star_error *err);
 
 /* client may be NULL. */
 void jsonrpc_close(struct jsonrpc_client *client);
 
-/* The connection itself, which stays the client's, for who goes on with other bytes than JSON-RPC; nothing was called.
- * link NULL: in clear. */
+/* The connection itself, which still belongs to the client, for callers that use it for something else than JSON-RPC.
+ * Nothing may have been called. *link NULL: without encryption. */
 struct secure_link;
 void jsonrpc_stream(const struct jsonrpc_client *client, int *fd, struct secure_link **link);
 
-/* The process that listens at the other end of a Unix socket; 0 when it cannot be seen from here, or over TCP. */
+/* The process that listens at the other end of a Unix socket; 0: unknown, or TCP. */
 pid_t jsonrpc_peer(const struct jsonrpc_client *client);
 
-/* From any thread while the client exists: the call in progress, and every later one, fails at once. */
+/* Makes the call in progress, and every later one, fail at once. From any thread while the client exists. */
 void jsonrpc_interrupt(struct jsonrpc_client *client);
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of lib/ksock share. */
+/* What the files of lib/ksock share. Everything belongs to the reactor's thread. */
 #ifndef KSOCK_INTERNAL_H
 #define KSOCK_INTERNAL_H
 
@@ -11,18 +11,18 @@
 #include "net/crowd.h"
 
 enum {
-	KSOCK_EVENTS = 64,   /* that one look at the epoll descriptor takes */
+	KSOCK_EVENTS = 64,   /* that one epoll_wait returns at most */
 	KSOCK_ACCEPTS = 32,  /* connections that one turn accepts */
 	KSOCK_SEGMENTS = 16, /* mbufs that one readv fills */
 	KSOCK_PIECES = 64,   /* mbufs that one sendmsg takes */
 	KSOCK_BACKLOG = 1024,
-	KSOCK_CLOSE_MS = 30000,	     /* for what a closing connection has not sent */
-	KSOCK_LINGER_MS = 2000,	     /* for the peer's end, when all was sent */
-	KSOCK_DRAIN = 1 << 20,	     /* bytes that one turn drops of a connection that is closed */
-	KSOCK_ACCEPT_PAUSE_MS = 100, /* when there was no descriptor for a connection */
-	KSOCK_IDLE_MIN_MS =
-		10000,	  /* a connection that was silent for less is not closed for one of an address with as many */
-	KSOCK_LOOKS = 64, /* connections looked at, each time that no place is free */
+	KSOCK_CLOSE_MS = 30000,	     /* limit for sending what a closing connection has queued */
+	KSOCK_LINGER_MS = 2000,	     /* then limit for the peer to close too */
+	KSOCK_DRAIN = 1 << 20,	     /* bytes of a closed connection that one turn drops */
+	KSOCK_ACCEPT_PAUSE_MS = 100, /* pause after there was no descriptor for a connection */
+	/* a connection that was silent for less is not closed for one of an address with as many */
+	KSOCK_IDLE_MIN_MS = 10000,
+	KSOCK_LOOKS = 64, /* connections examined each time that no place is free */
 };
 
 enum ksock_state { KSOCK_FREE, KSOCK_OPEN, KSOCK_CLOSING };
@@ -31,23 +31,23 @@ struct ksock_conn {
 	struct ksock *ks;
 	void *user;
 	int fd;
-	uint32_t generation; /* of this place: an event of an earlier connection is not this one's */
+	uint32_t generation; /* generation of this slot: recognizes events of an earlier connection */
 	uint8_t state;
-	uint8_t finished; /* the peer sends no more */
-	uint8_t paused;	  /* not read from: the reader has given too little back */
-	uint8_t full;	  /* the socket's buffer is full: EPOLLOUT tells when it has room */
+	uint8_t finished; /* the peer has closed its side */
+	uint8_t paused;	  /* reading is paused: the reader has consumed too little */
+	uint8_t full;	  /* the socket's buffer is full: EPOLLOUT reports when it has room */
 	uint8_t listed;	  /* in ks->unsent */
-	uint8_t shut;	  /* closing, and all was sent: what still comes is dropped until the peer ends, too */
+	uint8_t shut;	  /* closing, and all was sent: what still arrives is dropped until the peer closes too */
 	uint32_t armed;	  /* events that epoll watches for */
-	uint32_t *crowd;  /* of its peer's address */
+	uint32_t *crowd;  /* counter of its peer's address */
 	uint32_t unread;
 	uint32_t queued;
 	uint64_t bytes_in, bytes_out;
-	struct rte_mbuf *head, *tail; /* to be sent, one segment each */
+	struct rte_mbuf *head, *tail; /* to be sent; each has one segment */
 	uint64_t received_ns;
-	uint64_t progress_ns; /* when the kernel last took something of what is queued, or the queue began */
+	uint64_t progress_ns; /* when the kernel last accepted queued data, or the queue became non-empty */
 	struct wheel_timer close_timer;
-	TAILQ_ENTRY(ksock_conn) by_age; /* ks->open: the one that was silent for longest first; or the free list */
+	TAILQ_ENTRY(ksock_conn) by_age; /* in ks->open, the one that was silent longest first; or in the free list */
 	TAILQ_ENTRY(ksock_conn) to_send;
 };
 TAILQ_HEAD(ksock_conns, ksock_conn);
@@ -60,16 +60,16 @@ struct ksock {
 	void *handler_ctx;
 	uint64_t now_ns;
 	int epoll_fd, listen_fd;
-	bool listens; /* at that */
+	bool listens; /* on `port` */
 	uint16_t port;
 	uint16_t segment_bytes; /* of an mbuf */
 	uint32_t window, user_timeout_ms, keepalive_s;
 	uint32_t connections_max;
-	struct wheel_timer accept_timer; /* armed: the listening socket rests */
+	struct wheel_timer accept_timer; /* armed: accepting is paused */
 	struct ksock_conn *conns;
 	struct ksock_conns free, open, unsent;
 	uint32_t unsent_count, open_count;
-	uint32_t hand; /* where a connection to be ended for another one is looked for next */
+	uint32_t hand; /* where the search for a connection to close continues */
 	struct crowds crowds;
 	struct rte_mbuf *spare[KSOCK_SEGMENTS]; /* for the next readv */
 	unsigned spares;
@@ -87,12 +87,12 @@ static inline struct tcp_conn *ksock_foreign(struct ksock_conn *conn)
 }
 
 /* connection.c */
-/* Has epoll watch for what the connection waits for: input, room to send, or neither. */
+/* Sets the events that epoll watches for the connection: input, room to send, or neither. */
 void ksock_watch(struct ksock_conn *conn);
-/* Its turn to send, or to be closed, comes in the next ksock_transmit. */
+/* Has the next ksock_transmit send for it, or close it. */
 void ksock_will_send(struct ksock_conn *conn);
 void ksock_read_address(const struct sockaddr_storage *from, struct net_address *address, uint16_t *port);
-/* Closes it, with a RST when reset, frees its place, and tells the handler. */
+/* Closes it (reset: with a RST), frees its slot, and calls the handler's `closed`. */
 void ksock_end(struct ksock_conn *conn, int reason, bool reset);
 
 /* accept.c */

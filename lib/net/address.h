@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An IP address of either family in one shape: IPv4 is kept as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2), which never stands
- * in a packet. Pure functions.
+ * An IP address of either family in 16 bytes: IPv4 is stored as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2), a form that is
+ * never used in packets. All zeros means no address. Pure functions.
  */
 #ifndef NET_ADDRESS_H
 #define NET_ADDRESS_H
@@ -53,8 +53,9 @@ static inline bool net_address_is_none(const struct net_address *a)
 	return (a->halves[0] | a->halves[1]) == 0;
 }
 
-/* Not "this network", loopback, multicast, reserved or broadcast (RFC 1122, 3.2.1.3); nor, of IPv6, what begins with 64
- * zeros: unspecified, loopback, and the forms that carry an IPv4 address. What is answered must be a host. */
+/* Whether it can be one host's address. Not an IPv4 address that is "this network", loopback, multicast, reserved or
+ * broadcast (RFC 1122, 3.2.1.3); not an IPv6 one that is multicast or begins with 64 zeros: unspecified, loopback, and
+ * the forms that contain an IPv4 address. The stack only answers hosts. */
 static inline bool net_address_is_host(const struct net_address *a)
 {
 	if (net_address_is_v4(a))
@@ -73,7 +74,8 @@ static inline bool net_address_is_link_local(const struct net_address *a)
 	return a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
 }
 
-/* Whose share an address counts to: of IPv6 its /64, from which one host may take as many addresses as it likes. */
+/* The address under which limits per address are counted: IPv6 addresses count as their /64, because one host may use
+ * as many addresses of that as it likes. */
 static inline struct net_address net_address_sharer(const struct net_address *a)
 {
 	struct net_address sharer = *a;
@@ -89,7 +91,8 @@ static inline struct net_address net_address_all_nodes(void)
 	return (struct net_address){ .bytes = { 0xff, 2, [15] = 1 } };
 }
 
-/* The multicast group in which a neighbour is asked for (RFC 4291, 2.7.1): ff02::1:ff and its last three bytes. */
+/* The multicast group to which neighbour solicitations for an address go (RFC 4291, 2.7.1): ff02::1:ff and its last
+ * three bytes. */
 static inline struct net_address net_address_solicited_node(const struct net_address *a)
 {
 	return (struct net_address){
@@ -98,7 +101,7 @@ static inline struct net_address net_address_solicited_node(const struct net_add
 	};
 }
 
-/* Whether the first `prefix` bits are the same; of IPv4 addresses count 96 more. */
+/* Whether the first `prefix` bits of the 16 bytes are the same. For IPv4 addresses add 96 to their prefix. */
 static inline bool net_address_same_prefix(const struct net_address *a, const struct net_address *b, unsigned prefix)
 {
 	const unsigned whole = prefix / 8, rest = prefix % 8;
@@ -107,7 +110,7 @@ static inline bool net_address_same_prefix(const struct net_address *a, const st
 	       (rest == 0 || ((a->bytes[whole] ^ b->bytes[whole]) & (0xff00 >> rest) & 0xff) == 0);
 }
 
-/* An IPv4 or IPv6 literal; false, and *address is none: it is neither, or "::". */
+/* Parses an IPv4 or IPv6 literal. false, and *address is all zeros: it is neither, or it is "::". */
 bool net_address_parse(const char *text, struct net_address *address);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Internet checksum (RFC 1071), 8 bytes at a time, of much data 64 where the machine has AVX2: one's complement
- * sums are the same in any word size that is folded in the end. DPDK's rte_raw_cksum takes two at a time. Pure
- * functions.
+ * The Internet checksum (RFC 1071). It adds 8 bytes at a time, or 64 if there is much data and the machine has AVX2: a
+ * one's complement sum is the same for any word size, if it is folded at the end. (DPDK's rte_raw_cksum adds two bytes
+ * at a time.) Sums and results are in network byte order as they stand in memory. Pure functions.
  */
 #ifndef NET_CHECKSUM_H
 #define NET_CHECKSUM_H
@@ -17,10 +17,10 @@
 
 enum { CHECKSUM_BLOCK = 64, CHECKSUM_BLOCKS_FROM = 256 /* bytes */ };
 
-/* The sum and that of n blocks; the machine has AVX2. */
+/* `sum` plus the sum of `blocks` blocks of CHECKSUM_BLOCK bytes. The machine must have AVX2. */
 uint64_t net_checksum_add_blocks(uint64_t sum, const uint8_t *at, size_t blocks);
 
-/* Of the last bytes, less than 8, of some data. */
+/* The sum of the last bytes, fewer than 8, of some data. */
 static inline uint64_t checksum_end(const uint8_t *at, size_t bytes)
 {
 	uint64_t sum = 0;
@@ -46,7 +46,7 @@ static inline __m128i checksum_four(const uint8_t *at)
 	return _mm_cvtepu16_epi32(_mm_loadl_epi64((const __m128i *)at));
 }
 
-/* Adds data to a sum that has not been folded; at most 64 KiB together, so that 64 bits never overflow. */
+/* Adds data to a sum that has not been folded. At most 64 KiB in all, so that 64 bits never overflow. */
 static inline uint64_t checksum_add(uint64_t sum, const void *data, size_t bytes)
 {
 	const uint8_t *at = data, *end;
@@ -70,7 +70,8 @@ static inline uint64_t checksum_add(uint64_t sum, const void *data, size_t bytes
 	       checksum_end(at, bytes % 8);
 }
 
-/* Both halves are added, and the carry: it stands in the upper one, where the lower one has carried over to. */
+/* Folds a sum to 16 bits. Each step adds both halves and the carry: the upper half of the result has the carry of the
+ * lower one. */
 static inline uint16_t checksum_fold(uint64_t sum)
 {
 	uint32_t half = (uint32_t)((sum + (sum << 32 | sum >> 32)) >> 32);
@@ -78,7 +79,7 @@ static inline uint16_t checksum_fold(uint64_t sum)
 	return (uint16_t)((half + (half << 16 | half >> 16)) >> 16);
 }
 
-/* The sum of an IPv4 header without options; 0xffff where its checksum holds. */
+/* The sum of an IPv4 header without options: 0xffff if its checksum is correct. */
 static inline uint16_t checksum_ip4(const void *header)
 {
 	uint64_t a, b;
@@ -90,7 +91,7 @@ static inline uint16_t checksum_ip4(const void *header)
 	return checksum_fold((a & UINT32_MAX) + (a >> 32) + (b & UINT32_MAX) + (b >> 32) + c);
 }
 
-/* The sum, not folded, of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1) of n bytes. */
+/* The sum, not folded, of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1) of a segment or datagram. */
 static inline uint64_t checksum_pseudo(const struct net_address *from, const struct net_address *to, uint8_t protocol,
 				       uint16_t bytes)
 {
@@ -104,7 +105,7 @@ static inline uint64_t checksum_pseudo(const struct net_address *from, const str
 	return sum;
 }
 
-/* The sum of the pseudo header and of a TCP segment or UDP datagram; 0xffff where its checksum holds. */
+/* The sum of the pseudo header and of a TCP segment or UDP datagram: 0xffff if its checksum is correct. */
 static inline uint16_t checksum_transport(const struct net_address *from, const struct net_address *to,
 					  uint8_t protocol, const void *data, uint16_t bytes)
 {

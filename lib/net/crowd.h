@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How many connections each address has (of IPv6: each /64), so that one address cannot take the places of all. By a
- * hash: addresses that share a counter share what it stands for.
+ * Counts the connections of each address (IPv6: of each /64), so that one address cannot take all places. There are
+ * CROWDS_COUNT counters, chosen by a hash: addresses with the same counter are treated as one. Belongs to the stack's
+ * thread.
  */
 #ifndef NET_CROWD_H
 #define NET_CROWD_H
@@ -25,8 +26,8 @@ static inline uint32_t *crowd_of(struct crowds *crowds, const struct net_address
 	return &crowds->connections[rte_jhash_32b(sharer.words, 4, crowds->seed) % CROWDS_COUNT];
 }
 
-/* Where all places are taken: whether one of an address that has this many is ended for a newcomer, whose address has
- * `newcomers`. Nobody gets a place at the cost of an address that has hardly more. */
+/* When the table is full: whether a connection of an address that has `connections` is closed for a new one, whose
+ * address has `newcomers`. Only if it has more than twice as many. */
 static inline bool crowd_gives_way(uint32_t connections, uint32_t newcomers)
 {
 	return connections > 2 * (newcomers + 1);

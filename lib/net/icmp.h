@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ICMP and ICMPv6 have in common. */
+/* What ICMP and ICMPv6 share. On the stack's thread. */
 #ifndef NET_ICMP_H
 #define NET_ICMP_H
 
@@ -7,7 +7,7 @@
 
 enum { ICMP_HEADER_BYTES = 8, ICMP_QUOTED_BYTES = 8 };
 
-/* The header of both; word means what the type says. */
+/* The header of both. The meaning of `word` depends on the type. */
 struct icmp_message {
 	uint8_t type, code;
 	uint16_t checksum;
@@ -15,7 +15,7 @@ struct icmp_message {
 } __rte_packed;
 _Static_assert(sizeof(struct icmp_message) == ICMP_HEADER_BYTES, "icmp_message");
 
-/* The packet of ours that an error quotes, as far as it does. */
+/* What an ICMP error quotes of the packet of ours that caused it. */
 struct icmp_quote {
 	struct net_address from, to;
 	uint8_t protocol;
@@ -24,16 +24,15 @@ struct icmp_quote {
 	uint16_t upper_bytes; /* ICMP_QUOTED_BYTES, or more */
 };
 
-/* quoted: what stands behind the ICMP header, `bytes` long and in no way to be trusted; false: it makes no sense. */
+/* Parses what follows the ICMP header, which is not trusted. false: it is malformed. */
 bool icmp_quote4(const uint8_t *quoted, uint16_t bytes, struct icmp_quote *q);
 bool icmp_quote6(const uint8_t *quoted, uint16_t bytes, struct icmp_quote *q);
 
-/* Does what an error says, when it is about something that we have sent; counts it. mtu: of NET_ICMP_TOO_BIG, else
- * 0. */
+/* Acts on an error if it is about something that we have sent, and counts it. mtu is 0 except for NET_ICMP_TOO_BIG. */
 void icmp_act(struct net *net, const struct net_packet *packet, const struct icmp_quote *quote,
 	      enum net_icmp_error kind, uint32_t mtu);
 
-/* Answers an echo request in its own mbuf. */
+/* Turns an echo request into its reply, in the same mbuf, and sends it. Owns m. */
 void icmp_echo(struct net *net, struct rte_mbuf *m, const struct net_packet *packet, uint8_t type);
 
 #endif

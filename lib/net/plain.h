@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the fast paths of UDP and TCP share (udp_plain.c, tcp_plain.c): nearly all frames are untagged IPv4, without
- * options and fragments, to an address of ours. One like an earlier frame is known to be that by three comparisons.
+ * What the fast paths of UDP and TCP share (udp_plain.c, tcp_plain.c). Nearly all frames are "plain": untagged IPv4 to
+ * an address of ours, without options and not fragmented. A frame with the same headers as an earlier one is recognized
+ * by three comparisons of 16 bytes.
  */
 #ifndef NET_PLAIN_H
 #define NET_PLAIN_H
 
 #include "net/internal.h"
 
-/* Three overlapping pieces of the headers, and in them what is the same in all plain frames of one protocol to one
- * address: the frame's receiver and type; version, header length, what marks a fragment, protocol, the packet's
- * receiver; and in the last piece, of datagrams, the port of ours. */
+/* Three overlapping pieces of the headers, with masks for the bytes that are the same in all plain frames of one
+ * protocol to one address: Ethernet destination and type; IP version, header length, fragment fields, protocol and
+ * destination; and for UDP the destination port, in the last piece. */
 enum plain_kind { PLAIN_UDP, PLAIN_TCP };
 static const uint8_t plain_piece_at[3] = { 0, 16, 26 };
 static const uint8_t plain_piece_mask[3][16] = {
@@ -28,7 +29,7 @@ static inline __m128i plain_piece(const void *headers, unsigned i, enum plain_ki
 			     _mm_loadu_si128((const __m128i *)mask));
 }
 
-/* Whether a frame of at least 42 bytes is like one that plain_learn has seen. */
+/* Whether a frame of at least 42 bytes has the headers that plain_learn has stored. */
 static inline bool plain_is_like(const struct net *net, const struct plain_like *like, const struct rte_mbuf *frame,
 				 enum plain_kind kind)
 {
@@ -41,8 +42,8 @@ static inline bool plain_is_like(const struct net *net, const struct plain_like 
 	       _mm_testz_si128(differs, differs);
 }
 
-/* Whether a frame of at least 42 bytes, of the right type and protocol, is for us, and plain; then frames like it are
- * known from now on. */
+/* Whether a frame of at least 42 bytes, of the right type and protocol, is plain and for us. If so, its headers are
+ * stored in *like, and frames with the same ones are recognized from now on. */
 static inline bool plain_learn(const struct net *net, struct plain_like *like, const struct rte_mbuf *frame,
 			       enum plain_kind kind)
 {

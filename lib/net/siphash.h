@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SipHash-2-4 (Aumasson, Bernstein, 2012) of a few words under a secret of 128 bits: numbers that nobody outside can
- * guess, though he chooses the words. Pure functions.
+ * SipHash-2-4 (Aumasson, Bernstein, 2012) of a few words, with a key of 128 bits: without the key nobody can predict
+ * the result, even for words of his choice. Pure functions.
  */
 #ifndef NET_SIPHASH_H
 #define NET_SIPHASH_H
@@ -30,7 +30,7 @@ static inline void siphash_take(uint64_t v[4], uint64_t word)
 	v[0] ^= word;
 }
 
-/* Of count words of 64 bits, in the byte order of the machine. */
+/* The hash of `count` words of 64 bits, in the byte order of the machine. */
 static inline uint64_t siphash(const uint64_t key[2], const uint64_t *words, unsigned count)
 {
 	uint64_t v[4] = { key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du, key[0] ^ 0x6c7967656e657261u,

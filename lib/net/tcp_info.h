@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of a connection, in the shape of Linux's TCP_INFO and `ss -ti`, and the way over all connections of a
- * stack in steps of bounded time. On the stack's thread; what comes out may go anywhere.
+ * What is known about a connection, as in Linux's TCP_INFO and `ss -ti`; and a list of all connections of a stack, in
+ * steps of bounded time. Call it on the stack's thread; the results may go to other threads.
  */
 #ifndef NET_TCP_INFO_H
 #define NET_TCP_INFO_H
@@ -27,7 +27,7 @@ enum tcp_info_state {
 /* As ss writes it: "ESTAB", "FIN-WAIT-1". */
 const char *tcp_state_name(enum tcp_info_state state);
 
-/* What is waited for, and for how long still; 0: not. */
+/* The time that is left of each timer; 0: it does not run. */
 struct tcp_info_timers {
 	uint32_t retransmit_us, reorder_us, delayed_ack_us;
 	uint32_t state_ms; /* keepalive, FIN_WAIT_2, TIME_WAIT */
@@ -38,7 +38,7 @@ struct tcp_info {
 	enum tcp_info_state state;
 	uint8_t ca_state; /* 0 open, 1 disorder, 2 reducing by ECN, 3 recovery, 4 loss: the kernel's order */
 	bool passive, sack, timestamps, scale, ecn, nagle;
-	bool tail_loss_probe; /* timers.retransmit_us is for one */
+	bool tail_loss_probe; /* timers.retransmit_us is for a tail-loss probe */
 	uint8_t snd_scale, rcv_scale;
 	const char *congestion; /* its name */
 	/* sizes of segments, bytes */
@@ -72,12 +72,12 @@ struct tcp_filter {
 
 enum {
 	TCP_LIST_LOOKS = 512, /* connections that one step looks at */
-	TCP_LIST_MAX = 32,    /* and that it may tell of: some tens of microseconds */
+	TCP_LIST_MAX = 32,    /* and that it may report: that takes some tens of microseconds */
 };
 
-/* One step: from *cursor on (0 at first), at most max connections (up to TCP_LIST_MAX) that the filter lets pass;
- * returns how many, and moves *cursor: UINT32_MAX, it was the last step. Connections that come and go between steps may
- * be missed. */
+/* One step, from *cursor on (0 at first): writes at most max connections (up to TCP_LIST_MAX) that match the filter,
+ * returns their number, and moves *cursor (UINT32_MAX: that was the last step). Connections that come and go between
+ * steps may be missed. */
 unsigned tcp_list_connections(const struct net *net, const struct tcp_filter *filter, uint32_t *cursor,
 			      struct tcp_info *infos, unsigned max);
 

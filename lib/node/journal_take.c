@@ -155,7 +155,7 @@ void node_journal_take_over(struct node *node, struct control *control)
 	j->wants_checkpoint = true;
 	__atomic_store_n(&j->later, true, __ATOMIC_RELEASE); /* its status says so until a disk has answered */
 	j->take_us = clock_us();
-	j->take = TAKE_BEGINNING;
+	__atomic_store_n(&j->take, TAKE_BEGINNING, __ATOMIC_RELEASE);
 	if (t) {
 		t->j = j;
 		t->control = control;
@@ -166,7 +166,7 @@ void node_journal_take_over(struct node *node, struct control *control)
 	if (!t)
 		star_error_set(&err, -ENOMEM, "out of memory");
 	free(t);
-	j->take = TAKE_DONE;
+	__atomic_store_n(&j->take, TAKE_DONE, __ATOMIC_RELEASE);
 	node_journal_serve_without(j, &err);
 	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
 }

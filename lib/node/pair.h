@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A node of a pair, that is, one of two nodes that form one PS task. docs/availability.rst says what is promised, and
- * has the states. One thread executes the node's role: it finds out which node serves, sends changes to a standby, or
- * receives and applies them. Another thread answers requests of the other node; those of the control plane request
- * promotions.
+ * has the states; docs/availability-design.rst says how two primaries are excluded. One thread executes the node's
+ * role: it finds out which node serves, sends changes to a standby, or receives and applies them. Another thread
+ * answers requests of the other node; those of the control plane request promotions.
  */
 #ifndef STARSERVER_PAIR_H
 #define STARSERVER_PAIR_H

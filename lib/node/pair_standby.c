@@ -376,12 +376,15 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	struct star_error err = { 0 };
 	const int rc = take_place(f, promotion, &err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		/* On its own thread: a disk may take its time. From before a standby may join, which looks at that. */
+		node_journal_take_over(p->node, p->control);
 		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, "it has taken its primary's place, and has no standby");
-	else if (p->role == PAIR_PROMOTING)
+	} else if (p->role == PAIR_PROMOTING) {
 		node_fail(p->node, &err);
-	else
+	} else {
 		stay_standby(f, &err);
+	}
 	pthread_mutex_lock(&p->lock);
 	/* The operator may have asked meanwhile: that is another one, unless this has done it. */
 	if (rc == 0 || p->promotion.found == promotion->found) {
@@ -392,8 +395,6 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	}
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
-	if (rc == 0) /* it is serving: a disk may take its time */
-		node_journal_take_over(p->node, p->control);
 	return rc == 0;
 }
 

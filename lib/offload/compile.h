@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a PS part of a cut computes, as programs (star_program.h, docs/programs.rst): a component of its nodes that hand
- * each other values on the PS task becomes a program. All of it goes by the keys of one lookup or apply_rows:
+ * Compiles the PS parts of a cut to programs (star_program.h, docs/programs.rst). Nodes of a part that pass values to
+ * each other on the PS task form a component, and each component becomes a program. Either all of it is executed for
+ * the keys of one lookup or apply_rows:
  *
  *   lookup -> elementwise, sums over a row -> sums over bags -> what is returned
  *   a bag's gradient -> to each of its rows -> elementwise -> apply_rows
  *
- * Bags are those of the segment operations and of gather, and those that sum, mean and expand make of neighbouring ids
- * of a row of ids. Means are sums there, divided here. Or by all blocks of one variable, each of which is a row
- * (compile_blocks.c):
+ * Bags come from the segment operations and gather, and from sum, mean and expand over consecutive ids in a row of ids.
+ * PS tasks compute means as sums, which the worker divides. Or it is executed for all blocks of one variable, each of
+ * which is a row (compile_blocks.c):
  *
  *   read -> elementwise -> what is returned, sums over all elements, apply
  *
- * A node that stands alone, and is what PS tasks hold, is an operation (template.h).
+ * A node that belongs to no component, and reads or changes what PS tasks hold, is an operation (template.h).
  *
- * Threads: none of this has a state, but for a run's memory, which is one call's.
+ * Threads: any. There is no state except a run's memory, which belongs to one call.
  */
 #ifndef OFFLOAD_COMPILE_H
 #define OFFLOAD_COMPILE_H
@@ -26,8 +27,8 @@ enum {
 	COMPILE_STEPS_MAX = 64,
 	COMPILE_FEEDS_MAX = 16,
 	COMPILE_FETCHES_MAX = 16,
-	COMPILE_PLACES_MAX = 8, /* of what is kept with a group's ids */
-	/* What one run may carry or fetch: what nodes take when their files say nothing else. */
+	COMPILE_PLACES_MAX = 8, /* of values that are kept with a group's ids */
+	/* Bytes, keys and segments that one run may send or fetch: the defaults of nodes' limits. */
 	COMPILE_BYTES_MAX = 4 << 20,
 	COMPILE_KEYS_MAX = 65536,
 	COMPILE_SEGMENTS_MAX = 65536,
@@ -35,14 +36,14 @@ enum {
 };
 
 /*
- * graph_cut_options.may_move: whether a node of this kind may be moved to PS tasks. Only what gives the same bits
- * there, but for the order of sums.
+ * For graph_cut_options.may_move: whether this node may be moved to PS tasks. Only if the result has the same bits
+ * there, apart from the order of sums.
  */
 bool offload_compile_may_move(const struct graph *graph, const struct graph_node *node);
 
-/* A tensor of a call, or of the graph, or a number. */
+/* Where a feed's values come from: a tensor of the call, a constant of the graph, or a number. */
 struct compile_source {
-	uint32_t feed; /* of the part; COMPILE_NO_FEED */
+	uint32_t feed; /* of the part; or COMPILE_NO_FEED */
 	const struct graph_attr *constant;
 	float number;
 };
@@ -51,13 +52,13 @@ enum { COMPILE_NO_FEED = UINT32_MAX };
 enum compile_how {
 	COMPILE_AS_IT_IS,
 	COMPILE_NARROWED,     /* int64 segments */
-	COMPILE_NEIGHBOURS,   /* segments: each of this many keys, one after the other */
-	COMPILE_DIVIDED,      /* by how many keys the segment has */
-	COMPILE_DIVIDED_ROOT, /* by the root of it */
-	/* Of a variable as a whole. */
-	COMPILE_PADDED,	 /* to whole blocks, or from them */
-	COMPILE_SUMMED,	 /* from the blocks' sums */
-	COMPILE_AVERAGED /* likewise, by how many elements there are */
+	COMPILE_NEIGHBOURS,   /* segments: each has this many consecutive keys */
+	COMPILE_DIVIDED,      /* by the number of keys of the segment */
+	COMPILE_DIVIDED_ROOT, /* by the square root of that */
+	/* For a whole variable: */
+	COMPILE_PADDED,	 /* padded to whole blocks, or the padding removed */
+	COMPILE_SUMMED,	 /* added up from the blocks' sums */
+	COMPILE_AVERAGED /* the same, divided by the number of elements */
 };
 
 struct compile_feed {
@@ -65,11 +66,11 @@ struct compile_feed {
 	uint8_t kind; /* enum compile_step_kind */
 	uint8_t how;
 	uint32_t dim;
-	uint32_t most;	   /* of segments: how many bags there are at most */
-	uint32_t segments; /* of what is divided: the feed with the segments */
-	uint64_t scratch;  /* where it lies in a run's memory, if it is not as it is */
-	bool kept;	   /* an earlier request has left it there, ... */
-	uint8_t place;	   /* ... in this place */
+	uint32_t most;	   /* of segments: the largest number of bags */
+	uint32_t segments; /* for what is divided: index of the feed with the segments */
+	uint64_t scratch;  /* offset in a run's memory, if `how` is not COMPILE_AS_IT_IS */
+	bool kept;	   /* it is not sent: an earlier request has kept it on the PS task */
+	uint8_t place;	   /* place in which it is kept */
 };
 
 enum compile_step_kind {
@@ -90,22 +91,22 @@ enum compile_step_kind {
 
 struct compile_step {
 	uint8_t kind, a, b, place;
-	bool kept; /* of a feed */
+	bool kept; /* as in the feed */
 	uint32_t dim;
-	uint32_t most;	  /* of segments */
+	uint32_t most;	  /* of segments: the largest number of bags */
 	const char *name; /* of unary and binary steps */
 };
 
 struct compile_fetch {
 	uint32_t fetch; /* of the part */
 	bool pooled;
-	/* what becomes of a pool: COMPILE_AS_IT_IS, _DIVIDED or _DIVIDED_ROOT; or of a variable's blocks */
+	/* what is done with a pool: COMPILE_AS_IT_IS, _DIVIDED or _DIVIDED_ROOT; or with a variable's blocks */
 	uint8_t how;
-	uint32_t segments; /* of what is divided: the feed with the segments */
-	uint64_t scratch;  /* for counts; or for blocks */
+	uint32_t segments; /* for what is divided: index of the feed with the segments */
+	uint64_t scratch;  /* offset in a run's memory, for counts or for blocks */
 };
 
-/* How many segments there are: rows of `like`, or of ids the product of the first `lead` sizes. */
+/* The number of segments: the rows of `like`, or the product of the first `lead` sizes of the ids. */
 struct compile_bags {
 	struct compile_source like;
 	uint8_t lead; /* 0: there are none */
@@ -114,37 +115,37 @@ struct compile_bags {
 /* A component. */
 struct compiled {
 	const struct graph_node *first; /* its first node, for errors */
-	uint32_t handle;		/* node of the table */
-	uint32_t after;			/* it is executed in the place of this node of the part */
+	uint32_t handle;		/* graph node of the table or variable */
+	uint32_t after;			/* it is executed at the position of this node of the part */
 	uint32_t part;
 	struct graph_value ids;
-	uint32_t blocks, block; /* of a variable as a whole: how many, and of how many elements; or 0 */
+	uint32_t blocks, block; /* for a whole variable: number of blocks, and elements of each; else 0 */
 	uint64_t elements;	/* of the variable */
-	uint64_t numbers;	/* where in a run's memory its blocks' numbers lie */
-	uint32_t group; /* the number, from 1, of those that have something there between their requests; 0: none */
-	bool begins;	/* the group; others of it take what was left there */
+	uint64_t numbers;	/* offset in a run's memory of the numbers of its blocks */
+	uint32_t group;		/* number of its group, from 1; 0: none */
+	bool begins;		/* it is the first of its group: the others use what it keeps */
 	bool read_only;
-	struct star_op applies; /* rate, scale and their flags, of what is applied */
+	struct star_op applies; /* rate, scale and their flags, for what is applied */
 	struct compile_bags bags;
 	uint8_t steps_count, feeds_count, fetches_count;
 	struct compile_step steps[COMPILE_STEPS_MAX];
 	struct compile_feed feeds[COMPILE_FEEDS_MAX]; /* the first one is the keys */
 	struct compile_fetch fetches[COMPILE_FETCHES_MAX];
-	uint64_t scratch_bytes; /* of a run */
+	uint64_t scratch_bytes; /* memory of a run */
 };
 
-/* Components that have something on PS tasks between their requests. */
+/* A group: components that keep something on PS tasks between their requests. */
 struct compile_group {
-	uint32_t last_part, last_after; /* whose component, in the place of which node, is the last one to take it */
+	uint32_t last_part, last_after; /* part and node position of the last component that uses it */
 	uint32_t places;
-	bool remembers; /* one of them is in a part that is not given the ids */
+	bool remembers; /* one of them is in a part that does not have the ids */
 };
 
 struct compile_parts {
 	struct compiled *list; /* components */
 	uint32_t count;
-	uint32_t *in;  /* for each of the part's nodes its component's number + 1; 0: it stands alone */
-	uint8_t *made; /* for each of the graph's nodes the step that makes it, in its component; or COMPILE_NOT_MADE */
+	uint32_t *in;  /* for each node of the part, its component's number + 1; 0: it belongs to none */
+	uint8_t *made; /* for each node of the graph, the step of its component that computes it; or COMPILE_NOT_MADE */
 };
 
 struct compile_plan {
@@ -156,21 +157,21 @@ struct compile_plan {
 	struct graph_type *types; /* of each value of the graph */
 };
 
-/* The components of a plan's PS parts; to be freed. NULL: -ENOTSUP: what programs cannot do, with what to do about it;
- * -ENOMEM. */
+/* Compiles a plan's PS parts. Free the result by offload_compile_free. NULL with err: -ENOTSUP: programs cannot do it,
+ * and what to do about that; -ENOMEM. */
 struct compile_plan *offload_compile_parts(const struct graph_ps_plan *plan, struct star_error *err);
 void offload_compile_free(struct compile_plan *all);
 
-/* What the plan's cut has been compiled to when its bytes were counted, which is the cut's; NULL: it was not, or for
- * other parts (those of unfused grpc++ are divided), or for other sizes of feeds. */
+/* The result of compiling that was kept in the plan's cut when its bytes were counted; the cut owns it. NULL: there is
+ * none, or it is for other parts (those of unfused grpc++ are divided) or other sizes of feeds. */
 const struct compile_plan *offload_compile_found(const struct graph_ps_plan *plan);
 
-/* The program, registered. NULL as star_program_register; -ENOTSUP where it is too large for one. */
+/* Registers the program. NULL with err, as star_program_register; -ENOTSUP: it is too large for a program. */
 struct star_program *offload_compile_register(const struct compiled *c, struct star_cluster *cluster,
 					      const struct star_table *table, uint64_t deadline_us,
 					      struct star_error *err);
 
-/* One run of it. */
+/* The memory of one run. */
 struct compiled_run {
 	struct star_run run;
 	struct star_feed feeds[COMPILE_FEEDS_MAX];
@@ -178,22 +179,24 @@ struct compiled_run {
 	uint8_t *scratch; /* scratch_bytes */
 };
 
-/* What a step has left on PS tasks, by group: of one of the plan's runs. */
+/* What a step keeps on PS tasks, for each group. */
 struct compiled_left {
 	uint64_t tag;
-	struct graph_tensor ids; /* as they were when they were left there */
+	struct graph_tensor ids; /* as they were when that was kept */
 };
-/* Before offload_compiled_fill: notes what this component will leave, under a tag of this step alone. 0 or -ENOMEM. */
+/* Call it before offload_compiled_fill: notes what this component will keep, under a tag that only this step uses. 0 or
+ * -ENOMEM. */
 int offload_compiled_leave(const struct compile_plan *all, const struct compiled *c, const struct graph_ps_call *call,
 			   uint64_t tag, struct compiled_left *left, struct star_error *err);
 void offload_compiled_left_free(const struct compile_plan *all, struct compiled_left *left);
 
-/* The operation of a call: 1; 0: it has no keys, and what it would fetch is set here; or a negative errno. */
+/* Fills the operation of a call. 1; 0: it has no keys, so nothing is sent, and its fetches have been set; or a negative
+ * errno. */
 int offload_compiled_fill(const struct compile_plan *all, const struct compiled *c, struct star_program *program,
 			  const struct graph_ps_call *call, const struct compiled_left *left, struct compiled_run *run,
 			  struct star_op *op, struct star_error *err);
 
-/* What is left to be done here when it has been executed: means. */
+/* Call it after execution: computes what is left for the worker, such as means. */
 void offload_compiled_finish(const struct compiled *c, const struct graph_ps_call *call,
 			     const struct compiled_run *run);
 

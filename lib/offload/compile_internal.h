@@ -7,11 +7,11 @@
 #include "offload/template.h"
 
 /*
- * What PS tasks can do of graphs. X(operation, what programs call it, when it may move there, by rows, by blocks): the
- * last two name the function that makes its steps where all goes by the keys of a table (rows_NAME in compile_node.c),
- * and where it goes by a variable's blocks (blocks_NAME in compile_blocks.c). What is not here is not done there, nor
- * is `none`. Sigmoids and the like are good to 1e-6 on PS tasks, so that they are done there only where the graph's
- * author says so; all else has the worker's bits there.
+ * Which graph operations PS tasks can execute. X(operation, its name in programs, when it may be moved there, by rows,
+ * by blocks): the last two name the functions that create its steps: rows_NAME in compile_node.c for components that go
+ * by a table's keys, blocks_NAME in compile_blocks.c for those that go by a variable's blocks; `none`: not possible.
+ * Operations that are not listed are not executed there. Sigmoid and the like are accurate to 1e-6 on PS tasks, so they
+ * are only executed there if the graph's author places them there; all others have the same bits as in the worker.
  */
 #define COMPILE_OPS(X) \
 	X(NEG, "neg", IF_FLOAT, elementwise, elementwise) \
@@ -48,10 +48,10 @@
 
 enum compile_moves {
 	COMPILE_MOVES_NEVER,
-	COMPILE_MOVES_IF_FLOAT, /* if all that it works on is float32 */
-	COMPILE_MOVES_IF_TABLE, /* or variable: if programs can work on the one that it is of */
+	COMPILE_MOVES_IF_FLOAT, /* if all its inputs and outputs are float32 */
+	COMPILE_MOVES_IF_TABLE, /* if programs can work on its table or variable */
 	COMPILE_MOVES_IF_VARIABLE,
-	COMPILE_MOVES_ALWAYS, /* if what it makes is float32, as with all of these */
+	COMPILE_MOVES_ALWAYS, /* if its result is float32, as that of all of these */
 };
 
 /* A component that is being compiled. */
@@ -60,59 +60,60 @@ struct compile_build {
 	struct compile_plan *all;
 	const struct graph_part *part;
 	uint32_t index;	    /* the part's */
-	const uint32_t *in; /* of each of the part's nodes */
-	uint32_t number;    /* the component's, as in has it */
+	const uint32_t *in; /* compile_parts.in of the part */
+	uint32_t number;    /* the component's, as in `in` */
 	struct compiled *c;
-	uint8_t *step;			 /* of each node of the graph: the step that makes it, or COMPILE_NOT_MADE */
-	struct graph_value ids;		 /* the keys; or: */
-	const struct graph_shape *whole; /* the variable's, by whose blocks it goes */
-	const struct graph_node *node;	 /* in hand */
+	uint8_t *step;		/* for each node of the graph: the step that computes it, or COMPILE_NOT_MADE */
+	struct graph_value ids; /* the keys; or */
+	const struct graph_shape *whole; /* the shape of the variable by whose blocks it goes */
+	const struct graph_node *node;	 /* the current one */
 	struct star_error *err;
 };
 
-/* compile_node.c: -ENOTSUP, with the node in hand. */
+/* compile_node.c: returns -ENOTSUP with a message about the current node. */
 int offload_compile_not_done(const struct compile_build *b, const char *why);
 const struct graph_shape *offload_compile_shape_of(const struct compile_build *b, struct graph_value value);
 bool offload_compile_is_feed(const struct compile_build *b, struct graph_value value, uint32_t *feed);
-/* A step's number; of a feed also its place among the feeds; or -ENOTSUP. */
+/* Adds a step, or a feed and its step; *index is the feed's number. Returns the step's number, or -ENOTSUP. */
 int offload_compile_add_step(struct compile_build *b, struct compile_step step);
 int offload_compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index);
 int offload_compile_add_apply(struct compile_build *b, int gradients);
-/* Room in a run's memory. */
+/* Reserves room in a run's memory; returns its offset. */
 uint64_t offload_compile_add_scratch(struct compile_build *b, uint64_t bytes);
-/* What the worker brings, or a constant that is there. */
+/* Finds where a value comes from: a feed, or a constant in the part. false: neither. */
 bool offload_compile_find_source(const struct compile_build *b, struct graph_value value,
 				 struct compile_source *source);
-/* What programs call what the node in hand computes; NULL: nothing. */
+/* The name in programs of a node's operation. NULL: it has none. */
 const char *offload_compile_step_name(const struct graph_node *node);
-/* How many bags a step has at most. */
+/* The largest number of bags that a step can have. */
 int64_t offload_compile_most_bags(const struct compile_build *b);
-/* The step that the node in hand is made by; COMPILE_NOT_MADE: it is nothing that others can work on; or -ENOTSUP. */
+/* Compiles the current node. Returns the step that computes it; COMPILE_NOT_MADE: no other step can use it; or
+ * -ENOTSUP. */
 int offload_compile_node(struct compile_build *b);
 
-/* compile_blocks.c: all of a variable's blocks are the component's keys; the node in hand, as offload_compile_node; it
- * is returned; whether it is too large for a run. */
+/* compile_blocks.c, for components whose keys are all blocks of a variable: begins one; compiles the current node, as
+ * offload_compile_node; makes the current node a fetch; checks that it is not too large for a run. */
 int offload_compile_blocks(struct compile_build *b, const struct graph_node *variable);
 int offload_compile_blocks_node(struct compile_build *b);
 int offload_compile_blocks_output(struct compile_build *b, uint32_t fetch);
 int offload_compile_blocks_size(struct compile_build *b);
-/* What offload_compiled_fill and offload_compiled_finish do with them. */
+/* The parts of offload_compiled_fill and offload_compiled_finish for such components. */
 int offload_compiled_blocks_fill(const struct compiled *c, const struct graph_ps_call *call, struct compiled_run *run,
 				 struct star_error *err);
 void offload_compiled_blocks_finish(const struct compiled *c, const struct graph_ps_call *call,
 				    const struct compiled_run *run);
 
-/* compile_run.c: where a source's data lie in a call, and of what type they are: of a feed or constant. */
+/* compile_run.c: the data and the type of a source that is a feed or a constant. */
 const void *offload_compiled_data(const struct compile_source *source, const struct graph_ps_call *call);
 const struct graph_type *offload_compiled_type(const struct compile_source *source, const struct graph_ps_call *call);
 
-/* compile_kept.c: whether a later part of the place needs what this node makes. */
+/* compile_kept.c: whether a later part of the same place needs this node's result. */
 bool offload_compile_is_kept(const struct graph_ps_plan *plan, uint32_t part, uint32_t node);
-/* The component of an earlier part of the place by whose step rows are made; NULL: there is none. */
+/* The component of an earlier part of the same place that computes these rows, and its step. NULL: there is none. */
 struct compiled *offload_compile_maker(const struct compile_build *b, struct graph_value value, unsigned *step);
-/* The step of a feed of such rows, or -ENOTSUP. */
+/* Adds a feed of such rows. Returns its step, or -ENOTSUP. */
 int offload_compile_take(struct compile_build *b, struct graph_value value, uint32_t dim);
-/* What an earlier component has been given for the same ids, and the ids, are kept there. 0 or -ENOTSUP. */
+/* Lets an earlier component with the same ids keep the ids, and what it was sent, for this one. 0 or -ENOTSUP. */
 int offload_compile_share(struct compile_build *b);
 
 #endif

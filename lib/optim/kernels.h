@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The row kernels of one SIMD level and one element width. Each such pair is a file of its own that says what a vector
- * is and takes the formulas from kernels.inc, where each stands once. "real" below is float or double, as the file has
- * it. */
+/* The row kernels of one SIMD level and one element width. For each such pair there is a file that defines its vector
+ * type and includes the formulas of kernels.inc, which has each of them once. "real" is float or double. Pure
+ * functions. */
 #ifndef OPTIM_KERNELS_H
 #define OPTIM_KERNELS_H
 
@@ -10,13 +10,13 @@
 
 #include "optim/optim.h"
 
-/* What a kernel computes; several kinds share one, and a kind may have several. X(name, arrays of slots, terms): given,
- * where rate and epsilon are the push's and the optimizer's for all rows; by_row, where begin_update (optim.c) works
- * out those of each row, or others. */
+/* What a kernel computes. Several kinds of optimizer may share one, and a kind may have several. X(name, arrays of
+ * slots, terms). given: rate and epsilon are those of the push and the optimizer, for all rows; by_row: begin_update
+ * (optim.c) computes the terms of each row. */
 #define OPTIM_FORMULAS(X) \
 	X(sgd, 0, given) \
 	X(adagrad, 1, given) \
-	X(adagrad_decayed, 1, by_row) /* with the decay of the accumulator that is due */ \
+	X(adagrad_decayed, 1, by_row) /* with the accumulator's pending decay */ \
 	X(momentum, 1, given) \
 	X(nesterov, 1, given) \
 	X(rmsprop, 1, given) \
@@ -40,26 +40,25 @@ enum optim_formula {
 		OPTIM_FORMULA_COUNT
 };
 
-/* Of one row and one push: what its count, the push and the options come to. */
+/* The parameters of the formula for one row and one push, computed from the row's count, the push and the options. */
 struct optim_terms {
-	double rate;	/* what the update's direction is multiplied by, bias correction included */
+	double rate;	/* factor on the update's direction, including bias correction */
 	double epsilon; /* the same in Adam's family */
-	/* adamw: share of the weight that its decay leaves; ftrl: 1 / rate; lamb: rate times trust ratio */
+	/* adamw: 1 minus the weight's decay; ftrl: 1 / rate; lamb: rate times trust ratio */
 	double keep;
-	double scale, factor, l1, l2; /* what prepares the gradient; factor is that of the clip by the row's norm */
+	double scale, factor, l1, l2; /* for preparing the gradient; factor is from clipping by the row's norm */
 	int64_t next;		      /* optim_step's */
 };
 
-/* What a row's kernel does besides: nothing; it prepares the gradient first; it tells whether the gradient is
- * finite. */
+/* Variants of a row's kernel: plain; it prepares the gradient first; it checks whether the gradient is finite. */
 enum optim_way { OPTIM_PLAIN, OPTIM_PREPARED, OPTIM_WATCHED, OPTIM_WAYS };
 
 struct optim_kernels {
-	/* [formula][way]. slots: arrays of n reals one after the other. True but for gradients that were watched and
-	 * are not finite. */
+	/* [formula][way]. slots: arrays of n reals one after the other. Returns false only in OPTIM_WATCHED, for
+	 * gradients that are not finite. */
 	bool (*rows[OPTIM_FORMULA_COUNT][OPTIM_WAYS])(const struct optim *o, const struct optim_terms *t, void *value,
 						      void *slots, const void *grad, uint32_t n);
-	/* Of scaled gradients, each cut to [-clip, clip] (0: not). */
+	/* The sum of squares of scaled gradients, each clipped to [-clip, clip] (0: not clipped). */
 	double (*square_sum)(const void *grad, uint32_t n, double scale, double clip);
 	/* LAMB: adds the squares of weights and of update directions. */
 	void (*lamb_norms)(const struct optim *o, const struct optim_terms *t, const void *value, const void *slots,

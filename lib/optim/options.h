@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an optimizer can be told. Plain data: it is part of a table's definition (wire/object.h). */
+/* The options of an optimizer, which are part of a table's definition (wire/object.h). Pure data and pure functions. */
 #ifndef OPTIM_OPTIONS_H
 #define OPTIM_OPTIONS_H
 
@@ -70,11 +70,11 @@ struct optim_options {
 /* The defaults of a kind, all numbers and switches; -EINVAL for an unknown kind. */
 int optim_defaults(struct optim_options *options, unsigned kind);
 
-/* Whether a kind takes notice of the option of that name. */
+/* Whether a kind uses the option with that name. */
 int optim_uses(unsigned kind, const char *name);
 
-/* Bounds, finiteness, and that what the kind has no use for stands at its default: 0, or -EINVAL with a message that
- * names the option, its value and the optimizer. */
+/* Checks bounds and finiteness, and that options which the kind does not use have their defaults. 0, or -EINVAL with
+ * err, which names the option, its value and the optimizer. */
 int optim_options_check(const struct optim_options *options, struct star_error *err);
 
 const char *optim_kind_name(unsigned kind);  /* NULL for an unknown one */

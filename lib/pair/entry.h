@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What stands in the register that a pair has in etcd: who is the primary, whether the other node may take its place,
- * and the generation; and which changes of it are allowed to whom. docs/availability.rst says why. Pure functions.
+ * and the generation; and which changes of it are allowed to whom. docs/availability-design.rst says why. Pure
+ * functions.
  */
 #ifndef PAIR_ENTRY_H
 #define PAIR_ENTRY_H

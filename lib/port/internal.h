@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of lib/port share. Control path only. */
+/* What the files of lib/port share. Only for the control path. */
 #ifndef PORT_INTERNAL_H
 #define PORT_INTERNAL_H
 
@@ -10,31 +10,32 @@
 
 #include "port/port.h"
 
-/* What DPDK and its drivers say while they work on a call of ours: none of it reaches the terminal, and when the call
- * fails, the first line (the cause; the others are its consequences) goes into our sentence. libxdp and libbpf, and the
- * EAL when it gives up, write to standard error past DPDK's log: until the end it goes nowhere, for the whole process.
+/* Captures what DPDK and its drivers print during a call of ours, so that none of it reaches the terminal. If the call
+ * fails, the first line, which is usually the cause, becomes part of our error message. libxdp and libbpf, and the EAL
+ * when it gives up, write to standard error directly: between port_chatter_begin and _end it is discarded, for the
+ * whole process.
  */
 struct port_chatter {
-	int stderr_fd; /* the real one, meanwhile; -1: there is none */
+	int stderr_fd; /* a copy of the real one meanwhile; -1: there is none */
 	FILE *stream;
 	char *text;
 	size_t bytes;
 };
 
 void port_chatter_begin(struct port_chatter *chatter);
-/* The same of DPDK's log alone: for what may take long, and standard error must not go nowhere meanwhile. */
+/* The same for DPDK's log alone: for calls that may take long, during which standard error must not be discarded. */
 void port_chatter_listen(struct port_chatter *chatter);
-/* Stops listening, and puts the first line into cause ("" when nothing was said). */
+/* Stops capturing, and copies the first line to cause ("" if there was none). */
 void port_chatter_end(struct port_chatter *chatter, char *cause, size_t bytes);
 
-/* What the EAL complained of when it was started: a NIC that it could not probe is missed only when its port is
+/* The EAL's first complaint when it was started: a NIC that it could not probe is missed only later, when its port is
  * opened. */
 extern char port_eal_said[256];
 
 /* Whether a NUMA node has hugepages that nobody uses. */
 bool port_numa_has_hugepages(int numa);
 
-/* Hugepages that nobody uses and nobody has reserved. */
+/* Hugepages that are neither used nor reserved. */
 struct port_hugepages {
 	uint64_t free_2m, total_2m, free_1g, total_1g; /* pages */
 	uint64_t free_bytes;
@@ -42,82 +43,87 @@ struct port_hugepages {
 
 void port_hugepages_read(struct port_hugepages *pages);
 
-/* Notes that something did not get the pages that were free when the EAL was started: port_eal_hugepages_failed. */
+/* Notes that hugepages which were free when the EAL was started could not be had: for port_eal_hugepages_failed. */
 void port_hugepages_fail(void);
 
-/* What is asked of them: by the EAL itself, and in this many parts of the same size for mempools and parameters. */
+/* The demand for hugepages: that of the EAL itself, and of mempools and parameters, in this many parts of equal
+ * size. */
 struct port_memory {
 	uint64_t eal_bytes, mempool_bytes, arena_bytes;
 	unsigned parts;
 };
 
-/* Whether they are enough, as pages: who has only pages of 1 GiB gives whole ones. */
+/* Whether they are enough, counted in pages: with pages of 1 GiB only, each part takes whole ones. */
 bool port_hugepages_hold(const struct port_hugepages *pages, const struct port_memory *memory);
 
-/* Room that a mbuf or a packet socket's ring gives to a frame: the packet, its Ethernet header and VLAN tag, and what
- * the kernel puts before a frame in a packet socket's ring. A multiple of 1024, so that four of them fill whole pages.
+/* Bytes for a frame in an mbuf or in a packet socket's ring: the packet, its Ethernet header and VLAN tag, and what the
+ * kernel puts before a frame in that ring. A multiple of 1024, so that four of them fill whole pages.
  */
 uint32_t port_frame_bytes(uint32_t mtu);
 
 /*
- * Whether no mbuf may lie across the end of a page: for NICs, before the first mempool is made. Neighbouring pages may
- * be far from each other in the machine's memory. The IOMMU joins them for a real NIC, but an emulated one maps a frame
- * by one address and drops it where that does not reach its end (qemu's e1000e and vmxnet3): the same frame each time
- * it is sent again.
+ * Whether no mbuf may cross the end of a page; needed for NICs, and set before the first mempool is created.
+ * Neighbouring pages need not be neighbours in physical memory. For a real NIC the IOMMU joins them. But an emulated
+ * NIC (qemu's e1000e and vmxnet3) maps a frame by one address, and drops it if the mapping ends before the frame does,
+ * each time that it is sent again.
  */
 void port_mempool_within_pages(bool on);
 /* Whether mempools are one piece of memory without gaps. */
 bool port_mempool_is_whole(void);
 
-/* Has an empty mempool keep what is free in a LIFO (lifo.c); DPDK's return value. */
+/* Makes an empty mempool keep its free objects in a LIFO (lifo.c). DPDK's return value. */
 int port_lifo(struct rte_mempool *pool);
 /*
- * Packet buffers that a thread frees while the reactors that own their pools run: between port_strays_begin and _end
- * what this thread frees (it has no lcore's cache) is set aside. port_strays_return is for when the reactors are at
- * rest, or have ended.
+ * For a thread that frees mbufs while the reactors that own their pools run: what the calling thread frees between
+ * port_strays_begin and _end (it must have no cache of an lcore) is collected. Call port_strays_return when no reactor
+ * runs.
  */
 void port_strays_begin(struct port_strays *of);
 void port_strays_end(void);
 
-/* Fills port->offloads and their limits, and what conf says of them; of a port that has none yet. */
+/* Chooses a port's offloads: sets port->offloads, their limits, and conf. */
 void port_choose_offloads(struct port *port, const struct config_port *config, const struct rte_eth_dev_info *info,
 			  struct rte_eth_conf *conf);
 
-/* Of a queue: so that it keeps no more packet buffers than CONFIG_DESCRIPTORS, whatever its driver makes of them. */
+/* The number of receive descriptors of a queue: such that it holds at most CONFIG_DESCRIPTORS mbufs, whatever its
+ * driver does with them. */
 uint16_t port_receive_descriptors(const struct rte_eth_dev_info *info);
 
-/* Whether a device of this driver's is not to be asked for what it announces (offload.c). */
+/* What is known to be wrong with what this device's driver announces (offload.c); NULL: nothing. */
 const struct port_quirks *port_quirks(const struct rte_eth_dev_info *info);
 
-/* What drivers announce, and do not do. */
+/* Capabilities that a driver announces but does not have. */
 struct port_quirks {
 	const char *driver;
-	uint16_t tso_segments;	   /* at most; 0: as announced */
-	bool last_segment_refused; /* one less than announced */
-	uint16_t receive_rings;	   /* that a queue fills with packet buffers; 0: one */
+	uint16_t tso_segments;	   /* segments of a frame at most; 0: as announced */
+	bool last_segment_refused; /* one segment less than announced works */
+	uint16_t receive_rings;	   /* how many rings a queue fills with mbufs; 0: one */
 	/* the driver inserts tags itself, but not into mbufs that TCP keeps for retransmission */
 	bool vlan_by_software;
 };
 
-/* Fills port->steers and ->steering: of a port that has been started. */
+/* Sets port->steers and ->steering. The port must have been started. */
 void port_steer(struct port *port, uint16_t data_port);
-/* The same way again, of a device that was reset and has forgotten it: clients know its key and its table. */
+/* Restores the same steering on a device that was reset, because clients know its key and its table. */
 void port_steer_again(struct port *port);
 
-/* Has the frames of IPv6's multicast groups let through, as long as the port is open; a port that has been started. */
+/* Makes the device accept frames of the IPv6 multicast groups while the port is open. The port must have been
+ * started. */
 void port_join_groups(struct port *port, const struct config_port *config);
 void port_leave_groups(struct port *port);
 
 /* Adds a virtual device; DPDK's return value. */
 int port_hotplug(const char *name, const char *arguments);
 
-/* A kernel interface that carries a port: it exists, is up, has the MTU. Warns of offloads that spoil its frames. */
-/* interface.c: whether the port's interface is there, and whether its link is up. */
+/* interface.c: whether the port's kernel interface exists, and whether its link is up. */
 bool port_interface_is_there(const struct port *port);
 bool port_interface_link(const struct port *port);
+/* Checks the kernel interface of a port: it must exist, be up, and have the MTU. Warns of offloads that spoil frames.
+ * 0, or a negative errno with err. */
 int port_interface_check(const struct config_port *config, unsigned index, struct star_error *err);
 
-/* This process's sockets that can be waited on for an interface: packet sockets bound to it, and AF_XDP sockets. */
+/* This process's sockets on which one can wait for an interface's frames: packet sockets bound to it, and AF_XDP
+ * sockets. */
 enum { PORT_SOCKETS_MAX = 1024 };
 struct port_sockets {
 	unsigned count;
@@ -125,16 +131,16 @@ struct port_sockets {
 };
 
 void port_sockets_find(const struct config_port *config, struct port_sockets *sockets);
-/* Events of a device, from when it is started until it is closed (events.c). */
+/* Watches events of a device, from when it is started until it is closed (events.c). */
 void port_watch(struct port *port);
 void port_unwatch(struct port *port);
-/* Once the EAL is started: has its handler of SIGBUS repair the mappings of a NIC by uio that is gone. */
+/* Call it once the EAL is started: makes its SIGBUS handler repair the mappings of a NIC under uio that was removed. */
 void port_expect_removal(void);
 
-/* Fills port->wait_fds, from what the driver offers or from the sockets that it opened since `before`. */
+/* Sets port->wait_fds, from the driver's interrupts or from the sockets that it has opened since `before`. */
 void port_wait_init(struct port *port, const struct config_port *config, const struct port_sockets *before);
 
-/* Drivers that carry a kernel interface, and whose sockets can be waited on. */
+/* Which kind of device a port has. The first two use a kernel interface, and sockets on which one can wait. */
 bool port_is_af_packet(const struct config_port *config);
 bool port_is_af_xdp(const struct config_port *config);
 bool port_is_pci(const struct config_port *config);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of memif share: the layout of messages and rings, and a connection. */
+/* What the files of memif share: the formats of messages and rings, and the state of a connection. memif.h says which
+ * thread owns what. */
 #ifndef PORT_MEMIF_INTERNAL_H
 #define PORT_MEMIF_INTERNAL_H
 
@@ -72,14 +73,14 @@ enum { MEMIF_RING_TO_SERVER = 1 }; /* flags of ADD_RING */
 
 enum { MEMIF_DESCRIPTOR_NEXT = 1 };
 
-/* In the client's memory, which it may write at any time: each field is read once, and bounded then. */
+/* In the client's memory, which it may change at any time: so each field is read once, and then checked. */
 struct memif_descriptor {
 	uint16_t flags, region;
 	uint32_t bytes, offset, metadata;
 };
 _Static_assert(sizeof(struct memif_descriptor) == 16, "memif_descriptor");
 
-enum { MEMIF_RING_MASKED = 1 }; /* flags of a ring: its consumer looks by itself, and need not be woken */
+enum { MEMIF_RING_MASKED = 1 }; /* flags of a ring: its consumer polls, and need not be woken */
 
 struct memif_ring {
 	uint32_t cookie;
@@ -96,37 +97,38 @@ struct memif_region {
 	uint64_t bytes;
 };
 
-/* A ring as we use it. */
+/* Our view of a ring. */
 struct memif_end {
 	struct memif_ring *ring; /* NULL: not there */
 	uint16_t mask;
-	uint16_t at; /* what we have consumed, or produced, last */
-	int fd; /* the event fd that wakes its consumer; the client's, and so only the thread's: see memif_wake.c */
-	uint32_t wanted; /* of one to the client: a reactor asks the thread to wake its consumer */
-	uint32_t locked; /* of one that several reactors send to */
+	uint16_t at; /* the last descriptor that we have consumed, or produced */
+	/* event fd that wakes its consumer. The client may do anything with it, so only the port's thread uses it
+	 * (memif_wake.c). */
+	int fd;
+	uint32_t wanted; /* for a ring to the client: a reactor asks the thread to wake its consumer */
+	uint32_t locked; /* lock of a ring that several reactors send to */
 };
 
-/* A client. Constant while reactors have it, but for the ends' `at`, each its own reactor's. */
+/* A client. Constant while reactors use it, except for the rings' `at`, each of which belongs to one reactor. */
 struct memif_link {
 	unsigned regions_count;
 	uint64_t regions_bytes;
 	struct memif_region regions[MEMIF_REGIONS_MAX];
 	bool shared; /* there are fewer rings to the client than reactors */
-	unsigned in_count,
-		out_count; /* from the first on; a reactor beyond them receives nothing, and shares a ring to send to */
+	/* rings in use; a reactor with a higher index receives nothing, and shares a ring for sending */
+	unsigned in_count, out_count;
 	struct memif_end in[PORT_QUEUES_MAX], out[PORT_QUEUES_MAX];
 };
 
 struct memif_queue {
-	struct memif_link *offered; /* by the port's thread */
-	int bell;		    /* event fd: something is offered */
+	struct memif_link *offered; /* set by the port's thread; NULL: none */
+	int bell;		    /* event fd: `offered` has changed */
 	int wait_fd;		    /* epoll fd of bell and of the ring's event fd */
 	struct rte_mempool *pool;
-	/* the reactor's */
-	struct memif_link *taken __rte_cache_aligned;
-	struct memif_end *in, *out; /* of taken; in: NULL beyond the client's rings */
-	bool shared;		    /* out is other reactors', too */
-	bool broken;		    /* the client has written nonsense into a ring: it is not looked at again */
+	/* owned by the reactor */ struct memif_link *taken __rte_cache_aligned;
+	struct memif_end *in, *out; /* rings of `taken`; in: NULL if the client has fewer rings */
+	bool shared;		    /* other reactors use out too */
+	bool broken;		    /* the client has written invalid data into a ring: it is ignored from now on */
 } __rte_cache_aligned;
 
 struct memif {
@@ -136,12 +138,12 @@ struct memif {
 	struct rte_ether_addr mac;
 	int listen_fd, stop_fd;
 	int ask_fd;	   /* event fd: a reactor wants a client's consumer to be woken */
-	unsigned long aio; /* the thread's, for memif_wake.c; 0: this kernel gives none */
+	unsigned long aio; /* the thread's AIO context, for memif_wake.c; 0: the kernel provides none */
 	bool connected, stopping;
 	void (*gone)(void *ctx, uint16_t id);
 	void *gone_ctx;
 	pthread_t thread;
-	/* the thread's: the client that it speaks with, -1: none; until when it must have introduced itself */
+	/* owned by the thread: the client's socket, -1: none; and the time by which it must have introduced itself */
 	int client_fd;
 	bool introduced;
 	uint64_t patience_us;
@@ -149,19 +151,19 @@ struct memif {
 	struct memif_queue queue[];
 };
 
-/* Where a server listens; returns the bytes of the address. */
+/* The address on which a server listens; returns its length. */
 socklen_t memif_address(const struct config_memif *options, struct sockaddr_un *address);
 
 /* memif_client.c: from the thread. */
 void memif_client_accept(struct memif *memif);
-/* Takes a message of the client's. */
+/* Receives and handles a message of the client. */
 void memif_client_serve(struct memif *memif);
 void memif_client_end(struct memif *memif, const char *why);
 
 /* memif_wake.c: from the thread. */
 void memif_wake_init(struct memif *memif);
 void memif_wake_fini(struct memif *memif);
-/* Wakes the consumers of those rings to the client for which a reactor asked. Waits for nothing. */
+/* Wakes the consumers of those rings to the client for which a reactor has asked. Does not block. */
 void memif_wake_asked(struct memif *memif);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client's side of memif, for a worker (memif.h is the appliance's): one queue pair, whose memory is ours, and into
- * and out of which we copy. Not DPDK's driver, whose interrupt thread unmaps that memory when the appliance dies, also
- * while another thread is reading it; which carries no frame over 1518 bytes, and never connects again.
+ * The client side of memif, for a worker (memif.h is the server side): one queue pair in memory of our own, to and from
+ * which frames are copied. It replaces DPDK's driver, whose interrupt thread unmaps that memory when the appliance
+ * dies, even while another thread reads it; which has no frames over 1518 bytes; and which never connects again.
  *
- * No thread of its own: all calls are those of whoever drives the port, one at a time.
+ * Threads: it has none of its own. The thread that drives the port makes all calls, one at a time.
  */
 #ifndef PORT_MEMIF_WORKER_H
 #define PORT_MEMIF_WORKER_H
@@ -19,14 +19,15 @@
 
 struct memif_worker;
 
-/* Frames are received into the pool with mbuf->port set to id. It is not connected yet. NULL with a message. */
+/* Opens it, without connecting yet. Frames are received into mbufs of the pool, with mbuf->port set to id. NULL with
+ * err. */
 struct memif_worker *memif_worker_open(const struct config_port *config, uint16_t id, struct rte_mempool *pool,
 				       struct star_error *err);
 void memif_worker_close(struct memif_worker *worker);
 void memif_worker_mac(const struct memif_worker *worker, struct rte_ether_addr *mac);
 
-/* Whether it is connected. Notices that the appliance has gone, and takes the next step of connecting to one that is
- * there: to be called every few milliseconds. Some system calls; waits for nothing. */
+/* Whether it is connected. It also notices that the appliance has gone, and takes the next step of connecting: call it
+ * every few milliseconds. It makes some system calls, and does not block. */
 bool memif_worker_link(struct memif_worker *worker);
 
 /* As port_receive and port_send. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checksum of a message that lies in a chain of mbufs. Pure functions. */
+/* The CRC-32 of a message in a chain of mbufs. Pure functions. */
 #ifndef RPC_CHAIN_H
 #define RPC_CHAIN_H
 
@@ -8,7 +8,8 @@
 
 #include "base/crc32.h"
 
-/* What has come was written by another core, or long ago: it is fetched while what stands before it is summed up. */
+/* Prefetches an mbuf's data. It was written by another core, or long ago, so it is loaded while the data before it is
+ * added to the checksum. */
 static inline void rpc_chain_prefetch(const struct rte_mbuf *m)
 {
 	const char *at = m ? rte_pktmbuf_mtod(m, const char *) : NULL;
@@ -17,8 +18,8 @@ static inline void rpc_chain_prefetch(const struct rte_mbuf *m)
 		rte_prefetch0(at + i);
 }
 
-/* Of a message that begins in the first mbuf, `at` bytes behind the beginning of its data, and ends with the chain, or
- * earlier in that first one: several messages may share a packet. */
+/* The CRC-32 of a message that begins `at` bytes after the start of the first mbuf's data. It ends either in that mbuf
+ * (several messages may share a packet) or at the end of the chain. */
 static inline uint32_t rpc_chain_crc(const struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 {
 	struct crc32_length length = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading a payload where it lies, in a chain of mbufs whose boundaries fall anywhere. The caller has checked that the
- * bytes are there. Pure functions over the caller's memory.
+ * Reads a payload from a chain of mbufs, whose boundaries can be anywhere. The caller has checked that the bytes are
+ * there. Pure functions.
  */
 #ifndef RPC_CURSOR_H
 #define RPC_CURSOR_H
@@ -15,10 +15,10 @@ struct rpc_cursor {
 	uint32_t offset; /* in m's data */
 };
 
-/* Copies n bytes that span mbufs; the cursor moves on. */
+/* Copies n bytes that may be in several mbufs, and moves the cursor. */
 void rpc_cursor_copy_spanning(struct rpc_cursor *c, void *to, uint32_t n);
 
-/* Moves on by n bytes. */
+/* Moves the cursor by n bytes. */
 void rpc_cursor_skip(struct rpc_cursor *c, uint32_t n);
 
 static inline void rpc_cursor_copy(struct rpc_cursor *c, void *to, uint32_t n)
@@ -31,7 +31,8 @@ static inline void rpc_cursor_copy(struct rpc_cursor *c, void *to, uint32_t n)
 	}
 }
 
-/* The next n bytes: in place where they are in one piece and aligned (a power of two), else copied to scratch. */
+/* The next n bytes: in place if they are contiguous and aligned to `alignment` (a power of two), else copied to
+ * scratch. Moves the cursor. */
 static inline const void *rpc_cursor_take(struct rpc_cursor *c, uint32_t n, uint32_t alignment, void *scratch)
 {
 	if (c->m && c->offset + n <= c->m->data_len) {

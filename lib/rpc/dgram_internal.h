@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the sessions over UDP share. */
+/* What the files of the sessions over UDP (dgram_*.c) share. docs/datagrams.rst describes the protocol. Everything
+ * belongs to the stack's thread. */
 #ifndef RPC_DGRAM_INTERNAL_H
 #define RPC_DGRAM_INTERNAL_H
 
@@ -18,36 +19,36 @@
 
 enum dgram_internal {
 	DGRAM_BODY_OFF =
-		192, /* of a body in its mbuf: NET_UDP_HEADERS and the packet's own before it, a multiple of 64 */
+		192, /* offset of a body in its mbuf, after NET_UDP_HEADERS and the packet's header; a multiple of 64 */
 	DGRAM_INDEX_BITS = 20,
 	DGRAM_SESSIONS_MAX = 1 << DGRAM_INDEX_BITS,
 	DGRAM_WINDOW_MAX = 1024,
-	DGRAM_ACK_EVERY = 16,		 /* packets, or less: unacked_most */
-	DGRAM_TURN_PACKETS = 32,	 /* of a session, before others have their turn */
-	DGRAM_PACE_SLOTS = 1024,	 /* of DGRAM_PACE_NS */
-	DGRAM_PACE_SHIFT = 10,		 /* ns */
-	DGRAM_COOKIE_SHIFT = 32,	 /* a cookie's time slot: 4.3 s. It is good in its own and the next one. */
-	DGRAM_ANSWERS_PER_SECOND = 1000, /* to packets of no session */
+	DGRAM_ACK_EVERY = 16,	 /* packets, at most; see unacked_most */
+	DGRAM_TURN_PACKETS = 32, /* packets that a session sends before others have their turn */
+	DGRAM_PACE_SLOTS = 1024, /* of DGRAM_PACE_NS */
+	DGRAM_PACE_SHIFT = 10,	 /* ns */
+	DGRAM_COOKIE_SHIFT = 32, /* ns: a cookie's time slot, 4.3 s; it is valid in its own slot and the next one */
+	DGRAM_ANSWERS_PER_SECOND = 1000, /* to packets that belong to no session */
 	DGRAM_ANSWERS_BURST = 100,
-	DGRAM_QUOTES_PER_SECOND = 100, /* ICMP errors that are looked at */
-	DGRAM_PREFETCH_FROM = 64,      /* this many sessions are more than the nearest cache holds */
+	DGRAM_QUOTES_PER_SECOND = 100, /* ICMP errors that are examined */
+	DGRAM_PREFETCH_FROM = 64,      /* sessions; more than the first-level cache holds */
 };
 _Static_assert(DGRAM_BODY_OFF >= NET_UDP_HEADERS + sizeof(struct wire_packet), "headers fit before a body");
 _Static_assert(DGRAM_BODY_OFF % 64 == 0, "headers are aligned");
 
 /* The private area of an mbuf that is to be sent. */
 struct dgram_priv {
-	struct rte_mbuf *next;		/* of the queue, before its first transmission */
-	struct rte_mbuf *newer, *older; /* of the packets in the network, by time of sending; or of the lost ones */
+	struct rte_mbuf *next;		/* in the queue, before its first transmission */
+	struct rte_mbuf *newer, *older; /* in the list of packets in flight, by time of sending; or of lost ones */
 	uint64_t sent_ns;		/* the last time */
 	uint32_t number;
-	uint16_t body_off; /* from buf_addr: headers are put before it, again for each transmission */
+	uint16_t body_off; /* from buf_addr: headers are written before it again for each transmission */
 	uint16_t body_len;
 	uint16_t flags; /* enum wire_packet_flags: FIRST, LAST */
 	uint8_t lost;
 	uint8_t transmissions; /* 2: or more */
-	uint8_t phase;	       /* of the key by which the body is sealed where it lies, */
-	uint64_t sealed;       /* and the number; 0: it is in clear */
+	uint8_t phase;	       /* of the key with which the body is encrypted in place, */
+	uint64_t sealed;       /* and the packet's number for that; 0: the body is not encrypted */
 };
 _Static_assert(sizeof(struct dgram_priv) <= NET_PRIV_BYTES, "dgram_priv");
 
@@ -56,7 +57,7 @@ static inline struct dgram_priv *dgram_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-/* Packets that came out of order. */
+/* Packets that have arrived out of order. */
 struct dgram_reorder {
 	struct dgram_reorder *next; /* in the pool */
 	uint32_t highest;	    /* number */
@@ -80,33 +81,33 @@ enum dgram_state {
 	DGRAM_FREE,
 	DGRAM_OPENING,
 	DGRAM_OPEN,
-	DGRAM_REOPENING, /* of a client: what it knows of the session holds still; sends nothing but OPEN */
+	DGRAM_REOPENING, /* a client's: it keeps its state of the session, and sends only OPEN */
 };
 
 enum dgram_flags {
-	DGRAM_ACCEPTED = 1 << 0, /* by us: we are the server */
+	DGRAM_ACCEPTED = 1 << 0, /* we have accepted it: we are the server */
 	DGRAM_HEARD = 1 << 1,	 /* peer_stamp is set */
 	DGRAM_ACK_OWED = 1 << 2,
 	DGRAM_ACK_URGENT = 1 << 3,
-	DGRAM_MARKED = 1 << 4,	/* a mark has come since the last acknowledgement */
+	DGRAM_MARKED = 1 << 4,	/* an ECN mark has come since the last acknowledgement */
 	DGRAM_ACTIVE = 1 << 5,	/* has credit for more than one packet */
-	DGRAM_PING = 1 << 6,	/* one is due */
-	DGRAM_PROBED = 1 << 7,	/* the tail was sent again; what comes next is a timeout */
-	DGRAM_ASKED = 1 << 8,	/* for credit, since there was some */
-	DGRAM_KNOWN = 1 << 9,	/* of a client: it was open */
+	DGRAM_PING = 1 << 6,	/* a PING is due */
+	DGRAM_PROBED = 1 << 7,	/* the tail was sent again as a probe; next comes a timeout */
+	DGRAM_ASKED = 1 << 8,	/* it has asked for credit since it last had some */
+	DGRAM_KNOWN = 1 << 9,	/* a client's: it was open before */
 	DGRAM_TAGGED = 1 << 10, /* its packets have tags */
 };
 
-/* Lists that a session may be in, each first in, first out. What is in one stays until it is taken, though the reason
- * be gone. */
+/* Lists that a session may be in, each first in, first out. A session stays in a list until it is taken from it, even
+ * if the reason is gone. */
 enum dgram_list {
 	DGRAM_DUE,     /* has something to send */
 	DGRAM_ACKS,    /* owes an acknowledgement, at ack_ns */
 	DGRAM_ACTIVES, /* has credit for more than one packet */
 	DGRAM_WANTS,   /* wants more credit than it was given yet */
-	DGRAM_WAITS,   /* gets no credit, because messages hold many mbufs */
+	DGRAM_WAITS,   /* gets no credit, because incomplete messages hold many mbufs */
 	DGRAM_WINDOWS, /* waits for a window to send from */
-	DGRAM_PACED,   /* in a slot of the pacer: not a list of its own */
+	DGRAM_PACED,   /* is in a slot of the pacer: has no queue of its own */
 	DGRAM_LISTS,
 };
 
@@ -114,10 +115,10 @@ struct dgram_queue {
 	struct dgram_session *first, *last;
 };
 
-/* What the sessions with one address, or one /64 of IPv6, have together. */
+/* What the sessions of one address (IPv6: of one /64) use together. */
 struct dgram_peer {
 	struct net_address address;
-	uint32_t next; /* index and one: of the same bucket, or the next free one */
+	uint32_t next; /* index + 1 of the next one in the same bucket, or of the next free one */
 	uint32_t sessions, windows;
 	uint32_t mbufs; /* queued or not acknowledged */
 };
@@ -128,7 +129,7 @@ struct dgram_session {
 	void *user;
 	struct dgram_peer *peer;
 	struct dgram_seal *seal;      /* NULL: it is opened without a ticket */
-	uint64_t token, peer_token;   /* of the packets that come, and of those that are sent; see wire_packet.token */
+	uint64_t token, peer_token;   /* in packets that arrive, and in those that are sent; see wire_packet.token */
 	uint32_t number, peer_number; /* index in the low DGRAM_INDEX_BITS, a generation above */
 	uint32_t payload;
 	uint8_t state;	/* enum dgram_state */
@@ -136,47 +137,47 @@ struct dgram_session {
 	uint16_t flags; /* enum dgram_flags */
 	/* receiving */
 	uint32_t rx_next;    /* the number expected */
-	uint32_t rx_edge;    /* granted */
-	uint32_t rx_limit;   /* what was granted ever: credit lapses */
-	uint32_t rx_charge;  /* of the endpoint's credits */
+	uint32_t rx_edge;    /* the first number not granted */
+	uint32_t rx_limit;   /* the highest edge ever granted: credit may expire */
+	uint32_t rx_charge;  /* how much of the endpoint's credit it uses */
 	uint32_t rx_unacked; /* packets since the last acknowledgement */
-	uint32_t peer_stamp; /* the newest */
+	uint32_t peer_stamp; /* stamp of its newest packet */
 	uint32_t peer_wants;
-	uint64_t heard_ns; /* when it came */
+	uint64_t heard_ns; /* when that came */
 	uint64_t data_ns;
-	uint64_t ack_ns; /* when an acknowledgement is due, if it is owed */
+	uint64_t ack_ns; /* when an owed acknowledgement is due */
 	struct dgram_reorder *reorder;
-	/* the message that comes */
+	/* the message that is arriving */
 	struct dgram_chain message;
 	uint32_t message_need; /* bytes; 0: none */
 	uint32_t message_have, message_mbufs;
-	uint16_t message_packet; /* bytes of a packet that does not end it */
-	uint16_t message_status; /* not WIRE_OK: its frame was delivered, the rest is dropped */
+	uint16_t message_packet; /* bytes of each of its packets but the last */
+	uint16_t message_status; /* not WIRE_OK: its frame was delivered with this status, and the rest is dropped */
 	/* sending */
 	uint32_t tx_una, tx_next; /* the first number not acknowledged, the next one */
 	uint32_t tx_edge;
 	uint32_t tx_queued; /* not sent yet */
 	uint32_t tx_held;   /* sent and not acknowledged */
-	uint32_t tx_flying; /* of these, not known to be lost */
+	uint32_t tx_flying; /* of these, those not known to be lost */
 	struct dgram_chain queue, flying, lost;
 	struct dgram_window *window;
-	uint64_t newest_ns; /* the packet sent last of those acknowledged (RFC 8985, RACK.xmit_ts), */
+	uint64_t newest_ns; /* when the acknowledged packet that was sent last was sent (RFC 8985, RACK.xmit_ts), */
 	uint32_t newest_number, newest_rtt_ns;
-	uint32_t sacked_edge; /* the highest number acknowledged out of order, and one */
+	uint32_t sacked_edge; /* one more than the highest number acknowledged out of order */
 	uint32_t srtt_ns, rttvar_ns;
 	uint8_t backoff;
-	uint8_t reordering; /* recoveries for which the path is taken to reorder */
+	uint8_t reordering; /* for how many more recoveries the path is assumed to reorder */
 	uint64_t progress_ns, due_ns, pace_ns;
-	uint64_t sent_ns;	  /* data, or when credit came: lapses some time after */
+	uint64_t sent_ns;	  /* when data was last sent, or credit came: credit expires some time after */
 	struct wheel_timer timer; /* retransmission, probes, OPEN */
 	struct wheel_timer life;  /* lease, heartbeat */
 	struct dgram_congestion congestion;
 	struct net_udp_flow flow;
 	/* opening */
-	uint64_t client;     /* whose it is: wire_packet_open.client */
-	uint64_t open_token; /* of a session that we open: the token in its OPENs, and of what answers them */
+	uint64_t client;     /* the client's number: wire_packet_open.client */
+	uint64_t open_token; /* for a session that we open: the token in its OPENs and their answers */
 	uint64_t cookie;
-	uint64_t opening_ns; /* since when; of an accepted one: when it was opened */
+	uint64_t opening_ns; /* when opening began; for an accepted one, when it was opened */
 	uint32_t hash_next;
 	struct dgram_session *next[DGRAM_LISTS];
 };
@@ -187,13 +188,13 @@ struct dgram {
 	struct net *net;
 	uint16_t port;
 	uint32_t window_mask;
-	uint32_t sessions, sessions_made; /* in use; ever used */
-	uint64_t random;		  /* how often a number was drawn */
+	uint32_t sessions, sessions_made; /* in use; how many places were ever used */
+	uint64_t random;		  /* counts the random numbers drawn */
 	struct dgram_session *all, *free_first, *free_last;
-	struct dgram_seal *seals;  /* of a server's sessions by ticket */
-	uint64_t welcomes;	   /* to these */
-	uint8_t refusal;	   /* of the session that is being opened: dgram_refuse */
-	uint32_t *hash, hash_mask; /* index and one: accepted sessions by client, others by the peer's token */
+	struct dgram_seal *seals;  /* of a server's sessions with tickets */
+	uint64_t welcomes;	   /* sent to these */
+	uint8_t refusal;	   /* status for the session that is being opened: dgram_refuse */
+	uint32_t *hash, hash_mask; /* index + 1: accepted sessions by client number, others by the peer's token */
 	struct dgram_peer *peers;  /* of sessions_max + 1 */
 	uint32_t *peers_hash, peers_made, peers_free, peers_hand;
 	uint32_t windows_free;
@@ -204,18 +205,18 @@ struct dgram {
 	/* the pacer: a wheel of slots */
 	struct dgram_session *slots[DGRAM_PACE_SLOTS];
 	uint64_t slots_used[DGRAM_PACE_SLOTS / 64];
-	uint64_t pace_slot; /* all before it are empty */
+	uint64_t pace_slot; /* all slots before it are empty */
 	uint32_t paced;
 	/* credit */
 	uint32_t actives, share, credits_out;
-	uint64_t lapse_ns;   /* when the actives are looked at next */
-	uint32_t held;	     /* mbufs of messages */
-	uint32_t held_whole; /* of these, of messages that their users have not taken */
+	uint64_t lapse_ns;   /* when active sessions are next checked for unused credit */
+	uint32_t held;	     /* mbufs of messages that are incomplete or not yet released */
+	uint32_t held_whole; /* of these, those of complete messages */
 	struct dgram_session *favoured;
-	uint64_t favoured_ns; /* when it was chosen, or something of it came last */
-	bool favoured_sends;  /* something has come since it was chosen */
+	uint64_t favoured_ns; /* when it was chosen, or last sent something */
+	bool favoured_sends;  /* it has sent something since it was chosen */
 	struct wheel_timer favour_timer;
-	struct bucket answers, quotes; /* to strangers; ICMP errors */
+	struct bucket answers, quotes; /* rate limits: of answers to unknown senders, of ICMP errors examined */
 	struct dgram_counters counters;
 };
 
@@ -264,7 +265,7 @@ static inline struct dgram_session *list_take(struct dgram *d, enum dgram_list l
 	return s;
 }
 
-/* Chains of mbufs by dgram_priv: of those in the network, and of the lost ones. */
+/* Lists of mbufs linked by dgram_priv: of those in flight, and of the lost ones. */
 static inline void chain_append(struct dgram_chain *c, struct rte_mbuf *m)
 {
 	struct dgram_priv *p = dgram_priv(m);
@@ -295,13 +296,13 @@ static inline void chain_remove(struct dgram_chain *c, struct rte_mbuf *m)
 /* dgram.c */
 uint64_t dgram_draw(struct dgram *d);
 struct dgram_session *dgram_session_make(struct dgram *d, const struct net_udp_address *address);
-/* Drops all it has; its place is free. */
+/* Drops all that it has, and frees its place. */
 void dgram_session_free(struct dgram_session *s);
-/* The same, after its user was told. */
+/* The same, after calling the user's handler. */
 void dgram_session_end(struct dgram_session *s, int reason);
-/* Drops what is queued and in flight, and what has come of a message; numbers start over. */
+/* Drops what is queued and in flight, and an incomplete message; numbers start again. */
 void dgram_session_reset(struct dgram_session *s);
-/* By client, or by the peer's token. */
+/* Adds it to the hash, by client number or by the peer's token. */
 void dgram_session_hash(struct dgram_session *s);
 void dgram_session_unhash(struct dgram_session *s);
 struct dgram_session *dgram_session_find(struct dgram *d, uint64_t key, bool accepted);
@@ -329,56 +330,58 @@ net_udp_quoted dgram_open_quoted;
 /* Closes the peer's end. */
 void dgram_open_send_close(struct dgram_session *s);
 
-/* dgram_seal.c: sessions by ticket */
-/* An OPEN's hello, once it is believed: who has sent it. */
+/* dgram_seal.c: sessions with tickets */
+/* An authenticated hello of an OPEN: who has sent it. */
 struct dgram_greeting {
 	struct secure_hello hello;
 	struct secure_guest guest;
 	uint8_t secret[SECURE_HASH_BYTES];
 };
-/* Server: whether the OPEN comes by a good ticket. The client's number of it is made its principal's own. */
+/* Server: whether the OPEN has a valid ticket. The client number in it is replaced by one that only its principal can
+ * have. */
 bool dgram_seal_greeted(struct dgram *d, const struct dgram_from *from, struct dgram_greeting *greeting);
 void dgram_seal_accept(struct dgram_session *s, const struct dgram_greeting *greeting);
-/* Whether the client cannot have the keys of a session of ours, which was opened by another OPEN of his. */
+/* Whether the client cannot have the keys of a session of ours, because another OPEN has opened it. */
 bool dgram_seal_is_stale(const struct dgram_session *s, const struct dgram_greeting *greeting);
-/* Behind the body of OPENED, and into its header; returns how many bytes. */
+/* Appends the welcome to the body of OPENED, and completes its header. Returns the welcome's bytes. */
 uint16_t dgram_seal_welcome(const struct dgram_session *s, const struct dgram_greeting *greeting,
 			    struct wire_packet *header, uint8_t *body, uint16_t bytes);
-/* Client: whether there is a ticket to open with; drops it, as it was not taken. */
+/* Client: whether there is a ticket to open with; and drops it, because it was refused. */
 bool dgram_seal_prepare(struct dgram_session *s);
 void dgram_seal_refused(struct dgram_session *s);
 uint16_t dgram_seal_hello(const struct dgram_session *s, struct wire_packet *header, uint8_t *body, uint16_t bytes);
-/* Whether OPENED is from who has the ticket's secret; and what follows when it opens a session that is new. */
+/* Whether OPENED is from a node that has the ticket's secret; and starts the keys, if OPENED opens a new session. */
 bool dgram_seal_welcomed(const struct dgram_session *s, const struct dgram_from *from);
 void dgram_seal_begin(struct dgram_session *s, const struct dgram_from *from, const struct wire_packet_opened *opened);
-/* A packet that leaves: completes its header. Where the body is sealed in place that is noted in *p, if not NULL. */
+/* Encrypts or authenticates a packet that is sent, and completes its header. If the body was encrypted in place, *p (if
+ * not NULL) records it. */
 void dgram_seal_packet(struct dgram_session *s, struct wire_packet *header, void *body, uint32_t bytes,
 		       struct dgram_priv *p, uint64_t now_ns);
-/* The body of one that is sent again, in clear. */
+/* Decrypts the body of a packet that is sent again. */
 void dgram_seal_undo(struct dgram_session *s, const struct dgram_priv *p, void *body);
-/* A packet that has come, whose header stands at `packet` too. False: nothing of it is believed, or its session has
- * ended. */
+/* Verifies and decrypts a received packet, whose header is also at `packet`. false: it is not authentic, or its session
+ * has ended. */
 bool dgram_seal_open(struct dgram_session *s, const struct dgram_from *from, uint8_t *packet);
 void dgram_seal_clear(struct dgram_session *s);
 
 /* dgram_input.c */
 net_udp_receive dgram_receive;
 net_udp_prefetch_fn dgram_prefetch_packet;
-/* The packet behind those that have come: m's data is its body. False: s has ended. */
+/* Takes the next packet in order: m's data is its body. false: s has ended. */
 bool dgram_message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags);
 void dgram_message_drop(struct dgram_session *s);
 
-/* dgram_recovery.c: what a packet acknowledges; news: and says of the present. False: the session's user has closed
- * it. */
+/* dgram_recovery.c: processes what a packet acknowledges. news: it is the newest one so far. false: the session's user
+ * has closed it. */
 bool dgram_recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool news);
-/* Of packets sent before what was acknowledged, those are lost that had time enough. */
+/* Marks packets as lost that were sent long enough before an acknowledged one. */
 void dgram_recovery_detect(struct dgram_session *s, uint64_t now_ns);
 void dgram_recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart);
 void dgram_recovery_timer(struct wheel_timer *timer, uint64_t now_ns);
 void dgram_recovery_life(struct wheel_timer *timer, uint64_t now_ns);
 
 /* dgram_output.c */
-/* Sends what may be sent; false: the output queue is full. */
+/* Sends what may be sent. false: the output queue is full. */
 bool dgram_output_session(struct dgram_session *s, uint64_t now_ns);
 bool dgram_output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns);
 /* A packet without data. */
@@ -390,7 +393,7 @@ static inline void output_urgent(struct dgram_session *s)
 	list_put(s, DGRAM_DUE);
 }
 
-/* dgram_peers.c: a session begins, ends, and speaks from another address. */
+/* dgram_peers.c: a session begins; it ends; its peer has another address now. */
 void dgram_peer_join(struct dgram_session *s);
 void dgram_peer_leave(struct dgram_session *s);
 void dgram_peer_move(struct dgram_session *s);
@@ -401,37 +404,37 @@ static inline bool peer_may_take_window(const struct dgram_session *s)
 
 	return !d->options.accepts || s->peer->windows <= PEER_WINDOW_SHARE * d->windows_free;
 }
-/* Ends a session for one with that address; false: none gives way to it. */
+/* Ends another session to make room for one with that address. false: none gives way. */
 bool dgram_peer_make_place(struct dgram *d, const struct net_address *address, uint64_t now_ns);
 
-/* dgram_pace.c: calls a session back at a time, to within a slot. */
+/* dgram_pace.c: has a session send at a time, with the precision of a slot. */
 void dgram_pace_at(struct dgram_session *s, uint64_t when_ns);
 void dgram_pace_turn(struct dgram *d, uint64_t now_ns);
 uint64_t dgram_pace_next_ns(const struct dgram *d);
 
 /* dgram_credit.c */
-/* Moves the edge as far as it may go. */
+/* Grants as much credit as possible: moves rx_edge. */
 void dgram_credit_update(struct dgram_session *s, uint64_t now_ns);
-/* The peer has told with a packet how many wait for credit. */
+/* The peer says in a packet how many of its packets wait for credit. */
 void dgram_credit_wanted(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns);
-/* Whether a packet of data is taken though messages hold as many mbufs as they may. */
+/* Whether a packet of data is accepted although messages hold as many mbufs as they may. */
 bool dgram_credit_admit(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns);
-/* Of the favoured session a packet was taken. */
+/* A packet of the favoured session was accepted. */
 void dgram_credit_favoured_sends(struct dgram *d, uint64_t now_ns);
 void dgram_credit_leave(struct dgram_session *s);
 void dgram_credit_turn(struct dgram *d, uint64_t now_ns);
 void dgram_credit_timer(struct wheel_timer *timer, uint64_t now_ns);
-/* Messages hold so many mbufs that only one more is let in, */
+/* Messages hold so many mbufs that only the favoured session may send more. */
 static inline bool credit_tight(const struct dgram *d)
 {
 	return d->held > d->options.held_mbufs_max / 2;
 }
-/* or that those which stand still end, */
+/* Messages hold so many mbufs that those which make no progress are ended. */
 static inline bool credit_strained(const struct dgram *d)
 {
 	return d->held > d->options.held_mbufs_max + d->options.held_mbufs_max / 2;
 }
-/* dgram_credit_update of what is usual: one packet, which everyone has credit for. */
+/* dgram_credit_update for the usual case: one packet, for which every session has credit. */
 static inline void credit_update(struct dgram_session *s, uint64_t now_ns)
 {
 	if (unlikely(s->flags & DGRAM_ACTIVE || credit_tight(s->dgram))) {
@@ -442,8 +445,8 @@ static inline void credit_update(struct dgram_session *s, uint64_t now_ns)
 	if (number_before(s->rx_limit, s->rx_edge))
 		s->rx_limit = s->rx_edge;
 }
-/* and that one only when most of them are not waiting for their users, and a message's worth is left of twice as
- * many. */
+/* Whether a session may be favoured: most of the mbufs must not be waiting for their users, and there must be room left
+ * for a message. */
 static inline bool credit_may_favour(const struct dgram *d)
 {
 	return !d->favoured && d->held_whole <= d->options.held_mbufs_max / 4 && !credit_strained(d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls on the stream that a request came by: direct ones to lib/net's TCP, or those of the server's transport. The
- * test costs the direct calls one predictable branch.
+ * Calls on the stream from which a request came: directly to lib/net's TCP, or through the server's transport
+ * (rpc/transport.h). With TCP the choice costs one predictable branch.
  */
 #ifndef RPC_LINK_H
 #define RPC_LINK_H
@@ -53,7 +53,7 @@ static inline void link_consumed(const struct rpc_work *w, uint32_t bytes)
 		link_transport(w)->consumed(w->conn, bytes);
 }
 
-/* A hint to lib/net's TCP; the kernel decides for itself when it acknowledges. */
+/* A hint to lib/net's TCP. The kernel decides by itself when it acknowledges. */
 static inline void link_will_answer(const struct rpc_work *w)
 {
 	if (likely(!link_transport(w)))

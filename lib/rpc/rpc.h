@@ -77,10 +77,10 @@ enum rpc_progress {
 struct rpc_outcome {
 	uint64_t session;
 	uint64_t sequence; /* the highest completed one */
-	const uint8_t
-		*ended; /* enum wire_status of the last WIRE_IN_FLIGHT_MAX, by sequence; NULL: all were executed */
-	bool forgot;	/* sessions were forgotten earlier */
-	bool unknown;	/* this one may have been among them */
+	/* enum wire_status of the last WIRE_IN_FLIGHT_MAX, by sequence; NULL: all were executed */
+	const uint8_t *ended;
+	bool forgot;  /* sessions were forgotten earlier */
+	bool unknown; /* this one may have been among them */
 	/* Another session that is forgotten for this one, and was reported before; 0: none. If it is forgotten without
 	 * a successor, the sequence REPLAY_GONE (replay.h) reports that. */
 	uint64_t replaces;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The byte streams that requests come in by. By default they are connections of lib/net's TCP, called directly; a
- * server that is given this table uses another implementation instead, such as kernel sockets (lib/ksock). A connection
- * is opaque to rpc: it is given back to the operations that it came from.
+ * The byte streams that requests come in by. By default they are connections of lib/net's TCP, which is called
+ * directly. A server with this table uses another implementation instead, such as kernel sockets (lib/ksock).
+ * Connections are opaque to rpc.
  *
- * What each call promises stands in net/tcp.h, at the function of the same name. One thread, the reactor's.
+ * net/tcp.h has the contract of each call, at the function of the same name. All on the reactor's thread.
  */
 #ifndef RPC_TRANSPORT_H
 #define RPC_TRANSPORT_H

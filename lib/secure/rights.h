@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who may do what with which tables of the data network, and how much: a file of lines "allow PRINCIPAL VERBS PREFIX"
- * and "limit PRINCIPAL QUOTA=NUMBER..." (docs/security.rst). Constant once it is read. Thread-safe.
+ * Rights to tables on the data network, and quotas: a file with lines "allow PRINCIPAL VERBS PREFIX" and "limit
+ * PRINCIPAL QUOTA=NUMBER..." (docs/security.rst). Constant once it is read, and so thread-safe.
  */
 #ifndef SECURE_RIGHTS_H
 #define SECURE_RIGHTS_H
@@ -16,7 +16,7 @@
 
 enum secure_right {
 	SECURE_PULL = 1 << 0,
-	SECURE_CREATE = 1 << 1, /* rows that are not there */
+	SECURE_CREATE = 1 << 1, /* missing rows */
 	SECURE_PUSH = 1 << 2,
 	SECURE_ASSIGN = 1 << 3,
 	SECURE_DELETE = 1 << 4,
@@ -26,24 +26,25 @@ enum secure_right {
 
 struct secure_rights;
 
-/* path is that of a file that nobody but its owner and root can change. NULL with a message. */
+/* Reads the file, which only its owner and root may be able to change. NULL with err. */
 struct secure_rights *secure_rights_load(const char *path, struct star_error *err);
-/* The same of bytes, which path is said to have. */
+/* The same from memory. path: for error messages. */
 struct secure_rights *secure_rights_parse(const char *path, const char *text, size_t bytes, struct star_error *err);
 void secure_rights_free(struct secure_rights *rights); /* may be NULL */
 
-/* What a principal may do with a table, a set of enum secure_right. rights NULL: there is no such file. */
+/* What a principal may do with a table: a set of enum secure_right. rights NULL: there is no such file; then it may do
+ * all that its role allows, and a reader nothing. */
 uint8_t secure_rights_of(const struct secure_rights *rights, const char *principal, enum secure_role role,
 			 const char *table);
-/* Whether there is a table with which it may do something. */
+/* Whether a principal has any right to some table. */
 bool secure_rights_any(const struct secure_rights *rights, const char *principal, enum secure_role role);
 
-/* A principal's quotas: each is its own, or else that of *. rights NULL: none. True: it has one. */
+/* A principal's quotas: each is its own, or else that of *. rights NULL: none. Returns whether it has any. */
 bool secure_rights_quotas(const struct secure_rights *rights, const char *principal, struct secure_quotas *quotas);
 
-/* "pull", ...; 0: there is no such one. */
+/* The right with a name such as "pull"; 0: there is none. */
 uint8_t secure_right_from(const char *name);
-/* The first of a set. */
+/* The name of the first right in a set. */
 const char *secure_right_name(uint8_t set);
 
 #endif

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A table's index: 64-bit key to row, by extendible hashing (Fagin, Nievergelt, Pippenger, Strong, TODS 4, 1979). The
- * low bits of a key's hash pick a segment from the directory; a segment is a page of 128 buckets, a bucket a cache line
- * of 12 entries: an 8-bit tag of the hash and the row's number each. The key itself stands in the row. An entry lies in
- * its home bucket or, when that was full, in one other bucket of the segment, which tag and home determine; so a
- * look-up reads one line, seldom two, never more (cuckoo hashing with partial keys: Fan, Andersen, Kaminsky, NSDI
- * 2013). A segment that can't place an entry, at some 95 % full, splits in two, which moves the entries of that segment
- * only; two that deletions have left with less than three quarters of a segment together are joined again, and a page
- * comes back.
+ * A table's index, from 64-bit keys to rows, by extendible hashing (Fagin, Nievergelt, Pippenger, Strong, TODS 4,
+ * 1979). The low bits of a key's hash select a segment from the directory. A segment is a page of 128 buckets, and a
+ * bucket is a cache line with 12 entries, each an 8-bit tag of the hash and a row number. The key itself is in the row.
+ * An entry is in its home bucket or, if that was full, in one other bucket of the segment, which follows from tag and
+ * home. So a look-up reads one cache line, seldom two, and never more (cuckoo hashing with partial keys: Fan, Andersen,
+ * Kaminsky, NSDI 2013). A segment that cannot place an entry, which happens when it is about 95 % full, splits in two;
+ * only its own entries are moved. If deletions leave two sibling segments with less than three quarters of a segment
+ * together, they are joined, and a page is freed.
  *
- * With equal shares of the keys all segments would be full, and so split, at about the same time, over and over again.
- * So the lowest bits of a hash are none of a key's random bits, but one of 32 shares made from them, whose sizes are
- * those of a geometric series from 1 to 2 (the idea of spiral storage: Martin, 1979): at any time there are segments of
- * every fill between a half and full, as many split while a table grows by a tenth as while it grows by the next one,
- * and the index takes as many bytes a row at one moment as at another.
+ * If all segments had equal shares of the keys, they would all become full, and split, at about the same time, again
+ * and again. So the lowest bits of a hash are not random: they are one of 32 shares, whose sizes form a geometric
+ * series from 1 to 2 (the idea of spiral storage: Martin, 1979). Then there are segments of every fill between half and
+ * full at any time, splits are spread evenly over a table's growth, and the index always takes about the same number of
+ * bytes for each row.
  *
- * A split reads no keys: each entry has the bit that tells its side. A bucket learns those of the entries that the last
- * split left in it when the next entry comes.
+ * A split reads no keys, because each entry has the bit that says to which half it goes. After a split a bucket does
+ * not know the next such bits of its entries; it reads them from the rows when the next entry comes.
  *
- * The directory of twice the size is made ready a piece with each split. A segment that it would leave too far behind,
- * as only chosen keys can, splits before: so with random keys one operation splits or joins one segment, and writes a
- * bounded part of the directory. Keys in the order of a walk, which exports have, share all bits by which the segments
- * that there are could part them: now and then one of them has one segment split for each of these bits.
+ * The directory of twice the size is prepared in steps, one with each split. Before it is used, segments that would lag
+ * too far behind are split; only chosen keys cause that. So with random keys one operation splits or joins one segment,
+ * and writes a bounded part of the directory. Keys in the order of an index walk, as in exports, share all the bits
+ * that distinguish the existing segments: now and then such a key makes one segment split once for each of these bits.
  *
- * The hash is not the one that partitions are cut by (base/hash.h: hash_key), so a shard's keys spread over the whole
- * directory.
+ * This hash differs from the one that determines partitions (base/hash.h: hash_key), so a shard's keys spread over the
+ * whole directory.
  *
- * More than 24 keys that share bucket, tag and all bits of the directory, which nobody meets who does not look for
- * them, are refused instead of being split without end. One thread.
+ * More than 24 keys that share bucket, tag and all bits of the directory are refused, instead of splitting for ever;
+ * only keys chosen for that do this. One thread, the store's.
  */
 #ifndef STORE_INDEX_H
 #define STORE_INDEX_H
@@ -48,8 +48,9 @@ enum index_shape {
 	INDEX_DEPTH_MAX = 26,
 	INDEX_AWAY_MAX = 127,
 	INDEX_ALL = (1 << INDEX_ENTRIES) - 1, /* a bit for each entry of a bucket */
-	INDEX_PAGE_BITS = 25,		      /* of a directory's entry: 256 GiB */
-	/* The lowest bits of a hash say which of 32 unequal shares it belongs to, by this many bits from there on. */
+	INDEX_PAGE_BITS = 25,		      /* of a directory entry, for a page number: 256 GiB */
+	/* The lowest INDEX_SHARE_BITS bits of a hash say to which of 32 unequal shares it belongs. The share is
+	 * computed from INDEX_SHARE_OF bits, from bit INDEX_SHARE_FROM on. */
 	INDEX_SHARE_BITS = 5,
 	INDEX_SHARE_FROM = 26,
 	INDEX_SHARE_OF = 14,
@@ -57,10 +58,10 @@ enum index_shape {
 
 struct index_bucket {
 	uint8_t tags[INDEX_ENTRIES];   /* 0: free */
-	uint32_t away : INDEX_ENTRIES; /* bit i: entry i is at home in the other bucket */
-	uint32_t side : INDEX_ENTRIES; /* bit i: if known, the bit of its hash by which the next split goes */
-	uint32_t strayed : 7;	       /* entries at home here that lie in another bucket */
-	uint32_t known : 1;	       /* that of all entries in it */
+	uint32_t away : INDEX_ENTRIES; /* bit i: the home of entry i is its other bucket */
+	uint32_t side : INDEX_ENTRIES; /* bit i, if `known`: the hash bit of entry i that decides the next split */
+	uint32_t strayed : 7;	       /* how many entries whose home is here are in their other bucket */
+	uint32_t known : 1;	       /* `side` is valid, for all entries */
 	store_row rows[INDEX_ENTRIES];
 };
 _Static_assert(sizeof(struct index_bucket) == 64, "a bucket is a cache line");
@@ -73,56 +74,57 @@ _Static_assert(sizeof(struct index_segment) == ARENA_PAGE, "a bucket's address x
 
 struct store_index {
 	uint8_t *base; /* of the arena */
-	/* 2^depth segments: page of the arena, and the low bits of the hash that all its keys share */
+	/* 2^depth entries: a segment's page in the arena, and above INDEX_PAGE_BITS its depth */
 	uint32_t *directory;
 	uint64_t mask; /* 2^depth - 1 */
 	uint8_t depth;
-	uint8_t row_shift; /* log2 of the bytes that a row number counts */
+	uint8_t row_shift; /* log2 of the unit of row numbers, in bytes */
 	uint32_t segments;
 	uint32_t splits;
-	uint64_t split_entries; /* that segments had when they split, all together */
-	/* The directory of twice the size, made ready ahead of need in bounded steps. NULL: not begun. */
+	uint64_t split_entries; /* total of the entries that segments had when they split */
+	/* The directory of twice the size, prepared in bounded steps before it is needed. NULL: not begun. */
 	uint32_t *next;
-	uint32_t copied; /* entries of directory that stand in next, twice each */
-	bool behind;	 /* the segment of the next one has to split first */
+	uint32_t copied; /* entries of `directory` that were copied to `next`, twice each */
+	bool behind;	 /* the segment of the next entry has to split first */
 	struct arena *arena;
 	struct store_stats *stats;
 };
 
-/* Rows are numbered by their distance from the arena's base in units of 2^row_shift bytes, and begin with their key.
- * false when the arena has no room. */
+/* A row's number is its offset from the arena's base in units of 2^row_shift bytes. Rows begin with their key. false:
+ * the arena has no room. */
 bool store_index_init(struct store_index *ix, struct arena *arena, unsigned row_shift, struct store_stats *stats);
 
 /* The row of a key with this hash, or STORE_NO_ROW. */
 store_row store_index_find(const struct store_index *ix, uint64_t key, uint64_t hash);
 
-/* Adds an entry for a key that has none. false when there is no room for it. */
+/* Adds an entry for a key that has none. false: there is no room. */
 bool store_index_insert(struct store_index *ix, uint64_t hash, store_row row);
 
-/* The same while nobody waits: with as large a directory as it takes. */
+/* The same while nobody waits, as when loading: it may enlarge the directory at once. */
 bool store_index_load(struct store_index *ix, uint64_t hash, store_row row);
 
-/* Takes an entry out, which must be there. */
+/* Removes an entry, which must exist. */
 void store_index_erase(struct store_index *ix, uint64_t hash, store_row row);
 
-/* Gives an index's memory back to the arena, some segments at a time, from *at (0) on; of one that could not be made,
- * too. true: that was the last of it. */
+/* Returns an index's memory to the arena, so many segments at a time, from *at on, which begins as 0. Also for an index
+ * whose init has failed. true: all of it was returned. */
 bool store_index_drop(struct store_index *ix, uint64_t *at, unsigned segments);
 
 /*
- * A walk over all entries, a segment at a time, in the order of the segments' reversed hash bits (as Redis's SCAN
- * does): in it a split or a join changes nothing before or after itself, so an entry that stays is met, whatever
- * happens between two calls. Begins as { 0 }.
+ * A walk over all entries, a segment at a time, in the order of reversed hash bits (as Redis's SCAN does). In that
+ * order a split or a join changes nothing before or after itself, so an entry that exists throughout is visited,
+ * whatever happens between two calls. Begins as { 0 }.
  */
 struct index_walk {
-	uint64_t at; /* reversed hash where the next segment begins */
+	uint64_t at; /* reversed hash at which the next segment begins */
 	bool over;
 };
 
-/* The rows of the next segment; returns how many, perhaps 0. Not to be called when walk->over is set. */
+/* Writes the rows of the next segment, and returns their number, which may be 0. Do not call it when walk->over is
+ * set. */
 unsigned store_index_walk(struct store_index *ix, struct index_walk *walk, store_row rows[INDEX_SEGMENT_ENTRIES]);
 
-/* Where a walk meets an entry of this hash: its bits reversed; and the other way round. */
+/* The position of a hash in a walk: its bits in reverse order. Applying it twice gives the hash again. */
 static inline uint64_t index_order(uint64_t hash)
 {
 	hash = __builtin_bswap64(hash);
@@ -132,8 +134,9 @@ static inline uint64_t index_order(uint64_t hash)
 }
 
 /*
- * Directory: bits 0 to 25, of which the share takes the lowest; bucket: bits 40 to 46; tag: bits 56 to 63. Share s of
- * 32 gets about 2^(s / 32) / 46 of the keys, the logarithm by a parabola: s = 32 (u + 11/32 u (1 - u)), u in [0, 1).
+ * The hash of a key. Directory: bits 0 to 25, of which the lowest five are the share; bucket: bits 40 to 46; tag: bits
+ * 56 to 63. Share s of 32 gets about 2^(s / 32) / 46 of the keys. The logarithm is approximated by a parabola: s = 32
+ * (u + 11/32 u (1 - u)), with u uniform in [0, 1).
  */
 static inline uint64_t index_hash(uint64_t key)
 {
@@ -157,7 +160,7 @@ static inline struct index_segment *index_segment_of(const struct store_index *i
 	return (struct index_segment *)(ix->base + (uint64_t)page * ARENA_PAGE);
 }
 
-/* How many low bits of their hash all keys of a segment share. */
+/* The depth of a segment: how many low bits of the hash are the same for all its keys. */
 static inline unsigned index_depth(const struct store_index *ix, uint64_t hash)
 {
 	return ix->directory[hash & ix->mask] >> INDEX_PAGE_BITS;
@@ -168,7 +171,8 @@ static inline struct index_bucket *index_home(const struct store_index *ix, uint
 	return &index_segment_of(ix, hash)->buckets[(hash >> 40) % INDEX_BUCKETS];
 }
 
-/* The other bucket for a tag: its other's other is the bucket itself, and never the same. */
+/* The other bucket for a tag. It always differs from the bucket, and the other bucket of that one is the bucket
+ * itself. */
 static inline struct index_bucket *index_other(const struct index_bucket *bucket, uint8_t tag)
 {
 	const uintptr_t step = ((tag * (INDEX_BUCKETS - 1u)) >> 8) + 1;
@@ -176,7 +180,7 @@ static inline struct index_bucket *index_other(const struct index_bucket *bucket
 	return (struct index_bucket *)((uintptr_t)bucket ^ step * sizeof(*bucket));
 }
 
-/* A bit for each entry that has this tag; of tag 0: for each free entry. */
+/* A bit for each entry with this tag; with tag 0 for each free entry. */
 static inline uint32_t index_match(const struct index_bucket *bucket, uint8_t tag)
 {
 	const __m128i tags = _mm_load_si128((const __m128i *)bucket);
@@ -200,8 +204,8 @@ static inline uint64_t index_key(const struct store_index *ix, store_row row)
 	return *(const uint64_t *)index_record(ix, row);
 }
 
-/* Before an entry is added: loads the rows of a bucket that has to learn its entries' sides. Inlined always, as
- * table_prefetch. */
+/* Call it before an entry is added: prefetches the rows of a bucket that has to read its entries' `side` bits. Always
+ * inlined, for the reason given at table_prefetch. */
 static inline __attribute__((always_inline)) void index_load_to_learn(const struct store_index *ix,
 								      const struct index_bucket *bucket)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The first values of rows: a function of (seed, table name, key, element) alone, with the same bits on every machine.
- * Pure functions.
+ * The initial values of rows. They depend only on (seed, table name, key, element), and have the same bits on every
+ * machine. Pure functions.
  *
  * Element e of the row of `key` is made from word e % 4 of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) with
  *   counter  (low half of key, high half of key, e / 4, attempt)
@@ -17,7 +17,7 @@
  *           variance), and for truncated normal sqrt(variance) / 0.8796..., which is what two standard deviations leave
  *           of one. Fans as TensorFlow counts them.
  *
- * Elements of a variable's last block that are not the variable's are 0, so that no norm sees them.
+ * Elements of a variable's last block beyond the variable's end are 0, so that they do not affect norms.
  */
 #ifndef STORE_INITIAL_H
 #define STORE_INITIAL_H

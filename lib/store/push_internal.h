@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of a push share: push.c gathers keys, apply.c takes gradients. */
+/* What the files of a push share: push.c collects keys, apply.c applies gradients. One thread, the store's. */
 #ifndef STORE_PUSH_INTERNAL_H
 #define STORE_PUSH_INTERNAL_H
 
@@ -12,41 +12,42 @@ enum { PUSH_SUM_ALIGN = 8, PUSH_LAST = 0 };
 /* One key of the request. */
 struct push_entry {
 	store_row row;	/* STORE_UNADMITTED: its gradient is dropped */
-	uint32_t first; /* the entry of the same row that came first in this operation; perhaps this one */
-	/* Of a first entry: gradients to come for the row; 1 when the next step is to apply. Of another: PUSH_LAST, if
-	 * a look has found it to be the row's last one. */
+	uint32_t first; /* the first entry of the same row in this operation; possibly this one */
+	/* In a first entry: gradients still to come for the row; 1: the next one is to be applied. In another:
+	 * PUSH_LAST if store_push_look has found it to be the row's last one. */
 	uint32_t left;
-	/* Of a first entry: */
-	uint32_t sum; /* where in sums they are added up, in units of PUSH_SUM_ALIGN; PUSH_NO_SUM: there is one only */
+	/* In a first entry: */
+	/* offset of the row's sum in `sums`, in units of PUSH_SUM_ALIGN; PUSH_NO_SUM: the row has one gradient */
+	uint32_t sum;
 };
 
 struct push_op {
 	struct store_table *table;
 	uint32_t first; /* entry */
-	uint32_t end;	/* of the entries that it may have */
+	uint32_t end;	/* of the entries that it may have, exclusive */
 	uint32_t keys;	/* entries that it has */
 	uint32_t looked, taken, finished;
-	bool open;   /* the table knows of it: its rows are kept */
+	bool open;   /* it is open in the table: its rows are held */
 	bool summed; /* store_push_look has added up the gradients of one row */
-	bool begun;  /* step is there */
-	bool assign; /* what comes in is values */
+	bool begun;  /* `step` is set */
+	bool assign; /* it assigns: gradients are values */
 	bool sums;   /* a row has several gradients */
-	bool large;  /* a gradient was looked at that is not moderate: sums may overflow */
+	bool large;  /* a gradient was found that is so large that sums may overflow */
 	bool more;   /* of store_push_step */
-	/* each key so far was above the one before it: no two are the same, and no entry has a cell yet */
+	/* keys so far are in strictly ascending order: all are different, and no entry needs a cell */
 	bool ordered;
-	uint64_t last; /* of them */
+	uint64_t last; /* the last of these keys */
 	struct optim_step step;
 	double squares;	 /* of its gradients */
-	double norms[2]; /* LAMB's, of the variable */
+	double norms[2]; /* of the variable, for LAMB */
 };
 
 /*
- * Entries of one row are found through a hash table of open addressing, whose cells hold positions: the number of keys
- * that all requests so far had before this one. Positions only grow, so those of earlier operations are known by being
- * smaller than the first of this one, and nothing is cleared but once in some four billion keys. An operation uses as
- * many cells as it needs for a load of at most one quarter: those of a small one stay in the cache. One whose keys come
- * in order needs none.
+ * Entries of the same row are found through a hash table with open addressing. Its cells hold positions: the number of
+ * keys that all requests had before this one. Positions only grow, so those of earlier operations are recognized
+ * because they are smaller than the first of this one, and cells are cleared only once in some four billion keys. An
+ * operation uses as many cells as it needs for a load of at most one quarter, so those of a small one stay in the
+ * cache. One whose keys are in ascending order needs none.
  */
 struct store_push {
 	uint32_t max_keys;
@@ -55,27 +56,27 @@ struct store_push {
 	uint32_t *cells;	    /* a power of two, at least 4 max_keys */
 	uint32_t cells_count;
 	uint8_t *sums; /* sums_bytes */
-	uint64_t salt; /* so that nobody can choose ids whose rows collide */
+	uint64_t salt; /* random, so that nobody can choose ids that collide */
 
 	uint32_t origin; /* the position of entry 0; from 1 */
 	uint32_t keys;	 /* entries in use */
 	uint64_t sums_used;
-	uint32_t op_mask; /* cells that the operation whose keys come in uses, less one */
+	uint32_t op_mask; /* number of cells used by the operation whose keys are being added, minus one */
 
-	uint32_t ops_count, look, run; /* the operations there are, and those whose gradients come in */
+	uint32_t ops_count, look, run; /* number of operations; the one being checked; the one being applied */
 	struct push_op ops[WIRE_OPS_MAX];
 };
 
-/* apply.c: what a push of gradients with this sum of squares brings to each of its rows. */
+/* apply.c: the optimizer's parameters for each row of a push whose gradients have this sum of squares. */
 struct optim_step store_push_apply_step(struct store_table *t, const struct store_push_step *step, double squares);
 
-/* apply.c: n gradients, in the type that the table is worked on in, each of a row of its own; STORE_UNADMITTED and
- * STORE_NO_ROW are left out, and so are those that are not finite, if the table refuses them. counts, or NULL: what
- * each of them is divided by. */
+/* apply.c: applies n gradients, in the type in which the table's values are computed, to n different rows.
+ * STORE_UNADMITTED and STORE_NO_ROW are left out, and so are gradients that are not finite, if the table refuses them.
+ * counts: what each gradient is divided by, or NULL. */
 void store_push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
 		      const void *const *gradients, const uint32_t *counts, unsigned n);
 
-/* push.c: the operation is over, or given up. */
+/* push.c: the operation is finished, or given up. */
 void store_push_close(struct push_op *op);
 
 static inline void *push_sum(const struct store_push *p, const struct push_entry *first)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of a store's memory a table of n rows takes, before there is any: from the layout that its rows would have.
- * Reads and changes nothing; any thread.
+ * Computes how much of a store's memory a table with n rows would take, from the layout of its rows. Pure functions.
  */
 #ifndef STORE_SIZE_H
 #define STORE_SIZE_H
@@ -11,26 +10,26 @@
 #include "star_error.h"
 #include "wire/object.h"
 
-/* In bytes. Of a row: its parts, which with padding make row_bytes. */
+/* In bytes. The parts of a row: */
 struct store_size {
 	uint32_t head_bytes;   /* key, and what policies and the optimizer count */
 	uint32_t value_bytes;  /* as stored */
 	uint32_t master_bytes; /* float32 beside narrow values */
 	uint32_t slot_bytes;   /* the optimizer's state */
-	uint32_t row_bytes;    /* all of them, with padding */
+	uint32_t row_bytes;    /* all of these, with padding */
 	uint32_t record_bytes; /* of a row in a checkpoint */
-	/* Of the store. */
+	/* Of the whole table: */
 	uint64_t rows_bytes;	/* in slabs */
-	uint64_t index_bytes;	/* a little more than it is, as it goes up and down while a table grows */
+	uint64_t index_bytes;	/* an upper estimate, because it varies while a table grows */
 	uint64_t filter_bytes;	/* of the admission filter */
-	uint64_t total_bytes;	/* of all: what store_stats.memory_bytes stays below */
+	uint64_t total_bytes;	/* of all three: an upper bound of store_stats.memory_bytes */
 	uint64_t filter_record; /* of the filter in a checkpoint */
 };
 
 /*
- * Of a table with `rows` rows in a store that has `share` of its partitions, in (0, 1]; waiting: keys that
- * filter=counter has counted and not yet let in. Rows beyond the share of rows_max are not made. 0, or -EINVAL with a
- * message, e.g. when that is more than a store can have.
+ * For a table with `rows` rows in a store that has `share` of its partitions, in (0, 1]. waiting: keys that
+ * filter=counter has counted and not yet admitted. Rows beyond the share of rows_max are not counted. 0, or -EINVAL
+ * with err, for example if it is more than a store can have.
  */
 int store_size(const struct object_spec *spec, double share, uint64_t rows, uint64_t waiting, struct store_size *size,
 	       struct star_error *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows of one element type made from rows of another. Rounding is to nearest, ties to even; beyond the range of the
- * target float16 and bfloat16 become infinite, as IEEE 754 has it; a scaled_int8 row with a NaN or an infinity has that
- * as its scale's (all its elements become NaN or infinite: an error upstream stays visible). The same bits at every
- * SIMD level; the scalar form is the tests' reference. Pure functions; the fast path's.
+ * Conversion of rows between element types. Rounding is to nearest, ties to even. Values beyond the range of float16
+ * and bfloat16 become infinite, as in IEEE 754. If a row has a NaN or an infinity, that becomes the scale of a
+ * scaled_int8 row, so that all its elements are NaN or infinite and the error stays visible. The results have the same
+ * bits at every SIMD level; tests use the scalar form as the reference. Pure functions, for the fast path.
  */
 #ifndef TENSOR_CONVERT_H
 #define TENSOR_CONVERT_H
@@ -29,11 +29,11 @@ struct converter {
 	void (*from_float_stochastic)(void *to, const float *from, uint32_t n, const uint32_t key[2], uint64_t counter);
 };
 
-/* For a real type; NULL for others, or for a level that this machine lacks. */
+/* The converter of a real type. NULL for other types, or for a level that this machine lacks. */
 const struct converter *tensor_convert_find(unsigned dtype, enum convert_simd simd);
 
-/* Any pair of dtype_converts, rounded once (to scaled_int8 by way of float32); equal types are copied. scratch: n
- * floats; NULL is allowed to and from float32. */
+/* Converts a row between any pair of dtype_converts, with one rounding (to scaled_int8 through float32); equal types
+ * are copied. scratch: n floats; may be NULL if one of the types is float32. */
 void tensor_convert_row(void *to, unsigned to_dtype, const void *from, unsigned from_dtype, uint32_t n, float *scratch);
 
 #endif

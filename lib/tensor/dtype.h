@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Element types, and what a row of them takes. The numbers are part of the protocol. Pure functions. */
+/* Element types, and the sizes of rows. The numbers are part of the protocol. Pure functions. */
 #ifndef TENSOR_DTYPE_H
 #define TENSOR_DTYPE_H
 
@@ -25,14 +25,14 @@ unsigned dtype_bytes(unsigned dtype);
 /* Bytes of a row of n elements; 0 for an unknown type. 64 bits: n may still be unchecked. */
 uint64_t dtype_row_bytes(unsigned dtype, uint64_t n);
 
-/* What the address of a row must be a multiple of. */
+/* The required alignment of a row's address. */
 unsigned dtype_alignment(unsigned dtype);
 
 /* float16, bfloat16, float32, float64 and scaled_int8: the types that optimizers work on. */
 bool dtype_is_real(unsigned dtype);
 
-/* Whether rows of one type may be asked for (pull) or sent (push) as the other: all pairs of real types, else equal
- * ones. */
+/* Whether rows of one type can be converted to the other for pulls and pushes: all pairs of real types, and equal
+ * types. */
 bool dtype_converts(unsigned from, unsigned to);
 
 /* "float32"; NULL for an unknown type. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Element by element: what programs compute on rows of float32 (docs/programs.rst). Rows may lie anywhere: they come as
- * pointers; results lie one after the other. Additions, multiplications, divisions and square roots in the order
- * written, an exp of our own, and sums in eight lanes whatever the machine: the same bits everywhere. All but exp,
- * sigmoid and tanh have the bits that workers come to (lib/graph), whose sums are those of tensor/sums.h too. Which NaN
- * a result is, is no part of that. Pure functions; any thread.
+ * Elementwise operations and reductions of programs, on rows of float32 (docs/programs.rst). Rows are passed as
+ * pointers; results are contiguous. Results have the same bits on every machine, because operations are executed in the
+ * order written, exp is our own, and sums always have eight lanes. All except exp, sigmoid and tanh have the same bits
+ * as in workers (lib/exec), which also use the sums of tensor/sums.h. This does not include the bits of NaNs. Pure
+ * functions; any thread.
  */
 #ifndef TENSOR_ELEMENTWISE_H
 #define TENSOR_ELEMENTWISE_H
 
 #include <stdint.h>
 
-/* X(NAME, number, name, cost, what becomes of x). The cost of an element: 1, or several where an exp is in it. exp is
- * good to 3e-7, relative; sigmoid and tanh to 1e-6. */
+/* X(NAME, number, name, cost, result for x). The cost of an element is 1, or more if it needs an exp. exp has a
+ * relative error of 3e-7 at most; sigmoid and tanh one of 1e-6. */
 #define ELEMENTWISE_UNARIES(X) \
 	X(NEG, 32, neg, 1, "-x") \
 	X(RELU, 33, relu, 1, "0 where x < 0, else x") \
@@ -29,7 +29,8 @@
 	X(SCALE, 40, scale, 1, "x * c") \
 	X(OFFSET, 41, offset, 1, "x + c")
 
-/* X(NAME, number, name, cost, what becomes of x and y). The gradients take y = f(x), and g, what comes from behind. */
+/* X(NAME, number, name, cost, result for x and y). The first operand of gradients is the result of the forward
+ * operation, the second the incoming gradient. */
 #define ELEMENTWISE_BINARIES(X) \
 	X(ADD, 64, add, 1, "x + y") \
 	X(SUB, 65, sub, 1, "x - y") \
@@ -41,7 +42,7 @@
 	X(SIGMOID_GRAD, 71, sigmoid_grad, 1, "y * x * (1 - x): x is sigmoid's result") \
 	X(TANH_GRAD, 72, tanh_grad, 1, "y * (1 - x * x): x is tanh's result")
 
-/* X(NAME, number, name, cost, what becomes of a row's elements). */
+/* X(NAME, number, name, cost, result for a row's elements). */
 #define ELEMENTWISE_REDUCTIONS(X) \
 	X(ROW_SUM, 96, row_sum, 1, "their sum, made in float64") \
 	X(ROW_MAX, 97, row_max, 1, "the greatest; NaN counts as the least") \
@@ -61,7 +62,8 @@ enum elementwise_op {
 /* n rows of dim elements. */
 void tensor_elementwise_unary(unsigned op, float constant, const float *const *x, unsigned n, uint32_t dim, float *to);
 
-/* Rows of x_dim and of y_dim elements: the same, or one of them 1, whose element goes with all of the other's. */
+/* Rows of x_dim and of y_dim elements. These are equal, or one of them is 1: then its element is used for all of the
+ * other's. */
 void tensor_elementwise_binary(unsigned op, const float *const *x, uint32_t x_dim, const float *const *y,
 			       uint32_t y_dim, unsigned n, float *to);
 

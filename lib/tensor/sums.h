@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sums of float32, as workers and PS tasks both make them: in float64, in an order that depends on sizes alone, so that
- * a sum has the same bits wherever it is made. Pure functions; any thread.
+ * Sums of float32 in workers and PS tasks: computed in float64, in an order that depends on sizes alone, so that a sum
+ * has the same bits wherever it is computed. Pure functions; any thread.
  */
 #ifndef TENSOR_SUMS_H
 #define TENSOR_SUMS_H
@@ -9,12 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Elements of a block at most: of a long row, and of a tensor that is summed whole. */
+/* Largest number of elements of a block, of a long row or of a tensor that is summed as a whole. */
 enum { SUMS_BLOCK = 1024 };
 
 /*
- * The block of a tensor whose rows (all but its first dimension) have n elements: whole rows where they fit, so that no
- * row is cut. A variable is stored in these blocks (wire/object.h), so a shard can sum its own. At least 1.
+ * The block size of a tensor with `elements` elements, whose rows (all dimensions but the first) have `row`: whole rows
+ * if they fit. A variable is stored in these blocks (wire/object.h), so a shard can sum its own. At least 1.
  */
 static inline uint32_t sums_block(uint64_t row, uint64_t elements)
 {
@@ -23,8 +23,8 @@ static inline uint32_t sums_block(uint64_t row, uint64_t elements)
 	return (uint32_t)(elements && elements < block ? elements : block);
 }
 
-/* so_far, and the sums of blocks of x, one after the other. Within a block there are eight lanes: element i is added to
- * lane i % 8, and the lanes are added by halves. */
+/* so_far plus the sums of the blocks of x, in order. A block is summed in eight lanes: element i is added to lane i %
+ * 8, and the lanes are added pairwise. */
 double tensor_sums_add(double so_far, const float *x, size_t n, size_t block);
 
 /* The sum of a row. */

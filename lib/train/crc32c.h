@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CRC-32C (Castagnoli; RFC 3720, appendix B.4), and as TensorFlow's records have it. Pure; for small records: a bit at
- * a time. */
-#ifndef SESSION_CRC32C_H
-#define SESSION_CRC32C_H
+/* CRC-32C (Castagnoli; RFC 3720, appendix B.4), also in the masked form of TensorFlow's records. It computes bit by
+ * bit, so use it for small records. Pure functions. */
+#ifndef TRAIN_CRC32C_H
+#define TRAIN_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ static inline uint32_t crc32c(const void *data, size_t bytes)
 	return ~crc;
 }
 
-/* A CRC of data that holds CRCs would be weak: theirs is turned, and has a constant added
+/* The masked form: rotated, with a constant added, because a CRC over data that contains CRCs would be weak
  * (tensorflow/core/lib/hash/crc32c.h). */
 static inline uint32_t crc32c_masked(const void *data, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of a session share: config.c looks at what is asked for, connect.c cuts the graph and reaches PS
- * tasks, session.c makes the steps, flight.c several at once. One thread, but for the flights' own. */
+/* What the files of a session share: config.c checks the configuration, connect.c cuts the graph and connects to PS
+ * tasks, session.c executes steps, flight.c several of them at once. One thread, except for those of flights. */
 #ifndef TRAIN_INTERNAL_H
 #define TRAIN_INTERNAL_H
 
@@ -14,28 +14,28 @@
 
 enum { SESSION_HOOKS_MAX = 32, SESSION_NOT_THERE = UINT32_MAX };
 
-/* Where something was done last that is done every so many global steps. */
+/* When something periodic was last done, in global steps and time. */
 struct mark {
 	uint64_t step, ns;
 };
 
 enum flight_state {
-	FLIGHT_FREE,  /* or taken */
-	FLIGHT_WAITS, /* to be started */
-	FLIGHT_RUNS,  /* in its own thread */
-	FLIGHT_HERE,  /* is made by the session's caller */
+	FLIGHT_FREE,
+	/* or its result was taken */ FLIGHT_WAITS, /* to be started */
+	FLIGHT_RUNS,				    /* in its own thread */
+	FLIGHT_HERE,				    /* is being executed by the session's caller */
 	FLIGHT_DONE,
 	FLIGHT_FAILED,
 };
 
-/* A step, from its submission until its run is used for another one. */
+/* A step, from its submission until its graph run is used for another one. */
 struct flight {
 	struct session *session;
 	struct graph_run *run;
 	struct graph_tensor *feeds, *results;
-	void *kept;		 /* results, when the run is gone */
-	uint64_t number;	 /* local_step, when it has been taken */
-	uint64_t step;		 /* what tables count by: session_count_steps */
+	void *kept;		 /* memory of the results, when the run is gone */
+	uint64_t number;	 /* local_step once it was taken */
+	uint64_t step;		 /* the step number for tables: session_count_steps */
 	enum flight_state state; /* under the session's lock */
 	struct star_error err;	 /* if it failed */
 	pthread_t thread;
@@ -52,33 +52,33 @@ struct session {
 	struct graph_cut *cut;
 	struct graph_ps *ps;
 	struct graph_plan *plan;
-	struct flight flights[SESSION_IN_FLIGHT_MAX]; /* steps_in_flight of them, used in turns */
-	uint32_t oldest, in_flight;	   /* of those that were submitted and not taken: which, and how many */
-	uint32_t at_once;		   /* this many run at most; */
-	uint32_t threads;		   /* of the flights; one flight has none */
-	pthread_mutex_t lock;		   /* of their states */
-	pthread_cond_t ended;		   /* one of them has */
-	bool over;			   /* the threads end; under the lock */
-	uint32_t step_result, loss_result; /* of the model's; SESSION_NOT_THERE */
+	struct flight flights[SESSION_IN_FLIGHT_MAX]; /* a ring of steps_in_flight */
+	uint32_t oldest, in_flight;		      /* index of the oldest step not taken, and their number */
+	uint32_t at_once;			      /* how many may run at the same time */
+	uint32_t threads;			      /* of flights; if there is one flight it has none */
+	pthread_mutex_t lock;			      /* protects the flights' states */
+	pthread_cond_t ended;			      /* a flight has ended */
+	bool over;				      /* the threads have to end; under the lock */
+	uint32_t step_result, loss_result;	      /* indices in the model's results; or SESSION_NOT_THERE */
 	struct summary *summary;
-	uint64_t
-		summary_step; /* the last one in model_dir, of an earlier run; 0: none, or PS tasks have what it left */
-	struct session_step last; /* that was made; without its results */
+	/* the last step in model_dir, from an earlier run; 0: none, or PS tasks continue from it */
+	uint64_t summary_step;
+	struct session_step last; /* the last step, without its results */
 	struct peers *peers;	  /* NULL: workers do not wait for each other */
 	struct sync sync;	  /* of a synchronous job */
-	uint64_t clock;		  /* steps that the others take this worker to have made */
+	uint64_t clock;		  /* the number of steps that other workers believe this one has made */
 	uint64_t global_step, local_step;
-	uint64_t counted; /* the local step that global_step is of */
+	uint64_t counted; /* the local step at which global_step was read */
 	/* The counter of the job's steps on the PS tasks, as the graph has it. */
 	struct session_counter {
 		const char *name; /* NULL: it has none */
-		bool adds;	  /* each step of the graph is one more */
-		uint64_t value;	  /* the last that is known, ... */
-		uint64_t local;	  /* ... and the local step that it is of */
+		bool adds;	  /* each step of the graph adds one */
+		uint64_t value;	  /* the last known value */
+		uint64_t local;	  /* and the local step at which it was read */
 	} counter;
 	struct mark logged, summarized, saved;
 	bool stop, failed;
-	bool no_summaries; /* the last ones could not be written, which has been told */
+	bool no_summaries; /* the last ones could not be written; a message said so */
 };
 
 enum consistency { SESSION_UNKNOWN, SESSION_ASYNCHRONOUS, SESSION_BOUNDED, SESSION_SYNCHRONOUS };
@@ -87,25 +87,25 @@ enum consistency { SESSION_UNKNOWN, SESSION_ASYNCHRONOUS, SESSION_BOUNDED, SESSI
 
 enum consistency session_consistency(const struct session_config *c);
 bool session_is_local(const struct session_config *config);
-/* Worker 0, which makes what is not there, writes summaries and has checkpoints written. */
+/* Worker 0, which creates missing objects, writes summaries, and requests checkpoints. */
 static inline bool session_is_chief(const struct session_config *config)
 {
 	return config->task_index == 0 && !config->evaluator;
 }
 void session_set_defaults(struct session_config *c);
-/* How many PS tasks there are; 0: the worker's file cannot be read. */
+/* The number of PS tasks; 0 with err: the worker's file cannot be read. */
 uint32_t session_count_tasks(const char *ps, struct star_error *err);
 
 /* ---- session.c ---- */
 
 bool session_may_come_back(int code);
-/* One step of a flight, by the calling thread. */
+/* Executes the step of a flight, on the calling thread. */
 int session_make_step(struct session *s, struct flight *f, uint64_t until_ns, struct star_error *err);
 
 /*
- * The number by which tables count the local step `number` (rates, decays, rows' lives): that of the job, by its
- * counter on the PS tasks as this worker last saw it, and its own steps since. A graph that adds nothing to the counter
- * counts by where it stands; one without by this session's own steps.
+ * The step number that tables use for the local step `number` (rates, decays, rows' lives): that of the job, which is
+ * its counter on the PS tasks as this worker last saw it, plus its own steps since. If the graph does not increment the
+ * counter, it is the counter's value; without a counter it is this session's own step number.
  */
 static inline uint64_t session_count_steps(const struct session *s, uint64_t number)
 {
@@ -117,7 +117,7 @@ static inline uint64_t session_count_steps(const struct session *s, uint64_t num
 /* ---- flight.c ---- */
 
 int train_flights_init(struct session *s, struct star_error *err);
-/* Once the session is connected. */
+/* Call it once the session is connected. */
 int train_flights_start(struct session *s, struct star_error *err);
 void train_flights_fini(struct session *s);
 
@@ -126,37 +126,37 @@ static inline struct flight *flights_at(struct session *s, uint32_t place)
 	return &s->flights[(s->oldest + place) % s->config.steps_in_flight];
 }
 
-/* The next step, which waits. There is a flight free. */
+/* Adds the next step, which waits to be started. A flight must be free. */
 void train_flights_add(struct session *s, const struct graph_tensor *feeds);
-/* The session was connected again: none runs, and `value` is what the counter of steps has. */
+/* The session was connected again: no flight runs, and `value` is the counter of steps. */
 void train_flights_recount(struct session *s, uint64_t value);
-/* Starts those that may be. */
+/* Starts the flights that may be started. */
 void train_flights_go(struct session *s);
-/* Until the oldest one has ended: 0, or what it failed with. What was not started is made by the caller. */
+/* Waits until the oldest flight has ended: 0, or its error. If it was not started, the caller executes it. */
 int train_flights_await(struct session *s, uint64_t until_ns, struct star_error *err);
-/* Until none runs. */
+/* Waits until no flight runs. */
 void train_flights_settle(struct session *s);
 bool train_flights_have_failed(struct session *s);
-/* What the done ones have is theirs, and not their runs' any more. */
+/* Copies the results of finished flights, so that their runs may be freed. */
 int train_flights_keep(struct session *s, struct star_error *err);
-/* Of those that have settled: makes those again that failed, by the calling thread, until one fails or has failed with
- * what does not come back. */
+/* After train_flights_settle: executes failed flights again, on the calling thread, until one fails again, or had an
+ * error that cannot be retried. */
 void train_flights_again(struct session *s, uint64_t until_ns);
-/* The oldest one, which is done: it is not in flight any more. */
+/* Removes the oldest flight, which is done, from those in flight. */
 struct flight *train_flights_take(struct session *s);
-/* Nothing is in flight then. 0, or what the oldest that failed did. */
+/* Drops all flights. 0, or the error of the oldest one that failed. */
 int train_flights_drop(struct session *s, struct star_error *err);
 
 /* ---- connect.c ---- */
 
-/* What is moved to PS tasks, besides reads and updates: what lite would; nothing; not even what has their device. */
+/* What is moved to PS tasks besides reads and updates: as lite does; nothing; not even nodes that have a PS device. */
 enum session_moves { SESSION_OFFLOADS, SESSION_NO_OFFLOAD, SESSION_WORKER_ONLY };
-/* Until there is a cluster, a PS task counts as one reactor. */
+/* Cuts the graph. As long as there is no cluster, each PS task counts as one reactor. */
 int session_make_cut(struct session *s, enum session_moves moves, struct star_error *err);
-/* The counter of steps that the graph has. */
+/* Finds the graph's counter of steps. */
 void session_find_counter(struct session *s);
 void session_tell_warnings(const struct graph_cut *cut);
-/* Opens the cluster, makes what the graph needs there, and a plan: until until_ns at most. */
+/* Opens the cluster, creates what the graph needs there, and makes a plan, until until_ns at the latest. */
 int session_connect(struct session *s, uint64_t until_ns, struct star_error *err);
 void session_disconnect(struct session *s);
 

@@ -17,17 +17,18 @@ struct local_table {
 	struct store_table *store;
 	const struct object_spec *spec;
 	uint64_t elements, blocks; /* of a variable */
-	uint64_t seen;		   /* pushes that it had when it was last pulled, if it was */
+	uint64_t seen;		   /* its number of pushes when it was last pulled (if `pulled`) */
 	bool pulled;
 };
 
-/* An operation of a part, and what it is in a step. Keys of the store are a table's ids, or a variable's blocks. */
+/* An operation of a part, and its state in a step. The store's keys are a table's ids, or the numbers of a variable's
+ * blocks. */
 struct local_op {
 	struct request_template template;
 	struct local_table *table;
-	/* Of rows of a variable: a row is this many blocks, or this many rows are a block; else both are 1. */
+	/* For rows of a variable: how many blocks a row has, or how many rows a block has; else both are 1. */
 	uint32_t blocks_a_row, rows_a_block;
-	/* For pushes of rows that share blocks: a gradient for each block, and which ones have any. */
+	/* For pushes of rows that share blocks: a gradient for each block, and bits for the blocks that have any. */
 	uint8_t *sums;
 	uint64_t *summed;
 
@@ -42,21 +43,21 @@ struct local_op {
 struct local_part {
 	struct local_op *ops;
 	uint32_t count;
-	struct local_op **now; /* those of a step that have something to do */
+	struct local_op **now; /* the operations that have something to do in this step */
 	struct template_step step;
 };
 
-/* What a request needs, and a row that is converted or padded. */
+/* Memory that a request needs, and a row for conversion or padding. */
 struct local_scratch {
 	struct store_push *push;
 	double row[WIRE_DIM_MAX];
 };
 
-/* Executes a part; fetches are written. */
+/* Executes a part and writes its fetches. */
 int train_local_run(struct local_scratch *scratch, struct local_part *part, const struct graph_ps_call *call,
 		    struct star_error *err);
 
-/* Of what goes along a graph's edges. */
+/* Bytes of an element of a graph's tensors. */
 uint32_t train_local_element_bytes(unsigned dtype);
 
 #endif

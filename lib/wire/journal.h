@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The format of the journal (docs/availability.rst says what it means). Little endian, fixed width, naturally aligned.
- * Pure data.
+ * The format of the journal (docs/availability-design.rst says what it means). Little endian, fixed width, naturally
+ * aligned. Pure data.
  *
  * Each reactor has one stream of records, which never starts again while a node runs; a position is a byte in it. A
  * process that starts or continues a journal is a life, numbered from 1; the streams of a life begin at position 0. A

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The protocol between the two nodes of a pair (docs/availability.rst). Little endian, fixed width, naturally aligned.
- * Pure data.
+ * The protocol between the two nodes of a pair (docs/availability-design.rst). Little endian, fixed width, naturally
+ * aligned. Pure data.
  *
  * The node that connects sends a hello, and gets an answer. Both begin with a magic and a version, by which another
  * version of the program is recognized whatever the length of the rest. After an accepted PAIR_JOIN both nodes send

@@ -131,6 +131,18 @@ CASES = [
     ("banned_in_the_changelog", {WORDS: S + "anew -> again\n", "CHANGELOG.rst": "* Made anew.\n"}, "words", None),
     ("banned_words_that_do_not_parse", {WORDS: S + "(anew -> again\n"}, "words", "lint/banned-words:2: error: a line is PATTERN -> INSTEAD"),
     ("banned_words_without_an_arrow", {WORDS: S + "anew\n"}, "words", "lint/banned-words:2: error: a line is PATTERN -> INSTEAD"),
+    # files that comments and pages name
+    ("comment_names_what_is_gone", {"lib/optim/a.c": C + "/* See session/remote.h. */\n"}, "paths",
+     "lib/optim/a.c:2: error: there is no session/remote.h"),
+    ("page_names_a_page_that_is_gone", {"docs/x.rst": "Before.\n\nSee `docs/y.rst <docs/y.rst>`_.\n"}, "paths", "docs/x.rst:3: error: there is no docs/y.rst"),
+    ("page_names_a_folder_that_is_gone", {"docs/x.rst": "``lib/session`` has it.\n"}, "paths", "there is no lib/session"),
+    ("script_names_what_is_gone", {"scripts/x": "#!/bin/bash\n" + S + "# docs/y.rst says why\n"}, "paths", "scripts/x:3: error: there is no docs/y.rst"),
+    ("names_what_there_is", {"lib/optim/a.c": C + "/* optim/optim.h, optim.h, lib/optim, <sys/types.h>, lib/NAME/rules.mk; docs/architecture.rst. */\n"},
+     "paths", None),
+    ("names_in_code", {"lib/optim/a.c": C + "const char *const optim_name = \"lib/gone.c /* lib/gone.c */\";\n"}, "paths", None),
+    ("names_what_is_built", {"scripts/x": "#!/bin/bash\n" + S + "build/release/bench/echo bench/echo\n"}, "paths", None),
+    ("changelog_names_what_is_gone", {"CHANGELOG.rst": "* lib/session is lib/train.\n"}, "paths", None),
+    ("names_a_foreign_file", {"lint/foreign-files": S + "word2vec.c   the first word2vec\n", "lib/optim/a.c": C + "/* As word2vec.c. */\n"}, "paths", None),
     # what a merge leaves
     ("told_twice", {"CHANGELOG.rst": "Changes\n=======\n\n* TCP: SACK, timestamps and more.\n* UDP.\n* TCP: SACK, timestamps and more.\n"},
      "changelog", "line 4 says the same"),

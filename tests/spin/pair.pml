@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The two nodes of a pair, as lib/node/pair*.c and lib/pair/entry.c have them, and a client that pushes to them, as
- * lib/client/keep.c is. Each transition names the function that it stands for; docs/availability.rst has the list.
+ * lib/client/keep.c is. Each transition names the function that it stands for; docs/availability-design.rst has the list.
  *
  * Anything may happen at any time: a node is killed and begins again, is paused and goes on; the two are cut off from
  * each other, or from etcd; an operator has the standby take over; the client loses its connection, or dies. FAULTS is

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
-#include <time.h> /* struct timespec, for errqueue.h */
+#include <time.h> /* struct timespec, for <linux/errqueue.h> */
 #include <linux/errqueue.h>
 
 #include "tests/packetdrill/so/shim.h"
