@@ -113,7 +113,7 @@ static void begin(void)
 	a.connections_max = PLACES;
 	b.connections_max = CROWDS * CROWD + 8;
 	for (unsigned i = 0; i < CROWDS; i++) {
-		c.addresses[i] = net_address_v4(rte_cpu_to_be_32(RTE_IPV4(198, 18, 0, 100 + i)));
+		c.addresses[i] = net_address_v4(rte_cpu_to_be_32(RTE_IPV4(198u, 18u, 0, 100 + i)));
 		b.interfaces[0].addresses[b.interfaces[0].addresses_count].address = c.addresses[i];
 		b.interfaces[0].addresses[b.interfaces[0].addresses_count++].prefix = 24;
 	}

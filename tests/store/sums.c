@@ -321,7 +321,7 @@ void sums_are_divided_by_the_pushes_of_each_row(void)
 				bool there[KEYS] = { false };
 
 				for (unsigned i = 0; i < EACH; i++) {
-					keys[i] = prng_below(&r, 1 + KEYS / (p + 1));
+					keys[i] = prng_below(&r, 1 + (KEYS - 1) / (p + 1));
 					pushes[keys[i]] += !there[keys[i]];
 					there[keys[i]] = true;
 					for (unsigned e = 0; e < DIM; e++) /* exact sums, in any order */

@@ -18,10 +18,11 @@ KEPT_MIB = (64, 1, 0)  # what libstar may keep of pushes, of one worker after th
 
 
 class Counter:
-    """A worker of several threads, from the network namespace `netns`."""
+    """A worker of several threads, from the network namespace `netns`. ordered: no layout changes, so that calls keep their order."""
 
-    def __init__(self, netns, ps, name, seed, threads=2, keep_mib=64):
+    def __init__(self, netns, ps, name, seed, threads=2, keep_mib=64, ordered=False):
         argv = ["ip", "netns", "exec", netns, STAR_COUNT, ps, name, seed, threads, DEADLINE_S * SLOW * 1000000]
+        argv += ["ordered"] if ordered else []
         self.name, self.answer = name, None
         self.process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env={**os.environ, "STAR_KEEP_MIB": str(keep_mib)})

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker that counts: star-count PS NAME SEED THREADS [DEADLINE_US]. Each of its threads has keys of its own, to
+ * A worker that counts: star-count PS NAME SEED THREADS [DEADLINE_US [ordered]]. Each of its threads has keys of its own, to
  * which nobody else pushes, and knows at any time what their rows have to be: whatever it pulls, it compares. Calls of
  * all kinds and sizes follow one another, over whatever happens to the nodes, until there is a line or the end on
  * standard input. Then it waits until all is durable, looks at all of its rows, opens the cluster again and looks once
@@ -43,6 +43,7 @@ static const uint32_t sizes[GROUPS] = { 1, 40, 500, 12000 };
 static struct star_cluster *cluster;
 static struct star_table *table;
 static uint64_t deadline_us = 60000000;
+static bool ordered; /* the layout stays as it is: calls in flight do not overtake each other */
 static atomic_bool stop;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char wrong[WRONG_MAX]; /* under the lock: the first */
@@ -204,8 +205,8 @@ static void push_several(struct counter *c, unsigned group)
 	}
 }
 
-/* A pull sees the pushes that were made before it; and later ones, too, if it was sent again over another connection.
- */
+/* A pull sees the pushes that were made before it, unless the layout changes meanwhile; and later ones, too, if it was
+ * sent again over another connection. */
 static void one_row_ahead(struct counter *c, unsigned ignored)
 {
 	const struct star_op push = operation(c, STAR_PUSH, 0, -1);
@@ -219,7 +220,7 @@ static void one_row_ahead(struct counter *c, unsigned ignored)
 		const bool pushing = rand_r(&c->seed) % 2;
 		const struct star_op op = pushing ? push : star_op_pull(table, c->keys[0], 1, rows[i]);
 
-		least[i] = pushing ? -1 : c->has[0] + pushes;
+		least[i] = pushing ? -1 : c->has[0] + (ordered ? pushes : 0);
 		pushes += pushing;
 		requests[i] = star_execute_async(cluster, &op, 1, deadline_us, NULL, NULL, &errors[i]);
 	}
@@ -386,12 +387,13 @@ int main(int argc, char **argv)
 	uint64_t begun_us;
 
 	if (threads < 1 || threads > THREADS_MAX) {
-		fprintf(stderr, "usage: star-count PS NAME SEED THREADS [DEADLINE_US], of threads 1 to %u\n",
+		fprintf(stderr, "usage: star-count PS NAME SEED THREADS [DEADLINE_US [ordered]], of threads 1 to %u\n",
 			THREADS_MAX);
 		return EXIT_FAILURE;
 	}
 	if (argc > 5)
 		deadline_us = strtoull(argv[5], NULL, 10);
+	ordered = argc > 6;
 	open_all(argv[1], argv[2]);
 	puts("ready");
 	fflush(stdout);
