@@ -2,9 +2,9 @@
 /*
  * A worker that counts: star-count PS NAME SEED THREADS [DEADLINE_US [ordered]]. Each of its threads has keys of its
  * own, to which nobody else pushes, and knows at any time what their rows have to be: whatever it pulls, it compares.
- * Calls of all kinds and sizes follow one another, over whatever happens to the nodes, until there is a line or the end
- * on standard input. Then it waits until all is durable, looks at all of its rows, opens the cluster again and looks once
- * more.
+ * Calls of all kinds and sizes follow one another, over whatever happens to the nodes, until there is a line or the
+ * end on standard input. Then it waits until all is durable, looks at all of its rows, opens the cluster again and
+ * looks once more.
  *
  * It prints "ready" when it begins, and in the end a JSON object: what it did, what it found wrong, and when calls took
  * SLOW_US or longer, as pairs of CLOCK_MONOTONIC in microseconds.
