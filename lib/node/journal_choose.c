@@ -86,7 +86,8 @@ enum checkpoint_place {
  * to nothing, and another one has got its number: of the other node of a pair, say. */
 static enum checkpoint_place place_of_last(const struct node_journal *j, uint64_t begun)
 {
-	if (!j->past.knows_part)
+	/* Where a later one was begun since, its part is what is remembered, and nothing is known of this one's. */
+	if (!j->past.knows_part || j->part.id > j->chosen)
 		return PLACE_WITHIN;
 	if (j->part.id == j->chosen)
 		return j->part.sum == node_checkpoint_own_part(j->node->checkpoint) ? PLACE_WITHIN : PLACE_OTHER;
