@@ -176,12 +176,12 @@ void node_journal_prepare_life(struct node_journal *j, const struct control_layo
 	j->taken_back = layout->taken_back;
 	j->epoch = layout->epoch;
 	if (!j->usable) {
-		j->counted_count = 0;
-		j->part = (struct journal_counted){ .id = 0 };
+		j->counted.count = 0;
+		j->parts.count = 0;
 	}
 	/* It may have counted just before a crash. */
-	if (j->chosen && !node_journal_find_counted(j, j->chosen))
-		node_journal_add_counted(j, j->chosen, node_checkpoint_own_sum(j->node->checkpoint));
+	if (j->chosen && !node_journal_find_checkpoint(&j->counted, j->chosen))
+		node_journal_add_checkpoint(&j->counted, j->chosen, node_checkpoint_own_sum(j->node->checkpoint));
 }
 
 int node_journal_make_files(struct node_journal *j, struct star_error *err)
@@ -397,10 +397,12 @@ static void note_change(struct node_journal *j, json_t *change)
 /* By that a restart knows the checkpoint that its journal has the instant of from another one of the same id. */
 static void note_part(struct node_journal *j, uint64_t id, uint32_t sum)
 {
+	const struct journal_checkpoint part = { .id = id, .sum = sum };
+
 	pthread_mutex_lock(&j->lock);
-	j->part = (struct journal_counted){ .id = id, .sum = sum };
+	node_journal_add_checkpoint(&j->parts, id, sum);
 	pthread_mutex_unlock(&j->lock);
-	note_change(j, json_pack("{s:o}", "part", node_journal_part_json(&j->part)));
+	note_change(j, json_pack("{s:o}", "part", node_journal_checkpoint_json(&part)));
 }
 
 static bool has_begun(const struct node_journal *j)
@@ -523,7 +525,7 @@ void node_journal_counts(struct node *node, uint64_t id, uint32_t sum)
 	if (!j || !j->begun)
 		return;
 	pthread_mutex_lock(&j->lock);
-	node_journal_add_counted(j, id, sum);
+	node_journal_add_checkpoint(&j->counted, id, sum);
 	update_catalogue(j);
 	pthread_mutex_unlock(&j->lock);
 	for (unsigned i = 0; !j->ended && i < node->shards_count; i++)

@@ -12,18 +12,23 @@
 #include "journal/writer.h"
 #include "node/node.h"
 
-/* A checkpoint that counts. Its id may be used again with other rows, after it was lost. */
-struct journal_counted {
+/* A checkpoint. Its id may be used again with other rows, after it was lost, or has not come to count. */
+struct journal_checkpoint {
 	uint64_t id;
-	uint32_t sum; /* its manifest's checksum */
+	uint32_t sum;
 };
-enum { JOURNAL_COUNTED_MAX = 64 };
+enum { JOURNAL_CHECKPOINTS_MAX = 64 };
+
+/* The last ones, in the order of their ids. */
+struct journal_checkpoints {
+	struct journal_checkpoint of[JOURNAL_CHECKPOINTS_MAX];
+	unsigned count;
+};
 
 /* What the last life has recorded apart from its streams. */
 struct journal_past {
 	struct star_error fault; /* why it cannot be read; code 0: it can */
-	bool knows_part;	 /* false: it was written by a release that did not record its parts of checkpoints */
-	struct journal_counted part; /* sum: of the node's files in it */
+	bool knows_parts;	 /* false: it was written by a release that did not record its parts of checkpoints */
 	uint64_t lineage, taken_back;
 	uint32_t epoch;
 	struct object_spec *specs;
@@ -40,22 +45,20 @@ struct node_journal {
 	bool usable, begun, failure_told, removed;
 	/* it began when the node had rows: a restart can use it only after the next checkpoint counts */
 	bool later;
-	bool ended;	       /* the journal could not begin, ... */
-	struct star_error why; /* ... and why */
-	uint64_t former_bytes; /* bytes of the files of former lives, as long as they exist */
-	bool wants_checkpoint; /* because of these files */
-	uint32_t first;	       /* if usable: the life that the checkpoint is in */
-	uint64_t chosen;       /* that checkpoint; 0: none */
-	uint64_t newest;       /* the newest checkpoint that exists, of any kind */
-	bool asked_for;	       /* the chosen one was requested, without what came after it */
-	uint64_t taken_back;   /* number of the cluster's rollbacks */
-	uint32_t epoch;	       /* that of the last layout that the node was given */
-	pthread_mutex_t lock;  /* protects the catalogue's file, and: */
-	struct journal_counted counted[JOURNAL_COUNTED_MAX]; /* in the order of their ids */
-	unsigned counted_count;
-	/* The node's part of a checkpoint that was written last. It may not have counted: then another checkpoint may
-	 * have the same id. sum: of the files. */
-	struct journal_counted part;
+	bool ended;			    /* the journal could not begin, ... */
+	struct star_error why;		    /* ... and why */
+	uint64_t former_bytes;		    /* bytes of the files of former lives, as long as they exist */
+	bool wants_checkpoint;		    /* because of these files */
+	uint32_t first;			    /* if usable: the life that the checkpoint is in */
+	uint64_t chosen;		    /* that checkpoint; 0: none */
+	uint64_t newest;		    /* the newest checkpoint that exists, of any kind */
+	bool asked_for;			    /* the chosen one was requested, without what came after it */
+	uint64_t taken_back;		    /* number of the cluster's rollbacks */
+	uint32_t epoch;			    /* that of the last layout that the node was given */
+	pthread_mutex_t lock;		    /* protects the catalogue's file, and: */
+	struct journal_checkpoints counted; /* sum: the manifest's */
+	/* Those of which the node has written its part, whether or not they have come to count. sum: of its files. */
+	struct journal_checkpoints parts;
 	size_t catalogue_bytes, added_bytes; /* of the catalogue's file as it was written, and of what was appended */
 	struct journal_life life;
 	/* Of a node that has taken its primary's place: the thread that begins a life, and how far it is
@@ -146,9 +149,11 @@ void node_journal_forget_past(struct node_journal *j);
 /* Replaces a file as a whole, or changes nothing. */
 int node_journal_replace_file(const struct node_journal *j, const char *name, const char *text, size_t bytes,
 			      struct star_error *err);
-json_t *node_journal_part_json(const struct journal_counted *part);
-void node_journal_add_counted(struct node_journal *j, uint64_t id, uint32_t sum);
-const struct journal_counted *node_journal_find_counted(const struct node_journal *j, uint64_t id);
+json_t *node_journal_checkpoint_json(const struct journal_checkpoint *checkpoint);
+/* Ids rise: those from this one on are forgotten; so is the oldest, if there is no room. */
+void node_journal_add_checkpoint(struct journal_checkpoints *list, uint64_t id, uint32_t sum);
+/* NULL: it is not there. */
+const struct journal_checkpoint *node_journal_find_checkpoint(const struct journal_checkpoints *list, uint64_t id);
 int node_journal_write_catalogue(struct node_journal *j, struct star_error *err);
 /* The same in two steps: what it is to have, or NULL, for which the plane is held; and the disk's part. */
 char *node_journal_catalogue_text(const struct node_journal *j, size_t *bytes);
@@ -156,7 +161,7 @@ int node_journal_replace_catalogue(struct node_journal *j, const char *text, siz
 /* Appends a change, {"object": ...}, {"forget": id} or {"part": ...}, of which it takes the reference. -ENOSPC: so much
  * was appended that the file should be written again. */
 int node_journal_add_to_catalogue(struct node_journal *j, json_t *change, struct star_error *err);
-/* Sets `past` and `counted`. */
+/* Sets `past`, `counted` and `parts`. */
 int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err);
 
 /* In a reactor's turn: writes marks, and sessions after an instant. 0: nothing is due. */

@@ -36,21 +36,21 @@ int node_journal_replace_file(const struct node_journal *j, const char *name, co
 		      : 0;
 }
 
-json_t *node_journal_part_json(const struct journal_counted *part)
+json_t *node_journal_checkpoint_json(const struct journal_checkpoint *c)
 {
-	return json_pack("{s:I, s:I}", "id", (json_int_t)part->id, "sum", (json_int_t)part->sum);
+	return json_pack("{s:I, s:I}", "id", (json_int_t)c->id, "sum", (json_int_t)c->sum);
 }
 
-static json_t *counted_json(const struct node_journal *j)
+static json_t *checkpoints_json(const struct journal_checkpoints *list)
 {
-	json_t *list = json_array();
+	json_t *json = json_array();
 
-	for (unsigned i = 0; i < j->counted_count; i++)
-		json_array_append_new(list, node_journal_part_json(&j->counted[i]));
-	return list;
+	for (unsigned i = 0; i < list->count; i++)
+		json_array_append_new(json, node_journal_checkpoint_json(&list->of[i]));
+	return json;
 }
 
-static int take_counted(const json_t *json, struct journal_counted *c, struct star_error *err)
+static int take_checkpoint(const json_t *json, struct journal_checkpoint *c, struct star_error *err)
 {
 	static const char *const members[] = { "id", "sum", NULL };
 
@@ -60,38 +60,38 @@ static int take_counted(const json_t *json, struct journal_counted *c, struct st
 	return c->id > INT64_MAX ? star_error_set(err, -EBADMSG, "the journal has a checkpoint of no number") : 0;
 }
 
-static int counted_from(const json_t *list, struct node_journal *j, struct star_error *err)
+static int take_checkpoints(const json_t *json, struct journal_checkpoints *list, struct star_error *err)
 {
-	if (!json_is_array(list) || json_array_size(list) > JOURNAL_COUNTED_MAX)
+	list->count = 0;
+	if (!json_is_array(json) || json_array_size(json) > JOURNAL_CHECKPOINTS_MAX)
 		return star_error_set(err, -EBADMSG, "the journal has no list of checkpoints");
-	for (j->counted_count = 0; j->counted_count < json_array_size(list); j->counted_count++) {
-		struct journal_counted *c = &j->counted[j->counted_count];
+	for (; list->count < json_array_size(json); list->count++) {
+		struct journal_checkpoint *c = &list->of[list->count];
 
-		if (take_counted(json_array_get(list, j->counted_count), c, err) < 0)
+		if (take_checkpoint(json_array_get(json, list->count), c, err) < 0)
 			return err->code;
-		if (c->id <= (j->counted_count ? c[-1].id : 0))
+		if (c->id <= (list->count ? c[-1].id : 0))
 			return star_error_set(err, -EBADMSG, "the journal's list of checkpoints is not in order");
 	}
 	return 0;
 }
 
-/* Ids rise; the oldest, which the journal no longer goes back to, makes room. */
-void node_journal_add_counted(struct node_journal *j, uint64_t id, uint32_t sum)
+void node_journal_add_checkpoint(struct journal_checkpoints *list, uint64_t id, uint32_t sum)
 {
-	while (j->counted_count && j->counted[j->counted_count - 1].id >= id)
-		j->counted_count--;
-	if (j->counted_count == JOURNAL_COUNTED_MAX) {
-		j->counted_count--;
-		memmove(j->counted, j->counted + 1, j->counted_count * sizeof(j->counted[0]));
+	while (list->count && list->of[list->count - 1].id >= id)
+		list->count--;
+	if (list->count == JOURNAL_CHECKPOINTS_MAX) {
+		list->count--;
+		memmove(list->of, list->of + 1, list->count * sizeof(list->of[0]));
 	}
-	j->counted[j->counted_count++] = (struct journal_counted){ .id = id, .sum = sum };
+	list->of[list->count++] = (struct journal_checkpoint){ .id = id, .sum = sum };
 }
 
-const struct journal_counted *node_journal_find_counted(const struct node_journal *j, uint64_t id)
+const struct journal_checkpoint *node_journal_find_checkpoint(const struct journal_checkpoints *list, uint64_t id)
 {
-	for (unsigned i = 0; i < j->counted_count; i++)
-		if (j->counted[i].id == id)
-			return &j->counted[i];
+	for (unsigned i = 0; i < list->count; i++)
+		if (list->of[i].id == id)
+			return &list->of[i];
 	return NULL;
 }
 
@@ -107,7 +107,7 @@ char *node_journal_catalogue_text(const struct node_journal *j, size_t *bytes)
 	json = json_pack("{s:o, s:o, s:I, s:o, s:o, s:o}", "lineage",
 			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "taken_back",
 			 jsonrpc_member_from_u64(j->taken_back), "epoch", (json_int_t)j->epoch, "checkpoints",
-			 counted_json(j), "part", node_journal_part_json(&j->part), "objects", objects);
+			 checkpoints_json(&j->counted), "parts", checkpoints_json(&j->parts), "objects", objects);
 	text = jsonrpc_summed_text(json, JSON_INDENT(1), bytes);
 	json_decref(json);
 	return text;
@@ -182,7 +182,17 @@ static int take_object(struct journal_past *past, const json_t *json, struct sta
 	return 0;
 }
 
-static int take_change(struct journal_past *past, const json_t *change, struct star_error *err)
+static int take_part(struct journal_checkpoints *parts, const json_t *json, struct star_error *err)
+{
+	struct journal_checkpoint part;
+
+	if (take_checkpoint(json, &part, err) < 0)
+		return err->code;
+	node_journal_add_checkpoint(parts, part.id, part.sum);
+	return 0;
+}
+
+static int take_change(struct node_journal *j, const json_t *change, struct star_error *err)
 {
 	static const char *const members[] = { "object", "forget", "part", NULL };
 	const json_t *object = json_object_get(change, "object"), *part = json_object_get(change, "part");
@@ -191,22 +201,22 @@ static int take_change(struct journal_past *past, const json_t *change, struct s
 	if (jsonrpc_member_only(change, members, err) < 0)
 		return err->code;
 	if (object)
-		return take_object(past, object, err);
+		return take_object(&j->past, object, err);
 	if (part)
-		return take_counted(part, &past->part, err);
+		return take_part(&j->parts, part, err);
 	if (jsonrpc_member_u32(change, "forget", 1, WIRE_OBJECTS_MAX, &id, err) < 0)
 		return err->code;
-	past->specs[id].id = 0;
+	j->past.specs[id].id = 0;
 	return 0;
 }
 
-static int take_changes(struct journal_past *past, const json_t *changes, struct star_error *err)
+static int take_changes(struct node_journal *j, const json_t *changes, struct star_error *err)
 {
 	const json_t *change;
 	size_t i;
 	int rc = 0;
 
-	json_array_foreach(changes, i, change) if (rc == 0) rc = take_change(past, change, err);
+	json_array_foreach(changes, i, change) if (rc == 0) rc = take_change(j, change, err);
 	return rc;
 }
 
@@ -262,8 +272,9 @@ static json_t *load_catalogue(const struct node_journal *j, const char *name, st
 	return json;
 }
 
-static int read_objects(struct journal_past *past, const json_t *objects, const json_t *changes, struct star_error *err)
+static int read_objects(struct node_journal *j, const json_t *objects, const json_t *changes, struct star_error *err)
 {
+	struct journal_past *past = &j->past;
 	const json_t *object;
 	size_t i;
 	int rc = 0;
@@ -274,7 +285,7 @@ static int read_objects(struct journal_past *past, const json_t *objects, const 
 		return star_error_set(err, -ENOMEM, "out of memory");
 	json_array_foreach(objects, i, object) if (rc == 0) rc = take_object(past, object, err);
 	if (rc == 0)
-		rc = take_changes(past, changes, err);
+		rc = take_changes(j, changes, err);
 	if (rc == 0)
 		close_up(past);
 	return rc;
@@ -283,9 +294,9 @@ static int read_objects(struct journal_past *past, const json_t *objects, const 
 int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err)
 {
 	static const char *const members[] = { "lineage", "taken_back", "epoch",   "checkpoints",
-					       "part",	  "objects",	"changes", NULL };
+					       "parts",	  "objects",	"changes", NULL };
 	struct journal_past *past = &j->past;
-	const json_t *part;
+	const json_t *parts;
 	char name[JOURNAL_NAME_MAX];
 	json_t *json, *objects;
 	int rc = 0;
@@ -295,21 +306,20 @@ int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct s
 	if (!json)
 		return err->code;
 	objects = json_object_get(json, "objects");
-	part = json_object_get(json, "part");
-	past->knows_part = part != NULL;
-	past->part = (struct journal_counted){ .id = 0 };
+	parts = json_object_get(json, "parts");
+	past->knows_parts = parts != NULL;
+	j->parts.count = 0;
 	if (jsonrpc_member_only(json, members, err) < 0 ||
 	    jsonrpc_member_u64(json, "lineage", &past->lineage, err) < 0 ||
 	    jsonrpc_member_u64(json, "taken_back", &past->taken_back, err) < 0 ||
 	    jsonrpc_member_u32(json, "epoch", 0, INT32_MAX, &past->epoch, err) < 0 ||
-	    counted_from(json_object_get(json, "checkpoints"), j, err) < 0 ||
-	    (part && take_counted(part, &past->part, err) < 0))
+	    take_checkpoints(json_object_get(json, "checkpoints"), &j->counted, err) < 0 ||
+	    (parts && take_checkpoints(parts, &j->parts, err) < 0))
 		rc = err->code;
 	else if (!json_is_array(objects) || json_array_size(objects) > WIRE_OBJECTS_MAX)
 		rc = star_error_set(err, -EBADMSG, "the journal's %s has no list of objects", name);
 	if (rc == 0)
-		rc = read_objects(past, objects, json_object_get(json, "changes"), err);
-	j->part = past->part;
+		rc = read_objects(j, objects, json_object_get(json, "changes"), err);
 	json_decref(json);
 	return rc;
 }

@@ -82,15 +82,18 @@ enum checkpoint_place {
 };
 
 /* The journal has an instant of its number, and does not know that it counted. That may have been written down just
- * before a crash: then it is the last one, and this node's part of it is that which was written last. Or that one came
- * to nothing, and another one has got its number: of the other node of a pair, say. */
-static enum checkpoint_place place_of_last(const struct node_journal *j, uint64_t begun)
+ * before a crash, or in the time in which this node did not hear of it: then this node's part of it is the one that it
+ * has written. Or that one came to nothing, and another one has got its number: of the other node of a pair, say. */
+static enum checkpoint_place place_of_unheard(const struct node_journal *j, uint64_t begun)
 {
-	/* Where a later one was begun since, its part is what is remembered, and nothing is known of this one's. */
-	if (!j->past.knows_part || j->part.id > j->chosen)
+	const struct journal_checkpoints *parts = &j->parts;
+	const struct journal_checkpoint *part = node_journal_find_checkpoint(parts, j->chosen);
+
+	if (part)
+		return part->sum == node_checkpoint_own_part(j->node->checkpoint) ? PLACE_WITHIN : PLACE_OTHER;
+	/* It may have been among those that were forgotten. */
+	if (!j->past.knows_parts || (parts->count == JOURNAL_CHECKPOINTS_MAX && j->chosen < parts->of[0].id))
 		return PLACE_WITHIN;
-	if (j->part.id == j->chosen)
-		return j->part.sum == node_checkpoint_own_part(j->node->checkpoint) ? PLACE_WITHIN : PLACE_OTHER;
 	/* This node's part was never written. */
 	return j->chosen >= begun ? PLACE_BEHIND : PLACE_ELSEWHERE;
 }
@@ -99,21 +102,21 @@ static enum checkpoint_place place_of_last(const struct node_journal *j, uint64_
 static enum checkpoint_place journal_place(const struct node_journal *j, uint64_t lineage, bool found)
 {
 	const struct journal_past_life *last = node_journal_last_life(j);
-	const struct journal_counted *counted = node_journal_find_counted(j, j->chosen);
+	const struct journal_checkpoint *counted = node_journal_find_checkpoint(&j->counted, j->chosen);
 	const bool later = last->base == JOURNAL_NO_BASE;
-	const uint64_t seen = j->counted_count ? j->counted[j->counted_count - 1].id : 0;
+	const uint64_t seen = j->counted.count ? j->counted.of[j->counted.count - 1].id : 0;
 	const uint64_t begun = later ? 0 : RTE_MAX(last->base, last->passed_over);
 	const bool ours = lineage == node_checkpoint_own_lineage(j->node->checkpoint);
 
 	/* It has taken its primary's place, and died before its next checkpoint counted. */
-	if (later && !found && !j->counted_count)
+	if (later && !found && !j->counted.count)
 		return PLACE_TOO_EARLY;
 	if (j->chosen == 0)
 		return found ? PLACE_WITHIN : PLACE_ELSEWHERE;
 	if (!ours || (counted && counted->sum != node_checkpoint_own_sum(j->node->checkpoint)))
 		return PLACE_ELSEWHERE;
 	if (found)
-		return counted ? PLACE_WITHIN : j->chosen > seen ? place_of_last(j, begun) : PLACE_ELSEWHERE;
+		return counted ? PLACE_WITHIN : j->chosen > seen ? place_of_unheard(j, begun) : PLACE_ELSEWHERE;
 	return j->chosen >= RTE_MAX(seen, begun) ? PLACE_BEHIND : PLACE_ELSEWHERE;
 }
 
