@@ -140,6 +140,7 @@ int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct 
 	const struct route *route;
 	struct star_error ignored;
 	struct call *call;
+	bool ready;
 	int rc;
 
 	if (!err)
@@ -156,12 +157,15 @@ int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct 
 			client_call_free(call);
 		call = make_small(o, route, err);
 	}
-	if (call && !cluster->transport->unattended)
+	ready = call != NULL;
+	if (ready && !cluster->transport->unattended) {
 		k = take_waiter(cluster, err);
-	rc = call && (k || cluster->transport->unattended) ? run_small(call, k, deadline_us, err) : err->code;
+		ready = k != NULL;
+	}
+	rc = ready ? run_small(call, k, deadline_us, err) : err->code;
 	if (k)
 		put_waiter(cluster, k);
-	if (call && (k || cluster->transport->unattended) && is_reusable(call))
+	if (ready && is_reusable(call))
 		call = atomic_exchange_explicit(spare, call, memory_order_acq_rel);
 	if (call)
 		client_call_free(call);

@@ -456,6 +456,7 @@ bool dpdk_poller_small(struct call *call)
 		return false;
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
 	call_begin(call, begin_call(p));
+	/* As dpdk_call_start does at first, which has more to look at. */
 	if (unlikely(!dpdk_message_send_small(call->small.part->channel->datagrams, call)))
 		dpdk_call_start(p, call);
 	dpdk_poller_flush(p);
