@@ -27,11 +27,11 @@ struct arena_extents {
 };
 
 struct arena {
-	uint8_t *base;			 /* aligned to ARENA_PAGE */
-	uint64_t end;			 /* its bytes */
-	uint64_t low;			 /* bytes taken from the bottom */
-	uint64_t high;			 /* where the pages that were taken from the top begin */
-	uint64_t free_bytes;		 /* in extents */
+	uint8_t *base;	     /* aligned to ARENA_PAGE */
+	uint64_t end;	     /* its bytes */
+	uint64_t low;	     /* bytes taken from the bottom */
+	uint64_t high;	     /* where the pages that were taken from the top begin */
+	uint64_t free_bytes; /* in extents */
 	/* Bytes that must stay free: only store_load takes them. The same rows, loaded in another order, take a little
 	 * more than they took before, in slabs that are not used up and in splits of the index. */
 	uint64_t kept;

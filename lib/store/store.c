@@ -8,8 +8,8 @@
 
 enum {
 	ARENA_BYTES_MIN = 1 << 20,
-	/* Of the arena: a slab that is not used up has a 64th of its table's rows at most. And so many bytes more, or as
-	 * much again if that is less, for some pages of indexes and the smallest slabs. */
+	/* Of the arena: a slab that is not used up has a 64th of its table's rows at most. And so many bytes more, or
+	 * as much again if that is less, for some pages of indexes and the smallest slabs. */
 	KEPT_SHARE = 64,
 	KEPT_BYTES = 1 << 16,
 	ROW_SHIFT_MIN = 3, /* rows begin with a uint64_t */

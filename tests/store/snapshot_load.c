@@ -223,10 +223,9 @@ static void fill_tables(struct store_table **tables, unsigned n, struct prng *pr
 /* All rows of a table, in the order of a walk; returns the first error. */
 static int load_all(struct store_table *to, struct store_table *from)
 {
-	const struct checkpoint_run run = { .object = to->spec.id,
-					    .kind = CHECKPOINT_ROWS,
-					    .count = 1,
-					    .row_bytes = store_row_record_bytes(to) };
+	const struct checkpoint_run run = {
+		.object = to->spec.id, .kind = CHECKPOINT_ROWS, .count = 1, .row_bytes = store_row_record_bytes(to)
+	};
 	uint64_t *record = calloc(1, run.row_bytes);
 	store_row rows[INDEX_SEGMENT_ENTRIES];
 	struct index_walk walk = { 0 };
