@@ -234,6 +234,7 @@ static int join_peers(struct session *s, struct star_error *err)
 		.lease_us = c->lease_us,
 		.deadline_us = c->deadline_us,
 		.clock = s->clock,
+		.again = s->had_peers,
 		.settings = { [PEERS_CONSISTENCY] = together ? 3 : 2, [PEERS_WORKERS] = c->workers }
 	};
 	const struct remote_update *updates;
@@ -250,6 +251,7 @@ static int join_peers(struct session *s, struct star_error *err)
 	s->peers = train_peers_open(&options, err);
 	if (!s->peers)
 		return err->code;
+	s->had_peers = true;
 	if (!together)
 		return 0;
 	if (train_claim(&options, updates, updates_count, err) < 0)
