@@ -19,8 +19,8 @@
  *   {"do": "open"}   closes the cluster, and opens it again; its tables are forgotten
  *
  * Rows are returned as "values", or as the CRC-32 of their bytes, or as the "bits" of the values as float64 in
- * hexadecimal, which of many rows takes a small part of the time, here and where they are read. Numbers are those of the
- * type on the wire. clip: by star_clip_global_norm, whose norm is returned.
+ * hexadecimal, which of many rows takes a small part of the time, here and where they are read. Numbers are those of
+ * the type on the wire. clip: by star_clip_global_norm, whose norm is returned.
  */
 #include <jansson.h>
 #include <malloc.h>
@@ -409,7 +409,7 @@ int main(int argc, char **argv)
 	struct star_error err = { 0 };
 	char *line = memory(LINE_MAX);
 
-	/* What a push took is kept for the next one: to find and clear its pages again would take longer than the push. */
+	/* What a push took is kept for the next one: to find and clear pages again would take longer than the push. */
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TRIM_THRESHOLD, 2 * KEPT_BYTES);
 	address = argv[1];
