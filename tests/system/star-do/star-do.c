@@ -33,7 +33,7 @@
 #include "tensor/convert.h"
 #include "tensor/dtype.h"
 
-enum { TABLES_MAX = 64, LINE_MAX = 64 << 20 };
+enum { TABLES_MAX = 64 };
 static uint64_t deadline_us = 60000000;
 
 static struct star_cluster *cluster;
@@ -407,7 +407,8 @@ int main(int argc, char **argv)
 {
 	enum { KEPT_BYTES = 32 << 20 };
 	struct star_error err = { 0 };
-	char *line = memory(LINE_MAX);
+	char *line = NULL;
+	size_t room = 0;
 
 	/* What a push took is kept for the next one: to find and clear pages again would take longer than the push. */
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
@@ -420,7 +421,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "star-do: %s\n", err.code ? err.text : "usage: star-do PS [DEADLINE_US]");
 		return EXIT_FAILURE;
 	}
-	while (fgets(line, LINE_MAX, stdin)) {
+	while (getline(&line, &room, stdin) > 0) {
 		json_t *json = json_loads(line, 0, NULL), *result = perform(json);
 		char *text = json_dumps(result, JSON_COMPACT);
 
