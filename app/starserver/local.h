@@ -10,8 +10,7 @@
 
 enum {
 	LOCAL_NODES_MAX = 64,
-	LOCAL_NOT_SAVED =
-		3, /* exit status of a node that ended without writing its last checkpoint */
+	LOCAL_NOT_SAVED = 3, /* exit status of a node that ended without writing its last checkpoint */
 };
 
 struct local_options {
