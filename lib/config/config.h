@@ -266,8 +266,7 @@ struct config_worker {
 	bool polling;	     /* WORKER_ENABLE_POLLING */
 	bool pin;	     /* WORKER_DISABLE_PIN_CORES */
 	uint32_t connect_timeout_ms;
-	uint32_t cores
-		[CONFIG_CORES_MAX]; /* to pin to, from a file; if there are none, the first usable ones */
+	uint32_t cores[CONFIG_CORES_MAX]; /* to pin to, from a file; if there are none, the first usable ones */
 	uint32_t cores_count;
 };
 int config_worker_environment(struct config_worker *worker, struct star_error *err);
