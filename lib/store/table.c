@@ -177,7 +177,7 @@ struct store_table *store_table_create(struct store *store, const struct object_
 full:
 	star_error_set(err, -ENOMEM,
 		       "no parameter memory left for \"%s\": %llu bytes of this shard's are free; give it more memory",
-		       checked.name, (unsigned long long)arena_free(store->memory));
+		       checked.name, (unsigned long long)arena_for_new(store->memory));
 	return NULL;
 }
 
