@@ -28,6 +28,8 @@ int ckpt_damaged(struct star_error *err, const char *path, const char *name, con
 /* error.c: opens a folder. Returns its descriptor, or a negative errno. */
 int ckpt_open_folder(const char *path, struct star_error *err);
 
+/* claim.c: whether another process uses a checkpoint (ckpt_use); holder: that process, or 0 if it is unknown. */
+bool ckpt_is_used(int folder, const char *name, pid_t *holder);
 /* claim.c: locks the file by which saves (LOCK_SH) and prunes (LOCK_EX) exclude each other. Returns its descriptor, or
  * a negative errno. */
 int ckpt_lock_saves(const char *directory, int how, uint64_t wait_us, struct star_error *err);

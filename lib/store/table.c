@@ -191,6 +191,11 @@ const struct store_stats *store_table_stats(const struct store_table *table)
 	return &table->stats;
 }
 
+uint64_t store_table_step(const struct store_table *table)
+{
+	return __atomic_load_n(&table->step, __ATOMIC_RELAXED);
+}
+
 struct store_stats *store_table_counters(struct store_table *table)
 {
 	return &table->stats;
