@@ -129,7 +129,7 @@ static int snapshot_lost(const struct service_snapshot *snapshot, unsigned react
 	const int status = service_snapshot_status(snapshot);
 
 	return star_error_set(err, status,
-			      status == -EAGAIN	  ? "reactor %u has no list of what has changed any more"
+			      status == -EAGAIN	  ? "reactor %u no longer has the list of changed rows"
 			      : status == -ESTALE ? "reactor %u has dropped a table meanwhile"
 			      : status == -ETIME  ? "requests to reactor %u waited too long for it (checkpoint.wait_s)"
 						  : "reactor %u had no memory for a row's copy (checkpoint.copies_mib)",
@@ -445,10 +445,9 @@ int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, 
 	const int rc = ckpt_next_id(directory, partial, &next, err);
 
 	if (next.strange[0] && strcmp(next.strange, c->strange) != 0)
-		log_warn(
-			"%s/%s is no whole checkpoint, and its number is far beyond those that are: it is passed over; "
-			"remove it, or move it away",
-			directory, next.strange);
+		log_warn("%s/%s is not a complete checkpoint, and its number is far above those of complete ones: it "
+			 "is skipped; remove it, or move it away",
+			 directory, next.strange);
 	strcpy(c->strange, next.strange);
 	*id = next.id;
 	return rc;
@@ -677,7 +676,7 @@ int node_checkpoint_commit(void *ctx, struct control_checkpoint *checkpoint, uin
 		struct star_error why = { 0 };
 
 		if (ckpt_prune(config->checkpoint_directory, &pruning, &why) < 0)
-			log_warn("older checkpoints stay: %s", why.text);
+			log_warn("older checkpoints were not removed: %s", why.text);
 	}
 	return rc;
 }
