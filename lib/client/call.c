@@ -42,7 +42,8 @@ static struct call *begin_call(struct star_cluster *cluster)
 	call->cluster = cluster;
 	call->waiter = NULL;
 	call->retries = 0;
-	call->cancelled = call->runs = call->waits = call->driven = call->async = false;
+	call->cancelled = 0;
+	call->runs = call->waits = call->driven = call->async = false;
 	atomic_store_explicit(&call->done, false, memory_order_relaxed);
 	call->chunks = NULL;
 	call->at = call->memory;
@@ -196,9 +197,23 @@ static bool has_failed(const struct call *call)
 	return call->error.code && call->error.code != -EREMOTEIO;
 }
 
-bool client_call_is_stale(const struct call *call)
+void client_call_fail(struct call *call, const struct star_error *err)
 {
-	return !TAILQ_EMPTY(&call->stale) && !has_failed(call) && !call->cancelled;
+	if (err && !has_failed(call))
+		call->error = *err;
+}
+
+bool client_call_is_stale(struct call *call)
+{
+	if (TAILQ_EMPTY(&call->stale) || has_failed(call))
+		return false;
+	/* It was cancelled while the last replies were read, which had begun. */
+	if (call->cancelled)
+		star_error_set(&call->error, call->cancelled,
+			       "%s has refused a part of the call, because the layout has changed, and it ended before "
+			       "that part was sent again",
+			       TAILQ_FIRST(&call->stale)->channel->label);
+	return !call->cancelled;
 }
 
 void client_part_finish(struct part *part, const struct star_error *err, struct waiter *self)
@@ -207,8 +222,7 @@ void client_part_finish(struct part *part, const struct star_error *err, struct 
 	struct waiter *k = call->waiter;
 
 	pthread_mutex_lock(&k->lock);
-	if (err && !has_failed(call))
-		call->error = *err;
+	client_call_fail(call, err);
 	client_call_drop(call, self);
 	pthread_mutex_unlock(&k->lock);
 }

@@ -204,9 +204,9 @@ struct call {
 	struct call_op *ops;
 	uint32_t ops_count;
 	uint32_t retries; /* because of stale layouts */
-	bool cancelled;
-	bool runs;  /* it contains runs of programs */
-	bool waits; /* its thread waits for it immediately after submitting it */
+	int cancelled;	  /* 0, or why: a negative errno */
+	bool runs;	  /* it contains runs of programs */
+	bool waits;	  /* its thread waits for it immediately after submitting it */
 	struct parts parts;
 	struct chunk *chunks;
 	char *at, *end; /* remaining memory */
@@ -547,11 +547,14 @@ static inline void call_submit(struct call *call, struct waiter *self)
 /* Fails unfinished parts with -ETIMEDOUT or -ECANCELED. For its owner only. */
 static inline void call_cancel(struct call *call, int code, struct waiter *self)
 {
-	call->cancelled = true;
+	call->cancelled = code;
 	call->cluster->transport->cancel(call, code, self);
 }
-/* Whether parts of a call that nobody is working on are to be sent again by another layout. */
-bool client_call_is_stale(const struct call *call);
+/* Of a part: NULL, or why it has failed. With the waiter's lock held, if it has one. */
+void client_call_fail(struct call *call, const struct star_error *err);
+/* Whether parts of a call that nobody is working on are to be sent again by another layout. If they should be, and the
+ * call was cancelled, it has failed. */
+bool client_call_is_stale(struct call *call);
 /* Splits the stale parts again with a newer layout; 0, or a negative errno, which is also in call->error. */
 int client_call_reroute(struct call *call);
 /* Decrements the number of remaining parts. With the waiter's lock held: the call's owner may free it as soon as the

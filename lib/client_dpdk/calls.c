@@ -33,8 +33,7 @@ void dpdk_part_end(struct poller *p, struct part *part, const struct star_error 
 {
 	struct call *call = part->call;
 
-	if (err && !call->error.code)
-		call->error = *err;
+	client_call_fail(call, err);
 	if (--call->remaining == 0)
 		finish_call(p, call);
 }
