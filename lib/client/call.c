@@ -190,13 +190,24 @@ void client_call_drop(struct call *call, struct waiter *self)
 		waiter_signal(k, self);
 }
 
+/* Where results are lost, all of it is applied still: what else goes wrong is worse. */
+static bool has_failed(const struct call *call)
+{
+	return call->error.code && call->error.code != -EREMOTEIO;
+}
+
+bool client_call_is_stale(const struct call *call)
+{
+	return !TAILQ_EMPTY(&call->stale) && !has_failed(call) && !call->cancelled;
+}
+
 void client_part_finish(struct part *part, const struct star_error *err, struct waiter *self)
 {
 	struct call *call = part->call;
 	struct waiter *k = call->waiter;
 
 	pthread_mutex_lock(&k->lock);
-	if (err && !call->error.code)
+	if (err && !has_failed(call))
 		call->error = *err;
 	client_call_drop(call, self);
 	pthread_mutex_unlock(&k->lock);

@@ -550,6 +550,8 @@ static inline void call_cancel(struct call *call, int code, struct waiter *self)
 	call->cancelled = true;
 	call->cluster->transport->cancel(call, code, self);
 }
+/* Whether parts of a call that nobody is working on are to be sent again by another layout. */
+bool client_call_is_stale(const struct call *call);
 /* Splits the stale parts again with a newer layout; 0, or a negative errno, which is also in call->error. */
 int client_call_reroute(struct call *call);
 /* Decrements the number of remaining parts. With the waiter's lock held: the call's owner may free it as soon as the
