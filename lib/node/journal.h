@@ -43,6 +43,8 @@ struct node_journal {
 	struct journal_contents *contents; /* until the journal begins; and ... */
 	struct journal_past past;
 	bool usable, begun, failure_told, removed;
+	/* not usable, because no checkpoint has counted since the node had taken its primary's place */
+	bool too_early;
 	/* it began when the node had rows: a restart can use it only after the next checkpoint counts */
 	bool later;
 	bool ended;			    /* the journal could not begin, ... */
@@ -98,7 +100,10 @@ int node_journal_check(const struct node_journal *j, const struct control_layout
  * the previous one. */
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err);
 
-/* journal_take.c. The node has taken its primary's place, and serves: a thread starts a life that a restart can use
+/* journal_take.c. One of several PS tasks, about to take its primary's place: its lives go on with what that knew of the
+ * history of the cluster, as node->layout has it, and with the highest epoch that it has told. */
+void node_journal_inherits(struct node *node, uint32_t epoch);
+/* The node has taken its primary's place, and serves: a thread starts a life that a restart can use
  * from the next checkpoint on. If that fails, the node serves without a journal. */
 void node_journal_take_over(struct node *node, struct control *control);
 /* Whether a standby may join: not while a life begins, for journal.wait_s at most. Then the journal is given up. */
@@ -107,13 +112,18 @@ bool node_journal_lets_join(struct node *node);
  */
 void node_journal_take_stop(struct node *node);
 void node_journal_take_end(struct node_journal *j);
+/* From any thread: a restart cannot use the journal yet, or would lack what replies have reported that did not wait for
+ * it. */
+bool node_journal_is_later(const struct node_journal *j);
 /* From any thread: whether a restart would use the journal, so that replies may wait for it. */
 bool node_journal_counts_now(const struct node *node);
 
 /* The node has served before, and gets another layout. False: the cluster was rolled back meanwhile, so the node has to
  * restart. */
 bool node_journal_goes_on(struct node *node, const struct control_layout *layout);
-/* The node's part of a checkpoint is written, and its files have this sum: returns when the journal also has its
+/* Whether the journal gets the instant of a checkpoint that begins now. */
+bool node_journal_gets_instants(const struct node *node);
+/* The node's part of such a checkpoint is written, and its files have this sum: returns when the journal also has its
  * instant and that sum on disk, or has ended. */
 int node_journal_settle(struct node *node, uint64_t id, uint32_t sum, bool (*goes_on)(void *ctx), void *ctx,
 			struct star_error *err);

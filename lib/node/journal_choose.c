@@ -169,7 +169,15 @@ static int look_where(struct node_journal *j, struct star_error *err)
 		log_warn("the journal is not applied: no checkpoint has counted since the node had taken its primary's "
 			 "place");
 	j->usable = place == PLACE_WITHIN;
+	j->too_early = place == PLACE_TOO_EARLY;
 	return 0;
+}
+
+/* Of several PS tasks the others go on with what they have, of which a part may be of tables that were made since the
+ * checkpoint: the catalogue counts as soon as a life has begun, though its rows do not. */
+static bool has_catalogue(const struct node_journal *j)
+{
+	return j->usable || (j->too_early && j->node->config->ps_count > 1);
 }
 
 static int look_for_newest(struct node_journal *j, uint64_t chosen, struct star_error *err)
@@ -200,7 +208,7 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 		return 0;
 	}
 	rc = look_where(j, err);
-	if (rc < 0 || !j->usable)
+	if (rc < 0 || !has_catalogue(j))
 		return rc;
 	if (!id) /* else the checkpoint's manifest has said it */
 		node_checkpoint_begins(node->checkpoint, 0, j->past.lineage, NULL);
