@@ -174,8 +174,8 @@ struct control_data_plane {
 	/* PS task 0: the checkpoint that nodes start from, none newer than *id if that is not 0. If there is none: 0
 	 * with *id 0. specs may be NULL; otherwise it gets the checkpoint's objects, to be freed. */
 	int (*restored)(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
-	/* PS task 0: the newest checkpoint that counts, if it is a later one than *id, and of that lineage; otherwise *id
-	 * stays as it is. 0 or a negative errno with a message. NULL: *id stays. */
+	/* PS task 0: the newest checkpoint that counts, if it is a later one than *id, and of that lineage; otherwise
+	 * *id stays as it is. 0 or a negative errno with a message. NULL: *id stays. */
 	int (*newest)(void *ctx, uint64_t lineage, uint64_t *id, struct star_error *err);
 	/* The work queues of a checkpoint, as they were passed to checkpoint_commit: a new reference, or NULL if it has
 	 * none. The function may be NULL. */

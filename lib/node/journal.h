@@ -100,8 +100,8 @@ int node_journal_check(const struct node_journal *j, const struct control_layout
  * the previous one. */
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err);
 
-/* journal_take.c. One of several PS tasks, about to take its primary's place: its lives go on with what that knew of the
- * history of the cluster, as node->layout has it, and with the highest epoch that it has told. */
+/* journal_take.c. One of several PS tasks, about to take its primary's place: its lives go on with what that knew of
+ * the history of the cluster, as node->layout has it, and with the highest epoch that it has told. */
 void node_journal_inherits(struct node *node, uint32_t epoch);
 /* The node has taken its primary's place, and serves: a thread starts a life that a restart can use
  * from the next checkpoint on. If that fails, the node serves without a journal. */
