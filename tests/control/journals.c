@@ -303,7 +303,12 @@ void standbys_go_on_with_the_history_of_the_cluster(void)
 	cluster.nodes[1].history.taken_back = 4;
 	cluster.nodes[1].history.recovers = true;
 	CHECK(cluster_start(&cluster));
+	/* Of a task while PS task 0 begins again, which asks all what they know. */
+	node_stop(&cluster, 0);
 	promote(&cluster, &other, 1, 0);
+	cluster.nodes[0].history.taken_back = 4;
+	CHECK(node_start(&cluster, 0, 200));
+	free(wait_layout(&cluster, 2));
 	CHECK(wait_epoch(&other.nodes[1], 2));
 	CHECK_UINT(PLANE(&other.nodes[1], lineage), LINEAGE);
 	CHECK_UINT(PLANE(&other.nodes[1], taken_back), 4);
