@@ -263,6 +263,12 @@ control = {{ socket = "{self.work}/{name}.sock"; }};
         """A command in the namespace, on the client's core."""
         return ["ip", "netns", "exec", self.net["NETNS"], *self.on_client_core(*command)]
 
+    def offload(self, pair):
+        """Gives the kernels at both ends of a pair the offloads that they have by default: for kernel sockets only, since no
+        appliance's port takes such frames."""
+        for prefix, interface in (([], self.net[f"DATA{pair}_INTERFACE"]), (["ip", "netns", "exec", self.net["NETNS"]], f"data{pair}")):
+            run(*prefix, "ethtool", "-K", interface, "tx", "on", "tso", "on", "gso", "on", "gro", "on")
+
     def part_kernels(self, parted):
         """Whether the namespace's kernel takes what servers send on the client's core, as that of a machine of its own would, and not on
         the sender's, which is where a veth pair has it done (receive packet steering)."""

@@ -274,12 +274,27 @@ static void prune_refused(void *ctx, const char *name, const char *why)
 	fputc('\n', p->invocation->errors);
 }
 
+static void prune_in_use(void *ctx, const char *name, pid_t holder)
+{
+	struct prune *p = ctx;
+	char who[32] = "another process";
+
+	if (holder)
+		snprintf(who, sizeof(who), "process %d", (int)holder);
+	checkpoint_progress_end(&p->progress);
+	fprintf(p->invocation->errors,
+		"starctl: %s stays: the cluster that began with it (%s) has not written enough checkpoints since\n",
+		name, who);
+}
+
 int run_checkpoint_prune(const struct invocation *invocation)
 {
 	struct prune p = { .invocation = invocation };
-	struct ckpt_pruning pruning = {
-		.refused = prune_refused, .progress = prune_progress, .ctx = &p, .wait_us = CKPT_WAIT_US
-	};
+	struct ckpt_pruning pruning = { .refused = prune_refused,
+					.in_use = prune_in_use,
+					.progress = prune_progress,
+					.ctx = &p,
+					.wait_us = CKPT_WAIT_US };
 	const char *word = invocation->argv[1];
 	struct star_error err = { 0 };
 	char *end = NULL;

@@ -52,6 +52,9 @@ static int note_table(struct row_node *node, const char *name, json_t **definiti
 	node->pushes = (uint64_t)json_integer_value(json_object_get(stats, "pushes"));
 	node->removed = (uint64_t)json_integer_value(json_object_get(stats, "deleted")) +
 			(uint64_t)json_integer_value(json_object_get(stats, "evicted"));
+	/* A node of before says nothing of it. */
+	if (!jsonrpc_member_to_u64(json_object_get(stats, "step"), &node->step))
+		node->step = 0;
 	if (definition) {
 		json_object_del(object, "stats");
 		*definition = json_incref(object);

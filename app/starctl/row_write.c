@@ -2,6 +2,7 @@
 /* Rows into files: JSON lines as `checkpoint export` has them, CSV, or pairs of .npy files. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,6 +76,7 @@ static void first_line(struct row_writer *w)
 		const struct row_node *node = &w->source->nodes[i];
 
 		figures.pushes = node->pushes > figures.pushes ? node->pushes : figures.pushes;
+		figures.step = node->step > figures.step ? node->step : figures.step;
 		figures.removed = node->removed > figures.removed ? node->removed : figures.removed;
 	}
 	ckpt_line_table(w->out[0], &w->source->spec, w->source->partitions, &figures);
@@ -84,6 +86,31 @@ static void last_line(struct row_writer *w)
 {
 	fprintf(w->out[0], "{\"rows\": %" PRIu64 ", \"waiting_keys\": 0%s}\n", w->rows,
 		w->source->spec.filter == FILTER_BLOOM ? ", \"bloom_blocks\": 0" : "");
+}
+
+/* What is unfinished now, for a signal that ends the program: by then nobody can be asked. */
+static char unfinished[ROW_PARTS][ROW_PATH_MAX];
+
+static void end_by_signal(int number)
+{
+	for (unsigned i = 0; i < ROW_PARTS; i++)
+		if (unfinished[i][0])
+			unlink(unfinished[i]);
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+/* Only what nobody ignores: nohup lets it go on. */
+static void remove_at_signals(void)
+{
+	static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction act = { .sa_handler = end_by_signal }, before;
+
+	for (unsigned i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		sigaddset(&act.sa_mask, ending[i]);
+	for (unsigned i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+			sigaction(ending[i], &act, NULL);
 }
 
 static int open_files(struct row_writer *w, FILE *out, struct star_error *err)
@@ -96,6 +123,8 @@ static int open_files(struct row_writer *w, FILE *out, struct star_error *err)
 	}
 	for (unsigned i = 0; i < w->parts; i++) {
 		file_path(w, i, temporary, final);
+		remove_at_signals();
+		strcpy(unfinished[i], temporary);
 		w->out[i] = fopen(temporary, "we");
 		if (!w->out[i])
 			return star_error_set(err, -errno, "cannot write %.300s: %s", temporary, strerror(errno));
@@ -204,7 +233,7 @@ static int finish_part(struct row_writer *w, unsigned part, bool good, struct st
 {
 	char temporary[ROW_PATH_MAX], final[ROW_PATH_MAX];
 	FILE *out = w->out[part];
-	bool written = out && fflush(out) == 0 && !ferror(out);
+	bool written = out && fflush(out) == 0 && !ferror(out), named;
 
 	if (!w->path[0])
 		return written ? 0 : star_error_set(err, -EIO, "the rows cannot be written: %s", strerror(errno));
@@ -212,12 +241,13 @@ static int finish_part(struct row_writer *w, unsigned part, bool good, struct st
 	written = written && (!good || fsync(fileno(out)) == 0);
 	if (out && fclose(out) != 0)
 		written = false;
-	if (good && written && rename(temporary, final) == 0)
-		return 0;
-	if (good)
+	named = good && written && rename(temporary, final) == 0;
+	if (good && !named)
 		star_error_set(err, -errno, "cannot write %.300s: %s", final, strerror(errno));
-	unlink(temporary);
-	return good ? -EIO : 0;
+	if (!named)
+		unlink(temporary);
+	unfinished[part][0] = 0;
+	return named || !good ? 0 : -EIO;
 }
 
 int row_writer_close(struct row_writer *w, bool good, struct star_error *err)

@@ -14,7 +14,7 @@
 struct row_node {
 	struct jsonrpc_client *client;
 	uint32_t reactors;
-	uint64_t rows, pushes, removed; /* its figures of the table */
+	uint64_t rows, pushes, removed, step; /* its figures of the table */
 };
 
 struct row_source {

@@ -144,8 +144,8 @@ const struct command starctl_commands[] = {
 	  "Keeps the newest N full checkpoints and the deltas based on them; removes the others, and all unfinished "
 	  "ones. Those N\n"
 	  "are verified first: damaged ones do not count, and if fewer than N are good, only unfinished ones are "
-	  "removed. Needs\n"
-	  "no node.",
+	  "removed. What a\n"
+	  "running cluster started from stays until it has written checkpoint.keep full ones since. Needs no node.",
 	  run_checkpoint_prune },
 	{ "checkpoint adopt", "DIR[/ID]", 1, 1, 0, "add HMACs to checkpoints that were written without a key",
 	  "For all checkpoints in DIR, or the one with this ID. The key is in the file that STAR_CHECKPOINT_KEY "

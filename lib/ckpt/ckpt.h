@@ -270,6 +270,12 @@ int ckpt_check(const char *directory, uint64_t id, const struct ckpt_search *sea
 	       struct star_error *err);
 
 /*
+ * The checkpoint is in use: a prune for any lineage, of another process, leaves it until the descriptor that this
+ * returns is closed, as far as the file system has locks. A negative errno: it cannot be opened.
+ */
+int ckpt_use(const char *directory, uint64_t id);
+
+/*
  * Removes all but the newest `keep` complete full checkpoints and what belongs to them, and partial ones older than the
  * newest; only partial ones while there are fewer than `keep`. The number of removed ones, or a negative errno. -EBUSY:
  * a checkpoint has been written there for wait_us (ckpt_claim_write), and nothing is removed. A checkpoint that is
@@ -277,7 +283,10 @@ int ckpt_check(const char *directory, uint64_t id, const struct ckpt_search *sea
  */
 struct ckpt_pruning {
 	uint32_t keep;
-	const uint64_t *lineage; /* only those of this lineage are counted and removed; NULL: all */
+	/* only those of this lineage, which is the caller's, are counted and removed; NULL: all but what is in use */
+	const uint64_t *lineage;
+	/* told of each that would go, and stays because it is in use; may be NULL */
+	void (*in_use)(void *ctx, const char *name, pid_t holder);
 	/* this one stays, with what it is based on, until `keep` complete full ones count ... */
 	uint64_t began;
 	uint64_t since; /* ... that have at least this id. 0: no such one */

@@ -110,6 +110,49 @@ int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star
 	return 0;
 }
 
+/* ---- what a cluster has begun with ---- */
+
+/* For writing, where that is allowed: some file systems lock nothing else exclusively. */
+static int open_manifest(int folder, const char *name)
+{
+	static const int ways[] = { O_RDWR, O_RDONLY };
+	char path[CHECKPOINT_ID_MAX + sizeof(CKPT_MANIFEST_NAME) + 1];
+	int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/%s", name, CKPT_MANIFEST_NAME);
+	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]) && fd < 0; i++)
+		fd = openat(folder, path, ways[i] | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+int ckpt_use(const char *directory, uint64_t id)
+{
+	const int folder = ckpt_open_folder(directory, NULL);
+	char name[CHECKPOINT_ID_MAX];
+	int fd = folder;
+
+	for (unsigned delta = 0; folder >= 0 && delta < 2 && (delta == 0 || fd == -ENOENT); delta++) {
+		ckpt_name(name, id, delta, "");
+		fd = open_manifest(folder, name);
+	}
+	if (folder >= 0)
+		close(folder);
+	if (fd >= 0)
+		(void)!flock(fd, LOCK_SH | LOCK_NB);
+	return fd;
+}
+
+bool ckpt_is_used(int folder, const char *name, pid_t *holder)
+{
+	const int fd = open_manifest(folder, name);
+	const bool used = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+
+	*holder = used ? find_holder(fd) : 0;
+	if (fd >= 0)
+		close(fd);
+	return used;
+}
+
 /* ---- saves and prunes ---- */
 
 #define SAVES_NAME "starserver-saves.lock"

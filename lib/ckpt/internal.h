@@ -27,6 +27,8 @@ int ckpt_damaged(struct star_error *err, const char *path, const char *name, con
 /* error.c: descriptor of a folder, or a negative errno. */
 int ckpt_open_folder(const char *path, struct star_error *err);
 
+/* claim.c: whether another process uses a checkpoint (ckpt_use), and which: 0 if that is not known. */
+bool ckpt_is_used(int folder, const char *name, pid_t *holder);
 /* claim.c: the descriptor of the file by whose lock (LOCK_SH: saves, LOCK_EX: prunes) these wait for each other. */
 int ckpt_lock_saves(const char *directory, int how, uint64_t wait_us, struct star_error *err);
 

@@ -96,8 +96,23 @@ static void mark(struct ckpt_entry *entries, uint32_t count, const struct kept *
 	}
 }
 
+/* What would go, and another process has begun with, stays: it has nothing else to begin with again. */
+static void mark_used(int folder, const struct ckpt_entry *entries, uint32_t count, const struct ckpt_pruning *pruning,
+		      bool *stays)
+{
+	pid_t holder;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (stays[i] || !entries[i].complete || !ckpt_is_used(folder, entries[i].name, &holder))
+			continue;
+		stays[i] = true;
+		if (pruning->in_use)
+			pruning->in_use(pruning->ctx, entries[i].name, holder);
+	}
+}
+
 static int prune(const char *directory, struct ckpt_entry *entries, uint32_t count, const struct kept *kept,
-		 const uint64_t *lineage, struct star_error *err)
+		 const struct ckpt_pruning *pruning, struct star_error *err)
 {
 	bool *stays = calloc(count + 1, sizeof(*stays));
 	const int folder = ckpt_open_folder(directory, err);
@@ -112,7 +127,11 @@ static int prune(const char *directory, struct ckpt_entry *entries, uint32_t cou
 	for (uint32_t i = 0; i < count; i++)
 		if (entries[i].complete)
 			newest = entries[i].id;
-	mark(entries, count, kept, lineage, stays);
+	mark(entries, count, kept, pruning->lineage, stays);
+	if (!pruning->lineage) {
+		mark_used(folder, entries, count, pruning, stays);
+		mark(entries, count, kept, NULL, stays);
+	}
 	/* The youngest first: at no moment is there a delta without what it goes on from. */
 	for (uint32_t i = count; i-- > 0;) {
 		const char *name = entries[i].name;
@@ -158,7 +177,7 @@ int ckpt_prune(const char *directory, const struct ckpt_pruning *pruning, struct
 	/* Again: reading those takes long, and a delta may have come since that goes on from what would go. */
 	rc = ckpt_list(directory, &entries, &count, err);
 	if (rc == 0) {
-		rc = prune(directory, entries, count, &kept, pruning->lineage, err);
+		rc = prune(directory, entries, count, &kept, pruning, err);
 		free(entries);
 	}
 	close(saves);

@@ -155,10 +155,11 @@ int ckpt_adopt(const char *path, struct star_error *err)
 		return folder;
 	text = ckpt_manifest_load(folder, path, &bytes, err);
 	rc = text ? ckpt_manifest_parse(path, text, bytes, &manifest, err) : err ? err->code : -EIO;
-	if (rc == 0)
+	if (rc == 0) {
 		rc = ckpt_check_files(folder, path, &manifest, err);
-	if (text && rc == 0) {
 		ckpt_manifest_free(&manifest);
+	}
+	if (text && rc == 0) {
 		/* One that somebody else has made is not to be replaced by the way. */
 		rc = read_seal(folder, line) == -ENOENT ? 1 : ckpt_seal_check(folder, path, text, bytes, err);
 	}

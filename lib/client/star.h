@@ -22,7 +22,8 @@
  *                            it and applied nothing
  *   -ENOENT                  there is no such table or variable, or it was dropped
  *   -EEXIST                  it exists with another definition
- *   -EDOM                    a gradient has NaN or infinities, which its table refuses
+ *   -EDOM                    a gradient has NaN or infinities, which its table refuses: the requests of the call
+ *                            that have such ones changed no value, the others (to other reactors) may be applied
  *   -EALREADY                the sums with that tag are closed, or not open yet (STAR_ACCUMULATE)
  *   -ENODATA, -ENOBUFS       what a program kept on a node is gone, or there is no room for it (star_program.h): repeat
  *                            the step

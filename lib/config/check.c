@@ -26,6 +26,21 @@ static bool is_loopback(const char *host)
 	return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+/* As port and address are separate options, no port tells where an IPv6 address ends. */
+static int check_metrics(struct config_load *load, struct star_error *err)
+{
+	const char *address = load->config->metrics_address;
+	struct in6_addr v6;
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, address, &v4) == 1 || inet_pton(AF_INET6, address, &v6) == 1)
+		return 0;
+	return config_fail(config_check_origin(load, "metrics.address"), err,
+			   "metrics.address = \"%.45s\" is no address: give an IPv4 or IPv6 address of the kernel's, "
+			   "without a port, as in \"127.0.0.1\" or \"::1\"; 0.0.0.0 or :: for all",
+			   address);
+}
+
 static int check_security(struct config_load *load, struct star_error *err)
 {
 	const struct config *c = load->config;
@@ -431,7 +446,7 @@ static int check_values(struct config_load *load, struct star_error *err)
 	if (c->checkpoint_delta_every_s && !c->checkpoint_log_mib)
 		return config_fail(config_check_origin(load, "checkpoint.delta_every_s"), err,
 				   "checkpoint.delta_every_s needs checkpoint.log_mib of at least 1");
-	if (check_security(load, err) < 0)
+	if (check_metrics(load, err) < 0 || check_security(load, err) < 0)
 		return -EINVAL;
 	if (check_journal(load, err) < 0 || check_etcd(load, err) < 0 || check_pair(load, err) < 0 ||
 	    check_folders(load, err) < 0)

@@ -99,6 +99,12 @@ struct control_layout {
 	uint64_t taken_back;	   /* ... the number of its rollbacks, if it keeps journals */
 };
 
+/* Of the checkpoints of a cluster: those of other lineages in the directory are not its own. */
+struct control_lineage {
+	uint64_t id;	/* 0: it writes none */
+	uint64_t began; /* the checkpoint that the cluster has begun with; 0: with none */
+};
+
 /* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections,
  * capture, capture_take, port_add, port_remove), on the checkpointer's or the executor's thread (checkpoint_*), or at
  * any time (the others). */
@@ -121,6 +127,10 @@ struct control_data_plane {
 	int (*dropped_read)(void *ctx, uint32_t *generations, struct star_error *err);
 	/* PS task 0: an administrator rolls back to that checkpoint, so objects that were dropped since exist again. */
 	int (*bring_back)(void *ctx, uint64_t id, struct star_error *err);
+	/* PS task 0 of a pair: the lineage of what it writes, and, of a standby, what it will write in its primary's
+	 * place. NULL: there are no checkpoints. */
+	struct control_lineage (*lineage)(void *ctx);
+	void (*follow_lineage)(void *ctx, const struct control_lineage *lineage);
 	/* Gives every reactor the layout that this node serves; before the first one, loads its share of the
 	 * checkpoint. */
 	int (*set_layout)(void *ctx, const struct control_layout *layout, struct star_error *err);

@@ -320,6 +320,19 @@ static void add_cluster(struct control *control, json_t *catalogue)
 	json_object_set_new(catalogue, "cluster", json);
 }
 
+/* Whoever takes this node's place goes on with its checkpoints. */
+static void add_lineage(struct control *control, json_t *catalogue)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	const struct control_lineage lineage =
+		plane->lineage ? plane->lineage(plane->ctx) : (struct control_lineage){ .id = 0 };
+
+	if (lineage.id)
+		json_object_set_new(catalogue, "checkpoints",
+				    json_pack("{s:o, s:o}", "lineage", jsonrpc_member_from_u64(lineage.id), "began",
+					      jsonrpc_member_from_u64(lineage.began)));
+}
+
 json_t *control_pair_catalogue(struct control *control, uint64_t since)
 {
 	json_t *catalogue, *objects = json_array(), *generations = json_array(), *gone = json_array();
@@ -348,6 +361,8 @@ json_t *control_pair_catalogue(struct control *control, uint64_t since)
 	json_decref(gone);
 	if (control->config->ps_count > 1)
 		add_cluster(control, catalogue);
+	if (control->task == 0)
+		add_lineage(control, catalogue);
 	add_queues(control, catalogue);
 	return catalogue;
 }
@@ -418,6 +433,24 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 	return 0;
 }
 
+static int take_lineage(const struct control *control, const json_t *json, struct star_error *err)
+{
+	static const char *const members[] = { "lineage", "began", NULL };
+	const struct control_data_plane *plane = &control->data_plane;
+	struct control_lineage lineage;
+	struct star_error why = { 0 };
+
+	if (jsonrpc_member_only(json, members, &why) < 0 ||
+	    jsonrpc_member_u64(json, "lineage", &lineage.id, &why) < 0 ||
+	    jsonrpc_member_u64(json, "began", &lineage.began, &why) < 0 || lineage.id == 0 || lineage.id > INT64_MAX ||
+	    lineage.began > INT64_MAX)
+		return star_error_set(err, -EPROTO, "the primary does not say which checkpoints are its own: %.300s",
+				      why.text[0] ? why.text : "a number is out of bounds");
+	if (plane->follow_lineage)
+		plane->follow_lineage(plane->ctx, &lineage);
+	return 0;
+}
+
 /* What is not among them any more, or is another object under the same id. gone_ids NULL: all are listed; else those
  * that have changed, and these are the ids of what went. */
 static void forget_others(struct control *control, const struct object_spec *const *listed, const uint64_t *gone_ids)
@@ -454,9 +487,10 @@ static int take_gone(const json_t *list, uint64_t *ids, struct star_error *err)
 
 int control_pair_take(struct control *control, const json_t *catalogue, uint32_t *epoch, struct star_error *err)
 {
-	static const char *const members[] = { "epoch", "objects", "generations", "queues", "gone", "cluster", NULL };
+	static const char *const members[] = { "epoch", "objects", "generations", "queues",
+					       "gone",	"cluster", "checkpoints", NULL };
 	const json_t *objects = json_object_get(catalogue, "objects"), *gone = json_object_get(catalogue, "gone"),
-		     *json;
+		     *checkpoints = json_object_get(catalogue, "checkpoints"), *json;
 	uint64_t gone_ids[WIRE_OBJECTS_MAX / 64 + 1] = { 0 };
 	const struct object_spec *listed[WIRE_OBJECTS_MAX + 1] = { 0 };
 	struct object_spec *specs;
@@ -492,6 +526,8 @@ int control_pair_take(struct control *control, const json_t *catalogue, uint32_t
 		rc = take_queues(control, json_object_get(catalogue, "queues"), err);
 	if (rc == 0 && control->config->ps_count > 1)
 		rc = take_cluster(control, json_object_get(catalogue, "cluster"), err);
+	if (rc == 0 && checkpoints)
+		rc = take_lineage(control, checkpoints, err);
 	free(specs);
 	return rc;
 }

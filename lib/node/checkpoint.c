@@ -54,6 +54,8 @@ struct node_checkpoint {
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
 	struct ckpt_dropped dropped;	 /* the executor's */
 	uint64_t began, since;		 /* what it began with; the first that was written after that. 0: none */
+	int began_used;			 /* by which other processes know of that; -1: they do not */
+	uint32_t since_count;		 /* full ones that were written since */
 	uint32_t began_sum;		 /* of the manifest that it began with */
 	uint32_t began_part;		 /* sum of the checksums of this node's files in that */
 	uint64_t last;			 /* that was written, and the checksum of its manifest */
@@ -326,6 +328,7 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 	if (rc < 0)
 		return NULL;
 	c->node = node;
+	c->began_used = -1;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->claim_lock, NULL);
 	/* Until it begins with a checkpoint: what others have written is not this cluster's to prune. */
@@ -355,7 +358,29 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	pthread_mutex_destroy(&c->lock);
 	pthread_mutex_destroy(&c->claim_lock);
 	ckpt_claim_fini(&c->claim);
+	if (c->began_used >= 0)
+		close(c->began_used);
 	free(c);
+}
+
+/* Of what this node has begun with, a `starctl checkpoint prune` knows as long as that may be needed again. */
+static void use_began(struct node_checkpoint *c)
+{
+	if (c->began_used >= 0)
+		close(c->began_used);
+	c->began_used = c->began && c->node->config->task_index == 0
+				? ckpt_use(c->node->config->checkpoint_directory, c->began)
+				: -1;
+	c->since_count = 0;
+}
+
+/* A full one counts. */
+static void count_since(struct node_checkpoint *c)
+{
+	if (c->began_used < 0 || ++c->since_count < c->node->config->checkpoint_keep)
+		return;
+	close(c->began_used);
+	c->began_used = -1;
 }
 
 void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage,
@@ -371,6 +396,20 @@ void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lin
 		if (manifest->files[i].task == c->node->config->task_index)
 			c->began_part += manifest->files[i].checksum;
 	c->since = 0;
+	use_began(c);
+}
+
+void node_checkpoint_follows(struct node_checkpoint *c, uint64_t began, uint64_t lineage)
+{
+	c->lineage = lineage;
+	/* What the primary has written since is not counted: it may not know of all of it. So this stays the longer. */
+	c->began = began;
+	c->since = 0;
+}
+
+uint64_t node_checkpoint_began(const struct node_checkpoint *c)
+{
+	return c->began;
 }
 
 void node_checkpoint_goes_with(struct node_checkpoint *c, uint64_t lineage)
@@ -436,8 +475,10 @@ static void end_save(struct node_checkpoint *c)
 /* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
 void node_checkpoint_own(struct node_checkpoint *c)
 {
-	if (c && node_checkpoint_claim(c, NULL) == 0)
-		ckpt_dropped_clean(c->node->config->checkpoint_directory);
+	if (!c || node_checkpoint_claim(c, NULL) < 0)
+		return;
+	ckpt_dropped_clean(c->node->config->checkpoint_directory);
+	use_began(c);
 }
 
 int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, struct star_error *err)
@@ -671,6 +712,7 @@ int node_checkpoint_commit(void *ctx, struct control_checkpoint *checkpoint, uin
 		node_journal_counts(ctx, m.id, m.sum);
 	}
 	if (rc == 0 && !checkpoint->parent) {
+		count_since(c);
 		const struct ckpt_pruning pruning = { .keep = RTE_MAX(checkpoint->keep, config->checkpoint_keep),
 						      .lineage = &m.lineage,
 						      .began = c->began,

@@ -22,6 +22,10 @@ void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uin
 			    const struct ckpt_manifest *manifest);
 /* The same for another task than 0, which looks at its manifest; id 0: with none. */
 int node_checkpoint_look(struct node *node, uint64_t id, uint64_t lineage, struct star_error *err);
+/* A standby: its primary's cluster has begun with that checkpoint (0: with none), and is of this lineage. So what that
+ * one has written is pruned in time by whoever takes its place, and its drops are not forgotten. */
+void node_checkpoint_follows(struct node_checkpoint *checkpoint, uint64_t began, uint64_t lineage);
+uint64_t node_checkpoint_began(const struct node_checkpoint *checkpoint);
 /* Those that the cluster writes are of this lineage from now on. */
 void node_checkpoint_goes_with(struct node_checkpoint *checkpoint, uint64_t lineage);
 /* Of those that it writes. */

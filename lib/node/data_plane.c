@@ -383,6 +383,22 @@ static uint32_t incarnation_of(void *ctx)
 	return node->incarnation;
 }
 
+static struct control_lineage lineage_of(void *ctx)
+{
+	const struct node_checkpoint *c = ((const struct node *)ctx)->checkpoint;
+
+	return c ? (struct control_lineage){ .id = node_checkpoint_own_lineage(c), .began = node_checkpoint_began(c) }
+		 : (struct control_lineage){ .id = 0 };
+}
+
+static void follow_lineage(void *ctx, const struct control_lineage *lineage)
+{
+	struct node *node = ctx;
+
+	if (node->checkpoint)
+		node_checkpoint_follows(node->checkpoint, lineage->began, lineage->id);
+}
+
 struct control_data_plane node_data_plane(struct node *node)
 {
 	return (struct control_data_plane){
@@ -395,6 +411,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.set_layout = node_set_layout,
 		.incarnation = incarnation_of,
 		.history = node_journal_history,
+		.lineage = node->pair ? lineage_of : NULL,
+		.follow_lineage = node->pair ? follow_lineage : NULL,
 		.sweep = node_sweep,
 		.empty = node_empty,
 		.row_keys = node_row_keys,

@@ -2,6 +2,7 @@
 /* The node's figures as JSON. Counters are read while their reactors write them: each is one aligned word. */
 #include <rte_cycles.h>
 
+#include "jsonrpc/member.h"
 #include "node/journal.h"
 #include "node/pair.h"
 #include "node/observe.h"
@@ -208,11 +209,12 @@ json_t *node_object_status(const struct node *node, const struct object_spec *sp
 {
 	json_t *json, *reactors = by_reactor ? json_array() : NULL;
 	struct store_stats sum = { 0 };
-	uint64_t left = 0;
+	uint64_t left = 0, step = 0;
 
 	for (unsigned i = 0; i < node->shards_count; i++) {
 		struct store_stats own = { 0 };
 
+		step = RTE_MAX(step, service_table_step(node->shards[i].service, spec->id));
 		service_table_stats(node->shards[i].service, spec->id, &sum);
 		left += service_sweep_left(node->shards[i].service, spec->id);
 		if (!by_reactor)
@@ -222,6 +224,7 @@ json_t *node_object_status(const struct node *node, const struct object_spec *sp
 	}
 	json = store_stats_json(&sum);
 	put_count(json, "sweep_left", left);
+	json_object_set_new(json, "step", jsonrpc_member_from_u64(step));
 	if (by_reactor)
 		json_object_set_new(json, "reactors", reactors);
 	return json;

@@ -164,6 +164,13 @@ void service_table_stats(const struct service *service, uint32_t id, struct stor
 		add_store_stats(sum, store_table_stats(table));
 }
 
+uint64_t service_table_step(const struct service *service, uint32_t id)
+{
+	const struct store_table *table = table_of(service, id);
+
+	return table ? store_table_step(table) : 0;
+}
+
 uint64_t service_figure(const struct service *service, size_t offset)
 {
 	uint64_t sum = 0;

@@ -180,6 +180,7 @@ const struct kept_stats *service_kept_stats(const struct service *service);
  * table). From any thread. */
 struct store_stats service_store_stats(const struct service *service);
 void service_table_stats(const struct service *service, uint32_t id, struct store_stats *sum);
+uint64_t service_table_step(const struct service *service, uint32_t id); /* see store_table_step; the same */
 /* One figure, a member of struct store_stats by its offset: for all tables together (not meaningful for moved_max); and
  * for each of these tables, added to its sum, or for moved_max the maximum. 0 without the table. From any thread. */
 uint64_t service_figure(const struct service *service, size_t offset);

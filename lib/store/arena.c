@@ -184,12 +184,17 @@ static void *take_once(struct arena *a, uint64_t bytes, bool page)
 	return taken;
 }
 
+static void *take_unless_kept(struct arena *a, uint64_t bytes, bool page)
+{
+	return arena_for_new(a) >= bytes ? take_once(a, bytes, page) : NULL;
+}
+
 static void *take_or_reclaim(struct arena *a, uint64_t bytes, bool page)
 {
-	void *taken = take_once(a, bytes, page);
+	void *taken = take_unless_kept(a, bytes, page);
 
 	for (unsigned tries = 0; !taken && tries < RECLAIM_TRIES && store_arena_reclaim(a, RECLAIM_STEPS); tries++)
-		taken = take_once(a, bytes, page);
+		taken = take_unless_kept(a, bytes, page);
 	return taken;
 }
 

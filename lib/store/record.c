@@ -255,20 +255,27 @@ static unsigned load_records(struct store_table *t, const struct checkpoint_run 
 int store_load(struct store_table *table, const struct checkpoint_run *run, const void *records, unsigned n,
 	       struct star_error *err)
 {
+	struct arena *memory = table->store->memory;
 	const char *fault = find_fault(table, run, records, n);
+	const uint64_t kept = memory->kept;
+	unsigned loaded = n;
 
 	if (fault)
 		return star_error_set(err, -EINVAL, "\"%s\": what is to be loaded does not fit: %s", table->spec.name,
 				      fault);
 	if (n == 0)
 		return 0;
+	memory->kept = 0; /* it is for this */
 	if (run->kind == CHECKPOINT_TABLE)
 		load_table(table, records);
 	else if (run->kind == CHECKPOINT_DELETED)
 		load_deleted(table, records, n);
 	else if (run->kind == CHECKPOINT_BLOOM)
 		load_blooms(table, records, n);
-	else if (load_records(table, run, records, n) < n)
+	else
+		loaded = load_records(table, run, records, n);
+	memory->kept = kept;
+	if (loaded < n)
 		return star_error_set(
 			err, -ENOSPC,
 			"\"%s\": no room for the rows to be loaded: the parameter memory of a shard is full; raise "

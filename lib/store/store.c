@@ -8,10 +8,21 @@
 
 enum {
 	ARENA_BYTES_MIN = 1 << 20,
+	/* Of the arena: a slab that is not used up has a 64th of its table's rows at most. And so many bytes more, or
+	 * as much again if that is less, for some pages of indexes and the smallest slabs. */
+	KEPT_SHARE = 64,
+	KEPT_BYTES = 1 << 16,
 	ROW_SHIFT_MIN = 3, /* rows begin with a uint64_t */
 	ROW_SHIFT_MAX = 6, /* slabs are aligned to ARENA_ALIGN */
 };
 _Static_assert(1 << ROW_SHIFT_MAX == ARENA_ALIGN, "a slab begins at a row's alignment");
+
+static uint64_t kept_of(uint64_t bytes)
+{
+	const uint64_t share = bytes / KEPT_SHARE;
+
+	return share + (share < KEPT_BYTES ? share : KEPT_BYTES);
+}
 
 struct store *store_create(void *arena, size_t arena_bytes, struct star_error *err)
 {
@@ -46,6 +57,7 @@ struct store *store_create(void *arena, size_t arena_bytes, struct star_error *e
 		star_error_set(err, -ENOMEM, "no memory left to create a store");
 		return NULL;
 	}
+	store->arena.kept = kept_of(store->arena.end);
 	store->memory = &store->arena;
 	return store;
 }

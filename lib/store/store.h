@@ -92,6 +92,7 @@ struct store_table *store_table_create(struct store *store, const struct object_
 				       struct star_error *err);
 const struct object_spec *store_table_spec(const struct store_table *table);
 const struct store_stats *store_table_stats(const struct store_table *table);
+uint64_t store_table_step(const struct store_table *table); /* the latest training step that it has seen; any thread */
 /* For the code that executes requests on the table's thread: it counts them here (from requests_refused on, except for
  * pushes), and the misses of look-ups by STORE_LOOK. */
 struct store_stats *store_table_counters(struct store_table *table);

@@ -177,7 +177,7 @@ struct store_table *store_table_create(struct store *store, const struct object_
 full:
 	star_error_set(err, -ENOMEM,
 		       "no parameter memory left for \"%s\": %llu bytes of this shard's are free; give it more memory",
-		       checked.name, (unsigned long long)arena_free(store->memory));
+		       checked.name, (unsigned long long)arena_for_new(store->memory));
 	return NULL;
 }
 
@@ -189,6 +189,11 @@ const struct object_spec *store_table_spec(const struct store_table *table)
 const struct store_stats *store_table_stats(const struct store_table *table)
 {
 	return &table->stats;
+}
+
+uint64_t store_table_step(const struct store_table *table)
+{
+	return __atomic_load_n(&table->step, __ATOMIC_RELAXED);
 }
 
 struct store_stats *store_table_counters(struct store_table *table)

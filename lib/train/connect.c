@@ -234,6 +234,7 @@ static int join_peers(struct session *s, struct star_error *err)
 		.lease_us = c->lease_us,
 		.deadline_us = c->deadline_us,
 		.clock = s->clock,
+		.again = s->had_peers,
 		.settings = { [PEERS_CONSISTENCY] = together ? 3 : 2, [PEERS_WORKERS] = c->workers }
 	};
 	const struct remote_update *updates;
@@ -250,6 +251,7 @@ static int join_peers(struct session *s, struct star_error *err)
 	s->peers = train_peers_open(&options, err);
 	if (!s->peers)
 		return err->code;
+	s->had_peers = true;
 	if (!together)
 		return 0;
 	if (train_claim(&options, updates, updates_count, err) < 0)
@@ -393,9 +395,72 @@ static int check_held(struct session *s, struct star_error *err)
 	return 0;
 }
 
+enum { NAMED = 3 };
+
+/* What the PS tasks hold of the model, and what they do not, with the names of the first of that. */
+struct held {
+	uint32_t there, missing;
+	char names[NAMED * 80];
+};
+
+static int look_what_is_held(const struct session *s, struct held *held, struct star_error *err)
+{
+	const struct graph *graph = s->model.graph;
+	int used = 0;
+
+	*held = (struct held){ 0 };
+	for (uint32_t i = 0; i < graph->nodes_count; i++) {
+		const struct graph_node *node = graph->nodes[i];
+
+		if ((node->op != GRAPH_VARIABLE && node->op != GRAPH_TABLE) ||
+		    (s->counter.name && !strcmp(node->name, s->counter.name)))
+			continue;
+		if (star_lookup(s->cluster, node->name, s->config.deadline_us, err)) {
+			held->there++;
+			continue;
+		}
+		if (err->code != -ENOENT)
+			return err->code;
+		if (held->missing++ < NAMED)
+			used += snprintf(held->names + used, sizeof(held->names) - (size_t)used, "%s\"%.70s\"",
+					 used ? ", " : "", node->name);
+	}
+	if (held->missing > NAMED)
+		snprintf(held->names + used, sizeof(held->names) - (size_t)used, ", ...");
+	return 0;
+}
+
+/*
+ * A part of the model is there, the rest is not: it was trained with other options, or as another version of its code.
+ * What is not there would be made, and begin untrained beside what was learned, which shows in nothing but the loss. A
+ * job that goes on by its summaries is refused; else it may be meant, as by a model that uses another one's tables.
+ */
+static int check_whole(const struct session *s, bool goes_on, struct star_error *err)
+{
+	struct held held;
+	const int rc = look_what_is_held(s, &held, err);
+
+	if (rc < 0 || !held.there || !held.missing)
+		return rc;
+	if (goes_on)
+		return star_error_set(err, -ENOTRECOVERABLE,
+				      "model_dir %.200s has summaries of this job, and the PS tasks hold %" PRIu32
+				      " of the model's %" PRIu32 " tables and variables, without %s: give the options "
+				      "that it was trained with; to train another model with what is there, give "
+				      "another model_dir",
+				      s->config.model_dir, held.there, held.there + held.missing, held.names);
+	fprintf(stderr,
+		"the PS tasks hold %" PRIu32 " of the model's %" PRIu32
+		" tables and variables; these are new, and begin untrained: %s. To go on with a model as it was, give "
+		"the options that it was trained with\n",
+		held.there, held.there + held.missing, held.names);
+	return 0;
+}
+
 /* A cluster that is open is that of one incarnation of each node: after a restart it is opened again. */
 int session_connect(struct session *s, uint64_t until_ns, struct star_error *err)
 {
+	const bool goes_on = s->summary_step != 0;
 	int rc = 0;
 
 	if (session_is_local(&s->config))
@@ -408,6 +473,8 @@ int session_connect(struct session *s, uint64_t until_ns, struct star_error *err
 		rc = check_held(s, err);
 	if (rc == 0 && s->cluster && s->config.must_exist)
 		rc = check_exist(s, err);
+	else if (rc == 0 && s->cluster && session_is_chief(&s->config))
+		rc = check_whole(s, goes_on, err);
 	if (rc == 0)
 		rc = make_plan_somehow(s, err);
 	if (rc == 0)

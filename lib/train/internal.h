@@ -48,7 +48,8 @@ struct session {
 	struct session_hook hooks[SESSION_HOOKS_MAX];
 	uint32_t hooks_count;
 	struct star_cluster *cluster;
-	bool reached; /* PS tasks have answered once */
+	bool reached;	/* PS tasks have answered once */
+	bool had_peers; /* this worker has been one among others */
 	struct graph_cut *cut;
 	struct graph_ps *ps;
 	struct graph_plan *plan;

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "client/star.h"
@@ -18,6 +20,10 @@ enum {
 	ROW,						 /* elements */
 	SETTING_ROWS = (PEERS_SETTINGS + ROW - 1) / ROW, /* of a worker, behind the rows of all: from PEERS_MAX on */
 	BEATS_PER_LEASE = 8,
+	TWIN_BEATS = 2, /* for which a worker of the same index is watched */
+	CHUNK = 6,	/* bytes that a double holds as a whole number */
+	PLACE_ROWS = 6, /* of a worker, behind its settings: where it runs */
+	PLACE_BYTES = PLACE_ROWS * ROW * CHUNK + 1,
 	PAUSE_MIN_US = 100,
 	PAUSE_MAX_US = 10000,
 	TELL_S = 5,
@@ -84,6 +90,90 @@ static int write_settings(struct peers *p, struct star_error *err)
 	return star_execute(p->options.cluster, &op, 1, p->options.deadline_us, err);
 }
 
+/* ---- two workers of one index ---- */
+
+static void place_keys(const struct peers *p, uint64_t keys[static PLACE_ROWS])
+{
+	for (uint32_t i = 0; i < PLACE_ROWS; i++)
+		keys[i] = PEERS_MAX * (1 + SETTING_ROWS + (uint64_t)i) + p->options.index;
+}
+
+/* Where this worker runs, as text, in whole numbers. */
+static int write_place(struct peers *p, struct star_error *err)
+{
+	double values[PLACE_ROWS * ROW] = { 0 };
+	char text[PLACE_BYTES] = "", host[HOST_NAME_MAX + 1] = "";
+	uint64_t keys[PLACE_ROWS];
+	struct star_op op;
+
+	gethostname(host, sizeof(host) - 1);
+	snprintf(text, sizeof(text), "%.50s, process %d", host, (int)getpid());
+	for (unsigned i = 0; i < PLACE_ROWS * ROW; i++) {
+		uint64_t chunk = 0;
+
+		memcpy(&chunk, text + i * CHUNK, CHUNK);
+		values[i] = (double)chunk;
+	}
+	place_keys(p, keys);
+	op = star_op_assign(p->table, keys, PLACE_ROWS, values);
+	return star_execute(p->options.cluster, &op, 1, p->options.deadline_us, err);
+}
+
+/* Of whoever has this index, for people; what is there may be anybody's. */
+static void read_place(const struct peers *p, char text[static PLACE_BYTES])
+{
+	double values[PLACE_ROWS * ROW];
+	uint64_t keys[PLACE_ROWS];
+	struct star_error ignored;
+
+	memset(text, 0, PLACE_BYTES);
+	place_keys(p, keys);
+	if (star_pull(p->table, keys, PLACE_ROWS, values, STAR_READ_ONLY, p->options.deadline_us, &ignored) < 0)
+		return;
+	for (unsigned i = 0; i < PLACE_ROWS * ROW; i++) {
+		const uint64_t chunk = values[i] > 0 && values[i] < 0x1p48 ? (uint64_t)values[i] : 0;
+
+		memcpy(text + i * CHUNK, &chunk, CHUNK);
+	}
+	for (char *c = text; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+}
+
+static int read_own(const struct peers *p, double row[static ROW], struct star_error *err)
+{
+	const uint64_t key = p->options.index;
+
+	return star_pull(p->table, &key, 1, row, STAR_READ_ONLY, p->options.deadline_us, err);
+}
+
+/* Whoever was this worker has ended, or is dead as far as is seen, before this one writes anything. */
+static int check_alone(const struct peers *p, struct star_error *err)
+{
+	const uint64_t until_ns = clock_ns() + p->options.lease_us * 1000 / BEATS_PER_LEASE * TWIN_BEATS;
+	char place[PLACE_BYTES];
+	double first[ROW], row[ROW];
+	unsigned pause_us = 0;
+	int rc = read_own(p, first, err);
+
+	if (rc < 0 || p->options.again || first[BEAT] == 0 || first[CLOCK] >= CLOCK_DONE)
+		return rc < 0 ? rc : 0;
+	do {
+		train_peers_pause(&pause_us);
+		rc = read_own(p, row, err);
+		if (rc < 0)
+			return rc;
+	} while (row[BEAT] == first[BEAT] && clock_ns() < until_ns);
+	if (row[BEAT] == first[BEAT] || row[CLOCK] >= CLOCK_DONE)
+		return 0;
+	read_place(p, place);
+	return star_error_set(err, -EADDRINUSE,
+			      "worker %" PRIu32
+			      " of job \"%.100s\" is alive already (%s): give each worker an index of "
+			      "its own, or end that one; a job of another model needs another name",
+			      p->options.index, p->options.job, place[0] ? place : "it does not say where");
+}
+
 /* What a beat fails with, the next step's calls will fail with, too. */
 static void *beat(void *arg)
 {
@@ -137,7 +227,11 @@ static int start_peers(struct peers *p, struct star_error *err)
 	}
 	rc = make_table(p, err);
 	if (rc == 0)
+		rc = check_alone(p, err);
+	if (rc == 0)
 		rc = write_settings(p, err);
+	if (rc == 0)
+		rc = write_place(p, err);
 	if (rc == 0)
 		rc = write_own(p, err);
 	if (rc == 0 && (rc = pthread_create(&p->thread, NULL, beat, p)) != 0)

@@ -44,9 +44,14 @@ struct peers_options {
 	uint64_t lease_us, deadline_us;
 	uint64_t clock; /* number of steps that this worker has made */
 	double settings[PEERS_SETTINGS];
+	bool again; /* this process has been this worker before: what is there of it is its own */
 };
 
-/* Creates the table if needed, writes the first heartbeat, and starts the heartbeat thread. NULL with err. */
+/*
+ * Creates the table if needed, writes the first heartbeat, and starts the heartbeat thread. NULL with err. -EADDRINUSE:
+ * a live worker has this index; the message says where, and nothing was written. A worker of that index that has not
+ * ended, and may have died, is watched for a quarter of a lease before its place is taken.
+ */
 struct peers *train_peers_open(const struct peers_options *options, struct star_error *err);
 /* done: this worker has made its last step, and nobody needs to wait for it. NULL is allowed. */
 void train_peers_close(struct peers *peers, bool done);

@@ -52,6 +52,7 @@ void prune_keeps_chains_whole(void);
 void prune_goes_past_what_is_not_ours(void);
 void prune_leaves_what_others_wrote(void);
 void prune_leaves_what_comes_meanwhile(void);
+void prune_leaves_what_is_in_use(void);
 void a_save_and_a_prune_wait_for_each_other(void);
 void long_chains_are_read(void);
 void deltas_that_could_not_be_restored_are_refused(void);

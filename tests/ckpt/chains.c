@@ -370,6 +370,40 @@ void prune_leaves_what_comes_meanwhile(void)
 	unit_remove(directory);
 }
 
+static void count_in_use(void *ctx, const char *name, pid_t holder)
+{
+	CHECK_STR(name, "00000002-delta");
+	CHECK_INT(holder, getpid());
+	++*(unsigned *)ctx;
+}
+
+/* A cluster has nothing else to begin with again than what it began with; its own saves know that. */
+void prune_leaves_what_is_in_use(void)
+{
+	const uint64_t lineage = 0;
+	unsigned told = 0;
+	struct ckpt_pruning pruning = { .keep = 1, .in_use = count_in_use, .ctx = &told };
+	char directory[DIRECTORY_MAX], text[512];
+	struct star_error err = { 0 };
+	int used;
+
+	make_memory_directory(directory);
+	save_all(directory, "1 2<1 3<2 4 5");
+	CHECK_INT(ckpt_use(directory, 6), -ENOENT);
+	used = ckpt_use(directory, 2);
+	CHECK(used >= 0);
+	CHECK_INT(ckpt_prune(directory, &pruning, &err), 2);
+	CHECK_STR(list_text(directory, text), "1-full 2-delta 5-full");
+	CHECK_UINT(told, 1);
+	CHECK_INT(ckpt_prune(directory, &pruning, &err), 0);
+	pruning.lineage = &lineage;
+	CHECK_INT(ckpt_prune(directory, &pruning, &err), 2);
+	CHECK_STR(list_text(directory, text), "5-full");
+	CHECK_UINT(told, 2);
+	close(used);
+	unit_remove(directory);
+}
+
 void a_save_and_a_prune_wait_for_each_other(void)
 {
 	const struct ckpt_pruning pruning = { .keep = 1, .wait_us = 100000 };

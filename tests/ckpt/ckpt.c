@@ -232,6 +232,7 @@ const struct unit_case unit_cases[] = {
 	{ "prune goes past what is not ours", prune_goes_past_what_is_not_ours },
 	{ "prune leaves what others wrote", prune_leaves_what_others_wrote },
 	{ "prune leaves what comes meanwhile", prune_leaves_what_comes_meanwhile },
+	{ "prune leaves what is in use", prune_leaves_what_is_in_use },
 	{ "a save and a prune wait for each other", a_save_and_a_prune_wait_for_each_other },
 	{ "long chains are read", long_chains_are_read },
 	{ "deltas that could not be restored are refused", deltas_that_could_not_be_restored_are_refused },

@@ -259,7 +259,7 @@ void what_no_node_loads_is_passed_over(void)
 	uint64_t *words = calloc(count, sizeof(*words));
 	const uint64_t head[] = { RUN(65, CHECKPOINT_ROWS, 1, bytes), last, 1 /* its version */ };
 	const struct ckpt_search any = { .refused = note_refused };
-	char directory[DIRECTORY_MAX], told[1024] = "", *text;
+	char directory[DIRECTORY_MAX], told[1024] = "", *text, *changed;
 	struct ckpt_search search = any;
 	struct star_error err = { 0 };
 	struct path manifest;
@@ -274,7 +274,9 @@ void what_no_node_loads_is_passed_over(void)
 	manifest = in(in(directory, "00000003-delta").text, CKPT_MANIFEST_NAME);
 	text = (char *)read_file(manifest.text, &size);
 	text[size] = 0;
-	write_file(manifest.text, changed_manifest(text, "\"name\": \"plain\"", "\"name\": \"other\"", &size), size);
+	changed = changed_manifest(text, "\"name\": \"plain\"", "\"name\": \"other\"", &size);
+	write_file(manifest.text, changed, size);
+	free(changed);
 	free(text);
 	memcpy(words, head, sizeof(head));
 	CHECK_INT(verify_payload(directory, 0, words, count, 1, 0, &err), -EBADMSG);

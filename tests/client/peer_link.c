@@ -19,7 +19,7 @@
 #include "port/port.h"
 #include "rpc/datagram.h"
 
-enum { MBUFS = 32767, MTU = 1500, NAP_NS = 20000, PIECE = 1 << 16 };
+enum { MBUFS = 32767, MTU = 1500, NAP_NS = 20000, NAP_MAX_NS = 320000, PIECE = 1 << 16 };
 
 /* A session. */
 struct bridge {
@@ -246,13 +246,17 @@ static bool turn(void)
 
 static void *link_main(void *arg)
 {
-	for (;;) {
-		const struct timespec nap = { 0, NAP_NS };
+	struct timespec nap = { 0, NAP_NS };
+
+	for (uint64_t idle_ns = 0;;) {
 		bool worked;
 
 		pthread_mutex_lock(&wire_end.lock);
 		worked = turn();
 		pthread_mutex_unlock(&wire_end.lock);
+		idle_ns = worked ? 0 : idle_ns + (uint64_t)nap.tv_nsec;
+		/* The longer nothing has come, the longer: most cases wait for something for most of their time. */
+		nap.tv_nsec = idle_ns < 4 * NAP_NS ? NAP_NS : idle_ns < 4 * NAP_MAX_NS ? (long)(idle_ns / 4) : NAP_MAX_NS;
 		if (!worked)
 			nanosleep(&nap, NULL);
 	}

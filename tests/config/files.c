@@ -228,6 +228,11 @@ static const struct bad_file bad_files[] = {
 	  "standby.directory and checkpoint.directory are both /d: " },
 	/* syntax */
 	BAD("cores = { number = 2 polling }", "syntax error"),
+	BAD("metrics = { address = \"300.1.1.1\"; };",
+	    "metrics.address = \"300.1.1.1\" is no address|\"127.0.0.1\" or"),
+	BAD("metrics = { port = 9090; address = \"localhost\"; };", "\"localhost\" is no address"),
+	BAD("metrics = { address = \"127.0.0.1:9090\"; };", "without a port"),
+	BAD("metrics = { address = \"[::1]\"; };", "\"[::1]\" is no address"),
 	BAD("cores = { number = ; };", "syntax error"),
 	BAD("cores = { number = 2;\nnumber = 2; };", "") /* line 6, below */,
 	BAD("log = { level = \"info; };", "syntax error"),

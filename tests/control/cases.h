@@ -15,6 +15,7 @@
 	X(a_standby_is_told_what_has_changed) \
 	X(lines_behind_a_text_are_whole_or_not_there) \
 	X(queues_go_to_a_standby) \
+	X(a_standby_knows_which_checkpoints_are_its_own) \
 	X(queues_too_large_for_a_standby_are_told_once) \
 	X(slices_survive_any_workers) \
 	X(what_another_life_handed_out_is_lost) \

@@ -68,6 +68,16 @@ static int fake_set_layout(void *ctx, const struct control_layout *layout, struc
 	return rc;
 }
 
+static struct control_lineage fake_lineage(void *ctx)
+{
+	return ((struct fake_plane *)ctx)->own_lineage;
+}
+
+static void fake_follow_lineage(void *ctx, const struct control_lineage *lineage)
+{
+	((struct fake_plane *)ctx)->own_lineage = *lineage;
+}
+
 static int fake_history(void *ctx, struct control_history *history, struct star_error *err)
 {
 	struct fake_plane *p = enter_alone(ctx);
@@ -474,6 +484,8 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 				.set_layout = fake_set_layout,
 				.incarnation = fake_incarnation,
 				.history = fake_history,
+				.lineage = fake_lineage,
+				.follow_lineage = fake_follow_lineage,
 				.checkpoint_wanted = fake_checkpoint_wanted,
 				.sweep = fake_sweep,
 				.empty = fake_empty,

@@ -66,6 +66,7 @@ struct fake_plane {
 	int fail_check;	     /* what checkpoint_check returns, when not 0 */
 	uint64_t rolls_back; /* roll_back's id */
 	struct control_history history;
+	struct control_lineage own_lineage;
 	uint32_t incarnation;	      /* what workers are to know the node by, when it serves */
 	uint64_t taken_back, lineage; /* of the last layout */
 	uint32_t sum;		      /* of the last manifest that it heard of */

@@ -243,6 +243,51 @@ void a_standby_that_comes_during_a_join_is_told(void)
 	cluster_fini(&cluster);
 }
 
+/* What its primary has written is its own when it takes that one's place. */
+void a_standby_knows_which_checkpoints_are_its_own(void)
+{
+	static const char *const bad[][2] = { { "lineage", "0" },  { "lineage", "\"x\"" }, { "lineage", "-1" },
+					      { "began", "true" }, { "since", "1" },	   { "began", NULL } };
+	struct star_error err = { 0 };
+	struct cluster primary, standby;
+	struct fake_plane *from, *to;
+	json_t *catalogue;
+	uint32_t epoch;
+
+	cluster_init(&primary, 1);
+	cluster_init(&standby, 1);
+	CHECK(cluster_start(&primary) && cluster_start(&standby));
+	from = &primary.nodes[0].plane;
+	to = &standby.nodes[0].plane;
+	to->own_lineage = (struct control_lineage){ .id = 7 };
+	/* Without a directory there is nothing to go on with, and each keeps what it has. */
+	catalogue = control_pair_catalogue(primary.nodes[0].control, CONTROL_PAIR_ALL);
+	CHECK(!json_object_get(catalogue, "checkpoints"));
+	CHECK_INT(control_pair_take(standby.nodes[0].control, catalogue, &epoch, &err), 0);
+	CHECK_UINT(to->own_lineage.id, 7);
+	json_decref(catalogue);
+	from->own_lineage = (struct control_lineage){ .id = INT64_MAX, .began = 41 };
+	catalogue = control_pair_catalogue(primary.nodes[0].control, CONTROL_PAIR_ALL);
+	CHECK_INT(control_pair_take(standby.nodes[0].control, catalogue, &epoch, &err), 0);
+	CHECK_UINT(to->own_lineage.id, INT64_MAX);
+	CHECK_UINT(to->own_lineage.began, 41);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		json_t *wrong = json_deep_copy(catalogue), *checkpoints = json_object_get(wrong, "checkpoints");
+
+		if (bad[i][1])
+			json_object_set_new(checkpoints, bad[i][0], json_loads(bad[i][1], JSON_DECODE_ANY, NULL));
+		else
+			json_object_del(checkpoints, bad[i][0]);
+		CHECK_INT(control_pair_take(standby.nodes[0].control, wrong, &epoch, &err), -EPROTO);
+		CHECK_HAS(err.text, "the primary does not say which checkpoints are its own");
+		CHECK_UINT(to->own_lineage.id, INT64_MAX);
+		json_decref(wrong);
+	}
+	json_decref(catalogue);
+	cluster_fini(&primary);
+	cluster_fini(&standby);
+}
+
 /* What a standby of another task is given by its primary, and what it says when it takes its place. */
 void a_standby_of_a_task_goes_on_where_its_primary_was(void)
 {
@@ -265,6 +310,7 @@ void a_standby_of_a_task_goes_on_where_its_primary_was(void)
 	CHECK(node_start(&other, 1, 301));
 	control_pair_waits(other.nodes[1].control, "a standby");
 	catalogue = control_pair_catalogue(cluster.nodes[1].control, CONTROL_PAIR_ALL);
+	CHECK(!json_object_get(catalogue, "checkpoints")); /* it is PS task 0 that writes them */
 	CHECK_INT(control_pair_take(other.nodes[1].control, catalogue, &epoch, &err), 0);
 	control_pair_place(other.nodes[1].control, &place);
 	CHECK_UINT(place.cluster_reactors, 3);

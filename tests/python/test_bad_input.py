@@ -4,6 +4,7 @@ import array
 import builtins
 import copy
 import errno
+import functools
 import pickle
 import unittest
 
@@ -184,6 +185,17 @@ class BadInput(WithCluster):
                 self.t.pull([1], timeout=timeout)
             with self.assertRaises(ValueError):
                 self.t.pull_async([1], timeout=timeout)
+            for ask in (self.cluster.status, self.cluster.status_async, functools.partial(self.cluster.definition, self.t.name),
+                        functools.partial(self.cluster.lookup, self.t.name)):
+                with self.assertRaises(ValueError):
+                    ask(timeout=timeout)
+            with self.assertRaises(ValueError):
+                starserver.LocalCluster(timeout=timeout)
+        # More than anybody waits for, and than the system can.
+        for timeout in (1e7, 1e30):
+            self.assertEqual(self.cluster.lookup(self.t.name, timeout=timeout).name, self.t.name)
+            self.assertEqual(len(self.cluster.status(timeout=timeout)), len(self.cluster.status_async(timeout=timeout).result(30)))
+            self.t.pull([1], timeout=timeout)
         for step in (-1, 1 << 64, 1.5, True):
             with self.assertRaises(ValueError):
                 self.t.push([1, 2], ONES, step=step)

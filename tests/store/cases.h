@@ -115,6 +115,7 @@
 	X(records_that_no_row_can_be_are_refused) \
 	X(variables_are_loaded_by_block) \
 	X(loading_into_a_full_store_is_refused) \
+	X(what_fills_a_store_fits_again) \
 	X(shares_do_not_bind_what_is_loaded) \
 	X(rows_at_one_end_of_the_walk_are_trimmed_and_give_way) \
 	X(rows_of_the_last_look_up_are_trimmed) \

@@ -185,7 +185,7 @@ void full_arena_refuses_and_serves_the_rest(void)
 	CHECK_UINT(store_table_stats(t)->rows, made);
 	CHECK_UINT(store_table_stats(t)->refused, missing);
 	CHECK(store_table_stats(t)->memory_bytes <= ARENA);
-	CHECK(made * 64 > ARENA / 100 * 85); /* it was full indeed */
+	CHECK(made * 64 > ARENA / 100 * 82); /* it was full indeed, but for what is kept for loading */
 	/* Asked again, they are refused again; what is there is found in the same batch. */
 	keys[0] = 0;
 	keys[1] = KEYS - 1;

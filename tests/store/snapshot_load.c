@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "store/look.h"
+#include "store/touch.h"
 
 static struct shots shots;
 
@@ -197,6 +198,85 @@ void loading_into_a_full_store_is_refused(void)
 	CHECK_INT(rc, -ENOSPC);
 	CHECK(store_table_stats(t)->rows > 1000);
 	fixture_close(&f);
+}
+
+/* Rows that come and go until there is no room for more: of tables with rows of several sizes. */
+static void fill_tables(struct store_table **tables, unsigned n, struct prng *prng)
+{
+	enum { KEYS = 1 << 20, REFUSED = 2000, DELETED = 100, ROUNDS_MAX = 2000000 };
+	uint64_t refused = 0, keys[DELETED];
+
+	for (unsigned round = 0; round < ROUNDS_MAX && refused < REFUSED; round++) {
+		struct store_table *t = tables[prng_below(prng, n)];
+		const uint64_t before = t->stats.refused + t->stats.evicted;
+
+		find_one(t, prng_below(prng, KEYS), STORE_PULL);
+		refused += t->stats.refused + t->stats.evicted - before;
+		for (unsigned i = 0; i < DELETED && round % 2000 == 0; i++)
+			keys[i] = prng_below(prng, KEYS);
+		if (round % 2000 == 0)
+			store_delete(t, keys, DELETED);
+	}
+	CHECK(refused >= REFUSED);
+}
+
+/* All rows of a table, in the order of a walk; returns the first error. */
+static int load_all(struct store_table *to, struct store_table *from)
+{
+	const struct checkpoint_run run = {
+		.object = to->spec.id, .kind = CHECKPOINT_ROWS, .count = 1, .row_bytes = store_row_record_bytes(to)
+	};
+	uint64_t *record = calloc(1, run.row_bytes);
+	store_row rows[INDEX_SEGMENT_ENTRIES];
+	struct index_walk walk = { 0 };
+	int rc = 0;
+
+	while (rc == 0 && !walk.over) {
+		const unsigned n = store_index_walk(&from->index, &walk, rows);
+
+		for (unsigned i = 0; rc == 0 && i < n; i++) {
+			store_record_write(from, table_row(from, rows[i]), (uint8_t *)record, from->tick);
+			rc = store_load(to, &run, record, 1, NULL);
+		}
+	}
+	free(record);
+	return rc;
+}
+
+/* A store that was full comes back in as much memory, whatever the order was in which its rows came, and nothing is
+ * evicted for it. */
+void what_fills_a_store_fits_again(void)
+{
+	static const size_t sizes[] = { 1 << 20, 2 << 20, 5 << 20, 9 << 20 };
+	static const uint32_t dims[] = { 1, 16, 64, 900 };
+	static const char *const fulls[] = { "full=refuse", "full=evict_lru", "full=evict_lfu, versions=1" };
+	enum { SEEDS = 24, TABLES_MAX = 3 };
+
+	for (unsigned seed = 0; seed < SEEDS; seed++) {
+		const size_t bytes = sizes[seed % 4];
+		const unsigned n = 1 + seed % TABLES_MAX;
+		struct fixture full = fixture_open(bytes), again = fixture_open(bytes);
+		struct store_table *tables[TABLES_MAX], *others[TABLES_MAX];
+		struct prng prng;
+
+		prng_seed(&prng, seed);
+		for (unsigned i = 0; i < n; i++) {
+			const uint32_t dim = dims[prng_below(&prng, 4)];
+			const char *options = fulls[prng_below(&prng, 3)];
+			const char name[] = { (char)('a' + i), 0 };
+
+			tables[i] = table_with(&full, name, dim, OPTIM_ADAGRAD, STAR_FLOAT32, options);
+			others[i] = table_with(&again, name, dim, OPTIM_ADAGRAD, STAR_FLOAT32, options);
+		}
+		fill_tables(tables, n, &prng);
+		for (unsigned i = n; i-- > 0;) {
+			CHECK_INT(load_all(others[i], tables[i]), 0);
+			CHECK_UINT(others[i]->stats.evicted, 0);
+			CHECK_UINT(others[i]->stats.rows, tables[i]->stats.rows);
+		}
+		fixture_close(&full);
+		fixture_close(&again);
+	}
 }
 
 /* Loads rows of n keys, each used as many look-ups ago as its key says. */

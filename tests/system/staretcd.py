@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 
+from starconfig import with_little
 from starlib import *
 import starlib
 
@@ -147,7 +148,7 @@ class Node(Server):
                   "endpoint_map": [{"control": self.control, "data": f"{host}:{DATA_PORT}"}],
                   "cores": {"number": reactors}, "memory": {"hugepages": "none", "mbufs": 4095, "parameter_mib": 64},
                   "control": {"socket": self.socket}, "standby": group}
-        secure_config(config, self.control)
+        config = secure_config(with_little(config), self.control)
         with open(self.file, "w") as file:
             file.write(libconfig(config))
         self.start(wait=False)

@@ -7,7 +7,7 @@ import random
 import socket
 import tempfile
 
-from starconfig import merge
+from starconfig import merge, with_little
 from starlib import *
 
 __all__ = ["Here", "user", "folder", "free_ports", "Node", "cluster", "as_user"]
@@ -76,7 +76,7 @@ class Node(Server):
                   "memory": {"hugepages": "none", "parameter_mib": 64, "mbufs": 4095}, "control": {"socket": self.socket}}
         if mapped:
             config["endpoint_map"] = [{"control": a, "data": b} for a, b in self.map]
-        self.config = secure_config(merge(config, changes or {}), self.control, by_nobody=not os.geteuid())
+        self.config = secure_config(with_little(merge(config, changes or {})), self.control, by_nobody=not os.geteuid())
         with open(self.file, "w") as file:
             file.write(libconfig(self.config))
         os.chmod(self.file, 0o644)

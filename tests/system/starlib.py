@@ -38,7 +38,7 @@ import traceback
 
 import starsecure
 from starcheck import *
-from starconfig import libconfig, merge
+from starconfig import libconfig, merge, with_little
 
 __all__ = ["ROOT", "BUILD", "SANITIZED", "SLOW", "SOAK", "SECURE", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "standing", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
@@ -464,7 +464,7 @@ class Server:
         hosts = [f"[{data.appliance6}]" if ipv6 else data.appliance for data in net.data]
         self.control, self.data_host, self.data_port = controls[task], hosts[task].strip("[]"), DATA_PORT
         self.socket, self.file = os.path.join(folder, "control.sock"), os.path.join(folder, "starserver.conf")
-        self.config = merge({
+        self.config = with_little(merge({
             "node": {"job_name": "ps", "task_index": task},
             "cluster": {"ps": controls},
             "endpoint_map": [{"control": control, "data": f"{hosts[i]}:{DATA_PORT}"}
@@ -473,7 +473,7 @@ class Server:
             "cores": {"number": reactors},
             "memory": {"hugepages": "none", "parameter_mib": 64},
             "control": {"socket": self.socket},
-        }, config or {})
+        }, config or {}))
         self.socket = self.config["control"]["socket"]
         secure_config(self.config, self.control)
         with open(self.file, "w") as file:

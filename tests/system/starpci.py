@@ -29,6 +29,8 @@ CACHE = os.path.join(ROOT, "build/pci")
 EMULATOR = "qemu-system-x86_64"
 BUSYBOX = "/bin/busybox"
 BOOT_S = 390  # 10 to 15 on a machine with nothing else to do
+# So many times slower may the guest be: an emulated processor, which has a part of a core while other tests run.
+GUEST_SLOW = 5 if starlib.SOAK else 15
 # What the initramfs loads before it can see the root file system; their dependencies are added.
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console")
 
@@ -49,7 +51,7 @@ for folder in proc sys dev; do /bin/busybox mount --move /$folder /new/$folder; 
 /bin/busybox mkdir -p /new/dev/shm /new/usr/lib/modules
 /bin/busybox mount -t tmpfs tmpfs /new/dev/shm
 /bin/busybox mount --bind /new@CACHE@/root/lib/modules /new/usr/lib/modules
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root STAR_BUILD=@BUILD@ STAR_SOAK=@SOAK@ PYTHONDONTWRITEBYTECODE=1
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root STAR_BUILD=@BUILD@ STAR_SOAK=@SOAK@ STAR_SLOW=@SLOW@ PYTHONDONTWRITEBYTECODE=1
 /bin/busybox chroot /new /bin/sh -c \
 	"exec /usr/bin/python3 @ROOT@/tests/system/starpci_guest.py </dev/null >/dev/console 2>&1"
 /bin/busybox poweroff -f
@@ -143,7 +145,7 @@ def _initramfs():
     entries.append(("modules", 0o100644, "\n".join(os.path.basename(path) for path in modules).encode()))
     text = INIT
     for word, value in (("@CACHE@", CACHE), ("@BUILD@", os.path.relpath(starlib.BUILD, ROOT)), ("@ROOT@", ROOT),
-                        ("@SOAK@", str(int(starlib.SOAK)))):
+                        ("@SOAK@", str(int(starlib.SOAK))), ("@SLOW@", str(GUEST_SLOW * int(os.environ.get("STAR_SLOW", 1))))):
         text = text.replace(word, value)
     entries.append(("init", 0o100755, text.encode()))
     path = os.path.join(scratch(), "initramfs")

@@ -12,11 +12,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import starlib
 import starpci_cells  # which register themselves
 import starpci_machine
-import starwire
 from starlib import run
 from starpci_rig import CELLS, Trial, WorkerNet, channel
 
-EMULATED_SLOW = 5  # an emulated processor is this many times slower
 CELL_S = 900  # on a machine that has more to do than this; a cell takes a few seconds on one that has not
 
 
@@ -52,7 +50,6 @@ def run_trial(net, request):
 
 def main():
     os.chdir(starlib.ROOT)
-    starlib.SLOW = starwire.SLOW = EMULATED_SLOW
     sys.stdout, sys.stderr = channel.stream("print"), channel.stream("error")
     # As udev does on a machine that boots from a disk.
     for module in ("veth", "bridge", "8021q", "virtio_net", "e1000e", "vmxnet3", "uio_pci_generic", "vfio-pci"):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """star-do, which asks what a worker asks; and workers that push by it, count what they push, and go on over whatever happens."""
 import json
+import math
 import os
 import subprocess
 import threading
@@ -9,8 +10,10 @@ import time
 from starlib import *
 import starlib
 
-# Between two pushes of a pusher, unless told otherwise: there is always one about to begin or under way, and a core is left to the others.
-PAUSE_S = 0 if SOAK else 0.001
+# Between two pushes of a pusher, unless told otherwise: there is always one about to begin or under way, and a core is left to the others. For a
+# moment after go_on, which comes before what a case does to the nodes, it works a third of the time; then, while nodes start, an eleventh.
+PAUSE_S, CALM_PAUSE_S = 0 if SOAK else 0.001, 0.01
+EAGER, CALM, EAGER_S = 2, 10, 1  # how many times as long as the last push a pause is
 PAUSE_MAX_S = 0.05
 STAR_DO = os.path.join(BUILD, "tests/system/star-do/star-do")
 
@@ -31,12 +34,13 @@ def do(net, ps, *lines, errors=False):
 
 class Pusher:
     """Pushes 1 to each of its keys by libstar, again and again, and never opens its cluster again. Outside `make soak` it works a third of the time
-    at most; pause_s=0: all of the time."""
+    at most; pause_s=0: all of the time. eager: it never calms down."""
 
-    def __init__(self, net, ps, name, keys, deadline_s=20, pause_s=PAUSE_S, **environment):
+    def __init__(self, net, ps, name, keys, deadline_s=20, pause_s=PAUSE_S, eager=False, **environment):
         self.net, self.ps, self.keys, self.table = net, ps, keys, {"do": "create", "name": name, "dim": 2, "rate": 1}
         self.sent = self.acknowledged = 0
         self.times, self.stop, self.error, self.pause_s = [], False, None, pause_s
+        self.eager, self.eager_until = eager, time.monotonic() + EAGER_S
         self.process = subprocess.Popen(["ip", "netns", "exec", net.netns, STAR_DO, ps, str(deadline_s * SLOW * 1000000)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
         self.thread = threading.Thread(target=self.go)
@@ -65,7 +69,8 @@ class Pusher:
     def pause(self, began):
         """After a request that began then and has just been answered."""
         if self.pause_s:
-            time.sleep(min(max(self.pause_s, 2 * (self.times[-1] - began)), PAUSE_MAX_S))
+            took, eager = self.times[-1] - began, self.eager or time.monotonic() < self.eager_until
+            time.sleep(min(max(self.pause_s, EAGER * took) if eager else max(CALM_PAUSE_S, CALM * took), PAUSE_MAX_S))
 
     def pushes_since(self, when):
         return sum(at > when for at in self.times)
@@ -115,7 +120,11 @@ def go_on(pushers, since=None, timeout_s=90):
             if pusher.error:
                 raise pusher.error
         return all(pusher.pushes_since(since) > 3 for pusher in pushers)
+    for pusher in pushers:
+        pusher.eager_until = math.inf
     wait_until(all_have, timeout_s, "workers that go on")
+    for pusher in pushers:
+        pusher.eager_until = time.monotonic() + EAGER_S
     return max(min(at for at in pusher.times if at > since) - since for pusher in pushers)
 
 

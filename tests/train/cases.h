@@ -51,6 +51,7 @@ void local_plans_that_cannot_be_are_refused(void);
 
 /* peers.c */
 void a_worker_is_so_many_steps_ahead_at_most(void);
+void an_index_is_of_one_worker(void);
 void a_worker_sees_who_was_told_otherwise(void);
 void who_only_seems_to_live_may_be_of_a_run_before(void);
 void a_worker_that_was_alone_sees_others_come_back(void);

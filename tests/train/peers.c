@@ -17,9 +17,15 @@
 enum { WORKERS = 3, LEASE_US = 1000000, STALENESS = 2 };
 
 /* Beats and clocks, by worker. The first one is the worker that is tested, whose thread writes it, too. */
-static double rows[(1 + 3) * PEERS_MAX][2]; /* and their settings */
+static double rows[(1 + 3 + 6) * PEERS_MAX][2]; /* and their settings, and where they run */
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t sim_ns;
+
+/* What happens before the own row is read: of another process that is this worker, say. */
+static struct {
+	uint64_t ns;
+	unsigned beats_at, pulls;
+} meanwhile;
 
 static uint64_t sim_clock_ns(void)
 {
@@ -48,6 +54,8 @@ static int sim_pull(struct star_table *table, const uint64_t *keys, uint32_t cou
 	(void)deadline_us;
 	(void)err;
 	pthread_mutex_lock(&rows_lock);
+	sim_ns += meanwhile.ns;
+	rows[0][0] += ++meanwhile.pulls == meanwhile.beats_at;
 	for (uint32_t i = 0; i < count; i++)
 		memcpy((double *)values + 2 * (size_t)i, rows[keys[i]], sizeof(rows[0]));
 	pthread_mutex_unlock(&rows_lock);
@@ -121,6 +129,64 @@ static struct peers *open_told(void)
 							 .lease_us = LEASE_US,
 							 .settings = { 3, WORKERS, 2, 1, 0.5, 77 } },
 				&err);
+}
+
+/* A worker of this index that beats is alive, and one that does not is dead; nothing is written before that is known. */
+void an_index_is_of_one_worker(void)
+{
+	struct peers_options options = { .job = "job", .count = WORKERS, .lease_us = LEASE_US };
+	static const struct {
+		double beat, clock;
+		unsigned beats_at, pulls;
+		bool again;
+	} cases[] = {
+		{ 0, 0, 0, 1, false },		/* there was none */
+		{ 5, CLOCK_DONE, 0, 1, false }, /* it has ended */
+		{ 5, 3, 0, 1, true },		/* it was this one */
+		{ 5, 3, 0, 5, false },		/* it is dead: a quarter of a lease, 50 ms each */
+		{ 5, 3, 4, 5, false },		/* it is alive; and it is asked where */
+	};
+	struct star_error err = { 0 };
+	struct peers *p;
+
+	/* As this one writes it. */
+	memset(rows, 0, sizeof(rows));
+	sim_ns = 1;
+	p = train_peers_open(&options, &err);
+	CHECK(p != NULL);
+	train_peers_close(p, false);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const bool lives = cases[i].beats_at != 0;
+
+		rows[0][BEAT] = cases[i].beat;
+		rows[0][CLOCK] = cases[i].clock;
+		rows[PEERS_MAX][0] = 77;
+		meanwhile.ns = 50000000;
+		meanwhile.beats_at = cases[i].beats_at;
+		meanwhile.pulls = 0;
+		options.again = cases[i].again;
+		p = train_peers_open(&options, &err);
+		CHECK_UINT(meanwhile.pulls, cases[i].pulls);
+		meanwhile.ns = meanwhile.beats_at = 0;
+		CHECK_INT(p == NULL, lives);
+		CHECK_INT(rows[PEERS_MAX][0] == 77, lives); /* its settings */
+		train_peers_close(p, false);
+	}
+	CHECK_INT(err.code, -EADDRINUSE);
+	CHECK_HAS(err.text, "worker 0 of job \"job\" is alive already (");
+	CHECK_HAS(err.text, ", process ");
+	CHECK_HAS(err.text, "give each worker an index of its own, or end that one");
+	/* What is there of where it runs may be anything. */
+	for (unsigned i = 0; i < 6; i++)
+		rows[(1 + 3 + i) * PEERS_MAX][0] = rows[(1 + 3 + i) * PEERS_MAX][1] = i % 2 ? 0x1p47 + 7 : -1e300;
+	rows[0][BEAT] = 5;
+	meanwhile.ns = 50000000;
+	meanwhile.beats_at = 3;
+	meanwhile.pulls = 0;
+	options.again = false;
+	CHECK(train_peers_open(&options, &err) == NULL);
+	CHECK_HAS(err.text, "(it does not say where)");
+	meanwhile.ns = meanwhile.beats_at = 0;
 }
 
 /* Each setting has its name and both values in the message; also of workers of which this one knows nothing. */

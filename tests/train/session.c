@@ -56,6 +56,7 @@ const struct unit_case unit_cases[] = {
 	  a_program_that_says_nothing_is_told_by_the_environment },
 	{ "wrong environments are refused", wrong_environments_are_refused },
 	{ "an estimator takes its place from the environment", an_estimator_takes_its_place_from_the_environment },
+	{ "an index is of one worker", an_index_is_of_one_worker },
 	{ "a worker sees who was told otherwise", a_worker_sees_who_was_told_otherwise },
 	{ "who only seems to live may be of a run before", who_only_seems_to_live_may_be_of_a_run_before },
 	{ "a worker is so many steps ahead at most", a_worker_is_so_many_steps_ahead_at_most },

@@ -27,6 +27,11 @@ def microseconds(timeout):
     return min(max(1, int(timeout * 1e6)), 1 << 62)
 
 
+def seconds(timeout):
+    """The same for what Python itself waits for. Its sockets take 24 days at most."""
+    return min(microseconds(timeout) / 1e6, 20 * 86400.0) or DEFAULT_TIMEOUT_S
+
+
 def whole_number(value):
     """An int of an int or of one of NumPy's integers; None of anything else, truth values among them."""
     if isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):

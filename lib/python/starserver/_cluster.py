@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterable
 
 from . import _control, _native
-from ._arrays import DEFAULT_TIMEOUT_S, microseconds, whole_number
+from ._arrays import microseconds, seconds, whole_number
 from ._futures import Future, in_background, interruptible
 from ._table import Operation, Table, Variable
 
@@ -147,7 +147,7 @@ class Cluster:
     def definition(self, name, timeout=None):
         """What a table or variable was made with: a dict of all its options."""
         def ask():
-            return _control.ask_any(_control.addresses(self.ps), "lookup", timeout or DEFAULT_TIMEOUT_S, name=name)
+            return _control.ask_any(_control.addresses(self.ps), "lookup", seconds(timeout), name=name)
         return interruptible(ask)
 
     def execute(self, operations, timeout=None):
@@ -193,14 +193,14 @@ class Cluster:
     def status(self, timeout=None):
         """What each PS task says of itself, a list of dicts in task order (docs/control.rst, "status"); of a pair the node that
         serves, else the one that answers."""
-        return interruptible(self._ask_status, timeout)
+        return interruptible(self._ask_status, seconds(timeout))
 
     def status_async(self, timeout=None):
         """status() without waiting: a Future of the list."""
-        return in_background(self._ask_status, timeout)
+        return in_background(self._ask_status, seconds(timeout))
 
     def _ask_status(self, timeout):
-        return [_control.status(task, timeout or DEFAULT_TIMEOUT_S) for task in _control.tasks(self.ps)]
+        return [_control.status(task, timeout) for task in _control.tasks(self.ps)]
 
     @property
     def reactors(self):

@@ -16,6 +16,7 @@ import warnings
 import weakref
 
 from . import _control
+from ._arrays import seconds
 from ._cluster import connect
 from ._errors import StarError, TimeoutError
 
@@ -193,6 +194,7 @@ class LocalCluster:
         for what, value, most in (("nodes", nodes, 64), ("reactors", reactors, 64), ("memory_mib", memory_mib, 1 << 20)):
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise ValueError(f"{what} is a whole number from 1 to {most}, not {value!r}")
+        wait_s = seconds(timeout)
         if checkpoints is not None:
             if not os.fspath(checkpoints):
                 raise ValueError("checkpoints is a folder, or None for none; it is empty")
@@ -205,7 +207,7 @@ class LocalCluster:
         self._memory_mib, self._checkpoints, self._server = memory_mib, checkpoints, _find_server(server)
         if shutil.which("setpriv") is None:
             raise StarError(errno.ENOENT, "there is no program setpriv, which ends nodes when this process dies: install util-linux")
-        end = time.monotonic() + timeout
+        end = time.monotonic() + wait_s
         for attempt in range(TRIES):
             self._folder = tempfile.mkdtemp(prefix="starserver-")
             self.processes = []

@@ -187,7 +187,7 @@ class Table(_Object):
         summed. gradients: float32 (float16, float64) of shape (n, dim). step: the training step, from 1. rate: the learning
         rate instead of the table's own. scale: multiplies the gradients. tag: they are not applied, but added to the sums with that
         tag, for commit(); StarError (EALREADY) when these are not open. NaN and infinities raise StarError (EDOM), unless
-        the table was made with nonfinite="clip" or "pass"."""
+        the table was made with nonfinite="clip" or "pass"; rows on other reactors than theirs may be updated nevertheless."""
         self._run(self.push_op(keys, gradients, step=step, rate=rate, scale=scale, dtype=dtype, tag=tag), timeout)
 
     def push_async(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None, tag=None, timeout=None):
