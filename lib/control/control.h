@@ -77,11 +77,13 @@ struct control_checkpoint {
 
 /* The place of a node with a journal in the history of its cluster. */
 struct control_history {
-	bool kept;	     /* it keeps a journal; otherwise the rest is unused */
-	bool recovers;	     /* it has lives to continue, so workers may be able to continue with it */
-	bool applies;	     /* PS task 0: its journal continues the checkpoint that the cluster starts from, ... */
-	bool asked_for;	     /* ... which was requested by its id, without anything after it */
-	uint64_t lineage;    /* PS task 0: of its checkpoints */
+	bool kept;	  /* it keeps a journal; otherwise the rest is unused */
+	bool recovers;	  /* it has lives to continue, so workers may be able to continue with it */
+	bool applies;	  /* PS task 0: its journal continues the checkpoint that the cluster starts from, ... */
+	bool asked_for;	  /* ... which was requested by its id, without anything after it */
+	uint64_t lineage; /* PS task 0: of its checkpoints */
+	/* PS task 0: up to this one, checkpoints later than that which the cluster starts from were abandoned */
+	uint64_t passed_over;
 	uint64_t taken_back; /* number of the cluster's rollbacks, as far as it knows */
 	uint32_t epoch;	     /* of the last layout that it was given; 0: none */
 };
@@ -288,8 +290,8 @@ void control_pair_alone(struct control *control, const char *why);
 void control_pair_place(struct control *control, struct control_layout *layout);
 /* PS task 0 of a cluster of several tasks with journals, about to take its primary's place: learns from the disk what
  * the primary had written there, and may not have told: the newest checkpoint that counts, and what was dropped. Waits
- * for that disk. */
-void control_pair_look(struct control *control);
+ * for that disk. Returns the checkpoint from which nodes start, and sets *passed_over as in struct control_history. */
+uint64_t control_pair_look(struct control *control, uint64_t *passed_over);
 /* Calls run while nothing else uses the data plane; it must not wait for a disk. From a thread of the data plane's own,
  * before the control plane ends. */
 void control_pair_with_plane(struct control *control, void (*run)(void *ctx), void *ctx);

@@ -81,7 +81,7 @@ struct control_place {
 struct control_handed {
 	uint32_t epoch; /* 0: the primary has no layout yet */
 	struct control_place place;
-	uint64_t lineage, taken_back; /* if nodes keep journals: as in struct control_history */
+	uint64_t lineage, taken_back, passed_over; /* if nodes keep journals: as in struct control_history */
 };
 
 enum { CONTROL_ALONE_MAX = 160 };

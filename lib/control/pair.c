@@ -84,24 +84,29 @@ static void drop_what_was_dropped(struct control *control, const uint32_t *gener
 	}
 }
 
-void control_pair_look(struct control *control)
+uint64_t control_pair_look(struct control *control, uint64_t *passed_over)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 };
 	struct star_error err = { 0 };
-	uint64_t lineage, id;
+	uint64_t lineage, known, id;
 	int rc = 0;
 
+	*passed_over = 0;
 	if (control->task || !hands_history(control))
-		return;
+		return 0;
 	pthread_mutex_lock(&control->lock);
 	lineage = control->handed.lineage;
-	id = control->begins_with;
+	known = id =
+		control->begins_with > control->handed.passed_over ? control->begins_with : control->handed.passed_over;
+	*passed_over = control->handed.passed_over;
 	pthread_mutex_unlock(&control->lock);
 	if (control->config->checkpoint_restore && plane->newest)
 		rc = plane->newest(plane->ctx, lineage, &id, &err);
 	pthread_mutex_lock(&control->lock);
-	control->begins_with = rc == 0 ? id : control->begins_with;
+	if (rc == 0 && id > known)
+		control->begins_with = id;
+	id = control->begins_with;
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0 && plane->dropped_read)
 		rc = plane->dropped_read(plane->ctx, generations, &err);
@@ -111,6 +116,7 @@ void control_pair_look(struct control *control)
 		log_warn("checkpoint.directory cannot be looked through, and this PS task 0 goes on with what its "
 			 "primary had told it: %s",
 			 err.text);
+	return id;
 }
 
 /* Who takes its primary's place goes on with the history that this had told it, and has no journal to apply: no disk is
@@ -121,6 +127,7 @@ static void take_history(struct control *control)
 		return;
 	control->history = (struct control_history){ .kept = true,
 						     .lineage = control->handed.lineage,
+						     .passed_over = control->handed.passed_over,
 						     .taken_back = control->handed.taken_back };
 	/* Of PS task 0 the others have yet to say what they know. */
 	control->history_settled = control->task != 0;
@@ -313,9 +320,11 @@ static void add_cluster(struct control *control, json_t *catalogue)
 			 jsonrpc_member_from_u64(control->begins_with));
 	/* Releases that know no such members keep no journal here, and are no standbys of one that does. */
 	if (control->history.kept)
-		json_object_update_new(json, json_pack("{s:o, s:o}", "lineage",
-						       jsonrpc_member_from_u64(control->history.lineage), "taken_back",
-						       jsonrpc_member_from_u64(control->history.taken_back)));
+		json_object_update_new(json,
+				       json_pack("{s:o, s:o, s:o}", "lineage",
+						 jsonrpc_member_from_u64(control->history.lineage), "taken_back",
+						 jsonrpc_member_from_u64(control->history.taken_back), "passed_over",
+						 jsonrpc_member_from_u64(control->history.passed_over)));
 	pthread_mutex_unlock(&control->lock);
 	json_object_set_new(catalogue, "cluster", json);
 }
@@ -405,7 +414,7 @@ static int take_queues(struct control *control, const json_t *saved, struct star
 static int take_cluster(struct control *control, const json_t *json, struct star_error *err)
 {
 	static const char *const members[] = { "epoch",	  "reactors",	"first", "begins_with",
-					       "lineage", "taken_back", NULL };
+					       "lineage", "taken_back", "passed_over", NULL };
 	const bool history = json_object_get(json, "lineage") != NULL;
 	struct control_handed handed = { .epoch = 0 };
 	struct star_error why = { 0 };
@@ -418,7 +427,8 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 	    jsonrpc_member_u32(json, "first", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, first, &why) < 0 ||
 	    jsonrpc_member_u64(json, "begins_with", &begins_with, &why) < 0 ||
 	    (history && (jsonrpc_member_u64(json, "lineage", &handed.lineage, &why) < 0 ||
-			 jsonrpc_member_u64(json, "taken_back", &handed.taken_back, &why) < 0)) ||
+			 jsonrpc_member_u64(json, "taken_back", &handed.taken_back, &why) < 0 ||
+			 jsonrpc_member_u64(json, "passed_over", &handed.passed_over, &why) < 0)) ||
 	    (handed.epoch ? *first + control->config->reactors > *reactors : *reactors || *first))
 		return star_error_set(err, -EPROTO, "the primary does not say where it is in the cluster: %.300s",
 				      why.text);

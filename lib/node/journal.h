@@ -30,6 +30,7 @@ struct journal_past {
 	struct star_error fault; /* why it cannot be read; code 0: it can */
 	bool knows_parts;	 /* false: it was written by a release that did not record its parts of checkpoints */
 	uint64_t lineage, taken_back;
+	uint64_t began; /* the checkpoint that nodes started from when a life began that has no base */
 	uint32_t epoch;
 	struct object_spec *specs;
 	uint32_t specs_count;
@@ -54,6 +55,7 @@ struct node_journal {
 	uint32_t first;			    /* if usable: the life that the checkpoint is in */
 	uint64_t chosen;		    /* that checkpoint; 0: none */
 	uint64_t newest;		    /* the newest checkpoint that exists, of any kind */
+	uint64_t began; /* of a life without a base: the checkpoint that nodes start from, if later ones are passed over */
 	bool asked_for;			    /* the chosen one was requested, without what came after it */
 	uint64_t taken_back;		    /* number of the cluster's rollbacks */
 	uint32_t epoch;			    /* that of the last layout that the node was given */
@@ -103,6 +105,8 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 /* journal_take.c. One of several PS tasks, about to take its primary's place: its lives go on with what that knew of
  * the history of the cluster, as node->layout has it, and with the highest epoch that it has told. */
 void node_journal_inherits(struct node *node, uint32_t epoch);
+/* PS task 0: the same for what control_pair_look says. */
+void node_journal_passes_over(struct node *node, uint64_t began, uint64_t passed_over);
 /* The node has taken its primary's place, and serves: a thread starts a life that a restart can use
  * from the next checkpoint on. If that fails, the node serves without a journal. */
 void node_journal_take_over(struct node *node, struct control *control);

@@ -60,6 +60,7 @@ int node_journal_history(void *ctx, struct control_history *history, struct star
 	history->applies = j->usable;
 	history->asked_for = j->asked_for;
 	history->lineage = node_checkpoint_own_lineage(node->checkpoint);
+	history->passed_over = j->newest;
 	history->taken_back = j->past.taken_back;
 	history->epoch = j->past.epoch;
 	return 0;
@@ -69,7 +70,12 @@ uint64_t node_journal_at_latest(const struct node *node, uint64_t id)
 {
 	const struct journal_past_life *last = node->journal ? node_journal_last_life(node->journal) : NULL;
 
-	return last && id > last->base && id <= last->passed_over ? last->base : id;
+	uint64_t base;
+
+	if (!last)
+		return id;
+	base = last->base == JOURNAL_NO_BASE ? node->journal->past.began : last->base;
+	return id > base && id <= last->passed_over ? base : id;
 }
 
 /* What a checkpoint is to the journal. */

@@ -155,6 +155,12 @@ void node_journal_inherits(struct node *node, uint32_t epoch)
 	node->journal->epoch = epoch;
 }
 
+void node_journal_passes_over(struct node *node, uint64_t began, uint64_t passed_over)
+{
+	node->journal->began = began;
+	node->journal->newest = passed_over > began ? passed_over : 0;
+}
+
 void node_journal_take_over(struct node *node, struct control *control)
 {
 	struct node_journal *j = node->journal;

@@ -314,7 +314,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 {
 	struct node_pair *p = f->p;
 	struct node *node = p->node;
-	uint64_t generation = p->generation + 1;
+	uint64_t generation = p->generation + 1, began, passed_over;
 	bool ended;
 	int rc = -EAGAIN;
 
@@ -345,7 +345,8 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 	node_pair_own_checkpoints(p);
 	if (node_pair_hands_journal(node->config)) {
 		node_journal_inherits(node, p->primary_epoch);
-		control_pair_look(p->control);
+		began = control_pair_look(p->control, &passed_over);
+		node_journal_passes_over(node, began, passed_over);
 	}
 	rc = make_good(p, &generation, err);
 	if (rc < 0)
