@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A log-linear histogram of nanoseconds (base/loglinear.h): exact below 512 ns, and buckets at most 0.4 % wide above.
- * Recording is one increment. One thread a histogram.
+ * Recording is one increment. A histogram belongs to one thread.
  */
 #ifndef STARBENCH_HISTOGRAM_H
 #define STARBENCH_HISTOGRAM_H
@@ -22,7 +22,7 @@ struct histogram {
 	uint64_t buckets[HISTOGRAM_BUCKETS];
 };
 
-/* Over some 18 minutes everything falls into the last bucket; max_ns still tells. */
+/* Values above about 18 minutes fall into the last bucket; max_ns still has the largest. */
 static inline unsigned histogram_bucket(uint64_t ns)
 {
 	return loglinear_bucket(ns, HISTOGRAM_BITS, HISTOGRAM_OCTAVES);
@@ -36,7 +36,7 @@ static inline void histogram_record(struct histogram *h, uint64_t ns)
 		h->max_ns = ns;
 }
 
-/* What the given share (0 to 1) of all recorded values does not exceed: the middle of its bucket. 0 when empty. */
+/* The quantile for a share of 0 to 1 of all recorded values, as the middle of its bucket. 0 if empty. */
 double histogram_quantile(const struct histogram *h, double share);
 
 #endif

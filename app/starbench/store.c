@@ -24,7 +24,8 @@ static int map_memory(struct store_bench *b, uint64_t bytes, struct star_error *
 		b->memory = mmap(NULL, b->memory_bytes, protection, flags, -1, 0);
 		if (b->memory == MAP_FAILED) {
 			b->memory = NULL;
-			return star_error_set(err, -ENOMEM, "no %zu MiB of memory", b->memory_bytes >> 20);
+			return star_error_set(err, -ENOMEM, "cannot get %zu MiB of memory: lower --rows or --mib",
+					      b->memory_bytes >> 20);
 		}
 		if (madvise(b->memory, b->memory_bytes, MADV_HUGEPAGE))
 			b->memory_kind = "4 KiB pages";

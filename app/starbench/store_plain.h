@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The limits' arithmetic: plain fused loops over floats in vectors of eight, n a multiple of 16. */
+/* The limits' arithmetic: plain fused loops over n floats in vectors of eight; n is a multiple of 16. Pure
+ * functions. */
 #ifndef STARBENCH_STORE_PLAIN_H
 #define STARBENCH_STORE_PLAIN_H
 

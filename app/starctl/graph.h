@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of `starctl graph` share. No node is asked. */
+/* Shared by the files of `starctl graph`, which reads files and calls no node. Single-threaded. */
 #ifndef STARCTL_GRAPH_H
 #define STARCTL_GRAPH_H
 
@@ -13,7 +13,7 @@ enum {
 	GRAPH_PLACE_TEXT = 24,
 };
 
-/* What `starctl graph explain` is asked. */
+/* The command line of `starctl graph explain`. */
 struct graph_question {
 	const char *file, *svg;
 	struct graph_cut_options cut;
@@ -33,7 +33,7 @@ void graph_print_comparison(const struct graph_question *question, struct graph_
 			    FILE *out);
 /* graph_json.c: for programs */
 json_t *graph_cut_json(const struct graph_question *question, const struct graph_cut *cut);
-/* graph_dot.c: Graphviz's language, and a picture by its program */
+/* graph_dot.c: in Graphviz's language; and as an SVG picture, drawn by its program. 0 or a negative errno. */
 void graph_print_dot(const struct graph_question *question, const struct graph_cut *cut, FILE *out);
 int graph_draw(const struct graph_question *question, const struct graph_cut *cut, struct star_error *err);
 

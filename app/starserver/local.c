@@ -163,7 +163,7 @@ static int make_directory(struct local *local)
 	if (!directory)
 		return 0;
 	if (mkdir(directory, 0777) < 0 && errno != EEXIST) {
-		fprintf(stderr, "starserver: --directory: %s cannot be made: %s\n", directory, strerror(errno));
+		fprintf(stderr, "starserver: --directory: %s cannot be created: %s\n", directory, strerror(errno));
 		return EXIT_FAILURE;
 	}
 	if (!realpath(directory, local->directory) || access(directory, R_OK | W_OK | X_OK) != 0) {
@@ -255,7 +255,7 @@ static void become_node(const struct local *local, unsigned task)
 	unsetenv("TF_SEASTAR_ENDPOINT_MAP_PATH");
 	if (!words.failed)
 		execv("/proc/self/exe", words.list);
-	fprintf(stderr, "starserver: the program cannot be started again: %s\n",
+	fprintf(stderr, "starserver: cannot start the program again for a node: %s\n",
 		strerror(words.failed ? ENOMEM : errno));
 }
 

@@ -134,8 +134,8 @@ static int wait_for_lock(int fd, const char *directory, const char *path)
 
 		if (waited_us >= (orphan ? ENDS_US : LETS_GO_US)) {
 			fprintf(stderr,
-				"starserver: --directory: %s keeps its checkpoints in %s: end it and its nodes before, "
-				"or give another directory\n",
+				"starserver: --directory: %s keeps its checkpoints in %s: stop it and its nodes first, "
+				"or use another directory\n",
 				who, directory);
 			return -1;
 		}
@@ -158,7 +158,7 @@ int local_directory_lock(const char *directory)
 	snprintf(path, sizeof(path), "%s/" LOCK_NAME, directory);
 	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0640);
 	if (fd < 0) {
-		fprintf(stderr, "starserver: --directory: %s cannot be made: %s\n", path, strerror(errno));
+		fprintf(stderr, "starserver: --directory: %s cannot be created: %s\n", path, strerror(errno));
 		return -1;
 	}
 	if (wait_for_lock(fd, directory, path) < 0) {

@@ -51,17 +51,16 @@ static bool reactors_alive(struct supervise *s)
 			s->reactors[i].moved_us = now_us;
 		} else if (now_us - s->reactors[i].moved_us >= STUCK_US) {
 			if (s->alive) {
-				log_error(
-					"reactor %u has not taken a turn for %.1f s: the service manager gets no more "
-					"keepalives",
-					i, (double)(now_us - s->reactors[i].moved_us) / 1e6);
+				log_error("reactor %u has not taken a turn for %.1f s: keepalives to the service "
+					  "manager stop, and its watchdog restarts the node",
+					  i, (double)(now_us - s->reactors[i].moved_us) / 1e6);
 				node_crash_stuck(i);
 			}
 			alive = false;
 		}
 	}
 	if (alive && !s->alive) {
-		log_warn("all reactors take their turns again");
+		log_warn("all reactors make turns again");
 		node_crash_moves();
 	}
 	s->alive = alive;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a service manager is told of the node (sd_notify(3)): that it serves, what it waits for, that it stops, and,
- * where it wants that, that the node is alive. A thread of its own looks at the reactors: keepalives go on while each
- * of them takes its turns, also while the node loads a checkpoint. A reactor that is stuck ends them, and the service
- * manager restarts the node.
+ * Reports the node's state to a service manager (sd_notify(3)): that it serves, what it is waiting for, that it stops,
+ * and, if the manager has a watchdog, that it is alive. A thread of its own watches the reactors. Keepalives are sent
+ * as long as every reactor makes turns, also while the node loads a checkpoint. If a reactor is stuck, they stop, and
+ * the service manager restarts the node.
  *
- * Threads: the calls are main's.
+ * Threads: only main calls these functions.
  */
 #ifndef STARSERVER_SUPERVISE_H
 #define STARSERVER_SUPERVISE_H
@@ -15,15 +15,15 @@
 
 struct supervise;
 
-/* While the node's reactors run. NULL: nobody asked to be told, or (with a warning in the log) there is no thread for
- * it. The other calls take NULL. */
+/* Starts reporting; the node's reactors run already. NULL: there is no service manager, or (with a warning in the log)
+ * the thread could not be created. The other calls accept NULL. */
 struct supervise *supervise_start(const struct node *node);
 
-/* The node's control plane is there. */
+/* The node's control plane has started. */
 void supervise_control(struct supervise *supervise, struct control *control);
 
-/* The node stops, or (again) restarts in this process: says so, and looks at neither control plane nor reactors any
- * more. */
+/* Reports that the node stops, or (again) restarts in this process. Neither control plane nor reactors are used after
+ * this. */
 void supervise_stop(struct supervise *supervise, bool again);
 
 #endif

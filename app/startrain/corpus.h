@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The text as sentences of word ids (input/vocabulary.h says what these are). Sentences without words are left out.
+ * A text as sentences of word ids (input/vocabulary.h). Empty sentences are left out.
  *
- * Every CORPUS_HELD_OUTth sentence is held out: no training sees it, and it counts for no frequency. Plain data; the
- * same files in the same order always give the same corpus.
+ * One sentence in CORPUS_HELD_OUT is held out: it is not used in training, nor counted in word frequencies. The same
+ * files in the same order always give the same corpus. Plain data: built by one thread, then read by any.
  */
 #ifndef STARTRAIN_CORPUS_H
 #define STARTRAIN_CORPUS_H
@@ -15,7 +15,7 @@
 enum { CORPUS_HELD_OUT = 20 };
 
 struct sentences {
-	uint32_t *words;  /* ids of all sentences, one behind the other */
+	uint32_t *words;  /* ids of all sentences, concatenated */
 	uint64_t *starts; /* count + 1 offsets into words */
 	uint32_t count;
 	uint64_t words_room;
@@ -29,7 +29,8 @@ struct corpus {
 	uint64_t words_read; /* rare ones included */
 };
 
-/* Words with fewer than min_count occurrences are left out of the sentences. */
+/* Reads the files. Words with fewer than min_count occurrences are left out of the sentences. 0, or a negative errno,
+ * which leaves nothing to free. */
 int corpus_load(struct corpus *c, const char *const *paths, uint32_t paths_count, uint64_t min_count,
 		struct star_error *err);
 void corpus_free(struct corpus *c);

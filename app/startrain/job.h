@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job on this machine: a parent that starts processes, watches them and shows progress, and never talks to a
- * parameter server itself, so that it always hears Ctrl-C and a dying child. It runs three phases one after the other:
- * prepare (one process: create the tables, measure), train (the workers), finish (one process: measure, print). A phase
- * ends well when all its processes do; else everything is ended and the first error is the job's.
+ * A word2vec job on this machine: a parent process starts the workers, watches them and shows progress. It never talks
+ * to a parameter server itself, so it always notices Ctrl-C and a child that dies. There are three phases: prepare (one
+ * process: create the tables, measure), train (the workers), finish (one process: measure, print). A phase succeeds if
+ * all its processes do; otherwise all are ended, and the first error is the job's.
+ *
+ * Threads: one per process.
  */
 #ifndef STARTRAIN_JOB_H
 #define STARTRAIN_JOB_H
@@ -15,14 +17,14 @@
 #include "app/startrain/options.h"
 #include "app/startrain/sampler.h"
 
-/* Figures of a process, in memory shared with the parent. One writer: the process. Sums since its start. */
+/* A process's counters since its start, in memory shared with the parent. Only that process writes them. */
 struct figures {
-	_Atomic uint64_t sentences; /* begun, of all epochs */
+	_Atomic uint64_t sentences; /* begun, in all epochs */
 	_Atomic uint64_t examples;  /* pairs */
 	_Atomic uint64_t rows_pulled;
 	_Atomic uint64_t rows_pushed;
 	_Atomic double loss;
-	struct star_error err; /* written before an exit with status 1 */
+	struct star_error err; /* set before an exit with status 1 */
 } __attribute__((aligned(64)));
 
 struct job_shared {
@@ -47,20 +49,21 @@ struct job {
 	double training_s;
 };
 
-/* What a process of a phase does: worker is its number in the job. 0 or a negative errno with err. */
+/* The work of a phase's process; worker is its number in the job. 0 or a negative errno with err. */
 typedef int job_task(struct job *job, uint32_t worker, struct star_error *err);
 
-/* Memory and signals, for options.local_workers; job_release frees what was made, also after a failure. */
+/* Sets up shared memory and signals for options.local_workers processes. 0 or a negative errno; job_release in any
+ * case. */
 int job_prepare(struct job *job, struct star_error *err);
 void job_release(struct job *job);
 
 /*
- * Runs a phase with `count` processes; name: what each is called in an error, NULL where there is but one. 0 or a
- * negative errno; -EINTR with err->code the signal when one ended it.
+ * Runs a phase of `count` processes. name: what errors call one of them, NULL if there is only one. 0 or a negative
+ * errno; -EINTR if a signal ended it, whose number is err->code then.
  */
 int job_run(struct job *job, const char *name, job_task *task, uint32_t count, struct star_error *err);
 
-/* The program's exit status when its job has ended with rc; prints the error. failed: the status unless a signal ended
+/* Prints the error of a job that ended with rc, and returns the program's exit status: `failed`, unless a signal ended
  * it. */
 int job_exit_status(int rc, int failed, const struct star_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `startrain key`: the key of the row that stands for a text in a column. Returns the exit status. */
+/* `startrain key`: prints the key of a word of a column, as models compute it. Returns the exit status. */
 #ifndef STARTRAIN_KEY_H
 #define STARTRAIN_KEY_H
 

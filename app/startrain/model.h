@@ -16,8 +16,8 @@
 enum { MODEL_DIM_MAX = 4096 };
 
 /*
- * The batch's loss. in and out hold the rows of b->in and b->out, dim floats each; in_gradient and out_gradient, as
- * large, are overwritten with the gradients, or both NULL.
+ * Returns the batch's loss. in and out are the rows of b->in and b->out, [count, dim]; in_gradient and out_gradient, of
+ * the same shapes, get the gradients, or are both NULL.
  */
 double model_loss(const struct batch *b, uint32_t dim, const float *in, const float *out, float *in_gradient,
 		  float *out_gradient);

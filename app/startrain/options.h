@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* startrain's command line. */
+/* The command line of `startrain` for word2vec (zoo/options.h has that of the models). One thread. */
 #ifndef STARTRAIN_OPTIONS_H
 #define STARTRAIN_OPTIONS_H
 
@@ -14,10 +14,10 @@ enum { OPTIONS_TEXTS_MAX = 64 };
 struct options {
 	struct training training;
 	const char *ps;
-	struct cluster_spec cluster; /* of TF_CONFIG, if ps comes from it */
-	bool dpdk;		     /* ps is a worker's file, where % stands for the worker's number */
+	struct cluster_spec cluster; /* from TF_CONFIG, if ps comes from there */
+	bool dpdk;		     /* ps names a worker's file; % in it is the worker's number */
 	uint32_t workers;	     /* of the whole job */
-	uint32_t first_worker;	     /* of those that run here */
+	uint32_t first_worker;	     /* the first of those that run here */
 	uint32_t local_workers;	     /* their number */
 	const char *texts[OPTIONS_TEXTS_MAX];
 	uint32_t texts_count;
@@ -25,16 +25,16 @@ struct options {
 	const char *summaries; /* directory */
 	const char *dump;
 	bool evaluate;
-	bool in_turn; /* each push is waited for at once */
+	bool in_turn; /* wait for each push before the next step */
 	bool json;
 	uint32_t neighbours;
 	uint64_t deadline_us; /* of each call to the parameter servers */
-	const char *dtype;    /* in which the tables are stored; NULL: float32 */
-	const char *wire;     /* the type of rows and gradients on their way */
-	const char *table;    /* further options of the tables, as star_spec.options; NULL: none */
+	const char *dtype;    /* element type of the tables; NULL: float32 */
+	const char *wire;     /* element type of rows and gradients on the wire; NULL: float32 */
+	const char *table;    /* more options of the tables, as star_spec.options; NULL: none */
 };
 
-/* 0; 1 when --help or --version was answered; -EINVAL with err. */
+/* 0; 1 if --help or --version was printed; -EINVAL with err. */
 int options_parse(struct options *o, int argc, char **argv, struct star_error *err);
 
 #endif

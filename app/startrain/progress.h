@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a running job shows: one line for all workers on standard error, drawn again each second on a terminal, with a
- * bar, and written every five seconds otherwise; and, a second each, the report (a JSON object) and summaries.
+ * Progress of a running job: one line for all workers on standard error, on a terminal redrawn every second, with a
+ * bar, otherwise written every five seconds; and, once per second, a line of the report (a JSON object) and summaries.
+ * One thread: the parent's.
  */
 #ifndef STARTRAIN_PROGRESS_H
 #define STARTRAIN_PROGRESS_H
@@ -9,23 +10,23 @@
 #include "app/startrain/job.h"
 #include "train/summary.h"
 
-/* all: what sentences of all local workers are together when they are done. */
+/* all: the sentences that all local workers will process together. report and summary may be NULL. NULL with err. */
 struct progress *progress_create(const struct job *job, uint64_t all, FILE *report, struct summary *summary,
 				 struct star_error *err);
 
-/* Ends the line; frees. */
+/* Ends the line, and frees. */
 void progress_destroy(struct progress *p);
 
-/* Called often; shows what is due. */
+/* To be called often: shows what is due. */
 void progress_tick(struct progress *p);
 
-/* Writes what happened since the last line of the report. */
+/* Writes the report's last line. */
 void progress_finish(struct progress *p);
 
-/* "[=====     ]" of n characters between the brackets; share: 0 to 1. */
+/* Writes "[=====     ]", with `width` characters between the brackets; share: 0 to 1. text has width + 3 bytes. */
 void progress_bar(double share, unsigned width, char *text);
 
-/* Sums of all local workers. */
+/* Sums over all local workers. */
 struct totals {
 	uint64_t sentences, examples, rows_pulled, rows_pushed;
 	double loss;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hashes that are part of the protocol: client and server must agree on them, so they never change within a
- * protocol version. Pure functions.
+ * Hashes that are part of the protocol: clients and servers must agree on them, so they never change within a protocol
+ * version. Pure functions.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -33,7 +33,7 @@ static inline uint64_t hash_key(uint64_t name_hash, uint64_t key)
 	return hash_mix(hash_mix(key + 0x9e3779b97f4a7c15u) ^ name_hash);
 }
 
-/* The row's key of a word in a column of examples, whatever table it is in; never above 2^63 - 1. */
+/* The key of a word in a column of training examples, the same for any table; at most 2^63 - 1. */
 static inline uint64_t hash_word(uint32_t column, const char *word)
 {
 	return hash_mix(hash_name(word) + column) >> 1;

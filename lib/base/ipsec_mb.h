@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one manager of ipsec-mb in a process, made before main, constant afterwards: direct calls keep nothing in it. */
+/* The process's manager of ipsec-mb, created before main. Any thread: it is constant, because direct calls store
+ * nothing in it. */
 #ifndef BASE_IPSEC_MB_H
 #define BASE_IPSEC_MB_H
 

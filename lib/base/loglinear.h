@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buckets of a log-linear histogram, after HdrHistogram: each octave is cut in 2^bits equal buckets, so that a bucket
- * is exact below 2^(bits+1) and at most 1 / 2^bits of its value wide above. Pure functions.
+ * Buckets of a log-linear histogram, as in HdrHistogram: each octave is divided into 2^bits equal buckets. Values below
+ * 2^(bits+1) have buckets of their own; above, a bucket's width is at most 1 / 2^bits of its values. Pure functions.
  */
 #ifndef BASE_LOGLINEAR_H
 #define BASE_LOGLINEAR_H
@@ -10,7 +10,7 @@
 
 #define LOGLINEAR_BUCKETS(bits, octaves) (((octaves) + 1) << (bits))
 
-/* Of LOGLINEAR_BUCKETS; what is too large for so many octaves falls into the last one. */
+/* The bucket of a value, below LOGLINEAR_BUCKETS; values beyond the octaves fall into the last one. */
 static inline unsigned loglinear_bucket(uint64_t value, unsigned bits, unsigned octaves)
 {
 	unsigned shift;

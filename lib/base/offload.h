@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a network port does in a stack's stead. The stack makes use of what its port has and does the rest by software:
- * the same bytes on the wire. Pure data.
+ * Offloads: work that a network port does for the stack. The stack uses those that its port has, and does the rest in
+ * software; the bytes on the wire are the same. Pure data.
  */
 #ifndef BASE_OFFLOAD_H
 #define BASE_OFFLOAD_H
 
-/* X(bit, NAME, its name for people, what the port does) */
+/* X(bit, NAME, display name, description) */
 #define OFFLOADS(X) \
 	X(0, TX_IP4_CHECKSUM, "tx-ip4-checksum", "fills in the checksum of IPv4 headers") \
 	X(1, TX_TCP_CHECKSUM, "tx-tcp-checksum", "fills in TCP's checksum") \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether what a program has written has arrived: a stream says so only when it is flushed, and of what failed before
- * keeps no more than that something did. A disk that is full is an error of the program's, not a short file. Threads:
- * as stdio has them.
+ * Reports write errors of output streams. stdio reports them only when a stream is flushed, and remembers only that
+ * something failed. So a full disk becomes an error of the program, not a truncated file. Threads: as for stdio.
  */
 #ifndef BASE_OUTPUT_H
 #define BASE_OUTPUT_H
@@ -11,15 +10,15 @@
 
 #include "star_error.h"
 
-/* Writes what is left in the stream. 0; a negative errno if that or anything before it failed: name, a path or what it
- * is called, is in err. */
+/* Flushes the stream. 0, or a negative errno if this or an earlier write failed; err has `name`, a path or a
+ * description. */
 int output_flush(FILE *file, const char *name, struct star_error *err);
 
-/* The same, and closes it; one that had nothing to write may be closed already, as by a shell's >&-. */
+/* The same, and closes the stream. If nothing was written to it, it may be closed already (a shell's >&-). */
 int output_close(FILE *file, const char *name, struct star_error *err);
 
-/* What main returns, in the end: its status; but if that is 0 and standard output has not arrived, it is failed, after
- * a line on standard error. */
+/* Returns main's exit status: `status`; or, if that is 0 and standard output could not be written, `failed`, with a
+ * line on standard error. */
 int output_end(const char *program, int status, int failed);
 
 #endif

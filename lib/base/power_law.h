@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks by a power law: rank k of 1 to n with a probability in proportion to k^-s. By rejection-inversion (Hörmann,
- * Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", ACM TOMACS 6, 1996):
- * some floating-point operations a draw, whatever n. Constant once made: any thread may draw, each with its own
+ * Draws ranks from a power law: rank k of 1 to n has a probability proportional to k^-s. By rejection-inversion
+ * (Hörmann, Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", ACM TOMACS 6,
+ * 1996): the cost of a draw does not depend on n. Constant after power_law_init: any thread may draw, each with its own
  * generator.
  */
 #ifndef BASE_POWER_LAW_H
@@ -17,10 +17,10 @@ struct power_law {
 	uint32_t n;
 };
 
-/* s above 1, n from 1. */
+/* s > 1, n >= 1. */
 void power_law_init(struct power_law *law, double s, uint32_t n);
 
-/* A rank from 0: 0 is the most frequent. */
+/* Returns a rank minus 1, in [0, n): 0 is the most frequent. */
 uint32_t power_law_draw(const struct power_law *law, struct prng *prng);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * xoshiro256** 1.0 (Blackman, Vigna, 2018): the generator of tests and of the trainer's sampling. Not for secrets.
- * One state a thread.
+ * Each thread has its own state.
  */
 #ifndef BASE_PRNG_H
 #define BASE_PRNG_H

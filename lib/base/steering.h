@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which queue a NIC gives a flow to by receive-side scaling: the Toeplitz hash of its addresses and ports looks the
- * queue up in a table (Microsoft, "RSS hashing functions"; the same in every NIC). A node publishes key and table with
- * its layout where the NIC takes no flow rules; a client then chooses a source port whose flow reaches the reactor that
- * it talks to, so that nothing needs handing over. Pure data and pure functions.
+ * Receive-side scaling: a NIC selects a flow's queue by the Toeplitz hash of its addresses and ports, which is an index
+ * into a table (Microsoft, "RSS hashing functions"; the same in every NIC). If the NIC supports no flow rules, a node
+ * publishes hash key and table with its layout. A client then chooses a source port whose flow reaches the right
+ * reactor, so that no frame is handed over. Pure data and pure functions.
  */
 #ifndef BASE_STEERING_H
 #define BASE_STEERING_H
@@ -28,8 +28,8 @@ struct steering_flow {
 
 uint32_t steering_hash(const struct steering *s, const struct steering_flow *flow);
 
-/* The first port, from flow->from_port on and round through [low, high], whose flow reaches the queue; 0: none of
- * them. */
+/* Returns the first source port whose flow reaches the queue, searching [low, high] from flow->from_port on and
+ * wrapping around; 0: there is none. */
 uint16_t steering_port(const struct steering *s, const struct steering_flow *flow, unsigned queue, uint16_t low,
 		       uint16_t high);
 

@@ -66,11 +66,10 @@ static int refuse_claim(int folder, const char *directory, struct star_error *er
 
 	if (pid)
 		snprintf(who, sizeof(who), " (process %d)", (int)pid);
-	return star_error_set(
-		err, -EBUSY,
-		"another cluster writes its checkpoints to %.280s%s: give each a directory of its own, or end "
-		"that one before",
-		directory, who);
+	return star_error_set(err, -EBUSY,
+			      "another cluster writes its checkpoints to %.280s%s: give each its own directory, or "
+			      "stop that one first",
+			      directory, who);
 }
 
 void ckpt_claim_init(struct ckpt_claim *claim, const char *directory)
@@ -90,10 +89,9 @@ int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star
 	if (folder < 0)
 		return folder;
 	if (claim->mounted && !is_mount(folder))
-		rc = star_error_set(
-			err, -ENODEV,
-			"%.280s was another file system, and nothing is mounted there any more: mount it again",
-			directory);
+		rc = star_error_set(err, -ENODEV,
+				    "%.280s was a mounted file system, and is not mounted any more: mount it again",
+				    directory);
 	else if (claim->folder >= 0 && is_same(folder, claim->folder))
 		rc = 1;
 	/* Some network file systems lock no folders: there it cannot be known. */

@@ -194,11 +194,10 @@ int ckpt_next_id(const char *directory, bool partial, struct ckpt_next *next, st
 			next->id = e->id + 1;
 	}
 	if (next->id > INT64_MAX)
-		rc = star_error_set(
-			err, -EOVERFLOW,
-			"%.280s/%s has the greatest number that a checkpoint can have, and no save comes after "
-			"it: move it to another directory",
-			directory, list.entries[list.count - 1].name);
+		rc = star_error_set(err, -EOVERFLOW,
+				    "%.280s/%s has the highest number that a checkpoint can have, so no other can be "
+				    "saved: move it to another directory",
+				    directory, list.entries[list.count - 1].name);
 	free(list.entries);
 	return rc;
 }

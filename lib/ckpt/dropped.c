@@ -63,7 +63,7 @@ static int check_json(const json_t *json, struct star_error *err)
 	    jsonrpc_member_u32(json, "version", DROPPED_VERSION_UNSUMMED, DROPPED_VERSION, &version, err) < 0)
 		return -EINVAL;
 	if (strcmp(format, DROPPED_FORMAT) != 0 || !json_is_array(list))
-		return star_error_set(err, -EINVAL, "it is no list of dropped objects");
+		return star_error_set(err, -EINVAL, "it is not a list of dropped objects");
 	json_array_foreach(list, i, each)
 	{
 		if (read_entry(each, &entry, err) < 0)
@@ -95,7 +95,7 @@ static json_t *parse_dropped_text(const char *text, size_t bytes, struct star_er
 	json_int_t version;
 
 	if (!json) {
-		star_error_set(err, -EINVAL, "it is no JSON");
+		star_error_set(err, -EINVAL, "it is not valid JSON");
 		return NULL;
 	}
 	version = json_integer_value(json_object_get(json, "version"));

@@ -253,7 +253,7 @@ static int check_imported(struct import *m, const struct object_spec *spec, uint
 {
 	for (uint32_t i = 0; i < m->objects_count; i++)
 		if (strcmp(m->objects[i].name, spec->name) == 0)
-			return star_error_set(err, -EINVAL, "table \"%s\" was there before", spec->name);
+			return star_error_set(err, -EINVAL, "table \"%s\" occurs twice", spec->name);
 	if (m->objects_count == WIRE_OBJECTS_MAX)
 		return star_error_set(err, -EINVAL, "there are more than %d tables", WIRE_OBJECTS_MAX);
 	if ((m->partitions && partitions != m->partitions) || partitions & (partitions - 1))

@@ -225,7 +225,7 @@ static int read_head(const json_t *json, struct ckpt_manifest *manifest, struct 
 	uint32_t version;
 
 	if (!json_is_object(json))
-		return star_error_set(err, -EINVAL, "it is no JSON object");
+		return star_error_set(err, -EINVAL, "it is not a JSON object");
 	if (jsonrpc_member_string(json, "format", sizeof(FORMAT), &format, err) < 0)
 		return -EINVAL;
 	if (strcmp(format, FORMAT) != 0)
@@ -314,7 +314,7 @@ static bool same_objects(const struct ckpt_manifest *manifest, const struct ckpt
 		if (strcmp(manifest->objects[i].name, again->objects[i].name) != 0 ||
 		    wire_object_spec_same(&manifest->objects[i], &again->objects[i], &why) < 0) {
 			star_error_set(err, -EINVAL,
-				       "the definition of \"%s\" reads back otherwise than it was: %.200s",
+				       "the definition of \"%s\" does not read back as it was written: %.200s",
 				       manifest->objects[i].name, why.text);
 			return false;
 		}

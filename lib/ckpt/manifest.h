@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A manifest's line about a data file, as nodes also tell it to the one that commits. Pure functions. */
+/* A manifest's entry of a data file as JSON; nodes also send it to the node that commits. Pure functions. */
 #ifndef CKPT_MANIFEST_H
 #define CKPT_MANIFEST_H
 
@@ -7,7 +7,7 @@
 
 #include "ckpt/ckpt.h"
 
-/* A new reference. */
+/* Returns a new reference; NULL: out of memory. */
 json_t *ckpt_file_to_json(const struct ckpt_file *file);
 
 /* Checks every member. 0 or -EINVAL with the member's name. */

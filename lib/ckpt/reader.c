@@ -34,7 +34,7 @@ static int reader_get(struct ckpt_reader *r, uint32_t bytes, const uint8_t **at,
 	case 0:
 		return 0;
 	case -ENODATA:
-		return ckpt_damaged(err, r->path, r->file.name, "block %u goes on beyond the end of the file",
+		return ckpt_damaged(err, r->path, r->file.name, "block %u extends beyond the end of the file",
 				    r->blocks);
 	case -ESTALE:
 		return ckpt_damaged(err, r->path, r->file.name, "it was cut off while it was read");
@@ -59,7 +59,7 @@ static int check_file_header(struct ckpt_reader *r, struct star_error *err)
 		return rc;
 	memcpy(&header, page, sizeof(header));
 	if (header.magic != CHECKPOINT_MAGIC)
-		return ckpt_damaged(err, r->path, name, "it does not begin as a checkpoint's file does");
+		return ckpt_damaged(err, r->path, name, "it does not start like a data file of a checkpoint");
 	if (header.checksum != ckpt_header_checksum(&header))
 		return ckpt_damaged(err, r->path, name, "the checksum of its header does not match: it is damaged");
 	if (header.version != CHECKPOINT_VERSION)
@@ -100,7 +100,7 @@ static int open_checkpoint(struct ckpt_reader *r, struct star_error *err)
 	if (fstat(r->fd, &status) < 0)
 		return ckpt_io_error(err, -errno, "look at", r->path, r->file.name);
 	if (!S_ISREG(status.st_mode))
-		return ckpt_damaged(err, r->path, r->file.name, "it is no plain file");
+		return ckpt_damaged(err, r->path, r->file.name, "it is not a regular file");
 	if ((uint64_t)status.st_size != r->file.bytes)
 		return ckpt_damaged(err, r->path, r->file.name,
 				    "it has %" PRIu64 " bytes, and %" PRIu64 " in the manifest",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HMACs of manifests, inside this library: nothing is done without keys (ckpt_use_keys). */
+/* HMACs of manifests; without keys (ckpt_use_keys) these do nothing. Threads: as ckpt.h. */
 #ifndef CKPT_SEAL_H
 #define CKPT_SEAL_H
 
@@ -9,9 +9,9 @@
 
 #define CKPT_SEAL_NAME "manifest.json.hmac"
 
-/* For a manifest of that text, into its folder, synced. */
+/* Writes the HMAC of a manifest's text into its folder, and syncs it. */
 int ckpt_seal_write(int folder, const char *path, const char *text, size_t bytes, struct star_error *err);
-/* 0; -EBADMSG: it is missing or wrong, with what to do. */
+/* Checks it. 0; -EBADMSG: it is missing or wrong; the message says what to do. */
 int ckpt_seal_check(int folder, const char *path, const char *text, size_t bytes, struct star_error *err);
 
 #endif

@@ -32,7 +32,7 @@ enum config_data { CONFIG_DATA_OPEN, CONFIG_DATA_CHECKED, CONFIG_DATA_SEALED, CO
 
 enum config_sealing { CONFIG_MEMIF_AS_DATA, CONFIG_MEMIF_TICKETS };
 
-/* When replies leave that tell of changes: at once, or when they are durable. */
+/* When replies that report changes are sent: at once, or when the changes are durable. */
 enum config_durability { CONFIG_DURABILITY_ASYNC, CONFIG_DURABILITY_RETAINED, CONFIG_DURABILITY_SYNC };
 
 enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
@@ -68,13 +68,13 @@ struct config_port {
 	uint32_t mtu;
 };
 
-/* What becomes of packet buffers besides holding requests and replies. */
+/* Packet buffers that are needed besides those of requests and replies. */
 enum {
 	CONFIG_DESCRIPTORS = 1024, /* of a NIC's queue, each way */
-	/* One a descriptor; and what is sent again has two descriptors, and keeps the first one's buffer besides. */
+	/* One per descriptor; and a retransmitted segment has two descriptors, and keeps the first one's buffer. */
 	CONFIG_NIC_MBUFS = 2 * CONFIG_DESCRIPTORS + CONFIG_DESCRIPTORS / 2,
-	CONFIG_AF_XDP_MBUFS = 3 * 1024, /* a queue's fill ring and what is being sent */
-	CONFIG_OWN_MBUFS = 1023,	/* in a burst, on the way between reactors, in a reply */
+	CONFIG_AF_XDP_MBUFS = 3 * 1024, /* a queue's fill ring, and frames being sent */
+	CONFIG_OWN_MBUFS = 1023,	/* in bursts, handed over between reactors, in replies */
 };
 
 struct config {
@@ -97,11 +97,11 @@ struct config {
 	struct config_port ports[CONFIG_PORTS_MAX];
 	uint32_t ports_count;
 	/* cores */
-	/* how many; with none given: min(8, tasks, usable cores) for a PS, min(2, the same) for a worker */
+	/* their number; the default is min(8, tasks, usable cores) for a PS, min(2, the same) for a worker */
 	uint32_t reactors;
 	bool polling;
 	bool pin;
-	uint32_t cores[CONFIG_CORES_MAX]; /* which, one a reactor, when pinned: as given, or the first usable ones */
+	uint32_t cores[CONFIG_CORES_MAX]; /* one per reactor, if pinned: the given ones, or the first usable ones */
 	uint32_t cores_count;
 	uint32_t spin_us; /* how long an idle reactor spins before it sleeps, without polling */
 	/* memory */
@@ -128,24 +128,24 @@ struct config {
 	/* datagrams, of each reactor */
 	uint32_t credits; /* packets */
 	uint32_t target_delay_us;
-	uint32_t loss_ppm;  /* frames that are lost on purpose, each way */
-	uint32_t chain_max; /* checkpoints of a chain, at most */
+	uint32_t loss_ppm;  /* frames dropped on purpose per million, in each direction */
+	uint32_t chain_max; /* maximum length of a chain of checkpoints */
 	/* cluster-wide; must be the same on all nodes */
 	uint32_t partitions;
-	/* checkpoints; the directory is one that all nodes see */
+	/* checkpoints; all nodes share the directory */
 	char checkpoint_directory[CONFIG_TEXT_MAX + 1]; /* "": none */
 	char checkpoint_key[CONFIG_TEXT_MAX + 1];	/* "": none */
-	uint32_t checkpoint_restore;			/* enum config_restore: what a node begins with */
-	uint32_t checkpoint_id;				/* which is restored; 0: the newest */
+	uint32_t checkpoint_restore;			/* enum config_restore: what a node starts from */
+	uint32_t checkpoint_id;				/* the one to restore; 0: the newest */
 	uint32_t checkpoint_every_s;			/* full ones; 0: on request only */
 	uint32_t checkpoint_delta_every_s;
 	uint32_t checkpoint_keep, checkpoint_keep_max;
 	bool checkpoint_on_stop;
 	uint32_t checkpoint_copies_mib; /* of each reactor */
 	uint32_t checkpoint_log_mib;	/* of each reactor; 0: no deltas */
-	uint32_t checkpoint_wait_s;	/* how long requests may wait for it; 0: as long as they may */
-	uint32_t checkpoint_rate_mib_s; /* of the node; 0: as fast as it goes */
-	/* the journal, which is this node's own */
+	uint32_t checkpoint_wait_s;	/* how long requests may wait for it; 0: until their deadlines */
+	uint32_t checkpoint_rate_mib_s; /* of the node; 0: unlimited */
+	/* the journal; each node has its own */
 	char journal_directory[CONFIG_TEXT_MAX + 1]; /* "": none */
 	uint32_t journal_ring_mib;		     /* of each reactor */
 	uint32_t journal_segment_mib;
@@ -153,33 +153,33 @@ struct config {
 	uint32_t journal_wait_s;    /* how long requests may wait for it */
 	enum config_durability journal_durability;
 	/* the pair */
-	char standby_peer[CONFIG_TEXT_MAX + 1]; /* "": the node is in none */
+	char standby_peer[CONFIG_TEXT_MAX + 1]; /* "": the node is not in a pair */
 	char standby_listen[CONFIG_TEXT_MAX + 1];
 	char standby_directory[CONFIG_TEXT_MAX + 1];
 	uint32_t standby_first;	 /* 0: primary, 1: standby */
-	uint32_t standby_second; /* its own control address is that of ps_others */
+	uint32_t standby_second; /* its control address is the one in ps_others */
 	uint32_t standby_lease_ms;
 	uint32_t standby_alone_s; /* 0: never */
 	uint32_t standby_wait_s;
 	uint32_t standby_hold_mib;	     /* of each reactor */
-	struct config_address *standby_etcd; /* who says which of the two serves; count 0: an operator */
+	struct config_address *standby_etcd; /* the register of which node serves; count 0: an operator decides */
 	uint32_t standby_etcd_count;
 	char standby_etcd_key[256];
-	char standby_etcd_ca[CONFIG_TEXT_MAX + 1]; /* "": in clear */
+	char standby_etcd_ca[CONFIG_TEXT_MAX + 1]; /* "": without TLS */
 	char standby_etcd_certificate[CONFIG_TEXT_MAX + 1], standby_etcd_private_key[CONFIG_TEXT_MAX + 1];
 	enum config_durability standby_durability;
 	/* control plane */
 	char control_socket[108];    /* path of the administrator's Unix socket */
 	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */
-	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
+	uint32_t metrics_port;	     /* 0: no HTTP */
 	char metrics_address[INET6_ADDRSTRLEN];
 	bool metrics_telemetry;
-	uint32_t metrics_tables;		   /* that have metrics of their own */
+	uint32_t metrics_tables;		   /* number of tables with metrics of their own */
 	bool observe_requests;			   /* metrics.requests */
-	char metrics_records[CONFIG_TEXT_MAX + 1]; /* where they are left behind by a crash; "": beside the socket */
-	/* security: of the control plane, but for the last */
-	char security_control_keys[CONFIG_TEXT_MAX + 1]; /* "": everybody gets in */
-	char security_control_principal[64]; /* as which this node calls others; "": the only one of role node */
+	char metrics_records[CONFIG_TEXT_MAX + 1]; /* where a crash writes them; "": next to the control socket */
+	/* security */
+	char security_control_keys[CONFIG_TEXT_MAX + 1]; /* "": no authentication */
+	char security_control_principal[64]; /* under which this node calls others; "": the only one with role node */
 	char security_audit_log[CONFIG_TEXT_MAX + 1]; /* "": none */
 	uint32_t security_data;			      /* enum config_data: of the data network */
 	uint32_t security_memif;		      /* enum config_sealing: of memif */
@@ -189,69 +189,68 @@ struct config {
 	uint32_t log_format;			   /* enum log_format */
 };
 
-/* A command line's --set name=value, in order. */
+/* The --set name=value arguments, in order. */
 struct config_override {
 	const char *name, *value;
 };
 
 /*
- * Reads the whole configuration. file may be NULL. Returns NULL with one sentence in *err: for a file, "file:line: what
- * is wrong, and the allowed range or the nearest known key". Nothing is repaired silently.
+ * Reads the whole configuration. file may be NULL. Returns NULL with a message in *err: for a file, "file:line: what is
+ * wrong, and the allowed range or the nearest known key". Nothing is repaired silently.
  */
 struct config *config_load(const char *file, const struct config_override *overrides, unsigned overrides_count,
 			   struct star_error *err);
 void config_free(struct config *config);
 
 /*
- * A port that is not the configuration's, from the texts of its options, named as in a configuration's list of ports:
- * with the same defaults, bounds and checks. 0, or -EINVAL with a message.
+ * Parses the options of a port that is not in the configuration: with the names, defaults, bounds and checks of the
+ * list `ports`. 0, or -EINVAL with a message.
  */
 int config_port_read(const struct config_override *options, unsigned count, struct config_port *port,
 		     struct star_error *err);
-/* Whether two ports get along: each has addresses, and an interface or a NIC, of its own. The names are for the
- * message. */
+/* Checks that two ports do not conflict: each needs its own addresses, and its own interface or NIC. The names are for
+ * the message. 0 or -EINVAL. */
 int config_port_check_pair(const struct config_port *port, const char *name, const struct config_port *other,
 			   const char *other_name, struct star_error *err);
 
-/* What a port of the device net_memif says in its options,
- * with the values that stand for what it does not say. */
+/* The options of a port of the device net_memif, with their defaults. */
 struct config_memif {
 	uint32_t id;
-	bool abstract; /* socket is a name of this network namespace's, and no file */
+	bool abstract; /* socket is an abstract name, in this network namespace, not a file */
 	char socket[108];
 	char secret[25];
 	bool has_mac;
 	uint8_t mac[6];
 };
-/* 0, or -EINVAL with a message behind which "of the port" is understood. */
+/* 0, or -EINVAL with a message, which does not name the port. */
 int config_memif_read(const struct config_port *port, struct config_memif *memif, struct star_error *err);
-/* The same of a worker's port, which is the client. */
+/* The same for a worker's port, which is the client. */
 int config_memif_read_worker(const struct config_port *port, struct config_memif *memif, struct star_error *err);
 
 /*
- * Reads an endpoint map in the seeds' form: "control=data" a line; blank lines, # comments, spaces and CR LF are fine.
- * 0, or -EINVAL with file and line. The caller frees *endpoints (NULL when there are none).
+ * Reads an endpoint map in the seeds' form: one "control=data" per line; blank lines, # comments, spaces and CR LF are
+ * allowed. 0, or -EINVAL with file and line. The caller frees *endpoints (NULL if there are none).
  */
 int config_read_endpoint_map(const char *path, struct config_endpoint **endpoints, uint32_t *count,
 			     struct star_error *err);
 
-/* "host:port" or "[IPv6]:port" to an address; 0 or -EINVAL with a message that shows an example. */
+/* Parses "host:port" or "[IPv6]:port". 0, or -EINVAL with a message that shows an example. */
 int config_parse_address(const char *text, struct config_address *address, struct star_error *err);
 
-/* The same the other way: with brackets where the host needs them. */
+/* The opposite: formats an address, with brackets if needed. */
 struct config_address_text {
 	char text[CONFIG_HOST_MAX + sizeof("[]:65535")];
 };
 struct config_address_text config_show(const char *host, uint16_t port);
 
-/* A PS task's first control address, or its second, which only a task that is a pair has: NULL, then. */
+/* A PS task's first control address, or the second one of a pair; NULL: it has none. */
 const struct config_address *config_ps_address(const struct config *config, uint32_t task, bool second);
-/* Of a PS node. */
+/* The PS node's own control address. */
 const struct config_address *config_own_control(const struct config *config);
 
 /* Whether a host is an IPv6 literal. */
 bool config_is_ipv6(const char *host);
-/* Whether a host is an IPv4 or IPv6 address, and no name. */
+/* Whether a host is an IPv4 or IPv6 literal, not a name. */
 bool config_is_literal(const char *host);
 
 /* Writes the option table: for --help, and for docs/ as reStructuredText. */
@@ -261,40 +260,38 @@ void config_print_rst(FILE *out);
 /* Writes every option's value as a libconfig file that reads back the same. */
 void config_print(const struct config *config, FILE *out);
 
-/* What libstar needs of the environment: WORKER_* and NETWORK_*. 0, or -EINVAL with a message naming the variable. */
+/* libstar's settings from the environment: WORKER_* and NETWORK_*. 0, or -EINVAL with a message naming the variable. */
 struct config_worker {
-	uint32_t io_threads; /* NETWORK_WORKER_CORE_NUMBER; 0 when not given */
+	uint32_t io_threads; /* NETWORK_WORKER_CORE_NUMBER; 0: not given */
 	bool polling;	     /* WORKER_ENABLE_POLLING */
 	bool pin;	     /* WORKER_DISABLE_PIN_CORES */
 	uint32_t connect_timeout_ms;
-	uint32_t cores
-		[CONFIG_CORES_MAX]; /* which, when they are pinned: as given by a file; none: the first usable ones */
+	uint32_t cores[CONFIG_CORES_MAX]; /* to pin to, from a file; if there are none, the first usable ones */
 	uint32_t cores_count;
 };
 int config_worker_environment(struct config_worker *worker, struct star_error *err);
 
 /*
- * Reads a worker's file, for libstar's transport by DPDK: as config_load, of a job that is no PS. It has cluster.ps and
- * exactly one port, which is the worker's own; options that mean nothing to a worker are refused. NULL with one
- * sentence in *err.
+ * Reads a worker's file, for libstar's transport over DPDK: as config_load, for a job other than ps. It has cluster.ps
+ * and exactly one port, the worker's; options without a meaning for workers are refused. NULL with a message in *err.
  */
 struct config *config_load_worker(const char *file, struct star_error *err);
-/* What such a file says of libstar's threads: one, which polls and is pinned as cores says. */
+/* The settings of libstar's threads in such a file: one thread, polling and pinned as `cores` says. */
 void config_worker_from(const struct config *config, struct config_worker *worker);
 
 /*
- * The folder of control sockets: /run/starserver for root, and for a user who may write there; for other users
+ * The folder of control sockets: /run/starserver for root and for users who may write there; for other users
  * $XDG_RUNTIME_DIR/starserver, or /tmp/starserver-UID. It need not exist.
  */
 enum { CONFIG_RUNTIME_MAX = 80 };
 void config_runtime_folder(char folder[CONFIG_RUNTIME_MAX]);
-/* Whether the folder is this user's, and nobody else can write to it: anybody can make one in /tmp. */
+/* Whether the folder belongs to this user, and nobody else can write to it; anybody can create one in /tmp. */
 bool config_runtime_is_own(const char *folder);
 
-/* Why a literal (or "localhost") cannot be a PS's data address: "loopback", ...; NULL when it can. */
+/* Why a literal (or "localhost") cannot be a PS's data address: "loopback", ...; NULL: it can. */
 const char *config_address_kernel_owned(const char *host);
 
-/* Cores this process may run on. */
+/* The number of cores that this process may run on. */
 uint32_t config_usable_cores(void);
 
 #endif

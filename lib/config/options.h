@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The option table: every key that a configuration file, the environment or --set may give, once. Parser, bounds,
- * defaults, help and the reference page are read off it. Constant data.
+ * The option table: one entry for each key of the configuration file, the environment and --set. Parser, bounds,
+ * defaults, help and the reference page follow from it. Constant data.
  */
 #ifndef CONFIG_OPTIONS_H
 #define CONFIG_OPTIONS_H
@@ -27,8 +27,8 @@ enum config_option_scope { SCOPE_CONFIG, SCOPE_PORT, SCOPE_ENDPOINT, SCOPE_LOAD 
 
 enum config_option_environment {
 	ENVIRONMENT_AS_IS,
-	ENVIRONMENT_NEGATED, /* the variable says DISABLE where the option says enable */
-	ENVIRONMENT_FOLDER,  /* the variable names the folder that holds .endpoint_map */
+	ENVIRONMENT_NEGATED, /* the variable disables what the option enables */
+	ENVIRONMENT_FOLDER,  /* the variable names the folder of .endpoint_map */
 };
 
 enum config_job { JOB_PS, JOB_WORKER, JOBS };
@@ -41,12 +41,12 @@ struct config_option {
 	size_t others; /* of OPTION_ADDRESSES: struct config_address *, each one's second address, after '|'; 0: none */
 	uint32_t min, max;
 	const char *choices;	  /* "one|two" */
-	const char *fallback;	  /* the default, as --set takes it; NULL when there is none or it is computed */
-	const char *fallback_how; /* the default in words, where fallback is NULL */
+	const char *fallback;	  /* the default, as for --set; NULL: there is none, or it is computed */
+	const char *fallback_how; /* the default in words, if fallback is NULL */
 	bool required;		  /* it has no default */
-	bool worker;		  /* a worker's file may have it: config_load_worker */
+	bool worker;		  /* allowed in a worker's file (config_load_worker) */
 	const char *unit;
-	const char *variables[JOBS]; /* environment variables, by the job that they govern */
+	const char *variables[JOBS]; /* environment variables, by job */
 	enum config_option_environment variable_means;
 	const char *help;
 };
@@ -69,16 +69,16 @@ extern const unsigned config_groups_count;
 const struct config_option *config_option_find(const char *name);
 const struct config_group *config_group_find(const char *name);
 
-/* The group of an option, or NULL for a key of its own. */
+/* The group of an option; NULL: a top-level key. */
 const struct config_group *config_option_group(const struct config_option *option);
 
-/* The option's name behind its group: "number" of "cores.number". */
+/* The option's name without its group: "number" of "cores.number". */
 const char *config_option_leaf(const struct config_option *option);
 
-/* The known key that is nearest to a name by edit distance; a key of that name in another group is near too. */
+/* The key with the smallest edit distance to a name; the same key in another group counts as near. */
 const char *config_option_nearest(const char *name);
 
-/* What the option takes, in words: "a whole number from 1 to 64". Cut to bytes. Returns text. */
+/* The allowed values in words: "a whole number from 1 to 64". Truncated to `bytes`. Returns text. */
 const char *config_option_takes(const struct config_option *option, char *text, size_t bytes);
 
 static inline bool config_option_is_list(const struct config_option *option)

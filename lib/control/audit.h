@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The audit log: who has come to the control plane, what he has asked for, and what came of it; a JSON object a line,
- * in order. Each line has the SHA-256 of the line before it, so that a line that was changed, taken out or put in shows
- * (control_audit_verify). A thread of its own writes, behind a queue of AUDIT_QUEUE_MAX; what finds no room there is
- * counted, and the next line says how many were lost. Thread-safe.
+ * The audit log: who connected to the control plane, what they called, and the result; one JSON object per line, in
+ * order. Each line has the SHA-256 of the line before it, so control_audit_verify detects lines that were changed,
+ * removed or inserted. A thread of its own writes the file, from a queue of AUDIT_QUEUE_MAX events; if the queue is
+ * full, events are counted as lost, and the next line says how many. Thread-safe.
  */
 #ifndef CONTROL_AUDIT_H
 #define CONTROL_AUDIT_H
@@ -16,47 +16,48 @@
 
 enum audit_limits {
 	AUDIT_QUEUE_MAX = 1024,
-	AUDIT_LINE_MAX = 2048, /* of the file */
-	AUDIT_HASH_TEXT = 65,  /* digits of a SHA-256, and a zero */
+	AUDIT_LINE_MAX = 2048, /* bytes of a line in the file */
+	AUDIT_HASH_TEXT = 65,  /* hexadecimal digits of a SHA-256, and a zero byte */
 };
 
 struct audit_event {
-	char principal[64]; /* "": nobody is known */
-	char role[16];	    /* "" beside that */
+	char principal[64]; /* "": unknown */
+	char role[16];	    /* "" if the principal is unknown */
 	char from[64];	    /* address, or "uid N" */
-	char method[64];    /* "connect" for who has come or was refused at the door */
-	int code;	    /* 0: it was done, else the error's */
-	char text[160];	    /* of the error; "" */
+	char method[64];    /* "connect" for a new connection, accepted or refused */
+	int code;	    /* 0: success; else the error's code */
+	char text[160];	    /* the error's message, or "" */
 };
 
 struct audit;
 
-/* Goes on with the file that is there: its last line is looked at, and one that a crash has left unfinished is taken
- * away. NULL: it cannot be written, or is no audit log. path is borrowed. */
+/* Opens the log, and continues an existing file after its last line; a line that a crash left incomplete is removed.
+ * NULL with err: it cannot be written, or is not an audit log. path is borrowed. */
 struct audit *control_audit_open(const char *path, struct star_error *err);
-/* Never waits for the disk. */
+/* Queues an event. Never waits for the disk. */
 void control_audit_note(struct audit *audit, const struct audit_event *event);
-/* Writes what is queued. audit may be NULL. */
+/* Writes what is queued, and closes the log. audit may be NULL. */
 void control_audit_close(struct audit *audit);
 
 struct audit_counts {
-	uint64_t events, lost, failures; /* lost: no room in the queue, or none on the disk */
+	uint64_t events, lost, failures; /* lost: the queue or the disk was full; failures: events with an error */
 };
 struct audit_counts control_audit_count(struct audit *audit);
 
-/* What a file, or several in their order, have shown so far; begin with zeroes. */
+/* The result of verifying a file so far, or several files in order; all zeros at first. */
 struct audit_check {
 	uint64_t lines, failures, lost;
-	uint64_t first, last;	      /* numbers of lines */
-	char begins[AUDIT_HASH_TEXT]; /* what the first line says of the one before it */
-	/* Of the last line: to be kept elsewhere, since whoever can write the file can make it again. */
+	uint64_t first, last;	      /* line numbers */
+	char begins[AUDIT_HASH_TEXT]; /* the first line's hash of the line before it */
+	/* The last line's hash. Keep it elsewhere, because whoever can write the file can forge a consistent one. */
 	char ends[AUDIT_HASH_TEXT];
 };
 
-/* 0, or -EBADMSG with the file's name, the line and what is wrong with it; -ENODATA: there is no line. */
+/* Verifies a file. 0; -EBADMSG with the file's name, the line and what is wrong with it; -ENODATA: the file is
+ * empty. */
 int control_audit_verify(FILE *file, const char *name, struct audit_check *check, struct star_error *err);
 
-/* One line, without its newline: the same. number: which of the file. */
+/* The same for a single line, without its newline; number: its number in the file. */
 int control_audit_verify_line(const char *line, size_t bytes, const char *name, uint64_t number,
 			      struct audit_check *check, struct star_error *err);
 

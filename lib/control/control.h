@@ -265,7 +265,8 @@ bool control_metrics(struct control *control, unsigned number, const struct open
 /* The control plane's own family with that number, which come first; NULL: there are no more. */
 const struct openmetrics_family *control_metric(unsigned number);
 
-/* time. */
+/* Whether the node and, on PS task 0, the cluster are healthy; text: the problems, or that there are none. At any
+ * time. */
 enum { CONTROL_HEALTH_MAX = 512 };
 bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MAX]);
 
@@ -297,7 +298,8 @@ uint64_t control_pair_look(struct control *control, uint64_t *passed_over);
 void control_pair_with_plane(struct control *control, void (*run)(void *ctx), void *ctx);
 /* The node serves nothing any more. */
 int control_pair_close(struct control *control, const char *why, struct star_error *err);
-/* changed. */
+/* Sets the standby's addresses, which workers get; "" and 0: there is none. A new layout is made if they have
+ * changed. */
 int control_pair_standby(struct control *control, const char *data_host, uint16_t data_port, const char *address,
 			 struct star_error *err);
 /* Incremented with each change of what control_pair_catalogue returns: objects, generations of dropped ones, epoch. */

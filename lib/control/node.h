@@ -148,7 +148,7 @@ struct checkpointer {
 	uint64_t last_rows, last_bytes, last_us, last_ended_us;
 	uint64_t saved, failed;
 	char error[sizeof(((struct star_error *)0)->text)]; /* of the last attempt; "": it succeeded */
-	/* here. */
+	/* the last attempts, by number modulo CHECKPOINT_ENDS: whoever requested one finds its result */
 	struct {
 		uint64_t id, rows, bytes, us;
 		bool delta;
@@ -336,7 +336,7 @@ int control_unknown_table(const struct control *control, const char *name, struc
 /* "tables": {"name": one table}, {"from": the first id of a page}, or {}: all, if they fit in one message. With their
  * figures on this node as "stats", and without programs. Takes lock. */
 int control_tables(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-/* name. */
+/* A table or variable with its figures, also for each reactor. NULL with err: there is none of that name. */
 json_t *control_table_json(struct control *control, const char *name, struct star_error *err);
 
 /* The table or variable of that name; NULL with -ENOENT and the most similar name. Under lock. */
@@ -471,7 +471,7 @@ int control_queue_make(struct control *control, const json_t *params, json_t **r
 int control_queue_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_queue_list(struct control *control, json_t **result, struct star_error *err);
 int control_queue_remove(struct control *control, const char *name, struct star_error *err);
-/* reference. */
+/* For a checkpoint, called before it begins: slices that are done by then were pushed before. A new reference. */
 json_t *control_queues_keep(struct control *control);
 /* Loads those of the checkpoint that the cluster starts from. */
 int control_queues_begin(struct control *control, struct star_error *err);
@@ -524,7 +524,8 @@ int control_follower_install(struct control *control, const json_t *params, json
 int control_leader_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int control_follower_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
-/* lock. */
+/* empty.c: checks that all nodes were heard from lately; what: the action that is impossible otherwise, such as
+ * "emptied". Under lock. */
 int control_leader_check_heard(const struct control *control, const char *name, const char *what,
 			       struct star_error *err);
 /* Requests a checkpoint, because older ones have what was removed. False: one is being written that may have begun

@@ -79,11 +79,21 @@ EXPONENTIALS(tanh, -2 * fabs(x),
 
 #define FLOATS(name) [KERNEL_FLOAT32] = name##_float, [KERNEL_FLOAT64] = name##_double
 #define ALL(name) FLOATS(name), [KERNEL_INT32] = name##_int32_t, [KERNEL_INT64] = name##_int64_t
-static unary_run *const unary[GRAPH_OPS_END][KERNEL_TYPES] = {
-	[GRAPH_NEG] = { ALL(neg) },	 [GRAPH_EXP] = { FLOATS(exp) },	   [GRAPH_LOG] = { FLOATS(log) },
-	[GRAPH_SQRT] = { FLOATS(sqrt) }, [GRAPH_SQUARE] = { ALL(square) }, [GRAPH_ABS] = { ALL(abs) },
-	[GRAPH_SIGN] = { ALL(sign) },	 [GRAPH_RELU] = { ALL(relu) },	   [GRAPH_SIGMOID] = { FLOATS(sigmoid) },
-	[GRAPH_TANH] = { FLOATS(tanh) },
+/* grain: elements that a thread does at once. */
+static const struct {
+	unary_run *run[KERNEL_TYPES];
+	size_t grain;
+} unary[GRAPH_OPS_END] = {
+	[GRAPH_NEG] = { { ALL(neg) }, GRAIN },
+	[GRAPH_EXP] = { { FLOATS(exp) }, GRAIN_SLOW },
+	[GRAPH_LOG] = { { FLOATS(log) }, GRAIN_SLOW },
+	[GRAPH_SQRT] = { { FLOATS(sqrt) }, GRAIN },
+	[GRAPH_SQUARE] = { { ALL(square) }, GRAIN },
+	[GRAPH_ABS] = { { ALL(abs) }, GRAIN },
+	[GRAPH_SIGN] = { { ALL(sign) }, GRAIN },
+	[GRAPH_RELU] = { { ALL(relu) }, GRAIN },
+	[GRAPH_SIGMOID] = { { FLOATS(sigmoid) }, GRAIN_SLOW },
+	[GRAPH_TANH] = { { FLOATS(tanh) }, GRAIN_SLOW },
 };
 
 struct unary_work {
@@ -120,16 +130,11 @@ static int run_unary(const struct kernel_call *call, unary_run *run, size_t grai
 	return 0;
 }
 
-static bool is_slow(enum graph_op op)
-{
-	return op == GRAPH_EXP || op == GRAPH_LOG || op == GRAPH_SIGMOID || op == GRAPH_TANH;
-}
-
 int kernel_unary(const struct kernel_call *call)
 {
 	const enum graph_op op = call->node->op;
 
-	return run_unary(call, unary[op][kernel_type(call->in[0])], is_slow(op) ? GRAIN_SLOW : GRAIN);
+	return run_unary(call, unary[op].run[kernel_type(call->in[0])], unary[op].grain);
 }
 
 /* ---- casts: towards zero; what is too great becomes the greatest, and NaN 0 ---- */

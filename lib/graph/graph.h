@@ -162,7 +162,8 @@ struct graph_value graph_add(struct graph *graph, const struct graph_node_spec *
  * too deeply; outer has the error. */
 struct graph *graph_body_create(struct graph *outer, const struct graph_type *inputs, uint32_t inputs_count);
 
-/* error. */
+/* Sets the results of the graph, in order; a value may occur several times. Replaces earlier ones. 0 or the graph's
+ * error. */
 int graph_set_results(struct graph *graph, const struct graph_value *results, uint32_t count);
 
 /* Makes all look-ups of the graph, and of the bodies in it, read-only (build.h). 0 or the graph's error. */
@@ -205,7 +206,8 @@ const char *graph_device_text(struct graph_device device, char text[GRAPH_DEVICE
 
 /* ---- types and shapes ---- */
 
-/* inference. */
+/* The number of elements; -1: a size is unknown. The product cannot overflow, because more than 2^48 elements are an
+ * error of inference. */
 int64_t graph_elements(const struct graph_shape *shape);
 uint64_t graph_type_bytes(const struct graph_type *type); /* 0: unknown, or a handle */
 bool graph_shape_same(const struct graph_shape *a, const struct graph_shape *b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines of files that a schema describes to rows. Outside bytes: bounded by INPUT_LINE_MAX. Threads: one at a time. */
+/* Parses lines of files that a schema describes, into rows. Lines are not trusted; INPUT_LINE_MAX bounds them. One
+ * thread at a time. */
 #ifndef INPUT_COLUMNS_H
 #define INPUT_COLUMNS_H
 
@@ -18,24 +19,24 @@ struct schema_column {
 	double missing;
 	char separator; /* of a list */
 	uint32_t most;
-	const char *positive, *negative; /* of a label; NULL: 1 and 0, or any other */
+	const char *positive, *negative; /* of a label; NULL: 1, and 0 or any other text */
 };
 
 struct input_schema {
-	char *text; /* what names point into */
+	char *text; /* the schema's text; names point into it */
 	char separator;
 	bool header, quotes;
 	uint32_t count;
 	struct schema_column *columns;
-	uint32_t *by_name; /* places in columns, in the order of their names */
+	uint32_t *by_name; /* indices in columns, sorted by name */
 	struct input_shape shape;
 };
 
-/* Of files that are open one after the other. */
+/* The parser of a series of files. */
 struct columns {
 	const struct input_schema *schema;
-	uint32_t *place; /* of each column of the schema, in a line */
-	char **words;	 /* of a line */
+	uint32_t *place; /* for each column of the schema, its index in a line */
+	char **words;	 /* the fields of a line */
 	uint32_t count;
 };
 
@@ -43,11 +44,11 @@ struct columns {
 int input_columns_init(struct columns *columns, const struct input_schema *schema);
 void input_columns_fini(struct columns *columns);
 
-/* A file's first line, where the schema says that it names the columns. The line is changed. 0 or -EINVAL. */
+/* Parses a file's header line, if the schema says that there is one. The line is modified. 0 or -EINVAL. */
 int input_columns_header(struct columns *columns, char *line, struct star_error *err);
 
-/* As input_row_parse. Behind the ids of categories those of lists come, in the schema's order; row->lengths has how
- * many each of them has. */
+/* As input_row_parse. The ids of lists follow those of categories, in the schema's order; row->lengths has the number
+ * of ids in each list. */
 int input_columns_row(struct columns *columns, char *line, struct row *row, struct star_error *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file's bytes, unpacked where it is gzip or zstd, which its first bytes say, whatever it is called. Several streams
- * one behind the other are one, as `cat a.gz b.gz` makes them. Outside bytes: what a small file unpacks to is bounded.
- * Threads: one at a time.
+ * Reads a file's bytes, and decompresses gzip and zstd, which it recognizes by the first bytes, not by name.
+ * Concatenated streams (`cat a.gz b.gz`) are read as one. Files are not trusted: the compression ratio is bounded. One
+ * thread at a time.
  */
 #ifndef INPUT_SOURCE_H
 #define INPUT_SOURCE_H
@@ -14,33 +14,35 @@
 #include "star_error.h"
 
 enum {
-	/* More than that unpacked, and this many times what was read: no examples are like that, and it is refused. */
+	/* A file that decompresses to more than SOURCE_UNPACKED_FREE bytes, and to more than SOURCE_RATIO_MAX times its
+	 * size, is refused: training examples do not compress that well. */
 	SOURCE_UNPACKED_FREE = 64 << 20,
 	SOURCE_RATIO_MAX = 400,
-	SOURCE_WINDOW_LOG_MAX = 27, /* of zstd: 128 MiB of memory, as its own program allows without --long */
+	SOURCE_WINDOW_LOG_MAX = 27, /* of zstd: 128 MiB of memory, the limit of zstd(1) without --long */
 };
 
 struct source {
 	int fd; /* -1: none is open */
 	enum { SOURCE_PLAIN, SOURCE_GZIP, SOURCE_ZSTD } kind;
-	bool ended;  /* the file has */
-	bool inside; /* a stream has begun, and not ended */
+	bool ended;  /* end of file */
+	bool inside; /* inside a compressed stream */
 	void *state; /* zlib's or zstd's */
 	uint8_t *packed;
 	size_t begin, end;
 	uint64_t read, unpacked; /* bytes of this file */
 };
 
-/* "-" is standard input. 0 or a negative errno with a message, without the path; nothing is open then. */
+/* path "-": standard input. 0, or a negative errno with a message that does not name the path, and nothing is open. */
 int input_source_open(struct source *source, const char *path, struct star_error *err);
-/* The same of a descriptor, which is the source's from now on, also after a failure. */
+/* The same for a descriptor, which the source owns from now on, even after a failure. */
 int input_source_open_fd(struct source *source, int fd, struct star_error *err);
-void input_source_close(struct source *source); /* of one that is closed, too */
+void input_source_close(struct source *source); /* also if it is closed already */
 
-/* The next bytes are those from there on; of one that is SOURCE_PLAIN, and no pipe. */
+/* Continues reading at `offset`. Only for SOURCE_PLAIN, and not for pipes. 0 or a negative errno. */
 int input_source_seek(struct source *source, uint64_t offset, struct star_error *err);
 
-/* Up to `bytes` > 0 bytes; 0: that was all; or a negative errno with a message that says at which byte of the file. */
+/* Reads up to `bytes` > 0 bytes. Returns their number; 0: end of file; or a negative errno with a message that names
+ * the position in the file. */
 int64_t input_source_read(struct source *source, void *to, size_t bytes, struct star_error *err);
 
 #endif

@@ -34,7 +34,8 @@ struct line_words {
 };
 
 struct line_words input_line_words_begin(const char *line, size_t length);
-/* skipped. */
+/* Gets the next word, in lower case, and returns its length; 0: there are no more. Longer words than fit are
+ * skipped. */
 size_t input_line_words_next(struct line_words *words, char text[VOCABULARY_WORD_BYTES]);
 
 #pragma GCC visibility push(default) /* of libstartrain.so */

@@ -51,7 +51,8 @@ static int list_files(struct journal_contents *c, struct star_error *err)
 				files = realloc(c->files, room * sizeof(*files));
 			if (!files) {
 				closedir(folder);
-				return star_error_set(err, -ENOMEM, "%.300s has more files than are expected there",
+				return star_error_set(err, -ENOMEM,
+						      "%.300s has too many files: it holds more than a journal's",
 						      c->directory);
 			}
 			c->files = files;

@@ -47,8 +47,10 @@ struct journal_ring *journal_ring_create(uint64_t bytes, uint64_t wait_ns, struc
 			return ring;
 	}
 	free(ring);
-	star_error_set(err, -ENOMEM, "no memory for the journal: %llu MiB of each reactor (journal.ring_mib)",
-		       (unsigned long long)(size >> 20));
+	star_error_set(
+		err, -ENOMEM,
+		"not enough memory for the journal: lower journal.ring_mib, which takes %llu MiB of each reactor",
+		(unsigned long long)(size >> 20));
 	return NULL;
 }
 

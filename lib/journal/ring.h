@@ -198,7 +198,7 @@ static inline bool journal_is_cut_off(const struct journal_ring *ring, enum jour
 void journal_gate_begin(struct journal_ring *ring, unsigned readers);
 /* Nothing waits any more. */
 void journal_gate_end(struct journal_ring *ring);
-/* room. */
+/* Replies wait in this turn: a reader without progress for wait_ns is given up, as if a writer waited for room. */
 void journal_gate_wait(struct journal_ring *ring, uint64_t now_ns);
 /* The position after the last mark that the gate's readers have; UINT64_MAX: nothing has to wait, since none reads any
  * more. */

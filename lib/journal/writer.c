@@ -148,8 +148,8 @@ static int over_limit(struct journal_writer *w)
 	struct star_error err;
 
 	star_error_set(&err, -EFBIG,
-		       "the journal in %.200s has reached journal.limit_mib, as no checkpoint was written for so long: "
-		       "see checkpoint.every_s and checkpoint.delta_every_s",
+		       "the journal in %.200s has reached journal.limit_mib, because no checkpoint was written for too "
+		       "long: see checkpoint.every_s and checkpoint.delta_every_s",
 		       w->directory);
 	set_failed(w, &err);
 	return -EFBIG;
@@ -401,7 +401,7 @@ struct journal_writer *journal_writer_create(const struct journal_life *life, ui
 	else if (begin_segment(w, w->record_at) < 0)
 		*err = w->why;
 	else if ((rc = pthread_create(&w->thread, NULL, writer_loop, w)) != 0)
-		star_error_set(err, -rc, "no thread for the journal: %s", strerror(rc));
+		star_error_set(err, -rc, "cannot start the journal's thread: %s", strerror(rc));
 	else
 		w->threaded = true;
 	if (w->threaded) {

@@ -56,7 +56,8 @@ struct journal_figures {
 	JOURNAL_FIGURES(X)
 #undef X
 };
-/* thread. */
+/* Adds the figures to *sum; of commit_max_us, the maximum. why: if the writer has failed, the reason; may be NULL. Any
+ * thread. */
 void journal_writer_figures(struct journal_writer *writer, struct journal_figures *sum, struct star_error *why);
 
 enum { JOURNAL_NAME_MAX = 32 };

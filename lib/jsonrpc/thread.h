@@ -8,6 +8,7 @@
 
 #include "star_error.h"
 
+/* name: as ps(1) shows it. 0 or a negative errno. */
 int jsonrpc_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg,
 			 struct star_error *err);
 

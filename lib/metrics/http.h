@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Answers GET /metrics and GET /health over HTTP, for Prometheus and for load balancers. One thread of its own, of
- * libmicrohttpd; a page is written family by family as the client takes it, so that a slow client costs one family's
- * memory.
+ * libmicrohttpd; a page is written family by family as the client reads it, so a slow client costs only the memory of
+ * one family.
  *
- * Bounds: 32 connections, 8 of one address (IPv6: of one /64), 10 s of silence, 30 s for a request with its reply. Only
- * these two pages exist, and only GET and HEAD.
+ * Limits: 32 connections, 8 per address (IPv6: per /64), 10 s of silence, 30 s for a request with its reply. There are
+ * only these two pages, and only GET and HEAD. Threads: start and stop are called by one thread.
  */
 #ifndef METRICS_HTTP_H
 #define METRICS_HTTP_H
@@ -19,23 +19,23 @@
 enum { METRICS_HEALTH_MAX = 512 };
 
 struct metrics_server_options {
-	const char *address; /* IPv4 or IPv6, in digits */
-	uint16_t port;	     /* 0: one that is free */
-	uint32_t request_ms; /* 0: 30 s */
+	const char *address; /* IPv4 or IPv6 literal */
+	uint16_t port;	     /* 0: any free one */
+	uint32_t request_ms; /* time limit of a request with its reply; 0: 30 s */
 	void *ctx;
-	/* Writes the page's family of that number, or nothing; false: there is none from it on. On the server's
-	 * thread. */
+	/* Writes the page's family of that number, if it has samples. False: neither this number nor a higher one
+	 * exists. Called on the server's thread. */
 	bool (*family)(void *ctx, unsigned number, const struct openmetrics_page *page);
-	/* Whether the node is healthy, and how it stands in one line. On the server's thread. */
+	/* Returns whether the node is healthy, with a status line in text. Called on the server's thread. */
 	bool (*health)(void *ctx, char text[static METRICS_HEALTH_MAX]);
 };
 
 struct metrics_server;
 
-/* NULL with err: the address is wrong, or taken. */
+/* NULL with err: the address is invalid or in use. */
 struct metrics_server *metrics_server_start(const struct metrics_server_options *options, struct star_error *err);
 uint16_t metrics_server_port(const struct metrics_server *server);
-/* Ends all connections; takes NULL. */
+/* Closes all connections. server may be NULL. */
 void metrics_server_stop(struct metrics_server *server);
 
 #endif

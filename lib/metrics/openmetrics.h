@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Metrics in the OpenMetrics text format 1.0, or in the text format 0.0.4 that Prometheus had before it: families of
- * samples, each family written as a whole. Whoever writes a page puts openmetrics_end behind the last family.
+ * samples, each family written as a whole. A page ends with openmetrics_end. What is counted is not defined
+ * here: each library has a list of its counters, and lib/node/metrics.c makes families of them.
  *
  * Threads: the functions keep no state; a page belongs to one thread.
  */

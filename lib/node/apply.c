@@ -89,7 +89,7 @@ static int settle(const struct node_apply *a, unsigned shard, struct batch *b, s
 	if (!b->posted)
 		return 0;
 	if (reactor_wait(&b->message, WAIT_US) < 0)
-		return star_error_set(err, -ETIMEDOUT, "reactor %u does not load what it is given", shard);
+		return star_error_set(err, -ETIMEDOUT, "reactor %u did not load the rows that it was sent", shard);
 	b->posted = false;
 	b->bytes = 0;
 	return b->status < 0 ? star_error_set(err, b->status, "%s cannot be applied: %.300s", a->what, b->err.text) : 0;
@@ -110,7 +110,7 @@ static int flush(struct node_apply *a, unsigned shard, struct star_error *err)
 	b->message = (struct reactor_message){ .run = load_on_reactor };
 	rc = reactor_post(a->node->shards[shard].reactor, &b->message);
 	if (rc < 0)
-		return star_error_set(err, rc, "reactor %u takes no messages", shard);
+		return star_error_set(err, rc, "reactor %u accepts no messages: it is overloaded or stopping", shard);
 	b->posted = true;
 	a->filling[shard] = (a->filling[shard] + 1) % BATCHES;
 	return settle(a, shard, batch_of(a, shard), err);
@@ -186,12 +186,12 @@ static int route(struct node_apply *a, const struct object_spec *spec, const str
 		memcpy(&key, row, sizeof(key));
 		owner = wire_key_owner(partitions, a->cluster_reactors, spec, name_hash, key);
 		if (owner < a->first_reactor || owner >= a->first_reactor + a->node->shards_count)
-			return star_error_set(
-				err, -EBADMSG,
-				"%s has rows that are another PS task's now, as there are other reactors than before: "
-				"start all nodes with the cores.number that they had, have a checkpoint written and "
-				"stop them; what that has goes to any number of them",
-				a->what);
+			return star_error_set(err, -EBADMSG,
+					      "%s has rows that belong to another PS task now, because the number of "
+					      "reactors has changed: start all nodes with their former cores.number, "
+					      "save a checkpoint (starctl checkpoint save) and stop them; a checkpoint "
+					      "can be restored with any number of reactors",
+					      a->what);
 		rc = add_row(a, run, row, owner - a->first_reactor, err);
 	}
 	return rc;

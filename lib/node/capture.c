@@ -127,8 +127,8 @@ static int take_protocol(const char *name, struct reactor_capture_filter *filter
 		filter->protocol = protocols[i].protocol;
 		return 0;
 	}
-	return star_error_set(err, -EINVAL,
-			      "there is no protocol \"%.20s\" here: tcp, udp, icmp, icmp6, arp, ip or ip6", name);
+	return star_error_set(err, -EINVAL, "unknown protocol \"%.20s\": use tcp, udp, icmp, icmp6, arp, ip or ip6",
+			      name);
 }
 
 static int take_way(const char *name, struct reactor_capture_filter *filter, struct star_error *err)
@@ -138,7 +138,7 @@ static int take_way(const char *name, struct reactor_capture_filter *filter, str
 	else if (strcmp(name, "out") == 0)
 		filter->ways = REACTOR_CAPTURE_OUT;
 	else
-		return star_error_set(err, -EINVAL, "direction is in or out, not \"%.20s\"", name);
+		return star_error_set(err, -EINVAL, "direction must be in or out, not \"%.20s\"", name);
 	return 0;
 }
 
@@ -147,7 +147,7 @@ static int take_host(const char *text, struct reactor_capture_filter *filter, st
 	struct net_address address;
 
 	if (!net_address_parse(text, &address))
-		return star_error_set(err, -EINVAL, "host is an address of IPv4 or IPv6, not \"%.60s\"", text);
+		return star_error_set(err, -EINVAL, "host must be an IPv4 or IPv6 address, not \"%.60s\"", text);
 	memcpy(filter->host, address.bytes, sizeof(filter->host));
 	return 0;
 }
@@ -219,14 +219,16 @@ int node_capture(void *ctx, const json_t *params, json_t **result, struct star_e
 
 	if (node->config->stack == CONFIG_STACK_KERNEL)
 		return star_error_set(err, -ENOTSUP,
-				      "this node's packets are the kernel's (network.stack = \"kernel\"), which "
-				      "captures them: tcpdump -i any -w FILE tcp portrange %u-%u",
+				      "this node uses the kernel's network stack (network.stack = \"kernel\"), so "
+				      "capture its packets by tcpdump -i any -w FILE tcp portrange %u-%u",
 				      port, port + node->shards_count - 1);
 	if (take_filter(node, params, &filter, &snap, &reactor, err) < 0)
 		return err->code;
 	pthread_mutex_lock(&c->lock);
 	if (c->on && clock_us() - c->asked_us < LEASE_US) {
-		rc = star_error_set(err, -EBUSY, "somebody else captures at present: one at a time");
+		rc = star_error_set(
+			err, -EBUSY,
+			"another capture is running, and there can be only one at a time: try again when it has ended");
 	} else {
 		capture_end(node, c);
 		rc = capture_begin(node, c, &filter, snap, reactor == UINT32_MAX ? -1 : (int)reactor, err);
@@ -323,7 +325,7 @@ int node_capture_take(void *ctx, const json_t *params, json_t **result, struct s
 	pthread_mutex_lock(&c->lock);
 	if (!c->on || id != c->id) {
 		rc = star_error_set(err, -ENOENT,
-				    "this capture has ended: nothing was taken for %d s, or another one was begun",
+				    "this capture has ended: nothing was fetched for %d s, or another one was started",
 				    LEASE_US / 1000000);
 	} else {
 		c->asked_us = clock_us();

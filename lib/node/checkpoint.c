@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "base/log.h"
 #include "node/checkpoint.h"
 #include "node/journal.h"
+#include "node/lineage.h"
 #include "node/snapshot.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/thread.h"
@@ -51,14 +51,9 @@ struct node_checkpoint {
 	pthread_mutex_t claim_lock;
 	bool saving;			 /* the same: one was begun that has not come to its end */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
-	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
-	struct ckpt_dropped dropped;	 /* the executor's */
-	uint64_t began, since;		 /* what it began with; the first that was written after that. 0: none */
-	int began_used;			 /* by which other processes know of that; -1: they do not */
-	uint32_t since_count;		 /* full ones that were written since */
-	uint32_t began_sum;		 /* of the manifest that it began with */
-	uint32_t began_part;		 /* sum of the checksums of this node's files in that */
-	uint64_t last;			 /* that was written, and the checksum of its manifest */
+	struct node_lineage line;
+	struct ckpt_dropped dropped; /* the executor's */
+	uint64_t last;		     /* that was written, and the checksum of its manifest */
 	uint32_t last_sum;
 	struct part parts[WIRE_REACTORS_MAX];
 };
@@ -134,7 +129,7 @@ static int snapshot_lost(const struct service_snapshot *snapshot, unsigned react
 	const int status = service_snapshot_status(snapshot);
 
 	return star_error_set(err, status,
-			      status == -EAGAIN	  ? "reactor %u has no list of what has changed any more"
+			      status == -EAGAIN	  ? "reactor %u no longer has the list of changed rows"
 			      : status == -ESTALE ? "reactor %u has dropped a table meanwhile"
 			      : status == -ETIME  ? "requests to reactor %u waited too long for it (checkpoint.wait_s)"
 						  : "reactor %u had no memory for a row's copy (checkpoint.copies_mib)",
@@ -328,13 +323,9 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 	if (rc < 0)
 		return NULL;
 	c->node = node;
-	c->began_used = -1;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->claim_lock, NULL);
-	/* Until it begins with a checkpoint: what others have written is not this cluster's to prune. */
-	if (getrandom(&c->lineage, sizeof(c->lineage), 0) != sizeof(c->lineage))
-		c->lineage = clock_ns();
-	c->lineage = c->lineage % INT64_MAX + 1;
+	node_lineage_init(&c->line, node->config);
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
 	/* Of a pair the one that serves has it. */
 	if (node->config->task_index == 0 && !node->config->standby_peer[0])
@@ -358,29 +349,8 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	pthread_mutex_destroy(&c->lock);
 	pthread_mutex_destroy(&c->claim_lock);
 	ckpt_claim_fini(&c->claim);
-	if (c->began_used >= 0)
-		close(c->began_used);
+	node_lineage_fini(&c->line);
 	free(c);
-}
-
-/* Of what this node has begun with, a `starctl checkpoint prune` knows as long as that may be needed again. */
-static void use_began(struct node_checkpoint *c)
-{
-	if (c->began_used >= 0)
-		close(c->began_used);
-	c->began_used = c->began && c->node->config->task_index == 0
-				? ckpt_use(c->node->config->checkpoint_directory, c->began)
-				: -1;
-	c->since_count = 0;
-}
-
-/* A full one counts. */
-static void count_since(struct node_checkpoint *c)
-{
-	if (c->began_used < 0 || ++c->since_count < c->node->config->checkpoint_keep)
-		return;
-	close(c->began_used);
-	c->began_used = -1;
 }
 
 void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage,
@@ -388,38 +358,27 @@ void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lin
 {
 	if (!c)
 		return;
-	c->lineage = lineage;
-	c->began = id;
-	c->began_sum = manifest ? manifest->sum : 0;
-	c->began_part = 0;
-	for (uint32_t i = 0; manifest && i < manifest->files_count; i++)
-		if (manifest->files[i].task == c->node->config->task_index)
-			c->began_part += manifest->files[i].checksum;
-	c->since = 0;
-	use_began(c);
+	node_lineage_begin(&c->line, id, lineage, manifest);
 }
 
 void node_checkpoint_follows(struct node_checkpoint *c, uint64_t began, uint64_t lineage)
 {
-	c->lineage = lineage;
-	/* What the primary has written since is not counted: it may not know of all of it. So this stays the longer. */
-	c->began = began;
-	c->since = 0;
+	node_lineage_follow(&c->line, began, lineage);
 }
 
 uint64_t node_checkpoint_began(const struct node_checkpoint *c)
 {
-	return c->began;
+	return c->line.began;
 }
 
 void node_checkpoint_goes_with(struct node_checkpoint *c, uint64_t lineage)
 {
-	c->lineage = lineage;
+	c->line.id = lineage;
 }
 
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *c)
 {
-	return c->lineage;
+	return c->line.id;
 }
 
 struct ckpt_dropped *node_checkpoint_dropped(struct node_checkpoint *c)
@@ -429,12 +388,12 @@ struct ckpt_dropped *node_checkpoint_dropped(struct node_checkpoint *c)
 
 uint32_t node_checkpoint_own_sum(const struct node_checkpoint *c)
 {
-	return c->began_sum;
+	return c->line.began_sum;
 }
 
 uint32_t node_checkpoint_own_part(const struct node_checkpoint *c)
 {
-	return c->began_part;
+	return c->line.began_part;
 }
 
 static int claim_folder(struct node_checkpoint *c, bool saving, struct star_error *err)
@@ -478,7 +437,7 @@ void node_checkpoint_own(struct node_checkpoint *c)
 	if (!c || node_checkpoint_claim(c, NULL) < 0)
 		return;
 	ckpt_dropped_clean(c->node->config->checkpoint_directory);
-	use_began(c);
+	node_lineage_use(&c->line);
 }
 
 int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, struct star_error *err)
@@ -488,10 +447,9 @@ int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, 
 	const int rc = ckpt_next_id(directory, partial, &next, err);
 
 	if (next.strange[0] && strcmp(next.strange, c->strange) != 0)
-		log_warn(
-			"%s/%s is no whole checkpoint, and its number is far beyond those that are: it is passed over; "
-			"remove it, or move it away",
-			directory, next.strange);
+		log_warn("%s/%s is not a complete checkpoint, and its number is far above those of complete ones: it "
+			 "is skipped; remove it, or move it away",
+			 directory, next.strange);
 	strcpy(c->strange, next.strange);
 	*id = next.id;
 	return rc;
@@ -509,7 +467,7 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 	const char *directory = node->config->checkpoint_directory, *name;
 	struct node_checkpoint *c = node->checkpoint;
 	struct ckpt_entry entry = { .parent = checkpoint->parent,
-				    .lineage = c->lineage,
+				    .lineage = c->line.id,
 				    .partitions = node->config->partitions,
 				    .parent_sum = c->last_sum,
 				    .parent_named = is_last(c, checkpoint->parent) };
@@ -684,7 +642,7 @@ int node_checkpoint_commit(void *ctx, struct control_checkpoint *checkpoint, uin
 				   .partitions = config->partitions,
 				   .tasks = config->ps_count,
 				   .reactors = cluster_reactors,
-				   .lineage = c->lineage,
+				   .lineage = c->line.id,
 				   .parent_sum = c->last_sum,
 				   .parent_named = is_last(c, checkpoint->parent) };
 	int rc = node_checkpoint_read_files(files, &m, err);
@@ -705,23 +663,22 @@ int node_checkpoint_commit(void *ctx, struct control_checkpoint *checkpoint, uin
 	ckpt_manifest_free(&m);
 	end_save(c);
 	if (rc == 0) {
-		c->since = c->since ? c->since : checkpoint->id;
+		node_lineage_count(&c->line, checkpoint->id, checkpoint->parent == 0);
 		c->last = m.id;
 		c->last_sum = m.sum;
 		checkpoint->sum = m.sum;
 		node_journal_counts(ctx, m.id, m.sum);
 	}
 	if (rc == 0 && !checkpoint->parent) {
-		count_since(c);
 		const struct ckpt_pruning pruning = { .keep = RTE_MAX(checkpoint->keep, config->checkpoint_keep),
 						      .lineage = &m.lineage,
-						      .began = c->began,
-						      .since = c->since,
+						      .began = c->line.began,
+						      .since = c->line.since,
 						      .wait_us = CKPT_WAIT_US };
 		struct star_error why = { 0 };
 
 		if (ckpt_prune(config->checkpoint_directory, &pruning, &why) < 0)
-			log_warn("older checkpoints stay: %s", why.text);
+			log_warn("older checkpoints were not removed: %s", why.text);
 	}
 	return rc;
 }

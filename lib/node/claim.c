@@ -59,8 +59,8 @@ static int check_kernel(const char *host, struct star_error *err)
 		if (is_address(at->ifa_addr, host))
 			status = star_error_set(
 				err, -EADDRINUSE,
-				"the data address %s is the kernel's too, on %s, and both would answer: run "
-				"`ip address delete %s/%u dev %s`, or give the port another address",
+				"the data address %s is also an address of the kernel, on %s, and both would answer: "
+				"run `ip address delete %s/%u dev %s`, or give the port another address",
 				host, at->ifa_name, host, prefix_of(at->ifa_netmask), at->ifa_name);
 	freeifaddrs(list);
 	return status;
@@ -87,8 +87,8 @@ static int claim(const struct config_port *port, const char *host, int *fd, stru
 		return 0;
 	if (errno == EADDRINUSE)
 		return star_error_set(err, -EADDRINUSE,
-				      "the data ports of %s are taken by another appliance: `ss -xap | grep @%s` shows "
-				      "by which process; stop it, or give the port another address",
+				      "the data ports of %s are in use by another starserver: `ss -xap | grep @%s` "
+				      "shows by which process; stop it, or give the port another address",
 				      host, name.sun_path + 1);
 	return star_error_set(err, -errno, "the data address %s cannot be claimed: %m", host);
 }
@@ -144,8 +144,8 @@ void node_claim_cores(struct node *node)
 			continue;
 		}
 		if (errno == EADDRINUSE)
-			log_warn("core %u is also that of a reactor of process %d: the two wait for each other; give "
-				 "each node of this machine cores of its own in cores.list",
+			log_warn("core %u is also used by a reactor of process %d, so each slows down the other: give "
+				 "each node of this machine its own cores in cores.list",
 				 config->cores[i], (int)claimed_by(&name, bytes));
 		if (fd >= 0)
 			close(fd);

@@ -261,7 +261,7 @@ static int parse_peer(const char *text, struct tcp_filter *filter, struct star_e
 		return 0;
 	if (config_parse_address(text, &address, err) < 0 || !net_address_parse(address.host, &filter->remote))
 		return star_error_set(err, -EINVAL,
-				      "\"%.80s\" is no address of a peer; write 198.18.0.1, 198.18.0.1:40000 or "
+				      "\"%.80s\" is not the address of a peer; write 198.18.0.1, 198.18.0.1:40000 or "
 				      "[2001:2::1]:40000",
 				      text);
 	filter->remote_port = address.port;

@@ -55,7 +55,7 @@ int node_ask(struct shard *shard, struct reactor_message *message, struct star_e
 	const int status = reactor_post(shard->reactor, message);
 
 	if (status < 0)
-		return star_error_set(err, status, "reactor %u takes no messages: it is overloaded or stopping",
+		return star_error_set(err, status, "reactor %u accepts no messages: it is overloaded or stopping",
 				      shard->index);
 	if (reactor_wait(message, ANSWER_TIMEOUT_US) < 0)
 		return star_error_set(err, -ETIMEDOUT, "reactor %u did not answer within %d s", shard->index,
@@ -146,7 +146,8 @@ static void node_forget(void *ctx, uint32_t id)
 	node->specs[id] = NULL;
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (drop_on(&node->shards[i], id, &err) < 0)
-			log_warn("object %u is not dropped yet, a large request goes on: %s", id, err.text);
+			log_warn("object %u is not dropped yet, because a large request still uses it: %s", id,
+				 err.text);
 	if (node->tickets)
 		secure_tickets_table(node->tickets, id, NULL);
 	node_journal_forgot(node, id);
@@ -200,8 +201,8 @@ static int begin_with(struct node *node, const struct control_layout *layout, st
 		status = node_restore(node, layout, err);
 	else if (layout->checkpoint)
 		status = star_error_set(err, -EINVAL,
-					"PS task 0 begins with checkpoint %" PRIu64
-					", and here checkpoint.restore is \"no\": give all nodes the same",
+					"PS task 0 starts from checkpoint %" PRIu64
+					", but checkpoint.restore is \"no\" here: use the same setting on all nodes",
 					layout->checkpoint);
 	else if (wanted)
 		log_info("PS task 0 has no checkpoint to restore: the node starts empty");

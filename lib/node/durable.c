@@ -30,7 +30,7 @@ static int pair_has_catalogue(struct node_pair *p, uint64_t version, struct star
 	pthread_mutex_lock(&p->lock);
 	while (rc == 0 && p->waits && p->catalogue_there < version) {
 		if (p->stopping || p->again || p->role != PAIR_PRIMARY)
-			rc = star_error_set(err, -ECANCELED, "the node stops, or its place is taken");
+			rc = star_error_set(err, -ECANCELED, "the node stops, or its standby replaces it");
 		else if (pthread_cond_timedwait(&p->changed, &p->lock, &until) == ETIMEDOUT)
 			rc = star_error_set(err, -ETIMEDOUT, "its standby does not answer%s%.100s",
 					    p->why[0] ? ": " : "", p->why);

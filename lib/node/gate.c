@@ -155,7 +155,9 @@ uint32_t node_gate_held(const struct node *node)
 int node_bell_make(struct node_bell *bell, struct star_error *err)
 {
 	bell->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	return bell->fd < 0 ? star_error_set(err, -errno, "no event fd for the pair: %s", strerror(errno)) : 0;
+	return bell->fd < 0 ? star_error_set(err, -errno, "cannot create an event descriptor for the pair: %s",
+					     strerror(errno))
+			    : 0;
 }
 
 void node_bell_free(struct node_bell *bell)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Durable replies: between a reactor, whose replies wait for a standby or a disk, and the thread that brings it what
- * the reactor writes. The reactor looks in each turn at how far that is. If it sleeps, or the thread does, the other
- * one wakes it. What is a shard's is called on its reactor.
+ * Durable replies: a reactor holds replies until the standby or the disk has the changes that they report. Another
+ * thread, the ring's reader, sends or writes these changes. The reactor checks the reader's progress in each turn.
+ * Either side wakes the other if it sleeps. Threads: functions with a shard are called on its reactor.
  */
 #ifndef STARSERVER_GATE_H
 #define STARSERVER_GATE_H
@@ -10,44 +10,44 @@
 #include "journal/ring.h"
 #include "node/node.h"
 
-/* By which reactors wake the thread that reads their rings. */
+/* An eventfd by which reactors wake the thread that reads their rings. */
 struct node_bell {
 	int fd;
-	uint32_t sleeps; /* the thread's */
+	uint32_t sleeps; /* the thread is asleep, or about to be */
 };
 
-/* Before the reactor runs: it is woken when the ring's reader comes on. bell: wakes the reader; NULL: that one looks
- * often enough. */
+/* Called before the reactor runs: from then on progress of the ring's reader wakes it. bell: wakes the reader; NULL: it
+ * polls. */
 void node_gate_watch(struct shard *shard, struct journal_ring *ring, struct node_bell *bell);
 
-/* Replies wait from now on for the standby, or are retained until it has what they tell of (standby.durability, which
- * is not "async"); and for the journal as well, if that one's durability asks for it and a restart goes on from it. The
- * shard has its ring. */
+/* From now on replies wait for the standby, or are retained until it has the changes that they report
+ * (standby.durability, which is not "async" here); and for the journal too, if its durability requires it and a restart
+ * would continue from it. The shard has its ring. */
 void node_gate_standby(struct shard *shard);
-/* They wait for the journal, if that is to be, and for the standby, if they do. */
+/* From now on they wait for the journal, if its durability requires it, and still for the standby, if they did. */
 void node_gate_disk(struct shard *shard);
-/* Whether all is durable that replies have told of before that. */
+/* Whether all changes that replies have reported so far are durable. */
 bool node_gate_covers(struct shard *shard);
-/* There is no standby any more: they wait for the journal, if that is to be, or for nothing. */
+/* The standby is gone: replies wait only for the journal, if its durability requires it. */
 void node_gate_leave_standby(struct shard *shard);
-/* They leave at once from now on, those that wait, too. */
+/* From now on replies are sent at once, including those that were waiting. */
 void node_gate_end(struct shard *shard);
 
-/* Before a turn's requests: replies leave. Only of a shard with a ring. */
+/* Before a turn's requests: sends replies whose changes are durable. Only for a shard with a ring. */
 void node_gate_turn(struct shard *shard, uint64_t now_ns);
-/* Before its end: whether a mark can wait, as nobody's reply does. */
+/* Before the turn's end: a mark may be delayed if no reply waits for it. */
 void node_gate_patience(struct shard *shard);
-/* At its end: the reader is woken if there is something for it. */
+/* At the turn's end: wakes the reader if there is something for it. */
 void node_gate_published(struct shard *shard);
 
 const char *node_gate_name(enum config_durability durability);
-/* Replies that wait, of all reactors: a figure. */
+/* The number of replies that wait, over all reactors; for metrics. */
 uint32_t node_gate_held(const struct node *node);
 
 /* 0 or a negative errno. */
 int node_bell_make(struct node_bell *bell, struct star_error *err);
 void node_bell_free(struct node_bell *bell);
-/* The reader: says that it is about to sleep, and looks at the rings once more; then that it does not. */
+/* Called by the reader: before it checks the rings for the last time and sleeps; and after it woke up. */
 void node_bell_sleeps(struct node_bell *bell);
 void node_bell_woke(struct node_bell *bell);
 

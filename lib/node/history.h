@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's figures of the last hour, every ten seconds: what it did, how long requests took, what memory and tables
- * have grown by. In memory of fixed size, and of each table some KiB. Written by the watch's thread, read by others.
+ * A node's metrics of the last hour, one sample per ten seconds: work done, latencies of requests, sizes of memory and
+ * tables. It takes a fixed amount of memory, and some KiB per table. The watch's thread writes it; any thread reads it.
  */
 #ifndef NODE_HISTORY_H
 #define NODE_HISTORY_H
@@ -11,10 +11,10 @@
 struct node_history *node_history_create(struct star_error *err);
 void node_history_destroy(struct node_history *history);
 
-/* Once a second or so. */
+/* Takes a sample if one is due; call it about once per second. */
 void node_history_watch(struct node *node);
 
-/* Of the last seconds, as docs/control.rst says; a new reference, or NULL: no memory. */
+/* Returns the last `seconds`, as docs/control.rst describes them: a new reference; NULL: out of memory. */
 json_t *node_history_json(struct node *node, uint32_t seconds);
 
 #endif

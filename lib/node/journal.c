@@ -38,7 +38,7 @@ int node_journal_open(struct node *node, struct star_error *err)
 	if (j->folder == -EBUSY)
 		return star_error_set(
 			err, -EBUSY,
-			"journal.directory: another node keeps its journal in %.300s: each has its own folder",
+			"journal.directory: another node keeps its journal in %.300s: give each node its own folder",
 			config->journal_directory);
 	if (j->folder < 0)
 		return star_error_set(err, j->folder, "journal.directory: %.300s cannot be opened: %s",
@@ -245,8 +245,8 @@ static bool is_full(int code)
 void node_journal_fail(struct node_journal *j, const struct star_error *why)
 {
 	if (!j->failure_told)
-		log_error("%s. The node serves on without a journal: what comes from now on is lost when it dies, but "
-			  "for what checkpoints have; restart it when that is mended",
+		log_error("%s. The node continues without a journal: if it dies, changes since the last checkpoint are "
+			  "lost; restart it when the problem is solved",
 			  why->text);
 	j->failure_told = true;
 }
@@ -299,8 +299,9 @@ static void look_at_former(struct node_journal *j)
 		return;
 	j->wants_checkpoint = true;
 	if (!j->ended)
-		log_warn("former lives of the journal take %" PRIu64
-			 " MiB, more than half of journal.limit_mib: a checkpoint is begun, so that they can go",
+		log_warn("earlier lives of the journal take %" PRIu64
+			 " MiB, more than half of journal.limit_mib: a checkpoint is started, so that they can be "
+			 "removed",
 			 j->former_bytes >> 20);
 }
 
@@ -483,7 +484,8 @@ int node_journal_settle(struct node *node, uint64_t id, uint32_t sum, bool (*go_
 				return star_error_set(err, -ECANCELED, "it was given up");
 			if (clock_us() > until_us)
 				return star_error_set(err, -ETIME,
-						      "the journal of reactor %u did not come on (journal.wait_s)", i);
+						      "the journal of reactor %u made no progress for journal.wait_s",
+						      i);
 			usleep(SETTLE_US);
 		}
 	note_part(j, id, sum);
@@ -578,7 +580,7 @@ static void remove_former(struct node_journal *j)
 	struct star_error why = { 0 };
 
 	if (journal_remove(j->node->config->journal_directory, j->life.number - 1, &why) < 0)
-		log_warn("former lives of the journal stay: %s", why.text);
+		log_warn("earlier lives of the journal were not removed: %s", why.text);
 	else
 		__atomic_store_n(&j->former_bytes, 0, __ATOMIC_RELAXED);
 	for (unsigned i = 0; !j->ended && i < j->node->shards_count; i++)

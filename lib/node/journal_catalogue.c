@@ -57,7 +57,7 @@ static int take_checkpoint(const json_t *json, struct journal_checkpoint *c, str
 	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "id", &c->id, err) < 0 ||
 	    jsonrpc_member_u32(json, "sum", 0, UINT32_MAX, &c->sum, err) < 0)
 		return err->code;
-	return c->id > INT64_MAX ? star_error_set(err, -EBADMSG, "the journal has a checkpoint of no number") : 0;
+	return c->id > INT64_MAX ? star_error_set(err, -EBADMSG, "the journal has a checkpoint without a number") : 0;
 }
 
 static int take_checkpoints(const json_t *json, struct journal_checkpoints *list, struct star_error *err)

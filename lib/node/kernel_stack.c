@@ -45,13 +45,12 @@ void node_shard_explain_sockets(const struct shard *shard, struct star_error *er
 			       "network.stack = \"kernel\" it must be one",
 			       at.text);
 	else if (err->code == -EADDRINUSE)
-		star_error_set(
-			err, -EADDRINUSE,
-			"another process listens at the data address %s (`ss -ltnp` says which): end it, or choose "
-			"another data port",
-			at.text);
+		star_error_set(err, -EADDRINUSE,
+			       "another process listens at the data address %s (`ss -ltnp` says which): stop it, or "
+			       "choose another data port",
+			       at.text);
 	else if (err->code == -EACCES)
-		star_error_set(err, -EACCES, "the data address %s is not for ordinary users: choose a port above 1023",
+		star_error_set(err, -EACCES, "the port of the data address %s needs root: choose one above 1023",
 			       at.text);
 	else
 		star_error_set(err, err->code, "data address %s: %s", at.text, strerror(-err->code));

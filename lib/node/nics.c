@@ -49,10 +49,9 @@ static void look_at_link(struct node *node, struct node_port *p)
 		return;
 	}
 	if (!up && !port_is_nic(p->port) && port_state(p->port) == PORT_IS_REMOVED)
-		log_error(
-			"port %s: its interface %s was deleted: make it again, and remove and add the port, or restart "
-			"the node",
-			p->port->name, p->port->interface);
+		log_error("port %s: its interface %s was deleted: create it again, and remove and add the port, or "
+			  "restart the node",
+			  p->port->name, p->port->interface);
 	else if (up || p->link_seen)
 		log_info("port %s: the link is %s", p->port->name, up ? "up" : "down");
 	else
@@ -93,16 +92,16 @@ static void let_go(struct node *node, struct node_port *p)
 	port_gone(p->port);
 	pthread_mutex_unlock(&node->ports_lock);
 	if (node_port_detach(node, p->port, &ended, &err) < 0) {
-		log_error("port %s was removed from the machine, and a reactor does not let go of it: %s",
-			  p->port->name, err.text);
+		log_error("port %s was removed from the machine, and a reactor did not release it: %s", p->port->name,
+			  err.text);
 		return;
 	}
-	log_error("port %s was removed from the machine: %u connections ended, and nobody is reached by it any more%s",
+	log_error("port %s was removed from the machine: %u connections ended, and no peer can be reached through it%s",
 		  p->port->name, ended,
 		  node_port_has(p, node->config->own.data.host) ? ". It had this node's data address" : "");
 	port_shut(p->port, &strays);
 	give_back(node, p->port, &strays);
-	log_info("port %s: its driver has let go of it", p->port->name);
+	log_info("port %s: its driver has released it", p->port->name);
 }
 
 static void reset(struct node *node, struct node_port *p)

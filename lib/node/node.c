@@ -217,7 +217,7 @@ static int draw_secret(uint64_t secret[2], struct star_error *err)
 	const size_t bytes = 2 * sizeof(secret[0]);
 
 	if (getrandom(secret, bytes, 0) != (ssize_t)bytes)
-		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+		return star_error_set(err, -EIO, "the kernel provides no random numbers (getrandom)");
 	return 0;
 }
 
@@ -445,7 +445,7 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	pthread_mutex_init(&node->ports_lock, NULL);
 	pthread_mutex_init(&node->ports_change, NULL);
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+		return star_error_set(err, -EIO, "the kernel provides no random numbers (getrandom)");
 	node->incarnation = random | 1;
 	node_crash_begin(node);
 	node->capture = node_capture_create(err);

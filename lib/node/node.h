@@ -124,7 +124,7 @@ bool node_told_to_stop(const struct node *node);
 /* Makes the process end with this message. From any thread. */
 void node_fail(struct node *node, const struct star_error *why);
 
-/* cases. */
+/* claim.c: claims a port's addresses for this node, or reports who has them. node_disclaim in both cases. */
 int node_claim(struct node_port *port, struct star_error *err);
 void node_disclaim(struct node_port *port);
 

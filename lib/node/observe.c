@@ -359,8 +359,8 @@ int node_observed(void *ctx, const struct control_observed *which, json_t **resu
 	}
 	if (!node->config->observe_requests)
 		return star_error_set(err, -ENOTSUP,
-				      "this node remembers no requests: its configuration says metrics.requests = "
-				      "false");
+				      "this node keeps no records of requests: set metrics.requests = true in its "
+				      "configuration, and restart it");
 	if (which->what == CONTROL_LATENCY)
 		return latency(node, which, result, err);
 	if (which->what == CONTROL_HOT)

@@ -217,7 +217,7 @@ struct rest *node_rest_begin(struct node *node, struct star_error *err)
 		return rest;
 	if (rest)
 		node_rest_end(rest);
-	star_error_set(err, status, "the reactors cannot be brought to rest: %s", strerror(-status));
+	star_error_set(err, status, "the reactors cannot be paused: %s", strerror(-status));
 	return NULL;
 }
 
@@ -319,8 +319,8 @@ static int check_new_port(const struct node *node, const struct config_port *por
 
 	if (strcmp(port->device, "pci") == 0)
 		return star_error_set(err, -ENOTSUP,
-				      "a NIC is found when the node starts: put it into the configuration's ports, and "
-				      "restart the node");
+				      "NICs are found only when the node starts: add it to the configuration's ports, "
+				      "and restart the node");
 	if (node->ports_count == CONFIG_PORTS_MAX)
 		return star_error_set(err, -ENOSPC,
 				      "this node has %u ports, and more are not possible: remove one first",
@@ -399,7 +399,7 @@ static int may_change(const struct node *node, struct star_error *err)
 		return 0;
 	return star_error_set(
 		err, -ENOTSUP,
-		"this node is on the kernel's sockets (network.stack = \"kernel\") and has no ports of its own");
+		"this node uses the kernel's sockets (network.stack = \"kernel\") and has no ports of its own");
 }
 
 int node_port_add(struct node *node, const struct config_port *port, int number, json_t **result,
@@ -424,10 +424,10 @@ static int remove_named(struct node *node, const char *name, json_t **result, st
 	if (!p)
 		return err->code;
 	if (node->ports_count == 1)
-		return star_error_set(err, -EBUSY,
-				      "%s is the node's last port: add another one first, or end the node by `starctl "
-				      "shutdown`",
-				      name);
+		return star_error_set(
+			err, -EBUSY,
+			"%s is the node's last port: add another one first, or stop the node by `starctl shutdown`",
+			name);
 	if (!port_can_close(&p->config))
 		return star_error_set(
 			err, -ENOTSUP,
@@ -443,7 +443,7 @@ static int remove_named(struct node *node, const char *name, json_t **result, st
 	pthread_mutex_unlock(&node->ports_lock);
 	*result = json_pack("{s:s}", "name", name);
 	if (node_port_has(&removed, node->config->own.data.host)) {
-		log_warn("the port with this node's data address %s is being removed: workers find nobody there",
+		log_warn("the port with this node's data address %s is being removed: workers cannot reach the node",
 			 node->config->own.data.host);
 		json_object_set_new(*result, "data_address_lost", json_true());
 	}

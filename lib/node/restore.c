@@ -60,7 +60,7 @@ static int wait_loaded(const struct restore *r, unsigned shard, struct batch *b,
 	if (!b->posted)
 		return 0;
 	if (reactor_wait(&b->message, LOAD_WAIT_US) < 0)
-		return star_error_set(err, -ETIMEDOUT, "reactor %u does not load what it is given", shard);
+		return star_error_set(err, -ETIMEDOUT, "reactor %u did not load the rows that it was sent", shard);
 	b->posted = false;
 	b->run.count = 0;
 	if (b->status < 0)
@@ -81,7 +81,7 @@ static int flush_batch(struct restore *r, unsigned shard, struct star_error *err
 	b->message = (struct reactor_message){ .run = load_on_reactor };
 	rc = reactor_post(r->node->shards[shard].reactor, &b->message);
 	if (rc < 0)
-		return star_error_set(err, rc, "reactor %u takes no messages", shard);
+		return star_error_set(err, rc, "reactor %u accepts no messages: it is overloaded or stopping", shard);
 	b->posted = true;
 	r->filling[shard] = (r->filling[shard] + 1) % BATCHES;
 	return wait_loaded(r, shard, batch_of(r, shard), err);
@@ -524,7 +524,7 @@ int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err)
 		return rc;
 	*id = manifest.id;
 	if (manifest.id > INT32_MAX)
-		rc = star_error_set(err, -ERANGE, "its id is too great for checkpoint.restore_id");
+		rc = star_error_set(err, -ERANGE, "its id is too large for checkpoint.restore_id");
 	else if (manifest.partitions != config->partitions)
 		rc = star_error_set(err, -EINVAL, "it was written with %u partitions; this cluster has %u",
 				    manifest.partitions, config->partitions);

@@ -104,7 +104,9 @@ int node_snapshot_give(struct shard *shard, struct service_block *written, bool 
 
 	while ((rc = reactor_post(shard->reactor, &block->message)) == -EAGAIN && goes_on(ctx))
 		usleep(LOOK_US);
-	return rc < 0 ? star_error_set(err, rc, "reactor %u takes no messages", shard->index) : 0;
+	return rc < 0 ? star_error_set(err, rc, "reactor %u accepts no messages: it is overloaded or stopping",
+				       shard->index)
+		      : 0;
 }
 
 void node_snapshot_end(struct shard *shard, struct node_snapshot *s, bool kept)

@@ -79,7 +79,8 @@ static void look_at_memory(struct node *node)
 		most = RTE_MAX(most, service_store_stats(node->shards[i].service).memory_bytes);
 	if (!node->nearly_full && most > node->arena_bytes / 100 * FULL_PERCENT) {
 		node->nearly_full = true;
-		log_warn("the parameter memory of a reactor is %.0f %% full; `starctl tables` shows which table grows",
+		log_warn("the parameter memory of a reactor is %.0f %% full: `starctl tables` shows which table grows; "
+			 "memory.parameter_mib is the limit",
 			 100.0 * (double)most / (double)node->arena_bytes);
 	} else if (most < node->arena_bytes / 100 * ROOM_PERCENT) {
 		node->nearly_full = false;

@@ -26,13 +26,14 @@ static bool ends_within(const char *text, size_t size)
 static int check_head(uint64_t magic, uint32_t version, struct star_error *err)
 {
 	if (magic != PAIR_MAGIC)
-		return star_error_set(err, -EPROTO, "what is at the other end is no node of a pair");
-	if (version != PAIR_VERSION)
 		return star_error_set(
 			err, -EPROTO,
-			"the other node speaks version %u between nodes of a pair, this one %d: give both "
-			"the same version of the program",
-			version, PAIR_VERSION);
+			"the peer is not a node of a pair: check standby.peer and standby.listen of both nodes");
+	if (version != PAIR_VERSION)
+		return star_error_set(err, -EPROTO,
+				      "the other node uses version %u of the protocol between nodes of a pair, this "
+				      "one %d: run the same version of starserver on both",
+				      version, PAIR_VERSION);
 	return 0;
 }
 
@@ -89,6 +90,6 @@ int pair_frame_check(const struct pair_frame *frame, struct star_error *err)
 
 	if (frame->magic != PAIR_FRAME_MAGIC || (!full && !empty) || frame->reactor >= WIRE_REACTORS_MAX ||
 	    frame->bytes > (full ? (uint32_t)PAIR_PAYLOAD_MAX : 0))
-		return star_error_set(err, -EPROTO, "the other node sent what is no frame of a pair");
+		return star_error_set(err, -EPROTO, "the other node sent an invalid frame");
 	return 0;
 }

@@ -43,7 +43,7 @@ int pair_entry_read(const char *text, size_t bytes, const char *own, const char 
 
 	*entry = (struct pair_entry){ 0 };
 	rc = json_is_object(json) ? read_members(json, own, peer, entry, &why)
-				  : star_error_set(&why, -EBADMSG, "it is no JSON object");
+				  : star_error_set(&why, -EBADMSG, "it is not a JSON object");
 	json_decref(json);
 	if (rc < 0)
 		*entry = (struct pair_entry){ 0 };

@@ -47,7 +47,7 @@ static int shake_hands(struct pair_link *link, uint64_t until_us, struct star_er
 
 	while ((rc = secure_link_handshake(link->tls, &events, err)) == -EAGAIN) {
 		if (clock_us() >= until_us)
-			return star_error_set(err, -ETIMEDOUT, "its TLS handshake takes too long");
+			return star_error_set(err, -ETIMEDOUT, "its TLS handshake took too long");
 		pair_link_wait(link, events == POLLOUT, POLL_US_MAX, -1);
 	}
 	if (rc == 0 && secure_link_peer(link->tls)->role != SECURE_NODE)

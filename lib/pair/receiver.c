@@ -35,7 +35,7 @@ static int hold_open(struct pair_stream *s, const char *directory, uint64_t held
 	s->mapped = (size_t)held;
 	s->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, FILE_MODE);
 	if (s->fd < 0)
-		return star_error_set(err, -errno, "standby.directory: no file can be made in %.300s: %s", directory,
+		return star_error_set(err, -errno, "standby.directory: cannot create a file in %.300s: %s", directory,
 				      strerror(errno));
 	s->memory = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
 	if (s->memory != MAP_FAILED)
@@ -64,11 +64,12 @@ static int hold_room(struct pair_stream *s, size_t bytes, struct star_error *err
 		wanted = s->mapped;
 	if (s->used + bytes > wanted)
 		return star_error_set(err, -EFBIG,
-				      "more has changed while the snapshot came than the standby may hold "
-				      "(standby.hold_mib)");
+				      "more has changed during the transfer of the snapshot than the standby may hold: "
+				      "raise standby.hold_mib");
 	rc = -posix_fallocate(s->fd, (off_t)s->there, (off_t)(wanted - s->there));
 	if (rc < 0)
-		return star_error_set(err, rc, "standby.directory has no room for what the standby holds: %s",
+		return star_error_set(err, rc,
+				      "standby.directory has no room for the changes that the standby holds: %s",
 				      strerror(-rc));
 	s->there = wanted;
 	return 0;
@@ -166,7 +167,8 @@ static int take_stream(struct pair_receiver *r, const struct pair_frame *f, cons
 	struct pair_stream *s = &r->streams[f->reactor];
 
 	if (f->bytes % 8 || f->position % 8 || (s->begun && f->position != s->position))
-		return star_error_set(err, -EBADMSG, "the stream of reactor %u goes on at another place", f->reactor);
+		return star_error_set(err, -EBADMSG, "the stream of reactor %u continues at another position",
+				      f->reactor);
 	if (hold_room(s, f->bytes, err) < 0)
 		return err->code;
 	memcpy(s->memory + s->used, payload, f->bytes);
@@ -185,7 +187,7 @@ static int receive_block(struct pair_receiver *r, const struct pair_frame *f, co
 	int rc;
 
 	if (s->loaded)
-		return star_error_set(err, -EBADMSG, "the snapshot of reactor %u goes on behind its end", f->reactor);
+		return star_error_set(err, -EBADMSG, "the snapshot of reactor %u continues after its end", f->reactor);
 	rc = f->bytes ? r->ops.block(r->ops.ctx, f->reactor, payload, f->bytes, err) : 0;
 	if (rc < 0)
 		return rc;

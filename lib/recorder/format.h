@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bytes of the file: a head; `objects` names; and of each reactor its head, its peers and its records. */
+/* The bytes of the file: a header, `objects` names, then for each reactor a header, its peers and its records. Pure
+ * data. */
 #ifndef RECORDER_FORMAT_H
 #define RECORDER_FORMAT_H
 

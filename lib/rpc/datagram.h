@@ -172,7 +172,8 @@ static inline uint32_t dgram_next(const struct rte_mbuf *m, uint32_t at)
 uint32_t dgram_payload(const struct dgram_session *session);
 /* An empty mbuf with room for these and for the headers before them; NULL: the pool is empty. */
 struct rte_mbuf *dgram_alloc(struct dgram_session *session);
-/* ownership. */
+/* Queues a message: a chain by ->next, in which all mbufs but the last hold exactly dgram_payload bytes. Takes
+ * ownership. */
 void dgram_send(struct dgram_session *session, struct rte_mbuf *message);
 /*
  * Sending a small message. dgram_room returns a reference to the packet that is queued last, if it holds whole messages

@@ -64,7 +64,8 @@ enum secure_data secure_tickets_data(const struct secure_tickets *tickets);
 /* Issues a ticket for a principal, valid for SECURE_TICKET_NS from now on, by clock_ns; and its secret. */
 int secure_tickets_issue(struct secure_tickets *tickets, const struct secure_key *principal, uint64_t now_ns,
 			 struct secure_ticket *ticket, uint8_t secret[SECURE_HASH_BYTES], struct star_error *err);
-/* secrets. */
+/* Removes the tickets of principals for which `stays` returns false; returns their number. The keys passed to it have
+ * no secrets. */
 unsigned secure_tickets_review(struct secure_tickets *tickets, bool (*stays)(void *ctx, const struct secure_key *key),
 			       void *ctx);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of lib/service share. A service and its tasks belong to one reactor's thread; figures for the control
- * plane are read by any. */
+/* Shared by the files of this library. A service and its tasks belong to one reactor's thread; any thread may read the
+ * figures for the control plane. */
 #ifndef SERVICE_INTERNAL_H
 #define SERVICE_INTERNAL_H
 
@@ -8,6 +8,7 @@
 
 #include "journal/ring.h"
 #include "secure/rights.h"
+#include "service/ops.h"
 #include "service/plan.h"
 #include "service/service.h"
 #include "store/push.h"
@@ -19,20 +20,6 @@ enum {
 	SLICE_BYTES = 64 * 1024, /* ... bytes of their rows: some tens of microseconds */
 	SMALL_KEYS = 64, /* requests that need preparation, with up to this many keys, are executed in one slice */
 };
-
-/*
- * The operations of requests. X(kind, allowed flags, check, prepare, begin): the last three name a check_NAME in
- * validate.c, a prepare_NAME in prepare.c and a begin_NAME in execute.c. wire/frame.h has the contents of an
- * operation's body and result.
- */
-#define SERVICE_OPS(X) \
-	X(PULL, WIRE_READ_ONLY | WIRE_VERSIONS, unscaled, pull, pull) \
-	X(PUSH, WIRE_ACCUMULATE | WIRE_RATE | WIRE_SCALE | WIRE_PULLED | WIRE_MORE, push, push, push) \
-	X(PUSH_PULL, WIRE_RATE | WIRE_SCALE | WIRE_PULLED | WIRE_MORE, push, push, push) \
-	X(DELETE, 0, delete, keys, delete) \
-	X(ASSIGN, WIRE_MORE, unscaled, assign, push) \
-	X(RUN, 0, run, run, run) \
-	X(COMMIT, WIRE_OPEN | WIRE_RATE | WIRE_SCALE | WIRE_BY_ROW, commit, keys, commit)
 
 enum task_phase {
 	TASK_NEW,
@@ -51,8 +38,8 @@ enum task_stage {
 	STAGE_VERSIONS,
 	STAGE_PULL,
 	STAGE_DELETE,
-	STAGE_RUN,
-	/* of a program: see struct run */ STAGE_COMMIT,
+	STAGE_RUN, /* of a program: see struct run */
+	STAGE_COMMIT,
 };
 
 /* A request's progress, in rpc_request->task. */

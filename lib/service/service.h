@@ -36,7 +36,8 @@ struct service_counters {
 struct journal_ring;
 
 struct service_options {
-	/* all. */
+	/* What a request's sender may do with tables, by their ids (secure/rights.h). NULL, or a result of NULL:
+	 * everything. */
 	const _Atomic(uint8_t) *(*rights)(const struct rpc_request *request);
 	/* With rights: rpc_request_account, or NULL: there are no quotas; and over_quota, which is called when a sender
 	 * exceeds one. */

@@ -83,7 +83,7 @@ void *store_arena_take_page(struct arena *a);
 /* Returns what was taken, with its size, or neighbouring pieces as one. */
 void store_arena_give(struct arena *a, void *piece, uint64_t bytes);
 
-/* left. */
+/* drop.c: frees some memory of dropped tables, in about `steps` steps of a microsecond. False: there is none left. */
 bool store_arena_reclaim(struct arena *a, unsigned steps);
 
 #endif

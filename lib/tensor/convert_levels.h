@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The converters of each SIMD level, by dtype, for tensor_convert_find. Each level is a file of its own. */
+/* The converters of each SIMD level, by dtype, for tensor_convert_find. Each level has its own file. Constant data. */
 #ifndef TENSOR_CONVERT_LEVELS_H
 #define TENSOR_CONVERT_LEVELS_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011, section 3.3): four random words that are a function of a counter
- * and a key, so that they depend on nothing else. First values of rows and stochastic rounding are drawn from it. Pure
- * functions.
+ * Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011, section 3.3): a counter-based generator: four random words as a
+ * function of a counter and a key. Initial values of rows and stochastic rounding are drawn from it. Pure functions.
  */
 #ifndef TENSOR_PHILOX_H
 #define TENSOR_PHILOX_H

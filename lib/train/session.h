@@ -96,7 +96,8 @@ struct session_model {
 	uint32_t feeds_count;
 };
 
-/* training). */
+/* Results with a meaning for the session: "global_step" (graph_global_step), and "loss" (a scalar: NaN ends
+ * training). */
 #define SESSION_GLOBAL_STEP "global_step"
 #define SESSION_LOSS "loss"
 

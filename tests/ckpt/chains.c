@@ -259,7 +259,7 @@ void strange_numbers_stop_no_save(void)
 	CHECK_INT(rmdir(in(directory, "9223372036854775807-full").text), 0);
 	save_bare(directory, &(struct bare){ .id = INT64_MAX });
 	CHECK_INT(ckpt_next_id(directory, true, &next, &err), -EOVERFLOW);
-	CHECK_HAS(err.text, "/9223372036854775807-full has the greatest number");
+	CHECK_HAS(err.text, "/9223372036854775807-full has the highest number");
 	CHECK_HAS(err.text, "move it to another directory");
 	CHECK_INT(ckpt_begin(directory, next.id, 0, path, &err), -EINVAL);
 	unit_remove(directory);

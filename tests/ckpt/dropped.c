@@ -106,7 +106,7 @@ void what_was_dropped_is_written_down(void)
 	CHECK_UINT(read[1], 0);
 	unit_write_text(in(path, "dropped.json").text, "{\"format\"");
 	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), -EBADMSG);
-	CHECK_HAS(err.text, "dropped.json is damaged: it is no JSON");
+	CHECK_HAS(err.text, "dropped.json is damaged: it is not valid JSON");
 	only_a_file_is_read(path);
 	refuse("");
 	refuse("[]");

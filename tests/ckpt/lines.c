@@ -163,7 +163,7 @@ void import_respects_who_writes_there(void)
 	CHECK_INT(import_text(text, to, &imported, &err), -EBUSY);
 	snprintf(said, sizeof(said), "another cluster writes its checkpoints to %s (process %d)", to, (int)getpid());
 	CHECK_HAS(err.text, said);
-	CHECK_HAS(err.text, "or end that one before");
+	CHECK_HAS(err.text, "or stop that one first");
 	CHECK(access(in(to, "00000001-full.partial/node0-reactor0.star").text, F_OK) == 0);
 	CHECK(access(in(to, "dropped.json").text, F_OK) == 0);
 	/* What is left when it has ended is nobody's. */
@@ -388,7 +388,7 @@ void wrong_lines_are_refused(void)
 		{ HEAD ROW("1", ""), "line 2: the lines end here: the last one of a table" },
 		{ HEAD ROW("1", "") END("2"), "line 3: \"t\" ends after 1 rows" },
 		{ HEAD HEAD, "line 2: table \"t\" has not ended" },
-		{ HEAD END("0") HEAD, "line 3: table \"t\" was there before" },
+		{ HEAD END("0") HEAD, "line 3: table \"t\" occurs twice" },
 		{ HEAD END("0") ROW("1", ""), "line 3: a table's first line" },
 		{ HEAD ROW("1", "") ROW("2", "") ROW("1", ""), "line 4: key 1 was there before" },
 		{ HEAD ROW("1.0", ""), "line 2: member \"key\"" },

@@ -158,7 +158,7 @@ static bool vanish(const char *directory)
 
 	ckpt_claim_init(&claim, directory);
 	good = CHECK_INT(umount(directory), 0) && CHECK_INT(ckpt_claim_take(&claim, directory, &err), -ENODEV) &&
-	       CHECK_HAS(err.text, "nothing is mounted there any more: mount it again") &&
+	       CHECK_HAS(err.text, "is not mounted any more: mount it again") &&
 	       CHECK_INT(mount("none", directory, "tmpfs", 0, "size=256k"), 0) &&
 	       CHECK_INT(ckpt_claim_take(&claim, directory, &err), 0) &&
 	       CHECK_INT(ckpt_claim_take(&claim, directory, &err), 0) &&

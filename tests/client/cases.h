@@ -175,6 +175,7 @@ void a_busy_node_is_asked_again(void);
 void refused_requests_keep_their_order(void);
 void lost_results_are_not_replaced_at_once(void);
 void what_was_applied_is_not_applied_by_a_newer_layout(void);
+void a_push_whose_results_are_lost_is_applied_whole(void);
 void stale_layouts_are_fetched_again(void);
 void an_unpublished_layout_ends_at_the_deadline(void);
 void restarts_never_go_unnoticed(void);

@@ -565,6 +565,27 @@ void what_was_applied_is_not_applied_by_a_newer_layout(void)
 	bench_stop(&b);
 }
 
+/* One node has applied its part, and its results are lost; the other one refuses its part, since the layout has changed
+ * by then. Whoever is told that the push was applied can rely on all of it. */
+void a_push_whose_results_are_lost_is_applied_whole(void)
+{
+	struct bench b = bench_start(2, 2, DIM);
+	struct star_op op = push_pull_of_ones(&b);
+	struct star_error err = { 0 };
+	uint32_t applied = 0;
+	float first;
+
+	op.flags = STAR_AT_ONCE;
+	b.peer->repeats = b.peer->moves_soon = true;
+	peer_misbehave(b.peer, FAULT_CLOSE, 0, 1);
+	CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), -EREMOTEIO);
+	CHECK(!b.peer->moves_soon);
+	for (uint64_t key = 0; key < KEYS; key++)
+		if (!CHECK(peer_find(b.peer, 1, key, &applied, &first)) || !CHECK_UINT(applied, 1))
+			break;
+	bench_stop(&b);
+}
+
 void stale_layouts_are_fetched_again(void)
 {
 	struct bench b = bench_start(2, 2, DIM);

@@ -108,6 +108,7 @@ struct peer {
 	bool full;	   /* programs find no room for what they are to keep */
 	bool repeats;	   /* what is sent a second time was executed the first time, it says */
 	bool moves;	   /* when it says so, the layout changes, once */
+	bool moves_soon;   /* the layout changes when a request has been executed, once */
 	/* Its replies are retained (peer_retained.c): what clients keep is durable when the test says so. */
 	bool retains;
 	bool silent;		      /* it does not say what has become durable since */

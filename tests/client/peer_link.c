@@ -256,7 +256,9 @@ static void *link_main(void *arg)
 		pthread_mutex_unlock(&wire_end.lock);
 		idle_ns = worked ? 0 : idle_ns + (uint64_t)nap.tv_nsec;
 		/* The longer nothing has come, the longer: most cases wait for something for most of their time. */
-		nap.tv_nsec = idle_ns < 4 * NAP_NS ? NAP_NS : idle_ns < 4 * NAP_MAX_NS ? (long)(idle_ns / 4) : NAP_MAX_NS;
+		nap.tv_nsec = idle_ns < 4 * NAP_NS	 ? NAP_NS
+			      : idle_ns < 4 * NAP_MAX_NS ? (long)(idle_ns / 4)
+							 : NAP_MAX_NS;
 		if (!worked)
 			nanosleep(&nap, NULL);
 	}

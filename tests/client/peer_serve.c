@@ -301,6 +301,9 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 	if (keys > WIRE_KEYS_MAX || ops > WIRE_OPS_MAX || ops < 1 ||
 	    reply->used - sizeof(*frame) > r->peer->request_max[r->node])
 		return WIRE_OVER_LIMIT;
+	if (r->peer->moves_soon)
+		r->peer->published_epoch = ++r->peer->epoch;
+	r->peer->moves_soon = false;
 	return pushes && apart ? WIRE_BAD_REQUEST : WIRE_OK;
 }
 

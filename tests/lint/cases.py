@@ -50,6 +50,9 @@ SIZED = {
 }
 
 CASES = [
+    # comments
+    ("comment_that_was_cut_off", {"lib/optim/a.c": function("\t/* thread. */\n")}, "text", "its beginning was cut off"),
+    ("comment_of_a_member_in_one_word", {"lib/optim/a.c": function("\tint n; /* rows. */\n\t/* of rows */\n")}, "text", None),
     # names that perf and gdb can tell apart
     ("statics_of_a_word_in_three_files", {f"lib/optim/{n}.c": STATIC.format("void", "take") for n in "abc"}, "statics",
      "a static function take is in 3 files (lib/optim/a.c, lib/optim/b.c, lib/optim/c.c)"),

@@ -38,7 +38,7 @@ static void addresses_of_the_kernel_are_refused(void)
 	struct star_error err = { 0 };
 
 	CHECK_INT(node_claim(&port, &err), -EADDRINUSE);
-	CHECK_HAS(err.text, "the data address 127.0.0.1 is the kernel's too, on lo");
+	CHECK_HAS(err.text, "the data address 127.0.0.1 is also an address of the kernel, on lo");
 	CHECK_HAS(err.text, "`ip address delete 127.0.0.1/8 dev lo`");
 	CHECK_UINT(port.claims_count, 0);
 	node_disclaim(&port);
@@ -61,7 +61,7 @@ static void addresses_have_one_owner(void)
 	CHECK_INT(node_claim(&first, &err), 0);
 	CHECK_UINT(first.claims_count, 2);
 	CHECK_INT(node_claim(&second, &err), -EADDRINUSE);
-	CHECK_HAS(err.text, "the data ports of 2001:2::77:1 are taken by another appliance");
+	CHECK_HAS(err.text, "the data ports of 2001:2::77:1 are in use by another starserver");
 	CHECK_HAS(err.text, "`ss -xap | grep @starserver/veth-a/2001:2::77:1`");
 	node_disclaim(&second);
 	CHECK_INT(node_claim(&elsewhere, &err), 0);

@@ -255,12 +255,12 @@ static void what_no_primary_sends_is_refused(void)
 	refuse(PAIR_STREAM, 0, 0, &odd, sizeof(odd), "12 bytes");
 	refuse(PAIR_STREAM, 0, 0, &strange, sizeof(strange), "kind 99");
 	refuse(PAIR_STREAM, 0, 0, &bare, sizeof(bare), "8 bytes");
-	refuse(PAIR_STREAM, 0, 4, &bare, sizeof(bare), "another place");
-	refuse(PAIR_STREAM, 0, 0, &bare, 4, "another place");
+	refuse(PAIR_STREAM, 0, 4, &bare, sizeof(bare), "another position");
+	refuse(PAIR_STREAM, 0, 0, &bare, 4, "another position");
 	refuse(PAIR_CATALOGUE, 0, UINT64_MAX, "x", 1, "too long");
 	refuse(PAIR_ACK, 0, 0, NULL, 0, "kind 16");
-	refuse(77, 0, 0, NULL, 0, "no frame of a pair");
-	refuse(PAIR_PING, 0, 0, "x", 1, "no frame of a pair");
+	refuse(77, 0, 0, NULL, 0, "an invalid frame");
+	refuse(PAIR_PING, 0, 0, "x", 1, "an invalid frame");
 }
 
 static void what_is_held_is_bounded(void)
@@ -337,7 +337,7 @@ static void another_version_is_known_by_its_head(void)
 	link = pair_link_accept(fds[0], NULL, clock_us() + 1000000, &err);
 	CHECK_INT(write(fds[1], &hello, offsetof(struct pair_hello, checksum)), 12);
 	CHECK_INT(pair_link_hear(link, &heard, clock_us() + 60000000, &err), -EPROTO);
-	CHECK_HAS(err.text, "speaks version 3 between nodes of a pair, this one 4");
+	CHECK_HAS(err.text, "uses version 3 of the protocol between nodes of a pair, this one 4");
 	hello.version++;
 	CHECK_INT(write(fds[1], &hello, sizeof(hello)), sizeof(hello));
 	CHECK_INT(pair_link_hear(link, &heard, clock_us() + 60000000, &err), 0);

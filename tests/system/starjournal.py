@@ -46,7 +46,7 @@ def pushes(step, count=ROWS):
 
 def pulls():
     keys = {"from": 0, "count": ROWS + 1000}
-    return [op("pull", table["name"], read_only=True, **({} if "shape" in table else {"keys": keys}))
+    return [op("pull", table["name"], read_only=True, bits=True, **({} if "shape" in table else {"keys": keys}))
             for table in TABLES]
 
 

@@ -422,13 +422,18 @@ class RpcError(Failure):
         super().__init__(f"{self.text} ({self.code})")
 
 
+class Closed(Failure, ConnectionError):
+    """The control plane closed the connection instead: its node ends, or begins again."""
+
+
 def _ask(connection, whom, method, params):
     """Sends a request on a connection to a control plane and returns the result; an error is an RpcError."""
     request = {"jsonrpc": "2.0", "id": 1, "method": method, **({"params": params} if params else {})}
     with connection, connection.makefile() as lines:
         connection.sendall(json.dumps(request).encode() + b"\n")
         line = lines.readline()
-    check(line, f"{whom} closed the connection without an answer to {method}")
+    if not line:
+        raise Closed(f"{whom} closed the connection without an answer to {method}")
     answer = json.loads(line)
     if "error" in answer:
         raise RpcError(answer["error"])

@@ -298,7 +298,7 @@ def removed(t):
         t.exchange(16, 10, host=SPARE)
         node.starctl("status")
         # Some ask registers of a device that is gone, by waits in loops: where a processor is emulated and shared, for minutes.
-        wait_until(lambda: "its driver has let go of it" in node.text(), 400, "the driver's end")
+        wait_until(lambda: "its driver has released it" in node.text(), 400, "the driver's end")
         t.stop()
         wait_until(lambda: not os.path.exists(f"/sys/bus/pci/devices/{t.pci}"), 30, "the end of the device")
     finally:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """star-do, which asks what a worker asks; and workers that push by it, count what they push, and go on over whatever happens."""
+import array
 import json
 import math
 import os
@@ -27,6 +28,9 @@ def do(net, ps, *lines, errors=False):
     text = "".join(json.dumps(line) + "\n" for line in lines)
     answers = [json.loads(line) for line in run_in(net, STAR_DO, ps, text=text).stdout.splitlines()]
     equal(len(answers), len(lines), "the answers")
+    for answer in answers:
+        if "bits" in answer:
+            answer["values"] = array.array("d", bytes.fromhex(answer.pop("bits"))).tolist()
     for line, answer in zip(lines, answers):
         check(errors or "error" not in answer, f"{line}: {answer}")
     return answers
@@ -97,7 +101,7 @@ class Pusher:
 
     def applied_on(self, tasks, task_of):
         """The same on each task: libstar sends it a request of its own."""
-        pull = op("pull", self.table["name"], keys={"from": 0, "count": self.keys}, read_only=True)
+        pull = op("pull", self.table["name"], keys={"from": 0, "count": self.keys}, read_only=True, bits=True)
         values, found = do(self.net, self.ps, self.table, pull)[1]["values"], [set() for _ in range(tasks)]
         for key in range(self.keys):
             found[task_of(key)] |= set(values[2 * key:2 * key + 2])

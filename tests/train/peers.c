@@ -131,7 +131,7 @@ static struct peers *open_told(void)
 				&err);
 }
 
-/* A worker of this index that beats is alive, and one that does not is dead; nothing is written before that is known. */
+/* A worker of this index that beats is alive, and one that does not is dead. Nothing is written before. */
 void an_index_is_of_one_worker(void)
 {
 	struct peers_options options = { .job = "job", .count = WORKERS, .lease_us = LEASE_US };

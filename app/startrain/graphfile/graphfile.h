@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `startrain FILE.star`: trains a graph that is written as text, as starserver.torch.export_graph() writes it, with
- * batches and first values from files of arrays (arrays.h), or evaluates and predicts with what PS tasks hold of it.
+ * `startrain FILE.star`: trains a graph from its text, such as starserver.torch.export_graph() writes, with batches and
+ * initial values from files of arrays (arrays.h); or evaluates or predicts with the parameters on the PS tasks. One
+ * thread per process.
  */
 #ifndef STARTRAIN_GRAPHFILE_H
 #define STARTRAIN_GRAPHFILE_H
@@ -16,7 +17,7 @@ enum graphfile_command { GRAPHFILE_TRAIN, GRAPHFILE_EVALUATE, GRAPHFILE_PREDICT 
 struct graphfile_options {
 	enum graphfile_command command;
 	const char *graph, *ps, *protocol, *values, *report;
-	const char *files[GRAPHFILE_FILES_MAX]; /* of batches, to train, evaluate or predict with */
+	const char *files[GRAPHFILE_FILES_MAX]; /* of batches for training, evaluation or prediction */
 	uint32_t files_count;
 	uint32_t workers, first_worker, local_workers, epochs, intra_op;
 	uint64_t seed, deadline_us;
@@ -29,23 +30,23 @@ bool graphfile_is_one(const char *argument);
 /* The program: `startrain FILE.star ...`. Returns the exit status. */
 int graphfile_main(int argc, char **argv);
 
-/* 0; 1 when --help was answered; -EINVAL with err. */
+/* 0; 1 if --help was printed; -EINVAL with err. */
 int graphfile_options_parse(struct graphfile_options *o, int argc, char **argv, struct star_error *err);
 
 /*
- * First values. A variable that is to be given its values is made with -60000 in each element, as
- * starserver.torch.Optimizer makes it, so that a node that was restarted shows what it has lost. The chief gives those
- * that are so the arrays of the file `path`, which has one for each such variable in the graph's order (NULL: no file);
- * the others wait until there are values. Values that are there stay. 0; -ENODATA: there are none, or a part of them is
- * lost; or what the session failed with.
+ * Initializes variables. A variable that needs values from a file is created with -60000 in each element, as
+ * starserver.torch.Optimizer does, so that values that a restarted node lost are recognized. The chief assigns the
+ * arrays of the file `path`, one for each such variable in the graph's order (NULL: no file), to those that still have
+ * -60000; other workers wait for that. Existing values are not changed. 0; -ENODATA: there are no values, or some of
+ * them were lost; or the session's error.
  */
 int graphfile_give_values(const struct graph *graph, const struct session_config *config, const char *path,
 			  struct star_error *err);
 
 struct graphfile_result {
-	uint64_t steps;			       /* or batches that were evaluated */
-	uint64_t rows;			       /* of these */
-	double first_loss, last_loss, seconds; /* last_loss: or the mean of all rows that were evaluated */
+	uint64_t steps;			       /* or evaluated batches */
+	uint64_t rows;			       /* in these */
+	double first_loss, last_loss, seconds; /* last_loss: or the mean over all evaluated rows */
 	uint32_t rounds, requests;
 };
 
@@ -53,12 +54,13 @@ struct graphfile_result {
 int graphfile_train(const struct graphfile_options *o, uint32_t worker, struct graphfile_result *result,
 		    struct star_error *err);
 
-/* What a worker's session is configured with. */
+/* Returns the configuration of a worker's session. */
 struct session_config graphfile_config(const struct graphfile_options *o, uint32_t worker);
 
 /*
- * Evaluates, or predicts to standard output, with what PS tasks hold: all look-ups are read-only, and a graph that
- * updates anything is refused (-EINVAL). A first result of one number is the loss; all others are predictions.
+ * Evaluates, or prints predictions to standard output, with the parameters on the PS tasks. All look-ups are read-only,
+ * and a graph that updates anything is refused (-EINVAL). If the first result is a scalar, it is the loss; all others
+ * are predictions.
  */
 int graphfile_score(const struct graphfile_options *o, struct graphfile_result *result, struct star_error *err);
 

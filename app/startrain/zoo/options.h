@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of `startrain MODEL`: one list, and whether those given go together. */
+/* The options of `startrain MODEL`: the list, and the check of combinations. One thread. */
 #ifndef STARTRAIN_ZOO_OPTIONS_H
 #define STARTRAIN_ZOO_OPTIONS_H
 
@@ -74,17 +74,17 @@
 	X(json, no_argument, "           print the result as one JSON object; each prediction as one") \
 	X(help, no_argument, "")
 
-/* An argument that is no option, as getopt_long has it with "-"; options come after it. */
+/* Return values of getopt_long; ARGUMENT is one that is not an option, which the "-" in optstring asks for. */
 enum {
 	NONE,
 	ARGUMENT,
 #define X(name, argument, help) OPTION_##name,
 	ZOO_OPTIONS(X)
 #undef X
-		ZOO_OPTIONS_COUNT /* and the table's end */
+		ZOO_OPTIONS_COUNT /* also the end of the table */
 };
 
-/* Files, format, and that each option that is given means something; given: by option. Sets the format. 0, or -EINVAL
+/* Checks files and format, and that every given option has an effect; given: by option. Sets the format. 0, or -EINVAL
  * with what is wrong and what to do. */
 int zoo_options_check(struct zoo_options *o, const bool *given, struct star_error *err);
 

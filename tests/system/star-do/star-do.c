@@ -7,7 +7,8 @@
  *    "scale", "rate", "seed"}
  *   {"do": "pull", "push", "push_pull" or "delete", "table": "t",
  *    "keys": [1, 2] or {"from": 0, "count": 9, "repeat": 1}, "values": [...] or a number for all, "dtype", "step",
- *    "rate", "scale", "read_only", "versions": [...], "hash": true, "clip": 1.5}
+ *    "rate", "scale", "read_only", "versions": [...], "hash": true, "bits": true,
+ *    "clip": 1.5}
  *   {"do": "push", ..., "tag": 5} with STAR_ACCUMULATE
  *   {"do": "commit", "table": "t", "tag": 5, "scale", "rate", "open": true}
  *   {"do": "together", "table": "t", "pushes": [{"keys", "values"}, ...]}   all in flight at the same time; "each" has
@@ -17,8 +18,9 @@
  *   {"do": "drop", "table": "t"}   by star_table_drop; its handle stays, until the table is created again
  *   {"do": "open"}   closes the cluster, and opens it again; its tables are forgotten
  *
- * Rows are returned as "values", or as the CRC-32 of their bytes. Numbers are those of the type on the wire. clip: by
- * star_clip_global_norm, whose norm is returned.
+ * Rows are returned as "values", or as the CRC-32 of their bytes, or as the "bits" of the values as float64 in
+ * hexadecimal, which of many rows takes a small part of the time, here and where they are read. Numbers are those of
+ * the type on the wire. clip: by star_clip_global_norm, whose norm is returned.
  */
 #include <jansson.h>
 #include <malloc.h>
@@ -31,7 +33,7 @@
 #include "tensor/convert.h"
 #include "tensor/dtype.h"
 
-enum { TABLES_MAX = 64, LINE_MAX = 64 << 20 };
+enum { TABLES_MAX = 64 };
 static uint64_t deadline_us = 60000000;
 
 static struct star_cluster *cluster;
@@ -135,26 +137,54 @@ static double number_at(const void *row, unsigned dtype, uint64_t i)
 }
 
 /* `rows` rows of n numbers each, from bytes of that type. */
-static json_t *numbers_of(const uint8_t *bytes, unsigned dtype, uint64_t rows, uint64_t n)
+static double *doubles_of(const uint8_t *bytes, unsigned dtype, uint64_t rows, uint64_t n)
 {
-	json_t *list = json_array();
-	double *doubles = memory(n * sizeof(*doubles));
+	double *doubles = memory(rows * n * sizeof(*doubles));
 	float *scratch = memory(n * sizeof(*scratch));
 
 	for (uint64_t r = 0; r < rows; r++) {
 		const uint8_t *row = bytes + r * dtype_row_bytes(dtype, n);
 
 		if (dtype_is_real(dtype))
-			tensor_convert_row(doubles, STAR_FLOAT64, row, dtype, (uint32_t)n, scratch);
-		for (uint64_t i = 0; i < n; i++) {
-			const double x = dtype_is_real(dtype) ? doubles[i] : number_at(row, dtype, i);
+			tensor_convert_row(doubles + r * n, STAR_FLOAT64, row, dtype, (uint32_t)n, scratch);
+		for (uint64_t i = 0; i < n && !dtype_is_real(dtype); i++)
+			doubles[r * n + i] = number_at(row, dtype, i);
+	}
+	free(scratch);
+	return doubles;
+}
 
-			json_array_append_new(list, x - x == 0 ? json_real(x) : json_string("not finite"));
+static json_t *numbers_of(const double *doubles, uint64_t n)
+{
+	json_t *list = json_array();
+
+	for (uint64_t i = 0; i < n; i++)
+		json_array_append_new(list,
+				      doubles[i] - doubles[i] == 0 ? json_real(doubles[i]) : json_string("not finite"));
+	return list;
+}
+
+/* NULL: one of them is not finite, which is told by name. */
+static json_t *bits_of(const double *doubles, uint64_t n)
+{
+	static const char digits[] = "0123456789abcdef";
+	const uint8_t *bytes = (const uint8_t *)doubles;
+	char *text = memory(n * sizeof(*doubles) * 2);
+	json_t *string;
+
+	for (uint64_t i = 0; i < n; i++) {
+		if (doubles[i] - doubles[i] != 0) {
+			free(text);
+			return NULL;
 		}
 	}
-	free(doubles);
-	free(scratch);
-	return list;
+	for (uint64_t i = 0; i < n * sizeof(*doubles); i++) {
+		text[2 * i] = digits[bytes[i] >> 4];
+		text[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	string = json_stringn_nocheck(text, n * sizeof(*doubles) * 2);
+	free(text);
+	return string;
 }
 
 /* A number that JSON has none for is given as a string. */
@@ -177,18 +207,31 @@ static void fill(uint8_t *bytes, unsigned dtype, uint64_t rows, uint64_t n, cons
 	free(scratch);
 }
 
-static json_t *outcome(const struct star_op *op, unsigned dtype, uint64_t rows, uint64_t n, bool hash, double norm)
+static void set_rows(json_t *result, const uint8_t *bytes, unsigned dtype, uint64_t rows, uint64_t n, bool as_bits)
+{
+	double *doubles = doubles_of(bytes, dtype, rows, n);
+	json_t *bits = as_bits ? bits_of(doubles, rows * n) : NULL;
+
+	if (bits)
+		json_object_set_new(result, "bits", bits);
+	else
+		json_object_set_new(result, "values", numbers_of(doubles, rows * n));
+	free(doubles);
+}
+
+static json_t *outcome(const struct star_op *op, unsigned dtype, uint64_t rows, uint64_t n, const json_t *line,
+		       double norm)
 {
 	json_t *result = json_object();
 	const void *bytes = op->kind == STAR_PULL ? op->values : op->results;
 	json_t *versions = op->versions ? json_array() : NULL;
 	char text[16];
 
-	if (bytes && hash) {
+	if (bytes && json_is_true(json_object_get(line, "hash"))) {
 		snprintf(text, sizeof(text), "%08x", base_crc32(bytes, rows * dtype_row_bytes(dtype, n)));
 		json_object_set_new(result, "hash", json_string(text));
 	} else if (bytes) {
-		json_object_set_new(result, "values", numbers_of(bytes, dtype, rows, n));
+		set_rows(result, bytes, dtype, rows, n, json_is_true(json_object_get(line, "bits")));
 	}
 	for (uint64_t i = 0; versions && i < (op->count ? op->count : star_blocks(op->table)); i++)
 		json_array_append_new(versions, json_integer(op->versions[i]));
@@ -248,7 +291,7 @@ static json_t *operate(const json_t *line, enum star_op_kind kind)
 	    star_execute(cluster, &op, 1, deadline_us, &err) < 0)
 		result = failed(&err);
 	else
-		result = outcome(&op, dtype, rows, n, json_is_true(json_object_get(line, "hash")), norm);
+		result = outcome(&op, dtype, rows, n, line, norm);
 	free(keys);
 	free(op.values);
 	free(op.results);
@@ -364,9 +407,10 @@ int main(int argc, char **argv)
 {
 	enum { KEPT_BYTES = 32 << 20 };
 	struct star_error err = { 0 };
-	char *line = memory(LINE_MAX);
+	char *line = NULL;
+	size_t room = 0;
 
-	/* What a push took is kept for the next one: to find and clear its pages again would take longer than the push. */
+	/* What a push took is kept for the next one: to find and clear pages again would take longer than the push. */
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TRIM_THRESHOLD, 2 * KEPT_BYTES);
 	address = argv[1];
@@ -377,7 +421,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "star-do: %s\n", err.code ? err.text : "usage: star-do PS [DEADLINE_US]");
 		return EXIT_FAILURE;
 	}
-	while (fgets(line, LINE_MAX, stdin)) {
+	while (getline(&line, &room, stdin) > 0) {
 		json_t *json = json_loads(line, 0, NULL), *result = perform(json);
 		char *text = json_dumps(result, JSON_COMPACT);
 

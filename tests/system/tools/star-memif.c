@@ -20,7 +20,15 @@
 #include "base/clock.h"
 #include "net/tcp.h"
 
-enum { MBUFS = 4095, DESCRIPTORS = 1024, BURST = 32, BYTES_MAX = 1 << 16, CONNECT_MS = 5000 };
+enum {
+	MBUFS = 4095,
+	DESCRIPTORS = 1024,
+	BURST = 32,
+	BYTES_MAX = 1 << 16,
+	CONNECT_MS = 5000,
+	IDLE_TURNS = 1000,
+	NAP_US = 50
+};
 
 struct worker {
 	struct net *net;
@@ -154,13 +162,15 @@ static void send_some(struct worker *w)
 	}
 }
 
-static void turn(struct worker *w)
+/* How many frames came or went. */
+static unsigned turn(struct worker *w)
 {
 	struct rte_mbuf *frames[BURST];
-	unsigned n;
+	unsigned n, moved = 0;
 
 	for (uint16_t q = 0; q < w->queues; q++) {
 		n = rte_eth_rx_burst(0, q, frames, BURST);
+		moved += n;
 		for (unsigned i = 0; i < n; i++)
 			frames[i]->port = 0;
 		net_input(w->net, frames, n, clock_ns());
@@ -170,9 +180,11 @@ static void turn(struct worker *w)
 	while ((n = net_output(w->net, frames, BURST)) > 0) {
 		const unsigned sent = rte_eth_tx_burst(0, 0, frames, (uint16_t)n);
 
+		moved += n;
 		if (sent < n)
 			rte_pktmbuf_free_bulk(frames + sent, n - sent);
 	}
+	return moved;
 }
 
 int main(int argc, char **argv)
@@ -180,7 +192,7 @@ int main(int argc, char **argv)
 	static struct worker w;
 	struct star_error err = { 0 };
 	struct net_address to;
-	uint64_t begin_ns, shown = 0;
+	uint64_t begin_ns, shown = 0, idle = 0;
 	FILE *file;
 
 	if (argc < 7)
@@ -206,7 +218,9 @@ int main(int argc, char **argv)
 	while (!w.over) {
 		if (w.conn && tcp_queued(w.conn) == 0)
 			send_some(&w);
-		turn(&w);
+		idle = turn(&w) ? 0 : idle + 1;
+		if (idle > IDLE_TURNS) /* most of its time a case waits for something else */
+			usleep(NAP_US);
 		if (w.received > shown) {
 			shown = w.received + (1 << 20);
 			printf("received %llu\n", (unsigned long long)w.received);
