@@ -413,7 +413,7 @@ static int take_queues(struct control *control, const json_t *saved, struct star
 
 static int take_cluster(struct control *control, const json_t *json, struct star_error *err)
 {
-	static const char *const members[] = { "epoch",	  "reactors",	"first", "begins_with",
+	static const char *const members[] = { "epoch",	  "reactors",	"first",       "begins_with",
 					       "lineage", "taken_back", "passed_over", NULL };
 	const bool history = json_object_get(json, "lineage") != NULL;
 	struct control_handed handed = { .epoch = 0 };

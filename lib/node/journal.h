@@ -48,14 +48,15 @@ struct node_journal {
 	bool too_early;
 	/* it began when the node had rows: a restart can use it only after the next checkpoint counts */
 	bool later;
-	bool ended;			    /* the journal could not begin, ... */
-	struct star_error why;		    /* ... and why */
-	uint64_t former_bytes;		    /* bytes of the files of former lives, as long as they exist */
-	bool wants_checkpoint;		    /* because of these files */
-	uint32_t first;			    /* if usable: the life that the checkpoint is in */
-	uint64_t chosen;		    /* that checkpoint; 0: none */
-	uint64_t newest;		    /* the newest checkpoint that exists, of any kind */
-	uint64_t began; /* of a life without a base: the checkpoint that nodes start from, if later ones are passed over */
+	bool ended;	       /* the journal could not begin, ... */
+	struct star_error why; /* ... and why */
+	uint64_t former_bytes; /* bytes of the files of former lives, as long as they exist */
+	bool wants_checkpoint; /* because of these files */
+	uint32_t first;	       /* if usable: the life that the checkpoint is in */
+	uint64_t chosen;       /* that checkpoint; 0: none */
+	uint64_t newest;       /* the newest checkpoint that exists, of any kind */
+	/* of a life without a base: the checkpoint that nodes start from, if later ones are passed over */
+	uint64_t began;
 	bool asked_for;			    /* the chosen one was requested, without what came after it */
 	uint64_t taken_back;		    /* number of the cluster's rollbacks */
 	uint32_t epoch;			    /* that of the last layout that the node was given */

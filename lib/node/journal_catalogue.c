@@ -297,7 +297,7 @@ static int read_objects(struct node_journal *j, const json_t *objects, const jso
 int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err)
 {
 	static const char *const members[] = { "lineage", "taken_back", "epoch", "checkpoints", "parts",
-					       "objects", "changes",    "began", NULL };
+					       "objects", "changes",	"began", NULL };
 	struct journal_past *past = &j->past;
 	const json_t *parts;
 	char name[JOURNAL_NAME_MAX];
