@@ -342,11 +342,6 @@ static int check_both(struct config_load *load, struct star_error *err)
 
 	if (!c->journal_directory[0])
 		return 0;
-	if (c->ps_count > 1)
-		return config_fail(
-			config_check_origin(load, "journal.directory"), err,
-			"in a cluster of several PS tasks a node has a standby or keeps a journal, so far not both: "
-			"leave out one of standby.peer and journal.directory");
 	if (c->journal_durability != CONFIG_DURABILITY_ASYNC && c->journal_durability != c->standby_durability)
 		return config_fail(config_check_origin(load, "journal.durability"), err,
 				   "of a node that has a standby, journal.durability says for what replies wait while "

@@ -17,7 +17,10 @@
 #include "control/node.h"
 #include "jsonrpc/thread.h"
 
-enum { SECOND_US = 1000000, IDLE_MS = 3600 * 1000, DROPPED_TRIES = 3, WANTED_AGAIN_US = 60 * SECOND_US };
+enum { SECOND_US = 1000000, IDLE_MS = 3600 * 1000, DROPPED_TRIES = 3 };
+
+/* Between two that nodes need for their journals: less if the last one counts. */
+enum { WANTED_SOON_US = 5 * SECOND_US, WANTED_AGAIN_US = 60 * SECOND_US };
 
 static json_t *part_begin(const struct control *control, const struct control_checkpoint *c, uint32_t task)
 {
@@ -326,6 +329,9 @@ static void run_one(struct control *control, bool delta, bool last, uint32_t kee
 	p->writing = false;
 	p->error[0] = 0;
 	if (rc == 0) {
+		/* Who needs another one says so again. */
+		for (uint32_t task = 1; task < control->config->ps_count; task++)
+			control->nodes[task].wants = false;
 		p->saved++;
 		p->last = c;
 		p->last_rows = p->rows;
@@ -473,11 +479,13 @@ void control_checkpointer_look(struct control *control)
 	struct checkpointer *p = &control->checkpointer;
 	const uint64_t now_us = clock_us();
 	struct star_error err;
+	uint64_t pause_us;
 
 	pthread_mutex_lock(&control->lock);
 	/* One that goes wrong is not begun again at once. */
+	pause_us = p->error[0] ? WANTED_AGAIN_US : WANTED_SOON_US;
 	if (control->task == 0 && p->running && !p->settle && !p->closed &&
-	    (!p->wanted_us || now_us - p->wanted_us >= WANTED_AGAIN_US) && somebody_wants(control) &&
+	    (!p->wanted_us || now_us - p->wanted_us >= pause_us) && somebody_wants(control) &&
 	    control_leader_laid_out(control, &err) == 0 && ask_for(control, false, &err) == 0)
 		p->wanted_us = now_us;
 	pthread_mutex_unlock(&control->lock);

@@ -77,11 +77,13 @@ struct control_checkpoint {
 
 /* The place of a node with a journal in the history of its cluster. */
 struct control_history {
-	bool kept;	     /* it keeps a journal; otherwise the rest is unused */
-	bool recovers;	     /* it has lives to continue, so workers may be able to continue with it */
-	bool applies;	     /* PS task 0: its journal continues the checkpoint that the cluster starts from, ... */
-	bool asked_for;	     /* ... which was requested by its id, without anything after it */
-	uint64_t lineage;    /* PS task 0: of its checkpoints */
+	bool kept;	  /* it keeps a journal; otherwise the rest is unused */
+	bool recovers;	  /* it has lives to continue, so workers may be able to continue with it */
+	bool applies;	  /* PS task 0: its journal continues the checkpoint that the cluster starts from, ... */
+	bool asked_for;	  /* ... which was requested by its id, without anything after it */
+	uint64_t lineage; /* PS task 0: of its checkpoints */
+	/* PS task 0: up to this one, checkpoints later than that which the cluster starts from were abandoned */
+	uint64_t passed_over;
 	uint64_t taken_back; /* number of the cluster's rollbacks, as far as it knows */
 	uint32_t epoch;	     /* of the last layout that it was given; 0: none */
 };
@@ -184,6 +186,9 @@ struct control_data_plane {
 	/* PS task 0: the checkpoint that nodes start from, none newer than *id if that is not 0. If there is none: 0
 	 * with *id 0. specs may be NULL; otherwise it gets the checkpoint's objects, to be freed. */
 	int (*restored)(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
+	/* PS task 0: the newest checkpoint that counts, if it is a later one than *id, and of that lineage; otherwise
+	 * *id stays as it is. 0 or a negative errno with a message. NULL: *id stays. */
+	int (*newest)(void *ctx, uint64_t lineage, uint64_t *id, struct star_error *err);
 	/* The work queues of a checkpoint, as they were passed to checkpoint_commit: a new reference, or NULL if it has
 	 * none. The function may be NULL. */
 	int (*restored_queues)(void *ctx, uint64_t id, json_t **queues, struct star_error *err);
@@ -280,9 +285,14 @@ int control_pair_lead(struct control *control, uint64_t generation, uint32_t epo
 int control_pair_lead_again(struct control *control, uint64_t generation, struct star_error *err);
 /* Sets why the primary has no standby; "": it has one. At any time. */
 void control_pair_alone(struct control *control, const char *why);
-/* For a standby: the place of its primary's reactors in a cluster of several tasks; 0: unknown. They are set while
+/* For a standby: what its primary has told it of its place in a cluster of several tasks, without the epoch: the places
+ * of its reactors, 0: unknown; and, if nodes keep journals, the lineage and the number of rollbacks. They are set while
  * nothing else uses the data plane, which needs them to read rows. */
-void control_pair_place(struct control *control, uint32_t *cluster_reactors, uint32_t *first_reactor);
+void control_pair_place(struct control *control, struct control_layout *layout);
+/* PS task 0 of a cluster of several tasks with journals, about to take its primary's place: learns from the disk what
+ * the primary had written there, and may not have told: the newest checkpoint that counts, and what was dropped. Waits
+ * for that disk. Returns the checkpoint from which nodes start, and sets *passed_over as in struct control_history. */
+uint64_t control_pair_look(struct control *control, uint64_t *passed_over);
 /* Calls run while nothing else uses the data plane; it must not wait for a disk. From a thread of the data plane's own,
  * before the control plane ends. */
 void control_pair_with_plane(struct control *control, void (*run)(void *ctx), void *ctx);

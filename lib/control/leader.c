@@ -377,12 +377,14 @@ static void announce(struct control *control, uint32_t except)
 int control_leader_lay_out(struct control *control, uint32_t except, struct star_error *err)
 {
 	struct control_layout layout = { .epoch = 0 };
-	bool again;
+	bool again, due;
 	char tasks[128];
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
-	if (control->layout_due && control_leader_missing(control, tasks, sizeof(tasks)) == 0) {
+	due = control->layout_due && control_leader_missing(control, tasks, sizeof(tasks)) == 0;
+	rc = due && control->history.kept && !control->history_settled ? control_history_check(control, err) : 0;
+	if (due && rc == 0) {
 		if (control->history.kept && !control->history_settled)
 			control_history_settle(control);
 		control->history_settled = true;
@@ -392,7 +394,7 @@ int control_leader_lay_out(struct control *control, uint32_t except, struct star
 	again = control->epoch != 0 && control->config->ps_count > 1;
 	pthread_mutex_unlock(&control->lock);
 	if (layout.epoch == 0)
-		return 0;
+		return rc;
 	if (layout.epoch > CONTROL_EPOCH_MAX)
 		return star_error_set(err, -EOVERFLOW,
 				      "there is no layout after epoch %d: stop all nodes, then start them again",
@@ -412,6 +414,7 @@ int control_leader_lay_out(struct control *control, uint32_t except, struct star
 	pthread_mutex_lock(&control->lock);
 	control->layout_due = false;
 	control->checkpointer.closed = false;
+	control->checkpointer.wanted_us = 0; /* one that other nodes have kept from counting is begun again */
 	control_places_note(control);
 	pthread_mutex_unlock(&control->lock);
 	announce(control, except);

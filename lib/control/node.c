@@ -337,6 +337,7 @@ static void note_begun(struct control *control, const struct control_layout *lay
 	const struct control_data_plane *plane = &control->data_plane;
 
 	control->history.recovers = false;
+	control->history.lineage = layout->lineage;
 	control->history.taken_back = layout->taken_back;
 	if (!plane->incarnation)
 		return;

@@ -81,6 +81,7 @@ struct control_place {
 struct control_handed {
 	uint32_t epoch; /* 0: the primary has no layout yet */
 	struct control_place place;
+	uint64_t lineage, taken_back, passed_over; /* if nodes keep journals: as in struct control_history */
 };
 
 enum { CONTROL_ALONE_MAX = 160 };
@@ -534,6 +535,7 @@ bool control_leader_ask_checkpoint(struct control *control);
 /* history.c: PS task 0 knows the history of the cluster, because all nodes have joined; and a node has reported that it
  * has started. Under lock. */
 struct control_join;
+int control_history_check(struct control *control, struct star_error *err);
 void control_history_settle(struct control *control);
 void control_history_begun(struct control *control, const struct control_join *join);
 

@@ -50,14 +50,87 @@ void control_pair_alone(struct control *control, const char *why)
 	pthread_mutex_unlock(&control->lock);
 }
 
-void control_pair_place(struct control *control, uint32_t *cluster_reactors, uint32_t *first_reactor)
+void control_pair_place(struct control *control, struct control_layout *layout)
 {
 	pthread_mutex_lock(&control->plane);
 	pthread_mutex_lock(&control->lock);
-	*cluster_reactors = control->handed.place.reactors;
-	*first_reactor = control->handed.place.first;
+	layout->cluster_reactors = control->handed.place.reactors;
+	layout->first_reactor = control->handed.place.first;
+	layout->lineage = control->handed.lineage;
+	layout->taken_back = control->handed.taken_back;
 	pthread_mutex_unlock(&control->lock);
 	pthread_mutex_unlock(&control->plane);
+}
+
+/* Whether what a primary knows of the cluster's history is its standby's, too. */
+static bool hands_history(const struct control *control)
+{
+	return control->config->ps_count > 1 && control->config->journal_directory[0];
+}
+
+/* A drop that is written down has happened, whoever has heard of it. */
+static void drop_what_was_dropped(struct control *control, const uint32_t *generations)
+{
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++) {
+		bool dropped;
+
+		pthread_mutex_lock(&control->lock);
+		dropped = control->objects[id] && control->objects[id]->generation < generations[id];
+		if (control->generations[id] < generations[id])
+			control->generations[id] = generations[id];
+		pthread_mutex_unlock(&control->lock);
+		if (dropped)
+			control_forget(control, id, "the primary had dropped it");
+	}
+}
+
+uint64_t control_pair_look(struct control *control, uint64_t *passed_over)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 };
+	struct star_error err = { 0 };
+	uint64_t lineage, known, id;
+	int rc = 0;
+
+	*passed_over = 0;
+	if (control->task || !hands_history(control))
+		return 0;
+	pthread_mutex_lock(&control->lock);
+	lineage = control->handed.lineage;
+	known = id =
+		control->begins_with > control->handed.passed_over ? control->begins_with : control->handed.passed_over;
+	*passed_over = control->handed.passed_over;
+	pthread_mutex_unlock(&control->lock);
+	if (control->config->checkpoint_restore && plane->newest)
+		rc = plane->newest(plane->ctx, lineage, &id, &err);
+	pthread_mutex_lock(&control->lock);
+	if (rc == 0 && id > known)
+		control->begins_with = id;
+	id = control->begins_with;
+	pthread_mutex_unlock(&control->lock);
+	if (rc == 0 && plane->dropped_read)
+		rc = plane->dropped_read(plane->ctx, generations, &err);
+	if (rc == 0)
+		drop_what_was_dropped(control, generations);
+	else
+		log_warn("checkpoint.directory cannot be looked through, and this PS task 0 goes on with what its "
+			 "primary had told it: %s",
+			 err.text);
+	return id;
+}
+
+/* Who takes its primary's place goes on with the history that this had told it, and has no journal to apply: no disk is
+ * asked. Under lock. */
+static void take_history(struct control *control)
+{
+	if (!hands_history(control) || control->history.kept)
+		return;
+	control->history = (struct control_history){ .kept = true,
+						     .lineage = control->handed.lineage,
+						     .passed_over = control->handed.passed_over,
+						     .taken_back = control->handed.taken_back };
+	/* Of PS task 0 the others have yet to say what they know. */
+	control->history_settled = control->task != 0;
 }
 
 /* It joins PS task 0 again, at once: that is to learn something. Under lock. */
@@ -78,6 +151,8 @@ static void lead_task(struct control *control, bool begins)
 	/* One that begins with its checkpoint holds no rows by any place. */
 	if (begins)
 		control->handed = (struct control_handed){ .epoch = 0 };
+	else
+		take_history(control);
 	if (plane->incarnation)
 		control->inherited = plane->incarnation(plane->ctx);
 	control->pair_waits[0] = 0;
@@ -108,6 +183,11 @@ int control_pair_lead(struct control *control, uint64_t generation, uint32_t epo
 	}
 	rc = begins ? control_begin_with(control, err) : 0;
 	pthread_mutex_lock(&control->lock);
+	if (!begins)
+		take_history(control);
+	/* It holds its primary's rows, by that one's place. */
+	if (!begins && control->handed.epoch && !control->nodes[0].place.reactors)
+		control->nodes[0].place = control->handed.place;
 	if (epoch > control->epoch_floor)
 		control->epoch_floor = epoch;
 	control->layout_due = true;
@@ -227,6 +307,7 @@ static void add_queues(struct control *control, json_t *catalogue)
 static void add_cluster(struct control *control, json_t *catalogue)
 {
 	struct control_handed handed;
+	json_t *json;
 
 	pthread_mutex_lock(&control->lock);
 	handed = control->handed;
@@ -234,11 +315,18 @@ static void add_cluster(struct control *control, json_t *catalogue)
 		handed = (struct control_handed){ .epoch = control->epoch,
 						  .place = { .reactors = control->cluster_reactors,
 							     .first = control->first_reactor } };
-	json_object_set_new(catalogue, "cluster",
-			    json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)handed.epoch, "reactors",
-				      (json_int_t)handed.place.reactors, "first", (json_int_t)handed.place.first,
-				      "begins_with", jsonrpc_member_from_u64(control->begins_with)));
+	json = json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)handed.epoch, "reactors",
+			 (json_int_t)handed.place.reactors, "first", (json_int_t)handed.place.first, "begins_with",
+			 jsonrpc_member_from_u64(control->begins_with));
+	/* Releases that know no such members keep no journal here, and are no standbys of one that does. */
+	if (control->history.kept)
+		json_object_update_new(json,
+				       json_pack("{s:o, s:o, s:o}", "lineage",
+						 jsonrpc_member_from_u64(control->history.lineage), "taken_back",
+						 jsonrpc_member_from_u64(control->history.taken_back), "passed_over",
+						 jsonrpc_member_from_u64(control->history.passed_over)));
 	pthread_mutex_unlock(&control->lock);
+	json_object_set_new(catalogue, "cluster", json);
 }
 
 /* Whoever takes this node's place goes on with its checkpoints. */
@@ -272,7 +360,8 @@ json_t *control_pair_catalogue(struct control *control, uint64_t since)
 		else if (!all)
 			json_array_append_new(gone, json_integer(id));
 	}
-	epoch = control->epoch;
+	/* One that has taken its primary's place, and has no layout yet, gives out later ones than that. */
+	epoch = control->epoch > control->epoch_floor ? control->epoch : control->epoch_floor;
 	pthread_mutex_unlock(&control->lock);
 	catalogue = json_pack("{s:I, s:o, s:o}", "epoch", (json_int_t)epoch, "objects", objects, "generations",
 			      generations);
@@ -324,7 +413,9 @@ static int take_queues(struct control *control, const json_t *saved, struct star
 
 static int take_cluster(struct control *control, const json_t *json, struct star_error *err)
 {
-	static const char *const members[] = { "epoch", "reactors", "first", "begins_with", NULL };
+	static const char *const members[] = { "epoch",	  "reactors",	"first",       "begins_with",
+					       "lineage", "taken_back", "passed_over", NULL };
+	const bool history = json_object_get(json, "lineage") != NULL;
 	struct control_handed handed = { .epoch = 0 };
 	struct star_error why = { 0 };
 	uint64_t begins_with = 0;
@@ -335,9 +426,15 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 	    jsonrpc_member_u32(json, "reactors", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, reactors, &why) < 0 ||
 	    jsonrpc_member_u32(json, "first", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, first, &why) < 0 ||
 	    jsonrpc_member_u64(json, "begins_with", &begins_with, &why) < 0 ||
+	    (history && (jsonrpc_member_u64(json, "lineage", &handed.lineage, &why) < 0 ||
+			 jsonrpc_member_u64(json, "taken_back", &handed.taken_back, &why) < 0 ||
+			 jsonrpc_member_u64(json, "passed_over", &handed.passed_over, &why) < 0)) ||
 	    (handed.epoch ? *first + control->config->reactors > *reactors : *reactors || *first))
 		return star_error_set(err, -EPROTO, "the primary does not say where it is in the cluster: %.300s",
 				      why.text);
+	if (history != hands_history(control))
+		return star_error_set(err, -EPROTO,
+				      "of the two nodes one keeps a journal: give both a journal.directory, or none");
 	pthread_mutex_lock(&control->lock);
 	control->handed = handed;
 	if (control->task == 0)

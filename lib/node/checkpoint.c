@@ -223,13 +223,15 @@ static void *write_checkpoint(void *arg)
 	struct node_checkpoint *c = arg;
 	struct star_error err = { 0 };
 	int rc = open_files(c, &err);
+	/* A life that begins meanwhile has no instant of it, and goes on from a later one. */
+	const bool instants = node_journal_gets_instants(c->node);
 
 	if (rc == 0)
 		rc = begin_snapshots(c, &err);
 	if (rc == 0)
 		rc = write_all(c, &err);
 	/* A checkpoint counts only if each task's journal goes on from it. */
-	if (rc == 0)
+	if (rc == 0 && instants)
 		rc = node_journal_settle(c->node, c->now.id, part_sum(c), goes_on, c, &err);
 	if (rc < 0)
 		end_snapshots(c, false);

@@ -77,6 +77,7 @@ int node_trim_tables(struct node *node, struct star_error *err);
 int node_restore(struct node *node, const struct control_layout *layout, struct star_error *err);
 int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err);
 int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
+int node_checkpoint_newest(void *ctx, uint64_t lineage, uint64_t *id, struct star_error *err);
 int node_restored_queues(void *ctx, uint64_t id, json_t **queues, struct star_error *err);
 
 #endif

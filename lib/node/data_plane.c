@@ -430,6 +430,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.port_remove = remove_port,
 		.ports = list_ports,
 		.restored = node_restored,
+		.newest = node_checkpoint_newest,
 		.restored_queues = node_restored_queues,
 		.checkpoint_new = node_checkpoint_new,
 		.checkpoint_begin = node_checkpoint_begin,

@@ -119,6 +119,7 @@ static void count_on_reactor(void *ctx, struct reactor_message *message)
 
 	shard->disk_counts = true;
 	node_gate_disk(shard);
+	__atomic_store_n(&shard->disk_from, shard->journal ? shard->journal->head : 0, __ATOMIC_RELEASE);
 }
 
 /* What former lives leave of the limit to each reactor. */
@@ -428,7 +429,7 @@ bool node_journal_goes_on(struct node *node, const struct control_layout *layout
 	struct node_journal *j = node->journal;
 	bool news;
 
-	if (!j || !j->begun)
+	if (!j)
 		return true;
 	if (layout->taken_back != j->taken_back) {
 		log_warn("the cluster was taken back to checkpoint %" PRIu64 ": this node begins again",
@@ -436,10 +437,10 @@ bool node_journal_goes_on(struct node *node, const struct control_layout *layout
 		return false;
 	}
 	pthread_mutex_lock(&j->lock);
-	news = j->epoch != layout->epoch;
+	news = j->begun && j->epoch != layout->epoch;
 	/* A PS task 0 that has begun with nothing has another lineage; what this node has goes on. */
 	if (node->config->task_index) {
-		news |= layout->lineage != node_checkpoint_own_lineage(node->checkpoint);
+		news |= j->begun && layout->lineage != node_checkpoint_own_lineage(node->checkpoint);
 		node_checkpoint_goes_with(node->checkpoint, layout->lineage);
 	}
 	j->epoch = layout->epoch;
@@ -462,13 +463,20 @@ static bool has_instant(const struct node_journal *j, unsigned reactor, uint64_t
 	       journal_reader_at(ring, JOURNAL_DISK) >= __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE) + bytes;
 }
 
+bool node_journal_gets_instants(const struct node *node)
+{
+	const struct node_journal *j = node->journal;
+
+	return j && __atomic_load_n(&j->begun, __ATOMIC_ACQUIRE) && !j->ended;
+}
+
 int node_journal_settle(struct node *node, uint64_t id, uint32_t sum, bool (*go_on)(void *ctx), void *ctx,
 			struct star_error *err)
 {
 	struct node_journal *j = node->journal;
 	const uint64_t until_us = clock_us() + node->config->journal_wait_s * UINT64_C(1000000);
 
-	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE) || j->ended)
+	if (!node_journal_gets_instants(node))
 		return 0;
 	for (unsigned i = 0; i < node->shards_count; i++)
 		while (!has_instant(j, i, id)) {
@@ -493,19 +501,34 @@ static bool has_all_instants(const struct node_journal *j, uint64_t id)
 	return all;
 }
 
-/* A checkpoint counts whose instant the life has. */
-static void count_from_now(struct node_journal *j)
+/* A checkpoint counts whose instant the life has. False: a reactor does not answer. */
+static bool count_from_now(struct node_journal *j)
 {
 	struct star_error err = { 0 };
+	int rc = 0;
 
-	__atomic_store_n(&j->later, false, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < j->node->shards_count; i++) {
+	for (unsigned i = 0; rc == 0 && i < j->node->shards_count; i++) {
 		struct reactor_message m = { .run = count_on_reactor };
 
-		if (node_ask_copy(&j->node->shards[i], &m, sizeof(m), &err) < 0)
-			log_warn("the journal: %s", err.text);
+		rc = node_ask_copy(&j->node->shards[i], &m, sizeof(m), &err);
 	}
+	if (rc < 0) {
+		log_warn("the journal does not count yet: %s", err.text);
+		return false;
+	}
+	__atomic_store_n(&j->later, false, __ATOMIC_RELEASE);
 	log_info("a restart goes on from the journal");
+	return true;
+}
+
+bool node_journal_is_later(const struct node_journal *j)
+{
+	bool later = __atomic_load_n(&j->later, __ATOMIC_ACQUIRE);
+
+	for (unsigned i = 0; !later && i < j->node->shards_count; i++)
+		later = journal_reader_at(j->rings[i], JOURNAL_DISK) <
+			__atomic_load_n(&j->node->shards[i].disk_from, __ATOMIC_ACQUIRE);
+	return later;
 }
 
 bool node_journal_counts_now(const struct node *node)
@@ -514,7 +537,7 @@ bool node_journal_counts_now(const struct node *node)
 	struct journal_figures sum = { 0 };
 	struct star_error why;
 
-	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE) || __atomic_load_n(&j->later, __ATOMIC_ACQUIRE))
+	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE) || node_journal_is_later(j))
 		return false;
 	node_journal_add(j, &sum, &why);
 	return !sum.failed;
@@ -523,20 +546,22 @@ bool node_journal_counts_now(const struct node *node)
 void node_journal_counts(struct node *node, uint64_t id, uint32_t sum)
 {
 	struct node_journal *j = node->journal;
+	bool settled;
 
 	if (!j || !j->begun)
 		return;
 	pthread_mutex_lock(&j->lock);
+	settled = node_journal_find_checkpoint(&j->parts, id) != NULL;
 	node_journal_add_checkpoint(&j->counted, id, sum);
 	update_catalogue(j);
 	pthread_mutex_unlock(&j->lock);
 	for (unsigned i = 0; !j->ended && i < node->shards_count; i++)
 		journal_writer_keep_from(j->writers[i], id);
-	if (j->later && !j->ended && !has_all_instants(j, id))
+	if (j->later && !j->ended && !(settled && has_all_instants(j, id)))
 		return; /* it began before this life did */
+	if (j->later && !j->ended && !count_from_now(j))
+		return;
 	__atomic_store_n(&j->wants_checkpoint, false, __ATOMIC_RELAXED);
-	if (j->later && !j->ended)
-		count_from_now(j);
 	__atomic_store_n(&j->kept_id, id, __ATOMIC_RELEASE);
 }
 

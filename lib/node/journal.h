@@ -30,6 +30,7 @@ struct journal_past {
 	struct star_error fault; /* why it cannot be read; code 0: it can */
 	bool knows_parts;	 /* false: it was written by a release that did not record its parts of checkpoints */
 	uint64_t lineage, taken_back;
+	uint64_t began; /* the checkpoint that nodes started from when a life began that has no base */
 	uint32_t epoch;
 	struct object_spec *specs;
 	uint32_t specs_count;
@@ -43,15 +44,19 @@ struct node_journal {
 	struct journal_contents *contents; /* until the journal begins; and ... */
 	struct journal_past past;
 	bool usable, begun, failure_told, removed;
+	/* not usable, because no checkpoint has counted since the node had taken its primary's place */
+	bool too_early;
 	/* it began when the node had rows: a restart can use it only after the next checkpoint counts */
 	bool later;
-	bool ended;			    /* the journal could not begin, ... */
-	struct star_error why;		    /* ... and why */
-	uint64_t former_bytes;		    /* bytes of the files of former lives, as long as they exist */
-	bool wants_checkpoint;		    /* because of these files */
-	uint32_t first;			    /* if usable: the life that the checkpoint is in */
-	uint64_t chosen;		    /* that checkpoint; 0: none */
-	uint64_t newest;		    /* the newest checkpoint that exists, of any kind */
+	bool ended;	       /* the journal could not begin, ... */
+	struct star_error why; /* ... and why */
+	uint64_t former_bytes; /* bytes of the files of former lives, as long as they exist */
+	bool wants_checkpoint; /* because of these files */
+	uint32_t first;	       /* if usable: the life that the checkpoint is in */
+	uint64_t chosen;       /* that checkpoint; 0: none */
+	uint64_t newest;       /* the newest checkpoint that exists, of any kind */
+	/* of a life without a base: the checkpoint that nodes start from, if later ones are passed over */
+	uint64_t began;
 	bool asked_for;			    /* the chosen one was requested, without what came after it */
 	uint64_t taken_back;		    /* number of the cluster's rollbacks */
 	uint32_t epoch;			    /* that of the last layout that the node was given */
@@ -98,7 +103,12 @@ int node_journal_check(const struct node_journal *j, const struct control_layout
  * the previous one. */
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err);
 
-/* journal_take.c. The node has taken its primary's place, and serves: a thread starts a life that a restart can use
+/* journal_take.c. One of several PS tasks, about to take its primary's place: its lives go on with what that knew of
+ * the history of the cluster, as node->layout has it, and with the highest epoch that it has told. */
+void node_journal_inherits(struct node *node, uint32_t epoch);
+/* PS task 0: the same for what control_pair_look says. */
+void node_journal_passes_over(struct node *node, uint64_t began, uint64_t passed_over);
+/* The node has taken its primary's place, and serves: a thread starts a life that a restart can use
  * from the next checkpoint on. If that fails, the node serves without a journal. */
 void node_journal_take_over(struct node *node, struct control *control);
 /* Whether a standby may join: not while a life begins, for journal.wait_s at most. Then the journal is given up. */
@@ -107,13 +117,18 @@ bool node_journal_lets_join(struct node *node);
  */
 void node_journal_take_stop(struct node *node);
 void node_journal_take_end(struct node_journal *j);
+/* From any thread: a restart cannot use the journal yet, or would lack what replies have reported that did not wait for
+ * it. */
+bool node_journal_is_later(const struct node_journal *j);
 /* From any thread: whether a restart would use the journal, so that replies may wait for it. */
 bool node_journal_counts_now(const struct node *node);
 
 /* The node has served before, and gets another layout. False: the cluster was rolled back meanwhile, so the node has to
  * restart. */
 bool node_journal_goes_on(struct node *node, const struct control_layout *layout);
-/* The node's part of a checkpoint is written, and its files have this sum: returns when the journal also has its
+/* Whether the journal gets the instant of a checkpoint that begins now. */
+bool node_journal_gets_instants(const struct node *node);
+/* The node's part of such a checkpoint is written, and its files have this sum: returns when the journal also has its
  * instant and that sum on disk, or has ended. */
 int node_journal_settle(struct node *node, uint64_t id, uint32_t sum, bool (*goes_on)(void *ctx), void *ctx,
 			struct star_error *err);

@@ -108,6 +108,9 @@ char *node_journal_catalogue_text(const struct node_journal *j, size_t *bytes)
 			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "taken_back",
 			 jsonrpc_member_from_u64(j->taken_back), "epoch", (json_int_t)j->epoch, "checkpoints",
 			 checkpoints_json(&j->counted), "parts", checkpoints_json(&j->parts), "objects", objects);
+	/* Others leave it out: releases before this one know no such member. */
+	if (__atomic_load_n(&j->later, __ATOMIC_RELAXED) && j->newest)
+		json_object_set_new(json, "began", jsonrpc_member_from_u64(j->began));
 	text = jsonrpc_summed_text(json, JSON_INDENT(1), bytes);
 	json_decref(json);
 	return text;
@@ -293,8 +296,8 @@ static int read_objects(struct node_journal *j, const json_t *objects, const jso
 
 int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct star_error *err)
 {
-	static const char *const members[] = { "lineage", "taken_back", "epoch",   "checkpoints",
-					       "parts",	  "objects",	"changes", NULL };
+	static const char *const members[] = { "lineage", "taken_back", "epoch", "checkpoints", "parts",
+					       "objects", "changes",	"began", NULL };
 	struct journal_past *past = &j->past;
 	const json_t *parts;
 	char name[JOURNAL_NAME_MAX];
@@ -313,6 +316,7 @@ int node_journal_read_catalogue(struct node_journal *j, uint32_t story, struct s
 	    jsonrpc_member_u64(json, "lineage", &past->lineage, err) < 0 ||
 	    jsonrpc_member_u64(json, "taken_back", &past->taken_back, err) < 0 ||
 	    jsonrpc_member_u32(json, "epoch", 0, INT32_MAX, &past->epoch, err) < 0 ||
+	    (json_object_get(json, "began") && jsonrpc_member_u64(json, "began", &past->began, err) < 0) ||
 	    take_checkpoints(json_object_get(json, "checkpoints"), &j->counted, err) < 0 ||
 	    (parts && take_checkpoints(parts, &j->parts, err) < 0))
 		rc = err->code;

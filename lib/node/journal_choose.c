@@ -60,6 +60,7 @@ int node_journal_history(void *ctx, struct control_history *history, struct star
 	history->applies = j->usable;
 	history->asked_for = j->asked_for;
 	history->lineage = node_checkpoint_own_lineage(node->checkpoint);
+	history->passed_over = j->newest;
 	history->taken_back = j->past.taken_back;
 	history->epoch = j->past.epoch;
 	return 0;
@@ -69,7 +70,12 @@ uint64_t node_journal_at_latest(const struct node *node, uint64_t id)
 {
 	const struct journal_past_life *last = node->journal ? node_journal_last_life(node->journal) : NULL;
 
-	return last && id > last->base && id <= last->passed_over ? last->base : id;
+	uint64_t base;
+
+	if (!last)
+		return id;
+	base = last->base == JOURNAL_NO_BASE ? node->journal->past.began : last->base;
+	return id > base && id <= last->passed_over ? base : id;
 }
 
 /* What a checkpoint is to the journal. */
@@ -169,7 +175,15 @@ static int look_where(struct node_journal *j, struct star_error *err)
 		log_warn("the journal is not applied: no checkpoint has counted since the node had taken its primary's "
 			 "place");
 	j->usable = place == PLACE_WITHIN;
+	j->too_early = place == PLACE_TOO_EARLY;
 	return 0;
+}
+
+/* Of several PS tasks the others go on with what they have, of which a part may be of tables that were made since the
+ * checkpoint: the catalogue counts as soon as a life has begun, though its rows do not. */
+static bool has_catalogue(const struct node_journal *j)
+{
+	return j->usable || (j->too_early && j->node->config->ps_count > 1);
 }
 
 static int look_for_newest(struct node_journal *j, uint64_t chosen, struct star_error *err)
@@ -200,7 +214,7 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 		return 0;
 	}
 	rc = look_where(j, err);
-	if (rc < 0 || !j->usable)
+	if (rc < 0 || !has_catalogue(j))
 		return rc;
 	if (!id) /* else the checkpoint's manifest has said it */
 		node_checkpoint_begins(node->checkpoint, 0, j->past.lineage, NULL);

@@ -39,7 +39,7 @@ json_t *node_journal_status(const struct node *node)
 	if (!j)
 		return NULL;
 	begun = __atomic_load_n(&j->begun, __ATOMIC_ACQUIRE);
-	later = __atomic_load_n(&j->later, __ATOMIC_ACQUIRE);
+	later = node_journal_is_later(j);
 	if (!begun && !later)
 		return NULL;
 	if (begun)

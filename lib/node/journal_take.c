@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "jsonrpc/thread.h"
+#include "node/checkpoint.h"
 #include "node/journal.h"
 #include "node/pair.h"
 
@@ -48,7 +49,10 @@ static void prepare(void *ctx)
 {
 	struct take *t = ctx;
 
+	const uint32_t epoch = t->j->epoch;
+
 	node_journal_prepare_life(t->j, &t->j->node->layout);
+	t->j->epoch = RTE_MAX(epoch, t->j->epoch);
 	t->text = node_journal_catalogue_text(t->j, &t->bytes);
 }
 
@@ -60,7 +64,7 @@ static void begin_if_same(void *ctx)
 	size_t bytes;
 	char *text;
 
-	j->epoch = j->node->layout.epoch;
+	j->epoch = RTE_MAX(j->epoch, j->node->layout.epoch);
 	j->taken_back = j->node->layout.taken_back;
 	text = node_journal_catalogue_text(j, &bytes);
 	t->same = text && t->text && bytes == t->bytes && memcmp(text, t->text, bytes) == 0;
@@ -141,6 +145,20 @@ static void *run_take(void *ctx)
 	free(t->text);
 	free(t);
 	return NULL;
+}
+
+void node_journal_inherits(struct node *node, uint32_t epoch)
+{
+	if (node->checkpoint)
+		node_checkpoint_goes_with(node->checkpoint, node->layout.lineage);
+	node->journal->taken_back = node->layout.taken_back;
+	node->journal->epoch = epoch;
+}
+
+void node_journal_passes_over(struct node *node, uint64_t began, uint64_t passed_over)
+{
+	node->journal->began = began;
+	node->journal->newest = passed_over > began ? passed_over : 0;
 }
 
 void node_journal_take_over(struct node *node, struct control *control)

@@ -78,6 +78,11 @@ uint32_t node_pair_cluster_mark(const struct config *config)
 	return mark | 1;
 }
 
+bool node_pair_hands_journal(const struct config *config)
+{
+	return config->ps_count > 1 && config->journal_directory[0];
+}
+
 struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 {
 	const struct config *config = p->node->config;
@@ -88,7 +93,8 @@ struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 				    .data_port = config->own.data.port,
 				    .durability = 1 + config->standby_durability,
 				    .cluster = node_pair_cluster_mark(config),
-				    .data = 1 + (uint32_t)config->security_data };
+				    .data = (uint16_t)(1 + config->security_data),
+				    .journal = node_pair_hands_journal(config) };
 
 	pthread_mutex_lock(&p->lock);
 	hello.role = p->role;

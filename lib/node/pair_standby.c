@@ -62,8 +62,7 @@ static int take_catalogue(void *ctx, const char *text, size_t bytes, struct star
 		rc = control_pair_take(f->p->control, json, &epoch, err);
 	json_decref(json);
 	if (rc == 0 && f->p->node->config->ps_count > 1)
-		control_pair_place(f->p->control, &f->p->node->layout.cluster_reactors,
-				   &f->p->node->layout.first_reactor);
+		control_pair_place(f->p->control, &f->p->node->layout);
 	pthread_mutex_lock(&f->p->lock);
 	f->p->primary_epoch = epoch;
 	pthread_mutex_unlock(&f->p->lock);
@@ -315,7 +314,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 {
 	struct node_pair *p = f->p;
 	struct node *node = p->node;
-	uint64_t generation = p->generation + 1;
+	uint64_t generation = p->generation + 1, began, passed_over;
 	bool ended;
 	int rc = -EAGAIN;
 
@@ -342,7 +341,13 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 		rc = node_trim_tables(node, err);
 	if (rc < 0)
 		return rc;
-	node_pair_own_checkpoints(p); /* a disk may take its time */
+	/* A disk may take its time. */
+	node_pair_own_checkpoints(p);
+	if (node_pair_hands_journal(node->config)) {
+		node_journal_inherits(node, p->primary_epoch);
+		began = control_pair_look(p->control, &passed_over);
+		node_journal_passes_over(node, began, passed_over);
+	}
 	rc = make_good(p, &generation, err);
 	if (rc < 0)
 		return rc;

@@ -585,6 +585,29 @@ int node_checkpoint_look(struct node *node, uint64_t id, uint64_t lineage, struc
 	return 0;
 }
 
+int node_checkpoint_newest(void *ctx, uint64_t lineage, uint64_t *id, struct star_error *err)
+{
+	const struct node *node = ctx;
+	struct ckpt_manifest manifest;
+	uint32_t length = 0;
+	char **chain = NULL;
+	uint64_t next;
+	int rc = node->checkpoint ? node_checkpoint_next(node->checkpoint, false, &next, err) : 0;
+
+	if (rc < 0 || !node->checkpoint || next - 1 <= *id)
+		return rc;
+	rc = ckpt_chain(node->config->checkpoint_directory, next - 1, &chain, &length, err);
+	if (rc == 0)
+		rc = ckpt_manifest_read(chain[length - 1], &manifest, err);
+	ckpt_chain_free(chain, length);
+	if (rc < 0)
+		return rc;
+	if (manifest.lineage == lineage)
+		*id = manifest.id;
+	ckpt_manifest_free(&manifest);
+	return 0;
+}
+
 int node_restored_queues(void *ctx, uint64_t id, json_t **queues, struct star_error *err)
 {
 	struct node *node = ctx;

@@ -60,7 +60,8 @@ struct pair_hello {
 	uint32_t etcd_key;   /* a checksum of standby.etcd_key; 0: no etcd */
 	char control[PAIR_ADDRESS_MAX], data_host[PAIR_ADDRESS_MAX]; /* each with a terminating zero */
 	uint32_t cluster;					     /* a checksum of cluster.ps; 0: it has one task */
-	uint32_t data; /* 1 + enum secure_data of the sender; 0: not specified */
+	uint16_t data;	  /* 1 + enum secure_data of the sender; 0: not specified */
+	uint16_t journal; /* 1: the sender keeps one, in a cluster of several tasks; otherwise 0 */
 };
 _Static_assert(sizeof(struct pair_hello) == 216, "pair_hello");
 

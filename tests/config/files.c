@@ -277,7 +277,8 @@ void a_pair_may_keep_journals(void)
 	load_both(one, "first", "", "durability = \"sync\";",
 		  "t.conf:9: |journal.durability says for what replies wait while that is not there|set it as");
 	load_both(one, "first", "durability = \"async\";", "durability = \"sync\";", "t.conf:9: |or to async");
-	load_both(two, "first", "", "", "t.conf:8: |in a cluster of several PS tasks|so far not both");
+	load_both(two, "first", "", "", NULL);
+	load_both(two, "first", "", "durability = \"sync\";", "t.conf:9: |or to async");
 }
 
 void every_bad_file_is_refused_with_its_line(void)

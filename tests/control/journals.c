@@ -19,6 +19,7 @@ static void keep_journals(struct cluster *cluster, unsigned count)
 	cluster_init(cluster, count);
 	for (unsigned i = 0; i < count; i++) {
 		strcpy(cluster->nodes[i].config.checkpoint_directory, "/nowhere");
+		strcpy(cluster->nodes[i].config.journal_directory, "/nowhere");
 		cluster->nodes[i].config.checkpoint_restore = CONFIG_RESTORE_LATEST;
 		cluster->nodes[i].history = (struct control_history){ .kept = true, .lineage = LINEAGE };
 	}
@@ -227,6 +228,102 @@ void a_task_that_served_before_is_taken_back_with_the_others(void)
 	end_hold_layout(&cluster.nodes[1]);
 	CHECK_UINT(known_as(&cluster, 2, 1, &now), 201);
 	CHECK_UINT(PLANE(&cluster.nodes[1], taken_back), 1);
+	cluster_fini(&cluster);
+}
+
+/* The same where task 1 is a pair: its standby would go on with what is to be forgotten. */
+void a_pair_that_serves_is_not_taken_back(void)
+{
+	struct config_address others[2] = { { "", 0 }, { "127.0.0.1", 2 } };
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	uint32_t now;
+
+	keep_journals(&cluster, 2);
+	for (unsigned i = 0; i < 2; i++)
+		cluster.nodes[i].config.ps_others = others;
+	cluster_start(&cluster);
+	CHECK_INT(control_pair_lead(cluster.nodes[1].control, 1, 0, false, &err), 0);
+	CHECK_UINT(known_as(&cluster, 2, 1, &now), 101);
+	node_stop(&cluster, 0);
+	cluster.nodes[0].history.asked_for = true;
+	CHECK(node_start(&cluster, 0, 200));
+	CHECK(waits_for(&cluster, "PS task 1 serves, and has a standby: the cluster does not roll back"));
+	CHECK_UINT(PLANE(&cluster.nodes[0], epoch), 0);
+	CHECK_UINT(PLANE(&cluster.nodes[1], taken_back), 0);
+	come_back(&cluster, 1, 201, 0);
+	end_hold_layout(&cluster.nodes[1]);
+	CHECK_UINT(known_as(&cluster, 3, 1, &now), 201);
+	CHECK_UINT(PLANE(&cluster.nodes[1], taken_back), 1);
+	cluster_fini(&cluster);
+}
+
+/* Who takes the place of a task's primary: it is what workers know, and where the cluster stands. */
+static void promote(struct cluster *from, struct cluster *to, unsigned task, uint32_t epoch)
+{
+	json_t *catalogue = control_pair_catalogue(from->nodes[task].control, CONTROL_PAIR_ALL), *bad;
+	struct control_layout place = { 0 };
+	struct star_error err = { 0 };
+	uint32_t known = 0;
+
+	to->nodes[task].history = (struct control_history){ .kept = false }; /* nobody asks for it */
+	CHECK(node_start(to, task, 300 + task));
+	control_pair_waits(to->nodes[task].control, "a standby");
+	CHECK_INT(control_pair_take(to->nodes[task].control, catalogue, &known, &err), 0);
+	control_pair_place(to->nodes[task].control, &place);
+	CHECK_UINT(place.lineage, LINEAGE);
+	CHECK_UINT(place.taken_back, 4);
+	bad = json_deep_copy(catalogue);
+	json_object_del(json_object_get(bad, "cluster"), "lineage");
+	CHECK_INT(control_pair_take(to->nodes[task].control, bad, &known, &err), -EPROTO);
+	json_object_del(json_object_get(bad, "cluster"), "taken_back");
+	CHECK_INT(control_pair_take(to->nodes[task].control, bad, &known, &err), -EPROTO);
+	CHECK_HAS(err.text, "one keeps a journal");
+	json_decref(bad);
+	json_decref(catalogue);
+	to->nodes[task].plane.incarnation = 100 + task;
+	node_stop(from, task);
+	CHECK_INT(control_pair_lead(to->nodes[task].control, 2, epoch, false, &err), 0);
+}
+
+void standbys_go_on_with_the_history_of_the_cluster(void)
+{
+	struct config_address others[2] = { { "127.0.0.1", 0 }, { "127.0.0.1", 0 } };
+	struct cluster cluster, other;
+	struct layout *layout;
+
+	keep_journals(&cluster, 2);
+	keep_journals(&other, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		others[i].port = other.ps[i].port;
+		cluster.nodes[i].config.ps_others = other.nodes[i].config.ps_others = others;
+	}
+	for (unsigned i = 0; i < 2; i++)
+		other.ps[i] = cluster.ps[i];
+	cluster.nodes[1].history.taken_back = 4;
+	cluster.nodes[1].history.recovers = true;
+	CHECK(cluster_start(&cluster));
+	/* Of a task while PS task 0 begins again, which asks all what they know. */
+	node_stop(&cluster, 0);
+	promote(&cluster, &other, 1, 0);
+	cluster.nodes[0].history.taken_back = 4;
+	CHECK(node_start(&cluster, 0, 200));
+	free(wait_layout(&cluster, 2));
+	CHECK(wait_epoch(&other.nodes[1], 2));
+	CHECK_UINT(PLANE(&other.nodes[1], lineage), LINEAGE);
+	CHECK_UINT(PLANE(&other.nodes[1], taken_back), 4);
+	/* Of PS task 0, too, which another task joins with what it has. */
+	promote(&cluster, &other, 0, 7);
+	layout = wait_layout(&other, 8);
+	CHECK(wait_epoch(&other.nodes[1], layout ? layout->epoch : 0));
+	if (layout)
+		CHECK_UINT(layout->nodes[1].incarnation, 101);
+	free(layout);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_UINT(PLANE(&other.nodes[i], lineage), LINEAGE);
+		CHECK_UINT(PLANE(&other.nodes[i], taken_back), 4);
+	}
+	cluster_fini(&other);
 	cluster_fini(&cluster);
 }
 

@@ -293,8 +293,8 @@ void a_standby_of_a_task_goes_on_where_its_primary_was(void)
 {
 	struct config_address others[2] = { { "", 0 }, { "127.0.0.1", 0 } };
 	struct star_error err = { 0 };
-	uint32_t epoch = 0, reactors, first;
-	struct control_layout layout = { .epoch = 99, .cluster_reactors = 3, .first_reactor = 1 };
+	struct control_layout layout = { .epoch = 99, .cluster_reactors = 3, .first_reactor = 1 }, place = { 0 };
+	uint32_t epoch = 0;
 	struct cluster cluster, other;
 	json_t *catalogue, *bad;
 
@@ -312,9 +312,9 @@ void a_standby_of_a_task_goes_on_where_its_primary_was(void)
 	catalogue = control_pair_catalogue(cluster.nodes[1].control, CONTROL_PAIR_ALL);
 	CHECK(!json_object_get(catalogue, "checkpoints")); /* it is PS task 0 that writes them */
 	CHECK_INT(control_pair_take(other.nodes[1].control, catalogue, &epoch, &err), 0);
-	control_pair_place(other.nodes[1].control, &reactors, &first);
-	CHECK_UINT(reactors, 3);
-	CHECK_UINT(first, 1);
+	control_pair_place(other.nodes[1].control, &place);
+	CHECK_UINT(place.cluster_reactors, 3);
+	CHECK_UINT(place.first_reactor, 1);
 	CHECK(has_installed(&other.nodes[1], 1, "words"));
 	/* Whoever tells it a layout meanwhile takes it for its primary. */
 	CHECK_INT(control_set_layout(other.nodes[1].control, &layout, &err), -EHOSTDOWN);

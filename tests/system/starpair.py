@@ -102,11 +102,12 @@ class Pair:
 
 
 class Pairs:
-    """A cluster of PS tasks, each of them two nodes: .nodes[task][0] begins as its primary. alone: tasks of one node. etcd: its address."""
+    """A cluster of PS tasks, each of them two nodes: .nodes[task][0] begins as its primary. alone: tasks of one node. etcd: its address.
+    config may be a function of the task and the node's number there, env is one; .checkpoints is the folder of all."""
 
-    def __init__(self, net, tasks=2, reactors=1, alone=(), config=None, wait=True, etcd=None, **standby):
+    def __init__(self, net, tasks=2, reactors=1, alone=(), config=None, wait=True, etcd=None, env=None, checkpoints=None, **standby):
         self.net, self.nodes, self.folders = net, [], []
-        directory = tempfile.mkdtemp(dir=scratch())
+        directory = self.checkpoints = checkpoints or tempfile.mkdtemp(dir=scratch())
         controls = [[f"{net.control_host}:{CONTROL_PORT + 2 * task + i}" for i in range(1 if task in alone else 2)] for task in range(tasks)]
         for task in range(tasks):
             self.nodes.append([])
@@ -122,7 +123,8 @@ class Pairs:
                                           "listen": f"{net.control_host}:{PAIR_PORT + number}", "directory": folder,
                                           "address": "second" if i else "first", "first": "standby" if i else "primary",
                                           "lease_ms": LEASE_MS, **({"etcd": [etcd], "etcd_key": f"/starserver/pairs/{task}"} if etcd else {}), **standby}
-                self.nodes[task].append(begin(net, number, own, reactors, changes, config))
+                self.nodes[task].append(begin(net, number, own, reactors, changes, config(task, i) if callable(config) else config,
+                                              env=env and env(task, i)))
                 self.folders[task].append(folder)
         self.ps = ",".join("|".join(each) for each in controls)
         for node in self.all():
