@@ -360,6 +360,9 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 	else
 		log_info("the journal goes on in %s, life %u", node->config->journal_directory, j->life.number);
 	look_at_former(j);
+	/* What the cluster was taken back past is not to be what a node without this journal begins with. */
+	if (j->asked_for && j->newest > j->chosen)
+		j->wants_checkpoint = true;
 	node_journal_own_life(j);
 	node_journal_forget_past(j);
 	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);

@@ -289,15 +289,15 @@ void a_request_half_sent_is_completed(void)
 
 void silent_requests_do_not_pile_up(void)
 {
-	enum { CALLS = 300 }; /* more than may be in flight */
+	enum { CALLS = 3000 }; /* more than may be in flight, though some time out before they are sent */
 	struct bench b = bench_start(1, 1, DIM);
 	struct star_error err = { 0 };
 
 	pull_works(&b);
 	peer_misbehave(b.peer, FAULT_NO_ANSWER, 0, CALLS);
-	for (int i = 0; i < CALLS; i++)
+	for (int i = 0; i < CALLS && peer_connections(b.peer) < 2; i++)
 		CHECK_INT(pull(&b, pulled, 1000, &err), -ETIMEDOUT);
-	CHECK(peer_connections(b.peer) >= 2); /* the first one was given up when it was full */
+	CHECK_UINT(peer_connections(b.peer), 2); /* the first one was given up when it was full */
 	peer_misbehave(b.peer, FAULT_NONE, 0, 0);
 	/* Behind swallowed requests an answer is out of sequence; that ends the second connection, at the latest. */
 	if (pull(&b, pulled, LONG_US, &err) < 0)
@@ -500,89 +500,6 @@ void refused_requests_keep_their_order(void)
 				break;
 	}
 	CHECK_UINT(peer_connections(b.peer), 1);
-	bench_stop(&b);
-}
-
-static struct star_op push_pull_of_ones(struct bench *b)
-{
-	static float rows[KEYS * DIM], gradients[KEYS * DIM];
-
-	for (uint64_t i = 0; i < KEYS; i++)
-		keys[i] = i;
-	for (uint32_t i = 0; i < KEYS * DIM; i++)
-		gradients[i] = 1;
-	return (struct star_op){ .kind = STAR_PUSH_PULL,
-				 .table = b->table,
-				 .keys = keys,
-				 .count = KEYS,
-				 .values = gradients,
-				 .results = rows };
-}
-
-/* The reply to a push-pull is lost: its rows are read again, or, where they must be those of that moment, it fails. */
-void lost_results_are_not_replaced_at_once(void)
-{
-	struct bench b = bench_start(1, 1, DIM);
-	struct star_op op = push_pull_of_ones(&b);
-	struct star_error err = { 0 };
-	uint32_t applied = 0;
-	float first;
-
-	b.peer->repeats = true;
-	for (unsigned i = 0; i < 2; i++) {
-		op.flags = i ? STAR_AT_ONCE : 0;
-		peer_misbehave(b.peer, FAULT_CLOSE, 0, 1);
-		CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), i ? -EREMOTEIO : 0);
-		CHECK(peer_find(b.peer, 1, 17, &applied, &first));
-		CHECK_UINT(applied, i + 1);
-		/* The rows were counted when it was executed: for a filter or an eviction policy they are not again. */
-		if (i == 0) {
-			CHECK_UINT(peer_last_op(b.peer).kind, WIRE_PULL);
-			CHECK(peer_last_op(b.peer).flags & WIRE_READ_ONLY);
-		}
-	}
-	CHECK_HAS(err.text, "has applied a push");
-	bench_stop(&b);
-}
-
-/* The same, and the layout changes before they are read, as when a standby takes over: the push was applied. */
-void what_was_applied_is_not_applied_by_a_newer_layout(void)
-{
-	struct bench b = bench_start(1, 1, DIM);
-	struct star_op op = push_pull_of_ones(&b);
-	struct star_error err = { 0 };
-	uint32_t applied = 0;
-	float first;
-
-	b.peer->repeats = b.peer->moves = true;
-	peer_misbehave(b.peer, FAULT_CLOSE, 0, 1);
-	if (!CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), 0))
-		unit_fail(__FILE__, __LINE__, "%s", err.text);
-	CHECK(!b.peer->moves);
-	CHECK(peer_find(b.peer, 1, 17, &applied, &first));
-	CHECK_UINT(applied, 1);
-	CHECK_NEAR(((const float *)op.results)[17 * DIM], first, 0);
-	bench_stop(&b);
-}
-
-/* One node has applied its part, and its results are lost; the other one refuses its part, since the layout has changed
- * by then. Whoever is told that the push was applied can rely on all of it. */
-void a_push_whose_results_are_lost_is_applied_whole(void)
-{
-	struct bench b = bench_start(2, 2, DIM);
-	struct star_op op = push_pull_of_ones(&b);
-	struct star_error err = { 0 };
-	uint32_t applied = 0;
-	float first;
-
-	op.flags = STAR_AT_ONCE;
-	b.peer->repeats = b.peer->moves_soon = true;
-	peer_misbehave(b.peer, FAULT_CLOSE, 0, 1);
-	CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), -EREMOTEIO);
-	CHECK(!b.peer->moves_soon);
-	for (uint64_t key = 0; key < KEYS; key++)
-		if (!CHECK(peer_find(b.peer, 1, key, &applied, &first)) || !CHECK_UINT(applied, 1))
-			break;
 	bench_stop(&b);
 }
 
