@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "journal/writer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,6 +22,8 @@ enum {
 	SEGMENTS_MAX = 65536,
 	FREE_MAX = 2, /* kept to be used again */
 	FILE_MODE = 0640,
+	LOOK_US = 1000000, /* between two looks at the files */
+	LOOK_MAX = 64,	   /* of the files at a time; the others come next */
 };
 
 /* A file of the stream; those that are not needed any more come first. */
@@ -34,7 +37,7 @@ struct journal_writer {
 	char directory[PATH_MAX];
 	uint32_t reactor;
 	uint64_t former;
-	uint64_t limit_bytes;
+	uint64_t limit_bytes, former_bytes;
 	struct journal_ring *ring;
 	pthread_t thread;
 	bool stop, threaded;
@@ -46,6 +49,8 @@ struct journal_writer {
 	bool sums;	     /* there is a record of JOURNAL_SUMS before it */
 	struct segment *segments;
 	uint32_t segments_count, unneeded;
+	uint32_t look_at; /* the next of them to be looked at */
+	uint64_t looked_us;
 	uint8_t *block;
 	/* under lock */
 	pthread_mutex_t lock;
@@ -327,6 +332,95 @@ static void keep_from(struct journal_writer *w)
 	pthread_mutex_unlock(&w->lock);
 }
 
+/* Something that a restart needs was removed, moved or cut while the node runs: by nobody who knew of it. */
+static void miss(struct journal_writer *w, const char *what)
+{
+	struct star_error err;
+
+	star_error_set(&err, -ENOENT,
+		       "the journal in %.200s cannot be replayed any more: %s is gone, or shorter than it was",
+		       w->directory, what);
+	set_failed(w, &err);
+}
+
+/* Of what is not there at all; where the file system does not answer, writes will tell. */
+static bool is_gone(int rc)
+{
+	return rc < 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+static bool has_directory(const struct journal_writer *w)
+{
+	struct stat there, own;
+	const int rc = stat(w->directory, &there);
+
+	return !is_gone(rc) &&
+	       (rc < 0 || fstat(w->folder, &own) < 0 || (there.st_dev == own.st_dev && there.st_ino == own.st_ino));
+}
+
+static bool has_segment(const struct journal_writer *w, uint32_t i, char name[static JOURNAL_NAME_MAX])
+{
+	struct stat stat;
+	int rc;
+
+	journal_segment_name(name, w->life.number, w->reactor, w->segments[i].number);
+	rc = fstatat(w->folder, name, &stat, AT_SYMLINK_NOFOLLOW);
+	return !is_gone(rc) && (rc < 0 || (uint64_t)stat.st_size >= w->life.segment_bytes);
+}
+
+/* Of all lives before this one. */
+static uint64_t former_bytes(const struct journal_writer *w)
+{
+	const int fd = openat(w->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+	uint32_t life, reactor, number;
+	const struct dirent *entry;
+	uint64_t bytes = 0;
+	struct stat stat;
+
+	if (!folder) {
+		if (fd >= 0)
+			close(fd);
+		return UINT64_MAX;
+	}
+	while ((entry = readdir(folder)))
+		if (journal_segment_parse(entry->d_name, &life, &reactor, &number) && life < w->life.number &&
+		    fstatat(fd, entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) == 0)
+			bytes += (uint64_t)stat.st_size;
+	closedir(folder);
+	return bytes;
+}
+
+/* Whether all is there that a restart would read: an operator may have made room in the wrong place. */
+static void look_at_files(struct journal_writer *w, uint64_t now_us)
+{
+	const uint64_t former = __atomic_load_n(&w->former_bytes, __ATOMIC_ACQUIRE);
+	char name[JOURNAL_NAME_MAX];
+
+	if (now_us - w->looked_us < LOOK_US)
+		return;
+	w->looked_us = now_us;
+	if (!has_directory(w)) {
+		miss(w, "the directory itself");
+		return;
+	}
+	if (!has_segment(w, w->segments_count - 1, name)) {
+		miss(w, name);
+		return;
+	}
+	for (unsigned i = 0; i < LOOK_MAX && i < w->segments_count - w->unneeded; i++) {
+		if (w->look_at < w->unneeded || w->look_at >= w->segments_count)
+			w->look_at = w->unneeded;
+		if (!has_segment(w, w->look_at++, name)) {
+			miss(w, name);
+			return;
+		}
+	}
+	/* Unless they were to go meanwhile. */
+	if (former && former_bytes(w) < former && __atomic_load_n(&w->former_bytes, __ATOMIC_ACQUIRE) == former)
+		miss(w, "a file of a former life");
+}
+
 static bool has_failed(struct journal_writer *w)
 {
 	bool failed;
@@ -359,6 +453,7 @@ static void *writer_loop(void *arg)
 				break;
 		} else {
 			keep_from(w);
+			look_at_files(w, begun_us);
 		}
 		left_us = clock_us() - begun_us;
 		left_us = left_us < PACE_US ? PACE_US - left_us : 0;
@@ -439,6 +534,11 @@ void journal_writer_keep_from(struct journal_writer *w, uint64_t id)
 void journal_writer_limit(struct journal_writer *w, uint64_t bytes)
 {
 	__atomic_store_n(&w->limit_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+void journal_writer_watch_former(struct journal_writer *w, uint64_t bytes)
+{
+	__atomic_store_n(&w->former_bytes, bytes, __ATOMIC_RELEASE);
 }
 
 bool journal_writer_keeps_from(struct journal_writer *w, uint64_t id)

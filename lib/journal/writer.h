@@ -2,7 +2,8 @@
 /*
  * Writes a reactor's journal to disk. A thread takes what the ring has, about every millisecond or as much as fits in a
  * block, and writes it with RWF_DSYNC, bypassing the page cache if the file system can. Segments are preallocated, and
- * reused when no restart needs them any more. After an error nothing more is written until a new life begins.
+ * reused when no restart needs them any more. After an error nothing more is written until a new life begins. It is
+ * also an error if files that a restart needs are removed or cut by someone else, which is noticed within seconds.
  */
 #ifndef JOURNAL_WRITER_H
 #define JOURNAL_WRITER_H
@@ -37,6 +38,10 @@ bool journal_writer_keeps_from(struct journal_writer *writer, uint64_t id);
 
 /* Sets limit_bytes. From any thread. */
 void journal_writer_limit(struct journal_writer *writer, uint64_t bytes);
+
+/* Segments of former lives, `bytes` in all, are needed from now on; 0: not any more, which is to be said before they are
+ * removed. From any thread. */
+void journal_writer_watch_former(struct journal_writer *writer, uint64_t bytes);
 
 /* Ends the journal, with this reason. From any thread. */
 void journal_writer_fail(struct journal_writer *writer, const struct star_error *why);

@@ -359,6 +359,8 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 		node->incarnation = own;
 	else
 		log_info("the journal goes on in %s, life %u", node->config->journal_directory, j->life.number);
+	if (!j->ended)
+		journal_writer_watch_former(j->writers[0], j->former_bytes);
 	look_at_former(j);
 	/* What the cluster was taken back past is not to be what a node without this journal begins with. */
 	if (j->asked_for && j->newest > j->chosen)
@@ -582,6 +584,8 @@ static void remove_former(struct node_journal *j)
 {
 	struct star_error why = { 0 };
 
+	if (!j->ended)
+		journal_writer_watch_former(j->writers[0], 0);
 	if (journal_remove(j->node->config->journal_directory, j->life.number - 1, &why) < 0)
 		log_warn("earlier lives of the journal were not removed: %s", why.text);
 	else
@@ -589,6 +593,17 @@ static void remove_former(struct node_journal *j)
 	for (unsigned i = 0; !j->ended && i < j->node->shards_count; i++)
 		journal_writer_limit(j->writers[i], room_of(j, j->former_bytes));
 	j->removed = true;
+}
+
+static void keep_catalogue(struct node_journal *j)
+{
+	pthread_mutex_lock(&j->lock);
+	if (!j->ended && !j->failure_told && !node_journal_has_catalogue(j)) {
+		log_warn("someone has removed the journal's catalogue from %s: it is written again",
+			 j->node->config->journal_directory);
+		update_catalogue(j);
+	}
+	pthread_mutex_unlock(&j->lock);
 }
 
 void node_journal_watch(struct node *node)
@@ -600,7 +615,11 @@ void node_journal_watch(struct node *node)
 
 	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE))
 		return;
+	keep_catalogue(j);
 	node_journal_add(j, &sum, &why);
+	/* What came before is lost as well, if files have gone. */
+	if (sum.failed && !j->failure_told && why.code == -ENOENT)
+		__atomic_store_n(&j->wants_checkpoint, true, __ATOMIC_RELAXED);
 	if (sum.failed)
 		node_journal_fail(j, &why);
 	kept = __atomic_load_n(&j->kept_id, __ATOMIC_ACQUIRE);

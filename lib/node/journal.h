@@ -143,7 +143,8 @@ void node_journal_forgot(struct node *node, uint32_t id);
 void node_journal_counts(struct node *node, uint64_t id, uint32_t sum);
 /* Whether a checkpoint should be started now, although none is due. From any thread. */
 bool node_journal_wants_checkpoint(void *ctx);
-/* Once a second: removes files that are no longer needed, and logs failures. */
+/* Once a second: removes files that are no longer needed, writes the catalogue again if someone has removed it, and
+ * logs failures. */
 void node_journal_watch(struct node *node);
 
 /* journal.c, for a life that begins: describes it; makes its files and its writers; has the reactors write. */
@@ -169,6 +170,7 @@ json_t *node_journal_checkpoint_json(const struct journal_checkpoint *checkpoint
 void node_journal_add_checkpoint(struct journal_checkpoints *list, uint64_t id, uint32_t sum);
 /* NULL: it is not there. */
 const struct journal_checkpoint *node_journal_find_checkpoint(const struct journal_checkpoints *list, uint64_t id);
+bool node_journal_has_catalogue(const struct node_journal *j); /* false: someone has removed it */
 int node_journal_write_catalogue(struct node_journal *j, struct star_error *err);
 /* The same in two steps: what it is to have, or NULL, for which the plane is held; and the disk's part. */
 char *node_journal_catalogue_text(const struct node_journal *j, size_t *bytes);

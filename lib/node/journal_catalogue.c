@@ -137,6 +137,14 @@ int node_journal_write_catalogue(struct node_journal *j, struct star_error *err)
 	return rc;
 }
 
+bool node_journal_has_catalogue(const struct node_journal *j)
+{
+	char name[JOURNAL_NAME_MAX];
+
+	catalogue_name(name, j->life.story);
+	return faccessat(j->folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
+
 static int append_line(const struct node_journal *j, const char *line, size_t bytes)
 {
 	char name[JOURNAL_NAME_MAX];

@@ -436,6 +436,63 @@ static void limits_and_full_rings_end_it(void)
 	unit_remove(directory);
 }
 
+enum slip { SLIP_NONE, SLIP_UNNEEDED, SLIP_LAST, SLIP_FIRST, SLIP_CUT, SLIP_FORMER, SLIP_MOVED, SLIPS };
+
+static void make_slip(const char *directory, enum slip slip, char moved[UNIT_FOLDER + 8])
+{
+	char path[UNIT_FOLDER + JOURNAL_NAME_MAX + 1], name[JOURNAL_NAME_MAX];
+
+	path_of(path, directory, 1); /* of the former life */
+	if (slip == SLIP_FORMER)
+		CHECK_INT(unlink(path), 0);
+	journal_segment_name(name, 2, 0, slip == SLIP_LAST ? 2 : 1);
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	if (slip == SLIP_LAST || slip == SLIP_FIRST)
+		CHECK_INT(unlink(path), 0);
+	if (slip == SLIP_CUT)
+		CHECK_INT(truncate(path, SEGMENT - JOURNAL_ALIGN), 0);
+	snprintf(moved, UNIT_FOLDER + 8, "%s%s", directory, slip == SLIP_MOVED ? ".moved" : "");
+	CHECK_INT(rename(directory, moved), 0);
+}
+
+/* Files that a restart needs are removed, cut or moved by somebody else: the journal says so, instead of going on as if
+ * they were there. Those of former lives may go when it was told. */
+static void files_that_go_are_missed(void)
+{
+	for (enum slip slip = SLIP_NONE; slip < SLIPS; slip++) {
+		char directory[UNIT_FOLDER], moved[UNIT_FOLDER + 8];
+		struct journal_ring *ring = make_ring();
+		struct journal_writer *writer;
+		struct journal_life life;
+		struct journal_figures figures = { 0 };
+		struct star_error why = { 0 };
+
+		if (!ring || !unit_folder(directory, "journal"))
+			return;
+		write_some(directory, 2);
+		life = life_of(directory, 2);
+		writer = journal_writer_create(&life, 0, 0, ring, &why);
+		journal_writer_watch_former(writer, SEGMENT);
+		for (unsigned i = 0; i < A_SEGMENT + 1; i++)
+			put_block(ring, i);
+		if (slip == SLIP_UNNEEDED)
+			journal_writer_watch_former(writer, 0);
+		make_slip(directory, slip == SLIP_UNNEEDED ? SLIP_FORMER : slip, moved);
+		for (unsigned i = 0; i < (slip < SLIP_LAST ? 2500 : 10000) && !figures.failed; i++) {
+			usleep(1000);
+			journal_writer_figures(writer, &figures, &why);
+		}
+		CHECK_UINT(figures.failed, slip >= SLIP_LAST);
+		if (figures.failed) {
+			CHECK_INT(why.code, -ENOENT);
+			CHECK_HAS(why.text, "cannot be replayed any more");
+		}
+		journal_writer_destroy(writer);
+		journal_ring_destroy(ring);
+		unit_remove(moved);
+	}
+}
+
 /* A life that goes on from one of which the end is missing. */
 static void lives_that_were_cut_are_told(void)
 {
@@ -509,6 +566,7 @@ const struct unit_case unit_cases[] = {
 	{ "past lives are cut to what they hold", past_lives_are_cut_to_what_they_hold },
 	{ "limits may be raised", limits_may_be_raised },
 	{ "limits and full rings end it", limits_and_full_rings_end_it },
+	{ "files that go are missed", files_that_go_are_missed },
 	{ "rings wait and then give up", rings_wait_and_then_give_up },
 	{ "what is durable ends at a mark", what_is_durable_ends_at_a_mark },
 	{ "replies do not wait for ever", replies_do_not_wait_for_ever },
