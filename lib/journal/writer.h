@@ -39,8 +39,8 @@ bool journal_writer_keeps_from(struct journal_writer *writer, uint64_t id);
 /* Sets limit_bytes. From any thread. */
 void journal_writer_limit(struct journal_writer *writer, uint64_t bytes);
 
-/* Segments of former lives, `bytes` in all, are needed from now on; 0: not any more, which is to be said before they are
- * removed. From any thread. */
+/* Segments of former lives, `bytes` in all, are needed from now on; 0: not any more, which is to be said before they
+ * are removed. From any thread. */
 void journal_writer_watch_former(struct journal_writer *writer, uint64_t bytes);
 
 /* Ends the journal, with this reason. From any thread. */
