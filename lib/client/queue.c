@@ -177,8 +177,10 @@ static void *renew_leases(void *arg)
 			continue;
 		}
 		q->renew_ns = clock_ns() + q->lease_ms * UINT64_C(1000000) / RENEWALS;
-		if (!q->count)
+		if (!q->count) {
+			q->news = false; /* of what was lost meanwhile */
 			continue;
+		}
 		pthread_mutex_unlock(&q->lock);
 		ask(q, false, clock_ns() + q->lease_ms * UINT64_C(1000000) / RENEWALS, &answer, &err);
 		pthread_mutex_lock(&q->lock);

@@ -104,11 +104,12 @@ struct peer {
 	struct secure_tickets *tickets;
 	const char *ticket_place; /* where the layout says that tickets are given; NULL: where its control plane is */
 	uint32_t tickets_asked, tickets_refused, over_quota /* hellos that are refused so */;
-	unsigned tampered; /* replies that somebody has changed on the way: a byte of this many, in turn */
-	bool full;	   /* programs find no room for what they are to keep */
-	bool repeats;	   /* what is sent a second time was executed the first time, it says */
-	bool moves;	   /* when it says so, the layout changes, once */
-	bool moves_soon;   /* the layout changes when a request has been executed, once */
+	unsigned tampered;    /* replies that somebody has changed on the way: a byte of this many, in turn */
+	bool full;	      /* programs find no room for what they are to keep */
+	bool repeats;	      /* what is sent a second time was executed the first time, it says */
+	bool moves;	      /* when it says so, the layout changes, once */
+	unsigned queue_given; /* slices of its work queue */
+	bool moves_soon;      /* the layout changes when a request has been executed, once */
 	/* Its replies are retained (peer_retained.c): what clients keep is durable when the test says so. */
 	bool retains;
 	bool silent;		      /* it does not say what has become durable since */

@@ -115,6 +115,20 @@ static json_t *drop(struct peer *p, const json_t *params, struct star_error *err
 	return NULL;
 }
 
+/* Of a queue with two slices: who has one and says so waits for the gate, and hears that another worker has the second one
+ * by then. */
+static json_t *work(struct peer *p, const json_t *params)
+{
+	if (json_is_true(json_object_get(params, "wants")))
+		return p->queue_given < 2 ? json_pack("{s:i}", "slice", (int)p->queue_given++)
+					  : json_pack("{s:b}", "over", true);
+	p->held++;
+	pthread_cond_broadcast(&p->changed);
+	while (!p->gate)
+		pthread_cond_wait(&p->changed, &p->lock);
+	return json_pack("{s:[i]}", "lost", 1);
+}
+
 static json_t *hexadecimal(const uint8_t *bytes, size_t count)
 {
 	char text[512];
@@ -168,6 +182,10 @@ static char *answer(struct peer *p, const char *line, size_t bytes)
 			result = ticket(p, &err);
 		else if (strcmp(request.method, "empty") == 0)
 			result = empty(p, request.params, &err);
+		else if (strcmp(request.method, "queue_open") == 0)
+			result = json_pack("{s:i}", "incarnation", 1);
+		else if (strcmp(request.method, "queue_work") == 0)
+			result = work(p, request.params);
 		else if (strcmp(request.method, "table_drop") == 0)
 			result = drop(p, request.params, &err);
 		else
