@@ -180,6 +180,7 @@ static json_t *look_back(const char *node, json_int_t before, bool *back, struct
  * not. */
 static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct star_error *err)
 {
+	const char *why;
 	json_t *status, *id;
 	bool back;
 
@@ -191,10 +192,12 @@ static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct 
 		usleep(POLL_US);
 	}
 	id = back ? json_incref(json_object_get(status, "gone_back_to")) : NULL;
+	why = json_string_value(json_object_get(status, "error")); /* "" again after the next checkpoint */
 	if (!id)
 		star_error_set(err, -EIO, "the cluster does not roll back: %s",
-			       back ? "PS task 0 was restarted otherwise"
-				    : json_string_value(json_object_get(status, "error")));
+			       back	       ? "PS task 0 was restarted for another reason"
+			       : why && why[0] ? why
+					       : "the log of PS task 0 says why");
 	json_decref(status);
 	return id;
 }
