@@ -148,7 +148,7 @@ demo:
 #: test       install what it needs, build, and run all tests; TESTS="net config" runs some; AGAIN=1 runs a failed case once more
 test:
 	$(call packages,test)
-	$(call build,tests)
+	$(call build,all $(BINARIES_test) $(filter-out $(BUILD)/bench/%,$(BINARIES_tool)))
 	$(Q)scripts/run-tests --build $(BUILD) $(if $(AGAIN),--again) $(addprefix --unit ,$(BINARIES_test)) $(TESTS)
 #: soak       the same with as much of everything as the issues ask for: hours; TESTS="net kernel-peer" runs some
 soak: export STAR_SOAK := 1
