@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the commands of checkpoints share. */
+/* Shared by the checkpoint commands. */
 #ifndef STARCTL_CHECKPOINTS_H
 #define STARCTL_CHECKPOINTS_H
 
 #include "app/starctl/starctl.h"
 #include "ckpt/ckpt.h"
 
-/* The key of manifests (ckpt_use_keys), where the environment names its file. */
+/* Uses the key for manifests (ckpt_use_keys) in the file that this environment variable names, if it is set. */
 #define STARCTL_CHECKPOINT_KEY "STAR_CHECKPOINT_KEY"
 int checkpoint_use_key(struct star_error *err);
 
-/* DIR, DIR/7, DIR/00000007-full: the directory, and the number; 0: none was given. */
+/* Splits DIR, DIR/7 or DIR/00000007-full into the directory and the number, which is 0 if none was given. */
 int checkpoint_locate(const char *argument, char directory[static CKPT_PATH_MAX], uint64_t *id, struct star_error *err);
 
-/* One line on a terminal that is rewritten; elsewhere nothing. */
+/* A progress line that is rewritten in place on a terminal; nothing if the output is not a terminal. */
 struct checkpoint_progress {
 	FILE *out;
 	const char *doing;
-	bool wanted, rows; /* counts these, and not bytes */
+	bool wanted, rows; /* rows: counts rows instead of bytes */
 	int percent;
 };
 void checkpoint_progress_begin(struct checkpoint_progress *progress, const struct invocation *invocation,

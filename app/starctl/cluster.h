@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All nodes of a running cluster, asked one after the other. Single-threaded. */
+/* Queries all nodes of a running cluster, one after the other. Single-threaded. */
 #ifndef STARCTL_CLUSTER_H
 #define STARCTL_CLUSTER_H
 
@@ -9,10 +9,10 @@
 enum { CLUSTER_CONTROL = 300 };
 struct cluster_one {
 	char name[32];		       /* "ps:1" */
-	char control[CLUSTER_CONTROL]; /* its address; "": it is not known */
-	struct jsonrpc_client *client; /* NULL: it is not there, */
-	struct star_error why;	       /* and why */
-	bool tried;		       /* to connect to it; PS task 0 is there from the beginning */
+	char control[CLUSTER_CONTROL]; /* its address; "": unknown */
+	struct jsonrpc_client *client; /* NULL: not connected, ... */
+	struct star_error why;	       /* ... and why */
+	bool tried;		       /* connecting was tried; PS task 0 is connected from the start */
 };
 
 struct cluster {
@@ -20,23 +20,24 @@ struct cluster {
 	struct cluster_one *nodes;
 };
 
-/* The nodes of the cluster of the node that the invocation names, or that one alone (whole: false). A node is
- * connected to when it is asked first, and one that cannot be reached is without a client then. 0 or a negative errno
- * with a message: none can. */
+/* Opens the cluster of the node that the invocation names, or only that node (whole: false). A node is connected when
+ * it is first queried; if it cannot be reached, it has no client after that. 0, or a negative errno with a message if
+ * no node can be reached. */
 int cluster_open(struct cluster *cluster, const struct invocation *invocation, bool whole, struct star_error *err);
 void cluster_close(struct cluster *cluster);
 
-/* Asks a node; a new reference, or NULL with a message in its `why`. Takes params. */
+/* Calls a method of a node. Returns a new reference, or NULL with a message in its `why`. Takes the reference of
+ * params. */
 json_t *cluster_ask(struct cluster *cluster, unsigned node, const char *method, json_t *params);
 
-/* A node has gone: its connection is closed. And is looked for again, for so long. */
+/* The node does not answer any more: closes its connection. And connects to it again, within timeout_us. */
 void cluster_lose(struct cluster *cluster, unsigned node);
 void cluster_again(struct cluster *cluster, unsigned node, uint64_t timeout_us);
 
-/* Says on errors which nodes did not answer; how many. */
+/* Reports on invocation->errors which nodes did not answer, and returns their number. */
 unsigned cluster_complain(const struct cluster *cluster, const struct invocation *invocation);
 
-/* nodes.c: PS task 0 knows all nodes: its status. Takes *client, which is another one afterwards, perhaps. */
+/* nodes.c: the status of PS task 0, which knows all nodes. *client may be replaced by a connection to another node. */
 json_t *cluster_ask_leader(struct jsonrpc_client **client, struct star_error *err);
 
 #endif

@@ -16,20 +16,20 @@ enum doctor_verdict {
 };
 
 struct doctor {
-	const char *root;	     /* before paths in /proc and /sys: "", or a test's folder */
+	const char *root;	     /* prefix of paths in /proc and /sys: "", or a test's directory */
 	const struct config *config; /* NULL: none was given */
-	bool running;		     /* the configuration's node is: what it has taken is not missing */
+	bool running;		     /* the configured node runs: what it occupies is not reported as missing */
 	json_t *checks;
 	unsigned count[DOCTOR_VERDICTS];
 };
 
-/* Adds a finding of a check. remedy: what to do about it, as a command where there is one; NULL: nothing. */
+/* Adds a finding of a check. remedy: what to do about it, as a command if possible; NULL: nothing. */
 void doctor_find(struct doctor *doctor, const char *check, enum doctor_verdict verdict, const char *remedy,
 		 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* doctor_cluster.c: this node's addresses and the other nodes. Sets running, and so comes first. */
+/* doctor_cluster.c: this node's addresses, and the other nodes. Sets running, so it is called first. */
 void doctor_cluster(struct doctor *doctor);
-/* The same: whether the node that is asked for answers. */
+/* Also there: whether the node at this address answers. */
 void doctor_address(struct doctor *doctor, const char *address);
 
 /* doctor_machine.c: memory, cores, clock, files. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines over time as SVG, inside a page of HTML. */
+/* Line charts over time, as SVG within an HTML page. */
 #ifndef STARCTL_PLOT_H
 #define STARCTL_PLOT_H
 
@@ -17,17 +17,17 @@ struct plot_line {
 
 struct plot {
 	const char *title;
-	/* A value for people. Returns text. */
+	/* Formats a value into text, which it returns. */
 	char *(*show)(double value, char text[static 24]);
-	double least_top; /* the scale reaches up to this at least; 0: to what there is */
-	bool bytes;	  /* values are: the scale goes in powers of two */
+	double least_top; /* the scale reaches at least this value; 0: only the largest value */
+	bool bytes;	  /* values are bytes: the scale uses powers of two */
 	unsigned count;
 	struct plot_line lines[PLOT_LINES_MAX];
 };
 
 void plot_write(const struct plot *plot, FILE *out);
 
-/* Text of somebody else, safe in HTML. */
+/* Writes text from outside, made safe for HTML. */
 void plot_text(const char *text, FILE *out);
 
 #endif

@@ -73,16 +73,15 @@ extern const struct command starctl_commands[];
 /* main, with its streams and the folder of the sockets as parameters. */
 int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *errors);
 
-/* commands.c. print_json steals json; fail says what is wrong, and returns status. */
+/* commands.c. print_json takes the reference of json; fail prints the error, and returns status. */
 struct jsonrpc_client;
 struct jsonrpc_client *open_node(const struct invocation *invocation, bool may_guess, struct star_error *err);
-/* As the key says that --key or STAR_KEY names, or in clear where there is none; on a Unix socket always so. */
+/* Connects with the key in the file that --key or STAR_KEY names; without one, and on a Unix socket, in clear. */
 #define STARCTL_KEY "STAR_KEY"
 struct jsonrpc_client *connect_node(const char *address, uint64_t timeout_us, struct star_error *err);
 void print_json(json_t *json, FILE *out);
 int fail(const struct invocation *invocation, const struct star_error *err, int status);
 int run_status(const struct invocation *invocation);
-int run_tables(const struct invocation *invocation);
 int run_connections(const struct invocation *invocation);
 int run_counters(const struct invocation *invocation);
 int run_endpoint_map(const struct invocation *invocation);
@@ -90,18 +89,18 @@ int run_endpoint_map_check(const struct invocation *invocation);
 int run_config_check(const struct invocation *invocation);
 int run_config_print(const struct invocation *invocation);
 int run_shutdown(const struct invocation *invocation);
-/* Asks a node for something; the result, or NULL with a message. Takes params. */
+/* Calls a method of a node; returns the result, or NULL with err. Takes the reference of params. */
 json_t *ask(const struct invocation *invocation, const char *method, json_t *params, struct star_error *err);
-/* The same of what may take longer: a node waits 10 s for a reactor before it says which one does not answer. */
+/* The same with another timeout: a node waits 10 s for a reactor before it reports that it does not answer. */
 json_t *ask_within(const struct invocation *invocation, const char *method, json_t *params, uint64_t timeout_us,
 		   struct star_error *err);
-/* For people, or as it is. Takes result. */
+/* Prints a result, by render or, with --json, as JSON. Takes the reference of result. Returns the exit status. */
 int print(const struct invocation *invocation, json_t *result, void (*render)(const json_t *, FILE *));
-/* Asks, and prints; the exit status. Takes params. */
+/* ask and print. Returns the exit status. Takes the reference of params. */
 int show(const struct invocation *invocation, const char *method, json_t *params,
 	 void (*render)(const json_t *, FILE *));
 
-/* checkpoints.c, lines.c: no node is asked */
+/* checkpoints.c, lines.c: without a node */
 int run_checkpoint_list(const struct invocation *invocation);
 int run_checkpoint_verify(const struct invocation *invocation);
 int run_checkpoint_prune(const struct invocation *invocation);
@@ -142,13 +141,13 @@ int run_port_remove(const struct invocation *invocation);
 int run_port_list(const struct invocation *invocation);
 void print_port_options(FILE *out);
 
-/* graph.c: no node is asked */
+/* graph.c: without a node */
 int run_graph_explain(const struct invocation *invocation);
 bool graph_option_is_switch(const char *name);
 void print_graph_options(FILE *out);
 
-/* saves.c: of the last checkpoint that was asked for, when it was written; a new reference. NULL with why there is
- * none. Waits as long as it takes, on a terminal with how far it is. */
+/* saves.c: waits until the checkpoint that was requested last is written, however long that takes, with a progress bar
+ * on a terminal. Returns its description as a new reference, or NULL with err. */
 json_t *wait_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err);
 
 /* queues.c: work queues of a running cluster */
@@ -163,19 +162,19 @@ int run_tables_create(const struct invocation *invocation);
 int run_tables_sweep(const struct invocation *invocation);
 int run_tables_empty(const struct invocation *invocation);
 int run_tables_drop(const struct invocation *invocation);
-/* All that a node has, with its figures, however many there are. A new reference. */
+/* All tables of a node with their figures, as a new reference, or NULL with err. */
 json_t *tables_of_node(struct jsonrpc_client *client, struct star_error *err);
-/* A table's definition and figures on a node, those of each reactor too; NULL with the nearest name. A new
- * reference. */
+/* A table's definition, and its figures on a node and on each reactor, as a new reference; NULL with err, which
+ * suggests the most similar name. */
 json_t *table_of_node(struct jsonrpc_client *client, const char *name, struct star_error *err);
-/* What an option of tables means; NULL when there is none of that name. */
+/* The meaning of an option of tables; NULL if there is no such option. */
 const char *option_text(const char *name);
 
 /* spec.c: "dim=16", "optimizer=adam", ... as `tables create` takes them. 0, or -EINVAL with a message. */
 struct object_spec;
 int spec_read(const char *name, int words_count, char *const *words, struct object_spec *spec, struct star_error *err);
 
-/* size.c: no node is asked */
+/* size.c: without a node */
 int run_size(const struct invocation *invocation);
 void print_size_words(FILE *out);
 
@@ -184,7 +183,7 @@ int run_rows_get(const struct invocation *invocation);
 int run_tables_export(const struct invocation *invocation);
 int run_tables_import(const struct invocation *invocation);
 
-/* saves.c: what a running cluster does about checkpoints */
+/* saves.c: checkpoints of a running cluster */
 int run_checkpoint_save(const struct invocation *invocation);
 int run_checkpoint_status(const struct invocation *invocation);
 int run_checkpoint_restore(const struct invocation *invocation);
@@ -193,12 +192,13 @@ int run_checkpoint_restore(const struct invocation *invocation);
 int run_help(const struct invocation *invocation);
 void print_usage(FILE *out);
 void print_command_help(const struct command *command, FILE *out);
-/* Lists the commands that begin with the only word of argv, if none is that word alone; whether there are any. */
+/* If argv is one word that is not a command by itself, lists the commands that start with it. Returns whether there
+ * are any. */
 bool print_family(int argc, char *const *argv, FILE *out);
-/* The command that argv begins with, and how many words it has; NULL with a message. */
+/* The command that argv starts with, and in *words the number of its words; NULL with err. */
 const struct command *find_command(int argc, char **argv, int *words, struct star_error *err);
 
-/* socket.c: the node's address as jsonrpc_connect takes it, or NULL with a message. A note goes to errors. */
+/* socket.c: the node's address as jsonrpc_connect takes it, or NULL with err. Notes go to invocation->errors. */
 const char *choose_node(const struct invocation *invocation, bool may_guess, char *buffer, size_t size,
 			struct star_error *err);
 
@@ -209,7 +209,8 @@ void render_table(const json_t *object, FILE *out);
 void render_ports(const json_t *ports, FILE *out);
 void render_endpoints(const json_t *endpoints, FILE *out);
 
-/* filters.c: "name=value" words as parameters of a method; NULL with a message. The list ends with no name. */
+/* filters.c: "name=value" words as parameters of a method; NULL with err. The list ends with an entry without a
+ * name. */
 struct filter {
 	const char *name;
 	bool number;
@@ -237,23 +238,23 @@ int run_report(const struct invocation *invocation);
 int run_capture(const struct invocation *invocation);
 void print_capture_filters(FILE *out);
 
-/* core.c: no node is asked */
+/* core.c: without a node */
 int run_core(const struct invocation *invocation);
 
 /* top.c */
 int run_top(const struct invocation *invocation);
 
 /* connections.c: a node's TCP, in the shapes of `ss -ti` and `nstat` */
-/* "name=value" words as parameters of the method; NULL with a message. */
+/* "name=value" words as parameters of the method; NULL with err. */
 json_t *connection_filters(int argc, char **argv, struct star_error *err);
 void print_connection_filters(FILE *out);
 void render_connections(const json_t *reply, FILE *out);
-/* The counters of all reactors of a status, added up; a new reference. */
+/* The sums of all reactors' counters in a status, as a new reference. */
 json_t *sum_counters(const json_t *status);
 void render_counters(const json_t *sums, FILE *out);
 
-/* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text of less
- * than TABLE_CELL_MAX bytes; control characters in them are not printed. */
+/* table.c: columns as wide as their widest cell; a row wider than the terminal continues on the next line. Cells are
+ * text of fewer than TABLE_CELL_MAX bytes; control characters in them are not printed. */
 enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 512, TABLE_WIDTH = 100 };
 
 struct table {
@@ -270,7 +271,7 @@ void table_row(struct table *table);
 void table_set(struct table *table, unsigned column, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void table_print(const struct table *table, FILE *out);
 
-/* Text of somebody else, safe for a terminal. */
+/* Prints text from outside, made safe for a terminal. */
 void print_text(const char *text, FILE *out);
 
 /* A number for people: 12345, 1.23 M; 512 KiB; 1 h 02 min. Returns text. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `starctl top` has seen of nodes, and how it shows it. Single-threaded. */
+/* What `starctl top` knows of the nodes, and how it shows that. Single-threaded. */
 #ifndef STARCTL_TOP_H
 #define STARCTL_TOP_H
 
@@ -7,10 +7,11 @@
 
 enum { TOP_LATENCY_S = 2 };
 
-/* What all nodes said at a moment, put together: lines of reactors and connections have a member "at", where they are;
- * figures of a table are sums; times of requests are those of the node where 99 % took longest, which "at" names. */
+/* The combined answers of all nodes at one moment. Lines of reactors and connections have a member "at" with the node;
+ * figures of a table are sums; times of requests are those of the node whose 99th percentile is the longest, which "at"
+ * names. */
 struct top_look {
-	json_t *nodes; /* of each what it said, or why it said nothing */
+	json_t *nodes; /* of each its answer, or why there is none */
 	json_t *reactors, *tables, *requests, *connections;
 	double at_s;
 	unsigned answers;
@@ -27,19 +28,19 @@ struct top {
 int top_take_look(struct top *top, struct star_error *err);
 void top_forget(struct top_look *look);
 
-/* A member that is a number, or 0. */
+/* A member's number; 0 if it is not a number. */
 static inline double top_number(const json_t *object, const char *name)
 {
 	return json_number_value(json_object_get(object, name));
 }
 
-/* top_show.c: the line that has the same of those members, of which NULL is the last. Two lists have mostly the same
- * order: it is looked for at place `near`, and then further and further away from there. NULL: there is none. */
+/* top_show.c: the line whose values of `members` (a list that ends with NULL) equal those of `like`. Since two lists
+ * mostly have the same order, the search starts at place `near` and moves away from there. NULL: there is none. */
 json_t *top_line(const json_t *lines, const char *const *members, const json_t *like, size_t near);
-/* top_show.c: what tables and reactors can be sorted by; NULL from the end on. */
+/* top_show.c: the names of what tables and reactors can be sorted by; NULL: there are no more. */
 const char *top_sorting(unsigned number);
 const char *top_reactor_sorting(unsigned number);
-/* lines: of a screen; 0: as many as it takes, of tables the first ten, of connections the first five. */
+/* lines: of the screen; 0: no limit, but only the first ten tables and five connections. */
 void top_show(const struct top *top, unsigned lines, FILE *out);
 
 #endif

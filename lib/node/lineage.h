@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which checkpoints of the directory are the cluster's own, and which one it has begun with. The control plane's
- * threads only; of a standby the one that follows its primary. */
+/* Which checkpoints in the directory belong to this cluster (its lineage), and which one it started from. Threads:
+ * those of the control plane; on a standby, the thread that follows its primary. */
 #ifndef STARSERVER_LINEAGE_H
 #define STARSERVER_LINEAGE_H
 
@@ -9,25 +9,27 @@
 
 struct node_lineage {
 	const struct config *config;
-	uint64_t id;	       /* of those that the cluster writes; PS task 0's */
-	uint64_t began, since; /* what it began with; the first that was written after that. 0: none */
-	uint32_t since_count;  /* full ones that were written after that */
-	uint32_t began_sum;    /* of the manifest that it began with */
-	uint32_t began_part;   /* sum of the checksums of this node's files in that */
-	int used;	       /* by which other processes know of it; -1: they do not */
+	uint64_t id;	       /* of the checkpoints that the cluster writes; set by PS task 0 */
+	uint64_t began, since; /* the checkpoint that it started from; the first one written after that. 0: none */
+	uint32_t since_count;  /* full checkpoints written after that */
+	uint32_t began_sum;    /* checksum of the manifest that it started from */
+	uint32_t began_part;   /* sum of the checksums of this node's files in that checkpoint */
+	int used;	       /* ckpt_use's descriptor, by which other processes know that it is in use; -1: none */
 };
 
-/* A new one: until the cluster begins with a checkpoint, what others have written is not its own to prune. */
+/* A new lineage: until the cluster starts from a checkpoint, it prunes nothing that others have written. */
 void node_lineage_init(struct node_lineage *lineage, const struct config *config);
 void node_lineage_fini(struct node_lineage *lineage);
 
+/* The cluster starts from this checkpoint (0: from none), of lineage `id`. manifest: NULL if there is none. */
 void node_lineage_begin(struct node_lineage *lineage, uint64_t began, uint64_t id,
 			const struct ckpt_manifest *manifest);
+/* A standby: its primary's cluster started from `began`, and its checkpoints are of lineage `id`. */
 void node_lineage_follow(struct node_lineage *lineage, uint64_t began, uint64_t id);
-/* What it has begun with, a `starctl checkpoint prune` leaves from now on, as long as that may be needed again. Waits
- * for the disk. */
+/* From now on, `starctl checkpoint prune` keeps the checkpoint that the cluster started from, as long as it may be
+ * needed again. Waits for the disk. */
 void node_lineage_use(struct node_lineage *lineage);
-/* A checkpoint counts. */
+/* A checkpoint was completed: its id, and whether it is a full one. */
 void node_lineage_count(struct node_lineage *lineage, uint64_t written, bool full);
 
 #endif

@@ -115,8 +115,8 @@ static json_t *drop(struct peer *p, const json_t *params, struct star_error *err
 	return NULL;
 }
 
-/* Of a queue with two slices: who has one and says so waits for the gate, and hears that another worker has the second one
- * by then. */
+/* Of a queue with two slices: a worker that reports its slices waits for the gate, and hears that another one has the
+ * second slice by then. */
 static json_t *work(struct peer *p, const json_t *params)
 {
 	if (json_is_true(json_object_get(params, "wants")))
