@@ -64,7 +64,7 @@ void rolling_plan_end(struct rolling *rolling);
 void rolling_plan_close(struct rolling *rolling); /* also if it was not opened */
 
 /* rolling_command.c */
-/* Checks that the command contains a placeholder for the node, and that the nodes' names are harmless to a shell. */
+/* Checks that the command contains {host}, {control} or {task}, and that the nodes' names are harmless to a shell. */
 int rolling_command_check(const char *option, const char *command, struct star_error *err);
 /* The command line for the shell; the caller frees it. NULL with err. */
 char *rolling_command_for(const char *command, const char *control, unsigned task, struct star_error *err);

@@ -121,9 +121,9 @@ static int open_files(struct row_writer *w, FILE *out, struct star_error *err)
 		w->out[0] = out;
 		return 0;
 	}
+	remove_at_signals();
 	for (unsigned i = 0; i < w->parts; i++) {
 		file_path(w, i, temporary, final);
-		remove_at_signals();
 		strcpy(unfinished[i], temporary);
 		w->out[i] = fopen(temporary, "we");
 		if (!w->out[i])

@@ -203,7 +203,7 @@ void client_call_fail(struct call *call, const struct star_error *err)
 		call->error = *err;
 }
 
-bool client_call_is_stale(struct call *call)
+bool client_call_goes_on(struct call *call)
 {
 	if (TAILQ_EMPTY(&call->stale) || has_failed(call))
 		return false;

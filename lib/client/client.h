@@ -552,9 +552,9 @@ static inline void call_cancel(struct call *call, int code, struct waiter *self)
 }
 /* Of a part: NULL, or why it has failed. With the waiter's lock held, if it has one. */
 void client_call_fail(struct call *call, const struct star_error *err);
-/* Whether parts of a call that nobody is working on are to be sent again by another layout. If they should be, and the
- * call was cancelled, it has failed. */
-bool client_call_is_stale(struct call *call);
+/* All parts of the call have ended, some of them stale: whether it goes on with these by another layout. If not, it is
+ * over: one that was cancelled meanwhile has failed. */
+bool client_call_goes_on(struct call *call);
 /* Splits the stale parts again with a newer layout; 0, or a negative errno, which is also in call->error. */
 int client_call_reroute(struct call *call);
 /* Decrements the number of remaining parts. With the waiter's lock held: the call's owner may free it as soon as the

@@ -10,7 +10,7 @@ int client_call_finish(struct waiter *k, struct call *call, struct star_error *e
 {
 	for (;;) {
 		call->cluster->transport->wait(k, call);
-		if (!client_call_is_stale(call) || client_call_reroute(call) < 0)
+		if (!client_call_goes_on(call) || client_call_reroute(call) < 0)
 			break;
 		call_submit(call, k);
 	}

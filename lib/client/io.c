@@ -52,7 +52,7 @@ static bool to_relay(struct io *io, struct call *call)
 {
 	struct star_cluster *cluster = io->waiter.cluster;
 
-	if (!client_call_is_stale(call))
+	if (!client_call_goes_on(call))
 		return false;
 	pthread_mutex_lock(&cluster->lock);
 	TAILQ_INSERT_TAIL(&cluster->relay_queue, call, link);

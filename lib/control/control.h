@@ -129,8 +129,8 @@ struct control_data_plane {
 	int (*dropped_read)(void *ctx, uint32_t *generations, struct star_error *err);
 	/* PS task 0: an administrator rolls back to that checkpoint, so objects that were dropped since exist again. */
 	int (*bring_back)(void *ctx, uint64_t id, struct star_error *err);
-	/* PS task 0 of a pair: the lineage of what it writes, and, of a standby, what it will write in its primary's
-	 * place. NULL: there are no checkpoints. */
+	/* Of a pair: the lineage of its cluster's checkpoints; and a standby learns that of its primary's, with which it
+	 * goes on in that one's place. NULL: there are no checkpoints. */
 	struct control_lineage (*lineage)(void *ctx);
 	void (*follow_lineage)(void *ctx, const struct control_lineage *lineage);
 	/* Gives every reactor the layout that this node serves; before the first one, loads its share of the
@@ -286,8 +286,8 @@ int control_pair_lead_again(struct control *control, uint64_t generation, struct
 /* Sets why the primary has no standby; "": it has one. At any time. */
 void control_pair_alone(struct control *control, const char *why);
 /* For a standby: what its primary has told it of its place in a cluster of several tasks, without the epoch: the places
- * of its reactors, 0: unknown; and, if nodes keep journals, the lineage and the number of rollbacks. They are set while
- * nothing else uses the data plane, which needs them to read rows. */
+ * of its reactors, 0: unknown; and, if nodes keep journals, the number of rollbacks. They are set while nothing else
+ * uses the data plane, which needs them to read rows. */
 void control_pair_place(struct control *control, struct control_layout *layout);
 /* PS task 0 of a cluster of several tasks with journals, about to take its primary's place: learns from the disk what
  * the primary had written there, and may not have told: the newest checkpoint that counts, and what was dropped. Waits

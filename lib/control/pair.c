@@ -56,7 +56,6 @@ void control_pair_place(struct control *control, struct control_layout *layout)
 	pthread_mutex_lock(&control->lock);
 	layout->cluster_reactors = control->handed.place.reactors;
 	layout->first_reactor = control->handed.place.first;
-	layout->lineage = control->handed.lineage;
 	layout->taken_back = control->handed.taken_back;
 	pthread_mutex_unlock(&control->lock);
 	pthread_mutex_unlock(&control->plane);
@@ -318,15 +317,19 @@ static void add_cluster(struct control *control, json_t *catalogue)
 	json = json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)handed.epoch, "reactors",
 			 (json_int_t)handed.place.reactors, "first", (json_int_t)handed.place.first, "begins_with",
 			 jsonrpc_member_from_u64(control->begins_with));
-	/* Releases that know no such members keep no journal here, and are no standbys of one that does. */
 	if (control->history.kept)
 		json_object_update_new(json,
-				       json_pack("{s:o, s:o, s:o}", "lineage",
-						 jsonrpc_member_from_u64(control->history.lineage), "taken_back",
+				       json_pack("{s:o, s:o}", "taken_back",
 						 jsonrpc_member_from_u64(control->history.taken_back), "passed_over",
 						 jsonrpc_member_from_u64(control->history.passed_over)));
 	pthread_mutex_unlock(&control->lock);
 	json_object_set_new(catalogue, "cluster", json);
+}
+
+/* PS task 0 writes checkpoints of its lineage; the journal of any task names it. */
+static bool has_lineage(const struct control *control)
+{
+	return control->task == 0 || hands_history(control);
 }
 
 /* Whoever takes this node's place goes on with its checkpoints. */
@@ -370,7 +373,7 @@ json_t *control_pair_catalogue(struct control *control, uint64_t since)
 	json_decref(gone);
 	if (control->config->ps_count > 1)
 		add_cluster(control, catalogue);
-	if (control->task == 0)
+	if (has_lineage(control))
 		add_lineage(control, catalogue);
 	add_queues(control, catalogue);
 	return catalogue;
@@ -413,9 +416,9 @@ static int take_queues(struct control *control, const json_t *saved, struct star
 
 static int take_cluster(struct control *control, const json_t *json, struct star_error *err)
 {
-	static const char *const members[] = { "epoch",	  "reactors",	"first",       "begins_with",
-					       "lineage", "taken_back", "passed_over", NULL };
-	const bool history = json_object_get(json, "lineage") != NULL;
+	static const char *const members[] = { "epoch",	     "reactors",    "first", "begins_with",
+					       "taken_back", "passed_over", NULL };
+	const bool history = json_object_get(json, "taken_back") != NULL;
 	struct control_handed handed = { .epoch = 0 };
 	struct star_error why = { 0 };
 	uint64_t begins_with = 0;
@@ -426,8 +429,7 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 	    jsonrpc_member_u32(json, "reactors", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, reactors, &why) < 0 ||
 	    jsonrpc_member_u32(json, "first", 0, WIRE_NODES_MAX * WIRE_REACTORS_MAX, first, &why) < 0 ||
 	    jsonrpc_member_u64(json, "begins_with", &begins_with, &why) < 0 ||
-	    (history && (jsonrpc_member_u64(json, "lineage", &handed.lineage, &why) < 0 ||
-			 jsonrpc_member_u64(json, "taken_back", &handed.taken_back, &why) < 0 ||
+	    (history && (jsonrpc_member_u64(json, "taken_back", &handed.taken_back, &why) < 0 ||
 			 jsonrpc_member_u64(json, "passed_over", &handed.passed_over, &why) < 0)) ||
 	    (handed.epoch ? *first + control->config->reactors > *reactors : *reactors || *first))
 		return star_error_set(err, -EPROTO, "the primary does not say where it is in the cluster: %.300s",
@@ -436,6 +438,7 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 		return star_error_set(err, -EPROTO,
 				      "of the two nodes one keeps a journal: give both a journal.directory, or none");
 	pthread_mutex_lock(&control->lock);
+	handed.lineage = control->handed.lineage; /* take_lineage sets it */
 	control->handed = handed;
 	if (control->task == 0)
 		control->begins_with = begins_with;
@@ -443,7 +446,7 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 	return 0;
 }
 
-static int take_lineage(const struct control *control, const json_t *json, struct star_error *err)
+static int take_lineage(struct control *control, const json_t *json, struct star_error *err)
 {
 	static const char *const members[] = { "lineage", "began", NULL };
 	const struct control_data_plane *plane = &control->data_plane;
@@ -456,6 +459,9 @@ static int take_lineage(const struct control *control, const json_t *json, struc
 	    lineage.began > INT64_MAX)
 		return star_error_set(err, -EPROTO, "the primary does not say which checkpoints are its own: %.300s",
 				      why.text[0] ? why.text : "a number is out of bounds");
+	pthread_mutex_lock(&control->lock);
+	control->handed.lineage = lineage.id;
+	pthread_mutex_unlock(&control->lock);
 	if (plane->follow_lineage)
 		plane->follow_lineage(plane->ctx, &lineage);
 	return 0;
@@ -536,7 +542,7 @@ int control_pair_take(struct control *control, const json_t *catalogue, uint32_t
 		rc = take_queues(control, json_object_get(catalogue, "queues"), err);
 	if (rc == 0 && control->config->ps_count > 1)
 		rc = take_cluster(control, json_object_get(catalogue, "cluster"), err);
-	if (rc == 0 && checkpoints)
+	if (rc == 0 && (checkpoints || hands_history(control)))
 		rc = take_lineage(control, checkpoints, err);
 	free(specs);
 	return rc;

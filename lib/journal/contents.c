@@ -370,6 +370,20 @@ int journal_contents_from(const struct journal_contents *c, uint64_t id, uint32_
 	return 0;
 }
 
+uint64_t journal_bytes(const char *directory, uint32_t up_to)
+{
+	struct journal_contents c = { .directory = (char *)directory };
+	struct star_error ignored;
+	uint64_t bytes = 0;
+
+	if (list_files(&c, &ignored) < 0)
+		bytes = UINT64_MAX;
+	for (uint32_t i = 0; bytes != UINT64_MAX && i < c.files_count; i++)
+		bytes += c.files[i].life <= up_to ? c.files[i].bytes : 0;
+	free(c.files);
+	return bytes;
+}
+
 int journal_remove(const char *directory, uint32_t up_to, struct star_error *err)
 {
 	struct journal_contents c = { .directory = (char *)directory };

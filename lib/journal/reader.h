@@ -75,7 +75,9 @@ typedef int journal_visit(void *ctx, const struct journal_record *record, const 
 int journal_stream_visit(const struct journal_contents *contents, const struct journal_stream *stream,
 			 journal_visit *visit, void *ctx, struct star_error *err);
 
-/* Removes the segments of all lives up to this number. */
+/* The size of the segments of all lives up to this number; UINT64_MAX: the directory cannot be read. */
+uint64_t journal_bytes(const char *directory, uint32_t up_to);
+/* Removes these segments. */
 int journal_remove(const char *directory, uint32_t up_to, struct star_error *err);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "journal/writer.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "journal/reader.h"
 
 enum {
 	PACE_US = 1000,		 /* between two writes, unless more than ... */
@@ -368,29 +368,6 @@ static bool has_segment(const struct journal_writer *w, uint32_t i, char name[st
 	return !is_gone(rc) && (rc < 0 || (uint64_t)stat.st_size >= w->life.segment_bytes);
 }
 
-/* Of all lives before this one. */
-static uint64_t former_bytes(const struct journal_writer *w)
-{
-	const int fd = openat(w->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-	uint32_t life, reactor, number;
-	const struct dirent *entry;
-	uint64_t bytes = 0;
-	struct stat stat;
-
-	if (!folder) {
-		if (fd >= 0)
-			close(fd);
-		return UINT64_MAX;
-	}
-	while ((entry = readdir(folder)))
-		if (journal_segment_parse(entry->d_name, &life, &reactor, &number) && life < w->life.number &&
-		    fstatat(fd, entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) == 0)
-			bytes += (uint64_t)stat.st_size;
-	closedir(folder);
-	return bytes;
-}
-
 /* Whether all is there that a restart would read: an operator may have made room in the wrong place. */
 static void look_at_files(struct journal_writer *w, uint64_t now_us)
 {
@@ -417,7 +394,8 @@ static void look_at_files(struct journal_writer *w, uint64_t now_us)
 		}
 	}
 	/* Unless they were to go meanwhile. */
-	if (former && former_bytes(w) < former && __atomic_load_n(&w->former_bytes, __ATOMIC_ACQUIRE) == former)
+	if (former && journal_bytes(w->directory, w->life.number - 1) < former &&
+	    __atomic_load_n(&w->former_bytes, __ATOMIC_ACQUIRE) == former)
 		miss(w, "a file of a former life");
 }
 

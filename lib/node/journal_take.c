@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "jsonrpc/thread.h"
-#include "node/checkpoint.h"
 #include "node/journal.h"
 #include "node/pair.h"
 
@@ -149,8 +148,6 @@ static void *run_take(void *ctx)
 
 void node_journal_inherits(struct node *node, uint32_t epoch)
 {
-	if (node->checkpoint)
-		node_checkpoint_goes_with(node->checkpoint, node->layout.lineage);
 	node->journal->taken_back = node->layout.taken_back;
 	node->journal->epoch = epoch;
 }

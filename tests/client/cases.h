@@ -176,6 +176,7 @@ void refused_requests_keep_their_order(void);
 void lost_results_are_not_replaced_at_once(void);
 void what_was_applied_is_not_applied_by_a_newer_layout(void);
 void a_push_whose_results_are_lost_is_applied_whole(void);
+void a_cancelled_call_with_a_refused_part_has_failed(void);
 void a_queue_goes_on_when_the_last_slice_is_lost(void);
 void stale_layouts_are_fetched_again(void);
 void an_unpublished_layout_ends_at_the_deadline(void);

@@ -241,6 +241,7 @@ const struct unit_case unit_cases[] = {
 	CASE(lost_results_are_not_replaced_at_once),
 	CASE(what_was_applied_is_not_applied_by_a_newer_layout),
 	CASE(a_push_whose_results_are_lost_is_applied_whole),
+	CASE(a_cancelled_call_with_a_refused_part_has_failed),
 	CASE(a_queue_goes_on_when_the_last_slice_is_lost),
 	CASE(runs_that_were_executed_are_not_applied_again),
 	CASE(a_request_half_sent_is_completed),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is told of a push that was applied, and of which the results are lost. */
+#include "client/client.h"
 #include "tests/client/cases.h"
 
 #include <errno.h>
@@ -89,4 +90,32 @@ void a_push_whose_results_are_lost_is_applied_whole(void)
 		if (!CHECK(peer_find(b.peer, 1, key, &applied, &first)) || !CHECK_UINT(applied, 1))
 			break;
 	bench_stop(&b);
+}
+
+/* A call is cancelled while the last replies are being copied, and another part of it was refused by an old layout. */
+void a_cancelled_call_with_a_refused_part_has_failed(void)
+{
+	struct channel channel = { .label = "PS task 1" };
+	struct part part = { .channel = &channel };
+	struct call call = { .error = { .code = 0 } };
+	const struct star_error lost = { .code = -EREMOTEIO }, worse = { .code = -EPROTO };
+
+	TAILQ_INIT(&call.stale);
+	CHECK(!client_call_goes_on(&call));
+	TAILQ_INSERT_TAIL(&call.stale, &part, link);
+	CHECK(client_call_goes_on(&call));
+	call.cancelled = -ETIMEDOUT;
+	CHECK(!client_call_goes_on(&call));
+	CHECK_INT(call.error.code, -ETIMEDOUT);
+	CHECK_HAS(call.error.text, "PS task 1 has refused a part of the call");
+	/* Of two errors the worse one: lost results are those of a push that was applied. */
+	call.cancelled = 0;
+	call.error.code = 0;
+	client_call_fail(&call, &lost);
+	CHECK(client_call_goes_on(&call));
+	client_call_fail(&call, &worse);
+	client_call_fail(&call, &lost);
+	client_call_fail(&call, NULL);
+	CHECK_INT(call.error.code, -EPROTO);
+	CHECK(!client_call_goes_on(&call));
 }

@@ -70,7 +70,9 @@ static int fake_set_layout(void *ctx, const struct control_layout *layout, struc
 
 static struct control_lineage fake_lineage(void *ctx)
 {
-	return ((struct fake_plane *)ctx)->own_lineage;
+	const struct fake_plane *p = ctx;
+
+	return p->own_lineage.id ? p->own_lineage : (struct control_lineage){ .id = p->lineage };
 }
 
 static void fake_follow_lineage(void *ctx, const struct control_lineage *lineage)

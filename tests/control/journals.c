@@ -271,11 +271,12 @@ static void promote(struct cluster *from, struct cluster *to, unsigned task, uin
 	control_pair_waits(to->nodes[task].control, "a standby");
 	CHECK_INT(control_pair_take(to->nodes[task].control, catalogue, &known, &err), 0);
 	control_pair_place(to->nodes[task].control, &place);
-	CHECK_UINT(place.lineage, LINEAGE);
+	CHECK_UINT(to->nodes[task].plane.own_lineage.id, LINEAGE);
 	CHECK_UINT(place.taken_back, 4);
 	bad = json_deep_copy(catalogue);
-	json_object_del(json_object_get(bad, "cluster"), "lineage");
+	json_object_del(bad, "checkpoints");
 	CHECK_INT(control_pair_take(to->nodes[task].control, bad, &known, &err), -EPROTO);
+	CHECK_HAS(err.text, "which checkpoints are its own");
 	json_object_del(json_object_get(bad, "cluster"), "taken_back");
 	CHECK_INT(control_pair_take(to->nodes[task].control, bad, &known, &err), -EPROTO);
 	CHECK_HAS(err.text, "one keeps a journal");
