@@ -176,6 +176,7 @@
 	X(a_standby_of_a_task_goes_on_where_its_primary_was) \
 	X(a_pair_that_serves_is_not_taken_back) \
 	X(standbys_go_on_with_the_history_of_the_cluster) \
+	X(a_promoted_task_0_takes_no_other_reactors) \
 	X(a_node_that_does_not_go_on_is_another) \
 	X(all_begin_with_their_journals) \
 	X(a_table_is_not_emptied_by_a_node_that_came_back) \

@@ -287,20 +287,26 @@ static void promote(struct cluster *from, struct cluster *to, unsigned task, uin
 	CHECK_INT(control_pair_lead(to->nodes[task].control, 2, epoch, false, &err), 0);
 }
 
+/* Two clusters of the same addresses, of which the second one has the other nodes of the pairs. */
+static void keep_journals_of_pairs(struct cluster *cluster, struct cluster *other, struct config_address others[2])
+{
+	keep_journals(cluster, 2);
+	keep_journals(other, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		others[i] = (struct config_address){ "127.0.0.1", other->ps[i].port };
+		cluster->nodes[i].config.ps_others = other->nodes[i].config.ps_others = others;
+	}
+	for (unsigned i = 0; i < 2; i++)
+		other->ps[i] = cluster->ps[i];
+}
+
 void standbys_go_on_with_the_history_of_the_cluster(void)
 {
-	struct config_address others[2] = { { "127.0.0.1", 0 }, { "127.0.0.1", 0 } };
+	struct config_address others[2];
 	struct cluster cluster, other;
 	struct layout *layout;
 
-	keep_journals(&cluster, 2);
-	keep_journals(&other, 2);
-	for (unsigned i = 0; i < 2; i++) {
-		others[i].port = other.ps[i].port;
-		cluster.nodes[i].config.ps_others = other.nodes[i].config.ps_others = others;
-	}
-	for (unsigned i = 0; i < 2; i++)
-		other.ps[i] = cluster.ps[i];
+	keep_journals_of_pairs(&cluster, &other, others);
 	cluster.nodes[1].history.taken_back = 4;
 	cluster.nodes[1].history.recovers = true;
 	CHECK(cluster_start(&cluster));
@@ -324,6 +330,26 @@ void standbys_go_on_with_the_history_of_the_cluster(void)
 		CHECK_UINT(PLANE(&other.nodes[i], lineage), LINEAGE);
 		CHECK_UINT(PLANE(&other.nodes[i], taken_back), 4);
 	}
+	cluster_fini(&other);
+	cluster_fini(&cluster);
+}
+
+/* What it holds it has by its primary's place, which another number of reactors would move. */
+void a_promoted_task_0_takes_no_other_reactors(void)
+{
+	struct config_address others[2];
+	struct cluster cluster, other;
+
+	keep_journals_of_pairs(&cluster, &other, others);
+	for (unsigned i = 0; i < 2; i++)
+		cluster.nodes[i].history.taken_back = 4;
+	CHECK(cluster_start(&cluster));
+	node_stop(&cluster, 1);
+	promote(&cluster, &other, 0, 7);
+	cluster.nodes[1].config.reactors = 5;
+	cluster.nodes[1].history.recovers = true;
+	CHECK(node_start(&cluster, 1, 202));
+	CHECK(is_kept_out(&cluster.nodes[1], "PS task 0, which holds its rows as one of 3"));
 	cluster_fini(&other);
 	cluster_fini(&cluster);
 }
