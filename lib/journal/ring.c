@@ -351,10 +351,15 @@ uint64_t journal_durable(struct journal_ring *ring)
 	if (at == UINT64_MAX)
 		return at;
 	for (; gate->count && gate->marks[gate->first] <= at; gate->count--) {
-		gate->durable = gate->marks[gate->first];
+		gate->durable = gate->covered = gate->marks[gate->first];
 		gate->first = (gate->first + 1) % JOURNAL_GATE_MARKS;
 	}
 	return gate->durable;
+}
+
+uint64_t journal_covered(struct journal_ring *ring)
+{
+	return journal_durable(ring) == UINT64_MAX ? UINT64_MAX : ring->gate.covered;
 }
 
 uint64_t journal_durable_at(const struct journal_ring *ring)

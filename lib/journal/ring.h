@@ -58,7 +58,8 @@ struct journal_gate {
 	bool late;		       /* the reader has not got what was written for JOURNAL_LAG_NS, ... */
 	uint64_t waited_ns, looked_ns; /* ... and how long replies have waited since, as for the ring */
 	uint32_t first, count;
-	uint64_t durable; /* position after the last mark that the reader has */
+	uint64_t durable; /* position after the last mark that the readers have, or had before others joined them */
+	uint64_t covered; /* after the last one that all of them have since then; 0: none yet */
 	/* positions after later marks; if there are more, the last entry is the newest */
 	uint64_t marks[JOURNAL_GATE_MARKS];
 };
@@ -203,6 +204,9 @@ void journal_gate_wait(struct journal_ring *ring, uint64_t now_ns);
 /* The position after the last mark that the gate's readers have; UINT64_MAX: nothing has to wait, since none reads any
  * more. */
 uint64_t journal_durable(struct journal_ring *ring);
+/* The same, but only what all of the gate's present readers have: if one was added, journal_durable still has what was
+ * durable by the others alone. */
+uint64_t journal_covered(struct journal_ring *ring);
 /* What journal_durable has to reach before a reply may leave that reports what was written last. 0: nothing. */
 uint64_t journal_durable_at(const struct journal_ring *ring);
 

@@ -69,13 +69,14 @@ void node_gate_standby(struct shard *shard)
 	wait_for(shard, 1u << JOURNAL_LINK | disk_of(shard), shard->node->config->standby_durability);
 }
 
-void node_gate_disk(struct shard *shard)
+bool node_gate_disk(struct shard *shard)
 {
 	const struct journal_gate *gate = shard->journal ? &shard->journal->gate : NULL;
 
-	if (gate && disk_of(shard))
-		wait_for(shard, disk_of(shard) | (gate->on ? gate->readers : 0),
-			 shard->node->config->journal_durability);
+	if (!gate || !disk_of(shard))
+		return false;
+	wait_for(shard, disk_of(shard) | (gate->on ? gate->readers : 0), shard->node->config->journal_durability);
+	return true;
 }
 
 void node_gate_leave_standby(struct shard *shard)
@@ -88,7 +89,7 @@ void node_gate_leave_standby(struct shard *shard)
 
 bool node_gate_covers(struct shard *shard)
 {
-	return !shard->journal || journal_durable(shard->journal) >= shard->gated_at;
+	return !shard->journal || journal_covered(shard->journal) >= shard->gated_at;
 }
 
 void node_gate_end(struct shard *shard)

@@ -24,9 +24,10 @@ void node_gate_watch(struct shard *shard, struct journal_ring *ring, struct node
  * (standby.durability, which is not "async" here); and for the journal too, if its durability requires it and a restart
  * would continue from it. The shard has its ring. */
 void node_gate_standby(struct shard *shard);
-/* From now on they wait for the journal, if its durability requires it, and still for the standby, if they did. */
-void node_gate_disk(struct shard *shard);
-/* Whether all changes that replies have reported so far are durable. */
+/* From now on they wait for the journal, if its durability requires it (true), and still for the standby, if they
+ * did. */
+bool node_gate_disk(struct shard *shard);
+/* Whether everything that replies reported before they waited for the present readers is with all of these. */
 bool node_gate_covers(struct shard *shard);
 /* The standby is gone: replies wait only for the journal, if its durability requires it. */
 void node_gate_leave_standby(struct shard *shard);

@@ -118,8 +118,7 @@ static void count_on_reactor(void *ctx, struct reactor_message *message)
 	struct shard *shard = ctx;
 
 	shard->disk_counts = true;
-	node_gate_disk(shard);
-	__atomic_store_n(&shard->disk_from, shard->journal ? shard->journal->head : 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&shard->disk_lacks, node_gate_disk(shard), __ATOMIC_RELEASE);
 }
 
 /* What former lives leave of the limit to each reactor. */
@@ -531,8 +530,7 @@ bool node_journal_is_later(const struct node_journal *j)
 	bool later = __atomic_load_n(&j->later, __ATOMIC_ACQUIRE);
 
 	for (unsigned i = 0; !later && i < j->node->shards_count; i++)
-		later = journal_reader_at(j->rings[i], JOURNAL_DISK) <
-			__atomic_load_n(&j->node->shards[i].disk_from, __ATOMIC_ACQUIRE);
+		later = __atomic_load_n(&j->node->shards[i].disk_lacks, __ATOMIC_ACQUIRE);
 	return later;
 }
 
@@ -645,6 +643,8 @@ unsigned node_journal_turn(struct shard *shard, uint64_t now_ns)
 			shard->sessions_of = 0;
 		}
 	}
+	if (unlikely(shard->disk_lacks) && node_gate_covers(shard))
+		__atomic_store_n(&shard->disk_lacks, false, __ATOMIC_RELEASE);
 	node_gate_patience(shard);
 	hurry = service_journal_turn(shard->service, now_ns, shard->slices != 0);
 	node_gate_published(shard);

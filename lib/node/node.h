@@ -48,9 +48,8 @@ struct shard {
 	struct node_bell *bell; /* ... through this, or NULL */
 	bool retains;		/* replies are retained: also read by the ring's readers */
 	bool disk_counts;	/* a restart would use the journal: replies may wait for it */
-	/* replies that left before they waited for it may report what comes before this position of the stream */
-	uint64_t disk_from;
-	struct { /* a reader's, that is, of the thread of the journal or of the pair */
+	bool disk_lacks; /* it does not have everything yet that replies reported before; read by other threads */
+	struct {	 /* a reader's, that is, of the thread of the journal or of the pair */
 		struct reactor_message message;
 		bool sent;
 	} nudges[JOURNAL_READERS];

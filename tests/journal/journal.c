@@ -582,6 +582,7 @@ const struct unit_case unit_cases[] = {
 	  a_slow_reader_keeps_the_reactor_unless_replies_wait_for_it },
 	{ "a reader that has ended keeps nobody", a_reader_that_has_ended_keeps_nobody },
 	{ "replies wait for one after the other", replies_wait_for_one_after_the_other },
+	{ "a reader that joins covers what it has", a_reader_that_joins_covers_what_it_has },
 	{ "replies wait for both", replies_wait_for_both },
 	{ "a disk that hangs keeps no reply of a pair", a_disk_that_hangs_keeps_no_reply_of_a_pair },
 	{ "a lost journal stays lost", a_lost_journal_stays_lost },

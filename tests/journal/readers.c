@@ -192,6 +192,33 @@ void a_reader_that_has_ended_keeps_nobody(void)
 	journal_ring_destroy(ring);
 }
 
+/* A standby joins a primary that has waited for its disk alone: what was durable stays so, but is not with both yet. */
+void a_reader_that_joins_covers_what_it_has(void)
+{
+	struct journal_ring *ring = make_ring();
+	const unsigned readers[] = { JOURNAL_DISK, JOURNAL_LINK };
+
+	if (!ring)
+		return;
+	CHECK_UINT(journal_covered(ring), UINT64_MAX); /* nobody is waited for */
+	journal_reader_begin(ring, JOURNAL_LINK, WAIT_NS);
+	for (unsigned i = 0; i < 2; i++) {
+		const unsigned first = readers[i], second = readers[1 - i];
+
+		journal_gate_begin(ring, 1u << first);
+		write_run(ring, 1 + i, CONTENT);
+		journal_free_to(ring, first, ring->head);
+		CHECK_UINT(journal_durable(ring), ring->head);
+		CHECK_UINT(journal_covered(ring), ring->head);
+		journal_gate_begin(ring, 1u << first | 1u << second);
+		CHECK_UINT(journal_durable(ring), ring->head);
+		CHECK(journal_covered(ring) < ring->head);
+		journal_free_to(ring, second, ring->head);
+		CHECK_UINT(journal_covered(ring), ring->head);
+	}
+	journal_ring_destroy(ring);
+}
+
 /* From the disk's to the standby's word, and back: what nobody has is never durable, nor what was lost with one. */
 void replies_wait_for_one_after_the_other(void)
 {

@@ -37,6 +37,7 @@ void who_is_in_the_way_is_lost(void);
 void a_slow_reader_keeps_the_reactor_unless_replies_wait_for_it(void);
 void a_reader_that_has_ended_keeps_nobody(void);
 void replies_wait_for_one_after_the_other(void);
+void a_reader_that_joins_covers_what_it_has(void);
 void replies_wait_for_both(void);
 void a_disk_that_hangs_keeps_no_reply_of_a_pair(void);
 void a_lost_journal_stays_lost(void);
