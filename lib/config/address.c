@@ -77,6 +77,11 @@ const struct config_address *config_own_control(const struct config *config)
 	return config_ps_address(config, config->task_index, config->standby_second);
 }
 
+bool config_shares_history(const struct config *config)
+{
+	return config->ps_count > 1 && config->journal_directory[0];
+}
+
 int config_parse_address(const char *text, struct config_address *address, struct star_error *err)
 {
 	struct config_address parsed = { 0 };

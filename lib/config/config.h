@@ -247,6 +247,9 @@ struct config_address_text config_show(const char *host, uint16_t port);
 const struct config_address *config_ps_address(const struct config *config, uint32_t task, bool second);
 /* The PS node's own control address. */
 const struct config_address *config_own_control(const struct config *config);
+/* Whether nodes of several PS tasks keep journals, which have to agree on the history of their cluster
+ * (lib/control/history.c); a standby takes over its primary's. */
+bool config_shares_history(const struct config *config);
 
 /* Whether a host is an IPv6 literal. */
 bool config_is_ipv6(const char *host);

@@ -129,8 +129,8 @@ struct control_data_plane {
 	int (*dropped_read)(void *ctx, uint32_t *generations, struct star_error *err);
 	/* PS task 0: an administrator rolls back to that checkpoint, so objects that were dropped since exist again. */
 	int (*bring_back)(void *ctx, uint64_t id, struct star_error *err);
-	/* Of a pair: the lineage of its cluster's checkpoints; and a standby learns that of its primary's, with which it
-	 * goes on in that one's place. NULL: there are no checkpoints. */
+	/* Of a pair: the lineage of its cluster's checkpoints; a standby learns that of its primary, with which it goes
+	 * on in that one's place. NULL: there are no checkpoints. */
 	struct control_lineage (*lineage)(void *ctx);
 	void (*follow_lineage)(void *ctx, const struct control_lineage *lineage);
 	/* Gives every reactor the layout that this node serves; before the first one, loads its share of the

@@ -61,12 +61,6 @@ void control_pair_place(struct control *control, struct control_layout *layout)
 	pthread_mutex_unlock(&control->plane);
 }
 
-/* Whether what a primary knows of the cluster's history is its standby's, too. */
-static bool hands_history(const struct control *control)
-{
-	return control->config->ps_count > 1 && control->config->journal_directory[0];
-}
-
 /* A drop that is written down has happened, whoever has heard of it. */
 static void drop_what_was_dropped(struct control *control, const uint32_t *generations)
 {
@@ -92,7 +86,7 @@ uint64_t control_pair_look(struct control *control, uint64_t *passed_over)
 	int rc = 0;
 
 	*passed_over = 0;
-	if (control->task || !hands_history(control))
+	if (control->task || !config_shares_history(control->config))
 		return 0;
 	pthread_mutex_lock(&control->lock);
 	lineage = control->handed.lineage;
@@ -122,7 +116,7 @@ uint64_t control_pair_look(struct control *control, uint64_t *passed_over)
  * asked. Under lock. */
 static void take_history(struct control *control)
 {
-	if (!hands_history(control) || control->history.kept)
+	if (!config_shares_history(control->config) || control->history.kept)
 		return;
 	control->history = (struct control_history){ .kept = true,
 						     .lineage = control->handed.lineage,
@@ -329,7 +323,7 @@ static void add_cluster(struct control *control, json_t *catalogue)
 /* PS task 0 writes checkpoints of its lineage; the journal of any task names it. */
 static bool has_lineage(const struct control *control)
 {
-	return control->task == 0 || hands_history(control);
+	return control->task == 0 || config_shares_history(control->config);
 }
 
 /* Whoever takes this node's place goes on with its checkpoints. */
@@ -434,7 +428,7 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 	    (handed.epoch ? *first + control->config->reactors > *reactors : *reactors || *first))
 		return star_error_set(err, -EPROTO, "the primary does not say where it is in the cluster: %.300s",
 				      why.text);
-	if (history != hands_history(control))
+	if (history != config_shares_history(control->config))
 		return star_error_set(err, -EPROTO,
 				      "of the two nodes one keeps a journal: give both a journal.directory, or none");
 	pthread_mutex_lock(&control->lock);
@@ -542,7 +536,7 @@ int control_pair_take(struct control *control, const json_t *catalogue, uint32_t
 		rc = take_queues(control, json_object_get(catalogue, "queues"), err);
 	if (rc == 0 && control->config->ps_count > 1)
 		rc = take_cluster(control, json_object_get(catalogue, "cluster"), err);
-	if (rc == 0 && (checkpoints || hands_history(control)))
+	if (rc == 0 && (checkpoints || config_shares_history(control->config)))
 		rc = take_lineage(control, checkpoints, err);
 	free(specs);
 	return rc;

@@ -78,11 +78,6 @@ uint32_t node_pair_cluster_mark(const struct config *config)
 	return mark | 1;
 }
 
-bool node_pair_hands_journal(const struct config *config)
-{
-	return config->ps_count > 1 && config->journal_directory[0];
-}
-
 struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 {
 	const struct config *config = p->node->config;
@@ -94,7 +89,7 @@ struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 				    .durability = 1 + config->standby_durability,
 				    .cluster = node_pair_cluster_mark(config),
 				    .data = (uint16_t)(1 + config->security_data),
-				    .journal = node_pair_hands_journal(config) };
+				    .journal = config_shares_history(config) };
 
 	pthread_mutex_lock(&p->lock);
 	hello.role = p->role;

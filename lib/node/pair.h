@@ -151,8 +151,6 @@ void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state
 void node_pair_pause(struct node_pair *p, uint32_t ms);
 /* A checksum of cluster.ps; 0: there is one PS task. */
 uint32_t node_pair_cluster_mark(const struct config *config);
-/* Whether a node that takes its primary's place has to keep a journal as that did: else PS task 0 would refuse it. */
-bool node_pair_hands_journal(const struct config *config);
 struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent);
 /* Connects to the other node and sends a hello. *link is left open, unless link is NULL; the result is the status in
  * the answer. -ECONNREFUSED: no process is listening there. */

@@ -107,7 +107,7 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 	/* The one that is promoted would let in whom the other one refuses, or PS task 0 would not let it in. */
 	else if (hello->data && hello->data != 1 + (uint32_t)p->node->config->security_data)
 		refuse(answer, -EINVAL, "the two nodes have not the same security.data");
-	else if (hello->journal != node_pair_hands_journal(p->node->config))
+	else if (hello->journal != config_shares_history(p->node->config))
 		refuse(answer, -EINVAL, "of the two nodes one keeps a journal: give both a journal.directory, or none");
 	else if (p->joined)
 		refuse(answer, -EBUSY, "another standby is about to join");

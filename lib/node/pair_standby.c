@@ -343,7 +343,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 		return rc;
 	/* A disk may take its time. */
 	node_pair_own_checkpoints(p);
-	if (node_pair_hands_journal(node->config)) {
+	if (config_shares_history(node->config)) {
 		node_journal_inherits(node, p->primary_epoch);
 		began = control_pair_look(p->control, &passed_over);
 		node_journal_passes_over(node, began, passed_over);
