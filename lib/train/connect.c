@@ -477,6 +477,8 @@ int session_connect(struct session *s, uint64_t until_ns, struct star_error *err
 					     : train_lost_check(s->cluster, s->model.graph, s->config.deadline_us, err);
 	else if (rc == 0 && s->cluster && session_is_chief(&s->config))
 		rc = check_whole(s, goes_on, err);
+	if (rc == 0 && s->cluster && goes_on && !s->config.must_exist)
+		rc = train_lost_check(s->cluster, s->model.graph, s->config.deadline_us, err);
 	if (rc == 0)
 		rc = make_plan_somehow(s, err);
 	if (rc == 0)

@@ -12,7 +12,7 @@ struct blocks {
 	uint64_t all, updated;
 };
 
-/* What is not a read may update single rows. */
+/* Other operations may update single rows. */
 static bool is_only_read(const struct graph *graph, const struct graph_node *variable)
 {
 	bool read = false;
@@ -23,9 +23,9 @@ static bool is_only_read(const struct graph *graph, const struct graph_node *var
 		for (uint32_t k = 0; k < node->inputs_count; k++) {
 			if (node->inputs[k].node != variable->id)
 				continue;
-			if (node->op != GRAPH_READ)
+			if (node->op != GRAPH_READ && node->op != GRAPH_APPLY)
 				return false;
-			read = true;
+			read |= node->op == GRAPH_READ;
 		}
 	}
 	return read;
@@ -76,7 +76,8 @@ int train_lost_check(struct star_cluster *cluster, const struct graph *graph, ui
 				err, -ENOTRECOVERABLE,
 				"the PS tasks have lost a part of \"%.200s\": %llu of its %llu blocks were never "
 				"updated, and the others were; a PS task came back empty: have them restore a "
-				"checkpoint (starctl checkpoint restore), or train the model again",
+				"checkpoint (starctl checkpoint restore), or drop the model (starctl tables drop) and "
+				"train it again",
 				node->name, (unsigned long long)(blocks.all - blocks.updated),
 				(unsigned long long)blocks.all);
 		if (blocks.updated)
