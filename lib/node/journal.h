@@ -3,8 +3,8 @@
  * A node's journal: what the node starts from, and what it records while it serves. docs/availability.rst says what is
  * promised. Threads: those of the control plane, except for node_journal_turn.
  */
-#ifndef STARSERVER_JOURNAL_H
-#define STARSERVER_JOURNAL_H
+#ifndef NODE_JOURNAL_H
+#define NODE_JOURNAL_H
 
 #include <pthread.h>
 
