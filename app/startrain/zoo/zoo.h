@@ -220,8 +220,8 @@ const char *zoo_own_name(const struct zoo *zoo, const char *name, char own[stati
 struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids);
 
 /*
- * The same for each column of the batch, [n, fields + lists, dim]: for a list the mean of its words' rows, or 0 if it is
- * empty; with --apart lists have a table of their own.
+ * The same for each column of the batch, [n, fields + lists, dim]: for a list the mean of its words' rows, or 0 if it
+ * is empty; with --apart lists have a table of their own.
  */
 struct graph_value zoo_embed_columns(struct zoo *zoo, const char *name, int64_t dim, const struct zoo_inputs *in);
 struct graph_value zoo_embed_lists(struct zoo *zoo, const char *name, int64_t dim, const struct zoo_inputs *in);
