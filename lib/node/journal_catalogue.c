@@ -278,7 +278,7 @@ static json_t *load_catalogue(const struct node_journal *j, const char *name, st
 	if (!json)
 		star_error_set(err, -EBADMSG,
 			       "the journal's %s cannot be read in %.200s: %.150s. Nothing was restored. To start from "
-			       "the last checkpoint, without the journal's changes, move the directory away",
+			       "the last checkpoint, without the journal's changes, move what is in the directory away",
 			       name, j->node->config->journal_directory, why.text);
 	return json;
 }

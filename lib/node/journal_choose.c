@@ -132,11 +132,12 @@ static int refuse_to_begin(const struct node_journal *j, struct star_error *err)
 
 	if (j->chosen)
 		snprintf(with, sizeof(with), "checkpoint %" PRIu64, j->chosen);
-	return star_error_set(err, -ESTALE,
-			      "the journal in %.200s does not continue %s, from which the node would start: check that "
-			      "checkpoint.directory (%.200s) is the one that belongs to the journal, and complete. "
-			      "Nothing was restored. To start without the journal's changes, move its directory away",
-			      j->node->config->journal_directory, with, j->node->config->checkpoint_directory);
+	return star_error_set(
+		err, -ESTALE,
+		"the journal in %.200s does not continue %s, from which the node would start: check that "
+		"checkpoint.directory (%.200s) is the one that belongs to the journal, and complete. Nothing was "
+		"restored. To start without the journal's changes, move what is in its directory away",
+		j->node->config->journal_directory, with, j->node->config->checkpoint_directory);
 }
 
 static int refuse_other(const struct node_journal *j, struct star_error *err)
@@ -145,8 +146,8 @@ static int refuse_other(const struct node_journal *j, struct star_error *err)
 			      "the journal in %.200s continues a checkpoint %" PRIu64
 			      " of its own that was never completed, and the one of this number in %.200s is another "
 			      "one: the other node of the pair may have written it, or this node without its journal. "
-			      "Nothing was restored. To start from that checkpoint, move the journal's directory away; "
-			      "to start with the journal's changes, move that checkpoint away",
+			      "Nothing was restored. To start from that checkpoint, move what is in the journal's "
+			      "directory away; to start with the journal's changes, move that checkpoint away",
 			      j->node->config->journal_directory, j->chosen, j->node->config->checkpoint_directory);
 }
 
@@ -241,7 +242,7 @@ int node_journal_follow(struct node_journal *j, const struct control_layout *lay
 		return star_error_set(
 			err, -ESTALE,
 			"the journal in %.200s belongs to another cluster, or to this one before PS task 0 started "
-			"empty. Nothing was restored. To start without its changes, move its directory away",
+			"empty. Nothing was restored. To start without its changes, move what is in its directory away",
 			node->config->journal_directory);
 	if (j->past.taken_back != layout->taken_back) {
 		log_info("the journal is not applied: the cluster was rolled back to a checkpoint since");
@@ -258,10 +259,10 @@ int node_journal_check(const struct node_journal *j, const struct control_layout
 				      "the node starts from checkpoint %" PRIu64 ", and its journal from %" PRIu64,
 				      layout->checkpoint, j->chosen);
 	if (j->usable && layout->taken_back != j->past.taken_back)
-		return star_error_set(
-			err, -ESTALE,
-			"the journal in %.200s is from before the cluster was rolled back to a checkpoint, as other PS "
-			"tasks report. Nothing was restored. To start without its changes, move its directory away",
-			j->node->config->journal_directory);
+		return star_error_set(err, -ESTALE,
+				      "the journal in %.200s is from before the cluster was rolled back to a "
+				      "checkpoint, as other PS tasks report. Nothing was restored. To start without "
+				      "its changes, move what is in its directory away",
+				      j->node->config->journal_directory);
 	return 0;
 }
