@@ -6,8 +6,8 @@
 #include "journal/reader.h"
 
 #define JOURNAL_MOVE_AWAY \
-	"Nothing was restored. To start from the last checkpoint, without the journal's changes, move the directory " \
-	"away"
+	"Nothing was restored. To start from the last checkpoint, without the journal's changes, move what is in the " \
+	"directory away"
 
 /* A stream that is being read. */
 struct journal_input {
