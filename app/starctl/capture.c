@@ -189,7 +189,7 @@ static int capture_take(struct capture *c, bool end, bool *more, struct star_err
 	json_array_foreach(json_object_get(reply, "frames"), i, frame)
 	{
 		if (rc == 0 && !has_all(c) && !take_frame(c, frame))
-			rc = star_error_set(err, -EPROTO, "the node answers with what is no frame");
+			rc = star_error_set(err, -EPROTO, "the node returned something that is not a frame");
 	}
 	if (rc == 0) {
 		c->matched = (uint64_t)json_integer_value(json_object_get(reply, "matched"));
@@ -312,7 +312,7 @@ int run_capture(const struct invocation *invocation)
 
 	if (!file || (pipe && isatty(fileno(invocation->out)))) {
 		star_error_set(&err, -EINVAL,
-			       "where to? -w FILE, or -w - into a pipe: starctl capture -w - | tcpdump -nr -");
+			       "-w is missing: give -w FILE, or -w - for a pipe: starctl capture -w - | tcpdump -nr -");
 		json_decref(params);
 		params = NULL;
 	}

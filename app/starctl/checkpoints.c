@@ -121,8 +121,8 @@ static void render_list(const struct ckpt_entry *entries, uint32_t count, FILE *
 	static const struct {
 		const char *title;
 		bool right;
-	} columns[] = { { "NAME", false }, { "GOES ON FROM", true }, { "TIME", false }, { "STEP", true },
-			{ "ROWS", true },  { "DELETED", true },	     { "SIZE", true },	{ "STATE", false } };
+	} columns[] = { { "NAME", false }, { "BASED ON", true }, { "TIME", false }, { "STEP", true },
+			{ "ROWS", true },  { "DELETED", true },	 { "SIZE", true },  { "STATE", false } };
 	struct table table;
 
 	table_init(&table);
@@ -283,7 +283,7 @@ static void prune_in_use(void *ctx, const char *name, pid_t holder)
 		snprintf(who, sizeof(who), "process %d", (int)holder);
 	checkpoint_progress_end(&p->progress);
 	fprintf(p->invocation->errors,
-		"starctl: %s stays: the cluster that began with it (%s) has not written enough checkpoints since\n",
+		"starctl: %s stays: the cluster that started from it (%s) has not written enough checkpoints since\n",
 		name, who);
 }
 
@@ -304,7 +304,8 @@ int run_checkpoint_prune(const struct invocation *invocation)
 	if (strncmp(word, "keep=", 5) == 0 && word[5] >= '1' && word[5] <= '9')
 		keep = strtoul(word + 5, &end, 10);
 	if (keep < 1 || keep > KEEP_MAX || *end) {
-		star_error_set(&err, -EINVAL, "\"%.60s\" is no number of full checkpoints to keep, as in keep=2", word);
+		star_error_set(&err, -EINVAL, "\"%.60s\" is not a number of full checkpoints to keep, as in keep=2",
+			       word);
 		return fail(invocation, &err, STARCTL_USAGE);
 	}
 	pruning.keep = (uint32_t)keep;

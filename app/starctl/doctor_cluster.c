@@ -130,14 +130,14 @@ static void look_at_node(struct doctor *doctor, unsigned task, bool second, cons
 		doctor_find(doctor, check, DOCTOR_WARNING,
 			    "name a key file of a principal that it knows, who is not a node: `starctl --key FILE "
 			    "doctor ...`; its own machine's root needs none",
-			    "%s answers, but not us: %s", shown.text, err->text);
+			    "%s answers, but refuses this request: %s", shown.text, err->text);
 	else if (!status)
 		doctor_find(doctor, check, DOCTOR_WARNING,
 			    "start its node; if it runs, see its log, and whether a firewall lets this port through",
 			    "%s", err->text);
 	else if (!version || is != task)
 		doctor_find(doctor, check, DOCTOR_BAD, "see cluster.ps, and node.task_index of the node there",
-			    "who answers at %s is not PS task %u of this cluster", shown.text, task);
+			    "the node at %s is not PS task %u of this cluster", shown.text, task);
 	else if (strcmp(version, STAR_VERSION) != 0)
 		doctor_find(doctor, check, DOCTOR_WARNING, "install the same version on all machines",
 			    "%s answers, and is of version %.32s; this is " STAR_VERSION, shown.text, version);

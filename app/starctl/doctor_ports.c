@@ -48,7 +48,7 @@ static void look_at_pci(struct doctor *doctor, const char *check, const struct c
 		doctor_find(doctor, check, DOCTOR_BAD,
 			    "switch the IOMMU on in the firmware, add \"intel_iommu=on iommu=pt\" (Intel) or "
 			    "\"iommu=pt\" (AMD) to the kernel's line, and start the machine again",
-			    "%s is bound to vfio-pci, and no IOMMU stands before it", port->pci);
+			    "%s is bound to vfio-pci, and there is no IOMMU for it", port->pci);
 	else if (iommu && strcmp(driver, "vfio-pci") != 0)
 		doctor_find(doctor, check, DOCTOR_WARNING, remedy,
 			    "%s is bound to %s, though there is an IOMMU, which would keep it to the node's memory",

@@ -131,11 +131,10 @@ static int read_question(const struct invocation *invocation, struct graph_quest
 	if (!question->cut.protocol)
 		question->cut.protocol = GRAPH_STAR_SERVER;
 	if (question->cut.fuse && question->cut.protocol != GRAPH_GRPCPP && !question->compare)
-		return star_error_set(
-			err, -EINVAL,
-			"--fuse is grpc++'s: %s always sends what belongs together as one; add --protocol "
-			"grpc++, or leave it away",
-			graph_protocol_name(question->cut.protocol));
+		return star_error_set(err, -EINVAL,
+				      "--fuse is grpc++'s: %s always sends what belongs together as one; add "
+				      "--protocol grpc++, or omit it",
+				      graph_protocol_name(question->cut.protocol));
 	return 0;
 }
 

@@ -311,8 +311,8 @@ static void render_audit(const json_t *result, FILE *out)
 	fprintf(out,
 		"%" JSON_INTEGER_FORMAT " lines, from number %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT
 		", follow each other; %" JSON_INTEGER_FORMAT " refusals, %" JSON_INTEGER_FORMAT
-		" events lost\nit goes on from %s\nlast line   %s (keep it elsewhere: whoever can write the file can "
-		"make all of it again)\n",
+		" events lost\nit continues %s\nlast line   %s (keep it elsewhere: whoever can write the file can "
+		"rewrite all of it)\n",
 		json_integer_value(json_object_get(result, "lines")),
 		json_integer_value(json_object_get(result, "first")),
 		json_integer_value(json_object_get(result, "last")),

@@ -201,7 +201,7 @@ int row_source_read(struct row_source *source, uint32_t node, const uint64_t *ke
 		if (!result)
 			rc = err->code;
 		else if (got == 0 || got > n - done)
-			rc = star_error_set(err, -EPROTO, "PS task %u answers with other rows", node);
+			rc = star_error_set(err, -EPROTO, "PS task %u returned other rows than requested", node);
 		for (i = 0; rc == 0 && i < got; i++) {
 			row = json_array_get(rows, i);
 			if (json_is_null(row))
@@ -209,8 +209,9 @@ int row_source_read(struct row_source *source, uint32_t node, const uint64_t *ke
 			else if (decode(row, keys[done + i], record, source->shape.bytes))
 				rc = take(ctx, keys[done + i], record, err);
 			else
-				rc = star_error_set(err, -EPROTO, "PS task %u answers with what is no row of \"%s\"",
-						    node, source->spec.name);
+				rc = star_error_set(err, -EPROTO,
+						    "PS task %u returned something that is not a row of \"%s\"", node,
+						    source->spec.name);
 		}
 		done += got;
 		json_decref(result);
@@ -242,7 +243,7 @@ static int ask_keys(struct row_source *source, uint32_t node, uint32_t reactor, 
 		ok = ok && *keys && jsonrpc_member_to_u64(key, &(*keys)[i]);
 	}
 	json_decref(result);
-	return ok ? 0 : star_error_set(err, -EPROTO, "PS task %u answers with what are no keys", node);
+	return ok ? 0 : star_error_set(err, -EPROTO, "PS task %u returned something that is not a list of keys", node);
 }
 
 static int walk_reactor(struct row_source *source, uint32_t node, uint32_t reactor, row_consumer *take, void *ctx,

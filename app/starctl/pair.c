@@ -12,18 +12,18 @@ static void render_promotion(const json_t *result, FILE *out)
 	fprintf(out, "it is the primary, generation %lld\n",
 		(long long)json_integer_value(json_object_get(result, "generation")));
 	if (json_is_true(json_object_get(result, "took_back")))
-		fprintf(out, "it had closed for the other node, and has all that it had\n");
+		fprintf(out, "it had closed for the other node, and serves again with everything that it had\n");
 	else if (deposed && json_is_true(json_object_get(result, "whole")))
-		fprintf(out, "the other node has stopped serving, and all that it had is here\n");
+		fprintf(out, "the other node has stopped serving, and everything that it had was received\n");
 	else if (deposed)
-		fprintf(out, "the other node has stopped serving; what it had done in its last moments is not here\n");
+		fprintf(out, "the other node has stopped serving; what it did in its last moments was not received\n");
 	else
-		fprintf(out, "the other node could not be asked to stop; its last lease was waited for (%lld ms)\n",
+		fprintf(out, "the other node could not be asked to stop; its last lease has ended (after %lld ms)\n",
 			(long long)json_integer_value(json_object_get(result, "waited_ms")));
 	if (why) {
 		fprintf(out, "why: ");
 		print_text(why, out);
-		fprintf(out, "\nit was heard last %lld ms before: what it has acknowledged since is lost\n",
+		fprintf(out, "\nit was last heard %lld ms before: what it has acknowledged since is lost\n",
 			(long long)json_integer_value(json_object_get(result, "silent_ms")));
 	}
 	if (!json_is_true(json_object_get(result, "inherits")))

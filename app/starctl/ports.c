@@ -28,7 +28,7 @@ static void render_removed(const json_t *result, FILE *out)
 		json_integer_value(json_object_get(result, "connections")));
 	if (json_is_true(json_object_get(result, "data_address_lost")))
 		fprintf(out,
-			"the node's data address went with it: workers find nobody there until a port has it again\n");
+			"the node's data address was on that port: workers cannot connect until a port has it again\n");
 }
 
 /* What follows the device's name is what the option options has. */
@@ -61,10 +61,9 @@ int run_port_add(const struct invocation *invocation)
 	json_t *result;
 
 	if (has_options_twice(invocation)) {
-		star_error_set(
-			&err, -EINVAL,
-			"options are given twice: behind the device's name, and by --options: give all of them in one "
-			"place");
+		star_error_set(&err, -EINVAL,
+			       "options are given twice: after the device's name, and by --options: give all of them "
+			       "in one place");
 		return fail(invocation, &err, STARCTL_USAGE);
 	}
 	result = ask_within(invocation, "port_add", port_params(invocation), STARCTL_WAIT_US, &err);

@@ -242,7 +242,7 @@ static void write_hot(const struct cluster *cluster, const struct told *told, FI
 {
 	static const char *const titles[] = { "Node", "Table", "Key", "Share", NULL };
 
-	fputs("<h2>Keys that are asked for most</h2>\n", out);
+	fputs("<h2>Keys that are requested most</h2>\n", out);
 	head(titles, out);
 	for (unsigned i = 0; i < cluster->count; i++) {
 		const json_t *line;

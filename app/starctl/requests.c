@@ -104,7 +104,7 @@ static void render_slow(const json_t *slow, FILE *out)
 	char total[24], wait[24], run[24];
 	size_t i, k;
 
-	fprintf(out, "%.0f requests are remembered", real(slow, "looked_at"));
+	fprintf(out, "%.0f requests are recorded", real(slow, "looked_at"));
 	fputs(json_array_size(json_object_get(slow, "requests")) ? "; the slowest of them:\n" : ", none of that time\n",
 	      out);
 	json_array_foreach(json_object_get(slow, "requests"), i, request)
@@ -153,7 +153,7 @@ static void render_left(const json_t *slow, FILE *out)
 	const json_t *left = json_object_get(slow, "left_by");
 
 	print_text(text_of(left, "node"), out);
-	fprintf(out, " has left this behind at %s: ", text_of(left, "written"));
+	fprintf(out, " wrote these records at %s: ", text_of(left, "written"));
 	print_text(text_of(left, "why"), out);
 	fputs(".\n", out);
 	render_slow(slow, out);

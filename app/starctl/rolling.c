@@ -124,15 +124,14 @@ static int check_hope(struct rolling *rolling, unsigned task, unsigned node, con
 	mine = pair_version(status);
 	its = pair_version(other);
 	if (status && other && mine && its && mine != its) {
-		rolling->next = "install the former release on that node again and restart it: the cluster serves, "
-				"without that standby; to come to the other release, stop all nodes "
-				"(docs/maintenance.rst, Upgrade)";
-		return star_error_set(err, -EPROTONOSUPPORT,
-				      "PS task %u: %s speaks version %lld between the nodes of a pair, and %s, which "
-				      "serves, version %lld: they are no pair, and releases of these two cannot follow "
-				      "one another node by node",
-				      task, nodes[node].control, (long long)mine, nodes[1 - node].control,
-				      (long long)its);
+		rolling->next =
+			"install the former release on that node again and restart it: the cluster serves, without "
+			"that standby; to change to the other release, stop all nodes (docs/maintenance.rst, Upgrade)";
+		return star_error_set(
+			err, -EPROTONOSUPPORT,
+			"PS task %u: %s speaks version %lld between the nodes of a pair, and %s, which serves, version "
+			"%lld: they are not a pair, and these two releases cannot replace each other node by node",
+			task, nodes[node].control, (long long)mine, nodes[1 - node].control, (long long)its);
 	}
 	return 0;
 }
@@ -155,7 +154,7 @@ static int wait_restarted(struct rolling *rolling, unsigned task, unsigned node,
 			const char *version = json_string_value(json_object_get(look.status[node], "version"));
 
 			tell_step(rolling, task, control, "restarted", "%s, of version %s, after %s",
-				  rolling->tasks[task].count == 2 ? "it has all again" : "it serves again",
+				  rolling->tasks[task].count == 2 ? "it is up to date again" : "it serves again",
 				  version ? version : "?", after(since_us, text));
 			rc = 0;
 		} else {
@@ -167,7 +166,7 @@ static int wait_restarted(struct rolling *rolling, unsigned task, unsigned node,
 			rc = star_error_set(err, -ETIMEDOUT, "PS task %u: %s %s, %llu s after its restart: %s", task,
 					    control,
 					    look.status[node] && !done	      ? "is still the process that it was"
-					    : rolling->tasks[task].count == 2 ? "is no standby that has all"
+					    : rolling->tasks[task].count == 2 ? "is not an up-to-date standby"
 									      : "does not serve",
 					    (unsigned long long)(rolling->timeout_us / 1000000), why);
 		}
@@ -222,8 +221,8 @@ static int restart(struct rolling *rolling, unsigned task, unsigned node, struct
 {
 	int rc;
 
-	rolling->next = "look at the log of that node, and get it going, with the former release if need be: "
-			"the others serve meanwhile; then start this again, it goes on where it was";
+	rolling->next = "read the log of that node, and start it, with the former release if necessary: the others "
+			"serve meanwhile; then run this again, it continues where it stopped";
 	rc = run_for(rolling, task, node, rolling->restart, "restart",
 		     rolling->tasks[task].count == 2 ? "restarting the standby" : "restarting the only node", err);
 
@@ -240,12 +239,12 @@ static int switch_to(struct rolling *rolling, unsigned task, unsigned node, stru
 	char text[24];
 	int rc;
 
-	rolling->next = "one of the two serves (starctl health, on both): see to what is said above, and start this "
-			"again, it goes on where it was";
+	rolling->next = "one of the two serves (starctl health, on both): solve the problem above, and run this again, "
+			"it continues where it stopped";
 	if (rolling->promote) {
-		rc = run_for(rolling, task, node, rolling->promote, "switch", "it is to serve", err);
+		rc = run_for(rolling, task, node, rolling->promote, "switch", "it is asked to serve", err);
 	} else {
-		tell_step(rolling, task, control, "switch", "it is to serve");
+		tell_step(rolling, task, control, "switch", "it is asked to serve");
 		client = connect_node(control, STARCTL_CALL_US, err);
 		result = client ? jsonrpc_call(client, "promote", NULL, PROMOTE_US, err) : NULL;
 		jsonrpc_close(client);
@@ -274,9 +273,9 @@ static int take_step(struct rolling *rolling, unsigned task, struct star_error *
 	for (unsigned i = 0; i < 2; i++)
 		done[i] = i >= of->count || rolling_is_done(rolling, task, i, &look);
 	rolling_look_end(&look);
-	rolling->next = "find out which node is to serve (starctl health, on both), and start this again";
+	rolling->next = "find out which node is to serve (starctl health, on both), and run this again";
 	if (look.primary < 0)
-		return star_error_set(err, -EREMOTEIO, "PS task %u: there is not one node that serves: %s", task, why);
+		return star_error_set(err, -EREMOTEIO, "PS task %u: not exactly one node serves: %s", task, why);
 	primary = (unsigned)look.primary;
 	standby = 1 - primary;
 	if (done[0] && done[1])
@@ -323,10 +322,9 @@ static int refuse_alone(struct rolling *rolling, unsigned task, struct star_erro
 	rolling->next = "give the task a standby (docs/availability.rst), or allow it; nothing has been done";
 	return star_error_set(
 		err, -EPERM,
-		"PS task %u has no standby: requests to it wait until its node is back, as long as their "
-		"deadlines allow; without a journal it begins with its last checkpoint (a current one with "
-		"checkpoint.on_stop), and workers open the cluster again (-ESTALE). --allow-restart %u "
-		"allows it",
+		"PS task %u has no standby: requests to it wait until its node is back, as long as their deadlines "
+		"allow; without a journal it starts from its last checkpoint (a current one with checkpoint.on_stop), "
+		"and workers open the cluster again (-ESTALE). --allow-restart %u allows it",
 		task, task);
 }
 
@@ -338,7 +336,8 @@ static int check_task(struct rolling *rolling, unsigned task, struct star_error 
 
 	if (rolling->tasks[task].count == 1 && !is_allowed(rolling, task))
 		return refuse_alone(rolling, task, err);
-	rolling->next = "starctl health, on the nodes of that task, says more; start this again when all is well there";
+	rolling->next =
+		"starctl health, on the nodes of that task, says more; run this again when it reports no problem";
 	for (;;) {
 		struct rolling_look look;
 		bool whole, made;
@@ -355,7 +354,7 @@ static int check_task(struct rolling *rolling, unsigned task, struct star_error 
 		if (!made || clock_us() - since_us > rolling->timeout_us)
 			return star_error_set(err, -EAGAIN, "PS task %u %s: %s", task,
 					      rolling->tasks[task].count == 1 ? "is not well"
-									      : "has no standby that has all",
+									      : "has no up-to-date standby",
 					      why);
 		usleep(LOOK_AGAIN_US);
 	}
@@ -429,14 +428,13 @@ static int make_plan(struct rolling *rolling, struct star_error *err)
 	if (rc == 0)
 		rc = rolling_plan_open(rolling, err);
 	if (rc > 0 && !rolling_are_same(&found, rolling))
-		rc = star_error_set(
-			err, -EINVAL,
-			"the cluster has other nodes than at the beginning of what %s is of (%s): --from-scratch "
-			"begins without it",
-			rolling->file, json_string_value(rolling->begun));
+		rc = star_error_set(err, -EINVAL,
+				    "the cluster has other nodes than when the rolling restart in %s began (%s): "
+				    "--from-scratch ignores that",
+				    rolling->file, json_string_value(rolling->begun));
 	if (rc > 0) {
 		fprintf(rolling->invocation->errors,
-			"starctl: going on with what was begun at %s (%s): %u of %u nodes have been restarted\n",
+			"starctl: continuing the rolling restart of %s (%s): %u of %u nodes have been restarted\n",
 			json_string_value(rolling->begun), rolling->file, rolling_count(rolling, true),
 			rolling_count(rolling, false));
 		rc = 0;
@@ -555,7 +553,7 @@ int run_rolling_restart(const struct invocation *invocation)
 				   .restart = RESTART,
 				   .promote = getenv(STARCTL_KEY) ? NULL : PROMOTE,
 				   .timeout_us = TIMEOUT_S * UINT64_C(1000000),
-				   .next = "see to what is said above, and start this again",
+				   .next = "solve the problem above, and run this again",
 				   .fd = -1 };
 	struct star_error err = { 0 };
 	unsigned nodes;

@@ -52,7 +52,8 @@ char *rolling_command_for(const char *command, const char *control, unsigned tas
 	if (config_parse_address(control, &address, err) < 0)
 		return NULL;
 	if (!is_harmless(address.host)) {
-		star_error_set(err, -EINVAL, "the host \"%.100s\" is not given to a shell", address.host);
+		star_error_set(err, -EINVAL, "the host \"%.100s\" has characters that are not passed to a shell",
+			       address.host);
 		return NULL;
 	}
 	snprintf(number, sizeof(number), "%u", task);

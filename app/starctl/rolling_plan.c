@@ -17,7 +17,7 @@ enum { FILE_MAX = 4 << 20 };
 
 static int unreadable(const struct rolling *rolling, struct star_error *err)
 {
-	return star_error_set(err, -EINVAL, "%s is not what a rolling restart writes: --from-scratch begins without it",
+	return star_error_set(err, -EINVAL, "%s was not written by a rolling restart: --from-scratch ignores it",
 			      rolling->file);
 }
 
@@ -125,10 +125,11 @@ int rolling_plan_open(struct rolling *rolling, struct star_error *err)
 						      rolling->file));
 	/* Only now: what is in it is another one's as long as that has the lock. */
 	if (fstat(rolling->fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size > FILE_MAX)
-		return let_go(rolling, star_error_set(err, -EINVAL,
-						      "%s is no file that a rolling restart writes: --state FILE names "
-						      "another one",
-						      rolling->file));
+		return let_go(
+			rolling,
+			star_error_set(err, -EINVAL,
+				       "%s is not a file that a rolling restart writes: --state FILE names another one",
+				       rolling->file));
 	return status.st_size == 0 || rolling->from_scratch ? 0 : read_plan(rolling, (size_t)status.st_size, err);
 }
 

@@ -48,7 +48,7 @@ static void render_checkpoints(const json_t *status, FILE *out)
 	}
 	fprintf(out, "directory  ");
 	print_text(directory, out);
-	fprintf(out, "\nwritten    %.0f since PS task 0 began; %.0f failed\n", save_number(status, "saved"),
+	fprintf(out, "\nwritten    %.0f since PS task 0 started; %.0f failed\n", save_number(status, "saved"),
 		save_number(status, "failed"));
 	if (last) {
 		fprintf(out, "last       ");
@@ -137,7 +137,7 @@ int run_checkpoint_save(const struct invocation *invocation)
 	end = find_end(status, number);
 	if (status && !end)
 		star_error_set(&err, -ENOENT,
-			       "it is not known how the save ended: others have come since. See starctl "
+			       "the outcome of this save is unknown: others have been requested since. See starctl "
 			       "checkpoint list");
 	else if (json_object_get(end, "error"))
 		star_error_set(&err, -EIO, "there is no new checkpoint: %s",

@@ -279,11 +279,10 @@ static int check_saved(const struct invocation *invocation, struct jsonrpc_clien
 
 	json_decref(status);
 	return status ? 0
-		      : star_error_set(
-				err, why.code,
-				"\"%s\" is empty on all nodes, but a restart may bring its rows back: %.300s. `starctl "
-				"checkpoint save` when that is mended",
-				invocation->argv[0], why.text);
+		      : star_error_set(err, why.code,
+				       "\"%s\" is empty on all nodes, but a restart may bring its rows back: %.300s. "
+				       "`starctl checkpoint save` when that is repaired",
+				       invocation->argv[0], why.text);
 }
 
 int run_tables_empty(const struct invocation *invocation)

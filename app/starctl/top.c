@@ -161,7 +161,7 @@ int top_take_look(struct top *top, struct star_error *err)
 /* The screen, as far as it reaches. */
 static void draw_top(const struct top *top)
 {
-	static const char help[] = "q ends; s sorts tables by something else, r reactors";
+	static const char help[] = "q quits; s sorts tables by another column, r reactors";
 	char *text = NULL, *line, *rest;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);

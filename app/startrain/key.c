@@ -46,14 +46,14 @@ static int parse_key_options(int argc, char **argv, enum input_format *format, c
 		}
 		if (option != 'f')
 			return star_error_set(err, -EINVAL,
-					      "%s is no option, or lacks a value: see startrain key --help",
+					      "%s is not an option, or lacks a value: see startrain key --help",
 					      argv[optind - 1]);
 		*format = input_format_parse(optarg, err);
 		if (!*format)
 			return -EINVAL;
 	}
 	if (*format && *schema)
-		return star_error_set(err, -EINVAL, "--schema says what the files are: leave --format out");
+		return star_error_set(err, -EINVAL, "--schema describes the files: omit --format");
 	return argc - optind >= 2
 		       ? 0
 		       : star_error_set(err, -EINVAL, "a column and a text are needed: startrain key COLUMN TEXT...");

@@ -128,7 +128,7 @@ static int no_such_model(const char *name)
 	fprintf(stderr, "startrain: there is no model \"%.100s\"; did you mean \"%s\"? Models are", name, nearest);
 	for (const struct zoo_model *model = zoo_models; model->name; model++)
 		fprintf(stderr, "%s %s", model == zoo_models ? "" : ",", model->name);
-	fputs("; " GENERATE " writes examples for them, " KEY " says the key of a text; see startrain --help\n",
+	fputs("; " GENERATE " writes examples for them, " KEY " prints the key of a text; see startrain --help\n",
 	      stderr);
 	return 2;
 }

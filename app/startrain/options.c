@@ -118,7 +118,7 @@ static int check_table_options(const char *text, struct star_error *err)
 		bytes = strcspn(word, "=, ");
 		for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 			if (strlen(own[i].name) == bytes && strncmp(word, own[i].name, bytes) == 0)
-				return star_error_set(err, -EINVAL, "--table %s=...: %s gives it; leave it out here",
+				return star_error_set(err, -EINVAL, "--table %s=...: give it by %s, and omit it here",
 						      own[i].name, own[i].option);
 	}
 	return 0;

@@ -37,7 +37,7 @@ static int place_worker(const struct transport_place *p, const struct cluster_sp
 {
 	if (told->evaluator && !p->evaluator)
 		return star_error_set(err, -EINVAL,
-				      "TF_CONFIG: this is the evaluator; without a model startrain has none");
+				      "TF_CONFIG says that this is the evaluator; startrain has one only with a MODEL");
 	if (*p->workers && *p->workers < told->workers)
 		return star_error_set(err, -EINVAL, "--workers %u: TF_CONFIG has %u workers", *p->workers,
 				      told->workers);
@@ -91,9 +91,8 @@ int transport_place_workers(uint32_t workers, uint32_t worker, uint32_t *togethe
 		*together = workers;
 	if (*together <= TRANSPORT_TOGETHER_MAX)
 		return 0;
-	return star_error_set(
-		err, -EINVAL,
-		"--workers %u: they would all run here, where %d do at most; start them one by one where they "
-		"are to run, with --worker, too",
-		workers, TRANSPORT_TOGETHER_MAX);
+	return star_error_set(err, -EINVAL,
+			      "--workers %u: they would all run on this machine, where %d can at most; start them one "
+			      "by one on their machines, with --worker, too",
+			      workers, TRANSPORT_TOGETHER_MAX);
 }

@@ -57,13 +57,13 @@ static int walk_chain(const char *directory, const struct ckpt_entry *entries, u
 		at = find_parent(entries, count, at, &other);
 		if (!at && other)
 			return star_error_set(err, -ENOENT,
-					      "%.280s/%s goes on from another save's checkpoint %" PRIu64
+					      "%.280s/%s is based on another save's checkpoint %" PRIu64
 					      " than the one that is there",
 					      directory, from->name, parent);
 		if (!at)
 			return star_error_set(err, -ENOENT,
-					      "%.280s/%s goes on from checkpoint %" PRIu64
-					      ", which is not there, or not whole",
+					      "%.280s/%s is based on checkpoint %" PRIu64
+					      ", which is missing or incomplete",
 					      directory, from->name, parent);
 		if (at->partitions != from->partitions)
 			return star_error_set(err, -ENOENT, "%.280s/%s and %s have %u and %u partitions", directory,
@@ -96,7 +96,8 @@ static int say_damaged(const char *directory, const struct ckpt_entry *entry, st
 	if (ckpt_manifest_read(path, &manifest, err) < 0)
 		return err->code;
 	ckpt_manifest_free(&manifest);
-	return ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "it is of another checkpoint than its folder's name says");
+	return ckpt_damaged(err, path, CKPT_MANIFEST_NAME,
+			    "it belongs to another checkpoint than its directory's name says");
 }
 
 /* ckpt_list, with room for as many steps as a chain of them can have. */
@@ -118,8 +119,8 @@ static int no_chain(const char *directory, uint64_t id, uint32_t count, const st
 	if (why->code)
 		return star_error_set(err, why->code, "%s", why->text);
 	if (id)
-		return star_error_set(err, -ENOENT, "%.280s has no whole checkpoint %" PRIu64, directory, id);
-	return star_error_set(err, -ENOENT, "%.280s has no whole checkpoint%s", directory,
+		return star_error_set(err, -ENOENT, "%.280s has no complete checkpoint %" PRIu64, directory, id);
+	return star_error_set(err, -ENOENT, "%.280s has no complete checkpoint%s", directory,
 			      count ? ", only unfinished or damaged ones" : "");
 }
 
@@ -166,9 +167,10 @@ static int check_parent(const char *path, bool delta, const struct ckpt_entry *c
 	folder = ckpt_open_folder(path, err);
 	if (manifest.id != child->parent || (manifest.parent != 0) != delta)
 		rc = ckpt_damaged(err, path, CKPT_MANIFEST_NAME,
-				  "it is of another checkpoint than its folder's name says");
+				  "it belongs to another checkpoint than its directory's name says");
 	else if (!is_parent(child, at))
-		rc = ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "it is of another save than what it would go on from");
+		rc = ckpt_damaged(err, path, CKPT_MANIFEST_NAME,
+				  "it belongs to another save than the one that the delta is based on");
 	else
 		rc = folder < 0 ? folder : ckpt_check_files(folder, path, &manifest, err);
 	if (folder >= 0)
@@ -181,7 +183,7 @@ static int check_parent(const char *path, bool delta, const struct ckpt_entry *c
 static int look_up_parent(const char *directory, const struct ckpt_entry *child, struct ckpt_entry *at,
 			  struct star_error *err)
 {
-	struct star_error why = { .text = "there is no such folder" };
+	struct star_error why = { .text = "there is no such directory" };
 
 	for (unsigned delta = 0; delta < 2; delta++) {
 		char name[CHECKPOINT_ID_MAX], path[CKPT_PATH_MAX];
@@ -200,8 +202,8 @@ static int look_up_parent(const char *directory, const struct ckpt_entry *child,
 			why = its;
 	}
 	return star_error_set(err, -EAGAIN,
-			      "checkpoint %" PRIu64 " in %.200s, which it would go on from, is not there any more, or "
-			      "not whole: %.200s",
+			      "checkpoint %" PRIu64
+			      " in %.200s, on which it would be based, is missing or incomplete: %.200s",
 			      child->parent, directory, why.text);
 }
 
@@ -218,7 +220,7 @@ static int chain_length(const char *directory, struct ckpt_entry *child, struct 
 		if (at.partitions != child->partitions)
 			return star_error_set(err, -EAGAIN,
 					      "checkpoint %" PRIu64
-					      " in %.280s, which it would go on from, has %u partitions, not %u",
+					      " in %.280s, on which it would be based, has %u partitions, not %u",
 					      below.parent, directory, at.partitions, child->partitions);
 		if (n == 0) {
 			child->parent_sum = at.sum;
@@ -260,7 +262,7 @@ static int check_objects(const char *directory, const struct ckpt_entry *last, c
 		const struct object_spec *after = ckpt_manifest_object(&manifests[0], before->id);
 
 		if (!after || strcmp(after->name, before->name) || wire_object_spec_same(after, before, &why) < 0)
-			rc = star_error_set(err, -EBADMSG, "\"%s\" is another object in %s, from which it goes on",
+			rc = star_error_set(err, -EBADMSG, "\"%s\" is another object in %s, on which it is based",
 					    before->name, step->name);
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -376,7 +378,7 @@ int ckpt_chain_good(const char *directory, const struct ckpt_search *search, cha
 		return n;
 	n = find_good(directory, search, l.entries, l.count, l.known, l.steps, err);
 	if (n == 0)
-		n = star_error_set(err, -ENOENT, "%.280s has no checkpoint that is in order", directory);
+		n = star_error_set(err, -ENOENT, "%.280s has no intact checkpoint", directory);
 	if (n > 0) {
 		*chain = paths_of(directory, l.steps, (uint32_t)n, err);
 		*count = *chain ? (uint32_t)n : 0;
@@ -419,7 +421,7 @@ int ckpt_check(const char *directory, uint64_t id, const struct ckpt_search *sea
 	if (!chosen)
 		wrong = star_error_set(err, -ENOMEM, "no memory left for the checkpoints of %s", directory);
 	else if (!choose_checkpoint(directory, id, &l, chosen) && id)
-		wrong = star_error_set(err, -ENOENT, "%.280s has no whole checkpoint %" PRIu64, directory, id);
+		wrong = star_error_set(err, -ENOENT, "%.280s has no complete checkpoint %" PRIu64, directory, id);
 	/* The oldest first: what others go on from is told before them. */
 	for (uint32_t i = 0; wrong >= 0 && i < l.count; i++) {
 		struct star_error why = { 0 };
@@ -442,7 +444,7 @@ int ckpt_chain_check(const char *directory, struct ckpt_entry *child, uint32_t m
 	const int before = chain_length(directory, child, err);
 
 	if (before > 0 && (uint32_t)before >= most)
-		return star_error_set(err, -EAGAIN, "it would come after %d others in one chain: %u are the most",
+		return star_error_set(err, -EAGAIN, "its chain would have %d checkpoints before it: %u are the most",
 				      before, most - 1);
 	return before < 0 ? before : 0;
 }

@@ -211,8 +211,8 @@ int ckpt_lock_saves(const char *directory, int how, uint64_t wait_us, struct sta
 			snprintf(who, sizeof(who), " (process %d)", (int)pid);
 		return star_error_set(err, -EBUSY,
 				      how == LOCK_EX
-					      ? "a checkpoint is being written to %.280s%s, and what it goes on "
-						"from must stay: nothing was removed; try again after it"
+					      ? "a checkpoint is being written to %.280s%s, and the checkpoints that "
+						"it is based on must stay: nothing was removed; try again after it"
 					      : "checkpoints are being removed from %.280s%s: try again after it",
 				      directory, who);
 	}

@@ -332,9 +332,11 @@ static int find_chain(const char *directory, uint64_t id, char ***chain, uint32_
 	if (rc == 0 || rc == -ENOMEM)
 		return rc < 0 ? star_error_set(err, rc, "%s", why.text) : 0;
 	if (ckpt_chain(directory, 0, chain, count, NULL) < 0)
-		return star_error_set(err, rc, "the newest checkpoint is not whole: %.400s", why.text);
-	star_error_set(err, rc, "the newest checkpoint is not whole: %.300s. To have an older one, name it: %.120s",
-		       why.text, (*chain)[*count - 1]);
+		return star_error_set(err, rc, "the newest checkpoint is damaged or incomplete: %.400s", why.text);
+	star_error_set(
+		err, rc,
+		"the newest checkpoint is damaged or incomplete: %.300s. To export an older one, name it: %.120s",
+		why.text, (*chain)[*count - 1]);
 	ckpt_chain_free(*chain, *count);
 	*chain = NULL;
 	*count = 0;

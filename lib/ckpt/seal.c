@@ -35,11 +35,10 @@ int ckpt_use_keys(const char *path, struct star_error *err)
 	if (path && !loaded)
 		return err && err->code ? err->code : -EINVAL;
 	if (loaded && secure_keys_principals(loaded) != 1) {
-		star_error_set(
-			err, -EINVAL,
-			"%.200s has %u principals: the key of checkpoints has a file of its own (`starctl key "
-			"create FILE checkpoints node`), for whoever has it can make checkpoints that are believed",
-			path, secure_keys_principals(loaded));
+		star_error_set(err, -EINVAL,
+			       "%.200s has %u principals: keep the key of checkpoints in a file of its own (`starctl "
+			       "key create FILE checkpoints node`), because whoever has it can forge checkpoints",
+			       path, secure_keys_principals(loaded));
 		secure_keys_free(loaded);
 		return -EINVAL;
 	}
@@ -101,15 +100,14 @@ static int check_line(const char *path, const char *line, const char *text, size
 	key = secure_keys_find(keys, keys->list[0].principal, id);
 	if (memcmp(line, WORD, sizeof(WORD) - 1) != 0 || strspn(id, "0123456789abcdef") != SECURE_ID_BYTES)
 		return ckpt_damaged(err, path, CKPT_SEAL_NAME,
-				    "it is no HMAC: restore it from a copy, or, if you trust "
-				    "the checkpoint, remove it and `starctl checkpoint adopt`");
+				    "it is not an HMAC: restore it from a copy, or, if you trust the checkpoint, "
+				    "remove it and run `starctl checkpoint adopt`");
 	if (!key)
-		return ckpt_damaged(
-			err, path, CKPT_SEAL_NAME,
-			"the manifest's HMAC is by the key %s, which is not in the file of checkpoint.key: it "
-			"is another cluster's, or the key was changed since. If you trust it, remove this file "
-			"and `starctl checkpoint adopt`",
-			id);
+		return ckpt_damaged(err, path, CKPT_SEAL_NAME,
+				    "the manifest's HMAC is by the key %s, which is not in the file of checkpoint.key: "
+				    "it is another cluster's, or the key was changed since. If you trust it, remove "
+				    "this file and run `starctl checkpoint adopt`",
+				    id);
 	make_line(key, text, bytes, right);
 	if (!secure_same(line, right, LINE_BYTES))
 		return ckpt_damaged(err, path, CKPT_SEAL_NAME,

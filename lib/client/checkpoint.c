@@ -35,7 +35,8 @@ static int await_saved(struct star_cluster *cluster, uint64_t asked, uint64_t de
 		if (done || lost)
 			return rc;
 		if (clock_ns() >= deadline_ns)
-			return star_error_set(err, -ETIMEDOUT, "the checkpoint is not yet written: it goes on");
+			return star_error_set(err, -ETIMEDOUT,
+					      "the checkpoint is not complete yet: the nodes are still writing it");
 		if (client_cluster_pause(cluster, clock_ns() + LOOK_MS * UINT64_C(1000000), err) < 0)
 			return err->code;
 	}

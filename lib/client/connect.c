@@ -160,7 +160,7 @@ bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns,
 	} else if (ch->state == CHANNEL_CONNECTING && now_ns >= ch->attempt_ns) {
 		client_connect_failed(ch, ETIMEDOUT, now_ns);
 	}
-	if (now_ns >= ch->give_up_ns)
+	if (now_ns >= ch->give_up_ns || (ch->state == CHANNEL_WAITING && client_tickets_forbidden(ch)))
 		return give_up_connecting(ch, err);
 	if (ch->state == CHANNEL_WAITING && now_ns >= ch->not_before_ns)
 		client_connect_start(ch, now_ns);

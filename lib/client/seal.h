@@ -52,6 +52,9 @@ bool client_tickets_take(struct star_cluster *cluster, uint32_t task, struct cli
 void client_tickets_refused(const struct channel *ch, const struct sockaddr_storage *at, uint64_t number);
 /* Sets err to why there is no ticket. false: there is one, or the reason is unknown. */
 bool client_tickets_why(struct star_cluster *cluster, uint32_t task, struct star_error *err);
+/* Whether a node has answered, since the channel began to connect, that this key gets no ticket (-EPERM): further
+ * attempts are useless. */
+bool client_tickets_forbidden(const struct channel *ch);
 
 /* seal.c, with the channel's lock */
 /* Before connecting: gets a ticket. 0, or an errno. */

@@ -150,7 +150,7 @@ static int empty_object(struct star_table *table, uint64_t deadline_ns, struct s
 		json_decref(result);
 		if (rc == -ETIMEDOUT ? json_object_get(params, "ticket") != NULL
 				     : rc == 0 && left && clock_ns() >= deadline_ns)
-			rc = star_error_set(err, -ETIMEDOUT, "\"%s\" is not yet empty: the nodes go on",
+			rc = star_error_set(err, -ETIMEDOUT, "\"%s\" is not empty yet: the nodes continue",
 					    table->spec.name);
 		if (rc == 0 && left)
 			rc = client_cluster_pause(cluster, clock_ns() + EMPTY_LOOK_NS, err);

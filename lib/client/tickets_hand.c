@@ -2,6 +2,7 @@
 /* Tickets at hand, for whoever connects: of every transport, libstar-dpdk.so included. */
 #include "client/tickets.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -49,6 +50,21 @@ void client_tickets_refused(const struct channel *ch, const struct sockaddr_stor
 		ask_soon(t, node);
 	}
 	pthread_mutex_unlock(&t->lock);
+}
+
+bool client_tickets_forbidden(const struct channel *ch)
+{
+	struct tickets *t = ch->cluster->tickets;
+	const uint64_t since_ns = ch->give_up_ns - ch->cluster->connect_timeout_ns;
+	bool forbidden;
+
+	if (!t || (ch->connect_error != ENOKEY && ch->connect_error != EKEYREJECTED))
+		return false;
+	pthread_mutex_lock(&t->lock);
+	forbidden =
+		ch->task < t->count && t->nodes[ch->task].why.code == -EPERM && t->nodes[ch->task].asked_ns >= since_ns;
+	pthread_mutex_unlock(&t->lock);
+	return forbidden;
 }
 
 bool client_tickets_why(struct star_cluster *cluster, uint32_t task, struct star_error *err)

@@ -354,7 +354,8 @@ void dpdk_stream_pump(struct stream *s)
 	}
 	if (ch->state == CHANNEL_CLOSED)
 		ch->state = CHANNEL_WAITING;
-	if ((ch->state == CHANNEL_WAITING || ch->state == CHANNEL_CONNECTING) && now >= ch->give_up_ns) {
+	if ((ch->state == CHANNEL_WAITING || ch->state == CHANNEL_CONNECTING) &&
+	    (now >= ch->give_up_ns || client_tickets_forbidden(ch))) {
 		give_up_session(s);
 		return;
 	}

@@ -295,7 +295,7 @@ static int check_journal(struct config_load *load, struct star_error *err)
 	if (!c->journal_directory[0])
 		return 0;
 	if (!c->checkpoint_directory[0])
-		return config_fail(at, err, "a journal goes on from checkpoints: set checkpoint.directory");
+		return config_fail(at, err, "a journal continues checkpoints: set checkpoint.directory");
 	if (c->checkpoint_restore == CONFIG_RESTORE_NO)
 		return config_fail(
 			at, err,

@@ -154,7 +154,7 @@ static int write_line(struct audit *audit, const char *line, size_t bytes)
 	const int rc = base_append_all(audit->fd, line, bytes, &torn);
 
 	if (torn)
-		log_error("the audit log %s has a line that is not whole: %s", audit->path, strerrordesc_np(-rc));
+		log_error("the audit log %s has an incomplete line: %s", audit->path, strerrordesc_np(-rc));
 	return rc;
 }
 

@@ -321,7 +321,7 @@ static void run_one(struct control *control, bool delta, bool last, uint32_t kee
 		rc = write_one(control, &c, &err);
 	}
 	for (unsigned tries = 0; rc < 0 && tries < DROPPED_TRIES && has_dropped(control); tries++) {
-		log_info("checkpoint: begun again, as a full one, since a table was dropped: %s", err.text);
+		log_info("the checkpoint is started again, as a full one, because a table was dropped: %s", err.text);
 		c = (struct control_checkpoint){ .parent = 0, .last = last, .keep = keep };
 		rc = write_one(control, &c, &err);
 	}

@@ -168,7 +168,7 @@ struct control *control_create(const struct control_options *options, struct sta
 	control->rolled_back_to = options->rolled_back_to;
 	control->tickets = options->tickets;
 	if (options->pair)
-		strcpy(control->pair_waits, "a node of a pair that has just begun");
+		strcpy(control->pair_waits, "a node of a pair that has just started");
 	control->task = options->config->task_index;
 	control->started_us = clock_us();
 	control->clock_offset_us = control_health_clock_offset_us();

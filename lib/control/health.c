@@ -233,9 +233,8 @@ static void look_at_journal(const json_t *figures, json_t *problems)
 	const char *error = json_string_value(json_object_get(journal, "error"));
 
 	if (json_is_true(json_object_get(journal, "counts_later")))
-		add(problems,
-		    "a restart does not go on from the journal until a checkpoint counts, as the node has taken its "
-		    "primary's place: one is begun by itself");
+		add(problems, "a restart does not continue from the journal until a checkpoint counts, because the "
+			      "node has taken its primary's place: one is started automatically");
 	if (error)
 		add(problems, "the node serves without its journal: %.200s", error);
 	else if (former)

@@ -69,5 +69,5 @@ void control_history_begun(struct control *control, const struct control_join *j
 	control->layout_due |= node->was_known && !stays;
 	node->layout.incarnation = join->node.incarnation;
 	if (node->was_known && stays)
-		log_info("PS task %u goes on as what it was", join->task);
+		log_info("PS task %u continues as before", join->task);
 }

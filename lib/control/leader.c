@@ -75,9 +75,9 @@ int control_leader_laid_out(const struct control *control, struct star_error *er
 			return star_error_set(err, -EAGAIN, "waiting for PS task %u, which was stopped, to join again",
 					      task);
 		else if (control->nodes[task].goes_back)
-			return star_error_set(err, -EAGAIN, "waiting for PS task %u to be taken back", task);
+			return star_error_set(err, -EAGAIN, "waiting for PS task %u to be rolled back", task);
 		else if (control->nodes[task].recovers)
-			return star_error_set(err, -EAGAIN, "waiting for PS task %u to go on from its journal", task);
+			return star_error_set(err, -EAGAIN, "waiting for PS task %u to recover from its journal", task);
 	return rc;
 }
 

@@ -195,7 +195,7 @@ static const struct {
 	{ { "star_node_up", OPENMETRICS_GAUGE, "PS task 0 alone: whether the PS task has joined and is heard", "task" },
 	  write_nodes },
 	{ { "star_node_standby", OPENMETRICS_GAUGE,
-	    "PS task 0 alone, of tasks that are pairs: whether the PS task has a standby that has all", "task" },
+	    "PS task 0 alone, of tasks that are pairs: whether the PS task has an up-to-date standby", "task" },
 	  write_standbys },
 	{ { "star_checkpoints_saved", OPENMETRICS_COUNTER, "PS task 0 alone: checkpoints of the cluster that count",
 	    NULL },

@@ -282,7 +282,7 @@ static const struct object_spec *forget_one(struct control *control, uint32_t id
 void control_tell_restart(uint32_t task, uint64_t checkpoint, bool journal)
 {
 	if (journal)
-		log_warn("PS task %" PRIu32 " was restarted: it goes on from what its journal has", task);
+		log_warn("PS task %" PRIu32 " was restarted: it recovers from its journal", task);
 	else if (checkpoint)
 		log_warn("PS task %" PRIu32 " was restarted: it begins with its share of checkpoint %" PRIu64, task,
 			 checkpoint);

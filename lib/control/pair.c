@@ -106,8 +106,8 @@ uint64_t control_pair_look(struct control *control, uint64_t *passed_over)
 	if (rc == 0)
 		drop_what_was_dropped(control, generations);
 	else
-		log_warn("checkpoint.directory cannot be looked through, and this PS task 0 goes on with what its "
-			 "primary had told it: %s",
+		log_warn("checkpoint.directory cannot be searched, and this PS task 0 continues with what its primary "
+			 "had sent: %s",
 			 err.text);
 	return id;
 }
@@ -384,7 +384,7 @@ static int take_generations(struct control *control, const json_t *list, struct 
 		const json_int_t generation = json_integer_value(json_array_get(each, 1));
 
 		if (id < 1 || id > WIRE_OBJECTS_MAX || generation < 0 || generation > OBJECT_GENERATION_MAX + 1)
-			return star_error_set(err, -EPROTO, "the primary's catalogue has a generation that is none");
+			return star_error_set(err, -EPROTO, "the primary's catalogue has an invalid generation");
 		pthread_mutex_lock(&control->lock);
 		if (control->generations[id] < (uint32_t)generation)
 			control->generations[id] = (uint32_t)generation;
@@ -426,11 +426,12 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 	    (history && (jsonrpc_member_u64(json, "taken_back", &handed.taken_back, &why) < 0 ||
 			 jsonrpc_member_u64(json, "passed_over", &handed.passed_over, &why) < 0)) ||
 	    (handed.epoch ? *first + control->config->reactors > *reactors : *reactors || *first))
-		return star_error_set(err, -EPROTO, "the primary does not say where it is in the cluster: %.300s",
+		return star_error_set(err, -EPROTO, "the primary does not report its place in the cluster: %.300s",
 				      why.text);
 	if (history != config_shares_history(control->config))
-		return star_error_set(err, -EPROTO,
-				      "of the two nodes one keeps a journal: give both a journal.directory, or none");
+		return star_error_set(
+			err, -EPROTO,
+			"only one of the two nodes keeps a journal: give both a journal.directory, or none");
 	pthread_mutex_lock(&control->lock);
 	handed.lineage = control->handed.lineage; /* take_lineage sets it */
 	control->handed = handed;
@@ -451,7 +452,7 @@ static int take_lineage(struct control *control, const json_t *json, struct star
 	    jsonrpc_member_u64(json, "lineage", &lineage.id, &why) < 0 ||
 	    jsonrpc_member_u64(json, "began", &lineage.began, &why) < 0 || lineage.id == 0 || lineage.id > INT64_MAX ||
 	    lineage.began > INT64_MAX)
-		return star_error_set(err, -EPROTO, "the primary does not say which checkpoints are its own: %.300s",
+		return star_error_set(err, -EPROTO, "the primary does not report which checkpoints are its own: %.300s",
 				      why.text[0] ? why.text : "a number is out of bounds");
 	pthread_mutex_lock(&control->lock);
 	control->handed.lineage = lineage.id;
@@ -483,13 +484,13 @@ static int take_gone(const json_t *list, uint64_t *ids, struct star_error *err)
 	size_t i;
 
 	if (!json_is_array(list))
-		return star_error_set(err, -EPROTO, "the primary's catalogue has no list of what is gone");
+		return star_error_set(err, -EPROTO, "the primary's catalogue has no list of removed objects");
 	json_array_foreach(list, i, each)
 	{
 		const json_int_t id = json_integer_value(each);
 
 		if (id < 1 || id > WIRE_OBJECTS_MAX)
-			return star_error_set(err, -EPROTO, "the primary's catalogue has an id that is none");
+			return star_error_set(err, -EPROTO, "the primary's catalogue has an invalid id");
 		control_set_bit(ids, (uint32_t)id);
 	}
 	return 0;

@@ -69,6 +69,7 @@ static int count_slices(struct input_plan *plan, struct star_error *err)
 static void describe(struct input_plan *plan, const char *const *paths)
 {
 	uint64_t digest = hash_mix(plan->slice_bytes ^ plan->seed << 40), bytes = 0;
+	char order[40] = "--shuffle 0"; /* as the options of startrain that make it */
 	uint32_t packed = 0;
 
 	for (uint32_t i = 0; i < plan->files; i++) {
@@ -78,11 +79,12 @@ static void describe(struct input_plan *plan, const char *const *paths)
 		bytes += plan->bytes[i] == UINT64_MAX ? 0 : plan->bytes[i];
 	}
 	plan->digest = digest;
+	if (plan->seed)
+		snprintf(order, sizeof(order), "--shuffle, --seed %" PRIu64, plan->seed);
 	snprintf(plan->text, sizeof(plan->text),
-		 "%u file%s from %.60s on, %u of them packed, %" PRIu64 " bytes in slices of %" PRIu64
-		 ", order %" PRIu64,
+		 "%u file%s from %.60s on, %u of them packed, %" PRIu64 " bytes in slices of %" PRIu64 ", %s",
 		 plan->files, plan->files == 1 ? "" : "s", base_name(paths[0]), packed, bytes, plan->slice_bytes,
-		 plan->seed);
+		 order);
 }
 
 int input_plan_make(const char *const *paths, uint32_t paths_count, uint64_t slice_bytes, uint64_t seed,

@@ -334,11 +334,10 @@ static int check_former(const struct journal_contents *c, const struct journal_p
 		for (uint32_t q = r; q < before->reactors; q += life->reactors)
 			ends += before->streams[q].end;
 		if (ends != life->streams[r].begin.former)
-			return star_error_set(
-				err, -EBADMSG,
-				"the journal is damaged: in %.200s the end of life %u is missing, which life %u "
-				"goes on from. " JOURNAL_MOVE_AWAY,
-				c->directory, before->number, life->number);
+			return star_error_set(err, -EBADMSG,
+					      "the journal is damaged: in %.200s the end of life %u is missing, which "
+					      "life %u continues. " JOURNAL_MOVE_AWAY,
+					      c->directory, before->number, life->number);
 	}
 	return 0;
 }

@@ -6,8 +6,8 @@
 #include "journal/reader.h"
 
 #define JOURNAL_MOVE_AWAY \
-	"Nothing was restored. To begin with the last checkpoint, without what the journal has, move what is in the " \
-	"folder away"
+	"Nothing was restored. To start from the last checkpoint, without the journal's changes, move what is in the " \
+	"directory away"
 
 /* A stream that is being read. */
 struct journal_input {

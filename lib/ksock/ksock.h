@@ -27,8 +27,8 @@
 	X(accepted, "connections accepted") \
 	X(refused, "connections refused: rpc had no stream for them") \
 	X(accept_failed, "connections not accepted: no file descriptor or memory; tried again later") \
-	X(idle_closed, \
-	  "connections closed for a new one, all places being taken: the idlest, or of an address with many") \
+	X(idle_closed, "connections closed for a new one because the table was full: the one idle for longest, or " \
+		       "one of an address with many") \
 	X(resets, "connections ended by an error of the socket") \
 	X(unsent_timeouts, "connections given up while closing: the peer did not read") \
 	X(no_mbuf, "turns in which nothing was received: no mbuf left") \

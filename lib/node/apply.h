@@ -4,8 +4,8 @@
  * another number of reactors wrote them, each row on the reactor that owns it here. Reactors load some batches while
  * the next one is filled. One thread; no requests are served meanwhile.
  */
-#ifndef STARSERVER_APPLY_H
-#define STARSERVER_APPLY_H
+#ifndef NODE_APPLY_H
+#define NODE_APPLY_H
 
 #include "node/node.h"
 #include "wire/checkpoint.h"

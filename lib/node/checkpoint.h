@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Checkpoints of a node: writing its part of one, and what it starts from. Threads: those of the control plane. */
-#ifndef STARSERVER_CHECKPOINT_H
-#define STARSERVER_CHECKPOINT_H
+#ifndef NODE_CHECKPOINT_H
+#define NODE_CHECKPOINT_H
 
 #include "ckpt/ckpt.h"
 #include "node/node.h"

@@ -243,7 +243,7 @@ static int node_set_layout(void *ctx, const struct control_layout *layout, struc
 
 	if (status == 0 && !node_journal_goes_on(node, layout)) {
 		node_begin_again(node);
-		status = star_error_set(err, -ECANCELED, "the cluster was taken back, and the node begins again");
+		status = star_error_set(err, -ECANCELED, "the cluster was rolled back, and the node restarts");
 	}
 	shut = node_pair_is_closed(node);
 	if (status == 0)

@@ -39,7 +39,7 @@ static void tell_who_is_back(const struct ckpt_manifest *manifest, const uint32_
 		const struct object_spec *spec = &manifest->objects[i];
 
 		if (spec->generation < generations[spec->id] && spec->kind != OBJECT_PROGRAM)
-			log_warn("%s \"%s\" was dropped, and is there again: checkpoint %" PRIu64 " has it",
+			log_warn("%s \"%s\" was dropped, and exists again: checkpoint %" PRIu64 " has it",
 				 wire_object_kind_name(spec->kind), spec->name, manifest->id);
 	}
 }

@@ -4,8 +4,8 @@
  * thread, the ring's reader, sends or writes these changes. The reactor checks the reader's progress in each turn.
  * Either side wakes the other if it sleeps. Threads: functions with a shard are called on its reactor.
  */
-#ifndef STARSERVER_GATE_H
-#define STARSERVER_GATE_H
+#ifndef NODE_GATE_H
+#define NODE_GATE_H
 
 #include "journal/ring.h"
 #include "node/node.h"

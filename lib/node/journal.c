@@ -350,14 +350,14 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 			 : !node_journal_last_life(j)->whole ? "the journal had ended before the node did"
 			 : !node_pair_inherits(node)
 				 ? "nobody knows whether the other node of the pair has served since"
-				 : "the node has other reactors than before");
+				 : "the node has another number of reactors than before");
 	rc = begin_life(j, layout, err);
 	if (rc < 0)
 		return rc;
 	if (j->ended)
 		node->incarnation = own;
 	else
-		log_info("the journal goes on in %s, life %u", node->config->journal_directory, j->life.number);
+		log_info("the journal continues in %s, life %u", node->config->journal_directory, j->life.number);
 	if (!j->ended)
 		journal_writer_watch_former(j->writers[0], j->former_bytes);
 	look_at_former(j);
@@ -436,7 +436,7 @@ bool node_journal_goes_on(struct node *node, const struct control_layout *layout
 	if (!j)
 		return true;
 	if (layout->taken_back != j->taken_back) {
-		log_warn("the cluster was taken back to checkpoint %" PRIu64 ": this node begins again",
+		log_warn("the cluster was rolled back to checkpoint %" PRIu64 ": this node restarts",
 			 layout->checkpoint);
 		return false;
 	}
@@ -485,7 +485,7 @@ int node_journal_settle(struct node *node, uint64_t id, uint32_t sum, bool (*go_
 	for (unsigned i = 0; i < node->shards_count; i++)
 		while (!has_instant(j, i, id)) {
 			if (!go_on(ctx))
-				return star_error_set(err, -ECANCELED, "it was given up");
+				return star_error_set(err, -ECANCELED, "the checkpoint was abandoned");
 			if (clock_us() > until_us)
 				return star_error_set(err, -ETIME,
 						      "the journal of reactor %u made no progress for journal.wait_s",
@@ -521,7 +521,7 @@ static bool count_from_now(struct node_journal *j)
 		return false;
 	}
 	__atomic_store_n(&j->later, false, __ATOMIC_RELEASE);
-	log_info("a restart goes on from the journal");
+	log_info("a restart continues from the journal");
 	return true;
 }
 

@@ -3,8 +3,8 @@
  * A node's journal: what the node starts from, and what it records while it serves. docs/availability.rst says what is
  * promised. Threads: those of the control plane, except for node_journal_turn.
  */
-#ifndef STARSERVER_JOURNAL_H
-#define STARSERVER_JOURNAL_H
+#ifndef NODE_JOURNAL_H
+#define NODE_JOURNAL_H
 
 #include <pthread.h>
 
@@ -12,7 +12,7 @@
 #include "journal/writer.h"
 #include "node/node.h"
 
-/* A checkpoint. Its id may be used again with other rows, after it was lost, or has not come to count. */
+/* A checkpoint. Its id may be used again for other rows, if it was lost or never completed. */
 struct journal_checkpoint {
 	uint64_t id;
 	uint32_t sum;
@@ -62,7 +62,7 @@ struct node_journal {
 	uint32_t epoch;			    /* that of the last layout that the node was given */
 	pthread_mutex_t lock;		    /* protects the catalogue's file, and: */
 	struct journal_checkpoints counted; /* sum: the manifest's */
-	/* Those of which the node has written its part, whether or not they have come to count. sum: of its files. */
+	/* Those of which the node has written its part, whether or not they were completed. sum: of its files. */
 	struct journal_checkpoints parts;
 	size_t catalogue_bytes, added_bytes; /* of the catalogue's file as it was written, and of what was appended */
 	struct journal_life life;
@@ -103,18 +103,18 @@ int node_journal_check(const struct node_journal *j, const struct control_layout
  * the previous one. */
 int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err);
 
-/* journal_take.c. One of several PS tasks, about to take its primary's place: its lives go on with what that knew of
- * the history of the cluster, as node->layout has it, and with the highest epoch that it has told. */
+/* journal_take.c. For a node of one of several PS tasks that is about to take its primary's place: its lives continue
+ * the history of the cluster that the primary knew (node->layout), and the highest epoch that it has issued. */
 void node_journal_inherits(struct node *node, uint32_t epoch);
-/* PS task 0: the same for what control_pair_look says. */
+/* PS task 0: the same for the checkpoints that control_pair_look returns. */
 void node_journal_passes_over(struct node *node, uint64_t began, uint64_t passed_over);
 /* The node has taken its primary's place, and serves: a thread starts a life that a restart can use
  * from the next checkpoint on. If that fails, the node serves without a journal. */
 void node_journal_take_over(struct node *node, struct control *control);
 /* Whether a standby may join: not while a life begins, for journal.wait_s at most. Then the journal is given up. */
 bool node_journal_lets_join(struct node *node);
-/* Before the control plane ends: no life begins any more. And after the reactors have ended: nor does its thread run.
- */
+/* Before the control plane ends: no further life begins. And after the reactors have ended: waits for the thread that
+ * may be beginning one. */
 void node_journal_take_stop(struct node *node);
 void node_journal_take_end(struct node_journal *j);
 /* From any thread: a restart cannot use the journal yet, or would lack what replies have reported that did not wait for
@@ -153,7 +153,7 @@ int node_journal_make_files(struct node_journal *j, struct star_error *err);
 int node_journal_tell_reactors(struct node_journal *j, struct star_error *err);
 /* Takes back what the last two have made. */
 void node_journal_discard_life(struct node_journal *j);
-/* From now on what the directory has is what this node has as the primary, whatever it was before. */
+/* Records that the journal in the directory is now that of this node as the primary. */
 void node_journal_own_life(struct node_journal *j);
 /* The journal could not begin; or it ends: says so, once. */
 void node_journal_serve_without(struct node_journal *j, const struct star_error *why);
@@ -172,7 +172,7 @@ void node_journal_add_checkpoint(struct journal_checkpoints *list, uint64_t id, 
 const struct journal_checkpoint *node_journal_find_checkpoint(const struct journal_checkpoints *list, uint64_t id);
 bool node_journal_has_catalogue(const struct node_journal *j); /* false: someone has removed it */
 int node_journal_write_catalogue(struct node_journal *j, struct star_error *err);
-/* The same in two steps: what it is to have, or NULL, for which the plane is held; and the disk's part. */
+/* The same in two steps: makes the text, for which the caller holds the plane (NULL: out of memory); and writes it. */
 char *node_journal_catalogue_text(const struct node_journal *j, size_t *bytes);
 int node_journal_replace_catalogue(struct node_journal *j, const char *text, size_t bytes, struct star_error *err);
 /* Appends a change, {"object": ...}, {"forget": id} or {"part": ...}, of which it takes the reference. -ENOSPC: so much

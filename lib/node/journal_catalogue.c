@@ -277,8 +277,8 @@ static json_t *load_catalogue(const struct node_journal *j, const char *name, st
 	free(text);
 	if (!json)
 		star_error_set(err, -EBADMSG,
-			       "the journal's %s cannot be read in %.200s: %.150s. Nothing was restored. To begin with "
-			       "the last checkpoint, without what the journal has, move what is in the folder away",
+			       "the journal's %s cannot be read in %.200s: %.150s. Nothing was restored. To start from "
+			       "the last checkpoint, without the journal's changes, move what is in the directory away",
 			       name, j->node->config->journal_directory, why.text);
 	return json;
 }

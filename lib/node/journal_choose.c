@@ -33,7 +33,7 @@ int node_journal_read(struct node *node, struct star_error *err)
 	if (!node_pair_owned_journal(node)) {
 		if (journal_remove(node->config->journal_directory, UINT32_MAX, err) < 0)
 			return err->code;
-		log_info("what the journal had is of before this node was a standby, and is not applied");
+		log_info("the journal is not applied: it is from before this node was a standby");
 	}
 	j->read_s = (double)clock_us() / 1e6;
 	j->contents = journal_contents_read(node->config->journal_directory, goes_on, node, err);
@@ -128,25 +128,26 @@ static enum checkpoint_place journal_place(const struct node_journal *j, uint64_
 
 static int refuse_to_begin(const struct node_journal *j, struct star_error *err)
 {
-	char with[64] = "nothing";
+	char with[64] = "an empty cluster";
 
 	if (j->chosen)
 		snprintf(with, sizeof(with), "checkpoint %" PRIu64, j->chosen);
-	return star_error_set(err, -ESTALE,
-			      "the journal in %.200s does not go on from %s, which the node would begin with: is "
-			      "checkpoint.directory (%.200s) the one that belongs to it, and all there? Nothing was "
-			      "restored. To begin without what the journal has, move what is in its folder away",
-			      j->node->config->journal_directory, with, j->node->config->checkpoint_directory);
+	return star_error_set(
+		err, -ESTALE,
+		"the journal in %.200s does not continue %s, from which the node would start: check that "
+		"checkpoint.directory (%.200s) is the one that belongs to the journal, and complete. Nothing was "
+		"restored. To start without the journal's changes, move what is in its directory away",
+		j->node->config->journal_directory, with, j->node->config->checkpoint_directory);
 }
 
 static int refuse_other(const struct node_journal *j, struct star_error *err)
 {
 	return star_error_set(err, -ESTALE,
-			      "the journal in %.200s goes on from a checkpoint %" PRIu64
-			      " of its own, which did not come to count, and that of this number in %.200s is another "
-			      "one: one of the two nodes of a pair may have written it, or this node without its "
-			      "journal. Nothing was restored. To begin with that checkpoint, move the journal's folder "
-			      "away; to begin with what the journal has, move that checkpoint away",
+			      "the journal in %.200s continues a checkpoint %" PRIu64
+			      " of its own that was never completed, and the one of this number in %.200s is another "
+			      "one: the other node of the pair may have written it, or this node without its journal. "
+			      "Nothing was restored. To start from that checkpoint, move what is in the journal's "
+			      "directory away; to start with the journal's changes, move that checkpoint away",
 			      j->node->config->journal_directory, j->chosen, j->node->config->checkpoint_directory);
 }
 
@@ -169,10 +170,10 @@ static int look_where(struct node_journal *j, struct star_error *err)
 		return refuse_other(j, err);
 	if (place == PLACE_BEHIND)
 		log_warn("the journal had ended before checkpoint %" PRIu64
-			 ", which the node begins with: it is not applied",
+			 ", from which the node starts: it is not applied",
 			 j->chosen);
 	if (place == PLACE_TOO_EARLY)
-		log_warn("the journal is not applied: no checkpoint has counted since the node had taken its primary's "
+		log_warn("the journal is not applied: no checkpoint was completed since the node took its primary's "
 			 "place");
 	j->usable = place == PLACE_WITHIN;
 	j->too_early = place == PLACE_TOO_EARLY;
@@ -210,7 +211,7 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 	if (!node_journal_last_life(j))
 		return 0;
 	if (asked_for) {
-		log_info("the journal is not applied: checkpoint %" PRIu64 " was asked for", id);
+		log_info("the journal is not applied: checkpoint %" PRIu64 " was requested", id);
 		return 0;
 	}
 	rc = look_where(j, err);
@@ -238,13 +239,13 @@ int node_journal_follow(struct node_journal *j, const struct control_layout *lay
 	if (j->past.fault.code)
 		return star_error_set(err, j->past.fault.code, "%s", j->past.fault.text);
 	if (j->past.lineage != layout->lineage)
-		return star_error_set(err, -ESTALE,
-				      "the journal in %.200s is of another cluster, or of what this one was before PS "
-				      "task 0 began with nothing. Nothing was restored. To begin without what it has, "
-				      "move what is in its folder away",
-				      node->config->journal_directory);
+		return star_error_set(
+			err, -ESTALE,
+			"the journal in %.200s belongs to another cluster, or to this one before PS task 0 started "
+			"empty. Nothing was restored. To start without its changes, move what is in its directory away",
+			node->config->journal_directory);
 	if (j->past.taken_back != layout->taken_back) {
-		log_info("the journal is not applied: the cluster was taken back to a checkpoint since");
+		log_info("the journal is not applied: the cluster was rolled back to a checkpoint since");
 		return 0;
 	}
 	return look_where(j, err);
@@ -255,14 +256,13 @@ int node_journal_check(const struct node_journal *j, const struct control_layout
 {
 	if (layout->checkpoint != j->chosen)
 		return star_error_set(err, -EINVAL,
-				      "the node begins with checkpoint %" PRIu64 ", and its journal with %" PRIu64,
+				      "the node starts from checkpoint %" PRIu64 ", and its journal from %" PRIu64,
 				      layout->checkpoint, j->chosen);
 	if (j->usable && layout->taken_back != j->past.taken_back)
-		return star_error_set(
-			err, -ESTALE,
-			"the journal in %.200s is from before the cluster was taken back to a checkpoint, "
-			"which other PS tasks know of. Nothing was restored. To begin without what it "
-			"has, move what is in its folder away",
-			j->node->config->journal_directory);
+		return star_error_set(err, -ESTALE,
+				      "the journal in %.200s is from before the cluster was rolled back to a "
+				      "checkpoint, as other PS tasks report. Nothing was restored. To start without "
+				      "its changes, move what is in its directory away",
+				      j->node->config->journal_directory);
 	return 0;
 }

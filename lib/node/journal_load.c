@@ -113,7 +113,7 @@ int node_journal_apply(struct node *node, const struct control_layout *layout, s
 		return rc;
 	j->replayed_bytes = j->contents->bytes;
 	j->replayed_s = j->read_s + (double)(clock_us() - begun_us) / 1e6;
-	log_info("the journal was applied behind checkpoint %" PRIu64 ": %" PRIu64 " rows, in %.3f s", j->chosen,
+	log_info("the journal was applied after checkpoint %" PRIu64 ": %" PRIu64 " rows, in %.3f s", j->chosen,
 		 j->replayed_rows, j->replayed_s);
 	return 0;
 }

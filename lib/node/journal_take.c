@@ -120,8 +120,8 @@ static void end_take(struct take *t, int rc)
 	struct node_journal *j = t->j;
 
 	if (rc == 0) {
-		log_info("a life of the journal begins in %s, life %u: a restart goes on from it when the next "
-			 "checkpoint counts, which is begun",
+		log_info("the journal starts a new life in %s, life %u: a restart continues from it once the next "
+			 "checkpoint counts, which is started now",
 			 j->node->config->journal_directory, j->life.number);
 		node_journal_own_life(j);
 		return;
@@ -190,11 +190,10 @@ static void give_up(struct node_journal *j)
 {
 	struct star_error why;
 
-	star_error_set(
-		&why, -ETIMEDOUT,
-		"the journal cannot begin, and a standby waits for that: the disk of %.200s has not answered for "
-		"journal.wait_s (%u s)",
-		j->node->config->journal_directory, j->node->config->journal_wait_s);
+	star_error_set(&why, -ETIMEDOUT,
+		       "the journal cannot start, and a standby waits for it: the disk of %.200s has not answered for "
+		       "journal.wait_s (%u s)",
+		       j->node->config->journal_directory, j->node->config->journal_wait_s);
 	/* What is on its way to the disk may arrive still, and is not for what the rings have from now on. */
 	for (unsigned i = 0; i < j->node->shards_count; i++)
 		journal_reader_cut_off(j->rings[i], JOURNAL_DISK);

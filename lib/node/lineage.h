@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which checkpoints in the directory belong to this cluster (its lineage), and which one it started from. Threads:
  * those of the control plane; on a standby, the thread that follows its primary. */
-#ifndef STARSERVER_LINEAGE_H
-#define STARSERVER_LINEAGE_H
+#ifndef NODE_LINEAGE_H
+#define NODE_LINEAGE_H
 
 #include "ckpt/ckpt.h"
 #include "config/config.h"

@@ -3,8 +3,8 @@
  * A node: its ports, and for each reactor a mempool, a stack, a shard and the service that connects them. Everything
  * here is the control path; reactors run the code of the other libraries.
  */
-#ifndef STARSERVER_NODE_H
-#define STARSERVER_NODE_H
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
 
 #include <jansson.h>
 #include <pthread.h>

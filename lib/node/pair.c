@@ -141,7 +141,7 @@ void node_pair_yield(struct node_pair *p, uint64_t generation)
 		node_fail(p->node, &err);
 		return;
 	}
-	log_info("this node of the pair begins again as the other one's standby, of generation %" PRIu64, generation);
+	log_info("this node of the pair restarts as the other one's standby, generation %" PRIu64, generation);
 	pthread_mutex_lock(&p->lock);
 	p->role = PAIR_DEPOSED;
 	p->again = true;
@@ -167,7 +167,7 @@ int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct
 	pthread_mutex_unlock(&p->lock);
 	rc = control_pair_lead(p->control, generation, epoch, begins, err);
 	if (rc == 0)
-		log_info("the primary of the pair, generation %" PRIu64, generation);
+		log_info("this node is the primary of the pair, generation %" PRIu64, generation);
 	return rc;
 }
 
@@ -186,19 +186,18 @@ static int decide_role(struct node_pair *p, const struct pair_answer *answer, bo
 	if (answer->role == PAIR_PRIMARY && answer->generation >= p->generation)
 		return 0;
 	if (answer->role == PAIR_PRIMARY)
-		return star_error_set(
-			err, -EAGAIN,
-			"the other node serves under the older generation %" PRIu64
-			", and this one has lost what it held: move its pair.json away, and start it with "
-			"standby.first = \"standby\"; or stop the other one",
-			answer->generation);
+		return star_error_set(err, -EAGAIN,
+				      "the other node serves under the older generation %" PRIu64
+				      ", and this one has lost its state: move this node's pair.json away, and start "
+				      "it with standby.first = \"standby\"; or stop the other node",
+				      answer->generation);
 	/* Its own checkpoint may be newer than what the other one has had since before. And of a generation before that
 	 * one could not take over any more. */
 	if (answer->role == PAIR_STANDBY && was_alone && (p->node->checkpoint || answer->generation < p->generation))
 		return 1;
 	if (answer->role == PAIR_STANDBY && answer->whole) {
 		hello = node_pair_hello(p, PAIR_TAKE);
-		log_info("the standby has what this node had: it is to take its place");
+		log_info("the standby has everything that this node had: it is asked to take over");
 		if (node_pair_ask(p, &hello, TAKE_MS, &taken, NULL, err) < 0) {
 			err->code = -EAGAIN;
 			return -EAGAIN;
@@ -213,8 +212,8 @@ static int decide_role(struct node_pair *p, const struct pair_answer *answer, bo
 		return strcmp(config->standby_listen, config->standby_peer) < 0;
 	if (answer->role == PAIR_DEPOSED && answer->whole)
 		return star_error_set(err, -EAGAIN,
-				      "the other node has closed for this one, which has lost what it got, and holds "
-				      "all that it had: starctl promote there goes on with that");
+				      "the other node has closed for this one, which has lost its state, and keeps "
+				      "everything: run starctl promote there to continue with that");
 	return star_error_set(err, -EAGAIN, "the other node is about to serve, or to stop");
 }
 
@@ -260,8 +259,8 @@ static int find_out(struct node_pair *p, struct star_error *err)
 	    ((answer.role == PAIR_PRIMARY && answer.generation < p->generation) ||
 	     (answer.role == PAIR_DEPOSED && answer.whole)))
 		return star_error_set(err, -EAGAIN,
-				      "this node was to take the other one's place, and has begun again before it "
-				      "served: that one has all, and goes on as soon as it hears so from etcd");
+				      "this node was about to take the other one's place, and restarted before it "
+				      "served: that one has everything, and serves again as soon as etcd says so");
 	if (rc == 0)
 		return decide_role(p, &answer, was_alone, err);
 	p->inherits = entry.there && was_alone;
@@ -326,7 +325,7 @@ static bool begin(struct node_pair *p)
 		if (rc == 1) {
 			rc = serve(p, &err);
 			if (rc == 0)
-				node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, "no standby has come yet");
+				node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, "no standby has connected yet");
 			else if (rc != -ECANCELED && rc != -EAGAIN)
 				node_fail(p->node, &err);
 			if (rc != -EAGAIN)
@@ -337,8 +336,8 @@ static bool begin(struct node_pair *p)
 			return true;
 		}
 		if (clock_us() - told_us > TELL_US) {
-			log_warn("this node was the primary, and waits to learn who serves: %s (starctl promote, on "
-				 "one of the two, says it)",
+			log_warn("this node was the primary, and waits until it knows which node serves: %s (to "
+				 "decide, run starctl promote on one of the two)",
 				 err.text);
 			told_us = clock_us();
 		}
@@ -375,8 +374,7 @@ static int lock_folder(struct node_pair *p, struct star_error *err)
 	if (p->folder == -EBUSY)
 		return star_error_set(
 			err, -EBUSY,
-			"standby.directory: another node remembers in %.300s what it was: each has its own "
-			"folder",
+			"standby.directory: another node uses %.300s: give each node a directory of its own",
 			directory);
 	return p->folder < 0 ? star_error_set(err, p->folder, "standby.directory: %.300s cannot be opened: %s",
 					      directory, strerror(-p->folder))

@@ -5,8 +5,8 @@
  * role: it finds out which node serves, sends changes to a standby, or receives and applies them. Another thread
  * answers requests of the other node; those of the control plane request promotions.
  */
-#ifndef STARSERVER_PAIR_H
-#define STARSERVER_PAIR_H
+#ifndef NODE_PAIR_H
+#define NODE_PAIR_H
 
 #include "journal/ring.h"
 #include "node/gate.h"

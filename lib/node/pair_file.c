@@ -73,7 +73,7 @@ int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t genera
 
 	pthread_mutex_lock(&p->file.lock);
 	if (p->file.yielded && role == PAIR_PRIMARY)
-		rc = star_error_set(err, -EAGAIN, "the other node of the pair serves: this one begins again");
+		rc = star_error_set(err, -EAGAIN, "the other node of the pair serves: this one restarts");
 	else
 		rc = write_state(p, role, generation, err);
 	pthread_mutex_unlock(&p->file.lock);
@@ -99,7 +99,10 @@ static int take_state(const json_t *json, const char *path, struct state *state,
 	for (state->role = PAIR_PRIMARY; state->role <= PAIR_STANDBY; state->role++)
 		if (strcmp(name, names[state->role]) == 0)
 			return 0;
-	return star_error_set(err, -EBADMSG, "standby.directory: %.200s has no role", path);
+	return star_error_set(err, -EBADMSG,
+			      "standby.directory: %.200s has no valid role: if the other node serves, move it away, "
+			      "and start this node with standby.first = \"standby\"",
+			      path);
 }
 
 /* 1; 0: there is none. */
@@ -125,8 +128,8 @@ static int read_state(const struct node_pair *p, struct state *state, struct sta
 	if (!json)
 		return star_error_set(
 			err, -EBADMSG,
-			"standby.directory: %.200s cannot be read: %.100s. It says what the node was: where the "
-			"other one serves, move it away, and start this one with standby.first = \"standby\"",
+			"standby.directory: %.200s cannot be read: %.100s. It records the node's role: if the other "
+			"node serves, move it away, and start this node with standby.first = \"standby\"",
 			path, why.text);
 	rc = take_state(json, path, state, err);
 	json_decref(json);

@@ -75,11 +75,11 @@ static enum heir ask_heir(struct node_pair *p, struct hold *h)
 	case HEIR_SERVES:
 		return HEIR_SERVES;
 	case HEIR_CANNOT:
-		snprintf(h->why, sizeof(h->why), "it has begun again, and has nothing");
+		snprintf(h->why, sizeof(h->why), "it has restarted, and has nothing");
 		return HEIR_CANNOT;
 	case HEIR_WAITS:
 		snprintf(h->why, sizeof(h->why),
-			 "it has begun again, and lost what it had: nobody knows whether it had served");
+			 "it has restarted and lost its state: nobody knows whether it had served");
 		return HEIR_WAITS;
 	default:
 		snprintf(h->why, sizeof(h->why), "it does not serve yet");
@@ -146,7 +146,7 @@ static void open_again(struct node_pair *p, const struct hold *h, uint64_t gener
 	char why[sizeof(h->why)];
 	bool said = false;
 
-	log_warn("the other node was to take this one's place, and %s: this one serves again, generation %" PRIu64,
+	log_warn("the other node has not taken this one's place (%s): this one serves again, generation %" PRIu64,
 		 h->why, generation);
 	pthread_mutex_lock(&p->lock);
 	p->role = PAIR_PRIMARY;
@@ -173,7 +173,8 @@ static int take_back(struct node_pair *p, const struct hold *h, enum heir heir, 
 	int rc;
 
 	if (!keep_others_off(p, h))
-		return star_error_set(err, -EAGAIN, "the other node has asked for this one's place once more");
+		return star_error_set(err, -EAGAIN,
+				      "the other node has asked for this one's place again: run the command once more");
 	rc = claim_back(p, h, told, &generation, &sure, err);
 	if (rc < 0) {
 		pthread_mutex_lock(&p->lock);
@@ -196,9 +197,9 @@ static bool obey(struct node_pair *p, const struct hold *h, enum heir heir)
 	if (heir == HEIR_SERVES)
 		rc = star_error_set(&err, -EALREADY, "the other node serves: this one becomes its standby");
 	else if (heir == HEIR_MAY)
-		rc = star_error_set(&err, -EAGAIN,
-				    "the other node has all, and may be about to serve: promote that one, or stop it "
-				    "first");
+		rc = star_error_set(
+			&err, -EAGAIN,
+			"the other node has everything, and may be about to serve: promote that one, or stop it first");
 	else
 		rc = take_back(p, h, heir, true, &err);
 	pthread_mutex_lock(&p->lock);
@@ -212,10 +213,10 @@ static bool obey(struct node_pair *p, const struct hold *h, enum heir heir)
 static const char *next_of(const struct node_pair *p, int rc)
 {
 	if (!node_pair_has_register(p))
-		return "starctl promote on it has it serve";
+		return "starctl promote on it makes it serve";
 	/* Nobody knows what that one has since. */
 	return rc == -ESTALE ? "if that is lost for good, delete its key in etcd, and promote this one"
-			     : "asks etcd for it";
+			     : "asks etcd for its place";
 }
 
 static void tell_held(struct node_pair *p, struct hold *h, int rc, const char *trouble)
@@ -223,15 +224,15 @@ static void tell_held(struct node_pair *p, struct hold *h, int rc, const char *t
 	const char *next = next_of(p, rc);
 	char text[160];
 
-	snprintf(text, sizeof(text), "closed for the other node, and holds all (%s): %.*s", next,
+	snprintf(text, sizeof(text), "closed for the other node, and keeps all (%s): %.*s", next,
 		 rc == -ESTALE ? 40 : 75, trouble[0] ? trouble : h->why);
 	node_pair_is(p, PAIR_DEPOSED, NODE_PAIR_LOST, text);
 	control_pair_waits(p->control, text);
 	if (clock_us() - h->told_us < TELL_US)
 		return;
 	h->told_us = clock_us();
-	log_warn("this node has closed for the other one, which has not said that it serves (%s); it holds all that it "
-		 "had, and %s%s%s",
+	log_warn("this node has closed for the other one, which has not reported that it serves (%s); it keeps all "
+		 "that it had, and %s%s%s",
 		 h->why, next, trouble[0] ? ": " : "", trouble);
 }
 

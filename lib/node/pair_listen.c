@@ -85,34 +85,40 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 	if (p->role == PAIR_DEPOSED)
 		refuse(answer, -EAGAIN, "the node has closed for its standby, and waits to hear that it serves");
 	else if (p->role != PAIR_PRIMARY || !__atomic_load_n(&p->node->restored, __ATOMIC_ACQUIRE))
-		refuse(answer, -EAGAIN, "the node serves nothing yet");
+		refuse(answer, -EAGAIN, "the node does not serve yet");
 	else if (hello->generation > p->generation)
-		refuse(answer, -ESTALE, "the standby has known a later generation than the primary's");
+		refuse(answer, -ESTALE,
+		       "the standby knows a later generation than the primary's: starctl status, on both nodes, shows "
+		       "them");
 	else if (hello->partitions != p->node->config->partitions)
-		refuse(answer, -EINVAL, "the two nodes have not the same cluster.partitions");
+		refuse(answer, -EINVAL, "the two nodes differ in cluster.partitions: give both the same number");
 	else if (hello->reactors < 1 || hello->reactors > WIRE_REACTORS_MAX || hello->data_port < 1 ||
 		 hello->data_port + hello->reactors - 1 > UINT16_MAX)
-		refuse(answer, -EINVAL, "the standby's reactors and data ports are none");
+		refuse(answer, -EINVAL, "the standby's number of reactors or data port is invalid");
 	else if (p->node->config->ps_count > 1 && !is_of_task(p->node->config, hello->control))
-		refuse(answer, -EINVAL, "cluster.ps does not have the standby as the other node of this task");
+		refuse(answer, -EINVAL,
+		       "cluster.ps does not have the standby as the other node of this task: give all nodes the same "
+		       "cluster.ps");
 	else if (hello->cluster != node_pair_cluster_mark(p->node->config))
 		refuse(answer, -EINVAL,
-		       "the two nodes have not the same list of PS tasks: give all nodes the same cluster.ps");
+		       "the two nodes have different lists of PS tasks: give all nodes the same cluster.ps");
 	else if (p->node->config->ps_count > 1 && hello->reactors != p->node->shards_count)
-		refuse(answer, -EINVAL, "in a cluster of several PS tasks the two nodes have the same cores.number");
+		refuse(answer, -EINVAL,
+		       "in a cluster of several PS tasks both nodes of a pair need the same cores.number");
 	else if (hello->etcd_key != node_pair_register_mark(p->node->config))
-		refuse(answer, -EINVAL, "the two nodes have not the same standby.etcd and standby.etcd_key");
+		refuse(answer, -EINVAL, "the two nodes differ in standby.etcd or standby.etcd_key: give both the same");
 	else if (hello->durability && hello->durability != 1 + p->node->config->standby_durability)
-		refuse(answer, -EINVAL, "the two nodes have not the same standby.durability");
+		refuse(answer, -EINVAL, "the two nodes differ in standby.durability: give both the same");
 	/* The one that is promoted would let in whom the other one refuses, or PS task 0 would not let it in. */
 	else if (hello->data && hello->data != 1 + (uint32_t)p->node->config->security_data)
-		refuse(answer, -EINVAL, "the two nodes have not the same security.data");
+		refuse(answer, -EINVAL, "the two nodes differ in security.data: give both the same");
 	else if (hello->journal != config_shares_history(p->node->config))
-		refuse(answer, -EINVAL, "of the two nodes one keeps a journal: give both a journal.directory, or none");
+		refuse(answer, -EINVAL,
+		       "only one of the two nodes keeps a journal: give both a journal.directory, or none");
 	else if (p->joined)
 		refuse(answer, -EBUSY, "another standby is about to join");
 	else if (!node_journal_lets_join(p->node))
-		refuse(answer, -EAGAIN, "the journal of the node that serves has not begun yet: its disk is late");
+		refuse(answer, -EAGAIN, "the journal of the node that serves has not started yet: its disk is slow");
 	if (answer->status)
 		return false;
 	p->joined = link;
@@ -134,7 +140,7 @@ static void await(struct node_pair *p, const bool *until, uint64_t us)
 static void depose(struct node_pair *p, const struct pair_hello *hello, struct pair_answer *answer)
 {
 	if (hello->generation <= p->generation) {
-		refuse(answer, -ESTALE, "the generation that is to take over is no later one");
+		refuse(answer, -ESTALE, "the generation that is to take over is not a later one");
 		return;
 	}
 	if (p->role != PAIR_PRIMARY && p->role != PAIR_DEPOSED) {
@@ -142,14 +148,14 @@ static void depose(struct node_pair *p, const struct pair_hello *hello, struct p
 		return;
 	}
 	if (p->takes_back) {
-		refuse(answer, -EAGAIN, "the other node takes its place back, as this one had come to nothing");
+		refuse(answer, -EAGAIN, "the other node takes its place back, because this one had failed to serve");
 		return;
 	}
 	/* Who asks was cut off from it, and has not found out. */
 	if (p->role == PAIR_PRIMARY && (p->state == NODE_PAIR_SOLO || p->state == NODE_PAIR_SYNCING)) {
 		refuse(answer, -EAGAIN,
-		       "the other node serves, and went on without this one: what it has since is not here. This one "
-		       "becomes its standby by itself; promote it when it has all");
+		       "the other node serves, and went on alone: it has changes that this one lacks. This one becomes "
+		       "its standby by itself; promote it when it is up to date");
 		return;
 	}
 	p->deposed_by = hello->generation;
@@ -158,7 +164,7 @@ static void depose(struct node_pair *p, const struct pair_hello *hello, struct p
 	answer->role = p->role;
 	answer->whole = p->closed_whole;
 	if (!p->closed)
-		refuse(answer, -ETIMEDOUT, "the node has not come to an end with what it was doing");
+		refuse(answer, -ETIMEDOUT, "the node has not finished its requests in time");
 }
 
 /* Under lock. */
@@ -167,10 +173,10 @@ static void take_over(struct node_pair *p, const struct pair_hello *hello, struc
 	if (p->role == PAIR_PRIMARY)
 		return; /* it has, and the answer was lost */
 	if (p->role != PAIR_STANDBY || !p->promotable || hello->generation > p->generation) {
-		refuse(answer, -EAGAIN, "the standby has not all that the primary had");
+		refuse(answer, -EAGAIN, "the standby does not have all that the primary had");
 		return;
 	}
-	log_warn("the primary has begun again, and lost what it held: this node takes its place");
+	log_warn("the primary has restarted and lost its state: this node takes its place");
 	if (!p->promotion.asked)
 		p->promotion = (struct node_pair_promotion){ .asked = true, .deposed = true };
 	pthread_cond_broadcast(&p->changed);
@@ -227,7 +233,7 @@ static void serve_one(struct node_pair *p, int fd)
 	if (rc == 0 && answer_hello(p, link, &hello))
 		return;
 	if (rc < 0)
-		log_warn("what came to standby.listen is not taken: %s", err.text);
+		log_warn("a connection to standby.listen was refused: %s", err.text);
 	if (rc < 0 && hello.magic == PAIR_MAGIC)
 		answer_stranger(p, link, &hello, err.text);
 	pair_link_close(link);
@@ -251,7 +257,8 @@ void *node_pair_listen(void *arg)
 		if (is_peer(p, (const struct sockaddr *)&from)) {
 			serve_one(p, fd);
 		} else {
-			log_warn("somebody who is not standby.peer came to standby.listen");
+			log_warn("a connection to standby.listen was refused: it came from another address than "
+				 "standby.peer");
 			close(fd);
 		}
 	}

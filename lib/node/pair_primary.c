@@ -286,7 +286,7 @@ static void claim_pair(struct sender *s)
 	s->claimed = true;
 	if (node_pair_has_register(s->p))
 		node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_SYNCING,
-			     "the standby has all, and etcd does not say so yet");
+			     "the standby has everything, but etcd does not say so yet");
 	node_pair_register_want(s->p, PAIR_CLAIM_PAIRED);
 }
 
@@ -299,7 +299,7 @@ static void note_whole(struct sender *s)
 	if (s->whole || !s->claimed || node_pair_register_wanted(s->p, 0, NULL) < 0)
 		return;
 	s->whole = true;
-	log_info("the standby at %s has all: it follows", h->control);
+	log_info("the standby at %s is up to date, and follows", h->control);
 	if (control_pair_standby(s->p->control, h->data_host, (uint16_t)h->data_port, h->control, &err) < 0)
 		log_warn("workers are not told of the standby: %s", err.text);
 	if (s->p->node->config->standby_durability != CONFIG_DURABILITY_ASYNC) {
@@ -332,7 +332,7 @@ static int take_frame(struct sender *s, struct star_error *err)
 	switch (f->kind) {
 	case PAIR_ACK:
 		if (f->position > s->sent[f->reactor] || f->position < taken(p, f->reactor))
-			return star_error_set(err, -EBADMSG, "it says that it has what was not sent");
+			return star_error_set(err, -EBADMSG, "it acknowledges what was not sent");
 		journal_free_to(p->rings[f->reactor], JOURNAL_LINK, f->position);
 		return 0;
 	case PAIR_PONG:
@@ -470,7 +470,7 @@ static void close_down(struct node_pair *p)
 {
 	struct star_error err = { 0 };
 
-	log_info("the standby takes over: no more requests are taken");
+	log_info("the standby takes over: no more requests are accepted");
 	node_pair_tell(p, NODE_PAIR_LEAVE);
 	if (control_pair_close(p->control, "a node whose standby has taken its place", &err) < 0)
 		log_warn("the node is not closed yet: %s", err.text);
@@ -570,8 +570,8 @@ static void serve_standby(struct sender *s, struct star_error *err)
 	set_catalogue_there(p, 0);
 	s->heard_us = s->lag_since_us = clock_us();
 	if (rc == 0) {
-		log_info("a standby has come from %s: it gets what this node has", p->joins.control);
-		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SYNCING, "the standby does not have all yet");
+		log_info("a standby has connected from %s: it receives this node's state", p->joins.control);
+		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SYNCING, "the standby is not up to date yet");
 		node_pair_tell(p, NODE_PAIR_ATTACH);
 		for (unsigned i = 0; i < p->node->shards_count; i++)
 			s->sent[i] = taken(p, i);

@@ -159,7 +159,7 @@ static void note_try(struct node_pair *p, struct claim_slot *slot, uint64_t numb
 		if (reachable)
 			log_info("etcd answers at %s", etcd_endpoint(r->etcd));
 		else
-			log_warn("etcd cannot be asked: %s", err->text);
+			log_warn("etcd cannot be reached: %s", err->text);
 	}
 	r->seen = true;
 	r->reachable = reachable;
@@ -290,7 +290,7 @@ int node_pair_register_ask(struct node_pair *p, enum pair_claim claim, uint64_t 
 	if (rc == 0 && entry)
 		*entry = slot->entry;
 	if (rc == -ECANCELED)
-		star_error_set(err, rc, "the node stops, or begins again: etcd is not asked any more");
+		star_error_set(err, rc, "the node stops or restarts: etcd is not asked any more");
 	else if (rc < 0)
 		*err = slot->err;
 	pthread_mutex_unlock(&p->lock);

@@ -4,8 +4,8 @@
  * take its place (lib/pair/entry.h). A separate thread talks to etcd, so the thread that sends to a standby never waits
  * for it. Without standby.etcd there is no register, and every claim is granted at once.
  */
-#ifndef STARSERVER_PAIR_REGISTER_H
-#define STARSERVER_PAIR_REGISTER_H
+#ifndef NODE_PAIR_REGISTER_H
+#define NODE_PAIR_REGISTER_H
 
 #include "node/pair.h"
 #include "pair/entry.h"

@@ -180,8 +180,8 @@ static int note_whole(struct follower *f, struct star_error *err)
 		f->p->promotable = true;
 		pthread_mutex_unlock(&f->p->lock);
 		node_pair_is(f->p, PAIR_STANDBY, NODE_PAIR_PAIRED, "");
-		control_pair_waits(f->p->control, "a standby: it has all that its primary has");
-		log_info("the standby has all that the primary has: %" PRIu64 " rows came", node_apply_rows(f->apply));
+		control_pair_waits(f->p->control, "a standby, up to date with its primary");
+		log_info("the standby is up to date: %" PRIu64 " rows were received", node_apply_rows(f->apply));
 	}
 	return rc;
 }
@@ -228,7 +228,9 @@ static int join(struct follower *f, struct star_error *err)
 		return rc;
 	if (answer.partitions != config->partitions || answer.reactors < 1 || answer.reactors > WIRE_REACTORS_MAX ||
 	    answer.role != PAIR_PRIMARY || answer.generation < p->generation)
-		return star_error_set(err, -EPROTO, "what answered is no primary that this node can follow");
+		return star_error_set(err, -EPROTO,
+				      "what answered is not a primary that this node can follow: starctl status, on "
+				      "both nodes, shows what they are");
 	rc = node_pair_remember(p, PAIR_STANDBY, answer.generation, err);
 	if (rc < 0)
 		return rc;
@@ -248,7 +250,7 @@ static int join(struct follower *f, struct star_error *err)
 	p->syncs++;
 	pthread_mutex_unlock(&p->lock);
 	log_info("following the primary at %s, generation %" PRIu64, answer.control, answer.generation);
-	node_pair_is(p, PAIR_STANDBY, NODE_PAIR_SYNCING, "it does not have all yet");
+	node_pair_is(p, PAIR_STANDBY, NODE_PAIR_SYNCING, "it is not up to date yet");
 	return 0;
 }
 
@@ -357,7 +359,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 	else
 		log_info("workers have to open the cluster again: %s",
 			 p->primary_sums ? "sums of gradients were opened, which a standby does not have"
-					 : "the node has other reactors than its primary had");
+					 : "the node has another number of reactors than its primary had");
 	__atomic_store_n(&node->restored, true, __ATOMIC_RELEASE);
 	return node_pair_lead(p, generation, false, err);
 }
@@ -429,9 +431,10 @@ static int check_promotable(struct node_pair *p, struct star_error *err)
 	if (p->role == PAIR_PRIMARY)
 		return star_error_set(err, -EALREADY, "the node is the primary");
 	if (!is_holding(p) && p->role != PAIR_WAITING && (p->role != PAIR_STANDBY || !p->promotable))
-		return star_error_set(err, -EAGAIN, "the node has not all that its primary has: %s", p->why);
+		return star_error_set(err, -EAGAIN, "the node does not have all that its primary has: %s", p->why);
 	/* What it tries by itself, again and again, as it does not hear of its primary, is no reason to wait. */
-	return p->promotion.asked && !p->promotion.found ? star_error_set(err, -EBUSY, "it is being promoted") : 0;
+	return p->promotion.asked && !p->promotion.found ? star_error_set(err, -EBUSY, "it is being promoted already")
+							 : 0;
 }
 
 int node_pair_promote(struct node *node, json_t **result, struct star_error *err)
@@ -487,7 +490,7 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 	again = p->again && p->role != PAIR_PRIMARY;
 	pthread_mutex_unlock(&p->lock);
 	if (again)
-		return star_error_set(err, -EAGAIN, "the node begins again, as the other one's standby");
+		return star_error_set(err, -EAGAIN, "the node restarts as the other one's standby");
 	if (!promotion.done)
 		return star_error_set(err, -ETIMEDOUT, "the promotion takes longer than expected: see the node's log");
 	if (promotion.status < 0)
@@ -578,7 +581,8 @@ static bool gives_up(struct node_pair *p, const struct pair_answer *answer)
 	why = p->promotion.err;
 	pthread_mutex_unlock(&p->lock);
 	if (gives)
-		log_warn("this node does not take its primary's place, which has all still, and is to serve again: %s",
+		log_warn("this node does not take the place of its primary, which still has everything and is to serve "
+			 "again: %s",
 			 why.text);
 	return gives;
 }
@@ -637,7 +641,7 @@ static void follow(struct follower *f)
 			continue;
 		}
 		if (f->link && (receive(f, &err) < 0 || is_silent(f, &err))) {
-			log_warn("the standby does not hear of its primary any more: %s", err.text);
+			log_warn("the standby has lost its primary: %s", err.text);
 			pair_link_close(f->link);
 			f->link = NULL;
 			node_pair_is(p, PAIR_STANDBY, NODE_PAIR_LOST, err.text);
@@ -658,7 +662,7 @@ void node_pair_standby(struct node_pair *p)
 	char told[sizeof(err.text)] = "";
 	int rc = -1;
 
-	control_pair_waits(p->control, "a standby that does not have all yet");
+	control_pair_waits(p->control, "a standby that is not up to date yet");
 	while (rc < 0 && !node_pair_stops(p)) {
 		if (node_pair_register_is_mine(p)) {
 			node_pair_is(p, PAIR_WAITING, NODE_PAIR_BEGINS, "etcd says that it is the primary");

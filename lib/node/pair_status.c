@@ -85,10 +85,10 @@ static json_t *why_text(const struct node_pair *p)
 
 	snprintf(text, sizeof(text), "%s%s", p->why,
 		 !leave				? ""
-		 : node_waits_for_disk(p->node) ? "; until one has all, replies wait for the journal"
+		 : node_waits_for_disk(p->node) ? "; until a standby is up to date, replies wait for the journal"
 		 : p->node->config->standby_durability == CONFIG_DURABILITY_RETAINED
-			 ? "; until one has all, workers keep nothing"
-			 : "; until one has all, replies wait for none");
+			 ? "; until a standby is up to date, workers keep nothing"
+			 : "; until a standby is up to date, replies wait for none");
 	return jsonrpc_member_from_text(text);
 }
 

@@ -334,7 +334,7 @@ int node_trim_tables(struct node *node, struct star_error *err)
 static const char *hint(const struct node *node, int rc)
 {
 	return rc == -EBADMSG && node->config->checkpoint_restore == CONFIG_RESTORE_LATEST
-		       ? "; checkpoint.restore = \"good\" begins with the newest that is in order"
+		       ? "; checkpoint.restore = \"good\" starts from the newest intact one"
 		       : "";
 }
 

@@ -3,8 +3,8 @@
  * A snapshot of a shard, seen from the thread that consumes it: the reactor fills blocks, and the thread returns them
  * to be filled again. One such thread.
  */
-#ifndef STARSERVER_SNAPSHOT_H
-#define STARSERVER_SNAPSHOT_H
+#ifndef NODE_SNAPSHOT_H
+#define NODE_SNAPSHOT_H
 
 #include "node/node.h"
 #include "store/snapshot.h"

@@ -75,7 +75,7 @@ enum {
 /* What a request had to wait for, other than its turn. X(name, text). */
 #define OBSERVE_REASONS(X) \
 	X(BUFFERS, "no packet buffers for its reply") \
-	X(SHARE, "its peer's address had more replies unread than its share") \
+	X(SHARE, "its peer's address had more unread replies than its share of the packet buffers") \
 	X(LARGE, "another large request was executed") \
 	X(SNAPSHOT, "a checkpoint was written") \
 	X(JOURNAL, "the journal's disk was behind") \

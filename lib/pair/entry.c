@@ -83,7 +83,7 @@ static int lead_of_other(const struct pair_entry *now, uint64_t generation, stru
 	return star_error_set(err, -EPERM,
 			      "etcd says that the other node served under generation %" PRIu64
 			      ", and this one has %" PRIu64
-			      ": was etcd taken back to an older state? Delete standby.etcd_key there",
+			      ": was etcd restored to an earlier state? Delete standby.etcd_key there",
 			      now->generation, generation);
 }
 
@@ -92,18 +92,18 @@ static int next_of_standby(const struct pair_entry *now, enum pair_claim claim, 
 			   struct star_error *err)
 {
 	if (!now->there && claim == PAIR_CLAIM_FOUND)
-		return star_error_set(err, -ENOENT,
-				      "etcd does not know the pair any more: nobody takes over but by starctl promote");
+		return star_error_set(
+			err, -ENOENT,
+			"etcd does not know the pair any more: only starctl promote makes a node take over");
 	if (!now->there || now->mine)
 		return 0;
 	/* Whoever has agreed may have been tired of waiting, and serves. */
 	if (claim == PAIR_CLAIM_AGREED)
 		return now->generation > generation ? lead_of_other(now, generation, err) : 0;
 	if (!now->paired)
-		return star_error_set(
-			err, -EPERM,
-			"etcd says that the primary went on alone: it has what this node has not. If it is lost "
-			"for good, delete standby.etcd_key there, and promote this node");
+		return star_error_set(err, -EPERM,
+				      "etcd says that the primary went on alone: it has changes that this node lacks. "
+				      "If it is lost for good, delete standby.etcd_key there, and promote this node");
 	if (now->generation != generation)
 		return star_error_set(err, -EPERM,
 				      "etcd says that the primary has generation %" PRIu64
@@ -117,8 +117,9 @@ static int next_of_standby(const struct pair_entry *now, enum pair_claim claim, 
 static int next_of_closed(const struct pair_entry *now, uint64_t generation, struct star_error *err)
 {
 	if (!now->there)
-		return star_error_set(err, -ENOENT,
-				      "etcd does not know the pair any more: starctl promote says who serves");
+		return star_error_set(
+			err, -ENOENT,
+			"etcd does not know the pair any more: starctl promote decides which node serves");
 	return now->mine || (now->taking && now->generation == generation + 1) ? 0
 									       : lead_of_other(now, generation, err);
 }
@@ -166,8 +167,9 @@ int pair_entry_next(const struct pair_entry *now, enum pair_claim claim, uint64_
 	case PAIR_CLAIM_SERVES:
 		next->generation = last;
 		if (!now->there)
-			return star_error_set(err, -ENOENT,
-					      "etcd does not know the pair any more: starctl promote says who serves");
+			return star_error_set(
+				err, -ENOENT,
+				"etcd does not know the pair any more: starctl promote decides which node serves");
 		return now->mine ? 0 : lead_of_other(now, generation, err);
 	}
 	return rc;

@@ -120,7 +120,7 @@ static int choose_memory(const struct config *config, uint64_t memory_bytes, boo
 			"hugepages are required: %llu MiB asked%s, but %s; run `scripts/hugepages reserve "
 			"%lluM`, or set memory.hugepages to \"preferred\"",
 			asked, whole, there, asked);
-	log_warn("no hugepages: %llu MiB asked%s, but %s; going on without (`scripts/hugepages reserve %lluM` helps)",
+	log_warn("no hugepages: %llu MiB asked%s, but %s; continuing without (`scripts/hugepages reserve %lluM` helps)",
 		 asked, whole, there, asked);
 	return 0;
 }

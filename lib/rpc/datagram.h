@@ -47,7 +47,7 @@
 	X(crowded, "dropped: messages hold too many mbufs") \
 	X(broken, "sessions ended: the peer broke the protocol") \
 	X(refused, "sessions refused: there are too many") \
-	X(evicted, "sessions ended for others: all places were taken, and their address had more than its share") \
+	X(evicted, "sessions ended for others: the table was full, and their address had more than its share of it") \
 	X(over_limit, "messages refused: over a limit, or over the buffers there are") \
 	X(starved, "packets not sent for lack of mbufs") \
 	X(bad_tags, "dropped: changed on the way, or not of the session that they name") \

@@ -35,9 +35,9 @@
 	F(late, "requests refused: their deadline had passed") \
 	F(repeated, "requests not executed: they were sent, and perhaps executed, before") \
 	F(no_buffers, "requests refused: they would take too many mbufs") \
-	F(stalled, "streams closed: no request came in time, or only in part") \
+	F(stalled, "streams closed: no request arrived in time, or only an incomplete one") \
 	F(no_stream, "connections or sessions refused: there are too many") \
-	F(no_session, "requests refused: no place to remember their session, and none may be forgotten") \
+	F(no_session, "requests refused: there is no room for their session, and no other one may be forgotten") \
 	F(starved, "requests refused: no mbufs for their replies") \
 	F(unread, "peers given up: mbufs were short, and they did not read") \
 	F(abandoned, "requests finished for a peer that had gone") \

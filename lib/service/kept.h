@@ -62,7 +62,7 @@ struct kept_cursor {
 	X(entries, "values that programs keep for a step") \
 	X(bytes, "memory of values that programs keep")
 #define KEPT_EVENTS(X) \
-	X(refused, "values not kept: there was no room, or the session has its share") \
+	X(refused, "values not kept: there was no room, or the session has used up its share") \
 	X(expired, "values that nobody asked for in time")
 
 struct kept_stats {

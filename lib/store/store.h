@@ -46,7 +46,7 @@ typedef uint32_t store_row;
 	X(created, "rows made") \
 	X(deleted, "rows deleted on request") \
 	X(evicted, "rows that the table's policies removed") \
-	X(refused, "rows not made because the arena, or the table's share of it, is full") \
+	X(refused, "rows not created because the arena, or the table's share of rows_max, is full") \
 	X(unadmitted, "pulls and pushes of keys that the filter keeps out") \
 	X(nonfinite, "gradients with NaN or infinities") \
 	X(missed, "keys of pulls and pushes that had no row") \

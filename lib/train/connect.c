@@ -380,17 +380,17 @@ static int check_held(struct session *s, struct star_error *err)
 	if (held < 0)
 		return held;
 	if (step == 0 || (has_any && !held))
-		return star_error_set(err, -ENOTRECOVERABLE,
-				      "model_dir %.200s has summaries up to global step %" PRIu64
-				      ", and the PS tasks hold nothing of that job%s: to go on, have them restore a "
-				      "checkpoint (starctl "
-				      "checkpoint restore); to begin again, give another model_dir, or empty it",
-				      s->config.model_dir, last,
-				      step ? ", which others have counted steps on since" : ", not even a global step");
+		return star_error_set(
+			err, -ENOTRECOVERABLE,
+			"model_dir %.200s has summaries up to global step %" PRIu64
+			", and the PS tasks hold nothing of that job%s: to continue, restore a checkpoint (starctl "
+			"checkpoint restore); to start from scratch, give another model_dir, or empty it",
+			s->config.model_dir, last,
+			step ? ", which others have counted steps on since" : ", not even a global step");
 	if (step < last)
 		fprintf(stderr,
 			"model_dir %s has summaries up to global step %" PRIu64 ", and the PS tasks stand at %" PRIu64
-			", at an earlier checkpoint: training goes on from there\n",
+			", at an earlier checkpoint: training continues from there\n",
 			s->config.model_dir, last, step);
 	s->summary_step = 0;
 	return 0;
@@ -446,14 +446,14 @@ static int check_whole(const struct session *s, bool goes_on, struct star_error 
 	if (goes_on)
 		return star_error_set(err, -ENOTRECOVERABLE,
 				      "model_dir %.200s has summaries of this job, and the PS tasks hold %" PRIu32
-				      " of the model's %" PRIu32 " tables and variables, without %s: give the options "
-				      "that it was trained with; to train another model with what is there, give "
-				      "another model_dir",
+				      " of the model's %" PRIu32
+				      " tables and variables, without %s: give the options that it was trained with; "
+				      "to train another model with these, give another model_dir",
 				      s->config.model_dir, held.there, held.there + held.missing, held.names);
 	fprintf(stderr,
 		"the PS tasks hold %" PRIu32 " of the model's %" PRIu32
-		" tables and variables; these are new, and begin untrained: %s. To go on with a model as it was, give "
-		"the options that it was trained with\n",
+		" tables and variables; these are new and untrained: %s. To continue with a model as it was, give the "
+		"options that it was trained with\n",
 		held.there, held.there + held.missing, held.names);
 	return 0;
 }

@@ -167,7 +167,7 @@ static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, str
 	session_disconnect(s);
 	if (now_ns >= until_ns)
 		return err->code;
-	fprintf(stderr, "%s: waiting until it can go on, for %" PRIu64 " s at most\n", err->text,
+	fprintf(stderr, "%s: waiting until it can continue, for %" PRIu64 " s at most\n", err->text,
 		(until_ns - now_ns + 999999999) / 1000000000);
 	do {
 		const struct timespec pause = { *pause_ms / 1000, (long)(*pause_ms % 1000) * 1000000 };
@@ -309,8 +309,8 @@ static int land_step(struct session *s, const struct graph_tensor **results, str
 	if (s->global_step < before)
 		fprintf(stderr,
 			"the PS tasks rolled back from global step %" PRIu64
-			", and hold that of an earlier checkpoint, or nothing: "
-			"training goes on from step %" PRIu64 "\n",
+			", and hold that of an earlier checkpoint, or nothing: training continues from step %" PRIu64
+			"\n",
 			before, s->global_step);
 	step.global_step = s->global_step;
 	step.local_step = s->local_step;

@@ -64,11 +64,10 @@ static const char *shape_text(const struct object_spec *spec, char text[static 2
 
 static int differs(struct star_error *err, const char *name, const char *what, const char *have, const char *want)
 {
-	return star_error_set(
-		err, -EEXIST,
-		"\"%s\" exists with another %s: %s there, %s asked for; ask for what is there, or drop it "
-		"to begin again (starctl tables drop)",
-		name, what, have, want);
+	return star_error_set(err, -EEXIST,
+			      "\"%s\" exists with another %s: %s there, %s asked for; use that definition, or drop it "
+			      "to start again (starctl tables drop)",
+			      name, what, have, want);
 }
 
 static int compare_shapes(const struct object_spec *have, const struct object_spec *want, struct star_error *err)

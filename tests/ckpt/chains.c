@@ -44,18 +44,18 @@ void chains_are_found(void)
 		uint64_t id;
 		const char *chain, *says;
 	} cases[] = {
-		{ "", NULL, 0, "none", "has no whole checkpoint" },
+		{ "", NULL, 0, "none", "has no complete checkpoint" },
 		{ "1", NULL, 0, "1-full", NULL },
 		{ "1 2<1 3<2", NULL, 0, "1-full 2-delta 3-delta", NULL },
 		{ "1 2<1 3<2", NULL, 2, "1-full 2-delta", NULL },
 		{ "1 2<1 3<1", NULL, 0, "1-full 3-delta", NULL },
 		{ "1 2<1 3 4<3", NULL, 2, "1-full 2-delta", NULL },
-		{ "1 2<1 3 4<3", NULL, 9, "none", "has no whole checkpoint 9" },
+		{ "1 2<1 3 4<3", NULL, 9, "none", "has no complete checkpoint 9" },
 		{ "1 2<1 3<2", "3-delta", 0, "1-full 2-delta", NULL },
 		{ "1 2<1 3<2", "2-delta", 0, "1-full", NULL },
-		{ "1 2<1 3<2", "2-delta", 3, "none", "goes on from checkpoint 2, which is not there, or not whole" },
+		{ "1 2<1 3<2", "2-delta", 3, "none", "is based on checkpoint 2, which is missing or incomplete" },
 		{ "1 2<1 3 4<3", "3-full", 0, "1-full 2-delta", NULL },
-		{ "1 2<1", "1-full", 0, "none", "goes on from checkpoint 1" },
+		{ "1 2<1", "1-full", 0, "none", "is based on checkpoint 1" },
 		{ "1", "1-full", 0, "none", "only unfinished or damaged ones" },
 		{ "99999999 100000000<99999999", NULL, 0, "99999999-full 100000000-delta", NULL },
 		{ "9223372036854775807", NULL, 0, "9223372036854775807-full", NULL },
@@ -120,7 +120,7 @@ void good_chains_are_found(void)
 		  { "4-delta: ", "block 0", "3-full: 00000003-full is" } },
 		{ "1 2<1 3 4<3", "3-full", NULL, 2, "1-full 2-delta", { NULL } },
 		{ "1 2<1 3", NULL, "3-full", 0, "1-full 2-delta", { "3-full: ", "manifest.json" } },
-		{ "1 2<1 3", NULL, "1-full", 2, "none", { "2-delta: ", "goes on from checkpoint 1", "1-full: " } },
+		{ "1 2<1 3", NULL, "1-full", 2, "none", { "2-delta: ", "is based on checkpoint 1", "1-full: " } },
 		{ "1", "1-full", NULL, 0, "none", { "1-full: ", "block 0" } },
 		{ "", NULL, NULL, 0, "none", { NULL } },
 	};
@@ -142,7 +142,7 @@ void good_chains_are_found(void)
 		CHECK_STR(rc < 0 ? "none" : names_of(chain, count, text), cases[i].chain);
 		if (rc < 0) {
 			CHECK_INT(rc, -ENOENT);
-			CHECK_HAS(err.text, "no checkpoint that is in order");
+			CHECK_HAS(err.text, "no intact checkpoint");
 		}
 		for (unsigned s = 0; s < 3 && cases[i].says[s]; s++)
 			if (CHECK_HAS(at, cases[i].says[s]))
@@ -517,7 +517,7 @@ void long_chains_are_read(void)
 	CHECK_INT(ckpt_chain_length(directory, LENGTH, 1024, &err), LENGTH);
 	/* And none becomes longer. */
 	CHECK_INT(save_checkpoint(directory, &one_more, &err), -EAGAIN);
-	CHECK_HAS(err.text, "it would come after 1100 others in one chain: 1023 are the most");
+	CHECK_HAS(err.text, "its chain would have 1100 checkpoints before it: 1023 are the most");
 	CHECK_INT(ckpt_chain(directory, one_more.id, &chain, &count, &err), -ENOENT);
 	unit_remove(directory);
 }
@@ -566,7 +566,7 @@ void deltas_that_could_not_be_restored_are_refused(void)
 	make_memory_directory(directory);
 	CHECK_INT(save_checkpoint(directory, &delta, &err), -EAGAIN);
 	CHECK_HAS(err.text, "checkpoint 3 in ");
-	CHECK_HAS(err.text, "is not there any more, or not whole");
+	CHECK_HAS(err.text, "is missing or incomplete");
 	save_bare(directory, &(struct bare){ .id = 2, .partitions = 64 });
 	save_bare(directory, &(struct bare){ .id = 3, .parent = 2 });
 	CHECK_INT(save_checkpoint(directory, &delta, &err), -EAGAIN);

@@ -92,7 +92,7 @@ void manifests_have_an_hmac_under_a_key(void)
 	CHECK(check_saved(checkpoint_path(directory, &delta).text, &delta));
 	use(keys, "theirs");
 	is_refused(directory, &full, "another cluster's, or the key was changed since");
-	is_refused(directory, &delta, "and `starctl checkpoint adopt`");
+	is_refused(directory, &delta, "and run `starctl checkpoint adopt`");
 	CHECK_INT(ckpt_adopt(checkpoint_path(directory, &full).text, &err), -EBADMSG);
 	end(directory, keys);
 	umask(mask);
@@ -229,7 +229,7 @@ void keys_of_checkpoints_are_changed(void)
 	only = secure_keys_add(both, "job1", SECURE_WORKER, false, &err);
 	CHECK_INT(secure_keys_write(in(keys, "nodes").text, only, true, &err), 0);
 	CHECK_INT(ckpt_use_keys(in(keys, "nodes").text, &err), -EINVAL);
-	CHECK_HAS(err.text, "the key of checkpoints has a file of its own");
+	CHECK_HAS(err.text, "keep the key of checkpoints in a file of its own");
 	CHECK(ckpt_use_keys(in(keys, "none").text, &err) < 0);
 	CHECK(ckpt_has_keys());
 	secure_keys_free(only);

@@ -46,8 +46,14 @@ void what_nodes_refuse_is_told(void)
 	} cases[] = {
 		{ "1 2<1 3", NULL, NULL, NULL, 0, 0, { "1-full, 2-delta, 3-full, " } },
 		{ "1 2<1 3", NULL, NULL, NULL, 2, 0, { "1-full, 2-delta, " } },
-		{ "1 2", NULL, NULL, "1-full 50-full", 0, 1, { "2-full, 50-full: ", "than its folder's name says" } },
-		{ "1 2", NULL, NULL, "1-full 50-full", 50, 1, { "50-full: ", "than its folder's name says" } },
+		{ "1 2",
+		  NULL,
+		  NULL,
+		  "1-full 50-full",
+		  0,
+		  1,
+		  { "2-full, 50-full: ", "than its directory's name says" } },
+		{ "1 2", NULL, NULL, "1-full 50-full", 50, 1, { "50-full: ", "than its directory's name says" } },
 		{ "1 2", NULL, NULL, "1-full 50-full", 1, -ENOENT, { NULL } },
 		{ "1 2<1 3",
 		  NULL,
@@ -55,8 +61,8 @@ void what_nodes_refuse_is_told(void)
 		  NULL,
 		  0,
 		  2,
-		  { "1-full: ", "2-delta: ", "goes on from checkpoint 1, which is not there", "3-full, " } },
-		{ "1 2<1 3", NULL, "1-full", NULL, 2, 1, { "2-delta: ", "goes on from checkpoint 1" } },
+		  { "1-full: ", "2-delta: ", "is based on checkpoint 1, which is missing", "3-full, " } },
+		{ "1 2<1 3", NULL, "1-full", NULL, 2, 1, { "2-delta: ", "is based on checkpoint 1" } },
 		{ "1 2<1 3",
 		  "1-full",
 		  NULL,
@@ -100,9 +106,13 @@ void no_older_one_is_exported_without_a_word(void)
 		  -ENOENT,
 		  { "00000003-full has no manifest", "name it: ", "/00000002-delta" } },
 		{ "1 2<1 3", "3-full", 2, 0, { NULL } },
-		{ "1 2 3<2", "2-full", 0, -ENOENT, { "goes on from checkpoint 2", "name it: ", "/00000001-full" } },
-		{ "1", "1-full", 0, -ENOENT, { "the newest checkpoint is not whole: ", "has no manifest" } },
-		{ "", NULL, 0, -ENOENT, { "has no whole checkpoint" } },
+		{ "1 2 3<2", "2-full", 0, -ENOENT, { "is based on checkpoint 2", "name it: ", "/00000001-full" } },
+		{ "1",
+		  "1-full",
+		  0,
+		  -ENOENT,
+		  { "the newest checkpoint is damaged or incomplete: ", "has no manifest" } },
+		{ "", NULL, 0, -ENOENT, { "has no complete checkpoint" } },
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -227,7 +237,7 @@ void deltas_go_on_from_what_is_whole(void)
 			CHECK_INT(save_delta(directory, 3, 2, &err), harm == NONE ? 0 : -EAGAIN);
 			if (harm != NONE) {
 				CHECK_HAS(err.text, i ? "checkpoint 2 in " : "checkpoint 1 in ");
-				CHECK_HAS(err.text, "not whole: ");
+				CHECK_HAS(err.text, "incomplete: ");
 				CHECK_HAS(err.text, "node0-reactor0.star");
 			}
 			unit_remove(directory);
@@ -258,11 +268,11 @@ void deltas_know_what_they_go_on_from(void)
 	put(aside, directory, "00000001-full");
 	CHECK_INT(ckpt_chain(directory, 2, &chain, &count, &err), -ENOENT);
 	ckpt_chain_free(chain, count);
-	CHECK_HAS(err.text, "00000002-delta goes on from another save's checkpoint 1 than the one that is there");
+	CHECK_HAS(err.text, "00000002-delta is based on another save's checkpoint 1 than the one that is there");
 	CHECK_INT(ckpt_check(directory, 0, &search, note, &err), 1);
 	CHECK_HAS(text, "1-full, 2-delta: ");
 	CHECK_INT(save_delta(directory, 3, 2, &err), -EAGAIN);
-	CHECK_HAS(err.text, "another save than what it would go on from");
+	CHECK_HAS(err.text, "another save than the one that the delta is based on");
 	/* The right one of two with the same id. */
 	unit_remove(directory);
 	make_memory_directory(directory);

@@ -570,7 +570,7 @@ void tables_are_emptied(void)
 	/* A deadline ends the waiting. */
 	b.peer->empty_left = 100000;
 	CHECK_INT(star_table_empty(b.table, 500000, &err), -ETIMEDOUT);
-	CHECK_HAS(err.text, "\"words\" is not yet empty: the nodes go on");
+	CHECK_HAS(err.text, "\"words\" is not empty yet: the nodes continue");
 	CHECK(pull_works(&b));
 	bench_stop(&b);
 }

@@ -80,7 +80,7 @@ void checkpoints_are_looked_at_without_a_node(void)
 	says("checkpoint export @ tt", directory, STARCTL_FAILED, "did you mean \"t\"?");
 	says("checkpoint prune @ keep=1", directory, STARCTL_OK, "0 checkpoints were removed\n");
 	says("checkpoint prune @ keep=0", directory, STARCTL_USAGE,
-	     "\"keep=0\" is no number of full checkpoints to keep");
+	     "\"keep=0\" is not a number of full checkpoints to keep");
 	says("checkpoint prune @ 5", directory, STARCTL_USAGE, "as in keep=2");
 	says("checkpoint prune @", directory, STARCTL_USAGE, "usage: starctl checkpoint prune DIR keep=N");
 	says("checkpoint import @ /nonexistent/lines", directory, STARCTL_FAILED, "cannot open /nonexistent/lines");
@@ -109,9 +109,10 @@ void checkpoints_are_looked_at_without_a_node(void)
 	CHECK_INT(rename(checkpoint, file), 0);
 	o = starctl("/nonexistent", "checkpoint verify @", directory);
 	CHECK_INT(o.status, STARCTL_FAILED);
-	CHECK_HAS(o.out, "00000002-full/manifest.json: it is of another checkpoint than its folder's name says");
+	CHECK_HAS(o.out,
+		  "00000002-full/manifest.json: it belongs to another checkpoint than its directory's name says");
 	release(&o);
-	says("checkpoint export @ t", directory, STARCTL_FAILED, "the newest checkpoint is not whole: ");
+	says("checkpoint export @ t", directory, STARCTL_FAILED, "the newest checkpoint is damaged or incomplete: ");
 	unit_remove(directory);
 }
 

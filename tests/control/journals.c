@@ -112,7 +112,7 @@ void a_node_goes_on_as_what_it_was(void)
 	CHECK_INT(create_table(&cluster.nodes[0], "words", 8, &err), 1);
 	CHECK_UINT(known_as(&cluster, 1, 1, &epoch), 101);
 	come_back(&cluster, 1, 201, 101);
-	CHECK(waits_for(&cluster, "waiting for PS task 1 to go on from its journal"));
+	CHECK(waits_for(&cluster, "waiting for PS task 1 to recover from its journal"));
 	loads(&cluster.nodes[1], "loading what its journal has");
 	/* Nor is anything made that it would have to hold. */
 	CHECK(create_table(&cluster.nodes[0], "others", 8, &err) < 0);
@@ -137,7 +137,7 @@ void a_node_that_does_not_go_on_is_another(void)
 	cluster_start(&cluster);
 	CHECK_UINT(known_as(&cluster, 1, 2, &epoch), 102);
 	come_back(&cluster, 2, 202, 0); /* sums were open, say */
-	CHECK(waits_for(&cluster, "waiting for PS task 2 to go on from its journal"));
+	CHECK(waits_for(&cluster, "waiting for PS task 2 to recover from its journal"));
 	end_hold_layout(&cluster.nodes[2]);
 	CHECK_UINT(known_as(&cluster, epoch + 1, 2, &now), 202);
 	CHECK(wait_epoch(&cluster.nodes[2], now));
@@ -156,9 +156,9 @@ void all_begin_with_their_journals(void)
 		come_back(&cluster, i, 300 + i, 11 + i);
 	CHECK(waits_for(&cluster, "waiting for this node's reactors"));
 	end_hold_layout(&cluster.nodes[0]);
-	CHECK(waits_for(&cluster, "to go on from its journal"));
+	CHECK(waits_for(&cluster, "to recover from its journal"));
 	end_hold_layout(&cluster.nodes[2]);
-	CHECK(waits_for(&cluster, "waiting for PS task 1 to go on from its journal"));
+	CHECK(waits_for(&cluster, "waiting for PS task 1 to recover from its journal"));
 	end_hold_layout(&cluster.nodes[1]);
 	for (unsigned i = 0; i < 3; i++)
 		CHECK_UINT(known_as(&cluster, 8, i, &now), 11 + i);
@@ -182,7 +182,7 @@ void a_table_is_not_emptied_by_a_node_that_came_back(void)
 	if (!CHECK(begun))
 		printf("# %s\n", err.text);
 	come_back(&cluster, 1, 201, 101);
-	CHECK(waits_for(&cluster, "to go on from its journal"));
+	CHECK(waits_for(&cluster, "to recover from its journal"));
 	end_hold_layout(&cluster.nodes[1]);
 	CHECK_UINT(known_as(&cluster, epoch, 1, &epoch), 101);
 	CHECK(!call(cluster.nodes[0].config.control_socket, "empty",
@@ -223,7 +223,7 @@ void a_task_that_served_before_is_taken_back_with_the_others(void)
 	node_stop(&cluster, 0);
 	cluster.nodes[0].history.asked_for = true;
 	CHECK(node_start(&cluster, 0, 200));
-	CHECK(waits_for(&cluster, "waiting for PS task 1 to be taken back"));
+	CHECK(waits_for(&cluster, "waiting for PS task 1 to be rolled back"));
 	come_back(&cluster, 1, 201, 0);
 	end_hold_layout(&cluster.nodes[1]);
 	CHECK_UINT(known_as(&cluster, 2, 1, &now), 201);
@@ -279,7 +279,7 @@ static void promote(struct cluster *from, struct cluster *to, unsigned task, uin
 	CHECK_HAS(err.text, "which checkpoints are its own");
 	json_object_del(json_object_get(bad, "cluster"), "taken_back");
 	CHECK_INT(control_pair_take(to->nodes[task].control, bad, &known, &err), -EPROTO);
-	CHECK_HAS(err.text, "one keeps a journal");
+	CHECK_HAS(err.text, "only one of the two nodes keeps a journal");
 	json_decref(bad);
 	json_decref(catalogue);
 	to->nodes[task].plane.incarnation = 100 + task;
@@ -379,7 +379,7 @@ void nobody_joins_while_a_checkpoint_comes_to_count(void)
 	first->plane.hold_commit = false;
 	pthread_cond_broadcast(&first->plane.changed);
 	pthread_mutex_unlock(&first->plane.lock);
-	CHECK(waits_for(&cluster, "waiting for PS task 1 to go on from its journal"));
+	CHECK(waits_for(&cluster, "waiting for PS task 1 to recover from its journal"));
 	CHECK_UINT(PLANE(first, committed), 1);
 	end_hold_layout(&cluster.nodes[1]);
 	CHECK_UINT(known_as(&cluster, epoch, 1, &epoch), 101);

@@ -51,7 +51,7 @@ void requests_are_shown(void)
 		  "5.3 ms: pull of 3 keys of w?x, from 198.18.0.1:40000, 1.5 s ago, reactor 1: waited 5 ms, "
 		  "executed 2.5 us; ok\n    waited behind? others\n",
 		  "1 -1 10 60", STARCTL_OK },
-		{ "slow minutes=5 reactor=1 limit=7", "77 requests are remembered", "1 1 7 300", STARCTL_OK },
+		{ "slow minutes=5 reactor=1 limit=7", "77 requests are recorded", "1 1 7 300", STARCTL_OK },
 		{ "hot limit=3",
 		  "5 samples, of the last 320 keys of requests\n\nTABLE                   KEY  REACTOR    "
 		  "SHARE\nw      18446744073709551615        0  40.00 %\n",
@@ -100,8 +100,8 @@ void filters_of_connections_are_checked(void)
 	static const struct {
 		const char *words, *says;
 	} cases[] = {
-		{ "connections nonsense", "is no filter; there are reactor=N" },
-		{ "connections reactor", "is no filter" },
+		{ "connections nonsense", "is not a filter; there are reactor=N" },
+		{ "connections reactor", "is not a filter" },
 		{ "connections limit=many", "limit needs a number" },
 		{ "connections limit=-1", "limit needs a number" },
 		{ "connections reactor=", "reactor needs a number" },

@@ -279,7 +279,7 @@ void a_standby_knows_which_checkpoints_are_its_own(void)
 		else
 			json_object_del(checkpoints, bad[i][0]);
 		CHECK_INT(control_pair_take(standby.nodes[0].control, wrong, &epoch, &err), -EPROTO);
-		CHECK_HAS(err.text, "the primary does not say which checkpoints are its own");
+		CHECK_HAS(err.text, "the primary does not report which checkpoints are its own");
 		CHECK_UINT(to->own_lineage.id, INT64_MAX);
 		json_decref(wrong);
 	}
@@ -325,7 +325,7 @@ void a_standby_of_a_task_goes_on_where_its_primary_was(void)
 		else
 			json_object_del(bad, "cluster");
 		CHECK_INT(control_pair_take(other.nodes[1].control, bad, &epoch, &err), -EPROTO);
-		CHECK_HAS(err.text, "where it is in the cluster");
+		CHECK_HAS(err.text, "report its place in the cluster");
 		json_decref(bad);
 	}
 	/* It takes the place of the one that PS task 0 knows. */

@@ -90,7 +90,7 @@ static const struct {
 	{ "connections reactor=1 limit=2 reactor=2", "the filter reactor is given twice" },
 	{ "port add net_memif0 --address 198.18.0.1/24 --address 198.18.0.2/24",
 	  "the option --address is given twice" },
-	{ "port add net_memif0,id=1 --options id=2", "options are given twice: behind the device's name" },
+	{ "port add net_memif0,id=1 --options id=2", "options are given twice: after the device's name" },
 	{ "graph explain x.star --batch 1 --batch=2", "the option --batch is given twice" },
 	{ "graph explain x.star --compare --compare", "the option --compare is given twice" },
 	{ "tables create x dim=4 dtype=float", "there is no element type \"float\"; possible are float32, " },

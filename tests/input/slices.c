@@ -167,6 +167,12 @@ void all_workers_come_to_the_same_plan(void)
 	CHECK_INT(input_plan_make(files, FILES - 1, 4096, 5, &other, &err), 0);
 	CHECK(one.digest != other.digest);
 	input_plan_fini(&other);
+	/* What differs is named as users know it. */
+	CHECK_INT(input_plan_make(files, FILES, 4096, 0, &other, &err), 0);
+	CHECK(one.digest != other.digest);
+	CHECK_HAS(one.text, ", --shuffle, --seed 5");
+	CHECK_HAS(other.text, ", --shuffle 0");
+	input_plan_fini(&other);
 	for (uint32_t epoch = 0; epoch < 3; epoch++) {
 		unsigned char *seen = calloc(one.slices, 1);
 

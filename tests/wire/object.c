@@ -286,9 +286,8 @@ static void check_differ(const struct object_spec *have, const struct object_spe
 	char whole[sizeof(err.text)];
 
 	snprintf(whole, sizeof(whole), "%s%s", sentence,
-		 strstr(sentence, " there, ")
-			 ? "; ask for what is there, or drop it to begin again (starctl tables drop)"
-			 : "");
+		 strstr(sentence, " there, ") ? "; use that definition, or drop it to start again (starctl tables drop)"
+					      : "");
 	CHECK_INT(wire_object_spec_same(have, want, &err), -EEXIST);
 	CHECK_STR(err.text, whole);
 	CHECK_INT(wire_object_spec_same(want, have, &err), -EEXIST);

@@ -133,10 +133,11 @@ static int complete_graphfile(struct graphfile_options *o, struct star_error *er
 		return -EINVAL;
 	if (!strcmp(o->ps, SESSION_LOCAL) && o->command != GRAPHFILE_TRAIN)
 		return star_error_set(err, -EINVAL,
-				      "with --ps local nothing is left of a training when it has ended: give the PS "
-				      "tasks that hold the model");
+				      "with --ps local a model is lost when its training ends: give the PS tasks that "
+				      "have the model");
 	if (!strcmp(o->ps, SESSION_LOCAL) && o->workers > 1)
-		return star_error_set(err, -EINVAL, "--workers %u: with --ps local there is one: all is in its process",
+		return star_error_set(err, -EINVAL,
+				      "--workers %u: with --ps local there is one: everything is in its process",
 				      o->workers);
 	return 0;
 }
@@ -152,11 +153,10 @@ static int check_option(const struct graphfile_options *o, int option, struct st
 				      "--%s is for training: files to evaluate and predict with follow --test",
 				      options[option - PS].name);
 	if (o->command == GRAPHFILE_TRAIN && option == TEST)
-		return star_error_set(
-			err, -EINVAL,
-			"--test is for evaluate and predict, which stand behind the graph's file: startrain "
-			"%s evaluate --test FILE",
-			o->graph);
+		return star_error_set(err, -EINVAL,
+				      "--test is for evaluate and predict, which come after the graph's file: "
+				      "startrain %s evaluate --test FILE",
+				      o->graph);
 	return 0;
 }
 

@@ -147,8 +147,8 @@ static void print_test(const struct zoo_options *o, const struct zoo_figures *te
 		return;
 	}
 	if (isnan(test->estimator.auc))
-		printf("test: no AUC, all labels are of one kind; loss %.5f over %llu examples\n", test->estimator.loss,
-		       examples);
+		printf("test: no AUC, because all labels are equal; loss %.5f over %llu examples\n",
+		       test->estimator.loss, examples);
 	else
 		printf("test: AUC %.5f, loss %.5f over %llu examples\n", test->estimator.auc, test->estimator.loss,
 		       examples);
@@ -158,7 +158,7 @@ static void print_test(const struct zoo_options *o, const struct zoo_figures *te
 
 		printf("%s: ", zoo_task_name(o, i));
 		if (isnan(head->auc))
-			printf("no AUC, all labels are of one kind; ");
+			printf("no AUC, because all labels are equal; ");
 		else
 			printf("AUC %.5f, ", head->auc);
 		print_metrics(&head->metrics);

@@ -102,7 +102,7 @@ static int check_own(const char *list, const char *name, struct star_error *err)
 		const char *option = !strcmp(list, "table") ? own[i].of_table : own[i].of_dense;
 
 		if (!strcmp(own[i].name, name))
-			return star_error_set(err, -EINVAL, "--%s %s=...: %s gives it; leave it out here", list, name,
+			return star_error_set(err, -EINVAL, "--%s %s=...: give it by %s, and omit it here", list, name,
 					      option ? option : "the model");
 	}
 	return 0;
@@ -150,9 +150,7 @@ static int parse_further(const char *name, const char *text, struct zoo_further 
 static int set_consistency(struct zoo_options *o, const char *name, struct star_error *err)
 {
 	if (o->consistency && strcmp(o->consistency, name) != 0)
-		return star_error_set(err, -EINVAL,
-				      "--staleness is another way to train than --sync and --grads-to-wait: "
-				      "leave one out");
+		return star_error_set(err, -EINVAL, "--staleness excludes --sync and --grads-to-wait: omit one");
 	o->consistency = name;
 	return 0;
 }
@@ -339,7 +337,8 @@ static int complete_zoo(struct zoo_options *o, const bool *given, struct star_er
 	if (transport_place_workers(o->workers, o->first_worker, &o->local_workers, err) < 0)
 		return -EINVAL;
 	if (zoo_is_local(o) && o->workers > 1)
-		return star_error_set(err, -EINVAL, "--workers %u: with --ps local there is one: all is in its process",
+		return star_error_set(err, -EINVAL,
+				      "--workers %u: with --ps local there is one: everything is in its process",
 				      o->workers);
 	return 0;
 }
@@ -403,7 +402,7 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 		if (option == ARGUMENT && last != OPTION_train && last != OPTION_test)
 			return star_error_set(
 				err, -EINVAL,
-				"%s: files follow --train or --test; evaluate and predict stand behind the model",
+				"%s: files follow --train or --test; evaluate and predict come after the model",
 				optarg);
 		last = option == ARGUMENT ? last : option;
 		given[last] = true;

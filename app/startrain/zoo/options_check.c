@@ -28,7 +28,7 @@ static int check_stdin(const struct zoo_options *o, struct star_error *err)
 	if (!train && !test)
 		return 0;
 	if (train + test > 1 || (train ? o->train_count : o->test_count) > 1)
-		return star_error_set(err, -EINVAL, "- is standard input: it stands alone, behind --train or --test");
+		return star_error_set(err, -EINVAL, "- is standard input: give it alone, after --train or --test");
 	if (train && (o->workers > 1 || o->epochs > 1))
 		return star_error_set(
 			err, -EINVAL,
@@ -73,8 +73,8 @@ static int check_labels(const struct zoo_options *o, uint32_t more, struct star_
 	if (more && !o->model->tasks)
 		return star_error_set(
 			err, -EINVAL,
-			"the schema has %u labels, and %s learns one: take mmoe, or say ignore of the others", more + 1,
-			o->model->name);
+			"the schema has %u labels, and %s learns one: use mmoe, or declare the other labels as ignore",
+			more + 1, o->model->name);
 	for (uint32_t i = 0; i < more; i++) {
 		const char *name = zoo_task_name(o, i);
 
@@ -95,7 +95,7 @@ static int check_format(struct zoo_options *o, struct star_error *err)
 	struct input_shape shape;
 
 	if (o->schema_file && o->format)
-		return star_error_set(err, -EINVAL, "--schema says what the files are: leave --format out");
+		return star_error_set(err, -EINVAL, "--schema describes the files: omit --format");
 	if (o->schema_file) {
 		o->schema = input_schema_read(o->schema_file, err);
 		if (!o->schema)
@@ -325,11 +325,10 @@ static int check_command(const struct zoo_options *o, struct star_error *err)
 	if (!o->test_count)
 		return star_error_set(err, -EINVAL, "%s: --test is missing: files of examples", name);
 	if (zoo_is_local(o))
-		return star_error_set(
-			err, -EINVAL,
-			"%s: with --ps local nothing is left of a training when it has ended; give the PS "
-			"tasks that it was on",
-			name);
+		return star_error_set(err, -EINVAL,
+				      "%s: with --ps local a model is lost when its training ends; give the PS tasks "
+				      "that have the model",
+				      name);
 	return o->command == ZOO_PREDICT && o->model->kind != ZOO_ROWS
 		       ? star_error_set(err, -EINVAL, "predict is for models of rows; %s is one of texts",
 					o->model->name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The model zoo: models of click rates as graphs, trained by any number of workers: `startrain MODEL ...`. A model is a
- * function from the batch's values to logits; everything else is common to all.
+ * The model zoo: models as graphs, trained by any number of workers: `startrain MODEL ...`. A model of rows is a
+ * function from a batch's values to logits, a model of text one to a loss; everything else is common to all.
  */
 #ifndef STARTRAIN_ZOO_H
 #define STARTRAIN_ZOO_H
@@ -32,29 +32,29 @@ struct zoo_options {
 	const struct zoo_model *model;
 	enum zoo_command command;
 	const char *ps, *protocol;
-	bool dpdk;		     /* ps is a worker's file, where % stands for the worker's number */
-	struct cluster_spec cluster; /* of TF_CONFIG, if ps comes from it */
+	bool dpdk;		     /* ps is a worker's file, in which % stands for the worker's number */
+	struct cluster_spec cluster; /* from TF_CONFIG, if ps comes from there */
 	bool tensor_fuse;
-	const char *dtype, *wire; /* of the tables' rows: in which they are stored, and travel; NULL: float32 */
+	const char *dtype, *wire; /* types of the tables' rows: stored, and on the wire; NULL: float32 */
 	bool apart;		  /* each column of ids has a table of its own */
 	double clip_norm;	  /* of all gradients together; 0: none */
 	bool batch_norm;	  /* between the dense layers */
 	uint32_t workers, first_worker, local_workers;
-	bool evaluator;			    /* it trains nothing: TF_CONFIG says so */
+	bool evaluator;			    /* TF_CONFIG says that this process only evaluates */
 	uint64_t last_step, evaluate_every; /* global steps; 0: none, and the evaluator's own */
 	enum input_format format;
 	const char *schema_file;
-	struct input_schema *schema; /* of INPUT_SCHEMA */
+	struct input_schema *schema; /* for format INPUT_SCHEMA */
 	const char *train[ZOO_FILES_MAX], *test[ZOO_FILES_MAX];
 	uint32_t train_count, test_count;
-	double threshold; /* of what is evaluated; 0: the estimator's own */
+	double threshold; /* for evaluation; 0: the estimator's default */
 	uint32_t batch, epochs, dim, shuffle;
-	const char *queue;  /* the name of the work queue that examples come from; NULL: each worker has its share */
-	uint64_t slice_kib; /* of it; 0: the plan's own */
-	uint32_t vocabulary, window, negatives; /* of text */
-	uint32_t history;			/* clicks of a row at most */
+	const char *queue;  /* the work queue that examples come from; NULL: each worker reads its share */
+	uint64_t slice_kib; /* of the queue; 0: the default */
+	uint32_t vocabulary, window, negatives; /* for text */
+	uint32_t history;			/* most clicks of a row */
 	uint64_t seed, deadline_us;
-	uint64_t connect_us;			 /* for PS tasks to answer at first; 0: the session's own */
+	uint64_t connect_us;			 /* time for PS tasks to answer at first; 0: the session's default */
 	const char *optimizer, *dense_optimizer; /* of tables; of variables */
 	double rate, dense_rate;
 	struct zoo_further table, dense;
@@ -67,16 +67,16 @@ struct zoo_options {
 	bool json;
 };
 
-/* 0; 1 when --help was answered; -EINVAL with err. argv[1] is the model's name. */
+/* 0; 1 if --help was printed; -EINVAL with err. argv[1] is the model's name. */
 int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_error *err);
 
-/* What rows of the format or schema have. */
+/* What rows of the format or schema consist of. */
 struct input_shape zoo_shape(const struct zoo_options *o);
-/* A number that is to be standardized. */
+/* Whether a number is to be standardized; whether any is. */
 bool zoo_is_standardized(const struct zoo_options *o, uint32_t number);
 bool zoo_has_standardized(const struct zoo_options *o);
 
-/* All is in one process, without PS tasks. */
+/* Whether everything is in one process, without PS tasks. */
 bool zoo_is_local(const struct zoo_options *o);
 
 /* A graph that is being built, for training or for evaluating. */
@@ -85,18 +85,18 @@ struct zoo {
 	const struct zoo_options *options;
 	bool train;
 	struct graph_value auxiliary; /* a scalar that a model adds to its loss in training; or none */
-	struct graph_value more_logits[ESTIMATOR_HEADS_MAX]; /* of the further tasks: [n] each, as many as labels */
+	struct graph_value more_logits[ESTIMATOR_HEADS_MAX]; /* of the further tasks: [n] each, one per label */
 };
 
-/* What the rows of a batch clicked on before: k clicks, those of a row together, the oldest first. */
+/* The click histories of a batch's rows: k clicks, those of a row together, the oldest first. */
 struct zoo_clicks {
 	struct graph_value items, categories; /* ids [k] */
 	struct graph_value segments;	      /* the row of each, int32 [k] */
 	struct graph_value first, lengths;    /* of each row: its first click and how many it has, int64 [n] */
-	struct graph_value others;	      /* for each another click of the batch, drawn at random: int64 [k] */
+	struct graph_value others;	      /* for each click another one of the batch, drawn at random: int64 [k] */
 };
 
-/* What rows have several of: k words of m lists. */
+/* The lists of a batch's rows: k words in m lists per row. */
 struct zoo_lists {
 	struct graph_value ids;	     /* [k] */
 	struct graph_value segments; /* of each: row * m + the list's number, int32 [k] */
@@ -106,7 +106,7 @@ struct zoo_lists {
 /* A batch of n rows. */
 struct zoo_inputs {
 	struct graph_value labels; /* [n] */
-	struct graph_value dense;  /* [n, dense_count], standardized; not there without numbers */
+	struct graph_value dense;  /* [n, dense_count], standardized; absent if rows have no numbers */
 	struct graph_value ids; /* [n, fields], if there are any; columns may share a table: no two have the same ids */
 	/* Rows without columns: ids [k], and for each its value and its row. */
 	bool loose;
@@ -121,31 +121,30 @@ struct zoo_inputs {
 /* A batch of n windows of a text, or of n pairs of words. */
 struct zoo_text_inputs {
 	struct graph_value
-		words; /* windows: [n, window + 1], of which each but the first is to be told from those before it */
-	struct graph_value centers; /* pairs: [n] */
-	struct graph_value
-		targets; /* [n, 1 + negatives]: the word that is near the center, then those that were drawn */
-	struct graph_value labels;	    /* of these: 1, then 0s */
+		words; /* windows: [n, window + 1]; each word but the first is predicted from those before it */
+	struct graph_value centers;	    /* pairs: [n] */
+	struct graph_value targets;	    /* [n, 1 + negatives]: the context word, then the negative samples */
+	struct graph_value labels;	    /* of the targets: 1, then 0s */
 	int64_t window, negatives, classes; /* classes: ids are below that */
 };
 
-/* What a model is trained with. */
+/* What a model is trained on. */
 enum zoo_kind { ZOO_ROWS, ZOO_WINDOWS, ZOO_PAIRS };
 
 struct zoo_model {
 	const char *name, *help;
-	bool any_row;	    /* takes rows without columns, too */
-	bool no_embeddings; /* a weight for each id instead */
-	struct graph_value (*logits)(struct zoo *zoo, const struct zoo_inputs *in); /* of rows: [n] */
+	bool any_row;	    /* accepts rows without columns, too */
+	bool no_embeddings; /* has a weight for each id instead */
+	struct graph_value (*logits)(struct zoo *zoo, const struct zoo_inputs *in); /* models of rows: [n] */
 	enum zoo_kind kind;
-	/* Of a text: the loss. */
+	/* Models of text: the loss. */
 	struct graph_value (*text)(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
-	bool numbers, history; /* what rows must have */
-	bool tasks;	       /* learns all labels of a row, not its only one */
+	bool numbers, history; /* rows must have these */
+	bool tasks;	       /* learns all labels of a row, not only the first */
 };
-extern const struct zoo_model zoo_models[]; /* ended by one without a name */
+extern const struct zoo_model zoo_models[]; /* the last one has no name */
 
-/* A model by its name; NULL: there is none. */
+/* Finds a model by name; NULL: there is none. */
 const struct zoo_model *zoo_model_find(const char *name);
 
 /* The program: `startrain MODEL ...`. Returns the exit status. */
@@ -156,12 +155,12 @@ int zoo_generate(int argc, char **argv);
 
 struct zoo_figures {
 	struct estimator_figures estimator;
-	double unigram_loss; /* of windows: what the words' frequencies in the training files alone come to */
+	double unigram_loss; /* windows: the loss of predicting by the words' frequencies in the training files */
 };
 
 /*
- * One worker's training, or the evaluation of what the PS tasks hold. seen is told what has been done while it is: of
- * sentences, ZOO_WHOLE is all. 0 or a negative errno.
+ * Trains as one worker, or evaluates the model that the PS tasks hold. seen is updated as it progresses; its sentences
+ * go from 0 to ZOO_WHOLE, which means all. 0 or a negative errno.
  */
 enum { ZOO_WHOLE = 1000000 };
 struct figures;
@@ -172,8 +171,8 @@ int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struc
 /* Prints a line for each example, in the order of the files. */
 int zoo_predict(const struct zoo_options *o, struct star_error *err);
 
-/* Adds a feed to the graph and to the specification; most: its type in the greatest step. The first size is that of a
- * step. */
+/* Adds a feed to the graph and to the specification; most: its type in the largest step. Its first size may differ
+ * from step to step. */
 struct graph_value zoo_feed(struct graph *g, struct estimator_spec *spec, const char *name, struct graph_type most);
 
 static inline struct graph_type zoo_type(unsigned dtype, unsigned ndim, int64_t rows, int64_t columns)
@@ -182,7 +181,7 @@ static inline struct graph_type zoo_type(unsigned dtype, unsigned ndim, int64_t 
 				    .shape = { .ndim = (uint8_t)ndim, .dims = { rows, columns } } };
 }
 
-/* Of rows with histories: their feeds, behind labels and ids, and what a step feeds them with. */
+/* The feeds of rows with histories, after those of labels and ids, and their values in a step. */
 struct zoo_clicks_reader {
 	struct prng prng;
 	int64_t *others;
@@ -193,19 +192,19 @@ struct zoo_clicks zoo_clicks_feeds(struct graph *g, struct estimator_spec *spec,
 int zoo_clicks_next(struct zoo_clicks_reader *reader, const struct input_batch *batch, struct graph_tensor *feeds,
 		    struct star_error *err);
 
-/* The name of a further task, which is a head of the estimator: that of its label. */
+/* The name of a further task, that is, of a head of the estimator: the name of its label. */
 const char *zoo_task_name(const struct zoo_options *o, uint32_t task);
 
 struct zoo_reader {
 	struct input *input;
-	struct train_queue *queue; /* that its slices come from, or NULL */
-	double share;		   /* of all that is to be read, when the last batch was made */
+	struct train_queue *queue; /* where its slices come from, or NULL */
+	double share;		   /* of all input that had been read when the last batch was made */
 	struct zoo_clicks_reader clicks;
 	struct input_shape shape;
-	uint32_t batch; /* rows at most */
+	uint32_t batch; /* most rows of a batch */
 };
 
-/* Of a row's numbers. */
+/* The scaling of a row's numbers. */
 enum { ZOO_NUMBERS_MAX = INPUT_SCHEMA_COLUMNS_MAX };
 struct zoo_scaling {
 	float mean[ZOO_NUMBERS_MAX], deviation[ZOO_NUMBERS_MAX];
@@ -213,16 +212,16 @@ struct zoo_scaling {
 
 /* ---- what models are made of ---- */
 
-/* Names are the model's own: "<model>/<name>". Models that are trained on the same PS tasks have nothing in common. */
+/* The name of a variable or table of this model: "<model>/<name>". So models on the same PS tasks share nothing. */
 enum { ZOO_NAME_ROOM = 128 };
 const char *zoo_own_name(const struct zoo *zoo, const char *name, char own[static ZOO_NAME_ROOM]);
 
-/* Rows of the table of that name for each id [n, k]: [n, k, dim]. Nothing is created when evaluating. */
+/* Looks up the rows of ids [n, k] in the table of that name: [n, k, dim]. An evaluation creates no rows. */
 struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids);
 
 /*
- * The same for each column of the batch, [n, fields + lists, dim]: of a list the mean of its words' rows, 0 without
- * one; lists have a table of their own where columns are apart.
+ * The same for each column of the batch, [n, fields + lists, dim]: for a list the mean of its words' rows, or 0 if it
+ * is empty; with --apart lists have a table of their own.
  */
 struct graph_value zoo_embed_columns(struct zoo *zoo, const char *name, int64_t dim, const struct zoo_inputs *in);
 struct graph_value zoo_embed_lists(struct zoo *zoo, const char *name, int64_t dim, const struct zoo_inputs *in);
@@ -235,11 +234,11 @@ struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t 
 struct graph_value zoo_dense(struct zoo *zoo, struct graph_value x, int64_t units, enum graph_op activation,
 			     const char *name);
 
-/* What a variable of the dense layers holds. */
+/* A variable of the dense layers. */
 struct graph_value zoo_variable(struct zoo *zoo, const char *name, const int64_t *dims, size_t ndim,
 				const char *initializer, double scale);
 
-/* A weight for each number, zero at first: [n, k] -> [n, 1]. Variables "<name>/weights", "<name>/bias". */
+/* A weight for each number, initially zero: [n, k] -> [n, 1]. Variables "<name>/weights", "<name>/bias". */
 struct graph_value zoo_linear(struct zoo *zoo, struct graph_value x, const char *name);
 
 /* [n, 1] -> [n] */
