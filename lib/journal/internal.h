@@ -6,7 +6,8 @@
 #include "journal/reader.h"
 
 #define JOURNAL_MOVE_AWAY \
-	"Nothing was restored. To begin with the last checkpoint, without what the journal has, move the folder away"
+	"Nothing was restored. To begin with the last checkpoint, without what the journal has, move what is in the " \
+	"folder away"
 
 /* A stream that is being read. */
 struct journal_input {

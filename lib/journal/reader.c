@@ -151,7 +151,7 @@ static int other_version(const struct journal_input *in, const struct journal_se
 		err, -EPROTONOSUPPORT,
 		"the journal in %.200s is of version %u, this program reads version %d. " JOURNAL_MOVE_AWAY
 		"; to keep that, start the program that wrote it once more, have a checkpoint written (starctl "
-		"checkpoint save), stop it, and move the folder away then",
+		"checkpoint save), stop it, and move what is in the folder away then",
 		in->contents->directory, header->version, JOURNAL_VERSION);
 }
 

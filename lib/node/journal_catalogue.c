@@ -278,7 +278,7 @@ static json_t *load_catalogue(const struct node_journal *j, const char *name, st
 	if (!json)
 		star_error_set(err, -EBADMSG,
 			       "the journal's %s cannot be read in %.200s: %.150s. Nothing was restored. To begin with "
-			       "the last checkpoint, without what the journal has, move the folder away",
+			       "the last checkpoint, without what the journal has, move what is in the folder away",
 			       name, j->node->config->journal_directory, why.text);
 	return json;
 }

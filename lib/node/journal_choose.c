@@ -135,7 +135,7 @@ static int refuse_to_begin(const struct node_journal *j, struct star_error *err)
 	return star_error_set(err, -ESTALE,
 			      "the journal in %.200s does not go on from %s, which the node would begin with: is "
 			      "checkpoint.directory (%.200s) the one that belongs to it, and all there? Nothing was "
-			      "restored. To begin without what the journal has, move its folder away",
+			      "restored. To begin without what the journal has, move what is in its folder away",
 			      j->node->config->journal_directory, with, j->node->config->checkpoint_directory);
 }
 
@@ -241,7 +241,7 @@ int node_journal_follow(struct node_journal *j, const struct control_layout *lay
 		return star_error_set(err, -ESTALE,
 				      "the journal in %.200s is of another cluster, or of what this one was before PS "
 				      "task 0 began with nothing. Nothing was restored. To begin without what it has, "
-				      "move its folder away",
+				      "move what is in its folder away",
 				      node->config->journal_directory);
 	if (j->past.taken_back != layout->taken_back) {
 		log_info("the journal is not applied: the cluster was taken back to a checkpoint since");
@@ -262,7 +262,7 @@ int node_journal_check(const struct node_journal *j, const struct control_layout
 			err, -ESTALE,
 			"the journal in %.200s is from before the cluster was taken back to a checkpoint, "
 			"which other PS tasks know of. Nothing was restored. To begin without what it "
-			"has, move its folder away",
+			"has, move what is in its folder away",
 			j->node->config->journal_directory);
 	return 0;
 }

@@ -540,14 +540,13 @@ void node_stop(struct node *node)
 			port_memory_free(shard->arena, node->arena_bytes);
 		node_shard_remove_snapshots(shard);
 	}
-	for (unsigned i = 0; i < node->shards_count; i++)
-		rte_mempool_free(node->shards[i].pool);
 	for (unsigned i = 0; i < CONFIG_PORTS_MAX; i++)
 		node_disclaim(&node->ports[i]);
 	node_disclaim_cores(node);
 	secure_tickets_destroy(node->tickets);
 	node_capture_destroy(node->capture);
 	node_history_destroy(node->history);
+	/* The mempools go with the EAL: freed one by one, all their memory would be zeroed first. */
 	if (node->eal_started)
 		port_eal_stop();
 }

@@ -13,6 +13,7 @@
 #include "train/claim.h"
 #include "train/internal.h"
 #include "train/local.h"
+#include "train/lost.h"
 #include "train/narrow.h"
 #include "train/remote.h"
 #include "offload/traffic.h"
@@ -472,9 +473,12 @@ int session_connect(struct session *s, uint64_t until_ns, struct star_error *err
 	if (rc == 0)
 		rc = check_held(s, err);
 	if (rc == 0 && s->cluster && s->config.must_exist)
-		rc = check_exist(s, err);
+		rc = check_exist(s, err) < 0 ? err->code
+					     : train_lost_check(s->cluster, s->model.graph, s->config.deadline_us, err);
 	else if (rc == 0 && s->cluster && session_is_chief(&s->config))
 		rc = check_whole(s, goes_on, err);
+	if (rc == 0 && s->cluster && goes_on && !s->config.must_exist)
+		rc = train_lost_check(s->cluster, s->model.graph, s->config.deadline_us, err);
 	if (rc == 0)
 		rc = make_plan_somehow(s, err);
 	if (rc == 0)

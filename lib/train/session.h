@@ -80,8 +80,8 @@ struct session_config {
 	bool mean_by_row;
 	uint64_t lease_us; /* how long the others wait for a worker that is not heard from [10 s] */
 	/* Creates nothing: if PS tasks do not have a table or variable of the graph, session_create fails with
-	 * -ENOTRECOVERABLE and names the first one. For programs that only evaluate what others have trained [off]; no
-	 * effect with SESSION_LOCAL. */
+	 * -ENOTRECOVERABLE and names the first one; also if they have lost a part of a variable. For
+	 * programs that only evaluate what others have trained [off]; no effect with SESSION_LOCAL. */
 	bool must_exist;
 };
 

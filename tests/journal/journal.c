@@ -314,7 +314,7 @@ static void other_versions_are_told(void)
 	CHECK_INT(why.code, -EPROTONOSUPPORT);
 	CHECK_HAS(why.text, "is of version 1, this program reads version 4");
 	CHECK_HAS(why.text, "starctl checkpoint save");
-	CHECK_HAS(why.text, "move the folder away");
+	CHECK_HAS(why.text, "move what is in the folder away");
 	/* A first record that cannot be there: the stream begins here. */
 	reseal(directory, JOURNAL_VERSION, 8);
 	CHECK_INT(count_blocks(directory, &why), -1);
