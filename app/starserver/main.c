@@ -289,7 +289,7 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 		log_info("beginning again");
 	else if (*again)
 		log_info("restarting with checkpoint %" PRIu64, *again);
-	else
+	else if (!__atomic_load_n(&node->failed, __ATOMIC_ACQUIRE)) /* else it has sent itself the signal */
 		log_info("%s: stopping", strsignal(signal));
 	supervise_stop(supervise, *again != 0);
 	if (__atomic_load_n(&node->failed, __ATOMIC_ACQUIRE))

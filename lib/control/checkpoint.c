@@ -229,6 +229,10 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	json_t *files = json_array(), *queues = NULL;
+	/* The two nodes of a single task may have a directory each: the standby is to know the number first. */
+	const bool apart = control->config->ps_count == 1 && plane->catalogue_durable;
+	struct star_error ignored;
+	uint64_t version;
 	int rc = control_checkpointer_wait_for_all(control, &c->epoch, err);
 
 	if (rc == 0)
@@ -239,6 +243,8 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 		goto out;
 	pthread_mutex_lock(&control->lock);
 	control->checkpointer.now = *c;
+	control->version += apart;
+	version = control->version;
 	pthread_mutex_unlock(&control->lock);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
 		json_t *state = ask_task(control, task, part_begin(control, c, task), err);
@@ -251,6 +257,8 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 		if (rc == 0 && !control_pause(control, CONTROL_POLL_MS, NULL))
 			rc = star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
 	}
+	if (rc > 0 && apart)
+		plane->catalogue_durable(plane->ctx, version, &ignored);
 	if (rc > 0)
 		rc = make_it_count(control, c, files, queues, err);
 	end_all(control, c, rc == 0);

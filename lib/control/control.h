@@ -103,8 +103,9 @@ struct control_layout {
 
 /* Of the checkpoints of a cluster: those of other lineages in the directory are not its own. */
 struct control_lineage {
-	uint64_t id;	/* 0: it writes none */
-	uint64_t began; /* the checkpoint that the cluster has begun with; 0: with none */
+	uint64_t id;	 /* 0: it writes none */
+	uint64_t began;	 /* the checkpoint that the cluster has begun with; 0: with none */
+	uint64_t newest; /* the highest number that one of them has, as far as the node knows; 0: none */
 };
 
 /* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections,

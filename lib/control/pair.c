@@ -335,8 +335,9 @@ static void add_lineage(struct control *control, json_t *catalogue)
 
 	if (lineage.id)
 		json_object_set_new(catalogue, "checkpoints",
-				    json_pack("{s:o, s:o}", "lineage", jsonrpc_member_from_u64(lineage.id), "began",
-					      jsonrpc_member_from_u64(lineage.began)));
+				    json_pack("{s:o, s:o, s:o}", "lineage", jsonrpc_member_from_u64(lineage.id),
+					      "began", jsonrpc_member_from_u64(lineage.began), "newest",
+					      jsonrpc_member_from_u64(lineage.newest)));
 }
 
 json_t *control_pair_catalogue(struct control *control, uint64_t since)
@@ -443,15 +444,16 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 
 static int take_lineage(struct control *control, const json_t *json, struct star_error *err)
 {
-	static const char *const members[] = { "lineage", "began", NULL };
+	static const char *const members[] = { "lineage", "began", "newest", NULL };
 	const struct control_data_plane *plane = &control->data_plane;
 	struct control_lineage lineage;
 	struct star_error why = { 0 };
 
 	if (jsonrpc_member_only(json, members, &why) < 0 ||
 	    jsonrpc_member_u64(json, "lineage", &lineage.id, &why) < 0 ||
-	    jsonrpc_member_u64(json, "began", &lineage.began, &why) < 0 || lineage.id == 0 || lineage.id > INT64_MAX ||
-	    lineage.began > INT64_MAX)
+	    jsonrpc_member_u64(json, "began", &lineage.began, &why) < 0 ||
+	    jsonrpc_member_u64(json, "newest", &lineage.newest, &why) < 0 || lineage.id == 0 ||
+	    lineage.id > INT64_MAX || lineage.began > INT64_MAX || lineage.newest > INT64_MAX)
 		return star_error_set(err, -EPROTO, "the primary does not report which checkpoints are its own: %.300s",
 				      why.text[0] ? why.text : "a number is out of bounds");
 	pthread_mutex_lock(&control->lock);

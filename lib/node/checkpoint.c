@@ -49,8 +49,7 @@ struct node_checkpoint {
 	const char *no_delta;
 	struct ckpt_claim claim; /* the thread's that asks for new ones; its folder is under claim_lock */
 	pthread_mutex_t claim_lock;
-	bool saving;			 /* the same: one was begun that has not come to its end */
-	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
+	bool saving; /* the same: one was begun that has not come to its end */
 	struct node_lineage line;
 	struct ckpt_dropped dropped; /* the executor's */
 	uint64_t last;		     /* that was written, and the checksum of its manifest */
@@ -361,9 +360,14 @@ void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lin
 	node_lineage_begin(&c->line, id, lineage, manifest);
 }
 
-void node_checkpoint_follows(struct node_checkpoint *c, uint64_t began, uint64_t lineage)
+void node_checkpoint_follows(struct node_checkpoint *c, const struct control_lineage *lineage)
 {
-	node_lineage_follow(&c->line, began, lineage);
+	node_lineage_follow(&c->line, lineage->began, lineage->id, lineage->newest);
+}
+
+struct control_lineage node_checkpoint_lineage(const struct node_checkpoint *c)
+{
+	return (struct control_lineage){ c->line.id, c->line.began, node_lineage_newest(&c->line) };
 }
 
 uint64_t node_checkpoint_began(const struct node_checkpoint *c)
@@ -438,21 +442,12 @@ void node_checkpoint_own(struct node_checkpoint *c)
 		return;
 	ckpt_dropped_clean(c->node->config->checkpoint_directory);
 	node_lineage_use(&c->line);
+	node_lineage_look(&c->line);
 }
 
 int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, struct star_error *err)
 {
-	const char *directory = c->node->config->checkpoint_directory;
-	struct ckpt_next next;
-	const int rc = ckpt_next_id(directory, partial, &next, err);
-
-	if (next.strange[0] && strcmp(next.strange, c->strange) != 0)
-		log_warn("%s/%s is not a complete checkpoint, and its number is far above those of complete ones: it "
-			 "is skipped; remove it, or move it away",
-			 directory, next.strange);
-	strcpy(c->strange, next.strange);
-	*id = next.id;
-	return rc;
+	return node_lineage_next(&c->line, partial, id, err);
 }
 
 /* What is there under its id must be it. */
@@ -479,7 +474,7 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 	if (rc == 0)
 		rc = ckpt_chain_check(directory, &entry, node->config->chain_max, err);
 	if (rc == 0)
-		rc = node_checkpoint_next(c, true, &checkpoint->id, err);
+		rc = node_lineage_give(&c->line, &checkpoint->id, err);
 	if (rc == 0)
 		rc = ckpt_begin(directory, checkpoint->id, checkpoint->parent, path, err);
 	if (rc < 0) {

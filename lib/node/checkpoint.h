@@ -23,8 +23,11 @@ void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uin
 /* The same for a task other than 0, which reads the manifest itself; id 0: from none. 0 or a negative errno. */
 int node_checkpoint_look(struct node *node, uint64_t id, uint64_t lineage, struct star_error *err);
 /* On a standby: the primary's cluster started from this checkpoint (0: from none) of this lineage. So a standby that
- * takes over prunes what the primary has written in time, and remembers its drops. */
-void node_checkpoint_follows(struct node_checkpoint *checkpoint, uint64_t began, uint64_t lineage);
+ * takes over prunes what the primary has written in time, remembers its drops, and gives none of its
+ * checkpoints a number of the primary's, whichever directory it writes to. */
+void node_checkpoint_follows(struct node_checkpoint *checkpoint, const struct control_lineage *lineage);
+/* What a standby is told of that. */
+struct control_lineage node_checkpoint_lineage(const struct node_checkpoint *checkpoint);
 /* The checkpoint from which the cluster started; 0: none. */
 uint64_t node_checkpoint_began(const struct node_checkpoint *checkpoint);
 /* From now on the cluster's checkpoints belong to this lineage. */

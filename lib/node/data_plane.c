@@ -388,8 +388,7 @@ static struct control_lineage lineage_of(void *ctx)
 {
 	const struct node_checkpoint *c = ((const struct node *)ctx)->checkpoint;
 
-	return c ? (struct control_lineage){ .id = node_checkpoint_own_lineage(c), .began = node_checkpoint_began(c) }
-		 : (struct control_lineage){ .id = 0 };
+	return c ? node_checkpoint_lineage(c) : (struct control_lineage){ .id = 0 };
 }
 
 static void follow_lineage(void *ctx, const struct control_lineage *lineage)
@@ -397,7 +396,7 @@ static void follow_lineage(void *ctx, const struct control_lineage *lineage)
 	struct node *node = ctx;
 
 	if (node->checkpoint)
-		node_checkpoint_follows(node->checkpoint, lineage->began, lineage->id);
+		node_checkpoint_follows(node->checkpoint, lineage);
 }
 
 struct control_data_plane node_data_plane(struct node *node)

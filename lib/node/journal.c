@@ -361,8 +361,9 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 	if (!j->ended)
 		journal_writer_watch_former(j->writers[0], j->former_bytes);
 	look_at_former(j);
-	/* What the cluster was taken back past is not to be what a node without this journal begins with. */
-	if (j->asked_for && j->newest > j->chosen)
+	/* What the cluster was taken back past, in this life or before, is not to be what a node without this journal
+	 * begins with. */
+	if (!node->config->task_index && j->newest > j->chosen)
 		j->wants_checkpoint = true;
 	node_journal_own_life(j);
 	node_journal_forget_past(j);

@@ -18,7 +18,7 @@
 #include "wire/journal.h"
 
 enum pair_constants {
-	PAIR_VERSION = 4,
+	PAIR_VERSION = 5,
 	PAIR_ADDRESS_MAX = 80, /* with the terminating zero */
 	PAIR_TEXT_MAX = 256,
 	PAIR_PAYLOAD_MAX = CHECKPOINT_PAYLOAD_MAX,

@@ -247,7 +247,8 @@ void a_standby_that_comes_during_a_join_is_told(void)
 void a_standby_knows_which_checkpoints_are_its_own(void)
 {
 	static const char *const bad[][2] = { { "lineage", "0" },  { "lineage", "\"x\"" }, { "lineage", "-1" },
-					      { "began", "true" }, { "since", "1" },	   { "began", NULL } };
+					      { "began", "true" }, { "since", "1" },	   { "began", NULL },
+					      { "newest", NULL },  { "newest", "-1" } };
 	struct star_error err = { 0 };
 	struct cluster primary, standby;
 	struct fake_plane *from, *to;
@@ -266,11 +267,12 @@ void a_standby_knows_which_checkpoints_are_its_own(void)
 	CHECK_INT(control_pair_take(standby.nodes[0].control, catalogue, &epoch, &err), 0);
 	CHECK_UINT(to->own_lineage.id, 7);
 	json_decref(catalogue);
-	from->own_lineage = (struct control_lineage){ .id = INT64_MAX, .began = 41 };
+	from->own_lineage = (struct control_lineage){ .id = INT64_MAX, .began = 41, .newest = 43 };
 	catalogue = control_pair_catalogue(primary.nodes[0].control, CONTROL_PAIR_ALL);
 	CHECK_INT(control_pair_take(standby.nodes[0].control, catalogue, &epoch, &err), 0);
 	CHECK_UINT(to->own_lineage.id, INT64_MAX);
 	CHECK_UINT(to->own_lineage.began, 41);
+	CHECK_UINT(to->own_lineage.newest, 43);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		json_t *wrong = json_deep_copy(catalogue), *checkpoints = json_object_get(wrong, "checkpoints");
 
