@@ -101,9 +101,11 @@ static int check_own(const char *list, const char *name, struct star_error *err)
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		const char *option = !strcmp(list, "table") ? own[i].of_table : own[i].of_dense;
 
-		if (!strcmp(own[i].name, name))
-			return star_error_set(err, -EINVAL, "--%s %s=...: give it by %s, and omit it here", list, name,
-					      option ? option : "the model");
+		if (strcmp(own[i].name, name) != 0)
+			continue;
+		if (!option)
+			return star_error_set(err, -EINVAL, "--%s %s=...: the model sets it; omit it here", list, name);
+		return star_error_set(err, -EINVAL, "--%s %s=...: give it by %s, and omit it here", list, name, option);
 	}
 	return 0;
 }
