@@ -431,6 +431,17 @@ static int look_what_is_held(const struct session *s, struct held *held, struct 
 	return 0;
 }
 
+/* A job without summaries may be meant to train with what is left; it is said. */
+static int check_lost(const struct session *s, bool goes_on, struct star_error *err)
+{
+	const int rc = train_lost_check(s->cluster, s->model.graph, s->config.deadline_us, err);
+
+	if (rc != -ENOTRECOVERABLE || goes_on)
+		return rc;
+	fprintf(stderr, "%s\n", err->text);
+	return 0;
+}
+
 /*
  * A part of the model is there, the rest is not: it was trained with other options, or as another version of its code.
  * What is not there would be made, and begin untrained beside what was learned, which shows in nothing but the loss. A
@@ -441,8 +452,10 @@ static int check_whole(const struct session *s, bool goes_on, struct star_error 
 	struct held held;
 	const int rc = look_what_is_held(s, &held, err);
 
-	if (rc < 0 || !held.there || !held.missing)
+	if (rc < 0 || !held.there)
 		return rc;
+	if (!held.missing)
+		return check_lost(s, goes_on, err);
 	if (goes_on)
 		return star_error_set(err, -ENOTRECOVERABLE,
 				      "model_dir %.200s has summaries of this job, and the PS tasks hold %" PRIu32
@@ -477,8 +490,6 @@ int session_connect(struct session *s, uint64_t until_ns, struct star_error *err
 					     : train_lost_check(s->cluster, s->model.graph, s->config.deadline_us, err);
 	else if (rc == 0 && s->cluster && session_is_chief(&s->config))
 		rc = check_whole(s, goes_on, err);
-	if (rc == 0 && s->cluster && goes_on && !s->config.must_exist)
-		rc = train_lost_check(s->cluster, s->model.graph, s->config.deadline_us, err);
 	if (rc == 0)
 		rc = make_plan_somehow(s, err);
 	if (rc == 0)
