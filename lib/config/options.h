@@ -46,7 +46,7 @@ struct config_option {
 	bool required;		  /* it has no default */
 	bool worker;		  /* allowed in a worker's file (config_load_worker) */
 	const char *unit;
-	const char *variables[JOBS]; /* environment variables, by job */
+	const char *variables[JOBS]; /* environment variables, by job: of each, or of none */
 	enum config_option_environment variable_means;
 	const char *help;
 };

@@ -91,7 +91,7 @@ static void find_powers(double powers[2][OPTIM_POWERS], double beta)
 }
 
 /* In the order of the formulas' slots. */
-static const char *const formula_slot_names[][OPTIM_SLOTS_MAX] = {
+static const char *const formula_slot_names[OPTIM_FORMULA_COUNT][OPTIM_SLOTS_MAX] = {
 	[FORMULA_adagrad] = { "accumulator" },
 	[FORMULA_momentum] = { "momentum" },
 	[FORMULA_nesterov] = { "momentum" },

@@ -62,6 +62,9 @@ static const struct {
 };
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+#define X(NAME, ...) +1
+_Static_assert(KINDS == 1 OPTIM_KINDS(X), "every optimizer has its line in kinds");
+#undef X
 
 /* What an option that a kind has no use for stands at: 0, or what is nearest to it. */
 static float idle_value(double least, double most)

@@ -193,6 +193,9 @@ static const struct row accepted[] = {
 
 void shapes_of_operations(void)
 {
+	for (enum graph_op op = GRAPH_NO_OP + 1; op < GRAPH_OPS_END; op++)
+		if (!graph_rule(op)->infer)
+			unit_fail(__FILE__, __LINE__, "%s has no rule in lib/graph/shape.c", graph_op_name(op));
 	for (unsigned i = 0; i < sizeof(accepted) / sizeof(accepted[0]); i++) {
 		struct star_error err = { 0 };
 		char text[400];

@@ -11,6 +11,7 @@
 	/* options.c */ \
 	X(kinds_and_their_names) \
 	X(defaults_hold_and_are_documented) \
+	X(slots_have_names) \
 	X(options_out_of_bounds_are_refused) \
 	X(options_without_use_are_refused) \
 	/* optim.c */ \

@@ -131,6 +131,30 @@ void defaults_hold_and_are_documented(void)
 	}
 }
 
+/* Checkpoints are exported by them. The options decide which formula, and so which slots. */
+void slots_have_names(void)
+{
+	struct prng p;
+
+	prng_seed(&p, 40);
+	for (unsigned kind = 1; optim_kind_name(kind); kind++)
+		for (unsigned draw = 0; draw < 20; draw++) {
+			const struct optim_options options = random_options(kind, &p);
+			struct optim_state state;
+
+			if (!CHECK_INT(optim_state(&options, &state), 0))
+				return;
+			for (unsigned i = 0; i < state.slots; i++)
+				if (!state.slot_names[i]) {
+					unit_fail(__FILE__, __LINE__,
+						  "slot %u of %s has no name: add it to formula_slot_names in "
+						  "lib/optim/optim.c",
+						  i, optim_kind_name(kind));
+					return;
+				}
+		}
+}
+
 static const struct {
 	const char *name;
 	size_t offset;
