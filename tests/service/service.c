@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "store/arena.h"
 #include "tests/service/cases.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "store/arena.h"
 #include "tensor/dtype.h"
 
 struct shard shard;
