@@ -2,6 +2,7 @@
 #include "train/lost.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -74,12 +75,11 @@ int train_lost_check(struct star_cluster *cluster, const struct graph *graph, ui
 		if (blocks.updated && blocks.updated < blocks.all)
 			return star_error_set(
 				err, -ENOTRECOVERABLE,
-				"the PS tasks have lost a part of \"%.200s\": %llu of its %llu blocks were never "
-				"updated, and the others were; a PS task came back empty: have them restore a "
-				"checkpoint (starctl checkpoint restore), or drop the model (starctl tables drop) and "
-				"train it again",
-				node->name, (unsigned long long)(blocks.all - blocks.updated),
-				(unsigned long long)blocks.all);
+				"the PS tasks have lost a part of \"%.200s\": %" PRIu64 " of its %" PRIu64
+				" blocks were never updated, and the others were; a PS task came back empty: have "
+				"them restore a checkpoint (starctl checkpoint restore), or drop the model (starctl "
+				"tables drop) and train it again",
+				node->name, blocks.all - blocks.updated, blocks.all);
 		if (blocks.updated)
 			updated = node;
 		else
