@@ -28,7 +28,7 @@ static int parse_port(const char *text, const char *whole, uint16_t *port, struc
 	return 0;
 }
 
-/* Digits and dots alone are meant as an IPv4 literal: no name looks like one. */
+/* Digits and dots alone are meant as an IPv4 literal: no host name looks like that. */
 static int check_host(const char *host, const char *whole, struct star_error *err)
 {
 	struct in_addr literal;
@@ -40,12 +40,13 @@ static int check_host(const char *host, const char *whole, struct star_error *er
 						host);
 	for (const char *c = host; *c; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("-._", *c))
-			return star_error_set(err, -EINVAL,
-					      "\"%.80s\": the host has a character that no name has; " EXAMPLE, whole);
+			return star_error_set(
+				err, -EINVAL,
+				"\"%.80s\": the host has a character that host names cannot contain; " EXAMPLE, whole);
 	return 0;
 }
 
-/* "[address]:port"; host gets the address in its usual form, so that equal ones are equal texts. */
+/* "[address]:port". The host is stored in canonical form, so that equal addresses are equal texts. */
 static int parse_ipv6(const char *text, struct config_address *parsed, struct star_error *err)
 {
 	const char *close = strchr(text, ']');
@@ -53,14 +54,14 @@ static int parse_ipv6(const char *text, struct config_address *parsed, struct st
 	struct in6_addr literal;
 
 	if (!close || close[1] != ':')
-		return star_error_set(err, -EINVAL, "\"%.80s\" has no port behind a closing bracket; " EXAMPLE6, text);
+		return star_error_set(err, -EINVAL, "\"%.80s\" has no ']' followed by a port; " EXAMPLE6, text);
 	if (close - text <= INET6_ADDRSTRLEN)
 		memcpy(host, text + 1, (size_t)(close - text - 1));
 	if (inet_pton(AF_INET6, host, &literal) != 1)
-		return star_error_set(err, -EINVAL,
-				      "\"%.80s\": what stands in brackets is not an IPv6 address; " EXAMPLE6, text);
+		return star_error_set(err, -EINVAL, "\"%.80s\": the text in brackets is not an IPv6 address; " EXAMPLE6,
+				      text);
 	if (IN6_IS_ADDR_V4MAPPED(&literal) || IN6_IS_ADDR_V4COMPAT(&literal))
-		return star_error_set(err, -EINVAL, "\"%.80s\" is an IPv4 address in IPv6's clothes; " EXAMPLE, text);
+		return star_error_set(err, -EINVAL, "\"%.80s\" is an IPv4 address in IPv6 form; " EXAMPLE, text);
 	inet_ntop(AF_INET6, &literal, parsed->host, sizeof(parsed->host));
 	return parse_port(close + 2, text, &parsed->port, err);
 }
@@ -148,13 +149,12 @@ static const char *kernel_owned6(const struct in6_addr *address)
 	if (IN6_IS_ADDR_LOOPBACK(address))
 		return "loopback";
 	if (IN6_IS_ADDR_UNSPECIFIED(address))
-		return "\"any address\"";
+		return "the unspecified address";
 	if (IN6_IS_ADDR_MULTICAST(address))
 		return "multicast";
 	if (IN6_IS_ADDR_LINKLOCAL(address))
-		return "of the link only";
-	return IN6_IS_ADDR_V4MAPPED(address) || IN6_IS_ADDR_V4COMPAT(address) ? "an IPv4 address in IPv6's clothes"
-									      : NULL;
+		return "link-local";
+	return IN6_IS_ADDR_V4MAPPED(address) || IN6_IS_ADDR_V4COMPAT(address) ? "an IPv4 address in IPv6 form" : NULL;
 }
 
 const char *config_address_kernel_owned(const char *host)
@@ -173,7 +173,7 @@ const char *config_address_kernel_owned(const char *host)
 	if (address >> 24 == 127)
 		return "loopback";
 	if (address >> 24 == 0)
-		return "\"any address\"";
+		return "the unspecified address";
 	if (address >> 28 == 14)
 		return "multicast";
 	if (address >> 28 == 15)

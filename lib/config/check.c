@@ -26,7 +26,7 @@ static bool is_loopback(const char *host)
 	return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-/* As port and address are separate options, no port tells where an IPv6 address ends. */
+/* Address and port are separate options, so an IPv6 address stands here without brackets. */
 static int check_metrics(struct config_load *load, struct star_error *err)
 {
 	const char *address = load->config->metrics_address;
@@ -35,10 +35,11 @@ static int check_metrics(struct config_load *load, struct star_error *err)
 
 	if (inet_pton(AF_INET, address, &v4) == 1 || inet_pton(AF_INET6, address, &v6) == 1)
 		return 0;
-	return config_fail(config_check_origin(load, "metrics.address"), err,
-			   "metrics.address = \"%.45s\" is no address: give an IPv4 or IPv6 address of the kernel's, "
-			   "without a port, as in \"127.0.0.1\" or \"::1\"; 0.0.0.0 or :: for all",
-			   address);
+	return config_fail(
+		config_check_origin(load, "metrics.address"), err,
+		"metrics.address = \"%.45s\" is not an IP address: give an IPv4 or IPv6 address of this machine's "
+		"kernel, without a port, as in \"127.0.0.1\" or \"::1\"; 0.0.0.0 or :: means all of them",
+		address);
 }
 
 static int check_security(struct config_load *load, struct star_error *err)
@@ -47,25 +48,27 @@ static int check_security(struct config_load *load, struct star_error *err)
 
 	if (c->security_control_principal[0] && !c->security_control_keys[0])
 		return config_fail(config_check_origin(load, "security.control_principal"), err,
-				   "a principal is one of a key file: set security.control_keys");
-	if (c->security_data != CONFIG_DATA_OPEN && !c->security_control_keys[0])
-		return config_fail(config_check_origin(load, "security.data"), err,
-				   "tickets for the data network are for those who have a key: set "
+				   "security.control_principal names a principal of a key file, and there is none: set "
 				   "security.control_keys");
+	if (c->security_data != CONFIG_DATA_OPEN && !c->security_control_keys[0])
+		return config_fail(
+			config_check_origin(load, "security.data"), err,
+			"security.data needs tickets, which only principals with a key get: set security.control_keys");
 	if (c->security_rights[0] && c->security_data == CONFIG_DATA_OPEN)
 		return config_fail(config_check_origin(load, "security.rights"), err,
-				   "rights are for those who have a ticket: set security.data");
+				   "security.rights needs tickets, and security.data is \"open\": set it to \"sealed\" "
+				   "or \"checked\"");
 	if (c->security_require && (!c->security_control_keys[0] || c->security_data == CONFIG_DATA_OPEN))
 		return config_fail(config_check_origin(load, "security.require"), err,
-				   "with security.require nobody gets in without a key: set %s",
+				   "security.require asks for a key everywhere: set %s",
 				   c->security_control_keys[0] ? "security.data to \"sealed\" or \"checked\""
-							       : "security.control_keys, and security.data");
+							       : "security.control_keys and security.data");
 	if (c->security_require && c->metrics_port && !is_loopback(c->metrics_address))
 		return config_fail(
 			config_check_origin(load, "metrics.address"), err,
-			"with security.require nobody reads names of tables without a key, as whoever reaches "
-			"metrics.port does: let metrics.address be 127.0.0.1 or ::1, and have somebody there "
-			"pass the figures on who asks for a password; or ask by `starctl --key FILE metrics`");
+			"security.require does not allow metrics.port on an address that others can reach, because it "
+			"shows table names without a key: set metrics.address to 127.0.0.1 or ::1, and put a proxy "
+			"that asks for a password in front of it; or use `starctl --key FILE metrics`");
 	return 0;
 }
 
@@ -80,14 +83,14 @@ static int check_node(struct config_load *load, struct star_error *err)
 		return config_fail(
 			config_check_origin(load, "cluster.ps"), err,
 			"cluster.ps is empty; list the control address of each PS task, as in cluster = { ps = [ "
-			"\"198.18.1.1:3333\" ]; }; in a file passed with -c, or --set cluster.ps=198.18.1.1:3333");
+			"\"198.18.1.1:3333\" ]; }; in the file of -c, or with --set cluster.ps=198.18.1.1:3333");
 	if (c->task_index < tasks)
 		return 0;
 	if (!tasks)
 		return config_fail(origin, err,
 				   "this node is a worker, and cluster.worker is empty; list the workers' addresses");
 	return config_fail(origin, err,
-			   "node.task_index = %u is out of range: there are %u tasks of the job %s; allowed: 0 to %u",
+			   "node.task_index = %u is out of range: there are %u tasks of job %s; allowed: 0 to %u",
 			   c->task_index, tasks, c->job_name, tasks - 1);
 }
 
@@ -124,8 +127,8 @@ static int check_cluster(struct config_load *load, struct star_error *err)
 	for (uint32_t i = 1; !rc && i < count; i++)
 		if (!compare_tasks(&tasks[i - 1], &tasks[i]))
 			rc = config_fail(config_check_origin(load, tasks[i].list), err,
-					 "%s stands twice in the cluster, as %s[%u] and %s[%u]; each task has an "
-					 "address of its own",
+					 "%s is listed twice in the cluster, as %s[%u] and %s[%u]; give each task its "
+					 "own address",
 					 config_show(tasks[i].address->host, tasks[i].address->port).text,
 					 tasks[i - 1].list, tasks[i - 1].index, tasks[i].list, tasks[i].index);
 	free(tasks);
@@ -147,28 +150,29 @@ static int check_core_list(struct config_load *load, const uint32_t *usable, uin
 		for (uint32_t j = 0; j < i; j++)
 			if (c->cores[i] == c->cores[j])
 				return config_fail(origin, err,
-						   "cores.list names core %u twice; each reactor has one of its own",
+						   "cores.list names core %u twice; give each reactor its own core",
 						   c->cores[i]);
 	for (uint32_t i = 0; c->pin && i < c->cores_count; i++) {
 		uint32_t j = 0;
 
 		while (j < usable_count && usable[j] != c->cores[i])
 			j++;
-		/* Cores that isolcpus= keeps free are in no process's mask until they are asked for. */
+		/* Cores that isolcpus= isolates are in no process's mask until it asks for them. */
 		if (j == usable_count && !config_core_exists(c->cores[i]))
 			return config_fail(origin, err,
-					   "cores.list names core %u, which is not there, or not for this process (its "
-					   "cpuset); without asking it may use %u cores, from %u to %u",
+					   "cores.list names core %u, which does not exist or is outside this "
+					   "process's cpuset; it may use %u cores, from %u to %u",
 					   c->cores[i], usable_count, usable[0], usable[usable_count - 1]);
 	}
 	if (c->pin && c->cores_count && c->cores_count < c->reactors)
 		return config_fail(origin, err,
-				   "cores.list names %u cores, and cores.number asks for %u pinned reactors",
+				   "cores.list names %u cores, but cores.number asks for %u pinned reactors: make them "
+				   "equal, or leave cores.number out",
 				   c->cores_count, c->reactors);
 	return 0;
 }
 
-/* Which of the PS tasks with this node's control host it is, counted from 0: those share a machine, and no core. */
+/* How many PS tasks with this node's control host come before it: these share the machine, and need other cores. */
 static uint32_t neighbours_before(const struct config *c)
 {
 	uint32_t before = 0;
@@ -196,7 +200,7 @@ static int choose_cores(struct config_load *load, const uint32_t *usable, uint32
 static int check_cores(struct config_load *load, struct star_error *err)
 {
 	struct config *c = load->config;
-	/* Of more cores than these no list can name all; 8192 is the largest kernel's number. */
+	/* 8192 is the largest NR_CPUS of any kernel; a list cannot name cores beyond it. */
 	static const uint32_t room = 8192;
 	uint32_t *usable = malloc(room * sizeof(*usable)), count, tasks = c->ps_count + c->workers_count;
 	int rc;
@@ -206,18 +210,17 @@ static int check_cores(struct config_load *load, struct star_error *err)
 	count = config_cores(usable, room);
 	if (!count) {
 		free(usable);
-		return star_error_set(err, -ENOSYS, "the kernel does not say which cores this process may use");
+		return star_error_set(err, -ENOSYS, "cannot read which cores this process may use (sched_getaffinity)");
 	}
 	if (!c->reactors && c->pin && c->cores_count)
 		c->reactors = c->cores_count;
 	else if (!c->reactors)
 		c->reactors = min2(is_ps(c) ? 8 : 2, min2(tasks, count));
-	/* A list is looked at by itself: it may name cores beyond those. */
+	/* A list is checked on its own, because it may name cores beyond those (isolcpus=). */
 	if ((c->polling || c->pin) && !(c->pin && c->cores_count) && c->reactors > count)
 		rc = config_fail(config_check_origin(load, "cores.number"), err,
-				 "cores.number asks for %u %s reactors, and this process may use %u cores; ask for at "
-				 "most %u, or for "
-				 "neither polling nor pinning",
+				 "cores.number asks for %u %s reactors, but this process may use only %u cores; ask "
+				 "for at most %u, or turn cores.polling and cores.pin off",
 				 c->reactors, c->polling ? "polling" : "pinned", count, count);
 	else
 		rc = check_core_list(load, usable, count, err);
@@ -240,16 +243,16 @@ static int check_request(struct config_load *load, struct star_error *err)
 	for (uint32_t i = 0; i < c->ports_count; i++)
 		mtu = min2(mtu, c->ports[i].mtu);
 	if (mtu < 2 * HEADERS)
-		return 0; /* which is refused elsewhere */
+		return 0; /* refused elsewhere */
 	need = 4 * ((c->request_mib << 20) / (mtu - HEADERS) + 1);
 	if (c->request_mib <= ALWAYS_MIB || need <= c->mbufs)
 		return 0;
 	return config_fail(config_check_origin(load, "limits.request_mib"), err,
-			   "limits.request_mib = %u needs memory.mbufs of %u at least, at an mtu of %u; it is %u",
+			   "limits.request_mib = %u needs memory.mbufs of at least %u at an mtu of %u, and it is %u",
 			   c->request_mib, need, mtu, c->mbufs);
 }
 
-/* Each reactor has a queue of every port, and a driver's rings keep what was sent until they are full. */
+/* Each reactor has a queue of every port, and drivers free transmitted mbufs only when their rings are full. */
 static int check_rings(struct config_load *load, struct star_error *err)
 {
 	const struct config *c = load->config;
@@ -286,7 +289,7 @@ static void choose_records(struct config *c)
 		 c->control_socket);
 }
 
-/* It goes on from checkpoints. */
+/* A journal starts at a checkpoint. */
 static int check_journal(struct config_load *load, struct star_error *err)
 {
 	const struct config *c = load->config;
@@ -295,12 +298,12 @@ static int check_journal(struct config_load *load, struct star_error *err)
 	if (!c->journal_directory[0])
 		return 0;
 	if (!c->checkpoint_directory[0])
-		return config_fail(at, err, "a journal continues checkpoints: set checkpoint.directory");
+		return config_fail(at, err,
+				   "a journal records the changes since a checkpoint: set checkpoint.directory, too");
 	if (c->checkpoint_restore == CONFIG_RESTORE_NO)
-		return config_fail(
-			at, err,
-			"a journal is applied when a checkpoint is restored: set checkpoint.restore to good or "
-			"latest");
+		return config_fail(at, err,
+				   "a journal is applied only when a checkpoint is restored: set checkpoint.restore to "
+				   "good or latest");
 	if (c->journal_limit_mib / c->reactors < 2 * c->journal_segment_mib)
 		return config_fail(
 			config_check_origin(load, "journal.limit_mib"), err,
@@ -310,28 +313,29 @@ static int check_journal(struct config_load *load, struct star_error *err)
 	return 0;
 }
 
-/* Who says which of the two serves. */
+/* etcd decides which of the two nodes serves. */
 static int check_etcd(struct config_load *load, struct star_error *err)
 {
 	const struct config *c = load->config;
 
 	if (c->standby_etcd_count && !c->standby_peer[0])
 		return config_fail(config_check_origin(load, "standby.etcd"), err,
-				   "standby.etcd says which node of a pair serves: set standby.peer");
+				   "standby.etcd is for the nodes of a pair: set standby.peer");
 	for (const char *at = c->standby_etcd_key; *at; at++)
 		if (*at <= ' ' || *at > '~')
 			return config_fail(config_check_origin(load, "standby.etcd_key"), err,
-					   "standby.etcd_key has printable characters of ASCII only, and no spaces");
+					   "standby.etcd_key may have printable ASCII characters only, and no spaces");
 	if (c->standby_etcd_count && !c->standby_etcd_key[0])
 		return config_fail(
 			config_check_origin(load, "standby.etcd_key"), err,
-			"a register in etcd has a key: standby.etcd_key = \"/starserver/ps/0\", for example");
+			"standby.etcd needs a key in etcd: set standby.etcd_key, for example to \"/starserver/ps/0\"");
 	if (!c->standby_etcd_certificate[0] != !c->standby_etcd_private_key[0])
-		return config_fail(config_check_origin(load, "standby.etcd_certificate"), err,
-				   "standby.etcd_certificate and standby.etcd_private_key go together");
+		return config_fail(
+			config_check_origin(load, "standby.etcd_certificate"), err,
+			"standby.etcd_certificate and standby.etcd_private_key need each other: set both, or neither");
 	if (c->standby_etcd_certificate[0] && !c->standby_etcd_ca[0])
 		return config_fail(config_check_origin(load, "standby.etcd_certificate"), err,
-				   "a certificate is shown by HTTPS only: set standby.etcd_ca");
+				   "standby.etcd_certificate is used with HTTPS only: set standby.etcd_ca");
 	return 0;
 }
 
@@ -344,12 +348,12 @@ static int check_both(struct config_load *load, struct star_error *err)
 		return 0;
 	if (c->journal_durability != CONFIG_DURABILITY_ASYNC && c->journal_durability != c->standby_durability)
 		return config_fail(config_check_origin(load, "journal.durability"), err,
-				   "of a node that has a standby, journal.durability says for what replies wait while "
-				   "that is not there: set it as standby.durability is, or to async");
+				   "on a node with a standby, journal.durability says what replies wait for while the "
+				   "standby is away: set it to the value of standby.durability, or to async");
 	return 0;
 }
 
-/* Two nodes are one PS task; and each of them needs a place for what it is to remember. */
+/* Two nodes are one PS task, and each needs a directory of its own for its state. */
 static int check_pair(struct config_load *load, struct star_error *err)
 {
 	const struct config *c = load->config;
@@ -358,32 +362,33 @@ static int check_pair(struct config_load *load, struct star_error *err)
 	struct star_error why;
 
 	if (c->standby_second && !config_ps_address(c, c->task_index, true))
-		return config_fail(
-			config_check_origin(load, "standby.address"), err,
-			"cluster.ps[%u] has one address, and standby.address = \"second\": give it both nodes', "
-			"as in \"198.18.1.1:3333|198.18.1.2:3333\"",
-			c->task_index);
+		return config_fail(config_check_origin(load, "standby.address"), err,
+				   "standby.address is \"second\", but cluster.ps[%u] has one address only: give it "
+				   "the addresses of both nodes, as in \"198.18.1.1:3333|198.18.1.2:3333\"",
+				   c->task_index);
 	if (!c->standby_peer[0] && is_ps(c) && config_ps_address(c, c->task_index, true))
-		return config_fail(
-			config_check_origin(load, "cluster.ps"), err,
-			"cluster.ps[%u] has the addresses of two nodes, so this is one of a pair: set standby.peer",
-			c->task_index);
+		return config_fail(config_check_origin(load, "cluster.ps"), err,
+				   "cluster.ps[%u] has the addresses of two nodes, so this node belongs to a pair: set "
+				   "standby.peer",
+				   c->task_index);
 	if (!c->standby_peer[0])
 		return 0;
 	if (config_parse_address(c->standby_peer, &address, &why) < 0)
 		return config_fail(at, err, "standby.peer: %.300s", why.text);
 	if (config_parse_address(c->standby_listen, &address, &why) < 0)
 		return config_fail(config_check_origin(load, "standby.listen"), err,
-				   "a node of a pair listens for the other one: standby.listen: %.300s", why.text);
+				   "a node of a pair listens for the other one, at standby.listen: %.300s", why.text);
 	if (!strcmp(c->standby_peer, c->standby_listen))
-		return config_fail(at, err, "standby.peer is the other node's address, and not this one's");
+		return config_fail(
+			at, err,
+			"standby.peer is this node's own standby.listen: give it the standby.listen of the other node");
 	if (!c->standby_directory[0])
-		return config_fail(at, err, "a node of a pair remembers what it was: set standby.directory");
+		return config_fail(at, err, "a node of a pair records its role on disk: set standby.directory");
 	if (c->ps_count > 1 && !config_ps_address(c, c->task_index, true))
 		return config_fail(
 			config_check_origin(load, "cluster.ps"), err,
-			"in a cluster of %u PS tasks cluster.ps[%u] has the addresses of both nodes of the pair, as "
-			"in \"198.18.1.1:3333|198.18.1.2:3333\", and standby.address says which is this one's",
+			"in a cluster of %u PS tasks, cluster.ps[%u] must have the addresses of both nodes of the "
+			"pair, as in \"198.18.1.1:3333|198.18.1.2:3333\"; standby.address says which is this node's",
 			c->ps_count, c->task_index);
 	return check_both(load, err);
 }
@@ -399,7 +404,7 @@ static bool is_same_path(const char *a, const char *b)
 	return n && n == m && !memcmp(a, b, n);
 }
 
-/* A journal and a pair lock their folders, each for itself, and so do checkpoints. */
+/* Each of the three locks its directory, so no two can share one. */
 static int check_folders(struct config_load *load, struct star_error *err)
 {
 	const struct config *c = load->config;
@@ -413,7 +418,7 @@ static int check_folders(struct config_load *load, struct star_error *err)
 		for (unsigned j = 0; j < i; j++)
 			if (is_same_path(folders[i].path, folders[j].path))
 				return config_fail(config_check_origin(load, folders[i].name), err,
-						   "%s and %s are both %.300s: each needs a folder of its own",
+						   "%s and %s are both %.300s: each needs its own directory",
 						   folders[i].name, folders[j].name, folders[i].path);
 	return 0;
 }
@@ -425,24 +430,24 @@ static int check_values(struct config_load *load, struct star_error *err)
 
 	if (c->partitions & (c->partitions - 1))
 		return config_fail(config_check_origin(load, "cluster.partitions"), err,
-				   "cluster.partitions = %u is no power of two; allowed: 1, 2, 4 ... 1048576",
+				   "cluster.partitions = %u is not a power of two; allowed: 1, 2, 4 ... 1048576",
 				   c->partitions);
 	if (c->partitions < least)
-		return config_fail(config_check_origin(load, "cluster.partitions"), err,
-				   "cluster.partitions = %u is less than the reactors of the cluster, at least %llu "
-				   "(%u of this node, one "
-				   "of each other PS); allowed: a power of two from there to 1048576",
-				   c->partitions, (unsigned long long)least, c->reactors);
+		return config_fail(
+			config_check_origin(load, "cluster.partitions"), err,
+			"cluster.partitions = %u is less than the number of reactors in the cluster, which is at least "
+			"%llu (%u on this node, one on each other PS); allowed: a power of two from there to 1048576",
+			c->partitions, (unsigned long long)least, c->reactors);
 	if (config_check_origin(load, "checkpoint.restore")->source == SOURCE_DEFAULT)
 		c->checkpoint_restore = c->checkpoint_directory[0] ? CONFIG_RESTORE_GOOD : CONFIG_RESTORE_NO;
 	if (!c->checkpoint_directory[0] && (c->checkpoint_restore || c->checkpoint_every_s || c->checkpoint_on_stop))
 		return config_fail(config_check_origin(load, c->checkpoint_restore   ? "checkpoint.restore"
 							     : c->checkpoint_every_s ? "checkpoint.every_s"
 										     : "checkpoint.on_stop"),
-				   err, "checkpoints need a place: set checkpoint.directory");
+				   err, "checkpoints need a directory: set checkpoint.directory");
 	if (c->checkpoint_key[0] && !c->checkpoint_directory[0])
 		return config_fail(config_check_origin(load, "checkpoint.key"), err,
-				   "checkpoint.key is for checkpoints: set checkpoint.directory");
+				   "checkpoint.key has no effect without checkpoints: set checkpoint.directory");
 	if (c->checkpoint_delta_every_s && !c->checkpoint_log_mib)
 		return config_fail(config_check_origin(load, "checkpoint.delta_every_s"), err,
 				   "checkpoint.delta_every_s needs checkpoint.log_mib of at least 1");
@@ -452,9 +457,10 @@ static int check_values(struct config_load *load, struct star_error *err)
 	    check_folders(load, err) < 0)
 		return -EINVAL;
 	if (c->rto_max_us < c->rto_min_us)
-		return config_fail(config_check_origin(load, "tcp.rto_max_us"), err,
-				   "tcp.rto_max_us = %u is less than tcp.rto_min_us = %u", c->rto_max_us,
-				   c->rto_min_us);
+		return config_fail(
+			config_check_origin(load, "tcp.rto_max_us"), err,
+			"tcp.rto_max_us = %u is less than tcp.rto_min_us = %u; raise it, or lower the minimum",
+			c->rto_max_us, c->rto_min_us);
 	if (is_ps(c) && (check_request(load, err) < 0 || check_rings(load, err) < 0))
 		return -EINVAL;
 	if (!c->control_socket[0])
@@ -468,7 +474,7 @@ int config_load_check(struct config_load *load, struct star_error *err)
 {
 	int rc = check_node(load, err);
 
-	/* DPDK names NICs in small letters, as the kernel does. */
+	/* DPDK names NICs in lower case, as the kernel does. */
 	for (uint32_t i = 0; i < load->config->ports_count; i++)
 		for (char *c = load->config->ports[i].pci; *c; c++)
 			*c = (char)tolower((unsigned char)*c);
@@ -484,8 +490,8 @@ int config_load_check(struct config_load *load, struct star_error *err)
 }
 
 /*
- * A link address that follows from the IP address: DPDK's is another one each time, and after a worker was restarted
- * its neighbours would send to the one they know.
+ * A MAC address derived from the IP address: DPDK would choose another one at each start, and after a restart of the
+ * worker its neighbours would still send to the old one.
  */
 static void link_address(const struct config_port *port, char *text, size_t bytes)
 {
@@ -500,7 +506,7 @@ static void link_address(const struct config_port *port, char *text, size_t byte
 	snprintf(text, bytes, ",mac=02:73:%02x:%02x:%02x:%02x", last[0], last[1], last[2], last[3]);
 }
 
-/* Of a memif the appliance is the server: it maps the memory of its workers, and never the other way round. */
+/* The appliance is always the memif's server: it maps the memory of its workers, and shares none of its own. */
 static int complete_memif(struct config_load *load, struct star_error *err)
 {
 	struct config_port *port = &load->config->ports[0];
@@ -514,17 +520,17 @@ static int complete_memif(struct config_load *load, struct star_error *err)
 	if (strcmp(port->device, "net_memif") != 0)
 		return 0;
 	if (!strstr(port->options, "socket="))
-		return config_fail(
-			&load->ports[0], err,
-			"ports[0].options has no socket; write the path that the appliance's port has, as in "
-			"options = \"socket=/run/starserver/memif.sock\"");
+		return config_fail(&load->ports[0], err,
+				   "ports[0].options has no socket; give the path of the appliance's port, as in "
+				   "options = \"socket=/run/starserver/memif.sock\"");
 	if (role && strncmp(role, client, strlen(client)) != 0)
 		return config_fail(&load->ports[0], err,
-				   "ports[0].options: a worker is a memif's client; take role= out");
+				   "ports[0].options: a worker is always the client of a memif; remove role=");
 	link_address(port, mac, sizeof(mac));
 	if ((size_t)snprintf(port->options + used, sizeof(port->options) - used, "%s%s%s", role ? "" : ",role=client",
 			     abstract, strstr(port->options, "mac=") ? "" : mac) >= sizeof(port->options) - used)
-		return config_fail(&load->ports[0], err, "ports[0].options is too long by some bytes");
+		return config_fail(&load->ports[0], err,
+				   "ports[0].options is a few bytes too long; shorten the path of its socket");
 	if (config_memif_read_worker(port, &memif, &why) < 0)
 		return config_fail(&load->ports[0], err, "ports[0].options: %s", why.text);
 	return 0;
@@ -538,7 +544,7 @@ int config_load_check_worker(struct config_load *load, struct star_error *err)
 	if (is_ps(c))
 		return config_fail(
 			config_check_origin(load, "node.job_name"), err,
-			"node.job_name is \"ps\", and this is a worker's file; write \"worker\", or take it out");
+			"node.job_name is \"ps\", but this is a worker's file; write \"worker\", or remove it");
 	if (!c->ps_count)
 		return star_error_set(
 			err, -EINVAL,
@@ -547,10 +553,10 @@ int config_load_check_worker(struct config_load *load, struct star_error *err)
 	if (c->ports_count != 1)
 		return star_error_set(
 			err, -EINVAL,
-			"a worker has one port, and %u are given; write ports = ( { device = \"net_memif\"; "
-			"options = \"socket=/run/starserver/memif.sock\"; address = \"198.18.0.9/24\"; } );",
+			"a worker has one port, but %u are given; write ports = ( { device = \"net_memif\"; options = "
+			"\"socket=/run/starserver/memif.sock\"; address = \"198.18.0.9/24\"; } );",
 			c->ports_count);
-	c->reactors = 1; /* one thread drives the port */
+	c->reactors = 1; /* a single thread drives the port */
 	c->parameter_mib = 0;
 	rc = complete_memif(load, err);
 	if (rc)

@@ -12,7 +12,7 @@ static struct config_address_text show_address(const struct config_address *addr
 	return config_show(address->host, address->port);
 }
 
-/* A data address for examples: one that would work on this node. */
+/* A data address for error messages: one that would work on this node. */
 static struct config_address_text example(const struct config *c, uint16_t port)
 {
 	return config_show(c->ports_count && c->ports[0].addresses_count ? c->ports[0].addresses[0].host : "198.18.0.1",
@@ -28,7 +28,7 @@ static const struct config_endpoint *find_endpoint(const struct config_map *map,
 	return NULL;
 }
 
-/* The entry of the PS tasks' n-th address, of two that each may have. */
+/* Finds the n-th address of the PS tasks; each task may have two (a pair). */
 static bool find_ps(const struct config_load *load, uint32_t n, uint32_t *index)
 {
 	const struct config_address *control = config_ps_address(load->config, n / 2, n % 2);
@@ -63,25 +63,26 @@ static int check_ps_entry(const struct config_load *load, uint32_t index, struct
 	const char *kernel = config_address_kernel_owned(e->data.host);
 
 	if (load->config->stack == CONFIG_STACK_KERNEL)
-		return 0; /* its own is looked at when it is resolved, and the others' nodes look at theirs */
+		return 0; /* its own is checked when it is resolved, and the other nodes check theirs */
 	if (kernel)
-		return config_fail(
-			&origin, err,
-			"the data address %s of the PS %s is the kernel's (%s); a data address belongs to the "
-			"appliance: give it the address of a port, as in %s=%s; or, to use the kernel's addresses, "
-			"write network = { stack = \"kernel\"; };",
-			show_address(&e->data).text, show_address(&e->control).text, kernel,
-			show_address(&e->control).text, example(load->config, e->data.port).text);
+		return config_fail(&origin, err,
+				   "the data address %s of the PS %s belongs to the kernel (%s), and a data address "
+				   "belongs to the appliance: give it the address of a port, as in %s=%s; or, to use "
+				   "the kernel's addresses, write network = { stack = \"kernel\"; };",
+				   show_address(&e->data).text, show_address(&e->control).text, kernel,
+				   show_address(&e->control).text, example(load->config, e->data.port).text);
 	if (!config_is_literal(e->data.host))
 		return config_fail(&origin, err,
-				   "the data address %s of the PS %s is a name; a data address is an IP address, as in "
-				   "%s=%s",
+				   "the data address %s of the PS %s is a name; give an IP address, as in %s=%s",
 				   show_address(&e->data).text, show_address(&e->control).text,
 				   show_address(&e->control).text, example(load->config, e->data.port).text);
 	return 0;
 }
 
-/* Reactor r listens on data port + r. How many reactors the other node has is not known here: as many, it is taken. */
+/*
+ * Reactor r listens on data port + r. The other node's number of reactors is unknown here; it is assumed to be the
+ * same.
+ */
 static int check_overlap(const struct config_load *load, uint32_t own, uint32_t other, struct star_error *err)
 {
 	const struct config *c = load->config;
@@ -93,12 +94,12 @@ static int check_overlap(const struct config_load *load, uint32_t own, uint32_t 
 		return 0;
 	return config_fail(&origin, err,
 			   "the data ports %u to %u of this node's %u reactors overlap with those of the PS %s, which "
-			   "start at %s; keep them %u apart",
+			   "start at %s; keep the two at least %u apart",
 			   a->data.port, a->data.port + c->reactors - 1, c->reactors, show_address(&b->control).text,
 			   show_address(&b->data).text, c->reactors);
 }
 
-/* Whether a port has the address; all that there are, for people. */
+/* Whether a port has the address; writes all addresses of the ports into a text for the message. */
 static bool find_address(const struct config *c, const char *host, char *text, size_t bytes)
 {
 	bool found = false;
@@ -133,8 +134,8 @@ static int check_own(const struct config_load *load, uint32_t index, struct star
 			example(c, e->data.port).text);
 	if (e->data.port + c->reactors - 1 > 65535)
 		return config_fail(&origin, err,
-				   "the data ports of this node's %u reactors start at %u and would end above 65535; "
-				   "allowed: at most %u",
+				   "the data ports of this node's %u reactors start at %u and would go beyond 65535; "
+				   "start at %u or lower",
 				   c->reactors, e->data.port, 65535 - c->reactors + 1);
 	return 0;
 }
@@ -169,7 +170,7 @@ int config_check_endpoints(struct config_load *load, bool ps, struct star_error 
 			rc = check_ps_entry(load, index, err);
 	if (rc || ps)
 		return rc ? rc : check_own_entry(load, err);
-	/* A worker may have an entry (a DPDK worker's address), and so its own; it needs none. */
+	/* A worker needs no entry, but may have one (a DPDK worker's address). */
 	if (!strcmp(c->job_name, "worker")) {
 		own = find_endpoint(&load->map, &c->workers[c->task_index], &index);
 		if (own)

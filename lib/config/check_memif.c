@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of a net_memif port: those of DPDK's driver, as far as a server that copies has a use for them. */
+/* The options of a net_memif port: those of DPDK's driver that apply to a server that copies. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +7,7 @@
 
 #include "config/check.h"
 
-enum {
-	OPTIONS_MAX = 8
-}; /* more than there are: one that is unknown ends the list, and so does one that is given twice */
+enum { OPTIONS_MAX = 8 }; /* more than exist: an unknown or repeated option is an error, so no list is longer */
 
 static int store_id(struct config_memif *memif, const char *value, struct star_error *err)
 {
@@ -17,7 +15,7 @@ static int store_id(struct config_memif *memif, const char *value, struct star_e
 	const unsigned long id = strtoul(value, &end, 10);
 
 	if (*value < '0' || *value > '9' || *end || strlen(value) > 10 || id > UINT32_MAX)
-		return star_error_set(err, -EINVAL, "id=%.32s is no number from 0 to 4294967295", value);
+		return star_error_set(err, -EINVAL, "id=%.32s is not a number from 0 to 4294967295", value);
 	memif->id = (uint32_t)id;
 	return 0;
 }
@@ -39,7 +37,8 @@ static int store_mac(struct config_memif *memif, const char *value, struct star_
 	if (sscanf(value, "%2x:%2x:%2x:%2x:%2x:%2x%n", &byte[0], &byte[1], &byte[2], &byte[3], &byte[4], &byte[5],
 		   &used) != 6 ||
 	    value[used] || byte[0] & 1)
-		return star_error_set(err, -EINVAL, "mac=%.32s is no station's address, as in mac=02:00:00:00:00:01",
+		return star_error_set(err, -EINVAL,
+				      "mac=%.32s is not a unicast MAC address; write one as in mac=02:00:00:00:00:01",
 				      value);
 	for (unsigned i = 0; i < 6; i++)
 		memif->mac[i] = (uint8_t)byte[i];
@@ -63,23 +62,24 @@ static int store(struct config_memif *memif, const char *role, const char *key, 
 		return 0;
 	}
 	if (!strcmp(key, "role"))
-		return strcmp(value, role)
-			       ? star_error_set(err, -EINVAL,
-						"role=%.32s is refused: the appliance is always the server, which maps "
-						"the memory of its client and shares none; the worker is the client",
-						value)
-			       : 0;
+		return strcmp(value, role) ? star_error_set(err, -EINVAL,
+							    "role=%.32s is refused: the appliance is always the "
+							    "memif's server, which maps its client's memory and shares "
+							    "none of its own; remove it, the worker is the client",
+							    value)
+					   : 0;
 	if (!strcmp(key, "zero-copy"))
 		return strcmp(value, "no")
-			       ? star_error_set(err, -EINVAL,
-						"zero-copy=%.32s is refused: the appliance copies, and so does libstar",
-						value)
+			       ? star_error_set(
+					 err, -EINVAL,
+					 "zero-copy=%.32s is refused: the appliance and libstar always copy; remove it",
+					 value)
 			       : 0;
 	if (!strcmp(key, "bsize") || !strcmp(key, "rsize"))
-		return star_error_set(err, -EINVAL, "%s is the client's to choose: give it to the worker's device",
-				      key);
+		return star_error_set(err, -EINVAL,
+				      "%s is chosen by the client: move it to the options of the worker's port", key);
 	return star_error_set(err, -EINVAL,
-			      "net_memif takes no %.64s=%.64s; possible are id=N, socket=PATH, socket-abstract=yes or "
+			      "net_memif does not take %.64s=%.64s; allowed: id=N, socket=PATH, socket-abstract=yes or "
 			      "no, secret=TEXT and mac=ADDRESS",
 			      key, value);
 }
@@ -103,7 +103,7 @@ static int read_options(const struct config_port *port, const char *role, struct
 			*equals = 0;
 		for (unsigned i = 0; i < count && !rc; i++)
 			if (!strcmp(keys[i], part))
-				rc = star_error_set(err, -EINVAL, "%.32s is given twice", part);
+				rc = star_error_set(err, -EINVAL, "%.32s is given twice; remove one", part);
 		if (!rc)
 			rc = store(memif, role, part, equals ? equals + 1 : "", err);
 		if (count < OPTIONS_MAX)
@@ -112,12 +112,13 @@ static int read_options(const struct config_port *port, const char *role, struct
 	if (!rc && !memif->socket[0])
 		snprintf(memif->socket, sizeof(memif->socket), "/run/starserver/memif-%u.sock", memif->id);
 	if (!rc && memif->abstract && strlen(memif->socket) > sizeof(memif->socket) - 2)
-		rc = star_error_set(err, -EINVAL, "socket has %zu bytes; an abstract one has at most %zu",
+		rc = star_error_set(err, -EINVAL, "socket has %zu bytes; an abstract socket's name has at most %zu",
 				    strlen(memif->socket), sizeof(memif->socket) - 2);
 	if (!rc && !memif->abstract && memif->socket[0] != '/')
-		rc = star_error_set(err, -EINVAL,
-				    "socket=%s is no path from the root, as in socket=/run/starserver/memif.sock",
-				    memif->socket);
+		rc = star_error_set(
+			err, -EINVAL,
+			"socket=%s is not an absolute path; write one as in socket=/run/starserver/memif.sock",
+			memif->socket);
 	return rc;
 }
 

@@ -23,10 +23,10 @@ struct checked {
 	struct star_error *err;
 };
 
-/* An address of either family, as bits from the front. */
+/* An address of either family, as bits, most significant first. */
 struct bits {
 	uint8_t bytes[16];
-	unsigned count; /* 32 or 128; 0: it is none */
+	unsigned count; /* 32 or 128; 0: not an address */
 };
 
 static struct bits bits_of(const char *host)
@@ -40,7 +40,7 @@ static struct bits bits_of(const char *host)
 	return b;
 }
 
-/* Whether all bits from the given one on are 0, or all are 1. */
+/* Whether all bits from the given one on are equal to the given value. */
 static bool rest_is(const struct bits *b, unsigned from, bool one)
 {
 	for (unsigned i = from; i < b->count; i++)
@@ -59,7 +59,7 @@ static bool same_network(const struct bits *a, const struct bits *b, unsigned pr
 	return true;
 }
 
-/* domain:bus:device.function in hexadecimal, whole: DPDK names its ports so */
+/* domain:bus:device.function in hexadecimal, in full, because DPDK names its ports like this. */
 static bool is_pci_address(const char *text)
 {
 	unsigned domain, bus, device, function;
@@ -70,8 +70,8 @@ static bool is_pci_address(const char *text)
 	       strchr(text, ':') - text >= 4 && device < 32 && function < 8;
 }
 
-/* DPDK takes a driver by the beginning of a device's name. Of these drivers we have an end of our own, or what they
- * need to be told: under another name DPDK's would run without it. */
+/* DPDK finds a driver by the prefix of a device's name. The drivers here are replaced by our own, or need arguments
+ * from us; under a longer name DPDK's would run without them. */
 static int check_driver(const struct checked *k)
 {
 	static const char *const drivers[] = { "net_memif", "net_af_packet", "net_af_xdp" };
@@ -79,11 +79,10 @@ static int check_driver(const struct checked *k)
 
 	for (unsigned i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++)
 		if (!strncmp(device, drivers[i], strlen(drivers[i])) && device[strlen(drivers[i])])
-			return config_fail(
-				k->origin, k->err,
-				"%s.device = \"%s\" must be the driver's name alone; write \"%s\": ports are "
-				"numbered by their place in the list",
-				k->name, device, drivers[i]);
+			return config_fail(k->origin, k->err,
+					   "%s.device = \"%s\" must be the driver's name alone; write \"%s\": ports "
+					   "are numbered by their order in the list",
+					   k->name, device, drivers[i]);
 	return 0;
 }
 
@@ -97,8 +96,8 @@ static int check_device(const struct checked *k)
 		return config_fail(k->origin, k->err, "%s has no device; write %s", k->name, k->example);
 	if (!pci && (strncmp(p->device, "net_", 4) || strlen(p->device) == 4 || strpbrk(p->device, ", \t")))
 		return config_fail(k->origin, k->err,
-				   "%s.device = \"%s\" is no DPDK device; it takes pci, or a driver's name that "
-				   "starts with net_, as in net_af_packet",
+				   "%s.device = \"%s\" is not a DPDK device; write pci, or a driver's name that starts "
+				   "with net_, as in net_af_packet",
 				   k->name, p->device);
 	if (check_driver(k) < 0)
 		return -EINVAL;
@@ -107,16 +106,16 @@ static int check_device(const struct checked *k)
 				   p->device, k->example);
 	if (strpbrk(p->interface, "/, \t"))
 		return config_fail(k->origin, k->err,
-				   "%s.interface = \"%s\" is no interface's name (`ip link` lists them)", k->name,
-				   p->interface);
+				   "%s.interface = \"%s\" is not the name of an interface (`ip link` lists them)",
+				   k->name, p->interface);
 	if (pci && !is_pci_address(p->pci))
-		return config_fail(k->origin, k->err,
-				   "%s.pci = \"%s\" is no PCI address; write pci = \"0000:03:00.0\" (`lspci -D` "
-				   "lists them)",
-				   k->name, p->pci);
+		return config_fail(
+			k->origin, k->err,
+			"%s.pci = \"%s\" is not a PCI address; write pci = \"0000:03:00.0\" (`lspci -D` lists them)",
+			k->name, p->pci);
 	if (!pci && p->pci[0])
 		return config_fail(k->origin, k->err,
-				   "%s has a PCI address, and its device is %s; write device = \"pci\"", k->name,
+				   "%s has a PCI address, but its device is %s; write device = \"pci\"", k->name,
 				   p->device);
 	return 0;
 }
@@ -128,20 +127,21 @@ static int check_address(const struct checked *k, const struct config_network *n
 
 	if (kernel)
 		return config_fail(k->origin, k->err,
-				   "%s.address = \"%s/%u\" is %s; write one of your network's, as in "
+				   "%s.address = \"%s/%u\" is %s; write an address of your network, as in "
 				   "\"198.18.0.1/24\" or \"2001:2::1/64\"",
 				   k->name, n->host, n->prefix, kernel);
 	if (n->prefix < host.count - 1 && rest_is(&host, n->prefix, false))
-		return config_fail(k->origin, k->err,
-				   "%s.address = \"%s/%u\" is its network's own address; write a host's", k->name,
-				   n->host, n->prefix);
+		return config_fail(
+			k->origin, k->err,
+			"%s.address = \"%s/%u\" is the address of the network itself; write a host's address", k->name,
+			n->host, n->prefix);
 	if (host.count == 32 && n->prefix < 31 && rest_is(&host, n->prefix, true))
 		return config_fail(k->origin, k->err,
-				   "%s.address = \"%s/%u\" is its network's broadcast address; write a host's", k->name,
-				   n->host, n->prefix);
+				   "%s.address = \"%s/%u\" is the network's broadcast address; write a host's address",
+				   k->name, n->host, n->prefix);
 	if (host.count == 128 && k->port->mtu < IPV6_MTU_MIN)
 		return config_fail(k->origin, k->err,
-				   "%s has the IPv6 address %s and an mtu of %u; IPv6 needs at least %d", k->name,
+				   "%s has the IPv6 address %s, but an mtu of %u; IPv6 needs at least %d", k->name,
 				   n->host, k->port->mtu, IPV6_MTU_MIN);
 	return 0;
 }
@@ -157,13 +157,13 @@ static int check_addresses(const struct checked *k)
 		rc = check_address(k, &p->addresses[i]);
 		for (unsigned j = 0; !rc && j < i; j++)
 			if (!strcmp(p->addresses[i].host, p->addresses[j].host))
-				rc = config_fail(k->origin, k->err, "%s has the address %s twice", k->name,
+				rc = config_fail(k->origin, k->err, "%s has the address %s twice; remove one", k->name,
 						 p->addresses[i].host);
 	}
 	return rc;
 }
 
-/* A gateway is a neighbour, and of IPv6 may be known by its address of the link only. */
+/* A gateway must be a neighbour; for IPv6 it may be known by its link-local address alone. */
 static int check_gateway(const struct checked *k, const char *name, const char *gateway, unsigned bits)
 {
 	const struct bits router = bits_of(gateway);
@@ -173,8 +173,8 @@ static int check_gateway(const struct checked *k, const char *name, const char *
 	if (!gateway[0])
 		return 0;
 	if (router.count != bits)
-		return config_fail(k->origin, k->err, "%s.%s = \"%s\" is no %s address; write one, as in %s", k->name,
-				   name, gateway, bits == 32 ? "IPv4" : "IPv6",
+		return config_fail(k->origin, k->err, "%s.%s = \"%s\" is not an %s address; write one, as in %s",
+				   k->name, name, gateway, bits == 32 ? "IPv4" : "IPv6",
 				   bits == 32 ? "198.18.0.254" : "2001:2::fe or fe80::1");
 	for (unsigned i = 0; i < p->addresses_count; i++) {
 		const struct bits own = bits_of(p->addresses[i].host);
@@ -187,13 +187,16 @@ static int check_gateway(const struct checked *k, const char *name, const char *
 	}
 	if (!neighbour)
 		return config_fail(k->origin, k->err,
-				   "%s.%s = \"%s\" is no neighbour of the port's addresses (%s/%u is the first)",
+				   "%s.%s = \"%s\" is not another host on the port's networks (%s/%u is the first); "
+				   "give the address of a router there",
 				   k->name, name, gateway, p->addresses[0].host, p->addresses[0].prefix);
 	for (unsigned i = 0; i < p->addresses_count; i++)
 		if (bits_of(p->addresses[i].host).count == bits)
 			return 0;
-	return config_fail(k->origin, k->err, "%s.%s = \"%s\" is of no use: the port has no %s address", k->name, name,
-			   gateway, bits == 32 ? "IPv4" : "IPv6");
+	return config_fail(
+		k->origin, k->err,
+		"%s.%s = \"%s\" has no effect: the port has no %s address; give it one, or remove the gateway", k->name,
+		name, gateway, bits == 32 ? "IPv4" : "IPv6");
 }
 
 static bool is_memif(const struct config_port *port, struct config_memif *memif)
@@ -220,7 +223,7 @@ static int check_pair(const struct checked *k, const struct config_port *other, 
 	else if (!same && is_memif(p, &own) && is_memif(other, &theirs) && own.abstract == theirs.abstract &&
 		 !strcmp(own.socket, theirs.socket))
 		same = own.socket;
-	return same ? config_fail(k->origin, k->err, "%s and %s both have %s; each port has its own", other_name,
+	return same ? config_fail(k->origin, k->err, "%s and %s both have %s; give each port its own", other_name,
 				  k->name, same)
 		    : 0;
 }
@@ -244,11 +247,11 @@ int config_check_ports(struct config_load *load, bool ps, struct star_error *err
 	int rc = 0;
 
 	if (ps && c->stack == CONFIG_STACK_KERNEL)
-		return c->ports_count ? config_fail(&load->ports[0], err,
-						    "network.stack is \"kernel\", and a node on the kernel's sockets "
-						    "owns no ports: take "
-						    "`ports` out, or write network = { stack = \"dpdk\"; };")
-				      : 0;
+		return c->ports_count
+			       ? config_fail(&load->ports[0], err,
+					     "network.stack is \"kernel\", and a node on the kernel's sockets owns no "
+					     "ports: remove `ports`, or write network = { stack = \"dpdk\"; };")
+			       : 0;
 	if (ps && !c->ports_count)
 		return star_error_set(err, -EINVAL,
 				      "there is no port for the data plane; write " EXAMPLE
@@ -267,7 +270,7 @@ int config_check_ports(struct config_load *load, bool ps, struct star_error *err
 	return rc;
 }
 
-/* config_option_nearest would name groups as well, which are no options. */
+/* config_option_nearest would also suggest names of groups, which are not options. */
 static const char *nearest_port_option(const char *name)
 {
 	const char *nearest = "device";

@@ -9,7 +9,7 @@
 static const char example[] = "{\"cluster\": {\"ps\": [\"198.18.0.1:3333\"], \"worker\": [\"198.18.0.2:2222\"]}, "
 			      "\"task\": {\"type\": \"worker\", \"index\": 0}}";
 
-/* What a server's target begins with: TensorFlow's addresses may have it, and mean the same without. */
+/* TensorFlow allows the scheme of a server's target before an address; it means the same without. */
 static const char *skip_scheme(const char *address)
 {
 	static const char *const schemes[] = { "grpc://", "grpc++://", "star_server://", "star_server_lite://" };
@@ -20,7 +20,7 @@ static const char *skip_scheme(const char *address)
 	return address;
 }
 
-/* "host:port": what else is wrong with it, connecting tells. And "host:port|host:port", of a task that is a pair. */
+/* "host:port", or "host:port|host:port" for a task that is a pair. Connecting will show what else is wrong with it. */
 static bool good_address(const char *text)
 {
 	const char *bar = strchr(text, '|'), *colon = strrchr(text, ':');
@@ -40,17 +40,17 @@ static bool good_address(const char *text)
 	return digits >= 1 && digits <= 5 && !colon[1 + digits] && atoi(colon + 1) > 0 && atoi(colon + 1) < 65536;
 }
 
-/* A number, or the text of one, which TensorFlow takes, too; -1: neither. */
+/* A number, or the text of one, as TensorFlow allows; -1: neither. */
 static json_int_t read_digits(const char *text)
 {
 	return *text && strlen(text) <= 9 && !text[strspn(text, "0123456789")] ? atoi(text) : -1;
 }
 
-/* The tasks of a job by their indices: without an address where a sparse list has none. */
+/* The tasks of a job by index. In a sparse list some have no address. */
 struct tasks {
 	const char *job;
 	const char **addresses;
-	uint32_t count; /* and one more than the greatest index */
+	uint32_t count; /* greatest index + 1 */
 };
 
 static int put_task(struct tasks *tasks, json_int_t index, const json_t *address, struct star_error *err)
@@ -60,14 +60,15 @@ static int put_task(struct tasks *tasks, json_int_t index, const json_t *address
 	if (!text || !good_address(skip_scheme(text)))
 		return star_error_set(err, -EINVAL, "\"%s\": task %d is not \"host:port\"", tasks->job, (int)index);
 	if (tasks->addresses[index])
-		return star_error_set(err, -EINVAL, "\"%s\" has task %d twice", tasks->job, (int)index);
+		return star_error_set(err, -EINVAL, "\"%s\" has task %d twice: give each index one address", tasks->job,
+				      (int)index);
 	tasks->addresses[index] = skip_scheme(text);
 	if (index >= tasks->count)
 		tasks->count = (uint32_t)index + 1;
 	return 0;
 }
 
-/* {"0": "host:port", "3": ...}: those that this task is told of. */
+/* {"0": "host:port", "3": ...}: the tasks that this one is told about. */
 static int read_sparse(struct tasks *tasks, json_t *object, struct star_error *err)
 {
 	const char *key;
@@ -78,7 +79,8 @@ static int read_sparse(struct tasks *tasks, json_t *object, struct star_error *e
 		const json_int_t index = read_digits(key);
 
 		if (index < 0 || index >= CLUSTER_TASKS_MAX)
-			return star_error_set(err, -EINVAL, "\"%s\": \"%.40s\" is no task's index: they are 0 to %d",
+			return star_error_set(err, -EINVAL,
+					      "\"%s\": \"%.40s\" is not the index of a task; allowed: 0 to %d",
 					      tasks->job, key, CLUSTER_TASKS_MAX - 1);
 		if (put_task(tasks, index, address, err) < 0)
 			return -EINVAL;
@@ -86,7 +88,7 @@ static int read_sparse(struct tasks *tasks, json_t *object, struct star_error *e
 	return 0;
 }
 
-/* A list, or a dict of sparse indices; nothing of a job that is not there. */
+/* A list, or a dict of sparse indices; no tasks if the job is missing. */
 static int read_job(const json_t *cluster, const char *job, struct tasks *tasks, struct star_error *err)
 {
 	json_t *list = json_object_get(cluster, job), *address;
@@ -96,9 +98,10 @@ static int read_job(const json_t *cluster, const char *job, struct tasks *tasks,
 	if (!list)
 		return 0;
 	if (!(json_is_array(list) || json_is_object(list)) || json_array_size(list) > CLUSTER_TASKS_MAX)
-		return star_error_set(err, -EINVAL,
-				      "\"%s\" is a list of up to %d addresses, or a dict of them by their index", job,
-				      CLUSTER_TASKS_MAX);
+		return star_error_set(
+			err, -EINVAL,
+			"\"%s\" must be a list of up to %d addresses, or a dict of addresses by task index", job,
+			CLUSTER_TASKS_MAX);
 	tasks->addresses =
 		calloc(json_is_array(list) ? json_array_size(list) + 1 : CLUSTER_TASKS_MAX, sizeof(*tasks->addresses));
 	if (!tasks->addresses)
@@ -130,7 +133,7 @@ static char *append_tasks(char *end, const char *begin, const struct tasks *task
 	return end;
 }
 
-/* Two lists as one text, their members in order; NULL: no memory. */
+/* Joins two lists into one text, in order; NULL: no memory. */
 static char *join_addresses(const char *prefix, const struct tasks *first, const struct tasks *second)
 {
 	char *text = malloc(strlen(prefix) + join_bytes(first) + join_bytes(second) + 1), *begin;
@@ -142,7 +145,7 @@ static char *join_addresses(const char *prefix, const struct tasks *first, const
 	return text;
 }
 
-/* Each PS task holds a part of the parameters: all must be known, and each by its own address. */
+/* Every PS task holds parameters, so all must be known, each by its own address. */
 static int check_ps(const struct tasks *ps, struct star_error *err)
 {
 	json_t *seen = json_object();
@@ -150,12 +153,12 @@ static int check_ps(const struct tasks *ps, struct star_error *err)
 
 	for (uint32_t i = 0; rc == 0 && i < ps->count; i++) {
 		if (!ps->addresses[i])
-			rc = star_error_set(err, -EINVAL,
-					    "\"ps\" lacks task %u: parameters are on all PS tasks, so each must be "
-					    "listed",
-					    i);
+			rc = star_error_set(
+				err, -EINVAL,
+				"\"ps\" lacks task %u: each PS task holds parameters, so all must be listed", i);
 		else if (json_object_get(seen, ps->addresses[i]))
-			rc = star_error_set(err, -EINVAL, "\"ps\" has %s twice", ps->addresses[i]);
+			rc = star_error_set(err, -EINVAL, "\"ps\" has %s twice: give each task its own address",
+					    ps->addresses[i]);
 		else if (json_object_set_new(seen, ps->addresses[i], json_true()) < 0)
 			rc = star_error_set(err, -ENOMEM, "no memory for the list of tasks");
 	}
@@ -163,7 +166,7 @@ static int check_ps(const struct tasks *ps, struct star_error *err)
 	return rc;
 }
 
-/* Which task this process is: of which list, and behind how many of others. */
+/* Which task this process is: the list, and the number of tasks before it. */
 static int read_task(const json_t *task, struct cluster_spec *spec, uint32_t chiefs, struct star_error *err)
 {
 	const char *type = json_string_value(json_object_get(task, "type"));
@@ -175,9 +178,10 @@ static int read_task(const json_t *task, struct cluster_spec *spec, uint32_t chi
 	uint32_t tasks;
 
 	if (!task || json_is_null(task) || (json_is_object(task) && json_object_size(task) == 0))
-		return 0; /* it is not told */
+		return 0; /* the process is told only the cluster */
 	if (!type || (number < 0 && !json_is_integer(index)))
-		return star_error_set(err, -EINVAL, "\"task\" is {\"type\": ..., \"index\": N}, as in %s", example);
+		return star_error_set(err, -EINVAL, "\"task\" must be {\"type\": ..., \"index\": N}, as in %s",
+				      example);
 	if (!strcmp(type, "ps")) {
 		spec->job = CLUSTER_PS;
 		tasks = spec->ps_count;
@@ -188,12 +192,12 @@ static int read_task(const json_t *task, struct cluster_spec *spec, uint32_t chi
 		spec->job = CLUSTER_EVALUATOR;
 		tasks = 1;
 	} else {
-		return star_error_set(err, -EINVAL, "task type \"%.40s\" is none of chief, worker, ps and evaluator",
-				      type);
+		return star_error_set(err, -EINVAL,
+				      "task type \"%.40s\" is unknown; allowed: chief, worker, ps, evaluator", type);
 	}
 	if (number < 0 || number >= tasks)
-		return star_error_set(err, -EINVAL, "there is no %s %lld: the cluster has %u", type, (long long)number,
-				      tasks);
+		return star_error_set(err, -EINVAL, "there is no %s %lld: the cluster has %u, and indices start at 0",
+				      type, (long long)number, tasks);
 	spec->task = (uint32_t)number + (worker ? chiefs : 0);
 	return 0;
 }
@@ -207,9 +211,9 @@ static int fill_spec(const json_t *root, const struct tasks jobs[static JOBS_REA
 	const uint32_t chiefs = jobs[JOB_CHIEF].count + jobs[JOB_MASTER].count;
 
 	if (chiefs > 1)
-		return star_error_set(err, -EINVAL, "a cluster has one chief, not %u", chiefs);
+		return star_error_set(err, -EINVAL, "a cluster has one chief or master, not %u", chiefs);
 	if (jobs[JOB_PS_TASKS].count == 0)
-		return star_error_set(err, -EINVAL, "a cluster has PS tasks; an example: %s", example);
+		return star_error_set(err, -EINVAL, "the cluster has no PS tasks; an example: %s", example);
 	spec->ps_count = jobs[JOB_PS_TASKS].count;
 	spec->workers_count = chiefs + jobs[JOB_WORKERS].count;
 	if (read_task(json_object_get(root, "task"), spec, chiefs, err) < 0 || check_ps(&jobs[JOB_PS_TASKS], err) < 0)
@@ -222,7 +226,7 @@ static int fill_spec(const json_t *root, const struct tasks jobs[static JOBS_REA
 	return star_error_set(err, -ENOMEM, "no memory for the lists of tasks");
 }
 
-/* Without a cluster a process is alone, as TensorFlow has it: worker 0 of nobody's. */
+/* Without a cluster a process is alone, as in TensorFlow: worker 0 of a job without other tasks. */
 static int check_alone(const json_t *task, struct star_error *err)
 {
 	const char *type = json_string_value(json_object_get(task, "type"));
@@ -241,11 +245,11 @@ static int read_spec(const json_t *root, struct cluster_spec *spec, struct star_
 	int rc = 0;
 
 	if (!json_is_object(root))
-		return star_error_set(err, -EINVAL, "it is no object; an example: %s", example);
+		return star_error_set(err, -EINVAL, "it must be a JSON object; an example: %s", example);
 	if (!cluster || (json_is_object(cluster) && json_object_size(cluster) == 0))
 		return check_alone(json_object_get(root, "task"), err);
 	if (!json_is_object(cluster))
-		return star_error_set(err, -EINVAL, "\"cluster\" is no object; an example: %s", example);
+		return star_error_set(err, -EINVAL, "\"cluster\" must be a JSON object; an example: %s", example);
 	for (unsigned i = 0; rc == 0 && i < JOBS_READ; i++)
 		rc = read_job(cluster, names[i], &jobs[i], err);
 	if (rc == 0)
@@ -255,7 +259,7 @@ static int read_spec(const json_t *root, struct cluster_spec *spec, struct star_
 	return rc;
 }
 
-/* Where what is wrong was given, before what is wrong. */
+/* Prefixes the error with where the cluster was given. */
 static int report_cluster(struct star_error *err, int status, const char *where, const struct star_error *why)
 {
 	return status < 0 ? star_error_set(err, status, "%s: %s", where, why->text) : status;
@@ -277,7 +281,7 @@ int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct 
 	return report_cluster(err, status, "TF_CONFIG", &why);
 }
 
-/* NULL: one is no text. */
+/* NULL: one of them is not UTF-8. */
 static json_t *list_of(const char *const *hosts, uint32_t count)
 {
 	json_t *list = json_array();
@@ -304,7 +308,7 @@ int cluster_spec_make(const char *const *ps_hosts, uint32_t ps_count, const char
 	if (ps && workers && root)
 		status = read_spec(root, spec, &why);
 	else
-		status = star_error_set(&why, -EINVAL, "a name in it is no text of UTF-8, or memory is out");
+		status = star_error_set(&why, -EINVAL, "a name in it is not UTF-8, or out of memory");
 	json_decref(root);
 	json_decref(workers);
 	json_decref(ps);

@@ -22,7 +22,7 @@ static int grow_map(struct config_map *map, struct star_error *err)
 	struct config_endpoint *entries;
 	unsigned *lines;
 
-	/* The room is 16, then each power of two: it is used up when the count is one. */
+	/* The capacity is 16, then the next power of two, so it is used up when the count equals one of these. */
 	if (map->count && (map->count < 16 || (map->count & (map->count - 1))))
 		return 0;
 	entries = realloc(map->entries, room * sizeof(*entries));
@@ -45,9 +45,9 @@ static int fail_duplicate(const struct config_map *map, uint32_t first, unsigned
 	char where[32] = "";
 
 	origin.line = line;
-	if (map->lines[first]) /* on a command line there are no lines */
+	if (map->lines[first]) /* 0 for an entry of the command line */
 		snprintf(where, sizeof(where), " in line %u", map->lines[first]);
-	return config_fail(&origin, err, "the control address %s has an entry already%s, %s; keep one of them",
+	return config_fail(&origin, err, "the control address %s already has an entry%s, %s; keep one of them",
 			   config_show(e->control.host, e->control.port).text, where,
 			   config_show(e->data.host, e->data.port).text);
 }
@@ -95,7 +95,7 @@ int config_map_parse(struct config_map *map, char *text, unsigned line, struct s
 	if (!equals)
 		return config_fail(&origin, err, "\"%.80s\" has no '='; " EXAMPLE, trim(text));
 	if (strchr(equals + 1, '='))
-		return config_fail(&origin, err, "\"%.120s\" has a second '='; " EXAMPLE ", one entry a line",
+		return config_fail(&origin, err, "\"%.120s\" has a second '='; " EXAMPLE ", one entry per line",
 				   trim(text));
 	*equals = 0;
 	if (config_parse_address(trim(text), &entry.control, &why))

@@ -11,7 +11,7 @@
 
 uint32_t config_cores(uint32_t *cores, uint32_t max)
 {
-	/* As large as the largest kernel's mask: a smaller one would be refused with EINVAL there. */
+	/* As large as the largest kernel's mask: sched_getaffinity refuses a smaller one with EINVAL there. */
 	cpu_set_t sets[8];
 	uint32_t count = 0;
 
@@ -36,7 +36,7 @@ bool config_core_exists(uint32_t core)
 	memset(only, 0, sizeof(only));
 	if (core >= 8 * sizeof(only) || sched_getaffinity(0, sizeof(before), before) < 0)
 		return false;
-	/* Only the kernel knows: there may be no such core, it may be off, or a cpuset may keep it from us. */
+	/* Only the kernel knows whether the core exists, is online, and is allowed by the cpuset. */
 	CPU_SET_S(core, sizeof(only), only);
 	can = sched_setaffinity(0, sizeof(only), only) == 0;
 	sched_setaffinity(0, sizeof(before), before);
@@ -57,7 +57,7 @@ static int store_folder(struct config_load *load, const char *folder, const stru
 		return config_fail(origin, err, "it is empty; give the folder that holds .endpoint_map, or unset it");
 	if (length >= (int)sizeof(load->map_file))
 		return config_fail(origin, err, "the path is longer than %d bytes", CONFIG_TEXT_MAX);
-	config_map_fini(&load->map); /* that of the file, which is weaker */
+	config_map_fini(&load->map); /* the one of the file, which the environment overrides */
 	return 0;
 }
 
@@ -90,7 +90,7 @@ static int store_named(struct config_load *load, const char *name, const char *t
 	return config_value_store_text(&target, text, err);
 }
 
-/* Of a PS task; what is not told there the file or --set says. */
+/* The cluster of a PS task; what TF_CONFIG leaves out comes from the file or --set. */
 static int store_cluster(struct config_load *load, const struct cluster_spec *spec, struct star_error *err)
 {
 	char task[16];
@@ -108,7 +108,7 @@ static int store_cluster(struct config_load *load, const struct cluster_spec *sp
 	return rc;
 }
 
-/* One without a cluster is as if it were not there: spec->ps is NULL then. */
+/* TF_CONFIG without a cluster counts as unset: spec->ps is NULL then. */
 static int read_tf_config(struct cluster_spec *spec, struct star_error *err)
 {
 	const char *text = getenv("TF_CONFIG");
@@ -123,11 +123,10 @@ int config_load_tf_config(struct config_load *load, struct star_error *err)
 	int rc = read_tf_config(&spec, err);
 
 	if (!rc && spec.ps && (spec.job == CLUSTER_WORKER || spec.job == CLUSTER_EVALUATOR))
-		rc = star_error_set(
-			err, -EINVAL,
-			"TF_CONFIG: this process is %s %u of its cluster, and starserver is a PS task: give it "
-			"the task of a ps, or unset TF_CONFIG",
-			spec.job == CLUSTER_WORKER ? "worker" : "evaluator", spec.task);
+		rc = star_error_set(err, -EINVAL,
+				    "TF_CONFIG: this process is %s %u of its cluster, but starserver is a PS task: "
+				    "give it a task of type ps, or unset TF_CONFIG",
+				    spec.job == CLUSTER_WORKER ? "worker" : "evaluator", spec.task);
 	if (!rc && spec.ps)
 		rc = store_cluster(load, &spec, err);
 	cluster_spec_fini(&spec);
@@ -185,7 +184,7 @@ int config_worker_environment(struct config_worker *worker, struct star_error *e
 	if ((config.polling || config.pin) && config.reactors > usable)
 		return star_error_set(err, -EINVAL,
 				      "environment variable NETWORK_WORKER_CORE_NUMBER: %u %s I/O threads were asked "
-				      "for, and there are %u usable cores",
+				      "for, but there are %u usable cores; ask for no more",
 				      config.reactors, config.polling ? "polling" : "pinned", usable);
 	*worker = (struct config_worker){ .io_threads = config.reactors,
 					  .polling = config.polling,

@@ -9,7 +9,7 @@
 
 #include "config/literals.h"
 
-/* A file while it is walked. */
+/* The file that is being read. */
 struct walk {
 	struct config_load *load;
 	const char *file;
@@ -74,7 +74,7 @@ static int store_list(const struct walk *w, struct config_target *target, const 
 	if (!config_setting_is_array(setting) && !config_setting_is_list(setting)) {
 		if (target->option->type != OPTION_NETWORKS)
 			return config_value_store(target, &lone, w->err);
-		config_value_clear(target); /* nearly every port has one address: it may stand alone */
+		config_value_clear(target); /* most ports have one address, which needs no brackets */
 		return store(w, target, setting);
 	}
 	config_value_clear(target);
@@ -129,8 +129,8 @@ static int read_endpoint(const struct walk *w, const config_setting_t *group)
 		return rc;
 	if (!entry.control.port || !entry.data.port)
 		return config_fail(&origin, w->err,
-				   "an entry of endpoint_map without %s; write { control = "
-				   "\"198.18.1.1:3333\"; data = \"198.18.0.1:5555\"; }",
+				   "an entry of endpoint_map has no %s; write { control = \"198.18.1.1:3333\"; data = "
+				   "\"198.18.0.1:5555\"; }",
 				   entry.control.port ? "data" : "control");
 	w->load->map.origin = origin;
 	return config_map_add(&w->load->map, &entry, origin.line, w->err);
@@ -145,7 +145,7 @@ static int read_list(const struct walk *w, const config_setting_t *list, const s
 	if (!ports)
 		w->load->map.origin = origin;
 	if (!config_setting_is_list(list) && (!config_setting_is_array(list) || config_setting_length(list)))
-		return config_fail(&origin, w->err, "%s is a list of groups; write %s = ( { ... }, { ... } );",
+		return config_fail(&origin, w->err, "%s must be a list of groups; write %s = ( { ... }, { ... } );",
 				   known->name, known->name);
 	for (int i = 0; !rc && i < config_setting_length(list); i++) {
 		const config_setting_t *group = config_setting_get_elem(list, (unsigned)i);
@@ -153,7 +153,7 @@ static int read_list(const struct walk *w, const config_setting_t *list, const s
 		origin = origin_of(w, group);
 		if (!config_setting_is_group(group))
 			return config_fail(&origin, w->err,
-					   "an entry of %s that is no group; write %s = ( { ... }, { ... } );",
+					   "an entry of %s is not a group; write %s = ( { ... }, { ... } );",
 					   known->name, known->name);
 		rc = ports ? read_port(w, group) : read_endpoint(w, group);
 	}
@@ -171,7 +171,7 @@ static int read_top(const struct walk *w, const config_setting_t *setting)
 	if (group && group->list)
 		return read_list(w, setting, group);
 	if (group && !config_setting_is_group(setting))
-		return config_fail(&origin, w->err, "%s is a group; write %s = { ... };", name, name);
+		return config_fail(&origin, w->err, "%s must be a group; write %s = { ... };", name, name);
 	if (group)
 		return read_group(w, setting, &place);
 	place.base = w->load;
@@ -203,7 +203,7 @@ static int parse_config_text(const struct walk *w, const char *text)
 		rc = read_root(w, &parsed);
 	else
 		rc = star_error_set(w->err, -EINVAL,
-				    "%s:%d: %s (look for a missing ; = \" or bracket in this line and the one before)",
+				    "%s:%d: %s (look for a missing ; = \" or bracket in this line or the one before)",
 				    w->file, config_error_line(&parsed), config_error_text(&parsed));
 	config_destroy(&parsed);
 	return rc;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes of the comment or string that starts here; 0: none does. A string that is not closed goes to the end. */
+/* The length of the comment or string that starts here, or 0. An unclosed string extends to the end. */
 static size_t opaque(const char *text)
 {
 	const char *end;
@@ -14,7 +14,7 @@ static size_t opaque(const char *text)
 	if (*text == '#' || !strncmp(text, "//", 2))
 		return strcspn(text, "\n");
 	if (!strncmp(text, "/*", 2))
-		return (size_t)(strstr(text + 2, "*/") + 2 - text); /* flaw() has seen it */
+		return (size_t)(strstr(text + 2, "*/") + 2 - text); /* flaw() has made sure that it is closed */
 	if (*text != '"')
 		return 0;
 	for (end = text + 1; *end && *end != '"'; end++)
@@ -23,7 +23,7 @@ static size_t opaque(const char *text)
 	return (size_t)(end - text) + (*end == '"');
 }
 
-/* The bytes of a word or number: what libconfig takes as one name or one literal. */
+/* The length of a word or number: what libconfig reads as one name or one literal. */
 static size_t token(const char *text)
 {
 	size_t n = 0;
@@ -50,20 +50,20 @@ static unsigned lines_in(const char *text, size_t bytes)
 	return lines;
 }
 
-/* What libconfig must not see here; NULL: nothing. */
+/* What libconfig must not see at this position, as an error message; NULL: nothing. */
 static const char *flaw(const char *text)
 {
 	if (!strncmp(text, "@include", 8))
-		return "@include is not served; put everything into one file";
+		return "@include is not supported; put everything into one file";
 	if (!strncmp(text, "/*", 2) && !strstr(text + 2, "*/"))
-		return "a comment begins here that is not closed: all that follows would be left out; write */ at its "
-		       "end";
+		return "the comment that begins here is not closed, so all that follows would be ignored; write */ at "
+		       "its end";
 	return NULL;
 }
 
 char *config_widen_literals(const char *text, unsigned *line, const char **wrong)
 {
-	/* An integer of one digit, and what parts it from the next, become three bytes: twice the text is enough. */
+	/* An integer of one digit and its separator become three bytes, so twice the text is enough. */
 	char *wide = malloc(2 * strlen(text) + 1), *out = wide;
 	size_t n;
 

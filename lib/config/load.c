@@ -46,7 +46,7 @@ struct config_port *config_load_add_port(struct config_load *load, const struct 
 	return &config->ports[config->ports_count++];
 }
 
-/* "ports[1].mtu" to "ports[].mtu" and 1. Without brackets the index is 0. False when it is no name. */
+/* Splits "ports[1].mtu" into "ports[].mtu" and 1. Without brackets the index is 0. False: not a name of this form. */
 static bool split_name(const char *given, char *name, size_t bytes, unsigned *index)
 {
 	const char *open = strchr(given, '[');
@@ -94,7 +94,7 @@ static int override_port(struct config_load *load, struct config_target *target,
 	return config_value_store_text(target, value, err);
 }
 
-/* Here a port has an index, and the endpoint map is given whole. */
+/* On the command line a port has an index, and the endpoint map is one value. */
 static int fail_unknown(const struct config_origin *origin, const char *name, struct star_error *err)
 {
 	const char *nearest = config_option_nearest(name), *close = strchr(nearest, ']');
@@ -129,7 +129,7 @@ int config_load_override(struct config_load *load, const struct config_override 
 	return config_value_store_text(&target, override->value, err);
 }
 
-/* The job decides which environment variables govern; no variable sets it, so that --set may be asked first. */
+/* The job decides which environment variables apply. No variable sets the job itself, so --set can be read first. */
 static int find_job(struct config_load *load, const struct config_override *overrides, unsigned count,
 		    enum config_job *job, struct star_error *err)
 {
@@ -142,7 +142,7 @@ static int find_job(struct config_load *load, const struct config_override *over
 	return rc;
 }
 
-/* A relative path in a configuration file starts at that file's folder. */
+/* A relative path in a configuration file starts at that file's directory. */
 static int find_map_path(struct config_load *load, struct star_error *err)
 {
 	struct config_origin *origin = config_load_origin(load, config_option_find("endpoint_map_file"));
@@ -161,7 +161,7 @@ static int read_map(struct config_load *load, struct star_error *err)
 	struct config_origin *origin = config_load_origin(load, config_option_find("endpoint_map_file"));
 	struct star_error why = { 0 };
 
-	/* What the seeds' users have: .endpoint_map in the folder that they start in. */
+	/* DeepRec's users have a file .endpoint_map in the directory that they start in. */
 	if (!load->map_file[0] && !load->map.count && !access(".endpoint_map", F_OK))
 		snprintf(load->map_file, sizeof(load->map_file), ".endpoint_map");
 	if (!load->map_file[0])
@@ -194,7 +194,7 @@ static int load_all(struct config_load *load, const char *file, const struct con
 	return rc ? rc : config_load_check(load, err);
 }
 
-/* What only a PS, or a worker without a file, has a use for. */
+/* Options that only a PS, or only a worker without a file, can use. */
 static int refuse_foreign(struct config_load *load, struct star_error *err)
 {
 	for (unsigned i = 0; i < config_options_count; i++) {
@@ -202,10 +202,11 @@ static int refuse_foreign(struct config_load *load, struct star_error *err)
 		const struct config_origin *origin = config_load_origin(load, option);
 
 		if (!option->worker && origin->source == SOURCE_FILE)
-			return config_fail(origin, err, "%s means nothing to a worker; take it out", option->name);
+			return config_fail(origin, err, "%s has no meaning for a worker; remove it", option->name);
 	}
 	return load->map.count ? config_fail(&load->map.origin, err,
-					     "endpoint_map means nothing to a worker: nodes tell their data addresses")
+					     "endpoint_map has no meaning for a worker, which learns the data "
+					     "addresses from the nodes; remove it")
 			       : 0;
 }
 
@@ -215,7 +216,9 @@ static int load_worker(struct config_load *load, const char *file, struct star_e
 
 	snprintf(load->config->job_name, sizeof(load->config->job_name), "worker");
 	if (!rc && access(file, F_OK) != 0)
-		rc = star_error_set(err, -errno, "there is no worker's file %s: docs/libstar.rst shows one", file);
+		rc = star_error_set(err, -errno,
+				    "the worker's configuration file %s does not exist; docs/libstar.rst shows one",
+				    file);
 	if (!rc)
 		rc = config_load_file(load, file, err);
 	if (!rc)

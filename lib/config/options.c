@@ -27,7 +27,7 @@ const struct config_group config_groups[] = {
 	{ "checkpoint", false, "Checkpoints: copies of the parameters on disk." },
 	{ "journal", false, "The journal: changes since the last checkpoint, on disk." },
 	{ "standby", false, "The pair: a primary node, and a standby that can take its place." },
-	{ "tests", false, "Faults on purpose." },
+	{ "tests", false, "Fault injection, for tests." },
 	{ "control", false, "The control plane." },
 	{ "metrics", false, "What the node reports: over HTTP, for Prometheus, and over DPDK's telemetry." },
 	{ "security", false, "Access to the control plane and to the data network." },
@@ -35,7 +35,7 @@ const struct config_group config_groups[] = {
 };
 const unsigned config_groups_count = sizeof(config_groups) / sizeof(config_groups[0]);
 
-/* The members of a group stand together, in the order in which help, the reference page and config_print show them. */
+/* The members of a group are adjacent, in the order in which help, the reference page and config_print show them. */
 const struct config_option config_options[] = {
 	{ "node.job_name", OF_CONFIG(job_name), .type = OPTION_WORD, .choices = "ps|worker|chief", .fallback = "ps",
 	  .worker = true,
@@ -61,13 +61,14 @@ const struct config_option config_options[] = {
 		  "cluster. Fixed when the cluster is created." },
 
 	{ "endpoint_map_file", OF_LOAD(map_file), .type = OPTION_TEXT, .min = 1, .max = CONFIG_TEXT_MAX,
-	  .fallback_how = "./.endpoint_map, where there is one",
+	  .fallback_how = "./.endpoint_map, if it exists",
 	  .variables = { "TF_SEASTAR_ENDPOINT_MAP_PATH", "TF_SEASTAR_ENDPOINT_MAP_PATH" },
 	  .variable_means = ENVIRONMENT_FOLDER,
-	  .help = "A file with the endpoint map, a line each: control address = data address. In a configuration file "
-		  "a relative path starts at that file's folder. Give this or endpoint_map, not both." },
+	  .help = "A file with the endpoint map, one entry per line: control address = data address. In a "
+		  "configuration file a relative path starts at that file's folder. Give this or endpoint_map, not "
+		  "both." },
 	{ "endpoint_map[].control", OF_ENDPOINT(control), .type = OPTION_ADDRESS, .required = true,
-	  .help = "A control address, as it stands in cluster.ps or cluster.worker." },
+	  .help = "A control address, as written in cluster.ps or cluster.worker." },
 	{ "endpoint_map[].data", OF_ENDPOINT(data), .type = OPTION_ADDRESS, .required = true,
 	  .help = "Its data address. That of a PS belongs to the appliance, not to the kernel: the address of one of "
 		  "the node's ports, and the TCP port of reactor 0 (reactor r has data port + r)." },
@@ -233,7 +234,7 @@ const struct config_option config_options[] = {
 	  .help = "Memory of each reactor for the list of rows that have changed since the last checkpoint, 8 bytes "
 		  "each; a delta writes these. 0: no deltas." },
 	{ "checkpoint.rate_mib_s", OF_CONFIG(checkpoint_rate_mib_s), .type = OPTION_NUMBER, .max = 1 << 20,
-	  .fallback = "0", .unit = "MiB a second",
+	  .fallback = "0", .unit = "MiB per second",
 	  .help = "Limit of the rate at which the node writes a checkpoint; 0: none." },
 
 	{ "journal.directory", OF_CONFIG(journal_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
@@ -316,18 +317,19 @@ const struct config_option config_options[] = {
 	  .fallback = "", .help = "The PEM file with its private key, without a passphrase." },
 	{ "standby.durability", OF_CONFIG(standby_durability), .type = OPTION_CHOICE, .choices = "async|retained|sync",
 	  .fallback = "retained",
-	  .help = "When a reply leaves that tells of a change: async: at once, and what the last moments had is lost "
-		  "when the primary dies; retained: at once, and libstar keeps pushes until the standby has them, and "
-		  "sends them again if the primary dies before, so that nothing is lost; sync: when the standby has "
-		  "the change, too, with the same effect. Pulls never wait; without a standby nothing does, but for "
-		  "what journal.durability asks. Give both nodes the same." },
+	  .help = "When the node replies to a change. async: at once; the last moments are lost if the primary dies. "
+		  "retained: at once, and libstar keeps pushes until the standby has them, and sends them again if the "
+		  "primary dies before. sync: when the standby has the change, too. Pulls never wait. While there is "
+		  "no standby, replies wait only for the journal, as journal.durability says. Both nodes must have the "
+		  "same value." },
 
 	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",
-	  .help = "Checkpoints of a chain at most: where a delta would be one more, a full one is written." },
+	  .help = "The longest chain: a full checkpoint and its deltas. If a delta would make it longer, a full "
+		  "checkpoint is written instead." },
 	{ "tests.loss_ppm", OF_CONFIG(loss_ppm), .type = OPTION_NUMBER, .max = 1000000, .fallback = "0",
 	  .unit = "of a million",
-	  .help = "Loses this many of the frames that come in, and of those that leave, at random: to see what loss "
-		  "does." },
+	  .help = "Drops this many of the received frames, and of the sent ones, at random: to see the effect of "
+		  "packet loss." },
 
 	{ "control.socket", OF_CONFIG(control_socket), .type = OPTION_TEXT, .min = 1, .max = 107,
 	  .fallback_how = "/run/starserver/<job_name>-<task_index>.sock; for an ordinary user, in "
@@ -515,7 +517,7 @@ const char *config_option_takes(const struct config_option *o, char *text, size_
 	case OPTION_ADDRESSES:
 		snprintf(text, bytes,
 			 "a list of at most %u addresses, as in [ \"198.18.1.1:3333\", \"198.18.1.2:3333\" ]%s", o->max,
-			 o->others ? "; two of one task stand as \"198.18.1.2:3333|198.18.1.3:3333\"" : "");
+			 o->others ? "; the two of a pair are written as \"198.18.1.2:3333|198.18.1.3:3333\"" : "");
 		break;
 	}
 	return text;

@@ -21,7 +21,7 @@ static void print_choice(const char *choices, uint32_t index, FILE *out)
 	fprintf(out, "\"%.*s\"", (int)strcspn(choices, "|"), choices);
 }
 
-/* others: NULL, or the second of each, where it has one. */
+/* others: NULL, or the second address of each task that has one. */
 static void print_addresses(const struct config_address *addresses, const struct config_address *others, uint32_t count,
 			    FILE *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The option table for readers: --help and the reference page. */
+/* Prints the option table for people: --help and the reference page. */
 #include "config/load.h"
 
 #include <string.h>
@@ -64,7 +64,7 @@ void config_print_help(FILE *out)
 
 	fputs("Options of the configuration file, of --set NAME=VALUE and of the environment.\n"
 	      "The command line overrides the environment, which overrides the file, which overrides the defaults.\n"
-	      "With --set a list is written with commas: --set cores.list=2,3; a port by its place: --set "
+	      "With --set a list is written with commas: --set cores.list=2,3; a port by its index: --set "
 	      "ports[0].mtu=9000;\nand the endpoint map as --set endpoint_map=198.18.1.1:3333=198.18.0.1:5555,...\n",
 	      out);
 	for (unsigned i = 0; i < config_options_count; i++) {
@@ -92,7 +92,7 @@ static void rst_option(const struct config_option *o, FILE *out)
 	char takes[TAKES_MAX], fallback[TAKES_MAX];
 
 	fprintf(out, "   * - ``%s``\n     - %s\n", o->name, config_option_takes(o, takes, sizeof(takes)));
-	/* A default in words is prose; one that can be written as it stands is code. */
+	/* A default in words is prose; one that can be copied into a file is code. */
 	fprintf(out, o->fallback ? "     - ``%s``\n" : "     - %s\n", default_of(o, fallback, sizeof(fallback)));
 	fprintf(out, "     - %s\n", o->help);
 }
@@ -130,7 +130,7 @@ static void rst_environment(FILE *out)
 			    (job == JOB_WORKER && !strcmp(o->variables[job], o->variables[JOB_PS])))
 				continue;
 			fprintf(out, "   * - ``%s``\n     - ``%s``\n     - %s\n", o->variables[job], o->name,
-				o->variable_means == ENVIRONMENT_NEGATED  ? "a switch that says the opposite"
+				o->variable_means == ENVIRONMENT_NEGATED  ? "a switch with the opposite meaning"
 				: o->variable_means == ENVIRONMENT_FOLDER ? "the folder that holds ``.endpoint_map``"
 				: o->type == OPTION_BOOL		  ? "a switch"
 				: o->unit				  ? o->unit
@@ -149,45 +149,47 @@ static const char rst_head[] = "Configuration reference\n"
 			       "the environment and the\n"
 			       "command line. ``starserver --check -c FILE`` reads all of it and says what is wrong, "
 			       "without starting anything.\n"
-			       "A wrong key, type or value is refused with file and line; nothing is repaired in "
-			       "silence, and nothing starts.\n"
-			       "``@include`` is not served: a configuration is one file.\n";
+			       "A wrong key, type or value is refused with file and line; nothing is repaired "
+			       "silently, and nothing starts.\n"
+			       "``@include`` is not supported: a configuration is one file.\n";
 
 static const char rst_precedence[] =
 	"Each source overrides those below it:\n\n"
-	"#. the command line: ``--set name=value``, with the names of this page; of two for one name, the later\n"
+	"#. the command line: ``--set name=value``, with the names of this page; if a name is given twice, the later "
+	"wins\n"
 	"#. the environment\n"
 	"#. the configuration file\n"
 	"#. the defaults\n\n"
-	"With ``--set`` a list is written with commas (``--set cores.list=2,3``), a port is named by its place "
+	"With ``--set`` a list is written with commas (``--set cores.list=2,3``), a port is named by its index "
 	"(``--set\n"
-	"ports[0].mtu=9000``; the place behind the last one adds a port), and the endpoint map is given whole "
+	"ports[0].mtu=9000``; the index after the last one adds a port), and the endpoint map is given whole "
 	"(``--set\n"
 	"endpoint_map=198.18.1.1:3333=198.18.0.1:5555,198.18.1.2:3333=198.18.0.2:5555``).\n";
 
 static const char rst_map[] =
-	"The endpoint map says which data address each control address has. It stands in the configuration file, as "
+	"The endpoint map says which data address each control address has. It is in the configuration file, as "
 	"the\n"
-	"list ``endpoint_map``, or in a file of its own, ``.endpoint_map``, one entry a line::\n\n"
+	"list ``endpoint_map``, or in a file of its own, ``.endpoint_map``, one entry per line::\n\n"
 	"   # control address = data address\n"
 	"   198.18.1.1:3333 = 198.18.0.1:5555    # PS 0\n"
 	"   198.18.1.2:3333 = 198.18.0.2:5555    # PS 1\n"
 	"   127.0.0.1:4444=127.0.0.1:6666        # a worker: kept\n\n"
-	"Blank lines, comments, spaces, carriage returns and a byte order mark are fine. A control address that "
-	"stands\n"
+	"Blank lines, comments, spaces, carriage returns and a byte order mark are accepted. A control address that "
+	"is listed\n"
 	"twice, a second ``=``, a port that is not from 1 to 65535 and a missing entry for the node itself (its "
 	"control\n"
 	"address is ``cluster.ps[task_index]``) are errors with file and line. The map has no roles; those come from "
 	"the\n"
-	"cluster. An IPv6 address stands in brackets, as in ``[2001:2::1]:5555``. A PS's data address belongs to the\n"
+	"cluster. An IPv6 address is written in brackets, as in ``[2001:2::1]:5555``. A PS's data address belongs to "
+	"the\n"
 	"appliance, not to the kernel: it is one of the addresses of the node's ports. An address that only the kernel "
 	"can\n"
-	"own (127.0.0.0/8, 0.0.0.0, ::1, multicast, localhost) is refused, and so is one of the link only "
+	"own (127.0.0.0/8, 0.0.0.0, ::1, multicast, localhost) is refused, and so is a link-local one "
 	"(fe80::/10).\n"
 	"Reactor r of the node listens on data port + r; two PS on one data host need data ports that far apart.\n\n"
 	"Without ``endpoint_map``, ``endpoint_map_file`` and ``TF_SEASTAR_ENDPOINT_MAP_PATH``, a file "
 	"``.endpoint_map`` in\n"
-	"the working directory is read, where there is one. Nothing is guessed without a map.\n";
+	"the working directory is read, if it exists. Without a map nothing is guessed.\n";
 
 static const char rst_example[] =
 	"   node = { job_name = \"ps\"; task_index = 0; };\n"
@@ -213,7 +215,7 @@ void config_print_rst(FILE *out)
 	rst_title("Precedence", '=', out);
 	fputs(rst_precedence, out);
 	rst_title("Options", '=', out);
-	fputs("An option ``group.key`` stands in the file as ``group = { key = value; };``, and ``list[].key`` as "
+	fputs("An option ``group.key`` is written in the file as ``group = { key = value; };``, and ``list[].key`` as "
 	      "``list = (\n"
 	      "{ key = value; }, ... );``.\n",
 	      out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data address of a node on the kernel's sockets, which may be a host's name. It is looked up once, when the
- * configuration is read; workers are told the address.
+ * The data address of a node on the kernel's sockets may be a host name. It is resolved once, when the configuration is
+ * read, and workers are told the address.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #include "config/check.h"
 
-/* A name may stand in /etc/hosts twice, or there and in DNS. */
+/* A name may be in /etc/hosts twice, or there and in DNS. */
 static bool is_before(const struct addrinfo *list, const struct addrinfo *one)
 {
 	while (list != one &&
@@ -22,7 +22,7 @@ static bool is_before(const struct addrinfo *list, const struct addrinfo *one)
 	return list != one;
 }
 
-/* The literals of a look-up, each once; returns how many there are. */
+/* Lists the addresses of a look-up, each once; returns their number. */
 static unsigned list_addresses(const struct addrinfo *found, char *first, size_t first_bytes, char *all, size_t bytes)
 {
 	unsigned count = 0;
@@ -51,24 +51,23 @@ static int look_up_host(const struct config_origin *origin, char *host, size_t b
 	unsigned count;
 	int rc;
 
-	/* It means both 127.0.0.1 and ::1 nearly everywhere. */
+	/* localhost is both 127.0.0.1 and ::1 nearly everywhere. */
 	if (!strcasecmp(host, "localhost")) {
 		snprintf(host, bytes, "127.0.0.1");
 		return 0;
 	}
 	rc = getaddrinfo(host, NULL, &hints, &found);
 	if (rc != 0)
-		return config_fail(
-			origin, err,
-			"the data address \"%s\" is not known here: %s; write an IP address, or add the name to "
-			"/etc/hosts",
-			host, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+		return config_fail(origin, err,
+				   "the data address \"%s\" cannot be resolved: %s; write an IP address, or add the "
+				   "name to /etc/hosts",
+				   host, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 	count = list_addresses(found, first, sizeof(first), all, sizeof(all));
 	freeaddrinfo(found);
 	if (count != 1)
 		return config_fail(
 			origin, err,
-			"the data address \"%s\" has %u addresses (%s); write the one that workers shall use", host,
+			"the data address \"%s\" has %u addresses (%s); write the one that workers should use", host,
 			count, all);
 	snprintf(host, bytes, "%s", first);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the administrator's sockets are, when the configuration names no place. */
+/* The default paths of the administrator's sockets. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ void config_runtime_folder(char folder[CONFIG_RUNTIME_MAX])
 
 	if (geteuid() == 0 || access(SYSTEM_FOLDER, W_OK | X_OK) == 0)
 		strcpy(folder, SYSTEM_FOLDER);
-	/* After su the variable may still name the folder of another user. */
+	/* After su the variable may still name another user's directory. */
 	else if (own && own[0] == '/' && strlen(own) + sizeof(last) <= CONFIG_RUNTIME_MAX &&
 		 access(own, W_OK | X_OK) == 0)
 		snprintf(folder, CONFIG_RUNTIME_MAX, "%s%s", own, last);

@@ -27,7 +27,7 @@ static int check_text(const char *path, char *text, size_t bytes, struct star_er
 		return star_error_set(err, -EFBIG, "%s is larger than %d MiB: is it the right file?", path,
 				      CONFIG_FILE_MAX >> 20);
 	if (nul)
-		return star_error_set(err, -EINVAL, "%s:%u: a NUL byte: the file is not text in UTF-8", path,
+		return star_error_set(err, -EINVAL, "%s:%u: a NUL byte: the file is not UTF-8 text", path,
 				      line_of(text, nul));
 	text[bytes] = 0;
 	if (!strncmp(text, "\xef\xbb\xbf", 3))
@@ -46,7 +46,7 @@ char *config_read_text(const char *path, struct star_error *err)
 		star_error_set(err, fd, "cannot open %s: %s", path, base_open_error(fd));
 		return NULL;
 	}
-	/* One byte more than is allowed is read, to know that there is more, and one is kept for the NUL. */
+	/* Reads one byte more than allowed, to detect a file that is too large, and keeps one for the NUL. */
 	do {
 		room *= 2;
 		larger = realloc(text, room);

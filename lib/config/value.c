@@ -76,8 +76,8 @@ static int store_text(const struct config_target *t, const struct config_value *
 
 	for (const char *c = v->text; *c; c++)
 		if (base_is_control(*c))
-			return config_fail(&t->origin, err, "%s has a control character (code %d); take it out",
-					   o->name, *c);
+			return config_fail(&t->origin, err, "%s has a control character (code %d); remove it", o->name,
+					   *c);
 	if (length < o->min || length > o->max)
 		return config_fail(&t->origin, err, "%s = \"%.80s\" is %zu bytes long; allowed: %u to %u bytes",
 				   o->name, v->text, length, o->min, o->max);
@@ -116,8 +116,8 @@ static int parse_address(const struct config_target *t, const char *text, struct
 		       : 0;
 }
 
-/* An address in its usual form, so that equal ones are equal texts; the longest prefix of its family, 0 when it is
- * none. */
+/* Writes an address in canonical form, so that equal addresses are equal texts; returns the longest prefix of its
+ * family, 0 if it is not an address. */
 static unsigned long canonical(const char *text, char *host)
 {
 	struct in6_addr literal6;
@@ -287,7 +287,10 @@ static int store_scalar_text(const struct config_target *t, const char *text, st
 			return -EINVAL;
 		v = (struct config_value){ .kind = VALUE_BOOL, .number = flag };
 	} else if (t->option->type == OPTION_NUMBER || t->option->type == OPTION_NUMBERS) {
-		/* strtoll skips spaces and saturates: the first is refused, the second is out of every range */
+		/*
+		 * strtoll skips spaces and saturates: the first is refused here, and a saturated value is out of every
+		 * range
+		 */
 		long long number = strtoll(text, &end, 10);
 
 		if (end != text && !*end && (strchr("0123456789-", *text)))

@@ -184,7 +184,7 @@ void open_by_dpdk_says_what_is_wrong(void)
 
 	CHECK(!star_open("dpdk:/nowhere/worker.conf", LONG_US, &err));
 	CHECK_INT(err.code, -ENOENT);
-	CHECK_HAS(err.text, "there is no worker's file /nowhere/worker.conf");
+	CHECK_HAS(err.text, "the worker's configuration file /nowhere/worker.conf does not exist");
 	peer_datagrams = true;
 	b = bench_start(1, 1, 2);
 	peer_datagrams = false;

@@ -199,9 +199,9 @@ void cores_are_counted(void)
 	support_one_core(true);
 	CHECK_UINT(config_usable_cores(), 1);
 	support_refused(PS_FILE "cores = {\nnumber = 2; polling = true; };", NULL,
-			"t.conf:6: |cores.number asks for 2 polling reactors|may use 1 cores");
+			"t.conf:6: |cores.number asks for 2 polling reactors|may use only 1 cores");
 	support_refused(PS_FILE "cores = {\nnumber = 16; pin = true; };", NULL,
-			"t.conf:6: |cores.number asks for 16 pinned reactors|may use 1 cores");
+			"t.conf:6: |cores.number asks for 16 pinned reactors|may use only 1 cores");
 	setenv("NETWORK_PS_CORE_NUMBER", "2", 1);
 	setenv("PS_DISABLE_PIN_CORES", "False", 1);
 	support_refused(PS_FILE, NULL, "environment variable NETWORK_PS_CORE_NUMBER: cores.number asks for 2 pinned");

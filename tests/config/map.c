@@ -55,8 +55,8 @@ void bad_map_lines(void)
 		const char *text, *parts;
 	} cases[] = {
 		{ "a:1=b:2\n\na:1=c:3\n",
-		  ".endpoint_map:3: |a:1 has an entry already in line 1, b:2; keep one of them" },
-		{ "a:1=b:2\nA:1=c:3\n", ".endpoint_map:2: |has an entry already" },
+		  ".endpoint_map:3: |a:1 already has an entry in line 1, b:2; keep one of them" },
+		{ "a:1=b:2\nA:1=c:3\n", ".endpoint_map:2: |already has an entry" },
 		{ "a:1=b:2=c:3\n", ".endpoint_map:1: |second '='|198.18.1.1:3333=198.18.0.1:5555" },
 		{ "a:1=b:2 c:3=d:4\n", ".endpoint_map:1: |second '='" },
 		{ "a:1=b:2\na:2\n", ".endpoint_map:2: |\"a:2\" has no '='|198.18.1.1:3333=198.18.0.1:5555" },
@@ -74,23 +74,23 @@ void bad_map_lines(void)
 		{ "a:1=b:-1\n", "the port \"-1\" is not a number" },
 		{ "a:1=b:\n", "the port \"\" is not a number" },
 		{ "a:1=:2\n", "has no host" },
-		{ "a:1=b c:2\n", "a character that no name has" },
+		{ "a:1=b c:2\n", "a character that host names cannot contain" },
 		{ "a:1=198.18.0.256:2\n", "198.18.0.256 is not an IPv4 address" },
 		{ "a:1=198.18.0:2\n", "198.18.0 is not an IPv4 address" },
 		{ "a:1=2001:2::1:2\n", "more than one ':'|an IPv6 address in brackets, as in [2001:2::1]:3333" },
-		{ "a:1=[2001:2::1\n", "data address|no port behind a closing bracket|[2001:2::1]:3333" },
-		{ "a:1=[2001:2::1]\n", "no port behind a closing bracket" },
-		{ "a:1=[2001:2::1]2\n", "no port behind a closing bracket" },
+		{ "a:1=[2001:2::1\n", "data address|no ']' followed by a port|[2001:2::1]:3333" },
+		{ "a:1=[2001:2::1]\n", "no ']' followed by a port" },
+		{ "a:1=[2001:2::1]2\n", "no ']' followed by a port" },
 		{ "a:1=[2001:2::1]:x\n", "the port \"x\" is not a number" },
 		{ "a:1=[2001:2::1]:0\n", "the port 0 is out of range" },
-		{ "a:1=[2001:2:::1]:2\n", "what stands in brackets is not an IPv6 address" },
+		{ "a:1=[2001:2:::1]:2\n", "the text in brackets is not an IPv6 address" },
 		{ "a:1=[fe80::1%eth0]:2\n", "is not an IPv6 address" },
 		{ "a:1=[]:2\n", "is not an IPv6 address" },
 		{ "a:1=[198.18.0.1]:2\n", "is not an IPv6 address" },
 		{ "a:1=[0123:4567:89ab:cdef:0123:4567:89ab:cdef:0123]:2\n", "is not an IPv6 address" },
-		{ "a:1=[::ffff:198.18.0.1]:2\n", "IPv4 address in IPv6's clothes" },
+		{ "a:1=[::ffff:198.18.0.1]:2\n", "IPv4 address in IPv6 form" },
 		{ "[2001:2:1::1]:1=[2001:2::1]:5555\n[2001:02:01:0::1]:1=b:2\n",
-		  ".endpoint_map:2: |[2001:2:1::1]:1 has an entry already in line 1, [2001:2::1]:5555" },
+		  ".endpoint_map:2: |[2001:2:1::1]:1 already has an entry in line 1, [2001:2::1]:5555" },
 		{ "a:1=b:2\r\nrubbish\r\n", ".endpoint_map:2: |\"rubbish\" has no '='" },
 	};
 
@@ -161,12 +161,12 @@ void own_entry(void)
 		    ".endpoint_map:1: |198.18.0.5:5555 of this node is the address of none of its ports, which have "
 		    "198.18.0.1/24");
 	support_refused(NODE CLUSTER PORTS "endpoint_map = ( {\ncontrol = \"198.18.1.1:3333\"; } );", NULL,
-			"t.conf:4: |an entry of endpoint_map without data");
+			"t.conf:4: |an entry of endpoint_map has no data");
 	support_refused(NODE CLUSTER PORTS "endpoint_map = ( { data = \"198.18.1.1:3333\"; } );", NULL,
-			"without control");
+			"has no control");
 	support_refused(NODE CLUSTER PORTS "endpoint_map = (\n{ control = \"a:1\"; data = \"b:1\"; },\n{ control = "
 					   "\"a:1\"; data = \"c:1\"; } );",
-			NULL, "t.conf:6: |a:1 has an entry already in line 5");
+			NULL, "t.conf:6: |a:1 already has an entry in line 5");
 }
 
 void kernel_owned_data_addresses(void)
@@ -177,14 +177,14 @@ void kernel_owned_data_addresses(void)
 		      { "127.255.0.9", "loopback" },
 		      { "localhost", "loopback" },
 		      { "LocalHost", "loopback" },
-		      { "0.0.0.0", "any address" },
+		      { "0.0.0.0", "the unspecified address" },
 		      { "224.0.0.1", "multicast" },
 		      { "239.255.255.255", "multicast" },
 		      { "255.255.255.255", "broadcast" },
 		      { "[::1]", "loopback" },
-		      { "[::]", "any address" },
+		      { "[::]", "the unspecified address" },
 		      { "[ff02::1]", "multicast" },
-		      { "[fe80::1]", "of the link only" } };
+		      { "[fe80::1]", "link-local" } };
 	char map[200];
 
 	for (unsigned i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
@@ -195,7 +195,7 @@ void kernel_owned_data_addresses(void)
 		snprintf(map, sizeof(map), "198.18.1.1:3333=198.18.0.1:5555\n198.18.1.2:3333=%s:5555\n", hosts[i].host);
 		map_refused(map, ".endpoint_map:2: |belongs to the appliance|198.18.1.2:3333=");
 	}
-	map_refused("198.18.1.1:3333=star0:5555\n", ".endpoint_map:1: |is a name; a data address is an IP address");
+	map_refused("198.18.1.1:3333=star0:5555\n", ".endpoint_map:1: |is a name; give an IP address");
 }
 
 /* A node whose data address is its port's second one, in another spelling. */
@@ -265,7 +265,7 @@ void data_ports_that_overlap(void)
 		    "overlap|198.18.1.2:3333|198.18.0.1:5556");
 	map_refused("198.18.1.1:3333=198.18.0.1:5555\n198.18.1.2:3333=198.18.0.1:5554\n", "overlap");
 	map_refused("198.18.1.1:3333=198.18.0.1:5555\n198.18.1.2:3333=198.18.0.1:5555\n", "overlap");
-	map_refused("198.18.1.1:3333=198.18.0.1:65535\n", "would end above 65535; allowed: at most 65534");
+	map_refused("198.18.1.1:3333=198.18.0.1:65535\n", "would go beyond 65535; start at 65534 or lower");
 }
 
 void map_file_in_configuration(void)
@@ -359,7 +359,7 @@ void jobs_without_ports(void)
 	}
 	config_free(c);
 	support_refused("node = { job_name = \"worker\"; task_index = 1; };\n" CLUSTER, NULL,
-			"t.conf:1: |there are 1 tasks of the job worker; allowed: 0 to 0");
+			"t.conf:1: |there are 1 tasks of job worker; allowed: 0 to 0");
 	support_refused("node = { job_name = \"worker\"; };\ncluster = { ps = [ \"a:1\" ]; };", NULL,
 			"cluster.worker is empty");
 	c = support_load("node = { job_name = \"chief\"; };\n" CLUSTER, NULL, &err);
@@ -394,9 +394,10 @@ void kernel_stack(void)
 	kernel_data(KERNEL_MAP("198.18.0.1:5555"), "198.18.0.1");
 	support_refused(KERNEL_MAP("0.0.0.0:5555"), NULL, "0.0.0.0:5555|workers cannot connect to it|write an address");
 	support_refused(KERNEL_MAP("[ff02::1]:5555"), NULL, "multicast|write an address");
-	support_refused(KERNEL_MAP("none.invalid:5555"), NULL, "\"none.invalid\" is not known here|/etc/hosts");
-	support_refused(PS_FILE KERNEL, NULL, "owns no ports: take `ports` out|stack = \"dpdk\"");
+	support_refused(KERNEL_MAP("none.invalid:5555"), NULL, "\"none.invalid\" cannot be resolved|/etc/hosts");
+	support_refused(PS_FILE KERNEL, NULL, "owns no ports: remove `ports`|stack = \"dpdk\"");
 	support_refused(NODE CLUSTER MAP, NULL, "there is no port for the data plane|stack = \"kernel\"");
 	support_refused(PS_FILE "network = { stack = \"posix\"; };\n", NULL, "one of \"dpdk\", \"kernel\"");
-	support_refused(KERNEL_MAP("127.0.0.1:65535"), "cores.number=2", "would end above 65535|at most 65534");
+	support_refused(KERNEL_MAP("127.0.0.1:65535"), "cores.number=2",
+			"would go beyond 65535|start at 65534 or lower");
 }

@@ -56,22 +56,22 @@ void bad_worker_files(void)
 		const char *text, *parts;
 	} cases[] = {
 		{ MEMIF, "cluster.ps is empty" },
-		{ PS, "a worker has one port, and 0 are given" },
+		{ PS, "a worker has one port, but 0 are given" },
 		{ PS "ports = ( { device = \"net_memif\"; options = \"socket=/a\"; address = \"198.18.0.9/24\"; },\n"
 		     "{ device = \"net_memif\"; options = \"socket=/b\"; address = \"198.18.0.10/24\"; } );",
-		  "a worker has one port, and 2 are given" },
+		  "a worker has one port, but 2 are given" },
 		{ PS "ports = ( { device = \"net_memif\"; address = \"198.18.0.9/24\"; } );",
 		  "worker.conf:2: |options has no socket" },
 		{ PS "ports = ( { device = \"net_memif\"; options = \"role=server,socket=/a\"; address = "
 		     "\"198.18.0.9/24\"; } "
 		     ");",
-		  "worker.conf:2: |a worker is a memif's client" },
+		  "worker.conf:2: |a worker is always the client of a memif" },
 		{ PS MEMIF "limits = { connections = 5; };",
-		  "worker.conf:3: limits.connections means nothing to a worker" },
-		{ PS MEMIF "memory = { parameter_mib = 5; };", "worker.conf:3: memory.parameter_mib means nothing" },
+		  "worker.conf:3: limits.connections has no meaning for a worker" },
+		{ PS MEMIF "memory = { parameter_mib = 5; };", "worker.conf:3: memory.parameter_mib has no meaning" },
 		{ PS MEMIF "memory = { mbuf = 5; };", "worker.conf:3: unknown key `memory.mbuf`|memory.mbufs" },
 		{ PS MEMIF "node = { job_name = \"ps\"; };", "worker.conf:3: |this is a worker's file" },
-		{ PS MEMIF MAP, "worker.conf:3: endpoint_map means nothing to a worker" },
+		{ PS MEMIF MAP, "worker.conf:3: endpoint_map has no meaning for a worker" },
 		{ PS "ports = ( { device = \"net_memif\"; options = \"socket=/a\"; } );", "ports[0] has no address" },
 	};
 	struct star_error err;

@@ -93,22 +93,22 @@ void wrong_tf_configs_are_refused(void)
 	} cases[] = {
 		{ "", "line 1, column 0" },
 		{ "{\"cluster\": 3,}", "line 1" },
-		{ "[]", "it is no object" },
+		{ "[]", "it must be a JSON object" },
 		{ "3", "line 1" },
-		{ "{\"cluster\": []}", "\"cluster\" is no object" },
-		{ "{\"cluster\": \"a:1\"}", "\"cluster\" is no object" },
+		{ "{\"cluster\": []}", "\"cluster\" must be a JSON object" },
+		{ "{\"cluster\": \"a:1\"}", "\"cluster\" must be a JSON object" },
 		{ "{\"task\": {\"type\": \"ps\", \"index\": 0}}", "a task \"ps\" needs a \"cluster\"" },
 		{ "{\"cluster\": {\"ps\": {\"0\": \"a:1\", \"2\": \"a:2\"}}}", "\"ps\" lacks task 1" },
-		{ "{\"cluster\": {\"ps\": {\"x\": \"a:1\"}}}", "\"x\" is no task's index" },
-		{ "{\"cluster\": {\"ps\": {\"-1\": \"a:1\"}}}", "\"-1\" is no task's index" },
-		{ "{\"cluster\": {\"ps\": {\"\": \"a:1\"}}}", "\"\" is no task's index" },
-		{ "{\"cluster\": {\"ps\": {\"65536\": \"a:1\"}}}", "\"65536\" is no task's index" },
+		{ "{\"cluster\": {\"ps\": {\"x\": \"a:1\"}}}", "\"x\" is not the index of a task" },
+		{ "{\"cluster\": {\"ps\": {\"-1\": \"a:1\"}}}", "\"-1\" is not the index of a task" },
+		{ "{\"cluster\": {\"ps\": {\"\": \"a:1\"}}}", "\"\" is not the index of a task" },
+		{ "{\"cluster\": {\"ps\": {\"65536\": \"a:1\"}}}", "\"65536\" is not the index of a task" },
 		{ "{\"cluster\": {\"ps\": {\"0\": \"a:1\", \"00\": \"a:2\"}}}", "\"ps\" has task 0 twice" },
 		{ "{\"cluster\": {\"ps\": {\"0\": 7}}}", "task 0 is not" },
 		{ "{\"cluster\": {\"ps\": [\"grpc://\"]}}", "task 0 is not" },
 		{ "{\"cluster\": {\"ps\": [\"http://\"]}}", "task 0 is not" },
 		{ "{\"cluster\": {\"ps\": [\"a:1\", \"grpc://a:1\"]}}", "a:1 twice" },
-		{ "{\"cluster\": {\"ps\": \"a:1\"}}", "\"ps\" is a list" },
+		{ "{\"cluster\": {\"ps\": \"a:1\"}}", "\"ps\" must be a list" },
 		{ "{\"cluster\": {\"ps\": [\"a\"]}}", "task 0 is not" },
 		{ "{\"cluster\": {\"ps\": [\"a:1\", \":2\"]}}", "task 1 is not" },
 		{ "{\"cluster\": {\"ps\": [\"a:65536\"]}}", "task 0 is not" },
@@ -120,19 +120,19 @@ void wrong_tf_configs_are_refused(void)
 		{ "{\"cluster\": {\"ps\": [\"\u00e4:1\"]}}", "task 0 is not" },
 		{ "{\"cluster\": {\"ps\": [\"a\\u0000:1\"]}}", "\\u0000" },
 		{ "{\"cluster\": {\"ps\": [7]}}", "task 0 is not" },
-		{ "{\"cluster\": {\"worker\": [\"a:1\"]}}", "a cluster has PS tasks" },
+		{ "{\"cluster\": {\"worker\": [\"a:1\"]}}", "the cluster has no PS tasks" },
 		{ "{\"cluster\": {\"ps\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
 		  "no worker 0: the cluster has 0" },
-		{ "{\"cluster\": {" TWO ", \"chief\": [\"c:1\", \"c:2\"]}}", "one chief, not 2" },
-		{ "{\"cluster\": {" TWO "}, \"task\": 3}", "\"task\" is" },
-		{ "{\"cluster\": {" TWO "}, \"task\": {\"index\": 1}}", "\"task\" is" },
-		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\"}}", "\"task\" is" },
-		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\", \"index\": \"\"}}", "\"task\" is" },
-		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\", \"index\": \"1x\"}}", "\"task\" is" },
+		{ "{\"cluster\": {" TWO ", \"chief\": [\"c:1\", \"c:2\"]}}", "one chief or master, not 2" },
+		{ "{\"cluster\": {" TWO "}, \"task\": 3}", "\"task\" must be" },
+		{ "{\"cluster\": {" TWO "}, \"task\": {\"index\": 1}}", "\"task\" must be" },
+		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\"}}", "\"task\" must be" },
+		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\", \"index\": \"\"}}", "\"task\" must be" },
+		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\", \"index\": \"1x\"}}", "\"task\" must be" },
 		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\", \"index\": \"4294967296\"}}",
-		  "\"task\" is" },
+		  "\"task\" must be" },
 		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\", \"index\": \"2\"}}", "no worker 2" },
-		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"clerk\", \"index\": 0}}", "\"clerk\" is none of" },
+		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"clerk\", \"index\": 0}}", "\"clerk\" is unknown" },
 		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\", \"index\": 2}}", "no worker 2" },
 		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"worker\", \"index\": -1}}", "no worker -1" },
 		{ "{\"cluster\": {" TWO "}, \"task\": {\"type\": \"chief\", \"index\": 0}}", "no chief 0" },
@@ -177,11 +177,11 @@ void clusters_are_made_of_lists(void)
 	CHECK_INT(cluster_spec_make(ps, 2, workers, 2, "worker", 2, &spec, &err), -EINVAL);
 	CHECK_HAS(err.text, "the cluster: there is no worker 2");
 	CHECK_INT(cluster_spec_make(ps, 2, workers, 2, "clerk", 0, &spec, &err), -EINVAL);
-	CHECK_HAS(err.text, "\"clerk\" is none of");
+	CHECK_HAS(err.text, "\"clerk\" is unknown");
 	CHECK_INT(cluster_spec_make(twice, 2, workers, 2, "worker", 0, &spec, &err), -EINVAL);
 	CHECK_HAS(err.text, "a:1 twice");
 	CHECK_INT(cluster_spec_make(ps, 0, workers, 2, "worker", 0, &spec, &err), -EINVAL);
-	CHECK_HAS(err.text, "a cluster has PS tasks");
+	CHECK_HAS(err.text, "the cluster has no PS tasks");
 	/* JSON's library leaves away what is no UTF-8 */
 	CHECK_INT(cluster_spec_make((const char *[]){ "a:1", "\xff:1" }, 2, workers, 2, "worker", 0, &spec, &err),
 		  -EINVAL);
@@ -246,7 +246,7 @@ void wrong_environments_are_refused(void)
 		{ JOB("evaluator", 0), "TF_CONFIG says that this is evaluator 0", 1 },
 		{ JOB("ps", 1), "TF_CONFIG: this is PS task 1, which starserver is", 0 },
 		{ "{\"cluster\": {}", "TF_CONFIG: line 1, column 14", 0 },
-		{ "{\"cluster\": {\"ps\": []}}", "TF_CONFIG: a cluster has PS tasks; an example:", 0 },
+		{ "{\"cluster\": {\"ps\": []}}", "TF_CONFIG: the cluster has no PS tasks; an example:", 0 },
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -303,7 +303,7 @@ void an_estimator_takes_its_place_from_the_environment(void)
 	CHECK_HAS(err.text, "start starserver here");
 	setenv("TF_CONFIG", JOB("clerk", 0), 1);
 	CHECK_INT(estimator_evaluate(&estimator, input, &evaluated, &err), -EINVAL);
-	CHECK_HAS(err.text, "TF_CONFIG: task type \"clerk\" is none of chief, worker, ps and evaluator");
+	CHECK_HAS(err.text, "TF_CONFIG: task type \"clerk\" is unknown; allowed: chief, worker, ps, evaluator");
 	setenv("TF_CONFIG", JOB("evaluator", 0), 1);
 	CHECK_INT(estimator_train(&estimator, input, 0, &trained, &err), -EINVAL);
 	CHECK_HAS(err.text, "this is the evaluator, which does not train");
