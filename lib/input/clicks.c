@@ -49,7 +49,7 @@ int input_clicks_add(struct input_clicks *clicks, uint32_t *room, uint32_t numbe
 	const int64_t *from = row->ids + fields + 2 * (size_t)(all - count);
 
 	if (clicks->count + (uint64_t)count > INT32_MAX)
-		return star_error_set(err, -E2BIG, "a batch of more than 2^31 clicks");
+		return star_error_set(err, -E2BIG, "a batch has more than 2^31 clicks: make it smaller");
 	if (grow_clicks(clicks, room, clicks->count + count, err) < 0)
 		return err->code;
 	clicks->first[number] = clicks->count;

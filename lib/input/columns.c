@@ -70,12 +70,11 @@ static int64_t split_words(struct columns *c, char *line, struct star_error *err
 		if (c->schema->quotes && *word == '"') {
 			end = unquote(word, separator);
 			if (!end || (*end && *end != separator))
-				return star_error_set(
-					err, -EINVAL,
-					"column %lld: the quotes around a value are not closed before the line's "
-					"end, or something is behind them; if quotes mean nothing in these files, "
-					"say \"quotes no\" in the schema",
-					(long long)count + 1);
+				return star_error_set(err, -EINVAL,
+						      "column %lld: a quoted value is not closed before the end of the "
+						      "line, or text follows the closing quote; if quotes have no "
+						      "meaning in these files, write \"quotes no\" in the schema",
+						      (long long)count + 1);
 			last = !*end;
 		} else {
 			end = strchrnul(word, separator);
@@ -143,18 +142,19 @@ int input_columns_header(struct columns *c, char *line, struct star_error *err)
 				"wanted",
 				i + 1, c->words[i]);
 		if (c->place[column] != UINT32_MAX)
-			return star_error_set(err, -EINVAL, "column %u: the header has \"%.100s\" twice", i + 1,
-					      c->words[i]);
+			return star_error_set(err, -EINVAL,
+					      "column %u: the header has \"%.100s\" twice: rename one in the file",
+					      i + 1, c->words[i]);
 		c->place[column] = i;
 	}
 	for (uint32_t i = 0; i < s->count; i++)
 		if (c->place[i] == UINT32_MAX)
-			return star_error_set(err, -EINVAL,
-					      "the header lacks \"%.100s\", which the schema has in line %u%s",
-					      s->columns[i].name, s->columns[i].line,
-					      count == 1 && s->count > 1
-						      ? "; it has one column: is the separator right?"
-						      : "");
+			return star_error_set(
+				err, -EINVAL,
+				"the header has no column \"%.100s\", which line %u of the schema names%s",
+				s->columns[i].name, s->columns[i].line,
+				count == 1 && s->count > 1 ? "; the header has one column only: is the separator right?"
+							   : "");
 	return 0;
 }
 
@@ -178,11 +178,10 @@ static int refuse_label(const struct schema_column *c, uint32_t place, const cha
 		return star_error_set(err, -EINVAL,
 				      "column %u (%.100s): the label \"%.40s\" is neither \"%.40s\" nor \"%.40s\"",
 				      place + 1, c->name, word, c->positive, c->negative);
-	return star_error_set(
-		err, -EINVAL,
-		"column %u (%.100s): the label is 0 or 1, not \"%.40s\"; for other texts say positive=TEXT in the "
-		"schema",
-		place + 1, c->name, word);
+	return star_error_set(err, -EINVAL,
+			      "column %u (%.100s): the label must be 0 or 1, not \"%.40s\"; for other texts write "
+			      "positive=TEXT in the schema",
+			      place + 1, c->name, word);
 }
 
 static int parse_number(const struct schema_column *c, uint32_t place, const char *word, float *number,
@@ -193,8 +192,8 @@ static int parse_number(const struct schema_column *c, uint32_t place, const cha
 	if (!*word && !c->has_missing && c->scale != SCALE_LOG)
 		return star_error_set(
 			err, -EINVAL,
-			"column %u (%.100s) is empty: say what it counts as then, missing=0 in the schema", place + 1,
-			c->name);
+			"column %u (%.100s) is empty: give a default for empty values in the schema, as in missing=0",
+			place + 1, c->name);
 	if (*word && !input_row_real(word, &value))
 		return star_error_set(err, -EINVAL, "column %u (%.100s): \"%.40s\" is not a number", place + 1, c->name,
 				      word);
@@ -222,7 +221,7 @@ static int parse_list(const struct schema_column *c, uint32_t column, uint32_t p
 		if (++*length > c->most)
 			return star_error_set(
 				err, -E2BIG,
-				"column %u (%.100s): the list has more than %u values: raise most= in the schema",
+				"column %u (%.100s): the list has more than %u values: increase most= in the schema",
 				place + 1, c->name, c->most);
 		if (input_row_add(row, id_of(column, word), 1, err) < 0)
 			return err->code;
@@ -286,8 +285,8 @@ int input_columns_row(struct columns *c, char *line, struct row *row, struct sta
 	if (count < 0)
 		return (int)count;
 	if (count != s->count)
-		return star_error_set(err, -EINVAL, "there are %lld columns, the schema has %u%s", (long long)count,
-				      s->count, count == 1 ? ": is the separator right?" : "");
+		return star_error_set(err, -EINVAL, "the line has %lld columns, but the schema has %u%s",
+				      (long long)count, s->count, count == 1 ? ": is the separator right?" : "");
 	for (uint32_t i = 0; i < s->count; i++) {
 		const int rc =
 			parse_single(&s->columns[i], i, c->place[i], c->words[c->place[i]], row, &number, &label, err);

@@ -116,10 +116,10 @@ static int read_line(struct input *in, char **line)
 		in->bytes = in->lines.source.kind == SOURCE_PLAIN ? in->bytes + bytes + (rc > 0)
 								  : in->bytes_before + in->lines.source.read;
 	if (rc == -E2BIG)
-		return star_error_set(&in->err, rc, "%s:%llu: a line has %d bytes at most", path, line_of(in),
+		return star_error_set(&in->err, rc, "%s:%llu: the line has more than %d bytes", path, line_of(in),
 				      INPUT_LINE_MAX - 1);
 	if (rc < 0)
-		return star_error_set(&in->err, rc, "cannot read %s behind line %llu: %s", path, line_of(in) - 1,
+		return star_error_set(&in->err, rc, "cannot read %s after line %llu: %s", path, line_of(in) - 1,
 				      why.text);
 	if (rc > 0 && memchr(*line, 0, bytes))
 		return star_error_set(&in->err, -EINVAL, "%s:%llu: there is a zero byte in the line", path,
@@ -142,7 +142,8 @@ static int read_header(struct input *in)
 	if (rc > 0)
 		rc = input_columns_header(&in->columns, line, &why);
 	else if (rc == 0)
-		return star_error_set(&in->err, -ENODATA, "%s is empty: the schema says that its first line has names",
+		return star_error_set(&in->err, -ENODATA,
+				      "%s is empty, but the schema says that its first line has the column names",
 				      name_of(in));
 	if (rc < 0 && !in->err.code)
 		return star_error_set(&in->err, rc, "%s:1: %s", name_of(in), why.text);
@@ -255,7 +256,7 @@ static int next_line(struct input *in, char **line)
 		if (!input_lines_are_open(&in->lines)) {
 			if (in->path == in->options.paths_count) {
 				if (in->rows == 0)
-					return star_error_set(&in->err, -ENODATA, "there is not one row in %s%s",
+					return star_error_set(&in->err, -ENODATA, "there are no rows in %s%s",
 							      in->paths[0],
 							      in->options.paths_count > 1 ? " and the other files"
 											  : "");
@@ -371,7 +372,8 @@ static int add_ids(struct input *in, unsigned slot, const struct row *row, uint3
 	struct input_batch *b = &in->batches_ahead[slot];
 
 	if (b->ids_count + (uint64_t)end > UINT32_MAX / 2)
-		return star_error_set(&in->err, -E2BIG, "a batch of %u rows has more than 2^31 ids", in->options.batch);
+		return star_error_set(&in->err, -E2BIG, "a batch of %u rows has more than 2^31 ids: make it smaller",
+				      in->options.batch);
 	if (grow_ids(in, slot, b->ids_count + end) < 0)
 		return in->err.code;
 	for (uint32_t i = 0; i < end; i++, b->ids_count++) {
@@ -497,27 +499,27 @@ void input_finished(struct input *in, uint64_t batches)
 static int check_input_options(const struct input_options *o, struct star_error *err)
 {
 	if (!o->paths_count)
-		return star_error_set(err, -EINVAL, "no file is given to be read");
+		return star_error_set(err, -EINVAL, "no file to read is given");
 	if ((o->format == INPUT_SCHEMA) != (o->schema != NULL))
-		return star_error_set(err, -EINVAL, "the format INPUT_SCHEMA and a schema go together");
+		return star_error_set(err, -EINVAL,
+				      "the format INPUT_SCHEMA needs a schema, and other formats take none");
 	if (o->schema && (uint64_t)o->batch * o->schema->shape.lists > INT32_MAX)
 		return star_error_set(err, -EINVAL, "a batch of %u rows has too many lists: make it smaller", o->batch);
 	if (!o->batch || o->batch > INPUT_BATCH_MAX || (!o->epochs && !o->slices) || o->shuffle > INPUT_SHUFFLE_MAX)
-		return star_error_set(
-			err, -EINVAL,
-			"a batch has 1 to %d rows, there is 1 epoch at least, and %d rows are shuffled at most",
-			INPUT_BATCH_MAX, INPUT_SHUFFLE_MAX);
+		return star_error_set(err, -EINVAL,
+				      "a batch must have 1 to %d rows, there must be at least 1 epoch, and at most %d "
+				      "rows can be shuffled",
+				      INPUT_BATCH_MAX, INPUT_SHUFFLE_MAX);
 	if (o->slices)
 		return 0;
 	if (o->worker >= o->workers)
-		return star_error_set(err, -EINVAL, "worker %u: with %u workers it is below that", o->worker,
-				      o->workers);
+		return star_error_set(err, -EINVAL, "worker %u is out of range: with %u workers, numbers start at 0",
+				      o->worker, o->workers);
 	for (uint32_t i = 0; i < o->paths_count; i++)
 		if (is_stdin(o->paths[i]) && (o->epochs > 1 || o->workers > 1 || o->paths_count > 1))
-			return star_error_set(
-				err, -EINVAL,
-				"standard input can be read once, by one worker, and alone: one epoch, and no "
-				"other files");
+			return star_error_set(err, -EINVAL,
+					      "standard input can be read only once and by one worker: use one epoch, "
+					      "one worker and no other files");
 	return 0;
 }
 

@@ -29,9 +29,10 @@ static int look_at(const char *path, uint64_t *bytes, struct star_error *err)
 	int rc;
 
 	if (!strcmp(path, "-") || (stat(path, &file) == 0 && !S_ISREG(file.st_mode)))
-		return star_error_set(err, -EINVAL,
-				      "a work queue has slices of files, and %s is none that could be read twice",
-				      strcmp(path, "-") ? path : "standard input");
+		return star_error_set(
+			err, -EINVAL,
+			"a work queue hands out slices of files, and %s is not a file that can be read again",
+			strcmp(path, "-") ? path : "standard input");
 	rc = input_source_open(&source, path, &why);
 	if (rc < 0)
 		return star_error_set(err, rc, "cannot read %s: %s", path, why.text);
@@ -59,7 +60,8 @@ static int count_slices(struct input_plan *plan, struct star_error *err)
 		plan->slices += bytes == UINT64_MAX ? 1 : (bytes + plan->slice_bytes - 1) / plan->slice_bytes;
 		if (plan->slices > INPUT_SLICES_MAX)
 			return star_error_set(err, -E2BIG,
-					      "there are more than %d slices of %" PRIu64 " bytes: make them larger",
+					      "the files have more than %d slices of %" PRIu64
+					      " bytes: make the slices larger",
 					      INPUT_SLICES_MAX, plan->slice_bytes);
 	}
 	plan->first[plan->files] = plan->slices;
@@ -82,7 +84,7 @@ static void describe(struct input_plan *plan, const char *const *paths)
 	if (plan->seed)
 		snprintf(order, sizeof(order), "--shuffle, --seed %" PRIu64, plan->seed);
 	snprintf(plan->text, sizeof(plan->text),
-		 "%u file%s from %.60s on, %u of them packed, %" PRIu64 " bytes in slices of %" PRIu64 ", %s",
+		 "%u file%s, the first %.60s, %u of them compressed, %" PRIu64 " bytes in slices of %" PRIu64 ", %s",
 		 plan->files, plan->files == 1 ? "" : "s", base_name(paths[0]), packed, bytes, plan->slice_bytes,
 		 order);
 }
@@ -94,7 +96,7 @@ int input_plan_make(const char *const *paths, uint32_t paths_count, uint64_t sli
 
 	*plan = (struct input_plan){ .files = paths_count, .seed = seed };
 	if (!paths_count || (slice_bytes && (slice_bytes < INPUT_SLICE_MIN || slice_bytes > INPUT_SLICE_MAX)))
-		return star_error_set(err, -EINVAL, "a work queue has files, and slices of %d to %d bytes",
+		return star_error_set(err, -EINVAL, "a work queue needs files, and slices of %d to %d bytes",
 				      INPUT_SLICE_MIN, INPUT_SLICE_MAX);
 	plan->first = calloc(paths_count + 1, sizeof(*plan->first));
 	plan->bytes = calloc(paths_count, sizeof(*plan->bytes));

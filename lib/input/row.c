@@ -48,8 +48,7 @@ enum input_format input_format_parse(const char *name, struct star_error *err)
 		return INPUT_TEXT;
 	if (!strcmp(name, "histories"))
 		return INPUT_HISTORIES;
-	star_error_set(err, -EINVAL, "\"%.40s\" is none of the formats criteo, census, libsvm, text and histories",
-		       name);
+	star_error_set(err, -EINVAL, "\"%.40s\" is not a format; give criteo, census, libsvm, text or histories", name);
 	return 0;
 }
 
@@ -86,11 +85,12 @@ int input_column(enum input_format format, const char *text, struct star_error *
 	int column;
 
 	if (format == INPUT_LIBSVM)
-		return star_error_set(err, -EINVAL, "the keys of libsvm are the numbers in its files");
+		return star_error_set(err, -EINVAL,
+				      "libsvm has no columns to choose: its keys are the numbers in its files");
 	if (format == INPUT_TEXT)
 		return star_error_set(err, -EINVAL,
-				      "the key of a text's word is its place among the words of the training files, "
-				      "by frequency: it has no other");
+				      "a text has no columns to choose: the key of a word is its rank by frequency in "
+				      "the training files");
 	errno = 0;
 	number = strtol(text, &end, 10);
 	if (!isdigit((unsigned char)*text) || *end || errno || number > INPUT_COLUMN_MAX)
@@ -98,14 +98,15 @@ int input_column(enum input_format format, const char *text, struct star_error *
 	if (format != INPUT_CENSUS && format != INPUT_HISTORIES)
 		return number >= least && number <= most
 			       ? (int)number
-			       : star_error_set(err, -EINVAL, "column \"%.40s\": %s a number from %ld to %ld", text,
-						criteo ? "criteo's columns of words have no names:"
-						       : "without a format or a schema it has no name:",
+			       : star_error_set(err, -EINVAL, "column \"%.40s\": %s give a number from %ld to %ld",
+						text,
+						criteo ? "criteo's categorical columns have no names:"
+						       : "without a format or a schema columns have no names:",
 						least, most);
 	column = named_column(format, text, number, names);
 	return column >= 0 ? column
-			   : star_error_set(err, -EINVAL, "there is no column \"%.40s\" of words: there are %s", text,
-					    names);
+			   : star_error_set(err, -EINVAL, "there is no categorical column \"%.40s\"; there are %s",
+					    text, names);
 }
 
 struct input_shape input_shape(enum input_format format)
@@ -142,7 +143,7 @@ int input_row_room(struct row *row, uint32_t dense, uint32_t lists, uint32_t mor
 int input_row_add(struct row *row, int64_t id, float value, struct star_error *err)
 {
 	if (row->count == INPUT_IDS_MAX)
-		return star_error_set(err, -E2BIG, "a row has %d ids at most", INPUT_IDS_MAX);
+		return star_error_set(err, -E2BIG, "a row has more than %d ids", INPUT_IDS_MAX);
 	if (row->count == row->room) {
 		const uint32_t more = row->room ? 2 * row->room : 32;
 		int64_t *ids = realloc(row->ids, more * sizeof(*ids));
@@ -181,7 +182,7 @@ bool input_row_real(const char *text, double *value)
 static int parse_click_label(const char *word, struct row *row, struct star_error *err)
 {
 	if (strcmp(word, "0") != 0 && strcmp(word, "1") != 0)
-		return star_error_set(err, -EINVAL, "column 1: the label is 0 or 1, not \"%.40s\"", word);
+		return star_error_set(err, -EINVAL, "column 1: the label must be 0 or 1, not \"%.40s\"", word);
 	row->label = *word == '1';
 	return 0;
 }
@@ -211,9 +212,10 @@ static int parse_criteo(char *line, struct row *row, struct star_error *err)
 		column++;
 	}
 	if (column != 1 + CRITEO_NUMBERS + CRITEO_WORDS)
-		return star_error_set(err, -EINVAL,
-				      "there are %u columns, not %d (label, %d numbers and %d words, with tabs)",
-				      column, 1 + CRITEO_NUMBERS + CRITEO_WORDS, CRITEO_NUMBERS, CRITEO_WORDS);
+		return star_error_set(
+			err, -EINVAL,
+			"the line has %u columns, not %d (label, %d numbers and %d categories, separated by tabs)",
+			column, 1 + CRITEO_NUMBERS + CRITEO_WORDS, CRITEO_NUMBERS, CRITEO_WORDS);
 	return 1;
 }
 
@@ -247,7 +249,7 @@ static int parse_census(char *line, struct row *row, struct star_error *err)
 		column++;
 	}
 	if (column != CENSUS_COLUMNS)
-		return star_error_set(err, -EINVAL, "there are %u columns, not %d, with commas between them", column,
+		return star_error_set(err, -EINVAL, "the line has %u columns, not %d, separated by commas", column,
 				      CENSUS_COLUMNS);
 	return 1;
 }
@@ -283,7 +285,7 @@ static int parse_libsvm(char *line, struct row *row, struct star_error *err)
 		} else {
 			if (!input_row_real(word, &value) || (value != 0 && fabs(value) != 1))
 				return star_error_set(err, -EINVAL,
-						      "the label is 0 or 1 (-1 counts as 0), not \"%.40s\"", word);
+						      "the label must be 0 or 1 (-1 counts as 0), not \"%.40s\"", word);
 			row->label = value == 1;
 			labelled = true;
 		}
@@ -337,8 +339,8 @@ static int parse_history(char *line, struct row *row, struct star_error *err)
 	if (column != HISTORY_COLUMNS)
 		return star_error_set(
 			err, -EINVAL,
-			"there are %u columns, not %d (label, user, item, category and history, with tabs)", column,
-			HISTORY_COLUMNS);
+			"the line has %u columns, not %d (label, user, item, category and history, separated by tabs)",
+			column, HISTORY_COLUMNS);
 	return 1;
 }
 

@@ -76,7 +76,7 @@ static int split_line(struct schema_line *l, char *line)
 		l->at[l->count] = (uint32_t)(at - line) + 1;
 		if (l->count == WORDS_MAX)
 			return refuse(l, l->count,
-				      "a line has %d words at most; a name with blanks stands in \"quotes\"",
+				      "the line has more than %d words; write a name with blanks in \"quotes\"",
 				      WORDS_MAX);
 		at = cut_word(at);
 		if (!at)
@@ -110,7 +110,7 @@ static int parse_separator(const struct schema_line *l, uint32_t word, const cha
 		}
 	if (!text[0] || text[1] || !strchr("\t ,;|:!$%&/+*~^@.=_-", text[0]))
 		return refuse(l, word,
-			      "\"%.40s\" cannot be a separator: say tab, comma, semicolon, space, bar, or give one "
+			      "\"%.40s\" cannot be a separator: write tab, comma, semicolon, space, bar, or one "
 			      "character of :!$%%&/+*~^@.=_-",
 			      text);
 	*separator = text[0];
@@ -122,7 +122,7 @@ static int parse_yes(const struct schema_line *l, bool *yes)
 	*yes = !strcmp(l->words[1], "yes");
 	return *yes || !strcmp(l->words[1], "no")
 		       ? 0
-		       : refuse(l, 1, "%s is yes or no, not \"%.40s\"", l->words[0], l->words[1]);
+		       : refuse(l, 1, "%s must be yes or no, not \"%.40s\"", l->words[0], l->words[1]);
 }
 
 /* 1: it is none. */
@@ -135,10 +135,10 @@ static int parse_setting(struct schema_line *l)
 	if (!is_separator && !is_quotes && strcmp(l->words[0], "header") != 0)
 		return 1;
 	if (l->count != 2)
-		return refuse(l, 0, "%s is followed by one word", l->words[0]);
+		return refuse(l, 0, "%s must be followed by one word", l->words[0]);
 	told = is_separator ? &l->separator_told : is_quotes ? &l->quotes_told : &l->header_told;
 	if (*told)
-		return refuse(l, 0, "%s was said in an earlier line: leave one of them out", l->words[0]);
+		return refuse(l, 0, "%s was set in an earlier line: remove one of them", l->words[0]);
 	*told = true;
 	return is_separator ? parse_separator(l, 1, l->words[1], &s->separator)
 			    : parse_yes(l, is_quotes ? &s->quotes : &s->header);
@@ -156,12 +156,12 @@ static int parse_number_option(const struct schema_line *l, uint32_t word, struc
 		c->scale = SCALE_RAW;
 	} else if (strcmp(l->words[word], "standard") != 0) {
 		if (!missing)
-			return refuse(
-				l, word,
-				"\"%.40s\": behind a number's name may stand standard, log or raw, and missing=VALUE",
-				l->words[word]);
+			return refuse(l, word,
+				      "\"%.40s\": the name of a number may be followed by standard, log or raw, and by "
+				      "missing=VALUE",
+				      l->words[word]);
 		if (!input_row_real(missing, &c->missing))
-			return refuse(l, word, "missing=%.40s: not a number", missing);
+			return refuse(l, word, "missing=%.40s: give a number", missing);
 		c->has_missing = true;
 	}
 	return 0;
@@ -176,11 +176,12 @@ static int parse_list_option(const struct schema_line *l, uint32_t word, struct 
 	if (separator)
 		return parse_separator(l, word, separator, &c->separator);
 	if (!most)
-		return refuse(l, word, "\"%.40s\": behind a list's name may stand separator=CHARACTER and most=COUNT",
+		return refuse(l, word,
+			      "\"%.40s\": the name of a list may be followed by separator=CHARACTER and most=COUNT",
 			      l->words[word]);
 	count = isdigit((unsigned char)*most) ? strtoul(most, &end, 10) : 0;
 	if (count == 0 || count > INPUT_SCHEMA_LIST_MAX || *end)
-		return refuse(l, word, "most=%.40s: a list has 1 to %d values at most", most, INPUT_SCHEMA_LIST_MAX);
+		return refuse(l, word, "most=%.40s is out of range; allowed: 1 to %d", most, INPUT_SCHEMA_LIST_MAX);
 	c->most = (uint32_t)count;
 	return 0;
 }
@@ -190,7 +191,8 @@ static int parse_label_option(const struct schema_line *l, uint32_t word, struct
 	const char *positive = option_value(l, word, "positive"), *negative = option_value(l, word, "negative");
 
 	if (!positive && !negative)
-		return refuse(l, word, "\"%.40s\": behind a label's name may stand positive=TEXT and negative=TEXT",
+		return refuse(l, word,
+			      "\"%.40s\": the name of a label may be followed by positive=TEXT and negative=TEXT",
 			      l->words[word]);
 	*(positive ? &c->positive : &c->negative) = positive ? positive : negative;
 	return 0;
@@ -207,8 +209,8 @@ static int parse_option(const struct schema_line *l, uint32_t word, struct schem
 		return parse_label_option(l, word, c);
 	default:
 		return refuse(l, word,
-			      "\"%.40s\": nothing stands behind the name of such a column; a name with blanks "
-			      "stands in \"quotes\"",
+			      "\"%.40s\": nothing may follow the name of such a column; write a name with blanks in "
+			      "\"quotes\"",
 			      l->words[word]);
 	}
 }
@@ -221,15 +223,15 @@ static int check_column_options(const struct schema_line *l, uint32_t word)
 
 	for (uint32_t i = 2; i < word; i++)
 		if (bare ? !strchr(l->words[i], '=') : !strncmp(l->words[i], l->words[word], name + 1))
-			return refuse(l, word, "\"%.40s\" stands beside \"%.40s\": leave one of them out",
-				      l->words[word], l->words[i]);
+			return refuse(l, word, "\"%.40s\" conflicts with \"%.40s\": remove one of them", l->words[word],
+				      l->words[i]);
 	return 0;
 }
 
 static int check_label(const struct schema_line *l, const struct schema_column *c)
 {
 	if (c->negative && (!c->positive || !strcmp(c->positive, c->negative)))
-		return refuse(l, 0, "negative= goes with another positive=: the texts of both classes");
+		return refuse(l, 0, "negative= needs positive= with another text: give the texts of both classes");
 	return 0;
 }
 
@@ -243,10 +245,10 @@ static int count_column(const struct schema_line *l, const struct schema_column 
 	shape->lists += c->kind == COLUMN_LIST;
 	shape->list_ids += c->kind == COLUMN_LIST ? c->most : 0;
 	if (shape->fields + shape->list_ids > INPUT_IDS_MAX)
-		return refuse(
-			l, 0,
-			"categories and lists, with as many values as they may have, are more than %d: lower most=",
-			INPUT_IDS_MAX);
+		return refuse(l, 0,
+			      "the categories, and the lists at their longest, have more than %d values together: "
+			      "decrease most=",
+			      INPUT_IDS_MAX);
 	return 0;
 }
 
@@ -265,13 +267,12 @@ static int parse_column(struct schema_line *l)
 	while (kind < sizeof(kinds) / sizeof(kinds[0]) && strcmp(l->words[0], kinds[kind]) != 0)
 		kind++;
 	if (kind == sizeof(kinds) / sizeof(kinds[0]))
-		return refuse(
-			l, 0,
-			"\"%.40s\": a line begins with separator, header, quotes, label, number, category, list or "
-			"ignore",
-			l->words[0]);
+		return refuse(l, 0,
+			      "\"%.40s\": a line must begin with separator, header, quotes, label, number, category, "
+			      "list or ignore",
+			      l->words[0]);
 	if (l->count < 2 || !*l->words[1] || strlen(l->words[1]) > INPUT_SCHEMA_NAME_MAX)
-		return refuse(l, 0, "%s is followed by the column's name, of %d bytes at most", kinds[kind],
+		return refuse(l, 0, "%s must be followed by the column's name, of at most %d bytes", kinds[kind],
 			      INPUT_SCHEMA_NAME_MAX);
 	if (s->count == INPUT_SCHEMA_COLUMNS_MAX)
 		return refuse(l, 0, "there are more than %d columns: leave out what no model needs (cut -f)",
@@ -311,11 +312,10 @@ static int sort_names(struct input_schema *s, const char *file, struct star_erro
 					   *second = &s->columns[s->by_name[i]];
 
 		if (!strcmp(first->name, second->name))
-			return star_error_set(
-				err, -EINVAL,
-				"%.100s:%u:1: there is a column \"%.100s\" in line %u already: give this one "
-				"another name",
-				file, second->line, second->name, first->line);
+			return star_error_set(err, -EINVAL,
+					      "%.100s:%u:1: there is already a column \"%.100s\" in line %u: give this "
+					      "one another name",
+					      file, second->line, second->name, first->line);
 	}
 	return 0;
 }
@@ -329,21 +329,21 @@ static int check_whole(struct input_schema *s, const char *file, struct star_err
 
 		labels += c->kind == COLUMN_LABEL;
 		if (labels > INPUT_SCHEMA_LABELS_MAX)
-			return star_error_set(err, -EINVAL, "%.100s:%u:1: there are more than %d labels", file, c->line,
-					      INPUT_SCHEMA_LABELS_MAX);
-		if (c->kind == COLUMN_LIST && c->separator == s->separator)
 			return star_error_set(
 				err, -EINVAL,
-				"%.100s:%u:1: the list's separator is the columns', too: give it another one "
-				"(separator=)",
-				file, c->line);
+				"%.100s:%u:1: there are more than %d labels: write the others as number or ignore",
+				file, c->line, INPUT_SCHEMA_LABELS_MAX);
+		if (c->kind == COLUMN_LIST && c->separator == s->separator)
+			return star_error_set(err, -EINVAL,
+					      "%.100s:%u:1: the list's separator also separates columns: give the list "
+					      "another one (separator=)",
+					      file, c->line);
 	}
 	if (!labels)
 		return star_error_set(err, -EINVAL, "%.100s: there is no label: add a line \"label NAME\"", file);
 	if (s->shape.dense + s->shape.fields + s->shape.lists == 0)
 		return star_error_set(err, -EINVAL,
-				      "%.100s: there is nothing to learn from: add columns (number, category or list)",
-				      file);
+				      "%.100s: there are no features: add columns (number, category or list)", file);
 	s->shape.more_labels = labels - 1;
 	return 0;
 }
@@ -363,8 +363,8 @@ static int parse_lines(struct input_schema *s, const char *name, struct star_err
 			line[--bytes] = 0;
 		if (strchr(line, '\r'))
 			return star_error_set(err, -EINVAL,
-					      "%.100s:%u: there is a carriage return within the line: lines end in "
-					      "\\n, or in \\r\\n",
+					      "%.100s:%u: there is a carriage return within the line: lines must end "
+					      "in \\n or \\r\\n",
 					      name, l.number);
 		rc = split_line(&l, line);
 		if (rc > 0)
@@ -395,7 +395,7 @@ struct input_schema *input_schema_parse(const char *text, size_t bytes, const ch
 	int rc;
 
 	if (zero) {
-		star_error_set(err, -EINVAL, "%.100s:%u: there is a zero byte: a schema is plain text", name,
+		star_error_set(err, -EINVAL, "%.100s:%u: there is a zero byte: a schema must be plain text", name,
 			       line_of(text, zero));
 		return NULL;
 	}
@@ -429,11 +429,10 @@ static int64_t read_whole(const char *path, char *text, struct star_error *err)
 		star_error_set(err, (int)bytes, "cannot read the schema %.200s: %s", path,
 			       strerrordesc_np((int)-bytes));
 	else if (bytes > INPUT_SCHEMA_BYTES_MAX)
-		bytes = star_error_set(
-			err, -E2BIG,
-			"%.200s has more than %d bytes: a schema is a line for each column; files of examples "
-			"follow --train",
-			path, INPUT_SCHEMA_BYTES_MAX);
+		bytes = star_error_set(err, -E2BIG,
+				       "%.200s has more than %d bytes: a schema has one line per column; files of "
+				       "examples are given with --train",
+				       path, INPUT_SCHEMA_BYTES_MAX);
 	close(fd);
 	return bytes;
 }
@@ -484,8 +483,8 @@ int input_schema_column(const struct input_schema *s, const char *text, struct s
 			"there is no column \"%.40s\": give a name of the schema, or a number from 0 to %u", text,
 			s->count - 1);
 	if (s->columns[i].kind != COLUMN_CATEGORY && s->columns[i].kind != COLUMN_LIST)
-		return star_error_set(err, -EINVAL,
-				      "column \"%.40s\" has no keys: it is neither of categories nor of lists", text);
+		return star_error_set(err, -EINVAL, "column \"%.40s\" has no keys: it is neither a category nor a list",
+				      text);
 	return (int)i;
 }
 

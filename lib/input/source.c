@@ -25,7 +25,7 @@ static uint64_t offset(const struct source *s)
 
 static int source_no_memory(struct star_error *err)
 {
-	return star_error_set(err, -ENOMEM, "not enough memory to unpack it");
+	return star_error_set(err, -ENOMEM, "not enough memory to decompress it");
 }
 
 static ssize_t read_some(int fd, void *to, size_t bytes)
@@ -178,8 +178,12 @@ static int64_t inflate_some(struct source *s, void *to, size_t bytes, struct sta
 	s->begin = s->end - gzip->avail_in;
 	s->inside = rc != Z_STREAM_END;
 	if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
-		return rc == Z_MEM_ERROR ? source_no_memory(err)
-					 : damaged(s, gzip->msg ? gzip->msg : "it needs a dictionary", err);
+		return rc == Z_MEM_ERROR
+			       ? source_no_memory(err)
+			       : damaged(s,
+					 gzip->msg ? gzip->msg
+						   : "it was compressed with a dictionary, which is not supported",
+					 err);
 	return (int64_t)(bytes - gzip->avail_out);
 }
 
@@ -206,9 +210,8 @@ static int check_ratio(const struct source *s, struct star_error *err)
 	if (s->unpacked <= SOURCE_UNPACKED_FREE || s->unpacked / SOURCE_RATIO_MAX <= s->read)
 		return 0;
 	return star_error_set(err, -EFBIG,
-			      "its first %" PRIu64
-			      " bytes are more than %d times as many when they are unpacked: examples "
-			      "are not like that; unpack it yourself if they are",
+			      "its first %" PRIu64 " bytes grow more than %d times when decompressed, which is unusual "
+						   "for examples; if they are right, decompress the file first",
 			      offset(s), SOURCE_RATIO_MAX);
 }
 

@@ -117,7 +117,7 @@ int vocabulary_add(struct vocabulary *v, const char *text, size_t length, uint32
 		return 0;
 	}
 	if (v->size == VOCABULARY_WORDS_MAX)
-		return star_error_set(err, -E2BIG, "the text has more than %d different words", VOCABULARY_WORDS_MAX);
+		return star_error_set(err, -E2BIG, "the text has more than %d distinct words", VOCABULARY_WORDS_MAX);
 	if (v->size * 2 >= v->index_size || v->size == v->room) {
 		rc = grow_vocabulary(v, err);
 		if (rc != 0)

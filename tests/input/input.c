@@ -107,7 +107,7 @@ static void keys_of_words_are_golden(void)
 	CHECK_INT(input_column(INPUT_CENSUS, "9", &err), 9);
 	CHECK_INT(input_column(INPUT_CENSUS, "0", &err), -EINVAL); /* a number */
 	CHECK_INT(input_column(INPUT_CENSUS, "15", &err), -EINVAL);
-	CHECK_HAS(err.text, "there is no column \"15\" of words: there are workclass, ");
+	CHECK_HAS(err.text, "there is no categorical column \"15\"; there are workclass, ");
 	CHECK_INT(input_column(INPUT_HISTORIES, "1", &err), 1);
 	CHECK_INT(input_column(INPUT_HISTORIES, "4", &err), -EINVAL);
 	CHECK_INT(input_column(INPUT_CRITEO, "65536", &err), -EINVAL);
@@ -133,19 +133,19 @@ static void wrong_lines_are_refused(void)
 		enum input_format format;
 		const char *line, *has;
 	} cases[] = {
-		{ INPUT_CRITEO, "2" CRITEO_TAIL, "column 1: the label is 0 or 1, not \"2\"" },
+		{ INPUT_CRITEO, "2" CRITEO_TAIL, "column 1: the label must be 0 or 1, not \"2\"" },
 		{ INPUT_CRITEO, "1\tx", "column 2: \"x\" is not a number" },
 		{ INPUT_CRITEO, "1\tnan", "column 2: \"nan\" is not a number" },
 		{ INPUT_CRITEO, "1\t1e999", "is not a number" },
 		{ INPUT_CRITEO, "1\t 7", "is not a number" },
-		{ INPUT_CRITEO, "1\t7", "there are 2 columns, not 40" },
-		{ INPUT_CRITEO, "1" CRITEO_TAIL "\tmore", "there are 41 columns" },
+		{ INPUT_CRITEO, "1\t7", "the line has 2 columns, not 40" },
+		{ INPUT_CRITEO, "1" CRITEO_TAIL "\tmore", "the line has 41 columns" },
 		{ INPUT_CENSUS, CENSUS "50K", "column 15 (label): \"50K\"" },
-		{ INPUT_CENSUS, CENSUS "<=50K, 3", "there are 16 columns" },
+		{ INPUT_CENSUS, CENSUS "<=50K, 3", "the line has 16 columns" },
 		{ INPUT_CENSUS, "old, State-gov", "column 1 (age): \"old\" is not a number" },
-		{ INPUT_CENSUS, "39", "there are 1 columns" },
-		{ INPUT_LIBSVM, "yes 1:2", "the label is 0 or 1 (-1 counts as 0), not \"yes\"" },
-		{ INPUT_LIBSVM, "2 1:2", "the label is 0 or 1 (-1 counts as 0), not \"2\"" },
+		{ INPUT_CENSUS, "39", "the line has 1 columns" },
+		{ INPUT_LIBSVM, "yes 1:2", "the label must be 0 or 1 (-1 counts as 0), not \"yes\"" },
+		{ INPUT_LIBSVM, "2 1:2", "the label must be 0 or 1 (-1 counts as 0), not \"2\"" },
 		{ INPUT_LIBSVM, "0.5 1:2", "not \"0.5\"" },
 		{ INPUT_LIBSVM, "-2 1:2", "not \"-2\"" },
 		{ INPUT_LIBSVM, "nan 1:2", "not \"nan\"" },
@@ -158,10 +158,10 @@ static void wrong_lines_are_refused(void)
 		{ INPUT_LIBSVM, "1 qid:3", "is not index:value" },
 		{ INPUT_LIBSVM, "1 2:3\r0 4:5\r",
 		  "\"2:3?0\" is not index:value" }, /* of an old Macintosh: all is one line */
-		{ INPUT_HISTORIES, "2\tu\ti\tc\t", "column 1: the label is 0 or 1" },
+		{ INPUT_HISTORIES, "2\tu\ti\tc\t", "column 1: the label must be 0 or 1" },
 		{ INPUT_HISTORIES, "1\tu\t\tc\t", "column 3 is empty" },
-		{ INPUT_HISTORIES, "1\tu\ti\tc", "there are 4 columns, not 5" },
-		{ INPUT_HISTORIES, "1\tu\ti\tc\ta:b\td", "there are 6 columns" },
+		{ INPUT_HISTORIES, "1\tu\ti\tc", "the line has 4 columns, not 5" },
+		{ INPUT_HISTORIES, "1\tu\ti\tc\ta:b\td", "the line has 6 columns" },
 		{ INPUT_HISTORIES, "1\tu\ti\tc\ta", "column 5: \"a\" is not item:category" },
 		{ INPUT_HISTORIES, "1\tu\ti\tc\ta:b :d", "column 5: \":d\" is not item:category" },
 		{ INPUT_HISTORIES, "1\tu\ti\tc\ta:b d:", "\"d:\" is not item:category" },
@@ -234,7 +234,7 @@ static void a_line_of_too_many_words_is_refused(void)
 		memcpy(line + 2 * i, "a ", 3);
 	if (line) {
 		CHECK_INT(input_row_text(line, NULL, NULL, &row, &err), -E2BIG);
-		CHECK_HAS(err.text, "65536 ids at most");
+		CHECK_HAS(err.text, "more than 65536 ids");
 		line[2 * INPUT_IDS_MAX] = 0;
 		CHECK_INT(input_row_text(line, NULL, NULL, &row, &err), 1);
 		CHECK_UINT(row.count, INPUT_IDS_MAX);
@@ -365,7 +365,7 @@ static void errors_name_file_and_line(void)
 		fputc('1', file);
 	fclose(file);
 	CHECK_INT(read_all(options, labels, 32, &err), -E2BIG);
-	CHECK_HAS(err.text, "/bad:1: a line has");
+	CHECK_HAS(err.text, "/bad:1: the line has more than");
 
 	for (unsigned longer = 0; longer < 4;
 	     longer++) { /* the longest line, and one more byte; with its end and without */
@@ -376,7 +376,7 @@ static void errors_name_file_and_line(void)
 		fclose(file);
 		CHECK_INT(read_all(options, labels, 32, &err), longer < 2 ? 11 : -E2BIG);
 	}
-	CHECK_HAS(err.text, "/bad:1: a line has 1048575 bytes at most");
+	CHECK_HAS(err.text, "/bad:1: the line has more than 1048575 bytes");
 
 	file = fopen(paths[1], "w");
 	fwrite("1 2:3\n1 2:3\0 4:5\n", 1, 18, file);
@@ -393,7 +393,7 @@ static void errors_name_file_and_line(void)
 	write_file("good", 0, 0);
 	write_file("bad", 0, 0);
 	CHECK_INT(read_all(options, labels, 32, &err), -ENODATA);
-	CHECK_HAS(err.text, "not one row");
+	CHECK_HAS(err.text, "no rows in");
 	options.paths = gone;
 	options.paths_count = 1;
 	CHECK_INT(read_all(options, labels, 32, &err), -ENOENT);
@@ -555,7 +555,7 @@ static void a_text_is_read_by_its_vocabulary(void)
 	fprintf(file, "1 2 3\n");
 	fclose(file);
 	CHECK_INT(input_vocabulary(&path, 1, 2, &v, &sentences, &words, &err), -ENODATA);
-	CHECK_HAS(err.text, "not one row");
+	CHECK_HAS(err.text, "no rows in");
 	clean();
 }
 
@@ -574,7 +574,7 @@ static void wrong_options_are_refused(void)
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		CHECK(!input_open(&wrong[i], &err) && err.code == -EINVAL);
 	CHECK_INT(input_format_parse("csv", &err), 0);
-	CHECK_HAS(err.text, "criteo, census, libsvm, text and histories");
+	CHECK_HAS(err.text, "criteo, census, libsvm, text or histories");
 }
 
 static void a_reader_may_be_closed_at_any_time(void)

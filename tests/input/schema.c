@@ -169,31 +169,32 @@ void rows_that_do_not_fit_a_schema_are_refused(void)
 	static const struct {
 		const char *line, *has;
 	} cases[] = {
-		{ "u,yes,1,a,t,1", "there are 6 columns, the schema has 7" },
-		{ "u;yes;1", "there are 1 columns, the schema has 7: is the separator right?" },
-		{ "u,yes,1,a,t,1,2,3", "there are 8 columns" },
+		{ "u,yes,1,a,t,1", "the line has 6 columns, but the schema has 7" },
+		{ "u;yes;1", "the line has 1 columns, but the schema has 7: is the separator right?" },
+		{ "u,yes,1,a,t,1,2,3", "the line has 8 columns" },
 		{ "u,1,1,a,t,1,2", "column 2 (bought): the label \"1\" is neither \"yes\" nor \"no\"" },
 		{ "u,yes,x,a,t,1,2", "column 3 (price): \"x\" is not a number" },
 		{ "u,yes,1e999,a,t,1,2", "is not a number" },
-		{ "u,yes,1,a,t,,2", "column 6 (age) is empty: say what it counts as then, missing=0" },
+		{ "u,yes,1,a,t,,2",
+		  "column 6 (age) is empty: give a default for empty values in the schema, as in missing=0" },
 		{ "u,yes,1,a||b,t,1,2", "column 4 (genres): value 2 of the list is empty" },
 		{ "u,yes,1,a|,t,1,2", "column 4 (genres): value 2 of the list is empty" },
 		{ "u,yes,1,a| |b,t,1,2", "column 4 (genres): value 2 of the list is empty" },
 		{ "u,yes,1,|,t,1,2", "column 4 (genres): value 1 of the list is empty" },
-		{ "u,yes,1,a|b|c|d,t,1,2", "column 4 (genres): the list has more than 3 values: raise most=" },
-		{ "u,yes,1,a,\"t,1,2", "column 5: the quotes around a value are not closed" },
-		{ "u,yes,1,a,\"t\"t,1,2", "column 5: the quotes around a value are not closed" },
+		{ "u,yes,1,a|b|c|d,t,1,2", "column 4 (genres): the list has more than 3 values: increase most=" },
+		{ "u,yes,1,a,\"t,1,2", "column 5: a quoted value is not closed" },
+		{ "u,yes,1,a,\"t\"t,1,2", "column 5: a quoted value is not closed" },
 	};
 	static const struct {
 		const char *line, *has;
 	} headers[] = {
 		{ "user,bought,price,genres,time stamp,age",
-		  "the header lacks \"height\", which the schema has in line 10" },
+		  "the header has no column \"height\", which line 10 of the schema names" },
 		{ "user\tbought\tprice", "column 1: the schema has no \"user\tbought\tprice\"" },
 		{ "user,bought,price,genres,time stamp,age,height,width",
 		  "column 8: the schema has no \"width\": add it" },
 		{ "user,bought,price,genres,time stamp,age,age", "column 7: the header has \"age\" twice" },
-		{ "user", "it has one column: is the separator right?" },
+		{ "user", "the header has one column only: is the separator right?" },
 		{ "", "column 1: the schema has no \"\"" },
 	};
 	struct star_error err = { 0 };
@@ -241,39 +242,39 @@ void wrong_schemas_are_refused(void)
 		const char *text, *has;
 	} cases[] = {
 		{ "", "s: there is no label: add a line \"label NAME\"" },
-		{ "label a\n", "s: there is nothing to learn from" },
-		{ "label a\nnumber b\nnumber c\ncategory b\n", "s:4:1: there is a column \"b\" in line 2 already" },
-		{ "label a\n  numbre b\n", "s:2:3: \"numbre\": a line begins with separator, header," },
-		{ "label\n", "s:1:1: label is followed by the column's name" },
-		{ "label \"\"\n", "s:1:1: label is followed by the column's name" },
-		{ "label a b\n", "s:1:9: \"b\": behind a label's name may stand positive=TEXT" },
-		{ "label a negative=x\n", "negative= goes with another positive=" },
-		{ "label a negative=x positive=x\n", "negative= goes with another positive=" },
-		{ "number a logs\n", "s:1:10: \"logs\": behind a number's name may stand standard, log or raw" },
-		{ "number a missing=\n", "s:1:10: missing=: not a number" },
-		{ "number a missing=nan\n", "not a number" },
-		{ "list a most=0\n", "most=0: a list has 1 to 4096 values at most" },
-		{ "list a most=4097\n", "a list has 1 to 4096 values at most" },
-		{ "list a most=99999999999999999999999\n", "a list has 1 to 4096 values at most" },
-		{ "list a of=3\n", "behind a list's name may stand separator=CHARACTER and most=COUNT" },
+		{ "label a\n", "s: there are no features" },
+		{ "label a\nnumber b\nnumber c\ncategory b\n", "s:4:1: there is already a column \"b\" in line 2" },
+		{ "label a\n  numbre b\n", "s:2:3: \"numbre\": a line must begin with separator, header," },
+		{ "label\n", "s:1:1: label must be followed by the column's name" },
+		{ "label \"\"\n", "s:1:1: label must be followed by the column's name" },
+		{ "label a b\n", "s:1:9: \"b\": the name of a label may be followed by positive=TEXT" },
+		{ "label a negative=x\n", "negative= needs positive= with another text" },
+		{ "label a negative=x positive=x\n", "negative= needs positive= with another text" },
+		{ "number a logs\n", "s:1:10: \"logs\": the name of a number may be followed by standard, log or raw" },
+		{ "number a missing=\n", "s:1:10: missing=: give a number" },
+		{ "number a missing=nan\n", "give a number" },
+		{ "list a most=0\n", "most=0 is out of range; allowed: 1 to 4096" },
+		{ "list a most=4097\n", "is out of range; allowed: 1 to 4096" },
+		{ "list a most=99999999999999999999999\n", "is out of range; allowed: 1 to 4096" },
+		{ "list a of=3\n", "the name of a list may be followed by separator=CHARACTER and most=COUNT" },
 		{ "list a separator=ab\n", "s:1:8: \"ab\" cannot be a separator" },
-		{ "separator bar\nlist a\nlabel b\n", "s:2:1: the list's separator is the columns', too" },
+		{ "separator bar\nlist a\nlabel b\n", "s:2:1: the list's separator also separates columns" },
 		{ "separator \"\n", "s:1:11: the quote is not closed in this line" },
-		{ "separator x\n", "\"x\" cannot be a separator: say tab, comma" },
-		{ "separator comma tab\n", "s:1:1: separator is followed by one word" },
-		{ "header maybe\n", "s:1:8: header is yes or no, not \"maybe\"" },
+		{ "separator x\n", "\"x\" cannot be a separator: write tab, comma" },
+		{ "separator comma tab\n", "s:1:1: separator must be followed by one word" },
+		{ "header maybe\n", "s:1:8: header must be yes or no, not \"maybe\"" },
 		{ "category a few words\n",
-		  "nothing stands behind the name of such a column; a name with blanks stands in" },
-		{ "a b c d e f g h i\n", "a line has 8 words at most" },
+		  "nothing may follow the name of such a column; write a name with blanks in" },
+		{ "a b c d e f g h i\n", "the line has more than 8 words" },
 		{ "label a\nnumber b\rlog\n", "s:2: there is a carriage return within the line" },
 		{ "label a\rnumber b\r", "s:1: there is a carriage return within the line" },
-		{ "separator tab\nseparator tab\n", "s:2:1: separator was said in an earlier line" },
-		{ "header no\nquotes no\nheader yes\n", "s:3:1: header was said in an earlier line" },
-		{ "quotes no\nquotes yes\n", "s:2:1: quotes was said in an earlier line" },
-		{ "number a log raw\n", "s:1:14: \"raw\" stands beside \"log\"" },
-		{ "number a missing=1 log missing=2\n", "s:1:24: \"missing=2\" stands beside \"missing=1\"" },
-		{ "list a most=3 separator=+ most=3\n", "s:1:27: \"most=3\" stands beside \"most=3\"" },
-		{ "label a positive=x positive=y\n", "\"positive=y\" stands beside \"positive=x\"" },
+		{ "separator tab\nseparator tab\n", "s:2:1: separator was set in an earlier line" },
+		{ "header no\nquotes no\nheader yes\n", "s:3:1: header was set in an earlier line" },
+		{ "quotes no\nquotes yes\n", "s:2:1: quotes was set in an earlier line" },
+		{ "number a log raw\n", "s:1:14: \"raw\" conflicts with \"log\"" },
+		{ "number a missing=1 log missing=2\n", "s:1:24: \"missing=2\" conflicts with \"missing=1\"" },
+		{ "list a most=3 separator=+ most=3\n", "s:1:27: \"most=3\" conflicts with \"most=3\"" },
+		{ "label a positive=x positive=y\n", "\"positive=y\" conflicts with \"positive=x\"" },
 	};
 	struct star_error err = { 0 };
 
@@ -285,7 +286,7 @@ void wrong_schemas_are_refused(void)
 		input_schema_destroy(s);
 	}
 	CHECK(!input_schema_parse("label a\nnum\0ber b\n", 18, "s", &err));
-	CHECK_STR(err.text, "s:2: there is a zero byte: a schema is plain text");
+	CHECK_STR(err.text, "s:2: there is a zero byte: a schema must be plain text");
 	CHECK(!input_schema_read("/nowhere/schema", &err));
 	CHECK_STR(err.text, "cannot read the schema /nowhere/schema: No such file or directory");
 	more_labels_than_there_may_be_are_refused();
@@ -315,7 +316,7 @@ void schemas_are_bounded(void)
 	CHECK(strstr(err.text, "s:4097:1: there are more than 4096 columns") != NULL);
 	CHECK(!many("list", 17, &err));
 	CHECK(strstr(err.text,
-		     "s:18:1: categories and lists, with as many values as they may have, are more than 65536"));
+		     "s:18:1: the categories, and the lists at their longest, have more than 65536 values together"));
 }
 
 void a_schema_is_a_file_that_has_an_end(void)
@@ -510,10 +511,10 @@ void errors_of_tables_name_file_and_line(void)
 	static const struct {
 		const char *text, *has;
 	} cases[] = {
-		{ "", " is empty: the schema says that its first line has names" },
+		{ "", " is empty, but the schema says that its first line has the column names" },
 		{ "x,z,y\n", ":1: column 2: the schema has no \"z\"" },
-		{ "x,tags,y\n1,a,1\n1,a,2\n", ":3: column 3 (y): the label is 0 or 1, not \"2\"" },
-		{ "x,tags,y\n", "there is not one row in " },
+		{ "x,tags,y\n1,a,1\n1,a,2\n", ":3: column 3 (y): the label must be 0 or 1, not \"2\"" },
+		{ "x,tags,y\n", "there are no rows in " },
 	};
 	struct star_error err = { 0 };
 	struct input_schema *s = parse_text("separator comma\nheader yes\nnumber x raw\nlist tags\nlabel y\n", &err);

@@ -190,7 +190,7 @@ void all_workers_come_to_the_same_plan(void)
 	CHECK_INT(input_plan_make(missing, 1, 0, 0, &one, &err), -ENOENT);
 	CHECK_HAS(err.text, "/nowhere/file");
 	CHECK_INT(input_plan_make(standard, 1, 0, 0, &one, &err), -EINVAL);
-	CHECK_HAS(err.text, "standard input is none that could be read twice");
+	CHECK_HAS(err.text, "standard input is not a file that can be read again");
 	CHECK_INT(input_plan_make(folder, 1, 0, 0, &one, &err), -EINVAL);
 	CHECK_INT(input_plan_make(files, FILES, 5, 0, &one, &err), -EINVAL);
 }

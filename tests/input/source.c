@@ -167,7 +167,7 @@ void what_unpacks_to_too_much_is_refused(void)
 		const size_t n = pack[kind](zeros, bytes, packed, ROOM);
 
 		CHECK_INT(read_all(file_of(packed, n), 1 << 20, NULL, &err), -EFBIG);
-		CHECK_HAS(err.text, "more than 400 times as many when they are unpacked");
+		CHECK_HAS(err.text, "grow more than 400 times when decompressed");
 		CHECK_INT(read_all(file_of(packed, pack[kind](zeros, bytes / 2, packed, ROOM)), 1 << 20, NULL, &err),
 			  SOURCE_UNPACKED_FREE);
 	}
@@ -218,11 +218,11 @@ void standard_input_is_read_once(void)
 	}
 	dup2(file_of("1 2:3\nx\n", 8), STDIN_FILENO);
 	CHECK_INT(count_rows(&options, &err), -EINVAL);
-	CHECK_HAS(err.text, "standard input:2: the label is 0 or 1");
+	CHECK_HAS(err.text, "standard input:2: the label must be 0 or 1");
 	CHECK(dup2(own, STDIN_FILENO) == STDIN_FILENO && close(own) == 0);
 	options.epochs = 2;
 	CHECK_INT(count_rows(&options, &err), -EINVAL);
-	CHECK_HAS(err.text, "standard input can be read once, by one worker, and alone");
+	CHECK_HAS(err.text, "standard input can be read only once and by one worker");
 	options.epochs = 1;
 	options.workers = 2;
 	CHECK_INT(count_rows(&options, &err), -EINVAL);
