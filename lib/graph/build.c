@@ -56,7 +56,7 @@ struct graph_value graph_constant(struct graph *graph, unsigned dtype, const int
 	struct graph_attr value = { .name = "value", .kind = GRAPH_TENSOR };
 
 	if (ndim > GRAPH_DIMS_MAX)
-		return graph_fail(graph, NULL, "a constant has %d dimensions at most", GRAPH_DIMS_MAX);
+		return graph_fail(graph, NULL, "a constant may have at most %d dimensions", GRAPH_DIMS_MAX);
 	value.type.dtype = (uint8_t)dtype;
 	value.type.shape.ndim = (uint8_t)ndim;
 	for (size_t i = 0; i < ndim; i++)
@@ -233,7 +233,9 @@ static void begin_bodies(struct graph *graph, const struct graph_value *outside,
 		const struct graph_type *type = graph_type(graph, outside[i]);
 
 		if (!type || !type->dtype) {
-			graph_fail(graph, NULL, "what goes into a body must be a value of this graph, and no handle");
+			graph_fail(graph, NULL,
+				   "an input of a body must be a value of this graph, and not a handle of a variable "
+				   "or table");
 			count = 0;
 			break;
 		}
@@ -251,7 +253,7 @@ static uint32_t join_values(struct graph *graph, struct graph_value *all, const 
 			    const struct graph_value *b, uint32_t b_count)
 {
 	if (a_count > GRAPH_INPUTS_MAX || b_count > GRAPH_INPUTS_MAX - a_count) {
-		graph_fail(graph, NULL, "a body takes %d values at most", GRAPH_INPUTS_MAX);
+		graph_fail(graph, NULL, "a body takes at most %d values", GRAPH_INPUTS_MAX);
 		return 0;
 	}
 	if (a_count)

@@ -30,7 +30,7 @@ static struct graph_value define(struct graph *graph, enum graph_op op, const ch
 	if (d->frozen)
 		attrs[count++] = GRAPH_ATTR_INT("trainable", 0);
 	if (d->options_count > GRAPH_ATTRS_MAX - count)
-		return graph_fail(graph, name, "a definition has %u options at most", GRAPH_ATTRS_MAX - count);
+		return graph_fail(graph, name, "a definition may have at most %u options", GRAPH_ATTRS_MAX - count);
 	for (uint32_t i = 0; i < d->options_count; i++)
 		attrs[count++] = d->options[i];
 	return graph_add(graph,
@@ -68,7 +68,7 @@ struct graph_value graph_use(struct graph *body, const char *name)
 								  .attrs = node->attrs,
 								  .attrs_count = node->attrs_count });
 	}
-	return graph_fail(body, NULL, "no graph around this one has a variable or table \"%.127s\"", name);
+	return graph_fail(body, NULL, "no enclosing graph has a variable or table \"%.127s\"", name);
 }
 
 struct graph_value graph_read(struct graph *graph, struct graph_value variable)
@@ -146,7 +146,7 @@ static int64_t last_size(struct graph *graph, const char *name, const struct gra
 
 	if (shape->ndim > 0 && shape->dims[shape->ndim - 1] > 0)
 		return shape->dims[shape->ndim - 1];
-	graph_fail(graph, name, "the last size of its input must be known, and it is %s",
+	graph_fail(graph, name, "the last dimension of its input must be known, but its shape is %s",
 		   graph_shape_text(shape, text));
 	return -1;
 }
@@ -255,7 +255,7 @@ struct graph_value graph_batch_norm_running(struct graph *graph, struct graph_va
 	if (!type)
 		return graph_fail(graph, name, "its input is not a value of this graph");
 	if (!(momentum > 0 && momentum <= 1) || !(epsilon > 0))
-		return graph_fail(graph, name, "momentum is above 0 and at most 1, epsilon above 0");
+		return graph_fail(graph, name, "momentum must be above 0 and at most 1, and epsilon above 0");
 	k = last_size(graph, name, &type->shape);
 	if (k < 0)
 		return GRAPH_NONE;

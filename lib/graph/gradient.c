@@ -122,7 +122,7 @@ void graph_backward_walk(struct backward *b)
 		if (!some)
 			continue;
 		if (!rule) {
-			graph_fail(b->graph, node->name, "there is no gradient of %s", graph_op_name(node->op));
+			graph_fail(b->graph, node->name, "%s has no gradient", graph_op_name(node->op));
 			return;
 		}
 		rule(b, node, g);
@@ -342,7 +342,10 @@ static bool note_asked(struct graph *graph, const struct graph_value *of, uint32
 		if (type && type->dtype == 0) {
 			asked->names[asked->count++] = graph_resource(graph, of[i])->name;
 		} else if (!graph_backward_is_float(type)) {
-			graph_fail(graph, NULL, "gradients are of floats, variables and tables: number %u is none", i);
+			graph_fail(
+				graph, NULL,
+				"gradients exist only for floats, variables and tables, and number %u is none of these",
+				i);
 			return false;
 		}
 	}
@@ -363,7 +366,7 @@ int graph_gradients(struct graph *graph, struct graph_value loss, const struct g
 	if (graph->err.code)
 		return graph->err.code;
 	if (!graph_backward_is_float(type) || type->shape.ndim != 0) {
-		graph_fail(graph, type ? graph->nodes[loss.node]->name : NULL, "a loss is a float scalar");
+		graph_fail(graph, type ? graph->nodes[loss.node]->name : NULL, "a loss must be a float scalar");
 		return graph->err.code;
 	}
 	if (note_asked(graph, of, count, &asked) && graph_backward_init(&b, graph, graph, false, &asked)) {

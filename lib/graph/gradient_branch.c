@@ -276,8 +276,8 @@ void graph_gradient_cond(struct backward *b, const struct graph_node *node, cons
 		return;
 	if (b->map && (graph_backward_touches(node->body, NULL) || graph_backward_touches(node->cond, NULL))) {
 		graph_fail(b->graph, node->name,
-			   "no gradient: a branch in a loop that uses variables or tables; read "
-			   "them outside of it, and give it what was read");
+			   "no gradient: a branch within a loop uses variables or tables; read them outside, and pass "
+			   "the values in");
 		return;
 	}
 	u.branch = b->graph->nodes[here.node];

@@ -367,8 +367,8 @@ void graph_gradient_while(struct backward *b, const struct graph_node *node, con
 		return;
 	if (b->map && (graph_backward_touches(node->body, NULL) || graph_backward_touches(node->cond, NULL))) {
 		graph_fail(b->graph, node->name,
-			   "no gradient: a loop in a loop that uses variables or tables; read them "
-			   "outside, and give it what was read");
+			   "no gradient: a loop within a loop uses variables or tables; read them outside, and pass "
+			   "the values in");
 		return;
 	}
 	u.loop = b->graph->nodes[here.node];

@@ -210,10 +210,10 @@ RULE(of_concat)
 		const int64_t n = graph_type(b->from, node->inputs[i])->shape.dims[axis];
 
 		if (n < 0 && i + 1 < node->inputs_count) {
-			graph_fail(b->graph, node->name,
-				   "no gradient: the size of its input %u along axis %u is not "
-				   "known before a step",
-				   i, axis);
+			graph_fail(
+				b->graph, node->name,
+				"no gradient: its input %u has a dimension, axis %u, that is not known before a step",
+				i, axis);
 			return;
 		}
 		size[axis] = n;
@@ -246,8 +246,8 @@ static void give_part(struct backward *b, const struct graph_node *node, struct 
 
 	for (unsigned i = 0; i < x->ndim; i++)
 		if (x->dims[i] < 0 && (!after || after[i] != 0)) {
-			graph_fail(b->graph, node->name, "no gradient: size %u of its input is not known before a step",
-				   i);
+			graph_fail(b->graph, node->name,
+				   "no gradient: dimension %u of its input is not known before a step", i);
 			return;
 		}
 	GIVE(0, graph_slice(b->graph, g, begin, x->dims, x->ndim));
@@ -430,8 +430,7 @@ static bool first_alone(struct backward *b, const struct graph_node *node, const
 {
 	for (uint32_t i = 1; i < node->outputs_count; i++)
 		if (!graph_is_none(g[i])) {
-			graph_fail(b->graph, node->name, "there is no gradient through output %u of %s", i,
-				   graph_op_name(node->op));
+			graph_fail(b->graph, node->name, "output %u of %s has no gradient", i, graph_op_name(node->op));
 			return false;
 		}
 	return true;

@@ -38,7 +38,7 @@ static void find_trained(struct graph *graph, const struct graph *in, struct tra
 			continue;
 		if (in != graph && here) {
 			graph_fail(graph, node->name,
-				   "it is a variable or table in a body, and something else outside");
+				   "this name is a variable or table in a body, but another node outside: rename one");
 			return;
 		}
 		if (t->count == t->room) {
@@ -175,7 +175,7 @@ int graph_train(struct graph *graph, struct graph_value loss, const struct graph
 	}
 	if (!graph->err.code && !some)
 		graph_fail(graph, graph->nodes[loss.node]->name,
-			   "the loss depends on no variable or table that is trainable");
+			   "the loss does not depend on any trainable variable or table");
 	if (!graph->err.code && options && options->clip_norm > 0) {
 		const unsigned dtype = graph_type(graph, loss)->dtype;
 

@@ -171,12 +171,13 @@ static const char *name_of(struct graph *graph, const struct graph_node_spec *sp
 
 	if (spec->name) {
 		if (!good_name(spec->name)) {
-			graph_fail(graph, NULL, "a node's name is 1 to %d letters, digits and _ . / -, not \"%.140s\"",
+			graph_fail(graph, NULL,
+				   "a node's name must be 1 to %d letters, digits and _ . / -, not \"%.140s\"",
 				   GRAPH_NAME_MAX, spec->name);
 			return NULL;
 		}
 		if (graph_find(graph, spec->name)) {
-			graph_fail(graph, spec->name, "there is another node of this name");
+			graph_fail(graph, spec->name, "another node already has this name");
 			return NULL;
 		}
 		return copy(graph, spec->name, strlen(spec->name) + 1);
@@ -204,13 +205,13 @@ static bool good_tensor(struct graph *graph, const char *node, const struct grap
 	uint64_t n = bytes;
 
 	if (!bytes || type->shape.ndim > GRAPH_DIMS_MAX) {
-		graph_fail(graph, node, "a tensor is of float32, float64, int32 or int64");
+		graph_fail(graph, node, "a tensor must be float32, float64, int32 or int64");
 		return false;
 	}
 	for (unsigned i = 0; i < type->shape.ndim; i++) {
 		if (type->shape.dims[i] < 0 || type->shape.dims[i] > GRAPH_CONST_MAX ||
 		    n * (uint64_t)type->shape.dims[i] > GRAPH_CONST_MAX) {
-			graph_fail(graph, node, "a tensor that is an attribute has known sizes and %d MiB at most",
+			graph_fail(graph, node, "a tensor attribute must have a known shape and at most %d MiB",
 				   GRAPH_CONST_MAX >> 20);
 			return false;
 		}
@@ -288,7 +289,7 @@ static bool place_node(struct graph *graph, struct graph_node *node, const char 
 		return false;
 	}
 	if (info->place == GRAPH_ON_WORKER && node->device.job == GRAPH_PS) {
-		graph_fail(graph, node->name, "%s is done by workers only: leave %s away", info->name, device);
+		graph_fail(graph, node->name, "%s runs in workers only: remove %s", info->name, device);
 		return false;
 	}
 	if (node->inputs_count && graph_type(graph, node->inputs[0])->dtype == 0)
@@ -296,7 +297,7 @@ static bool place_node(struct graph *graph, struct graph_node *node, const char 
 	if ((info->place == GRAPH_ON_PS || resource) && node->device.job == GRAPH_UNPLACED)
 		node->device = resource ? resource->device : (struct graph_device){ GRAPH_PS, -1 };
 	if (info->place == GRAPH_ON_PS && node->device.job != GRAPH_PS) {
-		graph_fail(graph, node->name, "%s is on PS tasks, not on %s", info->name, device);
+		graph_fail(graph, node->name, "%s runs on PS tasks only, not on %s", info->name, device);
 		return false;
 	}
 	if (resource && (resource->device.job != node->device.job || resource->device.task != node->device.task)) {
@@ -325,8 +326,8 @@ static bool check_inputs(struct graph *graph, struct graph_node *node, const str
 			return false;
 		}
 		if (type->dtype == 0 && !(takes_handle && i == 0)) {
-			graph_fail(graph, node->name, "its input %u is a variable or table: read it, or look rows up",
-				   i);
+			graph_fail(graph, node->name,
+				   "its input %u is a variable or table: use the result of a read or a lookup", i);
 			return false;
 		}
 		if (info->place == GRAPH_ON_PS && i == 0 && type->dtype != 0) {
@@ -336,7 +337,8 @@ static bool check_inputs(struct graph *graph, struct graph_node *node, const str
 	}
 	for (uint32_t i = 0; i < spec->controls_count; i++)
 		if (spec->controls[i] >= graph->nodes_count) {
-			graph_fail(graph, node->name, "there is no node %u to wait for", spec->controls[i]);
+			graph_fail(graph, node->name, "its control input %u is not a node of this graph",
+				   spec->controls[i]);
 			return false;
 		}
 	node->inputs_count = spec->inputs_count;
@@ -351,12 +353,12 @@ static bool check_bodies(struct graph *graph, struct graph_node *node, const str
 	const bool wants = spec->op == GRAPH_WHILE || spec->op == GRAPH_COND;
 
 	if (wants != (spec->body != NULL) || wants != (spec->cond != NULL)) {
-		graph_fail(graph, node->name, wants ? "%s needs two graphs" : "%s has no graphs",
+		graph_fail(graph, node->name, wants ? "%s needs two bodies" : "%s takes no bodies",
 			   graph_op_name(spec->op));
 		return false;
 	}
 	if (wants && (spec->body->outer != graph || spec->cond->outer != graph)) {
-		graph_fail(graph, node->name, "its graphs were not made by graph_body_create of this graph");
+		graph_fail(graph, node->name, "its bodies were not created by graph_body_create of this graph");
 		return false;
 	}
 	node->body = spec->body;
@@ -375,7 +377,7 @@ static bool count_rows(struct graph *graph, struct graph_node *node)
 		return true;
 	memcpy(&rows, graph_attr(count, "value")->data, sizeof(rows));
 	if (rows < 0 || (n >= 0 && rows > n)) {
-		graph_fail(graph, node->name, "head: its input has %lld rows, and %lld are to be taken", (long long)n,
+		graph_fail(graph, node->name, "head: its input has %lld rows, but its count is %lld", (long long)n,
 			   (long long)rows);
 		return false;
 	}
@@ -421,12 +423,12 @@ static bool check_resource(struct graph *graph, const struct graph_node *node)
 	other = *found;
 	for (uint32_t i = 0; other->op == node->op && i < node->attrs_count; i++)
 		if (!same_value(&node->attrs[i], graph_attr(other, node->attrs[i].name))) {
-			graph_fail(graph, node->name, "its %s differs from that in another body of the graph",
+			graph_fail(graph, node->name, "its %s differs from its definition in another body of the graph",
 				   node->attrs[i].name);
 			return false;
 		}
 	if (other->op != node->op || other->attrs_count != node->attrs_count) {
-		graph_fail(graph, node->name, "it has another definition in another body of the graph");
+		graph_fail(graph, node->name, "it is defined differently in another body of the graph");
 		return false;
 	}
 	return true;
@@ -444,7 +446,7 @@ static bool node_room(struct graph *graph)
 	struct graph_node **more;
 
 	if (n >= GRAPH_NODES_MAX) {
-		graph_fail(graph, NULL, "a graph has %d nodes at most", GRAPH_NODES_MAX);
+		graph_fail(graph, NULL, "a graph may have at most %d nodes", GRAPH_NODES_MAX);
 		return false;
 	}
 	if (n & (n - 1) || n == 1)
@@ -467,7 +469,7 @@ struct graph_value graph_add(struct graph *graph, const struct graph_node_spec *
 	if (spec->op <= GRAPH_NO_OP || spec->op >= GRAPH_OPS_END)
 		return graph_fail(graph, spec->name, "there is no operation %d", spec->op);
 	if (spec->attrs_count > GRAPH_ATTRS_MAX)
-		return graph_fail(graph, spec->name, "a node has %d attributes at most", GRAPH_ATTRS_MAX);
+		return graph_fail(graph, spec->name, "a node may have at most %d attributes", GRAPH_ATTRS_MAX);
 	node = node_room(graph) ? graph_memory(graph, sizeof(*node)) : NULL;
 	if (!node)
 		return GRAPH_NONE;
@@ -493,7 +495,7 @@ struct graph *graph_body_create(struct graph *outer, const struct graph_type *in
 	for (const struct graph *g = outer->outer; g; g = g->outer)
 		depth++;
 	if (depth > GRAPH_DEPTH_MAX) {
-		graph_fail(outer, NULL, "bodies lie in bodies, %d deep at most", GRAPH_DEPTH_MAX);
+		graph_fail(outer, NULL, "bodies are nested more than %d deep", GRAPH_DEPTH_MAX);
 		return NULL;
 	}
 	body = new_graph(outer->memory, outer);
@@ -535,7 +537,7 @@ int graph_add_control(struct graph *graph, uint32_t node, uint32_t before)
 	if (graph->err.code)
 		return graph->err.code;
 	if (node >= before || before >= graph->nodes_count) {
-		graph_fail(graph, NULL, "a control edge goes from a node to a later one, not from %u to %u", node,
+		graph_fail(graph, NULL, "a control edge must go from a node to a later one, not from %u to %u", node,
 			   before);
 		return graph->err.code;
 	}

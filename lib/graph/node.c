@@ -109,8 +109,8 @@ int graph_device_parse(const char *text, struct graph_device *device, struct sta
 			return 0;
 	}
 	return star_error_set(err, -EINVAL,
-			      "a device is \"/job:worker\", \"/job:ps\" (all tasks) or \"/job:ps/task:N\" with N below "
-			      "%d, not \"%.100s\"",
+			      "a device must be \"/job:worker\", \"/job:ps\" (all tasks) or \"/job:ps/task:N\" with N "
+			      "below %d, not \"%.100s\"",
 			      GRAPH_TASKS_MAX, text);
 }
 

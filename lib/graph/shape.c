@@ -156,14 +156,14 @@ int shape_want_float(const struct graph_inference *in, uint32_t input)
 
 	if (dtype == STAR_FLOAT32 || dtype == STAR_FLOAT64)
 		return 0;
-	return shape_bad(in, "input %u must be float32 or float64, and is %s", input, type_name(&in->in[input]));
+	return shape_bad(in, "input %u must be float32 or float64, but is %s", input, type_name(&in->in[input]));
 }
 
 int shape_want_dtype(const struct graph_inference *in, uint32_t input, unsigned dtype)
 {
 	if (in->in[input].dtype == dtype)
 		return 0;
-	return shape_bad(in, "input %u must be %s, and is %s", input, dtype_name(dtype), type_name(&in->in[input]));
+	return shape_bad(in, "input %u must be %s, but is %s", input, dtype_name(dtype), type_name(&in->in[input]));
 }
 
 int shape_want_same_dtype(const struct graph_inference *in, uint32_t a, uint32_t b)
@@ -183,10 +183,10 @@ int shape_want_ndim(const struct graph_inference *in, uint32_t input, unsigned l
 		return 0;
 	graph_shape_text(shape, text);
 	if (least == most)
-		return shape_bad(in, "input %u must have %u dimensions, and is %s", input, least, text);
+		return shape_bad(in, "input %u must have %u dimensions, but is %s", input, least, text);
 	if (most == GRAPH_DIMS_MAX)
-		return shape_bad(in, "input %u must have %u dimensions or more, and is %s", input, least, text);
-	return shape_bad(in, "input %u must have %u to %u dimensions, and is %s", input, least, most, text);
+		return shape_bad(in, "input %u must have %u dimensions or more, but is %s", input, least, text);
+	return shape_bad(in, "input %u must have %u to %u dimensions, but is %s", input, least, most, text);
 }
 
 /* ---- sizes ---- */
@@ -242,7 +242,7 @@ int shape_axis(const struct graph_inference *in, const char *name, unsigned ndim
 	*axis = (unsigned)(given < 0 ? given + ndim : given);
 	if (given >= -(int64_t)ndim && given < (int64_t)ndim)
 		return 0;
-	return shape_bad(in, "%s is %lld, and there are %u dimensions", name, (long long)given, ndim);
+	return shape_bad(in, "%s is %lld, but there are %u dimensions", name, (long long)given, ndim);
 }
 
 const int64_t *shape_ints(const struct graph_inference *in, const char *name, uint32_t *count)
@@ -260,7 +260,7 @@ int shape_dtype(const struct graph_inference *in, uint8_t *dtype)
 	*dtype = (uint8_t)dtype_parse(name);
 	if (*dtype == STAR_FLOAT32 || *dtype == STAR_FLOAT64 || *dtype == STAR_INT32 || *dtype == STAR_INT64)
 		return 0;
-	return shape_bad(in, "dtype is float32, float64, int32 or int64, not \"%.40s\"", name);
+	return shape_bad(in, "dtype must be float32, float64, int32 or int64, not \"%.40s\"", name);
 }
 
 int shape_shape(const struct graph_inference *in, int64_t least, struct graph_shape *shape)
@@ -269,12 +269,12 @@ int shape_shape(const struct graph_inference *in, int64_t least, struct graph_sh
 	const int64_t *dims = shape_ints(in, "shape", &count);
 
 	if (count > GRAPH_DIMS_MAX)
-		return shape_bad(in, "shape has %u sizes, and %d are the most", count, GRAPH_DIMS_MAX);
+		return shape_bad(in, "shape has %u dimensions; at most %d are allowed", count, GRAPH_DIMS_MAX);
 	shape->ndim = (uint8_t)count;
 	for (uint32_t i = 0; i < count; i++) {
 		if (dims[i] < least)
-			return shape_bad(in, "size %u of shape is %lld, and %lld is the least", i, (long long)dims[i],
-					 (long long)least);
+			return shape_bad(in, "dimension %u of shape is %lld; it must be at least %lld", i,
+					 (long long)dims[i], (long long)least);
 		shape->dims[i] = dims[i];
 	}
 	return 0;
@@ -303,12 +303,12 @@ static int check_attr(const struct graph_inference *in, const struct graph_rule 
 	if (known->name) {
 		if (attr->kind == known->kind || (known->kind == GRAPH_FLOAT && attr->kind == GRAPH_INT))
 			return 0;
-		return shape_bad(in, "attribute %s is %s", known->name, kinds[known->kind]);
+		return shape_bad(in, "attribute %s must be %s", known->name, kinds[known->kind]);
 	}
 	if (open && attr->kind != GRAPH_INTS && attr->kind != GRAPH_TENSOR)
 		return 0;
 	if (open)
-		return shape_bad(in, "option %.60s is an integer, a number or a text", attr->name);
+		return shape_bad(in, "option %.60s must be an integer, a number or a text", attr->name);
 	list_attrs(rule, names, sizeof(names));
 	return shape_bad(in, "it has no attribute \"%.60s\"; its attributes: %s", attr->name, names);
 }

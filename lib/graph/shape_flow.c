@@ -63,7 +63,7 @@ static struct graph_type **infer_all(const struct graph *graph, const struct gra
 			graph_shape_text(&types[i]->shape, declared);
 			if (types[i]->dtype != feeds[fed].dtype ||
 			    !shape_unify_all(&types[i]->shape, &feeds[fed].shape)) {
-				star_error_set(err, -EINVAL, "feed \"%s\" is %s %s, and is given %s %s", node->name,
+				star_error_set(err, -EINVAL, "feed \"%s\" is %s %s, but is given %s %s", node->name,
 					       dtype_name(node->outputs->dtype), declared, dtype_name(feeds[fed].dtype),
 					       graph_shape_text(&feeds[fed].shape, given));
 				goto fail;
@@ -119,7 +119,7 @@ static int carry_type(const struct graph_inference *in, uint32_t i, const struct
 	graph_shape_text(&type->shape, before);
 	if (type->dtype == result->dtype && shape_unify_all(&type->shape, &result->shape))
 		return 0;
-	return shape_bad(in, "carried value %u is %s %s before an iteration, and %s %s after it", i,
+	return shape_bad(in, "carried value %u is %s %s before an iteration, but %s %s after it", i,
 			 dtype_name(type->dtype), before, dtype_name(result->dtype),
 			 graph_shape_text(&result->shape, after));
 }
@@ -132,14 +132,17 @@ int shape_of_while(struct graph_inference *in)
 	int rc;
 
 	if (carried < 1 || carried > in->in_count)
-		return shape_bad(in, "carried is %lld, of %u inputs", (long long)carried, in->in_count);
+		return shape_bad(in, "carried is %lld; it must be from 1 to the number of inputs, %u",
+				 (long long)carried, in->in_count);
 	if (most < 1 || most > INT32_MAX)
-		return shape_bad(in, "most is %lld: iterations, 1 to 2^31 - 1", (long long)most);
+		return shape_bad(in, "most is %lld; the maximum number of iterations must be from 1 to 2^31 - 1",
+				 (long long)most);
 	if (body->results_count < carried || body->results_count >= GRAPH_OUTPUTS_MAX)
-		return shape_bad(in, "its body has %u results: %lld carried values, and %d at most",
-				 body->results_count, (long long)carried, GRAPH_OUTPUTS_MAX - 1);
+		return shape_bad(
+			in, "its body has %u results; it must have at least the %lld carried values, and at most %d",
+			body->results_count, (long long)carried, GRAPH_OUTPUTS_MAX - 1);
 	if (cond->results_count != 1)
-		return shape_bad(in, "its condition has %u results, and one is wanted", cond->results_count);
+		return shape_bad(in, "its condition has %u results, but must have one", cond->results_count);
 	for (uint32_t i = 0; i < in->in_count; i++)
 		inputs[i] = in->in[i];
 	rc = infer_body(in, body, "body", inputs, in->in_count, results);
@@ -153,7 +156,7 @@ int shape_of_while(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (goes_on.dtype != STAR_INT32 || goes_on.shape.ndim != 0)
-		return shape_bad(in, "its condition must give an int32 scalar");
+		return shape_bad(in, "its condition must be an int32 scalar");
 	shape_out(in, STAR_INT64, &(struct graph_shape){ 0 });
 	for (uint32_t i = (uint32_t)carried; i < body->results_count; i++) {
 		struct graph_shape tape = { .ndim = 1, .dims = { most } };
@@ -193,15 +196,16 @@ int shape_of_cond(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (yes->results_count != no->results_count || yes->results_count > GRAPH_OUTPUTS_MAX)
-		return shape_bad(in, "its branches have %u and %u results: as many, and %d at most", yes->results_count,
-				 no->results_count, GRAPH_OUTPUTS_MAX);
+		return shape_bad(in,
+				 "its branches have %u and %u results; both must have the same number, and at most %d",
+				 yes->results_count, no->results_count, GRAPH_OUTPUTS_MAX);
 	rc = infer_body(in, yes, "first branch", in->in + 1, in->in_count - 1, results);
 	if (rc == 0)
 		rc = infer_body(in, no, "second branch", in->in + 1, in->in_count - 1, others);
 	for (uint32_t i = 0; rc == 0 && i < yes->results_count; i++) {
 		graph_shape_text(&results[i].shape, one);
 		if (!either(&results[i], &others[i]))
-			return shape_bad(in, "result %u is %s %s of one branch, and %s %s of the other", i,
+			return shape_bad(in, "result %u is %s %s in one branch, but %s %s in the other", i,
 					 dtype_name(results[i].dtype), one, dtype_name(others[i].dtype),
 					 graph_shape_text(&others[i].shape, other));
 		shape_out(in, results[i].dtype, &results[i].shape);

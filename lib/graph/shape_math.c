@@ -34,7 +34,7 @@ static int out_broadcast(struct graph_inference *in, unsigned dtype)
 	struct graph_shape shape;
 
 	if (!shape_broadcast(&in->in[0].shape, &in->in[1].shape, &shape))
-		return shape_bad_pair(in, 0, 1, "they do not broadcast");
+		return shape_bad_pair(in, 0, 1, "their shapes cannot be broadcast together");
 	shape_out(in, dtype, &shape);
 	return 0;
 }
@@ -65,9 +65,9 @@ int shape_of_select(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (!shape_broadcast(&in->in[1].shape, &in->in[2].shape, &both))
-		return shape_bad_pair(in, 1, 2, "they do not broadcast");
+		return shape_bad_pair(in, 1, 2, "their shapes cannot be broadcast together");
 	if (!shape_broadcast(&in->in[0].shape, &both, &all))
-		return shape_bad_pair(in, 0, 1, "they do not broadcast");
+		return shape_bad_pair(in, 0, 1, "their shapes cannot be broadcast together");
 	shape_out(in, in->in[1].dtype, &all);
 	return 0;
 }
@@ -82,7 +82,7 @@ static int want_alike(const struct graph_inference *in, uint32_t first, uint32_t
 		if (rc < 0)
 			return rc;
 		if (!shape_unify_all(shape, &in->in[i].shape))
-			return shape_bad_pair(in, first, i, "they must be the same");
+			return shape_bad_pair(in, first, i, "their shapes must be equal");
 	}
 	return 0;
 }
@@ -102,7 +102,7 @@ int shape_of_dropout(struct graph_inference *in)
 	const double rate = graph_attr_float(in->node, "rate", 0);
 
 	if (!(rate >= 0 && rate < 1))
-		return shape_bad(in, "rate is in [0, 1), not %g", rate);
+		return shape_bad(in, "rate must be in [0, 1), not %g", rate);
 	return shape_of_float(in);
 }
 
@@ -123,7 +123,7 @@ int shape_of_reduction(struct graph_inference *in)
 		const int64_t axis = axes[i] < 0 ? axes[i] + x->ndim : axes[i];
 
 		if (axes[i] < -(int64_t)x->ndim || axes[i] >= (int64_t)x->ndim)
-			return shape_bad(in, "axis %lld, and there are %u dimensions", (long long)axes[i], x->ndim);
+			return shape_bad(in, "axis is %lld, but there are %u dimensions", (long long)axes[i], x->ndim);
 		if (gone[axis])
 			return shape_bad(in, "axis %lld is given twice", (long long)axes[i]);
 		gone[axis] = true;
@@ -151,13 +151,16 @@ int shape_of_matmul(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (a->ndim != b->ndim)
-		return shape_bad_pair(in, 0, 1, "matrices, or batches of them with equal leading dimensions");
+		return shape_bad_pair(in, 0, 1,
+				      "both must be matrices, or batches of matrices with equal leading dimensions");
 	for (unsigned i = 0; i + 2 < a->ndim; i++)
 		if (!shape_unify(&shape.dims[i], b->dims[i]))
 			return shape_bad_pair(in, 0, 1, "leading dimensions must be equal");
 	inner = a->dims[a->ndim - (ta ? 2 : 1)];
 	if (!shape_unify(&inner, b->dims[b->ndim - (tb ? 1 : 2)]))
-		return shape_bad_pair(in, 0, 1, ta || tb ? "inner sizes differ, as transposed" : "inner sizes differ");
+		return shape_bad_pair(in, 0, 1,
+				      ta || tb ? "inner dimensions differ (after transposing)"
+					       : "inner dimensions differ");
 	shape.dims[a->ndim - 2] = a->dims[a->ndim - (ta ? 1 : 2)];
 	shape.dims[a->ndim - 1] = b->dims[b->ndim - (tb ? 2 : 1)];
 	shape_out(in, in->in[0].dtype, &shape);
@@ -183,7 +186,7 @@ static int want_vector(const struct graph_inference *in, uint32_t input, int64_t
 	if (rc < 0)
 		return rc;
 	if (!shape_unify(k, in->in[input].shape.dims[0]))
-		return shape_bad_pair(in, 0, input, "the last size must be the same");
+		return shape_bad_pair(in, 0, input, "the last dimensions must be equal");
 	return 0;
 }
 
@@ -247,7 +250,8 @@ int shape_of_layer_norm_grad(struct graph_inference *in)
 		if (shape_want_same_dtype(in, 0, i) < 0)
 			return -EINVAL;
 		if (!shape_unify_all(&rows, &in->in[i].shape))
-			return shape_bad_pair(in, 0, i, "it must be as the first without its last dimension");
+			return shape_bad_pair(in, 0, i,
+					      "it must have the shape of the first without its last dimension");
 	}
 	out_norm_grad(in, &shape);
 	return 0;
@@ -301,9 +305,9 @@ static int want_attention(const struct graph_inference *in, uint32_t first, int6
 	*n = key->shape.dims[1];
 	*d = v->shape.dims[2];
 	if (!shape_unify(b, key->shape.dims[0]) || !shape_unify(k, key->shape.dims[2]))
-		return shape_bad_pair(in, first, first + 1, "queries are [b, m, k], keys [b, n, k]");
+		return shape_bad_pair(in, first, first + 1, "queries must be [b, m, k], keys [b, n, k]");
 	if (!shape_unify(b, v->shape.dims[0]) || !shape_unify(n, v->shape.dims[1]))
-		return shape_bad_pair(in, first + 1, first + 2, "keys are [b, n, k], values [b, n, d]");
+		return shape_bad_pair(in, first + 1, first + 2, "keys must be [b, n, k], values [b, n, d]");
 	return 0;
 }
 
@@ -317,7 +321,7 @@ int shape_of_attention(struct graph_inference *in)
 		if (rc == 0)
 			rc = shape_want_ndim(in, 3, 2, 2);
 		if (rc == 0 && (!shape_unify(&b, in->in[3].shape.dims[0]) || !shape_unify(&n, in->in[3].shape.dims[1])))
-			return shape_bad_pair(in, 1, 3, "keys are [b, n, k], the mask [b, n]");
+			return shape_bad_pair(in, 1, 3, "keys must be [b, n, k], the mask [b, n]");
 	}
 	if (rc < 0)
 		return rc;
@@ -339,9 +343,9 @@ int shape_of_attention_grad(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (!shape_unify_all(&g, &(struct graph_shape){ .ndim = 3, .dims = { b, m, d } }))
-		return shape_bad_pair(in, 0, 1, "the gradient is [b, m, d], queries [b, m, k]");
+		return shape_bad_pair(in, 0, 1, "the gradient must be [b, m, d], queries [b, m, k]");
 	if (!shape_unify_all(&weights, &(struct graph_shape){ .ndim = 3, .dims = { b, m, n } }))
-		return shape_bad_pair(in, 4, 1, "weights are [b, m, n], queries [b, m, k]");
+		return shape_bad_pair(in, 4, 1, "weights must be [b, m, n], queries [b, m, k]");
 	shape_out(in, in->in[0].dtype, &(struct graph_shape){ .ndim = 3, .dims = { b, m, k } });
 	shape_out(in, in->in[0].dtype, &(struct graph_shape){ .ndim = 3, .dims = { b, n, k } });
 	shape_out(in, in->in[0].dtype, &(struct graph_shape){ .ndim = 3, .dims = { b, n, d } });
@@ -371,7 +375,7 @@ static int want_classes(const struct graph_inference *in, uint32_t scores, uint3
 		return rc;
 	*n = in->in[scores].shape.dims[0];
 	if (!shape_unify(n, in->in[classes].shape.dims[0]))
-		return shape_bad_pair(in, scores, classes, "each row has one class");
+		return shape_bad_pair(in, scores, classes, "each row needs one class");
 	return 0;
 }
 
@@ -402,7 +406,7 @@ int shape_of_softmax_loss_grad(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (!shape_unify(&n, in->in[0].shape.dims[0]))
-		return shape_bad_pair(in, 0, 1, "each row has one gradient");
+		return shape_bad_pair(in, 0, 1, "each row needs one gradient");
 	shape.dims[0] = n;
 	shape_out(in, in->in[0].dtype, &shape);
 	return 0;

@@ -12,13 +12,13 @@ static int wanted_shape(struct graph_inference *in, struct graph_shape *shape)
 	int rc;
 
 	if (!graph_attr(in->node, "shape"))
-		return shape_bad(in, "attribute shape is missing, or a second input that has it");
+		return shape_bad(in, "attribute shape is missing: give it, or a second input of that shape");
 	rc = shape_shape(in, -1, shape);
 	if (rc < 0)
 		return rc;
 	for (unsigned i = 0; i < shape->ndim; i++) {
 		if (shape->dims[i] < 0 && open >= 0)
-			return shape_bad(in, "only one size of shape may be -1");
+			return shape_bad(in, "only one dimension of shape may be -1");
 		if (shape->dims[i] < 0)
 			open = (int)i;
 		else if (shape->dims[i] > 0 && rest > GRAPH_ELEMENTS_MAX / shape->dims[i])
@@ -29,13 +29,13 @@ static int wanted_shape(struct graph_inference *in, struct graph_shape *shape)
 	graph_shape_text(&in->in[0].shape, from);
 	graph_shape_text(shape, to);
 	if (open >= 0 && rest == 0)
-		return shape_bad(in, "%s: beside a size of 0 none may be -1", to);
+		return shape_bad(in, "%s: with a dimension of 0 none may be -1", to);
 	if (n < 0)
 		return 0;
 	if (open >= 0 && n % rest == 0)
 		shape->dims[open] = n / rest;
 	else if (open >= 0 || n != rest)
-		return shape_bad(in, "%s does not have the elements of %s", from, to);
+		return shape_bad(in, "%s and %s differ in their number of elements", from, to);
 	return 0;
 }
 
@@ -50,7 +50,7 @@ int shape_of_reshape(struct graph_inference *in)
 		const int64_t n = graph_elements(&in->in[0].shape), m = graph_elements(&in->in[1].shape);
 
 		if (graph_attr(in->node, "shape"))
-			return shape_bad(in, "shape is that of its second input: leave the attribute away");
+			return shape_bad(in, "the shape is that of its second input: remove the attribute");
 		if (n >= 0 && m >= 0 && n != m)
 			return shape_bad_pair(in, 0, 1, "they differ in their number of elements");
 		shape = in->in[1].shape;
@@ -75,7 +75,8 @@ int shape_of_transpose(struct graph_inference *in)
 			shape.dims[i] = x->dims[perm[i]];
 		}
 	if (count != x->ndim || seen != (1u << x->ndim) - 1)
-		return shape_bad(in, "perm has each of 0 to %d once, for %s", x->ndim - 1, graph_shape_text(x, text));
+		return shape_bad(in, "perm must have each of 0 to %d once, for %s", x->ndim - 1,
+				 graph_shape_text(x, text));
 	shape_out(in, in->in[0].dtype, &shape);
 	return 0;
 }
@@ -98,7 +99,7 @@ int shape_of_concat(struct graph_inference *in)
 		sum = sum < 0 || other.dims[axis] < 0 ? -1 : sum + other.dims[axis];
 		other.dims[axis] = shape.dims[axis] = -1;
 		if (!shape_unify_all(&shape, &other))
-			return shape_bad_pair(in, 0, i, "they may only differ along axis");
+			return shape_bad_pair(in, 0, i, "they may differ along axis only");
 	}
 	if (rc < 0)
 		return rc;
@@ -120,15 +121,15 @@ int shape_of_split(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (count < 1 || count > GRAPH_OUTPUTS_MAX)
-		return shape_bad(in, "sizes are 1 to %d, not %u", GRAPH_OUTPUTS_MAX, count);
+		return shape_bad(in, "there must be 1 to %d sizes, not %u", GRAPH_OUTPUTS_MAX, count);
 	for (uint32_t i = 0; i < count; i++) {
 		if (sizes[i] < 0 || sizes[i] > GRAPH_ELEMENTS_MAX)
-			return shape_bad(in, "size %u is %lld", i, (long long)sizes[i]);
+			return shape_bad(in, "size %u is %lld; it must be from 0 to 2^48", i, (long long)sizes[i]);
 		sum += sizes[i];
 	}
 	if (shape.dims[axis] >= 0 && shape.dims[axis] != sum)
-		return shape_bad(in, "sizes are %lld together, axis %u of %s is not", (long long)sum, axis,
-				 graph_shape_text(&in->in[0].shape, text));
+		return shape_bad(in, "the sum of sizes is %lld, which differs from dimension %u of %s", (long long)sum,
+				 axis, graph_shape_text(&in->in[0].shape, text));
 	for (uint32_t i = 0; i < count; i++) {
 		shape.dims[axis] = sizes[i];
 		shape_out(in, in->in[0].dtype, &shape);
@@ -145,11 +146,11 @@ static int dims_attr(const struct graph_inference *in, const char *name, int64_t
 
 	*ints = shape_ints(in, name, &count);
 	if (count != x->ndim)
-		return shape_bad(in, "%s has %u numbers, one for each dimension of %s are wanted", name, count,
+		return shape_bad(in, "%s has %u numbers; it must have one per dimension of %s", name, count,
 				 graph_shape_text(x, text));
 	for (uint32_t i = 0; i < count; i++)
 		if ((*ints)[i] < least || (*ints)[i] > GRAPH_ELEMENTS_MAX)
-			return shape_bad(in, "number %u of %s is %lld", i, name, (long long)(*ints)[i]);
+			return shape_bad(in, "number %u of %s is out of range: %lld", i, name, (long long)(*ints)[i]);
 	return 0;
 }
 
@@ -168,7 +169,7 @@ int shape_of_slice(struct graph_inference *in)
 		const int64_t n = shape.dims[i];
 
 		if (n >= 0 && (begin[i] > n || size[i] > n - begin[i]))
-			return shape_bad(in, "%lld elements from %lld on are not in dimension %u of %s",
+			return shape_bad(in, "%lld elements from %lld on are outside dimension %u of %s",
 					 (long long)size[i], (long long)begin[i], i,
 					 graph_shape_text(&in->in[0].shape, text));
 		shape.dims[i] = size[i] >= 0 ? size[i] : n >= 0 ? n - begin[i] : -1;
@@ -205,9 +206,9 @@ int shape_of_pad_like(struct graph_inference *in)
 	for (unsigned i = 0; i < x->ndim; i++)
 		if (like->ndim != x->ndim ||
 		    (like->dims[i] >= 0 && (begin[i] > like->dims[i] || x->dims[i] > like->dims[i] - begin[i])))
-			return shape_bad_pair(in, 0, 1, "the first does not lie in the second");
+			return shape_bad_pair(in, 0, 1, "the first does not fit in the second");
 	if (like->ndim != x->ndim)
-		return shape_bad_pair(in, 0, 1, "the first does not lie in the second");
+		return shape_bad_pair(in, 0, 1, "the first does not fit in the second");
 	shape_out(in, in->in[0].dtype, like);
 	return 0;
 }
@@ -228,7 +229,7 @@ static bool broadcasts_to(const struct graph_shape *small, const struct graph_sh
 int shape_of_expand(struct graph_inference *in)
 {
 	if (!broadcasts_to(&in->in[0].shape, &in->in[1].shape))
-		return shape_bad_pair(in, 0, 1, "the first does not broadcast to the second");
+		return shape_bad_pair(in, 0, 1, "the first cannot be broadcast to the second");
 	shape_out(in, in->in[0].dtype, &in->in[1].shape);
 	return 0;
 }
@@ -236,7 +237,7 @@ int shape_of_expand(struct graph_inference *in)
 int shape_of_reduce_like(struct graph_inference *in)
 {
 	if (!broadcasts_to(&in->in[1].shape, &in->in[0].shape))
-		return shape_bad_pair(in, 0, 1, "the second does not broadcast to the first");
+		return shape_bad_pair(in, 0, 1, "the second cannot be broadcast to the first");
 	shape_out(in, in->in[0].dtype, &in->in[1].shape);
 	return 0;
 }
@@ -283,7 +284,7 @@ int shape_of_index_grad(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (!shape_unify_all(&rest, &in->in[0].shape))
-		return shape_bad_pair(in, 0, 2, "the first is to be an element of the last");
+		return shape_bad_pair(in, 0, 2, "the first must have the shape of an element of the last");
 	shape_out(in, in->in[0].dtype, &in->in[2].shape);
 	return 0;
 }
@@ -339,7 +340,7 @@ int shape_of_columns_grad(struct graph_inference *in)
 		return rc;
 	taken.dims[1] = in->in[1].shape.dims[0];
 	if (!shape_unify_all(&taken, &in->in[0].shape))
-		return shape_bad_pair(in, 0, 2, "the first is [n, m], the second [m], the last [n, k]");
+		return shape_bad_pair(in, 0, 2, "the first must be [n, m], the second [m], the last [n, k]");
 	shape_out(in, in->in[0].dtype, &in->in[2].shape);
 	return 0;
 }
@@ -357,12 +358,12 @@ int shape_of_scatter_add(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (g->ndim != i->ndim + x->ndim - 1)
-		return shape_bad_pair(in, 0, 1, "the first is [m..., ...], the second [m...]");
+		return shape_bad_pair(in, 0, 1, "the first must be [m..., ...], the second [m...]");
 	index.ndim = i->ndim;
 	if (!shape_unify_all(&index, i))
-		return shape_bad_pair(in, 0, 1, "the first is [m..., ...], the second [m...]");
+		return shape_bad_pair(in, 0, 1, "the first must be [m..., ...], the second [m...]");
 	if (!shape_unify_all(&rest, &wanted))
-		return shape_bad_pair(in, 0, 2, "the first is [m..., ...], the last [n, ...]");
+		return shape_bad_pair(in, 0, 2, "the first must be [m..., ...], the last [n, ...]");
 	shape_out(in, in->in[0].dtype, x);
 	return 0;
 }
@@ -375,7 +376,7 @@ int shape_of_head(struct graph_inference *in)
 	const int rc = want_index(in, 0, 1);
 
 	if (rc == 0 && shape.dims[0] >= 0 && rows > shape.dims[0])
-		return shape_bad(in, "it has %lld rows, and %lld are to be taken", (long long)shape.dims[0],
+		return shape_bad(in, "it has %lld rows, but its count is %lld", (long long)shape.dims[0],
 				 (long long)rows);
 	shape.dims[0] = rows;
 	if (rc == 0)

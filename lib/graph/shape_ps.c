@@ -31,7 +31,7 @@ int shape_of_random(struct graph_inference *in)
 
 	if (in->in_count == 1) {
 		if (graph_attr(in->node, "shape") || graph_attr(in->node, "dtype"))
-			return shape_bad(in, "dtype and shape are those of its input: leave the attributes away");
+			return shape_bad(in, "dtype and shape are those of its input: remove the attributes");
 		return shape_of_float(in);
 	}
 	if (!given)
@@ -39,10 +39,10 @@ int shape_of_random(struct graph_inference *in)
 	if (shape_of_feed(in) < 0)
 		return -EINVAL;
 	if (in->out[0].dtype != STAR_FLOAT32 && in->out[0].dtype != STAR_FLOAT64)
-		return shape_bad(in, "dtype is float32 or float64");
+		return shape_bad(in, "dtype must be float32 or float64");
 	for (unsigned i = 0; i < in->out[0].shape.ndim; i++)
 		if (in->out[0].shape.dims[i] < 0)
-			return shape_bad(in, "all sizes of shape must be known: give it an input that has them");
+			return shape_bad(in, "shape must be fully known: give it an input of that shape instead");
 	return 0;
 }
 
@@ -55,7 +55,7 @@ static int out_handle(struct graph_inference *in, const struct graph_shape *shap
 
 	if (dtype == 0 || dtype == STAR_INT8)
 		return shape_bad(in,
-				 "dtype is one of float32, float16, bfloat16, float64, scaled_int8, int32 and "
+				 "dtype must be one of float32, float16, bfloat16, float64, scaled_int8, int32 and "
 				 "int64, not \"%.40s\"",
 				 name);
 	shape_out(in, 0, shape);
@@ -77,7 +77,7 @@ int shape_of_table(struct graph_inference *in)
 	const struct graph_shape shape = { .ndim = 2, .dims = { -1, dim } };
 
 	if (dim < 1)
-		return shape_bad(in, "dim is at least 1, not %lld", (long long)dim);
+		return shape_bad(in, "dim must be at least 1, not %lld", (long long)dim);
 	return out_handle(in, &shape);
 }
 
@@ -90,7 +90,7 @@ static bool is_table(const struct graph_type *handle)
 static int want_variable(const struct graph_inference *in)
 {
 	if (is_table(&in->in[0]))
-		return shape_bad(in, "input 0 is a table: it takes a variable");
+		return shape_bad(in, "input 0 is a table, but must be a variable");
 	return 0;
 }
 
@@ -100,7 +100,7 @@ static int want_trained(const struct graph_inference *in)
 
 	if (element == STAR_FLOAT32 || element == STAR_FLOAT64)
 		return 0;
-	return shape_bad(in, "input 0 holds %s: gradients are for floats", dtype_name(element));
+	return shape_bad(in, "input 0 holds %s, and only floats have gradients", dtype_name(element));
 }
 
 int shape_of_read(struct graph_inference *in)
@@ -157,7 +157,7 @@ int shape_of_apply(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (!shape_unify_all(&shape, &in->in[1].shape))
-		return shape_bad_pair(in, 0, 1, "they must be the same");
+		return shape_bad_pair(in, 0, 1, "their shapes must be equal");
 	return 0;
 }
 
@@ -175,7 +175,7 @@ int shape_of_apply_rows(struct graph_inference *in)
 		return rc;
 	graph_shape_text(&shape, rows);
 	if (!shape_unify_all(&shape, &in->in[2].shape))
-		return shape_bad(in, "gradients of these ids are %s, not %s", rows,
+		return shape_bad(in, "gradients of these ids must be %s, not %s", rows,
 				 graph_shape_text(&in->in[2].shape, given));
 	return 0;
 }
@@ -183,7 +183,7 @@ int shape_of_apply_rows(struct graph_inference *in)
 int shape_of_step_add(struct graph_inference *in)
 {
 	if (in->in[0].element != STAR_FLOAT64 || graph_elements(&in->in[0].shape) != 1)
-		return shape_bad(in, "it takes a float64 variable of one element");
+		return shape_bad(in, "it needs a float64 variable of one element");
 	return shape_of_read(in);
 }
 
@@ -207,7 +207,7 @@ int shape_of_segment(struct graph_inference *in)
 		return rc;
 	shape_unify(&n, in->in[0].shape.dims[0]);
 	if (!shape_unify(&n, in->in[1].shape.dims[0]))
-		return shape_bad_pair(in, 0, 1, "each row has one segment");
+		return shape_bad_pair(in, 0, 1, "each row needs one segment");
 	shape.dims[0] = in->in[2].shape.dims[0];
 	shape_out(in, in->in[0].dtype, &shape);
 	return 0;
@@ -232,10 +232,10 @@ int shape_of_segment_grad(struct graph_inference *in)
 	if (rc < 0)
 		return rc;
 	if (!shape_unify(&shape.dims[0], in->in[1].shape.dims[0]))
-		return shape_bad_pair(in, 1, 2, "each row has one segment");
+		return shape_bad_pair(in, 1, 2, "each row needs one segment");
 	g.dims[0] = -1;
 	if (!shape_unify_all(&shape, &g))
-		return shape_bad_pair(in, 0, 2, "they differ in more than the first size");
+		return shape_bad_pair(in, 0, 2, "they differ in more than the first dimension");
 	shape_out(in, in->in[0].dtype, &shape);
 	return 0;
 }
@@ -262,14 +262,14 @@ int shape_of_hash_cross(struct graph_inference *in)
 	struct graph_shape shape = in->in[0].shape;
 
 	if (buckets < 1)
-		return shape_bad(in, "buckets is at least 1, not %lld", (long long)buckets);
+		return shape_bad(in, "buckets must be at least 1, not %lld", (long long)buckets);
 	for (uint32_t i = 0; i < in->in_count; i++) {
 		const int rc = shape_want_dtype(in, i, STAR_INT64);
 
 		if (rc < 0)
 			return rc;
 		if (!shape_unify_all(&shape, &in->in[i].shape))
-			return shape_bad_pair(in, 0, i, "columns have one shape");
+			return shape_bad_pair(in, 0, i, "all columns must have the same shape");
 	}
 	shape_out(in, STAR_INT64, &shape);
 	return 0;

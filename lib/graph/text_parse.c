@@ -29,7 +29,7 @@ static const struct graph_node *read_reference(struct reader *r, const struct gr
 		return NULL;
 	node = graph_find(graph, name);
 	if (!node)
-		graph_reader_fail(r, "no node \"%s\" stands before this line", name);
+		graph_reader_fail(r, "no node \"%s\" is defined before this line", name);
 	return node;
 }
 
@@ -56,7 +56,7 @@ static bool read_values(struct reader *r, const struct graph *graph, struct grap
 {
 	do {
 		if (*count == most)
-			return graph_reader_fail(r, "more than %u values", most);
+			return graph_reader_fail(r, "there are more than %u values", most);
 		if (!read_value(r, graph, &values[(*count)++]))
 			return false;
 	} while (graph_reader_take(r, ',', false));
@@ -105,7 +105,7 @@ static bool read_attr(struct reader *r, struct statement *s, const char *name)
 	char *kept;
 
 	if (s->spec.attrs_count == GRAPH_ATTRS_MAX)
-		return graph_reader_fail(r, "more than %d attributes", GRAPH_ATTRS_MAX);
+		return graph_reader_fail(r, "there are more than %d attributes", GRAPH_ATTRS_MAX);
 	kept = graph_reader_memory(r, &s->blocks, strlen(name) + 1);
 	if (!kept)
 		return false;
@@ -152,7 +152,7 @@ static bool read_details(struct reader *r, const struct graph *graph, struct sta
 			if (!read_attr(r, s, name))
 				return false;
 		} else if (strcmp(name, "after") != 0 || s->spec.controls || !graph_reader_take(r, '(', false)) {
-			return graph_reader_expected(r, "'=' behind the name of an attribute");
+			return graph_reader_expected(r, "'=' after the name of an attribute");
 		} else if (!read_controls(r, graph, s)) {
 			return false;
 		}
@@ -203,7 +203,7 @@ static bool read_node(struct reader *r, struct graph *graph, struct statement *s
 	if ((s->spec.op == GRAPH_WHILE || s->spec.op == GRAPH_COND) && !read_bodies(r, graph, s))
 		return false;
 	if (++r->nodes > GRAPH_NODES_MAX)
-		return graph_reader_fail(r, "more than %d nodes", GRAPH_NODES_MAX);
+		return graph_reader_fail(r, "there are more than %d nodes", GRAPH_NODES_MAX);
 	if (!graph_is_none(graph_add(graph, &s->spec)))
 		return true;
 	r->at = start; /* what is wrong is the node, not where it ends */
@@ -220,7 +220,7 @@ static bool read_results(struct reader *r, struct graph *graph)
 
 	ok = ok && read_values(r, graph, values, GRAPH_NODES_MAX, &count);
 	if (ok && graph->results_count)
-		ok = graph_reader_fail(r, "results stand once in a graph");
+		ok = graph_reader_fail(r, "a graph may have one line of results only");
 	if (ok && graph_set_results(graph, values, count) < 0)
 		ok = graph_reader_fail(r, "%s", graph->err.text);
 	free(values);
@@ -242,7 +242,7 @@ static bool read_statement(struct reader *r, struct graph *graph)
 	else if (strcmp(s.name, "results") == 0)
 		ok = read_results(r, graph);
 	else
-		ok = graph_reader_expected(r, "'=' behind the name of a node");
+		ok = graph_reader_expected(r, "'=' after the name of a node");
 	for (struct block *next; s.blocks; s.blocks = next) {
 		next = s.blocks->next;
 		free(s.blocks);
@@ -269,11 +269,11 @@ static bool read_version(struct reader *r)
 	if (!graph_reader_name(r, name, "\"star 1\""))
 		return false;
 	if (strcmp(name, "star") != 0)
-		return graph_reader_fail(r, "a graph begins with \"star %d\"", GRAPH_TEXT_VERSION);
+		return graph_reader_fail(r, "a graph must begin with \"star %d\"", GRAPH_TEXT_VERSION);
 	if (!graph_reader_int(r, &version))
 		return false;
 	if (version != GRAPH_TEXT_VERSION)
-		return graph_reader_fail(r, "version %lld is not known, only %d is", (long long)version,
+		return graph_reader_fail(r, "version %lld is not supported; the only version is %d", (long long)version,
 					 GRAPH_TEXT_VERSION);
 	return graph_reader_want(r, '\n', false);
 }
@@ -285,7 +285,7 @@ struct graph *graph_parse(const char *text, size_t bytes, const char *file, stru
 	bool ok;
 
 	if (bytes > GRAPH_TEXT_MAX) {
-		star_error_set(err, -EFBIG, "%s: a graph has %d MiB of text at most", file, GRAPH_TEXT_MAX >> 20);
+		star_error_set(err, -EFBIG, "%s: the text has more than %d MiB", file, GRAPH_TEXT_MAX >> 20);
 		return NULL;
 	}
 	graph = graph_create();

@@ -109,7 +109,7 @@ bool graph_reader_name(struct reader *r, char name[static TEXT_NAME_MAX + 1], co
 	if (n == 0)
 		return graph_reader_expected(r, what);
 	if (n > TEXT_NAME_MAX)
-		return graph_reader_fail(r, "a name of %zu bytes; %d are the most", n, TEXT_NAME_MAX);
+		return graph_reader_fail(r, "a name has %zu bytes; at most %d are allowed", n, TEXT_NAME_MAX);
 	memcpy(name, r->at, n);
 	name[n] = 0;
 	r->at += n;
@@ -178,7 +178,7 @@ static bool read_ints(struct reader *r, int64_t *ints, uint32_t most, uint32_t *
 		return true;
 	do {
 		if (*count == most)
-			return graph_reader_fail(r, "a list of more than %u integers", most);
+			return graph_reader_fail(r, "a list has more than %u integers", most);
 		if (!graph_reader_int(r, &ints[(*count)++]))
 			return false;
 	} while (graph_reader_take(r, ',', true));
@@ -270,7 +270,7 @@ static bool read_tensor(struct reader *r, struct graph_attr *attr, struct block 
 		const int64_t size = attr->type.shape.dims[i];
 
 		if (size < 0 || (uint64_t)size > left(r) || count * (uint64_t)size > left(r))
-			return graph_reader_fail(r, "the text has no room for a tensor of this shape");
+			return graph_reader_fail(r, "the text is too short for a tensor of this shape");
 		count *= (uint64_t)size;
 	}
 	data = graph_reader_memory(r, blocks, count * dtype_bytes(attr->type.dtype));
@@ -308,7 +308,7 @@ static bool read_string(struct reader *r, struct graph_attr *attr, struct block 
 					r, "expected \\\", \\\\ or \\x with two hexadecimal digits, not 00");
 		}
 		if (n == TEXT_STRING_MAX)
-			return graph_reader_fail(r, "a text of more than %d bytes", TEXT_STRING_MAX);
+			return graph_reader_fail(r, "a text has more than %d bytes", TEXT_STRING_MAX);
 		text[n++] = (char)c;
 	}
 	if (!text)

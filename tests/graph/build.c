@@ -69,6 +69,6 @@ void first_error_is_kept(void)
 	CHECK(graph_is_none(graph_sigmoid_loss(graph, y, x)));
 	CHECK_UINT(graph->nodes_count, nodes);
 	CHECK_INT(graph_error(graph, &err), -22);
-	CHECK_STR(err.text, "node \"deep\": the last size of its input must be known, and it is [?, ?]");
+	CHECK_STR(err.text, "node \"deep\": the last dimension of its input must be known, but its shape is [?, ?]");
 	graph_destroy(graph);
 }

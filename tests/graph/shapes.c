@@ -222,44 +222,45 @@ static void check_refused(const struct row *rows, size_t count)
 void wrong_inputs_are_refused(void)
 {
 	static const struct row rows[] = {
-		{ "add", "", "f[2] f[3]", "add: input 0 is [2], input 1 is [3]: they do not broadcast" },
+		{ "add", "", "f[2] f[3]",
+		  "add: input 0 is [2], input 1 is [3]: their shapes cannot be broadcast together" },
 		{ "add", "", "f[2] d[2]", "input 0 is float32, but input 1 is float64" },
-		{ "exp", "", "i[2]", "must be float32 or float64, and is int32" },
+		{ "exp", "", "i[2]", "must be float32 or float64, but is int32" },
 		{ "div", "", "i[2] i[2]", "must be float" },
 		{ "add_n", "", "f[2,3] f[3,2]", "input 0 is [2, 3], input 1 is [3, 2]" },
 		{ "add", "", "f[16777216,1] f[33554432]", "more than 2^48 elements" },
 		{ "select", "", "f[] f[2] f[2]", "input 0 must be int32" },
-		{ "matmul", "", "f[2,3] f[2,3]", "inner sizes differ" },
+		{ "matmul", "", "f[2,3] f[2,3]", "inner dimensions differ" },
 		{ "matmul", "", "f[2,2,3] f[3,3,3]", "leading dimensions must be equal" },
 		{ "matmul", "", "f[3] f[3,3]", "2 dimensions or more" },
 		{ "matmul", "", "f[1,3,3] f[3,3]", "equal leading dimensions" },
 		{ "lookup", "", "h[?,8] i[3]", "input 1 must be int64" },
 		{ "lookup", "", "h[] l[3]", "1 dimensions or more" },
 		{ "read", "", "h[?,8]", "is a table" },
-		{ "apply", "", "h[3,4] f[4,3]", "they must be the same" },
+		{ "apply", "", "h[3,4] f[4,3]", "their shapes must be equal" },
 		{ "apply", "", "H[3] f[3]", "must be float64" },
-		{ "apply", "", "n[3] l[3]", "gradients are for floats" },
-		{ "apply_rows", "", "h[?,8] l[3] f[3,9]", "gradients of these ids are [3, 8], not [3, 9]" },
+		{ "apply", "", "n[3] l[3]", "only floats have gradients" },
+		{ "apply_rows", "", "h[?,8] l[3] f[3,9]", "gradients of these ids must be [3, 8], not [3, 9]" },
 		{ "step_add", "", "h[]", "float64" },
-		{ "concat", "axis=0", "f[2,3] f[2,4]", "only differ along axis" },
+		{ "concat", "axis=0", "f[2,3] f[2,4]", "differ along axis only" },
 		{ "index", "", "f[2] i[]", "must be int64" },
 		{ "gather", "", "f[] l[2]", "1 dimensions" },
 		{ "columns", "", "f[3] l[2]", "2 dimensions" },
-		{ "columns_grad", "", "f[3,5] l[4] f[3,9]", "the first is [n, m]" },
+		{ "columns_grad", "", "f[3,5] l[4] f[3,9]", "the first must be [n, m]" },
 		{ "scatter_add", "", "f[2,3] l[3] f[9,3]", "[m..., ...]" },
-		{ "expand", "", "f[4] f[2,3]", "does not broadcast" },
-		{ "reduce_like", "", "f[3] f[2,3]", "does not broadcast" },
-		{ "pad_like", "begin=2,", "f[3] f[4]", "does not lie in" },
+		{ "expand", "", "f[4] f[2,3]", "cannot be broadcast" },
+		{ "reduce_like", "", "f[3] f[2,3]", "cannot be broadcast" },
+		{ "pad_like", "begin=2,", "f[3] f[4]", "does not fit in" },
 		{ "reshape", "", "f[2,3] f[5]", "number of elements" },
-		{ "segment_sum", "", "f[4,8] i[5] f[2]", "each row has one segment" },
+		{ "segment_sum", "", "f[4,8] i[5] f[2]", "each row needs one segment" },
 		{ "segment_sum", "", "f[4,8] l[4] f[2]", "must be int32" },
 		{ "unique", "", "l[2,2]", "must have 1 dimensions" },
-		{ "layer_norm", "", "f[2,3] f[2] f[3]", "the last size must be the same" },
-		{ "batch_norm_grad", "", "f[4,3] f[4,3] f[3] f[4] f[3]", "the last size" },
-		{ "attention", "", "f[1,2,3] f[1,2,4] f[1,2,3]", "queries are [b, m, k]" },
+		{ "layer_norm", "", "f[2,3] f[2] f[3]", "the last dimensions must be equal" },
+		{ "batch_norm_grad", "", "f[4,3] f[4,3] f[3] f[4] f[3]", "the last dimensions" },
+		{ "attention", "", "f[1,2,3] f[1,2,4] f[1,2,3]", "queries must be [b, m, k]" },
 		{ "attention", "", "f[1,2,3] f[1,2,3] f[1,2,3] i[1,3]", "the mask [b, n]" },
 		{ "softmax_loss", "", "f[4,3] l[3]", "one class" },
-		{ "sigmoid_loss", "", "f[4,1] f[4]", "must be the same" },
+		{ "sigmoid_loss", "", "f[4,1] f[4]", "shapes must be equal" },
 	};
 
 	check_refused(rows, sizeof(rows) / sizeof(rows[0]));
@@ -270,39 +271,39 @@ void wrong_attributes_are_refused(void)
 	static const struct row rows[] = {
 		{ "feed", "dtype='float32'", "", "attribute shape is missing" },
 		{ "feed", "dtype='float16' shape=1,", "", "not \"float16\"" },
-		{ "feed", "dtype='float32' shape=-2,", "", "-1 is the least" },
+		{ "feed", "dtype='float32' shape=-2,", "", "it must be at least -1" },
 		{ "feed", "dtype='float32' shape=281474976710657,", "", "2^48" },
 		{ "feed", "dtype='float32' shape=16777216,0,16777217,", "", "2^48" },
-		{ "feed", "dtype='float32' shape=1,1,1,1,1,1,1,1,1,", "", "8 are the most" },
+		{ "feed", "dtype='float32' shape=1,1,1,1,1,1,1,1,1,", "", "at most 8 are allowed" },
 		{ "sum", "axis=1", "f[2]", "no attribute \"axis\"; its attributes: axes, keep" },
 		{ "neg", "x=1", "f[2]", "its attributes: none" },
-		{ "sum", "axes=1", "f[2]", "attribute axes is a list of integers" },
+		{ "sum", "axes=1", "f[2]", "attribute axes must be a list of integers" },
 		{ "dropout", "rate=1 seed=1", "f[2]", "[0, 1)" },
-		{ "dropout", "rate='a' seed=1", "f[2]", "attribute rate is a number" },
-		{ "sum", "axes=1,", "f[2]", "axis 1, and there are 1" },
+		{ "dropout", "rate='a' seed=1", "f[2]", "attribute rate must be a number" },
+		{ "sum", "axes=1,", "f[2]", "axis is 1, but there are 1" },
 		{ "sum", "axes=0,-1,", "f[2]", "twice" },
-		{ "variable", "dtype='float32' shape=0,", "", "1 is the least" },
+		{ "variable", "dtype='float32' shape=0,", "", "it must be at least 1" },
 		{ "variable", "dtype='int8' shape=2,", "", "not \"int8\"" },
 		{ "variable", "dtype='float32' shape=2, rates=1,", "", "option rates" },
 		{ "table", "dtype='float32' dim=0", "", "at least 1" },
 		{ "random", "seed=1", "", "needs dtype and shape" },
-		{ "random", "seed=1 dtype='float32' shape=-1,", "", "must be known" },
-		{ "random", "seed=1 shape=2,", "f[2]", "leave the attributes away" },
+		{ "random", "seed=1 dtype='float32' shape=-1,", "", "must be fully known" },
+		{ "random", "seed=1 shape=2,", "f[2]", "remove the attributes" },
 		{ "reshape", "", "f[2]", "attribute shape is missing" },
-		{ "reshape", "shape=-1,-1,", "f[2]", "only one size" },
+		{ "reshape", "shape=-1,-1,", "f[2]", "only one dimension" },
 		{ "reshape", "shape=-1,0,", "f[0]", "none may be -1" },
-		{ "reshape", "shape=-1,3,", "f[4]", "does not have the elements" },
+		{ "reshape", "shape=-1,3,", "f[4]", "differ in their number of elements" },
 		{ "reshape", "shape=281474976710656,281474976710656,", "f[?]", "2^48" },
-		{ "transpose", "perm=0,0,", "f[2,3]", "perm has each of 0 to 1 once" },
+		{ "transpose", "perm=0,0,", "f[2,3]", "perm must have each of 0 to 1 once" },
 		{ "transpose", "perm=0,", "f[2,3]", "perm" },
-		{ "concat", "axis=2", "f[2,3]", "axis is 2, and there are 2" },
+		{ "concat", "axis=2", "f[2,3]", "axis is 2, but there are 2" },
 		{ "concat", "axis=0", "f[]", "axis is 0" },
-		{ "split", "axis=0 sizes=1,1,", "f[3]", "sizes are 2 together" },
+		{ "split", "axis=0 sizes=1,1,", "f[3]", "the sum of sizes is 2" },
 		{ "split", "axis=0 sizes=-1,4,", "f[3]", "size 0 is -1" },
-		{ "slice", "begin=2, size=2,", "f[3]", "not in dimension 0 of [3]" },
-		{ "slice", "begin=4, size=-1,", "f[3]", "not in dimension" },
+		{ "slice", "begin=2, size=2,", "f[3]", "outside dimension 0 of [3]" },
+		{ "slice", "begin=4, size=-1,", "f[3]", "outside dimension" },
 		{ "slice", "begin=0,0, size=1,", "f[3]", "begin has 2 numbers" },
-		{ "pad", "before=-1, after=0,", "f[3]", "number 0 of before is -1" },
+		{ "pad", "before=-1, after=0,", "f[3]", "number 0 of before is out of range: -1" },
 		{ "hash_cross", "buckets=0", "l[2]", "at least 1" },
 	};
 
@@ -354,7 +355,7 @@ void handles_have_their_shapes(void)
 	rows = add(graph, GRAPH_LOOKUP, "", (struct graph_value[]){ table, rows }, 2);
 	CHECK(graph_is_none(rows));
 	CHECK_INT(graph_error(graph, &err), -22);
-	CHECK_HAS(err.text, "node \"lookup_1\": lookup: input 1 must be int64, and is float32");
+	CHECK_HAS(err.text, "node \"lookup_1\": lookup: input 1 must be int64, but is float32");
 	graph_destroy(graph);
 }
 
@@ -404,8 +405,8 @@ void loops_have_the_shapes_of_their_bodies(void)
 	} rows[] = {
 		{ "0", "1", 10, { "f[]", "f[?,4]", "l[]", "f[10,?,4]" }, NULL },
 		{ "2", "1", 10, { "f[]", "f[8,4]", "l[]", "f[10,8,4]" }, NULL },
-		{ "1", "0", 10, { 0 }, "carried value 1 is float32 [?, 1] before an iteration, and float32 [?, 4]" },
-		{ "0", "3", 10, { 0 }, "they do not broadcast" },
+		{ "1", "0", 10, { 0 }, "carried value 1 is float32 [?, 1] before an iteration, but float32 [?, 4]" },
+		{ "0", "3", 10, { 0 }, "their shapes cannot be broadcast together" },
 		{ "0", "1", 0, { 0 }, "most is 0" },
 	};
 
@@ -430,7 +431,7 @@ void branches_have_one_shape(void)
 		const char *other, *output, *sentence;
 	} rows[] = {
 		{ "dtype='float32' shape=3,4,", "f[?,4]", NULL },
-		{ "dtype='float32' shape=3,5,", NULL, "result 0 is float32 [?, 4] of one branch, and float32 [3, 5]" },
+		{ "dtype='float32' shape=3,5,", NULL, "result 0 is float32 [?, 4] in one branch, but float32 [3, 5]" },
 		{ "dtype='float64' shape=3,4,", NULL, "float64" },
 	};
 

@@ -180,23 +180,23 @@ void wrong_texts_are_refused(void)
 {
 	static const char *const rows[][2] = {
 		{ "", "x:1:1: expected \"star 1\", but the text ends" },
-		{ "moon 1\n", "x:1:5: a graph begins with \"star 1\"" },
-		{ "star 2\n", "x:1:7: version 2 is not known" },
+		{ "moon 1\n", "x:1:5: a graph must begin with \"star 1\"" },
+		{ "star 2\n", "x:1:7: version 2 is not supported" },
 		{ "star 1\na = fed()\n", "x:2:8: there is no operation \"fed\"" },
 		{ "star 1\na = feed(\n", "x:3:1: expected the name of a node, but the text ends" },
-		{ "star 1\na = neg(b)\n", "x:2:10: no node \"b\" stands before this line" },
+		{ "star 1\na = neg(b)\n", "x:2:10: no node \"b\" is defined before this line" },
 		{ "star 1\na = neg()\n", "x:2:4: node \"a\": neg takes 1 to 1 inputs, not 0" },
 		{ "star 1\na = const() value=float32[2]{1}\n", "x:2:31: expected ',', not '}'" },
 		{ "star 1\na = const() value=int32[1]{3000000000}\n", "expected an int32, not 3000000000" },
 		{ "star 1\na = const() value=float32[1]<0000803>\n", "expected two hexadecimal digits, not '3'" },
 		{ SHARED("dtype=\"float32\" shape=[3]"),
-		  ":5:6: node \"v\": its shape differs from that in another body" },
+		  ":5:6: node \"v\": its shape differs from its definition in another body" },
 		{ SHARED("dtype=\"float32\" shape=[2] rate=1"), "node \"v\": its rate differs" },
-		{ "star 1\na = const() value=float32[1000000, 1000000]{}\n", "no room for a tensor of this shape" },
+		{ "star 1\na = const() value=float32[1000000, 1000000]{}\n", "the text is too short for a tensor" },
 		{ "star 1\na = const() value=float16[1]{1}\n", "expected a tensor of float32" },
-		{ "star 1\na = const() value=float32[-1]{1}\n", "no room" },
+		{ "star 1\na = const() value=float32[-1]{1}\n", "the text is too short" },
 		{ "star 1\na = const() value=\n", "x:2:19: expected a value, but the line ends" },
-		{ "star 1\na = const() value\n", "expected '=' behind the name of an attribute" },
+		{ "star 1\na = const() value\n", "expected '=' after the name of an attribute" },
 		{ "star 1\na = feed() dtype=\"float32\n", "expected '\"', but the line ends" },
 		{ "star 1\na = feed() dtype=\"\\q\"\n", "expected \\\", \\\\ or \\x" },
 		{ "star 1\na = feed() dtype=\"\\x0\n", "expected \\\", \\\\ or \\x" },
@@ -204,21 +204,21 @@ void wrong_texts_are_refused(void)
 		{ "star 1\na = feed() dtype=\"\\", "expected \\\", \\\\ or \\x" },
 		{ "star 1\na = feed() shape=[1, x]\n", "expected an integer of 64 bits, not x" },
 		{ "star 1\na = feed() shape=[99999999999999999999]\n", "expected an integer of 64 bits" },
-		{ "star 1\na = table() @/job:gpu\n", "a device is" },
+		{ "star 1\na = table() @/job:gpu\n", "a device must be" },
 		{ "star 1\na = table() @ x\n", "expected a device" },
 		{ "star 1\na = unique(a:1)\n", "no node \"a\"" },
 		{ "star 1\na = const() value=int64[1]{1}\nb = unique(a:1)\n",
 		  "node \"a\" has 1 outputs, not an output 1" },
 		{ "star 1\na = const() value=int64[1]{1} b = 2 }\n", "node \"a\": const: it has no attribute \"b\"" },
 		{ "star 1\na = const() value=int64[1]{1} }\n", "x:2:31: expected the name of a node" },
-		{ "star 1\na = const() value=int64[1]{1}\na = neg(a)\n", "there is another node of this name" },
-		{ "star 1\na = const() value=int64[1]{1}\nresults a\nresults a\n", "results stand once" },
+		{ "star 1\na = const() value=int64[1]{1}\na = neg(a)\n", "another node already has this name" },
+		{ "star 1\na = const() value=int64[1]{1}\nresults a\nresults a\n", "one line of results only" },
 		{ "star 1\na = const() value=int64[1]{1}\nb = while(a) carried=1 most=1\n",
 		  "expected '{', but the line ends" },
 		{ "star 1\na = const() value=int64[1]{1}\nb = while(a) carried=1 most=1 { then {\n} }\n",
 		  "expected body and cond, each once, not \"then\"" },
 		{ "star 1\na = const() value=int64[1]{1}\nb = while(a) carried=1 most=1 { body { }\n }\n",
-		  "node \"b\": while needs two graphs" },
+		  "node \"b\": while needs two bodies" },
 		{ "star 1\n\x01", "x:2:1: expected the name of a node, or results, not byte 0x01" },
 	};
 
@@ -271,5 +271,5 @@ void nesting_is_bounded(void)
 	for (unsigned i = 0; i <= GRAPH_DEPTH_MAX; i++)
 		strcat(text, "b = cond(a) { then { a = const() value=int32[]{1}\n");
 	CHECK(!graph_parse(text, strlen(text), "x", &err));
-	CHECK_HAS(err.text, "8 deep at most");
+	CHECK_HAS(err.text, "nested more than 8 deep");
 }
