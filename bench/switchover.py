@@ -25,7 +25,7 @@ PUSH = harness.BUILD / "bench/switch-push"
 SWITCHES, WORKERS, ROWS, FIRST_PORT, AIM_MS, WHOLE_S = 12, 3, 100, 21200, 100, 60
 LINE = re.compile(r"(\d{4}-\S+Z) \S+ (.*)")
 # What a log says; the old primary's, and the new one's.
-OLD = {"closed": "the standby takes over", "hung up": "the other node of the pair serves", "ends": "beginning again", "is back": "ready: "}
+OLD = {"closed": "the standby takes over", "hung up": "the other node of the pair serves", "ends": "restarting", "is back": "ready: "}
 NEW = {"serves": "the primary of the pair, generation"}
 
 

@@ -374,9 +374,9 @@ static bool kill_nodes(struct local *local)
 			continue;
 		heard = !node->killed;
 		fprintf(stderr, "starserver: node %u (process %d) %s\n", i, (int)node->pid,
-			heard ? "has not ended, perhaps for its storage, or because it is stopped: it is killed now, "
-				"without a last checkpoint"
-			      : "was killed and is still there, perhaps for its storage: it is left behind");
+			heard ? "has not ended in time: its storage hangs, or it is stopped (SIGSTOP). It is killed "
+				"now, without a last checkpoint"
+			      : "has not ended after SIGKILL, perhaps because its storage hangs: it is left behind");
 		kill(node->pid, SIGKILL);
 		node->killed = true;
 	}
@@ -453,7 +453,7 @@ static void take_end(struct local *local, pid_t pid, int status)
 	if (local->nodes[task].killed)
 		return; /* which was told */
 	if (WIFSIGNALED(status))
-		fprintf(stderr, "starserver: node %u was ended by signal %d (%s)%s\n", task, WTERMSIG(status),
+		fprintf(stderr, "starserver: node %u was killed by signal %d (%s)%s\n", task, WTERMSIG(status),
 			strsignal(WTERMSIG(status)), local->stopping || !local->alive ? "" : "; the others end, too");
 	else if (!local->stopping && local->alive)
 		fprintf(stderr, "starserver: node %u has ended with status %d; the others end, too\n", task,
@@ -495,10 +495,10 @@ static int stop_ms(const struct local *local)
 static int run_nodes(struct local *local)
 {
 	if (open_events(local) < 0)
-		return fail_local("no descriptors for the nodes: ", strerror(errno));
+		return fail_local("cannot create descriptors for the nodes: ", strerror(errno));
 	for (unsigned i = 0; i < local->options->nodes && !local->stopping; i++)
 		if (!start_node(local, i)) {
-			local->status = fail_local("a node cannot be started: ", strerror(errno));
+			local->status = fail_local("cannot start a node: ", strerror(errno));
 			stop_nodes(local);
 		}
 	while (local->alive) {
@@ -516,13 +516,13 @@ static int run_nodes(struct local *local)
 	}
 	if (local->status == LOCAL_NOT_SAVED && local->leader_ended_well)
 		fprintf(stderr,
-			"starserver: a node does not know of the last checkpoint in %s, for the reason above, which "
-			"node 0 has written; the next start takes the newest that counts\n",
+			"starserver: node 0 has written the last checkpoint in %s, but another node was not told, for "
+			"the reason above; the next start restores the newest complete checkpoint\n",
 			local->directory[0] ? local->directory : "checkpoint.directory");
 	else if (local->status == LOCAL_NOT_SAVED)
 		fprintf(stderr,
-			"starserver: there is no last checkpoint in %s, for the reason above; the next start takes an "
-			"older one\n",
+			"starserver: the last checkpoint in %s could not be written, for the reason above; the next "
+			"start restores an older one\n",
 			local->directory[0] ? local->directory : "checkpoint.directory");
 	return local->status;
 }
@@ -546,7 +546,9 @@ int local_run(const struct local_options *options)
 	}
 	lock_ports(&local);
 	if (!find_ports(&local))
-		return fail_local("no ports in a row are free from 3333 on: `ss -ltn` shows who has them", "");
+		return fail_local("there are not enough consecutive free ports from 3333 on: `ss -ltnp` shows which "
+				  "processes use them",
+				  "");
 	choose_memory(&local);
 	list_addresses(&local);
 	if (options->print) {

@@ -134,15 +134,15 @@ static int wait_for_lock(int fd, const char *directory, const char *path)
 
 		if (waited_us >= (orphan ? ENDS_US : LETS_GO_US)) {
 			fprintf(stderr,
-				"starserver: --directory: %s keeps its checkpoints in %s: stop it and its nodes first, "
-				"or use another directory\n",
+				"starserver: --directory: %s uses %s for its checkpoints: stop it and its nodes first, "
+				"or give another directory\n",
 				who, directory);
 			return -1;
 		}
 		if (orphan && !said)
 			fprintf(stderr,
-				"starserver: --directory: %s still keeps its checkpoints in %s: waiting for its end, "
-				"%d s at most\n",
+				"starserver: --directory: %s still uses %s for its checkpoints: waiting for it to end, "
+				"at most %d s\n",
 				who, directory, ENDS_US / 1000000);
 		said |= orphan != 0;
 		usleep(LOOK_US);

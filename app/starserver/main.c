@@ -112,12 +112,12 @@ static int check_words(char **words, struct options *o)
 	if (*words)
 		return usage("unexpected argument ", *words);
 	if (o->local && (o->file || o->check))
-		return usage("--local has no configuration: it takes neither --config nor --check", "");
+		return usage("--local uses no configuration file: remove --config and --check", "");
 	if (o->directory && !o->local)
-		return usage("--directory is for --local; a configuration has checkpoint.directory", "");
+		return usage("--directory needs --local; in a configuration set checkpoint.directory instead", "");
 	if (!o->file && !o->local)
-		return usage("which configuration? Give one with -c FILE, e.g. -c drivers-config/af_packet.conf; or "
-			     "none, with --local",
+		return usage("no configuration is given: give one with -c FILE, e.g. -c drivers-config/af_packet.conf, "
+			     "or use --local",
 			     "");
 	return -1;
 }
@@ -218,7 +218,8 @@ static void raise_file_limit(void)
 
 static void end_at_once(int number)
 {
-	static const char text[] = "starserver: it does not come to an end, perhaps for its storage: it is ended now\n";
+	static const char text[] =
+		"starserver: the node does not stop, perhaps because its storage hangs: it is ended now\n";
 
 	(void)number;
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
@@ -286,7 +287,7 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	if (!*again)
 		pthread_sigmask(SIG_UNBLOCK, &end, NULL); /* a later one ends it at once */
 	if (*again == NODE_BEGINS_AGAIN)
-		log_info("beginning again");
+		log_info("restarting");
 	else if (*again)
 		log_info("restarting with checkpoint %" PRIu64, *again);
 	else if (!__atomic_load_n(&node->failed, __ATOMIC_ACQUIRE)) /* else it has sent itself the signal */
@@ -380,7 +381,7 @@ static int begin_again(char **argv, const struct options *o, uint64_t again, uin
 		setenv(ROLL_BACK_TO, text, 1);
 	close_range(STDERR_FILENO + 1, ~0U, 0); /* what DPDK leaves open */
 	execv("/proc/self/exe", argv);
-	fprintf(stderr, "starserver: it cannot restart%s%s: %s\n", id && id <= INT32_MAX ? " with checkpoint " : "",
+	fprintf(stderr, "starserver: cannot restart%s%s: %s\n", id && id <= INT32_MAX ? " with checkpoint " : "",
 		id && id <= INT32_MAX ? text : "", strerror(errno));
 	return EXIT_FAILURE;
 }
@@ -425,8 +426,8 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(config->job_name, "ps") != 0) {
 		fprintf(stderr,
-			"starserver: node.job_name is \"%s\": the appliance is a PS task; workers are programs that "
-			"use libstar\n",
+			"starserver: node.job_name is \"%s\", but starserver is always a PS task: set it to \"ps\"; "
+			"workers are programs that use libstar\n",
 			config->job_name);
 		config_free(config);
 		return EXIT_CONFIG;

@@ -60,7 +60,7 @@ static bool reactors_alive(struct supervise *s)
 		}
 	}
 	if (alive && !s->alive) {
-		log_warn("all reactors make turns again");
+		log_warn("all reactors are running again");
 		node_crash_moves();
 	}
 	s->alive = alive;
@@ -110,7 +110,7 @@ struct supervise *supervise_start(const struct node *node)
 		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s) {
-		log_warn("the service manager is told nothing: out of memory");
+		log_warn("cannot report to the service manager (sd_notify): out of memory");
 		return NULL;
 	}
 	s->node = node;
@@ -121,7 +121,7 @@ struct supervise *supervise_start(const struct node *node)
 	pthread_mutex_init(&s->lock, NULL);
 	if (jsonrpc_thread_start(&s->thread, "supervise", supervise_loop, s, &err) == 0)
 		return s;
-	log_warn("the service manager is told nothing: %s", err.text);
+	log_warn("cannot report to the service manager (sd_notify): %s", err.text);
 	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);
 	free(s);

@@ -89,7 +89,7 @@ static int describe_end(const struct job *job, const char *name, uint32_t index,
 	if (name != NULL)
 		snprintf(who, sizeof(who), "%s %u", name, job->options.first_worker + index);
 	if (WIFSIGNALED(status))
-		return star_error_set(err, -ECHILD, "%s (process %d) was ended by signal %d (%s)", who,
+		return star_error_set(err, -ECHILD, "%s (process %d) was killed by signal %d (%s)", who,
 				      (int)job->pids[index], WTERMSIG(status), strsignal(WTERMSIG(status)));
 	if (name == NULL)
 		return star_error_set(err, -ECHILD, "%s", text);

@@ -203,7 +203,7 @@ void job_names_the_signal_that_ended_a_process(void)
 	job_begin(&job);
 	CHECK_INT(job_run(&job, "worker", die_task, WORKERS, &err), -ECHILD);
 	CHECK_HAS(err.text, "worker 1 (process ");
-	CHECK_HAS(err.text, "was ended by signal 9 (Killed)");
+	CHECK_HAS(err.text, "was killed by signal 9 (Killed)");
 	job_end(&job);
 }
 
