@@ -13,9 +13,9 @@
 #include "net/siphash.h"
 #include "rpc/link.h"
 
-#define UNREAD_NS UINT64_C(2000000000) /* a peer that has taken nothing for so long is not reading */
-#define FAVOUR_NS UINT64_C(200000000)  /* a stream that sends nothing for so long lets another one go on */
-#define RELIEVE_NS UINT64_C(100000000) /* between two looks at all streams */
+#define UNREAD_NS UINT64_C(2000000000) /* a peer that has read nothing for this long counts as not reading */
+#define FAVOUR_NS UINT64_C(200000000)  /* a favoured stream that has sent nothing for this long gives way */
+#define RELIEVE_NS UINT64_C(100000000) /* between two checks of all streams */
 
 static bool tight(const struct rpc_server *server)
 {
@@ -30,7 +30,7 @@ static void wait_for_mbufs(struct rpc_stream *s)
 		return;
 	s->waiting = 1;
 	TAILQ_INSERT_TAIL(&server->waiting, s, wait_link);
-	wheel_cancel(net_wheel(server->options.net), &s->timer); /* it is we who make it wait */
+	wheel_cancel(net_wheel(server->options.net), &s->timer); /* the delay is ours, so no stall */
 	if (!wheel_armed(&server->favour_timer))
 		wheel_arm(net_wheel(server->options.net), &server->favour_timer,
 			  net_now_ns(server->options.net) + FAVOUR_NS);
@@ -83,7 +83,7 @@ void rpc_budget_resume(struct rpc_server *server)
 	}
 }
 
-/* Looks, as long as streams wait, whether the one that they wait for goes on. */
+/* While streams wait, checks whether the favoured one still makes progress. */
 void rpc_budget_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct rpc_server *server = (struct rpc_server *)((char *)timer - offsetof(struct rpc_server, favour_timer));
@@ -95,7 +95,7 @@ void rpc_budget_timer(struct wheel_timer *timer, uint64_t now_ns)
 		wheel_arm(net_wheel(server->options.net), timer, now_ns + FAVOUR_NS);
 }
 
-/* The one whose peer has taken nothing for longest, if it is longer than *longest. */
+/* The stream whose peer has read nothing for the longest time, if that is longer than *longest. */
 static struct rpc_work *slowest_stream(const struct rpc_server *server, uint64_t *longest)
 {
 	struct rpc_work *worst = NULL;
@@ -126,7 +126,7 @@ static struct rpc_work *slowest_session(const struct rpc_server *server, uint64_
 	return worst;
 }
 
-/* The streams of the address with the most unread mbufs; false: all of them read. */
+/* Closes the streams of the address with the most unread mbufs; false: all peers read. */
 static bool give_up_crowd(struct rpc_server *server)
 {
 	uint32_t worst = 0;
@@ -193,7 +193,7 @@ void rpc_budget_sent(struct rpc_stream *s, uint32_t mbufs)
 	s->work.request.unread_bytes = link_queued(&s->work);
 }
 
-/* TCP tells bytes: of the mbufs, the same part is read. */
+/* TCP reports bytes read; the same fraction of the mbufs counts as read. */
 void rpc_budget_read(struct rpc_stream *s)
 {
 	const uint32_t bytes = link_queued(&s->work), before = s->work.request.unread_bytes;

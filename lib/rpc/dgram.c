@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Endpoints and their sessions: where they are kept, how they begin and end. */
+/* Endpoints and their sessions: where they are stored, how they begin and end. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -72,7 +72,10 @@ void dgram_window_release(struct dgram_session *s)
 	s->window->next = s->dgram->windows;
 	s->dgram->windows = s->window;
 	s->window = NULL;
-	/* The first that still has use for it, and a right to it; each asks by itself again, if seldom (ask_ns). */
+	/*
+	 * The first session that still needs the window and may have it. The others ask again by themselves, though
+	 * rarely (ask_ns).
+	 */
 	for (unsigned i = 0; i < WINDOW_TRIES && (next = list_take(s->dgram, DGRAM_WINDOWS)); i++) {
 		if (next->state != DGRAM_OPEN || !next->tx_queued)
 			continue;
@@ -109,7 +112,7 @@ static void drop_sent(struct dgram_session *s)
 		struct rte_mbuf **place = &s->window->packets[n & s->dgram->window_mask];
 
 		rte_pktmbuf_free(*place);
-		*place = NULL; /* the next session that sends from this window would free it again */
+		*place = NULL; /* otherwise the next session that gets this window would free it again */
 	}
 	while (s->queue.first) {
 		struct rte_mbuf *m = s->queue.first;
@@ -169,10 +172,10 @@ static uint32_t next_number(struct dgram *d, const struct dgram_session *s)
 	const uint32_t before = s->number ? s->number : (uint32_t)dgram_draw(d);
 	const uint32_t number = ((before >> DGRAM_INDEX_BITS) + 1) << DGRAM_INDEX_BITS | index;
 
-	return number ? number : 1u << DGRAM_INDEX_BITS; /* 0 names none */
+	return number ? number : 1u << DGRAM_INDEX_BITS; /* 0 is not a valid number */
 }
 
-/* The largest body that the path carries, and that fits an mbuf. */
+/* The largest body that the path carries and that fits into one mbuf. */
 static uint32_t payload_of(struct dgram *d, struct net_udp_flow *flow, struct rte_mempool *pool)
 {
 	const uint32_t path = net_udp_flow_payload(d->net, flow) - (uint32_t)sizeof(struct wire_packet);
@@ -279,7 +282,7 @@ static int bind_port(struct dgram *d, struct star_error *err)
 	return 0;
 }
 
-/* Rings for active_max sessions, in one piece each, linked to a pool. */
+/* Creates rings for active_max sessions, in one allocation, as a free list. */
 static bool make_pools(struct dgram *d)
 {
 	const struct dgram_options *o = &d->options;
@@ -405,8 +408,8 @@ struct rte_mbuf *dgram_alloc(struct dgram_session *s)
 	return m;
 }
 
-/* The next packet of a message, which is one mbuf. Its number and its places in the lists of what was sent come with
- * these. */
+/* Queues the next packet of a message, which is one mbuf. When it is sent it gets its number, and its entries in the
+ * lists of sent packets. */
 static inline void queue_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
 {
 	struct dgram_priv *p = dgram_priv(m);
@@ -464,7 +467,7 @@ struct rte_mbuf *dgram_room(struct dgram_session *s, uint32_t bytes)
 	    unlikely(rte_mbuf_refcnt_read(m) != 1))
 		return NULL;
 	rte_mbuf_refcnt_set(
-		m, 2); /* should it be sent before the message is whole, then as a copy, without it (packet_of) */
+		m, 2); /* a packet that is sent before its message is complete leaves as a copy (packet_of) */
 	memset(rte_pktmbuf_mtod_offset(m, char *, p->body_len), 0, at - p->body_len);
 	m->data_len = (uint16_t)at;
 	m->pkt_len = at;
@@ -509,13 +512,13 @@ bool dgram_turn(struct dgram *d, uint64_t now_ns)
 		list_take(d, DGRAM_ACKS);
 		if (s->state != DGRAM_OPEN || !(s->flags & DGRAM_ACK_OWED))
 			continue;
-		/* What was owed when it was put there has ridden on data: this is of a later packet. */
+		/* The acknowledgement that was owed at that time has left with data; this one is for a later packet. */
 		if (s->rx_unacked == 1 && now_ns - s->data_ns < d->options.ack_delay_ns)
 			dgram_output_owe(s, s->data_ns);
 		else
 			output_urgent(s);
 	}
-	/* Each round sends something, or takes a session off the list: bounded by the output queue. */
+	/* Each iteration sends something or removes a session from the list, so the output queue bounds the loop. */
 	while ((s = list_take(d, DGRAM_DUE)))
 		if (!dgram_output_session(s, now_ns)) {
 			list_put(s, DGRAM_DUE);

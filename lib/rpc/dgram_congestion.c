@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The paper's names and values: ai, beta, max_mdf; fs_range, fs_min_cwnd, fs_max_cwnd (its 3.5);
+/* The names and values of the Swift paper: ai, beta, max_mdf; fs_range, fs_min_cwnd, fs_max_cwnd (section 3.5);
  * RETX_RESET_THRESHOLD. */
 #define INCREASE 1.0f
 #define BETA 0.8f
@@ -14,12 +14,12 @@
 #define TIMEOUTS_RESET 5
 /* DCTCP's g. */
 #define MARKS_GAIN (1.0f / 16)
-#define LOST_SHARE 32 /* one of this many is no congestion; nor are two */
+#define LOST_SHARE 32 /* one loss, or two, in this many packets is not congestion */
 #define PACE_ALL \
 	16.0f /* smaller windows are told apart by gaps; of larger ones these are shorter: acknowledgements hold back */
 #define PACE 0.8f
-#define GAP_MOST_NS 4e9f /* fits */
-#define GAP_MAX_NS 1e7f	 /* no session is slower than a packet in that time, or in two round trips */
+#define GAP_MOST_NS 4e9f /* so that it fits its type */
+#define GAP_MAX_NS 1e7f	 /* no session sends slower than one packet in this time or in two round trips */
 
 void dgram_congestion_init(struct dgram_congestion *c)
 {
@@ -30,7 +30,7 @@ void dgram_congestion_init(struct dgram_congestion *c)
 					.starting = 1 };
 }
 
-/* As fminf and fmaxf, of what is no NaN: one instruction each, and no call. */
+/* As fminf and fmaxf, if neither is NaN: one instruction each, without a call. */
 static inline float less_of(float a, float b)
 {
 	return a < b ? a : b;
@@ -41,7 +41,7 @@ static inline float more_of(float a, float b)
 	return a > b ? a : b;
 }
 
-/* The delay that is aimed at: higher for small windows, so that many of them share a queue fairly. */
+/* The target delay: higher for small windows, so that many of them share a queue fairly. */
 static float target(const struct dgram_congestion *c, const struct congestion_limits *limits)
 {
 	const float alpha = SCALE_RANGE / (1 / sqrtf(SCALE_MIN) - 1 / sqrtf(SCALE_MAX));
@@ -76,7 +76,7 @@ static void decrease(struct dgram_congestion *c, const struct congestion_limits 
 	set_window(c, limits, c->window * (1 - less_of(by, DECREASE_MAX)), srtt_ns);
 }
 
-/* A round trip with losses or marks is over. */
+/* A round trip with losses or marks has ended. */
 static void end_round(struct dgram_congestion *c, const struct congestion_limits *limits,
 		      const struct congestion_ack *ack)
 {
@@ -118,7 +118,7 @@ void dgram_congestion_ack(struct dgram_congestion *c, const struct congestion_li
 			end_round(c, limits, ack);
 	}
 	if (ack->acked == 0)
-		return; /* a heartbeat: nothing of ours was on the way that could have been too much */
+		return; /* a heartbeat: nothing of ours was in flight, so it says nothing of congestion */
 	c->timeouts = 0;
 	aim = target(c, limits);
 	if (ack->rtt_ns && delay > aim) {

@@ -23,12 +23,12 @@
 
 #define FAVOUR_NS (200 * DGRAM_MS)
 #define LAPSE_NS (3 * WIRE_CREDIT_LAPSE_MS * DGRAM_MS)
-#define LOOK_NS (100 * DGRAM_US) /* between two looks for lapsed credit */
+#define LOOK_NS (100 * DGRAM_US) /* between two searches for lapsed credit */
 enum {
 	LOOKS = 8,
 	WAKES = 64,
 	SHORT = 16,	  /* packets of a message, */
-	SHORT_SHARE = 32, /* and at most so small a part of all credits */
+	SHORT_SHARE = 32, /* and at most this fraction of all credits */
 };
 
 static void share_credit(struct dgram *d)
@@ -36,7 +36,7 @@ static void share_credit(struct dgram *d)
 	d->share = d->options.credits / (d->actives + 1);
 }
 
-/* Packets of the longest short message. */
+/* The number of packets of the longest short message. */
 static uint32_t short_most(const struct dgram *d)
 {
 	const uint32_t part = RTE_MAX(d->options.credits / SHORT_SHARE, 1u);
@@ -49,7 +49,7 @@ static bool has_credits(const struct dgram *d)
 	return d->credits_out + short_most(d) <= d->options.credits;
 }
 
-/* Whether it need not wait for others that came before it. */
+/* Whether it is this session's turn: no other session that waits came before it. */
 static bool is_in_turn(const struct dgram_session *s)
 {
 	const struct dgram *d = s->dgram;
@@ -57,14 +57,14 @@ static bool is_in_turn(const struct dgram_session *s)
 	return d->favoured == s || (!d->lists[DGRAM_WANTS].first && has_credits(d));
 }
 
-/* When a session gets credit. */
+/* The circumstances in which a session gets credit. */
 struct moment {
 	uint64_t now_ns;
 	bool in_turn;
-	bool has_come; /* the next packet, which is not counted yet */
+	bool has_come; /* the next packet has arrived, but is not counted yet */
 };
 
-/* How much credit it gets then. One packet costs nothing: everyone has credit for it. */
+/* How much credit the session gets. One packet is always free: every session has credit for one. */
 static uint32_t due_credit(const struct dgram_session *s, const struct moment *at)
 {
 	const struct dgram *d = s->dgram;
@@ -76,7 +76,7 @@ static uint32_t due_credit(const struct dgram_session *s, const struct moment *a
 	return RTE_MIN(due, d->options.window_max);
 }
 
-/* What the session's credit costs: what is beyond one packet. */
+/* What the session's credit costs: all packets but the first. */
 static void charge(struct dgram_session *s, uint32_t credit)
 {
 	s->dgram->credits_out -= s->rx_charge;
@@ -98,13 +98,13 @@ static void favour(struct dgram_session *s, uint64_t now_ns)
 	watch_favoured(s->dgram, now_ns);
 }
 
-/* What comes of its message is dropped. */
+/* The rest of its message is dropped. */
 static bool is_refused(const struct dgram_session *s)
 {
 	return s->message_need && s->message_status != WIRE_OK;
 }
 
-/* False: others are before it. */
+/* False: other sessions wait before it. */
 static bool may_grow(struct dgram_session *s, uint64_t now_ns)
 {
 	struct dgram *d = s->dgram;
@@ -120,8 +120,7 @@ static bool may_grow(struct dgram_session *s, uint64_t now_ns)
 	return false;
 }
 
-/* Packets that are still to come of the message that is under way, and wanted. Without one, the next packet begins
- * one. */
+/* How many packets of the current message are still missing; 1 if there is none, or if the rest of it is dropped. */
 static uint32_t packets_due(const struct dgram_session *s)
 {
 	if (!s->message_need || is_refused(s))
@@ -140,8 +139,8 @@ bool dgram_credit_admit(struct dgram_session *s, const struct wire_packet *p, ui
 		return false;
 	if (is_refused(s))
 		return true;
-	/* One that has only asked gives way to one that sends: else whoever asks again and again would shut out all
-	 * others. */
+	/* A session that has only asked gives way to one that sends. Otherwise a peer that asks again and again could
+	 * shut out all others. */
 	if (d->favoured && !d->favoured_sends)
 		d->favoured = NULL;
 	if (!credit_may_favour(d))
@@ -171,7 +170,7 @@ static void update(struct dgram_session *s, const struct moment *at)
 		if (credit < more && may_grow(s, at->now_ns)) {
 			left = d->options.credits > d->credits_out ? d->options.credits - d->credits_out : 0;
 			more = RTE_MIN(more, credit + left);
-			more = RTE_MAX(more, 1u); /* which costs nothing */
+			more = RTE_MAX(more, 1u); /* which is free */
 			more = RTE_MAX(more, credit);
 			s->rx_edge = s->rx_next + more;
 			charge(s, s->rx_edge - s->rx_next);
@@ -209,7 +208,7 @@ void dgram_credit_wanted(struct dgram_session *s, const struct wire_packet *p, u
 	if (s->rx_edge - s->rx_next < due_credit(s, &at))
 		list_put(s, DGRAM_WANTS);
 	if (one && s->rx_edge != edge)
-		output_urgent(s); /* else it says itself when it can go no further */
+		output_urgent(s); /* otherwise it will say so itself when it has no credit left */
 }
 
 static void deactivate(struct dgram_session *s)
@@ -228,7 +227,7 @@ void dgram_credit_leave(struct dgram_session *s)
 		s->dgram->favoured = NULL;
 }
 
-/* Sessions that were not sent data for long; a few of them at a time. */
+/* Looks for sessions that have received no data for a long time, a few at a time. */
 static void look_for_lapsed(struct dgram *d, uint64_t now_ns)
 {
 	d->lapse_ns = now_ns + LOOK_NS;
@@ -249,7 +248,7 @@ static void look_for_lapsed(struct dgram *d, uint64_t now_ns)
 	}
 }
 
-/* Moves the edges of sessions that could not have more before. */
+/* Moves the edges of sessions that had to wait for credit. */
 static void serve_list(struct dgram *d, enum dgram_list list, uint64_t now_ns)
 {
 	struct dgram_session *s = list_take(d, list);
@@ -278,8 +277,8 @@ void dgram_credit_turn(struct dgram *d, uint64_t now_ns)
 		serve_list(d, DGRAM_WANTS, now_ns);
 }
 
-/* Looks whether the session that others wait for goes on. When it does not, and such as it hold too much already, it
- * ends: else peers that begin messages and never end them would take all mbufs one after the other. */
+/* Checks whether the favoured session makes progress. If it does not, and such sessions already hold too much, it is
+ * ended: otherwise peers that begin messages and never end them would take all mbufs, one after the other. */
 void dgram_credit_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct dgram *d = (struct dgram *)((char *)timer - offsetof(struct dgram, favour_timer));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets on their way in: whose they are, in what order, and the messages that they make up. */
+/* Received packets: the session that they belong to, their order, and the messages that they contain. */
 #include <errno.h>
 
 #include "rpc/dgram_seal.h"
@@ -31,7 +31,10 @@ static bool broken(struct dgram_session *s, struct rte_mbuf *m)
 	return false;
 }
 
-/* How long a message is by its frame, which is checked as by wire_frame_check, but for its length; 0: it is none. */
+/*
+ * The length of a message by its frame, which is checked as by wire_frame_check, except for the length; 0: not a valid
+ * frame.
+ */
 static inline uint64_t frame_bytes(const uint8_t *frame)
 {
 	struct {
@@ -49,7 +52,7 @@ static inline uint64_t frame_bytes(const uint8_t *frame)
 	return sizeof(struct wire_frame) + (uint64_t)payload_bytes;
 }
 
-/* How many messages a packet holds that is to hold whole ones; 0: they do not fill it exactly. */
+/* The number of messages in a packet of whole messages; 0: they do not fill it exactly. */
 static inline uint32_t count_messages(const struct rte_mbuf *m)
 {
 	const uint8_t *body = rte_pktmbuf_mtod(m, const uint8_t *);
@@ -69,7 +72,7 @@ static inline uint32_t count_messages(const struct rte_mbuf *m)
 	return 0;
 }
 
-/* A packet of whole messages. */
+/* Takes a packet of whole messages. */
 static inline bool take_whole(struct dgram_session *s, struct rte_mbuf *m)
 {
 	struct dgram *d = s->dgram;
@@ -85,8 +88,8 @@ static inline bool take_whole(struct dgram_session *s, struct rte_mbuf *m)
 	return s->number == number && s->state != DGRAM_FREE; /* its user may have closed it */
 }
 
-/* Whether a message may come whose first packet this is, and not its last; 0: it is none. One that needs more mbufs
- * than messages may hold is refused for good: there will never be more. */
+/* Whether the message that begins with this packet, and continues in others, may come; 0: it is not valid. A message
+ * that needs more mbufs than messages may hold is refused for good, as there will never be more. */
 static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m)
 {
 	struct dgram *d = s->dgram;
@@ -112,7 +115,7 @@ static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m)
 	return (uint32_t)bytes;
 }
 
-/* The message is whole. */
+/* The message is complete. */
 static void deliver_messages(struct dgram_session *s)
 {
 	struct dgram *d = s->dgram;
@@ -128,8 +131,8 @@ static void deliver_messages(struct dgram_session *s)
 	d->options.handler->received(s->user, first, bytes, WIRE_OK);
 }
 
-/* A packet of a refused message. The first one's frame is delivered at once, the rest is dropped as it comes: so a peer
- * that stops in the middle of such a message holds no mbufs. */
+/* Takes a packet of a refused message. The first one's frame is delivered at once, and the rest is dropped as it
+ * arrives, so a peer that stops in the middle of such a message holds no mbufs. */
 static void take_refused(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
 {
 	struct dgram *d = s->dgram;
@@ -194,7 +197,7 @@ static inline bool is_present(const struct dgram_session *s, uint32_t number)
 	return s->reorder->present[at / 64] >> at % 64 & 1;
 }
 
-/* What comes may have had credit that has lapsed by now. */
+/* The packet may have been sent with credit that has lapsed since. */
 static inline void advance(struct dgram_session *s)
 {
 	s->rx_next++;
@@ -202,7 +205,7 @@ static inline void advance(struct dgram_session *s)
 		s->rx_edge = s->rx_next;
 }
 
-/* Those that came too early, as far as they are due now. */
+/* Takes the early packets that are in order now. */
 static void take_early(struct dgram_session *s)
 {
 	const uint32_t mask = s->dgram->window_mask;
@@ -224,7 +227,7 @@ static void take_early(struct dgram_session *s)
 		dgram_reorder_release(s);
 }
 
-/* A packet that comes too early waits, if there is a place; false: there is none, or it is there already. */
+/* Stores a packet that came too early; false: there is no room, or it is a duplicate. */
 static bool put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t number)
 {
 	struct dgram *d = s->dgram;
@@ -254,8 +257,8 @@ static bool put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t numb
 	return true;
 }
 
-/* Packets after which an acknowledgement does not wait: it brings credit. What comes of a message that has all it needs
- * waits for the reply, or for the delay. */
+/* After this many packets an acknowledgement is sent at once, because it brings credit. If a message has all the credit
+ * that it needs, the acknowledgement waits for the reply, or for the delay. */
 static inline uint32_t unacked_most(const struct dgram_session *s, const struct wire_packet *p)
 {
 	if (unlikely((p->flags & WHOLE) != WHOLE && !p->wants))
@@ -310,7 +313,7 @@ static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const 
 
 /* ---- packets of a session ---- */
 
-/* The peer speaks from another address now. */
+/* The peer's address has changed. */
 static void move(struct dgram_session *s, const struct dgram_from *from)
 {
 	struct net_udp_flow flow;
@@ -329,8 +332,8 @@ static inline bool is_from(const struct dgram_session *s, const struct net_udp_a
 	       net_address_equal(&s->flow.path.local, &address->local);
 }
 
-/* What every packet of a session says. What is said of the present is believed of packets only that are no older than
- * any that has come. False: the session's user has closed it. */
+/* Evaluates the header that every packet of a session has. The current state of the peer is taken only from packets
+ * that are not older than the newest one so far. False: the session's user has closed it. */
 static __rte_always_inline bool take_header(struct dgram_session *s, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
@@ -347,7 +350,7 @@ static __rte_always_inline bool take_header(struct dgram_session *s, const struc
 		dgram_credit_wanted(s, p, from->now_ns);
 	if (number_before(s->tx_edge, p->edge)) {
 		s->tx_edge = p->edge;
-		s->sent_ns = from->now_ns; /* from now on it lapses */
+		s->sent_ns = from->now_ns; /* credit lapses from now on */
 		s->flags &= (uint16_t)~DGRAM_ASKED;
 		if (s->tx_queued)
 			list_put(s, DGRAM_DUE);
@@ -355,7 +358,7 @@ static __rte_always_inline bool take_header(struct dgram_session *s, const struc
 	return dgram_recovery_ack(s, from, news);
 }
 
-/* The session that a packet is of, by its number and token. */
+/* Finds the session of a packet by number and token. */
 static struct dgram_session *find_session_of(struct dgram *d, const struct wire_packet *p)
 {
 	const uint32_t index = p->session & (DGRAM_SESSIONS_MAX - 1);
@@ -368,7 +371,7 @@ static struct dgram_session *find_session_of(struct dgram *d, const struct wire_
 	if (likely((s->flags & DGRAM_TAGGED ? p->token & DGRAM_TOKEN_MASK : p->token) == s->token &&
 		   s->state != DGRAM_OPENING))
 		return s;
-	/* One that is being opened is told so under its new token. */
+	/* While a session is being opened, its answers carry the new token. */
 	if ((s->state == DGRAM_OPENING || s->state == DGRAM_REOPENING) && p->token == s->open_token &&
 	    (p->kind == WIRE_PACKET_COOKIE || p->kind == WIRE_PACKET_OPENED || p->kind == WIRE_PACKET_CLOSE))
 		return s;
@@ -381,7 +384,7 @@ static inline bool is_of_opening(const struct dgram_session *s, const struct wir
 	return s->state != DGRAM_OPEN && p->token == s->open_token;
 }
 
-/* Anybody on the way may have said so: a session that was open asks again, by another ticket. */
+/* Anyone on the path may have forged this, so a session that was open asks again, with another ticket. */
 static void take_refusal(struct dgram_session *s, const struct wire_packet *p)
 {
 	const bool quota = p->number == WIRE_QUOTA_SESSIONS;
@@ -431,7 +434,7 @@ static inline bool well_formed(const struct wire_packet *p, uint32_t bytes)
 		bytes <= sizeof(struct wire_packet_open) + sizeof(struct secure_hello));
 }
 
-/* A packet that is of no session, or about none. */
+/* A packet that belongs to no session. */
 static void take_outside(struct dgram *d, const struct dgram_from *from)
 {
 	if (from->packet->kind == WIRE_PACKET_OPEN)
@@ -447,7 +450,7 @@ void dgram_prefetch(const struct dgram_session *s)
 	net_fetch(s, offsetof(struct dgram_session, client));
 }
 
-/* Nothing of the packet is believed: where it says nonsense, something is loaded in vain. */
+/* Nothing in the packet is verified yet: if it is nonsense, the prefetch is wasted, and nothing else. */
 void dgram_prefetch_packet(void *ctx, const void *payload, uint32_t bytes, unsigned pass)
 {
 	const struct dgram *d = ctx;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How sessions are opened, resumed and refused. Nothing is kept of a stranger before it has shown, by a cookie, that it
- * hears what is sent to its address; and it is never sent more than it has sent itself.
+ * How sessions are opened, resumed and refused. Nothing is stored for an unknown address until it has shown, by a
+ * cookie, that it receives what is sent to it; and it is never sent more than it has sent itself.
  */
 #include <errno.h>
 
 #include "net/siphash.h"
 #include "rpc/dgram_seal.h"
 
-#define RETRY_FIRST_NS (2 * DGRAM_MS) /* then twice as long, up to RETRY_SHIFT_MAX times */
+#define RETRY_FIRST_NS (2 * DGRAM_MS) /* then doubled, up to RETRY_SHIFT_MAX times */
 enum { RETRY_SHIFT_MAX = 7 };
 
 /* ---- packets outside of sessions ---- */
@@ -24,10 +24,10 @@ static uint64_t cookie_of(const struct dgram *d, const struct net_udp_address *a
 				    slot };
 	const uint64_t cookie = siphash(d->options.secret, words, 7);
 
-	return cookie ? cookie : 1; /* 0 is none */
+	return cookie ? cookie : 1; /* 0 means none */
 }
 
-/* A packet to an address with which there is no session. */
+/* Sends a packet to an address that has no session. */
 static void send_to(struct dgram *d, const struct net_udp_address *address, const struct wire_packet *header,
 		    const void *body, uint16_t bytes)
 {
@@ -58,7 +58,7 @@ static struct wire_packet header_of(enum wire_packet_kind kind, uint32_t session
 
 /* ---- the client ---- */
 
-/* By ticket once there is a cookie: before that the server looks at nothing else. */
+/* The ticket is added once there is a cookie: before that the server does not look at it. */
 static void send_open(struct dgram_session *s, uint64_t now_ns)
 {
 	const struct wire_packet_open open = {
@@ -96,7 +96,7 @@ void dgram_open_begin(struct dgram_session *s)
 		s->open_token = s->token;
 		s->state = DGRAM_OPENING;
 	} else {
-		s->open_token = dgram_draw(s->dgram); /* so that nothing of before passes for what comes after */
+		s->open_token = dgram_draw(s->dgram); /* so that no earlier answer can be taken for an answer to this */
 		s->state = DGRAM_REOPENING;
 	}
 	if (s->seal)
@@ -167,19 +167,19 @@ void dgram_open_opened(struct dgram_session *s, const struct dgram_from *from)
 		s->tx_edge = from->packet->edge;
 	if (s->seal && !same)
 		dgram_seal_begin(s, from, &body);
-	if (!(s->flags & DGRAM_TAGGED)) /* of a session with tags that goes on, tokens do, too */
+	if (!(s->flags & DGRAM_TAGGED)) /* tokens of a session with tags stay valid when it is resumed */
 		s->token = wire_packet_pair(s->open_token, body.token);
 	else if (!same)
 		s->token = wire_packet_pair(s->open_token, body.token) & DGRAM_TOKEN_MASK;
 	s->state = DGRAM_OPEN;
-	s->heard_ns = from->now_ns; /* or the silence before it would go on, though there be nothing to say */
+	s->heard_ns = from->now_ns; /* the silence before this must not count any longer */
 	s->backoff = 0;
 	s->flags = (s->flags & (uint16_t)~DGRAM_HEARD) | DGRAM_KNOWN;
 	wheel_cancel(net_wheel(d->net), &s->timer);
 	wheel_arm(net_wheel(d->net), &s->life, from->now_ns + d->options.heartbeat_ns);
 	*(same ? &d->counters.resumed : &d->counters.opened) += 1;
 	if (same)
-		output_urgent(s); /* tells the server our edge */
+		output_urgent(s); /* tells the server our receive edge */
 	if (s->tx_queued + s->tx_held) {
 		dgram_recovery_arm(s, from->now_ns, true);
 		list_put(s, DGRAM_DUE);
@@ -208,8 +208,8 @@ static bool is_to(const struct dgram_session *s, const struct net_udp_address *a
 	return s->flow.remote_port == address->remote_port && net_address_equal(&s->flow.path.remote, &address->remote);
 }
 
-/* Nobody is at the port, so we are told. Of a session that is being opened it ends the attempt, as an RST would; one
- * that was open once asks on until its lease is over. */
+/* An ICMP error says that nobody listens at the port. If the session is being opened, this ends the attempt, as an RST
+ * would. A session that was open before keeps asking until its lease is over. */
 static bool end_attempt(struct dgram *d, const struct net_udp_address *address, const struct wire_packet_open *open)
 {
 	for (uint32_t i = 0; i < d->sessions_made; i++) {
@@ -224,7 +224,7 @@ static bool end_attempt(struct dgram *d, const struct net_udp_address *address, 
 	return false;
 }
 
-/* Whether a packet is in flight. What is lies in a window: there are active_max of these. */
+/* Whether a packet is in flight. Each such packet is in a window, and there are only active_max windows. */
 static bool is_in_flight(const struct dgram *d, const struct net_udp_address *address, const struct wire_packet *p)
 {
 	const size_t bytes = sizeof(struct dgram_window) + d->options.window_max * sizeof(struct rte_mbuf *);
@@ -242,8 +242,7 @@ static bool is_in_flight(const struct dgram *d, const struct net_udp_address *ad
 	return false;
 }
 
-/* What is quoted must have the peer's secret, and be a packet that is under way: that nobody can know but who has seen
- * it. */
+/* The quoted packet must carry the peer's secret and be in flight, which only someone who has seen it can know. */
 bool dgram_open_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
 		       uint32_t bytes, bool refused)
 {
@@ -338,8 +337,8 @@ static struct dgram_session *accept(struct dgram *d, const struct wire_packet_op
 	return s;
 }
 
-/* Its client asks for a session that is there: after a silence, or because our answer was lost. An OPEN may be repeated
- * by anybody on the way: where packets have tags it is answered, and changes nothing. */
+/* The client asks for a session that exists, after a silence or because our answer was lost. Anyone on the path may
+ * repeat an OPEN, so for sessions with tags it is answered, but changes nothing. */
 static bool resume(struct dgram_session *s, const struct wire_packet_open *open, const struct dgram_from *from)
 {
 	const uint64_t token = wire_packet_pair(open->token, s->token);
@@ -359,7 +358,7 @@ static bool resume(struct dgram_session *s, const struct wire_packet_open *open,
 	return true;
 }
 
-/* Nothing was kept so far. */
+/* Nothing is stored until the cookie comes back. */
 static void send_cookie(struct dgram *d, struct wire_packet_open *open, const struct dgram_from *from)
 {
 	struct wire_packet header = header_of(WIRE_PACKET_COOKIE, open->session, open->token);
@@ -370,7 +369,7 @@ static void send_cookie(struct dgram *d, struct wire_packet_open *open, const st
 	send_to(d, from->address, &header, open, sizeof(*open));
 }
 
-/* Its cookie is good: a session is there, or is made; NULL: there is no room. */
+/* The cookie is valid: finds the session or creates it; NULL: there is no room. */
 static struct dgram_session *find_or_accept(struct dgram *d, const struct wire_packet_open *open,
 					    const struct dgram_greeting *greeting, bool *resumed,
 					    const struct dgram_from *from)
@@ -402,8 +401,8 @@ void dgram_open_asked(struct dgram *d, const struct dgram_from *from)
 		return;
 	}
 	memcpy(&open, from->body, sizeof(open));
-	/* At once, so that its client may try another node. It has shown nothing yet, and is answered with less than it
-	 * has sent. */
+	/* Refused at once, so that the client may try another node. It has proved nothing yet, so the answer is smaller
+	 * than its request. */
 	if (d->options.closed) {
 		if (bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_PER_SECOND, DGRAM_ANSWERS_BURST))
 			refuse_open(d, &open, from);
@@ -424,7 +423,7 @@ void dgram_open_asked(struct dgram *d, const struct dgram_from *from)
 		explicit_bzero(&greeting, sizeof(greeting));
 }
 
-/* A packet of no session that we have: its sender may be a client of ours from before we were restarted. */
+/* A packet of an unknown session: its sender may be a client of this node from before a restart. */
 void dgram_open_stranger(struct dgram *d, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
@@ -435,7 +434,7 @@ void dgram_open_stranger(struct dgram *d, const struct dgram_from *from)
 		send_to(d, from->address, &header, NULL, 0);
 }
 
-/* Its client is told at once, in its own version, what it would otherwise find out by its lease. */
+/* The client is told at once, in its own protocol version, what it would otherwise learn only when its lease ends. */
 void dgram_open_foreign(struct dgram *d, const struct dgram_from *from)
 {
 	struct wire_packet_open open;

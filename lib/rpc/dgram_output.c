@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets on their way out. */
+/* Packets that are sent. */
 #include "base/probe.h"
 #include "rpc/dgram_seal.h"
 
@@ -14,7 +14,7 @@ void dgram_output_owe(struct dgram_session *s, uint64_t now_ns)
 	list_put(s, DGRAM_ACKS);
 }
 
-/* 64 bits of the numbers that have come, from one on. */
+/* 64 bits of the bitmap of received numbers, beginning at the given one. */
 static uint64_t sack_word(const struct dgram_session *s, uint32_t from)
 {
 	const struct dgram_reorder *r = s->reorder;
@@ -27,14 +27,14 @@ static uint64_t sack_word(const struct dgram_session *s, uint32_t from)
 		bits = r->present[at / 64] >> at % 64;
 		return at % 64 ? bits | r->present[next] << (64 - at % 64) : bits;
 	}
-	/* A window that may be shorter than the word: no number is to be seen twice. */
+	/* The window may be shorter than a word, so no number may be counted twice. */
 	for (uint32_t i = 0; i <= mask && i < 64; i++)
 		if (!number_before(r->highest, from + i))
 			bits |= (r->present[((from + i) & mask) / 64] >> ((from + i) & mask) % 64 & 1) << i;
 	return bits;
 }
 
-/* Packets that are to be sent and have no credit. */
+/* How many packets are queued without credit. */
 static uint32_t wants_of(const struct dgram_session *s)
 {
 	const uint32_t credit = number_before(s->tx_next, s->tx_edge) ? s->tx_edge - s->tx_next : 0;
@@ -42,7 +42,7 @@ static uint32_t wants_of(const struct dgram_session *s)
 	return s->tx_queued > credit ? RTE_MIN(s->tx_queued - credit, (uint32_t)UINT16_MAX) : 0;
 }
 
-/* Whatever is sent acknowledges, grants credit and asks for it. */
+/* Every packet acknowledges, grants credit and asks for it. */
 static __rte_always_inline void put_header(struct dgram_session *s, struct rte_mbuf *m, enum wire_packet_kind kind,
 					   uint32_t number, uint16_t flags, uint64_t now_ns)
 {
@@ -74,7 +74,10 @@ static __rte_always_inline void put_header(struct dgram_session *s, struct rte_m
 	s->dgram->counters.packets_out++;
 }
 
-/* All of it is there. p: of the packet that is kept, if that is what leaves. */
+/*
+ * Called when the rest of the packet is complete. p: the private area of the packet that is kept for retransmission, if
+ * that one is sent itself.
+ */
 static inline void put_tag(struct dgram_session *s, struct rte_mbuf *m, struct dgram_priv *p, uint64_t now_ns)
 {
 	struct wire_packet *h = rte_pktmbuf_mtod(m, struct wire_packet *);
@@ -83,7 +86,7 @@ static inline void put_tag(struct dgram_session *s, struct rte_mbuf *m, struct d
 		dgram_seal_packet(s, h, h + 1, m->data_len - (uint32_t)sizeof(*h), p, now_ns);
 }
 
-/* The mbuf that leaves: a second reference, or a copy while the driver still holds the one before. */
+/* The mbuf to send: a second reference, or a copy if the driver still holds the previous reference. */
 static inline struct rte_mbuf *packet_of(struct dgram_session *s, struct rte_mbuf *m)
 {
 	const struct dgram_priv *p = dgram_priv(m);
@@ -143,7 +146,7 @@ bool dgram_output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t f
 	return output_packet(s, m, flags, now_ns);
 }
 
-/* The words of the bitmap that the header has no room for. */
+/* The words of the bitmap that do not fit into the header. */
 static void put_sacks(const struct dgram_session *s, struct rte_mbuf *m)
 {
 	const uint32_t first = s->rx_next + 65;
@@ -172,7 +175,7 @@ bool dgram_output_bare(struct dgram_session *s, enum wire_packet_kind kind, uint
 	return true;
 }
 
-/* The first packet of the queue gets a number, and a place in the window. */
+/* Gives the first packet of the queue its number and an entry in the window. */
 static inline struct rte_mbuf *number_next(struct dgram_session *s)
 {
 	struct rte_mbuf *m = s->queue.first;
@@ -189,7 +192,7 @@ static inline struct rte_mbuf *number_next(struct dgram_session *s)
 	return m;
 }
 
-/* A window to send from; false: the session waits for one. */
+/* Gets a window to send from; false: the session waits for one. */
 static inline bool find_window(struct dgram_session *s)
 {
 	struct dgram *d = s->dgram;
@@ -226,13 +229,13 @@ static inline bool may_fly(const struct dgram_session *s)
 	return s->tx_flying < s->congestion.packets;
 }
 
-/* Whether something could go, were it not for congestion. */
+/* Whether something could be sent if congestion control allowed it. */
 static inline bool has_next(const struct dgram_session *s)
 {
 	return s->lost.first || (s->queue.first && has_credit(s));
 }
 
-/* False: for want of mbufs; then it is as lost as any. */
+/* False: no mbufs; then the packet is treated as lost. */
 static __rte_always_inline bool send_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags,
 					    uint64_t now_ns)
 {
@@ -252,7 +255,7 @@ static __rte_noinline bool send_one(struct dgram_session *s, struct rte_mbuf *m,
 	return send_packet(s, m, flags, now_ns);
 }
 
-/* Sends one of what may go: what was lost first. False: for want of mbufs. */
+/* Sends one packet, lost ones first. False: no mbufs. */
 static bool send_next(struct dgram_session *s, uint64_t now_ns)
 {
 	struct rte_mbuf *m = s->lost.first;
@@ -285,13 +288,13 @@ static void send_owed(struct dgram_session *s, uint64_t now_ns)
 	} else if (s->flags & DGRAM_ACK_URGENT) {
 		if (!dgram_output_bare(s, WIRE_PACKET_ACK, 0, now_ns)) {
 			s->flags &= (uint16_t)~DGRAM_ACK_URGENT;
-			dgram_output_owe(s, now_ns); /* again, when mbufs may have come back */
+			dgram_output_owe(s, now_ns); /* tries again later, when mbufs may be free */
 		}
 	}
 }
 
-/* One packet, where nothing else is under way or waits: a small reply, or request. False: it is not so, or could not
- * be. */
+/* Sends one packet if nothing else is queued or in flight: a small reply, or request. False: there is something else,
+ * or it could not be sent. */
 static inline bool output_alone(struct dgram_session *s, uint64_t now_ns)
 {
 	if (s->tx_queued != 1 || s->tx_held || s->flags & DGRAM_PING || s->congestion.gap_ns ||
@@ -327,7 +330,7 @@ bool dgram_output_session(struct dgram_session *s, uint64_t now_ns)
 		if (!find_window(s) || !send_next(s, now_ns))
 			break;
 		sent++;
-		room = net_room(s->dgram->net); /* a packet may leave in fragments */
+		room = net_room(s->dgram->net); /* because a packet may leave in fragments */
 	}
 	if (s->tx_held + s->tx_queued)
 		dgram_recovery_arm(s, now_ns, idle);

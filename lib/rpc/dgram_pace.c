@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Times below the tick of the stack's wheel: a ring of slots of a microsecond, of which one bit each tells whether
- * sessions wait there (as in Carousel: Saeed et al., SIGCOMM 2017). What is farther away than the ring reaches waits
- * for its end, and is looked at again then.
+ * Timers shorter than the tick of the stack's wheel: a ring of slots of one microsecond, with one bit each that says
+ * whether sessions wait there (as in Carousel: Saeed et al., SIGCOMM 2017). A time beyond the ring's range waits in its
+ * last slot, and is checked again then.
  */
 #include "rpc/dgram_internal.h"
 
@@ -28,7 +28,7 @@ void dgram_pace_at(struct dgram_session *s, uint64_t when_ns)
 	d->paced++;
 }
 
-/* How many slots from pace_slot the first used one is; some is. */
+/* The distance from pace_slot to the first used slot; there is one. */
 static unsigned distance(const struct dgram *d)
 {
 	const unsigned from = (unsigned)(d->pace_slot & MASK);

@@ -16,9 +16,9 @@
 #include "net/siphash.h"
 #include "rpc/dgram_internal.h"
 
-#define UNUSED_NS (60000 * DGRAM_MS) /* a session without data for so long gives way to any other one */
+#define UNUSED_NS (60000 * DGRAM_MS) /* a session without data for this long gives way to any other */
 enum {
-	LOOKED_AT = 64, /* sessions, for one that gives way: a share that is too large is hardly missed by so many */
+	LOOKED_AT = 64, /* sessions that are examined: if a share is too large, one of so many will be its */
 };
 
 static uint32_t *bucket(struct dgram *d, const struct net_address *address)
@@ -34,7 +34,7 @@ static struct dgram_peer *find_peer(struct dgram *d, const struct net_address *a
 	return NULL;
 }
 
-/* There are as many places as sessions, and one for a session that moves. */
+/* There are as many entries as sessions, and one more for a session that moves to another address. */
 static struct dgram_peer *make_peer(struct dgram *d, const struct net_address *address)
 {
 	uint32_t *at = bucket(d, address);
@@ -101,7 +101,7 @@ bool dgram_over_share(const struct dgram_session *s)
 	return s->peer->mbufs > net_pool(net)->size >> (1 + 2 * net_pressure(net));
 }
 
-/* Since when nothing has come of it but what keeps it. */
+/* When it last received anything but keepalives. */
 static uint64_t used_ns(const struct dgram_session *s)
 {
 	return RTE_MAX(s->data_ns, s->opening_ns);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What became of the packets that were sent: acknowledgements, round trips, losses and timeouts. After RACK-TLP (RFC
- * 8985), by packets instead of bytes: what was sent sufficiently long before something that was acknowledged is lost; a
- * silence at the tail is broken by a probe; a timeout (RFC 6298) is the last resort.
+ * What became of sent packets: acknowledgements, round trips, losses and timeouts. As RACK-TLP (RFC 8985), but with
+ * packets instead of bytes: a packet that was sent sufficiently long before one that is acknowledged is lost; a probe
+ * is sent when the tail stays silent; a timeout (RFC 6298) is the last resort.
  */
 #include <errno.h>
 
 #include "rpc/dgram_internal.h"
 
-#define RTO_FIRST_NS (2 * DGRAM_MS)	/* before a round trip was measured */
+#define RTO_FIRST_NS (2 * DGRAM_MS)	/* until a round trip has been measured */
 #define ASK_NS (5 * DGRAM_MS)		/* for credit */
 #define RTT_MAX_NS UINT64_C(2000000000) /* half of 32 bits: differences fit */
 #define REORDER_MIN_NS (2 * DGRAM_US)
@@ -41,7 +41,7 @@ static uint64_t rto_ns(const struct dgram_session *s)
 	return RTE_MIN(rto << backoff, o->rto_max_ns);
 }
 
-/* RFC 8985, 7.2: two round trips, and what an acknowledgement may be late. */
+/* RFC 8985, 7.2: two round trips, and the largest delay of an acknowledgement. */
 static uint64_t probe_ns(const struct dgram_session *s)
 {
 	const uint64_t probe = 2 * (uint64_t)s->srtt_ns + s->dgram->options.rto_min_ns + WIRE_ACK_DELAY_US * DGRAM_US;
@@ -49,8 +49,8 @@ static uint64_t probe_ns(const struct dgram_session *s)
 	return s->srtt_ns ? RTE_MIN(probe, rto_ns(s)) : rto_ns(s);
 }
 
-/* For credit, when nothing is in flight: our peer knows what we want, unless that was lost, or the credit that it
- * sent. */
+/* When to ask for credit while nothing is in flight. The peer knows what we want, unless our request or its answer was
+ * lost. */
 static uint64_t ask_ns(const struct dgram_session *s)
 {
 	const uint64_t rto = rto_ns(s), ask = ASK_NS << RTE_MIN(s->backoff, (uint8_t)BACKOFF_MAX);
@@ -65,14 +65,14 @@ void dgram_recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart)
 		s->due_ns = now_ns + (s->tx_held == 0			      ? ask_ns(s)
 				      : s->flags & DGRAM_PROBED || s->backoff ? rto_ns(s)
 									      : probe_ns(s));
-	/* One that is armed for earlier looks again when it fires: hardly a packet moves a timer. */
+	/* A timer that is set for earlier checks again when it fires, so packets hardly ever have to move a timer. */
 	if (!wheel_armed(&s->timer) || s->timer.tick > (s->due_ns >> WHEEL_TICK_SHIFT) + 1)
 		wheel_arm(net_wheel(s->dgram->net), &s->timer, s->due_ns);
 }
 
 /* ---- acknowledgements ---- */
 
-/* A packet was acknowledged: by then it was in the network, or taken for lost. */
+/* A packet was acknowledged: it was in flight, or had been declared lost. */
 static __rte_always_inline void release_packet(struct dgram_session *s, struct rte_mbuf *m, uint64_t now_ns)
 {
 	const struct dgram_priv *p = dgram_priv(m);
@@ -82,11 +82,13 @@ static __rte_always_inline void release_packet(struct dgram_session *s, struct r
 		s->tx_flying--;
 	} else {
 		chain_remove(&s->lost, m);
-		s->reordering = REORDERING_RECOVERIES; /* late, not lost; or the retransmission was not needed */
+		s->reordering = REORDERING_RECOVERIES; /* it was late, not lost, or the retransmission was not needed */
 	}
 	s->tx_held--;
 	if (p->sent_ns > s->newest_ns || (p->sent_ns == s->newest_ns && number_before(s->newest_number, p->number))) {
-		/* One that was sent twice may be acknowledged for its first time (RFC 8985, 6.2, step 2). */
+		/*
+		 * If it was sent twice, the acknowledgement may be for the first transmission (RFC 8985, 6.2, step 2).
+		 */
 		if (likely(p->transmissions == 1 || now_ns - p->sent_ns >= s->srtt_ns / 2)) {
 			s->newest_ns = p->sent_ns;
 			s->newest_number = p->number;
@@ -108,7 +110,7 @@ static uint32_t take_bits(struct dgram_session *s, uint32_t first, uint64_t bits
 		struct rte_mbuf *m;
 
 		if (number_before(number, s->tx_una) || !number_before(number, s->tx_next))
-			continue; /* it was never sent */
+			continue; /* never sent */
 		m = s->window->packets[number & mask];
 		if (!m)
 			continue;
@@ -121,7 +123,7 @@ static uint32_t take_bits(struct dgram_session *s, uint32_t first, uint64_t bits
 	return n;
 }
 
-/* All bits of the header, and of a pure acknowledgement's body. */
+/* Evaluates all bits of the header's bitmap, and those in the body of a pure acknowledgement. */
 static uint32_t take_sacks(struct dgram_session *s, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
@@ -150,8 +152,8 @@ static inline void take_congestion(struct dgram_session *s, const struct dgram_f
 	const bool marked = from->packet->flags & WIRE_PACKET_MARKED;
 	const struct congestion_limits limits = limits_of(s);
 
-	/* Through memory there is no queue but the receiver's ring, which credits bound: a delay there, or a silence,
-	 * is a peer that is at work or has lost its core, and says nothing of the path. */
+	/* Over shared memory the only queue is the receiver's ring, which credits bound. A delay or a silence there
+	 * means that the peer is busy or has lost its core, and says nothing of the path. */
 	if (s->flow.path.memory) {
 		congestion_open(&s->congestion, &limits);
 		return;
@@ -183,7 +185,7 @@ bool dgram_recovery_ack(struct dgram_session *s, const struct dgram_from *from, 
 		}
 	}
 	if (unlikely(p->ack - s->tx_una > s->tx_next - s->tx_una))
-		return true; /* old, or of what was never sent */
+		return true; /* old, or for packets that were never sent */
 	for (; s->tx_una != p->ack; s->tx_una++) {
 		struct rte_mbuf *m = s->window->packets[s->tx_una & mask];
 
@@ -196,7 +198,7 @@ bool dgram_recovery_ack(struct dgram_session *s, const struct dgram_from *from, 
 		take_sacks(s, from);
 	acked = held - s->tx_held;
 	if (s->tx_held == 0)
-		s->tx_una = s->tx_next; /* an ack that lies steps over less than was acknowledged out of order */
+		s->tx_una = s->tx_next; /* a false ack may step over less than was acknowledged out of order */
 	take_congestion(s, from, rtt_ns, acked);
 	if (acked == 0)
 		return true;
@@ -279,7 +281,7 @@ static void timeout(struct dgram_session *s, uint64_t now_ns)
 	list_put(s, DGRAM_DUE);
 }
 
-/* Whether our peer, though it may be heard, has acknowledged nothing of what is in flight for a lease. */
+/* Whether the peer has acknowledged nothing of what is in flight for a whole lease, even if it sends other packets. */
 static bool is_unread(const struct dgram_session *s, uint64_t now_ns)
 {
 	return s->flags & DGRAM_ACCEPTED && s->tx_held && now_ns - s->progress_ns >= s->dgram->options.lease_ns;
@@ -292,7 +294,7 @@ static void give_up_peer(struct dgram_session *s)
 	dgram_session_end(s, ETIMEDOUT);
 }
 
-/* Something is in flight, or waits for credit, and nothing was heard. */
+/* Something is in flight or waits for credit, and the peer is silent. */
 static void retransmit(struct dgram_session *s, uint64_t now_ns)
 {
 	if (is_unread(s, now_ns)) {
@@ -302,7 +304,7 @@ static void retransmit(struct dgram_session *s, uint64_t now_ns)
 	if (s->tx_held == 0) {
 		if (s->backoff < UINT8_MAX)
 			s->backoff++;
-		s->flags |= DGRAM_PING; /* the credit that was granted may have been lost */
+		s->flags |= DGRAM_PING; /* the packet that granted credit may have been lost */
 		list_put(s, DGRAM_DUE);
 	} else if (!(s->flags & DGRAM_PROBED) && s->flying.last) {
 		s->flags |= DGRAM_PROBED;
@@ -345,7 +347,7 @@ void dgram_recovery_life(struct wheel_timer *timer, uint64_t now_ns)
 		dgram_session_end(s, ETIMEDOUT);
 		return;
 	}
-	/* A client opens a session because it has a request. */
+	/* A client opens a session only when it has a request. */
 	if (s->flags & DGRAM_ACCEPTED && s->data_ns == 0 && now_ns - s->opening_ns >= o->lease_ns) {
 		give_up_peer(s);
 		return;

@@ -32,7 +32,7 @@ void dgram_seal_clear(struct dgram_session *s)
 
 /* ---- opening ---- */
 
-/* Header and body of OPEN or OPENED, without what is added to them. */
+/* Header and body of OPEN or OPENED, without the extensions. */
 struct opening {
 	uint8_t bytes[sizeof(struct wire_packet) + sizeof(struct wire_packet_opened)];
 	size_t count;
@@ -47,7 +47,7 @@ static struct opening opening_of(const struct wire_packet *header, const void *b
 	return o;
 }
 
-/* Which node it is the ticket says: its root is drawn at each start. */
+/* The ticket says which node it is for: the node's root key is drawn at each start. */
 static struct secure_place place_of(uint32_t incarnation, uint16_t port)
 {
 	return (struct secure_place){ .incarnation = incarnation, .port = port };
@@ -101,7 +101,7 @@ void dgram_seal_accept(struct dgram_session *s, const struct dgram_greeting *g)
 
 	memcpy(s->seal->random, g->hello.random, sizeof(s->seal->random));
 	s->seal->guest = g->guest;
-	s->seal->welcome = (uint64_t)1 << 63 | ++d->welcomes; /* others are those of streams */
+	s->seal->welcome = (uint64_t)1 << 63 | ++d->welcomes; /* counters with the top bit clear are used by streams */
 	if (s->flow.path.memory && d->options.memory_in_clear)
 		return;
 	make_welcome(s, &welcome);
@@ -205,9 +205,9 @@ void dgram_seal_begin(struct dgram_session *s, const struct dgram_from *from, co
 /* ---- packets that leave ---- */
 
 /*
- * Another key, when this one has had its time, if our peer has seen it: or it could not tell what is of this one from
- * what is of the one after the next. What lies sealed by the key before has to be acknowledged, for it may be sent
- * again.
+ * Switches to a new key when the current one is old enough, and only if the peer has seen the current one: otherwise it
+ * could not tell the current key from the one after the next. All packets sealed with the previous key must be
+ * acknowledged first, because they may be sent again.
  */
 static void renew(struct dgram_session *s, uint64_t now_ns)
 {
@@ -250,8 +250,7 @@ void dgram_seal_undo(struct dgram_session *s, const struct dgram_priv *p, void *
 
 /* ---- packets that have come ---- */
 
-/* The key of that phase; NULL: there is none. The next one is made once, for whoever sends what says that it is under
- * it. */
+/* The key of that phase; NULL: there is none. The next key is derived once, when a packet claims to use it. */
 static struct secure_direction *key_of(struct dgram_seal *seal, uint8_t phase, uint64_t now_ns)
 {
 	struct secure_direction *other = &seal->in[!seal->in_phase];
@@ -269,7 +268,7 @@ static struct secure_direction *key_of(struct dgram_seal *seal, uint8_t phase, u
 	return other;
 }
 
-/* Its sender has gone on to its next key. */
+/* The sender has switched to its next key. */
 static void take_phase(struct dgram_seal *seal, uint8_t phase, uint64_t now_ns)
 {
 	if (likely(phase == seal->in_phase) || seal->held_until_ns)
@@ -279,7 +278,7 @@ static void take_phase(struct dgram_seal *seal, uint8_t phase, uint64_t now_ns)
 	seal->held_until_ns = now_ns + DGRAM_KEY_HOLD_NS;
 }
 
-/* Its principal may not stay. */
+/* Closes the session: its principal has no access any more. */
 static bool out(struct dgram_session *s)
 {
 	s->dgram->counters.revoked++;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies that wait until what they tell of is durable. Such a work is in no queue but this one, and its request counts
- * as being executed: its peer's next one does not begin, and if its session goes on elsewhere, that one waits for it.
- * What they wait for only grows, so they leave in the order in which they came. Where clients keep what is not durable
- * (WIRE_KEEPS) and replies are retained, theirs leave at once, and say how far it is (replay.c remembers it).
+ * Replies that wait until the change that they report is durable. While it waits, a request is in no other queue and
+ * counts as being executed: the next request of its peer does not begin, and if its session goes on elsewhere, that one
+ * waits for it, too. The durable position only grows, so replies leave in the order in which they came. If a client
+ * keeps what is not durable (WIRE_KEEPS) and replies are retained, its replies leave at once, and say what is durable
+ * so far (replay.c records it).
  */
 #include "rpc/link.h"
 
 enum {
-	LEAVE_MAX = 64, /* in a turn: a reply is sent in a fraction of a microsecond */
+	LEAVE_MAX = 64, /* per turn: sending a reply takes a fraction of a microsecond */
 	LOOK_NS = 10000000,
 };
 
@@ -19,7 +20,7 @@ bool rpc_work_hold(struct rpc_work *w)
 	struct net *net = server->options.net;
 	const bool keeps = server->retains && w->request.frame.flags & WIRE_KEEPS && !w->is_session;
 	uint64_t until;
-	bool noted = w->replayed; /* it was, when it was executed */
+	bool noted = w->replayed; /* if it was, that was done when it was executed */
 
 	if (!w->peer && !server->retains)
 		return false;
@@ -48,7 +49,7 @@ bool rpc_work_hold(struct rpc_work *w)
 	return true;
 }
 
-/* There is a look in each turn: the timer has only to bring one about. */
+/* Every turn checks; the timer only makes sure that there is a turn. */
 void rpc_held_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct rpc_server *server = (struct rpc_server *)((char *)timer - offsetof(struct rpc_server, held_timer));
@@ -67,7 +68,7 @@ static void leave(struct rpc_server *server, uint64_t durable, uint32_t max)
 			server->held_tail = NULL;
 		__atomic_store_n(&server->held, server->held - 1, __ATOMIC_RELAXED);
 		w->starved_ns = 0;
-		if (!w->replayed) /* once more: whoever goes on with its session waits for it */
+		if (!w->replayed) /* recorded again: if its session goes on elsewhere, that one waits for it */
 			rpc_replay_done(server->replay, w, w->reply_status);
 		rpc_work_answer(w);
 	}
@@ -75,7 +76,7 @@ static void leave(struct rpc_server *server, uint64_t durable, uint32_t max)
 
 void rpc_hold(struct rpc_server *server, bool holds, bool retains)
 {
-	/* From one that they wait for to another: what has waited waits on. */
+	/* Replies may change from waiting for one kind of durability to another; those that wait go on waiting. */
 	const bool goes_on = server->holds && holds;
 
 	server->holds = holds;

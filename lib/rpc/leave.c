@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node leaves its place to another one, its standby. From then on nobody is taken, and what it can no longer begin is
- * not answered: a refusal would send each worker to the control plane, which does not know yet who serves. When what it
- * had begun is at its end, it hangs up on all. So each worker is told in the moment in which there is something to do,
- * and sends again, where the other node is, what has had no answer.
+ * A node hands its role over to its standby. From then on it accepts no requests, and does not answer those that it
+ * cannot begin any more: a refusal would send each worker to the control plane, which does not know yet who serves.
+ * When the requests in progress are done, it closes all connections. So each worker notices at the moment when it can
+ * act, and sends its unanswered requests again, to the other node.
  */
 #include "rpc/link.h"
 
@@ -17,7 +17,7 @@ void rpc_server_leave(struct rpc_server *server)
 	if (server->dgram)
 		dgram_unlisten(server->dgram);
 	if (o->closed)
-		return; /* it has not listened yet */
+		return; /* it does not listen yet */
 	if (o->transport)
 		o->transport->unlisten(o->transport_ctx);
 	else
@@ -35,7 +35,7 @@ void rpc_work_park(struct rpc_work *w)
 	}
 }
 
-/* True: it is to be looked at again. */
+/* True: check it again later. */
 static bool hang_up_stream(struct rpc_stream *s, bool waits)
 {
 	if (s->state == STREAM_READY) {
@@ -45,12 +45,12 @@ static bool hang_up_stream(struct rpc_stream *s, bool waits)
 	}
 	if (s->state != STREAM_FREE && s->state != STREAM_DRAINING) {
 		s->state = STREAM_DRAINING;
-		link_close(&s->work); /* behind the replies that it has yet to send */
+		link_close(&s->work); /* after the replies that are still to be sent */
 	}
 	return false;
 }
 
-/* The same. Its replies would go with it. */
+/* The same for a session, whose pending replies would be lost with it. */
 static bool hang_up_session(struct rpc_session *s, bool waits)
 {
 	if (s->state == SESSION_FREE || !s->work.peer)

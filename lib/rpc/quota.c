@@ -15,11 +15,11 @@ int rpc_quota_init(struct rpc_server *server)
 	if (!server->options.tickets)
 		return 0;
 	server->limits = secure_tickets_limits(server->options.tickets);
-	server->accounts = calloc(SECURE_ACCOUNTS, sizeof(*server->accounts)); /* few of its pages are ever touched */
+	server->accounts = calloc(SECURE_ACCOUNTS, sizeof(*server->accounts)); /* most of its pages are never touched */
 	return server->accounts ? 0 : -ENOMEM;
 }
 
-/* This reactor's share; 0: there is none. */
+/* This reactor's share of a quota; 0: no limit. */
 static uint64_t share_of(struct rpc_work *w, enum secure_quota quota)
 {
 	const uint64_t max =
@@ -65,7 +65,7 @@ bool rpc_quota_take_bytes(struct rpc_work *w, uint32_t bytes)
 	struct secure_account *account = account_of(w);
 	const uint64_t max = share_of(w, SECURE_QUOTA_IN_FLIGHT);
 
-	/* One is always let in, however large: it would never be. */
+	/* A single request is always let in, however large: otherwise it never would be. */
 	if (max && account->in_flight && account->in_flight + bytes > max) {
 		w->server->counters.quota_in_flight++;
 		account->refused[SECURE_QUOTA_IN_FLIGHT]++;

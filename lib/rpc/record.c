@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is remembered of requests (lib/observe), but for small ones. What they asked for is read once more where it
- * lies, so that the service need not know of it.
+ * Records requests (lib/observe), except small ones. Their contents are read again in place, so that the service need
+ * not know of it.
  */
 #include <rte_branch_prediction.h>
 #include <string.h>
@@ -43,8 +43,8 @@ static uint64_t take_key(void *ctx, uint32_t number)
 	return key;
 }
 
-/* Some of the keys of an operation that was executed, which begin there, in as many bytes as are left of the request; a
- * program's only where it has one list of them. */
+/* Samples keys of an operation that was executed. It begins at the given place and lies within the remaining bytes of
+ * the request. A program is sampled only if it has a single list of keys. */
 static void sample_keys(struct observe *o, const struct wire_op *op, struct rpc_cursor keys, uint32_t left)
 {
 	uint64_t counts = op->count;
@@ -67,7 +67,7 @@ void rpc_record_sample(struct rpc_work *w)
 	sample_keys(w->server->options.observe, &op, keys, w->request.frame.payload_bytes - (uint32_t)sizeof(op));
 }
 
-/* Of a request that was executed, and so is as it should be: observe_what, and its first operation's object. */
+/* Sums up a request that was executed, and is therefore valid: observe_what, and the object of its first operation. */
 static uint32_t sum_operations(struct rpc_work *w, uint32_t slices, uint32_t *object)
 {
 	struct observe *o = w->server->options.observe;

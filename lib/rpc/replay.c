@@ -8,43 +8,43 @@
 #include "base/hash.h"
 #include "rpc/link.h"
 
-enum { UNKNOWN = UINT8_MAX }; /* an outcome that no request has reported */
+enum { UNKNOWN = UINT8_MAX }; /* no request has reported this outcome */
 #define SECOND_NS UINT64_C(1000000000)
 
-/* Where those without an owner stand, those that lost it first at the front. */
+/* The lists of sessions without an owner, in the order in which they lost it. */
 enum line {
 	LINE_NONE,
-	LINE_ENDED, /* forgotten before anybody else */
+	LINE_ENDED, /* forgotten before all others */
 	LINE_LEFT,
 	LINES
 };
 
 _Static_assert((WIRE_IN_FLIGHT_MAX & (WIRE_IN_FLIGHT_MAX - 1)) == 0, "outcomes are indexed by a mask");
 
-/* Places are counted from 1; 0: none. */
+/* Entries are counted from 1; 0: none. */
 struct entry {
 	uint64_t session;
-	uint64_t done; /* the highest sequence that is at its end, executed or refused */
+	uint64_t done; /* the highest sequence that has ended: executed or refused */
 	struct rpc_work *owner;
 	uint32_t next;	       /* in its bucket */
 	uint32_t line : 2;     /* enum line */
-	uint32_t refusals : 1; /* not all of the last requests were executed: their outcomes say which */
-	uint32_t busy : 1;     /* its former owner's request is being executed */
-	uint32_t unknown : 1;  /* it went on here, and may have been forgotten */
-	uint32_t told : 1;     /* whoever goes on from here has been told of it */
-	uint32_t replaces : 1; /* ... or still has the one that was here before, and is to forget it */
+	uint32_t refusals : 1; /* some of the last requests were not executed; the outcomes say which */
+	uint32_t busy : 1;     /* a request of its former owner is still being executed */
+	uint32_t unknown : 1;  /* it was resumed here, and may have been forgotten before */
+	uint32_t told : 1;     /* the standby or journal has been told of this session */
+	uint32_t replaces : 1; /* ... or still has the session that used this entry before, and must forget it */
 };
 _Static_assert(sizeof(struct entry) == 32, "two of them share a cache line");
 
 struct place {
-	uint64_t replaced; /* with entry.replaces: by which number that one was known */
+	uint64_t replaced; /* with entry.replaces: the number of that earlier session */
 	uint32_t older, newer;
 	uint32_t left_s; /* when it lost its owner */
-	uint32_t crowd;	 /* in LINE_LEFT: where it counts */
+	uint32_t crowd;	 /* in LINE_LEFT: which count of left[] includes it */
 };
 
-/* What of a session is not durable: sequences from `first` on; 0: nothing. Those up to `next` are at its position,
- * those up to `last` at that one's. */
+/* The requests of a session that are not durable yet: sequences from `first` on; 0: none. Those up to `next` are
+ * durable at position next_at, those up to `last` at last_at. */
 struct progress {
 	uint64_t first, next, next_at, last, last_at;
 	uint32_t life;
@@ -54,21 +54,21 @@ struct replay {
 	uint64_t secret;
 	uint32_t mask; /* of buckets */
 	uint32_t sessions;
-	uint32_t used;	  /* places up to this one have had a session */
-	uint32_t count;	  /* and so many have one */
-	uint32_t since_s; /* leases begin then at the earliest */
+	uint32_t used;	  /* entries up to this one have been used */
+	uint32_t count;	  /* entries in use now */
+	uint32_t since_s; /* leases begin at this time at the earliest */
 	struct {
 		uint32_t first, last;
 	} lines[LINES];
-	bool forgot; /* a session was forgotten: of one that is not here nobody knows whether it ever was */
+	bool forgot; /* a session was forgotten, so an unknown session may be one of those */
 	uint32_t *buckets;
-	struct entry *entries;	      /* [0] is nobody's */
-	struct place *places;	      /* of each entry */
-	uint32_t left[REPLAY_CROWDS]; /* how many stand in LINE_LEFT, by the addresses of their last owners */
-	/* of each entry: how its last requests ended, enum wire_status or UNKNOWN, by sequence. Not touched as long as
-	 * all are executed. */
+	struct entry *entries;	      /* [0] is not used */
+	struct place *places;	      /* one per entry */
+	uint32_t left[REPLAY_CROWDS]; /* sessions in LINE_LEFT, counted by the addresses of their last owners */
+	/* One per entry: how its last requests ended, by sequence: enum wire_status or UNKNOWN. Not touched while all
+	 * are executed. */
 	uint8_t (*outcomes)[WIRE_IN_FLIGHT_MAX];
-	struct progress *progress; /* of each entry; not touched but where replies are retained */
+	struct progress *progress; /* one per entry; touched only if replies are retained */
 };
 
 struct replay *rpc_replay_create(uint32_t sessions, uint64_t secret)
@@ -125,7 +125,7 @@ static uint32_t find_entry_of(struct replay *r, uint64_t session)
 	return at;
 }
 
-/* At the end of the line. */
+/* Appends the entry to a list. */
 static void line_up(struct replay *r, uint32_t at, enum line line, uint32_t crowd, uint64_t now_ns)
 {
 	const uint32_t last = r->lines[line].last;
@@ -169,7 +169,7 @@ static uint8_t *outcome_of(struct replay *r, const struct entry *e, uint64_t seq
 	return &r->outcomes[e - r->entries][sequence & (WIRE_IN_FLIGHT_MAX - 1)];
 }
 
-/* Nothing of the session has been executed or refused yet. */
+/* Resets the session: none of its requests has been executed or refused yet. */
 static void begin_outcomes(struct replay *r, struct entry *e)
 {
 	if (e->refusals)
@@ -180,7 +180,7 @@ static void begin_outcomes(struct replay *r, struct entry *e)
 		r->progress[e - r->entries].first = 0;
 }
 
-/* A later request than all before is at its end. Of those that were left out nothing is known. */
+/* The newest request so far has ended. If sequences before it were skipped, nothing is known of these. */
 static void go_on_to(struct replay *r, struct entry *e, uint64_t sequence)
 {
 	const uint64_t left_out = sequence - e->done - 1;
@@ -205,13 +205,13 @@ static void set_outcome(struct replay *r, struct entry *e, uint64_t sequence, ui
 		return;
 	*outcome_of(r, e, sequence) = outcome;
 	e->refusals = 1;
-	/* Now and then it is seen that the refusals are long over. */
+	/* From time to time this checks whether the last refusal is long past. */
 	if ((sequence & (WIRE_IN_FLIGHT_MAX - 1)) == 0 &&
 	    memcmp(r->outcomes[e - r->entries], all_executed, sizeof(all_executed)) == 0)
 		e->refusals = 0;
 }
 
-/* How a request ended that is not later than the last one. */
+/* The outcome of a request that is not newer than the last one that has ended. */
 static uint8_t outcome(struct replay *r, const struct entry *e, uint64_t sequence)
 {
 	if (e->done - sequence >= WIRE_IN_FLIGHT_MAX)
@@ -233,7 +233,7 @@ static void look_at_progress(struct progress *p, uint32_t life, uint64_t durable
 		p->first = 0;
 }
 
-/* The session is forgotten; its place is in no line. */
+/* Forgets the session; its entry is in no list. */
 static void forget(struct replay *r, uint32_t at)
 {
 	struct entry *e = &r->entries[at];
@@ -242,7 +242,7 @@ static void forget(struct replay *r, uint32_t at)
 	while (*link != at)
 		link = &r->entries[*link].next;
 	*link = e->next;
-	/* Of one that was not told of the one before it is still known. */
+	/* If the standby or journal was not told of this session, it still knows the one before it. */
 	if (e->told) {
 		r->places[at].replaced = e->session;
 		e->replaces = 1;
@@ -253,7 +253,7 @@ static void forget(struct replay *r, uint32_t at)
 	r->count--;
 }
 
-/* Who may send again no more. 0: there is nobody. */
+/* Finds a session that will not send its requests again. 0: there is none. */
 static uint32_t find_evictable(struct replay *r, const struct rpc_server *server, uint64_t now_ns)
 {
 	const uint32_t now_s = (uint32_t)(now_ns / SECOND_NS);
@@ -276,7 +276,7 @@ static uint32_t find_evictable(struct replay *r, const struct rpc_server *server
 	return 0;
 }
 
-/* For this session; 0: there is no place. any: whoever has no owner makes room for it. */
+/* Finds an entry for this session; 0: there is none. any: every session without an owner may be replaced. */
 static uint32_t place_session(struct replay *r, const struct rpc_server *server, uint64_t session, uint64_t now_ns,
 			      bool any)
 {
@@ -299,7 +299,7 @@ static uint32_t place_session(struct replay *r, const struct rpc_server *server,
 	return at;
 }
 
-/* Whether it executes a request, or owes its reply. */
+/* Whether it executes a request, or has yet to send the reply. */
 static bool is_executing(struct rpc_work *w)
 {
 	if (!w->request.begun)
@@ -335,8 +335,8 @@ static void claim(struct replay *r, struct rpc_work *w, uint64_t now_ns)
 	w->replay = at;
 	if (!former)
 		return;
-	e->busy |= is_executing(former); /* or one before it still is */
-	if (!former->peer)		 /* gone already: it only finishes what it has begun */
+	e->busy |= is_executing(former); /* or an earlier owner's request still is */
+	if (!former->peer)		 /* closed already: it only finishes the request that it has begun */
 		return;
 	if (former->is_session)
 		rpc_session_give_up(session_of(former));
@@ -344,18 +344,18 @@ static void claim(struct replay *r, struct rpc_work *w, uint64_t now_ns)
 		link_abort(former);
 }
 
-/* Of what was executed elsewhere: what was refused since is tried again. */
+/* For a request that was executed elsewhere: one that was refused there is tried again. */
 static bool is_repeated(uint8_t before)
 {
 	return before == WIRE_OK || before == UNKNOWN;
 }
 
-/* Of a request whose session has no place with this peer. */
+/* For a request whose session has no entry, or not with this peer. */
 static enum replay_verdict look_without(const struct replay *r, const struct rpc_work *w)
 {
 	const bool finds_none = w->request.frame.session && !w->replay;
 
-	/* Sent again, as one that was never there: as long as nothing was forgotten it has not been executed. */
+	/* A repeated request of an unknown session: it has not been executed, unless sessions were forgotten. */
 	if (w->request.frame.flags & WIRE_RESENT)
 		return finds_none && !r->forgot ? REPLAY_FULL : REPLAY_FORGOTTEN;
 	return finds_none ? REPLAY_FULL : REPLAY_RUN;
@@ -370,7 +370,7 @@ enum replay_verdict rpc_replay_look(struct replay *r, struct rpc_work *w, uint64
 	if (unlikely(!w->replay) && frame->session)
 		claim(r, w, now_ns);
 	e = &r->entries[w->replay];
-	if (unlikely(e->session != frame->session || !w->replay)) /* a peer has one session */
+	if (unlikely(e->session != frame->session || !w->replay)) /* a peer may have one session only */
 		return look_without(r, w);
 	if (unlikely(e->busy))
 		return REPLAY_WAIT;
@@ -408,13 +408,13 @@ static struct rpc_outcome outcome_at(const struct replay *r, uint32_t at)
 				     .unknown = e->unknown };
 }
 
-/* It came back after it was forgotten, and has been told of since. */
+/* The session came back after it was forgotten, and has been reported since. */
 static bool is_told(struct replay *r, uint64_t session)
 {
 	return r->entries[find_entry_of(r, session)].told;
 }
 
-/* The same for whoever goes on from here. */
+/* The same, for the standby or journal. */
 static struct rpc_outcome tell_outcome(struct replay *r, uint32_t at)
 {
 	struct rpc_outcome outcome = outcome_at(r, at);
@@ -471,7 +471,10 @@ void rpc_replay_restore(struct replay *r, const struct rpc_outcome *outcome, uin
 		line_up(r, at, LINE_ENDED, REPLAY_ANYBODY, now_ns);
 		return;
 	}
-	/* More than there are places for come of a node that has more: then those that were told of first go. */
+	/*
+	 * A node with more entries may report more sessions than fit here; then those that were reported first are
+	 * replaced.
+	 */
 	if (!at)
 		at = place_session(r, NULL, outcome->session, now_ns, true);
 	r->forgot |= outcome->forgot;
@@ -533,7 +536,7 @@ uint32_t rpc_replay_ahead(struct replay *r, const struct rpc_work *w)
 	if (!w->replay || e->session != w->request.frame.session || e->done <= sequence ||
 	    e->done - sequence > UINT32_MAX)
 		return 0;
-	/* Of earlier ones nothing else is known. */
+	/* Nothing is known of earlier ones. */
 	if (e->done - at >= WIRE_IN_FLIGHT_MAX)
 		at = e->done - WIRE_IN_FLIGHT_MAX;
 	while (at < e->done && is_repeated(outcome(r, e, at + 1)))
@@ -541,7 +544,7 @@ uint32_t rpc_replay_ahead(struct replay *r, const struct rpc_work *w)
 	return (uint32_t)(at - sequence);
 }
 
-/* No address has more of the places that wait for their sessions than its share. */
+/* Whether the address has not used up its share of the entries that are kept for sessions without an owner. */
 static bool has_share(const struct replay *r, uint32_t crowd)
 {
 	return crowd == REPLAY_ANYBODY || r->left[crowd] < REPLAY_LEFT / REPLAY_SHARES;

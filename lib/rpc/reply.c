@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies, written once into the mbufs that leave. The frame header has its place in the first mbuf and is filled in
- * last; the checksum is computed mbuf by mbuf and combined. A small reply of a session is written behind those that
- * wait in its last packet, where there is room.
+ * Replies are written once, into the mbufs that are sent. Room for the frame header is kept in the first mbuf, and
+ * filled in last; the checksum is computed per mbuf, and combined. A small reply of a session is appended to those that
+ * wait in its last packet, if there is room.
  */
 #include "rpc/link.h"
 #include "rpc/sealed.h"
@@ -16,7 +16,7 @@
 
 enum {
 	LARGE_MBUFS = 32,  /* a reply of more mbufs than these ... */
-	RECEIVE_SHARE = 8, /* ... leaves one in this many to what comes in */
+	RECEIVE_SHARE = 8, /* ... leaves one in this many to received packets */
 };
 
 static struct rte_mbuf *alloc(const struct rpc_work *w)
@@ -24,13 +24,13 @@ static struct rte_mbuf *alloc(const struct rpc_work *w)
 	return w->is_session ? dgram_alloc(w->session) : link_alloc(w);
 }
 
-/* Bytes of a reply that an mbuf takes. */
+/* How many bytes of a reply fit into an mbuf. */
 static uint32_t mbuf_room(const struct rpc_work *w)
 {
 	return w->is_session ? dgram_payload(w->session) : link_mss(w);
 }
 
-/* A reply found no mbufs. */
+/* There were no mbufs for a reply. */
 static bool starve(struct rpc_work *w)
 {
 	w->server->short_of_mbufs = 1;
@@ -40,7 +40,7 @@ static bool starve(struct rpc_work *w)
 	return false;
 }
 
-/* The list of a reply goes by mbuf->next until TCP takes each mbuf for itself. */
+/* The mbufs of a reply are linked by mbuf->next until TCP takes each of them. */
 static bool add_mbuf(struct rpc_work *w)
 {
 	struct rte_mbuf *m = alloc(w);
@@ -57,7 +57,7 @@ static bool add_mbuf(struct rpc_work *w)
 	return true;
 }
 
-/* The reply's place in the session's last packet, if it fits in there with n bytes of payload. */
+/* Puts the reply into the session's last packet, if it fits in there with n bytes of payload. */
 static bool share_packet(struct rpc_work *w, uint32_t n)
 {
 	struct rte_mbuf *m = w->is_session ? dgram_room(w->session, (uint32_t)sizeof(struct wire_frame) + n) : NULL;
@@ -69,7 +69,10 @@ static bool share_packet(struct rpc_work *w, uint32_t n)
 	return true;
 }
 
-/* Where the reply begins in its first mbuf; not 0: it shares that packet with earlier ones, and is all in there. */
+/*
+ * Where the reply begins in its first mbuf; not 0: it shares that packet with earlier replies, and lies completely in
+ * it.
+ */
 static uint32_t reply_at(const struct rpc_work *w)
 {
 	return w->reply_head == w->reply_tail
@@ -77,7 +80,7 @@ static uint32_t reply_at(const struct rpc_work *w)
 		       : 0;
 }
 
-/* A reply that shares a packet gets an mbuf of its own. */
+/* Moves a reply that shares a packet into an mbuf of its own. */
 static bool part_packet(struct rpc_work *w)
 {
 	const uint32_t at = reply_at(w), bytes = (uint32_t)sizeof(struct wire_frame) + w->reply_bytes;
@@ -102,8 +105,8 @@ static uint32_t room_in(const struct rpc_work *w, const struct rte_mbuf *m)
 	return mbuf_room(w) - m->data_len;
 }
 
-/* Whether a reply may take n mbufs more. A large one leaves a share of the pool to what comes in: without mbufs no
- * acknowledgement is received, and none becomes free again. */
+/* Whether a reply may take n more mbufs. A large one leaves a part of the pool to received packets: without mbufs no
+ * acknowledgement can be received, and so none would become free again. */
 static bool spared(struct rpc_work *w, uint32_t n)
 {
 	const struct rte_mempool *pool = w->reply_head->pool;
@@ -115,7 +118,7 @@ static bool spared(struct rpc_work *w, uint32_t n)
 	return !w->hopeless && rte_mempool_avail_count(pool) >= n + share;
 }
 
-/* Mbufs behind this one, which were made ahead, are not needed. */
+/* Frees the mbufs after this one, which were allocated ahead and are not needed. */
 static void give_back_empty(struct rte_mbuf *last)
 {
 	struct rte_mbuf *m = last->next, *next;
@@ -128,8 +131,8 @@ static void give_back_empty(struct rte_mbuf *last)
 	}
 }
 
-/* Makes n empty mbufs behind the last one, or none at all: requests that each hold a part of what they need would wait
- * for one another for ever. */
+/* Appends n empty mbufs after the last one, or none at all. If requests could hold a part of what they need, they would
+ * wait for one another for ever. */
 static bool add_empty(struct rpc_work *w, struct rte_mbuf *last, uint32_t n)
 {
 	struct rte_mbuf *m = last;
@@ -193,7 +196,7 @@ void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n)
 		const uint32_t room = room_in(w, w->reply_tail), part = RTE_MIN(room, n);
 
 		for (uint32_t i = part; i < RTE_MIN(n, 2 * part); i += RTE_CACHE_LINE_SIZE)
-			rte_prefetch0(from + i); /* what the next mbuf takes of a long row */
+			rte_prefetch0(from + i); /* the part of a long row that goes into the next mbuf */
 		put_bytes(w->reply_tail, from, part);
 		from += part;
 		n -= part;
@@ -202,7 +205,10 @@ void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n)
 	}
 }
 
-/* As many of the rows as fit in whole; returns how many. Rows of one cache line, which most tables have, as such. */
+/*
+ * Writes as many whole rows as fit; returns their number. Most tables have rows of one cache
+ * line, which have a copy of fixed size.
+ */
 static unsigned put_whole(struct rte_mbuf *m, uint32_t room, const void *const *rows, unsigned n, uint32_t bytes)
 {
 	const unsigned whole = RTE_MIN(n, room / bytes);
@@ -227,7 +233,7 @@ void rpc_reply_put_rows(struct rpc_request *request, const void *const *rows, un
 
 		w->reply_bytes += whole * bytes;
 		i += whole;
-		if (i < n) /* it goes on in the next mbuf */
+		if (i < n) /* it continues in the next mbuf */
 			rpc_reply_put(request, rows[i], bytes);
 	}
 	if (!w->peer)
@@ -313,12 +319,12 @@ static void send_segments(struct rpc_work *w, struct rte_mbuf *m)
 	for (; m; m = next, n++) {
 		next = m->next;
 		m->next = NULL;
-		link_send(w, m); /* a connection that is closing frees it: its peer is gone */
+		link_send(w, m); /* a closing connection frees it, as the peer is gone */
 	}
 	rpc_budget_sent(stream_of(w), n);
 }
 
-/* Of a reply's bytes in its first mbuf, and the others; returns how many of these there are. */
+/* The checksum of a reply's bytes in the first mbuf, and in the others; returns the number of the others. */
 static uint32_t add_checksum(const struct rte_mbuf *m, struct wire_frame *frame, uint32_t bytes)
 {
 	uint32_t crc = base_crc32(frame, bytes), more = 0;
@@ -331,7 +337,7 @@ static uint32_t add_checksum(const struct rte_mbuf *m, struct wire_frame *frame,
 	return more;
 }
 
-/* The reply's header is complete but for what guards it. */
+/* Completes the reply's header, except for the checksum or tag. */
 static uint32_t guard_reply(struct rpc_work *w, struct rte_mbuf *m, struct wire_frame *frame, uint32_t bytes)
 {
 	uint32_t more = 0;
@@ -347,7 +353,7 @@ static uint32_t guard_reply(struct rpc_work *w, struct rte_mbuf *m, struct wire_
 	return more;
 }
 
-/* Completes the header and gives the mbufs to the transport. false: there is no mbuf for it now. */
+/* Completes the header and passes the mbufs to the transport. false: there is no mbuf for it at the moment. */
 bool rpc_reply_send(struct rpc_work *w)
 {
 	struct rte_mbuf *m = w->reply_head;

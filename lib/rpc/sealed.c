@@ -8,7 +8,7 @@
 #include "secure/memory.h"
 
 enum {
-	LOOKS = 1024, /* at streams, in one go */
+	LOOKS = 1024, /* streams that are checked per call */
 	REVIEW_STEP_NS = 1000000,
 	REVIEW_NS = 500000000,
 };
@@ -33,14 +33,15 @@ const char *rpc_sealed_check(const struct wire_frame *frame)
 	return frame->payload_bytes == sizeof(struct secure_hello) ? NULL : "a hello of another length";
 }
 
-/* Which node it is the ticket says: its root is drawn at each start. The incarnation is the one that the worker knows:
- * if the node has begun again since, its requests are to learn that, and it could not ask otherwise. */
+/* The ticket says which node it is for: the node's root key is drawn at each start. The incarnation is the one that the
+ * worker knows. If the node has restarted since, the worker learns that from the answers to its requests; it has no
+ * other way. */
 static struct secure_place place_of(const struct rpc_server *server, const struct wire_frame *hello)
 {
 	return (struct secure_place){ .incarnation = hello->incarnation, .port = server->options.port };
 }
 
-/* The reply to a hello: in clear, with a tag. false: there is no mbuf. */
+/* Sends the reply to a hello: not encrypted, but with a tag. false: there is no mbuf. */
 static bool send_welcome(struct rpc_stream *s, const uint8_t secret[SECURE_HASH_BYTES],
 			 const struct secure_hello *hello, const struct secure_welcome *welcome)
 {
@@ -66,7 +67,7 @@ static bool send_welcome(struct rpc_stream *s, const uint8_t secret[SECURE_HASH_
 	return true;
 }
 
-/* Whether who sent the ticket has shown that it is his. */
+/* Whether the sender has proved that the ticket is its own. */
 static const char *check_hello(const struct rpc_server *server, struct wire_frame *frame,
 			       const struct secure_hello *hello, struct secure_guest *guest,
 			       uint8_t secret[SECURE_HASH_BYTES])
@@ -117,7 +118,7 @@ enum wire_status rpc_sealed_greet(struct rpc_stream *s, const char **why)
 	return status;
 }
 
-/* Of a record's header its tag alone is not guarded. */
+/* The tag covers a record's header, except for the tag itself. */
 static struct wire_frame guarded(const struct wire_frame *frame)
 {
 	struct wire_frame copy = *frame;

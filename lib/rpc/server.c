@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whose turn it is. */
+/* The order in which requests are executed. */
 #include "rpc/link.h"
 #include "rpc/quota.h"
 #include "rpc/record.h"
@@ -14,14 +14,14 @@
 #include "base/probe.h"
 
 enum {
-	BURST = 32, /* mbufs of replies that need not wait for what comes after them: no port sends more at once */
-	/* Of an mbuf's data: the rest follows by itself, as the processor sees that they are read in a row. */
+	BURST = 32, /* mbufs of replies that need not wait for later ones: no port sends more at once */
+	/* bytes of an mbuf's data to prefetch; the hardware prefetcher loads the rest as it is read in order */
 	BEGIN_BYTES = 256,
-	AHEAD_FROM = 16, /* this many that are ready are more than the nearest cache holds */
+	AHEAD_FROM = 16, /* if this many are ready, they do not fit into the L1 cache */
 	BULK_RUN = 3,
 };
 
-/* What a request needs while it is executed; false: all are in use by others. */
+/* Gets the memory that a request needs while it is executed; false: all of it is in use. */
 static bool task_take(struct rpc_work *w)
 {
 	struct rpc_server *server = w->server;
@@ -29,7 +29,7 @@ static bool task_take(struct rpc_work *w)
 
 	if (task)
 		memcpy(&server->free_tasks, task, sizeof(void *));
-	else if (server->tasks_used < server->tasks_max) /* memory that was never used is not touched before */
+	else if (server->tasks_used < server->tasks_max) /* memory that was never used has not been touched yet */
 		task = server->tasks + (size_t)server->tasks_used++ * server->task_bytes;
 	else
 		return false;
@@ -89,9 +89,10 @@ static struct rpc_work *work_dequeue(struct work_queue *queue)
 }
 
 /*
- * Requests that wait in a long line leave the caches and hold mbufs. Those that hold several, pushes that is, go first,
- * while they are near: then it is the small ones that wait, and gradients are applied before rows are read. Where both
- * never end, one of BULK_RUN + 1 is a small one; and what needs more than one slice goes on among those.
+ * Requests that wait in a long queue fall out of the caches, and hold mbufs. Those with several mbufs, which are
+ * pushes, go first while they are in the caches: then the small ones wait, and gradients are applied before rows are
+ * read. If neither queue ever empties, one of BULK_RUN + 1 requests is a small one. A request that needs more than one
+ * slice continues in the queue of small ones.
  */
 void rpc_work_arrived(struct rpc_work *w)
 {
@@ -127,7 +128,7 @@ static void work_free(struct rpc_work *w)
 		rpc_stream_free(stream_of(w));
 }
 
-/* Its reply goes, and the next one's turn comes. */
+/* Sends the reply, and goes on to the peer's next request. */
 static __rte_always_inline void answer_work(struct rpc_server *server, struct rpc_work *w, struct observe *observe)
 {
 	if (!w->peer) {
@@ -149,7 +150,7 @@ static __rte_always_inline void answer_work(struct rpc_server *server, struct rp
 		rpc_stream_next(stream_of(w));
 }
 
-/* Of a request that has changed something. True: its reply waits. */
+/* Ends a request that has changed something. True: its reply waits. */
 static __rte_noinline bool end_changed(struct rpc_work *w)
 {
 	struct rpc_server *server = w->server;
@@ -163,7 +164,7 @@ static __rte_noinline bool end_changed(struct rpc_work *w)
 	return server->holds && rpc_work_hold(w);
 }
 
-/* The request is done. */
+/* Ends a request. */
 static void finish_work(struct rpc_work *w)
 {
 	struct rpc_server *server = w->server;
@@ -204,12 +205,12 @@ static enum rpc_progress starved(struct rpc_work *w)
 			      "the node has no buffers left for the reply: retry later, or ask for fewer rows at once");
 }
 
-/* It was sent before: says what became of it then. */
+/* The request was executed or refused before; the reply says which. */
 static enum rpc_progress repeated(struct rpc_work *w, enum replay_verdict verdict, enum wire_status status)
 {
 	w->server->counters.repeated++;
 	w->replayed = 1;
-	/* What it did need not be durable yet, though its first reply may only have been lost. */
+	/* Its changes may not be durable yet, even though only its first reply may have been lost. */
 	w->request.changed = w->server->holds && verdict == REPLAY_REPEATED;
 	if (verdict == REPLAY_REPEATED)
 		return rpc_reply_fail(&w->request, WIRE_REPEATED, "it was executed when it was sent before");
@@ -220,7 +221,10 @@ static enum rpc_progress repeated(struct rpc_work *w, enum replay_verdict verdic
 			      "the node does not remember whether it was executed when it was sent before");
 }
 
-/* A new session, or one that was forgotten. Nothing of it may be executed: if it were sent again nobody would know. */
+/*
+ * A new session, or one that was forgotten. None of its requests may be executed: if one was sent again, nobody would
+ * know that it had been executed.
+ */
 static enum rpc_progress no_session(struct rpc_work *w)
 {
 	w->server->counters.no_session++;
@@ -249,7 +253,7 @@ static enum rpc_progress refused(struct rpc_work *w)
 			      "the node has no buffers left for requests: retry, with smaller ones");
 }
 
-/* What is to be said of a request before the service is asked. RPC_MORE: nothing, or not yet (*wait). */
+/* Checks a request before the service gets it. RPC_MORE: no answer, or not yet (*wait). */
 static enum rpc_progress screen(struct rpc_work *w, uint64_t now_ns, bool *wait)
 {
 	struct rpc_server *server = w->server;
@@ -286,7 +290,7 @@ static inline bool over_share(const struct rpc_work *w)
 	return w->is_session ? dgram_over_share(w->session) : budget_over_share((const struct rpc_stream *)w);
 }
 
-/* Of an address that has more unacknowledged than its share; false: it has waited for too long. */
+/* The address has more unacknowledged replies than its share; false: the request has waited too long. */
 static bool waits_for_share(struct rpc_work *w, uint64_t now_ns)
 {
 	w->server->short_of_mbufs = 1;
@@ -304,7 +308,7 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 	bool wait = false;
 
 	if (r->frame.opcode == WIRE_PING) {
-		w->replayed = 1; /* it may stand for a request that was cancelled: nobody asks for its outcome */
+		w->replayed = 1; /* the ping may stand for a cancelled request: nobody will ask for its outcome */
 		return RPC_DONE;
 	}
 	if (!r->begun && unlikely(over_share(w)) && waits_for_share(w, now_ns))
@@ -329,9 +333,10 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 }
 
 /*
- * What waits in a long line has left the caches since it came: the state of its peer, and its payload. Each turn of
- * another one it is brought a step nearer: the work itself; then the peer, and the payload's first mbuf; then that
- * one's data, and the next mbuf; and so on. Each step looks only at what an earlier one has loaded.
+ * A request that waits in a long queue has fallen out of the caches since it arrived, with the state of its peer and
+ * its payload. At each turn of another request it is prefetched one step further: the work itself; then the peer, and
+ * the payload's first mbuf; then that mbuf's data, and the next mbuf; and so on. Each step reads only what an earlier
+ * one has loaded.
  */
 static void step_nearer(struct work_queue *queue, unsigned i)
 {
@@ -371,7 +376,7 @@ static void fetch_ahead(struct work_queue *queue)
 	}
 }
 
-/* What comes after w need not wait for memory then. */
+/* Prefetches for the requests after w. */
 static void look_ahead(struct rpc_server *server, struct rpc_work *w)
 {
 	const struct rpc_work *next = next_queue(server)->head;
@@ -398,7 +403,7 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 
 		look_ahead(server, w);
 		if (!w->peer && !w->request.begun)
-			work_free(w); /* died before its turn came: nothing was changed */
+			work_free(w); /* its peer closed before its turn came: nothing was changed */
 		else if (!w->reply_due && run_slice(w, now_ns) == RPC_MORE)
 			work_waits(w);
 		else
@@ -502,7 +507,7 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	const uint32_t spent_offset = RTE_ALIGN_CEIL(options->service.task_bytes + 1, (uint32_t)sizeof(uint64_t));
 	const uint32_t task_bytes =
 		RTE_ALIGN_CEIL(spent_offset + (uint32_t)sizeof(struct observe_spent), RTE_CACHE_LINE_SIZE);
-	/* What is executed holds a buffer at least: there are no more requests at once. */
+	/* Each request in progress holds at least one buffer, so there cannot be more at once. */
 	const uint32_t tasks =
 		RTE_MIN(options->streams_max + options->datagrams.sessions_max, options->held_mbufs_max + 1);
 	struct rpc_server *server = calloc(1, sizeof(*server));

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests over sessions of datagrams, which bring whole messages in order: several may lie in one packet. */
+/* Requests over datagram sessions, which deliver whole messages in order. Several may be in one packet. */
 #include "rpc/chain.h"
 #include "rpc/quota.h"
 #include "rpc/record.h"
 #include "rpc/sealed.h"
 
-/* A message that waits for its turn, or several in one packet, in the private area of its first mbuf. */
+/* One message, or several in one packet, that wait for their turn. It is in the private area of the first mbuf. */
 struct message {
 	struct rte_mbuf *next;
 	uint64_t arrived_ns;
-	uint32_t charged; /* bytes of it that count as in flight: quota.h */
-	uint8_t status;	  /* enum wire_status, as dgram_handler's received says, or WIRE_QUOTA_IN_FLIGHT */
+	uint32_t charged; /* bytes of it that count as in flight: see quota.h */
+	uint8_t status;	  /* an enum wire_status from dgram_handler's received, or WIRE_QUOTA_IN_FLIGHT */
 };
 
 static struct message *message_of(struct rte_mbuf *m)
@@ -51,8 +51,8 @@ static uint32_t checksum(struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 	return rpc_chain_crc(m, at, bytes);
 }
 
-/* The frame is answered at once, and not remembered: of a damaged one nothing is certain. It ends nothing: whose it
- * was, the session has seen to. */
+/* The frame is answered at once, and not recorded, as nothing in a damaged frame can be trusted. The session stays
+ * open: it has checked the sender. */
 static void refuse_message(struct rpc_work *w, enum wire_status status, const char *why)
 {
 	rpc_reply_fail(&w->request, status, "%s", why);
@@ -66,7 +66,7 @@ static void check_message_of(struct rpc_work *w, struct rte_mbuf *m, uint32_t at
 	struct rpc_request *r = &w->request;
 	const uint8_t status = message_of(m)->status;
 
-	if (status != WIRE_OK) { /* when its turn comes: it may have been executed when it was sent before */
+	if (status != WIRE_OK) { /* refused when its turn comes, as it may repeat one that was executed */
 		w->refusal = status;
 	} else if (likely(!session_of(w)->tagged) &&
 		   checksum(m, at, (uint32_t)sizeof(r->frame) + r->frame.payload_bytes) != r->frame.checksum) {
@@ -84,7 +84,7 @@ static void make_ready(struct rpc_session *s)
 	rpc_work_arrived(&s->work);
 }
 
-/* Begins with the first message, where there is one. */
+/* Begins with the first message, if there is one. */
 static void start_request(struct rpc_session *s)
 {
 	struct rpc_work *w = &s->work;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests over TCP: a stream's bytes are cut into frames. */
+/* Requests over TCP: divides a stream's bytes into frames. */
 #include "rpc/link.h"
 #include "rpc/quota.h"
 #include "rpc/record.h"
@@ -8,13 +8,13 @@
 #include "base/crc32.h"
 
 enum {
-	GOODBYE_MS = 1000, /* how long a stream that was answered an error may take to close */
-	/* and to send its first byte, and the first behind its hello, which may be a recorded one: workers connect when
-	 * they have something to send */
+	GOODBYE_MS = 1000, /* how long a stream that was answered an error may stay open */
+	/* time to send the first byte, and the first one after its hello, which may be a replayed one: workers connect
+	 * when they have something to send */
 	MUTE_MS = 60000,
 };
 
-/* The request at hand is not in flight any more. */
+/* The current request is no longer in flight. */
 static void discharge(struct rpc_stream *s)
 {
 	struct rpc_seal *seal;
@@ -55,7 +55,7 @@ void rpc_stream_free(struct rpc_stream *s)
 	rpc_budget_resume(server);
 }
 
-/* When the last bytes came that an mbuf of the chain has. */
+/* When the last bytes in this mbuf of the chain arrived. */
 static uint64_t *arrived_ns_of(struct rte_mbuf *m)
 {
 	return rte_mbuf_to_priv(m);
@@ -75,7 +75,7 @@ static void append_mbuf(struct rpc_stream *s, struct rte_mbuf *m)
 	const uint16_t bytes = m->data_len;
 
 	s->have += bytes;
-	/* Small pieces are put together: what a peer makes us hold is at most about twice what it sent. */
+	/* Small segments are merged, so that a peer can make us hold at most about twice what it sent. */
 	if (tail && bytes <= 512 && rte_pktmbuf_tailroom(tail) >= bytes && s->crc_at != tail) {
 		memcpy(rte_pktmbuf_mtod_offset(tail, char *, tail->data_len), rte_pktmbuf_mtod(m, void *), bytes);
 		tail->data_len += bytes;
@@ -107,7 +107,7 @@ static void pop_mbuf(struct rpc_stream *s)
 	net_free(s->work.server->options.net, m);
 }
 
-/* Takes n bytes off the front. */
+/* Removes n bytes from the front. */
 static void consume(struct rpc_stream *s, uint32_t n)
 {
 	s->have -= n;
@@ -124,7 +124,7 @@ static void consume(struct rpc_stream *s, uint32_t n)
 		pop_mbuf(s);
 }
 
-/* Takes off n bytes that are done with; their part of TCP's window goes back even where the budget has not opened it
+/* Removes n bytes that are done with, and returns their part of TCP's window even if the budget has not opened it
  * yet. */
 static void take_off(struct rpc_stream *s, uint32_t n)
 {
@@ -136,7 +136,7 @@ static void take_off(struct rpc_stream *s, uint32_t n)
 	s->granted -= n;
 }
 
-/* Answers that the stream is out of step or too greedy, and waits a moment for the peer to close. */
+/* Answers that the stream is out of sync or too greedy, and waits a moment for the peer to close. */
 static void refuse_stream(struct rpc_stream *s, enum wire_status status, const char *why)
 {
 	rpc_reply_fail(&s->work.request, status, "%s", why);
@@ -153,7 +153,10 @@ static void refuse_stream(struct rpc_stream *s, enum wire_status status, const c
 		  net_now_ns(s->work.server->options.net) + GOODBYE_MS * UINT64_C(1000000));
 }
 
-/* The header's part of the checksum; a small request, which lies in one mbuf with its header, is done in one go. */
+/*
+ * Begins with the header's part of the checksum. A small request, which is in one mbuf with its header, is checksummed
+ * at once.
+ */
 static void begin_checksum(struct rpc_stream *s)
 {
 	const struct wire_frame *frame = &s->work.request.frame;
@@ -181,13 +184,13 @@ static bool over_budget(const struct rpc_stream *s)
 	return server->held_mbufs > server->options.held_mbufs_max && server->favoured != s;
 }
 
-/* Adds to the payload's checksum what has come of it. The payload starts behind the header, at the chain's front. */
+/* Adds the payload that has arrived to the checksum. The payload starts after the header, at the front of the chain. */
 static void checksum(struct rpc_stream *s)
 {
 	const uint32_t bytes = s->work.request.frame.payload_bytes;
 	struct rte_mbuf *m = s->crc_at ? s->crc_at->next : s->head;
 
-	/* Only whole mbufs, so that each is looked at once; the last one counts as far as the payload reaches. */
+	/* Only complete mbufs, so that each is read once; the last one counts up to the end of the payload. */
 	while (m && s->crc_done < bytes) {
 		const uint32_t left = bytes - s->crc_done, part = RTE_MIN(left, (uint32_t)m->data_len);
 
@@ -204,7 +207,7 @@ static void checksum(struct rpc_stream *s)
 	}
 }
 
-/* Throws away what has come of the payload of a request that is to be refused. */
+/* Drops what has arrived of the payload of a request that will be refused. */
 static void discard(struct rpc_stream *s)
 {
 	checksum(s);
@@ -214,8 +217,8 @@ static void discard(struct rpc_stream *s)
 }
 
 /*
- * The request would take too many mbufs. It is read to its end all the same, without being held, and then answered when
- * its turn comes: so the stream stays in step, and its peer may send the request again on it.
+ * The request would take too many mbufs. It is read to its end without being stored, and is answered when its turn
+ * comes. So the stream stays in sync, and the peer may send the request again on it.
  */
 static void refuse_greedy(struct rpc_stream *s)
 {
@@ -226,8 +229,8 @@ static void refuse_greedy(struct rpc_stream *s)
 	rpc_budget_resume(s->work.server);
 }
 
-/* What it says of its length is believed so far as it says it of any: up to payload_max, and as any change on the way,
- * one of this ends the stream. */
+/* The header's length is trusted as far as it is anywhere else: up to payload_max. As with any corruption on the way, a
+ * wrong one ends the stream. */
 static void charge(struct rpc_stream *s)
 {
 	const uint32_t bytes = (uint32_t)sizeof(struct wire_frame) + s->work.request.frame.payload_bytes;
@@ -253,7 +256,7 @@ static bool refuse_stranger(struct rpc_stream *s, const char *why)
 	return false;
 }
 
-/* The header is there: checks it, and takes it off the chain. */
+/* The header has arrived: checks it, and removes it from the chain. */
 static bool begin_request(struct rpc_stream *s)
 {
 	struct rpc_server *server = s->work.server;
@@ -289,14 +292,14 @@ static bool begin_request(struct rpc_stream *s)
 	return true;
 }
 
-/* The peer may not read for long: no other stream waits for it. */
+/* The peer may not read for a long time, so no other stream waits for it. */
 static void block(struct rpc_stream *s)
 {
 	s->state = STREAM_BLOCKED;
 	rpc_budget_resume(s->work.server);
 }
 
-/* Of the request at hand, whose checksum is done: when its last byte came. */
+/* When the last byte of the current request arrived; its checksum is done. */
 static uint64_t came_whole_ns(const struct rpc_stream *s)
 {
 	struct rte_mbuf *last = s->crc_at ? s->crc_at : s->head;
@@ -306,7 +309,7 @@ static uint64_t came_whole_ns(const struct rpc_stream *s)
 	return *arrived_ns_of(last);
 }
 
-/* Where there are tickets, what has come is whole: a record, or else the hello. Whether it is a request. */
+/* With tickets, a record or the hello has arrived completely. Returns whether it is a request. */
 static bool take_sealed(struct rpc_stream *s)
 {
 	enum wire_status status;
@@ -332,7 +335,9 @@ static bool take_sealed(struct rpc_stream *s)
 	return false;
 }
 
-/* As far as the bytes reach: header, payload, and when both are whole, the ready list. */
+/*
+ * Parses as far as the bytes reach: header, then payload; when both are complete, the request goes to the ready list.
+ */
 static void parse_bytes(struct rpc_stream *s)
 {
 	struct rpc_server *server = s->work.server;
@@ -375,13 +380,13 @@ static void parse_bytes(struct rpc_stream *s)
 		return;
 	}
 	if (over_budget(s) && !s->work.refusal)
-		refuse_greedy(s); /* it would keep what it holds until its peer reads */
+		refuse_greedy(s); /* it would hold its mbufs until its peer reads */
 	s->arrived_ns = arrived_ns;
 	r->payload = (struct rpc_cursor){ s->head, 0 };
 	block(s);
 }
 
-/* A request that came only in part must be whole soon. */
+/* A request that has arrived in part must be completed soon. */
 static void arm_stall(struct rpc_stream *s)
 {
 	struct net *net = s->work.server->options.net;
@@ -448,7 +453,7 @@ static void stream_received(void *user, struct rte_mbuf *payload)
 	over = over_budget(s);
 	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
 		parse_stream(s);
-	/* A request that is whole takes no more, and gives back soon what it has. */
+	/* A complete request takes no more mbufs, and will soon free its own. */
 	if (over && s->state == STREAM_PAYLOAD && !s->work.refusal) {
 		refuse_greedy(s);
 		arm_stall(s);
@@ -468,7 +473,7 @@ static void stream_finished(void *user)
 {
 	struct rpc_stream *s = user;
 
-	/* What it asked is still answered; then both sides are done. */
+	/* Its requests are still answered; then both sides are done. */
 	s->peer_finished = 1;
 	if (s->state != STREAM_READY && s->state != STREAM_BLOCKED)
 		link_close(&s->work);
@@ -479,7 +484,7 @@ static void stream_closed(void *user, int reason)
 	struct rpc_stream *s = user;
 
 	s->work.conn = NULL;
-	/* It has acknowledged all, and was about to say nothing more. */
+	/* The peer has acknowledged everything, and was idle between two requests. */
 	s->work.ended = s->peer_finished && reason == 0 && s->state == STREAM_HEADER && !s->have;
 	if (s->state == STREAM_READY)
 		return; /* in the ready list: rpc_run finishes the request if it was begun, and frees the stream */
