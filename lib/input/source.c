@@ -211,7 +211,7 @@ static int check_ratio(const struct source *s, struct star_error *err)
 		return 0;
 	return star_error_set(err, -EFBIG,
 			      "its first %" PRIu64 " bytes grow more than %d times when decompressed, which is unusual "
-						   "for examples; if they are right, decompress the file first",
+			      "for examples; if they are right, decompress the file first",
 			      offset(s), SOURCE_RATIO_MAX);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tells the neighbours whose our addresses are, unasked: when an interface comes, and when its link comes up. A node
- * that was replaced has another link address, and routers would send to the old one until their entries end. By ARP
- * announcements (RFC 5227, 3) and unsolicited advertisements (RFC 4861, 7.2.6).
+ * Announces our addresses without being asked, when an interface is added and when its link comes up. If a node was
+ * replaced, the new one has another MAC address, and routers would send to the old one until their entries expire. Done
+ * by ARP announcements (RFC 5227, 3) and unsolicited advertisements (RFC 4861, 7.2.6).
  */
 #include "net/internal.h"
 

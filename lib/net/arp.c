@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ARP (RFC 826): its packets. What is believed of them is neighbour.c's. */
+/* ARP packets (RFC 826). neighbour.c decides what to believe of them. */
 #include "net/internal.h"
 
 static void send_arp(struct net *net, struct net_interface *interface, uint16_t opcode, rte_be32_t from,
@@ -72,7 +72,7 @@ void arp_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 		NET_DROP(net, m, address_conflicts);
 		return;
 	}
-	/* A probe (RFC 5227): its sender has no address yet, and must hear that this one is taken. */
+	/* A probe (RFC 5227): its sender has no address yet, and must learn that this one is taken. */
 	if (data->arp_sip && !net_on_link(interface, &from)) {
 		NET_DROP(net, m, arp_bad);
 		return;

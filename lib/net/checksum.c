@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-/* Words of 32 bits, summed in lanes of 64. */
+/* 32-bit words are added in 64-bit lanes. */
 __attribute__((target("avx2"))) uint64_t net_checksum_add_blocks(uint64_t sum, const uint8_t *at, size_t blocks)
 {
 	const __m256i low = _mm256_set1_epi64x(UINT32_MAX);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a frame is headed: what steering reads, without trust, before any stack has seen it. */
+/* Where a frame should go. Steering reads these fields before any stack has seen the frame, so they are not trusted. */
 #include "net/icmp.h"
 #include "net/ip6.h"
 
-/* The upper layer's first bytes; upper ends at end. */
+/* upper: the first bytes of the upper layer, which ends at end. */
 static struct net_flow of_ports(uint8_t protocol, const uint8_t *upper, const uint8_t *end)
 {
 	struct net_flow flow = { NET_FLOW_OTHER, 0 };
@@ -16,7 +16,7 @@ static struct net_flow of_ports(uint8_t protocol, const uint8_t *upper, const ui
 	return flow;
 }
 
-/* An error goes to whom the packet in it came from. */
+/* An error belongs to the flow of the packet that it quotes. */
 static struct net_flow of_error(const uint8_t *icmp, const uint8_t *end, bool v4)
 {
 	struct net_flow flow = { NET_FLOW_OTHER, 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ICMP (RFC 792, RFC 1122, 3.2.2): answers echo requests, and hears errors. */
+/* ICMP (RFC 792, RFC 1122, 3.2.2): answers echo requests, and receives errors. */
 #include "net/icmp.h"
 
 enum {
@@ -11,12 +11,12 @@ enum {
 	FRAGMENTATION_NEEDED = 4,
 };
 
-/* RFC 1122, 3.2.2.1; source quench is deprecated (RFC 6633), and redirects are refused. */
+/* RFC 1122, 3.2.2.1; source quench is deprecated (RFC 6633), and redirects are ignored. */
 static bool error_kind(const struct icmp_message *icmp, enum net_icmp_error *kind)
 {
 	static const uint8_t unreachable[] = {
 		NET_ICMP_NET_UNREACHABLE,  NET_ICMP_HOST_UNREACHABLE, NET_ICMP_PROTOCOL_UNREACHABLE,
-		NET_ICMP_PORT_UNREACHABLE, NET_ICMP_TOO_BIG,	      NET_ICMP_HOST_UNREACHABLE /* source route */,
+		NET_ICMP_PORT_UNREACHABLE, NET_ICMP_TOO_BIG,	      NET_ICMP_HOST_UNREACHABLE /* by source route */,
 		NET_ICMP_NET_UNREACHABLE,  NET_ICMP_HOST_UNREACHABLE, NET_ICMP_HOST_UNREACHABLE,
 		NET_ICMP_PROHIBITED,	   NET_ICMP_PROHIBITED,	      NET_ICMP_NET_UNREACHABLE,
 		NET_ICMP_HOST_UNREACHABLE, NET_ICMP_PROHIBITED,	      NET_ICMP_PROHIBITED,
@@ -38,7 +38,10 @@ static bool error_kind(const struct icmp_message *icmp, enum net_icmp_error *kin
 	}
 }
 
-/* The MTU of the hop; of a router that does not know RFC 1191 (its section 5), the next lower one that is usual. */
+/*
+ * The MTU of the next hop. A router that does not know RFC 1191 does not report it; then the next lower usual value is
+ * taken (its section 5).
+ */
 static uint32_t next_hop_mtu(const struct icmp_message *icmp, const struct icmp_quote *quote)
 {
 	static const uint16_t plateaus[] = { 32000, 17914, 8166, 4352, 2002, 1492, 1006, NET_MTU4_MIN };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ICMPv6 (RFC 4443): answers echo requests, hears errors, and gives neighbour discovery what is its own. */
+/* ICMPv6 (RFC 4443): answers echo requests, receives errors, and passes neighbour discovery its messages. */
 #include "net/icmp.h"
 
 enum {
@@ -59,7 +59,7 @@ void icmp6_input(struct net *net, struct rte_mbuf *m, const struct net_packet *p
 			NET_DROP(net, m, icmp_bad);
 		return;
 	}
-	/* A whole link is asked to answer only to flood somebody. */
+	/* An echo request to a multicast group only serves to flood somebody. */
 	if (icmp->type == ECHO_REQUEST && icmp->code == 0 && !multicast && !nobody) {
 		icmp_echo(net, m, packet, ECHO_REPLY);
 		return;
@@ -68,6 +68,6 @@ void icmp6_input(struct net *net, struct rte_mbuf *m, const struct net_packet *p
 	    icmp_quote6((const uint8_t *)(icmp + 1), bytes - (uint16_t)sizeof(*icmp), &quote))
 		icmp_act(net, packet, &quote, kind, kind == NET_ICMP_TOO_BIG ? rte_be_to_cpu_32(icmp->word) : 0);
 	else
-		net->counters.icmp_ignored++; /* routers' advertisements and redirects among them */
+		net->counters.icmp_ignored++; /* this includes router advertisements and redirects */
 	rte_pktmbuf_free(m);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ICMP's errors, of both families: what others say of our packets, and what we say of theirs. The first is hostile: it
- * acts on what has just been sent, and on nothing else. The second is bounded, so that nobody can make us flood a third
- * party.
+ * ICMP errors, of both families, received and sent. Received ones are not trusted: only those about packets in flight
+ * have an effect. Sent ones are rate-limited, so that nobody can make us flood a third party.
  */
 #include "net/icmp.h"
 #include "net/ip6.h"
@@ -57,7 +56,7 @@ bool icmp_quote6(const uint8_t *quoted, uint16_t bytes, struct icmp_quote *q)
 	return true;
 }
 
-/* About a datagram; whether it is believed: only its sender knows what it has sent. */
+/* An error about a datagram. Its sender decides whether to believe it, as only the sender knows what was sent. */
 static bool udp_icmp_error(struct net *net, const struct net_udp_address *address, const struct icmp_quote *q,
 			   enum net_icmp_error kind)
 {
@@ -85,12 +84,12 @@ void icmp_act(struct net *net, const struct net_packet *packet, const struct icm
 	bool believed = false;
 
 	memcpy(&upper, q->upper, sizeof(upper));
-	/* An error goes to whom its cause came from. */
+	/* An error must be addressed to the sender of the quoted packet. */
 	if (!net_address_equal(&q->from, &packet->to) || !net_is_ours(net, &q->from)) {
 		net->counters.icmp_ignored++;
 		return;
 	}
-	/* What no router may say, or what would not have kept the packet back. */
+	/* An MTU that no router may report, or one that would not have stopped the packet. */
 	if (kind == NET_ICMP_TOO_BIG && (mtu < net_mtu_min(&q->to) || mtu >= q->total)) {
 		net->counters.pmtu_refused++;
 		return;
@@ -115,14 +114,17 @@ void icmp_act(struct net *net, const struct net_packet *packet, const struct icm
 /* ---- out ---- */
 
 static const struct {
-	uint8_t type4, code4, type6, code6; /* type 0: the family has no such error */
+	uint8_t type4, code4, type6, code6; /* type 0: there is no such error in this family */
 } errors[] = {
 	[ICMP_PROTOCOL_UNREACHABLE] = { 3, 2, 0, 0 }, [ICMP_PORT_UNREACHABLE] = { 3, 3, 1, 4 },
 	[ICMP_REASSEMBLY_TIME] = { 11, 1, 3, 1 },     [ICMP6_BAD_FIELD] = { 0, 0, 4, 0 },
 	[ICMP6_UNKNOWN_HEADER] = { 0, 0, 4, 1 },      [ICMP6_UNKNOWN_OPTION] = { 0, 0, 4, 2 },
 };
 
-/* Errors about errors could go on for ever (RFC 1122, 3.2.2; RFC 4443, 2.4 (e)). That of ICMPv6 are types below 128. */
+/*
+ * An error about an error could go on for ever (RFC 1122, 3.2.2; RFC 4443, 2.4 (e)). Error types of ICMPv6 are below
+ * 128.
+ */
 static bool is_error(const uint8_t *quoted, uint16_t bytes, bool v4)
 {
 	struct icmp_quote q;
@@ -184,6 +186,6 @@ void icmp_echo(struct net *net, struct rte_mbuf *m, const struct net_packet *pac
 		icmp->checksum = (uint16_t)~checksum_fold(checksum_add(0, icmp, bytes));
 	else
 		icmp->checksum = (uint16_t)~checksum_transport(&path.local, &path.remote, IPPROTO_ICMPV6, icmp, bytes);
-	/* The reply goes back in the request's mbuf: the place of the old headers is free. */
+	/* The reply uses the request's mbuf, with its headers in place of the old ones. */
 	net_send(net, &path, m, packet->protocol, 0);
 }

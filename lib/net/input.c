@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way in: Ethernet and 802.1Q. */
+/* Received frames: Ethernet and 802.1Q. */
 #include "net/internal.h"
 
-/* Which VLAN a frame is of (0: none, or only a priority), and where its contents begin; false when it is too short. */
+/* The VLAN of a frame (0: none, or only a priority), and where its payload begins; false: it is too short. */
 static bool find_vlan(const struct rte_mbuf *frame, uint16_t *vlan, uint16_t *type, uint16_t *header)
 {
 	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(frame, const struct rte_ether_hdr *);
@@ -30,8 +30,8 @@ void net_frame_input(struct net *net, struct rte_mbuf *frame)
 	uint16_t vlan, type, header;
 	bool mine;
 
-	/* Some drivers put a long frame into several mbufs: e1000 above an MTU of 1500, because its buffers are the
-	 * next lower power of two of ours. Ours hold a whole one. */
+	/* Some drivers split a long frame into several mbufs: e1000 does above an MTU of 1500, because its buffers are
+	 * the next lower power of two of ours. Our mbufs hold a whole frame. */
 	if (rte_pktmbuf_data_len(frame) < sizeof(*eth) ||
 	    (unlikely(frame->nb_segs != 1) && rte_pktmbuf_linearize(frame) != 0) ||
 	    !find_vlan(frame, &vlan, &type, &header)) {
@@ -46,8 +46,7 @@ void net_frame_input(struct net *net, struct rte_mbuf *frame)
 	mine = rte_is_same_ether_addr(&eth->dst_addr, &interface->options.mac);
 	rte_pktmbuf_adj(frame, header);
 	if (type == RTE_BE16(RTE_ETHER_TYPE_IPV4) && mine)
-		ip4_input(net, interface,
-			  frame); /* one that was broadcast names nobody who should answer (RFC 1122, 3.3.6) */
+		ip4_input(net, interface, frame); /* a broadcast packet gets no ICMP errors (RFC 1122, 3.3.6) */
 	else if (type == RTE_BE16(RTE_ETHER_TYPE_IPV6) && (mine || rte_is_multicast_ether_addr(&eth->dst_addr)))
 		ip6_input(net, interface, frame, !mine);
 	else if (type == RTE_BE16(RTE_ETHER_TYPE_ARP) && (mine || rte_is_broadcast_ether_addr(&eth->dst_addr)))
@@ -58,7 +57,7 @@ void net_frame_input(struct net *net, struct rte_mbuf *frame)
 		NET_DROP(net, frame, eth_not_mine);
 }
 
-/* What is usual is taken at once. Looks no further than at what can tell; the rest is checked behind it. */
+/* The fast path of usual frames. It reads only what it needs to decide; the rest is checked after it. */
 static inline bool take_plain(struct net *net, struct rte_mbuf *frame)
 {
 	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(frame, const struct rte_ether_hdr *);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stack's interfaces: how they come and go while it runs. */
+/* A stack's interfaces, which can be added and removed while it runs. */
 #include "net/internal.h"
 
 #include <errno.h>
@@ -8,8 +8,8 @@
 #include "net/tcp_internal.h"
 
 enum {
-	CONNECTIONS_PER_CALL = 256, /* looked at by net_interface_end: some microseconds */
-	RESETS_PER_CALL = 64,	    /* and this many ended */
+	CONNECTIONS_PER_CALL = 256, /* checked per call of net_interface_end: some microseconds */
+	RESETS_PER_CALL = 64,	    /* closed per call */
 };
 
 static int check_interface_options(const struct net *net, const struct net_interface_options *interface,
@@ -39,7 +39,7 @@ static int check_interface_options(const struct net *net, const struct net_inter
 	return 0;
 }
 
-/* What it would share with another one. */
+/* Whether the interface would share an address with another one. */
 static int check_others(const struct net *net, const struct net_interface_options *o, struct star_error *err)
 {
 	if (net->interfaces_count == NET_INTERFACES_MAX)
@@ -68,7 +68,7 @@ static void add_address(struct net_interface *interface, const struct net_interf
 	interface->addresses6_count += !net_address_is_v4(&address->address);
 }
 
-/* Its addresses, and with IPv6 that of the link, made from the station's (RFC 4291, 2.5.6 and appendix A). */
+/* Its addresses, and with IPv6 the link-local one, made from the MAC address (RFC 4291, 2.5.6 and appendix A). */
 static void init_interface(struct net_interface *interface, const struct net_interface_options *o)
 {
 	const uint8_t *mac = o->mac.addr_bytes;
@@ -133,7 +133,7 @@ struct net_interface *net_interface_remove(struct net *net, uint16_t port)
 		if (interface->options.port != port)
 			continue;
 		net->path_news++;
-		/* In their order: paths are looked for in it. */
+		/* Keeps the order, in which routes are looked up. */
 		net->interfaces_count--;
 		for (; i < net->interfaces_count; i++)
 			net->interfaces[i] = net->interfaces[i + 1];
@@ -142,7 +142,7 @@ struct net_interface *net_interface_remove(struct net *net, uint16_t port)
 	return NULL;
 }
 
-/* A peer that waits for nothing need not hear of it. */
+/* A peer that waits for nothing need not be told. */
 static void end_connection(struct tcp_conn *conn)
 {
 	if (conn->state != TCP_TIME_WAIT && conn->state != TCP_SYN_SENT)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* IPv4 on its way in (RFC 791, RFC 1122). */
+/* Received IPv4 packets (RFC 791, RFC 1122). */
 #include "net/internal.h"
 
 enum { OPTION_END = 0, OPTION_NOP = 1, OPTION_LOOSE_ROUTE = 131, OPTION_STRICT_ROUTE = 137 };
 
-/* Options are skipped; a list that does not parse and routes that the source has chosen are refused (RFC 7126, 4.3 and
- * 4.4). */
+/* Options are skipped. Packets with malformed options or source routes are dropped (RFC 7126, 4.3 and 4.4). */
 static bool options_fine(const uint8_t *option, unsigned bytes)
 {
 	while (bytes && *option != OPTION_END) {
@@ -19,7 +18,7 @@ static bool options_fine(const uint8_t *option, unsigned bytes)
 	return true;
 }
 
-/* Checks the header and cuts off Ethernet's padding; false: it is counted. */
+/* Checks the header and removes Ethernet's padding; false: dropped and counted. */
 static bool check_ip4_header(struct net *net, const struct net_interface *interface, struct rte_mbuf *m)
 {
 	const struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod(m, const struct rte_ipv4_hdr *);

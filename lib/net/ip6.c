@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* IPv6 on its way in, and its extension headers (RFC 8200). */
+/* Received IPv6 packets, and their extension headers (RFC 8200). */
 #include "net/ip6.h"
 
 enum {
 	EXTENSIONS_MAX = 8,
-	EXTENSION_BYTES_MAX = 512, /* of all of a packet */
+	EXTENSION_BYTES_MAX = 512, /* per packet, of all extension headers */
 	OPTION_PAD1 = 0,
 	OPTION_PADN = 1,
-	OPTION_SKIP = 0, /* what an option that nobody knows asks for, by its highest two bits (RFC 8200, 4.2) */
+	OPTION_SKIP = 0, /* what to do about an unknown option, by its highest two bits (RFC 8200, 4.2) */
 	OPTION_DROP = 1,
 };
 
@@ -29,7 +29,7 @@ enum ip6_step ip6_walk_step(struct ip6_walk *w)
 	if (w->type != IPPROTO_HOPOPTS && w->type != IPPROTO_ROUTING && w->type != IPPROTO_FRAGMENT &&
 	    w->type != IPPROTO_DSTOPTS)
 		return IP6_UPPER;
-	/* Options for every hop stand first, or nowhere (RFC 8200, 4.1). */
+	/* Hop-by-hop options must come first (RFC 8200, 4.1). */
 	if (++w->count > EXTENSIONS_MAX || (w->type == IPPROTO_HOPOPTS && w->count != 1) || w->at + 8 > w->end)
 		return IP6_BAD;
 	if (w->type != IPPROTO_FRAGMENT)
@@ -62,7 +62,7 @@ bool ip6_find_upper(struct ip6_walk *w, bool *fragment)
 	return step == IP6_UPPER;
 }
 
-/* Our groups: all nodes, and those in which our addresses are asked for. */
+/* Our groups: all nodes, and the solicited-node groups of our addresses. */
 static bool is_our_group(const struct net_interface *interface, const struct net_address *to)
 {
 	const struct net_address all = net_address_all_nodes();
@@ -78,7 +78,7 @@ static bool is_our_group(const struct net_interface *interface, const struct net
 	return false;
 }
 
-/* ::ffff:a.b.c.d stands for IPv4 here, and never on a wire. */
+/* ::ffff:a.b.c.d stands for IPv4 addresses inside this stack, and must not appear in packets. */
 static bool is_for_us(const struct net *net, const struct net_interface *interface, const struct net_address *to,
 		      bool multicast)
 {
@@ -88,7 +88,7 @@ static bool is_for_us(const struct net *net, const struct net_interface *interfa
 	       (net_is_own(interface, to) || (!net_address_is_link_local(to) && net_is_ours(net, to)));
 }
 
-/* Only who looks for an address of its own may speak from none: nd.c sees to that. */
+/* Only duplicate address detection may use the unspecified address; nd.c checks that. */
 static bool may_be_from(const struct net_interface *interface, const struct net_packet *p)
 {
 	if (net_address_is_none(&p->from))
@@ -96,8 +96,8 @@ static bool may_be_from(const struct net_interface *interface, const struct net_
 	return !net_address_is_v4(&p->from) && net_address_is_host(&p->from) && !net_is_own(interface, &p->from);
 }
 
-/* No option concerns a host that only ends connections; false: the packet is to be dropped, and its sender told if the
- * option says so. */
+/* No option concerns a host that only terminates connections. False: the packet must be dropped, and its sender told if
+ * the option says so. */
 static bool options_fine(struct net *net, const struct rte_mbuf *m, const struct net_packet *p,
 			 const struct ip6_walk *w)
 {
@@ -122,7 +122,7 @@ static bool options_fine(struct net *net, const struct rte_mbuf *m, const struct
 	return true;
 }
 
-/* Looks at one extension header; false: the packet is dropped, or was taken for reassembly (m is then gone). */
+/* Processes one extension header; false: the packet was dropped, or was taken for reassembly (m is then gone). */
 static bool take_extension(struct net *net, struct rte_mbuf *m, const struct net_packet *p, const struct ip6_walk *w)
 {
 	switch (w->type) {
@@ -131,7 +131,7 @@ static bool take_extension(struct net *net, struct rte_mbuf *m, const struct net
 		if (options_fine(net, m, p, w))
 			return true;
 		break;
-	/* we are no router: with segments left it is refused, whatever its type (RFC 8200, 4.4) */
+	/* we are not a router: with segments left the packet is refused, whatever the type (RFC 8200, 4.4) */
 	case IPPROTO_ROUTING:
 		if (w->header[3] == 0)
 			return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast listener discovery, version 2 (RFC 3810), as a host that listens to any source: it says in which groups it
- * can be asked for, at its start and when a router or switch wants to know. Switches that keep multicast from who has
- * not said so would hide our IPv6 addresses otherwise.
+ * Multicast listener discovery, version 2 (RFC 3810), for a host that listens to any source. It reports the groups of
+ * our addresses at its start, and when a router or switch queries them. Without it, switches with MLD snooping would
+ * not forward neighbour solicitations to us.
  */
 #include "net/internal.h"
 
@@ -12,16 +12,16 @@ enum {
 	REPORT = 143,
 	REPORT_BYTES = 8,
 	RECORD_BYTES = 20,
-	RECORD_IS_EXCLUDE = 2,	    /* "we listen to all sources", as an answer */
-	RECORD_CHANGES_EXCLUDE = 4, /* the same as news */
+	RECORD_IS_EXCLUDE = 2,	    /* MODE_IS_EXCLUDE: we listen to all sources; in an answer */
+	RECORD_CHANGES_EXCLUDE = 4, /* CHANGE_TO_EXCLUDE_MODE: the same, unsolicited */
 	ALERT_BYTES = 8,
-	ROBUSTNESS = 2, /* how often news are told */
+	ROBUSTNESS = 2, /* how often an unsolicited report is sent */
 	QUERY_BYTES = 24,
 	CODE_PLAIN = 32768,
 	DELAY_MAX_MS = 10000,
 };
 
-#define NEWS_NS (1000 * NET_MS) /* between two times (RFC 3810, 9.11) */
+#define NEWS_NS (1000 * NET_MS) /* between unsolicited reports (RFC 3810, 9.11) */
 
 struct query {
 	uint8_t type, code;
@@ -30,7 +30,10 @@ struct query {
 } __rte_packed;
 _Static_assert(sizeof(struct query) == QUERY_BYTES, "query");
 
-/* A record for each of our addresses' groups; several addresses may have the same one, which does no harm. */
+/*
+ * A record for the group of each of our addresses. If several addresses have the same group it is repeated, which does
+ * no harm.
+ */
 static uint16_t put_records(const struct net_interface *interface, uint8_t type, uint8_t *at)
 {
 	uint16_t count = 0;
@@ -97,7 +100,7 @@ void mld_news(struct net *net)
 	wheel_arm(&net->wheel, &net->mld_timer, net->now_ns);
 }
 
-/* The most milliseconds that an answer may take (RFC 3810, 5.1.3). */
+/* The maximum response delay in milliseconds (RFC 3810, 5.1.3). */
 static uint32_t delay_of(uint16_t code)
 {
 	const uint32_t ms = code < CODE_PLAIN ? code : ((code & 0xfffu) | 0x1000) << ((code >> 12 & 7) + 3);
@@ -114,8 +117,11 @@ bool mld_query(struct net *net, const struct net_packet *packet, const void *mes
 	if (bytes < sizeof(*query) || ip->hop_limits != 1 || !net_address_is_link_local(&packet->from))
 		return false;
 	if (!net->options.mld || wheel_armed(&net->mld_timer))
-		return true; /* an answer is on its way */
-	/* Not all of a link's hosts at once; and all interfaces' groups are told, whichever was asked for. */
+		return true; /* an answer is already scheduled */
+	/*
+	 * A random delay, so that the hosts of a link do not answer all at once. The groups of all interfaces are
+	 * reported, whichever was queried.
+	 */
 	delay_ns = (delay_of(rte_be_to_cpu_16(query->delay)) + UINT64_C(1)) * NET_MS;
 	wheel_arm(&net->wheel, &net->mld_timer, net->now_ns + siphash(net->options.secret, &net->now_ns, 1) % delay_ns);
 	return true;

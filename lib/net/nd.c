@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Neighbour discovery (RFC 4861): solicitations and advertisements of neighbours. What is believed of them is
- * neighbour.c's.
+ * Neighbour discovery (RFC 4861): solicitations and advertisements of neighbours. neighbour.c decides what to believe
+ * of them.
  *
- * Routers' advertisements and redirects are ignored: gateways are configured, and nobody on the link can become one.
- * Addresses are configured too, and are not probed for duplicates before their first use (RFC 4862, 5.4): an appliance
- * that would wait for that would start no safer, because its node has claimed the addresses on its own machine, and a
- * second machine's claim shows in the counter address_conflicts. Who probes for one of ours is told that it is taken.
+ * Router advertisements and redirects are ignored: gateways are configured, and nobody on the link can become one.
+ * Addresses are configured too, and duplicate address detection is not done before their first use (RFC 4862, 5.4).
+ * Waiting for it would not make an appliance safer: its node has claimed the addresses on its own machine, and a claim
+ * by a second machine shows in the counter address_conflicts. A host that probes for one of our addresses is told that
+ * it is taken.
  */
 #include "net/internal.h"
 
@@ -37,7 +38,7 @@ static const struct rte_ether_addr *multicast_mac(const struct net_address *grou
 	return mac;
 }
 
-/* mac: of path->remote; NULL: as the table has it. */
+/* mac: the MAC address of path->remote; NULL: the one in the neighbour table. */
 static void send_message(struct net *net, const struct net_path *path, uint8_t type, uint8_t flags,
 			 const struct net_address *target, const struct rte_ether_addr *mac)
 {
@@ -82,7 +83,7 @@ void nd_announce(struct net *net, struct net_interface *interface, const struct 
 	send_message(net, &path, ND_ADVERTISEMENT, FLAG_OVERRIDE, own, multicast_mac(&path.remote, &group));
 }
 
-/* The link address that a message carries; false: its options are malformed. */
+/* The MAC address in a message's options; false: the options are malformed. */
 static bool find_link(const uint8_t *option, unsigned bytes, uint8_t type, const struct rte_ether_addr **mac)
 {
 	*mac = NULL;
@@ -102,7 +103,7 @@ static bool find_link(const uint8_t *option, unsigned bytes, uint8_t type, const
 	return true;
 }
 
-/* Tells who asked, or all when it could not be told apart from others because it has no address yet. */
+/* Answers the host that asked, or all nodes if it has no address yet. */
 static void answer_solicitation(struct net *net, const struct net_packet *p, const struct net_address *target,
 				const struct rte_ether_addr *mac)
 {
@@ -132,7 +133,7 @@ static bool solicited(struct net *net, const struct net_packet *p, const struct 
 		return true;
 	if (mac && net_on_link(p->interface, &p->from))
 		net_neighbour_heard(net, p->interface, &p->from, mac, NEIGHBOUR_ASKS);
-	/* Without its link address it is a neighbour that knows us, and asks whether we are still here. */
+	/* Without a MAC address it is a neighbour that knows us and checks whether we are still here. */
 	if (!mac && !probe)
 		mac = net_neighbour_known(net, p->interface, &p->from);
 	if (!net->options.neighbours_silent)
@@ -155,8 +156,8 @@ static bool advertised(struct net *net, const struct net_packet *p, const struct
 	}
 	known = net_neighbour_known(net, p->interface, &target);
 	if (!mac)
-		mac = known; /* it says: still here */
-	/* One that must not override what is known is a proxy's. */
+		mac = known; /* it confirms the known address */
+	/* An advertisement without the override flag may come from a proxy, and does not change a known address. */
 	if (!mac || (known && !(message->flags & FLAG_OVERRIDE) && !rte_is_same_ether_addr(known, mac)))
 		return true;
 	net_neighbour_heard(net, p->interface, &target, mac, for_us ? NEIGHBOUR_ANSWERS : NEIGHBOUR_ANNOUNCES);
@@ -170,7 +171,10 @@ void nd_input(struct net *net, struct rte_mbuf *m, const struct net_packet *p)
 	const unsigned bytes = rte_pktmbuf_data_len(m);
 	bool good = false;
 
-	/* A packet that has passed a router comes from elsewhere (RFC 4861, 11.2). */
+	/*
+	 * A hop limit below 255 means that a router has forwarded the packet, so it is not from this link (RFC 4861,
+	 * 11.2).
+	 */
 	if (bytes >= sizeof(*message) && ip->hop_limits == NET_LINK_HOP_LIMIT && message->code == 0 &&
 	    message->target[0] != 0xff)
 		good = message->type == ND_SOLICITATION ? solicited(net, p, message, bytes)

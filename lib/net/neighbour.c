@@ -18,11 +18,11 @@ enum {
 	ASKS_BURST = 1000,
 };
 
-#define WAIT_NS (3000 * NET_MS) /* how long a frame waits for an answer */
+#define WAIT_NS (3000 * NET_MS) /* how long a frame waits for address resolution */
 
-static const uint32_t retry = NEIGHBOUR_TICKS(1000); /* between two questions for one address */
+static const uint32_t retry = NEIGHBOUR_TICKS(1000); /* between two requests for one address */
 static const uint32_t unused =
-	NEIGHBOUR_TICKS(600000); /* after which an entry is worth no more than one that was never confirmed */
+	NEIGHBOUR_TICKS(600000); /* after this time an entry is worth no more than one that was never confirmed */
 
 static uint32_t ticks(const struct net *net)
 {
@@ -56,7 +56,7 @@ static void drop_pending(struct net *net, struct neighbour *n)
 	n->pending_count = 0;
 }
 
-/* Frames wait a few seconds only: answers to forged addresses would stay for ever. */
+/* Waiting frames are dropped after a few seconds: answers to forged addresses would wait for ever. */
 static void arm_timer(struct net *net)
 {
 	if (net->neighbour_pending && !wheel_armed(&net->neighbour_timer))
@@ -91,7 +91,7 @@ static void queue(struct net *net, struct neighbour *n, struct rte_mbuf *frame)
 	arm_timer(net);
 }
 
-/* What an entry is worth when its place is wanted. */
+/* An entry's worth when another address needs its slot. */
 static unsigned worth(const struct net *net, const struct neighbour *n)
 {
 	if (net_address_is_none(&n->address))
@@ -101,8 +101,8 @@ static unsigned worth(const struct net *net, const struct neighbour *n)
 	return n->confirmed && ticks(net) - n->heard < unused ? 3 : 2;
 }
 
-/* A place for an address that has none, instead of the one of the set that is worth least, of these the oldest. Whoever
- * only asks for us gets none where all neighbours are confirmed: NULL. */
+/* A new entry for an address, in place of the least valuable one of its set, and of these the oldest. A host that only
+ * asks for us gets no entry if all entries of the set are confirmed: NULL. */
 static struct neighbour *make_neighbour(struct net *net, struct net_interface *interface,
 					const struct net_address *address, bool asked_for)
 {
@@ -157,7 +157,10 @@ static void confirm(struct net *net, struct neighbour *n)
 	n->confirmed = 1;
 }
 
-/* The station that had the address is asked now, and once more when the entry is used next: then it counts as gone. */
+/*
+ * The host that had the address is asked now, and once more when the entry is used next; without an answer it counts as
+ * gone.
+ */
 static void doubt(struct net *net, struct net_interface *interface, struct neighbour *n)
 {
 	net->counters.neighbour_conflicts++;
@@ -193,11 +196,11 @@ void net_neighbour_heard(struct net *net, struct net_interface *interface, const
 	}
 }
 
-/* Of an entry that is known: whether it can be used still. Asks again when it has not been heard of for long. */
+/* Whether an entry can still be used. If it was not confirmed for a long time, asks again. */
 static bool usable(struct net *net, struct net_interface *interface, struct neighbour *n)
 {
 	if (n->tries == 0 || ticks(net) - n->asked >= retry) {
-		if (n->tries >= TRIES) { /* gone, or moved: from now on everybody is asked */
+		if (n->tries >= TRIES) { /* gone, or moved: ask by broadcast from now on */
 			n->known = n->tries = 0;
 			return false;
 		}
@@ -221,7 +224,7 @@ const struct rte_ether_addr *net_neighbour_resolve(struct net *net, struct net_i
 			return &n->mac;
 	}
 	if (!n || n->tries == 0 || ticks(net) - n->asked >= retry) {
-		if (!may_ask(net)) { /* so that a flood from forged addresses takes nobody's place */
+		if (!may_ask(net)) { /* so that a flood from forged addresses cannot evict entries */
 			NET_DROP(net, frame, neighbour_limited);
 			return NULL;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stack's life, and its end of a turn. */
+/* Creation and destruction of a stack, and the end of its turn. */
 #include "net/internal.h"
 
 #include <errno.h>

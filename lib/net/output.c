@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way out: routes, IP and Ethernet headers, fragments where a packet is too large, the queue that net_output
+/* Sent packets: routes, IP and Ethernet headers, fragments if a packet is too large, and the queue that net_output
  * empties. */
 #include "net/internal.h"
 #include "net/siphash.h"
 
 enum { FRAGMENT_UNIT = 8 };
 
-/* Flags by which a port is to work on a packet, and has to know its headers' lengths. */
+/* Offload flags with which a port needs the lengths of the headers. */
 #define LEFT_TO_PORT (RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_TCP_SEG)
 
 struct rte_mbuf *net_alloc(struct net *net)
@@ -34,8 +34,7 @@ const struct net_interface_address *net_on_link(const struct net_interface *inte
 	return NULL;
 }
 
-/* The address that speaks to hosts elsewhere: one of the gateway's network, else the first that is not of the link
- * only. */
+/* The source address for other networks: one in the gateway's network, else the first that is not link-local. */
 static const struct net_interface_address *source_for(const struct net_interface *interface,
 						      const struct net_address *gateway)
 {
@@ -46,7 +45,7 @@ static const struct net_interface_address *source_for(const struct net_interface
 		return a;
 	for (unsigned i = 0; i < interface->addresses_count; i++) {
 		a = &interface->addresses[i];
-		if (net_address_is_v4(&a->address) == v4) /* that of the link stands last */
+		if (net_address_is_v4(&a->address) == v4) /* the link-local address is the last */
 			return a;
 	}
 	return NULL;
@@ -79,7 +78,9 @@ static const struct net_interface_address *route_by_gateway(const struct net_int
 	return source_for(interface, &path->next_hop);
 }
 
-/* The interface that has the address `from` comes first: an answer leaves where the question came in, where it can. */
+/*
+ * The interface with the address `from` comes first, so that an answer leaves where the request arrived, if possible.
+ */
 static const struct net_interface_address *route(struct net *net, const struct net_address *from, struct net_path *path,
 						 const struct net_interface_address *(*by)(const struct net_interface *,
 											   struct net_path *))
@@ -114,8 +115,7 @@ bool net_path_find(struct net *net, const struct net_address *to, const struct n
 	return true;
 }
 
-/* The sum of the pseudo header; without the length, which is not yet known, of segments to be cut
- * (rte_ipv4_phdr_cksum). */
+/* The checksum of the pseudo header. For TSO without the length, which is not known yet (rte_ipv4_phdr_cksum). */
 uint16_t net_leave_checksum(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol, uint8_t header)
 {
 	const uint16_t bytes = m->ol_flags & RTE_MBUF_F_TX_TCP_SEG ? 0 : (uint16_t)rte_pktmbuf_pkt_len(m);
@@ -159,10 +159,10 @@ static uint16_t ipv4_checksum(const struct rte_ipv4_hdr *ip)
 	return (uint16_t)~checksum_ip4(ip);
 }
 
-/* The same for a port that fills in some checksum. */
+/* The same, for a port that offloads checksums. */
 static void leave_ipv4(const struct net_path *path, struct rte_mbuf *packet, struct rte_ipv4_hdr *ip)
 {
-	/* Also of a frame to be cut: who fills in those of the segments need not take this one's (vmxnet3, virtio). */
+	/* Also for TSO: a port that fills in the segments' checksums may not fill in this one (vmxnet3, virtio). */
 	if (path->interface->options.offloads & OFFLOAD_TX_IP4_CHECKSUM)
 		packet->ol_flags |= RTE_MBUF_F_TX_IP_CKSUM;
 	else
@@ -236,9 +236,9 @@ void net_send_link(struct net *net, const struct net_path *path, struct rte_mbuf
 }
 
 /*
- * The next identification between two addresses, after RFC 7739, 5.3: from a place that nobody can guess, in a row that
- * tells nothing of packets to others. Its low bits name the stack: those that share our addresses never use the same
- * one.
+ * The next identification between two addresses, after RFC 7739, 5.3: it starts at an unpredictable value, and its
+ * sequence reveals nothing about packets to others. The low bits identify the stack, so that stacks with the same
+ * addresses never use the same value.
  */
 static uint32_t next_identification(struct net *net, const struct net_path *path)
 {
@@ -251,8 +251,7 @@ static uint32_t next_identification(struct net *net, const struct net_path *path
 	return number * stacks + net->options.stack;
 }
 
-/* A packet that the path does not carry whole: copied into fragments, which alone may need an identification (RFC
- * 6864). */
+/* Copies a packet that exceeds the path's MTU into fragments; only these may need an identification (RFC 6864). */
 static void send_fragments(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol,
 			   uint8_t tos)
 {
@@ -270,7 +269,7 @@ static void send_fragments(struct net *net, const struct net_path *path, struct 
 		void *at;
 
 		if (!m)
-			break; /* the others are of no use any more */
+			break; /* the other fragments would be of no use */
 		at = rte_pktmbuf_append(m, (uint16_t)n);
 		part = rte_pktmbuf_read(packet, offset, n, at);
 		if (part != at)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Path MTUs as routers have told them (RFC 1191, RFC 8201): a bounded table by destination. What stands there was
- * believed by whoever sent the packet in question; it is forgotten after ten minutes, when a path may have become
- * wider.
+ * Path MTUs reported by routers (RFC 1191, RFC 8201): a bounded table by destination. Whoever sent the packet in
+ * question has checked the report. An entry is dropped after ten minutes, in case the path's MTU has grown.
  */
 #include "net/internal.h"
 
@@ -36,7 +35,7 @@ void net_pmtu_learn(struct net *net, const struct net_address *to, uint16_t mtu)
 		if (net_address_equal(&set[i].to, to)) {
 			entry = &set[i];
 			if (net->now_ns < entry->until_ns && entry->mtu <= mtu)
-				return; /* it never grows by what somebody says (RFC 8201, 4) */
+				return; /* a report never increases the MTU (RFC 8201, 4) */
 			break;
 		}
 		if (set[i].until_ns < entry->until_ns)

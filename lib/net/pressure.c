@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How short mbufs are. */
+/* How scarce mbufs are. */
 #include "net/internal.h"
 
 enum {
-	LOW_PART = 16, /* parts of the pool that must be free */
+	LOW_PART = 16, /* fractions of the pool that must be free */
 	HIGH_PART = 32,
 };
 
 void net_watch_pool(struct net *net)
 {
 	struct rte_mempool_cache *cache = rte_mempool_default_cache(net->memory.pool, rte_lcore_id());
-	/* What rte_mempool_avail_count says, without a look at all the machine's cores: only this one has a cache. */
+	/* rte_mempool_avail_count without its loop over all lcores: only this one has a cache. */
 	const uint32_t avail = rte_mempool_get_ops(net->memory.pool->ops_index)->get_count(net->memory.pool) +
 			       (cache ? cache->len : 0);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fragments to packets, of both families, by DPDK's rte_ip_frag, which holds at most RTE_LIBRTE_IP_FRAG_MAX_FRAG (8)
- * fragments of a packet, and gives up one whose fragments overlap, come twice or are too many (RFC 5722). Around it
- * stand the checks that it leaves to its user, and the bounds: packets and mbufs of a stack, 30 s from a packet's first
- * fragment, and a packet's bytes: what one mbuf holds, which is more than the link's MTU (RFC 1122, 3.3.2; RFC 8200,
- * 5). A packet that is whole goes in again as a frame: to this stack, or to the one that it belongs to.
+ * Reassembly of fragments, of both families, by DPDK's rte_ip_frag. That holds at most RTE_LIBRTE_IP_FRAG_MAX_FRAG (8)
+ * fragments per packet, and drops a packet with overlapping, duplicate or too many fragments (RFC 5722). Added here are
+ * the checks that it leaves to its user, and the limits: packets and mbufs per stack, 30 s from a packet's first
+ * fragment, and the size of a packet. It must fit into one mbuf, which is more than the link's MTU (RFC 1122, 3.3.2;
+ * RFC 8200, 5). A complete packet is received again like a frame, by this stack or by the one that it belongs to.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_ip_frag_table_del_expired_entries */
 #include "net/ip6.h"
@@ -16,15 +16,15 @@ enum {
 	PACKETS_MIN = 8,
 	PACKETS_MAX = 512,
 	FRAGMENTS_PER_PACKET = RTE_LIBRTE_IP_FRAG_MAX_FRAG,
-	UNIT = 8, /* of offsets */
-	/* What the first fragment must show of a packet: ports, and all of TCP's fixed header, so that the next one
-	 * cannot change them (RFC 1858, RFC 3128). */
+	UNIT = 8, /* unit of offsets */
+	/* The first fragment must contain the ports, and TCP's whole fixed header, so that the next one cannot
+	 * overwrite them (RFC 1858, RFC 3128). */
 	TCP_SHOWN = sizeof(struct rte_tcp_hdr),
 	OTHER_SHOWN = 8,
 };
 
 #define TIMEOUT_NS \
-	(30000 * NET_MS) /* as Linux; RFC 8200 has 60 s, in which an attacker holds the places twice as long */
+	(30000 * NET_MS) /* as Linux; with RFC 8200's 60 s an attacker could occupy the table twice as long */
 
 int net_reassembly_init(struct net *net)
 {
@@ -42,7 +42,7 @@ void net_reassembly_fini(struct net *net)
 	rte_ip_frag_table_destroy(net->reassembly.table);
 }
 
-/* Frees what rte_ip_frag has given up; its mbufs are no longer held. */
+/* Frees what rte_ip_frag has dropped; those mbufs are no longer held. */
 static void bury(struct net *net)
 {
 	struct rte_ip_frag_death_row *row = &net->reassembly.row;
@@ -54,7 +54,7 @@ static void bury(struct net *net)
 	rte_ip_frag_free_death_row(row, 0);
 }
 
-/* The first fragment of a packet whose time is over is sent back (RFC 792; RFC 4443, 3.3). */
+/* If a packet times out, its first fragment is returned in an ICMP error (RFC 792; RFC 4443, 3.3). */
 static void tell_expired(struct net *net, struct rte_mbuf *m)
 {
 	const struct rte_ipv4_hdr *ip4 = rte_pktmbuf_mtod(m, const struct rte_ipv4_hdr *);
@@ -73,7 +73,7 @@ static void tell_expired(struct net *net, struct rte_mbuf *m)
 		    RTE_BE16(UINT16_MAX << 3 & UINT16_MAX))
 			return;
 	}
-	if (net_is_ours(net, &p.to)) /* still */
+	if (net_is_ours(net, &p.to)) /* the address may have been removed since */
 		icmp_send_error(net, m, &p, ICMP_REASSEMBLY_TIME, 0);
 }
 
@@ -83,7 +83,7 @@ void net_reassembly_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
 	struct reassembly *r = &net->reassembly;
 
 	net->now_ns = now_ns;
-	/* Ends: each round frees a death row full of them, or finds none. */
+	/* Terminates: each iteration frees a full death row of them, or finds none. */
 	do {
 		rte_ip_frag_table_del_expired_entries(r->table, &r->row, now_ns);
 		if (r->row.cnt == 0)
@@ -105,7 +105,7 @@ static bool upper_is_shown(uint8_t protocol, const uint8_t *upper, uint16_t byte
 	return bytes >= (protocol == IPPROTO_TCP ? (uint16_t)TCP_SHOWN : (uint16_t)OTHER_SHOWN);
 }
 
-/* A fragment of n bytes of payload at an offset: whether it can be part of a packet that we take. */
+/* Whether a fragment of n bytes at an offset can belong to a packet that we accept. */
 static bool fragment_fits(const struct net *net, uint32_t offset, uint32_t bytes, bool more, uint32_t headers)
 {
 	const uint32_t room = rte_pktmbuf_data_room_size(net->memory.pool) - RTE_PKTMBUF_HEADROOM;
@@ -113,7 +113,7 @@ static bool fragment_fits(const struct net *net, uint32_t offset, uint32_t bytes
 	return (!more || bytes % UNIT == 0) && headers + offset + bytes <= RTE_MIN(room, (uint32_t)UINT16_MAX);
 }
 
-/* Room for one more; true: it is held from now on, by the table. */
+/* Whether there is room for one more fragment; true: the table holds it from now on. */
 static bool hold(struct net *net)
 {
 	struct reassembly *r = &net->reassembly;
@@ -126,7 +126,7 @@ static bool hold(struct net *net)
 	return true;
 }
 
-/* The chain's bytes in one mbuf; NULL: they do not fit, or there is none. Owns the chain. */
+/* Copies the chain into one mbuf; NULL: it does not fit, or there is no mbuf. Owns the chain. */
 static struct rte_mbuf *flatten(struct net *net, struct rte_mbuf *chain)
 {
 	struct rte_mbuf *flat = net_alloc(net);
@@ -141,7 +141,9 @@ static struct rte_mbuf *flatten(struct net *net, struct rte_mbuf *chain)
 	return flat;
 }
 
-/* What a fragment has led to: nothing yet, or a packet, chained, which starts at its IP header. */
+/*
+ * Continues with the result of a fragment: nothing yet, or a complete packet, chained, which starts at its IP header.
+ */
 static void go_on(struct net *net, struct net_interface *interface, struct rte_mbuf *packet, rte_be16_t type)
 {
 	struct rte_ether_hdr *eth;
@@ -196,8 +198,8 @@ void net_reassembly_put4(struct net *net, struct rte_mbuf *m, const struct net_p
 	go_on(net, p->interface, m, RTE_BE16(RTE_ETHER_TYPE_IPV4));
 }
 
-/* All headers up to the upper layer's stand in the first fragment (RFC 7112), and none of them is a fragment's
- * again. */
+/* The first fragment must contain all headers up to the upper layer's (RFC 7112), and none of them may be another
+ * fragment header. */
 static bool chain_is_shown(const struct ip6_walk *at_fragment)
 {
 	struct ip6_walk w = *at_fragment;
@@ -222,7 +224,7 @@ void net_reassembly_put6(struct net *net, struct rte_mbuf *m, const struct net_p
 		NET_DROP(net, m, ip_reasm_fails);
 		return;
 	}
-	/* What stood before the fragment's header has been looked at, and is needed no more. */
+	/* The headers before the fragment header have been processed, and are not needed any more. */
 	ip = (struct rte_ipv6_hdr *)memmove((uint8_t *)rte_pktmbuf_mtod(m, uint8_t *) + before,
 					    rte_pktmbuf_mtod(m, uint8_t *), sizeof(*ip));
 	rte_pktmbuf_adj(m, before);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all congestion control shares. */
+/* What all congestion control algorithms share. */
 #include "net/tcp_congestion.h"
 
 #include "net/tcp_sender.h"
@@ -62,8 +62,8 @@ uint32_t tcp_slow_start(struct tcp_conn *conn, uint32_t delivered)
 }
 
 /*
- * A window that is not used says nothing about the path, and so does not grow (RFC 7661's reason): it counts as used
- * while sending stopped at it, in slow start also while more than half of it was in flight.
+ * A window that is not used says nothing about the path, so it does not grow (RFC 7661). It counts as used if it
+ * stopped the sender, and in slow start also if more than half of it was in flight.
  */
 static bool window_used(const struct tcp_conn *conn)
 {
@@ -78,8 +78,8 @@ static uint32_t decayed(uint32_t cwnd, uint32_t floor, uint64_t timeouts)
 	return RTE_MAX(cwnd, floor);
 }
 
-/* After an idle time the window is halved for each RTO of it, down to the initial one (RFC 2861, 3.1; RFC 5681, 4.1):
- * what the path took once says less and less. */
+/* After idle time the window is halved for each RTO, down to the initial window (RFC 2861, 3.1; RFC 5681, 4.1), because
+ * old knowledge of the path becomes less reliable. */
 void tcp_congestion_restart(struct tcp_conn *conn)
 {
 	const uint64_t idle_ns = conn->net->now_ns - conn->sent_ns;
@@ -97,7 +97,7 @@ void tcp_congestion_restart(struct tcp_conn *conn)
 	conn->flight_max = 0;
 }
 
-/* A window that has not been full for an RTO goes half way down to what was used of it (RFC 2861, 3.2). */
+/* If the window has not been full for an RTO, it is reduced half way to what was used of it (RFC 2861, 3.2). */
 static void application_limited(struct tcp_conn *conn)
 {
 	const uint32_t used = RTE_MAX(conn->flight_max, initial_window(conn));
@@ -141,8 +141,7 @@ void tcp_congestion_reduce(struct tcp_conn *conn, enum tcp_reduction why)
 	conn->ssthresh = RTE_MAX(conn->congestion->reduced(conn, why), 2u * conn->mss);
 	if (why == TCP_BY_TIMEOUT)
 		conn->prr_delivered = 0;
-	/* What this turn's ACKs have taken out of the network before the one that told of the loss has not been
-	 * replaced yet. */
+	/* What this turn's earlier ACKs have taken out of the network has not been replaced yet. */
 	conn->prr_flight = RTE_MAX(conn->snd_nxt - conn->snd_una + conn->prr_delivered, 1u);
 	conn->prr_out = 0;
 	if (why != TCP_BY_TIMEOUT && conn->features & TCP_FEATURE_ECN)
@@ -187,7 +186,7 @@ void tcp_congestion_step(struct tcp_conn *conn, uint32_t delivered, bool lost, b
 			may += conn->mss;
 		may = RTE_MIN(may, (int64_t)whole_segments(conn, conn->ssthresh - pipe));
 	}
-	/* The first retransmission goes at once. */
+	/* The first retransmission is sent at once. */
 	may = RTE_MAX(may, conn->prr_out ? 0 : (int64_t)conn->mss);
 	conn->cwnd = pipe + (uint32_t)may;
 }

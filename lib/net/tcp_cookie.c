@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SYN cookies (after Bernstein, 1996; RFC 4987, 3.6): once too many connections are half open, a SYN is answered
- * without keeping anything. What is needed comes back with the ACK: our sequence number is 27 bits of SipHash of the
- * four-tuple, the peer's number, the segment size and the time, two bits of that time and three for the segment size.
- * Each period of time has, by that, a function of its own, and a cookie is good in its own and the next period. The
- * other options are in the low bits of the timestamp that the peer echoes, as in Linux; without timestamps they are not
- * used.
+ * SYN cookies (after Bernstein, 1996; RFC 4987, 3.6): when too many connections are half open, a SYN is answered
+ * without storing anything. The ACK returns what is needed: our sequence number consists of 27 bits of SipHash over the
+ * four-tuple, the peer's number, the segment size and the time; of two bits of that time; and of three for the segment
+ * size. So each period of time has a hash function of its own, and a cookie is valid in its own period and the next.
+ * The other options are in the low bits of the timestamp that the peer echoes, as in Linux; without timestamps they are
+ * not used.
  */
 #include "net/tcp_internal.h"
 
 enum {
 	TIME_BITS = 2,
 	SIZE_BITS = 3,
-	STAMP_BITS = 6,	     /* of a timestamp: */
+	STAMP_BITS = 6,	     /* in the timestamp: */
 	STAMP_SCALE = 0xf,   /* the peer's window scale; 15: none */
 	STAMP_SACK = 1 << 4, /* SACK-permitted */
 	STAMP_ECN = 1 << 5,
 };
 
 #define PERIOD_NS (64000 * NET_MS)
-#define STAMP_AGE_MS 128000 /* of two periods */
+#define STAMP_AGE_MS 128000 /* two periods */
 
 static const uint16_t sizes[1 << SIZE_BITS] = { 88, 536, 1220, 1380, 1440, 1460, 4312, 8960 };
 
@@ -42,7 +42,7 @@ static unsigned size_index(uint16_t mss)
 	return i;
 }
 
-/* The latest timestamp, not after now, that ends in these bits. */
+/* The latest timestamp, not after now, with these low bits. */
 static uint32_t stamp(uint64_t now_ms, uint32_t bits)
 {
 	const uint64_t mask = (1 << STAMP_BITS) - 1;
@@ -77,7 +77,7 @@ void tcp_cookie_send(struct net *net, const struct tcp_listener *listener, const
 	tcp_send_syn(&conn);
 }
 
-/* The segment size that the cookie holds; 0 when it is none of ours. */
+/* The segment size in the cookie; 0 if it is not one of ours. */
 static uint16_t cookie_size(const struct net *net, const struct tcp_segment *s)
 {
 	const uint32_t value = s->ack - 1;
@@ -90,7 +90,7 @@ static uint16_t cookie_size(const struct net *net, const struct tcp_segment *s)
 	return 0;
 }
 
-/* What the peer's SYN had said, as far as the cookie and its timestamp tell; false when that timestamp is not ours. */
+/* Restores the options of the peer's SYN from the cookie and its timestamp; false if that timestamp is not ours. */
 static bool restore_syn(const struct net *net, const struct tcp_segment *s, uint32_t ts_offset, uint16_t mss,
 			struct tcp_segment *syn)
 {
@@ -121,7 +121,7 @@ struct tcp_conn *tcp_cookie_open(struct net *net, const struct tcp_listener *lis
 	uint8_t ecn;
 
 	if (net->cookie_ns == 0 || net->now_ns - net->cookie_ns > 2 * PERIOD_NS)
-		return NULL; /* none is out: nobody need try his luck */
+		return NULL; /* no cookies were sent recently, so this cannot be one */
 	mss = cookie_size(net, s);
 	if (mss == 0) {
 		net->counters.tcp_cookies_failed++;
@@ -144,7 +144,7 @@ struct tcp_conn *tcp_cookie_open(struct net *net, const struct tcp_listener *lis
 	}
 	if (!syn.has_timestamp)
 		conn->features = 0;
-	ecn = syn.flags ? conn->features & TCP_FEATURE_ECN : 0; /* the mark of this segment says nothing of the SYN's */
+	ecn = syn.flags ? conn->features & TCP_FEATURE_ECN : 0; /* the segment's mark says nothing about the SYN's */
 	tcp_take_syn(conn, &syn);
 	conn->features |= ecn;
 	tcp_set_iss(conn, s->ack - 1);
@@ -152,7 +152,7 @@ struct tcp_conn *tcp_cookie_open(struct net *net, const struct tcp_listener *lis
 	conn->snd_nxt = conn->iss + 1;
 	conn->snd_wl1 = s->seq;
 	conn->snd_wl2 = conn->iss;
-	conn->tries = 1; /* when our answer went is not known: its round trip is not measured */
+	conn->tries = 1; /* our answer's send time is unknown, so its round trip is not measured */
 	tcp_window_field(conn, RTE_TCP_SYN_FLAG);
 	net->counters.tcp_cookies_received++;
 	return conn;

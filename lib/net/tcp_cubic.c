@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CUBIC (RFC 9438): after a loss the window grows by a cubic function of time, flat around the window of that loss;
- * with HyStart++ (RFC 9406), which leaves the first slow start when round trips become longer. Sections are RFC 9438's
- * where nothing else is said.
+ * CUBIC (RFC 9438): after a loss the window grows by a cubic function of time, which is flat around the window of that
+ * loss. HyStart++ (RFC 9406) ends the first slow start when round trips become longer. Section numbers without a name
+ * are those of RFC 9438.
  */
 #include <math.h>
 
@@ -46,7 +46,7 @@ static void cubic_init(struct tcp_conn *conn)
 	begin_round(conn);
 }
 
-/* RFC 9406, 4.2: whether slow start, standard or conservative, is over. */
+/* RFC 9406, 4.2: whether slow start, standard or conservative, has ended. */
 static bool hystart_over(struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	struct tcp_hystart_state *h = &conn->cc.hystart;
@@ -64,7 +64,7 @@ static bool hystart_over(struct tcp_conn *conn, const struct tcp_ack *a)
 			h->css_rounds = 1;
 		}
 	} else if (h->samples == RTT_SAMPLES && h->css_rounds && h->min_us < h->css_base_us) {
-		h->css_rounds = 0; /* it was a passing queue of others */
+		h->css_rounds = 0; /* the queue was temporary */
 	}
 	if (seq_lt(conn->snd_una, h->round_end))
 		return false;
@@ -72,7 +72,7 @@ static bool hystart_over(struct tcp_conn *conn, const struct tcp_ack *a)
 	return h->css_rounds && h->css_rounds++ == CSS_ROUNDS;
 }
 
-/* RFC 9406, 4.3: HyStart++ is for this one only. */
+/* RFC 9406, 4.3: HyStart++ applies to the first slow start only. */
 static void first_slow_start(struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	const bool over = hystart_over(conn, a);
@@ -91,7 +91,7 @@ static void begin_epoch(struct tcp_conn *conn)
 	s->epoch_ns = conn->net->now_ns;
 	if (s->w_max > conn->cwnd) {
 		s->k_s = (float)cbrt((s->w_max - conn->cwnd) / conn->mss / C);
-	} else { /* 4.2, 4.10: from here it looks for more at once */
+	} else { /* 4.2, 4.10: probes for more at once from here */
 		s->k_s = 0;
 		s->w_max = conn->cwnd;
 	}
@@ -125,7 +125,7 @@ static void avoid(struct tcp_conn *conn, uint32_t delivered)
 		target = fmin(fmax(target, cwnd), 1.5 * cwnd);
 		grown = cwnd + (target - cwnd) / cwnd * delivered;
 	}
-	/* At most half as fast as slow start, whatever the clock says (4.4's bound, of each ACK). */
+	/* At most half as fast as slow start, whatever the elapsed time (the limit of 4.4, applied to each ACK). */
 	grown = s->fraction + fmin(grown - cwnd, delivered * 0.5);
 	conn->cwnd += (uint32_t)grown;
 	s->fraction = (float)(grown - (uint32_t)grown);
@@ -145,12 +145,12 @@ static void cubic_acked(struct tcp_conn *conn, const struct tcp_ack *a)
 		avoid(conn, delivered);
 }
 
-/* 4.6, 4.7: a window that fell short of the last one leaves room to others. */
+/* 4.6, 4.7: fast convergence: a window below the last maximum leaves room to other flows. */
 static uint32_t cubic_reduced(struct tcp_conn *conn, enum tcp_reduction why)
 {
 	struct tcp_cubic_state *s = &conn->cc.cubic;
 
-	if (conn->ssthresh_prior == UINT32_MAX) /* the state was HyStart's */
+	if (conn->ssthresh_prior == UINT32_MAX) /* so far the state was HyStart's */
 		memset(&conn->cc, 0, sizeof(conn->cc));
 	s->w_max_before = (float)s->w_max;
 	s->w_max = conn->cwnd < s->w_max ? conn->cwnd * (1 + BETA) / 2 : conn->cwnd;
@@ -171,7 +171,7 @@ static void undone(struct tcp_conn *conn)
 	conn->cc.cubic.epoch_ns = 0;
 }
 
-/* Time in which nothing was sent does not count (5.8's reason). */
+/* Idle time does not count (for the reason of 5.8). */
 static void idle(struct tcp_conn *conn, uint64_t ns)
 {
 	if (!is_first_slow_start(conn) && conn->cc.cubic.epoch_ns)

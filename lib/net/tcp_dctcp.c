@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data Center TCP (RFC 8257), the sender: the window falls by half of the share of bytes that was marked. In a closed
- * network with switches that mark early this keeps queues short; over an open one it is unfair to others (RFC 8257, 5).
+ * Data Center TCP (RFC 8257), the sender: the window is reduced by half of the fraction of marked bytes. In a closed
+ * network whose switches mark early this keeps queues short; on an open network it is unfair to other flows (RFC 8257,
+ * 5).
  */
 #include "net/tcp_sender.h"
 
@@ -9,13 +10,13 @@ enum { GAIN_SHIFT = 4 }; /* g = 1/16 */
 
 static void dctcp_init(struct tcp_conn *conn)
 {
-	/* As if all had been marked: the first mark halves (RFC 8257, 3.3). */
+	/* Starts as if all bytes had been marked: the first mark halves the window (RFC 8257, 3.3). */
 	conn->cc.dctcp.alpha = TCP_DCTCP_ONE;
 	conn->cc.dctcp.window_end = conn->snd_nxt;
 	conn->flags |= TCP_ECN_EXACT;
 }
 
-/* RFC 8257, 3.3: the estimate, once a window. */
+/* RFC 8257, 3.3: updates the estimate once per window. */
 static void heard(struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	struct tcp_dctcp_state *d = &conn->cc.dctcp;

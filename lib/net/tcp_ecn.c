@@ -32,14 +32,14 @@ void tcp_ecn_received(struct tcp_conn *conn, const struct tcp_segment *s)
 		if (marked == echo)
 			return;
 		if (conn->owed)
-			tcp_send_ack(conn); /* what came before, with its own mark */
+			tcp_send_ack(conn); /* acknowledge earlier data, with its own mark */
 		conn->flags ^= TCP_ECN_ECHO;
 		tcp_list(conn, TCP_ACK_NOW);
 		return;
 	}
 	if (s->flags & RTE_TCP_CWR_FLAG) {
 		conn->flags &= ~(uint32_t)TCP_ECN_ECHO;
-		tcp_list(conn, TCP_ACK_NOW); /* the peer's window may be one segment now */
+		tcp_list(conn, TCP_ACK_NOW); /* the peer's window may be a single segment now */
 	}
 	if (marked) {
 		conn->flags |= TCP_ECN_ECHO;

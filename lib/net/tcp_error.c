@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ICMP errors do to connections (RFC 1122, 4.2.3.9; RFC 5461; RFC 5927). */
+/* The effect of ICMP errors on connections (RFC 1122, 4.2.3.9; RFC 5461; RFC 5927). */
 #include <errno.h>
 
 #include "net/tcp_internal.h"
@@ -22,8 +22,8 @@ static int errno_of(enum net_icmp_error kind)
 	}
 }
 
-/* Errors that will not pass by themselves (RFC 9293, 3.9.2.2, and a filter's). A network or host that is out of
- * reach, or a loop, may: an open goes on (MUST-56), and what was heard is its reason if it ends without an answer. */
+/* Hard errors, which do not pass by themselves (RFC 9293, 3.9.2.2), and those of filters. An unreachable network or
+ * host, or a loop, may pass: an open goes on (MUST-56), and reports the error only if it ends without an answer. */
 static bool is_hard(enum net_icmp_error kind)
 {
 	return kind == NET_ICMP_PROTOCOL_UNREACHABLE || kind == NET_ICMP_PORT_UNREACHABLE ||
@@ -45,8 +45,8 @@ bool tcp_icmp_error(struct net *net, const struct net_address *local, rte_be16_t
 		tcp_path_mtu(conn, mtu);
 		return true;
 	}
-	/* A connection that has been established outlives what anybody on the way may say of it; its end will have a
-	 * reason. */
+	/* An established connection ignores such claims, which anyone on the path can make; if it ends, the error is
+	 * its reason. */
 	conn->soft_error = (uint8_t)errno_of(kind);
 	if (conn->state == TCP_SYN_SENT && is_hard(kind)) {
 		net->counters.tcp_attempt_fails++;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where there are thousands of connections, each segment finds the state of its own one in memory: a dozen cache lines.
- * A burst's segments are all known before the first is looked at, so what they need is loaded for all of them together,
- * in passes: the hash table's buckets, then the connections, then what these point to. What is read here is believed
- * nowhere: the segments are checked, and their connections looked up, behind it.
+ * With thousands of connections, each segment finds its connection's state in memory: a dozen cache lines. All segments
+ * of a burst are known before the first one is processed, so what they need is prefetched for all of them together, in
+ * passes: the hash table's buckets, then the connections, then what these point to. Nothing that is read here is
+ * trusted: the segments are checked, and their connections looked up, afterwards.
  */
 #include "net/tcp_internal.h"
 
 enum {
 	BURST = 32,
-	/* Of what the user keeps of a connection: that it begins where its pointer leads is the usual case. */
+	/* Bytes of the user's data per connection, assuming that it begins where the pointer leads. */
 	USER_BYTES = 256,
 };
 
-/* The bucket of a segment without IP options or VLAN tag; NULL: it is none. */
+/* The bucket of a segment without IP options or VLAN tag; NULL: it is not one. */
 static const uint32_t *bucket_of(const struct net *net, const struct rte_mbuf *frame)
 {
 	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(frame, const struct rte_ether_hdr *);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections begin: RFC 9293, 3.5 and 3.10.7.2 to 3.10.7.4. */
+/* Opening connections: RFC 9293, 3.5 and 3.10.7.2 to 3.10.7.4. */
 #include <errno.h>
 
 #include "net/tcp_internal.h"
 
 enum {
-	MSS_MIN = 88,	      /* less is a trick to have us send headers */
+	MSS_MIN = 88,	      /* a smaller one is a trick to make us send headers */
 	MSS_DEFAULT_V4 = 536, /* RFC 9293, 3.7.1 */
 	MSS_DEFAULT_V6 = 1220,
 };
@@ -32,7 +32,7 @@ void tcp_take_syn(struct tcp_conn *conn, const struct tcp_segment *s)
 	if (conn->features & TCP_FEATURE_SCALE)
 		conn->snd_scale = (uint8_t)s->scale;
 	else
-		conn->rcv_scale = 0; /* both or none (RFC 7323, 2.2) */
+		conn->rcv_scale = 0; /* both sides scale, or none (RFC 7323, 2.2) */
 	conn->rcv_nxt = conn->rcv_adv = conn->ack_sent = s->seq + 1;
 	conn->heard_ms = net_ms(conn->net);
 	conn->segs_in++;
@@ -53,7 +53,7 @@ void tcp_passive_open(struct net *net, const struct tcp_listener *listener, cons
 	struct tcp_conn *conn;
 	struct net_path path;
 
-	if (net->pressure != NET_PRESSURE_NONE || s->flags & RTE_TCP_FIN_FLAG) { /* a FIN with it is no peer's */
+	if (net->pressure != NET_PRESSURE_NONE || s->flags & RTE_TCP_FIN_FLAG) { /* SYN and FIN: not a real peer */
 		net->counters.tcp_listen_drops++;
 		return;
 	}
@@ -63,7 +63,7 @@ void tcp_passive_open(struct net *net, const struct tcp_listener *listener, cons
 	}
 	if (former)
 		tcp_leave_time_wait(former);
-	/* Nobody gives way to an address that has not been shown to be the peer's. */
+	/* No connection is closed in favour of an address that may be forged. */
 	if (net->half_open >= net->options.half_open_max || net->options.cookies_always ||
 	    tcp_is_crowded(net, &path.remote)) {
 		tcp_cookie_send(net, listener, &path, s);
@@ -95,7 +95,7 @@ bool tcp_establish(struct tcp_conn *conn)
 	}
 	conn->state = TCP_ESTABLISHED;
 	tcp_timer_stop(conn, TCP_TIMER_RETRANSMIT);
-	/* The handshake's round trip, if nothing of it was sent twice (Karn). */
+	/* Measures the handshake's round trip, unless something was sent twice (Karn). */
 	if (conn->tries == 0)
 		tcp_measure_rtt(conn, conn->progress_ns);
 	conn->tries = 0;
@@ -109,7 +109,7 @@ bool tcp_establish(struct tcp_conn *conn)
 	return conn->state != TCP_CLOSED;
 }
 
-/* An answer to our SYN echoes one of the timestamps that we have sent since: else it is an older connection's. */
+/* An answer to our SYN echoes a timestamp that we have sent since; otherwise it belongs to an older connection. */
 static bool echoes_ours(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const uint64_t since_ms = (conn->net->now_ns - conn->progress_ns) / NET_MS;
@@ -150,7 +150,7 @@ bool tcp_syn_sent_input(struct tcp_conn *conn, const struct tcp_segment *s)
 	tcp_list(conn, TCP_ACK_NOW);
 	if (!tcp_establish(conn) || (s->bytes == 0 && !(s->flags & RTE_TCP_FIN_FLAG)))
 		return false;
-	/* What came with the SYN begins behind it; the window that it must fit into has not been announced yet. */
+	/* Data that came with the SYN follows it; the window for it has not been announced yet. */
 	rest.seq++;
 	tcp_window_field(conn, 0);
 	tcp_take_data(conn, &rest);

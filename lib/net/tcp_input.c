@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Segments on their way in: RFC 9293, 3.10.7, with the checks of RFC 5961 and RFC 7323. */
+/* Received segments: RFC 9293, 3.10.7, with the checks of RFC 5961 and RFC 7323. */
 #include "net/tcp_internal.h"
 
 #include <errno.h>
@@ -39,16 +39,16 @@ static bool parse_segment(struct net *net, struct rte_mbuf *m, const struct net_
 		net->counters.tcp_bad_option++;
 		return false;
 	}
-	/* Urgent data is data: the pointer moves nothing, so that nobody can make two readers of a stream disagree (RFC
-	 * 6093). */
+	/* Urgent data is treated as data, and the pointer is ignored, so that two readers of a stream cannot be made to
+	 * disagree (RFC 6093). */
 	net->counters.tcp_urgent += !!(s->flags & RTE_TCP_URG_FLAG);
 	rte_pktmbuf_adj(m, header);
 	return true;
 }
 
-/* Answers to what may be forged: twice a second for a connection, which is all that its peer needs, and this many a
- * second for the stack. That number changes at random every second: who counts them from outside learns nothing of
- * connections that are not his (CVE-2016-5696). */
+/* Challenge ACKs: two per second for a connection, which is all that its peer needs, and this many per second for the
+ * stack. That number changes at random every second, so counting them reveals nothing about other connections
+ * (CVE-2016-5696). */
 static bool may_answer(struct tcp_conn *conn)
 {
 	struct net *net = conn->net;
@@ -80,16 +80,16 @@ void tcp_challenge(struct tcp_conn *conn)
 	tcp_list(conn, TCP_ACK_NOW);
 }
 
-/* Answers a segment that is not acceptable. One without data only now and then: two ends that find each other's ACKs
- * old would never stop. */
+/* Answers a segment that is not acceptable. One without data is answered only now and then: two ends that find each
+ * other's ACKs old would never stop. */
 static void answer_segment(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	if ((s->space && !(s->flags & RTE_TCP_SYN_FLAG)) || may_answer(conn))
 		tcp_list(conn, TCP_ACK_NOW);
 }
 
-/* news: it acknowledges something for the first time, and so is no older than what was heard before. A segment from
- * behind a hole counts as one that stands before it: by its own number it would hide all windows until that is
+/* news: the segment acknowledges something for the first time, so it is not older than what came before. A segment
+ * after a hole counts as if it came before the hole: with its own number it would hide all windows until that number is
  * reached. */
 void tcp_take_window(struct tcp_conn *conn, const struct tcp_segment *s, bool news)
 {
@@ -107,27 +107,30 @@ void tcp_take_window(struct tcp_conn *conn, const struct tcp_segment *s, bool ne
 	}
 }
 
-/* The sequence number, against the advertised window. A segment that is wholly old or beyond it is answered by an
- * ACK. */
+/* Checks the sequence number against the advertised window. A segment that is completely old, or beyond the window, is
+ * answered by an ACK. */
 static bool acceptable(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const uint32_t window = conn->rcv_adv - conn->rcv_nxt;
 	const uint32_t last = s->seq + s->space - 1;
 
 	if (s->space == 0)
-		return s->seq - conn->rcv_nxt <= window; /* at the edge: sent with the window full */
+		return s->seq - conn->rcv_nxt <= window; /* at the edge: sent when the window was full */
 	if (window == 0)
-		return s->seq == conn->rcv_nxt; /* its data is cut off later, its ACK counts */
+		return s->seq == conn->rcv_nxt; /* its data is cut off later, but its ACK counts */
 	return s->seq - conn->rcv_nxt < window || last - conn->rcv_nxt < window;
 }
 
-/* false when the segment is to be dropped. */
+/* False: the segment must be dropped. */
 static bool take_ack(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const uint32_t una = conn->snd_una;
 	bool had_payload, news;
 
-	/* It acknowledges what was never sent, or what nobody can be in doubt about any more (RFC 5961, 5.2). */
+	/*
+	 * It acknowledges what was never sent, or what was acknowledged so long ago that no peer can still do so (RFC
+	 * 5961, 5.2).
+	 */
 	if (seq_lt(conn->snd_nxt, s->ack) ||
 	    (seq_lt(s->ack, conn->snd_una) && conn->snd_una - s->ack > conn->snd_wnd_max)) {
 		tcp_challenge(conn);
@@ -135,7 +138,7 @@ static bool take_ack(struct tcp_conn *conn, const struct tcp_segment *s)
 	}
 	had_payload = conn->send_head;
 	news = tcp_sender_ack(conn, s);
-	/* Alive, and only not reading. */
+	/* The peer is alive, but not reading. */
 	if (!news && (conn->snd_wnd == 0 || s->window == 0))
 		conn->progress_ns = conn->net->now_ns;
 	tcp_take_window(conn, s, news);
@@ -147,7 +150,7 @@ static bool take_ack(struct tcp_conn *conn, const struct tcp_segment *s)
 	return conn->state != TCP_CLOSED;
 }
 
-/* What the acknowledgement of our FIN leads to. */
+/* Our FIN was acknowledged. */
 static void fin_acked(struct tcp_conn *conn)
 {
 	switch (conn->state) {
@@ -167,11 +170,11 @@ static void fin_acked(struct tcp_conn *conn)
 	}
 }
 
-/* A segment that is not acceptable; true when its ACK counts all the same. */
+/* Processes a segment that is not acceptable; true: its ACK counts all the same. */
 static bool outside_window(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const bool data = s->space && !(s->flags & RTE_TCP_SYN_FLAG);
-	/* No further back than the largest window: what is nearly half the numbers away might be either old or new. */
+	/* Not older than the largest window: a number half the number space away could be old or new. */
 	const bool old = data && conn->rcv_nxt - (s->seq + s->space) < WINDOW_MAX;
 	struct net *net = conn->net;
 
@@ -186,23 +189,26 @@ static bool outside_window(struct tcp_conn *conn, const struct tcp_segment *s)
 			tcp_send_syn(conn); /* our answer was lost */
 		return false;
 	}
-	/* The peer has not heard that we have its FIN: the time in which it may repeat it begins again (RFC 9293,
-	 * 3.10.7.4). */
+	/* The peer has not received our ACK of its FIN, so the time in which it may repeat the FIN starts again (RFC
+	 * 9293, 3.10.7.4). */
 	if (old && s->flags & RTE_TCP_FIN_FLAG && conn->state == TCP_TIME_WAIT)
 		tcp_timer_start(conn, TCP_TIMER_STATE, net->options.time_wait_ms * 1000ul);
 	answer_segment(conn, s);
-	/* Data that was sent again because our ACK was lost brings an ACK that may be news. */
+	/* A retransmission whose ACK was lost may carry a new ACK. */
 	return old && s->flags & RTE_TCP_ACK_FLAG && conn->state != TCP_SYN_RECEIVED;
 }
 
-/* Networks reorder: an ACK that says nothing new was overtaken by what set the clock: no sign of old data. */
+/*
+ * Networks reorder packets: an ACK without news was overtaken by the segment that set the timestamp; that is not a sign
+ * of old data.
+ */
 static bool is_overtaken_ack(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	return s->space == 0 && s->flags & RTE_TCP_ACK_FLAG && seq_le(s->seq, conn->rcv_nxt) &&
 	       seq_le(s->ack, conn->snd_una);
 }
 
-/* Timestamps (RFC 7323, 5.3): false when the segment is an old one, or bears none. A RST may be as old as it likes. */
+/* Checks timestamps (RFC 7323, 5.3): false if the segment is old, or has none. A RST may be of any age. */
 static bool timestamp_holds(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	struct net *net = conn->net;
@@ -229,7 +235,7 @@ static bool timestamp_holds(struct tcp_conn *conn, const struct tcp_segment *s)
 	return true;
 }
 
-/* The end of the connection by a RST in the window (RFC 5961, 3.2). */
+/* Ends the connection if a RST is in the window (RFC 5961, 3.2). */
 static void take_reset(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	if (conn->state == TCP_TIME_WAIT)
@@ -245,7 +251,7 @@ static void take_reset(struct tcp_conn *conn, const struct tcp_segment *s)
 	tcp_conn_end(conn, conn->state == TCP_SYN_RECEIVED ? ECONNREFUSED : ECONNRESET);
 }
 
-/* The other side's SYN and ACK, in an open from both sides: its number is one below the window (RFC 9293, figure 8). */
+/* The other side's SYN and ACK in a simultaneous open: its number is one below the window (RFC 9293, figure 8). */
 static bool is_simultaneous(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const uint8_t both = RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG;
@@ -254,7 +260,7 @@ static bool is_simultaneous(const struct tcp_conn *conn, const struct tcp_segmen
 	       s->seq == conn->rcv_nxt - 1 && s->ack == conn->iss + 1;
 }
 
-/* The checks before a segment's ACK and data count; false when it is to be dropped. */
+/* The checks before a segment's ACK and data count; false: it must be dropped. */
 static bool check_in_window(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	if (conn->features & TCP_FEATURE_TIMESTAMP && !timestamp_holds(conn, s))
@@ -295,7 +301,7 @@ bool tcp_conn_input(struct tcp_conn *conn, const struct tcp_segment *s)
 	}
 	if (conn->snd_una != una || (s->bytes && seq_lt(conn->rcv_nxt, s->seq + s->bytes)))
 		conn->data_ms = conn->heard_ms;
-	/* What spans our last ACK says what time it is there now (RFC 7323, 4.3). */
+	/* A segment that spans our last ACK updates the peer's current timestamp (RFC 7323, 4.3). */
 	if (conn->features & TCP_FEATURE_TIMESTAMP && seq_le(s->seq, conn->ack_sent) &&
 	    seq_le(conn->ack_sent, s->seq + s->space)) {
 		conn->ts_recent = s->ts_value;
@@ -313,7 +319,7 @@ bool tcp_conn_input(struct tcp_conn *conn, const struct tcp_segment *s)
 		return true;
 	case TCP_CLOSED:
 		return false;
-	default: /* the peer has sent its FIN: what comes is that one again */
+	default: /* the peer has sent its FIN, so this is a repetition */
 		tcp_list(conn, TCP_ACK_NOW);
 		return false;
 	}
@@ -337,8 +343,8 @@ static bool is_ack(const struct tcp_segment *s)
 	return (s->flags & (RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG | RTE_TCP_RST_FLAG)) == RTE_TCP_ACK_FLAG;
 }
 
-/* A SYN that cannot be an old one may follow a connection in TIME_WAIT: a number or a timestamp above all that was
- * heard (RFC 9293, 3.6.1; RFC 6191). */
+/* Whether a SYN may follow a connection in TIME_WAIT: it is not an old one if its number or its timestamp is above all
+ * that was received (RFC 9293, 3.6.1; RFC 6191). */
 static bool may_follow(const struct tcp_conn *former, const struct tcp_segment *s)
 {
 	if (former->state != TCP_TIME_WAIT || !is_syn(s))
@@ -348,7 +354,7 @@ static bool may_follow(const struct tcp_conn *former, const struct tcp_segment *
 	return seq_lt(former->rcv_nxt, s->seq);
 }
 
-/* A segment that belongs to no connection; true when its payload was taken over. */
+/* Processes a segment that belongs to no connection; true: its payload was taken over. */
 static bool listen_input(struct net *net, const struct tcp_segment *s, struct tcp_conn *former)
 {
 	const struct tcp_listener *listener = find_listener(net, s->tcp->dst_port);

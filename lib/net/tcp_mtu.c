@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When the path's MTU falls under a connection: what an ICMP error told (RFC 1191, RFC 8201), or what timeouts tell
- * where errors are dropped on the way (packetization layer path MTU discovery, RFC 4821). Segments that are too large
- * are cut when they are sent the next time. The user's segment size stays: he may be filling an mbuf.
+ * The path's MTU has become too small for a connection. An ICMP error reports it (RFC 1191, RFC 8201), or timeouts show
+ * it where errors are dropped on the way (packetization layer path MTU discovery, RFC 4821). Segments that are too
+ * large are split when they are sent again. The segment size that the user sees does not change, as it may be filling
+ * an mbuf.
  *
- * There is no probing upwards: RFC 4821 sends larger segments at the risk of losing them, for a gain that a connection
- * whose path carries what its interface does cannot have. A size that was brought down returns after ten minutes, in
- * one step, to what the path is known to carry (RFC 8201, 4).
+ * Larger sizes are not probed. RFC 4821 would risk losses for it, and a connection whose path carries what its
+ * interface does would gain nothing. A reduced size returns after ten minutes, in one step, to what the path is known
+ * to carry (RFC 8201, 4).
  */
 #include "net/tcp_sender.h"
 
 enum {
 	BASE_MTU = 1024 + 40, /* RFC 4821, 7.2 */
-	FLOOR_V4 = 576,	      /* RFC 1191, 3: every host must take that */
+	FLOOR_V4 = 576,	      /* RFC 1191, 3: every host must accept that */
 	FLOOR_V6 = 1280,      /* RFC 8200, 5 */
-	TIMEOUTS = 3,	      /* in a row, of a larger segment */
+	TIMEOUTS = 3,	      /* consecutive ones of a larger segment */
 	RETURNS_S = 600,
 };
 
@@ -38,7 +39,7 @@ static uint16_t at_least(const struct tcp_conn *conn, uint16_t mtu)
 	return RTE_MAX(mtu, (uint16_t)(net_address_is_v4(&conn->path.remote) ? FLOOR_V4 : FLOOR_V6));
 }
 
-/* What was too large was not lost by congestion: it goes again at the same window (RFC 1191, 6.5). */
+/* What was too large was not lost by congestion, so it is sent again with the same window (RFC 1191, 6.5). */
 void tcp_path_mtu(struct tcp_conn *conn, uint16_t mtu)
 {
 	mtu = at_least(conn, mtu);
@@ -50,8 +51,8 @@ void tcp_path_mtu(struct tcp_conn *conn, uint16_t mtu)
 	tcp_recover_smaller(conn);
 }
 
-/* RFC 4821, 7.7: it may be size that is lost. To the base if that makes the segment smaller, else to what everybody
- * must take. */
+/* RFC 4821, 7.7: the size may be the reason for the loss. Falls back to the base if that is smaller, else to what
+ * everybody must accept. */
 void tcp_mtu_timeout(struct tcp_conn *conn)
 {
 	static const uint16_t sizes[] = { BASE_MTU, 0 };

@@ -9,7 +9,7 @@ static void newreno_init(struct tcp_conn *conn)
 void tcp_newreno_avoid(struct tcp_conn *conn, struct tcp_newreno_state *state, uint32_t delivered)
 {
 	state->acked += delivered;
-	while (state->acked >= conn->cwnd) { /* at most a few times: an ACK is of a window or two */
+	while (state->acked >= conn->cwnd) { /* only a few iterations: an ACK covers a window or two at most */
 		state->acked -= conn->cwnd;
 		conn->cwnd += conn->mss;
 	}

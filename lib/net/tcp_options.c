@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TCP's options, read and written: maximum segment size (RFC 9293, 3.7.1), window scale and timestamps (RFC 7323),
+ * Parses and writes TCP's options: maximum segment size (RFC 9293, 3.7.1), window scale and timestamps (RFC 7323),
  * SACK-permitted and SACK (RFC 2018), with the duplicate's block first (RFC 2883).
  */
 #include "net/tcp_internal.h"
@@ -30,7 +30,7 @@ static void write32(uint8_t *at, uint32_t value)
 	memcpy(at, &big, sizeof(big));
 }
 
-/* More blocks than a header can hold do not parse; a length that is none of theirs is some other extension's. */
+/* More blocks than fit into a header, or a wrong length, are ignored: it may be some other extension's option. */
 static void parse_sack(struct tcp_segment *s, const uint8_t *option, unsigned length)
 {
 	if (length < 10 || (length - 2) % 8)
@@ -39,7 +39,7 @@ static void parse_sack(struct tcp_segment *s, const uint8_t *option, unsigned le
 		s->sacks[s->sack_count++] = (struct tcp_sack_block){ read32(option + at), read32(option + at + 4) };
 }
 
-/* An option of known length; one of another length is ignored, as an unknown one is. */
+/* An option with a wrong length is ignored, like an unknown one. */
 static void parse_option(struct tcp_segment *s, const uint8_t *option, unsigned length)
 {
 	const bool syn = s->flags & RTE_TCP_SYN_FLAG;
@@ -76,7 +76,7 @@ static void parse_option(struct tcp_segment *s, const uint8_t *option, unsigned 
 bool tcp_options_parse(struct tcp_segment *s, const uint8_t *option, unsigned bytes)
 {
 	s->scale = -1;
-	/* What nearly every segment has: two NOPs and timestamps (RFC 7323, appendix A). */
+	/* The usual case: two NOPs and timestamps (RFC 7323, appendix A). */
 	if (bytes == TCP_TIMESTAMPS_BYTES && read32(option) == 0x0101080a) {
 		s->has_timestamp = true;
 		s->ts_value = read32(option + 4);
@@ -123,8 +123,8 @@ static uint8_t *put_nops(unsigned count, uint8_t *at)
 	return at + count;
 }
 
-/* A SYN offers what features has; its answer, what was agreed on. The order is that of Linux, which the middle of the
- * network knows best: everything stands at a multiple of 4, SACK-permitted in the place of the timestamps' two NOPs. */
+/* A SYN offers what is in features; a SYN-ACK has what was agreed on. The order is that of Linux, which middleboxes
+ * know best: every option is at a multiple of 4, and SACK-permitted replaces the two NOPs of the timestamps. */
 static unsigned put_syn_options(const struct tcp_conn *conn, uint8_t flags, uint8_t *option)
 {
 	const uint16_t mss =
@@ -160,7 +160,7 @@ static uint8_t *put_block(uint8_t *at, const struct tcp_sack_block *block)
 	return at + 8;
 }
 
-/* The duplicate first, then what was touched last: as many as there is room for. */
+/* The duplicate's block first, then the most recent ones, as many as fit. */
 static uint8_t *put_sacks(struct tcp_conn *conn, unsigned room, uint8_t *at)
 {
 	const unsigned dsack = conn->flags & TCP_DSACK_DUE ? 1 : 0;

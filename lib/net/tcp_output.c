@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Segments on their way out: how they are made, and when they may go. */
+/* Sent segments: how they are built, and when they may be sent. */
 #include "base/probe.h"
 #include "net/tcp_sender.h"
 
 enum {
 	ECT_0 = 2,	  /* RFC 3168, 5 */
-	JOIN_BYTES = 512, /* a payload up to that is copied behind one that waits: fewer segments, and mbufs */
+	JOIN_BYTES = 512, /* a payload up to this size is appended to a waiting one: fewer segments, and fewer mbufs */
 };
 
-/* The last steps of every segment: TCP's checksum, IP, Ethernet. segment's data starts with the TCP header. */
+/* The last steps for every segment: TCP checksum, IP, Ethernet. segment's data starts with the TCP header. */
 static void finish_segment(struct net *net, const struct net_path *path, struct rte_mbuf *segment, uint8_t tos)
 {
 	struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(segment, struct rte_tcp_hdr *);
@@ -21,7 +21,7 @@ static void finish_segment(struct net *net, const struct net_path *path, struct 
 	net_send(net, path, segment, IPPROTO_TCP, tos);
 }
 
-/* Bytes of options that a payload leaves room for. */
+/* How many bytes of options fit beside a payload. */
 static unsigned options_room(const struct tcp_conn *conn, uint32_t payload)
 {
 	const unsigned most = conn->path.mtu - net_path_header(&conn->path) - (unsigned)sizeof(struct rte_tcp_hdr);
@@ -29,8 +29,8 @@ static unsigned options_room(const struct tcp_conn *conn, uint32_t payload)
 	return RTE_MIN(most - payload, (unsigned)TCP_OPTIONS_MAX);
 }
 
-/* Puts a header before packet's data, which is the payload of one segment, or of several that the port cuts: then of
- * step bytes each but for the last. Sends it, and owns it. */
+/* Puts a header before packet's data, the payload of one segment, or of several that the port splits (TSO): each of
+ * step bytes but the last. Sends it, and owns it. */
 static void send_segments(struct tcp_conn *conn, struct rte_mbuf *packet, uint32_t step, uint8_t flags, uint32_t seq,
 			  uint8_t tos)
 {
@@ -59,7 +59,7 @@ static void send_segment(struct tcp_conn *conn, struct rte_mbuf *packet, uint8_t
 	send_segments(conn, packet, rte_pktmbuf_pkt_len(packet), flags, seq, tos);
 }
 
-/* A segment without payload; false: there is no mbuf for it, which is counted. The timers try again. */
+/* Sends a segment without payload; false: there is no mbuf for it, which is counted. The timers try again. */
 static bool send_bare(struct tcp_conn *conn, uint8_t flags, uint32_t seq)
 {
 	struct rte_mbuf *packet = net_alloc(conn->net);
@@ -69,8 +69,8 @@ static bool send_bare(struct tcp_conn *conn, uint8_t flags, uint32_t seq)
 	return packet;
 }
 
-/* The number of a segment without data: the next one, but not beyond a window that the peer took back, where it would
- * not look at the ACK. */
+/* The sequence number of a segment without data: the next one. If the peer has shrunk its window, not beyond that,
+ * because there it would ignore the ACK. */
 static uint32_t bare_seq(const struct tcp_conn *conn)
 {
 	const uint32_t edge = conn->snd_una + conn->snd_wnd;
@@ -97,7 +97,7 @@ void tcp_reset_peer(struct tcp_conn *conn)
 	send_bare(conn, RTE_TCP_RST_FLAG | RTE_TCP_ACK_FLAG, bare_seq(conn));
 }
 
-/* A number that the peer has acknowledged: it answers with what it expects, and its window. */
+/* Sends a number that the peer has already acknowledged: it answers with the number that it expects, and its window. */
 void tcp_send_probe(struct tcp_conn *conn)
 {
 	send_bare(conn, RTE_TCP_ACK_FLAG, conn->snd_una - 1);
@@ -144,8 +144,7 @@ struct rte_mbuf *tcp_copy_payload(struct net *net, struct rte_mbuf *m)
 	return copy;
 }
 
-/* An mbuf for the headers, and behind it one that refers to m's payload: whoever holds m goes on reading it as it
- * is. */
+/* An mbuf for the headers, followed by one that refers to m's payload: other users of m can go on reading it. */
 static struct rte_mbuf *refer_to_payload(struct net *net, struct rte_mbuf *m)
 {
 	const struct net_priv *p = net_priv(m);
@@ -166,10 +165,9 @@ static struct rte_mbuf *refer_to_payload(struct net *net, struct rte_mbuf *m)
 	return packet;
 }
 
-/* The packet that a segment of the queue leaves in: a second reference to its mbuf, with the headers before the
- * payload. Not while the driver still holds the one before; and after a partial ACK the payload may begin anywhere, but
- * headers need their alignment: then the headers have an mbuf of their own, or where the port takes no chains, the
- * payload is copied. */
+/* The packet for a segment of the queue: a second reference to its mbuf, with the headers before the payload. Not while
+ * the driver still holds the previous one. After a partial ACK the payload may begin anywhere, but headers need
+ * alignment: then the headers get an mbuf of their own or, if the port takes no chains, the payload is copied. */
 static struct rte_mbuf *packet_of(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	const uint32_t offloads = conn->path.interface->options.offloads;
@@ -178,7 +176,7 @@ static struct rte_mbuf *packet_of(struct tcp_conn *conn, struct rte_mbuf *m)
 	if (unlikely(rte_mbuf_refcnt_read(m) != 1 || p->payload_off % sizeof(uint32_t)))
 		return offloads & OFFLOAD_TX_SEGMENTS ? refer_to_payload(conn->net, m) : tcp_copy_payload(conn->net, m);
 	rte_mbuf_refcnt_update(m, 1);
-	/* what the time before has left: who frees a chain does not undo it where we hold a reference */
+	/* left over from the previous time: freeing a chain does not reset it while we hold a reference */
 	if (offloads) {
 		m->ol_flags = 0;
 		m->next = NULL;
@@ -190,7 +188,7 @@ static struct rte_mbuf *packet_of(struct tcp_conn *conn, struct rte_mbuf *m)
 	return m;
 }
 
-/* What a retransmission adds to the accounts of recovery. */
+/* Counts a retransmission for recovery. */
 static void note_again(struct tcp_conn *conn)
 {
 	conn->net->counters.tcp_retrans_segs++;
@@ -201,8 +199,8 @@ static void note_again(struct tcp_conn *conn)
 		conn->retrans_ts = tcp_timestamp(conn);
 }
 
-/* Whether this new segment follows another of this turn, and the windows let nothing go behind it. A PSH there, where
- * there is more in the queue, makes a receiver that joins segments hand them up without waiting. */
+/* Whether this new segment follows another of this turn, and the windows allow none after it. If more is queued, a PSH
+ * there makes a receiver that merges segments (GRO) pass them on without waiting. */
 static bool ends_burst(const struct tcp_conn *conn, const struct net_priv *p)
 {
 	const struct net_priv *next = net_priv(p->next), *before;
@@ -217,9 +215,9 @@ static bool ends_burst(const struct tcp_conn *conn, const struct net_priv *p)
 }
 
 /*
- * New segments that leave as one frame, for the port to cut apart: all of step bytes but for the last. Their headers
- * are made from that of the first: numbers count up, PSH and FIN stand in the last alone. What else may differ from one
- * to the next (CWR, SACK blocks as they fit beside the payload) keeps them apart.
+ * New segments that are sent as one frame, which the port splits (TSO): all of step bytes but the last. The port
+ * derives their headers from the first one's: numbers count up, and only the last has PSH and FIN. Anything else that
+ * may differ from one to the next (CWR, or how many SACK blocks fit beside the payload) ends the run.
  */
 struct tcp_run {
 	struct rte_mbuf *packet, *last; /* NULL: none has begun */
@@ -234,8 +232,8 @@ static void run_send(struct tcp_conn *conn, struct tcp_run *run)
 
 	if (!packet)
 		return;
-	/* A chain is also a single segment whose headers have an mbuf of their own (refer_to_payload): nothing is to be
-	 * cut there. */
+	/* A single segment whose headers have an mbuf of their own (refer_to_payload) is a chain, too; it is not
+	 * split. */
 	more = packet->pkt_len > run->step ? packet->nb_segs - 1u : 0;
 	if (more) {
 		packet->ol_flags |= RTE_MBUF_F_TX_TCP_SEG;
@@ -248,7 +246,7 @@ static void run_send(struct tcp_conn *conn, struct tcp_run *run)
 	run->packet = NULL;
 }
 
-/* packet: of new data, with flags; false: it does not go with what has begun. */
+/* packet: new data, with flags; false: it cannot be added to this run. */
 static bool run_join(const struct tcp_conn *conn, struct tcp_run *run, struct rte_mbuf *packet, uint32_t seq,
 		     uint8_t flags, uint8_t tos)
 {
@@ -269,7 +267,7 @@ static bool run_join(const struct tcp_conn *conn, struct tcp_run *run, struct rt
 	return true;
 }
 
-/* The same as send_segment, sooner or later: run_send must follow. */
+/* The same as send_segment, perhaps later: run_send must follow. */
 static void run_put(struct tcp_conn *conn, struct tcp_run *run, struct rte_mbuf *packet, uint8_t flags, uint32_t seq,
 		    uint8_t tos, bool news)
 {
@@ -286,7 +284,7 @@ static void run_put(struct tcp_conn *conn, struct tcp_run *run, struct rte_mbuf 
 		run_send(conn, run);
 }
 
-/* run: of a port that cuts; NULL: it goes at once. */
+/* run: for a port with TSO; NULL: the segment is sent at once. */
 static bool transmit(struct tcp_conn *conn, struct rte_mbuf *m, struct tcp_run *run)
 {
 	const bool news = m == conn->send_next;
@@ -357,7 +355,7 @@ static bool segment_fits(const struct tcp_conn *conn, uint32_t bytes)
 	return pipe + bytes <= conn->cwnd || pipe == 0;
 }
 
-/* The next segment that was lost, if it may go; the first one whatever the window is now. */
+/* The next lost segment, if it may be sent; the first one is sent whatever the window. */
 static struct rte_mbuf *next_lost(struct tcp_conn *conn, bool *limited)
 {
 	struct rte_mbuf *m = conn->lost.first;
@@ -373,8 +371,9 @@ static struct rte_mbuf *next_lost(struct tcp_conn *conn, bool *limited)
 }
 
 /*
- * The next new segment, if it may go. A part of it goes where the whole does not fit into the peer's window but half of
- * the largest window is open; else waiting avoids the silly window (RFC 9293, 3.8.6.2.1), and a timer ends that.
+ * The next new segment, if it may be sent. If all of it does not fit into the peer's window, a part is sent when half
+ * of the largest window is open. Otherwise it waits, to avoid the silly window syndrome (RFC 9293, 3.8.6.2.1), until a
+ * timer ends that.
  */
 static struct rte_mbuf *next_new(struct tcp_conn *conn, bool *limited)
 {
@@ -420,7 +419,7 @@ void tcp_output(struct tcp_conn *conn)
 		tcp_mtu_return(conn);
 	while ((m = next_segment(conn, &limited))) {
 		if (net_room(conn->net) <= (cut.packet ? 1 : 0)) {
-			conn->flags |= TCP_OUTPUT; /* goes on when net_output has made room */
+			conn->flags |= TCP_OUTPUT; /* continues when net_output has made room */
 			break;
 		}
 		restart |= m == conn->send_head && m != conn->send_next;
@@ -474,8 +473,8 @@ uint64_t tcp_stalled_ns(const struct tcp_conn *conn)
 	return tcp_queued(conn) == 0 ? 0 : conn->net->now_ns - conn->moved_ns;
 }
 
-/* Copies payload behind the last one, if that waits and has room: a small one as a whole, with Nagle's rule also the
- * first part of a larger one, which fills the segment up. */
+/* Appends payload to the last segment of the queue, if that waits and has room: a small one as a whole, with Nagle's
+ * algorithm also the first part of a larger one, so that the segment becomes full. */
 static void join_payload(struct tcp_conn *conn, struct rte_mbuf *payload)
 {
 	struct net_priv *p = conn->send_next ? net_priv(conn->send_tail) : NULL;

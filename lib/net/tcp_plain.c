@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path of nearly all segments: of connections that there are, in IPv4 without options and fragments, in
- * untagged frames. Each is checked once on its way in, and gets all its headers at once on its way out. The checks are
- * those of the general way (input.c, ip4.c, tcp_input.c; output.c), which takes all that is not so.
+ * The fast path of nearly all segments: existing connections, IPv4 without options and fragments, untagged frames. A
+ * received segment is checked once, and a sent one gets all its headers at once. The checks are those of the general
+ * path (input.c, ip4.c, tcp_input.c; output.c), which handles everything else.
  */
 #include "net/plain.h"
 #include "net/tcp_internal.h"
@@ -14,7 +14,10 @@ struct plain_headers {
 
 /* ---- in ---- */
 
-/* The connection of a segment that only acknowledges and brings data; NULL: it is none, or not that far. */
+/*
+ * The connection of a segment that only acknowledges and brings data; NULL: it is something else, or its connection is
+ * being opened or in TIME_WAIT.
+ */
 static struct tcp_conn *find_conn_of(struct net *net, const struct net_packet *packet, const struct rte_tcp_hdr *tcp)
 {
 	struct tcp_conn *conn;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RACK-TLP (RFC 8985): a segment is lost when one that was sent later has been delivered, and it is late by more than
- * what reordering explains; a probe repairs, or reveals, losses at the end of a flight.
+ * RACK-TLP (RFC 8985): a segment is lost if one that was sent later has been delivered, and it is later than reordering
+ * explains. A probe repairs, or reveals, losses at the end of a flight.
  */
 #include "net/tcp_sender.h"
 
 enum {
-	PERSIST = 16,	      /* recoveries for which a wider reordering window stays */
+	PERSIST = 16,	      /* recoveries for which a wider reordering window is kept */
 	WIDEST = 64,	      /* times min_rtt / 4: srtt bounds it anyway */
-	PTO_MARGIN_US = 5000, /* the ACK of an odd last segment may be held back, and two round trips be 100 us here */
+	PTO_MARGIN_US = 5000, /* an odd last segment's ACK may be delayed, and two round trips be 100 us here */
 	PTO_FIRST_US = 1000000,
 };
 
@@ -24,7 +24,7 @@ static uint32_t age_us(const struct tcp_conn *conn, uint64_t sent_ns)
 	return (uint32_t)RTE_MIN(us, (uint64_t)INT32_MAX);
 }
 
-/* Whether an ACK of a segment that was sent twice is of the first transmission (RFC 8985, 6.2 step 2). */
+/* Whether the ACK of a segment that was sent twice is for the first transmission (RFC 8985, 6.2 step 2). */
 static bool is_of_original(const struct tcp_conn *conn, const struct net_priv *p, const struct tcp_segment *s,
 			   uint32_t rtt_us)
 {
@@ -48,7 +48,7 @@ void tcp_rack_delivered(struct tcp_conn *conn, const struct net_priv *p, struct 
 	}
 }
 
-/* RFC 8985, 6.2 step 4: duplicates widen the window, once a round trip. */
+/* RFC 8985, 6.2 step 4: duplicates widen the window, once per round trip. */
 void tcp_rack_adapt(struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	if (conn->sender & TCP_SENDER_DSACK_ROUND && !seq_lt(conn->snd_una, conn->rack_dsack_round))
@@ -76,14 +76,14 @@ static uint32_t reorder_window_us(const struct tcp_conn *conn)
 	return RTE_MIN((uint64_t)conn->min_rtt_us * (1u + conn->rack_wider) / 4, (uint64_t)tcp_srtt_us(conn));
 }
 
-/* Until it is lost; not above 0: it is. */
+/* The time until it counts as lost; 0 or less: it does. */
 static int64_t left_us(const struct tcp_conn *conn, const struct net_priv *p, uint32_t window_us)
 {
 	return (int64_t)conn->rack_rtt_us + window_us - age_us(conn, p->sent_ns);
 }
 
-/* RFC 8985, 6.3. The round trip that RACK knows may be longer than the timeout, where that is bounded or the path has
- * become shorter since: what has been out for a timeout is as late as the head. */
+/* RFC 8985, 6.3. RACK's round trip may exceed the timeout, if that is bounded or the path has become shorter: then a
+ * segment that has been in flight for a timeout is as late as the first one. */
 bool tcp_rack_recent(const struct tcp_conn *conn, const struct net_priv *p)
 {
 	return conn->features & TCP_FEATURE_SACK && age_us(conn, p->sent_ns) < RTE_MIN(conn->rack_rtt_us, conn->rto_us);
@@ -96,7 +96,7 @@ bool tcp_rack_detect(struct tcp_conn *conn)
 	bool any = false;
 
 	tcp_timer_stop(conn, TCP_TIMER_REORDER);
-	/* The list is in the order of sending: behind the first that is not late, none is. */
+	/* The list is in sending order: after the first segment that is not late, none is. */
 	while ((m = conn->flying.first)) {
 		const struct net_priv *p = net_priv(m);
 		int64_t left;
@@ -126,14 +126,14 @@ uint64_t tcp_tlp_delay_us(const struct tcp_conn *conn)
 		return 0;
 	if (conn->srtt_8) {
 		us = 2ull * tcp_srtt_us(conn);
-		/* A segment alone is acknowledged late. */
+		/* The ACK of a single segment may be delayed. */
 		us += conn->snd_nxt - conn->snd_una <= conn->mss ? floor_us
 								 : RTE_MIN((uint32_t)PTO_MARGIN_US, floor_us / 2);
 	}
 	return us;
 }
 
-/* New data if there is any and the peer has room, else the last segment again (RFC 8985, 7.3). */
+/* Sends new data if there is any and the peer has room, else the last segment again (RFC 8985, 7.3). */
 void tcp_tlp_send(struct tcp_conn *conn)
 {
 	struct rte_mbuf *m = conn->send_next;
@@ -148,7 +148,7 @@ void tcp_tlp_send(struct tcp_conn *conn)
 	conn->tlp_end = conn->snd_nxt;
 }
 
-/* Without a probe somebody would have had to notice the loss, and would have slowed down. */
+/* The probe has repaired a loss that would otherwise have been detected, so the window is reduced all the same. */
 static void repaired_by_probe(struct tcp_conn *conn)
 {
 	conn->net->counters.tcp_loss_probe_recoveries++;
@@ -158,13 +158,13 @@ static void repaired_by_probe(struct tcp_conn *conn)
 	tcp_congestion_reduced(conn);
 }
 
-/* RFC 8985, 7.4.2: what the ACK says of the probe. */
+/* RFC 8985, 7.4.2: evaluates an ACK for the probe. */
 void tcp_tlp_ack(struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	if (!(conn->sender & TCP_SENDER_TLP) || seq_lt(a->segment->ack, conn->tlp_end))
 		return;
 	if (conn->sender & TCP_SENDER_TLP_AGAIN && !a->dsack) {
-		/* The original's ACK may come first: the probe's own, a duplicate, tells then that nothing was lost. */
+		/* The original's ACK may come first. Then the probe's own, a duplicate, shows that nothing was lost. */
 		if (a->segment->ack == conn->tlp_end && (a->advanced || a->segment->space || a->segment->sack_count))
 			return;
 		if (a->segment->ack != conn->tlp_end)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data on its way up: RFC 9293, 3.10.7.4, the seventh and eighth step. */
+/* Received data: RFC 9293, 3.10.7.4, the seventh and eighth step. */
 #include <errno.h>
 
 #include "net/tcp_internal.h"
@@ -19,7 +19,7 @@ static void take_fin(struct tcp_conn *conn)
 		conn->state = TCP_CLOSING;
 		break;
 	case TCP_FIN_WAIT_2:
-		conn->state = TCP_CLOSING; /* for as long as the user is told */
+		conn->state = TCP_CLOSING; /* while the user is told */
 		if (!(conn->flags & TCP_READ_CLOSED) && conn->flags & TCP_TOLD)
 			conn->handler->finished(conn->user);
 		if (conn->state != TCP_CLOSED)
@@ -32,8 +32,8 @@ static void take_fin(struct tcp_conn *conn)
 		conn->handler->finished(conn->user);
 }
 
-/* Data that nobody will read: the peer must know (RFC 9293, 3.6.1). The number that it has acknowledged is the one that
- * it takes a RST with at once; ours may be further on by what was lost (RFC 5961, 3.2). */
+/* Data that nobody will read: the peer must be told (RFC 9293, 3.6.1). It accepts a RST at once only with the number
+ * that it has acknowledged; ours may be ahead of it by lost segments (RFC 5961, 3.2). */
 static void refuse_data(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	conn->net->counters.tcp_abort_on_data++;
@@ -41,7 +41,7 @@ static void refuse_data(struct tcp_conn *conn, const struct tcp_segment *s)
 	tcp_conn_end(conn, ECONNABORTED);
 }
 
-/* Data that is due; owns it. */
+/* Delivers data that is in order; owns it. */
 static void deliver_payload(struct tcp_conn *conn, struct rte_mbuf *payload, bool fin)
 {
 	const uint32_t bytes = payload->data_len;
@@ -49,8 +49,7 @@ static void deliver_payload(struct tcp_conn *conn, struct rte_mbuf *payload, boo
 	conn->rcv_nxt += bytes;
 	if (bytes == 0) {
 		rte_pktmbuf_free(payload);
-	} else if (unlikely(conn->flags &
-			    TCP_READ_CLOSED)) { /* the user has closed over what was delivered before it */
+	} else if (unlikely(conn->flags & TCP_READ_CLOSED)) { /* the user has closed while it got earlier data */
 		rte_pktmbuf_free(payload);
 		conn->net->counters.tcp_abort_on_data++;
 		tcp_abort(conn);
@@ -68,18 +67,21 @@ static void deliver_payload(struct tcp_conn *conn, struct rte_mbuf *payload, boo
 		take_fin(conn);
 }
 
-/* What waited for these bytes follows them. */
+/* Delivers the queued data that follows these bytes. */
 static void deliver_queued(struct tcp_conn *conn)
 {
 	struct rte_mbuf *m;
 	bool fin;
 
-	tcp_list(conn, TCP_ACK_NOW); /* a gap was filled, if only in part (RFC 5681, 4.2) */
+	tcp_list(conn, TCP_ACK_NOW); /* a gap was filled, at least in part (RFC 5681, 4.2) */
 	while (conn->state >= TCP_ESTABLISHED && (m = tcp_reorder_take(conn, &fin)))
 		deliver_payload(conn, m, fin);
 }
 
-/* Data before its turn. A duplicate ACK says so at once; a peer without SACK counts them, one for each segment. */
+/*
+ * Queues data that is out of order. A duplicate ACK reports it at once; a peer without SACK counts these, one per
+ * segment.
+ */
 static void put_aside(struct tcp_conn *conn, struct rte_mbuf *m, uint32_t seq, bool fin)
 {
 	tcp_reorder_put(conn, m, seq, fin);
@@ -104,7 +106,7 @@ void tcp_take_data(struct tcp_conn *conn, const struct tcp_segment *s)
 		rte_pktmbuf_adj(m, (uint16_t)old);
 		seq += old;
 		bytes -= old;
-		fin = fin && seq == conn->rcv_nxt; /* else it is old, too */
+		fin = fin && seq == conn->rcv_nxt; /* otherwise it is old, too */
 		tcp_list(conn, TCP_ACK_NOW);
 	}
 	if (unlikely(bytes && seq_lt(conn->rcv_adv, seq + bytes))) { /* the part beyond the window */
@@ -120,7 +122,7 @@ void tcp_take_data(struct tcp_conn *conn, const struct tcp_segment *s)
 		return;
 	}
 	if (unlikely(bytes && conn->flags & TCP_READ_CLOSED)) {
-		refuse_data(conn, s); /* reads the segment's header, which is in the mbuf */
+		refuse_data(conn, s); /* before the mbuf is freed, which has the segment's header */
 		rte_pktmbuf_free(m);
 		return;
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an acknowledgement means to the sender, and what the lack of one does: fast recovery by SACK and RACK (RFC 6675,
- * 8985) or, where the peer has no SACK, by duplicates (NewReno, RFC 6582), timeouts (RFC 6298), and the ways back from
- * a recovery that was a mistake: timestamps (Eifel, RFC 3522 and 4015), D-SACK (RFC 3708's idea) and F-RTO (RFC 5682).
- * Rule (4) of RFC 6675's NextSeg, the rescue retransmission, is left out: RACK finds the same loss one round trip
- * later, and never sends in vain. Limited transmit (RFC 3042) needs no code: a duplicate takes a segment out of the
- * pipe, and so lets one go.
+ * What an acknowledgement means to the sender, and what a missing one does. Fast recovery uses SACK and RACK (RFC 6675,
+ * 8985) or, if the peer has no SACK, duplicates (NewReno, RFC 6582); timeouts are those of RFC 6298. A spurious
+ * recovery is undone by timestamps (Eifel, RFC 3522 and 4015), D-SACK (the idea of RFC 3708) and F-RTO (RFC 5682). Rule
+ * (4) of RFC 6675's NextSeg, the rescue retransmission, is left out: RACK finds the same loss one round trip later, and
+ * never sends in vain. Limited transmit (RFC 3042) needs no code: a duplicate takes a segment out of the pipe, and so
+ * allows another.
  */
 #include "net/tcp_sender.h"
 
@@ -21,7 +21,7 @@ void tcp_sender_init(struct tcp_conn *conn)
 	tcp_congestion_init(conn);
 }
 
-/* A retransmission may be undone as long as all of it may prove to have been in vain. */
+/* A retransmission may be undone as long as all of it may turn out to be spurious. */
 static void undo_begin(struct tcp_conn *conn)
 {
 	conn->sender |= TCP_SENDER_UNDO;
@@ -37,7 +37,7 @@ static void set_state(struct tcp_conn *conn, enum tcp_recovery state)
 		conn->sender &= ~(uint32_t)(TCP_SENDER_FRTO | TCP_SENDER_FRTO_NEW);
 }
 
-/* Open, or with something out of order. */
+/* Back to open, or to disorder. */
 static void settle_recovery(struct tcp_conn *conn)
 {
 	set_state(conn, conn->sacked_segs || conn->dupacks || conn->lost.first || conn->retrans_segs
@@ -61,7 +61,7 @@ void tcp_enter_recovery(struct tcp_conn *conn)
 	set_state(conn, TCP_RECOVERY_FAST);
 }
 
-/* Without a change of the window; its end is that of a timeout's recovery. */
+/* Does not change the window; ends as a timeout's recovery does. */
 void tcp_recover_smaller(struct tcp_conn *conn)
 {
 	if (conn->recovery != TCP_RECOVERY_TIMEOUT) {
@@ -72,7 +72,7 @@ void tcp_recover_smaller(struct tcp_conn *conn)
 	tcp_list(conn, TCP_OUTPUT);
 }
 
-/* RFC 3168, 6.1.2: as a loss, at most once a window; nothing is sent again. */
+/* RFC 3168, 6.1.2: reduces as after a loss, at most once per window; nothing is retransmitted. */
 static void enter_reducing(struct tcp_conn *conn)
 {
 	conn->net->counters.tcp_ecn_reductions++;
@@ -82,7 +82,7 @@ static void enter_reducing(struct tcp_conn *conn)
 	set_state(conn, TCP_RECOVERY_REDUCING);
 }
 
-/* Eifel: the first retransmission cannot have been what this ACK answers. */
+/* Eifel: this ACK cannot answer the first retransmission. */
 static bool echoes_original(const struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	return conn->retrans_ts && a->segment->has_timestamp && conn->features & TCP_FEATURE_TIMESTAMP &&
@@ -114,7 +114,7 @@ static bool undo_recovery(struct tcp_conn *conn, const struct tcp_ack *a)
 	return true;
 }
 
-/* Each duplicate that the peer reports is a retransmission that was in vain. */
+/* Each duplicate that the peer reports is a spurious retransmission. */
 static void count_dsack(struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	const struct tcp_sack_block *b = a->segment->sacks;
@@ -129,13 +129,13 @@ static void count_dsack(struct tcp_conn *conn, const struct tcp_ack *a)
 	conn->undo_left = RTE_MAX(conn->undo_left - segments, 0);
 }
 
-/* Without SACK: what a duplicate stands for has left the network; all but the head may have. */
+/* Without SACK a duplicate means that a segment has left the network; all but the first one may have. */
 static void count_duplicate(struct tcp_conn *conn, struct tcp_ack *a)
 {
 	const uint32_t flight = conn->snd_nxt - conn->snd_una;
 
 	if (conn->recovery == TCP_RECOVERY_TIMEOUT && !seq_lt(conn->recover, conn->snd_nxt))
-		return; /* of what was sent before the timeout */
+		return; /* of data sent before the timeout */
 	if (conn->dupacks < UINT8_MAX)
 		conn->dupacks++;
 	if (conn->reno_sacked + conn->mss < flight) {
@@ -144,7 +144,7 @@ static void count_duplicate(struct tcp_conn *conn, struct tcp_ack *a)
 	}
 }
 
-/* A cumulative ACK of a peer without SACK covers what duplicates stood for, and one segment that they did not. */
+/* A cumulative ACK of a peer without SACK covers the segments that duplicates stood for, and one more. */
 static void settle_duplicates(struct tcp_conn *conn, struct tcp_ack *a)
 {
 	const uint32_t covered = a->acked > conn->mss ? a->acked - conn->mss : 0;
@@ -167,7 +167,7 @@ static bool find_losses(struct tcp_conn *conn, const struct tcp_ack *a)
 	return true;
 }
 
-/* Fast recovery goes on: a partial ACK tells a peer without SACK's next hole (RFC 6582, 3.2 step 3). */
+/* Fast recovery continues: a partial ACK shows the next hole of a peer without SACK (RFC 6582, 3.2 step 3). */
 static void in_recovery(struct tcp_conn *conn, struct tcp_ack *a)
 {
 	if (conn->features & TCP_FEATURE_SACK)
@@ -178,8 +178,8 @@ static void in_recovery(struct tcp_conn *conn, struct tcp_ack *a)
 	}
 }
 
-/* F-RTO (RFC 5682, 3.1): new data is sent after the first ACK that follows a timeout; what the next ACK says of it
- * tells whether the timeout was right. */
+/* F-RTO (RFC 5682, 3.1): new data is sent after the first ACK that follows a timeout; the next ACK shows whether the
+ * timeout was spurious. */
 static void after_timeout(struct tcp_conn *conn, struct tcp_ack *a)
 {
 	const bool recovered = !seq_lt(conn->snd_una, conn->recover);
@@ -191,8 +191,8 @@ static void after_timeout(struct tcp_conn *conn, struct tcp_ack *a)
 		return;
 	}
 	if (conn->sender & TCP_SENDER_FRTO) {
-		/* A cumulative ACK alone might cover what came before the timeout and was not acknowledged for a
-		 * hole. */
+		/* A cumulative ACK alone might cover data from before the timeout that was not acknowledged because of
+		 * a hole. */
 		const bool tells = conn->features & TCP_FEATURE_SACK || seq_lt(conn->recover, conn->snd_nxt);
 
 		if (a->original && tells && conn->sender & TCP_SENDER_UNDO) {
@@ -218,7 +218,7 @@ static void after_timeout(struct tcp_conn *conn, struct tcp_ack *a)
 		settle_recovery(conn);
 }
 
-/* What is flying when a reduction or recovery began has been acknowledged. */
+/* Everything that was in flight when a reduction or recovery began has been acknowledged. */
 static void finish_recovery(struct tcp_conn *conn, const struct tcp_ack *a)
 {
 	const bool fast = conn->recovery == TCP_RECOVERY_FAST;
@@ -235,7 +235,7 @@ static void finish_recovery(struct tcp_conn *conn, const struct tcp_ack *a)
 	settle_recovery(conn);
 }
 
-/* The states, and the ways between them. */
+/* The states and their transitions. */
 static void advance(struct tcp_conn *conn, struct tcp_ack *a)
 {
 	const bool fast = conn->recovery == TCP_RECOVERY_FAST;
@@ -248,7 +248,7 @@ static void advance(struct tcp_conn *conn, struct tcp_ack *a)
 		finish_recovery(conn, a);
 	else if (fast && a->advanced && echoes_original(conn, a) && undo_recovery(conn, a))
 		tcp_scoreboard_undo(conn), settle_recovery(conn);
-	else if (a->dsack && undo_recovery(conn, a)) /* perhaps long after the recovery */
+	else if (a->dsack && undo_recovery(conn, a)) /* this may be long after the recovery */
 		settle_recovery(conn);
 	else if (fast)
 		in_recovery(conn, a);
@@ -269,7 +269,7 @@ static void take_news(struct tcp_conn *conn, uint32_t ack, struct tcp_ack *a)
 	a->acked = ack - conn->snd_una;
 	tcp_queue_release(conn, ack, a);
 	if (conn->recovery == TCP_RECOVERY_NONE)
-		conn->recover = conn->snd_una; /* not so far behind that it seems to be ahead */
+		conn->recover = conn->snd_una; /* not so far behind that it would seem to be ahead */
 	conn->snd_una = ack;
 	conn->progress_ns = conn->moved_ns = conn->net->now_ns;
 	conn->tries = 0;
@@ -309,8 +309,7 @@ bool tcp_sender_ack(struct tcp_conn *conn, const struct tcp_segment *s)
 	if (conn->congestion->heard)
 		conn->congestion->heard(conn, &a);
 	advance(conn, &a);
-	/* A reduction that has just ended leaves the window at what it led to; the slow start after a timeout goes
-	 * on. */
+	/* A reduction that has just ended has set the window; slow start after a timeout goes on. */
 	if (conn->recovery == before || (before != TCP_RECOVERY_REDUCING && before != TCP_RECOVERY_FAST))
 		tcp_congestion_ack(conn, &a);
 	if (a.advanced || a.sacked || a.lost)
@@ -354,21 +353,21 @@ void tcp_sender_arm(struct tcp_conn *conn, bool restart)
 	}
 	when_ns = conn->rto_ns;
 	probe_us = tcp_tlp_delay_us(conn);
-	if (probe_us) { /* not later than the timeout, of which it takes the place */
+	if (probe_us) { /* not later than the timeout that it replaces */
 		conn->sender |= TCP_SENDER_TLP_TIMER;
 		when_ns = RTE_MIN(when_ns, now_ns + probe_us * NET_US);
 	}
 	tcp_timer_start(conn, TCP_TIMER_RETRANSMIT, when_ns > now_ns ? (when_ns - now_ns) / NET_US : 0);
 }
 
-/* Whether a timeout is a new sign of congestion: one reduction for each flight is enough. */
+/* Whether a timeout is a new sign of congestion: there is one reduction per flight. */
 static bool reduces(const struct tcp_conn *conn)
 {
 	return conn->recovery <= TCP_RECOVERY_DISORDER || !seq_lt(conn->snd_una, conn->recover) ||
 	       (conn->recovery == TCP_RECOVERY_TIMEOUT && conn->tries == 0);
 }
 
-/* RFC 6298, 5. What was sent too recently for RACK stays in flight (RFC 8985, 6.3). */
+/* RFC 6298, 5. Segments that were sent too recently for RACK stay in flight (RFC 8985, 6.3). */
 static void retransmission_timeout(struct tcp_conn *conn)
 {
 	const bool reneged = conn->send_head && net_priv(conn->send_head)->segment & TCP_SEG_SACKED;
@@ -396,13 +395,13 @@ static void retransmission_timeout(struct tcp_conn *conn)
 	tcp_back_off(conn);
 }
 
-/* Nothing is in flight, and the peer's window holds back what waits: a probe, or what fits in a small window. */
+/* Nothing is in flight, and the peer's window is too small for what waits: sends a probe, or what fits. */
 static void window_timeout(struct tcp_conn *conn)
 {
 	if (conn->tries < UINT8_MAX)
 		conn->tries++;
 	tcp_probe(conn);
-	/* Several of them in the time after which a peer that says nothing is given up. */
+	/* Several probes before a peer that does not answer is given up. */
 	conn->rto_us = RTE_MIN(conn->rto_us, conn->user_timeout_ms * 1000 / PROBES / 2);
 	tcp_back_off(conn);
 }
@@ -421,7 +420,7 @@ void tcp_sender_timer(struct tcp_conn *conn, enum tcp_timer which)
 	} else if (conn->sender & TCP_SENDER_TLP_TIMER) {
 		tcp_tlp_send(conn);
 		tcp_sender_arm(conn, true);
-	} else if (conn->snd_wnd == 0) { /* the peer took its window back: nothing was lost on the way */
+	} else if (conn->snd_wnd == 0) { /* the peer shrank its window; nothing was lost */
 		conn->net->counters.tcp_zero_window_probes++;
 		tcp_transmit_head(conn);
 		tcp_back_off(conn);

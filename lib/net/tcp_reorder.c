@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Out-of-order segments: a sorted list of runs, each a chain of mbufs without a gap. What a sender has in flight behind
- * a hole comes in order, so nearly every segment is the last run's next one, which needs no search; else the runs are
- * searched from the front, where a retransmission belongs. Their number is bounded, so a search is. The segments of a
- * connection and those of the whole stack are bounded too: a few hundred peers that leave a hole for ever would take
- * all its mbufs.
+ * Out-of-order segments: a sorted list of runs, each a chain of mbufs without a gap. Segments that follow a hole arrive
+ * in order, so nearly every one extends the last run, and needs no search. For others the runs are searched from the
+ * front, where a retransmission belongs. The number of runs is bounded, and so is a search. The segments per connection
+ * and per stack are bounded too: otherwise a few hundred peers that leave a hole for ever would take all mbufs.
  */
 #include "net/tcp_internal.h"
 
 enum {
-	LOOKS_MAX = 16,	     /* connections looked at for each segment that finds the stack's share used up */
-	STUCK_MS = 1000,     /* a list whose hole is not filled for so long may be given up */
-	CONNECTION_PART = 2, /* a connection may have 1/2 of the stack's share */
+	LOOKS_MAX = 16,	     /* connections that are checked for each segment that exceeds the stack's limit */
+	STUCK_MS = 1000,     /* a list whose hole is not filled for this long may be dropped */
+	CONNECTION_PART = 2, /* a connection may have half of the stack's limit */
 	SACKS_AN_ACK = 3,    /* blocks beside timestamps (RFC 2018, 3) */
 };
 
-/* The share is used up: gives up the list of a connection that makes no progress, so that nobody can sit on it. Its
- * peer has no acknowledgement of it, and sends it again. */
+/* The limit is reached: drops the list of a connection that makes no progress, so that nobody can hold it for ever. Its
+ * peer has no acknowledgement for it, and sends it again. */
 static void give_up_one(struct net *net)
 {
 	for (unsigned i = 0; i < LOOKS_MAX; i++) {
@@ -56,7 +55,7 @@ static void count_out(struct tcp_conn *conn)
 	conn->net->reorder_mbufs--;
 }
 
-/* Frees a whole run that is in the list no more. */
+/* Frees a whole run that is no longer in the list. */
 static void free_run(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	while (m) {
@@ -72,7 +71,7 @@ static void free_run(struct tcp_conn *conn, struct rte_mbuf *m)
 
 static bool set_duplicate(struct tcp_conn *conn, uint32_t begin, uint32_t end)
 {
-	/* One block an ACK: a segment that repeats several runs reports the first. */
+	/* One duplicate block per ACK: a segment that repeats several runs reports the first. */
 	if (!(conn->features & TCP_FEATURE_SACK) || conn->flags & TCP_DSACK_DUE)
 		return false;
 	conn->dsack = (struct tcp_sack_block){ begin, end };
@@ -83,7 +82,7 @@ static bool set_duplicate(struct tcp_conn *conn, uint32_t begin, uint32_t end)
 void tcp_note_duplicate(struct tcp_conn *conn, uint32_t begin, uint32_t end)
 {
 	if (conn->flags & TCP_DSACK_DUE)
-		tcp_send_ack(conn); /* an earlier segment's goes first */
+		tcp_send_ack(conn); /* an earlier segment's block goes first */
 	conn->net->counters.tcp_dsack_old_sent += set_duplicate(conn, begin, end);
 }
 
@@ -97,9 +96,9 @@ static bool is_apart(const struct tcp_sack_block *b, uint32_t begin, uint32_t en
 	return seq_lt(b->begin, begin) || seq_lt(end, b->end);
 }
 
-/* How many blocks the peer has not been told of, the one from begin to end apart. One ACK goes out at the end of a
- * turn: what it has no room for goes now, or a peer whose losses are many would take what came between them for lost,
- * too. */
+/* How many blocks the peer has not been told of, apart from the one from begin to end. There is one ACK at the end of a
+ * turn. Blocks that do not fit into it must be sent now: with many losses the peer would take the segments between them
+ * for lost, too. */
 static unsigned count_fresh(struct tcp_conn *conn, uint32_t begin, uint32_t end)
 {
 	const unsigned room = SACKS_AN_ACK - !!(conn->flags & TCP_DSACK_DUE);
@@ -113,7 +112,7 @@ static unsigned count_fresh(struct tcp_conn *conn, uint32_t begin, uint32_t end)
 	return 0;
 }
 
-/* The run that was touched last comes first; those that it has swallowed go. */
+/* Puts the run that was touched last first, and removes those that it has absorbed. */
 static void note_run(struct tcp_conn *conn, uint32_t begin, uint32_t end)
 {
 	struct tcp_sack_block kept[TCP_SACK_BLOCKS_MAX];
@@ -131,7 +130,7 @@ static void note_run(struct tcp_conn *conn, uint32_t begin, uint32_t end)
 	conn->sacks_fresh = (uint8_t)(fresh + 1);
 }
 
-/* Blocks that have become part of the stream go. */
+/* Removes blocks that have become part of the stream. */
 static void forget_runs(struct tcp_conn *conn)
 {
 	unsigned count = 0;
@@ -145,7 +144,7 @@ static void forget_runs(struct tcp_conn *conn)
 
 /* ---- the list ---- */
 
-/* A segment on its way in: begin and end are sequence numbers, a FIN's one included. */
+/* A received segment: begin and end are sequence numbers, including that of a FIN. */
 struct arrival {
 	struct rte_mbuf *m;
 	uint32_t begin, end;
@@ -183,7 +182,7 @@ static struct rte_mbuf *next_run(const struct tcp_conn *conn, struct rte_mbuf *r
 	return run ? tcp_reorder_priv(run)->next_run : conn->reorder;
 }
 
-/* Unlinks the run behind `before`. */
+/* Unlinks the run after `before`. */
 static void unlink_next(struct tcp_conn *conn, struct rte_mbuf *before)
 {
 	struct rte_mbuf *run = next_run(conn, before), *after = tcp_reorder_priv(run)->next_run;
@@ -197,7 +196,7 @@ static void unlink_next(struct tcp_conn *conn, struct rte_mbuf *before)
 	conn->reorder_runs--;
 }
 
-/* Runs behind `before` that lie in the new segment go; of one that it only reaches into, it loses its own part. */
+/* Removes runs after `before` that lie within the new segment; if it only overlaps one, the segment is cut. */
 static void clear_way(struct tcp_conn *conn, struct rte_mbuf *before, struct arrival *a)
 {
 	struct rte_mbuf *run;
@@ -215,7 +214,7 @@ static void clear_way(struct tcp_conn *conn, struct rte_mbuf *before, struct arr
 	}
 }
 
-/* The segment goes on where the run ends. */
+/* Appends the segment to the run. */
 static void extend_run(struct tcp_conn *conn, struct rte_mbuf *run, struct arrival *a)
 {
 	struct tcp_reorder_priv *p = tcp_reorder_priv(run);
@@ -242,7 +241,7 @@ static void insert_run(struct tcp_conn *conn, struct rte_mbuf *before, const str
 	conn->reorder_runs++;
 }
 
-/* Joins the run behind this one to it, if there is no gap left between them. */
+/* Merges the run after this one into it if there is no gap between them. */
 static void join_run(struct tcp_conn *conn, struct rte_mbuf *run)
 {
 	struct tcp_reorder_priv *p = tcp_reorder_priv(run);
@@ -264,13 +263,13 @@ static void drop_segment(struct tcp_conn *conn, struct rte_mbuf *m)
 void tcp_reorder_put(struct tcp_conn *conn, struct rte_mbuf *payload, uint32_t seq, bool fin)
 {
 	struct arrival a = { payload, seq, seq + payload->data_len + fin, fin };
-	const bool refuse = over_budget(conn); /* first: it may give up this very list */
+	const bool refuse = over_budget(conn); /* first, because it may drop this very list */
 	struct rte_mbuf *run = run_before(conn, seq);
 	const struct tcp_reorder_priv *p = run ? tcp_reorder_priv(run) : NULL;
 
-	if (p && seq_lt(a.begin, p->end)) { /* its front is there */
+	if (p && seq_lt(a.begin, p->end)) { /* its beginning is already there */
 		if (conn->flags & TCP_DSACK_DUE)
-			tcp_send_ack(conn); /* an earlier segment's goes first */
+			tcp_send_ack(conn); /* an earlier segment's block goes first */
 		note_repeated(conn, a.begin, seq_lt(p->end, a.end) ? p->end : a.end);
 		if (seq_le(a.end, p->end)) {
 			note_run(conn, p->seq, p->end);
@@ -297,7 +296,7 @@ void tcp_reorder_put(struct tcp_conn *conn, struct rte_mbuf *payload, uint32_t s
 	note_run(conn, tcp_reorder_priv(run)->seq, tcp_reorder_priv(run)->end);
 }
 
-/* The first mbuf of the first run leaves; the run's own figures move on to its next one. */
+/* Removes the first mbuf of the first run; the run's fields move to the next mbuf. */
 static struct rte_mbuf *pop_segment(struct tcp_conn *conn)
 {
 	struct rte_mbuf *m = conn->reorder;
@@ -320,8 +319,8 @@ static struct rte_mbuf *pop_segment(struct tcp_conn *conn)
 	return m;
 }
 
-/* What of the first run has come meanwhile by another way is one duplicate, however many segments it was in (RFC
- * 2883, 4 (3)). *noted is the run's last segment, which stays while its first ones leave. */
+/* The part of the first run that has also arrived in order is one duplicate, however many segments it was in (RFC 2883,
+ * 4 (3)). *noted is the run's last segment, which stays the same while the first ones are removed. */
 static void note_overtaken(struct tcp_conn *conn, const struct rte_mbuf **noted)
 {
 	const struct tcp_reorder_priv *p = tcp_reorder_priv(conn->reorder);

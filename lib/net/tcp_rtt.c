@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Round-trip times and the retransmission timeout (RFC 6298). The clock of what was sent but once is taken first, for
- * it is finer than timestamps'; timestamps (RFC 7323, 4) tell where something was sent twice and Karn's rule forbids
- * that.
+ * Round-trip times and the retransmission timeout (RFC 6298). The send time of segments that were sent only once has
+ * the finer resolution, and is used first. Timestamps (RFC 7323, 4) are used for segments that were sent twice, where
+ * Karn's algorithm allows no sample.
  */
 #include "net/tcp_sender.h"
 
 enum {
 	INITIAL_RTO_US = 1000000,
 	RTT_MAX_US = 60000000,
-	MIN_RTT_LASTS_S = 300, /* routes change: a lower one of long ago is not for ever */
+	MIN_RTT_LASTS_S = 300, /* routes change, so an old minimum does not count for ever */
 };
 
 static uint32_t rto_us(const struct tcp_conn *conn)
@@ -19,7 +19,7 @@ static uint32_t rto_us(const struct tcp_conn *conn)
 
 	if (conn->srtt_8 == 0)
 		us = RTE_MAX((uint32_t)INITIAL_RTO_US, o->rto_min_us);
-	else /* the floor is for delayed ACKs, which come on top of the round trip */
+	else /* the minimum is for delayed ACKs, which are added to the round trip */
 		us = tcp_srtt_us(conn) + RTE_MAX(conn->rttvar_4, o->rto_min_us);
 	return RTE_MIN(us, o->rto_max_us);
 }
@@ -41,8 +41,8 @@ static void note_min(struct tcp_conn *conn, uint32_t us)
 }
 
 /*
- * One sample. There may be hundreds in a round trip, so that a variance averaged over samples would forget within one
- * (RFC 7323, 4.2). The one that counts follows the largest of each round trip: up at once, down by a quarter.
+ * Takes one sample. There may be hundreds per round trip, so a variance averaged over samples would forget within one
+ * (RFC 7323, 4.2). Instead it follows the largest deviation of each round trip: up at once, down by a quarter.
  */
 static void sample(struct tcp_conn *conn, uint32_t us)
 {
@@ -86,7 +86,7 @@ void tcp_measure_rtt(struct tcp_conn *conn, uint64_t sent_ns)
 	conn->rto_us = rto_us(conn);
 }
 
-/* What the echo says, 0 where it says nothing: a millisecond is its grain. */
+/* The round trip by the timestamp's echo, 0 if that says nothing; its resolution is a millisecond. */
 static uint32_t echoed_us(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	uint32_t ms;
@@ -111,8 +111,8 @@ void tcp_rtt_ack(struct tcp_conn *conn, struct tcp_ack *a)
 		sample(conn, a->rtt_us);
 		conn->rto_us = rto_us(conn);
 	} else if (a->advanced) {
-		/* Without a sample, and on a lossy path there might be none for long, progress ends the backoff, but
-		 * for a factor of two: a path that has become slower gets a chance. */
+		/* Without samples, which a lossy path may not give for long, progress ends the backoff except for a
+		 * factor of two, so that a path that has become slower gets a chance. */
 		conn->rto_us = RTE_MIN(conn->rto_us, 2 * rto_us(conn));
 	}
 }

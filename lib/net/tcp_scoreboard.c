@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The send queue and what is known of its segments (RFC 6675's scoreboard). Peers may lie in SACK blocks: a block
- * counts only within what was sent, and marks whole segments only. What one ACK may cost is bounded: a block's place is
- * found by links that skip 64 segments, and runs that were SACKed before are jumped over by links between them, which
- * are shortened on the way (Tarjan's path halving): the sum over a segment's life is a small constant.
+ * The send queue, and what is known of its segments (the scoreboard of RFC 6675). Peers may send false SACK blocks: a
+ * block counts only within what was sent, and marks only whole segments. The cost of an ACK is bounded: a block's
+ * beginning is found by links that skip 64 segments, and runs that were SACKed before are skipped by links, which are
+ * shortened on the way (Tarjan's path halving). The sum over a segment's life is a small constant.
  */
 #include "net/tcp_sender.h"
 
 enum {
 	SKIP = 64,	   /* one segment in this many is in conn->skips */
-	INSERT_STEPS = 16, /* how far the list of lost segments is kept sorted */
+	INSERT_STEPS = 16, /* how far the list of lost segments is searched to keep it sorted */
 };
 
 static void list_insert(struct tcp_segment_list *list, struct rte_mbuf *m, struct rte_mbuf *after)
@@ -43,7 +43,7 @@ void tcp_queue_append(struct tcp_conn *conn, struct rte_mbuf *m)
 	}
 }
 
-/* A segment starts to fly. */
+/* Marks a segment as in flight. */
 static void fly(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	struct net_priv *p = net_priv(m);
@@ -71,7 +71,7 @@ static void lost_remove(struct tcp_conn *conn, struct rte_mbuf *m)
 	list_remove(&conn->lost, m);
 }
 
-/* Takes a segment out of the list it is in. */
+/* Removes a segment from its list. */
 static void take_out_segment(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	if (net_priv(m)->segment & TCP_SEG_FLYING)
@@ -80,7 +80,7 @@ static void take_out_segment(struct tcp_conn *conn, struct rte_mbuf *m)
 		lost_remove(conn, m);
 }
 
-/* Losses come in order mostly, and a place is found next to the last one; it may be a little off. */
+/* Losses mostly come in order, so the right place is near the last one; it need not be exact. */
 static void lost_insert(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	const uint32_t seq = net_priv(m)->seq;
@@ -184,7 +184,7 @@ static void release_one(struct tcp_conn *conn, struct rte_mbuf *m, struct tcp_ac
 		delivered(conn, p, a);
 	}
 	conn->send_head = p->next;
-	/* What goes out by a chain of mbufs is the driver's chain: this is our reference to one of them. */
+	/* The rest of the chain is the driver's; this is our reference to one of its mbufs. */
 	if (likely(!m->next))
 		net_free(conn->net, m);
 	else
@@ -217,7 +217,7 @@ void tcp_queue_release(struct tcp_conn *conn, uint32_t ack, struct tcp_ack *a)
 		conn->send_tail = NULL;
 }
 
-/* The first segment that begins at seq or after it. */
+/* The first segment that begins at or after seq. */
 static struct rte_mbuf *seek(const struct tcp_conn *conn, uint32_t seq)
 {
 	uint64_t *steps = &conn->net->counters.tcp_sack_steps;
@@ -231,8 +231,8 @@ static struct rte_mbuf *seek(const struct tcp_conn *conn, uint32_t seq)
 	return m;
 }
 
-/* The first segment behind a SACKed one that is not SACKed. A SACKed segment's `newer` is a later one, with nothing but
- * SACKed segments between; NULL: not known. */
+/* The first segment after a SACKed one that is not SACKed. A SACKed segment's `newer` is a later one, with only SACKed
+ * segments between them; NULL: not known. */
 static struct rte_mbuf *behind(const struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	for (; m && net_priv(m)->segment & TCP_SEG_SACKED; conn->net->counters.tcp_sack_steps++) {
@@ -275,8 +275,8 @@ static void sack_block(struct tcp_conn *conn, const struct tcp_sack_block *block
 	}
 }
 
-/* The first block is a duplicate's if it lies below the ACK or within the second (RFC 2883, 4). What it says must be of
- * what was sent in this and the last window; a peer that lies about that makes us send no more than its own window. */
+/* The first block reports a duplicate if it lies below the ACK or within the second block (RFC 2883, 4). It must be
+ * within what was sent in this window and the last; if a peer lies about that, we send at most its own window again. */
 static bool is_dsack(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const struct tcp_sack_block *b = s->sacks;
@@ -297,7 +297,7 @@ void tcp_scoreboard_sack(struct tcp_conn *conn, const struct tcp_segment *s, uin
 		a->dsack_bytes = s->sacks[0].end - s->sacks[0].begin;
 		from = 1;
 	}
-	/* By sequence: what came in order is not to look reordered. */
+	/* In sequence order, so that what arrived in order does not look reordered. */
 	for (unsigned i = from, at; i < s->sack_count; i++) {
 		const struct tcp_sack_block *b = &s->sacks[i];
 
@@ -344,7 +344,7 @@ void tcp_scoreboard_undo(struct tcp_conn *conn)
 {
 	struct rte_mbuf *m;
 
-	/* They were sent before what flies now: the last one first, to the front. */
+	/* They were sent before everything in flight, so they go to the front, the last one first. */
 	while ((m = conn->lost.last)) {
 		struct net_priv *p = net_priv(m);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connection table: where connections come from, how they are found, and how they end. */
+/* The connection table: how connections are created, found and ended. */
 #include <errno.h>
 #include <rte_jhash.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "net/tcp_internal.h"
 
 enum {
-	IDLE_LOOKS_MAX = 64,  /* connections looked at for an idle one, each time that none is free */
-	KEEP_INTERVAL_S = 75, /* RFC 9293, 3.8.4 leaves them open; these are the kernel's */
+	IDLE_LOOKS_MAX = 64,  /* connections that are checked for an idle one, each time when none is free */
+	KEEP_INTERVAL_S = 75, /* RFC 9293, 3.8.4 leaves these open; they are the kernel's values */
 	KEEP_PROBES = 9,
 	QUICK_ACKS = 16,
 };
@@ -42,8 +42,7 @@ void tcp_defaults(struct net_options *o)
 int tcp_table_init(struct net *net)
 {
 	const uint32_t count = net->options.connections_max;
-	const uint32_t buckets =
-		rte_align32pow2(count); /* at most one connection a bucket: memory of idle ones counts */
+	const uint32_t buckets = rte_align32pow2(count); /* at most one connection per bucket: idle ones cost memory */
 
 	net->conns = calloc(count, sizeof(*net->conns));
 	net->hash = calloc(buckets, sizeof(*net->hash));
@@ -78,7 +77,7 @@ void tcp_table_fini(struct net *net)
 	free(net->hash);
 }
 
-/* Numbers of connections begin at 1. */
+/* Connections are numbered from 1. */
 static struct tcp_conn *conn_at(const struct net *net, uint32_t number)
 {
 	return number ? &net->conns[number - 1] : NULL;
@@ -115,7 +114,7 @@ static inline bool is_between(const struct tcp_conn *conn, const struct net_addr
 	       net_address_equal(&conn->path.remote, remote) && net_address_equal(&conn->path.local, local);
 }
 
-/* The one that was found last is looked at first: it spares who sends several segments in a row the hash. */
+/* The last result is tried first, which saves the hash for several segments in a row. */
 struct tcp_conn *tcp_find(struct net *net, const struct net_address *local, rte_be16_t local_port,
 			  const struct net_address *remote, rte_be16_t remote_port)
 {
@@ -173,7 +172,7 @@ void tcp_conn_init(struct tcp_conn *conn, struct net *net, const struct tcp_list
 		.ctx = listener->ctx,
 		.features = features,
 		.rcv_scale = scale,
-		.mss = 536, /* RFC 9293, 3.7.1: until the peer says otherwise */
+		.mss = 536, /* RFC 9293, 3.7.1: the default until the peer says otherwise */
 		.timer.fire = tcp_timer_fire,
 		.progress_ns = net->now_ns,
 		.heard_ms = net_ms(net),
@@ -187,7 +186,7 @@ void tcp_conn_init(struct tcp_conn *conn, struct net *net, const struct tcp_list
 		.keep_probes = (uint8_t)RTE_MIN(o->keepalive_probes, (uint32_t)UINT8_MAX),
 		.user_timeout_ms = o->user_timeout_ms,
 	};
-	/* RFC 6528: a clock of 4 us plus the four-tuple's secret. */
+	/* RFC 6528: a 4 us clock plus a secret of the four-tuple. */
 	tcp_set_iss(conn, (uint32_t)(net->now_ns / 4000) +
 				  (uint32_t)tcp_secret(net, TCP_SECRET_ISS, &path->local, &path->remote, ports, 0));
 }
@@ -201,14 +200,14 @@ static void time_wait_unlink(struct tcp_conn *conn)
 	conn->older = conn->newer = NULL;
 }
 
-/* Nothing is under way on it, in either direction. */
+/* Nothing is in flight in either direction. */
 static bool is_idle(const struct tcp_conn *conn)
 {
 	return (conn->state == TCP_ESTABLISHED || conn->state == TCP_CLOSE_WAIT || conn->state == TCP_FIN_WAIT_2) &&
 	       conn->snd_una == conn->snd_nxt && !conn->send_head && conn->unread == 0 && !conn->reorder;
 }
 
-/* The connection, of those looked at, that has been idle for longest, and for long enough; NULL when there is none. */
+/* The connection that has been idle longest, and long enough, of those that are checked; NULL: there is none. */
 static struct tcp_conn *find_idle(struct net *net)
 {
 	struct tcp_conn *idlest = NULL;
@@ -216,7 +215,7 @@ static struct tcp_conn *find_idle(struct net *net)
 
 	for (unsigned i = 0; i < IDLE_LOOKS_MAX; i++) {
 		struct tcp_conn *conn = &net->conns[net->idle_hand++ % net->options.connections_max];
-		const uint32_t idle_ms = net_ms(net) - conn->data_ms; /* what answers keepalives alone is idle */
+		const uint32_t idle_ms = net_ms(net) - conn->data_ms; /* answering keepalives alone is idle, too */
 
 		if (is_idle(conn) && idle_ms >= longest_ms) {
 			longest_ms = idle_ms;
@@ -227,8 +226,8 @@ static struct tcp_conn *find_idle(struct net *net)
 }
 
 /*
- * A connection, of those looked at, whose address has more than twice as many as the newcomer's would have: an idle one
- * if there is one, and of these the one on which no data has moved for longest. NULL when there is none.
+ * A connection, of those that are checked, whose address has more than twice as many as the newcomer's would have: an
+ * idle one if possible, and of these the one whose data moved longest ago. NULL: there is none.
  */
 static struct tcp_conn *find_crowded(struct net *net, const struct net_address *newcomer)
 {
@@ -253,8 +252,8 @@ bool tcp_is_crowded(struct net *net, const struct net_address *newcomer)
 	return !net->free_list && !net->time_wait_oldest && !find_idle(net) && find_crowded(net, newcomer);
 }
 
-/* All connections are in use: one that is over, that nobody has used for long, or of an address that has many gives
- * way. */
+/* All connections are in use. Frees one that has ended, one that nobody has used for long, or one of an address that
+ * has many. */
 static void make_conn_room(struct net *net, const struct net_address *newcomer)
 {
 	struct tcp_conn *idle;
@@ -272,7 +271,7 @@ static void make_conn_room(struct net *net, const struct net_address *newcomer)
 		tcp_reset_peer(idle);
 		tcp_conn_end(idle, ETIMEDOUT);
 	}
-	tcp_flush(net); /* brings its memory to the free list now */
+	tcp_flush(net); /* returns its memory to the free list now */
 }
 
 struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *listener, const struct net_path *path,
@@ -309,7 +308,7 @@ static void unhash(struct tcp_conn *conn)
 	*link = conn->hash_next;
 }
 
-/* The user hears of the end once. */
+/* Tells the user once that the connection has ended. */
 static void tell_closed(struct tcp_conn *conn, int reason)
 {
 	if (!(conn->flags & TCP_TOLD))
@@ -336,7 +335,7 @@ void tcp_conn_end(struct tcp_conn *conn, int reason)
 	tcp_window_release(conn);
 	wheel_cancel(&net->wheel, &conn->timer);
 	tell_closed(conn, reason);
-	tcp_list(conn, 0); /* tcp_flush puts it on the free list: pointers stay good for the rest of the turn */
+	tcp_list(conn, 0); /* tcp_flush frees it, so pointers stay valid for the rest of the turn */
 }
 
 void tcp_enter_time_wait(struct tcp_conn *conn)
@@ -371,7 +370,7 @@ void tcp_list(struct tcp_conn *conn, uint32_t why)
 	conn->net->ack_tail = &conn->list_next;
 }
 
-/* What one connection has to send at the end of a turn. */
+/* Sends what one connection has to send at the end of a turn. */
 static void flush_conn(struct tcp_conn *conn)
 {
 	if (conn->flags & TCP_OUTPUT) {
@@ -381,8 +380,8 @@ static void flush_conn(struct tcp_conn *conn)
 	tcp_ack_due(conn);
 }
 
-/* The end of a turn: sends what became possible, then the ACKs that no data has carried. What finds the output queue
- * full comes in the next call, behind those that had no turn yet. */
+/* The end of a turn: sends new segments, then the ACKs that no data has carried. If the output queue is full, the rest
+ * is sent by the next call, after connections that had no turn yet. */
 void tcp_flush(struct net *net)
 {
 	struct tcp_conn *list = net->ack_list, **end = net->ack_tail;

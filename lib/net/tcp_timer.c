@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a connection waits for, and what happens when it has waited long enough. */
+/* A connection's timers, and what happens when they expire. */
 #include "net/tcp_internal.h"
 
 #include <errno.h>
@@ -9,13 +9,13 @@ static struct tcp_conn *conn_of(struct wheel_timer *timer)
 	return (struct tcp_conn *)((char *)timer - offsetof(struct tcp_conn, timer));
 }
 
-/* A wheel's timer that is armed for an earlier time stays there: when it fires, it is moved to the next deadline. */
+/* A wheel timer that is armed for an earlier time stays as it is; when it fires, it is moved to the next deadline. */
 void tcp_timer_start(struct tcp_conn *conn, enum tcp_timer which, uint64_t delay_us)
 {
 	const uint64_t now_ns = conn->net->now_ns;
 	uint64_t when_ns = now_ns + delay_us * NET_US;
 
-	/* A timeout that the user has set is kept to: no backoff goes beyond it. */
+	/* If the user has set a timeout, backoff does not exceed it. */
 	if (which == TCP_TIMER_RETRANSMIT && conn->flags & TCP_OWN_TIMEOUT && conn->state >= TCP_ESTABLISHED) {
 		when_ns = RTE_MIN(when_ns, conn->moved_ns + conn->user_timeout_ms * NET_MS);
 		when_ns = RTE_MAX(when_ns, now_ns);
@@ -25,7 +25,7 @@ void tcp_timer_start(struct tcp_conn *conn, enum tcp_timer which, uint64_t delay
 		wheel_arm(&conn->net->wheel, &conn->timer, when_ns);
 }
 
-/* The peer is not there any more. What it might still hear is said by the caller. */
+/* The peer is gone. The caller sends what it might still receive. */
 static void give_up_conn(struct tcp_conn *conn)
 {
 	conn->net->counters.tcp_timeouts++;
@@ -39,7 +39,7 @@ static void syn_timeout(struct tcp_conn *conn)
 		tcp_conn_end(conn, conn->soft_error ? conn->soft_error : ETIMEDOUT);
 		return;
 	}
-	/* Something on the way may drop a SYN that asks for ECN (RFC 3168, 6.1.1.1). */
+	/* Something on the path may drop a SYN that asks for ECN (RFC 3168, 6.1.1.1). */
 	if (conn->state == TCP_SYN_SENT)
 		conn->features &= (uint8_t)~TCP_FEATURE_ECN;
 	tcp_send_syn(conn);
@@ -75,7 +75,7 @@ void tcp_timer_idle(struct tcp_conn *conn)
 		tcp_timer_stop(conn, TCP_TIMER_STATE);
 }
 
-/* One number below what was sent: nothing new, and the peer must answer (RFC 9293, 3.8.4). */
+/* One number below what was sent: not new data, but the peer must answer (RFC 9293, 3.8.4). */
 static void probe(struct tcp_conn *conn)
 {
 	conn->net->counters.tcp_keepalives++;
@@ -91,7 +91,7 @@ static void keep_alive(struct tcp_conn *conn)
 
 	if (conn->keep_idle_s == 0)
 		return;
-	if (conn->snd_una != conn->snd_nxt || conn->send_head) /* the retransmissions watch over that */
+	if (conn->snd_una != conn->snd_nxt || conn->send_head) /* retransmissions detect a dead peer then */
 		tcp_timer_idle(conn);
 	else if (silent_ms < idle_ms)
 		tcp_timer_start(conn, TCP_TIMER_STATE, (idle_ms - silent_ms) * 1000);
@@ -113,7 +113,7 @@ static void due(struct tcp_conn *conn, enum tcp_timer which)
 	case TCP_TIMER_ACK:
 		if (conn->owed) {
 			conn->net->counters.tcp_delayed_acks++;
-			conn->flags &= ~(uint32_t)TCP_ANSWERS; /* it has not come in time */
+			conn->flags &= ~(uint32_t)TCP_ANSWERS; /* the answer has not come in time */
 			tcp_send_ack(conn);
 		}
 		break;

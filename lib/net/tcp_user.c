@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What users of TCP call: to open and close connections, and to say how they are to be. */
+/* The calls of TCP's users: opening, closing and configuring connections. */
 #include <errno.h>
 
 #include "net/tcp_internal.h"
 
 enum {
-	FIRST_PORT = 49152, /* of active opens (RFC 6335, 6) */
+	FIRST_PORT = 49152, /* ephemeral ports of active opens (RFC 6335, 6) */
 	PORTS = 16384,
 	TIME_WAIT_REST_MS = 1000, /* before an active open follows a connection in TIME_WAIT (RFC 6191) */
 };
@@ -31,15 +31,16 @@ int tcp_unlisten(struct net *net, uint16_t port)
 	return -ENOENT;
 }
 
-/* May a new connection follow this one? Its timestamps go on where the old ones ended, so that the peer can tell old
- * segments from new ones; one millisecond's worth of them must have passed, and to be safe a second. */
+/* Whether a new connection may follow this one in TIME_WAIT. Its timestamps continue where the old ones ended, so
+ * that the peer can tell old segments from new ones; at least one tick must have passed, and a second is on the safe
+ * side. */
 static bool may_follow(const struct tcp_conn *former)
 {
 	return former->state == TCP_TIME_WAIT && former->features & TCP_FEATURE_TIMESTAMP &&
 	       net_ms(former->net) - former->heard_ms >= TIME_WAIT_REST_MS;
 }
 
-/* Whether a new connection may have these ports; former: the one in TIME_WAIT that it follows. */
+/* Whether a new connection may use these ports; former: the one in TIME_WAIT that it follows. */
 static bool port_is_free(struct net *net, const struct net_path *path, uint16_t port, rte_be16_t remote_port,
 			 struct tcp_conn **former)
 {
@@ -47,7 +48,7 @@ static bool port_is_free(struct net *net, const struct net_path *path, uint16_t 
 	return !*former || may_follow(*former);
 }
 
-/* Ports go up one by one from where nobody outside can guess (RFC 6056, 3.3.3). 0: none is free. */
+/* Ports count up from a value that nobody outside can guess (RFC 6056, 3.3.3). 0: none is free. */
 static uint16_t choose_port(struct net *net, const struct net_path *path, rte_be16_t remote_port,
 			    struct tcp_conn **former)
 {
@@ -122,7 +123,7 @@ struct tcp_conn *tcp_connect(struct net *net, const struct net_address *address,
 void tcp_shutdown(struct tcp_conn *conn)
 {
 	switch (conn->state) {
-	/* of a simultaneous open: the user of a passive one is not told before it is established */
+	/* in a simultaneous open: the user of a passive open is not told before it is established */
 	case TCP_SYN_RECEIVED:
 	case TCP_ESTABLISHED:
 		conn->state = TCP_FIN_WAIT_1;
@@ -131,7 +132,7 @@ void tcp_shutdown(struct tcp_conn *conn)
 		conn->state = TCP_LAST_ACK;
 		break;
 	default:
-		return; /* shut down already, or closed */
+		return; /* already shut down, or closed */
 	}
 	if (tcp_queued(conn) == 0)
 		conn->moved_ns = conn->net->now_ns;
@@ -145,7 +146,7 @@ void tcp_close(struct tcp_conn *conn)
 	if (conn->state == TCP_SYN_SENT)
 		tcp_conn_end(conn, 0);
 	else if (conn->state == TCP_FIN_WAIT_2)
-		tcp_timer_idle(conn); /* shut down before: from now on the peer's FIN is all that is waited for */
+		tcp_timer_idle(conn); /* it was shut down before, so now only the peer's FIN is missing */
 	else
 		tcp_shutdown(conn);
 }

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receive window, and when it is told: acknowledgements are delayed (RFC 9293, 3.8.6.3), small steps of the window
- * are not announced (3.8.6.2.2), and its size follows what the reader takes in a round trip (dynamic right-sizing:
- * Fisk, Feng, LACSI 2001), out of a budget that all connections of the stack share.
+ * The receive window, and when it is announced: acknowledgements are delayed (RFC 9293, 3.8.6.3), small steps of the
+ * window are not announced (3.8.6.2.2), and its size follows what the reader takes per round trip (dynamic
+ * right-sizing: Fisk, Feng, LACSI 2001), within a budget that all connections of the stack share.
  */
 #include "net/tcp_internal.h"
 
 enum {
-	LOOKS_MAX = 8,	     /* connections looked at when the budget is used up */
-	SLACK_SEGMENTS = 16, /* beyond twice what was taken: for losses, and for slow start's next step */
+	LOOKS_MAX = 8,	     /* connections that are checked when the budget is used up */
+	SLACK_SEGMENTS = 16, /* in addition to twice what was read: for losses, and for slow start's next step */
 	UNKNOWN_RTT_US = 1000000,
-	UNUSED_US = 10000000, /* a window that has grown, and was not used for so long, may be taken back */
-	TIGHT_SEGMENTS = 2,   /* what a reader that has nothing unread may always be sent */
-	/* An ACK waits for an answer that the user has promised, so long, and for no more than this many segments: half
-	 * of what a sender may begin with (RFC 6928), so that it does not wait for the ACK meanwhile. */
+	UNUSED_US = 10000000, /* a window that has grown, and was not used for this long, may be reduced */
+	TIGHT_SEGMENTS = 2,   /* what a reader without unread data may always be sent */
+	/* An ACK waits this long for an answer that the user has promised, and for at most this many segments: half of
+	 * an initial window (RFC 6928), so that the sender does not wait for the ACK meanwhile. */
 	ANSWER_US = 40000,
 	ANSWER_SEGMENTS = 5,
 };
 
-/* The right edge that the reader's room allows. While buffers are short, everybody has room for the next few segments
- * only. */
+/* The right edge that the reader's buffer allows. When mbufs are short, every connection gets room for the next few
+ * segments only. */
 static uint32_t room_edge(struct tcp_conn *conn)
 {
 	const struct net *net = conn->net;
@@ -30,10 +30,10 @@ static uint32_t room_edge(struct tcp_conn *conn)
 		conn->net->counters.tcp_window_tight++;
 	}
 	room = conn->unread < room ? room - conn->unread : 0;
-	return conn->rcv_nxt + RTE_MIN(room, (uint32_t)UINT16_MAX << conn->rcv_scale); /* what the field can say */
+	return conn->rcv_nxt + RTE_MIN(room, (uint32_t)UINT16_MAX << conn->rcv_scale); /* the field's maximum */
 }
 
-/* The advertised edge never goes back (RFC 9293, 3.8.6.2.1), and does not creep forward. */
+/* The announced edge never moves back (RFC 9293, 3.8.6.2.1), and does not move in small steps. */
 uint16_t tcp_window_field(struct tcp_conn *conn, uint8_t flags)
 {
 	const unsigned scale = flags & RTE_TCP_SYN_FLAG ? 0 : conn->rcv_scale;
@@ -64,8 +64,8 @@ void tcp_ack_sent(struct tcp_conn *conn, uint32_t payload)
 		conn->flags &= ~(uint32_t)TCP_ACK_NOW;
 }
 
-/* At the beginning a sender's slow start waits for every ACK, until one was carried by data: where requests and replies
- * go to and fro, the next reply carries the next one. */
+/* In the beginning a sender's slow start needs every ACK at once, until data has carried one: then requests and replies
+ * alternate, and the next reply carries the next ACK. */
 static bool is_quick(struct tcp_conn *conn)
 {
 	if (conn->quick == 0)
@@ -102,7 +102,7 @@ static void shrink(struct tcp_conn *conn)
 	conn->rcv_buf = net->options.receive_initial_bytes;
 }
 
-/* The budget is used up: windows that nobody uses go back to where they began. */
+/* The budget is used up: reduces windows that nobody uses to their initial size. */
 static void take_back(struct net *net)
 {
 	for (unsigned i = 0; i < LOOKS_MAX; i++) {
@@ -131,7 +131,7 @@ static void grow_window(struct tcp_conn *conn, uint32_t want)
 	net->grown_bytes += more;
 }
 
-/* Each round trip: room for twice what the reader has taken in it. */
+/* Once per round trip: room for twice what was read in it. */
 static void measure_window(struct tcp_conn *conn, uint32_t bytes)
 {
 	const uint32_t now_us = net_us(conn->net), elapsed_us = now_us - conn->taken_us;
@@ -157,7 +157,7 @@ void tcp_consumed(struct tcp_conn *conn, uint32_t bytes)
 		return;
 	measure_window(conn, bytes);
 	/* The edge is announced when it has moved by two segments or half the window (RFC 9293, 3.8.6.2.2), and the
-	 * peer may soon be at the old one. */
+	 * peer may soon reach the old one. */
 	step = RTE_MIN(2u * conn->mss, conn->rcv_buf / 2);
 	if (seq_lt(conn->rcv_adv, conn->rcv_nxt + RTE_MAX(conn->rcv_buf / 4, step)) &&
 	    seq_le(conn->rcv_adv + step, room_edge(conn)))

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* The datagram's length; 0: it is malformed, or damaged. */
+/* The datagram's length; 0: it is malformed or corrupted. */
 static uint16_t udp_checksum(const struct rte_mbuf *m, const struct net_packet *packet)
 {
 	const struct rte_udp_hdr *udp = rte_pktmbuf_mtod(m, const struct rte_udp_hdr *);
@@ -16,7 +16,7 @@ static uint16_t udp_checksum(const struct rte_mbuf *m, const struct net_packet *
 	bytes = rte_be_to_cpu_16(udp->dgram_len);
 	if (bytes < sizeof(*udp) || bytes > have)
 		return 0;
-	if (udp->dgram_cksum == 0) /* only IPv4 may go without */
+	if (udp->dgram_cksum == 0) /* only IPv4 allows datagrams without a checksum */
 		return net_address_is_v4(&packet->from) ? bytes : 0;
 	return net_checksum_seen_holds(packet, m, udp, bytes) ? bytes : 0;
 }
@@ -52,8 +52,8 @@ void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pac
 	NET_DROP(net, m, udp_no_port);
 }
 
-/* 0 is no checksum: what IPv4 allows (RFC 768; IPv6 does not: RFC 8200, 8.1), and frames through memory can do
- * without. */
+/* 0 means no checksum: IPv4 allows it (RFC 768; IPv6 does not: RFC 8200, 8.1), and frames in shared memory need
+ * none. */
 static inline uint16_t checksum_of(const struct net_path *path, struct rte_mbuf *m)
 {
 	uint16_t sum;
@@ -64,7 +64,7 @@ static inline uint16_t checksum_of(const struct net_path *path, struct rte_mbuf 
 	return sum ? sum : 0xffff;
 }
 
-/* udp is the first of m's data, its payload the rest. */
+/* m's data starts with udp, followed by its payload. */
 static inline void send_datagram(struct net *net, const struct net_path *path, uint16_t from_port, uint16_t to_port,
 				 struct rte_mbuf *m, struct rte_udp_hdr *udp, uint8_t tos)
 {
@@ -131,8 +131,8 @@ int net_udp_flow_init(struct net *net, struct net_udp_flow *flow, const struct n
 	return 0;
 }
 
-/* The path as it is now; false: there is none any more. What was learnt of an MTU is forgotten after a while: a path
- * that is narrower than its link is asked for each time. */
+/* Updates the path; false: there is none any more. A learned MTU expires, so a path that is narrower than its link is
+ * looked up each time. */
 static bool watch_path(struct net *net, struct net_udp_flow *flow)
 {
 	struct net_path *path = &flow->path;

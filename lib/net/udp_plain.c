@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path of nearly all datagrams: IPv4 without options and fragments, in untagged frames, from and to hosts that
- * are known. Each is checked once and its headers are written at once, from those that its flow has ready. The checks
- * are those of the general way (input.c, ip4.c, udp.c; output.c), which takes all that is not so.
+ * The fast path of nearly all datagrams: IPv4 without options and fragments, untagged frames, known hosts. A received
+ * datagram is checked once, and the headers of a sent one are copied from those that its flow has prepared. The checks
+ * are those of the general path (input.c, ip4.c, udp.c; output.c), which handles everything else.
  */
 #include "net/plain.h"
 
@@ -15,7 +15,7 @@ _Static_assert(sizeof(struct plain_headers) == NET_UDP_PLAIN_HEADERS, "plain_hea
 
 /* ---- in ---- */
 
-/* Who has sent it, if he may be a host. */
+/* Remembers the sender, if its address can be a host's. */
 static bool learn_sender(struct udp_last *last, rte_be32_t src)
 {
 	const struct net_address from = net_address_v4(src);
@@ -27,7 +27,7 @@ static bool learn_sender(struct udp_last *last, rte_be32_t src)
 	return true;
 }
 
-/* Whether a frame is for us at all; then frames like it are known from now on. */
+/* Whether a frame is for us at all; if so, frames like it are recognized from now on. */
 static bool learn_flow(struct net *net, const struct rte_mbuf *frame)
 {
 	const struct plain_headers *h = rte_pktmbuf_mtod(frame, const struct plain_headers *);
@@ -45,7 +45,7 @@ static bool learn_flow(struct net *net, const struct rte_mbuf *frame)
 	return false;
 }
 
-/* The sum is not 0, which is none. */
+/* The sum is not 0, which means no checksum. */
 static inline bool udp_sum_holds(const struct udp_last *last, const struct rte_mbuf *frame,
 				 const struct plain_headers *h, uint16_t bytes)
 {

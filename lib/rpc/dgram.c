@@ -466,8 +466,7 @@ struct rte_mbuf *dgram_room(struct dgram_session *s, uint32_t bytes)
 	if (p->flags != (WIRE_PACKET_FIRST | WIRE_PACKET_LAST) || at + bytes > s->payload ||
 	    unlikely(rte_mbuf_refcnt_read(m) != 1))
 		return NULL;
-	rte_mbuf_refcnt_set(
-		m, 2); /* a packet that is sent before its message is complete leaves as a copy (packet_of) */
+	rte_mbuf_refcnt_set(m, 2); /* if sent before the message is complete, it leaves as a copy (packet_of) */
 	memset(rte_pktmbuf_mtod_offset(m, char *, p->body_len), 0, at - p->body_len);
 	m->data_len = (uint16_t)at;
 	m->pkt_len = at;
