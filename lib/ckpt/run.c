@@ -170,7 +170,7 @@ int ckpt_run_check(const struct ckpt_manifest *manifest, const struct checkpoint
 			fault = row_fault(&shape, record);
 		else if (run->kind == CHECKPOINT_COUNTS &&
 			 word_at(record, offsetof(struct checkpoint_count, count)) == 0)
-			fault = "a key that waits and never came";
+			fault = "a key that waits for admission, with a count of 0";
 	}
 	return fault ? star_error_set(err, -EBADMSG, "a run of \"%s\" has what no node loads: %s", spec->name, fault)
 		     : 0;

@@ -104,8 +104,8 @@ int control_queue_open(struct control_queues *queues, const struct control_queue
 		return add_queue(queues, spec, err) ? 0 : err->code;
 	if (q->digest != spec->digest || q->slices != spec->slices)
 		return star_error_set(err, -EEXIST,
-				      "the queue \"%s\" is of %s, and not of %s: give the same files and options, or "
-				      "another name, or drop it (starctl queue drop)",
+				      "the queue \"%s\" is for %s, but this job has %s: give the same files and "
+				      "options, or another name, or drop it (starctl queue drop)",
 				      q->name, q->text, spec->text);
 	if (spec->epochs < q->epochs)
 		return star_error_set(err, -EEXIST, "the queue \"%s\" has %u epochs, and not %u", q->name, q->epochs,

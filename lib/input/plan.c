@@ -84,9 +84,8 @@ static void describe(struct input_plan *plan, const char *const *paths)
 	if (plan->seed)
 		snprintf(order, sizeof(order), "--shuffle, --seed %" PRIu64, plan->seed);
 	snprintf(plan->text, sizeof(plan->text),
-		 "%u file%s, the first %.60s, %u of them compressed, %" PRIu64 " bytes in slices of %" PRIu64 ", %s",
-		 plan->files, plan->files == 1 ? "" : "s", base_name(paths[0]), packed, bytes, plan->slice_bytes,
-		 order);
+		 "%u file%s (first: %.60s), %u compressed, %" PRIu64 " bytes in slices of %" PRIu64 ", %s", plan->files,
+		 plan->files == 1 ? "" : "s", base_name(paths[0]), packed, bytes, plan->slice_bytes, order);
 }
 
 int input_plan_make(const char *const *paths, uint32_t paths_count, uint64_t slice_bytes, uint64_t seed,

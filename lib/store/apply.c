@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The gradients of pushes: looked at, summed, applied. */
+/* The gradients of pushes: checked, summed, applied. */
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "store/push_internal.h"
 #include "tensor/dtype.h"
 
-/* The type that a table's values, gradients and slots are worked on in. */
+/* The element type in which a table's values, gradients and slots are computed. */
 static unsigned work_type(const struct store_table *t)
 {
 	return t->wide ? STAR_FLOAT64 : STAR_FLOAT32;
@@ -22,27 +22,27 @@ static size_t work_bytes(const struct store_table *t)
 }
 
 enum {
-	ROWS_AHEAD = 16,	/* loaded before their turn */
-	JOURNAL_ROWS = 64,	/* written to the journal at once */
-	LOOK_BYTES_MAX = 16384, /* of gradients looked at before the first of them is applied */
+	ROWS_AHEAD = 16,	/* prefetched */
+	JOURNAL_ROWS = 64,	/* written to the journal in one call */
+	LOOK_BYTES_MAX = 16384, /* of gradients that are checked before the first of them is applied */
 };
 
-/* Of n gradients one after the other. */
+/* Whether n gradients, contiguous in memory, are finite. */
 static bool is_finite(const struct store_table *t, const void *gradients, uint32_t count)
 {
 	return t->wide ? optim_finite64(&t->optim, gradients, count * t->dim)
 		       : optim_finite(&t->optim, gradients, count * t->dim);
 }
 
-/* And of such a size that sums of them are finite as well. */
+/* Whether they are also small enough that sums of them are finite. */
 static bool is_moderate(const struct store_table *t, const void *gradients, uint32_t count)
 {
 	return t->wide ? optim_moderate64(&t->optim, gradients, count * t->dim)
 		       : optim_moderate(&t->optim, gradients, count * t->dim);
 }
 
-/* A gradient in the type that the table is worked on in, in scratch[0] if not where it lies. What the table says about
- * non-finite ones is done to it. */
+/* Converts a gradient to the type in which the table computes: in scratch[0], or in place. Applies the table's rule for
+ * non-finite ones. */
 static const void *take_in(struct store_table *t, const void *gradient, unsigned dtype, bool count)
 {
 	const unsigned type = work_type(t);
@@ -66,7 +66,7 @@ static const void *take_in(struct store_table *t, const void *gradient, unsigned
 	return copy;
 }
 
-/* The first gradient of several, or a further one. */
+/* Adds the first of several gradients, or a further one. */
 static void add_gradient(const struct store_push *p, const struct store_table *t, const struct push_entry *e,
 			 const void *gradient)
 {
@@ -81,7 +81,7 @@ static void add_gradient(const struct store_push *p, const struct store_table *t
 		optim_accumulate(&t->optim, sum, gradient, t->dim);
 }
 
-/* What a row's values are worked on as: where they lie, or float32 made from them in scratch[1]. */
+/* The row's values in the type in which they are computed: in place, or converted to float32 in scratch[1]. */
 static void *open_values(const struct store_table *t, uint8_t *row)
 {
 	if (!t->narrow)
@@ -92,7 +92,7 @@ static void *open_values(const struct store_table *t, uint8_t *row)
 	return t->store->scratch[1];
 }
 
-/* Rounding is random by row and update, so it is the same whatever the order and the number of shards. */
+/* Stochastic rounding depends on row and update only, so it is the same for any order and any number of shards. */
 static void close_values(const struct store_table *t, uint8_t *row, const void *values)
 {
 	uint64_t key;
@@ -116,13 +116,13 @@ static void count_version(const struct store_table *t, uint8_t *row)
 	if (!t->at.version)
 		return;
 	next = *row_word(row, t->at.version) + 1;
-	/* Of numbers that go round. */
+	/* Versions wrap around. */
 	if (t->version_least && (int32_t)(t->version_least - next) > 0)
 		next = t->version_least;
-	*row_word(row, t->at.version) = next + (next == 0); /* 0 is that of no row */
+	*row_word(row, t->at.version) = next + (next == 0); /* 0 means no row */
 }
 
-/* watched: nobody has looked for NaN and infinities yet. */
+/* watched: the gradient has not been checked for NaN and infinities yet. */
 static void apply_entry(struct store_table *t, struct push_op *op, store_row handle, const void *gradient, bool watched)
 {
 	uint8_t *row = table_row(t, handle);
@@ -149,7 +149,7 @@ static void apply_entry(struct store_table *t, struct push_op *op, store_row han
 	journal_note_row(t, handle);
 }
 
-/* A value, where the gradient of a push would be. */
+/* Assigns a value, which takes the place of a gradient in the push. */
 static void assign(const struct store_push *p, struct store_table *t, const struct push_entry *e, const void *value,
 		   unsigned dtype)
 {
@@ -167,14 +167,14 @@ static void assign(const struct store_push *p, struct store_table *t, const stru
 		tensor_convert_row(row + t->at.master, STAR_FLOAT32, value, dtype, t->dim, scratch);
 	tensor_convert_row(row + t->at.values, t->spec.dtype, value, dtype, t->dim, scratch);
 	if (&p->entries[e->first] == e)
-		count_version(t, row); /* once for the push, however often it names the key */
+		count_version(t, row); /* once per push, however often it names the key */
 	journal_note_row(t, e->row);
 }
 
 bool store_push_needs_look(const struct store_table *table)
 {
 	if (!table->converter)
-		return false; /* whole numbers */
+		return false; /* integers */
 	return table->spec.nonfinite == NONFINITE_REFUSE || table->spec.clip_global_norm > 0;
 }
 
@@ -192,8 +192,8 @@ static int refuse_gradient(struct store_table *t, const void *gradient)
 	return -EDOM;
 }
 
-/* The squares of the operation's gradient: of rows' sums, so these are made now. -ERANGE: a sum has overflowed, and is
- * refused. */
+/* Adds up the squares of the operation's gradient. Its rows are summed first. -ERANGE: a sum has overflowed, and the
+ * push is refused. */
 static int measure_gradient(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient)
 {
 	struct store_table *t = op->table;
@@ -213,13 +213,13 @@ static int measure_gradient(struct store_push *p, struct push_op *op, const stru
 	return 0;
 }
 
-/* Types of rows that have a smaller greatest number than float32. */
+/* Element types whose largest number is smaller than float32's. */
 static bool is_narrow(const struct store_table *t)
 {
 	return t->spec.dtype == STAR_FLOAT16 || t->spec.dtype == STAR_BFLOAT16;
 }
 
-/* A finite value that would be an infinity in the row is refused as one that is. */
+/* Refuses a finite value that would become an infinity in the row. */
 static int refuse_value(struct store_table *t, const void *value)
 {
 	void *row = t->store->scratch[1], *again = t->store->scratch[0];
@@ -235,7 +235,7 @@ static int refuse_value(struct store_table *t, const void *value)
 	return -ERANGE;
 }
 
-/* One of the operation's gradients, which may be known to be moderate; -EDOM or -ERANGE when it is refused. */
+/* Checks one gradient of the operation, unless it is known to be moderate; -EDOM or -ERANGE: it is refused. */
 static int look_at_gradient(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient,
 			    unsigned dtype, bool moderate)
 {
@@ -254,7 +254,7 @@ static int look_at_gradient(struct store_push *p, struct push_op *op, const stru
 	return op->summed ? measure_gradient(p, op, e, gradient) : 0;
 }
 
-/* How many of the gradients lie one after the other. */
+/* How many of the gradients are contiguous in memory. */
 static unsigned run_length(const void *const *gradients, size_t bytes, unsigned n)
 {
 	unsigned run = 1;
@@ -264,8 +264,8 @@ static unsigned run_length(const void *const *gradients, size_t bytes, unsigned 
 	return run;
 }
 
-/* Whether its gradients are to be summed by row before the first of them is applied: for their norm, or because a sum
- * may be refused. */
+/* Whether gradients must be summed by row before the first is applied: for their norm, or because a sum may be
+ * refused. */
 static bool needs_sums(const struct push_op *op)
 {
 	const struct object_spec *spec = &op->table->spec;
@@ -274,7 +274,7 @@ static bool needs_sums(const struct push_op *op)
 			       (op->sums && op->large && op->table->converter && spec->nonfinite == NONFINITE_REFUSE));
 }
 
-/* All keys are in: so it is known which of them are the same. */
+/* Whether all keys have come, so that it is known which are equal. */
 static bool is_whole_push(const struct push_op *op)
 {
 	return op->keys == op->end - op->first;
@@ -309,12 +309,12 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 		op->summed = needs_sums(op) && is_whole_push(op);
 	op->looked += n;
 	if (!op->summed && table->spec.clip_global_norm > 0 && !op->assign)
-		return 0; /* they come again */
+		return 0; /* they will come again */
 	for (unsigned i = 0; store_push_needs_look(table) && i < n; i += run) {
 		bool moderate;
 
 		run = run_length(gradients + i, bytes, n - i);
-		/* Mostly all is well with all of them. */
+		/* Usually all of them are fine. */
 		moderate = dtype == work_type(table) && is_moderate(table, gradients[i], run);
 		if (moderate && !op->summed && !(op->assign && is_narrow(table)))
 			continue;
@@ -354,13 +354,13 @@ void store_push_step(struct store_push *p, struct store_table *table, const stru
 
 	assert(p->run < p->ops_count && op->table == table && op->taken == 0);
 	op->step = store_push_apply_step(table, step, op->squares);
-	if (!step->more) /* the last part of a push speaks for all of it */
+	if (!step->more) /* the staleness counts once per push, with its last part */
 		table_note_staleness(table, step->has_version, step->version);
 	op->more = step->more;
 	op->begun = true;
 }
 
-/* A gradient that nothing is done about but that one with NaN or infinities is counted: a long one is as it is applied,
+/* With NONFINITE_PASS, gradients with NaN or infinities are counted only. A long one is then checked as it is applied,
  * so that it is loaded once. */
 static bool is_watched(const struct store_table *t, const struct push_op *op, unsigned dtype)
 {
@@ -377,7 +377,7 @@ static void take_gradient(struct store_push *p, struct push_op *op, const struct
 	if (e->row == STORE_UNADMITTED)
 		return;
 	if (op->summed && first->sum != PUSH_NO_SUM) {
-		/* Not before: a program that applies reads the row for each of them, as it was. */
+		/* Only for the last entry: until then a program that applies reads the row as it was. */
 		if (e->left == PUSH_LAST)
 			apply_entry(t, op, first->row, push_sum(p, first), false);
 		return;
@@ -386,7 +386,7 @@ static void take_gradient(struct store_push *p, struct push_op *op, const struct
 		apply_entry(t, op, first->row, gradient, true);
 		return;
 	}
-	gradient = take_in(t, gradient, dtype, !op->summed); /* the look has counted it */
+	gradient = take_in(t, gradient, dtype, !op->summed); /* counted by the check before */
 	if (first->sum == PUSH_NO_SUM) {
 		apply_entry(t, op, first->row, gradient, false);
 		return;
@@ -396,7 +396,7 @@ static void take_gradient(struct store_push *p, struct push_op *op, const struct
 		apply_entry(t, op, first->row, push_sum(p, first), false);
 }
 
-/* Rows are loaded while those before them are worked on, from one slice into the next. */
+/* Prefetches the rows of later entries, also across slices. */
 static inline __attribute__((always_inline)) void load_ahead(const struct store_push *p, const struct push_op *op,
 							     uint32_t number)
 {
@@ -406,7 +406,7 @@ static inline __attribute__((always_inline)) void load_ahead(const struct store_
 		table_load(op->table, row, op->table->row_lines);
 }
 
-/* From an entry's row to the next one's, if there is one. */
+/* The distance from an entry's row to the next one's, if there is one. */
 static int64_t way_to_next(const struct store_table *t, const struct push_entry *e, bool more)
 {
 	if (!more || e->row == STORE_UNADMITTED || e[1].row == STORE_UNADMITTED)
@@ -414,7 +414,7 @@ static int64_t way_to_next(const struct store_table *t, const struct push_entry 
 	return table_row(t, e[1].row) - table_row(t, e->row);
 }
 
-/* Of n gradients in the type that is worked in. */
+/* Whether n gradients in the type of computation are finite. */
 static bool all_finite(const struct store_table *t, const void *const *gradients, unsigned n)
 {
 	unsigned run;
@@ -427,8 +427,8 @@ static bool all_finite(const struct store_table *t, const void *const *gradients
 	return true;
 }
 
-/* Most pushes: finite gradients of float32 for rows that are worked on where they lie. Those that nobody has looked at
- * are looked at together, if the first-level cache holds them until they are applied. */
+/* The usual push: finite float32 gradients for rows that are updated in place. If they were not checked before, they
+ * are checked together, provided that the L1 cache holds them until they are applied. */
 static bool is_plain(const struct push_op *op, const void *const *gradients, unsigned dtype, unsigned n)
 {
 	const struct store_table *t = op->table;
@@ -439,8 +439,8 @@ static bool is_plain(const struct push_op *op, const void *const *gradients, uns
 	       (n * work_bytes(t) <= LOOK_BYTES_MAX && all_finite(t, gradients, n));
 }
 
-/* Of the next n rows those that were applied just now, one gradient each: the others are written with the last of
- * theirs. */
+/* Writes those of the next n rows to the journal that have just been applied with a single gradient. The others are
+ * written with their last gradient. */
 static void journal_plain(const struct store_push *p, const struct push_op *op, unsigned n)
 {
 	const struct push_entry *e = &p->entries[op->first + op->taken];
@@ -457,7 +457,7 @@ static void journal_plain(const struct store_push *p, const struct push_op *op, 
 	}
 }
 
-/* The same for all n rows. */
+/* Applies all n rows in this way. */
 static void take_plain(struct store_push *p, struct push_op *op, const void *const *gradients, unsigned n)
 {
 	struct store_table *t = op->table;
@@ -533,7 +533,7 @@ void store_push_apply(struct store_table *t, const struct optim_step *step, cons
 
 		if (rows[i] >= STORE_UNADMITTED)
 			continue;
-		/* 0: a push that was refused has made the row, and added nothing. */
+		/* 0: a push that was refused has created the row, but added nothing. */
 		op.step.scale = counts && counts[i] ? step->scale / (float)counts[i] : step->scale;
 		gradient = take_in(t, gradients[i], work_type(t), true);
 		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1)) {

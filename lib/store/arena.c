@@ -5,18 +5,17 @@
 
 enum {
 	WORD = 64,
-	LOOK_MAX =
-		8, /* extents of a size that are looked at, of which some may be too small: then a larger one is cut */
-	LOOK_HARD_MAX = 256, /* ... when there is no larger one */
-	/* Memory that dropped tables are about to give back is given back at once when it is needed: this many times
-	 * this many steps, which takes a millisecond or so, seldom more than one of them. */
+	LOOK_MAX = 8, /* extents of one size that are examined; some may be too small, and then a larger one is cut */
+	LOOK_HARD_MAX = 256, /* ... if there is no larger one */
+	/* Memory of dropped tables is reclaimed at once when it is needed: this many times this many steps, which takes
+	 * a millisecond or so. More than one of them is rarely needed. */
 	RECLAIM_TRIES = 256,
 	RECLAIM_STEPS = 4,
 };
 
 enum side { BOTTOM, TOP };
 
-/* What a free extent begins with; its last unit ends with its size as well. */
+/* The header of a free extent; its size is also in its last word. */
 struct arena_extent {
 	uint64_t bytes;
 	struct arena_extent *next, *before;
@@ -61,13 +60,13 @@ static uint64_t extent_place(const struct arena *a, const struct arena_extent *e
 	return (uint64_t)((const uint8_t *)e - a->base);
 }
 
-/* Of an extent's end. */
+/* The last word of an extent that ends there. */
 static uint64_t *last_word(const struct arena *a, uint64_t end)
 {
 	return (uint64_t *)(a->base + end) - 1;
 }
 
-/* An extent stays on its side, whatever becomes of low and high. */
+/* An extent stays on its side, however low and high move. */
 static struct arena_extents *side_of(struct arena *a, uint64_t at)
 {
 	return &a->extents[at >= a->high ? TOP : BOTTOM];
@@ -106,7 +105,7 @@ static void take_out_extent(struct arena *a, struct arena_extent *e)
 	a->free_bytes -= e->bytes;
 }
 
-/* Where in an extent a piece can lie, aligned to `align`; UINT64_MAX: nowhere. */
+/* Where in an extent a piece aligned to `align` fits; UINT64_MAX: nowhere. */
 static uint64_t fit(const struct arena *a, const struct arena_extent *e, uint64_t bytes, uint64_t align)
 {
 	const uint64_t at = extent_place(a, e), from = (at + align - 1) & ~(align - 1);
@@ -114,7 +113,7 @@ static uint64_t fit(const struct arena *a, const struct arena_extent *e, uint64_
 	return from + bytes <= at + e->bytes ? from : UINT64_MAX;
 }
 
-/* An extent of one size that has room. */
+/* Finds an extent of one size class with enough room. */
 static struct arena_extent *look_for_extent(const struct arena *a, const struct arena_extents *side, unsigned size,
 					    uint64_t bytes, uint64_t align, unsigned most)
 {
@@ -212,7 +211,10 @@ void store_arena_give(struct arena *a, void *piece, uint64_t bytes)
 {
 	uint64_t at = (uint64_t)((uint8_t *)piece - a->base), end = at + arena_rounded(bytes), whole;
 
-	/* A unit before this one that is an edge is the end of an extent, and one behind it the beginning. */
+	/*
+	 * If the unit before this piece is an edge, it is the end of a free extent; if the unit after it is, the
+	 * beginning of one.
+	 */
 	if (at > 0 && at != a->high && is_edge(a, at - ARENA_ALIGN)) {
 		const uint64_t before = *last_word(a, at);
 

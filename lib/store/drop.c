@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables are dropped: from one moment on the store knows nothing of them, and what they have taken of the arena goes
- * back a slab or a segment at a time, when there is time for it or when somebody needs it. Rows are not looked at.
+ * Dropping tables. The store forgets a table at once; its memory returns to the arena a slab or a segment at a time,
+ * when there is time for it or when it is needed. Its rows are not visited.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "store/snapshot.h"
 #include "store/touch.h"
 
-/* Free memory has no marks, of either generation. */
+/* Free memory must have no marks, of either generation. */
 static void clear_marks(const struct store *store, const uint8_t *slab, uint64_t bytes)
 {
 	if (store->snapshot.marks)
@@ -17,7 +17,7 @@ static void clear_marks(const struct store *store, const uint8_t *slab, uint64_t
 		       bytes >> MARK_BYTE_SHIFT);
 }
 
-/* *steps: what is left of them. */
+/* *steps: how many are left. */
 static bool give_rows_back(struct store_table *t, unsigned *steps)
 {
 	uint64_t bytes;
@@ -65,7 +65,7 @@ static void unlink_table(struct store_table *t)
 	*at = t->next;
 }
 
-/* What is under way has rows of it, or its number; and the log for the next delta, too. */
+/* A snapshot in progress may have rows of the table, or its number; so may the log for the next delta. */
 static void leave_snapshots(struct store *store)
 {
 	struct snapshot *s = &store->snapshot;

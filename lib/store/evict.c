@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Room for a new row at the cost of an old one, in the buckets around the new one's place in the index: of the first
- * dozen rows or so that stand there, a random sample since the hash is random, the one goes that was used longest ago
- * (LRU) or least often (LFU; of equals the one used longest ago). Redis's sampled LRU comes near to an exact one with
- * ten samples. No list is kept, the work is bounded, and the index need not grow for the new row.
+ * Makes room for a new row by evicting an old one from the buckets around the new row's bucket. Of the first dozen rows
+ * or so there, which are a random sample as the hash is random, the least recently used one is evicted (LRU), or the
+ * least frequently used one (LFU; the least recently used one of equals). Redis's sampled LRU is close to an exact one
+ * with ten samples. There is no list to maintain, the work is bounded, and the index need not grow for the new row.
  */
 #include "base/probe.h"
 #include "store/journal_note.h"
@@ -11,11 +11,11 @@
 #include "store/touch.h"
 
 enum {
-	SAMPLE = 8, /* buckets are added until there are this many rows ... */
+	SAMPLE = 8, /* buckets are added until they have this many rows ... */
 	SAMPLE_MAX = SAMPLE + INDEX_ENTRIES,
-	BUCKETS_MAX = 2 * INDEX_BUCKETS, /* ... or this many were looked at: a table of some size needs two or three */
-	BUCKET_BIT = 40,		 /* of a hash */
-	SEGMENTS_MAX = 256, /* that are looked at for one with rows where none is near: 2 MiB, hardly ever */
+	BUCKETS_MAX = 2 * INDEX_BUCKETS, /* ... or this many were read: usually two or three are enough */
+	BUCKET_BIT = 40,		 /* of the hash */
+	SEGMENTS_MAX = 256,		 /* read to find one with rows if none is near: 2 MiB, hardly ever */
 };
 
 static uint32_t used(const struct store_table *t, store_row row)
@@ -28,7 +28,7 @@ static uint32_t age(const struct store_table *t, store_row row)
 	return t->tick + 1 - used(t, row);
 }
 
-/* A row of a push in flight, or of the look-up that needs room. */
+/* A row that a push in flight, or the current look-up, uses. */
 static bool is_pinned(const struct store_table *t, store_row row)
 {
 	return age(t, row) < TABLE_TICK || table_holds(t, used(t, row));
@@ -57,7 +57,7 @@ static unsigned take_bucket(const struct store_table *t, const struct index_buck
 	return n;
 }
 
-/* The least worthy of n rows that is not pinned; STORE_NO_ROW: all are. */
+/* The least valuable of n rows that is not pinned; STORE_NO_ROW: all are. */
 static store_row choose_victim(const struct store_table *t, const store_row *rows, unsigned n)
 {
 	store_row least = STORE_NO_ROW;
@@ -68,13 +68,13 @@ static store_row choose_victim(const struct store_table *t, const store_row *row
 	return least;
 }
 
-/* From the new key's bucket on: when that is full, its rows alone are enough, so that one of them makes a place. */
+/* Begins with the new key's bucket. If that is full, its own rows are enough, so evicting one of them makes room. */
 static store_row choose_near(const struct store_table *t, uint64_t hash)
 {
 	store_row rows[SAMPLE_MAX], least = STORE_NO_ROW;
 	unsigned n = 0;
 
-	/* The buckets of the segment, then those of the next one: the hash's low bits pick it. */
+	/* The buckets of the segment, then those of the next one, which the hash's low bits select. */
 	for (unsigned i = 0; i < BUCKETS_MAX && least == STORE_NO_ROW; i++) {
 		const uint64_t near = hash + i / INDEX_BUCKETS + ((uint64_t)(i % INDEX_BUCKETS) << BUCKET_BIT);
 
@@ -87,8 +87,8 @@ static store_row choose_near(const struct store_table *t, uint64_t hash)
 	return least != STORE_NO_ROW ? least : choose_victim(t, rows, n);
 }
 
-/* Rows whose keys came in the order of a walk, as an import has them, stand in few of the index's segments, one after
- * the other: each of these has its turn, with a sample from anywhere in it, and then the first of them again. */
+/* If keys came in the order of a walk, as from an import, their rows are in a few adjacent segments of the index. These
+ * are visited in turn, each with a random sample, and then again from the first. */
 static store_row choose_far(struct store_table *t)
 {
 	store_row rows[INDEX_SEGMENT_ENTRIES], least = STORE_NO_ROW;
@@ -99,7 +99,7 @@ static store_row choose_far(struct store_table *t)
 		const unsigned n = store_index_walk(&t->index, &t->victims, rows);
 		const unsigned from = n > SAMPLE ? index_hash(t->stats.evicted) % (n - SAMPLE + 1) : 0;
 
-		t->victims.over = false; /* it begins again */
+		t->victims.over = false; /* the walk begins again */
 		if (n == 0 && !gap)
 			t->victims.at = t->victims_from;
 		else if (gap)
@@ -120,7 +120,7 @@ static bool evict(struct store_table *t, store_row row)
 	if (t->store->snapshot.touching)
 		store_snapshot_gone(t, hash, row);
 	journal_note_gone(t, row_key(table_row(t, row)));
-	/* Free at once, in spite of pushes in flight: none of them has it. */
+	/* Its memory is free at once, despite pushes in flight, as none of them uses it. */
 	store_index_erase(&t->index, hash, row);
 	store_pool_give(&t->pool, row, false);
 	t->stats.rows--;
@@ -145,7 +145,7 @@ unsigned store_trim(struct store_table *table, unsigned budget)
 
 	if (!table->evicts || table->stats.rows <= table->rows_max)
 		return 0;
-	/* The last look-up is over: its rows may go, too. */
+	/* The last look-up has ended: its rows may be evicted, too. */
 	table->tick += TABLE_TICK;
 	while (evicted < budget && table->stats.rows > table->rows_max && passed <= table->index.segments)
 		if (store_evict_one(table, index_hash(table->stats.evicted))) {

@@ -8,12 +8,12 @@
 #include "tensor/elementary.h"
 
 #define LN2 0.69314718055994531
-#define BLOOM_SEVERAL (UINT32_C(1) << 31) /* blocks share a slot */
+#define BLOOM_SEVERAL (UINT32_C(1) << 31) /* several blocks share a slot */
 #define BLOOM_NONE (BLOOM_SEVERAL - 1)
 
 enum {
-	SPARE_BITS = 47,   /* of a hash: those from here to the tag pick nothing else */
-	RESERVE_SHARE = 8, /* of the arena, left to the rows of keys that are admitted */
+	SPARE_BITS = 47,   /* of the hash: the bits from here to the tag are not used for anything else */
+	RESERVE_SHARE = 8, /* of the arena, reserved for the rows of admitted keys */
 };
 
 static struct filter_count *count_of(const struct filter *f, store_row row)
@@ -34,7 +34,7 @@ static uint64_t holds_bytes(uint32_t slots)
 uint32_t store_filter_bloom_slots(const struct object_spec *spec, double share)
 {
 	const uint32_t blocks = wire_checkpoint_bloom_blocks(spec);
-	/* Blocks at both edges of the shard may be there in part. */
+	/* The blocks at both ends of the shard may be in it in part only. */
 	const double slots = floor(blocks * share) + 2;
 
 	return slots < blocks ? (uint32_t)slots : blocks;
@@ -106,7 +106,7 @@ bool store_filter_give_back(struct filter *f, struct arena *arena, uint64_t *at,
 	return true;
 }
 
-/* A key's block, where that lies, and where in it the counters are: five of 12 bits are cut from each mixing. */
+/* Where a key's block is, and where in it the key's counters are: five 12-bit values are taken from each hash. */
 struct bloom_place {
 	uint32_t number, slot;
 	uint8_t *block;
@@ -142,7 +142,7 @@ static void bloom_write(const struct filter *f, uint8_t *at, uint32_t count)
 	}
 }
 
-/* The slot's block counts for this one, too. */
+/* Records that the slot holds this block, perhaps beside others. */
 static void bloom_hold(struct filter *f, uint32_t slot, uint32_t number)
 {
 	uint32_t *holds = &f->holds[slot];
@@ -251,8 +251,8 @@ void store_filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash)
 		__builtin_prefetch(p.block + p.at[i]);
 }
 
-/* Memory for a new key's count is gone: that of the least counted key of its bucket, or STORE_NO_ROW. Of equals any, as
- * the new key's hash has it, so that those that come again soon have a chance. */
+/* There is no memory for a new key's count: takes that of the key with the smallest count in its bucket, or returns
+ * STORE_NO_ROW. Of equals the new key's hash selects one, so that keys that return soon have a chance. */
 static store_row replace_least(struct filter *f, uint64_t hash)
 {
 	const struct index_bucket *home = index_home(&f->index, hash);
@@ -303,7 +303,7 @@ uint32_t store_filter_count(struct filter *f, uint64_t key, uint64_t hash, uint3
 	if (row == STORE_NO_ROW) {
 		row = make_count(f, hash, store_index_insert);
 		if (row == STORE_NO_ROW)
-			return 0; /* not even a bucket's worth of memory: it stays out */
+			return 0; /* not even memory for one bucket: the key is not counted */
 		*count_of(f, row) = (struct filter_count){ .key = key };
 	}
 	count = count_of(f, row);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding, making and removing rows. */
+/* Looking up, creating and deleting rows. */
 #include <assert.h>
 
 #include "store/journal_note.h"
 #include "store/touch.h"
 
-/* A table up to so large is taken to stay in the second-level cache. */
+/* A table up to this size is assumed to stay in the L2 cache. */
 enum { CACHED_BYTES = 1 << 20 };
 
 void store_prefetch(const struct store_table *table, store_row row)
@@ -22,10 +22,10 @@ uint32_t store_table_first_version(const struct store_table *t)
 
 	if (t->sums)
 		return 0;
-	return version ? version : 1; /* 0 is that of no row */
+	return version ? version : 1; /* 0 means no row */
 }
 
-/* What a row begins with. frequency: how often its key was asked for before it was admitted. */
+/* Initializes a row. frequency: how often its key was requested before it was admitted. */
 static void fill_row(struct store_table *t, store_row row, uint64_t key, uint32_t frequency)
 {
 	uint8_t *record = table_row(t, row);
@@ -37,7 +37,7 @@ static void fill_row(struct store_table *t, store_row row, uint64_t key, uint32_
 	store_initial_values(&t->initial, key, values, t->dim);
 	if (t->spec.dtype != STAR_FLOAT32)
 		store_table_store_floats(t, record + t->at.values, values);
-	/* Not the initializer's values: Adagrad's root of a negative sum is no number. */
+	/* Slots do not get the initializer's values: with a negative sum, Adagrad's square root would be NaN. */
 	for (unsigned s = 0; s < t->optim.slots; s++) {
 		const float first = t->optim.initial_slots[s];
 
@@ -61,7 +61,7 @@ static void fill_row(struct store_table *t, store_row row, uint64_t key, uint32_
 		*row_word(record, t->at.seen) = 0;
 }
 
-/* What store_table_place says, but for the counting. */
+/* As store_table_place, without counting. */
 static store_row place_row(struct store_table *t, uint64_t hash, uint64_t rows_max, table_insert *insert)
 {
 	store_row row = STORE_NO_ROW;
@@ -101,7 +101,7 @@ static store_row make_row(struct store_table *t, uint64_t key, uint64_t hash, ui
 	if (row == STORE_NO_ROW)
 		return row;
 	fill_row(t, row, key, frequency);
-	if (!t->policies) /* which change it at once */
+	if (!t->policies) /* tables without policies change it at once */
 		journal_note_row(t, row);
 	return row;
 }
@@ -116,7 +116,7 @@ void store_table_remove(struct store_table *t, uint64_t hash, store_row row)
 	t->stats.rows--;
 }
 
-/* The first row in the bucket that may be the key's, or STORE_NO_ROW. All that may be are loaded: two are rare. */
+/* The first row in the bucket that may be the key's, or STORE_NO_ROW. All candidates are prefetched; two are rare. */
 static inline __attribute__((always_inline)) store_row candidate(const struct store_table *t,
 								 const struct index_bucket *bucket, uint8_t tag,
 								 unsigned row_lines)
@@ -147,8 +147,8 @@ void store_prefetch_key(const struct store_table *table, uint64_t key, enum stor
 		table_prefetch(home);
 }
 
-/* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap.
- * making: those without one will get rows. */
+/* For each key, prefetches a row that may be its own, or gives STORE_NO_ROW. Works in passes, so that the cache misses
+ * of all keys overlap. making: keys without a row will get one. */
 static inline __attribute__((always_inline)) void guess(const struct store_table *t, const uint64_t *keys, unsigned n,
 							unsigned row_lines, bool making, uint64_t *hashes,
 							store_row *rows)
@@ -180,10 +180,10 @@ static inline __attribute__((always_inline)) void guess(const struct store_table
 		rows[away[i]] = candidate(t, others[i], index_tag(hashes[away[i]]), row_lines);
 }
 
-/* The rare cases: the candidate was another key's, or there was none. */
+/* The rare cases: the candidate belongs to another key, or there was none. */
 static store_row find_or_make(struct store_table *t, uint64_t key, uint64_t hash, enum store_find_mode mode)
 {
-	/* The same key may have been made by an earlier place of this batch. */
+	/* An earlier key of this batch may be the same one, and may have created the row. */
 	store_row row = store_index_find(&t->index, key, hash);
 
 	if (row == STORE_NO_ROW && mode != STORE_LOOK) {
@@ -206,7 +206,7 @@ static void touch(struct store_table *t, store_row row, enum store_find_mode mod
 		*row_word(record, t->at.seen) = stamp;
 }
 
-/* A key that has no row: counted, admitted, made. */
+/* A key without a row: counts it, and creates its row if it is admitted. */
 static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint32_t stamp)
 {
 	store_row row;
@@ -230,8 +230,8 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 	return row;
 }
 
-/* What remains of a look-up in a table with policies. Rows that are there are touched before any is made, so that none
- * of this batch makes room for another. */
+/* The rest of a look-up in a table with policies. Existing rows are touched before new ones are created, so that no row
+ * of this batch is evicted for another. */
 static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, const uint64_t *hashes, unsigned n,
 			       enum store_find_mode mode, uint64_t step, store_row *rows)
 {
@@ -247,7 +247,10 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 		if (step > t->step)
 			t->step = step;
 	}
-	/* The latest step of all workers: one that lags behind, or counts none, uses its rows now all the same. */
+	/*
+	 * The latest step of all workers: rows used by a worker that lags behind, or counts no steps, are in use now
+	 * all the same.
+	 */
 	stamp = t->step ? step_stamp(t->step) : 0;
 	for (unsigned i = 0; i < n; i++) {
 		if (rows[i] != STORE_NO_ROW && index_key(&t->index, rows[i]) != keys[i])
@@ -275,7 +278,10 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 		if (rows[i] < STORE_UNADMITTED)
 			touch(t, rows[i], mode, stamp);
 	}
-	/* A push writes the rows that were there as it changes them; one that is refused here used them, too. */
+	/*
+	 * A push writes existing rows to the journal when it changes them. If it is refused here, they have been used
+	 * all the same.
+	 */
 	if (journal_is_on(t) && (mode == STORE_PULL || (mode == STORE_PUSH && refused)))
 		store_journal_rows(t, rows, n);
 	else if (journal_is_on(t) && mode == STORE_PUSH)
@@ -310,7 +316,9 @@ static __attribute__((noinline)) unsigned find_in_passes(struct store_table *tab
 	return find_rows(table, keys, n, mode, step, rows);
 }
 
-/* One key that has a row at home, in a table where finding it is all there is to do. False: the passes tell. */
+/*
+ * Looks up one key whose row is in its home bucket, in a table where nothing else is to be done. False: use the passes.
+ */
 static inline bool find_usual(const struct store_table *t, uint64_t key, enum store_find_mode mode, store_row *found)
 {
 	const uint64_t hash = index_hash(key);
@@ -331,7 +339,7 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 		    uint64_t step, store_row *rows)
 {
 	assert(n <= STORE_BATCH);
-	/* One key alone needs neither passes nor what they leave to one another. */
+	/* A single key needs no passes. */
 	return n == 1 && find_usual(table, keys[0], mode, rows) ? 0 : find_in_passes(table, keys, n, mode, step, rows);
 }
 
@@ -344,8 +352,8 @@ unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned 
 	assert(n <= STORE_BATCH);
 	guess(table, keys, n, 1, false, hashes, rows);
 	for (unsigned i = 0; i < n; i++) {
-		/* Looked up again: an earlier place may have deleted it, and the row's key may be a link of the free
-		 * list. */
+		/* Looked up again, because an earlier key of this batch may have deleted the row; then its first word
+		 * may be a link of the free list. */
 		const store_row row = store_index_find(&table->index, keys[i], hashes[i]);
 
 		if (row == STORE_NO_ROW)

@@ -6,37 +6,37 @@
 #include <tmmintrin.h>
 
 enum {
-	/* A segment that can't place an entry while it is less than half full holds a crowd on purpose: random hashes
-	 * never fill a bucket pair there and all the buckets that could relieve it. */
+	/* If a segment cannot place an entry while it is less than half full, somebody has chosen the keys: random
+	 * hashes never fill a bucket pair and all buckets that could relieve it so early. */
 	SPLIT_MIN = INDEX_SEGMENT_ENTRIES / 2,
-	/* Entries that each split copies to the next directory: under a microsecond, and so many that the copy is
-	 * complete long before all segments have split once, which is when it is needed. */
+	/* Entries that each split copies to the next directory. This takes less than a microsecond, and completes the
+	 * copy long before all segments have split once, which is when it is needed. */
 	COPY_STEP = 1024,
-	/* With random hashes the directory has at most some four entries a segment. More come of keys in the order of
-	 * a walk, as exports and checkpoints have them, which fill one end of the directory after the other; or of keys
-	 * that somebody chose. Small directories may have them, and larger ones only while these and the segments that
-	 * must not be too far behind take a small part of the memory that is left; what is refused then is about as
-	 * rare as the crowd's entries there. */
+	/* With random hashes the directory has at most about four entries per segment. It has more if keys come in the
+	 * order of a walk, as from exports and checkpoints, which fill one end of the directory after the other, or if
+	 * somebody has chosen the keys. Small directories may have more; larger ones only while they, and the segments
+	 * that must not lag too far behind, take a small part of the memory that is left. What is refused then is about
+	 * as rare as entries in an overfull segment. */
 	SPARSE_MAX = 8,
 	SPARSE_ENTRIES = 1024,
-	/* 256 KiB of directory, for a hundred million rows of a shard: what one row may cause is a fraction of a
-	 * millisecond. */
+	/* 256 KiB of directory, enough for a hundred million rows in a shard: inserting one row takes a fraction of a
+	 * millisecond at most. */
 	INSERT_ENTRIES = 1 << 16,
-	INSERT_BYTES = 4096, /* left, for each entry */
-	/* While a checkpoint is loaded nobody waits: 4 MiB, as a billion rows need. */
+	INSERT_BYTES = 4096, /* of memory that is left, per entry */
+	/* Nobody waits while a checkpoint is loaded: 4 MiB, enough for a billion rows. */
 	LOAD_ENTRIES = 1 << 20,
 	LOAD_BYTES = 512,
-	/* Buckets whose rows are being loaded, if they are needed, while a split sorts an earlier one. */
+	/* How many buckets ahead a split prefetches rows, if it needs them. */
 	SPLIT_AHEAD = 4,
-	/* Two segments are joined when they have no more entries together: far enough from full that the next few rows
-	 * do not split them again. */
+	/* Two segments are merged if they have no more entries than this together: far enough from full that the next
+	 * few rows do not split them again. */
 	JOIN_MAX = INDEX_SEGMENT_ENTRIES * 3 / 4,
-	/* By this many bits the directory may be ahead of a segment: 256 entries, which is what one split or join
-	 * writes. Only keys that somebody chose leave a segment so far behind; it splits before the directory doubles,
-	 * however empty it is. And so an index that was large once keeps some pages. */
+	/* The directory may be at most this many bits ahead of a segment: 256 entries, which is what one split or merge
+	 * writes. Only chosen keys leave a segment so far behind; it is then split before the directory doubles, even
+	 * if it is nearly empty. So an index that was large once keeps some pages. */
 	LAG_MAX = 8,
-	/* To look whether segments can be joined reads both; so an erased entry asks for it only if it leaves so few in
-	 * its bucket, and has one tag in this many. */
+	/* Checking whether segments can be merged reads both. So an erased entry triggers it only if it leaves at most
+	 * this many in its bucket, and only for one tag in this many. */
 	JOIN_BUCKET_MAX = 4,
 	JOIN_TAGS = 8,
 };
@@ -115,7 +115,7 @@ store_row store_index_find(const struct store_index *ix, uint64_t key, uint64_t 
 	return row;
 }
 
-/* What a bucket holds, on its way into another. */
+/* An entry on its way to another bucket. */
 struct entry {
 	store_row row;
 	uint8_t tag;
@@ -141,7 +141,7 @@ static void clear(struct index_bucket *bucket, unsigned i)
 	bucket->away = with_bit(bucket->away, i, false);
 }
 
-/* Moves entry i of a bucket to its other bucket if there is room, and room in the count of those who strayed. */
+/* Moves entry i to its other bucket, if there is room in that bucket and in the count of strayed entries. */
 static bool move_over(struct index_bucket *bucket, unsigned i)
 {
 	const struct entry e = { bucket->rows[i], bucket->tags[i], bucket->side >> i & 1 };
@@ -161,8 +161,8 @@ static bool move_over(struct index_bucket *bucket, unsigned i)
 	return true;
 }
 
-/* Makes room in a full bucket by moving an entry over. To make room for that one in turn would fill segments by 3 %
- * more, and cost as much as all the rest of a split. */
+/* Makes room in a full bucket by moving an entry to its other bucket. Moving a second one for the first would fill
+ * segments by 3 % more, but cost as much as all the rest of a split. */
 static bool relieve(struct index_bucket *bucket)
 {
 	for (unsigned i = 0; i < INDEX_ENTRIES; i++)
@@ -184,7 +184,7 @@ static bool put_into(struct index_bucket *bucket, struct entry e, bool away, boo
 	return true;
 }
 
-/* At home, or in the other bucket, or in the place of an entry that can move to its own other one. */
+/* Places an entry in its home, or in its other bucket, or in the place of an entry that can move. */
 static bool place_entry(struct index_bucket *home, struct entry e)
 {
 	struct index_bucket *other = index_other(home, e.tag);
@@ -192,7 +192,7 @@ static bool place_entry(struct index_bucket *home, struct entry e)
 	for (int relieving = 0; relieving < 2; relieving++) {
 		if (put_into(home, e, false, relieving))
 			return true;
-		/* Relieving may let some more of home's entries stray. */
+		/* Relieving may have let more of home's entries stray. */
 		if (home->strayed + INDEX_ENTRIES < INDEX_AWAY_MAX && put_into(other, e, true, relieving)) {
 			home->strayed++;
 			return true;
@@ -201,7 +201,10 @@ static bool place_entry(struct index_bucket *home, struct entry e)
 	return false;
 }
 
-/* The first of the directory's entries from..to whose segment is too far behind for twice as many, or `to`. */
+/*
+ * The first of the directory's entries from..to whose segment lags too far behind for a directory of twice the size, or
+ * `to`.
+ */
 static uint32_t first_behind(const struct store_index *ix, uint32_t from, uint32_t to)
 {
 	while (from < to && (ix->directory[from] >> INDEX_PAGE_BITS) + LAG_MAX > ix->depth)
@@ -221,7 +224,7 @@ static bool may_double(const struct store_index *ix, bool loading)
 	       entries * (loading ? LOAD_BYTES : INSERT_BYTES) <= arena_free(ix->arena);
 }
 
-/* One step towards the next directory, up to a segment that has to split first; nothing once it is complete. */
+/* One step in preparing the next directory, up to a segment that must be split first; nothing if it is complete. */
 static void prepare_directory(struct store_index *ix, bool loading)
 {
 	const uint32_t entries = 1u << ix->depth;
@@ -256,7 +259,7 @@ static bool double_directory(struct store_index *ix)
 	return true;
 }
 
-/* From now on the hashes whose low `depth` bits are those of pattern belong to a segment. */
+/* Assigns the hashes whose low `depth` bits equal pattern to a segment. */
 static void enter_segment(struct store_index *ix, const struct index_segment *segment, uint64_t pattern, unsigned depth)
 {
 	const uint32_t number = page_number(ix, segment) | depth << INDEX_PAGE_BITS, entries = 1u << ix->depth;
@@ -268,7 +271,7 @@ static void enter_segment(struct store_index *ix, const struct index_segment *se
 	}
 }
 
-/* The sides of a bucket's entries, by their keys. */
+/* The sides of a bucket's entries, computed from their keys. */
 static uint32_t sides_of(const struct store_index *ix, const struct index_bucket *bucket, unsigned depth)
 {
 	uint32_t side = 0;
@@ -281,7 +284,7 @@ static uint32_t sides_of(const struct store_index *ix, const struct index_bucket
 	return side & INDEX_ALL;
 }
 
-/* Bytes of ones where a bit is set. */
+/* A byte of ones for each bit that is set. */
 static __m128i spread_bits(uint32_t bits)
 {
 	const __m128i each = _mm_set1_epi64x((long long)0x8040201008040201u),
@@ -291,7 +294,7 @@ static __m128i spread_bits(uint32_t bits)
 	return _mm_cmpeq_epi8(of, each);
 }
 
-/* Moves the entries of a bucket that have a side to the same places of another, which is rewritten. */
+/* Moves those entries of a bucket that have a side to the same positions in another bucket, which is rewritten. */
 static unsigned sort_bucket(const struct store_index *ix, struct index_bucket *from, struct index_bucket *to,
 			    unsigned bit)
 {
@@ -310,7 +313,7 @@ static unsigned sort_bucket(const struct store_index *ix, struct index_bucket *f
 	return (unsigned)__builtin_popcount(side);
 }
 
-/* Moves the entries whose hash has `bit` to the same places of a new segment; returns how many. */
+/* Moves the entries whose hash has `bit` to the same positions in a new segment; returns their number. */
 static unsigned sort_out(const struct store_index *ix, struct index_segment *from, struct index_segment *to,
 			 unsigned bit)
 {
@@ -335,7 +338,7 @@ static unsigned sort_out(const struct store_index *ix, struct index_segment *fro
 	return moved;
 }
 
-/* Brings entries home where there is room again; returns how many. */
+/* Returns strayed entries to their homes if there is room again; returns their number. */
 static unsigned settle_segment(struct index_segment *segment)
 {
 	unsigned moved = 0;
@@ -355,7 +358,7 @@ static unsigned count_entries(const struct index_segment *segment)
 	return count;
 }
 
-/* Splits the segment of a hash in two, of which there is room for both in the directory. */
+/* Splits the segment of a hash in two; the directory has room for both. */
 static bool split_segment(struct store_index *ix, uint64_t hash)
 {
 	struct index_segment *old = index_segment_of(ix, hash), *new = take_segment(ix);
@@ -369,24 +372,27 @@ static bool split_segment(struct store_index *ix, uint64_t hash)
 	enter_segment(ix, old, hash & (bit - 1), depth + 1);
 	enter_segment(ix, new, (hash & (bit - 1)) | bit, depth + 1);
 	moved += settle_segment(old);
-	settle_segment(new); /* these moved already */
+	settle_segment(new); /* these have already moved */
 	if (ix->stats->moved_max < moved)
 		ix->stats->moved_max = moved;
 	return true;
 }
 
-/* Splits the segment that keeps the next directory from being made ready, and goes on with that. */
+/* Splits the segment that keeps the next directory from being completed, and continues with that. */
 static bool catch_up(struct store_index *ix, bool loading)
 {
 	ix->behind = false;
-	/* It may have split since because it was full. */
+	/* It may have been split since, because it was full. */
 	if (first_behind(ix, ix->copied, ix->copied + 1) == ix->copied && !split_segment(ix, ix->copied))
 		return false;
 	prepare_directory(ix, loading);
 	return true;
 }
 
-/* Random keys never need the next directory before it is complete; keys in the order of a walk do. */
+/*
+ * With random keys the next directory is always complete before it is needed; with keys in the order of a walk it may
+ * not be.
+ */
 static bool complete_directory(struct store_index *ix, bool loading)
 {
 	while (ix->next && ix->copied < 1u << ix->depth) {
@@ -413,7 +419,7 @@ static bool split_crowded(struct store_index *ix, uint64_t hash, bool loading)
 	return true;
 }
 
-/* At home or elsewhere in its segment; its home learns. */
+/* Places an entry in its home or elsewhere in its segment, and records that in its home. */
 static bool enter(const struct store_index *ix, uint64_t hash, store_row row)
 {
 	struct index_bucket *home = index_home(ix, hash);
@@ -426,8 +432,9 @@ static bool enter(const struct store_index *ix, uint64_t hash, store_row row)
 	return place_entry(home, (struct entry){ row, index_tag(hash), hash >> depth & 1 });
 }
 
-/* After a split by random hashes there is room. In the order of a walk all entries of a segment share many bits more
- * than the segment knows of, so that several part nothing; then, for as many rows as there are segments, none does. */
+/* With random hashes there is room after one split. In the order of a walk all entries of a segment have many more bits
+ * in common than the segment's depth, so several splits may separate nothing; after that none is needed for as many
+ * rows as there are segments. */
 static bool split_and_enter(struct store_index *ix, uint64_t hash, store_row row, bool loading)
 {
 	for (unsigned splits = 0; splits < INDEX_DEPTH_MAX; splits++) {
@@ -443,7 +450,7 @@ bool store_index_insert(struct store_index *ix, uint64_t hash, store_row row)
 {
 	if (!enter(ix, hash, row))
 		return split_and_enter(ix, hash, row, false);
-	/* Another segment's split waits for a row that needs none. */
+	/* The split of another segment is done by a row that needs none itself. */
 	if (ix->behind)
 		catch_up(ix, false);
 	return true;
@@ -478,8 +485,8 @@ static void take_out_entry(struct index_bucket *home, uint8_t tag, store_row row
 	}
 }
 
-/* Places the entries of one segment, which are of one side, in another as well, whose keys have the same homes there;
- * stops before `limit` of them. Returns how many found a place. */
+/* Copies the entries of one segment, all of one side, into another segment in which their keys have the same homes;
+ * stops before `limit` entries. Returns how many found a place. */
 static unsigned pour(const struct index_segment *from, struct index_segment *to, unsigned limit, bool side, bool back)
 {
 	unsigned moved = 0;
@@ -505,7 +512,7 @@ static unsigned pour(const struct index_segment *from, struct index_segment *to,
 	return moved;
 }
 
-/* All of a segment's entries are of one side, or of sides not known. */
+/* Records that all entries of a segment have one side, or that the sides are not known. */
 static void set_sides(struct index_segment *segment, bool known, bool side)
 {
 	for (unsigned b = 0; b < INDEX_BUCKETS; b++) {
@@ -514,13 +521,13 @@ static void set_sides(struct index_segment *segment, bool known, bool side)
 	}
 }
 
-/* Joins the segment of a hash with the one that differs in its last bit. */
+/* Merges the segment of a hash with the one that differs in its last bit. */
 static bool join_segment(struct store_index *ix, uint64_t hash)
 {
 	struct index_segment *to = index_segment_of(ix, hash), *from, *swap;
 	const unsigned depth = index_depth(ix, hash);
 	const uint64_t bit = depth ? UINT64_C(1) << (depth - 1) : 0;
-	bool side = !(hash & bit); /* of those that are poured */
+	bool side = !(hash & bit); /* of the copied entries */
 	unsigned count, moved;
 
 	if (depth == 0 || ix->depth + (ix->next ? 1u : 0u) - (depth - 1) > LAG_MAX)
@@ -541,7 +548,7 @@ static bool join_segment(struct store_index *ix, uint64_t hash)
 	}
 	set_sides(to, true, !side);
 	moved = pour(from, to, count, side, false);
-	if (moved < count) { /* which random hashes never see: back as it was */
+	if (moved < count) { /* undone; random hashes never get here */
 		pour(from, to, moved, side, true);
 		set_sides(to, false, false);
 		return false;
@@ -565,7 +572,7 @@ void store_index_erase(struct store_index *ix, uint64_t hash, store_row row)
 		join_segment(ix, hash);
 }
 
-/* The end of the segment at a reversed hash: 0 after the last. */
+/* The end of a segment, by reversed hash: 0 after the last one. */
 static uint64_t segment_end(uint64_t at, unsigned depth)
 {
 	const uint64_t span = depth ? UINT64_C(1) << (64 - depth) : 0;

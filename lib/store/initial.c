@@ -8,9 +8,9 @@
 #include "tensor/elementary.h"
 #include "tensor/philox.h"
 
-enum { ATTEMPTS_MAX = 64 }; /* one in 22 is drawn again: all of this many never are */
+enum { ATTEMPTS_MAX = 64 }; /* one value in 22 is drawn again; that all of this many are is practically impossible */
 
-/* Standard deviation of a normal that is cut at two of them. */
+/* The standard deviation of a normal distribution that is truncated at two of them. */
 #define TRUNCATED_DEVIATION 0.87962566103423978
 
 /* Inputs and outputs of a layer with these weights. */
@@ -68,7 +68,7 @@ static void uniform(const struct initial *in, const uint32_t words[4], float val
 		values[i] = in->mean + in->scale * ((float)(words[i] >> 8) * 0x1p-23f - 1.0f);
 }
 
-/* Four of mean 0 and deviation 1. */
+/* Four normally distributed values, of mean 0 and deviation 1. */
 static void normal(const uint32_t words[4], double values[4])
 {
 	double radius, sine, cosine;
@@ -81,7 +81,7 @@ static void normal(const uint32_t words[4], double values[4])
 	}
 }
 
-/* Puts numbers within two deviations in the place of those that are not, from the following attempts. */
+/* Replaces values beyond two deviations by those of the next attempts. */
 static void truncate_normal(const struct initial *in, uint32_t counter[4], double values[4])
 {
 	uint32_t words[4];

@@ -8,7 +8,7 @@
 
 enum {
 	LINE_BYTES = 64,
-	LINES_AHEAD = 32, /* of a stream that are loaded before they are written: nobody has them in his caches */
+	LINES_AHEAD = 32, /* of a stream, prefetched before they are written: no cache has them */
 };
 
 void store_journal_begin(struct store *store, struct journal_ring *ring)
@@ -17,7 +17,7 @@ void store_journal_begin(struct store *store, struct journal_ring *ring)
 	while (!ring && store->journal_tables)
 		store_journal_forget(store->journal_tables);
 	for (struct store_table *t = store->tables; t; t = t->next)
-		t->journal_tick = t->tick + 1; /* no tick is odd: what was written of it counts no more */
+		t->journal_tick = t->tick + 1; /* ticks are never odd, so nothing counts as written */
 }
 
 void store_journal_table_changed(struct store_table *t)
@@ -41,7 +41,7 @@ void store_journal_forget(struct store_table *t)
 	t->journal_due = false;
 }
 
-/* Room for a record in a run of its own kind. */
+/* Room for one record, in a run of its own kind. */
 static void *take_run_room(struct store_table *t, unsigned kind, uint32_t bytes)
 {
 	struct journal_ring *ring = t->store->journal;
@@ -88,7 +88,10 @@ void store_journal_tables(struct store *store)
 	}
 }
 
-/* A row that a push holds may have gone meanwhile: then its memory waits, and is written to in vain. */
+/*
+ * A row that a push holds may have been deleted meanwhile: its memory is kept until the push ends, and its updates have
+ * no effect.
+ */
 static bool has_gone(const struct store_table *t, store_row row)
 {
 	const uint64_t key = row_key(table_row(t, row));
@@ -117,7 +120,7 @@ void store_journal_row(struct store_table *t, store_row row)
 		store_record_write(t, record, to, t->tick);
 }
 
-/* Room for one row and up to n - 1 behind it, in one piece; *took: for how many. */
+/* Room for one row, and for up to n - 1 more after it, contiguous; *took: for how many. */
 static uint8_t *take_rows_room(struct store_table *t, unsigned n, unsigned *took)
 {
 	struct journal_ring *ring = t->store->journal;
@@ -136,7 +139,7 @@ static uint8_t *take_rows_room(struct store_table *t, unsigned n, unsigned *took
 	return to;
 }
 
-/* The same for many as they lie: none of them has gone, and no tick is told of. */
+/* The same for many rows in place: none is deleted, and no tick is recorded. */
 static void write_rows(struct store_table *t, const store_row *rows, unsigned n)
 {
 	const uint32_t bytes = t->at.record;
@@ -201,7 +204,7 @@ void store_journal_cleared(struct store_table *t)
 		*object = (struct journal_object){ .object = t->journal_object };
 }
 
-/* As if so many rows had gone: checkpoints and the journal have their number from then on. */
+/* Counts as if this many rows had been deleted: checkpoints and the journal have the new number from then on. */
 void store_load_life_end(struct store_table *t, uint32_t lives)
 {
 	if (!t->at.version)

@@ -21,7 +21,7 @@ unsigned store_look_keys(const struct store_table *t, uint64_t *at, uint64_t key
 {
 	struct index_walk walk = { .at = *at };
 	store_row rows[INDEX_SEGMENT_ENTRIES];
-	/* It changes nothing, but is also for those who do. */
+	/* Walking changes nothing; the cast is for callers that do. */
 	const unsigned n = store_index_walk((struct store_index *)&t->index, &walk, rows);
 
 	for (unsigned i = 0; i < n; i++)

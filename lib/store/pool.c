@@ -2,10 +2,10 @@
 #include "store/pool.h"
 
 enum {
-	/* Small slabs first, so that a small table stays small, and never so big that a slab not yet used up counts. */
+	/* Small slabs first, so that a small table stays small. Slabs are never so large that an unused one matters. */
 	SLAB_BYTES_MIN = 4096,
 	SLAB_BYTES_MAX = 32768,
-	SLAB_SHARE = 64, /* of the rows there are */
+	SLAB_SHARE = 64, /* of the table's rows */
 };
 
 static store_row *link_of(const struct pool *pool, store_row row)
@@ -28,7 +28,7 @@ void store_pool_init(struct pool *pool, struct arena *arena, struct store_stats 
 	};
 }
 
-/* How many rows go into n bytes, one at least; and the bytes of the slab that has them. */
+/* How many rows fit into n bytes, at least one; and the bytes of the slab for them. */
 static uint32_t slab_holds(uint32_t row_bytes, uint64_t *bytes)
 {
 	const uint64_t end = sizeof(struct pool_slab);
@@ -43,11 +43,11 @@ uint64_t store_pool_bytes(uint32_t row_bytes, uint64_t n)
 	uint64_t bytes = SLAB_BYTES_MAX;
 	const uint32_t holds = slab_holds(row_bytes, &bytes);
 
-	/* The first slabs, which are small, end with as much as large ones. */
+	/* The first slabs, which are small, lose as much at their ends as large ones. */
 	return (n + holds - 1) / holds * bytes + SLAB_SHARE * (ARENA_ALIGN + sizeof(struct pool_slab));
 }
 
-/* A slab of as many rows as go into n bytes, and of one at least. */
+/* Creates a slab for as many rows as fit into n bytes, and for at least one. */
 static struct pool_slab *make_slab(struct pool *pool, uint64_t bytes, uint8_t **begin, uint32_t *rows)
 {
 	struct pool_slab *slab;
@@ -73,7 +73,7 @@ static bool take_slab(struct pool *pool, uint64_t rows)
 		bytes = SLAB_BYTES_MIN;
 	if (bytes > SLAB_BYTES_MAX)
 		bytes = SLAB_BYTES_MAX;
-	/* What is left of the arena may lie in smaller pieces. */
+	/* The rest of the arena may consist of smaller pieces. */
 	while (!(slab = make_slab(pool, bytes, &begin, &pool->slab_rows)) && pool->slab_rows > 1)
 		bytes /= 2;
 	if (!slab) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keys of pushes: rows found or made, and those of one id joined. */
+/* The keys of pushes: looks up or creates their rows, and joins equal ones. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -12,16 +12,16 @@
 enum {
 	KEYS_MAX = 1 << 29,
 	ALIGN = 64,
-	/* A sum stands for at least two gradients of the request. In float64 it takes less than four times as many
-	 * bytes as they do in scaled_int8, the widest and the narrowest type there are; other pairs take less. */
+	/* A sum stands for at least two gradients of the request. In float64 it takes less than four times the bytes of
+	 * these in scaled_int8, the widest and the narrowest type; other pairs take less. */
 	SUMS_SHARE = 4,
-	/* Of operations of this many keys it is seen whether they are in order. If they turn out not to be, all that
-	 * came before get their cells at once, in some 20 us. */
+	/* Operations of up to this many keys are checked for ascending keys. If one turns out not to be ascending, all
+	 * earlier keys get their cells at once, in about 20 us. */
 	ORDERED_MAX = 4096,
 };
 
-/* The least power of two that leaves three quarters of the cells free: a search that goes on is a branch
- * mispredicted. */
+/* The smallest power of two that leaves three quarters of the cells free: each further probe of a search costs a branch
+ * misprediction. */
 static uint32_t cells_for(uint32_t keys)
 {
 	return 2u << (32 - __builtin_clz(2 * keys - 1));
@@ -79,7 +79,7 @@ static void open_op(struct push_op *op)
 {
 	struct store_table *t = op->table;
 
-	/* The next look-up's rows, and all later ones'. */
+	/* Pins the rows of the next look-up, and of all later ones. */
 	if (t->pushes_open++ == 0)
 		t->pinned = t->tick + TABLE_TICK;
 	op->open = true;
@@ -94,7 +94,7 @@ void store_push_close(struct push_op *op)
 		store_pool_settle(&op->table->pool);
 }
 
-/* Of an operation that is given up: its rows were used all the same. */
+/* For an operation that is abandoned: its rows were used all the same. */
 static void journal_given_up(const struct store_push *p, const struct push_op *op)
 {
 	if (op->open && journal_is_on(op->table) && op->table->policies)
@@ -123,7 +123,7 @@ void store_push_op(struct store_push *p, struct store_table *table, uint32_t cou
 
 	if (p->ops_count == WIRE_OPS_MAX)
 		return;
-	/* What is over the limit is refused with the first keys over it. */
+	/* An operation over the limit is refused when the first keys over it arrive. */
 	if (count > room)
 		count = room;
 	op = &p->ops[p->ops_count++];
@@ -143,7 +143,7 @@ void store_push_assign(struct store_push *p, struct store_table *table, uint32_t
 		p->ops[ops].assign = true;
 }
 
-/* Memory for the sum of one row's gradients. */
+/* Gets memory for the sum of one row's gradients. */
 static bool take_sum(struct store_push *p, struct push_entry *first, const struct store_table *t)
 {
 	const uint64_t bytes = (t->dim * (t->wide ? sizeof(double) : sizeof(float)) + PUSH_SUM_ALIGN - 1) &
@@ -157,8 +157,8 @@ static bool take_sum(struct store_push *p, struct push_entry *first, const struc
 }
 
 /*
- * The entry of a row's cell, which becomes the entry of position `self` if the row has none yet in this operation. The
- * search for a cell ends, since most of the operation's cells are free; and soon, since the salt spreads the rows.
+ * The entry in a row's cell. If the row has none yet in this operation, it becomes the entry at position `self`. The
+ * search ends, since most of the operation's cells are free, and ends soon, since the salt distributes the rows.
  */
 static inline __attribute__((always_inline)) uint32_t first_of(struct store_push *p, const struct push_op *op,
 							       uint32_t self, store_row row)
@@ -174,7 +174,7 @@ static inline __attribute__((always_inline)) uint32_t first_of(struct store_push
 	return self;
 }
 
-/* Appends an entry for each row, joined to the first one of its row; false when there is no memory for sums. */
+/* Appends an entry for each row, joined to the first entry of its row; false: there is no memory for sums. */
 static bool enter(struct store_push *p, struct push_op *op, const store_row *rows, unsigned n)
 {
 	struct push_entry *const entries = p->entries;
@@ -200,7 +200,7 @@ static bool enter(struct store_push *p, struct push_op *op, const store_row *row
 	return summable;
 }
 
-/* Whether the next n keys go on in order. */
+/* Whether the next n keys are ascending, too. */
 static bool keys_go_on(const struct push_op *op, const uint64_t *keys, unsigned n)
 {
 	bool on = op->keys == 0 || n == 0 || keys[0] > op->last;
@@ -210,7 +210,10 @@ static bool keys_go_on(const struct push_op *op, const uint64_t *keys, unsigned 
 	return on;
 }
 
-/* The same as enter for keys in order, as workers have them that have joined duplicates: nothing is to be joined. */
+/*
+ * The same as enter, for ascending keys: no two are equal, so there is nothing to join. Workers that have joined
+ * duplicates send such keys.
+ */
 static void enter_ordered(struct store_push *p, struct push_op *op, const uint64_t *keys, const store_row *rows,
 			  unsigned n)
 {
@@ -220,7 +223,7 @@ static void enter_ordered(struct store_push *p, struct push_op *op, const uint64
 	op->last = n ? keys[n - 1] : op->last;
 }
 
-/* They were not: the entries so far, all of different rows, get their cells. */
+/* The keys are not ascending after all: the entries so far, all of different rows, get their cells. */
 static void end_order(struct store_push *p, struct push_op *op)
 {
 	op->ordered = false;

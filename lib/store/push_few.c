@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pushes of a few rows, without what slices, sums and policies need. */
+/* Pushes of a few rows, without the code for slices, sums and policies. */
 #include <assert.h>
 #include <errno.h>
 

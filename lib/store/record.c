@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows and tables as checkpoints have them (wire/checkpoint.h). */
+/* Rows and tables in the format of checkpoints (wire/checkpoint.h). */
 #include <errno.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ static bool is_beyond(const struct store_table *t, uint64_t key)
 	return t->spec.kind == OBJECT_VARIABLE && key >= wire_object_blocks(&t->spec);
 }
 
-/* What no row has. */
+/* What is wrong with a row's record; NULL: nothing. */
 static const char *row_fault(const struct store_table *t, const uint8_t *record)
 {
 	const uint32_t bytes = t->at.record_head + (uint32_t)dtype_row_bytes(t->spec.dtype, t->dim) + masters_bytes(t) +
@@ -101,11 +101,11 @@ static const char *counts_fault(const struct checkpoint_count *counts, unsigned 
 {
 	for (unsigned i = 0; i < n; i++)
 		if (counts[i].count == 0)
-			return "a key that waits and never came";
+			return "a key that waits for admission, with a count of 0";
 	return NULL;
 }
 
-/* A variable's blocks are deleted when it is emptied. */
+/* Deletions in a variable's record mean that it was emptied. */
 static const char *deleted_fault(const struct store_table *t, const uint64_t *keys, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -122,7 +122,7 @@ static const char *bloom_fault(const struct store_table *t, const struct checkpo
 	return NULL;
 }
 
-/* Of a run and n of its records. */
+/* Checks a run and n of its records. */
 static const char *find_fault(const struct store_table *t, const struct checkpoint_run *run, const void *records,
 			      unsigned n)
 {
@@ -170,12 +170,12 @@ static void load_table(struct store_table *t, const struct checkpoint_table *fro
 		t->stats.pushes = from->pushes;
 	if (from->removed > t->removed_before)
 		t->removed_before = from->removed;
-	/* Which of two is the later of a clock that may have gone round. */
+	/* Which of two ticks is later; the clock may have wrapped around. */
 	if (t->stats.rows == 0 || (int32_t)(tick - t->tick) > 0)
 		t->tick = tick;
 }
 
-/* No stamp is later than the table's step, or its row would be taken for one that nobody has used for 2^32 steps. */
+/* A stamp must not be later than the table's step: the row would seem to be unused for 2^32 steps. */
 static bool is_later(const struct store_table *t, uint32_t stamp)
 {
 	return t->step <= UINT32_MAX && stamp > t->step;
@@ -187,7 +187,7 @@ static bool load_row(struct store_table *t, const uint8_t *record)
 	store_row row = store_index_find(&t->index, key, hash);
 
 	if (row == STORE_NO_ROW) {
-		/* Whatever the share: keys that filled it on other shards may be spread unevenly over these. */
+		/* No limit by share: keys that filled it on other shards may be distributed unevenly over these. */
 		row = store_table_place(t, hash, UINT64_MAX, store_index_load);
 		if (row == STORE_NO_ROW)
 			return false;
@@ -195,15 +195,15 @@ static bool load_row(struct store_table *t, const uint8_t *record)
 		snapshot_touch(t, hash, row);
 	}
 	record_read(t, table_row(t, row), record);
-	if (t->at.seen && is_later(t, *row_word(table_row(t, row), t->at.seen))) /* of `starctl tables export` */
+	if (t->at.seen && is_later(t, *row_word(table_row(t, row), t->at.seen))) /* an export may have them */
 		t->step = *row_word(table_row(t, row), t->at.seen);
 	if (t->filtered)
 		store_filter_forget(&t->filter, key, hash);
 	return true;
 }
 
-/* Counts are written a little after the table's step. Without room the key is forgotten, as when it comes to a full
- * memory: it waits longer, and no row is refused for it. */
+/* Counts are written a little after the table's step. Without memory the key is forgotten, as it is in a running node:
+ * it waits longer for admission, but no row is refused for it. */
 static void load_count(struct store_table *t, const struct checkpoint_count *from)
 {
 	const uint64_t hash = index_hash(from->key);
@@ -218,8 +218,8 @@ static void load_count(struct store_table *t, const struct checkpoint_count *fro
 											     : from->seen });
 }
 
-/* A key that has gone had its row before: it waits no more with what the full checkpoint had counted, also where row
- * and deletion lie between the same two checkpoints. */
+/* A deleted key had a row before, so its count in the full checkpoint no longer matters, even if row and deletion lie
+ * between the same two checkpoints. */
 static void load_deleted(struct store_table *t, const uint64_t *keys, unsigned n)
 {
 	store_delete(t, keys, n);
@@ -233,7 +233,7 @@ static void load_blooms(struct store_table *t, const struct checkpoint_bloom *bl
 		store_filter_bloom_restore(&t->filter, &blocks[i]);
 }
 
-/* Returns how many found room. */
+/* Returns how many records found memory. */
 static unsigned load_records(struct store_table *t, const struct checkpoint_run *run, const uint8_t *records,
 			     unsigned n)
 {
@@ -261,11 +261,11 @@ int store_load(struct store_table *table, const struct checkpoint_run *run, cons
 	unsigned loaded = n;
 
 	if (fault)
-		return star_error_set(err, -EINVAL, "\"%s\": what is to be loaded does not fit: %s", table->spec.name,
-				      fault);
+		return star_error_set(err, -EINVAL, "\"%s\": the file has records that do not fit: %s",
+				      table->spec.name, fault);
 	if (n == 0)
 		return 0;
-	memory->kept = 0; /* it is for this */
+	memory->kept = 0; /* reserved for this */
 	if (run->kind == CHECKPOINT_TABLE)
 		load_table(table, records);
 	else if (run->kind == CHECKPOINT_DELETED)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a row holds, in any element type. */
+/* A row's values, in any element type. */
 #include <math.h>
 #include <string.h>
 
 #include "store/table.h"
 #include "tensor/dtype.h"
 
-/* To the nearest whole number, ties to even, within the type's range. */
+/* To the nearest integer, ties to even, within the type's range. */
 static void whole_numbers(unsigned dtype, void *to, const float *from, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -40,7 +40,10 @@ void store_initial(const struct store_table *table, uint64_t key, float *values)
 	store_initial_values(&table->initial, key, values, table->dim);
 }
 
-/* A key without a row reads as the row that would be made for it: through the stored type, unless it has a master. */
+/*
+ * A key without a row reads as the row that would be created for it: rounded to the stored type, unless the row has a
+ * float32 master copy.
+ */
 static void read_absent(const struct store_table *t, store_row row, uint64_t key, unsigned dtype, void *to)
 {
 	float *values = (float *)t->store->scratch[0], *scratch = (float *)t->store->scratch[1];

@@ -9,15 +9,15 @@
 #include "tensor/dtype.h"
 
 enum {
-	ROWS_MOST = 1 << 30, /* times 64: beyond, no store has room, and products below could overflow */
+	ROWS_MOST = 1 << 30, /* times 64: no store has memory for more, and products below could overflow */
 	STORE_GIB_MAX = 256,
 	SHIFT_MIN = 3,
 	SHIFT_MAX = 6,
-	/* Of a small index: it may have some segments that were just split, and directories. */
+	/* For a small index: it may have some segments that were just split, and directories. */
 	INDEX_FIRST_BYTES = 5 * ARENA_PAGE,
 };
 
-/* Of segments between half and 95 % full, of which there are as many of each fill (store/index.h), and directories. */
+/* Segments are between half and 95 % full, evenly distributed (store/index.h); includes directories. */
 static const double index_entry_bytes = 8.7;
 
 static uint64_t index_bytes(uint64_t entries)
@@ -77,7 +77,7 @@ static int settle_size(struct store_table *t, double share, uint64_t rows, uint6
 		.slot_bytes = t->optim.slots * spec->dim * (uint32_t)(t->wide ? sizeof(double) : sizeof(float)),
 		.record_bytes = t->at.record,
 	};
-	/* A store that is larger counts its memory in larger units, to which rows are rounded. */
+	/* A larger store counts its memory in larger units, to which rows are rounded. */
 	size_with_shift(t, share, rows, waiting, shift, size);
 	while (shift < SHIFT_MAX && size->total_bytes >> shift > STORE_UNADMITTED)
 		size_with_shift(t, share, rows, waiting, ++shift, size);

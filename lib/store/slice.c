@@ -8,23 +8,23 @@
 #include "wire/checkpoint.h"
 
 enum {
-	ROWS_AHEAD = 12,	/* loaded before their turn */
+	ROWS_AHEAD = 12,	/* prefetched */
 	BYTES_PER_ROW = 256,	/* longer ones count as several */
-	SEGMENT_COST = 64,	/* what reading a segment of the index counts as, in rows */
-	SLOTS_OF_A_ROW = 16,	/* of the log, read one after the other */
+	SEGMENT_COST = 64,	/* the cost of reading a segment of the index, in rows */
+	SLOTS_OF_A_ROW = 16,	/* slots of the log, which is read sequentially */
 	LOG_AHEAD = ROWS_AHEAD, /* slots */
 };
 
-/* Where a slice writes. */
+/* The output of a slice. */
 struct out {
 	uint8_t *at;
 	size_t left, written;
-	struct checkpoint_run *run; /* that goes on, or NULL */
+	struct checkpoint_run *run; /* the current run, or NULL */
 	int64_t budget;		    /* rows */
 	bool full;
 };
 
-/* Room for one record in a run of its own kind; NULL when there is none. */
+/* Room for one record in a run of its own kind; NULL: there is none. */
 static void *take_record(struct out *o, const struct store_table *t, unsigned kind, uint32_t bytes)
 {
 	const bool same = o->run && o->run->object == t->spec.id && o->run->kind == kind && o->run->row_bytes == bytes;
@@ -64,7 +64,7 @@ static void write_table(struct snapshot *s, struct out *o)
 	if (table.step > s->step)
 		s->step = table.step;
 	s->table = t->next;
-	o->run = NULL; /* one each, even if somebody has made two of one id */
+	o->run = NULL; /* one run each, even if there are two tables with one id */
 }
 
 static uint64_t slot_at(const struct snapshot *s, uint64_t position)
@@ -103,7 +103,7 @@ static void *take_snapshot_row(struct snapshot *s, struct out *o, const struct s
 	return record;
 }
 
-/* The first of the rows that were copied. */
+/* Writes the first of the copied rows. */
 static void write_copy(struct store *store, struct out *o)
 {
 	struct snapshot *s = &store->snapshot;
@@ -124,7 +124,7 @@ static void write_copy(struct store *store, struct out *o)
 		s->copies_tail = s->copies_head = 0;
 }
 
-/* Those of n rows that the walk has not met before: in a segment that was joined since from two. */
+/* Removes rows that the walk has met before, which happens in a segment that was merged from two since. */
 static unsigned keep_new(const struct store_index *ix, store_row *rows, unsigned n, uint64_t from)
 {
 	unsigned kept = 0;
@@ -151,7 +151,7 @@ static void read_segment(struct snapshot *s, struct store_index *ix, struct out 
 	o->budget -= SEGMENT_COST;
 }
 
-/* The last of the segment's rows that are to be written. */
+/* Writes the last of the segment's remaining rows. */
 static void write_row(struct store *store, struct out *o)
 {
 	struct snapshot *s = &store->snapshot;
@@ -195,7 +195,7 @@ static void write_rows(struct store *store, struct out *o)
 	}
 }
 
-/* Rows of the log that come soon. */
+/* Prefetches rows that the log will come to soon. */
 static void load_logged(struct store *store)
 {
 	struct snapshot *s = &store->snapshot;
@@ -215,7 +215,7 @@ static void load_logged(struct store *store)
 	}
 }
 
-/* The next slot of the log. Its row may have been copied, or have gone: then it has no mark. */
+/* Writes the next row of the log. If it has no mark, it was copied, or was deleted. */
 static void write_logged(struct store *store, struct out *o)
 {
 	struct snapshot *s = &store->snapshot;
@@ -243,7 +243,7 @@ static void write_logged(struct store *store, struct out *o)
 	s->log_tail++;
 }
 
-/* Of a Bloom filter, slot after slot: the blocks that each has, from number `from` on. */
+/* Writes a Bloom filter slot by slot: the slot's blocks, from number `from` on. */
 static void write_bloom(struct snapshot *s, struct out *o)
 {
 	const struct filter *f = &s->table->filter;
@@ -267,7 +267,10 @@ static void write_bloom(struct snapshot *s, struct out *o)
 	o->budget--;
 }
 
-/* Of the keys that wait for their admission to a table; those of a slice before may be gone, or be another key's. */
+/*
+ * Writes the counts of keys that wait for admission. Those read in an earlier slice may be gone, or belong to other
+ * keys.
+ */
 static void write_counts(struct snapshot *s, struct out *o)
 {
 	struct store_index *ix = &s->table->filter.index;
@@ -298,7 +301,7 @@ static void write_counts(struct snapshot *s, struct out *o)
 	}
 }
 
-/* What comes next, when there is nothing left of a phase. */
+/* Goes on to the next phase when the current one has nothing left. */
 static void next_phase(struct snapshot *s)
 {
 	const bool full = s->kind == STORE_SNAPSHOT_FULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A snapshot's begin and end. */
+/* The beginning and end of a snapshot. */
 #include "store/snapshot.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "store/touch.h"
 
 enum {
-	CLEAR_BYTES = 64 << 10, /* of marks, in one call: some microseconds */
+	CLEAR_BYTES = 64 << 10, /* marks per call, which takes some microseconds */
 	CLEAR_STEP = 64,
 };
 
@@ -49,7 +49,7 @@ bool store_snapshot_delta_possible(const struct store *store)
 	return !store->snapshot.kind && store->snapshot.based && store->snapshot.logging;
 }
 
-/* Of the memory that rows may lie in, which is what was taken from the arena's ends. */
+/* Marks exist for the memory that rows may lie in, which is what was taken from the arena's ends. */
 static uint64_t marked_from(const struct store *store, uint64_t at)
 {
 	const struct arena *arena = &store->arena;
@@ -81,7 +81,7 @@ bool store_snapshot_ready(struct store *store)
 	return !s->dirty;
 }
 
-/* Of all tables, at the instant. */
+/* Records the state of all tables at the snapshot's instant. */
 static void note_tables(struct store *store, bool full)
 {
 	struct snapshot *s = &store->snapshot;
@@ -92,7 +92,7 @@ static void note_tables(struct store *store, bool full)
 						       .tick = t->tick,
 						       .step = t->step,
 						       .pushes = t->stats.pushes,
-						       /* Both keep versions from coming back. */
+						       /* Both counts keep versions from being used again. */
 						       .removed = table_removed(t) + t->uncounted };
 		if (t->at.record > s->record_max)
 			s->record_max = t->at.record;
@@ -150,7 +150,7 @@ void store_snapshot_end(struct store *store, bool kept)
 	s->based = kept && done;
 	s->logging = s->logging && s->based;
 	s->touching = s->logging;
-	/* A delta that was written clears its marks itself. */
+	/* A delta that was written completely has cleared its marks itself. */
 	s->dirty = s->kind == STORE_SNAPSHOT_FULL || !done;
 	s->clean_at = 0;
 	s->kind = 0;
@@ -167,7 +167,7 @@ uint64_t store_snapshot_need(const struct store_table *table, unsigned n, enum s
 
 	if (!table->store->snapshot.kind || !snapshot_touches(table, mode))
 		return 0;
-	/* A key has its row copied, or that of one or two which make room for it. */
+	/* A key may cause copies of its own row, or of one or two rows that are evicted for it. */
 	return n * copy * (table->evicts ? 2 : 1);
 }
 

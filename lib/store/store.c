@@ -8,8 +8,8 @@
 
 enum {
 	ARENA_BYTES_MIN = 1 << 20,
-	/* Of the arena: a slab that is not used up has a 64th of its table's rows at most. And so many bytes more, or
-	 * as much again if that is less, for some pages of indexes and the smallest slabs. */
+	/* Of the arena: a partly used slab has at most a 64th of its table's rows. In addition this many bytes, or as
+	 * much again if that is less, for some pages of indexes and the smallest slabs. */
 	KEPT_SHARE = 64,
 	KEPT_BYTES = 1 << 16,
 	ROW_SHIFT_MIN = 3, /* rows begin with a uint64_t */
@@ -36,7 +36,7 @@ struct store *store_create(void *arena, size_t arena_bytes, struct star_error *e
 			       arena_bytes, ARENA_BYTES_MIN);
 		return NULL;
 	}
-	/* STORE_NO_ROW and STORE_UNADMITTED must stay beyond the last row. */
+	/* STORE_NO_ROW and STORE_UNADMITTED must be larger than any row's handle. */
 	while (shift < ROW_SHIFT_MAX && (end - begin) >> shift > STORE_UNADMITTED)
 		shift++;
 	if ((end - begin) >> shift > STORE_UNADMITTED) {

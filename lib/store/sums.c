@@ -36,7 +36,7 @@ struct store_table *store_sums_create(struct store *beside, const struct store_t
 	return sums;
 }
 
-/* Rows of plain tables are worked on without a look at their versions. */
+/* Rows of plain tables are updated without checking their versions. */
 void store_sums_set_by_row(struct store_table *sums, bool by_row)
 {
 	sums->sums_by_row = by_row;
@@ -48,15 +48,15 @@ bool store_sums_by_row(const struct store_table *sums)
 	return sums->sums_by_row;
 }
 
-/* Such a table is never swept: the place of the walk is free. */
+/* Such a table is never swept, so the walk's state can be used for this. */
 void store_sums_begin(struct store_table *sums, struct store_table *of)
 {
 	sums->sweep.rows = (struct index_walk){ 0 };
 	if (of)
-		of->uncounted++; /* until it is over: rows may be deleted and made while it goes on */
+		of->uncounted++; /* until it ends: rows may be deleted and created while it is in progress */
 }
 
-/* Rows of the object that there is no room for are counted by the look-up. */
+/* The look-up counts rows for which there is no memory. */
 static void apply_some(struct store_table *of, const struct store_push_step *step, const uint64_t *keys,
 		       const void *const *gradients, const uint32_t *counts, unsigned n)
 {
@@ -67,7 +67,7 @@ static void apply_some(struct store_table *of, const struct store_push_step *ste
 	store_push_apply(of, &common, rows, gradients, counts, n);
 }
 
-/* Rows that are out leave the index, so that the same segment is read again until it is empty. */
+/* Rows that were taken are removed from the index, so the same segment is read again until it is empty. */
 bool store_sums_take(struct store_table *sums, struct store_table *of, const struct store_push_step *step, unsigned n,
 		     unsigned *taken)
 {

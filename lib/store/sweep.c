@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eviction by age and by weight: walks over a table's index, in slices. Walks by age begin by themselves; rows are
- * weighed when somebody asks for it, as DeepRec does it at a checkpoint: a row that is still learning weighs little. A
- * row that a push in flight holds may go; its memory then waits for the push's end, which updates what nobody reads.
+ * Eviction by age and by weight: walks over a table's index, in slices. Walks by age begin by themselves. Weights are
+ * checked on request, as DeepRec does at a checkpoint, because a row that is still learning has a small weight. A row
+ * that a push in flight uses may be evicted; its memory is freed when the push ends, and the update has no effect.
  *
- * A table is emptied by such a walk, too: an entry that stays is met, so all rows that were there at its begin are gone
- * at its end.
+ * A table is emptied by such a walk, too: a walk meets every entry that does not change, so all rows that existed at
+ * its beginning are gone at its end.
  */
 #include "base/probe.h"
 #include "store/journal_note.h"
@@ -13,15 +13,15 @@
 #include "store/touch.h"
 
 enum {
-	AGAIN_SHARE = 16,  /* a walk by age starts again after this part of the steps to live */
-	TABLES_MAX = 16,   /* looked at in a slice for one that has work */
-	SOME = 16,	   /* rows that are loaded together */
-	SEGMENT_COST = 64, /* what reading a segment of the index counts as, in rows */
+	AGAIN_SHARE = 16,  /* a walk by age starts again after this fraction of the steps to live */
+	TABLES_MAX = 16,   /* checked per slice for one that has work */
+	SOME = 16,	   /* rows that are prefetched together */
+	SEGMENT_COST = 64, /* the cost of reading a segment of the index, in rows */
 	SOME_SLOTS = 1024, /* of a Bloom filter: some microseconds */
 };
 
-/* No stamp is later than the table's step. A row whose last step is unknown is as good as used at the first that is
- * known. */
+/* A stamp must not be later than the table's step. A row whose last step is unknown counts as used in the first step
+ * that is known. */
 static bool is_expired(const struct store_table *t, uint32_t *seen)
 {
 	if (*seen == 0)
@@ -29,7 +29,7 @@ static bool is_expired(const struct store_table *t, uint32_t *seen)
 	return *seen && (uint32_t)t->step - *seen > t->spec.steps_to_live;
 }
 
-/* Half the sum of squares is below the threshold. */
+/* Whether half the sum of squares is below the threshold. */
 static bool is_light(const struct store_table *t, const uint8_t *row)
 {
 	double *doubles = t->store->scratch[0], half = 0;
@@ -52,8 +52,8 @@ static bool is_light(const struct store_table *t, const uint8_t *row)
 	return half < (double)t->spec.l2_threshold;
 }
 
-/* Rows of a segment that was read in an earlier slice may be gone by now, or be another key's: the index knows. Only
- * those that are to go are asked about. */
+/* Rows of a segment that was read in an earlier slice may be deleted by now, or belong to another key; only the index
+ * knows. It is asked only about rows that are to be evicted. */
 static bool is_there(const struct store_index *ix, store_row row)
 {
 	const uint64_t key = index_key(ix, row);
@@ -61,7 +61,7 @@ static bool is_there(const struct store_index *ix, store_row row)
 	return store_index_find(ix, key, index_hash(key)) == row;
 }
 
-/* Before is_expired changes a row. What is no row any more is not looked for: its memory has nothing that is kept. */
+/* Called before is_expired changes a row. It does not matter if the row was deleted: nothing in its memory is kept. */
 static void note_first_step(struct store_table *t, store_row row)
 {
 	const uint8_t *record = table_row(t, row);
@@ -115,7 +115,7 @@ static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigne
 	return evicted;
 }
 
-/* Keys that have waited too long for their admission, or all that wait. */
+/* Removes the counts of keys that have waited too long for admission, or all counts. */
 static void sweep_counts(struct store_table *t, const store_row *rows, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -138,7 +138,7 @@ static bool begin_pass(struct store_table *t, bool weigh, bool empties)
 	return true;
 }
 
-/* Deltas do not have what a filter has forgotten. */
+/* Deltas do not record what a filter has forgotten. */
 static void end_pass(struct store_table *t)
 {
 	if (t->sweep.empties && t->filtered) {
@@ -156,7 +156,7 @@ static bool has_work(struct store_table *t)
 	return t->sweep.running || (t->spec.steps_to_live && passed >= wanted && begin_pass(t, false, false));
 }
 
-/* Some of the segment that was read last. */
+/* Checks some rows of the segment that was read last. */
 static unsigned sweep_some(struct store_table *t, unsigned *evicted)
 {
 	struct store *store = t->store;
@@ -197,7 +197,7 @@ unsigned store_sweep(struct store *store, unsigned budget)
 		store->sweeping = t;
 		while (spent < budget && has_work(t)) {
 			if (store->sweep_rows_count) {
-				/* Put off until slices of a snapshot have made room for copies. */
+				/* Waits until slices of a snapshot have made room for copies. */
 				if (!store_snapshot_room(store, store_snapshot_need(t, SOME, STORE_PUSH)))
 					return evicted;
 				spent += sweep_some(t, &evicted);
@@ -214,7 +214,7 @@ unsigned store_sweep(struct store *store, unsigned budget)
 
 void store_sweep_begin(struct store_table *table)
 {
-	/* What is emptied has nothing left to evict. */
+	/* A table that is being emptied has nothing to evict. */
 	if (!table->sweep.empties)
 		begin_pass(table, true, false);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making tables, and reading what they are. */
+/* Creating tables, and reading their properties. */
 #include "store/table.h"
 
 #include <errno.h>
@@ -10,18 +10,18 @@
 #include "tensor/dtype.h"
 
 enum {
-	/* Rows of this many lines are loaded whole before their turn. Of longer ones only the first lines: the rest is
-	 * better loaded along the way. */
+	/* Rows of up to this many cache lines are prefetched completely. Of longer ones only the first lines are: the
+	 * rest is better loaded on the way. */
 	LOAD_LINES_MAX = 8,
 	LONG_LOAD_LINES = 2,
 	ROW_ALIGN = 8,
-	/* Values and slots of rows of this many bytes begin cache lines, which costs few bytes of theirs: a vector that
-	 * lies in two lines costs twice. */
+	/* Values and slots of rows of this size or more are aligned to cache lines, which costs them few bytes: a
+	 * vector that spans two lines costs twice. */
 	LONG_ROW_BYTES = 4096,
-	UNDO_STEPS = 64, /* a table without rows has no more to give back */
+	UNDO_STEPS = 64, /* a table without rows has no more to free */
 };
 
-/* The cache lines that the first bytes of a row may touch, wherever it begins. */
+/* How many cache lines the first bytes of a row may touch, wherever it begins. */
 static uint32_t lines(uint32_t bytes)
 {
 	return (TABLE_LINE - ROW_ALIGN + bytes - 1) / TABLE_LINE + 1;
@@ -76,7 +76,7 @@ static void lay_out(struct store_table *t)
 			(spec->master ? spec->dim * (uint32_t)sizeof(float) : 0) + t->optim.slots * spec->dim * width +
 			ROW_ALIGN - 1) /
 		       ROW_ALIGN * ROW_ALIGN;
-	/* No gap, at the end neither: what memory that was used before has there is not 0, as padding is. */
+	/* No gap, and none at the end: memory that was used before is not 0 there, as padding must be. */
 	t->at.as_it_lies = !t->at.used && !spec->master && t->at.values == t->at.record_head &&
 			   t->at.slots == values_end && end == t->at.record;
 	t->value_lines = (uint16_t)lines(values_end);
@@ -107,7 +107,7 @@ void store_table_settle(struct store_table *t, double share)
 	store_initial_init(&t->initial, spec);
 }
 
-/* Index, rows and filter in the arena. */
+/* Creates index, pool and filter in the arena. */
 static bool settle_memory(struct store_table *t, double share)
 {
 	struct store *store = t->store;
@@ -117,8 +117,8 @@ static bool settle_memory(struct store_table *t, double share)
 	       store_index_init(&t->index, store->memory, store->row_shift, &t->stats);
 }
 
-/* Tables that were dropped leave theirs behind: whoever reads figures on another thread then always finds those of a
- * table. */
+/* Dropped tables leave their struct behind for reuse, so another thread that reads statistics always finds those of
+ * some table. */
 static struct store_table *take_table(struct arena *memory)
 {
 	struct store_table *t = memory->spare;

@@ -10,7 +10,7 @@ void store_snapshot_prefetch(const struct store_table *t, const store_row *rows,
 	const uint8_t *const marks = t->store->snapshot.marks;
 	const unsigned shift = t->store->row_shift;
 
-	/* Of what is no row as well: a prefetch of anything is harmless. */
+	/* Also for values that are not rows: prefetching any address is harmless. */
 	for (unsigned i = 0; i < n; i++)
 		table_prefetch(marks + ((uint64_t)rows[i] << shift >> MARK_BYTE_SHIFT));
 }
@@ -51,7 +51,7 @@ static void note_deleted(const struct store_table *t, struct snapshot *s, uint64
 	s->log_deleted++;
 }
 
-/* Where a row's handle waits to be written, in what was read of the index; rows_count: it does not. */
+/* Where a row's handle is in the segment that the walk is writing; rows_count: it is not there. */
 static unsigned place_in_segment(const struct snapshot *s, uint64_t hash, store_row row)
 {
 	const uint64_t order = index_order(hash);
@@ -63,7 +63,7 @@ static unsigned place_in_segment(const struct snapshot *s, uint64_t hash, store_
 	return s->rows_count;
 }
 
-/* Whether a row, unmarked as yet, has still to be written. */
+/* Whether a row without a mark has yet to be written. */
 static bool is_to_write(const struct store_table *t, uint64_t hash, store_row row)
 {
 	const struct snapshot *s = &t->store->snapshot;
@@ -77,7 +77,7 @@ static bool is_to_write(const struct store_table *t, uint64_t hash, store_row ro
 	return (!s->walk.over && index_order(hash) >= s->walk.at) || place_in_segment(s, hash, row) < s->rows_count;
 }
 
-/* Memory behind the last copy, or NULL. What is left before the ring's end is passed over if it is too little. */
+/* Memory after the last copy, or NULL. If there is too little left before the ring's end, that is skipped. */
 static void *take_copy(struct snapshot *s, uint32_t table, uint32_t record_bytes)
 {
 	const uint64_t bytes = sizeof(struct snapshot_copy) + record_bytes, at = s->copies_head % s->copies_bytes,
@@ -113,7 +113,7 @@ static void unmark(const struct store *store, store_row row, unsigned generation
 	*snapshot_mark(store, row) &= (uint8_t)~snapshot_bit(store, row, generation);
 }
 
-/* Copies it if it has still to be written, which it has not any more then. */
+/* Copies the row if it has yet to be written; it counts as written then. */
 static void save(struct store_table *t, uint64_t hash, store_row row)
 {
 	const struct snapshot *s = &t->store->snapshot;
@@ -165,7 +165,7 @@ void store_snapshot_gone(struct store_table *t, uint64_t hash, store_row row)
 
 	if (!snapshot_marked(t->store, row, s->generation))
 		save(t, hash, row);
-	/* Its memory may soon be another row's, or nobody's. */
+	/* Its memory may soon belong to another row, or be free. */
 	place = s->kind && t->snapshot.walk == TABLE_HERE ? place_in_segment(s, hash, row) : s->rows_count;
 	if (place < s->rows_count)
 		s->rows[place] = s->rows[--s->rows_count];

@@ -131,7 +131,7 @@ void queues_that_differ_are_refused(void)
 	other.digest++;
 	other.text = "other files";
 	CHECK_INT(control_queue_open(&queues, &other, &err), -EEXIST);
-	CHECK_HAS(err.text, "the queue \"job\" is of a test, and not of other files");
+	CHECK_HAS(err.text, "the queue \"job\" is for a test, but this job has other files");
 	other = usual;
 	other.epochs--;
 	CHECK_INT(control_queue_open(&queues, &other, &err), -EEXIST);
