@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sums of gradients, and their commits: how a step of a synchronous job, to which many workers contribute, is applied
- * once. An object's sums have a tag; pushes to them carry it, so that what comes late, or from a worker that was taken
- * for dead meanwhile, is refused. Sums are closed while they are emptied, which goes on in slices; who asks for it
- * again helps. So a commit that was begun and given up, with its connection or its worker, is finished by the next one.
+ * exactly once. The sums of an object have a tag, and pushes to them carry it. So a push that is late, or comes from a
+ * worker that was declared dead, is refused. Sums are closed while they are emptied, which takes several slices;
+ * whoever requests the commit again continues it. So a commit that was abandoned, with its connection or its worker, is
+ * finished by the next one.
  *
- * A large push to sums that were closed between its preparation and its run adds to rows that are no longer in them: it
- * is lost, as it would have been had it come later.
+ * If sums are closed between the preparation and the run of a large push, it adds to rows that are no longer in them.
+ * It is lost, as it would have been if it had come later.
  */
 #include "service/internal.h"
 
@@ -72,7 +73,7 @@ enum rpc_progress service_commit_check_push(struct service *service, struct rpc_
 	return refuse_tag(service, request, op);
 }
 
-/* Some rows go out. True: it is done. */
+/* Applies and removes some rows. True: done. */
 static bool empty_sums(struct service *service, struct task *task, struct accumulator *a, int64_t *budget)
 {
 	struct store_table *table = operation_object(service, task);
@@ -83,7 +84,7 @@ static bool empty_sums(struct service *service, struct task *task, struct accumu
 		return false;
 	}
 	if (store_sums_take(a->sums, table, a->applies ? &a->step : NULL, task->batch, &taken)) {
-		/* A segment was read for them, which counts as some rows. */
+		/* A segment was read for this, which costs as much as some rows. */
 		*budget -= operation_cost(task, taken) + SLICE_BYTES / 4;
 		return false;
 	}
@@ -113,7 +114,7 @@ static enum rpc_progress done(struct service *service, struct rpc_request *reque
 	return RPC_MORE;
 }
 
-/* A request commits all its sums before a snapshot's instant, or after it. False: not now. */
+/* A request commits all its sums either before or after a snapshot's instant. False: not now. */
 static bool begin_commit(struct service *service, struct rpc_request *request, struct accumulator *a, uint64_t next,
 			 bool by_row, bool applies)
 {
@@ -151,7 +152,7 @@ static enum rpc_progress create_sums(struct service *service, struct rpc_request
 	return RPC_MORE;
 }
 
-/* Those who contribute to the same sums do not agree on what becomes of them. */
+/* Two contributors to the same sums disagree on how these are divided. */
 static enum rpc_progress refuse_by_row(struct rpc_request *request, const struct task *task)
 {
 	return rpc_reply_fail(request, WIRE_BAD_REQUEST,
@@ -161,7 +162,7 @@ static enum rpc_progress refuse_by_row(struct rpc_request *request, const struct
 			      task->op.version, task->spec->name, task->op.flags & WIRE_BY_ROW ? "not " : "");
 }
 
-/* Sums with that tag, which are divided as it says, are to be open. */
+/* Checks that the sums with this tag are open, and are divided as the request says. */
 static enum rpc_progress open_slice(struct service *service, struct rpc_request *request, struct accumulator *a,
 				    int64_t *budget)
 {
@@ -195,12 +196,12 @@ enum rpc_progress service_commit_slice(struct service *service, struct rpc_reque
 		empty_sums(service, task, a, budget);
 	if (a->emptying)
 		return RPC_MORE;
-	/* The node has closed since it was validated, for a last checkpoint, or has another layout. */
+	/* Since it was validated, the node may have closed for a last checkpoint, or may have got another layout. */
 	if (!request->begun && service_validate_layout(service, request) == RPC_DONE)
 		return RPC_DONE;
 	if (op->flags & WIRE_OPEN)
 		return open_slice(service, request, a, budget);
-	/* Not by the tag that is open: those before it may have been thrown away. */
+	/* Not by the open tag: sums of earlier tags may have been dropped. */
 	if (a->committed == op->version)
 		return done(service, request);
 	if (!a->sums || a->open != op->version)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path of small requests: one operation on a few rows of a table, in one piece of memory, whose reply fits a
- * packet, with nothing to convert. Such a request needs no task: it is looked at once and done at once, and its reply
- * is written where it leaves from. All that is not so plain, and whatever is wrong, is left to the general way before
- * anything has changed; so both give the same replies, and what refusals say stands there.
+ * The fast path of small requests: one operation on a few rows of a table, in one contiguous piece, with a reply that
+ * fits into a packet, and without conversions. Such a request needs no task: it is checked and executed at once, and
+ * its reply is written directly into the packet. Anything else, and any error, is left to the general path before
+ * anything has changed. So both paths give the same replies, and refusals have their messages there.
  */
 #include "service/internal.h"
 
@@ -13,8 +13,8 @@
 #include "tensor/dtype.h"
 
 enum {
-	DIRECT_KEYS = 32,  /* of a pull */
-	PREFETCH_KEYS = 2, /* whose rows are loaded before a request's turn */
+	DIRECT_KEYS = 32,  /* per pull */
+	PREFETCH_KEYS = 2, /* whose rows are prefetched before a request's turn */
 };
 
 /* A request's only operation, and where its body is. */
@@ -24,7 +24,7 @@ struct direct {
 	const struct direct_table *table;
 };
 
-/* A program that does what a pull of float32 does. */
+/* Remembers a program that does the same as a float32 pull. */
 static void note_program(struct service *service, uint32_t id)
 {
 	const struct plan *plan = service->plans[id];
@@ -80,7 +80,7 @@ static bool is_push(const struct wire_op *op, const struct direct_table *t)
 	       wire_op_step_is_good(op) && (op->version == 0 || op->flags & WIRE_PULLED);
 }
 
-/* The same of the usual one, which has nothing but what it must: by the words that it is made of. */
+/* Whether this is the usual pull, without any options: compares the words that the header consists of. */
 static inline bool is_bare_pull(const struct wire_op *op, const struct direct_table *t)
 {
 	uint64_t words[sizeof(*op) / sizeof(uint64_t)];
@@ -95,7 +95,7 @@ static inline bool is_bare_pull(const struct wire_op *op, const struct direct_ta
 	       op->count - 1 < DIRECT_KEYS && !t->run;
 }
 
-/* Its only feed is as many keys as it says. */
+/* Whether its only feed has as many keys as the header says. */
 static bool is_run(const struct wire_op *op, const uint8_t *body, uint32_t left)
 {
 	uint32_t count;
@@ -107,7 +107,7 @@ static bool is_run(const struct wire_op *op, const uint8_t *body, uint32_t left)
 	return count == op->count;
 }
 
-/* A program here is one that pulls. */
+/* Only a run of a program that pulls is accepted. */
 static bool may_do(const struct service *service, const struct rpc_request *request, const struct direct *d)
 {
 	const struct wire_op pull = { .kind = WIRE_PULL, .flags = d->op.flags };
@@ -116,7 +116,7 @@ static bool may_do(const struct service *service, const struct rpc_request *requ
 			      op_needs(d->table->run ? &pull : &d->op));
 }
 
-/* What service_validate would find good, as far as it is plain. */
+/* Accepts what service_validate would accept, if it is simple enough. */
 static bool take_plain_op(const struct service *service, const struct rpc_request *request, struct direct *d)
 {
 	const struct wire_frame *frame = &request->frame;
@@ -156,7 +156,7 @@ sized:
 	return d->op.body_bytes == body && frame->payload_bytes == sizeof(d->op) + wire_padded(body);
 }
 
-/* n, as many as the operation has. false: they are not all this shard's. */
+/* Reads n keys, as many as the operation has. false: some are not this shard's. */
 static inline bool take_keys(const struct service *service, const struct direct *d, uint64_t *keys, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -167,7 +167,7 @@ static inline bool take_keys(const struct service *service, const struct direct 
 	return true;
 }
 
-/* Returns where the rows begin. */
+/* Writes the result's header; returns where the rows begin. */
 static uint8_t *put_result(const struct direct *d, const struct store_stats *stats, uint8_t *reply, uint32_t body)
 {
 	const struct wire_result result = {
@@ -182,7 +182,7 @@ static uint8_t *put_result(const struct direct *d, const struct store_stats *sta
 	return reply + sizeof(result);
 }
 
-/* A request whose result has so many bytes of rows. */
+/* Counts a request whose result has this many bytes of rows. */
 static inline void count_bytes(struct store_stats *stats, const struct rpc_request *request, uint32_t padded)
 {
 	stats->bytes_in += request->frame.payload_bytes;
@@ -195,7 +195,7 @@ static enum rpc_progress refuse_room(struct rpc_request *request, const struct d
 	return service_operation_refuse_room(request, d->table->table);
 }
 
-/* Rows of one cache line, which most tables have, as such. */
+/* Most tables have rows of one cache line, which have a copy of fixed size. */
 static inline void copy_row(uint8_t *to, const void *values, uint32_t bytes)
 {
 	if (bytes == RTE_CACHE_LINE_SIZE)
@@ -204,7 +204,7 @@ static inline void copy_row(uint8_t *to, const void *values, uint32_t bytes)
 		rte_memcpy(to, values, bytes);
 }
 
-/* n: the operation's count, for the compiler: it makes one of one row of its own. */
+/* n: the operation's count; the compiler makes a version for one row. */
 static inline __attribute__((always_inline)) enum rpc_progress pull_rows(struct service *service,
 									 struct rpc_request *request,
 									 const struct direct *d, const uint32_t n)
@@ -307,12 +307,15 @@ enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 	return progress;
 }
 
-/* Of the first operation, which has not been looked at yet, the first keys: a look-up of many has passes of its own. */
+/*
+ * Prefetches the first keys of the first operation, which has not been checked yet. A look-up of many keys has passes
+ * of its own.
+ */
 void service_prefetch(void *ctx, const void *payload, uint32_t bytes, bool imminent)
 {
 	const struct service *service = ctx;
 	const struct direct_table *t;
-	struct wire_op op; /* only its beginning */
+	struct wire_op op; /* perhaps only its beginning */
 	enum store_find_mode mode;
 	uint64_t key;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Objects are dropped between two requests that must not be torn: when no large push has rows in the scratch, and
- * nothing is in the middle of changes that go over several slices. New ones of these wait for it, as they do for a
- * snapshot's instant. All that may still be under way then can be ended: before its next slice a request looks whether
- * what it works on is still there.
+ * Objects are dropped between requests that must not be interrupted: when no large push has rows in the scratch memory,
+ * and nothing is in the middle of changes over several slices. New requests of these kinds wait for it, as they do for
+ * a snapshot's instant. Everything else in progress can be ended: before its next slice, a request checks that what it
+ * works on still exists.
  */
 #include "service/internal.h"
 
@@ -44,7 +44,7 @@ static void drop_table(struct service *service, uint32_t id)
 	if (sums->sums)
 		store_table_drop(sums->sums);
 	*sums = (struct accumulator){ 0 };
-	/* Whoever reads figures on another thread may still have it: tables stay tables (store/table.c). */
+	/* Another thread that reads statistics may still use it: its struct stays valid (store/table.c). */
 	__atomic_store_n(&service->tables[id], NULL, __ATOMIC_RELEASE);
 	store_table_drop(table);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Executes a validated request. Most pulls and deletes run at once. A request with pushes, or with pulls that ask for
- * what is new, is prepared first (prepare.c), so that it can be refused before any value has changed; from then on it
- * is finished whatever happens.
+ * Executes a validated request. Most pulls and deletes run at once. A request with pushes, or with conditional pulls,
+ * is prepared first (prepare.c), so that it can be refused before any value has changed; after that it is always
+ * finished.
  */
 #include "service/internal.h"
 
-enum { FINISH_PARTS = 3 }; /* of a row, that store_push_finish may go through: value, first and second moment */
+enum { FINISH_PARTS = 3 }; /* parts of a row that store_push_finish may go through: value, first and second moment */
 
 static void put_result(struct service *service, struct rpc_request *request, uint32_t count, uint64_t body)
 {
@@ -23,7 +23,7 @@ static void put_result(struct service *service, struct rpc_request *request, uin
 	rpc_reply_put(request, &result, sizeof(result));
 }
 
-/* Copies rows that store_find found into the reply: as they lie where they have the type that is asked for. */
+/* Copies rows that store_find found into the reply: unchanged if they have the requested type. */
 static void put_rows(struct service *service, struct rpc_request *request, unsigned n)
 {
 	const struct task *task = request->task;
@@ -49,7 +49,7 @@ static void put_rows(struct service *service, struct rpc_request *request, unsig
 	}
 }
 
-/* Of the n keys of a batch, those whose rows are sent come first. */
+/* Moves those of the n keys of a batch whose rows are sent to the front. */
 static unsigned choose_sent(struct service *service, const struct task *task, unsigned n)
 {
 	const uint8_t *sent = task->scratch->sent + task->versions_used + task->done;
@@ -64,8 +64,8 @@ static unsigned choose_sent(struct service *service, const struct task *task, un
 static enum rpc_progress pull_batch(struct service *service, struct rpc_request *request, unsigned n)
 {
 	struct task *task = request->task;
-	/* What was prepared was found or made, and counted, then; it is finished even if the layout has changed
-	 * meanwhile. */
+	/* The rows of a prepared request were found or created, and counted, before. It is finished even if the layout
+	 * has changed meanwhile. */
 	const bool look = task->prepared || (task->op.flags & WIRE_READ_ONLY);
 
 	if (!task->prepared && service_operation_check_keys(service, request, n) == RPC_DONE)
@@ -93,7 +93,7 @@ static void begin_push(struct service *service, struct rpc_request *request)
 	const struct wire_op *op = &task->op;
 	struct store_push_step step = op_step(op);
 
-	if (unlikely(op->flags & WIRE_ACCUMULATE)) /* store/sums.h */
+	if (unlikely(op->flags & WIRE_ACCUMULATE)) /* see store/sums.h */
 		step = (struct store_push_step){
 			.has_rate = true, .has_scale = true, .rate = 1, .scale = step.has_scale ? -step.scale : -1
 		};
@@ -150,7 +150,7 @@ static void begin_operation(struct service *service, struct rpc_request *request
 		SERVICE_OPS(X)
 #undef X
 	default:
-		break; /* there are no others: validate.c */
+		break; /* there are no others: see validate.c */
 	}
 }
 
@@ -192,7 +192,7 @@ static void finish_push(struct service *service, struct rpc_request *request, in
 		*budget -= SLICE_BYTES;
 }
 
-/* What was prepared has found its rows already; a small request, whatever it does, has found room for all of it. */
+/* A prepared request has found its rows; a small one, whatever it does, has made sure of room for all of it. */
 static bool must_wait(struct service *service, const struct task *task, unsigned n)
 {
 	if (task->prepared && (!task->large || task->stage != STAGE_DELETE))
@@ -200,7 +200,7 @@ static bool must_wait(struct service *service, const struct task *task, unsigned
 	return !snapshot_room(service, task->table, n, op_mode(&task->op));
 }
 
-/* One batch of the current operation. RPC_DONE: refused. */
+/* Executes one batch of the current operation. RPC_DONE: refused. */
 static enum rpc_progress run_batch(struct service *service, struct rpc_request *request, int64_t *budget)
 {
 	struct task *task = request->task;
@@ -273,8 +273,8 @@ static enum rpc_progress run_operations(struct service *service, struct rpc_requ
 }
 
 /*
- * Takes what the request needs to be finished: room for its whole reply and, if it is prepared first, the scratch,
- * which a large one has to itself. Nothing is held while anything is missing.
+ * Gets what the request needs to be finished: room for the whole reply and, if it is prepared, the scratch memory,
+ * which a large request has to itself. Nothing is held while anything is missing.
  */
 static bool start_operation(struct service *service, struct rpc_request *request)
 {
@@ -302,12 +302,12 @@ static bool start_operation(struct service *service, struct rpc_request *request
 			service->large_owner = task;
 		if (task->has_push)
 			store_push_begin(task->scratch->push);
-		request->begun = true; /* it has the scratch now, and gives it back at its end */
+		request->begun = true; /* it has the scratch memory now, and returns it at its end */
 	}
 	return true;
 }
 
-/* A small request that is prepared is prepared and run in one slice, so that its scratch serves many streams. */
+/* A small request is prepared and run in one slice, so that the scratch memory serves many streams. */
 static enum rpc_progress step_request(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
@@ -328,7 +328,7 @@ static enum rpc_progress step_request(struct service *service, struct rpc_reques
 		service_operation_rewind(request);
 		task->phase = TASK_WAIT;
 	} else if (task->phase == TASK_WAIT && service_validate_layout(service, request) == RPC_DONE) {
-		return RPC_DONE; /* there is another one since it waits, or none */
+		return RPC_DONE; /* the layout has changed, or was withdrawn, since */
 	}
 	if (task->phase == TASK_WAIT) {
 		if (!start_operation(service, request)) {
@@ -336,7 +336,7 @@ static enum rpc_progress step_request(struct service *service, struct rpc_reques
 			return RPC_MORE;
 		}
 		if (task->reply_bytes > SLICE_BYTES)
-			return RPC_MORE; /* making so many mbufs was a slice's work */
+			return RPC_MORE; /* allocating so many mbufs was a slice's work */
 	}
 	if (task->phase == TASK_PREPARE) {
 		progress = service_prepare_slice(service, request, &ready);
@@ -353,8 +353,8 @@ static enum rpc_progress step_request(struct service *service, struct rpc_reques
 	return progress;
 }
 
-/* It failed: the table whose turn it was counts that. Of a run that is the table of the keys at hand, if it has begun,
- * and none was dropped since. */
+/* Counts the failure at the table that was being used. For a run this is the table of the current keys, if it has
+ * begun, and no object was dropped since. */
 static void count_refusal(struct service *service, const struct task *task)
 {
 	struct store_table *table = service_table(service, task->op.object);
@@ -378,7 +378,7 @@ static enum rpc_progress execute_request(struct service *service, struct rpc_req
 	if (unlikely(request->failed))
 		count_refusal(service, task);
 	if (task->phase == TASK_PREPARE && task->has_push)
-		store_push_begin(task->scratch->push); /* refused: it holds no rows any more */
+		store_push_begin(task->scratch->push); /* it was refused, and holds no rows any more */
 	if (unlikely(task->owned != KEPT_NONE))
 		service_kept_disown(service->kept, &task->owned, task->phase == TASK_RUN, now_ns);
 	if (service->large_owner == task)

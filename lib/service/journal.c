@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the service brings to the journal beside what its store does: how requests of sessions have ended, and marks,
- * between which and the end of what they mark no request is executed in part. A restart goes back to the last mark, so
- * a request is there whole or not at all, and its outcome with it.
+ * What the service writes to the journal, beside what the store writes: how requests of sessions have ended, and marks.
+ * At a mark no request is half executed. A restart restores the state at the last mark, so it has a request completely
+ * or not at all, and likewise its outcome.
  */
 #include "service/internal.h"
 
@@ -12,8 +12,8 @@
 #include "wire/pair.h"
 
 enum {
-	MARK_NS = 200000,   /* while there are requests a mark comes so often */
-	HOLD_NS = 20000000, /* and if nothing has made one possible for so long, large requests wait for one */
+	MARK_NS = 200000,   /* while there are requests, a mark is written this often */
+	HOLD_NS = 20000000, /* if no mark was possible for this long, large requests wait for one */
 };
 
 static bool is_journal_whole(const struct service *service)
@@ -81,18 +81,18 @@ void service_ended(void *ctx, const struct rpc_outcome *outcome)
 {
 	struct service *service = ctx;
 
-	/* A request in slices may have begun before its primary went on alone: there is no stream any more. */
+	/* A request in slices may have begun before its primary went on alone, without a stream. */
 	if (!service->journal)
 		return;
 	if (outcome->session)
 		service_journal_outcome(service, outcome);
-	/* One large request may follow the other without a turn in between. The time is that of the last slice: small
-	 * requests, which have none, leave it to the turn's end. */
+	/* One large request may follow another without a turn between them. The time is that of the last slice; small
+	 * requests, which have none, leave the mark to the end of the turn. */
 	if (is_journal_whole(service) && (int64_t)(service->now_ns - service->journal_marked_ns) >= MARK_NS)
 		mark(service, service->now_ns);
 }
 
-/* Whether a request, which was executed, has only looked rows up, though that may have made some. */
+/* Whether an executed request has only looked rows up, though that may have created some. */
 static bool only_pulls(const struct rpc_request *request)
 {
 	struct rpc_cursor at = request->payload;
@@ -158,7 +158,7 @@ void service_journal_sessions_done(struct service *service, uint64_t id)
 		return;
 	instant->id = id;
 	journal_publish(ring);
-	/* They stand behind the last checkpoint's instant as well. */
+	/* They come after the last checkpoint's instant, too. */
 	__atomic_store_n(&ring->sessions_of, id == PAIR_INSTANT ? ring->instant_id : id, __ATOMIC_RELEASE);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks and entries are numbers; lists of them lie in arrays, and whatever is done to a list takes the same time,
- * however long it is. */
+/* Blocks and entries are numbers, and their lists are arrays. Every operation on a list takes the same time, however
+ * long it is. */
 #include "service/kept.h"
 
 #include <errno.h>
@@ -13,22 +13,22 @@
 /* A session that has entries. */
 struct peer {
 	uint64_t session;
-	uint32_t next; /* with the same hash; or the next one that is free */
+	uint32_t next; /* in its hash bucket; or the next free one */
 	uint32_t entries, blocks;
 };
 
 struct kept {
 	uint64_t lease_ns;
-	uint64_t secret; /* so that nobody can choose what has the same hash */
-	uint32_t count;	 /* of blocks; and this many entries and peers there may be, too */
-	uint32_t mask;	 /* of hashes */
-	uint32_t share;	 /* blocks of a session at most */
-	uint32_t free;	 /* blocks that are nobody's, nor promised */
+	uint64_t secret; /* so that nobody can choose sessions with equal hashes */
+	uint32_t count;	 /* of blocks; there may be as many entries, and as many peers */
+	uint32_t mask;	 /* of hash buckets */
+	uint32_t share;	 /* blocks per session at most */
+	uint32_t free;	 /* blocks that are neither in use nor reserved */
 	uint32_t free_block, free_entry, free_peer;
-	uint32_t used_entries, used_peers; /* the first ones: of the others no memory has been touched yet */
+	uint32_t used_entries, used_peers; /* entries and peers from here on have never been touched */
 	uint32_t oldest, newest;
 	struct kept_stats stats;
-	uint32_t *next;		      /* of each block */
+	uint32_t *next;		      /* per block */
 	uint32_t *entry_of, *peer_of; /* by hash */
 	struct kept_entry *entries;
 	struct peer *peers;
@@ -76,7 +76,7 @@ struct kept *service_kept_create(uint64_t bytes, uint64_t lease_ns, struct star_
 	kept->peer_of = no_numbers(hashes);
 	kept->entries = calloc(kept->count, sizeof(*kept->entries));
 	kept->peers = calloc(kept->count, sizeof(*kept->peers));
-	kept->blocks = malloc((size_t)kept->count * KEPT_BLOCK_BYTES); /* touched when it is used */
+	kept->blocks = malloc((size_t)kept->count * KEPT_BLOCK_BYTES); /* its memory is touched only when it is used */
 	if (!kept->next || !kept->entry_of || !kept->peer_of || !kept->entries || !kept->peers || !kept->blocks ||
 	    getrandom(&kept->secret, sizeof(kept->secret), 0) != sizeof(kept->secret)) {
 		service_kept_destroy(kept);
@@ -123,7 +123,7 @@ static uint32_t join_peer(struct kept *kept, uint64_t session)
 
 	while (p != KEPT_NONE && kept->peers[p].session != session)
 		p = kept->peers[p].next;
-	if (p == KEPT_NONE) { /* there are as many as entries, so one is free */
+	if (p == KEPT_NONE) { /* there are as many peers as entries, so one is free */
 		p = kept->free_peer;
 		if (p == KEPT_NONE)
 			p = kept->used_peers++;
@@ -295,7 +295,7 @@ void service_kept_disown(struct kept *kept, uint32_t *owned, bool done, uint64_t
 		if (done)
 			entry->have |= entry->grows;
 		entry->takes = entry->grows = 0;
-		count_blocks(kept, entry, entry->spare, false); /* a refused request's */
+		count_blocks(kept, entry, entry->spare, false); /* reserved by a request that was refused */
 		entry->spare = 0;
 		if (!(entry->have >> KEPT_KEYS & 1) || (done && entry->ends)) {
 			free_entry(kept, entry);
@@ -344,7 +344,7 @@ void service_kept_append(struct kept *kept, struct kept_entry *entry, unsigned p
 	while (bytes) {
 		uint32_t n = KEPT_BLOCK_BYTES - chain->used;
 
-		if (n == 0) { /* one of those that are reserved */
+		if (n == 0) { /* one of the reserved ones */
 			const uint32_t block = kept->free_block;
 
 			kept->free_block = kept->next[block];

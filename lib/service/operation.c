@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A request's operations, read where they lie: what preparation and execution have in common. */
+/* A request's operations, read in place: what preparation and execution share. */
 #include "service/internal.h"
 
 void service_operation_rewind(struct rpc_request *request)
@@ -35,7 +35,7 @@ void service_operation_next(struct service *service, struct task *task)
 	task->pull_bytes = op_pulls(op) ? (uint32_t)dtype_row_bytes(op->result_dtype, op->dim) : 0;
 	if (task->push_bytes || op->flags & WIRE_VERSIONS)
 		rpc_cursor_skip(&task->values, op->count * (uint32_t)sizeof(uint64_t));
-	/* What is converted costs as much as in the type that it is worked on. */
+	/* Converted rows cost as much as in the type in which they are computed. */
 	widest = op->dim * (uint32_t)(spec->dtype == STAR_FLOAT64 ? sizeof(double) : sizeof(float));
 	widest = RTE_MAX(widest, task->push_bytes);
 	task->row_cost = RTE_MAX(widest, task->pull_bytes);
@@ -73,7 +73,7 @@ void service_operation_gradients(struct service *service, struct task *task, uns
 static bool owns(const struct service *service, uint64_t name, const uint64_t *keys, unsigned n)
 {
 	if (service->end_partition - service->first_partition == service->options.partitions)
-		return true; /* there is no other reactor */
+		return true; /* there is only this reactor */
 	for (unsigned i = 0; i < n; i++)
 		if (!service_owns(service, name, keys[i]))
 			return false;
@@ -92,7 +92,7 @@ static enum rpc_progress refuse_block(struct rpc_request *request, uint64_t key)
 enum rpc_progress service_operation_check_keys(struct service *service, struct rpc_request *request, unsigned n)
 {
 	static const uint64_t home =
-		0; /* object_partition_key: all blocks of a whole variable are where its first one is */
+		0; /* as object_partition_key: all blocks of a whole variable are in the partition of its first block */
 	const struct task *task = request->task;
 	const uint64_t name = store_name_hash(task->table);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs are installed: bound to the shard's tables, their steps put in order, their memory laid out. */
+/* Installing programs: binds a program to the shard's tables, orders its steps, and lays out its memory. */
 #include "service/plan.h"
 
 #include <errno.h>
@@ -10,8 +10,7 @@
 
 int service_plan_memory_create(struct service *service, struct star_error *err)
 {
-	/* The rows by segment of a request, and as much again for pools. Of all this only what is used is ever
-	 * touched. */
+	/* The rows by segment of a request, and as much again for pools. Only what is used is ever touched. */
 	service->pools_max = 2 * (uint64_t)service->options.payload_max;
 	service->plans_memory = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(PROGRAMS_MAX * sizeof(struct plan),
 										  (size_t)RTE_CACHE_LINE_SIZE));
@@ -33,7 +32,7 @@ void service_plan_memory_destroy(struct service *service)
 	free(service->large.pools);
 }
 
-/* A KEYS feed against the table that it names. */
+/* Checks a KEYS feed against the table that it names. */
 static int check_program_table(const struct service *service, const struct object_spec *program,
 			       const struct program_shape *shape, const struct program_keys *keys,
 			       struct star_error *err)
@@ -74,13 +73,13 @@ static int check_program_table(const struct service *service, const struct objec
 	return 0;
 }
 
-/* A variable's last block has elements beyond the variable's. */
+/* How many elements the last block of a variable has; 0: it is full. */
 static uint32_t last_of(const struct object_spec *spec)
 {
 	return spec->kind == OBJECT_VARIABLE ? (uint32_t)(wire_object_elements(spec) % spec->dim) : 0;
 }
 
-/* Whether a node is a step that computes rows for this KEYS feed; keys PROGRAM_NONE: rows that there are once. */
+/* Whether a node is a step that computes rows for this KEYS feed; keys PROGRAM_NONE: rows that exist once. */
 static bool computes(const struct plan *plan, unsigned node, unsigned keys)
 {
 	const struct program_value *v = &plan->shape.values[node];
@@ -105,7 +104,7 @@ static void add_steps(struct plan *plan, unsigned keys, unsigned *count)
 	}
 }
 
-/* The nodes that a feed's gradients follow from, from the last to the first. */
+/* Marks the nodes that a feed's gradients depend on, from the last to the first. */
 static void mark_looks(struct plan *plan, unsigned k, unsigned first, unsigned end)
 {
 	const struct program_keys *keys = &plan->shape.keys[k];
@@ -121,7 +120,7 @@ static void mark_looks(struct plan *plan, unsigned k, unsigned first, unsigned e
 	plan->keys[k].looks_up = keys->lookup != PROGRAM_NONE && needed >> keys->lookup & 1;
 }
 
-/* Rows of a tile one node after the other. */
+/* Places the rows of a tile, one node after the other. */
 static void lay_out(struct plan *plan, unsigned keys)
 {
 	uint32_t at = 0;

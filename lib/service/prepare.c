@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The preparation of requests with pushes or with conditional pulls. All rows of pushes are found or made, and their
- * gradients looked at where the table wants it, so that what can be refused is refused before any value has changed. Of
- * conditional pulls it is noted which rows are to be sent: the reply says so before its first row, and other requests
- * may change rows while it is written. A row that changes meanwhile is sent as it is then, under the version noted: the
- * next pull brings it again.
+ * The preparation of requests with pushes or with conditional pulls. All rows of pushes are found or created, and their
+ * gradients checked if the table requires it, so that all reasons for a refusal are found before any value has changed.
+ * For conditional pulls the rows to be sent are determined: the reply says which before its first row, and other
+ * requests may change rows while it is written. A row that changes meanwhile is sent as it is then, with the earlier
+ * version, so the next pull brings it again.
  */
 #include "service/internal.h"
 
 #include <errno.h>
 
-/* LAMB works on a tensor: a push carries all of it. */
+/* LAMB needs a whole tensor: a push carries all of it. */
 static enum rpc_progress check_dense(const struct service *service, struct rpc_request *request, unsigned n)
 {
 	const struct task *task = request->task;
@@ -79,12 +79,12 @@ static enum rpc_progress push_keys(struct service *service, struct rpc_request *
 	    check_dense(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	if (unlikely(task->op.flags & WIRE_ACCUMULATE)) {
-		/* They may have been closed since the slice before: rows that are made from now on would be in the next
-		 * sums. */
+		/* The sums may have been closed since the last slice; rows that are created from now on would be in the
+		 * next sums. */
 		if (service_commit_check_push(service, request, &task->op) == RPC_DONE)
 			return RPC_DONE;
-		/* A commit finds the rows in the order of an index, in which one cannot be filled within bounds: they
-		 * are made now. So it also is told now that there is no room for them. */
+		/* A commit visits rows in index order, in which new rows cannot be inserted in bounded time, so they
+		 * are created now. So the push is also refused now if there is no memory for them. */
 		if (store_find(operation_object(service, task), service->keys, n, STORE_PULL, task->op.step,
 			       service->rows))
 			return service_operation_refuse_room(request, operation_object(service, task));
@@ -94,7 +94,7 @@ static enum rpc_progress push_keys(struct service *service, struct rpc_request *
 	return task->look ? look_up_keys(service, request, n) : RPC_MORE;
 }
 
-/* The versions that the worker has, against those of the rows now. */
+/* Compares the versions that the worker has with those of the rows. */
 static void note_versions(struct service *service, struct task *task, unsigned n)
 {
 	struct prepared *scratch = task->scratch;
@@ -125,7 +125,7 @@ static enum rpc_progress pull_keys(struct service *service, struct rpc_request *
 	return RPC_MORE;
 }
 
-/* Of one batch. RPC_DONE: refused. */
+/* Prepares one batch. RPC_DONE: refused. */
 static enum rpc_progress prepare_batch(struct service *service, struct rpc_request *request, unsigned n)
 {
 	struct task *task = request->task;
@@ -139,7 +139,7 @@ static enum rpc_progress prepare_batch(struct service *service, struct rpc_reque
 	return task->stage == STAGE_PUSH ? push_keys(service, request, n) : pull_keys(service, request, n);
 }
 
-/* A snapshot has no room for the rows as they were. No value has changed yet, so its deadline holds. */
+/* A snapshot has no room for copies of the rows. No value has changed yet, so the deadline still applies. */
 static enum rpc_progress wait_for_room(const struct service *service, struct rpc_request *request)
 {
 	if (service->now_ns <= request->deadline_ns)
@@ -149,7 +149,7 @@ static enum rpc_progress wait_for_room(const struct service *service, struct rpc
 			      "(checkpoint.copies_mib)");
 }
 
-/* All keys of the operation are in. */
+/* All keys of the operation have been processed. */
 static bool look_again(struct task *task)
 {
 	if (!task->look || !store_push_look_again(task->scratch->push))
@@ -170,7 +170,7 @@ static enum rpc_progress prepare_push(struct service *service, struct rpc_reques
 {
 	struct task *task = request->task;
 
-	/* It may have waited since it was validated: for the scratch, or for room. */
+	/* It may have waited for scratch memory or for room since it was validated. */
 	if (unlikely(task->op.flags & WIRE_ACCUMULATE) &&
 	    service_commit_check_push(service, request, &task->op) == RPC_DONE)
 		return RPC_DONE;
@@ -196,7 +196,7 @@ static enum rpc_progress prepare_run(struct service *service, struct rpc_request
 	return RPC_MORE;
 }
 
-/* A delete or a commit: its keys are to be this shard's, and no rows are made for them. */
+/* For a delete or a commit: checks that the keys are this shard's; no rows are created. */
 static enum rpc_progress prepare_keys(struct service *service, struct rpc_request *request)
 {
 	(void)service;
@@ -204,7 +204,7 @@ static enum rpc_progress prepare_keys(struct service *service, struct rpc_reques
 	return RPC_MORE;
 }
 
-/* Takes the next operation, and says where its preparation begins. */
+/* Takes the next operation, and begins its preparation. */
 static enum rpc_progress prepare_next(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
@@ -217,7 +217,7 @@ static enum rpc_progress prepare_next(struct service *service, struct rpc_reques
 		SERVICE_OPS(X)
 #undef X
 	default:
-		return RPC_MORE; /* there are no others: validate.c */
+		return RPC_MORE; /* there are no others: see validate.c */
 	}
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Quotas of new rows and of memory (secure/quota.h). What a request makes is known when it has made it: it may go
- * beyond, and its sender's next ones wait until that is paid back. Memory is that of the tables in which he may make
- * rows, whoever made them: rows are tables', not principals'.
+ * Quotas of new rows and of memory (secure/quota.h). How much a request creates is known only afterwards: it may exceed
+ * the quota, and its principal's next requests wait until that is paid back. Memory means all memory of the tables in
+ * which the principal may create rows, whoever created them: rows belong to tables, not to principals.
  */
 #include "service/internal.h"
 
 #include "secure/quota.h"
 
 #define MEMORY_LOOK_NS UINT64_C(10000000)
-enum { MEMORY_TABLES = 256 }; /* that one request looks at: some microseconds */
+enum { MEMORY_TABLES = 256 }; /* per request: some microseconds */
 
-/* Goes on with the tables, where the last request has stopped. */
+/* Continues with the tables at which the last request stopped. */
 static void look_at_tables_memory(const struct service *service, const _Atomic(uint8_t) *rights,
 				  struct secure_account *account)
 {
@@ -43,7 +43,7 @@ uint8_t service_over_quota(const struct service *service, const struct rpc_reque
 		return LACKS_NEW_ROWS;
 	if (!account->memory_max || !rights)
 		return 0;
-	/* All tables are looked at, which takes its time: not for each request, and not all in one. */
+	/* All tables are added up, which takes time: not for each request, and not all at once. */
 	if (!account->memory_ns || account->now_ns - account->memory_ns >= MEMORY_LOOK_NS)
 		look_at_tables_memory(service, rights, account);
 	return account->memory_full ? LACKS_MEMORY : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs of programs, feed by feed and tile by tile. As with other operations, a request that changes something, or that
- * keeps something from tile to tile, is prepared first: rows are found or made, segments and gradients looked at, rows
- * by segment copied to the scratch, and the pools begun. A run that does no more than look up and compute is done at
+ * Runs of programs, feed by feed and tile by tile. A request that changes something, or keeps something from tile to
+ * tile, is prepared first, like other operations: rows are found or created, segments and gradients checked, rows by
+ * segment copied to the scratch memory, and pools initialized. A run that only looks up and computes is executed at
  * once.
  */
 #include "service/internal.h"
@@ -46,7 +46,7 @@ static bool looks_up(const struct task *task)
 	return task->run.plan->shape.keys[task->run.keys].lookup != PROGRAM_NONE;
 }
 
-/* What a look-up of the feed does about missing rows. Those of a feed that is applied to are made by that. */
+/* How the feed's look-up treats missing rows. If the feed is applied to, that creates them. */
 static enum store_find_mode mode(const struct task *task)
 {
 	const struct run *run = &task->run;
@@ -56,7 +56,7 @@ static enum store_find_mode mode(const struct task *task)
 	return run->plan->keys[run->keys].makes && !(task->op.flags & WIRE_APPLIED) ? STORE_PULL : STORE_LOOK;
 }
 
-/* The next feed: its count, and where its parts begin. False: there is none. */
+/* Goes to the next feed: its count, and where its parts begin. False: there is none. */
 static bool next_keys(struct task *task)
 {
 	struct run *run = &task->run;
@@ -93,7 +93,7 @@ static bool next_keys(struct task *task)
 	return true;
 }
 
-/* A tile's keys. */
+/* Reads a tile's keys. */
 static unsigned take_keys(struct service *service, struct task *task)
 {
 	struct run *run = &task->run;
@@ -114,7 +114,7 @@ static void tile_done(struct task *task, unsigned n, int64_t *budget)
 
 /* ---- preparation ---- */
 
-/* Copies rows by segment to the scratch, a slice's worth, or begins the pools behind them. */
+/* Copies rows by segment to the scratch memory, as many as fit into a slice, or initializes the pools behind them. */
 static void prepare_head(struct task *task, int64_t *budget)
 {
 	struct run *run = &task->run;
@@ -161,7 +161,7 @@ static enum rpc_progress check_segments(const struct service *service, struct rp
 	return RPC_MORE;
 }
 
-/* Rows are found or made, and their gradients looked at. */
+/* Finds or creates rows, and checks their gradients. */
 static enum rpc_progress prepare_rows(struct service *service, struct rpc_request *request, unsigned n)
 {
 	struct task *task = request->task;
@@ -201,7 +201,7 @@ static enum rpc_progress prepare_tile(struct service *service, struct rpc_reques
 	return RPC_MORE;
 }
 
-/* All keys of the feed are in: whether its gradients are to be looked at once more, from the first. */
+/* All keys of the feed have been processed. Returns whether its gradients must be checked again, from the first. */
 static bool look_again(struct service *service, const struct rpc_request *request)
 {
 	struct task *task = request->task;
@@ -301,7 +301,7 @@ static void end_keys(struct rpc_request *request)
 	struct task *task = request->task;
 	struct run *run = &task->run;
 
-	/* Nothing is left to be done for all rows: tables where there is are not applied to (plan.c). */
+	/* Nothing is left to do that needs all rows: tables for which there is are not applied to (plan.c). */
 	if (applies_to(task) && run->count)
 		store_push_finish(task->scratch->push, task->table, UINT32_MAX);
 	rpc_reply_pad(request);
@@ -309,7 +309,7 @@ static void end_keys(struct rpc_request *request)
 	run->stage = RUN_KEYS;
 }
 
-/* Of a run that was not prepared the keys are new; and there may be no room. */
+/* A run that was not prepared looks its keys up now, and may find no room. */
 static enum rpc_progress find_rows(struct service *service, struct rpc_request *request, unsigned n)
 {
 	const struct task *task = request->task;
@@ -324,7 +324,7 @@ static enum rpc_progress find_rows(struct service *service, struct rpc_request *
 		return service_operation_refuse_room(request, task->table);
 	service->counters.rows_pulled += n;
 	stats->rows_pulled += n;
-	/* Look-ups that make rows have counted what they missed. */
+	/* Look-ups that create rows have counted misses already. */
 	for (unsigned i = 0; mode(task) == STORE_LOOK && i < n; i++)
 		stats->missed += service->rows[i] >= STORE_UNADMITTED;
 	return RPC_MORE;
@@ -357,7 +357,7 @@ static enum rpc_progress run_tile(struct service *service, struct rpc_request *r
 	return RPC_MORE;
 }
 
-/* All that was pooled lies in one piece. */
+/* All pooled rows are contiguous. */
 static void put_pools(struct rpc_request *request, int64_t *budget)
 {
 	struct task *task = request->task;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A run's header and the counts of its feeds, before anything is believed of it. */
+/* Checks a run's header and the counts of its feeds before anything in it is trusted. */
 #include <inttypes.h>
 
 #include "service/internal.h"
 
-/* Whether it keeps something, or takes what was kept. */
+/* Whether it keeps something, or uses what was kept. */
 static bool has_entry(const struct program_shape *shape, const struct wire_op *op)
 {
 	return program_has_entry(shape) && !(op->flags & WIRE_ALONE);
@@ -19,7 +19,7 @@ static unsigned flags_of(const struct program_shape *shape, const struct wire_op
 	return has_entry(shape, op) && !shape->begins ? flags | WIRE_LAST : flags;
 }
 
-/* What is said of the operation as a whole. */
+/* Checks the operation as a whole. */
 static enum rpc_progress check_head(struct rpc_request *request, const struct wire_op *op, const struct plan *plan)
 {
 	const struct program_shape *shape = &plan->shape;
@@ -47,7 +47,7 @@ static enum rpc_progress check_head(struct rpc_request *request, const struct wi
 	return RPC_MORE;
 }
 
-/* To each table that it reads or pushes to. */
+/* Checks the rights to each table that it reads or pushes to. */
 static enum rpc_progress check_rights(const struct service *service, struct rpc_request *request,
 				      const struct plan *plan, const struct wire_op *op)
 {
@@ -66,7 +66,7 @@ static enum rpc_progress check_rights(const struct service *service, struct rpc_
 	return RPC_MORE;
 }
 
-/* The keys of each feed, which are to be as many as the header says. */
+/* Reads the number of keys of each feed, and compares it with the header. */
 static enum rpc_progress read_counts(struct rpc_request *request, const struct wire_op *op, const struct plan *plan,
 				     struct rpc_cursor at, uint32_t left, uint32_t *counts)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run keeps for later ones of its step, and what it takes of earlier ones: entries (kept.h). */
+/* What a run keeps for later runs of its step, and what it uses of earlier ones: entries (kept.h). */
 #include "service/internal.h"
 
 static enum rpc_progress refuse_gone(struct rpc_request *request, const char *what)
@@ -22,7 +22,7 @@ static enum rpc_progress refuse_room(struct rpc_request *request)
 			      task->op.object);
 }
 
-/* Why an entry cannot be taken; NULL: it can. */
+/* Why an entry cannot be used; NULL: it can. */
 static const char *look_at_entry(const struct rpc_request *request, const struct kept_entry *entry)
 {
 	const struct task *task = request->task;
@@ -45,7 +45,7 @@ static const char *look_at_entry(const struct rpc_request *request, const struct
 	return entry->have >> KEPT_KEYS & 1 ? NULL : "it is not finished";
 }
 
-/* Room for what the run adds to the entry, which is the request's own. */
+/* Reserves room for what the run adds to the entry, which belongs to the request alone. */
 static bool reserve(struct service *service, const struct task *task, struct kept_entry *entry)
 {
 	const struct plan *plan = task->run.plan;

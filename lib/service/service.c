@@ -6,8 +6,8 @@
 
 struct service *service_create(const struct service_options *options, struct star_error *err)
 {
-	/* Most of it is room for objects that a cluster does not have. The kernel's zeros take no memory as long as
-	 * nobody writes there, so that nothing is cleared. */
+	/* Most of this is room for objects that a cluster does not have. Pages that calloc gets from the kernel are
+	 * zero, and take no memory until they are written. */
 	void *memory = calloc(1, sizeof(struct service) + RTE_CACHE_LINE_SIZE);
 	struct service *service;
 
@@ -57,7 +57,7 @@ struct rpc_service service_rpc(struct service *service)
 				     .held_until = service_held_until };
 }
 
-/* Until there is a layout, all nodes are taken to have as many reactors as this one. */
+/* Until there is a layout, all nodes are assumed to have as many reactors as this one. */
 static double share_of_memory(const struct service *service)
 {
 	return service->epoch ? (double)(service->end_partition - service->first_partition) /
@@ -84,7 +84,7 @@ int service_install(struct service *service, const struct object_spec *spec, str
 	table = store_table_create(service->options.store, spec, share_of_memory(service), err);
 	if (!table)
 		return err->code;
-	/* With release, for who adds up figures on another thread: it must find the table finished. */
+	/* Release, for another thread that adds up statistics: it must see the table complete. */
 	__atomic_store_n(&service->tables[spec->id], table, __ATOMIC_RELEASE);
 	if (spec->id > service->tables_last)
 		__atomic_store_n(&service->tables_last, spec->id, __ATOMIC_RELEASE);

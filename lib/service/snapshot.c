@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Snapshots in slices: a slice a turn, of some ten microseconds, into blocks that another thread writes down. While
- * requests are served it pauses after each slice for seven times as long as that took, so that it has an eighth of the
- * time, and always that: the less often caches are filled with rows to be written, the less requests see of it. When no
- * empty block is there it waits for one to be given: the store goes on, and copies rows that change, as long as it has
- * room.
+ * Snapshots in slices: one slice of about ten microseconds per turn, into blocks that another thread writes to disk.
+ * While requests are served, it pauses after each slice for seven times as long as that took, and so uses an eighth of
+ * the time: the less often rows to be written fill the caches, the less it delays requests. If there is no empty block
+ * it waits for one. Meanwhile the store goes on, and copies rows that change as long as it has room.
  */
 #include "service/internal.h"
 
@@ -16,12 +15,12 @@
 #include "wire/checkpoint.h"
 
 enum {
-	SLICE_NS = 10000, /* a slice ends with the piece that reaches it, ... */
+	SLICE_NS = 10000, /* a slice ends with the piece that exceeds it, ... */
 	PIECE_ROWS = 64,  /* ... which takes some microseconds */
 	PAUSE = 7,	  /* times a slice's own */
 };
 
-/* Nothing of it is left over from before. */
+/* Everything from the block's previous use is reset. */
 static void add_block(struct snapshot_turns *s, struct service_block *block)
 {
 	block->payload_bytes = 0;
@@ -72,7 +71,7 @@ void service_snapshot_give_up(struct service *service, int status)
 	__atomic_store_n(&snapshot->status, status, __ATOMIC_RELEASE);
 }
 
-/* The instant, if it can be now. */
+/* Takes the snapshot's instant, if that is possible now. */
 static void begin_instant(struct service *service)
 {
 	struct snapshot_turns *s = &service->snapshots;
@@ -119,7 +118,7 @@ static struct service_block *take_block(struct snapshot_turns *s)
 	return s->block;
 }
 
-/* One piece of a slice into the block; gives it away when it is full, or the last. */
+/* Writes one piece of a slice into the block, and passes the block on if it is full or the last. */
 static void fill_piece(struct service *service, struct service_block *block)
 {
 	struct snapshot_turns *s = &service->snapshots;
@@ -129,8 +128,8 @@ static void fill_piece(struct service *service, struct service_block *block)
 	uint8_t *payload = (uint8_t *)block->memory + sizeof(struct checkpoint_block);
 	uint32_t bytes;
 
-	/* Blocks are another core's: by way of a little memory that stays in the cache, and past what requests have
-	 * there. */
+	/* Blocks are read by another core. So records are first written to a small buffer that stays in the cache, and
+	 * then copied past the cache, which is left to requests. */
 	bytes = (uint32_t)store_snapshot_slice(store, service->records, sizeof(service->records), PIECE_ROWS,
 					       &block->last);
 	stream_copy(payload + block->payload_bytes, service->records, bytes);
@@ -148,10 +147,10 @@ static void fill_piece(struct service *service, struct service_block *block)
 	s->written = block->last;
 	s->block = NULL;
 	stream_end();
-	rte_ring_sp_enqueue(s->snapshot->full, block); /* which has room for all there are */
+	rte_ring_sp_enqueue(s->snapshot->full, block); /* the ring has room for all blocks */
 }
 
-/* A slice: a moment's pieces, whatever the rows and where they lie. */
+/* Writes one slice: pieces for a certain time, whatever rows they have. */
 static void fill_snapshot(struct service *service)
 {
 	struct snapshot_turns *s = &service->snapshots;
@@ -162,7 +161,7 @@ static void fill_snapshot(struct service *service)
 	while (s->snapshot && !s->written && take_block(s) && clock_ns() - begun < SLICE_NS);
 }
 
-/* After what has taken as long as since `begun`. */
+/* Pauses after an activity that began at `begun`. */
 static void pause(struct snapshot_turns *s, uint64_t begun)
 {
 	const uint64_t now = clock_cycles();
@@ -174,7 +173,7 @@ unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool bu
 {
 	struct snapshot_turns *s = &service->snapshots;
 	const uint64_t begun = clock_cycles();
-	/* Not while requests wait for what it does. */
+	/* No pause while requests wait for the snapshot. */
 	const bool pausing = busy && !s->waits && (int64_t)(begun - s->pause_cycles) < 0;
 
 	if (!s->snapshot) {
@@ -198,7 +197,7 @@ unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool bu
 		return 1;
 	}
 	if (!take_block(s))
-		return 0; /* requests that wait for room are looked at in every turn anyway */
+		return 0; /* requests that wait for room are checked in every turn anyway */
 	if (!pausing) {
 		const uint64_t id = s->snapshot->id;
 

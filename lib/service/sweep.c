@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eviction in slices. What was asked for goes on at once, a slice a turn. By themselves tables are swept by steps to
- * live, when the store sees that enough steps have come; then at most 64 rows for each 100 us that have gone by are
- * looked at, up to a second's after a sleep: some 3 % of the time. An idle reactor wakes up every second anyway
- * (reactor/idle.c), so none is woken for it.
+ * Eviction in slices. Passes that were requested continue at once, one slice per turn. Tables are also swept by steps
+ * to live, when the store sees that enough steps have passed. Then at most 64 rows are checked per 100 us that have
+ * passed, up to a second's worth after a sleep, which takes about 3 % of the time. An idle reactor wakes up every
+ * second anyway (reactor/idle.c), so none is woken for it.
  */
 #include "service/internal.h"
 
 #include <errno.h>
 
 enum {
-	SWEEP_ROWS = 64,   /* of a slice */
-	RECLAIM_STEPS = 8, /* the same: some microseconds */
+	SWEEP_ROWS = 64,   /* per slice */
+	RECLAIM_STEPS = 8, /* also per slice: some microseconds */
 	SWEEP_EVERY_NS = 100000,
 	SLEEP_NS = 1000000000,
-	TABLES_PER_SLICE = 16, /* looked at, in turns, for one that is being swept */
+	TABLES_PER_SLICE = 16, /* checked, in turn, for one that is being swept */
 };
 
 void service_sweep_note(struct service *service, uint32_t id)
@@ -78,7 +78,7 @@ uint64_t service_sweep_left(const struct service *service, uint32_t id)
 	return __atomic_load_n(&service->asked_left[id], __ATOMIC_RELAXED);
 }
 
-/* A slice for the passes that were asked for; false when all have ended. */
+/* One slice of the requested passes; false: all have ended. */
 static bool sweep_asked(struct service *service)
 {
 	uint32_t left = 0;
@@ -125,5 +125,5 @@ unsigned service_sweep(struct service *service, uint64_t now_ns)
 	if (now_ns - service->swept_ns > SLEEP_NS)
 		service->swept_ns = now_ns - SLEEP_NS;
 	service->swept_ns += SWEEP_EVERY_NS;
-	return now_ns - service->swept_ns >= SWEEP_EVERY_NS; /* time that went by asleep is made up for */
+	return now_ns - service->swept_ns >= SWEEP_EVERY_NS; /* time that passed while asleep is made up for */
 }

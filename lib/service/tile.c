@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run does with the keys of one tile: everything that needs no more than these keys' rows. */
+/* What a run computes for the keys of one tile: everything that needs only the rows of these keys. */
 #include "service/internal.h"
 
 void service_tile_forget(struct service *service)
@@ -12,7 +12,7 @@ static float *values_of(struct tile *tile, const struct plan *plan, unsigned nod
 	return (plan->shape.values[node].axis == PROGRAM_ONCE ? tile->once : tile->values) + plan->at[node];
 }
 
-/* Where the n rows of a node lie: `step` elements apart. */
+/* Sets where the n rows of a node are: `step` elements apart. */
 static void point(struct tile *tile, unsigned node, const float *at, uint32_t step, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++, at += step)
@@ -33,7 +33,7 @@ static void compute(struct tile *tile, const struct plan *plan, const struct pla
 		tensor_elementwise_reduce(step->op, x, y, n, a->dim, to);
 }
 
-/* Rows that there are once: the SHARED feeds, and what follows from them. */
+/* Computes rows that exist once: the SHARED feeds, and what depends on them. */
 static void compute_once(struct tile *tile, const struct task *task)
 {
 	const struct plan *plan = task->run.plan;
@@ -58,7 +58,7 @@ static void compute_once(struct tile *tile, const struct task *task)
 	tile->once_left = task->ops_left;
 }
 
-/* Numbers of one or two bytes, that lie at the beginning of where they shall have four. */
+/* Widens numbers of one or two bytes to four, in place. */
 static void widen(uint32_t *segments, unsigned n, uint32_t bytes)
 {
 	const uint8_t *from = (const uint8_t *)segments;
@@ -81,7 +81,7 @@ static void take_segments(struct tile *tile, struct run *run, unsigned i, unsign
 		widen(tile->segments[i], n, bytes);
 }
 
-/* What is aligned with a tile's keys, from an entry. */
+/* Takes values that are aligned with a tile's keys from an entry. */
 static void take_kept(struct service *service, struct run *run, unsigned i, unsigned n, bool rows)
 {
 	struct tile *tile = service->tile;
@@ -122,7 +122,7 @@ void service_tile_take(struct service *service, struct task *task, unsigned n, b
 	}
 }
 
-/* Rows that store_find found: where they lie, or as float32. */
+/* Takes rows that store_find found, in place or converted to float32. */
 static void take_rows(struct service *service, const struct task *task, unsigned n)
 {
 	struct tile *tile = service->tile;
@@ -157,14 +157,16 @@ static void unpool(struct tile *tile, const struct task *task, const struct plan
 		tile->rows[step->node][i] = (const float *)rows + (uint64_t)segments[i] * dim;
 }
 
-/* ---- the last block of a variable, if it is short: what lies beyond counts in no sum, and gets no gradient ---- */
+/*
+ * ---- the last block of a variable, if it is short: elements beyond its end count in no sum, and get no gradient ----
+ */
 
 static bool is_last(const struct service *service, const struct task *task, unsigned i)
 {
 	return service->keys[i] == task->blocks - UINT64_C(1);
 }
 
-/* A reduction of rows as wide as blocks, again where it went too far. */
+/* Repeats a reduction of rows as wide as blocks without the elements beyond the end. */
 static void reduce_last(const struct service *service, const struct task *task, const struct plan_step *step,
 			unsigned n)
 {
@@ -197,7 +199,7 @@ static void clear_last(const struct service *service, const struct task *task, u
 
 		if (!is_last(service, task, i))
 			continue;
-		if (tile->rows[node][i] != to) /* it may be another's: the request's, or for a segment */
+		if (tile->rows[node][i] != to) /* otherwise it points to the request's memory, or to a segment's */
 			memcpy(to, tile->rows[node][i], last * sizeof(*to));
 		memset(to + last, 0, (dim - last) * sizeof(*to));
 		tile->rows[node][i] = to;
@@ -258,7 +260,7 @@ uint32_t service_tile_fetch(struct service *service, struct rpc_request *request
 	return all;
 }
 
-/* A pool's sums lie behind the rows by segment, and behind the pools before it. */
+/* A pool's sums follow the rows by segment, and the pools before it. */
 void service_tile_pool(struct service *service, const struct task *task, unsigned n)
 {
 	const struct tile *tile = service->tile;

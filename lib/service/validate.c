@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks a request whole before its first slice: nothing that a peer sends is believed before. */
+/* Validates a request completely before its first slice: nothing that a peer sends is trusted before. */
 #include "service/internal.h"
 
 #include <inttypes.h>
@@ -14,14 +14,14 @@ struct sums {
 	struct run_sums runs;
 };
 
-/* An operation that is checked. */
+/* An operation while it is checked. */
 struct check {
 	struct service *service;
 	struct rpc_request *request;
 	const struct wire_op *op;
-	const struct object_spec *spec; /* of what it works on; not of runs */
-	struct rpc_cursor at;		/* behind its header, ... */
-	uint32_t left;			/* ... what the payload has there */
+	const struct object_spec *spec; /* of the object that it works on; not for runs */
+	struct rpc_cursor at;		/* after its header, ... */
+	uint32_t left;			/* ... and how much of the payload is left there */
 	struct sums *sums;
 };
 
@@ -29,7 +29,7 @@ enum rpc_progress service_validate_layout(struct service *service, struct rpc_re
 {
 	const struct wire_frame *frame = &request->frame;
 
-	/* 0: it is not known yet whether the node goes on as what it was. */
+	/* 0: it is not known yet whether the node continues its previous incarnation. */
 	if (frame->incarnation != service->options.incarnation && service->options.incarnation)
 		return rpc_reply_fail(
 			request, WIRE_STALE_INCARNATION,
@@ -39,7 +39,7 @@ enum rpc_progress service_validate_layout(struct service *service, struct rpc_re
 		return rpc_reply_fail(
 			request, WIRE_STALE_LAYOUT,
 			"the node serves no layout at present: it waits for one, or nodes are being stopped");
-	/* Of what was executed elsewhere: its keys are looked at all the same. */
+	/* A request that was executed elsewhere: its keys are checked all the same. */
 	if (frame->epoch != service->epoch && !(frame->flags & WIRE_KEPT))
 		return rpc_reply_fail(request, WIRE_STALE_LAYOUT,
 				      "the layout's epoch is %u, the request's %u: get the layout again",
@@ -47,7 +47,7 @@ enum rpc_progress service_validate_layout(struct service *service, struct rpc_re
 	return RPC_MORE;
 }
 
-/* A type that is converted from or to the table's. */
+/* Checks a type that is converted from or to the table's. */
 static enum rpc_progress check_dtype(struct rpc_request *request, const struct object_spec *spec, unsigned dtype,
 				     bool needed)
 {
@@ -65,7 +65,7 @@ static enum rpc_progress check_dtype(struct rpc_request *request, const struct o
 			      dtype_name(dtype) ? dtype_name(dtype) : "an unknown one");
 }
 
-/* It is no push or commit: it has nothing that belongs to those. */
+/* The operation is neither push nor commit: their fields must be 0. */
 static enum rpc_progress check_unscaled(const struct check *c)
 {
 	if (c->op->rate == 0 && c->op->scale == 0 && c->op->version == 0)
@@ -90,7 +90,7 @@ static enum rpc_progress check_commit(const struct check *c)
 	return service_commit_check(c->request, c->spec, c->op);
 }
 
-/* What a push must be to be applied to this object. */
+/* Checks what a push to this object must have. */
 static enum rpc_progress check_push(const struct check *c)
 {
 	const struct object_spec *spec = c->spec;
@@ -147,7 +147,7 @@ static enum rpc_progress check_flags(struct rpc_request *request, const struct o
 	return RPC_MORE;
 }
 
-/* A handle of another generation may be that of a table which has the same name now, and even the same definition. */
+/* A handle of another generation may be that of a table that now has the same name, and even the same definition. */
 static enum rpc_progress refuse_unknown(struct rpc_request *request, uint32_t object)
 {
 	return rpc_reply_fail(request, WIRE_UNKNOWN_OBJECT,
@@ -212,7 +212,7 @@ static enum rpc_progress check_kind(const struct check *c)
 	}
 }
 
-/* Against its table and the limits. */
+/* Checks an operation against its table and the limits. */
 static enum rpc_progress check_table_op(struct check *c)
 {
 	struct service *service = c->service;
@@ -263,7 +263,7 @@ static void add_op(struct sums *sums, const struct wire_op *op, unsigned stored)
 		(uint64_t)op->count * op->dim * (stored == STAR_FLOAT64 ? sizeof(double) : sizeof(float));
 }
 
-/* RPC_DONE: refused; else it is in the sums. */
+/* RPC_DONE: refused; otherwise the operation is added to the sums. */
 static enum rpc_progress check_op(struct check *c)
 {
 	if (c->op->kind == WIRE_RUN)
@@ -304,7 +304,7 @@ static enum rpc_progress check_sums(const struct service *service, struct rpc_re
 	return RPC_MORE;
 }
 
-/* The sums of runs belong to all operations' too. */
+/* Adds the sums of runs to those of all operations. */
 static void add_runs(struct sums *sums)
 {
 	sums->keys += sums->runs.keys;
@@ -339,7 +339,7 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 		c.at = at;
 		c.left = left;
 		if (check_op(&c) == RPC_DONE) {
-			task->op.object = op.object; /* that it has failed at */
+			task->op.object = op.object; /* the object at which it has failed */
 			return RPC_DONE;
 		}
 		rpc_cursor_skip(&at, wire_padded(op.body_bytes));
