@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A question to a node's control plane in its own words. */
+/* Sends any request to a node's control plane, as given by the caller. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 
 #include "client/client.h"
 
-/* So many pairs of attempts follow each other after the third pause, 40 ms at most; then pauses grow. */
+/* This many pairs of attempts follow each other after the third pause, of at most 40 ms; then pauses grow. */
 enum { OTHER_OFTEN = 50, OTHER_OFTEN_BACKOFF = 2 };
 
 uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt)
@@ -59,13 +59,16 @@ uint64_t client_attempt_until_ns(const struct channel *ch, uint64_t now_ns)
 	return now_ns + (ms < ATTEMPT_MS ? ms : ATTEMPT_MS) * UINT64_C(1000000);
 }
 
-/* Of two addresses one may be about to serve, as soon as a lease is over: for a second or two they are tried often. */
+/*
+ * If a task has two addresses, one of them may be about to serve as soon as a lease ends: for a second or two both are
+ * tried often.
+ */
 static uint64_t between_attempts_ns(struct channel *ch)
 {
 	uint32_t before = ch->attempts - 1;
 
 	if (ch->other_bytes) {
-		before /= 2; /* the second of two follows the first at once */
+		before /= 2; /* the second address is tried directly after the first */
 		if (before >= OTHER_OFTEN)
 			before -= OTHER_OFTEN - OTHER_OFTEN_BACKOFF;
 		else if (before > OTHER_OFTEN_BACKOFF)
@@ -78,13 +81,13 @@ void client_attempt_failed(struct channel *ch, int error, uint64_t now_ns)
 {
 	ch->connect_error = error;
 	ch->not_before_ns = now_ns + between_attempts_ns(ch);
-	/* A standby that this worker has never heard of may serve by now. */
+	/* A standby that this worker does not know of may serve by now. */
 	client_route_want(ch->cluster, now_ns);
-	if (ch->moved) { /* that was where it is no more: where it is has not been tried */
+	if (ch->moved) { /* the attempt used the node's old address; the new one has not been tried yet */
 		ch->not_before_ns = now_ns;
 	} else if (ch->other_bytes) {
 		client_address_swap(ch);
-		if (ch->attempts % 2) /* the next one is the second of two */
+		if (ch->attempts % 2) /* the next attempt uses the second address */
 			ch->not_before_ns = now_ns;
 	}
 	ch->state = CHANNEL_WAITING;

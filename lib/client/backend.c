@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport by DPDK, in a library of its own, so that libstar needs none of DPDK's. It is looked for where this
- * library is (a build folder) and in starserver below that (installed: it is nobody's to link with), then from there
- * where programs that libstar is linked into have it: in a build folder, in a prefix, and in Debian's folder for
- * libraries. At last where the loader looks. It stays once it is loaded: it has threads, and DPDK's state is made once
- * a process.
+ * The DPDK transport is a library of its own, so that libstar does not need DPDK. It is looked for beside this library
+ * (in a build folder) and in starserver/ below that (installed there because nobody links with it). If libstar is
+ * linked into a program, the places are relative to that program: in a build folder, in a prefix, and in Debian's
+ * library folder. The last place is the loader's search path. It is never unloaded: it has threads, and DPDK can be
+ * initialized only once per process.
  */
 #include "client/client.h"
 
@@ -17,7 +17,7 @@
 
 #define LIBRARY "libstar-dpdk.so"
 
-/* Both libraries see these. (On another machine than x86-64 they may be others; then they stand here once more.) */
+/* Both libraries use these structs. (Their sizes may differ on machines other than x86-64; add those here.) */
 _Static_assert(sizeof(struct call) == 2352 && sizeof(struct part) == 112 && sizeof(struct channel) == 3072 &&
 		       sizeof(struct star_cluster) == 1344 && sizeof(struct star_error) == 512,
 	       "a struct that transports share has another size: write it here, and count TRANSPORT_VERSION up");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A call's life: checked and copied, split, given to channels, finished part by part. */
+/* The life of a call: checked and copied, split, passed to channels, and finished part by part. */
 #include "client/attempt.h"
 #include "client/blocks.h"
 #include "client/client.h"
@@ -32,7 +32,7 @@ void client_call_free(struct call *call)
 	client_call_pool_give(&call->cluster->pool, call);
 }
 
-/* A call without operations, of which nothing is left of its last use. */
+/* Takes a call without operations and without anything from its last use. */
 static struct call *begin_call(struct star_cluster *cluster)
 {
 	struct call *call = client_call_pool_take(cluster);
@@ -60,8 +60,9 @@ static struct call *begin_call(struct star_cluster *cluster)
 }
 
 /*
- * A commit goes to every reactor that may have sums of the object, by a key that it owns: the first one of each, so of
- * a variable to those that have blocks. Each reactor has a share of the partitions, and so of the keys.
+ * A commit goes to every reactor that may have sums of the object, with a key that this reactor owns: the first one of
+ * each; for a variable, to the reactors that have blocks. Each reactor owns a share of the partitions, and so of the
+ * keys.
  */
 static int fill_commit(struct call *call, struct call_op *op, struct star_error *err)
 {
@@ -95,7 +96,7 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 	const unsigned dtype = from->dtype ? dtype_parse(from->dtype) : spec->dtype;
 	const uint64_t row_bytes = from->dtype ? dtype_row_bytes(dtype, spec->dim) : table->row_bytes;
 
-	/* All fields, one by one: see open_part in split.c. */
+	/* Sets the fields one by one: see open_part in split.c. */
 	op->table = table;
 	op->keys = from->keys;
 	op->pieces = NULL;
@@ -187,11 +188,11 @@ void client_call_drop(struct call *call, struct waiter *self)
 	atomic_store(&call->finished, CALL_FINISHED);
 	if (call->async)
 		TAILQ_INSERT_TAIL(&k->finished, call, link);
-	if (call->async || k != self) /* who waits looks by itself */
+	if (call->async || k != self) /* a thread that waits looks by itself */
 		waiter_signal(k, self);
 }
 
-/* Where results are lost, all of it is applied still: what else goes wrong is worse. */
+/* If only results were lost, everything is still applied; any other error is worse. */
 static bool has_failed(const struct call *call)
 {
 	return call->error.code && call->error.code != -EREMOTEIO;
@@ -207,7 +208,7 @@ bool client_call_goes_on(struct call *call)
 {
 	if (TAILQ_EMPTY(&call->stale) || has_failed(call))
 		return false;
-	/* It was cancelled while the last replies were read, which had begun. */
+	/* It was cancelled while the last replies, whose copying had begun, were read. */
 	if (call->cancelled)
 		star_error_set(&call->error, call->cancelled,
 			       "%s has refused a part of the call, because the layout has changed, and it ended before "
@@ -247,11 +248,11 @@ int client_call_reroute(struct call *call)
 	int rc;
 
 	TAILQ_INIT(&stale);
-	TAILQ_CONCAT(&stale, &call->stale, link); /* the call is finished for now: nobody else looks at it */
+	TAILQ_CONCAT(&stale, &call->stale, link); /* the call has no parts in flight, so no other thread uses it */
 	TAILQ_INIT(&call->parts);
 	epoch = TAILQ_FIRST(&stale)->epoch;
 	rc = client_route_refresh(cluster, epoch, call->deadline_ns, &err);
-	/* The node is ahead of the layout that is published, or behind it: a moment later they will agree. */
+	/* The node's layout is newer or older than the published one; in a moment they will be the same. */
 	if (rc == 0 && (call->retries || atomic_load(&cluster->route)->epoch == epoch)) {
 		struct prng prng;
 		uint64_t now = clock_ns(), until;

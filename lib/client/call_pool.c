@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls, used again without a lock: a stack of the free ones (Treiber, IBM RJ 5118, 1986), whose head counts its
- * changes. */
+/* Reuses calls without a lock: a stack of free ones (Treiber, IBM RJ 5118, 1986), whose head counts its changes. */
 #include "client/client.h"
 
 #include <stdlib.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
-/* What the last user of a call left in its memory is nobody's. */
+/* Nobody may use what the last user of a call left in its memory. */
 #define FORBID(call) __asan_poison_memory_region((call)->memory, sizeof((call)->memory))
 #define ALLOW(call) __asan_unpoison_memory_region((call)->memory, sizeof((call)->memory))
 #else
@@ -41,7 +40,7 @@ struct call *client_call_stack_pop(const struct call_pool *pool, struct call_sta
 
 	while ((uint32_t)head) {
 		struct call *call = pool_at(pool, (uint32_t)head);
-		/* Somebody else may have taken it: then this is nonsense, and the head has changed. */
+		/* Another thread may have taken it: then this value is wrong, but the head has changed, too. */
 		const uint32_t next = atomic_load_explicit(&call->next_free, memory_order_relaxed);
 
 		if (atomic_compare_exchange_weak_explicit(&stack->head, &head, ((head >> 32) + 1) << 32 | next,
@@ -51,7 +50,7 @@ struct call *client_call_stack_pop(const struct call_pool *pool, struct call_sta
 	return NULL;
 }
 
-/* A slab more, of which the first call is for whoever asks. With the cluster's lock held. */
+/* Allocates another slab, whose first call is for the caller. Called with the cluster's lock. */
 static struct call *grow_pool(struct call_pool *pool)
 {
 	const uint32_t s = pool->slabs_count, count = (uint32_t)POOL_FIRST << s;
@@ -107,7 +106,7 @@ void client_call_pool_fini(struct call_pool *pool)
 {
 	for (uint32_t s = 0; s < pool->slabs_count; s++) {
 		for (uint32_t i = 0; i < (uint32_t)POOL_FIRST << s; i++) {
-			free_chunks(&pool->slabs[s][i]); /* of requests that nobody waited for */
+			free_chunks(&pool->slabs[s][i]); /* of requests that nobody has waited for */
 			ALLOW(&pool->slabs[s][i]);
 		}
 		free(pool->slabs[s]);

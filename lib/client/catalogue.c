@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions to the control plane. PS task 0 owns the catalogue and the layout and is asked first, unless somebody else
- * has answered last; another task may answer in its place. As long as nobody can be reached, the cluster is not
- * complete (EAGAIN), or the asker is over a quota (EDQUOT), the question is asked again.
+ * Requests to the control plane. PS task 0 owns the catalogue and the layout, and is asked first unless another task
+ * has answered last; another task may answer in its place. The request is repeated while nobody can be reached, the
+ * cluster is incomplete (EAGAIN), or the principal is over a quota (EDQUOT).
  */
 #include "client/attempt.h"
 #include "client/client.h"
@@ -13,11 +13,11 @@
 #include "base/clock.h"
 #include "jsonrpc/jsonrpc.h"
 
-/* Who does not take a connection, or does not say the layout, for so long may be gone without a word, or begin again
- * just now: another one is asked. They get OTHERS_FIRST_US at first, and twice as long each time that nobody has
- * answered. Where there is no other one, or it was the last, it is asked again. */
+/* A task that does not accept a connection, or does not answer with the layout, within this time may be dead or
+ * restarting, so another one is asked. The time is OTHERS_FIRST_US at first, and doubles each time that nobody has
+ * answered. If there is no other task, or this was the last one, it is asked again. */
 enum { OTHERS_FIRST_US = 250000, OTHERS_CONNECT_US = 1000000, OTHERS_ANSWER_US = 3000000, LAST_CONNECT_US = 3000000 };
-enum { TOLD_NS = 1000000000 }; /* a try that had so long to be answered says why there was no answer */
+enum { TOLD_NS = 1000000000 }; /* an attempt that had at least this long for its answer reports why there was none */
 
 bool client_catalogue_is_away(int code)
 {
@@ -83,8 +83,8 @@ void client_catalogue_interrupt(const struct star_cluster *cluster)
 		jsonrpc_interrupt(a->client);
 }
 
-/* One question to one task; connecting may take its share of the time only, so that the others get theirs. So may the
- * answer, where it may be asked twice. */
+/* Sends one request to one task. Connecting may take only a fraction of the time, to leave some for the others. So may
+ * the answer, if the request may be sent twice. */
 static json_t *ask_catalogue(struct star_cluster *cluster, const char *address, uint32_t share, uint32_t attempt,
 			     const char *method, json_t *params, uint64_t deadline_ns, struct star_error *err)
 {
@@ -120,7 +120,10 @@ static void begin_with(struct star_cluster *cluster, uint32_t address)
 	pthread_mutex_unlock(&cluster->lock);
 }
 
-/* Who has answered last is asked first: one that begins again may take a connection long before it has an answer. */
+/*
+ * The task that has answered last is asked first: one that is restarting may accept a connection long before it can
+ * answer.
+ */
 static json_t *ask_all(struct star_cluster *cluster, uint32_t attempt, const char *method, json_t *params,
 		       uint64_t deadline_ns, struct star_error *err)
 {
@@ -149,7 +152,7 @@ static json_t *ask_all(struct star_cluster *cluster, uint32_t attempt, const cha
 		if (task == 0)
 			first = *err;
 	}
-	*err = first; /* what task 0 has to say is what a reader can act on */
+	*err = first; /* users can act on task 0's reason */
 	return NULL;
 }
 
@@ -180,7 +183,7 @@ json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, 
 	if (!err)
 		err = &ignored;
 	prng_seed(&prng, clock_ns() ^ (uintptr_t)&prng);
-	/* Only pauses are short again for who needs the layout: the time to answer in grows. */
+	/* For a caller that needs the layout only the pauses are short again; the time for answers still grows. */
 	for (uint32_t attempt = 0, pauses = 0;; attempt++, pauses++) {
 		const uint64_t begun = clock_ns();
 		const uint32_t needed = layout ? layouts_needed(cluster) : 0;
@@ -198,8 +201,8 @@ json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, 
 				       "\"%s\" failed until its deadline: %s", method, last.text);
 			return NULL;
 		}
-		/* Or until somebody needs the layout who was told by a node that there is another one: whoever asks for
-		 * it may have begun long before there was one. */
+		/* Or until another caller needs the layout because a node has told it of a newer one: this request may
+		 * have begun before that existed. */
 		if ((layout ? client_cluster_pause_while(cluster, &cluster->layouts_needed, needed, until, err)
 			    : client_cluster_pause(cluster, until, err)) < 0)
 			return NULL;

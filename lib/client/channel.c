@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The TCP connection to one reactor: its queue, what is in flight on it, its death. Receiving is in receive.c. */
+/* The TCP connection to one reactor: its queue, what is in flight on it, and its end. Receiving is in receive.c. */
 #include "client/attempt.h"
 #include "client/codec.h"
 #include "client/connect.h"
@@ -43,8 +43,8 @@ static void past_the_end(struct codec_out *out)
 	abort();
 }
 
-/* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. It is one that
- * has to be sent again, or that of the part which waits longest. */
+/* Writes the next request completely into the send buffer, so that one checksum and one system call are enough. It is
+ * one that must be sent again, or that of the part that has waited longest. */
 static void build_request(struct channel *ch, uint64_t now_ns)
 {
 	const bool resends = channel_resends(ch);
@@ -83,7 +83,7 @@ static bool may_build(const struct channel *ch)
 	return (channel_resends(ch) || channel_may_send(ch)) && seal_lets_send(ch);
 }
 
-/* Looked up each time: out moves when it grows, and a request may have left in part by then. */
+/* Computed each time, because out moves when it grows, and a request may have been sent in part by then. */
 static const char *being_sent(const struct channel *ch)
 {
 	return ch->out_kept ? ch->out_kept->frame : ch->out;
@@ -109,7 +109,7 @@ void client_channel_pump(struct channel *ch, uint64_t now_ns)
 		} else if (errno == EAGAIN) {
 			return;
 		} else if (errno != EINTR) {
-			/* The waiter takes what was answered before, then sees the end; shutdown wakes its poll. */
+			/* The waiter reads earlier replies, and then sees the end; shutdown wakes its poll. */
 			ch->broken = true;
 			shutdown(ch->fd, SHUT_RDWR);
 		}
@@ -162,7 +162,7 @@ void client_channel_submit(struct channel *ch, struct part *part, struct waiter 
 		client_channel_check_idle(ch, now);
 	part->state = PART_QUEUED;
 	TAILQ_INSERT_TAIL(&ch->queue, part, link);
-	if (ch->live++ == 0) /* an attempt that goes on from an earlier call gets the full time too */
+	if (ch->live++ == 0) /* an attempt that continues from an earlier call gets the full time, too */
 		ch->give_up_ns = now + ch->cluster->connect_timeout_ns;
 	if (ch->state == CHANNEL_CLOSED)
 		ch->state = CHANNEL_WAITING;
@@ -186,12 +186,12 @@ bool client_channel_cancel(struct channel *ch, struct part *part, int code, uint
 	return cancelled;
 }
 
-/* All its parts, and the connection is closed; under ch->lock. Who ends a connection takes them before the lock is
- * given back: a call that begins after that belongs on a new one. */
+/* Takes all parts and closes the connection; under ch->lock. The parts are taken before the lock is released: a call
+ * that begins after that belongs to a new connection. */
 static void take_and_close(struct channel *ch, uint64_t now_ns, struct parts *taken)
 {
 	client_reply_take_all(ch, true, taken);
-	if (ch->state == CHANNEL_OPEN && !ch->answered) /* connecting again at once would bring the same */
+	if (ch->state == CHANNEL_OPEN && !ch->answered) /* connecting again at once would fail in the same way */
 		ch->not_before_ns = now_ns + client_backoff_ns(&ch->prng, ch->attempts - 1);
 	client_channel_close(ch);
 }
@@ -219,8 +219,8 @@ void client_channel_die(struct channel *ch, int code, const char *why, struct wa
 	finish_all(&taken, &err, self);
 }
 
-/* What has to be sent again, or was never sent (the node was busy), is sent by another connection. Under ch->lock;
- * false: that would not help. */
+/* Requests that must be sent again, or were never sent because the node was busy, are sent over a new connection. Under
+ * ch->lock; false: that would not help. */
 static bool connects_again(struct channel *ch)
 {
 	if (client_reply_resend(ch)) {
@@ -259,9 +259,8 @@ void client_channel_lose(struct channel *ch, int code, const char *why, struct w
 	finish_all(&taken, &err, self);
 }
 
-/* When to ask for the layout, since nothing comes. The node may have been followed by a standby that came while nothing
- * was asked for, or by one that is known: where its process does not run, its kernel still takes what is sent, and no
- * connection ends. */
+/* When to ask for the layout if nothing is received. The node may have been replaced by a standby, known or not: if its
+ * process is stopped or hangs, its kernel still accepts what is sent, and the connection does not end. */
 static uint64_t layout_due_ns(const struct channel *ch)
 {
 	const uint64_t since_ns = ch->asked_ns > ch->heard_ns ? ch->asked_ns : ch->heard_ns;
@@ -337,10 +336,10 @@ bool client_channel_idle(struct channel *ch)
 }
 
 /*
- * Whether a connection on which only cancelled requests are in flight is not worth keeping: if it has been silent for
- * SILENT_US, or longer than connecting may take (after an outage a new connection works sooner than an old one, whose
- * retransmissions have backed off), or if it can take no further request. One that is still being made is kept: a call
- * whose deadline is shorter than that leaves the next one nearer to it.
+ * Whether a connection that has only cancelled requests in flight should be closed: it has been silent for SILENT_US,
+ * or for longer than connecting may take (after an outage a new connection works sooner than an old one, whose
+ * retransmissions have backed off), or it can take no further request. One that is still being made is kept: even if a
+ * call's deadline is too short for that, the next call gains from it.
  */
 static bool hopeless(const struct channel *ch)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operation may be, before anything is sent. */
+/* Checks operations before anything is sent. */
 #include "client/blocks.h"
 #include "client/client.h"
 #include "client/run.h"
@@ -146,7 +146,7 @@ static uint32_t flags_of(enum star_op_kind kind)
 					: 0;
 }
 
-/* Of gradients that are summed up. */
+/* Checks gradients that are summed up. */
 static int check_sums(const struct star_op *op, uint32_t i, struct star_error *err)
 {
 	const bool sums = op->kind == STAR_COMMIT || op->flags & STAR_ACCUMULATE;

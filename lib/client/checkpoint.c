@@ -14,7 +14,7 @@ static uint64_t checkpoint_number(const json_t *json, const char *name)
 	return (uint64_t)json_integer_value(json_object_get(json, name));
 }
 
-/* Until this many were written or have failed since PS task 0 began. */
+/* Waits until this many checkpoints were written or have failed since PS task 0 started. */
 static int await_saved(struct star_cluster *cluster, uint64_t asked, uint64_t deadline_ns, struct star_error *err)
 {
 	for (;;) {
@@ -28,7 +28,7 @@ static int await_saved(struct star_cluster *cluster, uint64_t asked, uint64_t de
 			return err->code;
 		if (done && json_string_length(error))
 			rc = star_error_set(err, -EIO, "the checkpoint was not written: %s", json_string_value(error));
-		else if (lost) /* it counts again, and knows of no question */
+		else if (lost) /* it has restarted, and knows of no request */
 			rc = star_error_set(err, -ESTALE,
 					    "the checkpoint was not written: PS task 0 was restarted meanwhile");
 		json_decref(status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Clipping by the norm of a whole step's gradient, where all of it is: at the worker. */
+/* Clips by the norm of a whole step's gradient. Only the worker has all of it. */
 #include "client/client.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static double square_sum(const float *values, uint64_t n)
 	return sum;
 }
 
-/* As the node will apply them: the rows of one id summed in their order. */
+/* Computes squares as the node will apply the gradients: the rows of one id are summed in their order. */
 static int keyed_squares(const struct star_op *op, uint64_t row, double *squares, struct star_error *err)
 {
 	uint32_t *order = malloc(op->count * sizeof(*order));
@@ -95,7 +95,7 @@ int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_nor
 	total = sqrt(sum);
 	if (norm)
 		*norm = total;
-	/* NaN or infinite: what becomes of such a gradient is the table's to decide. */
+	/* NaN or infinite: the table decides what happens to such a gradient. */
 	for (uint32_t i = 0; i < ops_count && isfinite(total) && total > (double)max_norm; i++)
 		if (op_is_clipped(&ops[i])) {
 			ops[i].scale = (float)(scale_of(&ops[i]) * ((double)max_norm / total));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A cluster handle: opened, entered by every call, closed. */
+/* A cluster handle: it is opened, entered by every call, and closed. */
 #include "client/client.h"
 #include "client/keep.h"
 #include "client/run.h"
@@ -67,7 +67,7 @@ int client_cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct
 	return client_cluster_pause_while(cluster, &zero, 0, until_ns, err);
 }
 
-/* "host:port,host:port,..."; the two nodes of a task that is a pair may stand as "host:port|host:port". */
+/* "host:port,host:port,..."; a task that is a pair may be written as "host:port|host:port". */
 static int parse_ps(struct star_cluster *cluster, const char *ps, struct star_error *err)
 {
 	struct config_address address;
@@ -95,7 +95,7 @@ static int parse_ps(struct star_cluster *cluster, const char *ps, struct star_er
 	return 0;
 }
 
-/* The control addresses of a worker's file. */
+/* Takes the control addresses from a worker's file. */
 static int copy_ps(struct star_cluster *cluster, const struct config *config, struct star_error *err)
 {
 	if (config->ps_count > WIRE_NODES_MAX)
@@ -121,11 +121,11 @@ static uint32_t io_threads(const struct config_worker *worker, uint32_t reactors
 	uint32_t count = reactors < IO_THREADS_DEFAULT_MAX ? reactors : IO_THREADS_DEFAULT_MAX;
 
 	if (worker->io_threads)
-		return worker->io_threads; /* config has seen to it that pinned or polling ones are not too many */
+		return worker->io_threads; /* config has made sure of enough cores for pinned or polling ones */
 	return count < config_usable_cores() ? count : config_usable_cores();
 }
 
-/* The n-th core this process may use; -1 if that cannot be told. */
+/* The n-th core that this process may use; -1: unknown. */
 static int usable_core(uint32_t n)
 {
 	cpu_set_t set;
@@ -145,7 +145,7 @@ static void stop_io(struct star_cluster *cluster, uint32_t started)
 		client_io_stop(&cluster->io[i]);
 }
 
-/* All I/O states first, then the threads: channels point at them. */
+/* Creates the state of all I/O threads first, because channels point to it, and then the threads. */
 static int start_threads(struct star_cluster *cluster, const struct config_worker *worker, const struct layout *layout,
 			 struct star_error *err)
 {
@@ -186,7 +186,7 @@ uint32_t star_reactors(const struct star_cluster *cluster)
 	return cluster ? atomic_load_explicit(&cluster->route, memory_order_acquire)->reactors : 0;
 }
 
-/* No thread uses it any more. */
+/* Called when no thread uses it any more. */
 static void destroy(struct star_cluster *cluster)
 {
 	struct waiter *waiter;
@@ -255,7 +255,7 @@ static struct star_cluster *allocate_cluster(struct star_error *err)
 	return cluster;
 }
 
-/* "tcp:host:port,..." (the prefix may be left out), or "dpdk:" and a worker's file. */
+/* "tcp:host:port,..." (the prefix is optional), or "dpdk:" and a worker's file. */
 static int read_address(struct star_cluster *cluster, const char *address, struct config **config,
 			struct star_error *err)
 {
@@ -266,7 +266,7 @@ static int read_address(struct star_cluster *cluster, const char *address, struc
 		cluster->transport = *config ? client_backend_load(err) : NULL;
 		return cluster->transport ? copy_ps(cluster, *config, err) : err->code;
 	}
-	/* "tcp:3333" is a host called tcp. */
+	/* "tcp:3333" is a host named tcp. */
 	return parse_ps(cluster, strncmp(address, "tcp:", 4) == 0 && strchr(address + 4, ':') ? address + 4 : address,
 			err);
 }
@@ -348,7 +348,7 @@ void star_close(struct star_cluster *cluster)
 
 	if (!cluster)
 		return;
-	atomic_fetch_or(&cluster->inside, CLUSTER_CLOSING); /* nobody pushes on */
+	atomic_fetch_or(&cluster->inside, CLUSTER_CLOSING); /* no push will follow */
 	client_keep_settle(cluster, clock_ns() + KEEP_CLOSE_US * UINT64_C(1000), &err);
 	pthread_mutex_lock(&cluster->lock);
 	atomic_store(&cluster->closing, true);

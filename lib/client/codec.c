@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part's bytes: its request's payload from the caller's memory, and a reply's payload back into it, piece by piece of
- * the transport's memory, whose boundaries fall anywhere.
+ * The bytes of a part: writes a request's payload from the caller's memory, and copies a reply's payload back into it.
+ * The transport's memory comes in pieces, whose boundaries can be anywhere.
  */
 #include "client/codec.h"
 #include "client/run.h"
@@ -19,19 +19,19 @@ static inline uint64_t position(const struct slice *s, uint32_t i)
 	return s->order ? s->order[i] : s->first + i;
 }
 
-/* Bytes of row `at` that are the caller's: the last block of a variable may be shorter than a row. */
+/* How many bytes of row `at` are the caller's: the last block of a variable may be shorter than a row. */
 static inline size_t real_bytes(const struct call_op *op, uint64_t at)
 {
 	return at + 1 < op->count ? op->row_bytes : op->last_bytes;
 }
 
-/* Whether a slice's rows lie in the caller's memory one behind the other, as they do in a frame. */
+/* Whether a slice's rows are contiguous in the caller's memory, as they are in a frame. */
 static inline bool contiguous(const struct call_op *op, const struct slice *s)
 {
 	return !s->order && !op->pieces && real_bytes(op, s->first + s->count - 1) == op->row_bytes;
 }
 
-/* Of the present piece, or of the next one if that is used up: at most n bytes. */
+/* The bytes left in the current piece, or in the next one if that is used up: at most n. */
 static size_t out_bytes(struct codec_out *out, size_t most)
 {
 	size_t n;
@@ -162,18 +162,18 @@ static void put_versions(const struct call_op *op, const struct slice *s, struct
 {
 	for (uint32_t i = 0; i < s->count; i++)
 		codec_put(out, &op->versions[position(s, i)],
-			  sizeof(uint32_t)); /* a body's padding is theirs too: no rows follow */
+			  sizeof(uint32_t)); /* this includes the padding of the body, as no rows follow */
 }
 
-/* Where the elements of a row begin, and what one takes: of a scaled row the scale comes first. */
+/* Where the elements of a row begin, and the size of each: a scaled row begins with its scale. */
 static inline size_t elements_at(const struct call_op *op, uint32_t element)
 {
 	return (op->dtype == STAR_SCALED_INT8 ? sizeof(float) : 0) + (size_t)element * dtype_bytes(op->dtype);
 }
 
 /*
- * The rows of a variable that lie in block `at`, and zeros. Of a push they are all different and in the order of their
- * places, and a row with a scale is alone.
+ * Writes the rows of a variable that are in block `at`, and zeros. In a push they are all different and in order, and a
+ * row with a scale is alone.
  */
 static void put_pieces(const struct call_op *op, uint64_t at, struct codec_out *out)
 {
@@ -211,7 +211,7 @@ static void take_pieces(const struct call_op *op, uint64_t at, struct codec_in *
 	skip(in, op->row_bytes);
 }
 
-/* Between the elements of a variable's last block, which may be fewer, and its row in a frame: the rest is zero. */
+/* Writes the elements of a variable's last block, which may be fewer than a row's, and zeros up to a row. */
 static void put_row(const struct call_op *op, uint64_t at, struct codec_out *out)
 {
 	const size_t real = real_bytes(op, at);
@@ -226,7 +226,7 @@ static void take_pulled_row(const struct call_op *op, uint64_t at, struct codec_
 	const struct star_table *t = op->table;
 	size_t used = real;
 
-	/* What pads a short block's int8s to 4 bytes are elements that nobody reads. */
+	/* The int8s that pad a short block to 4 bytes are elements that nobody reads. */
 	if (real != op->row_bytes && op->dtype == STAR_SCALED_INT8)
 		used = elements_at(op, (uint32_t)(t->elements - (t->blocks - 1) * t->spec.dim));
 	codec_get(in, op->results + at * op->row_bytes, used);
@@ -248,7 +248,7 @@ static void put_rows(const struct call_op *op, const struct slice *s, struct cod
 	}
 }
 
-/* What the node is to know about the pull that a gradient comes from: 1 + its version; 0: nothing. */
+/* What the node must know about the pull that a gradient comes from: 1 + its version; 0: nothing. */
 static uint64_t pulled_version(const struct part *part, const struct call_op *op)
 {
 	const struct channel_seen *seen = part->channel->seen;
@@ -370,7 +370,7 @@ void client_codec_request(const struct part *part, struct codec_out *out)
 	}
 }
 
-/* The version of position i as it was asked for, and as it came; whether its row came too. */
+/* Compares the version of position i that was requested with the one that came; returns whether its row came, too. */
 static inline bool row_came(const struct call_op *op, const struct slice *s, uint32_t i, struct codec_in *versions,
 			    uint32_t *now)
 {
@@ -389,7 +389,7 @@ static uint32_t rows_that_came(const struct call_op *op, const struct slice *s, 
 	return rows;
 }
 
-/* left: bytes from the result's body on; that they hold all of it is still to be seen. */
+/* left: bytes from the beginning of the result's body on; whether they contain all of it is checked here. */
 static bool check_result(const struct call_op *op, const struct slice *s, const struct wire_result *result,
 			 const struct codec_in *body, uint32_t left)
 {
@@ -438,18 +438,21 @@ void client_codec_remember(const struct part *part, struct codec_in in)
 
 		codec_get(&in, &result, sizeof(result));
 		skip(&in, wire_padded(result.body_bytes));
-		/* What follows of a pull may have come later; its gradients are as old as the first of it. */
+		/* Later parts of a pull may come later; gradients count from its first part. */
 		if (!op_pulls(op) || !op->table->spec.staleness || s->goes_on)
 			continue;
 		if (!ch->seen)
 			ch->seen = calloc(WIRE_OBJECTS_MAX + 1, sizeof(*ch->seen));
-		if (ch->seen) /* else the node is told nothing, and takes the gradients for fresh ones */
+		if (ch->seen) /* otherwise the node is told nothing, and takes the gradients as fresh */
 			ch->seen[op->table->spec.id] =
 				(struct channel_seen){ .of = &op->table->spec, .version = result.version + 1 };
 	}
 }
 
-/* Only what is new. The caller's versions are read again: whatever became of them, no more rows are taken than came. */
+/*
+ * Copies only new rows. The caller's versions are read again: even if they have changed since, no more rows are read
+ * than came.
+ */
 static void scatter_new(const struct call_op *op, const struct slice *s, struct codec_in versions, uint32_t bytes)
 {
 	struct codec_in rows = versions;
@@ -491,7 +494,7 @@ void client_codec_scatter(const struct part *part, struct codec_in in)
 		struct wire_result result;
 
 		codec_get(&in, &result, sizeof(result));
-		/* Rows that are more than a core's cache holds would only drive out what is in there. */
+		/* Rows that exceed a core's cache would only evict what is in it. */
 		in.streams = op->count * (uint64_t)op->row_bytes >= STREAM_BYTES;
 		if (op->versions)
 			scatter_new(op, s, in, result.body_bytes);
@@ -504,10 +507,10 @@ void client_codec_scatter(const struct part *part, struct codec_in in)
 		skip(&in, wire_padded(result.body_bytes));
 	}
 	if (streamed)
-		stream_end(); /* whoever sees the call finished sees its rows */
+		stream_end(); /* a thread that sees the call finished must also see its rows */
 }
 
-/* Bytes that follow those of the last part in the sequence and in memory make it longer. */
+/* Bytes that follow the last part, both in the sequence and in memory, extend it. */
 static bool show_values(struct star_view *view, uint64_t offset, const char *data, size_t bytes)
 {
 	struct star_view_part *last = view->parts_count ? &view->parts[view->parts_count - 1] : NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a channel gets its connection. Attempts follow each other with exponential backoff and jitter until the time for
- * connecting (NETWORK_MAX_CONNECTION_TIMEOUT) is over; each call that waits has its own deadline beside that. The
- * backoff outlives a failure, so a node that is down is not hammered by call after call.
+ * How a channel connects. Attempts follow each other with exponential backoff and jitter until the time for connecting
+ * (NETWORK_MAX_CONNECTION_TIMEOUT) is over; each waiting call also has its own deadline. The backoff continues after a
+ * failure, so that many calls do not flood a node that is down.
  */
 #include "client/attempt.h"
 #include "client/connect.h"
@@ -16,12 +16,13 @@
 
 #include "base/clock.h"
 
-/* After 7 s there is another attempt, instead of a kernel that asks ever less often. */
+/* Gives up after 7 s, and tries again, because the kernel would retry ever less often. */
 enum { SYN_RETRIES = 2 };
-/* And where a machine may be gone without a word: what it has not acknowledged for so long, or a silence. */
+/* For nodes with a standby, where a machine may die silently: the limit for unacknowledged data, or for silence. */
 enum { OTHER_IDLE_S = 1, OTHER_INTERVAL_S = 1, OTHER_PROBES = 2 };
-/* A node that was killed says nothing, but when it is back it answers whatever comes: who waits for a reply goes on a
- * second later. One that stands still has as long as all of them take, which is less than STAR_DEADLINE_DEFAULT_US. */
+/* A node that was killed sends nothing, but when it is back it answers any packet, so a call that waits for a reply
+ * continues a second later. A node that hangs has as long as all probes take, which is less than
+ * STAR_DEADLINE_DEFAULT_US. */
 enum { KEEPALIVE_IDLE_S = 1, KEEPALIVE_INTERVAL_S = 1, KEEPALIVE_PROBES = 21 };
 
 void client_connect_failed(struct channel *ch, int error, uint64_t now_ns)
@@ -49,7 +50,9 @@ static void connected(struct channel *ch, uint64_t now_ns)
 	ch->heard_ns = now_ns;
 }
 
-/* Keepalives: a call that has sent everything would hear nothing of a node whose end of the connection is gone. */
+/*
+ * Keepalives: otherwise a call that has sent everything would not learn that the node's end of the connection is gone.
+ */
 static void set_options(int fd)
 {
 	static const struct {
@@ -67,7 +70,7 @@ static void set_options(int fd)
 		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
-/* How soon a connection is given up when nothing comes. */
+/* Sets how soon a silent connection is given up. */
 void client_connect_watch(struct channel *ch)
 {
 	static const struct {
@@ -109,7 +112,7 @@ void client_connect_start(struct channel *ch, uint64_t now_ns)
 	ch->attempt_ns = ch->other_bytes ? client_attempt_until_ns(ch, now_ns) : UINT64_MAX;
 	if (channel_in_flight(ch) == 0 && !ch->keep_first &&
 	    getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
-		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
+		ch->session = prng_next(&ch->prng); /* early during boot; it need not be secret */
 	if (connect(ch->fd, (const struct sockaddr *)&ch->address, ch->address_bytes) == 0)
 		connected(ch, now_ns);
 	else if (errno == EINPROGRESS)

@@ -20,7 +20,7 @@ int client_call_finish(struct waiter *k, struct call *call, struct star_error *e
 	return call->error.code;
 }
 
-/* Waits for it too. */
+/* Also waits for it. */
 static int run_call(struct call *call, struct waiter *k, struct star_error *err)
 {
 	call->waits = true;
@@ -65,7 +65,7 @@ static int execute_ops(struct star_cluster *cluster, const struct star_op *ops, 
 	return rc;
 }
 
-/* Whether it is a small call: then it is described in *small. */
+/* Whether it is a small call; if so, *small describes it. */
 static inline bool is_small(const struct star_cluster *cluster, const struct star_op *op, struct small_op *small)
 {
 	if (!op->table || op->table->cluster != cluster || op->count != 1 || op->dtype || op->results || op->versions ||

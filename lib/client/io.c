@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The I/O threads: waiters of channels for asynchronous calls, and the place where those calls' deadlines fire and
- * their callbacks run. And the relay: a thread that asks the control plane for the layout on behalf of asynchronous
- * calls, since that takes longer than an I/O thread may be away.
+ * The I/O threads are the waiters of channels for asynchronous calls; they also check the deadlines of these calls, and
+ * run their callbacks. The relay is a thread that asks the control plane for the layout on behalf of asynchronous
+ * calls, because that takes too long for an I/O thread.
  */
 #include "client/client.h"
 #include "client/keep.h"
@@ -76,8 +76,8 @@ static void end_calls(struct io *io, struct calls *finished)
 		client_run_gather(call);
 		if (call->callback)
 			call->callback(call->arg, call->error.code, &call->error);
-		/* From here on star_request_wait may free it. Pairs with client_io_await: either it sees this, or we
-		 * see that it waits. */
+		/* From here on star_request_wait may free it. Pairs with client_io_await: either that sees this store,
+		 * or we see that it waits. */
 		atomic_store(&call->done, true);
 		some = true;
 	}
@@ -94,7 +94,7 @@ void client_io_await(struct waiter *k, struct call *call)
 		return;
 	pthread_mutex_lock(&k->lock);
 	atomic_fetch_add(&k->awaiting, 1);
-	while (!atomic_load(&call->done)) /* it has a deadline, and its I/O thread ends it then at the latest */
+	while (!atomic_load(&call->done)) /* it has a deadline, at which its I/O thread ends it at the latest */
 		pthread_cond_wait(&k->done, &k->lock);
 	atomic_fetch_sub(&k->awaiting, 1);
 	pthread_mutex_unlock(&k->lock);
@@ -109,7 +109,7 @@ static void cancel_all(struct io *io)
 		call_cancel(call, -ECANCELED, &io->waiter);
 }
 
-/* What other threads left here, and this one for itself. */
+/* Takes the calls that other threads left here, and those of this thread itself. */
 static void take_calls(struct waiter *k, struct calls *incoming, struct calls *finished)
 {
 	TAILQ_INIT(incoming);
@@ -124,7 +124,7 @@ static void *run_io(void *arg)
 	struct io *io = arg;
 	struct waiter *k = &io->waiter;
 	struct star_cluster *cluster = k->cluster;
-	char name[16]; /* the kernel's bound; top and /proc show it */
+	char name[16]; /* the kernel's limit; top and /proc show the name */
 
 	snprintf(name, sizeof(name), "star-io/%u", (unsigned)(io - cluster->io) % 1000);
 	pthread_setname_np(pthread_self(), name);
@@ -141,7 +141,7 @@ static void *run_io(void *arg)
 		wheel_advance(&io->wheel, clock_ns(), TIMERS_PER_TURN);
 		look_ns = client_keep_look(io, clock_ns());
 		client_waiter_release(k, false);
-		/* Our own doing (a cancelled call, a channel handed to ourselves) is not signalled to us. */
+		/* Changes by this thread itself (a cancelled call, a channel handed to itself) are not signalled. */
 		if (waiter_has_news(k))
 			continue;
 		if (atomic_load(&cluster->stop) && TAILQ_EMPTY(&io->running))
@@ -175,7 +175,7 @@ int client_io_start(struct io *io, struct star_error *err)
 		CPU_SET(io->core, &set);
 		pthread_attr_setaffinity_np(&attributes, sizeof(set), &set);
 	}
-	base_signals_of_others(&all); /* the program's signals are for its own threads */
+	base_signals_of_others(&all); /* signals are left to the program's own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&io->thread, &attributes, run_io, io);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -183,7 +183,7 @@ int client_io_start(struct io *io, struct star_error *err)
 	return rc ? star_error_set(err, -rc, "cannot start an I/O thread: %s; see ulimit -u", strerrordesc_np(rc)) : 0;
 }
 
-/* The cluster's `stop` is set. */
+/* Called after the cluster's `stop` is set. */
 void client_io_stop(struct io *io)
 {
 	waiter_wake(&io->waiter);
@@ -195,11 +195,14 @@ void client_io_fini(struct io *io)
 	client_waiter_fini(&io->waiter);
 }
 
-/* The layout is asked for while nobody can connect to where a node was: how long, and how often at most. */
+/* While nobody can connect to a node's old address: how long the layout is asked for, and how often at most. */
 #define LAYOUT_LOOK_NS UINT64_C(3000000000)
 #define LAYOUT_AGAIN_NS UINT64_C(200000000)
 
-/* With the cluster's lock, which it gives up meanwhile. Why it has no newer one whoever asks is told by his call. */
+/*
+ * With the cluster's lock, which is released meanwhile. If there is no newer layout, each waiting call reports the
+ * reason itself.
+ */
 static void look_at_layout(struct star_cluster *cluster)
 {
 	const uint32_t epoch = atomic_load(&cluster->route)->epoch;
@@ -222,8 +225,8 @@ void client_route_want(struct star_cluster *cluster, uint64_t now_ns)
 	pthread_mutex_unlock(&cluster->lock);
 }
 
-/* With the lock. The first whose deadline has passed, or else the first: all wait for the same layout, and the deadline
- * of one may be far away. *until_ns: when the next one's passes. */
+/* With the lock. The first call whose deadline has passed, or else the first: all wait for the same layout, and the
+ * deadline of one may be far away. *until_ns: the next deadline. */
 static struct call *next_call(const struct star_cluster *cluster, uint64_t *until_ns)
 {
 	const uint64_t now_ns = clock_ns();
@@ -240,8 +243,8 @@ static struct call *next_call(const struct star_cluster *cluster, uint64_t *unti
 	return TAILQ_FIRST(&cluster->relay_queue);
 }
 
-/* With the cluster's lock, which it gives up meanwhile. False: nobody has said so far what the layout is, and the call
- * is to wait on; another one may not. */
+/* With the cluster's lock, which is released meanwhile. False: nobody has answered yet, and the call must go on
+ * waiting. */
 static bool has_layout(struct star_cluster *cluster, const struct call *call, uint64_t until_ns)
 {
 	const uint32_t epoch = TAILQ_FIRST(&call->stale)->epoch;
@@ -280,7 +283,7 @@ static void *relay(void *arg)
 		TAILQ_REMOVE(&cluster->relay_queue, call, link);
 		pthread_mutex_unlock(&cluster->lock);
 		client_call_reroute(call);
-		call_submit(call, NULL); /* without parts, if that failed: it then goes to its I/O thread to be ended */
+		call_submit(call, NULL); /* without parts if that failed; then its I/O thread ends it */
 		pthread_mutex_lock(&cluster->lock);
 	}
 	pthread_mutex_unlock(&cluster->lock);

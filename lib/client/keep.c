@@ -43,7 +43,7 @@ static struct kept *take_spare(struct channel *ch, size_t bytes)
 
 static void give_back(struct channel *ch, struct kept *e)
 {
-	/* Only a node that answers what it has not read yet comes here. */
+	/* Only if a node answers a request before it has read all of it. */
 	if (ch->out_kept == e && ch->out_sent < ch->out_bytes)
 		memcpy(ch->out, e->frame, e->bytes);
 	if (ch->out_kept == e)
@@ -64,7 +64,7 @@ static bool is_durable_elsewhere(const struct part *part)
 	for (const struct slice *s = part->slices; s; s = s->next) {
 		const struct call_op *op = &part->call->ops[s->op];
 
-		/* Of a table that was just made the standby may not know. */
+		/* The standby may not know a table that was just created. */
 		if (op->run || op->tag || !atomic_load_explicit(&op->table->durable, memory_order_relaxed))
 			return false;
 	}
@@ -77,7 +77,7 @@ struct kept *client_keep_make(struct channel *ch, const struct part *part, size_
 	const size_t least = (frame_bytes + 511) & ~(size_t)511;
 	struct kept *e;
 
-	/* Nobody would look after what a retired channel keeps. */
+	/* Nobody would handle what a retired channel keeps. */
 	if (!ch->retains || ch->retired || ch->seal || !part->pushes || part->deletes || part->apart ||
 	    ch->keep_count >= KEEP_COUNT_MAX || !is_durable_elsewhere(part))
 		return NULL;
@@ -148,7 +148,10 @@ static void remove_one(struct channel *ch, uint64_t sequence)
 	give_back(ch, e);
 }
 
-/* What the node has of that which would come again next, behind what has: all that is kept is behind it by now. */
+/*
+ * The node has executed this request, and frame->behind more after it, which would be sent again next: releases those.
+ * By now every request that is kept comes after this one.
+ */
 static void release_ahead(struct channel *ch, const struct wire_frame *frame)
 {
 	if (frame->status != WIRE_REPEATED || (frame->flags & (WIRE_AHEAD | WIRE_RETAINS)) != WIRE_AHEAD)
@@ -157,7 +160,7 @@ static void release_ahead(struct channel *ch, const struct wire_frame *frame)
 		remove_first(ch);
 }
 
-/* What was answered up to that reply, and is durable. */
+/* Releases what was answered up to that reply, and is durable. */
 static void release(struct channel *ch, const struct wire_frame *frame)
 {
 	uint64_t durable = frame->sequence;
@@ -191,7 +194,7 @@ void client_keep_resend(struct channel *ch)
 	ch->keep_asked = true;
 }
 
-/* Nobody waits for its outcome any more: star_settle says it. */
+/* Nobody waits for its outcome any more, so star_settle reports it. */
 static void note_lost(struct channel *ch, uint64_t count, const char *why)
 {
 	struct star_cluster *cluster = ch->cluster;
@@ -220,7 +223,7 @@ void client_keep_resent(struct channel *ch, const struct wire_frame *frame, cons
 		release(ch, frame);
 		release_ahead(ch, frame);
 	} else if (wire_status_is_busy(frame->status) || frame->status == WIRE_SHUTTING_DOWN ||
-		   frame->status == WIRE_STALE_LAYOUT /* it serves none at present */) {
+		   frame->status == WIRE_STALE_LAYOUT /* the node serves none at the moment */) {
 		ch->pause_until_ns = now_ns + client_backoff_ns(&ch->prng, ch->keep_tries++);
 	} else {
 		client_reply_refused(ch, frame, text, &err);
@@ -260,7 +263,7 @@ void client_keep_lost(struct channel *ch)
 
 void client_keep_drop(struct channel *ch, const char *why)
 {
-	/* Its reply is on its way, and is to find it. */
+	/* Its reply is on its way, and must find it. */
 	struct kept *asked = ch->keep_asked ? ch->keep_again : NULL;
 	uint64_t count = 0;
 
@@ -296,7 +299,7 @@ void client_keep_settled(const struct part *part, const struct wire_frame *frame
 
 /* ---- without a call ---- */
 
-/* Asks how far it is. Nobody waits for the reply: it says so by itself. */
+/* Asks how much is durable. Nobody waits for the reply, which is evaluated when it comes. */
 static void ping(struct channel *ch, uint64_t now_ns)
 {
 	const uint64_t sequence = ch->next_sequence++;
@@ -351,7 +354,7 @@ uint64_t client_keep_look(struct io *io, uint64_t now_ns)
 	if (now_ns < io->look_ns && io->look_ns - now_ns <= every_ns)
 		return io->look_ns;
 	io->look_ns = now_ns + every_ns;
-	/* Whoever keeps something from now on sets it again. */
+	/* A channel that keeps something from now on sets it again. */
 	atomic_store_explicit(&io->waiter.keeps, false, memory_order_relaxed);
 	route = atomic_load_explicit(&cluster->route, memory_order_acquire);
 	for (uint32_t i = 0; i < route->reactors; i++)
@@ -368,7 +371,7 @@ static uint64_t count_kept(struct star_cluster *cluster)
 
 	for (uint32_t i = 0; route && i < route->reactors; i++) {
 		pthread_mutex_lock(&route->channels[i]->lock);
-		/* What is in flight is its caller's. */
+		/* What is in flight belongs to its caller. */
 		for (const struct kept *e = route->channels[i]->keep_first;
 		     e && e->sequence < route->channels[i]->first_sequence; e = e->next)
 			count++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs are put together and registered. */
+/* Building and registering programs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ struct star_program_builder {
 	struct star_cluster *cluster;
 	struct program program;
 	const struct star_table *tables[PROGRAM_NODES_MAX]; /* of KEYS nodes */
-	struct star_error err;				    /* the first one */
+	struct star_error err;				    /* the first error */
 };
 
 struct star_program_builder *star_program_begin(struct star_cluster *cluster)
@@ -36,7 +36,7 @@ static int fail_program(struct star_program_builder *b, int code, const char *wh
 	return code;
 }
 
-/* a and b of nodes that have them are numbers of nodes, or errors of earlier calls. */
+/* For nodes that have them, a and b are numbers of nodes, or errors of earlier calls. */
 static int add_program_node(struct star_program_builder *b, unsigned op, int x, int y, struct program_node rest)
 {
 	if (!b)
@@ -89,7 +89,7 @@ int star_program_few_segments(struct star_program_builder *b, int keys, uint32_t
 	return add_program_node(b, program_segments_op(most), keys, 0, (struct program_node){ 0 });
 }
 
-/* The same of an earlier run's. */
+/* The same for what an earlier run has kept. */
 static int add_kept(struct star_program_builder *b, int node, uint32_t place)
 {
 	if (node < 0)
@@ -144,7 +144,7 @@ int star_program_lookup(struct star_program_builder *b, int keys, uint32_t flags
 				(struct program_node){ .flags = flags & STAR_READ_ONLY ? PROGRAM_READ_ONLY : 0 });
 }
 
-/* The number of a computation with one operand, or two, by its name; 0: there is none. */
+/* The number of a computation with one operand, or two, by name; 0: there is none. */
 static unsigned find_step(const char *name, bool two)
 {
 	const unsigned op = name ? wire_program_op_find(name) : 0;
@@ -191,7 +191,7 @@ int star_program_fetch(struct star_program_builder *b, int x)
 	return add_program_node(b, PROGRAM_FETCH, x, 0, (struct program_node){ 0 });
 }
 
-/* The handle of that object, made if it is not there yet. */
+/* Finds the handle of that object, or creates it. */
 static struct star_program *remember_program(const struct star_program_builder *b, struct star_table *object,
 					     struct star_error *err)
 {
@@ -204,7 +204,7 @@ static struct star_program *remember_program(const struct star_program_builder *
 		return NULL;
 	}
 	made->object = object;
-	wire_program_check(&object->spec.program, &made->shape, &node); /* wire_object_spec_check has found it good */
+	wire_program_check(&object->spec.program, &made->shape, &node); /* cannot fail after wire_object_spec_check */
 	made->carries_all = true;
 	for (unsigned i = 0; i < object->spec.program.count; i++) {
 		const struct program_node *n = &object->spec.program.nodes[i];

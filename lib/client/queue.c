@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work queues. All that this worker has is told to PS task 0 each time: by who asks for the next slice, and by a
- * thread that renews the leases. So a question whose answer was lost is simply put again.
+ * Work queues. Each request to PS task 0 contains everything that this worker has. Requests are sent by the caller that
+ * wants the next slice, and by a thread that renews the leases. So a request whose answer was lost is simply repeated.
  */
 #include "client/client.h"
 
@@ -14,13 +14,13 @@
 
 #define WAIT_MAX_US UINT64_C(3600000000)
 
-enum { HELD_MAX = 1024, LEASE_DEFAULT_MS = 10000, PAUSE_MAX_MS = 1000, RENEWALS = 3 /* in a lease */ };
+enum { HELD_MAX = 1024, LEASE_DEFAULT_MS = 10000, PAUSE_MAX_MS = 1000, RENEWALS = 3 /* per lease */ };
 
 /* A slice that was handed out to this worker. */
 struct held {
 	uint64_t number, handle;
-	bool done; /* to be told */
-	bool sent; /* in the question that is on its way, as done or not */
+	bool done; /* not reported yet */
+	bool sent; /* in the request that is on its way, as done or not */
 	bool told_done;
 };
 
@@ -30,19 +30,19 @@ struct star_queue {
 	uint64_t digest, slices, worker, deadline_us;
 	uint32_t epochs, lease_ms;
 	pthread_t thread;
-	pthread_mutex_t asking; /* one question at a time; before lock */
-	json_int_t incarnation; /* of the PS task 0 that it was opened at; of who asks */
+	pthread_mutex_t asking; /* one request at a time; taken before lock */
+	json_int_t incarnation; /* of the PS task 0 at which it was opened; only used under asking */
 	pthread_mutex_t lock;	/* protects what follows */
 	pthread_cond_t changed;
 	struct held held[HELD_MAX];
 	uint32_t count;
 	uint64_t handles, lost;
-	uint64_t renew_ns; /* when the leases are to be renewed */
-	bool news;	   /* something is done that was not told */
+	uint64_t renew_ns; /* when the leases must be renewed */
+	bool news;	   /* something is done that has not been reported */
 	bool stop;
 };
 
-/* What PS task 0 has answered. */
+/* The answer of PS task 0. */
 struct answer {
 	bool slice, over;
 	uint64_t number, handle;
@@ -71,7 +71,7 @@ static int open_queue(struct star_queue *q, uint64_t deadline_ns, struct star_er
 	return 0;
 }
 
-/* Names all that it has. */
+/* Names all slices that this worker has. */
 static json_t *make_question(struct star_queue *q, bool wants)
 {
 	json_t *has = json_array(), *done = json_array();
@@ -92,7 +92,7 @@ static json_t *make_question(struct star_queue *q, bool wants)
 			 "has", has, "done", done, "wants", wants);
 }
 
-/* Under lock. Those that were named: all, those that were done, or one. */
+/* Under lock. Forgets slices that a request named: all, those that were done, or one. */
 static void forget_slices(struct star_queue *q, bool all, const uint64_t *number)
 {
 	uint32_t kept = 0;
@@ -132,8 +132,8 @@ static void note_answer(struct star_queue *q, const json_t *json, struct answer 
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* After a restart of PS task 0 all that it has is lost: what was trained with since the checkpoint is, too. A queue
- * that is gone, with it or because it was dropped, begins again. */
+/* If PS task 0 has restarted, everything that it had is lost, and so is the training since the checkpoint. A queue that
+ * is gone, because of that or because it was dropped, begins again. */
 static int ask(struct star_queue *q, bool wants, uint64_t deadline_ns, struct answer *answer, struct star_error *err)
 {
 	json_t *params, *result;
@@ -161,7 +161,7 @@ static int ask(struct star_queue *q, bool wants, uint64_t deadline_ns, struct an
 	return rc;
 }
 
-/* Renews, and tells what is done. Errors are left to who asks for the next slice. */
+/* Renews leases, and reports what is done. Errors are left to the caller that wants the next slice. */
 static void *renew_leases(void *arg)
 {
 	struct star_queue *q = arg;
@@ -178,7 +178,7 @@ static void *renew_leases(void *arg)
 		}
 		q->renew_ns = clock_ns() + q->lease_ms * UINT64_C(1000000) / RENEWALS;
 		if (!q->count) {
-			q->news = false; /* of what was lost meanwhile */
+			q->news = false; /* for slices that were lost meanwhile */
 			continue;
 		}
 		pthread_mutex_unlock(&q->lock);
@@ -330,7 +330,7 @@ uint64_t star_queue_lost(struct star_queue *q)
 	return lost;
 }
 
-/* What it has begun goes to others at once, and what it has done is told. */
+/* Returns slices that have been begun, which others get at once, and reports those that are done. */
 static int return_slices(struct star_queue *q, struct star_error *err)
 {
 	struct answer answer;

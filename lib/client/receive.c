@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies: from the socket into the channel's buffer, checked, then copied to the caller's rows. What a node sends is
- * believed only after it was bounded and checked; anything else is the end of the connection.
+ * Replies: read from the socket into the channel's buffer, checked, then copied to the caller's rows. Nothing that a
+ * node sends is trusted before its size is limited and it is checked; anything invalid ends the connection.
  */
 #include "client/codec.h"
 #include "client/connect.h"
@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/crc32.h"
 
-enum { ROUNDS = 16 }; /* of one visit, so that a fast node does not keep its waiter from its other channels */
+enum { ROUNDS = 16 }; /* per visit, so that a fast node does not keep its waiter from its other channels */
 
 static bool die(struct channel *ch, int code, const char *why, struct waiter *self)
 {
@@ -25,7 +25,7 @@ static bool die(struct channel *ch, int code, const char *why, struct waiter *se
 	return false;
 }
 
-/* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. */
+/* Removes the part that this reply answers from the channel; NULL: it was cancelled, or will be asked again. */
 static struct part *take_part_of(struct channel *ch, const struct wire_frame *frame, const char *payload)
 {
 	const uint64_t now = clock_ns();
@@ -47,10 +47,10 @@ static struct part *take_part_of(struct channel *ch, const struct wire_frame *fr
 
 static void past_the_end(struct codec_in *in)
 {
-	abort(); /* cannot happen: what is read was measured first */
+	abort(); /* cannot happen: what is read was checked for size first */
 }
 
-/* A whole frame with a good checksum. */
+/* Handles a complete frame with a correct checksum. */
 static bool handle(struct channel *ch, const struct wire_frame *frame, const char *payload, struct waiter *self)
 {
 	struct part *part = take_part_of(ch, frame, payload);
@@ -107,11 +107,11 @@ static bool died_of_our_frame(struct channel *ch, const struct wire_frame *frame
 	return die(ch, frame->status == WIRE_BAD_CHECKSUM ? -EBADMSG : -EPROTO, why, self);
 }
 
-/* The connection came to nothing before any request was sent on it. */
+/* The connection ended before any request was sent on it. */
 static bool not_welcome(struct channel *ch, int error)
 {
 	pthread_mutex_lock(&ch->lock);
-	if (error != EBUSY && error != EDQUOT) /* its refusal may be lost */
+	if (error != EBUSY && error != EDQUOT) /* its refusal may have been lost */
 		client_tickets_refused(ch, &ch->address, ch->seal->by.number);
 	client_connect_failed(ch, error, clock_ns());
 	pthread_mutex_unlock(&ch->lock);
@@ -132,7 +132,10 @@ static bool take_welcome(struct channel *ch, const struct wire_frame *frame, con
 										 : EKEYREJECTED);
 }
 
-/* Whoever is between can end the connection so, and nothing else: what is in flight is sent by another one. */
+/*
+ * Anyone on the path can end the connection in this way, so nothing else may follow: what is in flight is sent over
+ * another one.
+ */
 static bool bad_record(struct channel *ch, const char *wrong, struct waiter *self)
 {
 	if (ch->seal->stage == SEAL_GREETING)
@@ -141,7 +144,7 @@ static bool bad_record(struct channel *ch, const char *wrong, struct waiter *sel
 	return false;
 }
 
-/* A whole record. */
+/* Opens a complete record. */
 static bool open_record(struct channel *ch, struct wire_frame *frame, char *payload, struct waiter *self)
 {
 	const char *wrong = NULL;
@@ -156,7 +159,7 @@ static bool open_record(struct channel *ch, struct wire_frame *frame, char *payl
 	return !wrong || die(ch, -EPROTO, wrong, self);
 }
 
-/* A header by itself: of a record it is believed no further, before its tag. */
+/* Checks a header by itself. If it is a record's, nothing else in it is trusted before its tag is checked. */
 static const char *look_at_header(struct channel *ch, const struct wire_frame *frame)
 {
 	if (!ch->seal)
@@ -166,7 +169,7 @@ static const char *look_at_header(struct channel *ch, const struct wire_frame *f
 		       : "sent something that is not a reply frame; is that address StarServer's?";
 }
 
-/* Handles the whole frames of the buffer; *need: how much memory the next one takes. */
+/* Handles all complete frames in the buffer; *need: how much memory the next one takes. */
 static bool handle_frames(struct channel *ch, size_t *need, struct waiter *self)
 {
 	size_t at = 0;
@@ -271,7 +274,7 @@ bool client_receive_reply(struct channel *ch, struct waiter *self)
 		if (!handle_frames(ch, &need, self))
 			return false;
 		if ((size_t)n < space)
-			return true; /* that was all for now */
+			return true; /* there is no more at the moment */
 	}
 	return true;
 }

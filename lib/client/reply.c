@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is the same for every transport: a request's header, what a reply's header says, and how long to wait before the
- * next attempt. Pure, but for the channel that is given; its lock is held.
+ * What all transports share: a request's header, what a reply's header says, and how long to wait before the next
+ * attempt. Changes only the given channel; its lock is held.
  */
 #include "client/reply.h"
 #include "client/attempt.h"
@@ -47,7 +47,7 @@ void client_request_frame(struct channel *ch, struct part *part, uint64_t now_ns
 {
 	const uint64_t sequence = ch->next_sequence++;
 
-	ch->refused = false; /* it is the one, or there was none: see channel_may_send */
+	ch->refused = false; /* this is that request, or there was none: see channel_may_send */
 	part->again = false;
 	write_frame(ch, part, sequence, 0, now_ns, to);
 	ch->resend = ch->next_sequence;
@@ -90,7 +90,7 @@ struct part *client_reply_resent(struct channel *ch, uint64_t now_ns, char *to)
 	return part;
 }
 
-/* A node's sentence, fit to be printed. */
+/* Copies a node's message, and makes it printable. */
 static void copy_sentence(char *to, size_t size, const char *text, size_t bytes)
 {
 	size_t n = bytes < size - 1 ? bytes : size - 1;
@@ -131,7 +131,7 @@ void client_reply_refused_frame(const struct wire_frame *frame, const char *text
 	snprintf(why, size, "refused a frame: %s", sentence[0] ? sentence : wire_status_text(frame->status));
 }
 
-/* Behind those that are to be sent again, too: they were sent in that order. */
+/* After requests that must be sent again, because they were sent in that order. */
 static void queue_again(struct channel *ch, struct part *part)
 {
 	struct part *next = TAILQ_FIRST(&ch->queue);
@@ -148,8 +148,8 @@ static void queue_again(struct channel *ch, struct part *part)
 }
 
 /*
- * The node was too busy. Requests keep their order: what was sent behind this one is refused as well (WIRE_BEHIND), and
- * nothing more is sent until all of it has been answered.
+ * The node was too busy. Requests keep their order: those sent after this one are refused as well (WIRE_BEHIND), and
+ * nothing more is sent until all of them have been answered.
  */
 static void ask_later(struct channel *ch, struct part *part, uint64_t now_ns)
 {
@@ -173,7 +173,7 @@ int client_reply_repeated(const struct channel *ch, const struct part *part, str
 		       : 0;
 }
 
-/* Its pushes were applied, but what it pulled after them was lost. */
+/* Its pushes were applied, but the results of its later pulls were lost. */
 static bool ask_for_pulls(struct channel *ch, struct part *part)
 {
 	if (is_lost(part) || !client_codec_leave_pulls(part))
@@ -182,8 +182,8 @@ static bool ask_for_pulls(struct channel *ch, struct part *part)
 	return true;
 }
 
-/* What its runs take is not there, or what they keep has no room, and nothing of it was executed. What other calls have
- * sent behind it is executed before. */
+/* What its runs use is missing, or there is no room for what they keep; nothing of the request was executed. Requests
+ * that other calls have sent after it are executed before it. */
 static bool ask_alone(struct channel *ch, struct part *part)
 {
 	if (!client_codec_bring_all(part))
@@ -221,7 +221,7 @@ const char *client_reply_check(const struct channel *ch, const struct wire_frame
 {
 	if (wire_frame_check(frame, NULL) != WIRE_OK || frame->opcode != WIRE_REPLY)
 		return "sent something that is not a reply frame; is that address StarServer's?";
-	/* About a frame that it could not read a node cannot say which one it was. */
+	/* If a node cannot read a frame, its answer cannot say which request that was. */
 	if (frame->status == WIRE_BAD_FRAME || frame->status == WIRE_BAD_CHECKSUM)
 		return frame->payload_bytes <= WIRE_ERROR_TEXT_MAX ? NULL : "sent an error sentence over the limit";
 	if (frame->status == WIRE_REPEATED && !ch->resumed)

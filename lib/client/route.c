@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Layouts: from what the control plane published to the channels that calls are split over. */
+/* Layouts: turns what the control plane has published into the channels among which calls are split. */
 #include "client/connect.h"
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 #include "client/attempt.h"
 #include "client/seal.h"
 
-/* The control plane is believed as little as a reactor: nothing here may lead out of an array. */
+/* The control plane is trusted as little as a reactor: no value may lead beyond an array. */
 static int check_shards(const struct layout *layout, struct star_error *err)
 {
 	uint64_t reactors = 0;
@@ -38,7 +38,7 @@ static int check_shards(const struct layout *layout, struct star_error *err)
 	return 0;
 }
 
-/* A node that was restarted has lost what the handle's tables stand for: that must never go unnoticed. */
+/* A node that restarted has lost what the handle's tables refer to, and that must never go unnoticed. */
 static int check_restarts(const struct route *old, const struct layout *layout, struct star_error *err)
 {
 	for (uint32_t i = 0; old && i < old->reactors; i++) {
@@ -61,7 +61,7 @@ static int check_restarts(const struct route *old, const struct layout *layout, 
 	return 0;
 }
 
-/* A numeric address; false: it is none. */
+/* A numeric address; false: it is not one. */
 static bool read_address(const char *host, uint16_t port, struct sockaddr_storage *address, socklen_t *bytes)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
@@ -138,7 +138,7 @@ static struct channel *add_channel(struct star_cluster *cluster, const struct la
 		return NULL;
 	if (node->steering.entries) {
 		ch->steering = malloc(sizeof(*ch->steering));
-		if (ch->steering) /* without it the node hands over */
+		if (ch->steering) /* without it the node hands frames over */
 			*ch->steering = node->steering;
 	}
 	ch->next_all = cluster->channels;
@@ -147,7 +147,7 @@ static struct channel *add_channel(struct star_cluster *cluster, const struct la
 	return ch;
 }
 
-/* Both lists are in the order of tasks and reactors; *at moves over the old one. NULL: there is none. */
+/* Both lists are in the order of tasks and reactors; *at advances in the old one. NULL: there is none. */
 static struct channel *find_channel(const struct route *old, uint32_t *at, uint32_t task, uint32_t reactor)
 {
 	for (; old && *at < old->reactors; ++*at) {
@@ -161,9 +161,9 @@ static struct channel *find_channel(const struct route *old, uint32_t *at, uint3
 	return NULL;
 }
 
-/* Of the same incarnation, wherever it is by now (check_restarts): what is kept, or in flight, goes on there. Both
- * addresses at once: an attempt that fails in between would swap them, and the one that serves be forgotten. False:
- * that is no address. */
+/* A node of the same incarnation, wherever it is now (check_restarts): what is kept or in flight continues there. Both
+ * addresses are set at once: an attempt that fails in between would swap them, and the one that serves would be
+ * forgotten. False: it is not an address. */
 static bool place(struct channel *ch, const struct layout_node *node, uint32_t reactor)
 {
 	const uint16_t port = (uint16_t)(node->data_port + reactor);
@@ -180,7 +180,7 @@ static bool place(struct channel *ch, const struct layout_node *node, uint32_t r
 		ch->address = address;
 		ch->address_bytes = bytes;
 		ch->moved = true;
-		/* Whoever looks after it connects again, at once; a session of datagrams sees it when it looks. */
+		/* The channel's waiter connects again at once; a datagram session notices when it is checked next. */
 		if (ch->fd >= 0)
 			shutdown(ch->fd, SHUT_RDWR);
 		if (ch->waiter) {
@@ -198,16 +198,16 @@ static bool place(struct channel *ch, const struct layout_node *node, uint32_t r
 	return true;
 }
 
-/* A further address at which the control plane may answer. */
+/* Remembers another address at which the control plane may answer. */
 static void note_standby(struct star_cluster *cluster, const struct layout *layout)
 {
 	const char *control = "";
 
-	/* PS task 0's, if it has one: the others ask that. */
+	/* The standby of PS task 0, if it has one: the others ask PS task 0. */
 	for (uint32_t task = 0; task < layout->nodes_count && !*control; task++)
 		control = layout->nodes[task].standby.control;
 	if (!*control)
-		return; /* who was it may be the one that serves now, whose address the layout does not say */
+		return; /* the former standby may serve now, and the layout lacks its address */
 	pthread_mutex_lock(&cluster->lock);
 	strcpy(cluster->standby, control);
 	pthread_mutex_unlock(&cluster->lock);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows of a variable's first dimension, as the blocks that they lie in. A row that is longer than a block is whole
- * blocks, if its length allows it: its keys follow one another, and so do its bytes. Shorter rows lie several in a
- * block. A pull then gets each block once and takes its rows out. A push sends, for each block, a gradient that is zero
- * but for its rows; a row that occurs again is in another such gradient of the same block, and the node sums them, in
- * the order of occurrence.
+ * Rows along a variable's first dimension, as the blocks that contain them. A row that is longer than a block consists
+ * of whole blocks, if its length allows it: their keys are consecutive, and so are the bytes. Several shorter rows are
+ * in one block. A pull then gets each block once, and extracts its rows. A push sends, for each block, a gradient that
+ * is zero except for its rows. A row that occurs again is in another such gradient of the same block, and the node sums
+ * these, in the order of occurrence.
  */
 #include "client/client.h"
 
@@ -14,7 +14,7 @@
 struct entry {
 	uint64_t row;
 	uint32_t position;
-	uint32_t round; /* which of the block's gradients it is in */
+	uint32_t round; /* in which of the block's gradients it is */
 };
 
 static int rows_no_memory(struct star_error *err)
@@ -65,7 +65,7 @@ static int by_block_and_round(const void *a, const void *b, void *rows_of_a_bloc
 }
 
 /* Gives each entry its round: a row that occurs again goes to the next one; rows with a scale of their own have one
- * each. */
+ * round each. */
 static void number_rounds(struct entry *entries, uint32_t count, const struct call_op *op, uint64_t rows)
 {
 	const bool alone = op->dtype == STAR_SCALED_INT8;
@@ -78,7 +78,7 @@ static void number_rounds(struct entry *entries, uint32_t count, const struct ca
 	qsort_r(entries, count, sizeof(*entries), by_block_and_round, &rows);
 }
 
-/* `rows` rows lie in a block. */
+/* A block contains `rows` rows. */
 static int inside_blocks(struct call *call, struct call_op *op, const struct star_op *from, uint64_t rows,
 			 struct star_error *err)
 {

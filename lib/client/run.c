@@ -9,13 +9,13 @@
 #include "base/hash.h"
 #include "wire/owner.h"
 
-/* A feed's place among the run's feeds, by its KEYS feed's number. */
+/* The position of a feed in the run, by the number of its KEYS feed. */
 static const struct star_feed *keys_feed(const struct star_program *p, const struct star_feed *feeds, unsigned k)
 {
 	return &feeds[p->feed_of[p->shape.keys[k].node]];
 }
 
-/* What is aligned with keys: its segments are there, and a variable's blocks. */
+/* Checks what is aligned with keys: their segments, and the blocks of a variable. */
 static int check_run_keys(const struct star_run *run, unsigned k, uint32_t i, struct star_error *err)
 {
 	const struct star_program *p = run->program;
@@ -191,8 +191,8 @@ static int by_position(const void *a, const void *b)
 	return i < j ? -1 : i > j;
 }
 
-/* Positions of a KEYS feed that parts of this run had, *n of them, in the order in which every run has them. NULL: out
- * of memory. */
+/* The positions of a KEYS feed in parts of this run, *n of them, in the order that every run has. NULL: out of
+ * memory. */
 static uint32_t *positions_of(struct call *call, uint32_t op, unsigned k, const struct parts *from, uint32_t *n)
 {
 	const struct part *part;
@@ -228,7 +228,10 @@ static uint32_t run_key_owner(const struct route *route, const struct star_table
 	return wire_key_owner(route->partitions, route->reactors, &table->spec, table->name_hash, key);
 }
 
-/* One KEYS feed: n positions (NULL: all), by reactor, in their order. starts: of each reactor, and one more. */
+/*
+ * Divides one KEYS feed: n positions (NULL: all), by reactor, in order. starts: where each reactor's begin, and the
+ * end.
+ */
 static bool cut_keys(struct call *call, const struct route *route, struct run_share **shares, unsigned k,
 		     const struct star_table *table, const uint64_t *keys, const uint32_t *positions, uint32_t n,
 		     uint32_t *starts)
@@ -262,7 +265,7 @@ static bool cut_keys(struct call *call, const struct route *route, struct run_sh
 	return true;
 }
 
-/* The only reactor's: all there is, where it lies. */
+/* There is only one reactor: it gets everything, in place. */
 static bool cut_one(struct call *call, const struct call_run *run, struct run_share **shares)
 {
 	struct run_share *share = share_of(call, shares, 0);
@@ -316,7 +319,7 @@ struct run_share **client_run_cut(struct call *call, const struct route *route, 
 		request = wire_program_request_bytes(program, shape, share->counts, run->segments, false);
 		alone = wire_program_request_bytes(program, shape, share->counts, run->segments, true);
 		reply = wire_program_reply_bytes(program, shape, share->counts, run->segments);
-		/* More than fits a request, by far, is refused by its caller. */
+		/* If it exceeds a request by far, the caller refuses it. */
 		share->request_bytes = request < WIRE_PAYLOAD_MAX ? (uint32_t)request : WIRE_PAYLOAD_MAX;
 		share->alone_bytes = alone < WIRE_PAYLOAD_MAX ? (uint32_t)alone : WIRE_PAYLOAD_MAX;
 		share->reply_bytes = reply < WIRE_PAYLOAD_MAX ? (uint32_t)reply : WIRE_PAYLOAD_MAX;
@@ -343,7 +346,7 @@ int client_run_too_large(const struct call_op *op, const struct run_share *share
 		payload_max >> 20);
 }
 
-/* The parts of one pool, by reactor. at: where it begins in each. */
+/* Adds up one pool, by reactor. at: where it begins in each. */
 static void add_up(const struct call_run *run, uint64_t at, uint64_t elements, float *to)
 {
 	memset(to, 0, elements * sizeof(*to));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A run's bytes for one reactor: wire/program.h has them. */
+/* A run's bytes for one reactor; wire/program.h describes them. */
 #include <string.h>
 
 #include "client/run.h"
 
-enum { NARROW_BYTES = 256 }; /* of segments' numbers at a time; even */
+enum { NARROW_BYTES = 256 }; /* of segment numbers at a time; even */
 
 static void pad(struct codec_out *out, uint64_t bytes)
 {
@@ -12,7 +12,7 @@ static void pad(struct codec_out *out, uint64_t bytes)
 		client_codec_put_zeros(out, 8 - bytes % 8);
 }
 
-/* Elements of a feed, `each` bytes long, of the keys that this reactor gets. */
+/* Writes the elements of a feed, `each` bytes long, for this reactor's keys. */
 static void put_aligned(struct codec_out *out, const struct run_share *share, unsigned k, const void *data, size_t each)
 {
 	const uint32_t count = share->counts[k], *order = share->orders[k];
@@ -24,7 +24,7 @@ static void put_aligned(struct codec_out *out, const struct run_share *share, un
 	pad(out, count * (uint64_t)each);
 }
 
-/* The same of segments' numbers, which the caller has as uint32, in one byte or two. */
+/* The same for segment numbers, which the caller has as uint32, in one or two bytes. */
 static void put_segments(struct codec_out *out, const struct run_share *share, unsigned k, const uint32_t *segments,
 			 uint32_t bytes)
 {
@@ -48,7 +48,7 @@ static void put_segments(struct codec_out *out, const struct run_share *share, u
 	pad(out, count * (uint64_t)bytes);
 }
 
-/* Feeds that every reactor gets: those of this op. */
+/* Writes the feeds of this operation that every reactor gets. */
 static void put_same(struct codec_out *out, const struct call_op *op, unsigned kind, uint64_t rows)
 {
 	const struct star_program *p = op->run->program;
@@ -124,7 +124,7 @@ bool client_run_check_result(const struct call_op *op, const struct slice *s, co
 	       result->dim == op->run->segments && result->body_bytes == s->share->reply_bytes;
 }
 
-/* The records of one feed's keys. */
+/* Reads the records of one feed's keys. */
 static void take_records(const struct call_op *op, const struct run_share *share, unsigned k, struct codec_in *in)
 {
 	const struct star_program *p = op->run->program;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small calls, from the caller's side: small.h says what they are. */
+/* The caller's side of small calls; see small.h. */
 #include "client/small.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static void past_the_end(struct codec_out *out)
 	abort();
 }
 
-/* What the requests of a call have in common, as the general way writes it. */
+/* Sets what all requests of a call have in common, as the general path writes it. */
 static void fill_small(struct call *call, bool pushes)
 {
 	struct small *small = &call->small;
@@ -64,7 +64,7 @@ static struct call *make_small(const struct small_op *o, const struct route *rou
 	return call;
 }
 
-/* One that is over becomes this one. */
+/* Reuses a finished call for this one. */
 static inline void renew_small(struct call *call, const struct small_op *o, const struct route *route)
 {
 	struct small *small = &call->small;
@@ -84,7 +84,7 @@ static inline void renew_small(struct call *call, const struct small_op *o, cons
 	}
 }
 
-/* One of the cluster's waiters is at hand for calls like this, without its lock. */
+/* Takes one of the cluster's waiters, which is reserved for calls like this, without its lock. */
 static inline struct waiter *take_waiter(struct star_cluster *cluster, struct star_error *err)
 {
 	struct waiter *k = atomic_exchange_explicit(&cluster->spare, NULL, memory_order_acquire);
@@ -99,7 +99,7 @@ static inline void put_waiter(struct star_cluster *cluster, struct waiter *k)
 		client_waiter_put(k);
 }
 
-/* It is about to be submitted. */
+/* Prepares a call that is about to be submitted. */
 static inline void begin_small(struct call *call, bool waits, uint64_t deadline_us)
 {
 	struct small *small = &call->small;
@@ -115,7 +115,7 @@ static inline void begin_small(struct call *call, bool waits, uint64_t deadline_
 	call->deadline_ns = small->deadline_us * 1000;
 }
 
-/* It is over: whether it is as it was. What came the general way may have left it so, too. */
+/* Whether a finished call is unchanged, and so can be reused. One that took the general path may be, too. */
 static inline bool is_reusable(const struct call *call)
 {
 	const struct small *small = &call->small;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small call over TCP (small.h): where nobody uses the connection, its thread sends the request and is the channel's
- * waiter at once, by one hold of the lock, and by another one takes the reply and gives the channel up. By the rules of
- * waiter.c; what is not so plain is left to it.
+ * A small call over TCP (small.h). If nobody uses the connection, the calling thread sends the request and becomes the
+ * channel's waiter while it holds the lock once. It holds the lock a second time to take the reply and release the
+ * channel. It keeps the rules of waiter.c; all other cases are left to that.
  */
 #include "client/keep.h"
 #include "client/small.h"
@@ -12,8 +12,8 @@
 #include "base/clock.h"
 
 enum {
-	LOOKS = 256,	       /* at a socket, with polling: longer than any reply takes for which it matters */
-	PATIENCE_NS = 1000000, /* without; then client_waiter_wait sees to deadlines and interruptions, too */
+	LOOKS = 256,	       /* at a socket, with polling: longer than any reply takes for which this matters */
+	PATIENCE_NS = 1000000, /* without polling; then client_waiter_wait also handles deadlines and interruptions */
 };
 
 enum sent { NOT_SENT, SENT_PARTLY, SENT };
@@ -25,7 +25,7 @@ static inline bool is_unused(const struct channel *ch, const struct small *small
 	       ch->in_size >= small->reply_bytes && !ch->broken && !ch->retired;
 }
 
-/* NOT_SENT: nothing is changed. */
+/* NOT_SENT: nothing has changed. */
 static enum sent send_first(struct channel *ch, struct call *call, struct waiter *k, uint64_t now_ns)
 {
 	const struct small *small = &call->small;
@@ -50,14 +50,14 @@ static enum sent send_first(struct channel *ch, struct call *call, struct waiter
 		ch->out_kept = kept;
 		n = send(ch->fd, to, small->request_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 		ch->out_bytes = small->request_bytes;
-		ch->out_sent = n > 0 ? (size_t)n : 0; /* what is wrong client_channel_pump is told again */
+		ch->out_sent = n > 0 ? (size_t)n : 0; /* client_channel_pump will get the error again */
 		sent = ch->out_sent == ch->out_bytes ? SENT : SENT_PARTLY;
 	}
 	pthread_mutex_unlock(&ch->lock);
 	return sent;
 }
 
-/* Bytes that have come; 0: client_waiter_wait is to see why not. */
+/* The number of bytes that have come; 0: client_waiter_wait finds out why there are none. */
 static size_t await_reply(struct channel *ch, struct waiter *k)
 {
 	static const struct timespec patience = { .tv_nsec = PATIENCE_NS };
@@ -81,7 +81,7 @@ static size_t await_reply(struct channel *ch, struct waiter *k)
 	return 0;
 }
 
-/* Of the reply that has come. */
+/* Evaluates the reply that has come. */
 static inline void look_at_kept(struct channel *ch, const struct call *call)
 {
 	struct wire_frame frame;
@@ -93,7 +93,7 @@ static inline void look_at_kept(struct channel *ch, const struct call *call)
 	client_keep_settled(call->small.part, &frame);
 }
 
-/* Whether nobody else waits for the channel: then it is given up. */
+/* Whether nobody else waits for the channel; then it is released. */
 static bool take_reply(struct channel *ch, struct call *call)
 {
 	bool alone;

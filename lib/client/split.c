@@ -62,7 +62,7 @@ static struct part *open_part(const struct split *s, uint32_t reactor)
 	return part;
 }
 
-/* What must not be in a request with pushes (wire/frame.h). */
+/* Whether it must not be in a request with pushes (wire/frame.h). */
 static bool goes_apart(const struct call_op *op)
 {
 	return op->versions || op->kind == STAR_DELETE || op->kind == STAR_COMMIT;
@@ -85,7 +85,7 @@ static uint32_t left(uint32_t most, uint32_t used)
 	return used < most ? most - used : 0;
 }
 
-/* How many more keys of this operation the part can take, of this many. */
+/* How many of these keys of the operation still fit into the part. */
 static uint32_t room_for_keys(const struct split *s, const struct part *part, const struct call_op *op, uint32_t keys)
 {
 	const uint32_t most = s->route->payload_max;
@@ -99,7 +99,7 @@ static uint32_t room_for_keys(const struct split *s, const struct part *part, co
 		keys = WIRE_KEYS_MAX - part->keys;
 	keys = fewer(keys, most - request_used, op_request_key_bytes(op));
 	keys = fewer(keys, most - reply_used, op_reply_key_bytes(op));
-	/* Versions are padded, and bodies are: of less than a key. */
+	/* Versions and bodies are padded, by less than a key. */
 	while (keys && (wire_padded(op_request_bytes(op, keys)) > most - request_used ||
 			wire_padded(op_reply_bytes(op, keys)) > most - reply_used))
 		keys--;
@@ -109,7 +109,7 @@ static uint32_t room_for_keys(const struct split *s, const struct part *part, co
 		keys = fewer(keys, left(dense_bytes(op), part->request_bytes), op_request_key_bytes(op));
 	else
 		return keys;
-	/* A row may be longer: it then has a request to itself. */
+	/* A row may be too long: then it has a request to itself. */
 	return keys == 0 && part->slices_count == 0 ? 1 : keys;
 }
 
@@ -166,7 +166,7 @@ static const uint32_t *order_by_key(struct split *s, const struct call_op *op, c
 	return sorted;
 }
 
-/* Fewer than `take` keys, so that none of those that are left is one of them. 0: they are all the same. */
+/* Fewer than `take` keys, such that no duplicate of them is left. 0: they are all the same. */
 static uint32_t uncut(const uint64_t *keys, const uint32_t *order, uint32_t take)
 {
 	while (take && keys[order[take - 1]] == keys[order[take]])
@@ -238,13 +238,13 @@ static uint32_t key_owner(const struct split *s, const struct call_op *o, uint64
 	return wire_key_owner(s->route->partitions, s->route->reactors, &o->table->spec, o->table->name_hash, key);
 }
 
-/* Whether all keys of an operation, this many, are one reactor's. */
+/* Whether all keys of an operation, this many, belong to one reactor. */
 static bool is_one_reactors(const struct split *s, const struct call_op *o, uint64_t n)
 {
 	return n == 1 || s->route->reactors == 1 || o->table->spec.whole;
 }
 
-/* Its reactor. */
+/* The reactor that owns them. */
 static uint32_t reactor_of(const struct split *s, const struct call_op *o, const uint32_t *positions)
 {
 	const uint64_t at = positions ? positions[0] : 0;
@@ -252,7 +252,7 @@ static uint32_t reactor_of(const struct split *s, const struct call_op *o, const
 	return s->route->reactors == 1 ? 0 : key_owner(s, o, o->keys ? o->keys[at] : at);
 }
 
-/* Positions of an operation: the n given, or all. */
+/* Divides positions of an operation: the n given ones, or all. */
 static int split_op(struct split *s, uint32_t op, const uint32_t *positions, uint32_t n)
 {
 	const struct call_op *o = &s->call->ops[op];
@@ -297,7 +297,7 @@ static int split_op(struct split *s, uint32_t op, const uint32_t *positions, uin
 	return 0;
 }
 
-/* The keys of an operation that are in these parts. */
+/* Divides the keys of an operation that are in these parts. */
 static int split_again(struct split *s, uint32_t op, const struct parts *from)
 {
 	const struct part *part;
@@ -318,7 +318,7 @@ static int split_again(struct split *s, uint32_t op, const struct parts *from)
 	return split_op(s, op, positions, n);
 }
 
-/* Whether a reactor's share of a run goes into that part. */
+/* Whether a reactor's share of a run fits into that part. */
 static bool run_fits(const struct split *s, const struct part *part, const struct run_share *share, uint32_t pushes)
 {
 	const uint64_t request = sizeof(struct wire_op) + (uint64_t)wire_padded(share->alone_bytes) + part->alone_more;
@@ -330,7 +330,7 @@ static bool run_fits(const struct split *s, const struct part *part, const struc
 	       part->reply_bytes + reply <= s->route->payload_max;
 }
 
-/* A run goes to each reactor in one piece: so it sums what it applies, and pools, over all keys. */
+/* A run goes to each reactor in one piece, so that the reactor sums gradients and pools over all its keys. */
 static int split_run(struct split *s, uint32_t op, const struct parts *from)
 {
 	const struct call_op *o = &s->call->ops[op];
@@ -393,7 +393,7 @@ int client_split_call(struct call *call, const struct route *route, struct star_
 	return split_ops(&s, NULL);
 }
 
-/* What was applied when it was sent before must not be so again, whoever its rows belong to now. */
+/* What was applied when it was sent before must not be applied again, whoever owns its rows now. */
 int client_split_stale(struct call *call, const struct route *route, struct parts *stale, struct star_error *err)
 {
 	struct split s = { .call = call, .route = route, .err = err };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The source port of a channel, where the node's NIC would else give the flow to another reactor. */
+/* Chooses the source port of a channel if the node's NIC would otherwise steer the flow to another reactor. */
 #include "client/connect.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static unsigned copy_address(const struct sockaddr_storage *address, uint8_t to[
 	return 16;
 }
 
-/* The address that the kernel would send from: connecting a datagram socket sends nothing. */
+/* The address that the kernel would send from; connecting a datagram socket sends nothing. */
 static bool own_address(const struct channel *ch, struct sockaddr_storage *own)
 {
 	const int fd = socket(ch->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -53,7 +53,7 @@ void client_steer_bind(struct channel *ch)
 		const uint16_t port = steering_port(ch->steering, &flow, ch->reactor, LOW, HIGH);
 
 		if (port == 0)
-			return; /* no port leads there: it will be handed over */
+			return; /* no port leads there, so frames will be handed over */
 		*port_of(&own) = htons(port);
 		if (bind(ch->fd, (const struct sockaddr *)&own, ch->address_bytes) == 0)
 			return;

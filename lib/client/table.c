@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables and variables: created, looked up, remembered by the cluster. */
+/* Tables and variables: creates them, looks them up, and remembers them in the cluster handle. */
 #include "client/client.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 enum { EMPTY_LOOK_NS = 20000000 };
 
-/* The handle of that object, made if it is not there yet. */
+/* Finds the handle of that object, or creates it. */
 static struct star_table *remember_table(struct star_cluster *cluster, const struct object_spec *spec,
 					 struct star_error *err)
 {
@@ -123,7 +123,7 @@ struct star_table *star_lookup(struct star_cluster *cluster, const char *name, u
 	return table;
 }
 
-/* Of exactly this table, and no later one of its name. */
+/* For exactly this table, not for a later one of the same name. */
 static json_t *handle_params(const struct star_table *table, struct star_error *err)
 {
 	json_t *params = jsonrpc_object_handle(&table->spec);
@@ -133,7 +133,7 @@ static json_t *handle_params(const struct star_table *table, struct star_error *
 	return params;
 }
 
-/* Begins, then asks until no rows are left. */
+/* Begins emptying, and asks until no rows are left. */
 static int empty_object(struct star_table *table, uint64_t deadline_ns, struct star_error *err)
 {
 	struct star_cluster *cluster = table->cluster;

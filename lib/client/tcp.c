@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transport that comes with the kernel: a TCP connection to each reactor. */
+/* The transport over kernel TCP: a connection to each reactor. */
 #include "client/client.h"
 #include "client/keep.h"
 #include "client/seal.h"
@@ -26,12 +26,12 @@ static void submit(struct call *call, struct waiter *self)
 {
 	struct waiter *k = call->waiter;
 	struct part *part;
-	uint32_t remaining = 1; /* one for this loop: the call is not finished before all parts were given away */
+	uint32_t remaining = 1; /* one for this loop: the call is not finished before all parts were passed on */
 
 	TAILQ_FOREACH(part, &call->parts, in_call)
 	remaining++;
 	call_begin(call, clock_ns());
-	/* Nobody else looks at it yet. */
+	/* No other thread uses it yet. */
 	call->remaining = remaining;
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
 	TAILQ_FOREACH(part, &call->parts, in_call)
@@ -49,7 +49,7 @@ static void cancel(struct call *call, int code, struct waiter *self)
 {
 	struct part *part;
 
-	/* Our own thread frees the call, so the list stays even when the last part is finished in this loop. */
+	/* Only this thread frees the call, so the list stays valid even if the last part is finished in this loop. */
 	TAILQ_FOREACH(part, &call->parts, in_call)
 	{
 		struct star_error err;

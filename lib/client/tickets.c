@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tickets for the data network: a thread asks each node for one, and for the next when half of its time is over. */
+/* Tickets for the data network: a thread gets one from each node, and the next one when half of its time is over. */
 #include "client/tickets.h"
 
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "secure/memory.h"
 
 enum { ASK_US = 2000000, GOOD_FOR_MAX_S = 86400 };
-/* Digits, two a byte. */
+/* Reads hexadecimal digits, two per byte. */
 static bool read_bytes(const char *text, uint8_t *bytes, size_t count)
 {
 	if (strlen(text) != 2 * count || strspn(text, "0123456789abcdef") != 2 * count)
@@ -25,7 +25,7 @@ static bool read_bytes(const char *text, uint8_t *bytes, size_t count)
 	return true;
 }
 
-/* What a node has answered. */
+/* Reads a node's answer. */
 static int read_answer(const json_t *json, uint64_t asked_ns, struct client_ticket *ticket, struct star_error *err)
 {
 	const char *text, *secret, *data;
@@ -47,7 +47,7 @@ static int read_answer(const json_t *json, uint64_t asked_ns, struct client_tick
 	return 0;
 }
 
-/* Without the lock, but for the call that a stop is to interrupt. */
+/* Without the lock, except for the call, which a stop must be able to interrupt. */
 static int ask_node(struct tickets *t, const char *control, struct client_ticket *ticket, struct star_error *err)
 {
 	struct jsonrpc_client *client = jsonrpc_connect_by(t->cluster->key_file, control, ASK_US, err);
@@ -72,7 +72,7 @@ static int ask_node(struct tickets *t, const char *control, struct client_ticket
 	return rc;
 }
 
-/* With the lock, which is let go of meanwhile. */
+/* With the lock, which is released meanwhile. */
 static void renew(struct tickets *t, struct node_ticket *node)
 {
 	struct client_ticket ticket = { .until_ns = 0 };
@@ -96,7 +96,7 @@ static void renew(struct tickets *t, struct node_ticket *node)
 		node->ask_ns = now + (ticket.until_ns - now) / 2;
 	} else {
 		node->why = err;
-		/* Of two the other one may serve by now: it is asked at once. */
+		/* The other node of a pair may serve by now: it is asked at once. */
 		node->ask_other = node->other[0] && !asks_other;
 		node->ask_ns = node->ask_other ? now : now + client_backoff_ns(&t->prng, node->failures);
 		node->failures++;
@@ -139,7 +139,7 @@ static int start_thread(struct tickets *t, struct star_error *err)
 	sigset_t all, before;
 	int rc;
 
-	base_signals_of_others(&all); /* the program's signals are for its own threads */
+	base_signals_of_others(&all); /* signals are left to the program's own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&t->thread, NULL, run_tickets, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -160,15 +160,15 @@ static void ask_now(struct tickets *t, struct node_ticket *node)
 	pthread_cond_signal(&t->changed);
 }
 
-/* Where the nodes are asked. With the lock, or before anybody else knows of it. */
+/* Sets the addresses at which the nodes are asked. With the lock, or before another thread knows of it. */
 static void take_places(struct tickets *t, const struct layout *layout)
 {
 	for (uint32_t i = 0; i < t->count && i < layout->nodes_count; i++) {
 		struct node_ticket *node = &t->nodes[i];
 
 		if (!layout->nodes[i].control[0])
-			continue; /* this layout does not say where */
-		/* Another one serves: it is asked at once, and not when the former one would have been again. */
+			continue; /* this layout does not have its address */
+		/* Another node serves: it is asked at once, not when the former one would have been asked again. */
 		if (!node->at_hand.until_ns && strcmp(node->control, layout->nodes[i].control) != 0)
 			ask_now(t, node);
 		memcpy(node->control, layout->nodes[i].control, sizeof(node->control));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tickets at hand, for whoever connects: of every transport, libstar-dpdk.so included. */
+/* Provides tickets for connections of every transport, including libstar-dpdk.so. */
 #include "client/tickets.h"
 
 #include <errno.h>
@@ -8,14 +8,14 @@
 #include "base/clock.h"
 #include "client/attempt.h"
 
-#define AGAIN_NS UINT64_C(50000000) /* at least this long between two questions to a node */
+#define AGAIN_NS UINT64_C(50000000) /* minimum time between two requests to a node */
 
 /* With the lock. */
 static void ask_soon(struct tickets *t, struct node_ticket *node)
 {
 	const uint64_t now = clock_ns(), soonest = node->asked_ns + AGAIN_NS;
 
-	if (node->failures) /* it is asked already, at its pace */
+	if (node->failures) /* it is already asked, with its own backoff */
 		return;
 	node->ask_ns = soonest > now ? soonest : now;
 	pthread_cond_signal(&t->changed);
@@ -45,7 +45,7 @@ void client_tickets_refused(const struct channel *ch, const struct sockaddr_stor
 	if (ch->task < t->count && node->at_hand.number == number && node->at_hand.until_ns) {
 		explicit_bzero(&node->at_hand, sizeof(node->at_hand));
 		port = (uint16_t)(node->other_port + ch->reactor);
-		/* The machine of the one before may be gone without a word, and whoever asks it waits. */
+		/* The machine of the former node may have died silently, and a request to it would wait. */
 		node->ask_other = node->other[0] && client_address_is(at, node->other_host, port);
 		ask_soon(t, node);
 	}

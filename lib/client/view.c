@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Views: pulled rows where they lie. While the call runs, a view is its transport's, which adds what it keeps
- * (client_codec_show); then it is the caller's. The first look at it puts the parts in order, and lists what was copied
- * between them.
+ * Views: pulled rows in the transport's memory. While the call runs, a view belongs to its transport, which adds the
+ * pieces that it keeps (client_codec_show); then it belongs to the caller. The first access sorts the pieces, and lists
+ * what was copied between them.
  */
 #include "client/codec.h"
 
@@ -18,7 +18,7 @@ static struct star_view *create_view(const struct call_op *op)
 	if (!view)
 		return NULL;
 	view->bytes = op->pieces ? rows * op->pieces->bytes : (rows - 1) * op->row_bytes + op->last_bytes;
-	view->copy = malloc(view->bytes); /* nothing of it is touched before it is written */
+	view->copy = malloc(view->bytes); /* untouched until it is written */
 	if (view->copy)
 		return view;
 	free(view);
@@ -47,7 +47,7 @@ static int by_offset(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Whether they came in order, as they do from one reactor. */
+/* Whether the pieces came in order, as they do from one reactor. */
 static bool in_order(const struct star_view *view)
 {
 	for (uint32_t i = 1; i < view->parts_count; i++)
@@ -56,7 +56,7 @@ static bool in_order(const struct star_view *view)
 	return true;
 }
 
-/* Lists, before each part and at the end, what was copied there. */
+/* Lists, before each piece and at the end, what was copied there. */
 static bool fill_gaps(struct star_view *view)
 {
 	struct star_view_part *all = malloc((2 * (size_t)view->parts_count + 1) * sizeof(*all));
@@ -100,7 +100,7 @@ uint32_t star_view_parts(struct star_view *view, const struct star_view_part **p
 	return view->parts_count;
 }
 
-/* The part that holds that byte. */
+/* Finds the piece that contains that byte. */
 static uint32_t find_view_part(const struct star_view *view, uint64_t offset)
 {
 	uint32_t low = 0, high = view->parts_count - 1;
@@ -143,7 +143,7 @@ void star_view_release(struct star_view *view)
 	free(view->parts);
 	free(view->copy);
 	if (view->release)
-		view->release(view); /* the transport frees it with what it keeps */
+		view->release(view); /* the transport frees it with the memory that it keeps */
 	else
 		free(view);
 }

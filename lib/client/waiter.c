@@ -136,7 +136,7 @@ void client_waiter_collect(struct waiter *k, struct calls *incoming, struct call
 	}
 }
 
-/* Fills the poll array; returns the earliest time at which a channel wants to be looked at again. */
+/* Fills the poll array; returns the earliest time at which a channel must be checked again. */
 static uint64_t prepare_waits(struct waiter *k, uint64_t until_ns, bool *all_open)
 {
 	*all_open = true;
@@ -161,7 +161,7 @@ static void wait_for_events(struct waiter *k, uint64_t until_ns)
 	const uint64_t left = until_ns > now ? until_ns - now : 0;
 	const struct timespec timeout = { (time_t)(left / 1000000000), (long)(left % 1000000000) };
 
-	/* An error (EINTR) is like nothing: the caller looks at the clock and comes again. */
+	/* An error (EINTR) counts as no event: the caller looks at the clock and comes again. */
 	if (ppoll(k->polls, k->kept_count + 1, until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
 		for (uint32_t i = 0; i <= k->kept_count; i++)
 			k->polls[i].revents = 0;
@@ -178,7 +178,7 @@ void client_waiter_turn(struct waiter *k, uint64_t until_ns)
 	if (!spin) {
 		wait_for_events(k, until_ns);
 	} else if (all_open) {
-		/* Asking each socket for data is one system call, asking poll first would be two. */
+		/* Asking each socket for data takes one system call; polling first would take two. */
 		for (uint32_t i = 1; i <= k->kept_count; i++)
 			k->polls[i].revents = k->polls[i].events;
 		__builtin_ia32_pause();
@@ -214,7 +214,7 @@ static bool is_finished(struct waiter *k, const struct call *call)
 }
 
 static _Thread_local struct {
-	star_interrupted *ask; /* NULL: nobody is asked */
+	star_interrupted *ask; /* NULL: there is no callback to ask */
 	void *arg;
 } interrupted;
 
@@ -251,7 +251,7 @@ void client_waiter_wait(struct waiter *k, struct call *call)
 				call_cancel(call, -EINTR, k);
 		}
 	}
-	/* Between collect and the last part's end a channel may have come in: rule 3. */
+	/* A channel may have been added between collect and the end of the last part: rule 3. */
 	client_waiter_collect(k, NULL, NULL);
 	client_waiter_release(k, true);
 }
