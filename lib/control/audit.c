@@ -19,24 +19,24 @@
 struct queued {
 	struct audit_event event;
 	struct timespec time;
-	uint64_t failures; /* with it; 0: it is none */
+	uint64_t failures; /* queued with it; 0: an ordinary event */
 };
 
 struct audit {
 	const char *path;
 	pthread_t thread;
-	/* the thread's */
+	/* used by the thread only */
 	int fd;
 	uint64_t number; /* of the next line */
 	char previous[AUDIT_HASH_TEXT];
-	uint64_t cut; /* bytes of an unfinished line that were taken away, to be told */
+	uint64_t cut; /* bytes of an incomplete line that were removed, to be reported */
 	bool failing;
-	struct queued taken;  /* what is being written */
+	struct queued taken;  /* the event that is being written */
 	pthread_mutex_t lock; /* protects what follows */
 	pthread_cond_t wake;
 	bool stopping;
-	uint64_t head, tail; /* of queue: the next to write, and the next free place */
-	uint64_t lost;	     /* since the last line that said how many */
+	uint64_t head, tail; /* of queue: the next event to write, and the next free entry */
+	uint64_t lost;	     /* since the last line that reported them */
 	struct audit_counts counts;
 	struct queued queue[AUDIT_QUEUE_MAX];
 };
@@ -59,7 +59,7 @@ static int open_audit(const char *path, struct star_error *err)
 	return star_error_set(err, -EINVAL, "the audit log %.200s is no file", path);
 }
 
-/* The end of the file, in which its last line is: what follows that is of a line that was not finished. */
+/* Reads the end of the file, which has the last complete line; anything after that belongs to an incomplete one. */
 static int read_end(struct audit *audit, struct star_error *err)
 {
 	char text[2 * AUDIT_LINE_MAX];
@@ -96,7 +96,7 @@ static int read_end(struct audit *audit, struct star_error *err)
 	return 0;
 }
 
-/* What logrotate has moved away is left alone; the chain goes on in the new file. */
+/* If logrotate has moved the file away, the chain continues in a new one. */
 static int follow_path(struct audit *audit)
 {
 	struct stat here, there;
@@ -179,7 +179,7 @@ static int write_event(struct audit *audit, const struct queued *q, uint64_t los
 	return 0;
 }
 
-/* Says once that the disk refuses, and once that it goes on. */
+/* Reports once that the disk refuses writes, and once that it accepts them again. */
 static void report_audit_disk(struct audit *audit, int rc)
 {
 	if (rc < 0 && !audit->failing)
@@ -190,7 +190,7 @@ static void report_audit_disk(struct audit *audit, int rc)
 	audit->failing = rc < 0;
 }
 
-/* The next of the queue, or, when it is empty, how many were lost. */
+/* Takes the next event of the queue or, if that is empty, the number of lost ones. */
 static void take_next(struct audit *audit)
 {
 	if (audit->head != audit->tail) {
@@ -201,7 +201,7 @@ static void take_next(struct audit *audit)
 	clock_gettime(CLOCK_REALTIME, &audit->taken.time);
 }
 
-/* With the lock, which it gives away meanwhile. */
+/* With the lock, which is released meanwhile. */
 static void write_next(struct audit *audit)
 {
 	const bool event = audit->head != audit->tail;

@@ -26,7 +26,7 @@ static int bad(const char *name, uint64_t number, const char *why, struct star_e
 	return star_error_set(err, -EBADMSG, "%.200s:%" PRIu64 ": %s", name, number, why);
 }
 
-/* What is wrong with a line behind those that were looked at; NULL: nothing. */
+/* What is wrong with a line, given those before it; NULL: nothing. */
 static const char *look_at_line(const json_t *json, struct audit_check *check)
 {
 	const json_t *number = json_object_get(json, "n"), *lost = json_object_get(json, "lost");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checkpoints of the cluster. A thread of PS task 0 tells all nodes to begin one, asks how far they are until all have
- * written their part, has the manifest written, by which it counts, and tells all that it does. Whatever fails on the
- * way, a node that is restarted included, gives up the whole: nothing of it counts then, and the next try starts over.
- * Training goes on all the while.
+ * Checkpoints of the cluster. A thread of PS task 0 tells all nodes to begin one, and asks for their progress until all
+ * have written their parts. Then it has the manifest written, which commits the checkpoint, and tells all nodes. If
+ * anything fails on the way, including a restart of a node, the whole checkpoint is abandoned, and the next one starts
+ * over. Training goes on meanwhile.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 
 enum { SECOND_US = 1000000, IDLE_MS = 3600 * 1000, DROPPED_TRIES = 3 };
 
-/* Between two that nodes need for their journals: less if the last one counts. */
+/* Between two checkpoints that nodes need for their journals: shorter if the last one succeeded. */
 enum { WANTED_SOON_US = 5 * SECOND_US, WANTED_AGAIN_US = 60 * SECOND_US };
 
 static json_t *part_begin(const struct control *control, const struct control_checkpoint *c, uint32_t task)
@@ -67,7 +67,7 @@ static json_t *ask_task(struct control *control, uint32_t task, json_t *params, 
 	return control_checkpointer_ask(control, CALLER_CHECKPOINTER, task, params, err);
 }
 
-/* The node that has answered is still the one that was there as this checkpoint began, and serves its layout. */
+/* The node that has answered is the one with which this checkpoint began, and serves its layout. */
 static bool is_same(const struct control *control, const json_t *state, uint32_t task, uint32_t epoch)
 {
 	return (uint64_t)json_integer_value(json_object_get(state, "incarnation")) ==
@@ -80,7 +80,7 @@ static void add_count(uint64_t *sum, const json_t *state, const char *name)
 	*sum += (uint64_t)json_integer_value(json_object_get(state, name));
 }
 
-/* One round of questions. 1: all have written their part, and files has what they wrote; 0: not yet. */
+/* Asks all nodes once. 1: all have written their parts, and files has their files; 0: not yet. */
 static int look_at_parts(struct control *control, const struct control_checkpoint *c, json_t *files,
 			 struct star_error *err)
 {
@@ -122,7 +122,7 @@ static int look_at_parts(struct control *control, const struct control_checkpoin
 	return rc < 0 ? rc : written == control->config->ps_count;
 }
 
-/* 0 while all nodes are those with which it began, and serve the layout that was served then. Under lock. */
+/* 0 while all nodes are those with which the checkpoint began, and serve the same layout. Under lock. */
 static int check_same(const struct control *control, const struct control_checkpoint *c, struct star_error *err)
 {
 	int rc = control_leader_complete(control, err);
@@ -137,8 +137,8 @@ static int check_same(const struct control *control, const struct control_checkp
 	return rc;
 }
 
-/* From the look at who is there to what nodes are to begin with nobody joins: whoever begins again meanwhile may have
- * to begin with this one. */
+/* From this check of all nodes until the manifest is written no node may join: a node that restarts meanwhile may have
+ * to restore this checkpoint. */
 static int make_it_count(struct control *control, struct control_checkpoint *c, const json_t *files,
 			 const json_t *queues, struct star_error *err)
 {
@@ -147,8 +147,8 @@ static int make_it_count(struct control *control, struct control_checkpoint *c, 
 	uint32_t count = 0, reactors;
 	int rc;
 
-	/* What was created since the nodes began is in the catalogue too, and has no rows. Specs live as long as the
-	 * node. */
+	/* Objects that were created since the nodes began are in the catalogue, too, and have no rows. Specs live as
+	 * long as the node. */
 	pthread_mutex_lock(&control->lock);
 	rc = check_same(control, c, err);
 	for (uint32_t id = 1; id <= control->objects_last; id++)
@@ -163,14 +163,14 @@ static int make_it_count(struct control *control, struct control_checkpoint *c, 
 	pthread_mutex_lock(&control->lock);
 	if (rc == 0 && control->config->checkpoint_restore) {
 		control->begins_with = c->id;
-		control->version += control->config->ps_count > 1; /* the standby is to know it */
+		control->version += control->config->ps_count > 1; /* the standby must know it */
 	}
 	control->checkpointer.counting = false;
 	pthread_mutex_unlock(&control->lock);
 	return rc;
 }
 
-/* Tells all nodes how it ended. One that does not hear it has its next part start over, and a full one. */
+/* Tells all nodes how it ended. A node that is not reached writes its next part from scratch, as a full one. */
 static void end_all(struct control *control, const struct control_checkpoint *c, bool kept)
 {
 	for (uint32_t task = 0; task < control->config->ps_count; task++) {
@@ -186,7 +186,7 @@ static void end_all(struct control *control, const struct control_checkpoint *c,
 	}
 }
 
-/* Which nodes there are, and the layout that all of them are to serve. */
+/* Records the nodes, and the layout that all of them must serve. */
 static int note_nodes(struct control *control, uint32_t *epoch, struct star_error *err)
 {
 	int rc;
@@ -201,7 +201,10 @@ static int note_nodes(struct control *control, uint32_t *epoch, struct star_erro
 	return rc;
 }
 
-/* Before the first begins: a node that still loads would refuse, and the others would keep copies meanwhile. */
+/*
+ * Waits before the first node begins: one that still loads would refuse, and the others would keep copies of rows
+ * meanwhile.
+ */
 int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err)
 {
 	uint32_t task = 0;
@@ -217,7 +220,7 @@ int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, 
 		} else if (!control_pause(control, CONTROL_POLL_MS, NULL)) {
 			rc = star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
 		} else {
-			task = 0; /* it may be another node, and there another layout */
+			task = 0; /* it may have been replaced, with another layout */
 			rc = note_nodes(control, epoch, err);
 		}
 		json_decref(state);
@@ -229,7 +232,7 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	json_t *files = json_array(), *queues = NULL;
-	/* The two nodes of a single task may have a directory each: the standby is to know the number first. */
+	/* The two nodes of a single task may have a directory each: the standby must know the number first. */
 	const bool apart = control->config->ps_count == 1 && plane->catalogue_durable;
 	struct star_error ignored;
 	uint64_t version;
@@ -270,7 +273,7 @@ out:
 	return rc;
 }
 
-/* Since the one that was tried last has begun. */
+/* Since the last attempt began. */
 static bool has_dropped(struct control *control)
 {
 	bool dropped;
@@ -281,7 +284,7 @@ static bool has_dropped(struct control *control)
 	return dropped;
 }
 
-/* The try that was made last is over. Under lock. */
+/* Records how the last attempt ended. Under lock. */
 static void note_end(struct checkpointer *p, const struct control_checkpoint *c)
 {
 	const unsigned at = (p->saved + p->failed) % CHECKPOINT_ENDS;
@@ -315,7 +318,7 @@ static json_t *show_ends(const struct checkpointer *p)
 	return shown;
 }
 
-/* One checkpoint; a full one where a delta is not possible. */
+/* Writes one checkpoint; a full one if a delta is not possible. */
 static void run_one(struct control *control, bool delta, bool last, uint32_t keep)
 {
 	struct checkpointer *p = &control->checkpointer;
@@ -337,7 +340,7 @@ static void run_one(struct control *control, bool delta, bool last, uint32_t kee
 	p->writing = false;
 	p->error[0] = 0;
 	if (rc == 0) {
-		/* Who needs another one says so again. */
+		/* A node that needs another one will say so again. */
 		for (uint32_t task = 1; task < control->config->ps_count; task++)
 			control->nodes[task].wants = false;
 		p->saved++;
@@ -369,7 +372,7 @@ static uint64_t due_us(uint64_t last_us, uint32_t every_s)
 	return every_s ? last_us + (uint64_t)every_s * SECOND_US : UINT64_MAX;
 }
 
-/* Whether it is time for one, and which; if not, how long to wait. Under lock. */
+/* Whether one is due, and which kind; if not, how long to wait. Under lock. */
 static bool is_time(struct control *control, bool *delta, bool *last, uint32_t *wait_ms)
 {
 	struct checkpointer *p = &control->checkpointer;
@@ -384,12 +387,12 @@ static bool is_time(struct control *control, bool *delta, bool *last, uint32_t *
 		p->asked = p->asked_full = true;
 	}
 	*wait_ms = p->settle || p->closed || control->pair_waits[0] ? CONTROL_BEAT_MS : IDLE_MS;
-	/* A standby writes none by itself. */
+	/* A standby writes none on its own. */
 	if (control->pair_waits[0] && !p->asked && !p->asked_last)
 		return false;
 	if (p->settle && !p->asked_last)
 		return false;
-	/* All is in the last one, and a node is about to go, or gone. */
+	/* The last checkpoint has everything, and a node is stopping, or has stopped. */
 	if (p->closed && !p->asked)
 		return false;
 	if (!p->asked && !p->asked_last && next_us > now_us) {
@@ -439,7 +442,10 @@ int control_checkpointer_start(struct control *control, struct star_error *err)
 	if (!control->config->checkpoint_directory[0])
 		return 0;
 	p->full_us = p->delta_us = clock_us();
-	/* What is newer in the directory than what it has rolled back to must not come again by a restart. */
+	/*
+	 * Checkpoints in the directory that are newer than the one it has rolled back to must not be restored by a
+	 * restart.
+	 */
 	p->settle = control->rolled_back_to != 0;
 	rc = jsonrpc_thread_start(&p->thread, "control-ckpt", checkpoint_loop, control, err);
 	p->running = rc == 0;
@@ -471,7 +477,7 @@ static int ask_for(struct control *control, bool full, struct star_error *err)
 	return 0;
 }
 
-/* Of all nodes, as far as they have said it. Under lock. */
+/* Whether a node needs one, as far as they have reported. Under lock. */
 static bool somebody_wants(const struct control *control)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -490,7 +496,7 @@ void control_checkpointer_look(struct control *control)
 	uint64_t pause_us;
 
 	pthread_mutex_lock(&control->lock);
-	/* One that goes wrong is not begun again at once. */
+	/* After a failure there is a pause. */
 	pause_us = p->error[0] ? WANTED_AGAIN_US : WANTED_SOON_US;
 	if (control->task == 0 && p->running && !p->settle && !p->closed &&
 	    (!p->wanted_us || now_us - p->wanted_us >= pause_us) && somebody_wants(control) &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A node's part of a checkpoint, as PS task 0 has it begun and ended (checkpoint.c). */
+/* A node's part of a checkpoint: PS task 0 tells it to begin and to end (checkpoint.c). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include "control/node.h"
 #include "jsonrpc/member.h"
 
-/* What stands in both: whose part it is. */
+/* Reads what both messages contain: whose part it is. */
 static int read_owner(const json_t *json, uint32_t *incarnation, uint32_t *epoch, struct star_error *err)
 {
 	if (jsonrpc_member_u32(json, "incarnation", 1, UINT32_MAX, incarnation, err) < 0 ||
@@ -76,7 +76,7 @@ static int read_part(const json_t *params, struct part *part, struct star_error 
 	return 0;
 }
 
-/* This node is still the one that is asked, with the layout that is meant. The holder of the plane. */
+/* Whether this node is the one that is meant, with the same layout. Holds the plane. */
 static bool is_current(struct control *control, const struct part *part)
 {
 	return part->incarnation == control->incarnation && part->epoch == control->epoch;
@@ -91,7 +91,7 @@ static bool is_loading(struct control *control)
 	return loading;
 }
 
-/* Whoever loads holds the plane: it is asked before. */
+/* Loading holds the plane, so this is asked before. */
 static int begin_part(struct control *control, const struct part *part, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -113,7 +113,7 @@ static int begin_part(struct control *control, const struct part *part, struct s
 	return rc;
 }
 
-/* What it has written belongs to the checkpoint in any case; whether a delta may go on from it is another question. */
+/* What was written belongs to the checkpoint in any case; whether a delta may follow it is another question. */
 static void end_part(struct control *control, const struct part *part)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -146,9 +146,9 @@ static void end_orphan(struct executor_job *job, bool cancelled)
 }
 
 /*
- * There is another layout: a part that was begun under the one before does not count any more, and whoever is to say so
- * may be dead. It would keep copies of rows, and no standby would get what the node has, until the next checkpoint.
- * Storage may stall: whoever installs the layout does not wait for it. The holder of the plane.
+ * There is a new layout. A part that was begun under the previous one no longer counts, and the node that should say so
+ * may be dead. The part would keep copies of rows, and no standby could be filled, until the next checkpoint. Storage
+ * may stall, so the thread that installs the layout does not wait for it. Holds the plane.
  */
 void control_checkpointer_note_layout(struct control *control)
 {
@@ -181,7 +181,7 @@ int control_checkpointer_part(struct control *control, const json_t *params, jso
 	if (part.restart) {
 		log_info("PS task 0 has the cluster roll back to checkpoint %" PRIu64, part.id);
 		plane->roll_back(plane->ctx, part.id);
-		control_stop(control); /* as what it is now it joins nobody any more */
+		control_stop(control); /* in its present state it must not join any more */
 	}
 	return 0;
 }

@@ -36,7 +36,7 @@ static void init_sync(struct control *control)
 	pthread_mutex_init(&control->plane, NULL);
 }
 
-/* The catalogue of the checkpoint that is restored. */
+/* Reads the catalogue of the checkpoint that is restored. */
 int control_begin_with(struct control *control, struct star_error *err)
 {
 	struct object_spec *specs = NULL;
@@ -47,10 +47,10 @@ int control_begin_with(struct control *control, struct star_error *err)
 		rc = control->data_plane.restored(control->data_plane.ctx, &control->begins_with, &specs, &count, err);
 	if (rc == 0 && control->data_plane.history)
 		rc = control->data_plane.history(control->data_plane.ctx, &control->history, err);
-	/* Ids that were given after that checkpoint may be in the journals of other nodes. */
+	/* Journals of other nodes may have ids that were assigned after that checkpoint. */
 	control->ids_unsure = control->config->ps_count > 1 && control->history.kept && !control->history.applies &&
 			      control->begins_with;
-	/* Behind it: what was dropped is known of the lineage that the cluster goes on with. */
+	/* After that: drops are known for the lineage that the cluster continues. */
 	if (rc == 0)
 		rc = control_leader_begin_drops(control, err);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
@@ -65,7 +65,7 @@ int control_begin_with(struct control *control, struct star_error *err)
 	return rc;
 }
 
-/* PS task 0 is the first node of its own cluster, and a cluster of one node has its layout at once. */
+/* PS task 0 is the first node of its cluster; a cluster of one node gets its layout at once. */
 static int start_leading(struct control *control, struct star_error *err)
 {
 	const struct config *config = control->config;
@@ -107,7 +107,7 @@ char *control_methods_too_many(void *ctx)
 	return jsonrpc_error_line(NULL, &err);
 }
 
-/* TCP first: of two nodes started with one configuration, the second one fails before it touches the path. */
+/* TCP first: if two nodes are started with one configuration, the second one fails before it touches the path. */
 static int start_serving(struct control *control, struct star_error *err)
 {
 	struct line_server_options options = {
@@ -187,7 +187,7 @@ struct control *control_create(const struct control_options *options, struct sta
 	return control;
 }
 
-/* Only the socket that this node made: another one may have taken the path since. */
+/* Only the socket that this node created: another one may have replaced it. */
 static void remove_socket(const struct control *control)
 {
 	struct stat socket;
@@ -205,7 +205,7 @@ void control_destroy(struct control *control)
 	control_follower_join(control);
 	control_checkpointer_join(control);
 	control_watch_join(control);
-	/* The server posts to the executors until it stops, and they answer on its connections until they are gone. */
+	/* The server gives jobs to the executors until it stops, and they answer on its connections until they end. */
 	control_line_server_stop(control->server);
 	control_executor_destroy(control->forwarder);
 	control_executor_destroy(control->executor);

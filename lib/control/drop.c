@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables are dropped on all nodes. PS task 0 begins only while it hears all others. What decides is that it has written
- * down the id's next generation (where checkpoints are kept) and has taken the table out of its catalogue: whoever is
- * not reached from then on, or dies meanwhile, drops it when it joins again, as its catalogue has more (follower.c). A
- * checkpoint that is being written is given up and written again, as a full one.
+ * Tables are dropped on all nodes. PS task 0 begins only if it hears from all others. A drop is final when the id's
+ * next generation is recorded (if there are checkpoints) and the table is removed from the catalogue. A node that is
+ * not reached after that, or dies meanwhile, drops the table when it joins again and its catalogue has more than PS
+ * task 0's (follower.c). A checkpoint in progress is abandoned, and written again as a full one.
  *
- * An id that was given back is given to another object with the next generation, so that nobody takes one for the
- * other.
+ * A free id is assigned to another object with the next generation, so that the two cannot be confused.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,8 +19,8 @@ int control_leader_bring_back(struct control *control, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 
-	/* Who starts with a checkpoint that the configuration names wants all that it has. A cluster that rolled back
-	 * to one by itself does not, and where an administrator asked for that, restore.c has seen to it. */
+	/* With a checkpoint that the configuration names, everything in it is restored. If the cluster rolls back by
+	 * itself, it is not; if an administrator has requested the rollback, restore.c has decided that. */
 	if (control->config->checkpoint_restore && control->config->checkpoint_id && !control->rolled_back_to &&
 	    plane->bring_back)
 		return plane->bring_back(plane->ctx, control->config->checkpoint_id, err);
@@ -37,7 +36,7 @@ int control_leader_begin_drops(struct control *control, struct star_error *err)
 
 uint32_t control_leader_generation(const struct control *control, uint32_t id)
 {
-	/* An earlier PS task 0 may have given the id before, and nobody knows how often. */
+	/* An earlier PS task 0 may have assigned the id before, and nobody knows how often. */
 	if (!control->generations[id] && (control->epoch_floor || control->ids_unsure))
 		return (uint32_t)hash_mix(control->incarnation + (uint64_t)id) % (OBJECT_GENERATION_MAX / 2) + 1;
 	return control->generations[id];
@@ -69,7 +68,7 @@ static int read_params(const json_t *params, struct control_handle *drop, struct
 		       : 0;
 }
 
-/* May it be? Then id and generation are known, too. generations: as they are to be written down then. */
+/* Whether it may be dropped. If so, sets id and generation, and the generations as they must be recorded then. */
 static int check_may_drop(struct control *control, struct control_handle *drop, uint32_t *generations,
 			  struct star_error *err)
 {
@@ -84,7 +83,7 @@ static int check_may_drop(struct control *control, struct control_handle *drop, 
 	if (rc == 0)
 		rc = control_leader_check_heard(control, drop->name, "dropped", err);
 	memcpy(generations, control->generations, sizeof(control->generations));
-	control->dropping = rc == 0; /* from here on nobody rolls back to a checkpoint that has it */
+	control->dropping = rc == 0; /* from here on no rollback may bring it back */
 	if (rc == 0) {
 		drop->id = spec->id;
 		drop->generation = spec->generation;
@@ -97,7 +96,7 @@ static int check_may_drop(struct control *control, struct control_handle *drop, 
 	return rc;
 }
 
-/* Tells the others; who cannot be told now does it when it joins again. Their tasks. */
+/* Tells the others; a node that is not reached does it when it joins again. Returns the tasks that were not reached. */
 static json_t *tell_all(struct control *control, const struct control_handle *drop)
 {
 	json_t *later = json_array();
@@ -111,7 +110,7 @@ static json_t *tell_all(struct control *control, const struct control_handle *dr
 			continue;
 		log_warn("\"%s\" is dropped on PS task %u when that joins again: %s", drop->name, task, why.text);
 		json_array_append_new(later, json_integer(task));
-		/* Until it has joined again its part of a checkpoint would have the table. */
+		/* Until it has joined again, its part of a checkpoint would have the table. */
 		pthread_mutex_lock(&control->lock);
 		control->nodes[task].joined = false;
 		pthread_mutex_unlock(&control->lock);
@@ -119,7 +118,7 @@ static json_t *tell_all(struct control *control, const struct control_handle *dr
 	return later;
 }
 
-/* A checkpoint that has begun before the end may have the table's rows in the parts of some nodes. */
+/* A checkpoint that has begun before the end may have rows of the table in some nodes' parts. */
 static void note_dropping(struct control *control, bool dropping)
 {
 	pthread_mutex_lock(&control->lock);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables are emptied on all nodes: PS task 0 begins it, only while it hears all others, and whoever has asked for it
- * asks again until no rows are left. A ticket names the nodes' incarnations: one that is restarted meanwhile may have
- * loaded old rows, so the question then fails. It names the table, too, which may be dropped meanwhile, and another
- * made under its name. At the end PS task 0 has a checkpoint written, as older ones still have the rows.
+ * Tables are emptied on all nodes. PS task 0 begins only if it hears from all others, and the caller asks again until
+ * no rows are left. A ticket identifies the nodes' incarnations: a node that restarts meanwhile may have loaded old
+ * rows, so the request then fails. It identifies the table, too, which may be dropped meanwhile, and replaced by
+ * another of the same name. At the end PS task 0 has a checkpoint written, because older ones still have the rows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "jsonrpc/member.h"
 #include "control/node.h"
 
-/* Of a table and all nodes, with their incarnations; not 0. Under lock. */
+/* A hash of a table and of all nodes' incarnations; not 0. Under lock. */
 static uint64_t ticket_of(const struct control *control, const struct object_spec *spec)
 {
 	uint64_t ticket = hash_mix((uint64_t)spec->generation << 32 | spec->id);
@@ -25,8 +25,8 @@ static uint64_t ticket_of(const struct control *control, const struct object_spe
 	return ticket ? ticket : 1;
 }
 
-/* Refuses all that is refused when a node is reported as away, so that what is gone on some nodes only is the
- * exception. Under lock. */
+/* Refuses changes while a node is reported as absent, so that changes on some nodes only stay the exception. Under
+ * lock. */
 int control_leader_check_heard(const struct control *control, const char *name, const char *what,
 			       struct star_error *err)
 {
@@ -45,7 +45,7 @@ int control_leader_check_heard(const struct control *control, const char *name, 
 	return 0;
 }
 
-/* May it begin, or go on? *ticket: 0, or what the begin has returned; then that of now. */
+/* Whether it may begin, or go on. *ticket: 0, or what begin has returned; then the current one. */
 static int check_may_empty(struct control *control, const struct control_handle *handle, uint64_t *ticket, uint32_t *id,
 			   struct star_error *err)
 {
@@ -74,7 +74,7 @@ static int check_may_empty(struct control *control, const struct control_handle 
 	return rc;
 }
 
-/* One node begins to empty it, or says how far it is: rows, added to *left. */
+/* One node begins to empty it, or reports its progress: rows, added to *left. */
 static int empty_on(struct control *control, uint32_t task, const char *name, bool begin, uint64_t *left,
 		    struct star_error *err)
 {
@@ -106,7 +106,7 @@ static int empty_on(struct control *control, uint32_t task, const char *name, bo
 	return 0;
 }
 
-/* True: there is none to write, or it will be. */
+/* True: no checkpoint is needed, or one will be written. */
 bool control_leader_ask_checkpoint(struct control *control)
 {
 	struct star_error why = { 0 };
@@ -151,7 +151,7 @@ int control_leader_empty(struct control *control, const json_t *params, json_t *
 		return rc;
 	if (begin)
 		log_info("\"%s\" is being emptied on all nodes", handle.name);
-	/* Who has begun it asks at least once more. */
+	/* The caller that has begun it asks at least once more. */
 	if (left == 0 && (begin || !control_leader_ask_checkpoint(control)))
 		left = 1;
 	*result = json_pack("{s:i, s:o, s:o}", "nodes", (int)control->config->ps_count, "left",

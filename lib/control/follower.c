@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PS tasks other than 0: a thread that joins PS task 0 and then sends it a heartbeat every second. By these the node
- * notices a restart of PS task 0, and PS task 0 one of the node; an object or a layout that PS task 0 could not deliver
- * by itself comes with the replies.
+ * PS tasks other than 0: a thread joins PS task 0, and then sends it a heartbeat every second. So the node notices a
+ * restart of PS task 0, and PS task 0 one of the node. An object or a layout that PS task 0 could not deliver itself
+ * comes with the replies.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,13 +17,16 @@
 
 struct leader_link {
 	struct jsonrpc_client *client;
-	/* The catalogue goes with a connection's first join: only a broken connection can hide another PS task 0. */
+	/*
+	 * The catalogue is sent with a connection's first join, as only after a broken connection PS task 0 can be
+	 * another process.
+	 */
 	bool introduced;
-	bool second; /* it was looked for at the second of its addresses */
+	bool second; /* PS task 0 was tried at its second address */
 	uint32_t retry_ms;
 };
 
-/* Of a node that serves in the place of a task that has two. Under lock. */
+/* For a node of a task that is a pair. Under lock. */
 static void add_pair(const struct control *control, json_t *params)
 {
 	const struct config_address *own = config_own_control(control->config);
@@ -39,8 +42,8 @@ static void add_pair(const struct control *control, json_t *params)
 					      standby->data_host, "data_port", standby->data_port));
 }
 
-/* brings: the first id of what it is to say of what it holds, 0: nothing; then where the next page of that begins.
- * wants: the same of the catalogue's page that it is to be told. */
+/* brings: the first id of the page that describes what this node holds, 0: none; then that of the next page. wants: the
+ * same for the page of the catalogue that it asks for. */
 static json_t *join_params(struct control *control, uint32_t *brings, uint32_t wants)
 {
 	const struct config *config = control->config;
@@ -105,7 +108,10 @@ static json_t *heartbeat_params(struct control *control)
 	return params;
 }
 
-/* What workers know this node by is clear once it has begun: PS task 0 is told at once, by another join. */
+/*
+ * Whether this node continues its previous incarnation is known when it has begun; PS task 0 is told at once, by
+ * another join.
+ */
 static void note_recovered(struct control *control, bool recovers)
 {
 	if (!recovers)
@@ -155,7 +161,7 @@ static int take_layout(struct control *control, const json_t *json, struct star_
 	return rc;
 }
 
-/* What has an earlier generation of an id was dropped, and this node was not told. */
+/* An object with an earlier generation of an id was dropped, and this node was not told. */
 static void drop_older(struct control *control, const struct object_spec *spec)
 {
 	bool older;
@@ -167,7 +173,7 @@ static void drop_older(struct control *control, const struct object_spec *spec)
 		control_forget(control, spec->id, "it was dropped, and its id is another object's");
 }
 
-/* An object that this node has no room for does not keep it out of the cluster. */
+/* An object for which this node has no room does not keep it out of the cluster. */
 static int install_or_refuse(struct control *control, const struct object_spec *spec, struct star_error *err)
 {
 	bool news = false;
@@ -212,8 +218,8 @@ static int take_objects(struct control *control, const json_t *objects, struct s
 	return rc;
 }
 
-/* What this node holds, and a page of the catalogue, with ids from `from` to `to`, does not: what was dropped, and
- * creates that failed on another node, while this one could not be told. */
+/* Drops what this node holds with ids from `from` to `to`, if the catalogue's page does not have it: objects that were
+ * dropped, or whose creation failed on another node, when this one could not be told. */
 static void forget_others(struct control *control, const json_t *objects, uint32_t from, uint32_t to)
 {
 	uint64_t listed[WIRE_OBJECTS_MAX / 64 + 1] = { 0 };
@@ -238,7 +244,7 @@ static void forget_others(struct control *control, const json_t *objects, uint32
 		bool gone;
 
 		pthread_mutex_lock(&control->lock);
-		/* What came since the join was sent is newer than the list. */
+		/* Objects that came after the join was sent are newer than the list. */
 		gone = control->objects[id] && !control_bit(control->fresh, id) &&
 		       (!control_bit(listed, id) || control->objects[id]->generation != generations[id]);
 		pthread_mutex_unlock(&control->lock);
@@ -272,7 +278,9 @@ static void note_leader(struct control *control, uint32_t incarnation, uint64_t 
 		log_info("joined PS task 0, incarnation %u", incarnation);
 }
 
-/* A page of the catalogue that a reply has; *wants: where it begins, then the next one, 1: this was the last. */
+/*
+ * Reads the catalogue's page in a reply; *wants: where it begins, then where the next one does, 1: this was the last.
+ */
 static int take_page(struct control *control, const json_t *reply, uint32_t incarnation, uint32_t *wants,
 		     struct star_error *err)
 {
@@ -291,8 +299,8 @@ static int take_page(struct control *control, const json_t *reply, uint32_t inca
 	return take_objects(control, objects, err);
 }
 
-/* Acts on a reply. 1: there is something to say at once, 0: the next heartbeat will do, or a negative errno. wants as
- * with take_page: where there is a next page nothing else counts yet. */
+/* Acts on a reply. 1: another message must be sent at once, 0: the next heartbeat is enough, or a negative errno. wants
+ * as for take_page: if there is a next page, nothing else is evaluated yet. */
 static int take_reply(struct control *control, const json_t *reply, uint32_t *wants, uint64_t asked_us,
 		      struct star_error *err)
 {
@@ -306,7 +314,7 @@ static int take_reply(struct control *control, const json_t *reply, uint32_t *wa
 		rc = jsonrpc_member_u64(reply, "begins_with", &begins_with, err);
 	if (rc == 0 && json_object_get(reply, "generation"))
 		rc = jsonrpc_member_u64(reply, "generation", &generation, err);
-	/* One that was paused may not know yet that its place was taken. */
+	/* A node that was paused may not know yet that it was replaced. */
 	if (rc == 0 && generation && generation < control->leader_generation)
 		rc = star_error_set(err, -EHOSTDOWN,
 				    "the place of this PS task 0 was taken by the other node of its pair");
@@ -326,7 +334,7 @@ static int take_reply(struct control *control, const json_t *reply, uint32_t *wa
 	return !joined;
 }
 
-/* Before it joins. */
+/* Checked before it joins. */
 static int look_at_history(struct control *control, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -349,8 +357,8 @@ static int send_heartbeat(struct control *control, const struct leader_link *lin
 	return rc;
 }
 
-/* In as many calls as it takes: what this node holds goes to PS task 0 by pages, and so does the catalogue come. Each
- * call is a page further. */
+/* Uses as many calls as needed: PS task 0 gets what this node holds page by page, and sends the catalogue in the same
+ * way. Each call has the next page. */
 static int send_join(struct control *control, struct leader_link *link, struct star_error *err)
 {
 	uint32_t brings = link->introduced ? 0 : 1, wants = 1;
@@ -392,7 +400,7 @@ static int beat(struct control *control, struct leader_link *link, struct star_e
 	pthread_mutex_lock(&control->lock);
 	joined = control->joined && !control->unsaid;
 	pthread_mutex_unlock(&control->lock);
-	/* One that stands still takes a connection, too, and a join may take its time. */
+	/* A process that hangs accepts a connection, too, and a join may take some time. */
 	if (!link->introduced && config_ps_address(control->config, 0, true)) {
 		reply = control_call(control, CALLER_FOLLOWER, link->client, "heartbeat", heartbeat_params(control),
 				     CONTROL_HEARTBEAT_US, err);
@@ -403,7 +411,7 @@ static int beat(struct control *control, struct leader_link *link, struct star_e
 	return joined && link->introduced ? send_heartbeat(control, link, err) : send_join(control, link, err);
 }
 
-/* Logs a reason once, not every time that it holds. */
+/* Logs a reason once, not each time that it occurs. */
 static void note_failure(struct control *control, const struct star_error *err)
 {
 	bool news;
@@ -417,7 +425,7 @@ static void note_failure(struct control *control, const struct star_error *err)
 		log_warn("not joined to PS task 0, trying on: %s", err->text);
 }
 
-/* Not as a standby, nor while its standby may have taken its place. */
+/* Not as a standby, nor while its standby may have replaced it. */
 static bool may_join(struct control *control)
 {
 	struct star_error err;
@@ -460,7 +468,7 @@ static void *follower_loop(void *arg)
 			wait_ms = CONTROL_BEAT_MS;
 			continue;
 		}
-		/* More to say is said quickly, but never in a tight loop. */
+		/* If there is more to say, it is sent soon, but never in a tight loop. */
 		wait_ms = link.retry_ms;
 		link.retry_ms = link.retry_ms * 2 < CONTROL_RETRY_MAX_MS ? link.retry_ms * 2 : CONTROL_RETRY_MAX_MS;
 	} while (control_pause(control, wait_ms, &control->layout_missed));
@@ -498,7 +506,7 @@ static int take_object(struct control *control, const json_t *object, struct sta
 	return control_install(control, &spec, err);
 }
 
-/* Before it has joined this node may lack what the layout's checkpoint has; the reply to its join brings both, in
+/* Before it has joined, this node may lack objects of the layout's checkpoint; the reply to its join brings both, in
  * order. */
 static int take_pushed_layout(struct control *control, const json_t *layout, struct star_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which table a call means: the one of a name, or, for who holds a handle of it, the one that had this id and
- * generation under the name. Else a call for a table that was dropped would reach the next one of its name.
+ * Which table a call means: the one with a name or, if the caller has a handle of it, the one that had this id and
+ * generation under that name. Otherwise a call for a dropped table would reach the next one of its name.
  */
 #include <errno.h>
 

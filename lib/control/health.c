@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether somebody should look after the node: what is wrong, in words that name the next step; and what is good to
- * know. */
+/* Whether somebody must look after the node: what is wrong, and what to do next; and notes. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,7 +58,7 @@ __attribute__((format(printf, 2, 3))) static void add(json_t *problems, const ch
 	json_array_append_new(problems, jsonrpc_member_from_text(text));
 }
 
-/* PS task 0's: nodes that are not there. Under lock. */
+/* Used at PS task 0: nodes that are absent. Under lock. */
 static void look_at_nodes(const struct control *control, json_t *problems)
 {
 	for (uint32_t task = 0; control->task == 0 && !control->pair_waits[0] && task < control->config->ps_count;
@@ -109,10 +108,10 @@ static void look_at_leader(const struct control *control, json_t *problems)
 	    (double)(clock_us() - control->leader_seen_us) / 1e6);
 }
 
-/* Of this node, of the cluster, and, where PS task 0 is asked, of the others. Under lock. */
+/* Failed restores of this node, of the cluster, and, at PS task 0, of the others. Under lock. */
 static void look_at_restores(const struct control *control, bool serves, json_t *problems)
 {
-	if (control->loading && serves) /* else it is the state */
+	if (control->loading && serves) /* otherwise the state says so */
 		add(problems, "its share of checkpoint %" PRIu64 " is being loaded", control->loading);
 	if (control->task)
 		return;
@@ -132,7 +131,7 @@ int64_t control_health_clock_offset_us(void)
 	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - (int64_t)clock_us();
 }
 
-/* Nothing that a node computes depends on its date; what its log and its checkpoints say does. */
+/* Nothing that a node computes depends on the date, but the times in its log and checkpoints do. */
 static void look_at_clock(const struct control *control, json_t *notes)
 {
 	const int64_t set_us = control_health_clock_offset_us() - control->clock_offset_us;
@@ -171,7 +170,7 @@ static void look_at_keys(const struct control *control, json_t *notes)
 		add(notes, "security.control_keys is not set: anyone who can reach the control address gets in");
 }
 
-/* PS task 0's: whether a checkpoint could not be written, or should have been. Under lock. */
+/* Used at PS task 0: whether a checkpoint has failed, or is overdue. Under lock. */
 static void look_at_checkpoints(const struct control *control, json_t *problems)
 {
 	const struct checkpointer *p = &control->checkpointer;
@@ -201,7 +200,7 @@ static void look_at_memory(const json_t *figures, json_t *problems)
 			add(problems,
 			    "parameter memory of reactor %zu is %.0f %% full (memory.parameter_mib; starctl tables)",
 			    index, used * 100 / limit);
-			return; /* the others stand alike */
+			return; /* the others have the same reason */
 		}
 	}
 }
@@ -244,7 +243,7 @@ static void look_at_journal(const json_t *figures, json_t *problems)
 		    (long long)json_integer_value(former) >> 20);
 }
 
-/* A standby that has all is well, though it serves nothing; a primary without one is not. */
+/* A standby that is up to date is healthy, though it does not serve; a primary without a standby is not. */
 static void look_at_pair(const json_t *figures, const char *state, json_t *problems, json_t *notes)
 {
 	const json_t *pair = json_object_get(figures, "pair");
@@ -291,7 +290,7 @@ json_t *control_health_json(struct control *control)
 			 jsonrpc_member_from_text(state), "problems", problems, "notes", notes);
 }
 
-/* Adds them to what stands there. */
+/* Appends them to the text. */
 static void append_sentences(char text[static CONTROL_HEALTH_MAX], const json_t *sentences)
 {
 	const json_t *sentence;

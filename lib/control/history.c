@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PS task 0, where nodes keep journals: what the history of the cluster is, and what workers know a node by that has
- * applied its own. A node says that it has yet to do so when it joins (recovers); until it has, workers get no layout,
- * as it may be what it was to them or not.
+ * The history of the cluster, at PS task 0, if nodes keep journals; and the incarnation by which workers know a node
+ * that has applied its own. When a node joins before it has done so, it says so (recovers). Until it has, workers get
+ * no layout, because it may or may not continue its previous incarnation.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,8 +12,8 @@
 #include "control/join.h"
 #include "control/node.h"
 
-/* Where the cluster is taken back to a checkpoint, each node that serves begins again. One of a pair would leave its
- * place to its standby then, with just what is to be forgotten. Under lock. */
+/* If the cluster rolls back to a checkpoint, each node that serves restarts. A node of a pair would then be replaced by
+ * its standby, which has exactly what must be forgotten. Under lock. */
 int control_history_check(struct control *control, struct star_error *err)
 {
 	struct star_error why;
@@ -37,8 +37,8 @@ int control_history_check(struct control *control, struct star_error *err)
 	return 0;
 }
 
-/* Before its first layout PS task 0 has heard all nodes: what it does not know of the history of the cluster one of the
- * others may. Under lock. */
+/* Before its first layout PS task 0 has heard from all nodes: one of them may know something of the cluster's history
+ * that it does not. Under lock. */
 void control_history_settle(struct control *control)
 {
 	struct control_history *h = &control->history;
@@ -52,12 +52,12 @@ void control_history_settle(struct control *control)
 
 		node->goes_back = !node->recovers && node->place.reactors && node->taken_back != h->taken_back;
 	}
-	/* Workers that go on take no layout with an epoch that they have had. */
+	/* Workers that continue do not accept a layout with an epoch that they have had. */
 	if ((control->config->ps_count > 1 || control->config->standby_peer[0]) && h->epoch > control->epoch_floor)
 		control->epoch_floor = h->epoch;
 }
 
-/* It has begun to serve: what workers know it by is clear. Under lock. */
+/* It has begun to serve, so the incarnation by which workers know it is clear. Under lock. */
 void control_history_begun(struct control *control, const struct control_join *join)
 {
 	struct cluster_node *node = &control->nodes[join->task];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node says of itself when it joins: read, and compared with this cluster. */
+/* What a node says of itself when it joins: reads it, and compares it with this cluster. */
 #include "control/join.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "jsonrpc/member.h"
 
-/* Of a node that keeps a journal. */
+/* For a node that keeps a journal. */
 static int read_journal(const json_t *params, struct control_join *join, struct star_error *err)
 {
 	join->journal = true;
@@ -17,7 +17,7 @@ static int read_journal(const json_t *params, struct control_join *join, struct 
 	return 0;
 }
 
-/* Of a node of a pair: which of the task's two it is. */
+/* For a node of a pair: which of the task's two nodes it is. */
 static int read_pair(const struct control *control, const json_t *params, struct control_join *join,
 		     struct star_error *err)
 {
@@ -41,7 +41,7 @@ static int read_pair(const struct control *control, const json_t *params, struct
 		join->task, address, join->task);
 }
 
-/* Of a node that serves a layout. */
+/* For a node that serves a layout. */
 static int read_place(const json_t *params, struct control_place *place, struct star_error *err)
 {
 	if (jsonrpc_member_u32(params, "cluster_reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &place->reactors,
@@ -113,7 +113,10 @@ static bool overlap(const struct layout_node *a, const struct layout_node *b)
 	       a->data_port < b->data_port + b->reactors && b->data_port < a->data_port + a->reactors;
 }
 
-/* Workers go where the layout says: what the endpoint map says of a node holds, if it says anything. */
+/*
+ * Workers connect to the addresses in the layout, so a node's data address must be that of the endpoint map, if that
+ * has one.
+ */
 static int check_data_address(const struct config *config, const struct control_join *join, struct star_error *err)
 {
 	for (uint32_t i = 0; i < config->endpoints_count; i++) {
@@ -122,7 +125,7 @@ static int check_data_address(const struct config *config, const struct control_
 
 		if (e->control.port != known->port || strcmp(e->control.host, known->host) != 0)
 			continue;
-		/* With the kernel's sockets it may be a name there, which the node itself has resolved. */
+		/* With the kernel's sockets the endpoint map may have a name, which the node itself has resolved. */
 		if (e->data.port == join->node.data_port &&
 		    (strcmp(e->data.host, join->node.data_host) == 0 || !config_is_literal(e->data.host)))
 			return 0;
@@ -136,8 +139,8 @@ static int check_data_address(const struct config *config, const struct control_
 	return 0;
 }
 
-/* Each reactor has a partition at least: workers refuse another layout, and its last reactors would have no rows. Each
- * node has looked only at its own reactors. Under lock. */
+/* Each reactor needs at least one partition: workers refuse other layouts, and the last reactors would have no rows.
+ * Each node has checked only its own reactors. Under lock. */
 static int check_partitions(const struct control *control, const struct control_join *join, struct star_error *err)
 {
 	const struct config *config = control->config;
@@ -159,7 +162,7 @@ static int check_partitions(const struct control *control, const struct control_
 		join->node.reactors, join->task, reactors, config->partitions);
 }
 
-/* Does what the node brings fit to this cluster? */
+/* Whether what the node says fits this cluster. */
 int control_join_check(struct control *control, const struct control_join *join, struct star_error *err)
 {
 	const struct config *config = control->config;

@@ -2,9 +2,9 @@
 /*
  * PS task 0: the catalogue and the layout.
  *
- * A node counts as joined once it holds the whole catalogue. So a node that was restarted is given the catalogue first,
- * and only when it has installed it do workers get a layout with its new incarnation. A node that comes with objects is
- * believed: they can only stem from an earlier incarnation of PS task 0, whose catalogue is restored in this way.
+ * A node counts as joined when it has the whole catalogue. So a node that was restarted gets the catalogue first, and
+ * only when it has installed that do workers get a layout with its new incarnation. Objects that a node brings are
+ * accepted: they can only come from an earlier incarnation of PS task 0, whose catalogue is restored in this way.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -90,7 +90,7 @@ static uint32_t first_reactor(const struct control *control, uint32_t task)
 	return first;
 }
 
-/* Calls `install` of another node; *result: what it has answered. */
+/* Calls `install` of another node; *result: its answer. */
 static int call_install(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us, json_t **result,
 			struct star_error *err)
 {
@@ -132,7 +132,7 @@ int control_leader_ask(struct control *control, uint32_t task, json_t *params, j
 	return call_install(control, task, params, control_leader_deadline_us(control), result, err);
 }
 
-/* Brings an object of the catalogue to all nodes that do not hold it yet. */
+/* Sends an object of the catalogue to all nodes that do not have it yet. */
 static int spread(struct control *control, const struct object_spec *spec, struct star_error *err)
 {
 	for (uint32_t task = 1; task < control->config->ps_count; task++) {
@@ -171,8 +171,8 @@ static uint32_t count_programs(const struct control *control)
 }
 
 /*
- * The next one, so that ids stay apart as long as they can; then the lowest that no object has. Not one that a node may
- * still hold because it has not heard that it was given back, while there are others. Under lock.
+ * The next id, so that ids are not reused for as long as possible; then the lowest free one. If there are others, not
+ * an id that a node may still use because it has not been told that it is free. Under lock.
  */
 static uint32_t free_id(const struct control *control)
 {
@@ -185,7 +185,7 @@ static uint32_t free_id(const struct control *control)
 	return id;
 }
 
-/* Gives the spec the id of its name, or a free one; *fresh: it had none. */
+/* Sets the spec's id to the one of its name, or to a free one; *fresh: it had none. */
 static int identify(struct control *control, struct object_spec *spec, bool *fresh, struct star_error *err)
 {
 	const struct object_spec *have;
@@ -229,7 +229,7 @@ int control_leader_adopt(struct control *control, const struct object_spec *spec
 	return 0;
 }
 
-/* The largest request that all nodes take, as far as they are known. */
+/* The largest request that all known nodes accept. */
 static uint32_t least_request(struct control *control)
 {
 	uint32_t least = WIRE_PAYLOAD_MAX;
@@ -334,7 +334,7 @@ int control_leader_layout(struct control *control, json_t **result, struct star_
 	return rc;
 }
 
-/* What a node is to serve. Under lock. */
+/* The layout for a node. Under lock. */
 json_t *control_leader_layout_for(const struct control *control, uint32_t task)
 {
 	json_t *json = json_pack("{s:I, s:I, s:I, s:o, s:I}", "epoch", (json_int_t)control->epoch, "cluster_reactors",
@@ -350,7 +350,7 @@ json_t *control_leader_layout_for(const struct control *control, uint32_t task)
 	return json;
 }
 
-/* Tells the other nodes, as far as that goes quickly; the heartbeats tell the rest. */
+/* Tells the other nodes, if that is quick; the heartbeats tell the rest. */
 static void announce(struct control *control, uint32_t except)
 {
 	const uint64_t until_us = clock_us() + CONTROL_PUSH_US;
@@ -369,7 +369,7 @@ static void announce(struct control *control, uint32_t except)
 		pthread_mutex_unlock(&control->lock);
 		if (control_leader_tell(control, task, json_pack("{s:o}", "layout", layout), until_us - now_us, &err) <
 			    0 &&
-		    err.code != -EAGAIN) /* it has not taken the reply to its join yet, and asks */
+		    err.code != -EAGAIN) /* it has not processed the reply to its join yet, and will ask */
 			log_warn("PS task %u learns the new layout by its next heartbeat: %s", task, err.text);
 	}
 }
@@ -414,7 +414,7 @@ int control_leader_lay_out(struct control *control, uint32_t except, struct star
 	pthread_mutex_lock(&control->lock);
 	control->layout_due = false;
 	control->checkpointer.closed = false;
-	control->checkpointer.wanted_us = 0; /* one that other nodes have kept from counting is begun again */
+	control->checkpointer.wanted_us = 0; /* one that was abandoned because of other nodes is begun again */
 	control_places_note(control);
 	pthread_mutex_unlock(&control->lock);
 	announce(control, except);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* PS task 0 and its nodes: how one joins, what it brings, when it has joined, and what its heartbeats say. */
+/* PS task 0 and its nodes: how a node joins, what it brings, when it counts as joined, and what its heartbeats say. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "control/join.h"
 #include "control/node.h"
 
-/* A node that joined before another one brought the objects has to join again: it lacks some now. Under lock. */
+/* A node that joined before another one brought new objects must join again, because it lacks them. Under lock. */
 static void rejudge(struct control *control)
 {
 	for (uint32_t task = 1; task < control->config->ps_count; task++)
@@ -22,7 +22,7 @@ static void rejudge(struct control *control)
 				control->nodes[task].joined = false;
 }
 
-/* Takes over the objects that the node brought, of one page; all are read before the first one counts. */
+/* Accepts a page of objects that the node brought; all are read before any is accepted. */
 static int adopt_all(struct control *control, const struct control_join *join, struct star_error *err)
 {
 	const size_t count = json_array_size(join->objects);
@@ -45,7 +45,7 @@ static int adopt_all(struct control *control, const struct control_join *join, s
 	count_before = control->objects_count;
 	pthread_mutex_unlock(&control->lock);
 	for (i = 0; rc == 0 && i < count; i++) {
-		/* It has not heard that it was dropped: it does, as the catalogue has less. */
+		/* It was not told that the object was dropped; it drops it now, as the catalogue does not have it. */
 		if (specs[i].generation < control->generations[specs[i].id])
 			continue;
 		rc = control_leader_adopt(control, &specs[i], &why);
@@ -69,8 +69,8 @@ static bool is_same_place(const struct layout_node *a, const struct layout_node 
 	return strcmp(a->data_host, b->data_host) == 0 && a->data_port == b->data_port && a->reactors == b->reactors;
 }
 
-/* Notes the node under its incarnation. One that may go on as what it was leaves the layout as it is: who has it finds
- * a node that does not answer for a while. Under lock. */
+/* Records the node with its incarnation. A node that may continue its previous incarnation does not change the layout:
+ * workers that have it find a node that does not answer for a while. Under lock. */
 static int note_join(struct control *control, const struct control_join *join, struct star_error *err)
 {
 	struct cluster_node *node = &control->nodes[join->task];
@@ -86,7 +86,7 @@ static int note_join(struct control *control, const struct control_join *join, s
 			"generation %" PRIu64,
 			join->task, node->generation);
 	if (before == join->incarnation) {
-		control->layout_due |= join->generation > node->generation || /* it has taken its place back */
+		control->layout_due |= join->generation > node->generation || /* it has become the primary again */
 				       memcmp(&node->layout.standby, &has->standby, sizeof(has->standby)) != 0;
 		node->generation = join->generation;
 		node->layout.standby = has->standby;
@@ -123,7 +123,7 @@ static int note_join(struct control *control, const struct control_join *join, s
 	return 0;
 }
 
-/* The reply to a join or heartbeat. Under lock. */
+/* Builds the reply to a join or heartbeat. Under lock. */
 static json_t *standing(const struct control *control, uint32_t task)
 {
 	struct star_error err;
@@ -144,7 +144,7 @@ static json_t *standing(const struct control *control, uint32_t task)
 	return reply;
 }
 
-/* What the node has no room for. Under lock. */
+/* Records objects for which the node has no room. Under lock. */
 static void note_refused(struct control *control, const struct control_join *join)
 {
 	struct cluster_node *node = &control->nodes[join->task];
@@ -165,8 +165,8 @@ static void note_refused(struct control *control, const struct control_join *joi
 	}
 }
 
-/* Joined is who holds everything, but for what it has no room for: that shall not keep the whole cluster waiting. Under
- * lock. */
+/* A node has joined when it has everything except objects for which it has no room: these must not keep the whole
+ * cluster waiting. Under lock. */
 static void judge_join(struct control *control, const struct control_join *join)
 {
 	struct cluster_node *node = &control->nodes[join->task];
@@ -188,7 +188,7 @@ static void judge_join(struct control *control, const struct control_join *join)
 	node->joined = true;
 }
 
-/* A page of the catalogue for who lacks something of it. */
+/* Adds a page of the catalogue for a node that lacks some of it. */
 static void put_objects(struct control *control, uint32_t from, json_t *reply)
 {
 	uint32_t next;
@@ -198,7 +198,7 @@ static void put_objects(struct control *control, uint32_t from, json_t *reply)
 		json_object_set_new(reply, "objects_next", json_integer(next));
 }
 
-/* The node has said all that it holds. Whoever is in the middle of the catalogue does not hold it yet. */
+/* The node has listed everything that it holds. If it is still receiving the catalogue, it does not have that yet. */
 static int end_join(struct control *control, const struct control_join *join, json_t **result, struct star_error *err)
 {
 	const bool first = join->from == 1;
@@ -244,7 +244,7 @@ int control_leader_join(struct control *control, const json_t *params, json_t **
 	pthread_mutex_lock(&control->lock);
 	known = control->nodes[join.task].known;
 	pthread_mutex_unlock(&control->lock);
-	/* What a node brings that was here before is no news, or what it has not heard to be undone. */
+	/* If the node was here before, what it brings is known, or was undone without its knowledge. */
 	if (rc == 0 && join.objects && !known)
 		rc = adopt_all(control, &join, err);
 	if (rc == 0 && join.more)
@@ -279,7 +279,7 @@ int control_leader_heartbeat(struct control *control, const json_t *params, json
 	pthread_mutex_lock(&control->lock);
 	node = &control->nodes[task];
 	*result = standing(control, task);
-	/* Whoever has to change something is to join, which is the executor's work. */
+	/* A node for which something must be changed has to join, which is the executor's work. */
 	if (node->incarnation != incarnation || !node->joined || node->recovers ||
 	    count + node->refuses_count != control->objects_count ||
 	    (control->layout_due && control_leader_missing(control, tasks, sizeof(tasks)) == 0))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node is stopped, and a last checkpoint is to have all that the cluster has taken. Whichever node it is, it asks PS
- * task 0 for one, and serves until that counts. From the instant of it no node takes requests any more: what was
- * acknowledged is in it. The others serve again when it has failed, or with the next layout, when the node is back;
- * workers find a node that waits for a layout. Nodes that are stopped meanwhile, in whatever order, need no other one.
- * PS task 0 alone knows that it counts: it ends when the others know, too.
+ * A node is stopped, and a last checkpoint must contain everything that the cluster has acknowledged. Whichever node it
+ * is, it asks PS task 0 for this checkpoint, and serves until it is committed. From its instant on no node accepts
+ * requests, so everything that was acknowledged is in it. The other nodes serve again if it fails, or with the next
+ * layout, when the node is back; meanwhile workers find nodes that wait for a layout. Other nodes that are stopped
+ * meanwhile, in any order, need no further checkpoint. Only PS task 0 knows at first that it was committed, so it ends
+ * when the others know, too.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 #include "jsonrpc/member.h"
 #include "control/node.h"
 
-/* How it stands, for who is about to stop; asks for what is missing. Under lock. */
+/* The state for a node that wants to stop; requests what is missing. Under lock. */
 static json_t *leave_progress(struct control *control, uint32_t task)
 {
 	struct checkpointer *p = &control->checkpointer;
@@ -80,8 +81,8 @@ static bool is_closed(struct control *control)
 	return closed;
 }
 
-/* Whether it has taken anything that could be saved, that is, has a layout, and is to be saved. Where PS task 0 is told
- * so, who is not would lose its part of what the others keep. */
+/* Whether it has served anything that can be saved, that is, has a layout, and should be saved. If PS task 0 is told so
+ * without need, the others' last checkpoint would fail. */
 static bool is_to_be_saved(struct control *control)
 {
 	bool saved;
@@ -135,7 +136,7 @@ void control_leave_look(struct control *control, bool closing, uint64_t asked_us
 	pthread_mutex_unlock(&control->plane);
 }
 
-/* Whether another node is there, and has not heard that the last checkpoint counts. */
+/* Whether another node is there that was not told that the last checkpoint was committed. */
 static bool others_wait(struct control *control)
 {
 	const uint64_t now_us = clock_us();
@@ -149,8 +150,8 @@ static bool others_wait(struct control *control)
 	return wait;
 }
 
-/* PS task 0, before it ends. Those who stop ask again and again; who has not been told to stop yet is to find it out in
- * this time. */
+/* PS task 0 waits before it ends. Nodes that stop ask again and again; a node that has not been told to stop yet must
+ * be able to learn it in this time. */
 static void let_others_ask(struct control *control)
 {
 	const uint64_t until_us = clock_us() + CONTROL_ALONE_US;
@@ -159,17 +160,17 @@ static void let_others_ask(struct control *control)
 		return;
 	while (others_wait(control) && clock_us() < until_us && control_pause(control, CONTROL_POLL_MS, NULL))
 		;
-	control_pause(control, CONTROL_POLL_MS, NULL); /* the answer is under way */
+	control_pause(control, CONTROL_POLL_MS, NULL); /* the answer is on its way */
 }
 
-/* 0 when a last checkpoint counts. */
+/* 0 if a last checkpoint was committed. */
 static int wait_for_last(struct control *control, struct star_error *err)
 {
 	const uint64_t begun_us = clock_us();
 	uint64_t heard_us = begun_us;
 	json_int_t failed = -1;
 
-	/* At PS task 0 its own part is the first that is closed, while the others are still to be told. */
+	/* At PS task 0 its own part is closed first, while the others have yet to be told. */
 	while (control->task == 0 || !is_closed(control)) {
 		json_t *answer = ask_about_leave(control, err);
 		const json_int_t now_failed = json_integer_value(json_object_get(answer, "failed"));

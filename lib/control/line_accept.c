@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections come to a line server. */
+/* Accepts connections for a line server. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,22 +13,22 @@
 #include "base/log.h"
 #include "control/line_connection.h"
 
-enum { ACCEPTS_MAX = 64 }; /* a turn: accepting must not starve those who are there */
+enum { ACCEPTS_MAX = 64 }; /* per turn: accepting must not starve existing connections */
 
 static void refuse_connection(struct line_server *server, bool admin, int fd)
 {
-	/* Who comes with a handshake could not read it. */
+	/* A peer that begins with a handshake could not read it. */
 	char *text = admin || !server->context ? server->options.too_many(server->options.ctx) : NULL;
 
 	server->counts.refused++;
-	/* One try: whoever opens thousands of connections is owed no patience. */
+	/* One attempt only, as a peer may open thousands of connections. */
 	if (text && send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("a control connection over the limit was closed without a word");
 	free(text);
 	close(fd);
 }
 
-/* All places are taken: whoever holds most of them gives up the one that has been idle for longest. */
+/* All entries are in use: closes the connection that has been idle longest, of the peer that has most. */
 static void evict_idlest(struct line_server *server)
 {
 	const uint32_t most = control_line_share_connections_max(server->shares);
@@ -44,7 +44,7 @@ static void evict_idlest(struct line_server *server)
 	control_line_connection_close(idlest);
 }
 
-/* Of the administrator's socket: the mode of its file says the same, but may have been changed. */
+/* For the administrator's socket. The mode of its file says the same, but may have been changed. */
 static bool may_come(const struct line_listener *listener, int fd, uint32_t *user)
 {
 	struct ucred peer;
@@ -77,7 +77,7 @@ static void admit(struct line_server *server, struct line_listener *listener, in
 	c->user = user;
 	c->entered = listener->admin || !server->context;
 	if (!listener->admin) {
-		/* A worker's host that vanished must not hold its connection for ever. */
+		/* A worker's host that has disappeared must not hold its connection for ever. */
 		setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
 		setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
@@ -118,7 +118,10 @@ void control_line_accept(struct line_server *server, struct line_listener *liste
 			admit(server, listener, fd, (const struct sockaddr *)&from);
 			continue;
 		}
-		/* Out of descriptors or memory: the listener would ring without end. The tick listens again. */
+		/*
+		 * Out of descriptors or memory: the listener would be reported as readable again and again. The tick
+		 * enables it again.
+		 */
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			log_warn("no control connection can be accepted for a while: %s", strerrordesc_np(errno));
 			control_line_source_watch(server, &listener->source, 0);

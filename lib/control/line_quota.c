@@ -8,7 +8,7 @@ void control_line_guest_limit(struct line_guest *guest, const struct secure_quot
 {
 	guest->connections_max = quotas->max[SECURE_QUOTA_CONTROL_CONNECTIONS];
 	if (guest->requests_max != quotas->max[SECURE_QUOTA_CONTROL_REQUESTS])
-		guest->bucket.filled_ns = 0; /* a second's worth of the new one */
+		guest->bucket.filled_ns = 0; /* a full second of the new rate */
 	guest->requests_max = quotas->max[SECURE_QUOTA_CONTROL_REQUESTS];
 }
 

@@ -18,8 +18,8 @@
 
 enum {
 	EVENTS_MAX = 64,
-	READ_BYTES = 16 << 10, /* a turn: bounds the lines that one connection may have served in it */
-	KEPT_BYTES = 64 << 10, /* an empty input buffer above this is given back */
+	READ_BYTES = 16 << 10, /* per turn: limits how many lines of one connection are served in it */
+	KEPT_BYTES = 64 << 10, /* an empty input buffer larger than this is freed */
 	TICK_MS = 1000,
 };
 
@@ -64,7 +64,10 @@ static void drop_input(struct line_connection *c)
 	c->in_size = c->in_used = c->scanned = 0;
 }
 
-/* The memory stays until the end of the turn: epoll may have handed out an event for it, another thread an answer. */
+/*
+ * The memory stays until the end of the turn, because epoll may have returned an event for it, or another thread an
+ * answer.
+ */
 void control_line_connection_close(struct line_connection *c)
 {
 	if (c->closed)
@@ -106,8 +109,8 @@ static void flush_line(struct line_connection *c)
 	}
 }
 
-/* Has whoever holds most bytes lose its largest buffers until there is room for this many more bytes of c's; false: c
- * is to lose. */
+/* Takes the largest buffers from the peer that holds most bytes, until there is room for this many more bytes of c;
+ * false: c itself must be closed. */
 static bool find_room(struct line_connection *c, size_t more)
 {
 	struct line_server *server = c->server;
@@ -132,7 +135,7 @@ static bool find_room(struct line_connection *c, size_t more)
 	return true;
 }
 
-/* Takes over a reply. */
+/* Takes ownership of a reply. */
 static void reply(struct line_connection *c, char *text)
 {
 	struct line_server *server = c->server;
@@ -153,7 +156,7 @@ static void reply(struct line_connection *c, char *text)
 	}
 }
 
-/* "POST / HTTP/1.1": no JSON begins with a word and a space. */
+/* "POST / HTTP/1.1": JSON never begins with a word and a space. */
 static bool starts_as_http(const char *line, size_t bytes)
 {
 	size_t word = 0;
@@ -167,13 +170,13 @@ static size_t line_max(const struct line_connection *c, size_t bytes)
 {
 	const struct line_server_options *o = &c->server->options;
 
-	/* Who it is need not be asked for an ordinary line. */
+	/* An ordinary line needs no check of its sender. */
 	return c->listener->admin || !o->peer_line_max || (bytes > o->peer_line_max && o->is_node(o->ctx, c))
 		       ? o->line_max
 		       : o->peer_line_max;
 }
 
-/* Who came with a key that lets nobody in any more, or is on the way in with any. */
+/* A peer whose key is no longer valid, or that is still authenticating. */
 static bool is_out(const struct line_connection *c)
 {
 	const struct secure_key *peer = c->tls ? secure_link_peer(c->tls) : NULL;
@@ -203,7 +206,9 @@ static void serve_line(struct line_connection *c, const char *line, size_t bytes
 	const size_t max = line_max(c, bytes);
 	char *text = NULL;
 
-	/* The review comes with the next ring; this line, of this turn or sent ahead, is not to come before it. */
+	/*
+	 * The review happens at the next wake-up; this line, of this turn or sent ahead, must not be served before it.
+	 */
 	if (review_due(server) && is_out(c)) {
 		throw_out(c);
 		return;
@@ -213,7 +218,7 @@ static void serve_line(struct line_connection *c, const char *line, size_t bytes
 		return;
 	}
 	c->spoke = true;
-	c->eof |= c->over; /* it ends with this answer */
+	c->eof |= c->over; /* this answer is the last one */
 	if (starts_as_http(line, bytes)) {
 		server->counts.refused++;
 		control_line_connection_close(c);
@@ -258,7 +263,7 @@ static void refuse_long_line(struct line_connection *c, size_t max)
 		reply(c, server->options.too_long(server->options.ctx, max));
 }
 
-/* Serves whole lines of the input while nothing is in the works; then the connection waits for what it needs. */
+/* Serves complete lines of the input while no request is in progress; then the connection waits for what it needs. */
 static void serve_input(struct line_connection *c)
 {
 	size_t start = 0, max;
@@ -321,7 +326,7 @@ static bool make_line_room(struct line_connection *c)
 	return true;
 }
 
-/* A record of TLS whole, of which the socket would not ring again: at most READ_BYTES once more. */
+/* A TLS record is read completely, because epoll would not report its rest: at most READ_BYTES more. */
 static bool read_some(struct line_connection *c)
 {
 	bool some = false;
@@ -374,7 +379,7 @@ static void on_connection(struct line_connection *c, uint32_t events)
 		read_input(c);
 		return;
 	}
-	/* The peer is gone in both directions while a reply was in the works: nobody is there to read it. */
+	/* The peer has closed both directions while a reply was in progress: nobody will read it. */
 	if (events & (EPOLLHUP | EPOLLERR)) {
 		control_line_connection_close(c);
 		return;
@@ -384,7 +389,7 @@ static void on_connection(struct line_connection *c, uint32_t events)
 		serve_input(c);
 }
 
-/* Delivers what other threads have answered, and serves those connections on; false when the server is to stop. */
+/* Delivers the answers of other threads, and goes on serving those connections; false: the server must stop. */
 static bool deliver_replies(struct line_server *server, bool serve_on)
 {
 	struct line_connection *c, *next;
@@ -414,7 +419,7 @@ static bool deliver_replies(struct line_server *server, bool serve_on)
 	return !stopping;
 }
 
-/* A request in the works is carried out, and nobody is told. */
+/* A request in progress is completed, but its answer is not sent. */
 static void review(struct line_server *server)
 {
 	struct line_connection *c, *next;
@@ -444,7 +449,7 @@ static bool on_wake(struct line_server *server)
 	return deliver_replies(server, true);
 }
 
-/* A peer that has nothing to say. */
+/* The connection has no request. */
 static bool is_idle(const struct line_connection *c, uint64_t now_us)
 {
 	const struct line_server_options *o = &c->server->options;
@@ -507,7 +512,7 @@ static void *line_loop(void *arg)
 		}
 		if (now_us - tick_us >= tick_ms * 1000) {
 			tick_us = now_us;
-			on_tick(server, clock_us()); /* what came in this turn came after now_us */
+			on_tick(server, clock_us()); /* this turn's data has arrived after now_us */
 		}
 		bury(server);
 	}
@@ -518,7 +523,7 @@ static void ring(struct line_server *server)
 {
 	const uint64_t one = 1;
 
-	/* It can only fail when the counter is full, and then the thread is woken anyway. */
+	/* It fails only if the counter is full, and then the thread wakes up anyway. */
 	if (write(server->wake.fd, &one, sizeof(one)) < 0)
 		log_debug("the control plane's eventfd is full");
 }
@@ -531,7 +536,7 @@ void control_line_server_answer(struct line_connection *connection, char *text)
 	connection->answer = text;
 	connection->next_answered = server->answered;
 	server->answered = connection;
-	/* Under the lock, so that the server cannot be gone before the ring. */
+	/* Under the lock, so that the server cannot end before the wake-up. */
 	ring(server);
 	pthread_mutex_unlock(&server->lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a line server's peers come in: their first byte, their handshake, and how many of these there may be at a
+/* How peers of a line server are let in: their first byte, their handshake, and how many handshakes there may be at a
  * time. */
 #include <errno.h>
 #include <poll.h>
@@ -44,7 +44,7 @@ static void refuse(struct line_connection *c, const char *why)
 	control_line_connection_close(c);
 }
 
-/* What it has sent so far is taken first: closing over unread bytes would reset the connection, and what it is told be
+/* Reads what it has sent so far: closing with unread bytes would reset the connection, and the message would be
  * lost. */
 static void refuse_in_clear(struct line_connection *c)
 {
@@ -58,7 +58,7 @@ static void refuse_in_clear(struct line_connection *c)
 	refuse(c, "it speaks no TLS");
 }
 
-/* Who has waited gets the places that have become free. */
+/* Waiting peers get the entries that have become free. */
 static void let_go_on(struct line_server *server)
 {
 	for (struct line_connection *c = server->connections; c && server->held; c = c->next) {
@@ -121,7 +121,7 @@ void control_line_tls_limit(struct line_server *server)
 	}
 }
 
-/* False: there is no memory to remember it. */
+/* False: there is no memory for it. */
 static bool enter_guest(struct line_connection *c)
 {
 	const struct secure_key *principal = secure_link_peer(c->tls);
@@ -135,7 +135,7 @@ static bool enter_guest(struct line_connection *c)
 	return true;
 }
 
-/* All places are taken: whoever holds most of them loses the oldest. Those that are honest last some milliseconds. */
+/* All entries are in use: closes the oldest one of the peer that has most. Honest handshakes take only milliseconds. */
 static void end_oldest(struct line_server *server)
 {
 	const uint32_t most = control_line_share_handshakes_max(server->shares);
@@ -150,7 +150,7 @@ static void end_oldest(struct line_server *server)
 	refuse(oldest, "its handshake took long, and others came");
 }
 
-/* Its first byte is here. */
+/* Its first byte has arrived. */
 static void begin(struct line_connection *c)
 {
 	struct line_server *server = c->server;

@@ -65,7 +65,7 @@ int control_listen_tcp(const char *address, struct star_error *err)
 	return rc < 0 ? explain(err, rc, address) : rc;
 }
 
-/* Makes way for a new socket at that path, unless something lives there. */
+/* Removes the old socket at that path, unless a process listens there. */
 static int clear_path(const struct sockaddr_un *address, struct star_error *err)
 {
 	const char *path = address->sun_path;
@@ -133,7 +133,9 @@ int control_listen_unix(const char *path, struct star_error *err)
 	if (rc < 0)
 		return rc;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	/* The file that bind makes takes its mode from the socket: it is never open to others, whatever the umask. */
+	/*
+	 * The file that bind creates gets its mode from the socket, so it is never open to others, whatever the umask.
+	 */
 	if (fd >= 0 && fchmod(fd, 0600) == 0 && bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
 	    listen(fd, BACKLOG) == 0)
 		return fd;

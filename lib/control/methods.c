@@ -17,19 +17,19 @@
 struct call;
 
 enum method_flags {
-	METHOD_ADMIN = 1 << 0,	   /* on the Unix socket, or with keys by an admin's */
-	METHOD_SLOW = 1 << 1,	   /* on the executor's thread */
-	METHOD_LEADER = 1 << 2,	   /* answered by PS task 0: another node passes it on */
-	METHOD_AT_LEADER = 1 << 3, /* from node to PS task 0: another node refuses it */
-	METHOD_AT_OTHERS = 1 << 4, /* from PS task 0 to a node: PS task 0 refuses it */
-	METHOD_OF_NODE = 1 << 5,   /* from the addresses in cluster.ps, of the task "task", or of PS task 0 */
-	METHOD_NOTED = 1 << 6,	   /* the audit log has it also when it was done: it changes something */
-	METHOD_MAKES = 1 << 7,	   /* for who has some right to the table "name", where security.rights says who has */
-	METHOD_DELETES = 1 << 8,   /* for who may delete its rows */
-	METHOD_READS = 1 << 9,	   /* for who may pull them */
+	METHOD_ADMIN = 1 << 0,	   /* on the Unix socket or, with keys, for admins only */
+	METHOD_SLOW = 1 << 1,	   /* runs on the executor's thread */
+	METHOD_LEADER = 1 << 2,	   /* answered by PS task 0; another node forwards it */
+	METHOD_AT_LEADER = 1 << 3, /* sent by nodes to PS task 0; another node refuses it */
+	METHOD_AT_OTHERS = 1 << 4, /* sent by PS task 0 to nodes; PS task 0 refuses it */
+	METHOD_OF_NODE = 1 << 5,   /* only from the addresses of the task "task" in cluster.ps, or of PS task 0 */
+	METHOD_NOTED = 1 << 6,	   /* also logged in the audit log when it succeeds, because it changes something */
+	METHOD_MAKES = 1 << 7,	   /* needs some right to the table "name", if there is a file security.rights */
+	METHOD_DELETES = 1 << 8,   /* needs the right to delete its rows */
+	METHOD_READS = 1 << 9,	   /* needs the right to pull them */
 };
 
-/* Sets of roles: enum secure_role. A node passes on what others have asked it for, having looked whether they may. */
+/* Sets of roles: enum secure_role. A node forwards requests of others after it has checked their rights. */
 enum method_roles {
 	NODES = SECURE_BIT(SECURE_NODE),
 	ADMINS = SECURE_BIT(SECURE_ADMIN),
@@ -41,20 +41,20 @@ enum method_roles {
 struct method {
 	const char *name;
 	unsigned flags;
-	unsigned roles; /* whose principals may call it, where there are keys */
+	unsigned roles; /* roles that may call it, if there are keys */
 	/* 0 with *result (which may be left NULL for true), or a code of star_error. */
 	int (*run)(const struct call *call, json_t **result, struct star_error *err);
 };
 
-/* A request on its way. */
+/* A request in progress. */
 struct call {
 	struct executor_job job;
 	struct control *control;
 	struct line_connection *connection;
 	const struct method *method;
 	struct jsonrpc_request request;
-	size_t bytes;		  /* of its line */
-	struct audit_event event; /* who calls */
+	size_t bytes;		  /* of the request's line */
+	struct audit_event event; /* the caller */
 };
 
 static int no_params(const struct call *call, struct star_error *err)
@@ -195,7 +195,7 @@ static int run_metrics(const struct call *call, json_t **result, struct star_err
 	return control_metrics_page(call->control, call->request.params, result, err);
 }
 
-/* What it is, or is to be. */
+/* Reports or sets the level. */
 static int run_log_level(const struct call *call, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "level", NULL };
@@ -213,7 +213,7 @@ static int run_log_level(const struct call *call, json_t **result, struct star_e
 			return star_error_set(err, JSONRPC_INVALID_PARAMS,
 					      "there is no log level \"%s\": debug, info, warning or error", name);
 	}
-	log_set_level(level < before ? level : before); /* so that it is seen */
+	log_set_level(level < before ? level : before); /* so that the line is logged */
 	if (level != before)
 		log_write(log_get_level(), "log level: %s, and not %s any more", log_level_name(level),
 			  log_level_name(before));
@@ -462,7 +462,7 @@ unsigned control_methods_count(void)
 	return sizeof(methods) / sizeof(methods[0]) - 1;
 }
 
-/* Is the caller the node that it says it is, or PS task 0 where that alone calls? */
+/* Whether the caller is the node that it claims to be, or PS task 0 for methods that only PS task 0 calls. */
 static int check_origin(const struct call *call, struct star_error *err)
 {
 	const uint8_t *peer = control_line_connection_peer(call->connection);
@@ -472,7 +472,7 @@ static int check_origin(const struct call *call, struct star_error *err)
 
 	if ((call->method->flags & METHOD_AT_LEADER) &&
 	    jsonrpc_member_u32(call->request.params, "task", 0, count - 1, &task, err) < 0)
-		task = ORIGIN_ANY; /* the method says what is wrong with it */
+		task = ORIGIN_ANY; /* the method reports what is wrong with it */
 	if (!peer || control_origins_has(call->control, peer, task))
 		return 0;
 	if (!inet_ntop(AF_INET6, peer, text, sizeof(text)))
@@ -484,7 +484,7 @@ static int check_origin(const struct call *call, struct star_error *err)
 			      task == ORIGIN_ANY ? "any PS task" : wanted);
 }
 
-/* Of two nodes that are PS task 0, is it the one that serves? */
+/* If PS task 0 is a pair, whether the caller is the one that serves. */
 static int check_leads(const struct call *call, struct star_error *err)
 {
 	int rc;
@@ -495,7 +495,7 @@ static int check_leads(const struct call *call, struct star_error *err)
 	return rc;
 }
 
-/* Has the caller the rights to the table that this method takes? One that is missing is the method's to name. */
+/* Whether the caller has the rights to the table that this method needs. The method itself reports a missing table. */
 static int check_table(const struct call *call, struct star_error *err)
 {
 	const unsigned flags = call->method->flags;
@@ -511,7 +511,7 @@ static int check_table(const struct call *call, struct star_error *err)
 		       : 0;
 }
 
-/* Is this the node, and the socket, for that method? */
+/* Whether this node and this socket accept the method. */
 static int check_place(const struct call *call, bool admin, struct star_error *err)
 {
 	const unsigned flags = call->method->flags;
@@ -542,7 +542,7 @@ static bool passed_on(const struct call *call)
 	return (call->method->flags & METHOD_LEADER) && call->control->task != 0;
 }
 
-/* Asks PS task 0, and hands its answer on. */
+/* Asks PS task 0, and returns its answer. */
 static int forward(const struct call *call, json_t **result, struct star_error *err)
 {
 	const json_t *params = call->request.params;
@@ -552,7 +552,7 @@ static int forward(const struct call *call, json_t **result, struct star_error *
 	return *result ? 0 : err->code;
 }
 
-/* What came of it, where that is worth a line. */
+/* Logs the outcome, if it is worth a line. */
 static void note_call(const struct call *call, int rc, const struct star_error *err)
 {
 	struct audit_event event = call->event;
@@ -562,7 +562,7 @@ static void note_call(const struct call *call, int rc, const struct star_error *
 				      rc < 0 ? err->text : "");
 }
 
-/* Runs the method; the reply's line, or NULL for a notification. */
+/* Runs the method; returns the reply's line, or NULL for a notification. */
 static char *perform(const struct call *call)
 {
 	struct star_error err = { 0 };
@@ -608,7 +608,7 @@ static void perform_job(struct executor_job *job, bool cancelled)
 	free(call);
 }
 
-/* Whether a slow call may wait for its thread with those that do already. */
+/* Whether a slow call may wait for its thread, beside those that wait already. */
 static int join_queue(const struct call *call, struct star_error *err)
 {
 	struct control *control = call->control;
@@ -624,7 +624,7 @@ static int join_queue(const struct call *call, struct star_error *err)
 				     control->task);
 }
 
-/* Hands a slow call to its thread; it takes the request over. */
+/* Passes a slow call, and ownership of the request, to its thread. */
 static enum line_outcome put_off(const struct call *call)
 {
 	struct control *control = call->control;
@@ -646,7 +646,7 @@ enum line_outcome control_methods_serve(void *ctx, struct line_connection *conne
 	struct call call = { .control = ctx, .connection = connection, .bytes = bytes };
 	struct star_error err = { 0 };
 	int rc = jsonrpc_request_parse(line, bytes, &call.request, &err);
-	/* A request that is malformed is answered in any case: whether it was meant as a notification, nobody knows. */
+	/* A malformed request is answered in any case, as nobody knows whether it was meant as a notification. */
 	bool answer = rc < 0 || call.request.id, slow;
 
 	if (call.control->audit)

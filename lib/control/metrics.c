@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control plane's metrics, and in front of the data plane's, the tables that they are about. */
+/* The metrics of the control plane and, before those of the data plane, the tables that they refer to. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "jsonrpc/member.h"
 #include "metrics/openmetrics.h"
 
-enum { PAGE_BYTES = 256 << 10 }; /* of an answer; a family is not cut */
+enum { PAGE_BYTES = 256 << 10 }; /* of a response; families are not split */
 
 struct view {
 	struct control *control;
@@ -59,7 +59,7 @@ static void write_epoch(const struct view *view)
 	put_sample(view, epoch);
 }
 
-/* How many of the catalogue hold parameters. The caller holds the lock. */
+/* How many objects of the catalogue hold parameters. The caller holds the lock. */
 static uint32_t count_tables(const struct control *control)
 {
 	uint32_t count = 0;
@@ -91,7 +91,7 @@ static void write_objects(const struct view *view)
 	put_sample(view, count);
 }
 
-/* PS task 0 alone: a figure of each task; NODE_NONE: it has none. */
+/* PS task 0 only: a value for each task; NODE_NONE: it has none. */
 enum { NODE_NONE = -1 };
 
 static void write_by_task(const struct view *view, int (*figure)(const struct control *, uint32_t task))
@@ -114,7 +114,7 @@ static void write_by_task(const struct view *view, int (*figure)(const struct co
 	pthread_mutex_unlock(&control->lock);
 }
 
-/* Has it joined, and is it heard? */
+/* Whether it has joined, and is heard. */
 static int node_up(const struct control *control, uint32_t task)
 {
 	return control->nodes[task].joined && !control_watch_is_away(&control->nodes[task], clock_us());
@@ -125,7 +125,7 @@ static void write_nodes(const struct view *view)
 	write_by_task(view, node_up);
 }
 
-/* Has a task that is a pair a standby? */
+/* Whether a task that is a pair has a standby. */
 static int node_standby(const struct control *control, uint32_t task)
 {
 	const struct cluster_node *node = &control->nodes[task];
@@ -215,8 +215,8 @@ const struct openmetrics_family *control_metric(unsigned number)
 	return number < OWN ? &families[number].family : NULL;
 }
 
-/* Those of the catalogue that hold parameters, as many as may have metrics of their own. The list is to be freed; what
- * it names stays as long as the control plane. */
+/* The objects of the catalogue that hold parameters, up to the number that may have metrics. The caller frees the list;
+ * its members live as long as the control plane. */
 static const struct object_spec **list_tables(struct control *control, uint32_t *count)
 {
 	const uint32_t most = control->config->metrics_tables;

@@ -18,7 +18,7 @@ int control_invalid(struct star_error *err)
 	return err->code = JSONRPC_INVALID_PARAMS;
 }
 
-/* Of two addresses of a task. */
+/* Which of a task's two addresses. */
 static bool is_second(const struct control *control, uint32_t task)
 {
 	if (task == control->task)
@@ -88,7 +88,7 @@ json_t *control_leader_call(struct control *control, enum control_caller caller,
 		if (connected)
 			result = control_call(control, caller, client, method, json_incref(params), deadline_us, err);
 		jsonrpc_close(client);
-		/* What was asked of a node that has not answered may have been done. */
+		/* A request to a node that has not answered may have been executed. */
 		if (result || (connected && err->code != -EHOSTDOWN) || !control_leader_elsewhere(err->code))
 			break;
 		control_leader_turn(control, second);
@@ -155,13 +155,13 @@ bool control_pause(struct control *control, uint32_t ms, const bool *until)
 	return !stopping;
 }
 
-/* Where ids of names with its hash begin. */
+/* The list of ids whose names have this hash. */
 static uint32_t name_place(const char *name)
 {
 	return (uint32_t)hash_name(name) & (CONTROL_NAMES - 1);
 }
 
-/* Under lock, as the object comes, and before it goes. */
+/* Under lock, when the object is added, and before it is removed. */
 static void add_name(struct control *control, const struct object_spec *spec)
 {
 	uint16_t *first = &control->named[name_place(spec->name)];
@@ -252,7 +252,7 @@ int control_install(struct control *control, const struct object_spec *spec, str
 	return rc;
 }
 
-/* Holders of the plane. NULL: there is none. */
+/* Holds the plane. NULL: there is none. */
 static const struct object_spec *forget_one(struct control *control, uint32_t id)
 {
 	struct object_spec **retired, *spec;
@@ -267,7 +267,7 @@ static const struct object_spec *forget_one(struct control *control, uint32_t id
 		control->objects[id] = NULL;
 		control->changed[id] = ++control->version;
 		control->objects_count--;
-		control->drops++; /* a checkpoint under way may have it */
+		control->drops++; /* a checkpoint in progress may have it */
 		if (control->generations[id] <= spec->generation)
 			control->generations[id] = spec->generation + 1;
 		while (control->objects_last && !control->objects[control->objects_last])
@@ -331,7 +331,7 @@ static void set_loading(struct control *control, const struct control_layout *la
 	pthread_mutex_unlock(&control->lock);
 }
 
-/* What it begins with is loaded. Under lock. */
+/* The checkpoint and journal that it begins with are loaded. Under lock. */
 static void note_begun(struct control *control, const struct control_layout *layout)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -351,14 +351,14 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 	int rc = 0;
 
 	pthread_mutex_lock(&control->plane);
-	/* It was closed, as the other node of its pair takes its place. PS task 0 says by itself what it serves. */
+	/* It was closed because the other node of its pair takes its place. PS task 0 decides itself what it serves. */
 	if (control->task && control_pair_serves(control, err) < 0) {
 		pthread_mutex_unlock(&control->plane);
 		return err->code;
 	}
 	set_loading(control, control->epoch ? NULL : layout);
-	/* A heartbeat's reply may come after a newer layout that PS task 0 sent by itself. Holders of plane write
-	 * it. */
+	/* A heartbeat's reply may arrive after a newer layout that PS task 0 has sent. Threads that hold the plane
+	 * write it. */
 	if (layout->epoch > control->epoch) {
 		rc = control->data_plane.set_layout(control->data_plane.ctx, layout, err);
 		if (rc == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Questions about what the node remembers: requests of its reactors, figures of the last hour, and events. */
+/* Requests for what the node records: requests of its reactors, metrics of the last hour, and events. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -11,7 +11,7 @@
 
 enum { EVENTS_SECONDS = 3600 };
 
-/* A member that may be missing. */
+/* An optional member. */
 static int take_param(const json_t *params, const char *name, uint32_t min, uint32_t max, uint32_t *value,
 		      struct star_error *err)
 {

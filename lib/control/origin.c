@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where nodes call from: the addresses of cluster.ps. A host may be a name, whose addresses change when its machine
- * does; names are looked up on the executor's thread, and again when somebody calls whom they do not explain.
+ * The addresses from which nodes call: those of cluster.ps. A host may be a name, whose addresses can change. Names are
+ * resolved on the executor's thread, and again when a call comes from an unknown address.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -46,7 +46,7 @@ static void resolve(const struct control *control, uint32_t task, struct origin 
 	}
 }
 
-/* A task is known by its names if one of its nodes has one. */
+/* A task is known by name if one of its nodes is. */
 static bool is_named(const struct config *config, uint32_t task)
 {
 	const struct config_address *second = config_ps_address(config, task, true);

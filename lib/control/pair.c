@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a node of a pair does to its own control plane: it makes no layout until it is the primary, and as a standby has
- * its catalogue from another node (lib/node/pair.c).
+ * What lib/node/pair.c does to the control plane of a node of a pair: there is no layout until the node is the primary,
+ * and a standby gets its catalogue from the primary.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,8 +15,8 @@
 #include "jsonrpc/member.h"
 
 enum {
-	QUEUES_BYTES_MAX = 8 << 20, /* of a catalogue: far more than those of any job so far */
-	OTHER_EPOCHS = 16,	    /* that another node may have given out before it came to nothing, and more */
+	QUEUES_BYTES_MAX = 8 << 20, /* of a catalogue: far more than any job has needed so far */
+	OTHER_EPOCHS = 16,	    /* more epochs than another node may have given out before it failed */
 };
 
 void control_pair_waits(struct control *control, const char *why)
@@ -61,7 +61,7 @@ void control_pair_place(struct control *control, struct control_layout *layout)
 	pthread_mutex_unlock(&control->plane);
 }
 
-/* A drop that is written down has happened, whoever has heard of it. */
+/* A recorded drop has happened, whether or not all nodes were told. */
 static void drop_what_was_dropped(struct control *control, const uint32_t *generations)
 {
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++) {
@@ -112,8 +112,8 @@ uint64_t control_pair_look(struct control *control, uint64_t *passed_over)
 	return id;
 }
 
-/* Who takes its primary's place goes on with the history that this had told it, and has no journal to apply: no disk is
- * asked. Under lock. */
+/* A node that replaces its primary continues the history that the primary has told it, and has no journal to apply, so
+ * no disk is read. Under lock. */
 static void take_history(struct control *control)
 {
 	if (!config_shares_history(control->config) || control->history.kept)
@@ -122,11 +122,11 @@ static void take_history(struct control *control)
 						     .lineage = control->handed.lineage,
 						     .passed_over = control->handed.passed_over,
 						     .taken_back = control->handed.taken_back };
-	/* Of PS task 0 the others have yet to say what they know. */
+	/* At PS task 0 the others have yet to report what they know. */
 	control->history_settled = control->task != 0;
 }
 
-/* It joins PS task 0 again, at once: that is to learn something. Under lock. */
+/* It joins PS task 0 again at once, so that PS task 0 learns something new. Under lock. */
 static void join_again(struct control *control)
 {
 	control->joined = false;
@@ -141,7 +141,7 @@ static void lead_task(struct control *control, bool begins)
 	const struct control_data_plane *plane = &control->data_plane;
 
 	pthread_mutex_lock(&control->lock);
-	/* One that begins with its checkpoint holds no rows by any place. */
+	/* A node that begins from its checkpoint holds no rows of any layout. */
 	if (begins)
 		control->handed = (struct control_handed){ .epoch = 0 };
 	else
@@ -153,7 +153,7 @@ static void lead_task(struct control *control, bool begins)
 	pthread_mutex_unlock(&control->lock);
 }
 
-/* Whoever looks after a standby must not wait for other nodes. */
+/* The thread that monitors a standby must not wait for other nodes. */
 static void lay_out_later(struct executor_job *job, bool cancelled)
 {
 	struct control *control = (struct control *)((char *)job - offsetof(struct control, lay_out_job));
@@ -178,7 +178,7 @@ int control_pair_lead(struct control *control, uint64_t generation, uint32_t epo
 	pthread_mutex_lock(&control->lock);
 	if (!begins)
 		take_history(control);
-	/* It holds its primary's rows, by that one's place. */
+	/* It holds its primary's rows, with the primary's place in the layout. */
 	if (!begins && control->handed.epoch && !control->nodes[0].place.reactors)
 		control->nodes[0].place = control->handed.place;
 	if (epoch > control->epoch_floor)
@@ -188,7 +188,7 @@ int control_pair_lead(struct control *control, uint64_t generation, uint32_t epo
 		if (control->objects[id])
 			control_set_bit(control->nodes[0].holds, id);
 	pthread_mutex_unlock(&control->lock);
-	/* Of several tasks the others have yet to join. */
+	/* With several tasks the others have yet to join. */
 	if (rc == 0 && control->config->ps_count == 1)
 		rc = control_leader_lay_out(control, 0, err);
 	if (rc < 0)
@@ -208,7 +208,7 @@ int control_pair_lead_again(struct control *control, uint64_t generation, struct
 	epoch = control->epoch + OTHER_EPOCHS;
 	pthread_mutex_unlock(&control->lock);
 	rc = control_pair_lead(control, generation, epoch, false, err);
-	/* Those that have joined are there still, and need not do so again. */
+	/* Nodes that have joined are still there, and need not join again. */
 	if (rc == 0 && control->task == 0 && control->config->ps_count > 1)
 		control_executor_post(control->executor, &control->lay_out_job, lay_out_later);
 	return rc;
@@ -279,7 +279,10 @@ uint64_t control_pair_queues(struct control *control)
 	return number_now(control, &control->queue_changes);
 }
 
-/* A standby without them begins them again. The catalogue is made some times a second: that is told once. */
+/*
+ * A standby that does not get the queues begins them again. The catalogue is sent several times per second; the problem
+ * is logged once.
+ */
 static void add_queues(struct control *control, json_t *catalogue)
 {
 	json_t *queues = control_queues_keep(control);
@@ -296,7 +299,7 @@ static void add_queues(struct control *control, json_t *catalogue)
 	json_decref(queues);
 }
 
-/* Whoever takes the place of one of several tasks has the others go on. */
+/* A node that takes over one of several tasks must let the others continue. */
 static void add_cluster(struct control *control, json_t *catalogue)
 {
 	struct control_handed handed;
@@ -320,13 +323,13 @@ static void add_cluster(struct control *control, json_t *catalogue)
 	json_object_set_new(catalogue, "cluster", json);
 }
 
-/* PS task 0 writes checkpoints of its lineage; the journal of any task names it. */
+/* PS task 0 writes checkpoints of its lineage; every task's journal names it. */
 static bool has_lineage(const struct control *control)
 {
 	return control->task == 0 || config_shares_history(control->config);
 }
 
-/* Whoever takes this node's place goes on with its checkpoints. */
+/* The node that replaces this one continues its checkpoints. */
 static void add_lineage(struct control *control, json_t *catalogue)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -358,7 +361,7 @@ json_t *control_pair_catalogue(struct control *control, uint64_t since)
 		else if (!all)
 			json_array_append_new(gone, json_integer(id));
 	}
-	/* One that has taken its primary's place, and has no layout yet, gives out later ones than that. */
+	/* A node that has replaced its primary, and has no layout yet, must use later epochs than that. */
 	epoch = control->epoch > control->epoch_floor ? control->epoch : control->epoch_floor;
 	pthread_mutex_unlock(&control->lock);
 	catalogue = json_pack("{s:I, s:o, s:o}", "epoch", (json_int_t)epoch, "objects", objects, "generations",
@@ -434,7 +437,7 @@ static int take_cluster(struct control *control, const json_t *json, struct star
 			err, -EPROTO,
 			"only one of the two nodes keeps a journal: give both a journal.directory, or none");
 	pthread_mutex_lock(&control->lock);
-	handed.lineage = control->handed.lineage; /* take_lineage sets it */
+	handed.lineage = control->handed.lineage; /* set by take_lineage */
 	control->handed = handed;
 	if (control->task == 0)
 		control->begins_with = begins_with;
@@ -464,8 +467,8 @@ static int take_lineage(struct control *control, const json_t *json, struct star
 	return 0;
 }
 
-/* What is not among them any more, or is another object under the same id. gone_ids NULL: all are listed; else those
- * that have changed, and these are the ids of what went. */
+/* Drops objects that are no longer listed, or are other objects under the same id. gone_ids NULL: all objects are
+ * listed; otherwise those that have changed, and gone_ids are those that were dropped. */
 static void forget_others(struct control *control, const struct object_spec *const *listed, const uint64_t *gone_ids)
 {
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++) {

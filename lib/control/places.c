@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which rows a node holds follows from the place of its reactors among those of the cluster. A node that comes back
- * with another number of reactors would move the places of others, which hold their rows already and do not load any:
- * these rows would be looked for elsewhere, and read as new ones. So there is no such layout. Where nodes restore
- * checkpoints all of them roll back to the last one together, and load it by the new layout; elsewhere the node is
- * refused until it comes with as many reactors as before.
+ * with another number of reactors would move the places of others, which have their rows already and do not load any:
+ * these rows would be looked for on other reactors, and read as new ones. So there is no such layout. If nodes restore
+ * checkpoints, all of them roll back to the last one together, and load it with the new layout; otherwise the node is
+ * refused until it has as many reactors as before.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static uint32_t reactors_of(const struct control *control, uint32_t tasks)
 	return reactors;
 }
 
-/* The first task whose place would be another one; ps_count: none. Under lock. */
+/* The first task whose place would change; ps_count: none. Under lock. */
 static uint32_t find_moved(const struct control *control)
 {
 	const uint32_t count = control->config->ps_count, reactors = reactors_of(control, count);
@@ -39,7 +39,7 @@ static uint32_t find_moved(const struct control *control)
 	return task;
 }
 
-/* "PS task 1 has 3 reactors and had 2": as far as this PS task 0 knows. Under lock. */
+/* "PS task 1 has 3 reactors and had 2", as far as this PS task 0 knows. Under lock. */
 static void tell_change(const struct control *control, uint32_t moved, char *text, size_t bytes)
 {
 	const uint32_t count = control->config->ps_count;

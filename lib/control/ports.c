@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ports at run time: from a request's members to a port of lib/config, with the checks that a configuration's ports
- * have. */
+/* Adding ports at run time: turns a request's members into a port of lib/config, with the checks of a configuration's
+ * ports. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { OPTIONS_MAX = 16, VALUE_BYTES = 512 };
 
-/* A member as the text that --set would take. */
+/* A member in the form of a --set value. */
 static int value_text(const char *name, const json_t *value, char *text, struct star_error *err)
 {
 	const json_t *member;
@@ -41,7 +41,7 @@ static int value_text(const char *name, const json_t *value, char *text, struct 
 	return 0;
 }
 
-/* "net_memif3" to "net_memif" and 3; -1: there is no number. */
+/* Splits "net_memif3" into "net_memif" and 3; -1: there is no number. */
 static int cut_number(char *device, struct star_error *err)
 {
 	size_t at = strlen(device);

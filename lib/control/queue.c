@@ -9,28 +9,28 @@
 #include "jsonrpc/member.h"
 
 enum {
-	SHOWN_MAX = 256,  /* leases of a queue that are shown */
+	SHOWN_MAX = 256,  /* leases that are listed per queue */
 	WAIT_MIN_MS = 20, /* before a worker asks again */
 	WAIT_FEW_MS = 200,
 	WAIT_MANY_MS = 1000,
 	FEW = 64,
 };
 
-/* One that was handed out, and is not done. */
+/* A slice that was handed out, and is not done. */
 struct slice {
 	uint64_t number;
-	uint64_t worker; /* 0: nobody's */
+	uint64_t worker; /* 0: none has it */
 	uint64_t until_us;
-	bool named; /* by its worker, in this call */
+	bool named; /* the worker has named it in this call */
 };
 
 struct control_queue {
 	char name[QUEUE_NAME_MAX + 1], text[QUEUE_TEXT_MAX + 1];
 	uint64_t digest, slices;
 	uint32_t epochs, lease_ms;
-	uint64_t next;		    /* the first that was never handed out */
-	struct slice *left;	    /* by number; all are below next, and what is below it and not here is done */
-	uint32_t count, room, idle; /* idle: of nobody's */
+	uint64_t next;		    /* the first slice that was never handed out */
+	struct slice *left;	    /* sorted by number; a slice below next that is not here is done */
+	uint32_t count, room, idle; /* idle: slices that no worker has */
 	uint64_t expired;	    /* leases, since the node began */
 };
 
@@ -117,7 +117,7 @@ int control_queue_open(struct control_queues *queues, const struct control_queue
 
 /* ---- work ---- */
 
-/* Where it is, or would be. */
+/* The index at which it is, or would be. */
 static uint32_t place(const struct control_queue *q, uint64_t number)
 {
 	uint32_t low = 0, high = q->count;
@@ -160,7 +160,7 @@ static void lose(struct control_queue_answer *answer, uint64_t number)
 	answer->lost[answer->lost_count++] = number;
 }
 
-/* What was done before is so still: the answer to the request that said it may have been lost. */
+/* Slices may be reported as done again, because the answer to the first report may have been lost. */
 static void take_done(struct control_queue *q, const struct control_queue_call *call,
 		      struct control_queue_answer *answer)
 {
@@ -221,7 +221,7 @@ static uint32_t wait_ms(const struct control_queue *q, uint64_t now_us)
 	return ms < WAIT_MIN_MS ? WAIT_MIN_MS : ms;
 }
 
-/* The first of nobody's, else one that was never handed out; there is room for it. */
+/* The first slice that no worker has, or else one that was never handed out; there is room for it. */
 static void hand_out(struct control_queue *q, uint64_t worker, uint64_t now_us, struct control_queue_answer *answer)
 {
 	struct slice *s = NULL;
@@ -274,7 +274,7 @@ int control_queue_work(struct control_queue *q, const struct control_queue_call 
 
 /* ---- checkpoints ---- */
 
-/* Slices that are not done, in runs: [first, count]. */
+/* Slices that are not done, as runs: [first, count]. */
 static json_t *save_left(const struct control_queue *q)
 {
 	json_t *runs = json_array();
@@ -307,7 +307,7 @@ json_t *control_queues_save(const struct control_queues *queues)
 	return saved;
 }
 
-/* Of one that has none; runs are in order, apart, and below next. */
+/* For a queue without slices; runs must be in order, disjoint, and below next. */
 static int load_left(struct control_queue *q, const json_t *runs, struct star_error *err)
 {
 	uint64_t from = 0;

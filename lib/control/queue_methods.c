@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work queues at PS task 0: what workers and administrators ask, and what checkpoints keep. */
+/* Work queues at PS task 0: requests of workers and administrators, and what checkpoints contain. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ int control_queue_make(struct control *control, const json_t *params, json_t **r
 	return rc;
 }
 
-/* The numbers of an array, to be freed; NULL with err. */
+/* Reads an array of numbers, which the caller frees; NULL with err. */
 static uint64_t *read_slices(const json_t *params, const char *name, uint32_t *count, struct star_error *err)
 {
 	const json_t *list = json_object_get(params, name), *slice;
@@ -91,8 +91,8 @@ static int find_queue(struct control *control, const char *name, struct control_
 	return *queue ? 0 : star_error_set(err, -ENOENT, "there is no queue \"%s\"", name);
 }
 
-/* digest: of the slices that the worker reads, or NULL. Where a queue was dropped and another opened under its name, it
- * would train with its own, and have others marked as done. */
+/* digest: of the slices that the worker reads, or NULL. If a queue was dropped, and another opened under its name, the
+ * worker would train with its own slices, and have those of the other marked as done. */
 static int work(struct control *control, const char *name, const uint64_t *digest,
 		const struct control_queue_call *call, json_t **result, struct star_error *err)
 {
@@ -110,7 +110,7 @@ static int work(struct control *control, const char *name, const uint64_t *diges
 				    name);
 	if (rc == 0)
 		rc = control_queue_work(queue, call, clock_us(), answer, err);
-	/* What was handed out and is not done is handed out again. */
+	/* Slices that were handed out and are not done are handed out again, so only finished ones are a change. */
 	control->queue_changes += rc == 0 && call->done_count;
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
@@ -148,7 +148,10 @@ int control_queue_ask(struct control *control, const json_t *params, json_t **re
 	pthread_mutex_unlock(&control->lock);
 	if (rc < 0)
 		return rc;
-	/* What it has is of another life: slices that are handed out again must not pass for those. */
+	/*
+	 * The worker's slices are of an earlier incarnation; they must not be confused with slices that are handed out
+	 * again.
+	 */
 	if (incarnation != control->incarnation)
 		return star_error_set(err, -ESTALE, "PS task 0 was restarted: open the queue again");
 	has = read_slices(params, "has", &call.has_count, err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A running cluster rolls back to a checkpoint: each node restarts, as if it had been killed, and PS task 0 says with
- * which checkpoint. So nothing is restored otherwise than at a start, and workers learn it as they learn any restart.
- * PS task 0 first reads the checkpoint to its end, then tells the others, lets none in meanwhile, and restarts itself
- * when all have heard it.
+ * A running cluster rolls back to a checkpoint: each node restarts as if it had been killed, and PS task 0 says with
+ * which checkpoint. So nothing is restored in another way than at a start, and workers notice it as they notice any
+ * restart. PS task 0 first reads the checkpoint to its end, then tells the others and lets none join meanwhile, and
+ * restarts itself when all have been told.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,7 +34,7 @@ int control_restore_look_again(struct control *control, struct star_error *err)
 	return 0;
 }
 
-/* A node that begins again leaves its place to its standby, with what that has. Under lock. */
+/* A node that restarts is replaced by its standby, with that one's state. Under lock. */
 static bool has_pair(const struct control *control)
 {
 	for (uint32_t task = 1; task < control->config->ps_count; task++)
@@ -47,7 +47,7 @@ bool control_restore_together(struct control *control)
 {
 	struct checkpointer *p = &control->checkpointer;
 
-	/* Where there are journals, what they have would be lost. */
+	/* With journals, their changes would be lost. */
 	if (!p->running || !control->begins_with || p->together_failed || control->history.kept || has_pair(control))
 		return false;
 	if (!p->asked_restore && !p->restoring) {
@@ -98,7 +98,7 @@ int control_restore_ask(struct control *control, const json_t *params, json_t **
 	return rc;
 }
 
-/* Until the node has heard it, or is another one already, which will begin with that checkpoint. */
+/* Until the node has been told, or has restarted already and will restore that checkpoint. */
 static int send_back(struct control *control, uint32_t task, uint32_t incarnation, uint64_t id, struct star_error *err)
 {
 	bool heard = false;
@@ -121,7 +121,7 @@ static int send_back(struct control *control, uint32_t task, uint32_t incarnatio
 	return 0;
 }
 
-/* together: because nodes do not fit, so that there is no layout. */
+/* together: because the nodes do not fit together, so that there is no layout. */
 static int roll_back(struct control *control, uint64_t id, bool together, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -155,7 +155,7 @@ static int roll_back(struct control *control, uint64_t id, bool together, struct
 	for (uint32_t task = 0; task < count; task++)
 		incarnations[task] = control->nodes[task].incarnation;
 	pthread_mutex_unlock(&control->lock);
-	/* An administrator wants all that it has; otherwise what was dropped since stays so. */
+	/* An administrator wants everything in it; otherwise objects that were dropped since stay dropped. */
 	if (rc == 0 && !together && plane->bring_back) {
 		rc = plane->bring_back(plane->ctx, id, err);
 		pthread_mutex_lock(&control->lock);
@@ -187,7 +187,7 @@ void control_restore_run(struct control *control)
 	pthread_mutex_unlock(&control->lock);
 	rc = roll_back(control, id, together, &err);
 	if (rc == 0)
-		return; /* what it is now ends */
+		return; /* its present state ends */
 	log_error("the cluster does not roll back: %s", err.text);
 	pthread_mutex_lock(&control->lock);
 	p->restoring = p->together = false;

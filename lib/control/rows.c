@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of a table, for the administrator: what this node has of them. */
+/* This node's rows of a table, for administrators. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ int control_rows_keys(struct control *control, const json_t *params, json_t **re
 	return rc;
 }
 
-/* An array of 1 to CONTROL_ROWS_KEYS keys; NULL with the member's name. */
+/* Reads an array of 1 to CONTROL_ROWS_KEYS keys; NULL with an error that names the member. */
 static uint64_t *read_keys(const json_t *params, uint32_t *count, struct star_error *err)
 {
 	const json_t *list = json_object_get(params, "keys"), *key;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who gets in, what he may ask for, and what is written down of it (docs/security.rst). */
+/* Who may connect, what they may request, and what is logged of it (docs/security.rst). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "control/line_quota.h"
 #include "control/node.h"
 
-/* Reads the file of rights, if there is one: NULL else. */
+/* Reads the file of rights; NULL if there is none. */
 static int load_rights(const struct control *control, struct secure_rights **rights, struct star_error *err)
 {
 	*rights = NULL;
@@ -79,7 +79,7 @@ char *control_security_in_clear(void *ctx)
 	return jsonrpc_error_line(NULL, &err);
 }
 
-/* Digits, two a byte. */
+/* Hexadecimal digits, two per byte. */
 static json_t *hexadecimal(const uint8_t *bytes, size_t count)
 {
 	char text[2 * SECURE_TICKET_BYTES + 1];
@@ -106,7 +106,7 @@ int control_security_ticket(struct control *control, const struct line_connectio
 				      control->task);
 	if (!principal || principal->role >= SECURE_ROLES)
 		return star_error_set(err, -EPERM, "a ticket is for who comes with a key, at the control address");
-	/* Of a pair only who serves takes it: whoever asks goes on to the other one. */
+	/* Of a pair only the node that serves accepts it; the caller then tries the other one. */
 	pthread_mutex_lock(&control->lock);
 	rc = control->pair_waits[0] ? star_error_set(err, -EAGAIN, "PS task %u gives no tickets: %s", control->task,
 						     control->pair_waits)
@@ -215,7 +215,7 @@ void control_security_quotas(void *ctx, const struct secure_key *principal, stru
 {
 	const struct control *control = ctx;
 
-	/* What nodes tell each other keeps the cluster together: none has a limit there. */
+	/* Requests between nodes keep the cluster together, so they have no limit. */
 	if (principal->role != SECURE_NODE)
 		secure_tickets_quotas(control->tickets, principal->principal, quotas);
 }
@@ -238,7 +238,7 @@ int control_security_ask(struct line_connection *connection, struct star_error *
 	return 0;
 }
 
-/* Those that the principal has on this node, by name. */
+/* The principal's quotas on this node, by name. */
 static json_t *quotas_json(const struct control *control, const char *principal)
 {
 	struct secure_quotas quotas;
@@ -304,7 +304,7 @@ int control_security_usage(const struct control *control, const struct line_conn
 	return star_error_set(err, -ENOENT, "\"%s\" has not come to this node since it began", only);
 }
 
-/* A verb and a table of the data network. */
+/* Checks an operation on a table of the data network. */
 static int check_right(struct control *control, const char *principal, enum secure_role role, const char *verb,
 		       const char *table, json_t **result, struct star_error *err)
 {
@@ -384,7 +384,7 @@ int control_security_reload(struct control *control, const json_t *params, json_
 	if (rc < 0)
 		return rc;
 	rc = secure_ring_reload(control->ring, err);
-	if (rc < 0) { /* nothing changes, then: who is thrown out by that file is not to have what these rights give */
+	if (rc < 0) { /* neither changes: rights must not apply to principals that the new keys remove */
 		secure_rights_free(rights);
 		return rc;
 	}

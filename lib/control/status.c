@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node's control plane says of the node: its place in the cluster, and who has asked it. */
+/* What a node's control plane reports of the node: its place in the cluster, and who has asked. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +16,18 @@ json_t *control_endpoint_json(const struct config_endpoint *endpoint)
 			 "data", config_show(endpoint->data.host, endpoint->data.port).text);
 }
 
-/* Another text for each process, and the same as long as it lives, also when it has begun again (exec): so who has
- * asked for a restart knows whether there was one. Numbers of processes come again, in containers at once. */
+/* A text that differs for each process, and stays the same as long as that lives, even if it restarts by exec. So a
+ * caller that has requested a restart can tell whether there was one. Process numbers are reused, in containers at
+ * once. */
 static json_t *process_json(void)
 {
-	enum { STARTED = 20 /* fields behind the name */ };
-	char boot[9], line[1024], text[64]; /* of the boot's id 8 characters say enough */
+	enum { STARTED = 20 /* fields after the name */ };
+	char boot[9], line[1024], text[64]; /* 8 characters of the boot's id are enough */
 	unsigned long long started = 0;
 	const char *field;
 
 	base_read_line("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
-	/* The name is in brackets, and may have any byte. */
+	/* The name is in parentheses, and may contain any byte. */
 	field = base_read_line("/proc/self/stat", line, sizeof(line)) ? strrchr(line, ')') : NULL;
 	for (unsigned i = 0; field && i < STARTED; i++)
 		field = strchr(field + 1, ' ');
@@ -36,7 +37,7 @@ static json_t *process_json(void)
 	return jsonrpc_member_from_text(text);
 }
 
-/* What a node other than PS task 0 says of its membership. */
+/* What a node other than PS task 0 reports of its membership. */
 static json_t *membership_json(struct control *control)
 {
 	char address[CONTROL_ADDRESS_MAX];

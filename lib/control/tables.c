@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The catalogue as it is told, by pages, as one message cannot have all of it; and sweeps of a table on all nodes. */
+/*
+ * Lists the catalogue page by page, as one message cannot have all of it; and requests sweeps of a table on all nodes.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -7,10 +9,10 @@
 #include "control/node.h"
 #include "jsonrpc/member.h"
 
-/* Tables with their figures in one message: some milliseconds, in which no other request is answered. */
+/* Tables with their metrics per message: some milliseconds, in which no other request is answered. */
 enum { TABLES_PAGE = 256 };
 
-/* Up to so many of them; returns where the next one is, or 0. */
+/* Lists up to this many of them; returns the id of the next one, or 0. */
 static uint32_t list_objects(struct control *control, uint32_t from, size_t most, bool with_stats, json_t *objects)
 {
 	const struct control_data_plane *data_plane = &control->data_plane;
@@ -95,7 +97,7 @@ const struct object_spec *control_table_by_name(struct control *control, const c
 	return spec;
 }
 
-/* One of them, with the figures of each reactor. */
+/* Describes one of them, with the metrics of each reactor. */
 static int one_table(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "name", NULL };

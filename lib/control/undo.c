@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PS task 0: a create is all or nothing. It is not begun while a node is silent; and where one node fails, the others
- * forget the object again. Who cannot be told does so when it joins again (follower.c), and the id is not used for
+ * PS task 0: a create is all or nothing. It is not begun while a node is silent; if one node fails, the others forget
+ * the object again. A node that is not reached does so when it joins again (follower.c), and the id is not used for
  * another object.
  */
 #include <errno.h>
@@ -9,14 +9,14 @@
 #include "base/clock.h"
 #include "control/node.h"
 
-/* Whether all other nodes have been heard of lately: who waits for one that is dead keeps everybody else waiting. */
+/* Whether all other nodes have been heard from lately: waiting for a dead one would keep everybody else waiting. */
 int control_leader_all_heard(struct control *control, const struct object_spec *spec, struct star_error *err)
 {
 	uint64_t now_us;
 	int rc = 0;
 
 	pthread_mutex_lock(&control->lock);
-	now_us = clock_us(); /* not before a heartbeat that comes meanwhile */
+	now_us = clock_us(); /* read after the lock, because a heartbeat may come meanwhile */
 	for (uint32_t task = 1; rc == 0 && task < control->config->ps_count; task++) {
 		const struct cluster_node *node = &control->nodes[task];
 
@@ -31,14 +31,14 @@ int control_leader_all_heard(struct control *control, const struct object_spec *
 	return rc;
 }
 
-/* Whether a node that could not be told to install an object surely lacks it: it said so, or was not reached. */
+/* Whether a node on which the object could not be installed certainly lacks it: it said so, or was not reached. */
 static bool is_certain(int code)
 {
 	return code == -ENOMEM || code == -ENOSPC || code == -EINVAL || code == -EEXIST || code == -ECONNREFUSED ||
 	       code == -EHOSTUNREACH || code == -ENETUNREACH;
 }
 
-/* A create that failed on one node, with this code, leaves no trace on the others. */
+/* A create that failed on one node, with this code, must leave no trace on the others. */
 void control_leader_undo(struct control *control, const struct object_spec *spec, int code)
 {
 	bool all = is_certain(code);
@@ -51,7 +51,10 @@ void control_leader_undo(struct control *control, const struct object_spec *spec
 		has = control_bit(control->nodes[task].holds, spec->id);
 		control->nodes[task].holds[spec->id / 64] &= ~(UINT64_C(1) << (spec->id % 64));
 		pthread_mutex_unlock(&control->lock);
-		/* Who does not hear of it does when it joins again, as its catalogue is longer then (follower.c). */
+		/*
+		 * A node that is not reached forgets it when it joins again, because its catalogue has more objects
+		 * then (follower.c).
+		 */
 		if (has && control_leader_tell(control, task,
 					       json_pack("{s:I, s:I}", "forget", (json_int_t)spec->id, "generation",
 							 (json_int_t)spec->generation),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread of each node that looks once a second: at PS task 0 whether the other nodes are heard, and everywhere at
- * what the appliance wants to log. A node that loads a checkpoint may be silent for long, since its heartbeats wait for
- * that: it is away only if it does not answer a question, either. A connection alone says nothing: the kernel of a
- * process that stands still takes it.
+ * A thread of each node that checks once a second: at PS task 0, whether the other nodes are heard; on all nodes, what
+ * the appliance must log. A node that loads a checkpoint may be silent for long, since its heartbeats wait for that: it
+ * counts as absent only if it does not answer a request, either. A connection alone proves nothing, because the kernel
+ * accepts it even if the process hangs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -40,8 +40,7 @@ static bool answers(struct control *control, uint32_t task)
 	jsonrpc_close(client);
 	json_decref(status);
 	return status ||
-	       err.code ==
-		       -EPERM; /* where there are keys those of nodes are not for this: a refusal is an answer, too */
+	       err.code == -EPERM; /* with keys, those of nodes are not used for this: a refusal is an answer, too */
 }
 
 static void look_for(struct control *control, uint32_t task)
@@ -78,7 +77,7 @@ static void look_for(struct control *control, uint32_t task)
 			 (double)(seen_us - node->away_us) / 1e6);
 }
 
-/* What a node has restored that came back; as soon as it is done. */
+/* Asks a node that has come back what it has restored, as soon as it is done. */
 static void ask_back(struct control *control, uint32_t task)
 {
 	struct star_error err = { 0 };
@@ -103,7 +102,7 @@ static void ask_back(struct control *control, uint32_t task)
 	pthread_mutex_unlock(&control->lock);
 }
 
-/* A checkpoint that does not come is said once, and then every ten minutes. */
+/* A missing checkpoint is logged once, and then every ten minutes. */
 static void look_for_checkpoint(struct control *control)
 {
 	const uint64_t now_us = clock_us();
@@ -173,7 +172,7 @@ void control_watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, 
 	json_object_set_new(json, "away_since", json_string(text));
 }
 
-/* Of a task that is a pair: the standby that workers are told of, and why there is none. Under lock. */
+/* For a task that is a pair: the standby that workers are told of, or why there is none. Under lock. */
 static void put_pair(const struct control *control, uint32_t task, json_t *json)
 {
 	const struct cluster_node *node = &control->nodes[task];
@@ -197,7 +196,7 @@ json_t *control_watch_nodes_json(struct control *control)
 	uint64_t now_us;
 
 	pthread_mutex_lock(&control->lock);
-	now_us = clock_us(); /* not before: a heartbeat may have come while it waited */
+	now_us = clock_us(); /* read after the lock: a heartbeat may have come while it waited */
 	for (uint32_t task = 0; task < control->config->ps_count; task++) {
 		const struct cluster_node *node = &control->nodes[task];
 		json_t *json;

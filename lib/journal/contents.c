@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which lives and streams a folder has. */
+/* Finds the lives and streams in a directory. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static int compare_files(const void *a, const void *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* The names in the folder that are segments'; others are left alone. */
+/* Lists the names of segments in the directory; other names are ignored. */
 static int list_files(struct journal_contents *c, struct star_error *err)
 {
 	DIR *folder = opendir(c->directory);
@@ -110,7 +110,7 @@ struct progress {
 	void *ctx;
 };
 
-/* 1: it has begun; 0: not. */
+/* 1: it has begun; 0: it has not. */
 static int read_stream(const struct journal_contents *c, struct journal_stream *s, const struct progress *progress,
 		       struct star_error *err)
 {
@@ -154,7 +154,7 @@ static bool is_whole_life(const struct journal_contents *c, uint32_t life)
 	return snprintf(path, sizeof(path), "%s/%s", c->directory, name) < (int)sizeof(path) && access(path, F_OK) == 0;
 }
 
-/* All streams of a life whose files begin at `first` and end before `end`. 1: it is there; 0: it never began. */
+/* Reads all streams of a life whose files begin at `first` and end before `end`. 1: it exists; 0: it never began. */
 static int read_life(const struct journal_contents *c, uint32_t first, uint32_t end, struct journal_past_life *life,
 		     const struct progress *progress, struct star_error *err)
 {
@@ -193,7 +193,7 @@ static int read_life(const struct journal_contents *c, uint32_t first, uint32_t 
 	}
 	if (!known)
 		return 0;
-	/* It serves only when all of its streams have begun. */
+	/* A life can be used only when all of its streams have begun. */
 	complete = known->begin.reactors == there && reactors == there;
 	if (!complete && writes)
 		star_error_set(&life->fault, -EBADMSG,
@@ -298,7 +298,7 @@ void journal_contents_free(struct journal_contents *c)
 	free(c);
 }
 
-/* Where the checkpoint is in a stream; UINT64_MAX: nowhere. */
+/* The position of the checkpoint's instant in a stream; UINT64_MAX: there is none. */
 static uint64_t find_instant(const struct journal_stream *s, uint64_t id)
 {
 	for (uint32_t i = s->instants_count; i > 0; i--)
@@ -324,7 +324,7 @@ static bool begins_with(const struct journal_past_life *life, uint64_t id)
 	return true;
 }
 
-/* What a later life has applied must be there. */
+/* Checks that the records which a later life has applied are there. */
 static int check_former(const struct journal_contents *c, const struct journal_past_life *before,
 			const struct journal_past_life *life, struct star_error *err)
 {
@@ -342,7 +342,7 @@ static int check_former(const struct journal_contents *c, const struct journal_p
 	return 0;
 }
 
-/* Whether the life before that of this place is what it goes on from. */
+/* Whether the life at this index continues the one before it. */
 static bool follows(const struct journal_contents *c, uint32_t at)
 {
 	return at > 0 && c->lives[at].goes_on && c->lives[at - 1].number == c->lives[at].after;
@@ -362,7 +362,7 @@ int journal_contents_from(const struct journal_contents *c, uint64_t id, uint32_
 		*first = at;
 		if (begins_with(life, id))
 			return 1;
-		/* What came before a life that starts again is another story. */
+		/* Lives before one that starts from scratch do not belong to its history. */
 		if (!follows(c, at))
 			return 0;
 	}

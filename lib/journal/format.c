@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names and checksums: what the writer and the reader share. */
+/* Names and checksums, shared by writer and reader. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

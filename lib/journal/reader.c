@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One stream: blocks in order, and the records in them. */
+/* Reads one stream: blocks in order, and the records in them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -64,7 +64,10 @@ static int read_error(const struct journal_input *in, const struct journal_file 
 			      name_of(file, name), strerror((int)-code));
 }
 
-/* Opens a file and reads its header. 1: it has one; 0: it has not begun, or has that of another; negative: an error. */
+/*
+ * Opens a file and reads its header. 1: it is this stream's; 0: it has not begun, or has another stream's header;
+ * negative: an error.
+ */
 static int open_segment(struct journal_input *in, const struct journal_file *file, struct journal_segment *header,
 			struct star_error *err)
 {
@@ -86,8 +89,8 @@ static int open_segment(struct journal_input *in, const struct journal_file *fil
 	       header->reactor == file->reactor && header->number == file->number;
 }
 
-/* The block at an offset of the open file into in->memory. 1: it is whole, of this stream, and begins at `position`,
- * or, if that is exact, there. */
+/* Reads the block at an offset of the open file into in->memory. 1: it is complete, of this stream, and begins at
+ * `position`, or at a later one unless that is exact. */
 static int read_block(struct journal_input *in, const struct journal_file *file, uint64_t offset, uint64_t position,
 		      bool exact, struct star_error *err)
 {
@@ -112,8 +115,7 @@ static int read_block(struct journal_input *in, const struct journal_file *file,
 	return block->checksum == journal_block_checksum(block, block + 1);
 }
 
-/* Whether the open file has a whole block from an offset on that lies behind the position: then what is missing is no
- * end. */
+/* Whether the open file has a complete block after the given offset and position: then a gap there is not the end. */
 static int find_later(struct journal_input *in, const struct journal_file *file, uint64_t offset, uint64_t position,
 		      struct star_error *err)
 {
@@ -124,7 +126,7 @@ static int find_later(struct journal_input *in, const struct journal_file *file,
 	return rc;
 }
 
-/* Nothing whole comes where it should: all that is left of the stream must be nothing, too. */
+/* No complete block follows, so the rest of the stream must be empty, too. */
 static int check_end(struct journal_input *in, struct star_error *err)
 {
 	const struct journal_file *at = &in->files[in->file];
@@ -136,7 +138,7 @@ static int check_end(struct journal_input *in, struct star_error *err)
 
 		rc = open_segment(in, &in->files[i], &header, err);
 		if (rc > 0)
-			break; /* it was begun: so what is missing was there */
+			break; /* it was begun, so something is missing before it */
 		if (rc == 0)
 			rc = find_later(in, &in->files[i], JOURNAL_ALIGN, in->position, err);
 	}
@@ -155,7 +157,7 @@ static int other_version(const struct journal_input *in, const struct journal_se
 		in->contents->directory, header->version, JOURNAL_VERSION);
 }
 
-/* How much of a record is still to come. */
+/* How much of a record is still to be read. */
 static uint64_t record_left(const struct journal_input *in)
 {
 	const struct journal_record *record = (const struct journal_record *)(in->buffer + in->at);
@@ -163,7 +165,7 @@ static uint64_t record_left(const struct journal_input *in)
 	return in->left ? record->bytes - in->left : in->skip;
 }
 
-/* Whether a segment's header can be what follows what was read. */
+/* Whether a segment's header can follow what was read. */
 static int check_segment_header(const struct journal_input *in, const struct journal_file *file,
 				const struct journal_segment *header, struct star_error *err)
 {
@@ -177,7 +179,7 @@ static int check_segment_header(const struct journal_input *in, const struct jou
 	return 0;
 }
 
-/* The first file's header, or the next one's. */
+/* Reads the header of the first file, or of the next one. */
 static int next_file(struct journal_input *in, uint32_t file, struct star_error *err)
 {
 	struct journal_segment header;
@@ -190,7 +192,7 @@ static int next_file(struct journal_input *in, uint32_t file, struct star_error 
 	if (rc == 0) {
 		in->file = file;
 		in->offset = 0;
-		/* Where it begins says nothing: any block of it shows that it was begun. */
+		/* The header alone may be left from an earlier use: the file has begun only if it has a block. */
 		return check_end(in, err);
 	}
 	rc = check_segment_header(in, &in->files[file], &header, err);
@@ -207,7 +209,7 @@ static int next_file(struct journal_input *in, uint32_t file, struct star_error 
 	return 0;
 }
 
-/* The next block's payload behind what is left in the buffer. 0: there is none. */
+/* Appends the next block's payload to what is left in the buffer. 0: there is none. */
 static int next_block(struct journal_input *in, struct star_error *err)
 {
 	const struct journal_block *block = (const struct journal_block *)in->memory;

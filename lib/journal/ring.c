@@ -9,7 +9,7 @@
 
 #include "wire/pair.h"
 
-/* The same memory twice, all of it there from now on: a reactor must not wait for the kernel to find some. */
+/* Maps the same memory twice, and makes it resident: a reactor must not wait for page faults. */
 static uint8_t *map_twice(uint64_t bytes)
 {
 	const int fd = memfd_create("journal", MFD_CLOEXEC);
@@ -29,7 +29,7 @@ static uint8_t *map_twice(uint64_t bytes)
 	close(fd);
 	if (memory == MAP_FAILED)
 		return NULL;
-	madvise(memory, 2 * bytes, MADV_DONTDUMP); /* rows */
+	madvise(memory, 2 * bytes, MADV_DONTDUMP); /* core dumps must not contain rows */
 	return memory;
 }
 
@@ -85,7 +85,10 @@ void journal_ring_restart(struct journal_ring *ring)
 
 /* ---- readers ---- */
 
-/* To where all have come. Two may find that out at once: who has found less does not take it back. */
+/*
+ * Moves the tail to the position that all readers have reached. Two readers may do this at once; the one with the lower
+ * result does not move it back.
+ */
 static void move_tail(struct journal_ring *ring)
 {
 	uint64_t least = UINT64_MAX, tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
@@ -114,7 +117,7 @@ void journal_reader_begin(struct journal_ring *ring, enum journal_reader reader,
 {
 	struct journal_end *end = &ring->ends[reader];
 
-	journal_publish(ring); /* nothing is added any more to the record before */
+	journal_publish(ring); /* nothing is added to the previous record any more */
 	end->wait_ns = wait_ns;
 	end->off = end->lost = end->passes = false;
 	__atomic_store_n(&end->at, ring->head, __ATOMIC_SEQ_CST);
@@ -138,9 +141,9 @@ static bool has_lease(const struct journal_ring *ring)
 	return __atomic_load_n(&ring->lease_ns, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Of a standby somebody else says how it goes on, while there is a lease, or the other reader may be what replies wait
- * for next. A disk beside a standby is not needed: its thread may hang, and then does not even say that it has ended.
- */
+/* A reader is lost. While there is a lease, lib/node decides how to go on without the standby; or the other reader may
+ * be what replies wait for next. If there is a standby, the disk is not needed: its thread may hang, and then cannot
+ * even report its end. */
 static void lose_reader(struct journal_ring *ring, enum journal_reader reader)
 {
 	struct journal_end *end = &ring->ends[reader];
@@ -150,7 +153,7 @@ static void lose_reader(struct journal_ring *ring, enum journal_reader reader)
 	for (unsigned r = 0; r < JOURNAL_READERS; r++)
 		left |= ring->ends[r].there;
 	end->passes = left ? reader == JOURNAL_DISK : !has_lease(ring);
-	/* Before anything is written over what it reads. */
+	/* Before anything that it reads is overwritten. */
 	__atomic_store_n(&end->lost, true, __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	move_tail(ring);
@@ -170,18 +173,18 @@ bool journal_has_room(struct journal_ring *ring, uint64_t bytes)
 	for (unsigned r = 0; r < JOURNAL_READERS; r++)
 		if (ring->ends[r].there && journal_reader_at(ring, r) + ring->bytes < ring->head + bytes)
 			lose_reader(ring, r);
-	move_tail(ring); /* a reader may have come on, and not yet have done it */
+	move_tail(ring); /* a reader may have advanced without having moved the tail yet */
 	ring->tail_seen = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	return !ring->lost;
 }
 
-/* Whether replies wait for it. */
+/* Whether replies wait for this reader. */
 static bool is_gated(const struct journal_ring *ring, unsigned reader)
 {
 	return ring->gate.on && ring->gate.readers >> reader & 1;
 }
 
-/* Some reader has not come in time to lag_at. The one that replies wait for does not keep the reactor. */
+/* Some reader has not reached lag_at in time. If replies wait for it, it does not hold up the reactor. */
 static void look_who_is_late(struct journal_ring *ring)
 {
 	bool slow = false, late = false;
@@ -218,7 +221,7 @@ void journal_look(struct journal_ring *ring, uint64_t now_ns)
 	ring->slow |= ring->fenced;
 }
 
-/* One look more at a reader that does not come on. */
+/* Counts another check in which a reader has not advanced. */
 static void count_wait(uint64_t *looked_ns, uint64_t *waited_ns, uint64_t now_ns)
 {
 	if (*looked_ns && now_ns > *looked_ns)
@@ -231,7 +234,7 @@ static bool is_over(const struct journal_end *end, uint64_t waited_ns)
 	return __atomic_load_n(&end->off, __ATOMIC_RELAXED) || waited_ns > end->wait_ns;
 }
 
-/* Of the readers for whose sake the reactor waits, those that it has waited for long enough. */
+/* Gives up those readers for which the reactor has waited long enough. */
 static bool give_up(struct journal_ring *ring)
 {
 	bool some = false;
@@ -262,7 +265,7 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
 		ring->looked_ns = ring->waited_ns = 0;
 		return false;
 	}
-	if (ring->fenced) { /* somebody else decides how long */
+	if (ring->fenced) { /* lib/node decides how long */
 		ring->looked_ns = ring->waited_ns = 0;
 		return true;
 	}
@@ -287,7 +290,7 @@ static void gate_mark(struct journal_gate *gate, uint64_t position)
 	gate->marks[(gate->first + gate->count - 1) % JOURNAL_GATE_MARKS] = position;
 }
 
-/* Everything up to the head is behind a mark now. */
+/* A mark now covers everything up to the head. */
 static void note_mark(struct journal_ring *ring)
 {
 	ring->marked = ring->head;
@@ -328,7 +331,7 @@ void journal_gate_wait(struct journal_ring *ring, uint64_t now_ns)
 		gate->looked_ns = gate->waited_ns = 0;
 }
 
-/* To where the readers have come that replies wait for, and that still read. */
+/* The position reached by the readers that replies wait for, and that still read. */
 static uint64_t gated_to(const struct journal_ring *ring)
 {
 	uint64_t least = UINT64_MAX;
@@ -366,7 +369,7 @@ uint64_t journal_durable_at(const struct journal_ring *ring)
 {
 	if (gated_to(ring) == UINT64_MAX)
 		return 0;
-	return ring->lost ? UINT64_MAX : ring->head; /* lost: what was written last may not be there */
+	return ring->lost ? UINT64_MAX : ring->head; /* lost: the last records may not be there */
 }
 
 /* ---- marks ---- */
@@ -390,11 +393,11 @@ void journal_instant(struct journal_ring *ring, uint64_t id)
 		return;
 	instant->id = id;
 	note_mark(ring);
-	if (id == PAIR_INSTANT) { /* what is to be known of a checkpoint stays */
+	if (id == PAIR_INSTANT) { /* the last checkpoint's instant must stay known */
 		journal_publish(ring);
 		return;
 	}
-	/* Between these two nobody takes the new position for that of the checkpoint before. */
+	/* Between these two stores no reader may take the new position for that of the previous checkpoint. */
 	__atomic_store_n(&ring->instant_id, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&ring->instant_at, at, __ATOMIC_RELEASE);
 	__atomic_store_n(&ring->instant_id, id, __ATOMIC_RELEASE);

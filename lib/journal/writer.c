@@ -18,18 +18,18 @@
 
 enum {
 	PACE_US = 1000,		 /* between two writes, unless more than ... */
-	HURRY_BYTES = 256 << 10, /* ... waits */
+	HURRY_BYTES = 256 << 10, /* ... is waiting */
 	SEGMENTS_MAX = 65536,
-	FREE_MAX = 2, /* kept to be used again */
+	FREE_MAX = 2, /* files that are kept for reuse */
 	FILE_MODE = 0640,
-	LOOK_US = 1000000, /* between two looks at the files */
-	LOOK_MAX = 64,	   /* of the files at a time; the others come next */
+	LOOK_US = 1000000, /* between two checks of the files */
+	LOOK_MAX = 64,	   /* files per check; the others are checked next time */
 };
 
-/* A file of the stream; those that are not needed any more come first. */
+/* A file of the stream. Files that are no longer needed come first. */
 struct segment {
 	uint32_t number;
-	uint64_t position; /* of its first payload */
+	uint64_t position; /* position of its first payload byte */
 };
 
 struct journal_writer {
@@ -41,15 +41,15 @@ struct journal_writer {
 	struct journal_ring *ring;
 	pthread_t thread;
 	bool stop, threaded;
-	/* the thread's */
+	/* used by the thread only */
 	int fd, folder;
 	bool direct, synced; /* O_DIRECT; RWF_DSYNC */
-	uint64_t offset;     /* where the next block goes */
-	uint64_t record_at;  /* where the first record begins that is in no block yet */
-	bool sums;	     /* there is a record of JOURNAL_SUMS before it */
+	uint64_t offset;     /* of the next block */
+	uint64_t record_at;  /* position of the first record that is in no block yet */
+	bool sums;	     /* a record of JOURNAL_SUMS comes before it */
 	struct segment *segments;
 	uint32_t segments_count, unneeded;
-	uint32_t look_at; /* the next of them to be looked at */
+	uint32_t look_at; /* the next file to be checked */
 	uint64_t looked_us;
 	uint8_t *block;
 	/* under lock */
@@ -87,8 +87,8 @@ static int fail_write(struct journal_writer *w, int code, const char *what, cons
 	return code;
 }
 
-/* Unbuffered and synced as far as the file system can: it may say so when a file is opened, or only when it is
- * written. */
+/* Writes unbuffered and synchronously if the file system can. It may refuse this when a file is opened, or only when it
+ * is written. */
 static bool refuses(struct journal_writer *w, int code)
 {
 	if (code == EINVAL && w->direct && fcntl(w->fd, F_SETFL, 0) == 0) {
@@ -123,7 +123,7 @@ static struct segment *last_segment(struct journal_writer *w)
 	return &w->segments[w->segments_count - 1];
 }
 
-/* One that is not needed any more gets the name; else there is a new file. */
+/* Renames a file that is not needed any more, or creates a new one. */
 static int open_segment(struct journal_writer *w, const char *name)
 {
 	char old[JOURNAL_NAME_MAX];
@@ -133,7 +133,7 @@ static int open_segment(struct journal_writer *w, const char *name)
 		journal_segment_name(old, w->life.number, w->reactor, w->segments[0].number);
 		if (renameat(w->folder, old, w->folder, name) < 0)
 			return fail_write(w, -errno, "renamed", old);
-		/* Before its header is another's: the old name would have a file of the new number. */
+		/* Before its header is overwritten: otherwise a file could have the old name with the new number. */
 		if (fsync(w->folder) < 0)
 			return fail_write(w, -errno, "synced", "folder");
 		memmove(w->segments, w->segments + 1, --w->segments_count * sizeof(*w->segments));
@@ -160,7 +160,7 @@ static int over_limit(struct journal_writer *w)
 	return -EFBIG;
 }
 
-/* The next file, whose first payload is of that position. */
+/* Begins the next file, whose first payload has this position. */
 static int begin_segment(struct journal_writer *w, uint64_t position)
 {
 	const uint32_t number = w->segments_count ? last_segment(w)->number + 1 : 1;
@@ -194,7 +194,7 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 		close(w->fd);
 	w->fd = -1;
 	rc = open_segment(w, name);
-	/* All of it is there before a block is: a full disk is found here. */
+	/* The file is allocated before it gets a block, so that a full disk is noticed here. */
 	if (rc == 0) {
 		rc = -posix_fallocate(w->fd, 0, (off_t)w->life.segment_bytes);
 		if (rc < 0)
@@ -208,7 +208,7 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 	if (rc == 0 && fsync(w->folder) < 0)
 		rc = fail_write(w, -errno, "synced", "folder");
 	if (rc < 0) {
-		/* Nothing is in it, and others need its room. */
+		/* It is empty, and others need the space. */
 		unlinkat(w->folder, name, 0);
 		return rc;
 	}
@@ -217,13 +217,13 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 	return 0;
 }
 
-/* Where the journal ends on disk. */
+/* The position at which the journal on disk ends. */
 static uint64_t written_to(const struct journal_writer *w)
 {
 	return w->ring->ends[JOURNAL_DISK].at;
 }
 
-/* A block is there, which may end in the middle of a record. */
+/* A block was written; it may end in the middle of a record. */
 static void follow_records(struct journal_writer *w, const struct journal_block *block)
 {
 	while (w->record_at < block->position + block->bytes) {
@@ -236,7 +236,7 @@ static void follow_records(struct journal_writer *w, const struct journal_block 
 	}
 }
 
-/* The ring has gone on without its reader: something waited for the disk for too long. */
+/* The ring has gone on without its reader, because something waited for the disk for too long. */
 static int cut_off(struct journal_writer *w)
 {
 	struct star_error err;
@@ -249,7 +249,7 @@ static int cut_off(struct journal_writer *w)
 	return err.code;
 }
 
-/* A block of what is there, up to `published`. */
+/* Writes a block of what is in the ring, up to `published`. */
 static int write_block(struct journal_writer *w, uint64_t published)
 {
 	struct journal_ring *ring = w->ring;
@@ -294,7 +294,7 @@ static int write_block(struct journal_writer *w, uint64_t published)
 	return 0;
 }
 
-/* Files that end before a record begins are not needed any more; some of them are kept to be used again. */
+/* Releases files that end before the first record that is needed; some are kept for reuse. */
 static void drop_before(struct journal_writer *w, uint64_t position)
 {
 	char name[JOURNAL_NAME_MAX];
@@ -310,7 +310,7 @@ static void drop_before(struct journal_writer *w, uint64_t position)
 	memmove(w->segments, w->segments + gone, w->segments_count * sizeof(*w->segments));
 }
 
-/* What a checkpoint that counts makes of no use, if all is written that takes its place. */
+/* Releases what a committed checkpoint makes unnecessary, once everything that replaces it is written. */
 static void keep_from(struct journal_writer *w)
 {
 	struct journal_ring *ring = w->ring;
@@ -332,7 +332,7 @@ static void keep_from(struct journal_writer *w)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Something that a restart needs was removed, moved or cut while the node runs: by nobody who knew of it. */
+/* Something that a restart needs was removed, moved or truncated while the node runs. */
 static void miss(struct journal_writer *w, const char *what)
 {
 	struct star_error err;
@@ -343,7 +343,7 @@ static void miss(struct journal_writer *w, const char *what)
 	set_failed(w, &err);
 }
 
-/* Of what is not there at all; where the file system does not answer, writes will tell. */
+/* Only if the file does not exist; if the file system does not answer, writes will show that. */
 static bool is_gone(int rc)
 {
 	return rc < 0 && (errno == ENOENT || errno == ENOTDIR);
@@ -368,7 +368,7 @@ static bool has_segment(const struct journal_writer *w, uint32_t i, char name[st
 	return !is_gone(rc) && (rc < 0 || (uint64_t)stat.st_size >= w->life.segment_bytes);
 }
 
-/* Whether all is there that a restart would read: an operator may have made room in the wrong place. */
+/* Whether everything is there that a restart would read: an operator may have deleted the wrong files. */
 static void look_at_files(struct journal_writer *w, uint64_t now_us)
 {
 	const uint64_t former = __atomic_load_n(&w->former_bytes, __ATOMIC_ACQUIRE);
@@ -393,7 +393,7 @@ static void look_at_files(struct journal_writer *w, uint64_t now_us)
 			return;
 		}
 	}
-	/* Unless they were to go meanwhile. */
+	/* Unless they were released meanwhile. */
 	if (former && journal_bytes(w->directory, w->life.number - 1) < former &&
 	    __atomic_load_n(&w->former_bytes, __ATOMIC_ACQUIRE) == former)
 		miss(w, "a file of a former life");
@@ -419,7 +419,7 @@ static void *writer_loop(void *arg)
 		const uint64_t begun_us = clock_us();
 		uint64_t published, left_us;
 
-		/* Before what is published is looked at: nothing comes after it. */
+		/* Read before `published`: nothing is published after a stop. */
 		stop = __atomic_load_n(&w->stop, __ATOMIC_ACQUIRE);
 		published = __atomic_load_n(&w->ring->published, __ATOMIC_ACQUIRE);
 		while (!has_failed(w) && written_to(w) != published && write_block(w, published) == 0 &&
@@ -458,7 +458,7 @@ struct journal_writer *journal_writer_create(const struct journal_life *life, ui
 	w->former = former;
 	w->limit_bytes = life->limit_bytes;
 	w->ring = ring;
-	ring->ends[JOURNAL_DISK].off = false; /* whoever has tried before is gone */
+	ring->ends[JOURNAL_DISK].off = false; /* the thread that had tried before is gone */
 	w->record_at = written_to(w);
 	w->fd = -1;
 	w->synced = true;
@@ -545,7 +545,7 @@ void journal_writer_figures(struct journal_writer *w, struct journal_figures *su
 	if (w->figures.failed && why)
 		*why = w->why;
 	pthread_mutex_unlock(&w->lock);
-	/* A ring whose other reader goes on goes on itself. */
+	/* A ring with another reader goes on. */
 	if (!failed)
 		sum->lag_bytes += __atomic_load_n(&w->ring->published, __ATOMIC_ACQUIRE) - at;
 	sum->waits += __atomic_load_n(&w->ring->waits, __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is checked of each message before anything of it is used. */
+/* Checks each message before anything in it is used. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

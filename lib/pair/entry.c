@@ -74,7 +74,7 @@ int pair_entry_print(const struct pair_entry *entry, const char *own, const char
 	return 0;
 }
 
-/* The other node is in the register as the primary, and this one takes it to be itself. */
+/* The register names the other node as the primary, and this one takes itself for it. */
 static int lead_of_other(const struct pair_entry *now, uint64_t generation, struct star_error *err)
 {
 	if (now->generation > generation)
@@ -87,7 +87,7 @@ static int lead_of_other(const struct pair_entry *now, uint64_t generation, stru
 			      now->generation, generation);
 }
 
-/* A standby is to take its primary's place. */
+/* A standby wants to take its primary's place. */
 static int next_of_standby(const struct pair_entry *now, enum pair_claim claim, uint64_t generation,
 			   struct star_error *err)
 {
@@ -97,7 +97,7 @@ static int next_of_standby(const struct pair_entry *now, enum pair_claim claim, 
 			"etcd does not know the pair any more: only starctl promote makes a node take over");
 	if (!now->there || now->mine)
 		return 0;
-	/* Whoever has agreed may have been tired of waiting, and serves. */
+	/* The node that has agreed may have stopped waiting, and may serve again. */
 	if (claim == PAIR_CLAIM_AGREED)
 		return now->generation > generation ? lead_of_other(now, generation, err) : 0;
 	if (!now->paired)
@@ -112,8 +112,8 @@ static int next_of_standby(const struct pair_entry *now, enum pair_claim claim, 
 	return 0;
 }
 
-/* A primary that has closed for the other node serves again, as long as that one never has: its claim, if there is one,
- * follows this node's generation at once, and is not made good yet. */
+/* A primary that has closed for the other node serves again, provided that the other has never served: its claim, if
+ * there is one, directly follows this node's generation, and is not completed. */
 static int next_of_closed(const struct pair_entry *now, uint64_t generation, struct star_error *err)
 {
 	if (!now->there)
@@ -153,12 +153,12 @@ int pair_entry_next(const struct pair_entry *now, enum pair_claim claim, uint64_
 			return star_error_set(err, -ESTALE, "etcd says that the other node is the primary");
 		return 0;
 	case PAIR_CLAIM_BACK:
-		next->generation = last + 2; /* the other one may have written down that it is to have the next */
+		next->generation = last + 2; /* the other node may have recorded that the next one is its own */
 		return next_of_closed(now, generation, err);
 	case PAIR_CLAIM_AGREED:
 	case PAIR_CLAIM_TOLD:
 	case PAIR_CLAIM_FOUND:
-		/* Once more, as its answer was lost, or it could not serve after it. */
+		/* A repetition: the answer was lost, or the node could not serve afterwards. */
 		again = now->there && now->mine && now->taking;
 		next->generation = again ? now->generation : last + 1;
 		next->taking = true;

@@ -17,8 +17,8 @@ enum { POLL_US_MAX = 100000 };
 
 struct pair_link {
 	int fd;
-	struct secure_link *tls;       /* NULL: in clear */
-	struct jsonrpc_client *client; /* whose the two are, of who has connected */
+	struct secure_link *tls;       /* NULL: not encrypted */
+	struct jsonrpc_client *client; /* owns fd and tls on the connecting side */
 };
 
 struct pair_link *pair_link_connect(const char *source, const struct secure_keys *keys, const char *address,
@@ -115,7 +115,7 @@ void pair_link_wait(const struct pair_link *link, int writes, uint32_t us, int f
 		ppoll(p, fd < 0 ? 1 : 2, &time, NULL);
 }
 
-/* How an attempt ended: 1: another one may be made. */
+/* The result of an attempt: 1: try again. */
 static int await_link(const struct pair_link *link, ssize_t n, int writes, uint64_t until_us)
 {
 	struct pollfd p = { .fd = link->fd, .events = writes ? POLLOUT : POLLIN };
@@ -159,7 +159,9 @@ int pair_link_write_all(struct pair_link *link, const void *from, size_t bytes, 
 	return rc < 0 ? rc : 0;
 }
 
-/* A hello or an answer; of what does not begin as this version's the head alone, by which it is refused. */
+/*
+ * Reads a hello or an answer. If it does not begin as this version's do, only the head is read, by which it is refused.
+ */
 static int read_from_head(struct pair_link *link, void *to, size_t bytes, uint64_t until_us)
 {
 	const size_t head_bytes = offsetof(struct pair_hello, checksum);

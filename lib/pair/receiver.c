@@ -17,9 +17,9 @@ struct pair_receiver {
 	uint32_t reactors;
 	bool ended, catalogue_came, leased;
 	uint64_t ping;
-	char *catalogue; /* as far as it has come */
+	char *catalogue; /* as much as has arrived */
 	size_t catalogue_bytes;
-	size_t have; /* bytes of the frame */
+	size_t have; /* bytes of the frame that have arrived */
 	union {
 		struct pair_frame frame;
 		uint8_t bytes[sizeof(struct pair_frame) + PAIR_PAYLOAD_MAX];
@@ -52,7 +52,7 @@ static void hold_close(struct pair_stream *s)
 		close(s->fd);
 }
 
-/* The file is there before it is written to: a full disk is an error here, and not a signal later. */
+/* Allocates the file before it is written, so that a full disk is an error here, and not a signal later. */
 static int hold_room(struct pair_stream *s, size_t bytes, struct star_error *err)
 {
 	size_t wanted = (s->used + bytes + GROW_BYTES - 1) / GROW_BYTES * GROW_BYTES;
@@ -75,7 +75,7 @@ static int hold_room(struct pair_stream *s, size_t bytes, struct star_error *err
 	return 0;
 }
 
-/* What lies before `behind` is done with. */
+/* Everything before `behind` is no longer needed. */
 static void hold_drop(struct pair_stream *s, size_t behind)
 {
 	s->used -= behind;
@@ -125,7 +125,7 @@ static void note_record(struct pair_stream *s, const struct journal_record *reco
 	}
 }
 
-/* The records that are whole by now. */
+/* Parses the records that are complete. */
 static int parse(struct pair_stream *s, struct star_error *err)
 {
 	while (s->used - s->parsed >= sizeof(struct journal_record)) {
@@ -139,7 +139,7 @@ static int parse(struct pair_stream *s, struct star_error *err)
 		note_record(s, record);
 		if (is_instant(record)) {
 			s->instant = true;
-			hold_drop(s, s->parsed); /* the snapshot has it */
+			hold_drop(s, s->parsed); /* these changes are in the snapshot */
 		}
 	}
 	return 0;
@@ -155,7 +155,7 @@ static int apply(struct pair_receiver *r, uint32_t reactor, struct star_error *e
 	rc = r->ops.records(r->ops.ctx, reactor, s->memory, s->marked, err);
 	if (rc < 0)
 		return rc;
-	/* A mark behind them: so the sessions are among what was applied. */
+	/* A mark follows them, so the sessions are among what was applied. */
 	s->whole |= s->sessions;
 	hold_drop(s, s->marked);
 	return 0;
