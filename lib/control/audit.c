@@ -19,7 +19,7 @@
 struct queued {
 	struct audit_event event;
 	struct timespec time;
-	uint64_t failures; /* queued with it; 0: an ordinary event */
+	uint64_t failures; /* counted so far, including this one; 0: it is not a failure */
 };
 
 struct audit {

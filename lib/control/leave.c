@@ -81,8 +81,8 @@ static bool is_closed(struct control *control)
 	return closed;
 }
 
-/* Whether it has served anything that can be saved, that is, has a layout, and should be saved. If PS task 0 is told so
- * without need, the others' last checkpoint would fail. */
+/* Whether it has served anything that can be saved, that is, has a layout, and should be saved. PS task 0's setting
+ * counts for all nodes: one that is not saved would lose its rows, while the others keep theirs. */
 static bool is_to_be_saved(struct control *control)
 {
 	bool saved;

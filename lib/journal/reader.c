@@ -192,7 +192,7 @@ static int next_file(struct journal_input *in, uint32_t file, struct star_error 
 	if (rc == 0) {
 		in->file = file;
 		in->offset = 0;
-		/* The header alone may be left from an earlier use: the file has begun only if it has a block. */
+		/* Without a valid header, any block in the file still shows that it was begun. */
 		return check_end(in, err);
 	}
 	rc = check_segment_header(in, &in->files[file], &header, err);

@@ -10,11 +10,11 @@
 
 enum { BATCH_BYTES = JOURNAL_RECORD_MAX, BATCHES = 8, WAIT_US = 60000000 };
 
-/* Of a record that no journal has: a life is over. */
+/* A kind that no journal has: the end of a life. */
 enum { LIFE_END = UINT16_MAX };
 struct life_end {
 	struct journal_record record;
-	uint32_t lives; /* with those after it that have left nothing */
+	uint32_t lives; /* including lives after it that have left nothing */
 	uint32_t reserved;
 };
 
@@ -32,13 +32,16 @@ struct node_apply {
 	struct node *node;
 	const char *what;
 	uint32_t first_reactor, cluster_reactors;
-	bool same; /* each stream has its reactor */
-	/* By stream and object, where a filter has forgotten all: counts behind this position stand. NULL: all do. */
+	bool same; /* each stream goes to the reactor of the same number */
+	/*
+	 * By stream and object: where a filter has forgotten everything, only counts after this position are valid.
+	 * NULL: all are.
+	 */
 	uint64_t (*cleared)[WIRE_OBJECTS_MAX + 1];
-	bool clearing; /* these are looked for, and nothing else is applied */
+	bool clearing; /* only these records are looked for, and nothing else is applied */
 	uint64_t rows;
 	unsigned filling[WIRE_REACTORS_MAX];
-	struct batch batches[]; /* BATCHES of each reactor */
+	struct batch batches[]; /* BATCHES per reactor */
 };
 
 /* ---- on a reactor ---- */
@@ -116,7 +119,7 @@ static int flush(struct node_apply *a, unsigned shard, struct star_error *err)
 	return settle(a, shard, batch_of(a, shard), err);
 }
 
-/* Room for a record in a shard's batch. */
+/* Gets room for a record in a shard's batch. */
 static int take(struct node_apply *a, unsigned shard, uint32_t bytes, struct journal_record **to,
 		struct star_error *err)
 {
@@ -152,7 +155,7 @@ static int add_to_all(struct node_apply *a, const struct journal_record *record,
 
 /* ---- records ---- */
 
-/* One row or key of a run, as a run of its own. */
+/* Adds one row or key of a run, as a run of its own. */
 static int add_row(struct node_apply *a, const struct checkpoint_run *run, const uint8_t *row, unsigned shard,
 		   struct star_error *err)
 {
@@ -197,7 +200,7 @@ static int route(struct node_apply *a, const struct object_spec *spec, const str
 	return rc;
 }
 
-/* What requests mean by an object, if it is there in its generation. */
+/* The object that requests mean, if it exists in that generation. */
 static const struct object_spec *find_object(const struct node *node, uint32_t object)
 {
 	const uint32_t id = object_id_of(object);
@@ -238,7 +241,7 @@ static int apply_outcome(struct node_apply *a, uint32_t stream, const struct jou
 
 	if (record->bytes != bytes)
 		return star_error_set(err, -EBADMSG, "%s has an outcome of %u bytes", a->what, record->bytes);
-	/* With other reactors workers have other channels. */
+	/* With another number of reactors workers have other channels, so outcomes of their sessions do not apply. */
 	return a->same ? add_record(a, stream, record, err) : 0;
 }
 
@@ -308,7 +311,7 @@ bool node_bloom_shards(const struct node *node, uint32_t first_reactor, uint32_t
 	return true;
 }
 
-/* Rows of a run, as a record for one shard: as many as a batch has room for at a time. */
+/* Adds rows of a run, as records for one shard: as many at a time as fit into a batch. */
 static int add_rows(struct node_apply *a, unsigned shard, const struct checkpoint_run *run, const uint8_t *rows,
 		    struct star_error *err)
 {
@@ -393,7 +396,7 @@ int node_apply_life_end(struct node_apply *a, uint32_t lives, struct star_error 
 	return add_to_all(a, &end.record, err);
 }
 
-/* All batches of all reactors. */
+/* Settles all batches of all reactors. */
 static int settle_all(struct node_apply *a, struct star_error *err)
 {
 	struct star_error ignored;
@@ -457,7 +460,7 @@ int node_apply_destroy(struct node_apply *a, struct star_error *err)
 	free(a->cleared);
 	a->cleared = NULL;
 	for (unsigned i = 0; i < a->node->shards_count * BATCHES; i++) {
-		/* What a reactor may still come to must live on, and so must all of them. */
+		/* A batch that a reactor may still process must not be freed, and so none is. */
 		stays |= a->batches[i].posted;
 		if (!a->batches[i].posted)
 			free(a->batches[i].records);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames, captured by the reactors for an administrator (lib/reactor/capture.h): begun by one call, and taken by
- * others. One capture at a time; it ends when nobody has taken anything for a while. The executor's thread, but for
- * node_capture_watch.
+ * Frames captured by the reactors for an administrator (lib/reactor/capture.h): one call begins it, others fetch the
+ * frames. There is one capture at a time; it ends when nobody has fetched anything for a while. On the executor's
+ * thread, except for node_capture_watch.
  */
 #include "node/capture.h"
 
@@ -22,17 +22,17 @@ enum {
 	LEASE_US = 10000000,
 	TAKE_BYTES = 2 << 20,
 	TAKE_FRAMES = 20000,
-	/* Reactors receive for each other, and the kernel stops them at times: a frame may be in its ring later than
-	 * the reply to it in another one. Younger ones are not given yet, so that a file is in order. */
+	/* Reactors receive for each other, and may be preempted: a frame may be in its ring later than the reply to it
+	 * is in another one. Frames younger than this are not returned yet, so that a file is in order. */
 	ORDER_NS = 50000000,
 };
 
 struct node_capture {
-	pthread_mutex_t lock; /* protects the rest */
-	uint32_t id;	      /* of the last one that was begun */
+	pthread_mutex_t lock; /* protects the members below */
+	uint32_t id;	      /* of the capture that was begun last */
 	bool on;
-	uint64_t asked_us; /* when somebody last took something */
-	uint64_t end_ns;   /* what is younger is not of the capture any more; UINT64_MAX: it goes on */
+	uint64_t asked_us; /* when frames were last fetched */
+	uint64_t end_ns;   /* younger frames do not belong to the capture; UINT64_MAX: it is running */
 	struct reactor_capture *of[WIRE_REACTORS_MAX];
 };
 
@@ -75,7 +75,7 @@ static int capture_set(struct shard *shard, struct reactor_capture *capture, str
 	return node_ask_copy(shard, &question.message, sizeof(question), err);
 }
 
-/* A ring whose reactor does not answer may still be written to: it is left, and lost. Under the lock. */
+/* If a reactor does not answer, it may still write to its ring: the ring is leaked. Under the lock. */
 static void capture_end(struct node *node, struct node_capture *c)
 {
 	struct star_error err;
@@ -258,7 +258,7 @@ static json_t *frame_json(const struct reactor_capture_frame *frame, unsigned re
 			 (json_int_t)frame->bytes, json_stringn_nocheck(text, 2 * (size_t)frame->taken));
 }
 
-/* The ring with the oldest frame that is not younger than until_ns, or the number of rings. */
+/* The ring with the oldest frame that is not younger than until_ns; the number of rings if there is none. */
 static unsigned oldest_ring(const struct node_capture *c, unsigned rings, uint64_t until_ns)
 {
 	struct reactor_capture_frame frame;
@@ -274,7 +274,7 @@ static unsigned oldest_ring(const struct node_capture *c, unsigned rings, uint64
 	return oldest;
 }
 
-/* In the order of their times, up to a bound; true: there are more. */
+/* Takes frames in the order of their times, up to a limit; true: there are more. */
 static bool take_frames(struct node_capture *c, unsigned rings, uint64_t until_ns, json_t *frames)
 {
 	struct reactor_capture_frame frame;

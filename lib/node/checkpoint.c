@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's part of a checkpoint: reactors put blocks of rows into rings as their turns have time for it, one thread
- * writes them to the reactors' files. Checksums and disks are its business: a reactor never waits for either, it only
- * finds no empty block.
+ * A node's part of a checkpoint: reactors put blocks of rows into rings when their turns have time for it, and one
+ * thread writes them to the reactors' files. Checksums and disks are the thread's business: a reactor never waits for
+ * either, but at times finds no empty block.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -37,22 +37,22 @@ struct part {
 
 struct node_checkpoint {
 	struct node *node;
-	pthread_mutex_t lock; /* protects what follows it, but for parts, which are the thread's while there is one */
+	pthread_mutex_t lock; /* protects the members below, except for parts while the thread runs */
 	struct control_checkpoint now;
 	enum state state;
 	bool give_up, threaded;
 	pthread_t thread;
-	uint64_t kept; /* the id of the last one that counts */
+	uint64_t kept; /* the id of the last committed one */
 	uint64_t bytes;
 	struct star_error err;
-	/* what has happened since the last one began, so that a full one follows; NULL: nothing known */
+	/* why the next one must be a full one; NULL: no reason */
 	const char *no_delta;
-	struct ckpt_claim claim; /* the thread's that asks for new ones; its folder is under claim_lock */
+	struct ckpt_claim claim; /* of the thread that requests new ones; claim_lock protects its folder */
 	pthread_mutex_t claim_lock;
-	bool saving; /* the same: one was begun that has not come to its end */
+	bool saving; /* likewise: one was begun and has not ended */
 	struct node_lineage line;
-	struct ckpt_dropped dropped; /* the executor's */
-	uint64_t last;		     /* that was written, and the checksum of its manifest */
+	struct ckpt_dropped dropped; /* used by the executor */
+	uint64_t last;		     /* the id of the last one written, and the checksum of its manifest */
 	uint32_t last_sum;
 	struct part parts[WIRE_REACTORS_MAX];
 };
@@ -99,7 +99,7 @@ static bool goes_on(void *ctx)
 	return !is_given_up(ctx);
 }
 
-/* Writes what a reactor has ready; returns how many blocks, or a negative errno. */
+/* Writes the blocks that a reactor has ready; returns their number, or a negative errno. */
 static int write_ready(struct node_checkpoint *c, unsigned reactor, struct star_error *err)
 {
 	struct part *part = &c->parts[reactor];
@@ -122,7 +122,7 @@ static int write_ready(struct node_checkpoint *c, unsigned reactor, struct star_
 	return written;
 }
 
-/* The reactor has given it up. */
+/* The reactor has abandoned the snapshot. */
 static int snapshot_lost(const struct service_snapshot *snapshot, unsigned reactor, struct star_error *err)
 {
 	const int status = service_snapshot_status(snapshot);
@@ -222,14 +222,14 @@ static void *write_checkpoint(void *arg)
 	struct node_checkpoint *c = arg;
 	struct star_error err = { 0 };
 	int rc = open_files(c, &err);
-	/* A life that begins meanwhile has no instant of it, and goes on from a later one. */
+	/* A life that begins meanwhile has no instant of this checkpoint, and continues a later one. */
 	const bool instants = node_journal_gets_instants(c->node);
 
 	if (rc == 0)
 		rc = begin_snapshots(c, &err);
 	if (rc == 0)
 		rc = write_all(c, &err);
-	/* A checkpoint counts only if each task's journal goes on from it. */
+	/* A checkpoint is committed only if each task's journal continues it. */
 	if (rc == 0 && instants)
 		rc = node_journal_settle(c->node, c->now.id, part_sum(c), goes_on, c, &err);
 	if (rc < 0)
@@ -245,7 +245,7 @@ static void *write_checkpoint(void *arg)
 	return NULL;
 }
 
-/* Ends the thread, if there is one; what it wrote does not count unless kept. */
+/* Ends the thread, if there is one; what it has written is invalid unless kept. */
 static void finish_checkpoint(struct node_checkpoint *c, bool kept)
 {
 	bool written;
@@ -265,16 +265,16 @@ static void finish_checkpoint(struct node_checkpoint *c, bool kept)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Zeroed memory, all of it there from now on: a reactor must not wait for the kernel to find some. */
+/* Zeroed and resident memory: a reactor must not wait for page faults. */
 static void *map(size_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return NULL;
-	/* Marks are looked up in any order, beside rows in huge pages. */
+	/* Marks are accessed in any order, beside rows in huge pages. */
 	madvise(memory, bytes, MADV_HUGEPAGE);
-	madvise(memory, bytes, MADV_DONTDUMP); /* rows */
+	madvise(memory, bytes, MADV_DONTDUMP); /* core dumps must not contain rows */
 	if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
 		return memory;
 	munmap(memory, bytes);
@@ -326,7 +326,7 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 	pthread_mutex_init(&c->claim_lock, NULL);
 	node_lineage_init(&c->line, node->config);
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
-	/* Of a pair the one that serves has it. */
+	/* For a pair, the node that serves has it. */
 	if (node->config->task_index == 0 && !node->config->standby_peer[0])
 		node_checkpoint_own(c);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
@@ -418,7 +418,7 @@ int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)
 
 void node_checkpoint_leave(struct node_checkpoint *c)
 {
-	/* Who has it may wait for a disk. */
+	/* The holder of the lock may be waiting for a disk. */
 	if (!c || pthread_mutex_trylock(&c->claim_lock) != 0)
 		return;
 	if (!c->saving)
@@ -426,7 +426,7 @@ void node_checkpoint_leave(struct node_checkpoint *c)
 	pthread_mutex_unlock(&c->claim_lock);
 }
 
-/* It counts, or not. */
+/* Ends a checkpoint, committed or not. */
 static void end_save(struct node_checkpoint *c)
 {
 	ckpt_claim_written(&c->claim);
@@ -435,7 +435,10 @@ static void end_save(struct node_checkpoint *c)
 	pthread_mutex_unlock(&c->claim_lock);
 }
 
-/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
+/*
+ * Claims the directory at the start, so that nobody imports into it. Otherwise a save finds out who owns it: by then it
+ * may be free.
+ */
 void node_checkpoint_own(struct node_checkpoint *c)
 {
 	if (!c || node_checkpoint_claim(c, NULL) < 0)
@@ -450,7 +453,7 @@ int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, 
 	return node_lineage_next(&c->line, partial, id, err);
 }
 
-/* What is there under its id must be it. */
+/* Whether the checkpoint with that id in the directory is the one that this node wrote last. */
 static bool is_last(const struct node_checkpoint *c, uint64_t parent)
 {
 	return parent && parent == c->last;
@@ -518,7 +521,7 @@ static int delta_possible(struct node_checkpoint *c, uint64_t parent, struct sta
 	return 0;
 }
 
-/* A last checkpoint does not count: the node goes on. */
+/* The last checkpoint was not committed, so the node goes on. */
 static void open_again(struct node *node)
 {
 	struct star_error err = { 0 };
@@ -615,7 +618,7 @@ void node_checkpoint_end(void *ctx, uint64_t id, bool kept, uint32_t sum)
 
 	if (checkpoint_state(c) != IDLE && c->now.id == id) {
 		finish_checkpoint(c, kept);
-		/* PS task 0 has known it since the manifest was there. */
+		/* PS task 0 has known it since the manifest was written. */
 		if (kept && node->config->task_index)
 			node_journal_counts(node, id, sum);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of a checkpoint as their nodes told of them. */
+/* The files of a checkpoint, as nodes have reported them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

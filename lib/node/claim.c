@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What nodes of one machine must not share: data addresses, and, if they are to be fast, cores.
+ * What nodes on one machine must not share: data addresses and, if they are to be fast, cores.
  *
- * A data address has one owner. A packet socket is given every frame, whoever else has one: two owners, appliances or
+ * A data address has one owner. A packet socket gets every frame, whoever else gets it, too. Two owners, appliances or
  * kernel, would both answer, and end each other's connections by RST. So an address that the kernel has is refused, and
- * an appliance claims its own by an abstract Unix socket: the name is this network namespace's, and goes with the
- * process.
+ * an appliance claims its own by an abstract Unix socket: the name belongs to the network namespace, and disappears
+ * with the process.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -66,7 +66,7 @@ static int check_kernel(const char *host, struct star_error *err)
 	return status;
 }
 
-/* The socket's name, "@starserver/" and that. */
+/* The name of the socket: "@starserver/" followed by the given text. */
 static socklen_t name_claim(struct sockaddr_un *name, const char *first, const char *second)
 {
 	const size_t room = sizeof(name->sun_path) - 1;
@@ -98,7 +98,7 @@ int node_claim(struct node_port *port, struct star_error *err)
 	const struct config_port *config = &port->config;
 	int status = 0;
 
-	/* Nobody but its client sees a memif port's frames, and no two clients have the same one. */
+	/* Only its client sees the frames of a memif port, and no two clients have the same port. */
 	if (strcmp(config->device, "net_memif") == 0)
 		return 0;
 	for (unsigned i = 0; i < config->addresses_count && status == 0; i++) {
@@ -109,7 +109,7 @@ int node_claim(struct node_port *port, struct star_error *err)
 	return status;
 }
 
-/* Who has that name: 0 if nobody can tell. */
+/* The process that has this name; 0: unknown. */
 static pid_t claimed_by(const struct sockaddr_un *name, socklen_t bytes)
 {
 	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -124,8 +124,8 @@ static pid_t claimed_by(const struct sockaddr_un *name, socklen_t bytes)
 	return owner.pid;
 }
 
-/* Two reactors can share a core, if badly: nothing is refused. Whoever has asked stays in the line of who is to be let
- * in, which nobody ever is. */
+/* Two reactors can share a core, if badly, so nothing is refused. A node that has connected to another one's socket
+ * stays in its backlog, which is never accepted. */
 void node_claim_cores(struct node *node)
 {
 	const struct config *config = node->config;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connections of a node's reactors, for the administrator. A reactor is asked step by step, each step a message of
- * bounded work, so that no request waits behind a long list.
+ * Lists the connections of a node's reactors for the administrator. A reactor is asked step by step. Each step is a
+ * message with bounded work, so that no request waits for a long list.
  */
 #include "node/node.h"
 
@@ -21,10 +21,10 @@ struct look {
 	uint32_t cursor;
 	unsigned max, count;
 	struct tcp_info infos[TCP_LIST_MAX];
-	struct ksock_connection sockets[TCP_LIST_MAX]; /* on the kernel's sockets: what infos are made of */
+	struct ksock_connection sockets[TCP_LIST_MAX]; /* for the kernel's sockets: the infos are computed from these */
 };
 
-/* A kernel's connection as one of lib/net's. What the kernel does not say stays 0, or "none". */
+/* Describes a kernel connection like one of lib/net. What the kernel does not report stays 0, or "none". */
 static struct tcp_info info_of_socket(const struct ksock_connection *c)
 {
 	return (struct tcp_info){
@@ -42,7 +42,7 @@ static struct tcp_info info_of_socket(const struct ksock_connection *c)
 		.mss = (uint16_t)RTE_MIN(c->send_mss, (uint32_t)UINT16_MAX),
 		.rcv_mss = (uint16_t)RTE_MIN(c->receive_mss, (uint32_t)UINT16_MAX),
 		.advmss = (uint16_t)RTE_MIN(c->advertised_mss, (uint32_t)UINT16_MAX),
-		.pmtu = (uint16_t)RTE_MIN(c->path_mtu, (uint32_t)UINT16_MAX), /* 65536 on loopback */
+		.pmtu = (uint16_t)RTE_MIN(c->path_mtu, (uint32_t)UINT16_MAX), /* it is 65536 on loopback */
 		.cwnd = c->cwnd,
 		.ssthresh = c->ssthresh >= INT32_MAX ? UINT32_MAX : c->ssthresh,
 		.queued = c->queued,
@@ -151,7 +151,7 @@ static void put_receiving(json_t *json, const struct tcp_info *info)
 	put_member(json, "last_heard_ms", info->last_heard_ms);
 }
 
-/* The timer that will fire first, as ss names it. */
+/* The timer that will fire first, named as ss does. */
 static void put_timer(json_t *json, const struct tcp_info *info)
 {
 	const struct tcp_info_timers *t = &info->timers;
@@ -228,7 +228,7 @@ static json_t *connection_json(const struct shard *shard, const struct tcp_info 
 	return json;
 }
 
-/* Lower case, as ss's filters have it, or as ss prints it; "established" as well. */
+/* In lower case, as in ss's filters, or as ss prints it; "established" is accepted as well. */
 static int parse_state(const char *text, uint32_t *states, struct star_error *err)
 {
 	char names[160] = "established";
@@ -252,7 +252,7 @@ static int parse_state(const char *text, uint32_t *states, struct star_error *er
 	return star_error_set(err, -EINVAL, "there is no state \"%.32s\"; there are %s", text, names);
 }
 
-/* An address, alone or with a port. */
+/* An address, with or without a port. */
 static int parse_peer(const char *text, struct tcp_filter *filter, struct star_error *err)
 {
 	struct config_address address;
@@ -268,7 +268,10 @@ static int parse_peer(const char *text, struct tcp_filter *filter, struct star_e
 	return 0;
 }
 
-/* All of one reactor, up to the limit. look is freed, or left to a reactor that has not answered in time. */
+/*
+ * Lists all connections of one reactor, up to the limit. look is freed, or left to a reactor that has not answered in
+ * time.
+ */
 static int list_reactor(struct shard *shard, const struct tcp_filter *filter, uint32_t limit, json_t *list,
 			struct star_error *err)
 {
@@ -311,7 +314,7 @@ int node_connections(struct node *node, const struct control_connections *which,
 		json_decref(list);
 		return status;
 	}
-	/* One more than was asked for says that there are more. */
+	/* One more than requested shows that there are more. */
 	*result = json_pack("{s:b, s:O}", "more", json_array_size(list) > which->limit, "connections", list);
 	if (json_array_size(list) > which->limit)
 		json_array_remove(list, which->limit);

@@ -23,12 +23,12 @@ enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
 static struct {
 	struct node *node; /* NULL: there is nothing to write */
 	struct sigaction before[FAULTS];
-	uint32_t writes; /* somebody does */
-	uint32_t stuck;	 /* the file is about that */
+	uint32_t writes; /* a thread is writing */
+	uint32_t stuck;	 /* the reactor that is stuck, if that is the reason */
 	struct recorder_dump dump;
 } crash;
 
-/* Safe in a handler of signals: reads, and copies. */
+/* Safe in a signal handler: only reads and copies. */
 static int write_records(int signal, int stuck)
 {
 	const struct node *node = crash.node;
@@ -77,12 +77,11 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	while (i < FAULTS - 1 && faults[i].signal != signal)
 		i++;
 	if (__atomic_exchange_n(&crash.writes, 1, __ATOMIC_ACQ_REL)) {
-		sleep(OTHERS_WAIT_S); /* another thread has crashed, too, and ends the process when it has written */
+		sleep(OTHERS_WAIT_S); /* another thread has crashed, too, and ends the process after writing */
 	} else if (crash.node && !__atomic_load_n(&crash.stuck, __ATOMIC_ACQUIRE)) {
 		tell(faults[i].name, write_records(signal, -1) == 0);
 	}
-	/* What the signal did before, it does now: the instruction faults again. What somebody has sent is sent again.
-	 */
+	/* Restores the previous handling: the instruction faults again, and a signal that was sent is sent again. */
 	sigaction(signal, &crash.before[i], NULL);
 	if (info->si_code <= 0)
 		raise(signal);
@@ -91,7 +90,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 void node_crash_begin(struct node *node)
 {
 	const struct config *config = node->config;
-	/* These flags and no other: DPDK's handler of SIGBUS, which comes later, calls one with these. */
+	/* With exactly these flags: DPDK's handler of SIGBUS, which is installed later, calls this one as they say. */
 	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
 
 	if (!config->observe_requests)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the control plane asks of a node's data plane: each question goes to the reactors it concerns. */
+/* Requests of the control plane to a node's data plane: each goes to the reactors that it concerns. */
 #include "node/node.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "node/pair.h"
 #include "wire/layout.h"
 
-/* A question to one reactor. */
+/* A request to one reactor. */
 struct question {
 	struct reactor_message message;
 	struct object_spec spec;
@@ -97,13 +97,13 @@ int node_ask_copy(struct shard *shard, struct reactor_message *message, size_t b
 	memcpy(copy, message, bytes);
 	status = node_ask(shard, copy, err);
 	if (status == -ETIMEDOUT)
-		return status; /* the reactor may still come to it */
+		return status; /* the reactor may still process it */
 	memcpy(message, copy, bytes);
 	free(copy);
 	return status;
 }
 
-/* Asks one reactor, and waits for it. */
+/* Asks one reactor, and waits for its answer. */
 static int ask_shard(struct shard *shard, const struct question *template, struct star_error *err)
 {
 	struct question question = *template;
@@ -124,7 +124,7 @@ static void drop_on_reactor(void *ctx, struct reactor_message *message)
 
 _Static_assert((int)SECURE_TABLES > (int)WIRE_OBJECTS_MAX, "each object has its rights");
 
-/* Until the reactor has come to the end of what must not be torn, which it does even if nobody asks any more. */
+/* Waits until the reactor has finished what must not be interrupted. It finishes that even if nobody asks any more. */
 static int drop_on(struct shard *shard, uint32_t id, struct star_error *err)
 {
 	const struct question question = { .message.run = drop_on_reactor, .spec.id = id };
@@ -161,11 +161,11 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 
 	node->specs_ns[spec->id] = clock_ns();
 	if (node->tickets && spec->kind != OBJECT_PROGRAM)
-		secure_tickets_table(node->tickets, spec->id, spec->name); /* before anybody can ask for it */
+		secure_tickets_table(node->tickets, spec->id, spec->name); /* before anybody can request it */
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = ask_shard(&node->shards[i], &question, err);
 	if (status == 0) {
-		__atomic_store_n(&node->specs[spec->id], spec, __ATOMIC_RELEASE); /* node_observed_object looks */
+		__atomic_store_n(&node->specs[spec->id], spec, __ATOMIC_RELEASE); /* node_observed_object reads it */
 		node_journal_installed(node, spec);
 	} else {
 		node_forget(node, spec->id);
@@ -188,7 +188,7 @@ static int bring_back(void *ctx, uint64_t id, struct star_error *err)
 	return node_bring_back(ctx, id, err);
 }
 
-/* Loads what the node begins with. Where that fails it may have loaded a part, and nobody shall see that: the process
+/* Loads what the node begins with. If that fails, a part of it may have been loaded, which nobody may see: the process
  * ends. */
 static int begin_with(struct node *node, const struct control_layout *layout, struct star_error *err)
 {
@@ -215,7 +215,7 @@ static int begin_with(struct node *node, const struct control_layout *layout, st
 	return status;
 }
 
-/* epoch 0: none, so that all requests are refused. */
+/* epoch 0: no layout, so that all requests are refused. */
 static int tell_layout(struct node *node, const struct control_layout *layout, uint32_t epoch, struct star_error *err)
 {
 	const uint32_t partitions = node->config->partitions;
@@ -265,7 +265,7 @@ int node_open(struct node *node, struct star_error *err)
 {
 	int status;
 
-	/* Who has closed for the other node of the pair stays so, whatever else comes to its end meanwhile. */
+	/* A node that has closed for the other node of the pair stays closed, whatever else ends meanwhile. */
 	if (!node->closed || node_pair_is_closed(node))
 		return 0;
 	status = tell_layout(node, &node->layout, node->layout.epoch, err);
@@ -295,7 +295,7 @@ static int node_empty(void *ctx, const struct object_spec *spec, bool begin, uin
 	const struct node *node = ctx;
 	const int status = begin ? ask_reactors(ctx, &question, err) : 0;
 
-	/* What a filter forgets is in no delta (lib/store/sweep.c). */
+	/* Deltas do not record what a filter has forgotten (lib/store/sweep.c). */
 	if (begin && spec->filter != FILTER_NONE)
 		node_checkpoint_no_delta(node->checkpoint,
 					 "a table with a filter was emptied since the last checkpoint");
@@ -344,7 +344,7 @@ static void node_roll_back(void *ctx, uint64_t id)
 	struct node *node = ctx;
 
 	if (node_told_to_stop(node))
-		return; /* it ends */
+		return; /* the process ends */
 	__atomic_store_n(&node->rolls_back_to, id, __ATOMIC_RELEASE);
 	kill(getpid(), ROLL_BACK_SIGNAL); /* main waits for it */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was dropped since the checkpoints of the directory were written: a file beside them says it, so that a restart
- * does not bring it back. */
+/* A file beside the checkpoints lists what was dropped since they were written, so that a restart does not bring it
+ * back. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -32,7 +32,7 @@ int node_dropped_write(void *ctx, const uint32_t *generations, struct star_error
 					 node_checkpoint_own_lineage(node->checkpoint), generations, err);
 }
 
-/* The manifest of a chain's last has all of its objects. */
+/* The manifest of a chain's last checkpoint has all of its objects. */
 static void tell_who_is_back(const struct ckpt_manifest *manifest, const uint32_t *generations)
 {
 	for (uint32_t i = 0; i < manifest->objects_count; i++) {

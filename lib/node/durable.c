@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where replies wait until what they tell is on the standby or on disk, those of the control plane do, too: a table
- * that was dropped does not come back with whoever takes this node's place. A journal has the catalogue on disk before
- * anybody is told (node_journal_installed); a standby is sent it.
+ * If replies wait until a change is on the standby or on disk, answers of the control plane do, too: a table that was
+ * dropped must not come back with the node that replaces this one. A journal has the catalogue on disk before anybody
+ * is told (node_journal_installed); a standby receives it.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -13,15 +13,15 @@
 #include "node/pair.h"
 
 enum {
-	/* Less than who asks waits for the answer: starctl, which asks a pair; and more than until a standby is given
-	 * up that is lost. */
+	/* Shorter than starctl waits for the answer of a pair, and longer than it takes until a lost standby is given
+	 * up. */
 	PAIR_US = 8000000,
-	/* Where PS task 0 asks other tasks, one after the other. */
+	/* If PS task 0 asks other tasks, one after the other. */
 	TASKS_US = CONTROL_DURABLE_US,
 	LOOK_US = 500,
 };
 
-/* If replies wait for a standby. */
+/* Waits if replies wait for a standby. */
 static int pair_has_catalogue(struct node_pair *p, uint64_t version, struct star_error *err)
 {
 	const struct timespec until = clock_timespec(clock_ns() + PAIR_US * UINT64_C(1000));
@@ -48,7 +48,7 @@ int node_catalogue_durable(void *ctx, uint64_t version, struct star_error *err)
 
 struct written {
 	struct reactor_message message;
-	uint64_t at; /* of the stream */
+	uint64_t at; /* a position in the stream */
 	bool is_so;
 };
 

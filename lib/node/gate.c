@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wake-ups are not lost, either way, as in lib/reactor/idle.c: who sleeps says so, and looks once more; who has
- * something writes it, and looks whether the other one sleeps; with a full barrier between the two on both sides.
+ * Wake-ups must not be lost, as in lib/reactor/idle.c: a thread that wants to sleep says so, and checks once more; a
+ * thread that has something writes it, and checks whether the other one sleeps. Both have a full barrier between the
+ * two.
  */
 #include "node/gate.h"
 
@@ -12,12 +13,12 @@
 
 enum { PIECE_BYTES = 128 << 10 };
 
-/* The turn that follows a message looks at the ring. */
+/* The turn that follows a message checks the ring. */
 static void look_again(void *ctx, struct reactor_message *message)
 {
 }
 
-/* On a reader's thread. A message that is still on its way is followed by a look, too. */
+/* On a reader's thread. If a message is still on its way, the check follows it, too. */
 static void tail_moved(void *ctx, enum journal_reader reader)
 {
 	struct shard *shard = ctx;
@@ -27,7 +28,7 @@ static void tail_moved(void *ctx, enum journal_reader reader)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (shard->nudges[reader].sent && !__atomic_load_n(&shard->nudges[reader].message.done, __ATOMIC_ACQUIRE))
 		return;
-	/* Who has begun to wait is woken by rpc's own timer at the latest. */
+	/* If the reactor has just begun to wait, rpc's own timer wakes it at the latest. */
 	if (__atomic_load_n(&shard->retains, __ATOMIC_RELAXED) && !rpc_held(shard->rpc))
 		return;
 	shard->nudges[reader].message = (struct reactor_message){ .run = look_again };
@@ -43,7 +44,7 @@ void node_gate_watch(struct shard *shard, struct journal_ring *ring, struct node
 	shard->bell = bell;
 }
 
-/* Whether they wait for the journal, too. */
+/* Whether replies wait for the journal, too. */
 static unsigned disk_of(const struct shard *shard)
 {
 	return shard->node->config->journal_durability != CONFIG_DURABILITY_ASYNC && shard->disk_counts &&
@@ -105,7 +106,7 @@ void node_gate_turn(struct shard *shard, uint64_t now_ns)
 	const bool held = rpc_held(shard->rpc) != 0, retained = rpc_retains(shard->rpc);
 
 	if (ring->lease_ns || held || retained)
-		journal_look(ring, now_ns); /* the process may not have run for long */
+		journal_look(ring, now_ns); /* the process may not have run for a long time */
 	if (!held && !retained)
 		return;
 	journal_gate_wait(ring, now_ns);
@@ -124,17 +125,17 @@ void node_gate_published(struct shard *shard)
 
 	if (!ring->gate.on || !shard->bell || ring->published == shard->published)
 		return;
-	/* What clients keep is brought in larger pieces. */
+	/* If clients keep the changes, they are written in larger pieces. */
 	if (rpc_retains(shard->rpc) && !rpc_held(shard->rpc))
 		return;
-	/* So are the slices of a large request, whose reply waits for the mark behind them. */
+	/* So are the slices of a large request, whose reply waits for the mark after them. */
 	if (ring->marked != ring->published && ring->published - shard->published < PIECE_BYTES)
 		return;
 	shard->published = ring->published;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	/* One system call in a turn that has changed something, and only if the thread sleeps. */
 	if (__atomic_load_n(&shard->bell->sleeps, __ATOMIC_RELAXED) && write(shard->bell->fd, &one, sizeof(one)) < 0)
-		return; /* its count is full: it rings already */
+		return; /* the counter is full, so the thread is woken already */
 }
 
 const char *node_gate_name(enum config_durability durability)
@@ -180,5 +181,5 @@ void node_bell_woke(struct node_bell *bell)
 
 	__atomic_store_n(&bell->sleeps, 0, __ATOMIC_RELAXED);
 	if (read(bell->fd, &rings, sizeof(rings)) < 0)
-		return; /* nobody has rung */
+		return; /* nobody has woken it */
 }

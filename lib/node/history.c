@@ -15,19 +15,19 @@
 
 enum {
 	PERIOD_US = 10000000,
-	SAMPLES = 361, /* an hour */
-	POINTS = 121,  /* that are told of, at most */
-	TABLES = 64,   /* the same: the largest ones */
-	PLACES = 256,  /* of tables that are remembered: the largest ones, and while there are no more, all */
+	SAMPLES = 361, /* one hour */
+	POINTS = 121,  /* returned at most */
+	TABLES = 64,   /* likewise: the largest ones */
+	PLACES = 256,  /* tables that are recorded: the largest ones, or all if there are no more */
 	REACTORS = 64,
 };
 _Static_assert((int)REACTORS == (int)WIRE_REACTORS_MAX, "each has its line");
 
-/* At a moment: counts are those since the node's begin. */
+/* At one time; counts are those since the node's start. */
 struct sample {
 	uint64_t us;
 	uint64_t requests, pulled, pushed, memory_bytes, rows, connections;
-	float p50_us, p99_us; /* of the requests since the sample before; 0: there were none */
+	float p50_us, p99_us; /* of the requests since the previous sample; 0: there were none */
 	struct {
 		uint64_t busy_cycles, cycles, requests;
 	} reactors[REACTORS];
@@ -37,20 +37,20 @@ struct table_sample {
 	uint64_t rows, memory_bytes;
 };
 
-/* Of a table. */
+/* The record of a table. */
 struct place {
 	const struct object_spec *spec; /* NULL: it is free */
-	uint64_t memory_bytes;		/* at the last sample */
+	uint64_t memory_bytes;		/* in the last sample */
 	struct table_sample *samples;	/* SAMPLES of them */
 };
 
 struct node_history {
-	pthread_mutex_t lock; /* protects the rest */
-	uint64_t count;	      /* samples, ever */
+	pthread_mutex_t lock; /* protects the members below */
+	uint64_t count;	      /* samples since the start */
 	struct sample samples[SAMPLES];
 	struct place places[PLACES];
-	uint16_t place_of[WIRE_OBJECTS_MAX + 1]; /* by id: one more than its number; 0: none */
-	struct observe_histogram before;	 /* of all requests, at the last sample */
+	uint16_t place_of[WIRE_OBJECTS_MAX + 1]; /* by id: index + 1; 0: none */
+	struct observe_histogram before;	 /* of all requests, in the last sample */
 };
 
 struct node_history *node_history_create(struct star_error *err)
@@ -91,7 +91,7 @@ static void add_shard(const struct shard *shard, struct sample *s)
 	s->reactors[shard->index].requests = requests;
 }
 
-/* How long the requests since the last sample took. */
+/* The latencies of the requests since the last sample. */
 static void add_times(const struct node *node, struct node_history *h, struct sample *s)
 {
 	struct observe_histogram now = { 0 }, new;
@@ -114,7 +114,7 @@ static void free_place(struct node_history *h, struct place *place)
 	place->spec = NULL;
 }
 
-/* One that is free, or that of a table of less than half the size, so that two do not take turns; NULL: none. */
+/* A free place, or that of a table of less than half the size, so that two tables do not alternate; NULL: none. */
 static struct place *find_place(struct node_history *h, uint64_t memory_bytes)
 {
 	struct place *smallest = &h->places[0];
@@ -128,7 +128,7 @@ static struct place *find_place(struct node_history *h, uint64_t memory_bytes)
 	return smallest->memory_bytes < memory_bytes / 2 ? smallest : NULL;
 }
 
-/* The table's place, or a new one, which has seen nothing; NULL: it is remembered no more. */
+/* The table's place, or a new and empty one; NULL: it is not recorded any more. */
 static struct place *take_place(struct node_history *h, const struct object_spec *spec, uint64_t memory_bytes)
 {
 	struct place *place;
@@ -155,7 +155,7 @@ static void add_table(const struct node *node, struct node_history *h, uint32_t 
 	struct store_stats sum = { 0 };
 	struct place *place;
 
-	/* A table that was dropped begins again under its id, with another one. */
+	/* A table that was dropped starts again under its id, with another spec. */
 	if (h->place_of[id] && spec != h->places[h->place_of[id] - 1].spec)
 		free_place(h, &h->places[h->place_of[id] - 1]);
 	if (!spec || spec->kind == OBJECT_PROGRAM)
@@ -176,7 +176,7 @@ void node_history_watch(struct node *node)
 	struct sample *s;
 
 	pthread_mutex_lock(&h->lock);
-	/* A second early counts: the watch looks once a second. */
+	/* Up to a second early, because the watch thread comes once a second. */
 	if (h->count == 0 || now_us - h->samples[(h->count - 1) % SAMPLES].us >= PERIOD_US - 500000) {
 		s = &h->samples[h->count % SAMPLES];
 		memset(s, 0, sizeof(*s));
@@ -193,7 +193,7 @@ void node_history_watch(struct node *node)
 
 /* ---- told ---- */
 
-/* Which samples are told of: every so many'th, and the newest. */
+/* Which samples are returned: every n-th one, and the newest. */
 struct chosen {
 	unsigned n;
 	unsigned at[POINTS];
@@ -286,7 +286,7 @@ static json_t *table_json(const struct place *place, const struct chosen *chosen
 	return json_pack("{s:s, s:o, s:o}", "name", place->spec->name, "rows", rows, "memory_bytes", bytes);
 }
 
-/* The largest ones, as they are now. */
+/* The largest tables at the moment. */
 static json_t *tables_json(const struct node_history *h, const struct chosen *chosen)
 {
 	bool told[PLACES] = { false };

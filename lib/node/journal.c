@@ -74,8 +74,8 @@ void node_journal_close(struct node *node)
 	node->journal = NULL;
 }
 
-/* Workers go on as if nothing had happened, if nothing has: every change that they were told of is there but for the
- * last moments', and how their requests ended. */
+/* Workers may go on as if nothing had happened, if nothing has: every change that was acknowledged is there, except for
+ * the last moments', and so is how requests ended. */
 static bool may_inherit(const struct node_journal *j, const struct control_layout *layout)
 {
 	const struct journal_past_life *last = node_journal_last_life(j);
@@ -98,7 +98,7 @@ static void write_outcome(void *ctx, const struct rpc_outcome *outcome)
 	service_journal_outcome(shard->service, outcome);
 }
 
-/* What a node that has served under another name knows of its sessions is in no journal yet. */
+/* If a node has served under another name, no journal has what it knows of its sessions. */
 static void begin_on_reactor(void *ctx, struct reactor_message *message)
 {
 	struct begin_message *m = (struct begin_message *)message;
@@ -121,7 +121,7 @@ static void count_on_reactor(void *ctx, struct reactor_message *message)
 	__atomic_store_n(&shard->disk_lacks, node_gate_disk(shard), __ATOMIC_RELEASE);
 }
 
-/* What former lives leave of the limit to each reactor. */
+/* How much of the limit earlier lives leave to each reactor. */
 static uint64_t room_of(const struct node_journal *j, uint64_t former_bytes)
 {
 	const uint64_t limit = (uint64_t)j->node->config->journal_limit_mib << 20;
@@ -144,7 +144,7 @@ static void describe_life(struct node_journal *j, const struct control_layout *l
 					 .incarnation = j->node->incarnation,
 					 .segment_bytes = segment,
 					 .limit_bytes = room };
-	/* Two files at least, smaller ones if there is little room. */
+	/* At least two files, smaller ones if there is little room. */
 	if (room < 2 * segment)
 		j->life.segment_bytes = RTE_MAX(room / 2 / JOURNAL_ALIGN * JOURNAL_ALIGN, (uint64_t)SEGMENT_MIN);
 	if (j->usable) {
@@ -179,7 +179,7 @@ void node_journal_prepare_life(struct node_journal *j, const struct control_layo
 		j->counted.count = 0;
 		j->parts.count = 0;
 	}
-	/* It may have counted just before a crash. */
+	/* It may have been committed just before a crash. */
 	if (j->chosen && !node_journal_find_checkpoint(&j->counted, j->chosen))
 		node_journal_add_checkpoint(&j->counted, j->chosen, node_checkpoint_own_sum(j->node->checkpoint));
 }
@@ -250,8 +250,8 @@ void node_journal_fail(struct node_journal *j, const struct star_error *why)
 	j->failure_told = true;
 }
 
-/* All that the journal had was applied: better a node without a journal than none. Workers are not to go on as if it
- * had one, nor those of the life before, should the node come back to that. */
+/* Everything in the journal was applied, and a node without a journal is better than none. Workers must not continue as
+ * if it had one; nor must those of the previous life, if the node returns to that. */
 void node_journal_serve_without(struct node_journal *j, const struct star_error *why)
 {
 	char whole[JOURNAL_NAME_MAX];
@@ -265,7 +265,7 @@ void node_journal_serve_without(struct node_journal *j, const struct star_error 
 	node_journal_fail(j, why);
 }
 
-/* Begins to write, where it can. */
+/* Begins to write, if possible. */
 static int begin_life(struct node_journal *j, const struct control_layout *layout, struct star_error *err)
 {
 	struct node *node = j->node;
@@ -279,7 +279,7 @@ static int begin_life(struct node_journal *j, const struct control_layout *layou
 		node_journal_serve_without(j, err);
 		return 0;
 	}
-	/* What is there is of no use; but for this, that younger checkpoints do not count. */
+	/* The old contents are useless, except to tell that later checkpoints were abandoned. */
 	if (!is_full(rc) || j->usable || j->newest > j->chosen ||
 	    journal_remove(directory, j->life.number - 1, err) < 0)
 		return rc;
@@ -289,7 +289,10 @@ static int begin_life(struct node_journal *j, const struct control_layout *layou
 	return rc;
 }
 
-/* When former lives take more than half of the limit, they are to go soon; and where the disk has no room, at once. */
+/*
+ * If earlier lives take more than half of the limit, a checkpoint must make them unnecessary soon; if the disk has no
+ * room, at once.
+ */
 static void look_at_former(struct node_journal *j)
 {
 	const uint64_t limit = (uint64_t)j->node->config->journal_limit_mib << 20;
@@ -304,7 +307,7 @@ static void look_at_former(struct node_journal *j)
 			 j->former_bytes >> 20);
 }
 
-/* From now on what the folder has is what this node has as the primary, whatever it was before. */
+/* From now on the directory's contents are this node's as the primary, whatever it was before. */
 void node_journal_own_life(struct node_journal *j)
 {
 	struct star_error err = { 0 };
@@ -361,8 +364,8 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 	if (!j->ended)
 		journal_writer_watch_former(j->writers[0], j->former_bytes);
 	look_at_former(j);
-	/* What the cluster was taken back past, in this life or before, is not to be what a node without this journal
-	 * begins with. */
+	/* A node without this journal must not begin from a checkpoint that the cluster has abandoned by a rollback, in
+	 * this life or before. */
 	if (!node->config->task_index && j->newest > j->chosen)
 		j->wants_checkpoint = true;
 	node_journal_own_life(j);
@@ -373,7 +376,7 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 
 /* ---- while it serves ---- */
 
-/* Without its catalogue a journal cannot be read: it ends. */
+/* Without its catalogue a journal cannot be read, so it ends if that cannot be written. */
 static void update_catalogue(struct node_journal *j)
 {
 	struct star_error err = { 0 };
@@ -388,7 +391,7 @@ static void update_catalogue(struct node_journal *j)
 	node_journal_fail(j, &err);
 }
 
-/* One change is added to the file; where that cannot be, the file is written again. */
+/* Appends one change to the file; if that is not possible, writes the whole file again. */
 static void note_change(struct node_journal *j, json_t *change)
 {
 	struct star_error ignored;
@@ -401,7 +404,7 @@ static void note_change(struct node_journal *j, json_t *change)
 	pthread_mutex_unlock(&j->lock);
 }
 
-/* By that a restart knows the checkpoint that its journal has the instant of from another one of the same id. */
+/* With this a restart can tell the checkpoint whose instant the journal has from another one with the same id. */
 static void note_part(struct node_journal *j, uint64_t id, uint32_t sum)
 {
 	const struct journal_checkpoint part = { .id = id, .sum = sum };
@@ -443,7 +446,7 @@ bool node_journal_goes_on(struct node *node, const struct control_layout *layout
 	}
 	pthread_mutex_lock(&j->lock);
 	news = j->begun && j->epoch != layout->epoch;
-	/* A PS task 0 that has begun with nothing has another lineage; what this node has goes on. */
+	/* A PS task 0 that has started empty has another lineage; this node's state continues. */
 	if (node->config->task_index) {
 		news |= j->begun && layout->lineage != node_checkpoint_own_lineage(node->checkpoint);
 		node_checkpoint_goes_with(node->checkpoint, layout->lineage);
@@ -455,7 +458,7 @@ bool node_journal_goes_on(struct node *node, const struct control_layout *layout
 	return true;
 }
 
-/* Whether a stream has all up to the instant on disk, or will never have it. */
+/* Whether a stream has everything up to the instant on disk, or never will. */
 static bool has_instant(const struct node_journal *j, unsigned reactor, uint64_t id)
 {
 	const struct journal_ring *ring = j->rings[reactor];
@@ -463,7 +466,7 @@ static bool has_instant(const struct node_journal *j, unsigned reactor, uint64_t
 
 	if (__atomic_load_n(&ring->ends[JOURNAL_DISK].off, __ATOMIC_RELAXED) || journal_is_cut_off(ring, JOURNAL_DISK))
 		return true;
-	/* The id first: the position that is there then is not that of an instant before. */
+	/* The id first: the position that is there then is not that of an earlier instant. */
 	return __atomic_load_n(&ring->instant_id, __ATOMIC_ACQUIRE) == id &&
 	       journal_reader_at(ring, JOURNAL_DISK) >= __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE) + bytes;
 }
@@ -506,7 +509,7 @@ static bool has_all_instants(const struct node_journal *j, uint64_t id)
 	return all;
 }
 
-/* A checkpoint counts whose instant the life has. False: a reactor does not answer. */
+/* A checkpoint was committed whose instant this life has. False: a reactor does not answer. */
 static bool count_from_now(struct node_journal *j)
 {
 	struct star_error err = { 0 };
@@ -562,7 +565,7 @@ void node_journal_counts(struct node *node, uint64_t id, uint32_t sum)
 	for (unsigned i = 0; !j->ended && i < node->shards_count; i++)
 		journal_writer_keep_from(j->writers[i], id);
 	if (j->later && !j->ended && !(settled && has_all_instants(j, id)))
-		return; /* it began before this life did */
+		return; /* it began before this life */
 	if (j->later && !j->ended && !count_from_now(j))
 		return;
 	__atomic_store_n(&j->wants_checkpoint, false, __ATOMIC_RELAXED);
@@ -578,7 +581,7 @@ bool node_journal_wants_checkpoint(void *ctx)
 	       __atomic_load_n(&j->wants_checkpoint, __ATOMIC_RELAXED);
 }
 
-/* What a checkpoint has makes former lives useless. */
+/* A checkpoint makes earlier lives unnecessary. */
 static void remove_former(struct node_journal *j)
 {
 	struct star_error why = { 0 };
@@ -616,7 +619,7 @@ void node_journal_watch(struct node *node)
 		return;
 	keep_catalogue(j);
 	node_journal_add(j, &sum, &why);
-	/* What came before is lost as well, if files have gone. */
+	/* Earlier changes are lost as well if files are missing. */
 	if (sum.failed && !j->failure_told && why.code == -ENOENT)
 		__atomic_store_n(&j->wants_checkpoint, true, __ATOMIC_RELAXED);
 	if (sum.failed)

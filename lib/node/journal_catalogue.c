@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file beside a journal's streams: which objects there are, which checkpoints have counted, and where in the
- * cluster's history its lives stand. */
+/* The file beside a journal's streams: the objects, the committed checkpoints, and where in the cluster's history its
+ * lives are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 enum {
 	FILE_MODE = 0640,
 	CATALOGUE_MAX = 64 << 20,
-	ADDED_MIN = 1 << 20, /* behind a short catalogue, before it is written again */
+	ADDED_MIN = 1 << 20, /* appended to a short catalogue before it is written again */
 };
 
 static void catalogue_name(char name[static JOURNAL_NAME_MAX], uint32_t story)
@@ -108,7 +108,7 @@ char *node_journal_catalogue_text(const struct node_journal *j, size_t *bytes)
 			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "taken_back",
 			 jsonrpc_member_from_u64(j->taken_back), "epoch", (json_int_t)j->epoch, "checkpoints",
 			 checkpoints_json(&j->counted), "parts", checkpoints_json(&j->parts), "objects", objects);
-	/* Others leave it out: releases before this one know no such member. */
+	/* Omitted if it is not needed: earlier releases do not know this member. */
 	if (__atomic_load_n(&j->later, __ATOMIC_RELAXED) && j->newest)
 		json_object_set_new(json, "began", jsonrpc_member_from_u64(j->began));
 	text = jsonrpc_summed_text(json, JSON_INDENT(1), bytes);
@@ -161,7 +161,7 @@ static int append_line(const struct node_journal *j, const char *line, size_t by
 	return rc;
 }
 
-/* So the file has never more than twice what it must, and thousands of tables take no longer each than the first. */
+/* So the file is at most twice as long as needed, and with thousands of tables each takes as long as the first. */
 int node_journal_add_to_catalogue(struct node_journal *j, json_t *change, struct star_error *err)
 {
 	const size_t most = j->catalogue_bytes > ADDED_MIN ? j->catalogue_bytes : ADDED_MIN;
@@ -180,7 +180,7 @@ int node_journal_add_to_catalogue(struct node_journal *j, json_t *change, struct
 	return rc < 0 ? star_error_set(err, rc, "the journal's catalogue cannot be added to: %s", strerror(-rc)) : 0;
 }
 
-/* Into the list of objects, whose place is their id: the file's, and what its lines have changed since. */
+/* Enters an object into the list, which is indexed by id: from the file's catalogue, or from a later line. */
 static int take_object(struct journal_past *past, const json_t *json, struct star_error *err)
 {
 	struct object_spec spec;
@@ -231,7 +231,7 @@ static int take_changes(struct node_journal *j, const json_t *changes, struct st
 	return rc;
 }
 
-/* The list without places that are empty. */
+/* Removes unused entries from the list. */
 static void close_up(struct journal_past *past)
 {
 	past->specs_count = 0;
@@ -240,7 +240,7 @@ static void close_up(struct journal_past *past)
 			past->specs[past->specs_count++] = past->specs[id];
 }
 
-/* What follows from a byte that has changed is a table that learns otherwise. */
+/* Checked, because a changed byte could change how a table learns. */
 static json_t *parse_catalogue(const char *text, size_t bytes, struct star_error *why)
 {
 	size_t at = jsonrpc_summed_end(text, bytes);
@@ -290,7 +290,7 @@ static int read_objects(struct node_journal *j, const json_t *objects, const jso
 	size_t i;
 	int rc = 0;
 
-	/* What no object has takes no memory. */
+	/* Memory for ids without an object is never touched. */
 	past->specs = calloc(WIRE_OBJECTS_MAX + 1, sizeof(*past->specs));
 	if (!past->specs)
 		return star_error_set(err, -ENOMEM, "out of memory");

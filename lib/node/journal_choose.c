@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node with a journal begins with: what its folder has, and whether that goes on from the checkpoint that is
- * chosen. */
+/* What a node with a journal begins with: what the directory contains, and whether that continues the chosen
+ * checkpoint. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ int node_journal_read(struct node *node, struct star_error *err)
 
 	if (!j || j->contents)
 		return 0;
-	/* What the other node of the pair has served since is not in it. */
+	/* It does not contain what the other node of the pair has served since. */
 	if (!node_pair_owned_journal(node)) {
 		if (journal_remove(node->config->journal_directory, UINT32_MAX, err) < 0)
 			return err->code;
@@ -38,7 +38,7 @@ int node_journal_read(struct node *node, struct star_error *err)
 	j->read_s = (double)clock_us() / 1e6;
 	j->contents = journal_contents_read(node->config->journal_directory, goes_on, node, err);
 	j->read_s = (double)clock_us() / 1e6 - j->read_s;
-	/* Whoever begins without what is there need not know why it cannot be read. */
+	/* A node that begins without the old contents does not need to know why they cannot be read. */
 	if (j->contents && node_journal_last_life(j) &&
 	    node_journal_read_catalogue(j, node_journal_last_life(j)->story, &j->past.fault) == 0)
 		j->past.fault.code = 0;
@@ -78,18 +78,18 @@ uint64_t node_journal_at_latest(const struct node *node, uint64_t id)
 	return id > base && id <= last->passed_over ? base : id;
 }
 
-/* What a checkpoint is to the journal. */
+/* How a checkpoint relates to the journal. */
 enum checkpoint_place {
-	PLACE_WITHIN,	 /* the journal goes on from it */
-	PLACE_BEHIND,	 /* the cluster wrote it when the journal had ended */
-	PLACE_TOO_EARLY, /* the journal goes on from none yet */
-	PLACE_OTHER,	 /* the journal has another one of its number, which never counted */
+	PLACE_WITHIN,	 /* the journal continues it */
+	PLACE_BEHIND,	 /* the cluster wrote it after the journal had ended */
+	PLACE_TOO_EARLY, /* the journal does not continue any checkpoint yet */
+	PLACE_OTHER,	 /* the journal has an abandoned one with the same number */
 	PLACE_ELSEWHERE,
 };
 
-/* The journal has an instant of its number, and does not know that it counted. That may have been written down just
- * before a crash, or in the time in which this node did not hear of it: then this node's part of it is the one that it
- * has written. Or that one came to nothing, and another one has got its number: of the other node of a pair, say. */
+/* The journal has an instant with its number, and does not know that it was committed. Either it was committed just
+ * before a crash, or while this node was not told: then this node's part of it is the one that it has written. Or that
+ * one was abandoned, and another one got its number, for example one of the other node of a pair. */
 static enum checkpoint_place place_of_unheard(const struct node_journal *j, uint64_t begun)
 {
 	const struct journal_checkpoints *parts = &j->parts;
@@ -97,10 +97,10 @@ static enum checkpoint_place place_of_unheard(const struct node_journal *j, uint
 
 	if (part)
 		return part->sum == node_checkpoint_own_part(j->node->checkpoint) ? PLACE_WITHIN : PLACE_OTHER;
-	/* It may have been among those that were forgotten. */
+	/* It may be one of those that are no longer recorded. */
 	if (!j->past.knows_parts || (parts->count == JOURNAL_CHECKPOINTS_MAX && j->chosen < parts->of[0].id))
 		return PLACE_WITHIN;
-	/* This node's part was never written. */
+	/* This node has never written its part. */
 	return j->chosen >= begun ? PLACE_BEHIND : PLACE_ELSEWHERE;
 }
 
@@ -114,7 +114,7 @@ static enum checkpoint_place journal_place(const struct node_journal *j, uint64_
 	const uint64_t begun = later ? 0 : RTE_MAX(last->base, last->passed_over);
 	const bool ours = lineage == node_checkpoint_own_lineage(j->node->checkpoint);
 
-	/* It has taken its primary's place, and died before its next checkpoint counted. */
+	/* The node has replaced its primary, and died before its next checkpoint was committed. */
 	if (later && !found && !j->counted.count)
 		return PLACE_TOO_EARLY;
 	if (j->chosen == 0)
@@ -151,8 +151,7 @@ static int refuse_other(const struct node_journal *j, struct star_error *err)
 			      j->node->config->journal_directory, j->chosen, j->node->config->checkpoint_directory);
 }
 
-/* What the journal has is to be applied behind the checkpoint that is chosen, if it goes on from that: `usable` says
- * so. */
+/* What the journal has must be applied after the chosen checkpoint, if it continues that: `usable` says so. */
 static int look_where(struct node_journal *j, struct star_error *err)
 {
 	enum checkpoint_place place;
@@ -180,8 +179,8 @@ static int look_where(struct node_journal *j, struct star_error *err)
 	return 0;
 }
 
-/* Of several PS tasks the others go on with what they have, of which a part may be of tables that were made since the
- * checkpoint: the catalogue counts as soon as a life has begun, though its rows do not. */
+/* With several PS tasks the others continue with their rows, some of which may be of tables that were created since the
+ * checkpoint. So the catalogue is used if a life has begun, even if its rows are not. */
 static bool has_catalogue(const struct node_journal *j)
 {
 	return j->usable || (j->too_early && j->node->config->ps_count > 1);
@@ -217,7 +216,7 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 	rc = look_where(j, err);
 	if (rc < 0 || !has_catalogue(j))
 		return rc;
-	if (!id) /* else the checkpoint's manifest has said it */
+	if (!id) /* otherwise the checkpoint's manifest has it */
 		node_checkpoint_begins(node->checkpoint, 0, j->past.lineage, NULL);
 	free(*specs);
 	*specs = j->past.specs;
@@ -226,7 +225,7 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 	return 0;
 }
 
-/* PS task 0 has chosen, and says where the cluster stands. */
+/* PS task 0 has chosen, and tells where the cluster is in its history. */
 int node_journal_follow(struct node_journal *j, const struct control_layout *layout, struct star_error *err)
 {
 	struct node *node = j->node;
@@ -251,7 +250,7 @@ int node_journal_follow(struct node_journal *j, const struct control_layout *lay
 	return look_where(j, err);
 }
 
-/* PS task 0 has chosen before: whether others know of a taking back that its own journal is from before. */
+/* PS task 0 has chosen already: checks whether other nodes know of a rollback that its own journal does not have. */
 int node_journal_check(const struct node_journal *j, const struct control_layout *layout, struct star_error *err)
 {
 	if (layout->checkpoint != j->chosen)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A journal, into the reactors, behind the checkpoint that it goes on from. Streams may be applied one after the other:
- * no two of one life have the same key.
+ * Loads a journal into the reactors, after the checkpoint that it continues. Streams can be applied one after the
+ * other, because no two streams of one life have the same key.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@ struct load {
 	struct node *node;
 	struct node_apply *apply;
 	uint32_t stream;
-	uint64_t from; /* rows behind this position are applied */
+	uint64_t from; /* rows after this position are applied */
 	uint64_t told_us;
 };
 
@@ -41,7 +41,7 @@ static int visit(void *ctx, const struct journal_record *record, const void *con
 	const int rc = record->kind == JOURNAL_MARK ? tell(l, err) : 0;
 
 	(void)content;
-	/* The reader's buffer is nobody else's. */
+	/* This thread alone uses the reader's buffer. */
 	return rc < 0 ? rc
 		      : node_apply_record(l->apply, l->stream, (struct journal_record *)record, behind,
 					  behind <= l->from, err);
@@ -62,7 +62,7 @@ static int visit_streams(struct load *l, const struct node_journal *j, const str
 	return rc;
 }
 
-/* next: the number of the life that comes after it; *others: it had other reactors. */
+/* next: the number of the life after it; *others: it had another number of reactors. */
 static int apply_life(struct load *l, const struct node_journal *j, const struct journal_past_life *life, uint32_t next,
 		      bool *others, struct star_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node says of its journal. */
+/* What a node reports of its journal. */
 #include "jsonrpc/member.h"
 #include "node/gate.h"
 #include "node/journal.h"

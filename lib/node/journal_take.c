@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The journal of a node that has taken its primary's place. It serves already, and its disk may take its time, or not
- * answer at all: a thread of its own begins the life. It holds the plane only for what needs no disk; so what the file
- * of the catalogue has is compared with what there is when the reactors begin to write, and written again if that has
- * changed. A standby's reader and the disk's cannot begin at once: a standby that comes waits for the disk, which is
- * given up after journal.wait_s, as it would be later on.
+ * The journal of a node that has replaced its primary. The node serves already, and its disk may be slow, or hang. So a
+ * thread begins the new life. It holds the plane only for what needs no disk. When the reactors begin to write, the
+ * catalogue's file is compared with the current catalogue, and written again if that has changed. The readers of a
+ * standby and of the disk cannot begin at the same time: a standby that joins waits for the disk, which is given up
+ * after journal.wait_s, as at any other time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,11 +19,11 @@
 
 enum { LOOK_US = 1000 };
 
-/* node_journal.take. Whoever changes it from BEGINNING decides what becomes of the life. */
+/* Values of node_journal.take. Whoever changes it from BEGINNING decides about the life. */
 enum {
 	TAKE_NONE,
 	TAKE_BEGINNING,
-	TAKE_BUSY, /* with the control plane, which does not end before it is not */
+	TAKE_BUSY, /* in use by the control plane, which does not end before it changes */
 	TAKE_DONE,
 	TAKE_GIVEN_UP,
 };
@@ -33,7 +33,7 @@ struct take {
 	struct control *control;
 	char *text; /* of the catalogue that was written last */
 	size_t bytes;
-	bool same; /* there is no other one */
+	bool same; /* it is still the current one */
 	int rc;
 	struct star_error err;
 };
@@ -43,7 +43,7 @@ static bool turns(struct node_journal *j, unsigned from, unsigned to)
 	return __atomic_compare_exchange_n(&j->take, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* With the plane. */
+/* Holds the plane. */
 static void prepare(void *ctx)
 {
 	struct take *t = ctx;
@@ -55,7 +55,7 @@ static void prepare(void *ctx)
 	t->text = node_journal_catalogue_text(t->j, &t->bytes);
 }
 
-/* With the plane, after the file of the catalogue was written. */
+/* Holds the plane, after the catalogue's file was written. */
 static void begin_if_same(void *ctx)
 {
 	struct take *t = ctx;
@@ -79,7 +79,7 @@ static void begin_if_same(void *ctx)
 	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
 }
 
-/* False: it was given up. */
+/* False: it was abandoned. */
 static bool with_plane(struct take *t, void (*run)(void *ctx))
 {
 	if (!turns(t->j, TAKE_BEGINNING, TAKE_BUSY))
@@ -92,7 +92,7 @@ static bool with_plane(struct take *t, void (*run)(void *ctx))
 	return true;
 }
 
-/* 0; -ECANCELED: it was given up; or why not. */
+/* 0; -ECANCELED: it was abandoned; or another error. */
 static int begin_life(struct take *t)
 {
 	struct node_journal *j = t->j;
@@ -131,7 +131,7 @@ static void end_take(struct take *t, int rc)
 		node_journal_serve_without(j, &t->err);
 		node_journal_forget_past(j);
 		__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
-	} else { /* others have said so by now */
+	} else { /* others have reported the reason */
 		node_journal_forget_past(j);
 	}
 }
@@ -194,7 +194,7 @@ static void give_up(struct node_journal *j)
 		       "the journal cannot start, and a standby waits for it: the disk of %.200s has not answered for "
 		       "journal.wait_s (%u s)",
 		       j->node->config->journal_directory, j->node->config->journal_wait_s);
-	/* What is on its way to the disk may arrive still, and is not for what the rings have from now on. */
+	/* Writes in progress may still reach the disk, and do not belong to what the rings have from now on. */
 	for (unsigned i = 0; i < j->node->shards_count; i++)
 		journal_reader_cut_off(j->rings[i], JOURNAL_DISK);
 	j->why = why;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A shard on the kernel's TCP sockets (network.stack = "kernel"): what takes the place of ports. Its stack of lib/net
- * has no interface then, and only lends its clock and timers.
+ * A shard on the kernel's TCP sockets (network.stack = "kernel"): what replaces ports. Its lib/net stack has no
+ * interface then, and only provides clock and timers.
  */
 #include <errno.h>
 #include <string.h>
@@ -56,7 +56,7 @@ void node_shard_explain_sockets(const struct shard *shard, struct star_error *er
 		star_error_set(err, err->code, "data address %s: %s", at.text, strerror(-err->code));
 }
 
-/* A standby is not to find out when it is promoted that another process has its port. */
+/* Reserves the port, so that a standby does not find out at its promotion that another process uses it. */
 int node_shard_reserve_port(struct shard *shard, uint16_t port, struct star_error *err)
 {
 	const int status = ksock_reserve(shard->sockets, port);
@@ -76,7 +76,7 @@ unsigned node_shard_poll_sockets(void *ctx, uint64_t now_ns)
 	return ksock_receive(shard->sockets, now_ns);
 }
 
-/* There are no frames: what is to be sent goes to the kernel. */
+/* There are no frames: data to be sent goes to the kernel. */
 unsigned node_shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max)
 {
 	struct shard *shard = ctx;

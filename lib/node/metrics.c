@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The catalogue of metrics of reactors, ports and tables. Counters come from the lists of the libraries that count
- * them: a new one there is a new metric here. They are read while their reactors write them: each is one aligned word.
+ * The metrics of reactors, ports and tables. Counters come from the lists of the libraries that count them: a new
+ * counter there is a new metric here. They are read while their reactors write them: each is one aligned word.
  */
 #include <rte_cycles.h>
 
@@ -13,7 +13,7 @@
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
-/* Where a counter of a reactor is: an offset into what counters_of gives. */
+/* Where a reactor's counter is: an offset into the result of counters_of. */
 enum source { OF_REACTOR, OF_RPC, OF_SERVICE, OF_KEPT, OF_NET, OF_SESSIONS, OF_SOCKETS, OF_TABLE, OF_JOURNAL };
 
 struct counter {
@@ -53,7 +53,7 @@ static const struct counter counters[] = {
 #undef X
 };
 
-/* NULL: this reactor has none of them. */
+/* NULL: this reactor does not have them. */
 static const void *counters_of(const struct shard *shard, enum source source)
 {
 	switch (source) {
@@ -108,7 +108,7 @@ static void write_counter(const struct node *node, const struct counter *counter
 	}
 }
 
-/* What of a reactor is no counter in a list. */
+/* Values of a reactor that are not counters of a list. */
 enum level { BUSY, IDLE, CONNECTIONS, SESSIONS, MBUFS, MBUFS_USED, PARAMETER_MEMORY, PARAMETER_LIMIT, ROWS };
 
 static const struct openmetrics_family levels[] = {
@@ -177,7 +177,7 @@ static const struct counter table_figures[] = {
 static void write_tables(const struct node *node, const struct counter *figure, const struct object_spec *const *tables,
 			 uint32_t count, const struct openmetrics_page *page)
 {
-	/* Of all reactors, one after the other: what is read of each lies close together. */
+	/* Reactor by reactor, because the values of each are close together in memory. */
 	uint64_t *sums = calloc(count, sizeof(*sums));
 
 	if (!count || !sums) {
@@ -269,7 +269,7 @@ static void write_journal(const struct node *node, const struct counter *figure,
 	}
 }
 
-/* How long requests took: histograms of a few buckets, which end where those of lib/observe do, about. */
+/* Latencies of requests: histograms with few buckets, whose bounds are approximately those of lib/observe. */
 static const struct openmetrics_family request_times[] = {
 #define X(name, text) \
 	[OBSERVE_##name] = { "star_request_" #name "_seconds", OPENMETRICS_HISTOGRAM, text, "reactor, class, le" },
@@ -277,7 +277,10 @@ static const struct openmetrics_family request_times[] = {
 #undef X
 };
 
-/* Bounds are ends of octaves, 1024 ns times powers of two, where counts are exact; above a millisecond every other. */
+/*
+ * Bounds are ends of octaves, 1024 ns times powers of two, at which counts are exact; above a millisecond every other
+ * one.
+ */
 static const struct {
 	unsigned octave;
 	const char *text;

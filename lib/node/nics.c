@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks after NICs and kernel interfaces: says when a link goes down or comes up (neighbours are then told whose the
- * addresses are), resets a device whose driver asks for it, and lets go of one that was taken out of the machine. A
- * node whose NIC is gone goes on with the ports that it has left, and tells of it.
+ * Monitors NICs and kernel interfaces: logs when a link goes down or comes up (neighbours are then told our addresses),
+ * resets a device whose driver requests it, and releases one that was removed from the machine. A node that loses a NIC
+ * goes on with its other ports, and reports it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 enum {
 	LOOK_MS = 500,
-	RESET_AGAIN_LOOKS = 20, /* between tries of a reset that fails */
+	RESET_AGAIN_LOOKS = 20, /* between attempts of a reset that fails */
 };
 
 struct nic_watch {
@@ -43,7 +43,7 @@ static void look_at_link(struct node *node, struct node_port *p)
 
 	if (p->link_seen && up == p->link)
 		return;
-	/* An interface is up before its port is opened: there is no news, and its addresses were announced. */
+	/* An interface was up before its port was opened: this is no change, and its addresses were announced. */
 	if (!p->link_seen && up && !port_is_nic(p->port)) {
 		p->link = p->link_seen = true;
 		return;
@@ -66,7 +66,7 @@ static void look_at_link(struct node *node, struct node_port *p)
 		free(message);
 }
 
-/* What its driver held goes back to the reactors' pools. */
+/* The mbufs that its driver held return to the reactors' pools. */
 static void give_back(struct node *node, struct port *port, struct port_strays *strays)
 {
 	struct star_error err = { 0 };
@@ -180,7 +180,7 @@ int node_nics_begin(struct node *node, struct star_error *err)
 	struct nic_watch *watch;
 	int status;
 
-	/* A node on the kernel's sockets has no ports; another may get some at any time. */
+	/* A node on the kernel's sockets has no ports; any other may get some at any time. */
 	if (!node->ports_count)
 		return 0;
 	watch = calloc(1, sizeof(*watch));

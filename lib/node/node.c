@@ -25,8 +25,8 @@
 enum { RPC_SLICES_PER_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
 
 enum {
-	DATAGRAM_WINDOW = 256,	    /* packets of a session */
-	DATAGRAM_ACTIVE_MAX = 1024, /* sessions with something under way */
+	DATAGRAM_WINDOW = 256,	    /* packets per session */
+	DATAGRAM_ACTIVE_MAX = 1024, /* sessions with something in flight */
 	DATAGRAM_RTO_MIN_NS = 50000,
 	DATAGRAM_RTO_MIN_ASLEEP_NS = 1000000, /* a reactor may have to wake up first */
 	DATAGRAM_ACK_DELAY_NS = 100000,
@@ -50,7 +50,7 @@ static unsigned shard_steer(void *ctx, const struct rte_mbuf *frame)
 	case NET_FLOW_NEIGHBOUR:
 		return REACTOR_ALL;
 	case NET_FLOW_FRAGMENT:
-		return 0; /* only the first of a packet shows a port: one reactor puts all together */
+		return 0; /* only the first fragment has a port, so one reactor reassembles all packets */
 	case NET_FLOW_OTHER:
 		return REACTOR_HERE;
 	default:
@@ -58,7 +58,7 @@ static unsigned shard_steer(void *ctx, const struct rte_mbuf *frame)
 	}
 }
 
-/* What reactor 0 has put together goes on to the one that it is for. */
+/* Passes a packet that reactor 0 has reassembled to the reactor that it is for. */
 static bool shard_reassembled(void *ctx, struct rte_mbuf *frame)
 {
 	struct shard *shard = ctx;
@@ -203,7 +203,7 @@ static void fill_datagram_options(const struct node *node, const struct shard *s
 	};
 }
 
-/* Of all partitions, what a reactor has at most if all nodes have as many as this one. */
+/* The largest share of all partitions that a reactor has if all nodes have as many reactors as this one. */
 static double largest_share(const struct config *config)
 {
 	const uint64_t reactors = (uint64_t)config->ps_count * config->reactors;
@@ -211,7 +211,7 @@ static double largest_share(const struct config *config)
 	return (double)((config->partitions + reactors - 1) / reactors) / config->partitions;
 }
 
-/* Each reactor's stack and endpoint has a secret of its own: what a peer sees of one says nothing of another. */
+/* Each reactor's stack and endpoint has its own secret: what a peer sees of one reveals nothing about another. */
 static int draw_secret(uint64_t secret[2], struct star_error *err)
 {
 	const size_t bytes = 2 * sizeof(secret[0]);
@@ -241,7 +241,7 @@ static struct service *create_service(const struct shard *shard, struct star_err
 	return service_create(&options, err);
 }
 
-/* The stack and the shard of one reactor; its mempool is there. */
+/* Builds the stack and the shard of one reactor; its mempool exists. */
 static int shard_build(struct shard *shard, struct star_error *err)
 {
 	struct node *node = shard->node;
@@ -249,7 +249,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	struct net_options net_options;
 	struct rpc_server_options rpc = {
 		.port = (uint16_t)(config->own.data.port + shard->index),
-		/* What is sent again would be refused, and then sent as if it were new, before the node knows what it
+		/* Repeated requests would be refused, and then sent as if they were new, before the node knows what it
 		 * has executed. */
 		.closed = config->standby_peer[0] || config->journal_directory[0],
 		.streams_max = config->connections_max,
@@ -296,7 +296,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	rpc.reactors = node->shards_count;
 	if (!shard->sockets)
 		fill_datagram_options(node, shard, &rpc.datagrams);
-	/* Without sessions, too: rpc's tables of peers are hashed by it. */
+	/* Also without sessions: rpc's tables of peers use it for their hashes. */
 	if (draw_secret(rpc.datagrams.secret, err) < 0)
 		return err->code;
 	shard->rpc = rpc_server_create(&rpc, err);
@@ -348,7 +348,7 @@ static uint32_t largest_mtu(const struct config *config)
 	return mtu;
 }
 
-/* Of the core that a reactor is pinned to, else of the first NIC; -1: it does not matter, or is not known. */
+/* The NUMA node of the core to which a reactor is pinned, else that of the first NIC; -1: unknown, or irrelevant. */
 static int numa_of(const struct config *config, unsigned reactor)
 {
 	int numa = config->pin ? port_numa_of_core((int)config->cores[reactor]) : -1;
@@ -384,8 +384,8 @@ static int open_ports(struct node *node, struct star_error *err)
 	return 0;
 }
 
-/* The cores of cores.list are asked for, though they may be in nobody's mask (isolcpus). Other threads shall not
- * inherit them. */
+/* Sets the affinity to the cores of cores.list, which may be in no process's mask (isolcpus). Other threads must not
+ * inherit it. */
 static int join_reactors(const struct node *node, struct reactor *const *reactors, struct star_error *err)
 {
 	const struct config *config = node->config;
@@ -398,7 +398,7 @@ static int join_reactors(const struct node *node, struct reactor *const *reactor
 	for (unsigned i = 0; config->pin && i < node->shards_count; i++)
 		if (config->cores[i] < CPU_SETSIZE)
 			CPU_SET(config->cores[i], &with);
-	sched_setaffinity(0, sizeof(with), &with); /* what the kernel refuses is missed and told by what comes now */
+	sched_setaffinity(0, sizeof(with), &with); /* if the kernel refuses this, pinning fails below, and reports it */
 	status = reactor_join(reactors, node->shards_count, err);
 	sched_setaffinity(0, sizeof(before), &before);
 	return status;
@@ -496,7 +496,7 @@ bool node_told_to_stop(const struct node *node)
 {
 	sigset_t pending;
 
-	/* All threads block the signals, and until the node serves main does not take them. */
+	/* All threads block these signals, and main does not take them until the node serves. */
 	return __atomic_load_n(&node->stopping, __ATOMIC_RELAXED) ||
 	       (sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) > 0 || sigismember(&pending, SIGINT) > 0 ||
 					      sigismember(&pending, SIGHUP) > 0));
@@ -521,7 +521,7 @@ void node_stop(struct node *node)
 			reactor_stop(node->shards[i].reactor);
 	node_journal_close(node);
 	node_pair_close(node);
-	/* A port's thread may still ask a reactor that has stopped. */
+	/* A port's thread may still send a request to a reactor that has stopped. */
 	for (unsigned i = 0; i < node->ports_count; i++)
 		port_close(node->ports[i].port);
 	for (unsigned i = 0; i < node->shards_count; i++) {
@@ -546,7 +546,7 @@ void node_stop(struct node *node)
 	secure_tickets_destroy(node->tickets);
 	node_capture_destroy(node->capture);
 	node_history_destroy(node->history);
-	/* The mempools go with the EAL: freed one by one, all their memory would be zeroed first. */
+	/* The mempools are freed with the EAL: freeing them one by one would zero all their memory first. */
 	if (node->eal_started)
 		port_eal_stop();
 }

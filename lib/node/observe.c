@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the reactors remember of requests (lib/observe), for the administrator: how long they took, and which keys are
- * hot. No reactor is asked. */
+/* What the reactors record of requests (lib/observe), for the administrator: latencies, and hot keys. No reactor is
+ * asked. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +39,15 @@ static json_t *times_json(const struct observe_histogram *h)
 	return json;
 }
 
-/* Times of requests, of one reactor or of several. */
+/* Latencies of requests, of one reactor or of several. */
 struct window {
 	struct observe_histogram of[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
 };
 
-/* Adds those of all requests of a reactor; or, with records to copy them to, of those that ended within that time. */
+/*
+ * Adds those of all requests of a reactor or, if there are records to copy them to, of those that ended within that
+ * time.
+ */
 static void fill(const struct observe *o, uint64_t since_ns, struct observe_record *records, struct window *window)
 {
 	uint64_t from = 0;
@@ -72,7 +75,7 @@ static void add_to(struct observe_histogram *to, const struct observe_histogram 
 		to->buckets[i] += from->buckets[i];
 }
 
-/* A line of a class and of the sizes [from, to), or none if there were no such requests. */
+/* A line for a class and the sizes [from, to), or none if there were no such requests. */
 static json_t *line_json(const struct window *window, enum observe_class class, unsigned from, unsigned to)
 {
 	json_t *line = NULL;
@@ -168,7 +171,7 @@ json_t *node_latency_summary(const struct shard *shard)
 
 /* ---- hot keys ---- */
 
-/* Keys, or partitions, and how many samples' weights they have. */
+/* Keys or partitions, and the sum of their samples' weights. */
 struct heat {
 	uint64_t key;
 	uint32_t object;
@@ -194,7 +197,7 @@ static int by_weight(const void *a, const void *b)
 	return by_key(a, b);
 }
 
-/* The same ones together, the hottest first; returns how many there are. */
+/* Merges equal ones, and sorts the hottest first; returns their number. */
 static size_t rank(struct heat *heats, size_t n)
 {
 	size_t used = 0;
@@ -218,7 +221,7 @@ const struct object_spec *node_observed_object(const struct node *node, uint32_t
 	return spec;
 }
 
-/* The table that a sample's key is one of: a program's is that of its list of keys. NULL: it is gone. */
+/* The table of a sample's key: for a program, that of its list of keys. NULL: it was dropped. */
 static const struct object_spec *table_of(const struct node *node, uint32_t object)
 {
 	const struct object_spec *spec = node_observed_object(node, object_id_of(object));
@@ -233,7 +236,7 @@ static const struct object_spec *table_of(const struct node *node, uint32_t obje
 	return NULL;
 }
 
-/* All samples whose tables are there; returns how many, and the sum of their weights. */
+/* Collects all samples whose tables exist; returns their number, and the sum of their weights. */
 static size_t collect(const struct node *node, struct observe_sample *samples, struct heat *heats, uint64_t *weight)
 {
 	size_t n = 0;
@@ -325,7 +328,7 @@ static int hot(const struct node *node, const struct control_observed *which, js
 
 /* ---- the flight recorders ---- */
 
-/* A record has the id alone, which may have been another one's when the request came. */
+/* A record has only the id, which may have been another object's when the request came. */
 static const char *object_name(void *ctx, uint32_t id, uint64_t arrived_ns)
 {
 	const struct node *node = ctx;

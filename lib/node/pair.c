@@ -52,7 +52,7 @@ void node_pair_pause(struct node_pair *p, uint32_t ms)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Of the two addresses of a task either may stand first. */
+/* The order of a task's two addresses does not matter. */
 static uint32_t address_sum(const struct config_address *address)
 {
 	struct config_address_text shown;
@@ -67,7 +67,7 @@ uint32_t node_pair_cluster_mark(const struct config *config)
 {
 	uint32_t mark = 0;
 
-	if (config->ps_count == 1) /* each node of a pair may know its own address alone */
+	if (config->ps_count == 1) /* each node of a pair may know only its own address */
 		return 0;
 	for (uint32_t task = 0; task < config->ps_count; task++) {
 		const uint32_t both = address_sum(config_ps_address(config, task, false)) +
@@ -152,7 +152,7 @@ void node_pair_yield(struct node_pair *p, uint64_t generation)
 
 void node_pair_own_checkpoints(struct node_pair *p)
 {
-	if (p->node->config->task_index == 0) /* it sees to the cluster's */
+	if (p->node->config->task_index == 0) /* it has the cluster's checkpoints */
 		node_checkpoint_own(p->node->checkpoint);
 }
 
@@ -173,15 +173,15 @@ int node_pair_lead(struct node_pair *p, uint64_t generation, bool begins, struct
 
 /* ---- who serves ---- */
 
-/* What a node that has begun again, and was the primary or is to be, does about an answer. 1: it leads; 0: it is a
- * standby now; -EAGAIN: not yet, and why. */
+/* What a node that has restarted, and was the primary or is to be, does with the other node's answer. 1: it leads; 0:
+ * it is a standby now; -EAGAIN: not yet, with the reason. */
 static int decide_role(struct node_pair *p, const struct pair_answer *answer, bool was_alone, struct star_error *err)
 {
 	const struct config *config = p->node->config;
 	struct pair_answer taken;
 	struct pair_hello hello;
 
-	/* One that knows this generation or the one before has not served in a later one. */
+	/* A node that knows this generation or the one before has not served in a later one. */
 	p->inherits = was_alone || (answer->generation > 0 && answer->generation <= p->generation);
 	if (answer->role == PAIR_PRIMARY && answer->generation >= p->generation)
 		return 0;
@@ -191,8 +191,8 @@ static int decide_role(struct node_pair *p, const struct pair_answer *answer, bo
 				      ", and this one has lost its state: move this node's pair.json away, and start "
 				      "it with standby.first = \"standby\"; or stop the other node",
 				      answer->generation);
-	/* Its own checkpoint may be newer than what the other one has had since before. And of a generation before that
-	 * one could not take over any more. */
+	/* Its own checkpoint may be newer than what the other node has had since an earlier time. If the other one's
+	 * generation is before that one, it could not take over any more. */
 	if (answer->role == PAIR_STANDBY && was_alone && (p->node->checkpoint || answer->generation < p->generation))
 		return 1;
 	if (answer->role == PAIR_STANDBY && answer->whole) {
@@ -217,12 +217,12 @@ static int decide_role(struct node_pair *p, const struct pair_answer *answer, bo
 	return star_error_set(err, -EAGAIN, "the other node is about to serve, or to stop");
 }
 
-/* What etcd says of who is the primary, if it is asked. */
+/* The primary according to etcd, if it is configured. */
 static int look_up(struct node_pair *p, struct pair_entry *entry, struct star_error *err)
 {
 	int rc = node_pair_register_ask(p, PAIR_CLAIM_NOTHING, NULL, entry, err);
 
-	/* It remembers a claim that the register does not have: this may not have arrived yet. */
+	/* This node has recorded a claim that the register does not have: the write may not have arrived yet. */
 	if (rc == 0 && entry->there && !entry->mine && entry->generation < p->generation)
 		rc = node_pair_register_ask(p, PAIR_CLAIM_VOIDS, NULL, entry, err);
 	if (rc < 0) {
@@ -236,8 +236,8 @@ static int look_up(struct node_pair *p, struct pair_entry *entry, struct star_er
 	return 0;
 }
 
-/* A node that was the primary serves only if the other one does not, and has nothing that it lacks; or if it has never
- * been in a pair, and nobody is there; or if etcd says that it was alone. */
+/* A node that was the primary serves only if the other one does not, and has nothing that this one lacks; or if it has
+ * never been in a pair, and nobody is there; or if etcd says that it was alone. */
 static int find_out(struct node_pair *p, struct star_error *err)
 {
 	struct pair_entry entry;
@@ -250,8 +250,8 @@ static int find_out(struct node_pair *p, struct star_error *err)
 		return rc;
 	if (entry.there && !entry.mine)
 		return 0;
-	/* A primary that has given what it had to the other one remembers that it is a standby. What etcd says of it
-	 * may be from before, or have come late: the other one has all. */
+	/* A primary that has handed over to the other node has recorded that it is a standby. The register may be older
+	 * than that, or may have been written late: the other one has everything. */
 	was_alone = entry.there && !entry.paired && !entry.taking && !p->was_standby;
 	hello = node_pair_hello(p, PAIR_ASK);
 	rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
@@ -290,7 +290,7 @@ void node_pair_end_promotion(struct node_pair *p, int status, const struct star_
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Begins to serve. -EAGAIN: etcd does not let it, so far. */
+/* Begins to serve. -EAGAIN: etcd does not allow it yet. */
 static int serve(struct node_pair *p, struct star_error *err)
 {
 	const bool asked = node_pair_is_promoted(p);
@@ -299,7 +299,7 @@ static int serve(struct node_pair *p, struct star_error *err)
 
 	if (rc < 0)
 		rc = err->code = -EAGAIN;
-	/* Who says so may not know what the other one has done since. */
+	/* Whoever says so may not know what the other node has done since. */
 	if (asked)
 		p->inherits = false;
 	if (rc == 0 && !node_pair_has_register(p))
@@ -365,7 +365,7 @@ static void *run(void *arg)
 
 /* ---- begin and end ---- */
 
-/* Two nodes with one folder would each take the other one's role and generation for their own. */
+/* Two nodes with one directory would each take the other one's role and generation for their own. */
 static int lock_folder(struct node_pair *p, struct star_error *err)
 {
 	const char *directory = p->node->config->standby_directory;
@@ -399,7 +399,10 @@ int node_pair_open(struct node *node, struct star_error *err)
 	p->listen_fd = p->bell.fd = p->folder = -1;
 	p->own_incarnation = node->incarnation;
 	p->promotion_read = true;
-	/* Of a standby its administrator may read rows, too; of several tasks once its primary says where it is. */
+	/*
+	 * An administrator may read a standby's rows, too; with several tasks only when its primary has told it which
+	 * it holds.
+	 */
 	if (config->ps_count == 1)
 		node->layout = (struct control_layout){ .cluster_reactors = node->shards_count };
 	pthread_mutex_init(&p->file.lock, NULL);
@@ -414,7 +417,7 @@ int node_pair_open(struct node *node, struct star_error *err)
 					    : journal_ring_create((uint64_t)config->journal_ring_mib << 20,
 								  config->standby_wait_s * UINT64_C(1000000000), err);
 		rc = p->rings[i] ? node_snapshot_make(&p->snapshots[i], "pair", i, err) : err->code;
-		/* Where there is a journal, too, replies wait for that at most as they do for the standby. */
+		/* If there is a journal, too, replies wait for that no longer than for the standby. */
 		if (rc == 0 && config->standby_durability != CONFIG_DURABILITY_ASYNC)
 			node_gate_watch(&node->shards[i], p->rings[i], &p->bell);
 	}
@@ -441,7 +444,7 @@ void node_pair_close(struct node *node)
 	node_pair_register_close(p);
 	node_bell_free(&p->bell);
 	if (p->folder >= 0)
-		close(p->folder); /* and with it goes the lock */
+		close(p->folder); /* this also releases the lock */
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
 	pthread_mutex_destroy(&p->file.lock);

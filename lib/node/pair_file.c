@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node of a pair was: a file that is replaced whole, before anything is done that it allows. */
+/* What a node of a pair was. The file is replaced as a whole, before anything is done that depends on it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -29,14 +29,14 @@ static int write_text(const struct node_pair *p, const char *text, size_t bytes)
 	return rc;
 }
 
-/* A standby has what its journal does not: that is of no use any more, whatever comes. */
+/* A standby has changes that its journal does not have, so the journal is useless from now on. */
 static void note_standby(struct node_pair *p, enum pair_role role)
 {
 	if (role == PAIR_STANDBY)
 		__atomic_store_n(&p->owns_journal, false, __ATOMIC_RELAXED);
 }
 
-/* The file says so. */
+/* Takes over what the file says. */
 static void note_state(struct node_pair *p, enum pair_role role, uint64_t generation)
 {
 	note_standby(p, role);
@@ -44,7 +44,7 @@ static void note_state(struct node_pair *p, enum pair_role role, uint64_t genera
 	p->file.generation = generation;
 }
 
-/* Under the file's lock. */
+/* Holds the file's lock. */
 static int write_state(struct node_pair *p, enum pair_role role, uint64_t generation, struct star_error *err)
 {
 	json_t *json = json_pack("{s:s, s:o}", "role", names[role], "generation", jsonrpc_member_from_u64(generation));
@@ -53,7 +53,7 @@ static int write_state(struct node_pair *p, enum pair_role role, uint64_t genera
 	int rc;
 
 	note_standby(p, role);
-	/* Nodes without one leave it out: releases before this one know no such member. */
+	/* Omitted by nodes without a journal: earlier releases do not know this member. */
 	if (p->node->journal && __atomic_load_n(&p->owns_journal, __ATOMIC_RELAXED))
 		json_object_set_new(json, "journal", json_true());
 	text = jsonrpc_summed_text(json, 0, &bytes);
@@ -80,7 +80,7 @@ int node_pair_remember(struct node_pair *p, enum pair_role role, uint64_t genera
 	return rc;
 }
 
-/* What the file says. */
+/* The contents of the file. */
 struct state {
 	enum pair_role role;
 	uint64_t generation;
@@ -136,7 +136,10 @@ static int read_state(const struct node_pair *p, struct state *state, struct sta
 	return rc < 0 ? rc : 1;
 }
 
-/* Under the file's lock: it is written already. Who gives up to take over, as its disk is full, need not write it. */
+/*
+ * Holds the file's lock: whether it says so already. A node that gives up its takeover because its disk is full need
+ * not write it.
+ */
 static bool says_standby(const struct node_pair *p, uint64_t generation)
 {
 	struct star_error ignored = { 0 };
@@ -162,7 +165,7 @@ int node_pair_remember_yielded(struct node_pair *p, uint64_t generation, struct 
 
 int node_pair_recall(struct node_pair *p, enum pair_role *role, uint64_t *generation, struct star_error *err)
 {
-	/* Before there was a pair the journal was its own. */
+	/* Before there was a pair, the journal was its own. */
 	struct state state = { .role = p->node->config->standby_first ? PAIR_STANDBY : PAIR_PRIMARY, .journal = true };
 	const int rc = read_state(p, &state, err);
 

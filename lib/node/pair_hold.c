@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A primary that has closed for its standby: as it was asked to, or as etcd says that its place is taken. It serves
- * nobody, changes nothing, and holds all that it had until the other node has said that it serves: only then that one's
- * rows are not the only ones any more that are lost with a process. Where it comes to nothing, this one serves again,
- * under a generation that the other one cannot have claimed: by itself if the other one says that it has nothing, or if
- * etcd lets it; else by an operator's word.
+ * A primary that has closed for its standby: it was asked to, or etcd says that it is being replaced. It serves nobody,
+ * changes nothing, and keeps its whole state until the other node says that it serves. Only then do those rows exist in
+ * more than one process. If the takeover fails, this node serves again, under a generation that the other one cannot
+ * have claimed: by itself if the other one says that it has nothing, or if etcd allows it; otherwise at an operator's
+ * order.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,27 +19,27 @@
 
 enum {
 	ASK_MS = 300,
-	SOON_MS = 20, /* between two questions at first, ... */
+	SOON_MS = 20, /* between two requests at first, ... */
 	LATER_MS = 200,
-	SOON_US = 2000000,	/* ... for so long */
-	PATIENCE_US = 20000000, /* with a standby that is there and does not come on, where etcd decides */
+	SOON_US = 2000000,	/* ... for this long */
+	PATIENCE_US = 20000000, /* for a standby that is there and makes no progress, if etcd decides */
 	TELL_US = 10000000,
 };
 
-/* What the node is for which this one has closed. */
+/* The state of the node for which this one has closed. */
 enum heir {
 	HEIR_SERVES,
-	HEIR_MAY,    /* take over: it has all */
-	HEIR_CANNOT, /* it has begun again as a standby, and has nothing */
-	HEIR_WAITS,  /* it has written down that it serves, and has begun again since */
+	HEIR_MAY,    /* can take over: it has everything */
+	HEIR_CANNOT, /* it has restarted as a standby, and has nothing */
+	HEIR_WAITS,  /* it has recorded that it serves, and has restarted since */
 	HEIR_SILENT,
 };
 
 struct hold {
 	uint64_t since_us, answered_us, told_us;
-	uint64_t deposed_by; /* when it was asked */
-	uint64_t heard;	     /* its generation, as it has said; 0: it has not */
-	bool refused;	     /* no process is there */
+	uint64_t deposed_by; /* the generation for which it was asked to close */
+	uint64_t heard;	     /* its generation, as it has reported; 0: it has not */
+	bool refused;	     /* there is no process */
 	char why[160];
 };
 
@@ -49,7 +49,7 @@ static enum heir take_answer(const struct hold *h, const struct pair_answer *a, 
 		return h->heard > generation ? HEIR_SERVES : HEIR_MAY;
 	if (a->role == PAIR_WAITING || h->heard > generation)
 		return a->role == PAIR_PROMOTING ? HEIR_MAY : HEIR_WAITS;
-	/* One that gives up what it has, as this one has it all, says so as it begins again. */
+	/* A node that gives up its state, because this one has all of it, says so when it restarts. */
 	if (a->role == PAIR_DEPOSED || (a->role == PAIR_STANDBY && !a->whole))
 		return HEIR_CANNOT;
 	return HEIR_MAY;
@@ -99,7 +99,7 @@ static bool may_try(struct node_pair *p, const struct hold *h, enum heir heir)
 	return heir != HEIR_MAY || now_us - h->since_us > PATIENCE_US;
 }
 
-/* From here on nobody is told that it has stopped. False: somebody has been since the other node was asked. */
+/* From here on nobody is told that it has stopped. False: somebody was told since the other node was asked. */
 static bool keep_others_off(struct node_pair *p, const struct hold *h)
 {
 	bool off;
@@ -111,8 +111,8 @@ static bool keep_others_off(struct node_pair *p, const struct hold *h)
 	return off;
 }
 
-/* The generation under which it serves again: written down, and with etcd agreed on. *sure: the other one has not
- * served meanwhile. */
+/* The generation under which it serves again: recorded on disk and, with etcd, in the register. *sure: the other node
+ * has not served meanwhile. */
 static int claim_back(struct node_pair *p, const struct hold *h, bool told, uint64_t *generation, bool *sure,
 		      struct star_error *err)
 {
@@ -131,7 +131,7 @@ static int claim_back(struct node_pair *p, const struct hold *h, bool told, uint
 	return rc;
 }
 
-/* Workers must not take it for what the other one was to them, if that has served. */
+/* Workers must not take it for the incarnation that the other node continued, if that has served. */
 static void be_another(struct node_pair *p)
 {
 	uint32_t random;
@@ -188,7 +188,7 @@ static int take_back(struct node_pair *p, const struct hold *h, enum heir heir, 
 	return 0;
 }
 
-/* An operator says that this one is to serve. True: it does. */
+/* An operator orders this node to serve. True: it does. */
 static bool obey(struct node_pair *p, const struct hold *h, enum heir heir)
 {
 	struct star_error err = { 0 };
@@ -214,7 +214,7 @@ static const char *next_of(const struct node_pair *p, int rc)
 {
 	if (!node_pair_has_register(p))
 		return "starctl promote on it makes it serve";
-	/* Nobody knows what that one has since. */
+	/* Nobody knows what changes that node has since. */
 	return rc == -ESTALE ? "if that is lost for good, delete its key in etcd, and promote this one"
 			     : "asks etcd for its place";
 }
@@ -247,7 +247,9 @@ void node_pair_hold(struct node_pair *p)
 		struct star_error err = { 0 };
 		int rc = 0;
 
-		/* Who serves may be reached by everybody but this one, and writes its checkpoints there. */
+		/*
+		 * The node that serves may be reachable for everybody but this one, and writes its checkpoints there.
+		 */
 		node_checkpoint_leave(p->node->checkpoint);
 		if (asked && obey(p, &h, heir))
 			return;
@@ -260,8 +262,8 @@ void node_pair_hold(struct node_pair *p)
 			if (rc == 0)
 				return;
 		}
-		/* That one had made its claim good, and has died since: it may have served, and goes on with what its
-		 * disks have of that. */
+		/* The other node had completed its claim, and has died since. It may have served, and continues with
+		 * what its disks have. */
 		if (rc == -ESTALE && heir == HEIR_WAITS) {
 			node_pair_yield(p, h.heard);
 			return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the other node of a pair is answered. Only its address is, and with keys only a node's. */
+/* Answers the other node of a pair. Only its address is accepted and, with keys, only a node's key. */
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
@@ -55,7 +55,7 @@ static struct pair_answer stand(const struct node_pair *p)
 				 .lease_ms = config->standby_lease_ms };
 
 	if (p->role == PAIR_DEPOSED)
-		a.whole = p->closed && !p->again; /* it has all still */
+		a.whole = p->closed && !p->again; /* it still has its whole state */
 	if (p->role == PAIR_STANDBY) {
 		a.whole = p->promotable;
 		a.silent_ms = p->heard_us ? (clock_us() - p->heard_us) / 1000 : 0;
@@ -78,7 +78,7 @@ static bool is_of_task(const struct config *config, const char *control)
 	return other && strcmp(config_show(other->host, other->port).text, control) == 0;
 }
 
-/* Under lock. True: the link is the primary's thread's now, which answers. */
+/* Under lock. True: the primary's thread has the link now, and answers. */
 static bool take_standby(struct node_pair *p, struct pair_link *link, const struct pair_hello *hello,
 			 struct pair_answer *answer)
 {
@@ -109,7 +109,7 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 		refuse(answer, -EINVAL, "the two nodes differ in standby.etcd or standby.etcd_key: give both the same");
 	else if (hello->durability && hello->durability != 1 + p->node->config->standby_durability)
 		refuse(answer, -EINVAL, "the two nodes differ in standby.durability: give both the same");
-	/* The one that is promoted would let in whom the other one refuses, or PS task 0 would not let it in. */
+	/* Otherwise a promoted node could let in peers that the other one refuses, or PS task 0 might not let it in. */
 	else if (hello->data && hello->data != 1 + (uint32_t)p->node->config->security_data)
 		refuse(answer, -EINVAL, "the two nodes differ in security.data: give both the same");
 	else if (hello->journal != config_shares_history(p->node->config))
@@ -127,7 +127,7 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 	return true;
 }
 
-/* Under lock: waits until the condition holds, for so long at most. */
+/* Under lock: waits until the condition holds, for at most this long. */
 static void await(struct node_pair *p, const bool *until, uint64_t us)
 {
 	const struct timespec end = clock_timespec(clock_ns() + us * 1000);
@@ -136,7 +136,7 @@ static void await(struct node_pair *p, const bool *until, uint64_t us)
 		;
 }
 
-/* Under lock. The standby takes over: nothing is taken any more, and what there is goes to it first. */
+/* Under lock. The standby takes over: nothing is accepted any more, and it first gets the rest of the stream. */
 static void depose(struct node_pair *p, const struct pair_hello *hello, struct pair_answer *answer)
 {
 	if (hello->generation <= p->generation) {
@@ -151,7 +151,7 @@ static void depose(struct node_pair *p, const struct pair_hello *hello, struct p
 		refuse(answer, -EAGAIN, "the other node takes its place back, because this one had failed to serve");
 		return;
 	}
-	/* Who asks was cut off from it, and has not found out. */
+	/* The caller was cut off from this node, and has not noticed. */
 	if (p->role == PAIR_PRIMARY && (p->state == NODE_PAIR_SOLO || p->state == NODE_PAIR_SYNCING)) {
 		refuse(answer, -EAGAIN,
 		       "the other node serves, and went on alone: it has changes that this one lacks. This one becomes "
@@ -171,7 +171,7 @@ static void depose(struct node_pair *p, const struct pair_hello *hello, struct p
 static void take_over(struct node_pair *p, const struct pair_hello *hello, struct pair_answer *answer)
 {
 	if (p->role == PAIR_PRIMARY)
-		return; /* it has, and the answer was lost */
+		return; /* it has taken over already, and the answer was lost */
 	if (p->role != PAIR_STANDBY || !p->promotable || hello->generation > p->generation) {
 		refuse(answer, -EAGAIN, "the standby does not have all that the primary had");
 		return;
@@ -185,7 +185,7 @@ static void take_over(struct node_pair *p, const struct pair_hello *hello, struc
 		refuse(answer, -EAGAIN, "the standby could not take over");
 }
 
-/* True: the link is somebody else's. */
+/* True: the link was passed on. */
 static bool answer_hello(struct node_pair *p, struct pair_link *link, const struct pair_hello *hello)
 {
 	struct pair_answer answer;
@@ -207,7 +207,7 @@ static bool answer_hello(struct node_pair *p, struct pair_link *link, const stru
 	return false;
 }
 
-/* One of another version of the program knows by this answer that it is. */
+/* This answer shows a node of another program version that the versions differ. */
 static void answer_stranger(struct node_pair *p, struct pair_link *link, struct pair_hello *hello, const char *why)
 {
 	struct pair_answer answer;
@@ -218,7 +218,7 @@ static void answer_stranger(struct node_pair *p, struct pair_link *link, struct 
 	refuse(&answer, -EPROTO, why);
 	pair_answer_seal(&answer);
 	pair_link_write_all(link, &answer, sizeof(answer), clock_us() + HELLO_US);
-	/* What is left unread would reset the connection, and the answer with it. */
+	/* Unread data would reset the connection, and the answer would be lost. */
 	pair_link_read(link, hello, sizeof(*hello));
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primary's end. Each reactor writes its stream into a ring, as for a journal; this thread sends what the rings
- * have, a snapshot of each reactor first, and moves a ring's tail when the standby has it. While a standby has all,
- * changes are made only under a lease, which its answers to pings renew: it takes over no sooner than a lease after
- * its last answer.
+ * The primary's side. Each reactor writes its stream into a ring, as for a journal. This thread sends the contents of
+ * the rings, after a snapshot of each reactor, and moves a ring's tail when the standby has it. While a standby has
+ * everything, changes are made only under a lease, which its answers to pings renew: it does not take over before a
+ * lease has passed since its last answer.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,36 +17,36 @@
 #include "node/pair_register.h"
 
 enum {
-	PIECE_BYTES = 256 << 10, /* of a stream in a frame */
+	PIECE_BYTES = 256 << 10, /* of a stream, per frame */
 	PACE_US = 1000,
 	ANSWER_US = 2000000,
-	SILENT_MS = 10000, /* a standby that loads a snapshot may take its time */
-	CLOSE_MS = 6000,   /* for requests under way, when the standby takes over */
-	SNAPSHOT_MS = 50,  /* between tries to begin one: a checkpoint may be under way */
-	ASK_MS = 300,	   /* for an answer of a standby that is gone */
+	SILENT_MS = 10000, /* a standby that loads a snapshot may be slow */
+	CLOSE_MS = 6000,   /* for requests in progress, when the standby takes over */
+	SNAPSHOT_MS = 50,  /* between attempts to begin one: a checkpoint may be in progress */
+	ASK_MS = 300,	   /* for the answer of a standby that is gone */
 	IDLE_MS = 200,
 	FIGURES_US = 10000,
-	QUEUES_US = 200000, /* between two catalogues that differ in work queues alone */
+	QUEUES_US = 200000, /* between two catalogues that differ only in work queues */
 };
 
 struct sender {
 	struct node_pair *p;
 	struct pair_link *link;
-	uint64_t sent[WIRE_REACTORS_MAX]; /* of the stream */
-	bool begun[WIRE_REACTORS_MAX];	  /* the snapshot */
+	uint64_t sent[WIRE_REACTORS_MAX]; /* position in the stream */
+	bool begun[WIRE_REACTORS_MAX];	  /* of the snapshot */
 	bool over[WIRE_REACTORS_MAX];	  /* its last block was sent */
 	uint64_t queues, queues_us;	  /* the work queues that were sent, and when */
-	uint64_t version;		  /* of the catalogue that was sent, ... */
-	uint64_t version_ns;		  /* ... all of it by then; 0: not yet, ... */
-	uint64_t version_there;		  /* ... and that the standby has */
-	uint64_t version_gated;		  /* it may have been told of this one before answers began to wait */
-	char *catalogue;		  /* that is being sent */
+	uint64_t version;		  /* version of the catalogue that was sent, ... */
+	uint64_t version_ns;		  /* ... when all of it was; 0: not yet, ... */
+	uint64_t version_there;		  /* ... and the version that the standby has */
+	uint64_t version_gated;		  /* may have been reported before answers began to wait */
+	char *catalogue;		  /* the one that is being sent */
 	size_t catalogue_bytes, catalogue_at;
-	bool claimed; /* the standby has all: etcd is to say so, and is asked */
+	bool claimed; /* the standby has everything, and etcd is asked to record that */
 	bool whole, leased, bye, end_sent;
-	bool covered; /* the standby has all that replies have told of */
+	bool covered; /* the standby has everything that replies have reported */
 	uint64_t ping_ns, pinged_us, heard_us, tried_us, figures_us;
-	uint64_t closing_us; /* since when it has been deposed; 0: it is not */
+	uint64_t closing_us; /* since when the node has closed for the standby; 0: it has not */
 	uint64_t lag_at[WIRE_REACTORS_MAX], lag_since_us;
 	size_t in_bytes, out_bytes, out_sent;
 	struct pair_frame in;
@@ -56,7 +56,7 @@ struct sender {
 	} out;
 };
 
-/* What the standby has of a reactor's stream. */
+/* How far the standby has a reactor's stream. */
 static uint64_t taken(const struct node_pair *p, unsigned reactor)
 {
 	return journal_reader_at(p->rings[reactor], JOURNAL_LINK);
@@ -89,7 +89,7 @@ static void set_catalogue_there(struct node_pair *p, uint64_t version)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Either it goes on alone, or the standby takes its place: whatever comes first. */
+/* Either this node goes on alone, or the standby replaces it: whatever comes first. */
 static bool is_alone(struct node_pair *p)
 {
 	bool alone;
@@ -110,7 +110,7 @@ void node_pair_go_alone(struct node_pair *p, const char *why)
 	set_waits(p, false);
 	node_pair_tell(p, NODE_PAIR_DETACH);
 	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, why);
-	/* It may have gone on by the standby's own word: etcd is told when it can be. */
+	/* It may have gone on by the standby's own word; etcd is told when possible. */
 	node_pair_register_want(p, PAIR_CLAIM_KEEPS);
 	log_warn("the primary serves without a standby: %s", why);
 }
@@ -146,8 +146,7 @@ static bool put_ping(struct sender *s)
 	return true;
 }
 
-/* After what the rings have published was looked at: an object is in the catalogue before its first row is in a
- * stream. */
+/* Called after the rings' positions were read: an object is in the catalogue before its first row is in a stream. */
 static bool put_catalogue(struct sender *s)
 {
 	const uint64_t version = control_pair_version(s->p->control), queues = control_pair_queues(s->p->control);
@@ -165,7 +164,7 @@ static bool put_catalogue(struct sender *s)
 			return false;
 		s->catalogue_bytes = strlen(s->catalogue);
 		s->catalogue_at = 0;
-		/* Work queues may come again and again: whoever waits for a version waits for none of them. */
+		/* Work queues may change all the time, so nobody who waits for a version waits for them. */
 		if (version != s->version)
 			s->version_ns = 0;
 		s->version = version;
@@ -178,7 +177,7 @@ static bool put_catalogue(struct sender *s)
 	if (s->catalogue_at == s->catalogue_bytes) {
 		free(s->catalogue);
 		s->catalogue = NULL;
-		/* The answer to a ping behind it says that the standby has it: somebody may wait for that. */
+		/* A ping after it: its answer shows that the standby has the catalogue, for which somebody may wait. */
 		if (!s->version_ns) {
 			s->version_ns = clock_ns();
 			s->pinged_us = 0;
@@ -230,7 +229,7 @@ static bool put_stream(struct sender *s, unsigned reactor, uint64_t until)
 	return true;
 }
 
-/* What was copied may have been written over, where a journal has the ring go on without the standby. */
+/* The copied data may have been overwritten, if a journal has let the ring go on without the standby. */
 static int check_cut_off(const struct node_pair *p, unsigned reactor, struct star_error *err)
 {
 	return journal_is_cut_off(p->rings[reactor], JOURNAL_LINK)
@@ -238,7 +237,7 @@ static int check_cut_off(const struct node_pair *p, unsigned reactor, struct sta
 		       : 0;
 }
 
-/* The next frame. 1, or 0: there is nothing to send. */
+/* Prepares the next frame. 1, or 0: there is nothing to send. */
 static int next_frame(struct sender *s, struct star_error *err)
 {
 	const unsigned count = s->p->node->shards_count;
@@ -257,7 +256,7 @@ static int next_frame(struct sender *s, struct star_error *err)
 	return rc;
 }
 
-/* As much as goes at once. */
+/* Sends as much as the socket takes. */
 static int send_frames(struct sender *s, struct star_error *err)
 {
 	ssize_t n = 1;
@@ -290,7 +289,7 @@ static void claim_pair(struct sender *s)
 	node_pair_register_want(s->p, PAIR_CLAIM_PAIRED);
 }
 
-/* From when etcd says that the standby may take over, if it is asked. */
+/* From here on etcd says that the standby may take over, if etcd is configured. */
 static void note_whole(struct sender *s)
 {
 	const struct pair_hello *h = &s->p->joins;
@@ -309,8 +308,8 @@ static void note_whole(struct sender *s)
 	}
 }
 
-/* Replies that left before the others began to wait, also those of the control plane, may tell of what the standby does
- * not have: it is not to take over before it has that. */
+/* Replies that left before others began to wait, including those of the control plane, may have reported changes that
+ * the standby lacks. It must not take over before it has these. */
 static void look_covered(struct sender *s)
 {
 	if (!s->whole || s->covered)
@@ -444,7 +443,7 @@ static void figure(struct sender *s)
 	pthread_mutex_unlock(&s->p->lock);
 }
 
-/* Whether the standby has all that there is, after the node has closed. */
+/* Whether the standby has everything, after the node has closed. */
 static bool is_drained(struct sender *s)
 {
 	if (!node_pair_tell(s->p, NODE_PAIR_SETTLE) || s->catalogue ||
@@ -476,7 +475,7 @@ static void close_down(struct node_pair *p)
 		log_warn("the node is not closed yet: %s", err.text);
 }
 
-/* A deposed primary sends what is left. -ESHUTDOWN: it has. */
+/* A deposed primary sends what is left. -ESHUTDOWN: done. */
 static int end_stream(struct sender *s, struct star_error *err)
 {
 	const bool drained = s->whole && is_drained(s);
@@ -493,7 +492,10 @@ static int end_stream(struct sender *s, struct star_error *err)
 	return 0;
 }
 
-/* Until there is something to do. Where replies wait for the standby, reactors say when they have written something. */
+/*
+ * Waits until there is something to do. If replies wait for the standby, reactors signal when they have written
+ * something.
+ */
 static void sender_waits(struct sender *s)
 {
 	struct node_pair *p = s->p;
@@ -506,7 +508,7 @@ static void sender_waits(struct sender *s)
 		return;
 	}
 	node_bell_sleeps(&p->bell);
-	hurry = !writes && (!retained || node_gate_held(p->node)); /* what clients keep goes in larger pieces */
+	hurry = !writes && (!retained || node_gate_held(p->node)); /* what clients keep is sent in larger pieces */
 	for (unsigned i = 0; hurry && i < p->node->shards_count; i++)
 		idle &= published(p, i) == s->sent[i];
 	if (idle)
@@ -560,7 +562,7 @@ static int welcome(struct sender *s, struct star_error *err)
 	return rc < 0 ? star_error_set(err, rc, "the connection has broken") : 0;
 }
 
-/* One standby, to its end; why in err. */
+/* Serves one standby until its end; err has the reason. */
 static void serve_standby(struct sender *s, struct star_error *err)
 {
 	struct node_pair *p = s->p;
@@ -585,9 +587,9 @@ static void serve_standby(struct sender *s, struct star_error *err)
 
 /* ---- when it is gone ---- */
 
-/* Whether the standby cannot take over from now on, and has not: it answers that it has not all; or no process is
- * there, and the lease lasts still, so that none can have been promoted that has died since. What looks like no process
- * may be something between the two: where there is etcd, only the standby's own word counts. */
+/* Whether the standby certainly cannot take over, and has not: it answers that it lacks something; or no process is
+ * there, and the lease has not ended, so that none can have been promoted that has died since. What looks like a
+ * missing process may be a network problem: with etcd, only the standby's own word counts. */
 static bool is_harmless(struct node_pair *p, struct star_error *err)
 {
 	struct pair_hello hello = node_pair_hello(p, PAIR_ASK);
@@ -612,7 +614,9 @@ static bool has_joined(struct node_pair *p)
 	return joined;
 }
 
-/* Etcd says, in time, or the configuration, that the primary may go on without having reached its standby. */
+/*
+ * Whether the primary may go on without having reached its standby: etcd allows it in time, or the configuration does.
+ */
 static bool may_be_alone(struct node_pair *p, uint64_t lost_us)
 {
 	const uint64_t alone_us = p->node->config->standby_alone_s * UINT64_C(1000000);
@@ -638,7 +642,7 @@ static void lose_standby(struct node_pair *p, bool had_all, const char *why)
 	node_pair_go_alone(p, why);
 }
 
-/* A standby that has come; NULL: none has for a while. */
+/* A standby that has connected; NULL: none has for a while. */
 static struct pair_link *next_standby(struct node_pair *p)
 {
 	struct pair_link *link;

@@ -15,21 +15,21 @@
 #include "jsonrpc/thread.h"
 
 enum {
-	TIMEOUT_MS = 1000, /* for each member of etcd, ... */
-	HURRY_MS = 150,	   /* ... and so long at first, as one may have died with the other node's machine */
-	LOOK_MS = 1000,	   /* between looks at what the register has */
-	AGAIN_MS = 100,	   /* between tries of what is wanted */
-	PATIENCE_MS = 100, /* with a look while somebody waits to ask */
+	TIMEOUT_MS = 1000, /* per member of etcd, ... */
+	HURRY_MS = 150,	   /* ... and this long at first, as one may have died with the other node's machine */
+	LOOK_MS = 1000,	   /* between reads of the register */
+	AGAIN_MS = 100,	   /* between attempts to make a wanted change */
+	PATIENCE_MS = 100, /* for a read in progress while a caller waits */
 };
 _Static_assert((int)CONFIG_ETCD_MAX <= (int)ETCD_ENDPOINTS_MAX, "what a configuration has, the client takes");
 
-/* A claim that somebody makes, and how it has ended. */
+/* A claim, and its outcome. */
 struct claim_slot {
 	enum pair_claim claim;
 	uint64_t made, answered; /* numbers of claims */
 	int status;
 	struct star_error err;
-	struct pair_entry entry; /* that was claimed, or is there */
+	struct pair_entry entry; /* claimed, or found in the register */
 };
 
 struct node_pair_register {
@@ -37,17 +37,17 @@ struct node_pair_register {
 	pthread_t thread;
 	bool threaded, stopping;
 	/* under the pair's lock */
-	struct claim_slot ask;	/* its outcome is told after one try */
-	bool asking;		/* somebody waits for that, and reads it before the next one may ask */
-	struct claim_slot want; /* made until it comes true */
-	uint64_t look_us;	/* when a look began that nobody has asked for; 0: there is none under way */
-	bool given_up;		/* it was */
-	struct star_error err;	/* why etcd, or it, does not do what is wanted; code 0: all is well */
+	struct claim_slot ask;	/* its outcome is reported after one attempt */
+	bool asking;		/* a caller waits for that, and reads it before the next one may ask */
+	struct claim_slot want; /* repeated until it succeeds */
+	uint64_t look_us;	/* when an unrequested read began; 0: none is in progress */
+	bool given_up;		/* that read was given up */
+	struct star_error err;	/* why etcd, or the register, does not do what is wanted; code 0: no problem */
 	struct pair_entry entry;
 	bool seen, reachable;
-	bool unsure; /* a claim to serve may come true that no answer came to */
+	bool unsure; /* a claim to serve may succeed although its answer was lost */
 	uint64_t requests, failures;
-	const char *endpoint; /* that has answered */
+	const char *endpoint; /* the endpoint that has answered */
 };
 
 /* ---- one try ---- */
@@ -71,15 +71,15 @@ static bool is_of_new_life(enum pair_claim claim)
 }
 
 /*
- * What is claimed is remembered first: a node that may have got it, and has died before it knew, must not begin again
- * as the standby of the other one.
+ * A claim is recorded on disk first: a node that may have succeeded, and has died before it knew, must not restart as
+ * the standby of the other one.
  */
 static int swap_register(struct node_pair *p, enum pair_claim claim, uint64_t known, const struct etcd_value *value,
 			 struct pair_entry *entry, struct star_error *err)
 {
 	const struct config *config = p->node->config;
 	const bool leads = is_of_new_life(claim);
-	/* What the second of two claims makes good was remembered with the first. */
+	/* The second of two claims completes what was recorded with the first. */
 	const bool may_serve = leads || claim == PAIR_CLAIM_SERVES;
 	struct pair_entry next;
 	struct etcd_value now;
@@ -88,7 +88,7 @@ static int swap_register(struct node_pair *p, enum pair_claim claim, uint64_t kn
 	int rc = pair_entry_next(entry, claim, known, &next, err);
 
 	pthread_mutex_lock(&p->lock);
-	/* What was claimed before was allowed: the register has changed since, so that it is void. */
+	/* An earlier claim was allowed. The register has changed since, so that claim has failed. */
 	if (rc < 0 && may_serve)
 		p->reg->unsure = false;
 	pthread_mutex_unlock(&p->lock);
@@ -103,7 +103,7 @@ static int swap_register(struct node_pair *p, enum pair_claim claim, uint64_t kn
 	pthread_mutex_lock(&p->lock);
 	p->reg->unsure = rc == -EHOSTUNREACH && (may_serve || p->reg->unsure);
 	pthread_mutex_unlock(&p->lock);
-	/* Of a standby what it had remembered is void. */
+	/* A standby's recorded claim has failed. */
 	if (rc == -ESTALE && leads && claim != PAIR_CLAIM_BEGINS && claim != PAIR_CLAIM_BACK &&
 	    node_pair_remember(p, PAIR_STANDBY, known, err) < 0)
 		return err->code;
@@ -114,7 +114,7 @@ static int swap_register(struct node_pair *p, enum pair_claim claim, uint64_t kn
 	return rc;
 }
 
-/* What a node that serves does about a register that does not say what it is, without being asked. */
+/* What a node that serves does by itself if the register does not say what the node is. */
 static enum pair_claim repair_of(const struct node_pair *p, const struct pair_entry *entry)
 {
 	if (p->role != PAIR_PRIMARY || (entry->there && !entry->mine))
@@ -176,8 +176,9 @@ static void note_try(struct node_pair *p, struct claim_slot *slot, uint64_t numb
 	pthread_cond_broadcast(&p->changed);
 }
 
-/* Etcd says that the other node takes this one's place, or has, which this one has not known. It may come to nothing
- * there: what this one has goes when the other one says itself that it serves (node_pair_hold). Under lock. */
+/* Etcd says that the other node is replacing this one, or has, which this one did not know. The takeover may fail
+ * there; this node gives up its state only when the other one itself says that it serves (node_pair_hold). Under
+ * lock. */
 static void look_deposed(struct node_pair *p, const struct pair_entry *entry)
 {
 	if (p->role != PAIR_PRIMARY || !entry->there || entry->mine || entry->generation <= p->generation ||
@@ -193,7 +194,7 @@ static bool is_pending(const struct claim_slot *slot)
 	return slot->answered < slot->made;
 }
 
-/* Until there is something to do. Under the pair's lock. */
+/* Waits until there is something to do. Under the pair's lock. */
 static void register_waits(struct node_pair *p)
 {
 	const struct node_pair_register *r = p->reg;
@@ -213,7 +214,7 @@ static void *run_register(void *arg)
 
 	pthread_mutex_lock(&p->lock);
 	while (!r->stopping) {
-		/* Who asks waits for it. */
+		/* A caller waits for `ask`, so it comes first. */
 		struct claim_slot *slot = is_pending(&r->ask) ? &r->ask : &r->want;
 		const uint64_t number = slot->made;
 		const enum pair_claim claim = is_pending(slot) ? slot->claim : PAIR_CLAIM_NOTHING;
@@ -249,15 +250,15 @@ static uint64_t put_claim(struct node_pair *p, struct claim_slot *slot, enum pai
 	return slot->made;
 }
 
-/* The same: whether nobody gets an answer any more. */
+/* Also under that lock: whether nobody gets an answer any more. */
 static bool is_ending(const struct node_pair *p)
 {
 	return p->stopping || p->again;
 }
 
 /*
- * The outcome is the asker's until it has read it. A standby that has lost its primary asks again after some
- * milliseconds: an operator whose thread comes late would otherwise find that one's outcome in the place of its own.
+ * The outcome belongs to the caller until it has read it. A standby that has lost its primary asks again after some
+ * milliseconds; an operator's thread that is late would otherwise read that outcome instead of its own.
  */
 int node_pair_register_ask(struct node_pair *p, enum pair_claim claim, uint64_t *generation, struct pair_entry *entry,
 			   struct star_error *err)
@@ -271,13 +272,13 @@ int node_pair_register_ask(struct node_pair *p, enum pair_claim claim, uint64_t 
 	if (!r)
 		return 0;
 	pthread_mutex_lock(&p->lock);
-	while (r->asking && !is_ending(p)) /* another one */
+	while (r->asking && !is_ending(p)) /* another caller does */
 		pthread_cond_wait(&p->changed, &p->lock);
 	if (!is_ending(p)) {
 		const uint64_t number = put_claim(p, slot, claim);
 
 		r->asking = true;
-		/* Each member has its time, and then the thread has answered. */
+		/* Each member of etcd has its timeout; then the thread has answered. */
 		while (slot->answered < number && !is_ending(p))
 			pthread_cond_wait(&p->changed, &p->lock);
 		if (slot->answered == number)
@@ -387,7 +388,7 @@ bool node_pair_register_figures(const struct node *node, struct node_pair_regist
 {
 	struct node_pair *p = node->pair;
 
-	if (!p || !p->reg) /* it is there as long as the node */
+	if (!p || !p->reg) /* it lives as long as the node */
 		return false;
 	pthread_mutex_lock(&p->lock);
 	figures->requests = p->reg->requests;
@@ -399,8 +400,8 @@ bool node_pair_register_figures(const struct node *node, struct node_pair_regist
 
 /* ---- begin and end ---- */
 
-/* A look that has had no answer, as the network was cut a moment ago or a member's machine is gone, holds up nobody who
- * has lost the other node: what he asks goes out by a connection of its own, at once. */
+/* A read without an answer, because the network was cut a moment ago or a member's machine is gone, must not delay a
+ * caller that has lost the other node: its request uses a connection of its own, at once. */
 static bool register_goes_on(void *ctx)
 {
 	struct node_pair *p = ctx;
@@ -450,7 +451,7 @@ int node_pair_register_begin(struct node_pair *p, struct star_error *err)
 		free(r);
 		return err->code;
 	}
-	pthread_mutex_lock(&p->lock); /* somebody may ask for the status */
+	pthread_mutex_lock(&p->lock); /* somebody may request the status */
 	p->reg = r;
 	pthread_mutex_unlock(&p->lock);
 	rc = jsonrpc_thread_start(&r->thread, "pair-etcd", run_register, p, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The standby's end: takes the primary's snapshot and streams, applies them, and takes its place when it is told to. It
- * has one primary in its life: when the connection ends, it keeps what it has as long as it may be needed, and begins
- * again, empty, when a primary is there once more.
+ * The standby's side: receives the primary's snapshot and streams, applies them, and takes over when it is told to. It
+ * has one primary in its life: when the connection ends, it keeps its state as long as that may be needed, and
+ * restarts, empty, when a primary is there again.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,13 +20,13 @@
 enum {
 	JOIN_MS = 3000,
 	AGAIN_MS = 200,
-	LOST_MS = 20, /* for a lease to be over */
+	LOST_MS = 20, /* between checks whether the lease has ended */
 	WAIT_US = 10000,
-	END_MS = 3000, /* for what a deposed primary has sent to come */
+	END_MS = 3000, /* for what a deposed primary has sent to arrive */
 	ASK_MS = 300,
 	DEPOSE_MS = 12000,
 	PROMOTE_US = 60000000,
-	READS_MAX = 64, /* before it says how far it has come */
+	READS_MAX = 64, /* before it acknowledges */
 	ANSWER_US = 1000000,
 	CLAIM_TRIES = 3,
 };
@@ -37,11 +37,11 @@ struct follower {
 	struct pair_receiver *receiver;
 	struct node_apply *apply;
 	uint64_t acked[WIRE_REACTORS_MAX];
-	uint32_t reactors; /* of the primary */
+	uint32_t reactors; /* the primary's */
 	bool whole_said, leased;
-	bool mute;	  /* it is about to take over: the primary's lease is not renewed any more */
-	uint64_t came_us; /* when something came last */
-	char told[160];	  /* why it does not take over, as logged last */
+	bool mute;	  /* it is about to take over, so it does not renew the primary's lease any more */
+	uint64_t came_us; /* when it last received anything */
+	char told[160];	  /* why it does not take over, as last logged */
 };
 
 /* ---- what comes, into the node ---- */
@@ -56,7 +56,7 @@ static int take_catalogue(void *ctx, const char *text, size_t bytes, struct star
 
 	if (!json)
 		return star_error_set(err, -EBADMSG, "the primary's catalogue cannot be read: %.100s", why.text);
-	/* What was given for objects that may be dropped now is loaded before. */
+	/* Rows of objects that may be dropped now are loaded before. */
 	rc = node_apply_flush(f->apply, err);
 	if (rc == 0)
 		rc = control_pair_take(f->p->control, json, &epoch, err);
@@ -120,7 +120,7 @@ static int say_frame(struct follower *f, unsigned kind, unsigned reactor, uint64
 	return pair_link_write_all(f->link, &frame, sizeof(frame), clock_us() + ANSWER_US);
 }
 
-/* How far it has come. */
+/* Tells the primary how much it has received. */
 static int acknowledge(struct follower *f)
 {
 	const uint64_t ping = pair_receiver_ping(f->receiver);
@@ -163,7 +163,7 @@ static void note_figures(struct follower *f)
 	pthread_mutex_unlock(&f->p->lock);
 }
 
-/* It has all; and may take over from when the primary changes nothing without a lease. */
+/* It has everything, and may take over once the primary makes changes only under a lease. */
 static int note_whole(struct follower *f, struct star_error *err)
 {
 	int rc = 0;
@@ -186,7 +186,7 @@ static int note_whole(struct follower *f, struct star_error *err)
 	return rc;
 }
 
-/* What is there to be read, some of it. 0, or a negative errno: the connection is of no use any more. */
+/* Reads some of what has arrived. 0, or a negative errno: the connection is useless. */
 static int receive(struct follower *f, struct star_error *err)
 {
 	int rc = 0;
@@ -264,13 +264,13 @@ static bool is_asked(struct node_pair *p, struct node_pair_promotion *promotion)
 	return promotion->asked;
 }
 
-/* When the primary's lease is over for certain. A tenth more: two clocks need not go alike. */
+/* When the primary's lease has certainly ended. A tenth is added, because the two clocks may differ in speed. */
 static uint64_t lease_over_us(const struct node_pair *p)
 {
 	return p->heard_us + p->primary_lease_ms * UINT64_C(1100) + 10000;
 }
 
-/* The rest of what the primary sends; where it could not be asked to stop, until its lease is over. */
+/* Receives the rest of what the primary sends; if it could not be asked to stop, until its lease has ended. */
 static void hear_out(struct follower *f, const struct node_pair_promotion *promotion)
 {
 	struct node_pair *p = f->p;
@@ -301,8 +301,8 @@ static void hear_out(struct follower *f, const struct node_pair_promotion *promo
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Makes its claim good, as the last thing before it serves. Until here the primary, if that lives still, may take its
- * place back: it holds all, too. */
+/* Completes its claim, as the last step before it serves. Until here the primary, if it still lives, may serve again:
+ * it has everything, too. */
 static int make_good(struct node_pair *p, uint64_t *generation, struct star_error *err)
 {
 	int rc = -EAGAIN;
@@ -321,15 +321,15 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 	int rc = -EAGAIN;
 
 	hear_out(f, promotion);
-	/* What the primary had asked for before it stopped may come true meanwhile. */
+	/* What the primary had requested before it stopped may be written meanwhile. */
 	for (unsigned i = 0; i < CLAIM_TRIES && (i == 0 || (rc == -EAGAIN && promotion->deposed)); i++)
 		rc = node_pair_register_ask(p,
 					    promotion->deposed ? PAIR_CLAIM_AGREED
 					    : promotion->found ? PAIR_CLAIM_FOUND
 							       : PAIR_CLAIM_TOLD,
 					    &generation, NULL, err);
-	/* What it has is nowhere else now: where that cannot be written down, it stays what it is. With etcd it was
-	 * written down before that was asked. */
+	/* The state is nowhere else now: if the new role cannot be recorded, it stays a standby. With etcd it was
+	 * recorded before etcd was asked. */
 	if (rc == 0 && !node_pair_has_register(p))
 		rc = node_pair_remember(p, PAIR_PRIMARY, generation, err);
 	if (rc < 0)
@@ -343,7 +343,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 		rc = node_trim_tables(node, err);
 	if (rc < 0)
 		return rc;
-	/* A disk may take its time. */
+	/* Outside the lock, because a disk may be slow. */
 	node_pair_own_checkpoints(p);
 	if (config_shares_history(node->config)) {
 		node_journal_inherits(node, p->primary_epoch);
@@ -384,7 +384,10 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	const int rc = take_place(f, promotion, &err);
 
 	if (rc == 0) {
-		/* On its own thread: a disk may take its time. From before a standby may join, which looks at that. */
+		/*
+		 * On a thread of its own, because a disk may be slow. Called before a standby may join, which checks
+		 * the journal.
+		 */
 		node_journal_take_over(p->node, p->control);
 		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, "it has taken its primary's place, and has no standby");
 	} else if (p->role == PAIR_PROMOTING) {
@@ -393,7 +396,10 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 		stay_standby(f, &err);
 	}
 	pthread_mutex_lock(&p->lock);
-	/* The operator may have asked meanwhile: that is another one, unless this has done it. */
+	/*
+	 * An operator may have given an order meanwhile, which is a different one, unless this promotion has fulfilled
+	 * it.
+	 */
 	if (rc == 0 || p->promotion.found == promotion->found) {
 		p->promotion.asked = false;
 		p->promotion.done = true;
@@ -405,7 +411,7 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	return rc == 0;
 }
 
-/* 0; or it answers that its place is not to be taken. */
+/* 0; or an error if the primary answers that it must not be replaced. */
 static int depose(struct node_pair *p, struct node_pair_promotion *promotion, struct star_error *err)
 {
 	struct pair_hello hello = node_pair_hello(p, PAIR_DEPOSE);
@@ -420,7 +426,7 @@ static int depose(struct node_pair *p, struct node_pair_promotion *promotion, st
 	return answer.status == -EAGAIN || answer.status == -ESTALE ? answer.status : 0;
 }
 
-/* Under lock: it had closed for the other node, and has all that it had. */
+/* Under lock: it had closed for the other node, and still has its whole state. */
 static bool is_holding(const struct node_pair *p)
 {
 	return p->role == PAIR_DEPOSED && p->closed && !p->again;
@@ -432,7 +438,10 @@ static int check_promotable(struct node_pair *p, struct star_error *err)
 		return star_error_set(err, -EALREADY, "the node is the primary");
 	if (!is_holding(p) && p->role != PAIR_WAITING && (p->role != PAIR_STANDBY || !p->promotable))
 		return star_error_set(err, -EAGAIN, "the node does not have all that its primary has: %s", p->why);
-	/* What it tries by itself, again and again, as it does not hear of its primary, is no reason to wait. */
+	/*
+	 * A standby that does not hear from its primary tries again and again by itself; an operator's order need not
+	 * wait for that.
+	 */
 	return p->promotion.asked && !p->promotion.found ? star_error_set(err, -EBUSY, "it is being promoted already")
 							 : 0;
 }
@@ -458,7 +467,7 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 		rc = node_pair_register_ask(p, PAIR_CLAIM_NOTHING, NULL, NULL, err);
 	if (rc < 0)
 		return rc;
-	if (!promotion.back) /* else its own thread asks the other one what it is */
+	if (!promotion.back) /* otherwise its own thread asks the other node for its state */
 		rc = depose(p, &promotion, &why);
 	if (rc < 0) {
 		pthread_mutex_lock(&p->lock);
@@ -472,7 +481,7 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 			 why.text);
 	pthread_mutex_lock(&p->lock);
 	p->deposing = false;
-	/* Meanwhile it may have taken over by itself, and would not look at an order any more; or given up. */
+	/* Meanwhile it may have taken over by itself, or given up, and would not see an order any more. */
 	if (p->role != PAIR_PRIMARY && (p->role != PAIR_STANDBY || p->promotable)) {
 		p->promotion = promotion;
 		p->promotion_read = false;
@@ -508,7 +517,7 @@ int node_pair_promote(struct node *node, json_t **result, struct star_error *err
 
 /* ---- a standby's life ---- */
 
-/* It does not hear of its primary, which changes nothing any more unless etcd has said so: it asks there. */
+/* It does not hear from its primary, which changes nothing any more unless etcd has allowed it: so it asks etcd. */
 static bool replace_lost(struct follower *f)
 {
 	struct node_pair *p = f->p;
@@ -525,8 +534,8 @@ static bool replace_lost(struct follower *f)
 	return over && promote_follower(f, &promotion);
 }
 
-/* Whether the primary is being asked to stop. Its stream and its connection end before its answer has come: it is not
- * asked then who it is, which it would not answer any more. */
+/* Whether the primary is being asked to stop. Its stream and connection end before its answer arrives. It is not asked
+ * for its role then, because it would not answer any more. */
 static bool is_deposing(struct node_pair *p)
 {
 	bool deposing;
@@ -537,7 +546,7 @@ static bool is_deposing(struct node_pair *p)
 	return deposing;
 }
 
-/* How long the primary is asked who it is: where it is gone without a word, no longer than its lease lasts. */
+/* How long the primary is asked for its role: if it may have died silently, no longer than its lease. */
 static uint32_t ask_ms(struct node_pair *p)
 {
 	const uint64_t now_us = clock_us();
@@ -553,7 +562,7 @@ static uint32_t ask_ms(struct node_pair *p)
 	return RTE_MIN((uint32_t)((over_us - now_us) / 1000), (uint32_t)ASK_MS);
 }
 
-/* Until it is to take its primary's place, or for so long. */
+/* Waits for an order to take over, or for this long. */
 static void await_order(struct node_pair *p, uint32_t ms)
 {
 	const struct timespec until = clock_timespec(clock_ns() + ms * UINT64_C(1000000));
@@ -565,8 +574,8 @@ static void await_order(struct node_pair *p, uint32_t ms)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* It was to take its primary's place, and could not: a full disk, say. The primary, which has closed for it, has all
- * still, and serves again when it hears that this one takes nothing over any more. */
+/* It was to take over, and could not, for example because of a full disk. The primary, which has closed for it, still
+ * has everything, and serves again when it hears that this node does not take over any more. */
 static bool gives_up(struct node_pair *p, const struct pair_answer *answer)
 {
 	struct star_error why;
@@ -587,8 +596,8 @@ static bool gives_up(struct node_pair *p, const struct pair_answer *answer)
 	return gives;
 }
 
-/* It may be needed as it is, until a primary is there again, which it then follows from the beginning. False: it has
- * begun to serve, or stops. */
+/* Its state may be needed until a primary is there again, which it then follows from the beginning. False: it has begun
+ * to serve, or stops. */
 static void wait_alone(struct follower *f)
 {
 	struct node_pair *p = f->p;
@@ -604,7 +613,7 @@ static void wait_alone(struct follower *f)
 				return;
 			continue;
 		}
-		/* What it may have claimed, and nobody knows, is not given away: it asks etcd again first. */
+		/* A claim whose outcome is unknown must not be given away: it asks etcd again first. */
 		if (!is_deposing(p) && !node_pair_register_is_unsure(p) &&
 		    node_pair_ask(p, &hello, ask_ms(p), &answer, NULL, &err) == 0 &&
 		    (answer.role == PAIR_PRIMARY || gives_up(p, &answer))) {
@@ -617,7 +626,10 @@ static void wait_alone(struct follower *f)
 	}
 }
 
-/* What the primary's machine or the network has ended without a word. Where an operator says who serves, he knows. */
+/*
+ * The connection was ended silently by the primary's machine or by the network. If an operator decides who serves, the
+ * operator knows.
+ */
 static bool is_silent(const struct follower *f, struct star_error *err)
 {
 	const uint64_t silent_us = clock_us() - f->came_us;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node says of its pair. */
+/* What a node reports of its pair. */
 #include "base/clock.h"
 #include "jsonrpc/member.h"
 #include "node/journal.h"
@@ -58,7 +58,7 @@ static const char *state_of(const struct node_pair *p)
 	return names[p->state];
 }
 
-/* What the standby has not said to have. */
+/* How much the standby has not acknowledged. */
 static uint64_t behind(const struct node_pair *p)
 {
 	uint64_t bytes = 0;
@@ -76,7 +76,7 @@ static bool node_waits_for_disk(const struct node *node)
 	return node->config->journal_durability != CONFIG_DURABILITY_ASYNC && node_journal_counts_now(node);
 }
 
-/* Under lock. Why it is not well; where replies should wait for a standby and do not, that, too. */
+/* Under lock. Why it is not healthy; also if replies should wait for a standby, and do not. */
 static json_t *why_text(const struct node_pair *p)
 {
 	const bool leave =

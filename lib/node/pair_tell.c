@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a primary tells its reactors of their streams, and of those of its workers. */
+/* What a primary tells its reactors about their streams, and about the connections of their workers. */
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@ struct stream_message {
 	bool is_so;
 };
 
-/* A journal that writes goes on, and the standby reads with it. */
+/* A journal that is being written goes on, and the standby reads beside it. */
 static void attach_on_reactor(void *ctx, struct reactor_message *message)
 {
 	struct shard *shard = ctx;
@@ -115,7 +115,7 @@ static void hang_up_on_reactor(void *ctx, struct reactor_message *message)
 	m->more = rpc_server_hang_up(rpc, &m->at, HANG_UP_AT_ONCE, m->waits ? &m->left : NULL);
 }
 
-/* One round; how many have something yet to be sent. */
+/* One round; returns how many have something left to send. */
 static uint32_t hang_up_round(struct shard *shard, bool waits)
 {
 	struct hang_up_message m = { .message.run = hang_up_on_reactor, .waits = waits };
@@ -124,7 +124,7 @@ static uint32_t hang_up_round(struct shard *shard, bool waits)
 	do {
 		m.message = (struct reactor_message){ .run = hang_up_on_reactor };
 		if (node_ask_copy(shard, &m.message, sizeof(m), &err) < 0)
-			return 0; /* it sleeps for good, and its workers find out by themselves */
+			return 0; /* it sleeps for good, and its workers will find out by themselves */
 	} while (m.more);
 	return m.left;
 }

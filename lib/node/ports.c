@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports at run time. The control path opens and closes them; each reactor is told by messages, and stands still in one
- * meanwhile where the driver touches its mempool. A port is added to one reactor after the other, its interface first.
- * It is removed from all in three steps: its interface is taken away, so that nothing comes in or is sent any more but
- * by what exists; its connections are ended, some in each message; and when every reactor has sent what it had to (or
- * its ring has taken nothing for a while), the port is taken from it and closed.
+ * Ports at run time. The control path opens and closes them. Each reactor is told by messages, and pauses in one while
+ * the driver accesses its mempool. A port is added to one reactor after the other, its interface first. It is removed
+ * from all in three steps: its interface is removed, so that nothing is received or sent any more except by existing
+ * connections; its connections are ended, some in each message; and when every reactor has sent what it had to (or its
+ * ring has accepted nothing for a while), the port is removed from it and closed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ enum { ARRIVE_PAUSE_US = 20, ARRIVE_LOOKS = 500000, DRAIN_US = 1000000 };
 struct port_message {
 	struct reactor_message message;
 	struct port *port;
-	struct net_interface *interface; /* to be added; or that was taken away */
+	struct net_interface *interface; /* to be added; or the one that was removed */
 	uint32_t cursor;
 	unsigned ended;
 	int status;
@@ -80,7 +80,7 @@ static void end_gone_on_reactor(void *ctx, struct reactor_message *message)
 	m->done = !interface || net_interface_end(shard->net, interface, &m->cursor, &m->ended);
 }
 
-/* A message outlives a wait that timed out: it is not freed then, nor what it names. */
+/* A message may outlive a wait that has timed out: then neither the message nor what it refers to is freed. */
 static int ask_reactor(struct shard *shard, struct port_message *m, void (*run)(void *, struct reactor_message *),
 		       struct star_error *err)
 {
@@ -88,7 +88,10 @@ static int ask_reactor(struct shard *shard, struct port_message *m, void (*run)(
 	return node_ask(shard, &m->message, err);
 }
 
-/* From one reactor; *ended: connections. After a failure the port must stay open: the reactor may have it still. */
+/*
+ * Removes a port from one reactor; *ended: connections. If it fails, the port must stay open, as the reactor may still
+ * have it.
+ */
 static int remove_from(struct shard *shard, struct port *port, unsigned *ended, struct star_error *err)
 {
 	struct port_message *m = calloc(1, sizeof(*m));
@@ -143,7 +146,7 @@ static int add_to(struct shard *shard, const struct node_port *p, struct star_er
 	if (!m)
 		return star_error_set(err, -ENOMEM, "no memory for a message to reactor %u", shard->index);
 	m->port = p->port;
-	/* Stacks differ from each other in nothing that it looks at; and only this thread changes their interfaces. */
+	/* What it checks is the same for all stacks, and only this thread changes their interfaces. */
 	m->interface = net_interface_create(shard->net, &options, err);
 	status = m->interface ? ask_reactor(shard, m, add_on_reactor, err) : err->code;
 	if (status == 0 && m->status < 0)
@@ -156,7 +159,7 @@ static int add_to(struct shard *shard, const struct node_port *p, struct star_er
 	return status;
 }
 
-/* A reactor stands still in a message until all are released. */
+/* A reactor pauses in a message until all are released. */
 struct stop {
 	struct reactor_message message;
 	uint32_t arrived;
@@ -196,10 +199,10 @@ void node_rest_end(struct rest *rest)
 	for (unsigned i = 0; i < rest->count; i++)
 		over = reactor_wait(&rest->stops[i].message, ARRIVE_LOOKS * ARRIVE_PAUSE_US) == 0 && over;
 	if (over)
-		free(rest); /* else a reactor may come to it still */
+		free(rest); /* otherwise a reactor may still access it */
 }
 
-/* Has all reactors stand still; NULL with a message. */
+/* Makes all reactors pause; NULL with a message. */
 struct rest *node_rest_begin(struct node *node, struct star_error *err)
 {
 	struct rest *rest = calloc(1, sizeof(*rest));
@@ -221,7 +224,7 @@ struct rest *node_rest_begin(struct node *node, struct star_error *err)
 	return NULL;
 }
 
-/* Opens p->port, or closes it: with the reactors at rest where the driver touches their mempools. */
+/* Opens p->port, or closes it: while the reactors pause, if the driver accesses their mempools. */
 static int open_or_close(struct node *node, struct node_port *p, int number, struct star_error *err)
 {
 	const bool still = port_needs_rest(&p->config);
@@ -245,7 +248,7 @@ static int open_or_close(struct node *node, struct node_port *p, int number, str
 	return status;
 }
 
-/* From the first reactors of the node. */
+/* Removes the port from the first reactors of the node. */
 static int detach_from_shards(struct node *node, struct port *port, unsigned shards, unsigned *ended,
 			      struct star_error *err)
 {
@@ -265,7 +268,7 @@ int node_port_detach(struct node *node, struct port *port, unsigned *ended, stru
 	return detach_from_shards(node, port, node->shards_count, ended, err);
 }
 
-/* From the first reactors of the node. The port is closed when all have let go of it. */
+/* Removes the port from the first reactors of the node. It is closed when none of them has it. */
 static int remove_and_close(struct node *node, struct node_port *p, unsigned shards, unsigned *ended,
 			    struct star_error *err)
 {
@@ -301,7 +304,7 @@ static bool is_taken(const struct node *node, const char *device, unsigned numbe
 	return false;
 }
 
-/* The number of its name: the one that is asked for, or the lowest that is free. */
+/* The number in its name: the requested one, or the lowest that is free. */
 static int choose_number(const struct node *node, const struct config_port *port, int number, struct star_error *err)
 {
 	if (number >= 0 && is_taken(node, port->device, (unsigned)number))
@@ -360,7 +363,7 @@ static int add_new_port(struct node *node, const struct config_port *port, int n
 		remove_and_close(node, p, shards, &ended, &ignored);
 		return status;
 	}
-	/* A reactor that did not answer may take the port later: it is kept where it can be removed. */
+	/* A reactor that did not answer may still take the port: it is kept where it can be removed. */
 	if (status < 0) {
 		const struct star_error why = *err;
 

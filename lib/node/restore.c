@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's share of a checkpoint, into its reactors: before the first layout is served, so nobody asks for rows
- * meanwhile. One thread reads the files, all of them, since another number of nodes or reactors may have written them,
- * and sorts what is this node's by reactor; each reactor loads some batches while the next is filled.
+ * Loads a node's share of a checkpoint into its reactors, before the first layout is served, so that nobody requests
+ * rows meanwhile. One thread reads all files, because another number of nodes or reactors may have written them, and
+ * sorts this node's rows by reactor. Each reactor loads some batches while the next ones are filled.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "node/journal.h"
 #include "wire/owner.h"
 
-/* Enough batches that neither the thread nor a reactor waits for the other's every pause. */
+/* Enough batches that neither the thread nor a reactor has to wait at every pause of the other. */
 enum { BATCH_BYTES = 128 * 1024, BATCHES = 8, TELL_US = 5000000, LOAD_WAIT_US = 60000000, TRIM_ROWS = 1024 };
 
 /* Records of one run on their way to a reactor. */
@@ -33,10 +33,10 @@ struct restore {
 	struct node *node;
 	uint32_t first_reactor, cluster_reactors;
 	const struct ckpt_manifest *manifest;
-	uint32_t dropped[WIRE_OBJECTS_MAX + 1]; /* generations, as ckpt_dropped_read says */
-	uint32_t writer;			/* of the file: its place among the reactors that wrote */
-	struct batch *batches;			/* BATCHES of each reactor */
-	size_t batch_bytes;			/* of each; has room for the longest record there is */
+	uint32_t dropped[WIRE_OBJECTS_MAX + 1]; /* generations, as in ckpt_dropped_read */
+	uint32_t writer;			/* of the file: its number among the reactors that wrote */
+	struct batch *batches;			/* BATCHES per reactor */
+	size_t batch_bytes;			/* of each; has room for the longest record */
 	unsigned filling[WIRE_REACTORS_MAX];
 	uint64_t rows, bytes, total, told_us;
 };
@@ -70,7 +70,7 @@ static int wait_loaded(const struct restore *r, unsigned shard, struct batch *b,
 	return 0;
 }
 
-/* Gives the reactor its batch, and makes the oldest one free. */
+/* Passes the batch to the reactor, and makes the oldest one free. */
 static int flush_batch(struct restore *r, unsigned shard, struct star_error *err)
 {
 	struct batch *b = batch_of(r, shard);
@@ -112,7 +112,7 @@ static int add_record(struct restore *r, unsigned shard, const struct checkpoint
 	return 0;
 }
 
-/* What a shard knows of a table goes to the same shard where the layout is the same, else to all: the greatest figures
+/* What a shard knows of a table goes to the same shard if the layout is the same, else to all: the largest values
  * count. */
 static int add_table(struct restore *r, const struct checkpoint_run *run, const void *table, struct star_error *err)
 {
@@ -125,8 +125,8 @@ static int add_table(struct restore *r, const struct checkpoint_run *run, const 
 	return rc;
 }
 
-/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: two at most, but for filters
- * of few blocks. */
+/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: at most two, except for
+ * filters with few blocks. */
 static int add_bloom(struct restore *r, const struct object_spec *spec, const struct checkpoint_run *run,
 		     const void *record, struct star_error *err)
 {
@@ -140,7 +140,10 @@ static int add_bloom(struct restore *r, const struct object_spec *spec, const st
 	return rc;
 }
 
-/* What was dropped since the checkpoint was written stays so; its id may be that of something else by now. */
+/*
+ * Objects that were dropped since the checkpoint was written stay dropped; their ids may belong to other objects by
+ * now.
+ */
 static bool was_dropped(const struct restore *r, const struct object_spec *spec)
 {
 	return spec->generation < r->dropped[spec->id];
@@ -188,7 +191,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 	return rc;
 }
 
-/* Between blocks: whether to go on. */
+/* Called between blocks: whether to go on. */
 static int report_restore(struct restore *r, struct star_error *err)
 {
 	const uint64_t now_us = clock_us();
@@ -223,13 +226,13 @@ static int restore_file(struct restore *r, const char *path, const struct ckpt_f
 			rc = report_restore(r, err) < 0 ? -ECANCELED : 1;
 	}
 	ckpt_reader_destroy(reader);
-	/* Before the next file: what it says of a key that was in this one must come after. */
+	/* Before the next file, because what that says about a key must be applied after this one. */
 	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
 		rc = flush_batch(r, i, err);
 	return rc;
 }
 
-/* The checkpoint's objects must be those of the catalogue. */
+/* Checks that the checkpoint's objects are those of the catalogue. */
 static int check_objects(const struct restore *r, struct star_error *err)
 {
 	const struct ckpt_manifest *m = r->manifest;
@@ -301,8 +304,8 @@ static int trim_object(struct node *node, uint32_t object, struct star_error *er
 	return rc;
 }
 
-/* Loading goes beyond shares, which are cut otherwise than where the rows were: now each table's policy says which
- * go. */
+/* Loading may exceed shares, because these are divided differently than when the rows were written: now each table's
+ * policy decides which rows are evicted. */
 int node_trim_tables(struct node *node, struct star_error *err)
 {
 	int rc = 0;
@@ -315,7 +318,7 @@ int node_trim_tables(struct node *node, struct star_error *err)
 			continue;
 		for (unsigned i = 0; i < node->shards_count; i++)
 			service_table_stats(node->shards[i].service, id, &sum);
-		if (sum.rows == 0) /* of thousands of tables: no question to each reactor */
+		if (sum.rows == 0) /* with thousands of tables: without a request to each reactor */
 			continue;
 		rc = trim_object(node, id, err);
 		sum = (struct store_stats){ 0 };
@@ -330,7 +333,7 @@ int node_trim_tables(struct node *node, struct star_error *err)
 	return rc;
 }
 
-/* What else there is than a damaged checkpoint. */
+/* Advice if it is not a damaged checkpoint. */
 static const char *hint(const struct node *node, int rc)
 {
 	return rc == -EBADMSG && node->config->checkpoint_restore == CONFIG_RESTORE_LATEST
@@ -338,7 +341,10 @@ static const char *hint(const struct node *node, int rc)
 		       : "";
 }
 
-/* As many bytes and rows as the full checkpoint brings to each shard. NULL: no matter why, it goes on without. */
+/*
+ * Touches as many bytes and rows as the full checkpoint brings to each shard. NULL: it could not, and loading goes on
+ * without it.
+ */
 static struct touch_ahead *touch_for(const struct restore *r, const char *full)
 {
 	struct ckpt_manifest manifest;
@@ -351,11 +357,11 @@ static struct touch_ahead *touch_for(const struct restore *r, const char *full)
 		rows += manifest.files[i].rows;
 	}
 	ckpt_manifest_free(&manifest);
-	rows = rows < bytes / sizeof(uint64_t) ? rows : bytes / sizeof(uint64_t); /* each has its key */
+	rows = rows < bytes / sizeof(uint64_t) ? rows : bytes / sizeof(uint64_t); /* each row has a key */
 	return node_touch_begin(r->node, bytes / r->cluster_reactors, rows / r->cluster_reactors);
 }
 
-/* Of the objects that there are: those of the checkpoint must be the same. */
+/* Only existing objects matter: those of the checkpoint must be the same. */
 static size_t longest_record(const struct node *node)
 {
 	size_t longest = sizeof(struct checkpoint_bloom);
@@ -393,7 +399,7 @@ static int restore_chain(struct restore *r, char **chain, uint32_t count, struct
 			wait_loaded(r, i / BATCHES, &r->batches[i], rc < 0 ? &(struct star_error){ 0 } : &why);
 
 		rc = rc < 0 ? rc : settled;
-		/* What a reactor may still come to must live on, and so must all of them. */
+		/* A batch that a reactor may still process must not be freed, and so none is. */
 		stays |= r->batches[i].posted;
 		if (!r->batches[i].posted)
 			free(r->batches[i].records);
@@ -475,7 +481,7 @@ static bool tell_read(void *ctx, uint64_t done, uint64_t total)
 	return !node_told_to_stop(s->node);
 }
 
-/* The chain that the configuration asks for, none younger than `newest` where that is not 0. -ENOENT, and *any false:
+/* Finds the chain that the configuration asks for, none newer than `newest` if that is not 0. -ENOENT and *any false:
  * there is none at all. */
 static int find_chain(const struct node *node, uint64_t newest, char ***chain, uint32_t *length, bool *any,
 		      struct star_error *err)
@@ -532,7 +538,7 @@ int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err)
 	return rc;
 }
 
-/* None younger than `newest`, where that is not 0. */
+/* None newer than `newest`, if that is not 0. */
 static int choose_restore(const struct node *node, uint64_t newest, uint64_t *id, struct object_spec **specs,
 			  uint32_t *count, struct star_error *err)
 {
@@ -614,7 +620,7 @@ int node_restored_queues(void *ctx, uint64_t id, json_t **queues, struct star_er
 	struct ckpt_manifest manifest = { .id = 0 };
 	uint32_t length;
 	char **chain;
-	/* It was looked through when it was chosen. */
+	/* It was verified when it was chosen. */
 	int rc = ckpt_chain(node->config->checkpoint_directory, id, &chain, &length, err);
 
 	*queues = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows of a running node for the administrator: their keys, and what they hold. A reactor is asked step by step, each
- * step a message of bounded work, so that no request waits behind a large table.
+ * Rows of a running node for the administrator: their keys, and their contents. A reactor is asked step by step. Each
+ * step is a message with bounded work, so that no request waits for a large table.
  */
 #include "node/node.h"
 
@@ -19,7 +19,7 @@ enum { STEP_KEYS = 128, STEP_BYTES = 64 << 10, RECORDS_BYTES = STORE_SNAPSHOT_SL
 _Static_assert((int)STEP_BYTES < (int)RECORDS_BYTES,
 	       "a step goes on until it has that much, and a row more fits always");
 
-/* One step: of keys, or of rows. */
+/* One step: for keys, or for rows. */
 struct rows_step {
 	struct reactor_message message;
 	uint32_t id, generation;
@@ -31,11 +31,11 @@ struct rows_step {
 			uint64_t keys[STORE_LOOK_KEYS];
 		} walk;
 		struct {
-			unsigned count, done; /* keys, and those that were looked up */
+			unsigned count, done; /* keys; those that were looked up */
 			uint64_t keys[STEP_KEYS];
 			bool found[STEP_KEYS];
 			uint32_t record_bytes, bytes;
-			uint64_t records[RECORDS_BYTES / sizeof(uint64_t)]; /* of those that were found */
+			uint64_t records[RECORDS_BYTES / sizeof(uint64_t)]; /* of the keys that were found */
 		} look;
 	};
 };
@@ -76,7 +76,7 @@ static int check_served(const struct node *node, struct star_error *err)
 	return node->layout.cluster_reactors ? 0 : star_error_set(err, -EAGAIN, "the node serves no layout yet");
 }
 
-/* A step, by a reactor that may not come to it in time: then it is left to it, and *step is gone. */
+/* Lets a reactor do a step. If it does not do it in time, the step is left to it, and *step is NULL. */
 static int take_step(struct shard *shard, struct rows_step **step, const struct object_spec *spec,
 		     void (*run)(void *ctx, struct reactor_message *message), struct star_error *err)
 {
@@ -123,7 +123,7 @@ int node_row_keys(void *ctx, const struct object_spec *spec, struct control_row_
 	return status;
 }
 
-/* Which of the node's reactors has a key; NULL: another node's. */
+/* Which of the node's reactors owns a key; NULL: it belongs to another node. */
 static struct shard *shard_of(struct node *node, const struct object_spec *spec, uint64_t key)
 {
 	const uint32_t partitions = node->config->partitions;
@@ -152,8 +152,8 @@ static json_t *hexadecimal(const uint8_t *from, uint32_t bytes)
 	return json;
 }
 
-/* The first keys that one reactor has, or that are no reactor's here; appends what there is of them. Returns how many,
- * or an error. */
+/* Looks up the first keys that one reactor owns, or that belong to no reactor here, and appends what exists of them.
+ * Returns their number, or an error. */
 static int look_up_records(struct node *node, const struct object_spec *spec, const uint64_t *keys, uint32_t count,
 			   json_t *records, struct star_error *err)
 {

@@ -95,7 +95,7 @@ struct service_block *node_snapshot_take(struct node_snapshot *s)
 	return rte_ring_dequeue(s->snapshot.full, &block) == 0 ? block : NULL;
 }
 
-/* Its reactor may sleep until it has this block again. */
+/* The reactor may be sleeping until it gets this block back. */
 int node_snapshot_give(struct shard *shard, struct service_block *written, bool (*goes_on)(void *ctx), void *ctx,
 		       struct star_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The node's figures as JSON. Counters are read while their reactors write them: each is one aligned word. */
+/* The node's metrics as JSON. Counters are read while their reactors write them: each is one aligned word. */
 #include <rte_cycles.h>
 
 #include "jsonrpc/member.h"
@@ -85,7 +85,7 @@ static void put_reason(json_t *errors, const char *name, uint64_t value)
 		put_count(errors, name, value);
 }
 
-/* Everything that went wrong, by reason; reasons that never happened are left out. */
+/* All errors by reason; reasons that never occurred are left out. */
 static json_t *errors_json(const struct shard *shard)
 {
 	const struct kept_stats *kept = service_kept_stats(shard->service);
@@ -110,15 +110,14 @@ static json_t *errors_json(const struct shard *shard)
 	KEPT_EVENTS(X)
 #undef X
 	put_reason(errors, "request_errors", READ(rpc->errors));
-	/* What streams and sessions have alike. */
+	/* Errors that both streams and sessions count. */
 	put_reason(errors, "bad_tags", READ(rpc->bad_tags) + READ(sessions->bad_tags));
 	put_reason(errors, "strangers", READ(rpc->strangers) + READ(sessions->strangers));
 	put_reason(errors, "revoked", READ(rpc->revoked) + READ(sessions->revoked));
 	return errors;
 }
 
-/* The stack's counters under the names that the kernel's have in nstat, and those of sessions; what stands at 0 is left
- * out. */
+/* The stack's counters under the names that the kernel's have in nstat, and those of sessions; zeros are left out. */
 static json_t *counters_json(const struct net_counters *net, const struct dgram_counters *sessions,
 			     const struct ksock *sockets)
 {
@@ -178,7 +177,7 @@ static json_t *shard_json(const struct shard *shard)
 	put_count(json, "kept_entries", READ(kept->entries));
 	put_count(json, "kept_bytes", READ(kept->bytes));
 	put_count(json, "mbufs_used",
-		  rte_mempool_in_use_count(shard->pool)); /* a glimpse: its caches change meanwhile */
+		  rte_mempool_in_use_count(shard->pool)); /* approximate: its caches change meanwhile */
 	put_count(json, "mbufs", shard->pool->size);
 	json_object_set_new(json, "busy_percent", json_real(cycles ? 100.0 * (double)busy / (double)cycles : 0));
 	json_object_set_new(json, "busy_s", json_real((double)busy / (double)rte_get_tsc_hz()));

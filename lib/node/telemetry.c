@@ -10,10 +10,10 @@
 
 #include "node/node.h"
 
-/* Commands cannot be taken back, so that they outlive the control plane. */
+/* Commands cannot be unregistered, so they outlive the control plane. */
 static struct {
 	pthread_mutex_t lock;
-	struct control *control; /* NULL: none, nothing is answered */
+	struct control *control; /* NULL: there is none, and nothing is answered */
 } telemetry = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static const struct openmetrics_family *metric(unsigned number)
@@ -49,7 +49,7 @@ static void add_value(struct rte_tel_data *data, const char *name, double value)
 	rte_tel_data_add_dict_string(data, name, text);
 }
 
-/* Under the values of its labels; DPDK takes letters, digits, '_' and '/' in a name. */
+/* Named by the values of its labels; DPDK allows letters, digits, '_' and '/' in a name. */
 static void take_sample(void *ctx, const struct openmetrics_label *labels, double value)
 {
 	char name[RTE_TEL_MAX_STRING_LEN] = "value";

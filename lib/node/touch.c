@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hugepages for parameters are set aside when they are mapped, but found and cleared only when they are touched: 100 us
- * and more for each that a reactor would have to wait for as its tables grow. They are touched before it starts, on its
- * core, so that they are of its NUMA node; all reactors' at a time. Ordinary memory is not: what is never used costs
- * nothing then. But where it is known what will be used, because a checkpoint is loaded, a thread touches that ahead of
- * the reactors.
+ * Hugepages for parameters are reserved when they are mapped, but allocated and cleared only when they are touched: a
+ * reactor would have to wait 100 us or more for each as its tables grow. So they are touched before the reactor starts,
+ * on its core, so that they are on its NUMA node; for all reactors in parallel. Ordinary pages are not: what is never
+ * used then costs nothing. But if it is known what will be used, because a checkpoint is loaded, a thread touches that
+ * ahead of the reactors.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -73,20 +73,20 @@ int node_touch(struct node *node, struct star_error *err)
 
 enum {
 	PIECE_BYTES = 4 << 20,
-	INDEX_BYTES_PER_ROW = 8, /* about */
+	INDEX_BYTES_PER_ROW = 8, /* approximately */
 };
 
 struct touch_ahead {
 	struct node *node;
-	size_t rows_bytes, index_bytes; /* of each shard: from its arena's beginning on, and before its end */
+	size_t rows_bytes, index_bytes; /* of each shard: from the beginning of its arena, and from its end */
 	pthread_t thread;
 	bool over;
 };
 
-/* [at, end) of the shard's arena. False: the kernel cannot do it. */
+/* [at, end) of the shard's arena. False: the kernel does not support it. */
 static bool touch_piece(const struct shard *shard, size_t at, size_t end)
 {
-	/* Elsewhere it would be another NUMA node's. */
+	/* The pages would be on this thread's NUMA node. */
 	if (rte_socket_count() > 1)
 		go_to_core_of(shard);
 	return madvise((uint8_t *)shard->arena + at, end - at, MADV_POPULATE_WRITE) == 0;
@@ -99,7 +99,7 @@ static size_t pages(size_t bytes, size_t most)
 	return whole < most ? whole : most / ARENA_PAGE * ARENA_PAGE;
 }
 
-/* Round the shards, a piece of each at a time, since all of them are loaded at a time. */
+/* One piece of each shard in turn, because all of them are loaded at the same time. */
 static void *touch_all(void *arg)
 {
 	struct touch_ahead *ahead = arg;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an administrator should read in the log, though it happens in reactors, which write none: looked at once a
- * second. */
+/* Logs what an administrator should know of events in reactors, which do not log: checked once a second. */
 #include <inttypes.h>
 
 #include "base/clock.h"
@@ -11,7 +10,7 @@
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
-enum { AGAIN_US = 60000000 }; /* what goes on is logged again after a minute */
+enum { AGAIN_US = 60000000 }; /* a condition that lasts is logged again after a minute */
 enum { FULL_PERCENT = 90, ROOM_PERCENT = 85 };
 
 static uint64_t rows_refused(const struct shard *shard)
@@ -19,7 +18,7 @@ static uint64_t rows_refused(const struct shard *shard)
 	return service_store_stats(shard->service).refused;
 }
 
-/* Nothing that was sent in vain counts: whoever has asked asks again, and later than it should be. */
+/* How often there were no mbufs. Nothing is lost by that: the peer asks again, only later than necessary. */
 static uint64_t without_buffers(const struct shard *shard)
 {
 	const struct rpc_counters *rpc = rpc_counters(shard->rpc);
@@ -60,7 +59,7 @@ static void look_at_counter(const struct node *node, struct node_watch *watch, u
 	for (unsigned i = 0; i < node->shards_count; i++)
 		count += looked_at[which].count(&node->shards[i]);
 	if (count < watch->count)
-		watch->count = count; /* tables that were dropped have taken their counts with them */
+		watch->count = count; /* dropped tables have taken their counts with them */
 	if (count == watch->count || (watch->logged_us && now_us - watch->logged_us < AGAIN_US))
 		return;
 	log_write(looked_at[which].level, "%s: %" PRIu64 " %s%s; %s", looked_at[which].what, count - watch->count,
@@ -70,7 +69,7 @@ static void look_at_counter(const struct node *node, struct node_watch *watch, u
 	watch->logged_us = now_us;
 }
 
-/* Before rows are refused. Said again when there was room meanwhile. */
+/* Logged before rows are refused, and again if there was room meanwhile. */
 static void look_at_memory(struct node *node)
 {
 	uint64_t most = 0;
