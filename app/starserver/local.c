@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * starserver --local. Each node is this program again, with its configuration as --set options. The nodes report that
- * they serve as they do to a service manager (sd_notify), and the kernel ends them by SIGTERM when this process dies.
+ * starserver --local. Each node is this program again, with its configuration as --set options. Nodes report to this
+ * process that they serve, as they do to a service manager (sd_notify), and the kernel ends them by SIGTERM when this
+ * process dies.
  */
 #include "local.h"
 #include "local_directory.h"
@@ -36,10 +37,10 @@ enum {
 	PARAMETER_MIB_MIN = 16,
 	WORDS_MAX = 256,
 	LIST_BYTES = LOCAL_NODES_MAX * 48,
-	LOCK_TRIES = 300,	   /* of 100 ms */
-	SIGNAL_AGAIN_US = 1000000, /* a signal that follows one so soon is the same */
-	STOP_AT_ONCE_S = 5,	   /* who asks twice wants no checkpoint */
-	KILLED_S = 10,		   /* for the kernel: only storage under a process keeps it from ending */
+	LOCK_TRIES = 300,	   /* at 100 ms each */
+	SIGNAL_AGAIN_US = 1000000, /* a signal that follows another one so soon counts as the same */
+	STOP_AT_ONCE_S = 5,	   /* a second signal asks for no checkpoint */
+	KILLED_S = 10,		   /* for the kernel: only hanging storage keeps a process from ending */
 };
 
 struct node_process {
@@ -49,23 +50,23 @@ struct node_process {
 
 struct local {
 	const struct local_options *options;
-	unsigned reactors;	/* of each node */
-	uint16_t control, data; /* ports of node 0; those of the others follow */
-	uint32_t parameter_mib; /* of each node */
+	unsigned reactors;	/* per node */
+	uint16_t control, data; /* ports of node 0; the others' follow */
+	uint32_t parameter_mib; /* per node */
 	char folder[CONFIG_RUNTIME_MAX];
 	char directory[PATH_MAX];
 	char controls[LIST_BYTES], endpoints[LIST_BYTES];
 	int lock_fd, notify_fd, signal_fd;
-	int directory_fd; /* of the file by whose lock the directory is this cluster's; -1: none */
+	int directory_fd; /* the lock of this file claims the directory for this cluster; -1: none */
 	char notify_name[64];
-	sigset_t before; /* the signal mask that this process began with */
+	sigset_t before; /* the signal mask at the start of this process */
 	struct node_process nodes[LOCAL_NODES_MAX];
 	unsigned alive;
 	bool ready, stopping;
 	bool leader_ended_well; /* node 0, which writes the checkpoints */
 	int status;
-	uint64_t signal_us; /* when the last one came that counted */
-	uint64_t stop_us;   /* when nodes that are told to end must have done so; UINT64_MAX: none is */
+	uint64_t signal_us; /* of the last signal that counted */
+	uint64_t stop_us;   /* when nodes that were told to end must have ended; UINT64_MAX: none was */
 };
 
 static int fail_local(const char *what, const char *arg)
@@ -74,9 +75,9 @@ static int fail_local(const char *what, const char *arg)
 	return EXIT_FAILURE;
 }
 
-/* ---- what the nodes are given ---- */
+/* ---- what the nodes get ---- */
 
-/* What --set gives that option, or otherwise. The configuration's check refuses what the option does not take. */
+/* The value that --set gives to the option, or otherwise. A wrong value is refused by the configuration's check. */
 static const char *override_of(const struct local_options *o, const char *name, const char *otherwise)
 {
 	for (unsigned i = o->overrides_count; i > 0; i--)
@@ -108,7 +109,7 @@ static bool is_free(uint16_t port)
 	return bound;
 }
 
-/* Ports in a row: the control ports of all nodes, then the data ports of each reactor of each. */
+/* Finds consecutive ports: the control ports of all nodes, then the data ports of all their reactors. */
 static bool find_ports(struct local *local)
 {
 	const unsigned nodes = local->options->nodes, count = nodes * (1 + local->reactors);
@@ -142,7 +143,7 @@ static void list_addresses(struct local *local)
 	}
 }
 
-/* A quarter of what is free, for all nodes together, and their packet buffers counted. */
+/* A quarter of the free memory, for all nodes together, including their packet buffers. */
 static void choose_memory(struct local *local)
 {
 	enum { MBUFS_MIB = 40 }; /* of memory.mbufs = 4095, for each reactor */
@@ -155,7 +156,7 @@ static void choose_memory(struct local *local)
 								     : PARAMETER_MIB_MIN;
 }
 
-/* Relative paths are made whole: what is printed can be copied anywhere. */
+/* A relative path is made absolute, so that what is printed can be used anywhere. */
 static int make_directory(struct local *local)
 {
 	const char *directory = local->options->directory;
@@ -203,7 +204,10 @@ static void set_number(struct words *words, const char *name, unsigned value)
 	add_word(words, "%s=%u", name, value);
 }
 
-/* What the user has set; a port for metrics is the first node's, and each further node has the next one. */
+/*
+ * An option that the user has set. A port for metrics belongs to the first node, and each further node gets the next
+ * port.
+ */
 static void set_override(struct words *words, const struct config_override *override, unsigned task)
 {
 	char *end;
@@ -215,7 +219,7 @@ static void set_override(struct words *words, const struct config_override *over
 		set_word(words, override->name, override->value);
 }
 
-/* The command line of a node. What the user has set comes last, and is stronger. */
+/* The command line of a node. The user's options come last, and override the others. */
 static void make_words(const struct local *local, unsigned task, struct words *words)
 {
 	const struct local_options *o = local->options;
@@ -261,8 +265,8 @@ static void become_node(const struct local *local, unsigned task)
 
 /* ---- running them ---- */
 
-/* Two that start at once would find the same ports free: the name is this network namespace's. Held until the nodes
- * listen. */
+/* Two that start at the same time would find the same ports free. The name belongs to this network namespace, and is
+ * held until the nodes listen. */
 static void lock_ports(struct local *local)
 {
 	static const char name[] = "starserver/local";
@@ -271,7 +275,7 @@ static void lock_ports(struct local *local)
 
 	memcpy(address.sun_path + 1, name, sizeof(name) - 1);
 	local->lock_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	/* Whoever holds it for so long keeps nobody from starting: the ports are tried all the same. */
+	/* If another process holds it for too long, the ports are tried all the same. */
 	for (unsigned i = 0; i < LOCK_TRIES; i++) {
 		if (local->lock_fd < 0 || bind(local->lock_fd, (const struct sockaddr *)&address, bytes) == 0)
 			return;
@@ -312,7 +316,7 @@ static int open_events(struct local *local)
 	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		struct sigaction was;
 
-		/* Under nohup SIGHUP is not for us. */
+		/* Under nohup SIGHUP is ignored. */
 		if (numbers[i] != SIGHUP || sigaction(SIGHUP, NULL, &was) < 0 || was.sa_handler != SIG_IGN)
 			sigaddset(&signals, numbers[i]);
 	}
@@ -329,7 +333,7 @@ static bool start_node(struct local *local, unsigned task)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		if (getppid() != parent)
 			_exit(EXIT_FAILURE);
-		setpgid(0, 0); /* Ctrl-C is for the parent, which asks each node once */
+		setpgid(0, 0); /* Ctrl-C must reach the parent only, which tells each node once */
 		sigprocmask(SIG_SETMASK, &local->before, NULL);
 		setenv("NOTIFY_SOCKET", local->notify_name, 1);
 		unsetenv("WATCHDOG_USEC");
@@ -344,7 +348,7 @@ static bool start_node(struct local *local, unsigned task)
 	return true;
 }
 
-/* They have until then, or less. */
+/* They have until then, or an earlier time. */
 static void stop_within(struct local *local, unsigned seconds)
 {
 	const uint64_t until_us = clock_us() + seconds * UINT64_C(1000000);
@@ -361,8 +365,8 @@ static void stop_nodes(struct local *local)
 			kill(local->nodes[i].pid, SIGTERM);
 }
 
-/* Those that have not ended in time: one that is stopped, or waits for its storage, hears no SIGTERM. False: nor
- * SIGKILL. */
+/* Kills nodes that have not ended in time: a stopped process, or one that waits for storage, does not react to SIGTERM.
+ * False: nor to SIGKILL. */
 static bool kill_nodes(struct local *local)
 {
 	bool heard = true;
@@ -410,7 +414,7 @@ static void print_ready(struct local *local)
 	sd_notify(0, "READY=1");
 }
 
-/* What a node says of itself: its first line is READY=1 when it serves. */
+/* Reads a node's report: its first line is READY=1 when it serves. */
 static void take_report(struct local *local)
 {
 	char text[256], control[CMSG_SPACE(sizeof(struct ucred))];
@@ -451,7 +455,7 @@ static void take_end(struct local *local, pid_t pid, int status)
 	else if (WIFSIGNALED(status) && local->status == 0)
 		local->status = EXIT_FAILURE;
 	if (local->nodes[task].killed)
-		return; /* which was told */
+		return; /* it was reported already */
 	if (WIFSIGNALED(status))
 		fprintf(stderr, "starserver: node %u was killed by signal %d (%s)%s\n", task, WTERMSIG(status),
 			strsignal(WTERMSIG(status)), local->stopping || !local->alive ? "" : "; the others end, too");
@@ -471,8 +475,8 @@ static void take_signal(struct local *local)
 	while (read(local->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		const uint64_t now_us = clock_us();
 
-		/* A later one ends the nodes at once. But timeout, systemd and shells may send the same one twice in a
-		 * row. */
+		/* A later signal ends the nodes at once. But timeout, systemd and shells may send the same one twice in
+		 * a row. */
 		if (info.ssi_signo == SIGCHLD || (local->stopping && now_us - local->signal_us < SIGNAL_AGAIN_US))
 			continue;
 		local->signal_us = now_us;
@@ -482,7 +486,7 @@ static void take_signal(struct local *local)
 		take_end(local, pid, status);
 }
 
-/* For poll. */
+/* The timeout for poll. */
 static int stop_ms(const struct local *local)
 {
 	const uint64_t now_us = clock_us();

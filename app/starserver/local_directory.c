@@ -18,8 +18,8 @@
 
 enum {
 	LOOK_US = 100000,
-	LETS_GO_US = 1000000, /* of a process that is just ending the kernel has yet to let go */
-	ENDS_US = 30000000,   /* nodes whose parent has gone write a last checkpoint */
+	LETS_GO_US = 1000000, /* for a process that is just ending, and whose lock the kernel has yet to release */
+	ENDS_US = 30000000,   /* nodes whose parent has died write a last checkpoint */
 	HOST_BYTES = 65,
 	OWNER_BYTES = 160, /* the line in LOCK_NAME */
 	WHO_BYTES = OWNER_BYTES + 80,
@@ -29,7 +29,10 @@ enum {
 #define LOCK_NAME "starserver-local.lock"
 #define OWNER_FORMAT "starserver --local, process %d on %s"
 
-/* Who has locked the file, by its line. Another one's pid may be another machine's, where the directory is shared. */
+/*
+ * Reads the line of the process that has locked the file. If the directory is shared, its pid may be one of another
+ * machine.
+ */
 static void read_owner(int fd, char owner[static OWNER_BYTES])
 {
 	char *end;
@@ -40,7 +43,7 @@ static void read_owner(int fd, char owner[static OWNER_BYTES])
 	if (end)
 		*end = 0;
 	else
-		strcpy(owner, "another starserver --local"); /* it is about to write it */
+		strcpy(owner, "another starserver --local"); /* it has not written its line yet */
 }
 
 static void write_owner(int fd)
@@ -50,12 +53,12 @@ static void write_owner(int fd)
 
 	gethostname(host, sizeof(host) - 1);
 	bytes = snprintf(owner, sizeof(owner), OWNER_FORMAT "\n", (int)getpid(), host);
-	/* It is for a message alone. */
+	/* Only used in a message. */
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, owner, (size_t)bytes, 0) != bytes)
 		fprintf(stderr, "starserver: %s cannot be written: %s\n", LOCK_NAME, strerror(errno));
 }
 
-/* Whether a process of this machine, and of this user, has the file open. */
+/* Whether a process of this machine and this user has the file open. */
 static bool has_open(const char *pid, const char *path)
 {
 	char name[PATH_MAX], folder[PATH_MAX];
@@ -76,8 +79,7 @@ static bool has_open(const char *pid, const char *path)
 	return found;
 }
 
-/* A node of a --local that has ended itself, whose lock the node has inherited; 0: there is none, or it cannot be
- * known. */
+/* Finds a node of a --local that has ended; the node has inherited its lock. 0: there is none, or it is unknown. */
 static pid_t find_orphan(const char *path, const char *owner)
 {
 	const struct dirent *entry;
@@ -100,8 +102,8 @@ static pid_t find_orphan(const char *path, const char *owner)
 	return pid;
 }
 
-/* Whether another process keeps its checkpoints there, and which; *orphan: one that should be ending, or 0. Where a
- * file system has no locks it cannot be known. */
+/* Whether another process uses the directory for its checkpoints, and which; *orphan: one that should be ending, or 0.
+ * Unknown if the file system has no locks. */
 static bool is_taken(int fd, const char *directory, const char *path, char who[static WHO_BYTES], pid_t *orphan)
 {
 	const pid_t pid = ckpt_claim_holder(directory);

@@ -23,10 +23,10 @@
 
 enum { EXIT_CONFIG = 2, EXIT_NOT_SAVED = LOCAL_NOT_SAVED, SIGNAL_AGAIN_NS = 100000000, OVERRIDES_MAX = 64 };
 
-/* From one main to the next, in the same process. */
+/* Passed through exec when the program restarts in the same process. */
 #define ROLL_BACK_TO "STARSERVER_GO_BACK_TO"
 #define WITHOUT_HUGEPAGES "STARSERVER_WITHOUT_HUGEPAGES"
-/* Of *again, beside ids of checkpoints and NODE_BEGINS_AGAIN. */
+/* A value of *again, beside ids of checkpoints and NODE_BEGINS_AGAIN. */
 #define AGAIN_WITHOUT_HUGEPAGES (UINT64_MAX - 1)
 
 struct options {
@@ -34,7 +34,7 @@ struct options {
 	bool check, print, print_rst;
 	struct config_override overrides[OVERRIDES_MAX];
 	unsigned overrides_count;
-	unsigned local; /* nodes of --local; 0: a configuration is given */
+	unsigned local; /* nodes of --local; 0: there is a configuration */
 	const char *directory;
 };
 
@@ -102,7 +102,7 @@ static int take_nodes(struct options *o, const char *text)
 	return 0;
 }
 
-/* The words that are no options, and options that do not go together: -1 to go on, else the exit status. */
+/* Arguments that are not options, and options that exclude each other: -1 to go on, else the exit status. */
 static int check_words(char **words, struct options *o)
 {
 	_Static_assert(LOCAL_NODES_MAX == 64, "take_nodes says so");
@@ -187,7 +187,7 @@ static int parse_server_options(int argc, char **argv, struct options *o)
 			help();
 			return EXIT_SUCCESS;
 		default:
-			return EXIT_CONFIG; /* getopt has said why */
+			return EXIT_CONFIG; /* getopt has printed the reason */
 		}
 	}
 	return check_words(argv + optind, o);
@@ -205,7 +205,7 @@ static int report_check(const struct config *config, const char *file)
 	return EXIT_SUCCESS;
 }
 
-/* The control plane serves thousands of workers, each on a connection of its own. */
+/* The control plane serves thousands of workers, with one connection each. */
 static void raise_file_limit(void)
 {
 	struct rlimit limit;
@@ -227,7 +227,7 @@ static void end_at_once(int number)
 	_exit(EXIT_FAILURE);
 }
 
-/* Storage that does not return, under a thread that is to be joined, does not keep the node for ever. */
+/* If storage hangs under a thread that must be joined, the node must end all the same. */
 static void signal_end_in(unsigned seconds)
 {
 	signal(SIGALRM, end_at_once);
@@ -245,7 +245,7 @@ static bool metrics_health(void *ctx, char text[static METRICS_HEALTH_MAX])
 	return control_healthy(ctx, text);
 }
 
-/* 0 with NULL where the configuration wants none. */
+/* 0 with NULL if the configuration has no metrics port. */
 static int serve_metrics(const struct config *config, struct control *control, struct metrics_server **server,
 			 struct star_error *err)
 {
@@ -265,8 +265,8 @@ static int serve_metrics(const struct config *config, struct control *control, s
 	return 0;
 }
 
-/* Until SIGTERM, SIGINT or SIGHUP, or until the cluster rolls back to a checkpoint: then *again is its id. The exit
- * status. */
+/* Waits for SIGTERM, SIGINT or SIGHUP, or until the cluster rolls back to a checkpoint: then *again is its id. Returns
+ * the exit status. */
 static int wait_for_end(struct node *node, struct control *control, struct supervise *supervise,
 			const sigset_t *signals, uint64_t *again)
 {
@@ -280,17 +280,17 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	} while (signal == ROLL_BACK_SIGNAL && !*again);
 	__atomic_store_n(&node->stopping, true, __ATOMIC_RELAXED);
 	sigdelset(&end, ROLL_BACK_SIGNAL);
-	/* timeout, shells and supervisors may send the same one twice in a row: that is one. To one that begins again
-	 * it is the first: it waits, as signals outlive exec, until there is somebody to end. */
+	/* timeout, shells and supervisors may send the same signal twice in a row, which counts as one. If the node
+	 * restarts, a signal stays pending, because signals survive exec, until it can be handled. */
 	while (!*again && sigtimedwait(&end, NULL, &(struct timespec){ .tv_nsec = SIGNAL_AGAIN_NS }) > 0)
 		;
 	if (!*again)
-		pthread_sigmask(SIG_UNBLOCK, &end, NULL); /* a later one ends it at once */
+		pthread_sigmask(SIG_UNBLOCK, &end, NULL); /* a later signal ends the process at once */
 	if (*again == NODE_BEGINS_AGAIN)
 		log_info("restarting");
 	else if (*again)
 		log_info("restarting with checkpoint %" PRIu64, *again);
-	else if (!__atomic_load_n(&node->failed, __ATOMIC_ACQUIRE)) /* else it has sent itself the signal */
+	else if (!__atomic_load_n(&node->failed, __ATOMIC_ACQUIRE)) /* else it was its own signal */
 		log_info("%s: stopping", strsignal(signal));
 	supervise_stop(supervise, *again != 0);
 	if (__atomic_load_n(&node->failed, __ATOMIC_ACQUIRE))
@@ -302,8 +302,8 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	return status;
 }
 
-/* Serves until a signal. rolled_back_to, again: a checkpoint that the cluster rolls back to, with which this process
- * has begun or is to begin again; or 0. */
+/* Serves until a signal. rolled_back_to: the checkpoint with which this process has begun, or 0; again: the one with
+ * which it must restart, or 0. */
 static int serve_node(const struct config *config, const sigset_t *signals, uint64_t rolled_back_to, uint64_t *again)
 {
 	static struct node node;
@@ -365,28 +365,28 @@ static int serve_node(const struct config *config, const sigset_t *signals, uint
 	return status;
 }
 
-/* The same program in the same process, so that who watches it sees none end. rolled_back_to: which this process has
- * begun with, and begins with again if it was hugepages that it lacked. Returns when that fails. */
+/* Restarts the program in the same process, so that a supervisor sees no end. rolled_back_to: the checkpoint with which
+ * this process has begun, and with which it restarts if it lacked hugepages. Returns only if that fails. */
 static int begin_again(char **argv, const struct options *o, uint64_t again, uint64_t rolled_back_to)
 {
 	const uint64_t id = again == AGAIN_WITHOUT_HUGEPAGES ? rolled_back_to : again;
 	char text[24];
 
 	for (unsigned i = 0; i < o->overrides_count; i++)
-		((char *)o->overrides[i].value)[-1] = '='; /* as add_override found it */
+		((char *)o->overrides[i].value)[-1] = '='; /* as before add_override */
 	snprintf(text, sizeof(text), "%" PRIu64, id);
 	if (again == AGAIN_WITHOUT_HUGEPAGES)
 		setenv(WITHOUT_HUGEPAGES, "1", 1);
 	if (id)
 		setenv(ROLL_BACK_TO, text, 1);
-	close_range(STDERR_FILENO + 1, ~0U, 0); /* what DPDK leaves open */
+	close_range(STDERR_FILENO + 1, ~0U, 0); /* file descriptors that DPDK leaves open */
 	execv("/proc/self/exe", argv);
 	fprintf(stderr, "starserver: cannot restart%s%s: %s\n", id && id <= INT32_MAX ? " with checkpoint " : "",
 		id && id <= INT32_MAX ? text : "", strerror(errno));
 	return EXIT_FAILURE;
 }
 
-/* What begin_again has left for this process. */
+/* Reads what begin_again has passed on. */
 static uint64_t take_roll_back(struct config *config)
 {
 	const char *text = getenv(ROLL_BACK_TO);
@@ -441,7 +441,7 @@ int main(int argc, char **argv)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
-		signal(SIGHUP, SIG_IGN); /* nohup: who started it wants it to stay */
+		signal(SIGHUP, SIG_IGN); /* nohup: it must keep running */
 	else
 		sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, ROLL_BACK_SIGNAL);

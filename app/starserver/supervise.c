@@ -13,22 +13,22 @@
 #include "node/crash.h"
 
 enum {
-	LOOK_US = 1000000, /* between looks; a quarter of the manager's patience where that is less */
-	/* A reactor sleeps for a second at most (lib/reactor/idle.c); a turn takes far less. */
+	LOOK_US = 1000000, /* between checks; a quarter of the watchdog's timeout if that is less */
+	/* A reactor sleeps for at most one second (lib/reactor/idle.c); a turn takes far less. */
 	STUCK_US = 2500000,
 };
 
 struct supervise {
 	const struct node *node;
-	uint64_t keepalive_us; /* the service manager's patience; 0: it wants no keepalives */
+	uint64_t keepalive_us; /* the watchdog's timeout; 0: no keepalives are wanted */
 	pthread_t thread;
 
-	pthread_mutex_t lock; /* protects the two below it */
+	pthread_mutex_t lock; /* protects the two members below */
 	pthread_cond_t wake;
-	struct control *control; /* NULL: not yet */
+	struct control *control; /* NULL: not set yet */
 	bool stopping;
 
-	/* the thread's */
+	/* used by the thread only */
 	bool ready, alive;
 	char state[CONTROL_STATE_MAX];
 	struct {
@@ -36,7 +36,7 @@ struct supervise {
 	} reactors[WIRE_REACTORS_MAX];
 };
 
-/* Whether each reactor has taken a turn lately. */
+/* Whether each reactor has taken a turn recently. */
 static bool reactors_alive(struct supervise *s)
 {
 	const uint64_t now_us = clock_us();
@@ -72,7 +72,7 @@ static void report_state(struct supervise *s)
 	char state[CONTROL_STATE_MAX] = "starting";
 	const bool serves = s->control && control_serves(s->control, state);
 
-	/* A node of a pair is ready when it can be asked: which of the two serves is found out by both. */
+	/* A node of a pair is ready when it answers requests: which of the two serves is decided by both. */
 	if ((serves || (s->control && s->node->pair)) && !s->ready) {
 		sd_notify(0, "READY=1");
 		s->ready = true;
@@ -95,7 +95,7 @@ static void *supervise_loop(void *arg)
 		if (reactors_alive(s) && s->keepalive_us)
 			sd_notify(0, "WATCHDOG=1");
 		next = clock_timespec(clock_ns() + look_us * 1000);
-		pthread_cond_timedwait(&s->wake, &s->lock, &next); /* early: something is new */
+		pthread_cond_timedwait(&s->wake, &s->lock, &next); /* earlier if something changes */
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -147,7 +147,7 @@ void supervise_stop(struct supervise *s, bool again)
 	pthread_cond_signal(&s->wake);
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
-	/* The manager's patience is what there is until the node looks at its reactors again. */
+	/* Restarts the watchdog's timeout, which must last until the node checks its reactors again. */
 	sd_notify(0, again ? "WATCHDOG=1\nSTATUS=rolling back to a checkpoint" : "STOPPING=1\nSTATUS=stopping");
 	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writing models: values, operations, loops. */
+/* Building models: values, operations, loops. */
 #include "graph/build.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct graph_value graph_op3(struct graph *graph, enum graph_op op, struct graph
 	return graph_node_add(graph, op, NULL, (struct graph_value[]){ a, b, c }, 3, NULL, 0);
 }
 
-/* With one attribute. */
+/* Adds a node with one attribute. */
 static struct graph_value with(struct graph *graph, enum graph_op op, struct graph_value x, struct graph_attr attr)
 {
 	return graph_node_add(graph, op, NULL, &x, 1, &attr, 1);
@@ -120,7 +120,7 @@ struct graph_value graph_concat(struct graph *graph, const struct graph_value *v
 
 	if (count <= GRAPH_INPUTS_MAX)
 		return graph_node_add(graph, GRAPH_CONCAT, NULL, values, count, &GRAPH_ATTR_INT("axis", axis), 1);
-	/* A node has so many inputs and no more: of parts that are put together first. */
+	/* A node has only this many inputs, so groups are concatenated first. */
 	parts = malloc((count / GRAPH_INPUTS_MAX + 1) * sizeof(*parts));
 	if (!parts) {
 		graph_fail(graph, NULL, "no memory to put %zu values together", count);
@@ -179,7 +179,7 @@ struct graph_value graph_matmul_transposed(struct graph *graph, struct graph_val
 			      &GRAPH_ATTR_INT("transpose_b", 1), 1);
 }
 
-/* One that no other node of the graph, and no body in it, has. */
+/* A seed that no other node of the graph, or of its bodies, has. */
 static int64_t seed_here(const struct graph *graph)
 {
 	uint64_t seed = graph->nodes_count;
@@ -223,7 +223,7 @@ struct graph_value graph_softmax_loss(struct graph *graph, struct graph_value lo
 
 /* ---- loops and branches ---- */
 
-/* Two bodies that begin with feeds for these values. */
+/* Creates two bodies that begin with feeds for these values. */
 static void begin_bodies(struct graph *graph, const struct graph_value *outside, uint32_t count, struct graph **a,
 			 struct graph **b, struct graph_value *in)
 {
@@ -244,11 +244,11 @@ static void begin_bodies(struct graph *graph, const struct graph_value *outside,
 	}
 	*a = graph_body_create(graph, types, count);
 	*b = graph_body_create(graph, types, count);
-	if (!*a || !*b) /* they lie too deep: the graph itself has the error, and takes nothing more */
+	if (!*a || !*b) /* they are nested too deep: the graph itself has the error, and accepts nothing more */
 		*a = *b = graph;
 }
 
-/* The values of both lists, one after the other. */
+/* Concatenates the two lists of values. */
 static uint32_t join_values(struct graph *graph, struct graph_value *all, const struct graph_value *a, uint32_t a_count,
 			    const struct graph_value *b, uint32_t b_count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writing models: variables, tables, and layers that have some. */
+/* Building models: variables, tables, and layers with parameters. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 static const struct graph_definition plain;
 
-/* The definition as attributes, behind those that are there. */
+/* Appends the definition to the attributes. */
 static struct graph_value define(struct graph *graph, enum graph_op op, const char *name, struct graph_attr what,
 				 const struct graph_definition *d, const char *initializer, double scale)
 {
@@ -124,7 +124,7 @@ struct graph_value graph_bag(struct graph *graph, struct graph_value table, stru
 
 /* ---- layers ---- */
 
-/* "<name>/<what>", read; initializer: where the definition, which is for the weights, does not count. */
+/* Reads "<name>/<what>". The definition applies to weights; other parameters use `initializer`. */
 static struct graph_value parameter(struct graph *graph, const char *name, const char *what, const int64_t *dims,
 				    size_t ndim, const struct graph_definition *definition, const char *initializer)
 {
@@ -139,7 +139,7 @@ static struct graph_value parameter(struct graph *graph, const char *name, const
 	return graph_read(graph, graph_variable(graph, full, dims, ndim, &d));
 }
 
-/* The last size of a value's shape, which must be known; -1: there is none, and the graph has an error. */
+/* The last dimension of a value's shape, which must be known; -1: it is not, and the graph has an error. */
 static int64_t last_size(struct graph *graph, const char *name, const struct graph_shape *shape)
 {
 	char text[GRAPH_SHAPE_TEXT];
@@ -210,7 +210,7 @@ struct graph_value graph_batch_norm(struct graph *graph, struct graph_value x, d
 static struct graph_value running(struct graph *graph, const char *name, const char *what, int64_t k,
 				  const struct graph_definition *definition)
 {
-	/* A gradient of sgd at rate 1 is what is taken away, whoever else takes some away meanwhile. */
+	/* A gradient for sgd at rate 1 is what is subtracted, whoever else subtracts something meanwhile. */
 	const struct graph_definition d = { .device = definition ? definition->device : NULL,
 					    .dtype = definition ? definition->dtype : NULL,
 					    .initializer = strcmp(what, "mean") ? "ones" : "zeros",
@@ -231,7 +231,7 @@ static void move_on(struct graph *graph, struct graph_value variable, struct gra
 	graph_op2(graph, GRAPH_APPLY, variable, graph_times(graph, away, graph_number(graph, dtype, momentum)));
 }
 
-/* n / (n - 1) of x [..., k], n being how many rows it has; 1 of one row. */
+/* n / (n - 1) for x [..., k] with n rows; 1 for one row. */
 static struct graph_value unbias(struct graph *graph, struct graph_value x, int64_t k, unsigned dtype)
 {
 	const int64_t begin[] = { 0, 0 }, size[] = { -1, 1 };

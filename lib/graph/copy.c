@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nodes and bodies copied from graph to graph. */
+/* Copies nodes and bodies from graph to graph. */
 #include <stdlib.h>
 
 #include "internal.h"
@@ -24,7 +24,7 @@ struct graph_value graph_copy_node(struct graph *graph, const struct graph_node 
 	return graph_add(graph, &spec);
 }
 
-/* All nodes of a body in another of the same outer graph's kind; numbers stay. */
+/* Copies all nodes of a body into a new one of another outer graph; the numbers stay the same. */
 static struct graph *copy_body(struct graph *outer, const struct graph *from)
 {
 	struct graph *body = graph_body_create(outer, NULL, 0);

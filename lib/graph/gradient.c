@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The walk backwards. */
+/* Backpropagation: walks a graph backwards. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ void graph_backward_mark(struct backward *b)
 	}
 }
 
-/* Nodes that a rule added are where the node is whose gradient they are, if that is on a PS task. */
+/* Places the nodes that a rule has added where the original node is, if that is on a PS task. */
 static void place_like(struct graph *graph, uint32_t first, const struct graph_node *node)
 {
 	for (uint32_t n = first; n < graph->nodes_count && node->device.job != GRAPH_UNPLACED; n++) {
@@ -138,7 +138,10 @@ void graph_backward_set(struct backward *b, struct graph_value value, struct gra
 	b->map[backward_number(b, value)] = is;
 }
 
-/* A node of from, and all that it needs, in graph: from the first to the last, so that inputs are there. */
+/*
+ * Recomputes a node of `from`, and all that it needs, in graph: from the first to the last node, so that inputs come
+ * first.
+ */
 static void compute_again(struct backward *b, uint32_t wanted)
 {
 	bool *needed = calloc(wanted + 1, sizeof(*needed));
@@ -332,7 +335,7 @@ static int fill_gradient(struct backward *b, struct graph *graph, struct graph_v
 	return graph->err.code;
 }
 
-/* What is asked for; its names are to be freed. */
+/* Records what gradients are requested for; the caller frees its names. */
 static bool note_asked(struct graph *graph, const struct graph_value *of, uint32_t count, struct backward_asked *asked)
 {
 	asked->names = calloc(count + 1, sizeof(*asked->names));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gradients of branches: a branch on the same condition. What the branches read on PS tasks they give out, so that it
- * is not read again; a branch that was not taken gives zeros, and no rows.
+ * Gradients of branches: a branch on the same condition. What the branches read from PS tasks becomes an output, so
+ * that it is not read again. A branch that was not taken gives zeros, and no rows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "backward.h"
 #include "internal.h"
 
-/* What a branch reads on PS tasks. */
+/* What a branch reads from PS tasks. */
 struct reads {
 	struct graph_value values[GRAPH_OUTPUTS_MAX];
 	uint32_t count;
@@ -21,7 +21,7 @@ struct branching {
 	struct graph_node *branch;     /* in b->graph */
 	const struct graph_value *g;
 	uint32_t captures, outputs;
-	struct reads reads[2]; /* of body and of cond */
+	struct reads reads[2]; /* for body and for cond */
 	struct graph_value outside[GRAPH_INPUTS_MAX];
 	uint32_t outside_count;
 	struct graph_value results[2][GRAPH_OUTPUTS_MAX];
@@ -42,7 +42,10 @@ static void find_reads(const struct graph *body, struct reads *reads)
 				reads->values[reads->count++] = (struct graph_value){ n, i };
 }
 
-/* Both branches give what either reads: the reader its values, the other one zeros. */
+/*
+ * Adds to both branches the outputs that either reads: the branch that reads them gives the values, the other one
+ * zeros.
+ */
 static bool extend_branch(struct branching *u)
 {
 	struct graph *graph = u->b->graph;
@@ -72,7 +75,7 @@ static bool extend_branch(struct branching *u)
 	return graph_renew_outputs(graph, u->branch) == 0;
 }
 
-/* Condition, captures, the gradients that there are, what was read. */
+/* The condition, captures, existing gradients, and what was read. */
 static bool add_feeds(struct branching *u)
 {
 	const uint32_t reads = u->reads[0].count + u->reads[1].count;
@@ -93,7 +96,7 @@ static bool add_feeds(struct branching *u)
 	return !u->b->graph->err.code;
 }
 
-/* The walk through one branch. */
+/* Walks through one branch. */
 static void walk_branch(struct branching *u, unsigned s, struct backward *inner)
 {
 	const struct graph *from = side(u->node, s);
@@ -124,7 +127,7 @@ static void add_results(struct branching *u, struct graph_value yes, struct grap
 	u->results[1][u->results_count++] = no;
 }
 
-/* Gradients of captures: of the branch that has none, zeros. */
+/* Gradients of captures: zeros for the branch that has none. */
 static void captures_results(struct branching *u, struct backward *inner, bool *has)
 {
 	for (uint32_t i = 0; i < u->captures; i++) {
@@ -158,7 +161,9 @@ static struct graph_value dense_or_zeros(struct backward *inner, const struct ba
 				   : graph_backward_zeros(inner->graph, like->element, &like->shape);
 }
 
-/* [n..., tail...] -> [-1, tail...], of which no size is known before a step: the other branch has none. */
+/*
+ * [n..., tail...] -> [-1, tail...], with a first dimension that is unknown before a step: the other branch has no rows.
+ */
 static struct graph_value flat_rows(struct graph *graph, struct graph_value x, const struct graph_shape *row)
 {
 	int64_t dims[GRAPH_DIMS_MAX + 1] = { -1 };
@@ -169,7 +174,7 @@ static struct graph_value flat_rows(struct graph *graph, struct graph_value x, c
 		dims[i] = row->dims[i];
 	x = graph_reshape(graph, x, dims, row->ndim);
 	type = graph_type(graph, x);
-	if (type && type->shape.dims[0] >= 0) { /* by a number that is no constant: a head by one has a known size */
+	if (type && type->shape.dims[0] >= 0) { /* a constant count would make the dimension known */
 		rows = graph_identity(graph, graph_number(graph, STAR_INT64, (double)type->shape.dims[0]));
 		x = graph_op2(graph, GRAPH_HEAD, x, rows);
 	}
@@ -208,7 +213,7 @@ static struct backward_object *object_like(struct backward *b, const struct back
 	return graph_backward_object(b, &resource);
 }
 
-/* Has the first branch an object of that name with a dense gradient? Then the second one's is in it. */
+/* Whether the first branch has an object of that name with a dense gradient; then it includes the second one's. */
 static bool is_first(const struct backward *inner, unsigned s, const struct backward_object *o)
 {
 	struct backward_object *other = s ? find_backward_object(inner[0].objects, o->name) : NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gradients of loops. Of iterations 0 to n - 1 the gradient is a loop from n - 1 to 0: it carries its iteration, the
+ * Gradients of loops. The gradient of iterations 0 to n - 1 is a loop from n - 1 to 0. It carries its iteration, the
  * gradients of the carried values, and sums of the gradients of captures and variables. What an iteration computed is
- * computed again from tapes of its carried values and of what it read on PS tasks. The backward body is built twice: a
- * rehearsal, apart, shows which tapes and captures it needs and which gradients there are.
+ * recomputed from tapes of its carried values, and of what it read from PS tasks. The backward body is built twice: a
+ * trial run in a separate graph shows which tapes and captures it needs, and which gradients exist.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +11,20 @@
 #include "backward.h"
 #include "internal.h"
 
-/* The loop that is walked, and what its gradient needs. Values of the forward body are numbered as in
- * backward.first. */
+/* The loop, and what its gradient needs. Values of the forward body are numbered as in backward.first. */
 struct unrolling {
-	struct backward *b;	       /* of the graph that the loop is in */
+	struct backward *b;	       /* for the graph that the loop is in */
 	const struct graph_node *node; /* in b->from */
 	struct graph_node *loop;       /* in b->graph: the same, or its copy */
 	const struct graph_value *g;
 	const struct graph *body; /* of node */
 	uint32_t carried, inputs, results, values;
-	bool *tapes;			 /* of the body's values: what must be on one */
-	struct graph_value *tape;	 /* ... and where it is: an output of the loop */
-	bool captures[GRAPH_INPUTS_MAX]; /* of the inputs: needed in the backward body */
-	bool sums[GRAPH_INPUTS_MAX];	 /* of the inputs: captures with gradients */
-	struct backward_object *objects; /* of the rehearsal: which have dense gradients */
-	/* Of the backward loop. */
+	bool *tapes;			 /* for the body's values: whether a tape is needed */
+	struct graph_value *tape;	 /* ... and which output of the loop it is */
+	bool captures[GRAPH_INPUTS_MAX]; /* for the inputs: needed in the backward body */
+	bool sums[GRAPH_INPUTS_MAX];	 /* for the inputs: captures with gradients */
+	struct backward_object *objects; /* from the trial run: which have dense gradients */
+	/* For the backward loop. */
 	struct graph_value outside[GRAPH_INPUTS_MAX];
 	uint32_t outside_count, backward_carried;
 	bool overflow;
@@ -38,7 +37,7 @@ static bool is_ps_value(const struct graph_node *node)
 	return graph_op_info(node->op)->place == GRAPH_ON_PS && node->op != GRAPH_VARIABLE && node->op != GRAPH_TABLE;
 }
 
-/* Puts what is needed on tapes of the forward loop: tape[number] is the output of the loop. */
+/* Adds the necessary tapes to the forward loop: tape[number] is its output. */
 static bool extend_loop(struct unrolling *u, const struct backward *inner)
 {
 	struct graph *body = u->loop->body;
@@ -65,14 +64,14 @@ static bool extend_loop(struct unrolling *u, const struct backward *inner)
 	return graph_renew_outputs(u->b->graph, u->loop) == 0;
 }
 
-/* ---- the rehearsal ---- */
+/* ---- the trial run ---- */
 
 static bool float_input(const struct unrolling *u, uint32_t i)
 {
 	return graph_backward_is_float(graph_type(u->b->from, u->node->inputs[i]));
 }
 
-/* From the gradients of the body's results, by number, to those of its inputs. */
+/* Walks from the gradients of the body's results, by number, to those of its inputs. */
 static void walk_loop(struct unrolling *u, struct backward *inner, const struct graph_value *g)
 {
 	for (uint32_t r = 0; r < u->results; r++)
@@ -89,7 +88,7 @@ static struct graph_value feed_like(struct graph *body, const struct graph_type 
 	return graph_feed(body, NULL, type->dtype, type->shape.dims, type->shape.ndim);
 }
 
-/* A body in which all that may be on tapes, and all captures, are feeds. What the walk uses of them is what is
+/* A body in which everything that may be on tapes, and all captures, are feeds. What the walk uses of them is
  * needed. */
 static bool rehearse(struct unrolling *u)
 {
@@ -134,7 +133,7 @@ static bool rehearse(struct unrolling *u)
 
 /* ---- the backward body ---- */
 
-/* A further input of the backward loop: its number. */
+/* Adds an input to the backward loop; returns its number. */
 static uint32_t add_feed(struct unrolling *u, struct graph_value value)
 {
 	if (u->outside_count == GRAPH_INPUTS_MAX) {
@@ -150,7 +149,7 @@ static struct graph_value zeros_or(struct unrolling *u, struct graph_value g, st
 	return graph_is_none(g) ? graph_backward_zeros_like(u->b->graph, like) : g;
 }
 
-/* What the backward loop starts with: iteration, gradients of carried values, sums. */
+/* The initial values of the backward loop: iteration, gradients of carried values, sums. */
 static void bring_carried(struct unrolling *u)
 {
 	struct graph *graph = u->b->graph;
@@ -169,7 +168,7 @@ static void bring_carried(struct unrolling *u)
 	u->backward_carried = u->outside_count;
 }
 
-/* Then what does not change: captures, tapes, gradients of the tapes that the model itself has. */
+/* Then the inputs that do not change: captures, tapes, gradients of the tapes that the model itself has. */
 static void bring_captures(struct unrolling *u)
 {
 	for (uint32_t i = u->carried; i < u->inputs; i++)
@@ -183,7 +182,7 @@ static void bring_captures(struct unrolling *u)
 			add_feed(u, u->g[r + 1]);
 }
 
-/* The same order in the backward body: the forward body's values there, and the walk. */
+/* The same order in the backward body: sets the forward body's values, and walks. */
 static void start_inner(struct unrolling *u, struct backward *inner, struct graph *body)
 {
 	const struct graph_value k = { 0, 0 };
@@ -212,7 +211,7 @@ static void start_inner(struct unrolling *u, struct backward *inner, struct grap
 	walk_loop(u, inner, g);
 }
 
-/* What is carried to the iteration before: one less, gradients of carried values, sums. Returns how many results. */
+/* Carries to the previous iteration: its number, gradients of carried values, sums. Returns the number of results. */
 static uint32_t carry_gradients(struct unrolling *u, struct backward *inner, struct graph *body,
 				struct graph_value *results)
 {
@@ -256,7 +255,7 @@ static uint32_t carry_gradients(struct unrolling *u, struct backward *inner, str
 
 /* ---- after the loop ---- */
 
-/* [most, n..., tail...] -> [iterations * n, tail...]: what was written. count: number of iterations. */
+/* [most, n..., tail...] -> [iterations * n, tail...]: the part that was written. count: number of iterations. */
 static struct graph_value flat_tape(struct graph *graph, struct graph_value tape, struct graph_value count,
 				    unsigned tail)
 {
@@ -280,7 +279,7 @@ static struct backward_object *object_like(struct backward *b, const struct back
 	return graph_backward_object(b, &resource);
 }
 
-/* What the backward loop has found goes on in the graph that it is in. */
+/* Passes the gradients of the backward loop on to the graph that contains it. */
 static void give_all(struct unrolling *u, const struct backward *inner, struct graph_value loop)
 {
 	struct graph *graph = u->b->graph;
@@ -305,7 +304,7 @@ static void give_all(struct unrolling *u, const struct backward *inner, struct g
 							  o->shape.ndim - 1u));
 }
 
-/* The backward loop. */
+/* Adds the backward loop. */
 static struct graph_value add_loop(struct unrolling *u, struct graph *body, struct graph *cond)
 {
 	const struct graph_attr attrs[] = { GRAPH_ATTR_INT("carried", u->backward_carried),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The gradient of each operation: g is that of its output y, x those that go in. */
+/* The gradient of each operation: g is that of its output y, x are its inputs. */
 #include <string.h>
 
 #include "backward.h"
@@ -13,13 +13,13 @@
 #define WANTS(i) graph_backward_wants(b, node->inputs[i])
 #define GIVE(i, value) graph_backward_give(b, node, i, value)
 
-/* A number of an output's type. */
+/* A constant of an output's type. */
 static struct graph_value constant(struct backward *b, const struct graph_node *node, double value)
 {
 	return graph_number(b->graph, node->outputs[0].dtype, value);
 }
 
-/* A gradient that was broadcast, summed to the shape of x. */
+/* Sums a gradient that was broadcast to the shape of x. */
 static struct graph_value fit(struct backward *b, struct graph_value g, struct graph_value x)
 {
 	const struct graph_type *from = graph_type(b->graph, g), *to = graph_type(b->graph, x);
@@ -122,7 +122,7 @@ RULE(of_div)
 		GIVE(1, fit(b, graph_neg(b->graph, graph_times(b->graph, of, Y(0))), X(1)));
 }
 
-/* g where the condition is as said, else 0, to input i. */
+/* g where the condition holds, else 0, to input i. */
 static void give_where(struct backward *b, const struct graph_node *node, uint32_t i, struct graph_value condition,
 		       bool is, struct graph_value g)
 {
@@ -134,7 +134,7 @@ static void give_where(struct backward *b, const struct graph_node *node, uint32
 	GIVE(i, fit(b, graph_select(b->graph, condition, is ? g : zero, is ? zero : g), X(i)));
 }
 
-/* Where both are the same: to the first. */
+/* If both are equal, the gradient goes to the first. */
 RULE(of_max)
 {
 	struct graph_value second = graph_less(b->graph, X(0), X(1));
@@ -168,7 +168,7 @@ RULE(of_identity)
 	GIVE(0, g[0]);
 }
 
-/* The same mask again: it depends on seed, step and element alone. */
+/* The same mask again: it depends only on seed, step and element. */
 RULE(of_dropout)
 {
 	GIVE(0, graph_node_add(b->graph, GRAPH_DROPOUT, NULL, g, 1, node->attrs, node->attrs_count));
@@ -198,7 +198,7 @@ static unsigned axis_of(const struct graph_node *node)
 	return (unsigned)(axis < 0 ? axis + node->outputs[0].shape.ndim : axis);
 }
 
-/* The parts where they lie. Behind an input of unknown size along the axis no place is known. */
+/* Splits the gradient along the axis. After an input of unknown size no offset is known. */
 RULE(of_concat)
 {
 	const unsigned axis = axis_of(node), ndim = node->outputs[0].shape.ndim;
@@ -238,7 +238,7 @@ RULE(of_slice)
 	GIVE(0, graph_node_add(b->graph, GRAPH_PAD_LIKE, NULL, (struct graph_value[]){ g[0], X(0) }, 2, begin, 1));
 }
 
-/* The part of g that x is. */
+/* The slice of g that belongs to x. */
 static void give_part(struct backward *b, const struct graph_node *node, struct graph_value g, const int64_t *begin,
 		      const int64_t *after)
 {
@@ -314,7 +314,7 @@ RULE(of_head)
 
 /* ---- reductions ---- */
 
-/* A value of a reduction's shape with the dimensions that went as 1, so that it broadcasts to the input. */
+/* A reduction's value with the reduced dimensions as 1, so that it broadcasts to the input. */
 static struct graph_value kept(struct backward *b, const struct graph_node *node, struct graph_value value)
 {
 	const struct graph_shape *x = &graph_type(b->from, node->inputs[0])->shape;
@@ -356,7 +356,7 @@ static struct graph_value count_of(struct backward *b, struct graph_value value)
 	return graph_sum(b->graph, graph_expand(b->graph, graph_number(b->graph, type->dtype, 1), value));
 }
 
-/* g over how many there are for one. */
+/* g divided by the number of elements in each mean. */
 RULE(of_mean)
 {
 	struct graph_value share;
@@ -367,7 +367,7 @@ RULE(of_mean)
 	GIVE(0, graph_expand(b->graph, kept(b, node, graph_times(b->graph, g[0], share)), X(0)));
 }
 
-/* Shared by those that are the greatest. */
+/* Divided equally among all that equal the maximum. */
 RULE(of_reduce_max)
 {
 	const uint8_t dtype = node->outputs[0].dtype;
@@ -425,7 +425,7 @@ RULE(of_softmax)
 	GIVE(0, graph_op2(b->graph, GRAPH_SOFTMAX_GRAD, g[0], Y(0)));
 }
 
-/* Whether only the first output has a gradient; what else goes out is no way for one. */
+/* Whether only the first output has a gradient; the others cannot pass one on. */
 static bool first_alone(struct backward *b, const struct graph_node *node, const struct graph_value *g)
 {
 	for (uint32_t i = 1; i < node->outputs_count; i++)
@@ -436,7 +436,7 @@ static bool first_alone(struct backward *b, const struct graph_node *node, const
 	return true;
 }
 
-/* The outputs of a gradient's node to the inputs from the first on. */
+/* Passes the outputs of a gradient node to the inputs, beginning with the given one. */
 static void give_outputs(struct backward *b, const struct graph_node *node, struct graph_value of, uint32_t count)
 {
 	for (uint32_t i = 0; i < count && !graph_is_none(of); i++)
@@ -555,8 +555,8 @@ backward_rule *graph_backward_rule_of(enum graph_op op)
 	return rules[op];
 }
 
-/* What has no rule and is no constant of its inputs stops the walk with an error: gradients of gradients'
- * operations. */
+/* An operation without a rule, whose result is not constant, stops the walk with an error: there are no second
+ * derivatives. */
 bool graph_backward_passes(enum graph_op op)
 {
 	switch (op) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Training: all gradients of a loss, clipped together, and applied. */
+/* Training: computes all gradients of a loss, clips them together, and applies them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backward.h"
 #include "internal.h"
 
-/* What is trained, and its gradient: dense, or rows of ids. */
+/* A trained object and its gradient: dense, or rows by ids. */
 struct trained {
 	struct graph_value *handles;
 	struct graph_gradient *gradients;
@@ -21,7 +21,10 @@ static bool trainable(const struct graph_node *node)
 	return holds && graph_attr_int(node, "trainable", 1) && (element == STAR_FLOAT32 || element == STAR_FLOAT64);
 }
 
-/* Handles in the graph of all that is trainable, in it and in bodies, which have the same names for the same things. */
+/*
+ * Finds everything trainable, in the graph and in bodies, where the same name means the same object; adds handles to
+ * the graph.
+ */
 static void find_trained(struct graph *graph, const struct graph *in, struct trained *t)
 {
 	const uint32_t count = in->nodes_count;
@@ -70,7 +73,7 @@ static struct graph_value flat_gradient(struct graph *graph, struct graph_value 
 	return graph_reshape(graph, x, dims, ndim);
 }
 
-/* All pairs of a gradient become one: rows of an id are summed by whoever applies them, once. */
+/* Concatenates all pairs of ids and rows: rows with equal ids are summed when they are applied. */
 static void join_gradient(struct graph *graph, const struct graph_shape *row, struct graph_gradient *gradient)
 {
 	struct graph_value ids[GRAPH_INPUTS_MAX], rows[GRAPH_INPUTS_MAX];
@@ -91,7 +94,7 @@ static void join_gradient(struct graph *graph, const struct graph_shape *row, st
 	}
 }
 
-/* Of a variable that is also read whole, rows are added to that gradient. */
+/* If a variable is also read as a whole, its rows are added to the dense gradient. */
 static void settle_gradient(struct graph *graph, struct graph_value handle, struct graph_gradient *gradient)
 {
 	const struct graph_shape row = graph_type(graph, handle)->shape;
@@ -112,7 +115,7 @@ static struct graph_value *value_of(struct graph_gradient *gradient)
 	return gradient->pairs_count ? &gradient->pairs[0].rows : NULL;
 }
 
-/* The norm of all of them together, as a loss's type; rows of one id are not summed before. */
+/* The norm of all gradients together, in the type of the loss; rows with equal ids are not summed before. */
 static struct graph_value norm_of(struct graph *graph, struct trained *t, unsigned dtype)
 {
 	struct backward_term *terms = NULL;

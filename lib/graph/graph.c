@@ -19,18 +19,18 @@ struct chunk {
 	_Alignas(64) uint8_t data[];
 };
 
-/* A graph and what only this file knows of it. */
+/* A graph, with members that only this file uses. */
 struct whole {
 	struct graph graph;
-	struct whole *next;	      /* of those that share the memory */
+	struct whole *next;	      /* list of the graphs that share the memory */
 	void *names;		      /* tsearch's tree of nodes */
-	uint32_t made[GRAPH_OPS_END]; /* names made so far of each operation's */
+	uint32_t made[GRAPH_OPS_END]; /* generated names so far, by operation */
 };
 
 struct graph_arena {
 	struct chunk *chunks;
 	struct whole *graphs;
-	void *resources; /* tsearch's tree of variables and tables, bodies' too: the first node of each name */
+	void *resources; /* tsearch's tree of variables and tables, also of bodies: first node of each name */
 };
 
 static struct whole *whole_of(const struct graph *graph)
@@ -66,7 +66,7 @@ void *graph_memory(struct graph *graph, size_t bytes)
 	return memset(memory, 0, bytes);
 }
 
-/* A copy in the graph's memory; bytes may be 0. */
+/* Copies into the graph's memory; bytes may be 0. */
 static void *copy(struct graph *graph, const void *from, size_t bytes)
 {
 	void *to = graph_memory(graph, bytes);
@@ -101,7 +101,7 @@ struct graph *graph_create(void)
 
 static void keep_node(void *node)
 {
-	(void)node; /* its memory is the graph's */
+	(void)node; /* it is in the graph's memory */
 }
 
 void graph_destroy(struct graph *graph)
@@ -163,7 +163,7 @@ static bool good_name(const char *name)
 	return length > 0 && length <= GRAPH_NAME_MAX && !name[length];
 }
 
-/* The node's name: the given one, if it is good and free, or one that is made. */
+/* The node's name: the given one if it is valid and free, or a generated one. */
 static const char *name_of(struct graph *graph, const struct graph_node_spec *spec)
 {
 	const char *base = graph_op_name(spec->op);
@@ -195,7 +195,7 @@ static const char *name_of(struct graph *graph, const struct graph_node_spec *sp
 
 /* ---- nodes ---- */
 
-/* Before a byte of it is looked at: that its size is right. */
+/* Checks a tensor's size before its data is read. */
 static bool good_tensor(struct graph *graph, const char *node, const struct graph_type *type)
 {
 	const unsigned bytes = type->dtype == STAR_FLOAT32 || type->dtype == STAR_FLOAT64 ||
@@ -255,7 +255,7 @@ static int make_read_only(struct graph *graph, struct graph_node *node)
 	attr.name = copy(graph, attr.name, strlen(attr.name) + 1);
 	if (!attrs || !attr.name)
 		return graph->err.code;
-	for (uint32_t i = 0; i < node->attrs_count; i++) /* it may say that it is not */
+	for (uint32_t i = 0; i < node->attrs_count; i++) /* an attribute may say that it is not */
 		attrs[i] = strcmp(node->attrs[i].name, attr.name) ? node->attrs[i] : attr;
 	if (!graph_attr(node, attr.name))
 		attrs[node->attrs_count++] = attr;
@@ -276,7 +276,7 @@ int graph_make_read_only(struct graph *graph)
 	return graph->err.code;
 }
 
-/* Where the node is: as the spec says, or where its variable or table is. */
+/* Places the node: as the spec says, or where its variable or table is. */
 static bool place_node(struct graph *graph, struct graph_node *node, const char *device)
 {
 	const struct graph_op_info *info = graph_op_info(node->op);
@@ -366,7 +366,7 @@ static bool check_bodies(struct graph *graph, struct graph_node *node, const str
 	return true;
 }
 
-/* A head by a constant: how many rows it has is known. */
+/* For a head with a constant count, the number of rows is known. */
 static bool count_rows(struct graph *graph, struct graph_node *node)
 {
 	const struct graph_node *count = graph->nodes[node->inputs[1].node];
@@ -411,7 +411,7 @@ static bool same_value(const struct graph_attr *a, const struct graph_attr *b)
 		       : a->ints_count == b->ints_count && !memcmp(a->ints, b->ints, a->ints_count * sizeof(*a->ints));
 }
 
-/* The same name is the same variable or table, in whatever body: so it has one definition. */
+/* A name refers to the same variable or table in every body, so it must have one definition. */
 static bool check_resource(struct graph *graph, const struct graph_node *node)
 {
 	const struct graph_node *const *found = tsearch(node, &graph->memory->resources, by_name), *other;
@@ -439,7 +439,7 @@ int graph_renew_outputs(struct graph *graph, struct graph_node *node)
 	return graph->err.code == 0 && infer(graph, node) ? 0 : graph->err.code;
 }
 
-/* Room for one more in the list of nodes. */
+/* Makes room for one more in the list of nodes. */
 static bool node_room(struct graph *graph)
 {
 	const uint32_t n = graph->nodes_count;
@@ -503,7 +503,7 @@ struct graph *graph_body_create(struct graph *outer, const struct graph_type *in
 		graph_fail(outer, NULL, "out of memory");
 		return NULL;
 	}
-	body->err = outer->err; /* so that nothing is added to either */
+	body->err = outer->err; /* so that nothing is added to either of them */
 	for (uint32_t i = 0; i < inputs_count; i++) {
 		const struct graph_attr attrs[] = {
 			GRAPH_ATTR_STRING("dtype", dtype_name(inputs[i].dtype)),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Looking at nodes: operations, attributes, devices, types. */
+/* Reading nodes: operations, attributes, devices, types. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -124,7 +124,7 @@ const struct graph_rule *graph_rule(enum graph_op op)
 	return &rules[op];
 }
 
-/* ---- sentences ---- */
+/* ---- messages ---- */
 
 int shape_bad(const struct graph_inference *in, const char *format, ...)
 {
@@ -217,7 +217,7 @@ bool shape_broadcast(const struct graph_shape *a, const struct graph_shape *b, s
 		const int64_t x = i + a->ndim < ndim ? 1 : a->dims[i + a->ndim - ndim];
 		const int64_t y = i + b->ndim < ndim ? 1 : b->dims[i + b->ndim - ndim];
 
-		/* Beside a known size that is not 1 an unknown one can only be 1 or the same. */
+		/* Beside a known size other than 1, an unknown one can only be 1 or the same. */
 		if (x == 1 || y == 1)
 			result->dims[i] = x == 1 ? y : x;
 		else if (x < 0 || y < 0 || x == y)
@@ -293,7 +293,7 @@ static void list_attrs(const struct graph_rule *rule, char *text, size_t bytes)
 static int check_attr(const struct graph_inference *in, const struct graph_rule *rule, const struct graph_attr *attr)
 {
 	static const char *const kinds[] = { "", "an integer", "a number", "a text", "a list of integers", "a tensor" };
-	/* Further ones are options of the definition: who creates it knows them. */
+	/* Other attributes are options of the definition, which are checked when it is created. */
 	const bool open = in->node->op == GRAPH_VARIABLE || in->node->op == GRAPH_TABLE;
 	const struct graph_attr_rule *known = rule->attrs;
 	char names[120];

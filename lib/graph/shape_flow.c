@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Types and shapes of loops and branches: their bodies are inferred from scratch from the types that come in. */
+/* Types and shapes of loops and branches: their bodies are inferred again from the types of their inputs. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "graph/shape.h"
 
-/* The types of all nodes' outputs, by node; one block of memory. */
+/* The types of all nodes' outputs, by node; in one allocation. */
 static struct graph_type **create_types(const struct graph *graph)
 {
 	size_t outputs = 0;
@@ -39,7 +39,7 @@ static int infer_node(const struct graph_node *node, struct graph_type **types, 
 	return 0;
 }
 
-/* most: sizes that a step decides are the most that they can be. */
+/* most: sizes that are known only in a step are set to their maximum. */
 static struct graph_type **infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
 				     bool most, struct star_error *err)
 {
@@ -89,7 +89,9 @@ struct graph_type **graph_infer_most(const struct graph *graph, const struct gra
 	return infer_all(graph, feeds, feeds_count, true, err);
 }
 
-/* A body or condition with what comes in; the types of its results, which it has room for. */
+/*
+ * Infers a body or condition from the types of its inputs; returns the types of its results, for which there is room.
+ */
 static int infer_body(const struct graph_inference *in, const struct graph *body, const char *what,
 		      const struct graph_type *feeds, uint32_t feeds_count, struct graph_type *results)
 {
@@ -110,7 +112,7 @@ static int infer_body(const struct graph_inference *in, const struct graph *body
 	return 0;
 }
 
-/* A carried value has one type in all iterations. */
+/* A carried value must have the same type in all iterations. */
 static int carry_type(const struct graph_inference *in, uint32_t i, const struct graph_type *result,
 		      struct graph_type *type)
 {

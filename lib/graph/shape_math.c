@@ -72,7 +72,7 @@ int shape_of_select(struct graph_inference *in)
 	return 0;
 }
 
-/* All inputs from the first to the last one are of one type and shape, which is made as known as can be. */
+/* All inputs from first to last must have one type and shape; combines what is known of the shape. */
 static int want_alike(const struct graph_inference *in, uint32_t first, uint32_t last, struct graph_shape *shape)
 {
 	*shape = in->in[first].shape;
@@ -176,7 +176,7 @@ int shape_of_softmax_grad(struct graph_inference *in)
 
 /* ---- norms ---- */
 
-/* That an input is a vector [k] of the type of input 0. */
+/* Whether an input is a vector [k] of the type of input 0. */
 static int want_vector(const struct graph_inference *in, uint32_t input, int64_t *k)
 {
 	int rc = shape_want_same_dtype(in, 0, input);
@@ -190,7 +190,7 @@ static int want_vector(const struct graph_inference *in, uint32_t input, int64_t
 	return 0;
 }
 
-/* x at input `x`, gamma and perhaps beta behind it; the last size made as known as can be. */
+/* x at input `x`, followed by gamma and perhaps beta; combines what is known of the last dimension. */
 static int want_norm(const struct graph_inference *in, uint32_t x, uint32_t vectors, struct graph_shape *shape)
 {
 	int rc = shape_want_float(in, x);

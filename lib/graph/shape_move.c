@@ -2,7 +2,7 @@
 /* Types and shapes of operations that move elements: reshape, concat, slice, gather and their kind. */
 #include "graph/shape.h"
 
-/* shape attribute with one -1 at most, which takes what the others leave. */
+/* The attribute shape, with at most one -1, which is computed from the rest. */
 static int wanted_shape(struct graph_inference *in, struct graph_shape *shape)
 {
 	const int64_t n = graph_elements(&in->in[0].shape);
@@ -137,7 +137,7 @@ int shape_of_split(struct graph_inference *in)
 	return 0;
 }
 
-/* The integers of an attribute, one a dimension of input 0, each at least `least`. */
+/* An attribute's integers, one per dimension of input 0, each at least `least`. */
 static int dims_attr(const struct graph_inference *in, const char *name, int64_t least, const int64_t **ints)
 {
 	const struct graph_shape *x = &in->in[0].shape;
@@ -213,7 +213,7 @@ int shape_of_pad_like(struct graph_inference *in)
 	return 0;
 }
 
-/* Whether small broadcasts to big, as far as is known. */
+/* Whether small can be broadcast to big, as far as is known. */
 static bool broadcasts_to(const struct graph_shape *small, const struct graph_shape *big)
 {
 	struct graph_shape both;
@@ -242,7 +242,7 @@ int shape_of_reduce_like(struct graph_inference *in)
 	return 0;
 }
 
-/* Of x[i]: what is left of x. */
+/* For x[i]: the shape of an element of x. */
 static int want_index(const struct graph_inference *in, uint32_t x, uint32_t index)
 {
 	int rc = shape_want_ndim(in, x, 1, GRAPH_DIMS_MAX);
@@ -254,7 +254,7 @@ static int want_index(const struct graph_inference *in, uint32_t x, uint32_t ind
 	return rc;
 }
 
-/* The sizes of a shape from a dimension on. */
+/* The dimensions of a shape from the given one on. */
 static struct graph_shape tail(const struct graph_shape *shape, unsigned from)
 {
 	struct graph_shape rest = { 0 };
@@ -368,7 +368,7 @@ int shape_of_scatter_add(struct graph_inference *in)
 	return 0;
 }
 
-/* Of a node whose count is a constant the number is known (graph.c has set it). */
+/* If the count is a constant, the number of rows is known (graph.c has set it). */
 int shape_of_head(struct graph_inference *in)
 {
 	struct graph_shape shape = in->in[0].shape;

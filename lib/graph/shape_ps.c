@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Types and shapes of what comes in, of what PS tasks hold, of embedding bags and of ids. */
+/* Types and shapes of feeds and constants, of variables and tables on PS tasks, of embedding bags and of ids. */
 #include <errno.h>
 
 #include "graph/shape.h"
@@ -81,7 +81,7 @@ int shape_of_table(struct graph_inference *in)
 	return out_handle(in, &shape);
 }
 
-/* Tables have an unknown number of rows; variables' sizes are all known. */
+/* Tables have an unknown number of rows; all dimensions of variables are known. */
 static bool is_table(const struct graph_type *handle)
 {
 	return handle->shape.ndim == 2 && handle->shape.dims[0] < 0;
@@ -112,7 +112,7 @@ int shape_of_read(struct graph_inference *in)
 	return rc;
 }
 
-/* [ids..., what a row of the handle has] */
+/* [ids..., shape of a row of the handle] */
 static int rows_shape(const struct graph_inference *in, struct graph_shape *shape)
 {
 	const struct graph_shape *handle = &in->in[0].shape, *ids = &in->in[1].shape;
@@ -213,7 +213,7 @@ int shape_of_segment(struct graph_inference *in)
 	return 0;
 }
 
-/* g [m, ...], segments [n], rows [n, ...] -> as rows */
+/* g [m, ...], segments [n], rows [n, ...] -> the shape of rows */
 int shape_of_segment_grad(struct graph_inference *in)
 {
 	struct graph_shape shape = in->in[2].shape, g = in->in[0].shape;

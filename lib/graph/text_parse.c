@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading a text: statements. */
+/* Parses a graph's text: statements. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "text_internal.h"
 
-/* A node as far as it has been read. */
+/* A node while it is parsed. */
 struct statement {
 	struct graph_node_spec spec;
 	struct graph_value inputs[GRAPH_INPUTS_MAX];
@@ -18,7 +18,7 @@ struct statement {
 
 static bool read_body(struct reader *r, struct graph *graph);
 
-/* The name of a node that has been read; NULL: it failed. */
+/* Reads the name of a node that is already defined; NULL: failed. */
 static const struct graph_node *read_reference(struct reader *r, const struct graph *graph)
 {
 	const struct graph_node *node;
@@ -50,7 +50,7 @@ static bool read_value(struct reader *r, const struct graph *graph, struct graph
 	return true;
 }
 
-/* Values up to what ends them, at least one. */
+/* Reads values up to the end of the list, at least one. */
 static bool read_values(struct reader *r, const struct graph *graph, struct graph_value *values, uint32_t most,
 			uint32_t *count)
 {
@@ -115,7 +115,7 @@ static bool read_attr(struct reader *r, struct statement *s, const char *name)
 	return graph_reader_attr(r, attr, &s->blocks);
 }
 
-/* "@/job:ps/task:0": a device has colons, which names have not. */
+/* "@/job:ps/task:0": devices have colons, which names do not. */
 static bool read_device(struct reader *r, struct statement *s)
 {
 	size_t n = 0;
@@ -206,7 +206,7 @@ static bool read_node(struct reader *r, struct graph *graph, struct statement *s
 		return graph_reader_fail(r, "there are more than %d nodes", GRAPH_NODES_MAX);
 	if (!graph_is_none(graph_add(graph, &s->spec)))
 		return true;
-	r->at = start; /* what is wrong is the node, not where it ends */
+	r->at = start; /* the error is about the node, not its end */
 	r->line_start = line_start;
 	r->line = line;
 	return graph_reader_fail(r, "%s", graph->err.text);
@@ -251,7 +251,7 @@ static bool read_statement(struct reader *r, struct graph *graph)
 	return ok && (r->at == r->end || *r->at == '}' || graph_reader_want(r, '\n', false));
 }
 
-/* Statements up to and with '}'. */
+/* Reads statements up to and including '}'. */
 static bool read_body(struct reader *r, struct graph *graph)
 {
 	while (!graph_reader_take(r, '}', true))

@@ -7,7 +7,7 @@
 
 #include "graph/text.h"
 
-/* Up to n elements a tensor is written as numbers; a greater one as the hexadecimal digits of its bytes. */
+/* Tensors of up to this many elements are written as numbers, larger ones as hexadecimal digits. */
 enum { NUMBERS_MAX = 64 };
 
 /* The shortest decimal form that reads back as the same double. */
@@ -21,7 +21,7 @@ static void put_double(FILE *out, double value, const char *if_whole)
 			break;
 	}
 	fputs(isnan(value) ? "nan" : text, out);
-	if (!strpbrk(text, ".en")) /* nor inf nor nan */
+	if (!strpbrk(text, ".en")) /* not for inf and nan */
 		fputs(if_whole, out);
 }
 
@@ -73,7 +73,7 @@ static void put_element(FILE *out, unsigned dtype, const void *data, uint64_t i)
 		fprintf(out, "%lld", (long long)((const int64_t *)data)[i]);
 }
 
-/* As numbers: few, and none is a NaN, whose bits would be lost. */
+/* Whether it is written as numbers: small, and without NaNs, whose bits would be lost. */
 static bool as_numbers(unsigned dtype, const void *data, uint64_t count)
 {
 	if (count > NUMBERS_MAX)

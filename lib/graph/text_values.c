@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading a text: words, numbers, attributes' values. */
+/* Parses a graph's text: words, numbers, values of attributes. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "text_internal.h"
 
-enum { WORD_MAX = 63 }; /* bytes of a number */
+enum { WORD_MAX = 63 }; /* bytes per number */
 
 void *graph_reader_memory(struct reader *r, struct block **blocks, size_t bytes)
 {
@@ -86,7 +86,7 @@ bool graph_reader_want(struct reader *r, char c, bool lines)
 	return graph_reader_take(r, c, lines) || graph_reader_expected(r, c == '\n' ? "the end of the line" : text);
 }
 
-/* Bytes from here on of which each is in the set. */
+/* How many of the next bytes are in the set. */
 static size_t span(const struct reader *r, const char *more)
 {
 	size_t n = 0;
@@ -116,7 +116,7 @@ bool graph_reader_name(struct reader *r, char name[static TEXT_NAME_MAX + 1], co
 	return true;
 }
 
-/* The next number as text. */
+/* Reads the next number as text. */
 static bool read_word(struct reader *r, char word[static WORD_MAX + 1], const char *what)
 {
 	const size_t n = span(r, "+-.");
@@ -128,7 +128,7 @@ static bool read_word(struct reader *r, char word[static WORD_MAX + 1], const ch
 	return true;
 }
 
-/* A word that is all of an integer; does not complain. */
+/* Whether a word is an integer; reports no error. */
 static bool is_int(const char *word, int64_t *value)
 {
 	const char *digits = word + (*word == '-' || *word == '+');
@@ -162,7 +162,7 @@ bool graph_reader_int(struct reader *r, int64_t *value)
 	return true;
 }
 
-/* The most elements that what is left of the text can have. */
+/* The largest number of elements that the rest of the text can have. */
 static size_t left(const struct reader *r)
 {
 	return (size_t)(r->end - r->at) + 1;
@@ -203,7 +203,7 @@ static bool read_element(struct reader *r, unsigned dtype, void *data, uint64_t 
 		return graph_reader_fail(r, "expected an %s, not %s", dtype_name(dtype), word);
 	}
 	if (dtype == STAR_FLOAT32)
-		((float *)data)[i] = strtof(word, &end); /* not by way of double: that would round twice */
+		((float *)data)[i] = strtof(word, &end); /* not by way of double, which would round twice */
 	else if (dtype == STAR_FLOAT64)
 		((double *)data)[i] = value;
 	else if (dtype == STAR_INT32)
@@ -227,7 +227,7 @@ static int digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Two hexadecimal digits, small letters; -1: they are none. */
+/* Two hexadecimal digits in lower case; -1: they are not. */
 static int two_digits(const struct reader *r)
 {
 	if (r->end - r->at < 2 || digit(r->at[0]) < 0 || digit(r->at[1]) < 0)
@@ -266,7 +266,7 @@ static bool read_tensor(struct reader *r, struct graph_attr *attr, struct block 
 	if (!read_ints(r, attr->type.shape.dims, GRAPH_DIMS_MAX, &ndim))
 		return false;
 	attr->type.shape.ndim = (uint8_t)ndim;
-	for (uint32_t i = 0; i < ndim; i++) { /* each element takes a byte of the text at least */
+	for (uint32_t i = 0; i < ndim; i++) { /* each element takes at least one byte of the text */
 		const int64_t size = attr->type.shape.dims[i];
 
 		if (size < 0 || (uint64_t)size > left(r) || count * (uint64_t)size > left(r))

@@ -29,8 +29,8 @@ void input_columns_fini(struct columns *c)
 
 /* ---- a line's words ---- */
 
-/* A value in quotes to its own beginning, without them. What is behind it, and behind blanks that separate nothing: the
- * separator or the end; or NULL. */
+/* Moves a quoted value to its own beginning, without the quotes. Returns what follows it, after blanks that are not
+ * separators: the separator or the end; NULL: neither. */
 static char *unquote(char *word, char separator)
 {
 	char *to = word, *at = word + 1;
@@ -38,13 +38,13 @@ static char *unquote(char *word, char separator)
 	for (;; at++) {
 		if (!*at)
 			return NULL;
-		if (*at == '"' && *++at != '"') /* two of them are one */
+		if (*at == '"' && *++at != '"') /* two quotes stand for one */
 			break;
 		*to++ = *at;
 	}
 	if (separator != ' ')
 		at += strspn(at, " ");
-	*to = 0; /* on what was in quotes, or on one of them */
+	*to = 0; /* overwrites a byte of the quoted value, or a quote */
 	return at;
 }
 
@@ -56,7 +56,7 @@ static char *trim_word(char *word, char *end)
 	return word;
 }
 
-/* Cuts a line in place. How many words it has, of which those that there is room for are in c->words; or an error. */
+/* Splits a line in place. Returns the number of values, of which c->words has as many as fit; or an error. */
 static int64_t split_words(struct columns *c, char *line, struct star_error *err)
 {
 	const char separator = c->schema->separator;
@@ -83,7 +83,7 @@ static int64_t split_words(struct columns *c, char *line, struct star_error *err
 			if (separator != ' ')
 				word = trim_word(word, end);
 		}
-		if (count <= c->schema->count) /* the first that is too much is named */
+		if (count <= c->schema->count) /* including the first excess value, which the error names */
 			c->words[count] = word;
 		count++;
 		if (last)
@@ -234,7 +234,7 @@ static int parse_list(const struct schema_column *c, uint32_t column, uint32_t p
 	return 0;
 }
 
-/* Columns of all kinds but lists. */
+/* Parses columns of all kinds except lists. */
 static int parse_single(const struct schema_column *c, uint32_t column, uint32_t place, const char *word,
 			struct row *row, uint32_t *number, uint32_t *label, struct star_error *err)
 {

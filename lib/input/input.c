@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The thread that reads ahead: lines to rows, rows through the shuffle to batches, batches to a short queue. */
+/*
+ * The thread that reads ahead: lines become rows, rows pass the shuffle pool and become batches, and batches wait in a
+ * short queue.
+ */
 #include "input/input.h"
 
 #include <errno.h>
@@ -18,42 +21,42 @@
 #include "input/row.h"
 #include "input/slices.h"
 
-enum { AHEAD = 4, /* batches that are read before they are asked for, and the one that the caller has */ };
+enum { AHEAD = 4, /* batches that are read ahead, and the one that the caller has */ };
 
 struct input {
 	struct input_options options;
 	struct input_shape shape;
-	struct vocabulary *learns; /* which learns the words, or NULL */
-	struct columns columns;	   /* of a schema */
+	struct vocabulary *learns; /* learns the words, or NULL */
+	struct columns columns;	   /* if there is a schema */
 	char **paths;
-	/* of the thread */
+	/* used by the thread only */
 	struct lines lines;
-	uint32_t path; /* index of the file that is open, or of the next one to be opened */
+	uint32_t path; /* index of the open file, or of the next one */
 	uint32_t epoch;
-	uint64_t line, rows;		 /* of this file; rows of this epoch, all workers' */
-	uint64_t bytes_before;		 /* bytes, as this file was opened */
-	uint64_t bytes, all_bytes, mine; /* read of all epochs, and what they have; this worker's rows that were read */
+	uint64_t line, rows;		 /* in this file; rows in this epoch, of all workers */
+	uint64_t bytes_before;		 /* bytes read before this file was opened */
+	uint64_t bytes, all_bytes, mine; /* bytes read, and bytes of all epochs; rows of this worker */
 	uint64_t batches;
-	struct row *pool;    /* what may be drawn next */
+	struct row *pool;    /* the shuffle pool, from which rows are drawn */
 	uint32_t pool_count; /* rows in it */
 	bool ended;	     /* no more lines */
-	/* with a queue */
+	/* with a work queue */
 	struct slices slices;
-	struct input_piece piece; /* of the slice that is read */
-	uint32_t slice;		  /* its place; there is one while a file is open */
-	uint64_t at;		  /* where its next line begins */
-	bool waiting;		  /* for slices that others have: what was read goes out first */
+	struct input_piece piece; /* of the slice that is being read */
+	uint32_t slice;		  /* its index; valid while a file is open */
+	uint64_t at;		  /* where the next line begins */
+	bool waiting;		  /* for slices that others have: rows read so far are handed out first */
 	struct prng prng;
 	struct star_error err;
-	uint32_t room[AHEAD], clicks_room[AHEAD], lists_room[AHEAD]; /* of ids, in each batch */
+	uint32_t room[AHEAD], clicks_room[AHEAD], lists_room[AHEAD]; /* room for ids in each batch */
 	/* shared, under lock; changed is signalled after each change */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct input_batch batches_ahead[AHEAD];
-	uint64_t filled, taken, finished; /* batches, so far */
-	bool over;			  /* there will be no more, for err's reason if it has one */
-	bool stop;			  /* asked of the thread */
+	uint64_t filled, taken, finished; /* numbers of batches */
+	bool over;			  /* there will be no more; err has the reason if it is an error */
+	bool stop;			  /* the thread must stop */
 };
 
 /* ---- lines ---- */
@@ -63,7 +66,7 @@ static bool is_stdin(const char *path)
 	return strcmp(path, "-") == 0;
 }
 
-/* Of the file that is open, or of the next one. */
+/* The name of the open file, or of the next one. */
 static const char *name_of(const struct input *in)
 {
 	return is_stdin(in->paths[in->path]) ? "standard input" : in->paths[in->path];
@@ -80,7 +83,7 @@ static int open_next(struct input *in)
 	return rc < 0 ? star_error_set(&in->err, rc, "cannot read %s: %s", name_of(in), why.text) : 0;
 }
 
-/* For errors: the line's number in the file, of which those before the slice are counted now. */
+/* For errors: the number of the line in its file; lines before the slice are counted only now. */
 static unsigned long long line_of(const struct input *in)
 {
 	uint64_t offset = 0, lines = 0;
@@ -100,8 +103,8 @@ static unsigned long long line_of(const struct input *in)
 	return in->line + lines;
 }
 
-/* The next line of the file that is open: 1; 0: there is none; or an error. What is behind a zero byte would go
- * unnoticed. */
+/* Reads the next line of the open file: 1; 0: there is none; or an error. Bytes after a zero byte would be ignored
+ * silently. */
 static int read_line(struct input *in, char **line)
 {
 	const char *path = name_of(in);
@@ -111,7 +114,7 @@ static int read_line(struct input *in, char **line)
 
 	in->line += rc != 0;
 	in->at += bytes + 1;
-	/* Of what is packed, its own bytes, which the file's size counts. */
+	/* For compressed files the compressed bytes count, as in the file's size. */
 	if (!in->options.slices)
 		in->bytes = in->lines.source.kind == SOURCE_PLAIN ? in->bytes + bytes + (rc > 0)
 								  : in->bytes_before + in->lines.source.read;
@@ -129,7 +132,7 @@ static int read_line(struct input *in, char **line)
 	return rc;
 }
 
-/* The names of a file's columns, which was just opened: 1; 0: it has none; or an error. */
+/* Reads the column names of a file that was just opened: 1; 0: it is empty; or an error. */
 static int read_header(struct input *in)
 {
 	struct star_error why = { 0 };
@@ -162,7 +165,7 @@ static bool is_stopped(struct input *in)
 	return stop;
 }
 
-/* 1; 0: there are no more; -EAGAIN; or an error. wait: for those that others have, as long as it may be. */
+/* 1; 0: there are no more; -EAGAIN; or an error. wait: wait for slices that others have, as long as necessary. */
 static int take_slice(struct input *in, bool wait, struct input_slice *slice)
 {
 	const struct input_slices *queue = in->options.slices;
@@ -175,7 +178,7 @@ static int take_slice(struct input *in, bool wait, struct input_slice *slice)
 	return rc < 0 && rc != -EAGAIN ? star_error_set(&in->err, rc, "%s", why.text) : rc;
 }
 
-/* Opens the next one: 1, 0, -EAGAIN or an error. */
+/* Opens the next slice: 1, 0, -EAGAIN or an error. */
 static int open_slice(struct input *in, bool wait)
 {
 	struct input_slice slice;
@@ -198,7 +201,7 @@ static int open_slice(struct input *in, bool wait)
 	rc = read_header(in);
 	if (rc < 0 || in->piece.begin == 0)
 		return rc < 0 ? rc : 1;
-	if (rc > 0) { /* what was read ahead is not what is read next */
+	if (rc > 0) { /* what was read ahead belongs to another place */
 		input_lines_close(&in->lines);
 		if (open_next(in) < 0)
 			return in->err.code;
@@ -207,7 +210,7 @@ static int open_slice(struct input *in, bool wait)
 	return rc < 0 ? star_error_set(&in->err, rc, "cannot read %s: %s", name_of(in), why.text) : 1;
 }
 
-/* The next line of the slices: 1; 0: there is none; -EAGAIN; or an error. */
+/* Reads the next line of the slices: 1; 0: there is none; -EAGAIN; or an error. */
 static int next_line_of_slice(struct input *in, char **line)
 {
 	for (;;) {
@@ -223,7 +226,10 @@ static int next_line_of_slice(struct input *in, char **line)
 	}
 }
 
-/* What is in batches, or was empty, waits for these alone; what they were trained with is done. */
+/*
+ * Slices whose rows are all in batches are done when these batches are; empty slices are done with the batches before
+ * them.
+ */
 static int settle(struct input *in)
 {
 	int rc;
@@ -235,7 +241,7 @@ static int settle(struct input *in)
 	return rc < 0 ? star_error_set(&in->err, rc, "no memory for slices") : 0;
 }
 
-/* All that was read is in batches that others wait for: what comes next is waited for here. */
+/* All rows read so far are in batches, so this may wait for slices that others have. */
 static int await_slice(struct input *in)
 {
 	int rc = settle(in);
@@ -247,7 +253,7 @@ static int await_slice(struct input *in)
 	return rc == -EAGAIN ? 0 : rc;
 }
 
-/* The next line of all: 1; 0: all epochs are over; or an error. */
+/* Reads the next line of all files: 1; 0: all epochs are over; or an error. */
 static int next_line(struct input *in, char **line)
 {
 	for (;;) {
@@ -286,7 +292,7 @@ static int parse_line(struct input *in, char *line, struct row *row, struct star
 	return input_row_text(line, in->options.vocabulary, in->learns, row, err);
 }
 
-/* The next row that is this worker's: 1, 0 or an error. */
+/* Reads the next row of this worker: 1, 0 or an error. */
 static int next_row(struct input *in, struct row *row)
 {
 	struct star_error err;
@@ -313,7 +319,7 @@ static int next_row(struct input *in, struct row *row)
 
 /* ---- batches ---- */
 
-/* A row from the pool, which is filled first; NULL: there is none, or an error (err.code). */
+/* Draws a row from the pool, after filling that; NULL: there is none, or an error (err.code). */
 static struct row *draw_row(struct input *in)
 {
 	const uint32_t most = in->options.shuffle ? in->options.shuffle : 1;
@@ -366,7 +372,7 @@ static int grow_ids(struct input *in, unsigned slot, uint32_t need)
 	return 0;
 }
 
-/* Ids first to end - 1 of a row, of the batch's row b->rows. */
+/* Adds ids first to end - 1 of a row to the batch's row b->rows. */
 static int add_ids(struct input *in, unsigned slot, const struct row *row, uint32_t end)
 {
 	struct input_batch *b = &in->batches_ahead[slot];
@@ -410,7 +416,7 @@ static int add_row(struct input *in, unsigned slot, const struct row *row)
 	return 0;
 }
 
-/* What waits in the pool was read, but not handed out. */
+/* The rows in the pool have been read, but not handed out. */
 static double share_of_workers(const struct input *in)
 {
 	if (!in->all_bytes || !in->mine)
@@ -472,7 +478,7 @@ int input_next(struct input *in, const struct input_batch **batch, struct star_e
 	pthread_mutex_lock(&in->lock);
 	while (in->filled == in->taken && !in->over)
 		pthread_cond_wait(&in->changed, &in->lock);
-	if (in->filled > in->taken) { /* its slot is not filled again before AHEAD - 1 more are taken */
+	if (in->filled > in->taken) { /* its slot is not refilled before AHEAD - 1 more batches are taken */
 		*batch = &in->batches_ahead[in->taken++ % AHEAD];
 		pthread_cond_signal(&in->changed);
 	} else {
@@ -523,7 +529,7 @@ static int check_input_options(const struct input_options *o, struct star_error 
 	return 0;
 }
 
-/* What all epochs will read; 0, if that of one file is not known. */
+/* How many bytes all epochs will read; 0: the size of a file is unknown. */
 static uint64_t count_bytes(const struct input_options *o)
 {
 	uint64_t bytes = 0;

@@ -36,7 +36,7 @@ void input_lines_fini(struct lines *lines)
 	free(lines->buffer);
 }
 
-/* More bytes behind what is there; a byte is left for a zero. */
+/* Appends more bytes to those in the buffer, and leaves room for a zero byte. */
 static int fill_lines(struct lines *lines, struct star_error *err)
 {
 	int64_t n;
@@ -94,7 +94,7 @@ int input_lines_seek(struct lines *lines, uint64_t offset, uint64_t *at, struct 
 	rc = input_source_seek(&lines->source, offset - 1, err);
 	if (rc < 0)
 		return rc;
-	/* What is in the middle of a line there belongs to the slice that the line begins in, which looks at it. */
+	/* A line that begins before the offset belongs to the slice before, so reading starts with the byte before. */
 	*at = offset - 1;
 	while ((rc = input_lines_next(lines, &line, &bytes, err)) == -E2BIG) {
 		*at += lines->end - lines->begin;

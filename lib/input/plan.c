@@ -20,7 +20,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Its size, or UINT64_MAX if it is packed. */
+/* Gets the size of a file, or UINT64_MAX if it is compressed. */
 static int look_at(const char *path, uint64_t *bytes, struct star_error *err)
 {
 	struct star_error why = { 0 };
@@ -71,7 +71,7 @@ static int count_slices(struct input_plan *plan, struct star_error *err)
 static void describe(struct input_plan *plan, const char *const *paths)
 {
 	uint64_t digest = hash_mix(plan->slice_bytes ^ plan->seed << 40), bytes = 0;
-	char order[40] = "--shuffle 0"; /* as the options of startrain that make it */
+	char order[40] = "--shuffle 0"; /* written as startrain's options */
 	uint32_t packed = 0;
 
 	for (uint32_t i = 0; i < plan->files; i++) {
@@ -132,7 +132,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 	return a;
 }
 
-/* Numbers of an epoch in another order: n -> a n + b, with an a that has nothing in common with how many there are. */
+/* The n-th number of a shuffled epoch: n -> a n + b, where a and the number of slices have no common divisor. */
 static uint64_t shuffle_number(const struct input_plan *plan, uint64_t number, uint32_t epoch)
 {
 	const uint64_t drawn = hash_mix(plan->seed ^ hash_mix(epoch + 1)), n = plan->slices;
@@ -140,7 +140,7 @@ static uint64_t shuffle_number(const struct input_plan *plan, uint64_t number, u
 
 	while (common_divisor(a, n) != 1)
 		a++;
-	return (a % n * number + hash_mix(drawn) % n) % n; /* n is 2^24 at most */
+	return (a % n * number + hash_mix(drawn) % n) % n; /* n is at most 2^24 */
 }
 
 struct input_piece input_plan_piece(const struct input_plan *plan, uint64_t number, uint32_t epoch)

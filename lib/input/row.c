@@ -14,7 +14,7 @@
 enum { CRITEO_NUMBERS = 13, CRITEO_WORDS = 26, CENSUS_COLUMNS = 15 };
 enum { HISTORY_LABEL, HISTORY_USER, HISTORY_ITEM, HISTORY_CATEGORY, HISTORY_CLICKS, HISTORY_COLUMNS };
 
-/* The columns of census in the file's order; the others are words. The label is the last. */
+/* The numeric columns of census in the file's order; the others are categorical. The label is the last. */
 static const struct {
 	const char *name;
 	bool number;
@@ -52,8 +52,8 @@ enum input_format input_format_parse(const char *name, struct star_error *err)
 	return 0;
 }
 
-/* A format's column of words by its name, or its number if that is not negative; -1: there is none, and text has the
- * names that there are. */
+/* A format's categorical column by its name, or by its number if that is not negative; -1: there is none, and text gets
+ * the names. */
 static int named_column(enum input_format format, const char *name, long number, char text[static 256])
 {
 	static const char *const histories[] = {
@@ -163,7 +163,7 @@ int input_row_add(struct row *row, int64_t id, float value, struct star_error *e
 	return 0;
 }
 
-/* The id of a word in a column; never negative. */
+/* The id of a text in a column; never negative. */
 static int64_t word_id(unsigned column, const char *word)
 {
 	return (int64_t)hash_word(column, word);

@@ -13,16 +13,16 @@
 #include "base/file.h"
 #include "input/columns.h"
 
-enum { WORDS_MAX = 8 /* of a line */, LIST_USUAL = 64 };
+enum { WORDS_MAX = 8 /* per line */, LIST_USUAL = 64 };
 
-/* A line that is parsed. */
+/* A line while it is parsed. */
 struct schema_line {
 	struct input_schema *schema;
 	const char *file;
 	uint32_t number;
 	uint32_t count;
 	char *words[WORDS_MAX + 1]; /* name, value, name=value ... */
-	uint32_t at[WORDS_MAX + 1]; /* the column of each, from 1 */
+	uint32_t at[WORDS_MAX + 1]; /* the column at which each begins, from 1 */
 	bool separator_told, header_told, quotes_told;
 	struct star_error *err;
 };
@@ -41,8 +41,8 @@ __attribute__((format(printf, 3, 4))) static int refuse(const struct schema_line
 
 /* ---- words ---- */
 
-/* A word, of which parts may stand in quotes, to its own beginning without them. The word behind it, or NULL: a quote
- * is open. */
+/* Moves a word to its own beginning, without the quotes that parts of it may have. Returns what follows it, or NULL: a
+ * quote is open. */
 static char *cut_word(char *word)
 {
 	char *to = word, *at = word;
@@ -62,7 +62,7 @@ static char *cut_word(char *word)
 	return at;
 }
 
-/* 1; 0: there is nothing in it; or an error. */
+/* 1; 0: the line is empty; or an error. */
 static int split_line(struct schema_line *l, char *line)
 {
 	char *at = line;
@@ -85,7 +85,7 @@ static int split_line(struct schema_line *l, char *line)
 	}
 }
 
-/* What stands behind name= there; NULL: it is another word. */
+/* The text after `name=`; NULL: it is another word. */
 static char *option_value(const struct schema_line *l, uint32_t word, const char *name)
 {
 	const size_t bytes = strlen(name);
@@ -125,7 +125,7 @@ static int parse_yes(const struct schema_line *l, bool *yes)
 		       : refuse(l, 1, "%s must be yes or no, not \"%.40s\"", l->words[0], l->words[1]);
 }
 
-/* 1: it is none. */
+/* 1: it is not a setting. */
 static int parse_setting(struct schema_line *l)
 {
 	struct input_schema *s = l->schema;
@@ -215,7 +215,7 @@ static int parse_option(const struct schema_line *l, uint32_t word, struct schem
 	}
 }
 
-/* Words without a sign say how a number is taken: two of them are as much too many as missing= twice. */
+/* Words without '=' say how a number is scaled, so two of them conflict, as two missing= do. */
 static int check_column_options(const struct schema_line *l, uint32_t word)
 {
 	const size_t name = strcspn(l->words[word], "=");
@@ -235,7 +235,7 @@ static int check_label(const struct schema_line *l, const struct schema_column *
 	return 0;
 }
 
-/* What a kind of columns adds to rows. */
+/* Counts the column in the shape of rows. */
 static int count_column(const struct schema_line *l, const struct schema_column *c)
 {
 	struct input_shape *shape = &l->schema->shape;

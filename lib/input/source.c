@@ -17,7 +17,7 @@ static const char *kind_name(const struct source *s)
 	return s->kind == SOURCE_GZIP ? "gzip" : "zstd";
 }
 
-/* Of the file, from 0: up to where it was unpacked. */
+/* The offset in the file, from 0, up to which it was decompressed. */
 static uint64_t offset(const struct source *s)
 {
 	return s->read - (s->end - s->begin);
@@ -38,7 +38,7 @@ static ssize_t read_some(int fd, void *to, size_t bytes)
 	return n < 0 ? -errno : n;
 }
 
-/* More packed bytes behind what is there, which goes to the beginning. */
+/* Moves the rest of the buffer to its beginning, and reads more compressed bytes after it. */
 static int fill_buffer(struct source *s, struct star_error *err)
 {
 	ssize_t n;
@@ -75,7 +75,7 @@ static int begin_unpacking(struct source *s, struct star_error *err)
 	return 0;
 }
 
-/* zstd's magic number, or that of a frame that is to be skipped. */
+/* zstd's magic number, or that of a skippable frame. */
 static bool is_zstd(const uint8_t *magic)
 {
 	static const uint8_t frame[] = { 0x28, 0xb5, 0x2f, 0xfd }, skipped[] = { 0x2a, 0x4d, 0x18 };
@@ -142,7 +142,7 @@ static int64_t read_plain(struct source *s, void *to, size_t bytes, struct star_
 	const size_t n = s->end - s->begin < bytes ? s->end - s->begin : bytes;
 	ssize_t more;
 
-	if (n) { /* what the kind was told by */
+	if (n) { /* the bytes that were read to find the format */
 		memcpy(to, s->packed + s->begin, n);
 		s->begin += n;
 		return (int64_t)n;
@@ -161,7 +161,7 @@ static int damaged(const struct source *s, const char *why, struct star_error *e
 			      offset(s), why);
 }
 
-/* Unpacks some of what is there: how many bytes, perhaps 0, or an error. */
+/* Decompresses some of the buffer; returns the number of bytes, perhaps 0, or an error. */
 static int64_t inflate_some(struct source *s, void *to, size_t bytes, struct star_error *err)
 {
 	z_stream *gzip = s->state;
@@ -198,7 +198,7 @@ static int64_t zstd_some(struct source *s, void *to, size_t bytes, struct star_e
 	return ZSTD_isError(rc) ? damaged(s, ZSTD_getErrorName(rc), err) : (int64_t)out.pos;
 }
 
-/* gzip's own program passes over zeros behind a stream, as tapes have them. */
+/* Like gzip itself, ignores zeros after a stream, which tapes produce. */
 static void skip_zeros(struct source *s)
 {
 	while (s->kind == SOURCE_GZIP && !s->inside && s->unpacked && s->begin < s->end && !s->packed[s->begin])

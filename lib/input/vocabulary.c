@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 
-/* 'a' to 'z' for a letter in either case, else 0. Bytes beyond ASCII part words, whatever the locale. */
+/* 'a' to 'z' for a letter in either case, else 0. Bytes beyond ASCII separate words, whatever the locale. */
 static char letter(unsigned char byte)
 {
 	const unsigned char lower = byte | 0x20;
@@ -68,7 +68,7 @@ void vocabulary_fini(struct vocabulary *v)
 	memset(v, 0, sizeof(*v));
 }
 
-/* The place in the index of a word, or the free one where it would stand: the index is never more than half full. */
+/* The slot of a word in the index, or the free one that it would get: the index is never more than half full. */
 static uint32_t slot_of(const struct vocabulary *v, const char *text)
 {
 	const uint32_t mask = v->index_size - 1;
