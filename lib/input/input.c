@@ -201,7 +201,7 @@ static int open_slice(struct input *in, bool wait)
 	rc = read_header(in);
 	if (rc < 0 || in->piece.begin == 0)
 		return rc < 0 ? rc : 1;
-	if (rc > 0) { /* what was read ahead belongs to another place */
+	if (rc > 0) { /* the buffer has bytes of another offset */
 		input_lines_close(&in->lines);
 		if (open_next(in) < 0)
 			return in->err.code;
