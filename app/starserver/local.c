@@ -204,10 +204,8 @@ static void set_number(struct words *words, const char *name, unsigned value)
 	add_word(words, "%s=%u", name, value);
 }
 
-/*
- * An option that the user has set. A port for metrics belongs to the first node, and each further node gets the next
- * port.
- */
+/* An option that the user has set. A port for metrics belongs to the first node, and each further node gets the next
+ * port. */
 static void set_override(struct words *words, const struct config_override *override, unsigned task)
 {
 	char *end;

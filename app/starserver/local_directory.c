@@ -29,10 +29,8 @@ enum {
 #define LOCK_NAME "starserver-local.lock"
 #define OWNER_FORMAT "starserver --local, process %d on %s"
 
-/*
- * Reads the line of the process that has locked the file. If the directory is shared, its pid may be one of another
- * machine.
- */
+/* Reads the line of the process that has locked the file. If the directory is shared, its pid may be one of another
+ * machine. */
 static void read_owner(int fd, char owner[static OWNER_BYTES])
 {
 	char *end;

@@ -59,10 +59,8 @@ uint64_t client_attempt_until_ns(const struct channel *ch, uint64_t now_ns)
 	return now_ns + (ms < ATTEMPT_MS ? ms : ATTEMPT_MS) * UINT64_C(1000000);
 }
 
-/*
- * If a task has two addresses, one of them may be about to serve as soon as a lease ends: for a second or two both are
- * tried often.
- */
+/* If a task has two addresses, one of them may be about to serve as soon as a lease ends: for a second or two both are
+ * tried often. */
 static uint64_t between_attempts_ns(struct channel *ch)
 {
 	uint32_t before = ch->attempts - 1;

@@ -120,10 +120,8 @@ static void begin_with(struct star_cluster *cluster, uint32_t address)
 	pthread_mutex_unlock(&cluster->lock);
 }
 
-/*
- * The task that has answered last is asked first: one that is restarting may accept a connection long before it can
- * answer.
- */
+/* The task that has answered last is asked first: one that is restarting may accept a connection long before it can
+ * answer. */
 static json_t *ask_all(struct star_cluster *cluster, uint32_t attempt, const char *method, json_t *params,
 		       uint64_t deadline_ns, struct star_error *err)
 {

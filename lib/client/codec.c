@@ -449,10 +449,8 @@ void client_codec_remember(const struct part *part, struct codec_in in)
 	}
 }
 
-/*
- * Copies only new rows. The caller's versions are read again: even if they have changed since, no more rows are read
- * than came.
- */
+/* Copies only new rows. The caller's versions are read again: even if they have changed since, no more rows are read
+ * than came. */
 static void scatter_new(const struct call_op *op, const struct slice *s, struct codec_in versions, uint32_t bytes)
 {
 	struct codec_in rows = versions;

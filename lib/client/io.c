@@ -199,10 +199,8 @@ void client_io_fini(struct io *io)
 #define LAYOUT_LOOK_NS UINT64_C(3000000000)
 #define LAYOUT_AGAIN_NS UINT64_C(200000000)
 
-/*
- * With the cluster's lock, which is released meanwhile. If there is no newer layout, each waiting call reports the
- * reason itself.
- */
+/* With the cluster's lock, which is released meanwhile. If there is no newer layout, each waiting call reports the
+ * reason itself. */
 static void look_at_layout(struct star_cluster *cluster)
 {
 	const uint32_t epoch = atomic_load(&cluster->route)->epoch;

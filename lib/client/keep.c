@@ -148,10 +148,8 @@ static void remove_one(struct channel *ch, uint64_t sequence)
 	give_back(ch, e);
 }
 
-/*
- * The node has executed this request, and frame->behind more after it, which would be sent again next: releases those.
- * By now every request that is kept comes after this one.
- */
+/* The node has executed this request, and frame->behind more after it, which would be sent again next: releases those.
+ * By now every request that is kept comes after this one. */
 static void release_ahead(struct channel *ch, const struct wire_frame *frame)
 {
 	if (frame->status != WIRE_REPEATED || (frame->flags & (WIRE_AHEAD | WIRE_RETAINS)) != WIRE_AHEAD)

@@ -132,10 +132,8 @@ static bool take_welcome(struct channel *ch, const struct wire_frame *frame, con
 										 : EKEYREJECTED);
 }
 
-/*
- * Anyone on the path can end the connection in this way, so nothing else may follow: what is in flight is sent over
- * another one.
- */
+/* Anyone on the path can end the connection in this way, so nothing else may follow: what is in flight is sent over
+ * another one. */
 static bool bad_record(struct channel *ch, const char *wrong, struct waiter *self)
 {
 	if (ch->seal->stage == SEAL_GREETING)

@@ -228,10 +228,8 @@ static uint32_t run_key_owner(const struct route *route, const struct star_table
 	return wire_key_owner(route->partitions, route->reactors, &table->spec, table->name_hash, key);
 }
 
-/*
- * Divides one KEYS feed: n positions (NULL: all), by reactor, in order. starts: where each reactor's begin, and the
- * end.
- */
+/* Divides one KEYS feed: n positions (NULL: all), by reactor, in order. starts: where each reactor's begin, and the
+ * end. */
 static bool cut_keys(struct call *call, const struct route *route, struct run_share **shares, unsigned k,
 		     const struct star_table *table, const uint64_t *keys, const uint32_t *positions, uint32_t n,
 		     uint32_t *starts)

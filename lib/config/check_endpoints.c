@@ -79,10 +79,8 @@ static int check_ps_entry(const struct config_load *load, uint32_t index, struct
 	return 0;
 }
 
-/*
- * Reactor r listens on data port + r. The other node's number of reactors is unknown here; it is assumed to be the
- * same.
- */
+/* Reactor r listens on data port + r. The other node's number of reactors is unknown here; it is assumed to be the
+ * same. */
 static int check_overlap(const struct config_load *load, uint32_t own, uint32_t other, struct star_error *err)
 {
 	const struct config *c = load->config;

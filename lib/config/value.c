@@ -287,10 +287,8 @@ static int store_scalar_text(const struct config_target *t, const char *text, st
 			return -EINVAL;
 		v = (struct config_value){ .kind = VALUE_BOOL, .number = flag };
 	} else if (t->option->type == OPTION_NUMBER || t->option->type == OPTION_NUMBERS) {
-		/*
-		 * strtoll skips spaces and saturates: the first is refused here, and a saturated value is out of every
-		 * range
-		 */
+		/* strtoll skips spaces and saturates: the first is refused here, and a saturated value is out of every
+		 * range */
 		long long number = strtoll(text, &end, 10);
 
 		if (end != text && !*end && (strchr("0123456789-", *text)))

@@ -201,10 +201,8 @@ static int note_nodes(struct control *control, uint32_t *epoch, struct star_erro
 	return rc;
 }
 
-/*
- * Waits before the first node begins: one that still loads would refuse, and the others would keep copies of rows
- * meanwhile.
- */
+/* Waits before the first node begins: one that still loads would refuse, and the others would keep copies of rows
+ * meanwhile. */
 int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err)
 {
 	uint32_t task = 0;
@@ -442,10 +440,8 @@ int control_checkpointer_start(struct control *control, struct star_error *err)
 	if (!control->config->checkpoint_directory[0])
 		return 0;
 	p->full_us = p->delta_us = clock_us();
-	/*
-	 * Checkpoints in the directory that are newer than the one it has rolled back to must not be restored by a
-	 * restart.
-	 */
+	/* Checkpoints in the directory that are newer than the one it has rolled back to must not be restored by a
+	 * restart. */
 	p->settle = control->rolled_back_to != 0;
 	rc = jsonrpc_thread_start(&p->thread, "control-ckpt", checkpoint_loop, control, err);
 	p->running = rc == 0;

@@ -17,10 +17,8 @@
 
 struct leader_link {
 	struct jsonrpc_client *client;
-	/*
-	 * The catalogue is sent with a connection's first join, as only after a broken connection PS task 0 can be
-	 * another process.
-	 */
+	/* The catalogue is sent with a connection's first join, as only after a broken connection PS task 0 can be
+	 * another process. */
 	bool introduced;
 	bool second; /* PS task 0 was tried at its second address */
 	uint32_t retry_ms;
@@ -108,10 +106,8 @@ static json_t *heartbeat_params(struct control *control)
 	return params;
 }
 
-/*
- * Whether this node continues its previous incarnation is known when it has begun; PS task 0 is told at once, by
- * another join.
- */
+/* Whether this node continues its previous incarnation is known when it has begun; PS task 0 is told at once, by
+ * another join. */
 static void note_recovered(struct control *control, bool recovers)
 {
 	if (!recovers)

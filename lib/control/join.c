@@ -113,10 +113,8 @@ static bool overlap(const struct layout_node *a, const struct layout_node *b)
 	       a->data_port < b->data_port + b->reactors && b->data_port < a->data_port + a->reactors;
 }
 
-/*
- * Workers connect to the addresses in the layout, so a node's data address must be that of the endpoint map, if that
- * has one.
- */
+/* Workers connect to the addresses in the layout, so a node's data address must be that of the endpoint map, if that
+ * has one. */
 static int check_data_address(const struct config *config, const struct control_join *join, struct star_error *err)
 {
 	for (uint32_t i = 0; i < config->endpoints_count; i++) {

@@ -118,10 +118,8 @@ void control_line_accept(struct line_server *server, struct line_listener *liste
 			admit(server, listener, fd, (const struct sockaddr *)&from);
 			continue;
 		}
-		/*
-		 * Out of descriptors or memory: the listener would be reported as readable again and again. The tick
-		 * enables it again.
-		 */
+		/* Out of descriptors or memory: the listener would be reported as readable again and again. The tick
+		 * enables it again. */
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			log_warn("no control connection can be accepted for a while: %s", strerrordesc_np(errno));
 			control_line_source_watch(server, &listener->source, 0);

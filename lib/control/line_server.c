@@ -64,10 +64,8 @@ static void drop_input(struct line_connection *c)
 	c->in_size = c->in_used = c->scanned = 0;
 }
 
-/*
- * The memory stays until the end of the turn, because epoll may have returned an event for it, or another thread an
- * answer.
- */
+/* The memory stays until the end of the turn, because epoll may have returned an event for it, or another thread an
+ * answer. */
 void control_line_connection_close(struct line_connection *c)
 {
 	if (c->closed)

@@ -279,10 +279,8 @@ uint64_t control_pair_queues(struct control *control)
 	return number_now(control, &control->queue_changes);
 }
 
-/*
- * A standby that does not get the queues begins them again. The catalogue is sent several times per second; the problem
- * is logged once.
- */
+/* A standby that does not get the queues begins them again. The catalogue is sent several times per second; the problem
+ * is logged once. */
 static void add_queues(struct control *control, json_t *catalogue)
 {
 	json_t *queues = control_queues_keep(control);

@@ -148,10 +148,8 @@ int control_queue_ask(struct control *control, const json_t *params, json_t **re
 	pthread_mutex_unlock(&control->lock);
 	if (rc < 0)
 		return rc;
-	/*
-	 * The worker's slices are of an earlier incarnation; they must not be confused with slices that are handed out
-	 * again.
-	 */
+	/* The worker's slices are of an earlier incarnation; they must not be confused with slices that are handed out
+	 * again. */
 	if (incarnation != control->incarnation)
 		return star_error_set(err, -ESTALE, "PS task 0 was restarted: open the queue again");
 	has = read_slices(params, "has", &call.has_count, err);

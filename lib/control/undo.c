@@ -51,10 +51,8 @@ void control_leader_undo(struct control *control, const struct object_spec *spec
 		has = control_bit(control->nodes[task].holds, spec->id);
 		control->nodes[task].holds[spec->id / 64] &= ~(UINT64_C(1) << (spec->id % 64));
 		pthread_mutex_unlock(&control->lock);
-		/*
-		 * A node that is not reached forgets it when it joins again, because its catalogue has more objects
-		 * then (follower.c).
-		 */
+		/* A node that is not reached forgets it when it joins again, because its catalogue has more objects
+		 * then (follower.c). */
 		if (has && control_leader_tell(control, task,
 					       json_pack("{s:I, s:I}", "forget", (json_int_t)spec->id, "generation",
 							 (json_int_t)spec->generation),

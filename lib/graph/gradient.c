@@ -138,10 +138,8 @@ void graph_backward_set(struct backward *b, struct graph_value value, struct gra
 	b->map[backward_number(b, value)] = is;
 }
 
-/*
- * Recomputes a node of `from`, and all that it needs, in graph: from the first to the last node, so that inputs come
- * first.
- */
+/* Recomputes a node of `from`, and all that it needs, in graph: from the first to the last node, so that inputs come
+ * first. */
 static void compute_again(struct backward *b, uint32_t wanted)
 {
 	bool *needed = calloc(wanted + 1, sizeof(*needed));

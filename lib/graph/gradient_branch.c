@@ -42,10 +42,8 @@ static void find_reads(const struct graph *body, struct reads *reads)
 				reads->values[reads->count++] = (struct graph_value){ n, i };
 }
 
-/*
- * Adds to both branches the outputs that either reads: the branch that reads them gives the values, the other one
- * zeros.
- */
+/* Adds to both branches the outputs that either reads: the branch that reads them gives the values, the other one
+ * zeros. */
 static bool extend_branch(struct branching *u)
 {
 	struct graph *graph = u->b->graph;

@@ -21,10 +21,8 @@ static bool trainable(const struct graph_node *node)
 	return holds && graph_attr_int(node, "trainable", 1) && (element == STAR_FLOAT32 || element == STAR_FLOAT64);
 }
 
-/*
- * Finds everything trainable, in the graph and in bodies, where the same name means the same object; adds handles to
- * the graph.
- */
+/* Finds everything trainable, in the graph and in bodies, where the same name means the same object; adds handles to
+ * the graph. */
 static void find_trained(struct graph *graph, const struct graph *in, struct trained *t)
 {
 	const uint32_t count = in->nodes_count;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The thread that reads ahead: lines become rows, rows pass the shuffle pool and become batches, and batches wait in a
- * short queue.
- */
+/* The thread that reads ahead: lines become rows, rows pass the shuffle pool and become batches, and batches wait in a
+ * short queue. */
 #include "input/input.h"
 
 #include <errno.h>
@@ -226,10 +224,8 @@ static int next_line_of_slice(struct input *in, char **line)
 	}
 }
 
-/*
- * Slices whose rows are all in batches are done when these batches are; empty slices are done with the batches before
- * them.
- */
+/* Slices whose rows are all in batches are done when these batches are; empty slices are done with the batches before
+ * them. */
 static int settle(struct input *in)
 {
 	int rc;

@@ -64,10 +64,8 @@ static int read_error(const struct journal_input *in, const struct journal_file 
 			      name_of(file, name), strerror((int)-code));
 }
 
-/*
- * Opens a file and reads its header. 1: it is this stream's; 0: it has not begun, or has another stream's header;
- * negative: an error.
- */
+/* Opens a file and reads its header. 1: it is this stream's; 0: it has not begun, or has another stream's header;
+ * negative: an error. */
 static int open_segment(struct journal_input *in, const struct journal_file *file, struct journal_segment *header,
 			struct star_error *err)
 {

@@ -85,10 +85,8 @@ void journal_ring_restart(struct journal_ring *ring)
 
 /* ---- readers ---- */
 
-/*
- * Moves the tail to the position that all readers have reached. Two readers may do this at once; the one with the lower
- * result does not move it back.
- */
+/* Moves the tail to the position that all readers have reached. Two readers may do this at once; the one with the lower
+ * result does not move it back. */
 static void move_tail(struct journal_ring *ring)
 {
 	uint64_t least = UINT64_MAX, tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);

@@ -38,10 +38,8 @@ static bool error_kind(const struct icmp_message *icmp, enum net_icmp_error *kin
 	}
 }
 
-/*
- * The MTU of the next hop. A router that does not know RFC 1191 does not report it; then the next lower usual value is
- * taken (its section 5).
- */
+/* The MTU of the next hop. A router that does not know RFC 1191 does not report it; then the next lower usual value is
+ * taken (its section 5). */
 static uint32_t next_hop_mtu(const struct icmp_message *icmp, const struct icmp_quote *quote)
 {
 	static const uint16_t plateaus[] = { 32000, 17914, 8166, 4352, 2002, 1492, 1006, NET_MTU4_MIN };

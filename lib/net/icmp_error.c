@@ -121,10 +121,8 @@ static const struct {
 	[ICMP6_UNKNOWN_HEADER] = { 0, 0, 4, 1 },      [ICMP6_UNKNOWN_OPTION] = { 0, 0, 4, 2 },
 };
 
-/*
- * An error about an error could go on for ever (RFC 1122, 3.2.2; RFC 4443, 2.4 (e)). Error types of ICMPv6 are below
- * 128.
- */
+/* An error about an error could go on for ever (RFC 1122, 3.2.2; RFC 4443, 2.4 (e)). Error types of ICMPv6 are below
+ * 128. */
 static bool is_error(const uint8_t *quoted, uint16_t bytes, bool v4)
 {
 	struct icmp_quote q;

@@ -30,10 +30,8 @@ struct query {
 } __rte_packed;
 _Static_assert(sizeof(struct query) == QUERY_BYTES, "query");
 
-/*
- * A record for the group of each of our addresses. If several addresses have the same group it is repeated, which does
- * no harm.
- */
+/* A record for the group of each of our addresses. If several addresses have the same group it is repeated, which does
+ * no harm. */
 static uint16_t put_records(const struct net_interface *interface, uint8_t type, uint8_t *at)
 {
 	uint16_t count = 0;
@@ -118,10 +116,8 @@ bool mld_query(struct net *net, const struct net_packet *packet, const void *mes
 		return false;
 	if (!net->options.mld || wheel_armed(&net->mld_timer))
 		return true; /* an answer is already scheduled */
-	/*
-	 * A random delay, so that the hosts of a link do not answer all at once. The groups of all interfaces are
-	 * reported, whichever was queried.
-	 */
+	/* A random delay, so that the hosts of a link do not answer all at once. The groups of all interfaces are
+	 * reported, whichever was queried. */
 	delay_ns = (delay_of(rte_be_to_cpu_16(query->delay)) + UINT64_C(1)) * NET_MS;
 	wheel_arm(&net->wheel, &net->mld_timer, net->now_ns + siphash(net->options.secret, &net->now_ns, 1) % delay_ns);
 	return true;

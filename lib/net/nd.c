@@ -171,10 +171,8 @@ void nd_input(struct net *net, struct rte_mbuf *m, const struct net_packet *p)
 	const unsigned bytes = rte_pktmbuf_data_len(m);
 	bool good = false;
 
-	/*
-	 * A hop limit below 255 means that a router has forwarded the packet, so it is not from this link (RFC 4861,
-	 * 11.2).
-	 */
+	/* A hop limit below 255 means that a router has forwarded the packet, so it is not from this link (RFC 4861,
+	 * 11.2). */
 	if (bytes >= sizeof(*message) && ip->hop_limits == NET_LINK_HOP_LIMIT && message->code == 0 &&
 	    message->target[0] != 0xff)
 		good = message->type == ND_SOLICITATION ? solicited(net, p, message, bytes)

@@ -157,10 +157,8 @@ static void confirm(struct net *net, struct neighbour *n)
 	n->confirmed = 1;
 }
 
-/*
- * The host that had the address is asked now, and once more when the entry is used next; without an answer it counts as
- * gone.
- */
+/* The host that had the address is asked now, and once more when the entry is used next; without an answer it counts as
+ * gone. */
 static void doubt(struct net *net, struct net_interface *interface, struct neighbour *n)
 {
 	net->counters.neighbour_conflicts++;

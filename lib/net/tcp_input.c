@@ -127,10 +127,8 @@ static bool take_ack(struct tcp_conn *conn, const struct tcp_segment *s)
 	const uint32_t una = conn->snd_una;
 	bool had_payload, news;
 
-	/*
-	 * It acknowledges what was never sent, or what was acknowledged so long ago that no peer can still do so (RFC
-	 * 5961, 5.2).
-	 */
+	/* It acknowledges what was never sent, or what was acknowledged so long ago that no peer can still do so (RFC
+	 * 5961, 5.2). */
 	if (seq_lt(conn->snd_nxt, s->ack) ||
 	    (seq_lt(s->ack, conn->snd_una) && conn->snd_una - s->ack > conn->snd_wnd_max)) {
 		tcp_challenge(conn);
@@ -198,10 +196,8 @@ static bool outside_window(struct tcp_conn *conn, const struct tcp_segment *s)
 	return old && s->flags & RTE_TCP_ACK_FLAG && conn->state != TCP_SYN_RECEIVED;
 }
 
-/*
- * Networks reorder packets: an ACK without news was overtaken by the segment that set the timestamp; that is not a sign
- * of old data.
- */
+/* Networks reorder packets: an ACK without news was overtaken by the segment that set the timestamp; that is not a sign
+ * of old data. */
 static bool is_overtaken_ack(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	return s->space == 0 && s->flags & RTE_TCP_ACK_FLAG && seq_le(s->seq, conn->rcv_nxt) &&

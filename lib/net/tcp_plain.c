@@ -14,10 +14,8 @@ struct plain_headers {
 
 /* ---- in ---- */
 
-/*
- * The connection of a segment that only acknowledges and brings data; NULL: it is something else, or its connection is
- * being opened or in TIME_WAIT.
- */
+/* The connection of a segment that only acknowledges and brings data; NULL: it is something else, or its connection is
+ * being opened or in TIME_WAIT. */
 static struct tcp_conn *find_conn_of(struct net *net, const struct net_packet *packet, const struct rte_tcp_hdr *tcp)
 {
 	struct tcp_conn *conn;

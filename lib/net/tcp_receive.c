@@ -78,10 +78,8 @@ static void deliver_queued(struct tcp_conn *conn)
 		deliver_payload(conn, m, fin);
 }
 
-/*
- * Queues data that is out of order. A duplicate ACK reports it at once; a peer without SACK counts these, one per
- * segment.
- */
+/* Queues data that is out of order. A duplicate ACK reports it at once; a peer without SACK counts these, one per
+ * segment. */
 static void put_aside(struct tcp_conn *conn, struct rte_mbuf *m, uint32_t seq, bool fin)
 {
 	tcp_reorder_put(conn, m, seq, fin);

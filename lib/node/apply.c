@@ -33,10 +33,8 @@ struct node_apply {
 	const char *what;
 	uint32_t first_reactor, cluster_reactors;
 	bool same; /* each stream goes to the reactor of the same number */
-	/*
-	 * By stream and object: where a filter has forgotten everything, only counts after this position are valid.
-	 * NULL: all are.
-	 */
+	/* By stream and object: where a filter has forgotten everything, only counts after this position are valid.
+	 * NULL: all are. */
 	uint64_t (*cleared)[WIRE_OBJECTS_MAX + 1];
 	bool clearing; /* only these records are looked for, and nothing else is applied */
 	uint64_t rows;

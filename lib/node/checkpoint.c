@@ -435,10 +435,8 @@ static void end_save(struct node_checkpoint *c)
 	pthread_mutex_unlock(&c->claim_lock);
 }
 
-/*
- * Claims the directory at the start, so that nobody imports into it. Otherwise a save finds out who owns it: by then it
- * may be free.
- */
+/* Claims the directory at the start, so that nobody imports into it. Otherwise a save finds out who owns it: by then it
+ * may be free. */
 void node_checkpoint_own(struct node_checkpoint *c)
 {
 	if (!c || node_checkpoint_claim(c, NULL) < 0)

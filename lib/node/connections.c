@@ -268,10 +268,8 @@ static int parse_peer(const char *text, struct tcp_filter *filter, struct star_e
 	return 0;
 }
 
-/*
- * Lists all connections of one reactor, up to the limit. look is freed, or left to a reactor that has not answered in
- * time.
- */
+/* Lists all connections of one reactor, up to the limit. look is freed, or left to a reactor that has not answered in
+ * time. */
 static int list_reactor(struct shard *shard, const struct tcp_filter *filter, uint32_t limit, json_t *list,
 			struct star_error *err)
 {

@@ -289,10 +289,8 @@ static int begin_life(struct node_journal *j, const struct control_layout *layou
 	return rc;
 }
 
-/*
- * If earlier lives take more than half of the limit, a checkpoint must make them unnecessary soon; if the disk has no
- * room, at once.
- */
+/* If earlier lives take more than half of the limit, a checkpoint must make them unnecessary soon; if the disk has no
+ * room, at once. */
 static void look_at_former(struct node_journal *j)
 {
 	const uint64_t limit = (uint64_t)j->node->config->journal_limit_mib << 20;

@@ -58,10 +58,8 @@ static void note_number(struct node_lineage *l, uint64_t number)
 void node_lineage_follow(struct node_lineage *l, uint64_t began, uint64_t id, uint64_t newest)
 {
 	l->id = id;
-	/*
-	 * Checkpoints that the primary has written since are not counted, as this node may not know all of them. So it
-	 * keeps its own longer.
-	 */
+	/* Checkpoints that the primary has written since are not counted, as this node may not know all of them. So it
+	 * keeps its own longer. */
 	l->began = began;
 	l->since = 0;
 	__atomic_store_n(&l->before, newest, __ATOMIC_RELAXED);

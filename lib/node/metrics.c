@@ -277,10 +277,8 @@ static const struct openmetrics_family request_times[] = {
 #undef X
 };
 
-/*
- * Bounds are ends of octaves, 1024 ns times powers of two, at which counts are exact; above a millisecond every other
- * one.
- */
+/* Bounds are ends of octaves, 1024 ns times powers of two, at which counts are exact; above a millisecond every other
+ * one. */
 static const struct {
 	unsigned octave;
 	const char *text;

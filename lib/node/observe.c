@@ -44,10 +44,8 @@ struct window {
 	struct observe_histogram of[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
 };
 
-/*
- * Adds those of all requests of a reactor or, if there are records to copy them to, of those that ended within that
- * time.
- */
+/* Adds those of all requests of a reactor or, if there are records to copy them to, of those that ended within that
+ * time. */
 static void fill(const struct observe *o, uint64_t since_ns, struct observe_record *records, struct window *window)
 {
 	uint64_t from = 0;

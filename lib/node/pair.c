@@ -399,10 +399,8 @@ int node_pair_open(struct node *node, struct star_error *err)
 	p->listen_fd = p->bell.fd = p->folder = -1;
 	p->own_incarnation = node->incarnation;
 	p->promotion_read = true;
-	/*
-	 * An administrator may read a standby's rows, too; with several tasks only when its primary has told it which
-	 * it holds.
-	 */
+	/* An administrator may read a standby's rows, too; with several tasks only when its primary has told it which
+	 * it holds. */
 	if (config->ps_count == 1)
 		node->layout = (struct control_layout){ .cluster_reactors = node->shards_count };
 	pthread_mutex_init(&p->file.lock, NULL);

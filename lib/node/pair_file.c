@@ -136,10 +136,8 @@ static int read_state(const struct node_pair *p, struct state *state, struct sta
 	return rc < 0 ? rc : 1;
 }
 
-/*
- * Holds the file's lock: whether it says so already. A node that gives up its takeover because its disk is full need
- * not write it.
- */
+/* Holds the file's lock: whether it says so already. A node that gives up its takeover because its disk is full need
+ * not write it. */
 static bool says_standby(const struct node_pair *p, uint64_t generation)
 {
 	struct star_error ignored = { 0 };

@@ -492,10 +492,8 @@ static int end_stream(struct sender *s, struct star_error *err)
 	return 0;
 }
 
-/*
- * Waits until there is something to do. If replies wait for the standby, reactors signal when they have written
- * something.
- */
+/* Waits until there is something to do. If replies wait for the standby, reactors signal when they have written
+ * something. */
 static void sender_waits(struct sender *s)
 {
 	struct node_pair *p = s->p;

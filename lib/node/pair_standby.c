@@ -343,7 +343,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 		rc = node_trim_tables(node, err);
 	if (rc < 0)
 		return rc;
-	/* Outside the lock, because a disk may be slow. */
+	/* A disk may be slow. */
 	node_pair_own_checkpoints(p);
 	if (config_shares_history(node->config)) {
 		node_journal_inherits(node, p->primary_epoch);
@@ -384,10 +384,7 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 	const int rc = take_place(f, promotion, &err);
 
 	if (rc == 0) {
-		/*
-		 * On a thread of its own, because a disk may be slow. Called before a standby may join, which checks
-		 * the journal.
-		 */
+		/* On its own thread, as a disk may be slow; and before a standby may join, which checks the journal. */
 		node_journal_take_over(p->node, p->control);
 		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, "it has taken its primary's place, and has no standby");
 	} else if (p->role == PAIR_PROMOTING) {
@@ -396,10 +393,7 @@ static bool promote_follower(struct follower *f, const struct node_pair_promotio
 		stay_standby(f, &err);
 	}
 	pthread_mutex_lock(&p->lock);
-	/*
-	 * An operator may have given an order meanwhile, which is a different one, unless this promotion has fulfilled
-	 * it.
-	 */
+	/* An operator's order that has come meanwhile is another one, unless this promotion has fulfilled it. */
 	if (rc == 0 || p->promotion.found == promotion->found) {
 		p->promotion.asked = false;
 		p->promotion.done = true;
@@ -438,10 +432,7 @@ static int check_promotable(struct node_pair *p, struct star_error *err)
 		return star_error_set(err, -EALREADY, "the node is the primary");
 	if (!is_holding(p) && p->role != PAIR_WAITING && (p->role != PAIR_STANDBY || !p->promotable))
 		return star_error_set(err, -EAGAIN, "the node does not have all that its primary has: %s", p->why);
-	/*
-	 * A standby that does not hear from its primary tries again and again by itself; an operator's order need not
-	 * wait for that.
-	 */
+	/* A standby without its primary tries again and again by itself; an operator need not wait for that. */
 	return p->promotion.asked && !p->promotion.found ? star_error_set(err, -EBUSY, "it is being promoted already")
 							 : 0;
 }
@@ -626,10 +617,8 @@ static void wait_alone(struct follower *f)
 	}
 }
 
-/*
- * The connection was ended silently by the primary's machine or by the network. If an operator decides who serves, the
- * operator knows.
- */
+/* The connection was ended silently by the primary's machine or by the network. If an operator decides who serves, the
+ * operator knows. */
 static bool is_silent(const struct follower *f, struct star_error *err)
 {
 	const uint64_t silent_us = clock_us() - f->came_us;

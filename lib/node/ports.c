@@ -88,10 +88,8 @@ static int ask_reactor(struct shard *shard, struct port_message *m, void (*run)(
 	return node_ask(shard, &m->message, err);
 }
 
-/*
- * Removes a port from one reactor; *ended: connections. If it fails, the port must stay open, as the reactor may still
- * have it.
- */
+/* Removes a port from one reactor; *ended: connections. If it fails, the port must stay open, as the reactor may still
+ * have it. */
 static int remove_from(struct shard *shard, struct port *port, unsigned *ended, struct star_error *err)
 {
 	struct port_message *m = calloc(1, sizeof(*m));

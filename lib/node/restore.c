@@ -140,10 +140,8 @@ static int add_bloom(struct restore *r, const struct object_spec *spec, const st
 	return rc;
 }
 
-/*
- * Objects that were dropped since the checkpoint was written stay dropped; their ids may belong to other objects by
- * now.
- */
+/* Objects that were dropped since the checkpoint was written stay dropped; their ids may belong to other objects by
+ * now. */
 static bool was_dropped(const struct restore *r, const struct object_spec *spec)
 {
 	return spec->generation < r->dropped[spec->id];
@@ -341,10 +339,8 @@ static const char *hint(const struct node *node, int rc)
 		       : "";
 }
 
-/*
- * Touches as many bytes and rows as the full checkpoint brings to each shard. NULL: it could not, and loading goes on
- * without it.
- */
+/* Touches as many bytes and rows as the full checkpoint brings to each shard. NULL: it could not, and loading goes on
+ * without it. */
 static struct touch_ahead *touch_for(const struct restore *r, const char *full)
 {
 	struct ckpt_manifest manifest;

@@ -72,10 +72,8 @@ void dgram_window_release(struct dgram_session *s)
 	s->window->next = s->dgram->windows;
 	s->dgram->windows = s->window;
 	s->window = NULL;
-	/*
-	 * The first session that still needs the window and may have it. The others ask again by themselves, though
-	 * rarely (ask_ns).
-	 */
+	/* The first session that still needs the window and may have it. The others ask again by themselves, though
+	 * rarely (ask_ns). */
 	for (unsigned i = 0; i < WINDOW_TRIES && (next = list_take(s->dgram, DGRAM_WINDOWS)); i++) {
 		if (next->state != DGRAM_OPEN || !next->tx_queued)
 			continue;

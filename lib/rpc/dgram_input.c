@@ -31,10 +31,8 @@ static bool broken(struct dgram_session *s, struct rte_mbuf *m)
 	return false;
 }
 
-/*
- * The length of a message by its frame, which is checked as by wire_frame_check, except for the length; 0: not a valid
- * frame.
- */
+/* The length of a message by its frame, which is checked as by wire_frame_check, except for the length; 0: not a valid
+ * frame. */
 static inline uint64_t frame_bytes(const uint8_t *frame)
 {
 	struct {

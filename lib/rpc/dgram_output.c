@@ -74,10 +74,8 @@ static __rte_always_inline void put_header(struct dgram_session *s, struct rte_m
 	s->dgram->counters.packets_out++;
 }
 
-/*
- * Called when the rest of the packet is complete. p: the private area of the packet that is kept for retransmission, if
- * that one is sent itself.
- */
+/* Called when the rest of the packet is complete. p: the private area of the packet that is kept for retransmission, if
+ * that one is sent itself. */
 static inline void put_tag(struct dgram_session *s, struct rte_mbuf *m, struct dgram_priv *p, uint64_t now_ns)
 {
 	struct wire_packet *h = rte_pktmbuf_mtod(m, struct wire_packet *);

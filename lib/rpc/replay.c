@@ -471,10 +471,8 @@ void rpc_replay_restore(struct replay *r, const struct rpc_outcome *outcome, uin
 		line_up(r, at, LINE_ENDED, REPLAY_ANYBODY, now_ns);
 		return;
 	}
-	/*
-	 * A node with more entries may report more sessions than fit here; then those that were reported first are
-	 * replaced.
-	 */
+	/* A node with more entries may report more sessions than fit here; then those that were reported first are
+	 * replaced. */
 	if (!at)
 		at = place_session(r, NULL, outcome->session, now_ns, true);
 	r->forgot |= outcome->forgot;

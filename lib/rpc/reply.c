@@ -69,10 +69,8 @@ static bool share_packet(struct rpc_work *w, uint32_t n)
 	return true;
 }
 
-/*
- * Where the reply begins in its first mbuf; not 0: it shares that packet with earlier replies, and lies completely in
- * it.
- */
+/* Where the reply begins in its first mbuf; not 0: it shares that packet with earlier replies, and lies completely in
+ * it. */
 static uint32_t reply_at(const struct rpc_work *w)
 {
 	return w->reply_head == w->reply_tail
@@ -205,10 +203,8 @@ void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n)
 	}
 }
 
-/*
- * Writes as many whole rows as fit; returns their number. Most tables have rows of one cache
- * line, which have a copy of fixed size.
- */
+/* Writes as many whole rows as fit; returns their number. Most tables have rows of one cache
+ * line, which have a copy of fixed size. */
 static unsigned put_whole(struct rte_mbuf *m, uint32_t room, const void *const *rows, unsigned n, uint32_t bytes)
 {
 	const unsigned whole = RTE_MIN(n, room / bytes);

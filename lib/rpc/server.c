@@ -221,10 +221,8 @@ static enum rpc_progress repeated(struct rpc_work *w, enum replay_verdict verdic
 			      "the node does not remember whether it was executed when it was sent before");
 }
 
-/*
- * A new session, or one that was forgotten. None of its requests may be executed: if one was sent again, nobody would
- * know that it had been executed.
- */
+/* A new session, or one that was forgotten. None of its requests may be executed: if one was sent again, nobody would
+ * know that it had been executed. */
 static enum rpc_progress no_session(struct rpc_work *w)
 {
 	w->server->counters.no_session++;

@@ -153,10 +153,8 @@ static void refuse_stream(struct rpc_stream *s, enum wire_status status, const c
 		  net_now_ns(s->work.server->options.net) + GOODBYE_MS * UINT64_C(1000000));
 }
 
-/*
- * Begins with the header's part of the checksum. A small request, which is in one mbuf with its header, is checksummed
- * at once.
- */
+/* Begins with the header's part of the checksum. A small request, which is in one mbuf with its header, is checksummed
+ * at once. */
 static void begin_checksum(struct rpc_stream *s)
 {
 	const struct wire_frame *frame = &s->work.request.frame;

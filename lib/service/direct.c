@@ -307,10 +307,8 @@ enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 	return progress;
 }
 
-/*
- * Prefetches the first keys of the first operation, which has not been checked yet. A look-up of many keys has passes
- * of its own.
- */
+/* Prefetches the first keys of the first operation, which has not been checked yet. A look-up of many keys has passes
+ * of its own. */
 void service_prefetch(void *ctx, const void *payload, uint32_t bytes, bool imminent)
 {
 	const struct service *service = ctx;

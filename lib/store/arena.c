@@ -211,10 +211,8 @@ void store_arena_give(struct arena *a, void *piece, uint64_t bytes)
 {
 	uint64_t at = (uint64_t)((uint8_t *)piece - a->base), end = at + arena_rounded(bytes), whole;
 
-	/*
-	 * If the unit before this piece is an edge, it is the end of a free extent; if the unit after it is, the
-	 * beginning of one.
-	 */
+	/* If the unit before this piece is an edge, it is the end of a free extent; if the unit after it is, the
+	 * beginning of one. */
 	if (at > 0 && at != a->high && is_edge(a, at - ARENA_ALIGN)) {
 		const uint64_t before = *last_word(a, at);
 

@@ -201,10 +201,8 @@ static bool place_entry(struct index_bucket *home, struct entry e)
 	return false;
 }
 
-/*
- * The first of the directory's entries from..to whose segment lags too far behind for a directory of twice the size, or
- * `to`.
- */
+/* The first of the directory's entries from..to whose segment lags too far behind for a directory of twice the size, or
+ * `to`. */
 static uint32_t first_behind(const struct store_index *ix, uint32_t from, uint32_t to)
 {
 	while (from < to && (ix->directory[from] >> INDEX_PAGE_BITS) + LAG_MAX > ix->depth)
@@ -389,10 +387,8 @@ static bool catch_up(struct store_index *ix, bool loading)
 	return true;
 }
 
-/*
- * With random keys the next directory is always complete before it is needed; with keys in the order of a walk it may
- * not be.
- */
+/* With random keys the next directory is always complete before it is needed; with keys in the order of a walk it may
+ * not be. */
 static bool complete_directory(struct store_index *ix, bool loading)
 {
 	while (ix->next && ix->copied < 1u << ix->depth) {

@@ -88,10 +88,8 @@ void store_journal_tables(struct store *store)
 	}
 }
 
-/*
- * A row that a push holds may have been deleted meanwhile: its memory is kept until the push ends, and its updates have
- * no effect.
- */
+/* A row that a push holds may have been deleted meanwhile: its memory is kept until the push ends, and its updates have
+ * no effect. */
 static bool has_gone(const struct store_table *t, store_row row)
 {
 	const uint64_t key = row_key(table_row(t, row));

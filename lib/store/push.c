@@ -210,10 +210,8 @@ static bool keys_go_on(const struct push_op *op, const uint64_t *keys, unsigned 
 	return on;
 }
 
-/*
- * The same as enter, for ascending keys: no two are equal, so there is nothing to join. Workers that have joined
- * duplicates send such keys.
- */
+/* The same as enter, for ascending keys: no two are equal, so there is nothing to join. Workers that have joined
+ * duplicates send such keys. */
 static void enter_ordered(struct store_push *p, struct push_op *op, const uint64_t *keys, const store_row *rows,
 			  unsigned n)
 {

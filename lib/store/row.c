@@ -40,10 +40,8 @@ void store_initial(const struct store_table *table, uint64_t key, float *values)
 	store_initial_values(&table->initial, key, values, table->dim);
 }
 
-/*
- * A key without a row reads as the row that would be created for it: rounded to the stored type, unless the row has a
- * float32 master copy.
- */
+/* A key without a row reads as the row that would be created for it: rounded to the stored type, unless the row has a
+ * float32 master copy. */
 static void read_absent(const struct store_table *t, store_row row, uint64_t key, unsigned dtype, void *to)
 {
 	float *values = (float *)t->store->scratch[0], *scratch = (float *)t->store->scratch[1];

@@ -267,10 +267,8 @@ static void write_bloom(struct snapshot *s, struct out *o)
 	o->budget--;
 }
 
-/*
- * Writes the counts of keys that wait for admission. Those read in an earlier slice may be gone, or belong to other
- * keys.
- */
+/* Writes the counts of keys that wait for admission. Those read in an earlier slice may be gone, or belong to other
+ * keys. */
 static void write_counts(struct snapshot *s, struct out *o)
 {
 	struct store_index *ix = &s->table->filter.index;
