@@ -209,18 +209,20 @@ class Stage:
         self.servers.remove(server)
         server.stop()
 
-    def start_star(self, polling, device="net_af_packet", pair=0, changes="", port="", name=None, parameter_mib=64, nodes=()):
+    def start_star(self, polling, device="net_af_packet", pair=0, changes="", port="", name=None, parameter_mib=64, nodes=(),
+                   sockets="io_uring", shift=0):
         """The appliance on one of its two devices, or, where device is "kernel", on the kernel's sockets of the pair whose end here is the
         kernel's; its name in the results is star, star-xdp on net_af_xdp, star-kernel. changes and port: further lines of its
-        configuration, and of its port's. nodes: the pairs of its cluster's, in task order."""
+        configuration, and of its port's. nodes: the pairs of its cluster's, in task order. sockets: how the
+        kernel's are used. shift: its ports are as much higher, for a second one at the same addresses."""
         net, name = self.net, name or {"net_af_xdp": "star-xdp", "kernel": "star-kernel"}.get(device, "star")
         nodes = nodes or (pair,)
-        controls = {each: f"{net['CONTROL_HOST']}:{STAR_CONTROL_PORT + each}" for each in nodes}
-        endpoints = ", ".join(f'{{ control = "{controls[each]}"; data = "{net[f"DATA{each}_APPLIANCE"]}:{STAR_PORT}"; }}'
+        controls = {each: f"{net['CONTROL_HOST']}:{STAR_CONTROL_PORT + shift + each}" for each in nodes}
+        endpoints = ", ".join(f'{{ control = "{controls[each]}"; data = "{net[f"DATA{each}_APPLIANCE"]}:{STAR_PORT + shift}"; }}'
                               for each in nodes)
         listed, control = ", ".join(f'"{each}"' for each in controls.values()), controls[pair]
         data, interface = net[f"DATA{pair}_APPLIANCE"], net[f"DATA{pair}_INTERFACE"]
-        below = 'network = { stack = "kernel"; };' if device == "kernel" else \
+        below = f'network = {{ stack = "kernel"; sockets = "{sockets}"; }};' if device == "kernel" else \
             f'ports = ( {{ device = "{device}"; interface = "{interface}"; address = "{data}/{net["PREFIX"]}"; {port} }} );'
         pages = "none" if device == "kernel" else "preferred"
         config = self.work / f"{name}.conf"

@@ -23,6 +23,9 @@ extern const struct unit_case unit_cases[];
 /* Records a failure at file:line with a message; returns false so that macros can be conditions. */
 bool unit_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* What this machine lacks for the case, which then counts as skipped unless it has failed. The caller returns. */
+void unit_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #define CHECK(condition) ((condition) ? true : unit_fail(__FILE__, __LINE__, "not so: %s", #condition))
 #define CHECK_INT(actual, expected) \
 	unit_check_int(__FILE__, __LINE__, #actual, (long long)(actual), (long long)(expected))

@@ -109,7 +109,6 @@ static void make_endpoint(struct shard *shard)
 	if (shard->rpc)
 		shard->reactor = reactor_create(&(struct reactor_options){ .index = shard->index,
 									   .core = -1,
-									   .poll_fd = -1,
 									   .pool = shard->pool,
 									   .ops = { .ctx = shard,
 										    .steer = never_steer,

@@ -25,6 +25,7 @@ enum config_limits {
 };
 
 enum config_stack { CONFIG_STACK_DPDK, CONFIG_STACK_KERNEL };
+enum config_sockets { CONFIG_SOCKETS_AUTO, CONFIG_SOCKETS_EPOLL, CONFIG_SOCKETS_IO_URING };
 enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, CONFIG_HUGEPAGES_NONE };
 
 /* As enum secure_data has them. */
@@ -106,6 +107,7 @@ struct config {
 	uint32_t spin_us; /* how long an idle reactor spins before it sleeps, without polling */
 	/* memory */
 	enum config_stack stack;
+	enum config_sockets sockets; /* how the kernel's are used */
 	enum config_hugepages hugepages;
 	uint32_t parameter_mib; /* rows and index, of all reactors together */
 	uint32_t mbufs;		/* of each reactor */

@@ -100,6 +100,11 @@ const struct config_option config_options[] = {
 	  .help = "dpdk: the node owns the ports of `ports`, and runs its own TCP/IP on them. kernel: it uses the "
 		  "kernel's TCP sockets, and needs no port, no hugepages and no root. Its data address then must be "
 		  "one of the kernel's, 127.0.0.1 included, and workers with DPDK cannot reach it." },
+	{ "network.sockets", OF_CONFIG(sockets), .type = OPTION_CHOICE, .choices = "auto|epoll|io_uring",
+	  .fallback = "auto",
+	  .help = "How network.stack = \"kernel\" uses sockets. io_uring: one system call in a turn serves all "
+		  "connections; the kernel must be 6.1 or newer and allow it, which containers often do not. epoll: "
+		  "two system calls per request, on any kernel. auto: io_uring if the kernel allows it, else epoll." },
 
 	{ "cores.number", OF_CONFIG(reactors), .type = OPTION_NUMBER, .min = 1, .max = CONFIG_CORES_MAX,
 	  .fallback_how = "min(8, tasks of the cluster, usable cores); of a worker min(2, the same); with pinning "
@@ -406,6 +411,7 @@ const unsigned config_options_count = sizeof(config_options) / sizeof(config_opt
 _Static_assert(sizeof(config_options) / sizeof(config_options[0]) <= CONFIG_OPTIONS_MAX,
 	       "raise CONFIG_OPTIONS_MAX, which sizes the table of origins");
 _Static_assert(sizeof(enum config_stack) == sizeof(uint32_t), "OPTION_CHOICE stores 32 bits");
+_Static_assert(sizeof(enum config_sockets) == sizeof(uint32_t), "OPTION_CHOICE stores 32 bits");
 _Static_assert(sizeof(enum config_hugepages) == sizeof(uint32_t), "OPTION_CHOICE stores 32 bits");
 
 const struct config_option *config_option_find(const char *name)

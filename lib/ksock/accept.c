@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -63,7 +62,6 @@ int ksock_reserve(struct ksock *ks, uint16_t port)
 int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, void *handler_ctx)
 {
 	struct ksock *ks = ctx;
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = UINT64_MAX };
 	int status = 0;
 
 	if (ks->listen_fd >= 0 && (ks->listens || ks->port != port))
@@ -73,9 +71,8 @@ int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, vo
 	if (status < 0)
 		return status;
 	set_socket(ks->listen_fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	if (listen(ks->listen_fd, KSOCK_BACKLOG) < 0 ||
-	    epoll_ctl(ks->epoll_fd, EPOLL_CTL_ADD, ks->listen_fd, &event) < 0) {
-		status = -errno;
+	status = listen(ks->listen_fd, KSOCK_BACKLOG) < 0 ? -errno : ks->io->watch_listener(ks, true);
+	if (status < 0) {
 		close(ks->listen_fd);
 		ks->listen_fd = -1;
 		return status;
@@ -95,29 +92,24 @@ void ksock_unlisten(void *ctx)
 	if (ks->listen_fd < 0 || !ks->listens)
 		return;
 	ks->listens = false;
-	epoll_ctl(ks->epoll_fd, EPOLL_CTL_DEL, ks->listen_fd, NULL);
+	ks->io->watch_listener(ks, false);
 	set_socket(ks->listen_fd, SOL_SOCKET, SO_REUSEADDR, 0);
 	shutdown(ks->listen_fd, SHUT_RDWR);
 }
 
-static void watch_listener(struct ksock *ks, uint32_t events)
-{
-	struct epoll_event event = { .events = events, .data.u64 = UINT64_MAX };
-
-	if (ks->listen_fd >= 0)
-		epoll_ctl(ks->epoll_fd, EPOLL_CTL_MOD, ks->listen_fd, &event);
-}
-
 static void accept_again(struct wheel_timer *timer, uint64_t now_ns)
 {
-	watch_listener((struct ksock *)((char *)timer - offsetof(struct ksock, accept_timer)), EPOLLIN);
+	struct ksock *ks = (struct ksock *)((char *)timer - offsetof(struct ksock, accept_timer));
+
+	if (ks->io->watch_listener(ks, true) < 0)
+		wheel_arm(ks->wheel, timer, now_ns + KSOCK_ACCEPT_PAUSE_MS * UINT64_C(1000000));
 }
 
 /* Without descriptors the listening socket would stay readable, and the reactor awake. */
 static void rest(struct ksock *ks)
 {
 	ks->counters.accept_failed++;
-	watch_listener(ks, 0);
+	ks->io->watch_listener(ks, false);
 	ks->accept_timer.fire = accept_again;
 	wheel_arm(ks->wheel, &ks->accept_timer, ks->now_ns + KSOCK_ACCEPT_PAUSE_MS * UINT64_C(1000000));
 }
@@ -179,7 +171,6 @@ static bool make_conn_place(struct ksock *ks, uint32_t newcomers)
 static void open_conn(struct ksock *ks, int fd, uint32_t *crowd)
 {
 	struct ksock_conn *conn = TAILQ_FIRST(&ks->free);
-	struct epoll_event event = { .events = EPOLLIN };
 
 	set_socket(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	if (ks->user_timeout_ms)
@@ -195,13 +186,11 @@ static void open_conn(struct ksock *ks, int fd, uint32_t *crowd)
 		.fd = fd,
 		.generation = conn->generation,
 		.state = KSOCK_OPEN,
-		.armed = EPOLLIN,
 		.crowd = crowd,
 		.received_ns = ks->now_ns,
 		.by_age = conn->by_age,
 	};
-	event.data.u64 = (uint64_t)conn->generation << 32 | (uint32_t)(conn - ks->conns);
-	if (epoll_ctl(ks->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+	if (ks->io->add(conn) < 0) {
 		conn->state = KSOCK_FREE;
 		close(fd);
 		rest(ks);
@@ -241,7 +230,7 @@ void ksock_accept(struct ksock *ks)
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
 			if (accepted)
-				return; /* epoll says in the next turn whether anybody else waits */
+				return; /* the next turn says whether anybody else waits */
 			if (errno == EMFILE && !made && make_descriptor(ks)) {
 				made = true;
 				continue;

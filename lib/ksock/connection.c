@@ -3,25 +3,10 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "ksock/internal.h"
-
-void ksock_watch(struct ksock_conn *conn)
-{
-	const bool reads = conn->shut || (conn->state == KSOCK_OPEN && !conn->finished && !conn->paused);
-	struct epoll_event event = {
-		.events = (reads ? EPOLLIN : 0u) | (conn->full ? EPOLLOUT : 0u),
-		.data.u64 = (uint64_t)conn->generation << 32 | (uint32_t)(conn - conn->ks->conns),
-	};
-
-	if (event.events == conn->armed)
-		return;
-	conn->armed = event.events;
-	epoll_ctl(conn->ks->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event);
-}
 
 void ksock_will_send(struct ksock_conn *conn)
 {
@@ -52,7 +37,8 @@ void ksock_end(struct ksock_conn *conn, int reason, bool reset)
 	}
 	if (reset)
 		setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	close(conn->fd); /* epoll forgets it: nobody else has this descriptor */
+	ks->io->remove(conn);
+	close(conn->fd);
 	TAILQ_REMOVE(&ks->open, conn, by_age);
 	ks->open_count--;
 	--*conn->crowd;
@@ -118,7 +104,7 @@ static void conn_consumed(struct tcp_conn *c, uint32_t bytes)
 	conn->unread -= bytes < conn->unread ? bytes : conn->unread;
 	if (conn->paused && conn->unread <= conn->ks->window / 2) {
 		conn->paused = 0;
-		ksock_watch(conn);
+		conn->ks->io->watch(conn);
 	}
 }
 
@@ -138,7 +124,7 @@ static void conn_close(struct tcp_conn *c)
 	if (conn->state != KSOCK_OPEN)
 		return;
 	conn->state = KSOCK_CLOSING;
-	ksock_watch(conn);
+	conn->ks->io->watch(conn);
 	conn->close_timer.fire = close_timeout;
 	wheel_arm(conn->ks->wheel, &conn->close_timer, conn->ks->now_ns + KSOCK_CLOSE_MS * UINT64_C(1000000));
 	if (!conn->full)

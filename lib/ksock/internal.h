@@ -6,19 +6,18 @@
 #include <rte_mbuf.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "ksock/ksock.h"
 #include "net/crowd.h"
 
 enum {
-	KSOCK_EVENTS = 64,   /* that one epoll_wait returns at most */
-	KSOCK_ACCEPTS = 32,  /* connections that one turn accepts */
-	KSOCK_SEGMENTS = 16, /* mbufs that one readv fills */
-	KSOCK_PIECES = 64,   /* mbufs that one sendmsg takes */
+	KSOCK_ACCEPTS = 32, /* connections that one turn accepts */
+	KSOCK_PIECES = 64,  /* mbufs that one sendmsg takes */
 	KSOCK_BACKLOG = 1024,
 	KSOCK_CLOSE_MS = 30000,	     /* limit for sending what a closing connection has queued */
 	KSOCK_LINGER_MS = 2000,	     /* then limit for the peer to close too */
-	KSOCK_DRAIN = 1 << 20,	     /* bytes of a closed connection that one turn drops */
 	KSOCK_ACCEPT_PAUSE_MS = 100, /* pause after there was no descriptor for a connection */
 	/* a connection that was silent for less is not closed for one of an address with as many */
 	KSOCK_IDLE_MIN_MS = 10000,
@@ -35,10 +34,12 @@ struct ksock_conn {
 	uint8_t state;
 	uint8_t finished; /* the peer has closed its side */
 	uint8_t paused;	  /* reading is paused: the reader has consumed too little */
-	uint8_t full;	  /* the socket's buffer is full: EPOLLOUT reports when it has room */
+	uint8_t full;	  /* the socket's buffer is full: the kernel reports when it has room */
 	uint8_t listed;	  /* in ks->unsent */
 	uint8_t shut;	  /* closing, and all was sent: what still arrives is dropped until the peer closes too */
-	uint32_t armed;	  /* events that epoll watches for */
+	uint8_t sending;  /* io_uring: the result of a send is outstanding */
+	uint8_t stopped;  /* io_uring: operations of `armed` that are being cancelled */
+	uint32_t armed;	  /* events that epoll watches for, or operations that io_uring has */
 	uint32_t *crowd;  /* counter of its peer's address */
 	uint32_t unread;
 	uint32_t queued;
@@ -52,14 +53,36 @@ struct ksock_conn {
 };
 TAILQ_HEAD(ksock_conns, ksock_conn);
 
+/* One way to have the kernel report what is ready, to read and to write. All but open and close are for the reactor's
+ * thread. */
+struct ksock_io {
+	const char *name;
+	int (*open)(struct ksock *ks); /* 0 or a negative errno; then `close` is called nevertheless */
+	/* Ends everything that is under way. */
+	void (*close)(struct ksock *ks);
+	/* Reports that somebody wants to connect, by ksock_accept; or does so no longer. 0 or a negative errno. */
+	int (*watch_listener)(struct ksock *ks, bool on);
+	/* A new connection, and one that is about to be closed. */
+	int (*add)(struct ksock_conn *conn);
+	void (*remove)(struct ksock_conn *conn);
+	/* What is to be reported of a connection may have changed: input (ksock_reads), room (full), errors always. */
+	void (*watch)(struct ksock_conn *conn);
+	unsigned (*receive)(struct ksock *ks);
+	void (*transmit)(struct ksock *ks);
+	void (*sleep)(struct ksock *ks, int wake_fd, uint64_t ns);
+};
+
 struct ksock {
+	const struct ksock_io *io;
+	struct ksock_epoll *epoll; /* one of these two, which is the io's */
+	struct ksock_uring *uring;
 	struct rte_mempool *pool;
 	struct wheel *wheel;
 	struct net_address host;
 	const struct tcp_handler *handler;
 	void *handler_ctx;
 	uint64_t now_ns;
-	int epoll_fd, listen_fd;
+	int listen_fd;
 	bool listens; /* on `port` */
 	uint16_t port;
 	uint16_t segment_bytes; /* of an mbuf */
@@ -71,8 +94,7 @@ struct ksock {
 	uint32_t unsent_count, open_count;
 	uint32_t hand; /* where the search for a connection to close continues */
 	struct crowds crowds;
-	struct rte_mbuf *spare[KSOCK_SEGMENTS]; /* for the next readv */
-	unsigned spares;
+	uint32_t buffers; /* empty mbufs that wait for data */
 	struct ksock_counters counters;
 };
 
@@ -86,14 +108,66 @@ static inline struct tcp_conn *ksock_foreign(struct ksock_conn *conn)
 	return (struct tcp_conn *)conn;
 }
 
+/* Whether its input is wanted: the reader keeps up, or what arrives is dropped until the peer closes too. */
+static inline bool ksock_reads(const struct ksock_conn *conn)
+{
+	return conn->shut || (conn->state == KSOCK_OPEN && !conn->finished && !conn->paused);
+}
+
+static inline uint32_t ksock_index(const struct ksock_conn *conn)
+{
+	return (uint32_t)(conn - conn->ks->conns);
+}
+
+/* The connection of a report that was asked for at this generation; NULL: it has ended since. */
+static inline struct ksock_conn *ksock_find(const struct ksock *ks, uint32_t index, uint32_t generation)
+{
+	struct ksock_conn *conn = &ks->conns[index];
+
+	return conn->state != KSOCK_FREE && conn->generation == generation ? conn : NULL;
+}
+
+/* Somebody else's write to the event descriptor is taken note of. */
+static inline void ksock_read_wake(int wake_fd)
+{
+	uint64_t count;
+
+	if (read(wake_fd, &count, sizeof(count)) < 0)
+		return; /* taken already */
+}
+
+/* epoll.c, uring.c */
+extern const struct ksock_io ksock_io_epoll, ksock_io_uring;
+
 /* connection.c */
-/* Sets the events that epoll watches for the connection: input, room to send, or neither. */
-void ksock_watch(struct ksock_conn *conn);
 /* Has the next ksock_transmit send for it, or close it. */
 void ksock_will_send(struct ksock_conn *conn);
 void ksock_read_address(const struct sockaddr_storage *from, struct net_address *address, uint16_t *port);
 /* Closes it (reset: with a RST), frees its slot, and calls the handler's `closed`. */
 void ksock_end(struct ksock_conn *conn, int reason, bool reset);
+
+/* stream.c: what every way to read and write does with the kernel's answers. */
+/* Counts what was read from it. Then each mbuf is delivered. */
+void ksock_count_read(struct ksock_conn *conn, size_t bytes);
+/* Passes the mbuf to the reader, or frees it if the connection is no longer open, or not of this generation. */
+void ksock_deliver(struct ksock_conn *conn, uint32_t generation, struct rte_mbuf *m, uint16_t bytes);
+/* Before it is read: whether its reader has kept up. If not, reading is paused. */
+bool ksock_has_window(struct ksock_conn *conn);
+/* The peer has closed its side. */
+void ksock_finish(struct ksock_conn *conn);
+/* A read or a write failed. */
+void ksock_fail(struct ksock_conn *conn, int error);
+/* The kernel reported an error without saying which. */
+void ksock_fail_unknown(struct ksock_conn *conn);
+/* The socket has room again. */
+void ksock_has_room(struct ksock_conn *conn);
+/* The next one of ks->unsent, which leaves it, with something queued; connections with nothing queued are shut down if
+ * they are closing. NULL: there is none. *left is the number that may still be taken. */
+struct ksock_conn *ksock_next_unsent(struct ksock *ks, unsigned *left);
+/* Its queue, in at most KSOCK_PIECES pieces. */
+unsigned ksock_pieces(const struct ksock_conn *conn, struct iovec *pieces);
+/* A send's result: bytes, or a negative errno. */
+void ksock_sent(struct ksock_conn *conn, ssize_t result);
 
 /* accept.c */
 int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, void *handler_ctx);

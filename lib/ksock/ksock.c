@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -22,6 +21,35 @@ static void make_free_list(struct ksock *ks)
 		ks->conns[i].fd = -1;
 		TAILQ_INSERT_TAIL(&ks->free, &ks->conns[i], by_age);
 	}
+}
+
+static int open_as(struct ksock *ks, const struct ksock_io *io)
+{
+	const int status = io->open(ks);
+
+	if (status < 0)
+		io->close(ks);
+	else
+		ks->io = io;
+	return status;
+}
+
+static int open_io(struct ksock *ks, enum ksock_io_choice choice, struct star_error *err)
+{
+	int status = 0;
+
+	if (choice != KSOCK_IO_EPOLL && (status = open_as(ks, &ksock_io_uring)) == 0)
+		return 0;
+	if (choice == KSOCK_IO_URING)
+		return star_error_set(err, status,
+				      "the kernel gives no io_uring (%s): it must be 6.1 or newer, and sysctl "
+				      "kernel.io_uring_disabled and the container must allow it; with "
+				      "network.sockets = \"auto\" the node uses epoll then",
+				      strerror(-status));
+	status = open_as(ks, &ksock_io_epoll);
+	if (status < 0)
+		star_error_set(err, status, "the kernel gives no epoll descriptor: %s", strerror(-status));
+	return status;
 }
 
 struct ksock *ksock_create(const struct ksock_options *o, struct star_error *err)
@@ -48,14 +76,12 @@ struct ksock *ksock_create(const struct ksock_options *o, struct star_error *err
 	if (getrandom(&ks->crowds.seed, sizeof(ks->crowds.seed), GRND_NONBLOCK) < 0)
 		ks->crowds.seed = (uint32_t)clock_cycles(); /* early in the boot */
 	make_free_list(ks);
-	ks->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (ks->epoll_fd < 0) {
-		star_error_set(err, -errno, "the kernel gives no epoll descriptor: %m");
+	if (net_address_is_none(&ks->host)) {
+		star_error_set(err, -EINVAL, "\"%s\" is no IP address that a node can listen at", o->host);
 		ksock_destroy(ks);
 		return NULL;
 	}
-	if (net_address_is_none(&ks->host)) {
-		star_error_set(err, -EINVAL, "\"%s\" is no IP address that a node can listen at", o->host);
+	if (open_io(ks, o->io, err) < 0) {
 		ksock_destroy(ks);
 		return NULL;
 	}
@@ -77,6 +103,8 @@ void ksock_destroy(struct ksock *ks)
 {
 	if (!ks)
 		return;
+	if (ks->io)
+		ks->io->close(ks);
 	for (uint32_t i = 0; i < ks->connections_max; i++) {
 		struct ksock_conn *conn = &ks->conns[i];
 
@@ -86,20 +114,42 @@ void ksock_destroy(struct ksock *ks)
 		free_queue(conn->head);
 		close(conn->fd);
 	}
-	for (unsigned i = 0; i < ks->spares; i++)
-		rte_pktmbuf_free(ks->spare[i]);
 	wheel_cancel(ks->wheel, &ks->accept_timer);
 	if (ks->listen_fd >= 0)
 		close(ks->listen_fd);
-	if (ks->epoll_fd >= 0)
-		close(ks->epoll_fd);
 	free(ks->conns);
 	free(ks);
 }
 
-int ksock_wait_fd(const struct ksock *ks)
+void ksock_sleep(struct ksock *ks, int wake_fd, uint64_t ns)
 {
-	return ks->epoll_fd;
+	ks->io->sleep(ks, wake_fd, ns);
+}
+
+const char *ksock_io_name(const struct ksock *ks)
+{
+	return ks->io->name;
+}
+
+unsigned ksock_receive(struct ksock *ks, uint64_t now_ns)
+{
+	ks->now_ns = now_ns;
+	/* What can be sent now is work, too: the reactor must not sleep on it. */
+	return ks->io->receive(ks) + ks->unsent_count;
+}
+
+unsigned ksock_transmit(struct ksock *ks, uint64_t now_ns)
+{
+	const unsigned n = ks->unsent_count;
+
+	ks->now_ns = now_ns;
+	ks->io->transmit(ks);
+	return n;
+}
+
+unsigned ksock_buffers(const struct ksock *ks)
+{
+	return __atomic_load_n(&ks->buffers, __ATOMIC_RELAXED);
 }
 
 const struct ksock_counters *ksock_counters(const struct ksock *ks)

@@ -3,10 +3,13 @@
  * Byte streams over the kernel's TCP sockets, for reactors without NIC queues of their own: it replaces lib/net's TCP.
  * It needs no privileges, no hugepages, and no address besides the kernel's.
  *
- * A struct ksock belongs to one reactor. It has an epoll descriptor, a listening socket, and a connection for each
- * worker. All sockets are non-blocking, so no call waits for a peer. In a turn each ready connection is read by one
- * readv into mbufs, which are delivered as by lib/net, and what was queued is sent by one sendmsg per connection. A
- * reactor sleeps on the epoll descriptor, which is readable when there is something to do.
+ * A struct ksock belongs to one reactor. It has a listening socket and a connection for each worker, and an io_uring or
+ * an epoll descriptor. All sockets are non-blocking, so no call waits for a peer.
+ * - With epoll each ready connection is read in a turn by one readv into mbufs, which are delivered as by lib/net, and
+ *   what was queued is sent by one sendmsg per connection.
+ * - With io_uring the kernel reads into mbufs that were given to it beforehand, and one io_uring_enter sends what was
+ *   queued on all connections, and collects what has arrived.
+ * A reactor sleeps in ksock_sleep.
  *
  * If a reader does not consume what it has received (rpc_transport.consumed), reading is paused: the kernel's window
  * closes, and the peer waits.
@@ -34,8 +37,9 @@
 	X(no_mbuf, "turns in which nothing was received: no mbuf left") \
 	X(bytes_in, "bytes received") \
 	X(bytes_out, "bytes given to the kernel") \
-	X(reads, "readv calls") \
-	X(writes, "sendmsg calls")
+	X(reads, "reads from a socket that the kernel completed") \
+	X(writes, "writes to a socket that the kernel completed") \
+	X(enters, "io_uring_enter calls; 0 with epoll")
 
 struct ksock_counters {
 #define X(name, text) uint64_t name;
@@ -43,14 +47,22 @@ struct ksock_counters {
 #undef X
 };
 
+/* How a reactor waits for its sockets, reads and writes them. AUTO: io_uring where the kernel allows it, else epoll. */
+enum ksock_io_choice { KSOCK_IO_AUTO, KSOCK_IO_EPOLL, KSOCK_IO_URING };
+
+enum { KSOCK_OVERSHOOT = 256 };
+
 struct ksock_options {
+	enum ksock_io_choice io;
 	struct rte_mempool *pool;
 	const char *host; /* a numeric address that the kernel has on an interface: 127.0.0.1, ::1, 192.0.2.1 */
 	uint32_t connections_max;
-	uint32_t receive_window_bytes; /* bytes that a connection may have received and not consumed */
-	uint32_t user_timeout_ms;      /* unacknowledged data for so long ends a connection; 0: the kernel's default */
-	uint32_t keepalive_s;	       /* 0: none */
-	struct wheel *wheel;	       /* of the reactor */
+	/* Bytes that a connection may have received and not consumed. io_uring delivers what the kernel has read before
+	 * it knew: up to KSOCK_OVERSHOOT mbufs more. */
+	uint32_t receive_window_bytes;
+	uint32_t user_timeout_ms; /* unacknowledged data for so long ends a connection; 0: the kernel's default */
+	uint32_t keepalive_s;	  /* 0: none */
+	struct wheel *wheel;	  /* of the reactor */
 	uint64_t now_ns;
 };
 
@@ -68,8 +80,15 @@ int ksock_reserve(struct ksock *ks, uint16_t port);
 /* For rpc_server_options.transport; the ctx is the struct ksock. */
 extern const struct rpc_transport ksock_transport;
 
-/* A descriptor that is readable while there is something to receive, or room to send what waits. */
-int ksock_wait_fd(const struct ksock *ks);
+/* Sleeps until there is something to receive or room to send what waits, the event descriptor wake_fd (non-blocking) is
+ * written, or ns nanoseconds are over; sometimes for less. What was written to wake_fd is read. */
+void ksock_sleep(struct ksock *ks, int wake_fd, uint64_t ns);
+
+/* How many empty mbufs wait for data, approximately. Any thread. */
+unsigned ksock_buffers(const struct ksock *ks);
+
+/* "io_uring" or "epoll". Any thread. */
+const char *ksock_io_name(const struct ksock *ks);
 
 /* Accepts connections, and receives from each ready one. Returns a measure of the work done; 0: nothing was ready. */
 unsigned ksock_receive(struct ksock *ks, uint64_t now_ns);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "node/node.h"
 
 enum { KERNEL_FRAME_BYTES = 8192 };
@@ -18,8 +19,12 @@ uint32_t node_kernel_mtu(void)
 
 int node_shard_add_sockets(struct shard *shard, struct star_error *err)
 {
+	static const enum ksock_io_choice choices[] = { [CONFIG_SOCKETS_AUTO] = KSOCK_IO_AUTO,
+							[CONFIG_SOCKETS_EPOLL] = KSOCK_IO_EPOLL,
+							[CONFIG_SOCKETS_IO_URING] = KSOCK_IO_URING };
 	const struct config *config = shard->node->config;
 	const struct ksock_options options = {
+		.io = choices[config->sockets],
 		.pool = shard->pool,
 		.host = config->own.data.host,
 		.connections_max = config->connections_max,
@@ -32,6 +37,23 @@ int node_shard_add_sockets(struct shard *shard, struct star_error *err)
 
 	shard->sockets = ksock_create(&options, err);
 	return shard->sockets ? 0 : err->code;
+}
+
+unsigned node_mbufs_used(const struct shard *shard)
+{
+	const unsigned used = rte_mempool_in_use_count(shard->pool);
+	const unsigned empty = shard->sockets ? ksock_buffers(shard->sockets) : 0;
+
+	return used > empty ? used - empty : 0;
+}
+
+void node_tell_sockets(const struct shard *shard)
+{
+	const char *io = ksock_io_name(shard->sockets);
+	const bool lacking = shard->node->config->sockets == CONFIG_SOCKETS_AUTO && strcmp(io, "io_uring") != 0;
+
+	log_info("kernel sockets by %s%s", io,
+		 lacking ? ": the kernel is older than 6.1, or does not allow io_uring (network.sockets)" : "");
 }
 
 void node_shard_explain_sockets(const struct shard *shard, struct star_error *err)
@@ -74,6 +96,11 @@ unsigned node_shard_poll_sockets(void *ctx, uint64_t now_ns)
 
 	net_turn(shard->net, now_ns);
 	return ksock_receive(shard->sockets, now_ns);
+}
+
+void node_shard_sleep(void *ctx, int wake_fd, uint64_t ns)
+{
+	ksock_sleep(((struct shard *)ctx)->sockets, wake_fd, ns);
 }
 
 /* There are no frames: data to be sent goes to the kernel. */

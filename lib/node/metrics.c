@@ -143,7 +143,7 @@ static double level_of(const struct shard *shard, enum level level)
 	case MBUFS:
 		return shard->pool->size;
 	case MBUFS_USED:
-		return rte_mempool_in_use_count(shard->pool);
+		return node_mbufs_used(shard);
 	case PARAMETER_MEMORY:
 		return (double)service_figure(shard->service, offsetof(struct store_stats, memory_bytes));
 	case PARAMETER_LIMIT:

@@ -331,8 +331,8 @@ static int shard_make_reactor(struct shard *shard, struct star_error *err)
 	for (unsigned i = 0; i < node->ports_count; i++)
 		ports[i] = node->ports[i].port;
 	if (shard->sockets) {
-		options.poll_fd = ksock_wait_fd(shard->sockets);
 		options.ops.poll = node_shard_poll_sockets;
+		options.ops.sleep = node_shard_sleep;
 		options.ops.transmit = node_shard_transmit_sockets;
 	}
 	shard->reactor = reactor_create(&options, err);
@@ -489,6 +489,8 @@ int node_start(struct node *node, const struct config *config, struct star_error
 		port_on_gone(node->ports[i].port, node_port_gone, node);
 	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
 		tell_port(node->ports[i].port);
+	if (status == 0 && config->stack == CONFIG_STACK_KERNEL)
+		node_tell_sockets(&node->shards[0]);
 	return status == 0 ? node_nics_begin(node, err) : status;
 }
 

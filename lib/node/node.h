@@ -143,11 +143,17 @@ void node_touch_end(struct touch_ahead *ahead);
 /* kernel_stack.c: a shard on the kernel's sockets. Its packet buffers are sized for this mtu. */
 uint32_t node_kernel_mtu(void);
 int node_shard_add_sockets(struct shard *shard, struct star_error *err);
+/* Packet buffers in use, about: their number changes meanwhile, and so do the pool's caches. Those that only wait for
+ * data from the kernel are not counted. Any thread. */
+unsigned node_mbufs_used(const struct shard *shard);
+/* Logs how the sockets are used. */
+void node_tell_sockets(const struct shard *shard);
 /* Explains to the operator why it could not listen; err has the code. */
 void node_shard_explain_sockets(const struct shard *shard, struct star_error *err);
 int node_shard_reserve_port(struct shard *shard, uint16_t port, struct star_error *err);
 /* For reactor_ops: poll and transmit. */
 unsigned node_shard_poll_sockets(void *ctx, uint64_t now_ns);
+void node_shard_sleep(void *ctx, int wake_fd, uint64_t ns);
 unsigned node_shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max);
 
 bool node_port_has(const struct node_port *port, const char *host);

@@ -176,8 +176,7 @@ static json_t *shard_json(const struct shard *shard)
 	put_count(json, "memory_limit_bytes", shard->node->arena_bytes);
 	put_count(json, "kept_entries", READ(kept->entries));
 	put_count(json, "kept_bytes", READ(kept->bytes));
-	put_count(json, "mbufs_used",
-		  rte_mempool_in_use_count(shard->pool)); /* approximate: its caches change meanwhile */
+	put_count(json, "mbufs_used", node_mbufs_used(shard));
 	put_count(json, "mbufs", shard->pool->size);
 	json_object_set_new(json, "busy_percent", json_real(cycles ? 100.0 * (double)busy / (double)cycles : 0));
 	json_object_set_new(json, "busy_s", json_real((double)busy / (double)rte_get_tsc_hz()));

@@ -90,7 +90,7 @@ static void disarm(const struct reactor *r, const struct pollfd *fds, nfds_t cou
 
 void reactor_idle_sleep(struct reactor *r)
 {
-	struct pollfd fds[2 + CONFIG_PORTS_MAX] = { { .fd = r->event_fd, .events = POLLIN } };
+	struct pollfd fds[1 + CONFIG_PORTS_MAX] = { { .fd = r->event_fd, .events = POLLIN } };
 	nfds_t count = 1;
 	uint64_t sleep_ns;
 
@@ -101,9 +101,10 @@ void reactor_idle_sleep(struct reactor *r)
 		return;
 	}
 	sleep_ns = arm(r, fds, &count);
-	if (r->poll_fd >= 0)
-		fds[count++] = (struct pollfd){ .fd = r->poll_fd, .events = POLLIN };
-	if (sleep_ns) {
+	if (sleep_ns && r->ops.sleep) {
+		r->stats.sleeps++;
+		r->ops.sleep(r->ops.ctx, r->event_fd, sleep_ns);
+	} else if (sleep_ns) {
 		const struct timespec timeout = { .tv_sec = (time_t)(sleep_ns / 1000000000),
 						  .tv_nsec = (long)(sleep_ns % 1000000000) };
 

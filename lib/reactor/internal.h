@@ -45,7 +45,6 @@ struct reactor {
 	unsigned index, count;
 	bool polling;
 	int core;
-	int poll_fd; /* of ops.poll */
 	uint64_t spin_ns;
 	struct reactor_ops ops;
 	struct rte_mempool *pool;

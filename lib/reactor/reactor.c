@@ -67,7 +67,6 @@ struct reactor *reactor_create(const struct reactor_options *options, struct sta
 	r->index = options->index;
 	r->polling = options->polling;
 	r->core = options->core;
-	r->poll_fd = options->ops.poll ? options->poll_fd : -1;
 	r->spin_ns = (uint64_t)options->spin_us * 1000;
 	r->ops = options->ops;
 	r->pool = options->pool;

@@ -35,6 +35,9 @@ struct reactor_ops {
 	/* Instead of ports: receives some of what has arrived otherwise, and returns how much it did. NULL: there are
 	 * ports. */
 	unsigned (*poll)(void *ctx, uint64_t now_ns);
+	/* With poll: sleeps until there is something for it, the event descriptor wake_fd is written, or ns nanoseconds
+	 * are over; sometimes for less. It reads what was written. */
+	void (*sleep)(void *ctx, int wake_fd, uint64_t ns);
 	/* Takes ownership of n <= PORT_BURST frames, all of the reactor's own pool. frame->port is DPDK's id of the
 	 * port by which they arrived. */
 	void (*receive)(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
@@ -81,7 +84,6 @@ struct reactor_options {
 	uint32_t spin_us; /* without polling: how long to spin before a sleep */
 	struct port *const *ports;
 	unsigned ports_count;
-	int poll_fd;		  /* with ops.poll: readable when there is something to receive; otherwise -1 */
 	struct rte_mempool *pool; /* for copies of handed-over frames */
 	struct reactor_ops ops;
 };

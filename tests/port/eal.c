@@ -518,7 +518,7 @@ void hugepages_are_used_when_there(void)
 	if (before >= 0 && read_pages() == before + WANTED)
 		child_run(with_hugepages);
 	else
-		printf("# skipped hugepages_are_used_when_there: this machine gives no %d hugepages now\n", WANTED);
+		unit_skip("this machine gives no %d hugepages now", WANTED);
 	if (before >= 0)
 		write_pages(before);
 }

@@ -1,16 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes on the kernel's sockets (network.stack = "kernel"), as an ordinary user, on this machine's own addresses and free ports."""
 import contextlib
+import functools
 import os
 import pwd
 import random
 import socket
+import sys
 import tempfile
 
 from starconfig import merge, with_little
 from starlib import *
 
-__all__ = ["Here", "user", "folder", "free_ports", "Node", "cluster", "as_user"]
+__all__ = ["Here", "user", "folder", "free_ports", "Node", "cluster", "as_user", "case_of_both", "WITHOUT_IO_URING"]
+
+# Runs what follows where the kernel refuses io_uring_setup (system call 425) with EPERM, as container engines have it: a seccomp filter.
+WITHOUT_IO_URING = (sys.executable, "-c", """
+import ctypes, os, struct, sys
+filter = b"".join(struct.pack("HBBI", *i) for i in ((0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)))
+code = ctypes.create_string_buffer(filter)
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(code)))
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+if os.geteuid():
+    prctl(38, 1, 0, 0, 0)
+if prctl(22, 2, program) != 0:
+    sys.exit("no seccomp filter: " + os.strerror(ctypes.get_errno()))
+os.execvp(sys.argv[1], sys.argv[1:])
+""")
 
 class Here:
     """This machine's own network, where starlib wants a test network."""
@@ -59,6 +75,7 @@ def free_ports(count, host="127.0.0.1"):
 
 class Node(Server):
     """A node of a cluster on `host`. control, data: the ports of task 0. changes: of the configuration."""
+    sockets = "auto"  # network.sockets
 
     def __init__(self, task=0, nodes=1, reactors=1, host="127.0.0.1", control=None, data=None, data_host=None, wait=True,
                  changes=None, mapped=True, wrap=()):
@@ -72,7 +89,7 @@ class Node(Server):
         self.socket, self.file = os.path.join(self.folder, "control.sock"), os.path.join(self.folder, "starserver.conf")
         self.map = [(controls[i], f"{data_host or shown}:{data + i * reactors}") for i in range(nodes)]
         config = {"node": {"job_name": "ps", "task_index": task}, "cluster": {"ps": controls},
-                  "network": {"stack": "kernel"}, "cores": {"number": reactors},
+                  "network": {"stack": "kernel", "sockets": self.sockets}, "cores": {"number": reactors},
                   "memory": {"hugepages": "none", "parameter_mib": 64, "mbufs": 4095}, "control": {"socket": self.socket}}
         if mapped:
             config["endpoint_map"] = [{"control": a, "data": b} for a, b in self.map]
@@ -107,3 +124,22 @@ def cluster(nodes, **options):
 
 def as_user(*words, env=None, **options):
     return run(*user(), *words, env={"XDG_RUNTIME_DIR": None} | (env or {}), **options)
+
+
+def case_of_both(function=None, *, timeout_s=120):
+    """Registers a case twice: with nodes as they are by default, which is io_uring where the kernel allows it, and by epoll."""
+    if function is None:
+        return functools.partial(case_of_both, timeout_s=timeout_s)
+
+    @functools.wraps(function)
+    def by_epoll():
+        Node.sockets = "epoll"
+        try:
+            function()
+        finally:
+            Node.sockets = "auto"
+
+    by_epoll.__name__ += "_by_epoll"
+    case(function, timeout_s=timeout_s)
+    case(by_epoll, timeout_s=timeout_s)
+    return function
