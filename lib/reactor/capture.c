@@ -12,12 +12,12 @@
 
 enum {
 	RING = REACTOR_CAPTURE_RING_BYTES,
-	LOOK = 128,	/* bytes of a frame that a filter may need: two tags, IPv6 with an extension, ports */
-	WRAP = 0xffff,	/* instead of a port's id: what follows begins at the ring's begin */
-	EXTENSIONS = 4, /* headers of IPv6 that are passed over */
+	LOOK = 128,	/* bytes of a frame that a filter may read: two tags, IPv6 with an extension, ports */
+	WRAP = 0xffff,	/* in place of a port's id: the next record is at the beginning of the ring */
+	EXTENSIONS = 4, /* extension headers of IPv6 that are skipped */
 };
 
-/* In the ring: this, and the head, padded to its alignment. */
+/* In the ring: this header, and the first bytes of the frame, padded to its alignment. */
 struct record {
 	struct reactor_capture_frame frame;
 };
@@ -27,11 +27,11 @@ _Static_assert(sizeof(struct record) == 24 && REACTOR_CAPTURE_SNAP_MAX + sizeof(
 struct reactor_capture {
 	struct reactor_capture_filter filter;
 	uint32_t snap;
-	/* the reactor's, read by the reader */
-	uint64_t head __rte_cache_aligned; /* bytes written, ever */
+	/* written by the reactor, read by the reader */
+	uint64_t head __rte_cache_aligned; /* bytes written since the start */
 	uint64_t matched, dropped;
-	/* the reader's, read by the reactor */
-	uint64_t tail __rte_cache_aligned; /* bytes taken, ever */
+	/* written by the reader, read by the reactor */
+	uint64_t tail __rte_cache_aligned; /* bytes read since the start */
 	uint8_t ring[RING] __rte_cache_aligned;
 };
 
@@ -44,7 +44,7 @@ struct reactor_capture *reactor_capture_create(const struct reactor_capture_filt
 		star_error_set(err, -ENOMEM, "no memory for a ring of captured frames");
 		return NULL;
 	}
-	memset(c, 0, sizeof(*c)); /* and so all of it is there before the reactor writes */
+	memset(c, 0, sizeof(*c)); /* also makes the memory resident before the reactor writes to it */
 	c->filter = *filter;
 	c->snap = snap < REACTOR_CAPTURE_SNAP_MAX ? snap : REACTOR_CAPTURE_SNAP_MAX;
 	return c;
@@ -57,7 +57,7 @@ void reactor_capture_destroy(struct reactor_capture *c)
 
 /* ---- the filter ---- */
 
-/* What of a frame it asks for, as far as the frame has it. */
+/* The fields of a frame that a filter compares, as far as the frame has them. */
 struct seen {
 	uint8_t source[16], destination[16];
 	uint16_t type, from, to;
@@ -85,7 +85,7 @@ static void see_ip4(struct seen *s, const uint8_t *at, const uint8_t *end)
 	s->source[10] = s->source[11] = s->destination[10] = s->destination[11] = 0xff;
 	memcpy(s->source + 12, at + 12, 4);
 	memcpy(s->destination + 12, at + 16, 4);
-	/* A later fragment has no ports. */
+	/* Only the first fragment has ports. */
 	if (((at[6] & 0x1f) | at[7]) == 0 && end - at > length)
 		see_ports(s, at + length, end);
 }
@@ -158,7 +158,7 @@ static uint32_t record_bytes(uint32_t taken)
 	return (uint32_t)sizeof(struct record) + ((taken + 7) & ~7u);
 }
 
-/* Room for a record in one piece; NULL: there is none. *begin: where it is, of all bytes ever. */
+/* Contiguous room for a record; NULL: there is none. *begin: its position, in bytes since the start. */
 static struct record *take_room(struct reactor_capture *c, uint32_t bytes, uint64_t *begin)
 {
 	const uint64_t tail = __atomic_load_n(&c->tail, __ATOMIC_ACQUIRE);
@@ -167,7 +167,7 @@ static struct record *take_room(struct reactor_capture *c, uint32_t bytes, uint6
 
 	if (c->head + skip + bytes - tail > RING)
 		return NULL;
-	/* Records are multiples of 8: where less than one is left, the reader knows that it is nothing. */
+	/* Records are multiples of 8 bytes: if less than one is left, the reader skips it by itself. */
 	if (skip >= sizeof(struct record))
 		((struct record *)&c->ring[at])->frame.port = WRAP;
 	*begin = c->head + skip;
@@ -206,7 +206,7 @@ void reactor_capture_frames(struct reactor_capture *c, uint16_t port, enum react
 			put(c, port, way, frames[i], now_ns);
 }
 
-/* Where the next record is, of all bytes ever. */
+/* The position of the next record, in bytes since the start. */
 static uint64_t at_next(const struct reactor_capture *c)
 {
 	const uint32_t at = (uint32_t)(c->tail % RING), left = RING - at;

@@ -5,7 +5,10 @@
 #include <rte_prefetch.h>
 #include <stdlib.h>
 
-/* Frames taken from others in a turn: as many as four ports could bring, so that 63 others cannot starve one's own. */
+/*
+ * Frames taken from others per turn: as many as four ports could bring, so that 63 other reactors cannot starve the own
+ * ports.
+ */
 enum { TAKE_MAX = 4 * PORT_BURST };
 
 int reactor_hand_over_create(struct reactor *owner, struct reactor *consumer)
@@ -13,7 +16,7 @@ int reactor_hand_over_create(struct reactor *owner, struct reactor *consumer)
 	const unsigned size = owner->count > HAND_OVER_FEW ? HAND_OVER_RING_MANY : HAND_OVER_RING;
 	const size_t bytes = (size_t)rte_ring_get_memsize(size);
 	struct link *link = &owner->out[consumer->index];
-	/* From the heap, and not by rte_ring_create: 64 reactors need more rings than the EAL has memory zones. */
+	/* From the heap, not by rte_ring_create: 64 reactors need more rings than the EAL has memory zones. */
 	uint8_t *memory = aligned_alloc(RTE_CACHE_LINE_SIZE, 2 * bytes);
 	const unsigned flags = RING_F_SP_ENQ | RING_F_SC_DEQ;
 
@@ -43,7 +46,7 @@ void reactor_hand_over_destroy(struct reactor *owner, unsigned consumer)
 		return;
 	drain(link->hand_over_ring);
 	drain(link->return_ring);
-	free(link->hand_over_ring); /* one allocation for both */
+	free(link->hand_over_ring); /* both rings are one allocation */
 	*link = (struct link){ 0 };
 	if (owner->peers[consumer])
 		owner->peers[consumer]->in[owner->index] = (struct link){ 0 };
@@ -103,7 +106,7 @@ static unsigned take_from(struct reactor *r, const struct link *link, uint64_t n
 		else
 			r->stats.hand_over_full++;
 	}
-	/* All of them fit: the owner lends no more than this ring holds. */
+	/* All of them fit: the owner never has more in flight than this ring holds. */
 	rte_ring_sp_enqueue_bulk(link->return_ring, (void *const *)originals, n, NULL);
 	r->stats.handed_in += copied;
 	if (copied)
@@ -129,7 +132,7 @@ void reactor_hand_over_reclaim(struct reactor *r)
 	struct rte_mbuf *frames[PORT_BURST];
 
 	for (unsigned consumer = 0; consumer < r->count; consumer++) {
-		/* Ends by itself: nothing new is in flight meanwhile, and what is fits the ring. */
+		/* Terminates: nothing new is handed over meanwhile, and what is in flight fits into the ring. */
 		while (r->in_flight[consumer]) {
 			const unsigned n = rte_ring_sc_dequeue_burst(r->out[consumer].return_ring, (void **)frames,
 								     PORT_BURST, NULL);

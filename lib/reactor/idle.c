@@ -25,8 +25,8 @@
 
 #include "base/clock.h"
 
-static const uint64_t blind_sleep_ns = 1000000;	 /* where a port cannot ring */
-static const uint64_t sleep_max_ns = 1000000000; /* nothing waits for ever */
+static const uint64_t blind_sleep_ns = 1000000;	 /* if a port has no interrupt */
+static const uint64_t sleep_max_ns = 1000000000; /* an upper bound for every sleep */
 
 void reactor_idle_wake(struct reactor *r)
 {
@@ -35,7 +35,7 @@ void reactor_idle_wake(struct reactor *r)
 	if (r->polling)
 		return;
 	rte_smp_mb(); /* pairs with the one in reactor_idle_sleep */
-	/* It can only fail when the count is near 2^64: then it rings already. */
+	/* It fails only if the counter is near 2^64, and then the reactor wakes up anyway. */
 	if (__atomic_load_n(&r->sleeping, __ATOMIC_RELAXED) && write(r->event_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -46,7 +46,7 @@ static bool work_waiting(const struct reactor *r)
 	       reactor_hand_over_waiting(r);
 }
 
-/* How long nothing is due; no longer than a millisecond when a port cannot ring, and 0 when frames are there. */
+/* How long nothing is due; at most a millisecond if a port has no interrupt, and 0 if there are frames. */
 static uint64_t arm(const struct reactor *r, struct pollfd *fds, nfds_t *count)
 {
 	const uint64_t due = wheel_next(r->ops.wheel), now = clock_ns();
@@ -72,7 +72,7 @@ static void disarm(const struct reactor *r, const struct pollfd *fds, nfds_t cou
 {
 	uint64_t rings;
 
-	/* A ring that comes after ppoll's return ends the next sleep at once, which does no harm. */
+	/* A wake-up that comes after ppoll has returned ends the next sleep at once, which does no harm. */
 	if ((fds[0].revents & POLLIN) && read(r->event_fd, &rings, sizeof(rings)) < 0)
 		rings = 0;
 	for (nfds_t i = 1; i < count; i++) {
@@ -80,7 +80,7 @@ static void disarm(const struct reactor *r, const struct pollfd *fds, nfds_t cou
 		socklen_t bytes = sizeof(error);
 
 		/* An interface that went down leaves an error on its socket, which would end each sleep at once until
-		 * it is read. Its counters tell the rest. */
+		 * it is read. Its counters show the rest. */
 		if (fds[i].revents & (POLLERR | POLLHUP))
 			getsockopt(fds[i].fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
 	}

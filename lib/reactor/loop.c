@@ -11,18 +11,18 @@
 
 #include "base/clock.h"
 
-/* Bounds of a turn, so that no stage keeps the others waiting: what is left is done in the next turn. */
+/* Limits per turn, so that no stage keeps the others waiting; the rest is done in the next turn. */
 enum {
 	TIMERS_MAX = 64,
 	MESSAGES_MAX = 16,
-	RECEIVE_BURSTS_MAX = 4, /* of a port: the ACKs of what a turn sends, one for some segments, fit into it */
+	RECEIVE_BURSTS_MAX = 4, /* per port: room for the ACKs of what a turn sends, one for several segments */
 };
 
-/* Sorts a burst by whose frames they are: others' go to the rings, ours to the stack in one call. A lone reactor's are
- * its own. */
+/* Distributes a burst: frames of other reactors go to the rings, those of this reactor to the stack, in one call. A
+ * single reactor keeps all. */
 static void distribute(struct reactor *r, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
 {
-	uint64_t given = 0; /* one bit a reactor */
+	uint64_t given = 0; /* one bit per reactor */
 	unsigned mine = 0;
 
 	for (unsigned i = 0; i < n; i++)
@@ -91,13 +91,15 @@ static unsigned run_messages(struct reactor *r, unsigned max)
 		if (rte_ring_sc_dequeue(r->mailbox, (void **)&message) != 0)
 			break;
 		message->run(r->ops.ctx, message);
-		/* The last touch: its sender may free it now. */
+		/* The last access: its sender may free it now. */
 		__atomic_store_n(&message->done, 1, __ATOMIC_RELEASE);
 	}
 	return n;
 }
 
-/* What a driver has sent it may keep until it sends more: frames that the pool lacks to receive and to answer with. */
+/*
+ * A driver may keep transmitted mbufs until it transmits more, and the pool may lack them for receiving and answering.
+ */
 static void clean(struct reactor *r)
 {
 	for (unsigned i = 0; i < r->ports_count; i++)
@@ -105,9 +107,9 @@ static void clean(struct reactor *r)
 }
 
 /*
- * Returns whether there was something to do. *cycles is the time stamp counter as the turn begins, and then as it ends:
- * behind the transmit burst, so that ops can be told, unless there was no work, or housekeeping has done some. So the
- * clock is read once in most turns, and what comes after that burst counts for the next turn.
+ * Returns whether there was something to do. *cycles is the time stamp counter at the beginning of the turn, and then
+ * at its end: read after the transmit burst, so that ops can use it, unless there was no work, or housekeeping has done
+ * some. So the counter is read once in most turns, and what comes after that burst counts for the next turn.
  */
 static bool turn(struct reactor *r, uint64_t now_ns, uint64_t *cycles)
 {
@@ -118,7 +120,7 @@ static bool turn(struct reactor *r, uint64_t now_ns, uint64_t *cycles)
 	work = receive(r, now_ns);
 	work += reactor_hand_over_take(r, now_ns);
 	work += r->ops.work(r->ops.ctx, now_ns);
-	/* A timer alone is not work: it would make an idle reactor spin. What it brings about is. */
+	/* A timer alone is not work, as it would make an idle reactor spin. What it triggers is. */
 	wheel_advance(r->ops.wheel, now_ns, TIMERS_MAX);
 	work += run_messages(r, MESSAGES_MAX);
 	work += reactor_transmit(r);
@@ -159,13 +161,13 @@ static void run_turns(struct reactor *r)
 		if (busy) {
 			r->busy_ns = now_ns;
 		} else if (!r->polling && now_ns - r->busy_ns >= r->spin_ns) {
-			reactor_idle_sleep(r); /* counted as idle, as it belongs to this turn */
+			reactor_idle_sleep(r); /* counted as idle, because it belongs to this turn */
 			end = clock_cycles();
 		}
 		account(&r->stats, busy, end - cycles);
 		cycles = end;
 	}
-	/* Nothing is posted after the stop; what was before is run. */
+	/* Nothing is posted after the stop; messages posted before are run. */
 	run_messages(r, MAILBOX_RING);
 	reactor_transmit_all(r, NULL);
 	reactor_hand_over_reclaim(r);
@@ -178,9 +180,9 @@ void *reactor_loop(void *argument)
 
 	snprintf(name, sizeof(name), "reactor-%u", r->index);
 	pthread_setname_np(pthread_self(), name);
-	/* An lcore id of our own, for the mempool's caches. */
+	/* An lcore id of its own, for the mempool's caches. */
 	r->start_result = rte_thread_register() == 0 ? 0 : -rte_errno;
-	/* The kernel rounds sleeps up by 50 us otherwise; the stack's timers are as short as that. */
+	/* Otherwise the kernel rounds sleeps up by 50 us; the stack's timers are as short as that. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	sem_post(&r->registered);
 	if (r->start_result == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ports that come and go while the reactor runs. */
+/* Ports that are added and removed while the reactor runs. */
 #include "reactor/internal.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@ int reactor_add_port(struct reactor *r, struct port *port)
 		return -ENOSPC;
 	r->port_of[port->id] = port;
 	if (port->id < RTE_DIM(r->backlogs))
-		r->backlogs[port->id].stuck = false; /* that was the port that had this id before */
+		r->backlogs[port->id].stuck = false; /* left from an earlier port with this id */
 	r->ports[r->ports_count++] = port;
 	return 0;
 }

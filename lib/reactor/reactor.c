@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control path: making, joining, starting and ending reactors; their mailboxes. */
+/* The control path: creating, joining, starting and ending reactors; their mailboxes. */
 #include "reactor/internal.h"
 
 #include <errno.h>
@@ -234,7 +234,7 @@ int reactor_wait(const struct reactor_message *message, uint64_t timeout_us)
 	const uint64_t begin_us = clock_us();
 	long pause_ns = 20000;
 
-	/* By looking, and not by a futex: the reactor would have to make a system call for each message. */
+	/* By polling, not by a futex, which would cost the reactor a system call per message. */
 	while (!__atomic_load_n(&message->done, __ATOMIC_ACQUIRE)) {
 		const struct timespec pause = { .tv_nsec = pause_ns };
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What ops have to send goes to the ports. A full ring of a NIC is no reason to drop a frame: TCP takes that for a loss
- * in the network. What does not fit waits in the port's backlog, as in the kernel's queue before a NIC, and goes first
- * in the next turn. A memif port has none: its ring is its client's, who must not make the reactor wait.
+ * Sends what ops have queued to the ports. A full transmit ring is no reason to drop a frame, as TCP would take that
+ * for a loss in the network. What does not fit waits in the port's backlog, as in the kernel's queue before a NIC, and
+ * goes first in the next turn. A memif port has no backlog: its ring belongs to its client, which must not make the
+ * reactor wait.
  */
 #include "reactor/internal.h"
 
 #include "base/clock.h"
 
 enum {
-	TRANSMIT_BURSTS_MAX = 16, /* a turn: the other stages are not kept waiting */
+	TRANSMIT_BURSTS_MAX = 16, /* per turn, so that the other stages do not wait */
 	SEND_TRIES = 3,
-	STUCK_TRIES = 1000, /* and STUCK_NS: a reactor that has lost its core for a while has not tried */
+	STUCK_TRIES = 1000, /* and STUCK_NS: a reactor that has lost its core for a while has not tried this often */
 	STUCK_NS = 100000000,
 	LAST_TRIES = 1000, /* and LAST_NS, in reactor_transmit_all: a slow ring may need seconds */
 	LAST_NS = 300000000,
@@ -40,7 +41,10 @@ static struct reactor_backlog *backlog_of(struct reactor *r, const struct port *
 	return port && port->id < RTE_MAX_ETHPORTS ? &r->backlogs[port->id] : NULL;
 }
 
-/* The rest is dropped: where there is no room, and where buffers are so short that nothing could be received. */
+/*
+ * Adds to the backlog, and drops the rest: if there is no room, or if mbufs are so short that nothing could be
+ * received.
+ */
 static void backlog_add(struct reactor *r, struct reactor_backlog *backlog, struct rte_mbuf **frames, unsigned n)
 {
 	unsigned fit = 0;
@@ -73,11 +77,11 @@ static void backlog_drop(struct reactor *r, struct reactor_backlog *backlog)
 	backlog_take(r, backlog, backlog->n);
 }
 
-/* All that the ring takes: what is added in a turn may be many bursts, and would else find the backlog full. Without a
- * link most drivers take frames until the ring is full, and then none: nothing waits for that. */
+/* Sends all that the ring takes: what is queued in a turn may be many bursts, and would otherwise find the backlog
+ * full. Without a link most drivers take frames until the ring is full, and then none: nothing waits for that. */
 static void backlog_send(struct reactor *r, const struct port *port, struct reactor_backlog *backlog)
 {
-	const uint64_t now_ns = clock_ns(); /* before the try: the core may be lost after it for long */
+	const uint64_t now_ns = clock_ns(); /* read before the attempt: the core may be lost for a long time after it */
 	unsigned sent = 0, part, asked;
 
 	do {
@@ -127,7 +131,7 @@ unsigned reactor_transmit(struct reactor *r)
 	for (unsigned burst = 0; n == PORT_BURST && burst < TRANSMIT_BURSTS_MAX; burst++) {
 		n = r->ops.transmit(r->ops.ctx, frames, PORT_BURST);
 		total += n;
-		/* Runs of the same port: nearly always the whole burst. */
+		/* Runs of frames for the same port; nearly always the whole burst. */
 		for (unsigned from = 0, to; from < n; from = to) {
 			for (to = from + 1; to < n && frames[to]->port == frames[from]->port; to++)
 				;
@@ -146,11 +150,11 @@ static unsigned waiting_for(struct reactor *r, const struct port *port)
 
 void reactor_transmit_all(struct reactor *r, const struct port *port)
 {
-	enum { ROUNDS = 16 }; /* of what ops have queued: they bound it, but a round may bring about the next */
+	enum { ROUNDS = 16 }; /* ops bound how much is queued, but one round may trigger the next */
 	const uint64_t begin_ns = clock_ns();
 	unsigned tries = 0;
 
-	/* Until the ring has taken it, or is stuck, or time is over. */
+	/* Until the ring has taken everything, or is stuck, or the time is over. */
 	for (unsigned round = 0; round < ROUNDS && reactor_transmit(r) > 0; round++)
 		while ((port ? waiting_for(r, port) : r->waiting) &&
 		       (tries++ < LAST_TRIES || clock_ns() - begin_ns < LAST_NS))

@@ -7,8 +7,7 @@
 enum {
 	ECN_CE = 3,
 	WHOLE = WIRE_PACKET_FIRST | WIRE_PACKET_LAST,
-	USER_BYTES =
-		256, /* of what the user keeps of a session: that it begins where its pointer leads is the usual case */
+	USER_BYTES = 256, /* of the user's data per session, from its pointer on */
 };
 
 /* ---- messages ---- */
