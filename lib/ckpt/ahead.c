@@ -13,7 +13,7 @@
 
 enum { RING_BYTES = AHEAD_PIECES * AHEAD_PIECE_BYTES, HUGE_BYTES = 2 << 20 };
 
-/* In huge pages if there are any: the disk's descriptors, and the kernel's work for each page, are that much fewer. */
+/* In huge pages if possible: this needs fewer disk descriptors, and less work of the kernel per page. */
 static bool make_ring(struct ckpt_ahead *a, uint32_t align)
 {
 	const bool is_long = a->end > RING_BYTES;
@@ -41,7 +41,7 @@ static uint32_t piece_of(uint64_t position)
 	return (uint32_t)(position / AHEAD_PIECE_BYTES % AHEAD_PIECES);
 }
 
-/* Bytes of the piece that begins there. */
+/* The length of the piece that begins there. */
 static uint32_t length_of(const struct ckpt_ahead *a, uint64_t position)
 {
 	const uint64_t left = a->end - position;
@@ -49,14 +49,14 @@ static uint32_t length_of(const struct ckpt_ahead *a, uint64_t position)
 	return left < AHEAD_PIECE_BYTES ? (uint32_t)left : AHEAD_PIECE_BYTES;
 }
 
-/* The piece at `position`, now. */
+/* Reads the piece at `position`, synchronously. */
 static int read_piece(struct ckpt_ahead *a, uint64_t position)
 {
 	const uint32_t bytes = length_of(a, position);
 	uint8_t *to = a->ring + position % a->ring_bytes;
 	ssize_t n = base_read_at(a->fd, to, bytes, position);
 
-	/* A file system may take O_DIRECT when a file is opened and refuse it afterwards. */
+	/* Some file systems accept O_DIRECT when a file is opened, and refuse it afterwards. */
 	if (n == -EINVAL && a->direct) {
 		a->direct = false;
 		n = fcntl(a->fd, F_SETFL, 0) < 0 ? -EINVAL : base_read_at(a->fd, to, bytes, position);
@@ -69,7 +69,7 @@ static int read_piece(struct ckpt_ahead *a, uint64_t position)
 	return 0;
 }
 
-/* Asks for all pieces that have room: none over what is not used yet. */
+/* Requests all pieces for which there is room; unused ones are not overwritten. */
 static void ask_pieces(struct ckpt_ahead *a)
 {
 	while (a->asked < a->end && a->asked + length_of(a, a->asked) - a->used <= a->ring_bytes) {
@@ -84,12 +84,12 @@ static void ask_pieces(struct ckpt_ahead *a)
 				     .aio_offset = (int64_t)a->asked };
 		a->read[piece] = false;
 		if (syscall(SYS_io_submit, a->context, 1L, &io) != 1)
-			return; /* it is read when its turn comes */
+			return; /* it is read when it is needed */
 		a->asked += io->aio_nbytes;
 	}
 }
 
-/* Waits until one of those asked for is there. Whatever went wrong with it is found out by reading it again. */
+/* Waits until one of the requested pieces has arrived. An error in it is found when it is read again. */
 static int wait_for_one(struct ckpt_ahead *a)
 {
 	struct io_event event;
@@ -106,7 +106,7 @@ static int wait_for_one(struct ckpt_ahead *a)
 	return 0;
 }
 
-/* The next piece, which is not there yet. */
+/* Waits for the next piece, which has not arrived yet. */
 static int come(struct ckpt_ahead *a)
 {
 	const uint64_t position = a->come;
@@ -151,7 +151,7 @@ void ckpt_ahead_use(struct ckpt_ahead *a, uint32_t bytes)
 
 void ckpt_ahead_fini(struct ckpt_ahead *a)
 {
-	/* Waits for what is under way: it writes into the ring. */
+	/* Waits for reads in progress, which write into the ring. */
 	if (a->context)
 		syscall(SYS_io_destroy, a->context);
 	free(a->ring);

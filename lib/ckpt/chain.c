@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of a directory of checkpoints restores. */
+/* Which checkpoints of a directory can be restored. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,15 +9,15 @@
 
 #include "ckpt/internal.h"
 
-/* Whether a delta was written on this one, as far as its manifest names it. */
+/* Whether a delta is based on this checkpoint, by its manifest. */
 static bool is_parent(const struct ckpt_entry *child, const struct ckpt_entry *at)
 {
 	return (!child->parent_named || child->parent_sum == at->sum) &&
 	       (!child->lineage || !at->lineage || child->lineage == at->lineage);
 }
 
-/* The entry that a delta goes on from and that counts, or NULL: entries are in ascending order of their ids. other: one
- * of its id counts. */
+/* The committed entry that a delta is based on, or NULL; entries are in ascending order of their ids. other: there is a
+ * different one with its id. */
 static const struct ckpt_entry *find_parent(const struct ckpt_entry *entries, uint32_t count,
 					    const struct ckpt_entry *child, bool *other)
 {
@@ -40,8 +40,8 @@ static const struct ckpt_entry *find_parent(const struct ckpt_entry *entries, ui
 	return NULL;
 }
 
-/* From an entry back to its full checkpoint, in steps[], which has room for all entries; how many, or a negative errno.
- * Ids fall from step to step: it ends. */
+/* Follows an entry back to its full checkpoint, in steps[], which has room for all entries; returns the number, or a
+ * negative errno. Ids decrease from step to step, so it terminates. */
 static int walk_chain(const char *directory, const struct ckpt_entry *entries, uint32_t count,
 		      const struct ckpt_entry *from, const struct ckpt_entry **steps, struct star_error *err)
 {
@@ -85,7 +85,7 @@ static char **paths_of(const char *directory, const struct ckpt_entry **steps, u
 	return paths;
 }
 
-/* The reason why an entry does not count. */
+/* Reports why an entry is not usable. */
 static int say_damaged(const char *directory, const struct ckpt_entry *entry, struct star_error *err)
 {
 	struct ckpt_manifest manifest;
@@ -100,7 +100,7 @@ static int say_damaged(const char *directory, const struct ckpt_entry *entry, st
 			    "it belongs to another checkpoint than its directory's name says");
 }
 
-/* ckpt_list, with room for as many steps as a chain of them can have. */
+/* As ckpt_list, with room for as many steps as a chain of them can have. */
 static int list_with_steps(const char *directory, struct ckpt_entry **entries, uint32_t *count,
 			   const struct ckpt_entry ***steps, struct star_error *err)
 {
@@ -136,7 +136,9 @@ int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *coun
 	*count = 0;
 	if (n < 0)
 		return n;
-	/* The newest first; a delta whose parents are gone does not hide an older one that restores. */
+	/*
+	 * The newest first. A delta whose parents are missing does not hide an older checkpoint that can be restored.
+	 */
 	for (uint32_t i = entries_count; i-- > 0 && n <= 0;) {
 		if (entries[i].complete && (!id || entries[i].id == id))
 			n = walk_chain(directory, entries, entries_count, &entries[i], steps, why.code ? NULL : &why);
@@ -154,7 +156,7 @@ int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *coun
 	return n < 0 ? n : *chain ? 0 : -ENOMEM;
 }
 
-/* Whether the folder has what a delta goes on from, with all its files. */
+/* Whether the directory has the checkpoint that a delta is based on, with all its files. */
 static int check_parent(const char *path, bool delta, const struct ckpt_entry *child, struct ckpt_entry *at,
 			struct star_error *err)
 {
@@ -179,7 +181,7 @@ static int check_parent(const char *path, bool delta, const struct ckpt_entry *c
 	return rc;
 }
 
-/* What a delta goes on from. -EAGAIN: there is none, or it is not whole. */
+/* Looks up the checkpoint that a delta is based on. -EAGAIN: there is none, or it is not complete. */
 static int look_up_parent(const char *directory, const struct ckpt_entry *child, struct ckpt_entry *at,
 			  struct star_error *err)
 {
@@ -207,7 +209,7 @@ static int look_up_parent(const char *directory, const struct ckpt_entry *child,
 			      child->parent, directory, why.text);
 }
 
-/* And names its parent. */
+/* Also sets its parent's name. */
 static int chain_length(const char *directory, struct ckpt_entry *child, struct star_error *err)
 {
 	struct ckpt_entry below = *child, at = { 0 };
@@ -239,8 +241,8 @@ int ckpt_chain_length(const char *directory, uint64_t id, uint32_t partitions, s
 
 enum soundness { UNREAD, SOUND, UNSOUND };
 
-/* Whether what is restored first has the objects of what comes last, which the cluster will have: nothing else is
- * loaded. */
+/* Whether the checkpoints that are restored first have the objects of the last one, which the cluster will have:
+ * nothing else is loaded. */
 static int check_objects(const char *directory, const struct ckpt_entry *last, const struct ckpt_entry *step,
 			 struct star_error *err)
 {
@@ -270,8 +272,8 @@ static int check_objects(const char *directory, const struct ckpt_entry *last, c
 	return rc;
 }
 
-/* Reads what of a chain was not read before. 0, or what is wrong with which; of one that was found wrong before the
- * others hear no more than that. */
+/* Reads those checkpoints of a chain that were not read before. 0, or what is wrong with which; if one was found
+ * damaged before, the others only say so. */
 static int read_chain(const char *directory, const struct ckpt_search *search, const struct ckpt_entry *entries,
 		      const struct ckpt_entry *const *steps, int n, enum soundness *known, struct star_error *err)
 {
@@ -297,14 +299,14 @@ static int read_chain(const char *directory, const struct ckpt_search *search, c
 	return 0;
 }
 
-/* What keeps this process from reading says nothing of what it would read: who passed over it would begin with less
- * than there is, and prune the rest. */
+/* An error that keeps this process from reading says nothing about the contents. Skipping such a checkpoint would lose
+ * what it has, and the rest would be pruned. */
 bool ckpt_is_unread(int rc)
 {
 	return rc == -ECANCELED || rc == -ENOMEM || rc == -EACCES || rc == -EPERM || rc == -EMFILE || rc == -ENFILE;
 }
 
-/* The steps of the chain of an entry that restores, read to its end; or what is wrong with it. */
+/* Returns the steps of an entry's chain if it can be restored, after reading all of it; or what is wrong with it. */
 static int check_entry(const char *directory, const struct ckpt_search *search, const struct ckpt_entry *entries,
 		       uint32_t count, const struct ckpt_entry *entry, enum soundness *known,
 		       const struct ckpt_entry **steps, struct star_error *err)
@@ -318,7 +320,7 @@ static int check_entry(const char *directory, const struct ckpt_search *search, 
 	return rc < 0 ? rc : n;
 }
 
-/* The steps of the newest good chain; how many, 0: none, or a negative errno. */
+/* Returns the steps of the newest good chain; their number, 0: none, or a negative errno. */
 static int find_good(const char *directory, const struct ckpt_search *search, const struct ckpt_entry *entries,
 		     uint32_t count, enum soundness *known, const struct ckpt_entry **steps, struct star_error *err)
 {
@@ -339,7 +341,7 @@ static int find_good(const char *directory, const struct ckpt_search *search, co
 	return 0;
 }
 
-/* What is listed, with room to look at it. */
+/* What is listed, with memory for verification. */
 struct looked_at {
 	struct ckpt_entry *entries;
 	const struct ckpt_entry **steps;
@@ -388,7 +390,7 @@ int ckpt_chain_good(const char *directory, const struct ckpt_search *search, cha
 	return n;
 }
 
-/* Which are asked for: all, or those of an id with what they go on from. False: there are none. */
+/* Selects what was requested: all, or those of an id with those that they are based on. False: there are none. */
 static bool choose_checkpoint(const char *directory, uint64_t id, const struct looked_at *l, bool *chosen)
 {
 	bool any = false;
@@ -422,7 +424,7 @@ int ckpt_check(const char *directory, uint64_t id, const struct ckpt_search *sea
 		wrong = star_error_set(err, -ENOMEM, "no memory left for the checkpoints of %s", directory);
 	else if (!choose_checkpoint(directory, id, &l, chosen) && id)
 		wrong = star_error_set(err, -ENOENT, "%.280s has no complete checkpoint %" PRIu64, directory, id);
-	/* The oldest first: what others go on from is told before them. */
+	/* The oldest first: a checkpoint is reported before those that are based on it. */
 	for (uint32_t i = 0; wrong >= 0 && i < l.count; i++) {
 		struct star_error why = { 0 };
 		int n = 1;

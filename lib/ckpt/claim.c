@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One cluster a directory, and the directory that was meant. */
+/* Each directory belongs to one cluster, and must be the directory that was meant. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "ckpt/internal.h"
 
-/* Whether something is mounted on the folder; what cannot be looked at is not told as such. */
+/* Whether a file system is mounted on the directory; false if it cannot be determined. */
 static bool is_mount(int folder)
 {
 	struct stat here, above;
@@ -27,7 +27,7 @@ static bool is_same(int one, int other)
 	return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* By what the kernel tells of its locks. */
+/* Finds the process that holds the lock, in the kernel's list of locks. */
 static pid_t find_holder(int folder)
 {
 	struct stat at;
@@ -94,7 +94,7 @@ int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star
 				    directory);
 	else if (claim->folder >= 0 && is_same(folder, claim->folder))
 		rc = 1;
-	/* Some network file systems lock no folders: there it cannot be known. */
+	/* Some network file systems cannot lock directories; then it is unknown. */
 	else if (flock(folder, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
 		rc = refuse_claim(folder, directory, err);
 	if (rc != 0) {
@@ -110,7 +110,7 @@ int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star
 
 /* ---- what a cluster has begun with ---- */
 
-/* For writing, where that is allowed: some file systems lock nothing else exclusively. */
+/* Opened for writing if possible, because some file systems need that for an exclusive lock. */
 static int open_manifest(int folder, const char *name)
 {
 	static const int ways[] = { O_RDWR, O_RDONLY };
@@ -156,7 +156,7 @@ bool ckpt_is_used(int folder, const char *name, pid_t *holder)
 #define SAVES_NAME "starserver-saves.lock"
 enum { LOOK_US = 50000 };
 
-/* Made by whoever comes first, which may be root; it is to be the node's. */
+/* Created by the first process, which may be root; its owner must be the node's user. */
 static int make_saves(int folder)
 {
 	const int fd = openat(folder, SAVES_NAME, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, CKPT_FILE_MODE);
@@ -167,7 +167,7 @@ static int make_saves(int folder)
 	return fd;
 }
 
-/* *locks: where nothing can be written nothing is to be locked, and the folder itself is opened. */
+/* locks: if nothing can be written there, nothing needs a lock, and the directory itself is opened. */
 static int open_saves(const char *directory, bool *locks, struct star_error *err)
 {
 	const int folder = ckpt_open_folder(directory, err);
@@ -175,7 +175,7 @@ static int open_saves(const char *directory, bool *locks, struct star_error *err
 
 	if (folder < 0)
 		return folder;
-	/* Twice: another one may make it meanwhile. */
+	/* Two attempts, because another process may create it meanwhile. */
 	for (unsigned i = 0; i < 2 && fd < 0 && (code == -ENOENT || code == -EEXIST); i++) {
 		fd = openat(folder, SAVES_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 		if (fd < 0 && errno == ENOENT)
@@ -199,7 +199,7 @@ int ckpt_lock_saves(const char *directory, int how, uint64_t wait_us, struct sta
 
 	if (fd < 0)
 		return fd;
-	/* Where a file system has no locks it cannot be known. */
+	/* Unknown if the file system has no locks. */
 	while (locks && flock(fd, how | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
 		if (clock_us() < until_us) {
 			usleep(LOOK_US);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A checkpoint's way from nothing to something that counts. What counts is one rename, of "<id>.partial" to "<id>", and
- * everything that it brings into view was synced before: a crash, or a loss of power, at any moment leaves the whole or
- * nothing.
+ * How a checkpoint is committed: by one rename, of "<id>.partial" to "<id>". Everything in it was synced before, so a
+ * crash or a power failure at any time leaves all of it or nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +18,7 @@
 #include "ckpt/seal.h"
 #include "jsonrpc/summed.h"
 
-/* Removes a folder with the files in it; a folder in it is not ours, and stays. 0 when there is none. */
+/* Removes a directory with its files; a subdirectory is not ours, and stays. 0 if there is none. */
 int ckpt_remove_folder(int parent, const char *name)
 {
 	const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -27,7 +26,7 @@ int ckpt_remove_folder(int parent, const char *name)
 	DIR *folder;
 	int rc = 0;
 
-	/* What is no folder: its name alone goes, wherever a link leads. */
+	/* If it is not a directory, only the name is removed, wherever a link leads. */
 	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
 		return unlinkat(parent, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 	if (fd < 0)
@@ -53,7 +52,7 @@ static bool exists(int folder, const char *name)
 	return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Neither a full checkpoint nor a delta may have the id, and what is left of one that was not finished goes. */
+/* The id must not belong to a full checkpoint or a delta; the rest of an unfinished one is removed. */
 static int make_commit_room(int folder, const char *directory, uint64_t id, struct star_error *err)
 {
 	for (unsigned delta = 0; delta < 2; delta++) {
@@ -108,17 +107,17 @@ int ckpt_check_files(int folder, const char *path, const struct ckpt_manifest *m
 	return 0;
 }
 
-/* A manifest is whole wherever there is one. */
+/* Wherever there is a manifest, it is complete. */
 int ckpt_write_file(int folder, const char *path, const char *whole, const char *text, size_t bytes,
 		    struct star_error *err)
 {
-	/* With it the names of the data files are synced as well. */
+	/* This also syncs the names of the data files. */
 	const int rc = base_replace_file(folder, whole, text, bytes, CKPT_FILE_MODE);
 
 	return rc < 0 ? ckpt_io_error(err, rc, "write", path, whole) : 0;
 }
 
-/* "directory/name.partial" in two, name without the ending. */
+/* Splits "directory/name.partial" in two, without the ending. */
 static int split_path(const char *path, char directory[static CKPT_PATH_MAX], char name[static CHECKPOINT_ID_MAX],
 		      struct star_error *err)
 {
@@ -133,8 +132,8 @@ static int split_path(const char *path, char directory[static CKPT_PATH_MAX], ch
 	return 0;
 }
 
-/* The rename that counts. When it cannot be made durable it is undone: else the caller would hear that there is no
- * checkpoint, and there were one. */
+/* The committing rename. If it cannot be made durable, it is undone: otherwise the caller would be told that there is
+ * no checkpoint, and there would be one. */
 static int rename_whole(const char *directory, const char *name, struct star_error *err)
 {
 	char partial[CHECKPOINT_ID_MAX + sizeof(CKPT_PARTIAL)];
@@ -169,7 +168,7 @@ int ckpt_commit(const char *path, struct ckpt_manifest *manifest, struct star_er
 	ckpt_name(expected, manifest->id, manifest->parent != 0, "");
 	if (strcmp(name, expected) != 0)
 		return star_error_set(err, -EINVAL, "the manifest of %s does not belong into %.280s", expected, path);
-	/* As it is now: somebody may have pruned what it goes on from since it was begun. */
+	/* Checked again, because the one that it is based on may have been pruned since it was begun. */
 	ckpt_entry_fill(&entry, manifest);
 	rc = ckpt_chain_check(directory, &entry, CKPT_CHAIN_MAX, err);
 	if (rc < 0)

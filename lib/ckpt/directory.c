@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What lies in a directory of checkpoints. */
+/* Reads a directory of checkpoints. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -10,11 +10,10 @@
 
 #include "ckpt/internal.h"
 
-/* More names than that in a directory are not ours. */
+/* A directory with more names than this is not ours. */
 enum { ENTRIES_MAX = 1 << 20, DIGITS_MAX = 19 };
 
-/* This many saves in a row that cannot be read: a year of one each other second. What is farther away nobody has
- * saved. */
+/* At most this many consecutive unreadable checkpoints are believed: a year of one every other second. */
 enum { ID_GAP_MAX = 1 << 24 };
 
 struct list {
@@ -27,7 +26,7 @@ void ckpt_name(char name[static CHECKPOINT_ID_MAX], uint64_t id, bool delta, con
 	snprintf(name, CHECKPOINT_ID_MAX, "%08" PRIu64 "-%s%s", id, delta ? "delta" : "full", ending);
 }
 
-/* Only names that ckpt_name gives, so that each stands for itself. */
+/* Accepts only names as ckpt_name writes them, so that each checkpoint has one name. */
 static bool parse_name(const char *text, struct ckpt_entry *entry)
 {
 	const size_t digits = strspn(text, "0123456789");
@@ -74,7 +73,7 @@ static bool has_files(const char *path, const struct ckpt_manifest *manifest)
 	return has;
 }
 
-/* What its manifest says. */
+/* Reads its manifest. */
 static void look_into(const char *directory, struct ckpt_entry *entry)
 {
 	struct ckpt_manifest manifest;
@@ -111,7 +110,7 @@ static int compare(const void *a, const void *b)
 	return left->id != right->id ? (left->id < right->id ? -1 : 1) : strcmp(left->name, right->name);
 }
 
-/* The names alone. */
+/* Reads the names only. */
 static int read_names(const char *directory, struct list *list, struct star_error *err)
 {
 	const int fd = ckpt_open_folder(directory, err);
@@ -163,7 +162,7 @@ int ckpt_list(const char *directory, struct ckpt_entry **entries, uint32_t *coun
 	return 0;
 }
 
-/* Of the newest that is whole; 0: none is. */
+/* The newest complete checkpoint; 0: none is. */
 static uint64_t newest_whole(const char *directory, struct list *list)
 {
 	for (uint32_t i = list->count; i-- > 0;) {
@@ -187,7 +186,9 @@ int ckpt_next_id(const char *directory, bool partial, struct ckpt_next *next, st
 	for (uint32_t i = 0; i < list.count; i++) {
 		const struct ckpt_entry *e = &list.entries[i];
 
-		/* Storage may yet bring back what cannot be read now, and it was newer: near ones keep their place. */
+		/*
+		 * An unreadable checkpoint may become readable again, and was newer, so ids close to it stay reserved.
+		 */
 		if (e->id > whole + ID_GAP_MAX && e->id > next->id)
 			strcpy(next->strange, e->name);
 		else if (partial || !e->partial)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which objects of a directory's checkpoints were dropped since: a file beside them, written by the cluster's first
- * node. It is written as a whole, and drops are added as lines behind that, until they are as long. */
+/* Records which objects of a directory's checkpoints were dropped since, in a file beside them, written by the
+ * cluster's first node. It is written as a whole; further drops are appended as lines, until these are as long as the
+ * rest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -19,10 +20,10 @@
 #define DROPPED_FORMAT "starserver dropped objects"
 enum {
 	DROPPED_VERSION = 3,
-	DROPPED_VERSION_WHOLE = 2,    /* without lines behind it, as earlier programs wrote it */
-	DROPPED_VERSION_UNSUMMED = 1, /* as those before them did */
+	DROPPED_VERSION_WHOLE = 2,    /* without lines after it, as earlier releases wrote it */
+	DROPPED_VERSION_UNSUMMED = 1, /* as releases before those did */
 	DROPPED_BYTES_MAX = 16 << 20,
-	ADDED_MIN = 4096, /* bytes of lines that are no reason yet to write the whole again */
+	ADDED_MIN = 4096, /* fewer bytes of lines than this are no reason to write the whole file again */
 };
 
 static int path_of(const char *directory, const char *ending, char path[static CKPT_PATH_MAX], struct star_error *err)
@@ -72,7 +73,10 @@ static int check_json(const json_t *json, struct star_error *err)
 	return 0;
 }
 
-/* Lines behind the whole: later ones count. The begin of a last one is of a drop that nobody was told of. */
+/*
+ * Reads the appended lines; later ones override earlier ones. If the last line is incomplete, nobody was told of that
+ * drop.
+ */
 static int take_added(const char *text, size_t bytes, size_t at, json_t *list, struct star_error *err)
 {
 	struct entry entry;
@@ -87,7 +91,7 @@ static int take_added(const char *text, size_t bytes, size_t at, json_t *list, s
 	return err->code;
 }
 
-/* What stands in the file, checked; NULL with a message. */
+/* Parses and checks the file's text; NULL with a message. */
 static json_t *parse_dropped_text(const char *text, size_t bytes, struct star_error *err)
 {
 	const size_t whole = jsonrpc_summed_end(text, bytes);
@@ -135,7 +139,7 @@ int ckpt_dropped_parse(const char *text, size_t bytes, uint64_t lineage,
 	return json ? 0 : -EINVAL;
 }
 
-/* *json: NULL when there is no file. */
+/* json: NULL if there is no file. */
 static int read_file(const char *directory, json_t **json, struct star_error *err)
 {
 	char path[CKPT_PATH_MAX], *text;
@@ -208,7 +212,7 @@ static bool has_checkpoint(const struct ckpt_entry *entries, uint32_t count, uin
 	return false;
 }
 
-/* What the file has of lineages other than this one, and has a use for. */
+/* Keeps the file's entries of other lineages that are still needed. */
 static int keep_others(const char *directory, uint64_t lineage, json_t *list, struct star_error *err)
 {
 	struct ckpt_entry *entries = NULL;
@@ -219,7 +223,7 @@ static int keep_others(const char *directory, uint64_t lineage, json_t *list, st
 	size_t i;
 	int rc = read_file(directory, &json, err);
 
-	/* A list reads all manifests, which may be long. */
+	/* ckpt_list reads all manifests, which may be long. */
 	if (rc == 0 && has_other(json, lineage))
 		rc = ckpt_list(directory, &entries, &count, err);
 	json_array_foreach(json_object_get(json, "dropped"), i,
@@ -331,7 +335,7 @@ int ckpt_dropped_write(const char *directory, uint64_t lineage, const uint32_t g
 
 /* ---- one more ---- */
 
-/* The lines of what is new since `last`; NULL: none, or not by lines. */
+/* The lines for what is new since `last`; NULL: nothing is new, or lines are not enough. */
 static char *lines_of(const struct ckpt_dropped *last, uint64_t lineage,
 		      const uint32_t generations[static WIRE_OBJECTS_MAX + 1], size_t *bytes)
 {
@@ -368,7 +372,7 @@ static bool is_same_file(const struct ckpt_dropped *last, const struct stat *fil
 	return file->st_dev == last->device && file->st_ino == last->inode && (size_t)file->st_size == last->bytes;
 }
 
-/* What is not sure to be on disk is no drop, and the table goes on: the next start must not find it. */
+/* A drop that may not be on disk must fail, and the table stays: so the next start must not find it in the file. */
 static int sync_lines(const struct ckpt_dropped *last, int fd)
 {
 	const int rc = fsync(fd) < 0 ? -errno : 0;
@@ -378,7 +382,7 @@ static int sync_lines(const struct ckpt_dropped *last, int fd)
 	return rc;
 }
 
-/* To the file that was written last, if it is still that. */
+/* Appends to the file that was written last, if it is still the same. */
 static int append_lines(const struct ckpt_dropped *last, const char *directory, const char *text, size_t bytes)
 {
 	struct star_error ignored;
@@ -400,7 +404,7 @@ static int append_lines(const struct ckpt_dropped *last, const char *directory, 
 	return rc;
 }
 
-/* What is there now. */
+/* Remembers what the file contains now. */
 static void remember(struct ckpt_dropped *last, const char *directory, uint64_t lineage,
 		     const uint32_t generations[static WIRE_OBJECTS_MAX + 1])
 {

@@ -12,7 +12,7 @@
 
 enum { FLOAT_DIGITS = 9, DOUBLE_DIGITS = 17 };
 
-/* As a double, which has every value of the real types. */
+/* As a double, which can represent all values of the real types. */
 static double real_of(unsigned dtype, const void *element)
 {
 	double wide;
@@ -69,7 +69,7 @@ int ckpt_element_print(unsigned dtype, const void *element, char text[static ELE
 	if (isinf(number))
 		return snprintf(text, ELEMENT_TEXT, number < 0 ? "\"-inf\"" : "\"inf\"");
 	bytes = snprintf(text, ELEMENT_TEXT, "%.*g", dtype == STAR_FLOAT64 ? DOUBLE_DIGITS : FLOAT_DIGITS, number);
-	/* A whole number is no real in JSON, and -0 not even a number of its own. */
+	/* Writes it so that JSON parsers read a real number: an integer would lose its type, and the sign of -0. */
 	if (!strpbrk(text, ".e"))
 		bytes += snprintf(text + bytes, ELEMENT_TEXT - (size_t)bytes, ".0");
 	return bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sentences about files. */
+/* Error messages about files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -17,13 +17,13 @@ struct export
 {
 	FILE *out;
 	const char *name;
-	struct object_spec spec; /* the youngest checkpoint's */
+	struct object_spec spec; /* of the newest checkpoint */
 	struct ckpt_row_shape shape;
-	struct keyset seen;    /* keys of which younger checkpoints have told */
-	struct keyset deleted; /* of the checkpoint that is read: they are seen when it is over */
+	struct keyset seen;    /* keys that newer checkpoints have contained */
+	struct keyset deleted; /* of the current checkpoint: added to `seen` at its end */
 	bool youngest, oldest;
 	uint64_t rows, waiting, blooms;
-	struct checkpoint_table figures; /* of the checkpoint that is read: the greatest of each shard's */
+	struct checkpoint_table figures; /* of the current checkpoint: the maxima over its shards */
 	bool counted;			 /* figures has those of a shard */
 	uint32_t looks, aged;		 /* the youngest's looks; how many of them came after the one that is read */
 	ckpt_progress *progress;
@@ -33,7 +33,7 @@ struct export
 
 /* ---- lines ---- */
 
-/* The counters that are not 0, each with its place. */
+/* Prints the counters that are not 0, each with its index. */
 static void print_bloom(const struct export *e, const uint8_t *record)
 {
 	const unsigned width = checkpoint_bloom_width(e->spec.filter_frequency);
@@ -56,10 +56,10 @@ static void print_bloom(const struct export *e, const uint8_t *record)
 
 /* ---- runs ---- */
 
-/* Whether it is this checkpoint that tells of the key. */
+/* Whether the current checkpoint has the newest data of the key. */
 static int take_key(struct export *e, uint64_t key)
 {
-	/* The oldest one's keys are asked for no more. */
+	/* Keys of the oldest checkpoint need not be remembered. */
 	return e->oldest ? !ckpt_keyset_has(&e->seen, key) : ckpt_keyset_add(&e->seen, key);
 }
 
@@ -94,7 +94,7 @@ static int take_record(struct export *e, unsigned kind, const uint8_t *record)
 		e->blooms++;
 		return 0;
 	default:
-		return 0; /* begin has looked for it */
+		return 0; /* begin has already searched for it */
 	}
 }
 
@@ -113,7 +113,7 @@ static int take_block(struct export *e, const struct ckpt_manifest *manifest, ui
 	return rc;
 }
 
-/* What a pass over a file does with a block: 0, 1 when the rest of the file does not matter, or a negative errno. */
+/* What a pass over a file does with a block: 0, 1 if the rest of the file is not needed, or a negative errno. */
 typedef int block_consumer(struct export *e, const struct ckpt_manifest *manifest, uint32_t object,
 			   const uint8_t *payload, uint32_t bytes, struct star_error *err);
 
@@ -123,7 +123,7 @@ static void keep_greatest(uint64_t *greatest, uint64_t number)
 		*greatest = number;
 }
 
-/* Of a clock of 31 bits that may have gone round. */
+/* The difference between two times of a 31-bit clock, which may have wrapped around. */
 static uint32_t since(uint32_t later, uint32_t earlier)
 {
 	return (later - earlier) & INT32_MAX;
@@ -136,7 +136,7 @@ static bool is_later(uint32_t looks, uint32_t others)
 	return ahead > 0 && ahead <= INT32_MAX / 2;
 }
 
-/* A shard's own figures of the table: they stand before its rows. */
+/* A shard's figures of the table, which come before its rows. */
 static int take_figures(struct export *e, const struct ckpt_manifest *manifest, uint32_t object, const uint8_t *payload,
 			uint32_t bytes, struct star_error *err)
 {
@@ -224,7 +224,7 @@ static int read_figures(struct export *e, const char *path, const struct ckpt_ma
 	return rc;
 }
 
-/* The youngest says what the table is. */
+/* The newest checkpoint defines the table. */
 static int begin_export(struct export *e, const char *path, const struct ckpt_manifest *manifest,
 			const struct object_spec *spec, struct star_error *err)
 {
@@ -242,7 +242,7 @@ static int begin_export(struct export *e, const char *path, const struct ckpt_ma
 		       : star_error_set(err, -EIO, "the lines cannot be written");
 }
 
-/* An older one of the chain. */
+/* Continues with an older checkpoint of the chain. */
 static int go_on(struct export *e, const char *path, const struct ckpt_manifest *manifest,
 		 const struct object_spec *spec, struct star_error *err)
 {
@@ -290,7 +290,7 @@ static int take_checkpoint(struct export *e, const char *path, struct star_error
 	return rc;
 }
 
-/* What all of it has, for progress. */
+/* Adds up the totals, for progress. */
 static void add_up(struct export *e, char **chain, uint32_t count)
 {
 	struct ckpt_manifest manifest;
@@ -304,7 +304,7 @@ static void add_up(struct export *e, char **chain, uint32_t count)
 	}
 }
 
-/* So that what was cut off is not taken for the whole. */
+/* Writes an end line, so that a truncated export is noticed. */
 static int end_export(const struct export *e)
 {
 	fprintf(e->out, "{\"rows\": %" PRIu64 ", \"waiting_keys\": %" PRIu64, e->rows, e->waiting);
@@ -314,8 +314,8 @@ static int end_export(const struct export *e)
 	return fflush(e->out) != 0 || ferror(e->out) ? -EIO : 0;
 }
 
-/* The chain of that one; of id 0 the newest that there is, as nodes with restore = "latest" take it: an older one
- * without a word would be taken for it. */
+/* Finds the chain of that checkpoint; for id 0 of the newest, as nodes with restore = "latest" do: silently taking an
+ * older one would be misleading. */
 static int find_chain(const char *directory, uint64_t id, char ***chain, uint32_t *count, struct star_error *err)
 {
 	struct star_error why = { 0 };
@@ -354,7 +354,7 @@ int ckpt_export(const char *directory, uint64_t id, const char *table, FILE *out
 
 	if (rc == 0 && progress)
 		add_up(&e, chain, count);
-	/* From the youngest to the oldest: what is told first holds. */
+	/* From the newest to the oldest: for each key the first data found is valid. */
 	for (uint32_t i = count; rc == 0 && i-- > 0;) {
 		e.youngest = i == count - 1;
 		e.oldest = i == 0;

@@ -28,14 +28,14 @@ struct import {
 	char path[CKPT_PATH_MAX];
 	struct ckpt_writer *writer;
 	uint8_t *block;
-	uint32_t used; /* of its payload */
+	uint32_t used; /* of the block's payload */
 	uint64_t block_rows;
-	struct checkpoint_run *run; /* the one that goes on, or NULL */
+	struct checkpoint_run *run; /* the current run, or NULL */
 
 	struct object_spec objects[WIRE_OBJECTS_MAX];
 	uint32_t objects_count, partitions;
 	uint64_t step;
-	/* The table that is read. */
+	/* The table that is being read. */
 	bool open;
 	struct ckpt_row_shape shape;
 	struct keyset keys;
@@ -51,7 +51,10 @@ static struct object_spec *spec_of(struct import *m)
 
 /* ---- into blocks ---- */
 
-/* The file is made with its first block: its header has the number of partitions, which the first line tells. */
+/*
+ * The file is created with its first block, because its header has the number of partitions, which the first line
+ * gives.
+ */
 static int flush_import(struct import *m, struct star_error *err)
 {
 	const struct ckpt_writer_options options = { .header = { .id = ID, .partitions = m->partitions } };
@@ -94,7 +97,7 @@ static int put_record(struct import *m, unsigned kind, const void *record, uint3
 
 /* ---- lines ---- */
 
-/* All members of a row's line, so that a wrong one is told. */
+/* Checks the names of all members of a row's line, so that a wrong one is reported. */
 static int check_members(const struct import *m, const json_t *json, struct star_error *err)
 {
 	const char *names[CKPT_LINE_MEMBERS];
@@ -150,7 +153,7 @@ static int take_key(struct import *m, const json_t *json, const char *name, uint
 	return rc ? 0 : star_error_set(err, -EINVAL, "key %" PRIu64 " was there before", *key);
 }
 
-/* Keys of a variable are the numbers of its blocks. */
+/* The keys of a variable are its block numbers. */
 static int check_block(struct import *m, uint64_t key, struct star_error *err)
 {
 	const struct object_spec *spec = spec_of(m);
@@ -171,7 +174,7 @@ static int import_row(struct import *m, const json_t *json, struct star_error *e
 	memset(row, 0, s->bytes);
 	if (check_members(m, json, err) < 0 || take_key(m, json, "key", &key, err) < 0 ||
 	    check_block(m, key, err) < 0 ||
-	    /* Within what a store has, and loads. */
+	    /* A version that a store can have and load. */
 	    read_word(json, "version", 1, UINT32_MAX, row, s->version, err) < 0 ||
 	    read_word(json, "rounds", 0, UINT32_MAX, row, s->rounds, err) < 0 ||
 	    read_word(json, "frequency", 0, UINT32_MAX, row, s->frequency, err) < 0 ||
@@ -188,7 +191,7 @@ static int import_row(struct import *m, const json_t *json, struct star_error *e
 	return put_record(m, CHECKPOINT_ROWS, row, s->bytes, err);
 }
 
-/* Such a key may have a row as well: counts are as they were a little after the rows. */
+/* Such a key may also have a row, because counts are saved a little after the rows. */
 static int take_waiting(struct import *m, const json_t *json, struct star_error *err)
 {
 	static const char *const members[] = { "waiting", "count", "seen", NULL };
@@ -204,7 +207,7 @@ static int take_waiting(struct import *m, const json_t *json, struct star_error 
 	return put_record(m, CHECKPOINT_COUNTS, &count, sizeof(count), err);
 }
 
-/* [place, count] into the block. */
+/* Writes an [index, count] pair into the block. */
 static bool read_counter(struct import *m, const json_t *pair)
 {
 	const unsigned width = checkpoint_bloom_width(spec_of(m)->filter_frequency);
@@ -219,7 +222,7 @@ static bool read_counter(struct import *m, const json_t *pair)
 	return true;
 }
 
-/* A block at an edge comes from two reactors: it may be there twice. */
+/* A block at the edge of a shard may be written by two reactors, so it may occur twice. */
 static int take_bloom(struct import *m, const json_t *json, struct star_error *err)
 {
 	static const char *const members[] = { "bloom", "counters", NULL };
@@ -399,7 +402,7 @@ static int check_empty(const char *directory, struct star_error *err)
 			"%.280s has checkpoints: a restore would take the imported one for the newest of them. "
 			"Import into a directory of its own",
 			directory);
-	/* What was dropped were tables of checkpoints that are gone. */
+	/* Recorded drops referred to tables of checkpoints that are gone. */
 	return rc < 0 ? rc : ckpt_dropped_remove(directory, NULL, err);
 }
 
@@ -420,7 +423,7 @@ int ckpt_import(FILE *in, const char *directory, uint64_t total, struct ckpt_imp
 	m->total = total;
 	m->progress = progress;
 	m->ctx = ctx;
-	/* What lies there unfinished may be what a node is writing: nothing is touched before that is known. */
+	/* An unfinished checkpoint may be one that a node is writing: nothing is changed before that is known. */
 	ckpt_claim_init(&m->claim, directory);
 	rc = ckpt_claim_take(&m->claim, directory, &why);
 	if (rc == 0)

@@ -8,7 +8,7 @@
 
 enum { SIZE_MIN = 1024 };
 
-/* Its place, or the free one where it would be; the set is never full. */
+/* The slot of a key, or the free one that it would get; the set is never full. */
 static uint64_t *keyset_place(const struct keyset *set, uint64_t key)
 {
 	uint64_t at = hash_mix(key) & (set->size - 1);
@@ -49,7 +49,7 @@ int ckpt_keyset_add(struct keyset *set, uint64_t key)
 		set->has_zero = true;
 		return is_new;
 	}
-	/* Half full at most. */
+	/* Never more than half full. */
 	if (2 * (set->count + 1) > set->size && keyset_grow(set) < 0)
 		return -ENOMEM;
 	at = keyset_place(set, key);

@@ -60,7 +60,7 @@ static void print_word(FILE *out, const char *name, const uint8_t *row, uint32_t
 	fprintf(out, ", \"%s\": %" PRIu32, name, word);
 }
 
-/* Rows count back from the looks of their own checkpoint, the lines from the youngest's. */
+/* Rows count back from the look-ups of their own checkpoint, lines from those of the newest. */
 static void print_used(FILE *out, const struct ckpt_row_shape *shape, uint32_t aged, const uint8_t *row)
 {
 	uint64_t used;

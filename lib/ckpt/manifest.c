@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The manifest: JSON whose last member is the CRC-32 of all bytes before that member's line, which has one form only.
- * So a flipped byte is found wherever it is, and who writes JSON by hand can still add the sum.
+ * The manifest: JSON whose last member is the CRC-32 of all bytes before that member's line, which has exactly one
+ * form. So a flipped byte is found wherever it is, and the sum can be added to JSON written by hand.
  */
 #include "ckpt/manifest.h"
 
@@ -208,7 +208,7 @@ static int read_objects(const json_t *list, struct ckpt_manifest *manifest, stru
 	return check_objects(manifest, err);
 }
 
-/* Who makes them knows what they are. */
+/* The control plane, which writes them, checks their contents. */
 static int read_queues(const json_t *queues, struct ckpt_manifest *manifest, struct star_error *err)
 {
 	if (!queues)
@@ -304,7 +304,7 @@ static json_t *to_json(const struct ckpt_manifest *manifest)
 			 files);
 }
 
-/* What was written is what reads back: a restore makes the tables from it. */
+/* Checks that what was written reads back the same, because a restore creates the tables from it. */
 static bool same_objects(const struct ckpt_manifest *manifest, const struct ckpt_manifest *again,
 			 struct star_error *err)
 {
@@ -353,7 +353,7 @@ char *ckpt_manifest_text(const struct ckpt_manifest *manifest, size_t *bytes, st
 
 /* ---- from a file ---- */
 
-/* All of it, to be freed. */
+/* Reads the whole file; the caller frees it. */
 static char *read_text(int fd, const char *path, size_t *bytes, struct star_error *err)
 {
 	struct stat status;

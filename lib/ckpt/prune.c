@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of a directory of checkpoints may go. */
+/* Decides which checkpoints of a directory are removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 
 #include "ckpt/internal.h"
 
-/* What counts is taken out of view first, by one rename: a crash in between leaves something that does not count, and
- * that the next one removes. hidden: the name that it has then. */
+/* A committed checkpoint is first hidden by one rename: a crash in between leaves something uncommitted, which the next
+ * prune removes. hidden: its name then. */
 static int hide(int folder, const struct ckpt_entry *entry, char hidden[static CHECKPOINT_ID_MAX])
 {
 	int rc;
@@ -25,13 +25,13 @@ static int hide(int folder, const struct ckpt_entry *entry, char hidden[static C
 	return rc;
 }
 
-/* Whether it may go as one of this lineage (NULL: of any). What cannot be read may be anybody's. */
+/* Whether it may be removed as one of this lineage (NULL: any). An unreadable one may belong to any. */
 static bool is_of(const struct ckpt_entry *entry, const uint64_t *lineage)
 {
 	return !lineage || entry->partial || (entry->complete && entry->lineage == *lineage);
 }
 
-/* Whether a full one restores, as far as it is looked at. 1, 0, or a negative errno: it cannot be known. */
+/* Whether a full checkpoint can be restored, as far as it is checked. 1, 0, or a negative errno: unknown. */
 static int counts(const char *directory, const struct ckpt_entry *entry, const struct ckpt_pruning *pruning,
 		  struct star_error *err)
 {
@@ -53,13 +53,12 @@ static int counts(const char *directory, const struct ckpt_entry *entry, const s
 	return rc == 0;
 }
 
-/* What stays whatever becomes of the others: all from an id on, and what the cluster began with. */
+/* What stays in any case: everything from an id on, and what the cluster has started from. */
 struct kept {
 	uint64_t oldest, began;
 };
 
-/* The newest `keep` that count: a smaller number of them keeps everything, for what does not count today may be
- * mended. */
+/* The newest `keep` good ones. If there are fewer, everything is kept, because a damaged one may be repaired. */
 static int find_kept(const char *directory, const struct ckpt_entry *entries, uint32_t count,
 		     const struct ckpt_pruning *pruning, struct kept *kept, struct star_error *err)
 {
@@ -82,7 +81,10 @@ static int find_kept(const char *directory, const struct ckpt_entry *entries, ui
 	return 0;
 }
 
-/* All that stays, and what it is built upon. Younger ones come first: a mark is there before it is passed on. */
+/*
+ * Marks everything that stays, and what it is based on. Newer entries come first, so that a mark is set before it is
+ * passed on.
+ */
 static void mark(struct ckpt_entry *entries, uint32_t count, const struct kept *kept, const uint64_t *lineage,
 		 bool *stays)
 {
@@ -96,7 +98,10 @@ static void mark(struct ckpt_entry *entries, uint32_t count, const struct kept *
 	}
 }
 
-/* What would go, and another process has begun with, stays: it has nothing else to begin with again. */
+/*
+ * A checkpoint that would be removed, but from which another process has started, stays: that process needs it for a
+ * restart.
+ */
 static void mark_used(int folder, const struct ckpt_entry *entries, uint32_t count, const struct ckpt_pruning *pruning,
 		      bool *stays)
 {
@@ -132,7 +137,7 @@ static int prune(const char *directory, struct ckpt_entry *entries, uint32_t cou
 		mark_used(folder, entries, count, pruning, stays);
 		mark(entries, count, kept, NULL, stays);
 	}
-	/* The youngest first: at no moment is there a delta without what it goes on from. */
+	/* The newest first, so that there is never a delta without the one it is based on. */
 	for (uint32_t i = count; i-- > 0;) {
 		const char *name = entries[i].name;
 		int one;
@@ -144,7 +149,10 @@ static int prune(const char *directory, struct ckpt_entry *entries, uint32_t cou
 			rc = ckpt_io_error(err, one, "remove", directory, name);
 			break;
 		}
-		/* One that does not count, and that something strange keeps there, keeps no others. */
+		/*
+		 * If something strange keeps an uncommitted one from being removed, the others are removed all the
+		 * same.
+		 */
 		one = ckpt_remove_folder(folder, hidden);
 		if (one < 0 && rc == 0)
 			rc = ckpt_io_error(err, one, "remove", directory, hidden);
@@ -174,7 +182,10 @@ int ckpt_prune(const char *directory, const struct ckpt_pruning *pruning, struct
 	saves = ckpt_lock_saves(directory, LOCK_EX, pruning->wait_us, err);
 	if (saves < 0)
 		return saves;
-	/* Again: reading those takes long, and a delta may have come since that goes on from what would go. */
+	/*
+	 * Listed again, because reading them takes long, and there may be a new delta based on one of those to be
+	 * removed.
+	 */
 	rc = ckpt_list(directory, &entries, &count, err);
 	if (rc == 0) {
 		rc = prune(directory, entries, count, &kept, pruning, err);

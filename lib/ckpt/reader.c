@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A data file, block by block, of which nothing is believed. */
+/* Reads a data file block by block; nothing in it is trusted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@ struct ckpt_reader {
 	char path[CKPT_PATH_MAX];
 };
 
-/* The next bytes of the file. */
+/* Gets the next bytes of the file. */
 static int reader_get(struct ckpt_reader *r, uint32_t bytes, const uint8_t **at, struct star_error *err)
 {
 	const int rc = ckpt_ahead_get(&r->ahead, bytes, at);
@@ -143,7 +143,7 @@ fail:
 	return NULL;
 }
 
-/* The block's header, of which nothing is known yet: that its length can be believed. */
+/* Checks a block's header, so that its length can be used. */
 static int check_block_header(const struct ckpt_reader *r, const struct checkpoint_block *block, struct star_error *err)
 {
 	const bool last = block->flags & CHECKPOINT_LAST;
@@ -164,7 +164,7 @@ static int check_block_header(const struct ckpt_reader *r, const struct checkpoi
 		   : 0;
 }
 
-/* After the last block: that the whole is what the manifest says. */
+/* After the last block: compares the totals with the manifest. */
 static int check_end(const struct ckpt_reader *r, uint64_t rows, struct star_error *err)
 {
 	if (r->ahead.used != r->file.bytes)

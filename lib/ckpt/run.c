@@ -49,7 +49,7 @@ uint32_t ckpt_row_bytes(const struct object_spec *spec)
 	return ckpt_row_shape(spec, &shape) == 0 ? shape.bytes : 0;
 }
 
-/* What a record of the run must have; 0: there can be none of this kind. */
+/* The size of the run's records; 0: there can be none of this kind. */
 static uint32_t record_bytes(const struct ckpt_manifest *manifest, const struct object_spec *spec, unsigned kind)
 {
 	switch (kind) {
@@ -163,7 +163,7 @@ int ckpt_run_check(const struct ckpt_manifest *manifest, const struct checkpoint
 	for (uint32_t i = 0; i < run->count && !fault; i++) {
 		const uint8_t *record = (const uint8_t *)records + (size_t)i * run->row_bytes;
 
-		/* A variable's blocks are deleted when it is emptied. */
+		/* Deletions in a variable's run mean that it was emptied. */
 		if ((run->kind == CHECKPOINT_ROWS || run->kind == CHECKPOINT_DELETED) && is_beyond(spec, record))
 			fault = "a block beyond the variable's last";
 		else if (run->kind == CHECKPOINT_ROWS)

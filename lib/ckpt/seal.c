@@ -25,7 +25,7 @@
 #define WORD "starhmac1 "
 enum { LINE_BYTES = sizeof(WORD) - 1 + SECURE_ID_BYTES + 1 + 2 * SECURE_HASH_BYTES + 1 };
 
-/* The process's: constant from ckpt_use_keys on. */
+/* of the process: constant after ckpt_use_keys */
 static struct secure_keys *keys;
 
 int ckpt_use_keys(const char *path, struct star_error *err)
@@ -52,7 +52,7 @@ bool ckpt_has_keys(void)
 	return keys != NULL;
 }
 
-/* The line that a manifest has under a key. */
+/* The line for a manifest under a key. */
 static void make_line(const struct secure_key *key, const char *text, size_t bytes, char line[static LINE_BYTES + 1])
 {
 	uint8_t secret[SECURE_HASH_BYTES], hash[SECURE_HASH_BYTES];
@@ -77,7 +77,7 @@ int ckpt_seal_write(int folder, const char *path, const char *text, size_t bytes
 	return ckpt_write_file(folder, path, CKPT_SEAL_NAME, line, LINE_BYTES, err);
 }
 
-/* What lies there; its bytes, 0 for what can be none, or a negative errno. */
+/* Reads the file; returns its bytes, 0 if it cannot be a valid line, or a negative errno. */
 static int read_seal(int folder, char line[static LINE_BYTES + 1])
 {
 	const int fd = base_open_file(folder, CKPT_SEAL_NAME, O_NOFOLLOW);
@@ -85,12 +85,12 @@ static int read_seal(int folder, char line[static LINE_BYTES + 1])
 
 	if (fd < 0)
 		return fd == -ELOOP || fd == -EISDIR || fd == -EMEDIUMTYPE ? 0 : fd;
-	n = base_read_all(fd, line, LINE_BYTES + 1); /* one more: a longer one is none */
+	n = base_read_all(fd, line, LINE_BYTES + 1); /* one more, to detect a longer file */
 	close(fd);
 	return (int)n;
 }
 
-/* Whether it is that of one of the keys; else why not. */
+/* Whether it is the line of one of the keys; else the reason. */
 static int check_line(const char *path, const char *line, const char *text, size_t bytes, struct star_error *err)
 {
 	char id[SECURE_ID_BYTES + 1] = "", right[LINE_BYTES + 1];
@@ -158,7 +158,7 @@ int ckpt_adopt(const char *path, struct star_error *err)
 		ckpt_manifest_free(&manifest);
 	}
 	if (text && rc == 0) {
-		/* One that somebody else has made is not to be replaced by the way. */
+		/* A line that was written with another key must not be replaced as a side effect. */
 		rc = read_seal(folder, line) == -ENOENT ? 1 : ckpt_seal_check(folder, path, text, bytes, err);
 	}
 	if (rc == 1) {

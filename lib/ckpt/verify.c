@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A whole checkpoint, read and checked without a server. */
+/* Reads and checks a whole checkpoint, without a server. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

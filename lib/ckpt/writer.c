@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A data file, block by block, past the page cache where the file system can: a checkpoint must not push out what
+/* Writes a data file block by block, bypassing the page cache if the file system can: a checkpoint must not evict what
  * others use. */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,9 @@ struct ckpt_writer {
 	char path[CKPT_PATH_MAX];
 };
 
-/* Waits so that the limit holds on average. What was not used is lost: after a pause there is no burst. */
+/*
+ * Waits so that the average rate stays within the limit. Unused capacity is lost, so there is no burst after a pause.
+ */
 static void keep_limit(struct ckpt_writer *w, uint32_t bytes)
 {
 	uint64_t now;
@@ -44,7 +46,7 @@ static void keep_limit(struct ckpt_writer *w, uint32_t bytes)
 	w->due_ns = now + bytes * UINT64_C(1000000000) / w->limit_bytes_s;
 }
 
-/* A file system may take O_DIRECT when a file is opened and refuse it afterwards. */
+/* Some file systems accept O_DIRECT when a file is opened, and refuse it afterwards. */
 static bool refuses_direct(struct ckpt_writer *w)
 {
 	if (errno != EINVAL || !w->direct || fcntl(w->fd, F_SETFL, 0) < 0)
@@ -63,7 +65,7 @@ static int write_out(struct ckpt_writer *w, const void *from, uint32_t bytes, st
 			done += (uint32_t)n;
 		else if (n == 0 || (errno != EINTR && !refuses_direct(w)))
 			return w->failed = ckpt_io_error(err, n == 0 ? -EIO : -errno, "write", w->path, w->name);
-		/* A write that was cut short where no block of the disk ends cannot go on past the page cache. */
+		/* A short write that does not end at a disk block can only be continued through the page cache. */
 		if (n > 0 && n % CHECKPOINT_ALIGN && w->direct && fcntl(w->fd, F_SETFL, 0) == 0)
 			w->direct = false;
 	}
@@ -92,7 +94,7 @@ static int open_part(struct ckpt_writer *w, bool buffered, struct star_error *er
 	w->direct = !buffered;
 	w->fd = openat(folder, w->name, flags | (w->direct ? O_DIRECT : 0), CKPT_FILE_MODE);
 	if (w->fd < 0 && w->direct && errno == EINVAL) {
-		/* Linux makes the file before it finds that O_DIRECT is not possible. */
+		/* Linux creates the file before it finds that O_DIRECT is not possible. */
 		unlinkat(folder, w->name, 0);
 		w->direct = false;
 		w->fd = openat(folder, w->name, flags, CKPT_FILE_MODE);
@@ -189,7 +191,7 @@ int ckpt_writer_finish(struct ckpt_writer *w, struct ckpt_file *file, struct sta
 	fd = w->fd;
 	w->fd = -1;
 	w->failed = -EBADF;
-	if (close(fd) < 0) /* network file systems tell here what they could not write */
+	if (close(fd) < 0) /* network file systems report write errors here */
 		return w->failed = ckpt_io_error(err, -errno, "close", w->path, w->name);
 	*file = (struct ckpt_file){ .task = w->header.task,
 				    .reactor = w->header.reactor,
