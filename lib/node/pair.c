@@ -36,10 +36,23 @@ void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state
 	pthread_mutex_lock(&p->lock);
 	p->role = role;
 	p->state = state;
-	snprintf(p->why, sizeof(p->why), "%.159s", why);
+	snprintf(p->why, sizeof(p->why), "%.319s", why);
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	control_pair_alone(p->control, role == PAIR_PRIMARY ? why : "");
+}
+
+void node_pair_is_alone_because(struct node_pair *p, const char *why)
+{
+	bool alone;
+
+	pthread_mutex_lock(&p->lock);
+	alone = p->role == PAIR_PRIMARY && p->state == NODE_PAIR_SOLO;
+	if (alone)
+		snprintf(p->why, sizeof(p->why), "%.319s", why);
+	pthread_mutex_unlock(&p->lock);
+	if (alone)
+		control_pair_alone(p->control, why);
 }
 
 void node_pair_pause(struct node_pair *p, uint32_t ms)
@@ -89,7 +102,8 @@ struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 				    .durability = 1 + config->standby_durability,
 				    .cluster = node_pair_cluster_mark(config),
 				    .data = (uint16_t)(1 + config->security_data),
-				    .journal = config_shares_history(config) };
+				    .journal = config_shares_history(config),
+				    .request_mib = config->request_mib };
 
 	pthread_mutex_lock(&p->lock);
 	hello.role = p->role;

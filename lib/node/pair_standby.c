@@ -29,6 +29,7 @@ enum {
 	READS_MAX = 64, /* before it says how far it has come */
 	ANSWER_US = 1000000,
 	CLAIM_TRIES = 3,
+	CANNOT_MS = 2000,
 };
 
 struct follower {
@@ -39,6 +40,7 @@ struct follower {
 	uint64_t acked[WIRE_REACTORS_MAX];
 	uint32_t reactors; /* of the primary */
 	bool whole_said, leased;
+	bool cannot;	  /* what came could not be applied: the primary is told why */
 	bool mute;	  /* it is about to take over: the primary's lease is not renewed any more */
 	uint64_t came_us; /* when something came last */
 	char told[160];	  /* why it does not take over, as logged last */
@@ -204,9 +206,12 @@ static int receive(struct follower *f, struct star_error *err)
 		f->came_us = clock_us();
 		rc = n > 0 ? pair_receiver_came(f->receiver, (size_t)n, err)
 			   : star_error_set(err, n ? (int)n : -ECONNRESET, "the primary's connection has ended");
+		f->cannot |= n > 0 && rc < 0;
 	}
-	if (rc == 0)
+	if (rc == 0) {
 		rc = node_apply_send(f->apply, err);
+		f->cannot |= rc < 0;
+	}
 	if (rc == 0 && acknowledge(f) < 0)
 		rc = star_error_set(err, -ECONNRESET, "the connection has broken");
 	note_figures(f);
@@ -628,6 +633,18 @@ static bool is_silent(const struct follower *f, struct star_error *err)
 	return true;
 }
 
+/* What came could not be applied: the primary says so too, where there may be nobody who looks at this node. */
+static void tell_cannot(struct node_pair *p, const char *why)
+{
+	struct pair_hello hello = node_pair_hello(p, PAIR_CANNOT);
+	struct pair_answer answer;
+	struct star_error ignored;
+
+	snprintf(hello.text, sizeof(hello.text), "%.255s", why);
+	pair_hello_seal(&hello);
+	node_pair_ask(p, &hello, CANNOT_MS, &answer, NULL, &ignored);
+}
+
 static void follow(struct follower *f)
 {
 	struct node_pair *p = f->p;
@@ -642,6 +659,8 @@ static void follow(struct follower *f)
 		}
 		if (f->link && (receive(f, &err) < 0 || is_silent(f, &err))) {
 			log_warn("the standby has lost its primary: %s", err.text);
+			if (f->cannot)
+				tell_cannot(p, err.text);
 			pair_link_close(f->link);
 			f->link = NULL;
 			node_pair_is(p, PAIR_STANDBY, NODE_PAIR_LOST, err.text);
@@ -663,6 +682,8 @@ void node_pair_standby(struct node_pair *p)
 	int rc = -1;
 
 	control_pair_waits(p->control, "a standby that is not up to date yet");
+	if (p->node->config->checkpoint_id)
+		log_warn("checkpoint.restore_id has no effect on this node, a standby, which has what its primary has");
 	while (rc < 0 && !node_pair_stops(p)) {
 		if (node_pair_register_is_mine(p)) {
 			node_pair_is(p, PAIR_WAITING, NODE_PAIR_BEGINS, "etcd says that it is the primary");
