@@ -234,7 +234,10 @@ static bool answer_hello(struct node_pair *p, struct pair_link *link, const stru
 
 	pthread_mutex_lock(&p->lock);
 	answer = stand(p);
-	if (hello->intent == PAIR_JOIN)
+	/* What it serves with ends with it: a standby that took it for its primary would begin again, empty. */
+	if (p->stopping && p->role != PAIR_STANDBY)
+		refuse(&answer, -ESHUTDOWN, "the node stops");
+	else if (hello->intent == PAIR_JOIN)
 		taken = take_standby(p, link, hello, &answer);
 	else if (hello->intent == PAIR_DEPOSE)
 		depose(p, hello, &answer);
