@@ -17,7 +17,7 @@
 #include "node/journal.h"
 #include "node/pair_register.h"
 
-enum { ASK_MS = 1000, TAKE_MS = 60000, AGAIN_MS = 300, TELL_US = 10000000 };
+enum { ASK_MS = 1000, TAKE_MS = 60000, AGAIN_MS = 300, TELL_US = 10000000, CANNOT_MS = 2000 };
 
 /* ---- what its threads share ---- */
 
@@ -36,6 +36,8 @@ void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state
 	pthread_mutex_lock(&p->lock);
 	p->role = role;
 	p->state = state;
+	if (state == NODE_PAIR_PAIRED)
+		p->cannot[0] = '\0';
 	snprintf(p->why, sizeof(p->why), "%.319s", why);
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
@@ -53,6 +55,17 @@ void node_pair_is_alone_because(struct node_pair *p, const char *why)
 	pthread_mutex_unlock(&p->lock);
 	if (alone)
 		control_pair_alone(p->control, why);
+}
+
+void node_pair_say_why(struct node_pair *p, uint64_t since_us, const char *begins, const char *why, char *text,
+		       size_t bytes)
+{
+	pthread_mutex_lock(&p->lock);
+	if (p->cannot[0] && p->cannot_us >= since_us)
+		snprintf(text, bytes, "the standby cannot follow: %.255s", p->cannot);
+	else
+		snprintf(text, bytes, "%s%.255s", begins, why);
+	pthread_mutex_unlock(&p->lock);
 }
 
 void node_pair_pause(struct node_pair *p, uint32_t ms)
@@ -144,6 +157,17 @@ int node_pair_ask(struct node_pair *p, const struct pair_hello *hello, uint32_t 
 	else
 		pair_link_close(to);
 	return rc;
+}
+
+void node_pair_tell_cannot(struct node_pair *p, const char *why)
+{
+	struct pair_hello hello = node_pair_hello(p, PAIR_CANNOT);
+	struct pair_answer answer;
+	struct star_error ignored;
+
+	snprintf(hello.text, sizeof(hello.text), "%.255s", why);
+	pair_hello_seal(&hello);
+	node_pair_ask(p, &hello, CANNOT_MS, &answer, NULL, &ignored);
 }
 
 void node_pair_yield(struct node_pair *p, uint64_t generation)

@@ -151,6 +151,11 @@ bool node_pair_stops(struct node_pair *p);
 void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state state, const char *why);
 /* Of a primary that serves alone: why, as it is known now. */
 void node_pair_is_alone_because(struct node_pair *p, const char *why);
+/* Why there is no standby: as one has said since then that it cannot follow; else `why`, behind how it begins. */
+void node_pair_say_why(struct node_pair *p, uint64_t since_us, const char *begins, const char *why, char *text,
+		       size_t bytes);
+/* What came could not be applied: the primary says so too, where there may be nobody who looks at this node. */
+void node_pair_tell_cannot(struct node_pair *p, const char *why);
 /* Waits for ms, or until something has changed. */
 void node_pair_pause(struct node_pair *p, uint32_t ms);
 /* A checksum of cluster.ps; 0: there is one PS task. */

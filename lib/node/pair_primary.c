@@ -318,12 +318,8 @@ static void look_covered(struct sender *s)
 		return;
 	s->covered = s->p->node->config->standby_durability == CONFIG_DURABILITY_ASYNC ||
 		     (s->version_there >= s->version_gated && node_pair_tell(s->p, NODE_PAIR_COVERED));
-	if (!s->covered)
-		return;
-	pthread_mutex_lock(&s->p->lock);
-	s->p->cannot[0] = '\0';
-	pthread_mutex_unlock(&s->p->lock);
-	node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_PAIRED, "");
+	if (s->covered)
+		node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_PAIRED, "");
 }
 
 static int take_frame(struct sender *s, struct star_error *err)
@@ -565,19 +561,6 @@ static int welcome(struct sender *s, struct star_error *err)
 	return rc < 0 ? star_error_set(err, rc, "the connection has broken") : 0;
 }
 
-/* Why there is no standby: as it has said, since then, that it cannot follow; else `why`, the beginning of which is
- * said. */
-static void say_why(struct node_pair *p, uint64_t since_us, const char *begins, const char *why, char *text,
-		    size_t bytes)
-{
-	pthread_mutex_lock(&p->lock);
-	if (p->cannot[0] && p->cannot_us >= since_us)
-		snprintf(text, bytes, "the standby cannot follow: %.255s", p->cannot);
-	else
-		snprintf(text, bytes, "%s%.255s", begins, why);
-	pthread_mutex_unlock(&p->lock);
-}
-
 /* One standby, to its end; why in err. */
 static void serve_standby(struct sender *s, struct star_error *err)
 {
@@ -591,7 +574,7 @@ static void serve_standby(struct sender *s, struct star_error *err)
 	s->heard_us = s->lag_since_us = clock_us();
 	if (rc == 0) {
 		log_info("a standby has connected from %s: it receives this node's state", p->joins.control);
-		say_why(p, 0, "", "the standby is not up to date yet", why, sizeof(why));
+		node_pair_say_why(p, 0, "", "the standby is not up to date yet", why, sizeof(why));
 		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SYNCING, why);
 		node_pair_tell(p, NODE_PAIR_ATTACH);
 		for (unsigned i = 0; i < p->node->shards_count; i++)
@@ -694,7 +677,7 @@ void node_pair_primary(struct node_pair *p)
 			if (!node_pair_stops(p) && !s->closing_us) {
 				char why[sizeof(p->why)];
 
-				say_why(p, s->begun_us, "the standby is gone: ", err.text, why, sizeof(why));
+				node_pair_say_why(p, s->begun_us, "the standby is gone: ", err.text, why, sizeof(why));
 				lose_standby(p, s->whole && !s->bye, why);
 			}
 		}

@@ -29,7 +29,6 @@ enum {
 	READS_MAX = 64, /* before it says how far it has come */
 	ANSWER_US = 1000000,
 	CLAIM_TRIES = 3,
-	CANNOT_MS = 2000,
 };
 
 struct follower {
@@ -633,18 +632,6 @@ static bool is_silent(const struct follower *f, struct star_error *err)
 	return true;
 }
 
-/* What came could not be applied: the primary says so too, where there may be nobody who looks at this node. */
-static void tell_cannot(struct node_pair *p, const char *why)
-{
-	struct pair_hello hello = node_pair_hello(p, PAIR_CANNOT);
-	struct pair_answer answer;
-	struct star_error ignored;
-
-	snprintf(hello.text, sizeof(hello.text), "%.255s", why);
-	pair_hello_seal(&hello);
-	node_pair_ask(p, &hello, CANNOT_MS, &answer, NULL, &ignored);
-}
-
 static void follow(struct follower *f)
 {
 	struct node_pair *p = f->p;
@@ -660,7 +647,7 @@ static void follow(struct follower *f)
 		if (f->link && (receive(f, &err) < 0 || is_silent(f, &err))) {
 			log_warn("the standby has lost its primary: %s", err.text);
 			if (f->cannot)
-				tell_cannot(p, err.text);
+				node_pair_tell_cannot(p, err.text);
 			pair_link_close(f->link);
 			f->link = NULL;
 			node_pair_is(p, PAIR_STANDBY, NODE_PAIR_LOST, err.text);
