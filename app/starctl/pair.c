@@ -23,7 +23,9 @@ static void render_promotion(const json_t *result, FILE *out)
 	if (why) {
 		fprintf(out, "why: ");
 		print_text(why, out);
-		fprintf(out, "\nit was last heard %lld ms before: what it has acknowledged since is lost\n",
+		fprintf(out,
+			"\nit was last heard %lld ms before; what it has acknowledged since is lost if "
+			"standby.durability is \"async\", and only then\n",
 			(long long)json_integer_value(json_object_get(result, "silent_ms")));
 	}
 	if (!json_is_true(json_object_get(result, "inherits")))

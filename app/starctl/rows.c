@@ -133,25 +133,29 @@ static int print_rows(const struct invocation *invocation, struct shown *shown)
 int run_rows_get(const struct invocation *invocation)
 {
 	const size_t count = (size_t)invocation->argc - 1;
-	uint64_t keys[64];
-	json_t *rows[64] = { NULL };
+	uint64_t *keys = malloc(count * sizeof(*keys));
+	json_t **rows = calloc(count, sizeof(*rows));
 	struct row_source source = { 0 };
 	struct shown shown = { .source = &source, .rows = rows, .keys = keys, .count = count };
 	struct star_error err = { 0 };
-	int rc = 0;
+	int failed = STARCTL_FAILED, rc = keys && rows ? 0 : star_error_set(&err, -ENOMEM, "out of memory");
 
-	for (size_t i = 0; i < count; i++)
-		if (parse_key(invocation->argv[1 + i], &keys[i], &err) < 0)
-			return fail(invocation, &err, STARCTL_USAGE);
-	rc = row_source_open(&source, invocation, invocation->argv[0], &err);
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		rc = parse_key(invocation->argv[1 + i], &keys[i], &err);
+		failed = rc < 0 ? STARCTL_USAGE : STARCTL_FAILED;
+	}
+	if (rc == 0)
+		rc = row_source_open(&source, invocation, invocation->argv[0], &err);
 	for (uint32_t node = 0; rc == 0 && node < source.nodes_count; node++) {
 		shown.at = 0;
 		rc = row_source_read(&source, node, keys, count, keep_row, &shown, &err);
 	}
-	rc = rc == 0 ? print_rows(invocation, &shown) : fail(invocation, &err, STARCTL_FAILED);
-	for (size_t i = 0; i < count; i++)
+	rc = rc == 0 ? print_rows(invocation, &shown) : fail(invocation, &err, failed);
+	for (size_t i = 0; rows && i < count; i++)
 		json_decref(rows[i]);
 	row_source_close(&source);
+	free(rows);
+	free(keys);
 	return rc;
 }
 

@@ -99,7 +99,8 @@ const struct command starctl_commands[] = {
 	  "nothing\n"
 	  "changes.",
 	  run_tables_import },
-	{ "rows get", "TABLE KEY...", 2, 60, 0, "show rows of a table: values, optimizer state, version and counts",
+	{ "rows get", "TABLE KEY...", 2, INT_MAX, 0,
+	  "show rows of a table: values, optimizer state, version and counts",
 	  "Reads from the whole cluster, and does not count as a pull. `startrain key COLUMN TEXT` prints the key of "
 	  "a feature's\n"
 	  "text. Keys are decimal, or hexadecimal with 0x; a negative key k is 2^64 + k.",
@@ -327,7 +328,7 @@ const struct command starctl_commands[] = {
 	  "often each\n"
 	  "quota refused something. Uses the node's socket, or an operator's key.",
 	  run_quotas },
-	{ "audit verify", "FILE...", 1, 60, 0, "check that an audit log is complete and unchanged",
+	{ "audit verify", "FILE...", 1, INT_MAX, 0, "check that an audit log is complete and unchanged",
 	  "Several files must be consecutive, oldest first, as logrotate leaves them. The exit status is 1 if a line "
 	  "was changed,\n"
 	  "removed or inserted: it is named. Needs no node.",

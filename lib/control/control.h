@@ -268,7 +268,7 @@ const struct openmetrics_family *control_metric(unsigned number);
 
 /* Whether the node and, on PS task 0, the cluster are healthy; text: the problems, or that there are none. At any
  * time. */
-enum { CONTROL_HEALTH_MAX = 512 };
+enum { CONTROL_HEALTH_MAX = 1024 };
 bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MAX]);
 
 /* ---- a node of a pair: pair.c. On the pair's thread. ---- */

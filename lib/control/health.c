@@ -49,7 +49,7 @@ bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX
 
 __attribute__((format(printf, 2, 3))) static void add(json_t *problems, const char *format, ...)
 {
-	char text[256];
+	char text[512];
 	va_list args;
 
 	va_start(args, format);
@@ -73,7 +73,7 @@ static void look_at_nodes(const struct control *control, json_t *problems)
 		else if (!node->joined)
 			add(problems, "PS task %u at %s has not joined", task, address);
 		else if (node->alone[0])
-			add(problems, "PS task %u at %s has no standby: %.160s", task, address, node->alone);
+			add(problems, "PS task %u at %s has no standby: %.319s", task, address, node->alone);
 	}
 }
 
@@ -154,6 +154,30 @@ static void look_at_last_checkpoint(const struct control *control, json_t *notes
 		    (double)(clock_us() - p->last_ended_us) / 1e6);
 	else
 		add(notes, "no checkpoint was written since the node's start");
+}
+
+/* It is for one start. */
+static void look_at_restore_id(const struct control *control, const json_t *figures, json_t *notes)
+{
+	const char *role = json_string_value(json_object_get(json_object_get(figures, "pair"), "role"));
+	const uint32_t id = control->config->checkpoint_id;
+
+	if (!id)
+		return;
+	if (control->task)
+		add(notes, "checkpoint.restore_id = %u has no effect here: PS task 0 chooses the checkpoint", id);
+	else if (role && strcmp(role, "standby") == 0)
+		add(notes,
+		    "checkpoint.restore_id = %u has no effect on a standby, which has what its primary has: a pair "
+		    "goes "
+		    "back to a checkpoint when both nodes start with it, after their standby.directory was emptied",
+		    id);
+	else
+		add(notes,
+		    "checkpoint.restore_id = %u is still configured: remove it, or this node goes back to that "
+		    "checkpoint "
+		    "at its next start",
+		    id);
 }
 
 static void look_at_hugepages(const struct control *control, const json_t *figures, json_t *notes)
@@ -255,7 +279,7 @@ static void look_at_pair(const json_t *figures, const char *state, json_t *probl
 		json_array_clear(problems);
 		add(notes, "%s", state);
 	} else if (why) {
-		add(problems, "%s of a pair: %.200s", role, why);
+		add(problems, "%s of a pair: %.400s", role, why);
 	}
 	if (etcd)
 		add(problems, "neither node of the pair takes over by itself: %.300s", etcd);
@@ -283,6 +307,7 @@ json_t *control_health_json(struct control *control)
 	look_at_journal(figures, problems);
 	look_at_ports(figures, problems);
 	look_at_hugepages(control, figures, notes);
+	look_at_restore_id(control, figures, notes);
 	look_at_clock(control, notes);
 	look_at_keys(control, notes);
 	json_decref(figures);

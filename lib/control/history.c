@@ -66,7 +66,8 @@ void control_history_begun(struct control *control, const struct control_join *j
 	if (!node->recovers || join->recovers)
 		return;
 	node->recovers = false;
-	control->layout_due |= node->was_known && !stays;
+	/* After a last checkpoint the others serve again by the next layout. */
+	control->layout_due |= (node->was_known && !stays) || control->checkpointer.closed;
 	node->layout.incarnation = join->node.incarnation;
 	if (node->was_known && stays)
 		log_info("PS task %u continues as before", join->task);

@@ -275,7 +275,8 @@ int control_leader_heartbeat(struct control *control, const json_t *params, json
 	     jsonrpc_member_string(params, "alone", CONTROL_ALONE_MAX - 1, &alone, err) < 0))
 		return control_invalid(err);
 	if (task >= control->config->ps_count)
-		return star_error_set(err, -ENOENT, "this cluster has no PS task %u", task);
+		return star_error_set(err, -ENOENT,
+				      "this cluster has no PS task %u; give all nodes the same list of PS tasks", task);
 	pthread_mutex_lock(&control->lock);
 	node = &control->nodes[task];
 	*result = standing(control, task);

@@ -84,7 +84,7 @@ struct control_handed {
 	uint64_t lineage, taken_back, passed_over; /* if nodes keep journals: as in struct control_history */
 };
 
-enum { CONTROL_ALONE_MAX = 160 };
+enum { CONTROL_ALONE_MAX = 320 };
 
 /* What PS task 0 knows of a node. */
 struct cluster_node {

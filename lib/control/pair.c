@@ -46,7 +46,7 @@ int control_pair_leads(const struct control *control, struct star_error *err)
 void control_pair_alone(struct control *control, const char *why)
 {
 	pthread_mutex_lock(&control->lock);
-	snprintf(control->pair_alone, sizeof(control->pair_alone), "%.159s", why);
+	snprintf(control->pair_alone, sizeof(control->pair_alone), "%.319s", why);
 	pthread_mutex_unlock(&control->lock);
 }
 

@@ -16,7 +16,7 @@
 #include "metrics/openmetrics.h"
 #include "star_error.h"
 
-enum { METRICS_HEALTH_MAX = 512 };
+enum { METRICS_HEALTH_MAX = 1024 };
 
 struct metrics_server_options {
 	const char *address; /* IPv4 or IPv6 literal */

@@ -17,7 +17,7 @@
 #include "node/journal.h"
 #include "node/pair_register.h"
 
-enum { ASK_MS = 1000, TAKE_MS = 60000, AGAIN_MS = 300, TELL_US = 10000000 };
+enum { ASK_MS = 1000, TAKE_MS = 60000, AGAIN_MS = 300, TELL_US = 10000000, CANNOT_MS = 2000 };
 
 /* ---- what its threads share ---- */
 
@@ -36,10 +36,36 @@ void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state
 	pthread_mutex_lock(&p->lock);
 	p->role = role;
 	p->state = state;
-	snprintf(p->why, sizeof(p->why), "%.159s", why);
+	if (state == NODE_PAIR_PAIRED)
+		p->cannot[0] = '\0';
+	snprintf(p->why, sizeof(p->why), "%.319s", why);
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	control_pair_alone(p->control, role == PAIR_PRIMARY ? why : "");
+}
+
+void node_pair_is_alone_because(struct node_pair *p, const char *why)
+{
+	bool alone;
+
+	pthread_mutex_lock(&p->lock);
+	alone = p->role == PAIR_PRIMARY && p->state == NODE_PAIR_SOLO;
+	if (alone)
+		snprintf(p->why, sizeof(p->why), "%.319s", why);
+	pthread_mutex_unlock(&p->lock);
+	if (alone)
+		control_pair_alone(p->control, why);
+}
+
+void node_pair_say_why(struct node_pair *p, uint64_t since_us, const char *begins, const char *why, char *text,
+		       size_t bytes)
+{
+	pthread_mutex_lock(&p->lock);
+	if (p->cannot[0] && p->cannot_us >= since_us)
+		snprintf(text, bytes, "the standby cannot follow: %.255s", p->cannot);
+	else
+		snprintf(text, bytes, "%s%.255s", begins, why);
+	pthread_mutex_unlock(&p->lock);
 }
 
 void node_pair_pause(struct node_pair *p, uint32_t ms)
@@ -89,7 +115,8 @@ struct pair_hello node_pair_hello(struct node_pair *p, enum pair_intent intent)
 				    .durability = 1 + config->standby_durability,
 				    .cluster = node_pair_cluster_mark(config),
 				    .data = (uint16_t)(1 + config->security_data),
-				    .journal = config_shares_history(config) };
+				    .journal = config_shares_history(config),
+				    .request_mib = config->request_mib };
 
 	pthread_mutex_lock(&p->lock);
 	hello.role = p->role;
@@ -130,6 +157,17 @@ int node_pair_ask(struct node_pair *p, const struct pair_hello *hello, uint32_t 
 	else
 		pair_link_close(to);
 	return rc;
+}
+
+void node_pair_tell_cannot(struct node_pair *p, const char *why)
+{
+	struct pair_hello hello = node_pair_hello(p, PAIR_CANNOT);
+	struct pair_answer answer;
+	struct star_error ignored;
+
+	snprintf(hello.text, sizeof(hello.text), "%.255s", why);
+	pair_hello_seal(&hello);
+	node_pair_ask(p, &hello, CANNOT_MS, &answer, NULL, &ignored);
 }
 
 void node_pair_yield(struct node_pair *p, uint64_t generation)

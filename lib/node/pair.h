@@ -83,11 +83,13 @@ struct node_pair {
 	enum node_pair_state state;
 	uint64_t generation;
 	char peer_control[PAIR_ADDRESS_MAX]; /* as the other node has reported */
-	char why[160];			     /* why there is no standby, or this one is not healthy; "": all is well */
+	char why[PAIR_TEXT_MAX + 64];	     /* why there is no standby, or this one is not healthy; "": all is well */
 	/* for a primary */
 	struct pair_link *joined; /* a standby that waits for its state */
 	struct pair_hello joins;
-	uint64_t deposed_by; /* the generation that takes over; 0: none */
+	char cannot[PAIR_TEXT_MAX]; /* why a standby could not follow, and has not since; "": none */
+	uint64_t cannot_us;	    /* when it said so */
+	uint64_t deposed_by;	    /* the generation that takes over; 0: none */
 	bool closed, closed_whole;
 	bool takes_back;	  /* its own place, because the other node has failed to take it */
 	bool waits;		  /* replies wait for the standby; written by the primary's thread */
@@ -147,6 +149,13 @@ void *node_pair_listen(void *arg);
 /* pair.c */
 bool node_pair_stops(struct node_pair *p);
 void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state state, const char *why);
+/* Of a primary that serves alone: why, as it is known now. */
+void node_pair_is_alone_because(struct node_pair *p, const char *why);
+/* Why there is no standby: as one has said since then that it cannot follow; else `why`, behind how it begins. */
+void node_pair_say_why(struct node_pair *p, uint64_t since_us, const char *begins, const char *why, char *text,
+		       size_t bytes);
+/* What came could not be applied: the primary says so too, where there may be nobody who looks at this node. */
+void node_pair_tell_cannot(struct node_pair *p, const char *why);
 /* Waits for ms, or until something has changed. */
 void node_pair_pause(struct node_pair *p, uint32_t ms);
 /* A checksum of cluster.ps; 0: there is one PS task. */

@@ -16,7 +16,13 @@
 #include "node/pair.h"
 #include "node/pair_register.h"
 
-enum { LOOK_MS = 100, HELLO_US = 2000000, CLOSE_US = 10000000, TAKE_US = 50000000 };
+enum {
+	LOOK_MS = 100,
+	HELLO_US = 2000000,
+	CLOSE_US = 10000000,
+	TAKE_US = 50000000,
+	CANNOT_US = 10000000, /* until a standby that could not follow may try again: it costs a snapshot */
+};
 
 static bool same_host(const struct sockaddr *a, const struct sockaddr *b)
 {
@@ -71,6 +77,14 @@ static void refuse(struct pair_answer *answer, int status, const char *text)
 	snprintf(answer->text, sizeof(answer->text), "%.255s", text);
 }
 
+static void refuse_again(struct pair_answer *answer, const char *why)
+{
+	char text[PAIR_TEXT_MAX + 64];
+
+	snprintf(text, sizeof(text), "it could not follow, and tries again every %d s: %s", CANNOT_US / 1000000, why);
+	refuse(answer, -EAGAIN, text);
+}
+
 static bool is_of_task(const struct config *config, const char *control)
 {
 	const struct config_address *other = config_ps_address(config, config->task_index, !config->standby_second);
@@ -115,6 +129,13 @@ static bool take_standby(struct node_pair *p, struct pair_link *link, const stru
 	else if (hello->journal != config_shares_history(p->node->config))
 		refuse(answer, -EINVAL,
 		       "only one of the two nodes keeps a journal: give both a journal.directory, or none");
+	/* Clients may keep pushes, to be sent again, that are as large as this node takes them. */
+	else if (hello->request_mib < p->node->config->request_mib)
+		refuse(answer, -EINVAL,
+		       "the standby's limits.request_mib is less than its primary's, whose requests it would refuse: "
+		       "give both the same");
+	else if (p->cannot[0] && clock_us() - p->cannot_us < CANNOT_US)
+		refuse_again(answer, p->cannot);
 	else if (p->joined)
 		refuse(answer, -EBUSY, "another standby is about to join");
 	else if (!node_journal_lets_join(p->node))
@@ -185,6 +206,26 @@ static void take_over(struct node_pair *p, const struct pair_hello *hello, struc
 		refuse(answer, -EAGAIN, "the standby could not take over");
 }
 
+/* Under lock. */
+static void note_cannot(struct node_pair *p, const struct pair_hello *hello, struct pair_answer *answer)
+{
+	if (p->role != PAIR_PRIMARY) {
+		refuse(answer, -EALREADY, "the node does not serve");
+		return;
+	}
+	snprintf(p->cannot, sizeof(p->cannot), "%s", hello->text);
+	p->cannot_us = clock_us();
+}
+
+/* The one that was refused tries again and again. */
+static void note_refused(struct node_pair *p, const char *why)
+{
+	char text[PAIR_TEXT_MAX + 64];
+
+	snprintf(text, sizeof(text), "a standby was refused: %.255s", why);
+	node_pair_is_alone_because(p, text);
+}
+
 /* True: the link was passed on. */
 static bool answer_hello(struct node_pair *p, struct pair_link *link, const struct pair_hello *hello)
 {
@@ -193,15 +234,22 @@ static bool answer_hello(struct node_pair *p, struct pair_link *link, const stru
 
 	pthread_mutex_lock(&p->lock);
 	answer = stand(p);
-	if (hello->intent == PAIR_JOIN)
+	/* What it serves with ends with it: a standby that took it for its primary would begin again, empty. */
+	if (p->stopping && p->role != PAIR_STANDBY)
+		refuse(&answer, -ESHUTDOWN, "the node stops");
+	else if (hello->intent == PAIR_JOIN)
 		taken = take_standby(p, link, hello, &answer);
 	else if (hello->intent == PAIR_DEPOSE)
 		depose(p, hello, &answer);
 	else if (hello->intent == PAIR_TAKE)
 		take_over(p, hello, &answer);
+	else if (hello->intent == PAIR_CANNOT)
+		note_cannot(p, hello, &answer);
 	pthread_mutex_unlock(&p->lock);
 	if (taken)
 		return true;
+	if (hello->intent == PAIR_JOIN && answer.status == -EINVAL)
+		note_refused(p, answer.text);
 	pair_answer_seal(&answer);
 	pair_link_write_all(link, &answer, sizeof(answer), clock_us() + HELLO_US);
 	return false;
@@ -234,8 +282,10 @@ static void serve_one(struct node_pair *p, int fd)
 		return;
 	if (rc < 0)
 		log_warn("a connection to standby.listen was refused: %s", err.text);
-	if (rc < 0 && hello.magic == PAIR_MAGIC)
+	if (rc < 0 && hello.magic == PAIR_MAGIC) {
+		note_refused(p, err.text);
 		answer_stranger(p, link, &hello, err.text);
+	}
 	pair_link_close(link);
 }
 

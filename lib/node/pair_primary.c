@@ -46,6 +46,7 @@ struct sender {
 	bool whole, leased, bye, end_sent;
 	bool covered; /* the standby has everything that replies have reported */
 	uint64_t ping_ns, pinged_us, heard_us, tried_us, figures_us;
+	uint64_t begun_us;   /* when the standby joined */
 	uint64_t closing_us; /* since when the node has closed for the standby; 0: it has not */
 	uint64_t lag_at[WIRE_REACTORS_MAX], lag_since_us;
 	size_t in_bytes, out_bytes, out_sent;
@@ -565,13 +566,16 @@ static void serve_standby(struct sender *s, struct star_error *err)
 {
 	struct node_pair *p = s->p;
 	int rc = welcome(s, err);
+	char why[sizeof(p->why)];
 
+	s->begun_us = clock_us();
 	s->version = CONTROL_PAIR_ALL; /* it has none yet */
 	set_catalogue_there(p, 0);
 	s->heard_us = s->lag_since_us = clock_us();
 	if (rc == 0) {
 		log_info("a standby has connected from %s: it receives this node's state", p->joins.control);
-		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SYNCING, "the standby is not up to date yet");
+		node_pair_say_why(p, 0, "", "the standby is not up to date yet", why, sizeof(why));
+		node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SYNCING, why);
 		node_pair_tell(p, NODE_PAIR_ATTACH);
 		for (unsigned i = 0; i < p->node->shards_count; i++)
 			s->sent[i] = taken(p, i);
@@ -673,9 +677,9 @@ void node_pair_primary(struct node_pair *p)
 			free(s->catalogue);
 			s->catalogue = NULL;
 			if (!node_pair_stops(p) && !s->closing_us) {
-				char why[160];
+				char why[sizeof(p->why)];
 
-				snprintf(why, sizeof(why), "the standby is gone: %.120s", err.text);
+				node_pair_say_why(p, s->begun_us, "the standby is gone: ", err.text, why, sizeof(why));
 				lose_standby(p, s->whole && !s->bye, why);
 			}
 		}

@@ -39,6 +39,7 @@ struct follower {
 	uint64_t acked[WIRE_REACTORS_MAX];
 	uint32_t reactors; /* the primary's */
 	bool whole_said, leased;
+	bool cannot;	  /* what came could not be applied: the primary is told why */
 	bool mute;	  /* it is about to take over, so it does not renew the primary's lease any more */
 	uint64_t came_us; /* when it last received anything */
 	char told[160];	  /* why it does not take over, as last logged */
@@ -204,9 +205,12 @@ static int receive(struct follower *f, struct star_error *err)
 		f->came_us = clock_us();
 		rc = n > 0 ? pair_receiver_came(f->receiver, (size_t)n, err)
 			   : star_error_set(err, n ? (int)n : -ECONNRESET, "the primary's connection has ended");
+		f->cannot |= n > 0 && rc < 0;
 	}
-	if (rc == 0)
+	if (rc == 0) {
 		rc = node_apply_send(f->apply, err);
+		f->cannot |= rc < 0;
+	}
 	if (rc == 0 && acknowledge(f) < 0)
 		rc = star_error_set(err, -ECONNRESET, "the connection has broken");
 	note_figures(f);
@@ -643,6 +647,8 @@ static void follow(struct follower *f)
 		}
 		if (f->link && (receive(f, &err) < 0 || is_silent(f, &err))) {
 			log_warn("the standby has lost its primary: %s", err.text);
+			if (f->cannot)
+				node_pair_tell_cannot(p, err.text);
 			pair_link_close(f->link);
 			f->link = NULL;
 			node_pair_is(p, PAIR_STANDBY, NODE_PAIR_LOST, err.text);
@@ -664,6 +670,8 @@ void node_pair_standby(struct node_pair *p)
 	int rc = -1;
 
 	control_pair_waits(p->control, "a standby that is not up to date yet");
+	if (p->node->config->checkpoint_id)
+		log_warn("checkpoint.restore_id has no effect on this node, a standby, which has what its primary has");
 	while (rc < 0 && !node_pair_stops(p)) {
 		if (node_pair_register_is_mine(p)) {
 			node_pair_is(p, PAIR_WAITING, NODE_PAIR_BEGINS, "etcd says that it is the primary");

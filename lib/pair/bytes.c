@@ -49,9 +49,9 @@ int pair_hello_check(const struct pair_hello *hello, struct star_error *err)
 	if (check_head(hello->magic, hello->version, err) < 0)
 		return err->code;
 	if (hello->checksum != sum(hello, sizeof(*hello), offsetof(struct pair_hello, checksum)) ||
-	    hello->intent < PAIR_ASK || hello->intent > PAIR_TAKE || hello->role < PAIR_WAITING ||
+	    hello->intent < PAIR_ASK || hello->intent > PAIR_CANNOT || hello->role < PAIR_WAITING ||
 	    hello->role > PAIR_PROMOTING || !ends_within(hello->control, sizeof(hello->control)) ||
-	    !ends_within(hello->data_host, sizeof(hello->data_host)))
+	    !ends_within(hello->data_host, sizeof(hello->data_host)) || !ends_within(hello->text, sizeof(hello->text)))
 		return star_error_set(err, -EPROTO, "the other node's hello is damaged");
 	return 0;
 }

@@ -308,9 +308,9 @@ static int land_step(struct session *s, const struct graph_tensor **results, str
 		s->global_step = s->sync.round.global_step;
 	if (s->global_step < before)
 		fprintf(stderr,
-			"the PS tasks rolled back from global step %" PRIu64
-			", and hold that of an earlier checkpoint, or nothing: training continues from step %" PRIu64
-			"\n",
+			"the PS tasks' global step went back from %" PRIu64
+			": they rolled back to a checkpoint, have lost all, or other workers have yet to push again "
+			"what a fail-over has taken; training continues from step %" PRIu64 "\n",
 			before, s->global_step);
 	step.global_step = s->global_step;
 	step.local_step = s->local_step;

@@ -18,7 +18,7 @@
 #include "wire/journal.h"
 
 enum pair_constants {
-	PAIR_VERSION = 5,
+	PAIR_VERSION = 6,
 	PAIR_ADDRESS_MAX = 80, /* with the terminating zero */
 	PAIR_TEXT_MAX = 256,
 	PAIR_PAYLOAD_MAX = CHECKPOINT_PAYLOAD_MAX,
@@ -36,6 +36,7 @@ enum pair_intent {
 	PAIR_JOIN = 2,	 /* wants to become the node's standby */
 	PAIR_DEPOSE = 3, /* takes the node's place, with this generation */
 	PAIR_TAKE = 4,	 /* was the primary, and has lost its state: take its place */
+	PAIR_CANNOT = 5, /* a standby that cannot follow: text says why */
 };
 
 /* The role of a node of a pair. */
@@ -60,10 +61,12 @@ struct pair_hello {
 	uint32_t etcd_key;   /* a checksum of standby.etcd_key; 0: no etcd */
 	char control[PAIR_ADDRESS_MAX], data_host[PAIR_ADDRESS_MAX]; /* each with a terminating zero */
 	uint32_t cluster;					     /* a checksum of cluster.ps; 0: it has one task */
-	uint16_t data;	  /* 1 + enum secure_data of the sender; 0: not specified */
-	uint16_t journal; /* 1: the sender keeps one, in a cluster of several tasks; otherwise 0 */
+	uint16_t data;		    /* 1 + enum secure_data of the sender; 0: not specified */
+	uint16_t journal;	    /* 1: the sender keeps one, in a cluster of several tasks; otherwise 0 */
+	uint32_t request_mib, zero; /* limits.request_mib of the sender */
+	char text[PAIR_TEXT_MAX];   /* of PAIR_CANNOT; else empty */
 };
-_Static_assert(sizeof(struct pair_hello) == 216, "pair_hello");
+_Static_assert(sizeof(struct pair_hello) == 480, "pair_hello");
 
 struct pair_answer {
 	uint64_t magic;

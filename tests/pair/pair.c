@@ -337,7 +337,7 @@ static void another_version_is_known_by_its_head(void)
 	link = pair_link_accept(fds[0], NULL, clock_us() + 1000000, &err);
 	CHECK_INT(write(fds[1], &hello, offsetof(struct pair_hello, checksum)), 12);
 	CHECK_INT(pair_link_hear(link, &heard, clock_us() + 60000000, &err), -EPROTO);
-	CHECK_HAS(err.text, "uses version 4 of the protocol between nodes of a pair, this one 5");
+	CHECK_HAS(err.text, "uses version 5 of the protocol between nodes of a pair, this one 6");
 	hello.version++;
 	CHECK_INT(write(fds[1], &hello, sizeof(hello)), sizeof(hello));
 	CHECK_INT(pair_link_hear(link, &heard, clock_us() + 60000000, &err), 0);

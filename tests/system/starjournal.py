@@ -3,6 +3,7 @@
 import tempfile
 import time
 
+from starconfig import merge
 from starlib import *
 from starpush import *
 
@@ -101,10 +102,11 @@ def value(net, server):
 class Tasks:
     """`nodes` servers with a journal each; .ps is what star-do takes."""
 
-    def __init__(self, net, nodes=3, folders=None, reactors=1, env=lambda journal: None, **more):
+    def __init__(self, net, nodes=3, folders=None, reactors=1, env=lambda journal: None, checkpoint=None, **more):
         self.folders = folders or (folder(), [folder() for _ in range(nodes)])
         self.net = net
-        self.servers = [Server(net, task, nodes, wait=False, reactors=reactors, env=env(journal), config=journalled(self.folders[0], journal, **more))
+        self.servers = [Server(net, task, nodes, wait=False, reactors=reactors, env=env(journal),
+                               config=merge(journalled(self.folders[0], journal, **more), {"checkpoint": checkpoint or {}}))
                         for task, journal in enumerate(self.folders[1])]
         for server in self.servers:
             server.wait_ready()

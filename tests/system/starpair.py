@@ -54,6 +54,18 @@ def why_of(node):
     return (node.status_or_none() or {}).get("pair", {}).get("why", "")
 
 
+def problems(node):
+    return "; ".join(node.starctl("health", expect=None)["problems"])
+
+
+def start_with(node, **changes):
+    """Once more, with another configuration."""
+    node.config = merge(node.config, changes)
+    with open(node.file, "w") as file:
+        file.write(libconfig(node.config))
+    node.start()
+
+
 def wait_for_standby(*nodes):
     wait_until(lambda: all(node.call("status")["pair"]["lag_bytes"] == 0 for node in nodes), 20, "the standby")
     time.sleep(0.05)

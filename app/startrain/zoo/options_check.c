@@ -164,6 +164,12 @@ static bool needs_train(const struct zoo_options *o)
 	return (trains(o) && !o->evaluator) || o->model->kind != ZOO_ROWS || zoo_has_standardized(o);
 }
 
+/* In a job of TF_CONFIG all tasks may be started alike: its evaluator trains nothing, and reads none of them. */
+static bool takes_train(const struct zoo_options *o)
+{
+	return trains(o) || needs_train(o);
+}
+
 static bool tells_scores(const struct zoo_options *o)
 {
 	return o->test_count && o->command != ZOO_PREDICT && o->model->kind != ZOO_WINDOWS;
@@ -250,7 +256,7 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		bool (*holds)(const struct zoo_options *o);
 		const char *what;
 	} needs[] = {
-		{ OPTION_train, "train", needs_train,
+		{ OPTION_train, "train", takes_train,
 		  "training; to evaluate and predict it is needed for texts, census and schemas with standardized "
 		  "numbers alone" },
 		{ OPTION_workers, "workers", trains, "training" },
