@@ -20,3 +20,9 @@ $(BUILD)/tests/system/storage/star-%.so: tests/system/storage/%.c
 	$(Q)$(CC) $(EXTRA_CFLAGS) -std=gnu11 -g -O2 -fPIC -shared -D_GNU_SOURCE -fvisibility=hidden $(WARNINGS) -o $@ $< -ldl
 $(BUILD)/tests/system/storage/star-reset.so: EXTRA_CFLAGS = $(DPDK_CFLAGS)
 BINARIES_tool += $(addprefix $(BUILD)/tests/system/storage/star-,storage.so guard.so reset.so hugepages.so)
+# It runs before each program that a system test starts, and should take no time of its own.
+$(BUILD)/tests/system/star-child: tests/system/tools/star-child.c
+	@mkdir -p $(@D)
+	@echo "  LINK    $@"
+	$(Q)$(CC) -std=gnu11 -g -O2 -static -D_GNU_SOURCE $(WARNINGS) -o $@ $<
+BINARIES_tool += $(BUILD)/tests/system/star-child

@@ -41,14 +41,13 @@ from starcheck import *
 from starconfig import libconfig, merge, with_little
 
 __all__ = ["ROOT", "BUILD", "SANITIZED", "SLOW", "SOAK", "SECURE", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "standing", "RpcError", "call",
-           "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
+           "case", "shared", "main", "program", "tool", "as_child", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
            "all_together", "check", "equal", "has", "libconfig", "cpu_s", "load_percent", "saves_in", "secure_config"]
 
 CONTROL_PORT, DATA_PORT = 3333, 5555
 SOAK_SLOW = 20
 SECURE = os.environ.get("STAR_SECURE") == "1"
 LONG_S = 5  # a case that takes as long says so, and how much of a processor it took
-PR_SET_PDEATHSIG = 1
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -191,16 +190,18 @@ def _environment(changes, argv):
     return {name: value for name, value in environment.items() if value is not None}
 
 
-def _in(net, argv):
-    return ["ip", "netns", "exec", net.netns, *argv] if net else list(argv)
+def as_child(argv, net=None):
+    """What to start instead, so that it is killed when this process ends, in the network's namespace. Not a preexec_fn: with one, Python copies
+    itself for each process, which takes longer than most of what is started."""
+    return [tool("star-child"), str(os.getpid()), net.netns if net else "", *argv]
 
 
 def run(*argv, expect=0, timeout_s=60, env=None, net=None, text=None, cwd=ROOT):
     """Runs a program to its end. expect: the exit status that is right, or None for any. text: its standard input."""
     argv = [str(word) for word in argv]
-    process = subprocess.Popen(_in(net, argv), cwd=cwd, env=_environment(env, argv), text=True, errors="replace",
+    process = subprocess.Popen(as_child(argv, net), cwd=cwd, env=_environment(env, argv), text=True, errors="replace",
                                stdin=subprocess.PIPE if text is not None else subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_die_with_parent)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = process.communicate(text, timeout=timeout_s * SLOW)
     except BaseException as error:
@@ -241,10 +242,6 @@ def run_in(net, *argv, **options):
     return run(*argv, net=net, **options)
 
 
-def _die_with_parent():
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
 class Process:
     """A program that runs beside the test. Its output goes to a file: .text()."""
     living = []
@@ -256,8 +253,8 @@ class Process:
         self.name = os.path.basename(self.argv[0])
         self.log = os.path.join(scratch(), f"{self.name}-{Process.numbers}.log")
         with open(self.log, "wb") as log:
-            self.popen = subprocess.Popen(_in(net, self.argv), cwd=cwd, env=_environment(env, self.argv), stdin=subprocess.DEVNULL,
-                                          stdout=log, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)
+            self.popen = subprocess.Popen(as_child(self.argv, net), cwd=cwd, env=_environment(env, self.argv), stdin=subprocess.DEVNULL,
+                                          stdout=log, stderr=subprocess.STDOUT)
         Process.living.append(self)
         _owner.callback(self.end)
 

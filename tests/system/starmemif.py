@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 
-from starlib import BUILD, _die_with_parent, check, equal, libconfig, scratch
+from starlib import BUILD, as_child, check, equal, libconfig, scratch
 
 __all__ = ["Memif", "Worker", "worker_file"]
 
@@ -65,8 +65,8 @@ class Worker:
     """A star-do that stays."""
 
     def __init__(self, net, address, deadline_s=60, key=None):
-        self.popen = subprocess.Popen(["ip", "netns", "exec", net.netns, STAR_DO, address, str(int(deadline_s * 1e6))],
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=_die_with_parent,
+        self.popen = subprocess.Popen(as_child([STAR_DO, address, str(int(deadline_s * 1e6))], net),
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                       env={**os.environ, **({"STAR_KEY": key} if key else {})})
 
     def say(self, **line):
