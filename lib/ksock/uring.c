@@ -277,8 +277,6 @@ static void receive_ended(struct ksock_conn *conn, int result)
 			ksock_finish(conn);
 		break;
 	case -ENOBUFS:
-		conn->ks->counters.no_mbuf += conn->ks->buffers == 0;
-		break;
 	case -EAGAIN:
 	case -EINTR:
 	case -ECANCELED:
@@ -367,8 +365,10 @@ static void catch_up(struct ksock *ks)
 	struct ksock_uring *u = ks->uring;
 	struct ksock_conn *conn;
 
-	if (ks->buffers == 0)
+	if (ks->buffers == 0) {
+		ks->counters.no_mbuf++;
 		return; /* an mbuf comes back when a request was answered */
+	}
 	u->behind = false;
 	TAILQ_FOREACH(conn, &ks->open, by_age)
 	uring_watch(conn);
