@@ -14,6 +14,7 @@
 #include <liburing.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -50,9 +51,9 @@ struct ksock_uring {
 	unsigned free_ids_count;
 	/* A connection lacks an operation that it should have: there was no mbuf, or no room to submit it. */
 	bool behind;
-	bool listener_wanted, listener_armed;
+	int listener_epoll; /* the listening socket is in it while it is watched */
+	bool listener_armed;
 	int wake_fd; /* that is watched; -1: none */
-	uint32_t listener_generation;
 	struct send *sends; /* the kernel reads them when they are submitted */
 	unsigned sends_count;
 };
@@ -224,30 +225,27 @@ static void arm_listener(struct ksock *ks)
 	struct ksock_uring *u = ks->uring;
 	struct io_uring_sqe *sqe;
 
-	if (!u->listener_wanted || u->listener_armed)
+	if (u->listener_armed)
 		return;
 	sqe = new_operation(ks);
 	if (!sqe) {
 		u->behind = true;
 		return;
 	}
-	io_uring_prep_poll_add(sqe, ks->listen_fd, POLLIN);
-	sqe->user_data = user_data(u->listener_generation, LISTENER, 0);
+	io_uring_prep_poll_add(sqe, u->listener_epoll, POLLIN);
+	sqe->user_data = user_data(0, LISTENER, 0);
 	u->listener_armed = true;
 }
 
-/* A poll that is not cancelled for want of room ends by itself, and is of an earlier generation then. */
+/* By way of an epoll descriptor, which does not keep the listening socket open. A poll of the socket itself would: a
+ * process that is killed would have gone before the kernel frees its port, and the next one would not get it. */
 static int uring_watch_listener(struct ksock *ks, bool on)
 {
-	struct ksock_uring *u = ks->uring;
+	struct epoll_event event = { .events = EPOLLIN };
 
-	u->listener_wanted = on;
-	if (on) {
-		arm_listener(ks);
-	} else if (u->listener_armed) {
-		cancel_operation(ks, user_data(u->listener_generation++, LISTENER, 0));
-		u->listener_armed = false;
-	}
+	if (epoll_ctl(ks->uring->listener_epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, ks->listen_fd, &event) < 0)
+		return -errno;
+	arm_listener(ks);
 	return 0;
 }
 
@@ -277,8 +275,6 @@ static void receive_ended(struct ksock_conn *conn, int result)
 			ksock_finish(conn);
 		break;
 	case -ENOBUFS:
-		conn->ks->counters.no_mbuf += conn->ks->buffers == 0;
-		break;
 	case -EAGAIN:
 	case -EINTR:
 	case -ECANCELED:
@@ -343,10 +339,9 @@ static unsigned take_completion(struct ksock *ks, const struct io_uring_cqe *cqe
 		return 0;
 	}
 	if (kind == LISTENER) {
-		if (generation != u->listener_generation || !u->listener_armed)
-			return 0;
 		u->listener_armed = false;
-		ksock_accept(ks);
+		if (ks->listens)
+			ksock_accept(ks);
 		arm_listener(ks);
 		return 1;
 	}
@@ -367,8 +362,10 @@ static void catch_up(struct ksock *ks)
 	struct ksock_uring *u = ks->uring;
 	struct ksock_conn *conn;
 
-	if (ks->buffers == 0)
+	if (ks->buffers == 0) {
+		ks->counters.no_mbuf++;
 		return; /* an mbuf comes back when a request was answered */
+	}
 	u->behind = false;
 	TAILQ_FOREACH(conn, &ks->open, by_age)
 	uring_watch(conn);
@@ -522,6 +519,9 @@ static int uring_open(struct ksock *ks)
 	if (!ks->uring)
 		return -ENOMEM;
 	ks->uring->wake_fd = -1;
+	ks->uring->listener_epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (ks->uring->listener_epoll < 0)
+		return -errno;
 	status = io_uring_queue_init_params(SUBMISSIONS, &ks->uring->ring, &params);
 	if (status < 0)
 		return status;
@@ -554,6 +554,8 @@ static void uring_close(struct ksock *ks)
 	}
 	for (unsigned id = 0; u->mbufs && id < u->buffers_size; id++)
 		rte_pktmbuf_free(u->mbufs[id]); /* of NULL, too */
+	if (u->listener_epoll >= 0)
+		close(u->listener_epoll);
 	free(u->buffers);
 	free(u->mbufs);
 	free(u->free_ids);
