@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primary's side. Each reactor writes its stream into a ring, as for a journal. This thread sends the contents of
- * the rings, after a snapshot of each reactor, and moves a ring's tail when the standby has it. While a standby has
- * everything, changes are made only under a lease, which its answers to pings renew: it does not take over before a
- * lease has passed since its last answer.
+ * The primary's side. Each reactor writes its stream into a ring, as for a journal. This thread sends what is in
+ * the rings after a snapshot of each reactor, and moves a ring's tail when the standby has it. While a standby has everything,
+ * changes are made only under a lease, which its answers to pings renew: it takes over a lease after the last of them.
  */
 #include <errno.h>
 #include <inttypes.h>
