@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primary's side. Each reactor writes its stream into a ring, as for a journal. This thread sends what is in
- * the rings after a snapshot of each reactor, and moves a ring's tail when the standby has it. While a standby has everything,
- * changes are made only under a lease, which its answers to pings renew: it takes over a lease after the last of them.
+ * The primary's side. Its thread sends each reactor's stream, after a snapshot, and moves a ring's tail when the standby
+ * has it. While a standby has everything, changes need a lease, which its answers renew: it takes over a lease later.
  */
 #include <errno.h>
 #include <inttypes.h>
