@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The primary's side. Its thread sends each reactor's stream, after a snapshot, and moves a ring's tail when the standby
+ * The primary's side. Its thread sends each reactor's stream, after a snapshot, and moves its tail when the standby
  * has it. While a standby has everything, changes need a lease, which its answers renew: it takes over a lease later.
  */
 #include <errno.h>
