@@ -53,7 +53,7 @@ struct ksock_uring {
 	bool behind;
 	int listener_epoll; /* the listening socket is in it while it is watched */
 	bool listener_armed;
-	int wake_fd; /* that is watched; -1: none */
+	int wake_fd;	    /* that is watched; -1: none */
 	struct send *sends; /* the kernel reads them when they are submitted */
 	unsigned sends_count;
 };
