@@ -41,6 +41,7 @@ void ksock_end(struct ksock_conn *conn, int reason, bool reset)
 	close(conn->fd);
 	TAILQ_REMOVE(&ks->open, conn, by_age);
 	ks->open_count--;
+	ks->unread -= conn->unread;
 	--*conn->crowd;
 	conn->state = KSOCK_FREE;
 	conn->listed = 0;
@@ -101,8 +102,10 @@ static void conn_consumed(struct tcp_conn *c, uint32_t bytes)
 {
 	struct ksock_conn *conn = ksock_own(c);
 
-	conn->unread -= bytes < conn->unread ? bytes : conn->unread;
-	if (conn->paused && conn->unread <= conn->ks->window / 2) {
+	bytes = RTE_MIN(bytes, conn->unread);
+	conn->unread -= bytes;
+	conn->ks->unread -= bytes;
+	if (conn->paused && conn->unread <= ksock_window(conn->ks) / 2) {
 		conn->paused = 0;
 		conn->ks->io->watch(conn);
 	}

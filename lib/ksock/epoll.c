@@ -121,7 +121,7 @@ static void deliver_read(struct ksock_conn *conn, size_t bytes)
 static unsigned read_pieces(struct ksock_conn *conn, struct iovec *pieces)
 {
 	const struct ksock_epoll *e = conn->ks->epoll;
-	size_t room = conn->ks->window - conn->unread;
+	size_t room = ksock_window(conn->ks) - conn->unread;
 	unsigned n = 0;
 
 	for (; n < e->spares && room; n++) {

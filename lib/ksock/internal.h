@@ -21,7 +21,8 @@ enum {
 	KSOCK_ACCEPT_PAUSE_MS = 100, /* pause after there was no descriptor for a connection */
 	/* a connection that was silent for less is not closed for one of an address with as many */
 	KSOCK_IDLE_MIN_MS = 10000,
-	KSOCK_LOOKS = 64, /* connections examined each time that no place is free */
+	KSOCK_LOOKS = 64,	/* connections examined each time that no place is free */
+	KSOCK_UNREAD_SHARE = 8, /* if one in so many mbufs of the pool waits unread, windows are small */
 };
 
 enum ksock_state { KSOCK_FREE, KSOCK_OPEN, KSOCK_CLOSING };
@@ -94,7 +95,9 @@ struct ksock {
 	uint32_t unsent_count, open_count;
 	uint32_t hand; /* where the search for a connection to close continues */
 	struct crowds crowds;
-	uint32_t buffers; /* empty mbufs that wait for data */
+	uint64_t unread;     /* of all connections */
+	uint64_t unread_max; /* from here on connections share it evenly */
+	uint32_t buffers;    /* empty mbufs that wait for data */
 	struct ksock_counters counters;
 };
 
@@ -106,6 +109,24 @@ static inline struct ksock_conn *ksock_own(const struct tcp_conn *conn)
 static inline struct tcp_conn *ksock_foreign(struct ksock_conn *conn)
 {
 	return (struct tcp_conn *)conn;
+}
+
+/* Whether so much waits unread that it must be limited, or it would take the mbufs from the replies. */
+static inline bool ksock_is_tight(const struct ksock *ks)
+{
+	return ks->unread > ks->unread_max;
+}
+
+/* How many bytes of a connection may wait unread. */
+static inline uint32_t ksock_window(const struct ksock *ks)
+{
+	uint64_t part = ks->window;
+
+	if (ksock_is_tight(ks))
+		part = ks->unread_max / ks->open_count;
+	if (part < ks->segment_bytes)
+		part = ks->segment_bytes;
+	return part < ks->window ? (uint32_t)part : ks->window;
 }
 
 /* Whether its input is wanted: the reader keeps up, or what arrives is dropped until the peer closes too. */

@@ -70,6 +70,7 @@ struct ksock *ksock_create(const struct ksock_options *o, struct star_error *err
 	ks->listen_fd = -1;
 	ks->segment_bytes = (uint16_t)(rte_pktmbuf_data_room_size(o->pool) - RTE_PKTMBUF_HEADROOM);
 	ks->window = o->receive_window_bytes;
+	ks->unread_max = (uint64_t)o->pool->size * ks->segment_bytes / KSOCK_UNREAD_SHARE;
 	ks->user_timeout_ms = o->user_timeout_ms;
 	ks->keepalive_s = o->keepalive_s;
 	ks->connections_max = o->connections_max;

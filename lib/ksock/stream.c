@@ -14,6 +14,7 @@ void ksock_count_read(struct ksock_conn *conn, size_t bytes)
 	ks->counters.bytes_in += bytes;
 	conn->bytes_in += bytes;
 	conn->unread += (uint32_t)bytes;
+	ks->unread += bytes;
 	conn->received_ns = ks->now_ns;
 	TAILQ_REMOVE(&ks->open, conn, by_age);
 	TAILQ_INSERT_TAIL(&ks->open, conn, by_age);
@@ -31,7 +32,7 @@ void ksock_deliver(struct ksock_conn *conn, uint32_t generation, struct rte_mbuf
 
 bool ksock_has_window(struct ksock_conn *conn)
 {
-	if (conn->unread < conn->ks->window)
+	if (conn->unread < ksock_window(conn->ks))
 		return true;
 	conn->paused = 1;
 	conn->ks->io->watch(conn);

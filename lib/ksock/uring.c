@@ -158,7 +158,11 @@ static void arm(struct ksock_conn *conn, unsigned kind)
 		return;
 	}
 	if (kind == RECEIVE) {
-		io_uring_prep_recv_multishot(sqe, conn->fd, NULL, 0, 0);
+		/* One mbuf, or as many as the kernel has. */
+		if (unlikely(ksock_is_tight(conn->ks)))
+			io_uring_prep_recv(sqe, conn->fd, NULL, conn->ks->segment_bytes, 0);
+		else
+			io_uring_prep_recv_multishot(sqe, conn->fd, NULL, 0, 0);
 		sqe->flags |= IOSQE_BUFFER_SELECT;
 		sqe->buf_group = BUFFER_GROUP;
 	} else {
