@@ -42,6 +42,8 @@ void ksock_end(struct ksock_conn *conn, int reason, bool reset)
 	TAILQ_REMOVE(&ks->open, conn, by_age);
 	ks->open_count--;
 	ks->unread -= conn->unread;
+	conn->unread = 0;
+	conn->paused = 0;
 	--*conn->crowd;
 	conn->state = KSOCK_FREE;
 	conn->listed = 0;
