@@ -175,8 +175,7 @@ static void look_at_restore_id(const struct control *control, const json_t *figu
 	else
 		add(notes,
 		    "checkpoint.restore_id = %u is still configured: remove it, or this node goes back to that "
-		    "checkpoint "
-		    "at its next start",
+		    "checkpoint at its next start",
 		    id);
 }
 

@@ -17,6 +17,17 @@ void ksock_will_send(struct ksock_conn *conn)
 	TAILQ_INSERT_TAIL(&conn->ks->unsent, conn, to_send);
 }
 
+void ksock_free_queue(struct rte_mbuf *m)
+{
+	while (m) {
+		struct rte_mbuf *next = m->next;
+
+		m->next = NULL;
+		rte_pktmbuf_free(m);
+		m = next;
+	}
+}
+
 void ksock_end(struct ksock_conn *conn, int reason, bool reset)
 {
 	const struct linger at_once = { .l_onoff = 1 };
@@ -28,13 +39,7 @@ void ksock_end(struct ksock_conn *conn, int reason, bool reset)
 		TAILQ_REMOVE(&ks->unsent, conn, to_send);
 		ks->unsent_count--;
 	}
-	while (conn->head) {
-		struct rte_mbuf *next = conn->head->next;
-
-		conn->head->next = NULL;
-		rte_pktmbuf_free(conn->head);
-		conn->head = next;
-	}
+	ksock_free_queue(conn->head);
 	if (reset)
 		setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	ks->io->remove(conn);
@@ -48,7 +53,7 @@ void ksock_end(struct ksock_conn *conn, int reason, bool reset)
 	conn->state = KSOCK_FREE;
 	conn->listed = 0;
 	conn->fd = -1;
-	conn->tail = NULL;
+	conn->head = conn->tail = NULL;
 	conn->generation++;
 	TAILQ_INSERT_TAIL(&ks->free, conn, by_age);
 	if (user)

@@ -6,9 +6,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "ksock/internal.h"
 
 enum {
@@ -232,7 +232,7 @@ static void epoll_transmit(struct ksock *ks)
 
 static void epoll_sleep(struct ksock *ks, int wake_fd, uint64_t ns)
 {
-	const struct timespec timeout = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+	const struct timespec timeout = clock_timespec(ns);
 	struct pollfd fds[] = { { .fd = wake_fd, .events = POLLIN }, { .fd = ks->epoll->fd, .events = POLLIN } };
 
 	if (ppoll(fds, RTE_DIM(fds), &timeout, NULL) > 0 && fds[0].revents & POLLIN)

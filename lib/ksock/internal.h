@@ -75,6 +75,7 @@ struct ksock_io {
 
 struct ksock {
 	const struct ksock_io *io;
+	int io_refused;		   /* with KSOCK_IO_AUTO: why it is not io_uring, a negative errno */
 	struct ksock_epoll *epoll; /* one of these two, which is the io's */
 	struct ksock_uring *uring;
 	struct rte_mempool *pool;
@@ -97,7 +98,7 @@ struct ksock {
 	struct crowds crowds;
 	uint64_t unread;     /* of all connections */
 	uint64_t unread_max; /* from here on connections share it evenly */
-	uint32_t buffers;    /* empty mbufs that wait for data */
+	uint32_t buffers;    /* empty mbufs that the kernel has */
 	struct ksock_counters counters;
 };
 
@@ -148,13 +149,13 @@ static inline struct ksock_conn *ksock_find(const struct ksock *ks, uint32_t ind
 	return conn->state != KSOCK_FREE && conn->generation == generation ? conn : NULL;
 }
 
-/* Somebody else's write to the event descriptor is taken note of. */
+/* Clears the event descriptor after a write by another thread. */
 static inline void ksock_read_wake(int wake_fd)
 {
 	uint64_t count;
 
 	if (read(wake_fd, &count, sizeof(count)) < 0)
-		return; /* taken already */
+		return; /* it is clear already */
 }
 
 /* epoll.c, uring.c */
@@ -164,6 +165,8 @@ extern const struct ksock_io ksock_io_epoll, ksock_io_uring;
 /* Has the next ksock_transmit send for it, or close it. */
 void ksock_will_send(struct ksock_conn *conn);
 void ksock_read_address(const struct sockaddr_storage *from, struct net_address *address, uint16_t *port);
+/* Frees the mbufs of a queue, each of which has one segment. */
+void ksock_free_queue(struct rte_mbuf *m);
 /* Closes it (reset: with a RST), frees its slot, and calls the handler's `closed`. */
 void ksock_end(struct ksock_conn *conn, int reason, bool reset);
 

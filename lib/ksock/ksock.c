@@ -46,6 +46,7 @@ static int open_io(struct ksock *ks, enum ksock_io_choice choice, struct star_er
 				      "kernel.io_uring_disabled and the container must allow it; with "
 				      "network.sockets = \"auto\" the node uses epoll then",
 				      strerror(-status));
+	ks->io_refused = status;
 	status = open_as(ks, &ksock_io_epoll);
 	if (status < 0)
 		star_error_set(err, status, "the kernel gives no epoll descriptor: %s", strerror(-status));
@@ -89,17 +90,6 @@ struct ksock *ksock_create(const struct ksock_options *o, struct star_error *err
 	return ks;
 }
 
-static void free_queue(struct rte_mbuf *m)
-{
-	while (m) {
-		struct rte_mbuf *next = m->next;
-
-		m->next = NULL;
-		rte_pktmbuf_free(m);
-		m = next;
-	}
-}
-
 void ksock_destroy(struct ksock *ks)
 {
 	if (!ks)
@@ -112,7 +102,7 @@ void ksock_destroy(struct ksock *ks)
 		if (conn->state == KSOCK_FREE)
 			continue;
 		wheel_cancel(ks->wheel, &conn->close_timer);
-		free_queue(conn->head);
+		ksock_free_queue(conn->head);
 		close(conn->fd);
 	}
 	wheel_cancel(ks->wheel, &ks->accept_timer);
@@ -130,6 +120,11 @@ void ksock_sleep(struct ksock *ks, int wake_fd, uint64_t ns)
 const char *ksock_io_name(const struct ksock *ks)
 {
 	return ks->io->name;
+}
+
+int ksock_io_refused(const struct ksock *ks)
+{
+	return ks->io_refused;
 }
 
 unsigned ksock_receive(struct ksock *ks, uint64_t now_ns)

@@ -50,15 +50,13 @@ struct ksock_counters {
 /* How a reactor waits for its sockets, reads and writes them. AUTO: io_uring where the kernel allows it, else epoll. */
 enum ksock_io_choice { KSOCK_IO_AUTO, KSOCK_IO_EPOLL, KSOCK_IO_URING };
 
-enum { KSOCK_OVERSHOOT = 256 };
-
 struct ksock_options {
 	enum ksock_io_choice io;
 	struct rte_mempool *pool;
 	const char *host; /* a numeric address that the kernel has on an interface: 127.0.0.1, ::1, 192.0.2.1 */
 	uint32_t connections_max;
 	/* Bytes that a connection may have received and not consumed. io_uring delivers what the kernel has read before
-	 * it knew: up to KSOCK_OVERSHOOT mbufs more. */
+	 * it is told to stop: at most twice as many mbufs more as it has (ksock_buffers). */
 	uint32_t receive_window_bytes;
 	uint32_t user_timeout_ms; /* unacknowledged data for so long ends a connection; 0: the kernel's default */
 	uint32_t keepalive_s;	  /* 0: none */
@@ -84,11 +82,15 @@ extern const struct rpc_transport ksock_transport;
  * written, or ns nanoseconds are over; sometimes for less. What was written to wake_fd is read. */
 void ksock_sleep(struct ksock *ks, int wake_fd, uint64_t ns);
 
-/* How many empty mbufs wait for data, approximately. Any thread. */
+/* How many empty mbufs the kernel has: with io_uring 32, or one per connection, and at most an eighth of the pool.
+ * Approximate. Any thread. */
 unsigned ksock_buffers(const struct ksock *ks);
 
 /* "io_uring" or "epoll". Any thread. */
 const char *ksock_io_name(const struct ksock *ks);
+
+/* Why it is not io_uring, although that was wanted if possible: a negative errno; otherwise 0. Any thread. */
+int ksock_io_refused(const struct ksock *ks);
 
 /* Accepts connections, and receives from each ready one. Returns a measure of the work done; 0: nothing was ready. */
 unsigned ksock_receive(struct ksock *ks, uint64_t now_ns);

@@ -92,7 +92,7 @@ static struct io_uring_sqe *new_operation(struct ksock *ks)
 	return io_uring_get_sqe(&ks->uring->ring);
 }
 
-/* False: the kernel will not be asked. */
+/* False: there is no room to ask the kernel. */
 static bool cancel_operation(struct ksock *ks, uint64_t what)
 {
 	struct io_uring_sqe *sqe = new_operation(ks);
@@ -360,7 +360,7 @@ static unsigned take_completion(struct ksock *ks, const struct io_uring_cqe *cqe
 	return kind != SEND;
 }
 
-/* What could not be asked for earlier. */
+/* Submits what could not be submitted earlier. */
 static void catch_up(struct ksock *ks)
 {
 	struct ksock_uring *u = ks->uring;
@@ -372,7 +372,9 @@ static void catch_up(struct ksock *ks)
 	}
 	u->behind = false;
 	TAILQ_FOREACH(conn, &ks->open, by_age)
-	uring_watch(conn);
+	{
+		uring_watch(conn);
+	}
 	arm_listener(ks);
 }
 

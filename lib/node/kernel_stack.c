@@ -49,11 +49,12 @@ unsigned node_mbufs_used(const struct shard *shard)
 
 void node_tell_sockets(const struct shard *shard)
 {
-	const char *io = ksock_io_name(shard->sockets);
-	const bool lacking = shard->node->config->sockets == CONFIG_SOCKETS_AUTO && strcmp(io, "io_uring") != 0;
+	const int refused = ksock_io_refused(shard->sockets);
 
-	log_info("kernel sockets by %s%s", io,
-		 lacking ? ": the kernel is older than 6.1, or does not allow io_uring (network.sockets)" : "");
+	if (refused)
+		log_info("kernel sockets by epoll: no io_uring (%s); see network.sockets", strerror(-refused));
+	else
+		log_info("kernel sockets by %s", ksock_io_name(shard->sockets));
 }
 
 void node_shard_explain_sockets(const struct shard *shard, struct star_error *err)

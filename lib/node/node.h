@@ -146,7 +146,7 @@ int node_shard_add_sockets(struct shard *shard, struct star_error *err);
 /* Packet buffers in use, about: their number changes meanwhile, and so do the pool's caches. Those that only wait for
  * data from the kernel are not counted. Any thread. */
 unsigned node_mbufs_used(const struct shard *shard);
-/* Logs how the sockets are used. */
+/* Logs how a reactor's sockets are used. */
 void node_tell_sockets(const struct shard *shard);
 /* Explains to the operator why it could not listen; err has the code. */
 void node_shard_explain_sockets(const struct shard *shard, struct star_error *err);

@@ -105,8 +105,7 @@ void reactor_idle_sleep(struct reactor *r)
 		r->stats.sleeps++;
 		r->ops.sleep(r->ops.ctx, r->event_fd, sleep_ns);
 	} else if (sleep_ns) {
-		const struct timespec timeout = { .tv_sec = (time_t)(sleep_ns / 1000000000),
-						  .tv_nsec = (long)(sleep_ns % 1000000000) };
+		const struct timespec timeout = clock_timespec(sleep_ns);
 
 		r->stats.sleeps++;
 		ppoll(fds, count, &timeout, NULL);
