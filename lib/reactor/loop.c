@@ -169,6 +169,8 @@ static void run_turns(struct reactor *r)
 	}
 	/* Nothing is posted after the stop; messages posted before are run. */
 	run_messages(r, MAILBOX_RING);
+	if (r->ops.end)
+		r->ops.end(r->ops.ctx);
 	reactor_transmit_all(r, NULL);
 	reactor_hand_over_reclaim(r);
 }
