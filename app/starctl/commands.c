@@ -188,33 +188,27 @@ static struct config_address_text address_text(const struct config_address *addr
 	return config_show(address->host, address->port);
 }
 
-/* A map has no roles. A data address that only the kernel can own is good for a worker, and wrong for a PS task: it is
- * pointed out, and a map without any other cannot serve a cluster. */
+/* A map has no roles. A loopback address is right for a worker, and for a PS task on the kernel's sockets; no task can
+ * have another one that only the kernel owns. */
 static int check_owners(const struct config_endpoint *endpoints, uint32_t count, const char *file, FILE *out,
 			struct star_error *err)
 {
-	uint32_t kernels = 0;
-
 	for (uint32_t i = 0; i < count; i++) {
 		const struct config_endpoint *e = &endpoints[i];
 		const char *why = config_address_kernel_owned(e->data.host);
 
-		if (!why)
-			continue;
-		kernels++;
-		if (out)
+		if (why && strcmp(why, "loopback") != 0)
+			return star_error_set(err, -EINVAL,
+					      "%s: the data address %s of %s is %s: write an address that the node's "
+					      "machine or port has, as in %s=198.18.0.1:%u",
+					      file, address_text(&e->data).text, address_text(&e->control).text, why,
+					      address_text(&e->control).text, e->data.port);
+		if (why && out)
 			fprintf(out,
-				"note: the data address %s of %s is the kernel's (%s): good for a worker, refused for "
-				"a PS task, which needs one of its own, as in %s=198.18.0.1:%u\n",
-				address_text(&e->data).text, address_text(&e->control).text, why,
-				address_text(&e->control).text, e->data.port);
+				"note: the data address %s of %s is %s: a PS task can have it with network.stack = "
+				"\"kernel\", but not with DPDK's ports\n",
+				address_text(&e->data).text, address_text(&e->control).text, why);
 	}
-	if (count && kernels == count)
-		return star_error_set(
-			err, -EINVAL,
-			"%s: every data address is the kernel's, so no entry can be that of a PS task; a data "
-			"address belongs to the appliance, as in %s=198.18.0.1:%u",
-			file, address_text(&endpoints[0].control).text, endpoints[0].data.port);
 	return 0;
 }
 
