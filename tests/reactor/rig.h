@@ -39,7 +39,7 @@ struct rig_node {
 	uint64_t housekeeping; /* and of what is done at a turn's end */
 	uint64_t sent,
 		ended; /* turns that were told when their transmit burst ended, and when; read by the test's thread */
-	uint64_t ends;	   /* calls of end on the reactor's thread */
+	uint64_t ends; /* calls of end on the reactor's thread */
 	uint64_t received; /* read by the test's thread */
 	uint64_t before;   /* of them before this turn */
 	uint64_t turn_max; /* the most in one turn; read by the test's thread */
