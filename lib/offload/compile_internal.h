@@ -4,7 +4,7 @@
 #define OFFLOAD_COMPILE_INTERNAL_H
 
 #include "offload/compile.h"
-#include "offload/ops.h"
+#include "offload/ps_ops.h"
 #include "offload/template.h"
 
 /* A component that is being compiled. */
