@@ -388,7 +388,7 @@ static int pool(struct compile_build *b, int rows, int segments, uint32_t index,
 	return COMPILE_NOT_MADE;
 }
 
-/* Sums and means: over a row, or over neighbouring ids. */
+/* Reductions of a row; sums and means also over neighbouring ids. */
 static int rows_reduce(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
@@ -400,7 +400,7 @@ static int rows_reduce(struct compile_build *b)
 
 	if (rows < 0)
 		return rows;
-	if (from) {
+	if (from && (node->op == GRAPH_SUM || node->op == GRAPH_MEAN)) {
 		const int segments = neighbours_feed(b, from, &index);
 
 		return segments < 0 ? segments : pool(b, rows, segments, index, how);

@@ -109,22 +109,19 @@ static bool is_rowwise(const struct moving *m, const struct graph_node *node, ui
 	return true;
 }
 
-/* The dimensions of a sum, mean or greatest, as bits; 0: all of them. */
+/* The dimensions of a reduction, as bits; 0: all of them, or it is none. */
 static unsigned axes_of(const struct moving *m, const struct graph_node *node)
 {
 	const struct graph_attr *axes = graph_attr(node, "axes");
 	const unsigned ndim = graph_type(m->cutter->graph, node->inputs[0])->shape.ndim;
 	unsigned bits = 0;
 
-	if ((node->op != GRAPH_SUM && node->op != GRAPH_MEAN && node->op != GRAPH_REDUCE_MAX) || !axes ||
-	    axes->kind != GRAPH_INTS)
-		return 0;
-	for (uint32_t i = 0; i < axes->ints_count; i++)
+	for (uint32_t i = 0; axes && i < axes->ints_count; i++)
 		bits |= 1U << (axes->ints[i] < 0 ? axes->ints[i] + ndim : axes->ints[i]);
 	return bits;
 }
 
-/* A sum, mean or greatest over dimensions that are all within a row. */
+/* A reduction over dimensions that are all within a row. */
 static bool is_within_rows(const struct moving *m, const struct graph_node *node)
 {
 	const unsigned axes = axes_of(m, node), lead = m->lead[node->inputs[0].node];
@@ -145,7 +142,7 @@ static bool is_neighbours(const struct moving *m, const struct graph_node *node)
 	const unsigned axes = axes_of(m, node), lead = m->lead[node->inputs[0].node];
 	unsigned from = 1;
 
-	if (!are_looked_up(m, rows) || node->op == GRAPH_REDUCE_MAX)
+	if (!are_looked_up(m, rows) || (node->op != GRAPH_SUM && node->op != GRAPH_MEAN))
 		return false;
 	while (from < lead && axes != (1U << lead) - (1U << from))
 		from++;

@@ -21,7 +21,7 @@
 	X(what_holds_can_be_compiled) \
 	/* ps_bits.c */ \
 	X(programs_steps_have_the_bits_of_workers) \
-	X(sums_of_rows_have_the_bits_of_workers) \
+	X(reductions_of_rows_have_the_bits_of_workers) \
 	X(sums_of_variables_have_the_bits_of_workers) \
 	X(outer_products_have_the_bits_of_workers) \
 	/* cuts_random.c */ \
