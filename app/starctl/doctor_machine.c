@@ -54,8 +54,10 @@ static void look_at_hugepages(struct doctor *doctor)
 			    "%" PRIu64 " MiB, of which %" PRIu64 " MiB are free%s", total, free_mib,
 			    total ? "" : "; a node on a NIC of its own is faster with some");
 	else if (doctor->running)
-		doctor_find(doctor, "hugepages", DOCTOR_OK, NULL, "%" PRIu64 " MiB; the node runs, and has its own",
-			    total);
+		doctor_find(doctor, "hugepages", DOCTOR_OK, NULL,
+			    "%" PRIu64 " MiB, of which %" PRIu64 " MiB are free; the node runs already (starctl health "
+			    "says whether it has some)",
+			    total, free_mib);
 	else if (free_mib >= needed)
 		doctor_find(doctor, "hugepages", DOCTOR_OK, NULL,
 			    "%" PRIu64 " MiB are free; the node takes some %" PRIu64 " MiB", free_mib, needed);

@@ -82,7 +82,7 @@ static const char *const shown_members[] = { "name",	   "job",     "task",	   "v
 					     "uptime_s",   "control", "data",	   "incarnation", "epoch",
 					     "partitions", "objects", "hugepages", "polling",	  "cluster_reactors",
 					     "nodes",	   "leader",  "ports",	   "reactors",	  "control_plane",
-					     "security",   NULL };
+					     "security",   "process", NULL };
 
 /* An array of plain values can stand in one place, parted by commas. */
 static bool is_plain_list(const json_t *value)
