@@ -150,7 +150,7 @@ test:
 	$(call packages,test)
 	$(call build,all $(BINARIES_test) $(filter-out $(BUILD)/bench/%,$(BINARIES_tool)))
 	$(Q)scripts/run-tests --build $(BUILD) $(if $(AGAIN),--again) $(addprefix --unit ,$(BINARIES_test)) $(TESTS)
-#: soak       the same with as much of everything as the issues ask for: hours; TESTS="net kernel-peer" runs some
+#: soak       the same tests in their long forms, and those that are too long for `make test`: hours; TESTS="net kernel-peer" runs some
 soak: export STAR_SOAK := 1
 soak: test $(if $(TESTS),,test-fuzz)
 #: chaos      kill, stop and cut off workers and nodes, pairs and journals, RUNS=n times of each kind (200), from SEED=n (1)
