@@ -71,14 +71,13 @@ static unsigned receive_port(struct reactor *r, const struct port *port, uint64_
 
 static unsigned receive(struct reactor *r, uint64_t now_ns)
 {
+	const unsigned polled = r->ops.poll ? r->ops.poll(r->ops.ctx, now_ns) : 0;
 	unsigned received = 0;
 
-	if (r->ops.poll)
-		received = r->ops.poll(r->ops.ctx, now_ns);
 	for (unsigned i = 0; i < r->ports_count; i++)
 		received += receive_port(r, r->ports[i], now_ns);
 	r->stats.received += received;
-	return received;
+	return polled + received;
 }
 
 static unsigned run_messages(struct reactor *r, unsigned max)
