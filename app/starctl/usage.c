@@ -389,15 +389,21 @@ static void print_options(FILE *out)
 	fprintf(out, "  %-24s %s\n", "--", "end of the options; not needed before negative keys");
 }
 
+/* A longer command has its summary on the next line. */
+enum { COMMAND_COLUMNS = 35 };
+
 void print_usage(FILE *out)
 {
 	fprintf(out, "starctl administers a StarServer node.\n\n"
-		     "Usage: starctl [--socket PATH | --address HOST:PORT] [--json] COMMAND\n\nCommands:\n");
+		     "Usage: starctl [--socket PATH | --address HOST:PORT] [--key FILE] [--json] COMMAND\n\nCommands:\n");
 	for (const struct command *c = starctl_commands; c->name; c++) {
 		char text[64];
 
 		snprintf(text, sizeof(text), "%s %s", c->name, c->arguments);
-		fprintf(out, "  %-35s %s\n", text, c->summary);
+		if (strlen(text) < COMMAND_COLUMNS)
+			fprintf(out, "  %-*s %s\n", COMMAND_COLUMNS, text, c->summary);
+		else
+			fprintf(out, "  %s\n  %-*s %s\n", text, COMMAND_COLUMNS, "", c->summary);
 	}
 	print_options(out);
 	fprintf(out, "\nExit status: 0 done; 1 the node cannot be reached or answered with an error; 2 wrong usage or "

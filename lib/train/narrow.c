@@ -42,7 +42,7 @@ void train_narrow_set(struct narrow_rows *narrow, unsigned wire, const struct gr
 			dtype_row_bytes(wire, narrow->dim);
 }
 
-void train_narrow_go(const struct narrow_rows *narrow, struct narrow_call *call, struct star_op *op)
+void train_narrow_to_wire(const struct narrow_rows *narrow, struct narrow_call *call, struct star_op *op)
 {
 	const uint64_t bytes = dtype_row_bytes(narrow->dtype, narrow->dim);
 	const float *rows = op->values;
@@ -59,7 +59,7 @@ void train_narrow_go(const struct narrow_rows *narrow, struct narrow_call *call,
 	op->dtype = dtype_name(narrow->dtype);
 }
 
-void train_narrow_come(const struct narrow_rows *narrow, const struct narrow_call *call)
+void train_narrow_from_wire(const struct narrow_rows *narrow, const struct narrow_call *call)
 {
 	const uint64_t bytes = dtype_row_bytes(narrow->dtype, narrow->dim);
 

@@ -580,7 +580,7 @@ static int start_remote_part(void *ctx, const struct graph_ps_call *call, void *
 			go_once(p, call, token, i, op);
 		token->narrow[i].rows = NULL;
 		if (rc > 0 && item->narrow.bytes)
-			train_narrow_go(&item->narrow, &token->narrow[i], op);
+			train_narrow_to_wire(&item->narrow, &token->narrow[i], op);
 		count += (uint32_t)rc;
 	}
 	step = p->each ? 1 : count;
@@ -624,7 +624,7 @@ static int wait_remote_part(void *ctx, const struct graph_ps_call *call, void *g
 		if (token->ran[i])
 			offload_compiled_finish(token->part->items[i].compiled, call, &token->runs[i]);
 		if (token->narrow[i].rows)
-			train_narrow_come(&token->part->items[i].narrow, &token->narrow[i]);
+			train_narrow_from_wire(&token->part->items[i].narrow, &token->narrow[i]);
 		if (token->dedup[i])
 			expand_rows(call, &token->part->items[i].template, token->dedup[i]);
 	}
