@@ -395,7 +395,8 @@ enum { COMMAND_COLUMNS = 35 };
 void print_usage(FILE *out)
 {
 	fprintf(out, "starctl administers a StarServer node.\n\n"
-		     "Usage: starctl [--socket PATH | --address HOST:PORT] [--key FILE] [--json] COMMAND\n\nCommands:\n");
+		     "Usage: starctl [--socket PATH | --address HOST:PORT] [--key FILE] [--json] COMMAND\n\n"
+		     "Commands:\n");
 	for (const struct command *c = starctl_commands; c->name; c++) {
 		char text[64];
 
