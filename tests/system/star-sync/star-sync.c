@@ -10,9 +10,9 @@
  * (index + 1) for each element of w, and for each row of the ids 1, 2 and 10 + index. SUM is that of w's elements as
  * the step read them. Steps in flight have the same feeds. counted: the same, but w's rate halves with each step that
  * tables count, and rows of t live 10 of them; of variables beside it, each with an optimizer or a schedule that goes
- * by the step, SUM is followed by the sum of each. twice: integers, and a table "t2" is updated in two places. shared: and
- * some rows of a variable "s", which share a block. learning: dense layers "d" and a table "e", by adam, of batches of
- * 24 rows, of which each worker takes its share; SUM is the loss.
+ * by the step, SUM is followed by the sum of each. twice: integers, and a table "t2" is updated in two places. shared:
+ * and some rows of a variable "s", which share a block. learning: dense layers "d" and a table "e", by adam, of batches
+ * of 24 rows, of which each worker takes its share; SUM is the loss.
  */
 #include <errno.h>
 #include <stdio.h>
