@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* host is cut off text at the last colon; brackets around an IPv6 literal are taken off. */
+/* The host is the text before the last colon; the brackets of an IPv6 literal are removed. */
 static int split_address(const char *text, char *host, size_t host_size, const char **port, struct star_error *err)
 {
 	const char *colon = strrchr(text, ':');
@@ -44,7 +44,7 @@ int jsonrpc_address_resolve(const char *text, bool passive, struct addrinfo **li
 		return rc;
 	if (passive)
 		hints.ai_flags |= AI_PASSIVE;
-	/* Literals first: they never ask a name server. */
+	/* Literals first, because they need no name server. */
 	rc = getaddrinfo(host, port, &hints, list);
 	if (rc == EAI_NONAME) {
 		hints.ai_flags &= ~AI_NUMERICHOST;

@@ -70,7 +70,7 @@ static char *to_line(json_t *message, size_t *bytes)
 
 static json_t *reply_to(const json_t *id)
 {
-	/* The id is only shared, never changed: the reference count is all that the cast is for. */
+	/* The id is only shared, never changed; the cast is for the reference count. */
 	return json_pack("{s:s, s:o}", "jsonrpc", "2.0", "id", id ? json_incref((json_t *)id) : json_null());
 }
 

@@ -56,7 +56,7 @@ const struct secure_key *secure_keys_of(const struct secure_keys *keys, const ch
 	return current ? current : find_key(keys, principal, true);
 }
 
-/* The first key that a principal has in the list: each counts once. */
+/* Whether this is the principal's first key in the list, so that each principal is counted once. */
 static bool is_first(const struct secure_keys *keys, unsigned i)
 {
 	for (unsigned before = 0; before < i; before++)
@@ -116,7 +116,7 @@ int secure_keys_check_new(const struct secure_keys *keys, const struct secure_ke
 	for (unsigned i = 0; i < keys->count; i++) {
 		const struct secure_key *other = &keys->list[i];
 
-		/* Of two principals with one secret nobody could say which has come. */
+		/* If two principals had one secret, nobody could tell which of them connects. */
 		if (memcmp(other->secret, key->secret, sizeof(key->secret)) == 0)
 			return star_error_set(err, -EINVAL, "\"%s\" has the same secret as \"%s\"", key->principal,
 					      other->principal);

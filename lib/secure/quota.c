@@ -31,7 +31,7 @@ const char *secure_quota_name(enum secure_quota quota)
 	return known[quota].name;
 }
 
-/* Digits and a unit; 0: it is none, or too large. */
+/* Parses digits and a unit; 0: invalid, or too large. */
 static uint64_t read_number(const char *at, size_t n, uint64_t max)
 {
 	uint64_t number = 0;
@@ -75,13 +75,13 @@ void secure_bucket_fill(struct secure_bucket *b, uint64_t a_second, uint64_t now
 		*b = (struct secure_bucket){ .left = (int64_t)a_second, .filled_ns = now_ns ? now_ns : 1 };
 		return;
 	}
-	if (ns / SECOND_NS > 1000000) { /* whatever it owed has been paid */
+	if (ns / SECOND_NS > 1000000) { /* the whole debt has been paid */
 		b->left = (int64_t)a_second;
 		b->filled_ns = now_ns;
 		return;
 	}
 	come = ns / SECOND_NS * a_second + ns % SECOND_NS * a_second / SECOND_NS;
-	/* Parts of one are not lost. */
+	/* The time of an incomplete token is not lost. */
 	b->filled_ns += come / a_second * SECOND_NS + come % a_second * SECOND_NS / a_second;
 	b->left += (int64_t)come;
 	if (b->left > (int64_t)a_second) {

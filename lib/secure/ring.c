@@ -12,7 +12,7 @@ struct secure_ring {
 	struct secure_keys *keys;
 };
 
-/* The node's own principal of a list; NULL with a message. */
+/* The node's own principal in a list; NULL with a message. */
 static const char *own_principal(const struct secure_ring *ring, const struct secure_keys *keys, struct star_error *err)
 {
 	const struct secure_key *key;

@@ -74,7 +74,7 @@ enum wire_opcode {
 	X(NOT_KEPT, 21, "there is no room for what the request is to keep") \
 	X(NO_TICKET, 22, "the node wants a ticket that is good") /* the stream is closed; retry with another ticket */ \
 	X(NOT_ALLOWED, 23, "the key does not have the right") \
-	/* a quota of the key's principal (secure/quota.h) is used up; retry later, but for MEMORY */ \
+	/* a quota of the key's principal (secure/quota.h) is used up; retry later, except for MEMORY */ \
 	X(QUOTA_CONNECTIONS, 24, "the principal has as many connections as its quota allows") \
 	X(QUOTA_SESSIONS, 25, "the principal has as many sessions as its quota allows") \
 	X(QUOTA_IN_FLIGHT, 26, "the principal has as many bytes in flight as its quota allows") \

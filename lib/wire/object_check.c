@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a definition may be: each field, and what goes with what. */
+/* What a definition may be: the range of each field, and which may be combined. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 
 enum { ELEMENTS_LOG2_MAX = 38 };
 
-/* Bytes of the UTF-8 sequence (RFC 3629) at s, or 0 when it is none. Reads no further than a zero byte. */
+/* Returns the length of the UTF-8 sequence (RFC 3629) at s, or 0 if it is invalid. Does not read beyond a zero byte. */
 static unsigned utf8_bytes(const unsigned char *s)
 {
 	unsigned n = 0;
@@ -50,7 +50,7 @@ static int check_name(const char *name, struct star_error *err)
 	return 0;
 }
 
-/* Whole tensor rows a block where they fit, so that a row is never cut; else plain blocks. */
+/* Blocks are whole rows of the tensor if they fit, so that no row is split; otherwise plain blocks. */
 static int check_shape(struct object_spec *spec, struct star_error *err)
 {
 	double elements = 1;
@@ -130,8 +130,8 @@ static bool is_bloom(const struct object_spec *spec)
 	return spec->filter == FILTER_BLOOM;
 }
 
-/* Options that mean something only where `holds`; elsewhere they stand at their defaults. The first that fails is
- * reported, so what a rule presumes stands above it. */
+/* Options that are only allowed where `holds` is true; elsewhere they must have their defaults. The first violation is
+ * reported, so a rule that others presume comes before them. */
 static const struct {
 	const char *option;
 	bool (*holds)(const struct object_spec *spec);
@@ -225,7 +225,7 @@ static bool divides_by_zero(const struct optim_options *o)
 	       !(optim_uses(o->kind, "initial_accumulator") && o->initial_accumulator > 0);
 }
 
-/* What an option that is there needs another one for. */
+/* Checks for options that another option requires. */
 static int check_missing(const struct object_spec *spec, struct star_error *err)
 {
 	const struct {
@@ -248,7 +248,7 @@ static int check_missing(const struct object_spec *spec, struct star_error *err)
 	return 0;
 }
 
-/* A number that the type holds: whole and in its range, or not infinite as float16. */
+/* Whether the type can hold a number: an integer in its range, or, as float16, not infinite. */
 static bool holds(unsigned dtype, float number)
 {
 	static const double limits[] = { [STAR_INT8] = 0x1p7, [STAR_INT32] = 0x1p31, [STAR_INT64] = 0x1p63 };
@@ -259,7 +259,7 @@ static bool holds(unsigned dtype, float number)
 	return dtype_is_real(dtype) || (value == trunc(value) && value >= -limits[dtype] && value < limits[dtype]);
 }
 
-/* What an element type can do. */
+/* Checks the options that an element type does not support. */
 static int check_type(const struct object_spec *spec, struct star_error *err)
 {
 	const char *type = dtype_name(spec->dtype);

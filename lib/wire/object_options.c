@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of options, and what is made of it: defaults, texts, and the reading of star_spec.options. */
+/* The table of options, and what is derived from it: defaults, texts, and the parser of star_spec.options. */
 #include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
@@ -51,7 +51,7 @@ NAME_OF(nonfinite_name, OBJECT_NONFINITES)
 		AT(member), .type = OPTION_NAME, .standard = value, .name_of = names, .text = help \
 	}
 
-static const double any = 3.4028234663852886e38; /* the greatest float32 */
+static const double any = 3.4028234663852886e38; /* the largest float32 */
 
 const struct object_option wire_object_options[] = {
 	NAMED(initializer, wire_object_initializer_name, OBJECT_ZEROS, "first values of a row"),
@@ -160,7 +160,7 @@ unsigned wire_object_option_parse(const struct object_option *option, const char
 
 const char *wire_object_float_text(float number, char text[static OBJECT_OPTION_TEXT])
 {
-	/* In the C locale, whatever the process's own. */
+	/* In the C locale, whatever locale the process uses. */
 	const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
 
 	for (int digits = 1; digits <= 9; digits++) {
@@ -229,7 +229,7 @@ void wire_object_spec_defaults(struct object_spec *spec, unsigned optimizer)
 	spec->optim.kind = (uint8_t)optimizer;
 }
 
-/* By the C locale, whatever the process's own. */
+/* By the C locale, whatever locale the process uses. */
 static int read_option_number(const char *text, double *number)
 {
 	locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -253,7 +253,7 @@ static int read_whole(const char *text, uint64_t *whole)
 	return errno || *end ? -EINVAL : 0;
 }
 
-/* Of a value that stands there as text. What does not fit into the member is caught here, bounds by
+/* Sets an option from text. Values that do not fit into the member are refused here; the other bounds are checked by
  * wire_object_spec_check. */
 static int set_text(const struct object_option *option, struct object_spec *spec, const char *text,
 		    struct star_error *err)

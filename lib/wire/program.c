@@ -9,12 +9,12 @@
 #include "wire/frame.h"
 #include "wire/object.h"
 
-/* A check under way. */
+/* A check in progress. */
 struct check {
 	const struct program *program;
 	struct program_shape *shape;
-	unsigned at;	  /* the node */
-	uint64_t fetched; /* nodes, as bits */
+	unsigned at;	  /* the current node */
+	uint64_t fetched; /* a bit for each node */
 };
 
 static const struct program_node *node_of(const struct check *c, unsigned i)
@@ -44,7 +44,7 @@ static const char *set_shape(struct check *c, unsigned axis, unsigned keys, unsi
 	return NULL;
 }
 
-/* Fields that the node's operation has no use for are 0. */
+/* Fields that the node's operation does not use must be 0. */
 static const char *check_fields(const struct program_node *n, unsigned at)
 {
 	const struct program_op_info *op = wire_program_op(n->op);
@@ -88,7 +88,7 @@ static const char *check_keys(struct check *c, const struct program_node *n)
 	return set_shape(c, PROGRAM_NO_ROWS, s->keys_count++, 0);
 }
 
-/* A place of the entry, which is read or written. */
+/* Checks the place of an entry that a node reads or writes. */
 static const char *check_place(struct check *c, unsigned keys, unsigned place, uint16_t *of)
 {
 	struct program_shape *s = c->shape;
@@ -113,7 +113,7 @@ static const char *check_segment_rows(struct check *c, const struct program_node
 	return set_shape(c, PROGRAM_BY_SEGMENT, 0, n->dim);
 }
 
-/* A feed with something for each key of another one. */
+/* A feed with a row or a number for each key of another feed. */
 static const char *check_aligned(struct check *c, const struct program_node *n)
 {
 	struct program_shape *s = c->shape;
@@ -175,7 +175,7 @@ static const char *check_lookup(struct check *c, const struct program_node *n)
 	return set_shape(c, PROGRAM_BY_KEY, c->shape->values[n->a].keys, node_of(c, n->a)->dim);
 }
 
-/* Rows by key of this node, of the same KEYS feed as another node. */
+/* Whether these are rows by key of the same KEYS feed as another node. */
 static bool goes_with(const struct check *c, unsigned rows, unsigned other)
 {
 	return c->shape->values[rows].axis == PROGRAM_BY_KEY &&
@@ -249,7 +249,7 @@ static const char *check_keep(struct check *c, const struct program_node *n)
 	return why ? why : set_shape(c, PROGRAM_NO_ROWS, 0, 0);
 }
 
-/* Whether elementwise steps may take it. */
+/* Whether elementwise steps may use it. */
 static bool has_rows(const struct check *c, unsigned i)
 {
 	return c->shape->values[i].axis == PROGRAM_BY_KEY || c->shape->values[i].axis == PROGRAM_ONCE;
@@ -340,7 +340,7 @@ enum { OP_ENTRIES = sizeof(op_entries) / sizeof(op_entries[0]) };
 
 const struct program_op_info *wire_program_op(unsigned op)
 {
-	return &op_entries[op < OP_ENTRIES ? op : 0].info; /* 0 is none */
+	return &op_entries[op < OP_ENTRIES ? op : 0].info; /* entry 0 stands for no operation */
 }
 
 unsigned wire_program_op_find(const char *name)
@@ -362,7 +362,7 @@ static const char *check_node(struct check *c)
 	return why ? why : op_entries[n->op].check(c, n);
 }
 
-/* Adds up what the node's rows cost. NULL: it is not too much. */
+/* Adds the cost of the node's rows. NULL: the program's cost is still allowed. */
 static const char *weigh(struct check *c)
 {
 	struct program_shape *s = c->shape;
