@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernel interfaces, as far as net_af_packet and net_af_xdp depend on them. */
+/* Checks of kernel interfaces for net_af_packet and net_af_xdp. */
 #include "port/internal.h"
 
 #include <errno.h>
@@ -16,7 +16,8 @@
 static const struct {
 	uint32_t command;
 	const char *name;
-	bool veth_only; /* matters where the peer is the kernel of this machine, and takes our word for the checksum */
+	bool veth_only; /* only matters if the peer is this machine's kernel, which trusts the checksums of local
+			 * senders */
 } offloads[] = {
 	{ ETHTOOL_GTXCSUM, "tx", true },
 	{ ETHTOOL_GTSO, "tso", true },
@@ -99,7 +100,7 @@ int port_interface_check(const struct config_port *config, unsigned index, struc
 	return ret;
 }
 
-/* By name, as it is now; -1: there is none, or it is another one by now. */
+/* Opens a socket for the interface with this name; -1: there is none, or a different one now. */
 static int open_interface(const struct port *port, struct ifreq *request)
 {
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -118,7 +119,7 @@ bool port_interface_is_there(const struct port *port)
 	const int fd = open_interface(port, &request);
 
 	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE; /* then it is not known */
+		return errno == EMFILE || errno == ENFILE; /* in that case it is unknown */
 	close(fd);
 	return true;
 }
@@ -135,7 +136,7 @@ bool port_interface_link(const struct port *port)
 	up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && request.ifr_flags & IFF_UP;
 	if (up) {
 		up = request.ifr_flags & IFF_RUNNING;
-		/* The flag follows a moment later. Not every driver tells. */
+		/* The flag is updated a moment later. Not every driver reports it. */
 		request.ifr_data = (char *)&carrier;
 		if (ioctl(fd, SIOCETHTOOL, &request) == 0)
 			up = carrier.data != 0;
