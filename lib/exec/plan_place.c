@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is executed in this process and what on PS tasks; what nothing needs is left out; where each value comes from.
- * With a cut its PS parts are the calls; without one, each node that only PS tasks can do is a part of its own.
+ * Decides what is executed in this process and what on PS tasks, omits what nothing needs, and finds where each value
+ * comes from. With a cut, its PS parts are the calls; without one, each node that only PS tasks can execute is a part
+ * of its own.
  */
 #include "exec/plan.h"
 #include "graph/handle.h"
@@ -60,7 +61,7 @@ static int single_parts(struct graph_plan *plan, struct star_error *err)
 	return 0;
 }
 
-/* The cut's parts; a node of no part at all is one that the cut left out. */
+/* The cut's parts; a node in no part is one that the cut omitted. */
 static int cut_parts(struct graph_plan *plan, struct star_error *err)
 {
 	plan->ps_plan.parts = plan->cut->parts;
@@ -135,7 +136,7 @@ static void need(struct graph_plan *plan, uint32_t node)
 		plan->needed[node] = true;
 }
 
-/* Nodes come after what they need, so one pass from the last to the first finds all of it. */
+/* Nodes come after their inputs, so one pass from the last to the first finds everything that is needed. */
 static void find_needed(struct graph_plan *plan)
 {
 	const struct graph *graph = plan->graph;
@@ -201,7 +202,7 @@ static int place_value(struct graph_plan *plan, const struct graph_node *node, u
 	return 0;
 }
 
-/* A value that is needed here is made here or comes from a PS part. */
+/* A value that is needed here is computed here or comes from a PS part. */
 static int check_source(const struct graph_plan *plan, struct graph_value value, const char *by, struct star_error *err)
 {
 	if (plan->values[plan_number(plan, value)].where != PLAN_NOWHERE)

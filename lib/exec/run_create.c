@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a run: all memory that its steps use. */
+/* Creates a run: all memory that its steps use. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void *alloc(struct graph_run *run, uint64_t count, uint64_t size, struct 
 	return memory->data;
 }
 
-/* A plan's runs are numbered; a number that was given back is used again. */
+/* A plan's runs are numbered; the number of a destroyed run is reused. */
 static int take_id(struct graph_run *run, struct star_error *err)
 {
 	struct graph_plan *plan = run->plan;

@@ -9,15 +9,15 @@
 #include <string.h>
 
 struct team {
-	pthread_mutex_t lock; /* of all below but next */
+	pthread_mutex_t lock; /* protects everything below except next */
 	pthread_cond_t begin, end;
-	uint64_t round; /* grows with each thing to do */
+	uint64_t round; /* incremented for each task */
 	uint32_t busy;	/* threads that have not finished this round */
 	bool over;
 	void (*work)(void *context, uint64_t part);
 	void *context;
 	uint64_t parts;
-	_Atomic uint64_t next; /* part that nobody has taken */
+	_Atomic uint64_t next; /* the next part that is not taken */
 	uint32_t threads_count;
 	pthread_t threads[];
 };
