@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a cut is right. Nothing here is shared with the algorithms: it looks at the graph and at the result alone. */
+/* Checks a cut. It shares nothing with the algorithms: it uses the graph and the result alone. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,11 @@ struct checker {
 	const struct graph_cut *cut;
 	struct star_error *err;
 	uint32_t *value_first;
-	uint32_t *part_of;  /* the part that executes a node; of what is copied: the worker's, if it is there */
+	uint32_t *part_of;  /* the part that executes a node; for copied nodes: the worker's, if that has one */
 	uint32_t *executed; /* in how many parts a node is */
-	uint32_t *in_part, *fed, *kept, *before; /* the part (from 1) for which a node, value or part was marked last */
+	uint32_t *in_part, *fed, *kept, *before; /* the part (from 1) for which a node, value or part was last marked */
 	uint32_t *fetched_by;			 /* the part (from 1) that fetches a value */
-	uint8_t *wanted;			 /* a value is needed elsewhere, or a result */
+	uint8_t *wanted;			 /* a value is needed in another part, or is a result */
 	uint32_t *depth;
 };
 
@@ -104,7 +104,7 @@ static int check_all_nodes(const struct checker *c)
 	return 0;
 }
 
-/* ---- what comes in ---- */
+/* ---- inputs of parts ---- */
 
 static int mark_values(const struct checker *c, uint32_t number, const struct graph_value *values, uint32_t count,
 		       uint32_t *mark)
@@ -123,7 +123,7 @@ static int mark_values(const struct checker *c, uint32_t number, const struct gr
 	return 0;
 }
 
-/* One input of a node of the part. Feeds and kept values that are used are counted down. */
+/* Checks an input of a node of the part. Counts down the feeds and kept values that are used. */
 static int check_input(const struct checker *c, uint32_t number, uint32_t v, struct graph_value input, uint32_t *feeds,
 		       uint32_t *kept)
 {
@@ -138,7 +138,7 @@ static int check_input(const struct checker *c, uint32_t number, uint32_t v, str
 	if (c->fed[value] != number + 1 && c->kept[value] != number + 1 && c->fed[value] != UINT32_MAX - number)
 		return wrong(c, number, v, "an input is not there");
 	if (c->fed[value] == UINT32_MAX - number)
-		return 0; /* seen, below */
+		return 0; /* checked below */
 	maker = c->part_of[input.node];
 	if (maker >= number || c->before[maker] != number + 1)
 		return wrong(c, number, v, "it does not wait for an input");
@@ -164,7 +164,7 @@ static int check_controls(const struct checker *c, uint32_t number, const struct
 		const uint32_t u = node->controls[i];
 
 		if (may_be_copied(c, c->graph->nodes[u]))
-			continue; /* nothing is done there */
+			continue; /* handles and constants are not executed there */
 		if (c->part_of[u] != number && c->before[c->part_of[u]] != number + 1)
 			return wrong(c, number, node->id, "it does not wait for a node that a control edge names");
 	}
@@ -208,7 +208,7 @@ static int check_part(const struct checker *c, uint32_t number)
 
 /* ---- the order of stateful nodes ---- */
 
-/* A node that touches a resource, looked for in bodies too. */
+/* A node that uses a resource, also in its bodies. */
 struct touch {
 	const char *name;
 	uint32_t node;
@@ -243,7 +243,7 @@ static int by_touch(const void *a, const void *b)
 	return names ? names : x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Two nodes in program order are in one part, or the later one's waits for the earlier one's, perhaps over others. */
+/* Two nodes in program order are in one part, or the later one's part waits for the earlier one's, directly or not. */
 static bool in_order(const struct checker *c, uint32_t earlier, uint32_t later)
 {
 	const uint32_t a = c->part_of[earlier], b = c->part_of[later];
@@ -259,7 +259,7 @@ static int check_state(const struct checker *c)
 {
 	const uint32_t count = touches_of(c->graph, UINT32_MAX, NULL, 0);
 	struct touch *t = calloc(count + 1, sizeof(*t));
-	uint32_t write = UINT32_MAX; /* the last one of this resource */
+	uint32_t write = UINT32_MAX; /* the last change of this resource */
 	int rc = t ? 0 : star_error_set(c->err, -ENOMEM, "out of memory");
 
 	if (t)
@@ -275,7 +275,7 @@ static int check_state(const struct checker *c)
 			writes |= t[k].writes;
 		if (write != UINT32_MAX && !in_order(c, t[write].node, t[i].node))
 			rc = wrong(c, c->part_of[t[i].node], t[i].node, "it does not wait for a change before it");
-		/* a change waits for all reads since the last one */
+		/* a change waits for all reads since the previous one */
 		for (uint32_t r = i; writes && rc == 0 && r-- > 0 && !strcmp(t[r].name, t[i].name) &&
 				     (write == UINT32_MAX || r > write);)
 			if (!in_order(c, t[r].node, t[i].node))
@@ -288,7 +288,7 @@ static int check_state(const struct checker *c)
 	return rc;
 }
 
-/* ---- what goes out ---- */
+/* ---- outputs of parts ---- */
 
 static int check_fetches(const struct checker *c)
 {
@@ -324,7 +324,7 @@ static int mark_fetches(const struct checker *c, uint32_t number)
 	return 0;
 }
 
-/* Messages are there in the order of parts, what comes before what goes, and have each value once. */
+/* Messages are in the order of parts, inputs before outputs, and have each value once. */
 static int check_messages(const struct checker *c)
 {
 	const struct graph_cut *cut = c->cut;
@@ -358,7 +358,8 @@ static int check_messages(const struct checker *c)
 	return at == cut->messages_count ? 0 : wrong(c, 0, UINT32_MAX, "there are messages of no part");
 }
 
-/* Whether an earlier part of the place was fed the value, or, of segments that have been made wider, those. */
+/* Whether an earlier part of the place was fed the value, or, for segments that were cast to a wider type, the
+ * original. */
 static bool was_brought(const struct checker *c, uint32_t number, struct graph_value value)
 {
 	const struct graph_node *node = c->graph->nodes[value.node];
@@ -373,7 +374,8 @@ static bool was_brought(const struct checker *c, uint32_t number, struct graph_v
 	return false;
 }
 
-/* No byte of what is there, or of which the shape alone is needed; and all are in the sums. */
+/* Nothing is counted for values that are there already, or of which only the shape is needed; and the sums are
+ * correct. */
 static int check_sent(const struct checker *c)
 {
 	uint64_t to_ps = 0, from_ps = 0;

@@ -9,7 +9,7 @@
 
 /* ---- variables and tables ---- */
 
-/* What star_spec has no member for: "beta1=0.8,whole=1". */
+/* The options that are not members of star_spec: "beta1=0.8,whole=1". */
 static int options_text(const struct graph_node *node, char text[static TEMPLATE_OPTIONS_TEXT], struct star_error *err)
 {
 	static const char *const others[] = { "dtype", "shape",	    "dim",  "initializer", "scale",
@@ -26,7 +26,7 @@ static int options_text(const struct graph_node *node, char text[static TEMPLATE
 		for (unsigned k = 0; k < sizeof(others) / sizeof(others[0]); k++)
 			other |= !strcmp(attr->name, others[k]);
 		if (!strcmp(attr->name, "rate") && graph_attr_float(node, "rate", 1) == 0)
-			other = false; /* in star_spec.rate it would be the default */
+			other = false; /* in star_spec.rate it would mean the default */
 		if (other)
 			continue;
 		n = attr->kind == GRAPH_INT ? snprintf(text + used, TEMPLATE_OPTIONS_TEXT - used, "%s%s=%lld", comma,
@@ -81,7 +81,7 @@ static uint32_t find_value(const struct graph_value *values, uint32_t count, str
 	return TEMPLATE_NOT_THERE;
 }
 
-/* The feed that a node's input is, or constant; an error if it is made on the PS task itself. */
+/* The feed or constant that a node's input is; an error if it is computed on the PS task itself. */
 static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
 		   uint32_t input, uint32_t *feed, const struct graph_attr **constant, struct star_error *err)
 {
@@ -105,7 +105,7 @@ bool offload_template_goes_along(const struct graph_part *part, const struct gra
 							   (struct graph_value){ node->id, 0 }) == TEMPLATE_NOT_THERE);
 }
 
-/* Nobody waits for what a pull without a fetch would bring. */
+/* Whether a pull is needed: without a fetch, nothing uses its result. */
 static bool is_needed(const struct request_template *d)
 {
 	return d->op.kind != STAR_PULL || d->fetch != TEMPLATE_NOT_THERE;
@@ -136,7 +136,7 @@ int offload_template_node(const struct graph_ps_plan *plan, const struct graph_p
 	*d = (struct request_template){ .keys = TEMPLATE_NOT_THERE,
 					.values = TEMPLATE_NOT_THERE,
 					.fetch = TEMPLATE_NOT_THERE };
-	/* What takes no handle, or no input at all, is refused below. */
+	/* Nodes without a handle, or without inputs, are refused below. */
 	d->handle = node->inputs_count ? node->inputs[0].node : TEMPLATE_NOT_THERE;
 	if (node->outputs_count)
 		d->fetch = find_value(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 });
@@ -234,7 +234,7 @@ int offload_template_fill(const struct request_template *d, const struct graph_p
 			return 0;
 	}
 	if (values)
-		op->values = (void *)(uintptr_t)data; /* which no push or assign writes to */
+		op->values = (void *)(uintptr_t)data; /* pushes and assigns only read it */
 	else if (op->kind == STAR_PUSH_PULL)
 		op->values = &step->minus_one;
 	if (op->kind == STAR_PUSH_PULL)
