@@ -34,7 +34,7 @@ int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *
 	return 0;
 }
 
-/* A worker's file of the transport by DPDK says where its port is, and neither which worker this is nor of how many. */
+/* A worker's file for the DPDK transport names its port, but neither the worker's index nor the number of workers. */
 static bool names_a_port(const struct session_config *config)
 {
 	return config->ps && !strncmp(config->ps, "dpdk:", 5) && !config->workers;

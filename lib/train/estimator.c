@@ -18,34 +18,34 @@
 #include "train/internal.h"
 #include "train/summary.h"
 
-/* Results of an evaluation; of a prediction the heads follow the first. */
+/* Results of an evaluation; in a prediction, the heads follow the first one. */
 enum { PREDICTIONS, LOSS, GLOBAL_STEP, HEADS, RESULTS = HEADS + ESTIMATOR_HEADS_MAX };
-enum { LOOK_MS = 200 /* an evaluator's, at the global step */ };
+enum { LOOK_MS = 200 /* interval at which an evaluator reads the global step */ };
 
-/* A step in flight. With several of them input functions go on meanwhile, so its feeds are copied. */
+/* A step in flight. If there are several, input functions continue meanwhile, so the step's feeds are copied. */
 struct batch {
 	struct feed_copy {
 		void *bytes;
 		uint64_t room;
-	} * copies; /* by feed */
+	} * copies; /* for each feed */
 	uint64_t examples;
 };
 
 /* A graph and the session that executes it. */
 struct work {
-	struct session_config config; /* the estimator's, with what TF_CONFIG says */
+	struct session_config config; /* the estimator's configuration, completed from TF_CONFIG */
 	struct cluster_spec cluster;
 	struct graph *graph;
 	struct session *session;
 	struct estimator_spec *spec;
 	const char *results[RESULTS];
 	struct graph_tensor *feeds;
-	struct batch batches[SESSION_IN_FLIGHT_MAX]; /* used in turns */
+	struct batch batches[SESSION_IN_FLIGHT_MAX]; /* used in turn */
 	uint32_t at_once;
 	uint64_t begun, ended; /* steps */
 };
 
-/* Loss, where there is one, is result 1. An evaluation is one of a global step, but is no step itself. */
+/* The loss, if there is one, is result 1. An evaluation has the global step as a result, but is not a step itself. */
 static int set_results(struct work *w, enum estimator_mode mode)
 {
 	const struct estimator_spec *spec = w->spec;
@@ -117,7 +117,7 @@ static int build_model(const struct estimator *e, enum estimator_mode mode, stru
 	return graph_error(w->graph, err) < 0 ? err->code : rc;
 }
 
-/* A session that takes no part in training. */
+/* A session that does not take part in training. */
 static struct session_config aside(struct session_config config)
 {
 	config.model_dir = NULL;
@@ -137,7 +137,7 @@ static int begin_work(const struct estimator *e, struct work *w, struct star_err
 	return cluster_spec_take_environment(&w->cluster, &w->config, err);
 }
 
-/* Of a step's feeds, as many as the model has. */
+/* Allocates a step's feeds, as many as the model has. */
 static int make_room(struct work *w, struct star_error *err)
 {
 	const uint32_t feeds = w->spec->feeds_count;
@@ -168,7 +168,7 @@ static int open_work(const struct estimator *e, enum estimator_mode mode, struct
 	if (rc < 0)
 		return rc;
 	config = train ? w->config : aside(w->config);
-	if (session_config_check(&config, err) < 0) /* before its numbers are believed */
+	if (session_config_check(&config, err) < 0) /* before its numbers are used */
 		return err->code;
 	w->at_once = config.steps_in_flight ? config.steps_in_flight : 1;
 	if (make_room(w, err) < 0)
@@ -198,7 +198,7 @@ static int close_work(struct work *w, int rc, struct star_error *err)
 	return rc < 0 ? rc : closed;
 }
 
-/* What is greater than it may be is left to the session, which says so. */
+/* Tensors that are larger than allowed are left to the session, which reports them. */
 static int copy_feeds(struct work *w, struct batch *batch, struct star_error *err)
 {
 	for (uint32_t i = 0; i < w->spec->feeds_count; i++) {
@@ -232,7 +232,7 @@ static int begin_step(struct work *w, struct estimator_input input, struct star_
 
 	if (rc <= 0)
 		return rc;
-	if (w->feeds[0].type.shape.ndim && w->feeds[0].type.shape.dims[0] == 0) /* its loss would be no number */
+	if (w->feeds[0].type.shape.ndim && w->feeds[0].type.shape.dims[0] == 0) /* its loss would be NaN */
 		return star_error_set(err, -EINVAL, "a batch without one example");
 	batch->examples = w->feeds[0].type.shape.ndim ? (uint64_t)w->feeds[0].type.shape.dims[0] : 1;
 	rc = w->at_once > 1 ? copy_feeds(w, batch, err) : 0;
@@ -242,7 +242,7 @@ static int begin_step(struct work *w, struct estimator_input input, struct star_
 	return rc < 0 ? rc : 1;
 }
 
-/* Of the oldest one. */
+/* Ends the oldest step. */
 static int end_step(struct work *w, const struct graph_tensor **results, struct estimator_figures *figures,
 		    struct star_error *err)
 {
@@ -318,12 +318,12 @@ int estimator_train(const struct estimator *e, struct estimator_input input, uin
 /* Of a head. */
 struct scores {
 	struct graph_value predictions;
-	const char *labels; /* NULL: it is not compared */
+	const char *labels; /* NULL: they are not compared */
 	uint32_t result, feed;
 	struct train_metrics metrics;
 	struct auc_example *examples;
 	size_t count, room;
-	bool kinds[2]; /* there are negative ones, and positive ones, as auc.h has them */
+	bool kinds[2]; /* there are negative ones, and positive ones, as defined in auc.h */
 };
 
 static int add_scores(struct scores *s, const struct graph_tensor *predictions, const float *labels,
@@ -349,7 +349,7 @@ static int add_scores(struct scores *s, const struct graph_tensor *predictions, 
 	return 0;
 }
 
-/* Which feed the labels are; -EINVAL if predictions do not go with them. */
+/* Finds the feed with the labels; -EINVAL: predictions do not match it. */
 static int find_labels(const struct work *w, struct scores *s, struct star_error *err)
 {
 	uint32_t feed = 0;
@@ -439,7 +439,7 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 
 enum { SCORES = 8, HEAD_NAME_ROOM = 128 };
 
-/* Those that apply. How many there are then. */
+/* Adds the metrics that apply; returns the number of scalars. */
 static uint32_t add_scalars(struct summary_scalar *scalars, uint32_t count, double auc,
 			    const struct train_metrics_figures *m)
 {
@@ -460,8 +460,8 @@ static uint32_t add_scalars(struct summary_scalar *scalars, uint32_t count, doub
 	return count;
 }
 
-/* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are
- * there all the same. */
+/* Beside those of training, in a separate directory, as TensorFlow does. A failure is only reported, because the
+ * figures are available anyway. */
 static void summarize(const struct work *w, const struct estimator_figures *figures)
 {
 	struct summary_scalar scalars[1 + SCORES * (1 + ESTIMATOR_HEADS_MAX)] = { { "loss", figures->loss } };
@@ -486,7 +486,7 @@ static void summarize(const struct work *w, const struct estimator_figures *figu
 	}
 	if (!directory || !(session_is_chief(&w->config) || w->config.evaluator))
 		return;
-	mkdir(directory, 0777); /* if it fails, so will the next one, and says so */
+	mkdir(directory, 0777); /* if it fails, the next call fails too, and reports it */
 	if (snprintf(path, sizeof(path), "%s/eval", directory) < (int)sizeof(path))
 		summary = summary_create(path, &err);
 	else
@@ -543,7 +543,7 @@ static int evaluate_once(const struct estimator *e, const struct estimator_eval 
 	return rc;
 }
 
-/* The global step, by a session of nothing else. */
+/* Opens a session that only reads the global step. */
 static int open_watch(const struct estimator *e, struct work *w, struct star_error *err)
 {
 	int rc = begin_work(e, w, err);
@@ -564,8 +564,8 @@ static int open_watch(const struct estimator *e, struct work *w, struct star_err
 }
 
 /*
- * Waits for the next evaluation's global step. 1: it is there; 0: it is the last one's; or a negative errno: it stands
- * for as long as PS tasks may be away.
+ * Waits for the global step of the next evaluation. 1: it is reached; 0: it is the last one; or a negative errno: it
+ * has not changed for as long as PS tasks may be away.
  */
 static int await_step(struct work *watch, uint64_t every, uint64_t *from, struct star_error *err)
 {
@@ -600,7 +600,7 @@ static int await_step(struct work *watch, uint64_t every, uint64_t *from, struct
 	}
 }
 
-/* What an evaluator does: it follows the workers' global step, until that is the last one. */
+/* What an evaluator does: it follows the workers' global step until the last one. */
 static int evaluate_beside(const struct estimator *e, const struct estimator_eval *eval,
 			   struct estimator_figures *evaluated, struct star_error *err)
 {
@@ -650,7 +650,7 @@ int estimator_train_and_evaluate(const struct estimator *e, struct estimator_inp
 	int rc = cluster_spec_take_environment(&cluster, &config, err);
 
 	*trained = *evaluated = (struct estimator_figures){ 0 };
-	cluster_spec_fini(&cluster); /* who this is, is all that was asked */
+	cluster_spec_fini(&cluster); /* only this task's role was needed */
 	if (rc < 0)
 		return rc;
 	return config.evaluator ? evaluate_beside(e, eval, evaluated, err)

@@ -8,7 +8,7 @@
 
 #include "client/star.h"
 
-/* A variable's blocks, and how many of them were ever updated. */
+/* A variable's blocks, and how many of them were updated at least once. */
 struct blocks {
 	uint64_t all, updated;
 };
