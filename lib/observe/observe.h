@@ -134,16 +134,16 @@ struct observe {
 	/* constant */
 	uint64_t scale; /* nanoseconds a cycle, times 2^32 */
 	/* the reactor's, for the present turn */
-	uint64_t filled;	       /* records, ever, those of this turn included, ... */
-	uint64_t timed;		       /* ... and of them, those whose times are known */
-	uint64_t turn_ns;	       /* its begin */
-	uint64_t slices_cycles, stamp; /* that slices took; the end of the last, if nothing came after it, or 0 */
-	uint32_t large;		       /* of its records, those with slices */
+	uint64_t filled;	       /* number of records so far, including those of this turn, ... */
+	uint64_t timed;		       /* ... and of those whose times are known */
+	uint64_t turn_ns;	       /* its beginning */
+	uint64_t slices_cycles, stamp; /* duration of slices; the end of the last one, if nothing came after it, or 0 */
+	uint32_t large;		       /* number of its records with slices */
 	int32_t until_sample;	       /* keys */
 	uint32_t random;
 	/* the reactor's, read by others */
-	uint64_t head __attribute__((aligned(64))); /* records that are complete, and counted, ever */
-	uint64_t sampled;			    /* samples, ever */
+	uint64_t head __attribute__((aligned(64))); /* number of records so far that are complete and counted */
+	uint64_t sampled;			    /* number of samples so far */
 	struct observe_histogram histograms[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
 	/* a summary for readers that read all of them each second: the number in each octave, and the sum of the times
 	 * in units */

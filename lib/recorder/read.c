@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads the file: whoever hands it in may have made it. */
+/* Reads the file, which is not trusted: anybody may have made it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "recorder/format.h"
 
-/* What is left to be read. */
+/* What remains to be read. */
 struct rest {
 	const uint8_t *at;
 	size_t bytes;
@@ -34,7 +34,7 @@ static const char *recorded_name(void *ctx, uint32_t id, uint64_t arrived_ns)
 	return id && id <= WIRE_OBJECTS_MAX && arrived_ns >= file->since_ns[id] ? file->names[id] : "";
 }
 
-/* It becomes JSON, which is UTF-8; control characters are looked for where it is printed. */
+/* It becomes JSON, which is UTF-8; control characters are removed when it is printed. */
 static void make_ascii(char *text)
 {
 	for (; *text; text++)
@@ -77,7 +77,7 @@ static bool read_reactor(struct recorder_file *file, struct rest *rest, unsigned
 	if (!records)
 		return false;
 	memcpy(o->peers, peers, sizeof(o->peers));
-	/* From number 0 on: what a reader takes are then all of them. */
+	/* From number 0 on, so that a reader takes all of them. */
 	memcpy(o->records, records, head.count * sizeof(o->records[0]));
 	for (uint64_t i = 0; i < head.count; i++)
 		if (o->records[i].arrived_ns > INT64_MAX)
