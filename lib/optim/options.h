@@ -22,7 +22,7 @@
 	X(ADAM_ASYNC, 11, "adam_async") \
 	X(FTRL, 12, "ftrl") \
 	X(LAMB, 13, "lamb") \
-	X(NONE, 14, "none") /* holds values, takes no gradients: the integer types' only one */
+	X(NONE, 14, "none") /* stores values, accepts no gradients: the only one for integer types */
 
 enum optim_kind {
 #define X(NAME, number, name) OPTIM_##NAME = number,

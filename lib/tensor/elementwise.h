@@ -73,7 +73,7 @@ static inline unsigned elementwise_reduced(unsigned op)
 	return op == ELEMENTWISE_ROW_SUM64 ? 2 : 1;
 }
 
-/* elementwise_reduced elements a row; y is for dot only. */
+/* elementwise_reduced elements per row; y is for dot only. */
 void tensor_elementwise_reduce(unsigned op, const float *const *x, const float *const *y, unsigned n, uint32_t dim,
 			       float *to);
 
