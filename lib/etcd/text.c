@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What etcd's JSON gateway says. 64-bit numbers are strings of digits there, bytes are base64, and what is false, zero
- * or empty is left out. */
+/* Parses answers of etcd's JSON gateway. There 64-bit numbers are strings of digits, bytes are base64, and members that
+ * are false, zero or empty are omitted. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ int etcd_base64_decode(const char *from, size_t bytes, void *to, size_t *room)
 	return held & ((1u << bits) - 1) ? -EBADMSG : 0;
 }
 
-/* Of an int64 that is greater than 0. */
+/* Parses an int64 that must be above 0. */
 static int positive_of(const json_t *json, const char *name, uint64_t *value, struct star_error *err)
 {
 	const json_t *member = json_object_get(json, name);
@@ -88,7 +88,7 @@ static int bytes_of(const json_t *json, const char *name, void *to, size_t *room
 	return 0;
 }
 
-/* What a range found: the key that was asked for, or nothing. */
+/* The result of a range: the requested key, or nothing. */
 static int key_value_of(const json_t *range, const char *key, struct etcd_value *value, struct star_error *err)
 {
 	const json_t *list = json_object_get(range, "kvs"), *entry = json_array_get(list, 0);
@@ -135,7 +135,7 @@ int etcd_reply_range(const char *text, size_t bytes, const char *key, struct etc
 
 	if (!json)
 		return err->code;
-	/* Each answer of etcd's has it: what has none is something else that answers by HTTP. */
+	/* Every answer of etcd has it; otherwise some other HTTP server has answered. */
 	rc = positive_of(json_object_get(json, "header"), "revision", &revision, err);
 	if (rc == 0)
 		rc = key_value_of(json, key, value, err);
