@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Beginning and end of a reactor's sockets. */
+/* Creation and destruction of a reactor's sockets. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -130,7 +130,7 @@ int ksock_io_refused(const struct ksock *ks)
 unsigned ksock_receive(struct ksock *ks, uint64_t now_ns)
 {
 	ks->now_ns = now_ns;
-	/* What can be sent now is work, too: the reactor must not sleep on it. */
+	/* Connections with something to send count as work: the reactor must not sleep. */
 	return ks->io->receive(ks) + ks->unsent_count;
 }
 

@@ -58,7 +58,8 @@ struct ksock_options {
 	/* Bytes that a connection may have received and not consumed. io_uring delivers what the kernel has read before
 	 * it is told to stop: at most twice as many mbufs more as it has (ksock_buffers). */
 	uint32_t receive_window_bytes;
-	uint32_t user_timeout_ms; /* unacknowledged data for so long ends a connection; 0: the kernel's default */
+	uint32_t user_timeout_ms; /* a connection ends if data is unacknowledged for this long; 0: the kernel's
+				   * default */
 	uint32_t keepalive_s;	  /* 0: none */
 	struct wheel *wheel;	  /* of the reactor */
 	uint64_t now_ns;
