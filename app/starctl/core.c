@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `starctl core`: has gdb read a core of a node, by the script that is installed beside this program's other files. */
+/* `starctl core`: runs gdb on a core file of a node, with the script that is installed with this program. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 #define SCRIPT "share/starserver/gdb/starserver.py"
 #define SCRIPT_IN_TREE "scripts/gdb/starserver.py"
 
-/* Below PREFIX, of which this program is in bin; or in the source tree, of which it is in build/release/app/starctl. */
+/* The script is below PREFIX, which has this program in bin; or in the source tree, which has it in
+ * build/release/app/starctl. */
 static bool find_script(char path[static PATH_MAX])
 {
 	static const struct {

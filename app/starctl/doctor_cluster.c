@@ -12,10 +12,10 @@
 #include "app/starctl/starctl.h"
 #include "jsonrpc/jsonrpc.h"
 
-/* A node that is there answers in a fraction of it. */
+/* A running node answers in a fraction of this time. */
 enum { REACH_US = 1000000 };
 
-/* 0: a socket could be bound there; else an errno. Nothing listens: no peer can see it. */
+/* 0: a socket could be bound there; otherwise an errno. It does not listen, so no peer can see it. */
 static int try_bind(const char *host, uint16_t port)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE }, *found;
@@ -60,7 +60,7 @@ static void look_at_address(struct doctor *doctor, const char *check, const char
 			    shown.text, strerrordesc_np(rc));
 }
 
-/* The addresses that the kernel is to listen at for this node. */
+/* Checks the addresses at which the kernel will listen for this node. */
 static void look_at_own(struct doctor *doctor)
 {
 	const struct config *config = doctor->config;
@@ -88,7 +88,7 @@ static json_t *ask_at(const char *address, struct star_error *err)
 	return status;
 }
 
-/* A node's status. This configuration's own answers on its administrator's socket whoever has no key that it takes. */
+/* A node's status. If no key is accepted, the node of this configuration answers on its administrator's socket. */
 static json_t *ask_node(const struct config *config, const struct config_address *address, bool own,
 			struct star_error *err)
 {
@@ -145,14 +145,14 @@ static void look_at_node(struct doctor *doctor, unsigned task, bool second, cons
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s answers", shown.text);
 }
 
-/* Whether somebody listens there. */
+/* Whether a node listens there. */
 static void look_at_peer(struct doctor *doctor, const char *check, const struct config_address *address,
 			 const char *remedy)
 {
 	const struct config_address_text shown = config_show(address->host, address->port);
 	struct star_error err = { 0 };
 	struct jsonrpc_client *client =
-		jsonrpc_connect(shown.text, REACH_US, &err); /* says nothing of its own accord */
+		jsonrpc_connect(shown.text, REACH_US, &err); /* it sends nothing unasked */
 
 	if (client)
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s can be reached", shown.text);
@@ -162,7 +162,7 @@ static void look_at_peer(struct doctor *doctor, const char *check, const struct 
 	jsonrpc_close(client);
 }
 
-/* The other node of a pair, and who says which of the two serves. */
+/* The other node of a pair, and the etcd members that decide which of the two serves. */
 static void look_at_pair(struct doctor *doctor)
 {
 	const struct config *config = doctor->config;

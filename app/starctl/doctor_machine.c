@@ -16,8 +16,8 @@
 
 enum {
 	MIB = 1 << 20,
-	ADDRESS_SPACE_MIB = 1 << 10, /* without hugepages; with them hundreds of GiB */
-	FILES_SPARE = 1024,	     /* the control plane's, checkpoints', and the program's own */
+	ADDRESS_SPACE_MIB = 1 << 10, /* without hugepages; with hugepages it is hundreds of GiB */
+	FILES_SPARE = 1024,	     /* for the control plane, checkpoints, and the program itself */
 };
 
 /* ---- memory ---- */
@@ -65,7 +65,7 @@ static void look_at_hugepages(struct doctor *doctor)
 			    needed, required ? "will not start" : "runs on ordinary pages, and more slowly");
 }
 
-/* An IOMMU keeps a NIC to the node's memory; with it it is bound to vfio-pci. */
+/* An IOMMU restricts a NIC to the node's memory; with one, NICs are bound to vfio-pci. */
 static void look_at_iommu(struct doctor *doctor)
 {
 	const unsigned groups = machine_entries(doctor->root, "/sys/kernel/iommu_groups");
@@ -108,7 +108,7 @@ static bool has_pci(const struct config *config)
 	return false;
 }
 
-/* What a process that is started here may take, however much there is. */
+/* Limits for processes that are started here, however much there is. */
 static void look_at_limits(struct doctor *doctor)
 {
 	static const char check[] = "memory limits";
@@ -263,7 +263,7 @@ static void look_at_storage(struct doctor *doctor)
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s has %" PRIu64 " MiB left", path, free_mib);
 }
 
-/* Without /sys half of what follows cannot be known: that is said once. */
+/* Without /sys half of the following cannot be checked: this is reported once. */
 static bool look_at_sys(struct doctor *doctor)
 {
 	if (machine_has_sys(doctor->root))

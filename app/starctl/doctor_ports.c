@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A configuration's ports: whether their NICs and interfaces are there, and in the right hands. */
+/* A configuration's ports: whether their NICs and interfaces exist, and are bound to the right drivers. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "app/starctl/doctor.h"
 #include "machine/machine.h"
 
-/* Drivers that share a NIC with DPDK: it stays the kernel's. */
+/* Drivers that share a NIC with DPDK: it stays bound to the kernel. */
 static const char *const shared_drivers[] = { "mlx4_core", "mlx5_core", "mana", "hv_netvsc" };
 static const char *const dpdk_drivers[] = { "vfio-pci", "uio_pci_generic", "igb_uio" };
 
@@ -76,7 +76,7 @@ static void look_at_interface(struct doctor *doctor, const char *check, const st
 	}
 	snprintf(path, sizeof(path), "/sys/class/net/%s/carrier", port->interface);
 	snprintf(remedy, sizeof(remedy), "ip link set %s up", port->interface);
-	if (!machine_read(doctor->root, path, text)) /* the kernel gives no answer while it is down */
+	if (!machine_read(doctor->root, path, text)) /* the file cannot be read while it is down */
 		doctor_find(doctor, check, DOCTOR_BAD, remedy, "the interface %s is down", port->interface);
 	else if (strcmp(text, "1") != 0)
 		doctor_find(doctor, check, DOCTOR_WARNING, "look at the cable, or at the other end",

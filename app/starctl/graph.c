@@ -36,7 +36,7 @@ void print_graph_options(FILE *out)
 		fprintf(out, "--%s\n", graph_options[i].name);
 }
 
-/* ---- words that all files of the command use ---- */
+/* ---- terms that all files of the command use ---- */
 
 const char *graph_cut_title(const struct graph_cut *cut)
 {
@@ -61,7 +61,7 @@ const char *graph_type_text(const struct graph_type *type, char text[static GRAP
 	return text;
 }
 
-/* ---- the question ---- */
+/* ---- the command line ---- */
 
 static int read_graph_number(const struct option_word *option, int64_t most, int64_t *number, struct star_error *err)
 {
@@ -138,7 +138,7 @@ static int read_question(const struct invocation *invocation, struct graph_quest
 	return 0;
 }
 
-/* ---- the answer ---- */
+/* ---- the output ---- */
 
 static int cut_all(const struct graph_question *question, const struct graph *graph, struct graph_cut **cuts,
 		   unsigned *count, struct star_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A node of a pair takes the other one's place. */
+/* Promotes a node of a pair. */
 #include "app/starctl/starctl.h"
 
 enum { PROMOTE_US = 80000000 };

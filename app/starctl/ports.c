@@ -31,7 +31,7 @@ static void render_removed(const json_t *result, FILE *out)
 			"the node's data address was on that port: workers cannot connect until a port has it again\n");
 }
 
-/* What follows the device's name is what the option options has. */
+/* The text after the device's name is its option `options`. */
 static json_t *port_params(const struct invocation *invocation)
 {
 	const char *device = invocation->argv[0], *comma = strchr(device, ',');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What files of rows are called, and the types that numpy has. */
+/* File names for rows, and NumPy's types. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>

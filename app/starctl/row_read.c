@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows from files, of which nothing is believed: each error names file and line, or row. */
+/* Reads rows from files, which are not trusted: each error names the file and the line or row. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,22 +20,22 @@
 struct row_reader {
 	const struct object_spec *spec; /* the table's */
 	struct object_spec of_file;	/* the lines' own definition, or the same */
-	struct ckpt_row_shape shape;	/* of that */
+	struct ckpt_row_shape shape;	/* of these */
 	enum row_format format;
 	unsigned parts, dtype;
 	FILE *in[ROW_PARTS];
 	char name[ROW_PATH_MAX];
 	uint64_t line, rows, total;
-	uint64_t expected; /* of .npy: as many as the headers say */
+	uint64_t expected; /* for .npy: the number in the headers */
 	uint64_t done;	   /* bytes */
-	bool ended;	   /* the last line has come */
-	uint32_t *columns; /* of .csv: what is in each, as csv_place has it */
+	bool ended;	   /* the last line was read */
+	uint32_t *columns; /* for .csv: the contents of each, as returned by csv_place */
 	char *text;
 	size_t text_bytes;
 	struct keyset keys;
 };
 
-/* An error at the line; of .npy at the row. */
+/* An error in the current line; for .npy in the current row. */
 static int refuse_line(const struct row_reader *r, struct star_error *err, int code, const struct star_error *why)
 {
 	return star_error_set(err, code, "%.200s:%" PRIu64 ": %.600s", r->name, r->line, why->text);
@@ -59,7 +59,7 @@ static int check_key(struct row_reader *r, uint64_t key, struct star_error *why)
 /* 1, 0 at the end, or an error. */
 static int next_text(struct row_reader *r, struct star_error *why)
 {
-	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, as spreadsheets begin files with it */
+	static const char mark[] = "\xef\xbb\xbf"; /* UTF-8's byte order mark, with which spreadsheets begin files */
 	ssize_t bytes = getline(&r->text, &r->text_bytes, r->in[0]);
 
 	if (bytes < 0)
@@ -75,7 +75,7 @@ static int next_text(struct row_reader *r, struct star_error *why)
 	if (bytes && r->text[bytes - 1] == '\r')
 		bytes--;
 	r->text[bytes] = 0;
-	/* What follows it would be a line to some programs. */
+	/* Some programs would treat the rest as another line. */
 	if (strchr(r->text, '\r'))
 		return star_error_set(why, -EINVAL,
 				      "there is a carriage return in the line: lines end in a line feed, with one "
@@ -127,7 +127,7 @@ static int read_row_json(struct row_reader *r, const json_t *json, uint64_t *key
 	return 1;
 }
 
-/* 1: a row; 0: a line that is none; or an error. */
+/* 1: a row; 0: a line without a row; or an error. */
 static int take_line(struct row_reader *r, uint64_t *key, void *values, struct star_error *why)
 {
 	json_error_t position;
@@ -143,14 +143,14 @@ static int take_line(struct row_reader *r, uint64_t *key, void *values, struct s
 	else if (json_object_get(json, "rows"))
 		rc = take_end(r, json, why);
 	else if (json_object_get(json, "waiting") || json_object_get(json, "bloom"))
-		rc = 0; /* of an admission filter: no row */
+		rc = 0; /* of an admission filter: not a row */
 	else
 		rc = read_row_json(r, json, key, values, why);
 	json_decref(json);
 	return rc;
 }
 
-/* Lines of one's own need neither a first nor a last one; those that have a first one have a last one, too. */
+/* Hand-written lines need neither a first nor a last line; files that have the first one must have the last one too. */
 static int next_line(struct row_reader *r, uint64_t *key, void *values, struct star_error *why)
 {
 	int rc;
@@ -169,7 +169,7 @@ static int next_line(struct row_reader *r, uint64_t *key, void *values, struct s
 
 /* ---- CSV ---- */
 
-/* What a column can hold: the key, the scale of scaled_int8, or from CSV_VALUES on an element. */
+/* What a column can contain: the key, the scale of scaled_int8, or, from CSV_VALUES on, an element. */
 enum { CSV_KEY, CSV_SCALE, CSV_VALUES };
 
 static uint32_t csv_columns(const struct row_reader *r)
@@ -177,7 +177,7 @@ static uint32_t csv_columns(const struct row_reader *r)
 	return 1 + (r->spec->dtype == STAR_SCALED_INT8) + r->spec->dim;
 }
 
-/* Of a column's name; 0 or -EINVAL. */
+/* Interprets a column's name; 0 or -EINVAL. */
 static int csv_place(const struct row_reader *r, const char *name, uint32_t *place)
 {
 	unsigned long element;
@@ -186,7 +186,7 @@ static int csv_place(const struct row_reader *r, const char *name, uint32_t *pla
 	*place = strcmp(name, "key") == 0 ? CSV_KEY : CSV_SCALE;
 	if (*place == CSV_KEY || (r->spec->dtype == STAR_SCALED_INT8 && strcmp(name, "scale") == 0))
 		return 0;
-	/* "v0", not "v00": a name for each. */
+	/* "v0", not "v00": each element has one name. */
 	if (name[0] != 'v' || !isdigit((unsigned char)name[1]) || (name[1] == '0' && name[2]))
 		return -EINVAL;
 	errno = 0;
@@ -207,7 +207,7 @@ static const char *csv_names(const struct row_reader *r, char text[static 48])
 	return text;
 }
 
-/* They are read by their names, in any order. */
+/* Columns are identified by their names, in any order. */
 static int csv_header(struct row_reader *r, struct star_error *why)
 {
 	const uint32_t columns = csv_columns(r);
@@ -234,7 +234,7 @@ static int csv_header(struct row_reader *r, struct star_error *why)
 				return star_error_set(why, -EINVAL,
 						      "columns %" PRIu32 " and %" PRIu32 " are both \"%s\"", i + 1,
 						      n + 1, name);
-		r->columns[n++] = place; /* each name once: so there are no more than columns */
+		r->columns[n++] = place; /* each name once, so there are no more than columns */
 	}
 	if (n < columns)
 		return star_error_set(why, -EINVAL, "it has %" PRIu32 " columns of %" PRIu32 ": \"%s\" has %s", n,
@@ -242,7 +242,7 @@ static int csv_header(struct row_reader *r, struct star_error *why)
 	return 0;
 }
 
-/* What ckpt_element_parse takes, from a cell. */
+/* Converts a cell for ckpt_element_parse. */
 static json_t *cell_json(const char *cell, bool real)
 {
 	const char *digits = cell + (*cell == '-' || *cell == '+');
@@ -319,7 +319,7 @@ static int next_csv(struct row_reader *r, uint64_t *key, void *values, struct st
 
 /* ---- .npy ---- */
 
-/* The value behind 'NAME': in a header's dictionary; NULL: it is not there. */
+/* The value after 'NAME': in a header's dictionary; NULL: it does not exist. */
 static const char *npy_value(const char *header, const char *name)
 {
 	char quoted[32];
@@ -332,10 +332,10 @@ static const char *npy_value(const char *header, const char *name)
 
 struct npy_header {
 	char type[8];
-	uint64_t rows, columns; /* columns 0: there is one dimension */
+	uint64_t rows, columns; /* columns 0: it has one dimension */
 };
 
-/* As numpy writes it, in versions 1 to 3; sizes are plain digits. */
+/* As NumPy writes it, in versions 1 to 3; sizes are plain digits. */
 static int read_npy_header(FILE *in, struct npy_header *header, struct star_error *why)
 {
 	uint8_t begin[12];
@@ -367,7 +367,7 @@ static int read_npy_header(FILE *in, struct npy_header *header, struct star_erro
 	return 0;
 }
 
-/* Of values: a type that the table's rows can be assigned in. */
+/* The file of values, in a type that can be assigned to the table's rows. */
 static int npy_values(struct row_reader *r, const struct npy_header *header, struct star_error *why)
 {
 	static const unsigned reals[] = { STAR_FLOAT16, STAR_FLOAT32, STAR_FLOAT64 };
@@ -389,7 +389,7 @@ static int npy_values(struct row_reader *r, const struct npy_header *header, str
 			      r->spec->name, dtype_name(r->spec->dtype), row_npy_type(own));
 }
 
-/* Keys and scales. numpy's own integers are signed: a negative key k is 2^64 + k. */
+/* Keys and scales. NumPy's default integers are signed: a negative key k is 2^64 + k. */
 static int npy_column(unsigned part, const struct npy_header *header, struct star_error *why)
 {
 	if (!header->columns &&
@@ -453,9 +453,9 @@ static int next_npy(struct row_reader *r, uint64_t *key, void *values, struct st
 	return 1;
 }
 
-/* ---- any ---- */
+/* ---- all formats ---- */
 
-/* The first element of a row of real numbers that is no finite one; dim: all are. */
+/* The first element of a row of real numbers that is not finite; dim: all are finite. */
 static uint32_t not_finite(unsigned dtype, const void *row, uint32_t dim)
 {
 	double wide[WIRE_DIM_MAX];
@@ -471,7 +471,8 @@ static uint32_t not_finite(unsigned dtype, const void *row, uint32_t dim)
 	return i;
 }
 
-/* What the node would refuse, or make something else of: by then other nodes and reactors have assigned theirs. */
+/* Refuses values that the node would refuse or change: at that time other nodes and reactors would have assigned
+ * theirs. */
 static int check_values(const struct row_reader *r, uint64_t key, const void *values, struct star_error *why)
 {
 	const struct object_spec *spec = r->spec;

@@ -67,7 +67,7 @@ static void render_checkpoints(const json_t *status, FILE *out)
 	}
 }
 
-/* How the try of that number ended; NULL: it has not, or nobody knows any more. */
+/* The outcome of the attempt with that number; NULL: it has not ended, or is no longer known. */
 static json_t *find_end(const json_t *status, json_int_t asked)
 {
 	const json_t *ended = json_object_get(status, "ended");
@@ -78,7 +78,7 @@ static json_t *find_end(const json_t *status, json_int_t asked)
 	return NULL;
 }
 
-/* Asks until the try of that number is over (0: until nothing is being written any more); shows how far it is on a
+/* Polls until the attempt with that number has ended (0: until no checkpoint is being written); shows the progress on a
  * terminal. */
 static json_t *wait_written(const struct invocation *invocation, struct jsonrpc_client *client, json_int_t asked,
 			    struct star_error *err)
@@ -133,7 +133,7 @@ int run_checkpoint_save(const struct invocation *invocation)
 	}
 	json_decref(asked);
 	jsonrpc_close(client);
-	/* Its own, and not the one that somebody else has asked for since. */
+	/* The outcome of this one, not of another one that was requested since. */
 	end = find_end(status, number);
 	if (status && !end)
 		star_error_set(&err, -ENOENT,
@@ -156,8 +156,8 @@ int run_checkpoint_save(const struct invocation *invocation)
 	return STARCTL_OK;
 }
 
-/* One look at PS task 0, which may be gone for a while. NULL: there is nothing new; else its status as it serves again
- * (*back), or as it says why it stays what it is. */
+/* Polls PS task 0 once; it may be gone for a while. NULL: there is nothing new; otherwise its status if it serves again
+ * (*back), or if it reports why it cannot. */
 static json_t *look_back(const char *node, json_int_t before, bool *back, struct star_error *err)
 {
 	struct jsonrpc_client *client = connect_node(node, STARCTL_CALL_US, err);
@@ -176,8 +176,8 @@ static json_t *look_back(const char *node, json_int_t before, bool *back, struct
 	return status;
 }
 
-/* Waits as long as there is a PS task 0; returns the checkpoint that it has rolled back to, or NULL with why it has
- * not. */
+/* Waits as long as PS task 0 exists; returns the checkpoint to which it has rolled back, or NULL with the reason why it
+ * has not. */
 static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct star_error *err)
 {
 	const char *why;
@@ -202,7 +202,7 @@ static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct 
 	return id;
 }
 
-/* "7"; 0 for none, -1 for what is no id. */
+/* "7"; 0: none; -1: it is not an id. */
 static json_int_t parse_id(const struct invocation *invocation)
 {
 	char *end;
