@@ -191,7 +191,7 @@ static bool set_option(struct options *o, int id, const char *name, const char *
 	}
 }
 
-/* EXIT_SUCCESS when there is something to run, else the exit status after a line on standard error. */
+/* EXIT_SUCCESS if there is something to run, otherwise the exit status after a line on standard error. */
 static int parse_bench_options(int argc, char **argv, struct options *o)
 {
 	int id, index = 0;
@@ -305,7 +305,7 @@ static int run_bench(int argc, char **argv)
 		fprintf(stderr, "starbench: \"pull\", \"store\" or \"worker\" is needed: see starbench --help\n");
 		return EXIT_USAGE;
 	}
-	argv[1] = argv[0]; /* the name that getopt complains under */
+	argv[1] = argv[0]; /* the name that getopt uses in messages */
 	status = parse_bench_options(argc - 1, argv + 1, &o);
 	if (status != EXIT_SUCCESS)
 		return status;

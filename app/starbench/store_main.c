@@ -123,7 +123,7 @@ static bool set_option(struct store_options *o, int id, const char *name, const 
 	return true;
 }
 
-/* EXIT_SUCCESS when there is something to run. */
+/* EXIT_SUCCESS if there is something to run. */
 static int parse_store_options(int argc, char **argv, struct store_options *o, bool *help)
 {
 	int id, index = 0;
@@ -167,7 +167,7 @@ int store_main(int argc, char **argv)
 	int status;
 
 	if (!help && argc > 1)
-		argv[1] = argv[0]; /* the name that getopt complains under */
+		argv[1] = argv[0]; /* the name that getopt uses in messages */
 	status = help || argc < 2 ? EXIT_SUCCESS : parse_store_options(argc - 1, argv + 1, &o, &help);
 	if (status != EXIT_SUCCESS)
 		return status;

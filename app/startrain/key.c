@@ -23,7 +23,7 @@ static void print_help(void)
 	     "  --help           this text");
 }
 
-/* 0, 1 when --help was answered, or -EINVAL. */
+/* 0; 1 if --help was printed; or -EINVAL. */
 static int parse_key_options(int argc, char **argv, enum input_format *format, const char **schema,
 			     struct star_error *err)
 {

@@ -31,7 +31,7 @@ static int fail_alone(struct star_error *err)
 					    : "; or set TF_CONFIG");
 }
 
-/* What TF_CONFIG tells. */
+/* Takes the place from TF_CONFIG. */
 static int place_worker(const struct transport_place *p, const struct cluster_spec *cluster,
 			const struct session_config *told, struct star_error *err)
 {
@@ -45,7 +45,7 @@ static int place_worker(const struct transport_place *p, const struct cluster_sp
 		*p->workers = told->workers;
 	if (p->evaluator)
 		*p->evaluator = told->evaluator;
-	if (cluster->job == CLUSTER_UNTOLD) /* all of them run here, but with --worker */
+	if (cluster->job == CLUSTER_UNTOLD) /* all of them run here, unless --worker is given */
 		return 0;
 	if (*p->together && *p->worker != told->task_index)
 		return star_error_set(err, -EINVAL, "--worker %u: TF_CONFIG says that this is worker %u", *p->worker,

@@ -64,7 +64,7 @@ double arrays_share(const struct arrays *arrays)
 
 /* ---- a header: "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }" ---- */
 
-/* The text if it comes next, behind spaces. */
+/* Skips the text if it comes next, after spaces. */
 static bool take_text(const char **at, const char *text)
 {
 	const char *from = *at + strspn(*at, " \n");
@@ -104,7 +104,7 @@ static bool take_shape(const char **at, struct graph_shape *shape)
 		if (errno || size > ELEMENTS_MAX || (elements *= size) > ELEMENTS_MAX ||
 		    (!take_text(at, ",") && **at != ')'))
 			return false;
-		/* A size behind a 0 must not overflow either when others multiply them. */
+		/* Sizes after a 0 are limited too, so that their product does not overflow. */
 		shape->dims[shape->ndim++] = size;
 		elements = elements ? elements : 1;
 	}
@@ -134,7 +134,7 @@ static bool parse_header(const char *at, struct graph_type *type)
 	return type->dtype && order && shape && at[strspn(at, " \n")] == 0;
 }
 
-/* Where the header begins, and how long it is: 0, or -EINVAL. */
+/* Finds the beginning and the length of the header: 0, or -EINVAL. */
 static int find_header(const struct arrays *a, size_t *begin, size_t *bytes)
 {
 	static const char magic[6] = { (char)0x93, 'N', 'U', 'M', 'P', 'Y' };

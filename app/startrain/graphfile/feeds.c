@@ -22,7 +22,7 @@ int feeds_find(struct feeds *feeds, const struct graph *graph, const char *path,
 	return 0;
 }
 
-/* An array that is a step's feed: the greatest sizes grow with it. */
+/* Takes an array as a step's feed: the largest sizes grow with it. */
 static int measure_one(struct feeds *feeds, uint32_t feed, const struct graph_tensor *array, const char *path,
 		       struct star_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `startrain FILE.star`: worker processes below a parent that watches them. */
+/* `startrain FILE.star`: a parent process that watches worker processes. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -142,7 +142,7 @@ static int complete_graphfile(struct graphfile_options *o, struct star_error *er
 	return 0;
 }
 
-/* What goes with training alone, or with evaluate and predict. */
+/* Refuses options of training for evaluate and predict, and the other way round. */
 static int check_option(const struct graphfile_options *o, int option, struct star_error *err)
 {
 	const bool trains = option == TRAIN || option == VALUES || option == WORKERS || option == WORKER ||
@@ -175,7 +175,7 @@ int graphfile_options_parse(struct graphfile_options *o, int argc, char **argv, 
 		     : argc > 2 && !strcmp(argv[2], "predict") ? GRAPHFILE_PREDICT
 							       : GRAPHFILE_TRAIN;
 	optind = o->command == GRAPHFILE_TRAIN ? 2 : 3;
-	/* "-": what is no option comes as the argument of an option 1: a further file. */
+	/* "-": a word that is not an option is returned as the argument of an option 1: a further file. */
 	while (rc == 0 && (option = getopt_long(argc, argv, "-", options, NULL)) != -1) {
 		if (option == '?')
 			return star_error_set(err, -EINVAL, "startrain %s --help shows the options", argv[1]);
@@ -197,7 +197,7 @@ int graphfile_options_parse(struct graphfile_options *o, int argc, char **argv, 
 /* ---- the job ---- */
 
 struct graphfile_job {
-	struct job job; /* first: what its tasks are handed */
+	struct job job; /* first: tasks get a pointer to it */
 	struct graphfile_options options;
 	struct graphfile_result *results; /* of the local workers, shared with their processes */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* First values of a graph's variables. */
+/* Initial values of a graph's variables. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 #include "base/clock.h"
 #include "graph/build.h"
 
-#define UNGIVEN (-60000.0) /* starserver.torch's */
+#define UNGIVEN (-60000.0) /* the value that starserver.torch uses */
 enum { LOOK_MS = 50 };
 
 enum state { GIVEN, LOST, IN_PART };
 
-/* The variables in question, and what is found of each. */
+/* The variables concerned, and the state of each. */
 struct ungiven {
 	const struct graph_node **nodes;
 	enum state *states;
@@ -52,7 +52,7 @@ static struct graph_value copy(struct graph *graph, const struct graph_node *nod
 							   .attrs_count = node->attrs_count });
 }
 
-/* A session that reads or assigns, and takes no part in training. */
+/* A session that reads or assigns, and does not take part in training. */
 static struct session *open_session(const struct graph *graph, const struct session_config *config,
 				    const struct graph_plan_feed *feeds, uint32_t feeds_count,
 				    const char *const *results, struct star_error *err)
@@ -67,7 +67,7 @@ static struct session *open_session(const struct graph *graph, const struct sess
 	return session_create(&aside, &model, NULL, 0, err);
 }
 
-/* ---- looking ---- */
+/* ---- checking ---- */
 
 static enum state values_state(const struct graph_tensor *values)
 {
@@ -93,7 +93,7 @@ static int look_once(struct session *session, struct ungiven *u, struct star_err
 	return rc;
 }
 
-/* The chief looks once; the others until there are values, or their time is over. */
+/* The chief checks once; the others until there are values, or the time is over. */
 static int look_for_ungiven(struct ungiven *u, const struct session_config *config, struct star_error *err)
 {
 	const uint64_t until_ns = clock_ns() + config->deadline_us * 1000;
@@ -122,7 +122,7 @@ static int look_for_ungiven(struct ungiven *u, const struct session_config *conf
 	return rc;
 }
 
-/* ---- giving ---- */
+/* ---- assigning ---- */
 
 struct gift {
 	struct graph *graph;
@@ -132,7 +132,7 @@ struct gift {
 	uint32_t count;
 };
 
-/* An array that the file has for a variable: if that has no values, it is to be given these. */
+/* An array of the file for a variable: if the variable has no values, it gets these. */
 static int add_gift(struct gift *gift, const struct graph_node *node, enum state state,
 		    const struct graph_tensor *array, const char *path, struct star_error *err)
 {

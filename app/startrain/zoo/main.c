@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `startrain MODEL`: worker processes below a parent that watches them, then an evaluation. */
+/* `startrain MODEL`: a parent process that watches worker processes, then an evaluation. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -13,13 +13,13 @@
 #include "base/clock.h"
 
 struct zoo_job {
-	struct job job; /* first: what its tasks are handed */
+	struct job job; /* first: tasks get a pointer to it */
 	struct zoo_options options;
 	struct results *results; /* shared with the workers' processes */
 };
 
 struct results {
-	uint64_t trained_ns;	 /* by clock_ns, when parameters are in this process, and it evaluates too */
+	uint64_t trained_ns;	 /* by clock_ns, if the parameters are in this process, which then evaluates too */
 	struct zoo_figures of[]; /* the local workers, then the evaluation */
 };
 
@@ -45,7 +45,7 @@ static int predict_task(struct job *job, uint32_t worker, struct star_error *err
 	return zoo_predict(&((struct zoo_job *)job)->options, err);
 }
 
-/* Both in the process that has the parameters. */
+/* Training and evaluation in the process that has the parameters. */
 static int local_task(struct job *job, uint32_t worker, struct star_error *err)
 {
 	struct zoo_job *zoo = (struct zoo_job *)job;
@@ -64,7 +64,7 @@ static void *shared_memory(size_t bytes)
 
 /* ---- the result ---- */
 
-/* What does not apply is null. */
+/* Figures that do not apply are null. */
 static json_t *figure_json(double figure)
 {
 	return isfinite(figure) ? json_real(figure) : json_null();
@@ -107,7 +107,7 @@ static void print_metrics(const struct train_metrics_figures *m)
 	printf("; 1 is predicted from %g on\n", m->threshold);
 }
 
-/* Of the further tasks, by their labels' names. */
+/* The further tasks, by their labels' names. */
 static json_t *heads_json(const struct zoo_options *o, const struct estimator_figures *f)
 {
 	json_t *heads = json_object();
@@ -165,7 +165,7 @@ static void print_test(const struct zoo_options *o, const struct zoo_figures *te
 	}
 }
 
-/* The first of the workers here that has trained with anything: others may have taken all of a work queue. */
+/* The first local worker that has trained at all: others may have taken all of a work queue. */
 static const struct estimator_figures *first_trained(const struct zoo_job *zoo)
 {
 	uint32_t i = 0;
@@ -175,7 +175,7 @@ static const struct estimator_figures *first_trained(const struct zoo_job *zoo)
 	return &zoo->results->of[i].estimator;
 }
 
-/* What the workers here have done; seconds: of training. */
+/* What the local workers have done; seconds: of training. */
 static void add_training(json_t *json, const struct zoo_job *zoo, double seconds)
 {
 	const struct zoo_options *o = &zoo->options;
@@ -223,7 +223,7 @@ static void print_result(const struct zoo_job *zoo, double seconds)
 	json_decref(json);
 }
 
-/* On a terminal people see how far it is; elsewhere worker 0 writes lines of its steps. */
+/* On a terminal the progress is shown; otherwise worker 0 prints lines about its steps. */
 static int train_zoo(struct zoo_job *zoo, struct star_error *err)
 {
 	const struct zoo_options *o = &zoo->options;

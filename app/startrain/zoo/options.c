@@ -83,11 +83,11 @@ static int parse_clip(const char *text, double *norm, struct star_error *err)
 	return 0;
 }
 
-/* Of an option of --table or --dense that startrain gives itself. */
+/* Refuses an option in --table or --dense that startrain sets itself. */
 static int check_own(const char *list, const char *name, struct star_error *err)
 {
 	static const struct {
-		const char *name, *of_table, *of_dense; /* who gives it; NULL: the model */
+		const char *name, *of_table, *of_dense; /* how it is set; NULL: by the model */
 	} own[] = {
 		{ "optimizer", "--optimizer", "--dense-optimizer" },
 		{ "rate", "--rate", "--dense-rate" },
@@ -120,7 +120,7 @@ static int check_type(const char *name, const char *text, struct star_error *err
 					name, text);
 }
 
-/* The names' meanings are the catalogue's, which says what is wrong with them. */
+/* The catalogue knows the options, and reports what is wrong with them. */
 static int parse_further(const char *name, const char *text, struct zoo_further *further, struct star_error *err)
 {
 	char *rest = further->text, *word;
@@ -148,7 +148,7 @@ static int parse_further(const char *name, const char *text, struct zoo_further 
 	return 0;
 }
 
-/* --sync and --grads-to-wait go together, --staleness with neither. */
+/* --sync and --grads-to-wait can be combined, --staleness with neither. */
 static int set_consistency(struct zoo_options *o, const char *name, struct star_error *err)
 {
 	if (o->consistency && strcmp(o->consistency, name) != 0)
@@ -157,7 +157,7 @@ static int set_consistency(struct zoo_options *o, const char *name, struct star_
 	return 0;
 }
 
-/* Those with a number; 1: it is none of them. */
+/* Parses those with a number; 1: it is none of them. */
 static int parse_numeric(struct zoo_options *o, int option, const char *text, struct star_error *err)
 {
 	int rc;
@@ -294,7 +294,7 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	}
 }
 
-/* Who takes part, and which of them this is. */
+/* Determines the members of the job, and which of them this process is. */
 static int take_place(struct zoo_options *o, struct star_error *err)
 {
 	const struct transport_place place = { .ps = &o->ps,
@@ -310,7 +310,7 @@ static int take_place(struct zoo_options *o, struct star_error *err)
 		return err->code;
 	if (!o->workers)
 		o->workers = 1;
-	if (o->command != ZOO_TRAIN) /* whoever it is */
+	if (o->command != ZOO_TRAIN) /* in any role */
 		o->workers = o->local_workers = 1, o->first_worker = 0, o->evaluator = false;
 	if (!o->evaluator || (o->last_step && o->test_count))
 		return 0;
@@ -393,7 +393,7 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 							       : ZOO_TRAIN;
 	make_table(table, names);
 	optind = o->command == ZOO_TRAIN ? 2 : 3;
-	/* "-": what is no option comes as the argument of an option 1: a further file. */
+	/* "-": a word that is not an option is returned as the argument of an option 1: a further file. */
 	while (rc == 0 && (option = getopt_long(argc, argv, "-", table, NULL)) != -1) {
 		if (option == '?')
 			return star_error_set(err, -EINVAL, "startrain %s --help shows the options", argv[1]);

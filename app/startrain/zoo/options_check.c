@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether options go together, with the model, and with the files. */
+/* Checks that options match each other, the model and the files. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ static bool is_stdin(const char *file)
 	return strcmp(file, "-") == 0;
 }
 
-/* What comes by a pipe comes once, and to one worker. */
+/* Standard input is read once, by one worker. */
 static int check_stdin(const struct zoo_options *o, struct star_error *err)
 {
 	uint32_t train = 0, test = 0;
@@ -41,7 +41,7 @@ static int check_stdin(const struct zoo_options *o, struct star_error *err)
 	return 0;
 }
 
-/* What cannot be read is better known before the training than after it. */
+/* An unreadable file is reported before the training. */
 static int check_files(const char *const *files, uint32_t count, struct star_error *err)
 {
 	struct stat file;
@@ -59,7 +59,7 @@ static int check_files(const char *const *files, uint32_t count, struct star_err
 	return 0;
 }
 
-/* It is printed on a terminal. */
+/* The name is printed on a terminal. */
 static bool has_controls(const char *name)
 {
 	while (*name && !base_is_control(*name))
@@ -67,7 +67,7 @@ static bool has_controls(const char *name)
 	return *name;
 }
 
-/* A further label is a head of the model: what it is called is what its figures are called. */
+/* A further label is a head of the model, and names its figures. */
 static int check_labels(const struct zoo_options *o, uint32_t more, struct star_error *err)
 {
 	if (more && !o->model->tasks)
@@ -89,7 +89,7 @@ static int check_labels(const struct zoo_options *o, uint32_t more, struct star_
 	return 0;
 }
 
-/* Whether rows of the format have what the model needs; without a format it is the one that does. */
+/* Whether rows of the format have what the model needs; without --format, selects a suitable one. */
 static int check_format(struct zoo_options *o, struct star_error *err)
 {
 	struct input_shape shape;
@@ -157,14 +157,15 @@ static bool trains(const struct zoo_options *o)
 	return o->command == ZOO_TRAIN;
 }
 
-/* What is known from the training files alone: a text's vocabulary; the scale of census's numbers. An evaluator needs
- * them for nothing else. */
+/* What only the training files can tell: a text's vocabulary; the scale of census's numbers. An evaluator needs them
+ * for nothing else. */
 static bool needs_train(const struct zoo_options *o)
 {
 	return (trains(o) && !o->evaluator) || o->model->kind != ZOO_ROWS || zoo_has_standardized(o);
 }
 
-/* In a job of TF_CONFIG all tasks may be started alike: its evaluator trains nothing, and reads none of them. */
+/* In a job with TF_CONFIG all tasks may have the same command line: the evaluator does not train, and reads none of the
+ * training files. */
 static bool takes_train(const struct zoo_options *o)
 {
 	return trains(o) || needs_train(o);
@@ -240,14 +241,14 @@ static bool has_queue(const struct zoo_options *o)
 	return o->queue != NULL;
 }
 
-/* Who waits for slices makes no steps, and so must not be waited for. */
+/* A worker that waits for slices makes no steps, so others must not wait for it. */
 static bool can_queue(const struct zoo_options *o)
 {
 	return trains(o) && o->model->kind == ZOO_ROWS && !o->consistency && o->steps_in_flight == 1 &&
 	       !zoo_is_local(o) && !is_stdin(o->train[0]);
 }
 
-/* Options that would mean nothing: who gives one expects something of it. */
+/* Options that would have no effect are refused, because the user expects one. */
 static int check_given(const struct zoo_options *o, const bool *given, struct star_error *err)
 {
 	static const struct {
@@ -301,7 +302,7 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 	return 0;
 }
 
-/* What is trained learns. */
+/* Training needs an optimizer. */
 static int check_optimizers(const struct zoo_options *o, struct star_error *err)
 {
 	const bool dense = !strcmp(o->dense_optimizer, "none");
@@ -313,7 +314,7 @@ static int check_optimizers(const struct zoo_options *o, struct star_error *err)
 			      dense ? "dense-optimizer" : "optimizer", dense ? "dense layers" : "tables");
 }
 
-/* To evaluate and to predict is to look at what a training has left. */
+/* Evaluation and prediction use the result of an earlier training. */
 static int check_command(const struct zoo_options *o, struct star_error *err)
 {
 	const char *const name = o->command == ZOO_PREDICT ? "predict" : o->evaluator ? "the evaluator" : "evaluate";
