@@ -73,7 +73,7 @@ static int take_replies(struct bench *b, struct connection *c, uint64_t now)
 		int used;
 
 		if (!c->in_flight)
-			return bench_wrong(b, "%u bytes that nobody asked for", c->in_bytes - used_bytes);
+			return bench_wrong(b, "%u bytes that were not requested", c->in_bytes - used_bytes);
 		used = b->protocol->reply(b, c, flight->key, c->in + used_bytes, c->in_bytes - used_bytes);
 		if (used < 0)
 			return -1;

@@ -223,14 +223,14 @@ static int check_reply_header(struct bench *b, struct connection *c, const struc
 	if (wire_frame_check(frame, &why) != WIRE_OK)
 		return bench_wrong(b, "a reply with %s", why);
 	if (frame->opcode != WIRE_REPLY)
-		return bench_wrong(b, "opcode %u where a reply is due", frame->opcode);
+		return bench_wrong(b, "opcode %u where a reply is expected", frame->opcode);
 	if (frame->status != WIRE_OK)
 		return 0; /* its message says more, and the answer to a refused frame may lack the sequence */
 	if (frame->sequence != c->answered + 1)
-		return bench_wrong(b, "a reply to request %" PRIu64 " where %" PRIu64 " is due", frame->sequence,
+		return bench_wrong(b, "a reply to request %" PRIu64 " where %" PRIu64 " is expected", frame->sequence,
 				   c->answered + 1);
 	if (sizeof(*frame) + frame->payload_bytes != b->reply_bytes)
-		return bench_wrong(b, "a reply of %u bytes where %u are due", frame->payload_bytes,
+		return bench_wrong(b, "a reply of %u bytes where %u are expected", frame->payload_bytes,
 				   b->reply_bytes - (uint32_t)sizeof(*frame));
 	return 0;
 }
@@ -295,7 +295,7 @@ static int star_reply(struct bench *b, struct connection *c, uint32_t key, uint8
 	const int used = check_reply(b, c, in, bytes);
 
 	if (used > 0 && memcmp(&b->stamps[key], in + sizeof(struct pull_reply), sizeof(b->stamps[key])) != 0)
-		return bench_wrong(b, "the row of key %#" PRIx64 " is not what it was", b->keys[key]);
+		return bench_wrong(b, "the row of key %#" PRIx64 " has changed", b->keys[key]);
 	return used;
 }
 

@@ -16,7 +16,7 @@ static const char usage[] =
 	"usage: starbench store pull|push|growth|dense [OPTION]...\n"
 	"Measures the parameter store in this process, on one core, against plain loops over the same memory, and "
 	"prints one\n"
-	"JSON object: nanoseconds an item, for each side and round.\n"
+	"JSON object: nanoseconds per item, for each side and round.\n"
 	"\n"
 	"  pull               batches of rows, against a prefetched gather by handle\n"
 	"  push               batches of gradients, against a prefetched update by handle\n"

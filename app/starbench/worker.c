@@ -30,14 +30,14 @@ static const char usage[] = "usage: starbench worker --cluster ADDRESS [OPTION].
 			    "latency as one JSON object.\n"
 			    "\n"
 			    "  --cluster ADDRESS  as star_open takes it: tcp:HOST:PORT,... or dpdk:FILE\n"
-			    "  --rows N           rows a pull, 1 to 1048576 [1]\n"
+			    "  --rows N           rows per pull, 1 to 1048576 [1]\n"
 			    "  --depth N          pulls in flight, 1 to 256 [1]\n"
 			    "  --keys N           keys to draw from, 1 to 10000000 [10000]\n"
 			    "  --dim N            elements (float32) of a row, 1 to 4096 [16]\n"
 			    "  --seconds S        how long to count [3]\n"
 			    "  --warmup S         how long to run before counting [0.2]\n"
 			    "  --seed N           of the keys [1]\n"
-			    "  --view             read the rows where they lie, instead of having them copied\n";
+			    "  --view             read the rows in place, instead of copying them\n";
 
 struct options {
 	const char *cluster;
@@ -238,7 +238,7 @@ static int end_slot(struct worker *w, struct slot *s, uint64_t counts_ns, uint64
 	}
 	for (uint32_t i = 0; i < s->op.count; i++)
 		if (first_of(s, i, dim) != w->first[s->keys[i]])
-			return wrong(w, "a pull brought another value than the first one of that row");
+			return wrong(w, "a pull returned a value other than the first one of that row");
 	drop_view(s);
 	return 0;
 }

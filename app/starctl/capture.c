@@ -273,8 +273,9 @@ static void capture_report(const struct invocation *invocation, const struct cap
 				     (json_int_t)c->matched, "dropped", (json_int_t)c->dropped),
 			   out);
 	else
-		fprintf(out, "%llu frames; %llu more matched and found no room%s\n", (unsigned long long)c->written,
-			(unsigned long long)c->dropped, c->dropped ? ": a filter, or a smaller snap=" : "");
+		fprintf(out, "%llu frames; %llu more matched, but there was no room%s\n",
+			(unsigned long long)c->written, (unsigned long long)c->dropped,
+			c->dropped ? ": a filter, or a smaller snap=" : "");
 }
 
 /* The filters that are for the command itself. */

@@ -367,7 +367,7 @@ static int adopt(const struct invocation *invocation, const char *directory, uin
 	free(entries);
 	if (!found)
 		return star_error_set(err, -ENOENT, "there is no such checkpoint in %.300s", directory);
-	return wrong ? star_error_set(err, -EBADMSG, "not all of them have an HMAC that is right") : 0;
+	return wrong ? star_error_set(err, -EBADMSG, "not all of them have a correct HMAC") : 0;
 }
 
 int run_checkpoint_adopt(const struct invocation *invocation)

@@ -32,7 +32,7 @@ static int open_whole(struct cluster *cluster, struct jsonrpc_client **client, s
 	size_t task;
 
 	if (rc == 0 && (json_array_size(nodes) == 0 || json_array_size(nodes) > WIRE_NODES_MAX))
-		rc = star_error_set(err, -EPROTO, "the node does not say which nodes there are");
+		rc = star_error_set(err, -EPROTO, "the node does not report the cluster's nodes");
 	if (rc == 0)
 		cluster->nodes = calloc(json_array_size(nodes), sizeof(*cluster->nodes));
 	if (rc == 0 && !cluster->nodes)

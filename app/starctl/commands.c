@@ -205,16 +205,17 @@ static int check_owners(const struct config_endpoint *endpoints, uint32_t count,
 		kernels++;
 		if (out)
 			fprintf(out,
-				"note: the data address %s of %s is the kernel's (%s): good for a worker, refused for "
-				"a PS task, which needs one of its own, as in %s=198.18.0.1:%u\n",
+				"note: the data address %s of %s belongs to the kernel (%s): suitable for a worker, "
+				"but not for "
+				"a PS task, which needs its own, as in %s=198.18.0.1:%u\n",
 				address_text(&e->data).text, address_text(&e->control).text, why,
 				address_text(&e->control).text, e->data.port);
 	}
 	if (count && kernels == count)
 		return star_error_set(
 			err, -EINVAL,
-			"%s: every data address is the kernel's, so no entry can be that of a PS task; a data "
-			"address belongs to the appliance, as in %s=198.18.0.1:%u",
+			"%s: every data address belongs to the kernel, so no entry can be a PS task; a PS task's "
+			"data address belongs to the appliance, as in %s=198.18.0.1:%u",
 			file, address_text(&endpoints[0].control).text, endpoints[0].data.port);
 	return 0;
 }
@@ -244,7 +245,7 @@ int run_endpoint_map_check(const struct invocation *invocation)
 	}
 	render_endpoints(list, invocation->out);
 	json_decref(list);
-	fprintf(invocation->out, "%s is in order: %u endpoint%s\n", file, count, count == 1 ? "" : "s");
+	fprintf(invocation->out, "%s is correct: %u endpoint%s\n", file, count, count == 1 ? "" : "s");
 	return STARCTL_OK;
 }
 
@@ -260,7 +261,7 @@ int run_config_check(const struct invocation *invocation)
 	if (invocation->json)
 		print_json(json_pack("{s:s, s:b}", "file", file, "ok", true), invocation->out);
 	else
-		fprintf(invocation->out, "%s is in order\n", file);
+		fprintf(invocation->out, "%s is correct\n", file);
 	return STARCTL_OK;
 }
 

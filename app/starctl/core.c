@@ -53,8 +53,7 @@ int run_core(const struct invocation *invocation)
 		return fail(invocation, &err, STARCTL_FAILED);
 	}
 	if (!find_script(script)) {
-		star_error_set(&err, -ENOENT, "the script for gdb is not there: %s below the prefix of starctl",
-			       SCRIPT);
+		star_error_set(&err, -ENOENT, "the script for gdb is missing: %s below the prefix of starctl", SCRIPT);
 		return fail(invocation, &err, STARCTL_FAILED);
 	}
 	setenv("STAR_CORE", core, 1);
@@ -71,7 +70,7 @@ int run_core(const struct invocation *invocation)
 	if (child > 0)
 		waitpid(child, &status, 0);
 	if (child < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 127)) {
-		star_error_set(&err, -ENOENT, "gdb does not run here: apt-get install gdb");
+		star_error_set(&err, -ENOENT, "cannot run gdb: apt-get install gdb");
 		return fail(invocation, &err, STARCTL_FAILED);
 	}
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? STARCTL_OK : STARCTL_FAILED;

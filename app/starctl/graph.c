@@ -127,12 +127,13 @@ static int read_question(const struct invocation *invocation, struct graph_quest
 	if (question->dot && question->svg)
 		return star_error_set(err, -EINVAL, "give --svg or --dot, not both");
 	if (question->dot && invocation->json)
-		return star_error_set(err, -EINVAL, "--dot prints Graphviz's language, not JSON: give one of them");
+		return star_error_set(err, -EINVAL,
+				      "--dot prints Graphviz's language, not JSON: give only one of them");
 	if (!question->cut.protocol)
 		question->cut.protocol = GRAPH_STAR_SERVER;
 	if (question->cut.fuse && question->cut.protocol != GRAPH_GRPCPP && !question->compare)
 		return star_error_set(err, -EINVAL,
-				      "--fuse is grpc++'s: %s always sends what belongs together as one; add "
+				      "--fuse is for grpc++: %s always combines messages; add "
 				      "--protocol grpc++, or omit it",
 				      graph_protocol_name(question->cut.protocol));
 	return 0;
@@ -208,7 +209,7 @@ static int answer_question(const struct invocation *invocation, const struct gra
 	else
 		graph_print_cut(question, cuts[0], invocation->out);
 	if (question->check)
-		fprintf(invocation->out, "checked: %s\n", count > 1 ? "all cuts are right" : "the cut is right");
+		fprintf(invocation->out, "checked: %s\n", count > 1 ? "all cuts are correct" : "the cut is correct");
 	if (question->svg)
 		fprintf(invocation->out, "the picture is in %s\n", question->svg);
 	return STARCTL_OK;

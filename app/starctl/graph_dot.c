@@ -221,7 +221,7 @@ void graph_print_dot(const struct graph_question *question, const struct graph_c
 	fprintf(out, "digraph cut {\n\tlabelloc=t; fontname=\"sans-serif\"; label=\"");
 	print_title(question->file, out);
 	fprintf(out,
-		", %s: %u round trip%s a step, %u request%s, %s to PS tasks, %s from them\";\n"
+		", %s: %u round trip%s per step, %u request%s, %s to PS tasks, %s from them\";\n"
 		"\tnode [shape=box, style=\"rounded,filled\", fillcolor=\"#ffffffb0\", fontname=\"sans-serif\", "
 		"fontsize=10];\n"
 		"\tedge [fontname=\"sans-serif\", fontsize=9];\n\tcompound=true; newrank=false;\n",
@@ -251,7 +251,7 @@ static int start_dot(const char *path, int *input, pid_t *pid, struct star_error
 
 	*input = -1;
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return star_error_set(err, -errno, "no pipe to the program dot: %s", strerror(errno));
+		return star_error_set(err, -errno, "cannot create a pipe to the program dot: %s", strerror(errno));
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
 	rc = posix_spawnp(pid, "dot", &actions, NULL, (char **)(uintptr_t)words, environ);
@@ -279,7 +279,7 @@ int graph_draw(const struct graph_question *question, const struct graph_cut *cu
 
 	if (nodes > GRAPH_PICTURE_NODES)
 		return star_error_set(err, -E2BIG,
-				      "a picture of %u nodes cannot be read: %d at most (--dot prints its source)",
+				      "a picture of %u nodes would be unreadable: at most %d (--dot prints its source)",
 				      nodes, GRAPH_PICTURE_NODES);
 	if (start_dot(question->svg, &input, &pid, err) < 0)
 		return err->code;

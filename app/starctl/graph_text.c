@@ -91,7 +91,7 @@ static void print_values(const struct graph_question *question, const struct gra
 		others -= bytes;
 		if (!to_ps || !traffic->stays[i])
 			add_value(&lines, cut, values[i],
-				  shapes[i] ? "its shape alone"
+				  shapes[i] ? "its shape only"
 					    : sent_text(cut, values[i], bytes, question->cut.batch, text));
 	}
 	if (others)

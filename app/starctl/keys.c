@@ -25,13 +25,14 @@ static int hold_folder(const char *file, struct star_error *err)
 	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - file) + 1 : 1, slash ? file : ".");
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return star_error_set(err, -errno, "cannot open the folder %.200s: %s", folder, strerrordesc_np(errno));
+		return star_error_set(err, -errno, "cannot open the directory %.200s: %s", folder,
+				      strerrordesc_np(errno));
 	for (int i = 0; i < LOCK_TRIES && (rc = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EWOULDBLOCK; i++)
 		usleep(LOCK_NAP_US);
 	if (rc == 0)
 		return fd;
 	close(fd);
-	return star_error_set(err, -EBUSY, "somebody else is changing a key file in %.200s: try again", folder);
+	return star_error_set(err, -EBUSY, "another process is changing a key file in %.200s: try again", folder);
 }
 
 /* The keys of a file, or none if it does not exist yet. */
@@ -133,7 +134,7 @@ static struct secure_keys *add_key(const struct secure_keys *keys, char **argv, 
 		star_error_set(
 			err, -EINVAL,
 			"there is no role \"%.40s\": node, worker, reader, operator or admin; or \"next\", for the "
-			"key that is to follow",
+			"key that will replace the current one",
 			argv[2]);
 		return NULL;
 	}
@@ -171,7 +172,7 @@ int run_key_revoke(const struct invocation *invocation)
 	status = run_change(&own, &(struct change){ take_out_key, false });
 	if (status == STARCTL_OK && !invocation->json)
 		fprintf(invocation->errors,
-			"starctl: a node lets it in until it has this file and reads it again: `starctl "
+			"starctl: nodes accept it until they have this file and read it again: `starctl "
 			"key reload`\n");
 	return status;
 }

@@ -41,7 +41,7 @@ static int export_to(struct watched_output *out, const char *directory, uint64_t
 	int rc;
 
 	if (!lines)
-		return star_error_set(err, -ENOMEM, "no memory for what is to be written");
+		return star_error_set(err, -ENOMEM, "out of memory for the output");
 	rc = ckpt_export(directory, id, table, lines, checkpoint_progress_report, progress, err);
 	fclose(lines);
 	return out->error ? star_error_set(err, -out->error, "cannot write the lines: %s", strerror(out->error)) : rc;

@@ -104,7 +104,7 @@ static int open_nodes(struct row_source *source, const json_t *status, struct js
 
 	if (!json_array_size(nodes) || json_array_size(nodes) > WIRE_NODES_MAX || partitions < 1 ||
 	    partitions > WIRE_PARTITIONS_MAX)
-		return star_error_set(err, -EINVAL, "the node does not say which nodes there are");
+		return star_error_set(err, -EINVAL, "the node does not report the cluster's nodes");
 	source->partitions = (uint32_t)partitions;
 	source->nodes = calloc(json_array_size(nodes), sizeof(*source->nodes));
 	ps = open_memstream(&source->ps, &bytes);

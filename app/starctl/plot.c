@@ -139,7 +139,7 @@ void plot_write(const struct plot *plot, FILE *out)
 	for (unsigned i = 0; i < plot->count; i++)
 		points += plot->lines[i].n;
 	if (points < 2) {
-		fputs("<p class=\"none\">Nothing is known yet: nodes look every ten seconds.</p></figure>\n", out);
+		fputs("<p class=\"none\">No data yet: nodes record it every ten seconds.</p></figure>\n", out);
 		return;
 	}
 	s = plot_scale(plot);

@@ -111,8 +111,8 @@ static const struct {
 	bool rates;
 } node_plots[] = {
 	{ "Requests a second", "requests", show_rate, true },
-	{ "Rows pulled a second", "rows_pulled", show_rate, true },
-	{ "Rows pushed a second", "rows_pushed", show_rate, true },
+	{ "Rows pulled per second", "rows_pulled", show_rate, true },
+	{ "Rows pushed per second", "rows_pushed", show_rate, true },
 	{ "Requests: 99 % took at most", "p99_us", human_us, false },
 	{ "Requests: half took at most", "p50_us", human_us, false },
 	{ "Parameter memory", "memory_bytes", show_bytes, false },

@@ -118,7 +118,7 @@ static int check_hope(struct rolling *rolling, unsigned task, unsigned node, con
 		return 0;
 	other = look->status[1 - node];
 	if (other && strcmp(rolling_pair_text(other, "role"), "primary") != 0)
-		return star_error_set(err, -EREMOTEIO, "PS task %u: %s was the primary, and is %s meanwhile (%s)", task,
+		return star_error_set(err, -EREMOTEIO, "PS task %u: %s was the primary, and is now %s (%s)", task,
 				      nodes[1 - node].control, rolling_pair_text(other, "role"),
 				      rolling_pair_text(other, "why"));
 	mine = pair_version(status);
@@ -165,7 +165,7 @@ static int wait_restarted(struct rolling *rolling, unsigned task, unsigned node,
 			rolling_explain(rolling, task, &look, why);
 			rc = star_error_set(err, -ETIMEDOUT, "PS task %u: %s %s, %llu s after its restart: %s", task,
 					    control,
-					    look.status[node] && !done	      ? "is still the process that it was"
+					    look.status[node] && !done	      ? "is still the same process"
 					    : rolling->tasks[task].count == 2 ? "is not an up-to-date standby"
 									      : "does not serve",
 					    (unsigned long long)(rolling->timeout_us / 1000000), why);
@@ -242,9 +242,9 @@ static int switch_to(struct rolling *rolling, unsigned task, unsigned node, stru
 	rolling->next = "one of the two serves (starctl health, on both): solve the problem above, and run this again, "
 			"it continues where it stopped";
 	if (rolling->promote) {
-		rc = run_for(rolling, task, node, rolling->promote, "switch", "it is asked to serve", err);
+		rc = run_for(rolling, task, node, rolling->promote, "switch", "it is told to serve", err);
 	} else {
-		tell_step(rolling, task, control, "switch", "it is asked to serve");
+		tell_step(rolling, task, control, "switch", "it is told to serve");
 		client = connect_node(control, STARCTL_CALL_US, err);
 		result = client ? jsonrpc_call(client, "promote", NULL, PROMOTE_US, err) : NULL;
 		jsonrpc_close(client);
@@ -273,7 +273,7 @@ static int take_step(struct rolling *rolling, unsigned task, struct star_error *
 	for (unsigned i = 0; i < 2; i++)
 		done[i] = i >= of->count || rolling_is_done(rolling, task, i, &look);
 	rolling_look_end(&look);
-	rolling->next = "find out which node is to serve (starctl health, on both), and run this again";
+	rolling->next = "find out which node should serve (starctl health, on both), and run this again";
 	if (look.primary < 0)
 		return star_error_set(err, -EREMOTEIO, "PS task %u: not exactly one node serves: %s", task, why);
 	primary = (unsigned)look.primary;
@@ -297,7 +297,7 @@ static int roll_task(struct rolling *rolling, unsigned task, struct star_error *
 		if (rc <= 0)
 			return rc;
 	}
-	return star_error_set(err, -EREMOTEIO, "PS task %u: its nodes change places again and again", task);
+	return star_error_set(err, -EREMOTEIO, "PS task %u: its nodes keep changing roles", task);
 }
 
 /* ---- checks before anything is done ---- */

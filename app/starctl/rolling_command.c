@@ -118,12 +118,12 @@ int rolling_command_run(const struct rolling *rolling, const char *command, stru
 	fflush(rolling->invocation->errors);
 	child = fork();
 	if (child < 0)
-		return star_error_set(err, -errno, "no process can be made: %s", strerror(errno));
+		return star_error_set(err, -errno, "cannot create a process: %s", strerror(errno));
 	if (child == 0)
 		become(rolling, command, parent);
 	pid_fd = pidfd_open(child, 0);
 	if (!has_ended(child, pid_fd, rolling->timeout_us / 1000, &status)) {
-		rc = star_error_set(err, -ETIMEDOUT, "the command has not ended after %llu s, and was ended: %.300s",
+		rc = star_error_set(err, -ETIMEDOUT, "the command had not ended after %llu s, and was killed: %.300s",
 				    (unsigned long long)(rolling->timeout_us / 1000000), command);
 		kill(child, SIGTERM);
 		if (!has_ended(child, pid_fd, END_MS, &status)) {

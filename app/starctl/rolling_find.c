@@ -20,7 +20,7 @@ static int find_task(struct rolling_task *of, unsigned task, const char *control
 	if (!control)
 		return star_error_set(err, -EHOSTDOWN, "PS task %u has not joined the cluster: start its node", task);
 	if (!status)
-		return star_error_set(err, -EHOSTDOWN, "PS task %u is not there: %s", task, why.text);
+		return star_error_set(err, -EHOSTDOWN, "PS task %u is not available: %s", task, why.text);
 	if (strlen(control) >= sizeof(of->nodes[0].control) || strlen(peer) >= sizeof(of->nodes[1].control)) {
 		json_decref(status);
 		return star_error_set(err, -EPROTO, "PS task %u has an address of more than %d bytes", task,
@@ -44,7 +44,7 @@ int rolling_find_nodes(struct rolling *rolling, struct star_error *err)
 
 	jsonrpc_close(client);
 	if (rc == 0 && (count == 0 || count > WIRE_NODES_MAX))
-		rc = star_error_set(err, -EPROTO, "the node does not say which nodes there are");
+		rc = star_error_set(err, -EPROTO, "the node does not report the cluster's nodes");
 	rolling->tasks = rc == 0 ? calloc(count, sizeof(*rolling->tasks)) : NULL;
 	if (rc == 0 && !rolling->tasks)
 		rc = star_error_set(err, -ENOMEM, "out of memory");

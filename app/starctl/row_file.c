@@ -25,7 +25,9 @@ enum row_format row_format_of(const char *path, struct star_error *err)
 			return known[i].format;
 	}
 	star_error_set(err, -EINVAL,
-		       "\"%.200s\": the name says the form, and ends with .jsonl, .csv or .npy; - is JSON lines", path);
+		       "\"%.200s\": the name determines the format, and must end with .jsonl, .csv or .npy; - means "
+		       "JSON lines",
+		       path);
 	return 0;
 }
 

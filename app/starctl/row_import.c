@@ -87,7 +87,7 @@ static int open_rows(struct import *m, enum row_format format, const char *path,
 		m->narrow = calloc(m->room * m->spec->dim, sizeof(*m->narrow));
 	return m->keys && m->values && (m->narrow || !widened)
 		       ? 0
-		       : star_error_set(err, -ENOMEM, "no memory for %zu rows", m->room);
+		       : star_error_set(err, -ENOMEM, "out of memory for %zu rows", m->room);
 }
 
 static void close_file(struct import *m)
@@ -171,11 +171,10 @@ static int check_import_table(const struct object_spec *spec, struct star_error 
 {
 	if (spec->filter == FILTER_NONE)
 		return 0;
-	return star_error_set(
-		err, -EINVAL,
-		"\"%s\" has an admission filter, which keeps keys out that come for the first time: import "
-		"into a checkpoint (checkpoint import), and begin with that",
-		spec->name);
+	return star_error_set(err, -EINVAL,
+			      "\"%s\" has an admission filter, which excludes new keys: import "
+			      "into a checkpoint (checkpoint import), and start from that",
+			      spec->name);
 }
 
 static int import(struct import *m, const struct row_source *source, enum row_format format, const char *path,

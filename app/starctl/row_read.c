@@ -46,7 +46,7 @@ static int check_key(struct row_reader *r, uint64_t key, struct star_error *why)
 	const int rc = ckpt_keyset_add(&r->keys, key);
 
 	if (rc < 0)
-		return star_error_set(why, rc, "no memory left for the keys");
+		return star_error_set(why, rc, "out of memory for the keys");
 	if (rc == 0)
 		return star_error_set(why, -EINVAL, "key %" PRIu64 " was there before", key);
 	if (r->spec->kind == OBJECT_VARIABLE && key >= wire_object_blocks(r->spec))
@@ -90,13 +90,13 @@ static int next_text(struct row_reader *r, struct star_error *why)
 static int take_definition(struct row_reader *r, const json_t *json, struct star_error *why)
 {
 	if (r->line != 1)
-		return star_error_set(why, -EINVAL, "another table begins here: rows of one table are read");
+		return star_error_set(why, -EINVAL, "another table begins here: only the rows of one table are read");
 	if (jsonrpc_object_decode(json_object_get(json, "table"), &r->of_file, why) < 0)
 		return -EINVAL;
 	if (r->of_file.kind != r->spec->kind || r->of_file.dim != r->spec->dim || r->of_file.dtype != r->spec->dtype)
 		return star_error_set(why, -EINVAL,
 				      "the rows are of a %s of %s, %" PRIu32
-				      " elements a row, and \"%s\" is a %s of %s, %" PRIu32,
+				      " elements per row, but \"%s\" is a %s of %s, %" PRIu32,
 				      wire_object_kind_name(r->of_file.kind), dtype_name(r->of_file.dtype),
 				      r->of_file.dim, r->spec->name, wire_object_kind_name(r->spec->kind),
 				      dtype_name(r->spec->dtype), r->spec->dim);
@@ -137,7 +137,7 @@ static int take_line(struct row_reader *r, uint64_t *key, void *values, struct s
 	if (!json)
 		return star_error_set(why, -EINVAL, "%.200s (column %d)", position.text, position.column);
 	if (r->ended)
-		rc = star_error_set(why, -EINVAL, "there is something behind the last line of the table");
+		rc = star_error_set(why, -EINVAL, "there is text after the last line of the table");
 	else if (json_object_get(json, "table"))
 		rc = take_definition(r, json, why);
 	else if (json_object_get(json, "rows"))
@@ -163,7 +163,7 @@ static int next_line(struct row_reader *r, uint64_t *key, void *values, struct s
 			return rc;
 	}
 	if (rc == 0 && r->of_file.name[0] && !r->ended)
-		rc = star_error_set(why, -EINVAL, "it was cut off: its last line, with \"rows\", is missing");
+		rc = star_error_set(why, -EINVAL, "it is incomplete: its last line, with \"rows\", is missing");
 	return rc;
 }
 
@@ -276,11 +276,12 @@ static int read_cell(const char *cell, uint32_t column, unsigned dtype, void *to
 
 static int read_key(const char *cell, uint32_t column, uint64_t *key, struct star_error *why)
 {
-	return row_key_parse(cell, key) ? 0
-					: star_error_set(why, -EINVAL,
-							 "column %" PRIu32 ": \"%.40s\" is no key, a number from -2^63 "
-							 "to 2^64 - 1",
-							 column, cell);
+	return row_key_parse(cell, key)
+		       ? 0
+		       : star_error_set(why, -EINVAL,
+					"column %" PRIu32 ": \"%.40s\" is not a key, a number from -2^63 "
+					"to 2^64 - 1",
+					column, cell);
 }
 
 static int next_csv(struct row_reader *r, uint64_t *key, void *values, struct star_error *why)
@@ -345,7 +346,7 @@ static int read_npy_header(FILE *in, struct npy_header *header, struct star_erro
 	int used = 0;
 
 	if (fread(begin, 1, 10, in) != 10 || memcmp(begin, "\x93NUMPY", 6) != 0 || begin[6] < 1 || begin[6] > 3)
-		return star_error_set(why, -EINVAL, "it does not begin as a .npy file does");
+		return star_error_set(why, -EINVAL, "it does not begin like a .npy file");
 	more = begin[6] > 1 ? 2 : 0;
 	if (fread(begin + 10, 1, more, in) != more)
 		return star_error_set(why, -EINVAL, "it ends in its header");
@@ -359,7 +360,7 @@ static int read_npy_header(FILE *in, struct npy_header *header, struct star_erro
 	if (!type || sscanf(type, "'%7[^']'", header->type) != 1 || !order || !shape)
 		return star_error_set(why, -EINVAL, "its header has no descr, fortran_order and shape");
 	if (strncmp(order, "False", 5) != 0)
-		return star_error_set(why, -EINVAL, "it is in Fortran's order: save numpy.ascontiguousarray of it");
+		return star_error_set(why, -EINVAL, "it is in Fortran order: save its numpy.ascontiguousarray");
 	header->rows = header->columns = 0;
 	if (sscanf(shape, "(%" SCNu64 ",%n", &header->rows, &used) < 1 || !used ||
 	    (shape[used] != ')' && sscanf(shape + used, "%" SCNu64 ")", &header->columns) != 1))
@@ -374,7 +375,7 @@ static int npy_values(struct row_reader *r, const struct npy_header *header, str
 	const unsigned own = row_npy_dtype(r->spec);
 
 	if (header->columns != r->spec->dim)
-		return star_error_set(why, -EINVAL, "it has rows of %" PRIu64 " elements, and \"%s\" of %" PRIu32,
+		return star_error_set(why, -EINVAL, "it has rows of %" PRIu64 " elements, but \"%s\" of %" PRIu32,
 				      header->columns, r->spec->name, r->spec->dim);
 	if (strcmp(header->type, row_npy_type(own)) == 0) {
 		r->dtype = r->spec->dtype == STAR_BFLOAT16 ? STAR_FLOAT32 : r->spec->dtype;
@@ -385,7 +386,7 @@ static int npy_values(struct row_reader *r, const struct npy_header *header, str
 			r->dtype = reals[i];
 			return 0;
 		}
-	return star_error_set(why, -EINVAL, "it has elements of type '%s', and \"%s\" is of %s ('%s')", header->type,
+	return star_error_set(why, -EINVAL, "it has elements of type '%s', but \"%s\" has type %s ('%s')", header->type,
 			      r->spec->name, dtype_name(r->spec->dtype), row_npy_type(own));
 }
 
@@ -419,7 +420,7 @@ static int npy_open(struct row_reader *r, const char *path, struct star_error *e
 		else if (rc == 0)
 			rc = npy_column(i, &header, &why);
 		if (rc == 0 && i && header.rows != r->expected)
-			rc = star_error_set(&why, -EINVAL, "it has %" PRIu64 " rows, and there are %" PRIu64 " keys",
+			rc = star_error_set(&why, -EINVAL, "it has %" PRIu64 " rows, but there are %" PRIu64 " keys",
 					    header.rows, r->expected);
 		if (rc < 0)
 			return star_error_set(err, rc, "%.300s: %.400s", r->name, why.text);
@@ -441,13 +442,13 @@ static int next_npy(struct row_reader *r, uint64_t *key, void *values, struct st
 	if (r->rows == r->expected) {
 		for (unsigned i = 0; i < r->parts; i++)
 			if (fgetc(r->in[i]) != EOF)
-				return star_error_set(why, -EINVAL, "one of the files goes on behind its last row");
+				return star_error_set(why, -EINVAL, "one of the files continues after its last row");
 		return 0;
 	}
 	r->line++;
 	if (fread(key, sizeof(*key), 1, r->in[0]) != 1 || (scaled && fread(to, sizeof(float), 1, r->in[2]) != 1) ||
 	    fread(to + (scaled ? sizeof(float) : 0), 1, bytes, r->in[1]) != bytes)
-		return star_error_set(why, -EINVAL, "the files were cut off: they should have %" PRIu64 " rows",
+		return star_error_set(why, -EINVAL, "the files are incomplete: they should have %" PRIu64 " rows",
 				      r->expected);
 	r->done += sizeof(*key) + bytes;
 	return 1;

@@ -104,7 +104,7 @@ static int parse_key(const char *word, uint64_t *key, struct star_error *err)
 {
 	return row_key_parse(word, key) ? 0
 					: star_error_set(err, -EINVAL,
-							 "\"%.60s\" is no key: a number from -2^63 to 2^64 - 1; "
+							 "\"%.60s\" is not a key: a number from -2^63 to 2^64 - 1; "
 							 "`startrain key` gives that of a column's text",
 							 word);
 }

@@ -186,7 +186,7 @@ static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct 
 
 	while (!(status = look_back(node, before, &back, err))) {
 		if (kill(pid, 0) < 0 && errno == ESRCH) {
-			star_error_set(err, -ESRCH, "PS task 0 (process %d) has ended: its log says why", (int)pid);
+			star_error_set(err, -ESRCH, "PS task 0 (process %d) has ended: see its log", (int)pid);
 			return NULL;
 		}
 		usleep(POLL_US);
@@ -194,10 +194,10 @@ static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct 
 	id = back ? json_incref(json_object_get(status, "gone_back_to")) : NULL;
 	why = json_string_value(json_object_get(status, "error")); /* "" again after the next checkpoint */
 	if (!id)
-		star_error_set(err, -EIO, "the cluster does not roll back: %s",
+		star_error_set(err, -EIO, "the cluster cannot roll back: %s",
 			       back	       ? "PS task 0 was restarted for another reason"
 			       : why && why[0] ? why
-					       : "the log of PS task 0 says why");
+					       : "see the log of PS task 0");
 	json_decref(status);
 	return id;
 }
@@ -224,7 +224,8 @@ int run_checkpoint_restore(const struct invocation *invocation)
 	json_t *own = NULL, *asked = NULL, *back = NULL;
 
 	if (id < 0) {
-		star_error_set(&err, -EINVAL, "\"%.60s\" is no checkpoint's id, as in 7", invocation->argv[0]);
+		star_error_set(&err, -EINVAL, "\"%.60s\" is not the id of a checkpoint, such as 7",
+			       invocation->argv[0]);
 		jsonrpc_close(client);
 		return fail(invocation, &err, STARCTL_USAGE);
 	}

@@ -207,7 +207,7 @@ static void show_sizing(const struct sizing *s, FILE *out)
 		 z->head_bytes, z->value_bytes, z->master_bytes, z->slot_bytes);
 	add_size(&table, "rows of a reactor", human_bytes((double)z->rows_bytes, text),
 		 "%" PRIu64 " rows, on the fullest of %" PRIu64, s->shard_rows, s->nodes * s->reactors);
-	add_size(&table, "their index", human_bytes((double)z->index_bytes, text), "6 to 10.5 bytes a row");
+	add_size(&table, "their index", human_bytes((double)z->index_bytes, text), "6 to 10.5 bytes per row");
 	if (z->filter_bytes)
 		add_size(&table, "filter", human_bytes((double)z->filter_bytes, text), "that admits keys");
 	add_size(&table, "a node", human_bytes((double)s->node_bytes, text), "its reactors together");

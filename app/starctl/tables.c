@@ -67,7 +67,7 @@ json_t *table_of_node(struct jsonrpc_client *client, const char *name, struct st
 	list = jsonrpc_call(client, "tables", params, STARCTL_CALL_US, err);
 	table = json_incref(json_array_get(list, 0));
 	if (list && !table)
-		star_error_set(err, -EPROTO, "the node does not say what \"%s\" is", name);
+		star_error_set(err, -EPROTO, "the node does not report what \"%s\" is", name);
 	json_decref(list);
 	return table;
 }
@@ -180,7 +180,7 @@ static json_t *wait_swept(struct jsonrpc_client *client, const char *name, struc
 		object = NULL;
 		if (clock_us() > until_us) {
 			star_error_set(err, -ETIMEDOUT,
-				       "%" JSON_INTEGER_FORMAT " rows are still to be looked at after %d s", left,
+				       "%" JSON_INTEGER_FORMAT " rows have not been checked after %d s", left,
 				       SWEEP_WAIT_US / 1000000);
 			break;
 		}
@@ -230,7 +230,7 @@ static int confirm(const struct invocation *invocation, const char *deletes, con
 	if (!isatty(STDIN_FILENO))
 		return star_error_set(
 			err, -EINVAL,
-			"this deletes %s\"%s\"%s, and standard input is no terminal to ask on: give --yes", deletes,
+			"this deletes %s\"%s\"%s, and standard input is not a terminal to ask on: give --yes", deletes,
 			invocation->argv[0], invocation->argc > 1 ? " and others" : "");
 	fprintf(invocation->errors, "%s", asks);
 	for (int i = 0; i < invocation->argc; i++)
@@ -259,7 +259,7 @@ static json_t *empty_table(struct jsonrpc_client *client, const char *name, stru
 		json_object_set(params, "ticket", json_object_get(result, "ticket"));
 		if (clock_us() > until_us) {
 			star_error_set(err, -ETIMEDOUT,
-				       "%" JSON_INTEGER_FORMAT " rows are left after %d s; the nodes go on",
+				       "%" JSON_INTEGER_FORMAT " rows are left after %d s; the nodes continue",
 				       json_integer_value(json_object_get(result, "left")), SWEEP_WAIT_US / 1000000);
 			json_decref(result);
 			result = NULL;
@@ -282,7 +282,7 @@ static int check_saved(const struct invocation *invocation, struct jsonrpc_clien
 	return status ? 0
 		      : star_error_set(err, why.code,
 				       "\"%s\" is empty on all nodes, but a restart may bring its rows back: %.300s. "
-				       "`starctl checkpoint save` when that is repaired",
+				       "`starctl checkpoint save` when that is solved",
 				       invocation->argv[0], why.text);
 }
 

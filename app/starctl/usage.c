@@ -337,11 +337,11 @@ const struct command starctl_commands[] = {
 	  "The node that is asked serves from then on. The other one is told to stop first, and sends what it still "
 	  "has; if it\n"
 	  "cannot be reached, the node waits for its lease to end. Make sure then that the other one is dead: "
-	  "otherwise it may go\n"
-	  "on alone for clients that reach it (standby.alone_s). If both nodes of a pair have restarted, this says "
-	  "which one\n"
-	  "serves. A node that was told to stop holds what it had until the other one serves: where that one has\n"
-	  "died, this has it serve again. Uses the node's Unix socket, or an admin's key.",
+	  "otherwise it may\n"
+	  "continue alone for clients that reach it (standby.alone_s). If both nodes of a pair have restarted, this "
+	  "decides which\n"
+	  "one serves. A node that was told to stop keeps its data until the other one serves: if that one has\n"
+	  "died, promote this one again. Uses the node's Unix socket, or an admin's key.",
 	  run_promote },
 	{ "rolling-restart", "[OPTION...]", 0, 0, COMMAND_ROLLING,
 	  "restart all nodes, one after the other, while the cluster serves",

@@ -162,7 +162,7 @@ int corpus_load(struct corpus *c, const char *const *paths, uint32_t paths_count
 		rename_words(&c->held_out, renamed);
 		if (c->vocabulary.size < 2)
 			rc = star_error_set(err, -EINVAL,
-					    "the text has fewer than two words that occur %llu times or more: "
+					    "the text has fewer than two words with at least %llu occurrences: "
 					    "give more text with --text",
 					    (unsigned long long)min_count);
 	}

@@ -194,7 +194,8 @@ static void write_line(enum log_level level, const char *text)
 	pthread_mutex_lock(&writer_lock);
 	if (lines_lost) {
 		snprintf(missing, sizeof(missing),
-			 "%" PRIu64 " lines are missing here, as nobody read standard error; starctl events has the "
+			 "%" PRIu64
+			 " lines are missing here, because standard error was not read; starctl events has the "
 			 "last ones",
 			 lines_lost);
 		bytes = make_line(lines, LOG_WARN, missing);
@@ -214,7 +215,7 @@ static void tell_held(struct kind *kind)
 	char text[SAMPLE_MAX + 128];
 
 	if (kind->lines > LOG_LINES_MAX && kind->level >= log_get_level()) {
-		snprintf(text, sizeof(text), "%" PRIu64 " more of these were held back within %u s: %s",
+		snprintf(text, sizeof(text), "%" PRIu64 " more of these were suppressed within %u s: %s",
 			 kind->lines - LOG_LINES_MAX, LOG_WINDOW_US / 1000000, kind->last);
 		write_line(kind->level, text);
 	}

@@ -45,7 +45,7 @@ static int make_net(struct poller *p, const struct config_port *config, struct s
 
 	o.interfaces[0] = port_net_interface(p->port, config);
 	if (getrandom(o.secret, sizeof(o.secret), 0) != sizeof(o.secret))
-		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+		return star_error_set(err, -EIO, "the kernel has no random numbers");
 	p->net = net_create(&o, err);
 	return p->net ? 0 : err->code;
 }
@@ -73,7 +73,7 @@ static int make_dgram(struct poller *p, const struct config *config, struct star
 	};
 
 	if (getrandom(o.secret, sizeof(o.secret), 0) != sizeof(o.secret))
-		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+		return star_error_set(err, -EIO, "the kernel has no random numbers");
 	p->dgram = dgram_create(&o, err);
 	return p->dgram ? 0 : err->code;
 }
@@ -154,7 +154,7 @@ struct poller *dpdk_poller_get(const struct config *config, struct star_error *e
 	same = p && memcmp(&p->config, &config->ports[0], sizeof(p->config)) == 0;
 	if (p && !same && (p->users || p->viewed)) {
 		star_error_set(err, -EBUSY,
-			       "this process has a cluster%s open by another port: all that it has open share one port",
+			       "this process has a cluster%s open with another port: all open clusters share one port",
 			       p->users ? "" : "'s view");
 		p = NULL;
 	} else if (!same) {

@@ -419,8 +419,7 @@ static void begin_again(struct stream *s, uint32_t incarnation)
 	if (incarnation != ch->incarnation)
 		client_reply_refused(ch, &(struct wire_frame){ .status = WIRE_STALE_INCARNATION }, "", &err);
 	else
-		star_error_set(&err, -ECONNRESET,
-			       "%s has forgotten the session while this call was in flight; its log may say why",
+		star_error_set(&err, -ECONNRESET, "%s has lost the session while this call was in flight; see its log",
 			       ch->label);
 	fail_all(s, &err, false);
 	begin_messages(s);
@@ -474,8 +473,8 @@ static void closed(void *user, int reason)
 	s->doom = reason == ETIMEDOUT ? -ETIMEDOUT : reason == EPROTO ? -EPROTO : -ECONNRESET;
 	snprintf(s->why, sizeof(s->why), "%s",
 		 reason == ETIMEDOUT ? "has gone silent while this call was in flight"
-		 : reason == EPROTO  ? "does not keep to the protocol; its session was closed"
-				     : "closed the connection while this call was in flight; its log may say why");
+		 : reason == EPROTO  ? "violates the protocol; its session was closed"
+				     : "closed the connection while this call was in flight; see its log");
 	dpdk_stream_touch(s);
 }
 

@@ -100,10 +100,10 @@ static int bound_options(const struct etcd_options *o, struct star_error *err)
 				      ETCD_ENDPOINTS_MAX);
 	for (unsigned i = 0; i < o->endpoints_count; i++)
 		if (!o->endpoints[i][0] || strlen(o->endpoints[i]) >= ETCD_ENDPOINT_MAX)
-			return star_error_set(err, -EINVAL, "\"%.100s\" is no endpoint of etcd", o->endpoints[i]);
+			return star_error_set(err, -EINVAL, "\"%.100s\" is not a valid etcd endpoint", o->endpoints[i]);
 	if (!o->key[0] || strlen(o->key) > ETCD_KEY_MAX)
 		return star_error_set(err, -EINVAL, "a key of etcd has 1 to %u bytes", ETCD_KEY_MAX);
-	return o->timeout_ms ? 0 : star_error_set(err, -EINVAL, "etcd needs some time for its answer");
+	return o->timeout_ms ? 0 : star_error_set(err, -EINVAL, "the time limit for etcd must be above 0");
 }
 
 struct etcd *etcd_create(const struct etcd_options *o, struct star_error *err)
@@ -252,7 +252,7 @@ static int ask_endpoint(struct etcd *etcd, const char *endpoint, struct question
 		return rc;
 	rc = q->swap ? etcd_reply_txn(etcd->reply, etcd->reply_bytes, etcd->key, &q->swapped, q->value, &why)
 		     : etcd_reply_range(etcd->reply, etcd->reply_bytes, etcd->key, q->value, &why);
-	return rc < 0 ? star_error_set(err, rc, "what answers at %s is no etcd: %.200s", endpoint, why.text) : 0;
+	return rc < 0 ? star_error_set(err, rc, "the server at %s is not etcd: %.200s", endpoint, why.text) : 0;
 }
 
 /* Sends etcd->body to one endpoint after the other, until one answers. */
@@ -260,7 +260,7 @@ static int ask_in_turn(struct etcd *etcd, struct question *q, uint32_t ms, struc
 {
 	const unsigned first = etcd->last;
 
-	star_error_set(err, -EHOSTUNREACH, "etcd is not asked any more");
+	star_error_set(err, -EHOSTUNREACH, "the request to etcd was cancelled");
 	for (unsigned i = 0; i < etcd->endpoints_count && goes_on(etcd); i++) {
 		const unsigned at = (first + i) % etcd->endpoints_count;
 

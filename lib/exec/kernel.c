@@ -95,7 +95,7 @@ uint64_t kernel_scratch(const struct graph_node *node, const struct graph_type *
 int kernel_run(const struct kernel_call *call)
 {
 	if (!kernel_exists(call->node->op))
-		return kernel_fail(call, "%s is not done by a kernel", graph_op_name(call->node->op));
+		return kernel_fail(call, "%s has no kernel", graph_op_name(call->node->op));
 	return kernels[call->node->op].run(call);
 }
 

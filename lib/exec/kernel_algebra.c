@@ -81,7 +81,7 @@ int kernel_matmul(const struct kernel_call *call)
 	};
 
 	if (!fits_blas(call->in[0]) || !fits_blas(call->in[1]))
-		return kernel_fail(call, "a matrix has %d rows and columns at most", INT_MAX);
+		return kernel_fail(call, "a matrix has at most %d rows and columns", INT_MAX);
 	w.block = BLOCK_WORK / (w.gemm.n * w.gemm.k + 1);
 	w.block = w.block < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : w.block;
 	w.blocks = kernel_parts(w.gemm.m, w.block);
@@ -146,7 +146,7 @@ static int attention_work(const struct kernel_call *call, unsigned q, struct att
 	};
 	w->scale = graph_attr_float(call->node, "scale", 1 / sqrt((double)w->k));
 	if (!fits_blas(in[0]) || !fits_blas(in[1]) || !fits_blas(in[2]))
-		return kernel_fail(call, "a matrix has %d rows and columns at most", INT_MAX);
+		return kernel_fail(call, "a matrix has at most %d rows and columns", INT_MAX);
 	return 0;
 }
 

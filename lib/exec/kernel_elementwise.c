@@ -124,7 +124,7 @@ static int run_unary(const struct kernel_call *call, unary_run *run, size_t grai
 	};
 
 	if (!run)
-		return kernel_fail(call, "%s is not done on %s", graph_op_name(call->node->op),
+		return kernel_fail(call, "%s does not support %s", graph_op_name(call->node->op),
 				   dtype_name(call->in[0]->type.dtype));
 	exec_team_run(call->team, kernel_parts(w.n, w.grain), unary_part, &w);
 	return 0;

@@ -240,7 +240,7 @@ int kernel_slice(const struct kernel_call *call)
 	struct box box;
 
 	if (!box_set(&box, &call->out[0]->type.shape, &call->in[0]->type.shape, ints_of(call, "begin")))
-		return kernel_fail(call, "the slice is not inside of its input");
+		return kernel_fail(call, "the slice is not inside its input");
 	box_copy(&box, call->in[0]->data, call->out[0]->data, false, dtype_bytes(call->out[0]->type.dtype));
 	return 0;
 }
@@ -252,7 +252,7 @@ int kernel_pad(const struct kernel_call *call)
 
 	if (!box_set(&box, &call->in[0]->type.shape, &call->out[0]->type.shape,
 		     ints_of(call, call->node->op == GRAPH_PAD ? "before" : "begin")))
-		return kernel_fail(call, "the first input is not inside of the padded one");
+		return kernel_fail(call, "the first input is not inside the padded one");
 	memset(call->out[0]->data, 0, kernel_bytes(call->out[0]));
 	box_copy(&box, call->in[0]->data, call->out[0]->data, true, dtype_bytes(call->out[0]->type.dtype));
 	return 0;

@@ -73,7 +73,7 @@ static int check_feed(const struct graph_node *node, const struct graph_type *ty
 	if (good)
 		return star_error_set(err, -EINVAL, "feed \"%s\" would be %s: more than 2^48 elements", node->name,
 				      graph_shape_text(&type->shape, have));
-	return star_error_set(err, -EINVAL, "feed \"%s\" is %s %s, and %s %s is given", node->name,
+	return star_error_set(err, -EINVAL, "feed \"%s\" is %s %s, but %s %s is given", node->name,
 			      dtype_name(node->outputs[0].dtype), graph_shape_text(wanted, want),
 			      dtype_name(type->dtype) ? dtype_name(type->dtype) : "an unknown type",
 			      type->shape.ndim <= GRAPH_DIMS_MAX ? graph_shape_text(&type->shape, have) : "");
@@ -313,11 +313,11 @@ struct graph_plan *graph_compile(const struct graph *graph, const struct graph_c
 	if (graph_error(graph, err) < 0)
 		return NULL;
 	if (cut && cut->graph != graph) {
-		star_error_set(err, -EINVAL, "the cut is of another graph");
+		star_error_set(err, -EINVAL, "the cut belongs to another graph");
 		return NULL;
 	}
 	if (options->intra_op > TEAM_THREADS_MAX || options->inter_op > TEAM_THREADS_MAX) {
-		star_error_set(err, -EINVAL, "intra_op and inter_op are %d at most", TEAM_THREADS_MAX);
+		star_error_set(err, -EINVAL, "intra_op and inter_op are at most %d", TEAM_THREADS_MAX);
 		return NULL;
 	}
 	openblas_set_num_threads(1); /* large operations are divided by the kernels */

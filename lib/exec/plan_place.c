@@ -180,7 +180,7 @@ static int place_value(struct graph_plan *plan, const struct graph_node *node, u
 	if (graph_elements(&plan->types[number].shape) < 0)
 		return star_error_set(err, -EINVAL,
 				      node->op == GRAPH_FEED
-					      ? "feed \"%s\" %s is needed: its greatest size must be given"
+					      ? "feed \"%s\" %s is needed: its largest size must be given"
 					      : "node \"%s\": the size of its output %s is not known",
 				      node->name, graph_shape_text(&plan->types[number].shape, text));
 	value->where = PLAN_ARENA;
@@ -191,7 +191,7 @@ static int place_value(struct graph_plan *plan, const struct graph_node *node, u
 		for (uint32_t i = 0; i < plan->feeds_count; i++)
 			if (plan->feeds[i] == node->id)
 				return 0;
-		return star_error_set(err, -EINVAL, "feed \"%s\" is needed, and not given", node->name);
+		return star_error_set(err, -EINVAL, "feed \"%s\" is needed, but not given", node->name);
 	}
 	if (node->op == GRAPH_CONST)
 		value->where = PLAN_CONST;
@@ -207,7 +207,7 @@ static int check_source(const struct graph_plan *plan, struct graph_value value,
 {
 	if (plan->values[plan_number(plan, value)].where != PLAN_NOWHERE)
 		return 0;
-	return star_error_set(err, -EINVAL, "the cut is wrong: %s needs \"%s\", which no part gives", by,
+	return star_error_set(err, -EINVAL, "the cut is wrong: %s needs \"%s\", which no part returns", by,
 			      plan->graph->nodes[value.node]->name);
 }
 
@@ -247,7 +247,7 @@ int exec_plan_place(struct graph_plan *plan, struct star_error *err)
 	if (add_parts(plan, err) < 0)
 		return err->code;
 	if (plan->parts_count && !plan->ps)
-		return star_error_set(err, -EINVAL, "node \"%s\" is on PS tasks, and there are none",
+		return star_error_set(err, -EINVAL, "node \"%s\" is placed on a PS task, but there are none",
 				      graph->nodes[plan->ps_plan.parts[plan->parts[0].part].nodes[0]]->name);
 	find_needed(plan);
 	for (uint32_t n = 0; n < graph->nodes_count; n++)

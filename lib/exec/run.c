@@ -39,7 +39,7 @@ static int refresh(struct graph_run *run, const struct graph_node *node, bool an
 		const uint32_t number = plan->first[node->id] + o;
 
 		if (graph_type_bytes(&out[o]) > graph_type_bytes(&plan->types[number]))
-			return star_error_set(err, -EINVAL, "node \"%s\": its output is greater than it was planned",
+			return star_error_set(err, -EINVAL, "node \"%s\": its output is larger than planned",
 					      node->name);
 		exec_run_set_type(run, number, &out[o]);
 	}
@@ -151,7 +151,7 @@ static int take_types(struct graph_run *run, uint32_t p, struct star_error *err)
 		for (unsigned d = 0; good && d < type->shape.ndim; d++)
 			good = type->shape.dims[d] >= 0 && type->shape.dims[d] <= greatest->shape.dims[d];
 		if (!good)
-			return star_error_set(err, -EPROTO, "node \"%s\": PS tasks gave more than can be",
+			return star_error_set(err, -EPROTO, "node \"%s\": PS tasks returned more than is possible",
 					      plan->graph->nodes[part->fetches[i].node]->name);
 		if (mine->spare[i] == PLAN_NONE)
 			exec_run_set_type(run, number, type);
@@ -291,7 +291,7 @@ static int check_feed(const struct graph_run *run, uint32_t feed, const struct g
 		good = type->shape.dims[i] >= 0 && type->shape.dims[i] <= greatest->shape.dims[i] &&
 		       (wanted->dims[i] < 0 || wanted->dims[i] == type->shape.dims[i]);
 	if (!good)
-		return star_error_set(err, -EINVAL, "feed \"%s\" is %s, at most %s, and %s %s is given", node->name,
+		return star_error_set(err, -EINVAL, "feed \"%s\" is %s, at most %s, but %s %s is given", node->name,
 				      dtype_name(greatest->dtype), graph_shape_text(&greatest->shape, most),
 				      dtype_name(type->dtype) ? dtype_name(type->dtype) : "an unknown type",
 				      type->shape.ndim <= GRAPH_DIMS_MAX ? graph_shape_text(&type->shape, have) : "");

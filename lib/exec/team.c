@@ -60,7 +60,7 @@ struct team *exec_team_create(uint32_t threads, struct star_error *err)
 	if (threads <= 1)
 		return NULL;
 	if (threads > TEAM_THREADS_MAX) {
-		star_error_set(err, -EINVAL, "%d threads at most, not %u", TEAM_THREADS_MAX, threads);
+		star_error_set(err, -EINVAL, "at most %d threads are possible, not %u", TEAM_THREADS_MAX, threads);
 		return NULL;
 	}
 	team = calloc(1, sizeof(*team) + (threads - 1) * sizeof(team->threads[0]));

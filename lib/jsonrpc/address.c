@@ -16,7 +16,8 @@ static int split_address(const char *text, char *host, size_t host_size, const c
 
 	if (bytes == 0 || bytes >= host_size)
 		return star_error_set(err, -EINVAL,
-				      "\"%.80s\" is no address: host:port is needed, such as 198.18.0.1:3333", text);
+				      "\"%.80s\" is not an address: host:port is needed, such as 198.18.0.1:3333",
+				      text);
 	if (bytes > 2 && text[0] == '[' && text[bytes - 1] == ']')
 		snprintf(host, host_size, "%.*s", (int)bytes - 2, text + 1);
 	else

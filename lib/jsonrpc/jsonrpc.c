@@ -259,8 +259,8 @@ struct jsonrpc_client *jsonrpc_connect_by(const char *key_file, const char *addr
 	else
 		star_error_set(
 			err, -EINVAL,
-			"%.200s has the keys of %u principals, and it is not known as whom to come: `starctl key "
-			"copy` makes a file of one",
+			"%.200s has the keys of %u principals, and it is not clear which one to use: `starctl key "
+			"copy` makes a file with one principal",
 			key_file, secure_keys_principals(keys));
 	if (own)
 		client = connect_client(address, NULL, own, deadline_us, err);
@@ -324,8 +324,9 @@ static int connection_lost(struct jsonrpc_client *client, struct star_error *err
 		return star_error_set(err, code,
 				      "%s did not answer \"%s\" in time; it may be busy or gone (starctl status)%s",
 				      client->address, method,
-				      strchr(client->address, '/') ? ""
-								   : ", or be no control address, but a data address");
+				      strchr(client->address, '/')
+					      ? ""
+					      : ", or this is not a control address, but a data address");
 	return star_error_set(err, code, "the connection to %s was lost during \"%s\": %s; did starserver stop?",
 			      client->address, method, strerrordesc_np(-code));
 }

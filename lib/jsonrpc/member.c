@@ -66,8 +66,8 @@ int jsonrpc_member_only(const json_t *json, const char *const *names, struct sta
 		if (*name)
 			continue;
 		if (!names[0])
-			return star_error_set(err, -EINVAL, "there is no member \"%.64s\" here: none is needed", key);
-		return star_error_set(err, -EINVAL, "there is no member \"%.64s\" here; did you mean \"%s\"?", key,
+			return star_error_set(err, -EINVAL, "unknown member \"%.64s\": there are no members here", key);
+		return star_error_set(err, -EINVAL, "unknown member \"%.64s\"; did you mean \"%s\"?", key,
 				      nearest_name(key, names, sizeof(names[0])));
 	}
 	return 0;

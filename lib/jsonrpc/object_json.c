@@ -67,12 +67,12 @@ static int program_from_json(const json_t *json, struct object_spec *spec, struc
 		const int high = digit(text[2 * n]), low = digit(text[2 * n + 1]);
 
 		if (high < 0 || low < 0)
-			return star_error_set(err, -EINVAL, "member \"program\" is not bytes in hexadecimal digits");
+			return star_error_set(err, -EINVAL, "member \"program\" must be hexadecimal digits");
 		bytes[n] = (uint8_t)(high << 4 | low);
 	}
 	why = wire_program_read(bytes, n, &spec->program, &shape, &node);
 	if (why && node == PROGRAM_NONE)
-		return star_error_set(err, -EINVAL, "member \"program\" cannot be: %s", why);
+		return star_error_set(err, -EINVAL, "member \"program\" is invalid: %s", why);
 	return wire_object_spec_check(spec, err);
 }
 

@@ -45,12 +45,12 @@ static int check_sum(const char *text, size_t bytes, struct star_error *err)
 	char tail[TAIL_BYTES + 1];
 
 	if (bytes < TAIL_BYTES)
-		return star_error_set(err, -EINVAL, "it has %zu bytes: it is cut off", bytes);
+		return star_error_set(err, -EINVAL, "it has only %zu bytes: it is incomplete", bytes);
 	snprintf(tail, sizeof(tail), TAIL, jsonrpc_summed_sum(text, bytes));
 	return memcmp(tail, text + bytes - TAIL_BYTES, TAIL_BYTES) == 0
 		       ? 0
 		       : star_error_set(err, -EINVAL,
-					"its checksum does not match its bytes: it is damaged, cut off, or was "
+					"its checksum does not match its bytes: it is damaged, incomplete, or was "
 					"changed by hand");
 }
 
@@ -107,10 +107,11 @@ json_t *jsonrpc_summed_next(const char *text, size_t bytes, size_t *at, struct s
 			json = json_loadb(line + HEAD_BYTES, has - HEAD_BYTES, JSON_REJECT_DUPLICATES, NULL);
 	}
 	if (!json)
-		star_error_set(err, -EINVAL,
-			       "its checksum does not match its bytes, from byte %zu on: it is damaged, or was changed "
-			       "by hand",
-			       *at);
+		star_error_set(
+			err, -EINVAL,
+			"its checksum does not match its bytes, starting at byte %zu: it is damaged, or was changed "
+			"by hand",
+			*at);
 	*at += has + (end != NULL);
 	return json;
 }

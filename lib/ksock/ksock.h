@@ -33,7 +33,7 @@
 	X(idle_closed, "connections closed for a new one because the table was full: the one idle for longest, or " \
 		       "one of an address with many") \
 	X(resets, "connections ended by an error of the socket") \
-	X(unsent_timeouts, "connections given up while closing: the peer did not read") \
+	X(unsent_timeouts, "connections dropped while closing: the peer did not read") \
 	X(no_mbuf, "turns in which nothing was received: no mbuf left") \
 	X(bytes_in, "bytes received") \
 	X(bytes_out, "bytes given to the kernel") \

@@ -31,10 +31,10 @@ int machine_check_directory(const struct config *config, struct star_error *err)
 	if (!path[0])
 		return 0;
 	if (stat(path, &status) != 0)
-		return star_error_set(err, -errno, "checkpoint.directory: %s: %m; make it, or mount what holds it",
+		return star_error_set(err, -errno, "checkpoint.directory: %s: %m; create it, or mount its file system",
 				      path);
 	if (!S_ISDIR(status.st_mode))
-		return star_error_set(err, -ENOTDIR, "checkpoint.directory: %s is no directory", path);
+		return star_error_set(err, -ENOTDIR, "checkpoint.directory: %s is not a directory", path);
 	if (access(path, R_OK | W_OK | X_OK) != 0)
 		return star_error_set(err, -errno, "checkpoint.directory: %s cannot be written to: %m", path);
 	return 0;

@@ -247,7 +247,7 @@ static enum MHD_Result take_request(void *cls, struct MHD_Connection *connection
 		return head ? answer_metrics_head(connection, server) : answer_metrics(connection, server);
 	if (strcmp(url, "/health") == 0)
 		return answer_health(connection, &server->options);
-	return answer_text(connection, MHD_HTTP_NOT_FOUND, "there are two pages: /metrics and /health\n");
+	return answer_text(connection, MHD_HTTP_NOT_FOUND, "the pages are /metrics and /health\n");
 }
 
 /* ---- connections ---- */
@@ -379,19 +379,19 @@ struct metrics_server *metrics_server_start(const struct metrics_server_options 
 	unsigned flags = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC;
 
 	if (!server) {
-		star_error_set(err, -ENOMEM, "no memory left for the metrics' server");
+		star_error_set(err, -ENOMEM, "out of memory for the metrics server");
 		return NULL;
 	}
 	server->options = *options;
 	if (read_address(options, &address) < 0) {
-		star_error_set(err, -EINVAL, "metrics.address \"%s\" is no IPv4 or IPv6 address", options->address);
+		star_error_set(err, -EINVAL, "metrics.address \"%s\" is not an IPv4 or IPv6 address", options->address);
 		free(server);
 		return NULL;
 	}
 	if (address.ss_family == AF_INET6)
 		flags |= MHD_USE_DUAL_STACK; /* "::" includes IPv4 */
 	if (start_watch(server) < 0) {
-		star_error_set(err, -EAGAIN, "no thread for the metrics' server");
+		star_error_set(err, -EAGAIN, "cannot start a thread for the metrics server");
 		free(server);
 		return NULL;
 	}

@@ -15,7 +15,7 @@ struct observe *observe_create(uint64_t cycles_hz, struct star_error *err)
 	struct observe *o = aligned_alloc(64, sizeof(*o));
 
 	if (!o) {
-		star_error_set(err, -ENOMEM, "no memory for %zu KiB in which a reactor remembers its last requests",
+		star_error_set(err, -ENOMEM, "out of memory for %zu KiB of records of a reactor's last requests",
 			       sizeof(*o) >> 10);
 		return NULL;
 	}
@@ -32,7 +32,7 @@ void observe_destroy(struct observe *o)
 
 /* By the number of bits in the number of keys. */
 static const uint8_t sizes[] = { 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3 };
-_Static_assert(OBSERVE_KEYS_MAX >> (sizeof(sizes) - 1) == 0, "all have their place");
+_Static_assert(OBSERVE_KEYS_MAX >> (sizeof(sizes) - 1) == 0, "every class has its entry");
 
 static inline unsigned size_of(uint32_t keys)
 {

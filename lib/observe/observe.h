@@ -42,9 +42,9 @@ enum observe_class {
 
 /* X(name, what it is). */
 #define OBSERVE_TIMES(X) \
-	X(total, "from the receive burst that brought the end of a request to the transmit burst that took its reply") \
+	X(total, "from the receive burst with the end of a request to the transmit burst with its reply") \
 	X(wait, "from that receive burst until the request began to be executed") \
-	X(run, "that it was executed; of small requests their share of their turn")
+	X(run, "execution; for small requests their share of the turn")
 enum observe_time {
 #define X(name, text) OBSERVE_##name,
 	OBSERVE_TIMES(X)
@@ -75,7 +75,7 @@ enum {
 /* What a request had to wait for, other than its turn. X(name, text). */
 #define OBSERVE_REASONS(X) \
 	X(BUFFERS, "no packet buffers for its reply") \
-	X(SHARE, "its peer's address had more unread replies than its share of the packet buffers") \
+	X(SHARE, "unread replies of its peer's address exceeded their share of the packet buffers") \
 	X(LARGE, "another large request was executed") \
 	X(SNAPSHOT, "a checkpoint was written") \
 	X(JOURNAL, "the journal's disk was behind") \

@@ -115,7 +115,7 @@ static int check_same_keys(struct compile_build *b, const struct graph_node *nod
 	const struct graph *graph = b->plan->graph;
 
 	if (node->op != GRAPH_LOOKUP && node->op != GRAPH_APPLY_ROWS && !is_whole_variable(node))
-		return offload_compile_not_done(b, " with values that are made there");
+		return offload_compile_not_done(b, " with values that are computed there");
 	if (!other)
 		return 0;
 	if (is_whole_variable(node) && is_whole_variable(other))
@@ -164,12 +164,13 @@ static int find_keys(struct compile_build *b)
 	if (!resource)
 		return find_kept_keys(b, first);
 	if (graph_attr_int(resource, "staleness", 0))
-		return offload_compile_not_done(b, " where there is staleness, for which workers pull and push");
+		return offload_compile_not_done(
+			b, " if the optimizer uses staleness, which needs pulls and pushes by workers");
 	if (is_whole_variable(keyed))
 		return offload_compile_blocks(b, resource);
 	if (resource->op != GRAPH_TABLE || !offload_compile_is_feed(b, b->ids, &feed))
 		return offload_compile_not_done(b, resource->op != GRAPH_TABLE ? " with a variable's rows"
-									       : " with ids that are made there");
+									       : " with ids that are computed there");
 	return offload_compile_add_feed(b, (struct compile_feed){ .kind = COMPILE_KEYS, .source = { .feed = feed } },
 					&feed);
 }
@@ -262,7 +263,7 @@ static int compile_part(const struct graph_ps_plan *plan, struct compile_plan *a
 		memset(b.step, COMPILE_NOT_MADE, n);
 	}
 	if (!to->list)
-		rc = star_error_set(err, -ENOMEM, "no memory for a plan");
+		rc = star_error_set(err, -ENOMEM, "out of memory for a plan");
 	b.in = to->in;
 	for (uint32_t i = 0; rc >= 0 && i < to->count; i++) {
 		b.c = &to->list[i];
@@ -294,7 +295,7 @@ struct compile_plan *offload_compile_parts(const struct graph_ps_plan *plan, str
 		all->types = calloc(values + UINT64_C(1), sizeof(*all->types));
 	}
 	if (!all || !all->parts || !all->types) {
-		star_error_set(err, -ENOMEM, "no memory for a plan");
+		star_error_set(err, -ENOMEM, "out of memory for a plan");
 		offload_compile_free(all);
 		return NULL;
 	}

@@ -117,10 +117,10 @@ static int blocks_read(struct compile_build *b)
 	int step = -1;
 
 	if (b->node->outputs[0].dtype != STAR_FLOAT32)
-		return offload_compile_not_done(b, " and computed with, but in float32");
+		return offload_compile_not_done(b, " for computations in types other than float32");
 	for (unsigned s = 0; s < c->steps_count; s++) {
 		if (c->steps[s].kind == COMPILE_APPLY)
-			return offload_compile_not_done(b, " once more after a change");
+			return offload_compile_not_done(b, " a second time after a change");
 		step = c->steps[s].kind == COMPILE_LOOKUP ? (int)s : step;
 	}
 	return step >= 0 ? step : offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
@@ -178,10 +178,10 @@ int offload_compile_blocks_output(struct compile_build *b, uint32_t of)
 	const unsigned step = b->step[b->node->id];
 
 	if (!has_blocks(b->c, step))
-		return offload_compile_not_done(b, " and returned");
+		return offload_compile_not_done(b, " that is returned");
 	for (unsigned s = 0; s < b->c->steps_count; s++) /* of two reads, and of an unchanged value */
 		if (b->c->steps[s].kind == COMPILE_FETCH && b->c->steps[s].a == step)
-			return offload_compile_not_done(b, " and returned twice");
+			return offload_compile_not_done(b, " that is returned twice");
 	if (is_padded(b->c)) {
 		to.how = COMPILE_PADDED;
 		to.scratch = offload_compile_add_scratch(b, padded_bytes(b->c));
@@ -201,7 +201,7 @@ static int blocks_sum(struct compile_build *b)
 	while (to.fetch < b->part->fetches_count && !graph_same(b->part->fetches[to.fetch], value))
 		to.fetch++;
 	if (to.fetch == b->part->fetches_count)
-		return offload_compile_not_done(b, ", if others there need it");
+		return offload_compile_not_done(b, " if other nodes there need it");
 	rows = blocks_of(b, b->node->inputs[0]);
 	step = rows < 0 ? rows
 			: offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
@@ -273,7 +273,7 @@ static int fill_feed(const struct compiled *c, const struct compile_feed *feed, 
 		return 0;
 	if ((uint64_t)graph_elements(&offload_compiled_type(&feed->source, call)->shape) !=
 	    (feed->kind == COMPILE_ROWS ? c->elements : 1))
-		return star_error_set(err, -EINVAL, "node \"%s\": what it is given is not of the variable's size",
+		return star_error_set(err, -EINVAL, "node \"%s\": its input does not have the variable's size",
 				      c->first->name);
 	if (feed->how != COMPILE_PADDED)
 		return 0;

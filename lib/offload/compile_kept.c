@@ -54,7 +54,7 @@ static int begin_group(struct compile_build *b, struct compiled *c)
 		return offload_compile_not_done(b, " with so many others");
 	more = realloc(all->groups, (all->groups_count + UINT64_C(1)) * sizeof(*more));
 	if (!more)
-		return star_error_set(b->err, -ENOMEM, "no memory for a plan");
+		return star_error_set(b->err, -ENOMEM, "out of memory for a plan");
 	all->groups = more;
 	more[all->groups_count++] = (struct compile_group){ .last_part = c->part };
 	c->group = all->groups_count;
@@ -275,7 +275,7 @@ int offload_compiled_leave(const struct compile_plan *all, const struct compiled
 	if (!left->ids.data)
 		left->ids.data = malloc(graph_type_bytes(graph_ps_type(call->plan, c->ids)) + 1);
 	if (!left->ids.data)
-		return star_error_set(err, -ENOMEM, "no memory for a step's ids");
+		return star_error_set(err, -ENOMEM, "out of memory for a step's ids");
 	left->ids.type = ids->type;
 	memcpy(left->ids.data, ids->data, graph_type_bytes(&ids->type));
 	return 0;

@@ -88,7 +88,7 @@ bool offload_compile_may_move(const struct graph *graph, const struct graph_node
 int offload_compile_not_done(const struct compile_build *b, const char *why)
 {
 	return star_error_set(b->err, -ENOTSUP,
-			      "node \"%s\": %s is not done on PS tasks%s: give it the device /job:worker",
+			      "node \"%s\": PS tasks do not support %s%s: give it the device /job:worker",
 			      b->node->name, graph_op_name(b->node->op), why);
 }
 
@@ -354,7 +354,7 @@ static int given_segments(struct compile_build *b, struct graph_value value, str
 	if (lead_of(b) != 1)
 		return offload_compile_not_done(b, " with ids of several dimensions");
 	if (!offload_compile_find_source(b, value, &feed.source) || !offload_compile_find_source(b, like, &bags.like))
-		return offload_compile_not_done(b, ", nor are its segments made there");
+		return offload_compile_not_done(b, " with segments that are computed there");
 	if (set_bags(b, bags) < 0)
 		return -ENOTSUP;
 	return segments_feed(b, feed, index);
@@ -377,7 +377,7 @@ static int pool(struct compile_build *b, int rows, int segments, uint32_t index,
 	while (fetch < b->part->fetches_count && !graph_same(b->part->fetches[fetch], value))
 		fetch++;
 	if (fetch == b->part->fetches_count || c->fetches_count == COMPILE_FETCHES_MAX)
-		return offload_compile_not_done(b, ", if others there need it");
+		return offload_compile_not_done(b, " if other nodes there need it");
 	rc = offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = (uint8_t)step });
 	if (rc < 0)
 		return rc;
@@ -442,7 +442,7 @@ static int unpool(struct compile_build *b, struct graph_value rows, int segments
 	if (segments < 0)
 		return segments;
 	if (!is_float(graph_ps_type(b->plan, rows)) || !offload_compile_find_source(b, rows, &feed.source))
-		return offload_compile_not_done(b, " with what is made there");
+		return offload_compile_not_done(b, " with a value that is computed there");
 	if (bags < 1 || count % bags || count / bags < 1 || count / bags > DIM_MAX)
 		return offload_compile_not_done(b, " with rows of this size");
 	feed.dim = (uint32_t)(count / bags);
@@ -491,7 +491,7 @@ static int rows_outer(struct compile_build *b)
 
 	if (!offload_cut_is_outer(node, offload_compile_shape_of(b, node->inputs[0]),
 				  offload_compile_shape_of(b, node->inputs[1]), ids))
-		return offload_compile_not_done(b, ", but of a number for each id and a row for neighbouring ones");
+		return offload_compile_not_done(b, ", except of a number for each id and a row for neighbouring ids");
 	number = operand(b, node->inputs[0], ids->ndim + 1);
 	if (number < 0)
 		return number;
@@ -526,7 +526,7 @@ static int rows_lookup(struct compile_build *b)
 		if (b->c->steps[s].kind == COMPILE_LOOKUP)
 			return offload_compile_not_done(b, " twice for the same ids");
 	if (!is_float(&b->node->outputs[0]))
-		return offload_compile_not_done(b, " and computed with, but in float32");
+		return offload_compile_not_done(b, " for computations in types other than float32");
 	b->c->read_only = graph_attr_int(b->node, "read_only", 0);
 	return offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
 }

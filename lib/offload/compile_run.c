@@ -56,10 +56,11 @@ struct star_program *offload_compile_register(const struct compiled *c, struct s
 		return program;
 	*err = why;
 	if (why.code == -EINVAL || why.code == -E2BIG || why.code == -ENOSPC)
-		star_error_set(err, -ENOTSUP,
-			       "node \"%s\" and what goes with it are not done on PS tasks: %s: give them the device "
-			       "/job:worker",
-			       c->first->name, why.text);
+		star_error_set(
+			err, -ENOTSUP,
+			"node \"%s\" and the nodes around it are not supported by PS tasks: %s: give them the device "
+			"/job:worker",
+			c->first->name, why.text);
 	return NULL;
 }
 
@@ -164,7 +165,7 @@ static int fill_feed(const struct compiled *c, unsigned f, const struct graph_ps
 	int rc = 0;
 
 	if (!feed_fits(feed, call, keys, bags))
-		return star_error_set(err, -EINVAL, "node \"%s\": what it is given is not of the size of its rows",
+		return star_error_set(err, -EINVAL, "node \"%s\": its input does not have the size of its rows",
 				      c->first->name);
 	run->feeds[f] = (struct star_feed){ offload_compiled_data(&feed->source, call), 0 };
 	if (feed->kept && !feed->source.constant && feed->source.feed == COMPILE_NO_FEED &&

@@ -71,12 +71,11 @@ static bool no_worse(const struct graph_cut *cut, const struct graph_cut *than)
 
 static void say_worse(struct cutter *cutter, const struct graph_cut *cut, const struct graph_cut *than)
 {
-	offload_cut_warn(
-		cutter,
-		"taken as star_server cuts it: merged components would take %u requests, %llu bytes and %u rounds "
-		"instead of %u, %llu and %u",
-		cut->requests, (unsigned long long)all_bytes(cut), cut->rounds, than->requests,
-		(unsigned long long)all_bytes(than), than->rounds);
+	offload_cut_warn(cutter,
+			 "cut by star_server: merged components would need %u requests, %llu bytes and %u rounds "
+			 "instead of %u, %llu and %u",
+			 cut->requests, (unsigned long long)all_bytes(cut), cut->rounds, than->requests,
+			 (unsigned long long)all_bytes(than), than->rounds);
 }
 
 /* The cut with all nodes in their current places. */

@@ -37,7 +37,7 @@ static int options_text(const struct graph_node *node, char text[static TEMPLATE
 			    ? snprintf(text + used, TEMPLATE_OPTIONS_TEXT - used, "%s%s=%s", comma, attr->name, attr->s)
 			    : -1;
 		if (n < 0 || (size_t)n >= TEMPLATE_OPTIONS_TEXT - used)
-			return star_error_set(err, -EINVAL, "node \"%s\": attribute %s is no option", node->name,
+			return star_error_set(err, -EINVAL, "node \"%s\": attribute %s is not an option", node->name,
 					      attr->name);
 		used += (size_t)n;
 	}
@@ -92,7 +92,7 @@ static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *pa
 	if (*feed == TEMPLATE_NOT_THERE && !*constant)
 		return star_error_set(
 			err, -ENOTSUP,
-			"node \"%s\": its input %u is made on a PS task, and used there: let it come by the "
+			"node \"%s\": its input %u is computed on a PS task, and used there: let it pass through the "
 			"worker, through a node with the device /job:worker",
 			node->name, input);
 	return 0;
@@ -117,9 +117,10 @@ int offload_template_rates(const struct graph_node *node, struct star_op *op, st
 
 	/* Written so that NaN fails. */
 	if (!(rate >= 0 && rate <= (double)FLT_MAX) || !(scale >= 0 && scale <= (double)FLT_MAX))
-		return star_error_set(err, -EINVAL,
-				      "node \"%s\": its learning rate is %g and its scale %g: 0 or more is possible",
-				      node->name, rate, scale);
+		return star_error_set(
+			err, -EINVAL,
+			"node \"%s\": its learning rate is %g and its scale is %g: both must be 0 or more", node->name,
+			rate, scale);
 	op->flags |= (graph_attr(node, "rate") ? STAR_RATE : 0) | (graph_attr(node, "scale") ? STAR_SCALE : 0);
 	op->rate = (float)rate;
 	op->scale = (float)scale;
@@ -172,7 +173,7 @@ int offload_template_node(const struct graph_ps_plan *plan, const struct graph_p
 		break;
 	default:
 		rc = star_error_set(err, -ENOTSUP,
-				    "node \"%s\": %s is not done on PS tasks: give it the device /job:worker",
+				    "node \"%s\": PS tasks do not support %s: give it the device /job:worker",
 				    node->name, graph_op_name(node->op));
 	}
 	return rc < 0 ? rc : is_needed(d);
@@ -189,7 +190,7 @@ int offload_template_part(const struct graph_ps_plan *plan, uint32_t index, stru
 		return 0;
 	*templates = calloc(from->nodes_count, sizeof(**templates));
 	if (!*templates)
-		return star_error_set(err, -ENOMEM, "no memory for a plan");
+		return star_error_set(err, -ENOMEM, "out of memory for a plan");
 	for (uint32_t i = 0; i < from->nodes_count; i++) {
 		const struct graph_node *node = plan->graph->nodes[from->nodes[i]];
 		struct request_template *d = &(*templates)[*count];
@@ -227,7 +228,7 @@ int offload_template_fill(const struct request_template *d, const struct graph_p
 	if (keys) {
 		op->keys = ids;
 		if (graph_elements(&keys->shape) > UINT32_MAX)
-			return star_error_set(err, -E2BIG, "%lld ids: an operation has 2^32 - 1 at most",
+			return star_error_set(err, -E2BIG, "%lld ids: an operation has at most 2^32 - 1",
 					      (long long)graph_elements(&keys->shape));
 		op->count = (uint32_t)graph_elements(&keys->shape);
 		if (op->count == 0)

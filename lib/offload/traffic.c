@@ -120,8 +120,7 @@ static int count_part(struct count *c, const struct compile_parts *compiled, str
 	for (uint32_t i = 0; rc >= 0 && i < compiled->count; i++)
 		count_run(c, &compiled->list[i]);
 	for (uint32_t f = 0; f < c->part->feeds_count; f++)
-		c->traffic->stays[f] &=
-			c->traffic->feeds[f] == 0; /* another operation may still send it */
+		c->traffic->stays[f] &= c->traffic->feeds[f] == 0; /* another operation may still send it */
 	return rc < 0 ? rc : 0;
 }
 

@@ -107,7 +107,7 @@ static int check_number(const struct optim_options *have, uint32_t option, const
 	if (!(kinds[have->kind].uses & option)) {
 		if (value == idle)
 			return 0;
-		return star_error_set(err, -EINVAL, "%s is %g, but optimizer %s has no use for it: leave it out", name,
+		return star_error_set(err, -EINVAL, "%s is %g, but optimizer %s does not use it: leave it out", name,
 				      (double)value, kind);
 	}
 	if (isfinite(value) && value >= (float)least && value <= (float)most)
@@ -122,7 +122,7 @@ static int check_switch(const struct optim_options *have, uint32_t option, const
 	const char *kind = optim_kind_name(have->kind);
 
 	if (value && !(kinds[have->kind].uses & option))
-		return star_error_set(err, -EINVAL, "%s is on, but optimizer %s has no use for it: leave it out", name,
+		return star_error_set(err, -EINVAL, "%s is on, but optimizer %s does not use it: leave it out", name,
 				      kind);
 	if (value > 1)
 		return star_error_set(err, -EINVAL, "%s of optimizer %s is %u: it must be 0 or 1", name, kind, value);

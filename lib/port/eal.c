@@ -117,10 +117,11 @@ static int choose_memory(const struct config *config, uint64_t memory_bytes, boo
 	if (config->hugepages == CONFIG_HUGEPAGES_REQUIRED)
 		return star_error_set(
 			err, -ENOMEM,
-			"hugepages are required: %llu MiB asked%s, but %s; run `scripts/hugepages reserve "
+			"hugepages are required: %llu MiB are needed%s, but %s; run `scripts/hugepages reserve "
 			"%lluM`, or set memory.hugepages to \"preferred\"",
 			asked, whole, there, asked);
-	log_warn("no hugepages: %llu MiB asked%s, but %s; continuing without (`scripts/hugepages reserve %lluM` helps)",
+	log_warn("no hugepages: %llu MiB are needed%s, but %s; continuing without (`scripts/hugepages reserve %lluM` "
+		 "helps)",
 		 asked, whole, there, asked);
 	return 0;
 }
@@ -292,15 +293,14 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 	sched_setaffinity(0, sizeof(cores), &cores);
 	if (ret && hugepages) {
 		port_hugepages_fail();
-		return star_error_set(
-			err, ret,
-			"DPDK does not start on hugepages, of which %llu MiB are free now: %s; another "
-			"program may take them at this moment: start it again, or set memory.hugepages to "
-			"\"none\"",
-			(unsigned long long)free_hugepages_mib(), cause[0] ? cause : rte_strerror(-ret));
+		return star_error_set(err, ret,
+				      "DPDK cannot start on hugepages, of which %llu MiB are free now: %s; another "
+				      "program may be taking them: try again, or set memory.hugepages to "
+				      "\"none\"",
+				      (unsigned long long)free_hugepages_mib(), cause[0] ? cause : rte_strerror(-ret));
 	}
 	if (ret)
-		return star_error_set(err, ret, "DPDK does not start: %s", cause[0] ? cause : rte_strerror(-ret));
+		return star_error_set(err, ret, "DPDK cannot start: %s", cause[0] ? cause : rte_strerror(-ret));
 	/* For pages that are allocated later: port_mempool_create. */
 	rte_memseg_list_walk(leave_out_of_cores, NULL);
 	/* net_af_xdp needs contiguous pools. */

@@ -80,7 +80,7 @@ void port_join_groups(struct port *port, const struct config_port *config)
 			ret = 0; /* a device without a filter */
 	}
 	if (ret != 0)
-		log_warn("port %s cannot be told which multicast frames it needs (%s): where it filters them, nobody "
+		log_warn("port %s cannot be told which multicast frames it needs (%s): if it filters them, nobody "
 			 "finds its IPv6 addresses",
 			 port->name, strerror(-ret));
 }

@@ -61,7 +61,7 @@ static int check_interface(int fd, const struct config_port *config, unsigned in
 	memcpy(request.ifr_name, config->interface, strlen(config->interface));
 	if (ioctl(fd, SIOCGIFFLAGS, &request) != 0)
 		return star_error_set(err, -errno,
-				      "port %u: there is no interface \"%s\": `ip link` shows those that there are, "
+				      "port %u: there is no interface \"%s\": `ip link` lists all of them, "
 				      "`scripts/testnet up NAME` makes a pair for tests",
 				      index, config->interface);
 	if (!(request.ifr_flags & IFF_UP))
@@ -72,7 +72,7 @@ static int check_interface(int fd, const struct config_port *config, unsigned in
 				      config->interface);
 	if ((uint32_t)request.ifr_mtu < config->mtu)
 		return star_error_set(err, -EINVAL,
-				      "port %u: interface %s has an mtu of %d, and the configuration asks for %u: run "
+				      "port %u: interface %s has an mtu of %d, but the configuration needs %u: run "
 				      "`ip link set %s mtu %u`, or lower the port's mtu",
 				      index, config->interface, request.ifr_mtu, config->mtu, config->interface,
 				      config->mtu);
@@ -93,7 +93,7 @@ int port_interface_check(const struct config_port *config, unsigned index, struc
 				      index, config->interface, IFNAMSIZ - 1);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return star_error_set(err, -errno, "port %u: no socket to look at %s with: %m", index,
+		return star_error_set(err, -errno, "port %u: cannot open a socket to check %s: %m", index,
 				      config->interface);
 	ret = check_interface(fd, config, index, err);
 	close(fd);

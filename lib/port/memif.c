@@ -42,7 +42,7 @@ static int clear_path(const struct sockaddr_un *address, struct star_error *err)
 	if (lstat(address->sun_path, &there) != 0)
 		return 0;
 	if (!S_ISSOCK(there.st_mode))
-		return star_error_set(err, -EEXIST, "%s is there and is no socket: remove it, or give another socket=",
+		return star_error_set(err, -EEXIST, "%s exists and is not a socket: remove it, or give another socket=",
 				      address->sun_path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
@@ -192,7 +192,7 @@ struct memif *memif_open(const struct config_port *config, const char *name, uin
 	int ret;
 
 	if (!memif) {
-		star_error_set(err, -ENOMEM, "no memory for a memif port");
+		star_error_set(err, -ENOMEM, "out of memory for a memif port");
 		return NULL;
 	}
 	memset(memif, 0, bytes);

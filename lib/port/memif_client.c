@@ -183,7 +183,7 @@ static const char *add_region(struct memif *memif, const struct memif_message *m
 	void *memory;
 
 	if (m->add_region.index != link->regions_count || link->regions_count == MEMIF_REGIONS_MAX)
-		return "regions come one after the other, and at most 256";
+		return "regions must be numbered consecutively, and at most 256 are possible";
 	if (fd >= 0 && !keeps_its_size(fd))
 		return "a region must be a memfd of ordinary pages, sealed with F_SEAL_SHRINK";
 	/* Only now is its size fixed. */
@@ -228,11 +228,11 @@ static const char *add_ring(struct memif *memif, const struct memif_message *m, 
 		return "more rings than this node has reactors";
 	end = in ? &link->in[m->add_ring.index] : &link->out[m->add_ring.index];
 	if (end->ring || log2 == 0 || log2 > MEMIF_RING_LOG2_MAX || m->add_ring.private_bytes)
-		return "a ring that came before, or of a size that is not served";
+		return "a ring that exists already, or with an unsupported size";
 	bytes = sizeof(struct memif_ring) + (sizeof(struct memif_descriptor) << log2);
 	region = m->add_ring.region < link->regions_count ? &link->regions[m->add_ring.region] : NULL;
 	if (!region || m->add_ring.offset % 16 || bytes > region->bytes || m->add_ring.offset > region->bytes - bytes)
-		return "a ring outside of its region";
+		return "a ring outside its region";
 	if (fd < 0 || !is_event_fd(fd))
 		return "a ring without its event fd";
 	*end = (struct memif_end){ .ring = (struct memif_ring *)(region->memory + m->add_ring.offset),
@@ -309,7 +309,7 @@ static const char *take_client_message(struct memif *memif, const struct memif_m
 	case MEMIF_CONNECT:
 		return join_server(memif);
 	default:
-		return "a message that is not known";
+		return "an unknown message";
 	}
 	if (!why)
 		send_message(memif->client_fd, &ack);

@@ -23,7 +23,7 @@ void memif_wake_init(struct memif *memif)
 		memif->aio = context;
 	else
 		log_warn("port %s: clients that sleep are not woken: no asynchronous I/O (io_setup: %m; fs.aio-max-nr "
-			 "may be used up). Clients that poll are served as ever",
+			 "may be used up). Clients that poll are served as before",
 			 memif->name);
 }
 

@@ -332,7 +332,7 @@ struct memif_worker *memif_worker_open(const struct config_port *config, uint16_
 	struct memif_worker *w = calloc(1, sizeof(*w));
 
 	if (!w) {
-		star_error_set(err, -ENOMEM, "no memory for a memif port");
+		star_error_set(err, -ENOMEM, "out of memory for a memif port");
 		return NULL;
 	}
 	if (config_memif_read_worker(config, &w->options, err) < 0) {

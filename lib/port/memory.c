@@ -223,10 +223,11 @@ void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct
 	if (!rte_eal_has_hugepages()) {
 		memory = map_ordinary(bytes);
 		if (!memory)
-			star_error_set(err, -ENOMEM,
-				       "%s of reactor %u: %zu MiB asked, and this machine does not have them: lower "
-				       "memory.parameter_mib",
-				       name, reactor, bytes >> 20);
+			star_error_set(
+				err, -ENOMEM,
+				"%s of reactor %u: %zu MiB are needed, but this machine does not have them: lower "
+				"memory.parameter_mib",
+				name, reactor, bytes >> 20);
 		base_cores_without(memory, bytes, PAGE_2M);
 		return memory;
 	}
@@ -235,7 +236,7 @@ void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct
 		port_hugepages_fail();
 		port_hugepages_read(&pages);
 		star_error_set(err, -ENOMEM,
-			       "%s of reactor %u: %zu MiB of hugepages asked, but only %llu MiB are free: run "
+			       "%s of reactor %u: %zu MiB of hugepages are needed, but only %llu MiB are free: run "
 			       "`scripts/hugepages reserve %zuM`, or lower memory.parameter_mib",
 			       name, reactor, bytes >> 20, (unsigned long long)pages.free_bytes >> 20, bytes >> 20);
 	}

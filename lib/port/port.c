@@ -219,7 +219,7 @@ static int check_port_arguments(const struct config_port *config, unsigned index
 				uint16_t queues, struct star_error *err)
 {
 	if (queues == 0 || queues > PORT_QUEUES_MAX)
-		return star_error_set(err, -EINVAL, "port %u: %u queues asked; 1 to %u are possible", index, queues,
+		return star_error_set(err, -EINVAL, "port %u: %u queues requested; 1 to %u are possible", index, queues,
 				      PORT_QUEUES_MAX);
 	if (config->mtu > UINT16_MAX)
 		return star_error_set(err, -EINVAL, "port %u: an mtu of %u is beyond %u", index, config->mtu,
@@ -279,7 +279,7 @@ static int refuse_port(const struct config_port *config, unsigned index, const c
 		hint = pages;
 	}
 	if (port_is_af_xdp(config))
-		hint = ": the interface needs a queue for each reactor (`ethtool -L`), and may carry no other XDP "
+		hint = ": the interface needs a queue for each reactor (`ethtool -L`), and may have no other XDP "
 		       "program (`ip link show`)";
 	return star_error_set(err, code, "port %u: %s%s%s cannot %s (%s)%s", index, config->device,
 			      what[0] ? " on " : "", what, step, cause[0] ? cause : rte_strerror(-code), hint);

@@ -121,7 +121,7 @@ void port_wait_init(struct port *port, const struct config_port *config, const s
 	}
 	port_sockets_find(config, &sockets);
 	if (keep_new(&sockets, before) != port->queues) {
-		log_debug("port %s: nothing to wait on; an idle reactor looks every millisecond", port->name);
+		log_debug("port %s: nothing to wait on; an idle reactor polls every millisecond", port->name);
 		return;
 	}
 	memcpy(port->wait_fds, sockets.fds, port->queues * sizeof(int));

@@ -83,7 +83,7 @@ static bool take_keys(PyObject *object, Py_buffer *b, struct star_op *op)
 	count = b->len / 8;
 	if (b->ndim > 1 || count < 1 || count > UINT32_MAX) {
 		PyErr_Format(PyExc_ValueError,
-			     "keys are one-dimensional, 1 to 4294967295 of them; here are %d dimensions and %zd keys",
+			     "keys are one-dimensional, 1 to 4294967295 of them; these have %d dimensions and %zd keys",
 			     b->ndim, count);
 		return false;
 	}
@@ -152,7 +152,7 @@ static bool take_versions(PyObject *object, Py_buffer *b, struct star_op *op)
 	if (b->readonly || b->itemsize != 4 || !b->format || !strchr("IL", b->format[strlen(b->format) - 1]) ||
 	    (uint64_t)b->len != count * 4) {
 		PyErr_Format(PyExc_ValueError,
-			     "versions are %llu writable uint32, zeros at first; here are %zd bytes of format \"%s\"",
+			     "versions are %llu writable uint32, initially zero; these are %zd bytes of format \"%s\"",
 			     (unsigned long long)count, b->len, b->format ? b->format : "B");
 		return false;
 	}

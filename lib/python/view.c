@@ -106,7 +106,7 @@ static const struct type *find_type(const char *name)
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
 		if (strcmp(types[i].name, name) == 0)
 			return &types[i];
-	PyErr_Format(PyExc_ValueError, "there is no view of dtype \"%s\"", name);
+	PyErr_Format(PyExc_ValueError, "views of dtype \"%s\" are not supported", name);
 	return NULL;
 }
 

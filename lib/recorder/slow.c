@@ -119,10 +119,11 @@ static json_t *reasons(const struct recorder *recorder, const struct observe_rec
 			   *table ? " of \"" : "", table, *table ? "\"" : "",
 			   (double)observe_units_ns(behind.longest->run) / 1e6);
 	else if (is_much(r->wait, r->total))
-		add_reason(why, "waited %.3f ms before it began, behind no other request that is remembered", wait_ms);
+		add_reason(why, "waited %.3f ms before it began; no record shows for which other request", wait_ms);
 	if (is_much(r->run, r->total) && keys >= COLD_KEYS && observe_units_ns(r->run) / keys >= COLD_NS)
 		add_reason(why,
-			   "executed for %.3f ms in %u slices, %.0f ns a key: rows that were made, or that the caches "
+			   "executed for %.3f ms in %u slices, %.0f ns per key: rows were created, or were not in the "
+			   "caches"
 			   "did not have",
 			   run_ms, slices, (double)observe_units_ns(r->run) / keys);
 	else if (is_much(r->run, r->total) && slices)
@@ -131,7 +132,7 @@ static json_t *reasons(const struct recorder *recorder, const struct observe_rec
 		add_reason(why, "executed for %.3f ms", run_ms);
 	if (r->total > spent && is_much(r->total - spent, r->total))
 		add_reason(why,
-			   "%.3f ms went by between its slices, for other requests and their packets, or until its "
+			   "%.3f ms passed between its slices, for other requests and their packets, or until its "
 			   "reply left",
 			   (double)observe_units_ns(r->total - spent) / 1e6);
 	return why;

@@ -89,7 +89,7 @@ unsigned secure_keys_principals(const struct secure_keys *keys)
 
 static int unknown(const char *principal, struct star_error *err)
 {
-	return star_error_set(err, -ENOENT, "there is no principal \"%.63s\" in it; `starctl key list` shows which are",
+	return star_error_set(err, -ENOENT, "it has no principal \"%.63s\"; `starctl key list` shows those that it has",
 			      principal);
 }
 
@@ -156,7 +156,8 @@ struct secure_keys *secure_keys_add(const struct secure_keys *keys, const char *
 
 	if (!secure_name_is_good(principal)) {
 		star_error_set(err, -EINVAL,
-			       "\"%.80s\" is no name for a principal: at most %d small letters and digits, with . _ - "
+			       "\"%.80s\" is not a valid name of a principal: at most %d lower-case letters and "
+			       "digits, with . _ - "
 			       "between them",
 			       principal, SECURE_NAME_MAX);
 		return NULL;

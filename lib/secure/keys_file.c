@@ -32,7 +32,7 @@ static int find_path(const char *name, char path[static PATH_MAX], bool *credent
 				      "LoadCredential=%.100s:/a/path",
 				      name, what);
 	if (!*what || strchr(what, '/') || snprintf(path, PATH_MAX, "%s/%s", folder, what) >= PATH_MAX)
-		return star_error_set(err, -EINVAL, "%.100s: a credential's name has no slash", name);
+		return star_error_set(err, -EINVAL, "%.100s: a credential's name cannot have a slash", name);
 	return 0;
 }
 
@@ -41,12 +41,12 @@ static int check_file(const struct stat *file, const char *path, bool credential
 	const mode_t mode = file->st_mode & 07777, allowed = credential ? 0640 : 0600;
 
 	if (!S_ISREG(file->st_mode))
-		return star_error_set(err, -EINVAL, "%.200s is no file", path);
+		return star_error_set(err, -EINVAL, "%.200s is not a regular file", path);
 	if (file->st_uid != geteuid() && file->st_uid != 0)
 		return star_error_set(
 			err, -EPERM,
 			"the key file %.200s belongs to user %u: whoever owns it can change it. `chown %u %.200s` "
-			"by root mends that",
+			"as root corrects that",
 			path, file->st_uid, geteuid(), path);
 	if (mode & ~allowed)
 		return star_error_set(

@@ -279,10 +279,11 @@ static int explain(const struct secure_link *link, struct star_error *err)
 				      link->identity, text ? text : "no reason");
 	if (link->client && (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
 			     reason == SSL_R_HTTP_REQUEST || reason == SSL_R_BAD_RECORD_TYPE))
-		return star_error_set(err, -EPROTO,
-				      "no TLS is spoken there: that node has no keys (security.control_keys), and what "
-				      "has a key is never sent in clear; or it is no control address, but a data "
-				      "address");
+		return star_error_set(
+			err, -EPROTO,
+			"it does not use TLS: that node has no keys (security.control_keys), and a client that "
+			"has a key never sends unencrypted; or it is not a control address, but a data "
+			"address");
 	if (!link->client && reason == SSL_R_BINDER_DOES_NOT_VERIFY)
 		return star_error_set(err, -EACCES, "%s",
 				      link->peer.role == SECURE_ROLES ? "the principal or its key's id is not known"

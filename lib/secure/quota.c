@@ -56,11 +56,12 @@ const char *secure_quota_read(struct secure_quotas *quotas, const char *word, si
 		if (strlen(known[i].name) != name || memcmp(known[i].name, word, name) != 0)
 			continue;
 		if (quotas->max[i])
-			return "a quota stands there twice";
+			return "a quota is given twice";
 		quotas->max[i] = read_number(sign + 1, n - name - 1, known[i].max);
-		return quotas->max[i] ? NULL
-				      : "a quota is a number from 1 on, such as 1000, 50k, 20M, or 512MiB, and not too "
-					"large; for none, leave it out";
+		return quotas->max[i]
+			       ? NULL
+			       : "a quota is a number of 1 or more, such as 1000, 50k, 20M, or 512MiB, that is not too "
+				 "large; for none, leave it out";
 	}
 	return "the quotas are connections, sessions, in_flight, requests, new_rows and memory, and "
 	       "control_connections and control_requests, each as NAME=NUMBER";

@@ -107,7 +107,7 @@ static const char *read_right(const char *at, const char *end, struct line *line
 	at += n;
 	n = next_word(&at, end);
 	if (n == 0 || n > SECURE_NAME_MAX)
-		return limits ? "\"limit\" is followed by a principal, or * for each one that has none of its own"
+		return limits ? "\"limit\" is followed by a principal, or * for all that have none of their own"
 			      : "\"allow\" is followed by a principal, or * for everybody";
 	memcpy(line->principal, at, n);
 	at += n;
@@ -120,11 +120,11 @@ static const char *read_right(const char *at, const char *end, struct line *line
 	at += n;
 	n = next_word(&at, end);
 	if (n == 0 || n > PREFIX_MAX)
-		return "the verbs are followed by what tables' names begin with, or * for all";
+		return "the verbs are followed by a prefix of table names, or * for all";
 	if (n != 1 || *at != '*')
 		memcpy(line->prefix, at, n);
 	at += n;
-	return next_word(&at, end) ? "something follows the names of tables" : NULL;
+	return next_word(&at, end) ? "there is text after the prefix of table names" : NULL;
 }
 
 struct secure_rights *secure_rights_parse(const char *path, const char *text, size_t bytes, struct star_error *err)
@@ -169,12 +169,12 @@ static struct secure_rights *read_rights(int fd, const char *path, struct star_e
 	char *text;
 
 	if (fstat(fd, &file) < 0 || !S_ISREG(file.st_mode) || file.st_size > FILE_MAX) {
-		star_error_set(err, -EINVAL, "%.200s is no file of up to %d bytes", path, FILE_MAX);
+		star_error_set(err, -EINVAL, "%.200s is not a file of up to %d bytes", path, FILE_MAX);
 		return NULL;
 	}
 	if ((file.st_uid != geteuid() && file.st_uid != 0) || file.st_mode & 022) {
 		star_error_set(err, -EPERM,
-			       "others than its reader and root can change %.200s: `chown root %.200s; chmod 0644 "
+			       "users other than its reader and root can change %.200s: `chown root %.200s; chmod 0644 "
 			       "%.200s` mends that",
 			       path, path, path);
 		return NULL;

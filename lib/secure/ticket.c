@@ -95,11 +95,11 @@ struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_
 	uint8_t key[KEY_BYTES];
 
 	if (!t) {
-		star_error_set(err, -ENOMEM, "no memory for tickets");
+		star_error_set(err, -ENOMEM, "out of memory for tickets");
 		return NULL;
 	}
 	if (getrandom(t->root, sizeof(t->root), 0) != (ssize_t)sizeof(t->root)) {
-		star_error_set(err, -EIO, "the kernel gives no random numbers");
+		star_error_set(err, -EIO, "the kernel has no random numbers");
 		secure_free(t);
 		return NULL;
 	}
@@ -109,7 +109,7 @@ struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_
 	t->accounts = secure_alloc(SECURE_ACCOUNTS * sizeof(*t->accounts));
 	t->limits = secure_alloc(sizeof(*t->limits));
 	if (!t->may || !t->names || !t->accounts || !t->limits) {
-		star_error_set(err, -ENOMEM, "no memory for tickets");
+		star_error_set(err, -ENOMEM, "out of memory for tickets");
 		free_tickets(t);
 		return NULL;
 	}

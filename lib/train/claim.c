@@ -81,11 +81,12 @@ static int judge_owners(const struct claim *c, struct star_error *err)
 		if (lives < 0)
 			return lives;
 		if (lives)
-			return star_error_set(err, -EBUSY,
-					      "the synchronous job \"%s\" lives, and updates \"%s\", as this one does: "
-					      "their sums of gradients would throw away each other's. Start this one "
-					      "when that has ended, or on PS tasks of its own",
-					      owner, c->updates[i].name);
+			return star_error_set(
+				err, -EBUSY,
+				"the synchronous job \"%s\" is alive, and updates \"%s\", as this one does: "
+				"they would discard each other's sums of gradients. Start this one "
+				"when that one has ended, or on PS tasks of its own",
+				owner, c->updates[i].name);
 		last = owner;
 	}
 	return all;

@@ -337,7 +337,7 @@ static int check_exist(const struct session *s, struct star_error *err)
 		return star_error_set(
 			err, -ENOTRECOVERABLE,
 			"the PS tasks have no %s \"%.200s\": the model was not trained on them, or with other "
-			"options, or they came back empty; train it first, or have them restore a checkpoint "
+			"options, or they were restarted empty; train it first, or restore a checkpoint "
 			"(starctl checkpoint restore)",
 			table ? "table" : "variable", node->name);
 	}
@@ -384,13 +384,13 @@ static int check_held(struct session *s, struct star_error *err)
 		return star_error_set(
 			err, -ENOTRECOVERABLE,
 			"model_dir %.200s has summaries up to global step %" PRIu64
-			", and the PS tasks hold nothing of that job%s: to continue, restore a checkpoint (starctl "
-			"checkpoint restore); to start from scratch, give another model_dir, or empty it",
+			", but the PS tasks have nothing of that job%s: to continue, restore a checkpoint (starctl "
+			"checkpoint restore); to start from scratch, use another model_dir, or empty it",
 			s->config.model_dir, last,
-			step ? ", which others have counted steps on since" : ", not even a global step");
+			step ? ", although others have counted steps there since" : ", not even a global step");
 	if (step < last)
 		fprintf(stderr,
-			"model_dir %s has summaries up to global step %" PRIu64 ", and the PS tasks stand at %" PRIu64
+			"model_dir %s has summaries up to global step %" PRIu64 ", but the PS tasks are at %" PRIu64
 			", at an earlier checkpoint: training continues from there\n",
 			s->config.model_dir, last, step);
 	s->summary_step = 0;
@@ -460,14 +460,14 @@ static int check_whole(const struct session *s, bool goes_on, struct star_error 
 		return check_lost(s, goes_on, err);
 	if (goes_on)
 		return star_error_set(err, -ENOTRECOVERABLE,
-				      "model_dir %.200s has summaries of this job, and the PS tasks hold %" PRIu32
+				      "model_dir %.200s has summaries of this job, but the PS tasks have only %" PRIu32
 				      " of the model's %" PRIu32
-				      " tables and variables, without %s: give the options that it was trained with; "
-				      "to train another model with these, give another model_dir",
+				      " tables and variables, without %s: use the options that it was trained with; "
+				      "to train another model with these, use another model_dir",
 				      s->config.model_dir, held.there, held.there + held.missing, held.names);
 	fprintf(stderr,
 		"the PS tasks hold %" PRIu32 " of the model's %" PRIu32
-		" tables and variables; these are new and untrained: %s. To continue with a model as it was, give the "
+		" tables and variables; these are new and untrained: %s. To continue training a model, use the "
 		"options that it was trained with\n",
 		held.there, held.there + held.missing, held.names);
 	return 0;

@@ -69,22 +69,21 @@ static int set_results(struct work *w, enum estimator_mode mode)
 static int check_spec(const struct estimator_spec *spec, enum estimator_mode mode, struct star_error *err)
 {
 	if (spec->feeds_count > ESTIMATOR_FEEDS_MAX)
-		return star_error_set(err, -E2BIG, "a model has %d feeds at most, not %u", ESTIMATOR_FEEDS_MAX,
+		return star_error_set(err, -E2BIG, "a model has at most %d feeds, not %u", ESTIMATOR_FEEDS_MAX,
 				      spec->feeds_count);
 	if (spec->heads_count > ESTIMATOR_HEADS_MAX)
-		return star_error_set(err, -E2BIG, "a model has %d further heads at most, not %u", ESTIMATOR_HEADS_MAX,
+		return star_error_set(err, -E2BIG, "a model has at most %d further heads, not %u", ESTIMATOR_HEADS_MAX,
 				      spec->heads_count);
 	if (!(spec->clip_norm >= 0))
-		return star_error_set(err, -EINVAL, "clip_norm = %g: a norm is above 0, or 0: no clip",
+		return star_error_set(err, -EINVAL, "clip_norm = %g: it must be above 0, or 0 for no clipping",
 				      spec->clip_norm);
 	for (uint32_t i = 0; i < spec->heads_count; i++) {
 		const char *name = spec->heads[i].name;
 
 		if (!name || !*name || !strcmp(name, SESSION_LOSS) || !strcmp(name, SESSION_GLOBAL_STEP))
-			return star_error_set(err, -EINVAL,
-					      "head %u needs a name, which is neither loss nor global_step", i);
+			return star_error_set(err, -EINVAL, "head %u needs a name other than loss and global_step", i);
 		if (strlen(name) > ESTIMATOR_HEAD_NAME_MAX)
-			return star_error_set(err, -ENAMETOOLONG, "head %u: a name has %d bytes at most", i,
+			return star_error_set(err, -ENAMETOOLONG, "head %u: a name has at most %d bytes", i,
 					      ESTIMATOR_HEAD_NAME_MAX);
 		for (uint32_t before = 0; before < i; before++)
 			if (!strcmp(spec->heads[before].name, name))
@@ -162,7 +161,7 @@ static int open_work(const struct estimator *e, enum estimator_mode mode, struct
 	if (rc == 0 && train && w->config.evaluator)
 		rc = star_error_set(err, -EINVAL,
 				    "this is the evaluator, which does not train: estimator_train_and_evaluate and "
-				    "estimator_evaluate are for it");
+				    "estimator_evaluate are meant for it");
 	if (rc == 0)
 		rc = build_model(e, mode, w, err);
 	if (rc < 0)
@@ -233,7 +232,7 @@ static int begin_step(struct work *w, struct estimator_input input, struct star_
 	if (rc <= 0)
 		return rc;
 	if (w->feeds[0].type.shape.ndim && w->feeds[0].type.shape.dims[0] == 0) /* its loss would be NaN */
-		return star_error_set(err, -EINVAL, "a batch without one example");
+		return star_error_set(err, -EINVAL, "a batch without examples");
 	batch->examples = w->feeds[0].type.shape.ndim ? (uint64_t)w->feeds[0].type.shape.dims[0] : 1;
 	rc = w->at_once > 1 ? copy_feeds(w, batch, err) : 0;
 	if (rc == 0)
@@ -397,7 +396,7 @@ static int add_all_scores(const struct work *w, struct scores *scores, const str
 		if (!scores[i].labels)
 			continue;
 		if (graph_elements(&predictions->type.shape) != graph_elements(&labels->type.shape))
-			return star_error_set(err, -EINVAL, "there are not as many predictions as labels");
+			return star_error_set(err, -EINVAL, "the numbers of predictions and labels differ");
 		rc = add_scores(&scores[i], predictions, labels->data, err);
 	}
 	return rc;
@@ -427,7 +426,7 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 		rc = add_all_scores(w, scores, results, err);
 	}
 	if (rc == 0 && !figures->examples)
-		return star_error_set(err, -ENODATA, "there is not one example to evaluate with");
+		return star_error_set(err, -ENODATA, "there are no examples to evaluate with");
 	if (rc < 0)
 		return rc;
 	figures->loss = sum / (double)figures->examples;
@@ -589,12 +588,11 @@ static int await_step(struct work *watch, uint64_t every, uint64_t *from, struct
 			seen = step;
 			seen_ns = now_ns;
 		} else if (now_ns - seen_ns > config->recovery_us * 1000) {
-			return star_error_set(
-				err, -ETIMEDOUT,
-				"the evaluator has waited for %llu s: the global step stands at %llu, and "
-				"training ends at last_step, %llu",
-				(unsigned long long)config->recovery_us / 1000000, (unsigned long long)step,
-				(unsigned long long)config->last_step);
+			return star_error_set(err, -ETIMEDOUT,
+					      "the evaluator has waited for %llu s: the global step is still %llu, but "
+					      "training ends at last_step, %llu",
+					      (unsigned long long)config->recovery_us / 1000000,
+					      (unsigned long long)step, (unsigned long long)config->last_step);
 		}
 		nanosleep(&pause, NULL);
 	}
@@ -610,8 +608,8 @@ static int evaluate_beside(const struct estimator *e, const struct estimator_eva
 
 	if (!e->config.last_step)
 		return star_error_set(err, -EINVAL,
-				      "last_step is 0: the evaluator ends with training, and cannot know when that is; "
-				      "say at which global step it ends, to the workers, too");
+				      "last_step is 0: the evaluator ends with training, but cannot know when that is; "
+				      "set it to the last global step, for the workers too");
 	rc = open_watch(e, &watch, err);
 	session_set_defaults(&watch.config);
 	for (bool more = rc == 0; more;) {

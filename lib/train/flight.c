@@ -115,7 +115,7 @@ int train_flights_start(struct session *s, struct star_error *err)
 		s->threads += rc == 0;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc ? star_error_set(err, -rc, "no threads for %u steps in flight: %s; see ulimit -u",
+	return rc ? star_error_set(err, -rc, "cannot start threads for %u steps in flight: %s; see ulimit -u",
 				   s->config.steps_in_flight, strerrordesc_np(rc))
 		  : 0;
 }

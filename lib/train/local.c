@@ -145,8 +145,8 @@ static int place_rows(struct local_op *o, struct star_error *err)
 	else
 		return star_error_set(
 			err, -EINVAL,
-			"variable \"%s\" has rows of %llu elements, which are cut across its blocks of %u: read "
-			"and apply all of it, or make the row's length a multiple of %u",
+			"variable \"%s\" has rows of %llu elements, which are split across its blocks of %u: read "
+			"and apply the whole variable, or make the row's length a multiple of %u",
 			spec->name, (unsigned long long)row, spec->dim, spec->dim);
 	return 0;
 }
@@ -158,11 +158,12 @@ static int check_push(const struct local_op *o, struct star_error *err)
 	if (o->template.op.kind == STAR_PULL || o->template.op.kind == STAR_ASSIGN)
 		return 0;
 	if (spec->optim.kind == OPTIM_NONE)
-		return star_error_set(err, -EINVAL, "\"%s\" has no optimizer (element type %s), and takes no gradients",
-				      spec->name, dtype_name(spec->dtype));
+		return star_error_set(err, -EINVAL,
+				      "\"%s\" has no optimizer (element type %s), and accepts no gradients", spec->name,
+				      dtype_name(spec->dtype));
 	if (spec->optim.kind == OPTIM_LAMB && o->template.keys != TEMPLATE_NOT_THERE)
 		return star_error_set(err, -EINVAL,
-				      "variable \"%s\" has optimizer lamb, which works on the whole tensor: apply all "
+				      "variable \"%s\" has optimizer lamb, which needs the whole tensor: apply all "
 				      "of it, not rows",
 				      spec->name);
 	return 0;

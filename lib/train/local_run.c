@@ -153,7 +153,7 @@ static int prepare_push(struct local_scratch *scratch, struct local_op *o, struc
 		if (rc == -ENOSPC)
 			return no_room(o, err);
 		if (rc < 0)
-			return star_error_set(err, rc, "\"%s\": more gradients than were told of before",
+			return star_error_set(err, rc, "\"%s\": more gradients than were announced",
 					      o->table->spec->name);
 	}
 	for (uint64_t done = 0; look && done < o->count; done = next_look(scratch->push, o, done + n)) {
@@ -169,7 +169,7 @@ static int prepare_push(struct local_scratch *scratch, struct local_op *o, struc
 									: "a gradient",
 					      o->table->spec->name,
 					      rc != -ERANGE		  ? "has NaN or infinities"
-					      : o->op.kind == STAR_ASSIGN ? "is too great for its element type"
+					      : o->op.kind == STAR_ASSIGN ? "is too large for its element type"
 									  : "add up to infinities");
 	}
 	return 0;
@@ -281,7 +281,7 @@ static int check_rows(const struct local_op *o, struct star_error *err)
 		if (o->op.keys[i] >= spec->shape[0])
 			return star_error_set(err, -EINVAL,
 					      "variable \"%s\" has %" PRIu64
-					      " rows in its first dimension, row %" PRIu64 " was asked for",
+					      " rows in its first dimension, row %" PRIu64 " was requested",
 					      spec->name, spec->shape[0], o->op.keys[i]);
 	return 0;
 }

@@ -34,8 +34,8 @@ static struct star_table *await_object(const struct remote_options *options, con
 		nanosleep(&pause, NULL);
 	if (!table && err->code == -ENOENT)
 		star_error_set(err, -ETIMEDOUT,
-			       "\"%s\" was not there in time: the chief (worker 0) makes it, if its model "
-			       "has it, too",
+			       "\"%s\" was not created in time: the chief (worker 0) creates it, if its model "
+			       "has it too",
 			       node->name);
 	return table;
 }

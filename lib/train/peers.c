@@ -173,7 +173,7 @@ static int check_alone(const struct peers *p, struct star_error *err)
 			      "worker %" PRIu32
 			      " of job \"%.100s\" is alive already (%s): give each worker an index of "
 			      "its own, or end that one; a job of another model needs another name",
-			      p->options.index, p->options.job, place[0] ? place : "it does not say where");
+			      p->options.index, p->options.job, place[0] ? place : "its location is unknown");
 }
 
 /* If a heartbeat fails, the next step's calls fail too, and report it. */
@@ -362,7 +362,7 @@ static int say_difference(const struct peers *p, uint32_t who, enum peers_settin
 					     "mean_by_row", "rate",    "rates of its updates (their hash)" };
 	char ours[SETTING_BYTES], others[SETTING_BYTES];
 
-	_Static_assert(sizeof(names) / sizeof(names[0]) == PEERS_SETTINGS, "each has a name");
+	_Static_assert(sizeof(names) / sizeof(names[0]) == PEERS_SETTINGS, "each setting has a name");
 	show_setting(setting, p->options.settings[setting], ours);
 	show_setting(setting, theirs, others);
 	return star_error_set(err, -EINVAL,
@@ -569,8 +569,8 @@ int train_peers_await(struct peers *p, uint64_t staleness, uint64_t *clock, uint
 		train_peers_slowest(p, &behind);
 		if (clock_ns() >= until_ns)
 			return star_error_set(err, -ETIME,
-					      "worker %u lives and is at step %" PRIu64 ", this one at %" PRIu64
-					      ": the wait for it has lasted too long",
+					      "worker %u is alive and at step %" PRIu64 ", this one at %" PRIu64
+					      ": the wait for it has timed out",
 					      behind, p->slowest, *clock);
 		if (train_peers_quiet(&told_ns))
 			fprintf(stderr, "step %" PRIu64 ": waiting for worker %u, which is at step %" PRIu64 "\n",

@@ -143,7 +143,7 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 		    (node->op == GRAPH_APPLY_ROWS || node->op == GRAPH_APPLY))
 			return star_error_set(err, -ENOTSUP,
 					      "node \"%s\": its gradients are computed on a PS task, and a synchronous "
-					      "job's are summed there: give what it takes the device /job:worker",
+					      "job's are summed there: give its inputs the device /job:worker",
 					      node->name);
 		if (item->compiled) {
 			item->program = offload_compile_register(item->compiled, remote->options.cluster,
@@ -256,7 +256,7 @@ static int check_by_row(const struct remote *remote, const struct graph_ps_plan 
 		return star_error_set(
 			err, -ENOTSUP,
 			"node \"%s\": with mean_by_row each table is updated in one place, and not in a loop "
-			"or branch: bring the gradients together, as graph_train does",
+			"or branch: combine the gradients first, as graph_train does",
 			item->node->name);
 	if (star_blocks(table) && star_blocks(table) % (uint64_t)handle->outputs[0].shape.dims[0])
 		return star_error_set(

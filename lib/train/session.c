@@ -83,7 +83,7 @@ static void write_summary(struct session *s, const struct session_step *step, ui
 	failed = summary_write(s->summary, step->global_step, scalars, s->loss_result != SESSION_NOT_THERE ? 2 : 1,
 			       &err) < 0;
 	if (failed && !s->no_summaries)
-		fprintf(stderr, "no summary of step %" PRIu64 ": %s\n", step->global_step, err.text);
+		fprintf(stderr, "cannot write the summary of step %" PRIu64 ": %s\n", step->global_step, err.text);
 	s->no_summaries = failed;
 }
 
@@ -219,7 +219,7 @@ int session_make_step(struct session *s, struct flight *f, uint64_t until_ns, st
 	int rc;
 
 	if (!f->run)
-		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time before");
+		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time earlier");
 	if (session_consistency(&s->config) == SESSION_SYNCHRONOUS)
 		return run_together(s, f, until_ns, err);
 	rc = s->peers ? train_peers_join(s->peers, until_ns, err) : 0;
@@ -237,7 +237,7 @@ static void run_fewer(struct session *s)
 	if (s->at_once <= 1)
 		return;
 	s->at_once /= 2;
-	fprintf(stderr, "PS tasks have no room for what so many steps keep there: %u of them at once from now on\n",
+	fprintf(stderr, "PS tasks have no memory for what this many steps keep there: from now on %u steps at once\n",
 		s->at_once);
 }
 
@@ -413,7 +413,7 @@ static int check_results(struct session *s, struct star_error *err)
 			continue;
 		type = graph_type(graph, graph->results[result]);
 		if (graph_elements(&type->shape) != 1 || (type->dtype != STAR_FLOAT32 && type->dtype != STAR_FLOAT64))
-			return star_error_set(err, -EINVAL, "the result \"%s\" is one float, not more",
+			return star_error_set(err, -EINVAL, "the result \"%s\" must be a single float",
 					      s->model.results[result]);
 	}
 	return 0;
@@ -502,7 +502,7 @@ struct session *session_create(const struct session_config *config, const struct
 	s->model = *model;
 	s->hooks_count = hooks_count;
 	if (hooks_count > SESSION_HOOKS_MAX) {
-		star_error_set(err, -E2BIG, "a session has %d hooks at most, not %u", SESSION_HOOKS_MAX, hooks_count);
+		star_error_set(err, -E2BIG, "a session has at most %d hooks, not %u", SESSION_HOOKS_MAX, hooks_count);
 		s->hooks_count = 0;
 	} else if (hooks_count) {
 		memcpy(s->hooks, hooks, hooks_count * sizeof(*hooks));

@@ -256,7 +256,7 @@ struct summary *summary_create(const char *directory, struct star_error *err)
 
 	err = err ? err : &ignored;
 	if (!s) {
-		star_error_set(err, -ENOMEM, "no memory for summaries");
+		star_error_set(err, -ENOMEM, "out of memory for summaries");
 		return NULL;
 	}
 	s->events.fd = s->lines.fd = -1;

@@ -490,11 +490,12 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 		if (clock_ns() >= until_ns)
 			return star_error_set(err, -ETIME,
 					      "step %" PRIu64
-					      ": %.0f of %u gradients have come, %d workers live: the wait "
-					      "for the others has lasted too long",
+					      ": %.0f of %u gradients have arrived, %d workers are alive: the wait "
+					      "for the others has timed out",
 					      s->round.step, s->done, s->round.need, live(s));
 		if (train_peers_quiet(&told_ns))
-			fprintf(stderr, "step %" PRIu64 ": %.0f of %u gradients have come, %d workers live: waiting\n",
+			fprintf(stderr,
+				"step %" PRIu64 ": %.0f of %u gradients have arrived, %d workers are alive: waiting\n",
 				s->round.step, s->done, s->round.need, live(s));
 		train_peers_pause(&pause_us);
 	}

@@ -66,13 +66,13 @@ enum program_limits {
 	  "the same in one byte each: of 256 segments at most")
 #define PROGRAM_STEPS(X) \
 	X(LOOKUP, 16, lookup, STORE, PROGRAM_USES_A, PROGRAM_READ_ONLY, \
-	  "the rows of the keys a, as float32; made if they are not there, unless PROGRAM_READ_ONLY") \
+	  "the rows of the keys a, as float32; missing ones are created, unless PROGRAM_READ_ONLY") \
 	X(APPLY, 17, apply, STORE, PROGRAM_USES_A | PROGRAM_USES_B, 0, "pushes the rows b as gradients of the keys a") \
 	X(POOL, 18, pool, RESULT, PROGRAM_USES_A | PROGRAM_USES_B, 0, \
-	  "for each segment the sum of those rows of a whose number in b it is") \
+	  "for each segment the sum of the rows of a that have its number in b") \
 	X(UNPOOL, 19, unpool, SPREAD, PROGRAM_USES_A | PROGRAM_USES_B, 0, \
-	  "for each key the row of a, a SEGMENT_ROWS, whose number stands in b") \
-	X(FETCH, 20, fetch, RESULT, PROGRAM_USES_A, 0, "a goes into the result") \
+	  "for each key the row of a (a SEGMENT_ROWS) with the number in b") \
+	X(FETCH, 20, fetch, RESULT, PROGRAM_USES_A, 0, "a becomes part of the result") \
 	X(KEEP, 21, keep, RESULT, PROGRAM_USES_A | PROGRAM_USES_PLACE, 0, \
 	  "a stays on the reactor: keys, which begin the run's entry, or rows or segments of them, in its place b")
 

@@ -360,10 +360,10 @@ static void bad_interfaces(void)
 
 	child_veth(1400, 1, false);
 	child_config(&o.config, "net_af_packet", 1500);
-	refused(&o, 0, -EINVAL, "0 queues asked");
+	refused(&o, 0, -EINVAL, "0 queues requested");
 	refused(&o, PORT_QUEUES_MAX + 1, -EINVAL, "1 to 64 are possible");
 	refused(&o, 1, -EINVAL,
-		"has an mtu of 1400, and the configuration asks for 1500: run `ip link set star0 mtu 1500`");
+		"has an mtu of 1400, but the configuration needs 1500: run `ip link set star0 mtu 1500`");
 	child_command("ip link set star0 down");
 	refused(&o, 1, -ENETDOWN, "interface star0 is down: run `ip link set star0 up`");
 	strcpy(o.config.ports[0].interface, "star7");

@@ -188,12 +188,12 @@ static void star_names_what_is_wrong_with_a_reply(void)
 		const char *sentence;
 	} cases[] = {
 		{ wrong_magic, "bad magic" },
-		{ wrong_opcode, "opcode 1 where a reply is due" },
-		{ wrong_sequence, "a reply to request 6 where 5 is due" },
-		{ wrong_length, "a reply of 80 bytes where 88 are due" },
+		{ wrong_opcode, "opcode 1 where a reply is expected" },
+		{ wrong_sequence, "a reply to request 6 where 5 is expected" },
+		{ wrong_length, "a reply of 80 bytes where 88 are expected" },
 		{ wrong_object, "a result of object 8" },
 		{ wrong_checksum, "checksum" },
-		{ wrong_value, "the row of key 0x16 is not what it was" },
+		{ wrong_value, "the row of key 0x16 has changed" },
 		{ refused_with_a_sentence, "no such table or variable (seven)" },
 		{ refused_with_a_flood, "over the protocol's limit" },
 	};

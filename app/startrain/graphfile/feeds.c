@@ -18,7 +18,7 @@ int feeds_find(struct feeds *feeds, const struct graph *graph, const char *path,
 		feeds->most[feeds->count++] = (struct graph_plan_feed){ node->name, node->outputs[0] };
 	}
 	if (!feeds->count)
-		return star_error_set(err, -EINVAL, "%s: the graph has no feed, so no batch can be given to it", path);
+		return star_error_set(err, -EINVAL, "%s: the graph has no feeds, so it cannot take batches", path);
 	return 0;
 }
 

@@ -55,7 +55,7 @@ static void print_help(void)
 	     "the\n"
 	     "loss; if it has no updates, gradients and updates are added. For a graph that was exported after "
 	     "model.eval(),\n"
-	     "`evaluate` prints the mean loss, and `predict` one line per row, for the model that the PS tasks hold.\n"
+	     "`evaluate` prints the mean loss, and `predict` one line per row, for the model on the PS tasks.\n"
 	     "\n"
 	     "Options:\n"
 	     "  --ps ADDRESSES     control addresses of the PS tasks, or local: no PS tasks, all in this process\n"
@@ -137,7 +137,7 @@ static int complete_graphfile(struct graphfile_options *o, struct star_error *er
 				      "have the model");
 	if (!strcmp(o->ps, SESSION_LOCAL) && o->workers > 1)
 		return star_error_set(err, -EINVAL,
-				      "--workers %u: with --ps local there is one: everything is in its process",
+				      "--workers %u: with --ps local there is only one, in whose process everything is",
 				      o->workers);
 	return 0;
 }
@@ -246,8 +246,8 @@ static void print_result(const struct graphfile_job *j, double seconds)
 	for (uint32_t i = 0; i < j->options.local_workers; i++)
 		steps += j->results[i].steps;
 	if (!j->options.json) {
-		printf("%s over %s: %llu steps in %.1f s, %u round trips and %u requests a step\n"
-		       "loss %.6f at first, %.6f at last\n",
+		printf("%s over %s: %llu steps in %.1f s, %u round trips and %u requests per step\n"
+		       "loss %.6f at the start, %.6f at the end\n",
 		       j->options.graph, j->options.protocol, (unsigned long long)steps, seconds, first->rounds,
 		       first->requests, first->first_loss, first->last_loss);
 		return;

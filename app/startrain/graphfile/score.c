@@ -52,14 +52,14 @@ static int check_graph(struct score *s, struct star_error *err)
 	if (update)
 		return star_error_set(
 			err, -EINVAL,
-			"%s: node \"%s\" updates what PS tasks hold, so the graph is one to train: export "
-			"the model once more, after model.eval()",
+			"%s: node \"%s\" updates parameters on PS tasks, so the graph is for training: export "
+			"the model again, after model.eval()",
 			o->graph, update->name);
 	s->loss = first && first->shape.ndim == 0 && (first->dtype == STAR_FLOAT32 || first->dtype == STAR_FLOAT64);
 	if (o->command == GRAPHFILE_EVALUATE && !s->loss)
 		return star_error_set(
 			err, -EINVAL,
-			"%s: the first result is not one number, so there is no loss: export the model with "
+			"%s: the first result is not a scalar, so there is no loss: export the model with "
 			"loss=",
 			o->graph);
 	if (o->command == GRAPHFILE_PREDICT && graph->results_count <= s->loss)
@@ -198,7 +198,7 @@ static int score_files(struct score *s, const struct session_config *config, str
 	if (session_close(s->session, rc < 0 ? NULL : err) < 0 && rc == 0)
 		rc = err->code;
 	if (rc == 0 && !s->result->rows)
-		rc = star_error_set(err, -ENODATA, "the files of batches have not one row");
+		rc = star_error_set(err, -ENODATA, "the files of batches have no rows");
 	if (rc == 0)
 		s->result->last_loss /= (double)s->result->rows;
 	return rc;

@@ -142,7 +142,7 @@ static int add_gift(struct gift *gift, const struct graph_node *node, enum state
 	const uint64_t bytes = graph_type_bytes(&array->type);
 
 	if (array->type.dtype != type->element || !graph_shape_same(&array->type.shape, &type->shape))
-		return star_error_set(err, -EINVAL, "%s: variable \"%s\" is %s %s, and its array %s %s", path,
+		return star_error_set(err, -EINVAL, "%s: variable \"%s\" is %s %s, but its array is %s %s", path,
 				      node->name, dtype_name(type->element), graph_shape_text(&type->shape, want),
 				      dtype_name(array->type.dtype), graph_shape_text(&array->type.shape, have));
 	if (state == GIVEN)
@@ -169,9 +169,8 @@ static int read_values(const struct ungiven *u, const char *path, struct gift *g
 	for (uint32_t i = 0; rc == 0 && i < u->count; i++) {
 		rc = arrays_next(arrays, &array, err);
 		if (rc == 0)
-			rc = star_error_set(err, -EINVAL,
-					    "%s has %u arrays, and the graph %u variables to be given values", path, i,
-					    u->count);
+			rc = star_error_set(err, -EINVAL, "%s has %u arrays, but %u variables of the graph need values",
+					    path, i, u->count);
 		if (rc > 0)
 			rc = add_gift(gift, u->nodes[i], u->states[i], &array, path, err);
 	}
@@ -219,13 +218,13 @@ static int complain(const struct ungiven *u, const struct session_config *config
 		if (u->states[k] == IN_PART)
 			return star_error_set(
 				err, -ENODATA,
-				"a part of the values of \"%s\" is lost: a node was restarted without what it "
-				"held. Roll back to a checkpoint (starctl checkpoint restore), or drop the model's "
+				"a part of the values of \"%s\" is lost: a node was restarted without its "
+				"data. Roll back to a checkpoint (starctl checkpoint restore), or drop the model's "
 				"variables (starctl tables drop) and start again",
 				u->nodes[k]->name);
 	if (config->task_index > 0)
 		return star_error_set(err, -ENODATA,
-				      "\"%s\" has not been given values in time: worker 0 gives them; is it running?",
+				      "\"%s\" did not get values in time: worker 0 assigns them; is it running?",
 				      u->nodes[i]->name);
 	return star_error_set(err, -ENODATA, "\"%s\" has no values yet: %s", u->nodes[i]->name,
 			      config->must_exist ? "train the model first" : "--values names the file that has them");
@@ -239,8 +238,7 @@ int graphfile_give_values(const struct graph *graph, const struct session_config
 	int rc = find_ungiven(graph, &u, err);
 
 	if (rc == 0 && path && !u.count)
-		rc = star_error_set(err, -EINVAL,
-				    "%s: no variable of the graph is to be given values; leave --values out", path);
+		rc = star_error_set(err, -EINVAL, "%s: no variable of the graph needs values: omit --values", path);
 	if (rc == 0 && u.count)
 		rc = look_for_ungiven(&u, config, err);
 	for (uint32_t i = 0; rc == 0 && i < u.count; i++)

@@ -104,7 +104,7 @@ static void print_metrics(const struct train_metrics_figures *m)
 		printf("%s%s %.5f", between, all[i].name, all[i].value);
 		between = ", ";
 	}
-	printf("; 1 is predicted from %g on\n", m->threshold);
+	printf("; predictions of at least %g count as 1\n", m->threshold);
 }
 
 /* The further tasks, by their labels' names. */
@@ -142,7 +142,7 @@ static void print_test(const struct zoo_options *o, const struct zoo_figures *te
 	const unsigned long long examples = test->estimator.examples;
 
 	if (o->model->kind == ZOO_WINDOWS) {
-		printf("test: perplexity %.2f, by the words' frequencies alone %.2f, over %llu windows\n",
+		printf("test: perplexity %.2f, from word frequencies alone %.2f, over %llu windows\n",
 		       exp(test->estimator.loss), exp(test->unigram_loss), examples);
 		return;
 	}
@@ -194,13 +194,13 @@ static void add_training(json_t *json, const struct zoo_job *zoo, double seconds
 					       first->steps > 1 ? (double)(first->steps - 1) / first->seconds : 0));
 	if (o->json)
 		return;
-	printf("%s over %s: %llu examples in %.1f s (%.0f a second), %u round trips and %u requests a step\n",
+	printf("%s over %s: %llu examples in %.1f s (%.0f per second), %u round trips and %u requests per step\n",
 	       o->model->name, o->protocol, (unsigned long long)examples, seconds, (double)examples / seconds,
 	       first->rounds, first->requests);
 	if (first->examples)
 		printf("training loss %.5f\n", first->loss);
 	else
-		printf("no training loss: there was nothing to train with\n");
+		printf("no training loss: there were no examples\n");
 }
 
 static void print_result(const struct zoo_job *zoo, double seconds)

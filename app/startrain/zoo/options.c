@@ -19,7 +19,7 @@ static void print_help(void)
 	     "       startrain MODEL predict --ps tcp:HOST:PORT,... --test FILE... [options] > SCORES\n"
 	     "Trains a click-rate or text model on a StarServer cluster: a dataflow graph that is cut between worker "
 	     "and\n"
-	     "PS tasks. `evaluate` evaluates the model that the PS tasks hold; `predict` prints score and label of "
+	     "PS tasks. `evaluate` evaluates the model on the PS tasks; `predict` prints score and label of "
 	     "each\n"
 	     "example, in the files' order. Both need the options of tables and layers from training, and change "
 	     "nothing.\n"
@@ -59,7 +59,7 @@ static int parse_rate(const char *name, const char *text, double *rate, struct s
 
 	*rate = strtod(text, &end);
 	if (end == text || *end || !(*rate > 0 && *rate <= 100))
-		return star_error_set(err, -EINVAL, "--%s %s: a rate is above 0 and at most 100", name, text);
+		return star_error_set(err, -EINVAL, "--%s %s: a rate must be above 0 and at most 100", name, text);
 	return 0;
 }
 
@@ -69,7 +69,7 @@ static int parse_threshold(const char *text, double *threshold, struct star_erro
 
 	*threshold = strtod(text, &end);
 	if (end == text || *end || !(*threshold > 0 && *threshold <= 1))
-		return star_error_set(err, -EINVAL, "--threshold %s: a threshold is above 0 and at most 1", text);
+		return star_error_set(err, -EINVAL, "--threshold %s: it must be above 0 and at most 1", text);
 	return 0;
 }
 
@@ -79,7 +79,7 @@ static int parse_clip(const char *text, double *norm, struct star_error *err)
 
 	*norm = strtod(text, &end);
 	if (end == text || *end || !(*norm > 0 && *norm <= 1e30))
-		return star_error_set(err, -EINVAL, "--clip-norm %s: a norm is above 0", text);
+		return star_error_set(err, -EINVAL, "--clip-norm %s: it must be above 0", text);
 	return 0;
 }
 
@@ -116,8 +116,8 @@ static int check_type(const char *name, const char *text, struct star_error *err
 
 	return dtype_is_real(dtype) && dtype != STAR_FLOAT64
 		       ? 0
-		       : star_error_set(err, -EINVAL, "--%s %.40s: it is float32, float16, bfloat16 or scaled_int8",
-					name, text);
+		       : star_error_set(err, -EINVAL,
+					"--%s %.40s: it must be float32, float16, bfloat16 or scaled_int8", name, text);
 }
 
 /* The catalogue knows the options, and reports what is wrong with them. */
@@ -340,7 +340,7 @@ static int complete_zoo(struct zoo_options *o, const bool *given, struct star_er
 		return -EINVAL;
 	if (zoo_is_local(o) && o->workers > 1)
 		return star_error_set(err, -EINVAL,
-				      "--workers %u: with --ps local there is one: everything is in its process",
+				      "--workers %u: with --ps local there is only one, in whose process everything is",
 				      o->workers);
 	return 0;
 }

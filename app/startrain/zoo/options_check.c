@@ -82,8 +82,8 @@ static int check_labels(const struct zoo_options *o, uint32_t more, struct star_
 		    strlen(name) > ESTIMATOR_HEAD_NAME_MAX || has_controls(name))
 			return star_error_set(
 				err, -EINVAL,
-				"the label \"%.40s\" is a task beside the first: it needs a name of %d bytes "
-				"at most, without control characters, which is neither %s nor %s",
+				"the label \"%.40s\" is a task beside the first: it needs a name of at most %d bytes,"
+				" without control characters, other than %s and %s",
 				name, ESTIMATOR_HEAD_NAME_MAX, SESSION_LOSS, SESSION_GLOBAL_STEP);
 	}
 	return 0;
@@ -127,7 +127,7 @@ static int check_format(struct zoo_options *o, struct star_error *err)
 	if (o->model->numbers && shape.fields + shape.lists > DLRM_COLUMNS_MAX)
 		return star_error_set(
 			err, -EINVAL,
-			"%s multiplies each pair of columns, %d at most; the schema has %u: take another model",
+			"%s multiplies each pair of columns, at most %d; the schema has %u: use another model",
 			o->model->name, DLRM_COLUMNS_MAX, shape.fields + shape.lists);
 	return check_labels(o, shape.more_labels, err);
 }
@@ -258,24 +258,24 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		const char *what;
 	} needs[] = {
 		{ OPTION_train, "train", takes_train,
-		  "training; to evaluate and predict it is needed for texts, census and schemas with standardized "
-		  "numbers alone" },
+		  "training; to evaluate and predict it is needed only for texts, census and schemas with standardized "
+		  "numbers" },
 		{ OPTION_workers, "workers", trains, "training" },
 		{ OPTION_worker, "worker", trains, "training" },
 		{ OPTION_epochs, "epochs", trains, "training" },
 		{ OPTION_last_step, "last-step", trains, "training" },
-		{ OPTION_shuffle, "shuffle", trains, "training; examples that are evaluated come as they stand" },
+		{ OPTION_shuffle, "shuffle", trains, "training; examples are evaluated in the order of the files" },
 		{ OPTION_sync, "sync", trains, "training" },
 		{ OPTION_grads_to_wait, "grads-to-wait", trains, "training" },
 		{ OPTION_staleness, "staleness", trains, "training" },
 		{ OPTION_steps_in_flight, "steps-in-flight", trains, "training" },
 		{ OPTION_model_dir, "model-dir", writes_summaries, "training and evaluating" },
 		{ OPTION_threshold, "threshold", tells_scores,
-		  "evaluating scores of two classes: give --test, too; language has none" },
+		  "evaluating scores of two classes: give --test too; language has none" },
 		{ OPTION_evaluate_every, "evaluate-every", is_evaluator, "the evaluator of TF_CONFIG" },
 		{ OPTION_queue, "queue", can_queue,
 		  "asynchronous training with rows of files, one step at a time, and PS tasks" },
-		{ OPTION_slice, "slice", has_queue, "a work queue: give --queue, too" },
+		{ OPTION_slice, "slice", has_queue, "a work queue: give --queue too" },
 		{ OPTION_history, "history", has_histories, "models of histories: dssm, din and dien" },
 		{ OPTION_vocabulary, "vocabulary", is_of_text, "models of texts: language and skip-gram" },
 		{ OPTION_window, "window", is_of_text, "models of texts: language and skip-gram" },
@@ -283,14 +283,14 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		{ OPTION_clip_norm, "clip-norm", trains, "training" },
 		{ OPTION_batch_norm, "batch-norm", has_layers,
 		  "models of rows with dense layers of relu units: not logistic, dssm, din and dien" },
-		{ OPTION_wire, "wire", has_ps, "rows that travel to PS tasks and back: with --ps local none do" },
+		{ OPTION_wire, "wire", has_ps, "rows that are sent to PS tasks and back: with --ps local none are" },
 		{ OPTION_dim, "dim", has_embeddings, "models with embeddings; logistic has one weight for each id" },
 		{ OPTION_apart, "apart", has_columns,
 		  "rows with columns of words: criteo, census, histories or a schema with two categories or more" },
 		{ OPTION_tensor_fuse, "tensor-fuse", is_fusible,
 		  "--protocol grpc++; the others have one message for all tensors anyway" },
 		{ OPTION_mean_by_row, "mean-by-row", is_synchronous,
-		  "synchronous steps: give --sync or --grads-to-wait, too" },
+		  "synchronous steps: give --sync or --grads-to-wait too" },
 		{ OPTION_lease, "lease", has_leases,
 		  "workers that wait for each other, or share a queue: give --sync, --grads-to-wait, --staleness or "
 		  "--queue, too" },
@@ -322,11 +322,10 @@ static int check_command(const struct zoo_options *o, struct star_error *err)
 	if (!o->train_count && needs_train(o))
 		return trains(o) && !o->evaluator
 			       ? star_error_set(err, -EINVAL, "--train is missing: files of examples")
-			       : star_error_set(err, -EINVAL,
-						"%s needs the training files, too (--train FILE...): %s is theirs",
-						name,
-						o->model->kind != ZOO_ROWS ? "a text's vocabulary"
-									   : "the numbers' scale");
+			       : star_error_set(
+					 err, -EINVAL,
+					 "%s also needs the training files (--train FILE...): %s comes from them", name,
+					 o->model->kind != ZOO_ROWS ? "a text's vocabulary" : "the numbers' scale");
 	if (trains(o))
 		return 0;
 	if (!o->test_count)
