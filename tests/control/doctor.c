@@ -82,7 +82,7 @@ static void nic(const char *pci, const char *driver, bool iommu)
 		put(path, NULL, target);
 }
 
-void nics_in_the_wrong_hands_are_found(void)
+void nics_with_the_wrong_driver_are_found(void)
 {
 	static const struct {
 		const char *driver;

@@ -578,7 +578,7 @@ const char *const unit_suite = "etcd";
 const struct unit_case unit_cases[] = {
 	{ "base64 is read as it is written", base64_is_read_as_it_is_written },
 	{ "options have bounds", options_have_bounds },
-	{ "lies are no answers", lies_are_no_answers },
+	{ "false answers are refused", lies_are_no_answers },
 	{ "answers are bounded", answers_are_bounded },
 	{ "who is not waited for is not asked next", who_is_not_waited_for_is_not_asked_next },
 	{ "who is silent has little time at first", who_is_silent_has_little_time_at_first },

@@ -509,7 +509,7 @@ static void write_pages(long pages)
 	fclose(file);
 }
 
-void hugepages_are_used_when_there(void)
+void hugepages_are_used_if_available(void)
 {
 	enum { WANTED = 32 }; /* 8 MiB of parameters, 13 of mbufs, 16 for the EAL, and some */
 	const long before = read_pages();

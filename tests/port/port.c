@@ -564,7 +564,7 @@ CASE(a_refused_frame_does_not_hold_up_others, refused_frames)
 CASE(second_start_is_refused, second_start)
 CASE(start_without_root_is_refused, start_without_root)
 CASE(required_hugepages_are_refused_when_missing, required_and_missing)
-CASE(preferred_hugepages_are_done_without, preferred_and_missing)
+CASE(preferred_hugepages_are_optional, preferred_and_missing)
 CASE(memory_is_not_touched_before_its_use, two_gib)
 CASE(parameter_memory_without_hugepages, ordinary_memory)
 CASE(last_freed_packet_buffer_comes_first, last_freed_comes_first)
@@ -582,8 +582,8 @@ const struct unit_case unit_cases[] = {
 	{ "second_start_is_refused", second_start_is_refused },
 	{ "start_without_root_is_refused", start_without_root_is_refused },
 	{ "required_hugepages_are_refused_when_missing", required_hugepages_are_refused_when_missing },
-	{ "preferred_hugepages_are_done_without", preferred_hugepages_are_done_without },
-	{ "hugepages_are_used_when_there", hugepages_are_used_when_there },
+	{ "preferred_hugepages_are_optional", preferred_hugepages_are_optional },
+	{ "hugepages_are_used_if_available", hugepages_are_used_if_available },
 	{ "memory_is_not_touched_before_its_use", memory_is_not_touched_before_its_use },
 	{ "parameter_memory_without_hugepages", parameter_memory_without_hugepages },
 	{ "last_freed_packet_buffer_comes_first", last_freed_packet_buffer_comes_first },

@@ -179,7 +179,7 @@ void job_ends_well_when_all_processes_do(void)
 	job_end(&job);
 }
 
-void job_fails_with_the_sentence_of_its_process(void)
+void job_fails_with_the_message_of_its_process(void)
 {
 	struct star_error err = { 0 };
 	struct job job;
