@@ -108,7 +108,7 @@ static int watch_status(const struct invocation *invocation)
 	}
 	jsonrpc_close(client);
 	if (client && status)
-		return STARCTL_FAILED; /* nobody reads on */
+		return STARCTL_FAILED; /* the reader has gone */
 	return fail(invocation, &err, STARCTL_FAILED);
 }
 
@@ -126,7 +126,8 @@ static unsigned report_silence(const struct invocation *invocation, size_t task,
 	return 1;
 }
 
-/* Nodes that PS task 0 has not heard of for some time, and PS task 0 itself where another node is asked; how many. */
+/* Reports nodes that PS task 0 has not heard of for some time, and PS task 0 itself if another node is asked; returns
+ * their number. */
 static unsigned report_away(const struct invocation *invocation, const json_t *status)
 {
 	const json_t *leader = json_object_get(status, "leader"), *node;
@@ -237,7 +238,7 @@ int run_endpoint_map_check(const struct invocation *invocation)
 	}
 	render_endpoints(list, invocation->out);
 	json_decref(list);
-	fprintf(invocation->out, "%s is in order: %u endpoint%s\n", file, count, count == 1 ? "" : "s");
+	fprintf(invocation->out, "%s is correct: %u endpoint%s\n", file, count, count == 1 ? "" : "s");
 	return STARCTL_OK;
 }
 
@@ -253,7 +254,7 @@ int run_config_check(const struct invocation *invocation)
 	if (invocation->json)
 		print_json(json_pack("{s:s, s:b}", "file", file, "ok", true), invocation->out);
 	else
-		fprintf(invocation->out, "%s is in order\n", file);
+		fprintf(invocation->out, "%s is correct\n", file);
 	return STARCTL_OK;
 }
 
@@ -282,7 +283,7 @@ int run_config_print(const struct invocation *invocation)
 	return text ? STARCTL_OK : STARCTL_FAILED;
 }
 
-/* Waits until the process is gone; or, where it cannot be seen (another namespace), until its socket is. */
+/* Waits until the process has ended; or, if it cannot be seen (another namespace), until its socket is gone. */
 static bool wait_gone(int pid_fd, const char *node)
 {
 	const uint64_t until_us = clock_us() + STARCTL_WAIT_US;
@@ -305,7 +306,7 @@ static int stop(const struct invocation *invocation, const char *node, struct js
 {
 	struct star_error err = { 0 };
 	const pid_t pid = jsonrpc_peer(client);
-	/* Held from before the shutdown: the number cannot go over to another process unseen. */
+	/* Opened before the shutdown, so that the number cannot refer to another process later. */
 	const int pid_fd = pid > 0 ? pidfd_open(pid, 0) : -1;
 	json_t *result = jsonrpc_call(client, "shutdown", NULL, STARCTL_CALL_US, &err);
 	int exit_status = STARCTL_OK;

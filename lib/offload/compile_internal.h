@@ -18,7 +18,7 @@ struct compile_build {
 	struct compiled *c;
 	uint8_t *step;		/* for each node of the graph: the step that computes it, or COMPILE_NOT_MADE */
 	struct graph_value ids; /* the keys; or */
-	const struct graph_shape *whole; /* the shape of the variable by whose blocks it goes */
+	const struct graph_shape *whole; /* the shape of the variable whose blocks are the keys */
 	const struct graph_node *node;	 /* the current one */
 	struct star_error *err;
 };

@@ -13,12 +13,11 @@ int train_narrow_parse(const char *name, struct star_error *err)
 
 	if (dtype == STAR_FLOAT16 || dtype == STAR_BFLOAT16 || dtype == STAR_SCALED_INT8)
 		return (int)dtype;
-	return dtype == STAR_FLOAT32
-		       ? 0
-		       : star_error_set(
-				 err, -EINVAL,
-				 "wire = %.40s: rows and gradients travel as float32, float16, bfloat16 or scaled_int8",
-				 name);
+	return dtype == STAR_FLOAT32 ? 0
+				     : star_error_set(err, -EINVAL,
+						      "wire = %.40s: rows and gradients can be sent as float32, "
+						      "float16, bfloat16 or scaled_int8",
+						      name);
 }
 
 void train_narrow_set(struct narrow_rows *narrow, unsigned wire, const struct graph_ps_plan *plan,
