@@ -40,6 +40,7 @@ struct ksock_conn {
 	uint8_t shut;	  /* closing, and all was sent: what still arrives is dropped until the peer closes too */
 	uint8_t sending;  /* io_uring: the result of a send is outstanding */
 	uint8_t stopped;  /* io_uring: operations of `armed` that are being cancelled */
+	uint8_t goes_on;  /* io_uring: its receive goes on after the first mbuf (multishot) */
 	uint32_t armed;	  /* events that epoll watches for, or operations that io_uring has */
 	uint32_t *crowd;  /* counter of its peer's address */
 	uint32_t unread;

@@ -51,6 +51,7 @@ struct ksock_uring {
 	unsigned free_ids_count;
 	/* A connection lacks an operation that it should have: there was no mbuf, or no room to submit it. */
 	bool behind;
+	bool tight;	    /* ksock_is_tight, as the receives that are under way suppose it */
 	int listener_epoll; /* the listening socket is in it while it is watched */
 	bool listener_armed;
 	int wake_fd;	    /* that is watched; -1: none */
@@ -115,11 +116,13 @@ static void give_buffer(struct ksock_uring *u, struct rte_mbuf *m, uint16_t segm
 			      io_uring_buf_ring_mask(u->buffers_size), (int)offset);
 }
 
-/* As many as there are connections: each may send something in the same turn. Fewer stay in the caches. */
+/* As many as there are connections: each may send something in the same turn. Fewer stay in the caches. And fewer while
+ * mbufs are wanted for what has arrived already. */
 static void give_buffers(struct ksock *ks)
 {
 	struct ksock_uring *u = ks->uring;
-	const unsigned all = RTE_MAX(ks->open_count, (unsigned)BUFFERS_MIN), wanted = RTE_MIN(all, u->buffers_size);
+	const unsigned all = u->tight ? BUFFERS_MIN : RTE_MAX(ks->open_count, (unsigned)BUFFERS_MIN);
+	const unsigned wanted = RTE_MIN(all, u->buffers_size);
 	unsigned n = 0;
 
 	for (; ks->buffers + n < wanted; n++) {
@@ -159,10 +162,11 @@ static void arm(struct ksock_conn *conn, unsigned kind)
 	}
 	if (kind == RECEIVE) {
 		/* One mbuf, or as many as the kernel has. */
-		if (unlikely(ksock_is_tight(conn->ks)))
-			io_uring_prep_recv(sqe, conn->fd, NULL, conn->ks->segment_bytes, 0);
-		else
+		conn->goes_on = !conn->ks->uring->tight;
+		if (likely(conn->goes_on))
 			io_uring_prep_recv_multishot(sqe, conn->fd, NULL, 0, 0);
+		else
+			io_uring_prep_recv(sqe, conn->fd, NULL, conn->ks->segment_bytes, 0);
 		sqe->flags |= IOSQE_BUFFER_SELECT;
 		sqe->buf_group = BUFFER_GROUP;
 	} else {
@@ -179,11 +183,13 @@ static void uring_watch(struct ksock_conn *conn)
 {
 	const unsigned room = conn->full ? ROOM : conn->armed & ROOM;
 	const unsigned wanted = (ksock_reads(conn) ? RECEIVE : ERROR) | room;
+	/* The kernel would go on filling mbufs for it before it is told that the window is small. */
+	const unsigned wrong = conn->ks->uring->tight && conn->goes_on ? RECEIVE : 0;
 
 	for (unsigned kind = RECEIVE; kind <= ROOM; kind <<= 1) {
 		if (wanted & ~conn->armed & kind) {
 			arm(conn, kind);
-		} else if (conn->armed & ~wanted & ~(unsigned)conn->stopped & kind) {
+		} else if (conn->armed & (~wanted | wrong) & ~(unsigned)conn->stopped & kind) {
 			if (cancel_operation(conn->ks, user_data(conn->generation, kind, ksock_index(conn))))
 				conn->stopped |= (uint8_t)kind;
 			else
@@ -406,6 +412,10 @@ static unsigned uring_receive(struct ksock *ks)
 		taken = *cqe;
 		io_uring_cqe_seen(ring, cqe);
 		done += take_completion(ks, &taken);
+	}
+	if (unlikely(u->tight != ksock_is_tight(ks))) {
+		u->tight = !u->tight;
+		u->behind |= u->tight; /* each receive is another one now */
 	}
 	give_buffers(ks);
 	if (unlikely(u->behind)) {

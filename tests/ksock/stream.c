@@ -249,6 +249,33 @@ void no_mbufs_for_a_while(void)
 	rig_down();
 }
 
+/* What many peers send at once, and nobody consumes, leaves mbufs to others. When it is consumed, the rest comes. */
+void what_waits_unread_is_bounded(void)
+{
+	static uint64_t sent[MANY];
+	static int fds[MANY];
+
+	rig_up_with(MANY);
+	for (unsigned i = 0; i < MANY; i++)
+		fds[i] = rig_dial_and_open();
+	rig.keeps = rig.hoards = true;
+	for (unsigned i = 0; i < MANY; i++)
+		sent[i] = rig_write_some(fds[i], 0, WINDOW);
+	rig_turns(300);
+	/* An eighth of the pool, an mbuf of each connection, and what was under way when it became so much. */
+	CHECK(rig.kept_count > 4095 / 8);
+	CHECK(rte_mempool_in_use_count(rig.link.pool[0]) < 4095 / 2);
+	rig.keeps = rig.hoards = false;
+	rte_pktmbuf_free_bulk(rig.kept, rig.kept_count);
+	for (unsigned i = 0; i < MANY; i++)
+		ksock_transport.consumed(rig.peers[i].conn, (uint32_t)rig.peers[i].bytes);
+	for (unsigned i = 0; i < MANY; i++)
+		UNTIL(rig.peers[i].bytes == sent[i]);
+	for (unsigned i = 0; i < MANY; i++)
+		close(fds[i]);
+	rig_down();
+}
+
 /* More than one system call takes; each gets its own number of bytes, in one piece or in several. */
 void many_are_answered_in_one_turn(void)
 {
