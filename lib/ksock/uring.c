@@ -123,9 +123,11 @@ static void give_buffers(struct ksock *ks)
 	struct ksock_uring *u = ks->uring;
 	const unsigned all = u->tight ? BUFFERS_MIN : RTE_MAX(ks->open_count, (unsigned)BUFFERS_MIN);
 	const unsigned wanted = RTE_MIN(all, u->buffers_size);
-	unsigned n = 0;
+	unsigned missing = wanted > ks->buffers ? wanted - ks->buffers : 0, n = 0;
 
-	for (; ks->buffers + n < wanted; n++) {
+	if (missing)
+		missing = RTE_MIN(missing, ksock_spare_mbufs(ks));
+	for (; n < missing; n++) {
 		struct rte_mbuf *m = rte_pktmbuf_alloc(ks->pool);
 
 		if (!m)
