@@ -532,7 +532,8 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	base_cores_without_rest(server->streams, options->streams_max * sizeof(*server->streams));
 	base_cores_without_rest(server->asides, options->streams_max * sizeof(*server->asides));
 	base_cores_without_rest(server->tasks, (size_t)tasks * task_bytes);
-	if (!server->streams || !server->asides || !server->tasks || !server->replay || (options->tickets && !server->seals))
+	if (!server->streams || !server->asides || !server->tasks || !server->replay ||
+	    (options->tickets && !server->seals))
 		goto fail;
 	server->free_streams = rpc_work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
 	if (server->seals)
