@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# One graph: this file holds the switches and the recipes, each folder's rules.mk says what is made of it,
+# One graph: this file holds the switches and the recipes, each directory's rules.mk says what is made of it,
 # and deps.mk which library may use which. `make help` lists the targets.
 
 MAKEFLAGS += --no-builtin-rules --warn-undefined-variables
@@ -71,7 +71,7 @@ $$(BUILD)/lib/lib$(1).a: $$(OBJ_lib_$(1))
 OBJECTS += $$(OBJ_lib_$(1))
 $$(OBJ_lib_$(1)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(1)),$$(EXT_CFLAGS_$$(l)))
 endef
-# binary: 1 kind (program, test, tool), 2 name, 3 its folder, 4 the libraries it uses, 5 further objects' sources.
+# binary: 1 kind (program, test, tool), 2 name, 3 its directory, 4 the libraries it uses, 5 further objects' sources.
 define binary
 $(1)S += $(2)
 OBJ_$(1)_$(2) := $$(patsubst %,$$(BUILD)/%.o,$$(basename $$(wildcard $(3)/*.c) $(5)))
@@ -150,7 +150,7 @@ test:
 	$(call packages,test)
 	$(call build,all $(BINARIES_test) $(filter-out $(BUILD)/bench/%,$(BINARIES_tool)))
 	$(Q)scripts/run-tests --build $(BUILD) $(if $(AGAIN),--again) $(addprefix --unit ,$(BINARIES_test)) $(TESTS)
-#: soak       the same with as much of everything as the issues ask for: hours; TESTS="net kernel-peer" runs some
+#: soak       the same tests in their long forms, and those that are too long for `make test`: hours; TESTS="net kernel-peer" runs some
 soak: export STAR_SOAK := 1
 soak: test $(if $(TESTS),,test-fuzz)
 #: chaos      kill, stop and cut off workers and nodes, pairs and journals, RUNS=n times of each kind (200), from SEED=n (1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The HTML pages. Sphinx reads a copy of docs/ in the build folder, to which the generated pages are added, so that
+# The HTML pages. Sphinx reads a copy of docs/ in the build directory, to which the generated pages are added, so that
 # nothing generated lies among the sources.
 DOCS_SOURCE := $(BUILD)/docs-source
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The Debian packages, into build/deb. PREBUILT=1: of the programs that are in the build folder, without source package and debug
+# The Debian packages, into build/deb. PREBUILT=1: of the programs that are in the build directory, without source package and debug
 # symbols, which takes seconds; else everything is compiled from scratch, with Debian's flags.
 PREBUILT ?=
 

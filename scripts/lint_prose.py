@@ -13,6 +13,7 @@ RST_FIELD = re.compile(r":[^:`]+:(\s|$)|\||>>>|\.\. ")
 RST_ITEM = re.compile(r"(?:[*+-]|#\.|\d+\.|\(?[a-z0-9]\)) +(?=\S)")
 RST_WORD = re.compile(r"(?:\\.|``.+?``(?=\W|$)|:[\w:+-]+:`[^`]+`|(?<![`\w])`[^`]+`_{0,2}|\S)+")  # what marks it stays in one line
 FOREIGN_FILES = "lint/foreign-files"
+OPTIONS = "lib/config/options.c"
 C_SOURCES = (".c", ".h", ".inc", ".pml")
 TOP = ("app", "bench", "docs", "drivers-config", "lib", "lint", "packaging", "scripts", "tests")
 NAMED = re.compile(r"(?<![\w./*$%{}~@:+=-])[\w.-]+(?:/[\w.-]+)*(?![\w/*$%{}@(])")
@@ -176,6 +177,22 @@ def check_paths(lint):
             if not (path in tree or path in foreign or PLACEHOLDER.search(path)):
                 lint.error("paths", name, line_of(text, match.start()),
                            f"there is no {path}: name what there is now; a file of another project's goes into {FOREIGN_FILES}")
+
+
+def check_rst(lint):
+    """Pages name options as they are written, and their tables stand by themselves."""
+    options = {name.replace(".", "_"): name for name in re.findall(r'\{ "(\w+\.\w+)"', lint.text(OPTIONS) or "")} if OPTIONS in lint.files else {}
+    # A method of the control plane may have such a name.
+    sources = "".join(lint.text(name) for name in lint.files if name.endswith(".c"))
+    for name in lint.files:
+        if not name.endswith(".rst"):
+            continue
+        text = lint.text(name)
+        for match in re.finditer(r"``(\w+)``", text):
+            if match[1] in options and f'"{match[1]}"' not in sources:
+                lint.error("rst", name, line_of(text, match.start()), f"there is no option {match[1]}: write {options[match[1]]}")
+        for match in re.finditer(r"^ *={4,}(?=[^=\s])", text, re.M):
+            lint.error("rst", name, line_of(text, match.end()), "text behind a table's border: the table is not shown as one")
 
 
 def check_changelog(lint):

@@ -2,7 +2,7 @@
 # Installation. What is installed stands once, in INSTALL_FILES (source:destination), and `uninstall` takes away the same. Man pages and
 # completions are whatever docs/man, scripts/man-from-help and scripts/completion hold. Nothing that is written into a file names DESTDIR.
 INSTALL_SCRIPTS := hugepages bind-nic
-# What is made here: a folder for each place, as two may be installed to at once.
+# What is made here: a directory for each place, as two may be installed to at once.
 INSTALL_TEXTS = $(BUILD)/install/$(subst /,_,$(DESTDIR)$(PREFIX))
 share = $(PREFIX)/share
 INSTALL_FILES = \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes before the loop: keys, addresses, connections, and the values behind the keys. */
+/* What precedes the loop: keys, addresses, connections, and the values of the keys. */
 #include "app/starbench/starbench.h"
 
 #include <arpa/inet.h>
@@ -63,7 +63,7 @@ int bench_wrong(struct bench *b, const char *format, ...)
 	return -1;
 }
 
-/* A connected socket that blocks, but not for ever; negative errno with err. */
+/* A connected socket that blocks, with a time limit; negative errno with err. */
 static int dial(const struct sockaddr_in *address, struct star_error *err)
 {
 	const struct timeval timeout = { .tv_sec = BENCH_TIMEOUT_S };
@@ -131,7 +131,7 @@ static int fill_batch(struct bench *b, struct connection *c, const uint32_t *key
 	return code;
 }
 
-/* Puts a value behind each key of a target, over a connection of its own. */
+/* Stores a value for each key of a target, over a separate connection. */
 static int fill_target(struct bench *b, const struct target *target, struct star_error *err)
 {
 	const size_t room = BENCH_FILL_BATCH * (BENCH_FILL_BYTES + b->options->dim * sizeof(float)) + BENCH_ROOM_BYTES;
@@ -199,7 +199,7 @@ static int open_connections(struct bench *b, struct star_error *err)
 	return 0;
 }
 
-/* Each takes a file; the limit is raised as far as it goes. */
+/* Each connection takes a file descriptor; the limit is raised as far as possible. */
 static void allow_files(uint64_t files)
 {
 	struct rlimit limit;
@@ -207,10 +207,10 @@ static void allow_files(uint64_t files)
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= files)
 		return;
 	limit.rlim_cur = limit.rlim_max < files ? limit.rlim_max : files;
-	setrlimit(RLIMIT_NOFILE, &limit); /* what is still missing, socket() says */
+	setrlimit(RLIMIT_NOFILE, &limit); /* if that is not enough, socket() fails with the reason */
 }
 
-/* They end by a RST: thousands in TIME_WAIT would leave the next run without ports. */
+/* They are closed by a RST: thousands in TIME_WAIT would leave the next run without ports. */
 static int open_idle(struct bench *b, struct star_error *err)
 {
 	const struct linger reset = { .l_onoff = 1 };
@@ -229,7 +229,7 @@ static int open_idle(struct bench *b, struct star_error *err)
 	return 0;
 }
 
-/* One that was not there to the end was not idle, but lost. */
+/* An idle connection that did not last until the end was lost. */
 void bench_check_idle(struct bench *b)
 {
 	char byte;

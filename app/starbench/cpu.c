@@ -33,7 +33,7 @@ static uint64_t process_us(int pid)
 	const char *after;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	/* The name before it may hold anything. */
+	/* The name before it may contain anything. */
 	after = base_read_line(path, text, sizeof(text)) ? strrchr(text, ')') : NULL;
 	if (!after ||
 	    sscanf(after + 1, "%*s %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64, &user, &system) != 2)

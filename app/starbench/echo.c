@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A plain echo with the sizes of star's frames (bench/peers/epoll-echo.c): what kernel TCP and an epoll loop cost when
- * the server does nothing. A request begins with its sequence, and the reply repeats it.
+ * A plain echo with the sizes of star's frames (bench/peers/epoll-echo.c): the cost of kernel TCP and an epoll loop if
+ * the server does nothing. A request begins with its sequence, which the reply repeats.
  */
 #include "app/starbench/starbench.h"
 

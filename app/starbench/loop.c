@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop: every reply on a connection is answered by the next request, so each one has `depth` requests in flight all
- * the time. One recv and one send an event; nothing is allocated.
+ * The loop: every reply on a connection is followed by the next request, so each one has `depth` requests in flight all
+ * the time. One recv and one send per event; nothing is allocated.
  */
 #include "app/starbench/starbench.h"
 
@@ -16,8 +16,8 @@
 
 enum {
 	EVENTS_MAX = 256,
-	WAIT_MS = 50,	 /* how late an idle loop may notice that a phase is over */
-	SPIN_TURNS = 16, /* over all sockets, between two looks at the clock */
+	WAIT_MS = 50,	 /* how late an idle loop may notice the end of a phase */
+	SPIN_TURNS = 16, /* over all sockets, between two reads of the clock */
 };
 
 /* Closes a connection; what was in flight on it counts as failed. */
@@ -49,11 +49,12 @@ static void send_requests(struct bench *b, struct connection *c, uint32_t count)
 	}
 	c->in_flight += count;
 	b->in_flight += count;
-	/* A round trip begins when the request is handed to the kernel, as it ends when the reply is handed back. */
+	/* A round trip begins when the request is passed to the kernel, because it ends when the kernel returns the
+	 * reply. */
 	now = clock_ns();
 	for (uint32_t i = 0, at = first; i < count; i++, at = at + 1 == depth ? 0 : at + 1)
 		c->flights[at].sent_ns = now;
-	/* All that is in flight fits into any socket's send buffer many times over, so a short send is an error too. */
+	/* Everything in flight fits into any socket's send buffer many times over, so a short send is an error. */
 	sent = send(c->fd, c->out, bytes, MSG_NOSIGNAL);
 	if (sent == (ssize_t)bytes)
 		return;
@@ -61,7 +62,7 @@ static void send_requests(struct bench *b, struct connection *c, uint32_t count)
 	fail_connection(b, c);
 }
 
-/* Takes the replies that are complete; returns how many, or -1. */
+/* Takes the complete replies; returns their number, or -1. */
 static int take_replies(struct bench *b, struct connection *c, uint64_t now)
 {
 	uint32_t used_bytes = 0;
@@ -72,7 +73,7 @@ static int take_replies(struct bench *b, struct connection *c, uint64_t now)
 		int used;
 
 		if (!c->in_flight)
-			return bench_wrong(b, "%u bytes that nobody asked for", c->in_bytes - used_bytes);
+			return bench_wrong(b, "%u bytes that were not requested", c->in_bytes - used_bytes);
 		used = b->protocol->reply(b, c, flight->key, c->in + used_bytes, c->in_bytes - used_bytes);
 		if (used < 0)
 			return -1;
@@ -93,7 +94,7 @@ static int take_replies(struct bench *b, struct connection *c, uint64_t now)
 	return taken;
 }
 
-/* One turn of a connection: what has come in, then as many requests as replies. */
+/* One turn of a connection: receives replies, then sends as many requests. */
 static void serve_connection(struct bench *b, struct connection *c)
 {
 	const size_t room = (size_t)b->options->depth * b->reply_bytes + BENCH_ROOM_BYTES;
@@ -137,7 +138,7 @@ static uint64_t seconds_ns(double seconds)
 	return (uint64_t)(seconds * 1e9);
 }
 
-/* Enters the next phase when its time has come; false after the last. */
+/* Enters the next phase at its time; false after the last one. */
 static bool next_phase(struct bench *b)
 {
 	const uint64_t now = clock_ns();

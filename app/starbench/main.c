@@ -19,10 +19,10 @@ static const char usage[] =
 	"usage: starbench pull [OPTION]...\n"
 	"       starbench store MODE [OPTION]...   (see starbench store --help)\n"
 	"       starbench worker [OPTION]...       (see starbench worker --help)\n"
-	"Pulls random rows, one a request, in a closed loop over kernel TCP, and prints rate and latency.\n"
+	"Pulls random rows, one per request, in a closed loop over kernel TCP, and prints rate and latency.\n"
 	"\n"
 	"  --protocol NAME    star, redis (GET) or echo (bench/peers/epoll-echo) [star]\n"
-	"  --control H:P      star: control address of PS task 0; the table is created if need be\n"
+	"  --control H:P      star: control address of PS task 0; the table is created if needed\n"
 	"  --address H:P      redis, echo: address of the server\n"
 	"  --connections N    1 to 4096 [1]\n"
 	"  --idle N           further connections that stay open and silent, up to 1048576 [0]\n"
@@ -191,7 +191,7 @@ static bool set_option(struct options *o, int id, const char *name, const char *
 	}
 }
 
-/* EXIT_SUCCESS when there is something to run, else the exit status after a line on standard error. */
+/* EXIT_SUCCESS if there is something to run, otherwise the exit status after a line on standard error. */
 static int parse_bench_options(int argc, char **argv, struct options *o)
 {
 	int id, index = 0;
@@ -265,7 +265,7 @@ static void print_text(const struct bench *b, const struct summary *s)
 	       o->protocol->name, s->rate, o->connections, o->depth, o->dim, s->seconds);
 	printf("round trip: median %.2f us, 90 %% %.2f, 99 %% %.2f, 99.9 %% %.2f, longest %.1f\n", s->p50_us, s->p90_us,
 	       s->p99_us, s->p999_us, s->max_us);
-	printf("CPU time a request: client %.2f us", s->client_us);
+	printf("CPU time per request: client %.2f us", s->client_us);
 	if (o->server_pid)
 		printf(", server's process %.2f us", s->server_us);
 	if (o->server_core >= 0)
@@ -305,7 +305,7 @@ static int run_bench(int argc, char **argv)
 		fprintf(stderr, "starbench: \"pull\", \"store\" or \"worker\" is needed: see starbench --help\n");
 		return EXIT_USAGE;
 	}
-	argv[1] = argv[0]; /* the name that getopt complains under */
+	argv[1] = argv[0]; /* the name that getopt uses in messages */
 	status = parse_bench_options(argc - 1, argv + 1, &o);
 	if (status != EXIT_SUCCESS)
 		return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Redis: GET of a value as long as a row, by RESP2. Replies come in order and carry neither number nor checksum; what
- * can be checked is the length and that the value is the key's own (its first 8 bytes).
+ * Redis: GET of a value with the length of a row, by RESP2. Replies come in order, and have neither number nor
+ * checksum; only the length, and that the value is the key's own (its first 8 bytes), can be checked.
  */
 #include "app/starbench/starbench.h"
 
@@ -18,7 +18,7 @@ static const char get[] = "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000000\r\n";
 enum { NAME_AT = sizeof("*2\r\n$3\r\nGET\r\n$16\r\n") - 1 };
 
 struct redis {
-	char (*names)[NAME_BYTES]; /* made beforehand: the client's core is what limits the rate */
+	char (*names)[NAME_BYTES]; /* made in advance, because the client's core limits the rate */
 	char head[16];		   /* "$64\r\n" */
 	uint32_t head_bytes, value_bytes;
 };
@@ -57,7 +57,7 @@ static void redis_close(struct bench *b)
 	free(redis);
 }
 
-/* The stamp over and over: a row of at least two elements holds it once. */
+/* The stamp, repeated: a row of at least two elements contains it once. */
 static uint32_t redis_fill(struct bench *b, struct connection *c, uint32_t key, uint8_t *out)
 {
 	const struct redis *redis = b->state;
@@ -72,7 +72,7 @@ static uint32_t redis_fill(struct bench *b, struct connection *c, uint32_t key, 
 	return (uint32_t)((uint8_t *)at - out);
 }
 
-/* An error line: "-ERR ...\r\n". 0 while it is not complete. */
+/* An error line: "-ERR ...\r\n". 0: it is not complete. */
 static int error_line(struct bench *b, const uint8_t *in, uint32_t bytes)
 {
 	const uint8_t *end = memchr(in, '\r', bytes);

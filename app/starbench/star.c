@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * StarServer's frames: a pull of one row. The table is created (or found) over the control address, which also tells
- * the layout: where each reactor listens and which keys it owns.
+ * StarServer's frames: a pull of one row. The table is created (or found) over the control address, which also returns
+ * the layout: where each reactor listens, and which keys it owns.
  */
 #include "app/starbench/starbench.h"
 
@@ -76,7 +76,7 @@ close:
 	return outcome;
 }
 
-/* One target a reactor. */
+/* One target for each reactor. */
 static int make_targets(struct bench *b, const struct layout *layout, struct star_error *err)
 {
 	struct target *target;
@@ -195,7 +195,7 @@ static void star_prepare(struct bench *b, struct connection *c, uint8_t *out)
 	};
 }
 
-/* The checksum in one pass over the whole frame: cheaper than joining the header's with the payload's. */
+/* The checksum in one pass over the whole frame, which is cheaper than combining those of header and payload. */
 static void star_request(struct bench *b, struct connection *c, uint32_t key, uint8_t *out)
 {
 	struct pull_request *request = (struct pull_request *)out;
@@ -223,14 +223,14 @@ static int check_reply_header(struct bench *b, struct connection *c, const struc
 	if (wire_frame_check(frame, &why) != WIRE_OK)
 		return bench_wrong(b, "a reply with %s", why);
 	if (frame->opcode != WIRE_REPLY)
-		return bench_wrong(b, "opcode %u where a reply is due", frame->opcode);
+		return bench_wrong(b, "opcode %u where a reply is expected", frame->opcode);
 	if (frame->status != WIRE_OK)
-		return 0; /* its sentence says more, and a frame refused may be answered without its sequence */
+		return 0; /* its message says more, and the answer to a refused frame may lack the sequence */
 	if (frame->sequence != c->answered + 1)
-		return bench_wrong(b, "a reply to request %" PRIu64 " where %" PRIu64 " is due", frame->sequence,
+		return bench_wrong(b, "a reply to request %" PRIu64 " where %" PRIu64 " is expected", frame->sequence,
 				   c->answered + 1);
 	if (sizeof(*frame) + frame->payload_bytes != b->reply_bytes)
-		return bench_wrong(b, "a reply of %u bytes where %u are due", frame->payload_bytes,
+		return bench_wrong(b, "a reply of %u bytes where %u are expected", frame->payload_bytes,
 				   b->reply_bytes - (uint32_t)sizeof(*frame));
 	return 0;
 }
@@ -257,7 +257,7 @@ static int check_row(struct bench *b, struct pull_reply *reply)
 	return 0;
 }
 
-/* A whole reply without its row's value. */
+/* Checks a whole reply except for the value of its row. */
 static int check_reply(struct bench *b, struct connection *c, uint8_t *in, uint32_t bytes)
 {
 	struct pull_reply *reply = (struct pull_reply *)in;
@@ -273,7 +273,7 @@ static int check_reply(struct bench *b, struct connection *c, uint8_t *in, uint3
 	return check_row(b, reply) < 0 ? -1 : (int)b->reply_bytes;
 }
 
-/* The first pull creates the row; its value is what each later one must bring. */
+/* The first pull creates the row; each later one must return the same value. */
 static uint32_t star_fill(struct bench *b, struct connection *c, uint32_t key, uint8_t *out)
 {
 	star_prepare(b, c, out);
@@ -295,7 +295,7 @@ static int star_reply(struct bench *b, struct connection *c, uint32_t key, uint8
 	const int used = check_reply(b, c, in, bytes);
 
 	if (used > 0 && memcmp(&b->stamps[key], in + sizeof(struct pull_reply), sizeof(b->stamps[key])) != 0)
-		return bench_wrong(b, "the row of key %#" PRIx64 " is not what it was", b->keys[key]);
+		return bench_wrong(b, "the row of key %#" PRIx64 " has changed", b->keys[key]);
 	return used;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the benches of the store share: memory, a table, keys. */
+/* Shared by the benchmarks of the store: memory, a table, keys. */
 #include "app/starbench/store.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static int map_memory(struct store_bench *b, uint64_t bytes, struct star_error *
 		if (madvise(b->memory, b->memory_bytes, MADV_HUGEPAGE))
 			b->memory_kind = "4 KiB pages";
 	}
-	/* There from the beginning, as a reactor's memory is: page faults are not what is measured. */
+	/* Touched in advance, as a reactor's memory is: page faults must not be measured. */
 	for (size_t at = 0; at < b->memory_bytes; at += PAGE)
 		((volatile uint8_t *)b->memory)[at] = 0;
 	return 0;
@@ -118,7 +118,7 @@ void store_bench_side(json_t *result, const char *side, const double *ns, uint32
 	json_object_set_new(sides, side, json_pack("{s:o}", "ns", list));
 }
 
-/* What is fastest: it is the limit's to choose. */
+/* Finds the fastest way for the limit, which may choose it. */
 static struct store_ahead calibrate(const struct store_race *race)
 {
 	uint64_t least = UINT64_MAX;

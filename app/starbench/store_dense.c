@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A variable as large as --mib, in its blocks and in requests of 256 KiB: pulled, against memcpy; updated, against a
- * plain fused loop. A pull writes to the same 256 KiB each time, as a reply's buffers are used again, and so does
+ * A variable of size --mib, in its blocks and in requests of 256 KiB: pulls are compared with memcpy, updates with a
+ * plain fused loop. A pull writes to the same 256 KiB each time, because a reply's buffers are reused, and so does
  * memcpy.
  */
 #include "app/starbench/store.h"
@@ -13,9 +13,9 @@
 
 enum {
 	BLOCK = 1024, /* elements */
-	SLICE = 16,   /* blocks that the service handles at a time: 64 KiB */
-	REQUEST = 64, /* blocks of a request, as libstar cuts dense pushes */
-	SHIFT = 4368, /* elements: some blocks, and a few lines of a page */
+	SLICE = 16,   /* blocks that the service processes at a time: 64 KiB */
+	REQUEST = 64, /* blocks of a request, as libstar splits dense pushes */
+	SHIFT = 4368, /* elements: some blocks, and a few cache lines of a page */
 };
 
 struct dense {
@@ -23,7 +23,7 @@ struct dense {
 	struct store_push *push;
 	uint32_t blocks;
 	bool adam;
-	/* Plain arrays of as many elements. */
+	/* Plain arrays with the same number of elements. */
 	float *values, *m, *v, *gradients, *out;
 };
 
@@ -37,8 +37,8 @@ static unsigned next_keys(uint64_t keys[SLICE], uint32_t at, uint32_t end)
 	return n;
 }
 
-/* As the service copies rows into a reply: forwards, 16 bytes at a time (rte_memcpy on x86-64-v2). The C library's own
- * begins with the end of what it copies, which is not there yet. */
+/* As the service copies rows into a reply: forwards, 16 bytes at a time (rte_memcpy on x86-64-v2). The C library's
+ * memcpy begins with the end of the data, which has not been written yet. */
 static void copy_block(float *to, const float *from)
 {
 	for (unsigned i = 0; i < BLOCK; i += 4)
@@ -75,7 +75,7 @@ static uint64_t time_memcpy(struct dense *d)
 	return clock_ns() - begin;
 }
 
-/* In a new store, so that all variables lie in the same memory. */
+/* In a new store, so that all variables are in the same memory. */
 static int make_variable(struct dense *d, const char *optimizer, enum object_nonfinite nonfinite,
 			 struct star_error *err)
 {
@@ -93,18 +93,18 @@ static int make_variable(struct dense *d, const char *optimizer, enum object_non
 	d->b.table = d->b.store ? store_table_create(d->b.store, &spec, 1, err) : NULL;
 	if (!d->b.table)
 		return err->code;
-	time_pull(d); /* makes the rows */
+	time_pull(d); /* creates the rows */
 	return store_table_stats(d->b.table)->refused ? star_error_set(err, -ENOMEM, "the store is full") : 0;
 }
 
-/* Of the n blocks from `at` on. */
+/* For the n blocks from `at` on. */
 static void point_at_gradients(const struct dense *d, const void *gradients[SLICE], uint32_t at, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		gradients[i] = d->gradients + (size_t)(at + i) * BLOCK;
 }
 
-/* As the service does it: rows found and gradients looked at, slice by slice; then applied. */
+/* As the service does it: rows are found and gradients checked, slice by slice; then they are applied. */
 static void push_request(struct dense *d, uint32_t first, uint32_t count)
 {
 	struct store_table *t = d->b.table;
@@ -153,7 +153,7 @@ __attribute__((target("avx2"))) static uint64_t time_plain(struct dense *d)
 	return clock_ns() - begin;
 }
 
-/* What going through each request's gradient before it is applied costs a plain loop. */
+/* The cost for a plain loop of a pass over each request's gradient before it is applied. */
 __attribute__((target("avx2"))) static uint64_t time_two_loops(struct dense *d)
 {
 	const uint64_t begin = clock_ns();
@@ -168,7 +168,7 @@ __attribute__((target("avx2"))) static uint64_t time_two_loops(struct dense *d)
 	return clock_ns() - begin;
 }
 
-/* Both sides in turn; GB/s of the variable's own bytes would be 4 / ns. */
+/* Both sides alternately; GB/s of the variable's own bytes would be 4 / ns. */
 static void measure_dense(struct dense *d, json_t *result, const char *mine, uint64_t (*own)(struct dense *),
 			  const char *limit, uint64_t (*other)(struct dense *))
 {
@@ -188,8 +188,8 @@ static void measure_dense(struct dense *d, json_t *result, const char *mine, uin
 	free(theirs);
 }
 
-/* A stretch of the arena's kind of memory, with numbers in it. It begins at another place of its page than the others,
- * so that the plain loops' streams do not meet in the same sets of the caches. */
+/* An array of numbers in the same kind of memory as the arena. It begins at another offset in its page than the others,
+ * so that the streams of the plain loops do not use the same cache sets. */
 static float *make_array(struct dense *d, struct store_bench *memory, unsigned number, struct star_error *err)
 {
 	const size_t n = (size_t)d->blocks * BLOCK, shift = number * SHIFT;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A table that grows from nothing: what new rows cost at first and at last, how long a pull takes meanwhile, and what
- * memory takes beside the values.
+ * A table that grows from nothing: the cost of new rows at first and at the end, how long a pull takes meanwhile, and
+ * how much memory is used in addition to the values.
  *
- * The last rows of a large table miss the caches more than its first ones did, whatever holds them. So they are
- * compared with the last rows of 50 small tables that grow side by side and are as large together: by turns with the
- * large one, pull by pull.
+ * The last rows of a large table miss the caches more often than its first ones, in any data structure. So they are
+ * compared with the last rows of 50 small tables that grow side by side and have the same total size: alternating with
+ * the large one, pull by pull.
  *
- * What the store does in a pull it does again when a table grows from nothing once more, by the same keys in the same
- * memory; gaps that the machine makes come elsewhere. So of each pull the least of three growths is its time, net of
- * gaps.
+ * The store's work in a pull is repeated exactly when a table grows from nothing again, with the same keys in the same
+ * memory; interruptions by the machine occur elsewhere. So the time of a pull is the minimum of three growths, without
+ * interruptions.
  */
 #include "app/starbench/store.h"
 #include "store/table.h"
@@ -22,17 +22,17 @@ enum {
 	WINDOW_SHARE = 50, /* of the rows: first and last */
 	TABLES = 50,
 	GROWTHS = 3,
-	WARM_UP = 4096,	      /* pulls after which the spin's length is set again each time */
-	SMALL_TABLE = 200000, /* rows from which on memory a row means something */
+	WARM_UP = 4096,	      /* pulls after which the length of the spin is adjusted */
+	SMALL_TABLE = 200000, /* number of rows from which on memory per row is meaningful */
 };
 
 struct growth {
 	struct store_bench b, small;
 	struct store_table *tables[TABLES];
 	struct histogram pulls, spins, least_pulls;
-	uint64_t *least_ns;				   /* of each pull, over the growths so far */
-	double first_ns, last_ns, all_ns, side_by_side_ns; /* a row */
-	double extra_most, extra_least;			   /* bytes a row beside the values */
+	uint64_t *least_ns;				   /* for each pull, over the growths so far */
+	double first_ns, last_ns, all_ns, side_by_side_ns; /* per row */
+	double extra_most, extra_least;			   /* bytes per row in addition to the values */
 };
 
 /* One pull of new keys; its time. */
@@ -48,7 +48,7 @@ static uint64_t time_pull(struct store_table *table, uint64_t first, unsigned n)
 	return clock_ns() - begin;
 }
 
-/* As long as a pull takes mostly, doing nothing: what is longer is the machine's doing. */
+/* Spins for as long as most pulls take: more time than that is due to the machine. */
 static uint64_t time_spin(uint64_t wanted)
 {
 	const uint64_t begin = clock_ns();
@@ -88,7 +88,7 @@ static int open_small(struct growth *g, struct star_error *err)
 	return 0;
 }
 
-/* A pull of the large table and one of the same keys of a small one, in turn. */
+/* A pull of the large table and one of the same keys of a small one, alternately. */
 static void grow_table(struct growth *g)
 {
 	const uint64_t rows = g->b.options->rows, window = rows / WINDOW_SHARE;
@@ -108,7 +108,7 @@ static void grow_table(struct growth *g)
 		}
 		g->all_ns += (double)ns / (double)rows;
 		note_memory(g);
-		/* As long as pulls of a table of this size: the longer, the more of the machine's gaps it meets. */
+		/* As long as pulls of a table of this size: longer ones meet more interruptions by the machine. */
 		if (pulls % WARM_UP == WARM_UP - 1)
 			spin_ns = (uint64_t)histogram_quantile(&g->pulls, 0.5);
 		if (spin_ns)
@@ -116,7 +116,7 @@ static void grow_table(struct growth *g)
 	}
 }
 
-/* The large table from nothing again, in a new store in the same memory. */
+/* Grows the large table from nothing again, in a new store in the same memory. */
 static int grow_again(struct growth *g, struct star_error *err)
 {
 	const uint64_t rows = g->b.options->rows;
@@ -151,7 +151,7 @@ static int grow_all(struct growth *g, struct star_error *err)
 	return 0;
 }
 
-/* Bytes a row beside the values in segments right before their splits. */
+/* Bytes per row in addition to the values, in segments just before their splits. */
 static double extra_split(const struct growth *g)
 {
 	const struct store_table *t = g->b.table;

@@ -16,7 +16,7 @@ static const char usage[] =
 	"usage: starbench store pull|push|growth|dense [OPTION]...\n"
 	"Measures the parameter store in this process, on one core, against plain loops over the same memory, and "
 	"prints one\n"
-	"JSON object: nanoseconds an item, for each side and round.\n"
+	"JSON object: nanoseconds per item, for each side and round.\n"
 	"\n"
 	"  pull               batches of rows, against a prefetched gather by handle\n"
 	"  push               batches of gradients, against a prefetched update by handle\n"
@@ -123,7 +123,7 @@ static bool set_option(struct store_options *o, int id, const char *name, const 
 	return true;
 }
 
-/* EXIT_SUCCESS when there is something to run. */
+/* EXIT_SUCCESS if there is something to run. */
 static int parse_store_options(int argc, char **argv, struct store_options *o, bool *help)
 {
 	int id, index = 0;
@@ -167,7 +167,7 @@ int store_main(int argc, char **argv)
 	int status;
 
 	if (!help && argc > 1)
-		argv[1] = argv[0]; /* the name that getopt complains under */
+		argv[1] = argv[0]; /* the name that getopt uses in messages */
 	status = help || argc < 2 ? EXIT_SUCCESS : parse_store_options(argc - 1, argv + 1, &o, &help);
 	if (status != EXIT_SUCCESS)
 		return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pulls of batches of keys, against a gather of the same rows by their handles. */
+/* Pulls of batches of keys, compared with a gather of the same rows by their handles. */
 #include "app/starbench/store.h"
 
 #include <errno.h>

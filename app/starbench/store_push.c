@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pushes of batches of gradients, against plain loops that update as many bytes of the same rows by their handles. */
+/* Pushes of batches of gradients, compared with plain loops that update the same bytes of the same rows by their
+ * handles. */
 #include "app/starbench/store.h"
 #include "app/starbench/store_plain.h"
 
@@ -18,7 +19,7 @@ struct push {
 	uint32_t update_bytes; /* of a row: value and slots */
 };
 
-/* The gradients from there on; how many. */
+/* The gradients from `at` on; returns their number. */
 static unsigned point_at(const struct push *p, uint32_t at, const void *gradients[STORE_BATCH])
 {
 	const uint32_t count = p->b.options->keys, dim = p->b.options->dim;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * "starbench worker": pulls through libstar as a worker does, over whichever transport the cluster's address names, and
- * verifies every row against what it read at first.
+ * "starbench worker": pulls through libstar as a worker does, over the transport that the cluster's address names, and
+ * checks every row against its first value.
  */
 #include "app/starbench/worker.h"
 
@@ -23,21 +23,21 @@
 enum { EXIT_USAGE = 2, DEPTH_MAX = 256, ROWS_MAX = 1 << 20, KEYS_MAX = 10 * 1000 * 1000, FILL_ROWS = 1024 };
 
 #define DEADLINE_US UINT64_C(10000000)
-#define GAP_NS 2000 /* what an idle spin sees as a gap */
+#define GAP_NS 2000 /* an idle spin counts a longer time as a gap */
 
 static const char usage[] = "usage: starbench worker --cluster ADDRESS [OPTION]...\n"
 			    "Pulls random rows through libstar in a closed loop, one thread, and prints rate and "
 			    "latency as one JSON object.\n"
 			    "\n"
 			    "  --cluster ADDRESS  as star_open takes it: tcp:HOST:PORT,... or dpdk:FILE\n"
-			    "  --rows N           rows a pull, 1 to 1048576 [1]\n"
+			    "  --rows N           rows per pull, 1 to 1048576 [1]\n"
 			    "  --depth N          pulls in flight, 1 to 256 [1]\n"
 			    "  --keys N           keys to draw from, 1 to 10000000 [10000]\n"
 			    "  --dim N            elements (float32) of a row, 1 to 4096 [16]\n"
 			    "  --seconds S        how long to count [3]\n"
 			    "  --warmup S         how long to run before counting [0.2]\n"
 			    "  --seed N           of the keys [1]\n"
-			    "  --view             read the rows where they lie, instead of having them copied\n";
+			    "  --view             read the rows in place, instead of copying them\n";
 
 struct options {
 	const char *cluster;
@@ -60,10 +60,10 @@ static const struct {
 };
 enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]), OPTION_CLUSTER = NUMBERS, OPTION_VIEW, OPTION_HELP };
 
-/* A pull under way. */
+/* A pull in progress. */
 struct slot {
 	struct star_op op;
-	struct star_request *request; /* NULL with one in flight: it is made and waited for at once */
+	struct star_request *request; /* NULL if only one is in flight: it is executed synchronously */
 	uint64_t *keys;
 	float *values;
 	struct star_view *view;
@@ -189,13 +189,13 @@ static void close_worker(struct worker *w)
 	free(w->first);
 }
 
-/* Just after now_ns. */
+/* now_ns: read just before. */
 static int begin_slot(struct worker *w, struct slot *s, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->op.count; i++)
 		s->keys[i] = prng_below(&w->prng, (uint64_t)w->o.keys);
-	/* Alone it is measured from here on, exactly. Else looks at the clock, at 36 ns each, would be a tenth of what
-	 * is measured. */
+	/* With one in flight it is measured exactly from here on. Otherwise the reads of the clock, at 36 ns each,
+	 * would be a tenth of the measured time. */
 	s->begun_ns = w->o.depth == 1 ? clock_ns() : now_ns;
 	if (w->o.depth == 1)
 		return 0;
@@ -203,7 +203,7 @@ static int begin_slot(struct worker *w, struct slot *s, uint64_t now_ns)
 	return s->request ? 0 : w->err.code;
 }
 
-/* The first element of a pulled row; -2, which is none's, where it cannot be read. */
+/* The first element of a pulled row; if it cannot be read -2, which no row has. */
 static float first_of(const struct slot *s, uint32_t i, uint32_t dim)
 {
 	float first;
@@ -238,12 +238,12 @@ static int end_slot(struct worker *w, struct slot *s, uint64_t counts_ns, uint64
 	}
 	for (uint32_t i = 0; i < s->op.count; i++)
 		if (first_of(s, i, dim) != w->first[s->keys[i]])
-			return wrong(w, "a pull brought another value than the first one of that row");
+			return wrong(w, "a pull returned a value other than the first one of that row");
 	drop_view(s);
 	return 0;
 }
 
-/* The slots in turn: the oldest is waited for, and started again. */
+/* The slots in turn: waits for the oldest one, and starts it again. */
 static int worker_loop(struct worker *w)
 {
 	const unsigned depth = (unsigned)w->o.depth;
@@ -268,7 +268,7 @@ static int worker_loop(struct worker *w)
 	return status;
 }
 
-/* The share of time that an idle spin on this core loses in gaps: what no program could have had. */
+/* The share of time that an idle spin on this core loses in gaps, which no program could have used. */
 static double lost_share(void)
 {
 	const uint64_t begun = clock_ns(), until = begun + 200000000;

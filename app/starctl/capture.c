@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `starctl capture`: the heads of frames that a node's reactors copy, as a file of pcapng (draft-ietf-opsawg-pcapng),
- * for Wireshark and tcpdump.
+ * `starctl capture`: writes the beginnings of frames, which a node's reactors copy, to a pcapng file
+ * (draft-ietf-opsawg-pcapng), for Wireshark and tcpdump.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,13 +34,13 @@ struct capture {
 	uint32_t snap;
 	json_int_t ports[PORTS_MAX]; /* ids, by the number of their interface in the file */
 	unsigned ports_count;
-	uint64_t written, matched, dropped, count; /* count: to be written; 0: no end */
+	uint64_t written, matched, dropped, count; /* count: number to be written; 0: no limit */
 	uint64_t until_us;
 };
 
 /* ---- pcapng ---- */
 
-/* A block: its body grows here. */
+/* A block, whose body grows here. */
 struct block {
 	uint8_t bytes[SNAP_MAX + 512];
 	size_t n;
@@ -124,7 +124,7 @@ static void write_packet(struct capture *c, unsigned interface, uint64_t ns, uin
 	write_block(c->out, BLOCK_PACKET, &b);
 }
 
-/* ---- what the node says ---- */
+/* ---- the node's answers ---- */
 
 static unsigned interface_of(struct capture *c, json_int_t port)
 {
@@ -133,7 +133,7 @@ static unsigned interface_of(struct capture *c, json_int_t port)
 	for (unsigned i = 0; i < c->ports_count; i++)
 		if (c->ports[i] == port)
 			return i;
-	/* One that came later. */
+	/* A port that was added later. */
 	if (c->ports_count == PORTS_MAX)
 		return 0;
 	snprintf(name, sizeof(name), "port %d", (int)port);
@@ -147,7 +147,7 @@ static int nibble(char digit)
 	return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/* False: it is no frame. */
+/* False: it is not a frame. */
 static bool take_frame(struct capture *c, const json_t *frame)
 {
 	uint8_t head[SNAP_MAX];
@@ -177,7 +177,7 @@ static bool has_all(const struct capture *c)
 	return c->count && c->written >= c->count;
 }
 
-/* Takes what there is; *more: there is more at once. */
+/* Takes what is available; *more: there is more. */
 static int capture_take(struct capture *c, bool end, bool *more, struct star_error *err)
 {
 	json_t *reply = jsonrpc_call(c->client, "capture_take", json_pack("{s:I, s:b}", "capture", c->id, "end", end),
@@ -250,12 +250,12 @@ static int run_until_end(struct capture *c, struct star_error *err)
 	while (rc == 0 && !told_to_end && !has_all(c) && !(c->until_us && clock_us() >= c->until_us)) {
 		rc = capture_take(c, false, &more, err);
 		if (fflush(c->out) != 0 || ferror(c->out)) {
-			told_to_end = 1; /* nobody reads on: that is how a pipe ends */
+			told_to_end = 1; /* the reader has gone: that is how a pipe ends */
 		} else if (rc == 0 && !more) {
 			usleep(PAUSE_US);
 		}
 	}
-	/* What has come until now; more than one reply has room for may be left. */
+	/* Everything that was captured until now; more than fits into one reply may be left. */
 	for (more = true; rc == 0 && more;)
 		rc = capture_take(c, true, &more, err);
 	sigaction(SIGINT, &before[0], NULL);
@@ -273,11 +273,12 @@ static void capture_report(const struct invocation *invocation, const struct cap
 				     (json_int_t)c->matched, "dropped", (json_int_t)c->dropped),
 			   out);
 	else
-		fprintf(out, "%llu frames; %llu more matched and found no room%s\n", (unsigned long long)c->written,
-			(unsigned long long)c->dropped, c->dropped ? ": a filter, or a smaller snap=" : "");
+		fprintf(out, "%llu frames; %llu more matched, but there was no room%s\n",
+			(unsigned long long)c->written, (unsigned long long)c->dropped,
+			c->dropped ? ": a filter, or a smaller snap=" : "");
 }
 
-/* What is the command's own of the filters. */
+/* The filters that are for the command itself. */
 static uint64_t take_own(json_t *params, const char *name)
 {
 	const uint64_t value = (uint64_t)json_integer_value(json_object_get(params, name));
@@ -286,7 +287,7 @@ static uint64_t take_own(json_t *params, const char *name)
 	return value;
 }
 
-/* Frames of a network that seals nothing have keys and rows: the file is its owner's alone. */
+/* Frames of a network without encryption contain keys and rows: only the owner may read the file. */
 static FILE *create_file(const char *path)
 {
 	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -21,9 +21,9 @@ int checkpoint_use_key(struct star_error *err)
 	return path && *path ? ckpt_use_keys(path, err) : 0;
 }
 
-/* ---- which one is meant ---- */
+/* ---- which checkpoint is meant ---- */
 
-/* "7", "00000007-full": its number; 0 for anything else, and for a directory that happens to be called by a number. */
+/* "7", "00000007-full": its number; 0 for anything else, and for a directory whose name is a number. */
 static uint64_t parse_id(const char *text, const char *path)
 {
 	struct stat status;
@@ -188,7 +188,7 @@ static bool verify_progress(void *ctx, uint64_t done, uint64_t total)
 	return checkpoint_progress_report(&v->progress, done, total);
 }
 
-/* The line of one of them. What was never finished is said, and is no damage. */
+/* Prints the line of a checkpoint. An unfinished one is reported, but is not damage. */
 static void verify_tell(void *ctx, const struct ckpt_entry *entry, const char *why)
 {
 	struct verify *v = ctx;
@@ -325,7 +325,7 @@ int run_checkpoint_prune(const struct invocation *invocation)
 
 /* ---- adopt ---- */
 
-/* Says it of one, where it is one that counts. 1, 0, or a negative errno. */
+/* Adopts one checkpoint, if it is complete, and prints a line. 1, 0, or a negative errno. */
 static int adopt_one(const struct invocation *invocation, const char *directory, const struct ckpt_entry *entry)
 {
 	struct star_error err = { 0 };
@@ -367,7 +367,7 @@ static int adopt(const struct invocation *invocation, const char *directory, uin
 	free(entries);
 	if (!found)
 		return star_error_set(err, -ENOENT, "there is no such checkpoint in %.300s", directory);
-	return wrong ? star_error_set(err, -EBADMSG, "not all of them have an HMAC that is right") : 0;
+	return wrong ? star_error_set(err, -EBADMSG, "not all of them have a correct HMAC") : 0;
 }
 
 int run_checkpoint_adopt(const struct invocation *invocation)

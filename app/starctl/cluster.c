@@ -14,7 +14,7 @@ static int open_one(struct cluster *cluster, const json_t *from, unsigned task, 
 
 	snprintf(node->name, sizeof(node->name), "ps:%u", task);
 	snprintf(node->control, sizeof(node->control), "%s", control ? control : "");
-	/* The connection that there is is PS task 0's. */
+	/* The existing connection is PS task 0's. */
 	if (task == 0 && *first) {
 		node->client = *first;
 		*first = NULL;
@@ -32,7 +32,7 @@ static int open_whole(struct cluster *cluster, struct jsonrpc_client **client, s
 	size_t task;
 
 	if (rc == 0 && (json_array_size(nodes) == 0 || json_array_size(nodes) > WIRE_NODES_MAX))
-		rc = star_error_set(err, -EPROTO, "the node does not say which nodes there are");
+		rc = star_error_set(err, -EPROTO, "the node does not report the cluster's nodes");
 	if (rc == 0)
 		cluster->nodes = calloc(json_array_size(nodes), sizeof(*cluster->nodes));
 	if (rc == 0 && !cluster->nodes)
@@ -87,8 +87,8 @@ void cluster_close(struct cluster *cluster)
 	*cluster = (struct cluster){ 0 };
 }
 
-/* Not before it is asked: a node closes connections that say nothing (CONTROL_GREETING_US), and those asked before it
- * may have been waited for. */
+/* Not before it is queried: a node closes silent connections (CONTROL_GREETING_US), and earlier nodes may have taken
+ * long. */
 static void connect_one(struct cluster_one *one)
 {
 	if (!one->tried && !one->client && one->control[0])

@@ -108,7 +108,7 @@ static int watch_status(const struct invocation *invocation)
 	}
 	jsonrpc_close(client);
 	if (client && status)
-		return STARCTL_FAILED; /* nobody reads on */
+		return STARCTL_FAILED; /* the reader has gone */
 	return fail(invocation, &err, STARCTL_FAILED);
 }
 
@@ -126,7 +126,8 @@ static unsigned report_silence(const struct invocation *invocation, size_t task,
 	return 1;
 }
 
-/* Nodes that PS task 0 has not heard of for some time, and PS task 0 itself where another node is asked; how many. */
+/* Reports nodes that PS task 0 has not heard of for some time, and PS task 0 itself if another node is asked; returns
+ * their number. */
 static unsigned report_away(const struct invocation *invocation, const json_t *status)
 {
 	const json_t *leader = json_object_get(status, "leader"), *node;
@@ -188,33 +189,27 @@ static struct config_address_text address_text(const struct config_address *addr
 	return config_show(address->host, address->port);
 }
 
-/* A map has no roles. A data address that only the kernel can own is good for a worker, and wrong for a PS task: it is
- * pointed out, and a map without any other cannot serve a cluster. */
+/* A map has no roles. A loopback address is right for a worker, and for a PS task on the kernel's sockets; no task can
+ * have another one that only the kernel owns. */
 static int check_owners(const struct config_endpoint *endpoints, uint32_t count, const char *file, FILE *out,
 			struct star_error *err)
 {
-	uint32_t kernels = 0;
-
 	for (uint32_t i = 0; i < count; i++) {
 		const struct config_endpoint *e = &endpoints[i];
 		const char *why = config_address_kernel_owned(e->data.host);
 
-		if (!why)
-			continue;
-		kernels++;
-		if (out)
+		if (why && strcmp(why, "loopback") != 0)
+			return star_error_set(err, -EINVAL,
+					      "%s: the data address %s of %s is %s: write an address that the node's "
+					      "machine or port has, as in %s=198.18.0.1:%u",
+					      file, address_text(&e->data).text, address_text(&e->control).text, why,
+					      address_text(&e->control).text, e->data.port);
+		if (why && out)
 			fprintf(out,
-				"note: the data address %s of %s is the kernel's (%s): good for a worker, refused for "
-				"a PS task, which needs one of its own, as in %s=198.18.0.1:%u\n",
-				address_text(&e->data).text, address_text(&e->control).text, why,
-				address_text(&e->control).text, e->data.port);
+				"note: the data address %s of %s is %s: a PS task can have it with network.stack = "
+				"\"kernel\", but not with DPDK's ports\n",
+				address_text(&e->data).text, address_text(&e->control).text, why);
 	}
-	if (count && kernels == count)
-		return star_error_set(
-			err, -EINVAL,
-			"%s: every data address is the kernel's, so no entry can be that of a PS task; a data "
-			"address belongs to the appliance, as in %s=198.18.0.1:%u",
-			file, address_text(&endpoints[0].control).text, endpoints[0].data.port);
 	return 0;
 }
 
@@ -243,7 +238,7 @@ int run_endpoint_map_check(const struct invocation *invocation)
 	}
 	render_endpoints(list, invocation->out);
 	json_decref(list);
-	fprintf(invocation->out, "%s is in order: %u endpoint%s\n", file, count, count == 1 ? "" : "s");
+	fprintf(invocation->out, "%s is correct: %u endpoint%s\n", file, count, count == 1 ? "" : "s");
 	return STARCTL_OK;
 }
 
@@ -259,7 +254,7 @@ int run_config_check(const struct invocation *invocation)
 	if (invocation->json)
 		print_json(json_pack("{s:s, s:b}", "file", file, "ok", true), invocation->out);
 	else
-		fprintf(invocation->out, "%s is in order\n", file);
+		fprintf(invocation->out, "%s is correct\n", file);
 	return STARCTL_OK;
 }
 
@@ -288,7 +283,7 @@ int run_config_print(const struct invocation *invocation)
 	return text ? STARCTL_OK : STARCTL_FAILED;
 }
 
-/* Waits until the process is gone; or, where it cannot be seen (another namespace), until its socket is. */
+/* Waits until the process has ended; or, if it cannot be seen (another namespace), until its socket is gone. */
 static bool wait_gone(int pid_fd, const char *node)
 {
 	const uint64_t until_us = clock_us() + STARCTL_WAIT_US;
@@ -311,7 +306,7 @@ static int stop(const struct invocation *invocation, const char *node, struct js
 {
 	struct star_error err = { 0 };
 	const pid_t pid = jsonrpc_peer(client);
-	/* Held from before the shutdown: the number cannot go over to another process unseen. */
+	/* Opened before the shutdown, so that the number cannot refer to another process later. */
 	const int pid_fd = pid > 0 ? pidfd_open(pid, 0) : -1;
 	json_t *result = jsonrpc_call(client, "shutdown", NULL, STARCTL_CALL_US, &err);
 	int exit_status = STARCTL_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node's own TCP does, in the shapes of `ss -ti` and `nstat`. */
+/* The node's own TCP, in the formats of `ss -ti` and `nstat`. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static const char *text(const json_t *object, const char *name)
 	return value ? value : "-";
 }
 
-/* " name:value", when it is there. */
+/* Prints " name:value" if the member exists. */
 static void put_number(const json_t *c, const char *member, const char *name, FILE *out)
 {
 	if (json_object_get(c, member))
@@ -111,7 +111,7 @@ static void render_details(const json_t *c, FILE *out)
 	fputc('\n', out);
 }
 
-/* Somebody else's text, safe for a terminal, in a place of its own. */
+/* A text from outside, made safe for a terminal, in a buffer of its own. */
 static const char *safe(const char *from, char to[static 64])
 {
 	size_t i;

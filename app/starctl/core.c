@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `starctl core`: has gdb read a core of a node, by the script that is installed beside this program's other files. */
+/* `starctl core`: runs gdb on a core file of a node, with the script that is installed with this program. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 #define SCRIPT "share/starserver/gdb/starserver.py"
 #define SCRIPT_IN_TREE "scripts/gdb/starserver.py"
 
-/* Below PREFIX, of which this program is in bin; or in the source tree, of which it is in build/release/app/starctl. */
+/* The script is below PREFIX, which has this program in bin; or in the source tree, which has it in
+ * build/release/app/starctl. */
 static bool find_script(char path[static PATH_MAX])
 {
 	static const struct {
@@ -52,8 +53,7 @@ int run_core(const struct invocation *invocation)
 		return fail(invocation, &err, STARCTL_FAILED);
 	}
 	if (!find_script(script)) {
-		star_error_set(&err, -ENOENT, "the script for gdb is not there: %s below the prefix of starctl",
-			       SCRIPT);
+		star_error_set(&err, -ENOENT, "the script for gdb is missing: %s below the prefix of starctl", SCRIPT);
 		return fail(invocation, &err, STARCTL_FAILED);
 	}
 	setenv("STAR_CORE", core, 1);
@@ -70,7 +70,7 @@ int run_core(const struct invocation *invocation)
 	if (child > 0)
 		waitpid(child, &status, 0);
 	if (child < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 127)) {
-		star_error_set(&err, -ENOENT, "gdb does not run here: apt-get install gdb");
+		star_error_set(&err, -ENOENT, "cannot run gdb: apt-get install gdb");
 		return fail(invocation, &err, STARCTL_FAILED);
 	}
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? STARCTL_OK : STARCTL_FAILED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is wrong with a machine, a configuration and a cluster on the first day, and the command that mends it. */
+/* Finds what is wrong with a new machine, configuration and cluster, and names the command that corrects it. */
 #include "app/starctl/doctor.h"
 
 #include <stdarg.h>

@@ -12,10 +12,10 @@
 #include "app/starctl/starctl.h"
 #include "jsonrpc/jsonrpc.h"
 
-/* A node that is there answers in a fraction of it. */
+/* A running node answers in a fraction of this time. */
 enum { REACH_US = 1000000 };
 
-/* 0: a socket could be bound there; else an errno. Nothing listens: no peer can see it. */
+/* 0: a socket could be bound there; otherwise an errno. It does not listen, so no peer can see it. */
 static int try_bind(const char *host, uint16_t port)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE }, *found;
@@ -42,11 +42,11 @@ static void look_at_address(struct doctor *doctor, const char *check, const char
 	char remedy[96];
 	const int rc = try_bind(host, port);
 
-	snprintf(remedy, sizeof(remedy), "`ss -ltnp sport = :%u` says which: end it, or choose another port", port);
+	snprintf(remedy, sizeof(remedy), "`ss -ltnp sport = :%u` shows which: end it, or choose another port", port);
 	if (rc == 0)
-		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s is this machine's, and free", shown.text);
+		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s belongs to this machine, and is free", shown.text);
 	else if (rc == EADDRINUSE)
-		doctor_find(doctor, check, DOCTOR_BAD, remedy, "%s is taken by another program", shown.text);
+		doctor_find(doctor, check, DOCTOR_BAD, remedy, "%s is used by another program", shown.text);
 	else if (rc == EADDRNOTAVAIL)
 		doctor_find(doctor, check, DOCTOR_BAD,
 			    "run the node on the machine of that task, or correct node.task_index or cluster.ps; `ip "
@@ -56,11 +56,11 @@ static void look_at_address(struct doctor *doctor, const char *check, const char
 		doctor_find(doctor, check, DOCTOR_BAD, "give it an address, or an entry in /etc/hosts",
 			    "the name %s has no address", host);
 	else
-		doctor_find(doctor, check, DOCTOR_BAD, "choose another port", "%s cannot be listened at: %s",
-			    shown.text, strerrordesc_np(rc));
+		doctor_find(doctor, check, DOCTOR_BAD, "choose another port", "cannot listen at %s: %s", shown.text,
+			    strerrordesc_np(rc));
 }
 
-/* The addresses that the kernel is to listen at for this node. */
+/* Checks the addresses at which the kernel will listen for this node. */
 static void look_at_own(struct doctor *doctor)
 {
 	const struct config *config = doctor->config;
@@ -72,8 +72,8 @@ static void look_at_own(struct doctor *doctor)
 		look_at_address(doctor, "data address", config->own.data.host, (uint16_t)(config->own.data.port + r));
 	if (config->stack != CONFIG_STACK_KERNEL && try_bind(config->own.data.host, 0) == 0)
 		doctor_find(doctor, "data address", DOCTOR_BAD,
-			    "`ip address del` it from the interface that has it: the node answers for it alone",
-			    "the kernel of this machine has %s, too", config->own.data.host);
+			    "`ip address del` it from its interface: only the node must answer for it",
+			    "the kernel of this machine also has %s", config->own.data.host);
 	if (config->metrics_port)
 		look_at_address(doctor, "metrics address", config->metrics_address, (uint16_t)config->metrics_port);
 }
@@ -88,7 +88,7 @@ static json_t *ask_at(const char *address, struct star_error *err)
 	return status;
 }
 
-/* A node's status. This configuration's own answers on its administrator's socket whoever has no key that it takes. */
+/* A node's status. If no key is accepted, the node of this configuration answers on its administrator's socket. */
 static json_t *ask_node(const struct config *config, const struct config_address *address, bool own,
 			struct star_error *err)
 {
@@ -128,7 +128,7 @@ static void look_at_node(struct doctor *doctor, unsigned task, bool second, cons
 	snprintf(check, sizeof(check), "PS task %u%s", task, second ? ", second node" : "");
 	if (!status && err->code == -EACCES)
 		doctor_find(doctor, check, DOCTOR_WARNING,
-			    "name a key file of a principal that it knows, who is not a node: `starctl --key FILE "
+			    "name a key file of a principal that it knows, and that is not a node: `starctl --key FILE "
 			    "doctor ...`; its own machine's root needs none",
 			    "%s answers, but refuses this request: %s", shown.text, err->text);
 	else if (!status)
@@ -140,19 +140,18 @@ static void look_at_node(struct doctor *doctor, unsigned task, bool second, cons
 			    "the node at %s is not PS task %u of this cluster", shown.text, task);
 	else if (strcmp(version, STAR_VERSION) != 0)
 		doctor_find(doctor, check, DOCTOR_WARNING, "install the same version on all machines",
-			    "%s answers, and is of version %.32s; this is " STAR_VERSION, shown.text, version);
+			    "%s answers, but has version %.32s; this is " STAR_VERSION, shown.text, version);
 	else
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s answers", shown.text);
 }
 
-/* Whether somebody listens there. */
+/* Whether a node listens there. */
 static void look_at_peer(struct doctor *doctor, const char *check, const struct config_address *address,
 			 const char *remedy)
 {
 	const struct config_address_text shown = config_show(address->host, address->port);
 	struct star_error err = { 0 };
-	struct jsonrpc_client *client =
-		jsonrpc_connect(shown.text, REACH_US, &err); /* says nothing of its own accord */
+	struct jsonrpc_client *client = jsonrpc_connect(shown.text, REACH_US, &err); /* it sends nothing unasked */
 
 	if (client)
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s can be reached", shown.text);
@@ -162,7 +161,7 @@ static void look_at_peer(struct doctor *doctor, const char *check, const struct 
 	jsonrpc_close(client);
 }
 
-/* The other node of a pair, and who says which of the two serves. */
+/* The other node of a pair, and the etcd members that decide which of the two serves. */
 static void look_at_pair(struct doctor *doctor)
 {
 	const struct config *config = doctor->config;

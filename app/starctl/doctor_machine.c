@@ -16,8 +16,8 @@
 
 enum {
 	MIB = 1 << 20,
-	ADDRESS_SPACE_MIB = 1 << 10, /* without hugepages; with them hundreds of GiB */
-	FILES_SPARE = 1024,	     /* the control plane's, checkpoints', and the program's own */
+	ADDRESS_SPACE_MIB = 1 << 10, /* without hugepages; with hugepages it is hundreds of GiB */
+	FILES_SPARE = 1024,	     /* for the control plane, checkpoints, and the program itself */
 };
 
 /* ---- memory ---- */
@@ -52,20 +52,22 @@ static void look_at_hugepages(struct doctor *doctor)
 	if (!doctor->config)
 		doctor_find(doctor, "hugepages", DOCTOR_OK, NULL,
 			    "%" PRIu64 " MiB, of which %" PRIu64 " MiB are free%s", total, free_mib,
-			    total ? "" : "; a node on a NIC of its own is faster with some");
+			    total ? "" : "; a node with its own NIC is faster with hugepages");
 	else if (doctor->running)
-		doctor_find(doctor, "hugepages", DOCTOR_OK, NULL, "%" PRIu64 " MiB; the node runs, and has its own",
-			    total);
+		doctor_find(doctor, "hugepages", DOCTOR_OK, NULL,
+			    "%" PRIu64 " MiB, of which %" PRIu64 " MiB are free; the node runs already (starctl health "
+			    "says whether it has some)",
+			    total, free_mib);
 	else if (free_mib >= needed)
 		doctor_find(doctor, "hugepages", DOCTOR_OK, NULL,
-			    "%" PRIu64 " MiB are free; the node takes some %" PRIu64 " MiB", free_mib, needed);
+			    "%" PRIu64 " MiB are free; the node needs about %" PRIu64 " MiB", free_mib, needed);
 	else
 		doctor_find(doctor, "hugepages", required ? DOCTOR_BAD : DOCTOR_WARNING, remedy,
-			    "%" PRIu64 " MiB are free, and the node takes some %" PRIu64 " MiB: it %s", free_mib,
+			    "%" PRIu64 " MiB are free, but the node needs about %" PRIu64 " MiB: it %s", free_mib,
 			    needed, required ? "will not start" : "runs on ordinary pages, and more slowly");
 }
 
-/* An IOMMU keeps a NIC to the node's memory; with it it is bound to vfio-pci. */
+/* An IOMMU restricts a NIC to the node's memory; with one, NICs are bound to vfio-pci. */
 static void look_at_iommu(struct doctor *doctor)
 {
 	const unsigned groups = machine_entries(doctor->root, "/sys/kernel/iommu_groups");
@@ -85,12 +87,12 @@ static void look_at_memory(struct doctor *doctor)
 
 	if (free_mib == 0 && !machine_entries(doctor->root, "/proc"))
 		doctor_find(doctor, "memory", DOCTOR_WARNING, "mount -t proc proc /proc",
-			    "there is no /proc here, as in some chroots: nothing is known of memory");
+			    "there is no /proc here, as in some chroots: memory cannot be checked");
 	else if (doctor->running || free_mib >= needed)
 		doctor_find(doctor, "memory", DOCTOR_OK, NULL, "%" PRIu64 " MiB are free", free_mib);
 	else
 		doctor_find(doctor, "memory", DOCTOR_BAD, "lower memory.parameter_mib, or end what else runs here",
-			    "%" PRIu64 " MiB are free, and the node takes some %" PRIu64 " MiB", free_mib, needed);
+			    "%" PRIu64 " MiB are free, but the node needs about %" PRIu64 " MiB", free_mib, needed);
 }
 
 static uint64_t limit_mib(int resource)
@@ -108,7 +110,7 @@ static bool has_pci(const struct config *config)
 	return false;
 }
 
-/* What a process that is started here may take, however much there is. */
+/* Limits for processes that are started here, however much there is. */
 static void look_at_limits(struct doctor *doctor)
 {
 	static const char check[] = "memory limits";
@@ -117,15 +119,15 @@ static void look_at_limits(struct doctor *doctor)
 
 	if (space != UINT64_MAX && space < needed + ADDRESS_SPACE_MIB)
 		doctor_find(doctor, check, DOCTOR_BAD, "ulimit -v unlimited, or LimitAS=infinity in the unit",
-			    "a process started here may have %" PRIu64
-			    " MiB of addresses; DPDK reserves far more than the "
+			    "a process started here may have only %" PRIu64
+			    " MiB of address space; DPDK reserves far more than the "
 			    "node's %" PRIu64 " MiB of memory",
 			    space, needed);
 	else if (has_pci(doctor->config) && geteuid() != 0 && locked < needed)
 		doctor_find(doctor, check, DOCTOR_BAD,
 			    "ulimit -l unlimited as root, or LimitMEMLOCK=infinity in the unit",
-			    "a NIC's memory is locked: this user may lock %" PRIu64 " MiB, and the node has %" PRIu64
-			    " MiB",
+			    "a NIC's memory is locked: this user may lock only %" PRIu64
+			    " MiB, but the node has %" PRIu64 " MiB",
 			    locked, needed);
 	else if (group != UINT64_MAX)
 		doctor_find(doctor, check, DOCTOR_OK, NULL,
@@ -167,11 +169,10 @@ static void look_at_cores(struct doctor *doctor)
 		if (!machine_list_has(isolated, config->cores[i])) {
 			snprintf(remedy, sizeof(remedy),
 				 "add isolcpus, nohz_full and rcu_nocbs with the reactors' cores to "
-				 "the kernel's line, and start the machine again");
-			doctor_find(
-				doctor, "cores", DOCTOR_WARNING, remedy,
-				"core %u of a polling reactor is not isolated: what else runs there delays requests",
-				config->cores[i]);
+				 "the kernel command line, and restart the machine");
+			doctor_find(doctor, "cores", DOCTOR_WARNING, remedy,
+				    "core %u of a polling reactor is not isolated: other work on it delays requests",
+				    config->cores[i]);
 			return;
 		}
 	doctor_find(doctor, "cores", DOCTOR_OK, NULL, "%u of %ld can be used, for %u reactor%s", count, online,
@@ -183,12 +184,13 @@ static void look_at_frequency(struct doctor *doctor)
 	char governor[MACHINE_TEXT_MAX];
 
 	if (!machine_read(doctor->root, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor))
-		doctor_find(doctor, "frequency", DOCTOR_OK, NULL, "the firmware's or the host's, not the kernel's");
+		doctor_find(doctor, "frequency", DOCTOR_OK, NULL,
+			    "controlled by the firmware or the host, not the kernel");
 	else if (strcmp(governor, "performance") == 0)
 		doctor_find(doctor, "frequency", DOCTOR_OK, NULL, "the governor is performance");
 	else
 		doctor_find(doctor, "frequency", DOCTOR_WARNING, "cpupower frequency-set --governor performance",
-			    "the governor is %s: a core that was idle answers its first requests slowly", governor);
+			    "the governor is %s: a core that was idle is slow at first", governor);
 }
 
 static void look_at_clock(struct doctor *doctor)
@@ -197,14 +199,15 @@ static void look_at_clock(struct doctor *doctor)
 	char source[MACHINE_TEXT_MAX];
 
 	if (!machine_read(doctor->root, path, source))
-		doctor_find(doctor, "clock", DOCTOR_WARNING, NULL, "the kernel does not say which clock it reads");
+		doctor_find(doctor, "clock", DOCTOR_WARNING, NULL, "the kernel does not report its clock source");
 	else if (strcmp(source, "tsc") == 0 || strcmp(source, "kvm-clock") == 0 ||
 		 strncmp(source, "hyperv_clocksource", 18) == 0)
 		doctor_find(doctor, "clock", DOCTOR_OK, NULL, "%s, read without a system call", source);
 	else
-		doctor_find(doctor, "clock", DOCTOR_WARNING,
-			    "if this CPU's time stamp counter is steady, add \"tsc=reliable\" to the kernel's line",
-			    "the kernel reads %s: each look at the time is a system call", source);
+		doctor_find(
+			doctor, "clock", DOCTOR_WARNING,
+			"if this CPU's time stamp counter is constant, add \"tsc=reliable\" to the kernel command line",
+			"the clock source is %s: each read of the clock is a system call", source);
 }
 
 /* ---- files and storage ---- */
@@ -222,11 +225,12 @@ static void look_at_files(struct doctor *doctor)
 	if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= sockets + FILES_SPARE)
 		doctor_find(doctor, "open files", DOCTOR_OK, NULL, "up to %llu", (unsigned long long)limit.rlim_max);
 	else
-		doctor_find(doctor, "open files", DOCTOR_WARNING,
-			    "ulimit -Hn as root, or LimitNOFILE= in the unit; or lower limits.connections",
-			    "a process started here may have %llu files open, and limits.connections asks for %" PRIu64
-			    " sockets",
-			    (unsigned long long)limit.rlim_max, sockets);
+		doctor_find(
+			doctor, "open files", DOCTOR_WARNING,
+			"ulimit -Hn as root, or LimitNOFILE= in the unit; or lower limits.connections",
+			"a process started here may have only %llu files open, but limits.connections needs %" PRIu64
+			" sockets",
+			(unsigned long long)limit.rlim_max, sockets);
 }
 
 static void look_at_storage(struct doctor *doctor)
@@ -240,7 +244,7 @@ static void look_at_storage(struct doctor *doctor)
 
 	if (!path[0]) {
 		doctor_find(doctor, check, DOCTOR_WARNING, "set checkpoint.directory and checkpoint.every_s",
-			    "none is set: what was learned is lost when the node ends");
+			    "none is set: parameters are lost when the node ends");
 		return;
 	}
 	if (machine_check_directory(config, &err) < 0) {
@@ -253,17 +257,17 @@ static void look_at_storage(struct doctor *doctor)
 	}
 	free_mib = (uint64_t)storage.f_bavail * (uint64_t)storage.f_bsize / MIB;
 	if (storage.f_type == TMPFS_MAGIC || storage.f_type == RAMFS_MAGIC)
-		doctor_find(doctor, check, DOCTOR_WARNING, "choose a directory on a disk, or on storage of the network",
-			    "%s is in this machine's memory: checkpoints are gone with it", path);
+		doctor_find(doctor, check, DOCTOR_WARNING, "choose a directory on a disk, or on network storage",
+			    "%s is in this machine's memory: checkpoints are lost with it", path);
 	else if (free_mib < config->parameter_mib)
-		doctor_find(doctor, check, DOCTOR_WARNING, "make room, or choose another one",
+		doctor_find(doctor, check, DOCTOR_WARNING, "free space, or choose another one",
 			    "%s has %" PRIu64 " MiB left; a checkpoint of a full node takes up to %u MiB", path,
 			    free_mib, config->parameter_mib);
 	else
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s has %" PRIu64 " MiB left", path, free_mib);
 }
 
-/* Without /sys half of what follows cannot be known: that is said once. */
+/* Without /sys half of the following cannot be checked: this is reported once. */
 static bool look_at_sys(struct doctor *doctor)
 {
 	if (machine_has_sys(doctor->root))
@@ -271,7 +275,7 @@ static bool look_at_sys(struct doctor *doctor)
 	doctor_find(doctor, "/sys", has_pci(doctor->config) ? DOCTOR_BAD : DOCTOR_WARNING,
 		    "mount -t sysfs sysfs /sys, in the chroot or, for a container, by whoever starts it "
 		    "(docker run -v /sys:/sys:ro)",
-		    "there is none here, as in some chroots and containers: nothing is known of hugepages, NICs, the "
+		    "there is none here, as in some chroots and containers: cannot check hugepages, NICs, the "
 		    "IOMMU, isolated cores and the clock");
 	return false;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A configuration's ports: whether their NICs and interfaces are there, and in the right hands. */
+/* A configuration's ports: whether their NICs and interfaces exist, and are bound to the right drivers. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "app/starctl/doctor.h"
 #include "machine/machine.h"
 
-/* Drivers that share a NIC with DPDK: it stays the kernel's. */
+/* Drivers that share a NIC with DPDK: it stays bound to the kernel. */
 static const char *const shared_drivers[] = { "mlx4_core", "mlx5_core", "mana", "hv_netvsc" };
 static const char *const dpdk_drivers[] = { "vfio-pci", "uio_pci_generic", "igb_uio" };
 
@@ -40,19 +40,20 @@ static void look_at_pci(struct doctor *doctor, const char *check, const struct c
 	if (!machine_link(doctor->root, path, driver))
 		doctor_find(doctor, check, DOCTOR_BAD, remedy, "%s has no driver", port->pci);
 	else if (IS_ONE_OF(driver, shared_drivers))
-		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s is %s's, which DPDK shares", port->pci, driver);
+		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s is bound to %s, which DPDK shares", port->pci, driver);
 	else if (!IS_ONE_OF(driver, dpdk_drivers))
-		doctor_find(doctor, check, DOCTOR_BAD, remedy, "%s belongs to the kernel's driver %s", port->pci,
+		doctor_find(doctor, check, DOCTOR_BAD, remedy, "%s is bound to the kernel's driver %s", port->pci,
 			    driver);
 	else if (strcmp(driver, "vfio-pci") == 0 && !iommu)
 		doctor_find(doctor, check, DOCTOR_BAD,
-			    "switch the IOMMU on in the firmware, add \"intel_iommu=on iommu=pt\" (Intel) or "
-			    "\"iommu=pt\" (AMD) to the kernel's line, and start the machine again",
-			    "%s is bound to vfio-pci, and there is no IOMMU for it", port->pci);
+			    "enable the IOMMU in the firmware, add \"intel_iommu=on iommu=pt\" (Intel) or "
+			    "\"iommu=pt\" (AMD) to the kernel command line, and restart the machine",
+			    "%s is bound to vfio-pci, but there is no IOMMU for it", port->pci);
 	else if (iommu && strcmp(driver, "vfio-pci") != 0)
-		doctor_find(doctor, check, DOCTOR_WARNING, remedy,
-			    "%s is bound to %s, though there is an IOMMU, which would keep it to the node's memory",
-			    port->pci, driver);
+		doctor_find(
+			doctor, check, DOCTOR_WARNING, remedy,
+			"%s is bound to %s, although there is an IOMMU, which would restrict it to the node's memory",
+			port->pci, driver);
 	else
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s is bound to %s", port->pci, driver);
 }
@@ -70,17 +71,17 @@ static void look_at_interface(struct doctor *doctor, const char *check, const st
 	if (strtoul(text, NULL, 10) < port->mtu) {
 		snprintf(remedy, sizeof(remedy), "ip link set %s mtu %u", port->interface, port->mtu);
 		doctor_find(doctor, check, DOCTOR_BAD, remedy,
-			    "the interface %s has an mtu of %s, and the port of %u: larger frames would be lost",
+			    "the interface %s has an mtu of %s, but the port one of %u: larger frames would be lost",
 			    port->interface, text, port->mtu);
 		return;
 	}
 	snprintf(path, sizeof(path), "/sys/class/net/%s/carrier", port->interface);
 	snprintf(remedy, sizeof(remedy), "ip link set %s up", port->interface);
-	if (!machine_read(doctor->root, path, text)) /* the kernel gives no answer while it is down */
+	if (!machine_read(doctor->root, path, text)) /* the file cannot be read while it is down */
 		doctor_find(doctor, check, DOCTOR_BAD, remedy, "the interface %s is down", port->interface);
 	else if (strcmp(text, "1") != 0)
-		doctor_find(doctor, check, DOCTOR_WARNING, "look at the cable, or at the other end",
-			    "the interface %s is up, and has no link", port->interface);
+		doctor_find(doctor, check, DOCTOR_WARNING, "check the cable, or the other end",
+			    "the interface %s is up, but has no link", port->interface);
 	else
 		doctor_find(doctor, check, DOCTOR_OK, NULL, "the interface %s is up", port->interface);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What has happened: the last events of a node, or of all nodes in their order. */
+/* The last events of a node, or of all nodes in their order. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +20,13 @@ static const char *member(const json_t *event, const char *name)
 	return text ? text : "-";
 }
 
-/* Dates are of one form. */
+/* All dates have the same format. */
 static int by_date(const void *a, const void *b)
 {
 	return strcmp(member(*(json_t *const *)a, "at"), member(*(json_t *const *)b, "at"));
 }
 
-/* Those of all nodes, in order; steals what is in lists. */
+/* The events of all nodes, in order; steals the lists. */
 static json_t *sort(json_t *all)
 {
 	const size_t n = json_array_size(all);

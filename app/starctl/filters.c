@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Words of the form NAME=VALUE, which say what of many things is to be shown. */
+/* Words of the form NAME=VALUE, which select what is shown. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -36,7 +36,7 @@ void print_graph_options(FILE *out)
 		fprintf(out, "--%s\n", graph_options[i].name);
 }
 
-/* ---- words that all files of the command use ---- */
+/* ---- terms that all files of the command use ---- */
 
 const char *graph_cut_title(const struct graph_cut *cut)
 {
@@ -61,7 +61,7 @@ const char *graph_type_text(const struct graph_type *type, char text[static GRAP
 	return text;
 }
 
-/* ---- the question ---- */
+/* ---- the command line ---- */
 
 static int read_graph_number(const struct option_word *option, int64_t most, int64_t *number, struct star_error *err)
 {
@@ -127,18 +127,19 @@ static int read_question(const struct invocation *invocation, struct graph_quest
 	if (question->dot && question->svg)
 		return star_error_set(err, -EINVAL, "give --svg or --dot, not both");
 	if (question->dot && invocation->json)
-		return star_error_set(err, -EINVAL, "--dot prints Graphviz's language, not JSON: give one of them");
+		return star_error_set(err, -EINVAL,
+				      "--dot prints Graphviz's language, not JSON: give only one of them");
 	if (!question->cut.protocol)
 		question->cut.protocol = GRAPH_STAR_SERVER;
 	if (question->cut.fuse && question->cut.protocol != GRAPH_GRPCPP && !question->compare)
 		return star_error_set(err, -EINVAL,
-				      "--fuse is grpc++'s: %s always sends what belongs together as one; add "
+				      "--fuse is for grpc++: %s always combines messages; add "
 				      "--protocol grpc++, or omit it",
 				      graph_protocol_name(question->cut.protocol));
 	return 0;
 }
 
-/* ---- the answer ---- */
+/* ---- the output ---- */
 
 static int cut_all(const struct graph_question *question, const struct graph *graph, struct graph_cut **cuts,
 		   unsigned *count, struct star_error *err)
@@ -208,7 +209,7 @@ static int answer_question(const struct invocation *invocation, const struct gra
 	else
 		graph_print_cut(question, cuts[0], invocation->out);
 	if (question->check)
-		fprintf(invocation->out, "checked: %s\n", count > 1 ? "all cuts are right" : "the cut is right");
+		fprintf(invocation->out, "checked: %s\n", count > 1 ? "all cuts are correct" : "the cut is correct");
 	if (question->svg)
 		fprintf(invocation->out, "the picture is in %s\n", question->svg);
 	return STARCTL_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A cut as a picture: a box a part, its colour that of the place, one part below the other by waves; and the `dot`
- * program. */
+/* A cut as a picture: a box for each part, in the colour of its place, ordered from top to bottom by waves; and the
+ * `dot` program. */
 #include "app/starctl/graph.h"
 #include "base/text.h"
 #include "graph/handle.h"
@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-/* Of the worker, of all PS tasks, and of one task after the other: readable beside each other, also in print. */
+/* For the worker, for all PS tasks, and for each task: easy to tell apart, also in print. */
 static const char *colour_of(int32_t place)
 {
 	static const char *const tasks[] = { "#fde0c5", "#d8ecd0", "#e6d8f0", "#fbf0b8", "#f7cfd8", "#cfe8e6" };
@@ -27,12 +27,12 @@ static const char *colour_of(int32_t place)
 	return place == GRAPH_PLACE_ALL ? "#e4e4e4" : tasks[(uint32_t)place % (sizeof(tasks) / sizeof(tasks[0]))];
 }
 
-/* Of one graph in the picture; scope makes its nodes' names unique among those of bodies. */
+/* The state for one graph in the picture; scope makes its nodes' names unique among those of bodies. */
 struct picture {
 	const struct graph_question *question;
 	const struct graph_cut *cut;
 	const char *scope;
-	uint32_t *part_of; /* of each node: the part in which others find it */
+	uint32_t *part_of; /* for each node: the part in which others find it */
 	FILE *out;
 };
 
@@ -92,7 +92,7 @@ static bool has(const struct graph_part *part, uint32_t node)
 	return false;
 }
 
-/* Of the part's nodes, this input of this one is the first to use the value: it travels once. */
+/* Whether this input of this node is the first in the part that uses the value: it is sent once. */
 static bool is_first_use(const struct picture *p, const struct graph_part *part, uint32_t user, uint32_t input)
 {
 	const struct graph_value value = p->cut->graph->nodes[part->nodes[user]]->inputs[input];
@@ -107,8 +107,8 @@ static bool is_first_use(const struct picture *p, const struct graph_part *part,
 	return true;
 }
 
-/* What travels for a value between two parts, one of which is a PS task's. stays: an earlier request has left it
- * there. */
+/* Bytes that are sent for a value between two parts, one of which is on a PS task. stays: an earlier request has left
+ * it there. */
 static uint64_t sent_bytes(const struct graph_cut *cut, uint32_t from, uint32_t to, struct graph_value value,
 			   bool *stays)
 {
@@ -126,7 +126,7 @@ static uint64_t sent_bytes(const struct graph_cut *cut, uint32_t from, uint32_t 
 	return 0;
 }
 
-/* What crosses is bold, with its size; what stays on a PS task between requests is dotted. */
+/* Edges that are sent are bold, with their size; those that stay on a PS task between requests are dotted. */
 static void print_edge(const struct picture *p, uint32_t number, uint32_t user, uint32_t k)
 {
 	const struct graph_part *part = &p->cut->parts[number];
@@ -221,7 +221,7 @@ void graph_print_dot(const struct graph_question *question, const struct graph_c
 	fprintf(out, "digraph cut {\n\tlabelloc=t; fontname=\"sans-serif\"; label=\"");
 	print_title(question->file, out);
 	fprintf(out,
-		", %s: %u round trip%s a step, %u request%s, %s to PS tasks, %s from them\";\n"
+		", %s: %u round trip%s per step, %u request%s, %s to PS tasks, %s from them\";\n"
 		"\tnode [shape=box, style=\"rounded,filled\", fillcolor=\"#ffffffb0\", fontname=\"sans-serif\", "
 		"fontsize=10];\n"
 		"\tedge [fontname=\"sans-serif\", fontsize=9];\n\tcompound=true; newrank=false;\n",
@@ -251,7 +251,7 @@ static int start_dot(const char *path, int *input, pid_t *pid, struct star_error
 
 	*input = -1;
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return star_error_set(err, -errno, "no pipe to the program dot: %s", strerror(errno));
+		return star_error_set(err, -errno, "cannot create a pipe to the program dot: %s", strerror(errno));
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
 	rc = posix_spawnp(pid, "dot", &actions, NULL, (char **)(uintptr_t)words, environ);
@@ -279,11 +279,11 @@ int graph_draw(const struct graph_question *question, const struct graph_cut *cu
 
 	if (nodes > GRAPH_PICTURE_NODES)
 		return star_error_set(err, -E2BIG,
-				      "a picture of %u nodes cannot be read: %d at most (--dot prints its source)",
+				      "a picture of %u nodes would be unreadable: at most %d (--dot prints its source)",
 				      nodes, GRAPH_PICTURE_NODES);
 	if (start_dot(question->svg, &input, &pid, err) < 0)
 		return err->code;
-	before = signal(SIGPIPE, SIG_IGN); /* dot ends early when it cannot write, and says why itself */
+	before = signal(SIGPIPE, SIG_IGN); /* dot ends early if it cannot write, and prints the reason itself */
 	source = fdopen(input, "w");
 	if (source) {
 		graph_print_dot(question, cut, source);

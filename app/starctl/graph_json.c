@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A cut as JSON: names, not numbers; parts by their place in the list. */
+/* A cut as JSON: names, not numbers; parts by their position in the list. */
 #include "app/starctl/graph.h"
 #include "offload/cut.h"
 
@@ -12,7 +12,7 @@ static json_t *names(const struct graph *graph, const uint32_t *nodes, uint32_t 
 	return list;
 }
 
-/* bytes: what travels for each; stays: what is there already. NULL: none does. */
+/* bytes: what is sent for each; stays: what is there already. NULL: none. */
 static json_t *values(const struct graph_question *question, const struct graph *graph,
 		      const struct graph_value *values, uint32_t count, const uint64_t *bytes, const bool *stays)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A cut for people: what one step costs, and then wave by wave what is done where. */
+/* A cut as text: the cost of a step, and then, wave by wave, what is executed where. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { LABEL_WIDTH = 12, SENT_TEXT = 48 };
 
-/* A list that goes on in the next line, behind the label's column. */
+/* A list that continues on the next line, after the label's column. */
 struct lines {
 	FILE *out;
 	unsigned indent, at, items;
@@ -47,7 +47,7 @@ static void end_lines(struct lines *lines)
 	fputc('\n', lines->out);
 }
 
-/* What travels for a value: "20.0 KiB", or, where several operations or reactors get it, "2 x 20.0 KiB". */
+/* What is sent for a value: "20.0 KiB", or, if several operations or reactors get it, "2 x 20.0 KiB". */
 static const char *sent_text(const struct graph_cut *cut, struct graph_value value, uint64_t sent, int64_t batch,
 			     char text[static SENT_TEXT])
 {
@@ -73,7 +73,7 @@ static void add_value(struct lines *lines, const struct graph_cut *cut, struct g
 		 bytes);
 }
 
-/* Feeds or fetches; and what travels beside them. */
+/* Prints feeds or fetches; and what is sent besides. */
 static void print_values(const struct graph_question *question, const struct graph_cut *cut, unsigned indent,
 			 const struct graph_part *part, bool to_ps, FILE *out)
 {
@@ -91,7 +91,7 @@ static void print_values(const struct graph_question *question, const struct gra
 		others -= bytes;
 		if (!to_ps || !traffic->stays[i])
 			add_value(&lines, cut, values[i],
-				  shapes[i] ? "its shape alone"
+				  shapes[i] ? "its shape only"
 					    : sent_text(cut, values[i], bytes, question->cut.batch, text));
 	}
 	if (others)
@@ -102,7 +102,7 @@ static void print_values(const struct graph_question *question, const struct gra
 	end_lines(&lines);
 }
 
-/* What earlier requests of the step have left there: what they made, and what they brought. */
+/* Prints what earlier requests of the step have left there: what they have computed, and what was sent to them. */
 static void print_kept(const struct graph_question *question, const struct graph_cut *cut, unsigned indent,
 		       const struct graph_part *part, FILE *out)
 {
@@ -149,7 +149,7 @@ static void print_nodes(const struct graph_cut *cut, unsigned indent, const stru
 	end_lines(&lines);
 }
 
-/* The variables and tables that a PS part works on. */
+/* Prints the variables and tables of a PS part. */
 static void print_handles(const struct graph_cut *cut, unsigned indent, const struct graph_part *part, FILE *out)
 {
 	struct lines lines;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a node is well, its metrics, and how much it logs. */
+/* A node's health, its metrics, and its log level. */
 #include "app/starctl/starctl.h"
 
 static void print_sentences(const json_t *sentences, bool first, FILE *out)
@@ -14,7 +14,7 @@ static void print_sentences(const json_t *sentences, bool first, FILE *out)
 	}
 }
 
-/* What is good to know is not said beside what is wrong: that is where to look. */
+/* Notes are not shown together with problems, so that those are not overlooked. */
 static void render_health(const json_t *health, FILE *out)
 {
 	const json_t *problems = json_object_get(health, "problems");

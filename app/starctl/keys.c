@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Key files, who may do what, and the audit log. Nothing here prints a secret. */
+/* Key files, rights, and the audit log. Nothing here prints a secret. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,7 +14,8 @@
 
 enum { LOCK_TRIES = 50, LOCK_NAP_US = 100000 };
 
-/* Two changes of a file at the same moment would lose one: its folder is held meanwhile. A descriptor, or a code. */
+/* Two changes of a file at the same time would lose one, so its directory is locked meanwhile. Returns a descriptor, or
+ * an error code. */
 static int hold_folder(const char *file, struct star_error *err)
 {
 	const char *slash = strrchr(file, '/');
@@ -24,16 +25,17 @@ static int hold_folder(const char *file, struct star_error *err)
 	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - file) + 1 : 1, slash ? file : ".");
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return star_error_set(err, -errno, "cannot open the folder %.200s: %s", folder, strerrordesc_np(errno));
+		return star_error_set(err, -errno, "cannot open the directory %.200s: %s", folder,
+				      strerrordesc_np(errno));
 	for (int i = 0; i < LOCK_TRIES && (rc = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EWOULDBLOCK; i++)
 		usleep(LOCK_NAP_US);
 	if (rc == 0)
 		return fd;
 	close(fd);
-	return star_error_set(err, -EBUSY, "somebody else is changing a key file in %.200s: try again", folder);
+	return star_error_set(err, -EBUSY, "another process is changing a key file in %.200s: try again", folder);
 }
 
-/* The keys of a file, or none of one that is not there yet. */
+/* The keys of a file, or none if it does not exist yet. */
 static struct secure_keys *load_or_none(const char *file, struct star_error *err)
 {
 	struct secure_keys *keys;
@@ -46,13 +48,13 @@ static struct secure_keys *load_or_none(const char *file, struct star_error *err
 	return keys;
 }
 
-/* What a command does to a list of keys; argv as change_file has it. */
+/* What a command does to a list of keys; argv as in change_file. */
 struct change {
 	struct secure_keys *(*make)(const struct secure_keys *keys, char **argv, struct star_error *err);
-	bool may_be_new; /* the file need not be there */
+	bool may_be_new; /* the file need not exist */
 };
 
-/* argv: the file, and what the change takes. The new list, as it was written, or NULL. */
+/* argv: the file, and the arguments of the change. Returns the new list as it was written, or NULL. */
 static struct secure_keys *change_file(char **argv, const struct change *change, struct star_error *err)
 {
 	struct secure_keys *keys = NULL, *changed = NULL;
@@ -109,7 +111,7 @@ static void render_keys(const json_t *list, FILE *out)
 			json_string_value(json_object_get(key, "state")));
 }
 
-/* Changes the file, and shows what the principal has in it now. */
+/* Changes the file, and prints the keys that the principal has in it now. */
 static int run_change(const struct invocation *invocation, const struct change *change)
 {
 	struct star_error err = { 0 };
@@ -132,7 +134,7 @@ static struct secure_keys *add_key(const struct secure_keys *keys, char **argv, 
 		star_error_set(
 			err, -EINVAL,
 			"there is no role \"%.40s\": node, worker, reader, operator or admin; or \"next\", for the "
-			"key that is to follow",
+			"key that will replace the current one",
 			argv[2]);
 		return NULL;
 	}
@@ -161,7 +163,7 @@ static struct secure_keys *take_out_key(const struct secure_keys *keys, char **a
 
 int run_key_revoke(const struct invocation *invocation)
 {
-	/* Its last word may be left out. */
+	/* The last word may be missing. */
 	char *argv[] = { invocation->argv[0], invocation->argv[1], invocation->argc > 2 ? invocation->argv[2] : NULL };
 	struct invocation own = *invocation;
 	int status;
@@ -170,7 +172,7 @@ int run_key_revoke(const struct invocation *invocation)
 	status = run_change(&own, &(struct change){ take_out_key, false });
 	if (status == STARCTL_OK && !invocation->json)
 		fprintf(invocation->errors,
-			"starctl: a node lets it in until it has this file and reads it again: `starctl "
+			"starctl: nodes accept it until they have this file and read it again: `starctl "
 			"key reload`\n");
 	return status;
 }

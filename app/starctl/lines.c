@@ -9,7 +9,7 @@
 
 #include "app/starctl/checkpoints.h"
 
-/* The lines are the output: an error goes to standard error, and with --json, in their place, nothing. */
+/* The lines are the output: an error goes to standard error, and with --json nothing is printed instead. */
 static int fail_export(const struct invocation *invocation, const struct star_error *err)
 {
 	fprintf(invocation->errors, "starctl: ");
@@ -18,7 +18,7 @@ static int fail_export(const struct invocation *invocation, const struct star_er
 	return STARCTL_FAILED;
 }
 
-/* A stream keeps of an error no more than that there was one. This one keeps what it was. */
+/* A stream only remembers that there was an error. This one remembers which. */
 struct watched_output {
 	FILE *to;
 	int error; /* an errno */
@@ -41,7 +41,7 @@ static int export_to(struct watched_output *out, const char *directory, uint64_t
 	int rc;
 
 	if (!lines)
-		return star_error_set(err, -ENOMEM, "no memory for what is to be written");
+		return star_error_set(err, -ENOMEM, "out of memory for the output");
 	rc = ckpt_export(directory, id, table, lines, checkpoint_progress_report, progress, err);
 	fclose(lines);
 	return out->error ? star_error_set(err, -out->error, "cannot write the lines: %s", strerror(out->error)) : rc;

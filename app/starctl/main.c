@@ -8,7 +8,7 @@
 
 #define SYSTEM_FOLDER "/run/starserver"
 
-/* An ordinary user's own nodes come before those of the machine. */
+/* A user's own nodes come before those of the machine. */
 static const char *choose_folder(char own[CONFIG_RUNTIME_MAX])
 {
 	char pattern[CONFIG_RUNTIME_MAX + sizeof("/*.sock")];

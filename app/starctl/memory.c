@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much memory for parameters is left, for how long, and which tables take it: from what the nodes remember of the
- * last hour. */
+/* How much memory for parameters is left, for how long, and which tables use it: from what the nodes have recorded in
+ * the last hour. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,12 @@
 
 enum { TABLES_SHOWN = 20 };
 
-/* Of a node, or of a table on all nodes. */
+/* For a node, or for a table on all nodes. */
 struct growth {
 	char name[160];
 	double rows, bytes, limit_bytes;
-	double rows_s, bytes_s; /* a second */
-	double seconds;		/* that this is known for */
+	double rows_s, bytes_s; /* per second */
+	double seconds;		/* over this time */
 };
 
 struct memory {
@@ -27,8 +27,8 @@ static double at(const json_t *array, size_t index)
 	return json_number_value(json_array_get(array, index));
 }
 
-/* From the first to the last of what is told. What was dropped meanwhile has not shrunk by that: it counts from its
- * least on. */
+/* From the first to the last value. If a table was dropped meanwhile, that is no shrinking: it counts from its lowest
+ * value on. */
 static double rate(const json_t *values, const json_t *dates)
 {
 	const size_t n = json_array_size(values);
@@ -96,7 +96,7 @@ static void take_node(struct memory *memory, const char *name, const json_t *his
 	}
 }
 
-/* What grows fastest first, then what is largest. */
+/* First what grows fastest, then what is largest. */
 static int by_growth(const void *a, const void *b)
 {
 	const struct growth *x = a, *y = b;

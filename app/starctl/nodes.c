@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All PS tasks of a running cluster, and the rows that they have of one table. */
+/* All PS tasks of a running cluster, and their rows of one table. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { LEADER_HOPS = 2 }; /* to PS task 0, and from its standby to its primary *
 
 /* ---- the nodes ---- */
 
-/* Whom to ask instead; NULL: nobody. A standby of PS task 0 knows its primary. */
+/* The node to ask instead; NULL: none. A standby of PS task 0 knows its primary. */
 static const char *leader_of(const json_t *status)
 {
 	const char *leader = json_string_value(json_object_get(json_object_get(status, "leader"), "control"));
@@ -41,7 +41,7 @@ json_t *cluster_ask_leader(struct jsonrpc_client **client, struct star_error *er
 	return status;
 }
 
-/* What the node has of the table; *definition, if it is not NULL, gets a new reference. */
+/* Sets the node's figures of the table; *definition, unless it is NULL, gets a new reference. */
 static int note_table(struct row_node *node, const char *name, json_t **definition, struct star_error *err)
 {
 	json_t *object = table_of_node(node->client, name, err), *stats = json_object_get(object, "stats");
@@ -52,7 +52,7 @@ static int note_table(struct row_node *node, const char *name, json_t **definiti
 	node->pushes = (uint64_t)json_integer_value(json_object_get(stats, "pushes"));
 	node->removed = (uint64_t)json_integer_value(json_object_get(stats, "deleted")) +
 			(uint64_t)json_integer_value(json_object_get(stats, "evicted"));
-	/* A node of before says nothing of it. */
+	/* Nodes of an earlier version do not report it. */
 	if (!jsonrpc_member_to_u64(json_object_get(stats, "step"), &node->step))
 		node->step = 0;
 	if (definition) {
@@ -85,7 +85,7 @@ static int open_one(struct row_source *source, const json_t *from, struct jsonrp
 		return star_error_set(err, -EAGAIN, "PS task %u has not joined the cluster", source->nodes_count);
 	fprintf(ps, "%s%s", source->nodes_count ? "," : "tcp:", control);
 	node->reactors = (uint32_t)reactors;
-	/* The connection that there is is PS task 0's. */
+	/* The existing connection is PS task 0's. */
 	node->client = source->nodes_count == 0 ? *first : connect_node(control, STARCTL_CALL_US, err);
 	if (source->nodes_count == 0)
 		*first = NULL;
@@ -104,7 +104,7 @@ static int open_nodes(struct row_source *source, const json_t *status, struct js
 
 	if (!json_array_size(nodes) || json_array_size(nodes) > WIRE_NODES_MAX || partitions < 1 ||
 	    partitions > WIRE_PARTITIONS_MAX)
-		return star_error_set(err, -EINVAL, "the node does not say which nodes there are");
+		return star_error_set(err, -EINVAL, "the node does not report the cluster's nodes");
 	source->partitions = (uint32_t)partitions;
 	source->nodes = calloc(json_array_size(nodes), sizeof(*source->nodes));
 	ps = open_memstream(&source->ps, &bytes);
@@ -156,7 +156,7 @@ static int nibble(char digit)
 	return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/* Digits of a row of that key. */
+/* Decodes the digits of a row of that key. */
 static bool decode(const json_t *json, uint64_t key, uint8_t *record, uint32_t bytes)
 {
 	const char *text = json_string_value(json);

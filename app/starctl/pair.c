@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A node of a pair takes the other one's place. */
+/* Promotes a node of a pair. */
 #include "app/starctl/starctl.h"
 
 enum { PROMOTE_US = 80000000 };
@@ -12,9 +12,9 @@ static void render_promotion(const json_t *result, FILE *out)
 	fprintf(out, "it is the primary, generation %lld\n",
 		(long long)json_integer_value(json_object_get(result, "generation")));
 	if (json_is_true(json_object_get(result, "took_back")))
-		fprintf(out, "it had closed for the other node, and serves again with everything that it had\n");
+		fprintf(out, "it had stopped in favour of the other node, and serves again with all its data\n");
 	else if (deposed && json_is_true(json_object_get(result, "whole")))
-		fprintf(out, "the other node has stopped serving, and everything that it had was received\n");
+		fprintf(out, "the other node has stopped serving, and all its data was received\n");
 	else if (deposed)
 		fprintf(out, "the other node has stopped serving; what it did in its last moments was not received\n");
 	else
@@ -24,7 +24,7 @@ static void render_promotion(const json_t *result, FILE *out)
 		fprintf(out, "why: ");
 		print_text(why, out);
 		fprintf(out,
-			"\nit was last heard %lld ms before; what it has acknowledged since is lost if "
+			"\nit was last heard from %lld ms before; what it has acknowledged since then is lost if "
 			"standby.durability is \"async\", and only then\n",
 			(long long)json_integer_value(json_object_get(result, "silent_ms")));
 	}

@@ -8,7 +8,7 @@
 
 enum { WIDTH = 640, HEIGHT = 240, LEFT = 78, RIGHT = 12, TOP = 12, BOTTOM = 26, STEPS = 4 };
 
-/* Told apart by who does not see colours, too: by their order in the legend, and by dashes. */
+/* Lines can be told apart without colours too: by their order in the legend, and by dashes. */
 static const struct {
 	const char *color, *dash;
 } styles[PLOT_LINES_MAX] = {
@@ -93,7 +93,7 @@ static void write_axes(const struct plot *plot, const struct scale *s, FILE *out
 
 		if (gmtime_r(&seconds, &parts))
 			strftime(text, sizeof(text), "%H:%M:%S", &parts);
-		/* The last one would reach beyond the edge. */
+		/* The last label would extend beyond the edge. */
 		fprintf(out, "<text x=\"%.1f\" y=\"%d\" class=\"x\"%s>%s</text>\n", x_of(s, at), HEIGHT - 8,
 			i == STEPS ? " style=\"text-anchor:end\"" : "", text);
 	}
@@ -139,7 +139,7 @@ void plot_write(const struct plot *plot, FILE *out)
 	for (unsigned i = 0; i < plot->count; i++)
 		points += plot->lines[i].n;
 	if (points < 2) {
-		fputs("<p class=\"none\">Nothing is known yet: nodes look every ten seconds.</p></figure>\n", out);
+		fputs("<p class=\"none\">No data yet: nodes record it every ten seconds.</p></figure>\n", out);
 		return;
 	}
 	s = plot_scale(plot);

@@ -28,10 +28,10 @@ static void render_removed(const json_t *result, FILE *out)
 		json_integer_value(json_object_get(result, "connections")));
 	if (json_is_true(json_object_get(result, "data_address_lost")))
 		fprintf(out,
-			"the node's data address was on that port: workers cannot connect until a port has it again\n");
+			"the node's data address was on that port: workers cannot connect until another port has it\n");
 }
 
-/* What follows the device's name is what the option options has. */
+/* The text after the device's name is its option `options`. */
 static json_t *port_params(const struct invocation *invocation)
 {
 	const char *device = invocation->argv[0], *comma = strchr(device, ',');
@@ -62,8 +62,8 @@ int run_port_add(const struct invocation *invocation)
 
 	if (has_options_twice(invocation)) {
 		star_error_set(&err, -EINVAL,
-			       "options are given twice: after the device's name, and by --options: give all of them "
-			       "in one place");
+			       "options are given twice: after the device's name, and by --options: give them "
+			       "only once");
 		return fail(invocation, &err, STARCTL_USAGE);
 	}
 	result = ask_within(invocation, "port_add", port_params(invocation), STARCTL_WAIT_US, &err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Prints replies for people. A newer node may report more: members that are not known here get a title made of their
- * name, as LATE PUSHES of late_pushes, and members that are missing leave no trace.
+ * Prints replies for people. A newer node may report more: unknown members get a title made from their name, such as
+ * LATE PUSHES from late_pushes, and missing members leave no gap.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@ enum value_kind { VALUE_TEXT, VALUE_COUNT, VALUE_BYTES, VALUE_PERCENT, VALUE_MIL
 
 struct column {
 	const char *key;
-	const char *title; /* NULL: made of the key */
+	const char *title; /* NULL: made from the key */
 	enum value_kind kind;
 };
 
@@ -82,9 +82,9 @@ static const char *const shown_members[] = { "name",	   "job",     "task",	   "v
 					     "uptime_s",   "control", "data",	   "incarnation", "epoch",
 					     "partitions", "objects", "hugepages", "polling",	  "cluster_reactors",
 					     "nodes",	   "leader",  "ports",	   "reactors",	  "control_plane",
-					     "security",   NULL };
+					     "security",   "process", NULL };
 
-/* An array of plain values can stand in one place, parted by commas. */
+/* An array of plain values can be shown in one cell, separated by commas. */
 static bool is_plain_list(const json_t *value)
 {
 	const json_t *member;
@@ -160,7 +160,7 @@ static bool is_column(const struct column *columns, unsigned count, const char *
 	return false;
 }
 
-/* The columns to show: the known ones that some row has, then those that only the rows know. */
+/* Selects the columns: known ones that some row has, then those that only the rows have. */
 static unsigned choose_columns(const json_t *rows, const struct column *known, struct column *chosen)
 {
 	unsigned count = 0;
@@ -231,7 +231,7 @@ static void render_rows(const json_t *rows, const struct column *known, FILE *ou
 	table_fini(&table);
 }
 
-/* "  label value" when the member is there. */
+/* Prints "  label value" if the member exists. */
 static void field(const json_t *object, const char *key, const char *label, FILE *out)
 {
 	const json_t *value = json_object_get(object, key);
@@ -310,7 +310,7 @@ static void render_leader(const json_t *leader, FILE *out)
 	fprintf(out, "\n");
 }
 
-/* What went wrong in a reactor, in one line; nothing when nothing did. */
+/* Prints a reactor's errors in one line; nothing if there are none. */
 static void render_reasons(const json_t *reactor, size_t index, FILE *out)
 {
 	const char *reason;
@@ -383,7 +383,7 @@ static void shape_text(const json_t *object, char *text, size_t size)
 	}
 }
 
-/* What a node holds of a table. Zeros are left out where no table has more. */
+/* A node's figures of a table. Columns in which all values are 0 are omitted. */
 static const struct column stats_columns[] = {
 	{ "rows", "ROWS", VALUE_COUNT },
 	{ "memory_bytes", "MEMORY", VALUE_BYTES },

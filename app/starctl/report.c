@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `starctl report`: a cluster's last hour as one page of HTML, which needs nothing else: for those without Grafana. */
+/* `starctl report`: a cluster's last hour as a self-contained HTML page, for users without Grafana. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { EVENTS_SHOWN = 100, HOT_SHOWN = 10 };
 
-/* What a node has said; NULL: nothing. */
+/* The answers of a node; NULL: none. */
 struct told {
 	json_t *status, *health, *history, *latency, *hot, *events;
 };
@@ -70,7 +70,7 @@ static void add_point(struct plot_line *line, double when, double value)
 	line->value[line->n++] = value;
 }
 
-/* Values as they are; or, of counts, how fast they grow. */
+/* Values as they are; or, for counts, how fast they grow. */
 static void add_values(struct plot *plot, const char *name, const json_t *dates, const json_t *values, bool rates)
 {
 	const size_t n =
@@ -104,15 +104,15 @@ static void add_busy(struct plot *plot, const char *name, const json_t *history)
 	}
 }
 
-/* What is plotted of each node. */
+/* What is plotted for each node. */
 static const struct {
 	const char *title, *member;
 	char *(*show)(double value, char text[static 24]);
 	bool rates;
 } node_plots[] = {
 	{ "Requests a second", "requests", show_rate, true },
-	{ "Rows pulled a second", "rows_pulled", show_rate, true },
-	{ "Rows pushed a second", "rows_pushed", show_rate, true },
+	{ "Rows pulled per second", "rows_pulled", show_rate, true },
+	{ "Rows pushed per second", "rows_pushed", show_rate, true },
 	{ "Requests: 99 % took at most", "p99_us", human_us, false },
 	{ "Requests: half took at most", "p50_us", human_us, false },
 	{ "Parameter memory", "memory_bytes", show_bytes, false },
@@ -345,7 +345,7 @@ static void ask_all(struct cluster *cluster, struct told *told)
 		t->latency = cluster_ask(cluster, i, "latency", NULL);
 		t->hot = cluster_ask(cluster, i, "hot", json_pack("{s:i}", "limit", HOT_SHOWN));
 		t->events = cluster_ask(cluster, i, "events", NULL);
-		cluster->nodes[i].why = why; /* what it refuses is left out of the page */
+		cluster->nodes[i].why = why; /* what it refuses is omitted */
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long requests took, the slowest of them, all of them as a trace, and the keys that are asked for most. */
+/* How long requests took, the slowest ones, all of them as a trace, and the most requested keys. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +131,7 @@ static void render_slow(const json_t *slow, FILE *out)
 	}
 }
 
-/* Of whom a file is, and why it was written. */
+/* The node that wrote a file, and why. */
 static json_t *file_json(const struct recorder_file *file)
 {
 	const time_t written = (time_t)file->written_s;
@@ -170,7 +170,7 @@ static int by_member(const void *a, const void *b)
 	return x > y ? -1 : x < y;
 }
 
-/* The first of a list, by a member, the greatest first; takes the list. */
+/* Keeps the first of a list, sorted by a member, the largest first; steals the list. */
 static json_t *first_of(json_t *list, const char *member, size_t limit)
 {
 	const size_t n = json_array_size(list);
@@ -200,7 +200,7 @@ static void append_named(json_t *to, const json_t *lines, const char *node)
 	}
 }
 
-/* Asks all nodes of the cluster; takes params. The lists of that name together, and the sums of counts. */
+/* Queries all nodes of the cluster; steals params. Merges the lists of that name, and adds the counts. */
 static int show_all(const struct invocation *invocation, const char *method, json_t *params, const char *const *counts,
 		    const char *const *lists, const char *sort, void (*finish)(json_t *all),
 		    void (*render)(const json_t *, FILE *))
@@ -253,7 +253,7 @@ static uint32_t member_or(const json_t *params, const char *name, uint32_t other
 	return member ? (uint32_t)json_integer_value(member) : otherwise;
 }
 
-/* What a node has left behind, instead of asking one. Takes params. */
+/* Uses the file that a node has left, instead of querying one. Steals params. */
 static int show_left(const struct invocation *invocation, json_t *params)
 {
 	const struct recorder_slow which = { .reactor = (int)member_or(params, "reactor", UINT32_MAX),
@@ -298,7 +298,7 @@ struct trace {
 	struct jsonrpc_client *client; /* or */
 	struct recorder_file *file;
 	FILE *out;
-	json_t *peers; /* of the reactor at hand: numbers of tracks by address */
+	json_t *peers; /* for the current reactor: numbers of tracks by address */
 	int reactors;
 	bool begun;
 	unsigned long long written;
@@ -333,7 +333,7 @@ static json_int_t track_of(struct trace *trace, int reactor, const char *peer)
 	return json_integer_value(track);
 }
 
-/* Two events: that it was executed, on its connection's track; and that it waited. */
+/* Two events: its execution, on its connection's track; and its wait. */
 static void put_record(struct trace *trace, int reactor, const json_t *record)
 {
 	json_int_t arrived, wait, run, total, track;
@@ -377,7 +377,7 @@ static json_t *ask_page(struct trace *trace, int reactor, json_int_t from, struc
 	return page;
 }
 
-/* All records of a reactor that there are; those that come meanwhile are left out. */
+/* All available records of a reactor; those that are added meanwhile are omitted. */
 static int trace_reactor(struct trace *trace, int reactor, struct star_error *err)
 {
 	enum { PAGES_MAX = 64 };
@@ -459,7 +459,7 @@ int run_trace(const struct invocation *invocation)
 
 /* ---- hot ---- */
 
-/* A reactor, and whose it is where there are several nodes. */
+/* A reactor, and its node if there are several. */
 static void set_place(struct table *table, unsigned column, const json_t *line)
 {
 	if (json_object_get(line, "node"))
@@ -468,7 +468,7 @@ static void set_place(struct table *table, unsigned column, const json_t *line)
 		table_set(table, column, "%.0f", real(line, "reactor"));
 }
 
-/* Shares of all samples: each stands for as many keys. */
+/* Shares of all samples, each weighted by the keys for which it stands. */
 static void share_among_all(json_t *hot)
 {
 	static const char *const lists[] = { "keys", "partitions" };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `starctl rolling-restart`: restarts all nodes of a cluster, one after the other, while it serves: each standby, then
- * its primary, whose place that has taken before. What it does next follows from what the nodes say, so one that was
- * stopped goes on by being started again. It stops at the first thing that does not look right.
+ * its primary, whose place the standby has taken by then. Each next step follows from the nodes' answers, so an
+ * interrupted restart continues when it is started again. It stops at the first problem.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -44,9 +44,9 @@ void print_rolling_options(FILE *out)
 		fprintf(out, "--%s\n", rolling_options[i].name);
 }
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
-/* A step: a line for people, or an object of one. */
+/* Reports a step: a line of text, or a JSON object. */
 static void __attribute__((format(printf, 5, 6)))
 tell_step(const struct rolling *rolling, unsigned task, const char *node, const char *step, const char *format, ...)
 {
@@ -71,7 +71,7 @@ tell_step(const struct rolling *rolling, unsigned task, const char *node, const 
 	fflush(out);
 }
 
-/* It ends here: what is wrong, and what to do next. */
+/* Stops: reports what is wrong, and what to do next. */
 static int stop(const struct rolling *rolling, const struct star_error *err)
 {
 	FILE *errors = rolling->invocation->errors;
@@ -106,7 +106,7 @@ static json_int_t pair_version(const json_t *status)
 	return json_integer_value(json_object_get(json_object_get(status, "pair"), "version"));
 }
 
-/* What will not become better by waiting. */
+/* Detects problems that waiting does not solve. */
 static int check_hope(struct rolling *rolling, unsigned task, unsigned node, const struct rolling_look *look,
 		      struct star_error *err)
 {
@@ -118,7 +118,7 @@ static int check_hope(struct rolling *rolling, unsigned task, unsigned node, con
 		return 0;
 	other = look->status[1 - node];
 	if (other && strcmp(rolling_pair_text(other, "role"), "primary") != 0)
-		return star_error_set(err, -EREMOTEIO, "PS task %u: %s was the primary, and is %s meanwhile (%s)", task,
+		return star_error_set(err, -EREMOTEIO, "PS task %u: %s was the primary, and is now %s (%s)", task,
 				      nodes[1 - node].control, rolling_pair_text(other, "role"),
 				      rolling_pair_text(other, "why"));
 	mine = pair_version(status);
@@ -136,7 +136,7 @@ static int check_hope(struct rolling *rolling, unsigned task, unsigned node, con
 	return 0;
 }
 
-/* Until the node is another process, and its task is whole. */
+/* Waits until the node is another process, and its task is complete. */
 static int wait_restarted(struct rolling *rolling, unsigned task, unsigned node, struct star_error *err)
 {
 	const uint64_t since_us = clock_us();
@@ -165,7 +165,7 @@ static int wait_restarted(struct rolling *rolling, unsigned task, unsigned node,
 			rolling_explain(rolling, task, &look, why);
 			rc = star_error_set(err, -ETIMEDOUT, "PS task %u: %s %s, %llu s after its restart: %s", task,
 					    control,
-					    look.status[node] && !done	      ? "is still the process that it was"
+					    look.status[node] && !done	      ? "is still the same process"
 					    : rolling->tasks[task].count == 2 ? "is not an up-to-date standby"
 									      : "does not serve",
 					    (unsigned long long)(rolling->timeout_us / 1000000), why);
@@ -177,7 +177,7 @@ static int wait_restarted(struct rolling *rolling, unsigned task, unsigned node,
 	return rc;
 }
 
-/* Until that node of a pair serves, and the other one does not. */
+/* Waits until that node of a pair serves, and the other one does not. */
 static int wait_switched(const struct rolling *rolling, unsigned task, unsigned node, struct star_error *err)
 {
 	const uint64_t since_us = clock_us();
@@ -229,7 +229,7 @@ static int restart(struct rolling *rolling, unsigned task, unsigned node, struct
 	return rc ? rc : wait_restarted(rolling, task, node, err);
 }
 
-/* The standby takes its primary's place. */
+/* Makes the standby the primary. */
 static int switch_to(struct rolling *rolling, unsigned task, unsigned node, struct star_error *err)
 {
 	const char *control = rolling->tasks[task].nodes[node].control;
@@ -242,9 +242,9 @@ static int switch_to(struct rolling *rolling, unsigned task, unsigned node, stru
 	rolling->next = "one of the two serves (starctl health, on both): solve the problem above, and run this again, "
 			"it continues where it stopped";
 	if (rolling->promote) {
-		rc = run_for(rolling, task, node, rolling->promote, "switch", "it is asked to serve", err);
+		rc = run_for(rolling, task, node, rolling->promote, "switch", "it is told to serve", err);
 	} else {
-		tell_step(rolling, task, control, "switch", "it is asked to serve");
+		tell_step(rolling, task, control, "switch", "it is told to serve");
 		client = connect_node(control, STARCTL_CALL_US, err);
 		result = client ? jsonrpc_call(client, "promote", NULL, PROMOTE_US, err) : NULL;
 		jsonrpc_close(client);
@@ -258,7 +258,7 @@ static int switch_to(struct rolling *rolling, unsigned task, unsigned node, stru
 	return rc;
 }
 
-/* The next step of a task is done: 1. 0: there was none. */
+/* Takes the next step of a task: 1. 0: there was none. */
 static int take_step(struct rolling *rolling, unsigned task, struct star_error *err)
 {
 	const struct rolling_task *of = &rolling->tasks[task];
@@ -273,7 +273,7 @@ static int take_step(struct rolling *rolling, unsigned task, struct star_error *
 	for (unsigned i = 0; i < 2; i++)
 		done[i] = i >= of->count || rolling_is_done(rolling, task, i, &look);
 	rolling_look_end(&look);
-	rolling->next = "find out which node is to serve (starctl health, on both), and run this again";
+	rolling->next = "find out which node should serve (starctl health, on both), and run this again";
 	if (look.primary < 0)
 		return star_error_set(err, -EREMOTEIO, "PS task %u: not exactly one node serves: %s", task, why);
 	primary = (unsigned)look.primary;
@@ -297,10 +297,10 @@ static int roll_task(struct rolling *rolling, unsigned task, struct star_error *
 		if (rc <= 0)
 			return rc;
 	}
-	return star_error_set(err, -EREMOTEIO, "PS task %u: its nodes change places again and again", task);
+	return star_error_set(err, -EREMOTEIO, "PS task %u: its nodes keep changing roles", task);
 }
 
-/* ---- before anything is done ---- */
+/* ---- checks before anything is done ---- */
 
 static bool is_allowed(const struct rolling *rolling, unsigned task)
 {
@@ -316,7 +316,7 @@ static bool is_allowed(const struct rolling *rolling, unsigned task)
 	return false;
 }
 
-/* What workers would notice. */
+/* Refuses what workers would notice. */
 static int refuse_alone(struct rolling *rolling, unsigned task, struct star_error *err)
 {
 	rolling->next = "give the task a standby (docs/availability.rst), or allow it; nothing has been done";
@@ -328,7 +328,7 @@ static int refuse_alone(struct rolling *rolling, unsigned task, struct star_erro
 		task, task);
 }
 
-/* A pair that is being made is waited for. */
+/* Waits for a pair that is being formed. */
 static int check_task(struct rolling *rolling, unsigned task, struct star_error *err)
 {
 	const uint64_t since_us = clock_us();
@@ -360,7 +360,7 @@ static int check_task(struct rolling *rolling, unsigned task, struct star_error 
 	}
 }
 
-/* The usual commands concern all nodes of a machine. */
+/* The default commands affect all nodes of a machine. */
 static int check_machines(const struct rolling *rolling, struct star_error *err)
 {
 	struct config_address a, b;
@@ -415,7 +415,7 @@ static void note_time(struct rolling *rolling)
 	rolling->begun = json_string(text);
 }
 
-/* From what the nodes say, or from the file of one that was stopped. */
+/* From the nodes' answers, or from the file of an interrupted restart. */
 static int make_plan(struct rolling *rolling, struct star_error *err)
 {
 	struct rolling found = *rolling;
@@ -454,7 +454,7 @@ static int make_plan(struct rolling *rolling, struct star_error *err)
 
 /* ---- all of it ---- */
 
-/* What would be done. */
+/* Prints what would be done. */
 static int show_plan(const struct rolling *rolling, struct star_error *err)
 {
 	int rc = 0;
@@ -464,7 +464,7 @@ static int show_plan(const struct rolling *rolling, struct star_error *err)
 
 		rolling_look(rolling, task, &look);
 		for (unsigned k = 0; rc == 0 && k < rolling->tasks[task].count; k++) {
-			/* The standby first. */
+			/* The standby comes first. */
 			const unsigned i = rolling->tasks[task].count == 1 ? 0 : look.primary == 0 ? 1 - k : k;
 			const char *control = rolling->tasks[task].nodes[i].control;
 			char *text = rolling_command_for(rolling->restart, control, task, err);
@@ -489,7 +489,7 @@ static int roll(struct rolling *rolling, struct star_error *err)
 
 	if (rc == 0 && rolling->dry)
 		return show_plan(rolling, err);
-	/* PS task 0, which the others ask, is the last. */
+	/* PS task 0, which the others ask, is the last one. */
 	for (unsigned task = rolling->count; rc == 0 && task-- > 0;)
 		rc = roll_task(rolling, task, err);
 	if (rc == 0)
@@ -497,7 +497,7 @@ static int roll(struct rolling *rolling, struct star_error *err)
 	return rc;
 }
 
-/* Nothing between two commas is not task 0. */
+/* An empty item between commas does not mean task 0. */
 static bool is_list_of_tasks(const char *text)
 {
 	for (;; text++) {

@@ -23,7 +23,7 @@ struct rolling {
 	const struct invocation *invocation;
 	const char *restart, *promote; /* commands; promote NULL: promotes through the node's control address */
 	const char *allowed;	       /* tasks that may be restarted without a standby, "1,3"; or NULL */
-	uint64_t timeout_us;	       /* of each step */
+	uint64_t timeout_us;	       /* for each step */
 	const char *next;	       /* what to do if it stops here */
 	bool dry, from_scratch;
 

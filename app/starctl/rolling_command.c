@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A command for each node, with the node's names in it. */
+/* The command for each node, with the node's names filled in. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -33,7 +33,7 @@ int rolling_command_check(const char *option, const char *command, struct star_e
 			      option);
 }
 
-/* Addresses come from nodes, and go to a shell. */
+/* Addresses come from nodes, and are passed to a shell. */
 static bool is_harmless(const char *host)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_";
@@ -81,8 +81,8 @@ char *rolling_command_for(const char *command, const char *control, unsigned tas
 	return text;
 }
 
-/* Its output is for who looks on, and not part of ours. It ends with us: a node that it restarted later may serve by
- * then, as whoever starts this again has gone on. */
+/* Its output is for the user, and not part of ours. It ends with this process: otherwise it might later restart a node
+ * that serves by then, after the restart was continued by another process. */
 static void become(const struct rolling *rolling, const char *command, pid_t parent)
 {
 	const int nothing = open("/dev/null", O_RDONLY);
@@ -98,7 +98,7 @@ static void become(const struct rolling *rolling, const char *command, pid_t par
 	_exit(127);
 }
 
-/* Has it ended within that time? */
+/* Waits for the given time; returns whether it has ended. */
 static bool has_ended(pid_t child, int pid_fd, uint64_t ms, int *status)
 {
 	struct pollfd process = { .fd = pid_fd, .events = POLLIN };
@@ -118,12 +118,12 @@ int rolling_command_run(const struct rolling *rolling, const char *command, stru
 	fflush(rolling->invocation->errors);
 	child = fork();
 	if (child < 0)
-		return star_error_set(err, -errno, "no process can be made: %s", strerror(errno));
+		return star_error_set(err, -errno, "cannot create a process: %s", strerror(errno));
 	if (child == 0)
 		become(rolling, command, parent);
 	pid_fd = pidfd_open(child, 0);
 	if (!has_ended(child, pid_fd, rolling->timeout_us / 1000, &status)) {
-		rc = star_error_set(err, -ETIMEDOUT, "the command has not ended after %llu s, and was ended: %.300s",
+		rc = star_error_set(err, -ETIMEDOUT, "the command had not ended after %llu s, and was killed: %.300s",
 				    (unsigned long long)(rolling->timeout_us / 1000000), command);
 		kill(child, SIGTERM);
 		if (!has_ended(child, pid_fd, END_MS, &status)) {

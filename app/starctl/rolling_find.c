@@ -7,7 +7,7 @@
 #include "app/starctl/rolling.h"
 #include "wire/frame.h"
 
-/* Of the task of which that node serves. */
+/* Finds the nodes of the task of the serving node. */
 static int find_task(struct rolling_task *of, unsigned task, const char *control, struct star_error *err)
 {
 	struct star_error why = { 0 };
@@ -20,7 +20,7 @@ static int find_task(struct rolling_task *of, unsigned task, const char *control
 	if (!control)
 		return star_error_set(err, -EHOSTDOWN, "PS task %u has not joined the cluster: start its node", task);
 	if (!status)
-		return star_error_set(err, -EHOSTDOWN, "PS task %u is not there: %s", task, why.text);
+		return star_error_set(err, -EHOSTDOWN, "PS task %u is not available: %s", task, why.text);
 	if (strlen(control) >= sizeof(of->nodes[0].control) || strlen(peer) >= sizeof(of->nodes[1].control)) {
 		json_decref(status);
 		return star_error_set(err, -EPROTO, "PS task %u has an address of more than %d bytes", task,
@@ -44,7 +44,7 @@ int rolling_find_nodes(struct rolling *rolling, struct star_error *err)
 
 	jsonrpc_close(client);
 	if (rc == 0 && (count == 0 || count > WIRE_NODES_MAX))
-		rc = star_error_set(err, -EPROTO, "the node does not say which nodes there are");
+		rc = star_error_set(err, -EPROTO, "the node does not report the cluster's nodes");
 	rolling->tasks = rc == 0 ? calloc(count, sizeof(*rolling->tasks)) : NULL;
 	if (rc == 0 && !rolling->tasks)
 		rc = star_error_set(err, -ENOMEM, "out of memory");
@@ -59,7 +59,7 @@ int rolling_find_nodes(struct rolling *rolling, struct star_error *err)
 	return rc;
 }
 
-/* Which processes those are that have not been asked yet: the standbys. */
+/* Finds the processes of the nodes that were not asked yet: the standbys. */
 int rolling_find_standbys(struct rolling *rolling, struct star_error *err)
 {
 	for (unsigned task = 0; task < rolling->count; task++) {
@@ -79,7 +79,8 @@ int rolling_find_standbys(struct rolling *rolling, struct star_error *err)
 	return 0;
 }
 
-/* By the address of PS task 0 that comes first in the alphabet: whichever of the two serves, it is the same. */
+/* By the address of PS task 0 that is first in alphabetical order, so that it does not depend on which of the two
+ * serves. */
 int rolling_name_file(struct rolling *rolling, struct star_error *err)
 {
 	const struct rolling_node *nodes = rolling->tasks[0].nodes;
@@ -100,7 +101,7 @@ int rolling_name_file(struct rolling *rolling, struct star_error *err)
 		       : star_error_set(err, -ENAMETOOLONG, "no name for the state: give --state FILE");
 }
 
-/* Are these the nodes of the file? One that nobody has heard counts as the same. */
+/* Whether these are the nodes of the file. A node that could not be reached counts as the same. */
 bool rolling_are_same(const struct rolling *a, const struct rolling *b)
 {
 	bool same = a->count == b->count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the nodes of a task are. */
+/* The state of a task's nodes. */
 #include <errno.h>
 #include <string.h>
 
@@ -78,7 +78,7 @@ bool rolling_is_done(const struct rolling *rolling, unsigned task, unsigned node
 	return strcmp(process, rolling->tasks[task].nodes[node].process) != 0;
 }
 
-/* What PS task 0 says of the task, which workers are told; a new reference. */
+/* What PS task 0 tells workers about the task; a new reference. */
 static json_t *told_of(const char *control, unsigned task)
 {
 	struct star_error err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rolling restart began with, in a file: which process each node was. It is written once, so that it needs no
- * word on how far it has come: that the nodes say themselves. */
+/* The state at the start of a rolling restart, in a file: the process of each node. It is written once; the progress
+ * need not be recorded, because the nodes themselves report it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static int read_plan(struct rolling *rolling, size_t bytes, struct star_error *e
 	return rc < 0 ? unreadable(rolling, err) : 1;
 }
 
-/* All folders of a path. */
+/* Creates all directories of a path. */
 static void make_folders(const char *path)
 {
 	char folder[PATH_MAX];
@@ -90,7 +90,7 @@ static void make_folders(const char *path)
 	}
 }
 
-/* What is open is not ours, and stays. */
+/* Closes the file: it belongs to another process, and stays. */
 static int let_go(struct rolling *rolling, int rc)
 {
 	close(rolling->fd);
@@ -98,7 +98,7 @@ static int let_go(struct rolling *rolling, int rc)
 	return rc;
 }
 
-/* Whoever had it until now may have removed it. */
+/* The process that held the lock until now may have removed it. */
 static bool lock_file(int fd)
 {
 	struct stat status;
@@ -110,7 +110,7 @@ int rolling_plan_open(struct rolling *rolling, struct star_error *err)
 {
 	struct stat status;
 
-	/* Who looks only makes nothing. */
+	/* A dry run creates nothing. */
 	if (!rolling->dry)
 		make_folders(rolling->file);
 	rolling->fd = open(rolling->file, O_NONBLOCK | O_CLOEXEC | (rolling->dry ? O_RDONLY : O_RDWR | O_CREAT), 0600);
@@ -123,7 +123,7 @@ int rolling_plan_open(struct rolling *rolling, struct star_error *err)
 		return let_go(rolling, star_error_set(err, -EBUSY,
 						      "another rolling restart of this cluster is under way: it has %s",
 						      rolling->file));
-	/* Only now: what is in it is another one's as long as that has the lock. */
+	/* Only now: the contents belong to another process while it has the lock. */
 	if (fstat(rolling->fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size > FILE_MAX)
 		return let_go(
 			rolling,
@@ -180,7 +180,7 @@ void rolling_plan_end(struct rolling *rolling)
 
 void rolling_plan_close(struct rolling *rolling)
 {
-	/* Locked still: nobody else has begun with it. */
+	/* It is still locked, so no other process has started. */
 	if (rolling->fd >= 0 && !rolling->dry && !rolling->written)
 		unlink(rolling->file);
 	if (rolling->fd >= 0)

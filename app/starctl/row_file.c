@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What files of rows are called, and the types that numpy has. */
+/* File names for rows, and NumPy's types. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,9 @@ enum row_format row_format_of(const char *path, struct star_error *err)
 			return known[i].format;
 	}
 	star_error_set(err, -EINVAL,
-		       "\"%.200s\": the name says the form, and ends with .jsonl, .csv or .npy; - is JSON lines", path);
+		       "\"%.200s\": the name determines the format, and must end with .jsonl, .csv or .npy; - means "
+		       "JSON lines",
+		       path);
 	return 0;
 }
 

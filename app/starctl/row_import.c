@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows from files into a table of a running cluster, by libstar as a worker's. */
+/* Imports rows from files into a table of a running cluster, through libstar as a worker does. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,16 +21,16 @@ struct import {
 	struct checkpoint_progress progress;
 	struct row_reader *reader;
 	unsigned dtype;		/* of values */
-	size_t row_bytes, room; /* bytes of a row's, and how many rows there is memory for */
+	size_t row_bytes, room; /* bytes of a row, and the number of rows for which there is memory */
 	uint64_t *keys;
 	uint8_t *values;
-	uint16_t *narrow; /* of float32 for a bfloat16 table: the same; else NULL */
+	uint16_t *narrow; /* for a bfloat16 table that is read as float32: the converted rows; otherwise NULL */
 	uint64_t rows;
 };
 
 /*
- * The floats of a bfloat16 table as bfloat16, if none of them has more than that holds, as in a file that an export
- * wrote: a node that rounds makes signalling NaNs quiet.
+ * Converts the floats of a bfloat16 table to bfloat16, if that is exact, as for a file from an export: when a node
+ * rounds, signalling NaNs become quiet ones.
  */
 static bool narrow_row(const struct import *m, size_t count, uint16_t *to)
 {
@@ -45,7 +45,7 @@ static bool narrow_row(const struct import *m, size_t count, uint16_t *to)
 	return true;
 }
 
-/* Of a variable the blocks that the file has, and nothing else: workers may push to the others meanwhile. */
+/* Assigns only those blocks of a variable that the file has: workers may push to the others meanwhile. */
 static int assign(struct import *m, size_t count, struct star_error *err)
 {
 	struct star_op op = { .kind = STAR_ASSIGN,
@@ -87,7 +87,7 @@ static int open_rows(struct import *m, enum row_format format, const char *path,
 		m->narrow = calloc(m->room * m->spec->dim, sizeof(*m->narrow));
 	return m->keys && m->values && (m->narrow || !widened)
 		       ? 0
-		       : star_error_set(err, -ENOMEM, "no memory for %zu rows", m->room);
+		       : star_error_set(err, -ENOMEM, "out of memory for %zu rows", m->room);
 }
 
 static void close_file(struct import *m)
@@ -102,7 +102,7 @@ static void close_file(struct import *m)
 	m->values = NULL;
 }
 
-/* A variable's last block may have elements that are not the variable's. */
+/* A variable's last block may have elements beyond the end of the variable. */
 static void clear_tail(const struct import *m, uint64_t key, uint8_t *values)
 {
 	const bool scaled = m->dtype == STAR_SCALED_INT8;
@@ -133,7 +133,7 @@ static int read_batch(struct import *m, struct star_error *err)
 	return rc < 0 ? rc : (int)n;
 }
 
-/* The whole file, and nothing is assigned: one that is bad changes nothing. */
+/* Checks the whole file without assigning anything, so that a bad file changes nothing. */
 static int look_through(struct import *m, enum row_format format, const char *path, struct star_error *err)
 {
 	int rc = open_rows(m, format, path, err);
@@ -166,16 +166,15 @@ static int assign_all(struct import *m, enum row_format format, const char *path
 				  : rc;
 }
 
-/* What an assign would drop without a word. */
+/* Refuses what an assignment would drop silently. */
 static int check_import_table(const struct object_spec *spec, struct star_error *err)
 {
 	if (spec->filter == FILTER_NONE)
 		return 0;
-	return star_error_set(
-		err, -EINVAL,
-		"\"%s\" has an admission filter, which keeps keys out that come for the first time: import "
-		"into a checkpoint (checkpoint import), and begin with that",
-		spec->name);
+	return star_error_set(err, -EINVAL,
+			      "\"%s\" has an admission filter, which excludes new keys: import "
+			      "into a checkpoint (checkpoint import), and start from that",
+			      spec->name);
 }
 
 static int import(struct import *m, const struct row_source *source, enum row_format format, const char *path,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows from files, of which nothing is believed: each error names file and line, or row. */
+/* Reads rows from files, which are not trusted: each error names the file and the line or row. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,22 +20,22 @@
 struct row_reader {
 	const struct object_spec *spec; /* the table's */
 	struct object_spec of_file;	/* the lines' own definition, or the same */
-	struct ckpt_row_shape shape;	/* of that */
+	struct ckpt_row_shape shape;	/* of these */
 	enum row_format format;
 	unsigned parts, dtype;
 	FILE *in[ROW_PARTS];
 	char name[ROW_PATH_MAX];
 	uint64_t line, rows, total;
-	uint64_t expected; /* of .npy: as many as the headers say */
+	uint64_t expected; /* for .npy: the number in the headers */
 	uint64_t done;	   /* bytes */
-	bool ended;	   /* the last line has come */
-	uint32_t *columns; /* of .csv: what is in each, as csv_place has it */
+	bool ended;	   /* the last line was read */
+	uint32_t *columns; /* for .csv: the contents of each, as returned by csv_place */
 	char *text;
 	size_t text_bytes;
 	struct keyset keys;
 };
 
-/* An error at the line; of .npy at the row. */
+/* An error in the current line; for .npy in the current row. */
 static int refuse_line(const struct row_reader *r, struct star_error *err, int code, const struct star_error *why)
 {
 	return star_error_set(err, code, "%.200s:%" PRIu64 ": %.600s", r->name, r->line, why->text);
@@ -46,7 +46,7 @@ static int check_key(struct row_reader *r, uint64_t key, struct star_error *why)
 	const int rc = ckpt_keyset_add(&r->keys, key);
 
 	if (rc < 0)
-		return star_error_set(why, rc, "no memory left for the keys");
+		return star_error_set(why, rc, "out of memory for the keys");
 	if (rc == 0)
 		return star_error_set(why, -EINVAL, "key %" PRIu64 " was there before", key);
 	if (r->spec->kind == OBJECT_VARIABLE && key >= wire_object_blocks(r->spec))
@@ -59,7 +59,7 @@ static int check_key(struct row_reader *r, uint64_t key, struct star_error *why)
 /* 1, 0 at the end, or an error. */
 static int next_text(struct row_reader *r, struct star_error *why)
 {
-	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, as spreadsheets begin files with it */
+	static const char mark[] = "\xef\xbb\xbf"; /* UTF-8's byte order mark, with which spreadsheets begin files */
 	ssize_t bytes = getline(&r->text, &r->text_bytes, r->in[0]);
 
 	if (bytes < 0)
@@ -75,7 +75,7 @@ static int next_text(struct row_reader *r, struct star_error *why)
 	if (bytes && r->text[bytes - 1] == '\r')
 		bytes--;
 	r->text[bytes] = 0;
-	/* What follows it would be a line to some programs. */
+	/* Some programs would treat the rest as another line. */
 	if (strchr(r->text, '\r'))
 		return star_error_set(why, -EINVAL,
 				      "there is a carriage return in the line: lines end in a line feed, with one "
@@ -90,13 +90,13 @@ static int next_text(struct row_reader *r, struct star_error *why)
 static int take_definition(struct row_reader *r, const json_t *json, struct star_error *why)
 {
 	if (r->line != 1)
-		return star_error_set(why, -EINVAL, "another table begins here: rows of one table are read");
+		return star_error_set(why, -EINVAL, "another table begins here: only the rows of one table are read");
 	if (jsonrpc_object_decode(json_object_get(json, "table"), &r->of_file, why) < 0)
 		return -EINVAL;
 	if (r->of_file.kind != r->spec->kind || r->of_file.dim != r->spec->dim || r->of_file.dtype != r->spec->dtype)
 		return star_error_set(why, -EINVAL,
 				      "the rows are of a %s of %s, %" PRIu32
-				      " elements a row, and \"%s\" is a %s of %s, %" PRIu32,
+				      " elements per row, but \"%s\" is a %s of %s, %" PRIu32,
 				      wire_object_kind_name(r->of_file.kind), dtype_name(r->of_file.dtype),
 				      r->of_file.dim, r->spec->name, wire_object_kind_name(r->spec->kind),
 				      dtype_name(r->spec->dtype), r->spec->dim);
@@ -127,7 +127,7 @@ static int read_row_json(struct row_reader *r, const json_t *json, uint64_t *key
 	return 1;
 }
 
-/* 1: a row; 0: a line that is none; or an error. */
+/* 1: a row; 0: a line without a row; or an error. */
 static int take_line(struct row_reader *r, uint64_t *key, void *values, struct star_error *why)
 {
 	json_error_t position;
@@ -137,20 +137,20 @@ static int take_line(struct row_reader *r, uint64_t *key, void *values, struct s
 	if (!json)
 		return star_error_set(why, -EINVAL, "%.200s (column %d)", position.text, position.column);
 	if (r->ended)
-		rc = star_error_set(why, -EINVAL, "there is something behind the last line of the table");
+		rc = star_error_set(why, -EINVAL, "there is text after the last line of the table");
 	else if (json_object_get(json, "table"))
 		rc = take_definition(r, json, why);
 	else if (json_object_get(json, "rows"))
 		rc = take_end(r, json, why);
 	else if (json_object_get(json, "waiting") || json_object_get(json, "bloom"))
-		rc = 0; /* of an admission filter: no row */
+		rc = 0; /* of an admission filter: not a row */
 	else
 		rc = read_row_json(r, json, key, values, why);
 	json_decref(json);
 	return rc;
 }
 
-/* Lines of one's own need neither a first nor a last one; those that have a first one have a last one, too. */
+/* Hand-written lines need neither a first nor a last line; files that have the first one must have the last one too. */
 static int next_line(struct row_reader *r, uint64_t *key, void *values, struct star_error *why)
 {
 	int rc;
@@ -163,13 +163,13 @@ static int next_line(struct row_reader *r, uint64_t *key, void *values, struct s
 			return rc;
 	}
 	if (rc == 0 && r->of_file.name[0] && !r->ended)
-		rc = star_error_set(why, -EINVAL, "it was cut off: its last line, with \"rows\", is missing");
+		rc = star_error_set(why, -EINVAL, "it is incomplete: its last line, with \"rows\", is missing");
 	return rc;
 }
 
 /* ---- CSV ---- */
 
-/* What a column can hold: the key, the scale of scaled_int8, or from CSV_VALUES on an element. */
+/* What a column can contain: the key, the scale of scaled_int8, or, from CSV_VALUES on, an element. */
 enum { CSV_KEY, CSV_SCALE, CSV_VALUES };
 
 static uint32_t csv_columns(const struct row_reader *r)
@@ -177,7 +177,7 @@ static uint32_t csv_columns(const struct row_reader *r)
 	return 1 + (r->spec->dtype == STAR_SCALED_INT8) + r->spec->dim;
 }
 
-/* Of a column's name; 0 or -EINVAL. */
+/* Interprets a column's name; 0 or -EINVAL. */
 static int csv_place(const struct row_reader *r, const char *name, uint32_t *place)
 {
 	unsigned long element;
@@ -186,7 +186,7 @@ static int csv_place(const struct row_reader *r, const char *name, uint32_t *pla
 	*place = strcmp(name, "key") == 0 ? CSV_KEY : CSV_SCALE;
 	if (*place == CSV_KEY || (r->spec->dtype == STAR_SCALED_INT8 && strcmp(name, "scale") == 0))
 		return 0;
-	/* "v0", not "v00": a name for each. */
+	/* "v0", not "v00": each element has one name. */
 	if (name[0] != 'v' || !isdigit((unsigned char)name[1]) || (name[1] == '0' && name[2]))
 		return -EINVAL;
 	errno = 0;
@@ -207,7 +207,7 @@ static const char *csv_names(const struct row_reader *r, char text[static 48])
 	return text;
 }
 
-/* They are read by their names, in any order. */
+/* Columns are identified by their names, in any order. */
 static int csv_header(struct row_reader *r, struct star_error *why)
 {
 	const uint32_t columns = csv_columns(r);
@@ -234,7 +234,7 @@ static int csv_header(struct row_reader *r, struct star_error *why)
 				return star_error_set(why, -EINVAL,
 						      "columns %" PRIu32 " and %" PRIu32 " are both \"%s\"", i + 1,
 						      n + 1, name);
-		r->columns[n++] = place; /* each name once: so there are no more than columns */
+		r->columns[n++] = place; /* each name once, so there are no more than columns */
 	}
 	if (n < columns)
 		return star_error_set(why, -EINVAL, "it has %" PRIu32 " columns of %" PRIu32 ": \"%s\" has %s", n,
@@ -242,7 +242,7 @@ static int csv_header(struct row_reader *r, struct star_error *why)
 	return 0;
 }
 
-/* What ckpt_element_parse takes, from a cell. */
+/* Converts a cell for ckpt_element_parse. */
 static json_t *cell_json(const char *cell, bool real)
 {
 	const char *digits = cell + (*cell == '-' || *cell == '+');
@@ -276,11 +276,12 @@ static int read_cell(const char *cell, uint32_t column, unsigned dtype, void *to
 
 static int read_key(const char *cell, uint32_t column, uint64_t *key, struct star_error *why)
 {
-	return row_key_parse(cell, key) ? 0
-					: star_error_set(why, -EINVAL,
-							 "column %" PRIu32 ": \"%.40s\" is no key, a number from -2^63 "
-							 "to 2^64 - 1",
-							 column, cell);
+	return row_key_parse(cell, key)
+		       ? 0
+		       : star_error_set(why, -EINVAL,
+					"column %" PRIu32 ": \"%.40s\" is not a key, a number from -2^63 "
+					"to 2^64 - 1",
+					column, cell);
 }
 
 static int next_csv(struct row_reader *r, uint64_t *key, void *values, struct star_error *why)
@@ -319,7 +320,7 @@ static int next_csv(struct row_reader *r, uint64_t *key, void *values, struct st
 
 /* ---- .npy ---- */
 
-/* The value behind 'NAME': in a header's dictionary; NULL: it is not there. */
+/* The value after 'NAME': in a header's dictionary; NULL: it does not exist. */
 static const char *npy_value(const char *header, const char *name)
 {
 	char quoted[32];
@@ -332,10 +333,10 @@ static const char *npy_value(const char *header, const char *name)
 
 struct npy_header {
 	char type[8];
-	uint64_t rows, columns; /* columns 0: there is one dimension */
+	uint64_t rows, columns; /* columns 0: it has one dimension */
 };
 
-/* As numpy writes it, in versions 1 to 3; sizes are plain digits. */
+/* As NumPy writes it, in versions 1 to 3; sizes are plain digits. */
 static int read_npy_header(FILE *in, struct npy_header *header, struct star_error *why)
 {
 	uint8_t begin[12];
@@ -345,7 +346,7 @@ static int read_npy_header(FILE *in, struct npy_header *header, struct star_erro
 	int used = 0;
 
 	if (fread(begin, 1, 10, in) != 10 || memcmp(begin, "\x93NUMPY", 6) != 0 || begin[6] < 1 || begin[6] > 3)
-		return star_error_set(why, -EINVAL, "it does not begin as a .npy file does");
+		return star_error_set(why, -EINVAL, "it does not begin like a .npy file");
 	more = begin[6] > 1 ? 2 : 0;
 	if (fread(begin + 10, 1, more, in) != more)
 		return star_error_set(why, -EINVAL, "it ends in its header");
@@ -359,7 +360,7 @@ static int read_npy_header(FILE *in, struct npy_header *header, struct star_erro
 	if (!type || sscanf(type, "'%7[^']'", header->type) != 1 || !order || !shape)
 		return star_error_set(why, -EINVAL, "its header has no descr, fortran_order and shape");
 	if (strncmp(order, "False", 5) != 0)
-		return star_error_set(why, -EINVAL, "it is in Fortran's order: save numpy.ascontiguousarray of it");
+		return star_error_set(why, -EINVAL, "it is in Fortran order: save its numpy.ascontiguousarray");
 	header->rows = header->columns = 0;
 	if (sscanf(shape, "(%" SCNu64 ",%n", &header->rows, &used) < 1 || !used ||
 	    (shape[used] != ')' && sscanf(shape + used, "%" SCNu64 ")", &header->columns) != 1))
@@ -367,14 +368,14 @@ static int read_npy_header(FILE *in, struct npy_header *header, struct star_erro
 	return 0;
 }
 
-/* Of values: a type that the table's rows can be assigned in. */
+/* The file of values, in a type that can be assigned to the table's rows. */
 static int npy_values(struct row_reader *r, const struct npy_header *header, struct star_error *why)
 {
 	static const unsigned reals[] = { STAR_FLOAT16, STAR_FLOAT32, STAR_FLOAT64 };
 	const unsigned own = row_npy_dtype(r->spec);
 
 	if (header->columns != r->spec->dim)
-		return star_error_set(why, -EINVAL, "it has rows of %" PRIu64 " elements, and \"%s\" of %" PRIu32,
+		return star_error_set(why, -EINVAL, "it has rows of %" PRIu64 " elements, but \"%s\" of %" PRIu32,
 				      header->columns, r->spec->name, r->spec->dim);
 	if (strcmp(header->type, row_npy_type(own)) == 0) {
 		r->dtype = r->spec->dtype == STAR_BFLOAT16 ? STAR_FLOAT32 : r->spec->dtype;
@@ -385,11 +386,11 @@ static int npy_values(struct row_reader *r, const struct npy_header *header, str
 			r->dtype = reals[i];
 			return 0;
 		}
-	return star_error_set(why, -EINVAL, "it has elements of type '%s', and \"%s\" is of %s ('%s')", header->type,
+	return star_error_set(why, -EINVAL, "it has elements of type '%s', but \"%s\" has type %s ('%s')", header->type,
 			      r->spec->name, dtype_name(r->spec->dtype), row_npy_type(own));
 }
 
-/* Keys and scales. numpy's own integers are signed: a negative key k is 2^64 + k. */
+/* Keys and scales. NumPy's default integers are signed: a negative key k is 2^64 + k. */
 static int npy_column(unsigned part, const struct npy_header *header, struct star_error *why)
 {
 	if (!header->columns &&
@@ -419,7 +420,7 @@ static int npy_open(struct row_reader *r, const char *path, struct star_error *e
 		else if (rc == 0)
 			rc = npy_column(i, &header, &why);
 		if (rc == 0 && i && header.rows != r->expected)
-			rc = star_error_set(&why, -EINVAL, "it has %" PRIu64 " rows, and there are %" PRIu64 " keys",
+			rc = star_error_set(&why, -EINVAL, "it has %" PRIu64 " rows, but there are %" PRIu64 " keys",
 					    header.rows, r->expected);
 		if (rc < 0)
 			return star_error_set(err, rc, "%.300s: %.400s", r->name, why.text);
@@ -441,21 +442,21 @@ static int next_npy(struct row_reader *r, uint64_t *key, void *values, struct st
 	if (r->rows == r->expected) {
 		for (unsigned i = 0; i < r->parts; i++)
 			if (fgetc(r->in[i]) != EOF)
-				return star_error_set(why, -EINVAL, "one of the files goes on behind its last row");
+				return star_error_set(why, -EINVAL, "one of the files continues after its last row");
 		return 0;
 	}
 	r->line++;
 	if (fread(key, sizeof(*key), 1, r->in[0]) != 1 || (scaled && fread(to, sizeof(float), 1, r->in[2]) != 1) ||
 	    fread(to + (scaled ? sizeof(float) : 0), 1, bytes, r->in[1]) != bytes)
-		return star_error_set(why, -EINVAL, "the files were cut off: they should have %" PRIu64 " rows",
+		return star_error_set(why, -EINVAL, "the files are incomplete: they should have %" PRIu64 " rows",
 				      r->expected);
 	r->done += sizeof(*key) + bytes;
 	return 1;
 }
 
-/* ---- any ---- */
+/* ---- all formats ---- */
 
-/* The first element of a row of real numbers that is no finite one; dim: all are. */
+/* The first element of a row of real numbers that is not finite; dim: all are finite. */
 static uint32_t not_finite(unsigned dtype, const void *row, uint32_t dim)
 {
 	double wide[WIRE_DIM_MAX];
@@ -471,7 +472,8 @@ static uint32_t not_finite(unsigned dtype, const void *row, uint32_t dim)
 	return i;
 }
 
-/* What the node would refuse, or make something else of: by then other nodes and reactors have assigned theirs. */
+/* Refuses values that the node would refuse or change: at that time other nodes and reactors would have assigned
+ * theirs. */
 static int check_values(const struct row_reader *r, uint64_t key, const void *values, struct star_error *why)
 {
 	const struct object_spec *spec = r->spec;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows into files: JSON lines as `checkpoint export` has them, CSV, or pairs of .npy files. */
+/* Writes rows to files: JSON lines in the format of `checkpoint export`, CSV, or pairs of .npy files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -13,18 +13,18 @@
 #include "tensor/convert.h"
 #include "tensor/dtype.h"
 
-enum { NPY_HEADER = 128 }; /* bytes: with room for any number of rows, which is known at the end */
+enum { NPY_HEADER = 128 }; /* bytes: with room for any number of rows, which is only known at the end */
 
 struct row_writer {
 	const struct row_source *source;
 	enum row_format format;
 	unsigned parts;
-	char path[ROW_PATH_MAX]; /* empty: out is somebody else's */
+	char path[ROW_PATH_MAX]; /* empty: `out` was opened by the caller */
 	FILE *out[ROW_PARTS];
 	uint64_t rows;
 };
 
-/* open has seen that they fit. */
+/* row_writer_open has checked that it fits. */
 static void file_path(const struct row_writer *w, unsigned part, char temporary[static ROW_PATH_MAX],
 		      char final[static ROW_PATH_MAX])
 {
@@ -67,7 +67,7 @@ static void csv_header(struct row_writer *w)
 	fputc('\n', w->out[0]);
 }
 
-/* What a whole checkpoint would say: of nodes the greatest that can be known. */
+/* Written as for a complete checkpoint; figures are the maximum over the nodes, as far as known. */
 static void first_line(struct row_writer *w)
 {
 	struct checkpoint_table figures = { 0 };
@@ -88,7 +88,7 @@ static void last_line(struct row_writer *w)
 		w->source->spec.filter == FILTER_BLOOM ? ", \"bloom_blocks\": 0" : "");
 }
 
-/* What is unfinished now, for a signal that ends the program: by then nobody can be asked. */
+/* The unfinished files, for a signal that ends the program: a handler cannot ask the writer. */
 static char unfinished[ROW_PARTS][ROW_PATH_MAX];
 
 static void end_by_signal(int number)
@@ -100,7 +100,7 @@ static void end_by_signal(int number)
 	raise(number);
 }
 
-/* Only what nobody ignores: nohup lets it go on. */
+/* Only signals that are not ignored: nohup ignores one. */
 static void remove_at_signals(void)
 {
 	static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
@@ -165,7 +165,7 @@ struct row_writer *row_writer_open(const struct row_source *source, enum row_for
 	return w;
 }
 
-/* Without the quotes that JSON puts around infinities and NaNs. */
+/* Without the quotes that JSON lines have around infinities and NaNs. */
 static void put_cell(FILE *out, unsigned dtype, const void *element)
 {
 	char text[ELEMENT_TEXT];
@@ -228,7 +228,7 @@ int row_writer_put(struct row_writer *w, const uint8_t *record, struct star_erro
 	return 0;
 }
 
-/* All of it is on the disk before it has its name. */
+/* The file is synced before it gets its name. */
 static int finish_part(struct row_writer *w, unsigned part, bool good, struct star_error *err)
 {
 	char temporary[ROW_PATH_MAX], final[ROW_PATH_MAX];

@@ -15,7 +15,7 @@
 
 struct shown {
 	const struct row_source *source;
-	json_t **rows; /* as lines have them, by the place of their keys */
+	json_t **rows; /* in the format of JSON lines, by the positions of their keys */
 	size_t at;
 	const uint64_t *keys;
 	size_t count;
@@ -104,7 +104,7 @@ static int parse_key(const char *word, uint64_t *key, struct star_error *err)
 {
 	return row_key_parse(word, key) ? 0
 					: star_error_set(err, -EINVAL,
-							 "\"%.60s\" is no key: a number from -2^63 to 2^64 - 1; "
+							 "\"%.60s\" is not a key: a number from -2^63 to 2^64 - 1; "
 							 "`startrain key` gives that of a column's text",
 							 word);
 }
@@ -173,13 +173,13 @@ static int export_row(void *ctx, uint64_t key, const uint8_t *record, struct sta
 
 	(void)key;
 	if (!record)
-		return 0; /* it has gone meanwhile */
+		return 0; /* it was removed meanwhile */
 	e->rows++;
 	checkpoint_progress_report(&e->progress, e->rows < e->total ? e->rows : e->total, e->total);
 	return row_writer_put(e->writer, record, err);
 }
 
-/* Rows may be the output: an error goes to standard error alone. */
+/* Rows may be the output, so an error only goes to standard error. */
 static int fail_rows(const struct invocation *invocation, const struct star_error *err)
 {
 	struct invocation quiet = *invocation;

@@ -35,7 +35,7 @@ void row_source_close(struct row_source *source); /* also after a failure, or of
 typedef int row_consumer(void *ctx, uint64_t key, const uint8_t *record, struct star_error *err);
 int row_source_read(struct row_source *source, uint32_t node, const uint64_t *keys, size_t n, row_consumer *take,
 		    void *ctx, struct star_error *err);
-/* All rows of all nodes, each once. */
+/* All rows of all nodes, once each. */
 int row_source_walk(struct row_source *source, row_consumer *take, void *ctx, struct star_error *err);
 
 /* ---- row_file.c: rows in files ---- */

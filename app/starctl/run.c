@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a command line to the command that it names. */
+/* Parses a command line, and runs the command. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "app/starctl/starctl.h"
 #include "config/config.h"
 
-/* What stands on the command line beside the command. */
+/* What the command line has besides the command. */
 struct options {
 	bool help, version;
 	int words_count;
@@ -40,7 +40,7 @@ static int take_option(char **argv, int argc, int *i, struct invocation *invocat
 		rc = take_value(argv, argc, i, "-w", &invocation->write, err);
 	if (rc == 0) {
 		rc = take_value(argv, argc, i, "--key", &key, err);
-		/* libstar looks there, too, where a command uses it. */
+		/* libstar uses it too, for commands that use libstar. */
 		if (rc > 0)
 			setenv(STARCTL_KEY, key, 1);
 	}
@@ -67,7 +67,7 @@ static int take_option(char **argv, int argc, int *i, struct invocation *invocat
 	return 0;
 }
 
-/* Does the command's own option of that name take no value? */
+/* Whether the command's own option of that name takes no value. */
 static bool is_own_switch(unsigned flags, const char *name)
 {
 	return (flags & COMMAND_GRAPH && graph_option_is_switch(name)) ||
@@ -103,7 +103,7 @@ static int take_own_option(char **argv, int argc, int *i, struct invocation *inv
 	return 0;
 }
 
-/* Options behind such a command are its own, but for those that every command has: its flags, or 0. */
+/* Options after such a command are its own, except for those that every command has: returns its flags, or 0. */
 static unsigned own_options(const char *word, const struct options *options)
 {
 	static const char *const all[] = { "--socket", "--key", "--json", "--help", "--version" };
@@ -117,7 +117,7 @@ static unsigned own_options(const char *word, const struct options *options)
 		if (strncmp(word, all[i], strlen(all[i])) == 0)
 			return 0;
 	command = find_command(options->words_count, options->words, &words, &ignored);
-	/* A port has an address, a cluster that is restarted is asked at one. */
+	/* A port has an address, and a cluster that is restarted is reached at one. */
 	if (command && command->flags & COMMAND_ROLLING && strncmp(word, "--address", strlen("--address")) == 0)
 		return 0;
 	return command ? command->flags & (COMMAND_OPTIONS | COMMAND_GRAPH | COMMAND_ROLLING) : 0;
@@ -152,7 +152,7 @@ static int read_command_line(int argc, char **argv, struct invocation *invocatio
 	return invocation->address ? config_parse_address(invocation->address, &address, err) : 0;
 }
 
-/* Does the command take what stands there? */
+/* Whether the command takes these arguments. */
 static int check_command(const struct command *command, const struct invocation *invocation, struct star_error *err)
 {
 	const struct {

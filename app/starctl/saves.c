@@ -67,7 +67,7 @@ static void render_checkpoints(const json_t *status, FILE *out)
 	}
 }
 
-/* How the try of that number ended; NULL: it has not, or nobody knows any more. */
+/* The outcome of the attempt with that number; NULL: it has not ended, or is no longer known. */
 static json_t *find_end(const json_t *status, json_int_t asked)
 {
 	const json_t *ended = json_object_get(status, "ended");
@@ -78,7 +78,7 @@ static json_t *find_end(const json_t *status, json_int_t asked)
 	return NULL;
 }
 
-/* Asks until the try of that number is over (0: until nothing is being written any more); shows how far it is on a
+/* Polls until the attempt with that number has ended (0: until no checkpoint is being written); shows the progress on a
  * terminal. */
 static json_t *wait_written(const struct invocation *invocation, struct jsonrpc_client *client, json_int_t asked,
 			    struct star_error *err)
@@ -133,7 +133,7 @@ int run_checkpoint_save(const struct invocation *invocation)
 	}
 	json_decref(asked);
 	jsonrpc_close(client);
-	/* Its own, and not the one that somebody else has asked for since. */
+	/* The outcome of this one, not of another one that was requested since. */
 	end = find_end(status, number);
 	if (status && !end)
 		star_error_set(&err, -ENOENT,
@@ -156,8 +156,8 @@ int run_checkpoint_save(const struct invocation *invocation)
 	return STARCTL_OK;
 }
 
-/* One look at PS task 0, which may be gone for a while. NULL: there is nothing new; else its status as it serves again
- * (*back), or as it says why it stays what it is. */
+/* Polls PS task 0 once; it may be gone for a while. NULL: there is nothing new; otherwise its status if it serves again
+ * (*back), or if it reports why it cannot. */
 static json_t *look_back(const char *node, json_int_t before, bool *back, struct star_error *err)
 {
 	struct jsonrpc_client *client = connect_node(node, STARCTL_CALL_US, err);
@@ -176,8 +176,8 @@ static json_t *look_back(const char *node, json_int_t before, bool *back, struct
 	return status;
 }
 
-/* Waits as long as there is a PS task 0; returns the checkpoint that it has rolled back to, or NULL with why it has
- * not. */
+/* Waits as long as PS task 0 exists; returns the checkpoint to which it has rolled back, or NULL with the reason why it
+ * has not. */
 static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct star_error *err)
 {
 	const char *why;
@@ -186,7 +186,7 @@ static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct 
 
 	while (!(status = look_back(node, before, &back, err))) {
 		if (kill(pid, 0) < 0 && errno == ESRCH) {
-			star_error_set(err, -ESRCH, "PS task 0 (process %d) has ended: its log says why", (int)pid);
+			star_error_set(err, -ESRCH, "PS task 0 (process %d) has ended: see its log", (int)pid);
 			return NULL;
 		}
 		usleep(POLL_US);
@@ -194,15 +194,15 @@ static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct 
 	id = back ? json_incref(json_object_get(status, "gone_back_to")) : NULL;
 	why = json_string_value(json_object_get(status, "error")); /* "" again after the next checkpoint */
 	if (!id)
-		star_error_set(err, -EIO, "the cluster does not roll back: %s",
+		star_error_set(err, -EIO, "the cluster cannot roll back: %s",
 			       back	       ? "PS task 0 was restarted for another reason"
 			       : why && why[0] ? why
-					       : "the log of PS task 0 says why");
+					       : "see the log of PS task 0");
 	json_decref(status);
 	return id;
 }
 
-/* "7"; 0 for none, -1 for what is no id. */
+/* "7"; 0: none; -1: it is not an id. */
 static json_int_t parse_id(const struct invocation *invocation)
 {
 	char *end;
@@ -224,7 +224,8 @@ int run_checkpoint_restore(const struct invocation *invocation)
 	json_t *own = NULL, *asked = NULL, *back = NULL;
 
 	if (id < 0) {
-		star_error_set(&err, -EINVAL, "\"%.60s\" is no checkpoint's id, as in 7", invocation->argv[0]);
+		star_error_set(&err, -EINVAL, "\"%.60s\" is not the id of a checkpoint, such as 7",
+			       invocation->argv[0]);
 		jsonrpc_close(client);
 		return fail(invocation, &err, STARCTL_USAGE);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much memory and storage a table takes, before there is a node. */
+/* How much memory and storage a table takes, without a node. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -16,12 +16,12 @@
 enum {
 	MIB = 1 << 20,
 	WORDS_MAX = 64,
-	PARTITIONS = 16384, /* cluster.partitions, unless the configuration says otherwise */
+	PARTITIONS = 16384, /* cluster.partitions, unless the configuration sets it */
 	SHARDS_MAX = PARTITIONS,
-	FULL_PERCENT = 90, /* from where on `health` warns */
+	FULL_PERCENT = 90, /* from which on `health` warns */
 };
 
-/* X(name, least, most, default): what is said of the cluster, beside the table's own options. */
+/* X(name, minimum, maximum, default): facts about the cluster, besides the table's own options. */
 #define SIZE_WORDS(X) \
 	X(rows, 0, 1e15, 0) \
 	X(waiting, 0, 1e15, 0) \
@@ -36,11 +36,11 @@ struct sizing {
 #undef X
 	bool has_rows;
 	struct object_spec spec;
-	struct store_size shard; /* the fullest */
-	uint64_t shard_rows;	 /* that it is expected to have at most */
-	uint64_t node_bytes;	 /* of a node whose shards are all so full */
-	uint64_t parameter_mib;	 /* with room, below what `health` warns of */
-	uint64_t hugepages_mib;	 /* with packet buffers */
+	struct store_size shard; /* of the fullest one */
+	uint64_t shard_rows;	 /* the maximum number that it should have */
+	uint64_t node_bytes;	 /* of a node if all of its shards are that full */
+	uint64_t parameter_mib;	 /* such that `health` does not warn */
+	uint64_t hugepages_mib;	 /* including packet buffers */
 	double checkpoint_bytes; /* of all nodes */
 };
 
@@ -130,8 +130,8 @@ static int read_sizing(const struct invocation *invocation, struct sizing *s, st
 	return 0;
 }
 
-/* What the fullest shard has of n keys: its partitions are one more than others', and keys spread by chance (four
- * standard deviations). */
+/* The fullest shard's share of n keys: it may have one partition more than others, and keys are distributed at random
+ * (four standard deviations). */
 static uint64_t fullest(uint64_t n, double share)
 {
 	const double mean = (double)n * share, most = ceil(mean + 4 * sqrt(mean));
@@ -153,7 +153,7 @@ static int work_out(struct sizing *s, struct star_error *err)
 		return -EINVAL;
 	s->node_bytes = s->shard.total_bytes * s->reactors;
 	s->parameter_mib = (s->node_bytes / FULL_PERCENT * 100 + MIB - 1) / MIB;
-	/* Each reactor has a part of it, in pages of 2 MiB, and a store needs some to begin with. */
+	/* Each reactor has a share, in pages of 2 MiB, and a store needs some at the start. */
 	s->parameter_mib = (s->parameter_mib / s->reactors / 2 + 1) * 2 * s->reactors;
 	s->hugepages_mib =
 		machine_hugepages_mib(s->parameter_mib, (uint32_t)s->reactors, (uint32_t)s->mbufs, (uint32_t)s->mtu);
@@ -207,7 +207,7 @@ static void show_sizing(const struct sizing *s, FILE *out)
 		 z->head_bytes, z->value_bytes, z->master_bytes, z->slot_bytes);
 	add_size(&table, "rows of a reactor", human_bytes((double)z->rows_bytes, text),
 		 "%" PRIu64 " rows, on the fullest of %" PRIu64, s->shard_rows, s->nodes * s->reactors);
-	add_size(&table, "their index", human_bytes((double)z->index_bytes, text), "6 to 10.5 bytes a row");
+	add_size(&table, "their index", human_bytes((double)z->index_bytes, text), "6 to 10.5 bytes per row");
 	if (z->filter_bytes)
 		add_size(&table, "filter", human_bytes((double)z->filter_bytes, text), "that admits keys");
 	add_size(&table, "a node", human_bytes((double)s->node_bytes, text), "its reactors together");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which node is meant, when the command line does not say. */
+/* Finds the node if the command line does not name one. */
 #include <errno.h>
 #include <glob.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static bool newer(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
-/* A node's memif sockets may stand beside its own: those are not of streams. */
+/* A node's memif sockets may be in the same directory: they are not stream sockets. */
 static bool is_for_workers(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -30,7 +30,7 @@ static bool is_for_workers(const char *path)
 	return wrong_type;
 }
 
-/* Puts them last, and leaves them out of the count; returns how many paths there were. */
+/* Moves them to the end, and excludes them from the count; returns how many paths there were. */
 static size_t leave_out_workers(glob_t *found)
 {
 	const size_t all = found->gl_pathc;

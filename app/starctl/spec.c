@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The definition of a table or a variable, from the words of a command line. */
+/* Parses the definition of a table or a variable from the words of a command line. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static int read_dim(struct object_spec *spec, const char *text, struct star_erro
 	return 0;
 }
 
-/* The value of "name=value"; NULL for another word. */
+/* The value in "name=value"; NULL: another word. */
 static const char *value_of(const char *word, const char *name)
 {
 	const size_t bytes = strlen(name);
@@ -56,7 +56,7 @@ static const char *value_of(const char *word, const char *name)
 	return strncmp(word, name, bytes) == 0 && word[bytes] == '=' ? word + bytes + 1 : NULL;
 }
 
-/* A word of the command line; what is an option goes to options, OPTIONS_BYTES long. */
+/* Parses a word of the command line; options are added to `options`, OPTIONS_BYTES long. */
 static int read_word(const char *word, struct object_spec *spec, unsigned *optimizer, char *options,
 		     struct star_error *err)
 {
@@ -85,7 +85,7 @@ static int read_word(const char *word, struct object_spec *spec, unsigned *optim
 	return 0;
 }
 
-/* Further options are looked at together (wire_object_spec_options). */
+/* Other options are checked together (wire_object_spec_options). */
 static int check_once(char *const *words, int word, struct star_error *err)
 {
 	const char *equals = strchr(words[word], '=');

@@ -32,11 +32,11 @@ struct invocation {
 	bool json, watch, words, yes, once, cluster;
 	struct option_word {
 		const char *name, *value;
-	} options[OPTION_WORDS_MAX]; /* "--name value" behind a command that takes any */
+	} options[OPTION_WORDS_MAX]; /* "--name value" after a command that accepts options */
 	unsigned options_count;
 	int argc; /* what follows the command's own words */
 	char **argv;
-	const char *sockets; /* the folder to look for sockets in */
+	const char *sockets; /* the directory in which sockets are searched for */
 	FILE *out, *errors;
 };
 
@@ -54,29 +54,30 @@ enum command_flags {
 	COMMAND_WATCH = 1 << 0,	   /* takes --watch */
 	COMMAND_WORDS = 1 << 1,	   /* takes --words */
 	COMMAND_FILTERS = 1 << 2,  /* takes filters of connections */
-	COMMAND_OPTIONS = 1 << 3,  /* takes options of its own, behind its words: --address is one of them then */
-	COMMAND_GRAPH = 1 << 4,	   /* those of graphs, of which some take no value */
+	COMMAND_OPTIONS = 1 << 3,  /* takes options of its own, after its words: --address is one of them then */
+	COMMAND_GRAPH = 1 << 4,	   /* those of graphs, some of which have no value */
 	COMMAND_SLOW = 1 << 6,	   /* takes filters of requests */
 	COMMAND_ONCE = 1 << 7,	   /* takes --once */
 	COMMAND_RECORDS = 1 << 8,  /* takes --records */
 	COMMAND_CLUSTER = 1 << 9,  /* takes --cluster */
 	COMMAND_EVENTS = 1 << 10,  /* takes filters of events */
 	COMMAND_CAPTURE = 1 << 11, /* takes -w, and filters of frames */
-	COMMAND_SIZE = 1 << 12,	   /* takes what says how large a table is to be, and a table's options */
-	COMMAND_ROLLING = 1 << 13, /* takes options of rolling restarts, of which some take no value */
+	COMMAND_SIZE = 1 << 12,	   /* takes words about the size of a table, and a table's options */
+	COMMAND_ROLLING = 1 << 13, /* takes options of rolling restarts, some of which have no value */
 	COMMAND_YES = 1 << 5,	   /* destroys something: asks first on a terminal, and takes --yes */
 };
 
 /* Ended by an entry without a name. */
 extern const struct command starctl_commands[];
 
-/* main, with its streams and the folder of the sockets as parameters. */
+/* main, with its streams and the directory of the sockets as parameters. */
 int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *errors);
 
 /* commands.c. print_json takes the reference of json; fail prints the error, and returns status. */
 struct jsonrpc_client;
 struct jsonrpc_client *open_node(const struct invocation *invocation, bool may_guess, struct star_error *err);
-/* Connects with the key in the file that --key or STAR_KEY names; without one, and on a Unix socket, in clear. */
+/* Connects with the key in the file that --key or STAR_KEY names; without one, and on a Unix socket, without
+ * encryption. */
 #define STARCTL_KEY "STAR_KEY"
 struct jsonrpc_client *connect_node(const char *address, uint64_t timeout_us, struct star_error *err);
 void print_json(json_t *json, FILE *out);

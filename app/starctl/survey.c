@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `starctl nodes`: all nodes of the cluster side by side; which is slow, and why. */
+/* `starctl nodes`: all nodes of the cluster side by side; which one is slow, and why. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,9 +9,9 @@
 
 enum { LOOK_US = 1000000, LATENCY_S = 60 };
 
-/* What a node has said. */
+/* The answers of a node. */
 struct survey {
-	json_t *before, *now, *latency, *slow, *health; /* NULL: it has not answered, or refuses it */
+	json_t *before, *now, *latency, *slow, *health; /* NULL: it has not answered, or has refused */
 	double p50_us, p99_us, wait_us, run_us;		/* of the class with the most requests */
 	const char *class;
 };
@@ -34,7 +34,7 @@ static double sum(const json_t *status, const char *name)
 	return all;
 }
 
-/* Of the class and size with the most requests: quantiles of several cannot be added. */
+/* For the class and size with the most requests, because quantiles of several cannot be added. */
 static void take_latency(struct survey *s)
 {
 	const json_t *line, *most = NULL;
@@ -68,7 +68,7 @@ static void look(struct cluster *cluster, struct survey *nodes)
 		s->health = cluster_ask(cluster, i, "health", NULL);
 		s->latency = cluster_ask(cluster, i, "latency", json_pack("{s:i}", "seconds", LATENCY_S));
 		s->slow = cluster_ask(cluster, i, "slow", json_pack("{s:i, s:i}", "seconds", LATENCY_S, "limit", 1));
-		cluster->nodes[i].why = why; /* that a node remembers no requests is none of its faults */
+		cluster->nodes[i].why = why; /* that a node records no requests is not a fault */
 		take_latency(s);
 	}
 }

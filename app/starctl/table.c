@@ -31,7 +31,7 @@ static void set_cell(struct table *table, unsigned row, unsigned column, const c
 	need_memory(*to);
 }
 
-/* Row 0 holds the titles. */
+/* Row 0 has the titles. */
 void table_init(struct table *table)
 {
 	*table = (struct table){ 0 };
@@ -79,7 +79,7 @@ void table_set(struct table *table, unsigned column, const char *format, ...)
 	set_cell(table, table->rows - 1, column, text);
 }
 
-/* Characters, where bytes that continue one of UTF-8 do not count. */
+/* The number of characters: continuation bytes of UTF-8 do not count. */
 static int width(const char *text)
 {
 	int count = 0;
@@ -95,7 +95,7 @@ void print_text(const char *text, FILE *out)
 		fputc(base_printable(*text), out);
 }
 
-/* The first column, which says whose row it is, and those from `from` to before `to`. */
+/* Prints the first column, which identifies the row, and the columns in [from, to). */
 static void print_row(const struct table *table, unsigned row, const int *widths, unsigned from, unsigned to, FILE *out)
 {
 	for (unsigned column = 0; column < to; column = column ? column + 1 : from) {
@@ -110,7 +110,7 @@ static void print_row(const struct table *table, unsigned row, const int *widths
 	fputc('\n', out);
 }
 
-/* The end of the columns from `from` on that fit beside the first one; at least one does. */
+/* The end of the columns from `from` on that fit on a line with the first one; at least one does. */
 static unsigned fitting(const struct table *table, const int *widths, unsigned from)
 {
 	int used = widths[0];
@@ -140,7 +140,7 @@ void table_print(const struct table *table, FILE *out)
 	} while (to < table->columns);
 }
 
-/* Three digits and the prefix that fits. */
+/* Three digits and a suitable prefix. */
 static char *scaled(double number, double step, const char *const *prefixes, unsigned last, char *text)
 {
 	unsigned i = 0;

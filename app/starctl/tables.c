@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One table or variable: shown, created, swept, emptied, dropped; and what to say of it. */
+/* One table or variable: shown, created, swept, emptied, dropped. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ const char *option_text(const char *name)
 	return NULL;
 }
 
-/* Adds a page of the tables that a node has, which begins at *from, to all; then where the next one begins, or 0. */
+/* Adds a page of a node's tables, which begins at *from, to all; then sets *from to the beginning of the next one, or
+ * 0. */
 static int take_page(struct jsonrpc_client *client, uint32_t *from, json_t *all, struct star_error *err)
 {
 	json_t *page =
@@ -66,7 +67,7 @@ json_t *table_of_node(struct jsonrpc_client *client, const char *name, struct st
 	list = jsonrpc_call(client, "tables", params, STARCTL_CALL_US, err);
 	table = json_incref(json_array_get(list, 0));
 	if (list && !table)
-		star_error_set(err, -EPROTO, "the node does not say what \"%s\" is", name);
+		star_error_set(err, -EPROTO, "the node does not report what \"%s\" is", name);
 	json_decref(list);
 	return table;
 }
@@ -166,7 +167,7 @@ static json_int_t stat_of(const json_t *object, const char *name)
 	return json_integer_value(json_object_get(json_object_get(object, "stats"), name));
 }
 
-/* Until the node's own reactors have looked at all rows. The table as it is then, or NULL. */
+/* Waits until the node's own reactors have checked all rows. Returns the table at that time, or NULL. */
 static json_t *wait_swept(struct jsonrpc_client *client, const char *name, struct star_error *err)
 {
 	const uint64_t until_us = clock_us() + SWEEP_WAIT_US;
@@ -179,7 +180,7 @@ static json_t *wait_swept(struct jsonrpc_client *client, const char *name, struc
 		object = NULL;
 		if (clock_us() > until_us) {
 			star_error_set(err, -ETIMEDOUT,
-				       "%" JSON_INTEGER_FORMAT " rows are still to be looked at after %d s", left,
+				       "%" JSON_INTEGER_FORMAT " rows have not been checked after %d s", left,
 				       SWEEP_WAIT_US / 1000000);
 			break;
 		}
@@ -218,7 +219,7 @@ int run_tables_sweep(const struct invocation *invocation)
 	return status;
 }
 
-/* Whether an administrator wants that: by --yes, or when asked. deletes: "all rows of "; asks: "Delete all rows of
+/* Whether the administrator confirms it: by --yes, or when asked. deletes: "all rows of "; asks: "Delete all rows of
  * ". */
 static int confirm(const struct invocation *invocation, const char *deletes, const char *asks, struct star_error *err)
 {
@@ -229,7 +230,7 @@ static int confirm(const struct invocation *invocation, const char *deletes, con
 	if (!isatty(STDIN_FILENO))
 		return star_error_set(
 			err, -EINVAL,
-			"this deletes %s\"%s\"%s, and standard input is no terminal to ask on: give --yes", deletes,
+			"this deletes %s\"%s\"%s, and standard input is not a terminal to ask on: give --yes", deletes,
 			invocation->argv[0], invocation->argc > 1 ? " and others" : "");
 	fprintf(invocation->errors, "%s", asks);
 	for (int i = 0; i < invocation->argc; i++)
@@ -243,7 +244,7 @@ static int confirm(const struct invocation *invocation, const char *deletes, con
 			      invocation->argc > 1 ? "they are" : "it is");
 }
 
-/* Begins, then asks until no rows are left. The last answer, or NULL. */
+/* Starts it, then polls until no rows are left. Returns the last answer, or NULL. */
 static json_t *empty_table(struct jsonrpc_client *client, const char *name, struct star_error *err)
 {
 	const uint64_t until_us = clock_us() + SWEEP_WAIT_US;
@@ -258,7 +259,7 @@ static json_t *empty_table(struct jsonrpc_client *client, const char *name, stru
 		json_object_set(params, "ticket", json_object_get(result, "ticket"));
 		if (clock_us() > until_us) {
 			star_error_set(err, -ETIMEDOUT,
-				       "%" JSON_INTEGER_FORMAT " rows are left after %d s; the nodes go on",
+				       "%" JSON_INTEGER_FORMAT " rows are left after %d s; the nodes continue",
 				       json_integer_value(json_object_get(result, "left")), SWEEP_WAIT_US / 1000000);
 			json_decref(result);
 			result = NULL;
@@ -271,7 +272,7 @@ static json_t *empty_table(struct jsonrpc_client *client, const char *name, stru
 	return result;
 }
 
-/* Where checkpoints are kept the nodes have asked for one. */
+/* If there is a checkpoint directory, the nodes have requested a checkpoint. */
 static int check_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err)
 {
 	struct star_error why = { 0 };
@@ -281,7 +282,7 @@ static int check_saved(const struct invocation *invocation, struct jsonrpc_clien
 	return status ? 0
 		      : star_error_set(err, why.code,
 				       "\"%s\" is empty on all nodes, but a restart may bring its rows back: %.300s. "
-				       "`starctl checkpoint save` when that is repaired",
+				       "`starctl checkpoint save` when that is solved",
 				       invocation->argv[0], why.text);
 }
 
@@ -315,7 +316,7 @@ int run_tables_empty(const struct invocation *invocation)
 	return STARCTL_OK;
 }
 
-/* Before anything is dropped: all of them are there, and none is named twice. */
+/* Before anything is dropped: checks that all of them exist, and that none is named twice. */
 static int check_all(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err)
 {
 	json_t *named = json_object();
@@ -334,7 +335,7 @@ static int check_all(const struct invocation *invocation, struct jsonrpc_client 
 	return rc;
 }
 
-/* One after the other; dropped: the answers. */
+/* Drops one after the other; dropped: the answers. */
 static int drop_all(const struct invocation *invocation, struct jsonrpc_client *client, json_t *dropped,
 		    struct star_error *err)
 {

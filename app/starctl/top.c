@@ -13,7 +13,7 @@
 
 enum { LOOK_MS = 1000, CONNECTIONS = 1000, AGAIN_LOOKS = 5, AGAIN_US = 300000 };
 
-/* ---- a look ---- */
+/* ---- querying ---- */
 
 void top_forget(struct top_look *look)
 {
@@ -25,7 +25,7 @@ void top_forget(struct top_look *look)
 	*look = (struct top_look){ 0 };
 }
 
-/* Copies of lines, each with where it is. */
+/* Copies lines, and adds to each where it is from. */
 static void add_lines(const json_t *lines, const char *node, bool whole, const char *member, json_t *to)
 {
 	const json_t *line;
@@ -48,7 +48,7 @@ static void add_lines(const json_t *lines, const char *node, bool whole, const c
 	}
 }
 
-/* Of one node no two have a name: none is looked for in an empty list. */
+/* The names of one node's tables are unique, so for an empty list there is no search. */
 static void add_tables(const json_t *tables, json_t *to)
 {
 	static const char *const name_alone[] = { "name", NULL };
@@ -78,7 +78,8 @@ static double p99_of(const json_t *line)
 	return top_number(json_object_get(line, "total_us"), "p99");
 }
 
-/* Of two nodes' lines that one stays where more of the requests took longer; requests are those of both. */
+/* If two nodes have a line for the same requests, the one in which more of them took longer is kept; their numbers are
+ * added. */
 static void add_requests(const json_t *lines, const char *node, json_t *to)
 {
 	static const char *const class_and_keys[] = { "class", "keys", NULL };
@@ -105,8 +106,8 @@ static void add_requests(const json_t *lines, const char *node, json_t *to)
 	}
 }
 
-/* What one node says; an object of it, or of the reason why there is none. Where it refuses to tell of requests or
- * connections, they are not there. */
+/* The answers of one node, or an object with the reason why there are none. If it refuses to report requests or
+ * connections, these are missing. */
 static json_t *look_at(struct top *top, unsigned i, struct top_look *look)
 {
 	struct cluster_one *one = &top->cluster.nodes[i];
@@ -124,7 +125,7 @@ static json_t *look_at(struct top *top, unsigned i, struct top_look *look)
 	one->why = (struct star_error){ 0 };
 	latency = cluster_ask(&top->cluster, i, "latency", json_pack("{s:i}", "seconds", TOP_LATENCY_S));
 	connections = cluster_ask(&top->cluster, i, "connections", json_pack("{s:i}", "limit", CONNECTIONS));
-	one->why = (struct star_error){ 0 }; /* that it refuses is no fault */
+	one->why = (struct star_error){ 0 }; /* a refusal is not a fault */
 	look->answers++;
 	add_lines(json_object_get(status, "reactors"), one->name, top->whole, "index", look->reactors);
 	add_lines(json_object_get(connections, "connections"), one->name, top->whole, "reactor", look->connections);
@@ -158,7 +159,7 @@ int top_take_look(struct top *top, struct star_error *err)
 
 /* ---- the command ---- */
 
-/* The screen, as far as it reaches. */
+/* Draws the screen, as far as it fits. */
 static void draw_top(const struct top *top)
 {
 	static const char help[] = "q quits; s sorts tables by another column, r reactors";
@@ -188,7 +189,7 @@ static unsigned next_sorting(const char *(*name)(unsigned number), unsigned sort
 	return name(sorting + 1) ? sorting + 1 : 0;
 }
 
-/* Until q, or until no node answers. */
+/* Runs until q is pressed, or until no node answers. */
 static int watch_top(struct top *top, struct star_error *err)
 {
 	int rc = 0, key = 0;
@@ -213,7 +214,7 @@ static int watch_top(struct top *top, struct star_error *err)
 	return rc;
 }
 
-/* What one node said, as it was before there were several. */
+/* The answers of one node, in the format from before several were possible. */
 static json_t *one_json(const struct top *top)
 {
 	json_t *now = json_array_get(top->now.nodes, 0), *before = json_array_get(top->before.nodes, 0);
@@ -224,7 +225,7 @@ static json_t *one_json(const struct top *top)
 			 "tables", json_object_get(before, "tables"));
 }
 
-/* Two looks, a second apart. */
+/* Queries twice, a second apart. */
 static int once(struct top *top, const struct invocation *invocation, struct star_error *err)
 {
 	int rc = top_take_look(top, err);
@@ -246,7 +247,7 @@ static int once(struct top *top, const struct invocation *invocation, struct sta
 	return 0;
 }
 
-/* The number of what is asked for. */
+/* The number of the requested order. */
 static int find_sorting(const json_t *params, const char *member, const char *(*names)(unsigned number),
 			const char *what, unsigned *sorting, struct star_error *err)
 {

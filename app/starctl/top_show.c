@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How `starctl top` shows what it has seen: 80 columns, and as many lines as there are. */
+/* How `starctl top` shows its data: in 80 columns, and as many lines as there are. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ const char *top_reactor_sorting(unsigned number)
 
 /* ---- figures ---- */
 
-/* How fast a figure grows; 0 when it was not there, or began again. */
+/* How fast a figure grows; 0 if it did not exist before, or has restarted. */
 static double rate(const struct top *top, const json_t *before, const json_t *now, const char *name)
 {
 	const double passed = top->now.at_s - top->before.at_s, more = top_number(now, name) - top_number(before, name);
@@ -69,7 +69,7 @@ json_t *top_line(const json_t *lines, const char *const *members, const json_t *
 	return NULL;
 }
 
-/* Numbers in few columns. */
+/* Formats numbers in few columns. */
 static const char *brief(double value, char text[static 24])
 {
 	static const char units[] = " kMGT";
@@ -93,7 +93,7 @@ static const char *duration(double us, char text[static 24])
 	return text;
 }
 
-/* A text of somebody's in a column. */
+/* Prints a text from outside in a column. */
 static void put_name(const char *name, int width, FILE *out)
 {
 	int n = 0;
@@ -130,8 +130,8 @@ static int by_value(const void *a, const void *b)
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* Those with the largest sums of members, or of their rates, first. same_by: which members tell a line of before;
- * inside: the object that has its figures, or NULL: the line itself. */
+/* Sorts by the sums of members, or of their rates, the largest first. same_by: the members that identify an earlier
+ * line; inside: the object with its figures, or NULL: the line itself. */
 static struct ranking rank(const struct top *top, const json_t *now, const json_t *before, const char *const *same_by,
 			   const char *inside, const char *const *members, bool rates)
 {
@@ -293,7 +293,8 @@ static void rank_all(const struct top *top, struct ranking rankings[static SECTI
 	rankings[CONNECTIONS] = rank(top, top->now.connections, top->before.connections, peer, NULL, bytes, true);
 }
 
-/* How many lines each section has behind its head: all of them share a screen, and none takes what it does not need. */
+/* The number of lines of each section below its title: all of them share the screen, and none takes more than it
+ * needs. */
 static void share_lines(const struct ranking *rankings, unsigned lines, size_t shown[static SECTIONS])
 {
 	size_t wanted[SECTIONS] = { rankings[REACTORS].n, rankings[REQUESTS].n,
@@ -304,7 +305,7 @@ static void share_lines(const struct ranking *rankings, unsigned lines, size_t s
 		if (wanted[s] > rankings[s].n)
 			wanted[s] = rankings[s].n;
 		shown[s] = lines ? 0 : wanted[s];
-		taken += wanted[s] ? 2 : 0; /* its head, and a blank one */
+		taken += wanted[s] ? 2 : 0; /* its title, and a blank line */
 	}
 	for (bool more = lines != 0; more;) {
 		more = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of commands, and what is made of it. */
+/* The table of commands, and the output that is made from it. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -337,11 +337,11 @@ const struct command starctl_commands[] = {
 	  "The node that is asked serves from then on. The other one is told to stop first, and sends what it still "
 	  "has; if it\n"
 	  "cannot be reached, the node waits for its lease to end. Make sure then that the other one is dead: "
-	  "otherwise it may go\n"
-	  "on alone for clients that reach it (standby.alone_s). If both nodes of a pair have restarted, this says "
-	  "which one\n"
-	  "serves. A node that was told to stop holds what it had until the other one serves: where that one has\n"
-	  "died, this has it serve again. Uses the node's Unix socket, or an admin's key.",
+	  "otherwise it may\n"
+	  "continue alone for clients that reach it (standby.alone_s). If both nodes of a pair have restarted, this "
+	  "decides which\n"
+	  "one serves. A node that was told to stop keeps its data until the other one serves: if that one has\n"
+	  "died, promote this one again. Uses the node's Unix socket, or an admin's key.",
 	  run_promote },
 	{ "rolling-restart", "[OPTION...]", 0, 0, COMMAND_ROLLING,
 	  "restart all nodes, one after the other, while the cluster serves",
@@ -385,19 +385,26 @@ static void print_options(FILE *out)
 	fprintf(out, "\nOptions:\n");
 	for (unsigned i = 0; i < OPTIONS; i++)
 		fprintf(out, "  %-24s %s\n", options[i].text, options[i].summary);
-	/* No word to be completed. */
+	/* A line without a word to be completed. */
 	fprintf(out, "  %-24s %s\n", "--", "end of the options; not needed before negative keys");
 }
+
+/* A longer command has its summary on the next line. */
+enum { COMMAND_COLUMNS = 35 };
 
 void print_usage(FILE *out)
 {
 	fprintf(out, "starctl administers a StarServer node.\n\n"
-		     "Usage: starctl [--socket PATH | --address HOST:PORT] [--json] COMMAND\n\nCommands:\n");
+		     "Usage: starctl [--socket PATH | --address HOST:PORT] [--key FILE] [--json] COMMAND\n\n"
+		     "Commands:\n");
 	for (const struct command *c = starctl_commands; c->name; c++) {
 		char text[64];
 
 		snprintf(text, sizeof(text), "%s %s", c->name, c->arguments);
-		fprintf(out, "  %-35s %s\n", text, c->summary);
+		if (strlen(text) < COMMAND_COLUMNS)
+			fprintf(out, "  %-*s %s\n", COMMAND_COLUMNS, text, c->summary);
+		else
+			fprintf(out, "  %s\n  %-*s %s\n", text, COMMAND_COLUMNS, "", c->summary);
 	}
 	print_options(out);
 	fprintf(out, "\nExit status: 0 done; 1 the node cannot be reached or answered with an error; 2 wrong usage or "
@@ -412,7 +419,7 @@ void print_command_help(const struct command *command, FILE *out)
 	print_options(out);
 }
 
-/* The number of a command's words that argv begins with, or 0 when they are others. */
+/* The number of a command's words with which argv begins; 0: other words. */
 static int match(const struct command *command, int argc, char **argv)
 {
 	const char *space = strchr(command->name, ' ');
@@ -425,7 +432,7 @@ static int match(const struct command *command, int argc, char **argv)
 	return argc > 1 && strcmp(argv[1], space + 1) == 0 ? 2 : 0;
 }
 
-/* Edits that a typing mistake may take: a third of the letters. With more it is another word. */
+/* Maximum edits for a typing mistake: a third of the letters. With more it is another word. */
 static unsigned mistakes_max(const char *typed)
 {
 	const size_t length = strlen(typed);
@@ -434,9 +441,8 @@ static unsigned mistakes_max(const char *typed)
 }
 
 /*
- * Writes the command that was probably meant by the words given, or its first word when no second one was given;
- * nothing if none is similar. Commands are compared by their first word, too: what follows may be an argument, or be
- * missing.
+ * Writes the command that was probably meant, or its first word if no second one was given; nothing if none is similar.
+ * Commands are also compared by their first word only: the rest may be an argument, or missing.
  */
 static void guess_command(const char *word, const char *given, char *meant, size_t bytes)
 {
@@ -499,7 +505,7 @@ static bool printed_before(const struct command *command, size_t bytes)
 	return false;
 }
 
-/* The words that may follow those given: the next word of each command that begins with them, then the options. */
+/* The words that may follow: the next word of each command that begins with the given ones, then the options. */
 static void print_words(const struct invocation *invocation)
 {
 	const struct command *command;
@@ -550,7 +556,7 @@ static void print_words(const struct invocation *invocation)
 		fprintf(invocation->out, "%.*s\n", (int)strcspn(options[i].text, " "), options[i].text);
 }
 
-/* For the first word of several commands, as in `help checkpoint`, lists them. */
+/* For the first word of several commands, as in `help checkpoint`: lists them. */
 bool print_family(int argc, char *const *argv, FILE *out)
 {
 	const size_t bytes = argc == 1 ? strlen(argv[0]) : 0;

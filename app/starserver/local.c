@@ -273,7 +273,7 @@ static void lock_ports(struct local *local)
 
 	memcpy(address.sun_path + 1, name, sizeof(name) - 1);
 	local->lock_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	/* If another process holds it for too long, the ports are tried all the same. */
+	/* If another process holds it for too long, the ports are tried anyway. */
 	for (unsigned i = 0; i < LOCK_TRIES; i++) {
 		if (local->lock_fd < 0 || bind(local->lock_fd, (const struct sockaddr *)&address, bytes) == 0)
 			return;

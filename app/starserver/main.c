@@ -227,7 +227,7 @@ static void end_at_once(int number)
 	_exit(EXIT_FAILURE);
 }
 
-/* If storage hangs under a thread that must be joined, the node must end all the same. */
+/* If storage hangs under a thread that must be joined, the node must end anyway. */
 static void signal_end_in(unsigned seconds)
 {
 	signal(SIGALRM, end_at_once);

@@ -23,7 +23,7 @@ static void row_set_fini(struct row_set *r)
 static void row_set_clear(struct row_set *r, uint32_t vocabulary_size)
 {
 	r->count = 0;
-	if (++r->batch == 0) { /* the stamps of 2^32 batches ago would look fresh */
+	if (++r->batch == 0) { /* after 2^32 batches old stamps would seem current */
 		memset(r->seen, 0, vocabulary_size * sizeof(*r->seen));
 		r->batch = 1;
 	}
@@ -70,8 +70,8 @@ void batch_fini(struct batch *b)
 	memset(b, 0, sizeof(*b));
 }
 
-/* A negative that is the centre or one of its contexts would pull a true pair apart: it is left out, as word2vec.c
- * does. */
+/* A negative that is the center or one of its contexts would counteract a true pair: it is omitted, as in
+ * word2vec.c. */
 static bool is_positive(uint32_t word, uint32_t center, const uint32_t *contexts, uint32_t count)
 {
 	bool found = word == center;

@@ -13,7 +13,7 @@ static int corpus_no_memory(struct star_error *err)
 	return star_error_set(err, -ENOMEM, "not enough memory for the text");
 }
 
-/* Appends a word to the sentence that is being read: the one behind starts[count]. */
+/* Appends a word to the current sentence, the one after starts[count]. */
 static int sentences_add(struct sentences *s, uint64_t length, uint32_t word, struct star_error *err)
 {
 	const uint64_t at = s->starts[s->count] + length;
@@ -31,7 +31,7 @@ static int sentences_add(struct sentences *s, uint64_t length, uint32_t word, st
 	return 0;
 }
 
-/* Ends the sentence that is being read, and begins the next one. */
+/* Ends the current sentence, and begins the next one. */
 static int sentences_end(struct sentences *s, uint64_t length, struct star_error *err)
 {
 	if (s->count + 2 > s->starts_room) {
@@ -85,7 +85,7 @@ static int read_line(struct corpus *c, const char *line, size_t length, struct s
 	return words > 0 ? sentences_end(s, words, err) : 0;
 }
 
-/* A stream of a file that may be packed; a stream keeps of an error no more than that there was one. */
+/* A stream of a file that may be compressed; a stream only remembers that there was an error. */
 struct text_file {
 	struct source source;
 	struct star_error err;
@@ -99,7 +99,7 @@ static ssize_t read_source(void *cookie, char *to, size_t bytes)
 	return n < 0 ? -1 : (ssize_t)n;
 }
 
-/* A line may be as long as the text is. */
+/* A line may be as long as the whole text. */
 static int read_file(struct corpus *c, const char *path, struct star_error *err)
 {
 	struct text_file text = { 0 };
@@ -125,7 +125,7 @@ static int read_file(struct corpus *c, const char *path, struct star_error *err)
 	return rc;
 }
 
-/* Puts the final ids in place, and closes the gaps that rare words leave. */
+/* Replaces ids by the final ones, and closes the gaps that rare words leave. */
 static void rename_words(struct sentences *s, const uint32_t *renamed)
 {
 	uint64_t kept = 0, at = 0;
@@ -162,7 +162,7 @@ int corpus_load(struct corpus *c, const char *const *paths, uint32_t paths_count
 		rename_words(&c->held_out, renamed);
 		if (c->vocabulary.size < 2)
 			rc = star_error_set(err, -EINVAL,
-					    "the text has fewer than two words that occur %llu times or more: "
+					    "the text has fewer than two words with at least %llu occurrences: "
 					    "give more text with --text",
 					    (unsigned long long)min_count);
 	}

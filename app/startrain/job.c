@@ -49,8 +49,9 @@ static void child_main(struct job *job, job_task *task, uint32_t index, pid_t pa
 	int rc;
 
 	/*
-	 * A group of its own: Ctrl-C reaches the parent alone, which then ends its children and says so once. Should
-	 * the parent die without doing so, the kernel does; unless it died before prctl, which getppid shows.
+	 * A process group of its own, so that Ctrl-C only reaches the parent, which ends its children and prints one
+	 * message. If the parent dies without doing so, the kernel ends them; if it has died before prctl, getppid
+	 * shows that.
 	 */
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -67,7 +68,7 @@ static int start_tasks(struct job *job, job_task *task, uint32_t count, struct s
 {
 	const pid_t parent = getpid();
 
-	fflush(stdout); /* else each child would write what is left in the buffer */
+	fflush(stdout); /* otherwise each child would write what is left in the buffer */
 	for (uint32_t i = 0; i < count; i++) {
 		job->pids[i] = fork();
 		if (job->pids[i] < 0) {
@@ -96,7 +97,7 @@ static int describe_end(const struct job *job, const char *name, uint32_t index,
 	return star_error_set(err, -ECHILD, "%s: %s", who, text);
 }
 
-/* Takes note of processes that have ended; the first failure is returned. */
+/* Collects processes that have ended; returns the first failure. */
 static int reap(struct job *job, const char *name, uint32_t count, struct star_error *err)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -114,7 +115,7 @@ static int reap(struct job *job, const char *name, uint32_t count, struct star_e
 	return 0;
 }
 
-/* A child has nothing to put in order, and one that is stopped hears nothing but SIGKILL. */
+/* Children need no cleanup, and a stopped one only reacts to SIGKILL. */
 static void end_all(struct job *job, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -154,5 +155,5 @@ int job_exit_status(int rc, int failed, const struct star_error *err)
 	if (rc == 0)
 		return 0;
 	fprintf(stderr, "startrain: %s\n", err->text);
-	return rc == -EINTR ? 128 + err->code : failed; /* as a shell has it for a process that a signal ended */
+	return rc == -EINTR ? 128 + err->code : failed; /* as shells report a process that was ended by a signal */
 }

@@ -12,18 +12,18 @@
 
 static void print_help(void)
 {
-	puts("startrain key [--format FORMAT | --schema FILE] COLUMN TEXT... prints the keys of the rows that stand "
-	     "for these texts in "
-	     "a column\n"
-	     "of examples, one a line. COLUMN counts from 0 in the file's order; with --format census or histories it "
+	puts("startrain key [--format FORMAT | --schema FILE] COLUMN TEXT... prints the keys of the rows for "
+	     "these texts in a column\n"
+	     "of examples, one per line. COLUMN counts from 0 in the file's order; with --format census or histories "
+	     "it "
 	     "may be a\n"
 	     "name, as workclass. `starctl rows get TABLE KEY` shows the row.\n\n"
-	     "  --format FORMAT  criteo, census or histories: only columns that it has keys of [any column]\n"
-	     "  --schema FILE    of one's own files: COLUMN counts the schema's columns, or is one's name\n"
+	     "  --format FORMAT  criteo, census or histories: only columns with keys [any column]\n"
+	     "  --schema FILE    for your own files: COLUMN counts the schema's columns, or is a column's name\n"
 	     "  --help           this text");
 }
 
-/* 0, 1 when --help was answered, or -EINVAL. */
+/* 0; 1 if --help was printed; or -EINVAL. */
 static int parse_key_options(int argc, char **argv, enum input_format *format, const char **schema,
 			     struct star_error *err)
 {

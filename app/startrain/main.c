@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* startrain: the reference worker. Trains word vectors on a StarServer cluster; docs/man/startrain.1 says how. */
+/* startrain: the reference worker. Trains word vectors on a StarServer cluster; see docs/man/startrain.1. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void unload(struct job *job)
 	job_release(job);
 }
 
-/* Sentences of this machine's workers, in all epochs. */
+/* Sentences that this machine's workers have to process, in all epochs. */
 static uint64_t count_sentences(const struct job *job)
 {
 	const struct options *o = &job->options;
@@ -62,7 +62,7 @@ static int train_job(struct job *job, FILE *report, struct summary *summary, str
 	return rc;
 }
 
-/* The files are opened first: a name that cannot be written is better known before the training than after it. */
+/* Files are opened first, so that a name that cannot be written is reported before the training. */
 static int open_output(const char *path, FILE **file, struct star_error *err)
 {
 	*file = path != NULL ? fopen(path, "we") : NULL;
@@ -116,7 +116,7 @@ static int words_main(int argc, char **argv)
 	return job_exit_status(rc, status, &err);
 }
 
-/* What comes first and is no option is to be a model. */
+/* The first argument, if it is not an option, must be a model. */
 static int no_such_model(const char *name)
 {
 	const char *nearest = nearest_name(name, zoo_models, sizeof(zoo_models[0]));

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Lanes summed side by side in a fixed order: the compiler may use vectors and still give the same bits. */
+/* Lanes are summed in a fixed order, so that the compiler may use vectors without changing the bits. */
 enum { LANES = 8 };
 
 static float dot(const float *restrict a, const float *restrict b, uint32_t n)
@@ -45,7 +45,7 @@ struct pass {
 	float *in_gradient, *out_gradient;
 };
 
-/* One centre and one row of words-out, which stands for `pairs` pairs: 1 for a context, all of them for a negative. */
+/* A center and a row of words-out, which stands for `pairs` pairs: 1 for a context, all of them for a negative. */
 static double term(const struct pass *p, uint32_t center, uint32_t target, bool positive, uint32_t pairs)
 {
 	const float *v = p->in + (size_t)center * p->dim, *u = p->out + (size_t)target * p->dim;

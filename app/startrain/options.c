@@ -10,7 +10,7 @@
 #include "app/startrain/transport.h"
 #include "tensor/dtype.h"
 
-#define MODELS "logistic, dnn, wide-deep, deepfm, dlrm, mmoe, dssm, din, dien, language, skip-gram" /* zoo_models' */
+#define MODELS "logistic, dnn, wide-deep, deepfm, dlrm, mmoe, dssm, din, dien, language, skip-gram" /* zoo_models */
 
 static const char help[] =
 	"Usage: startrain --ps tcp:HOST:PORT,... [options] [--text FILE...]\n"
@@ -104,7 +104,7 @@ static int add_text(struct options *o, const char *path, struct star_error *err)
 	return 0;
 }
 
-/* Of an option in --table that is one of startrain's own. */
+/* Refuses an option in --table that startrain sets itself. */
 static int check_table_options(const char *text, struct star_error *err)
 {
 	static const struct {

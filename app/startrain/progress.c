@@ -21,11 +21,11 @@ struct progress {
 	struct summary *summary; /* or NULL */
 	bool no_summaries;	 /* the last ones could not be written */
 	bool terminal;
-	uint64_t sentences;		 /* to be done */
+	uint64_t sentences;		 /* total number */
 	struct mark begin, line, sample; /* at the start, the last line, the last sample of the report */
 };
 
-/* What happened between two marks, a second. */
+/* Rates per second between two marks. */
 struct rates {
 	double examples, pulled, pushed, loss;
 };
@@ -93,7 +93,7 @@ void progress_bar(double share, unsigned width, char *text)
 	*text = 0;
 }
 
-/* How much is done, how long the rest will take, and the rates; rows only where the job counts them. */
+/* The share that is done, the remaining time, and the rates; rows only if the job counts them. */
 static int describe_progress(const struct progress *p, const struct mark *now, char *text, size_t bytes)
 {
 	const struct rates r = rates_between(&p->line, now);
@@ -123,14 +123,14 @@ static void show_line(struct progress *p, const struct mark *now)
 		fprintf(stderr, "%s\n", text);
 		return;
 	}
-	/* A line that wraps could not be drawn over: it is cut at the window's edge. */
+	/* A line that wraps could not be redrawn: it is truncated at the window's edge. */
 	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 && width >= window.ws_col &&
 	    window.ws_col < sizeof(text))
 		text[window.ws_col - 1] = 0;
 	fprintf(stderr, "\r%s\033[K", text);
 }
 
-/* Training goes on when they cannot be written; people are told once, and the next ones are tried. */
+/* If summaries cannot be written, training continues: the error is reported once, and the next ones are tried. */
 static void write_summary(struct progress *p, const struct mark *now, const struct rates *r)
 {
 	const struct summary_scalar scalars[] = {
@@ -165,7 +165,7 @@ static void write_sample(struct progress *p, const struct mark *now)
 	fflush(p->report);
 }
 
-/* Without an example in between there is no loss to show. */
+/* Without an example since the last mark there is no loss to show. */
 static bool is_due(const struct mark *last, const struct mark *now, unsigned seconds)
 {
 	return now->at_ns - last->at_ns >= seconds * UINT64_C(1000000000) &&

@@ -12,8 +12,8 @@ enum {
 	HELD_OUT_SEED = 20, /* its own, so that runs with different seeds can be compared */
 	HELD_OUT_PAIRS = 1 << 16,
 	HELD_OUT_BATCH = 2048,
-	READ_KEYS = 1024,	  /* rows a call: far below the protocol's limits */
-	NEIGHBOUR_MIN_COUNT = 20, /* rarer words have seen too few pairs to say anything */
+	READ_KEYS = 1024,	  /* rows per call: far below the protocol's limits */
+	NEIGHBOUR_MIN_COUNT = 20, /* rarer words are in too few pairs to be meaningful */
 };
 
 static const char *const shown_words[] = { "king", "mother",  "france", "city", "river",    "ocean",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The phases before and after training: make the tables and measure; measure again, write and print the result. */
+/* The phases before and after training: create the tables and measure; measure again, write and print the result. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

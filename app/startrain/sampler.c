@@ -11,7 +11,7 @@ static int sampler_no_memory(struct star_error *err)
 	return star_error_set(err, -ENOMEM, "not enough memory for the sampler");
 }
 
-/* Vose's method: each place gets the excess of one word that is more frequent than the average. weight: average 1. */
+/* Vose's method: each entry gets the excess of one word that is more frequent than the average. weight: average 1. */
 static void fill_alias(struct sampler *s, double *weight, uint32_t *stack)
 {
 	const uint32_t size = s->vocabulary->size;
@@ -138,7 +138,7 @@ void stream_take(struct stream *s, const uint32_t *words, uint64_t count)
 			s->words[s->words_count++] = words[i];
 }
 
-/* Takes up the next sentence; false when there is none left. */
+/* Begins the next sentence; false: there is none left. */
 static bool next_sentence(struct stream *s)
 {
 	const struct sentences *all = s->sentences;

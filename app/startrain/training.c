@@ -16,14 +16,14 @@ const struct training_option training_options[TRAINING_OPTIONS] = {
 	{ "epochs", "passes over the text", FIELD(epochs), TRAINING_U32, 4, 1, 1000 },
 	{ "dim", "elements of a word's vector", FIELD(dim), TRAINING_U32, 64, 1, MODEL_DIM_MAX },
 	{ "batch", "pairs of words in a batch", FIELD(batch), TRAINING_U32, 2048, 2 * WINDOW_MAX, 65536 },
-	{ "window", "words on each side of a centre, at most", FIELD(window), TRAINING_U32, 5, 1, WINDOW_MAX },
+	{ "window", "words on each side of a center, at most", FIELD(window), TRAINING_U32, 5, 1, WINDOW_MAX },
 	{ "negatives", "negative samples of a pair", FIELD(negatives), TRAINING_U32, 5, 1, NEGATIVES_MAX },
 	{ "rate", "learning rate of Adagrad", FIELD(rate), TRAINING_FLOAT, 0.15, 1e-6, 10 },
 	{ "accumulator", "first value of Adagrad's accumulators", FIELD(initial_accumulator), TRAINING_FLOAT, 1, 0,
 	  1e6 },
-	{ "subsampling", "share of the text above which a word is subsampled", FIELD(subsampling), TRAINING_DOUBLE,
-	  3e-4, 1e-9, 1 },
-	{ "min-count", "rarer words are left out", FIELD(min_count), TRAINING_U64, 5, 1, 1e9 },
+	{ "subsampling", "frequency above which a word is subsampled", FIELD(subsampling), TRAINING_DOUBLE, 3e-4, 1e-9,
+	  1 },
+	{ "min-count", "rarer words are omitted", FIELD(min_count), TRAINING_U64, 5, 1, 1e9 },
 };
 
 const char *const training_texts[TRAINING_TEXTS] = {

@@ -27,11 +27,11 @@ static int fail_alone(struct star_error *err)
 	return star_error_set(err, -EINVAL,
 			      "--ps is missing: the control addresses of the PS tasks, as in --ps "
 			      "tcp:198.18.1.1:3333%s",
-			      text && *text ? "; TF_CONFIG has no cluster. --ps local trains in this process alone"
+			      text && *text ? "; TF_CONFIG has no cluster. --ps local trains in this process only"
 					    : "; or set TF_CONFIG");
 }
 
-/* What TF_CONFIG tells. */
+/* Takes the place from TF_CONFIG. */
 static int place_worker(const struct transport_place *p, const struct cluster_spec *cluster,
 			const struct session_config *told, struct star_error *err)
 {
@@ -45,7 +45,7 @@ static int place_worker(const struct transport_place *p, const struct cluster_sp
 		*p->workers = told->workers;
 	if (p->evaluator)
 		*p->evaluator = told->evaluator;
-	if (cluster->job == CLUSTER_UNTOLD) /* all of them run here, but with --worker */
+	if (cluster->job == CLUSTER_UNTOLD) /* all of them run here, unless --worker is given */
 		return 0;
 	if (*p->together && *p->worker != told->task_index)
 		return star_error_set(err, -EINVAL, "--worker %u: TF_CONFIG says that this is worker %u", *p->worker,
@@ -79,20 +79,20 @@ int transport_parse(const char *text, bool *dpdk, struct star_error *err)
 	*dpdk = strcmp(text, "dpdk") == 0;
 	return *dpdk || strcmp(text, "tcp") == 0
 		       ? 0
-		       : star_error_set(err, -EINVAL, "--transport %s: it is tcp or dpdk", text);
+		       : star_error_set(err, -EINVAL, "--transport %s: it must be tcp or dpdk", text);
 }
 
 int transport_place_workers(uint32_t workers, uint32_t worker, uint32_t *together, struct star_error *err)
 {
 	if (worker >= workers)
-		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", worker, workers,
-				      workers - 1);
+		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it must be 0 to %u", worker,
+				      workers, workers - 1);
 	if (!*together)
 		*together = workers;
 	if (*together <= TRANSPORT_TOGETHER_MAX)
 		return 0;
 	return star_error_set(err, -EINVAL,
-			      "--workers %u: they would all run on this machine, where %d can at most; start them one "
-			      "by one on their machines, with --worker, too",
+			      "--workers %u: they would all run on this machine, where at most %d can; start them one "
+			      "by one on their machines, also with --worker",
 			      workers, TRANSPORT_TOGETHER_MAX);
 }

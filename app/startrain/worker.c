@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker: for each batch of its share of the text, pull the rows, compute, push the gradients. While a push is on its
- * way the next batch is sampled and pulled: channels are first in, first out, so that this pull sees the push, and one
- * worker alone always computes the same.
+ * A worker: for each batch of its share of the text, it pulls the rows, computes, and pushes the gradients. While a
+ * push is in flight, the next batch is sampled and pulled: channels are first in, first out, so this pull sees the
+ * push, and a single worker always computes the same.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,14 +17,14 @@ struct worker {
 	struct figures *figures;
 	uint32_t index; /* in the job */
 	struct tables tables;
-	struct batch batches[2]; /* the one that is pushed, and the next one */
+	struct batch batches[2]; /* the one that is being pushed, and the next one */
 	struct stream stream;
 	uint32_t epoch;
-	uint64_t sentences; /* of the epochs behind */
+	uint64_t sentences; /* of the completed epochs */
 	uint64_t step;
 	float *rows[SIDES];
 	float *gradients[SIDES];
-	void *pulled[SIDES], *pushed[SIDES]; /* the same as they travel: where that is float32, the same memory */
+	void *pulled[SIDES], *pushed[SIDES]; /* the same in the type on the wire: if that is float32, the same memory */
 	struct star_request *push;
 };
 
@@ -89,7 +89,7 @@ static void worker_fini(struct worker *w)
 		batch_fini(&w->batches[i]);
 }
 
-/* Fills the batch from this epoch or the next one; a batch without pairs is the end. */
+/* Fills the batch from this epoch or the next one; a batch without pairs means the end. */
 static int next_batch(struct worker *w, struct batch *b, struct star_error *err)
 {
 	int rc;
@@ -130,7 +130,7 @@ static int wait_for_push(struct worker *w, struct star_error *err)
 	return push != NULL ? star_request_wait(push, err) : 0;
 }
 
-/* There is one writer: a load and a store do, without a locked instruction. */
+/* There is a single writer, so a load and a store suffice, without a locked instruction. */
 static void add_figure(_Atomic uint64_t *sum, uint64_t n)
 {
 	*sum = *sum + n;
@@ -148,7 +148,7 @@ static int run_batch(struct worker *w, const struct batch *b, struct star_error 
 	describe_batch(w, b, STAR_PULL, w->pulled, ops);
 	rc = star_execute(w->tables.cluster, ops, SIDES, deadline_us, err);
 	if (rc == 0)
-		rc = wait_for_push(w, err); /* it reads the gradients until it has completed */
+		rc = wait_for_push(w, err); /* it reads the gradients until it is complete */
 	if (rc != 0)
 		return rc;
 	tables_unpack(&w->tables, w->rows[WORDS_IN], w->pulled[WORDS_IN], b->in.count);

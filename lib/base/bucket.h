@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A token bucket: so many of something in a second, and at most a burst of them at once. Zeroed it is empty, and full
- * when a burst's time has passed. It has one thread.
+ * A token bucket: a rate per second, with a maximum burst. A zeroed bucket is empty, and becomes full in the time of a
+ * burst. It is used by one thread.
  */
 #ifndef BASE_BUCKET_H
 #define BASE_BUCKET_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is left out of a core: parameters, which would make it as large as they are, packets, which workers have sent,
- * and tables of connections beyond the first ones. Whole pages of a piece of memory. For the control path.
+ * Memory that is excluded from core files: parameters, which would make them as large as they are; packets, which
+ * workers have sent; and tables of connections beyond the first entries. It excludes whole pages. For the control path.
  */
 #ifndef BASE_CORES_H
 #define BASE_CORES_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-/* Of a table whose first entries are taken first, this much is kept. */
+/* Size that is kept of a table whose first entries are used first. */
 enum { BASE_CORES_KEEP = 2 << 20 };
 
 static inline void base_cores_without(void *memory, size_t bytes, size_t page)
@@ -22,7 +22,7 @@ static inline void base_cores_without(void *memory, size_t bytes, size_t page)
 		(void)madvise((void *)from, to - from, MADV_DONTDUMP);
 }
 
-/* All but the first entries of a table of ordinary memory. */
+/* Excludes everything but the first entries of a table in ordinary memory. */
 static inline void base_cores_without_rest(void *table, size_t bytes)
 {
 	if (table && bytes > BASE_CORES_KEEP)

@@ -9,9 +9,9 @@
 
 enum { SHORT_END = 256, SHORT_FIRST = 4 };
 
-/* x^(8 * 2^k) modulo the polynomial, bit-reflected: what base_crc32_combine shifts by for bit k of a length. */
+/* x^(8 * 2^k) modulo the polynomial, bit-reflected: the factor for bit k of a length in base_crc32_combine. */
 static uint32_t shift_power[64];
-/* What a byte at distance k from the end of four contributes, times x^32: takes 64 bits down to 32. */
+/* The contribution of a byte at distance k from the end of four, times x^32: reduces 64 bits to 32. */
 static uint32_t fold[4][256];
 static bool has_clmul, has_avx; /* has_avx: and carry-less multiplication */
 IMB_MGR *base_ipsec_mb;
@@ -29,7 +29,7 @@ static uint32_t multiply(uint32_t a, uint32_t b)
 	return product;
 }
 
-/* The same by one carry-less multiplication, whose upper half is the remainder's part below x^32. */
+/* The same with one carry-less multiplication, whose upper half is the part of the remainder below x^32. */
 __attribute__((target("pclmul"))) static uint32_t multiply_fast(uint32_t a, uint32_t b)
 {
 	const __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)a), _mm_cvtsi32_si128((int)b), 0);
@@ -40,7 +40,7 @@ __attribute__((target("pclmul"))) static uint32_t multiply_fast(uint32_t a, uint
 	       fold[0][low >> 24];
 }
 
-/* A constructor, because a CRC has no place to fail: after it, everything here is constant. */
+/* A constructor, because computing a CRC cannot fail: afterwards everything here is constant. */
 __attribute__((constructor)) static void crc32_setup(void)
 {
 	base_ipsec_mb = alloc_mb_mgr(0);
@@ -59,13 +59,13 @@ __attribute__((constructor)) static void crc32_setup(void)
 	has_avx = has_clmul && __builtin_cpu_supports("avx");
 }
 
-/* The remainder of 128 bits, shifted by as many as the constants say, stands behind them: folded onto the next ones. */
+/* Folds 128 bits onto the next ones: they are multiplied by the constants, and added. */
 __attribute__((target("pclmul,avx"))) static inline __m128i fold_onto(__m128i x, __m128i by, __m128i next)
 {
 	return _mm_xor_si128(next, _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11)));
 }
 
-/* Of what is left in 128 bits, by Barrett's reduction. */
+/* Reduces the last 128 bits, by Barrett's method. */
 __attribute__((target("pclmul,avx"))) static inline uint32_t reduce(__m128i x, __m128i by_128)
 {
 	const __m128i by_64 = _mm_cvtsi64_si128(0x163cd6124), barrett = _mm_set_epi64x(0x1f7011641, 0x1db710641);
@@ -79,10 +79,10 @@ __attribute__((target("pclmul,avx"))) static inline uint32_t reduce(__m128i x, _
 }
 
 /*
- * From 16 bytes on: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel,
- * 2009), with the constants that it gives for this polynomial. Zeros before the data change nothing, so it begins with
- * as many bytes as leave whole blocks of 16 behind them: there is no rest at the end. A request of 120 bytes takes some
- * 80 instructions.
+ * For 16 bytes and more: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction"
+ * (Intel, 2009), with its constants for this polynomial. Leading zeros change nothing, so it begins with an incomplete
+ * block, after which whole blocks of 16 bytes follow: there is no remainder at the end. A request of 120 bytes takes
+ * some 80 instructions.
  */
 __attribute__((target("pclmul,avx"))) static uint32_t crc32_short(const uint8_t *at, size_t bytes)
 {
@@ -91,7 +91,7 @@ __attribute__((target("pclmul,avx"))) static uint32_t crc32_short(const uint8_t 
 					    6,	       7,   8,	 9,   10,  11,	12,  13,  14,  15 };
 	const __m128i by_512 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
 	const __m128i by_128 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
-	const size_t first = ((bytes - 1) & 15) + 1; /* at least SHORT_FIRST: what the sum begins with lies in them */
+	const size_t first = ((bytes - 1) & 15) + 1; /* at least SHORT_FIRST: they contain the initial value */
 	const __m128i up = _mm_loadu_si128((const __m128i *)(places + first));
 	const __m128i *p = (const __m128i *)(at + first), *end = (const __m128i *)(at + bytes);
 	__m128i x = _mm_xor_si128(_mm_loadu_si128((const __m128i *)at), _mm_cvtsi32_si128(-1));

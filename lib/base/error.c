@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-/* It is printed on terminals, and may have words of a file or of a peer in it. A tab does no harm. */
+/* The text is printed on terminals, and may contain words of a file or a peer. A tab is harmless. */
 static void without_controls(char *text)
 {
 	for (; *text; text++)

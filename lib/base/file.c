@@ -11,7 +11,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* /dev/null, which people give where a file has to be named and need not say anything. */
+/* /dev/null, which people use where a file must be named but nothing is needed. */
 static bool is_null(const struct stat *file)
 {
 	return S_ISCHR(file->st_mode) && file->st_rdev == makedev(1, 3);
@@ -24,7 +24,7 @@ int base_open_file(int folder, const char *path, int flags)
 	int rc = 0;
 
 	if (fd < 0)
-		return errno == ENXIO ? -EMEDIUMTYPE : -errno; /* a socket, or a device that nobody serves */
+		return errno == ENXIO ? -EMEDIUMTYPE : -errno; /* a socket, or a device without a driver */
 	if (fstat(fd, &file) < 0)
 		rc = -errno;
 	else if (S_ISDIR(file.st_mode))
@@ -50,7 +50,7 @@ static int write_some(int fd, const uint8_t *from, size_t bytes, size_t *done)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		/* A device that takes nothing and says nothing would be asked for ever. */
+		/* A device that accepts nothing without an error would cause an endless loop. */
 		if (n <= 0)
 			return n < 0 ? -errno : -EIO;
 		*done += (size_t)n;

@@ -24,7 +24,7 @@ static enum log_level log_threshold = LOG_INFO;
 static enum log_format log_format;
 static bool log_to_journal;
 
-/* Where lines go, and how many found no room there since the last that did. */
+/* The descriptor for lines, and the number of lines lost since the last one that was written. */
 static pthread_mutex_t writer_lock = PTHREAD_MUTEX_INITIALIZER;
 static int writer = STDERR_FILENO;
 static bool writer_is_socket, writer_blocks;
@@ -32,20 +32,20 @@ static uint64_t lines_lost;
 
 static const char *const names[LOG_LEVELS] = { "debug", "info", "warning", "error" };
 
-/* The messages that came lately: an event that a peer can cause again and again shall not fill a disk. */
+/* The recent messages: an event that a peer can cause repeatedly must not fill a disk. */
 static pthread_mutex_t kinds_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kind {
-	const char *format; /* whose lines these are; NULL: free */
+	const char *format; /* the message of these lines; NULL: unused */
 	enum log_level level;
 	uint64_t begun_us; /* of its window */
-	uint64_t lines;	   /* in it; those beyond LOG_LINES_MAX were held back */
+	uint64_t lines;	   /* lines in the window; those beyond LOG_LINES_MAX were suppressed */
 	char last[SAMPLE_MAX];
 } kinds[KINDS_MAX];
 
-/* The last events; a node that has much to say forgets the oldest. */
+/* The last events; the oldest ones are overwritten. */
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct log_event kept[LOG_KEPT];
-static uint64_t kept_count; /* ever */
+static uint64_t kept_count; /* number of events so far */
 
 static void keep(enum log_level level, const char *text)
 {
@@ -68,7 +68,7 @@ unsigned log_events(uint64_t since_ms, enum log_level level, struct log_event *t
 
 	pthread_mutex_lock(&kept_lock);
 	first = kept_count > LOG_KEPT ? kept_count - LOG_KEPT : 0;
-	/* From the newest on, and then the other way round. */
+	/* From the newest on; then the order is reversed. */
 	for (uint64_t i = kept_count; i > first && n < max; i--)
 		if (kept[(i - 1) % LOG_KEPT].ms >= since_ms && kept[(i - 1) % LOG_KEPT].level >= level)
 			to[n++] = kept[(i - 1) % LOG_KEPT];
@@ -82,7 +82,7 @@ unsigned log_events(uint64_t since_ms, enum log_level level, struct log_event *t
 	return n;
 }
 
-/* A pipe or terminal is opened once more, so that others who have it do not find themselves not waiting. */
+/* A pipe or terminal is opened again, because O_NONBLOCK would otherwise affect other processes that use it. */
 static void open_writer(const struct stat *stat)
 {
 	const bool may_block = S_ISFIFO(stat->st_mode) || isatty(STDERR_FILENO);
@@ -93,7 +93,7 @@ static void open_writer(const struct stat *stat)
 		close(writer);
 	writer = fd >= 0 ? fd : STDERR_FILENO;
 	writer_is_socket = S_ISSOCK(stat->st_mode);
-	writer_blocks = may_block && fd < 0; /* another user's, say */
+	writer_blocks = may_block && fd < 0; /* it may belong to another user */
 	pthread_mutex_unlock(&writer_lock);
 }
 
@@ -136,7 +136,8 @@ bool log_level_from(const char *name, enum log_level *level)
 	return false;
 }
 
-/* Under writer_lock. False: there is no room now. Whatever else fails: there is nowhere to say so. */
+/* Called with writer_lock held. False: there is no room now. Other errors are ignored, because there is no place to
+ * report them. */
 static bool put_lines(const char *line, size_t bytes)
 {
 	struct pollfd room = { .fd = writer, .events = POLLOUT };
@@ -180,9 +181,9 @@ static size_t make_line(char line[LINE_BYTES], enum log_level level, const char 
 	return used;
 }
 
-/* In one line, whatever a peer's or a file's text has in it: nothing of it looks like a line of its own. Whoever is to
- * read may stand still (a terminal after Ctrl-S, a pipe, a journal that is restarted): he is waited for once, and a
- * moment, since the node has other things to do. What is lost is said together with the next line that finds room. */
+/* In one line, whatever a peer's or a file's text contains: no part of it can look like a separate line. The reader may
+ * have stopped (a terminal after Ctrl-S, a pipe, a journal that restarts): it is waited for once, for a moment, because
+ * the node has other work. Lost lines are reported with the next line that is written. */
 static void write_line(enum log_level level, const char *text)
 {
 	char lines[2 * LINE_BYTES], missing[SAMPLE_MAX];
@@ -193,7 +194,8 @@ static void write_line(enum log_level level, const char *text)
 	pthread_mutex_lock(&writer_lock);
 	if (lines_lost) {
 		snprintf(missing, sizeof(missing),
-			 "%" PRIu64 " lines are missing here, as nobody read standard error; starctl events has the "
+			 "%" PRIu64
+			 " lines are missing here, because standard error was not read; starctl events has the "
 			 "last ones",
 			 lines_lost);
 		bytes = make_line(lines, LOG_WARN, missing);
@@ -213,7 +215,7 @@ static void tell_held(struct kind *kind)
 	char text[SAMPLE_MAX + 128];
 
 	if (kind->lines > LOG_LINES_MAX && kind->level >= log_get_level()) {
-		snprintf(text, sizeof(text), "%" PRIu64 " more of these were held back within %u s: %s",
+		snprintf(text, sizeof(text), "%" PRIu64 " more of these were suppressed within %u s: %s",
 			 kind->lines - LOG_LINES_MAX, LOG_WINDOW_US / 1000000, kind->last);
 		write_line(kind->level, text);
 	}
@@ -234,8 +236,8 @@ void log_tell_held(uint64_t now_us)
 	pthread_mutex_unlock(&kinds_lock);
 }
 
-/* Its own, or a free one, or one whose window is over; NULL: all have lines these days, and this one is not limited.
- * Under the lock. */
+/* The message's own entry, or a free one, or one whose window is over; NULL: all entries are in use, and this message
+ * is not limited. Called with the lock held. */
 static struct kind *find_kind(const char *format, uint64_t now_us)
 {
 	struct kind *room = NULL;

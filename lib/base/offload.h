@@ -12,12 +12,12 @@
 	X(1, TX_TCP_CHECKSUM, "tx-tcp-checksum", "fills in TCP's checksum") \
 	X(2, TX_UDP_CHECKSUM, "tx-udp-checksum", "fills in UDP's checksum") \
 	X(3, TX_SEGMENTS, "tx-scatter-gather", "takes a frame as a chain of mbufs, some of them by reference") \
-	X(4, TX_TSO, "tx-tcp-segmentation", "cuts a chain of TCP payloads into segments; has the three for TCP, too") \
-	X(5, TX_VLAN, "tx-vlan-insert", "puts the tag of mbuf->vlan_tci in") \
-	X(6, RX_CHECKSUM, "rx-checksum", "says in the mbuf what it found of a frame's checksums, where it looked") \
-	X(7, RX_VLAN, "rx-vlan-strip", "takes the tag off, and says so in the mbuf") \
+	X(4, TX_TSO, "tx-tcp-segmentation", "cuts a chain of TCP payloads into segments; includes the three for TCP") \
+	X(5, TX_VLAN, "tx-vlan-insert", "inserts the tag of mbuf->vlan_tci") \
+	X(6, RX_CHECKSUM, "rx-checksum", "reports the result in the mbuf if it has checked a frame's checksums") \
+	X(7, RX_VLAN, "rx-vlan-strip", "removes the tag, and reports that in the mbuf") \
 	X(8, MEMORY, "shared-memory", \
-	  "its medium is memory: no bits are lost there, and no queue is but the receiver's own")
+	  "its medium is memory: no bits are corrupted, and the only queue is the receiver's")
 
 enum offload {
 #define X(bit, NAME, name, text) OFFLOAD_##NAME = 1 << (bit),

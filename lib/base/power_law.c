@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The integral of the density x^-s from 1, and its inverse, which gives candidates. */
+/* The integral of the density x^-s from 1, and its inverse, which yields candidates. */
 static double integral(double x, double s)
 {
 	return (pow(x, 1 - s) - 1) / (1 - s);
@@ -27,7 +27,7 @@ void power_law_init(struct power_law *law, double s, uint32_t n)
 
 uint32_t power_law_draw(const struct power_law *law, struct prng *prng)
 {
-	/* Most candidates are taken: the loop's mean is below 1.1 turns (the paper, section 3). */
+	/* Most candidates are accepted: on average there are fewer than 1.1 iterations (the paper, section 3). */
 	for (;;) {
 		const double u = law->high + prng_unit(prng) * (law->low - law->high);
 		const double x = integral_inverse(u, law->s), k = fmin(fmax(floor(x + 0.5), 1), law->n);

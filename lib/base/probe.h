@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Probes for tracers (USDT: bpftrace, perf, SystemTap), of the provider "starserver". Each has a semaphore, which the
- * kernel raises while somebody listens: until then a probe is a load and a branch that is not taken, and its arguments
- * are not computed. They are there where <sys/sdt.h> was when the program was built (systemtap-sdt-dev). Any thread.
+ * kernel increments while a tracer is attached: without one a probe is a load and a branch that is not taken, and its
+ * arguments are not computed. They exist if <sys/sdt.h> (systemtap-sdt-dev) was available when the program was built.
+ * Any thread.
  */
 #ifndef BASE_PROBE_H
 #define BASE_PROBE_H
 
-/* X(name, its arguments). Scripts rely on both: an argument that is new goes to the end. */
+/* X(name, its arguments). Scripts depend on both: new arguments are added at the end. */
 #define PROBES(X) \
 	X(request_begin, "request, session, sequence, bytes of its payload: before its first slice") \
 	X(request_end, \
@@ -28,7 +29,7 @@
 PROBES(X)
 #undef X
 
-/* Whether somebody listens. */
+/* Whether a tracer is attached. */
 #define PROBE_ON(name) __builtin_expect(__atomic_load_n(&starserver_##name##_semaphore, __ATOMIC_RELAXED) != 0, 0)
 #define PROBE(name, ...) \
 	do { \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The signals that a thread of ours leaves to the program's other threads: all, but for those that tell of a fault of
- * the thread itself. Were they blocked, the kernel would end the process without whoever handles crashes in it.
+ * The signals that our threads leave to the program's other threads: all except those that report a fault of the thread
+ * itself. If these were blocked, the kernel would end the process without calling its crash handler.
  */
 #ifndef BASE_SIGNALS_H
 #define BASE_SIGNALS_H

@@ -20,8 +20,8 @@ struct star_error {
 
 /*
  * Fills *err (which may be NULL) and returns code, so that a caller can write `return star_error_set(err, -EINVAL,
- * "...")`. A text that is too long is cut. Control characters other than tabs, which a word of somebody's file may
- * have, become question marks.
+ * "...")`. A text that is too long is truncated. Control characters other than tabs, which may come from the contents
+ * of a file, become question marks.
  */
 STAR_API int star_error_set(struct star_error *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The 32 bits of the key that begin at its bit i. */
+/* The 32 bits of the key from bit i on. */
 static uint32_t window(const struct steering *s, unsigned i)
 {
 	uint64_t bits = 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Other people's words (names of tables, files and peers), which are printed on terminals and in logs. */
+/* Texts from outside (names of tables, files and peers), which are printed on terminals and in logs. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
 #include <stdbool.h>
 
-/* A terminal may do what it says. */
+/* Terminals interpret control characters. */
 static inline bool base_is_control(char c)
 {
 	return (unsigned char)c < ' ' || c == 0x7f;
 }
 
-/* Itself, or a question mark. */
+/* The character itself, or a question mark. */
 static inline char base_printable(char c)
 {
 	return base_is_control(c) ? '?' : c;

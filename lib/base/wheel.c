@@ -9,7 +9,7 @@ void wheel_init(struct wheel *w, uint64_t now_ns)
 	w->tick = now_ns >> WHEEL_TICK_SHIFT;
 }
 
-/* Level l holds what is due within 256^(l+1) ticks, by the tick's bits 8l to 8l+7. */
+/* Level l has timers that are due within 256^(l+1) ticks, by bits 8l to 8l+7 of the tick. */
 static void place_timer(struct wheel *w, struct wheel_timer *timer)
 {
 	const uint64_t reach = (UINT64_C(1) << (8 * WHEEL_LEVELS)) - 1;
@@ -19,7 +19,7 @@ static void place_timer(struct wheel *w, struct wheel_timer *timer)
 	if (tick < w->tick)
 		tick = w->tick;
 	if (tick - w->tick > reach)
-		tick = w->tick + reach; /* comes round, and is placed again by its own tick */
+		tick = w->tick + reach; /* beyond the range: it is placed at the end, and then again by its own tick */
 	distance = tick - w->tick;
 	while (level < WHEEL_LEVELS - 1 && distance >> (8 * (level + 1)))
 		level++;
@@ -51,7 +51,7 @@ void wheel_cancel(struct wheel *w, struct wheel_timer *timer)
 	w->armed--;
 }
 
-/* Takes a slot's list off the wheel; its timers stay linked to *list, so that they can still be cancelled. */
+/* Removes a slot's list from the wheel; its timers stay linked to *list, so they can still be cancelled. */
 static void detach_list(struct wheel *w, unsigned level, unsigned slot, struct wheel_timer **list)
 {
 	*list = w->slots[level][slot];
@@ -71,7 +71,7 @@ static void unlink_first(struct wheel_timer **list)
 	timer->link = 0;
 }
 
-/* At a multiple of 256^level, that level's slot is spread over the levels below. */
+/* At a multiple of 256^level, the timers of that level's slot are distributed to the levels below. */
 static void cascade(struct wheel *w)
 {
 	for (unsigned level = 1; level < WHEEL_LEVELS; level++) {
@@ -118,8 +118,8 @@ unsigned wheel_advance(struct wheel *w, uint64_t now_ns, unsigned max)
 			return fired;
 		}
 		detach_list(w, 0, slot, &list);
-		/* Empty ticks are skipped up to the next occupied slot or cascade. The tick moves on before anything
-		 * fires, so that what a timer arms for "now" is still ahead. */
+		/* Skips empty ticks up to the next occupied slot or cascade. The tick advances before anything fires,
+		 * so a timer that is armed for "now" is still ahead. */
 		w->tick = tick + (list ? 1 : next_occupied(w, 0, slot + 1) - slot);
 		if (w->tick > due + 1)
 			w->tick = due + 1;
@@ -150,7 +150,7 @@ uint64_t wheel_next(const struct wheel *w)
 	for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
 		const uint64_t turn = w->tick >> (8 * level);
 		const unsigned current = turn & (WHEEL_SLOTS - 1);
-		/* Above level 0 the current slot has been spread already: what it holds belongs to the next round. */
+		/* Above level 0 the current slot was distributed already: its timers belong to the next round. */
 		unsigned slot = next_occupied(w, level, current + (level > 0));
 		uint64_t tick;
 

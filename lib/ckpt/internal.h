@@ -25,7 +25,7 @@ int ckpt_io_error(struct star_error *err, int code, const char *what, const char
 int ckpt_damaged(struct star_error *err, const char *path, const char *name, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* error.c: opens a folder. Returns its descriptor, or a negative errno. */
+/* error.c: opens a directory. Returns its descriptor, or a negative errno. */
 int ckpt_open_folder(const char *path, struct star_error *err);
 
 /* claim.c: whether another process uses a checkpoint (ckpt_use); holder: that process, or 0 if it is unknown. */
@@ -43,7 +43,7 @@ char *ckpt_manifest_text(const struct ckpt_manifest *manifest, size_t *bytes, st
 int ckpt_manifest_parse(const char *path, const char *text, size_t bytes, struct ckpt_manifest *manifest,
 			struct star_error *err);
 
-/* manifest.c: reads the manifest's text in an open folder. Returns it, to be freed; NULL with err. */
+/* manifest.c: reads the manifest's text in an open directory. Returns it, to be freed; NULL with err. */
 char *ckpt_manifest_load(int folder, const char *path, size_t *bytes, struct star_error *err);
 
 /* commit.c: writes a small file atomically, and syncs it. */
@@ -56,7 +56,7 @@ const struct object_spec *ckpt_manifest_object(const struct ckpt_manifest *manif
 /* directory.c: "00000007-full", "00000008-delta.partial". */
 void ckpt_name(char name[static CHECKPOINT_ID_MAX], uint64_t id, bool delta, const char *ending);
 
-/* commit.c: whether all data files are in a checkpoint's folder, with the sizes that the manifest says. */
+/* commit.c: whether all data files are in a checkpoint's directory, with the sizes that the manifest says. */
 int ckpt_check_files(int folder, const char *path, const struct ckpt_manifest *manifest, struct star_error *err);
 
 /* directory.c: fills in what the manifest says. */
@@ -65,7 +65,7 @@ void ckpt_entry_fill(struct ckpt_entry *entry, const struct ckpt_manifest *manif
 /* chain.c: whether the error only means that this process could not read, not that a file is damaged. */
 bool ckpt_is_unread(int rc);
 
-/* commit.c: removes a folder with the files in it. 0 also if there is none. */
+/* commit.c: removes a directory with the files in it. 0 also if there is none. */
 int ckpt_remove_folder(int parent, const char *name);
 
 /* block.c: the checksums of wire/checkpoint.h; ckpt_add_checksum combines them to that of a file. */

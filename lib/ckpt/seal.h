@@ -9,7 +9,7 @@
 
 #define CKPT_SEAL_NAME "manifest.json.hmac"
 
-/* Writes the HMAC of a manifest's text into its folder, and syncs it. */
+/* Writes the HMAC of a manifest's text into its directory, and syncs it. */
 int ckpt_seal_write(int folder, const char *path, const char *text, size_t bytes, struct star_error *err);
 /* Checks it. 0; -EBADMSG: it is missing or wrong; the message says what to do. */
 int ckpt_seal_check(int folder, const char *path, const char *text, size_t bytes, struct star_error *err);

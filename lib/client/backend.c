@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The DPDK transport is a library of its own, so that libstar does not need DPDK. It is looked for beside this library
- * (in a build folder) and in starserver/ below that (installed there because nobody links with it). If libstar is
- * linked into a program, the places are relative to that program: in a build folder, in a prefix, and in Debian's
- * library folder. The last place is the loader's search path. It is never unloaded: it has threads, and DPDK can be
+ * (in a build directory) and in starserver/ below that (installed there because nobody links with it). If libstar is
+ * linked into a program, the places are relative to that program: in a build directory, in a prefix, and in Debian's
+ * library directory. The last place is the loader's search path. It is never unloaded: it has threads, and DPDK can be
  * initialized only once per process.
  */
 #include "client/client.h"

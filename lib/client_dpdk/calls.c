@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls, from the driver's side: begun, finished part by part, aborted. */
+/* Calls, as the driver handles them: started, finished part by part, aborted. */
 #include "client_dpdk/poller.h"
 
 #include <linux/futex.h>
@@ -24,7 +24,7 @@ static void finish_call(struct poller *p, struct call *call)
 		p->done = true;
 		atomic_store_explicit(&call->finished, CALL_FINISHED, memory_order_relaxed);
 	} else if (atomic_exchange(&call->finished, CALL_FINISHED) == CALL_ASLEEP) {
-		/* Its owner may have freed it: then this wakes nobody. */
+		/* The owner may have freed it: then this wakes no thread. */
 		syscall(SYS_futex, &call->finished, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	}
 }
@@ -69,7 +69,7 @@ void dpdk_call_abort(struct poller *p, struct call *call, int code)
 
 	if (atomic_load(&call->finished) == CALL_FINISHED)
 		return;
-	call->remaining++; /* the loop's: the call stays until it is over */
+	call->remaining++; /* the loop's reference: the call stays until the loop has ended */
 	TAILQ_FOREACH(part, &call->parts, in_call)
 	{
 		struct star_error err;

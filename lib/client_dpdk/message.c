@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests, written from the caller's memory straight into the mbufs that leave; replies, copied once, from the mbufs
- * that the driver filled to the caller's memory. What a node sends is believed only after it was bounded and checked.
+ * Requests are written from the caller's memory directly into mbufs; replies are copied once, from the received mbufs
+ * to the caller's memory. Everything that a node sends is bounded and checked first.
  */
 #include "client_dpdk/poller.h"
 
@@ -20,7 +20,7 @@ static void next_out(struct codec_out *out)
 {
 	struct rte_mbuf *m = out->piece;
 
-	m = m->next; /* there is one: the chain was made for the whole request */
+	m = m->next; /* it exists: the chain was made for the whole request */
 	out->piece = m;
 	out->at = rte_pktmbuf_mtod(m, char *);
 	out->end = out->at + m->data_len;
@@ -30,7 +30,7 @@ static void next_in(struct codec_in *in)
 {
 	const struct rte_mbuf *m = in->piece;
 
-	m = m->next; /* there is one: what is read was measured first */
+	m = m->next; /* it exists: the length was checked before */
 	in->piece = m;
 	in->at = rte_pktmbuf_mtod(m, const char *);
 	in->end = in->at + m->data_len;
@@ -48,7 +48,7 @@ static void free_chain(struct rte_mbuf *m)
 	}
 }
 
-/* A view's owner's: the driver frees it in its next turn. */
+/* Called by the owner of a view: the driver frees the mbufs in its next turn. */
 static void release_view(struct star_view *view)
 {
 	struct poller *p = view->transport;
@@ -74,7 +74,7 @@ void dpdk_poller_reclaim(struct poller *p)
 	}
 }
 
-/* Mbufs for n bytes, each a packet's. NULL: there are not enough. */
+/* Mbufs for n bytes, one for each packet. NULL: there are not enough. */
 static struct rte_mbuf *make_chain(struct dgram_session *session, uint32_t bytes)
 {
 	const uint32_t most = dgram_payload(session);
@@ -97,7 +97,7 @@ static struct rte_mbuf *make_chain(struct dgram_session *session, uint32_t bytes
 	return first;
 }
 
-/* part: NULL for one that was cancelled, and is to be sent again all the same, empty. */
+/* part: NULL for one that was cancelled, and still has to be sent again, without operations. */
 static bool send_message(struct stream *s, struct part *part, bool again)
 {
 	const uint32_t bytes = (uint32_t)sizeof(struct wire_frame) + (part ? part->request_bytes : 0);
@@ -183,7 +183,7 @@ static void doom(struct stream *s, int code, const char *why)
 	dpdk_stream_touch(s);
 }
 
-/* The sentence of a refusal, in one piece. in: at the payload. */
+/* Copies the error message of a refusal. in: at the payload. */
 static void copy_text(struct codec_in in, uint32_t bytes, char *text)
 {
 	for (uint32_t i = 0; i < bytes; i++) {
@@ -193,8 +193,8 @@ static void copy_text(struct codec_in in, uint32_t bytes, char *text)
 	}
 }
 
-/* Room for n mbufs more. They are freed long after they were used: a chain would be walked from one cache miss to the
- * next. */
+/* Makes room for n more mbufs. They are freed long after they were used: to walk a chain would cost a cache miss for
+ * each. */
 static bool make_view_room(struct star_view *view, uint32_t mbufs)
 {
 	uint32_t size = view->kept_size ? view->kept_size : KEPT_FIRST;
@@ -213,8 +213,8 @@ static bool make_view_room(struct star_view *view, uint32_t mbufs)
 }
 
 /*
- * A view keeps the reply, whose mbufs it has from now on: the endpoint is told that they are taken, and they are
- * counted here. Not what came in one mbuf, which is soon copied, nor what is too much with all that views keep already.
+ * A view takes ownership of the reply's mbufs: the endpoint is told that they are in use, and they are counted here.
+ * Not if the reply is a single mbuf, which is copied quickly, nor if all views together would have too many.
  */
 static bool keep_view(struct poller *p, const struct part *part, struct codec_in in)
 {
@@ -240,7 +240,7 @@ static bool keep_view(struct poller *p, const struct part *part, struct codec_in
 	return true;
 }
 
-/* A reply to a part. */
+/* Handles a reply to a part. */
 static void answer_part(struct stream *s, struct part *part, const struct wire_frame *frame, struct codec_in in)
 {
 	char text[WIRE_ERROR_TEXT_MAX];
@@ -274,7 +274,7 @@ static void answer_part(struct stream *s, struct part *part, const struct wire_f
 	dpdk_part_end(s->poller, part, NULL);
 }
 
-/* Too large for what a client takes, or for the mbufs that it has: the frame came alone. */
+/* Larger than the client's limit, or than its free mbufs: only the frame arrived. */
 static void answer_too_large(struct stream *s, const struct wire_frame *frame)
 {
 	struct part *part = client_reply_take(s->ch, frame, s->poller->now_ns);
@@ -292,7 +292,7 @@ static void answer_too_large(struct stream *s, const struct wire_frame *frame)
 	dpdk_part_end(s->poller, part, &err);
 }
 
-/* The message at `at`. */
+/* Handles the message at `at`. */
 static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum wire_status status)
 {
 	char *first = rte_pktmbuf_mtod_offset(message, char *, at);
@@ -337,12 +337,12 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 	}
 	if (part)
 		answer_part(s, part, &frame, in);
-	/* There is room for a further request; or this one is asked again; or the last one has ended. */
+	/* There is room for another request; or this one has to be sent again; or the last one has ended. */
 	if (!TAILQ_EMPTY(&s->ch->queue) || s->ch->retired)
 		dpdk_stream_touch(s);
 }
 
-/* The message at `at`, if it is the reply that a small call expects: its bytes; otherwise 0. */
+/* If the message at `at` is the reply that a small call waits for, returns its bytes; otherwise 0. */
 static inline uint32_t take_small(struct stream *s, struct rte_mbuf *message, uint32_t at)
 {
 	struct poller *p = s->poller;
@@ -357,7 +357,7 @@ static inline uint32_t take_small(struct stream *s, struct rte_mbuf *message, ui
 	if (message->data_len < at + bytes || !small_take_row(call, ch, rte_pktmbuf_mtod_offset(message, char *, at)))
 		return 0;
 	small_take(ch, call, p->now_ns);
-	if (likely(call == p->awaited)) { /* as dpdk_part_end has it */
+	if (likely(call == p->awaited)) { /* as in dpdk_part_end */
 		p->done = true;
 		atomic_store_explicit(&call->finished, CALL_FINISHED, memory_order_relaxed);
 	} else {
@@ -368,7 +368,7 @@ static inline uint32_t take_small(struct stream *s, struct rte_mbuf *message, ui
 	return bytes;
 }
 
-/* All messages of the packet from `at` on. */
+/* Handles all messages of the packet from `at` on. */
 static __attribute__((noinline)) void handle_all(struct stream *s, struct rte_mbuf *message, uint32_t at,
 						 enum wire_status status)
 {

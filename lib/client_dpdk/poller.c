@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The driver: its lock, its turns, and how those wait who do not drive. The rules stand in poller.h. */
+/* The driver: its lock, its turns, and how other threads wait. poller.h has the rules. */
 #include "client_dpdk/poller.h"
 
 #include <errno.h>
@@ -14,23 +14,23 @@
 #include "base/clock.h"
 
 enum {
-	TIMERS_MAX = 64,   /* of a turn */
-	BURSTS_MAX = 64,   /* sent in a turn */
-	SEND_TRIES = 16,   /* of a burst: the peer may be a core that empties the ring just now */
-	EMPTY_POLLS = 64,  /* between looks at the clock */
-	SMALL_LOOKS = 256, /* before the first of them, of a small call */
-	LOOKS_MAX = 2000,  /* at a finished flag before a thread sleeps: some microseconds */
+	TIMERS_MAX = 64,   /* timers per turn */
+	BURSTS_MAX = 64,   /* bursts sent per turn */
+	SEND_TRIES = 16,   /* for a burst: the peer may be a core that is just emptying the ring */
+	EMPTY_POLLS = 64,  /* between reads of the clock */
+	SMALL_LOOKS = 256, /* before the first of them, for a small call */
+	LOOKS_MAX = 2000,  /* reads of a finished flag before a thread sleeps: some microseconds */
 	SETTLE_TRIES = 200,
 	IN_A_ROW_NS = 20000,
-	FULL_TURN_NS = 100000, /* at least one turn in so long does all there is to do */
-	WANTED_PAUSES = 1000,  /* for which a driver that was asked to leaves the lock alone */
+	FULL_TURN_NS = 100000, /* at least one turn in this time does all work */
+	WANTED_PAUSES = 1000,  /* how long a driver that was asked to release the lock leaves it alone */
 };
 
 /* ---- the lock ---- */
 
 /*
- * The mempool keeps a cache for each lcore. The driver is one at a time, whichever thread it is: it borrows the lcore's
- * number, and with it the cache, for as long as it has the lock.
+ * The mempool has a cache for each lcore. There is one driver at a time, in any thread: it uses the lcore's number, and
+ * with it the cache, while it has the lock.
  */
 static inline void borrow_lcore(struct poller *p)
 {
@@ -76,7 +76,7 @@ void dpdk_poller_lock(struct poller *p)
 	dpdk_poller_drain(p);
 }
 
-/* One of those who sleep shall drive now. */
+/* Wakes a sleeping thread to drive. */
 static void wake_sleeper(struct poller *p)
 {
 	pthread_mutex_lock(&p->sleepers_lock);
@@ -93,7 +93,7 @@ static void wake_sleeper(struct poller *p)
 static inline void leave_lock(struct poller *p)
 {
 	*p->lcore_at = p->lcore;
-	/* Pairs with doze: either it sees the lock free, or we see that it sleeps. */
+	/* Pairs with doze: either it sees that the lock is free, or we see that it sleeps. */
 	atomic_exchange(&p->locked, 0);
 	if (atomic_load_explicit(&p->sleepers_count, memory_order_relaxed))
 		wake_sleeper(p);
@@ -114,7 +114,7 @@ void dpdk_poller_post(struct poller *p, struct call *call)
 		;
 }
 
-/* Each stream once: one that wants to be looked at again is in the next turn. */
+/* Each stream once: a stream that has more to do is processed in the next turn. */
 void dpdk_poller_pump_all(struct poller *p)
 {
 	struct streams dirty;
@@ -139,7 +139,7 @@ void dpdk_poller_drain_all(struct poller *p)
 
 	if (!atomic_load_explicit(&p->inbox, memory_order_relaxed))
 		return;
-	dpdk_poller_pump(p); /* a session that is to be closed is closed before anything new is put on it */
+	dpdk_poller_pump(p); /* a session that has to be closed is closed before anything new is queued in it */
 	newest = atomic_exchange_explicit(&p->inbox, NULL, memory_order_acquire);
 	while (newest) {
 		struct call *next = newest->inbox_next;
@@ -171,7 +171,7 @@ static void send_rest(struct poller *p, struct rte_mbuf **frames, unsigned n, un
 		rte_pktmbuf_free_bulk(frames + sent, n - sent);
 }
 
-/* One burst of what the stack has to send. */
+/* Sends one burst from the stack. */
 static inline unsigned send_burst(struct poller *p, struct rte_mbuf **frames)
 {
 	const unsigned n = net_output(p->net, frames, PORT_BURST);
@@ -210,7 +210,7 @@ void dpdk_poller_flush(struct poller *p)
 	output(p);
 }
 
-/* All there is to do at p->now_ns, when this many frames have been taken in. Returns whether there was something. */
+/* Does all work at p->now_ns, after this many frames have arrived. Returns whether there was any. */
 static bool turn_all(struct poller *p, unsigned n)
 {
 	unsigned work = n;
@@ -227,14 +227,14 @@ static bool turn_all(struct poller *p, unsigned n)
 	return work;
 }
 
-/* The same, with n frames that have come; or what must be done now. */
+/* The same, with n received frames; or only the urgent work. */
 static inline bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 {
 	if (n)
 		net_input(p->net, frames, n, p->now_ns);
 	else
 		net_turn(p->net, p->now_ns);
-	/* The driver has what it waited for, and goes; who drives next sends what is left, soon (settle_poller). */
+	/* The driver's call has finished, and it leaves; the next driver soon sends the rest (settle_poller). */
 	if (p->done && p->awaited && !p->deferred && TAILQ_EMPTY(&p->dirty) &&
 	    p->now_ns - p->turned_ns < FULL_TURN_NS) {
 		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
@@ -244,8 +244,8 @@ static inline bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 }
 
 /*
- * Calls in a row: what one leaves, an acknowledgement above all, goes with the next one's request. A call after a pause
- * may be followed by another pause, in which the peer would wonder what has become of its reply.
+ * For consecutive calls: the rest, mainly an acknowledgement, is sent with the next call's request. If a pause preceded
+ * the call, another one may follow, and the peer would not know whether its reply has arrived.
  */
 static void settle_poller(struct poller *p)
 {
@@ -272,21 +272,21 @@ void dpdk_poller_catch_up(struct poller *p)
 }
 
 /*
- * Until something of the driver's has finished; until that time; until there was nothing to do for a while (unless it
- * polls); or until somebody else wants the lock, or, of an I/O thread, has signalled.
+ * Drives until a call of the driver's has finished; or until the given time; or until there was nothing to do for a
+ * while (unless it polls); or until another thread wants the lock or, for an I/O thread, has signalled.
  */
 static void drive(struct poller *p, const struct star_cluster *cluster, const struct waiter *io, uint64_t until_ns)
 {
 	const bool polls = io && cluster->polling;
 	const bool waits = io && !TAILQ_EMPTY(&((const struct io *)io)->running);
-	unsigned empty = EMPTY_POLLS - 1; /* the first look may find the inbox full */
+	unsigned empty = EMPTY_POLLS - 1; /* the first check may find calls in the inbox */
 
 	while (!p->done) {
 		struct rte_mbuf *frames[PORT_BURST];
 		const unsigned n = take_frames(p, frames);
 
 		if (n == 0 && ++empty < EMPTY_POLLS && !atomic_load_explicit(&p->inbox, memory_order_relaxed)) {
-			continue; /* without a pause, which takes as long as the look */
+			continue; /* without a pause instruction, which takes as long as the check */
 		}
 		empty = 0;
 		p->now_ns = clock_read(&p->clock);
@@ -300,14 +300,14 @@ static void drive(struct poller *p, const struct star_cluster *cluster, const st
 	}
 }
 
-/* Who wants the lock gets it before we try again. */
+/* Lets a thread that wants the lock have it before we try again. */
 static void let_in(struct poller *p)
 {
 	for (int i = 0; i < WANTED_PAUSES && atomic_load_explicit(&p->wanted, memory_order_relaxed); i++)
 		rte_pause();
 }
 
-/* ---- those who wait ---- */
+/* ---- waiting threads ---- */
 
 static void enlist(struct poller *p, struct sleeper *s)
 {
@@ -330,7 +330,7 @@ static void delist(struct poller *p, struct sleeper *s)
 	pthread_mutex_unlock(&p->sleepers_lock);
 }
 
-/* How long nobody needs to look, after so long a silence. */
+/* For how long no thread needs to check, after this much silence. */
 static uint64_t doze_ns(uint64_t silent_ns)
 {
 	const uint64_t ns = silent_ns / 4;
@@ -356,9 +356,9 @@ static void doze(struct poller *p, struct call *call)
 		ns = call->deadline_ns - now;
 	enlist(p, &sleeper);
 	/*
-	 * Who finishes the call (calls.c) changes this word, and sees that we sleep. Who leaves the lock sees us in the
-	 * list, or we see the lock free. If nobody drove when we came, nothing had happened for a while, and we look
-	 * again after our nap.
+	 * A thread that finishes the call (calls.c) changes this word, and sees that we sleep. One that releases the
+	 * lock sees us in the list, or we see that the lock is free. If no thread was driving when we came, nothing had
+	 * happened for a while, and we check again after sleeping.
 	 */
 	if ((!driven || atomic_load(&p->locked)) &&
 	    atomic_compare_exchange_strong(&call->finished, &runs, CALL_ASLEEP)) {
@@ -416,7 +416,7 @@ static inline uint64_t begin_call(struct poller *p)
 	const uint64_t now = clock_read(&p->clock);
 
 	p->entered_ns = p->now_ns = now;
-	if (likely(now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000))) /* or it has just been turned */
+	if (likely(now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000))) /* or there was just a turn */
 		net_turn(p->net, now);
 	else
 		dpdk_poller_catch_up(p);
@@ -430,7 +430,7 @@ uint64_t dpdk_poller_begin(struct poller *p)
 	return begin_call(p);
 }
 
-/* The first looks for the reply, some microseconds; drive has the others. */
+/* Checks for the reply during the first microseconds; `drive` does the rest. */
 static inline void look_for_reply(struct poller *p)
 {
 	struct rte_mbuf *frames[PORT_BURST];
@@ -456,14 +456,14 @@ bool dpdk_poller_small(struct call *call)
 		return false;
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
 	call_begin(call, begin_call(p));
-	/* As dpdk_call_start does at first, which has more to look at. */
+	/* As dpdk_call_start does first, which has more to check. */
 	if (unlikely(!dpdk_message_send_small(call->small.part->channel->datagrams, call)))
 		dpdk_call_start(p, call);
 	dpdk_poller_flush(p);
 	look_for_reply(p);
 	if (unlikely(!p->done))
 		drive(p, cluster, NULL, call->deadline_ns);
-	done = p->done; /* so it was finished before anybody else drives */
+	done = p->done; /* so it was finished before another thread drives */
 	settle_poller(p);
 	dpdk_poller_tell_watcher(p, cluster);
 	leave_lock(p);
@@ -471,7 +471,7 @@ bool dpdk_poller_small(struct call *call)
 	return done;
 }
 
-/* When an I/O thread is to look again. */
+/* When an I/O thread has to check again. */
 static uint64_t next_look(struct poller *p, const struct waiter *k, uint64_t due_ns)
 {
 	const uint64_t now = clock_ns(), silent = now - p->busy_ns;
@@ -502,7 +502,7 @@ void dpdk_poller_turn(struct waiter *k, uint64_t until_ns)
 		if (cluster->polling)
 			return;
 	}
-	if (waiter_has_news(k)) /* what comes from now on is signalled too */
+	if (waiter_has_news(k)) /* events from now on are signalled too */
 		return;
 	when = next_look(p, k, due);
 	when = when < until_ns ? when : until_ns;
@@ -511,7 +511,7 @@ void dpdk_poller_turn(struct waiter *k, uint64_t until_ns)
 		const uint64_t now = clock_ns(), left = when > now ? when - now : 0;
 		const struct timespec timeout = { (time_t)(left / 1000000000), (long)(left % 1000000000) };
 
-		ppoll(&fd, 1, &timeout, NULL); /* an error is like nothing: the caller comes again */
+		ppoll(&fd, 1, &timeout, NULL); /* errors are ignored: the caller tries again */
 	}
 	atomic_store(&p->watch_ns, 0);
 }

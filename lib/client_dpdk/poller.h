@@ -37,14 +37,13 @@
 #include "rpc/datagram.h"
 
 enum poller_times {
-	SPIN_NS = 50000, /* an I/O thread with nothing to do stops driving after this time */
-	SPIN_WAITING_NS =
-		2000000,     /* and one that waits for a call: a peer that finds us asleep takes that for congestion */
-	DOZE_MIN_NS = 20000, /* a sleep grows with the time in which nothing has arrived, from this ... */
-	DOZE_MAX_NS = 1000000,	  /* ... to this */
-	WATCH_NS = 10000000,	  /* for how long an I/O thread checks often after something has happened */
-	LINK_CHECK_NS = 10000000, /* between checks of the port's link */
-	LINK_RETRY_NS = 2000000,  /* the same while it has none */
+	SPIN_NS = 50000,	   /* an I/O thread with nothing to do stops driving after this time */
+	SPIN_WAITING_NS = 2000000, /* and one that waits for a call: a peer would take a longer pause for congestion */
+	DOZE_MIN_NS = 20000,	   /* a sleep grows with the time in which nothing has arrived, from this ... */
+	DOZE_MAX_NS = 1000000,	   /* ... to this */
+	WATCH_NS = 10000000,	   /* for how long an I/O thread checks often after something has happened */
+	LINK_CHECK_NS = 10000000,  /* between checks of the port's link */
+	LINK_RETRY_NS = 2000000,   /* the same while it has none */
 	IDLE_MAX_NS = 1000000000,
 	ACK_DELAY_NS = 2000, /* how long an acknowledgement waits for data to be sent with */
 };
@@ -112,7 +111,7 @@ struct poller {
 	uint32_t viewed, viewed_max; /* mbufs in views */
 	bool kept;		     /* a view has the last message */
 
-	/* under the lock of setup.c */
+	/* protected by the lock of setup.c */
 	unsigned users;
 	struct config_port config;
 };

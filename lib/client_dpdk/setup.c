@@ -45,7 +45,7 @@ static int make_net(struct poller *p, const struct config_port *config, struct s
 
 	o.interfaces[0] = port_net_interface(p->port, config);
 	if (getrandom(o.secret, sizeof(o.secret), 0) != sizeof(o.secret))
-		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+		return star_error_set(err, -EIO, "the kernel has no random numbers");
 	p->net = net_create(&o, err);
 	return p->net ? 0 : err->code;
 }
@@ -65,14 +65,15 @@ static int make_dgram(struct poller *p, const struct config *config, struct star
 		.lease_ns = lease_ns,
 		.heartbeat_ns = heartbeat_ns,
 		.ack_delay_ns = ACK_DELAY_NS,
-		/* Threads that sleep, or share their core, take longer than a path does: that is no congestion. */
+		/* Threads that sleep, or share their core, cause more delay than a network path: that is not
+		 * congestion. */
 		.target_delay_ns =
 			RTE_MAX(config->target_delay_us, config->polling ? 0u : TARGET_ASLEEP_US) * UINT64_C(1000),
 		.handler = &dpdk_stream_handler,
 	};
 
 	if (getrandom(o.secret, sizeof(o.secret), 0) != sizeof(o.secret))
-		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+		return star_error_set(err, -EIO, "the kernel has no random numbers");
 	p->dgram = dgram_create(&o, err);
 	return p->dgram ? 0 : err->code;
 }
@@ -85,7 +86,7 @@ static void destroy(struct poller *p)
 		struct rte_mbuf *frames[PORT_BURST];
 		unsigned n;
 
-		/* What tells the peers that we go. */
+		/* Tells the peers that this process closes. */
 		while ((n = net_output(p->net, frames, PORT_BURST))) {
 			const unsigned sent = port_send(p->port, 0, frames, (uint16_t)n);
 
@@ -99,7 +100,7 @@ static void destroy(struct poller *p)
 	free(p);
 }
 
-/* A memif is connected step by step; the first frame, a question for a neighbour, would be lost. */
+/* A memif connects in several steps; the first frame, a neighbour solicitation, would be lost before that. */
 static void await_link(const struct poller *p)
 {
 	const struct timespec moment = { 0, 1000000 };
@@ -153,7 +154,7 @@ struct poller *dpdk_poller_get(const struct config *config, struct star_error *e
 	same = p && memcmp(&p->config, &config->ports[0], sizeof(p->config)) == 0;
 	if (p && !same && (p->users || p->viewed)) {
 		star_error_set(err, -EBUSY,
-			       "this process has a cluster%s open by another port: all that it has open share one port",
+			       "this process has a cluster%s open with another port: all open clusters share one port",
 			       p->users ? "" : "'s view");
 		p = NULL;
 	} else if (!same) {
@@ -167,7 +168,8 @@ struct poller *dpdk_poller_get(const struct config *config, struct star_error *e
 	return p;
 }
 
-/* The port stays open: closing and opening them is what drivers and the EAL's interrupt thread are worst at. */
+/* The port stays open, because opening and closing are the weakest points of drivers and of the EAL's interrupt
+ * thread. */
 void dpdk_poller_put(struct poller *p)
 {
 	pthread_mutex_lock(&setup_lock);
@@ -175,7 +177,7 @@ void dpdk_poller_put(struct poller *p)
 	pthread_mutex_unlock(&setup_lock);
 }
 
-/* Behind a link that was down there may be another appliance: its link address is asked for again. */
+/* After the link was down there may be another appliance: its link-layer address is resolved again. */
 static void forget_neighbours(struct poller *p)
 {
 	struct net_interface *interface = net_interface_find(p->net, p->port->id);
@@ -183,7 +185,7 @@ static void forget_neighbours(struct poller *p)
 	unsigned ended = 0;
 
 	while (!net_interface_end(p->net, interface, &cursor, &ended))
-		; /* it has no connections: once is enough */
+		; /* it has no connections: one call is enough */
 }
 
 void dpdk_poller_link(struct poller *p)

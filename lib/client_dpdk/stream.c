@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way to one reactor: a session of datagrams, opened when it is first needed, and again after it was lost. Opening
- * is tried again with exponential backoff and jitter until the time for connecting (control.connect_timeout_ms) is
- * over, as a TCP connection's is.
+ * The path to one reactor: a session of datagrams, opened when it is first needed, and again after it was lost. Opening
+ * is repeated with exponential backoff and jitter until the connect timeout (control.connect_timeout_ms), as for a TCP
+ * connection.
  *
- * What was in flight on a session that is lost is sent again over the next one, in its order and under its numbers
- * (reply.c), as over TCP: the node, or the one that has taken its place, executes what it has not executed. Where the
- * layout names two addresses they are tried by turns. A node that is gone without a word is not waited for as long as
- * its lease then: a session that is silent with something in flight, though it asks, is given up for the other one.
+ * Requests that were in flight on a lost session are sent again over the next one, in their order and with their
+ * numbers (reply.c), as over TCP: the node, or the one that has taken its place, executes those that were not executed.
+ * If the layout has two addresses, they are tried in turn. In that case a node that disappears is not waited for as
+ * long as its lease: a session with requests in flight that gets no answer to its heartbeats is abandoned for the other
+ * address.
  */
 #include "client_dpdk/poller.h"
 
@@ -23,8 +24,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* An open session is looked at so often. It asks after a second of silence (heartbeat_ns); by the third look without a
- * word it has waited for the answer for half a second, also where this process itself had stood still. */
+/* The interval at which an open session is checked. It sends a heartbeat after a second of silence (heartbeat_ns); by
+ * the third check without an answer it has waited for half a second, even if this process itself was stopped. */
 enum { LOOK_MS = 500, SILENT_LOOKS = OTHER_TIMEOUT_MS / LOOK_MS };
 
 #define STREAM_OF(t, of) ((struct stream *)((char *)(t)-offsetof(struct stream, of)))
@@ -56,7 +57,8 @@ static void watch_from(struct stream *s, uint64_t now_ns)
 	wheel_arm(net_wheel(s->poller->net), &s->watch, now_ns + LOOK_MS * UINT64_C(1000000));
 }
 
-/* Where the channel's node is, which the layout may change at any time; and whether there is another address. */
+/* The current address of the channel's node, which the layout may change at any time; and whether there is another
+ * one. */
 static void channel_address(struct stream *s, struct net_address *address, uint16_t *port)
 {
 	struct channel *ch = s->ch;
@@ -79,7 +81,7 @@ static void channel_address(struct stream *s, struct net_address *address, uint1
 	}
 }
 
-/* The next attempt is at the other address, if this one is that where the session was. */
+/* The next attempt uses the other address, if this one is that of the session. */
 static bool turn_elsewhere(struct stream *s)
 {
 	struct channel *ch = s->ch;
@@ -88,7 +90,7 @@ static bool turn_elsewhere(struct stream *s)
 
 	channel_address(s, &address, &port);
 	if (port != s->port || !net_address_equal(&address, &s->address))
-		return true; /* the layout has done that */
+		return true; /* the layout has changed it already */
 	if (!s->paired)
 		return false;
 	pthread_mutex_lock(&ch->lock);
@@ -104,7 +106,7 @@ static void wake_at(struct stream *s, uint64_t when_ns)
 	wheel_arm(net_wheel(s->poller->net), &s->timer, when_ns);
 }
 
-/* Takes everything off, and fails it. */
+/* Removes and fails all requests. */
 static void fail_all(struct stream *s, const struct star_error *err, bool queued_too)
 {
 	struct channel *ch = s->ch;
@@ -120,7 +122,7 @@ static void fail_all(struct stream *s, const struct star_error *err, bool queued
 	}
 }
 
-/* Its messages start over. */
+/* Its messages start from the beginning. */
 static void begin_messages(struct stream *s)
 {
 	struct channel *ch = s->ch;
@@ -161,9 +163,9 @@ static void die(struct stream *s, int code, const char *why)
 	struct star_error err;
 
 	star_error_set(&err, code, "%s %s", ch->label, why);
-	if (!answered) /* opening again at once would bring the same */
+	if (!answered) /* opening again at once would have the same result */
 		ch->not_before_ns = s->poller->now_ns + client_backoff_ns(&ch->prng, ch->attempts - 1);
-	/* The session first: who is told of a failure may ask again at once. */
+	/* The session first: a thread that is told of a failure may make the next call at once. */
 	if (s->session)
 		dgram_close(s->session);
 	s->session = NULL;
@@ -171,8 +173,8 @@ static void die(struct stream *s, int code, const char *why)
 	dpdk_stream_close(s);
 }
 
-/* The session is gone. What was in flight is sent again over another one, at the other address first where there is
- * one; or it fails, with that. */
+/* The session is lost. Requests in flight are sent again over another one, first at the other address if there is one;
+ * or they fail with this error. */
 static void lose(struct stream *s, int code, const char *why)
 {
 	struct channel *ch = s->ch;
@@ -181,7 +183,7 @@ static void lose(struct stream *s, int code, const char *why)
 
 	ch->lost++;
 	if (ch->live == 0)
-		turn_elsewhere(s); /* what comes next begins there */
+		turn_elsewhere(s); /* the next attempt begins there */
 	if (ch->live == 0 || (in_flight && !client_reply_resend(ch))) {
 		die(s, code, why);
 		return;
@@ -246,21 +248,21 @@ static void start_session(struct stream *s)
 	if (channel_in_flight(ch) == 0)
 		begin_messages(s);
 	else
-		ch->resend = ch->first_sequence; /* it goes on with what was lost */
+		ch->resend = ch->first_sequence; /* it continues with what was lost */
 	s->was_open = false;
 	ch->attempt_ns = s->paired ? client_attempt_until_ns(ch, s->poller->now_ns) : UINT64_MAX;
 	ch->state = CHANNEL_CONNECTING;
 	watch_from(s, s->poller->now_ns);
 }
 
-/* There are not enough mbufs now. */
+/* There are not enough mbufs at the moment. */
 static void starve(struct stream *s)
 {
 	s->poller->starved = true;
 	dpdk_stream_touch(s);
 }
 
-/* What has to be sent again goes before all else. */
+/* Requests that have to be sent again come first. */
 static void send_queue(struct stream *s)
 {
 	struct channel *ch = s->ch;
@@ -285,7 +287,7 @@ static void send_queue(struct stream *s)
 	}
 }
 
-/* An attempt to open a session has taken a while. */
+/* An attempt to open a session takes long. */
 static void look_at_attempt(struct stream *s, bool elsewhere)
 {
 	if (elsewhere) {
@@ -296,8 +298,8 @@ static void look_at_attempt(struct stream *s, bool elsewhere)
 	}
 }
 
-/* Is the node still there, and there still the channel's? Where no other address is known the layout may name one: of a
- * standby that came while nothing was asked for. */
+/* Checks whether the node is alive, and still the channel's. If no other address is known, the layout may have one now:
+ * of a standby that joined while there were no requests. */
 static void look(struct stream *s)
 {
 	struct channel *ch = s->ch;
@@ -383,9 +385,9 @@ void dpdk_stream_enqueue(struct stream *s, struct part *part)
 
 	part->state = PART_QUEUED;
 	TAILQ_INSERT_TAIL(&ch->queue, part, link);
-	if (ch->live++ == 0) /* an attempt that goes on from an earlier call gets the full time too */
+	if (ch->live++ == 0) /* an attempt that continues from an earlier call gets the full time too */
 		ch->give_up_ns = s->poller->now_ns + ch->cluster->connect_timeout_ns;
-	if (!s->dirty) /* else it waits for mbufs, or is to be closed */
+	if (!s->dirty) /* otherwise it waits for mbufs, or has to be closed */
 		dpdk_stream_pump(s);
 }
 
@@ -395,7 +397,7 @@ bool dpdk_stream_cancel(struct stream *s, struct part *part, int code, struct st
 
 	if (!client_reply_cancel(ch, part, code, part->call->start_ns, err))
 		return false;
-	/* A session on which only cancelled requests are in flight, and that can take no more, is not worth keeping. */
+	/* A session with only cancelled requests in flight, and no room for others, is not worth keeping. */
 	if (ch->live == 0 && ch->state == CHANNEL_OPEN && channel_in_flight(ch) == IN_FLIGHT_MAX)
 		dpdk_stream_close(s);
 	else if (ch->live == 0 && ch->retired)
@@ -403,9 +405,9 @@ bool dpdk_stream_cancel(struct stream *s, struct part *part, int code, struct st
 	return true;
 }
 
-/* ---- what the session says ---- */
+/* ---- events of the session ---- */
 
-/* The node has made another session, and knows nothing of what was given to this one. */
+/* The node has created another session, and knows nothing of this one's requests. */
 static void begin_again(struct stream *s, uint32_t incarnation)
 {
 	struct channel *ch = s->ch;
@@ -417,8 +419,7 @@ static void begin_again(struct stream *s, uint32_t incarnation)
 	if (incarnation != ch->incarnation)
 		client_reply_refused(ch, &(struct wire_frame){ .status = WIRE_STALE_INCARNATION }, "", &err);
 	else
-		star_error_set(&err, -ECONNRESET,
-			       "%s has forgotten the session while this call was in flight; its log may say why",
+		star_error_set(&err, -ECONNRESET, "%s has lost the session while this call was in flight; see its log",
 			       ch->label);
 	fail_all(s, &err, false);
 	begin_messages(s);
@@ -472,12 +473,12 @@ static void closed(void *user, int reason)
 	s->doom = reason == ETIMEDOUT ? -ETIMEDOUT : reason == EPROTO ? -EPROTO : -ECONNRESET;
 	snprintf(s->why, sizeof(s->why), "%s",
 		 reason == ETIMEDOUT ? "has gone silent while this call was in flight"
-		 : reason == EPROTO  ? "does not keep to the protocol; its session was closed"
-				     : "closed the connection while this call was in flight; its log may say why");
+		 : reason == EPROTO  ? "violates the protocol; its session was closed"
+				     : "closed the connection while this call was in flight; see its log");
 	dpdk_stream_touch(s);
 }
 
-/* A ticket comes within moments, if the node's control plane gives one: the session asks until then. */
+/* A ticket comes soon, if the node's control plane issues one: the session asks until then. */
 static bool take_ticket(void *user, struct dgram_ticket *to)
 {
 	struct stream *s = user;

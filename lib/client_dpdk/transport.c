@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libstar sees of this library. */
+/* The interface of this library to libstar. */
 #include "client_dpdk/poller.h"
 
 #include "secure/memory.h"
@@ -11,8 +11,8 @@
 #include "base/clock.h"
 
 enum {
-	DATAGRAM_PULL_BYTES = 32 << 10, /* a request costs less than over TCP: more of them, for less to wait for */
-	SMALL_BYTES = 512,		/* requests that are worth to be put together */
+	DATAGRAM_PULL_BYTES = 32 << 10, /* a request costs less than over TCP: more of them, with less time to wait */
+	SMALL_BYTES = 512,		/* requests that are worth combining */
 	DEFERRED_MAX = 12,		/* pulls of a row that fill a packet */
 };
 
@@ -21,7 +21,7 @@ static struct poller *poller_of(const struct star_cluster *cluster)
 	return cluster->transport_state;
 }
 
-/* What half of the mbufs hold, each a packet's; no less than any node takes. */
+/* What half of the mbufs can hold, one for each packet; at least what any node accepts. */
 static uint32_t sendable(const struct config *config)
 {
 	enum { HEADERS = 80 }; /* of IPv6, UDP and a session's packet, and more */
@@ -87,7 +87,7 @@ static void retire(struct channel *ch)
 	dpdk_poller_leave(s->poller);
 }
 
-/* An asynchronous call has a deadline, of which its I/O thread is to know. */
+/* An asynchronous call has a deadline, which its I/O thread must know. */
 static void announce(struct waiter *k, struct call *call, struct waiter *self)
 {
 	if (k == self) {
@@ -101,9 +101,9 @@ static void announce(struct waiter *k, struct call *call, struct waiter *self)
 }
 
 /*
- * Whether a call that is written need not be sent just now: its I/O thread drives next; or there are so many in flight
- * that the node is busy with them, and the caller comes back, for their replies or with more. At most a fifth of what
- * is in flight stays behind so. Who never comes back finds an I/O thread doing it (rule 4).
+ * Whether a written call need not be sent now: its I/O thread drives next; or so many are in flight that the node is
+ * busy, and the caller comes back, for replies or with more calls. At most a fifth of the calls in flight wait in this
+ * way. If the caller never comes back, an I/O thread sends them (rule 4).
  */
 static bool may_defer(const struct poller *p, const struct call *call, const struct waiter *self)
 {
@@ -115,7 +115,7 @@ static bool may_defer(const struct poller *p, const struct call *call, const str
 	       p->deferred < DEFERRED_MAX && channel_in_flight(part->channel) >= 5 * (p->deferred + 1);
 }
 
-/* A caller that waits keeps the lock until it has its answer. */
+/* A caller that waits keeps the lock until it has the reply. */
 static void submit(struct call *call, struct waiter *self)
 {
 	struct star_cluster *cluster = call->cluster;
@@ -131,7 +131,7 @@ static void submit(struct call *call, struct waiter *self)
 	}
 	if (dpdk_poller_try(p, NULL, waits ? call : NULL)) {
 		call_begin(call, dpdk_poller_begin(p));
-		/* Who does not wait does not own it from here on. */
+		/* If the caller does not wait, it does not own the call from here on. */
 		defer = !waits && may_defer(p, call, self);
 		dpdk_call_start(p, call);
 		if (defer)

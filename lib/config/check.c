@@ -486,7 +486,9 @@ int config_load_check(struct config_load *load, struct star_error *err)
 		rc = check_values(load, err);
 	if (!rc)
 		rc = config_check_ports(load, is_ps(load->config), err);
-	return rc ? rc : config_check_endpoints(load, is_ps(load->config), err);
+	if (!rc)
+		rc = config_check_endpoints(load, is_ps(load->config), err);
+	return rc || !is_ps(load->config) ? rc : config_check_sockets(load, err);
 }
 
 /*

@@ -21,6 +21,9 @@ int config_check_memif(const struct config_port *port, const char *name, const s
 /* Finds the node's own entry (a ps must have one), and refuses data addresses that no PS can have. */
 int config_check_endpoints(struct config_load *load, bool ps, struct star_error *err);
 
+/* check_sockets.c: what a PS listens on in the kernel. After config_check_endpoints. */
+int config_check_sockets(struct config_load *load, struct star_error *err);
+
 /* resolve.c: for network.stack "kernel": resolves a host name in an entry's data address. */
 int config_resolve_data(struct config_load *load, uint32_t index, struct star_error *err);
 

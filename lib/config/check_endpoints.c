@@ -46,7 +46,7 @@ static int fail_missing(struct config_load *load, const struct config_address *o
 			config_check_origin(load, "cluster.ps"), err,
 			"no endpoint map says which data address this node, %s (cluster.ps[%u]), has; "
 			"write endpoint_map = ( { control = \"%s\"; data = \"%s\"; } ); or give "
-			"endpoint_map_file, or TF_SEASTAR_ENDPOINT_MAP_PATH with the folder of .endpoint_map",
+			"endpoint_map_file, or TF_SEASTAR_ENDPOINT_MAP_PATH with the directory of .endpoint_map",
 			show_address(own).text, c->task_index, show_address(own).text, example(c, 5555).text);
 	return config_fail(
 		&map->origin, err,

@@ -285,12 +285,12 @@ struct config *config_load_worker(const char *file, struct star_error *err);
 void config_worker_from(const struct config *config, struct config_worker *worker);
 
 /*
- * The folder of control sockets: /run/starserver for root and for users who may write there; for other users
+ * The directory of control sockets: /run/starserver for root and for users who may write there; for other users
  * $XDG_RUNTIME_DIR/starserver, or /tmp/starserver-UID. It need not exist.
  */
 enum { CONFIG_RUNTIME_MAX = 80 };
 void config_runtime_folder(char folder[CONFIG_RUNTIME_MAX]);
-/* Whether the folder belongs to this user, and nobody else can write to it; anybody can create one in /tmp. */
+/* Whether the directory belongs to this user, and nobody else can write to it; anybody can create one in /tmp. */
 bool config_runtime_is_own(const char *folder);
 
 /* Why a literal (or "localhost") cannot be a PS's data address: "loopback", ...; NULL: it can. */

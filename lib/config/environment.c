@@ -54,7 +54,7 @@ static int store_folder(struct config_load *load, const char *folder, const stru
 	int length = snprintf(load->map_file, sizeof(load->map_file), "%s/.endpoint_map", folder);
 
 	if (!*folder)
-		return config_fail(origin, err, "it is empty; give the folder that holds .endpoint_map, or unset it");
+		return config_fail(origin, err, "it is empty; give the directory of .endpoint_map, or unset it");
 	if (length >= (int)sizeof(load->map_file))
 		return config_fail(origin, err, "the path is longer than %d bytes", CONFIG_TEXT_MAX);
 	config_map_fini(&load->map); /* the one of the file, which the environment overrides */

@@ -65,7 +65,7 @@ const struct config_option config_options[] = {
 	  .variables = { "TF_SEASTAR_ENDPOINT_MAP_PATH", "TF_SEASTAR_ENDPOINT_MAP_PATH" },
 	  .variable_means = ENVIRONMENT_FOLDER,
 	  .help = "A file with the endpoint map, one entry per line: control address = data address. In a "
-		  "configuration file a relative path starts at that file's folder. Give this or endpoint_map, not "
+		  "configuration file a relative path starts at that file's directory. Give this or endpoint_map, not "
 		  "both." },
 	{ "endpoint_map[].control", OF_ENDPOINT(control), .type = OPTION_ADDRESS, .required = true,
 	  .help = "A control address, as written in cluster.ps or cluster.worker." },

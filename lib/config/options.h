@@ -28,7 +28,7 @@ enum config_option_scope { SCOPE_CONFIG, SCOPE_PORT, SCOPE_ENDPOINT, SCOPE_LOAD 
 enum config_option_environment {
 	ENVIRONMENT_AS_IS,
 	ENVIRONMENT_NEGATED, /* the variable disables what the option enables */
-	ENVIRONMENT_FOLDER,  /* the variable names the folder of .endpoint_map */
+	ENVIRONMENT_FOLDER,  /* the variable names the directory of .endpoint_map */
 };
 
 enum config_job { JOB_PS, JOB_WORKER, JOBS };

@@ -53,7 +53,7 @@ static void help_option(const struct config_option *o, FILE *out)
 	snprintf(text, sizeof(text), "Environment: %s%s%s%s.", ps, strcmp(ps, worker) ? ", of a worker " : "",
 		 strcmp(ps, worker) ? worker : "",
 		 o->variable_means == ENVIRONMENT_NEGATED  ? " (True means false here)"
-		 : o->variable_means == ENVIRONMENT_FOLDER ? " (the folder that holds .endpoint_map)"
+		 : o->variable_means == ENVIRONMENT_FOLDER ? " (the directory of .endpoint_map)"
 							   : "");
 	print_wrapped(text, out);
 }
@@ -131,7 +131,7 @@ static void rst_environment(FILE *out)
 				continue;
 			fprintf(out, "   * - ``%s``\n     - ``%s``\n     - %s\n", o->variables[job], o->name,
 				o->variable_means == ENVIRONMENT_NEGATED  ? "a switch with the opposite meaning"
-				: o->variable_means == ENVIRONMENT_FOLDER ? "the folder that holds ``.endpoint_map``"
+				: o->variable_means == ENVIRONMENT_FOLDER ? "the directory of ``.endpoint_map``"
 				: o->type == OPTION_BOOL		  ? "a switch"
 				: o->unit				  ? o->unit
 									  : "a number");

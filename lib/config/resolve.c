@@ -22,7 +22,7 @@ static bool is_before(const struct addrinfo *list, const struct addrinfo *one)
 	return list != one;
 }
 
-/* Lists the addresses of a look-up, each once; returns their number. */
+/* Lists the addresses of a look-up without duplicates; returns their number. */
 static unsigned list_addresses(const struct addrinfo *found, char *first, size_t first_bytes, char *all, size_t bytes)
 {
 	unsigned count = 0;

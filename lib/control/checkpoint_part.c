@@ -40,7 +40,7 @@ static int read_begin(const json_t *json, struct part *part, struct star_error *
 	    read_owner(json, &part->incarnation, &part->epoch, err) < 0)
 		return -EINVAL;
 	if (strchr(name, '/') || name[0] == '.')
-		return star_error_set(err, -EINVAL, "member \"name\" must be the name of a folder, without a slash");
+		return star_error_set(err, -EINVAL, "member \"name\" must be the name of a directory, without a slash");
 	strcpy(c->name, name);
 	c->epoch = part->epoch;
 	return 0;

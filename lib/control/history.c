@@ -24,7 +24,7 @@ int control_history_check(struct control *control, struct star_error *err)
 		if (!node->generation || node->recovers || !node->place.reactors)
 			continue;
 		star_error_set(&why, -EINVAL,
-			       "PS task %u serves, and has a standby: the cluster does not roll back to checkpoint "
+			       "PS task %u serves, and has a standby: the cluster cannot roll back to checkpoint "
 			       "%" PRIu64
 			       ". Stop all nodes, move away what is in standby.directory of each, and start them "
 			       "again, PS task 0 with checkpoint.restore_id; or start PS task 0 without it",

@@ -183,7 +183,8 @@ static void judge_join(struct control *control, const struct control_join *join)
 		log_warn("PS task %u has no room for %u objects of the catalogue: they cannot be used", join->task,
 			 node->refuses_count);
 	if (!node->joined)
-		log_info("PS task %u has joined: %u reactors at %s", join->task, join->node.reactors,
+		log_info("PS task %u has joined: %u reactor%s at %s", join->task, join->node.reactors,
+			 join->node.reactors == 1 ? "" : "s",
 			 config_show(join->node.data_host, join->node.data_port).text);
 	node->joined = true;
 }

@@ -106,14 +106,14 @@ static int make_folder(const char *path, struct star_error *err)
 		return 0;
 	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
 	if (mkdir(folder, geteuid() == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
-		return star_error_set(err, -errno, "cannot make the folder %s of the control socket: %s", folder,
+		return star_error_set(err, -errno, "cannot make the directory %s of the control socket: %s", folder,
 				      strerrordesc_np(errno));
 	config_runtime_folder(own);
 	if (geteuid() != 0 && strcmp(folder, own) == 0 && strncmp(own, "/tmp/", 5) == 0 &&
 	    !config_runtime_is_own(folder))
 		return star_error_set(err, -EPERM,
-				      "others can write to %s, where the control socket should be: remove that folder, "
-				      "or give another control.socket",
+				      "others can write to %s, where the control socket should be: remove it, or give "
+				      "another control.socket",
 				      folder);
 	return 0;
 }

@@ -9,8 +9,8 @@
 int control_listen_tcp(const char *address, struct star_error *err);
 
 /*
- * Mode 0600 from its first moment. The folder is made when it is missing, but not its parents; the socket of a process
- * that is gone is removed, that of a living one is an error (-EADDRINUSE).
+ * Mode 0600 from its first moment. The directory is created if it is missing, but not its parents; the socket of a
+ * process that has ended is removed, that of a live one is an error (-EADDRINUSE).
  */
 int control_listen_unix(const char *path, struct star_error *err);
 

@@ -188,7 +188,7 @@ void control_restore_run(struct control *control)
 	rc = roll_back(control, id, together, &err);
 	if (rc == 0)
 		return; /* its present state ends */
-	log_error("the cluster does not roll back: %s", err.text);
+	log_error("the cluster cannot roll back: %s", err.text);
 	pthread_mutex_lock(&control->lock);
 	p->restoring = p->together = false;
 	p->together_failed = together && rc != -ECANCELED; /* until nodes have changed */

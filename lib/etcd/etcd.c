@@ -13,18 +13,18 @@ enum {
 	BASE64_KEY = (ETCD_KEY_MAX + 2) / 3 * 4 + 1,
 	BASE64_VALUE = (ETCD_VALUE_MAX + 2) / 3 * 4 + 1,
 	BODY_BYTES = 4096,
-	LOOK_MS = 20 /* between looks at whether the answer is still wanted */
+	LOOK_MS = 20 /* interval at which goes_on is called */
 };
 
 struct etcd {
 	CURL *curl;
-	CURLM *multi; /* it has the connections */
+	CURLM *multi; /* has the connections */
 	struct curl_slist *headers;
 	char endpoints[ETCD_ENDPOINTS_MAX][ETCD_ENDPOINT_MAX];
-	unsigned endpoints_count, last; /* who answered, or is asked first next time */
+	unsigned endpoints_count, last; /* last: the endpoint that answered last, or is tried first next time */
 	bool answered, tls;
 	uint32_t timeout_ms, hurry_ms; /* as in etcd_options */
-	bool slow;		       /* a member has had its time, and not answered */
+	bool slow;		       /* a member was slow and has not answered */
 	char key[ETCD_KEY_MAX + 1], key64[BASE64_KEY];
 	bool (*goes_on)(void *ctx);
 	void *ctx;
@@ -57,13 +57,14 @@ static size_t take_reply(char *from, size_t size, size_t count, void *ctx)
 	return bytes;
 }
 
-/* A node may begin again in its process (exec): its connections must not. */
+/* A node may restart in its process (exec), without its connections. */
 static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
 {
 	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-/* What every request has. Nothing of the environment (proxies), no redirects: the endpoints are the options'. */
+/* Sets the options of every request. No proxies from the environment, no redirects: only the configured endpoints are
+ * used. */
 static int set_up(struct etcd *etcd, const struct etcd_options *o, struct star_error *err)
 {
 	CURL *c = etcd->curl;
@@ -99,10 +100,10 @@ static int bound_options(const struct etcd_options *o, struct star_error *err)
 				      ETCD_ENDPOINTS_MAX);
 	for (unsigned i = 0; i < o->endpoints_count; i++)
 		if (!o->endpoints[i][0] || strlen(o->endpoints[i]) >= ETCD_ENDPOINT_MAX)
-			return star_error_set(err, -EINVAL, "\"%.100s\" is no endpoint of etcd", o->endpoints[i]);
+			return star_error_set(err, -EINVAL, "\"%.100s\" is not a valid etcd endpoint", o->endpoints[i]);
 	if (!o->key[0] || strlen(o->key) > ETCD_KEY_MAX)
 		return star_error_set(err, -EINVAL, "a key of etcd has 1 to %u bytes", ETCD_KEY_MAX);
-	return o->timeout_ms ? 0 : star_error_set(err, -EINVAL, "etcd needs some time for its answer");
+	return o->timeout_ms ? 0 : star_error_set(err, -EINVAL, "the time limit for etcd must be above 0");
 }
 
 struct etcd *etcd_create(const struct etcd_options *o, struct star_error *err)
@@ -119,7 +120,7 @@ struct etcd *etcd_create(const struct etcd_options *o, struct star_error *err)
 	if (etcd) {
 		etcd->curl = curl_easy_init();
 		etcd->multi = curl_multi_init();
-		/* No "Expect: 100-continue": it costs a round trip. */
+		/* No "Expect: 100-continue", which costs a round trip. */
 		etcd->headers = curl_slist_append(NULL, "Content-Type: application/json");
 		if (etcd->headers && !curl_slist_append(etcd->headers, "Expect:"))
 			rc = -ENOMEM;
@@ -161,7 +162,7 @@ const char *etcd_endpoint(const struct etcd *etcd)
 	return etcd->answered ? etcd->endpoints[etcd->last] : "";
 }
 
-/* etcd's own sentence of an error, as far as it is printable. */
+/* Copies etcd's own error message, as far as it is printable. */
 static void why_refused(const struct etcd *etcd, char *text, size_t room)
 {
 	size_t i;
@@ -176,8 +177,8 @@ static bool goes_on(const struct etcd *etcd)
 	return !etcd->goes_on || etcd->goes_on(etcd->ctx);
 }
 
-/* By hand, as curl_easy_perform looks once a second whether it is to go on, and who has to know at once who serves does
- * not wait that long. What is not answered loses its connection. */
+/* Not curl_easy_perform, which checks only once per second whether to continue: a node that has to know at once which
+ * node serves cannot wait that long. The connection of an unanswered request is closed. */
 static CURLcode perform(struct etcd *etcd)
 {
 	CURLMcode mc = curl_multi_add_handle(etcd->multi, etcd->curl);
@@ -202,7 +203,7 @@ static CURLcode perform(struct etcd *etcd)
 	return rc;
 }
 
-/* One request to one endpoint. 0: etcd->reply has what it said. */
+/* Sends one request to one endpoint. 0: etcd->reply has the answer. */
 static int post(struct etcd *etcd, const char *endpoint, const char *path, uint32_t ms, struct star_error *err)
 {
 	char url[ETCD_ENDPOINT_MAX + 64], said[160];
@@ -251,19 +252,19 @@ static int ask_endpoint(struct etcd *etcd, const char *endpoint, struct question
 		return rc;
 	rc = q->swap ? etcd_reply_txn(etcd->reply, etcd->reply_bytes, etcd->key, &q->swapped, q->value, &why)
 		     : etcd_reply_range(etcd->reply, etcd->reply_bytes, etcd->key, q->value, &why);
-	return rc < 0 ? star_error_set(err, rc, "what answers at %s is no etcd: %.200s", endpoint, why.text) : 0;
+	return rc < 0 ? star_error_set(err, rc, "the server at %s is not etcd: %.200s", endpoint, why.text) : 0;
 }
 
-/* etcd->body to one after the other, until one answers. */
+/* Sends etcd->body to one endpoint after the other, until one answers. */
 static int ask_in_turn(struct etcd *etcd, struct question *q, uint32_t ms, struct star_error *err)
 {
 	const unsigned first = etcd->last;
 
-	star_error_set(err, -EHOSTUNREACH, "etcd is not asked any more");
+	star_error_set(err, -EHOSTUNREACH, "the request to etcd was cancelled");
 	for (unsigned i = 0; i < etcd->endpoints_count && goes_on(etcd); i++) {
 		const unsigned at = (first + i) % etcd->endpoints_count;
 
-		/* Also where this one is not waited for any more: the next call begins behind it. */
+		/* Also if this one is no longer waited for: the next call begins with the next endpoint. */
 		etcd->last = (at + 1) % etcd->endpoints_count;
 		if (ask_endpoint(etcd, etcd->endpoints[at], q, ms, err) < 0)
 			continue;
@@ -276,7 +277,7 @@ static int ask_in_turn(struct etcd *etcd, struct question *q, uint32_t ms, struc
 	return -EHOSTUNREACH;
 }
 
-/* Who does not answer at once may be gone, with its machine: the others are asked before it is waited for. */
+/* An endpoint that does not answer soon may be gone with its machine: the others are tried before it is waited for. */
 static int ask_all(struct etcd *etcd, struct question *q, struct star_error *err)
 {
 	const bool hurries = etcd->endpoints_count > 1 && etcd->hurry_ms && etcd->hurry_ms < etcd->timeout_ms;
@@ -326,6 +327,6 @@ int etcd_swap(struct etcd *etcd, uint64_t revision, const char *text, struct etc
 		return 0;
 	}
 	if (now->there && now->bytes == bytes && memcmp(now->text, text, bytes) == 0)
-		return 0; /* an endpoint had done it, and its answer was lost */
+		return 0; /* an endpoint had executed the write, and its answer was lost */
 	return star_error_set(err, -ESTALE, "the key has changed meanwhile");
 }

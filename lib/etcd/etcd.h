@@ -28,7 +28,7 @@ struct etcd_options {
 	const char *const *endpoints; /* "host:port", an IPv6 address in brackets */
 	unsigned endpoints_count;
 	const char *key;
-	/* Files in PEM. "" or NULL: none; without ca it is HTTP, in clear. */
+	/* Files in PEM. "" or NULL: none; without ca: HTTP, unencrypted. */
 	const char *ca, *certificate, *private_key;
 	uint32_t timeout_ms; /* of connection and answer together, for each endpoint */
 	uint32_t hurry_ms; /* limit for each in a first round, if there are several; 0: timeout_ms from the beginning */
@@ -66,10 +66,10 @@ const char *etcd_endpoint(const struct etcd *etcd);
 
 /* ---- of the library's files, and their tests ---- */
 
-/* text.c: base64 as JSON has bytes. *room is what there is at `to`; its bytes then, or -EBADMSG. */
+/* text.c: base64, the form of bytes in JSON. *room is the size of `to`; then the number of bytes, or -EBADMSG. */
 void etcd_base64_encode(const void *from, size_t bytes, char *to);
 int etcd_base64_decode(const char *from, size_t bytes, void *to, size_t *room);
-/* An answer to a range, or to a swap; *swapped of the latter. 0, or -EBADMSG with a message. */
+/* Parses an answer to a range or to a swap; the latter sets *swapped. 0, or -EBADMSG with a message. */
 int etcd_reply_range(const char *text, size_t bytes, const char *key, struct etcd_value *value, struct star_error *err);
 int etcd_reply_txn(const char *text, size_t bytes, const char *key, bool *swapped, struct etcd_value *value,
 		   struct star_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What etcd's JSON gateway says. 64-bit numbers are strings of digits there, bytes are base64, and what is false, zero
- * or empty is left out. */
+/* Parses answers of etcd's JSON gateway. There 64-bit numbers are strings of digits, bytes are base64, and members that
+ * are false, zero or empty are omitted. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ int etcd_base64_decode(const char *from, size_t bytes, void *to, size_t *room)
 	return held & ((1u << bits) - 1) ? -EBADMSG : 0;
 }
 
-/* Of an int64 that is greater than 0. */
+/* Parses an int64 that must be above 0. */
 static int positive_of(const json_t *json, const char *name, uint64_t *value, struct star_error *err)
 {
 	const json_t *member = json_object_get(json, name);
@@ -66,11 +66,11 @@ static int positive_of(const json_t *json, const char *name, uint64_t *value, st
 	*value = 0;
 	for (size_t i = 0; text && i < length && i < 19; i++) {
 		if (text[i] < '0' || text[i] > '9')
-			return star_error_set(err, -EBADMSG, "its \"%s\" is no number", name);
+			return star_error_set(err, -EBADMSG, "its \"%s\" is not a number", name);
 		*value = *value * 10 + (uint64_t)(text[i] - '0');
 	}
 	if (!text || length > 19 || *value == 0 || *value > INT64_MAX)
-		return star_error_set(err, -EBADMSG, "its \"%s\" is no number that etcd counts by", name);
+		return star_error_set(err, -EBADMSG, "its \"%s\" is not a valid etcd revision", name);
 	return 0;
 }
 
@@ -84,11 +84,11 @@ static int bytes_of(const json_t *json, const char *name, void *to, size_t *room
 	}
 	if (!json_is_string(member) ||
 	    etcd_base64_decode(json_string_value(member), json_string_length(member), to, room) < 0)
-		return star_error_set(err, -EBADMSG, "its \"%s\" is no base64 of at most %zu bytes", name, *room);
+		return star_error_set(err, -EBADMSG, "its \"%s\" is not base64 of at most %zu bytes", name, *room);
 	return 0;
 }
 
-/* What a range found: the key that was asked for, or nothing. */
+/* The result of a range: the requested key, or nothing. */
 static int key_value_of(const json_t *range, const char *key, struct etcd_value *value, struct star_error *err)
 {
 	const json_t *list = json_object_get(range, "kvs"), *entry = json_array_get(list, 0);
@@ -97,7 +97,7 @@ static int key_value_of(const json_t *range, const char *key, struct etcd_value 
 
 	*value = (struct etcd_value){ 0 };
 	if (!json_is_object(range) || (list && !json_is_array(list)))
-		return star_error_set(err, -EBADMSG, "it answers what was not asked");
+		return star_error_set(err, -EBADMSG, "it has a key that was not requested");
 	if (json_array_size(list) == 0)
 		return 0;
 	if (json_array_size(list) > 1 || !json_is_object(entry))
@@ -123,7 +123,7 @@ static json_t *object_of(const char *text, size_t bytes, struct star_error *err)
 	if (json_is_object(json))
 		return json;
 	json_decref(json);
-	star_error_set(err, -EBADMSG, "its answer is no JSON object%s%.100s", why.text[0] ? ": " : "", why.text);
+	star_error_set(err, -EBADMSG, "its answer is not a JSON object%s%.100s", why.text[0] ? ": " : "", why.text);
 	return NULL;
 }
 
@@ -135,12 +135,12 @@ int etcd_reply_range(const char *text, size_t bytes, const char *key, struct etc
 
 	if (!json)
 		return err->code;
-	/* Each answer of etcd's has it: what has none is something else that answers by HTTP. */
+	/* Every answer of etcd has it; otherwise some other HTTP server has answered. */
 	rc = positive_of(json_object_get(json, "header"), "revision", &revision, err);
 	if (rc == 0)
 		rc = key_value_of(json, key, value, err);
 	if (rc == 0 && value->revision > revision)
-		rc = star_error_set(err, -EBADMSG, "it has a value that is newer than itself");
+		rc = star_error_set(err, -EBADMSG, "its value has a revision above that of its header");
 	json_decref(json);
 	return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of kernels, and what several of them use. */
+/* The table of kernels, and helpers of several kernels. */
 #include "exec/kernels.h"
 
 #include <stdarg.h>
@@ -95,7 +95,7 @@ uint64_t kernel_scratch(const struct graph_node *node, const struct graph_type *
 int kernel_run(const struct kernel_call *call)
 {
 	if (!kernel_exists(call->node->op))
-		return kernel_fail(call, "%s is not done by a kernel", graph_op_name(call->node->op));
+		return kernel_fail(call, "%s has no kernel", graph_op_name(call->node->op));
 	return kernels[call->node->op].run(call);
 }
 
@@ -136,7 +136,7 @@ double kernel_log(double x)
 	return x == 0 ? (double)-INFINITY : x > 0 ? x : (double)NAN;
 }
 
-/* W. Kahan's: the error of 1 + x is taken back by the ratio. */
+/* After W. Kahan: the ratio corrects for the rounding error of 1 + x. */
 double kernel_log1p(double x)
 {
 	const double u = 1 + x;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Matrices, by OpenBLAS in one thread a call. What is big is divided into blocks of rows of the result, by sizes alone:
- * a library that divides by the number of threads would give other bits for each.
+ * Matrix products, by OpenBLAS with one thread per call. Large products are divided into blocks of rows of the result,
+ * by sizes alone: a library that divides by the number of threads would return different bits for each number.
  */
 #include "exec/kernels.h"
 
@@ -81,7 +81,7 @@ int kernel_matmul(const struct kernel_call *call)
 	};
 
 	if (!fits_blas(call->in[0]) || !fits_blas(call->in[1]))
-		return kernel_fail(call, "a matrix has %d rows and columns at most", INT_MAX);
+		return kernel_fail(call, "a matrix has at most %d rows and columns", INT_MAX);
 	w.block = BLOCK_WORK / (w.gemm.n * w.gemm.k + 1);
 	w.block = w.block < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : w.block;
 	w.blocks = kernel_parts(w.gemm.m, w.block);
@@ -90,7 +90,8 @@ int kernel_matmul(const struct kernel_call *call)
 	return 0;
 }
 
-/* ---- attention: softmax(scale q k') v (Vaswani et al., NIPS 2017, equation 1), a matrix of the batch a part ---- */
+/* ---- attention: softmax(scale q k') v (Vaswani et al., NIPS 2017, equation 1); each part is a matrix of the batch
+ * ---- */
 
 struct attention_work {
 	const struct kernel_call *call;
@@ -99,7 +100,8 @@ struct attention_work {
 	double scale;
 };
 
-/* a of sizes [m, k], b [k, n] as they are when transposed as said; of matrix i of each. */
+/* The product of matrix i of a and matrix i of b: a has sizes [m, k] and b [k, n], after the transposition that the
+ * call asks for. */
 static void attention_product(const struct attention_work *w, struct kernel_gemm gemm, const void *a, const void *b,
 			      void *c, size_t i)
 {
@@ -144,7 +146,7 @@ static int attention_work(const struct kernel_call *call, unsigned q, struct att
 	};
 	w->scale = graph_attr_float(call->node, "scale", 1 / sqrt((double)w->k));
 	if (!fits_blas(in[0]) || !fits_blas(in[1]) || !fits_blas(in[2]))
-		return kernel_fail(call, "a matrix has %d rows and columns at most", INT_MAX);
+		return kernel_fail(call, "a matrix has at most %d rows and columns", INT_MAX);
 	return 0;
 }
 
@@ -158,7 +160,7 @@ int kernel_attention(const struct kernel_call *call)
 	return 0;
 }
 
-/* The gradient of the scores takes as much as the weights. */
+/* The gradient of the scores takes as much memory as the weights. */
 uint64_t kernel_scratch_attention_grad(const struct graph_node *node, const struct graph_type *const *in,
 				       const struct graph_type *const *out)
 {

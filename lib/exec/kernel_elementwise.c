@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Elementwise kernels. A function for each operation and element type does a stretch; integers wrap around, as they do
- * in NumPy.
+ * Elementwise kernels. One function for each operation and element type processes a contiguous range; integers wrap
+ * around, as in NumPy.
  */
 #include "exec/kernels.h"
 
@@ -9,7 +9,7 @@
 
 enum { GRAIN = 16384, GRAIN_SLOW = 1024 };
 
-/* ---- of one input ---- */
+/* ---- one input ---- */
 
 typedef void unary_run(const void *in, void *out, size_t n);
 
@@ -33,16 +33,16 @@ UNARY_FLOATS(log, kernel_log((double)x))
 UNARY(sqrt, float, sqrtf(x))
 UNARY(sqrt, double, sqrt(x))
 UNARY_FLOATS(square, x *x)
-UNARY_FLOATS(abs, x < 0 ? -x : x + 0) /* + 0: of -0 too */
+UNARY_FLOATS(abs, x < 0 ? -x : x + 0) /* + 0, so that -0 becomes 0 */
 UNARY_FLOATS(sign, (x > 0) - (x < 0))
-UNARY_FLOATS(relu, x < 0 ? 0 : x) /* NaN stays */
+UNARY_FLOATS(relu, x < 0 ? 0 : x) /* NaN remains NaN */
 UNARY_INTS(neg, -(uint64_t)x)
 UNARY_INTS(square, (uint64_t)x *(uint64_t)x)
 UNARY_INTS(abs, x < 0 ? -(uint64_t)x : (uint64_t)x)
 UNARY_INTS(sign, (x > 0) - (x < 0))
 UNARY_INTS(relu, x < 0 ? 0 : x)
 
-/* Those that are made of e^argument: a block of them at a time. x is the number, e what came out. */
+/* Functions that are computed from e^argument, a block at a time. x is the input, e the exponential. */
 #define EXPONENTIAL(name, T, argument, expression) \
 	static void name##_##T(const void *in, void *out, size_t n) \
 	{ \
@@ -72,14 +72,14 @@ UNARY_INTS(relu, x < 0 ? 0 : x)
 
 EXPONENTIALS(exp, x, e)
 EXPONENTIALS(sigmoid, -fabs(x), x < 0 ? e / (1 + e) : 1 / (1 + e))
-/* Near 0 the power series: the difference loses digits there. */
+/* Near 0 by the power series, because the difference loses digits there. */
 EXPONENTIALS(tanh, -2 * fabs(x),
 	     x *x < 1e-4 ? x * (1 + x * x * (-1.0 / 3 + x * x * (2.0 / 15 + x * x * (-17.0 / 315))))
 			 : (x < 0 ? e - 1 : 1 - e) / (1 + e))
 
 #define FLOATS(name) [KERNEL_FLOAT32] = name##_float, [KERNEL_FLOAT64] = name##_double
 #define ALL(name) FLOATS(name), [KERNEL_INT32] = name##_int32_t, [KERNEL_INT64] = name##_int64_t
-/* grain: elements that a thread does at once. */
+/* grain: number of elements that a thread processes at once. */
 static const struct {
 	unary_run *run[KERNEL_TYPES];
 	size_t grain;
@@ -124,7 +124,7 @@ static int run_unary(const struct kernel_call *call, unary_run *run, size_t grai
 	};
 
 	if (!run)
-		return kernel_fail(call, "%s is not done on %s", graph_op_name(call->node->op),
+		return kernel_fail(call, "%s does not support %s", graph_op_name(call->node->op),
 				   dtype_name(call->in[0]->type.dtype));
 	exec_team_run(call->team, kernel_parts(w.n, w.grain), unary_part, &w);
 	return 0;
@@ -137,7 +137,7 @@ int kernel_unary(const struct kernel_call *call)
 	return run_unary(call, unary[op].run[kernel_type(call->in[0])], unary[op].grain);
 }
 
-/* ---- casts: towards zero; what is too great becomes the greatest, and NaN 0 ---- */
+/* ---- casts: towards zero; values out of range are clamped, and NaN becomes 0 ---- */
 
 #define CAST(A, B) \
 	static void cast_##A##_##B(const void *in, void *out, size_t n) \
@@ -185,7 +185,7 @@ int kernel_cast(const struct kernel_call *call)
 	return run_unary(call, casts[kernel_type(call->in[0])][kernel_type(call->out[0])], GRAIN);
 }
 
-/* ---- of two inputs, which broadcast: steps of 0 or 1 element ---- */
+/* ---- two inputs, with broadcasting: steps of 0 or 1 element ---- */
 
 typedef void binary_run(const void *a, size_t step_a, const void *b, size_t step_b, void *out, size_t n);
 
@@ -297,7 +297,8 @@ int kernel_binary(const struct kernel_call *call)
 
 /* ---- select, expand: elements of 4 or 8 bytes ---- */
 
-/* Both are loaded whatever the condition: a mask that goes to and fro costs a branch more than the load. */
+/* Both are loaded, whatever the condition is: with an irregular mask, mispredicted branches cost more than the
+ * loads. */
 #define SELECT_STEPS(T, c, s, t) \
 	for (size_t i = 0; i < length; i++) { \
 		const T a = x[i * (s)], b = y[i * (t)]; \
@@ -315,7 +316,7 @@ int kernel_binary(const struct kernel_call *call)
 		const size_t c = w->b.strides[0][last], s = w->b.strides[1][last], t = w->b.strides[2][last]; \
 		T *to = (T *)w->out + out; \
 \
-		if (c == 1 && s == 1 && t == 0) /* a gradient where something was above 0 */ \
+		if (c == 1 && s == 1 && t == 0) /* the gradient of relu */ \
 			SELECT_STEPS(T, 1, 1, 0) \
 		else \
 			SELECT_STEPS(T, c, s, t) \
@@ -386,7 +387,7 @@ int kernel_expand(const struct kernel_call *call)
 	return 0;
 }
 
-/* ---- the sum of many ---- */
+/* ---- sums of several inputs ---- */
 
 struct add_work {
 	const struct kernel_call *call;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ids: those that differ, and crosses of columns. */
+/* Ids: distinct ones, and crosses of columns. */
 #include "exec/kernels.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ uint64_t kernel_scratch_unique(const struct graph_node *node, const struct graph
 	return slots_for((uint64_t)in[0]->shape.dims[0]) * sizeof(uint64_t);
 }
 
-/* In the order in which they are first seen. A slot holds 1 + the place of an id among those seen, or 0. */
+/* In the order of their first occurrence. A slot has 1 + the index of an id among the distinct ones, or 0. */
 int kernel_unique(const struct kernel_call *call)
 {
 	const size_t n = kernel_count(call->in[0]);

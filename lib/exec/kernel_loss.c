@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Losses of each row, and their gradients. */
+/* The loss of each row, and its gradient. */
 #include "exec/kernels.h"
 
 enum { GRAIN = 1024 };
@@ -38,7 +38,7 @@ struct loss_work {
 SIGMOID_LOSS(float)
 SIGMOID_LOSS(double)
 
-/* ln(sum of e^(x - greatest)) - (x of the class - greatest) */
+/* ln(sum of e^(x - maximum)) - (x of the class - maximum) */
 #define SOFTMAX_LOSS(T) \
 	static void softmax_loss_##T(void *context, uint64_t part) \
 	{ \

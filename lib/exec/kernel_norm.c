@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Softmax, and layer and batch norm with their gradients (Ba, Kiros, Hinton, arXiv:1607.06450; Ioffe, Szegedy, ICML
- * 2015): rows are divided among the team, or blocks of columns where sums go down them.
+ * 2015). The team divides the rows, or blocks of columns where sums are taken down the columns.
  */
 #include "exec/kernels.h"
 
@@ -24,7 +24,7 @@ struct norm_work {
 #undef T
 #undef NAME
 
-/* x is the input that has the shape. */
+/* x: the input that has the output's shape. */
 static struct norm_work work_of(const struct kernel_call *call, unsigned x)
 {
 	struct norm_work w = {

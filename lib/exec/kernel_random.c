@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random numbers and dropout: element e of step s is a word of Philox (counter e / 4 and s, key from the plan's seed
- * and the node's), so that it depends on nothing else: a gradient draws the same mask again, and so does a step that is
- * repeated.
+ * Random numbers and dropout. Element e of step s is a word of Philox (counter e / 4 and s; key from the seeds of plan
+ * and node), and depends on nothing else: so a gradient draws the same mask again, and so does a step that is repeated.
  */
 #include "exec/kernels.h"
 
@@ -38,7 +37,7 @@ static void random_part(void *context, uint64_t part)
 			draw_words(w, i, words);
 		if (is_double)
 			((double *)w->call->out[0]->data)[i] = words[i % 4] * 0x1p-32;
-		else /* 24 bits: 1 is never reached by rounding */
+		else /* 24 bits, so that rounding never reaches 1 */
 			((float *)w->call->out[0]->data)[i] = (float)(words[i % 4] >> 8) * 0x1p-24f;
 	}
 }

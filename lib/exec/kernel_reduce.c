@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sums, means and greatest elements over some dimensions. Floats are summed in float64, in an order that depends on the
- * shape alone.
+ * Sums, means and maxima over some dimensions. Floats are summed in float64, in an order that depends on the shape
+ * alone.
  */
 #include "exec/kernels.h"
 
@@ -9,21 +9,22 @@
 
 enum { COLUMNS = 128, GRAIN = 16384, LANES = 8 };
 
-/* A tensor whose neighbouring dimensions are joined where both go or both stay. */
+/* A tensor whose neighbouring dimensions are merged if both are reduced or both are kept. */
 struct reduction {
 	const void *in;
 	void *out;
 	enum kernel_type type;
-	bool greatest, mean, columns; /* columns: the last dimension stays */
+	bool greatest, mean, columns; /* columns: the last dimension is kept */
 	size_t divisor;
 	unsigned kept_count, gone_count;
-	size_t kept[GRAPH_DIMS_MAX], kept_strides[GRAPH_DIMS_MAX]; /* without the last one, if it stays */
-	size_t gone[GRAPH_DIMS_MAX], gone_strides[GRAPH_DIMS_MAX]; /* without the last one, if it goes */
+	size_t kept[GRAPH_DIMS_MAX], kept_strides[GRAPH_DIMS_MAX]; /* kept dimensions, without the last one */
+	size_t gone[GRAPH_DIMS_MAX], gone_strides[GRAPH_DIMS_MAX]; /* reduced dimensions, without the last one */
 	size_t last;						   /* size of the last dimension */
-	size_t block;						   /* of neighbours that are summed (tensor/sums.h) */
-	size_t rows;						   /* product of gone */
-	size_t blocks;						   /* of columns in the last dimension; 1 if it goes */
-	size_t units, grain;					   /* pieces of work, and how many are done together */
+	size_t block;						   /* of neighbours summed together (tensor/sums.h) */
+	size_t rows;						   /* product of the reduced dimensions */
+	size_t blocks;						   /* of columns in the last dimension; 1 if it is
+								    * reduced */
+	size_t units, grain;					   /* units of work, and how many are done together */
 };
 
 static size_t offset_of(size_t index, unsigned count, const size_t *dims, const size_t *strides)
@@ -35,7 +36,7 @@ static size_t offset_of(size_t index, unsigned count, const size_t *dims, const 
 	return at;
 }
 
-/* Sums of neighbours: of float32 by the definition that PS tasks have too, of others in eight lanes. */
+/* Sums of neighbours: for float32 in the order that PS tasks use too (tensor/sums.h), for others in eight lanes. */
 static double sum_float(double so_far, const float *x, size_t n, size_t block)
 {
 	return tensor_sums_add(so_far, x, n, block);
@@ -61,7 +62,7 @@ SUM(double, double, double)
 SUM(int32_t, int64_t, uint64_t)
 SUM(int64_t, int64_t, uint64_t)
 
-/* T of the elements, A of sums, U of additions: integers wrap around. */
+/* T: type of elements, A: type of sums, U: type of additions (integers wrap around). */
 #define REDUCTION(T, A, U, least) \
 	static A run_##T(const struct reduction *r, const T *x, A so_far) \
 	{ \
@@ -127,7 +128,7 @@ static void reduce_part(void *context, uint64_t part)
 		unit[r->type](r, i);
 }
 
-/* Dimensions are joined, then divided into those that go and those that stay; the last one is apart. */
+/* Merges dimensions, then divides them into reduced and kept ones; the last one is treated separately. */
 static void set_dims(struct reduction *r, const struct graph_shape *shape, const bool gone[GRAPH_DIMS_MAX])
 {
 	size_t dims[GRAPH_DIMS_MAX + 1] = { 1 }, stride = 1;
@@ -144,7 +145,7 @@ static void set_dims(struct reduction *r, const struct graph_shape *shape, const
 		goes[ndim] = gone[i];
 		dims[ndim++] = (size_t)shape->dims[i];
 	}
-	ndim += ndim == 0; /* one element */
+	ndim += ndim == 0; /* a scalar has one element */
 	r->last = dims[ndim - 1];
 	r->columns = !goes[ndim - 1];
 	r->rows = 1;
@@ -214,7 +215,8 @@ int kernel_reduce_like(const struct kernel_call *call)
 	const unsigned more = (unsigned)shape->ndim - like->ndim;
 	bool gone[GRAPH_DIMS_MAX] = { false };
 
-	if (graph_elements(shape) == graph_elements(like)) /* nothing was broadcast: most often, in gradients */
+	if (graph_elements(shape) == graph_elements(like)) /* nothing was broadcast: the most frequent case in
+							    * gradients */
 		return kernel_copy(call);
 	for (unsigned i = 0; i < shape->ndim; i++)
 		gone[i] = i < more || (like->dims[i - more] == 1 && shape->dims[i] != 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows that are added where an index says: embedding bags, and the gradient of gather. The rows of one target are added
- * in their order, by one thread, whatever the team: the columns of all rows are divided, or the targets.
+ * Adds rows to the targets that an index gives: embedding bags, and the gradient of gather. The rows of a target are
+ * added in their order, by one thread, whatever the team's size: either the columns or the targets are divided.
  */
 #include "exec/kernels.h"
 
@@ -13,14 +13,14 @@ struct bags {
 	const struct graph_tensor *index;
 	const uint8_t *rows;
 	uint8_t *out;
-	const uint32_t *counts; /* rows of each target; NULL: not wanted */
+	const uint32_t *counts; /* number of rows of each target; NULL: not needed */
 	size_t n, targets, width;
 	uint64_t parts;
 	enum graph_op op;
 	bool is_double;
 };
 
-/* What the rows of a bag are multiplied with. */
+/* The factor of the rows of a bag. */
 static double weight_of(const struct bags *b, size_t target)
 {
 	const uint32_t count = b->counts[target];
@@ -30,7 +30,7 @@ static double weight_of(const struct bags *b, size_t target)
 	return count ? 1 / sqrt((double)count) : 0;
 }
 
-/* Integers are added as the unsigned ones of their size: they wrap around. */
+/* Integers are added as unsigned ones of the same size, so they wrap around. */
 #define SCATTER(T) \
 	static void scatter_##T(const struct bags *b, size_t from, size_t to) \
 	{ \
@@ -53,7 +53,7 @@ SCATTER(double)
 SCATTER(uint32_t)
 SCATTER(uint64_t)
 
-/* Of mean, divided: a third of 3 is 1. */
+/* Means divide, rather than multiply by the reciprocal, so that three thirds of 3 are exactly 3. */
 #define BAGS(T) \
 	static void scatter_bags_##T(const struct bags *b, size_t from, size_t to) \
 	{ \
@@ -103,7 +103,7 @@ static void scatter_part(void *context, uint64_t part)
 	scatters[w->type](&w->bags, targets * part / w->bags.parts, targets * (part + 1) / w->bags.parts);
 }
 
-/* Each part looks at all indices, so there are few. */
+/* Each part reads all indices, so there are few parts. */
 static void scatter(const struct kernel_call *call, struct bags bags)
 {
 	struct scatter_work w = { .bags = bags, .type = kernel_type(call->out[0]) };
@@ -113,8 +113,8 @@ static void scatter(const struct kernel_call *call, struct bags bags)
 	exec_team_run(call->team, w.bags.parts, scatter_part, &w);
 }
 
-/* What a kernel is called with: in[0]'s rows, which in[1] gives to the rows of `targets`. -EINVAL: one is out of
- * range. */
+/* The arguments of a kernel: the rows of in[0], which in[1] assigns to the rows of `targets`. -EINVAL: an index is out
+ * of range. */
 static int take_bags(const struct kernel_call *call, const struct graph_tensor *targets, struct bags *bags)
 {
 	const struct graph_shape *shape = &targets->type.shape;
@@ -145,7 +145,7 @@ int kernel_scatter_add(const struct kernel_call *call)
 uint64_t kernel_scratch_segment(const struct graph_node *node, const struct graph_type *const *in,
 				const struct graph_type *const *out)
 {
-	/* The segments: of the forward operations those of "like", of their gradients those of g. */
+	/* The segments: forward operations have those of "like", their gradients those of g. */
 	const bool grad = node->op == GRAPH_SEGMENT_MEAN_GRAD || node->op == GRAPH_SEGMENT_SQRTN_GRAD;
 
 	return (uint64_t)in[grad ? 0 : 2]->shape.dims[0] * sizeof(uint32_t);

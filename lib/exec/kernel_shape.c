@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels that move elements: nothing is computed, so elements are bytes, 4 or 8 of them. */
+/* Kernels that only move elements, which are therefore just 4 or 8 bytes. */
 #include "exec/kernels.h"
 
 #include <string.h>
@@ -31,14 +31,14 @@ static unsigned axis_of(const struct kernel_call *call)
 
 struct transpose {
 	unsigned ndim;
-	size_t dims[GRAPH_DIMS_MAX];	/* of the output; neighbours that stay neighbours are joined */
+	size_t dims[GRAPH_DIMS_MAX];	/* of the output; dimensions that remain neighbours are merged */
 	size_t strides[GRAPH_DIMS_MAX]; /* in the input, in elements */
 	const uint8_t *in;
 	uint8_t *out;
 	size_t n, bytes, grain;
 };
 
-/* Where a row of the output begins in the input. */
+/* Offset in the input of a row of the output. */
 static size_t transpose_at(const struct transpose *t, unsigned dims, size_t row)
 {
 	size_t at = 0;
@@ -70,7 +70,7 @@ static void transpose_part(void *context, uint64_t part)
 	}
 }
 
-/* A band of BAND rows of a matrix that lies across: by squares, so that what is read and written stays in the cache. */
+/* Transposes a band of BAND rows of a matrix, by squares, so that what is read and written stays in the cache. */
 static void transpose_band(const struct transpose *t, const uint32_t *in, uint32_t *out, size_t rows)
 {
 	const size_t columns = t->dims[t->ndim - 1], step = t->strides[t->ndim - 1];
@@ -145,7 +145,7 @@ int kernel_transpose(const struct kernel_call *call)
 	return 0;
 }
 
-/* ---- concat, split: rows of bytes, of which each piece has its share ---- */
+/* ---- concat, split: each piece has a share of every row's bytes ---- */
 
 int kernel_concat(const struct kernel_call *call)
 {
@@ -185,15 +185,15 @@ int kernel_split(const struct kernel_call *call)
 	return 0;
 }
 
-/* ---- slice, pad: a box of a tensor, copied by runs of its last dimension ---- */
+/* ---- slice, pad: a box of a tensor, copied by contiguous ranges of its last dimension ---- */
 
 struct box {
 	unsigned ndim;
 	const int64_t *inner;			/* sizes of the box */
-	size_t offset, strides[GRAPH_DIMS_MAX]; /* of its first element in the whole, and of each dimension there */
+	size_t offset, strides[GRAPH_DIMS_MAX]; /* of its first element in the tensor, and of each dimension there */
 };
 
-/* False: the box is not inside. begin may be NULL: zeros. */
+/* False: the box is not inside the tensor. begin may be NULL: zeros. */
 static bool box_set(struct box *box, const struct graph_shape *inner, const struct graph_shape *whole,
 		    const int64_t *begin)
 {
@@ -240,19 +240,19 @@ int kernel_slice(const struct kernel_call *call)
 	struct box box;
 
 	if (!box_set(&box, &call->out[0]->type.shape, &call->in[0]->type.shape, ints_of(call, "begin")))
-		return kernel_fail(call, "the slice is not inside of its input");
+		return kernel_fail(call, "the slice is not inside its input");
 	box_copy(&box, call->in[0]->data, call->out[0]->data, false, dtype_bytes(call->out[0]->type.dtype));
 	return 0;
 }
 
-/* Of pad and pad_like. */
+/* For pad and pad_like. */
 int kernel_pad(const struct kernel_call *call)
 {
 	struct box box;
 
 	if (!box_set(&box, &call->in[0]->type.shape, &call->out[0]->type.shape,
 		     ints_of(call, call->node->op == GRAPH_PAD ? "before" : "begin")))
-		return kernel_fail(call, "the first input is not inside of the padded one");
+		return kernel_fail(call, "the first input is not inside the padded one");
 	memset(call->out[0]->data, 0, kernel_bytes(call->out[0]));
 	box_copy(&box, call->in[0]->data, call->out[0]->data, true, dtype_bytes(call->out[0]->type.dtype));
 	return 0;
@@ -336,11 +336,11 @@ struct columns_work {
 	const int64_t *which;
 	const void *in;
 	void *out;
-	size_t m, k, rows, grain; /* taken of each row, a row's elements */
+	size_t m, k, rows, grain; /* number taken from each row; elements of a row */
 	size_t bytes;		  /* of an element */
 };
 
-/* The least that is done at once is some KiB. */
+/* Units of some KiB at least. */
 static void columns_begin(struct columns_work *w, const struct kernel_call *call, const struct graph_tensor *wide)
 {
 	w->which = call->in[1]->data;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory in advance: a block for each value, each node's scratch and what PS parts give twice, from the level that
- * makes it to the last one that needs it; then offsets, level by level, the smallest gap that is large enough first.
+ * Lays out memory in advance. There is a block for each value, for each node's scratch, and for what PS parts return
+ * twice, from the level that creates it to the last one that needs it. Offsets are then assigned level by level, in the
+ * smallest gap that is large enough.
  */
 #include "exec/plan.h"
 
@@ -29,7 +30,7 @@ static int add_block(struct graph_plan *plan, uint64_t bytes, uint32_t from, uin
 	return 0;
 }
 
-/* A value made in a level. */
+/* A value that is created in a level. */
 static int make_layout(struct graph_plan *plan, uint32_t number, uint32_t level, struct star_error *err)
 {
 	struct plan_value *value = &plan->values[number];
@@ -47,7 +48,7 @@ static void use(struct graph_plan *plan, struct graph_value value, uint32_t leve
 		plan->blocks[root->block].to = level;
 }
 
-/* The bodies' memory, one after the other (both are used in each iteration), and room for the carried values. */
+/* Memory of the bodies, one after the other (both are used in each iteration), and of the carried values. */
 static uint64_t flow_scratch(struct graph_plan *plan, struct plan_flow *flow)
 {
 	const struct graph_node *node = plan->graph->nodes[flow->node];
@@ -99,7 +100,7 @@ static int start_blocks(struct graph_plan *plan, uint32_t p, uint32_t level, str
 	return 0;
 }
 
-/* What a PS part brings and takes stays until it has been waited for. */
+/* Inputs and outputs of a PS part stay until it has been waited for. */
 static void wait_uses(struct graph_plan *plan, uint32_t p, uint32_t level)
 {
 	const struct plan_part *mine = &plan->parts[p];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compiling: types from the greatest feeds, bodies, and then placing, scheduling and laying out. */
+/* Compilation: types from the feeds' largest types, bodies, then placement, schedule and memory layout. */
 #include "exec/plan.h"
 
 #include <cblas.h>
@@ -59,7 +59,7 @@ static struct graph_plan *compile(const struct graph *graph, const struct graph_
 
 /* ---- types ---- */
 
-/* Whether a feed may have this type: what the node says, with all sizes known. */
+/* Whether a feed may have this type: it must match the node's, with all sizes known. */
 static int check_feed(const struct graph_node *node, const struct graph_type *type, struct star_error *err)
 {
 	const struct graph_shape *wanted = &node->outputs[0].shape;
@@ -73,13 +73,13 @@ static int check_feed(const struct graph_node *node, const struct graph_type *ty
 	if (good)
 		return star_error_set(err, -EINVAL, "feed \"%s\" would be %s: more than 2^48 elements", node->name,
 				      graph_shape_text(&type->shape, have));
-	return star_error_set(err, -EINVAL, "feed \"%s\" is %s %s, and %s %s is given", node->name,
+	return star_error_set(err, -EINVAL, "feed \"%s\" is %s %s, but %s %s is given", node->name,
 			      dtype_name(node->outputs[0].dtype), graph_shape_text(wanted, want),
 			      dtype_name(type->dtype) ? dtype_name(type->dtype) : "an unknown type",
 			      type->shape.ndim <= GRAPH_DIMS_MAX ? graph_shape_text(&type->shape, have) : "");
 }
 
-/* Types of the feeds that are given, by name (or, in a body, in order), into the table of types. */
+/* Sets the types of the given feeds, by name (in a body, in order). */
 static int set_feeds(struct graph_plan *plan, const struct graph_plan_options *options, const struct graph_type *inputs,
 		     struct star_error *err)
 {
@@ -121,7 +121,7 @@ static const struct graph_type *result_type(const struct graph_plan *body, uint3
 	return &body->types[plan_number(body, body->graph->results[result])];
 }
 
-/* Carried values keep their type; then the iterations, and a tape for each further result. */
+/* Carried values keep their type; then come the number of iterations, and a tape for each further result. */
 static int while_types(const struct graph_node *node, const struct graph_plan *body, const struct graph_type *in,
 		       struct graph_type *out, struct star_error *err)
 {
@@ -154,7 +154,7 @@ static int while_types(const struct graph_node *node, const struct graph_plan *b
 	return 0;
 }
 
-/* The greater of what the two bodies give. */
+/* The larger of the two bodies' results. */
 static int cond_types(const struct graph_node *node, const struct plan_flow *flow, struct graph_type *out,
 		      struct star_error *err)
 {
@@ -211,8 +211,8 @@ static int compile_flow(struct graph_plan *plan, const struct graph_node *node, 
 	return 0;
 }
 
-/* The greatest types of all values. Of a feed that is not given they stay as they are, in case that nothing needs
- * it. */
+/* Infers the largest types of all values. Those of a feed that is not given remain as declared, for the case that
+ * nothing needs it. */
 static int infer_all(struct graph_plan *plan, struct star_error *err)
 {
 	const struct graph *graph = plan->graph;
@@ -273,7 +273,7 @@ static int prepare_plan(struct graph_plan *plan, struct star_error *err)
 	return rc;
 }
 
-/* inputs: of a body; NULL for a whole graph, whose feeds the options name. */
+/* inputs: for a body; NULL for a whole graph, whose feeds are in the options. */
 static struct graph_plan *compile(const struct graph *graph, const struct graph_cut *cut,
 				  const struct graph_plan_options *options, const struct graph_type *inputs,
 				  struct star_error *err)
@@ -313,14 +313,14 @@ struct graph_plan *graph_compile(const struct graph *graph, const struct graph_c
 	if (graph_error(graph, err) < 0)
 		return NULL;
 	if (cut && cut->graph != graph) {
-		star_error_set(err, -EINVAL, "the cut is of another graph");
+		star_error_set(err, -EINVAL, "the cut belongs to another graph");
 		return NULL;
 	}
 	if (options->intra_op > TEAM_THREADS_MAX || options->inter_op > TEAM_THREADS_MAX) {
-		star_error_set(err, -EINVAL, "intra_op and inter_op are %d at most", TEAM_THREADS_MAX);
+		star_error_set(err, -EINVAL, "intra_op and inter_op are at most %d", TEAM_THREADS_MAX);
 		return NULL;
 	}
-	openblas_set_num_threads(1); /* what is big is divided by the kernels */
+	openblas_set_num_threads(1); /* large operations are divided by the kernels */
 	return compile(graph, cut, options, NULL, err);
 }
 

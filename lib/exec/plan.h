@@ -65,7 +65,7 @@ struct plan_part {
 	uint32_t first_tensor; /* feeds, then fetches, among a run's tensors of calls */
 	uint32_t *spare;       /* for each fetch a block, if the value is provided by something else; else PLAN_NONE */
 	bool open;	       /* it has nodes whose output sizes only PS tasks know */
-	bool waited_for;       /* right after it is started */
+	bool waited_for;       /* it is waited for right after it is started */
 };
 
 struct graph_plan {

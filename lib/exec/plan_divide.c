@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unfused grpc++: a PS part of the cut becomes one for each operation, so that each is under way as soon as what it
- * brings is there, as an executor's Send and Recv nodes are. What hands each other values on the PS task, or is ordered
- * by a control edge or by what it does to a variable, stays together, so the parts of one part don't need each other. A
- * part that takes values which an earlier one has left on the task stays whole: requests that share such values must
- * wait for each other.
+ * For unfused grpc++: divides each PS part of the cut into one for each operation, so that each is in flight as soon as
+ * its inputs are available, as an executor's Send and Recv nodes are. Operations stay together if one uses the other's
+ * values on the PS task, or if they are ordered by a control edge or by what they do to a variable; so the parts of one
+ * part do not depend on each other. A part that uses values which an earlier one has left on the task is not divided:
+ * requests that share such values must wait for each other.
  */
 #include "exec/plan.h"
 #include "graph/handle.h"
@@ -14,9 +14,9 @@
 
 struct divide {
 	struct graph_plan *plan;
-	uint32_t *place;  /* of each node: 1 + its place in the part in hand, or 0 */
-	uint32_t *leader; /* of each place: one of its group */
-	uint32_t *first;  /* of each part of the cut: the first of its parts; and one more */
+	uint32_t *place;  /* for each node: 1 + its index in the current part, or 0 */
+	uint32_t *leader; /* for each index: one of its group */
+	uint32_t *first;  /* for each part of the cut: the first of its parts; and one more */
 };
 
 static const struct graph_node *node_at(const struct divide *d, const struct graph_part *part, uint32_t i)
@@ -24,7 +24,7 @@ static const struct graph_node *node_at(const struct divide *d, const struct gra
 	return d->plan->graph->nodes[part->nodes[i]];
 }
 
-/* Of handles and constants each group has its own. */
+/* Each group has its own handles and constants. */
 static bool is_work(const struct graph_node *node)
 {
 	return !graph_is_handle(node) && !plan_is_source(node);
@@ -108,7 +108,7 @@ static bool takes(const struct divide *d, const struct graph_part *part, uint32_
 	return false;
 }
 
-/* All parts that the parts of the whole's predecessors have become. */
+/* All parts into which the predecessors of the original part were divided. */
 static int set_after(struct divide *d, const struct graph_part *whole, struct graph_part *part, struct star_error *err)
 {
 	uint32_t count = 0;
@@ -125,7 +125,7 @@ static int set_after(struct divide *d, const struct graph_part *whole, struct gr
 	return 0;
 }
 
-/* What the group has of the whole; lists keep their order. */
+/* The group's share of the original part; lists keep their order. */
 static int fill_part(struct divide *d, const struct graph_part *whole, uint32_t lead, struct graph_part *part,
 		     struct star_error *err)
 {

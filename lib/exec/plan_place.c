@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is executed in this process and what on PS tasks; what nothing needs is left out; where each value comes from.
- * With a cut its PS parts are the calls; without one, each node that only PS tasks can do is a part of its own.
+ * Decides what is executed in this process and what on PS tasks, omits what nothing needs, and finds where each value
+ * comes from. With a cut, its PS parts are the calls; without one, each node that only PS tasks can execute is a part
+ * of its own.
  */
 #include "exec/plan.h"
 #include "graph/handle.h"
@@ -60,7 +61,7 @@ static int single_parts(struct graph_plan *plan, struct star_error *err)
 	return 0;
 }
 
-/* The cut's parts; a node of no part at all is one that the cut left out. */
+/* The cut's parts; a node in no part is one that the cut omitted. */
 static int cut_parts(struct graph_plan *plan, struct star_error *err)
 {
 	plan->ps_plan.parts = plan->cut->parts;
@@ -135,7 +136,7 @@ static void need(struct graph_plan *plan, uint32_t node)
 		plan->needed[node] = true;
 }
 
-/* Nodes come after what they need, so one pass from the last to the first finds all of it. */
+/* Nodes come after their inputs, so one pass from the last to the first finds everything that is needed. */
 static void find_needed(struct graph_plan *plan)
 {
 	const struct graph *graph = plan->graph;
@@ -179,7 +180,7 @@ static int place_value(struct graph_plan *plan, const struct graph_node *node, u
 	if (graph_elements(&plan->types[number].shape) < 0)
 		return star_error_set(err, -EINVAL,
 				      node->op == GRAPH_FEED
-					      ? "feed \"%s\" %s is needed: its greatest size must be given"
+					      ? "feed \"%s\" %s is needed: its largest size must be given"
 					      : "node \"%s\": the size of its output %s is not known",
 				      node->name, graph_shape_text(&plan->types[number].shape, text));
 	value->where = PLAN_ARENA;
@@ -190,7 +191,7 @@ static int place_value(struct graph_plan *plan, const struct graph_node *node, u
 		for (uint32_t i = 0; i < plan->feeds_count; i++)
 			if (plan->feeds[i] == node->id)
 				return 0;
-		return star_error_set(err, -EINVAL, "feed \"%s\" is needed, and not given", node->name);
+		return star_error_set(err, -EINVAL, "feed \"%s\" is needed, but not given", node->name);
 	}
 	if (node->op == GRAPH_CONST)
 		value->where = PLAN_CONST;
@@ -201,12 +202,12 @@ static int place_value(struct graph_plan *plan, const struct graph_node *node, u
 	return 0;
 }
 
-/* A value that is needed here is made here or comes from a PS part. */
+/* A value that is needed here is computed here or comes from a PS part. */
 static int check_source(const struct graph_plan *plan, struct graph_value value, const char *by, struct star_error *err)
 {
 	if (plan->values[plan_number(plan, value)].where != PLAN_NOWHERE)
 		return 0;
-	return star_error_set(err, -EINVAL, "the cut is wrong: %s needs \"%s\", which no part gives", by,
+	return star_error_set(err, -EINVAL, "the cut is wrong: %s needs \"%s\", which no part returns", by,
 			      plan->graph->nodes[value.node]->name);
 }
 
@@ -246,7 +247,7 @@ int exec_plan_place(struct graph_plan *plan, struct star_error *err)
 	if (add_parts(plan, err) < 0)
 		return err->code;
 	if (plan->parts_count && !plan->ps)
-		return star_error_set(err, -EINVAL, "node \"%s\" is on PS tasks, and there are none",
+		return star_error_set(err, -EINVAL, "node \"%s\" is placed on a PS task, but there are none",
 				      graph->nodes[plan->ps_plan.parts[plan->parts[0].part].nodes[0]]->name);
 	find_needed(plan);
 	for (uint32_t n = 0; n < graph->nodes_count; n++)

@@ -18,7 +18,7 @@ void exec_run_set_type(struct graph_run *run, uint32_t value, const struct graph
 	run->changed[value] = run->stamp;
 }
 
-/* Infers the outputs of a node whose inputs have changed since the step before; or anyway. */
+/* Infers the outputs of a node if its inputs have changed since the previous step; or always (fresh). */
 static int refresh(struct graph_run *run, const struct graph_node *node, bool anyway, struct star_error *err)
 {
 	const struct graph_plan *plan = run->plan;
@@ -39,7 +39,7 @@ static int refresh(struct graph_run *run, const struct graph_node *node, bool an
 		const uint32_t number = plan->first[node->id] + o;
 
 		if (graph_type_bytes(&out[o]) > graph_type_bytes(&plan->types[number]))
-			return star_error_set(err, -EINVAL, "node \"%s\": its output is greater than it was planned",
+			return star_error_set(err, -EINVAL, "node \"%s\": its output is larger than planned",
 					      node->name);
 		exec_run_set_type(run, number, &out[o]);
 	}
@@ -75,7 +75,7 @@ static int run_node(struct graph_run *run, const struct plan_item *item, struct 
 		out[o] = &run->values[plan->first[item->id] + o];
 	if (!graph_is_open(node))
 		return kernel_run(&call);
-	/* The kernel says how many there are. */
+	/* The kernel determines their number. */
 	before = out[0]->type;
 	rc = kernel_run(&call);
 	if (rc == 0 && !exec_plan_same_type(&before, &out[0]->type))
@@ -93,7 +93,7 @@ static int share_item(struct graph_run *run, const struct plan_item *item, struc
 
 /* ---- calls to PS tasks ---- */
 
-/* Says whose error it is. */
+/* Adds the node's name to the error. */
 static int call_failed(const struct graph_run *run, uint32_t p, int rc, const struct star_error *why,
 		       struct star_error *err)
 {
@@ -134,7 +134,8 @@ static int start_part(struct graph_run *run, uint32_t p, struct star_error *err)
 	return 0;
 }
 
-/* The fetches' types as the call left them: sizes that only PS tasks know are smaller than they were said to be. */
+/* Sets the fetches' types as the call has left them: sizes that only PS tasks know are smaller than the declared
+ * ones. */
 static int take_types(struct graph_run *run, uint32_t p, struct star_error *err)
 {
 	const struct graph_plan *plan = run->plan;
@@ -150,7 +151,7 @@ static int take_types(struct graph_run *run, uint32_t p, struct star_error *err)
 		for (unsigned d = 0; good && d < type->shape.ndim; d++)
 			good = type->shape.dims[d] >= 0 && type->shape.dims[d] <= greatest->shape.dims[d];
 		if (!good)
-			return star_error_set(err, -EPROTO, "node \"%s\": PS tasks gave more than can be",
+			return star_error_set(err, -EPROTO, "node \"%s\": PS tasks returned more than is possible",
 					      plan->graph->nodes[part->fetches[i].node]->name);
 		if (mine->spare[i] == PLAN_NONE)
 			exec_run_set_type(run, number, type);
@@ -169,7 +170,7 @@ static int wait_part(struct graph_run *run, uint32_t p, struct star_error *err)
 	return rc < 0 ? call_failed(run, p, rc, &why, err) : take_types(run, p, err);
 }
 
-/* After an error: what was started is waited for, since it writes into the run's memory. */
+/* After an error: waits for the calls in flight, because they write into the run's memory. */
 static void wait_all(struct graph_run *run)
 {
 	struct star_error ignored;
@@ -207,7 +208,7 @@ static void run_one(void *context, uint64_t item)
 		run->errors[item].code = -EINVAL;
 }
 
-/* The first item's error is reported, whichever thread was first. */
+/* The first item's error is reported, whichever thread failed first. */
 static int run_at_once(struct graph_run *run, const struct plan_level *level, struct star_error *err)
 {
 	run->level = level;
@@ -249,7 +250,7 @@ int exec_run_types(struct graph_run *run, struct star_error *err)
 	const struct graph_plan *plan = run->plan;
 	int rc = 0;
 
-	run->fresh = true; /* so that sizes which only an execution knows are not taken from an earlier one */
+	run->fresh = true; /* so that sizes known only by execution are not taken from an earlier iteration */
 	for (uint32_t i = 0; i < plan->items_count && rc == 0; i++) {
 		const struct plan_item *item = &plan->items[i];
 		const struct graph_part *part;
@@ -290,7 +291,7 @@ static int check_feed(const struct graph_run *run, uint32_t feed, const struct g
 		good = type->shape.dims[i] >= 0 && type->shape.dims[i] <= greatest->shape.dims[i] &&
 		       (wanted->dims[i] < 0 || wanted->dims[i] == type->shape.dims[i]);
 	if (!good)
-		return star_error_set(err, -EINVAL, "feed \"%s\" is %s, at most %s, and %s %s is given", node->name,
+		return star_error_set(err, -EINVAL, "feed \"%s\" is %s, at most %s, but %s %s is given", node->name,
 				      dtype_name(greatest->dtype), graph_shape_text(&greatest->shape, most),
 				      dtype_name(type->dtype) ? dtype_name(type->dtype) : "an unknown type",
 				      type->shape.ndim <= GRAPH_DIMS_MAX ? graph_shape_text(&type->shape, have) : "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a run: all memory that its steps use. */
+/* Creates a run: all memory that its steps use. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void *alloc(struct graph_run *run, uint64_t count, uint64_t size, struct 
 	return memory->data;
 }
 
-/* A plan's runs are numbered; a number that was given back is used again. */
+/* A plan's runs are numbered; the number of a destroyed run is reused. */
 static int take_id(struct graph_run *run, struct star_error *err)
 {
 	struct graph_plan *plan = run->plan;
@@ -38,7 +38,7 @@ static int take_id(struct graph_run *run, struct star_error *err)
 		plan->used[id / 64] |= UINT64_C(1) << (id % 64);
 	pthread_mutex_unlock(&plan->lock);
 	if (id == PLAN_RUNS_MAX)
-		return star_error_set(err, -EMFILE, "a plan has %d runs at most", PLAN_RUNS_MAX);
+		return star_error_set(err, -EMFILE, "a plan has at most %d runs", PLAN_RUNS_MAX);
 	run->id = id;
 	return 0;
 }
@@ -140,7 +140,7 @@ static int create_arena(struct graph_run *run, struct star_error *err)
 
 	run->arena = aligned_alloc(PLAN_ALIGN, (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN);
 	if (!run->arena)
-		return star_error_set(err, -ENOMEM, "a step needs %llu bytes, which there are not",
+		return star_error_set(err, -ENOMEM, "a step needs %llu bytes of memory, which cannot be allocated",
 				      (unsigned long long)bytes);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loops and branches: the bodies' runs are fed, stepped, and their results taken over. */
+/* Loops and branches: feeds the bodies' runs, executes them, and copies their results. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static int refuse_change(const struct graph_node *node, const char *what, uint32
 			      node->name, what, i);
 }
 
-/* Carried values lie in the node's outputs; what is not carried stays where it is. */
+/* Carried values are in the node's outputs; what is not carried stays where it is. */
 static void feed_bodies(struct graph_run *run, const struct plan_item *item, struct graph_tensor *out, uint32_t carried)
 {
 	const struct graph_node *node = run->plan->graph->nodes[item->id];
@@ -30,8 +30,8 @@ static void feed_bodies(struct graph_run *run, const struct plan_item *item, str
 }
 
 /*
- * The results of an iteration become what the next one is fed with. A body may hand carried values on without a change,
- * and to other places: those are put aside before anything is overwritten.
+ * The results of an iteration become the feeds of the next one. A body may return carried values unchanged, and in
+ * other positions: those are saved before anything is overwritten.
  */
 static int carry_value(struct graph_run *run, const struct plan_item *item, struct graph_tensor *out, uint32_t carried,
 		       struct star_error *err)
@@ -39,7 +39,7 @@ static int carry_value(struct graph_run *run, const struct plan_item *item, stru
 	const struct graph_node *node = run->plan->graph->nodes[item->id];
 	const struct plan_flow *flow = &run->plan->flows[item->flow];
 	const void *from[GRAPH_INPUTS_MAX];
-	/* There is none where nothing that is carried has a byte. */
+	/* NULL if the carried values have no bytes. */
 	uint8_t *aside = item->scratch == PLAN_NONE
 				 ? NULL
 				 : run->arena + run->plan->blocks[item->scratch].offset + flow->carried_offset;
@@ -64,7 +64,7 @@ static int carry_value(struct graph_run *run, const struct plan_item *item, stru
 	return 0;
 }
 
-/* [most, ...] of a result. */
+/* [maximum number of iterations, ...] of a result. */
 static struct graph_type tape_type(const struct graph_node *node, const struct graph_type *result)
 {
 	struct graph_type type = { .dtype = result->dtype, .shape.ndim = (uint8_t)(result->shape.ndim + 1) };
@@ -74,7 +74,7 @@ static struct graph_type tape_type(const struct graph_node *node, const struct g
 	return type;
 }
 
-/* Each further result goes on its tape; the first iteration says how large it is. */
+/* Each further result is added to its tape; the first iteration determines its size. */
 static int write_tapes(struct graph_run *run, const struct plan_item *item, struct graph_tensor *out, uint32_t carried,
 		       uint64_t iteration, struct star_error *err)
 {
@@ -96,7 +96,7 @@ static int write_tapes(struct graph_run *run, const struct plan_item *item, stru
 	return 0;
 }
 
-/* What no iteration wrote is 0. */
+/* What no iteration has written is 0. */
 static int end_tapes(struct graph_run *run, const struct plan_item *item, struct graph_tensor *out, uint32_t carried,
 		     uint64_t iterations, struct star_error *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The order of a step. Jobs are nodes, starts and waits of PS parts. As soon as a part can be started it is; then nodes
- * that are ready are executed, and only when there are none a part is waited for: so all parts of a wave are under way
- * before the first is waited for, and the worker computes meanwhile. Without a cut PS calls are made one after the
- * other.
+ * The order of a step. Jobs are nodes, and the starts and waits of PS parts. A part is started as soon as possible;
+ * then nodes that are ready are executed, and a part is waited for only if there are none. So all parts of a wave are
+ * in flight before the first one is waited for, and the worker computes meanwhile. Without a cut, PS calls are made one
+ * after the other.
  */
 #include "exec/plan.h"
 
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Values that a level must make to be worth several threads. */
+/* A level is worth several threads if it computes values of this size. */
 enum { AT_ONCE_BYTES = 32 * 1024 };
 
-/* A heap of numbers, the least first. */
+/* A min-heap of numbers. */
 struct heap {
 	uint32_t *numbers, count;
 };
@@ -50,10 +50,10 @@ static uint32_t heap_pop(struct heap *heap)
 struct schedule {
 	struct graph_plan *plan;
 	uint32_t jobs;	   /* nodes, then a start and a wait for each part */
-	uint32_t *first;   /* of each job: its edges, among `to` */
-	uint32_t *to;	   /* NULL: edges are counted */
-	uint32_t *missing; /* of each job: others that it waits for */
-	uint32_t *homes;   /* PS parts that nodes are in: those of node n from home_first[n] to home_first[n + 1] */
+	uint32_t *first;   /* for each job: the first of its edges in `to` */
+	uint32_t *to;	   /* NULL: edges are only counted */
+	uint32_t *missing; /* for each job: the number of others that it still waits for */
+	uint32_t *homes;   /* PS parts of nodes: those of node n are from home_first[n] to home_first[n + 1] */
 	uint32_t *home_first;
 	struct heap nodes, starts, waits;
 };
@@ -78,7 +78,7 @@ static void edge(struct schedule *s, uint32_t from, uint32_t to)
 	s->missing[to]++;
 }
 
-/* A job waits for a value. */
+/* The job waits for a value. */
 static void needs_value(struct schedule *s, struct graph_value value, uint32_t job)
 {
 	const uint32_t provider = s->plan->values[plan_number(s->plan, value)].provider;
@@ -89,7 +89,7 @@ static void needs_value(struct schedule *s, struct graph_value value, uint32_t j
 		edge(s, start_of(s, provider) + 1, job);
 }
 
-/* A job waits until a node has been executed, wherever that is. own: the job's own part, which may have it; or
+/* The job waits until a node has been executed, wherever that is. own: the job's own part, which may contain it; or
  * PLAN_NONE. */
 static void needs_node(struct schedule *s, uint32_t node, uint32_t job, uint32_t own)
 {
@@ -140,7 +140,7 @@ static void all_edges(struct schedule *s)
 		part_edges(s, p);
 }
 
-/* In which PS parts each node is. */
+/* Finds the PS parts of each node. */
 static int find_homes(struct schedule *s, struct star_error *err)
 {
 	const struct graph_plan *plan = s->plan;
@@ -221,7 +221,7 @@ static void add_item(struct schedule *s, uint32_t job)
 	plan->levels[plan->levels_count].count++;
 }
 
-/* After a level: what waited for its items. */
+/* Ends a level: releases the jobs that waited for its items. */
 static void end_level(struct schedule *s)
 {
 	struct graph_plan *plan = s->plan;
@@ -242,7 +242,7 @@ static void end_level(struct schedule *s)
 	plan->levels[plan->levels_count].first = plan->items_count;
 }
 
-/* Nodes that are ready don't need each other: with inter_op they are one level. Bodies have the threads for
+/* Nodes that are ready do not depend on each other: with inter_op they form one level. Bodies have all threads for
  * themselves. */
 static void nodes_level(struct schedule *s)
 {
@@ -283,7 +283,7 @@ static void order(struct schedule *s)
 	}
 }
 
-/* A start and its wait are each a level. */
+/* The start and the wait of a part are a level each. */
 static void find_waited_for(struct graph_plan *plan)
 {
 	for (uint32_t i = 0; i + 1 < plan->items_count; i++)

@@ -9,15 +9,15 @@
 #include <string.h>
 
 struct team {
-	pthread_mutex_t lock; /* of all below but next */
+	pthread_mutex_t lock; /* protects everything below except next */
 	pthread_cond_t begin, end;
-	uint64_t round; /* grows with each thing to do */
+	uint64_t round; /* incremented for each task */
 	uint32_t busy;	/* threads that have not finished this round */
 	bool over;
 	void (*work)(void *context, uint64_t part);
 	void *context;
 	uint64_t parts;
-	_Atomic uint64_t next; /* part that nobody has taken */
+	_Atomic uint64_t next; /* the next part that is not taken */
 	uint32_t threads_count;
 	pthread_t threads[];
 };
@@ -60,7 +60,7 @@ struct team *exec_team_create(uint32_t threads, struct star_error *err)
 	if (threads <= 1)
 		return NULL;
 	if (threads > TEAM_THREADS_MAX) {
-		star_error_set(err, -EINVAL, "%d threads at most, not %u", TEAM_THREADS_MAX, threads);
+		star_error_set(err, -EINVAL, "at most %d threads are possible, not %u", TEAM_THREADS_MAX, threads);
 		return NULL;
 	}
 	team = calloc(1, sizeof(*team) + (threads - 1) * sizeof(team->threads[0]));

@@ -19,7 +19,7 @@ enum { TEAM_THREADS_MAX = 256 };
 struct team *exec_team_create(uint32_t threads, struct star_error *err);
 void exec_team_destroy(struct team *team);
 
-/* Calls work(context, 0) to work(context, parts - 1), each once, in any order; returns when all are done. */
+/* Calls work(context, 0) to work(context, parts - 1), once each, in any order; returns when all are done. */
 void exec_team_run(struct team *team, uint64_t parts, void (*work)(void *context, uint64_t part), void *context);
 
 #endif

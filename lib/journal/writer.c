@@ -135,7 +135,7 @@ static int open_segment(struct journal_writer *w, const char *name)
 			return fail_write(w, -errno, "renamed", old);
 		/* Before its header is overwritten: otherwise a file could have the old name with the new number. */
 		if (fsync(w->folder) < 0)
-			return fail_write(w, -errno, "synced", "folder");
+			return fail_write(w, -errno, "synced", "directory");
 		memmove(w->segments, w->segments + 1, --w->segments_count * sizeof(*w->segments));
 		w->unneeded--;
 	}
@@ -206,7 +206,7 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 	if (rc == 0)
 		rc = write_out(w, name, w->block, JOURNAL_ALIGN, 0);
 	if (rc == 0 && fsync(w->folder) < 0)
-		rc = fail_write(w, -errno, "synced", "folder");
+		rc = fail_write(w, -errno, "synced", "directory");
 	if (rc < 0) {
 		/* It is empty, and others need the space. */
 		unlinkat(w->folder, name, 0);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* host is cut off text at the last colon; brackets around an IPv6 literal are taken off. */
+/* The host is the text before the last colon; the brackets of an IPv6 literal are removed. */
 static int split_address(const char *text, char *host, size_t host_size, const char **port, struct star_error *err)
 {
 	const char *colon = strrchr(text, ':');
@@ -16,7 +16,8 @@ static int split_address(const char *text, char *host, size_t host_size, const c
 
 	if (bytes == 0 || bytes >= host_size)
 		return star_error_set(err, -EINVAL,
-				      "\"%.80s\" is no address: host:port is needed, such as 198.18.0.1:3333", text);
+				      "\"%.80s\" is not an address: host:port is needed, such as 198.18.0.1:3333",
+				      text);
 	if (bytes > 2 && text[0] == '[' && text[bytes - 1] == ']')
 		snprintf(host, host_size, "%.*s", (int)bytes - 2, text + 1);
 	else
@@ -44,7 +45,7 @@ int jsonrpc_address_resolve(const char *text, bool passive, struct addrinfo **li
 		return rc;
 	if (passive)
 		hints.ai_flags |= AI_PASSIVE;
-	/* Literals first: they never ask a name server. */
+	/* Literals first, because they need no name server. */
 	rc = getaddrinfo(host, port, &hints, list);
 	if (rc == EAI_NONAME) {
 		hints.ai_flags &= ~AI_NUMERICHOST;

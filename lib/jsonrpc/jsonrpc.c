@@ -23,7 +23,7 @@ enum { READ_BYTES = 64 << 10, RETRY_US = 5000 };
 struct jsonrpc_client {
 	int fd;
 	struct secure_context *context;
-	struct secure_link *link; /* NULL: in clear */
+	struct secure_link *link; /* NULL: without encryption */
 	bool broken;
 	json_int_t last_id;
 	char *in;
@@ -65,7 +65,7 @@ static int unreachable(struct star_error *err, int code, const char *address)
 	}
 }
 
-/* Waits for events until the deadline; 0 or -ETIMEDOUT. Errors of the socket show in the call that follows. */
+/* Waits for events until the deadline; 0 or -ETIMEDOUT. The next call on the socket returns its errors. */
 static int wait_for(int fd, short events, uint64_t until_us)
 {
 	for (;;) {
@@ -96,7 +96,7 @@ static int finish_connect(int fd, uint64_t until_us)
 	return -error;
 }
 
-/* Where that cannot be, the kernel chooses. The port is chosen with the connection, as usual. */
+/* If it cannot be bound, the kernel chooses the address. The port is chosen when it connects, as usual. */
 static void bind_source(int fd, int family, const struct addrinfo *source)
 {
 	const int on = 1;
@@ -123,7 +123,7 @@ static int connect_to(const struct sockaddr *address, socklen_t bytes, const str
 		rc = connect(fd, address, bytes) < 0 ? -errno : 0;
 		if (rc == -EINPROGRESS)
 			rc = finish_connect(fd, until_us);
-		/* A Unix listener whose queue is full says EAGAIN, and offers nothing to wait for. */
+		/* A Unix listener with a full queue returns EAGAIN, and there is nothing to wait for. */
 		if (rc != -EAGAIN)
 			break;
 		if (clock_us() + RETRY_US >= until_us) {
@@ -217,7 +217,7 @@ static struct jsonrpc_client *connect_once(const char *address, const struct add
 	return client;
 }
 
-/* While a node has the next key only, and another one the current one only, both are reached. */
+/* A node may have only the next key, and another one only the current one: both can be reached. */
 static struct jsonrpc_client *connect_client(const char *address, const struct addrinfo *source,
 					     const struct secure_keys *keys, uint64_t deadline_us,
 					     struct star_error *err)
@@ -259,8 +259,8 @@ struct jsonrpc_client *jsonrpc_connect_by(const char *key_file, const char *addr
 	else
 		star_error_set(
 			err, -EINVAL,
-			"%.200s has the keys of %u principals, and it is not known as whom to come: `starctl key "
-			"copy` makes a file of one",
+			"%.200s has the keys of %u principals, and it is not clear which one to use: `starctl key "
+			"copy` makes a file with one principal",
 			key_file, secure_keys_principals(keys));
 	if (own)
 		client = connect_client(address, NULL, own, deadline_us, err);
@@ -324,8 +324,9 @@ static int connection_lost(struct jsonrpc_client *client, struct star_error *err
 		return star_error_set(err, code,
 				      "%s did not answer \"%s\" in time; it may be busy or gone (starctl status)%s",
 				      client->address, method,
-				      strchr(client->address, '/') ? ""
-								   : ", or be no control address, but a data address");
+				      strchr(client->address, '/')
+					      ? ""
+					      : ", or this is not a control address, but a data address");
 	return star_error_set(err, code, "the connection to %s was lost during \"%s\": %s; did starserver stop?",
 			      client->address, method, strerrordesc_np(-code));
 }
@@ -413,7 +414,7 @@ static int receive_line(struct jsonrpc_client *client, uint64_t until_us, size_t
 	}
 }
 
-/* The whole exchange; the reply's line is consumed. */
+/* A complete call; the reply's line is consumed. */
 static json_t *exchange(struct jsonrpc_client *client, const char *method, char *line, size_t line_bytes,
 			uint64_t until_us, struct star_error *err)
 {
@@ -428,7 +429,8 @@ static json_t *exchange(struct jsonrpc_client *client, const char *method, char 
 		return NULL;
 	}
 	result = jsonrpc_reply_parse(client->in, bytes, client->last_id, client->address, err);
-	/* One request is in flight at a time: more bytes than its reply mean that this is no JSON-RPC server. */
+	/* Only one request is in flight at a time: more bytes than its reply mean that this is not a JSON-RPC
+	 * server. */
 	client->broken = client->in_used != bytes + 1 || (!result && err->code == -EPROTO);
 	client->in_used = 0;
 	return result;

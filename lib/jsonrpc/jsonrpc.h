@@ -41,7 +41,7 @@ struct jsonrpc_client *jsonrpc_connect_from(const char *source, const struct sec
 /* client may be NULL. */
 void jsonrpc_close(struct jsonrpc_client *client);
 
-/* The connection itself, which still belongs to the client, for callers that use it for something else than JSON-RPC.
+/* The connection itself, which still belongs to the client, for callers that use it for something other than JSON-RPC.
  * Nothing may have been called. *link NULL: without encryption. */
 struct secure_link;
 void jsonrpc_stream(const struct jsonrpc_client *client, int *fd, struct secure_link **link);

@@ -46,7 +46,7 @@ int jsonrpc_request_parse(const char *line, size_t bytes, struct jsonrpc_request
 				      why.text);
 	if (json_is_array(request->root))
 		return star_error_set(err, JSONRPC_INVALID_REQUEST,
-				      "batches are not possible: send one request object a line");
+				      "batches are not supported: send one request object per line");
 	if (!json_is_object(request->root))
 		return star_error_set(err, JSONRPC_INVALID_REQUEST, "a request must be a JSON object");
 	return read_members(request, err);
@@ -70,7 +70,7 @@ static char *to_line(json_t *message, size_t *bytes)
 
 static json_t *reply_to(const json_t *id)
 {
-	/* The id is only shared, never changed: the reference count is all that the cast is for. */
+	/* The id is only shared, never changed; the cast is for the reference count. */
 	return json_pack("{s:s, s:o}", "jsonrpc", "2.0", "id", id ? json_incref((json_t *)id) : json_null());
 }
 
@@ -121,8 +121,7 @@ char *jsonrpc_request_line(json_int_t id, const char *method, json_t *params, si
 
 static int no_reply(struct star_error *err, const char *address, const char *why)
 {
-	return star_error_set(err, -EPROTO,
-			      "%s answered with something that is no JSON-RPC reply (%s); is it a control address?",
+	return star_error_set(err, -EPROTO, "the answer of %s is not a JSON-RPC reply (%s); is it a control address?",
 			      address, why);
 }
 

@@ -25,25 +25,25 @@ enum jsonrpc_code {
 struct jsonrpc_request {
 	json_t *root;	      /* owns the others */
 	const char *method;   /* UTF-8, no NUL */
-	const json_t *params; /* an object or an array; NULL when absent */
+	const json_t *params; /* an object or an array; NULL: absent */
 	const json_t *id;     /* NULL: a notification, which gets no reply */
 };
 
 /*
- * Reads one line of a client. 0, or a jsonrpc_code with a message; root and id are then set if they could be read. The
- * caller ends with json_decref(request->root) in either case.
+ * Parses one line of a client. 0, or a jsonrpc_code with a message; root and id are then set if they could be read. In
+ * either case the caller ends with json_decref(request->root).
  */
 int jsonrpc_request_parse(const char *line, size_t bytes, struct jsonrpc_request *request, struct star_error *err);
 
-/* A reply as a line with its newline, for free(); NULL when memory is out. id may be NULL (unknown: null is sent). The
+/* A reply as a line with its newline, for free(); NULL: out of memory. id may be NULL (unknown: null is sent). The
  * first steals result. */
 char *jsonrpc_result_line(const json_t *id, json_t *result);
 char *jsonrpc_error_line(const json_t *id, const struct star_error *err);
 
-/* The client's side. Steals params. NULL when params are not JSON or memory is out. */
+/* The client's side. Steals params. NULL: params are not JSON, or out of memory. */
 char *jsonrpc_request_line(json_int_t id, const char *method, json_t *params, size_t *bytes);
 
-/* The result (a new reference), or NULL with the server's error, or with -EPROTO when this is no reply to that id. */
+/* The result (a new reference); or NULL with the server's error, or with -EPROTO if this is not a reply to that id. */
 json_t *jsonrpc_reply_parse(const char *line, size_t bytes, json_int_t id, const char *address, struct star_error *err);
 
 #endif

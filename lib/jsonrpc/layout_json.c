@@ -78,7 +78,7 @@ int jsonrpc_layout_node_decode(const json_t *json, struct layout_node *node, str
 	    jsonrpc_member_u32(json, "request_max", 1 << 20, WIRE_PAYLOAD_MAX, &node->request_max, err) < 0)
 		return -EINVAL;
 	if (!is_printable(host))
-		return star_error_set(err, -EINVAL, "member \"data_host\" is no address");
+		return star_error_set(err, -EINVAL, "member \"data_host\" is not an address");
 	if (read_standby(json_object_get(json, "standby"), node, err) < 0)
 		return -EINVAL;
 	if (json_object_get(json, "tickets") &&
@@ -88,7 +88,7 @@ int jsonrpc_layout_node_decode(const json_t *json, struct layout_node *node, str
 	if (port + node->reactors - 1 > UINT16_MAX)
 		return star_error_set(
 			err, -EINVAL,
-			"member \"data_port\" is %u: the last of %u reactors would have a port over 65535", port,
+			"member \"data_port\" is %u: the last of %u reactors would have a port above 65535", port,
 			node->reactors);
 	strcpy(node->data_host, host);
 	node->data_port = (uint16_t)port;
@@ -107,7 +107,7 @@ static int read_nodes(const json_t *nodes, struct layout *layout, struct star_er
 		    jsonrpc_member_u32(json, "task", 0, WIRE_NODES_MAX - 1, &task, err) < 0)
 			return -EINVAL;
 		if (task != i)
-			return star_error_set(err, -EINVAL, "member \"nodes\": task %u stands in place %zu", task, i);
+			return star_error_set(err, -EINVAL, "member \"nodes\": task %u is entry %zu", task, i);
 		reactors += layout->nodes[i].reactors;
 	}
 	if (reactors != layout->reactors)

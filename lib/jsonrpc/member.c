@@ -12,7 +12,7 @@
 
 enum { TEXT_MAX = 4096 }; /* of jsonrpc_member_from_text */
 
-/* What stands there, short enough for a message. */
+/* The value, short enough for a message. */
 static const char *shown(const json_t *value, char *text, size_t size)
 {
 	size_t bytes = json_dumpb(value, text, size - 1, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT);
@@ -34,7 +34,7 @@ static int refuse_member(const json_t *json, const char *name, struct star_error
 			      shown(value, text, sizeof(text)));
 }
 
-/* As a rule all members are known, which is soon seen where an object has many of them. */
+/* Usually all members are known; this is then found quickly even in an object with many members. */
 static bool knows_all(const json_t *json, const char *const *names)
 {
 	size_t known = 0;
@@ -66,8 +66,8 @@ int jsonrpc_member_only(const json_t *json, const char *const *names, struct sta
 		if (*name)
 			continue;
 		if (!names[0])
-			return star_error_set(err, -EINVAL, "there is no member \"%.64s\" here: none is needed", key);
-		return star_error_set(err, -EINVAL, "there is no member \"%.64s\" here; did you mean \"%s\"?", key,
+			return star_error_set(err, -EINVAL, "unknown member \"%.64s\": there are no members here", key);
+		return star_error_set(err, -EINVAL, "unknown member \"%.64s\"; did you mean \"%s\"?", key,
 				      nearest_name(key, names, sizeof(names[0])));
 	}
 	return 0;
@@ -169,7 +169,7 @@ json_t *jsonrpc_member_from_u64(uint64_t value)
 	return json_string(text);
 }
 
-/* Whether a beginning of a character stands at the end of the text. */
+/* Whether the text ends with an incomplete character. */
 static bool is_cut(const char *at, size_t left)
 {
 	const unsigned char c = (unsigned char)*at;
@@ -191,7 +191,7 @@ json_t *jsonrpc_member_from_text(const char *text)
 	size_t n = 0, step;
 
 	for (size_t i = 0; !string && i < bytes && !is_cut(text + i, bytes - i); i += step) {
-		/* The library knows what is a character: that of the fewest bytes. */
+		/* The library knows what a character is: the shortest sequence that it accepts. */
 		for (step = 1, one = NULL; step <= 4 && step <= bytes - i && !one; step += one == NULL)
 			one = json_stringn(text + i, step);
 		if (one)

@@ -29,7 +29,7 @@ int jsonrpc_member_string(const json_t *json, const char *name, size_t max, cons
 /* Any 64-bit number. JSON libraries have signed ones, so a number above 2^63 - 1 is sent as a string of digits. */
 int jsonrpc_member_u64(const json_t *json, const char *name, uint64_t *value, struct star_error *err);
 json_t *jsonrpc_member_from_u64(uint64_t value);
-bool jsonrpc_member_to_u64(const json_t *json, uint64_t *value); /* what is no member, but an array's element */
+bool jsonrpc_member_to_u64(const json_t *json, uint64_t *value); /* for values that are not members */
 
 /*
  * A JSON string from text that may not be UTF-8, such as a truncated message or a path. At most 4096 bytes are used; an

@@ -9,7 +9,7 @@
 #include "jsonrpc/member.h"
 #include "tensor/dtype.h"
 
-/* What the catalogue gives. */
+/* The members that the catalogue assigns. */
 static void put_id(json_t *json, const struct object_spec *spec)
 {
 	if (spec->id)
@@ -27,7 +27,7 @@ static int read_id(const json_t *json, struct object_spec *spec, struct star_err
 	return 0;
 }
 
-/* A program's members; its nodes as they travel, in hexadecimal digits. */
+/* A program's members; its nodes, as they are sent, in hexadecimal digits. */
 static json_t *program_to_json(const struct object_spec *spec)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -67,20 +67,20 @@ static int program_from_json(const json_t *json, struct object_spec *spec, struc
 		const int high = digit(text[2 * n]), low = digit(text[2 * n + 1]);
 
 		if (high < 0 || low < 0)
-			return star_error_set(err, -EINVAL, "member \"program\" is not bytes in hexadecimal digits");
+			return star_error_set(err, -EINVAL, "member \"program\" must be hexadecimal digits");
 		bytes[n] = (uint8_t)(high << 4 | low);
 	}
 	why = wire_program_read(bytes, n, &spec->program, &shape, &node);
 	if (why && node == PROGRAM_NONE)
-		return star_error_set(err, -EINVAL, "member \"program\" cannot be: %s", why);
+		return star_error_set(err, -EINVAL, "member \"program\" is invalid: %s", why);
 	return wire_object_spec_check(spec, err);
 }
 
-/* The members that stand in no table: what a definition begins with. */
+/* The members that are in no table: those with which a definition begins. */
 static const char *const first_members[] = { "name", "kind", "id", "generation", "dtype", "dim", "shape", "optimizer" };
 enum { FIRST_MEMBERS = sizeof(first_members) / sizeof(first_members[0]), OPTIONS_MAX = 64 };
 
-/* The float's shortest decimal number: 0.1, which is not what 0.1f is as a double. */
+/* The float's shortest decimal number: 0.1, not the value of 0.1f as a double. */
 static json_t *from_float(float number)
 {
 	char text[OBJECT_OPTION_TEXT];
@@ -142,7 +142,7 @@ static unsigned kind_parse(const char *name)
 	return 0;
 }
 
-/* A member that names something: parse gives its number, or 0. */
+/* Reads a member that is a name: parse returns its number, or 0. */
 static int read_name(const json_t *json, const char *member, unsigned (*parse)(const char *name), const char *possible,
 		     uint8_t *number, struct star_error *err)
 {
@@ -194,7 +194,7 @@ static int read_option_name(const json_t *json, const struct object_option *opti
 					wire_object_option_possible(option, possible));
 }
 
-/* A member that is there. Its bounds are wire_object_spec_check's to know, but that it fits into its place. */
+/* Reads an option that is present. Only whether it fits is checked here; wire_object_spec_check knows its bounds. */
 static int read_option(const json_t *json, const struct object_option *option, struct object_spec *spec,
 		       struct star_error *err)
 {

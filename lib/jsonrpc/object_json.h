@@ -10,21 +10,21 @@
 #include "wire/layout.h"
 #include "wire/object.h"
 
-/* Objects in one message: a list of them, however long they are, fits into a request. */
+/* Objects in one message, so that a part of the list, however long it is, fits into a request. */
 enum { JSONRPC_OBJECTS_PAGE = 1024 };
 
-/* A new reference; NULL when the name is not UTF-8, which JSON cannot carry. The id is left out while it is 0, and so
- * are options that the optimizer has no use for. */
+/* A new reference; NULL: the name is not UTF-8, which JSON requires. The id is omitted if it is 0, and so are options
+ * that the optimizer does not use. */
 json_t *jsonrpc_object_encode(const struct object_spec *spec);
 
-/* The parameters of a call that means exactly this object, and no later one of its name: "name", "id", "generation". A
- * new reference, NULL without memory. */
+/* The parameters of a call that concerns exactly this object, and no later one of its name: "name", "id", "generation".
+ * A new reference; NULL: out of memory. */
 json_t *jsonrpc_object_handle(const struct object_spec *spec);
 
 /*
  * Checks every field (wire_object_spec_check too). 0 or -EINVAL with the member's name. Without "id", spec->id is 0; a
- * variable's "dim" follows from its shape and may be left out. "dtype" is float32 and "optimizer" sgd when they are
- * left out, options their defaults.
+ * variable's "dim" follows from its shape and may be omitted. The default of "dtype" is float32, that of "optimizer"
+ * sgd; options have their own.
  */
 int jsonrpc_object_decode(const json_t *json, struct object_spec *spec, struct star_error *err);
 
@@ -41,7 +41,7 @@ struct layout_node {
 		char data_host[64], control[80];
 		uint16_t data_port; /* as above */
 	} standby;
-	char control[80]; /* where it gives tickets for the data network; "": that is open */
+	char control[80]; /* where it issues tickets for the data network; "": that network is open */
 };
 
 struct layout {

@@ -51,15 +51,16 @@ int jsonrpc_steering_decode(const json_t *json, uint32_t queues, struct steering
 	table = json_object_get(json, "queues");
 	entries = json_array_size(table);
 	if (entries == 0 || entries > STEERING_TABLE_MAX || entries & (entries - 1))
-		return star_error_set(err, -EINVAL,
-				      "member \"queues\" of \"steering\" must have a power of two of entries, "
-				      "at most %d",
-				      STEERING_TABLE_MAX);
+		return star_error_set(
+			err, -EINVAL,
+			"member \"queues\" of \"steering\" must have a power of two as its number of entries, "
+			"at most %d",
+			STEERING_TABLE_MAX);
 	json_array_foreach(table, i, queue)
 	{
 		if (!json_is_integer(queue) || json_integer_value(queue) < 0 || json_integer_value(queue) >= queues)
 			return star_error_set(err, -EINVAL,
-					      "member \"queues\" of \"steering\": entry %zu is no reactor", i);
+					      "member \"queues\" of \"steering\": entry %zu is not a reactor", i);
 		steering->table[i] = (uint8_t)json_integer_value(queue);
 	}
 	steering->entries = (uint16_t)entries;

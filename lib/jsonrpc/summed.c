@@ -21,7 +21,7 @@ char *jsonrpc_summed_text(const json_t *json, size_t flags, size_t *bytes)
 
 	if (!body)
 		return NULL;
-	used = strlen(body) - 1; /* without its brace */
+	used = strlen(body) - 1; /* without its closing brace */
 	if (used && body[used - 1] == '\n')
 		used--;
 	text = realloc(body, used + TAIL_BYTES + 1);
@@ -39,18 +39,18 @@ uint32_t jsonrpc_summed_sum(const char *text, size_t bytes)
 	return base_crc32(text, bytes - TAIL_BYTES);
 }
 
-/* The sum over what stands before its own line, and that line as it must be. */
+/* Computes the sum of what precedes its line, and compares that line with the expected one. */
 static int check_sum(const char *text, size_t bytes, struct star_error *err)
 {
 	char tail[TAIL_BYTES + 1];
 
 	if (bytes < TAIL_BYTES)
-		return star_error_set(err, -EINVAL, "it has %zu bytes: it is cut off", bytes);
+		return star_error_set(err, -EINVAL, "it has only %zu bytes: it is incomplete", bytes);
 	snprintf(tail, sizeof(tail), TAIL, jsonrpc_summed_sum(text, bytes));
 	return memcmp(tail, text + bytes - TAIL_BYTES, TAIL_BYTES) == 0
 		       ? 0
 		       : star_error_set(err, -EINVAL,
-					"its checksum does not match its bytes: it is damaged, cut off, or was "
+					"its checksum does not match its bytes: it is damaged, incomplete, or was "
 					"changed by hand");
 }
 
@@ -73,9 +73,9 @@ char *jsonrpc_summed_line(const json_t *json, size_t *bytes)
 	return line;
 }
 
-/* Whether what is left without a newline is the begin of a line: shorter than that says. A file system may have made
- * the file longer before it wrote what is there: after a loss of power it ends in zeros. A line that is there but for
- * its newline, and a zero instead, was changed. */
+/* Whether what is left, without a newline, is the beginning of a line: shorter than its length says. A file system may
+ * have extended the file before it wrote the data, so after a loss of power it may end in zeros. A line of which only
+ * the newline is missing, with a zero in its place, was changed. */
 static bool is_begin(const char *line, size_t left)
 {
 	char digits[SUM_BYTES] = "";
@@ -107,10 +107,11 @@ json_t *jsonrpc_summed_next(const char *text, size_t bytes, size_t *at, struct s
 			json = json_loadb(line + HEAD_BYTES, has - HEAD_BYTES, JSON_REJECT_DUPLICATES, NULL);
 	}
 	if (!json)
-		star_error_set(err, -EINVAL,
-			       "its checksum does not match its bytes, from byte %zu on: it is damaged, or was changed "
-			       "by hand",
-			       *at);
+		star_error_set(
+			err, -EINVAL,
+			"its checksum does not match its bytes, starting at byte %zu: it is damaged, or was changed "
+			"by hand",
+			*at);
 	*at += has + (end != NULL);
 	return json;
 }

@@ -12,11 +12,11 @@
 struct start {
 	void *(*run)(void *arg);
 	void *arg;
-	char name[16]; /* the kernel's bound */
+	char name[16]; /* the kernel's limit */
 };
 
-/* By itself: its name is given to another thread by a file of /proc, which the kernel would have to forget again when
- * the thread ends. */
+/* The thread sets its own name: to name another thread, a file of /proc is needed, whose entries the kernel would have
+ * to remove when the thread ends. */
 static void *run_named(void *arg)
 {
 	const struct start start = *(struct start *)arg;
@@ -38,7 +38,7 @@ int jsonrpc_thread_start(pthread_t *thread, const char *name, void *(*run)(void 
 	*start = (struct start){ .run = run, .arg = arg };
 	snprintf(start->name, sizeof(start->name), "%s", name);
 
-	/* The new thread inherits the mask: it never sees a signal, not even between its start and its first line. */
+	/* The new thread inherits the mask, so it never receives a signal, not even before its first line. */
 	base_signals_of_others(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(thread, NULL, run_named, start);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listening, and connections that come. */
+/* Listening, and new connections. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -33,11 +33,11 @@ static socklen_t fill_address(const struct net_address *host, uint16_t port, uni
 
 static void set_socket(int fd, int level, int option, int value)
 {
-	setsockopt(fd, level, option, &value, sizeof(value)); /* advice: a connection works without */
+	setsockopt(fd, level, option, &value, sizeof(value)); /* advice: a connection works without it */
 }
 
-/* Connections that a former process has left do not stand in its way, which is what SO_REUSEADDR says at that moment;
- * while it stays said, another process could bind and listen as long as this one does not. */
+/* Connections left by an earlier process must not prevent this, hence SO_REUSEADDR at this moment; if it remained set,
+ * another process could bind and listen while this one does not. */
 int ksock_reserve(struct ksock *ks, uint16_t port)
 {
 	union socket_address a;
@@ -83,7 +83,7 @@ int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, vo
 	return 0;
 }
 
-/* The port stays this process's: who connects is refused, and those who wait to be accepted are reset. */
+/* The port stays this process's: new connections are refused, and those that wait to be accepted are reset. */
 void ksock_unlisten(void *ctx)
 {
 	struct ksock *ks = ctx;
@@ -105,7 +105,7 @@ static void accept_again(struct wheel_timer *timer, uint64_t now_ns)
 		wheel_arm(ks->wheel, timer, now_ns + KSOCK_ACCEPT_PAUSE_MS * UINT64_C(1000000));
 }
 
-/* Without descriptors the listening socket would stay readable, and the reactor awake. */
+/* Without descriptors the listening socket would remain readable, and the reactor awake. */
 static void rest(struct ksock *ks)
 {
 	ks->counters.accept_failed++;
@@ -114,13 +114,13 @@ static void rest(struct ksock *ks)
 	wheel_arm(ks->wheel, &ks->accept_timer, ks->now_ns + KSOCK_ACCEPT_PAUSE_MS * UINT64_C(1000000));
 }
 
-/* Nothing is under way on it. */
+/* Nothing is in progress on it. */
 static bool is_idle(const struct ksock_conn *conn)
 {
 	return conn->queued == 0 && conn->unread == 0;
 }
 
-/* The connection that was silent for longest, and for long enough; NULL: there is none. */
+/* The connection that was silent for the longest time, if that is long enough; NULL: there is none. */
 static struct ksock_conn *find_idle(const struct ksock *ks)
 {
 	struct ksock_conn *conn;
@@ -136,8 +136,8 @@ static struct ksock_conn *find_idle(const struct ksock *ks)
 	return NULL;
 }
 
-/* As lib/net's TCP does: of those looked at, one whose address has many more than the newcomer's. An idle one if there
- * is one, and of these the one that has been silent for longest. */
+/* As lib/net's TCP does: of those examined, one whose address has many more connections than the newcomer's; an idle
+ * one if possible, and among those the one that was silent for the longest time. */
 static struct ksock_conn *find_crowded(struct ksock *ks, uint32_t newcomers)
 {
 	struct ksock_conn *worst = NULL;
@@ -154,7 +154,7 @@ static struct ksock_conn *find_crowded(struct ksock *ks, uint32_t newcomers)
 	return worst;
 }
 
-/* False: nobody gives way. */
+/* False: no connection can be closed. */
 static bool make_conn_place(struct ksock *ks, uint32_t newcomers)
 {
 	struct ksock_conn *conn = find_idle(ks);
@@ -208,8 +208,8 @@ static void open_conn(struct ksock *ks, int fd, uint32_t *crowd)
 	ksock_end(conn, 0, true);
 }
 
-/* Without a descriptor nothing is accepted, and who waits is not known: an address that has more than half of all
- * connections gives way. */
+/* Without a descriptor nothing can be accepted, and the newcomer is not known: an address with more than half of all
+ * connections has to give one up. */
 static bool make_descriptor(struct ksock *ks)
 {
 	return make_conn_place(ks, ks->open_count / 4);
@@ -217,7 +217,8 @@ static bool make_descriptor(struct ksock *ks)
 
 void ksock_accept(struct ksock *ks)
 {
-	bool made = false; /* a descriptor: without one the kernel does not say whether anybody waits, so one a turn */
+	bool made = false; /* a descriptor: without one the kernel does not say whether a connection waits, so one
+			    * per turn */
 	bool accepted = false;
 
 	for (unsigned i = 0; i < KSOCK_ACCEPTS; i++) {
@@ -230,16 +231,16 @@ void ksock_accept(struct ksock *ks)
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
 			if (accepted)
-				return; /* the next turn says whether anybody else waits */
+				return; /* the next turn shows whether another one waits */
 			if (errno == EMFILE && !made && make_descriptor(ks)) {
 				made = true;
 				continue;
 			}
-			rest(ks); /* another one has taken it, or the machine has none */
+			rest(ks); /* it was used by another thread, or the machine has none left */
 			return;
 		}
 		if (fd < 0)
-			return; /* none waits, or the one that did has gone */
+			return; /* none waits, or it has gone */
 		accepted = true;
 		ksock_read_address(&from, &remote, &port);
 		crowd = crowd_of(&ks->crowds, &remote);

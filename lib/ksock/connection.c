@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A connection: what rpc asks of it. */
+/* A connection, as rpc uses it. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static bool conn_send(struct tcp_conn *c, struct rte_mbuf *payload)
 		const bool open = conn->state == KSOCK_OPEN;
 
 		rte_pktmbuf_free(payload);
-		return open; /* nothing to send is sent; in the queue it would never leave */
+		return open; /* with nothing to send, it would never leave the queue */
 	}
 	if (conn->tail)
 		conn->tail->next = payload;
@@ -122,7 +122,7 @@ static void close_timeout(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct ksock_conn *conn = (struct ksock_conn *)((char *)timer - offsetof(struct ksock_conn, close_timer));
 
-	/* When all was sent, the kernel sees to the rest. */
+	/* After everything was sent, the kernel does the rest. */
 	conn->ks->counters.unsent_timeouts += !conn->shut;
 	ksock_end(conn, conn->shut ? 0 : ETIMEDOUT, !conn->shut);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sockets by epoll: one look at what is ready, one readv and one sendmsg for each connection that has something. */
+/* Sockets by epoll: one call for what is ready, and one readv and one sendmsg for each connection with data. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "ksock/internal.h"
 
 enum {
-	EVENTS = 64,	 /* that one epoll_wait returns at most */
+	EVENTS = 64,	 /* maximum that one epoll_wait returns */
 	SEGMENTS = 16,	 /* mbufs that one readv fills */
-	DRAIN = 1 << 20, /* bytes of a closed connection that one turn drops */
+	DRAIN = 1 << 20, /* bytes of a closing connection that one turn drops */
 };
 
 struct ksock_epoll {
@@ -69,7 +69,7 @@ static int epoll_add(struct ksock_conn *conn)
 	return set_events(conn, EPOLL_CTL_ADD, EPOLLIN);
 }
 
-/* Closing the descriptor does it: nobody else has it. */
+/* Closing the descriptor does it, because there is no duplicate. */
 static void epoll_remove(struct ksock_conn *conn)
 {
 }
@@ -84,7 +84,7 @@ static void epoll_watch(struct ksock_conn *conn)
 
 /* ---- receiving ---- */
 
-/* Mbufs for one readv are at hand, so that a turn without data takes none. */
+/* Keeps mbufs for one readv, so that a turn without data takes none. */
 static bool fill_spares(struct ksock *ks)
 {
 	struct ksock_epoll *e = ks->epoll;
@@ -104,14 +104,14 @@ static bool fill_spares(struct ksock *ks)
 	return e->spares != 0;
 }
 
-/* Hands up what the last spares now hold; the connection may end meanwhile. */
+/* Delivers what the last spares contain now; the connection may end meanwhile. */
 static void deliver_read(struct ksock_conn *conn, size_t bytes)
 {
 	struct ksock_epoll *e = conn->ks->epoll;
 	const uint16_t segment = conn->ks->segment_bytes;
 	const uint32_t generation = conn->generation;
 
-	/* The spares are filled from the last one on, so that those left stay in front. */
+	/* The spares are used from the last one on, so that the remaining ones stay in front. */
 	while (bytes) {
 		const uint16_t part = (uint16_t)RTE_MIN(bytes, (size_t)segment);
 
@@ -161,8 +161,8 @@ static unsigned read_conn(struct ksock_conn *conn)
 	return 1;
 }
 
-/* What comes after a close. Where it stayed unread, the kernel would answer the close with a RST, and drop what is
- * still under way to the peer: often the reply that says why the connection ends. */
+/* Data after a close. If it stayed unread, the kernel would answer the close with a RST, and drop what is still in
+ * flight to the peer: often the reply with the reason why the connection ends. */
 static void drain(struct ksock_conn *conn)
 {
 	const ssize_t bytes = recv(conn->fd, NULL, DRAIN, MSG_TRUNC | MSG_DONTWAIT);
@@ -191,7 +191,7 @@ static unsigned take_event(struct ksock *ks, const struct epoll_event *event)
 	if (event->events & EPOLLIN && conn->shut)
 		drain(conn);
 	else if (event->events & (EPOLLERR | EPOLLHUP))
-		ksock_fail_unknown(conn); /* which no read shows: nothing more is read from this one */
+		ksock_fail_unknown(conn); /* which a read does not report: nothing more is read from this one */
 	return 1;
 }
 

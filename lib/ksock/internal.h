@@ -22,8 +22,8 @@ enum {
 	/* a connection that was silent for less is not closed for one of an address with as many */
 	KSOCK_IDLE_MIN_MS = 10000,
 	KSOCK_LOOKS = 64,	/* connections examined each time that no place is free */
-	KSOCK_UNREAD_SHARE = 8, /* if one in so many mbufs of the pool waits unread, windows are small */
-	KSOCK_REPLY_SHARE = 8,	/* nothing is received if no more than one in so many mbufs is free */
+	KSOCK_UNREAD_SHARE = 8, /* if one in this many mbufs of the pool waits unread, windows are small */
+	KSOCK_REPLY_SHARE = 8,	/* nothing is received if no more than one in this many mbufs is free */
 };
 
 enum ksock_state { KSOCK_FREE, KSOCK_OPEN, KSOCK_CLOSING };

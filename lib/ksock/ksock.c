@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Beginning and end of a reactor's sockets. */
+/* Creation and destruction of a reactor's sockets. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -42,14 +42,14 @@ static int open_io(struct ksock *ks, enum ksock_io_choice choice, struct star_er
 		return 0;
 	if (choice == KSOCK_IO_URING)
 		return star_error_set(err, status,
-				      "the kernel gives no io_uring (%s): it must be 6.1 or newer, and sysctl "
+				      "io_uring is not available (%s): the kernel must be 6.1 or newer, and sysctl "
 				      "kernel.io_uring_disabled and the container must allow it; with "
 				      "network.sockets = \"auto\" the node uses epoll then",
 				      strerror(-status));
 	ks->io_refused = status;
 	status = open_as(ks, &ksock_io_epoll);
 	if (status < 0)
-		star_error_set(err, status, "the kernel gives no epoll descriptor: %s", strerror(-status));
+		star_error_set(err, status, "cannot create an epoll descriptor: %s", strerror(-status));
 	return status;
 }
 
@@ -59,7 +59,7 @@ struct ksock *ksock_create(const struct ksock_options *o, struct star_error *err
 
 	if (!ks || !(ks->conns = calloc(o->connections_max, sizeof(*ks->conns)))) {
 		free(ks);
-		star_error_set(err, -ENOMEM, "no memory for %u connections: lower limits.connections",
+		star_error_set(err, -ENOMEM, "out of memory for %u connections: lower limits.connections",
 			       o->connections_max);
 		return NULL;
 	}
@@ -79,7 +79,7 @@ struct ksock *ksock_create(const struct ksock_options *o, struct star_error *err
 		ks->crowds.seed = (uint32_t)clock_cycles(); /* early in the boot */
 	make_free_list(ks);
 	if (net_address_is_none(&ks->host)) {
-		star_error_set(err, -EINVAL, "\"%s\" is no IP address that a node can listen at", o->host);
+		star_error_set(err, -EINVAL, "\"%s\" is not an IP address at which a node can listen", o->host);
 		ksock_destroy(ks);
 		return NULL;
 	}
@@ -130,7 +130,7 @@ int ksock_io_refused(const struct ksock *ks)
 unsigned ksock_receive(struct ksock *ks, uint64_t now_ns)
 {
 	ks->now_ns = now_ns;
-	/* What can be sent now is work, too: the reactor must not sleep on it. */
+	/* Connections with something to send count as work: the reactor must not sleep. */
 	return ks->io->receive(ks) + ks->unsent_count;
 }
 

@@ -33,7 +33,7 @@
 	X(idle_closed, "connections closed for a new one because the table was full: the one idle for longest, or " \
 		       "one of an address with many") \
 	X(resets, "connections ended by an error of the socket") \
-	X(unsent_timeouts, "connections given up while closing: the peer did not read") \
+	X(unsent_timeouts, "connections dropped while closing: the peer did not read") \
 	X(no_mbuf, "turns in which nothing was received: no mbuf left") \
 	X(bytes_in, "bytes received") \
 	X(bytes_out, "bytes given to the kernel") \
@@ -58,7 +58,8 @@ struct ksock_options {
 	/* Bytes that a connection may have received and not consumed. io_uring delivers what the kernel has read before
 	 * it is told to stop: at most twice as many mbufs more as it has (ksock_buffers). */
 	uint32_t receive_window_bytes;
-	uint32_t user_timeout_ms; /* unacknowledged data for so long ends a connection; 0: the kernel's default */
+	uint32_t user_timeout_ms; /* a connection ends if data is unacknowledged for this long; 0: the kernel's
+				   * default */
 	uint32_t keepalive_s;	  /* 0: none */
 	struct wheel *wheel;	  /* of the reactor */
 	uint64_t now_ns;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connections, with what the kernel knows of them. */
+/* Lists the connections, with the kernel's data about them. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "ksock/internal.h"
 
-enum { LIST_LOOKS = 512 /* places that one step looks at */ };
+enum { LIST_LOOKS = 512 /* entries examined in one step */ };
 
 static void ask_kernel(const struct ksock_conn *conn, struct ksock_connection *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every way to read and write does with the kernel's answers. */
+/* What both implementations do with the kernel's answers. */
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -108,7 +108,7 @@ unsigned ksock_pieces(const struct ksock_conn *conn, struct iovec *pieces)
 	return n;
 }
 
-/* The kernel has taken n bytes. */
+/* The kernel has accepted n bytes. */
 static void drop_sent(struct ksock_conn *conn, size_t bytes)
 {
 	conn->queued -= (uint32_t)bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sockets by io_uring. The kernel has mbufs (a ring of provided buffers), and a receive of each connection that stays
- * submitted (multishot): what arrives is in mbufs already when the reactor looks. One io_uring_enter in a turn sends
+ * submitted (multishot): arriving data is already in mbufs when the reactor looks. One io_uring_enter in a turn sends
  * what was queued on all connections, and has the kernel deliver what has arrived meanwhile (DEFER_TASKRUN: it does so
  * only then, on the reactor's core).
  *
@@ -27,11 +27,11 @@ enum {
 	SENDS = 128,	    /* of one io_uring_enter */
 	BUFFERS_MIN = 32,   /* that the kernel has; more with more connections */
 	BUFFERS_MAX = 4096,
-	BUFFERS_SHARE = 8, /* but at most this part of the pool's mbufs: one in eight */
+	BUFFERS_SHARE = 8, /* but at most an eighth of the pool's mbufs */
 	BUFFER_GROUP = 0,
 };
 
-/* What a completion is of: bits 28 to 31 of its user_data. Above is the connection's generation, below its index.
+/* What a completion belongs to: bits 28 to 31 of its user_data. Above is the connection's generation, below its index.
  * RECEIVE, ERROR and ROOM are bits of ksock_conn.armed. */
 enum { NOTHING = 0, RECEIVE = 1, ERROR = 2, ROOM = 4, SEND, LISTENER, WAKE };
 enum { KIND_SHIFT = 28, GENERATION_SHIFT = 32, INDEX_MASK = (1 << KIND_SHIFT) - 1 };
@@ -52,9 +52,9 @@ struct ksock_uring {
 	/* A connection lacks an operation that it should have: there was no mbuf, or no room to submit it. */
 	bool behind;
 	bool tight;	    /* ksock_is_tight, as the receives that are under way suppose it */
-	int listener_epoll; /* the listening socket is in it while it is watched */
+	int listener_epoll; /* contains the listening socket while it is watched */
 	bool listener_armed;
-	int wake_fd;	    /* that is watched; -1: none */
+	int wake_fd;	    /* the one that is watched; -1: none */
 	struct send *sends; /* the kernel reads them when they are submitted */
 	unsigned sends_count;
 };
@@ -81,7 +81,7 @@ static void enter_ring(struct ksock *ks)
 		u->sends_count = 0;
 }
 
-/* NULL: the kernel takes no more now. */
+/* NULL: the kernel accepts no more now. */
 static struct io_uring_sqe *new_operation(struct ksock *ks)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ks->uring->ring);
@@ -93,7 +93,7 @@ static struct io_uring_sqe *new_operation(struct ksock *ks)
 	return io_uring_get_sqe(&ks->uring->ring);
 }
 
-/* False: there is no room to ask the kernel. */
+/* False: there is no room for the request to the kernel. */
 static bool cancel_operation(struct ksock *ks, uint64_t what)
 {
 	struct io_uring_sqe *sqe = new_operation(ks);
@@ -116,8 +116,8 @@ static void give_buffer(struct ksock_uring *u, struct rte_mbuf *m, uint16_t segm
 			      io_uring_buf_ring_mask(u->buffers_size), (int)offset);
 }
 
-/* As many as there are connections: each may send something in the same turn. Fewer stay in the caches. And fewer while
- * mbufs are wanted for what has arrived already. */
+/* As many as there are connections, because each may send something in the same turn. Fewer would stay in the
+ * caches. While much waits unread, only a few: mbufs are wanted for replies. */
 static void give_buffers(struct ksock *ks)
 {
 	struct ksock_uring *u = ks->uring;
@@ -163,7 +163,7 @@ static void arm(struct ksock_conn *conn, unsigned kind)
 		return;
 	}
 	if (kind == RECEIVE) {
-		/* One mbuf, or as many as the kernel has. */
+		/* One mbuf, or as many as available. */
 		conn->goes_on = !conn->ks->uring->tight;
 		if (likely(conn->goes_on))
 			io_uring_prep_recv_multishot(sqe, conn->fd, NULL, 0, 0);
@@ -172,15 +172,15 @@ static void arm(struct ksock_conn *conn, unsigned kind)
 		sqe->flags |= IOSQE_BUFFER_SELECT;
 		sqe->buf_group = BUFFER_GROUP;
 	} else {
-		/* Errors are reported always; and, each time that it is asked, that the peer has closed its side. So it
-		 * is asked once (multishot). */
+		/* Errors are always reported; that the peer has closed its side is reported each time a poll is
+		 * submitted. So it is submitted once (multishot). */
 		io_uring_prep_poll_multishot(sqe, conn->fd, kind == ROOM ? POLLOUT : 0);
 	}
 	sqe->user_data = user_data(conn->generation, kind, ksock_index(conn));
 	conn->armed |= kind;
 }
 
-/* Room is reported on as soon as it was lacking once. */
+/* Room is reported once it was lacking. */
 static void uring_watch(struct ksock_conn *conn)
 {
 	const unsigned room = conn->full ? ROOM : conn->armed & ROOM;
@@ -228,7 +228,7 @@ static void uring_remove(struct ksock_conn *conn)
 	for (unsigned kind = RECEIVE; kind <= ROOM; kind <<= 1)
 		if (conn->armed & kind &&
 		    !cancel_operation(conn->ks, user_data(conn->generation, kind, ksock_index(conn))))
-			shutdown(conn->fd, SHUT_RDWR); /* ends it, too */
+			shutdown(conn->fd, SHUT_RDWR); /* also ends the operations */
 	conn->armed = 0;
 }
 
@@ -249,8 +249,8 @@ static void arm_listener(struct ksock *ks)
 	u->listener_armed = true;
 }
 
-/* By way of an epoll descriptor, which does not keep the listening socket open. A poll of the socket itself would: a
- * process that is killed would have gone before the kernel frees its port, and the next one would not get it. */
+/* By way of an epoll descriptor, which does not keep the listening socket open. A poll of the socket would: a killed
+ * process would be gone before the kernel frees its port, and the next one could not bind it. */
 static int uring_watch_listener(struct ksock *ks, bool on)
 {
 	struct epoll_event event = { .events = EPOLLIN };
@@ -263,7 +263,7 @@ static int uring_watch_listener(struct ksock *ks, bool on)
 
 /* ---- receiving ---- */
 
-/* The mbuf goes back to its pool or to the reader. */
+/* The mbuf is returned to its pool, or passed to the reader. */
 static void take_bytes(struct ksock_conn *conn, struct rte_mbuf *m, uint32_t bytes)
 {
 	const uint32_t generation = conn->generation;
@@ -318,12 +318,12 @@ static void take_of_connection(struct ksock_conn *conn, unsigned kind, const str
 	} else if (kind == ROOM && conn->full && events & (POLLOUT | POLLERR | POLLHUP)) {
 		ksock_has_room(conn);
 	} else if (kind == ERROR && events & (POLLERR | POLLHUP) && !ksock_reads(conn)) {
-		ksock_fail_unknown(conn); /* which no read shows */
+		ksock_fail_unknown(conn); /* which a read does not report */
 	}
 	if (conn->generation != generation)
 		return;
 	if (kind == RECEIVE && cqe->res == -ENOBUFS)
-		conn->ks->uring->behind = true; /* not before there are some */
+		conn->ks->uring->behind = true; /* not before there are mbufs */
 	else
 		uring_watch(conn);
 }
@@ -335,7 +335,7 @@ static void take_wake(struct ksock_uring *u, uint32_t flags)
 		u->wake_fd = -1;
 }
 
-/* Returns whether it was work. */
+/* Returns whether there was work. */
 static unsigned take_completion(struct ksock *ks, const struct io_uring_cqe *cqe)
 {
 	struct ksock_uring *u = ks->uring;
@@ -376,7 +376,7 @@ static void catch_up(struct ksock *ks)
 
 	if (ks->buffers == 0) {
 		ks->counters.no_mbuf++;
-		return; /* an mbuf comes back when a request was answered */
+		return; /* an mbuf is returned when a request was answered */
 	}
 	u->behind = false;
 	TAILQ_FOREACH(conn, &ks->open, by_age)
@@ -405,7 +405,7 @@ static unsigned uring_receive(struct ksock *ks)
 		ks->counters.enters++;
 		io_uring_get_events(ring);
 	}
-	/* Those of sends are among them: all that are there are taken. */
+	/* Completions of sends are among them: all available ones are taken. */
 	for (n = io_uring_cq_ready(ring); n; n--) {
 		struct io_uring_cqe *cqe, taken;
 
@@ -429,7 +429,7 @@ static unsigned uring_receive(struct ksock *ks)
 
 /* ---- sending ---- */
 
-/* False: the kernel takes no more now. */
+/* False: the kernel accepts no more now. */
 static bool prepare_send(struct ksock_conn *conn)
 {
 	struct ksock_uring *u = conn->ks->uring;
@@ -440,7 +440,7 @@ static bool prepare_send(struct ksock_conn *conn)
 		enter_ring(conn->ks);
 	if (u->sends_count == SENDS)
 		return false;
-	/* This may submit the former ones, too, and frees their places: so ours is taken afterwards. */
+	/* This may submit earlier ones too, and free their entries: so ours is taken afterwards. */
 	sqe = new_operation(conn->ks);
 	if (!sqe)
 		return false;
@@ -465,7 +465,7 @@ static void uring_transmit(struct ksock *ks)
 
 	while ((conn = ksock_next_unsent(ks, &left))) {
 		if (conn->sending)
-			continue; /* its completion has the rest sent */
+			continue; /* its completion causes the rest to be sent */
 		if (!prepare_send(conn)) {
 			ksock_will_send(conn);
 			break;
@@ -496,7 +496,7 @@ static void uring_sleep(struct ksock *ks, int wake_fd, uint64_t ns)
 	io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1, &timeout, NULL);
 }
 
-/* ---- beginning and end ---- */
+/* ---- creation and destruction ---- */
 
 static int make_buffers(struct ksock *ks)
 {
@@ -547,8 +547,8 @@ static int uring_open(struct ksock *ks)
 	return make_buffers(ks);
 }
 
-/* The kernel closes a ring in the background; sockets would stay open for a moment. The operations of a thread that has
- * ended are no longer there, and another one may not do this. */
+/* The kernel closes a ring in the background, so sockets would stay open for a moment. The operations of a thread that
+ * has ended no longer exist, and another thread may not do this. */
 static void cancel_all(struct ksock_uring *u)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
@@ -571,7 +571,7 @@ static void uring_close(struct ksock *ks)
 		io_uring_queue_exit(&u->ring);
 	}
 	for (unsigned id = 0; u->mbufs && id < u->buffers_size; id++)
-		rte_pktmbuf_free(u->mbufs[id]); /* of NULL, too */
+		rte_pktmbuf_free(u->mbufs[id]); /* also of NULL */
 	if (u->listener_epoll >= 0)
 		close(u->listener_epoll);
 	free(u->buffers);

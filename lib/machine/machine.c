@@ -31,10 +31,10 @@ int machine_check_directory(const struct config *config, struct star_error *err)
 	if (!path[0])
 		return 0;
 	if (stat(path, &status) != 0)
-		return star_error_set(err, -errno, "checkpoint.directory: %s: %m; make it, or mount what holds it",
+		return star_error_set(err, -errno, "checkpoint.directory: %s: %m; create it, or mount its file system",
 				      path);
 	if (!S_ISDIR(status.st_mode))
-		return star_error_set(err, -ENOTDIR, "checkpoint.directory: %s is no directory", path);
+		return star_error_set(err, -ENOTDIR, "checkpoint.directory: %s is not a directory", path);
 	if (access(path, R_OK | W_OK | X_OK) != 0)
 		return star_error_set(err, -errno, "checkpoint.directory: %s cannot be written to: %m", path);
 	return 0;
@@ -72,7 +72,7 @@ int machine_check(const struct config *config, struct star_error *err)
 	return rc;
 }
 
-/* A file that holds one number; "max", or no such file: UINT64_MAX. */
+/* Reads a file that contains one number; "max", or no such file: UINT64_MAX. */
 static uint64_t read_sysfs_number(const char *folder, const char *name)
 {
 	char path[PATH_MAX];
@@ -87,7 +87,7 @@ static uint64_t read_sysfs_number(const char *folder, const char *name)
 	return value;
 }
 
-/* What the control group (version 2) and those above it leave. */
+/* What the control group (version 2) and its ancestors leave. */
 uint64_t machine_group_bytes(void)
 {
 	static const char root[] = "/sys/fs/cgroup";
@@ -116,8 +116,8 @@ uint64_t machine_group_bytes(void)
 
 uint64_t machine_hugepages_mib(uint64_t parameter_mib, uint32_t reactors, uint32_t mbufs, uint32_t mtu)
 {
-	/* lib/port/memory.c and eal.c: frames in whole KiB with what precedes them, and beside each of them the mbuf;
-	 * what mempools have of their own, and the EAL. */
+	/* As in lib/port/memory.c and eal.c: frames in whole KiB with what precedes them, and the mbuf for each; the
+	 * mempools' own data, and the EAL. */
 	const uint64_t frame = MAX(FRAME_MIN, ((uint64_t)mtu + FRAME_MARGIN + KIB - 1) / KIB * KIB);
 	const uint64_t mempool = mbufs * (frame + MBUF_OVERHEAD) + MEMPOOL_FIXED;
 

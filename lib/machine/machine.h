@@ -32,7 +32,7 @@ bool machine_link(const char *root, const char *path, char name[static MACHINE_T
 /* Whether there is a /sys that is not empty: chroots and some containers have none. */
 bool machine_has_sys(const char *root);
 
-/* Entries of a folder; 0: none, or there is no such folder. */
+/* Number of entries of a directory; 0: none, or there is no such directory. */
 unsigned machine_entries(const char *root, const char *path);
 
 /* Hugepages of one size. */

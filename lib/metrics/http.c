@@ -16,7 +16,7 @@
 
 enum { SILENCE_S = 10, REQUEST_MS = 30000, BLOCK = 32 << 10 };
 
-/* Where families are written, one after the other. */
+/* The buffer in which families are written, one after the other. */
 struct text {
 	FILE *out;
 	char *at;
@@ -26,16 +26,17 @@ struct text {
 struct metrics_server {
 	struct metrics_server_options options;
 	struct MHD_Daemon *daemon;
-	struct text *spare; /* a page's before, whose memory is there already; the daemon's thread */
-	/* libmicrohttpd ends who is silent. This thread ends who sends, or takes, a byte now and then. */
+	struct text *spare; /* the buffer of an earlier page, whose memory is reused; owned by the daemon's thread */
+	/* libmicrohttpd closes connections that are silent. This thread closes those that send or receive a byte now
+	 * and then. */
 	pthread_t watch;
-	pthread_mutex_t lock; /* of what follows */
-	pthread_cond_t wake;  /* there is a connection, or it is over */
+	pthread_mutex_t lock; /* protects what follows */
+	pthread_cond_t wake;  /* a connection was opened, or the server stops */
 	struct places places;
 	bool over;
 };
 
-/* A page on its way: the family that is being sent, and the number of the next. */
+/* A page that is being sent: its current family, and the number of the next one. */
 struct page {
 	struct metrics_server *server;
 	struct text *text;
@@ -78,7 +79,7 @@ static void text_give(struct metrics_server *server, struct text *text)
 		server->spare = text;
 }
 
-/* The next family that is not empty, or the end of the page. False: there is nothing more, or no memory. */
+/* Writes the next family that is not empty, or the end of the page. False: there is nothing more, or out of memory. */
 static bool page_next(struct page *page)
 {
 	const struct metrics_server_options *options = &page->server->options;
@@ -99,13 +100,13 @@ static bool page_next(struct page *page)
 	return false;
 }
 
-/* As many families as there is room for: each call is a system call for who sends them. */
+/* As many families as there is room for, because the sender makes a system call for each call. */
 static ssize_t page_read(void *cls, uint64_t at, char *to, size_t max)
 {
 	struct page *page = cls;
 	size_t done = 0;
 
-	(void)at; /* pages are read from one end to the other */
+	(void)at; /* pages are read from beginning to end */
 	while (done < max) {
 		size_t n;
 
@@ -166,7 +167,7 @@ static enum MHD_Result answer_text(struct MHD_Connection *connection, unsigned s
 			   "text/plain; charset=utf-8");
 }
 
-/* OpenMetrics is for those who ask for it, as Prometheus does; others may not read it, and get what was before it. */
+/* OpenMetrics is for clients that ask for it, as Prometheus does; others get the older format. */
 static bool wants_plain(struct MHD_Connection *connection)
 {
 	const char *accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
@@ -193,8 +194,8 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *connection, struct 
 	return MHD_NO;
 }
 
-/* With the page's length, as a reply without one is in chunks, of which libmicrohttpd sends the last one even where
- * there is no body. */
+/* With the page's length: a reply without it is chunked, and libmicrohttpd sends the last chunk even if there is no
+ * body. */
 static enum MHD_Result answer_metrics_head(struct MHD_Connection *connection, struct metrics_server *server)
 {
 	struct page *page = page_create(server, wants_plain(connection));
@@ -231,7 +232,7 @@ static enum MHD_Result take_request(void *cls, struct MHD_Connection *connection
 
 	(void)version;
 	(void)body;
-	/* At the first call, when its headers are there: no body is read. */
+	/* At the first call, when the headers have arrived: no body is read. */
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && !head)
 		return answer_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
 	if (!*state) {
@@ -246,10 +247,10 @@ static enum MHD_Result take_request(void *cls, struct MHD_Connection *connection
 		return head ? answer_metrics_head(connection, server) : answer_metrics(connection, server);
 	if (strcmp(url, "/health") == 0)
 		return answer_health(connection, &server->options);
-	return answer_text(connection, MHD_HTTP_NOT_FOUND, "there are two pages: /metrics and /health\n");
+	return answer_text(connection, MHD_HTTP_NOT_FOUND, "the pages are /metrics and /health\n");
 }
 
-/* ---- places ---- */
+/* ---- connections ---- */
 
 static enum MHD_Result accept_from(void *cls, const struct sockaddr *from, socklen_t bytes)
 {
@@ -263,7 +264,7 @@ static enum MHD_Result accept_from(void *cls, const struct sockaddr *from, sockl
 	return allowed ? MHD_YES : MHD_NO;
 }
 
-/* Its descriptor is closed after it was told to be, and with the lock held it is not told. */
+/* Its descriptor is closed only after this call, so with the lock held it is still open. */
 static void note_connection(void *cls, struct MHD_Connection *connection, void **place,
 			    enum MHD_ConnectionNotificationCode code)
 {
@@ -284,7 +285,7 @@ static void note_connection(void *cls, struct MHD_Connection *connection, void *
 	pthread_mutex_unlock(&server->lock);
 }
 
-/* A reply is over: the connection has as long for its next request. */
+/* A reply has ended: the time for the next request starts again. */
 static void note_completed(void *cls, struct MHD_Connection *connection, void **state,
 			   enum MHD_RequestTerminationCode code)
 {
@@ -378,19 +379,19 @@ struct metrics_server *metrics_server_start(const struct metrics_server_options 
 	unsigned flags = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC;
 
 	if (!server) {
-		star_error_set(err, -ENOMEM, "no memory left for the metrics' server");
+		star_error_set(err, -ENOMEM, "out of memory for the metrics server");
 		return NULL;
 	}
 	server->options = *options;
 	if (read_address(options, &address) < 0) {
-		star_error_set(err, -EINVAL, "metrics.address \"%s\" is no IPv4 or IPv6 address", options->address);
+		star_error_set(err, -EINVAL, "metrics.address \"%s\" is not an IPv4 or IPv6 address", options->address);
 		free(server);
 		return NULL;
 	}
 	if (address.ss_family == AF_INET6)
-		flags |= MHD_USE_DUAL_STACK; /* "::" is all of IPv4, too */
+		flags |= MHD_USE_DUAL_STACK; /* "::" includes IPv4 */
 	if (start_watch(server) < 0) {
-		star_error_set(err, -EAGAIN, "no thread for the metrics' server");
+		star_error_set(err, -EAGAIN, "cannot start a thread for the metrics server");
 		free(server);
 		return NULL;
 	}

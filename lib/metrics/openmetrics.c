@@ -17,14 +17,14 @@ static const char *const suffixes[] = {
 	[OPENMETRICS_HISTOGRAM] = "",
 };
 
-/* ---- lines. A page has tens of thousands, so that printf would be most of its time. ---- */
+/* ---- lines. A page has tens of thousands, so printf would take most of the time. ---- */
 
-/* What is written goes here first. */
+/* Lines are collected here first. */
 enum { LINE_TEXT = 512, BEGIN_MAX = 256 };
 struct line {
 	FILE *out;
 	size_t used;
-	bool ended; /* something was written that is not here any more */
+	bool ended; /* a part was written, and is no longer here */
 	char text[LINE_TEXT];
 };
 
@@ -59,7 +59,7 @@ static void line_text(struct line *line, const char *text)
 	line_bytes(line, text, strlen(text));
 }
 
-/* Backslash, newline and quote are escaped in label values and in help texts alike. */
+/* In label values and in help texts, backslash, newline and quote are escaped. */
 static void line_escaped(struct line *line, const char *text)
 {
 	for (;;) {
@@ -75,7 +75,7 @@ static void line_escaped(struct line *line, const char *text)
 	}
 }
 
-/* Two digits at a time. */
+/* Writes two digits at a time. */
 static void line_count(struct line *line, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
@@ -132,7 +132,7 @@ static void line_family(struct line *line, const char *what, const struct openme
 	line_char(line, ' ');
 }
 
-/* Before OpenMetrics a counter's family had the name of its samples, and what tells something was a gauge. */
+/* Before OpenMetrics, the family of a counter had the name of its samples, and "info" families were gauges. */
 void openmetrics_family(const struct openmetrics_page *page, const struct openmetrics_family *family)
 {
 	const char *suffix = page->plain ? suffixes[family->kind] : "";
@@ -164,7 +164,7 @@ static void line_labels(struct line *line, const struct openmetrics_label *label
 	}
 }
 
-/* A sample, up to its value. */
+/* Writes a sample up to its value. */
 static void line_sample(struct line *line, const struct openmetrics_family *family, const char *suffix,
 			const struct openmetrics_label *labels)
 {
@@ -173,7 +173,7 @@ static void line_sample(struct line *line, const struct openmetrics_family *fami
 	if (labels && labels->name) {
 		line_char(line, '{');
 		line_labels(line, labels);
-		line->used--; /* the last comma, which is here still */
+		line->used--; /* the last comma, which is still in the buffer */
 		line_char(line, '}');
 	}
 	line_char(line, ' ');
@@ -213,7 +213,8 @@ void openmetrics_real(const struct openmetrics_page *page, const struct openmetr
 	line_end(&line);
 }
 
-/* What the lines of one histogram begin with; into begin, too, if that is possible: returns how long it is, or 0. */
+/* Writes the beginning of a histogram's lines; also copies it to `begin`, if that is possible: returns its length, or
+ * 0. */
 static size_t line_bucket(struct line *line, const struct openmetrics_family *family,
 			  const struct openmetrics_label *labels, char begin[static BEGIN_MAX])
 {
@@ -280,7 +281,7 @@ void openmetrics_rst_begin(FILE *out)
 
 void openmetrics_rst(FILE *out, const struct openmetrics_family *family)
 {
-	/* Of a histogram the samples that one asks for. */
+	/* Of a histogram, the samples that queries use. */
 	fprintf(out, "   * - ``%s%s``\n     - %s\n     - %s\n     - %s\n", family->name,
 		family->kind == OPENMETRICS_HISTOGRAM ? "_bucket" : suffixes[family->kind], kinds[family->kind],
 		family->labels ? family->labels : "", family->help);

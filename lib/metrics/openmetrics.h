@@ -24,31 +24,31 @@ struct openmetrics_family {
 	const char *name;
 	enum openmetrics_kind kind;
 	const char *help;   /* one line */
-	const char *labels; /* what its samples have, with commas; NULL: it has one sample, without */
+	const char *labels; /* the labels of its samples, with commas; NULL: it has one sample, without labels */
 };
 
-/* A list of them ends with a name of NULL; a value is UTF-8 of any characters. */
+/* A list of labels ends with a name of NULL; a value is any UTF-8 text. */
 struct openmetrics_label {
 	const char *name, *value;
 };
 
-/* Where families go. */
+/* Where families are written. */
 struct openmetrics_page {
 	FILE *out;
 	bool plain; /* in the format 0.0.4 */
-	/* Not NULL: nothing is written, and this gets the samples. */
+	/* Not NULL: nothing is written; it is called for each sample. */
 	void (*take)(void *ctx, const struct openmetrics_label *labels, double value);
 	void *ctx;
 };
 
 void openmetrics_family(const struct openmetrics_page *page, const struct openmetrics_family *family);
-/* One sample of it; labels may be NULL. */
+/* Adds a sample to the family; labels may be NULL. */
 void openmetrics_count(const struct openmetrics_page *page, const struct openmetrics_family *family,
 		       const struct openmetrics_label *labels, uint64_t value);
 void openmetrics_real(const struct openmetrics_page *page, const struct openmetrics_family *family,
 		      const struct openmetrics_label *labels, double value);
-/* One histogram of it: how many were at most each bound (as the label "le" has it; ascending, without infinity), all of
- * them, and their sum. */
+/* Adds a histogram to the family: the number of values up to each bound (as the label "le" has it; ascending, without
+ * infinity), the number of all, and their sum. */
 void openmetrics_histogram(const struct openmetrics_page *page, const struct openmetrics_family *family,
 			   const struct openmetrics_label *labels, const char *const *bounds, const uint64_t *counts,
 			   unsigned n, uint64_t count, double sum);

@@ -4,9 +4,9 @@
 #include <netinet/in.h>
 #include <string.h>
 
-enum { PREFIX_BYTES = 8 }; /* of IPv6: who has one address of a /64 may have all */
+enum { PREFIX_BYTES = 8 }; /* of IPv6: whoever has one address of a /64 may have all of it */
 
-/* IPv4 as IPv6 writes it. */
+/* IPv4 in its IPv6 form. */
 static void find_sharer(const struct sockaddr *from, uint8_t peer[static PLACE_PEER_BYTES])
 {
 	memset(peer, 0, PLACE_PEER_BYTES);

@@ -185,7 +185,7 @@ struct net_options {
 	void *reassembled_ctx;
 	/* TCP. 0 means the default, which is given after the semicolon. */
 	uint32_t connections_max;
-	uint32_t half_open_max; /* when so many are half open, SYNs are answered by cookies; 1/4 of the connections */
+	uint32_t half_open_max; /* when this many are half open, SYNs are answered by cookies; 1/4 of the connections */
 	bool cookies_always;	/* every SYN is answered by a cookie */
 	uint32_t receive_window_bytes;	/* the most unread and out-of-order bytes of a connection */
 	uint32_t receive_initial_bytes; /* the same at first, until its reader has consumed much; 64 KiB */

@@ -68,7 +68,7 @@ uint32_t tcp_queued(const struct tcp_conn *conn);
 /* How long the peer has accepted nothing of what is queued; 0 if nothing is queued. */
 uint64_t tcp_stalled_ns(const struct tcp_conn *conn);
 
-/* The reader has consumed so many bytes: the window may open again. */
+/* The reader has consumed this many bytes: the window may open again. */
 void tcp_consumed(struct tcp_conn *conn, uint32_t bytes);
 
 /* What has arrived so far will be answered, though perhaps not soon. Until something is sent, ACKs are delayed as long

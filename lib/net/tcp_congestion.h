@@ -83,7 +83,7 @@ void tcp_congestion_reduced(struct tcp_conn *conn);
 void tcp_congestion_undo(struct tcp_conn *conn);
 /* An ACK: cwnd grows, or its reduction continues. */
 void tcp_congestion_ack(struct tcp_conn *conn, const struct tcp_ack *ack);
-/* One step of a reduction: so many bytes have left the network. */
+/* One step of a reduction: this many bytes have left the network. */
 void tcp_congestion_step(struct tcp_conn *conn, uint32_t delivered, bool lost, bool advanced);
 
 #endif

@@ -168,7 +168,7 @@ static void fin_acked(struct tcp_conn *conn)
 	}
 }
 
-/* Processes a segment that is not acceptable; true: its ACK counts all the same. */
+/* Processes a segment that is not acceptable; true: its ACK counts anyway. */
 static bool outside_window(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const bool data = s->space && !(s->flags & RTE_TCP_SYN_FLAG);

@@ -391,7 +391,7 @@ uint32_t tcp_timestamp_at(const struct tcp_conn *conn, uint64_t ns);
 /* tcp_window.c: the receive window */
 /* The window field of a segment that is sent now. Moves the advertised edge. */
 uint16_t tcp_window_field(struct tcp_conn *conn, uint8_t flags);
-/* A segment with an ACK and so many bytes of data is sent. */
+/* A segment with an ACK and this many bytes of data is sent. */
 void tcp_ack_sent(struct tcp_conn *conn, uint32_t payload);
 /* An ACK is due: sends it now, or starts the delayed-ACK timer. */
 void tcp_ack_due(struct tcp_conn *conn);

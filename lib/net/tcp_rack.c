@@ -148,7 +148,7 @@ void tcp_tlp_send(struct tcp_conn *conn)
 	conn->tlp_end = conn->snd_nxt;
 }
 
-/* The probe has repaired a loss that would otherwise have been detected, so the window is reduced all the same. */
+/* The probe has repaired a loss that would otherwise have been detected, so the window is reduced anyway. */
 static void repaired_by_probe(struct tcp_conn *conn)
 {
 	conn->net->counters.tcp_loss_probe_recoveries++;

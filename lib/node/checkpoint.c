@@ -47,7 +47,7 @@ struct node_checkpoint {
 	struct star_error err;
 	/* why the next one must be a full one; NULL: no reason */
 	const char *no_delta;
-	struct ckpt_claim claim; /* of the thread that requests new ones; claim_lock protects its folder */
+	struct ckpt_claim claim; /* of the thread that requests new ones; claim_lock protects its directory */
 	pthread_mutex_t claim_lock;
 	bool saving; /* likewise: one was begun and has not ended */
 	struct node_lineage line;

@@ -38,7 +38,7 @@ int node_journal_open(struct node *node, struct star_error *err)
 	if (j->folder == -EBUSY)
 		return star_error_set(
 			err, -EBUSY,
-			"journal.directory: another node keeps its journal in %.300s: give each node its own folder",
+			"journal.directory: another node keeps its journal in %.300s: give each node its own directory",
 			config->journal_directory);
 	if (j->folder < 0)
 		return star_error_set(err, j->folder, "journal.directory: %.300s cannot be opened: %s",

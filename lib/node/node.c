@@ -22,7 +22,14 @@
 #include "secure/ticket.h"
 #include "wire/layout.h"
 
-enum { RPC_SLICES_PER_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
+enum {
+	RPC_SLICES_PER_TURN = 8,
+	STALL_S = 30,
+	END_S = 5,
+	DELAYED_ACK_US = 1000,
+	KEEPALIVE_INTERVAL_S = 10,
+	KEEPALIVE_PROBES = 6
+};
 
 enum {
 	DATAGRAM_WINDOW = 256,	    /* packets per session */
@@ -123,6 +130,28 @@ static unsigned shard_housekeeping(void *ctx, uint64_t now_ns)
 	if (unlikely(shard->journal))
 		hurry += node_journal_turn(shard, now_ns);
 	return hurry;
+}
+
+/* A restart goes back to the journal's last mark: it comes after everything that was acknowledged, so that an ordinary
+ * stop loses nothing, whatever journal.durability says. A large request that has begun is completed before. */
+static void shard_end(void *ctx)
+{
+	struct shard *shard = ctx;
+	const uint64_t until_ns = clock_ns() + END_S * UINT64_C(1000000000);
+	uint64_t now_ns = clock_ns();
+
+	if (!shard->journal)
+		return;
+	for (; !service_journal_settle(shard->service, now_ns) && !shard->journal->lost; now_ns = clock_ns()) {
+		if (now_ns > until_ns) {
+			log_warn("reactor %u: a large request was not completed within %d s: the journal lacks the "
+				 "changes of the last moments",
+				 shard->index, END_S);
+			return;
+		}
+		shard_work(shard, now_ns);
+		shard_housekeeping(shard, now_ns);
+	}
 }
 
 static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
@@ -325,6 +354,7 @@ static int shard_make_reactor(struct shard *shard, struct star_error *err)
 			 .transmit = shard_transmit,
 			 .sent = shard->observe ? shard_sent : NULL,
 			 .housekeeping = shard_housekeeping,
+			 .end = shard_end,
 			 .wheel = net_wheel(shard->net) },
 	};
 

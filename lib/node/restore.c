@@ -445,8 +445,9 @@ int node_restore(struct node *node, const struct control_layout *layout, struct 
 	if (rc == 0)
 		rc = node_trim_tables(node, err);
 	if (rc == 0)
-		log_info("restored %s and %u before it: %" PRIu64 " rows, %" PRIu64 " MiB, in %.3f s", chain[count - 1],
-			 count - 1, r.rows, r.bytes >> 20, (double)(clock_us() - begun_us) / 1e6);
+		log_info("restored %s%s: %" PRIu64 " rows, %" PRIu64 " MiB, in %.3f s", chain[count - 1],
+			 count > 1 ? " and those that it builds on" : "", r.rows, r.bytes >> 20,
+			 (double)(clock_us() - begun_us) / 1e6);
 	ckpt_chain_free(chain, count);
 	return rc;
 }

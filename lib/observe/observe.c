@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNTED = 16 /* records that are counted together: that costs less than one by one */ };
+enum { COUNTED = 16 /* records that are counted together, which costs less than one by one */ };
 _Static_assert((int)OBSERVE_RECENT >= OBSERVE_TURN_MAX + COUNTED, "none is written over before it is counted");
 
 struct observe *observe_create(uint64_t cycles_hz, struct star_error *err)
@@ -15,11 +15,11 @@ struct observe *observe_create(uint64_t cycles_hz, struct star_error *err)
 	struct observe *o = aligned_alloc(64, sizeof(*o));
 
 	if (!o) {
-		star_error_set(err, -ENOMEM, "no memory for %zu KiB in which a reactor remembers its last requests",
+		star_error_set(err, -ENOMEM, "out of memory for %zu KiB of records of a reactor's last requests",
 			       sizeof(*o) >> 10);
 		return NULL;
 	}
-	memset(o, 0, sizeof(*o)); /* and so all of it is there before the reactor runs */
+	memset(o, 0, sizeof(*o)); /* so that all pages exist before the reactor runs */
 	o->scale = (UINT64_C(1000000000) << 32) / cycles_hz;
 	o->random = 1;
 	return o;
@@ -30,9 +30,9 @@ void observe_destroy(struct observe *o)
 	free(o);
 }
 
-/* By the bits of a number of keys. */
+/* By the number of bits in the number of keys. */
 static const uint8_t sizes[] = { 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3 };
-_Static_assert(OBSERVE_KEYS_MAX >> (sizeof(sizes) - 1) == 0, "all have their place");
+_Static_assert(OBSERVE_KEYS_MAX >> (sizeof(sizes) - 1) == 0, "every class has its entry");
 
 static inline unsigned size_of(uint32_t keys)
 {
@@ -44,10 +44,10 @@ unsigned observe_size(uint32_t keys)
 	return size_of(keys);
 }
 
-/* What each of n small requests took of their turn. */
+/* The share of each of n small requests in the time of their turn. */
 static uint64_t share_of_turn(uint64_t ns, uint64_t n)
 {
-	static const uint16_t parts[] = { 0, 0, 32768, 21845, 16384, 13107, 10923, 9362, 8192 }; /* of 65536 */
+	static const uint16_t parts[] = { 0, 0, 32768, 21845, 16384, 13107, 10923, 9362, 8192 }; /* times 65536 */
 
 	if (n <= 1)
 		return n ? ns : 0;
@@ -63,7 +63,7 @@ static inline void count(struct observe_histogram *h, struct observe_brief *brie
 	h->buckets[bucket] += n;
 }
 
-/* n requests that were like this one. */
+/* Counts n requests that were like this one. */
 static inline void count_requests(struct observe *o, const struct observe_record *r, uint32_t n)
 {
 	const unsigned class = r->what & 7, size = size_of(observe_keys(r));
@@ -75,14 +75,14 @@ static inline void count_requests(struct observe *o, const struct observe_record
 	count(&h[OBSERVE_run], &briefs[OBSERVE_run], r->run, n);
 }
 
-/* Small requests that came and went together took as long, and are counted in one go. */
+/* Small requests that arrived and were answered together took the same time, and are counted together. */
 static inline bool is_like(const struct observe_record *a, const struct observe_record *b)
 {
 	return a->total == b->total && a->wait == b->wait && a->run == b->run && a->what == b->what;
 }
 
-/* Past the caches, of which all records would be more than they hold: each line would be fetched first, and another
- * one, of rows perhaps, given up for it. */
+/* Bypasses the caches, because the records are larger: each line would be read first, and would evict another one,
+ * perhaps of rows. */
 static inline void keep_record(struct observe *o, uint64_t number, const struct observe_record *r)
 {
 	const __m128i *from = (const __m128i *)r;
@@ -111,11 +111,11 @@ void observe_count(struct observe *o)
 	}
 	if (n)
 		count_requests(o, first, n);
-	_mm_sfence(); /* what is streamed is no part of what a release orders */
+	_mm_sfence(); /* a release does not order streaming stores */
 	__atomic_store_n(&o->head, end, __ATOMIC_RELEASE);
 }
 
-/* The times of the records [first, end), of which small ones were executed for that long. */
+/* Sets the times of the records [first, end); the small ones among them were executed in the given time. */
 static void complete_requests(struct observe *o, uint64_t first, uint64_t end, uint64_t end_ns, uint32_t small)
 {
 	for (uint64_t i = first; i != end; i++) {
@@ -147,7 +147,8 @@ void observe_sent(struct observe *o, uint64_t begun, uint64_t ended)
 	o->stamp = 0;
 }
 
-/* George Marsaglia, Xorshift RNGs, 2003: so that keys at the same place of each request are not all or never taken. */
+/* George Marsaglia, Xorshift RNGs, 2003. Random, so that keys at the same position of each request are not sampled
+ * always or never. */
 static uint32_t draw_sample(struct observe *o)
 {
 	o->random ^= o->random << 13;
@@ -164,7 +165,7 @@ void observe_pass(struct observe *o)
 void observe_sample(struct observe *o, uint32_t keys, uint32_t object, uint64_t (*take)(void *ctx, uint32_t number),
 		    void *ctx)
 {
-	/* Of many, every so many'th only, which stand for more. */
+	/* Of many keys only some are taken, each of which stands for several. */
 	const uint32_t part = keys / (OBSERVE_SAMPLES_EACH * ((OBSERVE_SAMPLE_MASK + 1) / 2)) + 1;
 	int64_t at = (int64_t)keys + o->until_sample;
 
@@ -183,7 +184,7 @@ void observe_peer(struct observe *o, uint32_t peer, const uint8_t address[static
 {
 	struct observe_peer *p = &o->peers[observe_peer_at(peer)];
 
-	/* A reader that meets this in the middle sees nobody. */
+	/* A reader in between finds no peer. */
 	__atomic_store_n(&p->peer, 0, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	memcpy(p->address, address, sizeof(p->address));

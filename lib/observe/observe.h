@@ -42,9 +42,9 @@ enum observe_class {
 
 /* X(name, what it is). */
 #define OBSERVE_TIMES(X) \
-	X(total, "from the receive burst that brought the end of a request to the transmit burst that took its reply") \
+	X(total, "from the receive burst with the end of a request to the transmit burst with its reply") \
 	X(wait, "from that receive burst until the request began to be executed") \
-	X(run, "that it was executed; of small requests their share of their turn")
+	X(run, "execution; for small requests their share of the turn")
 enum observe_time {
 #define X(name, text) OBSERVE_##name,
 	OBSERVE_TIMES(X)
@@ -75,7 +75,7 @@ enum {
 /* What a request had to wait for, other than its turn. X(name, text). */
 #define OBSERVE_REASONS(X) \
 	X(BUFFERS, "no packet buffers for its reply") \
-	X(SHARE, "its peer's address had more unread replies than its share of the packet buffers") \
+	X(SHARE, "unread replies of its peer's address exceeded their share of the packet buffers") \
 	X(LARGE, "another large request was executed") \
 	X(SNAPSHOT, "a checkpoint was written") \
 	X(JOURNAL, "the journal's disk was behind") \
@@ -134,16 +134,16 @@ struct observe {
 	/* constant */
 	uint64_t scale; /* nanoseconds a cycle, times 2^32 */
 	/* the reactor's, for the present turn */
-	uint64_t filled;	       /* records, ever, those of this turn included, ... */
-	uint64_t timed;		       /* ... and of them, those whose times are known */
-	uint64_t turn_ns;	       /* its begin */
-	uint64_t slices_cycles, stamp; /* that slices took; the end of the last, if nothing came after it, or 0 */
-	uint32_t large;		       /* of its records, those with slices */
+	uint64_t filled;	       /* number of records so far, including those of this turn, ... */
+	uint64_t timed;		       /* ... and of those whose times are known */
+	uint64_t turn_ns;	       /* its beginning */
+	uint64_t slices_cycles, stamp; /* duration of slices; the end of the last one, if nothing came after it, or 0 */
+	uint32_t large;		       /* number of its records with slices */
 	int32_t until_sample;	       /* keys */
 	uint32_t random;
 	/* the reactor's, read by others */
-	uint64_t head __attribute__((aligned(64))); /* records that are complete, and counted, ever */
-	uint64_t sampled;			    /* samples, ever */
+	uint64_t head __attribute__((aligned(64))); /* number of records so far that are complete and counted */
+	uint64_t sampled;			    /* number of samples so far */
 	struct observe_histogram histograms[OBSERVE_CLASSES_COUNT][OBSERVE_SIZES][OBSERVE_TIMES_COUNT];
 	/* a summary for readers that read all of them each second: the number in each octave, and the sum of the times
 	 * in units */

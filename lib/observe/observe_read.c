@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* What races with the reactor on purpose, and is checked afterwards. */
+/* Functions that race with the reactor on purpose; the result is checked afterwards. */
 #define RACES __attribute__((no_sanitize("thread")))
 
-/* Records behind the head that the reactor may be writing. */
+/* Records before the head that the reactor may be writing. */
 enum { IN_WORK = 2 * OBSERVE_TURN_MAX };
 
 uint64_t observe_add(const struct observe *o, enum observe_class class, unsigned size, enum observe_time time,
@@ -20,7 +20,7 @@ uint64_t observe_add(const struct observe *o, enum observe_class class, unsigned
 		const unsigned begin = octave << OBSERVE_BITS, end = begin + (1 << OBSERVE_BITS);
 
 		if (__atomic_load_n(&brief->octaves[octave], __ATOMIC_RELAXED) == 0)
-			continue; /* most are empty */
+			continue; /* most buckets are empty */
 		for (unsigned i = begin; i < end; i++) {
 			const uint64_t n = __atomic_load_n(&from->buckets[i], __ATOMIC_RELAXED);
 
@@ -119,7 +119,7 @@ const char *observe_reason_text(enum observe_reason_bit bit)
 	return texts[bit];
 }
 
-/* The oldest record that the reactor is not about to write again, if so many are complete. */
+/* The oldest record that the reactor is not about to overwrite. */
 static uint64_t oldest(uint64_t head)
 {
 	return head > OBSERVE_RECORDS - IN_WORK ? head - (OBSERVE_RECORDS - IN_WORK) : 0;
@@ -136,7 +136,7 @@ RACES size_t observe_copy(const struct observe *o, uint64_t *from, struct observ
 		n = (size_t)(head - first);
 	for (size_t i = 0; i < n; i++)
 		to[i] = o->records[(first + i) % OBSERVE_RECORDS];
-	/* What has been written again meanwhile is thrown away. */
+	/* Records that were overwritten meanwhile are dropped. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	good = oldest(__atomic_load_n(&o->head, __ATOMIC_ACQUIRE));
 	if (good > first) {
@@ -160,7 +160,7 @@ RACES size_t observe_copy_samples(const struct observe *o, struct observe_sample
 	for (uint64_t i = begin; i < end; i++)
 		to[n++] = o->samples[i % OBSERVE_SAMPLES];
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	/* The one behind the last may be half written. */
+	/* The record after the last one may be partly written. */
 	written = __atomic_load_n(&o->sampled, __ATOMIC_ACQUIRE) + 1;
 	if (written > begin + OBSERVE_SAMPLES) {
 		const size_t lost = written - begin - OBSERVE_SAMPLES < n ? written - begin - OBSERVE_SAMPLES : n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The components of a part, each of which becomes a program. */
+/* Finds the components of a part, each of which becomes a program. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,8 @@ static uint32_t root_of(uint32_t *labels, uint32_t i)
 	return i;
 }
 
-/* Labels of components: the first node of each, as an index of the part's nodes. at: of the graph's nodes, index +
- * 1. */
+/* Labels components: a component's label is its first node, as an index of the part's nodes. at: for the graph's nodes,
+ * index + 1. */
 static void find_components(const struct graph_ps_plan *plan, const struct graph_part *part, const uint32_t *at,
 			    uint32_t *labels)
 {
@@ -44,7 +44,8 @@ static void find_components(const struct graph_ps_plan *plan, const struct graph
 		labels[i] = root_of(labels, i);
 }
 
-/* in: from labels to numbers, from 1; what stands alone and is for PS tasks gets none. Returns how many there are. */
+/* in: converts labels to numbers, from 1; a single node that is an operation gets none. Returns the number of
+ * components. */
 static uint32_t number_components(const struct graph_ps_plan *plan, uint32_t index, const uint32_t *labels,
 				  uint32_t *in)
 {
@@ -74,7 +75,7 @@ static bool changes_rows(const struct graph_node *node)
 	return node->op != GRAPH_READ && node->op != GRAPH_LOOKUP;
 }
 
-/* Rows of an earlier request are all that it works on: they have their ids. */
+/* A component that only uses rows of an earlier request has that request's ids. */
 static int find_kept_keys(struct compile_build *b, const struct graph_node *first)
 {
 	const struct graph *graph = b->plan->graph;
@@ -102,19 +103,19 @@ static int find_kept_keys(struct compile_build *b, const struct graph_node *firs
 	return offload_compile_add_feed(b, feed, &index);
 }
 
-/* Of a variable as a whole. */
+/* Whether the node uses a variable as a whole. */
 static bool is_whole_variable(const struct graph_node *node)
 {
 	return node->op == GRAPH_READ || node->op == GRAPH_APPLY;
 }
 
-/* Whether a node goes by the keys of another one. */
+/* Checks that a node has the same keys as another one. */
 static int check_same_keys(struct compile_build *b, const struct graph_node *node, const struct graph_node *other)
 {
 	const struct graph *graph = b->plan->graph;
 
 	if (node->op != GRAPH_LOOKUP && node->op != GRAPH_APPLY_ROWS && !is_whole_variable(node))
-		return offload_compile_not_done(b, " with values that are made there");
+		return offload_compile_not_done(b, " with values that are computed there");
 	if (!other)
 		return 0;
 	if (is_whole_variable(node) && is_whole_variable(other))
@@ -128,7 +129,7 @@ static int check_same_keys(struct compile_build *b, const struct graph_node *nod
 	return 0;
 }
 
-/* What is there by key; and nothing that the component looks up is changed in between, before it is executed. */
+/* Finds the component's keys; and checks that nothing which it looks up is changed before it is executed. */
 static int find_keys(struct compile_build *b)
 {
 	const struct graph *graph = b->plan->graph;
@@ -147,7 +148,7 @@ static int find_keys(struct compile_build *b)
 		if (!member) {
 			if (looked_up != UINT32_MAX && changes_rows(node) &&
 			    graph_resource(graph, node->inputs[0]) == resource)
-				looked_up = node->id; /* it has been changed since */
+				looked_up = node->id; /* changed since then */
 			continue;
 		}
 		if (check_same_keys(b, node, keyed) < 0)
@@ -163,17 +164,18 @@ static int find_keys(struct compile_build *b)
 	if (!resource)
 		return find_kept_keys(b, first);
 	if (graph_attr_int(resource, "staleness", 0))
-		return offload_compile_not_done(b, " where there is staleness, for which workers pull and push");
+		return offload_compile_not_done(
+			b, " if the optimizer uses staleness, which needs pulls and pushes by workers");
 	if (is_whole_variable(keyed))
 		return offload_compile_blocks(b, resource);
 	if (resource->op != GRAPH_TABLE || !offload_compile_is_feed(b, b->ids, &feed))
 		return offload_compile_not_done(b, resource->op != GRAPH_TABLE ? " with a variable's rows"
-									       : " with ids that are made there");
+									       : " with ids that are computed there");
 	return offload_compile_add_feed(b, (struct compile_feed){ .kind = COMPILE_KEYS, .source = { .feed = feed } },
 					&feed);
 }
 
-/* What others need of a node is returned, unless it is a pool, which is already. */
+/* Returns what others need of a node, except for a pool, which is returned anyway. */
 static int add_outputs(struct compile_build *b)
 {
 	const struct graph_value value = { b->node->id, 0 };
@@ -194,7 +196,7 @@ static int add_outputs(struct compile_build *b)
 	return rc;
 }
 
-/* A run goes to a reactor as one request. The greatest step may be for one alone. */
+/* A run is sent to a reactor as one request, so the largest step must fit into one. */
 static int check_size(struct compile_build *b)
 {
 	const uint64_t keys = (uint64_t)graph_elements(offload_compile_shape_of(b, b->ids));
@@ -261,7 +263,7 @@ static int compile_part(const struct graph_ps_plan *plan, struct compile_plan *a
 		memset(b.step, COMPILE_NOT_MADE, n);
 	}
 	if (!to->list)
-		rc = star_error_set(err, -ENOMEM, "no memory for a plan");
+		rc = star_error_set(err, -ENOMEM, "out of memory for a plan");
 	b.in = to->in;
 	for (uint32_t i = 0; rc >= 0 && i < to->count; i++) {
 		b.c = &to->list[i];
@@ -293,7 +295,7 @@ struct compile_plan *offload_compile_parts(const struct graph_ps_plan *plan, str
 		all->types = calloc(values + UINT64_C(1), sizeof(*all->types));
 	}
 	if (!all || !all->parts || !all->types) {
-		star_error_set(err, -ENOMEM, "no memory for a plan");
+		star_error_set(err, -ENOMEM, "out of memory for a plan");
 		offload_compile_free(all);
 		return NULL;
 	}

@@ -66,7 +66,7 @@ struct compile_feed {
 	uint8_t kind; /* enum compile_step_kind */
 	uint8_t how;
 	uint32_t dim;
-	uint32_t most;	   /* of segments: the largest number of bags */
+	uint32_t most;	   /* of segments: the maximum number of bags */
 	uint32_t segments; /* for what is divided: index of the feed with the segments */
 	uint64_t scratch;  /* offset in a run's memory, if `how` is not COMPILE_AS_IT_IS */
 	bool kept;	   /* it is not sent: an earlier request has kept it on the PS task */
@@ -93,7 +93,7 @@ struct compile_step {
 	uint8_t kind, a, b, place;
 	bool kept; /* as in the feed */
 	uint32_t dim;
-	uint32_t most;	  /* of segments: the largest number of bags */
+	uint32_t most;	  /* of segments: the maximum number of bags */
 	const char *name; /* of unary and binary steps */
 };
 

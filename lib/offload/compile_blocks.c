@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Components on a variable as a whole: its blocks are the keys, all of them. Values of the variable's shape are rows by
- * block, whose last one is padded (wire/object.h); numbers are shared. Of a sum each block has its part, which comes
- * back as float64 and is added here in the blocks' order: so it has the worker's bits (tensor/sums.h), however many
- * reactors there are.
+ * Components that use a variable as a whole: their keys are all of its blocks. Values of the variable's shape are rows
+ * by block, the last of which is padded (wire/object.h); scalars are shared. Each block returns its part of a sum, as
+ * float64, and these are added here in the order of the blocks: so the sum has the worker's bits (tensor/sums.h), for
+ * any number of reactors.
  */
 #include <errno.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static bool has_whole_blocks(const struct compile_build *b, struct graph_value v
 	return graph_shape_same(offload_compile_shape_of(b, value), b->whole);
 }
 
-/* Whether there are rows by block of a step; else it is a number. */
+/* Whether a step has rows by block; otherwise it has a scalar. */
 static bool has_blocks(const struct compiled *c, unsigned step)
 {
 	const struct compile_step *s = &c->steps[step];
@@ -86,7 +86,7 @@ static int fed(struct compile_build *b, struct graph_value value, struct compile
 	return offload_compile_add_feed(b, feed, &index);
 }
 
-/* Of the variable's shape, or a number. */
+/* Of the variable's shape, or a scalar. */
 static int operand(struct compile_build *b, struct graph_value value)
 {
 	struct compile_feed feed = { 0 };
@@ -110,17 +110,17 @@ static int blocks_of(struct compile_build *b, struct graph_value value)
 
 /* ---- nodes ---- */
 
-/* The same for all who read it: what changes it comes behind. */
+/* All readers share one: changes come after it. */
 static int blocks_read(struct compile_build *b)
 {
 	struct compiled *c = b->c;
 	int step = -1;
 
 	if (b->node->outputs[0].dtype != STAR_FLOAT32)
-		return offload_compile_not_done(b, " and computed with, but in float32");
+		return offload_compile_not_done(b, " for computations in types other than float32");
 	for (unsigned s = 0; s < c->steps_count; s++) {
 		if (c->steps[s].kind == COMPILE_APPLY)
-			return offload_compile_not_done(b, " once more after a change");
+			return offload_compile_not_done(b, " a second time after a change");
 		step = c->steps[s].kind == COMPILE_LOOKUP ? (int)s : step;
 	}
 	return step >= 0 ? step : offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
@@ -133,7 +133,7 @@ static int blocks_apply(struct compile_build *b)
 	return gradient < 0 ? gradient : offload_compile_add_apply(b, gradient);
 }
 
-/* Two at a time, from the first on, as the worker does. */
+/* Two at a time, starting with the first, as the worker does. */
 static int blocks_elementwise(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
@@ -178,10 +178,10 @@ int offload_compile_blocks_output(struct compile_build *b, uint32_t of)
 	const unsigned step = b->step[b->node->id];
 
 	if (!has_blocks(b->c, step))
-		return offload_compile_not_done(b, " and returned");
-	for (unsigned s = 0; s < b->c->steps_count; s++) /* of two reads, and what is as it was */
+		return offload_compile_not_done(b, " that is returned");
+	for (unsigned s = 0; s < b->c->steps_count; s++) /* of two reads, and of an unchanged value */
 		if (b->c->steps[s].kind == COMPILE_FETCH && b->c->steps[s].a == step)
-			return offload_compile_not_done(b, " and returned twice");
+			return offload_compile_not_done(b, " that is returned twice");
 	if (is_padded(b->c)) {
 		to.how = COMPILE_PADDED;
 		to.scratch = offload_compile_add_scratch(b, padded_bytes(b->c));
@@ -189,7 +189,7 @@ int offload_compile_blocks_output(struct compile_build *b, uint32_t of)
 	return fetch(b, (int)step, to);
 }
 
-/* A sum over all elements: it can be returned, and nothing else. */
+/* A sum over all elements: it can only be returned. */
 static int blocks_sum(struct compile_build *b)
 {
 	const struct graph_value value = { b->node->id, 0 };
@@ -201,7 +201,7 @@ static int blocks_sum(struct compile_build *b)
 	while (to.fetch < b->part->fetches_count && !graph_same(b->part->fetches[to.fetch], value))
 		to.fetch++;
 	if (to.fetch == b->part->fetches_count)
-		return offload_compile_not_done(b, ", if others there need it");
+		return offload_compile_not_done(b, " if other nodes there need it");
 	rows = blocks_of(b, b->node->inputs[0]);
 	step = rows < 0 ? rows
 			: offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
@@ -214,7 +214,7 @@ static int blocks_sum(struct compile_build *b)
 	return step < 0 ? step : COMPILE_NOT_MADE;
 }
 
-/* A number goes with each element. */
+/* A scalar for each element. */
 static int blocks_expand(struct compile_build *b)
 {
 	return operand(b, b->node->inputs[0]);
@@ -273,7 +273,7 @@ static int fill_feed(const struct compiled *c, const struct compile_feed *feed, 
 		return 0;
 	if ((uint64_t)graph_elements(&offload_compiled_type(&feed->source, call)->shape) !=
 	    (feed->kind == COMPILE_ROWS ? c->elements : 1))
-		return star_error_set(err, -EINVAL, "node \"%s\": what it is given is not of the variable's size",
+		return star_error_set(err, -EINVAL, "node \"%s\": its input does not have the variable's size",
 				      c->first->name);
 	if (feed->how != COMPILE_PADDED)
 		return 0;
@@ -306,7 +306,7 @@ void offload_compiled_blocks_finish(const struct compiled *c, const struct graph
 {
 	for (unsigned f = 0; f < c->fetches_count; f++) {
 		const struct compile_fetch *fetch = &c->fetches[f];
-		const float *from = run->fetches[f]; /* of sums: float64 of each block */
+		const float *from = run->fetches[f]; /* of sums: a float64 for each block */
 		float *to = call->fetches[fetch->fetch].data;
 		double all = 0;
 

@@ -4,7 +4,7 @@
 #define OFFLOAD_COMPILE_INTERNAL_H
 
 #include "offload/compile.h"
-#include "offload/ops.h"
+#include "offload/ps_ops.h"
 #include "offload/template.h"
 
 /* A component that is being compiled. */
@@ -18,7 +18,7 @@ struct compile_build {
 	struct compiled *c;
 	uint8_t *step;		/* for each node of the graph: the step that computes it, or COMPILE_NOT_MADE */
 	struct graph_value ids; /* the keys; or */
-	const struct graph_shape *whole; /* the shape of the variable by whose blocks it goes */
+	const struct graph_shape *whole; /* the shape of the variable whose blocks are the keys */
 	const struct graph_node *node;	 /* the current one */
 	struct star_error *err;
 };

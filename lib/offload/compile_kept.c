@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What stays on PS tasks between two requests of a step (docs/programs.rst): a component whose rows, or whose ids, a
- * later one of the same place needs keeps them there. Those that share an entry are a group; each of its requests comes
- * after all others of them, so the last one is known, and frees it.
+ * What stays on PS tasks between two requests of a step (docs/programs.rst). If a later component of the same place
+ * needs rows or ids of a component, that one keeps them there. Components that share an entry form a group; each of its
+ * requests comes after all earlier ones, so the last one is known, and frees the entry.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ bool offload_compile_is_kept(const struct graph_ps_plan *plan, uint32_t part, ui
 	return false;
 }
 
-/* Whether a part is executed after another one, by what it waits for. */
+/* Whether a part is executed after another one, because it waits for it. */
 static bool comes_after(const struct compile_build *b, uint32_t part, uint32_t other)
 {
 	bool *waits = calloc(part + UINT64_C(1), sizeof(*waits)), found;
@@ -42,7 +42,7 @@ static struct compile_group *group_of(const struct compile_build *b, const struc
 	return &b->all->groups[c->group - 1];
 }
 
-/* The component begins a group, if it has none yet. */
+/* Makes the component begin a group, if it has none yet. */
 static int begin_group(struct compile_build *b, struct compiled *c)
 {
 	struct compile_plan *all = b->all;
@@ -54,7 +54,7 @@ static int begin_group(struct compile_build *b, struct compiled *c)
 		return offload_compile_not_done(b, " with so many others");
 	more = realloc(all->groups, (all->groups_count + UINT64_C(1)) * sizeof(*more));
 	if (!more)
-		return star_error_set(b->err, -ENOMEM, "no memory for a plan");
+		return star_error_set(b->err, -ENOMEM, "out of memory for a plan");
 	all->groups = more;
 	more[all->groups_count++] = (struct compile_group){ .last_part = c->part };
 	c->group = all->groups_count;
@@ -63,7 +63,7 @@ static int begin_group(struct compile_build *b, struct compiled *c)
 	return 0;
 }
 
-/* Whether the component in hand comes after all that have taken of that one's group. */
+/* Whether the current component comes after all others that use that group's entry. */
 static bool is_next(const struct compile_build *b, const struct compiled *from)
 {
 	const uint32_t last = from->group ? group_of(b, from)->last_part : from->part;
@@ -164,7 +164,7 @@ int offload_compile_take(struct compile_build *b, struct graph_value value, uint
 	return place < 0 ? place : offload_compile_add_feed(b, feed, &index);
 }
 
-/* ---- ids, and what the worker has for each of them ---- */
+/* ---- ids, and the worker's values for each of them ---- */
 
 static unsigned step_of(const struct compiled *c, unsigned feed)
 {
@@ -175,7 +175,7 @@ static unsigned step_of(const struct compiled *c, unsigned feed)
 	return s;
 }
 
-/* A gradient's segments may be those of its bag, made wider. */
+/* A gradient's segments may be those of its bag after a cast to a wider type. */
 static struct graph_value narrow_kept(const struct compile_build *b, struct graph_value value)
 {
 	const struct graph_node *node = b->plan->graph->nodes[value.node];
@@ -197,7 +197,7 @@ static bool same_source(const struct compile_build *b, const struct compiled *fr
 			  narrow_kept(b, b->part->feeds[y->source.feed]));
 }
 
-/* Whether a feed of both is the same for each id. */
+/* Whether a feed of both components has the same value for each id. */
 static bool same_feed(const struct compile_build *b, const struct compiled *from, const struct compile_feed *x,
 		      const struct compile_feed *y)
 {
@@ -208,7 +208,7 @@ static bool same_feed(const struct compile_build *b, const struct compiled *from
 	return x->how != COMPILE_NEIGHBOURS || from->bags.lead == b->c->bags.lead;
 }
 
-/* The component that begins a group with these ids, or can. */
+/* The component that begins a group with these ids, or can begin one. */
 static struct compiled *beginner(const struct compile_build *b)
 {
 	for (uint32_t p = 0; p < b->index; p++) {
@@ -230,7 +230,7 @@ int offload_compile_share(struct compile_build *b)
 {
 	struct compiled *c = b->c, *from = beginner(b);
 
-	if (!from || (c->blocks && !c->group)) /* numbers of blocks are no more than a thousandth of what they have */
+	if (!from || (c->blocks && !c->group)) /* block numbers take at most a thousandth of the blocks' bytes */
 		return 0;
 	if (join_step(b, from) < 0)
 		return b->err->code;
@@ -275,7 +275,7 @@ int offload_compiled_leave(const struct compile_plan *all, const struct compiled
 	if (!left->ids.data)
 		left->ids.data = malloc(graph_type_bytes(graph_ps_type(call->plan, c->ids)) + 1);
 	if (!left->ids.data)
-		return star_error_set(err, -ENOMEM, "no memory for a step's ids");
+		return star_error_set(err, -ENOMEM, "out of memory for a step's ids");
 	left->ids.type = ids->type;
 	memcpy(left->ids.data, ids->data, graph_type_bytes(&ids->type));
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From nodes to steps. */
+/* Converts nodes to steps. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { DIM_MAX = 4096, DEPTH_MAX = 64, BLOCK_LEAST = 512 };
 
-/* ---- what can be done ---- */
+/* ---- what is supported ---- */
 
 static const struct {
 	const char *step;
@@ -30,7 +30,8 @@ static bool is_float(const struct graph_type *type)
 	return type->dtype == STAR_FLOAT32;
 }
 
-/* Whether a node works on what a variable holds, by the first of its inputs that is no constant, and theirs. */
+/* Whether a node works on a variable's values, by the first of its inputs that is not a constant, and that one's
+ * inputs. */
 static bool is_on_variable(const struct graph *graph, const struct graph_node *node)
 {
 	for (unsigned depth = 0; depth < DEPTH_MAX && node->op != GRAPH_READ; depth++) {
@@ -45,14 +46,13 @@ static bool is_on_variable(const struct graph *graph, const struct graph_node *n
 	return node->op == GRAPH_READ;
 }
 
-/* Whether all blocks go into one run: there are 1,024 elements in each, or as many as rows of the first dimension come
- * to. */
+/* Whether all blocks fit into one run: each has 1,024 elements, or as many whole rows of the first dimension as fit. */
 static bool is_one_run(const struct graph_shape *shape)
 {
 	return graph_elements(shape) <= (int64_t)COMPILE_KEYS_MAX * BLOCK_LEAST;
 }
 
-/* Staleness goes by pulls and pushes. */
+/* Staleness is counted by pulls and pushes. */
 static bool has_programs(const struct graph *graph, const struct graph_node *node, enum graph_op kind)
 {
 	const struct graph_node *resource = graph_resource(graph, node->inputs[0]);
@@ -67,7 +67,7 @@ bool offload_compile_may_move(const struct graph *graph, const struct graph_node
 
 	if (moves == COMPILE_MOVES_NEVER)
 		return false;
-	if (node->op == GRAPH_APPLY_ROWS) /* it makes nothing */
+	if (node->op == GRAPH_APPLY_ROWS) /* it has no output */
 		return has_programs(graph, node, GRAPH_TABLE);
 	if (!is_float(&node->outputs[0]))
 		return false;
@@ -88,7 +88,7 @@ bool offload_compile_may_move(const struct graph *graph, const struct graph_node
 int offload_compile_not_done(const struct compile_build *b, const char *why)
 {
 	return star_error_set(b->err, -ENOTSUP,
-			      "node \"%s\": %s is not done on PS tasks%s: give it the device /job:worker",
+			      "node \"%s\": PS tasks do not support %s%s: give it the device /job:worker",
 			      b->node->name, graph_op_name(b->node->op), why);
 }
 
@@ -148,7 +148,7 @@ uint64_t offload_compile_add_scratch(struct compile_build *b, uint64_t bytes)
 	return at;
 }
 
-/* The step of a feed, which may be there already. */
+/* Adds the step of a feed, if there is none yet. */
 int offload_compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index)
 {
 	struct compiled *c = b->c;
@@ -182,7 +182,7 @@ int offload_compile_add_feed(struct compile_build *b, struct compile_feed feed, 
 	return step;
 }
 
-/* Elements of a row by key of that shape; 0: it is none. */
+/* Elements of a row by key of that shape; 0: it is not such a shape. */
 static uint32_t row_dim(const struct compile_build *b, const struct graph_shape *shape)
 {
 	const unsigned lead = lead_of(b);
@@ -194,7 +194,8 @@ static uint32_t row_dim(const struct compile_build *b, const struct graph_shape 
 		       : 0;
 }
 
-/* Which of a row's elements are the same for all keys: a number, or a row; 0: it is not that. */
+/* How many elements a value that is the same for all keys has: 1 for a scalar, or those of a row; 0: it is not such a
+ * value. */
 static uint32_t shared_dim(const struct compile_build *b, const struct graph_shape *shape, unsigned ndim)
 {
 	const int64_t last = shape->ndim ? shape->dims[shape->ndim - 1] : 1;
@@ -251,7 +252,7 @@ static int rows_elementwise(struct compile_build *b)
 	return offload_compile_add_step(b, step);
 }
 
-/* The first two, then each of the others, as the worker does. */
+/* Adds the first two, then each of the others, as the worker does. */
 static int rows_add_n(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
@@ -271,7 +272,7 @@ static int rows_add_n(struct compile_build *b)
 	return sum;
 }
 
-/* The dimensions that a sum or mean goes over, as bits; 0: all, or none of its own. */
+/* The dimensions that a sum or mean reduces, as bits; 0: all of them, or no list of them. */
 static unsigned axes_of(const struct graph_node *node, unsigned ndim)
 {
 	const struct graph_attr *axes = graph_attr(node, "axes");
@@ -282,7 +283,8 @@ static unsigned axes_of(const struct graph_node *node, unsigned ndim)
 	return bits;
 }
 
-/* Of ids [n, k]: their last dimensions, which are those of neighbours. Returns the first of them, or 0. */
+/* For ids [n, k]: the last dimensions of the ids, whose rows are neighbours. Returns the first of these dimensions, or
+ * 0. */
 static unsigned neighbours(const struct compile_build *b, unsigned axes)
 {
 	const unsigned lead = lead_of(b);
@@ -293,7 +295,7 @@ static unsigned neighbours(const struct compile_build *b, unsigned axes)
 	return 0;
 }
 
-/* All bags of a component are equally many. */
+/* All bags of a component have the same number. */
 static int set_bags(struct compile_build *b, struct compile_bags bags)
 {
 	struct compile_bags *have = &b->c->bags;
@@ -342,7 +344,7 @@ static int neighbours_feed(struct compile_build *b, unsigned lead, uint32_t *ind
 	return segments_feed(b, (struct compile_feed){ .source = none, .how = COMPILE_NEIGHBOURS }, index);
 }
 
-/* int32 segments, or int64 indices, of rows whose number is that of `like`. */
+/* int32 segments, or int64 indices, of rows that are as many as those of `like`. */
 static int given_segments(struct compile_build *b, struct graph_value value, struct graph_value like, uint32_t *index)
 {
 	struct compile_bags bags = { .lead = 1 };
@@ -352,13 +354,13 @@ static int given_segments(struct compile_build *b, struct graph_value value, str
 	if (lead_of(b) != 1)
 		return offload_compile_not_done(b, " with ids of several dimensions");
 	if (!offload_compile_find_source(b, value, &feed.source) || !offload_compile_find_source(b, like, &bags.like))
-		return offload_compile_not_done(b, ", nor are its segments made there");
+		return offload_compile_not_done(b, " with segments that are computed there");
 	if (set_bags(b, bags) < 0)
 		return -ENOTSUP;
 	return segments_feed(b, feed, index);
 }
 
-/* A sum over bags: it can be returned, and nothing else. */
+/* A sum over bags: it can only be returned. */
 static int pool(struct compile_build *b, int rows, int segments, uint32_t index, uint8_t how)
 {
 	const struct graph_value value = { b->node->id, 0 };
@@ -375,7 +377,7 @@ static int pool(struct compile_build *b, int rows, int segments, uint32_t index,
 	while (fetch < b->part->fetches_count && !graph_same(b->part->fetches[fetch], value))
 		fetch++;
 	if (fetch == b->part->fetches_count || c->fetches_count == COMPILE_FETCHES_MAX)
-		return offload_compile_not_done(b, ", if others there need it");
+		return offload_compile_not_done(b, " if other nodes there need it");
 	rc = offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = (uint8_t)step });
 	if (rc < 0)
 		return rc;
@@ -388,7 +390,7 @@ static int pool(struct compile_build *b, int rows, int segments, uint32_t index,
 	return COMPILE_NOT_MADE;
 }
 
-/* Sums and means: over a row, or over neighbouring ids. */
+/* Reductions of a row; sums and means also over neighbouring ids. */
 static int rows_reduce(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
@@ -400,7 +402,7 @@ static int rows_reduce(struct compile_build *b)
 
 	if (rows < 0)
 		return rows;
-	if (from) {
+	if (from && (node->op == GRAPH_SUM || node->op == GRAPH_MEAN)) {
 		const int segments = neighbours_feed(b, from, &index);
 
 		return segments < 0 ? segments : pool(b, rows, segments, index, how);
@@ -428,7 +430,7 @@ static int rows_segment_pool(struct compile_build *b)
 						     : COMPILE_DIVIDED_ROOT);
 }
 
-/* For each key the row of its bag. */
+/* Gives each key the row of its bag. */
 static int unpool(struct compile_build *b, struct graph_value rows, int segments, uint32_t index, uint8_t how)
 {
 	const struct graph_shape *shape = offload_compile_shape_of(b, rows);
@@ -440,7 +442,7 @@ static int unpool(struct compile_build *b, struct graph_value rows, int segments
 	if (segments < 0)
 		return segments;
 	if (!is_float(graph_ps_type(b->plan, rows)) || !offload_compile_find_source(b, rows, &feed.source))
-		return offload_compile_not_done(b, " with what is made there");
+		return offload_compile_not_done(b, " with a value that is computed there");
 	if (bags < 1 || count % bags || count / bags < 1 || count / bags > DIM_MAX)
 		return offload_compile_not_done(b, " with rows of this size");
 	feed.dim = (uint32_t)(count / bags);
@@ -478,7 +480,7 @@ static int rows_expand(struct compile_build *b)
 	return unpool(b, from, segments, index, COMPILE_AS_IT_IS);
 }
 
-/* For each key its number times the row of its bag. Workers add products to 0, so that -0 is 0. */
+/* Multiplies each key's number by its bag's row. Workers add products to 0, so -0 becomes 0. */
 static int rows_outer(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
@@ -489,7 +491,7 @@ static int rows_outer(struct compile_build *b)
 
 	if (!offload_cut_is_outer(node, offload_compile_shape_of(b, node->inputs[0]),
 				  offload_compile_shape_of(b, node->inputs[1]), ids))
-		return offload_compile_not_done(b, ", but of a number for each id and a row for neighbouring ones");
+		return offload_compile_not_done(b, ", except of a number for each id and a row for neighbouring ids");
 	number = operand(b, node->inputs[0], ids->ndim + 1);
 	if (number < 0)
 		return number;
@@ -524,7 +526,7 @@ static int rows_lookup(struct compile_build *b)
 		if (b->c->steps[s].kind == COMPILE_LOOKUP)
 			return offload_compile_not_done(b, " twice for the same ids");
 	if (!is_float(&b->node->outputs[0]))
-		return offload_compile_not_done(b, " and computed with, but in float32");
+		return offload_compile_not_done(b, " for computations in types other than float32");
 	b->c->read_only = graph_attr_int(b->node, "read_only", 0);
 	return offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
 }
@@ -549,8 +551,8 @@ static int rows_apply(struct compile_build *b)
 	return gradients < 0 ? gradients : offload_compile_add_apply(b, gradients);
 }
 
-/* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows, and of one that
- * had a single element for each row it is the row's sum. */
+/* For a gradient whose sizes are only known in a step: nothing has to be done if it has the sizes of the rows; if the
+ * original had a single element for each row, the sum of the row is needed. */
 static int rows_reduce_like(struct compile_build *b)
 {
 	const struct graph_value *inputs = b->node->inputs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs of compiled components: registered, and run. */
+/* Registers and runs the programs of compiled components. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -56,10 +56,11 @@ struct star_program *offload_compile_register(const struct compiled *c, struct s
 		return program;
 	*err = why;
 	if (why.code == -EINVAL || why.code == -E2BIG || why.code == -ENOSPC)
-		star_error_set(err, -ENOTSUP,
-			       "node \"%s\" and what goes with it are not done on PS tasks: %s: give them the device "
-			       "/job:worker",
-			       c->first->name, why.text);
+		star_error_set(
+			err, -ENOTSUP,
+			"node \"%s\" and the nodes around it are not supported by PS tasks: %s: give them the device "
+			"/job:worker",
+			c->first->name, why.text);
 	return NULL;
 }
 
@@ -77,7 +78,7 @@ const struct graph_type *offload_compiled_type(const struct compile_source *sour
 	return source->constant ? &source->constant->type : &call->feeds[source->feed].type;
 }
 
-/* What the part is given, or was given earlier in the step. */
+/* The part's feed with the ids, or the ids of an earlier request of the step. */
 static const struct graph_tensor *ids_of(const struct compiled *c, const struct graph_ps_call *call,
 					 const struct compiled_left *left)
 {
@@ -113,14 +114,14 @@ static int make_segments(const struct compiled *c, const struct compile_feed *fe
 	return 0;
 }
 
-/* How many keys each bag has, or the roots of it: what a mean is divided by. */
+/* The number of keys of each bag, or its square root: the divisor of a mean. */
 static void count_keys(const struct star_feed *segments, uint32_t keys, uint32_t bags, uint32_t *counts)
 {
 	const uint32_t *segment = segments->data;
 
 	memset(counts, 0, bags * sizeof(*counts));
 	for (uint32_t i = 0; i < keys; i++)
-		if (segment[i] < bags) /* others are refused when the run is started */
+		if (segment[i] < bags) /* others are refused when the run is executed */
 			counts[segment[i]]++;
 }
 
@@ -129,7 +130,7 @@ static double divisor(uint8_t how, uint32_t count)
 	return how == COMPILE_DIVIDED ? count : sqrt((double)count);
 }
 
-/* A bag's gradient is divided before it is sent, by the bits of lib/graph's kernel. */
+/* Divides a bag's gradient before it is sent, with the same bits as lib/exec's kernel. */
 static void divide_rows(const struct compile_feed *feed, const struct graph_ps_call *call,
 			const struct compiled_run *run, uint32_t keys, uint32_t bags)
 {
@@ -146,7 +147,7 @@ static void divide_rows(const struct compile_feed *feed, const struct graph_ps_c
 	}
 }
 
-/* Whether a tensor has what the program was compiled for. */
+/* Whether a tensor has the type and size that the program was compiled for. */
 static bool feed_fits(const struct compile_feed *feed, const struct graph_ps_call *call, uint32_t keys, uint32_t bags)
 {
 	const uint64_t rows = feed->kind == COMPILE_SEGMENT_ROWS ? bags : feed->kind == COMPILE_SHARED ? 1 : keys;
@@ -164,12 +165,12 @@ static int fill_feed(const struct compiled *c, unsigned f, const struct graph_ps
 	int rc = 0;
 
 	if (!feed_fits(feed, call, keys, bags))
-		return star_error_set(err, -EINVAL, "node \"%s\": what it is given is not of the size of its rows",
+		return star_error_set(err, -EINVAL, "node \"%s\": its input does not have the size of its rows",
 				      c->first->name);
 	run->feeds[f] = (struct star_feed){ offload_compiled_data(&feed->source, call), 0 };
 	if (feed->kept && !feed->source.constant && feed->source.feed == COMPILE_NO_FEED &&
 	    feed->how == COMPILE_AS_IT_IS)
-		run->feeds[f].data = NULL; /* made there, and there alone */
+		run->feeds[f].data = NULL; /* it is computed there, and nowhere else */
 	if (feed->how == COMPILE_AS_IT_IS)
 		return 0;
 	run->feeds[f].data = run->scratch + feed->scratch;
@@ -180,7 +181,7 @@ static int fill_feed(const struct compiled *c, unsigned f, const struct graph_ps
 	return rc;
 }
 
-/* Whether no other takes what was left of its group. */
+/* Whether no later component uses what is kept for its group. */
 static bool is_last(const struct compile_plan *all, const struct compiled *c)
 {
 	const struct compile_group *group = &all->groups[c->group - 1];
@@ -188,7 +189,7 @@ static bool is_last(const struct compile_plan *all, const struct compiled *c)
 	return !c->begins && c->part == group->last_part && c->after == group->last_after;
 }
 
-/* By ids: 1; 0: there are none, so that all is nothing. */
+/* For components with ids: 1; 0: there are no ids, so nothing has to be done. */
 static int fill_by_ids(const struct compiled *c, const struct graph_ps_call *call, const struct compiled_left *left,
 		       struct compiled_run *run, struct star_error *err)
 {

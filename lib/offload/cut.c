@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cutting a graph: which protocol does what, and bodies. */
+/* Cuts a graph: selects the protocol's algorithm, and cuts the bodies. */
 #include "offload/cut.h"
 
 #include <errno.h>
@@ -71,15 +71,14 @@ static bool no_worse(const struct graph_cut *cut, const struct graph_cut *than)
 
 static void say_worse(struct cutter *cutter, const struct graph_cut *cut, const struct graph_cut *than)
 {
-	offload_cut_warn(
-		cutter,
-		"taken as star_server cuts it: merged components would take %u requests, %llu bytes and %u rounds "
-		"instead of %u, %llu and %u",
-		cut->requests, (unsigned long long)all_bytes(cut), cut->rounds, than->requests,
-		(unsigned long long)all_bytes(than), than->rounds);
+	offload_cut_warn(cutter,
+			 "cut by star_server: merged components would need %u requests, %llu bytes and %u rounds "
+			 "instead of %u, %llu and %u",
+			 cut->requests, (unsigned long long)all_bytes(cut), cut->rounds, than->requests,
+			 (unsigned long long)all_bytes(than), than->rounds);
 }
 
-/* With what may be moved where it is, or moved. */
+/* The cut with all nodes in their current places. */
 static struct graph_cut *lite_once(struct cutter *cutter)
 {
 	offload_cut_order_update(cutter);
@@ -88,7 +87,7 @@ static struct graph_cut *lite_once(struct cutter *cutter)
 	return cutter->pool.failed ? NULL : offload_cut_parts(cutter);
 }
 
-/* Nothing moved, nothing said. */
+/* Moves all nodes back, and clears the warnings. */
 static void start_again(struct cutter *cutter, bool copies)
 {
 	cutter->copies = copies;
@@ -99,7 +98,8 @@ static void start_again(struct cutter *cutter, bool copies)
 	offload_cut_order_update(cutter);
 }
 
-/* Components where they are; why: why nothing is moved, if that is to be said. NULL: no memory. */
+/* Components with all nodes in their places; why: the reason why nothing is moved, for a warning. NULL: out of
+ * memory. */
 static struct graph_cut *cut_still(struct cutter *cutter, const char *why)
 {
 	start_again(cutter, true);
@@ -108,8 +108,8 @@ static struct graph_cut *cut_still(struct cutter *cutter, const char *why)
 	return lite_once(cutter);
 }
 
-/* With what moves if what pools are given stays for their gradients, or does not. NULL: nothing moves, PS tasks cannot
- * do it (why), or there is no memory. */
+/* With moves; inputs of pools are kept on PS tasks for their gradients or not. NULL: nothing moves, PS tasks cannot
+ * execute it (why), or out of memory. */
 static struct graph_cut *cut_moved(struct cutter *cutter, bool stays, char *why, size_t why_bytes)
 {
 	struct graph_cut *moved;
@@ -124,7 +124,7 @@ static struct graph_cut *cut_moved(struct cutter *cutter, bool stays, char *why,
 	return NULL;
 }
 
-/* Components, with moves if they pay. Whether something stays shows when it is counted. */
+/* Components, with moves if they save bytes. Counting decides whether something is kept. */
 static struct graph_cut *cut_components(struct cutter *cutter, const struct graph_cut *waves)
 {
 	struct graph_cut *best = cut_still(cutter, "");
@@ -146,7 +146,8 @@ static struct graph_cut *cut_components(struct cutter *cutter, const struct grap
 	return cut_still(cutter, why);
 }
 
-/* The fewest requests; if that costs bytes, each component as early as it can be; if that does too, star_server's. */
+/* First with the fewest requests; if that costs bytes, with each component as early as possible; if that costs bytes
+ * too, star_server's cut. */
 static struct graph_cut *cut_by_lite(struct cutter *cutter)
 {
 	struct graph_cut *waves, *best;
@@ -174,7 +175,7 @@ static struct graph_cut *cut_by_lite(struct cutter *cutter)
 
 /* ---- bodies ---- */
 
-/* The greatest types of a graph whose feeds have these; NULL: unknown sizes stay so. To be freed. */
+/* The largest types of a graph with these feeds; NULL: unknown sizes remain unknown. The caller frees it. */
 static struct graph_type **types_from(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count)
 {
 	struct star_error ignored;
@@ -182,7 +183,7 @@ static struct graph_type **types_from(const struct graph *graph, const struct gr
 	return graph_infer_most(graph, feeds, feeds_count, &ignored);
 }
 
-/* Those of a graph whose feeds have a batch of what is unknown. */
+/* The same for feeds with unknown sizes taken as a batch. */
 static struct graph_type **types_of_batch(const struct graph *graph, int64_t batch)
 {
 	struct graph_type *feeds = calloc(graph->nodes_count + UINT64_C(1), sizeof(*feeds)), **types = NULL;
@@ -203,8 +204,8 @@ static struct graph_type **types_of_batch(const struct graph *graph, int64_t bat
 	return types;
 }
 
-/* Those of a loop's or branch's body, whose first nodes are its feeds: a loop's inputs, or a branch's behind its
- * condition. */
+/* The same for the body of a loop or branch, whose first nodes are its feeds: the inputs of a loop, or those of a
+ * branch after its condition. */
 static struct graph_type **types_of_body(const struct graph_node *node, const struct graph *body,
 					 struct graph_type *const *types)
 {
@@ -253,12 +254,12 @@ static int cut_bodies(struct graph_cut *cut, const struct graph_cut_options *opt
 		both->cond = both->body ? cut_body(cut, v, graph->nodes[v]->cond, options, err) : NULL;
 		cut->bodies_count++;
 		if (!both->cond)
-			return -EINVAL; /* it has said why */
+			return -EINVAL; /* the message is set already */
 	}
 	return 0;
 }
 
-/* With all that is known of types. */
+/* With all types that are known. */
 static struct graph_cut *create_cut(const struct graph *graph, const struct graph_cut_options *options,
 				    struct star_error *err)
 {

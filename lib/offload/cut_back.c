@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What lite moves to PS tasks before an apply_rows, so that less is sent: where the gradient of rows is that of bags,
- * handed to each of a bag's rows (gather, expand, the segments' gradients), the bags' is sent, and their numbers. So is
- * a bag's row that each of its rows multiplies by a number of its own (an outer product). Operations in between that go
- * row by row move along. Nobody else may need what moves: what nodes have one user is a tree, which is gone through
- * from the apply_rows.
+ * What lite moves to PS tasks before an apply_rows, so that less is sent. If the gradient of rows is a bag's gradient,
+ * given to each of the bag's rows (gather, expand, the gradients of segment operations), the bags' gradients and
+ * numbers are sent instead. The same holds for a bag's row that each of its rows multiplies by a number of its own (an
+ * outer product). Row-wise operations in between move too. What moves may have no other user: nodes with one user form
+ * a tree, which is walked from the apply_rows.
  */
 #include <stdlib.h>
 
@@ -14,11 +14,11 @@ enum { DEPTH_MAX = 16 };
 
 struct back {
 	struct cutter *cutter;
-	uint32_t *users; /* of each value; a result counts, too */
+	uint32_t *users; /* of each value; a result counts as one */
 	const struct graph_node *apply;
-	const struct graph_node *pool; /* of the same rows, which has been moved there; NULL: none, or nothing stays */
+	const struct graph_node *pool; /* for the same rows, and moved there; NULL: none, or nothing is kept */
 	int32_t place;
-	bool mark; /* chooses, where it is less */
+	bool mark; /* records the cheaper choice */
 };
 
 static uint64_t least(const struct back *b, struct graph_value value, unsigned depth);
@@ -58,7 +58,7 @@ static bool is_outer(const struct back *b, const struct graph_node *node)
 				    shape_of(b, b->apply->inputs[1]));
 }
 
-/* Whose bags are neighbouring ids, and are numbered. */
+/* Whether its bags are neighbouring ids, which have numbers. */
 static bool is_numbered(const struct graph_node *node)
 {
 	return node->op == GRAPH_EXPAND || node->op == GRAPH_MATMUL;
@@ -100,7 +100,7 @@ static const struct graph_node *find_pool(const struct back *b, uint32_t moved_c
 	return NULL;
 }
 
-/* Segments may have been made wider. */
+/* Segments may have been cast to a wider type. */
 static struct graph_value narrow_back(const struct back *b, struct graph_value value)
 {
 	const struct graph_node *node = b->cutter->graph->nodes[value.node];
@@ -108,7 +108,7 @@ static struct graph_value narrow_back(const struct back *b, struct graph_value v
 	return node->op == GRAPH_CAST ? node->inputs[0] : value;
 }
 
-/* Of the bags' numbers, which go along in 4 bytes, if the pool has not been given the same. */
+/* Bytes of the bags' numbers, which are sent too, 4 each, unless the pool was sent the same ones. */
 static uint64_t numbers_bytes(const struct back *b, const struct graph_node *node)
 {
 	const bool numbered = is_numbered(node);
@@ -120,7 +120,7 @@ static uint64_t numbers_bytes(const struct back *b, const struct graph_node *nod
 					    : offload_cut_bytes(b->cutter, node->inputs[1]);
 }
 
-/* Bags' rows and their numbers. UINT64_MAX: it is not that. */
+/* Bytes of the bags' rows and numbers. UINT64_MAX: it is not that operation. */
 static uint64_t spread_bytes(const struct back *b, const struct graph_node *node)
 {
 	const uint64_t rows = offload_cut_bytes(b->cutter, node->inputs[0]) * cut_pieces(&b->cutter->options, b->place);
@@ -135,7 +135,7 @@ static uint64_t spread_bytes(const struct back *b, const struct graph_node *node
 		       : UINT64_MAX;
 }
 
-/* A number for each row, and the bags' rows and numbers. */
+/* Bytes of a number for each row, and of the bags' rows and numbers. */
 static uint64_t outer_bytes(const struct back *b, const struct graph_node *node)
 {
 	if (!is_workers(b, node->inputs[0]) || !is_workers(b, node->inputs[1]))
@@ -144,7 +144,7 @@ static uint64_t outer_bytes(const struct back *b, const struct graph_node *node)
 	       offload_cut_bytes(b->cutter, node->inputs[1]) * cut_pieces(&b->cutter->options, b->place);
 }
 
-/* What its inputs are, or are made of. */
+/* Bytes of its inputs, or of what they are computed from. */
 static uint64_t inputs_bytes(const struct back *b, const struct graph_node *node, unsigned depth)
 {
 	const struct graph_shape *out = &node->outputs[0].shape;
@@ -166,7 +166,7 @@ static uint64_t inputs_bytes(const struct back *b, const struct graph_node *node
 	return bytes;
 }
 
-/* Or what is already as the rows are. */
+/* Also true for values that have the rows' shape already. */
 static bool is_by_row(const struct back *b, const struct graph_node *node)
 {
 	return offload_cut_is_elementwise(node->op) ||
@@ -181,12 +181,12 @@ static bool may_go(const struct back *b, const struct graph_node *node)
 	       cut_may_move(b->cutter, node);
 }
 
-/* The fewest bytes that a value can be sent as. */
+/* The fewest bytes with which a value can be sent. */
 static uint64_t least(const struct back *b, struct graph_value value, unsigned depth)
 {
 	struct cutter *cutter = b->cutter;
 	const struct graph_node *node = cutter->graph->nodes[value.node];
-	/* As it is it goes with the ids, which a program finds there. */
+	/* Unmoved, it is sent with the ids, which a program already has there. */
 	const uint64_t whole = offload_cut_bytes(cutter, value) +
 			       (depth == 0 && b->pool ? offload_cut_bytes(cutter, b->apply->inputs[1]) : 0);
 	uint64_t bytes = UINT64_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a cut is right. Nothing here is shared with the algorithms: it looks at the graph and at the result alone. */
+/* Checks a cut. It shares nothing with the algorithms: it uses the graph and the result alone. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,11 @@ struct checker {
 	const struct graph_cut *cut;
 	struct star_error *err;
 	uint32_t *value_first;
-	uint32_t *part_of;  /* the part that executes a node; of what is copied: the worker's, if it is there */
+	uint32_t *part_of;  /* the part that executes a node; for copied nodes: the worker's, if that has one */
 	uint32_t *executed; /* in how many parts a node is */
-	uint32_t *in_part, *fed, *kept, *before; /* the part (from 1) for which a node, value or part was marked last */
+	uint32_t *in_part, *fed, *kept, *before; /* the part (from 1) for which a node, value or part was last marked */
 	uint32_t *fetched_by;			 /* the part (from 1) that fetches a value */
-	uint8_t *wanted;			 /* a value is needed elsewhere, or a result */
+	uint8_t *wanted;			 /* a value is needed in another part, or is a result */
 	uint32_t *depth;
 };
 
@@ -76,12 +76,12 @@ static int check_nodes(const struct checker *c, uint32_t number)
 		node = c->graph->nodes[v];
 		if (may_be_copied(c, node)) {
 			if (graph_is_handle(node) && node_place(c, node) != part->place)
-				return wrong(c, number, v, "a handle is not on its place");
+				return wrong(c, number, v, "a handle is not in its place");
 		} else if (c->executed[v]) {
 			return wrong(c, number, v, "it is in two parts");
 		} else if (node_place(c, node) != part->place &&
 			   !(part->place != GRAPH_PLACE_WORKER && graph_cut_moved(c->cut, v))) {
-			return wrong(c, number, v, "it is not on its place");
+			return wrong(c, number, v, "it is not in its place");
 		}
 		if (part->place == GRAPH_PLACE_WORKER && c->executed[v] &&
 		    c->cut->parts[c->part_of[v]].place == GRAPH_PLACE_WORKER)
@@ -100,11 +100,11 @@ static int check_all_nodes(const struct checker *c)
 			return wrong(c, 0, v, "it is in no part");
 	for (uint32_t i = 0; i < c->cut->moved_count; i++)
 		if (c->cut->parts[c->part_of[c->cut->moved[i]]].place == GRAPH_PLACE_WORKER)
-			return wrong(c, 0, c->cut->moved[i], "it is said to have been moved, and was not");
+			return wrong(c, 0, c->cut->moved[i], "it is listed as moved, but was not");
 	return 0;
 }
 
-/* ---- what comes in ---- */
+/* ---- inputs of parts ---- */
 
 static int mark_values(const struct checker *c, uint32_t number, const struct graph_value *values, uint32_t count,
 		       uint32_t *mark)
@@ -114,7 +114,7 @@ static int mark_values(const struct checker *c, uint32_t number, const struct gr
 		uint32_t *m;
 
 		if (!type || !type->dtype)
-			return wrong(c, number, values[i].node, "a handle, or nothing, travels");
+			return wrong(c, number, values[i].node, "a message has a handle, or nothing");
 		m = &mark[c->value_first[values[i].node] + values[i].output];
 		if (*m == number + 1)
 			return wrong(c, number, values[i].node, "a value is listed twice");
@@ -123,7 +123,7 @@ static int mark_values(const struct checker *c, uint32_t number, const struct gr
 	return 0;
 }
 
-/* One input of a node of the part. Feeds and kept values that are used are counted down. */
+/* Checks an input of a node of the part. Counts down the feeds and kept values that are used. */
 static int check_input(const struct checker *c, uint32_t number, uint32_t v, struct graph_value input, uint32_t *feeds,
 		       uint32_t *kept)
 {
@@ -134,23 +134,23 @@ static int check_input(const struct checker *c, uint32_t number, uint32_t v, str
 	if (c->in_part[input.node] == number + 1)
 		return 0;
 	if (graph_is_handle(c->graph->nodes[input.node]))
-		return wrong(c, number, v, "its handle is not with it");
+		return wrong(c, number, v, "its handle is not in its part");
 	if (c->fed[value] != number + 1 && c->kept[value] != number + 1 && c->fed[value] != UINT32_MAX - number)
-		return wrong(c, number, v, "an input is not there");
+		return wrong(c, number, v, "an input is missing");
 	if (c->fed[value] == UINT32_MAX - number)
-		return 0; /* seen, below */
+		return 0; /* checked below */
 	maker = c->part_of[input.node];
 	if (maker >= number || c->before[maker] != number + 1)
 		return wrong(c, number, v, "it does not wait for an input");
 	if (c->fed[value] == number + 1) {
 		if (c->cut->parts[maker].place == part->place)
-			return wrong(c, number, input.node, "it is fed, though it is there");
+			return wrong(c, number, input.node, "it is fed, though it is available there");
 		if (c->fetched_by[value] != maker + 1)
 			return wrong(c, number, input.node, "it is fed, but not fetched");
 		--*feeds;
 	} else {
 		if (c->cut->parts[maker].place != part->place)
-			return wrong(c, number, input.node, "it is kept, but made elsewhere");
+			return wrong(c, number, input.node, "it is kept, but computed elsewhere");
 		--*kept;
 	}
 	c->wanted[value] |= c->fed[value] == number + 1;
@@ -164,7 +164,7 @@ static int check_controls(const struct checker *c, uint32_t number, const struct
 		const uint32_t u = node->controls[i];
 
 		if (may_be_copied(c, c->graph->nodes[u]))
-			continue; /* nothing is done there */
+			continue; /* handles and constants are not executed there */
 		if (c->part_of[u] != number && c->before[c->part_of[u]] != number + 1)
 			return wrong(c, number, node->id, "it does not wait for a node that a control edge names");
 	}
@@ -180,7 +180,7 @@ static int check_part(const struct checker *c, uint32_t number)
 	if (rc == 0)
 		rc = mark_values(c, number, part->kept, part->kept_count, c->kept);
 	if ((part->place == GRAPH_PLACE_WORKER) != (part->wave % 2 == 0))
-		return wrong(c, number, UINT32_MAX, "its wave is not of its kind");
+		return wrong(c, number, UINT32_MAX, "its wave does not match its place");
 	for (uint32_t i = 0; i < part->after_count; i++) {
 		const uint32_t u = part->after[i];
 
@@ -202,13 +202,13 @@ static int check_part(const struct checker *c, uint32_t number)
 			rc = check_controls(c, number, node);
 	}
 	if (rc == 0 && (feeds || kept))
-		return wrong(c, number, UINT32_MAX, "it is given what it has no use for");
+		return wrong(c, number, UINT32_MAX, "it is fed something that it does not use");
 	return rc;
 }
 
 /* ---- the order of stateful nodes ---- */
 
-/* A node that touches a resource, looked for in bodies too. */
+/* A node that uses a resource, also in its bodies. */
 struct touch {
 	const char *name;
 	uint32_t node;
@@ -243,7 +243,7 @@ static int by_touch(const void *a, const void *b)
 	return names ? names : x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Two nodes in program order are in one part, or the later one's waits for the earlier one's, perhaps over others. */
+/* Two nodes in program order are in one part, or the later one's part waits for the earlier one's, directly or not. */
 static bool in_order(const struct checker *c, uint32_t earlier, uint32_t later)
 {
 	const uint32_t a = c->part_of[earlier], b = c->part_of[later];
@@ -259,7 +259,7 @@ static int check_state(const struct checker *c)
 {
 	const uint32_t count = touches_of(c->graph, UINT32_MAX, NULL, 0);
 	struct touch *t = calloc(count + 1, sizeof(*t));
-	uint32_t write = UINT32_MAX; /* the last one of this resource */
+	uint32_t write = UINT32_MAX; /* the last change of this resource */
 	int rc = t ? 0 : star_error_set(c->err, -ENOMEM, "out of memory");
 
 	if (t)
@@ -275,7 +275,7 @@ static int check_state(const struct checker *c)
 			writes |= t[k].writes;
 		if (write != UINT32_MAX && !in_order(c, t[write].node, t[i].node))
 			rc = wrong(c, c->part_of[t[i].node], t[i].node, "it does not wait for a change before it");
-		/* a change waits for all reads since the last one */
+		/* a change waits for all reads since the previous one */
 		for (uint32_t r = i; writes && rc == 0 && r-- > 0 && !strcmp(t[r].name, t[i].name) &&
 				     (write == UINT32_MAX || r > write);)
 			if (!in_order(c, t[r].node, t[i].node))
@@ -288,7 +288,7 @@ static int check_state(const struct checker *c)
 	return rc;
 }
 
-/* ---- what goes out ---- */
+/* ---- outputs of parts ---- */
 
 static int check_fetches(const struct checker *c)
 {
@@ -298,8 +298,9 @@ static int check_fetches(const struct checker *c)
 		for (uint32_t o = 0; o < c->graph->nodes[v]->outputs_count; o++)
 			if ((c->fetched_by[c->value_first[v] + o] != 0) != (c->wanted[c->value_first[v] + o] != 0))
 				return wrong(c, 0, v,
-					     c->wanted[c->value_first[v] + o] ? "a value is not fetched"
-									      : "a value is fetched for nobody");
+					     c->wanted[c->value_first[v] + o]
+						     ? "a value is not fetched"
+						     : "a value is fetched, but nothing needs it");
 	return 0;
 }
 
@@ -315,7 +316,7 @@ static int mark_fetches(const struct checker *c, uint32_t number)
 		uint32_t *by;
 
 		if (!type || !type->dtype || c->in_part[value.node] != number + 1)
-			return wrong(c, number, value.node, "what is fetched is not made there");
+			return wrong(c, number, value.node, "what is fetched is not computed there");
 		by = &c->fetched_by[c->value_first[value.node] + value.output];
 		if (*by)
 			return wrong(c, number, value.node, "it is fetched twice");
@@ -324,7 +325,7 @@ static int mark_fetches(const struct checker *c, uint32_t number)
 	return 0;
 }
 
-/* Messages are there in the order of parts, what comes before what goes, and have each value once. */
+/* Messages are in the order of parts, inputs before outputs, and have each value once. */
 static int check_messages(const struct checker *c)
 {
 	const struct graph_cut *cut = c->cut;
@@ -347,7 +348,7 @@ static int check_messages(const struct checker *c)
 			if (message->values_count > count - seen || (each && message->values_count > 1) ||
 			    (message->values_count &&
 			     memcmp(message->values, values + seen, message->values_count * sizeof(*values))))
-				return wrong(c, i / 2, UINT32_MAX, "a message is not what the part needs");
+				return wrong(c, i / 2, UINT32_MAX, "a message does not match what the part needs");
 			seen += message->values_count;
 			messages++;
 		}
@@ -355,10 +356,11 @@ static int check_messages(const struct checker *c)
 		    (to_ps && !messages && (cut->protocol != GRAPH_GRPCPP || !part->fetches_count)))
 			return wrong(c, i / 2, UINT32_MAX, "its messages are not complete");
 	}
-	return at == cut->messages_count ? 0 : wrong(c, 0, UINT32_MAX, "there are messages of no part");
+	return at == cut->messages_count ? 0 : wrong(c, 0, UINT32_MAX, "there are messages that belong to no part");
 }
 
-/* Whether an earlier part of the place was fed the value, or, of segments that have been made wider, those. */
+/* Whether an earlier part of the place was fed the value, or, for segments that were cast to a wider type, the
+ * original. */
 static bool was_brought(const struct checker *c, uint32_t number, struct graph_value value)
 {
 	const struct graph_node *node = c->graph->nodes[value.node];
@@ -373,7 +375,8 @@ static bool was_brought(const struct checker *c, uint32_t number, struct graph_v
 	return false;
 }
 
-/* No byte of what is there, or of which the shape alone is needed; and all are in the sums. */
+/* Nothing is counted for values that are there already, or of which only the shape is needed; and the sums are
+ * correct. */
 static int check_sent(const struct checker *c)
 {
 	uint64_t to_ps = 0, from_ps = 0;
@@ -386,20 +389,20 @@ static int check_sent(const struct checker *c)
 		for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->feeds_count; i++) {
 			to += traffic->feeds[i];
 			if (traffic->feeds[i] && (part->feed_shapes[i] || traffic->stays[i]))
-				return wrong(c, p, part->feeds[i].node, "it is sent, and need not be");
+				return wrong(c, p, part->feeds[i].node, "it is sent unnecessarily");
 			if (traffic->stays[i] && !was_brought(c, p, part->feeds[i]))
-				return wrong(c, p, part->feeds[i].node, "it stays, and was never brought");
+				return wrong(c, p, part->feeds[i].node, "it is kept, but was never sent");
 		}
 		for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->fetches_count; i++)
 			from += traffic->fetches[i];
 		if (to > traffic->to_ps || from > traffic->from_ps)
-			return wrong(c, p, UINT32_MAX, "its values are more than all");
+			return wrong(c, p, UINT32_MAX, "its values have more bytes than the total");
 		to_ps += traffic->to_ps;
 		from_ps += traffic->from_ps;
 	}
 	return to_ps == c->cut->to_ps_bytes && from_ps == c->cut->from_ps_bytes
 		       ? 0
-		       : wrong(c, 0, UINT32_MAX, "the bytes are others");
+		       : wrong(c, 0, UINT32_MAX, "the number of bytes is wrong");
 }
 
 static int check_rounds(const struct checker *c)
@@ -409,7 +412,7 @@ static int check_rounds(const struct checker *c)
 	for (uint32_t i = 0; i < c->cut->parts_count; i++)
 		if (c->depth[i] > rounds)
 			rounds = c->depth[i];
-	return rounds == c->cut->rounds ? 0 : wrong(c, 0, UINT32_MAX, "the number of rounds is another");
+	return rounds == c->cut->rounds ? 0 : wrong(c, 0, UINT32_MAX, "the number of rounds is wrong");
 }
 
 static int check_bodies(const struct checker *c)
@@ -428,7 +431,7 @@ static int check_bodies(const struct checker *c)
 		if (graph_cut_check(both->body, c->err) < 0 || graph_cut_check(both->cond, c->err) < 0)
 			return -EINVAL;
 	}
-	return at == c->cut->bodies_count ? 0 : wrong(c, 0, UINT32_MAX, "there are cuts of no body");
+	return at == c->cut->bodies_count ? 0 : wrong(c, 0, UINT32_MAX, "there are cuts that belong to no body");
 }
 
 /* ---- */

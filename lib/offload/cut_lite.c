@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * star_server_lite's components. A unit is what is executed together: a connected component of a PS task's nodes, or
- * what of it lies in one wave, or one node of the worker. Units that wait for each other in a cycle (Tarjan 1972) are
- * broken into waves, as are those that would cost a round; the rest is ordered, and each unit gets a level between its
- * least and its greatest, so that few levels of each PS task are used: each is a request.
+ * star_server_lite's components. A unit is executed together: a connected component of a PS task's nodes, or its share
+ * in one wave, or one node of the worker. Units that wait for each other in a cycle (Tarjan 1972) are broken into
+ * waves, and so are those that would cost a round. The others are ordered, and each unit gets a level between its
+ * lowest and highest possible one, such that each PS task has few levels, because each level is a request.
  */
 #include <stdlib.h>
 #include <stdio.h>
@@ -12,24 +12,24 @@
 #include "offload/cut_internal.h"
 
 enum {
-	TURNS_MAX = 16,		 /* of breaking units; then all are waves */
-	SEARCH_EDGES = 4 << 20,	 /* looked at while levels are tried */
-	SEARCH_LEVELS = 1 << 22, /* tasks times levels, at most, to try any */
+	TURNS_MAX = 16,		 /* limit for breaking units; after that, all are waves */
+	SEARCH_EDGES = 4 << 20,	 /* limit for edges that are examined while levels are tried */
+	SEARCH_LEVELS = 1 << 22, /* limit for tasks times levels; above it, none are tried */
 	NAMES_MAX = 6,		 /* in a warning */
 };
 
 struct lite {
 	struct cutter *cutter;
 	uint32_t n, count, top;
-	uint32_t *label;	   /* of each node: the first node of its unit */
-	uint32_t *unit;		   /* of each node that is work */
-	uint32_t *first, *members; /* of each unit: its nodes, ascending */
-	uint32_t *cycle;	   /* of each unit: the cycle that it is in; numbers of their own when in none */
+	uint32_t *label;	   /* for each node: the first node of its unit */
+	uint32_t *unit;		   /* for each node that is executed */
+	uint32_t *first, *members; /* for each unit: its nodes, ascending */
+	uint32_t *cycle;	   /* for each unit: its cycle; units outside of cycles have numbers of their own */
 	uint32_t *cycle_size;
-	uint32_t *order;			       /* units, each behind those that it waits for */
-	int64_t *least, *greatest;		       /* levels of units */
-	uint32_t *index, *low, *stack, *frames, *next; /* of the search for cycles */
-	uint32_t *level_mark, *level_first;	       /* of each level */
+	uint32_t *order;			       /* units, each after those that it waits for */
+	int64_t *least, *greatest;		       /* levels of units, lowest and highest */
+	uint32_t *index, *low, *stack, *frames, *next; /* for the search for cycles */
+	uint32_t *level_mark, *level_first;	       /* for each level */
 	uint32_t marks;
 	bool *told; /* nodes whose component a warning has named */
 };
@@ -43,8 +43,8 @@ static uint32_t find_root(uint32_t *parent, uint32_t v)
 	return v;
 }
 
-/* Nodes of one PS place with data between them; and with any order between them, within a wave: they go together in any
- * case. */
+/* Joins nodes of one PS place that pass data to each other, and, within a wave, those with any order between them:
+ * these are executed together anyway. */
 static void find_components(struct lite *lite)
 {
 	const struct cutter *c = lite->cutter;
@@ -66,7 +66,7 @@ static void find_components(struct lite *lite)
 		lite->label[v] = find_root(lite->label, v);
 }
 
-/* From labels to units. A label is its unit's first node. */
+/* Converts labels to units. A label is its unit's first node. */
 static void make_units(struct lite *lite)
 {
 	const struct cutter *c = lite->cutter;
@@ -98,7 +98,7 @@ static int32_t unit_place(const struct lite *lite, uint32_t unit)
 	return lite->cutter->place[lite->members[lite->first[unit]]];
 }
 
-/* In more than one of star_server's waves. */
+/* Whether it is in more than one of star_server's waves. */
 static bool is_tall(const struct lite *lite, uint32_t unit)
 {
 	for (uint32_t i = lite->first[unit] + 1; i < lite->first[unit + 1]; i++)
@@ -109,8 +109,7 @@ static bool is_tall(const struct lite *lite, uint32_t unit)
 
 /* ---- cycles ---- */
 
-/* The edges of a unit, one after the other: member by member, dependency by dependency. UINT32_MAX: there are no
- * more. */
+/* The edges of a unit in order: member by member, dependency by dependency. UINT32_MAX: there are no more. */
 struct walk {
 	uint32_t member, edge;
 };
@@ -131,7 +130,7 @@ static uint32_t walk_next(const struct lite *lite, uint32_t unit, struct walk *w
 	return UINT32_MAX;
 }
 
-/* Tarjan's algorithm with a stack of its own. Edges lead to what a unit waits for, so cycles come out in the order of
+/* Tarjan's algorithm with an explicit stack. Edges lead to what a unit waits for, so cycles are found in the order of
  * execution. */
 static uint32_t find_cycles(struct lite *lite, struct walk *walks)
 {
@@ -196,7 +195,7 @@ static void name_members(const struct lite *lite, uint32_t unit, char *text, siz
 		snprintf(text + at, bytes - at, " and %u more", members - NAMES_MAX);
 }
 
-/* Says which nodes, and which of them needs what the worker makes of others of them. */
+/* Warns: names the nodes, and one of them that needs what the worker computes from others of them. */
 static void warn(struct lite *lite, uint32_t unit, bool in_cycle)
 {
 	struct cutter *c = lite->cutter;
@@ -231,7 +230,7 @@ static void warn(struct lite *lite, uint32_t unit, bool in_cycle)
 			 c->graph->nodes[c->deps[walk.edge - 1]]->name, names);
 }
 
-/* What of the unit lies in one wave becomes a unit. */
+/* Divides the unit into one for each wave. */
 static void break_unit(struct lite *lite, uint32_t unit)
 {
 	lite->marks++;
@@ -251,7 +250,7 @@ static int64_t walk_step(const struct lite *lite, uint32_t from, uint32_t to)
 	return cut_step(unit_place(lite, from), unit_place(lite, to));
 }
 
-/* The least levels, with the worker or PS tasks first; returns the greatest of a PS unit. */
+/* The lowest levels, with the worker or PS tasks first; returns the highest of a PS unit. */
 static int64_t find_least(const struct lite *lite, bool ps_first, int64_t *least)
 {
 	int64_t top = 0;
@@ -285,7 +284,7 @@ static void find_greatest(struct lite *lite)
 	}
 }
 
-/* Breaks what stands in the way; false: nothing does. all: everything that may. */
+/* Breaks units that are in the way; false: there are none. all: every unit that may be broken. */
 static bool break_some(struct lite *lite, struct walk *walks, bool all)
 {
 	const uint32_t cycles = find_cycles(lite, walks);
@@ -311,13 +310,13 @@ static bool break_some(struct lite *lite, struct walk *walks, bool all)
 
 /* ---- levels ---- */
 
-/* What a choice of levels costs in requests. */
+/* The number of requests for a choice of levels. */
 struct search {
 	int64_t *best, *trial;
-	uint32_t *slot; /* of each unit: its PS place's number */
+	uint32_t *slot; /* for each unit: the number of its PS place */
 	uint32_t slots, levels;
-	uint32_t *weight;      /* of each slot */
-	uint32_t *seen, marks; /* slot and level */
+	uint32_t *weight;      /* for each slot */
+	uint32_t *seen, marks; /* for each slot and level */
 };
 
 static int by_place(const void *a, const void *b)
@@ -359,7 +358,7 @@ static bool init_search(struct lite *lite, struct search *s)
 		s->slot[u] = at ? (uint32_t)(at - places) : UINT32_MAX;
 	}
 	if ((uint64_t)s->slots * s->levels > SEARCH_LEVELS)
-		return true; /* too many to try any: seen stays NULL */
+		return true; /* too many to try any: seen remains NULL */
 	s->seen = offload_cut_memory(pool, (size_t)s->slots * s->levels + 1, sizeof(*s->seen));
 	return s->seen;
 }
@@ -382,7 +381,7 @@ static uint64_t cost(const struct lite *lite, struct search *s, const int64_t *l
 	return requests;
 }
 
-/* All units of a slot and level to a later level, and what waits for them behind them; false: that is too late for
+/* Moves all units of a slot and level to a later level, and what waits for them further; false: that is too late for
  * some. */
 static bool raise(const struct lite *lite, const struct search *s, uint32_t slot, int64_t from, int64_t to)
 {
@@ -400,7 +399,7 @@ static bool raise(const struct lite *lite, const struct search *s, uint32_t slot
 	return true;
 }
 
-/* A level of a PS task is done without, where its units can wait for a later one; again and again, within a bound. */
+/* Removes a level of a PS task if its units can wait for a later one; repeated, up to a limit. */
 static void search(const struct lite *lite, struct search *s, uint64_t requests)
 {
 	const uint64_t edges = lite->cutter->first[lite->n] + (uint64_t)lite->count + 1;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What lite moves to PS tasks: operations behind a lookup or read, so that less comes back. A PS task holds its rows on
- * many reactors, so only such may be moved as each reactor can do to its own: row by row (also with a row of the
- * worker's for each), over a row's elements, or sums over rows in parts. A value's "rows" say whose rows it lies by:
- * those of one lookup, or what was read of a variable, of which each element is one, since its blocks may end anywhere.
- * One pass forward finds what could be moved; one back, what it would save: fewest(v) is the least that must come back,
- * in bytes, for what v makes, if v is on the PS task. Both again, as what one moved operation is fed costs nothing for
- * another one. What that guesses wrong is seen by the caller, who compares the whole.
+ * What lite moves to PS tasks: operations after a lookup or read, so that less comes back. The rows of a PS task are on
+ * many reactors, so an operation may only be moved if each reactor can do its share: row by row (also with a row of the
+ * worker's for each), over the elements of a row, or sums over rows in parts. A value's "rows" are the lookup to whose
+ * rows it belongs, or the variable that was read; there each element is a row, because blocks may end anywhere. A
+ * forward pass finds what could be moved, a backward pass what that would save: fewest(v) is the minimum of bytes that
+ * must come back for what v computes, if v is on the PS task. Both are repeated, because what was sent for one moved
+ * operation costs nothing for another one. The caller compares the complete cuts, and so notices wrong estimates.
  */
 #include <string.h>
 
@@ -16,13 +16,13 @@ enum { NO_ROWS = UINT32_MAX };
 
 struct moving {
 	struct cutter *cutter;
-	int32_t *place;	  /* where each node is, or could be */
-	uint32_t *rows;	  /* of its outputs; NO_ROWS: none, or sums in parts */
-	uint8_t *lead;	  /* their dimensions that count rows: those of the ids; of a variable all */
-	uint64_t *fewest; /* of the movable users of each value, together */
+	int32_t *place;	  /* where each node is, or could be moved */
+	uint32_t *rows;	  /* of its outputs; NO_ROWS: none, or partial sums */
+	uint8_t *lead;	  /* the number of their dimensions that count rows: those of the ids; for a variable all */
+	uint64_t *fewest; /* for each value: the bytes of all its movable users */
 	bool *movable;
-	bool *wanted, *away; /* each value: by what could be moved to it; by others, elsewhere */
-	uint64_t *fed;	     /* each value: 1 + level and place of a PS part that it is sent to */
+	bool *wanted, *away; /* for each value: needed by nodes that could be moved to it; needed elsewhere */
+	uint64_t *fed;	     /* for each value: 1 + level and place of a PS part that it is sent to */
 };
 
 bool offload_cut_is_elementwise(enum graph_op op)
@@ -30,7 +30,7 @@ bool offload_cut_is_elementwise(enum graph_op op)
 	return (graph_op_info(op)->flags & GRAPH_ELEMENTWISE) == GRAPH_ELEMENTWISE;
 }
 
-/* The same for each row of a shape of ndim dimensions: 1 there, or no such dimension. */
+/* Whether a shape of ndim dimensions has the same value for each row: 1 in those dimensions, or no such dimensions. */
 bool offload_cut_is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsigned lead)
 {
 	if (shape->ndim > ndim)
@@ -67,7 +67,7 @@ bool offload_cut_is_outer(const struct graph_node *product, const struct graph_s
 	return true;
 }
 
-/* What the worker has before the rows are asked for. */
+/* Whether the worker has it before the rows are requested. */
 static bool is_early(const struct moving *m, uint32_t input, uint32_t rows)
 {
 	const struct cutter *cutter = m->cutter;
@@ -76,8 +76,8 @@ static bool is_early(const struct moving *m, uint32_t input, uint32_t rows)
 	       cutter->level[input] <= cutter->level[rows];
 }
 
-/* All inputs are the rows of one place, constants that are the same for each row, or have a row for each. at: the first
- * one's. */
+/* All inputs are rows of one place, or constants that are the same for each row, or have a row for each. at: the first
+ * one. */
 static bool is_rowwise(const struct moving *m, const struct graph_node *node, uint32_t at)
 {
 	const struct graph *graph = m->cutter->graph;
@@ -94,7 +94,7 @@ static bool is_rowwise(const struct moving *m, const struct graph_node *node, ui
 		if (m->place[input.node] == GRAPH_PLACE_WORKER) {
 			if (cut_copied_to(m->cutter, input.node, 0)
 				    ? !offload_cut_is_for_all_rows(shape, out->ndim,
-								   lead) /* rows would be sent all the same */
+								   lead) /* as much as the rows would be sent */
 				    : !offload_cut_is_elementwise(node->op) ||
 					      !offload_cut_is_for_each_row(shape, out, lead) ||
 					      !is_early(m, input.node, node->inputs[at].node))
@@ -109,22 +109,19 @@ static bool is_rowwise(const struct moving *m, const struct graph_node *node, ui
 	return true;
 }
 
-/* The dimensions of a sum, mean or greatest, as bits; 0: all of them. */
+/* The dimensions of a reduction, as bits; 0: all of them, or it is none. */
 static unsigned axes_of(const struct moving *m, const struct graph_node *node)
 {
 	const struct graph_attr *axes = graph_attr(node, "axes");
 	const unsigned ndim = graph_type(m->cutter->graph, node->inputs[0])->shape.ndim;
 	unsigned bits = 0;
 
-	if ((node->op != GRAPH_SUM && node->op != GRAPH_MEAN && node->op != GRAPH_REDUCE_MAX) || !axes ||
-	    axes->kind != GRAPH_INTS)
-		return 0;
-	for (uint32_t i = 0; i < axes->ints_count; i++)
+	for (uint32_t i = 0; axes && i < axes->ints_count; i++)
 		bits |= 1U << (axes->ints[i] < 0 ? axes->ints[i] + ndim : axes->ints[i]);
 	return bits;
 }
 
-/* A sum, mean or greatest over dimensions that are all within a row. */
+/* A reduction over dimensions that are all within a row. */
 static bool is_within_rows(const struct moving *m, const struct graph_node *node)
 {
 	const unsigned axes = axes_of(m, node), lead = m->lead[node->inputs[0].node];
@@ -145,7 +142,7 @@ static bool is_neighbours(const struct moving *m, const struct graph_node *node)
 	const unsigned axes = axes_of(m, node), lead = m->lead[node->inputs[0].node];
 	unsigned from = 1;
 
-	if (!are_looked_up(m, rows) || node->op == GRAPH_REDUCE_MAX)
+	if (!are_looked_up(m, rows) || (node->op != GRAPH_SUM && node->op != GRAPH_MEAN))
 		return false;
 	while (from < lead && axes != (1U << lead) - (1U << from))
 		from++;
@@ -161,7 +158,7 @@ static bool is_total(const struct moving *m, const struct graph_node *node)
 	       graph_elements(&node->outputs[0].shape) == 1;
 }
 
-/* A sum over rows, whose segments the worker has before the rows are asked for. */
+/* A sum over rows, whose segments the worker has before the rows are requested. */
 static bool is_pooling(const struct moving *m, const struct graph_node *node)
 {
 	const uint32_t rows = node->inputs[0].node;
@@ -175,7 +172,7 @@ static bool is_pooling(const struct moving *m, const struct graph_node *node)
 	return true;
 }
 
-/* The first input whose elements could be on a PS task, if all such are on the same one; inputs_count: there is
+/* The first input whose elements could be on a PS task, if all such inputs are on the same one; inputs_count: there is
  * none. */
 static uint32_t first_there(const struct moving *m, const struct graph_node *node)
 {
@@ -193,7 +190,7 @@ static uint32_t first_there(const struct moving *m, const struct graph_node *nod
 	return at;
 }
 
-/* Levels of what could be moved are those of the rows it would be with: as if it were there. */
+/* Nodes that could be moved get the levels that they would have with their rows. */
 static void look_at_movable(struct moving *m, uint32_t v)
 {
 	struct cutter *cutter = m->cutter;
@@ -241,7 +238,7 @@ static uint64_t part_key(const struct moving *m, uint32_t v)
 	return ((uint64_t)m->cutter->level[v] << 32 | (uint32_t)m->place[v]) + 1;
 }
 
-/* What must come back for a value: itself, or what is made of it there; and the inputs that are for v alone. */
+/* What must come back for a value: itself, or what is computed from it there, and the inputs that only v uses. */
 static uint64_t fewest_of(const struct moving *m, uint32_t v)
 {
 	const struct cutter *cutter = m->cutter;
@@ -266,7 +263,7 @@ static uint64_t fewest_of(const struct moving *m, uint32_t v)
 	return bytes;
 }
 
-/* Tells the inputs of a node what it wants of them; all users of v have been here. */
+/* Tells a node's inputs what it needs of them; all users of v were processed before. */
 static void weigh(struct moving *m, uint32_t v)
 {
 	const struct cutter *cutter = m->cutter;
@@ -294,7 +291,7 @@ static void weigh(struct moving *m, uint32_t v)
 	}
 }
 
-/* Whether its users move with a value: all of them, where that is less. */
+/* Whether the users of a value move with it: all of them, if that is less. */
 static bool users_follow(const struct moving *m, struct graph_value value)
 {
 	const uint32_t v = m->cutter->value_first[value.node] + value.output;
@@ -325,7 +322,7 @@ static bool decide(struct moving *m)
 	return cutter->moved_count > 0;
 }
 
-/* What is sent where as things are; and nothing is wanted of anything yet. */
+/* Records what is sent where at present; nothing is needed yet. */
 static void begin_moving(struct moving *m)
 {
 	struct cutter *cutter = m->cutter;
@@ -368,7 +365,7 @@ bool offload_cut_move(struct cutter *cutter)
 
 	if (cutter->pool.failed)
 		return false;
-	offload_cut_waves(cutter); /* what is there before what */
+	offload_cut_waves(cutter); /* the order in which values become available */
 	for (uint32_t v = 0; v < n; v++)
 		look_at_movable(&m, v);
 	for (unsigned turn = 0; turn < 2; turn++) {

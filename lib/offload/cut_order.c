@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a cut starts from: where each node is, what it waits for, and star_server's waves. */
+/* The start of a cut: where each node is, what it waits for, and star_server's waves. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,8 @@ static void add_use(struct uses *uses, struct use use)
 	uses->all[uses->count++] = use;
 }
 
-/* as: the node of the outermost graph; UINT32_MAX: the nodes are its own. Bodies lie GRAPH_DEPTH_MAX deep at most. */
+/* as: the node of the outermost graph; UINT32_MAX: the graph's own nodes. Bodies are nested up to GRAPH_DEPTH_MAX
+ * deep. */
 static void find_uses(struct uses *uses, const struct graph *graph, uint32_t as)
 {
 	for (uint32_t i = 0; i < graph->nodes_count; i++) {
@@ -114,8 +115,8 @@ static void add_state(struct cutter *cutter, uint32_t from, uint32_t to)
 	cutter->state[cutter->state_count++][1] = to;
 }
 
-/* A change comes after the reads since the last change, or after that; a read after the last change: two edges a use at
- * most. */
+/* A change comes after the reads since the last change, or after that change; a read comes after the last change: at
+ * most two edges per use. */
 static void chain(struct cutter *cutter, const struct use *uses, uint32_t count)
 {
 	uint32_t last = UINT32_MAX, reads = 0; /* the last change; the first read after it */
@@ -156,7 +157,7 @@ static int order_state(struct cutter *cutter)
 
 /* ---- places ---- */
 
-/* As many PS tasks as the graph or a body of it names, at least. */
+/* At least as many PS tasks as the graph or one of its bodies names. */
 static uint32_t count_tasks(const struct graph *graph, uint32_t tasks)
 {
 	for (uint32_t v = 0; v < graph->nodes_count; v++) {
@@ -232,7 +233,7 @@ int offload_cut_order_init(struct cutter *cutter, const struct graph *graph, con
 	return rc;
 }
 
-/* A constant that PS nodes have with them is still the worker's work if anything else wants it. */
+/* A constant that is copied to PS nodes is still executed in the worker if anything else needs it. */
 static void find_kinds(struct cutter *cutter)
 {
 	const struct graph *graph = cutter->graph;
@@ -278,7 +279,7 @@ void offload_cut_order_update(struct cutter *cutter)
 				cutter->deps[at++] = input;
 		}
 		cutter->data_end[v] = at;
-		for (uint32_t i = 0; works && i < node->inputs_count; i++) /* a shape is known when it has been made */
+		for (uint32_t i = 0; works && i < node->inputs_count; i++) /* a shape is known after the value */
 			if (!graph_reads(node, i) && cutter->kind[node->inputs[i].node] == CUT_WORK &&
 			    !cut_copied_to(cutter, node->inputs[i].node, cutter->place[v]))
 				cutter->deps[at++] = node->inputs[i].node;
@@ -345,16 +346,16 @@ uint32_t offload_cut_requests(struct cutter *cutter, const uint32_t *level)
 }
 
 /*
- * Why these waves are as few as any cut can have: call a way through the graph that touches PS tasks k times (two PS
- * nodes after each other count once where they are on the same task) a way of k rounds. Whatever the cut, its k touches
- * are in k different parts (what lies between is elsewhere, and parts have no cycles), each of which waits for the one
- * before: k dependent round trips at least. A node's level here is 2 k - 1 (PS) for the longest such way to it, so the
- * last wave is the longest way's: no cut has fewer, and all nodes have the least level at once, so nothing is given up
- * for it.
+ * Why no cut can have fewer waves. Call a path through the graph that visits PS tasks k times (two consecutive PS nodes
+ * count once if they are on the same task) a path of k rounds. In any cut, its k visits are in k different parts (what
+ * is between them is elsewhere, and parts have no cycles), each of which waits for the previous one: at least k
+ * dependent round trips. A node's level here is 2 k - 1 (PS) for the longest such path to it, so the last wave is that
+ * of the longest path: no cut has fewer, and all nodes have their lowest level at the same time, so nothing is lost by
+ * it.
  *
- * Starting with what PS tasks can do without the worker cannot make it less, by the same argument; it makes it one
- * more, where the longest way starts with the worker. Where it does not, the first wave may take what a later one would
- * have needed another request for: then that is taken.
+ * Starting with what PS tasks can do without the worker cannot reduce the number, by the same argument; it adds one if
+ * the longest path starts in the worker. If it does not, the first wave may save a request of a later one, and then PS
+ * tasks are first.
  */
 void offload_cut_waves(struct cutter *cutter)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From places and levels to parts, messages and figures: the same for all protocols. */
+/* Converts places and levels to parts, messages and figures: the same for all protocols. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +15,18 @@ struct whole_cut {
 	struct cut_pool pool;
 };
 
-/* The work of assembling. Marks say for which part (from 1) a node, value or part was seen last. */
+/* The state of the assembly. Marks say for which part (from 1) a node, value or part was last seen. */
 struct assembly {
 	struct cutter *cutter;
 	struct whole_cut *whole;
 	struct cut_pool scratch;
-	uint32_t *part_of; /* of each node that is work */
+	uint32_t *part_of; /* for each node that is executed */
 	uint32_t *order;   /* those nodes, by part */
 	uint32_t *node_mark, *value_mark, *part_mark;
-	bool *fetched; /* of each value */
-	bool *read;    /* of each value: not its shape alone, by a part that it is fed to, or as a result */
+	bool *fetched; /* for each value */
+	bool *read;    /* for each value: a part that it is fed to, or a result, needs more than its shape */
 	uint32_t *read_mark;
-	uint32_t *ids; /* of the part in hand */
+	uint32_t *ids; /* of the current part */
 	struct graph_value *feeds, *kept;
 };
 
@@ -69,7 +69,7 @@ void offload_cut_warn(struct cutter *cutter, const char *format, ...)
 		cutter->warnings[cutter->warnings_count++] = strcpy(copy, text);
 }
 
-/* ---- which nodes ---- */
+/* ---- nodes of parts ---- */
 
 static bool group(struct assembly *a)
 {
@@ -98,14 +98,14 @@ static bool group(struct assembly *a)
 		part += i > 0 && keys[i].key != keys[i - 1].key;
 		cut->parts[part].place = cutter->place[v];
 		cut->parts[part].wave = cutter->level[v];
-		cut->parts[part].nodes_count++; /* so far: those that are work */
+		cut->parts[part].nodes_count++; /* so far: those that are executed */
 		a->part_of[v] = part;
 		a->order[i] = v;
 	}
 	return true;
 }
 
-/* The input of a part's node: in the part, with it (handles, constants), kept or fed. */
+/* The input of a part's node: in the part, copied to it (handles, constants), kept or fed. */
 static void take_input(struct assembly *a, struct graph_part *part, struct graph_value input, bool reads, uint32_t *ids)
 {
 	const struct cutter *cutter = a->cutter;
@@ -193,7 +193,7 @@ static void fill_assembly_part(struct assembly *a, struct graph_part *part, cons
 	part->after_count = after;
 }
 
-/* What leaves a part is known only when all have been filled. */
+/* What a part returns is known only after all parts have been filled. */
 static void fetch(struct assembly *a, struct graph_part *part, const uint32_t *work, uint32_t works)
 {
 	const struct cutter *cutter = a->cutter;
@@ -252,7 +252,7 @@ static bool add_all_messages(struct whole_cut *whole)
 	return cut->messages;
 }
 
-/* Of unfused grpc++ an operation on what the place holds is a request; and so is, at least, what is computed there. */
+/* In unfused grpc++ each operation on what the place holds is a request; and what is computed there is at least one. */
 static uint32_t calls_of(const struct graph_cut *cut, const struct graph_part *part)
 {
 	uint32_t calls = 0;
@@ -265,7 +265,7 @@ static uint32_t calls_of(const struct graph_cut *cut, const struct graph_part *p
 	return calls ? calls : 1;
 }
 
-/* depth: of each part, the PS parts on the longest chain that ends with it. */
+/* depth: for each part, the number of PS parts on the longest chain that ends with it. */
 static void count_figures(const struct cutter *cutter, struct graph_cut *cut, uint32_t *depth)
 {
 	const struct graph_cut_options *options = &cutter->options;
@@ -328,7 +328,7 @@ static bool assemble(struct assembly *a)
 	a->feeds = offload_cut_memory(&a->scratch, values + 1, sizeof(*a->feeds));
 	a->kept = offload_cut_memory(&a->scratch, values + 1, sizeof(*a->kept));
 	depth = offload_cut_memory(&a->scratch, n + 1, sizeof(*depth));
-	at = offload_cut_memory(&a->scratch, n + 2, sizeof(*at)); /* where each part's nodes begin in order */
+	at = offload_cut_memory(&a->scratch, n + 2, sizeof(*at)); /* where each part's nodes begin in `order` */
 	if (a->scratch.failed)
 		return false;
 	memset(a->part_of, 0xff, n * sizeof(*a->part_of));

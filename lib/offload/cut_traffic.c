@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is sent: of each PS part, and of all. Who sends it knows best (graph_cut_options.count): which operation carries
- * which value again, and what an earlier request has left there. Without that a value goes once to each part that needs
- * it.
+ * Counts the bytes that each PS part, and all of them, send and receive. The sender knows best
+ * (graph_cut_options.count): which operations send a value again, and what an earlier request has left there. Without
+ * that, a value is sent once to each part that needs it.
  */
 #include <string.h>
 
@@ -59,9 +59,9 @@ uint64_t offload_cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of)
 	return offload_cut_bytes(cutter, cutter->graph->nodes[ids_of]->inputs[1]) / sizeof(int64_t) * sizeof(uint32_t);
 }
 
-/* ---- without asking ---- */
+/* ---- without options.count ---- */
 
-/* Rows by segment are sent to each reactor. */
+/* Whether it is rows by segment, which are sent to each reactor. */
 static bool is_spread(const struct cutter *cutter, const struct graph_part *part, struct graph_value feed)
 {
 	for (uint32_t i = 0; i < part->nodes_count; i++) {
@@ -93,7 +93,7 @@ static void count_values(const struct cutter *cutter, const struct graph_part *p
 	}
 }
 
-/* ---- asking ---- */
+/* ---- with options.count ---- */
 
 static bool make_traffic_room(const struct cutter *cutter, struct graph_cut *cut)
 {
@@ -115,7 +115,7 @@ static bool make_traffic_room(const struct cutter *cutter, struct graph_cut *cut
 	return !pool->failed;
 }
 
-/* False: no memory. */
+/* False: out of memory. */
 static bool count_cut(const struct cutter *cutter, struct graph_cut *cut)
 {
 	const struct graph *graph = cutter->graph;

@@ -9,7 +9,7 @@
 
 /* ---- variables and tables ---- */
 
-/* What star_spec has no member for: "beta1=0.8,whole=1". */
+/* The options that are not members of star_spec: "beta1=0.8,whole=1". */
 static int options_text(const struct graph_node *node, char text[static TEMPLATE_OPTIONS_TEXT], struct star_error *err)
 {
 	static const char *const others[] = { "dtype", "shape",	    "dim",  "initializer", "scale",
@@ -26,7 +26,7 @@ static int options_text(const struct graph_node *node, char text[static TEMPLATE
 		for (unsigned k = 0; k < sizeof(others) / sizeof(others[0]); k++)
 			other |= !strcmp(attr->name, others[k]);
 		if (!strcmp(attr->name, "rate") && graph_attr_float(node, "rate", 1) == 0)
-			other = false; /* in star_spec.rate it would be the default */
+			other = false; /* in star_spec.rate it would mean the default */
 		if (other)
 			continue;
 		n = attr->kind == GRAPH_INT ? snprintf(text + used, TEMPLATE_OPTIONS_TEXT - used, "%s%s=%lld", comma,
@@ -37,7 +37,7 @@ static int options_text(const struct graph_node *node, char text[static TEMPLATE
 			    ? snprintf(text + used, TEMPLATE_OPTIONS_TEXT - used, "%s%s=%s", comma, attr->name, attr->s)
 			    : -1;
 		if (n < 0 || (size_t)n >= TEMPLATE_OPTIONS_TEXT - used)
-			return star_error_set(err, -EINVAL, "node \"%s\": attribute %s is no option", node->name,
+			return star_error_set(err, -EINVAL, "node \"%s\": attribute %s is not an option", node->name,
 					      attr->name);
 		used += (size_t)n;
 	}
@@ -81,7 +81,7 @@ static uint32_t find_value(const struct graph_value *values, uint32_t count, str
 	return TEMPLATE_NOT_THERE;
 }
 
-/* The feed that a node's input is, or constant; an error if it is made on the PS task itself. */
+/* The feed or constant that a node's input is; an error if it is computed on the PS task itself. */
 static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
 		   uint32_t input, uint32_t *feed, const struct graph_attr **constant, struct star_error *err)
 {
@@ -92,7 +92,7 @@ static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *pa
 	if (*feed == TEMPLATE_NOT_THERE && !*constant)
 		return star_error_set(
 			err, -ENOTSUP,
-			"node \"%s\": its input %u is made on a PS task, and used there: let it come by the "
+			"node \"%s\": its input %u is computed on a PS task, and used there: let it pass through the "
 			"worker, through a node with the device /job:worker",
 			node->name, input);
 	return 0;
@@ -105,7 +105,7 @@ bool offload_template_goes_along(const struct graph_part *part, const struct gra
 							   (struct graph_value){ node->id, 0 }) == TEMPLATE_NOT_THERE);
 }
 
-/* Nobody waits for what a pull without a fetch would bring. */
+/* Whether a pull is needed: without a fetch, nothing uses its result. */
 static bool is_needed(const struct request_template *d)
 {
 	return d->op.kind != STAR_PULL || d->fetch != TEMPLATE_NOT_THERE;
@@ -117,9 +117,10 @@ int offload_template_rates(const struct graph_node *node, struct star_op *op, st
 
 	/* Written so that NaN fails. */
 	if (!(rate >= 0 && rate <= (double)FLT_MAX) || !(scale >= 0 && scale <= (double)FLT_MAX))
-		return star_error_set(err, -EINVAL,
-				      "node \"%s\": its learning rate is %g and its scale %g: 0 or more is possible",
-				      node->name, rate, scale);
+		return star_error_set(
+			err, -EINVAL,
+			"node \"%s\": its learning rate is %g and its scale is %g: both must be 0 or more", node->name,
+			rate, scale);
 	op->flags |= (graph_attr(node, "rate") ? STAR_RATE : 0) | (graph_attr(node, "scale") ? STAR_SCALE : 0);
 	op->rate = (float)rate;
 	op->scale = (float)scale;
@@ -136,7 +137,7 @@ int offload_template_node(const struct graph_ps_plan *plan, const struct graph_p
 	*d = (struct request_template){ .keys = TEMPLATE_NOT_THERE,
 					.values = TEMPLATE_NOT_THERE,
 					.fetch = TEMPLATE_NOT_THERE };
-	/* What takes no handle, or no input at all, is refused below. */
+	/* Nodes without a handle, or without inputs, are refused below. */
 	d->handle = node->inputs_count ? node->inputs[0].node : TEMPLATE_NOT_THERE;
 	if (node->outputs_count)
 		d->fetch = find_value(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 });
@@ -172,7 +173,7 @@ int offload_template_node(const struct graph_ps_plan *plan, const struct graph_p
 		break;
 	default:
 		rc = star_error_set(err, -ENOTSUP,
-				    "node \"%s\": %s is not done on PS tasks: give it the device /job:worker",
+				    "node \"%s\": PS tasks do not support %s: give it the device /job:worker",
 				    node->name, graph_op_name(node->op));
 	}
 	return rc < 0 ? rc : is_needed(d);
@@ -189,7 +190,7 @@ int offload_template_part(const struct graph_ps_plan *plan, uint32_t index, stru
 		return 0;
 	*templates = calloc(from->nodes_count, sizeof(**templates));
 	if (!*templates)
-		return star_error_set(err, -ENOMEM, "no memory for a plan");
+		return star_error_set(err, -ENOMEM, "out of memory for a plan");
 	for (uint32_t i = 0; i < from->nodes_count; i++) {
 		const struct graph_node *node = plan->graph->nodes[from->nodes[i]];
 		struct request_template *d = &(*templates)[*count];
@@ -227,14 +228,14 @@ int offload_template_fill(const struct request_template *d, const struct graph_p
 	if (keys) {
 		op->keys = ids;
 		if (graph_elements(&keys->shape) > UINT32_MAX)
-			return star_error_set(err, -E2BIG, "%lld ids: an operation has 2^32 - 1 at most",
+			return star_error_set(err, -E2BIG, "%lld ids: an operation has at most 2^32 - 1",
 					      (long long)graph_elements(&keys->shape));
 		op->count = (uint32_t)graph_elements(&keys->shape);
 		if (op->count == 0)
 			return 0;
 	}
 	if (values)
-		op->values = (void *)(uintptr_t)data; /* which no push or assign writes to */
+		op->values = (void *)(uintptr_t)data; /* pushes and assigns only read it */
 	else if (op->kind == STAR_PUSH_PULL)
 		op->values = &step->minus_one;
 	if (op->kind == STAR_PUSH_PULL)

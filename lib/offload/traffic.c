@@ -5,7 +5,7 @@
 #include "offload/template.h"
 #include "wire/program.h"
 
-/* A part, and what is known of what it sends. */
+/* A part, and what is known about its traffic. */
 struct count {
 	const struct graph_ps_plan *plan;
 	const struct graph_part *part;
@@ -80,7 +80,7 @@ static void count_feed(struct count *c, const struct compile_feed *feed, uint64_
 	add_feed(c, feed->source.feed, bytes);
 }
 
-/* What comes back of a fetch: of a variable as a whole its blocks, the last one padded, or a float64 of each. */
+/* Bytes that a fetch returns: for a variable as a whole its blocks, the last one padded, or a float64 for each. */
 static uint64_t fetch_bytes(const struct count *c, const struct compiled *run, const struct compile_fetch *fetch)
 {
 	if (!run->blocks)
@@ -120,8 +120,7 @@ static int count_part(struct count *c, const struct compile_parts *compiled, str
 	for (uint32_t i = 0; rc >= 0 && i < compiled->count; i++)
 		count_run(c, &compiled->list[i]);
 	for (uint32_t f = 0; f < c->part->feeds_count; f++)
-		c->traffic->stays[f] &=
-			c->traffic->feeds[f] == 0; /* an operation beside it may bring it all the same */
+		c->traffic->stays[f] &= c->traffic->feeds[f] == 0; /* another operation may still send it */
 	return rc < 0 ? rc : 0;
 }
 

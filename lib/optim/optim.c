@@ -21,8 +21,8 @@ static const bool formula_has_given_terms[] = {
 #undef X
 };
 
-/* The kernels of a level for both widths; false where the machine lacks it. The answers of __builtin_cpu_supports were
- * found before main. */
+/* Finds the kernels of a level for both widths; false: the machine lacks it. __builtin_cpu_supports was initialized
+ * before main. */
 static bool find_kernels(struct optim *o, enum optim_simd simd)
 {
 	if (simd == OPTIM_BEST)
@@ -76,7 +76,7 @@ static unsigned find_formula(const struct optim_options *p)
 	}
 }
 
-/* powers[0][i] = beta^i, powers[1][i] = beta^(64 i), each by one product from the one before. */
+/* powers[0][i] = beta^i, powers[1][i] = beta^(64 i), each computed from the previous one by a multiplication. */
 static void find_powers(double powers[2][OPTIM_POWERS], double beta)
 {
 	for (unsigned level = 0; level < 2; level++) {
@@ -110,7 +110,7 @@ static const char *const formula_slot_names[OPTIM_FORMULA_COUNT][OPTIM_SLOTS_MAX
 	[FORMULA_lamb_apply] = { "m", "v" },
 };
 
-/* Rows of these count their own updates (adagrad_decay: their decays). */
+/* Whether each row counts its own updates (adagrad_decay: its decays). */
 static bool counts_by_row(const struct optim_options *options, unsigned formula)
 {
 	switch (options->kind) {
@@ -162,7 +162,7 @@ int optim_init(struct optim *o, const struct optim_options *options, enum optim_
 	return 0;
 }
 
-/* A beta to the power of a count: beyond the tables by squaring, 52 times at most. */
+/* A beta to the power of a count: beyond the tables by squaring, at most 52 times. */
 static double power_of(const double powers[2][OPTIM_POWERS], uint64_t count)
 {
 	double power = powers[0][count % OPTIM_POWERS] * powers[1][count / OPTIM_POWERS % OPTIM_POWERS];
@@ -176,8 +176,8 @@ static double power_of(const double powers[2][OPTIM_POWERS], uint64_t count)
 	return power;
 }
 
-/* Bias correction put into rate and epsilon: a m' / (sqrt(v') + e), m' = m / (1 - beta1^t) and v' = v / (1 - beta2^t),
- * is a sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + e sqrt(1 - beta2^t)). */
+/* Includes bias correction in rate and epsilon: a m' / (sqrt(v') + e), m' = m / (1 - beta1^t) and v' = v / (1 -
+ * beta2^t), is a sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + e sqrt(1 - beta2^t)). */
 static void correct_bias(const struct optim *o, struct optim_terms *t, double rate, uint64_t count)
 {
 	const double root = sqrt(1 - power_of(o->powers[1], count));
@@ -193,7 +193,7 @@ static void count_up(uint32_t *word)
 	*word += *word != UINT32_MAX;
 }
 
-/* The count that a bias correction goes by, this update counted. */
+/* The count for bias correction, including this update. */
 static uint64_t count_of(const struct optim *o, const struct optim_step *step, uint32_t *words)
 {
 	uint64_t count;
@@ -206,7 +206,8 @@ static uint64_t count_of(const struct optim *o, const struct optim_step *step, u
 	return count ? count : 1;
 }
 
-/* DeepRec's: an update decays the accumulator once when the row has had fewer decays than the training has periods. */
+/* As in DeepRec: an update decays the accumulator once if the row has had fewer decays than the training has had
+ * periods. */
 static bool decay_is_due(const struct optim *o, const struct optim_step *step, uint32_t *words)
 {
 	const uint64_t now = step->step ? step->step : step->count;
@@ -217,7 +218,7 @@ static bool decay_is_due(const struct optim *o, const struct optim_step *step, u
 	return true;
 }
 
-/* Fills terms, and returns the formula of this row's update, or OPTIM_FORMULA_COUNT for none. */
+/* Fills in the terms, and returns the formula of this row's update; OPTIM_FORMULA_COUNT: none. */
 static unsigned begin_update(const struct optim *o, const struct optim_step *step, uint32_t *words,
 			     struct optim_terms *t)
 {
@@ -240,7 +241,7 @@ static unsigned begin_update(const struct optim *o, const struct optim_step *ste
 		break;
 	case OPTIM_FTRL:
 		if (!(step->rate > 0))
-			return OPTIM_FORMULA_COUNT; /* the limit: the weight stays */
+			return OPTIM_FORMULA_COUNT; /* the limit: the weight does not change */
 		t->keep = 1 / (double)step->rate;
 		break;
 	case OPTIM_NONE:
@@ -249,7 +250,7 @@ static unsigned begin_update(const struct optim *o, const struct optim_step *ste
 	return o->formula;
 }
 
-/* Whether the gradient needs to be prepared; if so, with what. */
+/* Whether the gradient must be prepared, and how. */
 static enum optim_way prepares(const struct optim *o, const struct optim_step *step,
 			       const struct optim_kernels *kernels, const void *grad, uint32_t n, struct optim_terms *t)
 {
@@ -282,7 +283,7 @@ static __attribute__((noinline)) void apply_each(const struct optim *o, const st
 		kernels->rows[formula][prepares(o, step, kernels, grad, n, &t)](o, &t, value, slots, grad, n);
 }
 
-/* Short rows are done in less time than it takes to find out what to do with them: most need nothing found out. */
+/* Short rows take less time than the decision how to process them, and most need none. */
 static inline void apply_row(const struct optim *o, const struct optim_kernels *kernels, const struct optim_step *step,
 			     void *value, void *slots, uint32_t *words, const void *grad, uint32_t n)
 {
@@ -330,12 +331,12 @@ static void lamb_moments(const struct optim *o, const struct optim_kernels *kern
 	const enum optim_way way = prepares(o, step, kernels, grad, n, &t);
 
 	correct_bias(o, &t, 1, updates ? updates : 1);
-	/* The formula leaves the value alone. */
+	/* The formula does not change the value. */
 	kernels->rows[FORMULA_lamb_moments][way](o, &t, (void *)(uintptr_t)value, slots, grad, n);
 	kernels->lamb_norms(o, &t, value, slots, n, norms);
 }
 
-/* The trust ratio |w| / |u|, or 1 where one of them is 0 (You et al., ICLR 2020, algorithm 2, with phi(z) = z). */
+/* The trust ratio |w| / |u|, or 1 if one of them is 0 (You et al., ICLR 2020, algorithm 2, with phi(z) = z). */
 static double trust(const struct optim *o, const double norms[2])
 {
 	const double most = o->options.trust_max;

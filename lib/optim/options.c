@@ -17,13 +17,13 @@ enum option {
 _Static_assert(OPTIONS <= 32, "the options of a kind are a mask of 32 bits");
 
 #define OPTION(name) (1u << bit_##name)
-/* What every kind that takes gradients has: a rate, and what is done to a gradient before the formula. */
+/* The options of every kind that accepts gradients: a rate, and those for preparing a gradient. */
 #define EVERY (OPTION(rate) | OPTION(clip_value) | OPTION(clip_norm) | OPTION(l1) | OPTION(l2))
 #define ADAM (EVERY | OPTION(epsilon) | OPTION(beta1) | OPTION(beta2) | OPTION(count_per_table))
 
 /*
- * What a kind takes notice of, and its defaults where they are not nothing. The docs' table is compared with this by
- * tests/optim. PyTorch's numbers where it has the optimizer; DeepRec's, TensorFlow's and the paper's for the others.
+ * The options that a kind uses, and its defaults other than 0. tests/optim compares the table in the docs with this.
+ * PyTorch's numbers if it has the optimizer; those of DeepRec, TensorFlow or the paper for the others.
  */
 static const struct {
 	uint32_t uses;
@@ -66,7 +66,7 @@ enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 _Static_assert(KINDS == 1 OPTIM_KINDS(X), "every optimizer has its line in kinds");
 #undef X
 
-/* What an option that a kind has no use for stands at: 0, or what is nearest to it. */
+/* The value of an option that a kind does not use: 0, or the nearest possible one. */
 static float idle_value(double least, double most)
 {
 	return (float)(least > 0 ? least : most < 0 ? most : 0);
@@ -107,7 +107,7 @@ static int check_number(const struct optim_options *have, uint32_t option, const
 	if (!(kinds[have->kind].uses & option)) {
 		if (value == idle)
 			return 0;
-		return star_error_set(err, -EINVAL, "%s is %g, but optimizer %s has no use for it: leave it out", name,
+		return star_error_set(err, -EINVAL, "%s is %g, but optimizer %s does not use it: leave it out", name,
 				      (double)value, kind);
 	}
 	if (isfinite(value) && value >= (float)least && value <= (float)most)
@@ -122,7 +122,7 @@ static int check_switch(const struct optim_options *have, uint32_t option, const
 	const char *kind = optim_kind_name(have->kind);
 
 	if (value && !(kinds[have->kind].uses & option))
-		return star_error_set(err, -EINVAL, "%s is on, but optimizer %s has no use for it: leave it out", name,
+		return star_error_set(err, -EINVAL, "%s is on, but optimizer %s does not use it: leave it out", name,
 				      kind);
 	if (value > 1)
 		return star_error_set(err, -EINVAL, "%s of optimizer %s is %u: it must be 0 or 1", name, kind, value);

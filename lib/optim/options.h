@@ -22,7 +22,7 @@
 	X(ADAM_ASYNC, 11, "adam_async") \
 	X(FTRL, 12, "ftrl") \
 	X(LAMB, 13, "lamb") \
-	X(NONE, 14, "none") /* holds values, takes no gradients: the integer types' only one */
+	X(NONE, 14, "none") /* stores values, accepts no gradients: the only one for integer types */
 
 enum optim_kind {
 #define X(NAME, number, name) OPTIM_##NAME = number,
@@ -33,22 +33,22 @@ enum optim_kind {
 /* X(name, least, most, text): float32 each; their defaults are the kind's (optim_defaults). */
 #define OPTIM_NUMBERS(X) \
 	X(rate, 0, 1e30, "learning rate") \
-	X(epsilon, 0, 1e30, "keeps a division from zero; each formula says where it stands") \
+	X(epsilon, 0, 1e30, "prevents division by zero; see the formulas for its position") \
 	X(initial_accumulator, 0, 1e30, "first value of a sum or mean of squares") \
-	X(momentum, 0, 1, "share of the last update that goes on") \
+	X(momentum, 0, 1, "share of the previous update that is added") \
 	X(beta1, 0, 0x1.fffffep-1, "decay of the mean of gradients; below 1") \
 	X(beta2, 0, 0x1.fffffep-1, "decay of the mean of squared gradients; below 1") \
 	X(rho, 0, 1, "decay of the mean of squared gradients (rmsprop, adadelta)") \
 	X(l1, 0, 1e30, "L1 regularization") \
-	X(l2, 0, 1e30, "L2 regularization: added to the gradient; ftrl has its own place for both") \
-	X(l2_shrinkage, 0, 1e30, "ftrl: L2 of the magnitude alone") \
+	X(l2, 0, 1e30, "L2 regularization: added to the gradient; ftrl applies both in its own way") \
+	X(l2_shrinkage, 0, 1e30, "ftrl: L2 of the magnitude only") \
 	X(weight_decay, 0, 1e30, "decoupled weight decay (adamw, lamb)") \
-	X(power, -1, 0, "ftrl: power of the accumulator that the rate falls by") \
+	X(power, -1, 0, "ftrl: power of the accumulator by which the rate decreases") \
 	X(decay_rate, 0, 1, "adagrad_decay: factor on the accumulator") \
-	X(decay_steps, 1, 1e30, "adagrad_decay: every so many training steps") \
-	X(clip_value, 0, 1e30, "each element of a gradient is cut to [-x, x]; 0: not") \
+	X(decay_steps, 1, 1e30, "adagrad_decay: training steps between decays") \
+	X(clip_value, 0, 1e30, "each element of a gradient is clipped to [-x, x]; 0: not") \
 	X(clip_norm, 0, 1e30, "a row's gradient is scaled down to this L2 norm; 0: not") \
-	X(trust_max, 0, 1e30, "lamb: most that the trust ratio may be; 0: no bound")
+	X(trust_max, 0, 1e30, "lamb: maximum of the trust ratio; 0: none")
 
 /* X(name, text): switches. */
 #define OPTIM_SWITCHES(X) \

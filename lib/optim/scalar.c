@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One float at a time: what runs everywhere, and the tests' reference for the other levels. */
+/* One float at a time: runs on every machine, and is the reference for tests of the other levels. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>

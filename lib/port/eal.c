@@ -19,7 +19,7 @@
 #include "base/cores.h"
 #include "base/log.h"
 
-/* What the EAL needs for itself, beside mempools and parameters; seen: 3 MiB with two ports. */
+/* What the EAL needs itself, in addition to mempools and parameters; measured: 3 MiB with two ports. */
 static const uint64_t eal_bytes = 16 << 20;
 
 enum { ARGUMENTS_MAX = 16 + 2 * CONFIG_PORTS_MAX, ARGUMENT_BYTES = CONFIG_TEXT_MAX + 64 };
@@ -88,7 +88,7 @@ static uint64_t mib(uint64_t bytes)
 	return (bytes + (1 << 20) - 1) >> 20;
 }
 
-/* Decides on hugepages before the EAL is started, because the EAL's own complaint would name neither number. */
+/* Decides about hugepages before the EAL is started, because the EAL's own error message would name neither number. */
 static int choose_memory(const struct config *config, uint64_t memory_bytes, bool *hugepages, struct star_error *err)
 {
 	const uint64_t parameters = (uint64_t)config->parameter_mib << 20;
@@ -117,10 +117,11 @@ static int choose_memory(const struct config *config, uint64_t memory_bytes, boo
 	if (config->hugepages == CONFIG_HUGEPAGES_REQUIRED)
 		return star_error_set(
 			err, -ENOMEM,
-			"hugepages are required: %llu MiB asked%s, but %s; run `scripts/hugepages reserve "
+			"hugepages are required: %llu MiB are needed%s, but %s; run `scripts/hugepages reserve "
 			"%lluM`, or set memory.hugepages to \"preferred\"",
 			asked, whole, there, asked);
-	log_warn("no hugepages: %llu MiB asked%s, but %s; continuing without (`scripts/hugepages reserve %lluM` helps)",
+	log_warn("no hugepages: %llu MiB are needed%s, but %s; continuing without (`scripts/hugepages reserve %lluM` "
+		 "helps)",
 		 asked, whole, there, asked);
 	return 0;
 }
@@ -137,8 +138,8 @@ static void add_memory(struct arguments *args, const struct config *config, uint
 	}
 	add_argument(args, "--no-huge");
 	add_argument(args, "--no-shconf");
-	/* Parameters live outside the EAL. An mbuf does not cross a 4 KiB page here, and so takes up to twice its
-	 * size. Nothing of it is touched before it is used. */
+	/* Parameters are outside of the EAL's memory. An mbuf does not cross a 4 KiB page here, and so takes up to
+	 * twice its size. Memory that is not used is never touched. */
 	add_argument(args, "-m");
 	add_argument(args, "%llu", (unsigned long long)mib(2 * mempools + eal_bytes));
 }
@@ -168,7 +169,7 @@ static void add_devices(struct arguments *args, const struct config *config)
 	add_argument(args, "--iova-mode=va");
 }
 
-/* Where the first reactor's memory will be: -1: anywhere. */
+/* The NUMA node of the first reactor's memory; -1: any. */
 static int wanted_numa(const struct config *config)
 {
 	int numa = config->pin ? port_numa_of_core((int)config->cores[0]) : -1;
@@ -178,8 +179,9 @@ static int wanted_numa(const struct config *config)
 	return numa;
 }
 
-/* The core that the EAL calls its own. Of that core's NUMA node is what DPDK takes for itself, and it aborts the
- * process when that has no hugepages: so it is one where the node's memory is, or at least one with hugepages. */
+/* The core for the EAL's main lcore. DPDK allocates its own memory on that core's NUMA node, and aborts the process if
+ * there are no hugepages there: so the core is on the NUMA node of the reactors' memory, or at least on one with
+ * hugepages. */
 static int main_core(const struct config *config, const cpu_set_t *cores, bool hugepages)
 {
 	const int wanted = wanted_numa(config);
@@ -207,7 +209,7 @@ static bool is_worker(const struct config *config)
 	return strcmp(config->job_name, "worker") == 0 || strcmp(config->job_name, "chief") == 0;
 }
 
-/* A worker's memif is a socket and shared memory. */
+/* A worker's memif only needs a socket and shared memory. */
 static bool needs_root(const struct config *config)
 {
 	bool memif = true;
@@ -220,8 +222,8 @@ static bool needs_root(const struct config *config)
 	return !memif || !is_worker(config);
 }
 
-/* Root, or a user who was given what a port on a kernel interface needs, as the unit starserver@.service gives it to
- * its own. */
+/* Root, or a user who has the capabilities for a port on a kernel interface, as the unit starserver@.service gives them
+ * to its user. */
 static bool may_drive_ports(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -283,30 +285,29 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 
 	port_chatter_begin(&chatter);
 	ret = rte_eal_init(args.count, args.vector) < 0 ? -rte_errno : 0;
-	if (ret == -EALREADY && is_worker(config)) /* a worker's program has started it: as good */
+	if (ret == -EALREADY && is_worker(config)) /* the worker's program has started it already */
 		ret = 0;
 	port_chatter_end(&chatter, cause, sizeof(cause));
 	snprintf(port_eal_said, sizeof(port_eal_said), "%s", cause);
-	/* The EAL has pinned the calling thread to its lcore. */
+	/* The EAL has pinned the calling thread to its lcore: undo that. */
 	sched_setaffinity(0, sizeof(cores), &cores);
 	if (ret && hugepages) {
 		port_hugepages_fail();
-		return star_error_set(
-			err, ret,
-			"DPDK does not start on hugepages, of which %llu MiB are free now: %s; another "
-			"program may take them at this moment: start it again, or set memory.hugepages to "
-			"\"none\"",
-			(unsigned long long)free_hugepages_mib(), cause[0] ? cause : rte_strerror(-ret));
+		return star_error_set(err, ret,
+				      "DPDK cannot start on hugepages, of which %llu MiB are free now: %s; another "
+				      "program may be taking them: try again, or set memory.hugepages to "
+				      "\"none\"",
+				      (unsigned long long)free_hugepages_mib(), cause[0] ? cause : rte_strerror(-ret));
 	}
 	if (ret)
-		return star_error_set(err, ret, "DPDK does not start: %s", cause[0] ? cause : rte_strerror(-ret));
-	/* Pages that come later: port_mempool_create. */
+		return star_error_set(err, ret, "DPDK cannot start: %s", cause[0] ? cause : rte_strerror(-ret));
+	/* For pages that are allocated later: port_mempool_create. */
 	rte_memseg_list_walk(leave_out_of_cores, NULL);
-	/* net_af_xdp needs whole pools. */
+	/* net_af_xdp needs contiguous pools. */
 	port_mempool_within_pages(count_ports(config, port_is_pci) && !count_ports(config, port_is_af_xdp));
 	if (count_ports(config, port_is_pci))
 		port_expect_removal();
-	/* Nothing is kept there without shared files; a killed process would leave the folder behind. */
+	/* Without shared files nothing is kept there; a killed process would leave the directory behind. */
 	if (!config->metrics_telemetry)
 		rmdir(rte_eal_get_runtime_dir());
 	else
@@ -320,7 +321,7 @@ void port_eal_stop(void)
 
 	snprintf(path, sizeof(path), "%s/" TELEMETRY_SOCKET, rte_eal_get_runtime_dir());
 	rte_eal_cleanup();
-	unlink(path); /* where there is one */
+	unlink(path); /* if it exists */
 	rmdir(rte_eal_get_runtime_dir());
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What devices say of themselves outside their bursts: that their link is up or down, that they want a reset (ENA when
- * it hangs, iavf when its physical function was reset), that they have been taken out. The EAL calls back on its own
- * thread, which only notes it; the node's watcher asks (lib/node/nics.c). A NIC by vfio-pci is taken out with the
- * process's consent: the kernel asks (the bus's event), and waits until the device is closed. One by uio is gone at
- * once, and nothing is said to DPDK: its folder in /sys is looked for.
+ * Events that devices report outside of their bursts: the link is up or down, the device needs a reset (ENA when it
+ * hangs, iavf when its physical function was reset), or it was removed. The EAL calls back on its own thread, which
+ * only records the event; the node's watcher polls it (lib/node/nics.c). A NIC under vfio-pci is removed with the
+ * process's consent: the kernel asks (the bus's event), and waits until the device is closed. One under uio is gone at
+ * once, and DPDK is not told: so its directory in /sys is checked.
  */
-/* Not promised by DPDK 22.11 to stay as it is. */
+/* DPDK 22.11 does not promise to keep this interface. */
 #define ALLOW_EXPERIMENTAL_API
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 static void note_state(struct port *port, enum port_state state)
 {
-	/* A removal is the last that there is to say. */
+	/* A removal is the last possible event. */
 	if (__atomic_load_n(&port->state, __ATOMIC_RELAXED) != PORT_IS_REMOVED)
 		__atomic_store_n(&port->state, state, __ATOMIC_RELAXED);
 }
@@ -42,7 +42,7 @@ static void on_bus_event(const char *device, enum rte_dev_event_type event, void
 void port_expect_removal(void)
 {
 	rte_dev_hotplug_handle_enable();
-	/* Its thread would complain without end of an interrupt that is gone, until the device is closed. */
+	/* The EAL's interrupt thread would log errors for the missing interrupt until the device is closed. */
 	rte_log_set_level(RTE_LOGTYPE_EAL, RTE_LOG_CRIT);
 }
 
@@ -57,7 +57,7 @@ void port_unwatch(struct port *port)
 {
 	rte_eth_dev_callback_unregister(port->id, RTE_ETH_EVENT_INTR_RESET, on_event, port);
 	rte_eth_dev_callback_unregister(port->id, RTE_ETH_EVENT_INTR_RMV, on_event, port);
-	/* -EAGAIN: it is being called. */
+	/* -EAGAIN: the callback is running. */
 	while (rte_dev_event_callback_unregister(port->name, on_bus_event, port) == -EAGAIN)
 		usleep(1000);
 }

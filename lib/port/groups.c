@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The multicast groups of a port with IPv6 addresses, in which neighbours are asked for (RFC 4861, RFC 2464, 7): a NIC
- * passes on what it was told to. A NIC of DPDK's is told by its driver. That of an interface of the kernel's is told by
- * the kernel, which does so for members of the group: a packet socket that receives nothing is one, for as long as the
- * port is open.
+ * The multicast groups of a port with IPv6 addresses, to which neighbour solicitations are sent (RFC 4861; RFC 2464,
+ * 7): a NIC only delivers groups that it was told about. DPDK's drivers tell their NICs. The NIC of a kernel interface
+ * is told by the kernel, if a socket has joined the group: a packet socket that receives nothing joins, for as long as
+ * the port is open.
  */
 #include "port/internal.h"
 
@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 
-enum { GROUPS_MAX = CONFIG_ADDRESSES_MAX + 2 }; /* with all nodes', and that of the address of the link */
+enum { GROUPS_MAX = CONFIG_ADDRESSES_MAX + 2 }; /* plus the all-nodes group and that of the link-local address */
 
 struct groups {
 	struct rte_ether_addr macs[GROUPS_MAX];
@@ -77,10 +77,10 @@ void port_join_groups(struct port *port, const struct config_port *config)
 		if (ret != 0)
 			ret = rte_eth_allmulticast_enable(port->id);
 		if (ret != 0 && !port_is_pci(config))
-			ret = 0; /* a device that has no filter */
+			ret = 0; /* a device without a filter */
 	}
 	if (ret != 0)
-		log_warn("port %s cannot be told which multicast frames it needs (%s): where it filters them, nobody "
+		log_warn("port %s cannot be told which multicast frames it needs (%s): if it filters them, nobody "
 			 "finds its IPv6 addresses",
 			 port->name, strerror(-ret));
 }

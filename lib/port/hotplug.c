@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * net_af_packet joins the sockets of its queues to a fanout group whose number is the exclusive or of process id and
- * interface index, cut to 16 bits. Two appliances of one machine can come to the same number (processes started one
- * after the other, on interfaces made one after the other, often do), and the kernel then refuses the second one. The
- * driver lets nobody choose. So when a device does not come up, it is tried again by a child that shares this process's
- * memory and descriptors (as a thread does), but has an id of its own.
+ * interface index, truncated to 16 bits. Two appliances on one machine can get the same number (processes started one
+ * after the other, on interfaces created one after the other, often do), and the kernel then refuses the second one.
+ * The driver offers no way to choose it. So if a device cannot be attached, the same is tried by a child that shares
+ * this process's memory and descriptors (as a thread does), but has its own process id.
  */
 #include <errno.h>
 #include <rte_dev.h>
@@ -41,7 +41,7 @@ int port_hotplug(const char *name, const char *arguments)
 		return plug.ret;
 	stack = aligned_alloc(64, STACK_BYTES);
 	for (int try = 0; stack && plug.ret && try < TRIES; try++) {
-		/* The parent stands still until the child is gone: they share even the thread-local variables. */
+		/* The parent does not run until the child has exited: they share even the thread-local variables. */
 		const pid_t child = clone(plug_in, stack + STACK_BYTES,
 					  CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_VFORK | SIGCHLD, &plug);
 

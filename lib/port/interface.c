@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernel interfaces, as far as net_af_packet and net_af_xdp depend on them. */
+/* Checks of kernel interfaces for net_af_packet and net_af_xdp. */
 #include "port/internal.h"
 
 #include <errno.h>
@@ -16,7 +16,8 @@
 static const struct {
 	uint32_t command;
 	const char *name;
-	bool veth_only; /* matters where the peer is the kernel of this machine, and takes our word for the checksum */
+	bool veth_only; /* only matters if the peer is this machine's kernel, which trusts the checksums of local
+			 * senders */
 } offloads[] = {
 	{ ETHTOOL_GTXCSUM, "tx", true },
 	{ ETHTOOL_GTSO, "tso", true },
@@ -60,7 +61,7 @@ static int check_interface(int fd, const struct config_port *config, unsigned in
 	memcpy(request.ifr_name, config->interface, strlen(config->interface));
 	if (ioctl(fd, SIOCGIFFLAGS, &request) != 0)
 		return star_error_set(err, -errno,
-				      "port %u: there is no interface \"%s\": `ip link` shows those that there are, "
+				      "port %u: there is no interface \"%s\": `ip link` lists all of them, "
 				      "`scripts/testnet up NAME` makes a pair for tests",
 				      index, config->interface);
 	if (!(request.ifr_flags & IFF_UP))
@@ -71,7 +72,7 @@ static int check_interface(int fd, const struct config_port *config, unsigned in
 				      config->interface);
 	if ((uint32_t)request.ifr_mtu < config->mtu)
 		return star_error_set(err, -EINVAL,
-				      "port %u: interface %s has an mtu of %d, and the configuration asks for %u: run "
+				      "port %u: interface %s has an mtu of %d, but the configuration needs %u: run "
 				      "`ip link set %s mtu %u`, or lower the port's mtu",
 				      index, config->interface, request.ifr_mtu, config->mtu, config->interface,
 				      config->mtu);
@@ -92,14 +93,14 @@ int port_interface_check(const struct config_port *config, unsigned index, struc
 				      index, config->interface, IFNAMSIZ - 1);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return star_error_set(err, -errno, "port %u: no socket to look at %s with: %m", index,
+		return star_error_set(err, -errno, "port %u: cannot open a socket to check %s: %m", index,
 				      config->interface);
 	ret = check_interface(fd, config, index, err);
 	close(fd);
 	return ret;
 }
 
-/* By name, as it is now; -1: there is none, or it is another one by now. */
+/* Opens a socket for the interface with this name; -1: there is none, or a different one now. */
 static int open_interface(const struct port *port, struct ifreq *request)
 {
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -118,7 +119,7 @@ bool port_interface_is_there(const struct port *port)
 	const int fd = open_interface(port, &request);
 
 	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE; /* then it is not known */
+		return errno == EMFILE || errno == ENFILE; /* in that case it is unknown */
 	close(fd);
 	return true;
 }
@@ -135,7 +136,7 @@ bool port_interface_link(const struct port *port)
 	up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && request.ifr_flags & IFF_UP;
 	if (up) {
 		up = request.ifr_flags & IFF_RUNNING;
-		/* The flag follows a moment later. Not every driver tells. */
+		/* The flag is updated a moment later. Not every driver reports it. */
 		request.ifr_data = (char *)&carrier;
 		if (ioctl(fd, SIOCETHTOOL, &request) == 0)
 			up = carrier.data != 0;

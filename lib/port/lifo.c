@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A mempool's store that gives the mbuf back that was freed last: what is in use stays in the caches, where a ring
- * would go round all the pool's memory. It belongs to one thread at a time, as its pool does: no lock, no atomic. It
- * lies where the pool does, in DPDK's memory: on its NUMA node, and not found to have leaked by who looks for pointers
- * everywhere else.
+ * A mempool's store that returns the mbuf that was freed last: so the mbufs in use stay in the caches, whereas a ring
+ * would cycle through all of the pool's memory. Like its pool, it is used by one thread at a time: no lock, no atomics.
+ * It is in DPDK's memory, as the pool is: on its NUMA node, and not reported by leak checkers, which do not search that
+ * memory for pointers.
  */
 #include <errno.h>
 #include <rte_eal.h>
@@ -31,7 +31,7 @@ static void lifo_free(struct rte_mempool *pool)
 	rte_free(pool->pool_data);
 }
 
-/* NULL: the thread owns the pools, or nobody runs that does. */
+/* NULL: the thread owns the pools, or their owners do not run. */
 static __thread struct port_strays *strays;
 
 void port_strays_begin(struct port_strays *of)
@@ -100,8 +100,8 @@ static unsigned lifo_count(const struct rte_mempool *pool)
 	return lifo->count;
 }
 
-/* DPDK's own leaves gaps, because it keeps objects from lying across the ends of pages: memory.c's one piece of memory,
- * where no NIC reads it, needs none. */
+/* DPDK's own function leaves gaps, because objects must not cross the ends of pages; memory.c's contiguous memory,
+ * which no NIC reads, does not need them. */
 static int lifo_populate(struct rte_mempool *pool, unsigned most, void *memory, rte_iova_t iova, size_t bytes,
 			 rte_mempool_populate_obj_cb_t *add, void *ctx)
 {

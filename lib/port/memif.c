@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A memif port's life: its socket, and the thread that serves it. */
+/* A memif port: its socket, and the thread that serves it. */
 #include "port/memif.h"
 
 #include <errno.h>
@@ -28,12 +28,12 @@ socklen_t memif_address(const struct config_memif *options, struct sockaddr_un *
 {
 	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	memcpy(address->sun_path + (options->abstract ? 1 : 0), options->socket, strlen(options->socket));
-	/* As DPDK's client names an abstract socket: all but the family, up to the name's end. */
+	/* As DPDK's client names an abstract socket: everything except the family, up to the end of the name. */
 	return (socklen_t)(options->abstract ? offsetof(struct sockaddr_un, sun_path) + 1 + strlen(options->socket)
 					     : sizeof(*address));
 }
 
-/* Makes way for a socket, unless something lives there. */
+/* Removes a stale socket; refuses if a process uses it. */
 static int clear_path(const struct sockaddr_un *address, struct star_error *err)
 {
 	struct stat there;
@@ -42,7 +42,7 @@ static int clear_path(const struct sockaddr_un *address, struct star_error *err)
 	if (lstat(address->sun_path, &there) != 0)
 		return 0;
 	if (!S_ISSOCK(there.st_mode))
-		return star_error_set(err, -EEXIST, "%s is there and is no socket: remove it, or give another socket=",
+		return star_error_set(err, -EEXIST, "%s exists and is not a socket: remove it, or give another socket=",
 				      address->sun_path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
@@ -66,7 +66,7 @@ static void make_folder(const char *path)
 
 	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
 	if (folder[0] && mkdir(folder, 0755) != 0)
-		return; /* it is there; if not, bind says so */
+		return; /* it is in use; if not, bind fails with the reason */
 }
 
 static int open_socket(const struct config_memif *options, struct star_error *err)
@@ -82,7 +82,7 @@ static int open_socket(const struct config_memif *options, struct star_error *er
 			return ret;
 	}
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	/* The file takes its mode from the socket: root's only, until an administrator says otherwise. */
+	/* The file gets the socket's mode: for root only, until an administrator changes it. */
 	if (fd >= 0 && fchmod(fd, 0600) == 0 && bind(fd, (const struct sockaddr *)&address, bytes) == 0 &&
 	    listen(fd, BACKLOG) == 0)
 		return fd;
@@ -125,7 +125,7 @@ static void *serve_memif(void *argument)
 			continue;
 		if (fds[3].revents)
 			memif_wake_asked(memif);
-		/* Who is gone first: the next one may be there already. */
+		/* The client that has gone comes first: the next one may be waiting already. */
 		if (fds[1].revents)
 			memif_client_serve(memif);
 		else if (fds[2].revents)
@@ -192,7 +192,7 @@ struct memif *memif_open(const struct config_port *config, const char *name, uin
 	int ret;
 
 	if (!memif) {
-		star_error_set(err, -ENOMEM, "no memory for a memif port");
+		star_error_set(err, -ENOMEM, "out of memory for a memif port");
 		return NULL;
 	}
 	memset(memif, 0, bytes);
@@ -232,7 +232,7 @@ void memif_close(struct memif *memif)
 	const uint64_t one = 1;
 
 	__atomic_store_n(&memif->stopping, true, __ATOMIC_RELEASE);
-	/* It cannot block: nobody else writes there. */
+	/* It cannot block: nobody else writes to it. */
 	if (write(memif->stop_fd, &one, sizeof(one)) == sizeof(one))
 		pthread_join(memif->thread, NULL);
 	free_memif(memif);

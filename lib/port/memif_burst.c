@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames from and to a client's memory. The rings' cursors go round in 16 bits; a ring's producer moves head, its
- * consumer tail, in the direction to us; in the direction to the client it offers empty buffers up to head, and we fill
- * them up to tail.
+ * Frames from and to a client's memory. The rings' cursors have 16 bits and wrap around. A producer advances head, a
+ * consumer tail. On rings to the client, the client offers empty buffers up to head, and we fill them up to tail.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,10 +12,10 @@
 
 enum { LOCK_LOOKS = 2000, EXPECT_BYTES = 2048 };
 
-/* What the client has written, once: the compiler must not look again behind a check. */
+/* Reads a field that the client writes exactly once: the compiler must not read it again after a check. */
 #define ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
-/* A new client, or none any more. The thread waits for `taken`. */
+/* There is a new client, or none any more. The thread waits for `taken`. */
 static void __attribute__((noinline)) take_offer(struct memif_queue *q, uint16_t queue, struct memif_link *link)
 {
 	q->in = link && queue < link->in_count ? &link->in[queue] : NULL;
@@ -36,7 +35,7 @@ static struct memif_link *current(struct memif *memif, uint16_t queue)
 	return unlikely(q->broken) ? NULL : link;
 }
 
-/* The bytes that a descriptor names; NULL: they lie outside of its region. */
+/* The bytes to which a descriptor refers; NULL: they are outside of its region. */
 static uint8_t *resolve(const struct memif_link *link, uint16_t region, uint32_t offset, uint32_t bytes)
 {
 	const struct memif_region *r = region < link->regions_count ? &link->regions[region] : NULL;
@@ -46,8 +45,8 @@ static uint8_t *resolve(const struct memif_link *link, uint16_t region, uint32_t
 	return r->memory + offset;
 }
 
-/* One frame of at most `ready` descriptors from *at on, to an mbuf. 0: it is whole; -EMSGSIZE: it does not fit, and is
- * passed over; -EAGAIN: its rest has not come; -EBADMSG: it is nonsense. *at goes behind it. */
+/* Copies one frame, from at most `ready` descriptors from *at on, to an mbuf. 0: it is complete; -EMSGSIZE: it does not
+ * fit, and is skipped; -EAGAIN: the rest has not arrived; -EBADMSG: it is invalid. *at moves past it. */
 static int copy_in(const struct memif_link *link, const struct memif_end *end, uint16_t *at, uint16_t ready,
 		   struct rte_mbuf *m)
 {
@@ -76,8 +75,8 @@ static int copy_in(const struct memif_link *link, const struct memif_end *end, u
 	return fits && used ? 0 : -EMSGSIZE;
 }
 
-/* The frame that comes after the one being copied, and where it will most likely go: its lines are still the client's
- * core's, and after a request's rows the translations of neither are at hand. */
+/* Prefetches the next frame, and the memory to which it will most likely be copied: its lines are still in the client
+ * core's cache, and after a request's rows the TLB has entries for neither. */
 __attribute__((target("prfchw"))) static void expect_frame(const struct memif_link *link, const struct memif_end *end,
 							   uint16_t at, const struct rte_mbuf *m)
 {
@@ -121,7 +120,7 @@ uint16_t memif_receive(struct memif *memif, uint16_t queue, struct rte_mbuf **mb
 		status = copy_in(link, end, &next, (uint16_t)(ready - (uint16_t)(at - begin)), mbufs[taken]);
 
 		if (unlikely(status == -EAGAIN || status == -EBADMSG)) {
-			q->broken = true; /* a client shows whole frames */
+			q->broken = true; /* a client publishes only complete frames */
 			break;
 		}
 		at = next;
@@ -135,7 +134,8 @@ uint16_t memif_receive(struct memif *memif, uint16_t queue, struct rte_mbuf **mb
 	return taken;
 }
 
-/* A buffer that will be written next: its lines are still the client's core's, which read them last. */
+/* Prefetches a buffer that will be written next: its lines are still in the cache of the client's core, which has read
+ * them last. */
 __attribute__((target("prfchw"))) static void fetch_buffer(const struct memif_link *link, const struct memif_end *end,
 							   uint16_t at, uint32_t bytes)
 {
@@ -146,8 +146,8 @@ __attribute__((target("prfchw"))) static void fetch_buffer(const struct memif_li
 		__builtin_prefetch(to + i, 1);
 }
 
-/* Copies a frame into the buffers from *at on; 0, -EAGAIN: there is not enough room yet, -EBADMSG: a buffer is
- * nonsense. */
+/* Copies a frame into the buffers from *at on; 0; -EAGAIN: there is not enough room yet; -EBADMSG: a buffer is
+ * invalid. */
 static int copy_out(const struct memif_link *link, const struct memif_end *end, uint16_t *at, uint16_t ready,
 		    const struct rte_mbuf *m)
 {
@@ -175,25 +175,25 @@ static int copy_out(const struct memif_link *link, const struct memif_end *end, 
 	return 0;
 }
 
-/* Has the thread wake the client, whose event fd is not touched here: memif_wake.c says why. */
+/* Asks the thread to wake the client; the event fd is not used here: memif_wake.c explains why. */
 static void wake(const struct memif *memif, struct memif_end *end)
 {
 	const uint64_t one = 1;
 
-	/* between tail and the look at flags; pairs with the client's between flags and its look at tail */
+	/* between the write of tail and the read of flags; pairs with the client's barrier between flags and tail */
 	rte_smp_mb();
 	if (ONCE(end->ring->flags) & MEMIF_RING_MASKED)
 		return;
-	/* Still wanted: the thread has not looked yet, and wakes the client after this frame, too. */
+	/* The request is still pending: the thread will wake the client after this frame too. */
 	if (__atomic_load_n(&end->wanted, __ATOMIC_RELAXED))
 		return;
 	__atomic_store_n(&end->wanted, 1, __ATOMIC_RELEASE);
 	if (write(memif->ask_fd, &one, sizeof(one)) < 0)
-		return; /* its count is near 2^64: it rings */
+		return; /* its count is near 2^64: it is readable */
 }
 
-/* Only a client with fewer rings than there are reactors costs this. Who holds a ring copies a burst: some
- * microseconds; one that has lost its core meanwhile is not waited for. */
+/* Only used if a client has fewer rings than there are reactors. The lock is held while a burst is copied, some
+ * microseconds; a holder that has lost its core meanwhile is not waited for. */
 static bool lock(struct memif_end *end)
 {
 	for (unsigned i = 0; i < LOCK_LOOKS; i++) {
@@ -261,9 +261,9 @@ int memif_arm(struct memif *memif, uint16_t queue)
 	const struct memif_link *link = current(memif, queue);
 
 	if (!link || !q->in)
-		return 0; /* the bell rings when one comes */
+		return 0; /* the bell signals when one comes */
 	__atomic_store_n(&q->in->ring->flags, 0, __ATOMIC_RELAXED);
-	rte_smp_mb(); /* pairs with the client's between head and its look at flags */
+	rte_smp_mb(); /* pairs with the client's barrier between head and flags */
 	return __atomic_load_n(&q->in->ring->head, __ATOMIC_ACQUIRE) == q->in->at ? 0 : -EAGAIN;
 }
 
@@ -277,9 +277,9 @@ void memif_disarm(struct memif *memif, uint16_t queue)
 	if (link && q->in)
 		__atomic_store_n(&q->in->ring->flags, MEMIF_RING_MASKED, __ATOMIC_RELAXED);
 	if (read(q->bell, &rings, sizeof(rings)) < 0)
-		rings = 0; /* it did not ring */
-	/* The client's event fd is watched for edges: taking its event from our own epoll set quiets it. It is never
-	 * read, since nothing but the kernel may touch it on a reactor. */
+		rings = 0; /* it was not signalled */
+	/* The client's event fd is watched edge-triggered: reading its event from our own epoll set clears it. The fd
+	 * itself is never read, because only the kernel may touch it on a reactor. */
 	if (epoll_wait(q->wait_fd, events, RTE_DIM(events), 0) < 0)
 		return;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The conversation with a client: it introduces itself, passes regions and rings, and connects. */
+/* The protocol with a client: it introduces itself, passes regions and rings, and connects. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,7 +21,8 @@ enum { PATIENCE_US = 5000000, HAND_BACK_PAUSE_US = 50 };
 
 static void send_message(int fd, const struct memif_message *message)
 {
-	/* A client that does not read its answers is none: its socket's end tells the rest. */
+	/* A client that does not read its answers is broken: its socket is closed soon, and that is handled
+	 * elsewhere. */
 	if (send(fd, message, sizeof(*message), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 }
@@ -69,7 +70,7 @@ void memif_client_accept(struct memif *memif)
 	send_message(fd, &hello);
 }
 
-/* Waits until every reactor has taken what is offered. A port that is being closed has none any more. */
+/* Waits until every reactor has taken the offer. A port that is being closed has no reactors any more. */
 static void wait_taken(struct memif *memif, const struct memif_link *link)
 {
 	for (unsigned i = 0; i < memif->queues; i++)
@@ -87,14 +88,14 @@ static void offer(struct memif *memif, struct memif_link *link)
 
 		__atomic_store_n(&q->offered, link, __ATOMIC_RELEASE);
 		if (write(q->bell, &one, sizeof(one)) < 0)
-			continue; /* its count is near 2^64: it rings */
+			continue; /* its count is near 2^64: it is readable */
 	}
 	wait_taken(memif, link);
 }
 
 static void watch_socket(const struct memif *memif, int operation)
 {
-	/* By edges: see memif_disarm. */
+	/* Edge-triggered: see memif_disarm. */
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 
 	for (unsigned i = 0; i < memif->link->in_count; i++)
@@ -158,10 +159,10 @@ static const char *introduce(struct memif *memif, const struct memif_message *m)
 }
 
 /*
- * Whether a client's memory stays as it is while we use it: a memfd that is sealed against shrinking, or else an access
- * beyond its end is SIGBUS. VPP, libmemif, DPDK's and our own client seal it; where a client has left that open, it is
- * done here. And of ordinary pages: one of a hugetlbfs may be punched out, and then there may be no other one in the
- * pool: SIGBUS again.
+ * Whether a client's memory cannot change its size while we use it: it must be a memfd that is sealed against
+ * shrinking, or an access beyond its end would raise SIGBUS. VPP, libmemif, DPDK's client and ours seal it; if a client
+ * has left that open, it is sealed here. It must have ordinary pages: a page of a hugetlbfs can be punched out, and if
+ * the pool then has no other one, that is a SIGBUS too.
  */
 static bool keeps_its_size(int fd)
 {
@@ -173,7 +174,7 @@ static bool keeps_its_size(int fd)
 	return seals >= 0 && (seals & F_SEAL_SHRINK) && fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
-/* Memory of the client's. */
+/* Adds a region of the client's memory. */
 static const char *add_region(struct memif *memif, const struct memif_message *m, int fd)
 {
 	struct memif_link *link = memif->link;
@@ -182,10 +183,10 @@ static const char *add_region(struct memif *memif, const struct memif_message *m
 	void *memory;
 
 	if (m->add_region.index != link->regions_count || link->regions_count == MEMIF_REGIONS_MAX)
-		return "regions come one after the other, and at most 256";
+		return "regions must be numbered consecutively, and at most 256 are possible";
 	if (fd >= 0 && !keeps_its_size(fd))
 		return "a region must be a memfd of ordinary pages, sealed with F_SEAL_SHRINK";
-	/* Only now does its size hold. */
+	/* Only now is its size fixed. */
 	if (fd < 0 || fstat(fd, &status) != 0 || status.st_size < 0 || m->add_region.bytes == 0 ||
 	    m->add_region.bytes > (uint64_t)status.st_size)
 		return "a region without its memory";
@@ -213,7 +214,7 @@ static bool is_event_fd(int fd)
 	return strcmp(target, "anon_inode:[eventfd]") == 0;
 }
 
-/* Takes fd over when it succeeds. */
+/* Takes ownership of fd if it succeeds. */
 static const char *add_ring(struct memif *memif, const struct memif_message *m, int fd)
 {
 	struct memif_link *link = memif->link;
@@ -227,11 +228,11 @@ static const char *add_ring(struct memif *memif, const struct memif_message *m, 
 		return "more rings than this node has reactors";
 	end = in ? &link->in[m->add_ring.index] : &link->out[m->add_ring.index];
 	if (end->ring || log2 == 0 || log2 > MEMIF_RING_LOG2_MAX || m->add_ring.private_bytes)
-		return "a ring that came before, or of a size that is not served";
+		return "a ring that exists already, or with an unsupported size";
 	bytes = sizeof(struct memif_ring) + (sizeof(struct memif_descriptor) << log2);
 	region = m->add_ring.region < link->regions_count ? &link->regions[m->add_ring.region] : NULL;
 	if (!region || m->add_ring.offset % 16 || bytes > region->bytes || m->add_ring.offset > region->bytes - bytes)
-		return "a ring outside of its region";
+		return "a ring outside its region";
 	if (fd < 0 || !is_event_fd(fd))
 		return "a ring without its event fd";
 	*end = (struct memif_end){ .ring = (struct memif_ring *)(region->memory + m->add_ring.offset),
@@ -240,7 +241,7 @@ static const char *add_ring(struct memif *memif, const struct memif_message *m, 
 	return NULL;
 }
 
-/* From the first on, without a gap. */
+/* The number of rings from the first one on, without a gap. */
 static unsigned count_rings(const struct memif_end *ends)
 {
 	unsigned count = 0;
@@ -279,7 +280,7 @@ static const char *join_server(struct memif *memif)
 	return NULL;
 }
 
-/* NULL: go on; "": the client wants to go; else why it must. *fd is set to -1 when it was taken over. */
+/* NULL: continue; "": the client wants to disconnect; otherwise why it must. *fd is set to -1 if it was taken over. */
 static const char *take_client_message(struct memif *memif, const struct memif_message *m, int *fd)
 {
 	const struct memif_message ack = { .type = MEMIF_ACK };
@@ -308,7 +309,7 @@ static const char *take_client_message(struct memif *memif, const struct memif_m
 	case MEMIF_CONNECT:
 		return join_server(memif);
 	default:
-		return "a message that is not known";
+		return "an unknown message";
 	}
 	if (!why)
 		send_message(memif->client_fd, &ack);
@@ -333,7 +334,7 @@ void memif_client_serve(struct memif *memif)
 
 	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	/* The kernel closes what does not fit. */
+	/* The kernel closes descriptors that do not fit. */
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
 	    header->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&fd, CMSG_DATA(header), sizeof(fd));

@@ -22,7 +22,7 @@ enum {
 };
 static const uint64_t patience_ns = UINT64_C(5000000000); /* for an appliance that does not answer */
 
-/* What the server says next. */
+/* What the server must send next. */
 enum step { CLOSED, HELLO, INIT_ACK, REGION_ACK, OUT_ACK, IN_ACK, CONNECTED, NOTHING };
 
 struct memif_worker {
@@ -40,10 +40,10 @@ struct memif_worker {
 	size_t memory_bytes;
 	struct memif_ring *out, *in; /* NULL: not connected */
 	uint16_t out_head;
-	uint16_t in_tail; /* what we have taken */
+	uint16_t in_tail; /* what we have consumed */
 };
 
-/* What the server has written, once. */
+/* Reads a field that the server writes exactly once. */
 #define ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 /* ---- memory ---- */
@@ -65,7 +65,7 @@ static struct memif_ring *ring_of(const struct memif_worker *w, bool in)
 	return (struct memif_ring *)(w->memory + (in ? RING_BYTES : 0));
 }
 
-/* Nothing of it is the last connection's: a server that went may not have unmapped it yet. */
+/* Nothing of the last connection's memory is reused: a server that has gone may not have unmapped it yet. */
 static int make_memory(struct memif_worker *w)
 {
 	w->memory_bytes = 2 * RING_BYTES + 2 * RING * (size_t)w->buffer_bytes;
@@ -89,7 +89,7 @@ static int make_memory(struct memif_worker *w)
 		ring->flags = in ? MEMIF_RING_MASKED : 0;
 		for (unsigned i = 0; i < RING; i++)
 			offer(w, ring, in, (uint16_t)i);
-		ring->head = in ? RING : 0; /* all are offered to be filled */
+		ring->head = in ? RING : 0; /* all buffers are offered */
 	}
 	w->out_head = w->in_tail = 0;
 	return 0;
@@ -189,7 +189,7 @@ static bool say_connect(const struct memif_worker *w)
 	return say(w, &m, -1);
 }
 
-/* A message of the server's; false: it is not what it should say now. */
+/* Handles a message of the server; false: it is not the expected one. */
 static bool take_server_message(struct memif_worker *w, const struct memif_message *m)
 {
 	const uint16_t expected = w->step == HELLO ? MEMIF_HELLO : w->step == CONNECTED ? MEMIF_CONNECTED : MEMIF_ACK;
@@ -235,8 +235,8 @@ bool memif_worker_link(struct memif_worker *w)
 
 /* ---- frames ---- */
 
-/* A frame from the buffers at *at, of which this many are filled. False: there is none in them that fits. *at goes
- * behind it. */
+/* Copies a frame from the buffers at *at, of which `filled` are filled. False: they contain no frame that fits. *at
+ * moves past it. */
 static bool copy_in(const struct memif_worker *w, uint16_t *at, uint16_t filled, struct rte_mbuf *m)
 {
 	const uint32_t room = rte_pktmbuf_tailroom(m);
@@ -267,7 +267,7 @@ uint16_t memif_worker_receive(struct memif_worker *w, struct rte_mbuf **mbufs, u
 	if (unlikely(!w->in))
 		return 0;
 	filled = (uint16_t)(__atomic_load_n(&w->in->tail, __ATOMIC_ACQUIRE) - at);
-	if (filled == 0 || unlikely(filled > RING)) /* nonsense: its sessions end by silence */
+	if (filled == 0 || unlikely(filled > RING)) /* invalid: the sessions end by timeout */
 		return 0;
 	n = RTE_MIN(n, filled);
 	if (unlikely(rte_pktmbuf_alloc_bulk(w->pool, mbufs, n) != 0))
@@ -283,7 +283,7 @@ uint16_t memif_worker_receive(struct memif_worker *w, struct rte_mbuf **mbufs, u
 	return taken;
 }
 
-/* A whole frame, or nothing of one that is too long: then its peer hears nothing of it. */
+/* Copies a whole frame, or nothing if it is too long: it is dropped. */
 static void copy_out(struct memif_worker *w, const struct rte_mbuf *m)
 {
 	struct memif_descriptor *d = &w->out->descriptors[w->out_head & (RING - 1)];
@@ -316,10 +316,10 @@ uint16_t memif_worker_send(struct memif_worker *w, struct rte_mbuf **mbufs, uint
 	for (uint16_t i = 0; i < n; i++)
 		copy_out(w, mbufs[i]);
 	__atomic_store_n(&w->out->head, w->out_head, __ATOMIC_RELEASE);
-	/* between head and the look at flags; pairs with the server's between flags and its look at head */
+	/* between the write of head and the read of flags; pairs with the server's barrier between flags and head */
 	rte_smp_mb();
 	if (!(ONCE(w->out->flags) & MEMIF_RING_MASKED) && write(w->out_fd, &one, sizeof(one)) < 0)
-		used = 0; /* its count is near 2^64: the server has been told often enough */
+		used = 0; /* its count is near 2^64: the server has enough signals */
 	rte_pktmbuf_free_bulk(mbufs, n);
 	return n;
 }
@@ -332,7 +332,7 @@ struct memif_worker *memif_worker_open(const struct config_port *config, uint16_
 	struct memif_worker *w = calloc(1, sizeof(*w));
 
 	if (!w) {
-		star_error_set(err, -ENOMEM, "no memory for a memif port");
+		star_error_set(err, -ENOMEM, "out of memory for a memif port");
 		return NULL;
 	}
 	if (config_memif_read_worker(config, &w->options, err) < 0) {

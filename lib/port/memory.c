@@ -62,8 +62,7 @@ bool port_hugepages_hold(const struct port_hugepages *pages, const struct port_m
 	const uint64_t arena = round_up(memory->arena_bytes / parts, PAGE_2M);
 	uint64_t free_2m = pages->free_2m * PAGE_2M, free_1g = pages->free_1g * PAGE_1G, on_1g = 0;
 
-	/* The EAL takes each piece from pages of one size, the smaller ones first; and the last 1 GiB page as a
-	 * whole. */
+	/* The EAL takes each part from pages of one size, smaller ones first; and the last 1 GiB page as a whole. */
 	for (uint64_t part = 0; part <= parts; part++) {
 		const uint64_t bytes = part == 0 ? memory->eal_bytes : round_up(pool, PAGE_2M);
 
@@ -131,7 +130,7 @@ int port_numa_of_device(const struct config_port *config)
 	return numa;
 }
 
-/* Whole 2 MiB pages at a 2 MiB boundary, so that the kernel can back them with huge ones when it has some. */
+/* Whole 2 MiB pages at a 2 MiB boundary, so that the kernel can use huge pages for them. */
 static void *map_ordinary(size_t bytes)
 {
 	uint8_t *map = mmap(NULL, bytes + PAGE_2M, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -143,7 +142,7 @@ static void *map_ordinary(size_t bytes)
 	if (before)
 		munmap(map, before);
 	munmap(map + before + bytes, PAGE_2M - before);
-	madvise(map + before, bytes, MADV_HUGEPAGE); /* advice: it works without, more slowly */
+	madvise(map + before, bytes, MADV_HUGEPAGE); /* only advice: without it everything works, more slowly */
 	return map + before;
 }
 
@@ -158,7 +157,7 @@ void port_memory_prefer(void *memory, size_t bytes, int numa)
 	(void)syscall(SYS_mbind, memory, round_up(bytes, PAGE_2M), MPOL_PREFERRED, nodes, RTE_DIM(nodes) * bits, 0);
 }
 
-/* The kernel sets the pages aside now, and takes them from the node of the thread that touches them first. */
+/* The kernel reserves the pages now, and allocates them on the NUMA node of the thread that touches them first. */
 static void *map_pages(void *at, size_t bytes, int flags)
 {
 	void *map = mmap(at, bytes, PROT_READ | PROT_WRITE, flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
@@ -166,7 +165,7 @@ static void *map_pages(void *at, size_t bytes, int flags)
 	return map == MAP_FAILED ? NULL : map;
 }
 
-/* Pages of 1 GiB, one behind the other: pieces share those that they meet in. Given back when the last piece is. */
+/* Pages of 1 GiB in a row: consecutive pieces share the page at their border. Freed when the last piece is. */
 static struct {
 	uint8_t *base;
 	size_t used, mapped;
@@ -224,10 +223,11 @@ void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct
 	if (!rte_eal_has_hugepages()) {
 		memory = map_ordinary(bytes);
 		if (!memory)
-			star_error_set(err, -ENOMEM,
-				       "%s of reactor %u: %zu MiB asked, and this machine does not have them: lower "
-				       "memory.parameter_mib",
-				       name, reactor, bytes >> 20);
+			star_error_set(
+				err, -ENOMEM,
+				"%s of reactor %u: %zu MiB are needed, but this machine does not have them: lower "
+				"memory.parameter_mib",
+				name, reactor, bytes >> 20);
 		base_cores_without(memory, bytes, PAGE_2M);
 		return memory;
 	}
@@ -236,7 +236,7 @@ void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct
 		port_hugepages_fail();
 		port_hugepages_read(&pages);
 		star_error_set(err, -ENOMEM,
-			       "%s of reactor %u: %zu MiB of hugepages asked, but only %llu MiB are free: run "
+			       "%s of reactor %u: %zu MiB of hugepages are needed, but only %llu MiB are free: run "
 			       "`scripts/hugepages reserve %zuM`, or lower memory.parameter_mib",
 			       name, reactor, bytes >> 20, (unsigned long long)pages.free_bytes >> 20, bytes >> 20);
 	}
@@ -252,7 +252,7 @@ void port_memory_free(void *memory, size_t bytes)
 
 uint32_t port_frame_bytes(uint32_t mtu)
 {
-	/* A packet socket's ring puts up to 66 bytes before the frame; 18 are the Ethernet header and one VLAN tag. */
+	/* A packet socket's ring has up to 66 bytes before the frame; 18 are the Ethernet header and one VLAN tag. */
 	const uint32_t bytes = (uint32_t)round_up((size_t)mtu + 18 + 66, 1024);
 
 	return bytes < FRAME_BYTES_MIN ? FRAME_BYTES_MIN : bytes;
@@ -265,7 +265,7 @@ uint64_t port_mempool_bytes(uint32_t mbufs, uint32_t mtu)
 
 	const uint64_t object = rte_mempool_calc_obj_size(element, 0, NULL), objects = mbufs * object;
 
-	/* At the end of each page a part of an mbuf may be left free. */
+	/* At the end of each page, the space of an incomplete mbuf may be unused. */
 	return objects + mbufs * sizeof(void *) + objects / PAGE_2M * object + MEMPOOL_FIXED_BYTES;
 }
 
@@ -288,10 +288,9 @@ static void free_zone(struct rte_mempool_memhdr *header, void *zone)
 }
 
 /*
- * Where devices use virtual addresses, and none is a NIC: one piece without gaps at the ends of pages. net_af_xdp gives
- * the kernel a piece of memory as long as the mbufs together, and an mbuf behind its end is never sent. The devices'
- * addresses have to be given here: without them (RTE_MEMPOOL_F_NO_IOVA_CONTIG) DPDK takes the pool for one that no
- * device reads.
+ * If devices use virtual addresses, and none is a NIC: contiguous memory without gaps at the ends of pages. net_af_xdp
+ * passes the kernel memory with the total length of the mbufs, and an mbuf beyond that is never sent. The IO addresses
+ * must be passed here: without them (RTE_MEMPOOL_F_NO_IOVA_CONTIG) DPDK assumes that no device reads the pool.
  */
 static int populate_whole(struct rte_mempool *pool)
 {
@@ -370,7 +369,7 @@ struct rte_mempool *port_mempool_create(unsigned reactor, uint32_t mbufs, uint32
 struct rte_mempool *port_mempool_create_on(unsigned reactor, uint32_t mbufs, uint32_t mtu, int numa,
 					   struct star_error *err)
 {
-	/* The cache may be at most two thirds of the pool; a small pool would sit in it altogether. */
+	/* The cache may have at most two thirds of the pool; all of a small pool would be in it. */
 	const uint32_t cache = mbufs / 4 < MEMPOOL_CACHE ? mbufs / 4 : MEMPOOL_CACHE;
 	const uint32_t room = RTE_PKTMBUF_HEADROOM + port_frame_bytes(mtu);
 	struct rte_mempool *pool;

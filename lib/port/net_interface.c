@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "port/net_interface.h"
 
-/* A literal that lib/config has checked; or none. */
+/* Parses a literal, which lib/config has checked; or "". */
 static struct net_address parse_literal(const char *host)
 {
 	struct net_address address;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which of a driver's offloads are used. RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE never is: TCP keeps references to what it
- * has sent. Nor is LRO, and no frame is received in pieces.
+ * Chooses which of a driver's offloads are used. RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE never is, because TCP keeps
+ * references to what it has sent. Neither is LRO, and no frame is received in several mbufs.
  */
 #include "port/internal.h"
 
 #include <string.h>
 
 enum {
-	SEGMENTS_MIN = 3,  /* headers and a payload, and one more */
-	SEGMENTS_MAX = 64, /* a frame of TSO_BYTES at an MTU of 1500 has 46: rings hold several such */
-	TSO_BYTES = 65535, /* lengths of frames have 16 bits in many a NIC */
+	SEGMENTS_MIN = 3,  /* headers, a payload, and one more */
+	SEGMENTS_MAX = 64, /* a frame of TSO_BYTES at an MTU of 1500 has 46: rings hold several such frames */
+	TSO_BYTES = 65535, /* many NICs have 16 bits for the length of a frame */
 };
 
 static const struct {
@@ -64,7 +64,8 @@ const struct port_quirks *port_quirks(const struct rte_eth_dev_info *info)
 static uint64_t receive_offloads(struct port *port, const struct config_port *config, uint64_t capable)
 {
 	const uint64_t checksums = capable & RTE_ETH_RX_OFFLOAD_CHECKSUM;
-	/* The filter, because a device that has one may let no tag through before it is set (virtio). */
+	/* The filter is enabled too, because a device with a filter may drop all tagged frames until it is configured
+	 * (virtio). */
 	const uint64_t vlan =
 		config->vlan ? capable & (RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_VLAN_FILTER) : 0;
 
@@ -84,7 +85,7 @@ static bool is_wanted(const struct port *port, const struct config_port *config,
 	case OFFLOAD_TX_TSO:
 		return (port->offloads & tso_needs) == tso_needs && port->tso_segments >= SEGMENTS_MIN;
 	case OFFLOAD_TX_VLAN:
-		/* So do the virtual drivers. */
+		/* Virtual drivers do the same. */
 		return config->vlan && port_is_pci(config) && !port_quirks(info)->vlan_by_software;
 	default:
 		return true;

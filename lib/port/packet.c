@@ -15,19 +15,19 @@
 
 enum {
 	PARTS = 4 * PORT_BURST, /* of the frames of one call */
-	QUEUED_BYTES = 8 << 20, /* what the interface may have and has not sent */
+	QUEUED_BYTES = 8 << 20, /* what the interface may have accepted but not sent */
 };
 
 int port_packet_open(const char *interface, bool bypass)
 {
-	/* Of no protocol: nothing is received. */
+	/* No protocol, so that nothing is received. */
 	const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), bytes = QUEUED_BYTES,
 		  straight = bypass;
 	const struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(interface) };
 
 	if (fd < 0)
 		return -errno;
-	/* Both are for speed alone. */
+	/* Both only improve speed. */
 	(void)setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &straight, sizeof(straight));
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes));
 	if (address.sll_ifindex && bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
@@ -38,7 +38,8 @@ int port_packet_open(const char *interface, bool bypass)
 
 int port_packet_open_cutting(const char *interface)
 {
-	/* Past the queueing discipline the kernel drops what the interface itself does not cut. */
+	/* If it bypasses the queueing discipline, the kernel drops frames that the interface itself does not
+	 * segment. */
 	const int fd = port_packet_open(interface, false), on = 1;
 
 	if (fd >= 0 && setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)) != 0) {
@@ -53,7 +54,7 @@ int port_packet_deafen(int fd)
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, SKF_AD_OFF + SKF_AD_PKTTYPE),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 1), BPF_STMT(BPF_RET | BPF_K, 0),
-		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), /* all of it */
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), /* the whole frame */
 	};
 	const struct sock_fprog program = { .len = RTE_DIM(code), .filter = code };
 
@@ -65,8 +66,8 @@ static bool is_to_be_cut(const struct rte_mbuf *m)
 	return m->ol_flags & RTE_MBUF_F_TX_TCP_SEG;
 }
 
-/* What the kernel wants to know of a frame that it cuts, and to find in its headers: IPv4's checksum, and TCP's begun
- * with the length of all. May be done again. */
+/* What the kernel needs to know about a frame that it segments, and what it expects in the headers: IPv4's checksum,
+ * and TCP's pseudo-header checksum with the total length. It may be repeated. */
 static void prepare_head(struct rte_mbuf *m, struct virtio_net_hdr *head)
 {
 	const uint16_t tcp_at = (uint16_t)(m->l2_len + m->l3_len);
@@ -103,7 +104,8 @@ static unsigned split_frame(const struct rte_mbuf *m, struct iovec *parts, unsig
 	return n;
 }
 
-/* Frames from the first on that go to the same socket, as many as one call takes; how many were sent. */
+/* Sends the first frames, up to one that goes to the other socket, as many as one call takes; returns how many were
+ * sent. */
 static uint16_t send_run(int fd, struct rte_mbuf **mbufs, uint16_t n)
 {
 	const bool cut = is_to_be_cut(mbufs[0]);
@@ -130,8 +132,8 @@ static uint16_t send_run(int fd, struct rte_mbuf **mbufs, uint16_t n)
 	if (ready == 0)
 		return 0;
 	sent = sendmmsg(fd, messages, ready, MSG_DONTWAIT);
-	/* A frame that the interface does not carry (its mtu was lowered) is lost, and does not hinder those behind it.
-	 * An interface that is full or down: the caller tries again, and counts what is lost. */
+	/* A frame that the interface cannot send (its MTU was lowered) is dropped, so that it does not block those
+	 * after it. If the interface is full or down, the caller tries again, and counts what is lost. */
 	if (sent < 0 && (errno == EMSGSIZE || errno == EINVAL))
 		sent = 1;
 	if (sent <= 0)

@@ -38,8 +38,8 @@ bool port_can_close(const struct config_port *config)
 
 bool port_needs_rest(const struct config_port *config)
 {
-	/* These two copy, in their bursts alone. Other drivers fill their rings when they start, and empty them at the
-	 * end. */
+	/* These two drivers copy frames, and only in their bursts. Other drivers fill their rings when they start, and
+	 * empty them when they stop. */
 	return !port_is_af_packet(config) && !is_driver(config, "net_memif");
 }
 
@@ -48,7 +48,7 @@ bool port_is_pci(const struct config_port *config)
 	return is_driver(config, "pci");
 }
 
-/* Whether the configuration's options set a device argument themselves; ours is left out then. */
+/* Whether the configuration's options contain a device argument; then ours is omitted. */
 static bool has_option(const char *options, const char *key)
 {
 	const size_t bytes = strlen(key);
@@ -86,7 +86,8 @@ static void device_arguments(const struct config_port *config, uint16_t queues, 
 		const uint32_t frame = port_frame_bytes(config->mtu);
 
 		argument(text, options, "qpairs", "%u", queues);
-		/* The driver takes the frames of all blocks as one array: a block must hold a whole number of them. */
+		/* The driver treats the frames of all blocks as one array, so a block must have a whole number of
+		 * them. */
 		argument(text, options, "framesz", "%u", frame);
 		argument(text, options, "blocksz", "%u", 4 * frame);
 		argument(text, options, "framecnt", "%u", AF_PACKET_FRAMES);
@@ -99,7 +100,7 @@ static void device_arguments(const struct config_port *config, uint16_t queues, 
 	snprintf(text + used, ARGUMENT_BYTES - used, "%s%s", used && options[0] ? "," : "", options);
 }
 
-/* Makes the device known to DPDK. A PCI device was probed when the EAL started. */
+/* Makes the device known to DPDK. PCI devices were probed when the EAL was started. */
 static int attach_device(struct port *port, const struct config_port *config, unsigned index)
 {
 	char arguments[ARGUMENT_BYTES];
@@ -130,7 +131,7 @@ static void detach_device(struct port *port)
 static void fill_conf(struct rte_eth_conf *conf, const struct rte_eth_dev_info *info, const struct port *port,
 		      const struct config_port *config, bool interrupts)
 {
-	/* A kernel interface has its mtu already, and the drivers know less of it than the kernel. */
+	/* A kernel interface has its MTU already, and the kernel knows more about it than the drivers. */
 	const bool kernel = port_is_af_packet(config) || port_is_af_xdp(config);
 
 	memset(conf, 0, sizeof(*conf));
@@ -143,7 +144,7 @@ static void fill_conf(struct rte_eth_conf *conf, const struct rte_eth_dev_info *
 	}
 }
 
-/* The NIC's filter, where it was asked for, lets the port's VLAN through; or all of them. */
+/* Makes the NIC's VLAN filter, if it was requested, accept the port's VLAN, or all. */
 static void set_vlan(const struct port *port, const struct config_port *config, uint64_t offloads)
 {
 	int ret = 0;
@@ -157,7 +158,7 @@ static void set_vlan(const struct port *port, const struct config_port *config, 
 	log_warn("port %s: the NIC's filter does not take VLAN %u (%s)", port->name, config->vlan, rte_strerror(-ret));
 }
 
-/* Configures and starts the port; on failure *step says what could not be done. */
+/* Configures and starts the port; on failure *step names what could not be done. */
 static int start_with(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
 		      bool interrupts, const char **step)
 {
@@ -207,8 +208,8 @@ static int start_device(struct port *port, const struct config_port *config, str
 {
 	int ret = start_with(port, config, pools, port_is_pci(config), step);
 
-	/* Some have no interrupt for each queue, or not by the kernel driver that they are bound to, and do not start
-	 * with them: virtio and ENA by uio. An idle reactor's sleep is then ended by a timer. */
+	/* Some drivers have no interrupt per queue, or not with the kernel driver to which the NIC is bound, and then
+	 * do not start with them: virtio and ENA under uio. An idle reactor's sleep is then ended by a timer. */
 	if (ret && port_is_pci(config))
 		ret = start_with(port, config, pools, false, step);
 	return ret;
@@ -218,7 +219,7 @@ static int check_port_arguments(const struct config_port *config, unsigned index
 				uint16_t queues, struct star_error *err)
 {
 	if (queues == 0 || queues > PORT_QUEUES_MAX)
-		return star_error_set(err, -EINVAL, "port %u: %u queues asked; 1 to %u are possible", index, queues,
+		return star_error_set(err, -EINVAL, "port %u: %u queues requested; 1 to %u are possible", index, queues,
 				      PORT_QUEUES_MAX);
 	if (config->mtu > UINT16_MAX)
 		return star_error_set(err, -EINVAL, "port %u: an mtu of %u is beyond %u", index, config->mtu,
@@ -269,7 +270,7 @@ static int refuse_port(const struct config_port *config, unsigned index, const c
 		if (!cause[0])
 			cause = port_eal_said;
 	}
-	/* Its driver's own memory is on its node, and nowhere else. */
+	/* Its driver allocates its own memory on the NIC's NUMA node only. */
 	if (numa >= 0 && rte_eal_has_hugepages() && !port_numa_has_hugepages(numa)) {
 		snprintf(pages, sizeof(pages),
 			 ": NUMA node %d, where it is, has no free hugepages: reserve some there "
@@ -278,7 +279,7 @@ static int refuse_port(const struct config_port *config, unsigned index, const c
 		hint = pages;
 	}
 	if (port_is_af_xdp(config))
-		hint = ": the interface needs a queue for each reactor (`ethtool -L`), and may carry no other XDP "
+		hint = ": the interface needs a queue for each reactor (`ethtool -L`), and may have no other XDP "
 		       "program (`ip link show`)";
 	return star_error_set(err, code, "port %u: %s%s%s cannot %s (%s)%s", index, config->device,
 			      what[0] ? " on " : "", what, step, cause[0] ? cause : rte_strerror(-code), hint);
@@ -293,7 +294,7 @@ static void close_senders(struct port *port, unsigned n)
 
 static int open_senders(struct port *port, const struct config_port *config)
 {
-	const bool bypass = !strstr(config->options, "qdisc_bypass=0"); /* the driver's option */
+	const bool bypass = !strstr(config->options, "qdisc_bypass=0"); /* the option of the driver */
 
 	for (uint16_t queue = 0; queue < port->queues; queue++) {
 		port->send_fds[queue] = port_packet_open(config->interface, bypass);
@@ -313,7 +314,8 @@ static void close_cutting(struct port *port, unsigned n)
 	port->offloads &= ~(uint32_t)OFFLOAD_TX_TSO;
 }
 
-/* What the kernel cuts is shown to all who listen at the interface: the driver's sockets have to be deaf to it. */
+/* The driver's sockets must ignore outgoing frames, because all sockets on the interface receive what the kernel
+ * segments. */
 static void open_cutting(struct port *port, const struct config_port *config)
 {
 	if (config->vlan || !(port->offloads & OFFLOAD_TX_SEGMENTS))
@@ -330,7 +332,7 @@ static void open_cutting(struct port *port, const struct config_port *config)
 	port->offloads |= OFFLOAD_TX_TSO;
 }
 
-/* By DPDK; 0, or a negative errno with a message. */
+/* Opens it by DPDK; 0, or a negative errno with a message. */
 static int open_device(struct port *port, const struct config_port *config, unsigned number,
 		       struct rte_mempool *const *pools, uint16_t data_port, struct star_error *err)
 {
@@ -368,7 +370,8 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 	return 0;
 }
 
-/* Ours. A worker that sends to the queue of the reactor that it means spares the node the handing over. */
+/* Opens our own memif. If a worker sends to the queue of the reactor that it addresses, the node need not hand frames
+ * over. */
 static int open_memif(struct port *port, const struct config_port *config, unsigned number,
 		      struct rte_mempool *const *pools, struct star_error *err)
 {

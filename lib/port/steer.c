@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How flows reach their reactor without being handed over: by a rule a data port, where the NIC takes such rules; else
- * by the client's choice of source port, for which key and table of the NIC's own hash are read here. Neither: software
- * hands over.
+ * How flows reach their reactor without a hand-over: by a flow rule for each data port, if the NIC supports that;
+ * otherwise by the client's choice of source port, for which the key and the table of the NIC's own hash are read here.
+ * If neither is possible, software hands frames over.
  */
 #include "port/internal.h"
 
@@ -13,11 +13,11 @@
 
 #include "base/log.h"
 
-/* TCP or UDP, over IPv4 or IPv6, to one port: to one queue. */
+/* TCP or UDP, over IPv4 or IPv6, with this destination port: to one queue. */
 static struct rte_flow *make_rule(uint16_t port, uint16_t queue, uint16_t data_port, enum rte_flow_item_type ip,
 				  enum rte_flow_item_type transport)
 {
-	/* The ports of TCP and UDP lie in the same place, and the items' structs begin with them. */
+	/* TCP and UDP have their ports at the same offset, and the items' structs begin with the headers. */
 	const struct rte_flow_item_tcp tcp = { .hdr.dst_port = rte_cpu_to_be_16(data_port) },
 				       tcp_mask = { .hdr.dst_port = RTE_BE16(0xffff) };
 	const struct rte_flow_item_udp udp = { .hdr.dst_port = rte_cpu_to_be_16(data_port) },
@@ -40,7 +40,7 @@ static struct rte_flow *make_rule(uint16_t port, uint16_t queue, uint16_t data_p
 	return rte_flow_create(port, &attributes, pattern, actions, &error);
 }
 
-/* All rules or none: half of them would leave flows where nobody looks for them first. */
+/* All rules or none: with half of them, flows would arrive in unexpected queues. */
 static bool make_rules(uint16_t id, uint16_t queues, uint16_t data_port)
 {
 	static const enum rte_flow_item_type ips[] = { RTE_FLOW_ITEM_TYPE_IPV4, RTE_FLOW_ITEM_TYPE_IPV6 },
@@ -56,7 +56,7 @@ static bool make_rules(uint16_t id, uint16_t queues, uint16_t data_port)
 	return true;
 }
 
-/* Has each entry of the NIC's table name its queue. */
+/* Makes each entry of the NIC's table name its queue. */
 static int write_table(uint16_t id, const struct steering *s)
 {
 	struct rte_eth_rss_reta_entry64 table[STEERING_TABLE_MAX / RTE_ETH_RETA_GROUP_SIZE];
@@ -68,12 +68,12 @@ static int write_table(uint16_t id, const struct steering *s)
 	return rte_eth_dev_rss_reta_update(id, table, (uint16_t)s->entries);
 }
 
-/* Key and table of a NIC that hashes TCP by Toeplitz; false when it cannot tell them, or they are beyond what is
- * published. */
+/* Reads key and table of a NIC that hashes TCP by Toeplitz; false: it cannot report them, or they are larger than what
+ * can be published. */
 static bool read_rss(uint16_t id, uint16_t queues, const struct rte_eth_dev_info *info, struct steering *s)
 {
 	struct rte_eth_rss_reta_entry64 table[STEERING_TABLE_MAX / RTE_ETH_RETA_GROUP_SIZE];
-	/* 0: the driver does not say, and means the 40 bytes of the standard. */
+	/* 0: the driver does not say, and means the standard 40 bytes. */
 	const uint8_t key_bytes = info->hash_key_size ? info->hash_key_size : 40;
 	struct rte_eth_rss_conf rss = { .rss_key = s->key, .rss_key_len = key_bytes };
 
@@ -81,7 +81,7 @@ static bool read_rss(uint16_t id, uint16_t queues, const struct rte_eth_dev_info
 	    info->reta_size % RTE_ETH_RETA_GROUP_SIZE || key_bytes < 40 || key_bytes > STEERING_KEY_MAX ||
 	    rte_eth_dev_rss_hash_conf_get(id, &rss) != 0 || !(rss.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_TCP))
 		return false;
-	/* Evenly; where the table can't be changed it is taken as it is. */
+	/* Evenly; if the table cannot be changed, it is used as it is. */
 	s->entries = info->reta_size;
 	for (unsigned i = 0; i < s->entries; i++)
 		s->table[i] = (uint8_t)(i % queues);
@@ -116,7 +116,7 @@ void port_steer(struct port *port, uint16_t data_port)
 	else if (rte_eth_dev_info_get(port->id, &info) == 0 && read_rss(port->id, port->queues, &info, &port->steering))
 		port->steers = PORT_SOURCE_PORTS;
 	if (port->steers != PORT_SOURCE_PORTS)
-		port->steering.entries = 0; /* a table that was read in part is nobody's */
+		port->steering.entries = 0; /* a table that was read incompletely is not used */
 }
 
 void port_steer_again(struct port *port)
@@ -129,7 +129,7 @@ void port_steer_again(struct port *port)
 	if (port->steers == PORT_RULES)
 		ret = make_rules(port->id, port->queues, port->data_port) ? 0 : -ENOTSUP;
 	if (port->steers == PORT_SOURCE_PORTS) {
-		/* Some draw another key each time (iavf). */
+		/* Some choose another key each time (iavf). */
 		ret = rte_eth_dev_rss_hash_conf_get(port->id, &now);
 		rss.rss_hf = now.rss_hf;
 		if (ret == 0)

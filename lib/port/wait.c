@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an idle reactor waits on. net_af_packet and net_af_xdp offer DPDK no receive interrupt, but each of their queues
- * is a socket of this process, and its file descriptor is readable while the queue holds frames: an AF_PACKET ring's
- * when the frame before the kernel's next one is still ours (packet_poll), an AF_XDP socket's when its receive ring is
- * not empty (xsk_poll). The drivers do not tell the descriptor, so it is looked for: both open one socket a queue, in
- * the order of the queues, and the kernel gives the lowest free number each time, so ascending numbers are ascending
- * queues.
+ * What an idle reactor waits on. DPDK has no receive interrupts for net_af_packet and net_af_xdp, but each of their
+ * queues is a socket of this process, whose file descriptor is readable while the queue has frames: that of an
+ * AF_PACKET ring while the frame before the kernel's next one is still ours (packet_poll), that of an AF_XDP socket
+ * while its receive ring is not empty (xsk_poll). The drivers do not report the descriptors, so they are searched for:
+ * both drivers open one socket per queue, in the order of the queues, and the kernel always assigns the lowest free
+ * number, so ascending numbers are ascending queues.
  */
 #include "port/internal.h"
 
@@ -41,7 +41,7 @@ static bool can_be_waited_on(int fd, const struct config_port *config)
 		return domain == AF_XDP;
 	return domain == AF_PACKET && getsockname(fd, (struct sockaddr *)&address, &bytes) == 0 &&
 	       address.sll_ifindex == (int)if_nametoindex(config->interface) &&
-	       address.sll_protocol; /* without one it only sends (packet.c) */
+	       address.sll_protocol; /* without a protocol it only sends (packet.c) */
 }
 
 void port_sockets_find(const struct config_port *config, struct port_sockets *sockets)
@@ -77,7 +77,7 @@ static unsigned keep_new(struct port_sockets *now, const struct port_sockets *be
 	return kept;
 }
 
-/* Of uio's descriptors: reads take 4 bytes, and those of event fds 8. */
+/* For uio's descriptors, which are read by 4 bytes; event fds are read by 8. */
 static bool is_uio(int fd)
 {
 	static const char folder[] = "/dev/uio";
@@ -95,7 +95,7 @@ static bool has_interrupt(const struct port *port, uint16_t queue)
 	if (fd < 0 || rte_eth_dev_rx_intr_enable(port->id, queue) != 0)
 		return false;
 	rte_eth_dev_rx_intr_disable(port->id, queue);
-	/* port_wait_disarm empties it, and must not wait for that. */
+	/* port_wait_disarm reads it, and must not block. */
 	flags = fcntl(fd, F_GETFL);
 	return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
@@ -121,7 +121,7 @@ void port_wait_init(struct port *port, const struct config_port *config, const s
 	}
 	port_sockets_find(config, &sockets);
 	if (keep_new(&sockets, before) != port->queues) {
-		log_debug("port %s: nothing to wait on; an idle reactor looks every millisecond", port->name);
+		log_debug("port %s: nothing to wait on; an idle reactor polls every millisecond", port->name);
 		return;
 	}
 	memcpy(port->wait_fds, sockets.fds, port->queues * sizeof(int));
@@ -147,7 +147,7 @@ int port_wait_arm(const struct port *port, uint16_t queue)
 	ret = rte_eth_dev_rx_intr_enable(port->id, queue);
 	if (ret != 0)
 		return ret;
-	/* A frame that came after the last burst and before the interrupt was on may never raise it. */
+	/* A frame that arrived after the last burst, and before the interrupt was enabled, may never raise it. */
 	ret = rte_eth_rx_queue_count(port->id, queue);
 	return ret > 0 ? -EAGAIN : ret;
 }
@@ -162,5 +162,5 @@ void port_wait_disarm(const struct port *port, uint16_t queue)
 		return;
 	rte_eth_dev_rx_intr_disable(port->id, queue);
 	if (read(port->wait_fds[queue], &events, port->ring_bytes) < 0)
-		return; /* it did not ring */
+		return; /* it was not signalled */
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cluster and Table: opened, entered by every call, closed; the calls of the control plane. */
+/* Cluster and Table: opening, entering for each call, closing; the calls of the control plane. */
 #include "native.h"
 
 #include <errno.h>
 
-static unsigned generation; /* counts the forks that lie between this process and the one that loaded the module */
+static unsigned generation; /* counts the forks between this process and the one that loaded the module */
 
 void native_after_fork(void)
 {
@@ -44,7 +44,7 @@ bool native_cluster_enter(struct py_cluster *cluster)
 	return true;
 }
 
-/* Nobody is inside, and nobody will be. */
+/* No thread is inside any more, and none can enter. */
 static void free_handle(struct py_cluster *cluster)
 {
 	struct star_cluster *handle = cluster->handle;
@@ -53,7 +53,7 @@ static void free_handle(struct py_cluster *cluster)
 	if (!handle)
 		return;
 	Py_BEGIN_ALLOW_THREADS;
-	star_close(handle); /* runs the callbacks of what is in flight */
+	star_close(handle); /* runs the callbacks of calls in flight */
 	Py_END_ALLOW_THREADS;
 	native_flight_wake(cluster);
 }
@@ -119,7 +119,7 @@ static void cluster_dealloc(PyObject *self)
 	struct py_cluster *cluster = (struct py_cluster *)self;
 	PyTypeObject *type = Py_TYPE(self);
 
-	/* A flight has a reference: none is in the air. */
+	/* A flight has a reference, so nothing is in flight. */
 	if (!other_process(cluster)) {
 		free_handle(cluster);
 		pthread_cond_destroy(&cluster->changed);
@@ -291,7 +291,7 @@ static PyObject *table_size(PyObject *self, PyObject *none)
 	return size;
 }
 
-/* Of a call that needs the table and a deadline. */
+/* A call that needs the table and a deadline. */
 static PyObject *table_call(PyObject *self, PyObject *args,
 			    int (*call)(struct star_table *table, uint64_t deadline_us, struct star_error *err))
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls: those that wait, which Ctrl-C interrupts, and those that do not. The latter are flights: libstar's I/O thread
- * marks a flight as landed, and the thread in completions() releases its buffers and hands its future over. So no I/O
+ * Calls: blocking ones, which Ctrl-C interrupts, and asynchronous ones. The latter are flights: libstar's I/O thread
+ * marks a flight as landed, and the thread in completions() releases its buffers and passes its future on. So no I/O
  * thread ever waits for the GIL.
  */
 #include "native.h"
@@ -15,13 +15,13 @@ struct flight {
 	PyObject *future;
 	struct ops ops;
 	struct star_request *request;
-	bool started, done; /* both: it has landed. Under the cluster's lock */
+	bool started, done; /* both: it has landed. Protected by the cluster's lock */
 	struct star_error err;
 };
 
-static _Thread_local PyThreadState *waiting; /* of a thread that waits in star_execute */
+static _Thread_local PyThreadState *waiting; /* of a thread that is blocked in star_execute */
 
-/* Nonzero ends the call: for what a signal handler has raised, or as the cluster is closed. */
+/* Nonzero ends the call: a signal handler has raised an exception, or the cluster is being closed. */
 static int ask_python(void *arg)
 {
 	const struct py_cluster *cluster = arg;
@@ -60,14 +60,14 @@ bool native_flight_run(struct py_cluster *cluster, PyObject *list, struct star_v
 	star_set_interrupted(NULL, NULL);
 	PyEval_RestoreThread(waiting);
 	waiting = NULL;
-	/* A handler may have raised and the call ended well all the same: what was raised counts. */
+	/* A handler may have raised an exception although the call succeeded: the exception counts. */
 	if (PyErr_Occurred())
 		rc = -EINTR;
 	else if (rc == -EINTR && cluster->closed)
 		native_raise_closed("the cluster was closed while the call was waiting");
 	else if (rc < 0)
 		native_raise(&err);
-	/* Whoever exports a buffer may run Python code, which wants no exception set. */
+	/* Exporters of buffers may run Python code, which must not be called with an exception set. */
 	if (rc < 0) {
 		PyObject *type, *value, *traceback;
 
@@ -92,7 +92,7 @@ PyObject *native_flight_execute(PyObject *self, PyObject *args)
 	return Py_NewRef(Py_None);
 }
 
-/* With the cluster's lock. */
+/* Called with the cluster's lock held. */
 static void land_flight(struct flight *flight)
 {
 	struct py_cluster *cluster = flight->cluster;
@@ -103,7 +103,7 @@ static void land_flight(struct flight *flight)
 	pthread_cond_broadcast(&cluster->changed);
 }
 
-/* On an I/O thread, without the GIL. The flight's reference keeps the cluster. */
+/* Called on an I/O thread, without the GIL. The flight's reference keeps the cluster alive. */
 static void on_done(void *arg, int status, const struct star_error *err)
 {
 	struct flight *flight = arg;
@@ -118,7 +118,7 @@ static void on_done(void *arg, int status, const struct star_error *err)
 	pthread_mutex_unlock(&cluster->lock);
 }
 
-/* With the GIL. */
+/* Called with the GIL. */
 static void flight_free(struct flight *flight)
 {
 	native_ops_release(&flight->ops);
@@ -127,7 +127,7 @@ static void flight_free(struct flight *flight)
 	free(flight);
 }
 
-/* False with an exception, and then it is gone. */
+/* False with an exception; the flight is freed. */
 static bool start_flight(struct flight *flight, uint64_t deadline_us)
 {
 	struct py_cluster *cluster = flight->cluster;
@@ -184,7 +184,7 @@ PyObject *native_flight_execute_async(PyObject *self, PyObject *args)
 	return good ? Py_NewRef(Py_None) : NULL;
 }
 
-/* Frees the request, unless star_close does. The flight has landed, so this waits for no reply. */
+/* Frees the request, unless star_close does. The flight has landed, so this does not wait for a reply. */
 static void end_request(struct flight *flight)
 {
 	struct py_cluster *cluster = flight->cluster;
@@ -199,7 +199,8 @@ static void end_request(struct flight *flight)
 	native_cluster_leave(cluster);
 }
 
-/* A list of (future, exception or None) as soon as there is one; None when the cluster is closed and nothing flies. */
+/* Returns a list of (future, exception or None) as soon as there is one; None: the cluster is closed, and nothing is in
+ * flight. */
 PyObject *native_flight_completions(PyObject *self, PyObject *none)
 {
 	struct py_cluster *cluster = (struct py_cluster *)self;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-PyTypeObject *native_cluster_type, *native_table_type, *native_view_type; /* as long as the process */
+PyTypeObject *native_cluster_type, *native_table_type, *native_view_type; /* exist as long as the process */
 static PyObject *make_exception; /* (code, text) -> exception, of starserver/_errors.py */
 
 PyObject *native_exception(int code, const char *text)
@@ -91,7 +91,7 @@ static bool add_constants(PyObject *module)
 	return true;
 }
 
-/* Once a process: whoever imports the module again finds the same types. */
+/* Once per process: if the module is imported again, it has the same types. */
 static bool make_types(void)
 {
 	if (native_cluster_type)
@@ -106,8 +106,8 @@ static bool make_types(void)
 	return native_cluster_type;
 }
 
-/* The types, and the function that makes exceptions, are of one interpreter: another one would end, and take them
- * along. */
+/* The types, and the function that makes exceptions, belong to one interpreter: if another one created them, they would
+ * end with it. */
 static int fill_module(PyObject *module)
 {
 	if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
@@ -125,9 +125,9 @@ static int fill_module(PyObject *module)
 	return 0;
 }
 
-PyMODINIT_FUNC PyInit__native(void); /* the interpreter looks it up by its name */
+PyMODINIT_FUNC PyInit__native(void); /* the interpreter finds it by its name */
 
-/* In two phases, so that each interpreter comes to fill_module. */
+/* Multi-phase initialization, so that fill_module is called in each interpreter. */
 PyMODINIT_FUNC PyInit__native(void)
 {
 	static PyModuleDef_Slot slots[] = {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * starserver._native: star.h for Python, by CPython's limited API. What is Python's own (names, defaults, futures) is
- * in starserver/; here is what needs C: memory by the buffer protocol, calls without the GIL, completions.
+ * starserver._native: star.h for Python, by CPython's limited API. What can be done in Python (names, defaults,
+ * futures) is in starserver/; here is what needs C: memory by the buffer protocol, calls without the GIL, completions.
  *
- * Who frees a handle. A cluster counts the threads that are inside of a libstar call (users, under the GIL). close()
- * lets nobody in any more; whoever is the last to leave calls star_close. A child of fork has none of libstar's
- * threads, so it is let in nowhere, and frees nothing.
+ * Who frees a handle. A cluster counts the threads inside a libstar call (users, under the GIL). After close() no
+ * thread may enter; the last one to leave calls star_close. A forked child has none of libstar's threads, so it may not
+ * enter, and frees nothing.
  */
 #ifndef STAR_PYTHON_NATIVE_H
 #define STAR_PYTHON_NATIVE_H
@@ -25,10 +25,10 @@ struct py_cluster {
 	unsigned generation;	     /* of this process: see native_cluster_enter */
 	unsigned users;
 	bool closed;
-	pthread_mutex_t lock; /* what follows; never held while the GIL is taken */
+	pthread_mutex_t lock; /* protects what follows; never held while the GIL is acquired */
 	pthread_cond_t changed;
 	struct flight *landed, **landed_end; /* completed, for completions() */
-	unsigned flying;		     /* started, and not yet handed over */
+	unsigned flying;		     /* started, and not yet passed on */
 	bool grounded;			     /* star_close has been called */
 };
 
@@ -41,11 +41,11 @@ struct py_table {
 extern PyTypeObject *native_cluster_type, *native_table_type, *native_view_type;
 extern PyType_Spec native_cluster_spec, native_table_spec, native_view_spec;
 
-/* Sets the exception that the error stands for; returns NULL. */
+/* Sets the exception that corresponds to the error; returns NULL. */
 PyObject *native_raise(const struct star_error *err);
 /* ECANCELED, with what has happened, and what to do. */
 void native_raise_closed(const char *what);
-/* The exception itself, not set; NULL if one was set meanwhile. */
+/* The exception object, without setting it; NULL if another one was set meanwhile. */
 PyObject *native_exception(int code, const char *text);
 /* For module.c. */
 PyObject *native_set_exception(PyObject *module, PyObject *factory);
@@ -55,13 +55,13 @@ void native_after_fork(void);
 
 /* False with an exception: it is closed, or belongs to the parent process. */
 bool native_cluster_enter(struct py_cluster *cluster);
-/* Afterwards the cluster may be freed; keeps the exception that is set. */
+/* Afterwards the cluster may be freed; keeps the current exception. */
 void native_cluster_leave(struct py_cluster *cluster);
 
 /* The operations of one call, with the buffers that they use. */
 struct ops {
 	struct star_op *list;
-	Py_buffer *buffers; /* four for each: keys, values, results, versions; obj is NULL where there is none */
+	Py_buffer *buffers; /* four for each: keys, values, results, versions; obj is NULL if there is none */
 	uint32_t count;
 	PyObject *sequence; /* keeps tables and strings alive */
 };
@@ -71,8 +71,8 @@ struct ops {
 bool native_ops_fill(struct ops *ops, struct py_cluster *cluster, PyObject *list);
 void native_ops_release(struct ops *ops);
 
-/* Executes the operations and waits. view: NULL, or of the first one, a pull: set as star_op's, also if it fails. False
- * with an exception. */
+/* Executes the operations and waits. view: NULL, or the view of the first one, a pull: set as star_op's, also on
+ * failure. False with an exception. */
 bool native_flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **view,
 		       unsigned long long deadline_us);
 PyObject *native_flight_execute(PyObject *self, PyObject *args);
@@ -80,7 +80,7 @@ PyObject *native_flight_execute_async(PyObject *self, PyObject *args);
 PyObject *native_flight_completions(PyObject *self, PyObject *none);
 /* pull_view(operation, dtype, shape, deadline_us) -> View */
 PyObject *native_view_pull(PyObject *self, PyObject *args);
-/* star_close has been called: nobody may wait for requests. The thread in completions() returns. */
+/* star_close was called: no thread may wait for requests any more. The thread in completions() returns. */
 void native_flight_wake(struct py_cluster *cluster);
 
 #endif

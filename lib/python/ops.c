@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A call's operations: the tuples that starserver/ makes, their buffers checked before libstar sees them. */
+/* A call's operations: the tuples from starserver/, whose buffers are checked before they are passed to libstar. */
 #include "native.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 enum { KEYS, VALUES, RESULTS, VERSIONS, BUFFERS };
 
-/* The element type of a buffer's format in this machine's byte order; NULL if it is none of ours. */
+/* The element type for a buffer's format in this machine's byte order; NULL: there is none. */
 static const char *dtype_of(const Py_buffer *b)
 {
 	const char *format = b->format ? b->format : "B";
@@ -41,7 +41,7 @@ static const char *dtype_of(const Py_buffer *b)
 	}
 }
 
-/* False with an exception: it is no buffer, or has gaps. */
+/* False with an exception: it is not a buffer, or has gaps. */
 static bool take_buffer(PyObject *object, Py_buffer *b, const char *what)
 {
 	if (PyObject_GetBuffer(object, b, PyBUF_RECORDS_RO) < 0) {
@@ -83,7 +83,7 @@ static bool take_keys(PyObject *object, Py_buffer *b, struct star_op *op)
 	count = b->len / 8;
 	if (b->ndim > 1 || count < 1 || count > UINT32_MAX) {
 		PyErr_Format(PyExc_ValueError,
-			     "keys are one-dimensional, 1 to 4294967295 of them; here are %d dimensions and %zd keys",
+			     "keys are one-dimensional, 1 to 4294967295 of them; these have %d dimensions and %zd keys",
 			     b->ndim, count);
 		return false;
 	}
@@ -92,7 +92,7 @@ static bool take_keys(PyObject *object, Py_buffer *b, struct star_op *op)
 	return true;
 }
 
-/* The type that is asked for, or that of the buffer: raw bytes need the former. */
+/* The requested type, or that of the buffer: with raw bytes it must be given. */
 static bool agree_dtype(const Py_buffer *b, struct star_op *op, const char *what)
 {
 	const char *dtype = dtype_of(b);
@@ -152,7 +152,7 @@ static bool take_versions(PyObject *object, Py_buffer *b, struct star_op *op)
 	if (b->readonly || b->itemsize != 4 || !b->format || !strchr("IL", b->format[strlen(b->format) - 1]) ||
 	    (uint64_t)b->len != count * 4) {
 		PyErr_Format(PyExc_ValueError,
-			     "versions are %llu writable uint32, zeros at first; here are %zd bytes of format \"%s\"",
+			     "versions are %llu writable uint32, initially zero; these are %zd bytes of format \"%s\"",
 			     (unsigned long long)count, b->len, b->format ? b->format : "B");
 		return false;
 	}

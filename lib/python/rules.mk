@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The Python package starserver: a folder that PYTHONPATH may name, build/release/python, and a wheel. Not part of `all`, as
+# The Python package starserver: a directory that PYTHONPATH may name, build/release/python, and a wheel. Not part of `all`, as
 # it needs python3-dev; `tests` builds it.
 LIBRARIES += python
 PYTHON := /usr/bin/python3
@@ -10,7 +10,7 @@ OBJ_lib_python := $(patsubst %.c,$(BUILD)/%.o,$(wildcard lib/python/*.c))
 OBJECTS += $(OBJ_lib_python)
 $(OBJ_lib_python): EXTRA_CFLAGS = $(EXT_CFLAGS_python)
 
-# libstar lies beside it: a wheel is the same folder, packed.
+# libstar lies beside it: a wheel is the same directory, packed.
 $(PYTHON_NATIVE): $(OBJ_lib_python) $(BUILD)/lib/libstar.so
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The distinct keys of a batch, in the order in which they first occur, and where each key's row is among them. */
+/* The distinct keys of a batch, in the order of their first occurrence, and the index among them of each key's row. */
 #include "native.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static uint64_t mix(uint64_t key)
 	return key ^ key >> 32;
 }
 
-/* How many distinct keys there are; -1 without memory. A slot is empty, or has the number of a distinct key plus 1. */
+/* The number of distinct keys; -1: out of memory. A slot is empty, or has the index of a distinct key plus 1. */
 static int64_t find_unique(const uint64_t *keys, uint32_t count, uint64_t *distinct, int64_t *inverse)
 {
 	uint64_t size = 16;
@@ -40,7 +40,7 @@ static int64_t find_unique(const uint64_t *keys, uint32_t count, uint64_t *disti
 	return found;
 }
 
-/* One-dimensional 64-bit integers without gaps; false with an exception. */
+/* A one-dimensional, contiguous array of 64-bit integers; false with an exception. */
 static bool take_integers(PyObject *object, Py_buffer *b, bool written, const char *what)
 {
 	if (PyObject_GetBuffer(object, b, written ? PyBUF_RECORDS : PyBUF_RECORDS_RO) < 0) {
@@ -55,7 +55,8 @@ static bool take_integers(PyObject *object, Py_buffer *b, bool written, const ch
 	return false;
 }
 
-/* unique(keys, distinct, inverse) -> how many; distinct and inverse are written, and are as long as keys */
+/* unique(keys, distinct, inverse) -> the number of distinct keys; distinct and inverse are written, and are as long as
+ * keys */
 PyObject *native_unique(PyObject *module, PyObject *args)
 {
 	PyObject *objects[3], *result = NULL;

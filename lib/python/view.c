@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * View: pulled rows in libstar's memory, for whoever takes memory by the buffer protocol or by DLPack. The memory is
- * counted by itself, without the GIL: each consumer of DLPack lets it go when it likes, from any thread, also after the
- * interpreter's end.
+ * View: pulled rows in libstar's memory, for users of the buffer protocol or DLPack. The memory has its own reference
+ * count, without the GIL: each consumer of DLPack may release it from any thread, even after the interpreter has ended.
  */
 #include "native.h"
 
@@ -12,7 +11,7 @@
 
 enum { DIMENSIONS_MAX = 8 };
 
-/* The ABI of DLPack 0.x, which consumers of 1.x take, too. */
+/* The ABI of DLPack 0.x, which consumers of 1.x accept too. */
 enum { DLPACK_CPU = 1, DLPACK_INT = 0, DLPACK_UINT = 1, DLPACK_FLOAT = 2, DLPACK_BFLOAT = 4 };
 
 struct dlpack_tensor {
@@ -46,7 +45,7 @@ static const struct type {
 struct memory {
 	atomic_uint users;
 	struct star_view *view;
-	void *data, *copy; /* copy: of what did not lie in one piece */
+	void *data, *copy; /* copy: of rows that were not contiguous */
 	uint64_t bytes;
 };
 
@@ -74,8 +73,7 @@ static void let_go(struct memory *memory)
 	free(memory);
 }
 
-/* Takes the view over, also if it fails. Puts the rows together unless they lie in one piece, where their elements may
- * lie. */
+/* Takes ownership of the view, also on failure. Copies the rows together unless they are contiguous and aligned. */
 static struct memory *hold(struct star_view *view, size_t align)
 {
 	struct memory *memory = calloc(1, sizeof(*memory));
@@ -108,7 +106,7 @@ static const struct type *find_type(const char *name)
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
 		if (strcmp(types[i].name, name) == 0)
 			return &types[i];
-	PyErr_Format(PyExc_ValueError, "there is no view of dtype \"%s\"", name);
+	PyErr_Format(PyExc_ValueError, "views of dtype \"%s\" are not supported", name);
 	return NULL;
 }
 
@@ -185,7 +183,7 @@ static void view_dealloc(PyObject *self)
 	Py_DECREF(type);
 }
 
-/* Whoever has the buffer has a reference to the view. */
+/* Each user of the buffer has a reference to the view. */
 static int view_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 {
 	struct py_view *view = (struct py_view *)self;
@@ -207,7 +205,7 @@ static int view_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 	return 0;
 }
 
-/* From any thread, with the GIL or without. */
+/* Called from any thread, with the GIL or without. */
 static void delete_export(struct dlpack_managed *managed)
 {
 	struct export *export = managed->context;
@@ -216,7 +214,7 @@ static void delete_export(struct dlpack_managed *managed)
 	free(export);
 }
 
-/* A capsule that nobody has taken the tensor from: who does renames it. */
+/* A capsule whose tensor was not consumed: consumers rename it. */
 static void capsule_destructor(PyObject *capsule)
 {
 	struct dlpack_managed *managed;
@@ -227,8 +225,8 @@ static void capsule_destructor(PyObject *capsule)
 	managed->deleter(managed);
 }
 
-/* __dlpack__(stream=None, max_version=None, dl_device=None, copy=None): memory of the CPU has no streams, and is copied
- * by nobody here. */
+/* __dlpack__(stream=None, max_version=None, dl_device=None, copy=None): memory of the CPU has no streams, and it is not
+ * copied here. */
 static PyObject *view_dlpack(PyObject *self, PyObject *args, PyObject *options)
 {
 	struct py_view *view = (struct py_view *)self;

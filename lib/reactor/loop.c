@@ -71,14 +71,13 @@ static unsigned receive_port(struct reactor *r, const struct port *port, uint64_
 
 static unsigned receive(struct reactor *r, uint64_t now_ns)
 {
+	const unsigned polled = r->ops.poll ? r->ops.poll(r->ops.ctx, now_ns) : 0;
 	unsigned received = 0;
 
-	if (r->ops.poll)
-		received = r->ops.poll(r->ops.ctx, now_ns);
 	for (unsigned i = 0; i < r->ports_count; i++)
 		received += receive_port(r, r->ports[i], now_ns);
 	r->stats.received += received;
-	return received;
+	return polled + received;
 }
 
 static unsigned run_messages(struct reactor *r, unsigned max)
@@ -169,6 +168,8 @@ static void run_turns(struct reactor *r)
 	}
 	/* Nothing is posted after the stop; messages posted before are run. */
 	run_messages(r, MAILBOX_RING);
+	if (r->ops.end)
+		r->ops.end(r->ops.ctx);
 	reactor_transmit_all(r, NULL);
 	reactor_hand_over_reclaim(r);
 }

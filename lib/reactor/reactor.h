@@ -52,6 +52,9 @@ struct reactor_ops {
 	/* At the end of a turn, when its frames are sent: executes a slice of at most some tens of microseconds of work
 	 * for which no request waits. Returns as work does. NULL: there is none. */
 	unsigned (*housekeeping)(void *ctx, uint64_t now_ns);
+	/* Once, after the last turn: completes what must not stay half done. Nothing is received any more, and what it
+	 * leaves to transmit is sent. NULL: there is nothing. */
+	void (*end)(void *ctx);
 	/* The stack's timers. A reactor with nothing to do sleeps until the next is due. */
 	struct wheel *wheel;
 };

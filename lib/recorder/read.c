@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads the file: whoever hands it in may have made it. */
+/* Reads the file, which is not trusted: anybody may have made it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "recorder/format.h"
 
-/* What is left to be read. */
+/* What remains to be read. */
 struct rest {
 	const uint8_t *at;
 	size_t bytes;
@@ -34,7 +34,7 @@ static const char *recorded_name(void *ctx, uint32_t id, uint64_t arrived_ns)
 	return id && id <= WIRE_OBJECTS_MAX && arrived_ns >= file->since_ns[id] ? file->names[id] : "";
 }
 
-/* It becomes JSON, which is UTF-8; control characters are looked for where it is printed. */
+/* It becomes JSON, which is UTF-8; control characters are removed when it is printed. */
 static void make_ascii(char *text)
 {
 	for (; *text; text++)
@@ -77,7 +77,7 @@ static bool read_reactor(struct recorder_file *file, struct rest *rest, unsigned
 	if (!records)
 		return false;
 	memcpy(o->peers, peers, sizeof(o->peers));
-	/* From number 0 on: what a reader takes are then all of them. */
+	/* From number 0 on, so that a reader takes all of them. */
 	memcpy(o->records, records, head.count * sizeof(o->records[0]));
 	for (uint64_t i = 0; i < head.count; i++)
 		if (o->records[i].arrived_ns > INT64_MAX)
@@ -89,8 +89,7 @@ static bool read_reactor(struct recorder_file *file, struct rest *rest, unsigned
 
 static int refuse_file(const char *path, const char *why, struct star_error *err)
 {
-	return star_error_set(err, -EINVAL, "%s is not what a node has left behind of its last requests: %s", path,
-			      why);
+	return star_error_set(err, -EINVAL, "%s is not a valid record of a node's last requests: %s", path, why);
 }
 
 static int read_all(struct recorder_file *file, struct rest *rest, const char *path, struct star_error *err)
@@ -103,10 +102,10 @@ static int read_all(struct recorder_file *file, struct rest *rest, const char *p
 	memcpy(&head, at, sizeof(head));
 	if (head.magic != RECORDER_MAGIC || head.record_bytes != sizeof(struct observe_record) ||
 	    head.peer_bytes != sizeof(struct observe_peer) || head.peers != OBSERVE_PEERS)
-		return refuse_file(path, "its begin is another, or another version's", err);
+		return refuse_file(path, "its header is wrong, or that of another version", err);
 	if (head.reactors == 0 || head.reactors > WIRE_REACTORS_MAX || head.objects > WIRE_OBJECTS_MAX ||
 	    head.written_ns > INT64_MAX)
-		return refuse_file(path, "its numbers are over their limits", err);
+		return refuse_file(path, "its numbers exceed their limits", err);
 	memcpy(file->node, head.node, sizeof(file->node) - 1);
 	make_ascii(file->node);
 	file->incarnation = head.incarnation;
@@ -115,11 +114,11 @@ static int read_all(struct recorder_file *file, struct rest *rest, const char *p
 	file->written_s = head.written_s;
 	file->recorder.now_ns = head.written_ns;
 	if (!read_names(file, rest, head.objects))
-		return refuse_file(path, "its names of tables are cut off, or wrong", err);
+		return refuse_file(path, "its names of tables are incomplete or wrong", err);
 	for (unsigned i = 0; i < head.reactors; i++) {
 		file->recorder.reactors = i + 1;
 		if (!read_reactor(file, rest, i))
-			return refuse_file(path, "it is cut off, or its records are wrong", err);
+			return refuse_file(path, "it is incomplete, or its records are wrong", err);
 	}
 	return 0;
 }
@@ -133,7 +132,7 @@ struct recorder_file *recorder_read(const uint8_t *bytes, size_t n, const char *
 	if (file)
 		file->names = calloc(WIRE_OBJECTS_MAX + 1, sizeof(*file->names));
 	if (!file || !file->names) {
-		star_error_set(err, -ENOMEM, "no memory for what is in %s", path);
+		star_error_set(err, -ENOMEM, "out of memory for the contents of %s", path);
 		recorder_close(file);
 		return NULL;
 	}
@@ -157,7 +156,7 @@ struct recorder_file *recorder_open(const char *path, struct star_error *err)
 	if (fd < 0 || fstat(fd, &stat) < 0) {
 		star_error_set(err, -errno, "%s cannot be read: %s", path, strerror(errno));
 	} else if (!S_ISREG(stat.st_mode) || stat.st_size > RECORDER_FILE_MAX) {
-		refuse_file(path, "it is no file, or too large", err);
+		refuse_file(path, "it is not a regular file, or too large", err);
 	} else {
 		bytes = malloc((size_t)stat.st_size + 1);
 		n = bytes ? base_read_all(fd, bytes, (size_t)stat.st_size) : -ENOMEM;

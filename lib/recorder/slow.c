@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which requests were slow, and why; and all of them. */
+/* Which requests were slow, and why; and a list of all. */
 #include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,13 +10,13 @@
 
 enum { BEHIND_PERCENT = 10, COLD_NS = 200, COLD_KEYS = 64 };
 
-/* A request, as it is told. */
+/* A request in a report. */
 struct slow {
 	struct observe_record record;
 	unsigned reactor;
 };
 
-/* What a request has waited behind. */
+/* The requests that another one has waited for. */
 struct behind {
 	uint64_t run_ns;
 	uint32_t count;
@@ -53,7 +53,7 @@ static void peer_text(const struct observe *observe, const struct observe_record
 
 	text[0] = 0;
 	if (!observe_find_peer(observe, r->peer, r->arrived_ns, &peer))
-		return; /* somebody else has its place by now */
+		return; /* another peer has its entry now */
 	if (memcmp(peer.address, v4, sizeof(v4)) == 0)
 		inet_ntop(AF_INET, peer.address + 12, host, sizeof(host));
 	else
@@ -61,7 +61,7 @@ static void peer_text(const struct observe *observe, const struct observe_record
 	snprintf(text, 80, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, peer.port);
 }
 
-/* The requests of the same reactor that were executed while r waited. */
+/* Finds the requests of the same reactor that were executed while r waited. */
 static struct behind look_behind(const struct observe_record *r, const struct observe_record *all, size_t n)
 {
 	struct behind behind = { 0 };
@@ -97,7 +97,7 @@ static bool is_much(uint32_t part, uint32_t of)
 	return (uint64_t)part * 100 >= (uint64_t)of * BEHIND_PERCENT;
 }
 
-/* What took a tenth of its time or more, and whatever it had to wait for. */
+/* Lists what took a tenth of its time or more, and everything that it had to wait for. */
 static json_t *reasons(const struct recorder *recorder, const struct observe_record *r,
 		       const struct observe_record *all, size_t n)
 {
@@ -119,10 +119,11 @@ static json_t *reasons(const struct recorder *recorder, const struct observe_rec
 			   *table ? " of \"" : "", table, *table ? "\"" : "",
 			   (double)observe_units_ns(behind.longest->run) / 1e6);
 	else if (is_much(r->wait, r->total))
-		add_reason(why, "waited %.3f ms before it began, behind no other request that is remembered", wait_ms);
+		add_reason(why, "waited %.3f ms before it began; no record shows for which other request", wait_ms);
 	if (is_much(r->run, r->total) && keys >= COLD_KEYS && observe_units_ns(r->run) / keys >= COLD_NS)
 		add_reason(why,
-			   "executed for %.3f ms in %u slices, %.0f ns a key: rows that were made, or that the caches "
+			   "executed for %.3f ms in %u slices, %.0f ns per key: rows were created, or were not in the "
+			   "caches"
 			   "did not have",
 			   run_ms, slices, (double)observe_units_ns(r->run) / keys);
 	else if (is_much(r->run, r->total) && slices)
@@ -131,7 +132,7 @@ static json_t *reasons(const struct recorder *recorder, const struct observe_rec
 		add_reason(why, "executed for %.3f ms", run_ms);
 	if (r->total > spent && is_much(r->total - spent, r->total))
 		add_reason(why,
-			   "%.3f ms went by between its slices, for other requests and their packets, or until its "
+			   "%.3f ms passed between its slices, for other requests and their packets, or until its "
 			   "reply left",
 			   (double)observe_units_ns(r->total - spent) / 1e6);
 	return why;
@@ -154,7 +155,7 @@ static json_t *slow_json(const struct recorder *recorder, const struct slow *s, 
 			 (int)observe_slices(r), "why", reasons(recorder, r, all, n));
 }
 
-/* The slowest records of one reactor join the slowest of those before it: *count of them, at most `limit`. */
+/* Merges the slowest records of one reactor with those of the earlier ones: *count of them, at most `limit`. */
 static void join(struct slow *slowest, unsigned *count, unsigned limit, unsigned reactor,
 		 const struct observe_record *all, size_t n, uint64_t from_ns)
 {
@@ -169,7 +170,7 @@ static void join(struct slow *slowest, unsigned *count, unsigned limit, unsigned
 	}
 }
 
-/* The records of a reactor, if it is one that is asked for. */
+/* Copies the records of a reactor, if it is selected. */
 static size_t copy_records(const struct recorder *recorder, const struct recorder_slow *which, unsigned reactor,
 			   struct observe_record *to)
 {
@@ -199,7 +200,7 @@ json_t *recorder_slow(const struct recorder *recorder, const struct recorder_slo
 		looked_at += n;
 	}
 	qsort(slowest, count, sizeof(*slowest), by_total);
-	/* Each reactor's records once more, for what its slow ones have waited behind. */
+	/* Reads each reactor's records again, to find what its slow requests have waited for. */
 	list = json_array();
 	for (unsigned k = 0; k < count; k++)
 		json_array_append_new(list, json_null());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes the file: in a handler of signals, too. */
+/* Writes the file; also used in a signal handler. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "recorder/format.h"
 
-/* Records behind the newest that the reactor may be writing. */
+/* Records before the newest that the reactor may be writing. */
 enum { IN_WORK = 2 * OBSERVE_TURN_MAX };
 
 static uint64_t clock_now(clockid_t id, uint64_t *seconds)
@@ -61,7 +61,7 @@ static int write_names(int fd, const struct recorder_dump *dump)
 	return rc;
 }
 
-/* Those from one number up to another of a ring, which may go over its end. */
+/* Writes the records from one number up to another; they may wrap around in the ring. */
 static int write_ring(int fd, const struct observe_record *ring, size_t places, uint64_t from, uint64_t end)
 {
 	const size_t count = (size_t)(end - from), at = (size_t)(from % places);
@@ -71,7 +71,7 @@ static int write_ring(int fd, const struct observe_record *ring, size_t places, 
 	return rc < 0 ? rc : base_write_all(fd, ring, (count - first) * sizeof(ring[0]));
 }
 
-/* From *at on, those before the end that are in the long ring by now. */
+/* From *at on, writes the records before `end` that are in the long ring already. */
 static int write_counted(int fd, const struct observe *o, uint64_t *at, uint64_t end)
 {
 	const uint64_t head = __atomic_load_n(&o->head, __ATOMIC_ACQUIRE), from = *at;
@@ -83,7 +83,7 @@ static int write_counted(int fd, const struct observe *o, uint64_t *at, uint64_t
 	return write_ring(fd, o->records, OBSERVE_RECORDS, from, to);
 }
 
-/* The newest records: those that are timed, though perhaps not counted in the histograms yet. */
+/* Writes the newest records: those with times, which may not be counted in the histograms yet. */
 static int write_reactor(int fd, const struct recorder_dump *dump, unsigned reactor)
 {
 	const struct observe *o = dump->of[reactor];
@@ -97,8 +97,8 @@ static int write_reactor(int fd, const struct recorder_dump *dump, unsigned reac
 
 	if (rc == 0)
 		rc = base_write_all(fd, o->peers, sizeof(o->peers));
-	/* Those that are counted, and once more: a reactor that runs counts the rest meanwhile, and needs its place for
-	 * others. The number of those comes after the end, so that no more are left than fit into their ring. */
+	/* The counted ones, twice: a running reactor counts the others meanwhile, and reuses their ring. Their number
+	 * is read after the end, so that no more are left than fit into that ring. */
 	for (unsigned i = 0; rc == 0 && i < 2; i++)
 		rc = write_counted(fd, o, &at, end);
 	if (rc == 0)
@@ -106,7 +106,7 @@ static int write_reactor(int fd, const struct recorder_dump *dump, unsigned reac
 	return rc;
 }
 
-/* The file of before makes room. */
+/* Renames the previous file. */
 static void move_old(const char *path)
 {
 	char old[RECORDER_PATH_MAX + 2];

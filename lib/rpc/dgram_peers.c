@@ -18,7 +18,7 @@
 
 #define UNUSED_NS (60000 * DGRAM_MS) /* a session without data for this long gives way to any other */
 enum {
-	LOOKED_AT = 64, /* sessions that are examined: if a share is too large, one of so many will be its */
+	LOOKED_AT = 64, /* sessions that are examined: if a share is too large, one of this many will be its */
 };
 
 static uint32_t *bucket(struct dgram *d, const struct net_address *address)

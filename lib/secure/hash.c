@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "secure/hash.h"
 
-/* What OpenSSL offers instead looks for a provider, with locks, and allocates. */
+/* OpenSSL's newer interface searches for a provider, which takes locks, and allocates. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 #include <string.h>
@@ -60,7 +60,7 @@ bool secure_same(const void *a, const void *b, size_t bytes)
 		memcpy(&u, x, sizeof(u));
 		memcpy(&v, y, sizeof(v));
 		differs |= u ^ v;
-		__asm__("" : "+r"(differs)); /* nobody is to see that it could end here */
+		__asm__("" : "+r"(differs)); /* keeps the compiler from ending the comparison early */
 	}
 	for (; bytes; bytes--)
 		differs |= (uint64_t)(*x++ ^ *y++);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What keys are made of: HMAC-SHA256 and HKDF's expansion (RFC 2104, RFC 5869). By OpenSSL's SHA-256, which takes an
- * eighth of the time of ipsec-mb 1.3's, where the processor has instructions for it; by those of its calls that keep
- * to their argument: no lock, no allocation, no system call. Any thread, reactors among them.
+ * Key derivation: HMAC-SHA256 and HKDF-Expand (RFC 2104, RFC 5869). Uses OpenSSL's SHA-256, which takes an eighth of
+ * the time of ipsec-mb 1.3's on processors with instructions for it, and only those calls of it that use nothing but
+ * their arguments: no lock, no allocation, no system call. Any thread may call it, reactors included.
  */
 #ifndef SECURE_HASH_H
 #define SECURE_HASH_H
@@ -16,12 +16,12 @@ enum {
 	SECURE_HMAC_MAX = 448,	/* bytes of text */
 };
 
-/* Nothing here looks at bounds: lengths are the caller's own. Key up to 64 bytes. */
+/* Nothing here checks bounds: the caller guarantees the lengths. Key up to 64 bytes. */
 void secure_hmac(const void *key, size_t key_bytes, const void *text, size_t bytes, uint8_t out[SECURE_HASH_BYTES]);
 /* HKDF-Expand for up to SECURE_HASH_BYTES: label and context, together up to 256 bytes, are its info. */
 void secure_expand(const uint8_t secret[SECURE_HASH_BYTES], const char *label, const void *context,
 		   size_t context_bytes, void *out, size_t bytes);
-/* In a time that depends on the number of bytes only. */
+/* The time that it takes depends on the number of bytes only. */
 bool secure_same(const void *a, const void *b, size_t bytes);
 
 #endif

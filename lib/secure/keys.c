@@ -56,7 +56,7 @@ const struct secure_key *secure_keys_of(const struct secure_keys *keys, const ch
 	return current ? current : find_key(keys, principal, true);
 }
 
-/* The first key that a principal has in the list: each counts once. */
+/* Whether this is the principal's first key in the list, so that each principal is counted once. */
 static bool is_first(const struct secure_keys *keys, unsigned i)
 {
 	for (unsigned before = 0; before < i; before++)
@@ -89,7 +89,7 @@ unsigned secure_keys_principals(const struct secure_keys *keys)
 
 static int unknown(const char *principal, struct star_error *err)
 {
-	return star_error_set(err, -ENOENT, "there is no principal \"%.63s\" in it; `starctl key list` shows which are",
+	return star_error_set(err, -ENOENT, "it has no principal \"%.63s\"; `starctl key list` shows those that it has",
 			      principal);
 }
 
@@ -116,7 +116,7 @@ int secure_keys_check_new(const struct secure_keys *keys, const struct secure_ke
 	for (unsigned i = 0; i < keys->count; i++) {
 		const struct secure_key *other = &keys->list[i];
 
-		/* Of two principals with one secret nobody could say which has come. */
+		/* If two principals had one secret, nobody could tell which of them connects. */
 		if (memcmp(other->secret, key->secret, sizeof(key->secret)) == 0)
 			return star_error_set(err, -EINVAL, "\"%s\" has the same secret as \"%s\"", key->principal,
 					      other->principal);
@@ -156,7 +156,8 @@ struct secure_keys *secure_keys_add(const struct secure_keys *keys, const char *
 
 	if (!secure_name_is_good(principal)) {
 		star_error_set(err, -EINVAL,
-			       "\"%.80s\" is no name for a principal: at most %d small letters and digits, with . _ - "
+			       "\"%.80s\" is not a valid name of a principal: at most %d lower-case letters and "
+			       "digits, with . _ - "
 			       "between them",
 			       principal, SECURE_NAME_MAX);
 		return NULL;

@@ -16,7 +16,7 @@
 
 #define CREDENTIAL "credential:"
 
-/* "credential:NAME" to a path. */
+/* Converts "credential:NAME" to a path. */
 static int find_path(const char *name, char path[static PATH_MAX], bool *credential, struct star_error *err)
 {
 	const char *folder = getenv("CREDENTIALS_DIRECTORY"), *what = name + strlen(CREDENTIAL);
@@ -32,7 +32,7 @@ static int find_path(const char *name, char path[static PATH_MAX], bool *credent
 				      "LoadCredential=%.100s:/a/path",
 				      name, what);
 	if (!*what || strchr(what, '/') || snprintf(path, PATH_MAX, "%s/%s", folder, what) >= PATH_MAX)
-		return star_error_set(err, -EINVAL, "%.100s: a credential's name has no slash", name);
+		return star_error_set(err, -EINVAL, "%.100s: a credential's name cannot have a slash", name);
 	return 0;
 }
 
@@ -41,12 +41,12 @@ static int check_file(const struct stat *file, const char *path, bool credential
 	const mode_t mode = file->st_mode & 07777, allowed = credential ? 0640 : 0600;
 
 	if (!S_ISREG(file->st_mode))
-		return star_error_set(err, -EINVAL, "%.200s is no file", path);
+		return star_error_set(err, -EINVAL, "%.200s is not a regular file", path);
 	if (file->st_uid != geteuid() && file->st_uid != 0)
 		return star_error_set(
 			err, -EPERM,
 			"the key file %.200s belongs to user %u: whoever owns it can change it. `chown %u %.200s` "
-			"by root mends that",
+			"as root corrects that",
 			path, file->st_uid, geteuid(), path);
 	if (mode & ~allowed)
 		return star_error_set(
@@ -82,7 +82,7 @@ static struct secure_keys *read_file(int fd, const char *path, bool credential, 
 		star_error_set(err, -ENOMEM, "out of memory for keys");
 		return NULL;
 	}
-	/* One that grows meanwhile ends in the middle of a line, and is refused. */
+	/* A file that grows meanwhile ends in the middle of a line, and is refused. */
 	bytes = base_read_all(fd, text, (size_t)file.st_size);
 	if (bytes < 0)
 		cannot((int)bytes, "read", path, err);
@@ -104,7 +104,7 @@ struct secure_keys *secure_keys_load(const char *name, struct star_error *err)
 		err = &local;
 	if (find_path(name, path, &credential, err) < 0)
 		return NULL;
-	/* Without waiting: it may be a pipe. */
+	/* Non-blocking, because it may be a pipe. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0) {
 		cannot(-errno, "open", path, err);
@@ -132,7 +132,7 @@ static int write_lines(int fd, const struct secure_keys *keys)
 	return rc;
 }
 
-/* Its name is on the disk, too. */
+/* Makes the file's name durable too. */
 static void sync_folder(const char *path)
 {
 	char folder[PATH_MAX];
@@ -161,7 +161,7 @@ int secure_keys_write(const char *path, const struct secure_keys *keys, bool fre
 	if (rc == 0 && fchmod(fd, 0400) < 0)
 		rc = -errno;
 	close(fd);
-	/* link refuses to take the place of a file; rename does it in one step. */
+	/* link does not replace an existing file; rename does, atomically. */
 	if (rc == 0 && (fresh ? link(fresh_path, path) : rename(fresh_path, path)) < 0)
 		rc = -errno;
 	if (rc < 0 || fresh)

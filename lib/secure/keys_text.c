@@ -12,7 +12,7 @@
 
 enum { WORDS = 7, WORD_MAX = 64 };
 
-/* A line's words, cut out: they hold a secret. */
+/* Copies of a line's words; they contain a secret. */
 struct words {
 	char text[WORDS][WORD_MAX + 1];
 	char line[KEYS_LINE_MAX];
@@ -28,7 +28,7 @@ size_t secure_keys_write_line(const struct secure_key *key, char line[static KEY
 	return used + (size_t)snprintf(line + used, KEYS_LINE_MAX - used, " %08x\n", base_crc32(line, used));
 }
 
-/* Exactly WORDS of them, with one space between. */
+/* Splits a line into exactly WORDS words, separated by one space each. */
 static bool split_words(const char *line, size_t bytes, struct words *words)
 {
 	unsigned count = 0;
@@ -68,26 +68,26 @@ static const char *take_line(const char *line, size_t bytes, struct words *words
 	uint8_t id[SECURE_ID_BYTES / 2];
 
 	if (!split_words(line, bytes, words) || strcmp(words->text[0], MARK) != 0)
-		return "it is no key: \"" MARK " PRINCIPAL ROLE ID current|next SECRET CHECK\" is needed";
+		return "it is not a key: \"" MARK " PRINCIPAL ROLE ID current|next SECRET CHECK\" is needed";
 	if (!secure_name_is_good(words->text[1]))
 		return "the principal has a bad name";
 	key->role = secure_role_from(words->text[2]);
 	if (key->role == SECURE_ROLES)
-		return "there is no such role: node, worker, reader, operator or admin";
+		return "the role must be node, worker, reader, operator or admin";
 	if (!take_digits(words->text[3], id, sizeof(id)))
-		return "the id has not 8 hexadecimal digits";
+		return "the id must have 8 hexadecimal digits";
 	key->next = strcmp(words->text[4], "next") == 0;
 	if (!key->next && strcmp(words->text[4], "current") != 0)
-		return "the key is neither \"current\" nor \"next\"";
+		return "the key must be \"current\" or \"next\"";
 	if (!take_digits(words->text[5], key->secret, sizeof(key->secret)))
-		return "the secret has not 64 hexadecimal digits";
+		return "the secret must have 64 hexadecimal digits";
 	if (memcmp(key->secret, zeros, sizeof(zeros)) == 0)
 		return "the secret is all zeroes";
 	strcpy(key->principal, words->text[1]);
 	strcpy(key->id, words->text[3]);
-	/* What is taken is what would be written: there is one form of a line. */
+	/* A line is accepted only in the form in which it would be written. */
 	if (secure_keys_write_line(key, words->line) != bytes + 1 || memcmp(words->line, line, bytes) != 0)
-		return "its check does not match: a part of it was lost or changed";
+		return "its checksum does not match: a part of it was lost or changed";
 	return NULL;
 }
 
@@ -100,7 +100,7 @@ static unsigned count_lines(const char *text, size_t bytes)
 	return count;
 }
 
-/* A line into the list; 0, or a code with a message. */
+/* Adds a line to the list; 0, or an error code with a message. */
 static int add_line(struct secure_keys *keys, const char *line, size_t bytes, struct words *words,
 		    struct star_error *err)
 {

@@ -25,7 +25,7 @@ struct secure_context {
 struct secure_link {
 	SSL *ssl;
 	int fd;
-	int error; /* of the socket, when it had one */
+	int error; /* of the socket, if it had one */
 	bool client, ended;
 	uint64_t received;
 	struct secure_ring *ring;
@@ -34,7 +34,7 @@ struct secure_link {
 	uint8_t *secret;		 /* the client's until the handshake is done: memory of secure_alloc */
 };
 
-/* The kernel's socket without SIGPIPE, which a library must not raise in somebody's program. */
+/* The kernel's socket without SIGPIPE, which a library must not raise in another program. */
 static int socket_write(BIO *bio, const char *bytes, int count)
 {
 	struct secure_link *link = BIO_get_data(bio);
@@ -78,7 +78,7 @@ static int socket_create(BIO *bio)
 	return 1;
 }
 
-/* A session that stands for a secret. NULL: out of memory. */
+/* A session that represents a secret. NULL: out of memory. */
 static SSL_SESSION *session_of(SSL *ssl, const uint8_t *secret)
 {
 	static const unsigned char suite[] = { 0x13, 0x01 }; /* TLS_AES_128_GCM_SHA256 */
@@ -92,7 +92,7 @@ static SSL_SESSION *session_of(SSL *ssl, const uint8_t *secret)
 	return NULL;
 }
 
-/* "PRINCIPAL/ID" of what a stranger sent. */
+/* Splits the "PRINCIPAL/ID" that an unauthenticated peer sent. */
 static bool take_identity(const unsigned char *identity, size_t bytes, struct secure_key *key)
 {
 	const unsigned char *slash = memchr(identity, '/', bytes);
@@ -108,8 +108,8 @@ static bool take_identity(const unsigned char *identity, size_t bytes, struct se
 	return secure_name_is_good(key->principal) && strspn(key->id, "0123456789abcdef") == SECURE_ID_BYTES;
 }
 
-/* One whom the ring does not have is given a secret by chance, so that what follows tells nobody which principals there
- * are. */
+/* A client that is not in the ring gets a random secret, so that what follows does not reveal which principals
+ * exist. */
 static int find_session(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_SESSION **session)
 {
 	struct secure_link *link = SSL_get_app_data(ssl);
@@ -155,7 +155,7 @@ static bool set_up(struct secure_context *context)
 		SSL_CTX_set_num_tickets(ssl, 0);
 		SSL_CTX_set_psk_find_session_callback(ssl, find_session);
 	} else {
-		/* A server that comes with a certificate instead has nothing that vouches for it. */
+		/* A server that presents a certificate instead is not trusted. */
 		SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);
 		SSL_CTX_set_psk_use_session_callback(ssl, use_session);
 	}
@@ -169,7 +169,7 @@ struct secure_context *secure_context_create(struct secure_ring *ring, struct st
 {
 	struct secure_context *context = calloc(1, sizeof(*context));
 
-	/* Its exit handler would run beside threads that still use it; what else is set by default stays so. */
+	/* OpenSSL's exit handler would run while other threads still use it; the other defaults are kept. */
 	if (context && OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL)) {
 		context->ring = ring;
 		context->ssl = SSL_CTX_new(ring ? TLS_server_method() : TLS_client_method());
@@ -255,7 +255,7 @@ void secure_link_close(struct secure_link *link)
 	free(link);
 }
 
-/* OpenSSL's copy of the secret was the beginning of the keys of this connection; it has no use any more. */
+/* OpenSSL's copy of the secret, from which this connection's keys were derived, is no longer needed. */
 static void forget_secret(struct secure_link *link)
 {
 	static const unsigned char zeros[SECURE_SECRET_BYTES];
@@ -267,7 +267,7 @@ static void forget_secret(struct secure_link *link)
 	link->secret = NULL;
 }
 
-/* What OpenSSL says of it, which is a word of its own and never a secret. */
+/* OpenSSL's reason, which never contains a secret. */
 static int explain(const struct secure_link *link, struct star_error *err)
 {
 	const unsigned long last = ERR_peek_last_error();
@@ -279,10 +279,11 @@ static int explain(const struct secure_link *link, struct star_error *err)
 				      link->identity, text ? text : "no reason");
 	if (link->client && (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
 			     reason == SSL_R_HTTP_REQUEST || reason == SSL_R_BAD_RECORD_TYPE))
-		return star_error_set(err, -EPROTO,
-				      "no TLS is spoken there: that node has no keys (security.control_keys), and what "
-				      "has a key is never sent in clear; or it is no control address, but a data "
-				      "address");
+		return star_error_set(
+			err, -EPROTO,
+			"it does not use TLS: that node has no keys (security.control_keys), and a client that "
+			"has a key never sends unencrypted; or it is not a control address, but a data "
+			"address");
 	if (!link->client && reason == SSL_R_BINDER_DOES_NOT_VERIFY)
 		return star_error_set(err, -EACCES, "%s",
 				      link->peer.role == SECURE_ROLES ? "the principal or its key's id is not known"

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Before what is handed out: as much as keeps that aligned for anything. */
+/* Precedes the memory that is returned, which keeps its alignment for any type. */
 struct header {
 	_Alignas(64) size_t mapped;
 };
@@ -27,7 +27,7 @@ void *secure_alloc(size_t bytes)
 		munmap(header, mapped);
 		return NULL;
 	}
-	/* As pages are touched; a worker's limit may be too low for it: docs/security.rst says so. */
+	/* Pages are locked when they are touched; a worker's limit may be too low: docs/security.rst. */
 	(void)mlock2(header, mapped, MLOCK_ONFAULT);
 	header->mapped = mapped;
 	return header + 1;

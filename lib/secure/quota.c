@@ -31,7 +31,7 @@ const char *secure_quota_name(enum secure_quota quota)
 	return known[quota].name;
 }
 
-/* Digits and a unit; 0: it is none, or too large. */
+/* Parses digits and a unit; 0: invalid, or too large. */
 static uint64_t read_number(const char *at, size_t n, uint64_t max)
 {
 	uint64_t number = 0;
@@ -56,11 +56,12 @@ const char *secure_quota_read(struct secure_quotas *quotas, const char *word, si
 		if (strlen(known[i].name) != name || memcmp(known[i].name, word, name) != 0)
 			continue;
 		if (quotas->max[i])
-			return "a quota stands there twice";
+			return "a quota is given twice";
 		quotas->max[i] = read_number(sign + 1, n - name - 1, known[i].max);
-		return quotas->max[i] ? NULL
-				      : "a quota is a number from 1 on, such as 1000, 50k, 20M, or 512MiB, and not too "
-					"large; for none, leave it out";
+		return quotas->max[i]
+			       ? NULL
+			       : "a quota is a number of 1 or more, such as 1000, 50k, 20M, or 512MiB, that is not too "
+				 "large; for none, leave it out";
 	}
 	return "the quotas are connections, sessions, in_flight, requests, new_rows and memory, and "
 	       "control_connections and control_requests, each as NAME=NUMBER";
@@ -75,13 +76,13 @@ void secure_bucket_fill(struct secure_bucket *b, uint64_t a_second, uint64_t now
 		*b = (struct secure_bucket){ .left = (int64_t)a_second, .filled_ns = now_ns ? now_ns : 1 };
 		return;
 	}
-	if (ns / SECOND_NS > 1000000) { /* whatever it owed has been paid */
+	if (ns / SECOND_NS > 1000000) { /* the whole debt has been paid */
 		b->left = (int64_t)a_second;
 		b->filled_ns = now_ns;
 		return;
 	}
 	come = ns / SECOND_NS * a_second + ns % SECOND_NS * a_second / SECOND_NS;
-	/* Parts of one are not lost. */
+	/* The time of an incomplete token is not lost. */
 	b->filled_ns += come / a_second * SECOND_NS + come % a_second * SECOND_NS / a_second;
 	b->left += (int64_t)come;
 	if (b->left > (int64_t)a_second) {

@@ -16,8 +16,8 @@ enum { LINES_MAX = 8192, FILE_MAX = 1 << 20, PREFIX_MAX = 127 };
 struct line {
 	char principal[SECURE_NAME_MAX + 1]; /* "*": everybody */
 	char prefix[PREFIX_MAX + 1];
-	uint8_t rights;		     /* 0: it is of quotas */
-	struct secure_quotas quotas; /* then */
+	uint8_t rights;		     /* 0: the line has quotas */
+	struct secure_quotas quotas; /* in that case */
 };
 
 struct secure_rights {
@@ -48,7 +48,7 @@ const char *secure_right_name(uint8_t set)
 	return "nothing";
 }
 
-/* The next word of a line; its length, which is 0 at the end. */
+/* Finds the next word of a line; returns its length, 0 at the end. */
 static size_t next_word(const char **at, const char *end)
 {
 	size_t n = 0;
@@ -81,7 +81,7 @@ static uint8_t read_verbs(const char *at, size_t n)
 	return rights;
 }
 
-/* What follows "limit" and the principal. */
+/* Parses what follows "limit" and the principal. */
 static const char *read_quotas(const char *at, const char *end, struct line *line)
 {
 	const char *wrong = NULL;
@@ -96,7 +96,7 @@ static const char *read_quotas(const char *at, const char *end, struct line *lin
 	return wrong;
 }
 
-/* Why a line is none; NULL: it is one. */
+/* NULL, or why a line is invalid. */
 static const char *read_right(const char *at, const char *end, struct line *line)
 {
 	size_t n = next_word(&at, end);
@@ -107,7 +107,7 @@ static const char *read_right(const char *at, const char *end, struct line *line
 	at += n;
 	n = next_word(&at, end);
 	if (n == 0 || n > SECURE_NAME_MAX)
-		return limits ? "\"limit\" is followed by a principal, or * for each one that has none of its own"
+		return limits ? "\"limit\" is followed by a principal, or * for all that have none of their own"
 			      : "\"allow\" is followed by a principal, or * for everybody";
 	memcpy(line->principal, at, n);
 	at += n;
@@ -120,11 +120,11 @@ static const char *read_right(const char *at, const char *end, struct line *line
 	at += n;
 	n = next_word(&at, end);
 	if (n == 0 || n > PREFIX_MAX)
-		return "the verbs are followed by what tables' names begin with, or * for all";
+		return "the verbs are followed by a prefix of table names, or * for all";
 	if (n != 1 || *at != '*')
 		memcpy(line->prefix, at, n);
 	at += n;
-	return next_word(&at, end) ? "something follows the names of tables" : NULL;
+	return next_word(&at, end) ? "there is text after the prefix of table names" : NULL;
 }
 
 struct secure_rights *secure_rights_parse(const char *path, const char *text, size_t bytes, struct star_error *err)
@@ -169,12 +169,12 @@ static struct secure_rights *read_rights(int fd, const char *path, struct star_e
 	char *text;
 
 	if (fstat(fd, &file) < 0 || !S_ISREG(file.st_mode) || file.st_size > FILE_MAX) {
-		star_error_set(err, -EINVAL, "%.200s is no file of up to %d bytes", path, FILE_MAX);
+		star_error_set(err, -EINVAL, "%.200s is not a file of up to %d bytes", path, FILE_MAX);
 		return NULL;
 	}
 	if ((file.st_uid != geteuid() && file.st_uid != 0) || file.st_mode & 022) {
 		star_error_set(err, -EPERM,
-			       "others than its reader and root can change %.200s: `chown root %.200s; chmod 0644 "
+			       "users other than its reader and root can change %.200s: `chown root %.200s; chmod 0644 "
 			       "%.200s` mends that",
 			       path, path, path);
 		return NULL;
@@ -191,7 +191,7 @@ static struct secure_rights *read_rights(int fd, const char *path, struct star_e
 
 struct secure_rights *secure_rights_load(const char *path, struct star_error *err)
 {
-	/* Without waiting: it may be a pipe. */
+	/* Non-blocking, because it may be a pipe. */
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct secure_rights *rights;
 
@@ -209,7 +209,7 @@ void secure_rights_free(struct secure_rights *rights)
 	free(rights);
 }
 
-/* What a role may ever do. */
+/* The most that a role can allow. */
 static uint8_t most(enum secure_role role)
 {
 	return role == SECURE_WORKER || role == SECURE_ADMIN ? SECURE_RIGHTS : role == SECURE_READER ? SECURE_PULL : 0;
@@ -262,7 +262,7 @@ bool secure_rights_quotas(const struct secure_rights *rights, const char *princi
 			const struct line *line = &rights->lines[i];
 			uint64_t *max = strcmp(line->principal, "*") == 0 ? &everybody : &own;
 
-			/* Of several the least holds. */
+			/* If several lines apply, the lowest limit holds. */
 			if (line->quotas.max[q] && is_for(line, principal) && (!*max || line->quotas.max[q] < *max))
 				*max = line->quotas.max[q];
 		}

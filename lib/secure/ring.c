@@ -12,7 +12,7 @@ struct secure_ring {
 	struct secure_keys *keys;
 };
 
-/* The node's own principal of a list; NULL with a message. */
+/* The node's own principal in a list; NULL with a message. */
 static const char *own_principal(const struct secure_ring *ring, const struct secure_keys *keys, struct star_error *err)
 {
 	const struct secure_key *key;
@@ -23,23 +23,26 @@ static const char *own_principal(const struct secure_ring *ring, const struct se
 		key = secure_keys_of(keys, ring->own);
 		if (key && key->role == SECURE_NODE)
 			return key->principal;
-		star_error_set(err, -EINVAL,
-			       "%.200s has no principal \"%.63s\" of role node, as which this node is to call others "
-			       "(security.control_principal)",
-			       ring->path, ring->own);
+		star_error_set(
+			err, -EINVAL,
+			"%.200s has no principal \"%.63s\" of role node, under which this node could call others "
+			"(security.control_principal)",
+			ring->path, ring->own);
 		return NULL;
 	}
 	only = secure_keys_only(keys, SECURE_NODE, &count);
 	if (!only && count == 0)
-		star_error_set(err, -EINVAL,
-			       "%.200s has no principal of role node, as which this node is to call others; `starctl "
-			       "key create %.200s nodes node` makes one",
-			       ring->path, ring->path);
+		star_error_set(
+			err, -EINVAL,
+			"%.200s has no principal of role node, under which this node could call others; `starctl "
+			"key create %.200s nodes node` makes one",
+			ring->path, ring->path);
 	else if (!only)
-		star_error_set(err, -EINVAL,
-			       "%.200s has %u principals of role node: say in security.control_principal as which of "
-			       "them this node is to call others",
-			       ring->path, count);
+		star_error_set(
+			err, -EINVAL,
+			"%.200s has %u principals of role node: security.control_principal must say under which of "
+			"them this node calls others",
+			ring->path, count);
 	return only;
 }
 

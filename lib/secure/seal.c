@@ -8,7 +8,7 @@
 enum {
 	KEY_BYTES = 16,
 	WIDE_BYTES = 32,
-	GUARD_MAX = 512 /* bytes of a body that are cheaper copied than given in pieces */
+	GUARD_MAX = 512 /* bytes of a body that are copied rather than processed in pieces, because that is cheaper */
 };
 
 static void set_key(struct secure_direction *d)
@@ -75,7 +75,7 @@ static void begin_record(struct secure_direction *d, const void *header, size_t 
 	}
 }
 
-/* The tag, and on to the next record. */
+/* Returns the tag, and goes on to the next record. */
 static void end_record(struct secure_direction *d, uint8_t tag[SECURE_TAG_BYTES])
 {
 	d->number++;
@@ -142,8 +142,8 @@ bool secure_open_end(struct secure_direction *d, const uint8_t tag[SECURE_TAG_BY
 
 /* ---- packets ---- */
 
-/* GMAC is GCM of nothing, with what is guarded beside it (SP 800-38D, 3). In one call, which wants it in one piece, it
- * takes three quarters of the time. */
+/* GMAC is GCM without plaintext, where what is guarded is the additional data (SP 800-38D, 3). In a single call, which
+ * needs contiguous data, it takes three quarters of the time. */
 static void guard_packet(struct secure_direction *d, const uint8_t nonce[SECURE_IV_BYTES], const void *header,
 			 const void *body, size_t bytes, uint8_t tag[SECURE_TAG_BYTES])
 {

@@ -13,9 +13,9 @@
 
 enum { TICKET_VERSION = 1, KEY_BYTES = 16, PLACES = 2 * SECURE_KEYS_MAX, NAME_MAX_BYTES = 128 };
 
-/* What a ticket says, sealed under the root. The number is its nonce, and no other ticket of this root has it. */
+/* The content of a ticket, sealed under the root. The number is its nonce; no other ticket of this root has it. */
 struct content {
-	uint64_t expires_ns; /* of this node's clock */
+	uint64_t expires_ns; /* by this node's clock */
 	uint32_t place, generation;
 	char principal[SECURE_NAME_MAX + 1];
 };
@@ -27,7 +27,7 @@ struct layout {
 };
 _Static_assert(sizeof(struct content) == 80 && sizeof(struct layout) == SECURE_TICKET_BYTES, "no holes");
 
-/* Who has tickets: a key, without its secret. */
+/* A holder of tickets: a key, without its secret. */
 struct holder {
 	bool used;
 	uint32_t account;
@@ -36,21 +36,21 @@ struct holder {
 };
 
 struct secure_tickets {
-	_Alignas(64) struct gcm_key_data key; /* under which tickets are sealed */
+	_Alignas(64) struct gcm_key_data key; /* the key that seals tickets */
 	uint8_t root[SECURE_HASH_BYTES];
 	enum secure_data data;
-	_Atomic(uint32_t) generations[PLACES]; /* what a guest's must be */
+	_Atomic(uint32_t) generations[PLACES]; /* the generation that a guest must have */
 	_Atomic(uint32_t) reviews;
-	pthread_mutex_t lock; /* protects what follows, among control threads */
+	pthread_mutex_t lock; /* protects what follows, between control threads */
 	uint64_t issued;
-	uint32_t next_place; /* at which the search for an unused one begins */
+	uint32_t next_place; /* where the search for an unused one begins */
 	struct holder holders[PLACES];
 	struct secure_rights *rights;
-	/* large: what of it is never used takes no memory */
+	/* large, but the pages that are never used take no memory */
 	char (*names)[NAME_MAX_BYTES];	       /* of tables, SECURE_TABLES */
-	uint32_t tables_last;		       /* the highest id that a table has had: beyond it nothing was written */
+	uint32_t tables_last;		       /* the highest id of a table so far: nothing was written beyond it */
 	_Atomic(uint8_t) *may;		       /* by place, SECURE_TABLES each */
-	char (*accounts)[SECURE_NAME_MAX + 1]; /* SECURE_ACCOUNTS: whose they are */
+	char (*accounts)[SECURE_NAME_MAX + 1]; /* SECURE_ACCOUNTS names of principals */
 	struct secure_limits *limits;
 	_Atomic(uint32_t) account_of[PLACES];
 };
@@ -95,21 +95,21 @@ struct secure_tickets *secure_tickets_create(enum secure_data data, struct star_
 	uint8_t key[KEY_BYTES];
 
 	if (!t) {
-		star_error_set(err, -ENOMEM, "no memory for tickets");
+		star_error_set(err, -ENOMEM, "out of memory for tickets");
 		return NULL;
 	}
 	if (getrandom(t->root, sizeof(t->root), 0) != (ssize_t)sizeof(t->root)) {
-		star_error_set(err, -EIO, "the kernel gives no random numbers");
+		star_error_set(err, -EIO, "the kernel has no random numbers");
 		secure_free(t);
 		return NULL;
 	}
-	/* No secrets, and too large to be locked. */
+	/* Contains no secrets, and is too large to be locked. */
 	t->may = calloc(PLACES, SECURE_TABLES);
 	t->names = calloc(SECURE_TABLES, sizeof(*t->names));
 	t->accounts = secure_alloc(SECURE_ACCOUNTS * sizeof(*t->accounts));
 	t->limits = secure_alloc(sizeof(*t->limits));
 	if (!t->may || !t->names || !t->accounts || !t->limits) {
-		star_error_set(err, -ENOMEM, "no memory for tickets");
+		star_error_set(err, -ENOMEM, "out of memory for tickets");
 		free_tickets(t);
 		return NULL;
 	}
@@ -134,14 +134,14 @@ enum secure_data secure_tickets_data(const struct secure_tickets *t)
 	return t->data;
 }
 
-/* ---- what they may do ---- */
+/* ---- rights ---- */
 
 static _Atomic(uint8_t) *rights_at(const struct secure_tickets *t, uint32_t place)
 {
 	return &t->may[(size_t)place * SECURE_TABLES];
 }
 
-/* With the lock. To no table before it has a name. */
+/* Call it with the lock held. Nobody has rights to a table before it has a name. */
 static void set_right(struct secure_tickets *t, uint32_t place, uint32_t id)
 {
 	const struct holder *h = &t->holders[place];
@@ -174,7 +174,7 @@ void secure_tickets_table(struct secure_tickets *t, uint32_t id, const char *nam
 
 /* ---- quotas ---- */
 
-/* With the lock. True: it has one that reactors look at. */
+/* Call it with the lock held. True: there is a quota that reactors check. */
 static bool set_limits(struct secure_tickets *t, uint32_t account)
 {
 	struct secure_quotas quotas;
@@ -196,8 +196,9 @@ static bool has_holder(const struct secure_tickets *t, uint32_t account)
 	return false;
 }
 
-/* The principal's account, or a new one; with the lock. One keeps it while it has keys, and as long as nobody needs it
- * afterwards: what counts there goes to its end first. There are as many as there are places, so one is found. */
+/* The principal's account, or a new one; call it with the lock held. A principal keeps its account while it has keys,
+ * and longer if nobody else needs it, so that requests in progress are still counted for it. There are as many accounts
+ * as places, so one is found. */
 static uint32_t find_account(struct secure_tickets *t, const char *principal)
 {
 	uint32_t account = SECURE_ACCOUNTS;
@@ -304,8 +305,9 @@ uint8_t secure_tickets_look_up(struct secure_tickets *t, const char *principal, 
 
 /* ---- tickets ---- */
 
-/* The holder's place, or a new one; PLACES: there is none. With the lock. One that was given up is the last to be given
- * again: a request of who had it may still wait for its turn, and is not to be executed by the next one's rights. */
+/* The holder's place, or a new one; PLACES: there is none. Call it with the lock held. The place that was released last
+ * is reused last: a request of its former holder may still be queued, and must not be executed with another holder's
+ * rights. */
 static uint32_t find_place(struct secure_tickets *t, const struct secure_key *principal)
 {
 	uint32_t unused = PLACES;
@@ -394,7 +396,7 @@ unsigned secure_tickets_review(struct secure_tickets *t, bool (*stays)(void *ctx
 		memcpy(key.id, t->holders[i].id, sizeof(key.id));
 		if (stays(ctx, &key))
 			continue;
-		/* Tickets that were issued for the place, and who came by them, are out from here on. */
+		/* From here on, tickets that were issued for the place, and guests that used them, are invalid. */
 		atomic_fetch_add(&t->generations[i], 1);
 		t->holders[i].used = false;
 		out++;
@@ -418,7 +420,7 @@ bool secure_tickets_open(const struct secure_tickets *t, const struct secure_tic
 	make_nonce(layout.number, nonce);
 	IMB_AES128_GCM_DEC(base_ipsec_mb, &t->key, &state, (uint8_t *)&content, layout.content, sizeof(content), nonce,
 			   (const uint8_t *)&layout, offsetof(struct layout, content), tag, sizeof(tag));
-	/* The rest of what is read here is believed because of the tag. */
+	/* The tag authenticates everything else that is read here. */
 	good = secure_same(tag, layout.tag, sizeof(tag)) && layout.version == TICKET_VERSION &&
 	       now_ns < content.expires_ns && content.expires_ns - now_ns <= SECURE_TICKET_NS && content.place < PLACES;
 	if (good) {
@@ -450,7 +452,7 @@ uint64_t secure_guest_number(const struct secure_guest *guest, uint64_t chosen)
 
 	secure_hmac(guest->principal, sizeof(guest->principal), &chosen, sizeof(chosen), hash);
 	memcpy(&number, hash, sizeof(number));
-	return number ? number : 1; /* 0 stands for none */
+	return number ? number : 1; /* 0 means none */
 }
 
 void secure_welcome_make(const struct secure_tickets *t, uint32_t port, uint64_t number, struct secure_welcome *welcome)

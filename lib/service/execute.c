@@ -336,7 +336,7 @@ static enum rpc_progress step_request(struct service *service, struct rpc_reques
 			return RPC_MORE;
 		}
 		if (task->reply_bytes > SLICE_BYTES)
-			return RPC_MORE; /* allocating so many mbufs was a slice's work */
+			return RPC_MORE; /* allocating that many mbufs was a slice's work */
 	}
 	if (task->phase == TASK_PREPARE) {
 		progress = service_prepare_slice(service, request, &ready);

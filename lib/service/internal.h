@@ -8,7 +8,7 @@
 
 #include "journal/ring.h"
 #include "secure/rights.h"
-#include "service/ops.h"
+#include "service/request_ops.h"
 #include "service/plan.h"
 #include "service/service.h"
 #include "store/push.h"

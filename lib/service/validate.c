@@ -39,7 +39,7 @@ enum rpc_progress service_validate_layout(struct service *service, struct rpc_re
 		return rpc_reply_fail(
 			request, WIRE_STALE_LAYOUT,
 			"the node serves no layout at present: it waits for one, or nodes are being stopped");
-	/* A request that was executed elsewhere: its keys are checked all the same. */
+	/* A request that was executed elsewhere: its keys are checked anyway. */
 	if (frame->epoch != service->epoch && !(frame->flags & WIRE_KEPT))
 		return rpc_reply_fail(request, WIRE_STALE_LAYOUT,
 				      "the layout's epoch is %u, the request's %u: get the layout again",

@@ -248,7 +248,7 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 			t->step = step;
 	}
 	/* The latest step of all workers: rows used by a worker that lags behind, or counts no steps, are in use now
-	 * all the same. */
+	 * anyway. */
 	stamp = t->step ? step_stamp(t->step) : 0;
 	for (unsigned i = 0; i < n; i++) {
 		if (rows[i] != STORE_NO_ROW && index_key(&t->index, rows[i]) != keys[i])
@@ -277,7 +277,7 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 			touch(t, rows[i], mode, stamp);
 	}
 	/* A push writes existing rows to the journal when it changes them. If it is refused here, they have been used
-	 * all the same. */
+	 * anyway. */
 	if (journal_is_on(t) && (mode == STORE_PULL || (mode == STORE_PUSH && refused)))
 		store_journal_rows(t, rows, n);
 	else if (journal_is_on(t) && mode == STORE_PUSH)

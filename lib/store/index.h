@@ -106,8 +106,8 @@ bool store_index_load(struct store_index *ix, uint64_t hash, store_row row);
 /* Removes an entry, which must exist. */
 void store_index_erase(struct store_index *ix, uint64_t hash, store_row row);
 
-/* Returns an index's memory to the arena, so many segments at a time, from *at on, which begins as 0. Also for an index
- * whose init has failed. true: all of it was returned. */
+/* Returns an index's memory to the arena, this many segments at a time, from *at on, which begins as 0. Also for an
+ * index whose init has failed. true: all of it was returned. */
 bool store_index_drop(struct store_index *ix, uint64_t *at, unsigned segments);
 
 /*

@@ -94,7 +94,7 @@ void store_push_close(struct push_op *op)
 		store_pool_settle(&op->table->pool);
 }
 
-/* For an operation that is abandoned: its rows were used all the same. */
+/* For an operation that is abandoned: its rows were used anyway. */
 static void journal_given_up(const struct store_push *p, const struct push_op *op)
 {
 	if (op->open && journal_is_on(op->table) && op->table->policies)

@@ -8,7 +8,7 @@
 
 #include "tensor/convert_levels.h"
 
-/* F16C came before AVX2, so only a virtual machine could lack it beside that. clang 14 can't ask. */
+/* F16C is older than AVX2, so only a virtual machine could lack it; clang 14 cannot check for it. */
 static bool has_avx2(void)
 {
 #ifdef __clang__
@@ -18,7 +18,7 @@ static bool has_avx2(void)
 #endif
 }
 
-/* NULL where the machine lacks the level. The answers of __builtin_cpu_supports were found before main. */
+/* NULL: the machine lacks the level. __builtin_cpu_supports was initialized before main. */
 static const struct converter *level_of(enum convert_simd simd)
 {
 	switch (simd) {
@@ -44,9 +44,9 @@ const struct converter *tensor_convert_find(unsigned dtype, enum convert_simd si
 }
 
 /*
- * Floats between doubles and a narrower type, without a second rounding: what a float has no number for becomes the
- * neighbour whose last bit is 1 (round to odd), which lies on the same side of all that the narrower type rounds at
- * (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, IEEE TC 2008).
+ * Converts doubles to floats on their way to a narrower type, without double rounding: an inexact result becomes the
+ * neighbour whose last bit is 1 (round to odd), which is on the same side of every rounding boundary of the narrower
+ * type (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, IEEE TC 2008).
  */
 static void round_to_odd(float *to, const double *from, uint32_t n)
 {
@@ -57,7 +57,7 @@ static void round_to_odd(float *to, const double *from, uint32_t n)
 		if ((double)to[i] == from[i] || isnan(from[i]))
 			continue;
 		memcpy(&bits, &to[i], sizeof(bits));
-		/* Towards zero, and from infinity to the greatest number. */
+		/* Towards zero; infinity becomes the largest finite number. */
 		bits = (bits - (fabs((double)to[i]) > fabs(from[i]))) | 1;
 		memcpy(&to[i], &bits, sizeof(bits));
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One element at a time, in integers where it can be: what runs everywhere, and the tests' reference. */
+/* One element at a time, with integers where possible: runs on every machine, and is the reference for tests. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static float float_of(uint32_t bits)
 	return x;
 }
 
-/* The random word of element i; each block of four is made once, as elements come in order. */
+/* The random word of element i; each block of four is computed once, because elements come in order. */
 static uint32_t random_word(const uint32_t key[2], uint64_t counter, uint32_t i, uint32_t words[4])
 {
 	const uint32_t block[4] = { (uint32_t)counter, (uint32_t)(counter >> 32), i / 4, 0 };
@@ -84,8 +84,7 @@ static uint16_t float_to_half(float x)
 		return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
 	if (a >= bits_of(65536))
 		return (uint16_t)(sign | 0x7c00);
-	/* Below the least normal number, 2^-14, a step is 2^-24, as it is for floats from 0.5 on: adding that
-	 * rounds. */
+	/* Below the smallest normal number, 2^-14, a step is 2^-24, as for floats from 0.5 on: the addition rounds. */
 	if (a < bits_of(0x1p-14f))
 		return (uint16_t)(sign | (bits_of(float_of(a) + 0.5f) - bits_of(0.5f)));
 	return (uint16_t)(sign | ((a - (112u << 23) + 0xfff + (a >> 13 & 1)) >> 13));
@@ -175,7 +174,7 @@ static void from_scaled(float *to, const void *from, uint32_t n)
 		to[i] = scale * (float)q[i];
 }
 
-/* The row's scale: its greatest magnitude / 127, or what of NaN and infinity it has. */
+/* The row's scale: its largest magnitude / 127, or the NaN or infinity that it contains. */
 static float scale_of(const float *from, uint32_t n)
 {
 	uint32_t most = 0;
@@ -197,7 +196,7 @@ static void to_scaled_by(void *to, const float *from, uint32_t n, const uint32_t
 		const uint32_t word = key ? random_word(key, counter, i, words) : 0;
 		float y;
 
-		if (!(scale < INFINITY)) { /* only the sign is left */
+		if (!(scale < INFINITY)) { /* only the sign remains */
 			q[i] = signbit(from[i]) ? -1 : 1;
 			continue;
 		}

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* X(number, name, bytes of an element, alignment of a row, real). One list: the names of dtype_names follow from it. */
+/* X(number, name, bytes of an element, alignment of a row, real). dtype_names is built from this list. */
 #define TYPES(X) \
 	X(STAR_FLOAT32, "float32", 4, 4, true) \
 	X(STAR_FLOAT16, "float16", 2, 2, true) \

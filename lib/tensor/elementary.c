@@ -15,8 +15,8 @@ static double from_bits(uint64_t bits)
 }
 
 /*
- * x = m 2^e with m in [sqrt(1/2), sqrt(2)), and ln m by the series of Abramowitz and Stegun, 4.1.27:
- * 2 (s + s^3/3 + s^5/5 + ...), s = (m - 1) / (m + 1), |s| < 0.172. Ends at s^15: the rest is below 2e-14.
+ * x = m 2^e with m in [sqrt(1/2), sqrt(2)), and ln m by the series of Abramowitz and Stegun, 4.1.27: 2 (s + s^3/3 +
+ * s^5/5 + ...), s = (m - 1) / (m + 1), |s| < 0.172. Up to s^15: the remainder is below 2e-14.
  */
 double tensor_elementary_log(double x)
 {
@@ -42,7 +42,7 @@ double tensor_elementary_log(double x)
 	return 2 * s * sum + e * ln_2;
 }
 
-/* x = k ln 2 + r with |r| <= ln 2 / 2, and e^r by its power series to r^13: the rest is below 1e-17. */
+/* x = k ln 2 + r with |r| <= ln 2 / 2, and e^r by its power series to r^13: the remainder is below 1e-17. */
 double tensor_elementary_exp(double x)
 {
 	double k, r, sum = 1;
@@ -53,11 +53,11 @@ double tensor_elementary_exp(double x)
 	if (x > 709.79)
 		return (double)INFINITY;
 	k = rint(x / ln_2);
-	/* ln 2 in two parts, of which the first has zeros at its end: its product with k is exact. */
+	/* ln 2 in two parts, the first of which ends with zeros, so that its product with k is exact. */
 	r = (x - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33;
 	for (int i = 13; i >= 1; i--)
 		sum = 1 + sum * r / i;
-	/* In two factors, since 2^k alone may be beyond the range. */
+	/* In two factors, because 2^k alone may be out of range. */
 	half = (int)k / 2;
 	return sum * from_bits((uint64_t)(half + 1023) << 52) * from_bits((uint64_t)((int)k - half + 1023) << 52);
 }
@@ -66,14 +66,14 @@ double tensor_elementary_pow(double x, double y)
 {
 	if (y == 0)
 		return 1;
-	if (!(x > 0) || x > 0x1.fffffffffffffp1023) /* 0, infinity and NaN stay what they are */
+	if (!(x > 0) || x > 0x1.fffffffffffffp1023) /* 0, infinity and NaN are returned unchanged */
 		return x < 0 ? (double)NAN : y > 0 ? x : 1 / x;
 	return tensor_elementary_exp(y * tensor_elementary_log(x));
 }
 
 /*
- * The nearest quarter turn is taken off exactly, in integers; what is left, |x| <= pi/4, goes through the power series
- * of Abramowitz and Stegun, 4.3.65 and 4.3.66, to x^13 and x^14: the rest is below 3e-14.
+ * The nearest multiple of a quarter turn is subtracted exactly, in integers; the remaining |x| <= pi/4 is computed by
+ * the power series of Abramowitz and Stegun, 4.3.65 and 4.3.66, up to x^13 and x^14: the remainder is below 3e-14.
  */
 void tensor_elementary_sincos(uint32_t turn, double *sine, double *cosine)
 {

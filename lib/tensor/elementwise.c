@@ -23,9 +23,9 @@ static inline uint32_t to_bits(float x)
 }
 
 /*
- * x = k ln 2 + r, |r| <= ln 2 / 2, e^r by its power series to r^7: the rest is below 6e-9. k is read from the bits of a
- * sum with 1.5 * 2^23, which rounds: no conversion that NaN would make undefined. 2^k in two factors, since it may be
- * beyond the range.
+ * x = k ln 2 + r, |r| <= ln 2 / 2, e^r by its power series to r^7: the remainder is below 6e-9. k is read from the bits
+ * of a sum with 1.5 * 2^23, which rounds: a conversion would be undefined for NaN. 2^k in two factors, because it may
+ * be out of range.
  */
 static inline float exponential(float x)
 {
@@ -37,7 +37,7 @@ static inline float exponential(float x)
 	x = x < -104.0f ? -104.0f : x; /* ... and 0 */
 	t = x * 1.44269504f + round;
 	k = t - round;
-	/* ln 2 in two parts, of which the first has zeros at its end: its product with k is exact. */
+	/* ln 2 in two parts, the first of which ends with zeros, so that its product with k is exact. */
 	r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
 	sum = 1.0f / 5040;
 	sum = sum * r + 1.0f / 720;
@@ -56,7 +56,8 @@ static inline float sigmoid(float x)
 	return 1.0f / (1.0f + exponential(-x));
 }
 
-/* (1 - e^-2|x|) / (1 + e^-2|x|), which would cancel near 0: there the power series to x^9, whose rest is below 1e-8. */
+/* (1 - e^-2|x|) / (1 + e^-2|x|), except near 0, where that would cancel: there the power series up to x^9, whose
+ * remainder is below 1e-8. */
 static inline float hyperbolic_tangent(float x)
 {
 	const float a = fabsf(x), e = exponential(-2 * a), far = (1.0f - e) / (1.0f + e), z = x * x;
@@ -91,7 +92,7 @@ UNARY(unary_tanh, hyperbolic_tangent(x))
 UNARY(unary_exp, exponential(x))
 UNARY(unary_square, x *x)
 UNARY(unary_sqrt, sqrtf(x))
-UNARY(unary_abs, x < 0 ? -x : x + 0) /* + 0: of -0 too */
+UNARY(unary_abs, x < 0 ? -x : x + 0) /* + 0, so that -0 becomes 0 */
 UNARY(unary_sign, (float)((x > 0) - (x < 0)))
 UNARY(unary_scale, x *c)
 UNARY(unary_offset, x + c)
@@ -107,7 +108,7 @@ void tensor_elementwise_unary(unsigned op, float constant, const float *const *x
 	kernels[op - ELEMENTWISE_NEG](x, n, dim, constant, to);
 }
 
-/* Three loops, so that each of them can be done by lanes. */
+/* Three loops, so that each can be vectorized. */
 #define BINARY(name, formula) \
 	static inline float name##_of(float x, float y) \
 	{ \
@@ -137,7 +138,7 @@ BINARY(binary_add, x + y)
 BINARY(binary_sub, x - y)
 BINARY(binary_mul, x *y)
 BINARY(binary_div, x / y)
-/* NaN, of which operand ever, stays. */
+/* NaN of either operand is kept. */
 BINARY(binary_max, x > y || x != x ? x : y)
 BINARY(binary_min, x < y || x != x ? x : y)
 BINARY(binary_relu_grad, x > 0 ? y : 0)
@@ -159,7 +160,8 @@ void tensor_elementwise_binary(unsigned op, const float *const *x, uint32_t x_di
 
 enum { LANES = 8 };
 
-/* Lane d % 8 of the whole lanes' elements; then the lanes by halves, then what is left over, one after the other. */
+/* Lane d % 8 adds the elements of complete vectors; then the lanes are added by halves, then the remaining elements one
+ * after the other. */
 static float product_of(const float *x, const float *y, uint32_t dim)
 {
 	float lanes[LANES] = { 0 }, sum;

@@ -36,17 +36,17 @@
 	X(SUB, 65, sub, 1, "x - y") \
 	X(MUL, 66, mul, 1, "x * y") \
 	X(DIV, 67, div, 1, "x / y") \
-	X(MAX, 68, max, 1, "the greater one; NaN if one of them is") \
-	X(MIN, 69, min, 1, "the lesser one; NaN if one of them is") \
-	X(RELU_GRAD, 70, relu_grad, 1, "y where x > 0, else 0: x is relu's result, y the gradient behind it") \
+	X(MAX, 68, max, 1, "the larger one; NaN if either is") \
+	X(MIN, 69, min, 1, "the smaller one; NaN if either is") \
+	X(RELU_GRAD, 70, relu_grad, 1, "y where x > 0, else 0: x is relu's result, y the incoming gradient") \
 	X(SIGMOID_GRAD, 71, sigmoid_grad, 1, "y * x * (1 - x): x is sigmoid's result") \
 	X(TANH_GRAD, 72, tanh_grad, 1, "y * (1 - x * x): x is tanh's result")
 
 /* X(NAME, number, name, cost, result for a row's elements). */
 #define ELEMENTWISE_REDUCTIONS(X) \
-	X(ROW_SUM, 96, row_sum, 1, "their sum, made in float64") \
-	X(ROW_MAX, 97, row_max, 1, "the greatest; NaN counts as the least") \
-	X(ROW_MEAN, 99, row_mean, 1, "their mean, made in float64") \
+	X(ROW_SUM, 96, row_sum, 1, "their sum, computed in float64") \
+	X(ROW_MAX, 97, row_max, 1, "the maximum; NaN counts as the minimum") \
+	X(ROW_MEAN, 99, row_mean, 1, "their mean, computed in float64") \
 	X(ROW_SUM64, 100, row_sum64, 1, "their sum as a float64, whose bytes are two elements: to be fetched")
 
 /* The same of two rows. */
@@ -73,7 +73,7 @@ static inline unsigned elementwise_reduced(unsigned op)
 	return op == ELEMENTWISE_ROW_SUM64 ? 2 : 1;
 }
 
-/* elementwise_reduced elements a row; y is for dot only. */
+/* elementwise_reduced elements per row; y is for dot only. */
 void tensor_elementwise_reduce(unsigned op, const float *const *x, const float *const *y, unsigned n, uint32_t dim,
 			       float *to);
 

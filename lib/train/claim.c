@@ -10,10 +10,10 @@
 #include "client/star.h"
 
 enum {
-	NAME_BYTES = 128, /* of a table, so that a job's is shorter */
+	NAME_BYTES = 128, /* the name of a table, so the name of a job is shorter */
 	ELEMENTS = NAME_BYTES / 8,
 	WAIT_MS = 500,
-	ROUNDS = 3, /* others that died one after the other */
+	ROUNDS = 3, /* claims of others that died one after the other */
 };
 
 struct claim {
@@ -43,7 +43,7 @@ static int open_claim(struct claim *c, struct star_error *err)
 	return c->table ? 0 : err->code;
 }
 
-/* Whose they are. What stands there is what a job wrote, or anybody. */
+/* Reads the owners. The contents were written by jobs, or by anybody. */
 static int read_owners(struct claim *c, struct star_error *err)
 {
 	const int rc = star_pull(c->table, c->keys, c->count, c->owners, STAR_READ_ONLY, c->options->deadline_us, err);
@@ -63,7 +63,7 @@ static int write_owners(struct claim *c, struct star_error *err)
 	return star_execute(c->options->cluster, &op, 1, c->options->deadline_us, err);
 }
 
-/* 1: all is this job's. 0: nothing is another's that lives. -EBUSY: something is. */
+/* 1: everything belongs to this job. 0: nothing belongs to another live job. -EBUSY: something does. */
 static int judge_owners(const struct claim *c, struct star_error *err)
 {
 	const char *job = c->options->job, *last = "";
@@ -81,11 +81,12 @@ static int judge_owners(const struct claim *c, struct star_error *err)
 		if (lives < 0)
 			return lives;
 		if (lives)
-			return star_error_set(err, -EBUSY,
-					      "the synchronous job \"%s\" lives, and updates \"%s\", as this one does: "
-					      "their sums of gradients would throw away each other's. Start this one "
-					      "when that has ended, or on PS tasks of its own",
-					      owner, c->updates[i].name);
+			return star_error_set(
+				err, -EBUSY,
+				"the synchronous job \"%s\" is alive, and updates \"%s\", as this one does: "
+				"they would discard each other's sums of gradients. Start this one "
+				"when that one has ended, or on PS tasks of its own",
+				owner, c->updates[i].name);
 		last = owner;
 	}
 	return all;

@@ -9,8 +9,8 @@ static int refuse_ps(const struct cluster_spec *spec, const char *where, struct 
 {
 	return star_error_set(
 		err, -EINVAL,
-		"%sthis is PS task %u, which starserver is, and no program that trains: start starserver here, "
-		"which reads TF_CONFIG, too",
+		"%sthis is PS task %u, which must run starserver, not a training program: start starserver here, "
+		"which reads TF_CONFIG too",
 		where, spec->task);
 }
 
@@ -28,13 +28,13 @@ int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *
 	if (spec->job == CLUSTER_PS)
 		return refuse_ps(spec, "", err);
 	if (spec->job == CLUSTER_EVALUATOR)
-		return star_error_set(err, -EINVAL, "this is the evaluator; a worker is wanted here");
+		return star_error_set(err, -EINVAL, "this is the evaluator, but a worker is needed here");
 	config->ps = spec->ps;
 	configure_session(spec, config);
 	return 0;
 }
 
-/* A worker's file of the transport by DPDK says where its port is, and neither which worker this is nor of how many. */
+/* A worker's file for the DPDK transport names its port, but neither the worker's index nor the number of workers. */
 static bool names_a_port(const struct session_config *config)
 {
 	return config->ps && !strncmp(config->ps, "dpdk:", 5) && !config->workers;
@@ -56,7 +56,7 @@ int cluster_spec_take_environment(struct cluster_spec *spec, struct session_conf
 	else if (spec->job != CLUSTER_UNTOLD && config->task_index && config->task_index != spec->task)
 		rc = star_error_set(
 			err, -EINVAL,
-			"TF_CONFIG says that this is %s %u, and the program that it is worker %u: give it ps, too, "
+			"TF_CONFIG says that this is %s %u, but the program says that it is worker %u: set ps too, "
 			"or no task_index",
 			spec->job == CLUSTER_EVALUATOR ? "evaluator" : "worker", spec->task, config->task_index);
 	if (rc < 0) {

@@ -19,13 +19,13 @@ enum consistency session_consistency(const struct session_config *c)
 static int check_consistency(const struct session_config *c, struct star_error *err)
 {
 	if (session_consistency(c) == SESSION_UNKNOWN)
-		return star_error_set(err, -EINVAL, "consistency = %.60s: it is asynchronous, ssp or synchronous",
+		return star_error_set(err, -EINVAL, "consistency = %.60s: possible: asynchronous, ssp, synchronous",
 				      c->consistency);
 	if (c->mean_by_row && session_consistency(c) != SESSION_SYNCHRONOUS)
 		return star_error_set(
 			err, -EINVAL,
-			"mean_by_row with consistency = %s: it says what gradients of synchronous steps are "
-			"divided by, and others are not summed up",
+			"mean_by_row with consistency = %s: it determines by what gradients of synchronous steps are "
+			"divided; others are not summed",
 			c->consistency ? c->consistency : "asynchronous");
 	if (session_consistency(c) == SESSION_ASYNCHRONOUS)
 		return 0;
@@ -40,7 +40,7 @@ static int check_consistency(const struct session_config *c, struct star_error *
 			"other must know how many they are, 1 to %d",
 			c->consistency, c->workers, c->task_index, PEERS_MAX);
 	if (c->grads_to_wait > c->workers)
-		return star_error_set(err, -EINVAL, "grads_to_wait is %u, and there are %u workers", c->grads_to_wait,
+		return star_error_set(err, -EINVAL, "grads_to_wait is %u, but there are %u workers", c->grads_to_wait,
 				      c->workers);
 	return 0;
 }
@@ -62,13 +62,12 @@ static int check_local(const struct session_config *config, struct star_error *e
 				      "other processes, and need PS tasks",
 				      config->task_index);
 	if (session_consistency(config) != SESSION_ASYNCHRONOUS)
-		return star_error_set(err, -EINVAL,
-				      "consistency = %s: with ps = local there is one worker, which waits for nobody",
+		return star_error_set(err, -EINVAL, "consistency = %s: with ps = local there is only one worker",
 				      config->consistency);
 	if (train_narrow_parse(config->wire, NULL) > 0)
 		return star_error_set(
 			err, -EINVAL,
-			"wire = %s: with ps = local rows do not travel; a type in which they are kept is a "
+			"wire = %s: with ps = local rows are not sent; a type in which they are stored is a "
 			"table's dtype",
 			config->wire);
 	if (config->save_checkpoints_steps || config->save_checkpoints_secs)
@@ -83,13 +82,14 @@ static int check_local(const struct session_config *config, struct star_error *e
 static int check_checkpoints(const struct session_config *config, struct star_error *err)
 {
 	if (config->save_checkpoints_steps && config->save_checkpoints_secs)
-		return star_error_set(err, -EINVAL,
-				      "save_checkpoints_steps = %u and save_checkpoints_secs = %u: give one of the two",
-				      config->save_checkpoints_steps, config->save_checkpoints_secs);
+		return star_error_set(
+			err, -EINVAL,
+			"save_checkpoints_steps = %u and save_checkpoints_secs = %u: set only one of the two",
+			config->save_checkpoints_steps, config->save_checkpoints_secs);
 	if (config->keep_checkpoint_max && !config->save_checkpoints_steps && !config->save_checkpoints_secs)
 		return star_error_set(err, -EINVAL,
-				      "keep_checkpoint_max = %u: the session asks for no checkpoints; give "
-				      "save_checkpoints_steps or save_checkpoints_secs, too",
+				      "keep_checkpoint_max = %u: the session requests no checkpoints; set "
+				      "save_checkpoints_steps or save_checkpoints_secs too",
 				      config->keep_checkpoint_max);
 	return 0;
 }
@@ -102,10 +102,11 @@ static int check_steps(const struct session_config *config, struct star_error *e
 		return star_error_set(err, -EINVAL, "steps_in_flight = %u: 1 to %d are possible", steps,
 				      SESSION_IN_FLIGHT_MAX);
 	if (steps > 1 && session_is_local(config))
-		return star_error_set(err, -EINVAL,
-				      "steps_in_flight = %u: with ps = local there is nothing to wait for, and one "
-				      "step at a time",
-				      steps);
+		return star_error_set(
+			err, -EINVAL,
+			"steps_in_flight = %u: with ps = local there is nothing to wait for, and only one "
+			"step at a time",
+			steps);
 	if (steps > 1 && session_consistency(config) != SESSION_ASYNCHRONOUS)
 		return star_error_set(err, -EINVAL,
 				      "steps_in_flight = %u: with consistency = %s workers wait for each other's "
@@ -120,7 +121,7 @@ int session_config_check(const struct session_config *config, struct star_error 
 		return star_error_set(
 			err, -EINVAL,
 			"train_distribute = %.60s: a distribution strategy and a protocol exclude each other: "
-			"TensorFlow would drop the protocol without a word. Leave train_distribute away",
+			"TensorFlow would silently ignore the protocol. Remove train_distribute",
 			config->train_distribute);
 	if (!config->ps || !config->ps[0])
 		return star_error_set(

@@ -18,7 +18,7 @@
 #include "train/remote.h"
 #include "offload/traffic.h"
 
-/* Variables and tables exist, and memory is laid out. */
+/* Creates variables and tables, and the plan with its memory layout. */
 static int make_plan(struct session *s, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
@@ -42,7 +42,7 @@ static int make_plan(struct session *s, struct star_error *err)
 	return 0;
 }
 
-/* What could not be merged, and why: told once for a job, not for an evaluation, nor where nothing is told. */
+/* Prints what could not be merged, and why: once per job; not for an evaluation, and not if logging is off. */
 void session_tell_warnings(const struct graph_cut *cut)
 {
 	for (uint32_t i = 0; i < cut->warnings_count; i++)
@@ -53,7 +53,7 @@ void session_tell_warnings(const struct graph_cut *cut)
 	}
 }
 
-/* The greatest types of all values; NULL: the graph's own have to do. To be freed. */
+/* The largest types of all values; NULL: only those of the graph are known. The caller frees it. */
 static struct graph_type **most_of(const struct session *s)
 {
 	const struct graph *graph = s->model.graph;
@@ -87,8 +87,8 @@ int session_make_cut(struct session *s, enum session_moves moves, struct star_er
 		.fuse = c->tensor_fuse,
 		.ps_tasks = tasks,
 		.reactors = tasks ? (star_reactors(s->cluster) + tasks - 1) / tasks : 0,
-		/* Where PS tasks are in this process nothing is saved, nor computed elsewhere; and what they sum for
-		 * many workers comes as it is. */
+		/* Nothing is moved to PS tasks in this process, because that saves no traffic; nor in a synchronous
+		 * job, where PS tasks sum gradients as workers send them. */
 		.no_offload = moves != SESSION_OFFLOADS || session_is_local(c) ||
 			      session_consistency(c) == SESSION_SYNCHRONOUS,
 		.worker_only = moves == SESSION_WORKER_ONLY || session_is_local(c),
@@ -128,12 +128,12 @@ static void drop_plan(struct session *s)
 }
 
 /*
- * What has moved and is too large for one program stays in the worker after all; and so does, in the end, what the
- * graph's author has put on PS tasks and they do not compute.
+ * If what was moved is too large for one program, it stays in the worker after all; in the end, so does what the
+ * graph's author has placed on PS tasks but they cannot execute.
  */
 static int make_plan_somehow(struct session *s, struct star_error *err)
 {
-	/* What is worth moving depends on how many reactors there are. */
+	/* What is worth moving depends on the number of reactors. */
 	int rc = has_moved(s->cut) && star_reactors(s->cluster) != session_count_tasks(s->config.ps, err)
 			 ? session_make_cut(s, SESSION_OFFLOADS, err)
 			 : 0;
@@ -153,7 +153,7 @@ static int make_plan_somehow(struct session *s, struct star_error *err)
 	return rc;
 }
 
-/* What it adds to; else what it may read under the same name. */
+/* The counter that the graph increments; otherwise one that it reads under the same name. */
 void session_find_counter(struct session *s)
 {
 	const struct graph *graph = s->model.graph;
@@ -169,7 +169,7 @@ void session_find_counter(struct session *s)
 	}
 }
 
-/* Where the job stands: in this process, or on the PS tasks. */
+/* The global step of the job: in this process, or on the PS tasks. */
 static int read_counter(struct session *s, struct star_error *err)
 {
 	double value = 0;
@@ -203,7 +203,7 @@ void session_disconnect(struct session *s)
 	s->peers = NULL;
 }
 
-/* What the leader of a synchronous job applies gradients with. */
+/* The rates with which the leader of a synchronous job applies gradients. */
 static void tell_rates(const struct remote_update *updates, uint32_t count, double settings[static PEERS_SETTINGS])
 {
 	uint64_t hash = 1;
@@ -261,9 +261,9 @@ static int join_peers(struct session *s, struct star_error *err)
 }
 
 /*
- * Whoever says how many threads communicate, or where, has them do so. Nobody does by default: the thread that makes a
- * step then receives by itself, which saves two wake-ups a request. A worker's file ("dpdk:") is not the environment's;
- * there one thread does it all anyway.
+ * Whether the environment sets the number of I/O threads, or their cores: then they are used. By default they are not:
+ * the thread that executes a step receives replies itself, which saves two wake-ups per request. With a worker's file
+ * ("dpdk:"), whose settings are not the environment's, one thread does it in any case.
  */
 static bool wants_io_threads(const char *ps)
 {
@@ -297,8 +297,8 @@ static int open_remote(struct session *s, uint64_t until_ns, struct star_error *
 	return s->ps ? 0 : star_error_set(err, -ENOMEM, "no memory for a session");
 }
 
-/* 1: the PS tasks have one of the graph's tables or variables, besides the counter of steps, which all models have; 0:
- * none; or why it is not known. */
+/* 1: the PS tasks have a table or variable of the graph other than the counter of steps, which all models have; 0:
+ * none; or the error that prevented the check. */
 static int holds_model(const struct session *s, bool *has_any, struct star_error *err)
 {
 	const struct graph *graph = s->model.graph;
@@ -319,7 +319,8 @@ static int holds_model(const struct session *s, bool *has_any, struct star_error
 	return 0;
 }
 
-/* Before anything is made, of a session that makes nothing. The counter, which all models have, says little. */
+/* Before anything is created, for a session that creates nothing. The counter is not checked, because all models have
+ * it. */
 static int check_exist(const struct session *s, struct star_error *err)
 {
 	const struct graph *graph = s->model.graph;
@@ -336,14 +337,14 @@ static int check_exist(const struct session *s, struct star_error *err)
 		return star_error_set(
 			err, -ENOTRECOVERABLE,
 			"the PS tasks have no %s \"%.200s\": the model was not trained on them, or with other "
-			"options, or they came back empty; train it first, or have them restore a checkpoint "
+			"options, or they were restarted empty; train it first, or restore a checkpoint "
 			"(starctl checkpoint restore)",
 			table ? "table" : "variable", node->name);
 	}
 	return 0;
 }
 
-/* The counter's value on the PS tasks; 0: it is not there. */
+/* The counter's value on the PS tasks; 0: it does not exist. */
 static int read_held_step(const struct session *s, uint64_t *step, struct star_error *err)
 {
 	double value = 0;
@@ -360,10 +361,10 @@ static int read_held_step(const struct session *s, uint64_t *step, struct star_e
 }
 
 /*
- * A job that has trained, by its summaries, of which the PS tasks hold nothing: they came back empty, whatever other
- * models have counted there since. It would begin again from nothing, and its next checkpoints would take the place of
- * those that it could go on from. It is asked before anything is made. Those that are back at an earlier checkpoint are
- * what it goes on from.
+ * Detects a job that has trained, according to its summaries, but of which the PS tasks have nothing: they were
+ * restarted empty, even if other models have counted steps there since. The job would start from scratch, and its next
+ * checkpoints would replace those from which it could continue. So this is checked before anything is created. PS tasks
+ * that were restored from an earlier checkpoint are a valid state to continue from.
  */
 static int check_held(struct session *s, struct star_error *err)
 {
@@ -383,13 +384,13 @@ static int check_held(struct session *s, struct star_error *err)
 		return star_error_set(
 			err, -ENOTRECOVERABLE,
 			"model_dir %.200s has summaries up to global step %" PRIu64
-			", and the PS tasks hold nothing of that job%s: to continue, restore a checkpoint (starctl "
-			"checkpoint restore); to start from scratch, give another model_dir, or empty it",
+			", but the PS tasks have nothing of that job%s: to continue, restore a checkpoint (starctl "
+			"checkpoint restore); to start from scratch, use another model_dir, or empty it",
 			s->config.model_dir, last,
-			step ? ", which others have counted steps on since" : ", not even a global step");
+			step ? ", although others have counted steps there since" : ", not even a global step");
 	if (step < last)
 		fprintf(stderr,
-			"model_dir %s has summaries up to global step %" PRIu64 ", and the PS tasks stand at %" PRIu64
+			"model_dir %s has summaries up to global step %" PRIu64 ", but the PS tasks are at %" PRIu64
 			", at an earlier checkpoint: training continues from there\n",
 			s->config.model_dir, last, step);
 	s->summary_step = 0;
@@ -398,7 +399,7 @@ static int check_held(struct session *s, struct star_error *err)
 
 enum { NAMED = 3 };
 
-/* What the PS tasks hold of the model, and what they do not, with the names of the first of that. */
+/* What the PS tasks have of the model, and the names of the first missing objects. */
 struct held {
 	uint32_t there, missing;
 	char names[NAMED * 80];
@@ -431,7 +432,7 @@ static int look_what_is_held(const struct session *s, struct held *held, struct 
 	return 0;
 }
 
-/* A job without summaries may be meant to train with what is left; it is said. */
+/* A job without summaries may be meant to train with what is left; a message says so. */
 static int check_lost(const struct session *s, bool goes_on, struct star_error *err)
 {
 	const int rc = train_lost_check(s->cluster, s->model.graph, s->config.deadline_us, err);
@@ -443,9 +444,10 @@ static int check_lost(const struct session *s, bool goes_on, struct star_error *
 }
 
 /*
- * A part of the model is there, the rest is not: it was trained with other options, or as another version of its code.
- * What is not there would be made, and begin untrained beside what was learned, which shows in nothing but the loss. A
- * job that goes on by its summaries is refused; else it may be meant, as by a model that uses another one's tables.
+ * A part of the model exists, the rest does not: it was trained with other options, or by another version of its code.
+ * The missing objects would be created, and would start untrained beside trained ones, which nothing would show but the
+ * loss. A job that continues according to its summaries is refused; otherwise it may be intended, for example for a
+ * model that uses another one's tables.
  */
 static int check_whole(const struct session *s, bool goes_on, struct star_error *err)
 {
@@ -458,20 +460,20 @@ static int check_whole(const struct session *s, bool goes_on, struct star_error 
 		return check_lost(s, goes_on, err);
 	if (goes_on)
 		return star_error_set(err, -ENOTRECOVERABLE,
-				      "model_dir %.200s has summaries of this job, and the PS tasks hold %" PRIu32
+				      "model_dir %.200s has summaries of this job, but the PS tasks have only %" PRIu32
 				      " of the model's %" PRIu32
-				      " tables and variables, without %s: give the options that it was trained with; "
-				      "to train another model with these, give another model_dir",
+				      " tables and variables, without %s: use the options that it was trained with; "
+				      "to train another model with these, use another model_dir",
 				      s->config.model_dir, held.there, held.there + held.missing, held.names);
 	fprintf(stderr,
 		"the PS tasks hold %" PRIu32 " of the model's %" PRIu32
-		" tables and variables; these are new and untrained: %s. To continue with a model as it was, give the "
+		" tables and variables; these are new and untrained: %s. To continue training a model, use the "
 		"options that it was trained with\n",
 		held.there, held.there + held.missing, held.names);
 	return 0;
 }
 
-/* A cluster that is open is that of one incarnation of each node: after a restart it is opened again. */
+/* An open cluster belongs to one incarnation of each node: after a restart it is opened again. */
 int session_connect(struct session *s, uint64_t until_ns, struct star_error *err)
 {
 	const bool goes_on = s->summary_step != 0;

@@ -7,7 +7,7 @@
 #include "base/hash.h"
 
 enum {
-	/* Of this many ids that differ in n, what is saved pays for the search: a quarter. */
+	/* The search is worthwhile if at most three quarters of the ids are distinct. */
 	WORTH_OF = 3,
 	WORTH_IN = 4,
 	SKIP = 15,
@@ -62,7 +62,7 @@ void train_dedup_free(struct dedup *list)
 	}
 }
 
-/* A slot holds 1 + the place of an id in keys, or 0. Most slots are free, so each search ends, and soon. */
+/* A slot has 1 + the index of an id in keys, or 0. Most slots are free, so each search is short. */
 static void find_repeats(struct dedup *dedup)
 {
 	const uint32_t mask = dedup->mask;
@@ -107,8 +107,8 @@ bool train_dedup_find(struct dedup *dedup, const uint64_t *ids, uint32_t n)
 	return is_worth(dedup);
 }
 
-/* From the last to the first, no row is overwritten before it has been handed out: each comes from its own place or one
- * before. */
+/* From last to first, so that no row is overwritten before it was copied: each comes from its own index or an earlier
+ * one. */
 void train_dedup_expand(const struct dedup *dedup, void *rows, size_t row_bytes)
 {
 	uint8_t *to = rows;

@@ -18,34 +18,34 @@
 #include "train/internal.h"
 #include "train/summary.h"
 
-/* Results of an evaluation; of a prediction the heads follow the first. */
+/* Results of an evaluation; in a prediction, the heads follow the first one. */
 enum { PREDICTIONS, LOSS, GLOBAL_STEP, HEADS, RESULTS = HEADS + ESTIMATOR_HEADS_MAX };
-enum { LOOK_MS = 200 /* an evaluator's, at the global step */ };
+enum { LOOK_MS = 200 /* interval at which an evaluator reads the global step */ };
 
-/* A step in flight. With several of them input functions go on meanwhile, so its feeds are copied. */
+/* A step in flight. If there are several, input functions continue meanwhile, so the step's feeds are copied. */
 struct batch {
 	struct feed_copy {
 		void *bytes;
 		uint64_t room;
-	} * copies; /* by feed */
+	} * copies; /* for each feed */
 	uint64_t examples;
 };
 
 /* A graph and the session that executes it. */
 struct work {
-	struct session_config config; /* the estimator's, with what TF_CONFIG says */
+	struct session_config config; /* the estimator's configuration, completed from TF_CONFIG */
 	struct cluster_spec cluster;
 	struct graph *graph;
 	struct session *session;
 	struct estimator_spec *spec;
 	const char *results[RESULTS];
 	struct graph_tensor *feeds;
-	struct batch batches[SESSION_IN_FLIGHT_MAX]; /* used in turns */
+	struct batch batches[SESSION_IN_FLIGHT_MAX]; /* used in turn */
 	uint32_t at_once;
 	uint64_t begun, ended; /* steps */
 };
 
-/* Loss, where there is one, is result 1. An evaluation is one of a global step, but is no step itself. */
+/* The loss, if there is one, is result 1. An evaluation has the global step as a result, but is not a step itself. */
 static int set_results(struct work *w, enum estimator_mode mode)
 {
 	const struct estimator_spec *spec = w->spec;
@@ -69,22 +69,21 @@ static int set_results(struct work *w, enum estimator_mode mode)
 static int check_spec(const struct estimator_spec *spec, enum estimator_mode mode, struct star_error *err)
 {
 	if (spec->feeds_count > ESTIMATOR_FEEDS_MAX)
-		return star_error_set(err, -E2BIG, "a model has %d feeds at most, not %u", ESTIMATOR_FEEDS_MAX,
+		return star_error_set(err, -E2BIG, "a model has at most %d feeds, not %u", ESTIMATOR_FEEDS_MAX,
 				      spec->feeds_count);
 	if (spec->heads_count > ESTIMATOR_HEADS_MAX)
-		return star_error_set(err, -E2BIG, "a model has %d further heads at most, not %u", ESTIMATOR_HEADS_MAX,
+		return star_error_set(err, -E2BIG, "a model has at most %d further heads, not %u", ESTIMATOR_HEADS_MAX,
 				      spec->heads_count);
 	if (!(spec->clip_norm >= 0))
-		return star_error_set(err, -EINVAL, "clip_norm = %g: a norm is above 0, or 0: no clip",
+		return star_error_set(err, -EINVAL, "clip_norm = %g: it must be above 0, or 0 for no clipping",
 				      spec->clip_norm);
 	for (uint32_t i = 0; i < spec->heads_count; i++) {
 		const char *name = spec->heads[i].name;
 
 		if (!name || !*name || !strcmp(name, SESSION_LOSS) || !strcmp(name, SESSION_GLOBAL_STEP))
-			return star_error_set(err, -EINVAL,
-					      "head %u needs a name, which is neither loss nor global_step", i);
+			return star_error_set(err, -EINVAL, "head %u needs a name other than loss and global_step", i);
 		if (strlen(name) > ESTIMATOR_HEAD_NAME_MAX)
-			return star_error_set(err, -ENAMETOOLONG, "head %u: a name has %d bytes at most", i,
+			return star_error_set(err, -ENAMETOOLONG, "head %u: a name has at most %d bytes", i,
 					      ESTIMATOR_HEAD_NAME_MAX);
 		for (uint32_t before = 0; before < i; before++)
 			if (!strcmp(spec->heads[before].name, name))
@@ -117,7 +116,7 @@ static int build_model(const struct estimator *e, enum estimator_mode mode, stru
 	return graph_error(w->graph, err) < 0 ? err->code : rc;
 }
 
-/* A session that takes no part in training. */
+/* A session that does not take part in training. */
 static struct session_config aside(struct session_config config)
 {
 	config.model_dir = NULL;
@@ -137,7 +136,7 @@ static int begin_work(const struct estimator *e, struct work *w, struct star_err
 	return cluster_spec_take_environment(&w->cluster, &w->config, err);
 }
 
-/* Of a step's feeds, as many as the model has. */
+/* Allocates a step's feeds, as many as the model has. */
 static int make_room(struct work *w, struct star_error *err)
 {
 	const uint32_t feeds = w->spec->feeds_count;
@@ -162,13 +161,13 @@ static int open_work(const struct estimator *e, enum estimator_mode mode, struct
 	if (rc == 0 && train && w->config.evaluator)
 		rc = star_error_set(err, -EINVAL,
 				    "this is the evaluator, which does not train: estimator_train_and_evaluate and "
-				    "estimator_evaluate are for it");
+				    "estimator_evaluate are meant for it");
 	if (rc == 0)
 		rc = build_model(e, mode, w, err);
 	if (rc < 0)
 		return rc;
 	config = train ? w->config : aside(w->config);
-	if (session_config_check(&config, err) < 0) /* before its numbers are believed */
+	if (session_config_check(&config, err) < 0) /* before its numbers are used */
 		return err->code;
 	w->at_once = config.steps_in_flight ? config.steps_in_flight : 1;
 	if (make_room(w, err) < 0)
@@ -198,7 +197,7 @@ static int close_work(struct work *w, int rc, struct star_error *err)
 	return rc < 0 ? rc : closed;
 }
 
-/* What is greater than it may be is left to the session, which says so. */
+/* Tensors that are larger than allowed are left to the session, which reports them. */
 static int copy_feeds(struct work *w, struct batch *batch, struct star_error *err)
 {
 	for (uint32_t i = 0; i < w->spec->feeds_count; i++) {
@@ -232,8 +231,8 @@ static int begin_step(struct work *w, struct estimator_input input, struct star_
 
 	if (rc <= 0)
 		return rc;
-	if (w->feeds[0].type.shape.ndim && w->feeds[0].type.shape.dims[0] == 0) /* its loss would be no number */
-		return star_error_set(err, -EINVAL, "a batch without one example");
+	if (w->feeds[0].type.shape.ndim && w->feeds[0].type.shape.dims[0] == 0) /* its loss would be NaN */
+		return star_error_set(err, -EINVAL, "a batch without examples");
 	batch->examples = w->feeds[0].type.shape.ndim ? (uint64_t)w->feeds[0].type.shape.dims[0] : 1;
 	rc = w->at_once > 1 ? copy_feeds(w, batch, err) : 0;
 	if (rc == 0)
@@ -242,7 +241,7 @@ static int begin_step(struct work *w, struct estimator_input input, struct star_
 	return rc < 0 ? rc : 1;
 }
 
-/* Of the oldest one. */
+/* Ends the oldest step. */
 static int end_step(struct work *w, const struct graph_tensor **results, struct estimator_figures *figures,
 		    struct star_error *err)
 {
@@ -318,12 +317,12 @@ int estimator_train(const struct estimator *e, struct estimator_input input, uin
 /* Of a head. */
 struct scores {
 	struct graph_value predictions;
-	const char *labels; /* NULL: it is not compared */
+	const char *labels; /* NULL: they are not compared */
 	uint32_t result, feed;
 	struct train_metrics metrics;
 	struct auc_example *examples;
 	size_t count, room;
-	bool kinds[2]; /* there are negative ones, and positive ones, as auc.h has them */
+	bool kinds[2]; /* there are negative ones, and positive ones, as defined in auc.h */
 };
 
 static int add_scores(struct scores *s, const struct graph_tensor *predictions, const float *labels,
@@ -349,7 +348,7 @@ static int add_scores(struct scores *s, const struct graph_tensor *predictions, 
 	return 0;
 }
 
-/* Which feed the labels are; -EINVAL if predictions do not go with them. */
+/* Finds the feed with the labels; -EINVAL: predictions do not match it. */
 static int find_labels(const struct work *w, struct scores *s, struct star_error *err)
 {
 	uint32_t feed = 0;
@@ -397,7 +396,7 @@ static int add_all_scores(const struct work *w, struct scores *scores, const str
 		if (!scores[i].labels)
 			continue;
 		if (graph_elements(&predictions->type.shape) != graph_elements(&labels->type.shape))
-			return star_error_set(err, -EINVAL, "there are not as many predictions as labels");
+			return star_error_set(err, -EINVAL, "the numbers of predictions and labels differ");
 		rc = add_scores(&scores[i], predictions, labels->data, err);
 	}
 	return rc;
@@ -427,7 +426,7 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 		rc = add_all_scores(w, scores, results, err);
 	}
 	if (rc == 0 && !figures->examples)
-		return star_error_set(err, -ENODATA, "there is not one example to evaluate with");
+		return star_error_set(err, -ENODATA, "there are no examples to evaluate with");
 	if (rc < 0)
 		return rc;
 	figures->loss = sum / (double)figures->examples;
@@ -439,7 +438,7 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 
 enum { SCORES = 8, HEAD_NAME_ROOM = 128 };
 
-/* Those that apply. How many there are then. */
+/* Adds the metrics that apply; returns the number of scalars. */
 static uint32_t add_scalars(struct summary_scalar *scalars, uint32_t count, double auc,
 			    const struct train_metrics_figures *m)
 {
@@ -460,8 +459,8 @@ static uint32_t add_scalars(struct summary_scalar *scalars, uint32_t count, doub
 	return count;
 }
 
-/* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are
- * there all the same. */
+/* Beside those of training, in a separate directory, as TensorFlow does. A failure is only reported, because the
+ * figures are available anyway. */
 static void summarize(const struct work *w, const struct estimator_figures *figures)
 {
 	struct summary_scalar scalars[1 + SCORES * (1 + ESTIMATOR_HEADS_MAX)] = { { "loss", figures->loss } };
@@ -486,7 +485,7 @@ static void summarize(const struct work *w, const struct estimator_figures *figu
 	}
 	if (!directory || !(session_is_chief(&w->config) || w->config.evaluator))
 		return;
-	mkdir(directory, 0777); /* if it fails, so will the next one, and says so */
+	mkdir(directory, 0777); /* if it fails, the next call fails too, and reports it */
 	if (snprintf(path, sizeof(path), "%s/eval", directory) < (int)sizeof(path))
 		summary = summary_create(path, &err);
 	else
@@ -543,7 +542,7 @@ static int evaluate_once(const struct estimator *e, const struct estimator_eval 
 	return rc;
 }
 
-/* The global step, by a session of nothing else. */
+/* Opens a session that only reads the global step. */
 static int open_watch(const struct estimator *e, struct work *w, struct star_error *err)
 {
 	int rc = begin_work(e, w, err);
@@ -564,8 +563,8 @@ static int open_watch(const struct estimator *e, struct work *w, struct star_err
 }
 
 /*
- * Waits for the next evaluation's global step. 1: it is there; 0: it is the last one's; or a negative errno: it stands
- * for as long as PS tasks may be away.
+ * Waits for the global step of the next evaluation. 1: it is reached; 0: it is the last one; or a negative errno: it
+ * has not changed for as long as PS tasks may be away.
  */
 static int await_step(struct work *watch, uint64_t every, uint64_t *from, struct star_error *err)
 {
@@ -589,18 +588,17 @@ static int await_step(struct work *watch, uint64_t every, uint64_t *from, struct
 			seen = step;
 			seen_ns = now_ns;
 		} else if (now_ns - seen_ns > config->recovery_us * 1000) {
-			return star_error_set(
-				err, -ETIMEDOUT,
-				"the evaluator has waited for %llu s: the global step stands at %llu, and "
-				"training ends at last_step, %llu",
-				(unsigned long long)config->recovery_us / 1000000, (unsigned long long)step,
-				(unsigned long long)config->last_step);
+			return star_error_set(err, -ETIMEDOUT,
+					      "the evaluator has waited for %llu s: the global step is still %llu, but "
+					      "training ends at last_step, %llu",
+					      (unsigned long long)config->recovery_us / 1000000,
+					      (unsigned long long)step, (unsigned long long)config->last_step);
 		}
 		nanosleep(&pause, NULL);
 	}
 }
 
-/* What an evaluator does: it follows the workers' global step, until that is the last one. */
+/* What an evaluator does: it follows the workers' global step until the last one. */
 static int evaluate_beside(const struct estimator *e, const struct estimator_eval *eval,
 			   struct estimator_figures *evaluated, struct star_error *err)
 {
@@ -610,8 +608,8 @@ static int evaluate_beside(const struct estimator *e, const struct estimator_eva
 
 	if (!e->config.last_step)
 		return star_error_set(err, -EINVAL,
-				      "last_step is 0: the evaluator ends with training, and cannot know when that is; "
-				      "say at which global step it ends, to the workers, too");
+				      "last_step is 0: the evaluator ends with training, but cannot know when that is; "
+				      "set it to the last global step, for the workers too");
 	rc = open_watch(e, &watch, err);
 	session_set_defaults(&watch.config);
 	for (bool more = rc == 0; more;) {
@@ -650,7 +648,7 @@ int estimator_train_and_evaluate(const struct estimator *e, struct estimator_inp
 	int rc = cluster_spec_take_environment(&cluster, &config, err);
 
 	*trained = *evaluated = (struct estimator_figures){ 0 };
-	cluster_spec_fini(&cluster); /* who this is, is all that was asked */
+	cluster_spec_fini(&cluster); /* only this task's role was needed */
 	if (rc < 0)
 		return rc;
 	return config.evaluator ? evaluate_beside(e, eval, evaluated, err)

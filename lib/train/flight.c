@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Steps in flight: a ring of flights, each with a run and, where there are several, a thread of its own. The session's
- * caller adds to the ring and takes from it; the threads make the steps. Steps start in the order of the ring; none
- * starts while one that has failed is in there, since what it failed of (a PS task is gone) would be met by all others,
- * too.
+ * Steps in flight: a ring of flights, each with a run and, if there are several, its own thread. The session's caller
+ * adds to the ring and takes from it; the threads execute the steps. Steps start in the order of the ring; none starts
+ * while a failed one is in the ring, because all others would fail for the same reason (a PS task is gone).
  */
 #include <errno.h>
 #include <signal.h>
@@ -77,7 +76,7 @@ static void *fly(void *arg)
 		pthread_mutex_lock(&s->lock);
 		f->state = rc < 0 ? FLIGHT_FAILED : FLIGHT_DONE;
 		start_flights(s);
-		pthread_cond_signal(&s->ended); /* to the session's caller: no other waits */
+		pthread_cond_signal(&s->ended); /* for the session's caller, the only waiter */
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -116,7 +115,7 @@ int train_flights_start(struct session *s, struct star_error *err)
 		s->threads += rc == 0;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc ? star_error_set(err, -rc, "no threads for %u steps in flight: %s; see ulimit -u",
+	return rc ? star_error_set(err, -rc, "cannot start threads for %u steps in flight: %s; see ulimit -u",
 				   s->config.steps_in_flight, strerrordesc_np(rc))
 		  : 0;
 }
@@ -188,7 +187,7 @@ static void set_state(struct session *s, struct flight *f, enum flight_state sta
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* None of the threads has it. */
+/* Executes it in the calling thread: no other thread has it. */
 static void make_here(struct session *s, struct flight *f, uint64_t until_ns)
 {
 	int rc;
@@ -231,7 +230,7 @@ bool train_flights_have_failed(struct session *s)
 	return failed;
 }
 
-/* Aligned as what a run has. */
+/* Aligned in the same way as a run's tensors. */
 static uint64_t room_of(const struct graph_tensor *tensor)
 {
 	return (graph_type_bytes(&tensor->type) + 63) / 64 * 64;

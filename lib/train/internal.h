@@ -36,7 +36,7 @@ struct flight {
 	void *kept;		 /* memory of the results, when the run is gone */
 	uint64_t number;	 /* local_step once it was taken */
 	uint64_t step;		 /* the step number for tables: session_count_steps */
-	enum flight_state state; /* under the session's lock */
+	enum flight_state state; /* protected by the session's lock */
 	struct star_error err;	 /* if it failed */
 	pthread_t thread;
 	pthread_cond_t go;

@@ -22,7 +22,7 @@ static struct {
 } here;
 
 struct prepared {
-	struct local_table **tables; /* by node: what a handle is of */
+	struct local_table **tables; /* by node: the table of a handle */
 	struct local_part *parts;
 	uint32_t parts_count;
 	struct local_scratch scratch;
@@ -36,13 +36,13 @@ static int make_store(struct star_error *err)
 	const uint64_t most = UINT64_C(1) << STORE_BYTES_LOG2_MAX;
 
 	here.arena_bytes = memory < most ? memory : most;
-	/* A page is there when the first row comes to lie in it. */
+	/* Pages are allocated when rows are first stored in them. */
 	here.arena = mmap(NULL, here.arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 			  -1, 0);
 	if (here.arena == MAP_FAILED)
 		return star_error_set(err, -ENOMEM, "no %zu MiB of address space for parameters",
 				      here.arena_bytes >> 20);
-	madvise(here.arena, here.arena_bytes, MADV_HUGEPAGE); /* where they can be had: it is only faster */
+	madvise(here.arena, here.arena_bytes, MADV_HUGEPAGE); /* if there are huge pages: only for speed */
 	here.store = store_create(here.arena, here.arena_bytes, err);
 	if (!here.store)
 		munmap(here.arena, here.arena_bytes);
@@ -65,7 +65,7 @@ void train_local_forget(void)
 	munmap(here.arena, here.arena_bytes);
 }
 
-/* What has that name, if it is the same; else it is made. */
+/* The object of that name, if its definition is the same; otherwise it is created. */
 static struct local_table *find_or_make(const struct object_spec *spec, struct star_error *err)
 {
 	struct local_table *t;
@@ -145,8 +145,8 @@ static int place_rows(struct local_op *o, struct star_error *err)
 	else
 		return star_error_set(
 			err, -EINVAL,
-			"variable \"%s\" has rows of %llu elements, which are cut across its blocks of %u: read "
-			"and apply all of it, or make the row's length a multiple of %u",
+			"variable \"%s\" has rows of %llu elements, which are split across its blocks of %u: read "
+			"and apply the whole variable, or make the row's length a multiple of %u",
 			spec->name, (unsigned long long)row, spec->dim, spec->dim);
 	return 0;
 }
@@ -158,17 +158,18 @@ static int check_push(const struct local_op *o, struct star_error *err)
 	if (o->template.op.kind == STAR_PULL || o->template.op.kind == STAR_ASSIGN)
 		return 0;
 	if (spec->optim.kind == OPTIM_NONE)
-		return star_error_set(err, -EINVAL, "\"%s\" has no optimizer (element type %s), and takes no gradients",
-				      spec->name, dtype_name(spec->dtype));
+		return star_error_set(err, -EINVAL,
+				      "\"%s\" has no optimizer (element type %s), and accepts no gradients", spec->name,
+				      dtype_name(spec->dtype));
 	if (spec->optim.kind == OPTIM_LAMB && o->template.keys != TEMPLATE_NOT_THERE)
 		return star_error_set(err, -EINVAL,
-				      "variable \"%s\" has optimizer lamb, which works on the whole tensor: apply all "
+				      "variable \"%s\" has optimizer lamb, which needs the whole tensor: apply all "
 				      "of it, not rows",
 				      spec->name);
 	return 0;
 }
 
-/* The most there may be of an operation: keys of the store, and bytes of gradients. */
+/* The maximum of an operation: keys of the store, and bytes of gradients. */
 static int plan_op(const struct graph_ps_plan *plan, const struct graph_part *from, struct local_op *o, uint64_t *keys,
 		   uint64_t *bytes, struct star_error *err)
 {
@@ -287,7 +288,7 @@ static int prepare_local(void *ctx, const struct graph_ps_plan *plan, void **pre
 
 /* ---- calls ---- */
 
-enum { SWEPT_ROWS = 64 /* looked at after each call for what may be evicted */ };
+enum { SWEPT_ROWS = 64 /* examined for eviction after each call */ };
 
 static int start_local_part(void *ctx, const struct graph_ps_call *call, void **token, struct star_error *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part's operations on the store of this process, as lib/service executes a request: with pushes among them all rows
- * are found or made, and gradients looked at where the table wants it, before the first value changes; then one
- * operation after the other.
+ * Executes a part's operations on the store of this process, as lib/service executes a request: if there are pushes,
+ * all rows are first found or created, and gradients checked if the table requires it, before the first value changes;
+ * then one operation after the other is executed.
  */
 #include "train/local_internal.h"
 
@@ -38,7 +38,7 @@ static uint64_t key_at(const struct local_op *o, uint64_t i)
 				   : o->keys[i / o->blocks_a_row] * o->blocks_a_row + i % o->blocks_a_row;
 }
 
-/* The next keys, when this many are done. Returns how many. */
+/* The next keys, when `done` are done. Returns their number. */
 static unsigned keys_from(const struct local_op *o, uint64_t done, uint64_t keys[static STORE_BATCH])
 {
 	const unsigned n = o->count - done < STORE_BATCH ? (unsigned)(o->count - done) : STORE_BATCH;
@@ -48,7 +48,7 @@ static unsigned keys_from(const struct local_op *o, uint64_t done, uint64_t keys
 	return n;
 }
 
-/* Of a block's elements, those that there are: the last one may be short. */
+/* The elements of a block that exist: the last block may be shorter. */
 static size_t block_bytes(const struct local_op *o, uint64_t block)
 {
 	const struct local_table *t = o->table;
@@ -72,7 +72,7 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The blocks that rows lie in, in ascending order, each once. */
+/* The blocks in which the rows are, in ascending order, without duplicates. */
 static void list_blocks(struct local_op *o)
 {
 	uint64_t n = 0;
@@ -87,8 +87,7 @@ static void list_blocks(struct local_op *o)
 	o->count = n;
 }
 
-/* Rows that share blocks become one gradient of each block; those of a row that comes again are summed in their
- * order. */
+/* Merges rows that share blocks into one gradient per block; those of a repeated row are summed in their order. */
 static void sum_rows(struct local_op *o)
 {
 	const uint32_t dim = o->table->spec->dim, row = dim / o->rows_a_block;
@@ -107,7 +106,7 @@ static void sum_rows(struct local_op *o)
 	}
 }
 
-/* The gradients of n keys, of which `done` come before. */
+/* The gradients of n keys, after the first `done`. */
 static void find_gradients(struct local_scratch *scratch, const struct local_op *o, uint64_t done, unsigned n,
 			   const void *gradients[static STORE_BATCH])
 {
@@ -121,7 +120,7 @@ static void find_gradients(struct local_scratch *scratch, const struct local_op 
 		gradients[i] = base + at * bytes;
 		if (real == bytes)
 			continue;
-		memset(scratch->row, 0, bytes); /* the elements that pad the last block get none */
+		memset(scratch->row, 0, bytes); /* the padding of the last block gets no gradient */
 		memcpy(scratch->row, gradients[i], real);
 		gradients[i] = scratch->row;
 	}
@@ -129,7 +128,7 @@ static void find_gradients(struct local_scratch *scratch, const struct local_op 
 
 /* ---- operations ---- */
 
-/* Where the look at its gradients goes on: behind the last one it may begin again. */
+/* Where the check of its gradients continues: after the last key it may start again. */
 static uint64_t next_look(struct store_push *push, const struct local_op *o, uint64_t done)
 {
 	return done == o->count && store_push_look_again(push) ? 0 : done;
@@ -154,7 +153,7 @@ static int prepare_push(struct local_scratch *scratch, struct local_op *o, struc
 		if (rc == -ENOSPC)
 			return no_room(o, err);
 		if (rc < 0)
-			return star_error_set(err, rc, "\"%s\": more gradients than were told of before",
+			return star_error_set(err, rc, "\"%s\": more gradients than were announced",
 					      o->table->spec->name);
 	}
 	for (uint64_t done = 0; look && done < o->count; done = next_look(scratch->push, o, done + n)) {
@@ -170,7 +169,7 @@ static int prepare_push(struct local_scratch *scratch, struct local_op *o, struc
 									: "a gradient",
 					      o->table->spec->name,
 					      rc != -ERANGE		  ? "has NaN or infinities"
-					      : o->op.kind == STAR_ASSIGN ? "is too great for its element type"
+					      : o->op.kind == STAR_ASSIGN ? "is too large for its element type"
 									  : "add up to infinities");
 	}
 	return 0;
@@ -200,7 +199,7 @@ static void local_push(struct local_scratch *scratch, const struct local_op *o)
 		;
 }
 
-/* Rows are found or made; with `to` they are read. */
+/* Finds or creates rows; with `to`, reads them. */
 static int pull(struct local_scratch *scratch, struct local_op *o, enum store_find_mode mode, uint8_t *to,
 		struct star_error *err)
 {
@@ -249,7 +248,7 @@ static int run_op(struct local_scratch *scratch, struct local_op *o, bool prepar
 	return pull(scratch, o, mode, o->op.kind == STAR_PULL ? o->op.values : o->op.results, err);
 }
 
-/* As many as a request may have. */
+/* As many operations as a request may have. */
 static int run_request(struct local_scratch *scratch, struct local_op **ops, uint32_t count, struct star_error *err)
 {
 	bool prepared = false;
@@ -266,7 +265,7 @@ static int run_request(struct local_scratch *scratch, struct local_op **ops, uin
 			rc = pull(scratch, ops[i], STORE_PULL, NULL, err);
 	}
 	if (rc < 0)
-		store_push_begin(scratch->push); /* refused: it holds no rows any more */
+		store_push_begin(scratch->push); /* it was refused: it holds no rows any more */
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = run_op(scratch, ops[i], prepared, err);
 	return rc;
@@ -282,7 +281,7 @@ static int check_rows(const struct local_op *o, struct star_error *err)
 		if (o->op.keys[i] >= spec->shape[0])
 			return star_error_set(err, -EINVAL,
 					      "variable \"%s\" has %" PRIu64
-					      " rows in its first dimension, row %" PRIu64 " was asked for",
+					      " rows in its first dimension, row %" PRIu64 " was requested",
 					      spec->name, spec->shape[0], o->op.keys[i]);
 	return 0;
 }

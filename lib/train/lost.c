@@ -8,7 +8,7 @@
 
 #include "client/star.h"
 
-/* A variable's blocks, and how many of them were ever updated. */
+/* A variable's blocks, and how many of them were updated at least once. */
 struct blocks {
 	uint64_t all, updated;
 };
@@ -76,8 +76,8 @@ int train_lost_check(struct star_cluster *cluster, const struct graph *graph, ui
 			return star_error_set(
 				err, -ENOTRECOVERABLE,
 				"the PS tasks have lost a part of \"%.200s\": %" PRIu64 " of its %" PRIu64
-				" blocks were never updated, and the others were; a PS task came back empty: have "
-				"them restore a checkpoint (starctl checkpoint restore), or drop the model (starctl "
+				" blocks were never updated, and the others were; a PS task was restarted empty: "
+				"restore a checkpoint (starctl checkpoint restore), or drop the model (starctl "
 				"tables drop) and train it again",
 				node->name, blocks.all - blocks.updated, blocks.all);
 		if (blocks.updated)
@@ -87,8 +87,9 @@ int train_lost_check(struct star_cluster *cluster, const struct graph *graph, ui
 	}
 	if (never && updated)
 		fprintf(stderr,
-			"\"%s\" was never updated, and \"%s\" was: if both are trained, a PS task came back empty, and "
-			"what follows is from a part of the model\n",
+			"\"%s\" was never updated, but \"%s\" was: if both are trained, a PS task was restarted empty, "
+			"and "
+			"training continues with only a part of the model\n",
 			never->name, updated->name);
 	return 0;
 }

@@ -40,7 +40,7 @@ void train_metrics_add(struct train_metrics *m, const float *predictions, const 
 
 		m->squares += (p - label) * (p - label);
 		m->classes = m->classes && (label == 0 || label == 1);
-		m->probabilities = m->probabilities && p >= 0 && p <= 1; /* not of NaN */
+		m->probabilities = m->probabilities && p >= 0 && p <= 1; /* false for NaN */
 		if (m->classes)
 			add_class(m, p, label == 1);
 		if (m->classes && m->probabilities)

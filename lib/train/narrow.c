@@ -13,12 +13,11 @@ int train_narrow_parse(const char *name, struct star_error *err)
 
 	if (dtype == STAR_FLOAT16 || dtype == STAR_BFLOAT16 || dtype == STAR_SCALED_INT8)
 		return (int)dtype;
-	return dtype == STAR_FLOAT32
-		       ? 0
-		       : star_error_set(
-				 err, -EINVAL,
-				 "wire = %.40s: rows and gradients travel as float32, float16, bfloat16 or scaled_int8",
-				 name);
+	return dtype == STAR_FLOAT32 ? 0
+				     : star_error_set(err, -EINVAL,
+						      "wire = %.40s: rows and gradients can be sent as float32, "
+						      "float16, bfloat16 or scaled_int8",
+						      name);
 }
 
 void train_narrow_set(struct narrow_rows *narrow, unsigned wire, const struct graph_ps_plan *plan,
@@ -42,7 +41,7 @@ void train_narrow_set(struct narrow_rows *narrow, unsigned wire, const struct gr
 			dtype_row_bytes(wire, narrow->dim);
 }
 
-void train_narrow_go(const struct narrow_rows *narrow, struct narrow_call *call, struct star_op *op)
+void train_narrow_to_wire(const struct narrow_rows *narrow, struct narrow_call *call, struct star_op *op)
 {
 	const uint64_t bytes = dtype_row_bytes(narrow->dtype, narrow->dim);
 	const float *rows = op->values;
@@ -59,7 +58,7 @@ void train_narrow_go(const struct narrow_rows *narrow, struct narrow_call *call,
 	op->dtype = dtype_name(narrow->dtype);
 }
 
-void train_narrow_come(const struct narrow_rows *narrow, const struct narrow_call *call)
+void train_narrow_from_wire(const struct narrow_rows *narrow, const struct narrow_call *call)
 {
 	const uint64_t bytes = dtype_row_bytes(narrow->dtype, narrow->dim);
 

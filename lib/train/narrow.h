@@ -33,7 +33,7 @@ struct narrow_call {
 };
 
 /* Before a call: converts the operation's rows to the narrow type. After it: converts pulled rows to float32. */
-void train_narrow_go(const struct narrow_rows *narrow, struct narrow_call *call, struct star_op *op);
-void train_narrow_come(const struct narrow_rows *narrow, const struct narrow_call *call);
+void train_narrow_to_wire(const struct narrow_rows *narrow, struct narrow_call *call, struct star_op *op);
+void train_narrow_from_wire(const struct narrow_rows *narrow, const struct narrow_call *call);
 
 #endif

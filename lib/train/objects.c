@@ -22,7 +22,7 @@ static struct star_table *create_object(const struct remote_options *options, co
 			       : star_variable_create(options->cluster, &object.spec, deadline_us, err);
 }
 
-/* Until somebody else has made it. */
+/* Waits until another worker has created it. */
 static struct star_table *await_object(const struct remote_options *options, const struct graph_node *node,
 				       struct star_error *err)
 {
@@ -34,8 +34,8 @@ static struct star_table *await_object(const struct remote_options *options, con
 		nanosleep(&pause, NULL);
 	if (!table && err->code == -ENOENT)
 		star_error_set(err, -ETIMEDOUT,
-			       "\"%s\" was not there in time: the chief (worker 0) makes it, if its model "
-			       "has it, too",
+			       "\"%s\" was not created in time: the chief (worker 0) creates it, if its model "
+			       "has it too",
 			       node->name);
 	return table;
 }
@@ -43,7 +43,7 @@ static struct star_table *await_object(const struct remote_options *options, con
 struct star_table *train_objects_make(const struct remote_options *options, const struct graph_node *node,
 				      struct star_error *err)
 {
-	/* What exists is used, if it is what the graph says: creating compares. */
+	/* An existing object is used if it matches the graph: creating it compares the definitions. */
 	if (options->wait && !await_object(options, node, err))
 		return NULL;
 	return create_object(options, node, err);

@@ -15,14 +15,15 @@
 #include "client/star.h"
 
 enum {
-	BEAT, /* below 0 by a worker of an earlier version; 0: there was none yet */
+	BEAT, /* below 0: written by a worker of an earlier version; 0: there was none yet */
 	CLOCK,
 	ROW,						 /* elements */
-	SETTING_ROWS = (PEERS_SETTINGS + ROW - 1) / ROW, /* of a worker, behind the rows of all: from PEERS_MAX on */
+	SETTING_ROWS = (PEERS_SETTINGS + ROW - 1) / ROW, /* rows of a worker, after the rows of all workers: from
+							  * PEERS_MAX on */
 	BEATS_PER_LEASE = 8,
-	TWIN_BEATS = 2, /* for which a worker of the same index is watched */
-	CHUNK = 6,	/* bytes that a double holds as a whole number */
-	PLACE_ROWS = 6, /* of a worker, behind its settings: where it runs */
+	TWIN_BEATS = 2, /* for which a worker with the same index is watched */
+	CHUNK = 6,	/* bytes that a double can hold as an integer */
+	PLACE_ROWS = 6, /* of a worker, after its settings: where it runs */
 	PLACE_BYTES = PLACE_ROWS * ROW * CHUNK + 1,
 	PAUSE_MIN_US = 100,
 	PAUSE_MAX_US = 10000,
@@ -31,12 +32,12 @@ enum {
 	SETTING_BYTES = 32,
 };
 
-/* The clock of a worker that has ended: the largest whole number up to which a double has all. */
+/* The clock of a worker that has finished: up to this number a double can represent every integer. */
 #define CLOCK_DONE 0x1p53
 
 struct peer {
 	double beat, clock;
-	uint64_t moved_ns; /* when the beat was first seen as it is */
+	uint64_t moved_ns; /* when the heartbeat last changed */
 	bool looked, seen; /* at; to change */
 };
 
@@ -45,21 +46,22 @@ struct peers {
 	struct star_table *table;
 	struct peer *peers;
 	uint64_t *keys;
-	double *rows; /* as a look has brought them: of the first count workers, or of all that are looked at */
+	double *rows; /* as read by the last look: rows of the first count workers, or of all that are looked at */
 	uint32_t most;
 	bool joined;
 	uint64_t opened_ns, looked_ns;
-	uint64_t slowest; /* as of the last look; if no other one lived, this one was it: others may have come since */
+	uint64_t slowest; /* as of the last look; if no other worker was alive, this one is the slowest: others may
+			   * have joined since */
 
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows, and of the own row */
+	pthread_mutex_t lock; /* protects what follows, and the own row */
 	pthread_cond_t ends;
 	bool over;
 	double clock, beat;
 };
 
-/* Under the lock, so that an older clock does not follow a newer one. The beat is not the same again in another life of
- * the process. */
+/* Under the lock, so that an older clock does not overwrite a newer one. A restarted process never writes the same
+ * heartbeat again. */
 static int write_own(struct peers *p, struct star_error *err)
 {
 	const uint64_t key = p->options.index;
@@ -76,7 +78,7 @@ static int write_own(struct peers *p, struct star_error *err)
 	return star_execute(p->options.cluster, &op, 1, p->options.deadline_us, err);
 }
 
-/* Before the first beat: who sees this worker live, sees them. */
+/* Before the first heartbeat, so that whoever sees this worker alive sees its settings. */
 static int write_settings(struct peers *p, struct star_error *err)
 {
 	double values[SETTING_ROWS * ROW] = { 0 };
@@ -98,7 +100,7 @@ static void place_keys(const struct peers *p, uint64_t keys[static PLACE_ROWS])
 		keys[i] = PEERS_MAX * (1 + SETTING_ROWS + (uint64_t)i) + p->options.index;
 }
 
-/* Where this worker runs, as text, in whole numbers. */
+/* Encodes where this worker runs, as text, in integers. */
 static int write_place(struct peers *p, struct star_error *err)
 {
 	double values[PLACE_ROWS * ROW] = { 0 };
@@ -119,7 +121,7 @@ static int write_place(struct peers *p, struct star_error *err)
 	return star_execute(p->options.cluster, &op, 1, p->options.deadline_us, err);
 }
 
-/* Of whoever has this index, for people; what is there may be anybody's. */
+/* Decodes it for messages; the contents may have been written by anybody. */
 static void read_place(const struct peers *p, char text[static PLACE_BYTES])
 {
 	double values[PLACE_ROWS * ROW];
@@ -147,7 +149,7 @@ static int read_own(const struct peers *p, double row[static ROW], struct star_e
 	return star_pull(p->table, &key, 1, row, STAR_READ_ONLY, p->options.deadline_us, err);
 }
 
-/* Whoever was this worker has ended, or is dead as far as is seen, before this one writes anything. */
+/* Before this worker writes anything: the previous worker of this index must have finished, or appear to be dead. */
 static int check_alone(const struct peers *p, struct star_error *err)
 {
 	const uint64_t until_ns = clock_ns() + p->options.lease_us * 1000 / BEATS_PER_LEASE * TWIN_BEATS;
@@ -171,10 +173,10 @@ static int check_alone(const struct peers *p, struct star_error *err)
 			      "worker %" PRIu32
 			      " of job \"%.100s\" is alive already (%s): give each worker an index of "
 			      "its own, or end that one; a job of another model needs another name",
-			      p->options.index, p->options.job, place[0] ? place : "it does not say where");
+			      p->options.index, p->options.job, place[0] ? place : "its location is unknown");
 }
 
-/* What a beat fails with, the next step's calls will fail with, too. */
+/* If a heartbeat fails, the next step's calls fail too, and report it. */
 static void *beat(void *arg)
 {
 	struct peers *p = arg;
@@ -338,7 +340,7 @@ bool train_peers_ended(const struct peers *p, uint32_t index)
 	       (peer->seen || p->looked_ns - p->opened_ns >= p->options.lease_us * 1000);
 }
 
-/* One setting, for people. */
+/* Prints a setting. */
 static void show_setting(enum peers_setting setting, double value, char text[static SETTING_BYTES])
 {
 	static const char *const consistencies[] = { "asynchronous", "ssp", "synchronous" };
@@ -360,7 +362,7 @@ static int say_difference(const struct peers *p, uint32_t who, enum peers_settin
 					     "mean_by_row", "rate",    "rates of its updates (their hash)" };
 	char ours[SETTING_BYTES], others[SETTING_BYTES];
 
-	_Static_assert(sizeof(names) / sizeof(names[0]) == PEERS_SETTINGS, "each has a name");
+	_Static_assert(sizeof(names) / sizeof(names[0]) == PEERS_SETTINGS, "each setting has a name");
 	show_setting(setting, p->options.settings[setting], ours);
 	show_setting(setting, theirs, others);
 	return star_error_set(err, -EINVAL,
@@ -369,7 +371,7 @@ static int say_difference(const struct peers *p, uint32_t who, enum peers_settin
 			      names[setting], ours, who, others, p->options.job);
 }
 
-/* Whether a worker was told otherwise: 1 with err, 0, or what a call failed with. Rows without settings are of nobody
+/* Whether a worker has other settings: 1 with err, 0, or the error of a call. Rows without settings belong to nobody
  * who could be refused. */
 static int differs(const struct peers *p, uint32_t who, struct star_error *err)
 {
@@ -391,7 +393,7 @@ static int differs(const struct peers *p, uint32_t who, struct star_error *err)
 	return rc < 0 ? rc : 0;
 }
 
-/* PEERS_MAX: nobody; err has what differs. */
+/* PEERS_MAX: none; otherwise err has the difference. */
 static int find_other(struct peers *p, uint32_t *who, struct star_error *err)
 {
 	int rc = look_at_peers(p, p->most, err);
@@ -447,7 +449,7 @@ int train_peers_join(struct peers *p, uint64_t until_ns, struct star_error *err)
 	return 0;
 }
 
-/* One that has begun and not ended, and whose beat is another one than before, if there is a before. */
+/* A worker that has begun and not finished, and whose heartbeat differs from the previous look, if there was one. */
 static bool one_beats(const double (*found)[ROW], const double *before)
 {
 	for (uint32_t i = 0; i < PEERS_LOOK_MIN; i++)
@@ -499,7 +501,7 @@ uint64_t train_peers_slowest(const struct peers *p, uint32_t *index)
 	uint64_t least = UINT64_MAX;
 
 	for (uint32_t i = 0; i < p->options.count; i++) {
-		/* A clock is what a worker wrote, or anybody. */
+		/* A clock was written by a worker, or by anybody. */
 		const double clock = p->peers[i].clock;
 		const uint64_t steps = clock > 0 && clock < CLOCK_DONE ? (uint64_t)clock : 0;
 
@@ -533,7 +535,7 @@ bool train_peers_quiet(uint64_t *told_ns)
 	return true;
 }
 
-/* Others are further ahead than they may be of a worker that lives. */
+/* The others are further ahead than they could be of a live worker. */
 static int catch_up(struct peers *p, uint64_t staleness, uint64_t *clock, struct star_error *err)
 {
 	if (p->slowest == UINT64_MAX || p->slowest <= staleness + 1 || *clock >= p->slowest - staleness - 1)
@@ -552,8 +554,8 @@ int train_peers_await(struct peers *p, uint64_t staleness, uint64_t *clock, uint
 	uint64_t told_ns = 0;
 	unsigned pause_us = 0;
 
-	/* Clocks go forward, and who comes late does so with those of the others: what was enough at the last look is
-	 * enough now. */
+	/* Clocks only increase, and a worker that joins late continues with those of the others: so what was sufficient
+	 * at the last look still is. */
 	while (!may_begin(p, staleness, *clock)) {
 		uint32_t behind = 0;
 		int rc = train_peers_look(p, err);
@@ -567,8 +569,8 @@ int train_peers_await(struct peers *p, uint64_t staleness, uint64_t *clock, uint
 		train_peers_slowest(p, &behind);
 		if (clock_ns() >= until_ns)
 			return star_error_set(err, -ETIME,
-					      "worker %u lives and is at step %" PRIu64 ", this one at %" PRIu64
-					      ": the wait for it has lasted too long",
+					      "worker %u is alive and at step %" PRIu64 ", this one at %" PRIu64
+					      ": the wait for it has timed out",
 					      behind, p->slowest, *clock);
 		if (train_peers_quiet(&told_ns))
 			fprintf(stderr, "step %" PRIu64 ": waiting for worker %u, which is at step %" PRIu64 "\n",

@@ -15,10 +15,10 @@ struct train_queue {
 	struct input_plan plan;
 	struct input_slices slices;
 	uint64_t recovery_us;
-	uint64_t away_ns; /* since when PS task 0 is; 0: it is not */
+	uint64_t away_ns; /* since when PS task 0 has been away; 0: it is not */
 };
 
-/* Of a PS task 0 that may come back. */
+/* Errors of a PS task 0 that may come back. */
 static bool is_away(int code)
 {
 	switch (-code) {
@@ -51,7 +51,7 @@ static int take(void *arg, bool wait, struct input_slice *slice, struct star_err
 			return rc;
 		while (wait && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &pause, NULL) == EINTR)
 			continue;
-		return -EAGAIN; /* what was read is trained with meanwhile */
+		return -EAGAIN; /* meanwhile, training continues with what was read */
 	}
 	q->away_ns = 0;
 	if (rc > 0)
@@ -64,7 +64,7 @@ static void done(void *arg, const struct input_slice *slice)
 	const struct train_queue *q = arg;
 	const struct star_slice taken = { .number = slice->number, .epoch = slice->epoch, .handle = slice->handle };
 
-	star_queue_done(q->queue, &taken); /* one that was lost is another worker's */
+	star_queue_done(q->queue, &taken); /* a slice that was lost belongs to another worker */
 }
 
 struct train_queue *train_queue_open(const char *ps, const struct train_queue_options *o, struct star_error *err)

@@ -15,11 +15,11 @@
 #include "train/narrow.h"
 
 struct remote {
-	struct graph_ps ps; /* first */
+	struct graph_ps ps; /* must be first */
 	struct remote_options options;
 	struct remote_update *updates;
 	uint32_t updates_count;
-	atomic_uint_least64_t tag; /* the last one of what a step leaves on PS tasks */
+	atomic_uint_least64_t tag; /* the last tag of what a step keeps on PS tasks */
 };
 
 /* An operation of a part: a pull, push, ..., or a program's run. */
@@ -28,8 +28,8 @@ struct item {
 	const struct graph_node *node;
 	const struct compiled *compiled; /* of a run; or NULL */
 	struct star_program *program;
-	bool dedup;	     /* its ids may go once each */
-	uint64_t sums_bytes; /* of gradients that are summed here, at most */
+	bool dedup;	     /* its ids may be deduplicated */
+	uint64_t sums_bytes; /* maximum size of gradients that are summed here */
 	struct narrow_rows narrow;
 };
 
@@ -39,32 +39,32 @@ struct remote_part {
 	struct token *idle; /* under the lock */
 };
 
-/* What a call needs while it is in flight; later ones use it again. */
+/* The state of a call while it is in flight; it is reused by later calls. */
 struct token {
 	struct token *next;
 	struct remote_part *part;
 	struct star_op *ops;
 	struct star_request **requests;
 	uint32_t requests_count;
-	uint32_t ops_count; /* that wait is to execute */
+	uint32_t ops_count; /* operations that `wait` has to execute */
 	struct template_step step;
-	struct compiled_run *runs; /* of items that are runs */
+	struct compiled_run *runs; /* for items that are runs */
 	bool *ran;
-	const struct dedup **dedup; /* of items whose ids went once each; or NULL */
+	const struct dedup **dedup; /* for items whose ids were deduplicated; or NULL */
 	float **sums;
-	struct narrow_call *narrow; /* of items whose rows travel in another type */
+	struct narrow_call *narrow; /* for items whose rows are sent in another type */
 };
 
 struct prepared {
-	struct star_table **tables; /* by node: what a handle is of */
+	struct star_table **tables; /* by node: the table of a handle */
 	struct remote_part *parts;
 	uint32_t parts_count;
-	bool each;			     /* operation is a call of its own */
-	struct dedup *dedup;		     /* under the lock; its entries are their runs' */
-	const struct compile_plan *compiled; /* the cut's, or: */
+	bool each;			     /* each operation is a separate call */
+	struct dedup *dedup;		     /* protected by the lock; an entry belongs to its run */
+	const struct compile_plan *compiled; /* the cut's; or */
 	struct compile_plan *own;
 	pthread_mutex_t lock;
-	struct compiled_left **left; /* by run; under the lock */
+	struct compiled_left **left; /* by run; protected by the lock */
 	uint32_t left_count;
 };
 
@@ -76,8 +76,8 @@ static const struct compiled *compiled_at(const struct compiled *list, const uin
 	return in[i] && list[in[i] - 1].after == node->id ? &list[in[i] - 1] : NULL;
 }
 
-/* Whether rows of these ids are summed by bags, which star_server_lite has PS tasks do: it is never to send more than
- * star_server. */
+/* Whether rows of these ids are summed by bags, which star_server_lite lets PS tasks do: then ids are not deduplicated
+ * with star_server either, because star_server_lite must never send more. */
 static bool are_bags(const struct graph *graph, struct graph_value ids)
 {
 	for (uint32_t n = 0; n < graph->nodes_count; n++) {
@@ -93,8 +93,8 @@ static bool are_bags(const struct graph *graph, struct graph_value ids)
 }
 
 /*
- * Whether it makes no difference but to bytes that the ids of an operation go once each: not where occurrences are
- * counted, or each gradient is looked at.
+ * Whether deduplicating the ids of an operation changes nothing but bytes: not if occurrences are counted, or if each
+ * gradient is checked.
  */
 static bool may_deduplicate(const struct graph_ps_plan *plan, const struct request_template *d)
 {
@@ -124,7 +124,7 @@ static void set_once(const struct graph_ps_plan *plan, const struct graph_part *
 		item->sums_bytes = graph_type_bytes(graph_ps_type(plan, from->feeds[d->values]));
 }
 
-/* Operations in the nodes' order; what has been compiled is one, where its look-up or application is. */
+/* Operations in the nodes' order; a compiled component is one operation, at the position of its lookup or update. */
 static int make_items(const struct remote *remote, const struct graph_ps_plan *plan, struct prepared *p, uint32_t index,
 		      struct star_error *err)
 {
@@ -143,7 +143,7 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 		    (node->op == GRAPH_APPLY_ROWS || node->op == GRAPH_APPLY))
 			return star_error_set(err, -ENOTSUP,
 					      "node \"%s\": its gradients are computed on a PS task, and a synchronous "
-					      "job's are summed there: give what it takes the device /job:worker",
+					      "job's are summed there: give its inputs the device /job:worker",
 					      node->name);
 		if (item->compiled) {
 			item->program = offload_compile_register(item->compiled, remote->options.cluster,
@@ -243,8 +243,8 @@ static bool updates(const struct item *item)
 }
 
 /*
- * How often a row's sum was added to is what it is divided by: so a worker is to add to it once a step, with all that
- * it has for it. Of a variable blocks are counted, and must not be several rows'.
+ * A row's sum is divided by the number of contributions, so a worker may only add to it once per step, with all its
+ * gradients for that row. For variables, blocks are counted, so a block must not contain several rows.
  */
 static int check_by_row(const struct remote *remote, const struct graph_ps_plan *plan, const struct item *item,
 			const struct remote_update *known, struct star_error *err)
@@ -256,7 +256,7 @@ static int check_by_row(const struct remote *remote, const struct graph_ps_plan 
 		return star_error_set(
 			err, -ENOTSUP,
 			"node \"%s\": with mean_by_row each table is updated in one place, and not in a loop "
-			"or branch: bring the gradients together, as graph_train does",
+			"or branch: combine the gradients first, as graph_train does",
 			item->node->name);
 	if (star_blocks(table) && star_blocks(table) % (uint64_t)handle->outputs[0].shape.dims[0])
 		return star_error_set(
@@ -289,7 +289,7 @@ static const struct graph_node *handle_of(const struct graph_ps_plan *plan, cons
 	return node;
 }
 
-/* Each table once: what its gradients share. */
+/* Lists each table once, with what its updates have in common. */
 static int list_updates(struct remote *remote, const struct graph_ps_plan *plan, const struct prepared *p,
 			struct star_error *err)
 {
@@ -435,7 +435,7 @@ static void give_token(struct prepared *p, struct token *token)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Gradients go to sums, and one worker counts the step. False: this one has come too late for both. */
+/* Gradients are pushed to sums, and one worker counts the step. False: this one is too late for both. */
 static bool to_sums(const struct remote_round *round, struct star_op *op)
 {
 	bool goes = round->tag != 0;
@@ -452,7 +452,7 @@ static bool to_sums(const struct remote_round *round, struct star_op *op)
 	return goes;
 }
 
-/* 0: the part's gradients are applied, or it has none; 1: they go to *round's sums, or nowhere. */
+/* 0: the part's gradients are applied, or it has none; 1: they are pushed to *round's sums, or dropped. */
 static int ask_admission(const struct remote *remote, const struct remote_part *part, struct remote_round *round,
 			 struct star_error *err)
 {
@@ -465,7 +465,7 @@ static int ask_admission(const struct remote *remote, const struct remote_part *
 	return remote->options.admit(remote->options.arg, round, err) < 0 ? err->code : 1;
 }
 
-/* What the steps of a run leave on PS tasks; NULL: nothing, or there is no memory. Only that run's thread uses it. */
+/* What the steps of a run keep on PS tasks; NULL: nothing, or out of memory. Only that run's thread uses it. */
 static struct compiled_left *left_of(struct prepared *p, uint32_t run)
 {
 	struct compiled_left *left = NULL, **more;
@@ -489,7 +489,7 @@ static struct compiled_left *left_of(struct prepared *p, uint32_t run)
 	return left;
 }
 
-/* An item's operation: 1; 0: it has nothing to do; or a negative errno. */
+/* The operation of an item: 1; 0: it has nothing to do; or a negative errno. */
 static int fill_remote_op(struct remote *remote, struct prepared *p, const struct item *item,
 			  const struct graph_ps_call *call, struct compiled_left *left, struct token *token,
 			  struct compiled_run *run, struct star_op *op, struct star_error *err)
@@ -518,7 +518,7 @@ static int wait_all(struct token *token, struct star_error *err)
 	return rc;
 }
 
-/* The operation with each of its ids once, where that is worth it. */
+/* Deduplicates the ids of the operation, if that is worthwhile. */
 static void go_once(struct prepared *p, const struct graph_ps_call *call, struct token *token, uint32_t item,
 		    struct star_op *op)
 {
@@ -580,13 +580,14 @@ static int start_remote_part(void *ctx, const struct graph_ps_call *call, void *
 			go_once(p, call, token, i, op);
 		token->narrow[i].rows = NULL;
 		if (rc > 0 && item->narrow.bytes)
-			train_narrow_go(&item->narrow, &token->narrow[i], op);
+			train_narrow_to_wire(&item->narrow, &token->narrow[i], op);
 		count += (uint32_t)rc;
 	}
 	step = p->each ? 1 : count;
 	*result = token;
 	token->ops_count = call->waited_for && step == count && !remote->options.io_threads ? count : 0;
-	if (token->ops_count) /* by this thread: an I/O thread would wake up for it, and this one then for its end */
+	if (token->ops_count) /* by this thread: an I/O thread would have to be woken for it, and then this thread
+			       * for the reply */
 		return 0;
 	for (uint32_t i = 0; i < count; i += step) {
 		struct star_request *request = star_execute_async(remote->options.cluster, &token->ops[i], step,
@@ -624,7 +625,7 @@ static int wait_remote_part(void *ctx, const struct graph_ps_call *call, void *g
 		if (token->ran[i])
 			offload_compiled_finish(token->part->items[i].compiled, call, &token->runs[i]);
 		if (token->narrow[i].rows)
-			train_narrow_come(&token->part->items[i].narrow, &token->narrow[i]);
+			train_narrow_from_wire(&token->part->items[i].narrow, &token->narrow[i]);
 		if (token->dedup[i])
 			expand_rows(call, &token->part->items[i].template, token->dedup[i]);
 	}

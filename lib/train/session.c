@@ -15,9 +15,9 @@
 
 enum {
 	RETRY_MIN_MS = 100,
-	TOLD_NS = 1000000000, /* a try that had so long says why it failed */
+	TOLD_NS = 1000000000, /* an attempt that had this long reports its own error */
 	RETRY_MAX_MS = 2000,
-	QUIET_US = 5000000, /* of waiting for PS tasks, before it is told */
+	QUIET_US = 5000000, /* how long it waits for PS tasks before it prints a message */
 };
 
 static uint32_t result_named(const struct session_model *model, const char *name)
@@ -40,7 +40,7 @@ static int stop_at_nan(const struct session_step *step, struct star_error *err)
 	return 0;
 }
 
-/* Steps since the mark. Nothing is known of those before this session's first, nor after the cluster rolled back to a
+/* Steps since the mark. 0 if unknown: before the session's first step, or after the cluster rolled back to a
  * checkpoint. */
 static uint64_t steps_since(const struct session_step *step, struct mark *mark)
 {
@@ -67,8 +67,8 @@ static void log_step(struct session *s, const struct session_step *step, uint64_
 	s->logged = (struct mark){ step->global_step, now_ns };
 }
 
-/* Training goes on when they cannot be written (a disk is full): it is reported once, and tried again with the next
- * ones. */
+/* If summaries cannot be written (a disk is full), training continues: the error is reported once, and writing is tried
+ * again with the next summary. */
 static void write_summary(struct session *s, const struct session_step *step, uint32_t every, uint64_t now_ns)
 {
 	const uint64_t steps = steps_since(step, &s->summarized);
@@ -83,7 +83,7 @@ static void write_summary(struct session *s, const struct session_step *step, ui
 	failed = summary_write(s->summary, step->global_step, scalars, s->loss_result != SESSION_NOT_THERE ? 2 : 1,
 			       &err) < 0;
 	if (failed && !s->no_summaries)
-		fprintf(stderr, "no summary of step %" PRIu64 ": %s\n", step->global_step, err.text);
+		fprintf(stderr, "cannot write the summary of step %" PRIu64 ": %s\n", step->global_step, err.text);
 	s->no_summaries = failed;
 }
 
@@ -96,7 +96,7 @@ static bool save_is_due(struct session *s, const struct session_step *step)
 	return c->save_checkpoints_steps && steps_since(step, &s->saved) >= c->save_checkpoints_steps;
 }
 
-/* A save that fails is reported, and tried again after as many steps or seconds: training goes on. */
+/* A failed checkpoint is reported, and tried again after the same number of steps or seconds: training continues. */
 static void save_checkpoint(struct session *s, const struct session_step *step)
 {
 	struct star_error err;
@@ -105,14 +105,14 @@ static void save_checkpoint(struct session *s, const struct session_step *step)
 		return;
 	train_flights_settle(s);
 	if (train_flights_have_failed(
-		    s)) /* some of what they push is there: when they have been made again, it is tried again */
+		    s)) /* parts of these steps were pushed: after they were repeated, it is tried again */
 		return;
 	s->saved = (struct mark){ step->global_step, clock_ns() };
 	if (star_checkpoint_keep(s->cluster, "full", s->config.keep_checkpoint_max, s->config.recovery_us, &err) < 0)
 		fprintf(stderr, "no checkpoint at step %" PRIu64 ": %s\n", step->global_step, err.text);
 }
 
-/* Of a synchronous job it is the leader's, between two steps. */
+/* In a synchronous job the leader does it, between two steps. */
 static void save_boundary(void *arg, uint64_t global_step)
 {
 	struct session *s = arg;
@@ -150,15 +150,15 @@ bool session_may_come_back(int code)
 	case ETIMEDOUT:
 	case ENOENT: /* a restarted cluster has lost its catalogue */
 	case EBUSY:
-	case ENODATA: /* what the step had left on a PS task is gone, ... */
-	case ENOBUFS: /* ... or finds no room there */
+	case ENODATA: /* what the step had kept on a PS task is gone, ... */
+	case ENOBUFS: /* ... or there is no memory for it */
 		return true;
 	default:
 		return false;
 	}
 }
 
-/* Until PS tasks are there and hold what the graph needs, or the time is over. None runs. */
+/* Waits until PS tasks are available and have what the graph needs, or until the time is over. No step is running. */
 static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, struct star_error *err)
 {
 	const uint64_t now_ns = clock_ns();
@@ -181,7 +181,7 @@ static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, str
 		begun_ns = clock_ns();
 		if (session_connect(s, until_ns, err) == 0)
 			return 0;
-		/* A last try that had no time says nothing of why. */
+		/* A last attempt that had little time says nothing about the cause. */
 		if (err->code != -ETIMEDOUT || begun_ns + TOLD_NS < until_ns)
 			told = *err;
 	} while (session_may_come_back(err->code));
@@ -189,13 +189,13 @@ static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, str
 	return err->code;
 }
 
-/* A job that goes on draws other random words than in its first steps. */
+/* A job that continues uses other random numbers than in its first steps. */
 static int run_step(const struct session *s, struct flight *f, struct star_error *err)
 {
 	return graph_run_counted(f->run, s->counter.adds ? f->step : f->number, f->step, f->feeds, f->results, err);
 }
 
-/* Until the step is made by all, or fails. */
+/* Repeats the step until all workers have made it, or it fails. */
 static int run_together(struct session *s, struct flight *f, uint64_t until_ns, struct star_error *err)
 {
 	int rc;
@@ -219,7 +219,7 @@ int session_make_step(struct session *s, struct flight *f, uint64_t until_ns, st
 	int rc;
 
 	if (!f->run)
-		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time before");
+		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time earlier");
 	if (session_consistency(&s->config) == SESSION_SYNCHRONOUS)
 		return run_together(s, f, until_ns, err);
 	rc = s->peers ? train_peers_join(s->peers, until_ns, err) : 0;
@@ -231,17 +231,17 @@ int session_make_step(struct session *s, struct flight *f, uint64_t until_ns, st
 	return run_step(s, f, err);
 }
 
-/* What steps leave on PS tasks until their last request finds no room: fewer at once leave less. */
+/* What steps keep on PS tasks until their last request takes too much memory: fewer steps at once need less. */
 static void run_fewer(struct session *s)
 {
 	if (s->at_once <= 1)
 		return;
 	s->at_once /= 2;
-	fprintf(stderr, "PS tasks have no room for what so many steps keep there: %u of them at once from now on\n",
+	fprintf(stderr, "PS tasks have no memory for what this many steps keep there: from now on %u steps at once\n",
 		s->at_once);
 }
 
-/* Until the oldest step is made. */
+/* Waits until the oldest step has ended. */
 static int end_oldest(struct session *s, struct star_error *err)
 {
 	const uint64_t until_ns = clock_ns() + s->config.recovery_us * 1000;
@@ -270,8 +270,8 @@ static double scalar(const struct graph_tensor *tensor)
 }
 
 /*
- * A step's own count may be below that of one before it, if both were in flight at once. One that was not yet submitted
- * then has a greater one, if PS tasks have not rolled back.
+ * A step's own count may be lower than that of the step before, if both were in flight at once. The count of a step
+ * that was submitted later is higher, unless PS tasks have rolled back.
  */
 static void set_global_step(struct session *s, const struct flight *f)
 {
@@ -289,7 +289,7 @@ static void set_global_step(struct session *s, const struct flight *f)
 	s->counter.local = f->number;
 }
 
-/* The oldest step has been made. */
+/* The oldest step has succeeded. */
 static int land_step(struct session *s, const struct graph_tensor **results, struct star_error *err)
 {
 	const struct flight *f = train_flights_take(s);
@@ -299,11 +299,11 @@ static int land_step(struct session *s, const struct graph_tensor **results, str
 
 	s->local_step++;
 	s->clock++;
-	/* What this fails with, the next step will fail with, too, and say again how many there are. */
+	/* If this fails, the next step fails too, and reports the number of steps in flight. */
 	if (s->peers && session_consistency(&s->config) == SESSION_BOUNDED)
 		train_peers_set_clock(s->peers, s->clock, &(struct star_error){ 0 });
 	set_global_step(s, f);
-	/* A step that comes late has counted from where it began; the others have gone on. */
+	/* A late step has counted from its beginning; the others have moved on. */
 	if (s->step_result != SESSION_NOT_THERE && s->sync.round.global_step)
 		s->global_step = s->sync.round.global_step;
 	if (s->global_step < before)
@@ -354,7 +354,7 @@ int session_run(struct session *s, const struct graph_tensor *feeds, const struc
 {
 	if (s->in_flight)
 		return star_error_set(err, -EBUSY, "%u steps are in flight: session_take ends them", s->in_flight);
-	train_flights_add(s, feeds); /* and does not start it: that is done by this thread */
+	train_flights_add(s, feeds); /* without starting it: this thread executes it */
 	return session_take(s, results, err);
 }
 
@@ -366,7 +366,7 @@ uint32_t session_in_flight(const struct session *s)
 bool session_should_stop(const struct session *s)
 {
 	const uint64_t last = s->config.last_step, told = s->counter.adds ? s->counter.value : 0;
-	/* Before the first step: what is there. */
+	/* The state before the first step. */
 	const uint64_t reached = s->global_step > told ? s->global_step : told;
 
 	return s->stop || (last && reached + s->in_flight >= last);
@@ -413,13 +413,14 @@ static int check_results(struct session *s, struct star_error *err)
 			continue;
 		type = graph_type(graph, graph->results[result]);
 		if (graph_elements(&type->shape) != 1 || (type->dtype != STAR_FLOAT32 && type->dtype != STAR_FLOAT64))
-			return star_error_set(err, -EINVAL, "the result \"%s\" is one float, not more",
+			return star_error_set(err, -EINVAL, "the result \"%s\" must be a single float",
 					      s->model.results[result]);
 	}
 	return 0;
 }
 
-/* PS tasks may come later than workers, and the chief later than others: a wait that is not short is told. */
+/* PS tasks may start later than workers, and the chief later than others: a message reports a wait that is not
+ * short. */
 static int connect_first(struct session *s, struct star_error *err)
 {
 	const uint64_t begin_ns = clock_ns(), until_ns = begin_ns + s->config.recovery_us * 1000;
@@ -430,7 +431,7 @@ static int connect_first(struct session *s, struct star_error *err)
 
 	if (rc < 0 && !s->reached && session_may_come_back(rc))
 		rc = recover(s, first_until_ns, &pause_ms, err);
-	/* They have answered, and something else is to be waited for, such as the chief. */
+	/* They have answered, so the wait is for something else, such as the chief. */
 	if (rc < 0 && s->reached && session_may_come_back(rc))
 		rc = recover(s, until_ns, &pause_ms, err);
 	return rc;
@@ -501,7 +502,7 @@ struct session *session_create(const struct session_config *config, const struct
 	s->model = *model;
 	s->hooks_count = hooks_count;
 	if (hooks_count > SESSION_HOOKS_MAX) {
-		star_error_set(err, -E2BIG, "a session has %d hooks at most, not %u", SESSION_HOOKS_MAX, hooks_count);
+		star_error_set(err, -E2BIG, "a session has at most %d hooks, not %u", SESSION_HOOKS_MAX, hooks_count);
 		s->hooks_count = 0;
 	} else if (hooks_count) {
 		memcpy(s->hooks, hooks, hooks_count * sizeof(*hooks));
@@ -528,7 +529,7 @@ int session_close(struct session *s, struct star_error *err)
 			rc = s->hooks[i].end(s->hooks[i].arg, s, err);
 	train_peers_close(s->peers, !s->failed);
 	s->peers = NULL;
-	/* Of a short job it is the only one, by which another run knows what PS tasks should hold. */
+	/* In a short job it is the only one, from which a later run learns what PS tasks should have. */
 	if (s->last.local_step && s->summarized.step != s->last.global_step)
 		write_summary(s, &s->last, 1, clock_ns());
 	release_session(s);

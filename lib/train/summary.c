@@ -28,7 +28,7 @@ enum {
 	PATH_BYTES = 4096,
 };
 
-/* Written by whole records, without a buffer. */
+/* Whole records are written, without a buffer. */
 struct output {
 	int fd; /* -1: not open */
 	char path[PATH_BYTES];
@@ -39,7 +39,7 @@ struct summary {
 	char directory[PATH_BYTES];
 };
 
-/* A protocol buffer that is being written. */
+/* A protocol buffer message that is being written. */
 struct message {
 	uint8_t bytes[RECORD_MAX];
 	size_t used;
@@ -104,7 +104,8 @@ static int write_record(const struct summary *s, const struct message *m)
 	memcpy(record + 8, &length_crc, sizeof(length_crc));
 	memcpy(record + 12, m->bytes, m->used);
 	memcpy(record + 12 + m->used, &data_crc, sizeof(data_crc));
-	/* A reader stops at a record that is cut off, and would never see what comes after the disk was full. */
+	/* A reader stops at an incomplete record, and would never see the records after it, once a full disk has room
+	 * again. */
 	return base_append_all(s->events.fd, record, m->used + FRAME_BYTES, NULL);
 }
 
@@ -163,7 +164,7 @@ static void close_output(struct output *out)
 	out->fd = -1;
 }
 
-/* The first record says which version the others are of. */
+/* The first record has the version of the others. */
 static int write_version(const struct summary *s)
 {
 	static const char version[] = "brain.Event:2";
@@ -198,7 +199,7 @@ static void close_files(struct summary *s)
 	close_output(&s->lines);
 }
 
-/* Who takes files away while they are written, to start again, would get nothing more: they are made again. */
+/* If files were removed while they are written, they are created again; otherwise nothing more would be seen. */
 static int keep_files(struct summary *s, struct star_error *err)
 {
 	const struct output *const all[] = { &s->events, &s->lines };
@@ -255,7 +256,7 @@ struct summary *summary_create(const char *directory, struct star_error *err)
 
 	err = err ? err : &ignored;
 	if (!s) {
-		star_error_set(err, -ENOMEM, "no memory for summaries");
+		star_error_set(err, -ENOMEM, "out of memory for summaries");
 		return NULL;
 	}
 	s->events.fd = s->lines.fd = -1;

@@ -11,35 +11,36 @@
 #include "client/star.h"
 
 enum {
-	PRESENT = 0, /* the row of the present round */
+	PRESENT = 0, /* the row of the current round */
 	ROWS_PER_LOOK = 64,
 	NAME_BYTES = 128,
 	OPS = 16,	     /* of a call */
-	LOST_KEPT = 1 << 16, /* rounds after which the row of one that was thrown away is deleted, too */
+	LOST_KEPT = 1 << 16, /* rounds after which the row of an aborted round is deleted too */
 	LOOKS_PER_LEASE = 16,
-	PATIENCE = 2, /* leases for which a ticket may be out though all live: its worker may have been started again */
+	PATIENCE = 2, /* leases for which a ticket may be outstanding although all workers are alive: its worker may
+		       * have been restarted */
 };
 
 /*
- * Elements of a round's row. The last three stand in the rounds' own sums, and come into the row when these are
- * committed: how many leaders have opened the round, and the sums of the gradients that it takes, and of their squares,
- * as these leaders had it.
+ * Elements of a round's row. The last three are in the rounds' own sums, and are added to the row when these are
+ * committed: the number of leaders that have opened the round, and the sums of the number of gradients that it needs,
+ * and of its square, as these leaders had it.
  */
 enum { TICKETS, DONE, OPENED, NEEDS, SQUARES };
 
-/* Elements of the present round's row. */
+/* Elements of the current round's row. */
 enum { TAG, STEP, GLOBAL_STEP, NEED, BY_ROW };
 
-/* Rounds after which a committed one's row is deleted. Tests have another number. */
+/* Rounds after which the row of a committed one is deleted. Tests have a different number. */
 #ifndef SYNC_ROWS_KEPT
 #define SYNC_ROWS_KEPT 8
 #endif
 
-/* Above all tags: where worker i, when it leads, has the present round as it wrote it last. */
+/* Above all tags: the row where worker i, as a leader, keeps the current round as it last wrote it. */
 #define WRITTEN_BY(i) (UINT64_C(1) << 63 | (i))
-/* Added to DONE by a worker that could not push all it had a ticket for. */
+/* Added to DONE by a worker that had a ticket but could not push everything. */
 #define SPOILED -0x1p30
-/* Tags, and all else in a row, are whole numbers that a double has. */
+/* Tags, and everything else in a row, are integers that a double can represent. */
 #define NUMBER_MAX 0x1p53
 
 void train_sync_init(struct sync *s, const struct sync_options *options)
@@ -68,7 +69,7 @@ int train_sync_attach(struct sync *s, struct star_cluster *cluster, struct peers
 	s->fresh = true;
 	s->looked_ns = 0;
 	snprintf(name, sizeof(name), "%s/rounds",
-		 s->options.job); /* as long a name as that of peers, which was made before */
+		 s->options.job); /* with a name of the same length as that of peers, which was created before */
 	s->table = star_table_create(cluster, &spec, s->options.deadline_us, err);
 	return s->table ? 0 : err->code;
 }
@@ -85,8 +86,8 @@ static int execute_op(struct sync *s, struct star_op *op, struct star_error *err
 	return star_execute(s->cluster, op, 1, s->options.deadline_us, err);
 }
 
-/* Adds to a round's row, which is as in row then. -EREMOTEIO: it was added, but the reply was lost, and what the row
- * was then. */
+/* Adds to a round's row, and returns its new contents in row. -EREMOTEIO: it was added, but the reply was lost, and
+ * with it the contents. */
 static int add_to_row(struct sync *s, uint64_t tag, unsigned element, double what, double row[static SYNC_ROW],
 		      struct star_error *err)
 {
@@ -105,7 +106,7 @@ static int add_to_row(struct sync *s, uint64_t tag, unsigned element, double wha
 	return execute_op(s, &op, err);
 }
 
-/* The round is made again: whoever leads throws away what has been summed up. */
+/* The round must be repeated: the leader discards what was summed. */
 static int spoil(struct sync *s, uint64_t tag, struct star_error *err)
 {
 	double row[SYNC_ROW];
@@ -123,15 +124,15 @@ static struct sync_round round_of(const double row[static SYNC_ROW])
 				    .by_row = row[BY_ROW] != 0 };
 }
 
-/* Whether a round is committed, by its row after the rounds' sums have gone on. Leaders that differ in what it takes
- * have spoiled it. */
+/* Whether a round is committed, by its row after the rounds' sums have advanced. Leaders that disagree about the number
+ * of gradients have spoiled it. */
 static bool is_applied(const struct sync_round *round, const double row[static SYNC_ROW])
 {
 	return round->need > 0 && row[OPENED] > 0 && row[NEEDS] == row[OPENED] * round->need &&
 	       row[SQUARES] == row[NEEDS] * round->need;
 }
 
-/* The same, by the row alone. */
+/* The same, from the row alone. */
 static bool is_row_applied(const double row[static SYNC_ROW])
 {
 	const struct sync_round round = { .need = row[OPENED] > 0 ? (uint32_t)whole_number(row[NEEDS] / row[OPENED])
@@ -140,7 +141,7 @@ static bool is_row_applied(const double row[static SYNC_ROW])
 	return is_applied(&round, row);
 }
 
-/* The present round, and the row of the one that this worker is at. */
+/* Reads the current round, and the row of this worker's round. */
 static int look_at_round(struct sync *s, struct sync_round *present, struct star_error *err)
 {
 	const uint64_t keys[2] = { PRESENT, s->round.tag }, now_ns = clock_ns();
@@ -179,7 +180,7 @@ static bool leads(const struct sync *s)
 	return true;
 }
 
-/* Gradients that a round can take: of those that have not ended. */
+/* The number of gradients that a round can get: from workers that have not finished. */
 static uint32_t need(const struct sync *s)
 {
 	uint32_t there = 0;
@@ -197,11 +198,11 @@ uint64_t train_sync_step(const struct sync *s)
 	return s->round.step + 1;
 }
 
-/* Of all that the graph updates: of what has no sums with that tag, too, the rest is committed. -EALREADY: there was
- * such. */
+/* Commits the sums of everything that the graph updates, also if some objects have no sums with that tag. -EALREADY:
+ * there were such objects. */
 static int commit_all(struct sync *s, uint64_t tag, uint32_t flags, struct star_error *err)
 {
-	/* A round of the job's last run, too, is committed as it was opened. */
+	/* A round of the job's last run is also committed in the way in which it was opened. */
 	const bool by_row = flags & STAR_OPEN ? s->options.by_row : s->round.by_row;
 	struct star_op ops[OPS];
 	uint32_t count = 0;
@@ -218,7 +219,7 @@ static int commit_all(struct sync *s, uint64_t tag, uint32_t flags, struct star_
 			ops[count].rate = u->rate;
 			ops[count].scale = 1 / (float)s->round.need;
 		}
-		if (u->by_ids && by_row) { /* instead of by all */
+		if (u->by_ids && by_row) { /* instead of by the number of gradients */
 			ops[count].flags = (ops[count].flags & ~(uint32_t)STAR_SCALE) | STAR_BY_ROW;
 			ops[count].scale = 0;
 		}
@@ -233,10 +234,10 @@ static int commit_all(struct sync *s, uint64_t tag, uint32_t flags, struct star_
 }
 
 /*
- * The rounds' own sums go on before all others, and so decide: in them stands what the round's leaders have opened it
- * with, and either a commit brings that into its row, which takes one reactor one moment, or it is thrown away. Whoever
- * comes second changes nothing, and reads what the first one has done. -EALREADY: later rounds are decided, or a node
- * has lost its sums. rows: of the round that this worker is at, and of an older one.
+ * The rounds' own sums are committed or discarded before all others, and so decide: they have what the round's leaders
+ * have opened it with, and either a commit adds that to its row, which is a single operation of one reactor, or it is
+ * discarded. A later request changes nothing; its worker reads what the first one has done. -EALREADY: later rounds are
+ * decided, or a node has lost its sums. rows: of this worker's round, and of an older one.
  */
 static int decide(struct sync *s, uint64_t tag, uint32_t flags, double rows[static 2][SYNC_ROW], struct star_error *err)
 {
@@ -255,9 +256,8 @@ static int decide(struct sync *s, uint64_t tag, uint32_t flags, double rows[stat
 }
 
 /*
- * And deletes the row of a round that is long over, if `forget`: if it was committed. A worker that stood still, and
- * finds no row, knows by that that what it has brought was applied. Rows of rounds that were thrown away stay for as
- * long as any worker may stand still.
+ * With `forget`, also deletes the row of a round that was committed long ago. So a worker that was stopped and finds no
+ * row knows that its gradients were applied. Rows of aborted rounds are kept for longer than any worker can be stopped.
  */
 static int write_present(struct sync *s, const struct sync_round *round, bool forget, struct star_error *err)
 {
@@ -274,7 +274,7 @@ static int write_present(struct sync *s, const struct sync_round *round, bool fo
 	return star_execute(s->cluster, ops, 2, s->options.deadline_us, err);
 }
 
-/* What it takes stands in the sums before any worker sees it. */
+/* The number of gradients is in the sums before any worker sees the round. */
 static int open_round(struct sync *s, uint64_t tag, bool applied, bool forget, struct star_error *err)
 {
 	struct sync_round next = {
@@ -286,7 +286,7 @@ static int open_round(struct sync *s, uint64_t tag, bool applied, bool forget, s
 	uint32_t count = 0;
 	int rc;
 
-	/* The counter of steps on the PS tasks, of which there is one at most. */
+	/* The counter of steps on the PS tasks; there is at most one. */
 	for (uint32_t i = 0; count == 0 && i < s->updates_count; i++)
 		if (s->updates[i].counter)
 			ops[count++] = (struct star_op){ .kind = STAR_PULL,
@@ -309,8 +309,8 @@ static int open_round(struct sync *s, uint64_t tag, bool applied, bool forget, s
 }
 
 /*
- * A leader that stood still for longer than its lease, and goes on between two of its calls, writes an old round into
- * the row of the present one. Tags grow: the latest that any leader has written is the present one.
+ * A leader that was stopped for longer than its lease, and continues between two of its calls, writes an old round into
+ * the row of the current one. Tags only increase, so the highest that any leader has written is the current one.
  */
 static int find_present(struct sync *s, struct sync_round *present, struct star_error *err)
 {
@@ -340,9 +340,9 @@ static bool is_complete(const struct sync *s)
 }
 
 /*
- * The round that this worker is at ends: the mean of the gradients is applied if `apply`, or what has been summed up is
- * thrown away; unless another leader was first, who has decided it, and perhaps not finished. Then comes the round
- * `next`, of the next step or the same.
+ * Ends this worker's round: the mean of the gradients is applied if `apply`, or the sums are discarded; unless another
+ * leader was first, has decided it, and has perhaps not finished. Then the round `next` begins, of the next step or the
+ * same one.
  */
 static int settle_round(struct sync *s, bool apply, uint64_t next, struct star_error *err)
 {
@@ -364,7 +364,7 @@ static int settle_round(struct sync *s, bool apply, uint64_t next, struct star_e
 	return open_round(s, next, applied, is_row_applied(rows[1]), err);
 }
 
-/* By what the leaders have written; row 0 alone may be an old one. */
+/* By what the leaders have written, because row 0 alone may be outdated. */
 static int go_to_present(struct sync *s, struct star_error *err)
 {
 	struct sync_round present;
@@ -374,17 +374,17 @@ static int go_to_present(struct sync *s, struct star_error *err)
 		rc = find_present(s, &present, err);
 	if (rc < 0)
 		return rc;
-	if (present.tag == 0) /* rounds are lost, or there were none: steps go on */
+	if (present.tag == 0) /* rounds are lost, or there were none: steps continue */
 		present.step = s->round.step;
 	go_to(s, &present);
 	return look_at_round(s, &present, err);
 }
 
 /*
- * The first time since it is connected: nodes may have been restarted, and with them sums, rounds and what was decided
- * are lost. A round that was complete is first committed where that is still possible. The next tag is above all that
- * there were, in a life of which the row of the present round knows nothing, too. When the rounds' sums have it no
- * other leader decides an earlier round; and what such a one has written until then is found, and followed.
+ * The first time after connecting: nodes may have been restarted, and sums, rounds and decisions lost. A round that was
+ * complete is first committed, if that is still possible. The next tag is higher than all earlier ones, including those
+ * of an earlier run of which the row of the current round knows nothing. Once the rounds' sums have it, no other leader
+ * decides an earlier round; and what another leader has written until then is found, and followed.
  */
 static int take_over(struct sync *s, struct star_error *err)
 {
@@ -404,7 +404,7 @@ static int take_over(struct sync *s, struct star_error *err)
 	return rc == 0 ? settle_round(s, false, next, err) : rc;
 }
 
-/* A gradient is on its way for longer than its worker can be thought to live. */
+/* Whether a gradient has been on its way for longer than its worker can be considered alive. */
 static bool is_stuck(const struct sync *s)
 {
 	const uint64_t waited_ns = clock_ns() - s->moved_ns, lease_ns = s->options.lease_us * 1000;
@@ -418,7 +418,7 @@ static bool is_stuck(const struct sync *s)
 	return tickets > s->done && waited_ns >= (died ? lease_ns : PATIENCE * lease_ns);
 }
 
-/* Whatever is to be done about the round that this worker is at. */
+/* Does what is necessary for this worker's round. */
 static int lead(struct sync *s, const struct sync_round *present, struct star_error *err)
 {
 	int rc = 0;
@@ -435,7 +435,7 @@ static int lead(struct sync *s, const struct sync_round *present, struct star_er
 	} else if (is_stuck(s) || need(s) < s->round.need) {
 		rc = settle_round(s, false, s->round.tag + 1, err);
 	}
-	/* Somebody else leads, or a node has lost its sums: what row 0 says then, is true. */
+	/* Another worker leads, or a node has lost its sums: then row 0 is right. */
 	s->fresh |= rc == -EALREADY;
 	return rc == -EALREADY ? 0 : rc;
 }
@@ -458,8 +458,8 @@ static bool is_ours(const struct sync *s, const struct sync_round *present, uint
 	       !(s->fresh && leads(s));
 }
 
-/* A look, and the leader's work: until the present round has at least that tag, and is another one than the given
- * up. */
+/* Reads the rounds, and leads if necessary, until the current round has at least that tag, and is not the one in which
+ * this worker has failed. */
 static int await_round(struct sync *s, uint64_t least, struct sync_round *present, uint64_t until_ns,
 		       struct star_error *err)
 {
@@ -482,7 +482,7 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 			if (present->tag != was)
 				continue;
 		}
-		/* This one has stood still, and was taken for dead by who has begun it. */
+		/* This worker was stopped, and considered dead by the leader that began the round. */
 		if (present->by_row != s->options.by_row)
 			rc = train_peers_check(s->peers, err);
 		if (rc < 0)
@@ -490,11 +490,12 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 		if (clock_ns() >= until_ns)
 			return star_error_set(err, -ETIME,
 					      "step %" PRIu64
-					      ": %.0f of %u gradients have come, %d workers live: the wait "
-					      "for the others has lasted too long",
+					      ": %.0f of %u gradients have arrived, %d workers are alive: the wait "
+					      "for the others has timed out",
 					      s->round.step, s->done, s->round.need, live(s));
 		if (train_peers_quiet(&told_ns))
-			fprintf(stderr, "step %" PRIu64 ": %.0f of %u gradients have come, %d workers live: waiting\n",
+			fprintf(stderr,
+				"step %" PRIu64 ": %.0f of %u gradients have arrived, %d workers are alive: waiting\n",
 				s->round.step, s->done, s->round.need, live(s));
 		train_peers_pause(&pause_us);
 	}
@@ -503,7 +504,7 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 int train_sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
 {
 	struct sync_round present = { 0 };
-	/* Before it leads, or takes part. */
+	/* Before it leads or takes part. */
 	int rc = train_peers_join(s->peers, until_ns, err);
 
 	s->asked = s->unsure = s->admitted = s->late = s->counted = s->counts = false;
@@ -511,7 +512,7 @@ int train_sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
 		s->round.tag = s->given_up;
 		rc = spoil(s, s->given_up, err);
 	}
-	/* Tags grow, as long as the PS tasks stay what they are. */
+	/* Tags only increase, as long as the PS tasks are not restarted. */
 	if (rc == 0)
 		rc = await_round(s, s->given_up || !s->round.tag ? 1 : s->round.tag, &present, until_ns, err);
 	if (rc < 0)
@@ -533,7 +534,7 @@ int train_sync_admit(void *arg, struct remote_round *round, struct star_error *e
 		s->admitted = rc == 0 && row[TICKETS] <= s->round.need;
 		s->counts = rc == 0 && row[TICKETS] == 1;
 		s->unsure = rc < 0;
-		/* Nobody knows which ticket this worker has. The others would wait for its gradients, or count no
+		/* Whether this worker has a ticket is unknown. The others would wait for its gradients, or count no
 		 * step. */
 		if (rc == -EREMOTEIO)
 			rc = spoil(s, s->round.tag, err);
@@ -555,15 +556,15 @@ void train_sync_refused(void *arg)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* The round is over: whether what this worker has brought was thrown away with it. Only rows of committed ones are
- * deleted. */
+/* The round is over: finds out whether this worker's gradients were discarded with it. Only rows of committed rounds
+ * are deleted. */
 static int ask_whether_late(struct sync *s, const struct sync_round *round, struct star_error *err)
 {
 	double row[SYNC_ROW];
 	int rc = star_pull(s->table, &round->tag, 1, row, STAR_READ_ONLY, s->options.deadline_us, err);
 
-	/* This worker has added to DONE. Where it is 0, the row was deleted, and another one that came late has added
-	 * its ticket. */
+	/* This worker has added to DONE. If it is 0, the row was deleted, and another late worker has added its
+	 * ticket. */
 	s->late = rc == 0 && row[DONE] != 0 && !is_applied(round, row);
 	return rc;
 }
@@ -577,10 +578,11 @@ int train_sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
 	int rc = 0;
 
 	if (s->admitted && !s->late) {
-		s->counted = true; /* or perhaps not, if this fails: then it is missed, and the round is made again */
+		s->counted = true; /* or perhaps not, if this fails: then a gradient is missing, and the round is
+				    * repeated */
 		rc = add_to_row(s, s->round.tag, DONE, 1, row, err);
-		/* A step of another worker has failed, or the row was forgotten since. If the reply is lost, what
-		 * became of the round is seen when it is over. */
+		/* A step of another worker has failed, or the row was deleted since. If the reply is lost, the outcome
+		 * of the round is found when it is over. */
 		s->late = rc == 0 && (row[DONE] <= 0 || row[TICKETS] < 1);
 		rc = rc == -EREMOTEIO ? 0 : rc;
 	}
@@ -599,7 +601,7 @@ int train_sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
 
 void train_sync_failed(struct sync *s)
 {
-	/* A ticket may have been taken, too, if nothing was heard of it. */
+	/* A ticket may also have been taken if the reply was lost. */
 	s->given_up = (s->admitted && !s->counted) || (s->unsure && !s->asked) ? s->round.tag : 0;
 	if (!s->given_up)
 		s->round.tag = 0;

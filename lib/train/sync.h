@@ -5,7 +5,7 @@
  * applied once (STAR_COMMIT). The others are backup workers: their gradients are late and dropped, and they continue
  * with the next round.
  *
- * A table, "<job>/rounds", has in row 0 the present round: the tag of its sums, the number of steps before it, the
+ * A table, "<job>/rounds", has in row 0 the current round: the tag of its sums, the number of steps before it, the
  * global step, and how many gradients it takes. The row of each tag counts the workers that have taken a ticket, and
  * those that have pushed all their gradients. Adding to a row and reading it is one operation, so each ticket is given
  * once. The live worker with the lowest index is the leader (train/peers.h): when all gradients have arrived, it
@@ -72,7 +72,7 @@ struct sync {
 	const struct remote_update *updates;
 	uint32_t updates_count;
 	struct star_table *table;
-	struct sync_round round;    /* this worker's present round */
+	struct sync_round round;    /* this worker's current round */
 	bool fresh;		    /* it has not led since it connected */
 	uint64_t applied;	    /* the tag of the last round that it knows to be committed */
 	uint64_t given_up;	    /* the tag of a round in which a step of this worker failed with its ticket taken */
@@ -94,11 +94,11 @@ void train_sync_fini(struct sync *sync);
 int train_sync_attach(struct sync *sync, struct star_cluster *cluster, struct peers *peers,
 		      const struct remote_update *updates, uint32_t updates_count, struct star_error *err);
 
-/* Goes to the present round; waits for one in which this worker has not failed yet. 0; -ETIME at until_ns; or the error
+/* Goes to the current round; waits for one in which this worker has not failed yet. 0; -ETIME at until_ns; or the error
  * of a call. */
 int train_sync_begin(struct sync *sync, uint64_t until_ns, struct star_error *err);
 
-/* The number by which tables count the step of the present round: the counter of steps on the PS tasks, including this
+/* The number by which tables count the step of the current round: the counter of steps on the PS tasks, including this
  * step; without a counter, the number of rounds. */
 uint64_t train_sync_step(const struct sync *sync);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks of a Bloom filter, whose number and hashes follow from the table's definition. */
+/* The blocks of a Bloom filter: their number, and which hashes each has, follow from the table's definition. */
 #include "wire/checkpoint.h"
 
 #include <math.h>

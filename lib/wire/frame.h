@@ -68,13 +68,13 @@ enum wire_opcode {
 	X(SHUTTING_DOWN, 15, "the node is shutting down") \
 	X(NOT_FINITE, 16, "a gradient is not finite") \
 	X(REPEATED, 17, "the request was executed when it was sent before") /* only WIRE_RESENT ones */ \
-	X(FORGOTTEN, 18, "nobody knows whether the request was executed when it was sent before") \
+	X(FORGOTTEN, 18, "it is unknown whether the request was executed when it was sent before") \
 	X(CLOSED, 19, "the sums for which the gradients are meant are closed, or not open yet") \
-	X(GONE, 20, "what an earlier request has kept for this one is not there") \
-	X(NOT_KEPT, 21, "there is no room for what the request is to keep") \
-	X(NO_TICKET, 22, "the node wants a ticket that is good") /* the stream is closed; retry with another ticket */ \
+	X(GONE, 20, "what an earlier request has kept for this one is missing") \
+	X(NOT_KEPT, 21, "there is no memory for what the request is to keep") \
+	X(NO_TICKET, 22, "the node requires a valid ticket") /* the stream is closed; retry with another ticket */ \
 	X(NOT_ALLOWED, 23, "the key does not have the right") \
-	/* a quota of the key's principal (secure/quota.h) is used up; retry later, but for MEMORY */ \
+	/* a quota of the key's principal (secure/quota.h) is used up; retry later, except for MEMORY */ \
 	X(QUOTA_CONNECTIONS, 24, "the principal has as many connections as its quota allows") \
 	X(QUOTA_SESSIONS, 25, "the principal has as many sessions as its quota allows") \
 	X(QUOTA_IN_FLIGHT, 26, "the principal has as many bytes in flight as its quota allows") \

@@ -65,7 +65,7 @@ static const char *shape_text(const struct object_spec *spec, char text[static 2
 static int differs(struct star_error *err, const char *name, const char *what, const char *have, const char *want)
 {
 	return star_error_set(err, -EEXIST,
-			      "\"%s\" exists with another %s: %s there, %s asked for; use that definition, or drop it "
+			      "\"%s\" exists with another %s: %s there, %s requested; use that definition, or drop it "
 			      "to start again (starctl tables drop)",
 			      name, what, have, want);
 }
@@ -105,7 +105,7 @@ int wire_object_spec_same(const struct object_spec *have, const struct object_sp
 	int rc = 0;
 
 	if (have->kind != want->kind)
-		return star_error_set(err, -EEXIST, "\"%s\" exists as a %s, a %s was asked for", want->name,
+		return star_error_set(err, -EEXIST, "\"%s\" exists as a %s, but a %s was requested", want->name,
 				      wire_object_kind_name(have->kind), wire_object_kind_name(want->kind));
 	if (have->kind == OBJECT_PROGRAM)
 		return memcmp(&have->program, &want->program, program_bytes(&have->program)) == 0

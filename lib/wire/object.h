@@ -53,19 +53,19 @@ enum object_initializer {
 	X(COSINE, 3, "cosine", "half a cosine from 1 to schedule_rate in schedule_steps, and stays there")
 
 #define OBJECT_FILTERS(X) \
-	X(NONE, 1, "none", "every key has a row from the first") \
+	X(NONE, 1, "none", "every key gets a row at its first use") \
 	X(COUNTER, 2, "counter", "a counter for each key: DeepRec's CounterFilter") \
 	X(BLOOM, 3, "bloom", "a counting Bloom filter: DeepRec's CBFFilter")
 
 /* What happens if there is no room for a new row. */
 #define OBJECT_FULLS(X) \
 	X(REFUSE, 1, "refuse", "the request is refused") \
-	X(EVICT_LRU, 2, "evict_lru", "a row that was long not used goes") \
-	X(EVICT_LFU, 3, "evict_lfu", "a row that was seldom used goes")
+	X(EVICT_LRU, 2, "evict_lru", "the least recently used row is evicted") \
+	X(EVICT_LFU, 3, "evict_lfu", "the least frequently used row is evicted")
 
 /* What is done with a gradient that has NaN or infinities; all are counted. */
 #define OBJECT_NONFINITES(X) \
-	X(REFUSE, 1, "refuse", "the request is refused whole") \
+	X(REFUSE, 1, "refuse", "the whole request is refused") \
 	X(CLIP, 2, "clip", "NaN counts as 0, an infinity as the greatest finite number") \
 	X(PASS, 3, "pass", "it is applied")
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a definition may be: each field, and what goes with what. */
+/* What a definition may be: the range of each field, and which may be combined. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 
 enum { ELEMENTS_LOG2_MAX = 38 };
 
-/* Bytes of the UTF-8 sequence (RFC 3629) at s, or 0 when it is none. Reads no further than a zero byte. */
+/* Returns the length of the UTF-8 sequence (RFC 3629) at s, or 0 if it is invalid. Does not read beyond a zero byte. */
 static unsigned utf8_bytes(const unsigned char *s)
 {
 	unsigned n = 0;
@@ -50,7 +50,7 @@ static int check_name(const char *name, struct star_error *err)
 	return 0;
 }
 
-/* Whole tensor rows a block where they fit, so that a row is never cut; else plain blocks. */
+/* Blocks are whole rows of the tensor if they fit, so that no row is split; otherwise plain blocks. */
 static int check_shape(struct object_spec *spec, struct star_error *err)
 {
 	double elements = 1;
@@ -130,8 +130,8 @@ static bool is_bloom(const struct object_spec *spec)
 	return spec->filter == FILTER_BLOOM;
 }
 
-/* Options that mean something only where `holds`; elsewhere they stand at their defaults. The first that fails is
- * reported, so what a rule presumes stands above it. */
+/* Options that are only allowed where `holds` is true; elsewhere they must have their defaults. The first violation is
+ * reported, so a rule that others presume comes before them. */
 static const struct {
 	const char *option;
 	bool (*holds)(const struct object_spec *spec);
@@ -148,7 +148,7 @@ static const struct {
 	{ "whole", is_variable, "a variable: the rows of a table are spread over the shards" },
 	{ "clip_global_norm", learns, "an optimizer" },
 	{ "clip_global_norm", is_whole_object,
-	  "whole=1, so that one shard sees all of the gradient; star_clip_global_norm is for the others" },
+	  "whole=1, so that one shard has the whole gradient; use star_clip_global_norm for the others" },
 	{ "master", is_narrow, "element type float16, bfloat16 or scaled_int8" },
 	{ "master", learns, "an optimizer" },
 	{ "stochastic", is_narrow, "element type float16, bfloat16 or scaled_int8" },
@@ -198,7 +198,7 @@ static int check_bounds(const struct object_option *option, const struct object_
 		good = (double)wire_object_option_whole(option, spec) <= option->most;
 	}
 	return good ? 0
-		    : star_error_set(err, -EINVAL, "\"%s\": %s is %s: possible is %s", spec->name, option->name,
+		    : star_error_set(err, -EINVAL, "\"%s\": %s is %s; possible: %s", spec->name, option->name,
 				     wire_object_option_text(option, spec, text),
 				     wire_object_option_possible(option, possible));
 }
@@ -225,7 +225,7 @@ static bool divides_by_zero(const struct optim_options *o)
 	       !(optim_uses(o->kind, "initial_accumulator") && o->initial_accumulator > 0);
 }
 
-/* What an option that is there needs another one for. */
+/* Checks for options that another option requires. */
 static int check_missing(const struct object_spec *spec, struct star_error *err)
 {
 	const struct {
@@ -237,9 +237,9 @@ static int check_missing(const struct object_spec *spec, struct star_error *err)
 		  "schedule=exponential needs a schedule_rate above 0, such as 0.96" },
 		{ is_filtered(spec) && !spec->filter_frequency, "a filter needs filter_frequency, 1 or more" },
 		{ is_bloom(spec) && !spec->filter_keys,
-		  "filter=bloom needs filter_keys, the distinct keys that are to be expected" },
-		{ divides_by_zero(&spec->optim), "an epsilon of 0 needs an initial_accumulator above 0: with neither, "
-						 "a gradient of 0 divides 0 by 0" },
+		  "filter=bloom needs filter_keys, the number of distinct keys to expect" },
+		{ divides_by_zero(&spec->optim), "an epsilon of 0 needs an initial_accumulator above 0: otherwise "
+						 "a gradient of 0 would divide 0 by 0" },
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -248,7 +248,7 @@ static int check_missing(const struct object_spec *spec, struct star_error *err)
 	return 0;
 }
 
-/* A number that the type holds: whole and in its range, or not infinite as float16. */
+/* Whether the type can hold a number: an integer in its range, or, as float16, not infinite. */
 static bool holds(unsigned dtype, float number)
 {
 	static const double limits[] = { [STAR_INT8] = 0x1p7, [STAR_INT32] = 0x1p31, [STAR_INT64] = 0x1p63 };
@@ -259,7 +259,7 @@ static bool holds(unsigned dtype, float number)
 	return dtype_is_real(dtype) || (value == trunc(value) && value >= -limits[dtype] && value < limits[dtype]);
 }
 
-/* What an element type can do. */
+/* Checks the options that an element type does not support. */
 static int check_type(const struct object_spec *spec, struct star_error *err)
 {
 	const char *type = dtype_name(spec->dtype);
@@ -267,17 +267,17 @@ static int check_type(const struct object_spec *spec, struct star_error *err)
 
 	if (!dtype_is_real(spec->dtype) && learns(spec))
 		return star_error_set(err, -EINVAL,
-				      "\"%s\": optimizer %s cannot work on element type %s: that takes optimizer none",
+				      "\"%s\": optimizer %s does not support element type %s; use optimizer none",
 				      spec->name, optim_kind_name(spec->optim.kind), type);
 	if (!dtype_is_real(spec->dtype) && !constant && spec->initializer != OBJECT_ZEROS &&
 	    spec->initializer != OBJECT_ONES)
 		return star_error_set(
 			err, -EINVAL,
-			"\"%s\": initializer %s cannot make element type %s: zeros, ones and constant can", spec->name,
-			wire_object_initializer_name(spec->initializer), type);
+			"\"%s\": initializer %s does not support element type %s; zeros, ones and constant do",
+			spec->name, wire_object_initializer_name(spec->initializer), type);
 	if ((constant && !holds(spec->dtype, spec->scale)) || !holds(spec->dtype, spec->filter_value))
-		return star_error_set(err, -EINVAL, "\"%s\": %s is %.9g, which is no number of element type %s",
-				      spec->name, holds(spec->dtype, spec->filter_value) ? "scale" : "filter_value",
+		return star_error_set(err, -EINVAL, "\"%s\": %s is %.9g, which element type %s cannot hold", spec->name,
+				      holds(spec->dtype, spec->filter_value) ? "scale" : "filter_value",
 				      (double)(holds(spec->dtype, spec->filter_value) ? spec->scale
 										      : spec->filter_value),
 				      type);
@@ -321,7 +321,7 @@ static int check_program(const struct object_spec *spec, struct star_error *err)
 					      : "thing unknown",
 				      why);
 	if (why)
-		return star_error_set(err, -EINVAL, "the program cannot be: %s", why);
+		return star_error_set(err, -EINVAL, "the program is invalid: %s", why);
 	wire_program_name(&spec->program, name);
 	return strcmp(name, spec->name) == 0
 		       ? 0
@@ -340,7 +340,7 @@ int wire_object_spec_check(struct object_spec *spec, struct star_error *err)
 		return star_error_set(err, -EINVAL, "\"%s\": unknown element type %u; possible are %s", spec->name,
 				      spec->dtype, dtype_names());
 	if (is_table(spec) && (spec->dim < 1 || spec->dim > WIRE_DIM_MAX))
-		return star_error_set(err, -EINVAL, "table \"%s\": dim is %u; 1 to %d is possible", spec->name,
+		return star_error_set(err, -EINVAL, "table \"%s\": dim is %u; 1 to %d are possible", spec->name,
 				      spec->dim, WIRE_DIM_MAX);
 	if (is_variable(spec)) {
 		if (check_shape(spec, err) < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of options, and what is made of it: defaults, texts, and the reading of star_spec.options. */
+/* The table of options, and what is derived from it: defaults, texts, and the parser of star_spec.options. */
 #include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
@@ -51,7 +51,7 @@ NAME_OF(nonfinite_name, OBJECT_NONFINITES)
 		AT(member), .type = OPTION_NAME, .standard = value, .name_of = names, .text = help \
 	}
 
-static const double any = 3.4028234663852886e38; /* the greatest float32 */
+static const double any = 3.4028234663852886e38; /* the largest float32 */
 
 const struct object_option wire_object_options[] = {
 	NAMED(initializer, wire_object_initializer_name, OBJECT_ZEROS, "first values of a row"),
@@ -77,27 +77,28 @@ const struct object_option wire_object_options[] = {
 	  .text = help },
 		OPTIM_SWITCHES(X)
 #undef X
-			NAMED(schedule, schedule_name, SCHEDULE_CONSTANT, "of the learning rate, by the pushes' step"),
+			NAMED(schedule, schedule_name, SCHEDULE_CONSTANT,
+			      "schedule of the learning rate, by the pushes' step"),
 	U64(schedule_steps, 1e15, "steps of the schedule"),
 	FLOAT(schedule_rate, 0, 1, 0, "exponential: factor of each schedule_steps; cosine: factor at the end"),
-	U64(warmup_steps, 1e15, "the learning rate rises in even steps for this many; then the schedule begins"),
+	U64(warmup_steps, 1e15, "the learning rate rises linearly over this many steps; then the schedule begins"),
 	SWITCH(staleness, "learning rate / pushes to the shard's table since the worker last pulled: ElasticDL's"),
 	FLOAT(clip_global_norm, 0, 1e30, 0,
 	      "whole variables: a push's gradient is scaled down to this L2 norm; 0: not"),
-	NAMED(nonfinite, nonfinite_name, NONFINITE_REFUSE, "what becomes of gradients with NaN or infinities"),
+	NAMED(nonfinite, nonfinite_name, NONFINITE_REFUSE, "what to do with gradients that have NaN or infinities"),
 	SWITCH(whole, "variables: all blocks in one home partition"),
-	SWITCH(versions, "rows count their pushes, for pulls that ask for what is new; variables always do"),
+	SWITCH(versions, "rows count their pushes, for pulls of changed rows only; variables always do"),
 	SWITCH(master, "float16, bfloat16, scaled_int8: float32 values beside them, which the optimizer works on"),
 	SWITCH(stochastic, "float16, bfloat16, scaled_int8: stochastic rounding instead of to nearest"),
 	NAMED(filter, filter_name, FILTER_NONE, "which keys get a row"),
 	U32(filter_frequency, 4294967295.0, "a key gets its row with this many pulls and pushes"),
-	FLOAT(filter_value, -any, any, 0, "what a key reads until then"),
-	U64(filter_keys, 1e12, "bloom: distinct keys that it is laid out for, over all shards"),
+	FLOAT(filter_value, -any, any, 0, "the value that a key reads until then"),
+	U64(filter_keys, 1e12, "bloom: distinct keys for which it is sized, over all shards"),
 	FLOAT(filter_error, 1e-6, 0.5, 0.01, "bloom: share of keys that get their row too early, at this many keys"),
 	U64(steps_to_live, 1e15, "rows that were not used for this many training steps are evicted; 0: none"),
-	FLOAT(l2_threshold, 0, 1e30, 0, "rows with half a sum of squares below are evicted; 0: none"),
+	FLOAT(l2_threshold, 0, 1e30, 0, "rows with half a sum of squares below it are evicted; 0: none"),
 	U64(rows_max, 1e15, "rows of the table, over all shards; 0: what the memory holds"),
-	NAMED(full, full_name, FULL_REFUSE, "when a new row has no room"),
+	NAMED(full, full_name, FULL_REFUSE, "what to do if there is no room for a new row"),
 	{ .name = NULL },
 };
 const unsigned wire_object_options_count = sizeof(wire_object_options) / sizeof(wire_object_options[0]) - 1;
@@ -160,7 +161,7 @@ unsigned wire_object_option_parse(const struct object_option *option, const char
 
 const char *wire_object_float_text(float number, char text[static OBJECT_OPTION_TEXT])
 {
-	/* In the C locale, whatever the process's own. */
+	/* In the C locale, whatever locale the process uses. */
 	const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
 
 	for (int digits = 1; digits <= 9; digits++) {
@@ -229,7 +230,7 @@ void wire_object_spec_defaults(struct object_spec *spec, unsigned optimizer)
 	spec->optim.kind = (uint8_t)optimizer;
 }
 
-/* By the C locale, whatever the process's own. */
+/* By the C locale, whatever locale the process uses. */
 static int read_option_number(const char *text, double *number)
 {
 	locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -253,7 +254,7 @@ static int read_whole(const char *text, uint64_t *whole)
 	return errno || *end ? -EINVAL : 0;
 }
 
-/* Of a value that stands there as text. What does not fit into the member is caught here, bounds by
+/* Sets an option from text. Values that do not fit into the member are refused here; the other bounds are checked by
  * wire_object_spec_check. */
 static int set_text(const struct object_option *option, struct object_spec *spec, const char *text,
 		    struct star_error *err)
@@ -278,7 +279,7 @@ static int set_text(const struct object_option *option, struct object_spec *spec
 		rc = option->type == OPTION_FLOAT ? (isfinite((float)number) ? 0 : -EINVAL)
 						  : ((double)whole <= option->most ? 0 : -EINVAL);
 	if (rc < 0)
-		return star_error_set(err, -EINVAL, "option %s is \"%.40s\": possible is %s", option->name, text,
+		return star_error_set(err, -EINVAL, "option %s is \"%.40s\"; possible: %s", option->name, text,
 				      wire_object_option_possible(option, possible));
 	wire_object_option_set(option, spec, whole, (float)number);
 	return 0;
@@ -300,7 +301,7 @@ static int unknown(const char *name, struct star_error *err)
 	const unsigned distance = nearest_distance(name, other);
 
 	if (distance == 0)
-		return star_error_set(err, -EINVAL, "\"%s\" is not among the options: it has a place of its own", name);
+		return star_error_set(err, -EINVAL, "\"%s\" is not an option: it is given separately", name);
 	return star_error_set(err, -EINVAL, "there is no option \"%.40s\"; did you mean \"%s\"?", name,
 			      distance < nearest_distance(name, option) ? other : option);
 }
@@ -352,7 +353,7 @@ int wire_object_spec_options(struct object_spec *spec, const char *text, struct 
 
 		if (bytes >= sizeof(item))
 			return star_error_set(err, -EINVAL,
-					      "the options have no comma for %zu bytes, from \"%.40s\" on", bytes,
+					      "the options have no comma for %zu bytes, starting at \"%.40s\"", bytes,
 					      text);
 		memcpy(item, text, bytes);
 		item[bytes] = 0;

@@ -89,7 +89,7 @@ struct pair_answer {
 _Static_assert(sizeof(struct pair_answer) == 400, "pair_answer");
 _Static_assert(offsetof(struct pair_hello, version) == 8 && offsetof(struct pair_answer, version) == 8 &&
 		       offsetof(struct pair_hello, checksum) == 12 && offsetof(struct pair_answer, checksum) == 12,
-	       "both begin as every version does");
+	       "both begin as in every version");
 
 enum pair_kind {
 	/* from the primary */

@@ -9,12 +9,12 @@
 #include "wire/frame.h"
 #include "wire/object.h"
 
-/* A check under way. */
+/* A check in progress. */
 struct check {
 	const struct program *program;
 	struct program_shape *shape;
-	unsigned at;	  /* the node */
-	uint64_t fetched; /* nodes, as bits */
+	unsigned at;	  /* the current node */
+	uint64_t fetched; /* a bit for each node */
 };
 
 static const struct program_node *node_of(const struct check *c, unsigned i)
@@ -44,7 +44,7 @@ static const char *set_shape(struct check *c, unsigned axis, unsigned keys, unsi
 	return NULL;
 }
 
-/* Fields that the node's operation has no use for are 0. */
+/* Fields that the node's operation does not use must be 0. */
 static const char *check_fields(const struct program_node *n, unsigned at)
 {
 	const struct program_op_info *op = wire_program_op(n->op);
@@ -55,17 +55,18 @@ static const char *check_fields(const struct program_node *n, unsigned at)
 		op->uses & PROGRAM_USES_PLACE || (op->uses & PROGRAM_USES_KEPT_PLACE && n->flags & PROGRAM_KEPT);
 
 	if (dim ? n->dim < 1 || n->dim > WIRE_DIM_MAX : n->dim != 0)
-		return dim ? "its rows have no element, or too many" : "it has a dim, which it has no use for";
+		return dim ? "its rows have no elements, or too many"
+			   : "it has a dim, which its operation does not use";
 	if (object ? n->object < 1 || n->object > WIRE_OBJECTS_MAX : n->object != 0)
-		return object ? "it names no object" : "it names an object, which it has no use for";
+		return object ? "it names no object" : "it names an object, which its operation does not use";
 	if (object && n->generation > OBJECT_GENERATION_MAX)
-		return "there is no such generation of an object";
+		return "its object has an impossible generation";
 	if (n->flags & ~op->flags)
-		return "it has flags that it cannot have";
+		return "it has flags that its operation does not allow";
 	if (!object && (!isfinite(n->constant) || (!constant && n->constant != 0)))
-		return constant ? "its constant is not finite" : "it has a constant, which it has no use for";
+		return constant ? "its constant is not finite" : "it has a constant, which its operation does not use";
 	if ((!a && n->a) || (!b && !place && n->b))
-		return "it names a node, which it has no use for";
+		return "it names a node, which its operation does not use";
 	if (place && n->b >= PROGRAM_PLACES_MAX)
 		return "there is no such place";
 	return (a && n->a >= at) || (b && n->b >= at) ? "it uses a node that does not come before it" : NULL;
@@ -79,7 +80,7 @@ static const char *check_keys(struct check *c, const struct program_node *n)
 	if (s->keys_count == PROGRAM_KEYS_MAX)
 		return "there are too many key feeds";
 	if (kept && s->entry != PROGRAM_NONE)
-		return "a run has one entry";
+		return "a run can have only one entry";
 	if (kept)
 		s->entry = (uint8_t)s->keys_count;
 	s->keys[s->keys_count] = (struct program_keys){
@@ -88,7 +89,7 @@ static const char *check_keys(struct check *c, const struct program_node *n)
 	return set_shape(c, PROGRAM_NO_ROWS, s->keys_count++, 0);
 }
 
-/* A place of the entry, which is read or written. */
+/* Checks the place of an entry that a node reads or writes. */
 static const char *check_place(struct check *c, unsigned keys, unsigned place, uint16_t *of)
 {
 	struct program_shape *s = c->shape;
@@ -96,7 +97,7 @@ static const char *check_place(struct check *c, unsigned keys, unsigned place, u
 	if (keys != s->entry)
 		return "its keys are not the entry's";
 	if ((s->takes | s->keeps) >> place & 1)
-		return "its place has another use";
+		return "its place is used for something else";
 	*of |= (uint16_t)(1 << place);
 	return NULL;
 }
@@ -113,14 +114,14 @@ static const char *check_segment_rows(struct check *c, const struct program_node
 	return set_shape(c, PROGRAM_BY_SEGMENT, 0, n->dim);
 }
 
-/* A feed with something for each key of another one. */
+/* A feed with a row or a number for each key of another feed. */
 static const char *check_aligned(struct check *c, const struct program_node *n)
 {
 	struct program_shape *s = c->shape;
 	struct program_keys *keys;
 
 	if (!is_op(c, n->a, PROGRAM_KEYS))
-		return "it is aligned with a node that is no key feed";
+		return "it is aligned with a node that is not a key feed";
 	keys = keys_of(c, n->a);
 	if (keys->aligned_count == PROGRAM_ALIGNED_MAX)
 		return "too many feeds are aligned with one key feed";
@@ -167,15 +168,15 @@ static const char *check_lookup(struct check *c, const struct program_node *n)
 	struct program_keys *keys;
 
 	if (!is_op(c, n->a, PROGRAM_KEYS))
-		return "what it looks up is no key feed";
+		return "what it looks up is not a key feed";
 	keys = keys_of(c, n->a);
 	if (keys->lookup != PROGRAM_NONE || keys->apply != PROGRAM_NONE)
-		return "a key feed has one look-up at most, before it is applied to";
+		return "a key feed can have only one look-up, before its gradients are applied";
 	keys->lookup = (uint8_t)c->at;
 	return set_shape(c, PROGRAM_BY_KEY, c->shape->values[n->a].keys, node_of(c, n->a)->dim);
 }
 
-/* Rows by key of this node, of the same KEYS feed as another node. */
+/* Whether these are rows by key of the same KEYS feed as another node. */
 static bool goes_with(const struct check *c, unsigned rows, unsigned other)
 {
 	return c->shape->values[rows].axis == PROGRAM_BY_KEY &&
@@ -187,12 +188,12 @@ static const char *check_apply(struct check *c, const struct program_node *n)
 	struct program_keys *keys;
 
 	if (!is_op(c, n->a, PROGRAM_KEYS))
-		return "what it applies to is no key feed";
+		return "what it applies gradients to is not a key feed";
 	if (!goes_with(c, n->b, n->a) || c->shape->values[n->b].dim != node_of(c, n->a)->dim)
 		return "its gradients are not rows of these keys, as wide as the table's";
 	keys = keys_of(c, n->a);
 	if (keys->apply != PROGRAM_NONE)
-		return "a key feed is applied to twice";
+		return "gradients of one key feed are applied twice";
 	keys->apply = (uint8_t)c->at;
 	c->shape->applies = true;
 	return set_shape(c, PROGRAM_NO_ROWS, 0, 0);
@@ -201,7 +202,7 @@ static const char *check_apply(struct check *c, const struct program_node *n)
 static const char *check_pool(struct check *c, const struct program_node *n)
 {
 	if (!is_segments(c, n->b))
-		return "its segments are no segment feed";
+		return "its segments are not a segment feed";
 	return goes_with(c, n->a, n->b) ? set_shape(c, PROGRAM_POOLED, 0, c->shape->values[n->a].dim)
 					: "the segments are not those of these rows' keys";
 }
@@ -209,10 +210,10 @@ static const char *check_pool(struct check *c, const struct program_node *n)
 static const char *check_unpool(struct check *c, const struct program_node *n)
 {
 	if (!is_segments(c, n->b))
-		return "its segments are no segment feed";
+		return "its segments are not a segment feed";
 	return is_op(c, n->a, PROGRAM_SEGMENT_ROWS)
 		       ? set_shape(c, PROGRAM_BY_KEY, c->shape->values[n->b].keys, c->shape->values[n->a].dim)
-		       : "what it hands back are no rows by segment";
+		       : "what it hands back are not rows by segment";
 }
 
 static const char *check_fetch(struct check *c, const struct program_node *n)
@@ -238,7 +239,7 @@ static const char *check_keep(struct check *c, const struct program_node *n)
 
 	if (is_op(c, n->a, PROGRAM_KEYS)) {
 		if (s->entry != PROGRAM_NONE || n->b)
-			return n->b ? "keys have no place" : "a run has one entry";
+			return n->b ? "keys cannot have a place" : "a run can have only one entry";
 		s->entry = v->keys;
 		s->begins = true;
 		return set_shape(c, PROGRAM_NO_ROWS, 0, 0);
@@ -249,7 +250,7 @@ static const char *check_keep(struct check *c, const struct program_node *n)
 	return why ? why : set_shape(c, PROGRAM_NO_ROWS, 0, 0);
 }
 
-/* Whether elementwise steps may take it. */
+/* Whether elementwise steps may use it. */
 static bool has_rows(const struct check *c, unsigned i)
 {
 	return c->shape->values[i].axis == PROGRAM_BY_KEY || c->shape->values[i].axis == PROGRAM_ONCE;
@@ -260,7 +261,7 @@ static const char *check_one(struct check *c, const struct program_node *n, unsi
 	const struct program_value *v = &c->shape->values[n->a];
 
 	if (!has_rows(c, n->a))
-		return "what it works on has no rows (of a pool there are those of one reactor only)";
+		return "its operand has no rows that it may use (a pool only has the sums of one reactor)";
 	return set_shape(c, v->axis, v->keys, dim);
 }
 
@@ -280,11 +281,11 @@ static const char *check_two(struct check *c, const struct program_node *n, bool
 	const struct program_value *wide = a->axis == PROGRAM_BY_KEY ? a : b;
 
 	if (!has_rows(c, n->a) || !has_rows(c, n->b))
-		return "what it works on has no rows (of a pool there are those of one reactor only)";
+		return "its operand has no rows that it may use (a pool only has the sums of one reactor)";
 	if (a->axis == PROGRAM_BY_KEY && b->axis == PROGRAM_BY_KEY && a->keys != b->keys)
-		return "its rows are those of different keys";
+		return "its operands are rows of different keys";
 	if (a->dim != b->dim && (reduced || (a->dim != 1 && b->dim != 1)))
-		return "its rows are not equally wide, nor is one of them a single element";
+		return "its operands' rows differ in width, and neither has a single element";
 	return set_shape(c, wide->axis, wide->keys,
 			 reduced	   ? elementwise_reduced(n->op)
 			 : a->dim > b->dim ? a->dim
@@ -340,7 +341,7 @@ enum { OP_ENTRIES = sizeof(op_entries) / sizeof(op_entries[0]) };
 
 const struct program_op_info *wire_program_op(unsigned op)
 {
-	return &op_entries[op < OP_ENTRIES ? op : 0].info; /* 0 is none */
+	return &op_entries[op < OP_ENTRIES ? op : 0].info; /* entry 0 stands for no operation */
 }
 
 unsigned wire_program_op_find(const char *name)
@@ -362,7 +363,7 @@ static const char *check_node(struct check *c)
 	return why ? why : op_entries[n->op].check(c, n);
 }
 
-/* Adds up what the node's rows cost. NULL: it is not too much. */
+/* Adds the cost of the node's rows. NULL: the program's cost is still allowed. */
 static const char *weigh(struct check *c)
 {
 	struct program_shape *s = c->shape;
@@ -375,7 +376,7 @@ static const char *weigh(struct check *c)
 		s->once_elements += elements;
 	return s->once_elements > PROGRAM_ELEMENTS_MAX ||
 			       (v->axis == PROGRAM_BY_KEY && s->keys[v->keys].elements > PROGRAM_ELEMENTS_MAX)
-		       ? "with it a row takes too long: cut the program"
+		       ? "with it a row takes too long: split the program"
 		       : NULL;
 }
 
@@ -387,7 +388,7 @@ const char *wire_program_check(const struct program *program, struct program_sha
 	*shape = (struct program_shape){ .entry = PROGRAM_NONE };
 	*node = PROGRAM_NONE;
 	if (program->version != PROGRAM_VERSION || program->reserved)
-		return "its version is another one";
+		return "its version is not supported";
 	if (program->count < 1 || program->count > PROGRAM_NODES_MAX)
 		return "it has no nodes, or too many";
 	for (c.at = 0; c.at < program->count; c.at++) {
@@ -401,7 +402,7 @@ const char *wire_program_check(const struct program *program, struct program_sha
 	for (unsigned i = 0; i < program->count; i++)
 		if (program->nodes[i].op == PROGRAM_POOL && !(c.fetched >> i & 1)) {
 			*node = i;
-			return "nobody fetches it";
+			return "it is never fetched";
 		}
 	return shape->keys_count && (shape->fetches || shape->applies || shape->keeps || shape->begins)
 		       ? NULL

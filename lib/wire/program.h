@@ -5,9 +5,9 @@
  * of nodes, each of which uses earlier ones: feeds, which a request carries, and steps. Input is not trusted: only
  * wire_program_check yields a shape. Pure functions, no allocation.
  *
- * Everything goes by keys: a KEYS feed names rows of one table (or blocks of one variable), and what is aligned with it
- * has one row, or one segment number, for each of its keys. The client sends each reactor the keys that it owns, with
- * what is aligned with them.
+ * Everything is organized by keys: a KEYS feed names rows of one table (or blocks of one variable), and what is aligned
+ * with it has one row, or one segment number, for each of its keys. The client sends each reactor the keys that it
+ * owns, with what is aligned with them.
  *
  * The body of a WIRE_RUN, each part padded with zeros to 8 bytes, numbers and rows of float32 little endian: for each
  * KEYS feed the number of keys (uint32); the SHARED feeds; the SEGMENT_ROWS feeds; then for each KEYS feed the keys
@@ -37,17 +37,18 @@ enum program_limits {
 	PROGRAM_ALIGNED_MAX = 7, /* feeds that are aligned with one of them */
 	PROGRAM_PLACES_MAX = 8,	 /* of what is kept with an entry's keys */
 	PROGRAM_SEGMENTS_MAX = 65536,
-	/* Elements of all nodes' rows together, so that a row of a program takes some tens of microseconds. What is
-	 * dear counts as several: program_op_info.cost. */
+	/* Limit for the elements of all nodes' rows together, so that one row of a program takes some tens of
+	 * microseconds. The elements of expensive operations count several times: program_op_info.cost. */
 	PROGRAM_ELEMENTS_MAX = 32768,
 	PROGRAMS_MAX = 256, /* of a cluster */
 	PROGRAM_NONE = 255, /* no node */
 };
 
 /*
- * The operations of programs: these, and all of tensor/elementwise.h. Whatever has to know what an operation takes and
- * is reads it from wire_program_op, which is made from these lists: the check, libstar, a shard's plan, and what runs
- * it. X(NAME, number, name, kind, fields of the node that it uses, flags that the node may have, text)
+ * The operations of programs: these, and all of tensor/elementwise.h. Everything that has to know the operands and the
+ * result of an operation reads them from wire_program_op, which is made from these lists: the check, libstar, a shard's
+ * plan and its execution. X(NAME, number, name, kind, fields of the node that it uses, flags that the node may have,
+ * text)
  */
 #define PROGRAM_FEEDS(X) \
 	X(KEYS, 1, keys, FEED, PROGRAM_USES_DIM | PROGRAM_USES_OBJECT, PROGRAM_KEPT, \
@@ -65,13 +66,13 @@ enum program_limits {
 	  "the same in one byte each: of 256 segments at most")
 #define PROGRAM_STEPS(X) \
 	X(LOOKUP, 16, lookup, STORE, PROGRAM_USES_A, PROGRAM_READ_ONLY, \
-	  "the rows of the keys a, as float32; made if they are not there, unless PROGRAM_READ_ONLY") \
+	  "the rows of the keys a, as float32; missing ones are created, unless PROGRAM_READ_ONLY") \
 	X(APPLY, 17, apply, STORE, PROGRAM_USES_A | PROGRAM_USES_B, 0, "pushes the rows b as gradients of the keys a") \
 	X(POOL, 18, pool, RESULT, PROGRAM_USES_A | PROGRAM_USES_B, 0, \
-	  "for each segment the sum of those rows of a whose number in b it is") \
+	  "for each segment the sum of the rows of a that have its number in b") \
 	X(UNPOOL, 19, unpool, SPREAD, PROGRAM_USES_A | PROGRAM_USES_B, 0, \
-	  "for each key the row of a, a SEGMENT_ROWS, whose number stands in b") \
-	X(FETCH, 20, fetch, RESULT, PROGRAM_USES_A, 0, "a goes into the result") \
+	  "for each key the row of a (a SEGMENT_ROWS) with the number in b") \
+	X(FETCH, 20, fetch, RESULT, PROGRAM_USES_A, 0, "a becomes part of the result") \
 	X(KEEP, 21, keep, RESULT, PROGRAM_USES_A | PROGRAM_USES_PLACE, 0, \
 	  "a stays on the reactor: keys, which begin the run's entry, or rows or segments of them, in its place b")
 
@@ -81,13 +82,13 @@ enum program_op {
 #undef X
 };
 
-/* How a shard does it. From SPREAD on: a step that computes rows. */
+/* How a shard executes it. From SPREAD on: a step that computes rows. */
 enum program_kind {
 	PROGRAM_KIND_NONE, /* there is no such operation */
 	PROGRAM_KIND_FEED,
 	PROGRAM_KIND_STORE,
 	PROGRAM_KIND_RESULT,
-	PROGRAM_KIND_SPREAD,	/* rows by segment, to their keys */
+	PROGRAM_KIND_SPREAD,	/* gives rows by segment to their keys */
 	PROGRAM_KIND_UNARY,	/* tensor_elementwise_unary */
 	PROGRAM_KIND_BINARY,	/* tensor_elementwise_binary */
 	PROGRAM_KIND_REDUCTION, /* tensor_elementwise_reduce, with two rows if it uses b */
@@ -105,13 +106,13 @@ enum program_uses {
 
 enum program_flags {
 	PROGRAM_READ_ONLY = 1 << 0, /* of a LOOKUP */
-	/* Of KEYS, and of ROWS and SEGMENTS of such: it is what an earlier run has kept in the entry (place b). */
+	/* Of KEYS, and of ROWS and SEGMENTS of such: an earlier run has kept it in the entry (place b). */
 	PROGRAM_KEPT = 1 << 1,
 };
 
 struct program_node {
 	uint8_t op;	 /* enum program_op or elementwise_op */
-	uint8_t a, b;	 /* nodes before this one; 0 where there is none; b of KEEP and of what is KEPT: a place */
+	uint8_t a, b;	 /* earlier nodes; 0: none; b of KEEP and of KEPT feeds: a place */
 	uint8_t flags;	 /* enum program_flags */
 	uint16_t dim;	 /* of feeds with rows, and of KEYS; else 0 */
 	uint16_t object; /* of KEYS: the table or variable; else 0 */
@@ -122,7 +123,7 @@ struct program_node {
 };
 _Static_assert(sizeof(struct program_node) == 12, "program_node");
 
-/* As it travels: its first program_bytes. */
+/* As sent: the first program_bytes of it. */
 struct program {
 	uint8_t version;
 	uint8_t count; /* nodes */
@@ -136,7 +137,7 @@ static inline uint32_t program_bytes(const struct program *program)
 	return (uint32_t)(PROGRAM_HEAD_BYTES + program->count * sizeof(struct program_node));
 }
 
-/* What there is one row for. */
+/* What a value has a row for. */
 enum program_axis {
 	PROGRAM_NO_ROWS, /* keys, segments, apply, fetch */
 	PROGRAM_BY_KEY,
@@ -147,17 +148,17 @@ enum program_axis {
 
 struct program_value {
 	uint8_t axis;
-	uint8_t keys; /* by key: of which KEYS feed, its number */
+	uint8_t keys; /* by key: the number of the KEYS feed */
 	uint16_t dim;
 };
 
-/* A KEYS feed, and what goes with it. */
+/* A KEYS feed, and the nodes that belong to it. */
 struct program_keys {
 	uint8_t node, lookup, apply; /* PROGRAM_NONE: there is none */
 	uint8_t aligned_count;
 	uint8_t aligned[PROGRAM_ALIGNED_MAX]; /* nodes */
-	bool segments;			      /* one of those at least is SEGMENTS */
-	bool kept;			      /* they are an entry's */
+	bool segments;			      /* at least one of those is SEGMENTS */
+	bool kept;			      /* they come from an entry */
 	uint32_t record_bytes;		      /* of what is fetched, for each key */
 	uint32_t elements;		      /* of all rows by key, as program_op_info.cost has them */
 };
@@ -166,25 +167,26 @@ struct program_shape {
 	uint32_t keys_count, fetches; /* FETCH nodes */
 	bool segments;		      /* the number of segments is given with each request */
 	bool applies;
-	uint8_t entry;		/* the KEYS feed of which something is kept, or was; PROGRAM_NONE: none */
-	bool begins;		/* the entry, or uses it */
-	uint16_t takes, keeps;	/* places, as bits */
+	uint8_t entry;		/* the KEYS feed of which something is kept, by this run or an earlier one;
+				 * PROGRAM_NONE: none */
+	bool begins;		/* it begins the entry; otherwise it uses it */
+	uint16_t takes, keeps;	/* a bit for each place */
 	uint32_t once_bytes;	/* of SHARED feeds, each padded */
-	uint32_t once_elements; /* of all rows that there are once */
+	uint32_t once_elements; /* of all rows that exist once */
 	struct program_keys keys[PROGRAM_KEYS_MAX];
 	struct program_value values[PROGRAM_NODES_MAX];
 };
 
 /*
- * Reads and checks a program as it travels, n bytes. NULL if it is good: *program and *shape are filled in. Else what
- * is wrong; *node is the node that it is wrong with, or PROGRAM_NONE.
+ * Reads and checks a program in the form in which it is sent, n bytes. NULL: it is valid, and *program and *shape are
+ * filled in. Otherwise what is wrong, and *node is the node concerned, or PROGRAM_NONE.
  */
 const char *wire_program_read(const void *bytes, size_t n, struct program *program, struct program_shape *shape,
 			      unsigned *node);
-/* The same for one in memory. */
+/* The same for a program in memory. */
 const char *wire_program_check(const struct program *program, struct program_shape *shape, unsigned *node);
 
-/* Whether one of its KEYS feeds is of that object. */
+/* Whether one of its KEYS feeds names that object. */
 bool wire_program_uses(const struct program *program, uint32_t object, uint32_t generation);
 
 struct program_op_info {
@@ -195,9 +197,9 @@ struct program_op_info {
 	uint8_t cost;	  /* of an element */
 };
 
-/* Of any number; of an unknown one kind is PROGRAM_KIND_NONE and name NULL. */
+/* Of any number; if it is unknown, kind is PROGRAM_KIND_NONE and name is NULL. */
 const struct program_op_info *wire_program_op(unsigned op);
-/* The operation of that name; 0: there is none. */
+/* The operation of that name; 0: unknown. */
 unsigned wire_program_op_find(const char *name);
 
 /* "program:" and 16 digits of a hash: the same program has the same name everywhere. */
@@ -209,13 +211,13 @@ static inline bool program_has_entry(const struct program_shape *shape)
 	return shape->entry != PROGRAM_NONE;
 }
 
-/* Bytes of a segment's number in such a feed; 0: it is none. */
+/* Bytes of a segment's number in such a feed; 0: it is no segment feed. */
 static inline uint32_t program_segment_bytes(unsigned op)
 {
 	return op == PROGRAM_SEGMENTS ? 4 : op == PROGRAM_SEGMENTS16 ? 2 : op == PROGRAM_SEGMENTS8 ? 1 : 0;
 }
 
-/* The feed that takes the fewest bytes where runs have `most` segments at most; two bytes are enough for any. */
+/* The most compact feed for runs with at most `most` segments; two bytes are enough for any. */
 static inline unsigned program_segments_op(uint32_t most)
 {
 	return most <= 256 ? PROGRAM_SEGMENTS8 : PROGRAM_SEGMENTS16;
@@ -235,7 +237,7 @@ static inline uint32_t program_kept_bytes(uint32_t dim)
 }
 
 /* Bytes of a run's body before the first KEYS feed's keys; of a KEYS feed's part, for n keys; of its records; and of
- * what the nodes of op (SEGMENT_ROWS) have, or fetched pools, each padded. alone: also of what is KEPT. */
+ * what the nodes of op (SEGMENT_ROWS) have, or fetched pools, each padded. alone: KEPT feeds are included. */
 uint64_t wire_program_head_bytes(const struct program *program, const struct program_shape *shape, uint32_t segments);
 uint64_t wire_program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,
 				 uint32_t count, bool alone);

@@ -3,7 +3,7 @@
 #include "tensor/elementary.h"
 #include "wire/object.h"
 
-/* From 1 to `end` by half a turn. */
+/* Falls from 1 to `end` along half a cosine wave. */
 static double cosine(double share, double end)
 {
 	double sine, cos;

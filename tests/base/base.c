@@ -257,7 +257,7 @@ static void dates_before_1970_are_0(void)
 	CHECK(clock_date_us() > 0);
 }
 
-static void told_time_keeps_to_the_clock(void)
+static void computed_time_follows_the_clock(void)
 {
 	struct clock c = { 0 };
 	uint64_t last = 0;
@@ -313,7 +313,7 @@ const struct unit_case unit_cases[] = {
 	{ "crc_of_all_lengths_is_that_by_bits", crc_of_all_lengths_is_that_by_bits },
 	{ "crc_of_parts_is_the_crc_of_the_whole", crc_of_parts_is_the_crc_of_the_whole },
 	{ "dates_before_1970_are_0", dates_before_1970_are_0 },
-	{ "told_time_keeps_to_the_clock", told_time_keeps_to_the_clock },
+	{ "computed_time_follows_the_clock", computed_time_follows_the_clock },
 	{ "error_text_is_cut_and_code_returned", error_text_is_cut_and_code_returned },
 	{ "small_consecutive_keys_spread_evenly", small_consecutive_keys_spread_evenly },
 	{ "wheel_fires_each_once_and_on_time", wheel_fires_each_once_and_on_time },

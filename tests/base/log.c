@@ -133,8 +133,8 @@ void log_says_how_much_it_held_back(void)
 	text = end();
 	CHECK_UINT(count(text, "warning a peer does it again"), LOG_LINES_MAX + 1);
 	CHECK_UINT(count(text, "error something else"), 1);
-	CHECK_UINT(count(text, "held back"), 1);
-	CHECK_UINT(count(text, "warning 23 more of these were held back within 10 s: a peer does it again: 122\n"), 1);
+	CHECK_UINT(count(text, "suppressed within"), 1);
+	CHECK_UINT(count(text, "warning 23 more of these were suppressed within 10 s: a peer does it again: 122\n"), 1);
 	log_tell_held(UINT64_MAX);
 }
 
@@ -168,9 +168,10 @@ static void log_to_nobody(int to, int from)
 	while (lost && lost > text && lost[-1] >= '0' && lost[-1] <= '9')
 		lost--;
 	CHECK_UINT(count(text, "warning nobody reads this") + (lost ? strtoul(lost, NULL, 10) : 0), LOG_LINES_MAX);
-	check_matches(text,
-		      DATE " warning [1-9][0-9]* lines are missing here, as nobody read standard error; starctl events "
-			   "has the last ones\n" DATE " error read again\n$");
+	check_matches(
+		text,
+		DATE " warning [1-9][0-9]* lines are missing here, because standard error was not read; starctl events "
+		     "has the last ones\n" DATE " error read again\n$");
 	log_tell_held(UINT64_MAX);
 }
 

@@ -225,7 +225,7 @@ const struct unit_case unit_cases[] = {
 	{ "deltas go on from what is whole", deltas_go_on_from_what_is_whole },
 	{ "deltas know what they go on from", deltas_know_what_they_go_on_from },
 	{ "deltas are of their parents lineage", deltas_are_of_their_parents_lineage },
-	{ "no older one is exported without a word", no_older_one_is_exported_without_a_word },
+	{ "no older checkpoint is exported silently", no_older_one_is_exported_without_a_word },
 	{ "what does not count is listed as such", what_does_not_count_is_listed },
 	{ "strange numbers stop no save", strange_numbers_stop_no_save },
 	{ "prune keeps chains whole", prune_keeps_chains_whole },

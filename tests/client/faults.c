@@ -62,14 +62,14 @@ void a_bad_node_fails_the_call_and_is_reconnected(void)
 		{ FAULT_CHECKSUM, -EBADMSG, "checksum does not match", NULL },
 		{ FAULT_SEQUENCE, -EPROTO, "out of sequence", NULL },
 		{ FAULT_SESSION, -EPROTO, "session that is not this one", NULL },
-		{ FAULT_MAGIC, -EPROTO, "not a reply frame", "does not keep to the protocol" },
+		{ FAULT_MAGIC, -EPROTO, "not a reply frame", "violates the protocol" },
 		{ FAULT_OPCODE, -EPROTO, "not a reply frame", NULL },
-		{ FAULT_HUGE_LENGTH, -EPROTO, "not a reply frame", "does not keep to the protocol" },
+		{ FAULT_HUGE_LENGTH, -EPROTO, "not a reply frame", "violates the protocol" },
 		{ FAULT_SHORT_PAYLOAD, -EPROTO, "payload of the wrong length", NULL },
 		{ FAULT_WRONG_COUNT, -EPROTO, "not those of the request", NULL },
 		{ FAULT_WRONG_OBJECT, -EPROTO, "not those of the request", NULL },
 		{ FAULT_WRONG_BODY, -EPROTO, "not those of the request", NULL },
-		{ FAULT_GARBAGE, -EPROTO, "not a reply frame", "does not keep to the protocol" },
+		{ FAULT_GARBAGE, -EPROTO, "not a reply frame", "violates the protocol" },
 		{ FAULT_LONG_SENTENCE, -EPROTO, "sentence over the limit", NULL },
 	};
 

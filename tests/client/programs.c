@@ -256,9 +256,9 @@ void what_is_not_kept_is_brought(void)
 	CHECK(peer_find(b.peer, 1, 17, &applied, &first) && applied == 1);
 	CHECK_UINT(peer_requests(b.peer), 12 + 8);
 	CHECK_INT(run_kept(&b, takes, NULL, 0, &err), -ENODATA);
-	CHECK_HAS(err.text, "what an earlier request has kept for this one is not there");
+	CHECK_HAS(err.text, "what an earlier request has kept for this one is missing");
 	CHECK_INT(run_kept(&b, keeping_of(&b, false, true), bags, 0, &err), -ENOBUFS);
-	CHECK_HAS(err.text, "no room for what the request is to keep");
+	CHECK_HAS(err.text, "no memory for what the request is to keep");
 	CHECK(peer_find(b.peer, 1, 17, &applied, &first) && applied == 1);
 	bench_stop(&b);
 }

@@ -100,7 +100,7 @@ void bad_environment(void)
 		{ "PS_DISABLE_PIN_CORES", "2", "\"2\" is neither true nor false" },
 		{ "NETWORK_MAX_CONNECTION_TIMEOUT", "0", "allowed: 1 to 3600000 milliseconds" },
 		{ "NETWORK_MAX_CONNECTION_TIMEOUT", "1e3", "it takes a whole number from 1 to 3600000 milliseconds" },
-		{ "TF_SEASTAR_ENDPOINT_MAP_PATH", "", "it is empty; give the folder that holds .endpoint_map" },
+		{ "TF_SEASTAR_ENDPOINT_MAP_PATH", "", "it is empty; give the directory of .endpoint_map" },
 		{ "TF_SEASTAR_ENDPOINT_MAP_PATH", "/nonexistent",
 		  "cannot read the endpoint map /nonexistent/.endpoint_map: No such file" },
 	};

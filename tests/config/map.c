@@ -268,6 +268,34 @@ void data_ports_that_overlap(void)
 	map_refused("198.18.1.1:3333=198.18.0.1:65535\n", "would go beyond 65535; start at 65534 or lower");
 }
 
+#define ONE "cluster = { ps = [ \"198.18.1.1:3333\" ]; };\n"
+
+void ports_of_the_kernel_that_overlap(void)
+{
+	static const char pair[] =
+		"standby = { peer = \"198.18.1.3:4000\"; listen = \"198.18.1.1:4000\"; directory = \"s\"; };\n";
+	static const char kernel[] = "network = { stack = \"kernel\"; };\n";
+	char text[1024];
+	struct star_error err;
+	struct config *c;
+
+	snprintf(text, sizeof(text), NODE ONE MAP PORTS "%smetrics = { port = 5555; address = \"198.18.1.1\"; };\n",
+		 pair);
+	c = support_load(text, NULL, &err); /* DPDK's ports have data ports of their own */
+	CHECK_STR(err.text, "");
+	config_free(c);
+	support_refused(PS_FILE "metrics = { port = 3333; address = \"198.18.1.1\"; };\n", NULL,
+			"t.conf:5: |metrics.port and cluster.ps|port 3333 of 198.18.1.1");
+	support_refused(PS_FILE "metrics = { port = 3333; address = \"0.0.0.0\"; };\n", NULL,
+			"metrics.port and cluster.ps|port 3333 of 198.18.1.1");
+	snprintf(text, sizeof(text), NODE ONE MAP PORTS "%smetrics = { port = 4000; address = \"198.18.1.1\"; };\n",
+		 pair);
+	support_refused(text, NULL, "metrics.port and standby.listen|port 4000");
+	snprintf(text, sizeof(text), NODE CLUSTER MAP "%smetrics = { port = 5556; address = \"198.18.0.1\"; };\n",
+		 kernel);
+	support_refused(text, "cores.number=2", "metrics.port and endpoint_map|port 5556 of 198.18.0.1");
+}
+
 void map_file_in_configuration(void)
 {
 	support_refused(NODE CLUSTER PORTS "endpoint_map_file = \"missing\";", NULL,

@@ -75,6 +75,7 @@ void support_one_core(bool one);
 	X(ipv6_data_addresses) \
 	X(workers_lines_are_kept) \
 	X(data_ports_that_overlap) \
+	X(ports_of_the_kernel_that_overlap) \
 	X(map_file_in_configuration) \
 	X(map_of_the_working_directory) \
 	X(seeds_map) \

@@ -4,9 +4,9 @@
 #define TESTS_CONTROL_CASES_H
 
 #define CONTROL_CASES(X) \
-	X(each_slice_goes_out_once_an_epoch) \
+	X(each_slice_is_assigned_once_per_epoch) \
 	X(the_last_slices_are_waited_for) \
-	X(questions_may_be_put_again) \
+	X(slices_may_be_requested_again) \
 	X(queues_that_differ_are_refused) \
 	X(a_checkpoint_has_what_is_not_done) \
 	X(malformed_queues_are_refused) \
@@ -46,7 +46,7 @@
 	X(administrators_have_connections_of_their_own) \
 	X(long_replies_go_out_in_pieces) \
 	X(a_reader_that_takes_nothing_is_closed) \
-	X(who_does_not_finish_a_line_is_closed) \
+	X(connections_with_unfinished_lines_are_closed) \
 	X(the_admin_socket_is_for_its_owner) \
 	X(a_stale_socket_is_replaced) \
 	X(what_lives_at_the_path_is_left_alone) \
@@ -58,7 +58,7 @@
 	X(the_table_of_rights_is_whole) \
 	X(what_a_principal_has_asked_outlives_its_connections) \
 	X(nodes_with_keys_make_a_cluster) \
-	X(who_comes_in_clear_is_told_what_to_do) \
+	X(unencrypted_clients_are_told_what_to_do) \
 	X(a_file_of_several_is_nobodys) \
 	X(a_revoked_key_ends_its_connections) \
 	X(acl_check_says_what_the_node_would) \
@@ -129,7 +129,7 @@
 	X(numbers_are_for_people) \
 	X(ports_are_added_listed_and_removed) \
 	X(files_are_checked_without_a_node) \
-	X(nics_in_the_wrong_hands_are_found) \
+	X(nics_with_the_wrong_driver_are_found) \
 	X(interfaces_that_lose_frames_are_found) \
 	X(hugepages_cores_and_clocks_are_looked_at) \
 	X(a_machine_without_sys_is_told) \
@@ -158,15 +158,15 @@
 	X(nothing_is_deleted_while_a_node_is_away) \
 	X(a_last_checkpoint_that_was_given_up_lets_the_node_serve_again) \
 	X(a_node_may_be_known_by_name) \
-	X(strangers_have_no_word_among_nodes) \
-	X(nodes_have_no_word_for_others) \
+	X(strangers_cannot_call_methods_of_nodes) \
+	X(nodes_cannot_speak_for_others) \
 	X(epochs_have_one_bound) \
 	X(a_gap_of_ids_does_not_fill_the_catalogue) \
 	X(a_web_page_cannot_ask) \
 	X(idle_connections_keep_nobody_out) \
 	X(long_lines_keep_nobody_out) \
 	X(a_long_line_of_a_stranger_is_not_parsed) \
-	X(who_says_nothing_is_closed) \
+	X(silent_connections_are_closed) \
 	X(a_job_that_waits_is_not_posted_twice) \
 	X(all_nodes_roll_back_or_none) \
 	X(a_node_goes_on_as_what_it_was) \

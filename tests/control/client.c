@@ -21,8 +21,8 @@ void what_cannot_be_reached_is_named(void)
 		const char *says;
 	} cases[] = {
 		{ "127.0.0.1", -EINVAL, "host:port is needed, such as 198.18.0.1:3333" },
-		{ "", -EINVAL, "is no address" },
-		{ ":3333", -EINVAL, "is no address" },
+		{ "", -EINVAL, "is not an address" },
+		{ ":3333", -EINVAL, "is not an address" },
 		{ "127.0.0.1:", -EINVAL, "a number from 1 to 65535" },
 		{ "127.0.0.1:0", -EINVAL, "a number from 1 to 65535" },
 		{ "127.0.0.1:65536", -EINVAL, "a number from 1 to 65535" },
@@ -116,7 +116,7 @@ void mad_replies_are_refused(void)
 		{ "", -ECONNRESET, "was lost during \"status\"" },
 		{ "{\"jsonrpc\":\"2.0\",", -ECONNRESET, "was lost" },
 		{ "HTTP/1.1 400 Bad Request\r\n\r\n", -EPROTO, "is it a control address?" },
-		{ "\n", -EPROTO, "no JSON-RPC reply" },
+		{ "\n", -EPROTO, "is not a JSON-RPC reply" },
 		{ "[]\n", -EPROTO, "no \"jsonrpc\"" },
 		{ "{\"jsonrpc\":\"2.0\",\"id\":1}\n", -EPROTO, "one of" },
 		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":2}\n", -EPROTO, "one of" },

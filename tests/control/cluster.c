@@ -56,7 +56,7 @@ void create_and_lookup(void)
 	CHECK_INT(create_table(node, "contexts", 64, &err), 2);
 	CHECK_INT(create_table(node, "words", 64, &err), 1);
 	CHECK_INT(create_table(node, "words", 65, &err), -EEXIST);
-	CHECK_HAS(err.text, "another dim: 64 there, 65 asked for");
+	CHECK_HAS(err.text, "another dim: 64 there, 65 requested");
 	CHECK_INT(create_table(node, "wide", 4097, &err), -EINVAL);
 	CHECK_HAS(err.text, "4097");
 	params = table_json("given", 8);
@@ -258,7 +258,7 @@ void what_belongs_to_task_0_is_passed_on(void)
 	CHECK(wait_epoch(&cluster.nodes[1], 1));
 	CHECK_INT(create_table(&cluster.nodes[1], "words", 8, &err), 1);
 	CHECK_INT(create_table(&cluster.nodes[1], "words", 9, &err), -EEXIST);
-	CHECK_HAS(err.text, "8 there, 9 asked for");
+	CHECK_HAS(err.text, "8 there, 9 requested");
 	layout = call(other, "layout", NULL, &err);
 	CHECK_UINT(json_array_size(json_object_get(layout, "nodes")), 2);
 	json_decref(layout);
@@ -482,7 +482,7 @@ void malformed_joins_are_refused(void)
 		{ "objects_from", "0", "1 to 16384, not 0" },
 		{ "objects_from", "16385", "1 to 16384, not 16385" },
 		{ "objects", "[{}]", "\"name\" is missing" },
-		{ "surprise", "1", "no member \"surprise\"" },
+		{ "surprise", "1", "unknown member \"surprise\"" },
 	};
 	struct cluster cluster;
 	struct star_error err = { 0 };
@@ -516,7 +516,7 @@ void malformed_installs_are_refused(void)
 		{ "{\"layout\": 1}", "an object with named members" },
 		{ "{\"layout\": {}}", "\"epoch\" is missing" },
 		{ "{\"layout\": {\"epoch\": 1, \"cluster_reactors\": 2, \"first_reactor\": 2}}", "0 to 1, not 2" },
-		{ "{\"tables\": 1}", "no member" },
+		{ "{\"tables\": 1}", "unknown member" },
 		{ "{\"sweep\": 1}", "\"sweep\" must be a string" },
 		{ "{\"sweep\": \"words\"}", "\"words\" has nothing to evict by" },
 		{ "{\"empty\": \"words\"}", "an object with named members is needed" },

@@ -82,16 +82,16 @@ static void nic(const char *pci, const char *driver, bool iommu)
 		put(path, NULL, target);
 }
 
-void nics_in_the_wrong_hands_are_found(void)
+void nics_with_the_wrong_driver_are_found(void)
 {
 	static const struct {
 		const char *driver;
 		bool iommu;
 		const char *verdict, *finding, *remedy;
 	} cases[] = {
-		{ "i40e", true, "bad", "belongs to the kernel's driver i40e",
+		{ "i40e", true, "bad", "is bound to the kernel's driver i40e",
 		  "scripts/bind-nic bind 0000:03:00.0 vfio-pci" },
-		{ "e1000e", false, "bad", "belongs to the kernel's driver e1000e",
+		{ "e1000e", false, "bad", "is bound to the kernel's driver e1000e",
 		  "scripts/bind-nic bind 0000:03:00.0 uio_pci_generic" },
 		{ "", true, "bad", "has no driver", "vfio-pci" },
 		{ "vfio-pci", true, "ok", "is bound to vfio-pci", "" },
@@ -168,7 +168,7 @@ void hugepages_cores_and_clocks_are_looked_at(void)
 	CHECK_UINT(pages[0].free, 40);
 	doctor_machine(&doctor);
 	CHECK_STR(find(&doctor, "hugepages", "verdict"), "bad");
-	CHECK_HAS(find(&doctor, "hugepages", "finding"), "80 MiB are free, and the node takes some 138 MiB");
+	CHECK_HAS(find(&doctor, "hugepages", "finding"), "80 MiB are free, but the node needs about 138 MiB");
 	CHECK_STR(find(&doctor, "hugepages", "remedy"), "scripts/hugepages reserve 138M");
 	CHECK_STR(find(&doctor, "memory", "verdict"), ""); /* without hugepages it does not start */
 	CHECK_HAS(find(&doctor, "frequency", "finding"), "powersave");
@@ -212,7 +212,7 @@ void a_machine_without_sys_is_told(void)
 		doctor_ports(&doctor);
 		doctor_machine(&doctor);
 		CHECK_STR(find(&doctor, "/sys", "verdict"), use == 1 ? "bad" : "warning");
-		CHECK_HAS(find(&doctor, "/sys", "finding"), "nothing is known of hugepages, NICs, the IOMMU");
+		CHECK_HAS(find(&doctor, "/sys", "finding"), "cannot check hugepages, NICs, the IOMMU");
 		CHECK_HAS(find(&doctor, "/sys", "remedy"), "mount -t sysfs sysfs /sys");
 		for (unsigned i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
 			CHECK_STR(find(&doctor, unknown[i], "verdict"), "");
@@ -296,7 +296,7 @@ void a_data_address_of_the_kernel_is_found(void)
 	strcpy(config.own.data.host, "127.0.0.1");
 	doctor_cluster(&doctor);
 	CHECK_STR(find(&doctor, "control address", "verdict"), "ok");
-	CHECK_STR(find(&doctor, "data address", "finding"), "the kernel of this machine has 127.0.0.1, too");
+	CHECK_STR(find(&doctor, "data address", "finding"), "the kernel of this machine also has 127.0.0.1");
 	json_array_clear(doctor.checks);
 	strcpy(config.own.data.host, "198.18.0.1");
 	doctor_cluster(&doctor);

@@ -248,7 +248,7 @@ void a_pair_that_serves_is_not_taken_back(void)
 	node_stop(&cluster, 0);
 	cluster.nodes[0].history.asked_for = true;
 	CHECK(node_start(&cluster, 0, 200));
-	CHECK(waits_for(&cluster, "PS task 1 serves, and has a standby: the cluster does not roll back"));
+	CHECK(waits_for(&cluster, "PS task 1 serves, and has a standby: the cluster cannot roll back"));
 	CHECK_UINT(PLANE(&cluster.nodes[0], epoch), 0);
 	CHECK_UINT(PLANE(&cluster.nodes[1], taken_back), 0);
 	come_back(&cluster, 1, 201, 0);

@@ -171,12 +171,12 @@ void each_malformed_member_of_an_object_is_named(void)
 		{ "initializer", "\"xavier\"", "possible: zeros, constant, uniform, normal" },
 		{ "initializer", "3", "\"initializer\" must be a string of 1 to 127 bytes, not 3" },
 		{ "optimizer", "\"adagard\"", "\"optimizer\" is \"adagard\"; possible: sgd, adagrad" },
-		{ "optimizer", "\"adam\"", "initial_accumulator is 0.1, but optimizer adam has no use for it" },
+		{ "optimizer", "\"adam\"", "initial_accumulator is 0.1, but optimizer adam does not use it" },
 		{ "filter", "\"count\"", "possible: none, counter, bloom" },
 		{ "filter_frequency", "4294967296", "0 to 4294967295, not 4294967296" },
 		{ "filter_frequency", "5", "filter_frequency=5 needs filter=counter" },
 		{ "versions", "1", "\"versions\" must be true or false, not 1" },
-		{ "rows_max", "2000000000000000", "rows_max is 2000000000000000: possible is 0 to 1000000000000000" },
+		{ "rows_max", "2000000000000000", "rows_max is 2000000000000000; possible: 0 to 1000000000000000" },
 		{ "scale", "1e39", "fits into 32 bits" },
 		{ "scale", "-1e39", "fits into 32 bits" },
 		{ "rate", "null", "not null" },
@@ -191,7 +191,7 @@ void each_malformed_member_of_an_object_is_named(void)
 		{ "id", "0", "1 to 16384, not 0" },
 		{ "id", "16385", "1 to 16384, not 16385" },
 		{ "shape", "[3]", "belongs to variables" },
-		{ "dims", "3", "no member \"dims\" here; did you mean \"dim\"?" },
+		{ "dims", "3", "unknown member \"dims\"; did you mean \"dim\"?" },
 	};
 	struct star_error err = { 0 };
 	struct object_spec spec;
@@ -306,15 +306,15 @@ void each_malformed_member_of_a_layout_is_named(void)
 		{ "nodes", "[3]", "a node must be a JSON object" },
 	};
 	static const struct bad_member of_node[] = {
-		{ "task", "0", "task 0 stands in place 1" },
+		{ "task", "0", "task 0 is entry 1" },
 		{ "task", NULL, "\"task\" is missing" },
 		{ "incarnation", "0", "\"incarnation\"" },
 		{ "data_host", "\"\"", "1 to 63 bytes" },
-		{ "data_host", "\"a b\"", "no address" },
+		{ "data_host", "\"a b\"", "not an address" },
 		{ "data_host", "\"0123456789012345678901234567890123456789012345678901234567890123\"",
 		  "1 to 63 bytes" },
 		{ "data_port", "0", "1 to 65535" },
-		{ "data_port", "65534", "over 65535" },
+		{ "data_port", "65534", "above 65535" },
 		{ "reactors", "65", "1 to 64" },
 		{ "request_max", "0", "1048576 to 67108864" },
 		{ "request_max", "67108865", "1048576 to 67108864" },
@@ -327,8 +327,8 @@ void each_malformed_member_of_a_layout_is_named(void)
 		{ "steering", "{\"key\": \"" KEY40 "zz\", \"queues\": [0]}", "hexadecimal" },
 		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": [0, 1, 2]}", "power of two" },
 		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": []}", "power of two" },
-		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": [3]}", "entry 0 is no reactor" },
-		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": [0, -1]}", "entry 1 is no reactor" },
+		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": [3]}", "entry 0 is not a reactor" },
+		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": [0, -1]}", "entry 1 is not a reactor" },
 		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": [0], \"x\": 1}", "x" },
 		{ "reactors", "0", "1 to 64" },
 	};

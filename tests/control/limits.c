@@ -145,7 +145,7 @@ void a_reader_that_takes_nothing_is_closed(void)
 	stop_much(&much);
 }
 
-void who_does_not_finish_a_line_is_closed(void)
+void connections_with_unfinished_lines_are_closed(void)
 {
 	struct much much;
 
@@ -161,7 +161,7 @@ void who_does_not_finish_a_line_is_closed(void)
 }
 
 /* Before its first request, and after one; an administrator may think for longer. */
-void who_says_nothing_is_closed(void)
+void silent_connections_are_closed(void)
 {
 	struct much much;
 

@@ -68,7 +68,7 @@ void requests_are_shown(void)
 		{ "events level=loud", "", "", STARCTL_FAILED },
 		{ "memory", "NODE  ROWS", "4 -1 10 0", STARCTL_OK },
 		{ "report", "<!DOCTYPE html>", "3 -1 10 0", STARCTL_OK },
-		{ "capture -w /dev/null count=1", "1 frames; 7 more matched and found no room", "", STARCTL_OK },
+		{ "capture -w /dev/null count=1", "1 frames; 7 more matched, but there was no room", "", STARCTL_OK },
 		{ "capture -w /nonexistent/file", "", "", STARCTL_FAILED },
 		{ "capture -w /dev/null proto=pigeon", "", "", STARCTL_FAILED },
 		{ "capture -w /dev/null nonsense", "", "", STARCTL_USAGE },
@@ -174,7 +174,7 @@ void tables_are_made_shown_and_swept(void)
 	release(&o);
 	o = starctl(cluster.folder, "tables create emb dim=17", "");
 	CHECK_INT(o.status, STARCTL_FAILED);
-	CHECK_HAS(o.errors, "\"emb\" exists with another element type: float16 there, float32 asked for");
+	CHECK_HAS(o.errors, "\"emb\" exists with another element type: float16 there, float32 requested");
 	release(&o);
 	o = starctl(cluster.folder, "tables show emb", "");
 	CHECK_INT(o.status, STARCTL_OK);

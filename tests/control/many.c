@@ -110,7 +110,7 @@ void tables_are_listed_by_pages(void)
 		{ "{\"from\": 0}", "1 to 16384, not 0", -EINVAL },
 		{ "{\"from\": 16385}", "1 to 16384, not 16385", -EINVAL },
 		{ "{\"from\": \"1\"}", "\"from\"", -EINVAL },
-		{ "{\"from\": 1, \"name\": \"feature/00001\"}", "no member \"from\"", -EINVAL },
+		{ "{\"from\": 1, \"name\": \"feature/00001\"}", "unknown member \"from\"", -EINVAL },
 		{ "{\"name\": \"feature/0001\"}", "did you mean \"feature/00001\"?", -ENOENT },
 		/* One message of all was enough before: who asks so is told what to do, and not a part of them. */
 		{ "{}", "ask for them by pages", -EMSGSIZE },

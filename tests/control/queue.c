@@ -44,7 +44,7 @@ static struct control_queue_answer ask(struct control_queue *q, uint64_t worker,
 	return answer;
 }
 
-void each_slice_goes_out_once_an_epoch(void)
+void each_slice_is_assigned_once_per_epoch(void)
 {
 	unsigned seen[SLICES * EPOCHS] = { 0 };
 	struct control_queues queues = { .count = 0 };
@@ -101,7 +101,7 @@ void the_last_slices_are_waited_for(void)
 }
 
 /* An answer was lost: the slice in it is not named, and goes out again; what was done stays so. */
-void questions_may_be_put_again(void)
+void slices_may_be_requested_again(void)
 {
 	struct control_queues queues = { .count = 0 };
 	struct control_queue *q = make(&queues, &usual);

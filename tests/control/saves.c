@@ -306,6 +306,7 @@ void parts_are_of_one_incarnation_and_layout(void)
 	struct star_error err = { 0 };
 	struct cluster cluster;
 	struct node *node = &cluster.nodes[1];
+	json_t *state;
 
 	begin(&cluster, 2);
 	CHECK(wait_epoch(node, 1));
@@ -319,6 +320,13 @@ void parts_are_of_one_incarnation_and_layout(void)
 	CHECK_UINT(PLANE(node, begun), 0);
 	CHECK_INT(part(node, begin_json(101, 1), &err), 0);
 	CHECK_UINT(PLANE(node, begun), 1);
+	/* What it says of it says of which node, and of which layout. */
+	state = call(node->address, "checkpoint_part", json_object(), &err);
+	CHECK_INT(json_integer_value(json_object_get(state, "incarnation")), 101);
+	CHECK_INT(json_integer_value(json_object_get(state, "epoch")), 1);
+	json_decref(state);
+	CHECK_INT(part(node, end_json(999, 1), &err), 0);
+	CHECK_UINT(PLANE(node, kept), 0);
 	CHECK_INT(part(node, end_json(101, 2), &err), 0);
 	CHECK_UINT(PLANE(node, kept), 0);
 	CHECK_INT(part(node, end_json(101, 1), &err), 0);

@@ -263,7 +263,7 @@ void nodes_with_keys_make_a_cluster(void)
 	keyed_fini(&cluster);
 }
 
-void who_comes_in_clear_is_told_what_to_do(void)
+void unencrypted_clients_are_told_what_to_do(void)
 {
 	static const char *const lines[] = { STATUS "\n", "{\n", "GET / HTTP/1.1\r\n\r\n", "\n", "\x15\x03\x03", "[" };
 	struct cluster cluster;

@@ -108,7 +108,7 @@ void errors_say_what_is_wrong(void)
 	CHECK_HAS(message(reply), "no method \"statsu\"; did you mean \"status\"?");
 	json_decref(reply);
 	reply = reply_to(fd, "[" STATUS "]");
-	CHECK_HAS(message(reply), "batches are not possible: send one request object a line");
+	CHECK_HAS(message(reply), "batches are not supported: send one request object per line");
 	CHECK(json_is_null(json_object_get(reply, "id")));
 	json_decref(reply);
 	reply = reply_to(fd,

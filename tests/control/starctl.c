@@ -77,7 +77,7 @@ static const struct {
 	{ "tables create x rate=1", "one of dim= (a table) and shape= (a variable) is needed" },
 	{ "tables create x dim=4 shape=4", "one of dim= (a table) and shape= (a variable) is needed" },
 	{ "tables create x dim=4x", "dim is \"4x\": a number from 1 to 4096 is needed" },
-	{ "tables create x dim=4097", "table \"x\": dim is 4097; 1 to 4096 is possible" },
+	{ "tables create x dim=4097", "table \"x\": dim is 4097; 1 to 4096 are possible" },
 	{ "tables create x shape=4xx4", "shape is \"4xx4\": 1 to 8 sizes are needed, as in shape=100x64" },
 	{ "tables create x shape=1x1x1x1x1x1x1x1x1", "1 to 8 sizes are needed" },
 	{ "tables create x shape=1048576x1048576", "has 1099511627776 elements: at most 2^38 are possible" },
@@ -96,11 +96,11 @@ static const struct {
 	{ "tables create x dim=4 dtype=float", "there is no element type \"float\"; possible are float32, " },
 	{ "tables create x dim=4 optimizer=amad", "there is no optimizer \"amad\"; possible are sgd, " },
 	{ "tables create x dim=4 ratte=1", "there is no option \"ratte\"; did you mean \"rate\"?" },
-	{ "tables create x dim=4 dtype=int32 optimizer=sgd", "optimizer sgd cannot work on element type int32" },
+	{ "tables create x dim=4 dtype=int32 optimizer=sgd", "optimizer sgd does not support element type int32" },
 	{ "tables options amad", "there is no optimizer \"amad\"; possible are sgd, " },
 	{ "-- --json", "no command \"--json\"" },
-	{ "rows get -- t --json", "\"--json\" is no key" },
-	{ "rows get t -- -7x", "\"-7x\" is no key" },
+	{ "rows get -- t --json", "\"--json\" is not a key" },
+	{ "rows get t -- -7x", "\"-7x\" is not a key" },
 };
 
 void wrong_usage_is_explained(void)
@@ -432,9 +432,14 @@ void files_are_checked_without_a_node(void)
 	unit_write_text(path, "127.0.0.1:3333=127.0.0.1:5555\n198.18.0.3:4444=198.18.0.4:6666\n");
 	o = starctl(folder, "endpoint-map check @", path);
 	CHECK_INT(o.status, STARCTL_OK);
-	CHECK_HAS(o.out, "127.0.0.1:5555 of 127.0.0.1:3333 is the kernel's (loopback)");
+	CHECK_HAS(o.out, "127.0.0.1:5555 of 127.0.0.1:3333 is loopback");
 	release(&o);
 	unit_write_text(path, "127.0.0.1:3333=127.0.0.1:5555\n127.0.0.1:4444=127.0.0.1:6666\n");
+	o = starctl(folder, "endpoint-map check @", path);
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_HAS(o.out, "network.stack = \"kernel\"");
+	release(&o);
+	unit_write_text(path, "127.0.0.1:3333=0.0.0.0:5555\n198.18.0.3:4444=198.18.0.4:6666\n");
 	o = starctl(folder, "endpoint-map check @", path);
 	CHECK_INT(o.status, STARCTL_USAGE);
 	CHECK_HAS(o.errors, "127.0.0.1:3333=198.18.0.1:5555");

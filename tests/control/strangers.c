@@ -59,7 +59,7 @@ static void all_are_served(const struct cluster *cluster)
 	json_decref(json);
 }
 
-void strangers_have_no_word_among_nodes(void)
+void strangers_cannot_call_methods_of_nodes(void)
 {
 	struct cluster cluster;
 	static const char join[] = "{\"task\":1,\"incarnation\":77,\"data_host\":\"198.18.9.9\",\"data_port\":5555,"
@@ -108,7 +108,7 @@ void strangers_have_no_word_among_nodes(void)
 }
 
 /* A node speaks for itself alone. */
-void nodes_have_no_word_for_others(void)
+void nodes_cannot_speak_for_others(void)
 {
 	static const char *const methods[] = { "heartbeat", "leave" };
 	struct cluster cluster;

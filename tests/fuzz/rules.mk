@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Fuzz targets: libFuzzer with the address and undefined-behaviour sanitizers. They need clang, so they are no part of
-# `all`, and what they are built from lies in a folder of its own: the libraries' sources, compiled from scratch.
+# `all`, and what they are built from lies in a directory of its own: the libraries' sources, compiled from scratch.
 FUZZ ?=
 SECONDS ?= 60
 FUZZ_BUILD := build/fuzz

@@ -321,7 +321,7 @@ void without_ps_tasks_ps_nodes_are_refused(void)
 	struct star_error err;
 
 	CHECK(!graph_compile(g, NULL, &options, &err));
-	CHECK_HAS(err.text, "is on PS tasks, and there are none");
+	CHECK_HAS(err.text, "is placed on a PS task, but there are none");
 	graph_destroy(g);
 }
 
@@ -431,7 +431,7 @@ void what_two_parts_give_is_taken_once(void)
 	/* What nobody gives, and parts that wait for each other, are found. */
 	parts[1].fetches_count = 1;
 	CHECK(!stepper_begin(&s, g, &cut, &options));
-	CHECK_HAS(s.err.text, "the cut is wrong: exp_1 needs \"neg\", which no part gives");
+	CHECK_HAS(s.err.text, "the cut is wrong: exp_1 needs \"neg\", which no part returns");
 	stepper_end(&s);
 	parts[1].fetches_count = 2;
 	parts[0].after_count = 1;

@@ -21,7 +21,7 @@
 	X(what_holds_can_be_compiled) \
 	/* ps_bits.c */ \
 	X(programs_steps_have_the_bits_of_workers) \
-	X(sums_of_rows_have_the_bits_of_workers) \
+	X(reductions_of_rows_have_the_bits_of_workers) \
 	X(sums_of_variables_have_the_bits_of_workers) \
 	X(outer_products_have_the_bits_of_workers) \
 	/* cuts_random.c */ \
@@ -41,7 +41,7 @@
 	X(gradients_through_loops) \
 	X(gradients_through_branches) \
 	/* train.c */ \
-	X(training_applies_all_there_is) \
+	X(training_applies_all_gradients) \
 	X(gradients_are_clipped_together) \
 	X(training_makes_the_loss_less) \
 	X(no_gradient_where_there_is_none) \
@@ -57,7 +57,7 @@
 	X(numbers_at_the_edges) \
 	X(integers_wrap_around) \
 	X(losses_do_not_overflow) \
-	X(attention_to_nothing_is_nothing) \
+	X(attention_with_everything_masked_is_zero) \
 	X(shapes_broadcast) \
 	X(exponentials_have_the_bits_of_ps_tasks) \
 	/* execute.c */ \

@@ -511,9 +511,9 @@ void constants_are_where_they_are_needed(void)
 /* Each damage to a good cut is found. */
 void check_finds_what_is_wrong(void)
 {
-	static const char *const found[] = { "is in no part",	  "is not there",    "is fed, but not fetched",
-					     "wait for an input", "is in two parts", "for nobody",
-					     "number of rounds",  "use for" };
+	static const char *const found[] = { "is in no part",	  "input is missing", "is fed, but not fetched",
+					     "wait for an input", "is in two parts",  "nothing needs it",
+					     "number of rounds",  "does not use" };
 
 	for (unsigned damage = 0; damage < sizeof(found) / sizeof(found[0]); damage++) {
 		struct step s = make_step(ps0, ps1);

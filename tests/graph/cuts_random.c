@@ -51,7 +51,7 @@ static bool try_graph(const struct graph *graph, uint64_t seed, struct seen *see
 		seen->fewer_bytes += all_bytes(lite) < all_bytes(waves);
 		seen->moved += lite->moved_count > 0;
 		seen->warned += lite->warnings_count > 0;
-		seen->as_waves += lite->warnings_count > 0 && strstr(lite->warnings[0], "as star_server cuts it");
+		seen->as_waves += lite->warnings_count > 0 && strstr(lite->warnings[0], "cut by star_server");
 		seen->rounds_2 += waves->rounds > 2;
 		seen->loops += waves->bodies_count > 0;
 	}

@@ -353,7 +353,7 @@ void wrong_feeds_are_refused(void)
 	if (CHECK(stepper_begin(&s, g, NULL, &options))) {
 		given.type.shape.dims[0] = 5;
 		CHECK_INT(graph_run_step(s.run, 0, &given, &fetch, &s.err), -22);
-		CHECK_HAS(s.err.text, "at most [4, 3], and float32 [5, 3] is given");
+		CHECK_HAS(s.err.text, "at most [4, 3], but float32 [5, 3] is given");
 		given.type.shape.dims[0] = 2;
 		CHECK_INT(graph_run_step(s.run, 0, &given, &fetch, &s.err), 0);
 		CHECK_INT(fetch.type.shape.dims[0], 2);

@@ -321,7 +321,7 @@ void losses_do_not_overflow(void)
 }
 
 /* Who may look at nothing sees nothing: no NaN. */
-void attention_to_nothing_is_nothing(void)
+void attention_with_everything_masked_is_zero(void)
 {
 	struct graph *g = graph_create();
 	const struct graph_value q = graph_feed(g, "q", STAR_FLOAT32, GRAPH_DIMS(2, 1, 2)),

@@ -34,7 +34,7 @@ static enum graph_op applied(const struct graph *graph, const char *name)
 	return op;
 }
 
-void training_applies_all_there_is(void)
+void training_applies_all_gradients(void)
 {
 	struct graph *graph = graph_create();
 	struct graph_value loss = model_wide_deep(graph, STAR_FLOAT32), norm;

@@ -60,7 +60,7 @@ void a_full_table_evicts_the_idlest(void)
 
 /* One address has all places, and uses them. Another one gets a place all the same, of the connection that was silent
  * for longest; and keeps it, whatever the first one does. */
-void one_address_leaves_places_to_others(void)
+void one_address_leaves_entries_for_others(void)
 {
 	int fds[ROOM], worker, further;
 
@@ -124,7 +124,7 @@ void descriptors_are_shared_out(void)
 }
 
 /* The last free place is taken while another connection is idle: that one stays. */
-void the_last_place_costs_nobody_his(void)
+void the_last_free_entry_evicts_no_connection(void)
 {
 	int fds[ROOM];
 

@@ -13,11 +13,11 @@
 	X(a_peer_may_end_its_half) \
 	X(no_descriptors_for_a_while) \
 	X(a_full_table_evicts_the_idlest) \
-	X(one_address_leaves_places_to_others) \
+	X(one_address_leaves_entries_for_others) \
 	X(descriptors_are_shared_out) \
-	X(the_last_place_costs_nobody_his) \
+	X(the_last_free_entry_evicts_no_connection) \
 	X(a_connection_ends_inside_a_handler) \
-	X(an_empty_payload_is_nothing) \
+	X(an_empty_payload_sends_nothing) \
 	X(no_mbufs_for_a_while) \
 	X(what_waits_unread_is_bounded) \
 	X(many_are_answered_in_one_turn) \

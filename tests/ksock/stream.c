@@ -199,7 +199,7 @@ void a_connection_ends_inside_a_handler(void)
 	rig_down();
 }
 
-void an_empty_payload_is_nothing(void)
+void an_empty_payload_sends_nothing(void)
 {
 	uint64_t got = 0;
 	int fd;

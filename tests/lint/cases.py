@@ -23,6 +23,8 @@ FAST_LIBRARIES = "net rpc service store optim tensor wire reactor".split()
 STATIC = C + "static {} {}(int row)\n{{\n}}\n"
 PREFIXES = "lint/symbol-prefixes"
 WORDS = "lint/banned-words"
+OPTIONS = "lib/config/options.c"
+OPTION = C + 'const char *const config_options[] = { "control.socket" };\n'
 BUILT = {
     PREFIXES: S + "base sgd_log\noptim sgd\n",
     "lib/base/a.c": function("", "base_run") + function("", "sgd_log"),
@@ -146,6 +148,15 @@ CASES = [
     ("names_what_is_built", {"scripts/x": "#!/bin/bash\n" + S + "build/release/bench/echo bench/echo\n"}, "paths", None),
     ("changelog_names_what_is_gone", {"CHANGELOG.rst": "* lib/session is lib/train.\n"}, "paths", None),
     ("names_a_foreign_file", {"lint/foreign-files": S + "word2vec.c   the first word2vec\n", "lib/optim/a.c": C + "/* As word2vec.c. */\n"}, "paths", None),
+    # options and tables of pages
+    ("page_names_an_option_by_its_member", {OPTIONS: OPTION, "docs/x.rst": "Its socket:\n``control_socket``.\n"}, "rst",
+     "docs/x.rst:2: error: there is no option control_socket: write control.socket"),
+    ("page_names_an_option", {OPTIONS: OPTION, "docs/x.rst": "``control.socket``, control_socket, ``control_socket_path``\n"}, "rst", None),
+    ("page_names_a_method", {OPTIONS: OPTION, "lib/optim/a.c": C + 'const char *const optim_method = "control_socket";\n',
+                             "docs/x.rst": "``control_socket``\n"}, "rst", None),
+    ("text_behind_a_border", {"docs/x.rst": "Before.\n\n==================``STAR_PULL``\n    Reads rows.\n"}, "rst",
+     "docs/x.rst:3: error: text behind a table's border"),
+    ("a_table", {"docs/x.rst": "====  ====\na     b\n====  ====\n\nTitle\n=====\n\nWhere ====x is text.\n"}, "rst", None),
     # what a merge leaves
     ("told_twice", {"CHANGELOG.rst": "Changes\n=======\n\n* TCP: SACK, timestamps and more.\n* UDP.\n* TCP: SACK, timestamps and more.\n"},
      "changelog", "line 4 says the same"),

@@ -284,7 +284,7 @@ static void a_head_has_no_body(void)
 const char *const unit_suite = "metrics";
 const struct unit_case unit_cases[] = {
 	{ "peers have shares", peers_have_shares },
-	{ "who takes too long is ended", who_takes_too_long_is_ended },
+	{ "slow clients are disconnected", who_takes_too_long_is_ended },
 	{ "an address holds its places for a while", an_address_holds_its_places_for_a_while },
 	{ "a connection has as long for each request", a_connection_has_as_long_for_each_request },
 	{ "a HEAD has no body", a_head_has_no_body },

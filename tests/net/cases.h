@@ -21,12 +21,12 @@ void check_streams(const struct pair *p, uint64_t seed);
 
 /* plain_tcp.c */
 void plain_segments_are_taken_as_all_others(void);
-void plain_segments_take_the_short_way(void);
+void plain_segments_take_the_fast_path(void);
 void plain_segments_leave_as_all_others(void);
 
 /* plain.c */
 void plain_datagrams_are_taken_as_all_others(void);
-void plain_datagrams_take_the_short_way(void);
+void plain_datagrams_take_the_fast_path(void);
 void plain_datagrams_leave_as_all_others(void);
 void frames_in_pieces_are_put_together(void);
 
@@ -124,8 +124,8 @@ void a_syn_is_answered_by_the_options_that_it_offers(void);
 void segments_keep_to_the_size_that_was_agreed_on(void);
 void a_window_scale_is_clamped(void);
 void hostile_option_lists_are_dropped_and_counted(void);
-void sack_blocks_tell_of_the_newest_first(void);
-void sack_blocks_of_one_turn_are_all_told(void);
+void the_newest_sack_block_comes_first(void);
+void all_sack_blocks_of_a_turn_are_reported(void);
 void sack_blocks_share_the_room_with_timestamps(void);
 void duplicates_are_reported_first(void);
 void a_duplicate_is_reported_whole(void);
@@ -138,7 +138,7 @@ void an_overtaken_ack_is_no_error(void);
 void timestamps_wrap(void);
 void resets_may_be_old(void);
 void a_segment_without_its_timestamp_is_dropped(void);
-void after_24_days_any_timestamp_will_do(void);
+void after_24_days_any_timestamp_is_accepted(void);
 void the_echo_is_that_of_the_segment_that_is_answered(void);
 void a_wrong_ack_does_not_set_the_clock(void);
 void timestamps_begin_anywhere(void);
@@ -146,7 +146,7 @@ void an_answer_that_echoes_another_syn_is_refused(void);
 
 /* states.c */
 void nothing_is_delivered_after_a_close(void);
-void a_syn_is_answered_again_and_then_given_up(void);
+void a_syn_is_answered_again_then_dropped(void);
 void data_with_a_syn_is_not_taken_before_the_handshake(void);
 void an_active_open_takes_what_comes_with_the_answer(void);
 void a_refused_open_ends(void);
@@ -183,7 +183,7 @@ void icmp_ends_opens_only(void);
 	X(a_recovery_sends_in_proportion) \
 	X(an_ack_below_the_last_one_may_bring_sacks) \
 	X(parts_of_segments_are_not_sacked) \
-	X(blocks_of_liars_do_nothing) \
+	X(false_sack_blocks_are_ignored) \
 	X(a_peer_that_takes_back_its_sacks_gets_everything_again) \
 	X(an_ack_costs_no_walk_over_the_window) \
 	X(a_loss_is_found_by_time) \
@@ -266,10 +266,10 @@ void a_cookie_may_follow_time_wait(void);
 void the_first_segments_are_acknowledged_at_once(void);
 void acknowledgements_are_delayed(void);
 void an_answer_carries_the_acknowledgement(void);
-void a_hole_is_told_of_at_once(void);
+void a_hole_is_reported_at_once(void);
 void the_window_closes_and_opens_in_big_steps(void);
 void data_beyond_the_window_is_cut_off(void);
-void a_window_that_cannot_be_said_is_no_news(void);
+void a_window_that_cannot_be_expressed_is_not_announced(void);
 void the_window_follows_the_reader(void);
 void the_window_does_not_grow_for_who_does_not_read(void);
 void windows_share_a_budget(void);
@@ -283,8 +283,8 @@ void a_mark_is_echoed_until_it_was_heard(void);
 void dctcp_hears_of_every_mark(void);
 
 /* timers.c */
-void a_silent_peer_is_asked_and_given_up(void);
-void an_answer_begins_the_silence_again(void);
+void a_silent_peer_is_probed_then_dropped(void);
+void an_answer_restarts_the_idle_time(void);
 void data_in_flight_needs_no_keepalive(void);
 void a_user_sets_his_own_keepalive(void);
 void a_user_timeout_is_kept_to(void);

@@ -127,7 +127,7 @@ void hostile_option_lists_are_dropped_and_counted(void)
 	script_end();
 }
 
-void sack_blocks_tell_of_the_newest_first(void)
+void the_newest_sack_block_comes_first(void)
 {
 	const struct script_segment *s;
 
@@ -172,7 +172,7 @@ void sack_blocks_tell_of_the_newest_first(void)
 
 /* With timestamps there is room for three. */
 /* Many gaps in one turn: no block is left out because there is one ACK a turn. */
-void sack_blocks_of_one_turn_are_all_told(void)
+void all_sack_blocks_of_a_turn_are_reported(void)
 {
 	const struct script_segment *s;
 

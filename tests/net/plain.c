@@ -93,7 +93,7 @@ void plain_datagrams_are_taken_as_all_others(void)
 	link_down(&net_link);
 }
 
-void plain_datagrams_take_the_short_way(void)
+void plain_datagrams_take_the_fast_path(void)
 {
 	struct rte_mbuf *m;
 	struct packet p;

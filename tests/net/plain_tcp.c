@@ -135,7 +135,7 @@ static void take_short(struct rte_mbuf *m)
 		plain.taken++;
 }
 
-void plain_segments_take_the_short_way(void)
+void plain_segments_take_the_fast_path(void)
 {
 	plain.taken = 0;
 	script_begin(NULL);

@@ -85,7 +85,7 @@ void parts_of_segments_are_not_sacked(void)
 	sender_end();
 }
 
-void blocks_of_liars_do_nothing(void)
+void false_sack_blocks_are_ignored(void)
 {
 	const struct {
 		uint32_t begin, end;

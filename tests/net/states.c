@@ -7,7 +7,7 @@
 
 #define SEGMENT(...) (&(struct script_segment){ __VA_ARGS__ })
 
-void a_syn_is_answered_again_and_then_given_up(void)
+void a_syn_is_answered_again_then_dropped(void)
 {
 	script_begin(NULL);
 	script_in(SEGMENT(.flags = S));

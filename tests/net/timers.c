@@ -18,7 +18,7 @@ static void begin_keepalive(void)
 	script_connect(NULL);
 }
 
-void a_silent_peer_is_asked_and_given_up(void)
+void a_silent_peer_is_probed_then_dropped(void)
 {
 	begin_keepalive();
 	script_wait(90000);
@@ -40,7 +40,7 @@ void a_silent_peer_is_asked_and_given_up(void)
 	script_end();
 }
 
-void an_answer_begins_the_silence_again(void)
+void an_answer_restarts_the_idle_time(void)
 {
 	begin_keepalive();
 	for (unsigned round = 0; round < 3; round++) {

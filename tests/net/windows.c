@@ -123,7 +123,7 @@ void an_answer_carries_the_acknowledgement(void)
 
 /* A peer without SACK counts duplicates: one for each segment behind a hole, even of one turn; and its filling is
  * news. */
-void a_hole_is_told_of_at_once(void)
+void a_hole_is_reported_at_once(void)
 {
 	script_begin(NULL);
 	script_connect(SEGMENT(.mss = MSS));
@@ -197,7 +197,7 @@ void data_beyond_the_window_is_cut_off(void)
 }
 
 /* A peer that does not scale can be told of 64 KiB: a larger room is no news to it. */
-void a_window_that_cannot_be_said_is_no_news(void)
+void a_window_that_cannot_be_expressed_is_not_announced(void)
 {
 	struct net_options o = script_options();
 

@@ -87,7 +87,7 @@ void several_threads_remember_at_once(void)
 
 /* The register's thread may be about to claim it, or a life of the journal to begin, while another thread hears of who
  * serves. */
-void who_has_yielded_is_no_primary_any_more(void)
+void a_node_that_has_yielded_is_no_longer_primary(void)
 {
 	struct remembered *r = begin();
 	struct star_error err = { 0 };

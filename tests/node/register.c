@@ -117,7 +117,7 @@ static void *ask_often(void *arg)
 }
 
 /* An operator's question and those of a standby that has lost its primary, which come again and again. */
-void each_has_the_outcome_of_what_it_asked(void)
+void each_caller_gets_its_own_outcome(void)
 {
 	struct asked *a = begin();
 	pthread_t threads[ASKERS];

@@ -240,14 +240,14 @@ void options_without_use_are_refused(void)
 			CHECK_INT(answer(kind, i, 0.5f, &err), -EINVAL);
 			CHECK_HAS(err.text, numbers[i].name);
 			CHECK_HAS(err.text, optim_kind_name(kind));
-			CHECK_HAS(err.text, "has no use for it");
+			CHECK_HAS(err.text, "does not use it");
 		}
 		for (unsigned i = 0; i < SWITCHES; i++) {
 			if (optim_uses(kind, switches[i].name))
 				continue;
 			CHECK_INT(answer_switch(kind, i, 1, &err), -EINVAL);
 			CHECK_HAS(err.text, switches[i].name);
-			CHECK_HAS(err.text, "has no use for it");
+			CHECK_HAS(err.text, "does not use it");
 		}
 	}
 	CHECK_INT(optim_options_check(&(struct optim_options){ .kind = 99 }, &err), -EINVAL);

@@ -18,7 +18,7 @@ $(eval $(call binary,test,test-packetdrill,tests/packetdrill/test,,tests/unit.c)
 $(PACKETDRILL_BUILD)/test/test-packetdrill: | $(PACKETDRILL_BUILD)/packetdrill.so
 
 .PHONY: packetdrill packetdrill-build
-#: packetdrill  run packetdrill scripts on our TCP; PACKETDRILL=its program SCRIPTS="files or folders" VERSIONS=ipv4,ipv6
+#: packetdrill  run packetdrill scripts on our TCP; PACKETDRILL=its program SCRIPTS="files or directories" VERSIONS=ipv4,ipv6
 packetdrill:
 	$(call build,packetdrill-build)
 	$(Q)tests/packetdrill/run --build $(PACKETDRILL_BUILD) --packetdrill "$(PACKETDRILL)" $(if $(VERSIONS),--versions $(VERSIONS)) $(SCRIPTS)

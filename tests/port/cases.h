@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of eal.c and virtio.c. All but hugepages_are_used_when_there run in a child. */
+/* The cases of eal.c and virtio.c. All but hugepages_are_used_if_available run in a child. */
 #ifndef TESTS_PORT_CASES_H
 #define TESTS_PORT_CASES_H
 
@@ -18,7 +18,7 @@ void preferred_and_missing(void);
 void two_gib(void);
 void ordinary_memory(void);
 void last_freed_comes_first(void);
-void hugepages_are_used_when_there(void);
+void hugepages_are_used_if_available(void);
 
 void virtio_offloads(void);
 /* reset.c */

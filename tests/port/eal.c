@@ -291,7 +291,7 @@ void second_start(void)
 	if (!child_eal(&config))
 		return;
 	CHECK_INT(port_eal_start(&config, 0, &err), -EALREADY);
-	CHECK_HAS(err.text, "DPDK does not start: ");
+	CHECK_HAS(err.text, "DPDK cannot start: ");
 	CHECK_HAS(err.text, "already");
 }
 
@@ -315,7 +315,7 @@ void required_and_missing(void)
 	child_config(&config, "net_af_packet", 1500);
 	config.hugepages = CONFIG_HUGEPAGES_REQUIRED;
 	CHECK_INT(port_eal_start(&config, more_than_there_is, &err), -ENOMEM);
-	CHECK_HAS(err.text, "hugepages are required: 1073741840 MiB asked, but ");
+	CHECK_HAS(err.text, "hugepages are required: 1073741840 MiB are needed, but ");
 	CHECK_HAS(err.text, " MiB are free (");
 	CHECK_HAS(err.text, "run `scripts/hugepages reserve 1073741840M`");
 	CHECK_STR(child_captured(), "");
@@ -394,7 +394,7 @@ void ordinary_memory(void)
 	CHECK_INT(status_kib("VmSize"), before);
 	port_memory_free(NULL, 1);
 	CHECK(!port_memory_alloc("parameters", more_than_there_is, 7, &err));
-	CHECK_HAS(err.text, "parameters of reactor 7: 1073741824 MiB asked");
+	CHECK_HAS(err.text, "parameters of reactor 7: 1073741824 MiB are needed");
 	CHECK(!port_memory_alloc("parameters", 0, 7, &err));
 	CHECK(!port_memory_alloc("parameters", SIZE_MAX, 7, &err));
 	CHECK_INT(err.code, -EINVAL);
@@ -479,7 +479,7 @@ static void with_hugepages(void)
 		CHECK_INT(status_kib("HugetlbPages"), before);
 	}
 	CHECK(!port_memory_alloc("parameters", more_than_there_is, 3, &err));
-	CHECK_HAS(err.text, "parameters of reactor 3: 1073741824 MiB of hugepages asked, but only ");
+	CHECK_HAS(err.text, "parameters of reactor 3: 1073741824 MiB of hugepages are needed, but only ");
 	CHECK_HAS(err.text, "run `scripts/hugepages reserve 1073741824M`");
 	port_eal_stop();
 	CHECK_STR(child_captured(), "");
@@ -509,7 +509,7 @@ static void write_pages(long pages)
 	fclose(file);
 }
 
-void hugepages_are_used_when_there(void)
+void hugepages_are_used_if_available(void)
 {
 	enum { WANTED = 32 }; /* 8 MiB of parameters, 13 of mbufs, 16 for the EAL, and some */
 	const long before = read_pages();

@@ -360,10 +360,10 @@ static void bad_interfaces(void)
 
 	child_veth(1400, 1, false);
 	child_config(&o.config, "net_af_packet", 1500);
-	refused(&o, 0, -EINVAL, "0 queues asked");
+	refused(&o, 0, -EINVAL, "0 queues requested");
 	refused(&o, PORT_QUEUES_MAX + 1, -EINVAL, "1 to 64 are possible");
 	refused(&o, 1, -EINVAL,
-		"has an mtu of 1400, and the configuration asks for 1500: run `ip link set star0 mtu 1500`");
+		"has an mtu of 1400, but the configuration needs 1500: run `ip link set star0 mtu 1500`");
 	child_command("ip link set star0 down");
 	refused(&o, 1, -ENETDOWN, "interface star0 is down: run `ip link set star0 up`");
 	strcpy(o.config.ports[0].interface, "star7");
@@ -564,7 +564,7 @@ CASE(a_refused_frame_does_not_hold_up_others, refused_frames)
 CASE(second_start_is_refused, second_start)
 CASE(start_without_root_is_refused, start_without_root)
 CASE(required_hugepages_are_refused_when_missing, required_and_missing)
-CASE(preferred_hugepages_are_done_without, preferred_and_missing)
+CASE(preferred_hugepages_are_optional, preferred_and_missing)
 CASE(memory_is_not_touched_before_its_use, two_gib)
 CASE(parameter_memory_without_hugepages, ordinary_memory)
 CASE(last_freed_packet_buffer_comes_first, last_freed_comes_first)
@@ -582,8 +582,8 @@ const struct unit_case unit_cases[] = {
 	{ "second_start_is_refused", second_start_is_refused },
 	{ "start_without_root_is_refused", start_without_root_is_refused },
 	{ "required_hugepages_are_refused_when_missing", required_hugepages_are_refused_when_missing },
-	{ "preferred_hugepages_are_done_without", preferred_hugepages_are_done_without },
-	{ "hugepages_are_used_when_there", hugepages_are_used_when_there },
+	{ "preferred_hugepages_are_optional", preferred_hugepages_are_optional },
+	{ "hugepages_are_used_if_available", hugepages_are_used_if_available },
 	{ "memory_is_not_touched_before_its_use", memory_is_not_touched_before_its_use },
 	{ "parameter_memory_without_hugepages", parameter_memory_without_hugepages },
 	{ "last_freed_packet_buffer_comes_first", last_freed_packet_buffer_comes_first },

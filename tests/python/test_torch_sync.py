@@ -252,7 +252,7 @@ class Sync(WithTorch):
         optimizer = starserver.torch.Optimizer(model, "sgd", rate=RATE, name="waits", rank=0, workers=2, grads_to_wait=2, timeout=0.6)
         before = model.top[2].bias.item()
         model(torch.tensor([[1]])).sum().backward()
-        with self.assertRaisesRegex(starserver.TimeoutError, "step 1: 1 of 2 gradients have come"):
+        with self.assertRaisesRegex(starserver.TimeoutError, "step 1: 1 of 2 gradients have arrived"):
             optimizer.step()
         # The other one begins: each one's gradient is applied once, though this one was pushed already.
         other = Model(self.cluster, "waits")

@@ -10,6 +10,7 @@ void few_frames_wait_for_a_ring(void);
 void what_waits_leaves_as_soon_as_there_is_room(void);
 void buffers_that_are_short_do_not_wait(void);
 void a_reactor_that_loses_its_core_tries_again(void);
+void what_is_left_at_the_end_is_sent(void);
 void a_stop_does_not_wait_for_a_slow_ring(void);
 void what_a_driver_keeps_comes_back_when_mbufs_are_short(void);
 void frames_for_unknown_ports_are_freed_and_counted(void);

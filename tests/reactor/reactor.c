@@ -387,6 +387,7 @@ const struct unit_case unit_cases[] = {
 	{ "what_waits_leaves_as_soon_as_there_is_room", what_waits_leaves_as_soon_as_there_is_room },
 	{ "buffers_that_are_short_do_not_wait", buffers_that_are_short_do_not_wait },
 	{ "a_reactor_that_loses_its_core_tries_again", a_reactor_that_loses_its_core_tries_again },
+	{ "what_is_left_at_the_end_is_sent", what_is_left_at_the_end_is_sent },
 	{ "a_stop_does_not_wait_for_a_slow_ring", a_stop_does_not_wait_for_a_slow_ring },
 	{ "what_a_driver_keeps_comes_back_when_mbufs_are_short", what_a_driver_keeps_comes_back_when_mbufs_are_short },
 	{ "frames_for_unknown_ports_are_freed_and_counted", frames_for_unknown_ports_are_freed_and_counted },

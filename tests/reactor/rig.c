@@ -247,6 +247,15 @@ static unsigned node_housekeeping(void *ctx, uint64_t now_ns)
 	return 1;
 }
 
+static void node_end(void *ctx)
+{
+	struct rig_node *node = ctx;
+
+	node->ends += !node->thread || pthread_equal(node->thread, pthread_self());
+	if (node->mode == RIG_LATE)
+		node->mode = RIG_ECHO;
+}
+
 /* DPDK's bursts go through this table; an entry of our own makes a port without a driver. */
 static void plug_in(struct rig *rig, unsigned p)
 {
@@ -331,6 +340,7 @@ void rig_reactor_options(struct rig *rig, unsigned index, struct reactor_options
 			 .transmit = node_transmit,
 			 .sent = node_sent,
 			 .housekeeping = node_housekeeping,
+			 .end = node_end,
 			 .wheel = &rig->nodes[index]->wheel },
 	};
 }

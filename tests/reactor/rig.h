@@ -16,7 +16,13 @@
 enum { RIG_FRAMES_MAX = 1 << 16, RIG_PORTS_MAX = 2, RIG_PORT_ID = 20 };
 
 /* What a node does with a frame that it receives. */
-enum rig_mode { RIG_FREE, RIG_HOLD, RIG_ECHO, RIG_GIVE /* the first gives to the second, which frees */ };
+enum rig_mode {
+	RIG_FREE,
+	RIG_HOLD,
+	RIG_ECHO,
+	RIG_LATE, /* holds them, and echoes them when the reactor ends */
+	RIG_GIVE, /* the first gives to the second, which frees */
+};
 
 /* The owner of a reactor's ops. */
 struct rig_node {
@@ -33,6 +39,7 @@ struct rig_node {
 	uint64_t housekeeping; /* and of what is done at a turn's end */
 	uint64_t sent,
 		ended; /* turns that were told when their transmit burst ended, and when; read by the test's thread */
+	uint64_t ends; /* calls of end on the reactor's thread */
 	uint64_t received; /* read by the test's thread */
 	uint64_t before;   /* of them before this turn */
 	uint64_t turn_max; /* the most in one turn; read by the test's thread */

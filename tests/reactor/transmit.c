@@ -159,6 +159,21 @@ void a_reactor_that_loses_its_core_tries_again(void)
 		unit_fail(__FILE__, __LINE__, "the frame was dropped %u times of %u", lost, LIVES);
 }
 
+void what_is_left_at_the_end_is_sent(void)
+{
+	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 1023, .mode = RIG_LATE };
+	struct rig *rig = rig_create(&options);
+
+	rig_start(rig);
+	inject_all(rig, 0, 200);
+	CHECK(rig_await_received(rig, 200));
+	CHECK_UINT(rig->nodes[0]->ends, 0);
+	reactor_stop(rig->nodes[0]->reactor);
+	CHECK_UINT(rig->nodes[0]->ends, 1);
+	CHECK_UINT(stats(rig, 0)->sent, 200);
+	rig_destroy(rig);
+}
+
 /* The ring is never stuck, and would need half a minute. */
 void a_stop_does_not_wait_for_a_slow_ring(void)
 {

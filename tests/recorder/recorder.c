@@ -264,7 +264,7 @@ static void what_is_damaged_is_refused(void)
 	for (size_t cut = 0; cut < n; cut += cut < 300 ? 1 : 997) {
 		err.text[0] = 0;
 		CHECK(recorder_read(bytes, cut, "x", &err) == NULL);
-		CHECK_HAS(err.text, "x is not what a node has left behind of its last requests");
+		CHECK_HAS(err.text, "x is not a valid record of a node's last requests");
 	}
 	/* Each byte of the head, and of the name: what is read is then within its bounds. */
 	for (size_t at = 0; at < 400; at++) {
@@ -286,7 +286,7 @@ static void what_is_damaged_is_refused(void)
 	CHECK(recorder_open("/nonexistent/file", &err) == NULL);
 	CHECK_HAS(err.text, "/nonexistent/file cannot be read: No such file");
 	CHECK(recorder_open("/tmp", &err) == NULL);
-	CHECK_HAS(err.text, "it is no file");
+	CHECK_HAS(err.text, "it is not a regular file");
 	strcpy(dump.path, "/nonexistent/file");
 	CHECK_INT(recorder_write(&dump), -ENOENT);
 	path_of(dump.path);

@@ -23,10 +23,10 @@
 	X(records_are_served_in_any_pieces) \
 	X(records_are_served_byte_by_byte) \
 	X(nothing_of_a_sealed_request_is_readable) \
-	X(who_has_no_good_ticket_is_refused) \
+	X(clients_without_a_valid_ticket_are_refused) \
 	X(what_is_touched_on_the_way_is_not_executed) \
 	X(what_is_repeated_is_not_executed) \
-	X(who_is_revoked_is_out_at_once) \
+	X(revoked_clients_are_closed_at_once) \
 	X(who_knew_the_node_before_its_start_is_greeted) \
 	X(sessions_are_each_principals_own) \
 	X(a_hello_that_is_torn_ends) \
@@ -135,7 +135,7 @@
 	X(dgram_restarted_servers_are_noticed) \
 	/* dgram_rules.c */ \
 	X(dgram_losses_are_found_by_what_follows) \
-	X(dgram_losses_far_behind_are_told_in_words) \
+	X(dgram_old_losses_are_reported_in_further_words) \
 	X(dgram_lost_tails_are_probed) \
 	X(dgram_lost_retransmissions_time_out) \
 	X(dgram_lost_acknowledgements_do_no_harm) \
@@ -209,14 +209,14 @@
 	X(dgram_no_number_is_used_twice) \
 	X(dgram_nothing_touched_passes_and_service_goes_on) \
 	X(dgram_what_is_touched_changes_nothing) \
-	X(dgram_who_has_no_good_ticket_is_refused) \
+	X(dgram_clients_without_a_valid_ticket_are_refused) \
 	X(dgram_touched_openings_open_nothing) \
 	X(dgram_repeated_openings_change_nothing) \
 	X(dgram_sealed_sessions_resume_after_a_silence) \
 	X(dgram_sealed_sessions_outlive_a_restart) \
 	X(dgram_words_without_a_tag_end_nothing) \
 	X(dgram_keys_are_renewed_without_a_pause) \
-	X(dgram_who_is_revoked_is_out_at_once) \
+	X(dgram_revoked_clients_are_closed_at_once) \
 	X(dgram_sessions_are_each_principals_own) \
 	X(dgram_tickets_may_come_late) \
 	X(dgram_memory_may_be_in_clear) \

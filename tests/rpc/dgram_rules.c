@@ -77,7 +77,7 @@ void dgram_losses_are_found_by_what_follows(void)
 	dg_down();
 }
 
-void dgram_losses_far_behind_are_told_in_words(void)
+void dgram_old_losses_are_reported_in_further_words(void)
 {
 	struct dg_end *client = begin(21, 0, 0, 1);
 

@@ -346,7 +346,7 @@ void dgram_what_is_touched_changes_nothing(void)
 	dg_down();
 }
 
-void dgram_who_has_no_good_ticket_is_refused(void)
+void dgram_clients_without_a_valid_ticket_are_refused(void)
 {
 	struct dgram_seal *seals;
 	struct dg_end *client;
@@ -594,7 +594,7 @@ static bool nobody_stays(void *ctx, const struct secure_key *key)
 	return false;
 }
 
-void dgram_who_is_revoked_is_out_at_once(void)
+void dgram_revoked_clients_are_closed_at_once(void)
 {
 	struct dg_end *client = begin(370, SECURE_DATA_SEALED);
 	uint32_t at = 0;

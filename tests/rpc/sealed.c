@@ -202,7 +202,7 @@ static void is_a_stranger(struct peer *peer, uint64_t strangers)
 	CHECK_UINT(toy.started, 0);
 }
 
-void who_has_no_good_ticket_is_refused(void)
+void clients_without_a_valid_ticket_are_refused(void)
 {
 	struct secure_tickets *elsewhere;
 	struct star_error err;
@@ -368,7 +368,7 @@ static bool stays(void *ctx, const struct secure_key *key)
 	return strcmp(key->principal, "job1") != 0;
 }
 
-void who_is_revoked_is_out_at_once(void)
+void revoked_clients_are_closed_at_once(void)
 {
 	struct peer *quiet, *loud, *other;
 	unsigned before;

@@ -148,18 +148,18 @@ void each_malformed_line_is_named(void)
 	static const struct {
 		const char *words, *says;
 	} cases[] = {
-		{ "starkey2 a node 00000000 current " SECRET_A, "it is no key" },
-		{ "starkey1 a node 00000000 current", "it is no key" },
-		{ "starkey1 a node 00000000 current " SECRET_A " more", "it is no key" },
-		{ "starkey1  node 00000000 current " SECRET_A, "it is no key" },
+		{ "starkey2 a node 00000000 current " SECRET_A, "it is not a key" },
+		{ "starkey1 a node 00000000 current", "it is not a key" },
+		{ "starkey1 a node 00000000 current " SECRET_A " more", "it is not a key" },
+		{ "starkey1  node 00000000 current " SECRET_A, "it is not a key" },
 		{ "starkey1 A node 00000000 current " SECRET_A, "a bad name" },
 		{ "starkey1 -a node 00000000 current " SECRET_A, "a bad name" },
 		{ "starkey1 a/b node 00000000 current " SECRET_A, "a bad name" },
-		{ "starkey1 a root 00000000 current " SECRET_A, "no such role" },
+		{ "starkey1 a root 00000000 current " SECRET_A, "the role must be" },
 		{ "starkey1 a node 0000000 current " SECRET_A, "8 hexadecimal digits" },
 		{ "starkey1 a node 0000000g current " SECRET_A, "8 hexadecimal digits" },
 		{ "starkey1 a node 0000000A current " SECRET_A, "8 hexadecimal digits" },
-		{ "starkey1 a node 00000000 old " SECRET_A, "neither" },
+		{ "starkey1 a node 00000000 old " SECRET_A, "must be \"current\" or" },
 		{ "starkey1 a node 00000000 current 0011", "64 hexadecimal digits" },
 		{ "starkey1 a node 00000000 current "
 		  "0000000000000000000000000000000000000000000000000000000000000000",
@@ -269,7 +269,7 @@ void keys_are_added_promoted_and_taken_out(void)
 	CHECK(secure_keys_add(keys, "someone", SECURE_ROLES, true, &err) == NULL);
 	CHECK_INT(err.code, -ENOENT);
 	CHECK(secure_keys_add(keys, "Someone", SECURE_ADMIN, false, &err) == NULL);
-	CHECK_HAS(err.text, "is no name for a principal");
+	CHECK_HAS(err.text, "is not a valid name of a principal");
 	CHECK_STR(secure_keys_of(keys, "trainer")->id, old);
 	CHECK(secure_keys_find(keys, "trainer", next) && secure_keys_find(keys, "trainer", next)->next);
 	CHECK(secure_keys_find(keys, "nodes", next) == NULL);
@@ -339,11 +339,11 @@ void what_is_no_file_is_refused(void)
 
 	unit_folder(folder, "files");
 	CHECK(secure_keys_load(folder, &err) == NULL);
-	CHECK_HAS(err.text, "is no file");
+	CHECK_HAS(err.text, "is not a regular file");
 	snprintf(path, sizeof(path), "%s/fifo", folder);
 	CHECK_INT(mkfifo(path, 0400), 0);
 	CHECK(secure_keys_load(path, &err) == NULL);
-	CHECK_HAS(err.text, "is no file");
+	CHECK_HAS(err.text, "is not a regular file");
 	snprintf(path, sizeof(path), "%s/none", folder);
 	CHECK(secure_keys_load(path, &err) == NULL);
 	CHECK_INT(err.code, -ENOENT);
@@ -379,7 +379,7 @@ void credentials_of_systemd_are_found(void)
 	chmod(path, 0444);
 	CHECK(secure_keys_load("credential:control.keys", &err) == NULL);
 	CHECK(secure_keys_load("credential:../ring", &err) == NULL);
-	CHECK_HAS(err.text, "has no slash");
+	CHECK_HAS(err.text, "cannot have a slash");
 	CHECK(secure_keys_load("credential:", &err) == NULL);
 	unsetenv("CREDENTIALS_DIRECTORY");
 	secure_keys_free(keys);

@@ -27,7 +27,7 @@
 	X(deleted_rows_start_again) \
 	X(only_new_rows_are_sent) \
 	X(deletes_beside_conditional_pulls_make_no_rows) \
-	X(large_conditional_pulls_keep_their_word) \
+	X(large_conditional_pulls_are_consistent) \
 	X(results_count_the_pushes) \
 	X(unadmitted_keys_read_the_filter_value) \
 	X(each_operation_counts_once) \
@@ -84,8 +84,8 @@
 	X(a_mark_waits_where_nobody_waits_for_it) \
 	X(who_is_forgotten_is_told_of_first) \
 	/* direct.c */ \
-	X(straight_and_general_way_agree) \
-	X(straight_and_general_way_agree_in_full_memory) \
+	X(fast_and_general_path_agree) \
+	X(fast_and_general_path_agree_in_full_memory) \
 	/* pushes.c */ \
 	X(parts_of_a_push_count_once) \
 	X(a_rate_and_a_scale_of_zero_are_meant) \

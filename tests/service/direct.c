@@ -181,14 +181,14 @@ static void compare(uint64_t seed, size_t arena_bytes, enum wire_status sought)
 	free(general.bytes);
 }
 
-void straight_and_general_way_agree(void)
+void fast_and_general_path_agree(void)
 {
 	compare(1, 0, WIRE_WRONG_SHARD);
 	compare(2, 0, WIRE_NOT_FINITE);
 	compare(3, 0, WIRE_BAD_REQUEST);
 }
 
-void straight_and_general_way_agree_in_full_memory(void)
+void fast_and_general_path_agree_in_full_memory(void)
 {
 	compare(4, 1 << 20, WIRE_NO_MEMORY);
 }

@@ -249,7 +249,7 @@ void deletes_beside_conditional_pulls_make_no_rows(void)
 
 /* In many slices, between which another stream pushes to the same rows: a reply is whole, and what it does not bring
  * comes with the next. */
-void large_conditional_pulls_keep_their_word(void)
+void large_conditional_pulls_are_consistent(void)
 {
 	enum { N = 20000, ROUNDS = 30 };
 	static uint64_t keys[N];

@@ -23,8 +23,8 @@ void bad_texts_are_refused(void);
 
 void negatives_follow_the_three_quarter_power(void);
 void frequent_words_are_thinned_out(void);
-void shares_part_the_sentences(void);
-void contexts_lie_in_the_window(void);
+void shares_partition_the_sentences(void);
+void contexts_are_within_the_window(void);
 void streams_depend_on_seed_share_and_epoch(void);
 
 void batch_rows_are_unique_in_order(void);
@@ -41,7 +41,7 @@ void options_have_bounds(void);
 void options_take_files_after_text(void);
 void options_say_what_is_wrong(void);
 void job_ends_well_when_all_processes_do(void);
-void job_fails_with_the_sentence_of_its_process(void);
+void job_fails_with_the_message_of_its_process(void);
 void job_names_the_signal_that_ended_a_process(void);
 void job_ends_all_processes_on_a_signal(void);
 void job_reports_what_its_processes_did(void);

@@ -80,9 +80,9 @@ void options_say_what_is_wrong(void)
 		const char *sentence;
 	} cases[] = {
 		{ { "--json" }, "--ps is missing" },
-		{ { "--ps=a", "--transport=rdma" }, "--transport rdma: it is tcp or dpdk" },
+		{ { "--ps=a", "--transport=rdma" }, "--transport rdma: it must be tcp or dpdk" },
 		{ { "--ps=a", "stray" }, "stray: an argument without an option" },
-		{ { "--ps=a", "--workers=2", "--worker=2" }, "--worker 2: with --workers 2 it is 0 to 1" },
+		{ { "--ps=a", "--workers=2", "--worker=2" }, "--worker 2: with --workers 2 it must be 0 to 1" },
 		{ { "--ps=a", "--workers=0" }, "--workers 0: not a whole number from 1 to 65536" },
 		{ { "--ps=a", "--epochs=1.5" }, "--epochs 1.5: not a whole number from 1 to 1000" },
 		{ { "--ps=a", "--rate=nan" }, "--rate nan: not a number from 1e-06 to 10" },
@@ -179,7 +179,7 @@ void job_ends_well_when_all_processes_do(void)
 	job_end(&job);
 }
 
-void job_fails_with_the_sentence_of_its_process(void)
+void job_fails_with_the_message_of_its_process(void)
 {
 	struct star_error err = { 0 };
 	struct job job;

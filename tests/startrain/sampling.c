@@ -62,7 +62,7 @@ static uint64_t drain(struct stream *s, uint32_t *begun)
 	return digest;
 }
 
-void shares_part_the_sentences(void)
+void shares_partition_the_sentences(void)
 {
 	struct star_error err = { 0 };
 	struct corpus c;
@@ -93,7 +93,7 @@ void shares_part_the_sentences(void)
 }
 
 /* Nothing is thinned out, and each word stands once: ids then tell where the words stand. */
-void contexts_lie_in_the_window(void)
+void contexts_are_within_the_window(void)
 {
 	struct star_error err = { 0 };
 	uint32_t contexts[CONTEXTS_MAX], center, count, centers = 0, widest = 0;

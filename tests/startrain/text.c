@@ -210,7 +210,7 @@ void bad_texts_are_refused(void)
 	CHECK_INT(corpus_load(&c, (const char *const[]){ "/" }, 1, 1, &err), -EISDIR);
 	CHECK_HAS(err.text, "cannot read the text /: Is a directory");
 	CHECK_INT(load_text(&c, "", 1, &err), -EINVAL);
-	CHECK_HAS(err.text, "fewer than two words that occur 1 times or more: give more text with --text");
+	CHECK_HAS(err.text, "fewer than two words with at least 1 occurrences: give more text with --text");
 	CHECK_INT(load_text(&c, "a b", 2, &err), -EINVAL);
 	CHECK_INT(load_text(&c, "a a a", 2, &err), -EINVAL);
 }

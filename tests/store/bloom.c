@@ -205,7 +205,7 @@ void bloom_blocks_that_share_a_slot_are_kept(void)
 	cut_close(&to);
 }
 
-void bloom_blocks_that_there_are_not_are_refused(void)
+void missing_bloom_blocks_are_refused(void)
 {
 	static struct checkpoint_bloom block;
 	const struct object_spec spec =

@@ -63,7 +63,7 @@
 	X(counter_admits_at_its_frequency) \
 	X(counter_in_a_full_arena_still_counts) \
 	X(frequency_goes_on_from_the_filter) \
-	X(bloom_errs_as_it_is_laid_out) \
+	X(bloom_errors_stay_within_the_bound) \
 	X(bloom_updates_conservatively) \
 	X(bloom_counts_as_far_as_needed) \
 	X(bloom_that_does_not_fit_is_refused) \
@@ -121,15 +121,15 @@
 	X(rows_of_the_last_look_up_are_trimmed) \
 	X(counts_without_room_are_forgotten) \
 	X(counts_are_restored) \
-	X(keys_that_are_gone_wait_no_more) \
+	X(deleted_keys_no_longer_wait) \
 	X(versions_rise_over_a_restore) \
-	X(no_row_begins_as_none) \
+	X(no_row_starts_with_version_0) \
 	X(what_is_later_than_its_table_is_not_old) \
 	X(slices_of_long_rows_are_bounded) \
 	/* bloom.c */ \
 	X(bloom_counts_follow_their_keys) \
 	X(bloom_blocks_that_share_a_slot_are_kept) \
-	X(bloom_blocks_that_there_are_not_are_refused) \
+	X(missing_bloom_blocks_are_refused) \
 	/* model.c */ \
 	X(random_operations_follow_the_model) \
 	/* push.c */ \

@@ -92,7 +92,7 @@ void frequency_goes_on_from_the_filter(void)
 	fixture_close(&f);
 }
 
-void bloom_errs_as_it_is_laid_out(void)
+void bloom_errors_stay_within_the_bound(void)
 {
 	enum { KEYS = 50000 };
 	static const double errors[] = { 0.1, 0.01, 0.001 };

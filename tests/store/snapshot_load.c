@@ -459,7 +459,7 @@ void counts_are_restored(void)
 
 /* A key had its row and lost it between a full checkpoint, where it waited, and a delta: it counts from 0, as it would
  * have without the restart. */
-void keys_that_are_gone_wait_no_more(void)
+void deleted_keys_no_longer_wait(void)
 {
 	struct fixture f = fixture_open(4 << 20);
 	struct object_spec spec = spec_of("t", 4, OPTIM_SGD);
@@ -507,7 +507,7 @@ void versions_rise_over_a_restore(void)
 
 /* After so many rows removed that the count of 32 bits starts over: 0 is the version of no row, and no checkpoint may
  * have it. */
-void no_row_begins_as_none(void)
+void no_row_starts_with_version_0(void)
 {
 	static const uint64_t removed[] = { UINT32_MAX, UINT64_MAX };
 

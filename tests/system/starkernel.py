@@ -48,7 +48,7 @@ def user():
     words = ["setpriv", "--reuid", "nobody", "--regid", str(pwd.getpwnam("nobody").pw_gid), "--clear-groups",
              "--inh-caps=-all", "--bounding-set=-all"]
     if run(*words, "test", "-x", program("starserver"), expect=None).returncode:
-        raise Skip(f"the user nobody may not run {program('starserver')}: build in a folder that all can read")
+        raise Skip(f"the user nobody may not run {program('starserver')}: build in a directory that all can read")
     return words
 
 

@@ -9,7 +9,7 @@
 #define TENSOR_CASES(X) \
 	/* tensor.c */ \
 	X(types_are_as_documented) \
-	X(unknown_types_are_nothing) \
+	X(unknown_types_have_no_properties) \
 	X(row_sizes) \
 	X(philox_known_answers) \
 	X(log_and_sine_are_near_the_libraries) \

@@ -51,7 +51,7 @@ void types_are_as_documented(void)
 	CHECK_STR(dtype_names(), "float32, float16, bfloat16, float64, int8, int32, int64, scaled_int8");
 }
 
-void unknown_types_are_nothing(void)
+void unknown_types_have_no_properties(void)
 {
 	const unsigned unknown[] = { 0, TYPES + 1, 255, UINT32_MAX };
 

@@ -171,7 +171,7 @@ void clusters_are_made_of_lists(void)
 
 	CHECK_INT(cluster_spec_make(ps, 2, workers, 2, "ps", 1, &spec, &err), 0);
 	CHECK_INT(cluster_spec_worker(&spec, &config, &err), -EINVAL);
-	CHECK_HAS(err.text, "this is PS task 1, which starserver is");
+	CHECK_HAS(err.text, "this is PS task 1, which must run starserver");
 	cluster_spec_fini(&spec);
 
 	CHECK_INT(cluster_spec_make(ps, 2, workers, 2, "worker", 2, &spec, &err), -EINVAL);
@@ -242,9 +242,10 @@ void wrong_environments_are_refused(void)
 		const char *text, *has;
 		uint32_t task_index;
 	} cases[] = {
-		{ JOB("worker", 1), "TF_CONFIG says that this is worker 1, and the program that it is worker 3", 3 },
+		{ JOB("worker", 1), "TF_CONFIG says that this is worker 1, but the program says that it is worker 3",
+		  3 },
 		{ JOB("evaluator", 0), "TF_CONFIG says that this is evaluator 0", 1 },
-		{ JOB("ps", 1), "TF_CONFIG: this is PS task 1, which starserver is", 0 },
+		{ JOB("ps", 1), "TF_CONFIG: this is PS task 1, which must run starserver", 0 },
 		{ "{\"cluster\": {}", "TF_CONFIG: line 1, column 14", 0 },
 		{ "{\"cluster\": {\"ps\": []}}", "TF_CONFIG: the cluster has no PS tasks; an example:", 0 },
 	};

@@ -199,7 +199,7 @@ void staleness_needs_pulls_and_pushes(void)
 		CHECK_UINT(count, 0);
 		offload_compile_free(all);
 	}
-	CHECK_HAS(err.text, "where there is staleness");
+	CHECK_HAS(err.text, "if the optimizer uses staleness");
 }
 
 /* Nothing of a pool stays, as each reactor has its part of it. */
@@ -212,7 +212,7 @@ void what_cannot_be_kept_is_told(void)
 	struct star_error err = { 0 };
 
 	CHECK_INT(compile(body, GRAPH_STAR_SERVER, false, &err), -ENOTSUP);
-	CHECK_HAS(err.text, "node \"weighted\": mul is not done on PS tasks");
+	CHECK_HAS(err.text, "node \"weighted\": PS tasks do not support mul");
 	offload_compile_free(all);
 }
 

@@ -140,7 +140,7 @@ void more_feeds_than_there_may_be_are_refused(void)
 
 	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ wide_next, &together }, 0, &figures, &err),
 		  -E2BIG);
-	CHECK_HAS(err.text, "a model has 2048 feeds at most, not 2049");
+	CHECK_HAS(err.text, "a model has at most 2048 feeds, not 2049");
 	train_local_forget();
 }
 
@@ -428,7 +428,7 @@ void wrong_heads_are_refused(void)
 
 	t->second = "loss";
 	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ tasks_next, t }, 0, &figures, &err), -EINVAL);
-	CHECK_HAS(err.text, "head 0 needs a name, which is neither loss nor global_step");
+	CHECK_HAS(err.text, "head 0 needs a name other than loss and global_step");
 	t->second = "both";
 	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ tasks_next, t }, 0, &figures, &err), -EINVAL);
 	CHECK_HAS(err.text, "heads 0 and 1 are both called \"both\"");
@@ -436,7 +436,7 @@ void wrong_heads_are_refused(void)
 	t->second = name;
 	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ tasks_next, t }, 0, &figures, &err),
 		  -ENAMETOOLONG);
-	CHECK_HAS(err.text, "a name has 100 bytes at most");
+	CHECK_HAS(err.text, "a name has at most 100 bytes");
 	t->second = "buy";
 	t->clip_norm = -1;
 	CHECK_INT(estimator_train(&estimator, (struct estimator_input){ tasks_next, t }, 0, &figures, &err), -EINVAL);

@@ -210,7 +210,7 @@ void local_plans_that_cannot_be_are_refused(void)
 		int64_t rows, dim;
 		const char *optimizer, *has;
 	} cases[] = {
-		{ 4, 1500, "sgd", "cut across its blocks" },
+		{ 4, 1500, "sgd", "split across its blocks" },
 		{ 4, 8, "lamb", "whole=1" },
 		{ 4, 8, "no such optimizer", "possible are" },
 	};

@@ -185,7 +185,7 @@ void an_index_is_of_one_worker(void)
 	meanwhile.pulls = 0;
 	options.again = false;
 	CHECK(train_peers_open(&options, &err) == NULL);
-	CHECK_HAS(err.text, "(it does not say where)");
+	CHECK_HAS(err.text, "(its location is unknown)");
 	meanwhile.ns = meanwhile.beats_at = 0;
 }
 

@@ -58,7 +58,7 @@ const struct unit_case unit_cases[] = {
 	{ "an estimator takes its place from the environment", an_estimator_takes_its_place_from_the_environment },
 	{ "an index is of one worker", an_index_is_of_one_worker },
 	{ "a worker sees who was told otherwise", a_worker_sees_who_was_told_otherwise },
-	{ "who only seems to live may be of a run before", who_only_seems_to_live_may_be_of_a_run_before },
+	{ "a worker that seems alive may be of an earlier run", who_only_seems_to_live_may_be_of_a_run_before },
 	{ "a worker is so many steps ahead at most", a_worker_is_so_many_steps_ahead_at_most },
 	{ "a worker that was alone sees others come back", a_worker_that_was_alone_sees_others_come_back },
 	{ "a worker that comes late goes on with the slowest", a_worker_that_comes_late_goes_on_with_the_slowest },

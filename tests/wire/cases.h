@@ -12,7 +12,7 @@
 	X(checksum_is_the_crc_of_the_frame) \
 	X(checksum_covers_every_bit) \
 	X(body_sizes_do_not_overflow) \
-	X(every_status_has_a_sentence) \
+	X(every_status_has_a_message) \
 	/* layout.c */ \
 	X(owner_is_the_inverse_of_first) \
 	X(hashes_fall_into_partitions_by_their_upper_bits) \

@@ -139,7 +139,7 @@ void body_sizes_do_not_overflow(void)
 	}
 }
 
-void every_status_has_a_sentence(void)
+void every_status_has_a_message(void)
 {
 	for (unsigned status = WIRE_OK; status <= WIRE_CLOSED; status++)
 		CHECK(strcmp(wire_status_text(status), "unknown status") != 0);

@@ -164,21 +164,21 @@ void each_bad_spec_is_refused(void)
 	CASE(c->kind = 4, "neither a table nor a variable");
 	CASE(c->dtype = 0, "unknown element type 0; possible are float32, ");
 	CASE(c->dtype = 255, "unknown element type 255");
-	CASE(c->initializer = 0, "initializer is unknown: possible is zeros, constant, uniform, ");
+	CASE(c->initializer = 0, "initializer is unknown; possible: zeros, constant, uniform, ");
 	CASE(c->initializer = 11, "initializer is unknown");
 	CASE(c->optim.kind = 0, "there is no optimizer number 0: there are sgd, adagrad, ");
 	CASE(c->optim.kind = 255, "there is no optimizer number 255");
-	CASE(c->scale = NAN, "scale is nan: possible is any number");
+	CASE(c->scale = NAN, "scale is nan; possible: any number");
 	CASE(c->scale = INFINITY, "scale is inf");
 	CASE(c->optim.rate = -INFINITY, "rate of optimizer adagrad is -inf");
 	CASE(c->optim.rate = NAN, "rate of optimizer adagrad is nan");
 	CASE(c->optim.rate = -1, "rate of optimizer adagrad is -1: it must be between 0 and 1e+30");
 	CASE(c->optim.epsilon = -0.5f, "epsilon of optimizer adagrad is -0.5");
-	CASE(c->optim.beta1 = 0.5f, "beta1 is 0.5, but optimizer adagrad has no use for it");
-	CASE(c->full = 4, "full is unknown: possible is refuse, evict_lru, evict_lfu");
-	CASE(c->versions = 2, "versions is 2: possible is 0 or 1");
-	CASE(c->filter_error = 0.6f, "filter_error is 0.6: possible is 1e-06 to 0.5");
-	CASE(c->rows_max = UINT64_MAX, "rows_max is 18446744073709551615: possible is 0 to 1000000000000000");
+	CASE(c->optim.beta1 = 0.5f, "beta1 is 0.5, but optimizer adagrad does not use it");
+	CASE(c->full = 4, "full is unknown; possible: refuse, evict_lru, evict_lfu");
+	CASE(c->versions = 2, "versions is 2; possible: 0 or 1");
+	CASE(c->filter_error = 0.6f, "filter_error is 0.6; possible: 1e-06 to 0.5");
+	CASE(c->rows_max = UINT64_MAX, "rows_max is 18446744073709551615; possible: 0 to 1000000000000000");
 #undef CASE
 	for (unsigned i = 0; i < n; i++) {
 		check_bad(s[i], part[i]);
@@ -195,7 +195,7 @@ void table_dims_have_limits(void)
 	struct object_spec spec = table();
 
 	spec.dim = 0;
-	check_bad(spec, "table \"words\": dim is 0; 1 to 4096 is possible");
+	check_bad(spec, "table \"words\": dim is 0; 1 to 4096 are possible");
 	spec.dim = WIRE_DIM_MAX + 1;
 	check_bad(spec, "dim is 4097");
 	spec.dim = UINT32_MAX;
@@ -304,25 +304,25 @@ void each_difference_names_both_sides(void)
 		change; \
 		check_differ(&have, &want, "\"words\" exists " sentence); \
 	} while (0)
-	DIFFERS(want.kind = OBJECT_VARIABLE, "as a table, a variable was asked for");
-	DIFFERS(want.dtype = STAR_FLOAT16, "with another element type: float32 there, float16 asked for");
-	DIFFERS(want.dim = 65, "with another dim: 64 there, 65 asked for");
-	DIFFERS(want.initializer = OBJECT_NORMAL, "with another initializer: uniform there, normal asked for");
-	DIFFERS(want.optim.kind = OPTIM_SGD, "with another optimizer: adagrad there, sgd asked for");
-	DIFFERS(want.seed = UINT64_MAX, "with another seed: 1 there, 18446744073709551615 asked for");
-	DIFFERS(want.scale = 0.25f, "with another scale: 0.5 there, 0.25 asked for");
-	DIFFERS(want.optim.rate = 0.5f, "with another rate: 0.1 there, 0.5 asked for");
-	DIFFERS(want.optim.epsilon = 0, "with another epsilon: 1e-08 there, 0 asked for");
-	DIFFERS(want.full = FULL_EVICT_LFU, "with another full: refuse there, evict_lfu asked for");
-	DIFFERS(want.versions = 1, "with another versions: 0 there, 1 asked for");
+	DIFFERS(want.kind = OBJECT_VARIABLE, "as a table, but a variable was requested");
+	DIFFERS(want.dtype = STAR_FLOAT16, "with another element type: float32 there, float16 requested");
+	DIFFERS(want.dim = 65, "with another dim: 64 there, 65 requested");
+	DIFFERS(want.initializer = OBJECT_NORMAL, "with another initializer: uniform there, normal requested");
+	DIFFERS(want.optim.kind = OPTIM_SGD, "with another optimizer: adagrad there, sgd requested");
+	DIFFERS(want.seed = UINT64_MAX, "with another seed: 1 there, 18446744073709551615 requested");
+	DIFFERS(want.scale = 0.25f, "with another scale: 0.5 there, 0.25 requested");
+	DIFFERS(want.optim.rate = 0.5f, "with another rate: 0.1 there, 0.5 requested");
+	DIFFERS(want.optim.epsilon = 0, "with another epsilon: 1e-08 there, 0 requested");
+	DIFFERS(want.full = FULL_EVICT_LFU, "with another full: refuse there, evict_lfu requested");
+	DIFFERS(want.versions = 1, "with another versions: 0 there, 1 requested");
 #undef DIFFERS
 	wire_object_spec_check(&v, NULL);
 	w = variable(2, SHAPE(20, 20));
 	wire_object_spec_check(&w, NULL);
-	check_differ(&v, &w, "\"words\" exists with another shape: 10 x 20 there, 20 x 20 asked for");
+	check_differ(&v, &w, "\"words\" exists with another shape: 10 x 20 there, 20 x 20 requested");
 	w = variable(1, SHAPE(200));
 	wire_object_spec_check(&w, NULL);
-	check_differ(&v, &w, "\"words\" exists with another shape: 10 x 20 there, 200 asked for");
+	check_differ(&v, &w, "\"words\" exists with another shape: 10 x 20 there, 200 requested");
 }
 
 /* No member of a definition can differ unseen: a change of any byte that means something is found. */

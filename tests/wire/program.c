@@ -116,8 +116,8 @@ static void refuse(int line, const struct program *p, unsigned at, const char *w
 
 void bad_programs_are_refused_by_node(void)
 {
-	REFUSE(PROGRAM_NONE, "its version is another one", p.version = 2);
-	REFUSE(PROGRAM_NONE, "its version is another one", p.reserved = 1);
+	REFUSE(PROGRAM_NONE, "its version is not supported", p.version = 2);
+	REFUSE(PROGRAM_NONE, "its version is not supported", p.reserved = 1);
 	REFUSE(PROGRAM_NONE, "no nodes, or too many", p.count = 0);
 	REFUSE(PROGRAM_NONE, "no nodes, or too many", p.count = PROGRAM_NODES_MAX + 1);
 	REFUSE(PROGRAM_NONE, "fetches, applies and keeps nothing", p.count = 10);
@@ -125,9 +125,9 @@ void bad_programs_are_refused_by_node(void)
 	REFUSE(7, "there is no such operation", p.nodes[7].op = 255);
 	REFUSE(0, "it names no object", p.nodes[0].object = 0);
 	REFUSE(0, "it names no object", p.nodes[0].object = WIRE_OBJECTS_MAX + 1);
-	REFUSE(1, "it names an object, which it has no use for", p.nodes[1].object = 3);
-	REFUSE(0, "its rows have no element, or too many", p.nodes[0].dim = 0);
-	REFUSE(1, "its rows have no element, or too many", p.nodes[1].dim = WIRE_DIM_MAX + 1);
+	REFUSE(1, "it names an object, which its operation does not use", p.nodes[1].object = 3);
+	REFUSE(0, "its rows have no elements, or too many", p.nodes[0].dim = 0);
+	REFUSE(1, "its rows have no elements, or too many", p.nodes[1].dim = WIRE_DIM_MAX + 1);
 	REFUSE(6, "it has a dim", p.nodes[6].dim = 8);
 	REFUSE(5, "it has flags", p.nodes[5].flags = PROGRAM_KEPT);
 	REFUSE(3, "it has flags", p.nodes[3].flags = PROGRAM_KEPT);
@@ -135,34 +135,34 @@ void bad_programs_are_refused_by_node(void)
 	REFUSE(6, "it has flags", p.nodes[6].flags = 1);
 	REFUSE(8, "its constant is not finite", p.nodes[8].constant = NAN);
 	REFUSE(7, "it has a constant", p.nodes[7].constant = 1);
-	REFUSE(0, "it names a node, which it has no use for", p.nodes[0].a = 1);
-	REFUSE(7, "it names a node, which it has no use for", p.nodes[7].b = 1);
+	REFUSE(0, "it names a node, which its operation does not use", p.nodes[0].a = 1);
+	REFUSE(7, "it names a node, which its operation does not use", p.nodes[7].b = 1);
 	REFUSE(1, "a node that does not come before it", p.nodes[1].a = 1);
 	REFUSE(6, "a node that does not come before it", p.nodes[6].b = 255);
 	REFUSE(14, "a node that does not come before it", p.nodes[14].a = 64);
-	REFUSE(1, "aligned with a node that is no key feed", NODE(0, .op = PROGRAM_SHARED, .dim = 8));
-	REFUSE(18, "aligned with a node that is no key feed", p.nodes[18].a = 16);
-	REFUSE(5, "what it looks up is no key feed", p.nodes[5].a = 2);
-	REFUSE(6, "one look-up at most", NODE(6, .op = PROGRAM_LOOKUP));
-	REFUSE(13, "before it is applied to",
+	REFUSE(1, "aligned with a node that is not a key feed", NODE(0, .op = PROGRAM_SHARED, .dim = 8));
+	REFUSE(18, "aligned with a node that is not a key feed", p.nodes[18].a = 16);
+	REFUSE(5, "what it looks up is not a key feed", p.nodes[5].a = 2);
+	REFUSE(6, "only one look-up", NODE(6, .op = PROGRAM_LOOKUP));
+	REFUSE(13, "before its gradients are applied",
 	       (p.nodes[5] = p.nodes[1], NODE(13, .op = PROGRAM_LOOKUP), p.nodes[13].a = 0));
-	REFUSE(12, "what it applies to is no key feed", p.nodes[12].a = 1);
+	REFUSE(12, "what it applies gradients to is not a key feed", p.nodes[12].a = 1);
 	REFUSE(12, "its gradients are not rows of these keys", p.nodes[12].b = 4);
 	REFUSE(12, "its gradients are not rows of these keys", p.nodes[12].b = 8);
-	REFUSE(13, "is applied to twice", NODE(13, .op = PROGRAM_APPLY, .a = 0, .b = 1));
-	REFUSE(10, "its segments are no segment feed", p.nodes[10].b = 1);
+	REFUSE(13, "are applied twice", NODE(13, .op = PROGRAM_APPLY, .a = 0, .b = 1));
+	REFUSE(10, "its segments are not a segment feed", p.nodes[10].b = 1);
 	REFUSE(10, "the segments are not those of these rows' keys", p.nodes[10].a = 8);
-	REFUSE(11, "what it hands back are no rows by segment", p.nodes[11].a = 1);
+	REFUSE(11, "what it hands back are not rows by segment", p.nodes[11].a = 1);
 	REFUSE(14, "only rows by key, and pools", p.nodes[14].a = 0);
 	REFUSE(14, "only rows by key, and pools", p.nodes[14].a = 8);
 	REFUSE(16, "it was fetched before", p.nodes[16].a = 13);
-	REFUSE(13, "of a pool there are those of one reactor only", p.nodes[13].a = 10);
-	REFUSE(9, "of a pool there are those", (NODE(9, .op = ELEMENTWISE_NEG, .a = 4), p.nodes[10].a = 7));
-	REFUSE(7, "what it works on has no rows", p.nodes[7].a = 2);
-	REFUSE(10, "nobody fetches it", p.nodes[14].a = 6);
-	REFUSE(6, "not equally wide", p.nodes[1].dim = 7);
-	REFUSE(13, "not equally wide", (p.nodes[13].b = 3));
-	REFUSE(19, "its rows are those of different keys",
+	REFUSE(13, "a pool only has the sums of one reactor", p.nodes[13].a = 10);
+	REFUSE(9, "a pool only has the sums", (NODE(9, .op = ELEMENTWISE_NEG, .a = 4), p.nodes[10].a = 7));
+	REFUSE(7, "its operand has no rows", p.nodes[7].a = 2);
+	REFUSE(10, "it is never fetched", p.nodes[14].a = 6);
+	REFUSE(6, "rows differ in width", p.nodes[1].dim = 7);
+	REFUSE(13, "rows differ in width", (p.nodes[13].b = 3));
+	REFUSE(19, "its operands are rows of different keys",
 	       (p.count = 20, NODE(19, .op = ELEMENTWISE_ADD, .a = 18, .b = 13)));
 }
 
@@ -301,22 +301,22 @@ void programs_have_one_entry(void)
 	CHECK(!wire_program_check(&good, &s, &node) && !program_has_entry(&s));
 
 #define REFUSE_OF(from, at, why, change) (p = from, change, refuse(__LINE__, &p, at, why))
-	REFUSE_OF(begins, 19, "keys have no place", p.nodes[19].b = 1);
+	REFUSE_OF(begins, 19, "keys cannot have a place", p.nodes[19].b = 1);
 	REFUSE_OF(begins, 19, "there is no such place", p.nodes[19].b = PROGRAM_PLACES_MAX);
-	REFUSE_OF(begins, 20, "a run has one entry", p.nodes[20] = p.nodes[19]);
+	REFUSE_OF(begins, 20, "a run can have only one entry", p.nodes[20] = p.nodes[19]);
 	REFUSE_OF(begins, 20, "its keys are not the entry's", p.nodes[19].a = 17);
 	REFUSE_OF(begins, 20, "only keys, and rows and segments", p.nodes[20].a = 10);
 	REFUSE_OF(begins, 20, "only keys, and rows and segments", p.nodes[20].a = 8);
-	REFUSE_OF(begins, 21, "its place has another use", p.nodes[21].b = 3);
+	REFUSE_OF(begins, 21, "its place is used for something else", p.nodes[21].b = 3);
 	REFUSE_OF(begins, 19, "its keys are not the entry's", p.nodes[19] = p.nodes[20]);
 	REFUSE_OF(begins, 1, "its keys are not kept", p.nodes[1].flags = PROGRAM_KEPT);
-	REFUSE_OF(takes, 2, "its place has another use", p.nodes[2].b = 1);
+	REFUSE_OF(takes, 2, "its place is used for something else", p.nodes[2].b = 1);
 	REFUSE_OF(takes, 1, "there is no such place", p.nodes[1].b = PROGRAM_PLACES_MAX);
-	REFUSE_OF(takes, 17, "a run has one entry", p.nodes[17].flags = PROGRAM_KEPT);
-	REFUSE_OF(takes, 19, "a run has one entry", (p.count = 20, p.nodes[19] = begins.nodes[19]));
-	REFUSE_OF(takes, 19, "its place has another use",
+	REFUSE_OF(takes, 17, "a run can have only one entry", p.nodes[17].flags = PROGRAM_KEPT);
+	REFUSE_OF(takes, 19, "a run can have only one entry", (p.count = 20, p.nodes[19] = begins.nodes[19]));
+	REFUSE_OF(takes, 19, "its place is used for something else",
 		  (p.count = 20, p.nodes[19] = begins.nodes[20], p.nodes[19].b = 2));
-	REFUSE_OF(takes, 0, "it names a node, which it has no use for", p.nodes[0].b = 1);
+	REFUSE_OF(takes, 0, "it names a node, which its operation does not use", p.nodes[0].b = 1);
 	/* Nothing but what is kept. */
 	p = (struct program){ .version = PROGRAM_VERSION, .count = 2 };
 	NODE(0, .op = PROGRAM_KEYS, .object = 1, .dim = 1);

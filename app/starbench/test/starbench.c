@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sources are included, to reach their statics: what they make of good and of bad replies needs no server. */
+/* The sources are included, to reach their statics: how they handle good and bad replies can be tested without a
+ * server. */
 #include "app/starbench/redis.c"
 #include "app/starbench/star.c"
 
@@ -187,12 +188,12 @@ static void star_names_what_is_wrong_with_a_reply(void)
 		const char *sentence;
 	} cases[] = {
 		{ wrong_magic, "bad magic" },
-		{ wrong_opcode, "opcode 1 where a reply is due" },
-		{ wrong_sequence, "a reply to request 6 where 5 is due" },
-		{ wrong_length, "a reply of 80 bytes where 88 are due" },
+		{ wrong_opcode, "opcode 1 where a reply is expected" },
+		{ wrong_sequence, "a reply to request 6 where 5 is expected" },
+		{ wrong_length, "a reply of 80 bytes where 88 are expected" },
 		{ wrong_object, "a result of object 8" },
 		{ wrong_checksum, "checksum" },
-		{ wrong_value, "the row of key 0x16 is not what it was" },
+		{ wrong_value, "the row of key 0x16 has changed" },
 		{ refused_with_a_sentence, "no such table or variable (seven)" },
 		{ refused_with_a_flood, "over the protocol's limit" },
 	};
@@ -264,7 +265,7 @@ static void redis_replies(void)
 	bytes = redis_fill(&b, &c, KEY, (uint8_t *)set);
 	CHECK_MEM(set, "*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000001\r\n$64\r\n", 41);
 	CHECK_UINT(bytes, 41 + 64 + 2);
-	/* A good reply repeats what SET put there. */
+	/* A good reply repeats the value that SET stored. */
 	memcpy(in, set + 36, b.reply_bytes);
 	for (uint32_t n = 0; n < b.reply_bytes; n++)
 		CHECK_INT(redis_reply(&b, &c, KEY, (uint8_t *)in, n), 0);
@@ -285,15 +286,15 @@ static void redis_replies(void)
 
 enum { IDLE_MAX = 8 };
 
-/* An echo on loopback that takes some idle connections and then one that is not, and hangs up after this many
+/* An echo on loopback that accepts some idle connections and then one that is not, and closes it after this many
  * replies. */
 struct echo_server {
 	int listener;
 	char address[32];
 	uint32_t replies_max;
-	uint32_t idle;	       /* connections that are taken before */
+	uint32_t idle;	       /* connections that are accepted before it */
 	uint32_t idle_dropped; /* of which this many are closed before the first reply */
-	uint32_t idle_silent;  /* out: this many had said nothing when they ended, */
+	uint32_t idle_silent;  /* out: this many were silent until they ended, */
 	uint32_t idle_reset;   /* and this many ended by a reset */
 };
 
@@ -313,7 +314,7 @@ static void *echo_serve(void *arg)
 		if (recv(fd, in, sizeof(in), MSG_WAITALL) != sizeof(in))
 			break;
 		memcpy(out, in, 8);
-		/* In two pieces, so that the client sees halves. */
+		/* In two pieces, so that the client sees incomplete replies. */
 		if (send(fd, out, 50, MSG_NOSIGNAL) != 50 ||
 		    send(fd, out + 50, sizeof(out) - 50, MSG_NOSIGNAL) != sizeof(out) - 50)
 			break;
@@ -341,7 +342,7 @@ static void echo_listen(struct echo_server *s)
 	snprintf(s->address, sizeof(s->address), "127.0.0.1:%u", ntohs(at.sin_port));
 }
 
-/* One connection, to a server on no core of its own. */
+/* One connection, to a server without a core of its own. */
 static struct options echo_options(const struct echo_server *s, uint32_t depth, double seconds)
 {
 	return (struct options){ .protocol = &protocol_echo,
@@ -375,7 +376,7 @@ static void run_against_echo(struct echo_server *s, const struct options *o, uin
 	close(s->listener);
 }
 
-/* Longer and longer, until there are replies: on a busy machine the server may not have run before the time is over. */
+/* Longer each time, until there are replies: on a busy machine the server may not have run before the time is over. */
 static void run_until_served(struct echo_server *s, struct options *o, uint64_t *requests, uint64_t *errors,
 			     struct star_error *why)
 {
@@ -418,7 +419,7 @@ static void loop_ends_when_the_server_hangs_up(void)
 	CHECK_HAS(why.text, "a connection was lost");
 }
 
-/* They are opened beside the others, say nothing, and end by a reset. */
+/* They are opened in addition to the others, are silent, and end by a reset. */
 static void idle_connections_are_silent(void)
 {
 	struct echo_server server = { .replies_max = UINT32_MAX, .idle = 5 };
@@ -434,7 +435,7 @@ static void idle_connections_are_silent(void)
 	CHECK_UINT(server.idle_reset, 5);
 }
 
-/* A server that gives up the idle ones to serve the busy ones shall not look good. */
+/* A server that drops idle connections to serve the busy ones must not look good. */
 static void lost_idle_connections_are_errors(void)
 {
 	struct echo_server server = { .replies_max = UINT32_MAX, .idle = 5, .idle_dropped = 2 };

@@ -33,7 +33,7 @@ struct arrays *arrays_open(const char *path, struct star_error *err)
 		star_error_set(err, arrays ? -errno : -ENOMEM, "cannot read %s: %s", path,
 			       strerror(arrays ? errno : ENOMEM));
 	else if (!data)
-		star_error_set(err, -EINVAL, "%s is empty, or no file", path);
+		star_error_set(err, -EINVAL, "%s is empty, or not a regular file", path);
 	if (fd >= 0)
 		close(fd);
 	if (!arrays || !data || data == MAP_FAILED) {
@@ -64,7 +64,7 @@ double arrays_share(const struct arrays *arrays)
 
 /* ---- a header: "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }" ---- */
 
-/* The text if it comes next, behind spaces. */
+/* Skips the text if it comes next, after spaces. */
 static bool take_text(const char **at, const char *text)
 {
 	const char *from = *at + strspn(*at, " \n");
@@ -104,7 +104,7 @@ static bool take_shape(const char **at, struct graph_shape *shape)
 		if (errno || size > ELEMENTS_MAX || (elements *= size) > ELEMENTS_MAX ||
 		    (!take_text(at, ",") && **at != ')'))
 			return false;
-		/* A size behind a 0 must not overflow either when others multiply them. */
+		/* Sizes after a 0 are limited too, so that their product does not overflow. */
 		shape->dims[shape->ndim++] = size;
 		elements = elements ? elements : 1;
 	}
@@ -134,7 +134,7 @@ static bool parse_header(const char *at, struct graph_type *type)
 	return type->dtype && order && shape && at[strspn(at, " \n")] == 0;
 }
 
-/* Where the header begins, and how long it is: 0, or -EINVAL. */
+/* Finds the beginning and the length of the header: 0, or -EINVAL. */
 static int find_header(const struct arrays *a, size_t *begin, size_t *bytes)
 {
 	static const char magic[6] = { (char)0x93, 'N', 'U', 'M', 'P', 'Y' };
@@ -160,21 +160,22 @@ int arrays_next(struct arrays *a, struct graph_tensor *tensor, struct star_error
 	if (a->at == a->bytes)
 		return 0;
 	if (find_header(a, &begin, &bytes) < 0)
-		return star_error_set(err, -EINVAL,
-				      "%s: array %llu, at byte %zu, is not as numpy.save() writes it, or cut off",
-				      a->path, (unsigned long long)a->count, a->at);
+		return star_error_set(
+			err, -EINVAL,
+			"%s: array %llu, at byte %zu, is not in the format of numpy.save(), or incomplete", a->path,
+			(unsigned long long)a->count, a->at);
 	memcpy(header, a->data + begin, bytes);
 	header[bytes] = 0;
 	if (strlen(header) != bytes || !parse_header(header, &tensor->type))
 		return star_error_set(
 			err, -EINVAL,
 			"%s: array %llu, at byte %zu, is %.60s...: a graph takes float32, float64, int32 and "
-			"int64, little endian, in C's order, of %d dimensions at most",
+			"int64, little endian, in C order, with at most %d dimensions",
 			a->path, (unsigned long long)a->count, a->at, header, GRAPH_DIMS_MAX);
 	begin += bytes;
 	size = graph_elements(&tensor->type.shape) < 0 ? UINT64_MAX : graph_type_bytes(&tensor->type);
 	if (size > a->bytes - begin)
-		return star_error_set(err, -EINVAL, "%s: array %llu is cut off: the file ends at byte %zu", a->path,
+		return star_error_set(err, -EINVAL, "%s: array %llu is incomplete: the file ends at byte %zu", a->path,
 				      (unsigned long long)a->count, a->bytes);
 	tensor->data = a->data + begin;
 	a->at = begin + size;

@@ -18,11 +18,11 @@ int feeds_find(struct feeds *feeds, const struct graph *graph, const char *path,
 		feeds->most[feeds->count++] = (struct graph_plan_feed){ node->name, node->outputs[0] };
 	}
 	if (!feeds->count)
-		return star_error_set(err, -EINVAL, "%s: the graph has no feed, so no batch can be given to it", path);
+		return star_error_set(err, -EINVAL, "%s: the graph has no feeds, so it cannot take batches", path);
 	return 0;
 }
 
-/* An array that is a step's feed: the greatest sizes grow with it. */
+/* Takes an array as a step's feed: the largest sizes grow with it. */
 static int measure_one(struct feeds *feeds, uint32_t feed, const struct graph_tensor *array, const char *path,
 		       struct star_error *err)
 {

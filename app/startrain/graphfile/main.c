@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `startrain FILE.star`: worker processes below a parent that watches them. */
+/* `startrain FILE.star`: a parent process that watches worker processes. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -55,7 +55,7 @@ static void print_help(void)
 	     "the\n"
 	     "loss; if it has no updates, gradients and updates are added. For a graph that was exported after "
 	     "model.eval(),\n"
-	     "`evaluate` prints the mean loss, and `predict` one line per row, for the model that the PS tasks hold.\n"
+	     "`evaluate` prints the mean loss, and `predict` one line per row, for the model on the PS tasks.\n"
 	     "\n"
 	     "Options:\n"
 	     "  --ps ADDRESSES     control addresses of the PS tasks, or local: no PS tasks, all in this process\n"
@@ -137,12 +137,12 @@ static int complete_graphfile(struct graphfile_options *o, struct star_error *er
 				      "have the model");
 	if (!strcmp(o->ps, SESSION_LOCAL) && o->workers > 1)
 		return star_error_set(err, -EINVAL,
-				      "--workers %u: with --ps local there is one: everything is in its process",
+				      "--workers %u: with --ps local there is only one, in whose process everything is",
 				      o->workers);
 	return 0;
 }
 
-/* What goes with training alone, or with evaluate and predict. */
+/* Refuses options of training for evaluate and predict, and the other way round. */
 static int check_option(const struct graphfile_options *o, int option, struct star_error *err)
 {
 	const bool trains = option == TRAIN || option == VALUES || option == WORKERS || option == WORKER ||
@@ -175,7 +175,7 @@ int graphfile_options_parse(struct graphfile_options *o, int argc, char **argv, 
 		     : argc > 2 && !strcmp(argv[2], "predict") ? GRAPHFILE_PREDICT
 							       : GRAPHFILE_TRAIN;
 	optind = o->command == GRAPHFILE_TRAIN ? 2 : 3;
-	/* "-": what is no option comes as the argument of an option 1: a further file. */
+	/* "-": a word that is not an option is returned as the argument of an option 1: a further file. */
 	while (rc == 0 && (option = getopt_long(argc, argv, "-", options, NULL)) != -1) {
 		if (option == '?')
 			return star_error_set(err, -EINVAL, "startrain %s --help shows the options", argv[1]);
@@ -197,7 +197,7 @@ int graphfile_options_parse(struct graphfile_options *o, int argc, char **argv, 
 /* ---- the job ---- */
 
 struct graphfile_job {
-	struct job job; /* first: what its tasks are handed */
+	struct job job; /* first: tasks get a pointer to it */
 	struct graphfile_options options;
 	struct graphfile_result *results; /* of the local workers, shared with their processes */
 };
@@ -246,8 +246,8 @@ static void print_result(const struct graphfile_job *j, double seconds)
 	for (uint32_t i = 0; i < j->options.local_workers; i++)
 		steps += j->results[i].steps;
 	if (!j->options.json) {
-		printf("%s over %s: %llu steps in %.1f s, %u round trips and %u requests a step\n"
-		       "loss %.6f at first, %.6f at last\n",
+		printf("%s over %s: %llu steps in %.1f s, %u round trips and %u requests per step\n"
+		       "loss %.6f at the start, %.6f at the end\n",
 		       j->options.graph, j->options.protocol, (unsigned long long)steps, seconds, first->rounds,
 		       first->requests, first->first_loss, first->last_loss);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What PS tasks hold of a graph from a file: how good it is, and what it says of each row. */
+/* Evaluates the model of a graph file on the PS tasks, or prints its predictions for each row. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +19,7 @@ struct score {
 	struct session *session;
 	struct graphfile_result *result;
 	const char **names; /* of the results */
-	bool loss;	    /* the first one is it */
+	bool loss;	    /* the first result is the loss */
 };
 
 /* ---- the graph ---- */
@@ -52,14 +52,14 @@ static int check_graph(struct score *s, struct star_error *err)
 	if (update)
 		return star_error_set(
 			err, -EINVAL,
-			"%s: node \"%s\" updates what PS tasks hold, so the graph is one to train: export "
-			"the model once more, after model.eval()",
+			"%s: node \"%s\" updates parameters on PS tasks, so the graph is for training: export "
+			"the model again, after model.eval()",
 			o->graph, update->name);
 	s->loss = first && first->shape.ndim == 0 && (first->dtype == STAR_FLOAT32 || first->dtype == STAR_FLOAT64);
 	if (o->command == GRAPHFILE_EVALUATE && !s->loss)
 		return star_error_set(
 			err, -EINVAL,
-			"%s: the first result is not one number, so there is no loss: export the model with "
+			"%s: the first result is not a scalar, so there is no loss: export the model with "
 			"loss=",
 			o->graph);
 	if (o->command == GRAPHFILE_PREDICT && graph->results_count <= s->loss)
@@ -73,7 +73,7 @@ static int check_graph(struct score *s, struct star_error *err)
 
 /* ---- batches ---- */
 
-/* A batch's own size is the first one of what is fed: the others' sizes are the same in all batches. */
+/* The size of a batch is the first size of those feeds whose sizes vary: the others are the same in all batches. */
 static uint64_t rows_of(const struct feeds *feeds, const struct graph_tensor *batch)
 {
 	for (uint32_t i = 0; i < feeds->count; i++)
@@ -87,7 +87,7 @@ static double result_number(const struct graph_tensor *t, int64_t i)
 	return t->type.dtype == STAR_FLOAT64 ? ((const double *)t->data)[i] : ((const float *)t->data)[i];
 }
 
-/* Digits enough for its own bits. */
+/* Enough digits to preserve all bits. */
 static void print_element(const struct graph_tensor *t, int64_t i)
 {
 	if (t->type.dtype == STAR_INT64)
@@ -103,7 +103,7 @@ static bool is_finite(const struct graph_tensor *t, int64_t i)
 	return t->type.dtype == STAR_INT64 || t->type.dtype == STAR_INT32 || isfinite(result_number(t, i));
 }
 
-/* What each prediction has of row i. */
+/* Prints row i of each prediction. */
 static int print_row(const struct score *s, const struct graph_tensor *results, int64_t i, int64_t rows,
 		     struct star_error *err)
 {
@@ -143,7 +143,7 @@ static int print_batch(const struct score *s, const struct graph_tensor *results
 	}
 	for (int64_t i = 0; rc == 0 && i < rows; i++)
 		rc = print_row(s, results, i, rows, err);
-	/* A disk that is full is told at once, not after the last row. */
+	/* A full disk is reported at once, not after the last row. */
 	return rc == 0 && ferror(stdout) ? output_flush(stdout, "the predictions", err) : rc;
 }
 
@@ -198,13 +198,13 @@ static int score_files(struct score *s, const struct session_config *config, str
 	if (session_close(s->session, rc < 0 ? NULL : err) < 0 && rc == 0)
 		rc = err->code;
 	if (rc == 0 && !s->result->rows)
-		rc = star_error_set(err, -ENODATA, "the files of batches have not one row");
+		rc = star_error_set(err, -ENODATA, "the files of batches have no rows");
 	if (rc == 0)
 		s->result->last_loss /= (double)s->result->rows;
 	return rc;
 }
 
-/* The loss keeps its name, by which a session refuses one that is no number. */
+/* The loss keeps its name, so that a session refuses NaN. */
 static int name_results(struct score *s, struct star_error *err)
 {
 	s->names = calloc(s->graph->results_count + 1, sizeof(*s->names));

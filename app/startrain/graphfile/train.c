@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A graph from a file, trained by one worker with batches from files. */
+/* Trains a graph file as one worker, with batches from files. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct work {
 
 /* ---- the graph ---- */
 
-/* Whether a node updates what is trained: running statistics, which are not trainable, move on by themselves. */
+/* Whether a node updates trained parameters: running statistics are not trainable, and are updated by themselves. */
 static bool trains(const struct graph *graph, const struct graph_node *node)
 {
 	const bool applies = node->op == GRAPH_APPLY || node->op == GRAPH_APPLY_ROWS;
@@ -32,7 +32,7 @@ static bool trains(const struct graph *graph, const struct graph_node *node)
 	return what && graph_attr_int(what, "trainable", 1);
 }
 
-/* The first result is the loss. Who has written updates of variables into the graph wants those, and no others. */
+/* The first result is the loss. If the graph's author has written updates of variables, no others are added. */
 static int complete_graph(struct work *w, struct star_error *err)
 {
 	struct graph *graph = w->graph;
@@ -79,7 +79,7 @@ static int train_step(struct work *w, const struct graph_tensor *batch, struct g
 	return 0;
 }
 
-/* Of each `workers` batches this worker takes one. */
+/* Of every `workers` batches this worker takes one. */
 static int train_file(struct work *w, const char *path, struct graphfile_result *result, struct star_error *err)
 {
 	struct graph_tensor batch[GRAPHFILE_FEEDS_MAX];

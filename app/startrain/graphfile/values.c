@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* First values of a graph's variables. */
+/* Initial values of a graph's variables. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 #include "base/clock.h"
 #include "graph/build.h"
 
-#define UNGIVEN (-60000.0) /* starserver.torch's */
+#define UNGIVEN (-60000.0) /* the value that starserver.torch uses */
 enum { LOOK_MS = 50 };
 
 enum state { GIVEN, LOST, IN_PART };
 
-/* The variables in question, and what is found of each. */
+/* The variables concerned, and the state of each. */
 struct ungiven {
 	const struct graph_node **nodes;
 	enum state *states;
@@ -52,7 +52,7 @@ static struct graph_value copy(struct graph *graph, const struct graph_node *nod
 							   .attrs_count = node->attrs_count });
 }
 
-/* A session that reads or assigns, and takes no part in training. */
+/* A session that reads or assigns, and does not take part in training. */
 static struct session *open_session(const struct graph *graph, const struct session_config *config,
 				    const struct graph_plan_feed *feeds, uint32_t feeds_count,
 				    const char *const *results, struct star_error *err)
@@ -67,7 +67,7 @@ static struct session *open_session(const struct graph *graph, const struct sess
 	return session_create(&aside, &model, NULL, 0, err);
 }
 
-/* ---- looking ---- */
+/* ---- checking ---- */
 
 static enum state values_state(const struct graph_tensor *values)
 {
@@ -93,7 +93,7 @@ static int look_once(struct session *session, struct ungiven *u, struct star_err
 	return rc;
 }
 
-/* The chief looks once; the others until there are values, or their time is over. */
+/* The chief checks once; the others until there are values, or the time is over. */
 static int look_for_ungiven(struct ungiven *u, const struct session_config *config, struct star_error *err)
 {
 	const uint64_t until_ns = clock_ns() + config->deadline_us * 1000;
@@ -122,7 +122,7 @@ static int look_for_ungiven(struct ungiven *u, const struct session_config *conf
 	return rc;
 }
 
-/* ---- giving ---- */
+/* ---- assigning ---- */
 
 struct gift {
 	struct graph *graph;
@@ -132,7 +132,7 @@ struct gift {
 	uint32_t count;
 };
 
-/* An array that the file has for a variable: if that has no values, it is to be given these. */
+/* An array of the file for a variable: if the variable has no values, it gets these. */
 static int add_gift(struct gift *gift, const struct graph_node *node, enum state state,
 		    const struct graph_tensor *array, const char *path, struct star_error *err)
 {
@@ -142,7 +142,7 @@ static int add_gift(struct gift *gift, const struct graph_node *node, enum state
 	const uint64_t bytes = graph_type_bytes(&array->type);
 
 	if (array->type.dtype != type->element || !graph_shape_same(&array->type.shape, &type->shape))
-		return star_error_set(err, -EINVAL, "%s: variable \"%s\" is %s %s, and its array %s %s", path,
+		return star_error_set(err, -EINVAL, "%s: variable \"%s\" is %s %s, but its array is %s %s", path,
 				      node->name, dtype_name(type->element), graph_shape_text(&type->shape, want),
 				      dtype_name(array->type.dtype), graph_shape_text(&array->type.shape, have));
 	if (state == GIVEN)
@@ -169,9 +169,8 @@ static int read_values(const struct ungiven *u, const char *path, struct gift *g
 	for (uint32_t i = 0; rc == 0 && i < u->count; i++) {
 		rc = arrays_next(arrays, &array, err);
 		if (rc == 0)
-			rc = star_error_set(err, -EINVAL,
-					    "%s has %u arrays, and the graph %u variables to be given values", path, i,
-					    u->count);
+			rc = star_error_set(err, -EINVAL, "%s has %u arrays, but %u variables of the graph need values",
+					    path, i, u->count);
 		if (rc > 0)
 			rc = add_gift(gift, u->nodes[i], u->states[i], &array, path, err);
 	}
@@ -219,13 +218,13 @@ static int complain(const struct ungiven *u, const struct session_config *config
 		if (u->states[k] == IN_PART)
 			return star_error_set(
 				err, -ENODATA,
-				"a part of the values of \"%s\" is lost: a node was restarted without what it "
-				"held. Roll back to a checkpoint (starctl checkpoint restore), or drop the model's "
+				"a part of the values of \"%s\" is lost: a node was restarted without its "
+				"data. Roll back to a checkpoint (starctl checkpoint restore), or drop the model's "
 				"variables (starctl tables drop) and start again",
 				u->nodes[k]->name);
 	if (config->task_index > 0)
 		return star_error_set(err, -ENODATA,
-				      "\"%s\" has not been given values in time: worker 0 gives them; is it running?",
+				      "\"%s\" did not get values in time: worker 0 assigns them; is it running?",
 				      u->nodes[i]->name);
 	return star_error_set(err, -ENODATA, "\"%s\" has no values yet: %s", u->nodes[i]->name,
 			      config->must_exist ? "train the model first" : "--values names the file that has them");
@@ -239,8 +238,7 @@ int graphfile_give_values(const struct graph *graph, const struct session_config
 	int rc = find_ungiven(graph, &u, err);
 
 	if (rc == 0 && path && !u.count)
-		rc = star_error_set(err, -EINVAL,
-				    "%s: no variable of the graph is to be given values; leave --values out", path);
+		rc = star_error_set(err, -EINVAL, "%s: no variable of the graph needs values: omit --values", path);
 	if (rc == 0 && u.count)
 		rc = look_for_ungiven(&u, config, err);
 	for (uint32_t i = 0; rc == 0 && i < u.count; i++)

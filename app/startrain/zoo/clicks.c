@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What models of histories are fed with. */
+/* The inputs of models with histories. */
 #include <errno.h>
 #include <stdlib.h>
 

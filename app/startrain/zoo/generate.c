@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `startrain generate`: examples in Criteo's format, or with histories (generate_history.c), from a hidden teacher. Ids
- * follow a power law, as those of real traffic; Criteo's teacher is a logistic model with a weight for each id and each
- * number, and for each pair of ids of neighbouring small columns, which a linear model cannot learn.
+ * `startrain generate`: examples in Criteo's format, or with histories (generate_history.c), labelled by a hidden
+ * teacher. Ids follow a power law, as in real traffic; Criteo's teacher is a logistic model with a weight for each id
+ * and each number, and for each pair of ids of neighbouring small columns, which a linear model cannot learn.
  */
 #include <errno.h>
 #include <getopt.h>

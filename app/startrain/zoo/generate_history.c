@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows with a history, in the format "histories". Users have some categories that they like, and stay with what they
- * have clicked on last; users, categories and the items of each follow a power law. Each item has a place in a space of
+ * Rows with a history, in the format "histories". Users like some categories, and tend to stay with what they have
+ * clicked on last; users, categories and the items of each follow a power law. Each item has a position in a space of
  * few dimensions, near that of its category.
  */
 #include <math.h>
@@ -46,7 +46,7 @@ static void item_place(const struct history_teacher *t, struct item item, double
 		place[i] /= sqrt(squares);
 }
 
-/* The cosine, if they are alike at all. */
+/* The cosine, if it is positive. */
 static double likeness(const struct history_teacher *t, struct item a, struct item b)
 {
 	double x[SPACE], y[SPACE], cosine = 0;

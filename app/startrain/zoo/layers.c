@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What models are made of. */
+/* The building blocks of models. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ struct graph_value zoo_feed(struct graph *g, struct estimator_spec *spec, const 
 	return graph_feed(g, name, most.dtype, shape.dims, shape.ndim);
 }
 
-/* What variables have in common. */
+/* The common definition of variables. */
 static struct graph_definition dense_definition(const struct zoo_options *o)
 {
 	return (struct graph_definition){ .optimizer = o->dense_optimizer,
@@ -53,7 +53,7 @@ static struct graph_value look_up_rows(struct zoo *zoo, const char *name, int64_
 	return zoo->train ? graph_lookup(zoo->graph, handle, ids) : graph_lookup_read_only(zoo->graph, handle, ids);
 }
 
-/* Each column's rows from a table of its own, side by side: [n, k, dim]. */
+/* Each column's rows from its own table, side by side: [n, k, dim]. */
 static struct graph_value look_columns_up(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids,
 					  int64_t columns)
 {
@@ -117,7 +117,7 @@ struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t 
 	for (size_t i = 0; i < layers; i++) {
 		char layer[32];
 
-		definition.seed++; /* layers of one shape begin with other values */
+		definition.seed++; /* layers with the same shape have different initial values */
 		snprintf(layer, sizeof(layer), "%s/%zu", name, i);
 		if (zoo->options->batch_norm && i + 1 < layers) {
 			x = graph_dense(zoo->graph, x, units[i], GRAPH_NO_OP, zoo_own_name(zoo, layer, own),

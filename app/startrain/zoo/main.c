@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `startrain MODEL`: worker processes below a parent that watches them, then an evaluation. */
+/* `startrain MODEL`: a parent process that watches worker processes, then an evaluation. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -13,13 +13,13 @@
 #include "base/clock.h"
 
 struct zoo_job {
-	struct job job; /* first: what its tasks are handed */
+	struct job job; /* first: tasks get a pointer to it */
 	struct zoo_options options;
 	struct results *results; /* shared with the workers' processes */
 };
 
 struct results {
-	uint64_t trained_ns;	 /* by clock_ns, when parameters are in this process, and it evaluates too */
+	uint64_t trained_ns;	 /* by clock_ns, if the parameters are in this process, which then evaluates too */
 	struct zoo_figures of[]; /* the local workers, then the evaluation */
 };
 
@@ -45,7 +45,7 @@ static int predict_task(struct job *job, uint32_t worker, struct star_error *err
 	return zoo_predict(&((struct zoo_job *)job)->options, err);
 }
 
-/* Both in the process that has the parameters. */
+/* Training and evaluation in the process that has the parameters. */
 static int local_task(struct job *job, uint32_t worker, struct star_error *err)
 {
 	struct zoo_job *zoo = (struct zoo_job *)job;
@@ -64,7 +64,7 @@ static void *shared_memory(size_t bytes)
 
 /* ---- the result ---- */
 
-/* What does not apply is null. */
+/* Figures that do not apply are null. */
 static json_t *figure_json(double figure)
 {
 	return isfinite(figure) ? json_real(figure) : json_null();
@@ -104,10 +104,10 @@ static void print_metrics(const struct train_metrics_figures *m)
 		printf("%s%s %.5f", between, all[i].name, all[i].value);
 		between = ", ";
 	}
-	printf("; 1 is predicted from %g on\n", m->threshold);
+	printf("; predictions of at least %g count as 1\n", m->threshold);
 }
 
-/* Of the further tasks, by their labels' names. */
+/* The further tasks, by their labels' names. */
 static json_t *heads_json(const struct zoo_options *o, const struct estimator_figures *f)
 {
 	json_t *heads = json_object();
@@ -142,7 +142,7 @@ static void print_test(const struct zoo_options *o, const struct zoo_figures *te
 	const unsigned long long examples = test->estimator.examples;
 
 	if (o->model->kind == ZOO_WINDOWS) {
-		printf("test: perplexity %.2f, by the words' frequencies alone %.2f, over %llu windows\n",
+		printf("test: perplexity %.2f, from word frequencies alone %.2f, over %llu windows\n",
 		       exp(test->estimator.loss), exp(test->unigram_loss), examples);
 		return;
 	}
@@ -165,7 +165,7 @@ static void print_test(const struct zoo_options *o, const struct zoo_figures *te
 	}
 }
 
-/* The first of the workers here that has trained with anything: others may have taken all of a work queue. */
+/* The first local worker that has trained at all: others may have taken all of a work queue. */
 static const struct estimator_figures *first_trained(const struct zoo_job *zoo)
 {
 	uint32_t i = 0;
@@ -175,7 +175,7 @@ static const struct estimator_figures *first_trained(const struct zoo_job *zoo)
 	return &zoo->results->of[i].estimator;
 }
 
-/* What the workers here have done; seconds: of training. */
+/* What the local workers have done; seconds: of training. */
 static void add_training(json_t *json, const struct zoo_job *zoo, double seconds)
 {
 	const struct zoo_options *o = &zoo->options;
@@ -194,13 +194,13 @@ static void add_training(json_t *json, const struct zoo_job *zoo, double seconds
 					       first->steps > 1 ? (double)(first->steps - 1) / first->seconds : 0));
 	if (o->json)
 		return;
-	printf("%s over %s: %llu examples in %.1f s (%.0f a second), %u round trips and %u requests a step\n",
+	printf("%s over %s: %llu examples in %.1f s (%.0f per second), %u round trips and %u requests per step\n",
 	       o->model->name, o->protocol, (unsigned long long)examples, seconds, (double)examples / seconds,
 	       first->rounds, first->requests);
 	if (first->examples)
 		printf("training loss %.5f\n", first->loss);
 	else
-		printf("no training loss: there was nothing to train with\n");
+		printf("no training loss: there were no examples\n");
 }
 
 static void print_result(const struct zoo_job *zoo, double seconds)
@@ -223,7 +223,7 @@ static void print_result(const struct zoo_job *zoo, double seconds)
 	json_decref(json);
 }
 
-/* On a terminal people see how far it is; elsewhere worker 0 writes lines of its steps. */
+/* On a terminal the progress is shown; otherwise worker 0 prints lines about its steps. */
 static int train_zoo(struct zoo_job *zoo, struct star_error *err)
 {
 	const struct zoo_options *o = &zoo->options;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The models; each cites what it is after. */
+/* The models; each cites its source. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static struct graph_value logistic_regression(struct zoo *zoo, const struct zoo_
 	return graph_op3(g, GRAPH_SEGMENT_SUM, weights, in->segments, in->labels);
 }
 
-/* As PERSIA's example for the Census Income data. */
+/* After PERSIA's example for the Census Income data. */
 static struct graph_value dnn(struct zoo *zoo, const struct zoo_inputs *in)
 {
 	return zoo_column(zoo, zoo_mlp(zoo, with_dense(zoo, embeddings(zoo, in), in), ZOO_UNITS(256, 128, 1),
@@ -145,7 +145,7 @@ static struct graph_value dlrm(struct zoo *zoo, const struct zoo_inputs *in)
 	return zoo_column(zoo, zoo_mlp(zoo, graph_concat(g, top, 2, 1), ZOO_UNITS(128, 64, 1), GRAPH_NO_OP, "top"));
 }
 
-/* A softmax over what the task's gate says of each expert: [n, experts, 1]. */
+/* A softmax over the task's gate of all experts: [n, experts, 1]. */
 static struct graph_value gate(struct zoo *zoo, struct graph_value x, int64_t experts, uint32_t task)
 {
 	char name[ZOO_NAME_ROOM];
@@ -199,15 +199,15 @@ const struct zoo_model zoo_models[] = {
 	  .logits = dlrm,
 	  .numbers = true },
 	{ .name = "mmoe",
-	  .help = "MMoE: several labels of a row at once, by experts that they share and gates of their own",
+	  .help = "MMoE: several labels of a row at once, with shared experts and separate gates",
 	  .logits = mmoe,
 	  .tasks = true },
 	{ .name = "dssm",
-	  .help = "DSSM: the cosine of a user with the mean of his clicks, and an item",
+	  .help = "DSSM: the cosine of a user with the mean of the user's clicks, and an item",
 	  .logits = zoo_dssm,
 	  .history = true },
 	{ .name = "din",
-	  .help = "DIN: clicks weighed by what they have to do with the item",
+	  .help = "DIN: clicks weighted by their relevance to the item",
 	  .logits = zoo_din,
 	  .history = true },
 	{ .name = "dien",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Models of what a user clicked on before. Clicks of all rows lie one behind the other, each with its row's number:
- * nothing is padded, but for the time steps of DIEN.
+ * Models of users' click histories. The clicks of all rows are concatenated, each with its row's number: nothing is
+ * padded, except for the time steps of DIEN.
  */
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ static struct graph_value concat(struct zoo *zoo, const struct graph_value *valu
 	concat(zoo, (const struct graph_value[]){ __VA_ARGS__ }, \
 	       sizeof((const struct graph_value[]){ __VA_ARGS__ }) / sizeof(struct graph_value))
 
-/* What all of them begin with: embeddings, of one table. */
+/* The embeddings with which all of them begin, from one table. */
 struct embedded {
 	struct graph_value user, candidate;   /* [n, dim], [n, 2 dim]: item and category */
 	struct graph_value items, categories; /* of the clicks, [k, dim] */
@@ -72,7 +72,7 @@ static struct graph_value cosine(struct graph *g, struct graph_value x, struct g
 	return graph_divide(g, product, graph_sqrt(g, graph_plus(g, norms, graph_number(g, STAR_FLOAT32, 1e-12))));
 }
 
-/* The mean of what each row clicked on; 0 without a click. The sum is what a PS task can do. */
+/* The mean over each row's clicks; 0 if there are none. A PS task can compute the sum. */
 static struct graph_value mean_of_clicks(struct zoo *zoo, struct graph_value rows, const struct zoo_inputs *in)
 {
 	struct graph *g = zoo->graph;
@@ -85,8 +85,9 @@ static struct graph_value mean_of_clicks(struct zoo *zoo, struct graph_value row
 
 /*
  * Huang et al., "Learning deep structured semantic models for web search using clickthrough data", CIKM 2013: two
- * towers and their cosine. Files say what was not clicked on, too: so the loss is of each candidate by itself, with the
- * cosine's factor (there gamma) learned, where there it is a softmax over sampled ones.
+ * towers and their cosine. The files also have candidates that were not clicked on: so the loss is that of each
+ * candidate by itself, with a learned factor of the cosine (gamma in the paper), where the paper has a softmax over
+ * sampled ones.
  */
 struct graph_value zoo_dssm(struct zoo *zoo, const struct zoo_inputs *in)
 {
@@ -105,9 +106,9 @@ struct graph_value zoo_dssm(struct zoo *zoo, const struct zoo_inputs *in)
 /* ---- DIN ---- */
 
 /*
- * Zhou et al., "Deep interest network for click-through rate prediction", KDD 2018: each click counts as much as an
- * activation unit says, which sees it beside the candidate; weights are not normalized (section 4.3). PReLU, not Dice:
- * Dice needs means over all batches, which workers would have to agree on.
+ * Zhou et al., "Deep interest network for click-through rate prediction", KDD 2018: an activation unit, whose inputs
+ * are a click and the candidate, determines the click's weight; weights are not normalized (section 4.3). PReLU, not
+ * Dice: Dice needs means over all batches, on which workers would have to agree.
  */
 struct graph_value zoo_din(struct zoo *zoo, const struct zoo_inputs *in)
 {
@@ -187,7 +188,7 @@ static struct graph_value next_time(struct graph *g, struct graph_value t)
 	return graph_plus(g, t, graph_number(g, STAR_INT64, 1));
 }
 
-/* Row 0 of what is looked up for rows that have ended: zeros. */
+/* Zeros as row 0, which is looked up for rows that have ended. */
 static struct graph_value behind_zeros(struct zoo *zoo, struct graph_value rows, int64_t units)
 {
 	const float zeros[2 * ZOO_DIM_MAX] = { 0 };
@@ -198,8 +199,8 @@ static struct graph_value behind_zeros(struct zoo *zoo, struct graph_value rows,
 			    2, 0);
 }
 
-/* How well h, of the clicks before, tells the click x from another one: equation 6, of the rows that have both; a
- * sum. */
+/* How well h, of the earlier clicks, distinguishes the click x from another one: equation 6, for the rows that have
+ * both; a sum. */
 static struct graph_value tells_apart(struct graph *g, struct graph_value h, struct graph_value x,
 				      struct graph_value other, struct graph_value has)
 {
@@ -296,8 +297,8 @@ static struct graph_value evolve_interest(struct zoo *zoo, const struct zoo_inpu
 
 /*
  * Zhou et al., "Deep interest evolution network for click-through rate prediction", AAAI 2019: a GRU extracts interests
- * from the clicks, helped by a loss of its own (does its state tell the next click from another row's?), and a second
- * one, whose update gate attends to the candidate, lets them evolve.
+ * from the clicks, with an auxiliary loss (does its state distinguish the next click from another row's?); a second
+ * one, whose update gate attends to the candidate, models their evolution.
  */
 struct graph_value zoo_dien(struct zoo *zoo, const struct zoo_inputs *in)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The models of text; each cites what it is after. */
+/* The models of text; each cites its source. */
 #include "app/startrain/zoo/models.h"
 
 enum { STATE = 64 };

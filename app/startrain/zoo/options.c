@@ -19,7 +19,7 @@ static void print_help(void)
 	     "       startrain MODEL predict --ps tcp:HOST:PORT,... --test FILE... [options] > SCORES\n"
 	     "Trains a click-rate or text model on a StarServer cluster: a dataflow graph that is cut between worker "
 	     "and\n"
-	     "PS tasks. `evaluate` evaluates the model that the PS tasks hold; `predict` prints score and label of "
+	     "PS tasks. `evaluate` evaluates the model on the PS tasks; `predict` prints score and label of "
 	     "each\n"
 	     "example, in the files' order. Both need the options of tables and layers from training, and change "
 	     "nothing.\n"
@@ -59,7 +59,7 @@ static int parse_rate(const char *name, const char *text, double *rate, struct s
 
 	*rate = strtod(text, &end);
 	if (end == text || *end || !(*rate > 0 && *rate <= 100))
-		return star_error_set(err, -EINVAL, "--%s %s: a rate is above 0 and at most 100", name, text);
+		return star_error_set(err, -EINVAL, "--%s %s: a rate must be above 0 and at most 100", name, text);
 	return 0;
 }
 
@@ -69,7 +69,7 @@ static int parse_threshold(const char *text, double *threshold, struct star_erro
 
 	*threshold = strtod(text, &end);
 	if (end == text || *end || !(*threshold > 0 && *threshold <= 1))
-		return star_error_set(err, -EINVAL, "--threshold %s: a threshold is above 0 and at most 1", text);
+		return star_error_set(err, -EINVAL, "--threshold %s: it must be above 0 and at most 1", text);
 	return 0;
 }
 
@@ -79,15 +79,15 @@ static int parse_clip(const char *text, double *norm, struct star_error *err)
 
 	*norm = strtod(text, &end);
 	if (end == text || *end || !(*norm > 0 && *norm <= 1e30))
-		return star_error_set(err, -EINVAL, "--clip-norm %s: a norm is above 0", text);
+		return star_error_set(err, -EINVAL, "--clip-norm %s: it must be above 0", text);
 	return 0;
 }
 
-/* Of an option of --table or --dense that startrain gives itself. */
+/* Refuses an option in --table or --dense that startrain sets itself. */
 static int check_own(const char *list, const char *name, struct star_error *err)
 {
 	static const struct {
-		const char *name, *of_table, *of_dense; /* who gives it; NULL: the model */
+		const char *name, *of_table, *of_dense; /* how it is set; NULL: by the model */
 	} own[] = {
 		{ "optimizer", "--optimizer", "--dense-optimizer" },
 		{ "rate", "--rate", "--dense-rate" },
@@ -116,11 +116,11 @@ static int check_type(const char *name, const char *text, struct star_error *err
 
 	return dtype_is_real(dtype) && dtype != STAR_FLOAT64
 		       ? 0
-		       : star_error_set(err, -EINVAL, "--%s %.40s: it is float32, float16, bfloat16 or scaled_int8",
-					name, text);
+		       : star_error_set(err, -EINVAL,
+					"--%s %.40s: it must be float32, float16, bfloat16 or scaled_int8", name, text);
 }
 
-/* The names' meanings are the catalogue's, which says what is wrong with them. */
+/* The catalogue knows the options, and reports what is wrong with them. */
 static int parse_further(const char *name, const char *text, struct zoo_further *further, struct star_error *err)
 {
 	char *rest = further->text, *word;
@@ -148,7 +148,7 @@ static int parse_further(const char *name, const char *text, struct zoo_further 
 	return 0;
 }
 
-/* --sync and --grads-to-wait go together, --staleness with neither. */
+/* --sync and --grads-to-wait can be combined, --staleness with neither. */
 static int set_consistency(struct zoo_options *o, const char *name, struct star_error *err)
 {
 	if (o->consistency && strcmp(o->consistency, name) != 0)
@@ -157,7 +157,7 @@ static int set_consistency(struct zoo_options *o, const char *name, struct star_
 	return 0;
 }
 
-/* Those with a number; 1: it is none of them. */
+/* Parses those with a number; 1: it is none of them. */
 static int parse_numeric(struct zoo_options *o, int option, const char *text, struct star_error *err)
 {
 	int rc;
@@ -294,7 +294,7 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	}
 }
 
-/* Who takes part, and which of them this is. */
+/* Determines the members of the job, and which of them this process is. */
 static int take_place(struct zoo_options *o, struct star_error *err)
 {
 	const struct transport_place place = { .ps = &o->ps,
@@ -310,7 +310,7 @@ static int take_place(struct zoo_options *o, struct star_error *err)
 		return err->code;
 	if (!o->workers)
 		o->workers = 1;
-	if (o->command != ZOO_TRAIN) /* whoever it is */
+	if (o->command != ZOO_TRAIN) /* in any role */
 		o->workers = o->local_workers = 1, o->first_worker = 0, o->evaluator = false;
 	if (!o->evaluator || (o->last_step && o->test_count))
 		return 0;
@@ -340,7 +340,7 @@ static int complete_zoo(struct zoo_options *o, const bool *given, struct star_er
 		return -EINVAL;
 	if (zoo_is_local(o) && o->workers > 1)
 		return star_error_set(err, -EINVAL,
-				      "--workers %u: with --ps local there is one: everything is in its process",
+				      "--workers %u: with --ps local there is only one, in whose process everything is",
 				      o->workers);
 	return 0;
 }
@@ -393,7 +393,7 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 							       : ZOO_TRAIN;
 	make_table(table, names);
 	optind = o->command == ZOO_TRAIN ? 2 : 3;
-	/* "-": what is no option comes as the argument of an option 1: a further file. */
+	/* "-": a word that is not an option is returned as the argument of an option 1: a further file. */
 	while (rc == 0 && (option = getopt_long(argc, argv, "-", table, NULL)) != -1) {
 		if (option == '?')
 			return star_error_set(err, -EINVAL, "startrain %s --help shows the options", argv[1]);

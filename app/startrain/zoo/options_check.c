@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether options go together, with the model, and with the files. */
+/* Checks that options match each other, the model and the files. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ static bool is_stdin(const char *file)
 	return strcmp(file, "-") == 0;
 }
 
-/* What comes by a pipe comes once, and to one worker. */
+/* Standard input is read once, by one worker. */
 static int check_stdin(const struct zoo_options *o, struct star_error *err)
 {
 	uint32_t train = 0, test = 0;
@@ -41,7 +41,7 @@ static int check_stdin(const struct zoo_options *o, struct star_error *err)
 	return 0;
 }
 
-/* What cannot be read is better known before the training than after it. */
+/* An unreadable file is reported before the training. */
 static int check_files(const char *const *files, uint32_t count, struct star_error *err)
 {
 	struct stat file;
@@ -59,7 +59,7 @@ static int check_files(const char *const *files, uint32_t count, struct star_err
 	return 0;
 }
 
-/* It is printed on a terminal. */
+/* The name is printed on a terminal. */
 static bool has_controls(const char *name)
 {
 	while (*name && !base_is_control(*name))
@@ -67,7 +67,7 @@ static bool has_controls(const char *name)
 	return *name;
 }
 
-/* A further label is a head of the model: what it is called is what its figures are called. */
+/* A further label is a head of the model, and names its figures. */
 static int check_labels(const struct zoo_options *o, uint32_t more, struct star_error *err)
 {
 	if (more && !o->model->tasks)
@@ -82,14 +82,14 @@ static int check_labels(const struct zoo_options *o, uint32_t more, struct star_
 		    strlen(name) > ESTIMATOR_HEAD_NAME_MAX || has_controls(name))
 			return star_error_set(
 				err, -EINVAL,
-				"the label \"%.40s\" is a task beside the first: it needs a name of %d bytes "
-				"at most, without control characters, which is neither %s nor %s",
+				"the label \"%.40s\" is a task beside the first: it needs a name of at most %d bytes,"
+				" without control characters, other than %s and %s",
 				name, ESTIMATOR_HEAD_NAME_MAX, SESSION_LOSS, SESSION_GLOBAL_STEP);
 	}
 	return 0;
 }
 
-/* Whether rows of the format have what the model needs; without a format it is the one that does. */
+/* Whether rows of the format have what the model needs; without --format, selects a suitable one. */
 static int check_format(struct zoo_options *o, struct star_error *err)
 {
 	struct input_shape shape;
@@ -127,7 +127,7 @@ static int check_format(struct zoo_options *o, struct star_error *err)
 	if (o->model->numbers && shape.fields + shape.lists > DLRM_COLUMNS_MAX)
 		return star_error_set(
 			err, -EINVAL,
-			"%s multiplies each pair of columns, %d at most; the schema has %u: take another model",
+			"%s multiplies each pair of columns, at most %d; the schema has %u: use another model",
 			o->model->name, DLRM_COLUMNS_MAX, shape.fields + shape.lists);
 	return check_labels(o, shape.more_labels, err);
 }
@@ -157,14 +157,15 @@ static bool trains(const struct zoo_options *o)
 	return o->command == ZOO_TRAIN;
 }
 
-/* What is known from the training files alone: a text's vocabulary; the scale of census's numbers. An evaluator needs
- * them for nothing else. */
+/* What only the training files can tell: a text's vocabulary; the scale of census's numbers. An evaluator needs them
+ * for nothing else. */
 static bool needs_train(const struct zoo_options *o)
 {
 	return (trains(o) && !o->evaluator) || o->model->kind != ZOO_ROWS || zoo_has_standardized(o);
 }
 
-/* In a job of TF_CONFIG all tasks may be started alike: its evaluator trains nothing, and reads none of them. */
+/* In a job with TF_CONFIG all tasks may have the same command line: the evaluator does not train, and reads none of the
+ * training files. */
 static bool takes_train(const struct zoo_options *o)
 {
 	return trains(o) || needs_train(o);
@@ -240,14 +241,14 @@ static bool has_queue(const struct zoo_options *o)
 	return o->queue != NULL;
 }
 
-/* Who waits for slices makes no steps, and so must not be waited for. */
+/* A worker that waits for slices makes no steps, so others must not wait for it. */
 static bool can_queue(const struct zoo_options *o)
 {
 	return trains(o) && o->model->kind == ZOO_ROWS && !o->consistency && o->steps_in_flight == 1 &&
 	       !zoo_is_local(o) && !is_stdin(o->train[0]);
 }
 
-/* Options that would mean nothing: who gives one expects something of it. */
+/* Options that would have no effect are refused, because the user expects one. */
 static int check_given(const struct zoo_options *o, const bool *given, struct star_error *err)
 {
 	static const struct {
@@ -257,24 +258,24 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		const char *what;
 	} needs[] = {
 		{ OPTION_train, "train", takes_train,
-		  "training; to evaluate and predict it is needed for texts, census and schemas with standardized "
-		  "numbers alone" },
+		  "training; to evaluate and predict it is needed only for texts, census and schemas with standardized "
+		  "numbers" },
 		{ OPTION_workers, "workers", trains, "training" },
 		{ OPTION_worker, "worker", trains, "training" },
 		{ OPTION_epochs, "epochs", trains, "training" },
 		{ OPTION_last_step, "last-step", trains, "training" },
-		{ OPTION_shuffle, "shuffle", trains, "training; examples that are evaluated come as they stand" },
+		{ OPTION_shuffle, "shuffle", trains, "training; examples are evaluated in the order of the files" },
 		{ OPTION_sync, "sync", trains, "training" },
 		{ OPTION_grads_to_wait, "grads-to-wait", trains, "training" },
 		{ OPTION_staleness, "staleness", trains, "training" },
 		{ OPTION_steps_in_flight, "steps-in-flight", trains, "training" },
 		{ OPTION_model_dir, "model-dir", writes_summaries, "training and evaluating" },
 		{ OPTION_threshold, "threshold", tells_scores,
-		  "evaluating scores of two classes: give --test, too; language has none" },
+		  "evaluating scores of two classes: give --test too; language has none" },
 		{ OPTION_evaluate_every, "evaluate-every", is_evaluator, "the evaluator of TF_CONFIG" },
 		{ OPTION_queue, "queue", can_queue,
 		  "asynchronous training with rows of files, one step at a time, and PS tasks" },
-		{ OPTION_slice, "slice", has_queue, "a work queue: give --queue, too" },
+		{ OPTION_slice, "slice", has_queue, "a work queue: give --queue too" },
 		{ OPTION_history, "history", has_histories, "models of histories: dssm, din and dien" },
 		{ OPTION_vocabulary, "vocabulary", is_of_text, "models of texts: language and skip-gram" },
 		{ OPTION_window, "window", is_of_text, "models of texts: language and skip-gram" },
@@ -282,14 +283,14 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 		{ OPTION_clip_norm, "clip-norm", trains, "training" },
 		{ OPTION_batch_norm, "batch-norm", has_layers,
 		  "models of rows with dense layers of relu units: not logistic, dssm, din and dien" },
-		{ OPTION_wire, "wire", has_ps, "rows that travel to PS tasks and back: with --ps local none do" },
+		{ OPTION_wire, "wire", has_ps, "rows that are sent to PS tasks and back: with --ps local none are" },
 		{ OPTION_dim, "dim", has_embeddings, "models with embeddings; logistic has one weight for each id" },
 		{ OPTION_apart, "apart", has_columns,
 		  "rows with columns of words: criteo, census, histories or a schema with two categories or more" },
 		{ OPTION_tensor_fuse, "tensor-fuse", is_fusible,
 		  "--protocol grpc++; the others have one message for all tensors anyway" },
 		{ OPTION_mean_by_row, "mean-by-row", is_synchronous,
-		  "synchronous steps: give --sync or --grads-to-wait, too" },
+		  "synchronous steps: give --sync or --grads-to-wait too" },
 		{ OPTION_lease, "lease", has_leases,
 		  "workers that wait for each other, or share a queue: give --sync, --grads-to-wait, --staleness or "
 		  "--queue, too" },
@@ -301,7 +302,7 @@ static int check_given(const struct zoo_options *o, const bool *given, struct st
 	return 0;
 }
 
-/* What is trained learns. */
+/* Training needs an optimizer. */
 static int check_optimizers(const struct zoo_options *o, struct star_error *err)
 {
 	const bool dense = !strcmp(o->dense_optimizer, "none");
@@ -313,7 +314,7 @@ static int check_optimizers(const struct zoo_options *o, struct star_error *err)
 			      dense ? "dense-optimizer" : "optimizer", dense ? "dense layers" : "tables");
 }
 
-/* To evaluate and to predict is to look at what a training has left. */
+/* Evaluation and prediction use the result of an earlier training. */
 static int check_command(const struct zoo_options *o, struct star_error *err)
 {
 	const char *const name = o->command == ZOO_PREDICT ? "predict" : o->evaluator ? "the evaluator" : "evaluate";
@@ -321,11 +322,10 @@ static int check_command(const struct zoo_options *o, struct star_error *err)
 	if (!o->train_count && needs_train(o))
 		return trains(o) && !o->evaluator
 			       ? star_error_set(err, -EINVAL, "--train is missing: files of examples")
-			       : star_error_set(err, -EINVAL,
-						"%s needs the training files, too (--train FILE...): %s is theirs",
-						name,
-						o->model->kind != ZOO_ROWS ? "a text's vocabulary"
-									   : "the numbers' scale");
+			       : star_error_set(
+					 err, -EINVAL,
+					 "%s also needs the training files (--train FILE...): %s comes from them", name,
+					 o->model->kind != ZOO_ROWS ? "a text's vocabulary" : "the numbers' scale");
 	if (trains(o))
 		return 0;
 	if (!o->test_count)

@@ -8,9 +8,9 @@
 
 #include "app/startrain/batch.h"
 
-enum { SENTENCES = 256 /* that are read at once */ };
+enum { SENTENCES = 256 /* that are read together */ };
 
-/* Of the text: words that are more frequent are subsampled before pairs are made. */
+/* In pairs, words with a higher frequency are subsampled. */
 static const double SUBSAMPLING = 1e-3;
 
 int64_t zoo_text_classes(const struct zoo_text *text)
@@ -123,7 +123,7 @@ void zoo_text_close(struct zoo_text *text)
 	vocabulary_fini(&text->vocabulary);
 }
 
-/* More sentences, if those that were read are used up: 1; 0: there are none; or an error. */
+/* Reads more sentences, if the previous ones are used up: 1; 0: there are none; or an error. */
 static int more_sentences(struct zoo_text *text, struct star_error *err)
 {
 	int rc;
@@ -165,7 +165,7 @@ static int next_word(struct zoo_text *text, int64_t *word, struct star_error *er
 	return 1;
 }
 
-/* How often it is in the training files. */
+/* Its number of occurrences in the training files. */
 static uint64_t frequency(const struct zoo_text *text, int64_t word)
 {
 	const struct vocabulary *v = &text->vocabulary;
@@ -175,7 +175,7 @@ static uint64_t frequency(const struct zoo_text *text, int64_t word)
 	return word <= v->size ? v->words[word - 1].count : text->sentences;
 }
 
-/* A test may have what the training files lack: every word counts once more than it is there. */
+/* A test may have words that the training files do not have: each word's count is increased by one. */
 static void tell_by_frequency(struct zoo_text *text, int64_t word)
 {
 	const double all = (double)(text->total + text->sentences) + (double)zoo_text_classes(text);
@@ -184,7 +184,7 @@ static void tell_by_frequency(struct zoo_text *text, int64_t word)
 	text->told++;
 }
 
-/* A window into words: 1; 0: there is no word left; or an error. The last one of all is filled up with ends of
+/* Writes a window to words: 1; 0: there is no word left; or an error. The last window is padded with ends of
  * sentences. */
 static int next_window(struct zoo_text *text, int64_t *words, struct star_error *err)
 {
@@ -218,7 +218,7 @@ static int next_windows(struct zoo_text *text, struct graph_tensor *feeds, struc
 
 /* ---- pairs ---- */
 
-/* Hands the next sentence to the stream: 1, 0 or an error. */
+/* Passes the next sentence to the stream: 1, 0 or an error. */
 static int next_sentence(struct zoo_text *text, struct star_error *err)
 {
 	const int rc = more_sentences(text, err);
@@ -234,7 +234,7 @@ static int next_sentence(struct zoo_text *text, struct star_error *err)
 	return 1;
 }
 
-/* A pair, and what is drawn for it: 1, 0 or an error. */
+/* Draws a pair and its negatives: 1, 0 or an error. */
 static int next_pair(struct zoo_text *text, int64_t *center, int64_t *targets, struct star_error *err)
 {
 	int rc = 1;

@@ -13,7 +13,7 @@
 #include "app/startrain/zoo/zoo.h"
 #include "base/output.h"
 
-enum { IDS_PER_ROW = 1024 /* without columns, on average in a batch */ };
+enum { IDS_PER_ROW = 1024 /* without columns: average per batch */ };
 
 /* ---- the model function ---- */
 
@@ -21,9 +21,9 @@ _Static_assert(INPUT_SCHEMA_LABELS_MAX == 1 + ESTIMATOR_HEADS_MAX, "a head for e
 
 struct params {
 	const struct zoo_options *options;
-	struct zoo_scaling scaling;					    /* of rows */
+	struct zoo_scaling scaling;					    /* for rows */
 	char more_labels[ESTIMATOR_HEADS_MAX][sizeof("labels/4294967295")]; /* names of their feeds */
-	struct zoo_text text;						    /* of others */
+	struct zoo_text text;						    /* for text */
 };
 
 /* (x - mean) / deviation */
@@ -46,7 +46,7 @@ static struct zoo_lists lists_feeds(struct graph *g, struct estimator_spec *spec
 	return l;
 }
 
-/* Behind those of the first task. */
+/* They follow those of the first task. */
 static void more_labels_feeds(struct graph *g, struct estimator_spec *spec, struct params *p, struct zoo_inputs *in)
 {
 	for (uint32_t i = 0; i < in->more_count; i++) {
@@ -92,7 +92,7 @@ const char *zoo_task_name(const struct zoo_options *o, uint32_t task)
 	return input_schema_label(o->schema, task + 1);
 }
 
-/* Each further task is a head, and all tasks' losses are added. */
+/* Each further task is a head; the losses of all tasks are added. */
 static void add_tasks(const struct params *p, enum estimator_mode mode, const struct zoo *zoo,
 		      const struct zoo_inputs *in, struct estimator_spec *spec)
 {
@@ -142,7 +142,7 @@ static int model_fn(void *params, enum estimator_mode mode, struct graph *g, str
 
 /* ---- the input function ---- */
 
-/* As make_inputs has its feeds. */
+/* In the order of make_inputs. */
 static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *err)
 {
 	struct zoo_reader *reader = arg;
@@ -212,7 +212,8 @@ static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, u
 
 /* ---- scaling ---- */
 
-/* Means and deviations of the numbers over the training files; criteo's are about standardized as they are read. */
+/* Means and deviations of the numbers in the training files; criteo's are approximately standardized when they are
+ * read. */
 static int measure_zoo(const struct zoo_options *o, struct zoo_scaling *scaling, struct star_error *err)
 {
 	const uint32_t dense = zoo_shape(o).dense;
@@ -253,14 +254,14 @@ static int measure_zoo(const struct zoo_options *o, struct zoo_scaling *scaling,
 
 /* ---- */
 
-/* Whom the parent shows what this worker has done, and where it comes from. */
+/* Where this worker reports its progress to the parent, and the sources of the numbers. */
 struct watch {
 	struct figures *seen;
 	struct estimator_input input;
 	struct zoo_reader *reader;	     /* of rows */
 	const double *share;		     /* of the files */
-	int64_t rows[SESSION_IN_FLIGHT_MAX]; /* of the batches in flight, in turns */
-	uint64_t begun, ended;		     /* of them */
+	int64_t rows[SESSION_IN_FLIGHT_MAX]; /* of the batches in flight, used in turn */
+	uint64_t begun, ended;		     /* number of batches */
 };
 
 static int watched_next(void *arg, struct graph_tensor *feeds, struct star_error *err)
@@ -273,7 +274,7 @@ static int watched_next(void *arg, struct graph_tensor *feeds, struct star_error
 	return rc;
 }
 
-/* Of figures there is one writer: this process. */
+/* There is a single writer of the figures: this process. */
 static int show_step(void *arg, struct session *session, const struct session_step *step, struct star_error *err)
 {
 	struct watch *w = arg;
@@ -283,7 +284,7 @@ static int show_step(void *arg, struct session *session, const struct session_st
 	const uint64_t examples = atomic_load_explicit(&f->examples, memory_order_relaxed) + (uint64_t)rows;
 
 	(void)session, (void)err;
-	if (w->reader->queue) /* what this step came to is pushed */
+	if (w->reader->queue) /* the updates of this step are complete */
 		input_finished(w->reader->input, w->ended);
 	atomic_store_explicit(&f->loss, loss, memory_order_relaxed);
 	atomic_store_explicit(&f->examples, examples, memory_order_relaxed);
@@ -291,7 +292,7 @@ static int show_step(void *arg, struct session *session, const struct session_st
 	return 0;
 }
 
-/* ---- what a process does ---- */
+/* ---- processes ---- */
 
 enum purpose { TRAIN, EVALUATE, EVALUATE_BESIDE, PREDICT };
 
@@ -307,7 +308,7 @@ static bool of_rows(const struct zoo_options *o)
 	return o->model->kind == ZOO_ROWS;
 }
 
-/* Input of a pass over the files, or of all that this worker trains with. */
+/* Opens the input for a pass over the files, or for all of this worker's training. */
 static int open_input(void *arg, bool train, uint32_t worker, struct estimator_input *input, struct star_error *err)
 {
 	struct work *w = arg;
@@ -380,13 +381,13 @@ static int open_queue(struct work *w, const char *ps, struct star_error *err)
 	return w->reader.queue ? 0 : err->code;
 }
 
-/* Which rows these are of, the reader knows: its last batch is theirs. */
+/* The reader knows which rows these are: those of its last batch. */
 struct printer {
 	const struct zoo_options *options;
 	struct estimator_input input;
 	uint32_t tasks;
 	const float *labels[1 + ESTIMATOR_HEADS_MAX]; /* of the batch that was read last */
-	char *names[1 + ESTIMATOR_HEADS_MAX];	      /* of further tasks, as JSON has them */
+	char *names[1 + ESTIMATOR_HEADS_MAX];	      /* of further tasks, in JSON */
 };
 
 static int printed_next(void *arg, struct graph_tensor *feeds, struct star_error *err)
@@ -399,7 +400,7 @@ static int printed_next(void *arg, struct graph_tensor *feeds, struct star_error
 	return rc;
 }
 
-/* Nine digits are a float's own bits. */
+/* Nine digits preserve all bits of a float. */
 static void print_score(const struct printer *p, uint32_t task, double score, double label)
 {
 	if (!p->options->json)
@@ -411,7 +412,7 @@ static void print_score(const struct printer *p, uint32_t task, double score, do
 		       score, label);
 }
 
-/* A disk that is full is told at once, not after the last example. */
+/* A full disk is reported at once, not after the last example. */
 static int print_scores(void *arg, const struct graph_tensor *predictions, struct star_error *err)
 {
 	const struct printer *p = arg;
@@ -462,7 +463,7 @@ static int work_of(const struct estimator *e, struct work *w, enum purpose purpo
 	struct estimator_input input;
 	int rc;
 
-	if (purpose == EVALUATE_BESIDE) /* its input is not asked */
+	if (purpose == EVALUATE_BESIDE) /* its own input is not used */
 		return estimator_train_and_evaluate(e, (struct estimator_input){ NULL, NULL }, &eval, &trained,
 						    &figures->estimator, err);
 	if (printer_init(&printer, w->options, err) < 0)

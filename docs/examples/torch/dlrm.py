@@ -88,7 +88,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--ps", help="control addresses of nodes that run; without it two are started here")
-    parser.add_argument("--checkpoints", help="a folder for the checkpoints of the nodes that are started here")
+    parser.add_argument("--checkpoints", help="a directory for the checkpoints of the nodes that are started here")
     parser.add_argument("--steps", type=int, default=300, help="of each worker (300)")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--dim", type=int, default=16)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Wide & Deep (Cheng et al., 2016) on the Census Income data: adult.data and adult.test of the UCI repository.
 
-    wide_deep.py FOLDER [--epochs 3] [--freeze DIR]
+    wide_deep.py DIR [--epochs 3] [--freeze DIR]
 """
 import argparse
 import itertools
@@ -70,7 +70,7 @@ def train(model: WideDeep, data, epochs: int, batch: int = 128) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", help="where adult.data and adult.test are")
+    parser.add_argument("directory", metavar="DIR", help="where adult.data and adult.test are")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rows", type=int, default=1 << 30, help="this many rows of the training data at most")
     parser.add_argument("--freeze", metavar="DIR", help="write the model for serving, and score by it")
@@ -78,8 +78,8 @@ def main() -> None:
     torch.manual_seed(1)
     with starserver.LocalCluster() as local, local.connect() as cluster:
         model = WideDeep(cluster)
-        train(model, read(os.path.join(args.folder, "adult.data"), args.rows), args.epochs)
-        *given, labels = read(os.path.join(args.folder, "adult.test"), 1 << 30)
+        train(model, read(os.path.join(args.directory, "adult.data"), args.rows), args.epochs)
+        *given, labels = read(os.path.join(args.directory, "adult.test"), 1 << 30)
         with torch.no_grad():
             scores = model.eval()(*given)
         print(f"AUC {auc(scores, labels):.4f} on {len(labels)} rows")

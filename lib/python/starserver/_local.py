@@ -112,7 +112,7 @@ def _free_ports(nodes, count):
 
 
 def _check_free(folder):
-    """Nobody keeps checkpoints there, as nodes tell it, by a lock on the folder: else these nodes' could not be written, which
+    """Nobody keeps checkpoints there, as nodes tell it, by a lock on the directory: else these nodes' could not be written, which
     only a save would say. Nodes that are just ending have a second."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -127,7 +127,7 @@ def _check_free(folder):
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise StarError(errno.EBUSY, f"checkpoints: another cluster writes its checkpoints to {folder}{_holder(fd)}: "
-                                                 "end that one before, or give this one another folder") from None
+                                                 "end that one before, or give this one another directory") from None
                 time.sleep(0.05)
             except OSError:
                 return  # a file system without such locks: there it cannot be known

@@ -9,9 +9,10 @@
  * integers: a variable "w" [4] and a table "t" of rows of 4, from zeros, by sgd with rate 1. A step's gradient is
  * (index + 1) for each element of w, and for each row of the ids 1, 2 and 10 + index. SUM is that of w's elements as
  * the step read them. Steps in flight have the same feeds. counted: the same, but w's rate halves with each step that
- * tables count, and rows of t live 10 of them. twice: integers, and a table "t2" is updated in two places. shared: and
- * some rows of a variable "s", which share a block. learning: dense layers "d" and a table "e", by adam, of batches of
- * 24 rows, of which each worker takes its share; SUM is the loss.
+ * tables count, and rows of t live 10 of them; of variables beside it, each with an optimizer or a schedule that goes
+ * by the step, SUM is followed by the sum of each. twice: integers, and a table "t2" is updated in two places. shared:
+ * and some rows of a variable "s", which share a block. learning: dense layers "d" and a table "e", by adam, of batches
+ * of 24 rows, of which each worker takes its share; SUM is the loss.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,6 +28,23 @@
 #include "tests/system/star-sync/hold.h"
 
 enum { WIDTH = 4, IDS = 3, ROWS = 24, BATCHES = 4, RESULTS = 2 };
+
+/* What the variables of model=counted count beside w. */
+static const struct graph_attr warms_up[] = { GRAPH_ATTR_INT("warmup_steps", 8) },
+			       decays[] = { GRAPH_ATTR_INT("decay_steps", 2), GRAPH_ATTR_FLOAT("decay_rate", 0.5) },
+			       corrects[] = { GRAPH_ATTR_INT("count_per_table", 1) };
+static const struct {
+	const char *name;
+	struct graph_definition definition;
+} counting[] = {
+	{ "warms_up",
+	  { .optimizer = "sgd", .rate = 1, .initializer = "zeros", .options = warms_up, .options_count = 1 } },
+	{ "decays",
+	  { .optimizer = "adagrad_decay", .rate = 1, .initializer = "zeros", .options = decays, .options_count = 2 } },
+	{ "corrects",
+	  { .optimizer = "adam_async", .rate = 0.1, .initializer = "zeros", .options = corrects, .options_count = 1 } },
+};
+enum { COUNTING = sizeof(counting) / sizeof(counting[0]) };
 
 struct worker {
 	struct session_config config;
@@ -65,7 +83,7 @@ static struct graph_value integers(struct worker *w, struct graph_value *shown)
 	struct graph *g = w->graph;
 	const struct graph_value x = feed(w, "x", type_of(STAR_FLOAT32, 1, WIDTH, 0), w->x);
 	const struct graph_value ids = feed(w, "ids", type_of(STAR_INT64, 1, IDS, 0), w->ids);
-	struct graph_value read, rows;
+	struct graph_value read, rows, loss, sums[1 + COUNTING];
 
 	if (w->counted) {
 		dense.options = halves;
@@ -84,7 +102,17 @@ static struct graph_value integers(struct worker *w, struct graph_value *shown)
 	if (w->shared)
 		graph_op3(g, GRAPH_APPLY_ROWS, graph_variable(g, "s", GRAPH_DIMS(20, WIDTH), &definition), ids,
 			  graph_times(g, rows, x));
-	return graph_plus(g, graph_sum(g, graph_times(g, read, x)), graph_sum(g, graph_times(g, rows, x)));
+	loss = graph_plus(g, graph_sum(g, graph_times(g, read, x)), graph_sum(g, graph_times(g, rows, x)));
+	if (!w->counted)
+		return loss;
+	sums[0] = graph_reshape(g, *shown, GRAPH_DIMS(1));
+	for (unsigned i = 0; i < COUNTING; i++) {
+		read = graph_read(g, graph_variable(g, counting[i].name, GRAPH_DIMS(WIDTH), &counting[i].definition));
+		sums[1 + i] = graph_reshape(g, graph_sum(g, read), GRAPH_DIMS(1));
+		loss = graph_plus(g, loss, graph_sum(g, graph_times(g, read, x)));
+	}
+	*shown = graph_concat(g, sums, 1 + COUNTING, 0);
+	return loss;
 }
 
 static struct graph_value learning(struct worker *w, struct graph_value *shown)
@@ -234,8 +262,11 @@ static int work(struct worker *w, struct star_error *err)
 		if (rc < 0)
 			break;
 		hold.made++;
-		printf("step %llu global %llu sum %.9g\n", (unsigned long long)made + 1,
-		       (unsigned long long)session_global_step(session), (double)*(const float *)results[1].data);
+		printf("step %llu global %llu sum", (unsigned long long)made + 1,
+		       (unsigned long long)session_global_step(session));
+		for (int64_t i = 0; i < graph_elements(&results[1].type.shape); i++)
+			printf(" %.9g", (double)((const float *)results[1].data)[i]);
+		putchar('\n');
 		fflush(stdout);
 	}
 	if (rc == 0)

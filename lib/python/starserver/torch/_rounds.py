@@ -215,7 +215,7 @@ class Rounds:
 
     def _in_time(self, end: float, rows: Any, row: Any) -> None:
         if time.monotonic() > end:
-            raise TimeoutError(errno.ETIMEDOUT, f"step {self._round.step + 1}: {int(row[DONE])} of {self._needed(rows)} gradients have come: "
+            raise TimeoutError(errno.ETIMEDOUT, f"step {self._round.step + 1}: {int(row[DONE])} of {self._needed(rows)} gradients have arrived: "
                                                 "do the other workers still run? A worker that is done calls finish(); one that has "
                                                 "died is to be started again")
 

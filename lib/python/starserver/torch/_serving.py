@@ -27,7 +27,7 @@ def _names(model: nn.Module) -> dict[str, dict[str, object]]:
 
 def freeze(model: nn.Module, directory: str | os.PathLike[str]) -> None:
     """Writes what a server of the model needs beside the PS tasks: `dense.pt` (its state_dict: dense parameters and buffers) and
-    `model.json` (which table each embedding reads). Call Optimizer.refresh() before, for the newest dense values. The folder is made;
+    `model.json` (which table each embedding reads). Call Optimizer.refresh() before, for the newest dense values. The directory is made;
     each file appears whole or not at all, model.json last."""
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def load_frozen(model: nn.Module, directory: str | os.PathLike[str], *, cache_ro
 
     cache_rows: this many rows of each embedding are cached, those used last; 0: none. fresh_s: seconds for which a cached row is
     used without a question; then its version is checked, and the row is sent again only if it has changed (tables made
-    with versions=True; of others all rows are sent). Raises ValueError when the folder is another model's.
+    with versions=True; of others all rows are sent). Raises ValueError when the directory is another model's.
     """
     folder = Path(directory)
     try:

@@ -4,8 +4,8 @@
  * workers. Sigmoid and the like are accurate to 1e-6 on PS tasks, so they are only executed there if the graph's author
  * places them there; all others have the same bits as in the worker. Pure data.
  */
-#ifndef OFFLOAD_OPS_H
-#define OFFLOAD_OPS_H
+#ifndef OFFLOAD_PS_OPS_H
+#define OFFLOAD_PS_OPS_H
 
 /*
  * X(operation, its name in programs, when it may be moved there, by rows, by blocks): the last two name the functions

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The operations of requests, one line each. wire/frame.h has their numbers, and the bytes of their bodies and results.
  * Pure data. */
-#ifndef SERVICE_OPS_H
-#define SERVICE_OPS_H
+#ifndef SERVICE_REQUEST_OPS_H
+#define SERVICE_REQUEST_OPS_H
 
 #include "wire/frame.h"
 
